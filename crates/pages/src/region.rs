@@ -1,0 +1,161 @@
+//! One anonymous mapping on the largest pages to be had.
+
+use std::io;
+use std::ptr::NonNull;
+
+const HUGE: usize = 2 << 20;
+const SMALL: usize = 4096;
+
+/// Which pages a [`Region`] got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// Reserved 2 MiB pages (`/proc/sys/vm/nr_hugepages`).
+    Huge,
+    /// Ordinary pages the kernel was asked to merge into 2 MiB ones; how far it did is its own affair.
+    Transparent,
+    /// Ordinary 4 KiB pages: the region is too small for more.
+    Small,
+}
+
+impl Backing {
+    /// The word shown in tables and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Huge => "huge pages",
+            Self::Transparent => "transparent huge pages",
+            Self::Small => "4 KiB pages",
+        }
+    }
+}
+
+/// A zeroed, page-aligned piece of memory that lives as long as this value. Plain bytes: whoever holds it decides who
+/// may touch which part, and answers for aliasing.
+pub struct Region {
+    base: NonNull<u8>,
+    mapped: usize,
+    backing: Backing,
+}
+
+// SAFETY: a region is an address range owned by this value alone; it has no thread affinity.
+unsafe impl Send for Region {}
+// SAFETY: sharing `&Region` gives out only its address and length; access through the pointer is the holder's duty.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Maps at least `bytes` bytes of zeroes. Tries reserved huge pages first when two megabytes or more are asked
+    /// for; never fails for want of them.
+    ///
+    /// # Errors
+    /// What `mmap` said, when even ordinary pages were refused.
+    pub fn new(bytes: usize) -> io::Result<Self> {
+        if bytes >= HUGE {
+            let mapped = bytes.next_multiple_of(HUGE);
+            if let Ok(base) = map(mapped, libc::MAP_HUGETLB) {
+                return Ok(Self { base, mapped, backing: Backing::Huge });
+            }
+            let base = map_aligned(mapped)?;
+            // SAFETY: the range was just mapped by us; the advice changes no content. A refusal costs speed only.
+            #[cfg(not(miri))]
+            unsafe {
+                libc::madvise(base.as_ptr().cast(), mapped, libc::MADV_HUGEPAGE)
+            };
+            return Ok(Self { base, mapped, backing: Backing::Transparent });
+        }
+        let mapped = bytes.max(1).next_multiple_of(SMALL);
+        Ok(Self { base: map(mapped, 0)?, mapped, backing: Backing::Small })
+    }
+
+    /// First byte of the region; aligned to its page size.
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Bytes mapped: what was asked for, rounded up to whole pages.
+    pub fn len(&self) -> usize {
+        self.mapped
+    }
+
+    /// Never true: a region has at least one page.
+    pub fn is_empty(&self) -> bool {
+        self.mapped == 0
+    }
+
+    /// The pages it rests on.
+    pub fn backing(&self) -> Backing {
+        self.backing
+    }
+
+    /// Makes every page present now, so that no packet pays for the first fault. Content stays as it is. Kernels before
+    /// 5.14 don't know the request; there pages come at first use.
+    pub fn prefault(&self) {
+        // SAFETY: exactly our mapping; populating changes no content.
+        #[cfg(not(miri))]
+        unsafe {
+            libc::madvise(self.base.as_ptr().cast(), self.mapped, libc::MADV_POPULATE_WRITE)
+        };
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range mapped in `new`, unmapped once.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.mapped) };
+    }
+}
+
+fn map(bytes: usize, extra: i32) -> io::Result<NonNull<u8>> {
+    if cfg!(miri) && extra != 0 {
+        return Err(io::Error::from_raw_os_error(libc::ENOMEM));
+    }
+    // SAFETY: a fresh private anonymous mapping; no existing memory is touched.
+    let got = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | extra,
+            -1,
+            0,
+        )
+    };
+    if got == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(got.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
+}
+
+/// Maps `bytes` (a multiple of 2 MiB) at a 2 MiB boundary, so that every part can become a huge page.
+fn map_aligned(bytes: usize) -> io::Result<NonNull<u8>> {
+    if cfg!(miri) {
+        return map(bytes, 0);
+    }
+    let raw = map(bytes + HUGE, 0)?;
+    let skip = raw.as_ptr().align_offset(HUGE);
+    // SAFETY: both ranges lie inside the mapping just made (`skip` < HUGE) and outside the part that is kept.
+    unsafe {
+        if skip > 0 {
+            libc::munmap(raw.as_ptr().cast(), skip);
+        }
+        let kept = raw.as_ptr().add(skip);
+        libc::munmap(kept.add(bytes).cast(), HUGE - skip);
+        Ok(NonNull::new_unchecked(kept))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_is_zeroed_aligned_and_large_enough() {
+        for bytes in [1, 4096, 5000, HUGE, HUGE + 1] {
+            let region = Region::new(bytes).expect("memory");
+            assert!(region.len() >= bytes && !region.is_empty());
+            let page = if region.backing() == Backing::Small || cfg!(miri) { SMALL } else { HUGE };
+            assert_eq!(region.base().as_ptr() as usize % page, 0);
+            region.prefault();
+            // SAFETY: the last byte of a live mapping nobody else uses.
+            assert_eq!(unsafe { region.base().as_ptr().add(region.len() - 1).read() }, 0);
+        }
+    }
+}
