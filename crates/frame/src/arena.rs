@@ -1,0 +1,227 @@
+//! The memory all packets lie in.
+
+use std::io;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
+
+use pages::{Backing, Region};
+
+use crate::frame::{Frame, Meta};
+
+/// What an [`Arena`] should be.
+#[derive(Clone, Copy, Debug)]
+pub struct ArenaConfig {
+    /// How many packets it holds.
+    pub slots: u32,
+    /// Bytes of a slot, headroom included. AF_XDP wants 2048 (or 4096); jumbo frames need more.
+    pub slot_bytes: u16,
+    /// Bytes kept free before a received packet, for encapsulation. AF_XDP's kernel reserves 256, which serves.
+    pub headroom: u16,
+}
+
+impl Default for ArenaConfig {
+    fn default() -> Self {
+        Self { slots: 16_384, slot_bytes: 2048, headroom: 256 }
+    }
+}
+
+/// Geometry of an arena, as AF_XDP and DPDK need to know it.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Slots.
+    pub slots: u32,
+    /// Bytes from one slot to the next. Odd in cache lines, so that headers spread over all L1 sets.
+    pub stride: u32,
+    /// Usable bytes of a slot, headroom included.
+    pub slot_bytes: u16,
+    /// Headroom of a fresh frame.
+    pub headroom: u16,
+}
+
+/// All packet memory of a process (or of one trial of a benchmark), on the largest pages to be had. Shared by
+/// reference; bytes are reached only through a [`Frame`] of this very arena.
+pub struct Arena {
+    region: Region,
+    shape: Shape,
+    id: u16,
+    /// Free slots no pool holds: filled at start, touched in bulk only, when a pool starts, ends, or two workers'
+    /// stocks drift apart.
+    pub(crate) depot: Mutex<Vec<u32>>,
+}
+
+static NEXT_ID: AtomicU16 = AtomicU16::new(0);
+
+impl Arena {
+    /// Makes the arena and faults it in.
+    ///
+    /// # Errors
+    /// What the kernel said, when there is not that much memory; `InvalidInput` when a slot has no room beside its
+    /// headroom, when there are no slots, or after 65,534 arenas in one process.
+    pub fn new(config: ArenaConfig) -> io::Result<Arc<Self>> {
+        let invalid = |what| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        if config.slots == 0 || config.slots == Frame::NONE {
+            return invalid("an arena needs at least one slot");
+        }
+        if config.slot_bytes <= config.headroom {
+            return invalid("a slot must be larger than its headroom");
+        }
+        // Numbers are never used twice, or a frame that outlived its arena could reach into another.
+        let next = |id: u16| id.checked_add(1);
+        let Ok(id) = NEXT_ID.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) else {
+            return invalid("no more arenas in this process");
+        };
+        let mut lines = u32::from(config.slot_bytes).div_ceil(64);
+        // A stride of an odd number of lines walks through every L1 set; a power of two would pile headers on one or
+        // two of them.
+        if lines.is_multiple_of(2) {
+            lines += 1;
+        }
+        let stride = lines * 64;
+        let region = Region::new(config.slots as usize * stride as usize)?;
+        region.prefault();
+        let depot = Mutex::new((0..config.slots).rev().collect());
+        let shape = Shape { slots: config.slots, stride, slot_bytes: config.slot_bytes, headroom: config.headroom };
+        Ok(Arc::new(Self { region, shape, id, depot }))
+    }
+
+    /// Its geometry.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The pages it rests on.
+    pub fn backing(&self) -> Backing {
+        self.region.backing()
+    }
+
+    /// Bytes of a slot that a received packet may fill.
+    pub fn room(&self) -> usize {
+        usize::from(self.shape.slot_bytes - self.shape.headroom)
+    }
+
+    /// First byte of the memory, for registering it with a kernel or a device. Aligned to a page.
+    pub fn base(&self) -> *mut u8 {
+        self.region.base().as_ptr()
+    }
+
+    /// Bytes of the memory from [`Arena::base`].
+    pub fn bytes_len(&self) -> usize {
+        self.region.len()
+    }
+
+    /// Distance of the frame's first packet byte from [`Arena::base`].
+    #[inline]
+    pub fn offset(&self, frame: &Frame) -> u64 {
+        u64::from(frame.slot) * u64::from(self.shape.stride) + u64::from(frame.head)
+    }
+
+    /// The packet.
+    ///
+    /// # Panics
+    /// When the frame is none or of another arena.
+    #[inline]
+    pub fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
+        let start = self.locate(frame);
+        // SAFETY: `locate` proved the slot is ours; head + len ≤ slot_bytes is kept by every change to a frame. The
+        // token is exclusive, and it is borrowed for as long as the slice lives.
+        unsafe { std::slice::from_raw_parts(start.add(frame.head.into()), frame.len.into()) }
+    }
+
+    /// The packet, to write.
+    ///
+    /// # Panics
+    /// When the frame is none or of another arena.
+    #[inline]
+    pub fn bytes_mut<'a>(&'a self, frame: &'a mut Frame) -> &'a mut [u8] {
+        let start = self.locate(frame);
+        // SAFETY: as in `bytes`; the token is borrowed mutably, so no other slice of this slot exists.
+        unsafe { std::slice::from_raw_parts_mut(start.add(frame.head.into()), frame.len.into()) }
+    }
+
+    /// Everything from the packet's first byte to the end of its slot, to receive into. Follow with
+    /// [`Arena::set_len`].
+    ///
+    /// # Panics
+    /// When the frame is none or of another arena.
+    #[inline]
+    pub fn space_mut<'a>(&'a self, frame: &'a mut Frame) -> &'a mut [u8] {
+        let start = self.locate(frame);
+        // SAFETY: head ≤ slot_bytes, so this ends exactly at the slot's end; exclusive as in `bytes_mut`.
+        unsafe {
+            std::slice::from_raw_parts_mut(
+                start.add(frame.head.into()),
+                usize::from(self.shape.slot_bytes - frame.head),
+            )
+        }
+    }
+
+    /// Sets the packet's length, at most what fits between its first byte and the end of the slot; a larger `len` is
+    /// cut to that. Returns the length set.
+    #[inline]
+    pub fn set_len(&self, frame: &mut Frame, len: usize) -> usize {
+        let len = len.min(usize::from(self.shape.slot_bytes - frame.head));
+        // Fits: slot_bytes is a u16.
+        frame.len = len as u16;
+        len
+    }
+
+    /// Fills an empty or old frame with `bytes`, starting at the arena's headroom. False, and an empty packet, when
+    /// they do not fit.
+    #[inline]
+    pub fn write(&self, frame: &mut Frame, bytes: &[u8]) -> bool {
+        frame.head = self.shape.headroom;
+        frame.len = 0;
+        if bytes.len() > self.room() {
+            return false;
+        }
+        self.set_len(frame, bytes.len());
+        self.bytes_mut(frame).copy_from_slice(bytes);
+        true
+    }
+
+    #[inline]
+    fn locate(&self, frame: &Frame) -> *mut u8 {
+        // One predictable branch buys that safe code can not reach outside its own slots: a frame of another arena,
+        // or none, never gets a pointer.
+        assert!(frame.arena == self.id, "a frame of another arena");
+        // SAFETY: `arena == id` implies the token was minted here, so slot < slots and the offset is in the region.
+        unsafe { self.region.base().as_ptr().add(frame.slot as usize * self.shape.stride as usize) }
+    }
+
+    /// Makes the token of a slot: a fresh, empty packet at the arena's headroom.
+    ///
+    /// # Safety
+    /// No other token of this slot may exist: it must come out of a pool's stock or a kernel ring that was given it.
+    #[inline]
+    pub unsafe fn mint(&self, slot: u32) -> Frame {
+        debug_assert!(slot < self.shape.slots);
+        Frame { slot, head: self.shape.headroom, len: 0, arena: self.id, meta: Meta::default() }
+    }
+
+    /// Makes the token of the slot a kernel ring names by an offset from [`Arena::base`] to the packet's first byte.
+    /// None when the address does not lie in a slot or the packet not inside it: a ring that was corrupted.
+    ///
+    /// # Safety
+    /// As for [`Arena::mint`].
+    #[inline]
+    pub unsafe fn mint_at(&self, offset: u64, len: usize) -> Option<Frame> {
+        let slot = u32::try_from(offset / u64::from(self.shape.stride)).ok()?;
+        let head = (offset % u64::from(self.shape.stride)) as usize;
+        if slot >= self.shape.slots || head + len > usize::from(self.shape.slot_bytes) {
+            return None;
+        }
+        // Both fit: their sum is at most slot_bytes, a u16.
+        Some(Frame { slot, head: head as u16, len: len as u16, arena: self.id, meta: Meta::default() })
+    }
+
+    /// Whether the frame is of this arena.
+    #[inline]
+    pub fn owns(&self, frame: &Frame) -> bool {
+        frame.arena == self.id
+    }
+
+    /// Free slots in the depot (not in any pool).
+    pub fn in_depot(&self) -> usize {
+        self.depot.lock().expect("no code panics holding the depot").len()
+    }
+}

@@ -1,0 +1,172 @@
+//! The contract of every port.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use crate::batch::Batch;
+use crate::pool::Pool;
+
+/// One queue pair of a network interface (or of something that acts like one), owned by one worker.
+///
+/// The life of a burst: the worker calls [`Port::service`] once a loop, [`Port::rx_burst`] while there is something,
+/// and [`Port::tx_burst`] with what it has to send. A port never logs and never panics on what the wire or the kernel
+/// does; it counts.
+pub trait Port: Send {
+    /// Receives up to `out.room()` packets to the end of `out`; frames come from `pool` or are the port's own. Sets
+    /// nothing of their [`crate::Meta`] but flags. Returns how many came.
+    fn rx_burst(&mut self, pool: &mut Pool, out: &mut Batch) -> usize;
+
+    /// Takes the accepted prefix out of `batch` and returns its length. What stays is the caller's to count (as
+    /// `TxFull`) and give back. Accepted frames return to the pool now or in a later [`Port::service`].
+    fn tx_burst(&mut self, pool: &mut Pool, batch: &mut Batch) -> usize;
+
+    /// Housekeeping once a loop: completions to the pool, fill ring, one kick for everything sent, link watch.
+    fn service(&mut self, pool: &mut Pool);
+
+    /// What it is and can.
+    fn caps(&self) -> Caps;
+
+    /// What it has seen since it was opened.
+    fn counters(&self) -> PortCounters;
+
+    /// Slots it holds now (fill, receive, transmit and completion rings).
+    fn held(&self) -> usize {
+        0
+    }
+
+    /// Something to sleep on: readable when a packet waits. None: poll.
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Gives back every slot it still holds, as far as the kernel lets go of them. Nothing is received or sent after.
+    fn close(&mut self, _pool: &mut Pool) {}
+}
+
+/// State of a port's link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Link {
+    /// Carrier.
+    #[default]
+    Up,
+    /// Administratively down or no carrier; packets to send are counted as `tx_link_down`.
+    Down,
+    /// The interface was removed. The port keeps looking for one of the same name.
+    Gone,
+}
+
+impl Link {
+    /// The word shown in tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+            Self::Gone => "gone",
+        }
+    }
+}
+
+/// What a port is and can. Cheap to make; asked for by control and tables, not per packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caps {
+    /// Kind and mode as results name it: `memory`, `pcap`, `packet-plain`, `packet-mmsg`, `packet-ring`, `xdp`.
+    pub kind: &'static str,
+    /// Interface or file, for people.
+    pub name: String,
+    /// What else is worth telling: `copy mode, queue 0`, `fanout qm`.
+    pub detail: String,
+    /// Its hardware address; zeros where it has none.
+    pub mac: [u8; 6],
+    /// Largest network-layer packet in bytes.
+    pub mtu: u32,
+    /// State of the link.
+    pub link: Link,
+}
+
+/// What a port has seen. Packets that the port itself lost are named here, in the same spirit as drop reasons; the
+/// conservation law of a worker starts behind `rx_packets` and ends at `tx_packets`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Packets handed to the worker.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Packets the kernel or device took for sending.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Lost before us: the kernel's ring or socket buffer was full.
+    pub rx_ring_full: u64,
+    /// Received but no free slot to hold it.
+    pub rx_no_frame: u64,
+    /// Received but larger than a slot.
+    pub rx_too_long: u64,
+    /// Our own transmissions and packets to other hosts, seen and left.
+    pub rx_not_ours: u64,
+    /// Descriptors or packets that made no sense.
+    pub rx_invalid: u64,
+    /// Receive calls that failed.
+    pub rx_errors: u64,
+    /// Refused: the ring or socket buffer was full.
+    pub tx_full: u64,
+    /// Refused: the link was down or the interface gone.
+    pub tx_link_down: u64,
+    /// Refused by the kernel for another reason (a packet over the MTU, say).
+    pub tx_errors: u64,
+    /// Accepted frames, lost when the interface went away.
+    pub tx_lost: u64,
+    /// Times the link went down or the interface away.
+    pub link_losses: u64,
+    /// Times it came back.
+    pub link_returns: u64,
+    /// System calls made for packets.
+    pub syscalls: u64,
+}
+
+impl PortCounters {
+    /// Names and values, in the order shown.
+    pub fn named(&self) -> [(&'static str, u64); 17] {
+        [
+            ("rx_packets", self.rx_packets),
+            ("rx_bytes", self.rx_bytes),
+            ("tx_packets", self.tx_packets),
+            ("tx_bytes", self.tx_bytes),
+            ("rx_ring_full", self.rx_ring_full),
+            ("rx_no_frame", self.rx_no_frame),
+            ("rx_too_long", self.rx_too_long),
+            ("rx_not_ours", self.rx_not_ours),
+            ("rx_invalid", self.rx_invalid),
+            ("rx_errors", self.rx_errors),
+            ("tx_full", self.tx_full),
+            ("tx_link_down", self.tx_link_down),
+            ("tx_errors", self.tx_errors),
+            ("tx_lost", self.tx_lost),
+            ("link_losses", self.link_losses),
+            ("link_returns", self.link_returns),
+            ("syscalls", self.syscalls),
+        ]
+    }
+}
+
+/// Sleeps until one of `fds` is readable or `timeout` has passed. Interruptions count as waking.
+///
+/// # Errors
+/// What `poll` said, other than an interruption.
+pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<()> {
+    let mut list = [libc::pollfd { fd: -1, events: 0, revents: 0 }; 16];
+    let used = fds.len().min(list.len());
+    for (entry, fd) in list.iter_mut().zip(fds) {
+        *entry = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    }
+    let wait = libc::timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos().into() };
+    // SAFETY: `list` outlives the call and `used` entries of it are initialised; the fds are borrowed, so open.
+    let got = unsafe { libc::ppoll(list.as_mut_ptr(), used as libc::nfds_t, &wait, std::ptr::null()) };
+    if got < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! The frame token.
+
+use std::fmt;
+
+/// Bits of [`Meta::flags`].
+pub mod flags {
+    /// The packet is followed: every stage records what it did to it.
+    pub const TRACE: u16 = 1 << 0;
+    /// The sender left the transport checksum to the hardware: it covers the pseudo header only.
+    pub const PARTIAL_CHECKSUM: u16 = 1 << 1;
+    /// The frame was made here (ICMP error, echo response), not received.
+    pub const ORIGINATED: u16 = 1 << 2;
+}
+
+/// What later stages need to know of a packet without touching its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Meta {
+    /// Index of the port it came in by, among its worker's ports.
+    pub port: u8,
+    /// Offset of the network header from the frame's first byte.
+    pub l3: u8,
+    /// Offset of the transport header from the frame's first byte; 0 when there is none to see.
+    pub l4: u16,
+    /// See [`flags`].
+    pub flags: u16,
+}
+
+/// Exclusive right to one slot of an arena: the packet's bytes are `len` bytes from `head`. Move-only; give it to a
+/// port, a ring or back to a [`crate::Pool`], never drop it.
+#[must_use = "a dropped frame is a lost slot: give it back to its pool"]
+pub struct Frame {
+    pub(crate) slot: u32,
+    pub(crate) head: u16,
+    pub(crate) len: u16,
+    pub(crate) arena: u16,
+    /// Free for stages to read and write.
+    pub meta: Meta,
+}
+
+/// There is not that much room before the packet's first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoHeadroom;
+
+/// The packet is shorter than that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Short;
+
+impl Frame {
+    pub(crate) const NONE: u32 = u32::MAX;
+
+    /// The absence of a frame, for array places. Owns nothing; touching its bytes panics.
+    pub const fn none() -> Self {
+        Self { slot: Self::NONE, head: 0, len: 0, arena: u16::MAX, meta: Meta { port: 0, l3: 0, l4: 0, flags: 0 } }
+    }
+
+    /// Whether this stands for [`Frame::none`].
+    #[inline]
+    pub fn is_none(&self) -> bool {
+        self.slot == Self::NONE
+    }
+
+    /// Moves the frame out, leaving [`Frame::none`].
+    #[inline]
+    pub fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::none())
+    }
+
+    /// Packet length in bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len.into()
+    }
+
+    /// Whether the packet has no bytes.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes free before the packet.
+    #[inline]
+    pub fn headroom(&self) -> usize {
+        self.head.into()
+    }
+
+    /// The slot's number, for ports that hand it to a kernel ring and for traces.
+    #[inline]
+    pub fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// Grows the packet by `n` bytes at its front; their content is whatever was there.
+    ///
+    /// # Errors
+    /// [`NoHeadroom`] when fewer than `n` bytes are free before it; the frame is unchanged.
+    #[inline]
+    pub fn push_front(&mut self, n: u16) -> Result<(), NoHeadroom> {
+        let head = self.head.checked_sub(n).ok_or(NoHeadroom)?;
+        self.head = head;
+        self.len += n;
+        Ok(())
+    }
+
+    /// Cuts `n` bytes off the packet's front. [`Meta`] offsets are the caller's to mend.
+    ///
+    /// # Errors
+    /// [`Short`] when the packet has fewer; the frame is unchanged.
+    #[inline]
+    pub fn pull_front(&mut self, n: u16) -> Result<(), Short> {
+        let len = self.len.checked_sub(n).ok_or(Short)?;
+        self.len = len;
+        self.head += n;
+        Ok(())
+    }
+
+    /// Cuts the packet's end off, leaving `len` bytes.
+    ///
+    /// # Errors
+    /// [`Short`] when the packet has fewer already; the frame is unchanged.
+    #[inline]
+    pub fn truncate(&mut self, len: u16) -> Result<(), Short> {
+        if len > self.len {
+            return Err(Short);
+        }
+        self.len = len;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_none() {
+            return f.write_str("Frame(none)");
+        }
+        write!(f, "Frame(slot {} +{} len {} {:?})", self.slot, self.head, self.len, self.meta)
+    }
+}
+
+const _: () = assert!(size_of::<Frame>() == 16, "a frame token is 16 bytes: four to a cache line");

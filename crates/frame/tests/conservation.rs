@@ -1,0 +1,159 @@
+//! Whatever is done with frames, every slot stays accounted for and no two frames share bytes.
+
+use std::sync::Arc;
+
+use frame::{Arena, ArenaConfig, BURST, Batch, Frame, NoHeadroom, Pool, Short};
+use proptest::prelude::*;
+
+fn arena(slots: u32) -> Arc<Arena> {
+    Arena::new(ArenaConfig { slots, ..ArenaConfig::default() }).expect("memory")
+}
+
+#[test]
+fn a_frame_grows_and_shrinks_within_its_slot() {
+    let arena = arena(4);
+    let mut pool = Pool::new(&arena, 4);
+    let mut frame = pool.make(b"payload").expect("a slot");
+    assert_eq!(frame.headroom(), 256);
+    frame.push_front(8).expect("headroom");
+    arena.bytes_mut(&mut frame)[..8].copy_from_slice(b"a header");
+    assert_eq!(arena.bytes(&frame), b"a headerpayload");
+    frame.pull_front(2).expect("long enough");
+    frame.truncate(10).expect("long enough");
+    assert_eq!(arena.bytes(&frame), b"headerpayl");
+    assert_eq!(frame.pull_front(11), Err(Short));
+    assert_eq!(frame.truncate(11), Err(Short));
+    assert_eq!(frame.push_front(251), Err(NoHeadroom));
+    frame.push_front(250).expect("all the headroom there is");
+    assert_eq!(arena.space_mut(&mut frame).len(), 2048);
+    assert_eq!(arena.set_len(&mut frame, 5000), 2048, "a length is cut to the slot");
+    pool.give(frame);
+    assert_eq!(pool.free(), 4);
+    assert!(pool.make(&[0; 1793]).is_none(), "1,792 bytes is what a slot of 2,048 has room for");
+    assert_eq!(pool.free(), 4);
+}
+
+#[test]
+#[should_panic(expected = "another arena")]
+fn a_frame_of_another_arena_reaches_nothing() {
+    let (ours, theirs) = (arena(1), arena(1));
+    let frame = Pool::new(&theirs, 1).take().expect("a slot");
+    let _ = ours.bytes(&frame);
+}
+
+#[test]
+#[should_panic(expected = "another arena")]
+fn none_has_no_bytes() {
+    let _ = arena(1).bytes(&Frame::none());
+}
+
+#[test]
+fn headers_of_neighbouring_slots_fall_into_different_cache_sets() {
+    let stride = arena(2).shape().stride;
+    assert_eq!(stride % 64, 0);
+    assert_eq!((stride / 64) % 2, 1, "an odd number of lines visits every set");
+}
+
+#[test]
+fn a_pool_that_ends_and_one_that_overflows_feed_the_depot() {
+    let arena = arena(1024);
+    let mut giver = Pool::new(&arena, 600);
+    let mut taker = Pool::new(&arena, 100);
+    assert_eq!(arena.in_depot(), 324);
+    // Frames wander from one worker to the other until the first has none left.
+    let mut moved = 0;
+    while let Some(frame) = giver.take() {
+        taker.give(frame);
+        moved += 1;
+        assert!(moved <= 5_000, "slots that come back by the depot may be moved again, but not for ever");
+        if moved == 5_000 {
+            break;
+        }
+    }
+    assert!(taker.free() <= 100 + 256);
+    let total = giver.free() + taker.free() + arena.in_depot();
+    assert_eq!(total, 1024);
+    drop((giver, taker));
+    assert_eq!(arena.in_depot(), 1024);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Take,
+    Give(usize),
+    Push(u16),
+    Pull(u16),
+    ToBatch(usize),
+    Drain(usize),
+    DropPool,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => Just(Step::Take),
+        2 => any::<usize>().prop_map(Step::Give),
+        1 => (0u16..400).prop_map(Step::Push),
+        1 => (0u16..400).prop_map(Step::Pull),
+        2 => any::<usize>().prop_map(Step::ToBatch),
+        1 => (0usize..70).prop_map(Step::Drain),
+        1 => Just(Step::DropPool),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 200 }, ..ProptestConfig::default() })]
+
+    #[test]
+    fn slots_are_conserved_and_never_shared(steps in proptest::collection::vec(step(), 1..200)) {
+        const SLOTS: usize = 96;
+        let arena = arena(SLOTS as u32);
+        let mut pool = Pool::new(&arena, 40);
+        let mut held: Vec<(Frame, u8)> = Vec::new();
+        let mut batch = Batch::new();
+        let mut stamp = 0u8;
+        for step in steps {
+            match step {
+                Step::Take => {
+                    if let Some(mut frame) = pool.take() {
+                        stamp = stamp.wrapping_add(1);
+                        arena.set_len(&mut frame, 500);
+                        arena.bytes_mut(&mut frame).fill(stamp);
+                        held.push((frame, stamp));
+                    } else {
+                        prop_assert_eq!(arena.in_depot(), 0);
+                    }
+                }
+                Step::Give(i) if !held.is_empty() => {
+                    let (frame, _) = held.swap_remove(i % held.len());
+                    pool.give(frame);
+                }
+                Step::Push(n) => {
+                    if let Some((frame, stamp)) = held.last_mut()
+                        && frame.push_front(n).is_ok()
+                    {
+                        arena.bytes_mut(frame)[..n.into()].fill(*stamp);
+                    }
+                }
+                Step::Pull(n) => {
+                    if let Some((frame, _)) = held.last_mut() {
+                        let _ = frame.pull_front(n);
+                    }
+                }
+                Step::ToBatch(i) if !held.is_empty() => {
+                    let (frame, stamp) = held.swap_remove(i % held.len());
+                    if let Err(frame) = batch.push(frame) {
+                        prop_assert_eq!(batch.len(), BURST);
+                        held.push((frame, stamp));
+                    }
+                }
+                Step::Drain(n) => batch.drain_front(n, |frame| pool.give(frame)),
+                Step::DropPool => pool = Pool::new(&arena, 40),
+                Step::Give(_) | Step::ToBatch(_) => {}
+            }
+            prop_assert_eq!(pool.free() + arena.in_depot() + held.len() + batch.len(), SLOTS);
+            for (frame, stamp) in &held {
+                prop_assert!(arena.bytes(frame).iter().all(|byte| byte == stamp));
+            }
+        }
+    }
+}
