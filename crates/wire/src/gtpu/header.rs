@@ -1,0 +1,178 @@
+//! A GTP-U header in one pass, for the hot path.
+
+use super::{HEADER_LEN, OPTIONAL_LEN, extension_type, flag};
+use crate::{Malformed, Teid};
+
+/// How many extension headers are walked before a message is refused.
+const MAX_EXTENSIONS: usize = 8;
+
+/// What a GTP-U header says, all extension headers walked (TS 29.281, 5.1 and 5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The receiver's tunnel endpoint identifier.
+    pub teid: Teid,
+    /// The length field: bytes behind the first eight.
+    pub length: u16,
+    /// Where the payload begins, in bytes from the start of the header.
+    pub payload_offset: u16,
+    /// The sequence number; 0 if there is none.
+    pub seq: u16,
+    /// Message type, see [`super::message_type`].
+    pub message_type: u8,
+    /// Whether a sequence number is there.
+    pub has_seq: bool,
+    /// The QoS flow identifier of a PDU Session Container, 0 to 63.
+    pub qfi: Option<u8>,
+    /// Whether a PDU Session Container for the downlink asks for reflective QoS (TS 38.415, 5.5.3.4).
+    pub rqi: bool,
+    /// The first extension header type an endpoint must comprehend and this one does not; 0 if there is none.
+    ///
+    /// Such a message is dropped and answered with Supported Extension Headers Notification (TS 29.281, 5.2.1).
+    pub unsupported: u8,
+}
+
+impl Header {
+    /// Read a UDP payload; bytes behind the header's length are ignored.
+    ///
+    /// Guarantees version 1, protocol type GTP and `payload_offset <= 8 + length <= udp_payload.len()`.
+    #[inline]
+    pub fn parse(udp_payload: &[u8]) -> Result<Header, Malformed> {
+        let head: &[u8; 8] = udp_payload.first_chunk().ok_or(Malformed::Short)?;
+        // Version 1 and protocol type 1; the spare bit is not evaluated (5.1).
+        if head[0] & 0xf0 != flag::VERSION_1 {
+            return Err(Malformed::BadVersion);
+        }
+        let length = u16::from_be_bytes([head[2], head[3]]);
+        let message = udp_payload.get(..HEADER_LEN + usize::from(length)).ok_or(Malformed::BadLength)?;
+        let mut header = Header {
+            teid: Teid(u32::from_be_bytes([head[4], head[5], head[6], head[7]])),
+            length,
+            payload_offset: HEADER_LEN as u16,
+            seq: 0,
+            message_type: head[1],
+            has_seq: false,
+            qfi: None,
+            rqi: false,
+            unsupported: 0,
+        };
+        if head[0] & flag::OPTIONAL != 0 {
+            header.optional(message, head[0])?;
+        }
+        Ok(header)
+    }
+
+    /// The four optional bytes and the chain they begin; `message` ends where the length says.
+    #[inline]
+    fn optional(&mut self, message: &[u8], flags: u8) -> Result<(), Malformed> {
+        let head: &[u8; 12] = message.first_chunk().ok_or(Malformed::BadLength)?;
+        if flags & flag::S != 0 {
+            self.has_seq = true;
+            self.seq = u16::from_be_bytes([head[8], head[9]]);
+        }
+        let mut at = HEADER_LEN + OPTIONAL_LEN;
+        let mut next = if flags & flag::E != 0 { head[11] } else { extension_type::NONE };
+        let mut left = MAX_EXTENSIONS;
+        while next != extension_type::NONE {
+            left = left.checked_sub(1).ok_or(Malformed::TooManyExtensions)?;
+            let head: &[u8; 4] = message.get(at..).and_then(|m| m.first_chunk()).ok_or(Malformed::BadExtension)?;
+            let len = usize::from(head[0]) * 4;
+            if len == 0 {
+                return Err(Malformed::BadExtension);
+            }
+            match next {
+                extension_type::PDU_SESSION_CONTAINER => self.container(head[1], head[2]),
+                extension_type::PDCP_PDU_NUMBER | extension_type::LONG_PDCP_PDU_NUMBER => {}
+                // The type's upper two bits: 10 and 11 require an endpoint to comprehend it (5.2.1).
+                other if other & 0x80 != 0 && self.unsupported == 0 => self.unsupported = other,
+                _ => {}
+            }
+            at += len;
+            next = *message.get(at - 1).ok_or(Malformed::BadExtension)?;
+        }
+        self.payload_offset = at as u16; // at most 12 + 8 * 1020
+        Ok(())
+    }
+
+    /// The two octets every PDU Session Container begins with; the first container counts (TS 38.415, 5.5.2).
+    #[inline(always)]
+    fn container(&mut self, first: u8, second: u8) {
+        if self.qfi.is_none() && first >> 4 <= 1 {
+            self.qfi = Some(second & 0x3f);
+            self.rqi = first >> 4 == 0 && second & 0x40 != 0;
+        }
+    }
+
+    /// What the header carries, out of the bytes it was read from.
+    #[inline]
+    pub fn payload<'a>(&self, udp_payload: &'a [u8]) -> &'a [u8] {
+        crate::fast::part(udp_payload, usize::from(self.payload_offset), self.end())
+    }
+
+    /// Where the message ends, in bytes from the start of the header.
+    #[inline]
+    pub const fn end(&self) -> usize {
+        HEADER_LEN + self.length as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plain_g_pdu() {
+        let bytes = [0x30, 0xff, 0, 3, 0, 0, 0, 7, 1, 2, 3, 0xee];
+        let h = Header::parse(&bytes).unwrap();
+        assert_eq!((h.message_type, h.teid, h.length, h.payload_offset), (255, Teid(7), 3, 8));
+        assert_eq!((h.has_seq, h.qfi, h.rqi, h.unsupported), (false, None, false, 0));
+        assert_eq!(h.payload(&bytes), &[1, 2, 3]);
+    }
+
+    #[test]
+    fn sequence_numbers_are_tolerated() {
+        let bytes = [0x32, 0xff, 0, 5, 0, 0, 0, 7, 0x12, 0x34, 0, 0x85, 9];
+        let h = Header::parse(&bytes).unwrap();
+        // E is clear, so the next-extension field is not evaluated.
+        assert_eq!((h.has_seq, h.seq, h.payload_offset, h.qfi), (true, 0x1234, 12, None));
+        assert_eq!(h.payload(&bytes), &[9]);
+    }
+
+    #[test]
+    fn chains_are_walked() {
+        let bytes = [
+            0x36, 0xff, 0, 17, 0, 0, 0, 7, 0, 1, 0, 0xc0, 1, 0xab, 0xcd, 0x85, 2, 0x10, 0x05, 0, 0, 0, 0, 0, 0x45, 0xee,
+        ];
+        let h = Header::parse(&bytes).unwrap();
+        assert_eq!((h.payload_offset, h.qfi, h.rqi, h.seq, h.unsupported), (24, Some(5), false, 1, 0));
+        assert_eq!(h.payload(&bytes), &[0x45]);
+        let mut down = bytes;
+        (down[17], down[18]) = (0x00, 0x45);
+        let h = Header::parse(&down).unwrap();
+        assert_eq!((h.qfi, h.rqi), (Some(5), true));
+    }
+
+    #[test]
+    fn what_must_be_comprehended_is_named() {
+        let with = |kind: u8| Header::parse(&[0x34, 0xff, 0, 8, 0, 0, 0, 7, 0, 0, 0, kind, 1, 0, 0, 0]);
+        assert_eq!(with(0x84).unwrap().unsupported, 0x84);
+        assert_eq!(with(0xfe).unwrap().unsupported, 0xfe);
+        assert_eq!(with(0x40).unwrap().unsupported, 0);
+        assert_eq!(with(0x01).unwrap().unsupported, 0);
+    }
+
+    #[test]
+    fn refuses_what_lies() {
+        use Malformed::*;
+        assert_eq!(Header::parse(&[0x30; 7]), Err(Short));
+        assert_eq!(Header::parse(&[0x50, 0xff, 0, 0, 0, 0, 0, 0]), Err(BadVersion));
+        assert_eq!(Header::parse(&[0x20, 0xff, 0, 0, 0, 0, 0, 0]), Err(BadVersion));
+        assert_eq!(Header::parse(&[0x30, 0xff, 0, 1, 0, 0, 0, 0]), Err(BadLength));
+        assert_eq!(Header::parse(&[0x32, 0xff, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0]), Err(BadLength));
+        assert_eq!(Header::parse(&[0x34, 0xff, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0x85]), Err(BadExtension));
+        assert_eq!(Header::parse(&[0x34, 0xff, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0x85, 0, 0, 0, 0]), Err(BadExtension));
+        assert_eq!(Header::parse(&[0x34, 0xff, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0x85, 2, 0, 0, 0]), Err(BadExtension));
+        let mut long = std::vec![0x34, 0xff, 0, 40, 0, 0, 0, 0, 0, 0, 0, 1];
+        long.extend([1, 0, 0, 1].repeat(9));
+        assert_eq!(Header::parse(&long), Err(TooManyExtensions));
+    }
+}

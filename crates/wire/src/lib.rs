@@ -1,0 +1,86 @@
+//! Packet headers as bytes; network byte order lives here and nowhere else.
+//!
+//! One file per protocol, each with the same sections: the byte diagram with the standard's clause, field offsets,
+//! a view [`Packet`](ip4::Packet)`<T: AsRef<[u8]>>` whose `new_checked` states what it guarantees, setters for
+//! `T: AsMut<[u8]>`, and a value `Repr` that parses, emits and knows its length.
+//!
+//! Two one-pass parsers serve the hot path: [`Outer`] (Ethernet and its tags) and [`L3L4`] (IPv4 or IPv6, down to the
+//! ports); [`gtpu::Header`] is the third. They never allocate and never panic, whatever the bytes; what they refuse
+//! is named by [`Malformed`].
+//!
+//! This crate knows nobody, holds no state and needs no allocator.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod id;
+mod l3l4;
+mod malformed;
+mod outer;
+
+pub mod checksum;
+pub mod fast;
+pub mod gtpu;
+pub mod ip6;
+
+pub use id::{BadMac, Mac, Qfi, Teid, Vlan};
+pub use l3l4::{Fragment, L3L4};
+pub use malformed::{Malformed, NoRoom};
+pub use outer::Outer;
+
+/// Ethertypes (IEEE 802 numbers) this crate names.
+pub mod ethertype {
+    /// IPv4.
+    pub const IP4: u16 = 0x0800;
+    /// ARP.
+    pub const ARP: u16 = 0x0806;
+    /// 802.1Q customer tag.
+    pub const VLAN: u16 = 0x8100;
+    /// 802.1ad service tag.
+    pub const SERVICE_VLAN: u16 = 0x88a8;
+    /// The tag some equipment put on the outside before 802.1ad; read, never written.
+    pub const OLD_SERVICE_VLAN: u16 = 0x9100;
+    /// IPv6.
+    pub const IP6: u16 = 0x86dd;
+    /// PPPoE discovery.
+    pub const PPPOE_DISCOVERY: u16 = 0x8863;
+    /// PPPoE session.
+    pub const PPPOE_SESSION: u16 = 0x8864;
+}
+
+/// IP protocol numbers (IANA) this crate names.
+pub mod protocol {
+    /// IPv6 hop-by-hop options, an extension header.
+    pub const HOP_BY_HOP: u8 = 0;
+    /// ICMP for IPv4.
+    pub const ICMP4: u8 = 1;
+    /// TCP.
+    pub const TCP: u8 = 6;
+    /// UDP.
+    pub const UDP: u8 = 17;
+    /// DCCP.
+    pub const DCCP: u8 = 33;
+    /// IPv6 routing, an extension header.
+    pub const ROUTING: u8 = 43;
+    /// IPv6 fragment, an extension header.
+    pub const FRAGMENT: u8 = 44;
+    /// ESP.
+    pub const ESP: u8 = 50;
+    /// AH.
+    pub const AH: u8 = 51;
+    /// ICMPv6.
+    pub const ICMP6: u8 = 58;
+    /// IPv6 "no next header".
+    pub const NONE: u8 = 59;
+    /// IPv6 destination options, an extension header.
+    pub const DESTINATION: u8 = 60;
+    /// L2TPv3 straight over IP.
+    pub const L2TP: u8 = 115;
+    /// SCTP.
+    pub const SCTP: u8 = 132;
+    /// UDP-Lite.
+    pub const UDP_LITE: u8 = 136;
+}
