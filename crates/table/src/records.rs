@@ -1,0 +1,350 @@
+//! Cache lines for session records.
+//!
+//! [`Lines`] hands out runs of 64-byte lines on huge pages, named by a 32-bit id that fits a lookup table's value.
+//! Lines never move, hold no pointers and are viewed as the caller's own types through `zerocopy`, so a record of one
+//! line costs one cache miss and a million of them cost 64 MB.
+
+use std::fmt;
+use std::io;
+use std::ptr::NonNull;
+
+use pages::{Backing, Region};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::hint::prefetch_address;
+
+/// One cache line of plain data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C, align(64))]
+pub struct Line(pub [u64; 8]);
+
+impl Line {
+    /// A line of zeroes.
+    pub const ZERO: Self = Self([0; 8]);
+}
+
+/// The place of a record's first line. Plain data: copies are not tracked, and an id outlives its record as any index
+/// does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(transparent)]
+pub struct LineId(pub u32);
+
+/// The longest record, in lines (4 KiB).
+pub const MAX_RECORD: usize = 64;
+
+/// Lines of a chunk: 2 MiB. Records don't straddle chunks.
+const CHUNK: usize = 1 << CHUNK_BITS;
+const CHUNK_BITS: u32 = 15;
+/// Ends a free list.
+const NONE: u32 = u32::MAX;
+
+/// A heap of [`Line`]s, owned by one worker.
+///
+/// Memory comes in chunks of 2 MiB when asked for ([`with_capacity`](Self::with_capacity), [`grow`](Self::grow)),
+/// never from [`alloc`](Self::alloc). Freed records are kept by length and used again for the same length, or split
+/// for shorter ones; they are not merged, so a heap serves best with few different lengths.
+pub struct Lines {
+    /// First line of every chunk. The memory belongs to `regions`.
+    chunks: Vec<NonNull<Line>>,
+    regions: Vec<Region>,
+    /// The length of the record that begins at each line; 0 where none does.
+    lengths: Vec<u8>,
+    /// First free run of each length; the next one's id is in its first word.
+    free: [u32; MAX_RECORD + 1],
+    /// The first line never handed out.
+    fresh: usize,
+    in_use: usize,
+}
+
+// SAFETY: the pointers lead into regions this value owns; there is no thread affinity.
+unsafe impl Send for Lines {}
+// SAFETY: `&Lines` only reads.
+unsafe impl Sync for Lines {}
+
+impl Lines {
+    /// A heap with room for at least `lines` lines, its pages present.
+    ///
+    /// # Errors
+    /// Those of the mapping.
+    pub fn with_capacity(lines: usize) -> io::Result<Self> {
+        let mut heap = Self {
+            chunks: Vec::new(),
+            regions: Vec::new(),
+            lengths: Vec::new(),
+            free: [NONE; MAX_RECORD + 1],
+            fresh: 0,
+            in_use: 0,
+        };
+        heap.grow(lines)?;
+        Ok(heap)
+    }
+
+    /// Adds room for at least `lines` more lines, in whole chunks. What is there stays where it is.
+    ///
+    /// # Errors
+    /// Those of the mapping; also when ids would no longer fit 32 bits.
+    pub fn grow(&mut self, lines: usize) -> io::Result<()> {
+        let chunks = lines.div_ceil(CHUNK);
+        let total = self.chunks.len().saturating_add(chunks).saturating_mul(CHUNK);
+        if total as u64 > u64::from(u32::MAX) + 1 - CHUNK as u64 {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        if chunks == 0 {
+            return Ok(());
+        }
+        let region = Region::new(chunks * CHUNK * size_of::<Line>())?;
+        region.prefault();
+        let base = region.base().cast::<Line>();
+        // SAFETY: all offsets lie inside the region just mapped for `chunks` chunks.
+        self.chunks.extend((0..chunks).map(|i| unsafe { base.add(i * CHUNK) }));
+        self.regions.push(region);
+        self.lengths.resize(total, 0);
+        Ok(())
+    }
+
+    /// Takes `n` adjoining lines, zeroed. `None` when no run of that length is left (or `n` is 0 or more than
+    /// [`MAX_RECORD`]).
+    pub fn alloc(&mut self, n: usize) -> Option<LineId> {
+        if n == 0 || n > MAX_RECORD {
+            return None;
+        }
+        let at = self.pop(n).or_else(|| self.take_fresh(n)).or_else(|| self.split(n))?;
+        self.get_mut(LineId(at), n)?.fill(Line::ZERO);
+        self.lengths[at as usize] = n as u8;
+        self.in_use += n;
+        Some(LineId(at))
+    }
+
+    /// Gives a record back.
+    ///
+    /// # Panics
+    /// When no record of `n` lines begins at `id`: freed twice, or with the wrong length.
+    pub fn free(&mut self, id: LineId, n: usize) {
+        let length = self.lengths.get_mut(id.0 as usize);
+        assert!(
+            n != 0 && length.as_ref().is_some_and(|length| **length as usize == n),
+            "no record of {n} lines at {id:?}: {length:?}"
+        );
+        length.into_iter().for_each(|length| *length = 0);
+        self.in_use -= n;
+        self.push(id.0, n);
+    }
+
+    /// The `n` lines from `id`. `None` when they are not all in one chunk of this heap; whether the record is still
+    /// the one meant is the caller's affair.
+    #[inline(always)]
+    pub fn get(&self, id: LineId, n: usize) -> Option<&[Line]> {
+        let first = self.locate(id, n)?;
+        // SAFETY: `locate` checked that `n` lines from `first` lie in one chunk, which is mapped, initialised (zeroed,
+        // then written as lines only) and ours; `&self` excludes writers.
+        Some(unsafe { std::slice::from_raw_parts(first, n) })
+    }
+
+    /// The `n` lines from `id`, to change. `None` as in [`get`](Self::get).
+    #[inline(always)]
+    pub fn get_mut(&mut self, id: LineId, n: usize) -> Option<&mut [Line]> {
+        let first = self.locate(id, n)?;
+        // SAFETY: as in `get`; `&mut self` excludes everyone else.
+        Some(unsafe { std::slice::from_raw_parts_mut(first, n) })
+    }
+
+    /// Asks for the line `line` of the record at `id`. Harmless for ids that are none.
+    #[inline(always)]
+    pub fn prefetch(&self, id: LineId, line: usize) {
+        if let Some(chunk) = self.chunks.get(id.0 as usize >> CHUNK_BITS) {
+            prefetch_address(chunk.as_ptr().wrapping_add((id.0 as usize & (CHUNK - 1)) + line).cast());
+        }
+    }
+
+    /// Lines in records now.
+    pub fn in_use(&self) -> usize {
+        self.in_use
+    }
+
+    /// Lines there are.
+    pub fn capacity(&self) -> usize {
+        self.chunks.len() * CHUNK
+    }
+
+    /// Bytes mapped for lines.
+    pub fn bytes(&self) -> usize {
+        self.regions.iter().map(Region::len).sum()
+    }
+
+    /// The pages the first lines rest on; `None` for a heap without any.
+    pub fn backing(&self) -> Option<Backing> {
+        self.regions.first().map(Region::backing)
+    }
+
+    #[inline(always)]
+    fn locate(&self, id: LineId, n: usize) -> Option<*mut Line> {
+        let offset = id.0 as usize & (CHUNK - 1);
+        let chunk = self.chunks.get(id.0 as usize >> CHUNK_BITS)?;
+        if n > CHUNK - offset {
+            return None;
+        }
+        // SAFETY: `offset` < CHUNK, inside the chunk's memory.
+        Some(unsafe { chunk.as_ptr().add(offset) })
+    }
+
+    fn push(&mut self, at: u32, n: usize) {
+        let next = self.free[n];
+        if let Some([first, ..]) = self.get_mut(LineId(at), n) {
+            first.0[0] = u64::from(next);
+            self.free[n] = at;
+        }
+    }
+
+    fn pop(&mut self, n: usize) -> Option<u32> {
+        let at = self.free[n];
+        if at == NONE {
+            return None;
+        }
+        // Nobody writes to freed lines unless by a stale id; then the link is nonsense, and losing the rest of the
+        // list is better than handing out lines that belong to others.
+        let next = self.get(LineId(at), n).map_or(NONE, |run| run[0].0[0] as u32);
+        let sound = next == NONE || self.lengths.get(next as usize) == Some(&0) && self.get(LineId(next), n).is_some();
+        debug_assert!(sound, "a freed record was written to");
+        self.free[n] = if sound { next } else { NONE };
+        Some(at)
+    }
+
+    fn take_fresh(&mut self, n: usize) -> Option<u32> {
+        let left = CHUNK - self.fresh % CHUNK;
+        if left < n && self.fresh < self.capacity() {
+            // Fewer than a record is long, so it fits a free list.
+            let at = self.fresh as u32;
+            self.fresh += left;
+            self.push(at, left);
+        }
+        if self.fresh + n > self.capacity() {
+            return None;
+        }
+        let at = self.fresh as u32;
+        self.fresh += n;
+        Some(at)
+    }
+
+    fn split(&mut self, n: usize) -> Option<u32> {
+        let longer = (n + 1..=MAX_RECORD).find(|&m| self.free[m] != NONE)?;
+        let at = self.pop(longer)?;
+        self.push(at + n as u32, longer - n);
+        Some(at)
+    }
+}
+
+impl fmt::Debug for Lines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lines({} of {} in use)", self.in_use, self.capacity())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use zerocopy::{FromZeros, transmute_ref};
+
+    use super::*;
+
+    #[test]
+    fn records_are_zeroed_apart_and_stay_put() {
+        let mut heap = Lines::with_capacity(1).unwrap();
+        assert_eq!((heap.capacity(), heap.in_use()), (CHUNK, 0));
+        let a = heap.alloc(2).unwrap();
+        let b = heap.alloc(1).unwrap();
+        heap.get_mut(a, 2).unwrap().fill(Line([1; 8]));
+        assert_eq!(heap.get(b, 1), Some(&[Line::ZERO][..]));
+        heap.grow(CHUNK + 1).unwrap();
+        assert_eq!((heap.capacity(), heap.in_use()), (3 * CHUNK, 3));
+        assert_eq!(heap.get(a, 2), Some(&[Line([1; 8]); 2][..]));
+        heap.free(a, 2);
+        let again = heap.alloc(2).unwrap();
+        assert_eq!((again, heap.get(again, 2)), (a, Some(&[Line::ZERO; 2][..])));
+        heap.prefetch(b, 0);
+        heap.prefetch(LineId(u32::MAX), 9);
+    }
+
+    #[test]
+    fn lines_outside_the_heap_are_none() {
+        let mut heap = Lines::with_capacity(CHUNK).unwrap();
+        assert!(heap.alloc(0).is_none() && heap.alloc(MAX_RECORD + 1).is_none());
+        assert!(heap.get(LineId(CHUNK as u32), 1).is_none() && heap.get(LineId(u32::MAX), 0).is_none());
+        assert!(heap.get(LineId(CHUNK as u32 - 1), 1).is_some() && heap.get(LineId(CHUNK as u32 - 1), 2).is_none());
+        assert!(heap.get_mut(LineId(0), usize::MAX).is_none());
+        assert!(Lines::with_capacity(0).unwrap().alloc(1).is_none());
+        assert!(Lines::with_capacity(usize::MAX).is_err());
+    }
+
+    #[test]
+    #[should_panic(expected = "no record of 3 lines")]
+    fn freeing_with_the_wrong_length_panics() {
+        let mut heap = Lines::with_capacity(1).unwrap();
+        let id = heap.alloc(2).unwrap();
+        heap.free(id, 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "no record of 2 lines")]
+    fn freeing_twice_panics() {
+        let mut heap = Lines::with_capacity(1).unwrap();
+        let id = heap.alloc(2).unwrap();
+        heap.free(id, 2);
+        heap.free(id, 2);
+    }
+
+    #[test]
+    fn every_line_can_be_used_and_long_records_split_into_short_ones() {
+        let mut heap = Lines::with_capacity(1).unwrap();
+        let long: Vec<_> = std::iter::from_fn(|| heap.alloc(48)).collect();
+        assert_eq!(long.len(), CHUNK / 48);
+        long.into_iter().for_each(|id| heap.free(id, 48));
+        let n = std::iter::from_fn(|| heap.alloc(5)).count();
+        assert!(n >= CHUNK / 48 * (48 / 5));
+        while heap.alloc(1).is_some() {}
+        assert_eq!(heap.in_use(), CHUNK);
+    }
+
+    #[test]
+    fn a_line_is_a_callers_type() {
+        #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
+        #[repr(C, align(64))]
+        struct Session {
+            teid: u32,
+            flags: u32,
+            rest: [u64; 7],
+        }
+        let mut line = Line::ZERO;
+        line.0[0] = 5 | 6 << 32;
+        let session: &Session = transmute_ref!(&line);
+        assert_eq!((session.teid, session.flags, session.rest[0]), (5, 6, 0));
+        assert_eq!(Line::new_zeroed(), Line::ZERO);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 64 }, failure_persistence: None, ..<_>::default() })]
+
+        #[test]
+        fn no_two_records_share_a_line(ops in prop::collection::vec((1usize..=8, any::<prop::sample::Index>(), any::<bool>()), 1..if cfg!(miri) { 60 } else { 800 })) {
+            let mut heap = Lines::with_capacity(1).unwrap();
+            // Leave little fresh room, so that splitting and chunk ends are met.
+            heap.fresh = CHUNK - 300;
+            let mut held: Vec<(LineId, usize, u64)> = Vec::new();
+            for (stamp, (n, pick, release)) in ops.into_iter().enumerate() {
+                let stamp = stamp as u64 + 1;
+                if release && !held.is_empty() {
+                    let (id, n, _) = held.swap_remove(pick.index(held.len()));
+                    heap.free(id, n);
+                } else if let Some(id) = heap.alloc(n) {
+                    let run = heap.get_mut(id, n).unwrap();
+                    prop_assert!(run.iter().all(|line| *line == Line::ZERO));
+                    run.fill(Line([stamp; 8]));
+                    held.push((id, n, stamp));
+                }
+                prop_assert_eq!(heap.in_use(), held.iter().map(|h| h.1).sum::<usize>());
+            }
+            for (id, n, stamp) in held {
+                prop_assert!(heap.get(id, n).unwrap().iter().all(|line| *line == Line([stamp; 8])));
+            }
+        }
+    }
+}
