@@ -1,0 +1,207 @@
+//! What flows through a pipeline.
+
+use frame::{Arena, BURST, Batch, Frame};
+
+use crate::drops::{Drop, Punt};
+use crate::pipeline::{At, Kind};
+
+/// The packets of a burst that are still in the pipeline, one bit each. Iterating gives their indices; changing the
+/// burst meanwhile does not disturb an iteration begun.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Live(u64);
+
+impl Live {
+    /// How many.
+    #[inline]
+    pub fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether packet `i` is among them.
+    #[inline]
+    pub fn has(self, i: usize) -> bool {
+        self.0 & bit(i) != 0
+    }
+}
+
+#[inline]
+const fn bit(i: usize) -> u64 {
+    1 << (i & (BURST - 1))
+}
+
+impl Iterator for Live {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        if self.0 == 0 {
+            return None;
+        }
+        // The mask tells the compiler what it can not see: array accesses by this index need no check.
+        let i = self.0.trailing_zeros() as usize & (BURST - 1);
+        self.0 &= self.0 - 1;
+        Some(i)
+    }
+}
+
+/// Up to [`BURST`] packets on their way, with what the pipeline's kind keeps per packet beside them.
+///
+/// A packet that leaves early keeps its place, so that the arrays beside it need no moving; its live bit is cleared.
+pub struct Burst<K: Kind> {
+    frames: [Frame; BURST],
+    len: usize,
+    live: Live,
+    punted: Live,
+    punts: [Punt; BURST],
+    out: [u8; BURST],
+    /// Per-packet arrays of this kind of pipeline.
+    pub lane: K::Lane,
+}
+
+impl<K: Kind> Default for Burst<K> {
+    fn default() -> Self {
+        Self {
+            frames: [const { Frame::none() }; BURST],
+            len: 0,
+            live: Live(0),
+            punted: Live(0),
+            punts: [Punt::Arp; BURST],
+            out: [0; BURST],
+            lane: K::Lane::default(),
+        }
+    }
+}
+
+impl<K: Kind> Burst<K> {
+    /// Packets that entered, live or not.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing entered.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Those still in the pipeline.
+    #[inline]
+    pub fn live(&self) -> Live {
+        self.live
+    }
+
+    /// Those taken off for the slow path and not yet seen to.
+    #[inline]
+    pub fn punted(&self) -> Live {
+        self.punted
+    }
+
+    /// Adds a packet as live; returns its index.
+    ///
+    /// # Errors
+    /// Gives the frame back when the burst is full.
+    #[inline]
+    pub fn push(&mut self, frame: Frame) -> Result<usize, Frame> {
+        let i = self.len;
+        let Some(place) = self.frames.get_mut(i) else { return Err(frame) };
+        *place = frame;
+        self.live.0 |= bit(i);
+        self.len += 1;
+        Ok(i)
+    }
+
+    /// Takes all frames of a batch as live packets, as far as there is room.
+    #[inline]
+    pub fn load(&mut self, batch: &mut Batch) {
+        let room = BURST - self.len;
+        batch.drain_front(room, |frame| {
+            // There is room for each by the count above.
+            let _ = self.push(frame).map_err(|_| unreachable!("room was checked"));
+        });
+    }
+
+    /// The token of packet `i`.
+    #[inline]
+    pub fn frame(&self, i: usize) -> &Frame {
+        &self.frames[i]
+    }
+
+    /// The token of packet `i`, to change.
+    #[inline]
+    pub fn frame_mut(&mut self, i: usize) -> &mut Frame {
+        &mut self.frames[i]
+    }
+
+    /// The bytes of packet `i`.
+    #[inline]
+    pub fn bytes<'a>(&'a self, i: usize, arena: &'a Arena) -> &'a [u8] {
+        arena.bytes(&self.frames[i])
+    }
+
+    /// The bytes of packet `i`, to write.
+    #[inline]
+    pub fn bytes_mut<'a>(&'a mut self, i: usize, arena: &'a Arena) -> &'a mut [u8] {
+        arena.bytes_mut(&mut self.frames[i])
+    }
+
+    /// Ends packet `i` under a name, counted against the stage that runs. Its frame is given back after the pipeline.
+    #[inline]
+    pub fn drop(&mut self, i: usize, reason: Drop, at: At<'_>) {
+        self.live.0 &= !bit(i);
+        at.count_drop(reason, self.frames[i].len());
+    }
+
+    /// Takes packet `i` off to the slow path, which sees to it after the pipeline.
+    #[inline]
+    pub fn punt(&mut self, i: usize, why: Punt) {
+        self.live.0 &= !bit(i);
+        self.punted.0 |= bit(i);
+        self.punts[i] = why;
+    }
+
+    /// Sends packet `i` out of the worker's port `port` when the pipeline ends.
+    #[inline]
+    pub fn set_out(&mut self, i: usize, port: u8) {
+        self.out[i] = port;
+    }
+
+    /// The port packet `i` is to leave by.
+    #[inline]
+    pub fn out(&self, i: usize) -> u8 {
+        self.out[i]
+    }
+
+    /// Takes one punted packet out; the caller owns its end. None when no punted packet is left.
+    pub fn take_punted(&mut self) -> Option<(usize, Punt, Frame)> {
+        let i = self.punted.next()?;
+        Some((i, self.punts[i], self.frames[i].take()))
+    }
+
+    /// Takes packet `i` out of the burst, live or not; its place stays empty.
+    pub fn take(&mut self, i: usize) -> Frame {
+        self.live.0 &= !bit(i);
+        self.punted.0 &= !bit(i);
+        self.frames[i].take()
+    }
+
+    /// Hands out every frame still here, a live one with the port it leaves by, and is empty.
+    #[inline]
+    pub fn finish(&mut self, mut each: impl FnMut(Option<u8>, Frame)) {
+        for i in 0..self.len.min(BURST) {
+            let frame = self.frames[i].take();
+            if !frame.is_none() {
+                each(self.live.has(i).then_some(self.out[i]), frame);
+            }
+        }
+        self.len = 0;
+        self.live = Live(0);
+        self.punted = Live(0);
+    }
+}

@@ -1,0 +1,109 @@
+//! Every way a packet can end without leaving by a port, by name.
+
+macro_rules! named {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident $text:literal $sentence:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum $name { $(#[doc = $sentence] $variant,)* }
+
+        impl $name {
+            /// All of them, in the order of their numbers.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+            /// How many there are.
+            pub const COUNT: usize = Self::ALL.len();
+
+            /// The name in counters, tables and JSON.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+
+            /// What it means, in a sentence.
+            pub const fn sentence(self) -> &'static str {
+                match self { $(Self::$variant => $sentence,)* }
+            }
+        }
+    };
+}
+
+named! {
+    /// Why a packet was dropped. One flat list for all gateways: an operator learns it once.
+    Drop {
+        EtherType "ether_type" "The frame carries a protocol this port does not handle.",
+        WrongVlan "wrong_vlan" "The frame's VLAN tag is not this port's.",
+        Malformed "malformed" "A header does not fit the packet or contradicts itself.",
+        HeaderChecksum "header_checksum" "The IPv4 header checksum is wrong.",
+        NotForUs "not_for_us" "The packet is addressed to none of our addresses.",
+        NotGtpu "not_gtpu" "A packet to one of our tunnel addresses that is not GTP-U.",
+        OuterFragment "outer_fragment" "A fragment of a tunnel packet: the tunnel's MTU is set too large at the peer.",
+        GtpuMalformed "gtpu_malformed" "The GTP-U header or its extension chain is broken.",
+        GtpuUnsupported "gtpu_unsupported" "A GTP-U message type or mandatory extension we do not support.",
+        UnknownTeid "unknown_teid" "No session has this tunnel endpoint identifier.",
+        UnknownSubscriber "unknown_subscriber" "No session has this destination address.",
+        SpoofedSource "spoofed_source" "The subscriber sent from an address that is not its own.",
+        GtpInGtp "gtp_in_gtp" "A subscriber's packet is addressed to our own tunnel endpoint.",
+        NoPdr "no_pdr" "No packet detection rule of the session matches.",
+        GateClosed "gate_closed" "The gate of a QER is closed in this direction.",
+        FlowRate "flow_rate" "Over the flow's maximum bit rate.",
+        SessionRate "session_rate" "Over the session's aggregate maximum bit rate.",
+        FarDrop "far_drop" "The forwarding action rule says drop.",
+        FarIncomplete "far_incomplete" "The forwarding action rule names a tunnel or peer that is not there (yet).",
+        BufferFull "buffer_full" "The subscriber is idle and its buffer, or all buffers together, are full.",
+        BufferDiscarded "buffer_discarded" "Was buffered for an idle subscriber whose session ended, dropped or timed out.",
+        SessionGone "session_gone" "The session ended while the packet was in flight.",
+        TtlExpired "ttl_expired" "The TTL or hop limit ran out here.",
+        NoRoute "no_route" "No route to the destination.",
+        NeighbourUnresolved "neighbour_unresolved" "The next hop does not answer ARP or neighbour discovery.",
+        NeighbourQueueFull "neighbour_queue_full" "Too many packets wait for the next hop's hardware address.",
+        TooBig "too_big" "Larger than the outgoing MTU and not to be fragmented; the sender was told.",
+        NoHeadroom "no_headroom" "No room before the packet for the header to be added.",
+        NoFrame "no_frame" "No free slot to hold what should have been sent.",
+        Limited "limited" "More exceptions than we answer: the rate limit for messages to this worker's slow path.",
+        OutQueueFull "out_queue_full" "More replies of our own than the queue to the port holds.",
+        TxFull "tx_full" "The port could not take it: ring or socket buffer full.",
+        HandOffFull "hand_off_full" "The ring to the subscriber's worker was full.",
+        NoOwner "no_owner" "No worker owns this subscriber.",
+        Panicked "panicked" "A stage failed on this burst; the burst was lost, the worker went on.",
+    }
+}
+
+named! {
+    /// Why a packet was taken off the pipeline to be consumed by the worker's own slow path: it is answered, turned
+    /// into an event, or both. Counted like drops, as they do not come out.
+    Punt {
+        Arp "arp" "An ARP request or reply.",
+        Neighbour "neighbour" "IPv6 neighbour or router discovery.",
+        Ping "ping" "An ICMP echo request to one of our addresses.",
+        IcmpOther "icmp_other" "Another ICMP message to one of our addresses.",
+        GtpEcho "gtp_echo" "A GTP-U echo request or response.",
+        GtpErrorIndication "gtp_error_indication" "A GTP-U peer does not know a TEID we send to.",
+        GtpEndMarker "gtp_end_marker" "A GTP-U end marker: the last packet on an old path.",
+        GtpExtensionNotice "gtp_extension_notice" "A GTP-U peer tells which extension headers it supports.",
+        UnknownTeid "unknown_teid" "To be answered with an error indication.",
+        TtlExpired "ttl_expired" "To be answered with ICMP time exceeded.",
+        Oversize "oversize" "To be fragmented, or answered with packet too big.",
+        Resolve "resolve" "Waits for its next hop's hardware address.",
+        Buffer "buffer" "Waits for an idle subscriber to be paged.",
+        RouterSolicitation "router_solicitation" "A subscriber asks for its IPv6 prefix.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique_and_sentences_are_sentences() {
+        fn check(all: impl Iterator<Item = (usize, &'static str, &'static str)>) {
+            let mut seen = HashSet::new();
+            for (number, (value, name, sentence)) in all.enumerate() {
+                assert_eq!(number, value);
+                assert!(seen.insert(name), "{name} twice");
+                assert!(sentence.ends_with('.') && sentence.len() > 15, "{name}: {sentence}");
+            }
+        }
+        check(Drop::ALL.iter().map(|d| (*d as usize, d.name(), d.sentence())));
+        check(Punt::ALL.iter().map(|p| (*p as usize, p.name(), p.sentence())));
+    }
+}

@@ -1,0 +1,28 @@
+//! The engine every gateway runs on: bursts go through lists of stages, each packet leaves by a port or under a name.
+//!
+//! Reading order: [`Burst`] is what flows, [`Stage`] what acts, [`pipeline!`] the list; [`Drop`] and [`Punt`] name
+//! every other way out; [`Worker`] turns the crank; [`Stats`] and [`Tracer`] let one look on.
+
+#![forbid(unsafe_code)]
+
+mod burst;
+mod clock;
+mod drops;
+mod idle;
+mod pipeline;
+mod stats;
+mod steer;
+mod trace;
+mod worker;
+
+pub use burst::{Burst, Live};
+pub use clock::{Clock, NoClock, Time, Tsc};
+pub use drops::{Drop, Punt};
+pub use idle::Idle;
+#[doc(hidden)]
+pub use pipeline::Walk;
+pub use pipeline::{At, Ctx, Env, Kind, Pipeline, Source, Stage, StageSpan};
+pub use stats::{Io, Layout, StageInfo, StageRow, Stats, StatsView};
+pub use steer::{Overlap, Owner, Steer, SteerKey};
+pub use trace::{TraceFilter, TraceRecord, Tracer, TracerHandle};
+pub use worker::{Gateway, PortId, Worker, WorkerConfig};

@@ -1,0 +1,213 @@
+//! Stages, and the lists they form.
+
+use frame::{Arena, Pool};
+
+use crate::burst::Burst;
+use crate::clock::Clock;
+use crate::drops::Drop;
+use crate::stats::Stats;
+use crate::trace::Tracer;
+
+/// A family of pipelines that share per-packet arrays and worker-owned state: one per gateway.
+pub trait Kind: Sized + 'static {
+    /// Arrays beside the burst, one place a packet.
+    type Lane: Default + Send;
+    /// What the worker owns and its stages share: sessions, routes, buckets.
+    type State: Send;
+
+    /// Packet `i` in words, for the trace: what the lane knows of it by now.
+    fn describe(burst: &Burst<Self>, i: usize) -> String;
+}
+
+/// What surrounds a burst: read by stages, changed by the worker between pipelines.
+pub struct Env {
+    /// The worker's free slots.
+    pub pool: Pool,
+    /// Time of this burst in nanoseconds; read once a turn.
+    pub now: u64,
+    /// Where everything is counted.
+    pub stats: Stats,
+    /// Follows flagged packets.
+    pub tracer: Tracer,
+    /// Complete frames of our own (ARP replies, ICMP errors) with the port they leave by.
+    pub(crate) outbox: Vec<(u8, frame::Frame)>,
+    pub(crate) outbox_room: usize,
+}
+
+impl Env {
+    /// The arena all frames of this worker are of.
+    #[inline]
+    pub fn arena(&self) -> &Arena {
+        self.pool.arena()
+    }
+
+    /// Sends a complete frame of our own by a port, at the end of this turn. When the queue is full the frame is
+    /// dropped and counted; replies must not grow memory.
+    pub fn send(&mut self, port: u8, frame: frame::Frame) {
+        if self.outbox.len() < self.outbox_room {
+            self.outbox.push((port, frame));
+        } else {
+            self.stats.drop_outside(Drop::OutQueueFull, frame.len());
+            self.pool.give(frame);
+        }
+    }
+}
+
+/// A stage's surroundings.
+pub struct Ctx<'a, K: Kind> {
+    /// The gateway's state on this worker.
+    pub state: &'a mut K::State,
+    /// Time, memory, counters.
+    pub env: &'a Env,
+    pub(crate) stage: usize,
+}
+
+impl<'a, K: Kind> Ctx<'a, K> {
+    /// The surroundings of a pipeline about to run.
+    #[inline]
+    pub fn new(state: &'a mut K::State, env: &'a Env) -> Self {
+        Self { state, env, stage: 0 }
+    }
+
+    /// Where drops are counted while this stage runs. Independent of the borrow of `state`.
+    #[inline]
+    pub fn at(&self) -> At<'a> {
+        At { env: self.env, stage: self.stage }
+    }
+}
+
+/// The place in the pipeline that events are charged to.
+#[derive(Clone, Copy)]
+pub struct At<'a> {
+    pub(crate) env: &'a Env,
+    pub(crate) stage: usize,
+}
+
+impl At<'_> {
+    #[inline]
+    pub(crate) fn count_drop(self, reason: Drop, bytes: usize) {
+        self.env.stats.drop(self.stage, reason, bytes);
+    }
+}
+
+/// One verb acting on a burst: it changes, drops or punts packets, and never holds one.
+pub trait Stage<K: Kind> {
+    /// Name in tables and results.
+    const NAME: &'static str;
+
+    /// Acts on every live packet.
+    fn run(&mut self, burst: &mut Burst<K>, cx: &mut Ctx<'_, K>);
+}
+
+/// Something that holds packets and lets them go: it *ends* one pipeline and begins the next.
+pub trait Source<K: Kind> {
+    /// Adds packets that are due to the burst, as far as it has room.
+    fn poll(&mut self, out: &mut Burst<K>, env: &mut Env);
+
+    /// Packets it holds now: a term of the conservation law.
+    fn held(&self) -> usize;
+}
+
+/// Where a pipeline's stages stand in the worker's statistics.
+#[derive(Clone, Copy, Debug)]
+pub struct StageSpan {
+    /// Number of its first stage.
+    pub first: usize,
+}
+
+/// A list of stages made by [`crate::pipeline!`].
+pub trait Pipeline<K: Kind> {
+    /// Its name.
+    const NAME: &'static str;
+    /// Its stages' names, in order.
+    const STAGES: &'static [&'static str];
+
+    /// Runs the burst through, charging each stage by clock `C`.
+    fn run<C: Clock>(&mut self, burst: &mut Burst<K>, cx: &mut Ctx<'_, K>);
+}
+
+/// Declares a pipeline: a struct whose fields are its stages in order. The struct is the diagram.
+///
+/// ```ignore
+/// pipeline! {
+///     /// N3 → N6.
+///     pub struct Uplink("uplink") for Upf { parse: ParseOuter, decap: GtpuDecap, session: FindByTeid }
+/// }
+/// ```
+///
+/// `Uplink::new(&mut layout, ParseOuter, …)` registers its stages for counting; `run` calls them in order and leaves
+/// as soon as no packet is live.
+#[macro_export]
+macro_rules! pipeline {
+    ($(#[$doc:meta])* $vis:vis struct $name:ident($text:literal) for $kind:ty { $($field:ident: $stage:ty),+ $(,)? }) => {
+        $(#[$doc])*
+        $vis struct $name {
+            span: $crate::StageSpan,
+            $(#[allow(missing_docs)] pub $field: $stage,)+
+        }
+
+        impl $name {
+            /// The pipeline, its stages entered in `layout`.
+            #[allow(clippy::too_many_arguments)]
+            $vis fn new(layout: &mut $crate::Layout, $($field: $stage),+) -> Self {
+                let span = layout.add(
+                    <Self as $crate::Pipeline<$kind>>::NAME,
+                    <Self as $crate::Pipeline<$kind>>::STAGES,
+                );
+                Self { span, $($field),+ }
+            }
+        }
+
+        impl $crate::Pipeline<$kind> for $name {
+            const NAME: &'static str = $text;
+            const STAGES: &'static [&'static str] = &[$(<$stage as $crate::Stage<$kind>>::NAME),+];
+
+            #[inline]
+            fn run<C: $crate::Clock>(&mut self, burst: &mut $crate::Burst<$kind>, cx: &mut $crate::Ctx<'_, $kind>) {
+                let mut walk = $crate::Walk::start::<C>(self.span, burst.live());
+                $(
+                    if burst.live().is_empty() {
+                        return;
+                    }
+                    walk.enter(cx);
+                    $crate::Stage::run(&mut self.$field, burst, cx);
+                    walk.leave::<C, $kind>(<$stage as $crate::Stage<$kind>>::NAME, burst, cx);
+                )+
+            }
+        }
+    };
+}
+
+/// Bookkeeping of one run through a pipeline. Used by [`crate::pipeline!`] only.
+pub struct Walk {
+    stage: usize,
+    live: crate::Live,
+    cycles: u64,
+}
+
+impl Walk {
+    /// Begins before the first stage.
+    #[inline]
+    pub fn start<C: Clock>(span: StageSpan, live: crate::Live) -> Self {
+        Self { stage: span.first, live, cycles: C::cycles() }
+    }
+
+    /// The next stage is about to run.
+    #[inline]
+    pub fn enter<K: Kind>(&mut self, cx: &mut Ctx<'_, K>) {
+        cx.stage = self.stage;
+    }
+
+    /// It ran: its cycles and packets are charged, and traced packets get their line.
+    #[inline]
+    pub fn leave<C: Clock, K: Kind>(&mut self, name: &'static str, burst: &mut Burst<K>, cx: &Ctx<'_, K>) {
+        let now = C::cycles();
+        cx.env.stats.stage(self.stage, self.live.count(), now.wrapping_sub(self.cycles));
+        self.cycles = now;
+        if cx.env.tracer.is_on() {
+            cx.env.tracer.record(name, self.live, burst, cx.env);
+        }
+        self.live = burst.live();
+        self.stage += 1;
+    }
+}

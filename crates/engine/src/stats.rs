@@ -1,0 +1,285 @@
+//! What a worker counts: cycles per stage, drops by stage and reason, packets in and out.
+//!
+//! One writer (the worker) does relaxed loads and stores; any number of readers look on. Nothing is ever reset:
+//! readers take differences.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::drops::{Drop, Punt};
+use crate::pipeline::StageSpan;
+
+/// A stage's place in a gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageInfo {
+    /// The pipeline it is in.
+    pub pipeline: &'static str,
+    /// Its own name.
+    pub name: &'static str,
+}
+
+/// The stages of all pipelines of a gateway, in the order they were made.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    stages: Vec<StageInfo>,
+}
+
+impl Layout {
+    /// Enters a pipeline's stages.
+    pub fn add(&mut self, pipeline: &'static str, stages: &'static [&'static str]) -> StageSpan {
+        let first = self.stages.len();
+        self.stages.extend(stages.iter().map(|name| StageInfo { pipeline, name }));
+        StageSpan { first }
+    }
+
+    /// The stages.
+    pub fn stages(&self) -> &[StageInfo] {
+        &self.stages
+    }
+}
+
+macro_rules! io {
+    ($($(#[$doc:meta])* $variant:ident $text:literal,)*) => {
+        /// Numbers of the worker itself, beside its stages.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Io { $($(#[$doc])* $variant,)* }
+        impl Io {
+            /// All, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+            /// How many.
+            pub const COUNT: usize = Self::ALL.len();
+            /// Name in tables and JSON.
+            pub const fn name(self) -> &'static str { match self { $(Self::$variant => $text,)* } }
+        }
+    };
+}
+
+io! {
+    /// Packets received.
+    RxPackets "rx_packets",
+    /// Their bytes.
+    RxBytes "rx_bytes",
+    /// Packets a port took.
+    TxPackets "tx_packets",
+    /// Their bytes.
+    TxBytes "tx_bytes",
+    /// Frames of our own making: replies, errors, fragments.
+    Originated "originated",
+    /// Packets that left a buffer or queue (to be sent, or dropped by name).
+    Released "released",
+    /// Packets given to the worker that owns their subscriber.
+    HandedOut "handed_out",
+    /// Packets got from other workers.
+    HandedIn "handed_in",
+    /// Gauge: packets that sources hold now.
+    Held "held",
+    /// Gauge: slots in the worker's pool.
+    FreeSlots "free_slots",
+    /// Gauge: slots in the worker's ports.
+    PortSlots "port_slots",
+    /// Turns of the worker loop.
+    Turns "turns",
+    /// Turns that moved at least one packet.
+    BusyTurns "busy_turns",
+    /// Times the worker slept.
+    Sleeps "sleeps",
+    /// Cycles spent receiving (and in port service), in busy turns.
+    RxCycles "rx_cycles",
+    /// Cycles spent in pipelines.
+    PipelineCycles "pipeline_cycles",
+    /// Cycles spent sending.
+    TxCycles "tx_cycles",
+    /// Cycles of busy turns spent on anything else: commands, timers, slow path, statistics.
+    OtherCycles "other_cycles",
+    /// Cycles of turns without packets.
+    IdleCycles "idle_cycles",
+    /// Bursts lost to a panic.
+    Panics "panics",
+    /// Heap allocations made by the worker in its loop.
+    Allocations "allocations",
+}
+
+const PER_STAGE: usize = 3;
+const PER_DROP: usize = 2;
+
+struct Shared {
+    layout: Layout,
+    cells: Box<[AtomicU64]>,
+}
+
+impl Shared {
+    fn stage_at(&self, stage: usize) -> usize {
+        Io::COUNT + stage * PER_STAGE
+    }
+
+    /// Drops are counted per stage, and once more for everything outside of pipelines.
+    fn drop_at(&self, stage: usize, reason: usize) -> usize {
+        self.stage_at(self.layout.stages.len()) + (stage * Drop::COUNT + reason) * PER_DROP
+    }
+
+    fn punt_at(&self, punt: usize) -> usize {
+        self.drop_at(self.layout.stages.len() + 1, 0) + punt
+    }
+
+    fn get(&self, at: usize) -> u64 {
+        self.cells[at].load(Ordering::Relaxed)
+    }
+}
+
+/// The worker's end: it alone writes.
+pub struct Stats {
+    shared: Arc<Shared>,
+    stage_base: usize,
+    drop_base: usize,
+    punt_base: usize,
+    outside: usize,
+}
+
+impl Stats {
+    /// Zeroed statistics for those stages.
+    pub fn new(layout: Layout) -> Self {
+        let mut shared = Shared { layout, cells: Box::default() };
+        let size = shared.punt_at(Punt::COUNT);
+        shared.cells = (0..size).map(|_| AtomicU64::new(0)).collect();
+        let (stage_base, drop_base, punt_base) = (shared.stage_at(0), shared.drop_at(0, 0), shared.punt_at(0));
+        let outside = shared.layout.stages.len();
+        Self { shared: Arc::new(shared), stage_base, drop_base, punt_base, outside }
+    }
+
+    /// A reader's end.
+    pub fn view(&self) -> StatsView {
+        StatsView { shared: self.shared.clone() }
+    }
+
+    #[inline]
+    fn bump(&self, at: usize, by: u64) {
+        // One writer: a plain load and store is enough, and far cheaper than a locked add.
+        if let Some(cell) = self.shared.cells.get(at) {
+            cell.store(cell.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+        }
+    }
+
+    /// Adds to a number of the worker.
+    #[inline]
+    pub fn add(&self, what: Io, by: u64) {
+        self.bump(what as usize, by);
+    }
+
+    /// Sets a gauge of the worker.
+    #[inline]
+    pub fn set(&self, what: Io, to: u64) {
+        self.shared.cells[what as usize].store(to, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn stage(&self, stage: usize, packets: u32, cycles: u64) {
+        let at = self.stage_base + stage * PER_STAGE;
+        self.bump(at, 1);
+        self.bump(at + 1, packets.into());
+        self.bump(at + 2, cycles);
+    }
+
+    #[inline]
+    pub(crate) fn drop(&self, stage: usize, reason: Drop, bytes: usize) {
+        let at = self.drop_base + (stage * Drop::COUNT + reason as usize) * PER_DROP;
+        self.bump(at, 1);
+        self.bump(at + 1, bytes as u64);
+    }
+
+    /// Counts a drop that happens outside of any pipeline: in the worker, at a port, in the slow path.
+    #[inline]
+    pub fn drop_outside(&self, reason: Drop, bytes: usize) {
+        self.drop(self.outside, reason, bytes);
+    }
+
+    /// Counts a packet the slow path consumed.
+    #[inline]
+    pub fn consumed(&self, punt: Punt) {
+        self.bump(self.punt_base + punt as usize, 1);
+    }
+}
+
+/// A reader's end of a worker's statistics; stays valid after the worker has ended.
+#[derive(Clone)]
+pub struct StatsView {
+    shared: Arc<Shared>,
+}
+
+/// A stage's line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageRow {
+    /// Which.
+    pub stage: StageInfo,
+    /// Times it ran.
+    pub calls: u64,
+    /// Packets that reached it.
+    pub packets: u64,
+    /// Cycles charged to it.
+    pub cycles: u64,
+}
+
+impl StatsView {
+    /// A number of the worker.
+    pub fn io(&self, what: Io) -> u64 {
+        self.shared.get(what as usize)
+    }
+
+    /// All stages, in order.
+    pub fn stages(&self) -> Vec<StageRow> {
+        let row = |(n, stage): (usize, &StageInfo)| {
+            let at = self.shared.stage_at(n);
+            StageRow {
+                stage: stage.clone(),
+                calls: self.shared.get(at),
+                packets: self.shared.get(at + 1),
+                cycles: self.shared.get(at + 2),
+            }
+        };
+        self.shared.layout.stages.iter().enumerate().map(row).collect()
+    }
+
+    /// Every drop counter that moved: stage (`pipeline.stage`, or `worker`), reason, packets, bytes.
+    pub fn drops(&self) -> Vec<(String, Drop, u64, u64)> {
+        let stages = &self.shared.layout.stages;
+        let names = stages.iter().map(|s| format!("{}.{}", s.pipeline, s.name)).chain(["worker".to_owned()]);
+        let mut rows = Vec::new();
+        for (n, name) in names.enumerate() {
+            for reason in Drop::ALL {
+                let at = self.shared.drop_at(n, *reason as usize);
+                if self.shared.get(at) > 0 {
+                    rows.push((name.clone(), *reason, self.shared.get(at), self.shared.get(at + 1)));
+                }
+            }
+        }
+        rows
+    }
+
+    /// Packets dropped, all reasons together.
+    pub fn dropped(&self) -> u64 {
+        (0..=self.shared.layout.stages.len())
+            .flat_map(|stage| (0..Drop::COUNT).map(move |reason| (stage, reason)))
+            .map(|(stage, reason)| self.shared.get(self.shared.drop_at(stage, reason)))
+            .sum()
+    }
+
+    /// Every punt counter that moved.
+    pub fn punts(&self) -> Vec<(Punt, u64)> {
+        let value = |punt: &Punt| (*punt, self.shared.get(self.shared.punt_at(*punt as usize)));
+        Punt::ALL.iter().map(value).filter(|(_, n)| *n > 0).collect()
+    }
+
+    /// Packets consumed by the slow path, all together.
+    pub fn consumed(&self) -> u64 {
+        (0..Punt::COUNT).map(|punt| self.shared.get(self.shared.punt_at(punt))).sum()
+    }
+
+    /// What went in less what came out or was named: 0 when the conservation law of packets holds. Exact only while
+    /// the worker stands still.
+    pub fn missing(&self) -> i64 {
+        let io = |what| self.io(what) as i64;
+        let came = io(Io::RxPackets) + io(Io::Originated) + io(Io::Released) + io(Io::HandedIn);
+        let went = io(Io::TxPackets) + io(Io::HandedOut) + self.dropped() as i64 + self.consumed() as i64;
+        came - went
+    }
+}

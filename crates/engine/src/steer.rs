@@ -1,0 +1,133 @@
+//! Who owns which subscriber: one table behind every form of steering.
+
+/// What a packet shows of its subscriber before any session is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SteerKey {
+    /// A tunnel endpoint identifier of ours.
+    Teid(u32),
+    /// A subscriber's IPv4 address in a network instance.
+    V4(u16, u32),
+    /// The first 64 bits of a subscriber's IPv6 address in a network instance.
+    V6(u16, u64),
+}
+
+/// A worker's number.
+pub type Owner = u16;
+
+/// Ranges of identifiers and the worker that owns each. Built by control, read by all; compiled into a BPF program for
+/// PACKET_FANOUT by [`Steer::v4_ranges`], and used as it stands as the classifier in user space.
+#[derive(Clone, Debug, Default)]
+pub struct Steer {
+    teids: Vec<(u32, u32, Owner)>,
+    v4: Vec<(u16, u32, u32, Owner)>,
+    v6: Vec<(u16, u64, u64, Owner)>,
+}
+
+/// A range that overlaps one with another owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overlap;
+
+impl Steer {
+    /// A table that owns nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Gives TEIDs `first..=last` to a worker.
+    ///
+    /// # Errors
+    /// [`Overlap`] when part of the range is owned already.
+    pub fn own_teids(&mut self, first: u32, last: u32, owner: Owner) -> Result<(), Overlap> {
+        insert(&mut self.teids, (first, last, owner), |r| (r.0, r.1))
+    }
+
+    /// Gives IPv4 addresses `first..=last` of a network instance to a worker.
+    ///
+    /// # Errors
+    /// [`Overlap`] when part of the range is owned already.
+    pub fn own_v4(&mut self, instance: u16, first: u32, last: u32, owner: Owner) -> Result<(), Overlap> {
+        insert(&mut self.v4, (instance, first, last, owner), |r| {
+            ((u64::from(r.0) << 32) | u64::from(r.1), (u64::from(r.0) << 32) | u64::from(r.2))
+        })
+    }
+
+    /// Gives the /64 prefixes `first..=last` of a network instance to a worker.
+    ///
+    /// # Errors
+    /// [`Overlap`] when part of the range is owned already.
+    pub fn own_v6(&mut self, instance: u16, first: u64, last: u64, owner: Owner) -> Result<(), Overlap> {
+        insert(&mut self.v6, (instance, first, last, owner), |r| ((r.0, r.1), (r.0, r.2)))
+    }
+
+    /// The owner, if any. A few comparisons; no memory beyond the table's own lines.
+    #[inline]
+    pub fn owner(&self, key: SteerKey) -> Option<Owner> {
+        match key {
+            SteerKey::Teid(teid) => {
+                let at = self.teids.partition_point(|r| r.0 <= teid).checked_sub(1)?;
+                let range = self.teids.get(at)?;
+                (teid <= range.1).then_some(range.2)
+            }
+            SteerKey::V4(instance, address) => {
+                let at = self.v4.partition_point(|r| (r.0, r.1) <= (instance, address)).checked_sub(1)?;
+                let range = self.v4.get(at)?;
+                (range.0 == instance && address <= range.2).then_some(range.3)
+            }
+            SteerKey::V6(instance, prefix) => {
+                let at = self.v6.partition_point(|r| (r.0, r.1) <= (instance, prefix)).checked_sub(1)?;
+                let range = self.v6.get(at)?;
+                (range.0 == instance && prefix <= range.2).then_some(range.3)
+            }
+        }
+    }
+
+    /// The IPv4 ranges as (first, last, owner), all network instances, for a program in the kernel.
+    pub fn v4_ranges(&self) -> impl Iterator<Item = (u32, u32, Owner)> + '_ {
+        self.v4.iter().map(|r| (r.1, r.2, r.3))
+    }
+}
+
+fn insert<R: Copy, E: Ord>(list: &mut Vec<R>, range: R, ends: impl Fn(&R) -> (E, E)) -> Result<(), Overlap> {
+    let (first, last) = ends(&range);
+    let at = list.partition_point(|r| ends(r).0 < first);
+    let clear_before = at == 0 || ends(&list[at - 1]).1 < first;
+    let clear_after = list.get(at).is_none_or(|next| last < ends(next).0);
+    if first > last || !clear_before || !clear_after {
+        return Err(Overlap);
+    }
+    list.insert(at, range);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_answer_at_their_edges_and_not_beyond() {
+        let mut steer = Steer::new();
+        steer.own_teids(100, 199, 0).expect("free");
+        steer.own_teids(200, 299, 1).expect("free");
+        steer.own_v4(1, 10, 19, 3).expect("free");
+        steer.own_v4(2, 10, 19, 4).expect("same range of another instance");
+        steer.own_v6(1, 5, 5, 6).expect("free");
+        for (teid, owner) in [(99, None), (100, Some(0)), (199, Some(0)), (200, Some(1)), (299, Some(1)), (300, None)] {
+            assert_eq!(steer.owner(SteerKey::Teid(teid)), owner);
+        }
+        assert_eq!(steer.owner(SteerKey::V4(1, 19)), Some(3));
+        assert_eq!(steer.owner(SteerKey::V4(2, 19)), Some(4));
+        assert_eq!(steer.owner(SteerKey::V4(3, 19)), None);
+        assert_eq!(steer.owner(SteerKey::V4(1, 20)), None);
+        assert_eq!(steer.owner(SteerKey::V6(1, 5)), Some(6));
+        assert_eq!(steer.owner(SteerKey::V6(1, 6)), None);
+    }
+
+    #[test]
+    fn no_identifier_has_two_owners() {
+        let mut steer = Steer::new();
+        steer.own_teids(100, 199, 0).expect("free");
+        for range in [(50, 100), (199, 250), (120, 130), (0, 1000), (5, 4)] {
+            assert_eq!(steer.own_teids(range.0, range.1, 1), Err(Overlap));
+        }
+    }
+}

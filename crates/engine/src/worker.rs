@@ -1,0 +1,430 @@
+//! The worker: one thread, its ports, its gateway, its slots.
+
+use std::os::fd::BorrowedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use frame::{BURST, Batch, Frame, Pool, Port, PortCounters};
+
+use crate::burst::Burst;
+use crate::clock::{Clock, Time, Tsc};
+use crate::drops::Drop;
+use crate::idle::Idle;
+use crate::pipeline::{Env, Kind};
+use crate::stats::{Io, Layout, Stats};
+use crate::trace::{TraceFilter, Tracer};
+
+/// A port's number among its worker's.
+pub type PortId = u8;
+
+/// What a worker runs: pipelines over a state, fed by ports, commands and timers.
+pub trait Gateway: Send {
+    /// Its family of pipelines.
+    type Kind: Kind;
+
+    /// Runs a burst that came in by `port` through its pipeline. Packets still live afterwards leave by the port set
+    /// with [`Burst::set_out`].
+    fn receive<C: Clock>(&mut self, port: PortId, burst: &mut Burst<Self::Kind>, env: &Env);
+
+    /// Sees to the packets the pipeline punted, with all the time in the world by comparison: answers, events.
+    /// Frames it does not take it leaves; they are given back. Each is counted as consumed or dropped here.
+    fn punted(&mut self, burst: &mut Burst<Self::Kind>, env: &mut Env);
+
+    /// Fills an empty burst from whatever holds packets and runs it on. False: nothing (more) is due.
+    fn release<C: Clock>(&mut self, _burst: &mut Burst<Self::Kind>, _env: &mut Env) -> bool {
+        false
+    }
+
+    /// Packets held now.
+    fn held(&self) -> usize {
+        0
+    }
+
+    /// Takes commands and new snapshots, a bounded number a turn. Returns how many.
+    fn control(&mut self, _env: &mut Env) -> usize {
+        0
+    }
+
+    /// Timers; called about once a millisecond.
+    fn tick(&mut self, _env: &mut Env) {}
+
+    /// Whether a packet that came in by `port` is of the subscriber the trace asks for. Only called while tracing.
+    fn follows(&self, filter: &TraceFilter, port: PortId, packet: &[u8]) -> bool;
+
+    /// A stage panicked on a burst: put away what may have caused it.
+    fn after_panic(&mut self) {}
+
+    /// Something that becomes readable when a command waits, to sleep on.
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// How a worker is to run.
+#[derive(Clone)]
+pub struct WorkerConfig {
+    /// Where it reads the time.
+    pub time: Time,
+    /// What it does without packets.
+    pub idle: Idle,
+    /// Packets taken from a port at a time, 1 to [`BURST`].
+    pub burst: usize,
+}
+
+impl Default for WorkerConfig {
+    fn default() -> Self {
+        Self { time: Time::real(), idle: Idle::default(), burst: BURST }
+    }
+}
+
+/// One thread's worth of gateway. Drive it with [`Worker::run`], or turn by turn in tests.
+pub struct Worker<G: Gateway> {
+    gateway: G,
+    ports: Vec<Door>,
+    env: Env,
+    burst: Burst<G::Kind>,
+    incoming: Batch,
+    config: WorkerConfig,
+    next_tick: u64,
+    empty_turns: u32,
+}
+
+/// A port with the frames that wait to leave by it.
+struct Door {
+    port: Box<dyn Port>,
+    name: String,
+    out: Batch,
+    offered: u64,
+}
+
+const TICK_NS: u64 = 1_000_000;
+const OUTBOX: usize = 512;
+
+/// Cycles of one turn by where they went.
+#[derive(Default)]
+struct Spent {
+    rx: u64,
+    pipeline: u64,
+    tx: u64,
+}
+
+impl<G: Gateway> Worker<G> {
+    /// A worker over its own slots and ports. `layout` is the one the gateway's pipelines were made with.
+    pub fn new(gateway: G, layout: Layout, pool: Pool, ports: Vec<Box<dyn Port>>, config: WorkerConfig) -> Self {
+        let door = |port: Box<dyn Port>| Door { name: port.caps().name, port, out: Batch::new(), offered: 0 };
+        Self {
+            gateway,
+            ports: ports.into_iter().map(door).collect(),
+            env: Env {
+                pool,
+                now: config.time.now_ns(Tsc::cycles()),
+                stats: Stats::new(layout),
+                tracer: Tracer::default(),
+                outbox: Vec::with_capacity(OUTBOX),
+                outbox_room: OUTBOX,
+            },
+            burst: Burst::default(),
+            incoming: Batch::new(),
+            config,
+            next_tick: 0,
+            empty_turns: 0,
+        }
+    }
+
+    /// Its surroundings: statistics, trace, slots.
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    /// What it runs.
+    pub fn gateway(&self) -> &G {
+        &self.gateway
+    }
+
+    /// What it runs, to change between turns.
+    pub fn gateway_mut(&mut self) -> &mut G {
+        &mut self.gateway
+    }
+
+    /// The ports' counters, by port number.
+    pub fn port_counters(&self) -> Vec<PortCounters> {
+        self.ports.iter().map(|door| door.port.counters()).collect()
+    }
+
+    /// A port, for tests and control.
+    pub fn port(&self, id: PortId) -> Option<&dyn Port> {
+        self.ports.get(usize::from(id)).map(|door| &*door.port)
+    }
+
+    /// Turns until told to stop.
+    pub fn run(&mut self, stop: &AtomicBool) {
+        self.run_clocked::<Tsc>(stop);
+    }
+
+    /// [`Worker::run`], charging stages by clock `C`.
+    pub fn run_clocked<C: Clock>(&mut self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            if self.turn_clocked::<C>() {
+                self.empty_turns = 0;
+            } else {
+                self.rest();
+            }
+        }
+        self.gauges();
+    }
+
+    /// One turn: commands, ports, sources, transmit, timers. Says whether anything moved.
+    pub fn turn(&mut self) -> bool {
+        self.turn_clocked::<Tsc>()
+    }
+
+    /// [`Worker::turn`], charging stages by clock `C`.
+    pub fn turn_clocked<C: Clock>(&mut self) -> bool {
+        let start = Tsc::cycles();
+        self.env.now = self.config.time.now_ns(start);
+        let commands = self.gateway.control(&mut self.env);
+        let mut spent = Spent::default();
+        let mut packets = 0;
+        for id in 0..self.ports.len() {
+            packets += self.serve::<C>(id, &mut spent);
+        }
+        packets += self.release::<C>(&mut spent);
+        packets += self.flush(&mut spent);
+        if self.env.now >= self.next_tick {
+            self.next_tick = self.env.now + TICK_NS;
+            self.gateway.tick(&mut self.env);
+            self.gauges();
+        }
+        let moved = packets > 0;
+        self.account(&spent, Tsc::cycles().wrapping_sub(start), moved);
+        moved || commands > 0
+    }
+
+    /// One port: service, receive, pipeline.
+    fn serve<C: Clock>(&mut self, id: usize, spent: &mut Spent) -> usize {
+        let begin = Tsc::cycles();
+        let door = &mut self.ports[id];
+        door.port.service(&mut self.env.pool);
+        let received = door.port.rx_burst(&mut self.env.pool, &mut self.incoming);
+        let mid = Tsc::cycles();
+        spent.rx += mid.wrapping_sub(begin);
+        if received == 0 {
+            return 0;
+        }
+        let mut bytes = 0;
+        while !self.incoming.is_empty() {
+            let take = self.config.burst.clamp(1, BURST);
+            let burst = &mut self.burst;
+            self.incoming.drain_front(take, |mut frame| {
+                frame.meta.port = id as PortId; // a worker has far fewer than 256 ports
+                bytes += frame.len();
+                let _ = burst.push(frame).map_err(|_| unreachable!("the burst is empty and holds as many"));
+            });
+            self.process(|gateway, burst, env| gateway.receive::<C>(id as PortId, burst, env), Some(id));
+        }
+        self.env.stats.add(Io::RxPackets, received as u64);
+        self.env.stats.add(Io::RxBytes, bytes as u64);
+        spent.pipeline += Tsc::cycles().wrapping_sub(mid);
+        received
+    }
+
+    fn release<C: Clock>(&mut self, spent: &mut Spent) -> usize {
+        if self.gateway.held() == 0 {
+            return 0;
+        }
+        let begin = Tsc::cycles();
+        let mut released = 0;
+        // Bounded: sources must not starve the ports.
+        for _ in 0..8 {
+            let (gateway, burst, env) = (&mut self.gateway, &mut self.burst, &mut self.env);
+            let more = gateway.release::<C>(burst, env);
+            released += burst.len();
+            self.finish();
+            if !more {
+                break;
+            }
+        }
+        spent.pipeline += Tsc::cycles().wrapping_sub(begin);
+        released
+    }
+
+    /// Runs a burst under the panic boundary, then sends each packet on its way. The burst is owned out here, so that a
+    /// panic in a stage costs the burst and nothing else.
+    fn process(&mut self, run: impl FnOnce(&mut G, &mut Burst<G::Kind>, &Env), port: Option<usize>) {
+        if self.env.tracer.is_on() {
+            self.flag_traced(port);
+        }
+        let (gateway, burst, env) = (&mut self.gateway, &mut self.burst, &self.env);
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(gateway, burst, env)));
+        let outcome = outcome.and_then(|()| {
+            if self.burst.punted().is_empty() {
+                return Ok(());
+            }
+            catch_unwind(AssertUnwindSafe(|| self.gateway.punted(&mut self.burst, &mut self.env)))
+        });
+        if outcome.is_err() {
+            self.after_panic();
+        }
+        self.finish();
+    }
+
+    #[cold]
+    fn after_panic(&mut self) {
+        let (stats, pool) = (&self.env.stats, &mut self.env.pool);
+        stats.add(Io::Panics, 1);
+        // What had already left the live set was counted where it left; the rest was lost here.
+        let (live, punted) = (self.burst.live(), self.burst.punted());
+        for i in 0..self.burst.len() {
+            let frame = self.burst.take(i);
+            if live.has(i) || punted.has(i) {
+                stats.drop_outside(Drop::Panicked, frame.len());
+            }
+            pool.give(frame);
+        }
+        self.gateway.after_panic();
+    }
+
+    /// Queues what is live at its port and gives the rest back.
+    #[inline]
+    fn finish(&mut self) {
+        let Env { pool, stats, .. } = &mut self.env;
+        self.burst.finish(|out, frame| match out.and_then(|port| self.ports.get_mut(usize::from(port))) {
+            Some(door) => door.queue(frame, pool, stats),
+            None => {
+                if out.is_some() {
+                    stats.drop_outside(Drop::NoRoute, frame.len());
+                }
+                pool.give(frame);
+            }
+        });
+    }
+
+    fn flush(&mut self, spent: &mut Spent) -> usize {
+        let begin = Tsc::cycles();
+        let Env { pool, stats, outbox, .. } = &mut self.env;
+        let originated = outbox.len();
+        if originated > 0 {
+            stats.add(Io::Originated, originated as u64);
+            for (port, frame) in outbox.drain(..) {
+                match self.ports.get_mut(usize::from(port)) {
+                    Some(door) => door.queue(frame, pool, stats),
+                    None => {
+                        stats.drop_outside(Drop::NoRoute, frame.len());
+                        pool.give(frame);
+                    }
+                }
+            }
+        }
+        let mut sent = originated;
+        for door in &mut self.ports {
+            if !door.out.is_empty() {
+                sent += door.out.len();
+                door.send(pool, stats);
+            }
+        }
+        spent.tx += Tsc::cycles().wrapping_sub(begin);
+        sent
+    }
+
+    fn account(&self, spent: &Spent, total: u64, moved: bool) {
+        let stats = &self.env.stats;
+        stats.add(Io::Turns, 1);
+        if moved {
+            stats.add(Io::BusyTurns, 1);
+            stats.add(Io::RxCycles, spent.rx);
+            stats.add(Io::PipelineCycles, spent.pipeline);
+            stats.add(Io::TxCycles, spent.tx);
+            stats.add(Io::OtherCycles, total.saturating_sub(spent.rx + spent.pipeline + spent.tx));
+        } else {
+            stats.add(Io::IdleCycles, total);
+        }
+    }
+
+    fn gauges(&self) {
+        let stats = &self.env.stats;
+        stats.set(Io::FreeSlots, self.env.pool.free() as u64);
+        stats.set(Io::PortSlots, self.ports.iter().map(|door| door.port.held() as u64).sum());
+        stats.set(Io::Held, self.gateway.held() as u64);
+        stats.set(Io::Allocations, pages::allocations_on_this_thread());
+    }
+
+    fn rest(&mut self) {
+        self.empty_turns = self.empty_turns.saturating_add(1);
+        if self.empty_turns < self.config.idle.poll_turns {
+            std::hint::spin_loop();
+            return;
+        }
+        // Between turns nothing may be left in a queue of ours, so sleeping delays no packet; a port that needs its
+        // completions served is woken by its own descriptor or after the longest sleep.
+        let mut fds: [Option<BorrowedFd<'_>>; 16] = [None; 16];
+        let mut count = 0;
+        let mut all = true;
+        for fd in self.ports.iter().map(|door| door.port.wait_fd()).chain([self.gateway.wait_fd()]) {
+            match fd {
+                Some(fd) if count < fds.len() => {
+                    fds[count] = Some(fd);
+                    count += 1;
+                }
+                Some(_) => {}
+                None => all = false,
+            }
+        }
+        let mut list = fds.iter().flatten().copied();
+        let Some(first) = list.next() else {
+            self.config.idle.rest(self.empty_turns, &[], false);
+            return;
+        };
+        let mut open = [first; 16];
+        for (place, fd) in open.iter_mut().skip(1).zip(list) {
+            *place = fd;
+        }
+        if self.config.idle.rest(self.empty_turns, &open[..count], all) {
+            self.env.stats.add(Io::Sleeps, 1);
+        }
+    }
+
+    #[cold]
+    fn flag_traced(&mut self, port: Option<usize>) {
+        let (Some(port), Some(filter)) = (port, self.env.tracer.filter()) else { return };
+        for i in 0..self.burst.len() {
+            let bytes = self.env.arena().bytes(self.burst.frame(i));
+            if self.gateway.follows(&filter, port as PortId, bytes) {
+                self.env.tracer.flag(&mut self.burst, i, &self.ports[port].name, &self.env);
+            }
+        }
+    }
+
+    /// Ends the worker: its ports give their slots back. Returns its pool, for the conservation check.
+    pub fn close(mut self) -> (G, Env) {
+        for door in &mut self.ports {
+            self.env.pool.give_all(&mut door.out);
+            door.port.close(&mut self.env.pool);
+        }
+        (self.gateway, self.env)
+    }
+}
+
+impl Door {
+    #[inline]
+    fn queue(&mut self, frame: Frame, pool: &mut Pool, stats: &Stats) {
+        if let Err(frame) = self.out.push(frame) {
+            self.send(pool, stats);
+            // Empty after sending: what the port refused was counted and given back.
+            let _ = self.out.push(frame).map_err(|_| unreachable!("the queue was just emptied"));
+        }
+    }
+
+    fn send(&mut self, pool: &mut Pool, stats: &Stats) {
+        self.offered += self.out.len() as u64;
+        let bytes: usize = self.out.frames().iter().map(Frame::len).sum();
+        let sent = self.port.tx_burst(pool, &mut self.out);
+        let mut refused = 0;
+        self.out.drain(|frame| {
+            refused += frame.len();
+            stats.drop_outside(Drop::TxFull, frame.len());
+            pool.give(frame);
+        });
+        stats.add(Io::TxPackets, sent as u64);
+        stats.add(Io::TxBytes, (bytes - refused) as u64);
+    }
+}
