@@ -5,6 +5,12 @@
 //! | [`bulk`] | exact-match hash map, looked up a burst at a time |
 //! | [`records`] | 64-byte lines on huge pages for pointer-free session records |
 //! | [`bucket`] | token buckets in exact integer arithmetic |
+//! | [`snapshot`] | immutable values published by control, read by workers |
+//! | [`ring`] | bounded ring from one producer to one consumer |
+//! | [`command`] | orders from control to a worker, with replies |
+//! | [`waker`] | waking a worker that sleeps |
+//! | [`mesh`] | hand-off rings between workers |
+//! | [`shard`] | counters, a shard per worker |
 //! | [`hint`] | prefetch and the time stamp counter, as safe functions |
 //!
 //! Everything here is single-owner unless its name says otherwise; nothing reads a clock or a random source by
@@ -12,6 +18,13 @@
 
 pub mod bucket;
 pub mod bulk;
+pub mod command;
 pub mod hint;
+pub mod mesh;
 pub mod records;
+pub mod ring;
+pub mod shard;
 mod slab;
+pub mod snapshot;
+mod sync;
+pub mod waker;
