@@ -21,10 +21,19 @@ mod l3l4;
 mod malformed;
 mod outer;
 
+pub mod arp;
 pub mod checksum;
+pub mod ethernet;
 pub mod fast;
 pub mod gtpu;
+pub mod icmp4;
+pub mod icmp6;
+pub mod ip4;
 pub mod ip6;
+pub mod ndp;
+pub mod option;
+pub mod tcp;
+pub mod udp;
 
 pub use id::{BadMac, Mac, Qfi, Teid, Vlan};
 pub use l3l4::{Fragment, L3L4};

@@ -61,7 +61,7 @@ pub enum Message<'a> {
         /// The packet.
         payload: &'a [u8],
     },
-    /// Any other type, to be ignored (TS 29.281, 11.1.3 of the handling of unknown messages).
+    /// Any other type, to be dropped (TS 29.281, 11.1.3).
     Unknown(u8),
 }
 
@@ -130,13 +130,8 @@ impl<'a> Message<'a> {
     }
 
     /// Bytes the whole message takes.
-    pub fn len(&self) -> usize {
+    pub fn message_len(&self) -> usize {
         self.header().header_len() + usize::from(self.payload_len())
-    }
-
-    /// Never: every message has a header.
-    pub const fn is_empty(&self) -> bool {
-        false
     }
 
     /// The longest message that is not a G-PDU and lists no more than `types` extension headers, in bytes.
@@ -147,7 +142,7 @@ impl<'a> Message<'a> {
 
     /// Write the whole message to the front of `out`; returns its length.
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, NoRoom> {
-        let len = self.len();
+        let len = self.message_len();
         let out = out.get_mut(..len).ok_or(NoRoom)?;
         let at = self.header().emit(out)?;
         match *self {
