@@ -38,21 +38,19 @@ pub fn sum(bytes: &[u8]) -> u16 {
 /// The sum of a 20-byte header, the common case of IPv4.
 #[inline(always)]
 pub fn sum20(head: &[u8; 20]) -> u16 {
-    let (words, _) = head.as_chunks::<4>();
-    let mut acc = 0;
-    for word in words {
-        acc += u64::from(u32::from_ne_bytes(*word));
-    }
-    u16::from_be(fold(acc))
+    let [a, b] = [0, 8].map(|off| u64::from_ne_bytes(crate::fast::at(head, off)));
+    let last = u64::from(u32::from_ne_bytes(crate::fast::at(head, 16)));
+    let (acc, carry) = a.overflowing_add(b);
+    let (acc, again) = acc.overflowing_add(last + u64::from(carry));
+    u16::from_be(fold(acc + u64::from(again))) // after a carry the sum is small
 }
 
 /// Fold an accumulator into 16 bits, carries added back in.
 #[inline(always)]
 pub const fn fold(acc: u64) -> u16 {
-    let acc = (acc & 0xffff_ffff) + (acc >> 32);
-    let acc = (acc & 0xffff) + ((acc >> 16) & 0xffff) + (acc >> 32);
-    let acc = (acc & 0xffff) + (acc >> 16);
-    (acc + (acc >> 16)) as u16
+    // Adding a number to itself with its halves swapped leaves, in the upper half, their sum and its own carry.
+    let acc = (acc.wrapping_add(acc.rotate_left(32)) >> 32) as u32;
+    (acc.wrapping_add(acc.rotate_left(16)) >> 16) as u16
 }
 
 /// Two sums as one; right when the first covers an even number of bytes.
@@ -181,6 +179,8 @@ mod tests {
 
     #[test]
     fn folding_holds_at_the_top() {
+        assert_eq!(fold(0xffff_ffff_ffff_0001), 1);
+        assert_eq!(fold(0x0001_0000_0000_ffff), 1);
         assert_eq!(fold(u64::MAX), 0xffff);
         assert_eq!(fold(0), 0);
         assert_eq!(fold(0xffff_ffff_0000_0001), 1);

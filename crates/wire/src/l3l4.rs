@@ -53,7 +53,7 @@ impl L3L4 {
     ///
     /// Guarantees that `l4 <= total_len <= ip.len()`, that an IPv4 header checksum is right, and that ports, where
     /// the protocol has them and the fragment is not a later one, were there to be read.
-    #[inline]
+    #[inline(always)]
     pub fn parse(ip: &[u8]) -> Result<L3L4, Malformed> {
         match ip.first() {
             Some(b) if b >> 4 == 4 => Self::parse4(ip),
@@ -64,7 +64,7 @@ impl L3L4 {
     }
 
     /// As [`L3L4::parse`], for a packet announced as IPv4: another version is refused (RFC 1812, 5.2.2).
-    #[inline]
+    #[inline(always)]
     pub fn parse4(ip: &[u8]) -> Result<L3L4, Malformed> {
         let head: &[u8; 20] = ip.first_chunk().ok_or(Malformed::Short)?;
         if head[0] >> 4 != 4 {
@@ -78,7 +78,7 @@ impl L3L4 {
         if total < header || total > ip.len() {
             return Err(Malformed::BadLength);
         }
-        let sum = if header == 20 { checksum::sum20(head) } else { checksum::sum(&ip[..header]) };
+        let sum = if header == 20 { checksum::sum20(head) } else { sum_with_options(&ip[..header]) };
         if !checksum::is_valid(sum) {
             return Err(Malformed::BadHeaderChecksum);
         }
@@ -108,7 +108,7 @@ impl L3L4 {
     }
 
     /// As [`L3L4::parse`], for a packet announced as IPv6: another version is refused.
-    #[inline]
+    #[inline(always)]
     pub fn parse6(ip: &[u8]) -> Result<L3L4, Malformed> {
         let head: &[u8; 40] = ip.first_chunk().ok_or(Malformed::Short)?;
         if head[0] >> 4 != 6 {
@@ -122,16 +122,7 @@ impl L3L4 {
         // Nearly every packet has no extension header; only the others pay for the walk.
         let (protocol, l4, fragment) = match head[6] {
             next @ (protocol::TCP | protocol::UDP | protocol::ICMP6) => (next, ip6::HEADER_LEN as u16, Fragment::Whole),
-            next => {
-                let chain = ip6::walk(ip, next)?;
-                let fragment = match chain.fragment {
-                    None => Fragment::Whole,
-                    Some(f) if f.is_atomic() => Fragment::Whole,
-                    Some(f) if f.offset == 0 => Fragment::First,
-                    Some(_) => Fragment::Later,
-                };
-                (chain.protocol, chain.l4, fragment)
-            }
+            next => walk6(ip, next)?,
         };
         let (src_port, dst_port) = ports(ip, usize::from(l4), protocol, fragment)?;
         Ok(L3L4 {
@@ -172,6 +163,25 @@ impl L3L4 {
     pub fn dst6(&self, ip: &[u8]) -> u128 {
         if self.version == 6 { u128::from_be_bytes(crate::fast::at(ip, Self::V6_DST)) } else { 0 }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn sum_with_options(head: &[u8]) -> u16 {
+    checksum::sum(head)
+}
+
+#[cold]
+#[inline(never)]
+fn walk6(ip: &[u8], next: u8) -> Result<(u8, u16, Fragment), Malformed> {
+    let chain = ip6::walk(ip, next)?;
+    let fragment = match chain.fragment {
+        None => Fragment::Whole,
+        Some(f) if f.is_atomic() => Fragment::Whole,
+        Some(f) if f.offset == 0 => Fragment::First,
+        Some(_) => Fragment::Later,
+    };
+    Ok((chain.protocol, chain.l4, fragment))
 }
 
 /// Both ports of a packet cut to its total length.

@@ -19,7 +19,7 @@ impl Outer {
     /// Read a whole frame, starting at the destination address.
     ///
     /// Guarantees that `l3` lies within the frame (it may be its end) and that `ethertype` is not a tag.
-    #[inline]
+    #[inline(always)]
     pub fn parse(frame: &[u8]) -> Result<Outer, Malformed> {
         let head: &[u8; 14] = frame.first_chunk().ok_or(Malformed::Short)?;
         let ethertype = u16::from_be_bytes([head[12], head[13]]);
