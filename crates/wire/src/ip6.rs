@@ -293,6 +293,14 @@ mod tests {
         assert_eq!(Packet::new_checked(&bytes[..]), Err(Malformed::BadVersion));
     }
 
+    #[test]
+    fn hops_end() {
+        let mut bytes = packet(59, &[]);
+        bytes[field::HOPS] = 1;
+        assert_eq!((decrement_hop_limit(&mut bytes), decrement_hop_limit(&mut bytes)), (Some(0), None));
+        assert_eq!(decrement_hop_limit(&mut bytes[..39]), None);
+    }
+
     proptest! {
         #[test]
         fn what_is_emitted_is_parsed(

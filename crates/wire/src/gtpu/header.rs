@@ -44,76 +44,28 @@ impl Header {
         }
         let length = u16::from_be_bytes([head[2], head[3]]);
         let message = udp_payload.get(..HEADER_LEN + usize::from(length)).ok_or(Malformed::BadLength)?;
-        let header = Header {
+        let (mut chain, mut seq, mut has_seq) = (Chain::starting(HEADER_LEN), 0, false);
+        if head[0] & flag::OPTIONAL != 0 {
+            let head: &[u8; 12] = message.first_chunk().ok_or(Malformed::BadLength)?;
+            if head[0] & flag::S != 0 {
+                (seq, has_seq) = (u16::from_be_bytes([head[8], head[9]]), true);
+            }
+            chain = match head[0] & flag::E {
+                0 => Chain::starting(HEADER_LEN + OPTIONAL_LEN),
+                _ => Chain::of(message, head[11])?,
+            };
+        }
+        Ok(Header {
             teid: Teid(u32::from_be_bytes([head[4], head[5], head[6], head[7]])),
             length,
-            payload_offset: HEADER_LEN as u16,
-            seq: 0,
+            payload_offset: chain.end,
+            seq,
             message_type: head[1],
-            has_seq: false,
-            qfi: None,
-            rqi: false,
-            unsupported: 0,
-        };
-        if head[0] & flag::OPTIONAL != 0 {
-            return header.optional(message, head[0]);
-        }
-        Ok(header)
-    }
-
-    /// The four optional bytes and the chain they begin; `message` ends where the length says.
-    #[inline(always)]
-    fn optional(mut self, message: &[u8], flags: u8) -> Result<Header, Malformed> {
-        let head: &[u8; 12] = message.first_chunk().ok_or(Malformed::BadLength)?;
-        if flags & flag::S != 0 {
-            self.has_seq = true;
-            self.seq = u16::from_be_bytes([head[8], head[9]]);
-        }
-        // What a 5G core sends: the shortest PDU Session Container and nothing else. One look instead of a walk.
-        if let Some(&[_, _, _, _, _, _, _, _, _, _, _, extension_type::PDU_SESSION_CONTAINER, 1, first, second, 0]) =
-            message.first_chunk::<16>()
-            && flags & flag::E != 0
-        {
-            self.container(first, second);
-            self.payload_offset = 16;
-            return Ok(self);
-        }
-        self.walk(message, if flags & flag::E != 0 { head[11] } else { extension_type::NONE })
-    }
-
-    /// Any other chain, whose first header is a `next`.
-    #[inline(never)]
-    fn walk(mut self, message: &[u8], mut next: u8) -> Result<Header, Malformed> {
-        let mut at = HEADER_LEN + OPTIONAL_LEN;
-        let mut left = MAX_EXTENSIONS;
-        while next != extension_type::NONE {
-            left = left.checked_sub(1).ok_or(Malformed::TooManyExtensions)?;
-            let head: &[u8; 4] = message.get(at..).and_then(|m| m.first_chunk()).ok_or(Malformed::BadExtension)?;
-            let len = usize::from(head[0]) * 4;
-            if len == 0 {
-                return Err(Malformed::BadExtension);
-            }
-            match next {
-                extension_type::PDU_SESSION_CONTAINER => self.container(head[1], head[2]),
-                extension_type::PDCP_PDU_NUMBER | extension_type::LONG_PDCP_PDU_NUMBER => {}
-                // The type's upper two bits: 10 and 11 require an endpoint to comprehend it (5.2.1).
-                other if other & 0x80 != 0 && self.unsupported == 0 => self.unsupported = other,
-                _ => {}
-            }
-            at += len;
-            next = *message.get(at - 1).ok_or(Malformed::BadExtension)?;
-        }
-        self.payload_offset = at as u16; // at most 12 + 8 * 1020
-        Ok(self)
-    }
-
-    /// The two octets every PDU Session Container begins with; the first container counts (TS 38.415, 5.5.2).
-    #[inline(always)]
-    fn container(&mut self, first: u8, second: u8) {
-        if self.qfi.is_none() && first >> 4 <= 1 {
-            self.qfi = Some(second & 0x3f);
-            self.rqi = first >> 4 == 0 && second & 0x40 != 0;
-        }
+            has_seq,
+            qfi: chain.qfi,
+            rqi: chain.rqi,
+            unsupported: chain.unsupported,
+        })
     }
 
     /// What the header carries, out of the bytes it was read from.
@@ -126,6 +78,72 @@ impl Header {
     #[inline]
     pub const fn end(&self) -> usize {
         HEADER_LEN + self.length as usize
+    }
+}
+
+/// What the extension headers say, and where they end.
+#[derive(Clone, Copy)]
+struct Chain {
+    end: u16,
+    qfi: Option<u8>,
+    rqi: bool,
+    unsupported: u8,
+}
+
+impl Chain {
+    #[inline(always)]
+    const fn starting(at: usize) -> Chain {
+        Chain { end: at as u16, qfi: None, rqi: false, unsupported: 0 }
+    }
+
+    /// The chain of `message`, which ends where its length says and whose first extension header is a `next`.
+    #[inline(always)]
+    fn of(message: &[u8], next: u8) -> Result<Chain, Malformed> {
+        // What a 5G core sends: the shortest PDU Session Container and nothing else. One look instead of a walk.
+        match message.first_chunk::<16>() {
+            Some(&[.., extension_type::PDU_SESSION_CONTAINER, 1, first, second, extension_type::NONE]) => {
+                let mut chain = Chain::starting(HEADER_LEN + OPTIONAL_LEN + 4);
+                chain.container(first, second);
+                Ok(chain)
+            }
+            _ => Chain::walk(message, next),
+        }
+    }
+
+    /// Any other chain.
+    #[inline(never)]
+    fn walk(message: &[u8], mut next: u8) -> Result<Chain, Malformed> {
+        let mut at = HEADER_LEN + OPTIONAL_LEN;
+        let mut chain = Chain::starting(at);
+        let mut left = MAX_EXTENSIONS;
+        while next != extension_type::NONE {
+            left = left.checked_sub(1).ok_or(Malformed::TooManyExtensions)?;
+            let head: &[u8; 4] = message.get(at..).and_then(|m| m.first_chunk()).ok_or(Malformed::BadExtension)?;
+            let len = usize::from(head[0]) * 4;
+            if len == 0 {
+                return Err(Malformed::BadExtension);
+            }
+            match next {
+                extension_type::PDU_SESSION_CONTAINER => chain.container(head[1], head[2]),
+                extension_type::PDCP_PDU_NUMBER | extension_type::LONG_PDCP_PDU_NUMBER => {}
+                // The type's upper two bits: 10 and 11 require an endpoint to comprehend it (5.2.1).
+                other if other & 0x80 != 0 && chain.unsupported == 0 => chain.unsupported = other,
+                _ => {}
+            }
+            at += len;
+            next = *message.get(at - 1).ok_or(Malformed::BadExtension)?;
+        }
+        chain.end = at as u16; // at most 12 + 8 * 1020
+        Ok(chain)
+    }
+
+    /// The two octets every PDU Session Container begins with; the first container counts (TS 38.415, 5.5.2).
+    #[inline(always)]
+    fn container(&mut self, first: u8, second: u8) {
+        if self.qfi.is_none() && first >> 4 <= 1 {
+            self.qfi = Some(second & 0x3f);
+            self.rqi = first >> 4 == 0 && second & 0x40 != 0;
+        }
     }
 }
 
