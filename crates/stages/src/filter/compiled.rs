@@ -1,0 +1,310 @@
+//! Filters as the packet path matches them: flat, pointer-free, part of the session's hot record.
+
+use wire::{Fragment, L3L4, protocol};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Bits of a key's and a filter's `state`: what is known of a packet beyond its values.
+pub mod state {
+    /// The packet's ports are known. Later fragments and protocols without ports have none, so a filter that names
+    /// ports never matches them (RFC 6733, 4.3.1).
+    pub const PORTS: u8 = 1;
+    /// The packet is a fragment other than the first.
+    pub const LATER_FRAGMENT: u8 = 2;
+}
+
+/// Bits of a filter's `inverted`.
+const NOT_REMOTE: u8 = 1;
+const NOT_LOCAL: u8 = 2;
+
+/// What an IPv4 packet is matched by; all values in host order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Key4 {
+    /// The network's address: the destination of what the subscriber sends.
+    pub remote: u32,
+    /// The subscriber's address.
+    pub local: u32,
+    /// The network's port.
+    pub remote_port: u16,
+    /// The subscriber's port.
+    pub local_port: u16,
+    /// The IP protocol.
+    pub protocol: u8,
+    /// Type of service.
+    pub tos: u8,
+    /// See [`state`].
+    pub state: u8,
+}
+
+/// What an IPv6 packet is matched by; as [`Key4`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Key6 {
+    /// The network's address.
+    pub remote: u128,
+    /// The subscriber's address.
+    pub local: u128,
+    /// The network's port.
+    pub remote_port: u16,
+    /// The subscriber's port.
+    pub local_port: u16,
+    /// The upper-layer protocol, behind the extension headers.
+    pub protocol: u8,
+    /// Traffic class.
+    pub tos: u8,
+    /// See [`state`].
+    pub state: u8,
+}
+
+#[inline(always)]
+fn state_of(h: &L3L4) -> u8 {
+    use protocol::{DCCP, SCTP, TCP, UDP, UDP_LITE};
+    let ported = matches!(h.protocol, TCP | UDP | SCTP | DCCP | UDP_LITE);
+    let later = h.fragment == Fragment::Later;
+    u8::from(ported & !later) * state::PORTS | u8::from(later) * state::LATER_FRAGMENT
+}
+
+impl Key4 {
+    /// The key of a packet on its way to the subscriber.
+    #[inline(always)]
+    pub fn downlink(h: &L3L4) -> Key4 {
+        Key4 {
+            remote: h.src,
+            local: h.dst,
+            remote_port: h.src_port,
+            local_port: h.dst_port,
+            protocol: h.protocol,
+            tos: h.tos,
+            state: state_of(h),
+        }
+    }
+
+    /// The key of a packet the subscriber sent.
+    #[inline(always)]
+    pub fn uplink(h: &L3L4) -> Key4 {
+        Key4 {
+            remote: h.dst,
+            local: h.src,
+            remote_port: h.dst_port,
+            local_port: h.src_port,
+            protocol: h.protocol,
+            tos: h.tos,
+            state: state_of(h),
+        }
+    }
+}
+
+impl Key6 {
+    /// The key of `ip`, a packet on its way to the subscriber, from which `h` was read.
+    #[inline(always)]
+    pub fn downlink(h: &L3L4, ip: &[u8]) -> Key6 {
+        Key6 {
+            remote: h.src6(ip),
+            local: h.dst6(ip),
+            remote_port: h.src_port,
+            local_port: h.dst_port,
+            protocol: h.protocol,
+            tos: h.tos,
+            state: state_of(h),
+        }
+    }
+
+    /// The key of `ip`, a packet the subscriber sent, from which `h` was read.
+    #[inline(always)]
+    pub fn uplink(h: &L3L4, ip: &[u8]) -> Key6 {
+        Key6 {
+            remote: h.dst6(ip),
+            local: h.src6(ip),
+            remote_port: h.dst_port,
+            local_port: h.src_port,
+            protocol: h.protocol,
+            tos: h.tos,
+            state: state_of(h),
+        }
+    }
+}
+
+/// An IPv4 filter: 32 bytes, all values in host order. All zeroes match next to nothing; [`Filter4::ANY`] everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Filter4 {
+    /// The network's address, the bits that count.
+    pub remote: u32,
+    /// Which bits of it count.
+    pub remote_mask: u32,
+    /// The subscriber's address, the bits that count.
+    pub local: u32,
+    /// Which bits of it count.
+    pub local_mask: u32,
+    /// The network's first port.
+    pub remote_lo: u16,
+    /// The network's last port.
+    pub remote_hi: u16,
+    /// The subscriber's first port.
+    pub local_lo: u16,
+    /// The subscriber's last port.
+    pub local_hi: u16,
+    /// The IP protocol.
+    pub protocol: u8,
+    /// 0: any protocol; 0xff: this one.
+    pub protocol_mask: u8,
+    /// Type of service, the bits that count.
+    pub tos: u8,
+    /// Which bits of it count.
+    pub tos_mask: u8,
+    /// What the packet's [`state`] must be, in the bits that count.
+    pub state: u8,
+    /// Which bits of it count.
+    pub state_mask: u8,
+    /// Bit 0: any other remote address; bit 1: any other local address.
+    pub inverted: u8,
+    /// Nothing, zero.
+    pub reserved: u8,
+}
+
+/// An IPv6 filter: 64 bytes, one cache line; as [`Filter4`], but with prefix lengths instead of address masks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Filter6 {
+    /// The network's address: its upper and lower half.
+    pub remote: [u64; 2],
+    /// The subscriber's address: its upper and lower half.
+    pub local: [u64; 2],
+    /// The network's first port.
+    pub remote_lo: u16,
+    /// The network's last port.
+    pub remote_hi: u16,
+    /// The subscriber's first port.
+    pub local_lo: u16,
+    /// The subscriber's last port.
+    pub local_hi: u16,
+    /// The upper-layer protocol.
+    pub protocol: u8,
+    /// 0: any protocol; 0xff: this one.
+    pub protocol_mask: u8,
+    /// Traffic class, the bits that count.
+    pub tos: u8,
+    /// Which bits of it count.
+    pub tos_mask: u8,
+    /// What the packet's [`state`] must be, in the bits that count.
+    pub state: u8,
+    /// Which bits of it count.
+    pub state_mask: u8,
+    /// Bit 0: any other remote address; bit 1: any other local address.
+    pub inverted: u8,
+    /// Leading bits of the network's address that count, 0 to 128.
+    pub remote_len: u8,
+    /// Leading bits of the subscriber's address that count, 0 to 128.
+    pub local_len: u8,
+    /// Nothing, zero.
+    pub reserved: [u8; 15],
+}
+
+const _: () = assert!(size_of::<Filter4>() == 32 && align_of::<Filter4>() == 4);
+const _: () = assert!(size_of::<Filter6>() == 64 && align_of::<Filter6>() == 8);
+
+/// Whether `value` lies between `lo` and `hi`, in one comparison.
+#[inline(always)]
+fn within(value: u16, lo: u16, hi: u16) -> bool {
+    value.wrapping_sub(lo) <= hi.wrapping_sub(lo)
+}
+
+/// Whether two addresses agree in their first `len` bits.
+#[inline(always)]
+fn agree(a: u128, b: [u64; 2], len: u8) -> bool {
+    let differing = a ^ (u128::from(b[0]) << 64 | u128::from(b[1]));
+    // A shift by all 128 bits is undefined, two by half of that are not.
+    let shift = 128 - u32::from(len.min(128));
+    differing >> (shift / 2) >> (shift - shift / 2) == 0
+}
+
+/// What both filters compare alike. Everything is compared, without a branch: a mispredicted one costs more.
+macro_rules! rest_matches {
+    ($filter:ident, $key:ident) => {
+        within($key.remote_port, $filter.remote_lo, $filter.remote_hi)
+            & within($key.local_port, $filter.local_lo, $filter.local_hi)
+            & (($key.protocol ^ $filter.protocol) & $filter.protocol_mask
+                | ($key.tos ^ $filter.tos) & $filter.tos_mask
+                | ($key.state ^ $filter.state) & $filter.state_mask
+                == 0)
+    };
+}
+
+impl Filter4 {
+    /// Matches every packet.
+    pub const ANY: Filter4 = Filter4 {
+        remote: 0,
+        remote_mask: 0,
+        local: 0,
+        local_mask: 0,
+        remote_lo: 0,
+        remote_hi: 0xffff,
+        local_lo: 0,
+        local_hi: 0xffff,
+        protocol: 0,
+        protocol_mask: 0,
+        tos: 0,
+        tos_mask: 0,
+        state: 0,
+        state_mask: 0,
+        inverted: 0,
+        reserved: 0,
+    };
+
+    /// Whether the packet belongs to the flow.
+    #[inline(always)]
+    pub fn matches(&self, key: &Key4) -> bool {
+        let remote = (key.remote ^ self.remote) & self.remote_mask == 0;
+        let local = (key.local ^ self.local) & self.local_mask == 0;
+        (remote ^ (self.inverted & NOT_REMOTE != 0))
+            & (local ^ (self.inverted & NOT_LOCAL != 0))
+            & rest_matches!(self, key)
+    }
+
+    /// Whether any of `filters` matches.
+    #[inline]
+    pub fn any(filters: &[Filter4], key: &Key4) -> bool {
+        filters.iter().any(|filter| filter.matches(key))
+    }
+}
+
+impl Filter6 {
+    /// Matches every packet.
+    pub const ANY: Filter6 = Filter6 {
+        remote: [0; 2],
+        local: [0; 2],
+        remote_lo: 0,
+        remote_hi: 0xffff,
+        local_lo: 0,
+        local_hi: 0xffff,
+        protocol: 0,
+        protocol_mask: 0,
+        tos: 0,
+        tos_mask: 0,
+        state: 0,
+        state_mask: 0,
+        inverted: 0,
+        remote_len: 0,
+        local_len: 0,
+        reserved: [0; 15],
+    };
+
+    /// Whether the packet belongs to the flow.
+    #[inline(always)]
+    pub fn matches(&self, key: &Key6) -> bool {
+        let remote = agree(key.remote, self.remote, self.remote_len);
+        let local = agree(key.local, self.local, self.local_len);
+        (remote ^ (self.inverted & NOT_REMOTE != 0))
+            & (local ^ (self.inverted & NOT_LOCAL != 0))
+            & rest_matches!(self, key)
+    }
+
+    /// Whether any of `filters` matches.
+    #[inline]
+    pub fn any(filters: &[Filter6], key: &Key6) -> bool {
+        filters.iter().any(|filter| filter.matches(key))
+    }
+}
+
+/// The `inverted` field for two ends.
+pub(super) fn inverted(remote: bool, local: bool) -> u8 {
+    u8::from(remote) * NOT_REMOTE | u8::from(local) * NOT_LOCAL
+}
