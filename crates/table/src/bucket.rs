@@ -123,6 +123,20 @@ pub fn refill(config: &Config, state: &mut State, now_ns: u64) {
     }
 }
 
+/// Whether the bucket has credit for a packet of `bytes` at `now_ns`; takes none. With [`take`], for packets that
+/// several buckets must agree on.
+#[inline(always)]
+pub fn affords(config: &Config, state: &mut State, now_ns: u64, bytes: u32) -> bool {
+    refill(config, state, now_ns);
+    state.credit >= cost(bytes)
+}
+
+/// Takes the credit of a packet that was found to be [afforded](affords).
+#[inline(always)]
+pub fn take(state: &mut State, bytes: u32) {
+    state.credit = state.credit.saturating_sub(cost(bytes));
+}
+
 /// Whether a packet of `bytes` may pass at `now_ns`; if so, its credit is taken.
 #[inline(always)]
 pub fn conform(config: &Config, state: &mut State, now_ns: u64, bytes: u32) -> bool {
