@@ -1,0 +1,11 @@
+//! What all gateways share: stages, and the tables and packet builders behind them.
+
+#![forbid(unsafe_code)]
+
+pub mod filter;
+pub mod forward;
+pub mod icmp;
+pub mod limit;
+pub mod parse;
+pub mod rewrite;
+pub mod route;

@@ -1,0 +1,485 @@
+//! What an operator writes about a user plane. Plain data; [`Config::check`] says what makes no sense, by key.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A user plane's configuration.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// `"upf"`.
+    pub gateway: String,
+    /// Threads that carry packets.
+    #[serde(default)]
+    pub workers: Workers,
+    /// Packet memory.
+    #[serde(default)]
+    pub frames: Frames,
+    /// Interfaces.
+    #[serde(default)]
+    pub port: Vec<Port>,
+    /// Routes beside the connected ones.
+    #[serde(default)]
+    pub route: Vec<Route>,
+    /// Neighbours that need no resolving.
+    #[serde(default)]
+    pub neighbour: Vec<Neighbour>,
+    /// Tunnel protocol.
+    #[serde(default)]
+    pub gtpu: Gtpu,
+    /// Packets that wait.
+    #[serde(default)]
+    pub buffer: Buffer,
+    /// Where `weir show` and `weir trace` find the running process.
+    #[serde(default = "default_socket")]
+    pub control_socket: PathBuf,
+    /// Sessions made up at start, as if by a control plane.
+    #[serde(default)]
+    pub simulate: Option<Simulate>,
+}
+
+fn default_socket() -> PathBuf {
+    "/run/weir.sock".into()
+}
+
+/// Threads that carry packets.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Workers {
+    /// How many.
+    pub count: u16,
+    /// The CPU each is pinned to; empty: the kernel decides.
+    pub cpus: Vec<usize>,
+    /// Poll without pause (a CPU of its own for each worker) instead of sleeping when idle.
+    pub poll: bool,
+    /// Packets taken from a port at a time, 1 to 64.
+    pub burst: usize,
+}
+
+impl Default for Workers {
+    fn default() -> Self {
+        Self { count: 1, cpus: Vec::new(), poll: false, burst: 64 }
+    }
+}
+
+/// Packet memory.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Frames {
+    /// Packets it holds, all workers and ports together.
+    pub slots: u32,
+    /// Bytes of a slot, 256 of them headroom.
+    pub slot_bytes: u16,
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        Self { slots: 16_384, slot_bytes: 2048 }
+    }
+}
+
+/// Which side of the gateway a port is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Towards the radio network: N3, S1-U.
+    Access,
+    /// Towards the data network: N6, SGi.
+    Core,
+}
+
+/// An interface.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Port {
+    /// What the rest of the configuration calls it.
+    pub name: String,
+    /// What it is: `packet:eth0?mode=ring`, `xdp:eth0`, …. `{worker}` stands for the worker's number.
+    pub uri: String,
+    /// Its side.
+    pub role: Role,
+    /// The network instance it belongs to; default: its role.
+    #[serde(default)]
+    pub instance: Option<String>,
+    /// Our addresses on it, with prefix length: `10.0.3.1/24`.
+    #[serde(default)]
+    pub addresses: Vec<String>,
+    /// VLAN tag of its packets.
+    #[serde(default)]
+    pub vlan: Option<u16>,
+    /// Largest IP packet; default: the interface's.
+    #[serde(default)]
+    pub mtu: Option<u16>,
+}
+
+/// A route.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Route {
+    /// Destination prefix: `0.0.0.0/0`.
+    pub to: String,
+    /// The gateway, on the link of one of the instance's ports.
+    pub via: IpAddr,
+    /// The network instance; default: `core`.
+    #[serde(default)]
+    pub instance: Option<String>,
+}
+
+/// A neighbour that needs no resolving.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Neighbour {
+    /// The port it is on.
+    pub port: String,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its hardware address: `02:00:00:00:00:01`.
+    pub mac: String,
+}
+
+/// Tunnel protocol.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Gtpu {
+    /// Error Indications sent per second and worker at most.
+    pub error_indications_per_second: u32,
+    /// Send UDP checksum zero over IPv6 (RFC 6935) instead of computing it.
+    pub zero_checksum_over_ipv6: bool,
+}
+
+impl Default for Gtpu {
+    fn default() -> Self {
+        Self { error_indications_per_second: 100, zero_checksum_over_ipv6: false }
+    }
+}
+
+/// Packets that wait for an idle subscriber or a neighbour's address, per worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Buffer {
+    /// Bytes for all together.
+    pub bytes: usize,
+    /// Packets a subscriber may have waiting.
+    pub packets_per_subscriber: u32,
+    /// Seconds until a waiting packet is given up.
+    pub seconds: u32,
+}
+
+impl Default for Buffer {
+    fn default() -> Self {
+        Self { bytes: 4 << 20, packets_per_subscriber: 64, seconds: 30 }
+    }
+}
+
+/// A control plane that is not there: sessions by formula.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Simulate {
+    /// How many subscribers.
+    pub ues: u32,
+    /// Subscriber `i` has this address plus `i`; none: no IPv4.
+    pub ue_first: Option<Ipv4Addr>,
+    /// Subscriber `i` has this /64 plus `i`; none: no IPv6.
+    pub ue6_first: Option<Ipv6Addr>,
+    /// Subscriber `i`'s tunnel endpoint on our side is this plus `i`.
+    pub teid_first: u32,
+    /// Subscriber `i`'s tunnel endpoint at its gNB is this plus `i`.
+    pub gnb_teid_first: u32,
+    /// How many gNBs; subscriber `i` is at gNB `i` mod this.
+    pub gnbs: u32,
+    /// gNB `n` has this address plus `n`.
+    pub gnb_first: IpAddr,
+    /// The aggregate rate of each subscriber, such as `"100 Mbit/s"`; none: no limit.
+    pub ambr_up: Option<String>,
+    /// As `ambr_up`.
+    pub ambr_down: Option<String>,
+    /// Bearers, or QoS flows: the last one is the default bearer and usually has no filters.
+    pub bearer: Vec<Bearer>,
+    /// Sessions removed and made anew per second while running.
+    pub churn_per_second: u32,
+    /// Subscribers that begin idle: their downlink is buffered.
+    pub idle: u32,
+}
+
+impl Default for Simulate {
+    fn default() -> Self {
+        Self {
+            ues: 1000,
+            ue_first: Some(Ipv4Addr::new(10, 60, 0, 1)),
+            ue6_first: None,
+            teid_first: 0x0100_0000,
+            gnb_teid_first: 0x0200_0000,
+            gnbs: 1,
+            gnb_first: Ipv4Addr::new(10, 0, 3, 100).into(),
+            ambr_up: None,
+            ambr_down: None,
+            bearer: vec![Bearer::default()],
+            churn_per_second: 0,
+            idle: 0,
+        }
+    }
+}
+
+/// A bearer (4G) or QoS flow (5G).
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Bearer {
+    /// QoS flow identifier; none: no PDU session container (4G).
+    pub qfi: Option<u8>,
+    /// SDF filters as flow descriptions: `permit out udp from 10.0.6.0/24 5000-5003 to assigned`.
+    pub filters: Vec<String>,
+    /// Maximum bit rate; none: no limit.
+    pub mbr_up: Option<String>,
+    /// As `mbr_up`.
+    pub mbr_down: Option<String>,
+    /// The gate is closed in both directions.
+    pub gate_closed: bool,
+    /// DSCP of the transport header towards the gNB.
+    pub dscp: Option<u8>,
+    /// DSCP of packets towards the data network.
+    pub dscp_up: Option<u8>,
+    /// Bearer is dropped by its FAR.
+    pub far_drop: bool,
+    /// No usage measurement.
+    pub no_usage: bool,
+}
+
+/// What is wrong with a configuration: where (a path of keys and list positions), what, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {what}; {help}", path.join("."))]
+pub struct ConfigError {
+    /// Keys and list positions from the top.
+    pub path: Vec<String>,
+    /// What is wrong.
+    pub what: String,
+    /// What would be right.
+    pub help: String,
+}
+
+/// Shorthand for a [`ConfigError`].
+pub fn wrong(path: &[&dyn ToString], what: impl Into<String>, help: impl Into<String>) -> ConfigError {
+    ConfigError { path: path.iter().map(|s| s.to_string()).collect(), what: what.into(), help: help.into() }
+}
+
+/// An address with a prefix length.
+pub fn parse_prefix(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, len) = text.split_once('/')?;
+    let address: IpAddr = address.parse().ok()?;
+    let len: u8 = len.parse().ok()?;
+    (len <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, len))
+}
+
+/// A rate: a number with `bit/s`, `kbit/s`, `Mbit/s` or `Gbit/s`.
+pub fn parse_rate(text: &str) -> Option<u64> {
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = text.split_at(at);
+    let scale = match unit.trim() {
+        "bit/s" => 1.0,
+        "kbit/s" => 1e3,
+        "Mbit/s" => 1e6,
+        "Gbit/s" => 1e9,
+        _ => return None,
+    };
+    let value: f64 = number.parse().ok()?;
+    let bits = value * scale;
+    // 400 Gbit/s is beyond any port there is; buckets are exact up to there.
+    (0.0..=400e9).contains(&bits).then_some(bits as u64)
+}
+
+/// A hardware address.
+pub fn parse_mac(text: &str) -> Option<[u8; 6]> {
+    let mut mac = [0; 6];
+    let mut parts = text.split(':');
+    for byte in &mut mac {
+        *byte = u8::from_str_radix(parts.next().filter(|p| p.len() == 2)?, 16).ok()?;
+    }
+    parts.next().is_none().then_some(mac)
+}
+
+impl Config {
+    /// The network instances in use, by number.
+    pub fn instances(&self) -> Vec<String> {
+        let mut names = vec!["access".to_owned(), "core".to_owned()];
+        for name in self.port.iter().map(Port::instance) {
+            if !names.iter().any(|n| n == name) {
+                names.push(name.to_owned());
+            }
+        }
+        names
+    }
+
+    /// Checks everything that types do not.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.gateway != "upf" {
+            return Err(wrong(&[&"gateway"], format!("no gateway is called \"{}\"", self.gateway), "use \"upf\""));
+        }
+        self.check_workers()?;
+        self.check_ports()?;
+        self.check_routes()?;
+        match &self.simulate {
+            Some(simulate) => simulate.check(),
+            None => Ok(()),
+        }
+    }
+
+    fn check_workers(&self) -> Result<(), ConfigError> {
+        let workers = &self.workers;
+        if workers.count == 0 {
+            return Err(wrong(&[&"workers", &"count"], "no worker at all", "at least 1"));
+        }
+        if !workers.cpus.is_empty() && workers.cpus.len() != usize::from(workers.count) {
+            let what = format!("{} CPUs for {} workers", workers.cpus.len(), workers.count);
+            return Err(wrong(&[&"workers", &"cpus"], what, "name one CPU per worker, or leave the list out"));
+        }
+        if !(1..=64).contains(&workers.burst) {
+            return Err(wrong(&[&"workers", &"burst"], "a burst has 1 to 64 packets", "leave it out for 64"));
+        }
+        let frames = &self.frames;
+        if frames.slots < 1024 {
+            return Err(wrong(&[&"frames", &"slots"], "fewer than 1024 slots", "at least 4096 per worker and port"));
+        }
+        if frames.slot_bytes < 1024 {
+            return Err(wrong(&[&"frames", &"slot_bytes"], "a slot needs room for a packet", "2048, or 4096 for jumbo"));
+        }
+        Ok(())
+    }
+
+    fn check_ports(&self) -> Result<(), ConfigError> {
+        let role = |role| self.port.iter().any(|p| p.role == role);
+        if !role(Role::Access) || !role(Role::Core) {
+            let help = "write [[port]] twice: one with role = \"access\", one with role = \"core\"";
+            return Err(wrong(&[&"port"], "a user plane needs a port on either side", help));
+        }
+        for (n, port) in self.port.iter().enumerate() {
+            if self.port[..n].iter().any(|p| p.name == port.name) {
+                let what = format!("two ports are called \"{}\"", port.name);
+                return Err(wrong(&[&"port", &n, &"name"], what, "give each its own name"));
+            }
+            if port.addresses.is_empty() {
+                let what = format!("port \"{}\" has no address", port.name);
+                return Err(wrong(&[&"port", &n], what, "addresses = [\"10.0.3.1/24\"]"));
+            }
+            for (m, text) in port.addresses.iter().enumerate() {
+                if parse_prefix(text).is_none() {
+                    let what = format!("\"{text}\" is no address with prefix length");
+                    return Err(wrong(&[&"port", &n, &"addresses", &m], what, "such as 10.0.3.1/24 or fd00:3::1/64"));
+                }
+            }
+            if port.vlan.is_some_and(|v| v == 0 || v > 4094) {
+                return Err(wrong(&[&"port", &n, &"vlan"], "no such VLAN", "1 to 4094, or leave it out"));
+            }
+            if port.mtu.is_some_and(|m| m < 576) {
+                return Err(wrong(&[&"port", &n, &"mtu"], "too small for IP", "576 or more; 1280 for IPv6"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_routes(&self) -> Result<(), ConfigError> {
+        let instances = self.instances();
+        for (n, route) in self.route.iter().enumerate() {
+            let Some((to, _)) = parse_prefix(&route.to) else {
+                let what = format!("\"{}\" is no prefix", route.to);
+                return Err(wrong(&[&"route", &n, &"to"], what, "such as 0.0.0.0/0"));
+            };
+            if to.is_ipv4() != route.via.is_ipv4() {
+                return Err(wrong(&[&"route", &n, &"via"], "of another family than the prefix", "use one of its own"));
+            }
+            if let Some(name) = &route.instance
+                && !instances.contains(name)
+            {
+                let what = format!("no port is in network instance \"{name}\"");
+                return Err(wrong(&[&"route", &n, &"instance"], what, format!("one of {}", instances.join(", "))));
+            }
+        }
+        for (n, neighbour) in self.neighbour.iter().enumerate() {
+            if !self.port.iter().any(|p| p.name == neighbour.port) {
+                let names: Vec<&str> = self.port.iter().map(|p| p.name.as_str()).collect();
+                let what = format!("no port is called \"{}\"", neighbour.port);
+                return Err(wrong(&[&"neighbour", &n, &"port"], what, format!("one of {}", names.join(", "))));
+            }
+            if parse_mac(&neighbour.mac).is_none() {
+                let what = format!("\"{}\" is no hardware address", neighbour.mac);
+                return Err(wrong(&[&"neighbour", &n, &"mac"], what, "such as 02:00:00:00:00:01"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Port {
+    /// The network instance it is in.
+    pub fn instance(&self) -> &str {
+        self.instance.as_deref().unwrap_or(match self.role {
+            Role::Access => "access",
+            Role::Core => "core",
+        })
+    }
+}
+
+impl Simulate {
+    fn check(&self) -> Result<(), ConfigError> {
+        let at = |key: &'static str| -> [&'static str; 2] { ["simulate", key] };
+        let fail = |key, what: String, help: &str| {
+            let [a, b] = at(key);
+            Err(wrong(&[&a, &b], what, help))
+        };
+        let last = u64::from(self.ues.max(1) - 1);
+        if self.ue_first.is_none() && self.ue6_first.is_none() {
+            return fail("ue_first", "subscribers without any address".into(), "ue_first = \"10.60.0.1\"");
+        }
+        if self.ue_first.is_some_and(|a| u64::from(u32::from(a)) + last > u64::from(u32::MAX)) {
+            return fail("ue_first", format!("{} addresses do not fit behind it", self.ues), "begin lower");
+        }
+        if u64::from(self.teid_first) + last > u64::from(u32::MAX) || self.teid_first == 0 {
+            return fail("teid_first", "TEIDs are 1 to 4294967295".into(), "leave it out");
+        }
+        if u64::from(self.gnb_teid_first) + last > u64::from(u32::MAX) {
+            return fail("gnb_teid_first", "TEIDs are 1 to 4294967295".into(), "leave it out");
+        }
+        if self.gnbs == 0 {
+            return fail("gnbs", "no gNB at all".into(), "at least 1");
+        }
+        if self.bearer.is_empty() {
+            return fail("bearer", "no bearer at all".into(), "write [[simulate.bearer]] once at least");
+        }
+        for (key, rate) in [("ambr_up", &self.ambr_up), ("ambr_down", &self.ambr_down)] {
+            if rate.as_ref().is_some_and(|r| parse_rate(r).is_none()) {
+                return fail(key, "no rate".into(), "such as \"100 Mbit/s\"");
+            }
+        }
+        for (n, bearer) in self.bearer.iter().enumerate() {
+            let path = |key: &'static str| -> [String; 4] {
+                ["simulate".into(), "bearer".into(), n.to_string(), key.into()]
+            };
+            let fail = |key, what: String, help: String| Err(ConfigError { path: path(key).to_vec(), what, help });
+            if bearer.qfi.is_some_and(|q| q > 63) {
+                return fail("qfi", "a QFI is 0 to 63".into(), "such as 9".into());
+            }
+            for (key, dscp) in [("dscp", bearer.dscp), ("dscp_up", bearer.dscp_up)] {
+                if dscp.is_some_and(|d| d > 63) {
+                    return fail(key, "a DSCP is 0 to 63".into(), "46 for expedited forwarding".into());
+                }
+            }
+            for (key, rate) in [("mbr_up", &bearer.mbr_up), ("mbr_down", &bearer.mbr_down)] {
+                if rate.as_ref().is_some_and(|r| parse_rate(r).is_none()) {
+                    return fail(key, "no rate".into(), "such as \"10 Mbit/s\"".into());
+                }
+            }
+            for (m, filter) in bearer.filters.iter().enumerate() {
+                if let Err(error) = filter.parse::<stages::filter::FlowDescription>() {
+                    let mut path = path("filters").to_vec();
+                    path.push(m.to_string());
+                    let help = "such as \"permit out udp from 10.0.6.0/24 5000-5003 to assigned\"".to_owned();
+                    return Err(ConfigError { path, what: error.to_string(), help });
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,154 @@
+//! What the user plane keeps of each packet beside its burst, and what its stages share.
+
+use engine::{Burst, Kind};
+use frame::BURST;
+use stages::forward::{Forwarding, InstanceId, NONE, PortView};
+use stages::parse::{HasIp, UserIp};
+use stages::route::{HasForwarding, HasHop};
+use table::bulk::Hash;
+use table::records::LineId;
+use table::snapshot::Reader;
+use wire::L3L4;
+
+use crate::record::NONE8;
+use crate::sessions::Sessions;
+
+/// The user plane's family of pipelines.
+pub struct Upf;
+
+/// Per-packet arrays of the user plane.
+pub struct Lane {
+    /// The user packet's headers.
+    pub ip: UserIp,
+    /// Our tunnel endpoint it came by (uplink).
+    pub teid: [u32; BURST],
+    /// The QoS flow it came with; [`NONE8`]: none.
+    pub qfi: [u8; BURST],
+    /// The index ticket between the halves of a lookup.
+    pub hash: [Hash; BURST],
+    /// Its session's record.
+    pub session: [LineId; BURST],
+    /// Its rule's action, as a line of the record.
+    pub action: [u8; BURST],
+    /// Its rule's first and second QER, as lines of the record; 0: none.
+    pub meters: [[u8; 2]; BURST],
+    /// Its rule's first and second URR, as lines of the record; 0: none.
+    pub tallies: [[u8; 2]; BURST],
+    /// Its rule's [`crate::record::match_flags`].
+    pub flags: [u16; BURST],
+    /// The network instance it is forwarded in.
+    pub instance: [InstanceId; BURST],
+    /// Where it goes next.
+    pub hop: [u32; BURST],
+    /// The tunnel it goes into.
+    pub tunnel: [u32; BURST],
+    /// The tunnel's far end.
+    pub out_teid: [u32; BURST],
+    /// The QoS flow to mark; [`NONE8`]: no container.
+    pub out_qfi: [u8; BURST],
+    /// DSCP to mark; [`NONE8`]: leave.
+    pub dscp: [u8; BURST],
+    /// Bytes the tunnel will add.
+    pub overhead: [u16; BURST],
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self {
+            ip: UserIp::default(),
+            teid: [0; BURST],
+            qfi: [NONE8; BURST],
+            hash: [Hash::default(); BURST],
+            session: [LineId(0); BURST],
+            action: [0; BURST],
+            meters: [[0; 2]; BURST],
+            tallies: [[0; 2]; BURST],
+            flags: [0; BURST],
+            instance: [0; BURST],
+            hop: [NONE; BURST],
+            tunnel: [NONE; BURST],
+            out_teid: [0; BURST],
+            out_qfi: [NONE8; BURST],
+            dscp: [NONE8; BURST],
+            overhead: [0; BURST],
+        }
+    }
+}
+
+impl HasIp for Lane {
+    #[inline]
+    fn ip(&self, i: usize) -> &L3L4 {
+        &self.ip.0[i]
+    }
+    #[inline]
+    fn ip_mut(&mut self, i: usize) -> &mut L3L4 {
+        &mut self.ip.0[i]
+    }
+}
+
+impl HasHop for Lane {
+    #[inline]
+    fn hop(&self, i: usize) -> u32 {
+        self.hop[i]
+    }
+    #[inline]
+    fn set_hop(&mut self, i: usize, hop: u32) {
+        self.hop[i] = hop;
+    }
+    #[inline]
+    fn instance(&self, i: usize) -> InstanceId {
+        self.instance[i]
+    }
+    #[inline]
+    fn overhead(&self, i: usize) -> u16 {
+        self.overhead[i]
+    }
+}
+
+/// What one worker's user plane owns.
+pub struct State {
+    /// Its sessions.
+    pub sessions: Sessions,
+    /// Where packets go; taken anew between bursts.
+    pub forwarding: Reader<Forwarding>,
+    /// Stands in before anything was published.
+    pub empty: Forwarding,
+}
+
+impl State {
+    /// The port a burst came in by, as the stages see it. An unknown one has no address and drops everything.
+    #[inline]
+    pub fn port(&self, id: u8) -> &PortView {
+        static NOWHERE: PortView =
+            PortView { name: String::new(), mac: [0; 6], vlan: None, mtu: 0, instance: 0, v4: vec![], v6: vec![] };
+        self.forwarding().ports.get(usize::from(id)).unwrap_or(&NOWHERE)
+    }
+}
+
+impl HasForwarding for State {
+    #[inline]
+    fn forwarding(&self) -> &Forwarding {
+        self.forwarding.in_hand().unwrap_or(&self.empty)
+    }
+}
+
+impl Kind for Upf {
+    type Lane = Lane;
+    type State = State;
+
+    fn describe(burst: &Burst<Self>, i: usize) -> String {
+        let lane = &burst.lane;
+        let ip = lane.ip(i);
+        let mut text = format!(
+            "ipv{} proto {} ports {}→{} len {}",
+            ip.version, ip.protocol, ip.src_port, ip.dst_port, ip.total_len
+        );
+        if lane.teid[i] != 0 {
+            text += &format!(" teid {:#010x}", lane.teid[i]);
+        }
+        if lane.qfi[i] != NONE8 {
+            text += &format!(" qfi {}", lane.qfi[i]);
+        }
+        text + &format!(" session@{} action@{} out port {}", lane.session[i].0, lane.action[i], burst.out(i))
+    }
+}

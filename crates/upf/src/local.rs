@@ -1,0 +1,32 @@
+//! Packets to the gateway itself.
+
+use engine::{Drop, Punt};
+use wire::{L3L4, gtpu, protocol};
+
+/// ICMPv6 types of neighbour discovery (RFC 4861, 4).
+const ROUTER_SOLICITATION: u8 = 133;
+const REDIRECT: u8 = 137;
+const ECHO_REQUEST4: u8 = 8;
+const ECHO_REQUEST6: u8 = 128;
+
+/// Where a packet goes that no pipeline forwards: to the slow path, or out under a name. `ours`: its destination is one
+/// of our addresses.
+pub fn classify(ip: &L3L4, ours: bool, packet: &[u8]) -> Result<Punt, Drop> {
+    let kind = packet.get(usize::from(ip.l4)).copied();
+    if ip.version == 6
+        && ip.protocol == protocol::ICMP6
+        && kind.is_some_and(|kind| (ROUTER_SOLICITATION..=REDIRECT).contains(&kind))
+    {
+        return Ok(Punt::Neighbour);
+    }
+    if !ours {
+        return Err(Drop::NotForUs);
+    }
+    match (ip.version, ip.protocol, kind) {
+        (4, protocol::ICMP4, Some(ECHO_REQUEST4)) | (6, protocol::ICMP6, Some(ECHO_REQUEST6)) => Ok(Punt::Ping),
+        (4, protocol::ICMP4, _) | (6, protocol::ICMP6, _) => Ok(Punt::IcmpOther),
+        _ if ip.fragment != wire::Fragment::Whole => Err(Drop::OuterFragment),
+        (_, protocol::UDP, _) if ip.dst_port == gtpu::PORT => Err(Drop::NotForUs),
+        _ => Err(Drop::NotGtpu),
+    }
+}

@@ -1,0 +1,145 @@
+//! A session's rules as control knows them: PDRs, FARs, QERs, URRs by name (3GPP TS 29.244, 5.2). Plain data; what the
+//! workers use is compiled from it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use stages::filter::Sdf;
+use stages::forward::InstanceId;
+
+/// Where a packet comes from (TS 29.244, 8.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    /// From the radio network (N3, S1-U): tunnelled.
+    Access,
+    /// From the data network (N6, SGi): plain IP.
+    Core,
+}
+
+/// Packet detection rule.
+#[derive(Clone, Debug)]
+pub struct Pdr {
+    /// Rule ID, 1 to 65535 (8.2.36).
+    pub id: u16,
+    /// Lower values are tried first (8.2.11).
+    pub precedence: u32,
+    /// Where the packets come from.
+    pub source: Interface,
+    /// Our tunnel endpoint, for packets from access (8.2.3).
+    pub teid: Option<u32>,
+    /// QoS flow the packet must carry (8.2.89).
+    pub qfi: Option<u8>,
+    /// Any of these must match; none: everything matches (8.2.5).
+    pub filters: Vec<Sdf>,
+    /// The FAR that applies.
+    pub far: u32,
+    /// The QERs that apply, at most [`crate::record::MAX_QERS`].
+    pub qers: Vec<u32>,
+    /// The URRs that apply, at most [`crate::record::MAX_URRS`].
+    pub urrs: Vec<u32>,
+}
+
+/// What to do with a packet (8.2.26).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Apply {
+    /// FORW.
+    Forward,
+    /// DROP.
+    Drop,
+    /// BUFF: keep until told to forward or drop.
+    Buffer,
+}
+
+/// The far end of a GTP-U tunnel (Outer Header Creation, 8.2.56).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TunnelEnd {
+    /// Its address.
+    pub address: IpAddr,
+    /// Its tunnel endpoint identifier.
+    pub teid: u32,
+}
+
+/// Forwarding action rule.
+#[derive(Clone, Debug)]
+pub struct Far {
+    /// Rule ID.
+    pub id: u32,
+    /// What to do.
+    pub apply: Apply,
+    /// The tunnel to put packets in; none: route them as they are.
+    pub tunnel: Option<TunnelEnd>,
+    /// The network instance to forward in.
+    pub instance: InstanceId,
+    /// DSCP for the (outer) header: transport level marking (8.2.12).
+    pub dscp: Option<u8>,
+}
+
+/// A rate in both directions, in bit/s; none: no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mbr {
+    /// From the subscriber.
+    pub up: Option<u64>,
+    /// To the subscriber.
+    pub down: Option<u64>,
+}
+
+/// QoS enforcement rule.
+#[derive(Clone, Debug)]
+pub struct Qer {
+    /// Rule ID.
+    pub id: u32,
+    /// Whether the gate is open (8.2.7).
+    pub gate_up: bool,
+    /// As `gate_up`.
+    pub gate_down: bool,
+    /// Maximum bit rates (8.2.8).
+    pub mbr: Mbr,
+    /// QoS flow to mark packets with towards the radio network.
+    pub qfi: Option<u8>,
+    /// Whether it is the session's aggregate (APN-AMBR, Session-AMBR) rather than a flow's.
+    pub session: bool,
+}
+
+/// Usage reporting rule. Measurement by volume, packets and time; thresholds come with reports.
+#[derive(Clone, Debug)]
+pub struct Urr {
+    /// Rule ID.
+    pub id: u32,
+}
+
+/// A session: a subscriber's addresses in a network, and its rules.
+#[derive(Clone, Debug, Default)]
+pub struct Session {
+    /// Its data network.
+    pub instance: InstanceId,
+    /// The subscriber's IPv4 address.
+    pub ue4: Option<Ipv4Addr>,
+    /// The subscriber's IPv6 prefix, 64 bits of it.
+    pub ue6: Option<Ipv6Addr>,
+    /// Detection rules.
+    pub pdrs: Vec<Pdr>,
+    /// Forwarding rules.
+    pub fars: Vec<Far>,
+    /// QoS rules.
+    pub qers: Vec<Qer>,
+    /// Usage rules.
+    pub urrs: Vec<Urr>,
+}
+
+/// What an URR has measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// The rule.
+    pub urr: u32,
+    /// Octets of user packets from the subscriber.
+    pub up_bytes: u64,
+    /// Octets of user packets to the subscriber.
+    pub down_bytes: u64,
+    /// Packets from the subscriber.
+    pub up_packets: u64,
+    /// Packets to the subscriber.
+    pub down_packets: u64,
+    /// Worker time of the first packet in nanoseconds; 0: none yet.
+    pub first_ns: u64,
+    /// Worker time of the last packet in nanoseconds.
+    pub last_ns: u64,
+}

@@ -1,0 +1,25 @@
+//! The user plane's own stages, one verb a file.
+
+mod apply_far;
+mod check_source;
+mod gate_and_police;
+mod gtpu_decap;
+mod gtpu_encap;
+mod find_session;
+mod match_pdr;
+mod measure_usage;
+mod parse_outer;
+mod parse_user;
+mod resume;
+
+pub use apply_far::ApplyFar;
+pub use check_source::CheckSource;
+pub use find_session::{FindByAddress, FindByTeid};
+pub use gate_and_police::GateAndPolice;
+pub use gtpu_decap::GtpuDecap;
+pub use gtpu_encap::GtpuEncap;
+pub use match_pdr::MatchPdr;
+pub use measure_usage::MeasureUsage;
+pub use parse_outer::ParseOuter;
+pub use parse_user::{ParsePlain, ParseUser};
+pub use resume::Resume;

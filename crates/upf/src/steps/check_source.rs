@@ -1,0 +1,67 @@
+//! Subscribers speak for themselves only.
+
+use engine::{Burst, Ctx, Drop, Punt, Stage};
+use stages::parse::HasIp;
+use wire::protocol;
+
+use crate::lane::Upf;
+use crate::record;
+
+/// Drops what a subscriber sends from an address that is not its own (TS 29.281, 4.3; BCP 38), and what it sends to our
+/// own tunnel endpoints. IPv6 link-local traffic is for the control plane: router solicitations are punted.
+pub struct CheckSource;
+
+/// fe80::/10.
+fn is_link_local(address: u128) -> bool {
+    address >> 118 == 0xfe80 >> 6
+}
+
+impl Stage<Upf> for CheckSource {
+    const NAME: &'static str = "check_source";
+
+    #[inline]
+    fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
+        let at = cx.at();
+        let arena = cx.env.arena();
+        let state = &*cx.state;
+        for i in burst.live() {
+            let Some(head) = state.sessions.line(burst.lane.session[i], 0).and_then(|line| record::head(std::slice::from_ref(line)))
+            else {
+                burst.drop(i, Drop::SessionGone, at);
+                continue;
+            };
+            let ip = burst.lane.ip(i);
+            if ip.version == 4 {
+                // A session without IPv4 address has 0 here, which no packet may come from either.
+                if ip.src != head.ue4 || ip.src == 0 {
+                    burst.drop(i, Drop::SpoofedSource, at);
+                } else if ip.dst_port == wire::gtpu::PORT
+                    && ip.protocol == protocol::UDP
+                    && state.port(burst.frame(i).meta.port).is_mine4(ip.dst)
+                {
+                    burst.drop(i, Drop::GtpInGtp, at);
+                }
+                continue;
+            }
+            let l3 = usize::from(burst.frame(i).meta.l3);
+            let packet = burst.bytes(i, arena).get(l3..).unwrap_or_default();
+            let (from, to) = (ip.src6(packet), ip.dst6(packet));
+            if head.has_v6 == 0 {
+                burst.drop(i, Drop::SpoofedSource, at);
+            } else if is_link_local(from) || from == 0 {
+                if ip.protocol == protocol::ICMP6 {
+                    burst.punt(i, Punt::RouterSolicitation);
+                } else {
+                    burst.drop(i, Drop::SpoofedSource, at);
+                }
+            } else if (from >> 64) as u64 != head.ue6 {
+                burst.drop(i, Drop::SpoofedSource, at);
+            } else if ip.dst_port == wire::gtpu::PORT
+                && ip.protocol == protocol::UDP
+                && state.port(burst.frame(i).meta.port).is_mine6(to)
+            {
+                burst.drop(i, Drop::GtpInGtp, at);
+            }
+        }
+    }
+}

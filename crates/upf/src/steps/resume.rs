@@ -1,0 +1,41 @@
+//! Packets that waited go on.
+
+use engine::{Burst, Ctx, Drop, Stage};
+use stages::forward::NONE;
+use stages::route::HasForwarding;
+
+use super::apply_far::forward;
+use crate::lane::Upf;
+use crate::record::{Action, NONE8, apply, view};
+
+/// Applies the forwarding action rule *as it is now* to packets that were held: the subscriber may be at another gNB
+/// since. Packets without a session (action 0) are routed as they are.
+pub struct Resume;
+
+impl Stage<Upf> for Resume {
+    const NAME: &'static str = "resume";
+
+    fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
+        let at = cx.at();
+        let state = &*cx.state;
+        let tables = state.forwarding();
+        for i in burst.live() {
+            if burst.lane.action[i] == 0 {
+                burst.lane.tunnel[i] = NONE;
+                burst.lane.hop[i] = NONE;
+                burst.lane.overhead[i] = 0;
+                burst.lane.dscp[i] = NONE8;
+                continue;
+            }
+            let line = state.sessions.line(burst.lane.session[i], burst.lane.action[i]);
+            match line.and_then(view::<Action>) {
+                None => burst.drop(i, Drop::SessionGone, at),
+                Some(action) if action.apply != apply::FORWARD => burst.drop(i, Drop::BufferDiscarded, at),
+                Some(action) if !forward(&mut burst.lane, i, action, tables) => {
+                    burst.drop(i, Drop::FarIncomplete, at);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}
