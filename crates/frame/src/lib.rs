@@ -20,3 +20,5 @@ pub use batch::{BURST, Batch};
 pub use door::{Caps, Link, Port, PortCounters, wait_readable};
 pub use frame::{Frame, Meta, NoHeadroom, Short, flags};
 pub use pool::Pool;
+/// What an arena's memory rests on.
+pub use pages::Backing;

@@ -1,0 +1,100 @@
+//! AF_XDP: packets between a device's queue and the arena, past the host's stack.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `ring` | one ring shared with the kernel, over memory of any origin |
+//! | `ledger` | which slots the kernel has |
+//! | `umem` | how the arena looks to the kernel: addresses |
+//! | `queue` | the four rings of a queue and the slots in them, without system calls |
+//! | `socket` | the system calls |
+//! | `filter`, `program`, `attach` | which packets are ours: as text, as instructions, on an interface |
+//! | `config`, `port` | the port |
+//!
+//! # Memory
+//! The arena is registered as a UMEM of its own by every socket: the same memory several times. So a frame received on
+//! one port is sent by another without a copy (only its slot's number moves), and each port is in copy or zero-copy
+//! mode as its device allows. Locked memory counts once for each port, unless the process has CAP_IPC_LOCK.
+//!
+//! A ledger knows which slots the kernel has, so that [`held`](frame::Port::held) is exact, everything comes back when
+//! the port is closed or its interface removed, and a slot the kernel names without having it is refused.
+//!
+//! # Steering
+//! All ports of an interface share one XDP program; a packet goes to the port that has the queue it arrived at (it
+//! can't be had on another), to the host when the filter does not want it or no port has the queue. Slot 0 of a
+//! program array is tried first: a fast path in the kernel may be put there ([`Steering`]).
+
+mod attach;
+mod config;
+mod filter;
+mod ledger;
+mod memlock;
+mod port;
+mod program;
+mod queue;
+mod ring;
+mod socket;
+mod umem;
+
+pub use attach::Steering;
+pub use config::{Copying, XdpConfig};
+pub use filter::{BadFilter, Filter, Terms};
+pub use port::XdpPort;
+pub use program::{Steer, SteerCounts};
+
+/// Why an AF_XDP port could not be opened, beyond what any port may suffer.
+#[derive(Debug, thiserror::Error)]
+pub enum XdpError {
+    /// Slots of a size AF_XDP can not use.
+    #[error("AF_XDP wants slots of 2048 to 4096 bytes, the arena's have {slot_bytes}; set slot_bytes in its config")]
+    SlotSize {
+        /// What the arena has.
+        slot_bytes: usize,
+    },
+    /// The interface's packets do not fit a slot.
+    #[error(
+        "{name} has an MTU of {mtu}, but a slot takes packets of up to {room} bytes with headers; lower the MTU or \
+         give the arena larger slots (4096 at most)"
+    )]
+    Mtu {
+        /// The interface.
+        name: String,
+        /// Its MTU.
+        mtu: u32,
+        /// What fits.
+        room: usize,
+    },
+    /// Someone has the queue.
+    #[error(
+        "queue {queue} of {name} has an AF_XDP socket already; choose another queue, or end the process that has it"
+    )]
+    QueueBusy {
+        /// The interface.
+        name: String,
+        /// The queue.
+        queue: u32,
+    },
+    /// The interface has no such queue.
+    #[error("{name} has no queue {queue}; `ethtool -l {name}` tells how many there are")]
+    NoQueue {
+        /// The interface.
+        name: String,
+        /// The queue.
+        queue: u32,
+    },
+    /// Another port of the interface was opened with another filter.
+    #[error("{name} is open with filter `{there}` already, and all its ports share it; `{wanted}` can't be had beside")]
+    OtherFilter {
+        /// The interface.
+        name: String,
+        /// The filter of the ports that are open.
+        there: String,
+        /// The one asked for.
+        wanted: String,
+    },
+    /// No port has the interface open.
+    #[error("no AF_XDP port of this process has {name} open")]
+    NotOpen {
+        /// The interface.
+        name: String,
+    },
+}

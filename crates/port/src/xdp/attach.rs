@@ -1,0 +1,103 @@
+//! One program per interface, whatever number of ports it has: attached by the first, detached with the last.
+
+use crate::PortError;
+use crate::bpf::{XdpLink, XdpMode};
+use crate::iface::Iface;
+use crate::shared::{self, Registry, Share};
+
+use super::XdpError;
+use super::config::XdpConfig;
+use super::filter::Filter;
+use super::program::Steer;
+
+static ATTACHED: Registry<Attached> = Registry::new();
+
+/// ethtool's get and set of the flag word, and the flag in it that strips received VLAN tags where XDP can't see them.
+const GET_FLAGS: u32 = 0x25;
+const SET_FLAGS: u32 = 0x26;
+const FLAG_RX_VLAN: u32 = 1 << 8;
+
+/// A program on an interface.
+pub(super) struct Attached {
+    // Dropped in this order: detached first.
+    link: XdpLink,
+    steer: Steer,
+    filter: Filter,
+    iface: Iface,
+    strips_tags: bool,
+}
+
+/// A share in the program of an interface.
+pub(super) type Attachment = Share<Attached>;
+
+/// The program of `config`'s interface, attached if it is not yet.
+pub(super) fn attach(config: &XdpConfig) -> Result<Attachment, PortError> {
+    let iface = Iface::open(&config.interface, config.netns.as_deref())?;
+    let share = ATTACHED.share(shared::key(&iface)?, || Attached::new(config, iface))?;
+    let there = &share.get().filter;
+    if *there != config.filter {
+        let (name, there) = (config.interface.clone(), there.to_string());
+        return Err(XdpError::OtherFilter { name, there, wanted: config.filter.to_string() }.into());
+    }
+    Ok(share)
+}
+
+impl Attached {
+    fn new(config: &XdpConfig, iface: Iface) -> Result<Self, PortError> {
+        let doing = || format!("looking at {}", iface.name());
+        let index = iface.index().map_err(|e| PortError::system(doing(), "CAP_NET_RAW", e))?;
+        let steer = Steer::new(&config.filter)?;
+        let link = iface.netns().within(|| XdpLink::attach(steer.program(), index, config.mode))??;
+        let flags = iface.ethtool_get(GET_FLAGS).unwrap_or(0);
+        let strips_tags = flags & FLAG_RX_VLAN != 0 && !config.keep_offloads;
+        if strips_tags {
+            // Where a device can not stop stripping, tagged packets come without: nothing a port could do.
+            let _ = iface.ethtool_set(SET_FLAGS, flags & !FLAG_RX_VLAN);
+        }
+        Ok(Self { link, steer, filter: config.filter.clone(), iface, strips_tags })
+    }
+
+    pub(super) fn steer(&self) -> &Steer {
+        &self.steer
+    }
+
+    /// Native or generic.
+    pub(super) fn mode(&self) -> XdpMode {
+        self.link.mode()
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        // An interface of the same name made since is not ours to change.
+        if self.strips_tags && self.iface.index().ok() == Some(self.link.ifindex()) {
+            let flags = self.iface.ethtool_get(GET_FLAGS).unwrap_or(0);
+            let _ = self.iface.ethtool_set(SET_FLAGS, flags | FLAG_RX_VLAN);
+        }
+    }
+}
+
+/// The steering of an interface that some port of this process has open: for control, which adds prefixes, reads
+/// counts or installs a fast path. Holding it keeps the program attached. An interface that was removed and made again
+/// has new steering.
+pub struct Steering(Attachment);
+
+impl Steering {
+    /// Of the interface of that name in that namespace (by name; none: the calling thread's).
+    ///
+    /// # Errors
+    /// [`XdpError::NotOpen`] when no port has it open, [`PortError::NoInterface`] when there is none.
+    pub fn of(interface: &str, netns: Option<&str>) -> Result<Self, PortError> {
+        let iface = Iface::open(interface, netns)?;
+        let none = || Err(XdpError::NotOpen { name: interface.to_owned() }.into());
+        ATTACHED.share(shared::key(&iface)?, none).map(Self)
+    }
+}
+
+impl std::ops::Deref for Steering {
+    type Target = Steer;
+
+    fn deref(&self) -> &Steer {
+        self.0.get().steer()
+    }
+}

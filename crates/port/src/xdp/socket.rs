@@ -1,0 +1,321 @@
+//! The AF_XDP socket: memory registered, rings mapped, bound to a queue.
+//!
+//! # When the kernel lets go
+//! In copy mode the kernel touches the memory only while it handles a packet on the receive path or inside our own
+//! `sendto`; closing the socket waits for the former (`synchronize_net` in `xsk_release`), so every slot may be used
+//! again as soon as `close` has returned. (Where a driver takes transmit buffers without copying them, as virtio does,
+//! a packet not yet completed may leave with what the slot holds by then: a wrong packet, never a wrong write.)
+//! In zero-copy mode the device's buffers are taken down by deferred work. [`released`] tells when that is done: the
+//! queue refuses any other socket until then.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::{NonNull, null, null_mut};
+use std::sync::atomic::AtomicU32;
+use std::time::{Duration, Instant};
+
+use super::queue::Rings;
+use super::ring::{Consumer, Layout, Producer};
+
+/// Socket option missing in libc: how many packets one `sendto` may take in copy mode, 32 unless raised.
+const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
+/// Bytes of socket buffers that may be under way in copy mode: enough for a full ring, at about 2 KiB a packet.
+const SEND_BUFFER: i32 = 8 << 20;
+/// Pause between attempts to bind a queue whose last socket is still being taken down.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What to open.
+#[derive(Clone, Copy, Debug)]
+pub struct Spec {
+    /// First byte of the memory; page aligned.
+    pub base: *mut u8,
+    /// Bytes to register.
+    pub bytes: u64,
+    /// Bytes of a chunk.
+    pub chunk: u32,
+    /// Headroom beyond the kernel's own.
+    pub headroom: u32,
+    /// Interface.
+    pub ifindex: u32,
+    /// Its queue.
+    pub queue: u32,
+    /// Entries of each ring; a power of two.
+    pub ring: u32,
+    /// `XDP_COPY`, `XDP_ZEROCOPY` or 0: the kernel tries zero copy, then copy.
+    pub copy: u16,
+    /// How long to try again while the queue is busy.
+    pub patience: Duration,
+}
+
+/// The step that failed, and what the kernel said.
+#[derive(Debug)]
+pub struct Refusal {
+    /// What was being done.
+    pub step: Step,
+    /// The kernel's word.
+    pub source: io::Error,
+}
+
+/// A step of opening a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// `socket(AF_XDP)`.
+    Create,
+    /// Registering the memory.
+    Register,
+    /// Sizing or mapping a ring.
+    Ring,
+    /// Binding to the queue.
+    Bind,
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Create => "making a socket",
+            Self::Register => "registering memory",
+            Self::Ring => "making a ring",
+            Self::Bind => "binding to a queue",
+        })
+    }
+}
+
+/// An open, bound socket and the mappings of its rings.
+pub struct Socket {
+    fd: OwnedFd,
+    zero_copy: bool,
+    _mappings: [Mapping; 4],
+}
+
+impl Socket {
+    /// Opens a socket in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// The step that failed.
+    ///
+    /// # Safety
+    /// `spec.base` must be valid for `spec.bytes` until the socket is closed and [`released`]; the rings returned must
+    /// not outlive the socket.
+    pub unsafe fn open(spec: &Spec) -> Result<(Self, Rings), Refusal> {
+        let at = |step| move |source| Refusal { step, source };
+        // SAFETY: plain system call, no pointers.
+        let raw = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        if raw < 0 {
+            return Err(at(Step::Create)(io::Error::last_os_error()));
+        }
+        // SAFETY: a descriptor the kernel just made for us.
+        let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+        let umem = libc::xdp_umem_reg {
+            addr: spec.base as usize as u64,
+            len: spec.bytes,
+            chunk_size: spec.chunk,
+            headroom: spec.headroom,
+            flags: libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG,
+            tx_metadata_len: 0,
+        };
+        set(&fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &umem).map_err(at(Step::Register))?;
+        for ring in [libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_COMPLETION_RING, libc::XDP_RX_RING, libc::XDP_TX_RING] {
+            set(&fd, libc::SOL_XDP, ring, &spec.ring).map_err(at(Step::Ring))?;
+        }
+        // Both only make copy mode faster; old kernels know no budget, and the buffer is capped without CAP_NET_ADMIN.
+        let _ = set(&fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &spec.ring);
+        if set(&fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER).is_err() {
+            let _ = set(&fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER);
+        }
+
+        let offsets: libc::xdp_mmap_offsets = get(&fd, libc::XDP_MMAP_OFFSETS).map_err(at(Step::Ring))?;
+        // SAFETY: the offsets are the kernel's own for these four rings of `spec.ring` entries each; the caller keeps
+        // the rings no longer than the socket, which keeps the mappings. Nobody else takes our ends.
+        let (rings, mappings) = unsafe {
+            let (fill, a) = map::<u64>(&fd, libc::XDP_UMEM_PGOFF_FILL_RING as i64, &offsets.fr, spec.ring)?;
+            let (completion, b) = map::<u64>(&fd, libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64, &offsets.cr, spec.ring)?;
+            let (rx, c) = map(&fd, libc::XDP_PGOFF_RX_RING, &offsets.rx, spec.ring)?;
+            let (tx, d) = map(&fd, libc::XDP_PGOFF_TX_RING, &offsets.tx, spec.ring)?;
+            let rings = Rings {
+                fill: Producer::new(fill),
+                rx: Consumer::new(rx),
+                tx: Producer::new(tx),
+                completion: Consumer::new(completion),
+            };
+            (rings, [a, b, c, d])
+        };
+        bind(&fd, spec).map_err(at(Step::Bind))?;
+        let zero_copy = get::<libc::xdp_options>(&fd, libc::XDP_OPTIONS)
+            .is_ok_and(|options| options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0);
+        Ok((Self { fd, zero_copy, _mappings: mappings }, rings))
+    }
+
+    /// Whether the device reads and writes our memory itself.
+    pub fn zero_copy(&self) -> bool {
+        self.zero_copy
+    }
+
+    /// Sends what is in the transmit ring: all of it in copy mode, a nudge to the driver in zero-copy mode.
+    ///
+    /// # Errors
+    /// `EAGAIN`, `EBUSY`, `ENOBUFS`: later. `ENETDOWN`, `ENXIO`: link down or gone.
+    #[inline]
+    pub fn kick_tx(&self) -> io::Result<()> {
+        // SAFETY: no buffer and no address are given.
+        let got = unsafe { libc::sendto(self.fd.as_raw_fd(), null(), 0, libc::MSG_DONTWAIT, null(), 0) };
+        if got < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Tells a driver that sleeps for want of receive slots that there are some.
+    #[inline]
+    pub fn kick_rx(&self) {
+        // SAFETY: no buffer and no address are given. Nothing to do about an error: the link watch sees what matters.
+        unsafe { libc::recvfrom(self.fd.as_raw_fd(), null_mut(), 0, libc::MSG_DONTWAIT, null_mut(), null_mut()) };
+    }
+
+    /// The kernel's counters since the socket was opened.
+    ///
+    /// # Errors
+    /// What `getsockopt` said.
+    pub fn statistics(&self) -> io::Result<libc::xdp_statistics> {
+        get(&self.fd, libc::XDP_STATISTICS)
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Whether the kernel and the device have let go of whatever memory a closed socket had on this queue, waiting up to
+/// `patience`: tried by binding a socket with memory of its own.
+pub fn released(ifindex: u32, queue: u32, patience: Duration) -> bool {
+    let Ok(page) = Mapping::anonymous(4096) else { return false };
+    let spec = Spec {
+        base: page.base.as_ptr(),
+        bytes: 4096,
+        chunk: 2048,
+        headroom: 0,
+        ifindex,
+        queue,
+        ring: 2,
+        copy: libc::XDP_COPY,
+        patience,
+    };
+    // SAFETY: the page outlives the socket, which is in copy mode: closed means released. The rings go at once.
+    match unsafe { Socket::open(&spec) } {
+        Ok(_) => true,
+        // Nothing to be bound to any more, so nothing that has our memory.
+        Err(refusal) => refusal.source.raw_os_error() == Some(libc::ENODEV),
+    }
+}
+
+fn bind(fd: &OwnedFd, spec: &Spec) -> io::Result<()> {
+    let address = libc::sockaddr_xdp {
+        sxdp_family: libc::AF_XDP as u16,
+        sxdp_flags: spec.copy | libc::XDP_USE_NEED_WAKEUP,
+        sxdp_ifindex: spec.ifindex,
+        sxdp_queue_id: spec.queue,
+        sxdp_shared_umem_fd: 0,
+    };
+    let until = Instant::now() + spec.patience;
+    loop {
+        // SAFETY: a sockaddr_xdp of the size given.
+        let got = unsafe {
+            libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size_of_val(&address) as libc::socklen_t)
+        };
+        if got == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EBUSY) || Instant::now() >= until {
+            return Err(error);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn set<T>(fd: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
+    // SAFETY: the value is readable for its size.
+    let got = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            option,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if got < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Reads an option; `T` is one of libc's plain structs of numbers.
+fn get<T>(fd: &OwnedFd, option: i32) -> io::Result<T> {
+    let mut value = std::mem::MaybeUninit::<T>::zeroed();
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the value is writable for its size, which is given.
+    let got = unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, option, value.as_mut_ptr().cast(), &mut len) };
+    if got < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: all zeroes before, and the kernel wrote numbers over it; every such pattern is a value of T.
+    Ok(unsafe { value.assume_init() })
+}
+
+/// Maps one ring.
+///
+/// # Safety
+/// `offsets` must be the kernel's for that ring, whose entries are `T`s, `size` of them. The layout must not outlive
+/// the mapping.
+unsafe fn map<T>(
+    fd: &OwnedFd,
+    at: i64,
+    offsets: &libc::xdp_ring_offset,
+    size: u32,
+) -> Result<(Layout<T>, Mapping), Refusal> {
+    let bytes = offsets.desc as usize + size as usize * size_of::<T>();
+    let mapping = Mapping::of(fd, bytes, at).map_err(|source| Refusal { step: Step::Ring, source })?;
+    // SAFETY: the kernel's offsets lie in the mapping just made, aligned for what is there.
+    let place = |offset: u64| unsafe { mapping.base.add(offset as usize) };
+    let word = |offset| place(offset).cast::<AtomicU32>();
+    let layout = Layout {
+        producer: word(offsets.producer),
+        consumer: word(offsets.consumer),
+        flags: word(offsets.flags),
+        entries: place(offsets.desc).cast(),
+        size,
+    };
+    Ok((layout, mapping))
+}
+
+/// Memory mapped until dropped.
+struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: an address range owned by this value alone.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    fn of(fd: &OwnedFd, bytes: usize, at: i64) -> io::Result<Self> {
+        Self::map(bytes, libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd(), at)
+    }
+
+    fn anonymous(bytes: usize) -> io::Result<Self> {
+        Self::map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+    }
+
+    fn map(bytes: usize, flags: i32, fd: i32, at: i64) -> io::Result<Self> {
+        // SAFETY: a fresh mapping; no existing memory is touched.
+        let got = unsafe { libc::mmap(null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, fd, at) };
+        if got == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(got.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        Ok(Self { base, bytes })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range mapped, unmapped once.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
