@@ -5,8 +5,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod assemble;
 pub mod compile;
 pub mod config;
+pub mod control;
+pub mod gateway;
 pub mod lane;
 mod local;
 pub mod pipeline;
@@ -14,6 +17,7 @@ pub mod record;
 pub mod rules;
 pub mod sessions;
 pub mod simulate;
+pub mod slow;
 pub mod steps;
 
 pub use lane::{State, Upf};

@@ -1,7 +1,11 @@
 //! Packets to the gateway itself.
 
+use std::net::IpAddr;
+
 use engine::{Drop, Punt};
-use wire::{L3L4, gtpu, protocol};
+use wire::{L3L4, Outer, gtpu, protocol};
+
+use crate::config::Role;
 
 /// ICMPv6 types of neighbour discovery (RFC 4861, 4).
 const ROUTER_SOLICITATION: u8 = 133;
@@ -28,5 +32,26 @@ pub fn classify(ip: &L3L4, ours: bool, packet: &[u8]) -> Result<Punt, Drop> {
         _ if ip.fragment != wire::Fragment::Whole => Err(Drop::OuterFragment),
         (_, protocol::UDP, _) if ip.dst_port == gtpu::PORT => Err(Drop::NotForUs),
         _ => Err(Drop::NotGtpu),
+    }
+}
+
+/// Whether a frame as it came in carries a packet of the subscriber with that address. For the trace only: it parses
+/// anew.
+pub fn is_of_subscriber(frame: &[u8], role: Option<Role>, subscriber: IpAddr) -> bool {
+    let Ok(outer) = Outer::parse(frame) else { return false };
+    let mut packet = frame.get(usize::from(outer.l3)..).unwrap_or_default();
+    if role == Some(Role::Access) {
+        let Ok(ip) = L3L4::parse(packet) else { return false };
+        let Some(payload) = packet.get(usize::from(ip.l4) + 8..) else { return false };
+        let Ok(header) = gtpu::Header::parse(payload) else { return false };
+        packet = payload.get(usize::from(header.payload_offset)..).unwrap_or_default();
+    }
+    let Ok(ip) = L3L4::parse(packet) else { return false };
+    match subscriber {
+        IpAddr::V4(address) => [ip.src, ip.dst].contains(&address.into()) && ip.version == 4,
+        IpAddr::V6(address) => {
+            let prefix = u128::from(address) >> 64;
+            ip.version == 6 && [ip.src6(packet) >> 64, ip.dst6(packet) >> 64].contains(&prefix)
+        }
     }
 }

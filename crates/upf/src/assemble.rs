@@ -1,0 +1,153 @@
+//! From a configuration to workers ready to run, and the control side that holds their other ends.
+
+use std::net::IpAddr;
+
+use engine::Layout;
+use frame::Caps;
+use stages::forward::{InstanceId, Plan, PortView, Route};
+use table::command;
+use table::ring::ring;
+use table::snapshot::Publisher;
+use table::waker::Waker;
+use wire::Mac;
+
+use crate::compile::compile;
+use crate::config::{Config, ConfigError, parse_mac, parse_prefix, wrong};
+use crate::control::{Control, Link};
+use crate::gateway::{Parts, UserPlane};
+use crate::sessions::Sessions;
+use crate::simulate::Simulator;
+use crate::slow::Limits;
+
+/// A worker's user plane before it has ports.
+pub struct Seat {
+    /// The gateway.
+    pub plane: UserPlane,
+    /// Its stages.
+    pub layout: Layout,
+}
+
+/// Why a configuration makes no gateway.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum AssembleError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("not enough memory for {sessions} sessions: {source}")]
+    Memory { sessions: u32, source: std::io::Error },
+    #[error("simulated subscriber {ue} can not be: {why}")]
+    Session { ue: u32, why: String },
+}
+
+/// Lines of a record to count on before sessions are known.
+const LINES_EACH: usize = 12;
+const RING: usize = 1024;
+
+/// Makes the workers' gateways and their control. `caps` tells, for each configured port, what the opened port is.
+/// Simulated sessions are in place afterwards.
+///
+/// # Errors
+/// What is wrong with the configuration, by key, or what the machine has too little of.
+pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), AssembleError> {
+    config.check()?;
+    let plan = plan(config, caps)?;
+    let publisher = Publisher::new(plan.compile());
+    let workers = config.workers.count;
+    let expected = config.simulate.as_ref().map_or(0, |s| s.ues).div_ceil(workers.into()) as usize;
+    let roles: Vec<_> = config.port.iter().map(|p| p.role).collect();
+    let mut seats = Vec::new();
+    let mut links = Vec::new();
+    for _ in 0..workers {
+        let sessions = Sessions::with_capacity(expected.max(1024), LINES_EACH);
+        let memory = |source| AssembleError::Memory { sessions: expected as u32, source };
+        let (commands, inbox) = command::commands(RING);
+        let (events, incoming) = ring(RING);
+        let waker = Waker::new().map_err(memory)?;
+        links.push(Link::new(commands, incoming, waker.clone()));
+        let parts = Parts {
+            sessions: sessions.map_err(memory)?,
+            forwarding: publisher.reader(),
+            roles: roles.clone(),
+            inbox,
+            waker,
+            events,
+            limits: Limits::of(config),
+        };
+        let (plane, layout) = UserPlane::new(parts);
+        seats.push(Seat { plane, layout });
+    }
+    let simulator = match &config.simulate {
+        Some(simulate) => Some(Simulator::new(simulate, 0, core_instance(config))?),
+        None => None,
+    };
+    let mut control = Control::new(plan, publisher, links, simulator);
+    populate(&mut control, &mut seats)?;
+    Ok((control, seats))
+}
+
+/// The network instance simulated subscribers are in: that of the first core port.
+fn core_instance(config: &Config) -> InstanceId {
+    let names = config.instances();
+    let port = config.port.iter().find(|p| p.role == crate::config::Role::Core);
+    port.and_then(|p| names.iter().position(|n| n == p.instance())).unwrap_or(1) as InstanceId
+}
+
+fn plan(config: &Config, caps: &[Caps]) -> Result<Plan, ConfigError> {
+    let names = config.instances();
+    let instance = |name: &str| names.iter().position(|n| n == name).unwrap_or(0) as InstanceId;
+    let mut plan = Plan::default();
+    for (n, port) in config.port.iter().enumerate() {
+        let caps = caps.get(n).cloned().unwrap_or_default();
+        let mtu = port.mtu.map_or(caps.mtu, u32::from).min(u16::MAX.into()) as u16;
+        let mut view = PortView {
+            name: port.name.clone(),
+            mac: caps.mac,
+            vlan: port.vlan,
+            mtu: if mtu == 0 { 1500 } else { mtu },
+            instance: instance(port.instance()),
+            ..PortView::default()
+        };
+        for text in &port.addresses {
+            match parse_prefix(text) {
+                Some((IpAddr::V4(a), len)) => view.v4.push((a.into(), len)),
+                Some((IpAddr::V6(a), len)) => view.v6.push((a.into(), len)),
+                None => {}
+            }
+        }
+        plan.ports.push(view);
+    }
+    for (n, route) in config.route.iter().enumerate() {
+        let instance = instance(route.instance.as_deref().unwrap_or("core"));
+        let Some((to, len)) = parse_prefix(&route.to) else { continue };
+        if plan.on_link(instance, route.via).is_none() {
+            let what = format!("{} is on the link of no port in that network instance", route.via);
+            return Err(wrong(&[&"route", &n, &"via"], what, "a gateway inside one of the ports' own prefixes"));
+        }
+        plan.routes.push(Route { instance, to, len, via: route.via });
+    }
+    for neighbour in &config.neighbour {
+        let port = config.port.iter().position(|p| p.name == neighbour.port);
+        if let (Some(port), Some(mac)) = (port, parse_mac(&neighbour.mac)) {
+            plan.set_neighbour(port as u8, neighbour.address, Mac(mac));
+        }
+    }
+    Ok(plan)
+}
+
+/// Puts the simulated sessions in place, each on the worker that owns it.
+fn populate(control: &mut Control, seats: &mut [Seat]) -> Result<(), AssembleError> {
+    let Some(simulator) = control.simulator().cloned() else { return Ok(()) };
+    let mut idle = simulator.config().idle;
+    for ue in 0..simulator.count() {
+        let (worker, handle) = control.place(ue);
+        let session = simulator.session(ue, idle > 0);
+        idle = idle.saturating_sub(1);
+        let fail = |why: String| AssembleError::Session { ue, why };
+        let compiled = compile(&session, handle, &mut |instance, to| control.tunnel(instance, to));
+        let compiled = compiled.map_err(|why| fail(why.to_string()))?;
+        let sessions = seats[usize::from(worker)].plane.sessions_mut();
+        sessions.install(handle, &compiled, 0).map_err(|why| fail(why.to_string()))?;
+    }
+    control.publish();
+    Ok(())
+}

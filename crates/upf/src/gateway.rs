@@ -1,0 +1,210 @@
+//! The user plane of one worker: which pipeline a burst takes, and what control asks of it.
+
+use std::os::fd::BorrowedFd;
+
+use engine::{Burst, Clock, Ctx, Env, Gateway, Layout, Pipeline, PortId, TraceFilter};
+use stages::forward::{Forwarding, Plan};
+use table::command::Inbox;
+use table::ring::Producer;
+use table::snapshot::Reader;
+use table::waker::Waker;
+
+use crate::compile::Compiled;
+use crate::config::Role;
+use crate::lane::{State, Upf};
+use crate::pipeline::Pipelines;
+use crate::rules::Usage;
+use crate::sessions::{Refused, Sessions};
+use crate::slow::SlowPath;
+
+/// What control asks of a worker.
+pub enum Command {
+    /// Take in a session, or replace its rules.
+    Install {
+        /// Control's number of the session on this worker.
+        handle: u32,
+        /// Its record; comes back in the reply, to be freed by control.
+        session: Box<Compiled>,
+    },
+    /// Take a session out.
+    Remove {
+        /// Which.
+        handle: u32,
+    },
+    /// Say what a session has used.
+    Measure {
+        /// Which.
+        handle: u32,
+    },
+    /// Send a complete frame (ARP request, neighbour solicitation).
+    Send {
+        /// By which port.
+        port: PortId,
+        /// The frame; comes back.
+        frame: Vec<u8>,
+    },
+    /// A neighbour was resolved: what waited for it goes on.
+    Retry {
+        /// The key given in [`Event::Resolve`].
+        key: u32,
+    },
+    /// A neighbour does not answer: what waits for it is dropped.
+    GiveUp {
+        /// The key given in [`Event::Resolve`].
+        key: u32,
+    },
+}
+
+/// What a worker answers.
+pub enum Reply {
+    /// Done; the box is control's to free.
+    Installed(Box<Compiled>),
+    /// Not taken in, and why.
+    Refused(Refused, Box<Compiled>),
+    /// Taken out; what its URRs measured last.
+    Removed(Vec<Usage>),
+    /// What it has used so far.
+    Usage(Vec<Usage>),
+    /// There is no such session.
+    Unknown,
+    /// Sent (or dropped and counted); the bytes are control's to free.
+    Sent(Vec<u8>),
+    /// Packets that were waiting there.
+    Waiting(usize),
+}
+
+/// Commands carried out in a turn at most.
+const COMMANDS: usize = 32;
+
+/// One worker's user plane.
+pub struct UserPlane {
+    pipelines: Pipelines,
+    state: State,
+    roles: Vec<Role>,
+    inbox: Inbox<Command, Reply>,
+    waker: Waker,
+    slow: SlowPath,
+}
+
+/// What a worker's user plane is made of, beside its sessions.
+pub struct Parts {
+    /// Its sessions.
+    pub sessions: Sessions,
+    /// Forwarding tables as published.
+    pub forwarding: Reader<Forwarding>,
+    /// The side of each of its ports.
+    pub roles: Vec<Role>,
+    /// Commands.
+    pub inbox: Inbox<Command, Reply>,
+    /// Wakes it for a command.
+    pub waker: Waker,
+    /// Events to control.
+    pub events: Producer<crate::slow::Event>,
+    /// Bounds of what it holds and answers.
+    pub limits: crate::slow::Limits,
+}
+
+impl UserPlane {
+    /// A worker's user plane, and the layout of its stages.
+    pub fn new(parts: Parts) -> (Self, Layout) {
+        let mut layout = Layout::default();
+        let pipelines = Pipelines::new(&mut layout);
+        let state =
+            State { sessions: parts.sessions, forwarding: parts.forwarding, empty: Plan::default().compile() };
+        let slow = SlowPath::new(parts.events, parts.limits);
+        let plane = Self { pipelines, state, roles: parts.roles, inbox: parts.inbox, waker: parts.waker, slow };
+        (plane, layout)
+    }
+
+    /// Its sessions.
+    pub fn sessions(&self) -> &Sessions {
+        &self.state.sessions
+    }
+
+    /// Its sessions, to fill before it runs.
+    pub fn sessions_mut(&mut self) -> &mut Sessions {
+        &mut self.state.sessions
+    }
+
+    fn carry_out(state: &mut State, slow: &mut SlowPath, command: Command, env: &mut Env) -> Reply {
+        match command {
+            Command::Install { handle, session } => match state.sessions.install(handle, &session, env.now) {
+                Ok(()) => {
+                    slow.rules_changed(handle);
+                    Reply::Installed(session)
+                }
+                Err(why) => Reply::Refused(why, session),
+            },
+            Command::Remove { handle } => match state.sessions.remove(handle) {
+                Ok(usage) => {
+                    slow.session_removed(handle, env);
+                    Reply::Removed(usage)
+                }
+                Err(_) => Reply::Unknown,
+            },
+            Command::Measure { handle } => state.sessions.usage(handle).map_or(Reply::Unknown, Reply::Usage),
+            Command::Send { port, frame } => {
+                if let Some(made) = env.pool.make(&frame) {
+                    env.send(port, made);
+                } else {
+                    env.stats.drop_outside(engine::Drop::NoFrame, frame.len());
+                    env.stats.add(engine::Io::Originated, 1);
+                }
+                Reply::Sent(frame)
+            }
+            Command::Retry { key } => Reply::Waiting(slow.retry(key)),
+            Command::GiveUp { key } => Reply::Waiting(slow.give_up(key, env)),
+        }
+    }
+}
+
+impl Gateway for UserPlane {
+    type Kind = Upf;
+
+    #[inline]
+    fn receive<C: Clock>(&mut self, port: PortId, burst: &mut Burst<Upf>, env: &Env) {
+        let mut cx = Ctx::new(&mut self.state, env);
+        match self.roles.get(usize::from(port)) {
+            Some(Role::Access) => self.pipelines.uplink.run::<C>(burst, &mut cx),
+            _ => self.pipelines.downlink.run::<C>(burst, &mut cx),
+        }
+    }
+
+    fn punted(&mut self, burst: &mut Burst<Upf>, env: &mut Env) {
+        self.slow.see_to(burst, &self.state, &self.roles, env);
+    }
+
+    fn release<C: Clock>(&mut self, burst: &mut Burst<Upf>, env: &mut Env) -> bool {
+        let more = self.slow.release(burst, &self.state, env);
+        if !burst.is_empty() {
+            let mut cx = Ctx::new(&mut self.state, env);
+            self.pipelines.released.run::<C>(burst, &mut cx);
+        }
+        if !burst.punted().is_empty() {
+            self.slow.see_to(burst, &self.state, &self.roles, env);
+        }
+        more
+    }
+
+    fn held(&self) -> usize {
+        self.slow.held()
+    }
+
+    fn control(&mut self, env: &mut Env) -> usize {
+        self.state.forwarding.get();
+        let (state, slow) = (&mut self.state, &mut self.slow);
+        self.inbox.drain(COMMANDS, |command| Self::carry_out(state, slow, command, env))
+    }
+
+    fn tick(&mut self, env: &mut Env) {
+        self.slow.tick(env);
+    }
+
+    fn follows(&self, filter: &TraceFilter, port: PortId, packet: &[u8]) -> bool {
+        crate::local::is_of_subscriber(packet, self.roles.get(usize::from(port)).copied(), filter.subscriber)
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.waker.fd())
+    }
+}
