@@ -7,7 +7,7 @@ use super::ledger::Ledger;
 use super::ring::{Consumer, Desc, Producer};
 use super::umem::Umem;
 
-/// Fewer free places than this in the fill ring are not worth touching it.
+/// Fewer missing slots than this (or than a quarter of a small stock) are not worth touching the fill ring.
 const REFILL_AT_LEAST: usize = 32;
 
 /// Our ends of the four rings.
@@ -172,7 +172,7 @@ impl Queue {
     #[inline]
     pub fn refill(&mut self, pool: &mut Pool) {
         let missing = self.stock.saturating_sub(self.receiving.count());
-        if missing < REFILL_AT_LEAST.min(self.stock) {
+        if missing < (self.stock / 4).clamp(1, REFILL_AT_LEAST) {
             return;
         }
         let mut room = self.rings.fill.room(missing as u32).min(missing as u32);

@@ -1,0 +1,101 @@
+//! Load for `xdp_forward`, made and swallowed inside the kernel: live frames redirected into one interface, an XDP
+//! program that counts and drops at another.
+//!
+//! ```text
+//!   xdp_blast ─▶ b0 ═ a0 ─▶ xdp_forward ─▶ a1 ═ b1 ─▶ counted, dropped
+//! ```
+//! ```text
+//! ip netns add lab
+//! for n in 0 1; do ip -n lab link add a$n type veth peer name b$n; ip -n lab link set a$n up; ip -n lab link set b$n up; done
+//! xdp_blast b0 b1 --netns lab --cpu 0 --seconds 5 &
+//! xdp_forward a0 a1 --netns lab --cpu 1 --seconds 5
+//! ```
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use port::bpf::{Asm, Cond, Helper, Map, Program, ProgramType, Reg::*, Width, XdpLink, XdpMode};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut args = std::env::args().skip(1);
+    let (mut ends, mut netns, mut seconds, mut len, mut cpu) = (Vec::new(), None, 5, 128, None);
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or_else(|| format!("{arg} wants a value"));
+        match arg.as_str() {
+            "--netns" => netns = Some(value()?),
+            "--cpu" => cpu = Some(value()?.parse()?),
+            "--seconds" => seconds = value()?.parse()?,
+            "--len" => len = value()?.parse()?,
+            _ => ends.push(arg),
+        }
+    }
+    let [from, to] = &ends[..] else { return Err("give two interfaces".into()) };
+    let run = || blast(from, to, seconds, len, cpu);
+    match netns {
+        Some(name) => port::netns::within(&name, run)?,
+        None => run(),
+    }
+}
+
+fn blast(from: &str, to: &str, seconds: u64, len: usize, cpu: Option<usize>) -> Result<(), Box<dyn std::error::Error>> {
+    let index = |name: &str| port::iface::index_here(name).ok_or_else(|| format!("no interface {name}"));
+    let (from, to) = (index(from)?, index(to)?);
+
+    let counts = Map::per_cpu_array(8, 1)?;
+    let mut drop = Asm::new();
+    let out = drop.label();
+    drop.store(Width::Word, R10, -4, 0)
+        .mov(R2, R10)
+        .add(R2, -4)
+        .load_map(R1, &counts)
+        .call(Helper::MapLookup)
+        .jump_if(Cond::Eq, R0, 0, out)
+        .load(Width::Double, R1, R0, 0)
+        .add(R1, 1)
+        .store(Width::Double, R0, 0, R1)
+        .place(out)
+        .mov(R0, 1)
+        .exit();
+    let drop = Program::load("count_drop", ProgramType::Xdp, &drop.build()?)?;
+    let _sink = XdpLink::attach(&drop, to, XdpMode::Native)?;
+
+    let mut redirect = Asm::new();
+    redirect.mov(R1, from as i32).mov(R2, 0).call(Helper::Redirect).exit();
+    let redirect = Program::load("blast", ProgramType::Xdp, &redirect.build()?)?;
+    let mut packet = vec![0; len];
+    packet[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
+
+    let end = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            if let Some(cpu) = cpu {
+                pin(cpu);
+            }
+            while !end.load(Ordering::Relaxed) {
+                // Long enough that setting up (tens of ms) does not count.
+                redirect.run_live(&packet, 0, 4 << 20)?;
+            }
+            Ok::<_, port::bpf::BpfError>(())
+        });
+        let (start, mut before) = (Instant::now(), 0);
+        while start.elapsed() < Duration::from_secs(seconds) && !running.is_finished() {
+            let second = Instant::now();
+            std::thread::sleep(Duration::from_secs(1));
+            let [now] = counts.sum::<1>(0)?;
+            println!("{:>9.0} pps arrived", (now - before) as f64 / second.elapsed().as_secs_f64());
+            before = now;
+        }
+        end.store(true, Ordering::Relaxed);
+        running.join().expect("no panic")?;
+        Ok(())
+    })
+}
+
+fn pin(cpu: usize) {
+    // SAFETY: a cpu_set of zeroes is valid, and the set outlives the call; 0 means this thread.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set);
+    }
+}
