@@ -1,12 +1,43 @@
-//! The doors frames come in and leave by, each an implementation of [`frame::Port`].
+//! The doors frames come in and leave by, each an implementation of [`frame::Port`], and wrappers around any of them.
 //!
 //! | URI | door |
 //! |---|---|
-//! | `memory:…` | prepared frames replayed and sunk in process: [`memory`] |
-//! | `pcap:in.pcap?out=out.pcap` | files in, files out |
-//! | `packet:eth0?mode=plain\|mmsg\|ring` | AF_PACKET |
-//! | `xdp:eth0?queue=0&copy=auto` | AF_XDP |
+//! | `memory:left` | frames laid on and taken off a wire in process: [`memory`] |
+//! | `pcap:in.pcap?out=out.pcap&loop=3` | files in, files out: [`pcap`] |
+//! | `packet:eth0?mode=plain\|mmsg\|ring` | AF_PACKET: [`packet`] |
+//! | `xdp:eth0?queue=0&copy=auto` | AF_XDP: [`xdp`] |
+//!
+//! | key on any of them | wrapper |
+//! |---|---|
+//! | `tap=seen.pcapng` | [`tap`] writes what passes to a file |
+//! | `loss=0.01&dup=…&reorder=…&corrupt=…&truncate=…&seed=1&faults=rx\|tx\|both` | [`faulty`] makes a bad wire of a good one |
+//! | `pace=100000pps` or `pace=1Gbit/s` | [`paced`] sends no faster than that |
+//!
+//! ```no_run
+//! # fn main() -> Result<(), port::PortError> {
+//! # let arena = frame::Arena::new(frame::ArenaConfig::default()).unwrap();
+//! let mut pool = frame::Pool::new(&arena, 1024);
+//! let mut cx = port::OpenContext::new(&mut pool);
+//! let door = port::open(&"packet:eth0?mode=ring".parse()?, &mut cx)?;
+//! # Ok(()) }
+//! ```
 
+pub mod bpf;
+mod error;
+pub mod iface;
 pub mod memory;
+pub mod netns;
+mod offload;
+mod open;
+pub mod packet;
+mod quiet;
+mod shared;
+mod uri;
+pub mod xdp;
 
+pub use error::PortError;
 pub use frame::{Caps, Link, Port, PortCounters};
+pub use memory::Wires;
+pub use open::{OpenContext, open};
+pub use packet::{Look, Steer};
+pub use uri::Uri;

@@ -1,6 +1,6 @@
 //! Frames from memory, frames to memory: the port of tests.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use frame::{BURST, Batch, Caps, Pool, Port, PortCounters};
@@ -41,6 +41,19 @@ impl Wire {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Ends> {
         self.ends.lock().expect("no code panics holding the wire")
+    }
+}
+
+/// Wires by name, for ports opened as `memory:name`. Clones share them.
+#[derive(Clone, Default)]
+pub struct Wires {
+    wires: Arc<Mutex<HashMap<String, Wire>>>,
+}
+
+impl Wires {
+    /// The wire of that name, new when nobody has asked for it before.
+    pub fn wire(&self, name: &str) -> Wire {
+        self.wires.lock().expect("no code panics holding the wires").entry(name.to_owned()).or_default().clone()
     }
 }
 

@@ -1,0 +1,148 @@
+//! Why a port could not be opened, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a port could not be opened. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// The text is not a port's URI.
+    #[error("`{uri}` does not name a port: {what}; write kind:target?key=value, as in packet:eth0?mode=ring")]
+    BadUri {
+        /// The text.
+        uri: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A key no one reads.
+    #[error("`{key}` is not a key of {kind} ports; known are: {known}")]
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// The scheme.
+        kind: String,
+        /// Keys there are.
+        known: String,
+    },
+    /// A value that does not fit its key.
+    #[error("`{key}={value}` makes no sense; give {want}")]
+    BadValue {
+        /// The key.
+        key: String,
+        /// Its value.
+        value: String,
+        /// What would be right.
+        want: String,
+    },
+    /// No such interface.
+    #[error("there is no interface `{name}` in {place}; there are: {there}")]
+    NoInterface {
+        /// Name asked for.
+        name: String,
+        /// Namespace looked in.
+        place: String,
+        /// Names found.
+        there: String,
+    },
+    /// No such network namespace.
+    #[error("there is no network namespace `{name}`; make it with `ip netns add {name}`")]
+    NoNamespace {
+        /// Name asked for.
+        name: String,
+    },
+    /// The process may not.
+    #[error("{doing} needs {capability}: run as root, or grant it with `setcap {capability}+ep` on the program")]
+    Capability {
+        /// What was tried.
+        doing: String,
+        /// `CAP_NET_RAW` and so on.
+        capability: &'static str,
+    },
+    /// The limit on locked memory is too low.
+    #[error(
+        "{doing} needs {bytes} bytes of locked memory, more than the limit: raise it with `ulimit -l` or LimitMEMLOCK="
+    )]
+    LockedMemory {
+        /// What was tried.
+        doing: String,
+        /// How much it needs.
+        bytes: usize,
+    },
+    /// Members of a fanout group must join in order.
+    #[error(
+        "member {member} of fanout group {group} was opened when {joined} were open; open members 0, 1, 2, … in order"
+    )]
+    FanoutOrder {
+        /// The group.
+        group: u16,
+        /// The member asked for.
+        member: u16,
+        /// How many had joined.
+        joined: u16,
+    },
+    /// This kernel or device can not.
+    #[error("{what} is not to be had here; {advice}")]
+    Unsupported {
+        /// What.
+        what: String,
+        /// What to do instead.
+        advice: String,
+    },
+    /// A file could not be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{}: {what}", path.display())]
+    BadFile {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// An eBPF program, map or attachment was refused.
+    #[error(transparent)]
+    Bpf(#[from] crate::bpf::BpfError),
+    /// AF_XDP can not be had that way.
+    #[error(transparent)]
+    Xdp(#[from] crate::xdp::XdpError),
+    /// The kernel refused for a reason not named above.
+    #[error("{doing} failed: {source}")]
+    System {
+        /// What was tried, on what.
+        doing: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl PortError {
+    /// A system error of `doing`: one of permission names `capability`, any other what the kernel said.
+    pub(crate) fn system(doing: impl Into<String>, capability: &'static str, source: io::Error) -> Self {
+        let doing = doing.into();
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::Capability { doing, capability },
+            _ => Self::System { doing, source },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permission_names_the_capability_and_the_cure() {
+        let error = PortError::system("a raw socket", "CAP_NET_RAW", io::Error::from_raw_os_error(libc::EPERM));
+        assert_eq!(
+            error.to_string(),
+            "a raw socket needs CAP_NET_RAW: run as root, or grant it with `setcap CAP_NET_RAW+ep` on the program"
+        );
+        let error = PortError::system("a raw socket", "CAP_NET_RAW", io::Error::from_raw_os_error(libc::ENOMEM));
+        assert!(matches!(error, PortError::System { .. }));
+    }
+}

@@ -1,0 +1,210 @@
+//! What the kernel tells about a network interface: index, address, MTU, link, statistics; and its ethtool.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use frame::Link;
+
+use crate::PortError;
+use crate::netns::Netns;
+
+/// Asks about the interface of one name in one namespace, from whatever thread.
+#[derive(Debug)]
+pub struct Iface {
+    control: OwnedFd,
+    netns: Netns,
+    name: String,
+}
+
+impl Iface {
+    /// Of that name in that namespace (by name; none: the calling thread's).
+    ///
+    /// # Errors
+    /// [`PortError::NoInterface`] telling the ones there are, [`PortError::NoNamespace`], or what the system said.
+    pub fn open(name: &str, netns: Option<&str>) -> Result<Self, PortError> {
+        let netns = Netns::open(netns)?;
+        let doing = || format!("a socket in {}", netns.place());
+        let control = netns.within(control)?.map_err(|e| PortError::system(doing(), "CAP_NET_RAW", e))?;
+        let iface = Self { control, netns, name: name.to_owned() };
+        match iface.index() {
+            Ok(_) => Ok(iface),
+            Err(_) => {
+                let there = iface.netns.within(names)?;
+                let (name, place) = (name.to_owned(), iface.netns.place());
+                Err(PortError::NoInterface { name, place, there: there.join(", ") })
+            }
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The namespace it is in.
+    pub fn netns(&self) -> &Netns {
+        &self.netns
+    }
+
+    /// The kernel's number of the interface that has the name now.
+    ///
+    /// # Errors
+    /// `ENODEV` when there is none.
+    pub fn index(&self) -> io::Result<u32> {
+        let request = self.request(libc::SIOCGIFINDEX, |_| ())?;
+        // SAFETY: a successful SIOCGIFINDEX has filled this member of the union.
+        Ok(unsafe { request.ifr_ifru.ifru_ifindex }.unsigned_abs())
+    }
+
+    /// Its hardware address.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn mac(&self) -> io::Result<[u8; 6]> {
+        let request = self.request(libc::SIOCGIFHWADDR, |_| ())?;
+        // SAFETY: a successful SIOCGIFHWADDR has filled this member of the union.
+        let data = unsafe { request.ifr_ifru.ifru_hwaddr.sa_data };
+        Ok(std::array::from_fn(|i| data[i].cast_unsigned()))
+    }
+
+    /// Largest network-layer packet in bytes.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn mtu(&self) -> io::Result<u32> {
+        let request = self.request(libc::SIOCGIFMTU, |_| ())?;
+        // SAFETY: a successful SIOCGIFMTU has filled this member of the union.
+        Ok(unsafe { request.ifr_ifru.ifru_mtu }.unsigned_abs())
+    }
+
+    /// Whether it is up and has a carrier, or is there at all.
+    pub fn link(&self) -> Link {
+        let Ok(request) = self.request(libc::SIOCGIFFLAGS, |_| ()) else { return Link::Gone };
+        // SAFETY: a successful SIOCGIFFLAGS has filled this member of the union.
+        let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
+        if flags & libc::IFF_UP == 0 {
+            return Link::Down;
+        }
+        if flags & libc::IFF_RUNNING != 0 {
+            return Link::Up;
+        }
+        // The flag follows the carrier up to a second late. Ethtool knows at once, but takes the kernel's big network
+        // lock, so it is asked only while nothing flows anyway.
+        match self.ethtool_get(ETHTOOL_GLINK) {
+            Ok(1) => Link::Up,
+            _ => Link::Down,
+        }
+    }
+
+    /// Asks ethtool for one of its single values.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where the device has no such thing.
+    pub fn ethtool_get(&self, command: u32) -> io::Result<u32> {
+        self.ethtool(&mut [command, 0]).map(|words| words[1])
+    }
+
+    /// Sets one of ethtool's single values.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where the device has no such thing, `EPERM` without `CAP_NET_ADMIN`.
+    pub fn ethtool_set(&self, command: u32, data: u32) -> io::Result<()> {
+        self.ethtool(&mut [command, data]).map(drop)
+    }
+
+    /// Hands ethtool a command and its structure, made of words, and gives back what became of it.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where the device has no such thing, `EPERM` without `CAP_NET_ADMIN`.
+    pub(crate) fn ethtool<'a, const N: usize>(&self, words: &'a mut [u32; N]) -> io::Result<&'a [u32; N]> {
+        self.ethtool_slice(words)?;
+        Ok(words)
+    }
+
+    /// The same for a structure whose length is known at run time, and which says its length inside.
+    pub(crate) fn ethtool_slice(&self, words: &mut [u32]) -> io::Result<()> {
+        let data = words.as_mut_ptr();
+        self.request(libc::SIOCETHTOOL, |request| request.ifr_ifru.ifru_data = data.cast()).map(drop)
+    }
+
+    fn request(&self, call: libc::c_ulong, fill: impl FnOnce(&mut libc::ifreq)) -> io::Result<libc::ifreq> {
+        // SAFETY: an ifreq is plain data; all zeros is a valid one.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        if self.name.len() >= request.ifr_name.len() {
+            return Err(io::Error::from_raw_os_error(libc::ENODEV));
+        }
+        for (to, from) in request.ifr_name.iter_mut().zip(self.name.bytes()) {
+            *to = from.cast_signed();
+        }
+        fill(&mut request);
+        // SAFETY: `request` is a valid ifreq with a terminated name and outlives the call; what `fill` pointed it to
+        // is borrowed by our caller for longer than this call.
+        match unsafe { libc::ioctl(self.control.as_raw_fd(), call as _, &raw mut request) } {
+            0.. => Ok(request),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// Command: is there a carrier?
+const ETHTOOL_GLINK: u32 = 0x0a;
+
+fn control() -> io::Result<OwnedFd> {
+    // SAFETY: socket takes no pointers.
+    let fd = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor just made, owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Names of the interfaces the calling thread's namespace has.
+fn names() -> Vec<String> {
+    let mut found = Vec::new();
+    // SAFETY: takes nothing; returns null or an array that ends with a zero index, which we free below.
+    let list = unsafe { libc::if_nameindex() };
+    if list.is_null() {
+        return found;
+    }
+    let mut entry = list;
+    // SAFETY: the array ends with an entry of index 0 and null name, and we stop there; names are C strings.
+    unsafe {
+        while (*entry).if_index != 0 && !(*entry).if_name.is_null() {
+            found.push(CStr::from_ptr((*entry).if_name).to_string_lossy().into_owned());
+            entry = entry.add(1);
+        }
+        libc::if_freenameindex(list);
+    }
+    found
+}
+
+/// The kernel's number of an interface in the calling thread's namespace.
+pub fn index_here(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: a terminated string that outlives the call.
+    Some(unsafe { libc::if_nametoindex(name.as_ptr()) }).filter(|index| *index != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_is_known() {
+        let lo = Iface::open("lo", None).unwrap();
+        assert_eq!((lo.index().unwrap(), lo.mac().unwrap()), (1, [0; 6]));
+        assert!(lo.mtu().unwrap() >= 1500);
+        assert_eq!(index_here("lo"), Some(1));
+    }
+
+    #[test]
+    fn a_missing_one_lists_those_there_are() {
+        for name in ["weir-nowhere", "a-name-longer-than-the-kernel-has-room-for"] {
+            let error = Iface::open(name, None).unwrap_err();
+            let PortError::NoInterface { there, .. } = &error else { panic!("{error}") };
+            assert!(there.contains("lo"), "{error}");
+        }
+    }
+}

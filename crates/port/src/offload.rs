@@ -1,0 +1,122 @@
+//! Offloads that would hand us packets no wire ever carries, switched off while a port is open.
+//!
+//! GRO and LRO join packets into super-frames before a socket sees them. Transmit checksums and segmentation are
+//! switched off so that what the host itself sends on the interface is whole. VLAN offloads stay: every port restores
+//! the tag. Partial checksums and super-frames that the *other* end of a veth sends can not be helped from here; they
+//! are flagged or counted.
+
+use std::io;
+
+use crate::PortError;
+use crate::iface::Iface;
+use crate::shared::{self, Registry, Share};
+
+static FITTED: Registry<Fitted> = Registry::new();
+
+/// One port's share in an interface made fit; the last one dropped restores it.
+pub(crate) type Fit = Share<Fitted>;
+
+/// What was wanted before.
+pub(crate) struct Fitted {
+    iface: Iface,
+    index: u32,
+    /// For each word of feature bits: which we changed, and what they were.
+    before: Vec<(u32, u32)>,
+}
+
+/// Makes the interface fit for a port.
+pub(crate) fn fit(name: &str, netns: Option<&str>) -> Result<Fit, PortError> {
+    let iface = Iface::open(name, netns)?;
+    let key = shared::key(&iface)?;
+    FITTED.share(key, || Fitted::new(iface, key.1))
+}
+
+impl Fitted {
+    fn new(iface: Iface, index: u32) -> Result<Self, PortError> {
+        // A device that does not tell its features has none that are unfit.
+        let before = unfit(&iface).unwrap_or_default();
+        let off: Vec<_> = before.iter().map(|(changed, _)| (*changed, 0)).collect();
+        match set(&iface, &off) {
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EPERM | libc::EACCES)) => {
+                let doing = format!("switching off offloads of {} (or say offloads=keep)", iface.name());
+                Err(PortError::system(doing, "CAP_NET_ADMIN", e))
+            }
+            _ => Ok(Self { iface, index, before }),
+        }
+    }
+}
+
+impl Drop for Fitted {
+    fn drop(&mut self) {
+        // An interface of the same name made since is not ours to change.
+        if self.iface.index().ok() == Some(self.index) {
+            let _ = set(&self.iface, &self.before);
+        }
+    }
+}
+
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_GFEATURES: u32 = 0x3a;
+const ETHTOOL_SFEATURES: u32 = 0x3b;
+const ETH_SS_FEATURES: u32 = 4;
+/// Words of a feature's name.
+const NAME: usize = 8;
+
+/// Whether a feature of that name makes packets no wire carries.
+fn is_unfit(name: &[u8]) -> bool {
+    let has = |part: &[u8]| name.windows(part.len()).any(|window| window == part);
+    name.starts_with(b"tx-checksum-")
+        || (name.starts_with(b"tx-") && has(b"-segmentation"))
+        || matches!(name, b"rx-gro" | b"rx-gro-hw" | b"rx-gro-list" | b"rx-lro" | b"rx-udp-gro-forwarding")
+}
+
+/// Which changeable unfit features are wanted now, as (bits, bits) for each word.
+fn unfit(iface: &Iface) -> io::Result<Vec<(u32, u32)>> {
+    // struct ethtool_sset_info { cmd, reserved, mask: u64, data[] }.
+    let [.., count] = *iface.ethtool(&mut [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0])?;
+    let count = count as usize;
+    // struct ethtool_gstrings { cmd, string_set, len, data[] }.
+    let mut names = vec![0; 3 + count * NAME];
+    names[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count as u32]);
+    iface.ethtool_slice(&mut names)?;
+    let words = count.div_ceil(32);
+    // struct ethtool_gfeatures { cmd, size, { available, requested, active, never_changed }[] }.
+    let mut features = vec![0; 2 + words * 4];
+    features[..2].copy_from_slice(&[ETHTOOL_GFEATURES, words as u32]);
+    iface.ethtool_slice(&mut features)?;
+
+    let mut unfit = vec![0; words];
+    for (bit, name) in names[3..].chunks(NAME).enumerate() {
+        let name: Vec<u8> = name.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
+        unfit[bit / 32] |= u32::from(is_unfit(&name)) << (bit % 32);
+    }
+    let told = features[2..].chunks(4);
+    Ok(unfit.into_iter().zip(told).map(|(unfit, told)| unfit & told[0] & told[1] & !told[3]).map(|b| (b, b)).collect())
+}
+
+/// Sets features, as (which, to what) for each word.
+fn set(iface: &Iface, change: &[(u32, u32)]) -> io::Result<()> {
+    if change.iter().all(|(which, _)| *which == 0) {
+        return Ok(());
+    }
+    // struct ethtool_sfeatures { cmd, size, { valid, requested }[] }.
+    let mut words = vec![ETHTOOL_SFEATURES, change.len() as u32];
+    words.extend(change.iter().flat_map(|(which, to)| [which, to]));
+    iface.ethtool_slice(&mut words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unfit() {
+        for name in ["tx-checksum-ip-generic", "tx-tcp6-segmentation", "tx-generic-segmentation", "rx-gro", "rx-lro"] {
+            assert!(is_unfit(name.as_bytes()), "{name}");
+        }
+        for name in ["rx-checksum", "tx-scatter-gather", "tx-vlan-hw-insert", "rx-vlan-hw-parse", "tx-nocache-copy"] {
+            assert!(!is_unfit(name.as_bytes()), "{name}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! From a URI to a port.
+
+use frame::{Pool, Port};
+
+use crate::memory::{Memory, Wires};
+use crate::packet::{Packet, Steer};
+use crate::xdp::{XdpConfig, XdpPort};
+use crate::{PortError, Uri};
+
+/// What a port may need to open.
+pub struct OpenContext<'a> {
+    /// The worker's stock, and with it the arena.
+    pub pool: &'a mut Pool,
+    /// The wires of `memory:` ports.
+    pub wires: Wires,
+    /// Which member of `fanout=subscriber` owns which subscribers.
+    pub steer: Steer,
+}
+
+impl<'a> OpenContext<'a> {
+    /// With wires of its own and subscribers spread by a hash.
+    pub fn new(pool: &'a mut Pool) -> Self {
+        Self { pool, wires: Wires::default(), steer: Steer::new() }
+    }
+}
+
+/// Opens the port a URI names, inside the wrappers it asks for.
+///
+/// # Errors
+/// [`PortError`], each telling what to do.
+pub fn open(uri: &Uri, cx: &mut OpenContext<'_>) -> Result<Box<dyn Port>, PortError> {
+    let port: Box<dyn Port> = match uri.kind() {
+        "memory" => {
+            uri.only(&["mac"])?;
+            Box::new(Memory::new(uri.target(), mac(uri)?, &cx.wires.wire(uri.target())))
+        }
+        "packet" => Box::new(Packet::open(uri, &cx.steer)?),
+        "xdp" => Box::new(XdpPort::open(XdpConfig::from_uri(uri)?, cx.pool.arena())?),
+        _ => {
+            let what = format!("there is no kind `{}`; there are memory, pcap, packet and xdp", uri.kind());
+            return Err(PortError::BadUri { uri: uri.to_string(), what });
+        }
+    };
+    Ok(port)
+}
+
+/// `mac=02:00:00:00:00:01`, or one made of the target's bytes.
+fn mac(uri: &Uri) -> Result<[u8; 6], PortError> {
+    let Some(value) = uri.get("mac") else {
+        // FNV-1a: the same name has the same address in every run.
+        let mixed = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        let [a, b, c, d, e, ..] = uri.target().bytes().fold(0xcbf2_9ce4_8422_2325, mixed).to_be_bytes();
+        return Ok([2, a, b, c, d, e]);
+    };
+    let bytes: Option<Vec<u8>> = value.split(':').map(|part| u8::from_str_radix(part, 16).ok()).collect();
+    let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+    bytes.ok_or_else(|| uri.bad_value("mac", "six bytes in hex, as in 02:00:00:00:00:01"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frame::{Arena, ArenaConfig, Batch};
+
+    #[test]
+    fn memory_ports_meet_their_wires_by_name() {
+        let arena = Arena::new(ArenaConfig { slots: 64, ..ArenaConfig::default() }).unwrap();
+        let mut pool = Pool::new(&arena, 64);
+        let mut cx = OpenContext::new(&mut pool);
+        let wires = cx.wires.clone();
+        let mut port = open(&"memory:left?mac=02:00:00:00:00:07".parse().unwrap(), &mut cx).unwrap();
+        assert_eq!(port.caps().mac, [2, 0, 0, 0, 0, 7]);
+        wires.wire("left").send([7; 60]);
+        let mut batch = Batch::new();
+        assert_eq!(port.rx_burst(&mut pool, &mut batch), 1);
+        assert_eq!(port.tx_burst(&mut pool, &mut batch), 1);
+        assert_eq!(wires.wire("left").received(), [[7; 60]]);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let arena = Arena::new(ArenaConfig { slots: 4, ..ArenaConfig::default() }).unwrap();
+        let mut pool = Pool::new(&arena, 4);
+        let mut error = |text: &str| match open(&text.parse().unwrap(), &mut OpenContext::new(&mut pool)) {
+            Ok(_) => panic!("{text} opened"),
+            Err(error) => error.to_string(),
+        };
+        assert!(error("carrier:pigeon").contains("there is no kind `carrier`"));
+        assert!(error("memory:x?mode=ring").contains("`mode` is not a key of memory ports"));
+        assert!(error("memory:x?mac=1:2").contains("six bytes"));
+        assert!(error("packet:weir-none").contains("there are: lo"));
+        assert!(error("packet:lo?netns=weir-none").contains("ip netns add"));
+    }
+}

@@ -1,0 +1,111 @@
+//! One interface, several workers: PACKET_FANOUT groups and a member's seat in one.
+//!
+//! The kernel numbers a group's members by the order they join, so they must be opened in order, 0 first, and all by
+//! one process; after the interface went away each waits for the ones before it. A member that closes moves the last
+//! one to its place: members leave together.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Mutex;
+
+use super::socket::Socket;
+use super::steer::{Look, Steer};
+use crate::shared::Key;
+use crate::{PortError, Uri};
+
+/// How a group's packets are divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FanoutKind {
+    /// By the queue they came in by.
+    Queue,
+    /// By the kernel's flow hash of the outer headers.
+    Hash,
+    /// By the subscriber's inner address.
+    Subscriber,
+}
+
+/// A member's place in a group.
+#[derive(Clone, Debug)]
+pub(super) struct Fanout {
+    pub(super) kind: FanoutKind,
+    group: u16,
+    pub(super) member: u16,
+    pub(super) members: u16,
+    look: Look,
+}
+
+const WORDS: [(FanoutKind, &str, u32); 3] = [
+    (FanoutKind::Queue, "fanout qm", libc::PACKET_FANOUT_QM),
+    (FanoutKind::Hash, "fanout hash", libc::PACKET_FANOUT_HASH),
+    (FanoutKind::Subscriber, "fanout subscriber", libc::PACKET_FANOUT_CBPF),
+];
+
+impl Fanout {
+    pub(super) fn read(uri: &Uri, kind: FanoutKind) -> Result<Self, PortError> {
+        let want = "member/members, as in 0/2, with at most 256 members";
+        let parts = uri.get("member").and_then(|value| value.split_once('/'));
+        let parts = parts.and_then(|(member, members)| Some((member.parse().ok()?, members.parse().ok()?)));
+        let Some((member, members @ 1..=256)) = parts.filter(|(member, members)| member < members) else {
+            return Err(uri.bad_value("member", want));
+        };
+        let looks = [("auto", Look::Auto), ("source", Look::Source), ("destination", Look::Destination)];
+        let group = uri.number("group", 0, "a number below 65536, the same for all members")?;
+        Ok(Self { kind, group, member, members, look: uri.choice("steer", &looks)? })
+    }
+
+    /// For people.
+    pub(super) fn words(&self) -> String {
+        format!("{} {}/{}", self.entry().1, self.member, self.members)
+    }
+
+    fn entry(&self) -> (FanoutKind, &'static str, u32) {
+        *WORDS.iter().find(|(kind, ..)| *kind == self.kind).expect("every kind is in the list")
+    }
+
+    /// Joins the group of a bound socket that lets nothing through yet.
+    pub(super) fn join(&self, socket: &Socket, key: Key, steer: &Steer) -> Result<Seat, PortError> {
+        let program = match self.kind {
+            FanoutKind::Subscriber => Some(steer.program(self.members, self.look)?),
+            _ => None,
+        };
+        let seat = (key, self.group);
+        let mut seats = SEATS.lock().unwrap_or_else(|e| e.into_inner());
+        let seats = seats.get_or_insert_default();
+        let joined = seats.get(&seat).copied().unwrap_or(0);
+        if joined != self.member {
+            return Err(PortError::FanoutOrder { group: self.group, member: self.member, joined });
+        }
+        let system = |e| PortError::system(format!("joining fanout group {}", self.group), "CAP_NET_RAW", e);
+        self.enter(socket).map_err(system)?;
+        if let Some(program) = program {
+            socket.fanout_program(&program).map_err(system)?;
+        }
+        seats.insert(seat, joined + 1);
+        Ok(Seat(seat))
+    }
+
+    fn enter(&self, socket: &Socket) -> io::Result<()> {
+        // The group has a hook of its own, which needs its own word to ignore what the interface sends.
+        let word = (self.entry().2 | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING) << 16 | u32::from(self.group);
+        socket.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &word)
+    }
+}
+
+static SEATS: Mutex<Option<HashMap<(Key, u16), u16>>> = Mutex::new(None);
+
+/// A place in a group, left when dropped (after its socket closed).
+#[derive(Debug)]
+pub(super) struct Seat((Key, u16));
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut seats = SEATS.lock().unwrap_or_else(|e| e.into_inner());
+        let seats = seats.get_or_insert_default();
+        if let Some(joined) = seats.get_mut(&self.0) {
+            *joined -= 1;
+            if *joined == 0 {
+                seats.remove(&self.0);
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! AF_PACKET ports: any Linux interface, no driver needed.
+//!
+//! `packet:eth0?mode=plain|mmsg|ring` and further keys:
+//!
+//! | key | values (first: default) | |
+//! |---|---|---|
+//! | `mode` | `ring`, `mmsg`, `plain` | shared ring in and `sendmmsg` out; a call a burst; a call a packet |
+//! | `netns` | a name of `ip netns` | where the interface is |
+//! | `fanout` | `none`, `qm`, `hash`, `subscriber` | how several ports of one interface share its packets |
+//! | `group`, `member` | `7`, `0/2` | which of them this one is; see [`Steer`] for `subscriber` |
+//! | `steer` | `auto`, `source`, `destination` | which address is the subscriber's, see [`Look`] |
+//! | `block`, `blocks`, `retire` | `64k`, 4 MiB in all, `1` ms | the ring's geometry |
+//! | `rcvbuf`, `sndbuf` | `8M`, `4M` | socket buffers |
+//! | `vlan` | `restore`, `off` | put the outer VLAN tag, which the kernel takes off, back |
+//! | `promisc` | `off`, `on` | also take packets to other hosts |
+//! | `offloads` | `off`, `keep` | what would join packets or leave checksums out, while the port is open |
+//! | `host` | `quiet`, `shared` | keep the host stack from handling the same packets |
+//!
+//! A packet over the MTU, or otherwise refused for what it is, counts as `tx_errors` and is gone; full buffers and a
+//! link that is down leave packets with the caller. When an interface of the same name appears after ours went away,
+//! the port opens it.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use frame::{Batch, Caps, Link, Pool, Port, PortCounters};
+
+mod auxdata;
+mod cbpf;
+mod config;
+mod fanout;
+mod line;
+mod mmsg;
+mod plain;
+mod ring;
+mod socket;
+mod steer;
+
+pub use steer::{EXTENSIONS, Look, Steer};
+
+use crate::iface::Iface;
+use crate::offload::{self, Fit};
+use crate::quiet::{self, Hush};
+use crate::shared::{self, Key};
+use crate::{PortError, Uri};
+use config::{Config, Mode};
+use fanout::Seat;
+use line::Line;
+use ring::Ring;
+use socket::Socket;
+
+/// Nanoseconds between looks at the link, and between those a failed call asks for.
+const LOOK_EVERY: u64 = 100_000_000;
+const LOOK_IN_DOUBT: u64 = 5_000_000;
+
+/// A port on an AF_PACKET socket.
+pub struct Packet {
+    config: Config,
+    steer: Steer,
+    iface: Iface,
+    line: Line,
+    receive: Option<mmsg::Receiver>,
+    send: Option<mmsg::Sender>,
+    bound: Option<Bound>,
+    link: Link,
+    mtu: u32,
+    looked: u64,
+    closed: bool,
+}
+
+/// What belongs to one interface and goes with it. In the order it is taken down.
+struct Bound {
+    ring: Option<Ring>,
+    socket: Socket,
+    _seat: Option<Seat>,
+    _hush: Option<Hush>,
+    _fit: Option<Fit>,
+    key: Key,
+}
+
+impl Packet {
+    /// Opens the interface a URI names. `steer` serves `fanout=subscriber`.
+    ///
+    /// # Errors
+    /// [`PortError`]: no such interface or namespace, a key that makes no sense, a missing capability.
+    pub fn open(uri: &Uri, steer: &Steer) -> Result<Self, PortError> {
+        let config = Config::read(uri)?;
+        let iface = Iface::open(&config.name, config.netns.as_deref())?;
+        let (mmsg, plain) = (config.mode == Mode::Mmsg, config.mode == Mode::Plain);
+        let everything = config.promiscuous;
+        let line = Line { fd: -1, mac: [0; 6], everything, counters: PortCounters::default(), doubtful: false };
+        let mut port = Self {
+            receive: mmsg.then(|| mmsg::Receiver::new(config.vlan)),
+            send: (!plain).then(mmsg::Sender::new),
+            bound: None,
+            link: iface.link(),
+            mtu: 0,
+            looked: now(),
+            closed: false,
+            steer: steer.clone(),
+            config,
+            iface,
+            line,
+        };
+        port.bind()?;
+        Ok(port)
+    }
+
+    /// Opens the interface that has the name now.
+    fn bind(&mut self) -> Result<(), PortError> {
+        let config = &self.config;
+        let key = shared::key(&self.iface)?;
+        let fit = if config.fit { Some(offload::fit(&config.name, config.netns.as_deref())?) } else { None };
+        let doing = |what| format!("{what} {}", config.name);
+        let system = |what, e| PortError::system(doing(what), "CAP_NET_RAW", e);
+        let socket = self.iface.netns().within(Socket::new)?.map_err(|e| system("a packet socket for", e))?;
+        socket.buffers(config.receive_buffer, config.send_buffer);
+        let ring = match config.mode {
+            Mode::Ring(geometry) => Some(Ring::new(&socket, geometry).map_err(|e| system("a receive ring for", e))?),
+            _ => None,
+        };
+        let join = || -> std::io::Result<()> {
+            if ring.is_none() && config.vlan {
+                socket.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1i32)?;
+            }
+            socket.filter(&cbpf::NOTHING)?;
+            socket.bind(key.1)?;
+            socket.listen_wide(key.1, config.promiscuous)
+        };
+        join().map_err(|e| system("binding to", e))?;
+        let seat = match &config.fanout {
+            Some(fanout) => Some(fanout.join(&socket, key, &self.steer)?),
+            None => None,
+        };
+        let hush = if config.quiet { Some(quiet::hush(&self.iface, key)?) } else { None };
+        socket.unfilter().map_err(|e| system("listening to", e))?;
+        self.line.fd = socket.raw();
+        self.bound = Some(Bound { ring, socket, _seat: seat, _hush: hush, _fit: fit, key });
+        self.refresh();
+        Ok(())
+    }
+
+    fn refresh(&mut self) {
+        self.line.mac = self.iface.mac().unwrap_or(self.line.mac);
+        self.mtu = self.iface.mtu().unwrap_or(self.mtu);
+    }
+
+    /// Reads statistics, sees how the link is, and opens an interface that has come back.
+    #[cold]
+    fn look(&mut self) {
+        self.line.doubtful = false;
+        if let Some(bound) = &self.bound {
+            self.line.counters.rx_ring_full += bound.socket.drops();
+            bound.socket.clear_error();
+        }
+        let index = self.iface.index().ok();
+        let same = index.is_some() && index == self.bound.as_ref().map(|bound| bound.key.1);
+        if !same {
+            self.turn(Link::Gone);
+        }
+        if index.is_some() && !same {
+            // The old socket first: its seat and its share in the interface's changes are in the way.
+            self.bound = None;
+            self.line.fd = -1;
+            // Whatever is in the way (a member before us not yet back), it is tried again at the next look.
+            let _ = self.bind();
+        }
+        if index.is_some() && self.bound.is_some() {
+            self.refresh();
+            self.turn(self.iface.link());
+        }
+    }
+
+    fn turn(&mut self, link: Link) {
+        let counters = &mut self.line.counters;
+        counters.link_losses += u64::from(self.link == Link::Up && link != Link::Up);
+        counters.link_returns += u64::from(self.link != Link::Up && link == Link::Up);
+        self.link = link;
+    }
+}
+
+impl Port for Packet {
+    fn rx_burst(&mut self, pool: &mut Pool, out: &mut Batch) -> usize {
+        let Some(bound) = &mut self.bound else { return 0 };
+        match (&mut bound.ring, &mut self.receive) {
+            (Some(ring), _) => ring.receive(&mut self.line, pool, out),
+            (None, Some(receive)) => receive.receive(&mut self.line, pool, out),
+            (None, None) => plain::receive(&mut self.line, pool, out, self.config.vlan),
+        }
+    }
+
+    fn tx_burst(&mut self, pool: &mut Pool, batch: &mut Batch) -> usize {
+        if self.link != Link::Up || self.bound.is_none() {
+            self.line.counters.tx_link_down += batch.len() as u64;
+            return 0;
+        }
+        match &mut self.send {
+            Some(send) => send.send(&mut self.line, pool, batch),
+            None => plain::send(&mut self.line, pool, batch),
+        }
+    }
+
+    fn service(&mut self, _pool: &mut Pool) {
+        let since = now().saturating_sub(self.looked);
+        if since < LOOK_IN_DOUBT || (since < LOOK_EVERY && !self.line.doubtful) || self.closed {
+            return;
+        }
+        self.looked += since;
+        self.look();
+    }
+
+    fn caps(&self) -> Caps {
+        let (kind, mut detail) = match self.config.mode {
+            Mode::Ring(geometry) => {
+                ("packet-ring", format!("{} blocks of {} KiB", geometry.blocks, geometry.block >> 10))
+            }
+            Mode::Mmsg => ("packet-mmsg", String::new()),
+            Mode::Plain => ("packet-plain", String::new()),
+        };
+        if let Some(fanout) = &self.config.fanout {
+            let comma = if detail.is_empty() { "" } else { ", " };
+            detail = format!("{detail}{comma}{}", fanout.words());
+        }
+        Caps { kind, name: self.config.name.clone(), detail, mac: self.line.mac, mtu: self.mtu, link: self.link }
+    }
+
+    fn counters(&self) -> PortCounters {
+        self.line.counters
+    }
+
+    fn held(&self) -> usize {
+        self.receive.as_ref().map_or(0, mmsg::Receiver::held)
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.bound.as_ref().map(|bound| bound.socket.owned().as_fd())
+    }
+
+    fn close(&mut self, pool: &mut Pool) {
+        if let Some(bound) = self.bound.take() {
+            self.line.counters.rx_ring_full += bound.socket.drops();
+        }
+        if let Some(receive) = &mut self.receive {
+            receive.release(pool);
+        }
+        self.closed = true;
+    }
+}
+
+/// Nanoseconds of a clock that is cheap to read and right within a few milliseconds.
+fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock exists on every Linux; `time` outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
