@@ -3,11 +3,15 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use table::histogram::Histogram;
+
 use crate::direction::Direction;
 use crate::inspect::{Found, Lack, inspect};
-use crate::latency::Latencies;
 use crate::plan::Plan;
 use crate::sequence::{Arrival, Window};
+
+/// How far the clocks of sender and receiver, on two cores, may be apart.
+const CLOCK_SKEW_NS: u64 = 1_000_000;
 
 /// What is looked at beyond the signature and the lengths and IPv4 checksums of all headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +82,7 @@ pub struct Checker {
     verify: Verify,
     flows: Box<[Window]>,
     seen: Seen,
-    latencies: Latencies,
+    latencies: Histogram,
     since_ns: u64,
 }
 
@@ -92,7 +96,7 @@ impl Checker {
             verify,
             flows: vec![Window::default(); plan.flow_count() as usize].into(),
             seen: Seen::default(),
-            latencies: Latencies::default(),
+            latencies: Histogram::new(),
             since_ns: 0,
         }
     }
@@ -107,8 +111,8 @@ impl Checker {
         self.seen
     }
 
-    /// Latencies of what was received, from making the packet to its check.
-    pub fn latencies(&self) -> &Latencies {
+    /// Latencies of what was received, in nanoseconds, from making the packet to its check.
+    pub fn latencies(&self) -> &Histogram {
         &self.latencies
     }
 
@@ -120,32 +124,52 @@ impl Checker {
         self.since_ns = now_ns;
     }
 
+    /// Since when counted, see [`Checker::count_from`].
+    pub fn since_ns(&self) -> u64 {
+        self.since_ns
+    }
+
     /// Takes note of a frame that came at `now_ns`.
     #[inline]
     pub fn check(&mut self, frame: &[u8], now_ns: u64) {
-        let found = match inspect(frame) {
-            Ok(found) if found.mark.direction == self.direction => found,
-            Ok(_) | Err(Lack::Unsigned) => {
-                self.seen.foreign += 1;
-                return;
-            }
-            Err(Lack::Malformed) => {
-                self.seen.corrupt += 1;
-                return;
-            }
-        };
+        if !self.check_signed(frame, now_ns) {
+            self.seen.foreign += 1;
+        }
+    }
+
+    /// As [`Checker::check`], but a frame without a signature of this direction is not counted: false, and it is the
+    /// caller's to look at.
+    #[inline]
+    pub fn check_signed(&mut self, frame: &[u8], now_ns: u64) -> bool {
+        match inspect(frame) {
+            Ok(found) if found.mark.direction == self.direction => self.note(&found, now_ns),
+            Ok(_) | Err(Lack::Unsigned) => return false,
+            Err(Lack::Malformed) => self.seen.corrupt += 1,
+        }
+        true
+    }
+
+    /// Counts a frame that is not of the trial.
+    pub fn note_foreign(&mut self) {
+        self.seen.foreign += 1;
+    }
+
+    #[inline]
+    fn note(&mut self, found: &Found<'_>, now_ns: u64) {
         let index = found.mark.flow.wrapping_sub(self.plan.flow_base());
-        let age = now_ns.checked_sub(found.mark.sent_ns);
-        let (Some(window), Some(age)) = (self.flows.get_mut(index as usize), age) else {
+        let (Some(window), true) =
+            (self.flows.get_mut(index as usize), found.mark.sent_ns <= now_ns.saturating_add(CLOCK_SKEW_NS))
+        else {
             self.seen.corrupt += 1;
             return;
         };
+        let age = now_ns.saturating_sub(found.mark.sent_ns);
         if self.verify.payload && !found.checksum_holds() {
             self.seen.corrupt += 1;
             return;
         }
         if (self.verify.tunnel || self.verify.addresses)
-            && !delivered(&self.plan, self.tunnelled, self.verify, index, &found)
+            && !delivered(&self.plan, self.tunnelled, self.verify, index, found)
         {
             self.seen.misdelivered += 1;
             return;
@@ -163,7 +187,7 @@ impl Checker {
         }
         if matches!(arrival, Arrival::InOrder | Arrival::Reordered) {
             self.seen.ip_bytes += found.packet.len() as u64;
-            self.latencies.note(age);
+            self.latencies.record(age);
         }
     }
 }
@@ -171,8 +195,8 @@ impl Checker {
 /// Whether a packet came where its flow belongs.
 #[inline]
 fn delivered(plan: &Plan, tunnelled: bool, verify: Verify, index: u32, found: &Found<'_>) -> bool {
-    let place = plan.place_of(index);
-    let (place, lane) = (place.0 as usize, place.1);
+    let (place, lane) = plan.place_of(index);
+    let place = place as usize;
     let who = plan.at(place, lane);
     let profile = plan.profile();
     if verify.tunnel {

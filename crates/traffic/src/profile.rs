@@ -93,8 +93,18 @@ impl Default for Profile {
             servers: 16,
             server_first: Ipv4Addr::new(198, 18, 0, 1),
             server6_first: Ipv6Addr::new(0x2001, 0xdb8, 0x8000, 0, 0, 0, 0, 1),
-            access: Segment { own: Mac([2, 0, 0, 0, 3, 1]), gateway: Mac([2, 0, 0, 0, 3, 0]), vlan: None },
-            core: Segment { own: Mac([2, 0, 0, 0, 6, 1]), gateway: Mac([2, 0, 0, 0, 6, 0]), vlan: None },
+            access: Segment {
+                own: Mac([2, 0, 0, 0, 3, 1]),
+                gateway: Mac([2, 0, 0, 0, 3, 0]),
+                vlan: None,
+                answers: vec![],
+            },
+            core: Segment {
+                own: Mac([2, 0, 0, 0, 6, 1]),
+                gateway: Mac([2, 0, 0, 0, 6, 0]),
+                vlan: None,
+                answers: vec![],
+            },
             uplink_sizes: Sizes::Fixed(128),
             downlink_sizes: Sizes::Fixed(128),
             ratio: Ratio::default(),
@@ -141,8 +151,12 @@ pub struct Segment {
     #[serde(with = "mac")]
     pub gateway: Mac,
     /// VLAN tag (identifier and, in the upper bits, priority) of every frame; not counted in [`Sizes`].
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<u16>,
+    /// Addresses the generator answers for besides those of its gNBs or servers, such as the next hop that the
+    /// gateway's routes name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<IpAddr>,
 }
 
 /// Parts of the packets that go up and down, such as 1:9.
