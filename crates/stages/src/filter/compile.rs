@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::compiled::{Filter4, Filter6, inverted, state};
+use super::compiled::{Filter4, Filter6, bit, inverted, state};
 use super::rule::{Action, Address, End, FlowDescription, Ports, Prefix, Sdf, Tos};
 
 /// The most filters of one family a single rule may become: what one port list times another, times the subscriber's
@@ -150,7 +150,7 @@ impl One<'_> {
     /// The state wanted: ports known if the rule names any, or a later fragment.
     fn state(&self) -> u8 {
         let ports = !self.flow.from.ports.is_empty() || !self.flow.to.ports.is_empty();
-        u8::from(ports) * state::PORTS | u8::from(self.flow.later_fragments) * state::LATER_FRAGMENT
+        bit(ports, state::PORTS) | bit(self.flow.later_fragments, state::LATER_FRAGMENT)
     }
 
     fn filter4(&self) -> Filter4 {

@@ -54,12 +54,18 @@ pub struct Key6 {
     pub state: u8,
 }
 
+/// `bit` if `is`, else nothing.
+#[inline(always)]
+pub(super) const fn bit(is: bool, bit: u8) -> u8 {
+    is as u8 * bit
+}
+
 #[inline(always)]
 fn state_of(h: &L3L4) -> u8 {
     use protocol::{DCCP, SCTP, TCP, UDP, UDP_LITE};
     let ported = matches!(h.protocol, TCP | UDP | SCTP | DCCP | UDP_LITE);
     let later = h.fragment == Fragment::Later;
-    u8::from(ported & !later) * state::PORTS | u8::from(later) * state::LATER_FRAGMENT
+    bit(ported & !later, state::PORTS) | bit(later, state::LATER_FRAGMENT)
 }
 
 impl Key4 {
@@ -306,5 +312,5 @@ impl Filter6 {
 
 /// The `inverted` field for two ends.
 pub(super) fn inverted(remote: bool, local: bool) -> u8 {
-    u8::from(remote) * NOT_REMOTE | u8::from(local) * NOT_LOCAL
+    bit(remote, NOT_REMOTE) | bit(local, NOT_LOCAL)
 }

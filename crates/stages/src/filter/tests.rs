@@ -185,7 +185,7 @@ struct Packet {
 
 impl Packet {
     fn state(&self) -> u8 {
-        u8::from(self.ports_known) * state::PORTS | u8::from(self.later) * state::LATER_FRAGMENT
+        u8::from(self.ports_known) + 2 * u8::from(self.later)
     }
 
     fn is_matched_by(&self, filters: &Filters) -> bool {
