@@ -30,6 +30,9 @@ pub trait Port: Send {
     /// What it has seen since it was opened.
     fn counters(&self) -> PortCounters;
 
+    /// Tells further counters by name: what wrappers did to the packets.
+    fn extras(&self, _tell: &mut dyn FnMut(&'static str, u64)) {}
+
     /// Slots it holds now (fill, receive, transmit and completion rings).
     fn held(&self) -> usize {
         0

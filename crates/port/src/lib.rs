@@ -23,15 +23,20 @@
 //! ```
 
 pub mod bpf;
+mod capture;
 mod error;
+pub mod faulty;
 pub mod iface;
 pub mod memory;
 pub mod netns;
 mod offload;
 mod open;
+pub mod paced;
 pub mod packet;
+pub mod pcap;
 mod quiet;
 mod shared;
+pub mod tap;
 mod uri;
 pub mod xdp;
 

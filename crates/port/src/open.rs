@@ -2,8 +2,12 @@
 
 use frame::{Pool, Port};
 
+use crate::faulty::{Faults, Faulty};
 use crate::memory::{Memory, Wires};
+use crate::paced::Paced;
 use crate::packet::{Packet, Steer};
+use crate::pcap::Pcap;
+use crate::tap::Tap;
 use crate::xdp::{XdpConfig, XdpPort};
 use crate::{PortError, Uri};
 
@@ -34,6 +38,7 @@ pub fn open(uri: &Uri, cx: &mut OpenContext<'_>) -> Result<Box<dyn Port>, PortEr
             uri.only(&["mac"])?;
             Box::new(Memory::new(uri.target(), mac(uri)?, &cx.wires.wire(uri.target())))
         }
+        "pcap" => Box::new(Pcap::open(uri)?),
         "packet" => Box::new(Packet::open(uri, &cx.steer)?),
         "xdp" => Box::new(XdpPort::open(XdpConfig::from_uri(uri)?, cx.pool.arena())?),
         _ => {
@@ -41,6 +46,22 @@ pub fn open(uri: &Uri, cx: &mut OpenContext<'_>) -> Result<Box<dyn Port>, PortEr
             return Err(PortError::BadUri { uri: uri.to_string(), what });
         }
     };
+    wrap(port, uri, cx)
+}
+
+/// Faults are on the wire, pacing before it, and the tap sees what the worker sees.
+fn wrap(mut port: Box<dyn Port>, uri: &Uri, cx: &OpenContext<'_>) -> Result<Box<dyn Port>, PortError> {
+    if let Some(faults) = Faults::of(uri)? {
+        port = Box::new(Faulty::new(port, faults));
+    }
+    if let Some(value) = uri.get("pace") {
+        let want = "a rate such as 100000pps, 1.5Mpps or 1Gbit/s";
+        let pace = value.parse().map_err(|()| uri.bad_value("pace", want))?;
+        port = Box::new(Paced::new(port, pace));
+    }
+    if let Some(path) = uri.get("tap") {
+        port = Box::new(Tap::new(port, path.as_ref(), cx.pool.arena().shape().slot_bytes.into())?);
+    }
     Ok(port)
 }
 
@@ -78,6 +99,22 @@ mod tests {
     }
 
     #[test]
+    fn wrappers_are_put_around_any_port() {
+        let path = std::env::temp_dir().join(format!("weir-open-{}.pcapng", std::process::id()));
+        let arena = Arena::new(ArenaConfig { slots: 64, ..ArenaConfig::default() }).unwrap();
+        let mut pool = Pool::new(&arena, 64);
+        let mut cx = OpenContext::new(&mut pool);
+        let uri = Uri::new("memory", "x").with("loss", 0.5).with("pace", "1Mpps").with("tap", path.display());
+        let port = open(&uri.to_string().parse().unwrap(), &mut cx).unwrap();
+        let mut names = Vec::new();
+        port.extras(&mut |name, _| names.push(name));
+        assert_eq!(names.len(), 10 + 1 + 2);
+        assert!(names.contains(&"rx_fault_lost") && names.ends_with(&["paced_early", "tap_recorded", "tap_dropped"]));
+        drop(port);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
     fn nonsense_is_refused() {
         let arena = Arena::new(ArenaConfig { slots: 4, ..ArenaConfig::default() }).unwrap();
         let mut pool = Pool::new(&arena, 4);
@@ -88,6 +125,9 @@ mod tests {
         assert!(error("carrier:pigeon").contains("there is no kind `carrier`"));
         assert!(error("memory:x?mode=ring").contains("`mode` is not a key of memory ports"));
         assert!(error("memory:x?mac=1:2").contains("six bytes"));
+        assert!(error("memory:x?pace=fast").contains("1Gbit/s"));
+        assert!(error("memory:x?loss=2").contains("from 0 to 1"));
+        assert!(error("memory:x?tap=/nowhere/x.pcap").contains("/nowhere/x.pcap"));
         assert!(error("packet:weir-none").contains("there are: lo"));
         assert!(error("packet:lo?netns=weir-none").contains("ip netns add"));
     }
