@@ -7,7 +7,7 @@
 //! ```text
 //! ip netns add lab
 //! for n in 0 1; do ip -n lab link add a$n type veth peer name b$n; ip -n lab link set a$n up; ip -n lab link set b$n up; done
-//! xdp_blast b0 b1 --netns lab --cpu 0 --seconds 5 &
+//! xdp_blast b0 b1 --netns lab --cpu 0 --seconds 5 --rate 2000000 &
 //! xdp_forward a0 a1 --netns lab --cpu 1 --seconds 5
 //! ```
 
@@ -18,26 +18,37 @@ use port::bpf::{Asm, Cond, Helper, Map, Program, ProgramType, Reg::*, Width, Xdp
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
-    let (mut ends, mut netns, mut seconds, mut len, mut cpu) = (Vec::new(), None, 5, 128, None);
+    let (mut ends, mut netns, mut seconds, mut len, mut cpu, mut gap, mut swallow) =
+        (Vec::new(), None, 5, 128, None, 0, true);
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} wants a value"));
         match arg.as_str() {
             "--netns" => netns = Some(value()?),
             "--cpu" => cpu = Some(value()?.parse()?),
             "--seconds" => seconds = value()?.parse()?,
+            "--rate" => gap = 1_000_000_000 / value()?.parse::<i32>()?,
+            "--no-sink" => swallow = false,
             "--len" => len = value()?.parse()?,
             _ => ends.push(arg),
         }
     }
     let [from, to] = &ends[..] else { return Err("give two interfaces".into()) };
-    let run = || blast(from, to, seconds, len, cpu);
+    let run = || blast(from, to, seconds, len, gap, swallow, cpu);
     match netns {
         Some(name) => port::netns::within(&name, run)?,
         None => run(),
     }
 }
 
-fn blast(from: &str, to: &str, seconds: u64, len: usize, cpu: Option<usize>) -> Result<(), Box<dyn std::error::Error>> {
+fn blast(
+    from: &str,
+    to: &str,
+    seconds: u64,
+    len: usize,
+    gap: i32,
+    swallow: bool,
+    cpu: Option<usize>,
+) -> Result<(), Box<dyn std::error::Error>> {
     let index = |name: &str| port::iface::index_here(name).ok_or_else(|| format!("no interface {name}"));
     let (from, to) = (index(from)?, index(to)?);
 
@@ -57,10 +68,39 @@ fn blast(from: &str, to: &str, seconds: u64, len: usize, cpu: Option<usize>) -> 
         .mov(R0, 1)
         .exit();
     let drop = Program::load("count_drop", ProgramType::Xdp, &drop.build()?)?;
-    let _sink = XdpLink::attach(&drop, to, XdpMode::Native)?;
+    let _sink = swallow.then(|| XdpLink::attach(&drop, to, XdpMode::Native)).transpose()?;
 
+    // A frame that is not due is dropped, which costs next to nothing: that is the pacing.
+    let due = Map::array(8, 1)?;
     let mut redirect = Asm::new();
-    redirect.mov(R1, from as i32).mov(R2, 0).call(Helper::Redirect).exit();
+    let (early, late, send) = (redirect.label(), redirect.label(), redirect.label());
+    redirect
+        .store(Width::Word, R10, -4, 0)
+        .mov(R2, R10)
+        .add(R2, -4)
+        .load_map(R1, &due)
+        .call(Helper::MapLookup)
+        .jump_if(Cond::Eq, R0, 0, early)
+        .mov(R6, R0)
+        .call(Helper::KtimeNs)
+        .load(Width::Double, R7, R6, 0)
+        .jump_if(Cond::Lt, R0, R7, early)
+        // Behind by 20 µs at most, so that a pause is not made good in one lump.
+        .add(R0, -20_000)
+        .jump_if(Cond::Lt, R7, R0, late)
+        .jump(send)
+        .place(late)
+        .mov(R7, R0)
+        .place(send)
+        .add(R7, gap)
+        .store(Width::Double, R6, 0, R7)
+        .mov(R1, from as i32)
+        .mov(R2, 0)
+        .call(Helper::Redirect)
+        .exit()
+        .place(early)
+        .mov(R0, 1)
+        .exit();
     let redirect = Program::load("blast", ProgramType::Xdp, &redirect.build()?)?;
     let mut packet = vec![0; len];
     packet[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);

@@ -117,9 +117,69 @@ fn attach(program: &Program, ifindex: u32, mode: XdpMode) -> io::Result<How> {
         Ok(fd) => Ok(How::Link { _fd: fd }),
         // Kernels before 5.9 know no links for XDP and say EINVAL; the other way says what is really wrong.
         Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) => {
-            netlink::set_xdp(ifindex, program.raw_fd(), mode.flags() | netlink::FLAG_IF_NOEXIST)?;
-            Ok(How::Netlink)
+            by_netlink(program, ifindex, mode)
         }
         Err(error) => Err(error),
+    }
+}
+
+fn by_netlink(program: &Program, ifindex: u32, mode: XdpMode) -> io::Result<How> {
+    netlink::set_xdp(ifindex, program.raw_fd(), mode.flags() | netlink::FLAG_IF_NOEXIST)?;
+    Ok(How::Netlink)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Asm, ProgramType, Reg};
+    use super::*;
+
+    const LOOPBACK: u32 = 1;
+
+    /// Runs `f` on a thread of its own in a network namespace of its own, which has a loopback and goes with it.
+    fn alone(f: impl FnOnce(&Program) + Send) {
+        let mut pass = Asm::new();
+        pass.mov(Reg::R0, 2).exit();
+        let program = Program::load("pass", ProgramType::Xdp, &pass.build().expect("built")).expect("root and BPF");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // SAFETY: plain system call; concerns this thread only.
+                assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0, "root");
+                f(&program);
+            });
+        });
+    }
+
+    #[test]
+    fn a_link_goes_with_its_value_and_keeps_others_out() {
+        alone(|program| {
+            let link = XdpLink::attach(program, LOOPBACK, XdpMode::Auto).expect("attached");
+            assert_eq!((link.by_link(), link.mode()), (true, XdpMode::Generic), "the loopback has no native XDP");
+            let second = XdpLink::attach(program, LOOPBACK, XdpMode::Generic);
+            assert!(matches!(second, Err(BpfError::Occupied { ifindex: LOOPBACK })), "{second:?}");
+            drop(link);
+            XdpLink::attach(program, LOOPBACK, XdpMode::Generic).expect("free again");
+        });
+    }
+
+    #[test]
+    fn where_there_are_no_links_netlink_does_the_same() {
+        alone(|program| {
+            let mode = XdpMode::Generic;
+            let how = by_netlink(program, LOOPBACK, mode).expect("attached");
+            let link = XdpLink { ifindex: LOOPBACK, mode, how };
+            assert!(!link.by_link());
+            assert_eq!(by_netlink(program, LOOPBACK, mode).expect_err("taken").raw_os_error(), Some(libc::EBUSY));
+            assert!(matches!(XdpLink::attach(program, LOOPBACK, mode), Err(BpfError::Occupied { .. })));
+            drop(link);
+            XdpLink::attach(program, LOOPBACK, mode).expect("free again");
+        });
+    }
+
+    #[test]
+    fn a_native_program_on_a_device_without_says_so() {
+        alone(|program| {
+            let error = XdpLink::attach(program, LOOPBACK, XdpMode::Native).expect_err("no native XDP");
+            assert!(error.to_string().contains("mode=generic"), "{error}");
+        });
     }
 }

@@ -26,6 +26,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LINGER: Duration = Duration::from_millis(100);
 /// Packets accepted for sending before the kernel is told without waiting for the next `service`.
 const KICK_AT: usize = 128;
+/// After the kernel or the device would take no more, so many services pass before it is asked again, unless this many
+/// packets were reported sent before: asking a full ring at every loop is a system call a packet, and on a veth whose
+/// reader lags (it drops what does not fit) a packet lost with each.
+const STALL: u32 = 32;
+const STALL_ENDS_AT: usize = 16;
 /// Ethernet header and two VLAN tags.
 const LINK_HEADER: u32 = 14 + 8;
 /// A zero-copy device's view of the arena is contiguous inside a huge page.
@@ -60,6 +65,7 @@ struct Live {
     _fit: Option<Fit>,
     ifindex: u32,
     unkicked: usize,
+    stall: u32,
 }
 
 /// Packets lost in the kernel.
@@ -226,20 +232,41 @@ impl Live {
         let queue = Queue::new(rings, umem, shape.slots, config.fill as usize, longest);
         let attached = attach::attach(config)?;
         attached.get().steer().sockets().set_fd(config.queue, socket.as_fd())?;
-        Ok(Self { queue, socket, attached, _fit: fit, ifindex, unkicked: 0 })
+        Ok(Self { queue, socket, attached, _fit: fit, ifindex, unkicked: 0, stall: 0 })
     }
 
     /// Has the kernel send what is in the ring.
     #[inline]
     fn kick(&mut self, counters: &mut PortCounters) {
+        if self.stall > 0 {
+            self.stall -= 1;
+            return;
+        }
         self.unkicked = 0;
         if self.queue.unsent() == 0 || !self.queue.tx_needs_wakeup() {
             return;
         }
         counters.syscalls += 1;
-        // Busy, out of buffers, link down, gone: what was not taken stays in the ring, and the next service tries
-        // again or finds the interface lost.
-        let _ = self.socket.kick_tx();
+        if let Err(error) = self.socket.kick_tx() {
+            // What was not taken stays in the ring. Link down, gone: the watch finds out.
+            match error.raw_os_error() {
+                // The device dropped a packet, and the kernel stopped behind it.
+                Some(libc::EBUSY) => {
+                    counters.tx_errors += 1;
+                    self.stall = STALL;
+                }
+                Some(libc::EAGAIN | libc::ENOBUFS) => self.stall = STALL,
+                _ => {}
+            }
+        }
+    }
+
+    /// Gives the slots of sent packets back.
+    #[inline]
+    fn reap(&mut self, pool: &mut Pool, counters: &mut PortCounters) {
+        if self.queue.reap(pool, counters) >= STALL_ENDS_AT {
+            self.stall = 0;
+        }
     }
 }
 
@@ -320,7 +347,7 @@ impl Port for XdpPort {
         let mut taken = live.queue.transmit(pool, batch, &mut self.counters);
         if !batch.is_empty() {
             live.kick(&mut self.counters);
-            live.queue.reap(pool, &mut self.counters);
+            live.reap(pool, &mut self.counters);
             taken += live.queue.transmit(pool, batch, &mut self.counters);
             self.counters.tx_full += batch.len() as u64;
         }
@@ -345,7 +372,7 @@ impl Port for XdpPort {
         let Some(live) = &mut self.live else { return };
         live.kick(&mut self.counters);
         // What was just sent first: its slots are warm.
-        live.queue.reap(pool, &mut self.counters);
+        live.reap(pool, &mut self.counters);
         live.queue.refill(pool);
         if live.queue.fill_needs_wakeup() {
             self.counters.syscalls += 1;
@@ -390,7 +417,7 @@ impl Port for XdpPort {
         let until = std::time::Instant::now() + LINGER;
         while live.queue.sending() > 0 && self.link == Link::Up && std::time::Instant::now() < until {
             live.kick(&mut self.counters);
-            live.queue.reap(pool, &mut self.counters);
+            live.reap(pool, &mut self.counters);
             std::thread::yield_now();
         }
         self.end(live, pool);
