@@ -4,8 +4,12 @@
 
 pub mod filter;
 pub mod forward;
+pub mod fragment;
+pub mod hold;
 pub mod icmp;
 pub mod limit;
+pub mod mss;
+pub mod neighbour;
 pub mod parse;
 pub mod rewrite;
 pub mod route;
