@@ -109,6 +109,31 @@ struct Slot {
     len: u8,
 }
 
+/// Addresses walked together in a batch.
+const LANES: usize = 32;
+
+/// A walk down the nodes: where to go next, and the last node that had a covering prefix. Which of its prefixes is the
+/// longest is decided at the end.
+#[derive(Clone, Copy, Default)]
+struct Lane {
+    next: u32,
+    value_base: u32,
+    covering: u64,
+    values: u64,
+}
+
+impl Lane {
+    /// Takes note of a node's prefixes; returns its child for the six bits `v`.
+    #[inline(always)]
+    fn step(&mut self, node: &Node, v: u32) -> Option<u32> {
+        let covering = node.covering(v);
+        if covering != 0 {
+            (self.covering, self.values, self.value_base) = (covering, node.values, node.value_base);
+        }
+        node.child(v)
+    }
+}
+
 /// A table from prefixes to `u32` values, each value as good as any other.
 #[derive(Clone)]
 pub struct Lpm<A> {
@@ -158,25 +183,14 @@ impl<A: Address> Lpm<A> {
     #[inline(always)]
     pub fn lookup(&self, address: A) -> Option<u32> {
         let slot = &self.root[address.bits(0, ROOT) as usize];
-        // The last node with a covering prefix; which one is decided at the end.
-        let mut best = (0u64, 0u64, 0u32);
+        let mut lane = Lane::default();
         let mut next = (slot.node != NONE).then_some(slot.node);
         let mut at = ROOT;
         while let Some(index) = next {
-            let node = self.nodes.get(index);
-            let v = address.bits(at, STRIDE);
-            let covering = node.covering(v);
-            if covering != 0 {
-                best = (covering, node.values, node.value_base);
-            }
-            next = node.child(v);
+            next = lane.step(self.nodes.get(index), address.bits(at, STRIDE));
             at += STRIDE;
         }
-        let (covering, values, base) = best;
-        if covering != 0 {
-            return Some(*self.values.get(base + rank(values, covering.ilog2())));
-        }
-        (slot.len != UNCOVERED).then_some(slot.value)
+        self.conclude(&lane, slot)
     }
 
     /// The values for many addresses: `out[i]` for `addresses[i]`.
@@ -200,11 +214,51 @@ impl<A: Address> Lpm<A> {
         self.lookup_all(addresses, out);
     }
 
+    /// A level of all addresses before the next level of any, so that the misses of a burst overlap.
     #[inline(always)]
     fn lookup_all(&self, addresses: &[A], out: &mut [Option<u32>]) {
-        for (out, &address) in out.iter_mut().zip(addresses) {
-            *out = self.lookup(address);
+        for (addresses, out) in addresses.chunks(LANES).zip(out.chunks_mut(LANES)) {
+            let mut lanes = [Lane::default(); LANES];
+            // The lanes that still have a node to look at.
+            let mut active = 0u32;
+            for (i, (lane, address)) in lanes.iter_mut().zip(addresses).enumerate() {
+                let slot = &self.root[address.bits(0, ROOT) as usize];
+                if slot.node != NONE {
+                    lane.next = slot.node;
+                    active |= 1 << i;
+                    self.nodes.prefetch(slot.node);
+                }
+            }
+            let mut at = ROOT;
+            while active != 0 {
+                let mut turn = active;
+                while turn != 0 {
+                    let i = turn.trailing_zeros() as usize;
+                    turn &= turn - 1;
+                    let (lane, v) = (&mut lanes[i], addresses[i].bits(at, STRIDE));
+                    match lane.step(self.nodes.get(lane.next), v) {
+                        Some(next) => {
+                            lane.next = next;
+                            self.nodes.prefetch(next);
+                        }
+                        None => active &= !(1 << i),
+                    }
+                }
+                at += STRIDE;
+            }
+            for ((lane, out), &address) in lanes.iter().zip(out).zip(addresses) {
+                *out = self.conclude(lane, &self.root[address.bits(0, ROOT) as usize]);
+            }
         }
+    }
+
+    /// What a walk has found: in the last node with a covering prefix the longest, else what covers the root slot.
+    #[inline(always)]
+    fn conclude(&self, lane: &Lane, slot: &Slot) -> Option<u32> {
+        if lane.covering != 0 {
+            return Some(*self.values.get(lane.value_base + rank(lane.values, lane.covering.ilog2())));
+        }
+        (slot.len != UNCOVERED).then_some(slot.value)
     }
 
     /// The longest prefix that covers `address`, with its value: for showing, not for packets.

@@ -1,5 +1,7 @@
 //! Runs of 1 to 64 values in one vector, with a free list for each length.
 
+use crate::hint::prefetch_index;
+
 /// The longest run.
 pub(super) const LONGEST: usize = 64;
 
@@ -18,6 +20,11 @@ impl<T: Copy + Default> Pool<T> {
     #[inline(always)]
     pub(super) fn get(&self, at: u32) -> &T {
         &self.items[at as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn prefetch(&self, at: u32) {
+        prefetch_index(&self.items, at as usize);
     }
 
     #[inline(always)]
