@@ -18,7 +18,7 @@ enum Pace {
     Max,
     Paced {
         start_ns: u64,
-        per_ns: f64,
+        pps: f64,
         ramp_ns: f64,
         catch_up: u64,
     },
@@ -33,9 +33,9 @@ impl Pacer {
     /// `pps` packets a second from `start_ns` on, rising from zero in a straight line during the first `ramp_ns`. A
     /// sender that was kept from sending makes good for at most `catch_up_ns`, and at least one packet.
     pub fn new(pps: f64, start_ns: u64, ramp_ns: u64, catch_up_ns: u64) -> Self {
-        let per_ns = pps.max(0.0) / 1e9;
-        let catch_up = ((per_ns * catch_up_ns as f64) as u64).max(1);
-        let pace = Pace::Paced { start_ns, per_ns, ramp_ns: ramp_ns as f64, catch_up };
+        let pps = pps.max(0.0);
+        let catch_up = ((pps * catch_up_ns as f64 / 1e9) as u64).max(1);
+        let pace = Pace::Paced { start_ns, pps, ramp_ns: ramp_ns as f64, catch_up };
         Self { pace, taken: 0, missed: 0 }
     }
 
@@ -43,12 +43,12 @@ impl Pacer {
     pub fn offered(&self, now_ns: u64) -> u64 {
         match self.pace {
             Pace::Max => self.taken,
-            Pace::Paced { start_ns, per_ns, ramp_ns, .. } => {
+            Pace::Paced { start_ns, pps, ramp_ns, .. } => {
                 // 2⁵³ ns are 104 days: the product is exact to a packet in any trial.
                 let t = now_ns.saturating_sub(start_ns) as f64;
                 let full = if t < ramp_ns { t * t / (2.0 * ramp_ns) } else { t - ramp_ns / 2.0 };
                 // Rounding must not take packets back where the ramp ends.
-                ((full * per_ns) as u64).max(self.taken + self.missed)
+                ((full * pps / 1e9) as u64).max(self.taken + self.missed)
             }
         }
     }
