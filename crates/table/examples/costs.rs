@@ -37,12 +37,14 @@ fn main() {
         u64::from(payload)
     });
     let mut now = 0;
-    report("timer wheel: fire and set again", N, |_| loop {
-        if let Some((_, payload)) = wheel.pop(now) {
-            wheel.insert(now + (random() >> 50), payload);
-            break u64::from(payload);
+    report("timer wheel: fire and set again", N, |_| {
+        loop {
+            if let Some((_, payload)) = wheel.pop(now) {
+                wheel.insert(now + (random() >> 50), payload);
+                break u64::from(payload);
+            }
+            now += 1;
         }
-        now += 1;
     });
 
     let (mut tx, mut rx) = ring::<u64>(512);

@@ -72,15 +72,12 @@ impl<K: Copy + Eq, V: Copy> Bucket<K, V> {
         Some(unsafe { (self.keys[slot].assume_init(), self.values[slot].assume_init()) })
     }
 
-    /// The value of a slot that [`Self::find`] has just returned.
+    /// The value of an occupied slot.
     #[inline(always)]
     pub(super) fn value(&self, slot: usize) -> V {
-        debug_assert!(self.tags[slot] != 0);
-        match self.tags[slot & SPILL] {
-            0 => unreachable!("an empty slot has no value"),
-            // SAFETY: the tag is not 0 in the slot read below, so the value is initialised.
-            _ => unsafe { self.values[slot].assume_init() },
-        }
+        assert!(slot < WAYS && self.tags[slot] != 0);
+        // SAFETY: checked just above.
+        unsafe { self.values[slot].assume_init() }
     }
 
     /// The value of an occupied slot, to change.
