@@ -9,9 +9,9 @@ use table::records::{Line, MAX_RECORD};
 use zerocopy::IntoBytes;
 
 use crate::record::{
-    Action, Head, LINE, MAX_QERS, MAX_URRS, Match, Meter, Meters, NONE8, Tally, apply, match_flags,
+    ACTIONS, Action, CELLS, Head, LINE, MAX_QERS, MAX_URRS, Match, Meter, NONE8, Row, Tally, apply, match_flags,
 };
-use crate::rules::{Apply, Interface, Pdr, Qer, Session};
+use crate::rules::{Apply, Interface, Pdr, Session};
 
 /// A compiled session, on its way to a worker: the record's lines and the keys that lead to it.
 #[derive(Clone, Debug)]
@@ -70,7 +70,6 @@ pub fn compile(
     handle: u32,
     tunnel: &mut impl FnMut(InstanceId, IpAddr) -> Option<u32>,
 ) -> Result<Compiled, CompileError> {
-    let mut parts = Parts::default();
     let ordered = |source| {
         let mut list: Vec<&Pdr> = session.pdrs.iter().filter(|p| p.source == source).collect();
         // Stable: rules of equal precedence keep the order they were given in.
@@ -78,44 +77,64 @@ pub fn compile(
         list
     };
     let (up, down) = (ordered(Interface::Access), ordered(Interface::Core));
+    let mut parts = Parts::new(session);
     for pdr in up.iter().chain(&down) {
         parts.add(session, pdr, tunnel)?;
     }
-    parts.meters = session.qers.iter().map(meters).collect();
-    let ids: Vec<u32> = session.qers.iter().map(|q| q.id).chain(session.urrs.iter().map(|u| u.id)).collect();
+    parts.place_the_rest();
     let mut layout = Layout { lines: 0 };
     layout.take(size_of::<Head>() + parts.matches.len() * size_of::<Match>());
     let filters4 = layout.take(parts.filters4.len() * size_of::<Filter4>());
     let filters6 = layout.take(parts.filters6.len() * size_of::<Filter6>());
-    let actions = layout.take(parts.actions.len() * LINE);
-    let meters = layout.take(parts.meters.len() * LINE);
-    let tallies = layout.take(session.urrs.len() * LINE);
-    let id_line = layout.take(ids.len() * 4);
+    let actions = layout.take(parts.actions.len() * size_of::<Action>());
+    let cells = layout.take(parts.cells.len() * LINE / CELLS);
+    let rows = layout.take((session.qers.len() + session.urrs.len()) * size_of::<Row>());
     if layout.lines > MAX_RECORD {
         return Err(CompileError::TooLarge { lines: layout.lines });
     }
     let most = usize::from(NONE8);
-    let counts = [("SDF filters", parts.filters4.len().max(parts.filters6.len())), ("rules", parts.matches.len())];
+    let counts = [
+        ("SDF filters", parts.filters4.len().max(parts.filters6.len())),
+        ("PDRs", parts.matches.len()),
+        ("QERs", session.qers.len()),
+        ("URRs", session.urrs.len()),
+    ];
     if let Some((what, _)) = counts.into_iter().find(|(_, count)| *count >= most) {
         return Err(CompileError::TooMany { what, most });
     }
-    // Every position is below MAX_RECORD and every count below 255, both checked above.
+    // Every position is below MAX_RECORD lines and every count below 255, both checked above; in units of actions and
+    // cells positions still fit eight bits.
+    for rule in &mut parts.matches {
+        rule.action += (actions * ACTIONS) as u8;
+        for cell in rule.meters.iter_mut().chain(&mut rule.tallies) {
+            *cell = if *cell == NONE8 { 0 } else { *cell + (cells * CELLS) as u8 };
+        }
+    }
+    let row = |(id, places): (u32, &[u8; 2])| Row {
+        id,
+        up: places[0] + (cells * CELLS) as u8,
+        down: places[1] + (cells * CELLS) as u8,
+        spare: 0,
+    };
+    let qers = session.qers.iter().map(|q| q.id).zip(&parts.qer_places).map(row);
+    let urrs = session.urrs.iter().map(|u| u.id).zip(&parts.urr_places).map(row);
+    let table: Vec<Row> = qers.chain(urrs).collect();
     let head = Head {
         generation: 0,
         handle,
         ue4: session.ue4.map_or(0, u32::from),
         instance: session.instance,
         lines: layout.lines as u8,
-        has_v6: u8::from(session.ue6.is_some()),
-        ue6: session.ue6.map_or(0, prefix64),
         up: up.len() as u8,
+        ue6: session.ue6.map_or(0, prefix64),
         down: down.len() as u8,
         filters4: filters4 as u8,
         filters6: filters6 as u8,
         actions: actions as u8,
-        meters: meters as u8,
-        tallies: tallies as u8,
-        ids: id_line as u8,
+        cells: cells as u8,
+        rows: rows as u8,
+        qers: session.qers.len() as u8,
+        urrs: session.urrs.len() as u8,
     };
     let mut lines = vec![Line::ZERO; layout.lines].into_boxed_slice();
     let mut put = |line: usize, offset: usize, bytes: &[u8]| {
@@ -127,9 +146,8 @@ pub fn compile(
     put(filters4, 0, parts.filters4.as_bytes());
     put(filters6, 0, parts.filters6.as_bytes());
     put(actions, 0, parts.actions.as_bytes());
-    put(meters, 0, parts.meters.as_bytes());
-    put(tallies, 0, vec![Tally::default(); session.urrs.len()].as_bytes());
-    put(id_line, 0, ids.as_bytes());
+    put(cells, 0, parts.cells.as_bytes());
+    put(rows, 0, table.as_bytes());
     let mut teids: Vec<u32> = up.iter().filter_map(|p| p.teid).collect();
     teids.sort_unstable();
     teids.dedup();
@@ -159,16 +177,69 @@ impl Layout {
     }
 }
 
-#[derive(Default)]
+/// A cell as bytes: a `Meter` or a `Tally`.
+type Cell = [u8; LINE / CELLS];
+
+/// The parts of a record while it grows. Positions here are relative to their own part; [`NONE8`]: none yet.
 struct Parts {
     matches: Vec<Match>,
     filters4: Vec<Filter4>,
     filters6: Vec<Filter6>,
     actions: Vec<Action>,
-    meters: Vec<Meters>,
+    cells: Vec<Cell>,
+    /// The up and down cells of each QER and URR.
+    qer_places: Vec<[u8; 2]>,
+    urr_places: Vec<[u8; 2]>,
+    /// What to put there.
+    qer_cells: Vec<[Cell; 2]>,
 }
 
 impl Parts {
+    fn new(session: &Session) -> Self {
+        let cell = |mbr| {
+            let config = bucket(mbr);
+            zerocopy::transmute!(Meter { config, state: State { credit: config.depth, last_ns: 0 } })
+        };
+        let mut parts = Self {
+            matches: Vec::new(),
+            filters4: Vec::new(),
+            filters6: Vec::new(),
+            actions: Vec::new(),
+            cells: Vec::new(),
+            qer_places: vec![[NONE8; 2]; session.qers.len()],
+            urr_places: vec![[NONE8; 2]; session.urrs.len()],
+            qer_cells: session.qers.iter().map(|q| [cell(q.mbr.up), cell(q.mbr.down)]).collect(),
+        };
+        // The session's own buckets: both directions in one line.
+        for (n, _) in session.qers.iter().enumerate().filter(|(_, q)| q.session) {
+            parts.place_qer(n, 0);
+            parts.place_qer(n, 1);
+        }
+        parts
+    }
+
+    fn place_qer(&mut self, n: usize, direction: usize) {
+        if self.qer_places[n][direction] == NONE8 {
+            self.qer_places[n][direction] = self.cells.len().min(usize::from(NONE8)) as u8;
+            self.cells.push(self.qer_cells[n][direction]);
+        }
+    }
+
+    fn place_urr(&mut self, n: usize, direction: usize) {
+        if self.urr_places[n][direction] == NONE8 {
+            self.urr_places[n][direction] = self.cells.len().min(usize::from(NONE8)) as u8;
+            self.cells.push(zerocopy::transmute!(Tally::default()));
+        }
+    }
+
+    /// Cells no rule needs (yet): a QER or URR keeps its state from when it is made.
+    fn place_the_rest(&mut self) {
+        for direction in 0..2 {
+            (0..self.qer_places.len()).for_each(|n| self.place_qer(n, direction));
+            (0..self.urr_places.len()).for_each(|n| self.place_urr(n, direction));
+        }
+    }
+
     fn add(
         &mut self,
         session: &Session,
@@ -193,48 +264,61 @@ impl Parts {
         };
         let qers = pdr.qers.iter().map(find_qer).collect::<Result<Vec<_>, _>>()?;
         let urrs = pdr.urrs.iter().map(find_urr).collect::<Result<Vec<_>, _>>()?;
-        let rules: Vec<&Qer> = qers.iter().map(|at| &session.qers[*at]).collect();
-        let mut flags = 0;
-        for (n, qer) in rules.iter().enumerate() {
+        let mut flags = if pdr.filters.is_empty() { 0 } else { match_flags::FILTERED };
+        for (n, at) in qers.iter().enumerate() {
+            let qer = &session.qers[*at];
             flags |= if qer.session { [match_flags::SESSION0, match_flags::SESSION1][n.min(1)] } else { 0 };
             let open = if uplink { qer.gate_up } else { qer.gate_down };
             flags |= if open { 0 } else { match_flags::CLOSED };
         }
-        if !pdr.filters.is_empty() {
-            flags |= match_flags::FILTERED;
+        let (first4, count4, first6, count6) = self.add_filters(session, pdr)?;
+        let qfi = qers.iter().find_map(|at| session.qers[*at].qfi);
+        let action = self.add_action(session, pdr, qfi, tunnel)?;
+        // A flow's bucket and its count begin a line of their own.
+        if !self.cells.len().is_multiple_of(CELLS) {
+            self.cells.push([0; LINE / CELLS]);
         }
-        let (first4, first6) = (self.filters4.len(), self.filters6.len());
-        for filter in &pdr.filters {
-            // The session was found by the subscriber's address already: `assigned` needs no second comparison.
-            let compiled = filter::compile(filter, &UeAddresses::UNKNOWN);
-            let filters = compiled.map_err(|why| CompileError::Filter { pdr: id, why })?;
-            self.filters4.extend(filters.v4);
-            self.filters6.extend(filters.v6);
-        }
-        let action = self.action(session, pdr, rules.iter().find_map(|q| q.qfi), tunnel)?;
-        // Truncating counts here is mended by the check on totals before anything is made of them.
+        let direction = usize::from(!uplink);
+        qers.iter().for_each(|n| self.place_qer(*n, direction));
+        urrs.iter().for_each(|n| self.place_urr(*n, direction));
         self.matches.push(Match {
             teid: if uplink { pdr.teid.unwrap_or(0) } else { 0 },
-            first4: first4 as u8,
-            count4: (self.filters4.len() - first4) as u8,
-            first6: first6 as u8,
-            count6: (self.filters6.len() - first6) as u8,
+            first4,
+            count4,
+            first6,
+            count6,
             qfi: pdr.qfi.unwrap_or(NONE8),
-            action: action as u8,
+            action,
             flags,
-            qers: places(id, "QER", &qers)?,
-            urrs: places(id, "URR", &urrs)?,
+            meters: places(id, "QER", &qers, &self.qer_places, direction)?,
+            tallies: places(id, "URR", &urrs, &self.urr_places, direction)?,
         });
         Ok(())
     }
 
-    fn action(
+    /// Enters the rule's filters, of the families the subscriber has; a list that is there already (usually the other
+    /// direction's) is shared. Returns first and count of either family.
+    fn add_filters(&mut self, session: &Session, pdr: &Pdr) -> Result<(u8, u8, u8, u8), CompileError> {
+        let (mut four, mut six) = (Vec::new(), Vec::new());
+        for filter in &pdr.filters {
+            // The session was found by the subscriber's address already: `assigned` needs no second comparison.
+            let compiled = filter::compile(filter, &UeAddresses::UNKNOWN);
+            let filters = compiled.map_err(|why| CompileError::Filter { pdr: pdr.id, why })?;
+            four.extend(filters.v4.into_iter().filter(|_| session.ue4.is_some()));
+            six.extend(filters.v6.into_iter().filter(|_| session.ue6.is_some()));
+        }
+        let (first4, count4) = share(&mut self.filters4, &four);
+        let (first6, count6) = share(&mut self.filters6, &six);
+        Ok((first4, count4, first6, count6))
+    }
+
+    fn add_action(
         &mut self,
         session: &Session,
         pdr: &Pdr,
         qfi: Option<u8>,
         tunnel: &mut impl FnMut(InstanceId, IpAddr) -> Option<u32>,
-    ) -> Result<usize, CompileError> {
+    ) -> Result<u8, CompileError> {
         let far = session.fars.iter().find(|f| f.id == pdr.far);
         let far = far.ok_or(CompileError::NoFar { pdr: pdr.id, far: pdr.far })?;
         let way = match far.tunnel {
@@ -247,9 +331,8 @@ impl Parts {
         self.actions.push(Action {
             tunnel: way.map_or(NONE, |(id, _)| id),
             teid: way.map_or(0, |(_, teid)| teid),
-            far: far.id,
-            instance: far.instance,
             pdr: pdr.id,
+            instance: far.instance,
             apply: match far.apply {
                 Apply::Forward => apply::FORWARD,
                 Apply::Drop => apply::DROP,
@@ -257,28 +340,37 @@ impl Parts {
             },
             dscp: far.dscp.unwrap_or(NONE8),
             qfi: qfi.filter(|_| way.is_some()).unwrap_or(NONE8),
-            spare: [0; 45],
+            spare: 0,
         });
-        Ok(self.actions.len() - 1)
+        // Truncation is mended by the check on the record's length before anything is made of it.
+        Ok((self.actions.len() - 1) as u8)
     }
 }
 
-fn places<const N: usize>(pdr: u16, what: &'static str, list: &[usize]) -> Result<[u8; N], CompileError> {
+/// Finds `list` within `all`, or adds it; first and count. Truncation is mended by the check on totals.
+fn share<T: Clone + PartialEq>(all: &mut Vec<T>, list: &[T]) -> (u8, u8) {
+    let known = (0..all.len()).find(|at| !list.is_empty() && all[*at..].starts_with(list));
+    let first = known.unwrap_or(all.len());
+    if known.is_none() {
+        all.extend_from_slice(list);
+    }
+    (first as u8, list.len() as u8)
+}
+
+fn places<const N: usize>(
+    pdr: u16,
+    what: &'static str,
+    list: &[usize],
+    cells: &[[u8; 2]],
+    direction: usize,
+) -> Result<[u8; N], CompileError> {
     const { assert!(MAX_QERS == 2 && MAX_URRS == 2) };
     if list.len() > N {
         return Err(CompileError::TooManyPerRule { pdr, what, count: list.len(), most: N });
     }
     let mut places = [NONE8; N];
     for (place, at) in places.iter_mut().zip(list) {
-        *place = u8::try_from(*at).ok().filter(|at| *at != NONE8).ok_or(CompileError::TooMany { what, most: 255 })?;
+        *place = cells[*at][direction];
     }
     Ok(places)
-}
-
-fn meters(qer: &Qer) -> Meters {
-    let meter = |mbr| {
-        let config = bucket(mbr);
-        Meter { config, state: State { credit: config.depth, last_ns: 0 } }
-    };
-    Meters { up: meter(qer.mbr.up), down: meter(qer.mbr.down) }
 }

@@ -183,8 +183,11 @@ pub struct Simulate {
     pub ue_first: Option<Ipv4Addr>,
     /// Subscriber `i` has this /64 plus `i`; none: no IPv6.
     pub ue6_first: Option<Ipv6Addr>,
-    /// Subscriber `i`'s tunnel endpoint on our side is this plus `i`.
+    /// Subscriber `i`'s tunnel endpoint on our side is this plus `i`, for all its bearers (5G); or its bearer `b`'s is
+    /// this plus `i` × bearers + `b`, when bearers have tunnels of their own (4G).
     pub teid_first: u32,
+    /// Bearers have tunnels of their own.
+    pub teid_per_bearer: bool,
     /// Subscriber `i`'s tunnel endpoint at its gNB is this plus `i`.
     pub gnb_teid_first: u32,
     /// How many gNBs; subscriber `i` is at gNB `i` mod this.
@@ -210,6 +213,7 @@ impl Default for Simulate {
             ue_first: Some(Ipv4Addr::new(10, 60, 0, 1)),
             ue6_first: None,
             teid_first: 0x0100_0000,
+            teid_per_bearer: false,
             gnb_teid_first: 0x0200_0000,
             gnbs: 1,
             gnb_first: Ipv4Addr::new(10, 0, 3, 100).into(),
@@ -228,7 +232,7 @@ impl Default for Simulate {
 pub struct Bearer {
     /// QoS flow identifier; none: no PDU session container (4G).
     pub qfi: Option<u8>,
-    /// SDF filters as flow descriptions: `permit out udp from 10.0.6.0/24 5000-5003 to assigned`.
+    /// SDF filters as flow descriptions: `permit out 17 from 10.0.6.0/24 5000-5003 to assigned`.
     pub filters: Vec<String>,
     /// Maximum bit rate; none: no limit.
     pub mbr_up: Option<String>,
@@ -430,16 +434,17 @@ impl Simulate {
             Err(wrong(&[&a, &b], what, help))
         };
         let last = u64::from(self.ues.max(1) - 1);
+        let tunnels = if self.teid_per_bearer { self.bearer.len() as u64 } else { 1 };
         if self.ue_first.is_none() && self.ue6_first.is_none() {
             return fail("ue_first", "subscribers without any address".into(), "ue_first = \"10.60.0.1\"");
         }
         if self.ue_first.is_some_and(|a| u64::from(u32::from(a)) + last > u64::from(u32::MAX)) {
             return fail("ue_first", format!("{} addresses do not fit behind it", self.ues), "begin lower");
         }
-        if u64::from(self.teid_first) + last > u64::from(u32::MAX) || self.teid_first == 0 {
+        if u64::from(self.teid_first) + (last + 1) * tunnels > u64::from(u32::MAX) || self.teid_first == 0 {
             return fail("teid_first", "TEIDs are 1 to 4294967295".into(), "leave it out");
         }
-        if u64::from(self.gnb_teid_first) + last > u64::from(u32::MAX) {
+        if u64::from(self.gnb_teid_first) + (last + 1) * tunnels > u64::from(u32::MAX) {
             return fail("gnb_teid_first", "TEIDs are 1 to 4294967295".into(), "leave it out");
         }
         if self.gnbs == 0 {
@@ -475,7 +480,7 @@ impl Simulate {
                 if let Err(error) = filter.parse::<stages::filter::FlowDescription>() {
                     let mut path = path("filters").to_vec();
                     path.push(m.to_string());
-                    let help = "such as \"permit out udp from 10.0.6.0/24 5000-5003 to assigned\"".to_owned();
+                    let help = "such as \"permit out 17 from 10.0.6.0/24 5000-5003 to assigned\"".to_owned();
                     return Err(ConfigError { path, what: error.to_string(), help });
                 }
             }

@@ -28,11 +28,11 @@ pub struct Lane {
     pub hash: [Hash; BURST],
     /// Its session's record.
     pub session: [LineId; BURST],
-    /// Its rule's action, as a line of the record.
+    /// Its rule's action, as a position in the record; 0: none.
     pub action: [u8; BURST],
-    /// Its rule's first and second QER, as lines of the record; 0: none.
+    /// The buckets of its rule's QERs, as positions in the record; 0: none.
     pub meters: [[u8; 2]; BURST],
-    /// Its rule's first and second URR, as lines of the record; 0: none.
+    /// The counts of its rule's URRs, as positions in the record; 0: none.
     pub tallies: [[u8; 2]; BURST],
     /// Its rule's [`crate::record::match_flags`].
     pub flags: [u16; BURST],

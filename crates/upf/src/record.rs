@@ -4,13 +4,13 @@
 //! line 0   Head (32 bytes) | Match, Match …        packet detection, uplink rules first, then downlink, by precedence
 //!      …   Filter4 …                               SDF filters of all rules, two a line
 //!      …   Filter6 …                               one a line
-//!      …   Action …                                what a rule does, one line each
-//!      …   Meters …                                rates and token buckets of a QER, one line each   (state)
-//!      …   Tally …                                 what a URR measured, one line each               (state)
-//!      …   ids                                     QER and URR rule IDs, cold
+//!      …   Action …                                what a rule does, four a line
+//!      …   cells: Meter or Tally …                 a QER's bucket or a URR's count, per direction, two a line  (state)
+//!      …   Row …                                   which cells are which QER's and URR's; cold
 //! ```
-//! Rules are replaced whole; lines marked state are carried over by rule ID. A packet touches the head, its rule's
-//! filters, one action, the meters and tallies of its rule: six to eight lines, all asked for ahead of use.
+//! Rules are replaced whole; cells are carried over by rule ID. Cells that a packet touches together stand together:
+//! a flow's bucket and its count in one line, the session's two buckets in another. A packet so touches the head with
+//! its matches (one or two lines), its rule's filters, one action and two lines of cells, all asked for ahead of use.
 
 use stages::filter::{Filter4, Filter6};
 use table::bucket;
@@ -40,12 +40,10 @@ pub struct Head {
     pub instance: u16,
     /// Lines of the whole record.
     pub lines: u8,
-    /// Whether `ue6` counts.
-    pub has_v6: u8,
-    /// The subscriber's IPv6 prefix.
-    pub ue6: u64,
     /// Uplink rules.
     pub up: u8,
+    /// The subscriber's IPv6 prefix; 0: none.
+    pub ue6: u64,
     /// Downlink rules, after the uplink ones.
     pub down: u8,
     /// Where `Filter4`s begin.
@@ -54,12 +52,14 @@ pub struct Head {
     pub filters6: u8,
     /// Where `Action`s begin.
     pub actions: u8,
-    /// Where `Meters` begin.
-    pub meters: u8,
-    /// Where `Tally`s begin.
-    pub tallies: u8,
-    /// Where ids begin.
-    pub ids: u8,
+    /// Where cells begin.
+    pub cells: u8,
+    /// Where `Row`s begin.
+    pub rows: u8,
+    /// QERs: the first rows.
+    pub qers: u8,
+    /// URRs: the rows after them.
+    pub urrs: u8,
 }
 
 /// Bits of [`Match::flags`].
@@ -90,14 +90,14 @@ pub struct Match {
     pub count6: u8,
     /// The QoS flow the packet must carry; [`NONE8`]: any.
     pub qfi: u8,
-    /// Its action.
+    /// Its action, in units of [`Action`] from the record's start.
     pub action: u8,
     /// See [`match_flags`].
     pub flags: u16,
-    /// Its QERs; [`NONE8`]: none.
-    pub qers: [u8; MAX_QERS],
-    /// Its URRs; [`NONE8`]: none.
-    pub urrs: [u8; MAX_URRS],
+    /// Its QERs' buckets of the rule's direction, in cells from the record's start; 0: none.
+    pub meters: [u8; MAX_QERS],
+    /// Its URRs' counts of the rule's direction, in cells from the record's start; 0: none.
+    pub tallies: [u8; MAX_URRS],
 }
 
 /// Values of [`Action::apply`].
@@ -112,29 +112,27 @@ pub mod apply {
 
 /// What a rule does with its packets: the FAR and the markings, compiled.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub struct Action {
     /// The tunnel to put packets in; [`stages::forward::NONE`]: none.
     pub tunnel: u32,
     /// The far end's tunnel endpoint.
     pub teid: u32,
-    /// The FAR's rule ID, for reports.
-    pub far: u32,
-    /// The network instance to forward in.
-    pub instance: u16,
     /// The PDR's rule ID, for reports.
     pub pdr: u16,
+    /// The network instance to forward in.
+    pub instance: u16,
     /// See [`apply`].
     pub apply: u8,
     /// DSCP to mark; [`NONE8`]: leave.
     pub dscp: u8,
     /// QFI to put in the PDU session container; [`NONE8`]: no container.
     pub qfi: u8,
-    /// Room to a line.
-    pub spare: [u8; 45],
+    /// Room to 16 bytes.
+    pub spare: u8,
 }
 
-/// A direction's rate and bucket.
+/// A QER's rate and bucket in one direction: a cell.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Meter {
@@ -144,40 +142,45 @@ pub struct Meter {
     pub state: bucket::State,
 }
 
-/// A QER's rates and buckets: half a line a direction.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C, align(64))]
-pub struct Meters {
-    /// From the subscriber.
-    pub up: Meter,
-    /// To the subscriber.
-    pub down: Meter,
-}
-
-/// What a URR has measured.
+/// What a URR has measured in one direction: a cell.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub struct Tally {
-    /// Octets from the subscriber.
-    pub up_bytes: u64,
-    /// Octets to the subscriber.
-    pub down_bytes: u64,
-    /// Packets from the subscriber.
-    pub up_packets: u64,
-    /// Packets to the subscriber.
-    pub down_packets: u64,
+    /// Octets of user packets.
+    pub bytes: u64,
+    /// Packets.
+    pub packets: u64,
     /// Time of the first packet in nanoseconds; 0: none.
     pub first_ns: u64,
     /// Time of the last packet in nanoseconds.
     pub last_ns: u64,
-    /// Room to a line.
-    pub spare: [u64; 2],
 }
 
+/// Which cells are a QER's or URR's, in cells from the record's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Row {
+    /// The rule's ID.
+    pub id: u32,
+    /// Its cell for packets from the subscriber.
+    pub up: u8,
+    /// Its cell for packets to the subscriber.
+    pub down: u8,
+    /// Room to 8 bytes.
+    pub spare: u16,
+}
+
+/// Actions of a line.
+pub const ACTIONS: usize = LINE / size_of::<Action>();
+/// Cells of a line.
+pub const CELLS: usize = LINE / size_of::<Meter>();
+
 const _: () = {
-    assert!(size_of::<Head>() == 32 && size_of::<Match>() == 16);
-    assert!(size_of::<Action>() == LINE && size_of::<Meters>() == LINE && size_of::<Tally>() == LINE);
+    assert!(size_of::<Head>() == 32 && size_of::<Match>() == 16 && size_of::<Action>() == 16);
+    assert!(size_of::<Meter>() == 32 && size_of::<Tally>() == 32 && size_of::<Row>() == 8);
     assert!(size_of::<Filter4>() == 32 && size_of::<Filter6>() == LINE);
+    // Positions in units of 16 and 32 bytes must fit eight bits.
+    assert!(table::records::MAX_RECORD * ACTIONS <= 256);
 };
 
 /// The head of a record.
@@ -210,14 +213,31 @@ pub fn filters6<'a>(lines: &'a [Line], head: &Head, rule: &Match) -> &'a [Filter
     <[Filter6]>::ref_from_prefix_with_elems(bytes, rule.count6.into()).map_or(&[], |(list, _)| list)
 }
 
-/// A line as what it is known to hold.
-#[inline]
-pub fn view<T: FromBytes + KnownLayout + Immutable>(line: &Line) -> Option<&T> {
-    T::ref_from_bytes(line.as_bytes()).ok()
+/// QERs' and URRs' rows.
+pub fn rows<'a>(lines: &'a [Line], head: &Head) -> (&'a [Row], &'a [Row]) {
+    let count = usize::from(head.qers) + usize::from(head.urrs);
+    let bytes = lines.as_bytes().get(usize::from(head.rows) * LINE..).unwrap_or_default();
+    let all = <[Row]>::ref_from_prefix_with_elems(bytes, count).map_or(&[][..], |(rows, _)| rows);
+    all.split_at_checked(head.qers.into()).unwrap_or_default()
 }
 
-/// A line as what it is known to hold, to change.
+/// The action at a position of a record's line.
 #[inline]
-pub fn view_mut<T: FromBytes + IntoBytes + KnownLayout + Immutable>(line: &mut Line) -> Option<&mut T> {
-    T::mut_from_bytes(line.as_mut_bytes()).ok()
+pub fn action(line: &Line, at: u8) -> Option<&Action> {
+    let all = <[Action; ACTIONS]>::ref_from_bytes(line.as_bytes()).ok()?;
+    Some(&all[usize::from(at) % ACTIONS])
+}
+
+/// The cell at a position of a record's line.
+#[inline]
+pub fn cell<T: FromBytes + KnownLayout + Immutable>(line: &Line, at: u8) -> Option<&T> {
+    let all = <[T; CELLS]>::ref_from_bytes(line.as_bytes()).ok()?;
+    Some(&all[usize::from(at) % CELLS])
+}
+
+/// The cell at a position of a record's line, to change.
+#[inline]
+pub fn cell_mut<T: FromBytes + IntoBytes + KnownLayout + Immutable>(line: &mut Line, at: u8) -> Option<&mut T> {
+    let all = <[T; CELLS]>::mut_from_bytes(line.as_mut_bytes()).ok()?;
+    Some(&mut all[usize::from(at) % CELLS])
 }

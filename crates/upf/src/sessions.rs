@@ -6,10 +6,10 @@ use stages::forward::InstanceId;
 use table::bucket;
 use table::bulk::{BulkMap, Hash, Seed};
 use table::records::{Line, LineId, Lines};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::compile::Compiled;
-use crate::record::{self, Head, Meters, Tally};
+use crate::record::{self, Action, Head, Meter, Row, Tally};
 use crate::rules::Usage;
 
 /// Why a session can not be taken in.
@@ -197,21 +197,22 @@ impl Sessions {
         let place = self.places.get(handle as usize).copied().flatten()?;
         let lines = self.lines.get(place.line, place.lines.into())?;
         let head = record::head(lines)?;
-        let ids = ids(lines, head);
-        let qers = usize::from(head.tallies - head.meters);
-        let tally = |(n, urr): (usize, &u32)| {
-            let tally: &Tally = record::view(lines.get(usize::from(head.tallies) + n)?)?;
+        let (_, urrs) = record::rows(lines, head);
+        let tally = |at: u8| record::cell::<Tally>(lines.get(usize::from(at) / record::CELLS)?, at).copied();
+        let usage = |row: &Row| {
+            let (up, down) = (tally(row.up)?, tally(row.down)?);
+            let first = [up.first_ns, down.first_ns].into_iter().filter(|ns| *ns > 0).min();
             Some(Usage {
-                urr: *urr,
-                up_bytes: tally.up_bytes,
-                down_bytes: tally.down_bytes,
-                up_packets: tally.up_packets,
-                down_packets: tally.down_packets,
-                first_ns: tally.first_ns,
-                last_ns: tally.last_ns,
+                urr: row.id,
+                up_bytes: up.bytes,
+                down_bytes: down.bytes,
+                up_packets: up.packets,
+                down_packets: down.packets,
+                first_ns: first.unwrap_or(0),
+                last_ns: up.last_ns.max(down.last_ns),
             })
         };
-        Some(ids.get(qers..).unwrap_or_default().iter().enumerate().filter_map(tally).collect())
+        Some(urrs.iter().filter_map(usage).collect())
     }
 
     /// The record and generation of a session, for references that may outlive it.
@@ -261,7 +262,7 @@ impl Sessions {
     fn ahead(&self, found: Option<u32>) -> Option<LineId> {
         let id = LineId(found?);
         // Head and matches, and the first filters behind them.
-        for line in 0..4 {
+        for line in 0..3 {
             self.lines.prefetch(id, line);
         }
         Some(id)
@@ -280,16 +281,23 @@ impl Sessions {
         self.lines.prefetch(id, line);
     }
 
-    /// One line of a record.
+    /// The head of a record.
     #[inline]
-    pub fn line(&self, id: LineId, line: u8) -> Option<&Line> {
-        self.lines.get(LineId(id.0 + u32::from(line)), 1)?.first()
+    pub fn head(&self, id: LineId) -> Option<&Head> {
+        record::head(self.lines.get(id, 1)?)
     }
 
-    /// One line of a record, to change.
+    /// The action at a position of a record.
     #[inline]
-    pub fn line_mut(&mut self, id: LineId, line: u8) -> Option<&mut Line> {
-        self.lines.get_mut(LineId(id.0 + u32::from(line)), 1)?.first_mut()
+    pub fn action(&self, id: LineId, at: u8) -> Option<&Action> {
+        record::action(self.lines.get(LineId(id.0 + u32::from(at) / record::ACTIONS as u32), 1)?.first()?, at)
+    }
+
+    /// The cell at a position of a record, to change.
+    #[inline]
+    pub fn cell_mut<T: FromBytes + IntoBytes + KnownLayout + Immutable>(&mut self, id: LineId, at: u8) -> Option<&mut T> {
+        let line = LineId(id.0 + u32::from(at) / record::CELLS as u32);
+        record::cell_mut(self.lines.get_mut(line, 1)?.first_mut()?, at)
     }
 
     fn check_keys(&self, compiled: &Compiled, old: Option<Place>) -> Result<(), Refused> {
@@ -333,45 +341,41 @@ impl Sessions {
         let Some(before) = self.lines.get(old.line, old.lines.into()).map(<[Line]>::to_vec) else { return };
         let Some(after) = self.lines.get_mut(new.line, new.lines.into()) else { return };
         let (Some(was), Some(is)) = (record::head(&before).copied(), record::head(after).copied()) else { return };
-        let old_ids = ids(&before, &was).to_vec();
-        let new_ids = ids(after, &is).to_vec();
-        let (old_qers, new_qers) = (usize::from(was.tallies - was.meters), usize::from(is.tallies - is.meters));
-        for (n, id) in new_ids.iter().enumerate() {
-            let is_qer = n < new_qers;
-            let (range, base) = if is_qer { (0..old_qers, 0) } else { (old_qers..old_ids.len(), old_qers) };
-            let Some(m) = old_ids[range].iter().position(|other| other == id) else { continue };
-            if is_qer {
-                let from = record::view::<Meters>(&before[usize::from(was.meters) + m]).copied();
-                let to = record::view_mut::<Meters>(&mut after[usize::from(is.meters) + n]);
-                if let (Some(from), Some(to)) = (from, to) {
-                    for (from, to) in [(from.up, &mut to.up), (from.down, &mut to.down)] {
-                        let mut state = from.state;
-                        bucket::retune(&from.config, &to.config, &mut state, now);
-                        to.state = state;
-                    }
-                }
-            } else {
-                debug_assert_eq!(base, old_qers);
-                after[usize::from(is.tallies) + n - new_qers] = before[usize::from(was.tallies) + m];
+        let (old_qers, old_urrs) = record::rows(&before, &was);
+        let (new_qers, new_urrs) = record::rows(after, &is);
+        let (new_qers, new_urrs) = (new_qers.to_vec(), new_urrs.to_vec());
+        let pairs = |from: &[Row], to: &[Row]| -> Vec<(u8, u8)> {
+            let find = |row: &Row| from.iter().find(|old| old.id == row.id).map(|old| (*old, *row));
+            to.iter().filter_map(find).flat_map(|(old, new)| [(old.up, new.up), (old.down, new.down)]).collect()
+        };
+        let line = |at: u8| usize::from(at) / record::CELLS;
+        for (from, to) in pairs(old_qers, &new_qers) {
+            let old = before.get(line(from)).and_then(|l| record::cell::<Meter>(l, from));
+            let new = after.get_mut(line(to)).and_then(|l| record::cell_mut::<Meter>(l, to));
+            if let (Some(old), Some(new)) = (old, new) {
+                let mut state = old.state;
+                bucket::retune(&old.config, &new.config, &mut state, now);
+                new.state = state;
+            }
+        }
+        for (from, to) in pairs(old_urrs, &new_urrs) {
+            let old = before.get(line(from)).and_then(|l| record::cell::<Tally>(l, from));
+            let new = after.get_mut(line(to)).and_then(|l| record::cell_mut::<Tally>(l, to));
+            if let (Some(old), Some(new)) = (old, new) {
+                *new = *old;
             }
         }
     }
 }
 
-/// QER IDs, then URR IDs.
-fn ids<'a>(lines: &'a [Line], head: &Head) -> &'a [u32] {
-    let count = usize::from(head.ids - head.meters);
-    let bytes = lines.as_bytes().get(usize::from(head.ids) * record::LINE..).unwrap_or_default();
-    <[u32]>::ref_from_prefix_with_elems(bytes, count).map_or(&[], |(ids, _)| ids)
-}
-
 /// Buckets begin full, now.
 fn start_buckets(lines: &mut [Line], now: u64) {
     let Some(head) = record::head(lines).copied() else { return };
-    for line in &mut lines[usize::from(head.meters)..usize::from(head.tallies)] {
-        if let Some(meters) = record::view_mut::<Meters>(line) {
-            meters.up.state.last_ns = now;
-            meters.down.state.last_ns = now;
+    let cells: Vec<u8> = record::rows(lines, &head).0.iter().flat_map(|row| [row.up, row.down]).collect();
+    for at in cells {
+        let line = lines.get_mut(usize::from(at) / record::CELLS);
+        if let Some(meter) = line.and_then(|l| record::cell_mut::<Meter>(l, at)) {
+            meter.state.last_ns = now;
         }
     }
 }

@@ -44,7 +44,7 @@ impl Simulator {
                     crate::config::wrong(
                         &[&"simulate", &"bearer", &n, &"filters", &m],
                         error.to_string(),
-                        "such as \"permit out udp from 10.0.6.0/24 5000-5003 to assigned\"",
+                        "such as \"permit out 17 from 10.0.6.0/24 5000-5003 to assigned\"",
                     )
                 })
             };
@@ -80,9 +80,18 @@ impl Simulator {
         self.config.ue6_first.map(|first| Ipv6Addr::from(u128::from(first).wrapping_add(u128::from(i) << 64)))
     }
 
-    /// Subscriber `i`'s tunnel endpoint on our side.
-    pub fn teid(&self, i: u32) -> u32 {
-        self.config.teid_first.wrapping_add(i)
+    /// The tunnel endpoint on our side of subscriber `i`'s bearer `b`.
+    pub fn teid(&self, i: u32, b: u32) -> u32 {
+        self.config.teid_first.wrapping_add(self.tunnel(i, b))
+    }
+
+    /// The tunnel endpoint at the gNB of subscriber `i`'s bearer `b`.
+    pub fn gnb_teid(&self, i: u32, b: u32) -> u32 {
+        self.config.gnb_teid_first.wrapping_add(self.tunnel(i, b))
+    }
+
+    fn tunnel(&self, i: u32, b: u32) -> u32 {
+        if self.config.teid_per_bearer { i.wrapping_mul(self.bearers.len() as u32).wrapping_add(b) } else { i }
     }
 
     /// The gNB subscriber `i` is at.
@@ -124,7 +133,7 @@ impl Simulator {
             if !config.no_usage {
                 session.urrs.push(Urr { id: 1 + b });
             }
-            let end = TunnelEnd { address: self.gnb(i), teid: self.config.gnb_teid_first.wrapping_add(i) };
+            let end = TunnelEnd { address: self.gnb(i), teid: self.gnb_teid(i, b) };
             let forward = if config.far_drop { Apply::Drop } else { Apply::Forward };
             session.fars.push(Far {
                 id: FAR_UP + b,
@@ -151,7 +160,7 @@ impl Simulator {
                     id: (1 + 2 * n + usize::from(!uplink)) as u16, // a handful
                     precedence: if n + 1 == count { 255 } else { 10 + b },
                     source,
-                    teid: uplink.then(|| self.teid(i)),
+                    teid: uplink.then(|| self.teid(i, b)),
                     qfi: if uplink { config.qfi } else { None },
                     filters: bearer.filters.clone(),
                     far,

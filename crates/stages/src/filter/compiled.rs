@@ -268,7 +268,8 @@ impl Filter4 {
     /// Whether any of `filters` matches.
     #[inline]
     pub fn any(filters: &[Filter4], key: &Key4) -> bool {
-        filters.iter().any(|filter| filter.matches(key))
+        // All are compared: a few nanoseconds each, where leaving early would cost a mispredicted branch.
+        filters.iter().fold(false, |found, filter| found | filter.matches(key))
     }
 }
 
@@ -306,7 +307,7 @@ impl Filter6 {
     /// Whether any of `filters` matches.
     #[inline]
     pub fn any(filters: &[Filter6], key: &Key6) -> bool {
-        filters.iter().any(|filter| filter.matches(key))
+        filters.iter().fold(false, |found, filter| found | filter.matches(key))
     }
 }
 

@@ -7,7 +7,7 @@ use stages::route::HasForwarding;
 use wire::{checksum, fast, gtpu};
 
 use crate::lane::{Lane, Upf};
-use crate::record::{Action, NONE8, apply, view};
+use crate::record::{Action, NONE8, apply};
 
 /// Carries out the forwarding action rule (TS 29.244, 5.2.3): drop, buffer (slow path), or forward: into a tunnel or as
 /// it is, in which network, with which marking.
@@ -23,8 +23,7 @@ impl Stage<Upf> for ApplyFar {
         let state = &*cx.state;
         let tables = state.forwarding();
         for i in burst.live() {
-            let line = state.sessions.line(burst.lane.session[i], burst.lane.action[i]);
-            let Some(action) = line.and_then(view::<Action>) else {
+            let Some(action) = state.sessions.action(burst.lane.session[i], burst.lane.action[i]) else {
                 burst.drop(i, Drop::SessionGone, at);
                 continue;
             };

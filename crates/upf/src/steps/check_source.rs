@@ -5,7 +5,6 @@ use stages::parse::HasIp;
 use wire::protocol;
 
 use crate::lane::Upf;
-use crate::record;
 
 /// Drops what a subscriber sends from an address that is not its own (TS 29.281, 4.3; BCP 38), and what it sends to our
 /// own tunnel endpoints. IPv6 link-local traffic is for the control plane: router solicitations are punted.
@@ -25,8 +24,7 @@ impl Stage<Upf> for CheckSource {
         let arena = cx.env.arena();
         let state = &*cx.state;
         for i in burst.live() {
-            let Some(head) = state.sessions.line(burst.lane.session[i], 0).and_then(|line| record::head(std::slice::from_ref(line)))
-            else {
+            let Some(head) = state.sessions.head(burst.lane.session[i]) else {
                 burst.drop(i, Drop::SessionGone, at);
                 continue;
             };
@@ -46,7 +44,7 @@ impl Stage<Upf> for CheckSource {
             let l3 = usize::from(burst.frame(i).meta.l3);
             let packet = burst.bytes(i, arena).get(l3..).unwrap_or_default();
             let (from, to) = (ip.src6(packet), ip.dst6(packet));
-            if head.has_v6 == 0 {
+            if head.ue6 == 0 {
                 burst.drop(i, Drop::SpoofedSource, at);
             } else if is_link_local(from) || from == 0 {
                 if ip.protocol == protocol::ICMP6 {

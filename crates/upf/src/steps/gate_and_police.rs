@@ -5,24 +5,11 @@ use stages::parse::HasIp;
 use table::bucket;
 
 use crate::lane::Upf;
-use crate::record::{Meter, Meters, match_flags, view_mut};
+use crate::record::{Meter, match_flags};
 
 /// Drops packets whose QER's gate is closed (TS 29.244, 5.4.3), and those over the flow's or the session's maximum bit
 /// rate (5.4.4). A packet that one bucket refuses takes credit from none.
-pub struct GateAndPolice {
-    uplink: bool,
-}
-
-impl GateAndPolice {
-    /// For packets from access (`uplink`) or from the core.
-    pub fn new(uplink: bool) -> Self {
-        Self { uplink }
-    }
-
-    fn meter<'a>(&self, meters: &'a mut Meters) -> &'a mut Meter {
-        if self.uplink { &mut meters.up } else { &mut meters.down }
-    }
-}
+pub struct GateAndPolice;
 
 impl Stage<Upf> for GateAndPolice {
     const NAME: &'static str = "gate_and_police";
@@ -43,12 +30,11 @@ impl Stage<Upf> for GateAndPolice {
             let [first, second] = burst.lane.meters[i];
             let kinds = [flags & match_flags::SESSION0 != 0, flags & match_flags::SESSION1 != 0];
             let mut refused = None;
-            for (line, session) in [(first, kinds[0]), (second, kinds[1])] {
-                if line == 0 {
+            for (cell, session) in [(first, kinds[0]), (second, kinds[1])] {
+                if cell == 0 {
                     continue;
                 }
-                let Some(meters) = sessions.line_mut(id, line).and_then(view_mut::<Meters>) else { continue };
-                let meter = self.meter(meters);
+                let Some(meter) = sessions.cell_mut::<Meter>(id, cell) else { continue };
                 if !bucket::affords(&meter.config, &mut meter.state, now, bytes) && refused.is_none() {
                     refused = Some(if session { Drop::SessionRate } else { Drop::FlowRate });
                 }
@@ -57,12 +43,12 @@ impl Stage<Upf> for GateAndPolice {
                 burst.drop(i, reason, at);
                 continue;
             }
-            for line in [first, second] {
-                if line == 0 {
+            for cell in [first, second] {
+                if cell == 0 {
                     continue;
                 }
-                let Some(meters) = sessions.line_mut(id, line).and_then(view_mut::<Meters>) else { continue };
-                bucket::take(&mut self.meter(meters).state, bytes);
+                let Some(meter) = sessions.cell_mut::<Meter>(id, cell) else { continue };
+                bucket::take(&mut meter.state, bytes);
             }
         }
     }

@@ -5,7 +5,7 @@ use stages::filter::{Filter4, Filter6, Key4, Key6};
 use stages::parse::HasIp;
 
 use crate::lane::Upf;
-use crate::record::{self, Match, NONE8, match_flags};
+use crate::record::{self, ACTIONS, CELLS, Match, NONE8, match_flags};
 
 /// Finds the packet detection rule: of those of the packet's direction the first by precedence whose tunnel endpoint,
 /// QoS flow and SDF filters match (TS 29.244, 5.2.1). Asks for the lines that the rule will need.
@@ -60,17 +60,16 @@ impl Stage<Upf> for MatchPdr {
                 burst.drop(i, Drop::NoPdr, at);
                 continue;
             };
-            let line = |base: u8, n: u8| if n == NONE8 { 0 } else { base + n };
-            let action = head.actions + rule.action;
-            let meters = rule.qers.map(|n| line(head.meters, n));
-            let tallies = rule.urrs.map(|n| line(head.tallies, n));
-            for wanted in [action, meters[0], meters[1], tallies[0], tallies[1]] {
-                sessions.prefetch_line(id, wanted.into());
+            sessions.prefetch_line(id, usize::from(rule.action) / ACTIONS);
+            for cell in rule.meters.into_iter().chain(rule.tallies) {
+                if cell != 0 {
+                    sessions.prefetch_line(id, usize::from(cell) / CELLS);
+                }
             }
             let lane = &mut burst.lane;
-            lane.action[i] = action;
-            lane.meters[i] = meters;
-            lane.tallies[i] = tallies;
+            lane.action[i] = rule.action;
+            lane.meters[i] = rule.meters;
+            lane.tallies[i] = rule.tallies;
             lane.flags[i] = rule.flags;
         }
     }

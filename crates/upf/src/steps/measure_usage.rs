@@ -4,19 +4,10 @@ use engine::{Burst, Ctx, Stage};
 use stages::parse::HasIp;
 
 use crate::lane::Upf;
-use crate::record::{Tally, view_mut};
+use crate::record::Tally;
 
 /// Adds the packet to its rule's URRs: octets of the user's IP packet, packets, first and last time (TS 29.244, 5.2.2).
-pub struct MeasureUsage {
-    uplink: bool,
-}
-
-impl MeasureUsage {
-    /// For packets from access (`uplink`) or from the core.
-    pub fn new(uplink: bool) -> Self {
-        Self { uplink }
-    }
-}
+pub struct MeasureUsage;
 
 impl Stage<Upf> for MeasureUsage {
     const NAME: &'static str = "measure_usage";
@@ -28,18 +19,13 @@ impl Stage<Upf> for MeasureUsage {
         for i in burst.live() {
             let bytes = u64::from(burst.lane.ip(i).total_len);
             let id = burst.lane.session[i];
-            for line in burst.lane.tallies[i] {
-                if line == 0 {
+            for cell in burst.lane.tallies[i] {
+                if cell == 0 {
                     continue;
                 }
-                let Some(tally) = sessions.line_mut(id, line).and_then(view_mut::<Tally>) else { continue };
-                if self.uplink {
-                    tally.up_bytes += bytes;
-                    tally.up_packets += 1;
-                } else {
-                    tally.down_bytes += bytes;
-                    tally.down_packets += 1;
-                }
+                let Some(tally) = sessions.cell_mut::<Tally>(id, cell) else { continue };
+                tally.bytes += bytes;
+                tally.packets += 1;
                 if tally.first_ns == 0 {
                     tally.first_ns = now;
                 }

@@ -6,7 +6,7 @@ use stages::route::HasForwarding;
 
 use super::apply_far::forward;
 use crate::lane::Upf;
-use crate::record::{Action, NONE8, apply, view};
+use crate::record::{NONE8, apply};
 
 /// Applies the forwarding action rule *as it is now* to packets that were held: the subscriber may be at another gNB
 /// since. Packets without a session (action 0) are routed as they are.
@@ -27,8 +27,7 @@ impl Stage<Upf> for Resume {
                 burst.lane.dscp[i] = NONE8;
                 continue;
             }
-            let line = state.sessions.line(burst.lane.session[i], burst.lane.action[i]);
-            match line.and_then(view::<Action>) {
+            match state.sessions.action(burst.lane.session[i], burst.lane.action[i]) {
                 None => burst.drop(i, Drop::SessionGone, at),
                 Some(action) if action.apply != apply::FORWARD => burst.drop(i, Drop::BufferDiscarded, at),
                 Some(action) if !forward(&mut burst.lane, i, action, tables) => {

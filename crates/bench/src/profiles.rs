@@ -1,0 +1,268 @@
+//! The workloads: a gateway's configuration and the traffic it is put under, from the same numbers.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use traffic::{Profile, Ratio, Sizes, Teids};
+use upf::config::{Bearer, Config, Frames, Port, Role, Route, Simulate, Workers};
+
+/// A workload's numbers; `--set` changes them by name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The profile's name: `upf-128`, `upf-embb`.
+    pub profile: &'static str,
+    /// Subscribers.
+    pub ues: u32,
+    /// Bearers of a subscriber.
+    pub bearers: u16,
+    /// Flows of a bearer.
+    pub flows: u16,
+    /// gNBs.
+    pub gnbs: u32,
+    /// Application servers.
+    pub servers: u32,
+    /// Packet sizes: Ethernet frames on N6 without FCS.
+    pub sizes: Sizes,
+    /// Uplink to downlink.
+    pub ratio: Ratio,
+    /// Share of packets that open a new flow.
+    pub new_flows: f64,
+    /// Rates, gates, usage, filters and source check; without them a bearer only forwards.
+    pub functions: bool,
+    /// Share of subscribers with IPv6 addresses.
+    pub ipv6_share: f64,
+    /// IPv6 between gateway and gNBs.
+    pub ipv6_transport: bool,
+}
+
+/// An unknown name or value in `--set`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// No such setting.
+    #[error("no setting is called \"{0}\"; there are {1}")]
+    Unknown(String, String),
+    /// Not a value for it.
+    #[error("\"{value}\" is no value for {key}: {why}")]
+    Value {
+        /// The setting.
+        key: String,
+        /// What was given.
+        value: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// Names that `--set` takes.
+pub const KEYS: &[&str] = &[
+    "ues", "bearers", "flows", "gnbs", "servers", "sizes", "ratio", "new_flows", "functions", "ipv6_share",
+    "ipv6_transport",
+];
+
+impl Settings {
+    /// The published experiment: 128-byte packets, sessions in place, one bearer.
+    pub fn upf_128() -> Self {
+        Self {
+            profile: "upf-128",
+            ues: 1000,
+            bearers: 1,
+            flows: 1,
+            gnbs: 8,
+            servers: 16,
+            sizes: Sizes::Fixed(128),
+            ratio: Ratio { up: 1.0, down: 1.0 },
+            new_flows: 0.0,
+            functions: false,
+            ipv6_share: 0.0,
+            ipv6_transport: false,
+        }
+    }
+
+    /// Mobile broadband with everything on: 100,000 subscribers, two bearers of four flows, IMIX 64…1400.
+    pub fn upf_embb() -> Self {
+        let mix = Sizes::mix(&[(64, 1), (128, 1), (256, 1), (512, 1), (1024, 1), (1400, 1)]);
+        Self {
+            profile: "upf-embb",
+            ues: 100_000,
+            bearers: 2,
+            flows: 4,
+            gnbs: 100,
+            servers: 64,
+            sizes: mix,
+            functions: true,
+            ..Self::upf_128()
+        }
+    }
+
+    /// The workload of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "upf-128" => Some(Self::upf_128()),
+            "upf-embb" => Some(Self::upf_embb()),
+            _ => None,
+        }
+    }
+
+    /// Changes one number.
+    ///
+    /// # Errors
+    /// Which names there are, or what is wrong with the value.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
+        fn read<T: std::str::FromStr>(key: &str, value: &str) -> Result<T, SettingError>
+        where
+            T::Err: std::fmt::Display,
+        {
+            let fail = |why: T::Err| SettingError::Value { key: key.into(), value: value.into(), why: why.to_string() };
+            value.replace('_', "").parse().map_err(fail)
+        }
+        match key {
+            "ues" => self.ues = read(key, value)?,
+            "bearers" => self.bearers = read(key, value)?,
+            "flows" => self.flows = read(key, value)?,
+            "gnbs" => self.gnbs = read(key, value)?,
+            "servers" => self.servers = read(key, value)?,
+            "sizes" => self.sizes = read(key, value)?,
+            "new_flows" => self.new_flows = read(key, value)?,
+            "functions" => self.functions = read(key, value)?,
+            "ipv6_share" => self.ipv6_share = read(key, value)?,
+            "ipv6_transport" => self.ipv6_transport = read(key, value)?,
+            "ratio" => {
+                let fail = || SettingError::Value { key: key.into(), value: value.into(), why: "such as 1:9".into() };
+                let (up, down) = value.split_once(':').ok_or_else(fail)?;
+                self.ratio = Ratio { up: read(key, up)?, down: read(key, down)? };
+            }
+            _ => return Err(SettingError::Unknown(key.into(), KEYS.join(", "))),
+        }
+        Ok(())
+    }
+
+    fn qfi(&self, bearer: u16) -> u8 {
+        // The default bearer is the last and has QFI 9, the usual one for the internet.
+        if bearer + 1 == self.bearers { 9 } else { (1 + bearer % 8) as u8 }
+    }
+
+    fn gnb_first(&self) -> IpAddr {
+        if self.ipv6_transport {
+            Ipv6Addr::new(0xfd00, 3, 0, 0, 0, 0, 1, 1).into()
+        } else {
+            Ipv4Addr::new(172, 16, 1, 1).into()
+        }
+    }
+
+    fn n3(&self) -> IpAddr {
+        if self.ipv6_transport {
+            Ipv6Addr::new(0xfd00, 3, 0, 0, 0, 0, 0, 1).into()
+        } else {
+            Ipv4Addr::new(172, 16, 0, 1).into()
+        }
+    }
+
+    /// The traffic.
+    pub fn traffic(&self) -> Profile {
+        let base = Profile::default();
+        let teids = |first: u32| -> Teids {
+            // One tunnel a subscriber, whatever its bearers.
+            let each = usize::from(self.bearers);
+            if each == 1 {
+                return Teids::Formula { first, per_ue: 1 };
+            }
+            let list: Arc<[u32]> = (0..self.ues).flat_map(|i| std::iter::repeat_n(first + i, each)).collect();
+            Teids::List(list)
+        };
+        Profile {
+            ues: self.ues,
+            ue_first: UE_FIRST,
+            ue6_first: UE6_FIRST,
+            ipv6_share: self.ipv6_share,
+            bearers: self.bearers,
+            flows_per_bearer: self.flows,
+            qfis: (0..self.bearers).map(|b| self.qfi(b)).collect(),
+            uplink_teids: teids(TEID_FIRST),
+            downlink_teids: teids(GNB_TEID_FIRST),
+            gnbs: self.gnbs,
+            gnb_first: self.gnb_first(),
+            upf_n3: self.n3(),
+            servers: self.servers,
+            server_first: SERVER_FIRST,
+            server6_first: SERVER6_FIRST,
+            uplink_sizes: self.sizes.clone(),
+            downlink_sizes: self.sizes.clone(),
+            ratio: self.ratio,
+            new_flows: self.new_flows,
+            ..base
+        }
+    }
+
+    /// The gateway. `uris` are those of N3 and N6; `{worker}` in them stands for the worker's number.
+    pub fn gateway(&self, workers: u16, uris: [&str; 2]) -> Config {
+        let profile = self.traffic();
+        let bearer = |b: u16| {
+            let (first, last) = profile.server_ports(b);
+            let dedicated = b + 1 < self.bearers;
+            let ports = |from: u16, to: u16| format!("permit out 17 from any {from}-{to} to assigned");
+            let mut filters = Vec::new();
+            if dedicated {
+                // Two services on the bearer: half of the flows' ports each.
+                let half = first + (self.flows / 2).max(1);
+                filters.push(ports(first, half - 1));
+                filters.push(ports(half, last));
+            }
+            let rate = |text: &str| self.functions.then(|| text.to_owned());
+            Bearer {
+                qfi: Some(self.qfi(b)),
+                filters,
+                mbr_up: rate("1 Gbit/s"),
+                mbr_down: rate("1 Gbit/s"),
+                no_usage: !self.functions,
+                ..Bearer::default()
+            }
+        };
+        let rate = |text: &str| self.functions.then(|| text.to_owned());
+        let n3 = format!("{}/{}", self.n3(), if self.ipv6_transport { 64 } else { 16 });
+        Config {
+            gateway: "upf".into(),
+            workers: Workers { count: workers, ..Workers::default() },
+            frames: Frames::default(),
+            port: vec![
+                port("n3", uris[0], Role::Access, vec![n3]),
+                port("n6", uris[1], Role::Core, vec!["172.17.0.1/16".into(), "fd00:6::1/64".into()]),
+            ],
+            route: vec![
+                route("0.0.0.0/0", Ipv4Addr::new(172, 17, 0, 2).into()),
+                route("::/0", Ipv6Addr::new(0xfd00, 6, 0, 0, 0, 0, 0, 2).into()),
+            ],
+            neighbour: Vec::new(),
+            gtpu: Default::default(),
+            buffer: Default::default(),
+            control_socket: "/run/weir-bench.sock".into(),
+            simulate: Some(Simulate {
+                ues: self.ues,
+                ue_first: Some(UE_FIRST),
+                ue6_first: (self.ipv6_share > 0.0).then_some(UE6_FIRST),
+                teid_first: TEID_FIRST,
+                gnb_teid_first: GNB_TEID_FIRST,
+                gnbs: self.gnbs,
+                gnb_first: self.gnb_first(),
+                ambr_up: rate("2 Gbit/s"),
+                ambr_down: rate("2 Gbit/s"),
+                bearer: (0..self.bearers).map(bearer).collect(),
+                ..Simulate::default()
+            }),
+        }
+    }
+}
+
+const UE_FIRST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const UE6_FIRST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x1000, 0, 0, 0, 0, 1);
+const SERVER_FIRST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+const SERVER6_FIRST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x8000, 0, 0, 0, 0, 1);
+const TEID_FIRST: u32 = 0x0100_0000;
+const GNB_TEID_FIRST: u32 = 0x0200_0000;
+
+fn port(name: &str, uri: &str, role: Role, addresses: Vec<String>) -> Port {
+    Port { name: name.into(), uri: uri.into(), role, instance: None, addresses, vlan: None, mtu: Some(1600) }
+}
+
+fn route(to: &str, via: IpAddr) -> Route {
+    Route { to: to.into(), via, instance: None }
+}
