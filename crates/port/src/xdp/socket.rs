@@ -319,3 +319,41 @@ impl Drop for Mapping {
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_released_when_its_socket_is_closed() {
+        // A thread of its own in a namespace of its own, which goes with it.
+        let run = || {
+            // SAFETY: plain system call; concerns this thread only.
+            assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0, "root");
+            let words = "link add weir0 type veth peer name weir1".split(' ');
+            assert!(std::process::Command::new("ip").args(words).status().expect("ip").success());
+            let ifindex = crate::iface::index_here("weir0").expect("made");
+            let memory = Mapping::anonymous(1 << 20).expect("memory");
+            let spec = Spec {
+                base: memory.base.as_ptr(),
+                bytes: 1 << 20,
+                chunk: 2048,
+                headroom: 0,
+                ifindex,
+                queue: 0,
+                ring: 64,
+                copy: libc::XDP_COPY,
+                patience: Duration::ZERO,
+            };
+            let moment = Duration::from_millis(20);
+            assert!(released(ifindex, 0, moment));
+            // SAFETY: the memory outlives the socket, and the rings go with it.
+            let open = unsafe { Socket::open(&spec) }.expect("a socket");
+            assert!(!released(ifindex, 0, moment), "it has the queue");
+            drop(open);
+            assert!(released(ifindex, 0, Duration::from_secs(2)));
+            assert!(released(ifindex + 1000, 0, moment), "no interface, nothing to wait for");
+        };
+        std::thread::spawn(run).join().expect("no panic");
+    }
+}

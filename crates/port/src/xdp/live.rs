@@ -1,0 +1,158 @@
+//! What a port has while its interface exists: the socket, its rings, and a share in the interface's program.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use frame::{Arena, Pool, PortCounters};
+
+use super::attach::{self, Attachment};
+use super::config::{Copying, XdpConfig};
+use super::queue::{Queue, Rings};
+use super::socket::{Refusal, Socket, Spec, Step};
+use super::umem::{self, Umem};
+use super::{XdpError, memlock};
+use crate::PortError;
+use crate::iface::Iface;
+use crate::offload::{self, Fit};
+
+/// After the kernel or the device would take no more, so many services pass before it is asked again, unless this many
+/// packets were reported sent before: asking a full ring at every loop is a system call a packet, and on a veth whose
+/// reader lags (it drops what does not fit) a packet lost with each.
+const STALL: u32 = 8;
+const STALL_ENDS_AT: usize = 16;
+/// Ethernet header and two VLAN tags.
+const LINK_HEADER: u32 = 14 + 8;
+/// A zero-copy device's view of the arena is contiguous inside a huge page.
+const HUGE_PAGE: u64 = 2 << 20;
+
+/// What there is while the interface exists. The queue's rings lie in the socket's mappings: they come and go together.
+pub(super) struct Live {
+    pub(super) queue: Queue,
+    pub(super) socket: Socket,
+    pub(super) attached: Attachment,
+    pub(super) _fit: Option<Fit>,
+    pub(super) ifindex: u32,
+    pub(super) unkicked: usize,
+    stall: u32,
+}
+
+impl Live {
+    /// Opens the interface that has the name now.
+    pub(super) fn open(
+        config: &XdpConfig,
+        iface: &Iface,
+        arena: &Arena,
+        patience: Duration,
+    ) -> Result<Self, PortError> {
+        let doing = |what: &str| format!("{what} {}", config.interface);
+        let system = |e| PortError::system(doing("looking at"), "CAP_NET_RAW", e);
+        let shape = arena.shape();
+        if !umem::SLOT_BYTES.contains(&shape.slot_bytes) {
+            return Err(XdpError::SlotSize { slot_bytes: shape.slot_bytes.into() }.into());
+        }
+        let (ifindex, mtu) = (iface.index().map_err(system)?, iface.mtu().map_err(system)?);
+        let fit = match config.keep_offloads {
+            false => Some(offload::fit(&config.interface, config.netns.as_deref())?),
+            true => None,
+        };
+        // A device needs contiguous pages, which only huge ones promise.
+        let huge = arena.backing() == frame::Backing::Huge;
+        let copy = match config.copy {
+            Copying::Auto if huge => 0,
+            Copying::Auto | Copying::Copy => libc::XDP_COPY,
+            Copying::Zero => libc::XDP_ZEROCOPY,
+        };
+        let plain = Umem::new(shape, 0);
+        let longest = (mtu + LINK_HEADER) as usize;
+        if longest > plain.room() {
+            return Err(XdpError::Mtu { name: config.interface.clone(), mtu, room: plain.room() }.into());
+        }
+        let spec = Spec {
+            base: arena.base(),
+            bytes: plain.bytes(),
+            chunk: plain.chunk(),
+            headroom: plain.headroom(),
+            ifindex,
+            queue: config.queue,
+            ring: config.ring,
+            copy,
+            patience,
+        };
+        let (socket, rings) = iface.netns().within(|| open_socket(&spec))?.map_err(|r| said(r, config, &spec))?;
+        let umem = if socket.zero_copy() { Umem::new(shape, if huge { HUGE_PAGE } else { 4096 }) } else { plain };
+        let queue = Queue::new(rings, umem, shape.slots, config.fill as usize, longest);
+        let attached = attach::attach(config)?;
+        attached.get().steer().sockets().set_fd(config.queue, socket.as_fd())?;
+        Ok(Self { queue, socket, attached, _fit: fit, ifindex, unkicked: 0, stall: 0 })
+    }
+
+    /// Has the kernel send what is in the ring.
+    #[inline]
+    pub(super) fn kick(&mut self, counters: &mut PortCounters) {
+        if self.stall > 0 {
+            self.stall -= 1;
+            return;
+        }
+        self.unkicked = 0;
+        if self.queue.unsent() == 0 || !self.queue.tx_needs_wakeup() {
+            return;
+        }
+        counters.syscalls += 1;
+        if let Err(error) = self.socket.kick_tx() {
+            // What was not taken stays in the ring. Link down, gone: the watch finds out.
+            match error.raw_os_error() {
+                // The device dropped a packet, and the kernel stopped behind it.
+                Some(libc::EBUSY) => {
+                    counters.tx_errors += 1;
+                    self.stall = STALL;
+                }
+                Some(libc::EAGAIN | libc::ENOBUFS) => self.stall = STALL,
+                _ => {}
+            }
+        }
+    }
+
+    /// Gives the slots of sent packets back.
+    #[inline]
+    pub(super) fn reap(&mut self, pool: &mut Pool, counters: &mut PortCounters) {
+        if self.queue.reap(pool, counters) >= STALL_ENDS_AT {
+            self.stall = 0;
+        }
+    }
+}
+
+fn open_socket(spec: &Spec) -> Result<(Socket, Rings), Refusal> {
+    // SAFETY: the arena outlives the port, which keeps socket and rings together; see `XdpPort` on when it is for the slots.
+    let first = unsafe { Socket::open(spec) };
+    match first {
+        Err(Refusal { step: Step::Register, .. }) if memlock::raise(spec.bytes) => {
+            // SAFETY: as above.
+            unsafe { Socket::open(spec) }
+        }
+        other => other,
+    }
+}
+
+/// What a refusal means.
+fn said(refusal: Refusal, config: &XdpConfig, spec: &Spec) -> PortError {
+    let Refusal { step, source } = refusal;
+    let (name, queue) = (config.interface.clone(), config.queue);
+    match (step, source.raw_os_error()) {
+        (Step::Create, Some(libc::EAFNOSUPPORT)) => PortError::Unsupported {
+            what: "AF_XDP".to_owned(),
+            advice: format!("use packet:{name}, or a kernel with CONFIG_XDP_SOCKETS"),
+        },
+        (Step::Register, Some(libc::ENOBUFS | libc::EPERM)) => PortError::LockedMemory {
+            doing: format!("AF_XDP on {name}"),
+            // Fits: memory of this process.
+            bytes: spec.bytes as usize,
+        },
+        (Step::Bind, Some(libc::EBUSY)) => XdpError::QueueBusy { name, queue }.into(),
+        (Step::Bind, Some(libc::EINVAL)) if config.copy != Copying::Zero => XdpError::NoQueue { name, queue }.into(),
+        (Step::Bind, _) if config.copy == Copying::Zero => PortError::Unsupported {
+            what: format!("zero copy on queue {queue} of {name} ({source})"),
+            advice: "say copy=auto".to_owned(),
+        },
+        _ => PortError::system(format!("{step} for AF_XDP on {name}"), "CAP_NET_RAW", source),
+    }
+}
