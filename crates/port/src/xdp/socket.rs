@@ -343,7 +343,8 @@ mod tests {
                 queue: 0,
                 ring: 64,
                 copy: libc::XDP_COPY,
-                patience: Duration::ZERO,
+                // The socket that asked is itself taken down a moment later.
+                patience: Duration::from_secs(2),
             };
             let moment = Duration::from_millis(20);
             assert!(released(ifindex, 0, moment));
