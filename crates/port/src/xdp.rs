@@ -25,12 +25,13 @@
 
 //! # Speed
 //! Forwarding from one veth to another, 128-byte frames, copy mode, this port's thread alone on one of two CPUs
-//! (2.1 GHz Sapphire Rapids VM, Linux 6.18, other work on the machine; `examples/xdp_forward.rs` under
-//! `examples/xdp_blast.rs` at 2.5 Mpps; spread ±10 %):
+//! (2.1 GHz Sapphire Rapids VM, Linux 6.18, other work on the machine, so both sides at real-time priority;
+//! `examples/xdp_forward.rs` under `examples/xdp_blast.rs` at 2.5 Mpps, which is overload; best seconds of a few short
+//! runs, spread ±10 %; packets the port had sent, without a look at what arrived):
 //!
 //! | far end of the transmit veth | Mpps |
 //! |---|---|
-//! | ordinary interface, no XDP, GRO off | 1.76–2.06 |
+//! | ordinary interface, no XDP, GRO off | 1.70–2.28 |
 //! | the same, GRO on | 1.49–1.58 |
 //! | the same, GRO on, NAPI deferred | 1.76 |
 //! | native XDP program that drops | 1.35–1.52 |
