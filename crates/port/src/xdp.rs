@@ -26,8 +26,8 @@
 //! # Speed
 //! Forwarding from one veth to another, 128-byte frames, copy mode, this port's thread alone on one of two CPUs
 //! (2.1 GHz Sapphire Rapids VM, Linux 6.18, other work on the machine, so both sides at real-time priority;
-//! `examples/xdp_forward.rs` under `examples/xdp_blast.rs` at 2.5 Mpps, which is overload; best seconds of a few short
-//! runs, spread ±10 %; packets the port had sent, without a look at what arrived):
+//! `examples/xdp_forward.rs` under `examples/xdp_blast.rs` at 2.5 Mpps, which is overload; seconds of a few short runs,
+//! without those in which real-time throttling showed; packets the port had sent, not what arrived):
 //!
 //! | far end of the transmit veth | Mpps |
 //! |---|---|
