@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use frame::{Arena, ArenaConfig, Batch, Pool};
-use traffic::{Checker, Direction, Generator, Plan, Profile, Sizes, Verify};
+use frame::{Arena, ArenaConfig, Batch, Pool, Port};
+use traffic::{Checker, Clock, Direction, Generator, LoadPort, Plan, Profile, Schedule, Sizes, Verify};
 
 const BURST: usize = 32;
 /// Packets of a run, and runs.
@@ -12,10 +12,7 @@ const RUN: usize = 32_000;
 const RUNS: usize = 200;
 
 fn main() {
-    println!(
-        "{:>9} {:>9} {:>6} {:>10} {:>10} {:>10}",
-        "users", "direction", "bytes", "make ns", "check ns", "verify ns"
-    );
+    println!("    users direction  bytes    make ns   check ns  verify ns   ports ns");
     for ues in [1_000, 100_000, 1_000_000] {
         for (direction, bytes) in [(Direction::Uplink, 128), (Direction::Downlink, 128), (Direction::Uplink, 1400)] {
             let profile = Profile {
@@ -31,7 +28,9 @@ fn main() {
             let make = measure(&plan, direction, None);
             let check = measure(&plan, direction, Some(Verify::NONE)) - make;
             let verify = measure(&plan, direction, Some(Verify { addresses: true, ..Verify::NONE })) - make;
-            println!("{ues:>9} {:>9} {bytes:>6} {make:>10.1} {check:>10.1} {verify:>10.1}", direction.as_str());
+            let ports = ports(&plan);
+            let way = direction.as_str();
+            println!("{ues:>9} {way:>9} {bytes:>6} {make:>10.1} {check:>10.1} {verify:>10.1} {ports:>10.1}");
         }
     }
 }
@@ -67,4 +66,27 @@ fn measure(plan: &Arc<Plan>, direction: Direction, verify: Option<Verify>) -> f6
         assert_eq!(checker.seen().received(), checker.seen().all(), "{:?}", checker.seen());
     }
     runs[RUNS / 20]
+}
+
+/// Nanoseconds a packet, both directions, from one [`LoadPort`] straight into the other: made and checked.
+fn ports(plan: &Arc<Plan>) -> f64 {
+    let arena = Arena::new(ArenaConfig::default()).expect("memory");
+    let mut pool = Pool::new(&arena, 1024);
+    let (mut n3, mut n6, load) =
+        LoadPort::pair(plan, Verify::NONE, Clock::tsc(), false).expect("a plan that can be played");
+    load.start(&Schedule::default());
+    let mut batch = Batch::new();
+    let mut once = |_| {
+        let (start, mut moved) = (Instant::now(), 0);
+        while moved < RUN {
+            moved += n3.rx_burst(&mut pool, &mut batch);
+            n6.tx_burst(&mut pool, &mut batch);
+            moved += n6.rx_burst(&mut pool, &mut batch);
+            n3.tx_burst(&mut pool, &mut batch);
+        }
+        start.elapsed().as_nanos() as f64 / moved as f64
+    };
+    let mut runs: Vec<f64> = (0..2 * plan.flow_count() as usize / RUN + RUNS).map(&mut once).collect();
+    runs.sort_by(f64::total_cmp);
+    runs[runs.len() / 20]
 }

@@ -66,6 +66,22 @@ impl Seen {
         self.in_order + self.reordered
     }
 
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: &Self) -> Self {
+        Self {
+            in_order: self.in_order + other.in_order,
+            reordered: self.reordered + other.reordered,
+            duplicated: self.duplicated + other.duplicated,
+            stale: self.stale + other.stale,
+            corrupt: self.corrupt + other.corrupt,
+            misdelivered: self.misdelivered + other.misdelivered,
+            foreign: self.foreign + other.foreign,
+            early: self.early + other.early,
+            ip_bytes: self.ip_bytes + other.ip_bytes,
+        }
+    }
+
     /// Everything that came.
     pub fn all(&self) -> u64 {
         let Self { in_order, reordered, duplicated, stale, corrupt, misdelivered, foreign, early, ip_bytes: _ } = self;

@@ -91,6 +91,28 @@ pub enum ProfileError {
     /// An IPv6 tunnel's checksum is made from the user's packet's, so that one can't be left out.
     #[error("`user_checksums` can't be off when the gNBs are reached over IPv6")]
     ChecksumNeeded,
+    /// A link carries only smaller packets.
+    #[error("`{key}` needs an MTU of {needed} on {port}, which has {mtu}")]
+    Mtu {
+        /// The key.
+        key: &'static str,
+        /// The port's name.
+        port: String,
+        /// Its MTU in bytes.
+        mtu: u32,
+        /// What the largest packet needs.
+        needed: usize,
+    },
+    /// The packet memory's slots are too small.
+    #[error("`{key}` needs slots with {needed} bytes behind the headroom, these have {room}")]
+    Slot {
+        /// The key.
+        key: &'static str,
+        /// Bytes needed.
+        needed: usize,
+        /// Bytes there are.
+        room: usize,
+    },
     /// A subset of no users, or with users the profile doesn't have.
     #[error("a plan needs at least one user, and only users the profile has")]
     Subset,

@@ -89,7 +89,12 @@ impl Generator {
         self.made
     }
 
-    /// Bytes of the largest frame it makes; an arena's slots need that room.
+    /// Bytes of the largest IP packet it sends, tunnel included: the link needs that MTU.
+    pub fn largest_packet(&self) -> usize {
+        self.templates.iter().map(Template::packet_len).max().unwrap_or(0)
+    }
+
+    /// Bytes an arena's slots need behind their headroom.
     pub fn largest(&self) -> usize {
         self.templates.iter().map(Template::room).max().unwrap_or(0)
     }

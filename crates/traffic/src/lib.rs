@@ -53,7 +53,7 @@ pub use load_port::{LoadHandle, LoadPort};
 pub use neighbours::Neighbours;
 pub use pacer::Pacer;
 pub use plan::{Parties, Plan};
-pub use profile::{Profile, Ratio, Segment, Teids};
+pub use profile::{BadRatio, Profile, Ratio, Segment, Teids};
 pub use responder::reflect;
 pub use result::{DirectionResult, Directions, TrialResult};
 pub use sender::Schedule;

@@ -93,7 +93,7 @@ impl Load {
     /// [`Load::start`]. A port that is missing sends and receives nothing.
     ///
     /// # Errors
-    /// None that the plan has not found already.
+    /// [`ProfileError::Mtu`] or [`ProfileError::Slot`] when the largest packets can't be sent.
     pub fn new(
         plan: &Arc<Plan>,
         n3: Option<Box<dyn Port>>,
@@ -112,6 +112,11 @@ impl Load {
             sender(Direction::Uplink, send && n3.is_some())?,
             sender(Direction::Downlink, send && generated && n6.is_some())?,
         ];
+        for (sender, port) in senders.iter().zip([&n3, &n6]) {
+            if let (Some(sender), Some(port)) = (sender, port) {
+                fits(&sender.generator, &**port, &pool)?;
+            }
+        }
         let back = || match generated {
             true => Checker::new(plan, Direction::Downlink, verify),
             false => Checker::round_trip(plan, verify),
@@ -255,6 +260,24 @@ impl Door {
         keep(&mut self.answers, pool, frame);
         Some(())
     }
+}
+
+/// Whether a port and the packet memory can carry all a generator makes.
+fn fits(generator: &Generator, port: &dyn Port, pool: &Pool) -> Result<(), ProfileError> {
+    let key = match generator.direction() {
+        Direction::Uplink => "uplink_sizes",
+        Direction::Downlink => "downlink_sizes",
+    };
+    let (needed, room) = (generator.largest(), pool.arena().room());
+    if needed > room {
+        return Err(ProfileError::Slot { key, needed, room });
+    }
+    let (caps, needed) = (port.caps(), generator.largest_packet());
+    // 0: the port doesn't know.
+    if caps.mtu > 0 && needed > caps.mtu as usize {
+        return Err(ProfileError::Mtu { key, port: caps.name, mtu: caps.mtu, needed });
+    }
+    Ok(())
 }
 
 /// Adds a frame to a batch, or gives it back when that is full.

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use frame::{BURST, Batch, Caps, Frame, Pool, Port, PortCounters};
+use table::histogram::Histogram;
 
-use crate::checker::{Checker, Verify};
+use crate::checker::{Checker, Seen, Verify};
 use crate::clock::Clock;
 use crate::direction::Direction;
 use crate::error::ProfileError;
@@ -130,7 +131,8 @@ impl Port for LoadPort {
         let bytes: usize = out.frames()[before..].iter().map(Frame::len).sum();
         end.counters.rx_packets += (out.len() - before) as u64;
         end.counters.rx_bytes += bytes as u64;
-        end.counters.rx_no_frame = end.sender.generator.made().no_frame;
+        let made = end.sender.generator.made();
+        (end.counters.rx_no_frame, end.counters.rx_too_long) = (made.no_frame, made.no_room);
         out.len() - before
     }
 
@@ -172,7 +174,7 @@ impl Port for LoadPort {
 
     fn caps(&self) -> Caps {
         // Whatever the load sends must fit.
-        let mtu = (lock(&self.end).sender.generator.largest() as u32).max(1500);
+        let mtu = lock(&self.end).sender.generator.largest_packet().max(1500) as u32;
         Caps { kind: "memory", name: self.name.to_owned(), mac: self.mac, mtu, ..Caps::default() }
     }
 
@@ -227,33 +229,52 @@ impl LoadHandle {
 
     /// Packets sent and not yet come out (nor ever, if they were dropped), since counting began.
     pub fn missing(&self) -> u64 {
-        let result = self.result();
-        result.directions.uplink.lost_packets + result.directions.downlink.lost_packets
+        let [up, down] = self.lock();
+        self.accounts(&up, &down).iter().map(|account| account.sent.saturating_sub(account.seen.received())).sum()
     }
 
     /// What was found since counting began.
     pub fn result(&self) -> TrialResult {
-        let [up, down] = self.lock();
-        let now_ns = self.clock.now_ns();
-        let seconds = up.sender.elapsed_ns(now_ns).max(down.sender.elapsed_ns(now_ns)) as f64 / 1e9;
-        let account = |end: &End, seen_by: &End| {
-            let made = end.sender.made();
-            Account {
-                offered: end.sender.offered(now_ns),
-                sent: made.packets,
-                sent_ip_bytes: made.ip_bytes,
-                seen: seen_by.checker.seen(),
+        Self::results(std::slice::from_ref(self))
+    }
+
+    /// What several loads of one profile, one for each worker, found together; nothing for no loads.
+    pub fn results(loads: &[Self]) -> TrialResult {
+        let mut seconds = 0f64;
+        let mut sums = [(Account::default(), Histogram::new()), (Account::default(), Histogram::new())];
+        for load in loads {
+            let [up, down] = load.lock();
+            let now_ns = load.clock.now_ns();
+            let elapsed_ns = up.sender.elapsed_ns(now_ns).max(down.sender.elapsed_ns(now_ns));
+            seconds = seconds.max(elapsed_ns as f64 / 1e9);
+            let found = load.accounts(&up, &down).into_iter().zip([&down, &up]);
+            for ((sum, latencies), (account, checked_by)) in sums.iter_mut().zip(found) {
+                *sum = sum.plus(&account);
+                latencies.merge(checked_by.checker.latencies());
             }
+        }
+        let [(up, up_latencies), (down, down_latencies)] = &sums;
+        match loads.first() {
+            Some(load) => TrialResult::of(load.plan.profile(), seconds, [(*up, up_latencies), (*down, down_latencies)]),
+            None => TrialResult::default(),
+        }
+    }
+
+    fn accounts(&self, up: &End, down: &End) -> [Account; 2] {
+        let now_ns = self.clock.now_ns();
+        let sent = |end: &End| {
+            let made = end.sender.made();
+            let (sent, sent_ip_bytes) = (made.packets, made.ip_bytes);
+            Account { offered: end.sender.offered(now_ns), sent, sent_ip_bytes, seen: Seen::default() }
         };
-        let uplink = account(&up, &down);
-        let downlink = if self.mirror {
-            let sent_ip_bytes = uplink.sent_ip_bytes / uplink.sent.max(1) * down.turned;
-            Account { offered: down.turned, sent: down.turned, sent_ip_bytes, seen: up.checker.seen() }
-        } else {
-            account(&down, &up)
-        };
-        let accounts = [(uplink, down.checker.latencies()), (downlink, up.checker.latencies())];
-        TrialResult::of(self.plan.profile(), seconds, accounts)
+        let uplink = Account { seen: down.checker.seen(), ..sent(up) };
+        let mut downlink = Account { seen: up.checker.seen(), ..sent(down) };
+        if self.mirror {
+            let turned = down.turned;
+            let sent_ip_bytes = (uplink.sent_ip_bytes as f64 / uplink.sent.max(1) as f64 * turned as f64) as u64;
+            downlink = Account { offered: turned, sent: turned, sent_ip_bytes, ..downlink };
+        }
+        [uplink, downlink]
     }
 
     fn lock(&self) -> [MutexGuard<'_, End>; 2] {

@@ -186,6 +186,21 @@ impl Ratio {
     }
 }
 
+/// The text is not two numbers with a colon between.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a ratio of uplink to downlink such as 1:9")]
+pub struct BadRatio(String);
+
+impl std::str::FromStr for Ratio {
+    type Err = BadRatio;
+
+    fn from_str(text: &str) -> Result<Self, BadRatio> {
+        let part = |text: &str| text.trim().parse().ok();
+        let both = text.split_once(':').and_then(|(up, down)| Some(Self { up: part(up)?, down: part(down)? }));
+        both.ok_or_else(|| BadRatio(text.to_owned()))
+    }
+}
+
 impl Profile {
     /// Flows of one user.
     pub fn flows_per_ue(&self) -> u32 {
@@ -331,6 +346,12 @@ mod tests {
         assert_eq!(profile.tunnel_bytes(), 40 + 8 + 16);
         let again: Profile = toml::from_str(&toml::to_string(&profile).unwrap()).unwrap();
         assert_eq!(again, profile);
+    }
+
+    #[test]
+    fn a_ratio_is_read_as_it_is_written() {
+        assert_eq!("2.5:7.5".parse(), Ok(Ratio { up: 2.5, down: 7.5 }));
+        assert!("1".parse::<Ratio>().is_err() && "1:x".parse::<Ratio>().is_err());
     }
 
     #[test]

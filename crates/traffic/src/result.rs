@@ -54,6 +54,18 @@ pub(crate) struct Account {
     pub seen: Seen,
 }
 
+impl Account {
+    /// Both together.
+    pub fn plus(self, other: &Self) -> Self {
+        Self {
+            offered: self.offered + other.offered,
+            sent: self.sent + other.sent,
+            sent_ip_bytes: self.sent_ip_bytes + other.sent_ip_bytes,
+            seen: self.seen.plus(&other.seen),
+        }
+    }
+}
+
 impl DirectionResult {
     pub(crate) fn of(profile: &Profile, account: Account, latencies: &Histogram, seconds: f64) -> Self {
         let Account { offered, sent, sent_ip_bytes, seen } = account;

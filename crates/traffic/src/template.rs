@@ -117,6 +117,11 @@ impl Template {
         }
     }
 
+    /// Length of what lies in the frame: the tunnel's or the user's IP packet.
+    pub fn packet_len(&self) -> usize {
+        self.frame_len - if self.outer > 0 { self.outer } else { self.ip }
+    }
+
     /// Bytes a frame's slot must have room for.
     pub fn room(&self) -> usize {
         self.frame_len.max(HEAD)

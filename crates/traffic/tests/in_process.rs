@@ -141,6 +141,32 @@ fn counting_can_begin_late() {
 }
 
 #[test]
+fn loads_of_several_workers_are_one_trial() {
+    let profile = Profile { ues: 100, ..Profile::default() };
+    let arena = Arena::new(ArenaConfig { slots: SLOTS, ..ArenaConfig::default() }).unwrap();
+    let (clock, hand) = Clock::simulated();
+    let worker = |ues: std::ops::Range<u32>| {
+        let plan = Plan::subset(profile.clone(), ues.clone(), ues.start).unwrap();
+        let (n3, n6, handle) = LoadPort::pair(&plan, Verify::ALL, clock.clone(), false).unwrap();
+        (Gateway::new(&plan, n3, n6, Pool::new(&arena, 128), honest), handle)
+    };
+    let (mut a, first) = worker(0..50);
+    let (mut b, second) = worker(50..100);
+    first.start(&Schedule { packets: Some(1000), ..Schedule::default() });
+    second.start(&Schedule { packets: Some(3000), ..Schedule::default() });
+    for _ in 0..100 {
+        hand.fetch_add(1000, Ordering::Relaxed);
+        a.turn();
+        b.turn();
+    }
+    let both = LoadHandle::results(&[first.clone(), second]);
+    nothing_odd(&both);
+    assert_eq!((both.directions.uplink.sent_packets, both.directions.downlink.forwarded_packets), (2000, 2000));
+    assert_eq!(first.result().directions.uplink.sent_packets, 500);
+    assert_eq!(LoadHandle::results(&[]), TrialResult::default());
+}
+
+#[test]
 fn a_mirror_measures_round_trips() {
     let (mut gateway, handle, hand) = bench(Profile { ipv6_share: 0.5, ..Profile::default() }, true, honest);
     handle.start(&Schedule { packets: Some(20_000), ..Schedule::default() });

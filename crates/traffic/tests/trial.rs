@@ -138,6 +138,21 @@ fn a_port_that_takes_little_at_a_time_breaks_no_order() {
 }
 
 #[test]
+fn packets_too_large_for_link_or_memory_are_refused_at_start() {
+    let start = |size, slot_bytes| {
+        let sizes = traffic::Sizes::Fixed(size);
+        let plan = Plan::new(Profile { uplink_sizes: sizes, ..Profile::default() }).unwrap();
+        let arena = Arena::new(ArenaConfig { slots: 4, slot_bytes, ..ArenaConfig::default() }).unwrap();
+        let n3 = Box::new(Memory::new("n3", [2, 0, 0, 0, 0, 1], &Wire::default()));
+        let load = Load::new(&plan, Some(n3), None, Pool::new(&arena, 4), LoadOptions::default());
+        load.err().map(|error| error.to_string())
+    };
+    assert_eq!(start(1470, 2048), None);
+    assert_eq!(start(1471, 2048).unwrap(), "`uplink_sizes` needs an MTU of 1501 on n3, which has 1500");
+    assert!(start(1470, 1024).unwrap().starts_with("`uplink_sizes` needs slots with 1514 bytes"));
+}
+
+#[test]
 fn a_mirror_at_n6_and_one_elsewhere() {
     let options = LoadOptions { downlink: Downlink::Mirrored, ..LoadOptions::default() };
     let mut here = bench(Profile::default(), options);
