@@ -1,0 +1,69 @@
+//! Everything that was counted.
+
+use std::collections::BTreeMap;
+
+use engine::{Io, StatsView};
+use serde::{Deserialize, Serialize};
+
+/// Packets dropped under one name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// How many.
+    pub packets: u64,
+    /// Their bytes, as they were where they were dropped.
+    pub bytes: u64,
+}
+
+/// Every counter that moved, by name. Cycles and turns are left out: they are the machine's, not the gateway's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counters {
+    /// The worker's own numbers.
+    pub io: BTreeMap<String, u64>,
+    /// Packets that reached each stage.
+    pub stages: BTreeMap<String, u64>,
+    /// Drops, as `pipeline.stage.reason`.
+    pub drops: BTreeMap<String, Dropped>,
+    /// Packets the slow path consumed, by why.
+    pub punts: BTreeMap<String, u64>,
+    /// What the gateway counts beside: usage of sessions, reports.
+    pub gateway: BTreeMap<String, u64>,
+}
+
+/// Of the worker's numbers, those that tell of packets.
+const IO: &[Io] = &[
+    Io::RxPackets,
+    Io::RxBytes,
+    Io::TxPackets,
+    Io::TxBytes,
+    Io::Originated,
+    Io::Released,
+    Io::HandedOut,
+    Io::HandedIn,
+    Io::Panics,
+];
+
+impl Counters {
+    /// Of a worker's statistics.
+    pub fn of(stats: &StatsView) -> Self {
+        let moved = |(_, value): &(String, u64)| *value > 0;
+        Self {
+            io: IO.iter().map(|what| (what.name().to_owned(), stats.io(*what))).filter(moved).collect(),
+            stages: stats
+                .stages()
+                .into_iter()
+                .map(|row| (format!("{}.{}", row.stage.pipeline, row.stage.name), row.packets))
+                .filter(moved)
+                .collect(),
+            drops: stats
+                .drops()
+                .into_iter()
+                .map(|(stage, reason, packets, bytes)| {
+                    (format!("{stage}.{}", reason.name()), Dropped { packets, bytes })
+                })
+                .collect(),
+            punts: stats.punts().into_iter().map(|(punt, count)| (punt.name().to_owned(), count)).collect(),
+            gateway: BTreeMap::new(),
+        }
+    }
+}

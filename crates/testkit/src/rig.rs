@@ -1,0 +1,173 @@
+//! A worker between memory wires, under a clock turned by hand.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::{Gateway, Idle, Layout, StatsView, Time, Worker, WorkerConfig};
+use frame::{Arena, ArenaConfig, Pool, Port};
+use port::memory::{Memory, Wire};
+
+/// The hand of a simulated clock, in nanoseconds.
+#[derive(Clone)]
+pub struct Clock {
+    time: Time,
+    hand: Arc<AtomicU64>,
+}
+
+impl Clock {
+    /// A clock that stands at `ns`.
+    pub fn at(ns: u64) -> Self {
+        let (time, hand) = Time::simulated(ns);
+        Self { time, hand }
+    }
+
+    /// What it shows.
+    pub fn now(&self) -> u64 {
+        self.hand.load(Ordering::Relaxed)
+    }
+
+    /// Turns it to `ns`.
+    ///
+    /// # Panics
+    /// When that is in the past.
+    pub fn turn_to(&self, ns: u64) {
+        assert!(ns >= self.now(), "time does not go back");
+        self.hand.store(ns, Ordering::Relaxed);
+    }
+
+    /// For a worker's configuration.
+    pub fn time(&self) -> Time {
+        self.time.clone()
+    }
+}
+
+/// A port to be: a name, a hardware address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortSpec {
+    /// Its name.
+    pub name: String,
+    /// Its hardware address.
+    pub mac: [u8; 6],
+}
+
+/// The packet memory of a rig.
+#[derive(Clone, Copy, Debug)]
+pub struct Memories {
+    /// Slots of the arena.
+    pub slots: u32,
+    /// Bytes of a slot.
+    pub slot_bytes: u16,
+}
+
+impl Default for Memories {
+    fn default() -> Self {
+        Self { slots: 2048, slot_bytes: 4096 }
+    }
+}
+
+/// One worker with its gateway, all its ports memory wires.
+pub struct Rig<G: Gateway> {
+    worker: Worker<G>,
+    clock: Clock,
+    arena: Arc<Arena>,
+    wires: Vec<(String, Wire)>,
+    stats: StatsView,
+}
+
+impl<G: Gateway> Rig<G> {
+    /// A worker at rest.
+    ///
+    /// # Panics
+    /// When there is no memory for the arena.
+    pub fn new(gateway: G, layout: Layout, ports: &[PortSpec], memory: Memories, clock: &Clock) -> Self {
+        let shape = ArenaConfig { slots: memory.slots, slot_bytes: memory.slot_bytes, ..ArenaConfig::default() };
+        let arena = Arena::new(shape).expect("memory for an arena");
+        let wires: Vec<_> = ports.iter().map(|port| (port.name.clone(), Wire::default())).collect();
+        let door = |(port, (_, wire)): (&PortSpec, &(String, Wire))| -> Box<dyn Port> {
+            Box::new(Memory::new(&*port.name, port.mac, wire))
+        };
+        let doors = ports.iter().zip(&wires).map(door).collect();
+        let config = WorkerConfig { time: clock.time(), idle: Idle::POLL, ..WorkerConfig::default() };
+        let pool = Pool::new(&arena, memory.slots as usize);
+        let worker = Worker::new(gateway, layout, pool, doors, config);
+        let stats = worker.env().stats.view();
+        Self { worker, clock: clock.clone(), arena, wires, stats }
+    }
+
+    /// The gateway.
+    pub fn gateway(&self) -> &G {
+        self.worker.gateway()
+    }
+
+    /// The gateway, to change between turns.
+    pub fn gateway_mut(&mut self) -> &mut G {
+        self.worker.gateway_mut()
+    }
+
+    /// The worker.
+    pub fn worker(&self) -> &Worker<G> {
+        &self.worker
+    }
+
+    /// Its statistics.
+    pub fn stats(&self) -> &StatsView {
+        &self.stats
+    }
+
+    /// Its clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Its ports' names.
+    pub fn ports(&self) -> impl Iterator<Item = &str> {
+        self.wires.iter().map(|(name, _)| &**name)
+    }
+
+    /// The wire of a port.
+    ///
+    /// # Panics
+    /// When there is no port of that name.
+    pub fn wire(&self, port: &str) -> &Wire {
+        let found = self.wires.iter().find(|(name, _)| name == port);
+        &found.unwrap_or_else(|| panic!("no port is called {port}")).1
+    }
+
+    /// Turns the worker, with `control` before each turn, until neither moves anything. Both say whether they did.
+    ///
+    /// # Panics
+    /// When they do not come to rest.
+    pub fn settle(&mut self, mut control: impl FnMut(&mut Worker<G>, u64) -> bool) {
+        let mut quiet = 0;
+        for _ in 0..100_000 {
+            let moved = control(&mut self.worker, self.clock.now()) | self.worker.turn();
+            quiet = if moved { 0 } else { quiet + 1 };
+            if quiet == 3 {
+                return;
+            }
+        }
+        panic!("the worker does not come to rest");
+    }
+
+    /// Ends the worker and checks the conservation laws: every packet that came in went out or was named, and every
+    /// slot is back or in a packet the gateway says it holds.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn close(self) -> Result<(), String> {
+        let missing = self.stats.missing();
+        if missing != 0 {
+            return Err(format!("packets: {missing} came in and neither went out nor were named"));
+        }
+        let held = self.worker.gateway().held();
+        let (gateway, env) = self.worker.close();
+        drop(gateway);
+        drop(env);
+        let (slots, back) = (self.arena.shape().slots as usize, self.arena.in_depot());
+        // What is held may lie in slots or in a store of its own.
+        if back > slots || back + held < slots {
+            return Err(format!("slots: of {slots} only {back} came back, and {held} packets are held"));
+        }
+        Ok(())
+    }
+}
