@@ -54,6 +54,9 @@ pub trait Gateway: Send {
     /// A stage panicked on a burst: put away what may have caused it.
     fn after_panic(&mut self) {}
 
+    /// The worker ends: frames still held go back, counted.
+    fn close(&mut self, _env: &mut Env) {}
+
     /// Something that becomes readable when a command waits, to sleep on.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
         None
@@ -237,8 +240,12 @@ impl<G: Gateway> Worker<G> {
         // Bounded: sources must not starve the ports.
         for _ in 0..8 {
             let (gateway, burst, env) = (&mut self.gateway, &mut self.burst, &mut self.env);
-            let more = gateway.release::<C>(burst, env);
-            released += burst.len();
+            let outcome = catch_unwind(AssertUnwindSafe(|| gateway.release::<C>(burst, env)));
+            released += self.burst.len();
+            let more = outcome.unwrap_or_else(|_| {
+                self.after_panic();
+                false
+            });
             self.finish();
             if !more {
                 break;
@@ -396,6 +403,7 @@ impl<G: Gateway> Worker<G> {
 
     /// Ends the worker: its ports give their slots back. Returns its pool, for the conservation check.
     pub fn close(mut self) -> (G, Env) {
+        self.gateway.close(&mut self.env);
         for door in &mut self.ports {
             self.env.pool.give_all(&mut door.out);
             door.port.close(&mut self.env.pool);

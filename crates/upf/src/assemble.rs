@@ -11,13 +11,13 @@ use table::snapshot::Publisher;
 use table::waker::Waker;
 use wire::Mac;
 
-use crate::compile::compile;
 use crate::config::{Config, ConfigError, parse_mac, parse_prefix, wrong};
 use crate::control::{Control, Link};
 use crate::gateway::{Parts, UserPlane};
 use crate::sessions::Sessions;
 use crate::simulate::Simulator;
 use crate::slow::Limits;
+use crate::steps::Checksum6;
 
 /// A worker's user plane before it has ports.
 pub struct Seat {
@@ -72,6 +72,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
             waker,
             events,
             limits: Limits::of(config),
+            checksum6: if config.gtpu.zero_checksum_over_ipv6 { Checksum6::Zero } else { Checksum6::Full },
         };
         let (plane, layout) = UserPlane::new(parts);
         seats.push(Seat { plane, layout });
@@ -114,6 +115,10 @@ fn plan(config: &Config, caps: &[Caps]) -> Result<Plan, ConfigError> {
                 None => {}
             }
         }
+        if !view.v6.is_empty() {
+            // IPv6 neighbours speak to and from link-local addresses (RFC 4291, 2.8).
+            view.v6.push((stages::neighbour::link_local(Mac(view.mac)).into(), 64));
+        }
         plan.ports.push(view);
     }
     for (n, route) in config.route.iter().enumerate() {
@@ -143,8 +148,7 @@ fn populate(control: &mut Control, seats: &mut [Seat]) -> Result<(), AssembleErr
         let session = simulator.session(ue, idle > 0);
         idle = idle.saturating_sub(1);
         let fail = |why: String| AssembleError::Session { ue, why };
-        let compiled = compile(&session, handle, &mut |instance, to| control.tunnel(instance, to));
-        let compiled = compiled.map_err(|why| fail(why.to_string()))?;
+        let compiled = control.compile(&session, handle).map_err(|why| fail(why.to_string()))?;
         let sessions = seats[usize::from(worker)].plane.sessions_mut();
         sessions.install(handle, &compiled, 0).map_err(|why| fail(why.to_string()))?;
     }

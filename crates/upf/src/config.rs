@@ -348,7 +348,11 @@ impl Config {
             return Err(wrong(&[&"frames", &"slots"], "fewer than 1024 slots", "at least 4096 per worker and port"));
         }
         if frames.slot_bytes < 1024 {
-            return Err(wrong(&[&"frames", &"slot_bytes"], "a slot needs room for a packet", "2048, or 4096 for jumbo"));
+            return Err(wrong(
+                &[&"frames", &"slot_bytes"],
+                "a slot needs room for a packet",
+                "2048, or 4096 for jumbo",
+            ));
         }
         Ok(())
     }
@@ -459,9 +463,8 @@ impl Simulate {
             }
         }
         for (n, bearer) in self.bearer.iter().enumerate() {
-            let path = |key: &'static str| -> [String; 4] {
-                ["simulate".into(), "bearer".into(), n.to_string(), key.into()]
-            };
+            let path =
+                |key: &'static str| -> [String; 4] { ["simulate".into(), "bearer".into(), n.to_string(), key.into()] };
             let fail = |key, what: String, help: String| Err(ConfigError { path: path(key).to_vec(), what, help });
             if bearer.qfi.is_some_and(|q| q > 63) {
                 return fail("qfi", "a QFI is 0 to 63".into(), "such as 9".into());

@@ -102,15 +102,16 @@ pub struct Parts {
     pub events: Producer<crate::slow::Event>,
     /// Bounds of what it holds and answers.
     pub limits: crate::slow::Limits,
+    /// UDP checksum of tunnels over IPv6.
+    pub checksum6: crate::steps::Checksum6,
 }
 
 impl UserPlane {
     /// A worker's user plane, and the layout of its stages.
     pub fn new(parts: Parts) -> (Self, Layout) {
         let mut layout = Layout::default();
-        let pipelines = Pipelines::new(&mut layout);
-        let state =
-            State { sessions: parts.sessions, forwarding: parts.forwarding, empty: Plan::default().compile() };
+        let pipelines = Pipelines::new(&mut layout, parts.checksum6);
+        let state = State { sessions: parts.sessions, forwarding: parts.forwarding, empty: Plan::default().compile() };
         let slow = SlowPath::new(parts.events, parts.limits);
         let plane = Self { pipelines, state, roles: parts.roles, inbox: parts.inbox, waker: parts.waker, slow };
         (plane, layout)
@@ -202,6 +203,10 @@ impl Gateway for UserPlane {
 
     fn follows(&self, filter: &TraceFilter, port: PortId, packet: &[u8]) -> bool {
         crate::local::is_of_subscriber(packet, self.roles.get(usize::from(port)).copied(), filter.subscriber)
+    }
+
+    fn close(&mut self, env: &mut Env) {
+        self.slow.close(env);
     }
 
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -6,8 +6,8 @@ use stages::route::Route;
 
 use crate::lane::Upf;
 use crate::steps::{
-    ApplyFar, CheckSource, FindByAddress, FindByTeid, GateAndPolice, GtpuDecap, GtpuEncap, MatchPdr, MeasureUsage,
-    ParseOuter, ParsePlain, ParseUser, Resume,
+    ApplyFar, CheckSource, Checksum6, FindByAddress, FindByTeid, GateAndPolice, GtpuDecap, GtpuEncap, MatchPdr,
+    MeasureUsage, ParseOuter, ParsePlain, ParseUser, Resume,
 };
 
 pipeline! {
@@ -65,8 +65,8 @@ pub struct Pipelines {
 
 impl Pipelines {
     /// Assembles the pipelines, their stages entered in `layout`.
-    pub fn new(layout: &mut Layout) -> Self {
-        let encap = || GtpuEncap { checksum6: Default::default() };
+    pub fn new(layout: &mut Layout, checksum6: Checksum6) -> Self {
+        let encap = || GtpuEncap { checksum6 };
         let (up, down) = (true, false);
         Self {
             uplink: Uplink::new(

@@ -295,7 +295,11 @@ impl Sessions {
 
     /// The cell at a position of a record, to change.
     #[inline]
-    pub fn cell_mut<T: FromBytes + IntoBytes + KnownLayout + Immutable>(&mut self, id: LineId, at: u8) -> Option<&mut T> {
+    pub fn cell_mut<T: FromBytes + IntoBytes + KnownLayout + Immutable>(
+        &mut self,
+        id: LineId,
+        at: u8,
+    ) -> Option<&mut T> {
         let line = LineId(id.0 + u32::from(at) / record::CELLS as u32);
         record::cell_mut(self.lines.get_mut(line, 1)?.first_mut()?, at)
     }

@@ -40,13 +40,15 @@ impl Simulator {
         let rate = |text: &Option<String>| text.as_deref().and_then(parse_rate);
         let bearer = |(n, bearer): (usize, &crate::config::Bearer)| {
             let parse = |(m, text): (usize, &String)| {
-                text.parse::<stages::filter::FlowDescription>().map(Sdf::from).map_err(|error: stages::filter::RuleError| {
-                    crate::config::wrong(
-                        &[&"simulate", &"bearer", &n, &"filters", &m],
-                        error.to_string(),
-                        "such as \"permit out 17 from 10.0.6.0/24 5000-5003 to assigned\"",
-                    )
-                })
+                text.parse::<stages::filter::FlowDescription>().map(Sdf::from).map_err(
+                    |error: stages::filter::RuleError| {
+                        crate::config::wrong(
+                            &[&"simulate", &"bearer", &n, &"filters", &m],
+                            error.to_string(),
+                            "such as \"permit out 17 from 10.0.6.0/24 5000-5003 to assigned\"",
+                        )
+                    },
+                )
             };
             let filters = bearer.filters.iter().enumerate().map(parse).collect::<Result<_, _>>()?;
             Ok(Bearer { filters, mbr: Mbr { up: rate(&bearer.mbr_up), down: rate(&bearer.mbr_down) } })
@@ -105,8 +107,7 @@ impl Simulator {
 
     /// Subscriber `i`'s rules; `idle`: downlink packets are buffered.
     pub fn session(&self, i: u32, idle: bool) -> Session {
-        let mut session =
-            Session { instance: self.core, ue4: self.ue4(i), ue6: self.ue6(i), ..Session::default() };
+        let mut session = Session { instance: self.core, ue4: self.ue4(i), ue6: self.ue6(i), ..Session::default() };
         let limited = self.ambr != Mbr::default();
         if limited {
             session.qers.push(Qer {

@@ -1,52 +1,287 @@
 //! The slow path: what leaves the pipelines to be answered, held or reported.
+//!
+//! It runs on the worker, after the pipeline, and is bounded in everything: answers by rate, held packets by memory,
+//! events by a ring. A packet seen to here is counted once: consumed (it was for us, or waits) or dropped by name.
 
-use engine::{Burst, Env};
+mod answer;
+mod errors;
+mod waiting;
 
-use crate::config::Role;
-use crate::lane::{State, Upf};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use engine::{Burst, Drop, Env, Io, Punt};
+use frame::Frame;
+use stages::forward::{InstanceId, NONE};
+use stages::limit::{Allowance, Limit, PeerLimit};
+use stages::neighbour::NeighbourMessage;
+use stages::parse::HasIp;
+use stages::route::HasForwarding;
+use table::records::LineId;
 use table::ring::Producer;
+use wire::{L3L4, gtpu};
+
+use crate::config::{Config, Role};
+use crate::lane::{Lane, State, Upf};
+use crate::record::NONE8;
+pub use waiting::Waiting;
 
 /// What a worker tells control.
-pub enum Event {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// ARP or neighbour discovery was heard.
+    Neighbour {
+        /// The port it came in by.
+        port: u8,
+        /// What it says.
+        message: NeighbourMessage,
+        /// It asks for an address of ours: who asks wants to talk to us.
+        for_us: bool,
+    },
+    /// Packets wait for the neighbour on the way to an address.
+    Resolve {
+        /// The routing domain.
+        instance: InstanceId,
+        /// Where the packets are to go.
+        address: IpAddr,
+        /// Names them in [`crate::gateway::Command::Retry`].
+        key: u32,
+    },
+    /// A GTP-U peer does not know a tunnel endpoint we send to (TS 29.281, 7.3.1).
+    ErrorIndication {
+        /// *Its* tunnel endpoint.
+        teid: u32,
+        /// The peer.
+        peer: IpAddr,
+    },
+    /// The first packet for an idle subscriber is waiting.
+    Buffered {
+        /// The session.
+        handle: u32,
+        /// The rule it matched.
+        pdr: u16,
+    },
+}
 
-/// Bounds.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Limits {}
+/// Bounds of what a worker answers and holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes held, for idle subscribers and for neighbours each.
+    pub bytes: usize,
+    /// Packets held for one subscriber.
+    pub per_subscriber: usize,
+    /// Nanoseconds until a packet held for a subscriber is given up.
+    pub paging_ns: u64,
+    /// Error Indications a second.
+    pub error_indications: u32,
+}
 
 impl Limits {
-    /// From the configuration.
-    pub fn of(_config: &crate::config::Config) -> Self {
-        Self {}
+    /// As configured.
+    pub fn of(config: &Config) -> Self {
+        Self {
+            bytes: config.buffer.bytes,
+            per_subscriber: config.buffer.packets_per_subscriber as usize,
+            paging_ns: u64::from(config.buffer.seconds) * 1_000_000_000,
+            error_indications: config.gtpu.error_indications_per_second,
+        }
     }
+}
+
+/// ICMP errors and echo replies a second and worker (RFC 1812, 4.3.2.8: a router limits them).
+const ICMP: Allowance = Allowance::new(1000, 100);
+
+/// A packet of ours on its way to the released pipeline, beginning with its IP header.
+struct Pending {
+    frame: Frame,
+    ip: L3L4,
+    way: Way,
+}
+
+/// Where a packet that re-enters goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Way {
+    /// The session whose action applies; with `action` 0 none does.
+    session: LineId,
+    action: u8,
+    /// The routing domain when no action applies.
+    instance: InstanceId,
 }
 
 /// A worker's slow path.
-pub struct SlowPath {}
+pub struct SlowPath {
+    events: Producer<Event>,
+    waiting: Waiting,
+    pending: VecDeque<Pending>,
+    icmp: Limit,
+    error_indications: PeerLimit,
+    answers: Limit,
+}
+
+/// Packets of our own that may wait for their pipeline; a burst can not make more than a few hundred fragments.
+const PENDING: usize = 1024;
 
 impl SlowPath {
-    /// New.
-    pub fn new(_events: Producer<Event>, _limits: Limits) -> Self {
-        Self {}
+    /// A slow path that reports to `events`.
+    pub fn new(events: Producer<Event>, limits: Limits) -> Self {
+        let all = Allowance::new(limits.error_indications, limits.error_indications.max(1));
+        let each = Allowance::new(limits.error_indications.div_ceil(4), limits.error_indications.div_ceil(4).max(1));
+        Self {
+            events,
+            waiting: Waiting::new(limits),
+            pending: VecDeque::with_capacity(PENDING),
+            icmp: Limit::new(ICMP),
+            error_indications: PeerLimit::new(each, all, 0x5eed),
+            answers: Limit::new(Allowance::new(10_000, 1000)),
+        }
     }
-    pub(crate) fn see_to(&mut self, burst: &mut Burst<Upf>, _state: &State, _roles: &[Role], env: &mut Env) {
-        while let Some((_, punt, frame)) = burst.take_punted() {
-            env.stats.consumed(punt);
+
+    /// Sees to every punted packet of the burst.
+    pub(crate) fn see_to(&mut self, burst: &mut Burst<Upf>, state: &State, roles: &[Role], env: &mut Env) {
+        while let Some((i, punt, frame)) = burst.take_punted() {
+            self.one(&burst.lane, i, punt, frame, state, roles, env);
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn one(&mut self, lane: &Lane, i: usize, punt: Punt, frame: Frame, state: &State, roles: &[Role], env: &mut Env) {
+        match punt {
+            Punt::Arp | Punt::Neighbour => self.hear(&frame, punt, state, env),
+            Punt::Ping => {
+                if self.answers.allow(env.now) {
+                    // The reply takes the request's frame.
+                    env.stats.consumed(punt);
+                    return self.pong(frame, env);
+                }
+                env.stats.drop_outside(Drop::Limited, frame.len());
+            }
+            Punt::GtpEcho => {
+                env.stats.consumed(punt);
+                self.echo(&frame, env);
+            }
+            Punt::GtpErrorIndication => {
+                env.stats.consumed(punt);
+                self.error_indicated(&frame, env);
+            }
+            Punt::UnknownTeid => {
+                env.stats.drop_outside(Drop::UnknownTeid, frame.len());
+                self.indicate_error(&frame, lane.teid[i], env);
+            }
+            Punt::TtlExpired => self.ttl_expired(lane, i, &frame, state, roles, env),
+            Punt::Oversize => self.oversize(lane, i, &frame, state, roles, env),
+            Punt::Resolve => self.wait_for_neighbour(lane, i, &frame, state, env),
+            Punt::Buffer => self.wait_for_subscriber(lane, i, &frame, state, env),
+            Punt::GtpEndMarker | Punt::GtpExtensionNotice | Punt::IcmpOther | Punt::RouterSolicitation => {
+                env.stats.consumed(punt);
+            }
+        }
+        env.pool.give(frame);
+    }
+
+    /// Tells control. When the ring is full the event is lost; whatever caused it happens again.
+    fn tell(&mut self, event: Event) {
+        let _ = self.events.push(event);
+    }
+
+    /// Queues a packet of our own (it begins with its IP header) for the released pipeline.
+    fn originate(&mut self, frame: Frame, way: Way, env: &mut Env) {
+        env.stats.add(Io::Originated, 1);
+        let parsed = L3L4::parse(env.arena().bytes(&frame));
+        match parsed {
+            Ok(ip) if self.pending.len() < PENDING => self.pending.push_back(Pending { frame, ip, way }),
+            _ => {
+                env.stats.drop_outside(Drop::OutQueueFull, frame.len());
+                env.pool.give(frame);
+            }
+        }
+    }
+
+    /// Fills an empty burst with what is due; says whether more is.
+    pub(crate) fn release(&mut self, burst: &mut Burst<Upf>, state: &State, env: &mut Env) -> bool {
+        while burst.len() < frame::BURST {
+            let Some(Pending { frame, ip, way }) = self.pending.pop_front() else { break };
+            enter(burst, frame, ip, way, env);
+        }
+        self.waiting.release(burst, state, env);
+        !self.pending.is_empty() || self.waiting.is_due()
+    }
+
+    /// Packets held.
+    pub(crate) fn held(&self) -> usize {
+        self.waiting.held() + self.pending.len()
+    }
+
+    /// A session's rules changed: what waits for it may go on.
+    pub(crate) fn rules_changed(&mut self, handle: u32) {
+        self.waiting.rules_changed(handle);
+    }
+
+    /// A session ended: what waits for it is dropped.
+    pub(crate) fn session_removed(&mut self, handle: u32, env: &mut Env) {
+        self.waiting.session_removed(handle, env);
+    }
+
+    /// A neighbour was resolved; returns how many packets go on.
+    pub(crate) fn retry(&mut self, key: u32) -> usize {
+        self.waiting.retry(key)
+    }
+
+    /// A neighbour does not answer; returns how many packets are dropped.
+    pub(crate) fn give_up(&mut self, key: u32, env: &mut Env) -> usize {
+        self.waiting.give_up(key, env)
+    }
+
+    /// Drops what is still on its way: the worker ends.
+    pub(crate) fn close(&mut self, env: &mut Env) {
+        for pending in self.pending.drain(..) {
+            env.stats.drop_outside(Drop::SessionGone, pending.frame.len());
+            env.pool.give(pending.frame);
+        }
+        self.waiting.close(env);
+    }
+
+    /// Ages what waits.
+    pub(crate) fn tick(&mut self, env: &mut Env) {
+        self.waiting.expire(env);
+    }
+}
+
+/// Puts a packet that begins with its IP header into the burst, with its way.
+fn enter(burst: &mut Burst<Upf>, mut frame: Frame, ip: L3L4, way: Way, env: &mut Env) {
+    frame.meta.l3 = 0;
+    match burst.push(frame) {
+        Ok(i) => {
+            let lane = &mut burst.lane;
+            *lane.ip_mut(i) = ip;
+            lane.session[i] = way.session;
+            lane.action[i] = way.action;
+            lane.instance[i] = way.instance;
+            lane.teid[i] = 0;
+            lane.qfi[i] = NONE8;
+        }
+        Err(frame) => {
+            env.stats.drop_outside(Drop::OutQueueFull, frame.len());
             env.pool.give(frame);
         }
     }
-    pub(crate) fn rules_changed(&mut self, _handle: u32) {}
-    pub(crate) fn session_removed(&mut self, _handle: u32, _env: &mut Env) {}
-    pub(crate) fn retry(&mut self, _key: u32) -> usize {
-        0
-    }
-    pub(crate) fn give_up(&mut self, _key: u32, _env: &mut Env) -> usize {
-        0
-    }
-    pub(crate) fn release(&mut self, _burst: &mut Burst<Upf>, _state: &State, _env: &mut Env) -> bool {
-        false
-    }
-    pub(crate) fn held(&self) -> usize {
-        0
-    }
-    pub(crate) fn tick(&mut self, _env: &mut Env) {}
 }
+
+/// Where the packet was going, and in which domain: the tunnel's far end, or its own destination.
+fn destination(lane: &Lane, i: usize, packet: &[u8], state: &State) -> Option<(InstanceId, IpAddr)> {
+    let instance = lane.instance[i];
+    if lane.tunnel[i] != NONE {
+        let tunnel = state.forwarding().tunnel(lane.tunnel[i])?;
+        let address: IpAddr = match tunnel.version {
+            4 => <[u8; 4]>::try_from(tunnel.header.get(16..20)?).ok()?.into(),
+            _ => <[u8; 16]>::try_from(tunnel.header.get(24..40)?).ok()?.into(),
+        };
+        return Some((instance, address));
+    }
+    let ip = lane.ip(i);
+    let address: IpAddr =
+        if ip.version == 4 { ip.dst.to_be_bytes().into() } else { ip.dst6(packet).to_be_bytes().into() };
+    Some((instance, address))
+}
+
+/// GTP-U's UDP port, for both ends of what we send.
+const PORT: u16 = gtpu::PORT;

@@ -2,10 +2,10 @@
 
 mod apply_far;
 mod check_source;
+mod find_session;
 mod gate_and_police;
 mod gtpu_decap;
 mod gtpu_encap;
-mod find_session;
 mod match_pdr;
 mod measure_usage;
 mod parse_outer;
@@ -17,7 +17,7 @@ pub use check_source::CheckSource;
 pub use find_session::{FindByAddress, FindByTeid};
 pub use gate_and_police::GateAndPolice;
 pub use gtpu_decap::GtpuDecap;
-pub use gtpu_encap::GtpuEncap;
+pub use gtpu_encap::{Checksum6, GtpuEncap};
 pub use match_pdr::MatchPdr;
 pub use measure_usage::MeasureUsage;
 pub use parse_outer::ParseOuter;

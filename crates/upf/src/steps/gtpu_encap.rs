@@ -85,7 +85,7 @@ impl GtpuEncap {
             // Sequence and N-PDU number absent, next extension: one of 4 bytes, DL PDU SESSION INFORMATION.
             let bytes = [0, 0, 0, gtpu::extension_type::PDU_SESSION_CONTAINER, 1, 0, qfi & 0x3f, 0];
             head[gtpu_at + 8..gtpu_at + 16].copy_from_slice(&bytes);
-        } 
+        }
         if tunnel.version == 4 {
             let total = overhead + user;
             head[1] = tos;

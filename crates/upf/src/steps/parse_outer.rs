@@ -2,7 +2,7 @@
 
 use engine::{Burst, Ctx, Drop, Punt, Stage};
 use stages::parse::{link, malformed};
-use wire::{Fragment, L3L4, ethertype, gtpu, protocol};
+use wire::{Fragment, L3L4, ethertype, fast, gtpu, protocol};
 
 use crate::lane::Upf;
 
@@ -59,11 +59,12 @@ impl Stage<Upf> for ParseOuter {
                 _ => port.is_mine6(ip.dst6(packet)),
             };
             if ours && ip.protocol == protocol::UDP && ip.dst_port == gtpu::PORT && ip.fragment == Fragment::Whole {
-                // The link may have padded; GTP-U's own length is checked against what IP says.
-                let whole = l3 + ip.total_len as u16; // total_len fits the frame, whose length is a u16
+                // The link may have padded. UDP must fit IP (RFC 768), and GTP-U, further on, must fit UDP.
+                let datagram = fast::be16(packet, usize::from(ip.l4) + 4).unwrap_or(0);
+                let fits = datagram >= UDP && u32::from(ip.l4) + u32::from(datagram) <= ip.total_len;
                 let frame = burst.frame_mut(i);
                 frame.meta.l3 = l3 + ip.l4 + UDP;
-                if frame.truncate(whole).is_err() || frame.meta.l3 > whole {
+                if !fits || frame.truncate(l3 + ip.l4 + datagram).is_err() {
                     burst.drop(i, Drop::Malformed, at);
                 }
                 continue;

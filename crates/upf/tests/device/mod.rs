@@ -154,4 +154,3 @@ impl Subject for Device {
         self.rig.close()
     }
 }
-

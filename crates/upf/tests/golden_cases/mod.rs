@@ -29,11 +29,32 @@ macro_rules! cases {
     };
 }
 
+pub mod downlink;
+pub mod extensions;
+pub mod link;
+pub mod malformed;
+pub mod quality;
+pub mod routing;
+pub mod selection;
+pub mod source;
 pub mod uplink;
+pub mod usage;
 
 /// Every case of every group.
 pub fn all() -> Vec<Case> {
-    [uplink::all()].concat()
+    let groups = [
+        uplink::all,
+        downlink::all,
+        extensions::all,
+        selection::all,
+        source::all,
+        quality::all,
+        usage::all,
+        routing::all,
+        link::all,
+        malformed::all,
+    ];
+    groups.iter().flat_map(|group| group()).collect()
 }
 
 /// Where the folders are.
@@ -143,7 +164,7 @@ pub fn from_router(user: &Packet) -> Packet {
 
 /// From us to the gNB, in the subscriber's tunnel, QoS flow marked.
 pub fn down(user: &Packet) -> Packet {
-    to_gnb(Over::V4).gtpu(GNB_TEID).container_down(QFI).carrying(user)
+    tunnel(Over::V4, GNB_TEID).container_down(QFI).carrying(user)
 }
 
 /// From us to the gNB, up to the transport's IP header.
@@ -155,16 +176,24 @@ pub fn to_gnb(over: Over) -> Packet {
     }
 }
 
+/// From us to the gNB, up to the tunnel's header: without UDP checksum over IPv4, with one over IPv6.
+pub fn tunnel(over: Over, teid: u32) -> Packet {
+    match over {
+        Over::V4 => to_gnb(over).gtpu_unsummed(teid),
+        Over::V6 => to_gnb(over).gtpu(teid),
+    }
+}
+
 /// What a subscriber sends to a server: UDP of 32 bytes of payload, time to live 64.
 pub fn request(from: impl Into<IpAddr>) -> Packet {
     let from = from.into();
-    ip(from, server(from)).udp(40_000, 7_000).filled(32)
+    ip(from, server(from)).udp(40_000, 50_000).filled(32)
 }
 
 /// What the server answers.
 pub fn response(to: impl Into<IpAddr>) -> Packet {
     let to = to.into();
-    ip(server(to), to).udp(7_000, 40_000).filled(32)
+    ip(server(to), to).udp(50_000, 40_000).filled(32)
 }
 
 fn server(peer: IpAddr) -> IpAddr {

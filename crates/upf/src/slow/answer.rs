@@ -1,0 +1,194 @@
+//! What we answer ourselves: ARP and neighbour discovery, pings, GTP-U path messages.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use engine::{Drop, Env, Punt};
+use frame::Frame;
+use stages::icmp::echo_reply;
+use stages::neighbour::{NeighbourMessage, Station, arp_reply, neighbour_advertisement};
+use wire::gtpu::{Message, message_type};
+use wire::{L3L4, Mac, Outer, Vlan, checksum, protocol};
+
+use super::errors::make;
+use super::{Event, PORT, SlowPath};
+use crate::lane::State;
+
+impl SlowPath {
+    /// ARP or neighbour discovery: answered when it asks for an address of ours, and told to control.
+    pub(super) fn hear(&mut self, frame: &Frame, punt: Punt, state: &State, env: &mut Env) {
+        let message = match NeighbourMessage::parse(env.arena().bytes(frame)) {
+            Ok(message) => message,
+            Err(why) => {
+                env.stats.drop_outside(stages::parse::malformed(why), frame.len());
+                return;
+            }
+        };
+        env.stats.consumed(punt);
+        let id = frame.meta.port;
+        let port = state.port(id);
+        let us = Station { mac: Mac(port.mac), vlan: port.vlan.map(Vlan::of) };
+        let mut for_us = false;
+        let reply = match message {
+            NeighbourMessage::ArpRequest { sender, sender_ip, target } if port.is_mine4(target.into()) => {
+                for_us = true;
+                make(env, |space| arp_reply(space, &us, target, sender, sender_ip))
+            }
+            NeighbourMessage::NeighbourSolicitation { source, link, target } if port.is_mine6(target.into()) => {
+                for_us = true;
+                // Whoever does not say its hardware address sent from it.
+                let asker = link.or_else(|| sender_of(env.arena().bytes(frame)));
+                let to = asker.filter(|_| !source.is_unspecified()).map(|mac| (mac, source));
+                make(env, |space| neighbour_advertisement(space, &us, target, to, true))
+            }
+            _ => None,
+        };
+        if let Some(reply) = reply {
+            if self.answers.allow(env.now) {
+                env.send(id, reply);
+            } else {
+                env.pool.give(reply);
+            }
+        }
+        self.tell(Event::Neighbour { port: id, message, for_us });
+    }
+
+    /// A ping to us, in place: the reply leaves by the port the request came in by, to whoever sent it.
+    pub(super) fn pong(&mut self, mut frame: Frame, env: &mut Env) {
+        let (port, l3) = (frame.meta.port, usize::from(frame.meta.l3));
+        let arena = env.pool.arena().clone();
+        let bytes = arena.bytes_mut(&mut frame);
+        if bytes.get_mut(l3..).is_some_and(echo_reply) {
+            swap_macs(bytes);
+            env.send(port, frame);
+        } else {
+            env.pool.give(frame);
+        }
+    }
+
+    /// Echo Request → Echo Response with its sequence number (TS 29.281, 7.2). Responses need no answer.
+    pub(super) fn echo(&mut self, frame: &Frame, env: &mut Env) {
+        let start = usize::from(frame.meta.l3);
+        let arena = env.pool.arena().clone();
+        let bytes = arena.bytes(frame);
+        let payload = bytes.get(start..).unwrap_or_default();
+        let Ok(header) = wire::gtpu::Header::parse(payload) else { return };
+        if header.message_type != message_type::ECHO_REQUEST || !self.answers.allow(env.now) {
+            return;
+        }
+        let message = Message::EchoResponse { seq: header.seq, recovery: 0 };
+        self.reply(frame, bytes, &message, None, env);
+    }
+
+    /// A packet for a tunnel endpoint we do not have: its sender is told (TS 29.281, 7.3.1), but not more often than
+    /// the limit, and never in answer to something that was itself no user packet.
+    pub(super) fn indicate_error(&mut self, frame: &Frame, teid: u32, env: &mut Env) {
+        let arena = env.pool.arena().clone();
+        let bytes = arena.bytes(frame);
+        let Some((ip, packet)) = network(bytes) else { return };
+        let (from, to) = addresses(&ip, packet);
+        let peer = match from {
+            IpAddr::V4(a) => u64::from(u32::from(a)),
+            IpAddr::V6(a) => (u128::from(a) >> 64) as u64 ^ u128::from(a) as u64,
+        };
+        if !self.error_indications.allow(peer, env.now) {
+            return;
+        }
+        let message = Message::ErrorIndication { seq: 0, teid: wire::Teid(teid), peer: to };
+        self.reply(frame, bytes, &message, Some(PORT), env);
+    }
+
+    /// A peer does not know a tunnel we send into.
+    pub(super) fn error_indicated(&mut self, frame: &Frame, env: &mut Env) {
+        let bytes = env.arena().bytes(frame);
+        let payload = bytes.get(usize::from(frame.meta.l3)..).unwrap_or_default();
+        if let Ok(Message::ErrorIndication { teid, peer, .. }) = Message::parse(payload) {
+            self.tell(Event::ErrorIndication { teid: teid.0, peer });
+        }
+    }
+
+    /// Sends a GTP-U message back to where a packet came from: addresses swapped; to its source port, or to `port`.
+    fn reply(&mut self, about: &Frame, bytes: &[u8], message: &Message, port: Option<u16>, env: &mut Env) {
+        let made = make(env, |space| write_reply(space, bytes, message, port));
+        match made {
+            Some(made) => env.send(about.meta.port, made),
+            None => env.stats.drop_outside(Drop::NoFrame, 0),
+        }
+    }
+}
+
+/// The sender's hardware address.
+fn sender_of(frame: &[u8]) -> Option<Mac> {
+    frame.get(6..12).and_then(|mac| <[u8; 6]>::try_from(mac).ok()).map(Mac)
+}
+
+fn swap_macs(frame: &mut [u8]) {
+    if let Some(head) = frame.first_chunk_mut::<12>() {
+        let (to, from) = head.split_at_mut(6);
+        to.swap_with_slice(from);
+    }
+}
+
+/// A frame's network layer.
+fn network(frame: &[u8]) -> Option<(L3L4, &[u8])> {
+    let outer = Outer::parse(frame).ok()?;
+    let packet = frame.get(usize::from(outer.l3)..)?;
+    Some((L3L4::parse(packet).ok()?, packet))
+}
+
+fn addresses(ip: &L3L4, packet: &[u8]) -> (IpAddr, IpAddr) {
+    if ip.version == 4 {
+        (Ipv4Addr::from(ip.src).into(), Ipv4Addr::from(ip.dst).into())
+    } else {
+        (Ipv6Addr::from(ip.src6(packet)).into(), Ipv6Addr::from(ip.dst6(packet)).into())
+    }
+}
+
+const UDP: usize = 8;
+
+/// Writes the whole frame of a GTP-U message in answer to `about`; its length.
+fn write_reply(space: &mut [u8], about: &[u8], message: &Message, port: Option<u16>) -> Option<usize> {
+    let (ip, packet) = network(about)?;
+    let l3 = about.len() - packet.len();
+    let header = if ip.version == 4 { 20 } else { 40 };
+    let payload = l3 + header + UDP;
+    let len = message.emit(space.get_mut(payload..)?).ok()?;
+    space.get_mut(..l3)?.copy_from_slice(about.get(..l3)?);
+    swap_macs(space);
+    let udp_len = (UDP + len) as u16; // a few dozen bytes
+    let (from, to) = addresses(&ip, packet);
+    let pseudo = match (to, from) {
+        (IpAddr::V4(us), IpAddr::V4(them)) => {
+            let head = space.get_mut(l3..l3 + 20)?;
+            head.fill(0);
+            head[0] = 0x45;
+            head[2..4].copy_from_slice(&(20 + udp_len).to_be_bytes());
+            head[8] = 64;
+            head[9] = protocol::UDP;
+            head[12..16].copy_from_slice(&us.octets());
+            head[16..20].copy_from_slice(&them.octets());
+            let check = checksum::of(head);
+            head[10..12].copy_from_slice(&check.to_be_bytes());
+            checksum::pseudo4(us.into(), them.into(), protocol::UDP, udp_len)
+        }
+        (IpAddr::V6(us), IpAddr::V6(them)) => {
+            let head = space.get_mut(l3..l3 + 40)?;
+            head.fill(0);
+            head[0] = 0x60;
+            head[4..6].copy_from_slice(&udp_len.to_be_bytes());
+            head[6] = protocol::UDP;
+            head[7] = 64;
+            head[8..24].copy_from_slice(&us.octets());
+            head[24..40].copy_from_slice(&them.octets());
+            checksum::pseudo6(us.into(), them.into(), protocol::UDP, udp_len.into())
+        }
+        _ => return None,
+    };
+    let udp = space.get_mut(l3 + header..payload + len)?;
+    udp[..2].copy_from_slice(&PORT.to_be_bytes());
+    udp[2..4].copy_from_slice(&port.unwrap_or(ip.src_port).to_be_bytes());
+    udp[4..6].copy_from_slice(&udp_len.to_be_bytes());
+    udp[6..8].fill(0);
+    let check = checksum::finish_udp(checksum::combine(pseudo, checksum::sum(udp)));
+    udp[6..8].copy_from_slice(&check.to_be_bytes());
+    Some(payload + len)
+}

@@ -1,0 +1,268 @@
+//! Packets that wait: for a neighbour's address, for an idle subscriber.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use engine::{Burst, Drop, Env, Io, Punt};
+use frame::{BURST, Frame};
+use stages::forward::InstanceId;
+use stages::hold::Hold;
+use stages::parse::HasIp;
+use table::records::LineId;
+use wire::L3L4;
+
+use super::{Event, Limits, SlowPath, Way, destination, enter};
+use crate::lane::{Lane, State, Upf};
+use crate::record::{self, apply};
+
+/// Packets a neighbour may have waiting (RFC 4861, 7.2.2 asks for at least one).
+const PER_NEIGHBOUR: usize = 64;
+/// A neighbour that has not answered by then will not: three tries, a second each.
+const NEIGHBOUR_NS: u64 = 5_000_000_000;
+/// The longest packet there is.
+const LONGEST: usize = u16::MAX as usize;
+
+/// What waits on a worker, in memory of its own: waiting packets must not pin slots that ports need.
+pub struct Waiting {
+    neighbours: Hold,
+    subscribers: Hold,
+    paging_ns: u64,
+    /// Neighbours whose packets go on.
+    ready: VecDeque<u32>,
+    /// Sessions whose rules changed while packets wait.
+    changed: VecDeque<u32>,
+    scratch: Box<[u8]>,
+}
+
+impl Waiting {
+    pub(super) fn new(limits: Limits) -> Self {
+        let packets = limits.bytes / 256;
+        Self {
+            neighbours: Hold::new(limits.bytes, packets, PER_NEIGHBOUR),
+            subscribers: Hold::new(limits.bytes, packets, limits.per_subscriber),
+            paging_ns: limits.paging_ns,
+            ready: VecDeque::with_capacity(1024),
+            changed: VecDeque::with_capacity(1024),
+            scratch: vec![0; LONGEST].into_boxed_slice(),
+        }
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.neighbours.packets() + self.subscribers.packets()
+    }
+
+    pub(super) fn is_due(&self) -> bool {
+        !self.ready.is_empty() || !self.changed.is_empty()
+    }
+
+    pub(super) fn rules_changed(&mut self, handle: u32) {
+        if self.subscribers.packets_of(handle) > 0 {
+            self.changed.push_back(handle);
+        }
+    }
+
+    pub(super) fn session_removed(&mut self, handle: u32, env: &mut Env) {
+        let gone = self.subscribers.drop_key(handle);
+        count_lost(env, Drop::BufferDiscarded, gone.packets, gone.bytes);
+    }
+
+    pub(super) fn retry(&mut self, key: u32) -> usize {
+        let packets = self.neighbours.packets_of(key);
+        if packets > 0 {
+            self.ready.push_back(key);
+        }
+        packets
+    }
+
+    pub(super) fn give_up(&mut self, key: u32, env: &mut Env) -> usize {
+        let gone = self.neighbours.drop_key(key);
+        count_lost(env, Drop::NeighbourUnresolved, gone.packets, gone.bytes);
+        gone.packets
+    }
+
+    pub(super) fn expire(&mut self, env: &mut Env) {
+        let late = self.neighbours.expire(env.now, NEIGHBOUR_NS, |_, _| {});
+        count_lost(env, Drop::NeighbourUnresolved, late.packets, late.bytes);
+        let late = self.subscribers.expire(env.now, self.paging_ns, |_, _| {});
+        count_lost(env, Drop::BufferDiscarded, late.packets, late.bytes);
+    }
+
+    /// Gives up everything.
+    pub(super) fn close(&mut self, env: &mut Env) {
+        let late = self.neighbours.expire(u64::MAX, 0, |_, _| {});
+        count_lost(env, Drop::NeighbourUnresolved, late.packets, late.bytes);
+        let late = self.subscribers.expire(u64::MAX, 0, |_, _| {});
+        count_lost(env, Drop::BufferDiscarded, late.packets, late.bytes);
+    }
+
+    /// Moves what is due into the burst, as far as it has room.
+    pub(super) fn release(&mut self, burst: &mut Burst<Upf>, state: &State, env: &mut Env) {
+        while burst.len() < BURST {
+            let Some(key) = self.ready.front().copied() else { break };
+            if !self.release_neighbour(key, burst, state, env) {
+                self.ready.pop_front();
+            }
+        }
+        while burst.len() < BURST {
+            let Some(handle) = self.changed.front().copied() else { break };
+            if !self.release_subscriber(handle, burst, state, env) {
+                self.changed.pop_front();
+            }
+        }
+    }
+
+    fn release_neighbour(&mut self, key: u32, burst: &mut Burst<Upf>, state: &State, env: &mut Env) -> bool {
+        let Some(held) = self.neighbours.pop(key, &mut self.scratch) else { return false };
+        env.stats.add(Io::Released, 1);
+        let tag = Tag::from(held.tag);
+        let Some(way) = tag.way(state) else {
+            env.stats.drop_outside(Drop::SessionGone, held.len);
+            return true;
+        };
+        refill(&self.scratch[..held.len], way, burst, env);
+        true
+    }
+
+    fn release_subscriber(&mut self, handle: u32, burst: &mut Burst<Upf>, state: &State, env: &mut Env) -> bool {
+        let Some(front) = self.subscribers.front(handle) else { return false };
+        let place = state.sessions.find(handle).map(|(session, _)| session);
+        // The rule may have moved in the new record; its ID has not.
+        let pdr = front.tag as u16; // put there as one
+        let action = place.and_then(|session| Some((session, find_action(state, session, pdr)?)));
+        let still = action.and_then(|(session, at)| state.sessions.action(session, at));
+        if still.is_some_and(|action| action.apply == apply::BUFFER) {
+            return false;
+        }
+        let Some(held) = self.subscribers.pop(handle, &mut self.scratch) else { return false };
+        env.stats.add(Io::Released, 1);
+        match (action, still) {
+            (Some((session, action)), Some(rule)) if rule.apply == apply::FORWARD => {
+                refill(&self.scratch[..held.len], Way { session, action, instance: 0 }, burst, env);
+            }
+            _ => env.stats.drop_outside(Drop::BufferDiscarded, held.len),
+        }
+        true
+    }
+}
+
+/// Counts packets that left a hold to nowhere.
+fn count_lost(env: &Env, why: Drop, packets: usize, bytes: usize) {
+    env.stats.add(Io::Released, packets as u64);
+    for n in 0..packets {
+        env.stats.drop_outside(why, if n == 0 { bytes } else { 0 });
+    }
+}
+
+/// Makes a frame of held bytes and puts it into the burst.
+fn refill(bytes: &[u8], way: Way, burst: &mut Burst<Upf>, env: &mut Env) {
+    let made: Option<Frame> = env.pool.make(bytes);
+    match (made, L3L4::parse(bytes)) {
+        (Some(frame), Ok(ip)) => enter(burst, frame, ip, way, env),
+        (made, _) => {
+            env.stats.drop_outside(Drop::NoFrame, bytes.len());
+            if let Some(frame) = made {
+                env.pool.give(frame);
+            }
+        }
+    }
+}
+
+/// The position of the action of a rule, by its ID.
+pub(super) fn find_action(state: &State, session: LineId, pdr: u16) -> Option<u8> {
+    let lines = state.sessions.record(session)?;
+    let head = record::head(lines)?;
+    let rules = record::matches(lines, head);
+    rules.iter().map(|rule| rule.action).find(|at| state.sessions.action(session, *at).is_some_and(|a| a.pdr == pdr))
+}
+
+/// What is kept of a packet that waits for a neighbour: its session and action, or its routing domain.
+#[derive(Clone, Copy)]
+struct Tag {
+    session: LineId,
+    action: u8,
+    /// The session's generation, the lower 24 bits; without a session the routing domain.
+    low: u32,
+}
+
+impl Tag {
+    fn new(lane: &Lane, i: usize, state: &State) -> Self {
+        let (session, action) = (lane.session[i], lane.action[i]);
+        match state.sessions.head(session).filter(|_| action != 0) {
+            Some(head) => Self { session, action, low: head.generation & 0x00ff_ffff },
+            None => Self { session: LineId(0), action: 0, low: lane.instance[i].into() },
+        }
+    }
+
+    fn way(self, state: &State) -> Option<Way> {
+        if self.action == 0 {
+            return Some(Way { session: self.session, action: 0, instance: self.low as InstanceId });
+        }
+        let head = state.sessions.head(self.session)?;
+        let same = head.generation & 0x00ff_ffff == self.low;
+        same.then_some(Way { session: self.session, action: self.action, instance: 0 })
+    }
+}
+
+impl From<Tag> for u64 {
+    fn from(tag: Tag) -> Self {
+        u64::from(tag.session.0) << 32 | u64::from(tag.action) << 24 | u64::from(tag.low)
+    }
+}
+
+impl From<u64> for Tag {
+    fn from(bits: u64) -> Self {
+        // Exactly the fields put there.
+        Self { session: LineId((bits >> 32) as u32), action: (bits >> 24) as u8, low: bits as u32 & 0x00ff_ffff }
+    }
+}
+
+impl SlowPath {
+    /// Holds a packet until its next hop's hardware address is known.
+    pub(super) fn wait_for_neighbour(&mut self, lane: &Lane, i: usize, frame: &Frame, state: &State, env: &mut Env) {
+        let packet = env.arena().bytes(frame).get(usize::from(frame.meta.l3)..).unwrap_or_default();
+        let Some((instance, address)) = destination(lane, i, packet, state) else {
+            env.stats.drop_outside(Drop::NoRoute, frame.len());
+            return;
+        };
+        let key = key_of(instance, address);
+        let first = self.waiting.neighbours.packets_of(key) == 0;
+        match self.waiting.neighbours.push(key, Tag::new(lane, i, state).into(), packet, env.now) {
+            Ok(()) => env.stats.consumed(Punt::Resolve),
+            Err(_) => env.stats.drop_outside(Drop::NeighbourQueueFull, frame.len()),
+        }
+        if first {
+            self.tell(Event::Resolve { instance, address, key });
+        }
+    }
+
+    /// Holds a packet until its subscriber is back.
+    pub(super) fn wait_for_subscriber(&mut self, lane: &Lane, i: usize, frame: &Frame, state: &State, env: &mut Env) {
+        let session = lane.session[i];
+        let rule = state.sessions.head(session).zip(state.sessions.action(session, lane.action[i]));
+        let Some((head, action)) = rule else {
+            env.stats.drop_outside(Drop::SessionGone, frame.len());
+            return;
+        };
+        let (handle, pdr) = (head.handle, action.pdr);
+        let l3 = usize::from(frame.meta.l3);
+        let packet = env.arena().bytes(frame).get(l3..l3 + lane.ip(i).total_len as usize).unwrap_or_default();
+        let first = self.waiting.subscribers.packets_of(handle) == 0;
+        match self.waiting.subscribers.push(handle, pdr.into(), packet, env.now) {
+            Ok(()) => env.stats.consumed(Punt::Buffer),
+            Err(_) => env.stats.drop_outside(Drop::BufferFull, frame.len()),
+        }
+        if first {
+            self.tell(Event::Buffered { handle, pdr });
+        }
+    }
+}
+
+/// Names the packets that wait for one destination. Two destinations of one name would only be released together.
+fn key_of(instance: InstanceId, address: IpAddr) -> u32 {
+    let bits: u128 = match address {
+        IpAddr::V4(a) => u32::from(a).into(),
+        IpAddr::V6(a) => a.into(),
+    };
+    let mixed = (bits as u64 ^ (bits >> 64) as u64 ^ u64::from(instance) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as u32
+}

@@ -1,0 +1,88 @@
+//! Ethernet: VLANs, addresses, padding.
+
+use super::*;
+
+cases! { vlan_port, wrong_vlan, two_tags, priority_tag, wrong_mac, group_mac, other_protocols, padding }
+
+/// `n3` in VLAN 30, `n6` in VLAN 60.
+const TAGGED: &str = r#"
+port = [
+  { name = "n3", uri = "memory:n3?mac=02:00:00:00:03:01", role = "access", vlan = 30, addresses = ["10.0.3.1/24"] },
+  { name = "n6", uri = "memory:n6?mac=02:00:00:00:06:01", role = "core", vlan = 60, addresses = ["10.0.6.1/24"] },
+]
+route = [{ to = "0.0.0.0/0", via = "10.0.6.254" }]
+"#;
+
+fn vlan_port() -> Case {
+    let tunnel_in = eth(GNB_MAC, N3_MAC).vlan(30).ip4(GNB, N3).gtpu(TEID).container_up(QFI);
+    let tunnel_out =
+        eth(N3_MAC, GNB_MAC).vlan(30).ip4(N3, GNB).may_fragment().gtpu_unsummed(GNB_TEID).container_down(QFI);
+    case("Ports in VLANs: tags are expected and put on.")
+        .with(TAGGED)
+        .send("n3", &tunnel_in.carrying(&request(UE)))
+        .send("n6", &eth(ROUTER_MAC, N6_MAC).vlan(60).carrying(&response(UE)))
+        .expect("n6", &eth(N6_MAC, ROUTER_MAC).vlan(60).carrying(&request(UE).ttl(63)))
+        .expect("n3", &tunnel_out.carrying(&response(UE).ttl(63)))
+}
+
+fn wrong_vlan() -> Case {
+    case("Frames of another VLAN, and untagged ones on a tagged port.")
+        .with(TAGGED)
+        .send("n3", &eth(GNB_MAC, N3_MAC).vlan(31).ip4(GNB, N3).gtpu(TEID).container_up(QFI).carrying(&request(UE)))
+        .send("n3", &up(&request(UE)))
+        .send("n6", &from_router(&response(UE)))
+        .drops("uplink.parse_outer.wrong_vlan", 2)
+        .drops("downlink.parse_plain.wrong_vlan", 1)
+}
+
+fn two_tags() -> Case {
+    case("A tagged frame on an untagged port, and two tags anywhere, are not for us.")
+        .send("n6", &eth(ROUTER_MAC, N6_MAC).vlan(5).carrying(&response(UE)))
+        .send("n6", &eth(ROUTER_MAC, N6_MAC).service_vlan(5).vlan(6).carrying(&response(UE)))
+        .drops("downlink.parse_plain.wrong_vlan", 2)
+}
+
+fn priority_tag() -> Case {
+    let tagged = eth(GNB_MAC, N3_MAC).vlan(0).ip4(GNB, N3).gtpu(TEID).container_up(QFI).carrying(&request(UE));
+    case("A mere priority tag belongs to the untagged network.")
+        .send("n3", &tagged.poke(14, [0xa0, 0]))
+        .expect("n6", &to_router(&request(UE).ttl(63)))
+}
+
+fn wrong_mac() -> Case {
+    let other = [2, 0, 0, 0, 9, 9];
+    case("Frames to another station are not ours.")
+        .send("n3", &eth(GNB_MAC, other).ip4(GNB, N3).gtpu(TEID).container_up(QFI).carrying(&request(UE)))
+        .send("n6", &eth(ROUTER_MAC, other).carrying(&response(UE)))
+        .drops("uplink.parse_outer.not_for_us", 1)
+        .drops("downlink.parse_plain.not_for_us", 1)
+}
+
+fn group_mac() -> Case {
+    // RFC 1812, 5.3.4: a packet that came as a link-layer broadcast must not be forwarded.
+    case("What comes as a link-layer broadcast or multicast is not forwarded.")
+        .send("n3", &eth(GNB_MAC, [0xff; 6]).ip4(GNB, N3).gtpu(TEID).container_up(QFI).carrying(&request(UE)))
+        .send("n6", &eth(ROUTER_MAC, [0xff; 6]).carrying(&response(UE)))
+        .send("n6", &eth(ROUTER_MAC, [1, 0, 0x5e, 0, 0, 1]).carrying(&response(UE)))
+        .drops("uplink.parse_outer.not_for_us", 1)
+        .drops("downlink.parse_plain.not_for_us", 2)
+}
+
+fn other_protocols() -> Case {
+    case("Neither IP nor ARP.")
+        .send("n3", &eth(GNB_MAC, N3_MAC).says(0x8863).filled(50))
+        .send("n6", &eth(ROUTER_MAC, [1, 0x80, 0xc2, 0, 0, 0]).says(0x26).filled(50))
+        .send("n6", &eth(ROUTER_MAC, N6_MAC).says(0x88cc).filled(50))
+        .drops("uplink.parse_outer.ether_type", 1)
+        .drops("downlink.parse_plain.ether_type", 2)
+}
+
+fn padding() -> Case {
+    let short = |ttl| ip4(UE, SERVER).ttl(ttl).udp(40_000, 50_000);
+    let packet = from_gnb(Over::V4).gtpu(TEID).container_up(QFI).carrying(&short(64));
+    case("Padding behind the packet is not forwarded, in either direction.")
+        .send("n3", &packet.padded_to(120))
+        .send("n6", &from_router(&ip4(SERVER, UE).udp(50_000, 40_000)).padded())
+        .expect("n6", &to_router(&short(63)))
+        .expect("n3", &down(&ip4(SERVER, UE).ttl(63).udp(50_000, 40_000)))
+}

@@ -1,0 +1,117 @@
+//! Where packets go: routes and network instances.
+
+use super::*;
+
+cases! { longest_prefix, on_link, no_route, gnb_behind_a_router, overlapping_instances }
+
+const OTHER_MAC: [u8; 6] = [2, 0, 0, 0, 6, 0xfd];
+
+fn longest_prefix() -> Case {
+    let to = |dst: [u8; 4], ttl| ip4(UE, dst).ttl(ttl).udp(40_000, 50_000);
+    let to6 = |dst: [u16; 8], ttl| ip6(UE_6, dst).ttl(ttl).udp(40_000, 50_000);
+    let other = |user: &Packet| eth(N6_MAC, OTHER_MAC).carrying(user);
+    let near = [0x2001, 0xdb8, 0x77, 0, 0, 0, 0, 1];
+    let far = [0x2001, 0xdb8, 0x78, 0, 0, 0, 0, 1];
+    case("The longest matching prefix decides.")
+        .with(
+            r#"
+            route = [
+              { to = "0.0.0.0/0", via = "10.0.6.254" },
+              { to = "198.51.0.0/16", via = "10.0.6.253" },
+              { to = "198.51.100.0/24", via = "10.0.6.254" },
+              { to = "198.51.100.99/32", via = "10.0.6.253" },
+              { to = "::/0", via = "fd00:6::254" },
+              { to = "2001:db8:77::/48", via = "fd00:6::253" },
+            ]
+            neighbour = [
+              { port = "n6", address = "10.0.6.254", mac = "02:00:00:00:06:fe" },
+              { port = "n6", address = "10.0.6.253", mac = "02:00:00:00:06:fd" },
+              { port = "n6", address = "fd00:6::254", mac = "02:00:00:00:06:fe" },
+              { port = "n6", address = "fd00:6::253", mac = "02:00:00:00:06:fd" },
+            ]"#,
+        )
+        .send("n3", &up(&to([203, 0, 113, 1], 64)))
+        .send("n3", &up(&to([198, 51, 7, 1], 64)))
+        .send("n3", &up(&to([198, 51, 100, 98], 64)))
+        .send("n3", &up(&to([198, 51, 100, 99], 64)))
+        .send("n3", &up(&to6(near, 64)))
+        .send("n3", &up(&to6(far, 64)))
+        .expect("n6", &to_router(&to([203, 0, 113, 1], 63)))
+        .expect("n6", &other(&to([198, 51, 7, 1], 63)))
+        .expect("n6", &to_router(&to([198, 51, 100, 98], 63)))
+        .expect("n6", &other(&to([198, 51, 100, 99], 63)))
+        .expect("n6", &other(&to6(near, 63)))
+        .expect("n6", &to_router(&to6(far, 63)))
+}
+
+fn on_link() -> Case {
+    let user = |ttl| ip4(UE, ROUTER).ttl(ttl).udp(40_000, 50_000);
+    let user6 = |ttl| ip6(UE_6, ROUTER_6).ttl(ttl).udp(40_000, 50_000);
+    case("A host on the link is reached without a router.")
+        .with("route = []")
+        .send("n3", &up(&user(64)))
+        .send("n3", &up(&user6(64)))
+        .expect("n6", &to_router(&user(63)))
+        .expect("n6", &to_router(&user6(63)))
+}
+
+fn no_route() -> Case {
+    case("No route, IPv4 and IPv6.")
+        .with("route = []")
+        .send("n3", &up(&request(UE)))
+        .send("n3", &up(&request(UE_6)))
+        .drops("uplink.route.no_route", 2)
+}
+
+fn gnb_behind_a_router() -> Case {
+    let gnb = Ipv4Addr::new(172, 16, 9, 9);
+    let head =
+        eth(N3_MAC, [2, 0, 0, 0, 3, 0xfe]).ip4(N3, gnb).may_fragment().gtpu_unsummed(GNB_TEID).container_down(QFI);
+    case("A gNB behind a router of the access network.")
+        .with(
+            r#"
+            simulate.gnb_first = "172.16.9.9"
+            route = [{ to = "172.16.0.0/12", via = "10.0.3.254", instance = "access" }]
+            neighbour = [{ port = "n3", address = "10.0.3.254", mac = "02:00:00:00:03:fe" }]"#,
+        )
+        .send("n6", &from_router(&response(UE)))
+        .expect("n3", &head.carrying(&response(UE).ttl(63)))
+}
+
+fn overlapping_instances() -> Case {
+    let office_mac = [2, 0, 0, 0, 7, 1];
+    let office_router = [2, 0, 0, 0, 7, 0xfe];
+    let up_in = |teid| from_gnb(Over::V4).gtpu(teid).container_up(QFI).carrying(&request(UE));
+    let down_in = |teid| tunnel(Over::V4, teid).container_down(QFI).carrying(&response(UE).ttl(63));
+    case("Two data networks with the same addresses stay apart.")
+        .with(r#"
+            port = [
+              { name = "n3", uri = "memory:n3?mac=02:00:00:00:03:01", role = "access", addresses = ["10.0.3.1/24"] },
+              { name = "n6", uri = "memory:n6?mac=02:00:00:00:06:01", role = "core", addresses = ["10.0.6.1/24"] },
+              { name = "n6b", uri = "memory:n6b?mac=02:00:00:00:07:01", role = "core", instance = "office",
+                addresses = ["10.0.6.1/24"] },
+            ]
+            route = [
+              { to = "0.0.0.0/0", via = "10.0.6.254" },
+              { to = "0.0.0.0/0", via = "10.0.6.254", instance = "office" },
+            ]
+            neighbour = [
+              { port = "n3", address = "10.0.3.100", mac = "02:00:00:00:03:64" },
+              { port = "n6", address = "10.0.6.254", mac = "02:00:00:00:06:fe" },
+              { port = "n6b", address = "10.0.6.254", mac = "02:00:00:00:07:fe" },
+            ]"#)
+        .step(r#"do = "sessions", instance = "office", simulate = { ues = 1, ue_first = "10.60.0.1", teid_first = 0x0300_0000, gnb_teid_first = 0x0400_0000, bearer = [{ qfi = 9 }] }"#)
+        .at(ms(1))
+        .send("n3", &up_in(TEID))
+        .send("n3", &up_in(0x0300_0000))
+        .send("n6", &from_router(&response(UE)))
+        .send("n6b", &eth(office_router, office_mac).carrying(&response(UE)))
+        .expect("n6", &to_router(&request(UE).ttl(63)))
+        .expect("n6b", &eth(office_mac, office_router).carrying(&request(UE).ttl(63)))
+        .expect("n3", &down_in(GNB_TEID))
+        .expect("n3", &down_in(0x0400_0000))
+        .counts("usage.ue0.urr1.up_packets", 1)
+        .counts("usage.ue1.urr1.up_packets", 1)
+        .counts("usage.ue0.urr1.down_packets", 1)
+        .counts("usage.ue1.urr1.down_packets", 1)
+}
