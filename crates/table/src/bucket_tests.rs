@@ -83,7 +83,7 @@ fn the_edges_of_the_configuration() {
     assert_eq!((closed.fill_ns(), ready_at(&closed, &state, 1)), (u64::MAX, None));
     let open = Config::new(Rate::UNLIMITED, 0);
     let mut state = State::default();
-    assert!((0..100_000).all(|_| conform(&open, &mut state, 1, 9000)));
+    assert!((0..if cfg!(miri) { 100 } else { 100_000 }).all(|_| conform(&open, &mut state, 1, 9000)));
     assert_eq!(Config::new(Rate::gbps(400), u64::MAX).depth, i64::MAX);
     assert_eq!(Config::over(Rate::gbps(400), u64::MAX, 0).depth, i64::MAX);
     assert_eq!(Config::over(Rate::mbps(8), 1_000_000, 100).depth, Config::new(Rate::mbps(8), 1000).depth);
@@ -104,13 +104,13 @@ fn a_change_of_rate_keeps_the_credit() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 8 } else { 512 }, failure_persistence: None, ..<_>::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 3 } else { 512 }, failure_persistence: None, ..<_>::default() })]
 
     #[test]
     fn never_more_than_depth_and_rate_allow(
         rate in prop_oneof![1_000u64..1_000_000, 1_000_000u64..400_000_000_000],
         burst in 0u64..20_000_000,
-        steps in prop::collection::vec((prop_oneof![0u64..2_000, 0u64..2_000_000_000, 0u64..1_000_000_000_000_000], 0u32..10_000), 1..200),
+        steps in prop::collection::vec((prop_oneof![0u64..2_000, 0u64..2_000_000_000, 0u64..1_000_000_000_000_000], 0u32..10_000), 1..if cfg!(miri) { 20 } else { 200 }),
     ) {
         let config = Config::new(Rate::bps(rate), burst);
         let mut state = State::full(&config, 77);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn scaled(n: usize) -> usize {
-    if cfg!(miri) { (n / 200).max(20) } else { n }
+    if cfg!(miri) { (n / 1000).max(20) } else { n }
 }
 
 fn agrees<K: Key + std::hash::Hash + std::fmt::Debug>(map: &BulkMap<K, u32>, model: &HashMap<K, u32>, keys: &[K]) {

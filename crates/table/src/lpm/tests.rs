@@ -85,6 +85,10 @@ fn every_length_of_a_chain_is_found_and_comes_to_light_again() {
     }
     let twin = table.clone();
     for len in (0..=128u8).rev() {
+        if cfg!(miri) && len % 16 != 0 {
+            table.remove(Prefix::new(address, len).unwrap());
+            continue;
+        }
         assert_eq!(table.explain(address), Some((Prefix::new(address, len).unwrap(), u32::from(len))));
         table.remove(Prefix::new(address, len).unwrap());
     }
