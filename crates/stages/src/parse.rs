@@ -2,7 +2,7 @@
 
 use engine::Drop;
 use frame::BURST;
-use wire::{L3L4, Malformed, Outer};
+use wire::{L3L4, Malformed, Outer, ethertype, fast};
 
 use crate::forward::PortView;
 
@@ -42,9 +42,22 @@ pub fn link(frame: &[u8], port: &PortView) -> Result<(u16, u16), Drop> {
     if vlan.filter(|id| *id != 0) != port.vlan || outer.tags > 1 {
         return Err(Drop::WrongVlan);
     }
-    let to_us = frame[..6] == port.mac || frame[0] & 1 == 1 || port.mac == [0; 6];
-    if !to_us {
+    let to_us = frame[..6] == port.mac || port.mac == [0; 6];
+    if !to_us && !is_for_all(frame, &outer) {
         return Err(Drop::NotForUs);
     }
     Ok((outer.ethertype, outer.l3))
+}
+
+/// Whether a frame is to a group that we listen to: ARP, or IPv6 multicast such as neighbour discovery. A packet to one
+/// host that came as a link-layer broadcast is not to be forwarded (RFC 1812, 5.3.4).
+#[cold]
+fn is_for_all(frame: &[u8], outer: &Outer) -> bool {
+    let multicast6 = || fast::be8(frame, usize::from(outer.l3) + L3L4::V6_DST) == Some(0xff);
+    frame[0] & 1 == 1
+        && match outer.ethertype {
+            ethertype::IP4 => false,
+            ethertype::IP6 => multicast6(),
+            _ => true,
+        }
 }

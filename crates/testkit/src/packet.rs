@@ -216,6 +216,11 @@ impl Packet {
         self.udp(gtpu::PORT, gtpu::PORT).gtpu_message(message_type::G_PDU, teid)
     }
 
+    /// As [`Packet::gtpu`], without UDP checksum, as is usual over IPv4.
+    pub fn gtpu_unsummed(self, teid: u32) -> Self {
+        self.udp(gtpu::PORT, gtpu::PORT).checksum(0).gtpu_message(message_type::G_PDU, teid)
+    }
+
     /// A GTP-U header alone.
     pub fn gtpu_message(self, kind: u8, teid: u32) -> Self {
         let header = Gtpu { kind, teid: Teid(teid), ..Gtpu::default() };
