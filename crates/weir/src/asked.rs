@@ -1,0 +1,128 @@
+//! Asking a worker about its sessions: only it can look into them. Questions come by a ring, a few a turn.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use engine::{Burst, Clock, Env, Gateway, PortId, TraceFilter};
+use table::command::{self, Inbox};
+use upf::Upf;
+use upf::gateway::UserPlane;
+use upf::rules::Usage;
+
+/// What can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// How many sessions there are.
+    Sessions,
+    /// What one session has used.
+    Usage {
+        /// Control's number of it.
+        handle: u32,
+    },
+}
+
+/// What the worker says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Sessions.
+    Sessions {
+        /// How many.
+        count: u64,
+        /// Bytes of their records and indexes.
+        bytes: u64,
+    },
+    /// What a session's URRs have measured, and the worker's time; none: there is no such session.
+    Usage(Option<Vec<Usage>>, u64),
+}
+
+/// A user plane that can be asked.
+pub struct Asked {
+    plane: UserPlane,
+    inbox: Inbox<Question, Answer>,
+}
+
+/// The asking side.
+pub struct Asker(Mutex<command::Control<Question, Answer>>);
+
+const RING: usize = 16;
+/// Questions answered in a turn.
+const A_TURN: usize = 4;
+/// A worker answers in its next turn; a stopped one never.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+impl Asked {
+    /// The plane, and whoever may ask it.
+    pub fn new(plane: UserPlane) -> (Self, Asker) {
+        let (ask, inbox) = command::commands(RING);
+        (Self { plane, inbox }, Asker(Mutex::new(ask)))
+    }
+}
+
+impl Asker {
+    /// Asks and waits for the answer; none when the worker has ended or is stuck.
+    pub fn ask(&self, question: Question) -> Option<Answer> {
+        let mut ring = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        // Answers nobody waited for any more.
+        while ring.poll().is_some() {}
+        let ticket = ring.send(question).ok()?;
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until && !ring.is_alone() {
+            match ring.poll() {
+                Some((answered, reply)) if answered == ticket => return reply.ok(),
+                Some(_) => {}
+                None => std::thread::sleep(Duration::from_micros(100)),
+            }
+        }
+        None
+    }
+}
+
+impl Gateway for Asked {
+    type Kind = Upf;
+
+    #[inline]
+    fn receive<C: Clock>(&mut self, port: PortId, burst: &mut Burst<Upf>, env: &Env) {
+        self.plane.receive::<C>(port, burst, env);
+    }
+
+    fn punted(&mut self, burst: &mut Burst<Upf>, env: &mut Env) {
+        self.plane.punted(burst, env);
+    }
+
+    fn release<C: Clock>(&mut self, burst: &mut Burst<Upf>, env: &mut Env) -> bool {
+        self.plane.release::<C>(burst, env)
+    }
+
+    fn held(&self) -> usize {
+        self.plane.held()
+    }
+
+    fn control(&mut self, env: &mut Env) -> usize {
+        let (plane, now) = (&self.plane, env.now);
+        let answered = self.inbox.drain(A_TURN, |question| match question {
+            Question::Sessions => {
+                let sessions = plane.sessions();
+                Answer::Sessions { count: sessions.len() as u64, bytes: sessions.bytes() as u64 }
+            }
+            Question::Usage { handle } => Answer::Usage(plane.sessions().usage(handle), now),
+        });
+        answered + self.plane.control(env)
+    }
+
+    fn tick(&mut self, env: &mut Env) {
+        self.plane.tick(env);
+    }
+
+    fn follows(&self, filter: &TraceFilter, port: PortId, packet: &[u8]) -> bool {
+        self.plane.follows(filter, port, packet)
+    }
+
+    fn after_panic(&mut self) {
+        self.plane.after_panic();
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.plane.wait_fd()
+    }
+}

@@ -1,0 +1,191 @@
+//! The command line: what there is, and words to learn it from.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::generate::GenArgs;
+
+/// weir: a user plane for access networks.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, about = "A user plane for access networks.", after_help = MAP, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const MAP: &str = "\
+How they fit together:
+  weir run gateway.toml    carries packets between its ports until told to stop
+     ├─ weir show …        looks into it while it runs: costs, drops, sessions, frames, ports
+     └─ weir trace …       follows one subscriber's packets through its stages
+  weir gen load.toml       sends signed traffic into it from outside and checks what comes out
+
+Run a gateway, and see what each stage costs, every two seconds:
+  sudo weir run examples/upf-packet.toml
+  sudo weir show run --watch 2
+
+Where do one subscriber's packets go?
+  sudo weir trace --ue 10.60.0.1 --packets 3
+  sudo weir show drops
+
+Exit codes: 0 all well, 1 something failed, 2 the command line or a configuration is wrong.";
+
+/// What there is to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a gateway until interrupted.
+    Run(RunArgs),
+    /// Look into a running gateway.
+    Show(ShowArgs),
+    /// Follow a subscriber's packets through a running gateway.
+    Trace(TraceArgs),
+    /// Send signed traffic through a gateway, and check what comes out.
+    Gen(GenArgs),
+}
+
+/// `weir run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sudo weir run examples/upf-packet.toml
+  weir run --check gateway.toml         say what is wrong with it, and do nothing else
+
+Ends on Ctrl-C or SIGTERM: workers stop, ports close, interfaces are left as they were found, and the
+summary says what became of every packet and every slot of packet memory.")]
+pub struct RunArgs {
+    /// The gateway's configuration.
+    #[arg(value_name = "CONFIG.toml")]
+    pub config: PathBuf,
+    /// Check the configuration and end.
+    #[arg(long)]
+    pub check: bool,
+    /// Where the control socket goes, instead of the configuration's control_socket.
+    #[arg(long, value_name = "PATH", env = "WEIR_SOCKET")]
+    pub socket: Option<PathBuf>,
+    /// At the end print the last counters as JSON instead of the summary.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `weir show` can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Topic {
+    /// Calls, packets, packets per call, cycles and ns per packet of every stage; where the workers' time goes.
+    Run,
+    /// Every packet that did not come out: where, why, how many.
+    Drops,
+    /// Sessions and their memory; with --ue one session's rules and usage.
+    Sessions,
+    /// Where every slot of packet memory is.
+    Frames,
+    /// Interfaces: kind, link, addresses, counters.
+    Ports,
+}
+
+/// Finding the running gateway.
+#[derive(Debug, Args)]
+pub struct At {
+    /// The running gateway's control socket.
+    #[arg(long, value_name = "PATH", env = "WEIR_SOCKET", default_value = "/run/weir.sock")]
+    pub socket: PathBuf,
+    /// Print JSON instead of tables.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `weir show`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir show run                       since the start
+  weir show run --over 5              the next five seconds
+  weir show drops --watch 1           every second, until Ctrl-C
+  weir show sessions --ue 10.60.0.1   one subscriber's rules and usage
+  weir show ports --json | jq '.[].counters'")]
+pub struct ShowArgs {
+    /// What to show.
+    #[arg(value_enum)]
+    pub topic: Topic,
+    /// Where it runs, how to print.
+    #[command(flatten)]
+    pub at: At,
+    /// Show it again and again, each time for the seconds since.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub watch: Option<f64>,
+    /// Count for so many seconds from now, instead of since the start.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "watch")]
+    pub over: Option<f64>,
+    /// With `sessions`: this subscriber's.
+    #[arg(long, value_name = "ADDRESS")]
+    pub ue: Option<IpAddr>,
+    /// With `run`: stages no packet has reached, too. With `ports`: counters that are zero, too.
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// `weir trace`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir trace --ue 10.60.0.1
+  weir trace --ue 2001:db8:0:7::1 --packets 20 --hex
+  weir trace --ue 10.60.0.1 --pcap walk.pcapng    packets as they came and as they left, for Wireshark
+
+Ends when it has seen so many packets, after --seconds, or on Ctrl-C. One trace at a time.")]
+pub struct TraceArgs {
+    /// The subscriber: an address of its own (any address of its /64 for IPv6).
+    #[arg(long, value_name = "ADDRESS")]
+    pub ue: IpAddr,
+    /// How many packets.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub packets: u32,
+    /// Wait no longer than this.
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    pub seconds: f64,
+    /// Print the packet's first bytes whenever a stage changed them.
+    #[arg(long)]
+    pub hex: bool,
+    /// Write the packets, as they came and as they left, to a pcapng file.
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+    /// Where it runs, how to print.
+    #[command(flatten)]
+    pub at: At,
+}
+
+/// A time of more than nothing and at most a day.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 0.01 to 86400".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_is_on_the_map_and_has_an_example() {
+        for command in Cli::command().get_subcommands() {
+            let example = format!("weir {}", command.get_name());
+            assert!(MAP.contains(&example), "{example} is not on the map");
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains(&example), "{example} has no example");
+        }
+    }
+
+    #[test]
+    fn seconds_are_sensible() {
+        assert_eq!((seconds("0.5"), seconds("0").is_err(), seconds("soon").is_err()), (Ok(0.5), true, true));
+    }
+}

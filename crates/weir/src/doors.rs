@@ -1,0 +1,118 @@
+//! Opening the configured ports for each worker.
+
+use frame::{Caps, Pool, Port};
+use port::{OpenContext, PortError, Steer, Uri, Wires};
+use upf::config::{Config, Simulate};
+
+use crate::load::{LoadError, Loaded};
+use crate::watched::{Glass, Watched};
+
+/// A worker's ports, in the order of the configuration.
+pub struct Doors {
+    /// The ports.
+    pub ports: Vec<Box<dyn Port>>,
+    /// What they are.
+    pub caps: Vec<Caps>,
+    /// For looking at them later.
+    pub glasses: Vec<Glass>,
+}
+
+/// Why a port could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum DoorError {
+    /// What the configuration says of it makes no sense.
+    #[error(transparent)]
+    Config(#[from] LoadError),
+    /// It makes sense, but is not to be had here.
+    #[error("port \"{name}\": {source}")]
+    Port {
+        /// The port's name.
+        name: String,
+        /// Why.
+        source: PortError,
+    },
+}
+
+/// Opens all ports of a worker.
+///
+/// # Errors
+/// [`DoorError`], each telling what to do.
+pub fn open(loaded: &Loaded, worker: u16, pool: &mut Pool, wires: &Wires) -> Result<Doors, DoorError> {
+    let config = &loaded.config;
+    let mut doors = Doors { ports: Vec::new(), caps: Vec::new(), glasses: Vec::new() };
+    let mut cx = OpenContext { pool, wires: wires.clone(), steer: steer(config) };
+    for (n, entry) in config.port.iter().enumerate() {
+        let failed = |error: PortError| match error {
+            PortError::BadUri { .. } | PortError::UnknownKey { .. } | PortError::BadValue { .. } => {
+                let path = ["port".to_owned(), n.to_string(), "uri".to_owned()];
+                DoorError::Config(loaded.text.at(&path, error.to_string(), help(&error)))
+            }
+            source => DoorError::Port { name: entry.name.clone(), source },
+        };
+        let uri = named(&entry.uri, worker, config.workers.count).parse::<Uri>().map_err(failed)?;
+        let port = port::open(&uri, &mut cx).map_err(failed)?;
+        let (watched, glass) = Watched::new(port);
+        doors.caps.push(watched.caps());
+        doors.glasses.push(glass);
+        doors.ports.push(Box::new(watched));
+    }
+    Ok(doors)
+}
+
+/// The URI of one worker's port: `{worker}` is its number, `{workers}` how many there are.
+fn named(uri: &str, worker: u16, workers: u16) -> String {
+    uri.replace("{workers}", &workers.to_string()).replace("{worker}", &worker.to_string())
+}
+
+fn help(error: &PortError) -> &'static str {
+    match error {
+        PortError::UnknownKey { .. } => "leave it out, or use a key of that kind of port",
+        PortError::BadValue { .. } => "leave it out for the usual value",
+        _ => "such as packet:eth0?mode=ring",
+    }
+}
+
+/// Simulated subscribers lie on workers in contiguous ranges; ports that can steer are told.
+fn steer(config: &Config) -> Steer {
+    let mut steer = Steer::new();
+    let (Some(simulate), workers) = (&config.simulate, u32::from(config.workers.count.max(1))) else { return steer };
+    let each = simulate.ues.div_ceil(workers).max(1);
+    for worker in 0..workers {
+        let (first, end) = (worker * each, ((worker + 1) * each).min(simulate.ues));
+        if first < end {
+            give(&mut steer, simulate, first, end - 1, worker as u16);
+        }
+    }
+    steer
+}
+
+fn give(steer: &mut Steer, simulate: &Simulate, first: u32, last: u32, worker: u16) {
+    // Ranges of one formula do not overlap; the configuration was checked to fit the address space.
+    if let Some(base) = simulate.ue_first {
+        let at = |i: u32| std::net::Ipv4Addr::from_bits(base.to_bits().wrapping_add(i)).into();
+        let _ = steer.give(at(first), at(last), worker);
+    }
+    if let Some(base) = simulate.ue6_first {
+        let at = |i: u32| std::net::Ipv6Addr::from_bits(base.to_bits().wrapping_add(u128::from(i) << 64)).into();
+        let _ = steer.give(at(first), at(last), worker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_is_made_for_each_worker() {
+        let uri = "packet:eth0?fanout=subscriber&group=1&member={worker}/{workers}";
+        assert_eq!(named(uri, 1, 2), "packet:eth0?fanout=subscriber&group=1&member=1/2");
+    }
+
+    #[test]
+    fn subscribers_are_steered_to_where_their_sessions_are() {
+        let toml = "gateway = \"upf\"\nworkers.count = 2\nsimulate = { ues = 5, ue_first = \"10.0.0.1\" }";
+        let steer = steer(&toml::from_str(toml).unwrap());
+        let members = |last: u8| steer.member_of(std::net::IpAddr::from([10, 0, 0, last]), 2);
+        assert_eq!([1, 2, 3, 4, 5].map(members), [0, 0, 0, 1, 1]);
+    }
+}

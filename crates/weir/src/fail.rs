@@ -1,0 +1,48 @@
+//! How a command ends: exit codes, and errors as people see them.
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+use crate::load::LoadError;
+
+/// The command line or a configuration is wrong.
+const USAGE: u8 = 2;
+
+/// Prints what went wrong, if anything did, and gives the exit code: 0 all well, 1 failure, 2 a wrong command line or
+/// configuration.
+pub fn exit(done: anyhow::Result<()>) -> ExitCode {
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    if is_broken_pipe(&error) {
+        return ExitCode::SUCCESS;
+    }
+    match error.chain().find_map(|cause| cause.downcast_ref::<LoadError>()) {
+        Some(LoadError::Wrong(wrong)) => {
+            let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            eprint!("{}", wrong.drawn(colour, 100));
+            ExitCode::from(USAGE)
+        }
+        Some(other) => {
+            eprintln!("weir: {other}");
+            ExitCode::from(USAGE)
+        }
+        None if error.is::<Usage>() => {
+            eprintln!("weir: {error}");
+            ExitCode::from(USAGE)
+        }
+        None => {
+            eprintln!("weir: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Options that contradict each other, in a sentence.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
+/// Whoever read our output has seen enough.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let broken = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(broken))
+}

@@ -1,0 +1,52 @@
+//! weir: user planes for access networks. The one binary.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `cli.rs` | the command line |
+//! | `load.rs` | configuration, or an error that points at the key |
+//! | `run.rs`, `process.rs`, `doors.rs` | a gateway as threads on ports |
+//! | `observer.rs`, `watched.rs`, `asked.rs`, `session.rs` | looking on without disturbing |
+//! | `socket.rs` | the control socket, both ends |
+//! | `show.rs`, `trace.rs` | what operators see |
+//! | `generate.rs` | traffic from outside |
+
+#![forbid(unsafe_code)]
+
+mod asked;
+mod cli;
+mod doors;
+mod fail;
+mod generate;
+mod load;
+mod observer;
+mod pcapng;
+mod pin;
+mod process;
+mod run;
+mod session;
+mod show;
+mod signals;
+mod snapshot;
+mod socket;
+mod tables;
+mod trace;
+mod watched;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+
+#[global_allocator]
+static ALLOC: pages::Counting = pages::Counting;
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Show(args) => show::show(&args),
+        Command::Trace(args) => trace::trace(&args),
+        Command::Gen(args) => generate::run(&args),
+    };
+    fail::exit(done)
+}

@@ -1,0 +1,224 @@
+//! The reading ends of a running gateway: what `weir show` and `weir trace` see. Counters are read where they lie;
+//! sessions are asked for by ring; ports show themselves when asked. Workers notice none of it.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use engine::{Io, StatsView, Time, TraceFilter, TracerHandle, Tsc};
+use frame::Arena;
+use table::hint::tsc_hz;
+use upf::config::{Config, Role};
+use upf::control::Control;
+
+use crate::asked::{Answer, Asker, Question};
+use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
+use crate::socket::{Answers, PortView, Reply, Request, SessionsView, TraceLine, TraceView, WorkerSessions, hex};
+use crate::watched::Glass;
+
+/// The reading ends of one worker.
+pub struct WorkerEnds {
+    /// The CPU it is pinned to.
+    pub cpu: Option<usize>,
+    /// Its counters.
+    pub stats: StatsView,
+    /// Its trace.
+    pub tracer: TracerHandle,
+    /// Its sessions.
+    pub asker: Asker,
+    /// Its ports.
+    pub glasses: Vec<Glass>,
+}
+
+/// The reading ends of a process.
+pub struct Observer {
+    pub(crate) config: Config,
+    pub(crate) workers: Vec<WorkerEnds>,
+    pub(crate) control: Arc<Mutex<Control>>,
+    arena: Arc<Arena>,
+    time: Time,
+    /// Wall clock at the time's nanosecond 0.
+    epoch_ns: u64,
+    start_ns: u64,
+    /// The connection that traces, if any.
+    tracing: Mutex<Option<(u64, IpAddr)>>,
+}
+
+impl Observer {
+    /// Over those ends; the workers' clock is `time`.
+    pub fn new(
+        config: &Config,
+        workers: Vec<WorkerEnds>,
+        control: Arc<Mutex<Control>>,
+        arena: Arc<Arena>,
+        time: Time,
+    ) -> Self {
+        let now = time.now_ns(<Tsc as engine::Clock>::cycles());
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+        let (config, epoch_ns) = (config.clone(), wall.saturating_sub(now));
+        Self { config, workers, control, arena, time, epoch_ns, start_ns: now, tracing: Mutex::new(None) }
+    }
+
+    /// The workers' time, now.
+    pub fn now_ns(&self) -> u64 {
+        self.time.now_ns(<Tsc as engine::Clock>::cycles())
+    }
+
+    /// Control, for a moment.
+    pub fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// All counters.
+    pub fn snapshot(&self) -> Snapshot {
+        let uptime = self.now_ns().saturating_sub(self.start_ns) as f64 / 1e9;
+        let shape = self.arena.shape();
+        Snapshot {
+            gateway: self.config.gateway.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime,
+            seconds: uptime,
+            tsc_hz: tsc_hz() as f64,
+            workers: self.workers.iter().enumerate().map(|(n, ends)| counters(n as u16, ends)).collect(),
+            frames: FrameMemory {
+                slots: shape.slots.into(),
+                slot_bytes: shape.slot_bytes.into(),
+                headroom: shape.headroom.into(),
+                bytes: self.arena.bytes_len() as u64,
+                pages: self.arena.backing().as_str().to_owned(),
+                depot: self.arena.in_depot() as u64,
+            },
+        }
+    }
+
+    /// The ports of all workers, freshly looked at.
+    pub fn ports(&self) -> Vec<PortView> {
+        self.workers.iter().flat_map(|worker| &worker.glasses).for_each(Glass::ask);
+        let of_worker = |(worker, ends): (usize, &WorkerEnds)| {
+            let view = |(n, glass): (usize, &Glass)| self.port(worker as u16, n, glass);
+            ends.glasses.iter().enumerate().map(view).collect::<Vec<_>>()
+        };
+        self.workers.iter().enumerate().flat_map(of_worker).collect()
+    }
+
+    fn port(&self, worker: u16, n: usize, glass: &Glass) -> PortView {
+        let seen = glass.look();
+        let entry = self.config.port.get(n);
+        let named = seen.counters.named();
+        let counters = named.iter().chain(&seen.extras).map(|(name, value)| ((*name).to_owned(), *value));
+        PortView {
+            name: entry.map(|p| p.name.clone()).unwrap_or_default(),
+            worker,
+            role: entry.map_or("", |p| if p.role == Role::Access { "access" } else { "core" }).to_owned(),
+            kind: seen.caps.kind.to_owned(),
+            interface: seen.caps.name.clone(),
+            detail: seen.caps.detail.clone(),
+            mac: seen.caps.mac.map(|byte| format!("{byte:02x}")).join(":"),
+            mtu: seen.caps.mtu,
+            link: seen.caps.link.as_str().to_owned(),
+            held: seen.held as u64,
+            counters: counters.collect(),
+        }
+    }
+
+    /// How many sessions there are, where.
+    pub fn sessions(&self) -> Result<SessionsView, String> {
+        let of_worker = |(n, ends): (usize, &WorkerEnds)| match ends.asker.ask(Question::Sessions) {
+            Some(Answer::Sessions { count, bytes }) => Ok(WorkerSessions { worker: n as u16, sessions: count, bytes }),
+            _ => Err(format!("worker {n} does not answer")),
+        };
+        let workers = self.workers.iter().enumerate().map(of_worker).collect::<Result<_, _>>()?;
+        Ok(SessionsView { workers })
+    }
+
+    fn trace(&self, connection: u64, ue: IpAddr, packets: u32) -> Result<TraceView, String> {
+        let mut tracing = self.tracing.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some((owner, other)) = *tracing
+            && owner != connection
+        {
+            return Err(format!("another `weir trace` follows {other}; one at a time"));
+        }
+        *tracing = Some((connection, ue));
+        for worker in &self.workers {
+            worker.tracer.stop();
+            worker.tracer.take();
+            worker.tracer.start(TraceFilter { subscriber: ue }, packets);
+        }
+        Ok(TraceView { left: packets, lines: Vec::new() })
+    }
+
+    fn traced(&self) -> TraceView {
+        let left = self.workers.iter().map(|worker| worker.tracer.left()).min().unwrap_or(0);
+        let mut lines = Vec::new();
+        for (n, worker) in self.workers.iter().enumerate() {
+            lines.extend(worker.tracer.take().into_iter().map(|record| TraceLine {
+                worker: n as u16,
+                packet: record.packet,
+                unix_ns: self.epoch_ns + record.time_ns,
+                stage: record.stage.to_owned(),
+                verdict: record.verdict.to_owned(),
+                detail: record.detail,
+                bytes: hex(&record.bytes),
+            }));
+        }
+        TraceView { left, lines }
+    }
+}
+
+impl Answers for Observer {
+    fn answer(&self, connection: u64, request: &Request) -> Reply {
+        let error = |sentence: String| Reply::Error(sentence);
+        match request {
+            Request::Counters => Reply::Counters(self.snapshot()),
+            Request::Ports => Reply::Ports(self.ports()),
+            Request::Sessions => self.sessions().map_or_else(error, Reply::Sessions),
+            Request::Session { ue } => self.session(*ue).map_or_else(error, Reply::Session),
+            Request::Trace { ue, packets } => self.trace(connection, *ue, *packets).map_or_else(error, Reply::Trace),
+            Request::Traced => Reply::Trace(self.traced()),
+        }
+    }
+
+    fn hung_up(&self, connection: u64) {
+        let mut tracing = self.tracing.lock().unwrap_or_else(|e| e.into_inner());
+        if tracing.is_some_and(|(owner, _)| owner == connection) {
+            for worker in &self.workers {
+                worker.tracer.stop();
+                worker.tracer.take();
+            }
+            *tracing = None;
+        }
+    }
+}
+
+fn counters(worker: u16, ends: &WorkerEnds) -> WorkerCounters {
+    let stats = &ends.stats;
+    let stage = |row: engine::StageRow| StageCounters {
+        pipeline: row.stage.pipeline.to_owned(),
+        name: row.stage.name.to_owned(),
+        calls: row.calls,
+        packets: row.packets,
+        cycles: row.cycles,
+    };
+    let drop = |(stage, reason, packets, bytes): (String, engine::Drop, u64, u64)| DropCounters {
+        stage,
+        reason: reason.name().to_owned(),
+        sentence: reason.sentence().to_owned(),
+        packets,
+        bytes,
+    };
+    let punt = |(punt, packets): (engine::Punt, u64)| PuntCounters {
+        reason: punt.name().to_owned(),
+        sentence: punt.sentence().to_owned(),
+        packets,
+    };
+    WorkerCounters {
+        worker,
+        cpu: ends.cpu,
+        io: Io::ALL.iter().map(|io| (io.name().to_owned(), stats.io(*io))).collect(),
+        stages: stats.stages().into_iter().map(stage).collect(),
+        drops: stats.drops().into_iter().map(drop).collect(),
+        consumed: stats.punts().into_iter().map(punt).collect(),
+        missing: stats.missing(),
+    }
+}

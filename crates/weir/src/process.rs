@@ -1,0 +1,148 @@
+//! A gateway as threads: workers on their CPUs, and the ends that control and onlookers hold.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use engine::{Idle, Time, Worker, WorkerConfig};
+use frame::{Arena, ArenaConfig, Pool};
+use port::Wires;
+use upf::assemble::{AssembleError, assemble};
+
+use crate::asked::Asked;
+use crate::doors::{self, DoorError};
+use crate::load::{LoadError, Loaded};
+use crate::observer::{Observer, WorkerEnds};
+use crate::pin;
+use crate::snapshot::Snapshot;
+
+/// Bytes kept free before a packet: room for any encapsulation, and what AF_XDP reserves anyway.
+const HEADROOM: u16 = 256;
+
+/// A running gateway.
+pub struct Process {
+    observer: Arc<Observer>,
+    arena: Arc<Arena>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<bool>>,
+}
+
+/// Why a gateway does not start.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum StartError {
+    #[error(transparent)]
+    Config(#[from] LoadError),
+    #[error(transparent)]
+    Door(#[from] DoorError),
+    #[error(transparent)]
+    Assemble(AssembleError),
+    #[error("no memory for {slots} slots of {bytes} bytes: {source}; lower [frames] slots")]
+    Memory { slots: u32, bytes: u16, source: std::io::Error },
+    #[error("no thread for worker {worker}: {source}")]
+    Thread { worker: u16, source: std::io::Error },
+}
+
+/// What became of a gateway.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its last counters.
+    pub last: Snapshot,
+    /// Slots that did not come back; 0 when the conservation law of slots held.
+    pub slots_missing: i64,
+    /// Workers that did not end by themselves.
+    pub crashed: usize,
+}
+
+impl Process {
+    /// Opens the ports, puts the sessions in place and sets the workers going.
+    ///
+    /// # Errors
+    /// [`StartError`], each telling what to do; nothing is left open then.
+    pub fn start(loaded: &Loaded, wires: &Wires) -> Result<Self, StartError> {
+        let config = &loaded.config;
+        let (slots, slot_bytes) = (config.frames.slots, config.frames.slot_bytes);
+        let arena = Arena::new(ArenaConfig { slots, slot_bytes, headroom: HEADROOM });
+        let arena = arena.map_err(|source| StartError::Memory { slots, bytes: slot_bytes, source })?;
+        let count = config.workers.count;
+        let share = slots as usize / usize::from(count.max(1));
+        let mut open = Vec::new();
+        for worker in 0..count {
+            let mut pool = Pool::new(&arena, share);
+            let doors = doors::open(loaded, worker, &mut pool, wires)?;
+            open.push((pool, doors));
+        }
+        let caps = open.first().map(|(_, doors)| doors.caps.clone()).unwrap_or_default();
+        let (control, seats) = assemble(config, &caps).map_err(|error| match error {
+            AssembleError::Config(error) => StartError::Config(loaded.wrong(&error)),
+            other => StartError::Assemble(other),
+        })?;
+        let idle = if config.workers.poll { Idle::POLL } else { Idle::default() };
+        let run = WorkerConfig { time: Time::real(), idle, burst: config.workers.burst };
+        let mut ends = Vec::new();
+        let mut workers = Vec::new();
+        for (n, (seat, (pool, doors))) in seats.into_iter().zip(open).enumerate() {
+            let (plane, asker) = Asked::new(seat.plane);
+            let worker = Worker::new(plane, seat.layout, pool, doors.ports, run.clone());
+            let (stats, tracer) = (worker.env().stats.view(), worker.env().tracer.handle());
+            let cpu = config.workers.cpus.get(n).copied();
+            ends.push(WorkerEnds { cpu, stats, tracer, asker, glasses: doors.glasses });
+            workers.push(worker);
+        }
+        let control = Arc::new(Mutex::new(control));
+        let observer = Arc::new(Observer::new(config, ends, control, arena.clone(), run.time));
+        let mut process = Self { observer, arena, stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
+        for (n, worker) in workers.into_iter().enumerate() {
+            process.spawn(n as u16, worker).map_err(|source| StartError::Thread { worker: n as u16, source })?;
+        }
+        Ok(process)
+    }
+
+    fn spawn(&mut self, n: u16, mut worker: Worker<Asked>) -> std::io::Result<()> {
+        let cpu = self.observer.workers.get(usize::from(n)).and_then(|ends| ends.cpu);
+        let stop = self.stop.clone();
+        let turn = move || {
+            // The configuration was checked; a CPU taken from us since is not worth stopping for.
+            let pinned = cpu.is_none_or(pin::pin);
+            worker.run(&stop);
+            drop(worker.close());
+            pinned
+        };
+        self.threads.push(std::thread::Builder::new().name(format!("weir-{n}")).spawn(turn)?);
+        Ok(())
+    }
+
+    /// What onlookers see.
+    pub fn observer(&self) -> &Arc<Observer> {
+        &self.observer
+    }
+
+    /// A turn of control: neighbours, events, churn. Called about every millisecond.
+    pub fn turn(&self) {
+        self.observer.control().publish();
+    }
+
+    /// Whether a worker has ended by itself.
+    pub fn is_broken(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Stops the workers and closes their ports: interfaces are as they were.
+    pub fn stop(mut self) -> Ended {
+        let crashed = self.halt();
+        let last = self.observer.snapshot();
+        let slots_missing = i64::from(self.arena.shape().slots) - self.arena.in_depot() as i64;
+        Ended { last, slots_missing, crashed }
+    }
+
+    fn halt(&mut self) -> usize {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.drain(..).map(|thread| usize::from(thread.join().is_err())).sum()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.halt();
+    }
+}

@@ -1,0 +1,110 @@
+//! `weir show run`: what each stage did and cost, and where each worker's time went.
+
+use engine::Io;
+
+use super::heading;
+use crate::snapshot::{Snapshot, WorkerCounters};
+use crate::tables::{Align, Style, Table, bar, count, per, si};
+
+/// The page. `all`: stages no packet has reached, too.
+pub fn text(snapshot: &Snapshot, since_start: bool, all: bool, style: Style) -> String {
+    let mut out = heading(snapshot, since_start, style);
+    for worker in &snapshot.workers {
+        out += &summary(worker, snapshot.seconds, style);
+        out += &shares(worker, style);
+        out.push('\n');
+        out += &stages(worker, snapshot.tsc_hz, all).render(style);
+        out.push('\n');
+    }
+    out
+}
+
+fn summary(worker: &WorkerCounters, seconds: f64, style: Style) -> String {
+    let place = worker.cpu.map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
+    let rate = |n: u64, unit: &str| format!("{}{unit}", spaced(per_second(n, seconds)));
+    let dropped = worker.dropped();
+    let drops = format!("{} dropped", rate(dropped, "pps"));
+    format!(
+        "{} · in {}, {} · out {}, {} · {}\n",
+        style.strong(&format!("worker {}{place}", worker.worker)),
+        rate(worker.io(Io::RxPackets), "pps"),
+        rate(worker.io(Io::RxBytes) * 8, "bit/s"),
+        rate(worker.io(Io::TxPackets), "pps"),
+        rate(worker.io(Io::TxBytes) * 8, "bit/s"),
+        if dropped > 0 { style.alarm(&drops) } else { drops },
+    )
+}
+
+/// `1.42 M`, `7 `: ready for a unit.
+fn spaced(value: f64) -> String {
+    let text = si(value);
+    if text.contains(' ') { text } else { text + " " }
+}
+
+fn per_second(n: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { n as f64 / seconds } else { 0.0 }
+}
+
+const SPENT: [(&str, Io); 5] = [
+    ("rx", Io::RxCycles),
+    ("pipelines", Io::PipelineCycles),
+    ("tx", Io::TxCycles),
+    ("other", Io::OtherCycles),
+    ("idle", Io::IdleCycles),
+];
+
+/// Where the time went, as bars.
+fn shares(worker: &WorkerCounters, style: Style) -> String {
+    let total: u64 = SPENT.iter().map(|(_, io)| worker.io(*io)).sum();
+    let mut out = String::from(" ");
+    for (name, io) in SPENT {
+        let share = worker.io(io) as f64 / total.max(1) as f64;
+        out += &format!(" {name} {}{:>3.0} %  ", style.dim(&format!("▕{}▏", bar(share, 6))), 100.0 * share);
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
+}
+
+/// Rx, the stages, tx, other: what a packet passes from top to bottom.
+fn stages(worker: &WorkerCounters, hz: f64, all: bool) -> Table {
+    let right = Align::Right;
+    let heads = [
+        ("stage", Align::Left),
+        ("calls", right),
+        ("packets", right),
+        ("packets/call", right),
+        ("cycles/packet", right),
+        ("ns/packet", right),
+    ];
+    let mut table = Table::new(&heads);
+    let mut row = |table: &mut Table, name: String, calls: u64, packets: u64, cycles: u64| {
+        let (calls_f, packets_f, cycles) = (calls as f64, packets as f64, cycles as f64);
+        table.row([
+            name,
+            count(calls),
+            count(packets),
+            per(packets_f, calls_f, 1),
+            per(cycles, packets_f, 1),
+            per(cycles * 1e9, hz * packets_f, 1),
+        ]);
+    };
+    let (busy, rx, tx) = (worker.io(Io::BusyTurns), worker.io(Io::RxPackets), worker.io(Io::TxPackets));
+    row(&mut table, "receive".to_owned(), busy, rx, worker.io(Io::RxCycles));
+    let mut pipeline = "";
+    for stage in worker.stages.iter().filter(|stage| all || stage.packets > 0) {
+        if stage.pipeline != pipeline {
+            pipeline = &stage.pipeline;
+            table.rule();
+        }
+        let name = format!("{}.{}", stage.pipeline, stage.name);
+        row(&mut table, name, stage.calls, stage.packets, stage.cycles);
+    }
+    table.rule();
+    row(&mut table, "send".to_owned(), busy, tx, worker.io(Io::TxCycles));
+    row(&mut table, "other".to_owned(), busy, rx, worker.io(Io::OtherCycles));
+    table.rule();
+    let spent = SPENT.iter().take(4).map(|(_, io)| worker.io(*io)).sum();
+    row(&mut table, "all".to_owned(), busy, rx, spent);
+    table
+}

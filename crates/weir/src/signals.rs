@@ -1,0 +1,38 @@
+//! Being told to stop.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+/// Set once SIGINT, SIGTERM or SIGHUP came. A second one ends the process at once.
+///
+/// # Errors
+/// What the system said.
+pub fn stop_flag() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // In this order: the first signal finds the flag still down.
+        flag::register_conditional_shutdown(signal, 1, stop.clone())?;
+        flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+/// Sleeps, unless told to stop. False when it was.
+pub fn sleep(seconds: f64, stop: &AtomicBool) -> bool {
+    let until = Instant::now() + Duration::from_secs_f64(seconds);
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(Duration::from_millis(50)));
+    }
+}

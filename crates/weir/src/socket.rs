@@ -1,0 +1,13 @@
+//! The control socket: one JSON object a line, each way, over a Unix stream.
+
+mod client;
+mod protocol;
+mod server;
+#[cfg(test)]
+mod tests;
+
+pub use client::{Client, ClientError};
+pub use protocol::{
+    PortView, Reply, Request, RuleUsage, SessionView, SessionsView, TraceLine, TraceView, WorkerSessions, hex,
+};
+pub use server::{Answers, Server, ServerError};

@@ -1,0 +1,173 @@
+//! What is asked and answered over the control socket.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::snapshot::Snapshot;
+
+/// A question, as `{"ask": "counters"}` or `{"ask": "session", "ue": "10.60.0.1"}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// All counters.
+    Counters,
+    /// The ports of all workers.
+    Ports,
+    /// How many sessions there are, where.
+    Sessions,
+    /// One subscriber's session.
+    Session {
+        /// Its address.
+        ue: IpAddr,
+    },
+    /// Follow a subscriber's packets. The trace ends with the connection.
+    Trace {
+        /// Its address.
+        ue: IpAddr,
+        /// How many packets.
+        packets: u32,
+    },
+    /// What the trace of this connection has recorded since last asked.
+    Traced,
+}
+
+/// An answer, as `{"counters": {…}}` or `{"error": "…"}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// To [`Request::Counters`].
+    Counters(Snapshot),
+    /// To [`Request::Ports`].
+    Ports(Vec<PortView>),
+    /// To [`Request::Sessions`].
+    Sessions(SessionsView),
+    /// To [`Request::Session`].
+    Session(SessionView),
+    /// To [`Request::Trace`] and [`Request::Traced`].
+    Trace(TraceView),
+    /// The question was not understood, or can not be answered; a sentence.
+    Error(String),
+}
+
+/// A worker's port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PortView {
+    /// What the configuration calls it.
+    pub name: String,
+    /// The worker it belongs to.
+    pub worker: u16,
+    /// Its side: `access` or `core`.
+    pub role: String,
+    /// Kind and mode: `packet-ring`.
+    pub kind: String,
+    /// Interface or file.
+    pub interface: String,
+    /// What else is worth telling.
+    pub detail: String,
+    /// Its hardware address.
+    pub mac: String,
+    /// Largest IP packet.
+    pub mtu: u32,
+    /// State of the link: `up`, `down` or `gone`.
+    pub link: String,
+    /// Slots it holds.
+    pub held: u64,
+    /// Its counters by name, and those of its wrappers, in the order shown.
+    pub counters: Vec<(String, u64)>,
+}
+
+/// Sessions of all workers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SessionsView {
+    /// Each worker's.
+    pub workers: Vec<WorkerSessions>,
+}
+
+/// Sessions of one worker.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkerSessions {
+    /// Its number.
+    pub worker: u16,
+    /// How many.
+    pub sessions: u64,
+    /// Bytes of their records and of the indexes that lead to them.
+    pub bytes: u64,
+}
+
+/// One subscriber's session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SessionView {
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// The worker that owns it.
+    pub worker: u16,
+    /// Control's number of it on that worker.
+    pub handle: u32,
+    /// The network instance it is in.
+    pub instance: String,
+    /// Its rules: kind (`pdr`, `far`, `qer`, `urr`), number, and what it says.
+    pub rules: Vec<(String, u32, String)>,
+    /// What its URRs have measured.
+    pub usage: Vec<RuleUsage>,
+}
+
+/// What a URR has measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RuleUsage {
+    /// The rule.
+    pub urr: u32,
+    /// Packets from the subscriber.
+    pub up_packets: u64,
+    /// Their octets.
+    pub up_bytes: u64,
+    /// Packets to the subscriber.
+    pub down_packets: u64,
+    /// Their octets.
+    pub down_bytes: u64,
+    /// Seconds from first to last packet.
+    pub seconds: f64,
+    /// Seconds since the last packet; none: there was none.
+    pub idle: Option<f64>,
+}
+
+/// What was recorded of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TraceView {
+    /// Packets each worker would still follow.
+    pub left: u32,
+    /// What stages did, in order.
+    pub lines: Vec<TraceLine>,
+}
+
+/// What one stage did to one followed packet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TraceLine {
+    /// The worker.
+    pub worker: u16,
+    /// Tells the packets of a worker's trace apart.
+    pub packet: u64,
+    /// Time of its burst, in nanoseconds since 1970.
+    pub unix_ns: u64,
+    /// The stage, or `rx`.
+    pub stage: String,
+    /// `keep`, `drop` or `punt`.
+    pub verdict: String,
+    /// What was known of the packet after the stage.
+    pub detail: String,
+    /// Its first bytes after the stage, in hex.
+    pub bytes: String,
+}
+
+/// Bytes as hex digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl TraceLine {
+    /// The packet's first bytes after the stage.
+    pub fn raw(&self) -> Vec<u8> {
+        let digits = self.bytes.as_bytes().chunks(2);
+        digits.map_while(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+    }
+}

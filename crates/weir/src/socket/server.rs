@@ -1,0 +1,176 @@
+//! The answering end, in its own threads.
+
+use std::fs::{self, Permissions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::protocol::{Reply, Request};
+
+/// What can answer. Called from the server's threads, several at once.
+pub trait Answers: Send + Sync {
+    /// Answers a question asked over a connection.
+    fn answer(&self, connection: u64, request: &Request) -> Reply;
+
+    /// A connection has ended.
+    fn hung_up(&self, _connection: u64) {}
+}
+
+/// A listening control socket. Stops listening, and takes the socket away, when dropped.
+pub struct Server {
+    socket: Place,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Why there can be no control socket.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum ServerError {
+    #[error(
+        "another weir answers at {}: stop it, or give this one its own control_socket = \"…\" (or --socket)",
+        path.display()
+    )]
+    InUse { path: PathBuf },
+    #[error("{} is there and is not a socket; give another control_socket = \"…\" (or --socket)", path.display())]
+    NotASocket { path: PathBuf },
+    #[error("no control socket at {}: {source}; give another control_socket = \"…\" (or --socket)", path.display())]
+    System { path: PathBuf, source: io::Error },
+}
+
+/// A socket's path, and which file of that path is ours.
+struct Place {
+    path: PathBuf,
+    inode: (u64, u64),
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Someone may have put theirs in its place.
+        if inode(&self.path).is_ok_and(|now| now == self.inode) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Connections at once.
+const CONNECTIONS: u32 = 32;
+/// Bytes of a question.
+const LONGEST: u64 = 4096;
+/// A connection without a question for so long is ended.
+const IDLE: Duration = Duration::from_secs(600);
+
+impl Server {
+    /// Listens at a path, for the owner only. What a weir that is no more left there is cleared away.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub fn start(path: &Path, answers: Arc<dyn Answers>) -> Result<Self, ServerError> {
+        let system = |source| ServerError::System { path: path.to_owned(), source };
+        clear(path)?;
+        // Bound under another name and made private before anyone can find it.
+        let mut draft = path.as_os_str().to_owned();
+        draft.push(format!(".{}", std::process::id()));
+        let draft = PathBuf::from(draft);
+        let _ = fs::remove_file(&draft);
+        let listener = UnixListener::bind(&draft).map_err(system)?;
+        let placed = fs::set_permissions(&draft, Permissions::from_mode(0o600))
+            .and_then(|()| inode(&draft))
+            .and_then(|inode| fs::rename(&draft, path).map(|()| inode));
+        let inode = placed.map_err(|error| {
+            let _ = fs::remove_file(&draft);
+            system(error)
+        })?;
+        let socket = Place { path: path.to_owned(), inode };
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = stop.clone();
+        let listen = move || listen(&listener, &answers, &told);
+        let thread = std::thread::Builder::new().name("weir-socket".into()).spawn(listen).map_err(system)?;
+        Ok(Self { socket, stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        // Accepting wakes up by being connected to. Where that fails the thread ends with the process.
+        if UnixStream::connect(&self.socket.path).is_ok()
+            && let Some(thread) = self.thread.take()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn inode(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|data| (data.dev(), data.ino()))
+}
+
+fn clear(path: &Path) -> Result<(), ServerError> {
+    use std::os::unix::fs::FileTypeExt;
+    let Ok(data) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !data.file_type().is_socket() {
+        return Err(ServerError::NotASocket { path: path.to_owned() });
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err(ServerError::InUse { path: path.to_owned() }),
+        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(|source| ServerError::System { path: path.to_owned(), source })
+        }
+        Err(source) => Err(ServerError::System { path: path.to_owned(), source }),
+    }
+}
+
+fn listen(listener: &UnixListener, answers: &Arc<dyn Answers>, stop: &AtomicBool) {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let open = Arc::new(AtomicU32::new(0));
+    while !stop.load(Ordering::Acquire) {
+        let Ok((stream, _)) = listener.accept() else {
+            // Out of descriptors, say; not worth a busy loop.
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
+        };
+        if stop.load(Ordering::Acquire) || open.load(Ordering::Relaxed) >= CONNECTIONS {
+            continue;
+        }
+        let (answers, count) = (answers.clone(), open.clone());
+        count.fetch_add(1, Ordering::Relaxed);
+        let serve = move || {
+            let connection = NEXT.fetch_add(1, Ordering::Relaxed);
+            serve(stream, connection, &*answers);
+            answers.hung_up(connection);
+            count.fetch_sub(1, Ordering::Relaxed);
+        };
+        if std::thread::Builder::new().name("weir-answer".into()).spawn(serve).is_err() {
+            open.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn serve(stream: UnixStream, connection: u64, answers: &dyn Answers) {
+    let _ = stream.set_read_timeout(Some(IDLE));
+    let _ = stream.set_write_timeout(Some(Duration::from_secs(5)));
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    loop {
+        line.clear();
+        match reader.by_ref().take(LONGEST).read_line(&mut line) {
+            Ok(n) if n > 0 && line.ends_with('\n') => {}
+            _ => return,
+        }
+        let reply = match serde_json::from_str::<Request>(&line) {
+            Ok(request) => answers.answer(connection, &request),
+            Err(error) => Reply::Error(format!("not a question: {error}")),
+        };
+        let Ok(mut text) = serde_json::to_string(&reply) else { return };
+        text.push('\n');
+        if reader.get_mut().write_all(text.as_bytes()).is_err() {
+            return;
+        }
+    }
+}

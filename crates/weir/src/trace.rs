@@ -1,0 +1,184 @@
+//! `weir trace`: one subscriber's packets, and what each stage did to them.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use crate::cli::TraceArgs;
+use crate::pcapng::PcapNg;
+use crate::signals;
+use crate::socket::{Client, Reply, Request, TraceLine, TraceView};
+use crate::tables::{Style, many};
+
+/// Follows them.
+///
+/// # Errors
+/// No gateway runs there, another trace does, or the file can not be written.
+pub fn trace(args: &TraceArgs) -> anyhow::Result<()> {
+    let stop = signals::stop_flag()?;
+    let mut client = Client::connect(&args.at.socket)?;
+    let mut file = match &args.pcap {
+        Some(path) => {
+            let file = File::create(path).with_context(|| format!("{} can not be written", path.display()))?;
+            Some(PcapNg::new(BufWriter::new(file))?)
+        }
+        None => None,
+    };
+    client.ask(&Request::Trace { ue: args.ue, packets: args.packets })?;
+    let style = Style::of_stdout();
+    if !args.at.json {
+        eprintln!("following the next {} of {}", many(args.packets as usize, "packet"), args.ue);
+    }
+    let until = Instant::now() + Duration::from_secs_f64(args.seconds);
+    let mut seen = Walks::default();
+    let mut go_on = true;
+    while go_on {
+        go_on = signals::sleep(0.1, &stop) && Instant::now() < until;
+        let Reply::Trace(view) = client.ask(&Request::Traced)? else { break };
+        let TraceView { left, lines } = view;
+        // Packets are counted before they walk: with none left, one more look has everything.
+        go_on &= left > 0 || !lines.is_empty();
+        for walk in seen.add(lines, !go_on) {
+            let mut out = std::io::stdout().lock();
+            if args.at.json {
+                serde_json::to_writer(&mut out, &walk)?;
+                writeln!(out)?;
+            } else {
+                out.write_all(text(&walk, &mut seen.clock, args.hex, style).as_bytes())?;
+            }
+            if let Some(file) = &mut file {
+                save(file, &walk)?;
+            }
+        }
+    }
+    if let Some(file) = file {
+        file.finish()?;
+    }
+    if seen.done == 0 && !args.at.json {
+        eprintln!("no packet of {} came; `weir show drops` and `weir show ports` tell what did", args.ue);
+    }
+    Ok(())
+}
+
+/// One packet's way, in order.
+type Walk = Vec<TraceLine>;
+
+/// Packets under way: a walk is whole once a later look brought nothing more of it.
+#[derive(Default)]
+struct Walks {
+    open: BTreeMap<(u64, u16, u64), Walk>,
+    done: usize,
+    clock: Clock,
+}
+
+/// Numbers and times of the packets printed.
+#[derive(Default)]
+struct Clock {
+    number: usize,
+    first_ns: Option<u64>,
+}
+
+impl Walks {
+    /// Takes in what was recorded; gives the walks that are complete, oldest first. `last`: all of them are.
+    fn add(&mut self, lines: Vec<TraceLine>, last: bool) -> Vec<Walk> {
+        // A packet's records are written by one turn of its worker; only the newest may still lack some.
+        let mut touched = Vec::new();
+        for line in lines {
+            let key = (line.unix_ns, line.worker, line.packet);
+            touched.push(key);
+            self.open.entry(key).or_default().push(line);
+        }
+        let whole: Vec<_> = self.open.keys().filter(|key| last || !touched.contains(key)).copied().collect();
+        self.done += whole.len();
+        whole.iter().filter_map(|key| self.open.remove(key)).collect()
+    }
+}
+
+/// A packet's walk as a paragraph.
+fn text(walk: &Walk, clock: &mut Clock, hex: bool, style: Style) -> String {
+    let Some(first) = walk.first() else { return String::new() };
+    clock.number += 1;
+    let start = *clock.first_ns.get_or_insert(first.unix_ns);
+    let after = first.unix_ns.saturating_sub(start) as f64 / 1e6;
+    let heading = format!("packet {}", clock.number);
+    let mut out = format!(
+        "{} · worker {} · {} · +{after:.3} ms · {}\n",
+        style.strong(&heading),
+        first.worker,
+        time_of_day(first.unix_ns),
+        outcome(walk, style),
+    );
+    let width = walk.iter().map(|line| line.stage.chars().count()).max().unwrap_or(0);
+    let (mut detail, mut bytes) = ("", "");
+    for line in walk {
+        // What a stage left as it was is not said again.
+        let said = if line.detail == detail { style.dim("…") } else { line.detail.clone() };
+        let verdict = if line.verdict == "drop" { style.alarm("drop") } else { line.verdict.clone() };
+        out += &format!("  {:<width$}  {verdict}  {said}\n", line.stage);
+        if hex && line.bytes != bytes {
+            out += &dump(&line.raw(), width + 2, style);
+        }
+        (detail, bytes) = (&line.detail, &line.bytes);
+    }
+    out.push('\n');
+    out
+}
+
+fn outcome(walk: &Walk, style: Style) -> String {
+    match walk.last() {
+        Some(line) if line.verdict == "drop" => style.alarm(&format!("dropped by {}", line.stage)),
+        Some(line) if line.verdict == "punt" => format!("to the slow path by {}", line.stage),
+        _ => "sent on".to_owned(),
+    }
+}
+
+/// Hours, minutes, seconds and microseconds, UTC.
+fn time_of_day(unix_ns: u64) -> String {
+    let (seconds, micros) = (unix_ns / 1_000_000_000, unix_ns / 1000 % 1_000_000);
+    format!("{:02}:{:02}:{:02}.{micros:06} UTC", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
+}
+
+/// Sixteen bytes a line: offset, hex, text.
+fn dump(bytes: &[u8], indent: usize, style: Style) -> String {
+    let mut out = String::new();
+    for (n, chunk) in bytes.chunks(16).enumerate() {
+        let half = |part: &[u8]| part.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
+        let (left, right) = chunk.split_at(chunk.len().min(8));
+        let printable = |byte: &u8| if (0x20..0x7f).contains(byte) { char::from(*byte) } else { '.' };
+        let text: String = chunk.iter().map(printable).collect();
+        let line = format!("{:04x}  {:<23}  {:<23}  {text}", 16 * n, half(left), half(right));
+        out += &format!("{}  {}\n", " ".repeat(indent), style.dim(line.trim_end()));
+    }
+    out
+}
+
+/// The packet as it came, and as it left or last was.
+fn save(file: &mut PcapNg<BufWriter<File>>, walk: &Walk) -> anyhow::Result<()> {
+    let (Some(first), Some(last)) = (walk.first(), walk.last()) else { return Ok(()) };
+    let came = format!("worker {}, as it came: {}", first.worker, first.detail);
+    file.packet(first.unix_ns, &first.raw(), length(&first.raw()), &came)?;
+    if walk.len() > 1 {
+        let left = format!("worker {}, {} {}: {}", last.worker, last.verdict, last.stage, last.detail);
+        file.packet(last.unix_ns, &last.raw(), length(&last.raw()), &left)?;
+    }
+    Ok(())
+}
+
+/// Length of an Ethernet frame of which only the first bytes may be known, from what its IP header says.
+fn length(bytes: &[u8]) -> usize {
+    let Ok(l2) = wire::Outer::parse(bytes) else { return bytes.len() };
+    let l3 = usize::from(l2.l3);
+    let half = |at: usize| wire::fast::be16(bytes, l3 + at).map_or(0, usize::from);
+    match bytes.get(l3).map(|byte| byte >> 4) {
+        Some(4) => l3 + half(2),
+        Some(6) => l3 + 40 + half(4),
+        _ => bytes.len(),
+    }
+}
+
+#[cfg(test)]
+#[path = "trace_tests.rs"]
+mod tests;
