@@ -13,6 +13,7 @@ const KEYS: &[&str] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Ring(Geometry),
+    Slots,
     Mmsg,
     Plain,
 }
@@ -43,8 +44,9 @@ impl Config {
             blocks: uri.number("blocks", 0, "a number of blocks")?,
             retire_ms: uri.number("retire", 1, "milliseconds")?,
         };
-        let mode =
-            uri.choice("mode", &[("ring", Mode::Ring(geometry)), ("mmsg", Mode::Mmsg), ("plain", Mode::Plain)])?;
+        let modes =
+            [("ring", Mode::Ring(geometry)), ("slots", Mode::Slots), ("mmsg", Mode::Mmsg), ("plain", Mode::Plain)];
+        let mode = uri.choice("mode", &modes)?;
         let mode = match mode {
             Mode::Ring(mut geometry) => {
                 if !geometry.block.is_power_of_two() || !(4096..=4 << 20).contains(&geometry.block) {

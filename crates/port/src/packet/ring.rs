@@ -11,6 +11,7 @@ use frame::{Batch, Pool};
 use libc::{tpacket_hdr_v1, tpacket3_hdr};
 
 use super::line::{Aside, Line};
+use super::mapping::Mapping;
 use super::socket::Socket;
 
 /// How large the ring is.
@@ -26,13 +27,10 @@ pub(super) struct Geometry {
 
 /// The mapped ring of a socket.
 pub(super) struct Ring {
-    map: *mut u8,
-    len: usize,
     walk: Walk,
+    // After the walk, whose memory it is.
+    _mapping: Mapping,
 }
-
-// SAFETY: the mapping is owned by this value alone and not tied to a thread.
-unsafe impl Send for Ring {}
 
 impl Ring {
     /// Gives the socket (not yet bound) a receive ring and maps it.
@@ -52,29 +50,16 @@ impl Ring {
             tp_feature_req_word: 0,
         };
         socket.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-        let len = block * blocks;
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
-        // SAFETY: a fresh mapping at an address of the kernel's choice.
-        let map = unsafe { libc::mmap(std::ptr::null_mut(), len, access, kind, socket.raw(), 0) };
-        if map == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let map = map.cast::<u8>();
+        let mapping = Mapping::new(socket, block * blocks)?;
         // SAFETY: the mapping is `blocks` blocks, lives as long as the walk beside it, and is the kernel's and the
         // walk's alone.
-        Ok(Self { map, len, walk: unsafe { Walk::new(map, block, blocks) } })
+        let walk = unsafe { Walk::new(mapping.base(), block, blocks) };
+        Ok(Self { walk, _mapping: mapping })
     }
 
     /// Copies what has come into frames.
     pub(super) fn receive(&mut self, line: &mut Line, pool: &mut Pool, out: &mut Batch) -> usize {
         self.walk.receive(line, pool, out)
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: the mapping made in `new`, of that length; nothing borrows it any more.
-        unsafe { libc::munmap(self.map.cast(), self.len) };
     }
 }
 
@@ -91,13 +76,16 @@ struct Walk {
     left: u32,
 }
 
-/// A packet as it lies in a block.
-struct Lying<'a> {
-    bytes: &'a [u8],
+/// A packet as it lies in shared memory.
+pub(super) struct Lying<'a> {
+    pub(super) bytes: &'a [u8],
     /// What the wire carried; more than `bytes` when cut.
-    len: usize,
-    aside: Aside,
+    pub(super) len: usize,
+    pub(super) aside: Aside,
 }
+
+// SAFETY: the memory is reached through this value alone and not tied to a thread.
+unsafe impl Send for Walk {}
 
 impl Walk {
     /// # Safety
@@ -206,7 +194,7 @@ impl Walk {
 
 /// Copies a packet into a frame. False when there is none to be had.
 #[inline]
-fn take(packet: &Lying<'_>, line: &mut Line, pool: &mut Pool, out: &mut Batch) -> bool {
+pub(super) fn take(packet: &Lying<'_>, line: &mut Line, pool: &mut Pool, out: &mut Batch) -> bool {
     if !line.ours(packet.bytes) {
         return true;
     }

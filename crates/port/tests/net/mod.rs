@@ -197,7 +197,7 @@ impl Door {
         while !so(&*self.port) {
             assert!(Instant::now() < end, "{what}: {:?} {:?}", self.port.caps(), self.port.counters());
             self.poll();
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
