@@ -8,6 +8,7 @@
 mod burst;
 mod clock;
 mod drops;
+mod hand_off;
 mod idle;
 mod pipeline;
 mod stats;
@@ -18,6 +19,7 @@ mod worker;
 pub use burst::{Burst, Live};
 pub use clock::{Clock, NoClock, Time, Tsc};
 pub use drops::{Drop, Punt};
+pub use hand_off::HandOff;
 pub use idle::Idle;
 #[doc(hidden)]
 pub use pipeline::Walk;

@@ -9,9 +9,11 @@ use frame::{BURST, Batch, Frame, Pool, Port, PortCounters};
 use crate::burst::Burst;
 use crate::clock::{Clock, Time, Tsc};
 use crate::drops::Drop;
+use crate::hand_off::HandOff;
 use crate::idle::Idle;
 use crate::pipeline::{Env, Kind};
 use crate::stats::{Io, Layout, Stats};
+use crate::steer::SteerKey;
 use crate::trace::{TraceFilter, Tracer};
 
 /// A port's number among its worker's.
@@ -57,6 +59,20 @@ pub trait Gateway: Send {
     /// The worker ends: frames still held go back, counted.
     fn close(&mut self, _env: &mut Env) {}
 
+    /// What a packet that came in by `port` shows of its subscriber; none: whoever got it sees to it. Called for every
+    /// packet when there are several workers.
+    fn steer_key(&self, _port: PortId, _packet: &[u8]) -> Option<SteerKey> {
+        None
+    }
+
+    /// The worker is about to sleep: last look. False: there is work after all.
+    fn fall_asleep(&mut self) -> bool {
+        true
+    }
+
+    /// It is awake again.
+    fn wake_up(&mut self) {}
+
     /// Something that becomes readable when a command waits, to sleep on.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
         None
@@ -87,6 +103,7 @@ pub struct Worker<G: Gateway> {
     env: Env,
     burst: Burst<G::Kind>,
     incoming: Batch,
+    hand_off: Option<HandOff>,
     config: WorkerConfig,
     next_tick: u64,
     empty_turns: u32,
@@ -128,10 +145,17 @@ impl<G: Gateway> Worker<G> {
             },
             burst: Burst::default(),
             incoming: Batch::new(),
+            hand_off: None,
             config,
             next_tick: 0,
             empty_turns: 0,
         }
+    }
+
+    /// Joins it with the other workers of its gateway. Without, it sees to every packet it gets.
+    pub fn with_hand_off(mut self, hand_off: Option<HandOff>) -> Self {
+        self.hand_off = hand_off;
+        self
     }
 
     /// Its surroundings: statistics, trace, slots.
@@ -191,6 +215,7 @@ impl<G: Gateway> Worker<G> {
         for id in 0..self.ports.len() {
             packets += self.serve::<C>(id, &mut spent);
         }
+        packets += self.take_over::<C>(&mut spent);
         packets += self.release::<C>(&mut spent);
         packets += self.flush(&mut spent);
         if self.env.now >= self.next_tick {
@@ -215,6 +240,9 @@ impl<G: Gateway> Worker<G> {
             return 0;
         }
         let mut bytes = 0;
+        if self.hand_off.is_some() {
+            bytes += self.hand_over(id as PortId);
+        }
         while !self.incoming.is_empty() {
             let take = self.config.burst.clamp(1, BURST);
             let burst = &mut self.burst;
@@ -229,6 +257,62 @@ impl<G: Gateway> Worker<G> {
         self.env.stats.add(Io::RxBytes, bytes as u64);
         spent.pipeline += Tsc::cycles().wrapping_sub(mid);
         received
+    }
+
+    /// Gives packets of other workers' subscribers to those. Returns their bytes.
+    fn hand_over(&mut self, id: PortId) -> usize {
+        let Some(hand_off) = &mut self.hand_off else { return 0 };
+        let (gateway, stats, pool) = (&self.gateway, &self.env.stats, &mut self.env.pool);
+        let arena = pool.arena().clone();
+        let mut ours = Batch::new();
+        let (mut bytes, mut handed) = (0, 0);
+        self.incoming.drain(|mut frame| {
+            let key = gateway.steer_key(id, arena.bytes(&frame));
+            let Some(owner) = key.and_then(|key| hand_off.elsewhere(key)) else {
+                let _ = ours.push(frame).map_err(|_| unreachable!("as many as came"));
+                return;
+            };
+            bytes += frame.len();
+            frame.meta.port = id;
+            match hand_off.send(owner, id, frame) {
+                Ok(()) => handed += 1,
+                Err(frame) => {
+                    stats.drop_outside(Drop::HandOffFull, frame.len());
+                    pool.give(frame);
+                }
+            }
+        });
+        self.incoming = ours;
+        stats.add(Io::HandedOut, handed);
+        hand_off.nudge();
+        bytes
+    }
+
+    /// Runs what other workers handed over, a burst per port.
+    fn take_over<C: Clock>(&mut self, spent: &mut Spent) -> usize {
+        let Some(hand_off) = &mut self.hand_off else { return 0 };
+        if hand_off.is_empty() {
+            return 0;
+        }
+        let begin = Tsc::cycles();
+        let mut came: [(PortId, Frame); BURST] = [const { (0, Frame::none()) }; BURST];
+        let mut count = 0;
+        hand_off.receive(BURST, |port, frame| {
+            came[count] = (port, frame);
+            count += 1;
+        });
+        self.env.stats.add(Io::HandedIn, count as u64);
+        for id in 0..self.ports.len() as PortId {
+            for (_, frame) in came[..count].iter_mut().filter(|(port, frame)| *port == id && !frame.is_none()) {
+                let _ = self.burst.push(frame.take()).map_err(|_| unreachable!("at most a burst"));
+            }
+            if !self.burst.is_empty() {
+                let port = Some(usize::from(id));
+                self.process(|gateway, burst, env| gateway.receive::<C>(id, burst, env), port);
+            }
+        }
+        spent.pipeline += Tsc::cycles().wrapping_sub(begin);
+        count
     }
 
     fn release<C: Clock>(&mut self, spent: &mut Spent) -> usize {
@@ -361,6 +445,11 @@ impl<G: Gateway> Worker<G> {
             std::hint::spin_loop();
             return;
         }
+        let handed = self.hand_off.as_mut().is_some_and(|hand_off| !hand_off.is_empty());
+        if !self.gateway.fall_asleep() || handed {
+            self.gateway.wake_up();
+            return;
+        }
         // Between turns nothing may be left in a queue of ours, so sleeping delays no packet; a port that needs its
         // completions served is woken by its own descriptor or after the longest sleep.
         let mut fds: [Option<BorrowedFd<'_>>; 16] = [None; 16];
@@ -377,15 +466,18 @@ impl<G: Gateway> Worker<G> {
             }
         }
         let mut list = fds.iter().flatten().copied();
-        let Some(first) = list.next() else {
-            self.config.idle.rest(self.empty_turns, &[], false);
-            return;
+        let slept = match list.next() {
+            None => self.config.idle.rest(self.empty_turns, &[], false),
+            Some(first) => {
+                let mut open = [first; 16];
+                for (place, fd) in open.iter_mut().skip(1).zip(list) {
+                    *place = fd;
+                }
+                self.config.idle.rest(self.empty_turns, &open[..count], all)
+            }
         };
-        let mut open = [first; 16];
-        for (place, fd) in open.iter_mut().skip(1).zip(list) {
-            *place = fd;
-        }
-        if self.config.idle.rest(self.empty_turns, &open[..count], all) {
+        self.gateway.wake_up();
+        if slept {
             self.env.stats.add(Io::Sleeps, 1);
         }
     }
@@ -404,6 +496,15 @@ impl<G: Gateway> Worker<G> {
     /// Ends the worker: its ports give their slots back. Returns its pool, for the conservation check.
     pub fn close(mut self) -> (G, Env) {
         self.gateway.close(&mut self.env);
+        if let Some(hand_off) = &mut self.hand_off {
+            while !hand_off.is_empty() {
+                hand_off.receive(BURST, |_, frame| {
+                    self.env.stats.add(Io::HandedIn, 1);
+                    self.env.stats.drop_outside(Drop::NoOwner, frame.len());
+                    self.env.pool.give(frame);
+                });
+            }
+        }
         for door in &mut self.ports {
             self.env.pool.give_all(&mut door.out);
             door.port.close(&mut self.env.pool);

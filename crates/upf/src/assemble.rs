@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use engine::Layout;
+use engine::{HandOff, Layout};
 use frame::Caps;
 use stages::forward::{InstanceId, Plan, PortView, Route};
 use table::command;
@@ -25,6 +25,8 @@ pub struct Seat {
     pub plane: UserPlane,
     /// Its stages.
     pub layout: Layout,
+    /// Its ends of the rings between workers, when there are several.
+    pub hand_off: Option<HandOff>,
 }
 
 /// Why a configuration makes no gateway.
@@ -57,12 +59,14 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
     let roles: Vec<_> = config.port.iter().map(|p| p.role).collect();
     let mut seats = Vec::new();
     let mut links = Vec::new();
+    let mut wakers = Vec::new();
     for _ in 0..workers {
         let sessions = Sessions::with_capacity(expected.max(1024), LINES_EACH);
         let memory = |source| AssembleError::Memory { sessions: expected as u32, source };
         let (commands, inbox) = command::commands(RING);
         let (events, incoming) = ring(RING);
         let waker = Waker::new().map_err(memory)?;
+        wakers.push(waker.clone());
         links.push(Link::new(commands, incoming, waker.clone()));
         let parts = Parts {
             sessions: sessions.map_err(memory)?,
@@ -75,7 +79,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
             checksum6: if config.gtpu.zero_checksum_over_ipv6 { Checksum6::Zero } else { Checksum6::Full },
         };
         let (plane, layout) = UserPlane::new(parts);
-        seats.push(Seat { plane, layout });
+        seats.push(Seat { plane, layout, hand_off: None });
     }
     let simulator = match &config.simulate {
         Some(simulate) => Some(Simulator::new(simulate, 0, core_instance(config))?),
@@ -83,6 +87,13 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
     };
     let mut control = Control::new(plan, publisher, links, simulator);
     populate(&mut control, &mut seats)?;
+    if workers > 1 {
+        let overlap = |_| wrong(&[&"simulate"], "subscribers' addresses or tunnels overlap", "leave teid_first out");
+        let steer = control.steer(core_instance(config)).map_err(overlap)?;
+        for (seat, hand_off) in seats.iter_mut().zip(HandOff::among(workers.into(), steer, wakers)) {
+            seat.hand_off = Some(hand_off);
+        }
+    }
     Ok((control, seats))
 }
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use engine::{Burst, Clock, Ctx, Env, Gateway, Layout, Pipeline, PortId, TraceFilter};
+use engine::{Burst, Clock, Ctx, Env, Gateway, Layout, Pipeline, PortId, SteerKey, TraceFilter};
 use stages::forward::{Forwarding, Plan};
 use table::command::Inbox;
 use table::ring::Producer;
@@ -203,6 +203,21 @@ impl Gateway for UserPlane {
 
     fn follows(&self, filter: &TraceFilter, port: PortId, packet: &[u8]) -> bool {
         crate::local::is_of_subscriber(packet, self.roles.get(usize::from(port)).copied(), filter.subscriber)
+    }
+
+    fn steer_key(&self, port: PortId, packet: &[u8]) -> Option<SteerKey> {
+        crate::local::steer_key(packet, *self.roles.get(usize::from(port))?, self.state.port(port).instance)
+    }
+
+    fn fall_asleep(&mut self) -> bool {
+        self.waker.fall_asleep();
+        // A sleeping worker holds no old tables back.
+        self.state.forwarding.park();
+        self.inbox.is_empty()
+    }
+
+    fn wake_up(&mut self) {
+        self.waker.drain();
     }
 
     fn close(&mut self, env: &mut Env) {

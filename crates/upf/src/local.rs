@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
-use engine::{Drop, Punt};
-use wire::{L3L4, Outer, gtpu, protocol};
+use engine::{Drop, Punt, SteerKey};
+use stages::forward::InstanceId;
+use wire::{L3L4, Outer, ethertype, fast, gtpu, protocol};
 
 use crate::config::Role;
 
@@ -54,4 +55,26 @@ pub fn is_of_subscriber(frame: &[u8], role: Option<Role>, subscriber: IpAddr) ->
             ip.version == 6 && [ip.src6(packet) >> 64, ip.dst6(packet) >> 64].contains(&prefix)
         }
     }
+}
+
+/// What a frame shows of its subscriber: the tunnel endpoint it is for, or the destination address. None for everything
+/// that is not a subscriber's packet, and for what is broken: whoever got it counts it.
+pub fn steer_key(frame: &[u8], role: Role, instance: InstanceId) -> Option<SteerKey> {
+    let outer = Outer::parse(frame).ok()?;
+    let packet = frame.get(usize::from(outer.l3)..)?;
+    let version = packet.first()? >> 4;
+    if role == Role::Core {
+        return match (outer.ethertype, version) {
+            (ethertype::IP4, 4) => Some(SteerKey::V4(instance, fast::be32(packet, 16)?)),
+            (ethertype::IP6, 6) => Some(SteerKey::V6(instance, fast::be64(packet, 24)?)),
+            _ => None,
+        };
+    }
+    let ip = L3L4::parse(packet).ok()?;
+    if ip.protocol != protocol::UDP || ip.dst_port != gtpu::PORT {
+        return None;
+    }
+    let message = packet.get(usize::from(ip.l4) + 8..)?;
+    let is_pdu = fast::be8(message, 1)? == gtpu::message_type::G_PDU;
+    Some(SteerKey::Teid(fast::be32(message, 4)?)).filter(|_| is_pdu)
 }

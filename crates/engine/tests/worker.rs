@@ -1,0 +1,286 @@
+//! A worker with a gateway of one stage: whatever packets do, each comes out or stands under a name, and every slot is
+//! accounted for.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use engine::{
+    Burst, Clock, Ctx, Drop, Env, Gateway, HandOff, Io, Kind, Layout, Pipeline, PortId, Punt, Stage, Steer, SteerKey,
+    Time, TraceFilter, Worker, WorkerConfig, pipeline,
+};
+use frame::{Arena, ArenaConfig, Pool, Port};
+use port::memory::{Memory, Wire};
+use proptest::prelude::*;
+
+struct Toy;
+
+impl Kind for Toy {
+    type Lane = ();
+    type State = u64;
+
+    fn describe(burst: &Burst<Self>, i: usize) -> String {
+        format!("{} bytes", burst.frame(i).len())
+    }
+}
+
+/// Does what the packet's first byte says.
+struct Obey;
+
+impl Stage<Toy> for Obey {
+    const NAME: &'static str = "obey";
+
+    fn run(&mut self, burst: &mut Burst<Toy>, cx: &mut Ctx<'_, Toy>) {
+        let at = cx.at();
+        for i in burst.live() {
+            *cx.state += 1;
+            match burst.bytes(i, cx.env.arena()).first() {
+                Some(0..50) => burst.set_out(i, 1 - burst.frame(i).meta.port),
+                Some(50..60) => burst.drop(i, Drop::GateClosed, at),
+                Some(60..70) => burst.punt(i, Punt::Ping),
+                Some(70..80) => burst.punt(i, Punt::Arp),
+                Some(80..90) => burst.set_out(i, 9),
+                Some(255) => panic!("as the packet wished"),
+                _ => burst.drop(i, Drop::Malformed, at),
+            }
+        }
+    }
+}
+
+/// Lets everything pass: a second stage sees only who is still there.
+struct Watch;
+
+impl Stage<Toy> for Watch {
+    const NAME: &'static str = "watch";
+
+    fn run(&mut self, _burst: &mut Burst<Toy>, _cx: &mut Ctx<'_, Toy>) {}
+}
+
+pipeline! {
+    /// Both stages.
+    struct Both("both") for Toy { obey: Obey, watch: Watch }
+}
+
+struct Plane {
+    both: Both,
+    seen: u64,
+    panics: u32,
+}
+
+impl Plane {
+    fn new() -> (Self, Layout) {
+        let mut layout = Layout::default();
+        (Self { both: Both::new(&mut layout, Obey, Watch), seen: 0, panics: 0 }, layout)
+    }
+}
+
+impl Gateway for Plane {
+    type Kind = Toy;
+
+    fn receive<C: Clock>(&mut self, _port: PortId, burst: &mut Burst<Toy>, env: &Env) {
+        self.both.run::<C>(burst, &mut Ctx::new(&mut self.seen, env));
+    }
+
+    fn punted(&mut self, burst: &mut Burst<Toy>, env: &mut Env) {
+        while let Some((_, punt, frame)) = burst.take_punted() {
+            env.stats.consumed(punt);
+            if punt == Punt::Ping {
+                // Answered in its own frame.
+                env.send(frame.meta.port, frame);
+            } else {
+                env.pool.give(frame);
+            }
+        }
+    }
+
+    fn follows(&self, _filter: &TraceFilter, _port: PortId, packet: &[u8]) -> bool {
+        packet.get(1) == Some(&7)
+    }
+
+    fn after_panic(&mut self) {
+        self.panics += 1;
+    }
+
+    fn steer_key(&self, _port: PortId, packet: &[u8]) -> Option<SteerKey> {
+        packet.get(2).map(|byte| SteerKey::Teid((*byte).into()))
+    }
+}
+
+const SLOTS: usize = 512;
+
+struct Bench {
+    arena: Arc<Arena>,
+    worker: Worker<Plane>,
+    wires: [Wire; 2],
+}
+
+fn bench() -> Bench {
+    let arena = Arena::new(ArenaConfig { slots: SLOTS as u32, ..ArenaConfig::default() }).expect("memory");
+    let (worker, wires) = worker(&arena, SLOTS);
+    Bench { arena, worker, wires }
+}
+
+fn worker(arena: &Arc<Arena>, share: usize) -> (Worker<Plane>, [Wire; 2]) {
+    let wires = [Wire::default(), Wire::default()];
+    let ports: Vec<Box<dyn Port>> = wires.iter().map(|wire| Box::new(Memory::new("m", [2; 6], wire)) as _).collect();
+    let (plane, layout) = Plane::new();
+    let (time, hand) = Time::simulated(1);
+    hand.store(5, Ordering::Relaxed);
+    let config = WorkerConfig { time, ..WorkerConfig::default() };
+    (Worker::new(plane, layout, Pool::new(arena, share), ports, config), wires)
+}
+
+fn drain(worker: &mut Worker<Plane>) {
+    while worker.turn() {}
+}
+
+#[test]
+fn each_fate_is_counted_where_it_happened() {
+    let mut bench = bench();
+    for first in [0, 50, 60, 70, 80, 90] {
+        bench.wires[0].send([first; 64]);
+    }
+    drain(&mut bench.worker);
+    let stats = bench.worker.env().stats.view();
+    assert_eq!(bench.wires[1].received(), [vec![0; 64]]);
+    assert_eq!(bench.wires[0].received(), [vec![60; 64]], "the answer leaves where the question came in");
+    let drops: Vec<_> = stats.drops().into_iter().map(|(at, why, n, bytes)| (at, why.name(), n, bytes)).collect();
+    let expected = [
+        ("both.obey".to_owned(), "malformed", 1, 64),
+        ("both.obey".to_owned(), "gate_closed", 1, 64),
+        ("worker".to_owned(), "no_route", 1, 64),
+    ];
+    assert_eq!(drops, expected);
+    assert_eq!(stats.punts(), [(Punt::Arp, 1), (Punt::Ping, 1)]);
+    assert_eq!(stats.missing(), 0);
+    let stages: Vec<_> = stats.stages().into_iter().map(|row| (row.stage.name, row.packets)).collect();
+    assert_eq!(stages, [("obey", 6), ("watch", 2)], "who left early is not charged to later stages");
+}
+
+#[test]
+fn a_full_port_is_counted_and_the_slots_come_back() {
+    let mut bench = bench();
+    bench.wires[1].limit(Some(3));
+    for _ in 0..10 {
+        bench.wires[0].send([0; 60]);
+    }
+    drain(&mut bench.worker);
+    let stats = bench.worker.env().stats.view();
+    assert_eq!(stats.drops(), [("worker".to_owned(), Drop::TxFull, 7, 420)]);
+    assert_eq!((stats.io(Io::TxPackets), stats.io(Io::TxBytes), stats.missing()), (3, 180, 0));
+    assert_eq!(bench.worker.env().pool.free() + bench.arena.in_depot(), SLOTS);
+}
+
+#[test]
+fn a_panic_costs_its_burst_and_nothing_else() {
+    let mut bench = bench();
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    for first in [0, 255, 60, 0] {
+        bench.wires[0].send([first; 64]);
+    }
+    drain(&mut bench.worker);
+    std::panic::set_hook(hook);
+    bench.wires[0].send([1; 64]);
+    drain(&mut bench.worker);
+    let stats = bench.worker.env().stats.view();
+    assert_eq!(stats.io(Io::Panics), 1);
+    assert_eq!(bench.worker.gateway().panics, 1);
+    assert_eq!(stats.drops(), [("worker".to_owned(), Drop::Panicked, 4, 256)]);
+    assert_eq!(bench.wires[1].received(), [vec![1; 64]], "the worker goes on");
+    assert_eq!(stats.missing(), 0);
+    assert_eq!(bench.worker.env().pool.free() + bench.arena.in_depot(), SLOTS);
+}
+
+#[test]
+fn a_trace_follows_only_the_packets_asked_for() {
+    let mut bench = bench();
+    let handle = bench.worker.env().tracer.handle();
+    let filter = TraceFilter { subscriber: std::net::Ipv4Addr::LOCALHOST.into() };
+    handle.start(filter, 2);
+    for (first, second) in [(0, 7), (0, 8), (50, 7), (0, 7)] {
+        bench.wires[0].send([first, second, 0, 0]);
+    }
+    drain(&mut bench.worker);
+    let walks: Vec<_> = handle.take().into_iter().map(|r| (r.stage, r.verdict)).collect();
+    let expected = [("rx", "keep"), ("rx", "keep"), ("obey", "keep"), ("obey", "drop"), ("watch", "keep")];
+    assert_eq!(walks, expected, "two packets, then no more");
+    handle.stop();
+    bench.wires[0].send([0, 7, 0, 0]);
+    drain(&mut bench.worker);
+    assert!(handle.take().is_empty());
+}
+
+#[test]
+fn a_packet_of_another_workers_subscriber_is_processed_there() {
+    let arena = Arena::new(ArenaConfig { slots: 1024, ..ArenaConfig::default() }).expect("memory");
+    let mut steer = Steer::new();
+    steer.own_teids(0, 9, 0).expect("free");
+    steer.own_teids(10, 19, 1).expect("free");
+    let mut nodes = HandOff::among(2, steer, Vec::new()).into_iter();
+    let (first, wires) = worker(&arena, 256);
+    let (second, others) = worker(&arena, 256);
+    let (mut first, mut second) = (first.with_hand_off(nodes.next()), second.with_hand_off(nodes.next()));
+    for owner in [5u8, 15, 15, 25] {
+        wires[0].send([0, 0, owner, 0]);
+    }
+    for _ in 0..4 {
+        first.turn();
+        second.turn();
+    }
+    let (one, two) = (first.env().stats.view(), second.env().stats.view());
+    assert_eq!((one.io(Io::RxPackets), one.io(Io::HandedOut), one.io(Io::TxPackets)), (4, 2, 2));
+    assert_eq!((two.io(Io::HandedIn), two.io(Io::TxPackets)), (2, 2));
+    assert_eq!((one.missing(), two.missing()), (0, 0));
+    assert_eq!(wires[1].received().len(), 2, "its own, and the one nobody owns");
+    assert_eq!(others[1].received().len(), 2, "by the owner's own port");
+    drop((first.close(), second.close()));
+    assert_eq!(arena.in_depot(), 1024);
+}
+
+#[test]
+fn a_full_hand_off_ring_is_counted() {
+    let arena = Arena::new(ArenaConfig { slots: 4096, ..ArenaConfig::default() }).expect("memory");
+    let mut steer = Steer::new();
+    steer.own_teids(10, 19, 1).expect("free");
+    let mut nodes = HandOff::among(2, steer, Vec::new()).into_iter();
+    let (first, wires) = worker(&arena, 2048);
+    let (second, _others) = worker(&arena, 256);
+    let (mut first, mut second) = (first.with_hand_off(nodes.next()), second.with_hand_off(nodes.next()));
+    for _ in 0..1100 {
+        wires[0].send([0, 0, 15, 0]);
+    }
+    drain(&mut first);
+    let one = first.env().stats.view();
+    assert_eq!(one.io(Io::HandedOut), 1024, "as many as a ring holds");
+    assert_eq!(one.drops(), [("worker".to_owned(), Drop::HandOffFull, 76, 304)]);
+    assert_eq!(one.missing(), 0);
+    while second.turn() {}
+    assert_eq!(second.env().stats.view().io(Io::HandedIn), 1024);
+    drop((first.close(), second.close()));
+    assert_eq!(arena.in_depot(), 4096);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn packets_and_slots_are_conserved(
+        packets in proptest::collection::vec((any::<bool>(), proptest::collection::vec(0u8..250, 0..100)), 0..400),
+        limits in (proptest::option::of(0usize..200), proptest::option::of(0usize..200)),
+    ) {
+        let mut bench = bench();
+        bench.wires[0].limit(limits.0);
+        bench.wires[1].limit(limits.1);
+        let sent = packets.len() as u64;
+        for (side, packet) in packets {
+            bench.wires[usize::from(side)].send(packet);
+        }
+        drain(&mut bench.worker);
+        let stats = bench.worker.env().stats.view();
+        prop_assert_eq!(stats.io(Io::RxPackets), sent);
+        prop_assert_eq!(stats.missing(), 0);
+        prop_assert_eq!(bench.worker.env().pool.free() + bench.arena.in_depot(), SLOTS);
+        let out = bench.wires.iter().map(|w| w.received().len() as u64).sum::<u64>();
+        prop_assert_eq!(out, stats.io(Io::TxPackets));
+    }
+}
