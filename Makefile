@@ -1,0 +1,46 @@
+# weir: short commands for people. Plain cargo works too.
+.PHONY: help setup build demo test quick bench check arrows miri loom fuzz clean
+CARGO ?= cargo
+
+help:            ## What there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 18
+
+setup:           ## Install what is missing: compiler, ip, tshark, iperf3, scapy
+	@scripts/setup
+
+build: setup     ## The release binary: target/release/weir
+	$(CARGO) build --release -p weir
+
+demo: build      ## 50,000 subscribers through a 5G user plane over real interfaces, 20 seconds, live
+	scripts/as-root target/release/weir demo
+
+test: setup      ## All tests: units, properties, golden cases, real sockets, judges, Miri, loom, fuzzing
+	scripts/as-root $(CARGO) test --workspace
+	$(MAKE) --no-print-directory miri loom fuzz
+
+quick:           ## Tests that need no root and no tools
+	$(CARGO) test --workspace --lib
+
+bench: build     ## What the house promises, measured: target, figure, verdict
+	scripts/as-root target/release/weir bench suite
+
+check:           ## Format, lints, documentation, arrows
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	$(MAKE) --no-print-directory arrows
+
+arrows:          ## Dependencies run one way
+	$(CARGO) test -q -p testkit --test arrows
+
+miri: setup      ## Undefined behaviour in frames and tables
+	MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) +nightly miri test -q --target-dir target/miri -p frame -p table
+
+loom: setup      ## Every interleaving of rings and snapshots
+	RUSTFLAGS="--cfg loom" $(CARGO) test -q --release --target-dir target/loom -p table --lib loom
+
+fuzz: setup      ## Every parser and the whole pipeline, a few seconds each: make fuzz SECONDS=60
+	fuzz/run $(or $(SECONDS),5)
+
+clean:           ## Remove what was built
+	$(CARGO) clean
