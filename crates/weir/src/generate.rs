@@ -1,9 +1,121 @@
-//! stub
-use clap::Args;
-/// `weir gen`.
-#[derive(Debug, Args)]
-#[command(after_help = "weir gen")]
-pub struct GenArgs {}
-pub fn run(_args: &GenArgs) -> anyhow::Result<()> {
-    Ok(())
+//! `weir gen`: signed traffic into a gateway from outside, and what became of it.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `options.rs` | what the command line and the file say |
+//! | `resolve.rs` | asking for the gateway's hardware addresses |
+//! | `report.rs` | a line each second, tables at the end |
+
+mod options;
+mod report;
+mod resolve;
+#[cfg(test)]
+mod tests;
+
+use std::io::Write;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use frame::{Arena, ArenaConfig, Pool, Port};
+use port::{OpenContext, PortError, Uri, Wires};
+use traffic::{Clock, Load, LoadOptions, Plan, Schedule, TrialResult};
+
+pub use options::GenArgs;
+use options::{Mirror, Spec};
+
+use crate::fail::Usage;
+use crate::tables::Style;
+use crate::{pin, signals};
+
+/// Sends and checks, or mirrors.
+///
+/// # Errors
+/// A wrong option or profile, a port that is not to be had, or more loss than `--max-loss` allows.
+pub fn run(args: &GenArgs) -> anyhow::Result<()> {
+    let spec = options::spec(args)?;
+    let stop = signals::stop_flag()?;
+    if let Some(cpu) = spec.cpu
+        && !pin::pin(cpu)
+    {
+        bail!(Usage(format!("this process may not run on CPU {cpu}; there are {:?}", pin::cpus())));
+    }
+    let mut live = report::Live::new(args.json || args.quiet);
+    let result = drive(args, spec, &Wires::default(), &stop, &mut |result| live.tell(result))?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer(&mut out, &result)?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{}", report::text(&result, args.responder, Style::of_stdout()))?;
+    }
+    match args.max_loss {
+        Some(most) if result.loss_ratio > most => bail!("loss of {:.6} is over {most}", result.loss_ratio),
+        _ => Ok(()),
+    }
+}
+
+/// Opens the ports, runs the trial and closes them.
+fn drive(
+    args: &GenArgs,
+    mut spec: Spec,
+    wires: &Wires,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(&TrialResult),
+) -> anyhow::Result<TrialResult> {
+    let slot_bytes = spec.slot_bytes();
+    let arena =
+        Arena::new(ArenaConfig { slots: spec.slots, slot_bytes, headroom: 256 }).context("no memory for packets")?;
+    let mut pool = Pool::new(&arena, spec.slots as usize);
+    let mut n3 = open("n3", spec.n3.as_deref().filter(|_| !args.responder), &mut pool, wires)?;
+    let mut n6 = open("n6", spec.n6.as_deref(), &mut pool, wires)?;
+    if !args.responder {
+        resolve::addresses(&mut spec, [n3.as_deref_mut(), n6.as_deref_mut()], &mut pool, stop)?;
+    } else if let Some(port) = &n6 {
+        spec.profile.core.own = wire::Mac(port.caps().mac);
+    }
+    let plan = Plan::new(spec.profile.clone()).map_err(|error| options::wrong(args, &error))?;
+    let options = LoadOptions {
+        send: !args.responder,
+        receive: !args.responder,
+        downlink: spec.mirror.into(),
+        verify: spec.verify.into(),
+        clock: Clock::monotonic(),
+    };
+    let mut load = Load::new(&plan, n3, n6, pool, options).map_err(|error| options::wrong(args, &error))?;
+    let ramp = Duration::from_secs_f64(spec.ramp);
+    let schedule = Schedule { pps: spec.pps, packets: spec.packets, ramp, ..Schedule::default() };
+    load.start(&schedule);
+    if !ramp.is_zero() {
+        load.run(ramp, stop, &mut *tell);
+        // What the ramp sent is not what was asked for.
+        load.mark();
+    }
+    load.run(Duration::from_secs_f64(spec.seconds), stop, &mut *tell);
+    let result = load.stop_and_drain(Duration::from_millis(200), Duration::from_secs(2));
+    load.close();
+    Ok(result)
+}
+
+fn open(name: &str, uri: Option<&str>, pool: &mut Pool, wires: &Wires) -> anyhow::Result<Option<Box<dyn Port>>> {
+    let Some(uri) = uri else { return Ok(None) };
+    let failed = |error: PortError| match error {
+        PortError::BadUri { .. } | PortError::UnknownKey { .. } | PortError::BadValue { .. } => {
+            anyhow::Error::new(Usage(format!("{name}: {error}")))
+        }
+        other => anyhow::Error::new(other).context(name.to_owned()),
+    };
+    let mut cx = OpenContext { wires: wires.clone(), ..OpenContext::new(pool) };
+    let port = port::open(&uri.parse::<Uri>().map_err(failed)?, &mut cx).map_err(failed)?;
+    Ok(Some(port))
+}
+
+impl From<Mirror> for traffic::Downlink {
+    fn from(mirror: Mirror) -> Self {
+        match mirror {
+            Mirror::None => Self::Generated,
+            Mirror::Here => Self::Mirrored,
+            Mirror::Elsewhere => Self::MirroredElsewhere,
+        }
+    }
 }

@@ -119,7 +119,7 @@ impl Process {
 
     /// A turn of control: neighbours, events, churn. Called about every millisecond.
     pub fn turn(&self) {
-        self.observer.control().publish();
+        self.observer.control().poll(self.observer.now_ns());
     }
 
     /// Whether a worker has ended by itself.

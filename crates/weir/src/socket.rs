@@ -6,8 +6,8 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-pub use client::{Client, ClientError};
+pub use client::Client;
 pub use protocol::{
     PortView, Reply, Request, RuleUsage, SessionView, SessionsView, TraceLine, TraceView, WorkerSessions, hex,
 };
-pub use server::{Answers, Server, ServerError};
+pub use server::{Answers, Server};

@@ -78,7 +78,7 @@ fn stages(worker: &WorkerCounters, hz: f64, all: bool) -> Table {
         ("ns/packet", right),
     ];
     let mut table = Table::new(&heads);
-    let mut row = |table: &mut Table, name: String, calls: u64, packets: u64, cycles: u64| {
+    let row = |table: &mut Table, name: String, calls: u64, packets: u64, cycles: u64| {
         let (calls_f, packets_f, cycles) = (calls as f64, packets as f64, cycles as f64);
         table.row([
             name,

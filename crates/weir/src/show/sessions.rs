@@ -8,7 +8,7 @@ pub fn text(view: &SessionsView, style: Style) -> String {
     let right = Align::Right;
     let heads = [("worker", Align::Left), ("sessions", right), ("memory", right), ("bytes/session", right)];
     let mut table = Table::new(&heads);
-    let mut row = |table: &mut Table, name: String, sessions: u64, size: u64| {
+    let row = |table: &mut Table, name: String, sessions: u64, size: u64| {
         table.row([name, count(sessions), bytes(size), per(size as f64, sessions as f64, 0)]);
     };
     let (mut sessions, mut size) = (0, 0);

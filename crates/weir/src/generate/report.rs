@@ -1,0 +1,145 @@
+//! What `weir gen` says: a line each second, tables at the end.
+
+use std::io::Write;
+
+use traffic::{Direction, DirectionResult, TrialResult};
+
+use crate::tables::{Align, Style, Table, count, per, si};
+
+/// A line each second, of that second.
+pub struct Live {
+    quiet: bool,
+    before: TrialResult,
+}
+
+impl Live {
+    /// Nothing said yet; `quiet`: nor ever.
+    pub fn new(quiet: bool) -> Self {
+        Self { quiet, before: TrialResult::default() }
+    }
+
+    /// Says what the second since the last call brought.
+    pub fn tell(&mut self, now: &TrialResult) {
+        if self.quiet {
+            return;
+        }
+        // Counting begins anew after a ramp.
+        if now.seconds < self.before.seconds {
+            self.before = TrialResult::default();
+        }
+        let line = line(now, &self.before);
+        self.before = *now;
+        // Nobody reads: nothing is lost.
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
+}
+
+fn line(now: &TrialResult, before: &TrialResult) -> String {
+    let seconds = now.seconds - before.seconds;
+    let mut out = format!("{:>6.1} s", now.seconds);
+    for (arrow, direction) in [("↑", Direction::Uplink), ("↓", Direction::Downlink)] {
+        let (now, before) = (now.direction(direction), before.direction(direction));
+        let rate = |now: u64, before: u64| {
+            let text = si(now.saturating_sub(before) as f64 / seconds.max(1e-9));
+            format!("{:>8}", if text.contains(' ') { format!("{text}pps") } else { format!("{text} pps") })
+        };
+        out += &format!(
+            "  {arrow} sent {} received {} unsent {} p99 {:>7.1} µs",
+            rate(now.sent_packets, before.sent_packets),
+            rate(now.forwarded_packets, before.forwarded_packets),
+            count(now.unsent_packets),
+            now.latency_us.p99,
+        );
+    }
+    out
+}
+
+/// The end: what was sent, what came, how late.
+pub fn text(result: &TrialResult, responder: bool, style: Style) -> String {
+    let directions = [("uplink", Direction::Uplink), ("downlink", Direction::Downlink)];
+    if responder {
+        let turned = &result.directions.downlink;
+        return format!(
+            "turned around {} packets, {} of them sent back, in {:.1} s\n",
+            count(turned.offered_packets),
+            count(turned.sent_packets),
+            result.seconds
+        );
+    }
+    let right = Align::Right;
+    let mut out = format!(
+        "{} · {:.2} s · {}pps, {}bit/s forwarded · loss {}\n\n",
+        style.strong("weir gen"),
+        result.seconds,
+        unit(result.mpps * 1e6),
+        unit(result.gbps_l2 * 1e9),
+        share(result.loss_ratio),
+    );
+    let mut table = Table::new(&[
+        ("direction", Align::Left),
+        ("offered", right),
+        ("sent", right),
+        ("unsent", right),
+        ("received", right),
+        ("lost", right),
+        ("loss", right),
+        ("pps", right),
+        ("bit/s", right),
+    ]);
+    for (name, direction) in directions {
+        let d = result.direction(direction);
+        let numbers = [d.offered_packets, d.sent_packets, d.unsent_packets, d.forwarded_packets, d.lost_packets];
+        let rates = [share(ratio(d)), si(d.mpps * 1e6), si(d.gbps_l2 * 1e9)];
+        table.row([name.to_owned()].into_iter().chain(numbers.map(count)).chain(rates));
+    }
+    out += &table.render(style);
+    out.push('\n');
+    let mut table = Table::new(&[
+        ("direction", Align::Left),
+        ("bytes/frame", right),
+        ("p50 µs", right),
+        ("p99 µs", right),
+        ("p99.9 µs", right),
+        ("max µs", right),
+        ("duplicated", right),
+        ("reordered", right),
+        ("stale", right),
+        ("corrupt", right),
+        ("misdelivered", right),
+        ("foreign", right),
+    ]);
+    for (name, direction) in directions {
+        let d = result.direction(direction);
+        let l = &d.latency_us;
+        let times = [d.frame_bytes_mean, l.p50, l.p99, l.p999, l.max].map(|us| format!("{us:.1}"));
+        let odd = [
+            d.duplicated_packets,
+            d.reordered_packets,
+            d.stale_packets,
+            d.corrupt_packets,
+            d.misdelivered_packets,
+            d.foreign_packets,
+        ];
+        table.row([name.to_owned()].into_iter().chain(times).chain(odd.map(count)));
+    }
+    out + &table.render(style)
+}
+
+fn ratio(d: &DirectionResult) -> f64 {
+    if d.sent_packets > 0 { d.lost_packets as f64 / d.sent_packets as f64 } else { 0.0 }
+}
+
+/// A share in percent, or in parts per million when it is small.
+fn share(ratio: f64) -> String {
+    match ratio {
+        r if r <= 0.0 => "0".to_owned(),
+        r if r < 0.001 => format!("{} ppm", per(r * 1e6, 1.0, 1)),
+        r => format!("{} %", per(r * 100.0, 1.0, 2)),
+    }
+}
+
+/// A number ready for its unit.
+fn unit(value: f64) -> String {
+    let text = si(value);
+    if text.contains(' ') { text } else { text + " " }
+}
