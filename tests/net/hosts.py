@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Real Linux hosts on both sides of a UPF: they ping, meet the MTU, and run iperf3.
+
+    ran (a phone behind a gNB)             upf                      dn (a host in the data network)
+    tun0 10.60.0.1 ─ gnb.py ─ ran0 10.0.3.100 ══ n3 10.0.3.1 ─ weir ─ n6 10.0.6.1 ══ dn0 10.0.6.2
+
+Nothing is told about hardware addresses: both sides resolve them. Everything is made here and removed at the end.
+usage: hosts.py WEIR_BINARY MODE TRANSPORT     MODE: plain mmsg ring slots xdp; TRANSPORT: ipv4 ipv6
+"""
+import json, os, re, signal, subprocess, sys, tempfile, time
+
+WEIR, MODE, TRANSPORT = sys.argv[1:4]
+GNB, N3 = ("10.0.3.100", "10.0.3.1") if TRANSPORT == "ipv4" else ("fd00:3::100", "fd00:3::1")
+# The tunnel: IP, UDP, GTP-U with PDU session container.
+OVERHEAD = (20 if TRANSPORT == "ipv4" else 40) + 8 + 16
+HERE = os.path.dirname(os.path.abspath(__file__))
+TAG = f"weir-{os.getpid()}"
+RAN, UPF, DN = f"{TAG}-ran", f"{TAG}-upf", f"{TAG}-dn"
+BEGAN, LIMIT = time.time(), 100
+children = []
+
+def run(*command, check=True, timeout=30):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    if check and done.returncode:
+        raise SystemExit(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+def inside(namespace, *command, **how):
+    return run("ip", "netns", "exec", namespace, *command, **how)
+
+def start(*command, **how):
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **how)
+    children.append(child)
+    return child
+
+def expect(what, holds, shown):
+    print(f"  {'ok ' if holds else 'NOT'} {what}", flush=True)
+    if not holds:
+        raise SystemExit(f"{what}:\n{shown}")
+
+def build():
+    for namespace in (RAN, UPF, DN):
+        run("ip", "netns", "add", namespace)
+        inside(namespace, "ip", "link", "set", "lo", "up")
+        # No strangers on the links: no duplicate detection to wait for, no router solicitations.
+        inside(namespace, "sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0", "net.ipv6.conf.default.accept_ra=0")
+    for left, a, right, b in ((RAN, "ran0", UPF, "n3"), (DN, "dn0", UPF, "n6")):
+        run("ip", "link", "add", a, "netns", left, "type", "veth", "peer", "name", b, "netns", right)
+        for namespace, device in ((left, a), (right, b)):
+            inside(namespace, "ip", "link", "set", device, "up")
+    inside(RAN, "ip", "address", "add", "10.0.3.100/24", "dev", "ran0")
+    inside(RAN, "ip", "address", "add", "fd00:3::100/64", "dev", "ran0")
+    inside(DN, "ip", "address", "add", "10.0.6.2/24", "dev", "dn0")
+    inside(DN, "ip", "address", "add", "fd00:6::2/64", "dev", "dn0")
+    inside(DN, "ip", "route", "add", "10.60.0.0/16", "via", "10.0.6.1")
+    inside(DN, "ip", "route", "add", "2001:db8:60::/48", "via", "fd00:6::1")
+    # A veth hands over what its sender left to hardware that is not there: half a checksum, segments not yet cut. A
+    # wire never carries such packets; here the hosts must be told to finish them.
+    for namespace, device in ((RAN, "ran0"), (DN, "dn0")):
+        inside(namespace, "ethtool", "-K", device, "tx", "off", "tso", "off", "gso", "off", check=False)
+
+def config(folder):
+    uri = {"xdp": "xdp:{0}?netns={1}"}.get(MODE, "packet:{0}?netns={1}&mode=" + MODE)
+    text = f"""
+gateway = "upf"
+control_socket = "{folder}/weir.sock"
+
+[[port]]
+name = "n3"
+uri = "{uri.format('n3', UPF)}"
+role = "access"
+addresses = ["10.0.3.1/24", "fd00:3::1/64"]
+
+[[port]]
+name = "n6"
+uri = "{uri.format('n6', UPF)}"
+role = "core"
+addresses = ["10.0.6.1/24", "fd00:6::1/64"]
+
+[simulate]
+ues = 100
+ue_first = "10.60.0.1"
+ue6_first = "2001:db8:60::"
+teid_first = 0x1000
+gnb_teid_first = 0x2000
+gnbs = 1
+gnb_first = "{GNB}"
+churn_per_second = 0
+
+[[simulate.bearer]]
+qfi = 9
+"""
+    path = f"{folder}/upf.toml"
+    with open(path, "w") as file:
+        file.write(text)
+    return path
+
+def phone():
+    gnb = start("ip", "netns", "exec", RAN, sys.executable, f"{HERE}/gnb.py", "--local", GNB, "--upf", N3,
+                "--teid", "0x1000", "--gnb-teid", "0x2000")
+    if gnb.stdout.readline().strip() != "ready":
+        raise SystemExit(f"the gNB does not start: {gnb.stdout.read()}")
+    for command in (("link", "set", "tun0", "mtu", "1400", "up"), ("address", "add", "10.60.0.1/32", "dev", "tun0"),
+                    ("address", "add", "2001:db8:60::1/64", "dev", "tun0", "nodad"), ("route", "add", "default", "dev", "tun0"),
+                    ("-6", "route", "add", "default", "dev", "tun0")):
+        inside(RAN, "ip", *command)
+    return gnb
+
+def iperf(name, *options):
+    text = inside(RAN, "iperf3", "-c", "10.0.6.2", "-t", "2", "-J", *options, timeout=40, check=False)
+    try:
+        result = json.loads(text)
+        end = result["end"]
+    except (ValueError, KeyError):
+        raise SystemExit(f"iperf3 {name}: {text}")
+    total = end.get("sum_received") or end["sum"]
+    rate, loss = total["bits_per_second"] / 1e6, end.get("sum", {}).get("lost_percent", 0.0)
+    print(f"  ok  iperf3 {name}: {rate:.0f} Mbit/s" + (f", {loss:.2f} % lost" if "-u" in options else ""), flush=True)
+    return rate, loss
+
+def main():
+    folder = tempfile.mkdtemp(prefix=TAG)
+    build()
+    upf = start(WEIR, "run", config(folder))
+    for _ in range(100):
+        if os.path.exists(f"{folder}/weir.sock") or upf.poll() is not None:
+            break
+        time.sleep(0.1)
+    expect(f"weir runs ({MODE})", upf.poll() is None and os.path.exists(f"{folder}/weir.sock"),
+           upf.stdout.read() if upf.poll() is not None else "no socket after 10 s")
+    gnb = phone()
+
+    got = inside(RAN, "ping", "-c", "5", "-i", "0.2", "-W", "2", "10.0.6.2", check=False)
+    expect("5 of 5 pings, the first ones waiting for ARP on both sides", " 5 received" in got, got)
+    got = inside(RAN, "ping", "-c", "5", "-i", "0.2", "-W", "2", "fd00:6::2", check=False)
+    expect("5 of 5 pings over IPv6, after neighbour discovery", " 5 received" in got, got)
+    got = inside(DN, "ping", "-c", "3", "-i", "0.2", "-W", "2", "10.60.0.1", check=False)
+    expect("the data network reaches the phone", " 3 received" in got, got)
+    got = inside(RAN, "ping", "-c", "2", "-i", "0.2", "-W", "2", "-s", "5000", "10.0.6.2", check=False)
+    expect("a packet in fragments", " 2 received" in got, got)
+    got = inside(DN, "ping", "-c", "2", "-i", "0.2", "-W", "2", "-M", "dont", "-s", "1472", "10.60.0.1", check=False)
+    expect("1500 bytes to the phone, fragmented before the tunnel", " 2 received" in got, got)
+    got = inside(DN, "ping", "-c", "2", "-i", "0.5", "-W", "1", "-M", "do", "-s", "1472", "10.60.0.1", check=False)
+    expect(f"with DF set: fragmentation needed, mtu {1500 - OVERHEAD}", f"mtu = {1500 - OVERHEAD}" in got, got)
+    got = inside(DN, "ping", "-6", "-c", "3", "-i", "0.5", "-W", "1", "-M", "do", "-s", "1452", "2001:db8:60::1", check=False)
+    expect("over IPv6: packet too big, the same mtu", re.search(f"mtu ?= ?{1500 - OVERHEAD}", got), got)
+    got = inside(RAN, "ping", "-c", "1", "-W", "2", "-t", "1", "10.0.6.2", check=False)
+    expect("TTL 1: time exceeded, from the gateway", "10.0.6.1" in got and "exceeded" in got, got)
+    got = inside(DN, "ping", "-c", "2", "-i", "0.2", "-W", "2", "10.0.6.1", check=False)
+    expect("the gateway answers pings on N6", " 2 received" in got, got)
+    got = inside(RAN, "ping", "-c", "2", "-i", "0.2", "-W", "2", "-I", "ran0", N3, check=False)
+    expect("the gateway answers pings on N3", " 2 received" in got, got)
+
+    server = start("ip", "netns", "exec", DN, "iperf3", "-s", "-B", "10.0.6.2")
+    time.sleep(0.5)
+    for name, options in (("TCP up", ()), ("TCP down", ("-R",))):
+        rate, _ = iperf(name, *options)
+        expect(f"{name} carries traffic", rate > 1, f"{rate} Mbit/s")
+    for name, options in (("UDP up", ("-u", "-b", "5M", "-l", "1200")), ("UDP down", ("-u", "-b", "5M", "-l", "1200", "-R"))):
+        rate, loss = iperf(name, *options)
+        expect(f"{name} loses next to nothing", rate > 4 and loss < 2, f"{rate} Mbit/s, {loss} %")
+
+    drops = run(WEIR, "show", "drops", "--json", "--socket", f"{folder}/weir.sock")
+    print("  drops:", re.sub(r"\s+", " ", drops)[:400], flush=True)
+    for child in (server, gnb):
+        child.send_signal(signal.SIGTERM)
+    said = gnb.communicate(timeout=10)[0]
+    expect("the gNB saw nothing but its own tunnel", "wrong=0" in said, said)
+    upf.send_signal(signal.SIGTERM)
+    said = upf.communicate(timeout=20)[0]
+    expect("weir stops in good order", upf.returncode == 0, said)
+    expect("its socket is gone", not os.path.exists(f"{folder}/weir.sock"), folder)
+
+def clean():
+    for child in children:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+    for namespace in (RAN, UPF, DN):
+        subprocess.run(["ip", "netns", "del", namespace], capture_output=True)
+
+signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"took longer than {LIMIT} s"))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+signal.alarm(LIMIT)
+try:
+    main()
+    print(f"  all well after {time.time() - BEGAN:.0f} s")
+finally:
+    clean()
