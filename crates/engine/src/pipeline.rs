@@ -99,12 +99,13 @@ pub trait Stage<K: Kind> {
     fn run(&mut self, burst: &mut Burst<K>, cx: &mut Ctx<'_, K>);
 }
 
-/// Something that holds packets and lets them go: it *ends* one pipeline and begins the next.
+/// Something that holds packets and lets them go: it *ends* one pipeline and begins the next. The worker's ports are the
+/// other beginnings.
 pub trait Source<K: Kind> {
-    /// Adds packets that are due to the burst, as far as it has room.
-    fn poll(&mut self, out: &mut Burst<K>, env: &mut Env);
+    /// Adds packets that are due to the burst, as far as it has room; says whether more are due.
+    fn poll(&mut self, out: &mut Burst<K>, state: &K::State, env: &mut Env) -> bool;
 
-    /// Packets it holds now: a term of the conservation law.
+    /// Packets it holds now, due or not: a term of the conservation law.
     fn held(&self) -> usize;
 }
 

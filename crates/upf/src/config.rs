@@ -202,8 +202,10 @@ pub struct Simulate {
     pub bearer: Vec<Bearer>,
     /// Sessions removed and made anew per second while running.
     pub churn_per_second: u32,
-    /// Subscribers that begin idle: their downlink is buffered.
+    /// Subscribers that begin idle: their downlink is buffered, until it has paged them.
     pub idle: u32,
+    /// Milliseconds that paging takes: an idle subscriber's packets go on so long after the first one came.
+    pub paging_ms: u64,
 }
 
 impl Default for Simulate {
@@ -222,6 +224,7 @@ impl Default for Simulate {
             bearer: vec![Bearer::default()],
             churn_per_second: 0,
             idle: 0,
+            paging_ms: 100,
         }
     }
 }

@@ -137,6 +137,8 @@ pub struct Control {
     answers: VecDeque<(u64, Answer)>,
     next_caller: u64,
     churn: Churn,
+    /// Simulated subscribers that are being paged: when they will be back, worker, handle.
+    paging: VecDeque<(u64, u16, u32)>,
     dirty: bool,
     announced: bool,
 }
@@ -173,6 +175,7 @@ impl Control {
             answers: VecDeque::new(),
             next_caller: 0,
             churn: Churn::default(),
+            paging: VecDeque::new(),
             dirty: false,
             announced: false,
         }
@@ -325,8 +328,25 @@ impl Control {
         self.neighbours.tick(now, &mut actions);
         self.actions = actions;
         self.act();
+        self.page(now);
         self.churn(now);
         self.publish();
+    }
+
+    /// Simulated subscribers whose paging is over are back at their gNB: what waits for them goes on.
+    fn page(&mut self, now: u64) {
+        while let Some((ready, worker, handle)) = self.paging.front().copied() {
+            let Some(simulator) = self.simulator.as_ref().filter(|_| ready <= now) else { return };
+            let ue = u32::from(worker) * self.subscribers_each() + handle;
+            let session = simulator.session(ue, false);
+            let Ok(compiled) = self.compile(&session, handle) else { return };
+            self.publish();
+            let command = Command::Install { handle, session: Box::new(compiled) };
+            if self.links[usize::from(worker)].send(command, Purpose::Nothing).is_err() {
+                return;
+            }
+            self.paging.pop_front();
+        }
     }
 
     fn on_event(&mut self, worker: usize, event: Event, now: u64) {
@@ -357,7 +377,13 @@ impl Control {
                 }
             }
             Event::ErrorIndication { .. } => self.counters.error_indications += 1,
-            Event::Buffered { .. } => self.counters.pages += 1,
+            Event::Buffered { handle, .. } => {
+                self.counters.pages += 1;
+                if let Some(simulator) = &self.simulator {
+                    let ready = now + simulator.config().paging_ms * 1_000_000;
+                    self.paging.push_back((ready, worker as u16, handle));
+                }
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use engine::{Burst, Clock, Ctx, Env, Gateway, Layout, Pipeline, PortId, SteerKey, TraceFilter};
+use engine::{Burst, Clock, Ctx, Env, Gateway, Layout, Pipeline, PortId, Source, SteerKey, TraceFilter};
 use stages::forward::{Forwarding, Plan};
 use table::command::Inbox;
 use table::ring::Producer;
@@ -176,7 +176,7 @@ impl Gateway for UserPlane {
     }
 
     fn release<C: Clock>(&mut self, burst: &mut Burst<Upf>, env: &mut Env) -> bool {
-        let more = self.slow.release(burst, &self.state, env);
+        let more = self.slow.poll(burst, &self.state, env);
         if !burst.is_empty() {
             let mut cx = Ctx::new(&mut self.state, env);
             self.pipelines.released.run::<C>(burst, &mut cx);

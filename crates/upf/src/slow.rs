@@ -10,7 +10,7 @@ mod waiting;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use engine::{Burst, Drop, Env, Io, Punt};
+use engine::{Burst, Drop, Env, Io, Punt, Source};
 use frame::Frame;
 use stages::forward::{InstanceId, NONE};
 use stages::limit::{Allowance, Limit, PeerLimit};
@@ -169,6 +169,7 @@ impl SlowPath {
             }
             Punt::TtlExpired => self.ttl_expired(lane, i, &frame, state, roles, env),
             Punt::Oversize => self.oversize(lane, i, &frame, state, roles, env),
+            Punt::Resolve if is_ours(lane, i, &frame, state, env) => return self.from_inside(lane, i, frame, state, env),
             Punt::Resolve => self.wait_for_neighbour(lane, i, &frame, state, env),
             Punt::Buffer => self.wait_for_subscriber(lane, i, &frame, state, env),
             Punt::GtpEndMarker | Punt::GtpExtensionNotice | Punt::IcmpOther | Punt::RouterSolicitation => {
@@ -194,21 +195,6 @@ impl SlowPath {
                 env.pool.give(frame);
             }
         }
-    }
-
-    /// Fills an empty burst with what is due; says whether more is.
-    pub(crate) fn release(&mut self, burst: &mut Burst<Upf>, state: &State, env: &mut Env) -> bool {
-        while burst.len() < frame::BURST {
-            let Some(Pending { frame, ip, way }) = self.pending.pop_front() else { break };
-            enter(burst, frame, ip, way, env);
-        }
-        self.waiting.release(burst, state, env);
-        !self.pending.is_empty() || self.waiting.is_due()
-    }
-
-    /// Packets held.
-    pub(crate) fn held(&self) -> usize {
-        self.waiting.held() + self.pending.len()
     }
 
     /// A session's rules changed: what waits for it may go on.
@@ -243,6 +229,21 @@ impl SlowPath {
     /// Ages what waits.
     pub(crate) fn tick(&mut self, env: &mut Env) {
         self.waiting.expire(env);
+    }
+}
+
+impl Source<Upf> for SlowPath {
+    fn poll(&mut self, burst: &mut Burst<Upf>, state: &State, env: &mut Env) -> bool {
+        while burst.len() < frame::BURST {
+            let Some(Pending { frame, ip, way }) = self.pending.pop_front() else { break };
+            enter(burst, frame, ip, way, env);
+        }
+        let more = self.waiting.poll(burst, state, env);
+        more || !self.pending.is_empty()
+    }
+
+    fn held(&self) -> usize {
+        self.waiting.held() + self.pending.len()
     }
 }
 
@@ -281,6 +282,17 @@ fn destination(lane: &Lane, i: usize, packet: &[u8], state: &State) -> Option<(I
     let address: IpAddr =
         if ip.version == 4 { ip.dst.to_be_bytes().into() } else { ip.dst6(packet).to_be_bytes().into() };
     Some((instance, address))
+}
+
+/// Whether a packet that found no neighbour is to ourselves, in the network it is forwarded in.
+fn is_ours(lane: &Lane, i: usize, frame: &Frame, state: &State, env: &Env) -> bool {
+    let packet = env.arena().bytes(frame).get(usize::from(frame.meta.l3)..).unwrap_or_default();
+    let Some((instance, address)) = destination(lane, i, packet, state) else { return false };
+    let mut ports = state.forwarding().ports.iter().filter(|port| port.instance == instance);
+    ports.any(|port| match address {
+        IpAddr::V4(address) => port.is_mine4(address.into()),
+        IpAddr::V6(address) => port.is_mine6(address.into()),
+    })
 }
 
 /// GTP-U's UDP port, for both ends of what we send.

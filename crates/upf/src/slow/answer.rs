@@ -4,14 +4,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use engine::{Drop, Env, Punt};
 use frame::Frame;
+use stages::forward::NONE;
 use stages::icmp::echo_reply;
 use stages::neighbour::{NeighbourMessage, Station, arp_reply, neighbour_advertisement};
+use stages::parse::HasIp;
 use wire::gtpu::{Message, message_type};
 use wire::{L3L4, Mac, Outer, Vlan, checksum, protocol};
 
-use super::errors::make;
+use super::errors::{make, towards_subscriber};
 use super::{Event, PORT, SlowPath};
-use crate::lane::State;
+use crate::lane::{Lane, State};
 
 impl SlowPath {
     /// ARP or neighbour discovery: answered when it asks for an address of ours, and told to control.
@@ -62,6 +64,30 @@ impl SlowPath {
             env.send(port, frame);
         } else {
             env.pool.give(frame);
+        }
+    }
+
+    /// A subscriber's packet to an address of ours in its data network: pings are answered inside its tunnel (RFC 1812,
+    /// 4.3.3.6), in place.
+    pub(super) fn from_inside(&mut self, lane: &Lane, i: usize, mut frame: Frame, state: &State, env: &mut Env) {
+        let (l3, total) = (frame.meta.l3, lane.ip(i).total_len as u16); // fits: it lies in the frame
+        let way = if lane.tunnel[i] == NONE && lane.action[i] != 0 {
+            towards_subscriber(state, lane.session[i])
+        } else {
+            None
+        };
+        let arena = env.pool.arena().clone();
+        let whole = frame.pull_front(l3).is_ok() && frame.truncate(total).is_ok();
+        let asked = whole && self.answers.allow(env.now) && echo_reply(arena.bytes_mut(&mut frame));
+        match way.filter(|_| asked) {
+            Some(way) => {
+                env.stats.consumed(Punt::Ping);
+                self.originate(frame, way, env);
+            }
+            None => {
+                env.stats.drop_outside(Drop::NotForUs, frame.len());
+                env.pool.give(frame);
+            }
         }
     }
 

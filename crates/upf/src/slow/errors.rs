@@ -115,7 +115,7 @@ impl SlowPath {
 }
 
 /// The way to a session's subscriber: the downlink rule of least precedence, which is the one for everything.
-fn towards_subscriber(state: &State, session: LineId) -> Option<Way> {
+pub(super) fn towards_subscriber(state: &State, session: LineId) -> Option<Way> {
     let lines = state.sessions.record(session)?;
     let head = record::head(lines)?;
     let rule = record::matches(lines, head).get(usize::from(head.up)..)?.last()?;

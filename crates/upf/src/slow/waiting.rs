@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use engine::{Burst, Drop, Env, Io, Punt};
+use engine::{Burst, Drop, Env, Io, Punt, Source};
 use frame::{BURST, Frame};
 use stages::forward::InstanceId;
 use stages::hold::Hold;
@@ -47,14 +47,6 @@ impl Waiting {
         }
     }
 
-    pub(super) fn held(&self) -> usize {
-        self.neighbours.packets() + self.subscribers.packets()
-    }
-
-    pub(super) fn is_due(&self) -> bool {
-        !self.ready.is_empty() || !self.changed.is_empty()
-    }
-
     pub(super) fn rules_changed(&mut self, handle: u32) {
         if self.subscribers.packets_of(handle) > 0 {
             self.changed.push_back(handle);
@@ -95,22 +87,6 @@ impl Waiting {
         count_lost(env, Drop::BufferDiscarded, late.packets, late.bytes);
     }
 
-    /// Moves what is due into the burst, as far as it has room.
-    pub(super) fn release(&mut self, burst: &mut Burst<Upf>, state: &State, env: &mut Env) {
-        while burst.len() < BURST {
-            let Some(key) = self.ready.front().copied() else { break };
-            if !self.release_neighbour(key, burst, state, env) {
-                self.ready.pop_front();
-            }
-        }
-        while burst.len() < BURST {
-            let Some(handle) = self.changed.front().copied() else { break };
-            if !self.release_subscriber(handle, burst, state, env) {
-                self.changed.pop_front();
-            }
-        }
-    }
-
     fn release_neighbour(&mut self, key: u32, burst: &mut Burst<Upf>, state: &State, env: &mut Env) -> bool {
         let Some(held) = self.neighbours.pop(key, &mut self.scratch) else { return false };
         env.stats.add(Io::Released, 1);
@@ -142,6 +118,28 @@ impl Waiting {
             _ => env.stats.drop_outside(Drop::BufferDiscarded, held.len),
         }
         true
+    }
+}
+
+impl Source<Upf> for Waiting {
+    fn poll(&mut self, burst: &mut Burst<Upf>, state: &State, env: &mut Env) -> bool {
+        while burst.len() < BURST {
+            let Some(key) = self.ready.front().copied() else { break };
+            if !self.release_neighbour(key, burst, state, env) {
+                self.ready.pop_front();
+            }
+        }
+        while burst.len() < BURST {
+            let Some(handle) = self.changed.front().copied() else { break };
+            if !self.release_subscriber(handle, burst, state, env) {
+                self.changed.pop_front();
+            }
+        }
+        !self.ready.is_empty() || !self.changed.is_empty()
+    }
+
+    fn held(&self) -> usize {
+        self.neighbours.packets() + self.subscribers.packets()
     }
 }
 
