@@ -202,10 +202,11 @@ pub struct Simulate {
     pub bearer: Vec<Bearer>,
     /// Sessions removed and made anew per second while running.
     pub churn_per_second: u32,
-    /// Subscribers that begin idle: their downlink is buffered, until it has paged them.
+    /// Subscribers that begin idle: their downlink is buffered.
     pub idle: u32,
-    /// Milliseconds that paging takes: an idle subscriber's packets go on so long after the first one came.
-    pub paging_ms: u64,
+    /// Milliseconds that paging takes: an idle subscriber's packets go on so long after the first one came; none: nobody
+    /// is paged.
+    pub paging_ms: Option<u64>,
 }
 
 impl Default for Simulate {
@@ -224,7 +225,7 @@ impl Default for Simulate {
             bearer: vec![Bearer::default()],
             churn_per_second: 0,
             idle: 0,
-            paging_ms: 100,
+            paging_ms: None,
         }
     }
 }

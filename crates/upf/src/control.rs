@@ -379,8 +379,8 @@ impl Control {
             Event::ErrorIndication { .. } => self.counters.error_indications += 1,
             Event::Buffered { handle, .. } => {
                 self.counters.pages += 1;
-                if let Some(simulator) = &self.simulator {
-                    let ready = now + simulator.config().paging_ms * 1_000_000;
+                if let Some(ms) = self.simulator.as_ref().and_then(|s| s.config().paging_ms) {
+                    let ready = now.saturating_add(ms.saturating_mul(1_000_000));
                     self.paging.push_back((ready, worker as u16, handle));
                 }
             }
