@@ -211,12 +211,12 @@ impl<G: Gateway> Worker<G> {
         self.env.now = self.config.time.now_ns(start);
         let commands = self.gateway.control(&mut self.env);
         let mut spent = Spent::default();
-        let mut packets = 0;
+        // What waited goes first: packets of the same flow that come now must not overtake it.
+        let mut packets = self.release::<C>(&mut spent);
         for id in 0..self.ports.len() {
             packets += self.serve::<C>(id, &mut spent);
         }
         packets += self.take_over::<C>(&mut spent);
-        packets += self.release::<C>(&mut spent);
         packets += self.flush(&mut spent);
         if self.env.now >= self.next_tick {
             self.next_tick = self.env.now + TICK_NS;
