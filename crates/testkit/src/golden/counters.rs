@@ -66,4 +66,23 @@ impl Counters {
             gateway: BTreeMap::new(),
         }
     }
+
+    /// What moved since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let less = |now: &BTreeMap<String, u64>, then: &BTreeMap<String, u64>| {
+            let less = |(name, value): (&String, &u64)| (name.clone(), value - then.get(name).unwrap_or(&0));
+            now.iter().map(less).filter(|(_, value)| *value > 0).collect()
+        };
+        let drops = |(name, now): (&String, &Dropped)| {
+            let then = earlier.drops.get(name).copied().unwrap_or_default();
+            (name.clone(), Dropped { packets: now.packets - then.packets, bytes: now.bytes - then.bytes })
+        };
+        Self {
+            io: less(&self.io, &earlier.io),
+            stages: less(&self.stages, &earlier.stages),
+            drops: self.drops.iter().map(drops).filter(|(_, dropped)| dropped.packets > 0).collect(),
+            punts: less(&self.punts, &earlier.punts),
+            gateway: less(&self.gateway, &earlier.gateway),
+        }
+    }
 }

@@ -1,4 +1,16 @@
-//! A whole user plane of one worker between memory wires: what the tests here run.
+//! A whole user plane of one worker between memory wires, with its control: what the tests here run.
+//!
+//! Steps a golden case can take (`ue` counts from 0, those of `[simulate]` first):
+//!
+//! | step | what control does |
+//! |---|---|
+//! | `do = "rules", ue = 0, idle = true, simulate = { … }` | replaces the subscriber's rules; keys of `simulate` change the configured ones |
+//! | `do = "remove", ue = 0` | takes the session out; what it had used is counted as `final.…` |
+//! | `do = "sessions", instance = "office", simulate = { … }` | sessions beside the configured ones |
+//! | `do = "show start"` | the case is about what the gateway sends when it starts |
+#![allow(dead_code)] // several test programs use different parts
+
+use std::collections::BTreeMap;
 
 use engine::Gateway as _;
 use frame::Caps;
@@ -9,8 +21,9 @@ use testkit::golden::{Counters, Subject};
 use testkit::rig::{Clock, Memories, PortSpec, Rig};
 use upf::assemble::{Seat, assemble};
 use upf::config::{Config, Simulate};
-use upf::control::Control;
+use upf::control::{Answer, Control};
 use upf::gateway::UserPlane;
+use upf::rules::Usage;
 use upf::simulate::Simulator;
 
 /// A gateway, its control, and a clock.
@@ -19,8 +32,15 @@ pub struct Device {
     control: Control,
     config: Config,
     clock: Clock,
-    /// Handles given out.
-    handles: u32,
+    /// Subscribers' sessions, by number.
+    subscribers: Vec<Simulator>,
+    /// What control asked for, and about whom.
+    asked: BTreeMap<u64, u32>,
+    /// Answers, counted.
+    answered: BTreeMap<String, u64>,
+    /// What it sent when it started, by port; and what had been counted then.
+    start: Vec<(String, Vec<Vec<u8>>)>,
+    before: Counters,
 }
 
 /// A port's hardware address, as its URI says.
@@ -30,27 +50,60 @@ fn mac(uri: &str) -> Result<[u8; 6], String> {
     upf::config::parse_mac(mac).ok_or_else(|| format!("{mac} is no hardware address"))
 }
 
+/// What a URR measured, by name.
+fn named(usage: &Usage) -> [(&'static str, u64); 6] {
+    [
+        ("up_bytes", usage.up_bytes),
+        ("up_packets", usage.up_packets),
+        ("down_bytes", usage.down_bytes),
+        ("down_packets", usage.down_packets),
+        ("first_ns", usage.first_ns),
+        ("last_ns", usage.last_ns),
+    ]
+}
+
 impl Device {
-    /// The user plane of a configuration.
+    /// The user plane of a configuration, started: what it announces is put aside.
     pub fn new(config: Config) -> Result<Self, String> {
         let spec = |port: &upf::config::Port| Ok(PortSpec { name: port.name.clone(), mac: mac(&port.uri)? });
         let ports = config.port.iter().map(spec).collect::<Result<Vec<_>, String>>()?;
         let caps = |port: &PortSpec| Caps { kind: "memory", mac: port.mac, mtu: 1500, ..Caps::default() };
         let caps: Vec<Caps> = ports.iter().map(caps).collect();
         let (control, mut seats) = assemble(&config, &caps).map_err(|error| error.to_string())?;
-        let Some(Seat { plane, layout }) = seats.pop().filter(|_| seats.is_empty()) else {
+        let Some(Seat { plane, layout, .. }) = seats.pop().filter(|_| seats.is_empty()) else {
             return Err("tests run one worker".into());
         };
         let clock = Clock::at(0);
         let memory = Memories { slots: config.frames.slots, slot_bytes: config.frames.slot_bytes };
         let rig = Rig::new(plane, layout, &ports, memory, &clock);
-        let handles = config.simulate.as_ref().map_or(0, |simulate| simulate.ues);
-        Ok(Self { rig, control, config, clock, handles })
+        let configured = control.simulator().cloned();
+        let subscribers = configured.map_or(vec![], |s| vec![s.clone(); s.count() as usize]);
+        let mut device = Self {
+            rig,
+            control,
+            config,
+            clock,
+            subscribers,
+            asked: BTreeMap::new(),
+            answered: BTreeMap::new(),
+            start: Vec::new(),
+            before: Counters::default(),
+        };
+        device.settle();
+        let names = device.ports();
+        device.start = names.into_iter().map(|name| (name.clone(), device.rig.wire(&name).received())).collect();
+        device.before = device.all_counters();
+        Ok(device)
     }
 
     /// The worker and its wires.
     pub fn rig(&mut self) -> &mut Rig<UserPlane> {
         &mut self.rig
+    }
+
+    /// Its control.
+    pub fn control(&mut self) -> &mut Control {
+        &mut self.control
     }
 
     fn instance(&self, name: &str) -> Result<InstanceId, String> {
@@ -59,44 +112,88 @@ impl Device {
         Ok(at as InstanceId)
     }
 
+    /// Subscriber `ue`'s number among those of its simulator.
+    fn index(&self, ue: u32) -> u32 {
+        let configured = self.control.simulator().map_or(0, Simulator::count);
+        if ue < configured { ue } else { ue - configured }
+    }
+
     /// Sessions of a network instance, beside those of the configuration.
-    fn add(&mut self, simulate: &Simulate, instance: &str) -> Result<(), String> {
+    fn add(&mut self, simulate: toml::Value, instance: &str) -> Result<(), String> {
+        let simulate = Simulate::deserialize(simulate).map_err(|error| error.to_string())?;
         let instance = self.instance(instance)?;
-        let simulator = Simulator::new(simulate, 0, instance).map_err(|error| error.to_string())?;
+        let simulator = Simulator::new(&simulate, 0, instance).map_err(|error| error.to_string())?;
         for ue in 0..simulator.count() {
-            let session = simulator.session(ue, ue < simulate.idle);
-            let handle = self.handles;
-            self.handles += 1;
-            self.install(handle, &session)?;
+            self.subscribers.push(simulator.clone());
+            let last = self.subscribers.len() as u32 - 1;
+            self.install(last, &simulator.session(ue, ue < simulate.idle))?;
         }
         Ok(())
     }
 
-    /// Puts a session in place, or replaces its rules.
-    pub fn install(&mut self, handle: u32, session: &upf::rules::Session) -> Result<(), String> {
-        let control = &mut self.control;
-        let compiled = upf::compile::compile(session, handle, &mut |instance, to| control.tunnel(instance, to));
-        let compiled = compiled.map_err(|error| error.to_string())?;
-        control.publish();
-        let now = self.clock.now();
-        let sessions = self.rig.gateway_mut().sessions_mut();
-        sessions.install(handle, &compiled, now).map_err(|error| error.to_string())
+    /// Has the worker take in a session or new rules for it.
+    pub fn install(&mut self, ue: u32, session: &upf::rules::Session) -> Result<(), String> {
+        let number = self.control.install(0, ue, session).map_err(|error| error.to_string())?;
+        self.asked.insert(number, ue);
+        Ok(())
     }
 
-    fn usage(&self, counters: &mut Counters) {
-        for handle in 0..self.handles {
-            for usage in self.rig.gateway().sessions().usage(handle).unwrap_or_default() {
-                let values = [
-                    ("up_bytes", usage.up_bytes),
-                    ("up_packets", usage.up_packets),
-                    ("down_bytes", usage.down_bytes),
-                    ("down_packets", usage.down_packets),
-                    ("first_ns", usage.first_ns),
-                    ("last_ns", usage.last_ns),
-                ];
-                for (name, value) in values.into_iter().filter(|(_, value)| *value > 0) {
-                    counters.gateway.insert(format!("usage.ue{handle}.urr{}.{name}", usage.urr), value);
+    /// New rules for a subscriber: those it was configured with, changed.
+    fn rules(&mut self, ue: u32, idle: bool, change: Option<&toml::Value>) -> Result<(), String> {
+        let simulator = self.subscribers.get(ue as usize).ok_or(format!("no subscriber {ue}"))?;
+        let mut simulator = simulator.clone();
+        if let Some(change) = change.and_then(toml::Value::as_table) {
+            let mut table = toml::Table::try_from(simulator.config()).map_err(|error| error.to_string())?;
+            table.extend(change.clone());
+            let simulate = Simulate::deserialize(table).map_err(|error| error.to_string())?;
+            simulator = Simulator::new(&simulate, 0, self.instance("core")?).map_err(|error| error.to_string())?;
+        }
+        self.install(ue, &simulator.session(self.index(ue), idle))
+    }
+
+    fn all_counters(&mut self) -> Counters {
+        let mut counters = Counters::of(self.rig.stats());
+        let mut put = |name: String, value: u64| {
+            if value > 0 {
+                counters.gateway.insert(name, value);
+            }
+        };
+        for ue in 0..self.subscribers.len() as u32 {
+            for usage in self.rig.gateway().sessions().usage(ue).unwrap_or_default() {
+                named(&usage).into_iter().for_each(|(name, v)| put(format!("usage.ue{ue}.urr{}.{name}", usage.urr), v));
+            }
+        }
+        for (port, seen) in self.rig.ports().zip(self.rig.worker().port_counters()) {
+            let told_elsewhere = ["rx_packets", "rx_bytes", "tx_packets", "tx_bytes"];
+            let lost = seen.named().into_iter().filter(|(name, _)| !told_elsewhere.contains(name));
+            lost.for_each(|(name, value)| put(format!("port.{port}.{name}"), value));
+        }
+        let control = self.control.counters();
+        put("control.made".into(), control.made);
+        put("control.removed".into(), control.removed);
+        put("control.refused".into(), control.refused);
+        put("control.error_indications".into(), control.error_indications);
+        put("control.pages".into(), control.pages);
+        put("control.published".into(), control.published);
+        put("held".into(), self.rig.gateway().held() as u64);
+        self.answered.iter().for_each(|(name, value)| put(name.clone(), *value));
+        counters
+    }
+
+    fn take_answers(&mut self) {
+        while let Some((number, answer)) = self.control.answer() {
+            let ue = self.asked.remove(&number).unwrap_or(u32::MAX);
+            match answer {
+                Answer::Removed(usage) => {
+                    for usage in usage {
+                        for (name, value) in named(&usage) {
+                            self.answered.insert(format!("final.ue{ue}.urr{}.{name}", usage.urr), value);
+                        }
+                    }
                 }
+                Answer::Refused(_) => *self.answered.entry(format!("refused.ue{ue}")).or_default() += 1,
+                Answer::Unknown => *self.answered.entry(format!("unknown.ue{ue}")).or_default() += 1,
+                Answer::Installed | Answer::Usage(_) => {}
             }
         }
     }
@@ -122,32 +219,50 @@ impl Subject for Device {
 
     fn step(&mut self, what: &toml::Table) -> Result<(), String> {
         let text = |key: &str| what.get(key).and_then(toml::Value::as_str);
+        let ue = || what.get("ue").and_then(toml::Value::as_integer).map(|ue| ue as u32).ok_or("ue is missing");
         match text("do") {
             Some("sessions") => {
-                let simulate = what.get("simulate").cloned().ok_or("sessions, but no simulate")?;
-                let simulate = Simulate::deserialize(simulate).map_err(|error| error.to_string())?;
-                self.add(&simulate, text("instance").unwrap_or("core"))
+                let simulate = what.get("simulate").cloned().ok_or("simulate is missing")?;
+                self.add(simulate, text("instance").unwrap_or("core"))
+            }
+            Some("rules") => {
+                let idle = what.get("idle").and_then(toml::Value::as_bool).unwrap_or(false);
+                self.rules(ue()?, idle, what.get("simulate"))
+            }
+            Some("remove") => {
+                let number = self.control.remove(0, ue()?).map_err(|error| error.to_string())?;
+                self.asked.insert(number, ue()?);
+                Ok(())
+            }
+            Some("show start") => {
+                self.before = Counters::default();
+                Ok(())
             }
             other => Err(format!("{other:?} is not known here")),
         }
     }
 
     fn settle(&mut self) {
-        self.rig.settle(|_, _| false);
+        let control = &mut self.control;
+        self.rig.settle(|_, now| {
+            control.poll(now);
+            false
+        });
+        self.take_answers();
     }
 
     fn received(&mut self, port: &str) -> Vec<Vec<u8>> {
-        self.rig.wire(port).received()
+        let mut packets = Vec::new();
+        if self.before == Counters::default() {
+            let start = self.start.iter_mut().find(|(name, _)| name == port);
+            packets = start.map(|(_, packets)| std::mem::take(packets)).unwrap_or_default();
+        }
+        packets.extend(self.rig.wire(port).received());
+        packets
     }
 
     fn counters(&mut self) -> Counters {
-        let mut counters = Counters::of(self.rig.stats());
-        self.usage(&mut counters);
-        let held = self.rig.gateway().held() as u64;
-        if held > 0 {
-            counters.gateway.insert("held".into(), held);
-        }
-        counters
+        self.all_counters().since(&self.before)
     }
 
     fn close(self) -> Result<(), String> {

@@ -5,7 +5,7 @@ use super::*;
 cases! { vlan_port, wrong_vlan, two_tags, priority_tag, wrong_mac, group_mac, other_protocols, padding }
 
 /// `n3` in VLAN 30, `n6` in VLAN 60.
-const TAGGED: &str = r#"
+pub const TAGGED: &str = r#"
 port = [
   { name = "n3", uri = "memory:n3?mac=02:00:00:00:03:01", role = "access", vlan = 30, addresses = ["10.0.3.1/24"] },
   { name = "n6", uri = "memory:n6?mac=02:00:00:00:06:01", role = "core", vlan = 60, addresses = ["10.0.6.1/24"] },

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
-pub use testkit::golden::{Case, ms, secs, us};
+pub use testkit::golden::{Case, ms, secs};
 pub use testkit::packet::{Packet, eth, ip, ip4, ip6, raw};
 
 /// Declares a group's cases: a test each, and a list of all.
@@ -29,13 +29,18 @@ macro_rules! cases {
     };
 }
 
+pub mod buffering;
 pub mod downlink;
 pub mod extensions;
+pub mod icmp;
 pub mod link;
 pub mod malformed;
+pub mod messages;
+pub mod neighbours;
 pub mod quality;
 pub mod routing;
 pub mod selection;
+pub mod sessions;
 pub mod source;
 pub mod uplink;
 pub mod usage;
@@ -53,6 +58,11 @@ pub fn all() -> Vec<Case> {
         routing::all,
         link::all,
         malformed::all,
+        messages::all,
+        icmp::all,
+        neighbours::all,
+        buffering::all,
+        sessions::all,
     ];
     groups.iter().flat_map(|group| group()).collect()
 }
