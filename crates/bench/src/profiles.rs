@@ -55,7 +55,16 @@ pub enum SettingError {
 
 /// Names that `--set` takes.
 pub const KEYS: &[&str] = &[
-    "ues", "bearers", "flows", "gnbs", "servers", "sizes", "ratio", "new_flows", "functions", "ipv6_share",
+    "ues",
+    "bearers",
+    "flows",
+    "gnbs",
+    "servers",
+    "sizes",
+    "ratio",
+    "new_flows",
+    "functions",
+    "ipv6_share",
     "ipv6_transport",
 ];
 

@@ -123,8 +123,9 @@ impl Port for LoadPort {
                 break;
             }
         }
-        let now_ns = self.clock.now_ns();
         let mut end = lock(&self.end);
+        // Read inside the lock: what is signed before a mark must be made before it.
+        let now_ns = self.clock.now_ns();
         if !self.mirror {
             end.sender.fill(pool, out, now_ns);
         }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::bench::BenchArgs;
 use crate::generate::GenArgs;
 
 /// weir: a user plane for access networks.
@@ -22,6 +23,8 @@ How they fit together:
      ├─ weir show …        looks into it while it runs: costs, drops, sessions, frames, ports
      └─ weir trace …       follows one subscriber's packets through its stages
   weir gen load.toml       sends signed traffic into it from outside and checks what comes out
+
+  weir bench upf-128       builds gateway, traffic and network itself, and measures
 
 Run a gateway, and see what each stage costs, every two seconds:
   sudo weir run examples/upf-packet.toml
@@ -44,6 +47,8 @@ pub enum Command {
     Trace(TraceArgs),
     /// Send signed traffic through a gateway, and check what comes out.
     Gen(GenArgs),
+    /// Measure a gateway: what every packet costs, on any kind of port.
+    Bench(BenchArgs),
 }
 
 /// `weir run`.

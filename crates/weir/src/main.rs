@@ -9,10 +9,12 @@
 //! | `socket.rs` | the control socket, both ends |
 //! | `show.rs`, `trace.rs` | what operators see |
 //! | `generate.rs` | traffic from outside |
+//! | `bench.rs` | measuring |
 
 #![forbid(unsafe_code)]
 
 mod asked;
+mod bench;
 mod cli;
 mod doors;
 mod fail;
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Show(args) => show::show(&args),
         Command::Trace(args) => trace::trace(&args),
         Command::Gen(args) => generate::run(&args),
+        Command::Bench(args) => bench::run(&args),
     };
     fail::exit(done)
 }

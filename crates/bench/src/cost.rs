@@ -1,0 +1,99 @@
+//! What a packet costs, and where.
+
+use engine::Io;
+use serde::{Deserialize, Serialize};
+
+use crate::sample::Delta;
+use crate::window::{Window, median};
+
+/// Cost of a packet by where it arises; nanoseconds of the gateway's thread.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Receiving and port service.
+    pub trx_ns: f64,
+    /// Pipelines, with the worker's part of carrying bursts through them.
+    pub tc_ns: f64,
+    /// Sending.
+    pub ttx_ns: f64,
+    /// Everything else: commands, timers, slow path, statistics.
+    pub other_ns: f64,
+    /// All of it.
+    pub tp_ns: f64,
+    /// All of it in cycles.
+    pub cycles_per_packet: f64,
+    /// What a cycle is: ticks of the time stamp counter a second.
+    pub tsc_hz: f64,
+    /// The part of `tc_ns` that is charged to stages.
+    pub stages_ns: f64,
+    /// Packets received at a time, on average.
+    pub packets_per_turn: f64,
+    /// Every stage that packets reached.
+    pub stages: Vec<StageCost>,
+}
+
+/// One stage's line.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StageCost {
+    /// Its pipeline: `uplink`, `downlink`, `released`.
+    pub direction: String,
+    /// Its name.
+    pub name: String,
+    /// Packets that reached it.
+    pub packets: u64,
+    /// For each of those.
+    pub cycles_per_packet: f64,
+    /// For each of those.
+    pub ns_per_packet: f64,
+    /// Packets at a time, on average.
+    pub packets_per_call: f64,
+}
+
+/// What a gateway's workers did together in the measured part of a window.
+pub fn together(window: &Window) -> Delta {
+    let mut sum = Delta::default();
+    window.workers.iter().for_each(|slice| sum.add(&slice.measured));
+    sum
+}
+
+impl Cost {
+    /// Medians over windows; all zeroes of none. Windows without packets don't count.
+    pub fn of(windows: &[Window]) -> Self {
+        let hz = table::hint::tsc_hz() as f64;
+        let deltas: Vec<Delta> = windows.iter().map(together).filter(|d| d.io(Io::RxPackets) > 0).collect();
+        let cycles = |of: &dyn Fn(&Delta) -> u64| {
+            median(deltas.iter().map(|delta| of(delta) as f64 / delta.io(Io::RxPackets) as f64))
+        };
+        let ns = |cycles: f64| cycles * 1e9 / hz;
+        let part = |what: Io| ns(cycles(&|delta| delta.io(what)));
+        let (trx_ns, tc_ns) = (part(Io::RxCycles), part(Io::PipelineCycles));
+        let (ttx_ns, other_ns) = (part(Io::TxCycles), part(Io::OtherCycles));
+        let tp_ns = trx_ns + tc_ns + ttx_ns + other_ns;
+        let first = deltas.first().map(|delta| delta.stages.as_slice()).unwrap_or_default();
+        let stage = |n: usize| {
+            let rows = || deltas.iter().filter_map(|delta| delta.stages.get(n)).filter(|row| row.packets > 0);
+            let cycles = median(rows().map(|row| row.cycles as f64 / row.packets as f64));
+            StageCost {
+                direction: first[n].stage.pipeline.to_owned(),
+                name: first[n].stage.name.to_owned(),
+                packets: rows().map(|row| row.packets).sum(),
+                cycles_per_packet: cycles,
+                ns_per_packet: ns(cycles),
+                packets_per_call: median(rows().map(|row| row.packets as f64 / row.calls.max(1) as f64)),
+            }
+        };
+        Self {
+            trx_ns,
+            tc_ns,
+            ttx_ns,
+            other_ns,
+            tp_ns,
+            cycles_per_packet: tp_ns * hz / 1e9,
+            tsc_hz: hz,
+            stages_ns: ns(cycles(&|delta| delta.stages.iter().map(|row| row.cycles).sum())),
+            packets_per_turn: median(
+                deltas.iter().map(|d| d.io(Io::RxPackets) as f64 / d.io(Io::BusyTurns).max(1) as f64),
+            ),
+            stages: (0..first.len()).map(stage).filter(|row| row.packets > 0).collect(),
+        }
+    }
+}

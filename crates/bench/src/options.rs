@@ -1,0 +1,126 @@
+//! What a benchmark is asked to do.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::error::BenchError;
+use crate::profiles::Settings;
+
+/// Kinds of ports a gateway can be measured on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortKind {
+    /// In process, no I/O.
+    Memory,
+    /// AF_PACKET, a system call a packet.
+    Plain,
+    /// AF_PACKET, a system call a burst.
+    Mmsg,
+    /// AF_PACKET, received in shared memory.
+    Ring,
+    /// AF_XDP.
+    Xdp,
+}
+
+impl PortKind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Memory, Self::Plain, Self::Mmsg, Self::Ring, Self::Xdp];
+    /// Those with sockets, slowest first.
+    pub const SOCKETS: [Self; 4] = [Self::Plain, Self::Mmsg, Self::Ring, Self::Xdp];
+
+    /// As asked for on the command line.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Plain => "plain",
+            Self::Mmsg => "mmsg",
+            Self::Ring => "ring",
+            Self::Xdp => "xdp",
+        }
+    }
+
+    /// As results name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Plain => "packet-plain",
+            Self::Mmsg => "packet-mmsg",
+            Self::Ring => "packet-ring",
+            Self::Xdp => "xdp",
+        }
+    }
+}
+
+impl fmt::Display for PortKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for PortKind {
+    type Err = BenchError;
+
+    fn from_str(word: &str) -> Result<Self, BenchError> {
+        let found = Self::ALL.into_iter().find(|kind| kind.word() == word || kind.name() == word);
+        found.ok_or_else(|| {
+            BenchError::Asked(format!("no port is called `{word}`; there are memory, plain, mmsg, ring, xdp"))
+        })
+    }
+}
+
+/// What `weir bench` is asked to do.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The workload.
+    pub settings: Settings,
+    /// The port.
+    pub port: PortKind,
+    /// Workers of the gateway, each with ports of its own (memory) or a queue of the same ports.
+    pub workers: u16,
+    /// Time measured, in all.
+    pub seconds: f64,
+    /// Receive work of the gateway's interfaces runs on the gateway's own CPU instead of the generator's.
+    pub share_cpu: bool,
+}
+
+impl Options {
+    /// One worker, in memory, five seconds.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, port: PortKind::Memory, workers: 1, seconds: 5.0, share_cpu: false }
+    }
+
+    /// The time measured, cut into windows: how long, how many.
+    pub fn windows(&self) -> (Duration, usize) {
+        cut(self.seconds)
+    }
+}
+
+/// Cuts a time into windows of half a second, at least three for a second or more.
+pub fn cut(seconds: f64) -> (Duration, usize) {
+    let seconds = seconds.clamp(0.1, 86_400.0);
+    let count = (seconds / 0.5).round().max(if seconds >= 0.9 { 3.0 } else { 1.0 });
+    (Duration::from_secs_f64(seconds / count), count as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_have_words_and_names() {
+        for kind in PortKind::ALL {
+            assert_eq!(kind.word().parse::<PortKind>().unwrap(), kind);
+            assert_eq!(kind.name().parse::<PortKind>().unwrap(), kind);
+        }
+        assert!("carrier-pigeon".parse::<PortKind>().unwrap_err().to_string().contains("there are memory"));
+    }
+
+    #[test]
+    fn windows_stay_below_a_second() {
+        for (seconds, count) in [(0.2, 1), (1.0, 3), (5.0, 10), (20.0, 40)] {
+            let (each, n) = cut(seconds);
+            assert_eq!(n, count);
+            assert!((each.as_secs_f64() * n as f64 - seconds).abs() < 1e-6 && each < Duration::from_millis(900));
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The result of a benchmark as one object. Its keys are a contract: add freely, rename none.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use traffic::{DirectionResult, Directions, TrialResult};
+
+use crate::cost::{Cost, together};
+use crate::host::Host;
+use crate::window::{Closing, Window, latency, median};
+
+/// What a benchmark found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// Version of these keys.
+    pub schema: u32,
+    /// The workload.
+    pub profile: String,
+    /// The gateway's kind.
+    pub gateway: String,
+    /// The ports' kind: `memory`, `packet-plain`, `packet-mmsg`, `packet-ring`, `xdp`, `dpdk`.
+    pub port: String,
+    /// Workers of a gateway.
+    pub workers: u16,
+    /// Gateways.
+    pub instances: u16,
+    /// Time measured.
+    pub seconds: f64,
+    /// Subscribers, all instances together.
+    pub subscribers: u64,
+    /// Flows, all instances together.
+    pub flows: u64,
+    /// What became of the packets, by direction. Latencies are those at `latency_at_mpps`.
+    pub directions: Directions,
+    /// Millions of packets forwarded a second, both directions together, as many as could be.
+    pub mpps: f64,
+    /// Gigabits forwarded a second; Ethernet frames, access side.
+    pub gbps_l2: f64,
+    /// Lost by sent, when more was sent than can be forwarded: not a quality of the gateway. See `paced`.
+    pub loss_ratio: f64,
+    /// What a packet costs.
+    pub cost: Cost,
+    /// What was measured beside it.
+    pub reference: Reference,
+    /// Packets dropped by the gateway, by `pipeline.stage.reason`.
+    pub drops: BTreeMap<String, u64>,
+    /// Heap allocations of the workers for each packet.
+    pub allocations_per_packet: f64,
+    /// Slots of packet memory that did not come back.
+    pub frames_lost: i64,
+    /// Packets that went in and neither came out nor were named.
+    pub packets_missing: i64,
+    /// Resident memory of the process.
+    pub rss_bytes: u64,
+    /// Sessions, rules and indexes, without packet memory.
+    pub bytes_per_subscriber: f64,
+    /// From nothing to ready.
+    pub start_seconds: f64,
+    /// The part of its time each worker was busy with packets.
+    pub worker_utilisation: Vec<f64>,
+    /// Packets the workers handed to each other.
+    pub handed_over: u64,
+    /// Where the load came from.
+    pub load: LoadSource,
+    /// The windows behind the medians.
+    pub windows: Windows,
+    /// What looking costs.
+    pub observer: Option<Observer>,
+    /// A second trial, below capacity, in which every packet was checked: losses and latencies.
+    pub paced: Option<Paced>,
+    /// The machine.
+    pub host: Host,
+    /// When.
+    pub date: String,
+    /// Of weir.
+    pub version: String,
+}
+
+/// What was measured beside the gateway in the same run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reference {
+    /// What it is; empty: nothing was.
+    pub name: String,
+    /// Millions of packets a second.
+    pub mpps: f64,
+    /// Gigabits a second.
+    pub gbps_l2: f64,
+    /// The gateway's packets a second by the reference's, the median over windows taken in pairs.
+    pub ratio: f64,
+}
+
+/// Where the load of the main trial came from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadSource {
+    /// `generator`: every packet signed and checked; `kernel`: the same packets again and again, counted only.
+    pub source: String,
+    /// Whether the gateway was the bottleneck: it was never without packets.
+    pub saturates: bool,
+}
+
+/// How the windows spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Windows {
+    /// How many.
+    pub count: usize,
+    /// The slowest.
+    pub mpps_min: f64,
+    /// The fastest.
+    pub mpps_max: f64,
+}
+
+/// The same gateway with stages charged by the clock and without, in turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Observer {
+    /// Processing time of a packet with the clock.
+    pub tc_ns: f64,
+    /// Without.
+    pub tc_ns_without: f64,
+    /// The difference.
+    pub effect_ns: f64,
+}
+
+/// A trial below capacity.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Paced {
+    /// Packets a second intended, millions.
+    pub offered_mpps: f64,
+    /// Of the capacity found before.
+    pub of_capacity: f64,
+    /// What became of the packets.
+    pub directions: Directions,
+    /// Forwarded.
+    pub mpps: f64,
+    /// Lost by sent, all windows together.
+    pub loss_ratio: f64,
+    /// The median window's.
+    pub loss_ratio_median: f64,
+}
+
+/// The version of weir that measures.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+impl Report {
+    /// Takes over what windows of the main trial found.
+    pub fn take(&mut self, windows: &[Window]) {
+        let traffic = together_traffic(windows);
+        self.seconds = traffic.seconds;
+        (self.mpps, self.gbps_l2, self.loss_ratio) = (traffic.mpps, traffic.gbps_l2, traffic.loss_ratio);
+        self.directions = traffic.directions;
+        self.cost = Cost::of(windows);
+        let (mut packets, mut allocations) = (0, 0);
+        self.drops.clear();
+        for window in windows {
+            packets += together(window).io(engine::Io::RxPackets);
+            for slice in &window.workers {
+                allocations += slice.allocations;
+                self.handed_over += slice.measured.io(engine::Io::HandedOut);
+                for (name, n) in &slice.whole.drops {
+                    *self.drops.entry(name.clone()).or_default() += n;
+                }
+            }
+        }
+        self.allocations_per_packet = allocations as f64 / packets.max(1) as f64;
+        let workers = windows.iter().map(|window| window.workers.len()).max().unwrap_or(0);
+        let busy = |n: usize| median(windows.iter().filter_map(|w| Some(w.workers.get(n)?.measured.utilisation())));
+        self.worker_utilisation = (0..workers).map(busy).collect();
+        self.load.saturates = self.worker_utilisation.iter().all(|busy| *busy > 0.98);
+        let rates = || windows.iter().map(|window| window.traffic.mpps);
+        self.windows = Windows {
+            count: windows.len(),
+            mpps_min: rates().fold(f64::INFINITY, f64::min),
+            mpps_max: rates().fold(0.0, f64::max),
+        };
+        let urgent = windows.iter().flat_map(|w| &w.workers).all(|slice| slice.urgent);
+        self.host.scheduling = if urgent { "fifo" } else { "ordinary" }.to_owned();
+    }
+
+    /// Takes over what the end brought to light.
+    pub fn close(&mut self, closing: Closing) {
+        self.frames_lost += closing.frames_lost;
+        self.packets_missing += closing.packets_missing;
+    }
+}
+
+impl Paced {
+    /// What windows at `offered_mpps` found.
+    pub fn of(windows: &[Window], offered_mpps: f64, of_capacity: f64) -> Self {
+        let traffic = together_traffic(windows);
+        Self {
+            offered_mpps,
+            of_capacity,
+            directions: traffic.directions,
+            mpps: traffic.mpps,
+            loss_ratio: traffic.loss_ratio,
+            loss_ratio_median: median(windows.iter().map(|window| window.traffic.loss_ratio)),
+        }
+    }
+}
+
+/// Counts of all windows together, rates and latencies of the median one.
+pub fn together_traffic(windows: &[Window]) -> TrialResult {
+    let all = || windows.iter().map(|window| &window.traffic);
+    let direction = |of: fn(&TrialResult) -> &DirectionResult| {
+        let each = || all().map(of);
+        let sum = |n: fn(&DirectionResult) -> u64| each().map(n).sum::<u64>();
+        let sent = sum(|d| d.sent_packets);
+        let bytes: f64 = each().map(|d| d.frame_bytes_mean * d.sent_packets as f64).sum();
+        DirectionResult {
+            frame_bytes_mean: if sent > 0 { bytes / sent as f64 } else { 0.0 },
+            offered_packets: sum(|d| d.offered_packets),
+            sent_packets: sent,
+            unsent_packets: sum(|d| d.unsent_packets),
+            forwarded_packets: sum(|d| d.forwarded_packets),
+            lost_packets: sum(|d| d.lost_packets),
+            duplicated_packets: sum(|d| d.duplicated_packets),
+            reordered_packets: sum(|d| d.reordered_packets),
+            stale_packets: sum(|d| d.stale_packets),
+            corrupt_packets: sum(|d| d.corrupt_packets),
+            misdelivered_packets: sum(|d| d.misdelivered_packets),
+            foreign_packets: sum(|d| d.foreign_packets),
+            mpps: median(each().map(|d| d.mpps)),
+            gbps_l2: median(each().map(|d| d.gbps_l2)),
+            latency_us: latency(each().map(|d| &d.latency_us)),
+        }
+    };
+    let directions =
+        Directions { uplink: direction(|t| &t.directions.uplink), downlink: direction(|t| &t.directions.downlink) };
+    let sent = directions.uplink.sent_packets + directions.downlink.sent_packets;
+    let lost = directions.uplink.lost_packets + directions.downlink.lost_packets;
+    TrialResult {
+        seconds: all().map(|t| t.seconds).sum(),
+        directions,
+        mpps: median(all().map(|t| t.mpps)),
+        gbps_l2: median(all().map(|t| t.gbps_l2)),
+        loss_ratio: if sent > 0 { lost as f64 / sent as f64 } else { 0.0 },
+    }
+}

@@ -1,0 +1,98 @@
+//! What a worker's statistics say, and the difference between two readings.
+
+use std::collections::BTreeMap;
+
+use engine::{Io, StageRow, StatsView};
+use table::hint::tsc;
+
+/// A reading of a worker's statistics.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    tsc: u64,
+    io: [u64; Io::COUNT],
+    stages: Vec<StageRow>,
+    drops: BTreeMap<String, u64>,
+}
+
+impl Sample {
+    /// Reads them. Exact when done by the worker's own thread.
+    pub fn take(view: &StatsView) -> Self {
+        let mut io = [0; Io::COUNT];
+        for what in Io::ALL {
+            io[*what as usize] = view.io(*what);
+        }
+        let mut drops = BTreeMap::new();
+        for (stage, reason, packets, _) in view.drops() {
+            drops.insert(format!("{stage}.{}", reason.name()), packets);
+        }
+        Self { tsc: tsc(), io, stages: view.stages(), drops }
+    }
+
+    /// What happened from `earlier` until this.
+    pub fn since(&self, earlier: &Self) -> Delta {
+        let stages = self.stages.iter().zip(&earlier.stages).map(|(now, then)| StageRow {
+            stage: now.stage.clone(),
+            calls: now.calls - then.calls,
+            packets: now.packets - then.packets,
+            cycles: now.cycles - then.cycles,
+        });
+        let before = |name: &String| earlier.drops.get(name).copied().unwrap_or(0);
+        let drops = self.drops.iter().map(|(name, n)| (name.clone(), n - before(name))).filter(|(_, n)| *n > 0);
+        Delta {
+            cycles: self.tsc.wrapping_sub(earlier.tsc),
+            io: std::array::from_fn(|i| self.io[i].wrapping_sub(earlier.io[i])),
+            stages: stages.collect(),
+            drops: drops.collect(),
+        }
+    }
+}
+
+/// What a worker did between two readings.
+#[derive(Clone, Debug, Default)]
+pub struct Delta {
+    /// Cycles that passed.
+    pub cycles: u64,
+    io: [u64; Io::COUNT],
+    /// Its stages.
+    pub stages: Vec<StageRow>,
+    /// Packets dropped, by `pipeline.stage.reason`.
+    pub drops: BTreeMap<String, u64>,
+}
+
+impl Delta {
+    /// A number of the worker; meaningless for gauges.
+    pub fn io(&self, what: Io) -> u64 {
+        self.io[what as usize]
+    }
+
+    /// Cycles in turns that moved packets.
+    pub fn busy_cycles(&self) -> u64 {
+        [Io::RxCycles, Io::PipelineCycles, Io::TxCycles, Io::OtherCycles].iter().map(|what| self.io(*what)).sum()
+    }
+
+    /// The part of its time, 0 to 1, that it was busy with packets.
+    pub fn utilisation(&self) -> f64 {
+        let (busy, idle) = (self.busy_cycles() as f64, self.io(Io::IdleCycles) as f64);
+        if busy + idle > 0.0 { busy / (busy + idle) } else { 0.0 }
+    }
+
+    /// Adds what another worker of the same gateway, or the same in another window, did.
+    pub fn add(&mut self, other: &Self) {
+        self.cycles += other.cycles;
+        for (sum, n) in self.io.iter_mut().zip(other.io) {
+            *sum = sum.wrapping_add(n);
+        }
+        if self.stages.is_empty() {
+            self.stages.clone_from(&other.stages);
+        } else {
+            for (sum, row) in self.stages.iter_mut().zip(&other.stages) {
+                sum.calls += row.calls;
+                sum.packets += row.packets;
+                sum.cycles += row.cycles;
+            }
+        }
+        for (name, n) in &other.drops {
+            *self.drops.entry(name.clone()).or_default() += n;
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The conductor's score: which part of a window of measurement all threads of a trial are in.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::error::BenchError;
+use crate::thread::{Urgency, urge};
+
+/// Part of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Part {
+    /// Nobody runs.
+    Rest,
+    /// Traffic flows, caches fill, nothing is counted.
+    Warm,
+    /// Everything is counted.
+    Measure,
+    /// Nothing is sent any more; what is on its way arrives.
+    Drain,
+    /// Everyone stops.
+    Stop,
+}
+
+/// How long the parts take.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// Before counting.
+    pub warm: Duration,
+    /// Counting.
+    pub measure: Duration,
+    /// After sending.
+    pub drain: Duration,
+}
+
+/// Shared by the threads of a trial.
+#[derive(Clone)]
+pub struct Score {
+    part: Arc<AtomicU32>,
+}
+
+impl Default for Score {
+    fn default() -> Self {
+        Self { part: Arc::new(AtomicU32::new(Part::Rest as u32)) }
+    }
+}
+
+/// A thread gives a window up that lasts longer than this: its conductor is gone.
+const GONE: Duration = Duration::from_secs(10);
+
+impl Score {
+    /// Runs `step` until the part is past `part`, looking about every few microseconds of packets. Whether a step moved
+    /// anything makes no difference here.
+    pub fn during(&self, part: Part, mut step: impl FnMut() -> bool) {
+        let begin = Instant::now();
+        while self.part.load(Ordering::Relaxed) <= part as u32 {
+            for _ in 0..16 {
+                step();
+            }
+            if begin.elapsed() > GONE {
+                return;
+            }
+        }
+    }
+
+    /// The part now.
+    pub fn is(&self, part: Part) -> bool {
+        self.part.load(Ordering::Relaxed) == part as u32
+    }
+
+    /// Plays a window: `enter` is called as each part begins. Threads must be told to listen after [`Part::Warm`]
+    /// was entered, and are done after [`Part::Stop`].
+    ///
+    /// # Errors
+    /// [`BenchError::Interrupted`] when `stop` was set; the window is ended properly all the same.
+    pub fn play(&self, times: &Times, stop: &AtomicBool, mut enter: impl FnMut(Part) + Send) -> Result<(), BenchError> {
+        let conduct = || {
+            urge(Urgency::Conductor);
+            let lasts = [
+                (Part::Warm, times.warm),
+                (Part::Measure, times.measure),
+                (Part::Drain, times.drain),
+                (Part::Stop, Duration::ZERO),
+            ];
+            for (part, length) in lasts {
+                self.part.store(part as u32, Ordering::Relaxed);
+                enter(part);
+                wait(length, stop);
+            }
+        };
+        std::thread::scope(|scope| scope.spawn(conduct).join()).map_err(|_| BenchError::Died("conductor"))?;
+        if stop.load(Ordering::Relaxed) { Err(BenchError::Interrupted) } else { Ok(()) }
+    }
+
+    /// After every thread is done.
+    pub fn rest(&self) {
+        self.part.store(Part::Rest as u32, Ordering::Relaxed);
+    }
+}
+
+/// Sleeps, but no longer than until `stop` is set.
+fn wait(length: Duration, stop: &AtomicBool) {
+    let end = Instant::now() + length;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() || stop.load(Ordering::Relaxed) {
+            return;
+        }
+        std::thread::sleep(left.min(Duration::from_millis(50)));
+    }
+}

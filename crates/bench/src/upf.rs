@@ -1,0 +1,69 @@
+//! The user plane under test.
+
+use std::net::IpAddr;
+
+use frame::Caps;
+use traffic::{Direction, Profile};
+use upf::assemble::assemble;
+use upf::config::Neighbour;
+use upf::gateway::UserPlane;
+
+use crate::error::BenchError;
+use crate::profiles::Settings;
+use crate::under_test::{Assembled, Control, Seat, UnderTest};
+
+/// A user plane with a workload's sessions.
+#[derive(Clone, Debug)]
+pub struct UpfUnderTest {
+    /// The workload.
+    pub settings: Settings,
+}
+
+struct Controlled(upf::control::Control);
+
+impl Control for Controlled {
+    fn poll(&mut self, now_ns: u64) {
+        self.0.poll(now_ns);
+    }
+}
+
+impl UnderTest for UpfUnderTest {
+    type Gateway = UserPlane;
+
+    fn kind(&self) -> &'static str {
+        "upf"
+    }
+
+    fn profile(&self) -> &'static str {
+        self.settings.profile
+    }
+
+    fn traffic(&self) -> Profile {
+        self.settings.traffic()
+    }
+
+    fn assemble(&self, workers: u16, caps: &[Caps; 2]) -> Result<Assembled<UserPlane>, BenchError> {
+        let mut config = self.settings.gateway(workers, ["memory:n3", "memory:n6"]);
+        let traffic = self.traffic();
+        let gnbs = (0..traffic.gnbs).map(|n| (0, Direction::Uplink, traffic.gnb(n)));
+        let hops: Vec<_> = config.route.iter().map(|route| (1, Direction::Downlink, route.via)).collect();
+        let known = |(port, side, address): (usize, Direction, IpAddr)| Neighbour {
+            port: config.port[port].name.clone(),
+            address,
+            mac: traffic.entry(side).own.to_string(),
+        };
+        config.neighbour = gnbs.chain(hops).map(known).collect();
+        let (control, seats) = assemble(&config, caps).map_err(|error| BenchError::Gateway(error.to_string()))?;
+        let session_bytes = seats.iter().map(|seat| seat.plane.sessions().bytes()).sum();
+        // Subscribers lie on workers in contiguous ranges.
+        let each = traffic.ues.div_ceil(workers.max(1).into()).max(1);
+        let range = |n: u32| (n * each).min(traffic.ues)..((n + 1) * each).min(traffic.ues);
+        let seat = |(n, seat): (usize, upf::assemble::Seat)| Seat {
+            gateway: seat.plane,
+            layout: seat.layout,
+            users: range(n as u32),
+        };
+        let seats = seats.into_iter().enumerate().map(seat).collect();
+        Ok(Assembled { seats, control: Box::new(Controlled(control)), session_bytes })
+    }
+}

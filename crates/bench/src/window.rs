@@ -1,0 +1,150 @@
+//! Windows of measurement: short, repeated, compared in turns; medians of them are what results show.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use traffic::{LatencySummary, TrialResult};
+
+use crate::crew::Slice;
+use crate::error::BenchError;
+
+/// How a window is to be played.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// Counting time.
+    pub measure: Duration,
+    /// Packets a second, both directions together; none: as many as can be.
+    pub pps: Option<f64>,
+    /// Whether stages are charged by the clock.
+    pub clocked: bool,
+}
+
+/// What happened in one.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    /// What generator and checker found.
+    pub traffic: TrialResult,
+    /// What each worker did; empty for what has no engine.
+    pub workers: Vec<Slice>,
+    /// The part of its time, 0 to 1, that the generator was busy; none: not known.
+    pub generator_busy: Option<f64>,
+}
+
+/// Something whose windows can be measured: a gateway or a reference on some ports.
+pub trait Rig {
+    /// Plays one window.
+    ///
+    /// # Errors
+    /// [`BenchError::Interrupted`], or what broke.
+    fn window(&mut self, how: &How, stop: &AtomicBool) -> Result<Window, BenchError>;
+
+    /// Ends it, and says whether everything came back.
+    ///
+    /// # Errors
+    /// What broke.
+    fn close(self: Box<Self>) -> Result<Closing, BenchError>;
+}
+
+/// What the conservation laws say at the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Closing {
+    /// Slots of packet memory that did not come back.
+    pub frames_lost: i64,
+    /// Packets that went in and neither came out nor were named.
+    pub packets_missing: i64,
+}
+
+/// Rest between windows, in which the machine's ordinary threads get what they waited for.
+const REST: Duration = Duration::from_millis(80);
+
+/// One rig's turn: which of the rigs, and how.
+pub type Turn = (usize, How);
+
+/// Plays windows of several rigs (or of one in several ways) in turns, so that whatever else the machine does falls on
+/// all of them alike. Returns each turn's windows.
+///
+/// # Errors
+/// What broke, or [`BenchError::Interrupted`].
+pub fn in_turns(
+    rigs: &mut [&mut dyn Rig],
+    turns: &[Turn],
+    rounds: usize,
+    stop: &AtomicBool,
+) -> Result<Vec<Vec<Window>>, BenchError> {
+    let mut windows: Vec<Vec<Window>> = turns.iter().map(|_| Vec::with_capacity(rounds)).collect();
+    for round in 0..rounds {
+        for n in 0..turns.len() {
+            // Forth and back: nobody is always first.
+            let n = if round % 2 == 0 { n } else { turns.len() - 1 - n };
+            let (rig, how) = turns[n];
+            windows[n].push(rigs[rig].window(&how, stop)?);
+            std::thread::sleep(REST);
+        }
+    }
+    Ok(windows)
+}
+
+/// The median over rounds of the first turn's packets a second by the second's in the same round.
+pub fn ratio(these: &[Window], those: &[Window]) -> f64 {
+    let pairs = these.iter().zip(those).filter(|(_, that)| that.traffic.mpps > 0.0);
+    median(pairs.map(|(this, that)| this.traffic.mpps / that.traffic.mpps))
+}
+
+/// The middle of some numbers; 0 of none.
+pub fn median(numbers: impl IntoIterator<Item = f64>) -> f64 {
+    let mut numbers: Vec<f64> = numbers.into_iter().filter(|n| n.is_finite()).collect();
+    numbers.sort_by(f64::total_cmp);
+    match numbers.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => numbers[n / 2],
+        n => f64::midpoint(numbers[n / 2 - 1], numbers[n / 2]),
+    }
+}
+
+/// Medians of the windows' quantiles, and the slowest packet of all.
+pub fn latency<'a>(windows: impl Iterator<Item = &'a LatencySummary> + Clone) -> LatencySummary {
+    LatencySummary {
+        p50: median(windows.clone().map(|l| l.p50)),
+        p99: median(windows.clone().map(|l| l.p99)),
+        p999: median(windows.clone().map(|l| l.p999)),
+        max: windows.map(|l| l.max).fold(0.0, f64::max),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_of_numbers() {
+        assert_eq!((median([]), median([3.0]), median([4.0, 1.0])), (0.0, 3.0, 2.5));
+        assert_eq!(median([9.0, 1.0, 2.0, f64::NAN]), 2.0);
+    }
+
+    struct Fake(Vec<usize>, usize);
+
+    impl Rig for Fake {
+        fn window(&mut self, _: &How, _: &AtomicBool) -> Result<Window, BenchError> {
+            self.0.push(self.1);
+            let traffic = TrialResult { mpps: self.1 as f64, ..TrialResult::default() };
+            Ok(Window { traffic, ..Window::default() })
+        }
+        fn close(self: Box<Self>) -> Result<Closing, BenchError> {
+            Ok(Closing::default())
+        }
+    }
+
+    #[test]
+    fn rigs_take_turns() {
+        let how = How { measure: Duration::ZERO, pps: None, clocked: true };
+        let (mut a, mut b) = (Fake(vec![], 1), Fake(vec![], 2));
+        let windows = in_turns(&mut [&mut a, &mut b], &[(0, how), (1, how)], 3, &AtomicBool::new(false));
+        let windows = windows.expect("nothing breaks");
+        assert_eq!(
+            windows.iter().map(|w| w.iter().map(|w| w.traffic.mpps).sum::<f64>()).collect::<Vec<_>>(),
+            [3.0, 6.0]
+        );
+        assert_eq!(ratio(&windows[0], &windows[1]), 0.5);
+        assert_eq!((a.0.len(), b.0.len()), (3, 3));
+    }
+}
