@@ -21,7 +21,7 @@ pub struct Doors {
 #[derive(Debug, thiserror::Error)]
 pub enum DoorError {
     /// What the configuration says of it makes no sense.
-    #[error(transparent)]
+    #[error("the configuration is wrong")]
     Config(#[from] LoadError),
     /// It makes sense, but is not to be had here.
     #[error("port \"{name}\": {source}")]

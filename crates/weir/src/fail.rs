@@ -30,10 +30,23 @@ pub fn exit(done: anyhow::Result<()>) -> ExitCode {
             ExitCode::from(USAGE)
         }
         None => {
-            eprintln!("weir: {error:#}");
+            eprintln!("weir: {}", sentence(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error and its causes, each said once: many errors quote their cause.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut said = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if said.is_empty() {
+            said = cause;
+        } else if !said.contains(&cause) {
+            said += &format!(": {cause}");
+        }
+    }
+    said
 }
 
 /// Options that contradict each other, in a sentence.
@@ -45,4 +58,19 @@ pub struct Usage(pub String);
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let broken = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(broken))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let error = |text: &str| anyhow::anyhow!(text.to_owned());
+        assert_eq!(sentence(&error("no memory").context("starting")), "starting: no memory");
+        assert_eq!(
+            sentence(&error("no memory").context("starting: no memory; add some")),
+            "starting: no memory; add some"
+        );
+    }
 }

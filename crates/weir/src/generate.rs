@@ -119,3 +119,9 @@ impl From<Mirror> for traffic::Downlink {
         }
     }
 }
+
+/// Whether a file is in order, for the test of the examples.
+#[cfg(test)]
+pub fn check_file(path: &std::path::Path) -> anyhow::Result<()> {
+    options::spec(&GenArgs { file: Some(path.to_owned()), ..GenArgs::default() }).map(drop)
+}

@@ -9,7 +9,7 @@ use engine::{Io, StatsView, Time, TraceFilter, TracerHandle, Tsc};
 use frame::Arena;
 use table::hint::tsc_hz;
 use upf::config::{Config, Role};
-use upf::control::Control;
+use upf::control::{Control, ControlCounters};
 
 use crate::asked::{Answer, Asker, Question};
 use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
@@ -129,7 +129,7 @@ impl Observer {
             _ => Err(format!("worker {n} does not answer")),
         };
         let workers = self.workers.iter().enumerate().map(of_worker).collect::<Result<_, _>>()?;
-        Ok(SessionsView { workers })
+        Ok(SessionsView { workers, control: events(&self.control().counters()) })
     }
 
     fn trace(&self, connection: u64, ue: IpAddr, packets: u32) -> Result<TraceView, String> {
@@ -189,6 +189,19 @@ impl Answers for Observer {
             *tracing = None;
         }
     }
+}
+
+/// What control has done and heard, in words.
+fn events(counters: &ControlCounters) -> Vec<(String, u64)> {
+    let all = [
+        ("made while running", counters.made),
+        ("removed while running", counters.removed),
+        ("refused by a worker", counters.refused),
+        ("bytes in final usage reports", counters.reported_bytes),
+        ("paged", counters.pages),
+        ("error indications heard", counters.error_indications),
+    ];
+    all.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| (what.to_owned(), n)).collect()
 }
 
 fn counters(worker: u16, ends: &WorkerEnds) -> WorkerCounters {

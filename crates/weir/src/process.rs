@@ -31,7 +31,7 @@ pub struct Process {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum StartError {
-    #[error(transparent)]
+    #[error("the configuration is wrong")]
     Config(#[from] LoadError),
     #[error(transparent)]
     Door(#[from] DoorError),

@@ -4,7 +4,7 @@ mod client;
 mod protocol;
 mod server;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use client::Client;
 pub use protocol::{

@@ -18,13 +18,16 @@ use crate::load::Text;
 Examples:
   weir gen examples/gen.toml --pps 200000 --seconds 30
   weir gen --n3 packet:gnb0 --n6 packet:dn0 --upf-n3 10.0.3.1 --upf-n6 10.0.6.1 \\
-           --gnb-first 10.0.3.100 --ue-first 10.60.0.1 --ues 1000 --uplink-teids 16777216 \\
-           --downlink-teids 33554432 --server-first 10.0.6.200 --servers 10 --pps 50000
-  weir gen --responder --n6 packet:dn0      turn around what comes out of N6, for `weir gen --mirror elsewhere`
+           --gnb-first 10.0.3.100 --ue-first 10.60.0.1 --ues 1000 \\
+           --uplink-teids 0x1000000 --downlink-teids 0x2000000 \\
+           --server-first 10.0.6.200 --servers 10 --pps 50000 --sizes imix
+  weir gen --responder --n6 packet:dn0     turn around what comes out of N6, for
+                                           `weir gen --mirror elsewhere` on N3
 
-A file has the same names with underscores (n3, n6, pps, seconds, …) at the top and what the traffic looks like
-under [profile]; the command line goes over it. Every packet is signed; loss, duplicates, order and latency are
-measured for each direction. What could not be sent is counted as unsent, never hidden.")]
+A file has the same names with underscores (n3, n6, pps, seconds, …) at its top, and what the
+traffic looks like under [profile]; the command line goes over it. Every packet is signed: loss,
+duplicates, order and latency are measured for each direction. What could not be sent is counted
+as unsent, never hidden.")]
 pub struct GenArgs {
     /// A file with any of the options below.
     #[arg(value_name = "PROFILE.toml")]

@@ -27,7 +27,7 @@ ues = 10
 
 [[simulate.bearer]]
 qfi = 9
-filters = ["permit out udp from 10.0.6.0/24 5000-5003 to assigned"]
+filters = ["permit out 17 from 10.0.6.0/24 5000-5003 to assigned"]
 "#;
 
 fn of(text: &str) -> Result<Loaded, LoadError> {
@@ -44,30 +44,116 @@ fn spoilt(from: &str, to: &str) -> Wrong {
     }
 }
 
+/// What is marked in the text, in which line, under which key; and the words that must be said.
+struct Case {
+    from: &'static str,
+    to: &'static str,
+    line: usize,
+    key: &'static str,
+    marked: &'static str,
+    words: &'static [&'static str],
+}
+
+const fn case(
+    (from, to): (&'static str, &'static str),
+    line: usize,
+    key: &'static str,
+    marked: &'static str,
+    words: &'static [&'static str],
+) -> Case {
+    Case { from, to, line, key, marked, words }
+}
+
+const CASES: &[Case] = &[
+    case(
+        ("count", "cont"),
+        5,
+        "workers.cont",
+        "cont",
+        &["no key `cont`", "did you mean `count`?", "cpus, poll, burst"],
+    ),
+    case(("ues", "subscribers"), 24, "simulate.subscribers", "subscribers", &["the keys here are: ues, "]),
+    case(("count = 1", "count = \"one\""), 5, "workers.count", "count = \"one\"", &["the text \"one\"", "0 to 65535"]),
+    case(("count = 1", "count = 70000"), 5, "workers.count", "count = 70000", &["the number 70000", "0 to 65535"]),
+    case(("count = 1", "count = 0"), 5, "workers.count", "count = 0", &["no worker at all", "at least 1"]),
+    case(("count = 1", "cpus = [99999]"), 5, "workers.cpus.0", "99999", &["may not run on CPU 99999", "one of 0"]),
+    case(("count = 1", "count = 2"), 9, "port.0.uri", "uri = \"memory:n3\"", &["every packet", "{worker}"]),
+    case(("\"core\"", "\"middle\""), 16, "port.1.role", "role = \"middle\"", &["\"middle\"", "access, core"]),
+    case(("\"core\"", "\"cor\""), 16, "port.1.role", "role = \"cor\"", &["did you mean `core`?"]),
+    case(("uri = \"memory:n6\"\n", ""), 13, "port.1", "[[port]]", &["`uri` is missing", "uri = \"packet:eth0"]),
+    case(("\"memory:n3\"", "\"n3\""), 9, "port.0.uri", "uri = \"n3\"", &["no kind before a colon", "packet:eth0"]),
+    case(("fd00:6::1/64", "fd00:6::1"), 17, "port.1.addresses.1", "\"fd00:6::1\"", &["no address with prefix"]),
+    case(("10.0.6.254", "10.0.6.999"), 21, "route.0.via", "via = \"10.0.6.999\"", &["no address", "2001:db8::1"]),
+    case(("10.0.6.254", "fd00::1"), 21, "route.0.via", "via = \"fd00::1\"", &["another family"]),
+    case(("qfi = 9", "qfi = 99"), 27, "simulate.bearer.0.qfi", "qfi = 99", &["a QFI is 0 to 63"]),
+    case(("permit out 17", "allow out 17"), 28, "simulate.bearer.0.filters.0", "\"allow", &["permit"]),
+    case(("\"n6\"", "\"n3\""), 14, "port.1.name", "name = \"n3\"", &["two ports are called \"n3\""]),
+    case(("[workers]", "[workers"), 4, "", "[workers", &["expected `]`"]),
+    case(("\"upf\"", "\"bng\""), 1, "gateway", "gateway = \"bng\"", &["no gateway is called \"bng\"", "use \"upf\""]),
+    case(("[[port]]", "[port]"), 13, "", "port", &["twice", "[[port]]"]),
+    case(("[workers]", "[[workers]]"), 4, "workers.0", "[[workers]]", &["single brackets: [section]"]),
+    case(("[workers]\ncount = 1\n", "workers = 3\n"), 4, "workers", "workers = 3", &["the number 3", "a section"]),
+];
+
 #[test]
-fn print_all() {
-    for (from, to) in CASES {
-        println!("{}", spoilt(from, to).drawn(false, 100));
+fn a_mistake_names_file_line_key_and_cure() {
+    for case in CASES {
+        let wrong = spoilt(case.from, case.to);
+        let shown = wrong.drawn(false, 100);
+        assert_eq!((wrong.line(), wrong.key.as_str()), (case.line, case.key), "{shown}");
+        let marked = &wrong.source.text[wrong.span.clone()];
+        assert!(marked.contains(case.marked) || case.marked.contains(marked), "marked is {marked:?}:\n{shown}");
+        assert!(shown.contains(&format!("gw.toml:{}:", case.line)), "{shown}");
+        assert!(shown.contains('─') && shown.contains("help:"), "{shown}");
+        let said = format!("{} {}", wrong.what, wrong.help.as_deref().unwrap_or_default());
+        for word in case.words {
+            assert!(said.contains(word), "{word:?} is not in {said:?}");
+        }
     }
 }
-const CASES: &[(&str, &str)] = &[
-    ("count = 1", "cont = 1"),
-    ("count = 1", "count = \"one\""),
-    ("count = 1", "count = 0"),
-    ("count = 1", "count = 70000"),
-    ("count = 1", "count = 2"),
-    ("count = 1", "cpus = [999]"),
-    ("role = \"core\"", "role = \"middle\""),
-    ("uri = \"memory:n6\"\n", ""),
-    ("\"fd00:6::1/64\"", "\"fd00:6::1\""),
-    ("via = \"10.0.6.254\"", "via = \"10.0.6.999\""),
-    ("via = \"10.0.6.254\"", "via = \"fd00::1\""),
-    ("qfi = 9", "qfi = 99"),
-    ("permit out udp", "allow out udp"),
-    ("name = \"n6\"", "name = \"n3\""),
-    ("[workers]", "[workers"),
-    ("gateway = \"upf\"", "gateway = \"bng\""),
-    ("memory:n3", "n3"),
-    ("[[port]]", "[port]"),
-    ("ues = 10", "uess = 10\nues = 10"),
-];
+
+#[test]
+fn an_error_looks_like_this() {
+    let wanted = "  × workers.cont: there is no key `cont` here
+   ╭─[gw.toml:5:1]
+ 4 │ [workers]
+ 5 │ cont = 1
+   · ────────
+ 6 │ 
+   ╰────
+  help: did you mean `count`? the keys here are: count, cpus, poll, burst
+";
+    assert_eq!(spoilt("count", "cont").drawn(false, 100), wanted);
+    let plain = "gw.toml:5: workers.count: no worker at all; at least 1";
+    assert_eq!(spoilt("count = 1", "count = 0").to_string(), plain);
+}
+
+#[test]
+fn what_is_right_is_taken() {
+    let loaded = of(GOOD).unwrap();
+    assert_eq!((loaded.config.port.len(), loaded.config.workers.count), (2, 1));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = load(Path::new("/nowhere/gw.toml")).unwrap_err().to_string();
+    assert!(error.starts_with("/nowhere/gw.toml can not be read: "), "{error}");
+}
+
+#[test]
+fn every_example_is_in_order() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut gateways = 0;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = Text::read(&path).unwrap();
+        if text.text.contains("\ngateway = ") {
+            gateways += 1;
+            let loaded = Loaded::of(text).unwrap_or_else(|error| panic!("{error}"));
+            assert!(loaded.config.simulate.is_some(), "{}", path.display());
+        } else {
+            crate::generate::check_file(&path).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+    assert!(gateways >= 4);
+}

@@ -54,6 +54,12 @@ pub fn mistake(message: &str) -> Worded {
     if let Some(rest) = message.strip_prefix("invalid type: ").or(message.strip_prefix("invalid value: "))
         && let Some((found, wanted)) = rest.split_once(", expected ")
     {
+        if found == "map" {
+            return Worded::new(
+                "no list of sections goes here",
+                "write the header once, in single brackets: [section]",
+            );
+        }
         return Worded::new(format!("{} does not fit here", kind(found)), format!("write {}", wish(wanted)));
     }
     let help = if message.contains("IPv4 address") {
@@ -111,8 +117,6 @@ fn kind(found: &str) -> String {
         format!("the fraction{value}")
     } else if found.starts_with("boolean") {
         format!("the word{value}")
-    } else if found.starts_with("map") {
-        "a section".to_owned()
     } else if found.starts_with("sequence") {
         "a list".to_owned()
     } else {

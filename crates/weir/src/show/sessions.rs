@@ -20,7 +20,16 @@ pub fn text(view: &SessionsView, style: Style) -> String {
         table.rule();
         row(&mut table, "all".to_owned(), sessions, size);
     }
-    table.render(style)
+    let mut out = table.render(style);
+    if !view.control.is_empty() {
+        let mut table = Table::new(&[("sessions", Align::Left), ("so far", right)]);
+        for (what, n) in &view.control {
+            table.row([what.clone(), count(*n)]);
+        }
+        out.push('\n');
+        out += &table.render(style);
+    }
+    out
 }
 
 /// The page of one.

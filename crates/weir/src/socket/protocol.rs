@@ -82,6 +82,8 @@ pub struct PortView {
 pub struct SessionsView {
     /// Each worker's.
     pub workers: Vec<WorkerSessions>,
+    /// What control has done and heard, by name; what never happened is not there.
+    pub control: Vec<(String, u64)>,
 }
 
 /// Sessions of one worker.

@@ -1,1 +1,219 @@
+//! Both ends of the socket over a gateway on memory ports.
 
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use engine::Io;
+use port::Wires;
+
+use super::client::ClientError;
+use super::server::ServerError;
+use super::*;
+use crate::load::{Loaded, Text};
+use crate::process::Process;
+use crate::snapshot::Snapshot;
+
+pub const GATEWAY: &str = r#"
+gateway = "upf"
+[[port]]
+name = "n3"
+uri = "memory:n3?mac=02:00:00:00:03:00"
+role = "access"
+addresses = ["10.0.3.1/24"]
+[[port]]
+name = "n6"
+uri = "memory:n6?mac=02:00:00:00:06:00"
+role = "core"
+addresses = ["10.0.6.1/24"]
+[[route]]
+to = "0.0.0.0/0"
+via = "10.0.6.254"
+[[neighbour]]
+port = "n6"
+address = "10.0.6.254"
+mac = "02:00:00:00:06:fe"
+[[neighbour]]
+port = "n3"
+address = "10.0.3.100"
+mac = "02:00:00:00:03:64"
+[frames]
+slots = 2048
+[simulate]
+ues = 10
+ue_first = "10.60.0.1"
+ue6_first = "2001:db8:7::"
+ambr_down = "100 Mbit/s"
+[[simulate.bearer]]
+qfi = 9
+filters = ["permit out 17 from any 20000-20099 to assigned"]
+[[simulate.bearer]]
+"#;
+
+/// A path of its own in the temporary folder, cleared away at the end.
+struct Spot(PathBuf);
+
+impl Spot {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self(std::env::temp_dir().join(format!("weir-test-{}-{n}.sock", std::process::id())))
+    }
+}
+
+impl Drop for Spot {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+pub fn gateway(wires: &Wires) -> Process {
+    let text = Text { name: "gw.toml".into(), text: GATEWAY.into() };
+    Process::start(&Loaded::of(text).unwrap(), wires).unwrap()
+}
+
+/// A packet of the first subscriber, as its gNB sends it.
+fn uplink() -> Vec<u8> {
+    let profile = traffic::Profile {
+        ues: 1,
+        ue_first: [10, 60, 0, 1].into(),
+        uplink_teids: 0x0100_0000.into(),
+        gnbs: 1,
+        gnb_first: std::net::IpAddr::from([10, 0, 3, 100]),
+        upf_n3: std::net::IpAddr::from([10, 0, 3, 1]),
+        ..traffic::Profile::default()
+    };
+    let plan = traffic::Plan::new(profile).unwrap();
+    let mut generator = traffic::Generator::new(&plan, traffic::Direction::Uplink).unwrap();
+    let mut space = vec![0; 2048];
+    let len = generator.next(&mut space, 0).unwrap();
+    space.truncate(len);
+    space
+}
+
+fn until<T>(mut what: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        if let Some(got) = what() {
+            return got;
+        }
+        assert!(Instant::now() < end, "waited too long");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn counters(client: &mut Client) -> Snapshot {
+    match client.ask(&Request::Counters).unwrap() {
+        Reply::Counters(snapshot) => snapshot,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_running_gateway_answers_every_question() {
+    let (spot, wires) = (Spot::new(), Wires::default());
+    let process = gateway(&wires);
+    let server = Server::start(&spot.0, process.observer().clone()).unwrap();
+    assert_eq!(std::fs::metadata(&spot.0).unwrap().permissions().mode() & 0o777, 0o600);
+    let mut client = Client::connect(&spot.0).unwrap();
+    for _ in 0..7 {
+        wires.wire("n3").send(uplink());
+    }
+    let snapshot = until(|| Some(counters(&mut client)).filter(|s| s.io(Io::RxPackets) == 7));
+    assert_eq!((snapshot.io(Io::TxPackets), &snapshot.workers[0].drops), (7, &Vec::new()));
+    assert_eq!((snapshot.gateway.as_str(), snapshot.workers.len(), snapshot.frames.slots), ("upf", 1, 2048));
+    let decap = snapshot.workers[0].stages.iter().find(|s| s.name == "gtpu_decap").unwrap();
+    assert_eq!((decap.packets, snapshot.workers[0].missing), (7, 0));
+
+    let Reply::Ports(ports) = client.ask(&Request::Ports).unwrap() else { panic!() };
+    assert_eq!((ports[0].name.as_str(), ports[1].role.as_str(), ports[0].kind.as_str()), ("n3", "core", "memory"));
+    assert!(ports[0].counters.contains(&("rx_packets".to_owned(), 7)), "{:?}", ports[0]);
+
+    let Reply::Sessions(view) = client.ask(&Request::Sessions).unwrap() else { panic!() };
+    assert_eq!(view.workers[0].sessions, 10);
+    assert!(view.workers[0].bytes > 1000);
+
+    let ask = |ue: &str| Request::Session { ue: ue.parse().unwrap() };
+    let Reply::Session(one) = client.ask(&ask("10.60.0.1")).unwrap() else { panic!() };
+    assert_eq!(one.usage.iter().map(|usage| usage.up_packets).sum::<u64>(), 7);
+    let says: Vec<&str> = one.rules.iter().map(|(_, _, says)| says.as_str()).collect();
+    assert!(says.iter().any(|says| says.contains("permit out 17 from any 20000-20099")), "{says:?}");
+    assert!(says.iter().any(|says| says.contains("down 100 Mbit/s, whole session")), "{says:?}");
+    let Reply::Session(same) = client.ask(&ask("2001:db8:7::99")).unwrap() else { panic!() };
+    assert_eq!(same.addresses, one.addresses);
+    let error = client.ask(&ask("10.60.9.9")).unwrap_err().to_string();
+    assert_eq!(error, "no session has the address 10.60.9.9");
+
+    drop(server);
+    assert!(!spot.0.exists());
+    let ended = process.stop();
+    assert_eq!((ended.slots_missing, ended.crashed, ended.last.workers[0].missing), (0, 0, 0));
+}
+
+#[test]
+fn a_trace_belongs_to_its_connection() {
+    let (spot, wires) = (Spot::new(), Wires::default());
+    let process = gateway(&wires);
+    let _server = Server::start(&spot.0, process.observer().clone()).unwrap();
+    let mut first = Client::connect(&spot.0).unwrap();
+    let ue = "10.60.0.1".parse().unwrap();
+    first.ask(&Request::Trace { ue, packets: 1 }).unwrap();
+    let mut second = Client::connect(&spot.0).unwrap();
+    let refused = second.ask(&Request::Trace { ue, packets: 1 }).unwrap_err().to_string();
+    assert!(refused.contains("another `weir trace` follows 10.60.0.1"), "{refused}");
+    wires.wire("n3").send(uplink());
+    wires.wire("n3").send(uplink());
+    let mut lines = Vec::new();
+    until(|| {
+        let Ok(Reply::Trace(view)) = first.ask(&Request::Traced) else { panic!() };
+        lines.extend(view.lines);
+        lines.iter().any(|line| line.stage == "rewrite_l2").then_some(())
+    });
+    assert_eq!(lines.iter().filter(|line| line.stage == "rx").count(), 1, "one packet was asked for");
+    assert!(lines[0].raw().len() > 100 && lines[0].unix_ns > 1_600_000_000_000_000_000);
+    drop(first);
+    until(|| second.ask(&Request::Trace { ue, packets: 1 }).ok());
+}
+
+#[test]
+fn nonsense_is_answered_with_a_sentence() {
+    let spot = Spot::new();
+    struct Deaf;
+    impl Answers for Deaf {
+        fn answer(&self, _: u64, _: &Request) -> Reply {
+            Reply::Error("no".to_owned())
+        }
+    }
+    let server = Server::start(&spot.0, Arc::new(Deaf)).unwrap();
+    let mut stream = BufReader::new(UnixStream::connect(&spot.0).unwrap());
+    stream.get_mut().write_all(b"{\"ask\": \"everything\"}\n").unwrap();
+    let mut line = String::new();
+    stream.read_line(&mut line).unwrap();
+    assert!(line.starts_with("{\"error\":\"not a question: "), "{line}");
+    // A line without an end is not kept for ever.
+    stream.get_mut().write_all(&[b'x'; 5000]).unwrap();
+    line.clear();
+    assert_eq!(stream.read_line(&mut line).unwrap_or(0), 0, "{line}");
+    let taken = Server::start(&spot.0, Arc::new(Deaf)).err().unwrap();
+    assert!(matches!(taken, ServerError::InUse { .. }), "{taken}");
+    assert!(taken.to_string().contains("another weir answers at"));
+    drop(server);
+    assert!(matches!(Client::connect(&spot.0), Err(ClientError::NoServer { .. })));
+}
+
+#[test]
+fn a_stale_socket_is_replaced_and_a_file_is_not() {
+    let spot = Spot::new();
+    let server = || Server::start(&spot.0, gateway(&Wires::default()).observer().clone());
+    drop(UnixListener::bind(&spot.0).unwrap());
+    assert!(spot.0.exists());
+    drop(server().unwrap());
+    assert!(!spot.0.exists());
+    std::fs::write(&spot.0, "precious").unwrap();
+    assert!(matches!(server().err().unwrap(), ServerError::NotASocket { .. }));
+    assert_eq!(std::fs::read_to_string(&spot.0).unwrap(), "precious");
+}
