@@ -58,8 +58,8 @@ Examples:
   sudo weir run examples/upf-packet.toml
   weir run --check gateway.toml         say what is wrong with it, and do nothing else
 
-Ends on Ctrl-C or SIGTERM: workers stop, ports close, interfaces are left as they were found, and the
-summary says what became of every packet and every slot of packet memory.")]
+Ends on Ctrl-C or SIGTERM: workers stop, ports close, interfaces are left as they were found, and
+the summary says what became of every packet and every slot of packet memory.")]
 pub struct RunArgs {
     /// The gateway's configuration.
     #[arg(value_name = "CONFIG.toml")]

@@ -40,14 +40,14 @@ pub fn run(args: &GenArgs) -> anyhow::Result<()> {
     {
         bail!(Usage(format!("this process may not run on CPU {cpu}; there are {:?}", pin::cpus())));
     }
-    let mut live = report::Live::new(args.json || args.quiet);
+    let mut live = report::Live::new(args.json || args.quiet, args.responder);
     let result = drive(args, spec, &Wires::default(), &stop, &mut |result| live.tell(result))?;
     let mut out = std::io::stdout().lock();
     if args.json {
         serde_json::to_writer(&mut out, &result)?;
         writeln!(out)?;
     } else {
-        write!(out, "{}", report::text(&result, args.responder, Style::of_stdout()))?;
+        write!(out, "{}", live.end(&result, Style::of_stdout()))?;
     }
     match args.max_loss {
         Some(most) if result.loss_ratio > most => bail!("loss of {:.6} is over {most}", result.loss_ratio),
@@ -68,7 +68,7 @@ fn drive(
         Arena::new(ArenaConfig { slots: spec.slots, slot_bytes, headroom: 256 }).context("no memory for packets")?;
     let mut pool = Pool::new(&arena, spec.slots as usize);
     let mut n3 = open("n3", spec.n3.as_deref().filter(|_| !args.responder), &mut pool, wires)?;
-    let mut n6 = open("n6", spec.n6.as_deref(), &mut pool, wires)?;
+    let mut n6 = open("n6", spec.n6.as_deref().filter(|_| spec.mirror != Mirror::Elsewhere), &mut pool, wires)?;
     if !args.responder {
         resolve::addresses(&mut spec, [n3.as_deref_mut(), n6.as_deref_mut()], &mut pool, stop)?;
     } else if let Some(port) = &n6 {

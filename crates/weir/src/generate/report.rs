@@ -1,6 +1,7 @@
 //! What `weir gen` says: a line each second, tables at the end.
 
 use std::io::Write;
+use std::time::Instant;
 
 use traffic::{Direction, DirectionResult, TrialResult};
 
@@ -9,13 +10,15 @@ use crate::tables::{Align, Style, Table, count, per, si};
 /// A line each second, of that second.
 pub struct Live {
     quiet: bool,
+    responder: bool,
+    start: Instant,
     before: TrialResult,
 }
 
 impl Live {
     /// Nothing said yet; `quiet`: nor ever.
-    pub fn new(quiet: bool) -> Self {
-        Self { quiet, before: TrialResult::default() }
+    pub fn new(quiet: bool, responder: bool) -> Self {
+        Self { quiet, responder, start: Instant::now(), before: TrialResult::default() }
     }
 
     /// Says what the second since the last call brought.
@@ -23,15 +26,52 @@ impl Live {
         if self.quiet {
             return;
         }
+        // One that only mirrors has no schedule to tell the time by.
+        let now = &TrialResult { seconds: self.seconds(now), ..*now };
         // Counting begins anew after a ramp.
         if now.seconds < self.before.seconds {
             self.before = TrialResult::default();
         }
-        let line = line(now, &self.before);
+        let line = if self.responder { mirrored(now, &self.before) } else { line(now, &self.before) };
         self.before = *now;
         // Nobody reads: nothing is lost.
         let _ = writeln!(std::io::stderr(), "{line}");
     }
+
+    fn seconds(&self, result: &TrialResult) -> f64 {
+        if self.responder { self.start.elapsed().as_secs_f64() } else { result.seconds }
+    }
+
+    /// What it says at the end.
+    pub fn end(&self, result: &TrialResult, style: Style) -> String {
+        if !self.responder {
+            return text(result, style);
+        }
+        let turned = &result.directions.downlink;
+        format!(
+            "turned around {} packets in {:.1} s; {} of them were sent back\n",
+            count(turned.offered_packets),
+            self.seconds(result),
+            count(turned.sent_packets),
+        )
+    }
+}
+
+/// A rate over some seconds, as wide as any.
+fn rate(now: u64, before: u64, seconds: f64) -> String {
+    let text = si(now.saturating_sub(before) as f64 / seconds.max(1e-9));
+    format!("{:>8}", if text.contains(' ') { format!("{text}pps") } else { format!("{text} pps") })
+}
+
+fn mirrored(now: &TrialResult, before: &TrialResult) -> String {
+    let seconds = now.seconds - before.seconds;
+    let (turned, was) = (&now.directions.downlink, &before.directions.downlink);
+    format!(
+        "{:>6.1} s  turned around {}  sent back {}",
+        now.seconds,
+        rate(turned.offered_packets, was.offered_packets, seconds),
+        rate(turned.sent_packets, was.sent_packets, seconds)
+    )
 }
 
 fn line(now: &TrialResult, before: &TrialResult) -> String {
@@ -39,10 +79,7 @@ fn line(now: &TrialResult, before: &TrialResult) -> String {
     let mut out = format!("{:>6.1} s", now.seconds);
     for (arrow, direction) in [("↑", Direction::Uplink), ("↓", Direction::Downlink)] {
         let (now, before) = (now.direction(direction), before.direction(direction));
-        let rate = |now: u64, before: u64| {
-            let text = si(now.saturating_sub(before) as f64 / seconds.max(1e-9));
-            format!("{:>8}", if text.contains(' ') { format!("{text}pps") } else { format!("{text} pps") })
-        };
+        let rate = |now: u64, before: u64| rate(now, before, seconds);
         out += &format!(
             "  {arrow} sent {} received {} unsent {} p99 {:>7.1} µs",
             rate(now.sent_packets, before.sent_packets),
@@ -55,17 +92,8 @@ fn line(now: &TrialResult, before: &TrialResult) -> String {
 }
 
 /// The end: what was sent, what came, how late.
-pub fn text(result: &TrialResult, responder: bool, style: Style) -> String {
+pub fn text(result: &TrialResult, style: Style) -> String {
     let directions = [("uplink", Direction::Uplink), ("downlink", Direction::Downlink)];
-    if responder {
-        let turned = &result.directions.downlink;
-        return format!(
-            "turned around {} packets, {} of them sent back, in {:.1} s\n",
-            count(turned.offered_packets),
-            count(turned.sent_packets),
-            result.seconds
-        );
-    }
     let right = Align::Right;
     let mut out = format!(
         "{} · {:.2} s · {}pps, {}bit/s forwarded · loss {}\n\n",

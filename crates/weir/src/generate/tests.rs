@@ -99,7 +99,7 @@ fn a_gateway_in_memory_loses_nothing_and_the_report_says_so() {
             (200, 200, 0)
         );
     }
-    let text = report::text(&result, false, Style::default());
+    let text = report::text(&result, Style::default());
     assert!(text.contains("loss 0\n") && text.contains("misdelivered"), "{text}");
     assert_eq!(process.stop().slots_missing, 0);
 }
