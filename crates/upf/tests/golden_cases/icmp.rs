@@ -152,12 +152,6 @@ fn exact_fit() -> Case {
         .expect("n3", &down(&long6(1456).ttl(63)))
 }
 
-/// A fragment of `whole` (an IPv4 packet with a header of 20 bytes): `len` bytes of its payload from `offset`.
-fn piece(whole: &Packet, head: Packet, offset: usize, len: usize, more: bool) -> Packet {
-    let bytes = whole.build();
-    head.fragment(offset as u16, more).says(17).payload(&bytes[20 + offset..20 + offset + len])
-}
-
 fn fragments_downlink() -> Case {
     let whole = ip4(SERVER, UE).ident(0x1234).may_fragment().udp(50_000, 40_000).filled(1472);
     let head = || ip4(SERVER, UE).ttl(63).ident(0x1234);
@@ -177,10 +171,11 @@ port = [
 ]"#;
 
 fn fragments_uplink() -> Case {
-    let whole = ip4(UE, SERVER).ident(0x4321).may_fragment().tos(0x20).options([1; 4]).udp(40_000, 50_000).filled(1384);
+    let whole =
+        ip4(UE, SERVER).ident(0x4321).may_fragment().tos(0x20).options([7, 3, 4, 0]).udp(40_000, 50_000).filled(1384);
     // A header of 24 bytes; the option is not copied into later fragments.
     let bytes = whole.build();
-    let first = ip4(UE, SERVER).ttl(63).ident(0x4321).tos(0x20).options([1; 4]).fragment(0, true).says(17);
+    let first = ip4(UE, SERVER).ttl(63).ident(0x4321).tos(0x20).options([7, 3, 4, 0]).fragment(0, true).says(17);
     let later = ip4(UE, SERVER).ttl(63).ident(0x4321).tos(0x20).fragment(1272, false).says(17);
     case("Uplink fragments, with options (RFC 791, 3.2).")
         .with(NARROW_N6)

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub use testkit::golden::{Case, ms, secs};
 pub use testkit::packet::{Packet, eth, ip, ip4, ip6, raw};
 
-/// Declares a group's cases: a test each, and a list of all.
+/// Declares a group's cases: a list of all, and whatever the test program makes of each (`for_each_case!`).
 macro_rules! cases {
     ($($name:ident),+ $(,)?) => {
         /// All cases of the group.
@@ -16,16 +16,7 @@ macro_rules! cases {
             vec![$($name().named(group, stringify!($name))),+]
         }
 
-        $(
-            #[cfg(test)]
-            mod $name {
-                #[test]
-                fn case() {
-                    let group = module_path!().rsplit("::").nth(1).expect("a path has two parts");
-                    super::super::judge(&super::$name().named(group, stringify!($name)));
-                }
-            }
-        )+
+        for_each_case! { $($name)+ }
     };
 }
 
@@ -210,7 +201,8 @@ fn server(peer: IpAddr) -> IpAddr {
     if peer.is_ipv4() { SERVER.into() } else { SERVER_6.into() }
 }
 
-/// Runs a case; compares with what it says, and with its folder.
-pub fn judge(case: &Case) {
-    testkit::golden::judge::<crate::device::Device>(&root(), case);
+/// A fragment of `whole` (an IPv4 packet with a header of 20 bytes): `len` bytes of its payload from `offset`.
+pub fn piece(whole: &Packet, head: Packet, offset: usize, len: usize, more: bool) -> Packet {
+    let bytes = whole.build();
+    head.fragment(offset as u16, more).says(17).payload(&bytes[20 + offset..20 + offset + len])
 }

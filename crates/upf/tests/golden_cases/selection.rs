@@ -181,8 +181,9 @@ fn port_ranges() -> Case {
 }
 
 fn fragments_have_no_ports() -> Case {
-    let later = |ttl| ip4(SERVER, UE).ttl(ttl).ident(5).fragment(104, false).says(17).payload([0xc3, 0x50, 0, 0, 0, 0]);
-    let first = |ttl| ip4(SERVER, UE).ttl(ttl).ident(5).fragment(0, true).udp(50_000, 40_000).length(118).filled(96);
+    let whole = ip4(SERVER, UE).udp(50_000, 40_000).filled(150);
+    let part = |offset, len, more, ttl| piece(&whole, ip4(SERVER, UE).ttl(ttl).ident(5), offset, len, more);
+    let (first, later) = (|ttl| part(0, 104, true, ttl), |ttl| part(104, 54, false, ttl));
     case("A later fragment has no ports to match; the first has.")
         .with(TWO)
         .send("n6", &from_router(&first(64)))

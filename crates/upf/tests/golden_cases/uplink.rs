@@ -53,8 +53,9 @@ fn ping_of_a_server() -> Case {
 }
 
 fn users_fragments() -> Case {
-    let first = |ttl| ip4(UE, SERVER).ttl(ttl).ident(77).fragment(0, true).udp(40_000, 50_000).length(200).filled(96);
-    let later = |ttl| ip4(UE, SERVER).ttl(ttl).ident(77).fragment(104, false).says(17).filled(88);
+    let whole = ip4(UE, SERVER).udp(40_000, 50_000).filled(184);
+    let part = |offset, len, more, ttl| piece(&whole, ip4(UE, SERVER).ttl(ttl).ident(77), offset, len, more);
+    let (first, later) = (|ttl| part(0, 104, true, ttl), |ttl| part(104, 88, false, ttl));
     let six = |ttl| ip6(UE_6, SERVER_6).ttl(ttl).fragment6(1200, false, 9).payload([7; 100]);
     case("Fragments of subscribers' packets are forwarded as they are.")
         .send("n3", &up(&first(64)))
@@ -67,7 +68,7 @@ fn users_fragments() -> Case {
 
 fn users_extension_headers() -> Case {
     let six = |hops| ip6(UE_6, SERVER_6).ttl(hops).extension6(60, [1, 4, 0, 0, 0, 0]).udp(40_000, 50_000).filled(8);
-    let four = |ttl| ip4(UE, SERVER).ttl(ttl).options([1, 1, 1, 1]).udp(40_000, 50_000).filled(8);
+    let four = |ttl| ip4(UE, SERVER).ttl(ttl).options([0x94, 4, 0, 0]).udp(40_000, 50_000).filled(8);
     case("Options and extension headers of subscribers' packets are left alone.")
         .send("n3", &up(&six(64)))
         .send("n3", &up(&four(64)))
@@ -76,7 +77,7 @@ fn users_extension_headers() -> Case {
 }
 
 fn options_in_the_transport_header() -> Case {
-    let packet = eth(GNB_MAC, N3_MAC).ip4(GNB, N3).options([1; 8]).gtpu(TEID).container_up(QFI);
+    let packet = eth(GNB_MAC, N3_MAC).ip4(GNB, N3).options([0x94, 4, 0, 0]).gtpu(TEID).container_up(QFI);
     case("The transport's IPv4 header may have options.")
         .send("n3", &packet.carrying(&request(UE)))
         .expect("n6", &to_router(&request(UE).ttl(63)))
