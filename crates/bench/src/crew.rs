@@ -1,15 +1,25 @@
-//! Threads that run gateways' workers window by window.
+//! Threads that play windows: gateways' workers, bare forwarders, sources of load.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use engine::{Clock, Gateway, Io, NoClock, Tsc, Worker};
+use engine::{Clock, Gateway, NoClock, StatsView, Tsc, Worker};
 
 use crate::error::BenchError;
 use crate::sample::{Delta, Sample};
 use crate::score::{Part, Score};
 use crate::thread::{Urgency, pin, urge};
+use crate::window::How;
+
+/// Something that plays its voice in a window, on a thread of its own.
+pub trait Player: Send {
+    /// Plays a window from [`Part::Warm`] to the end of [`Part::Drain`].
+    fn play(&mut self, how: &How, score: &Score) -> Slice;
+
+    /// Ends it: ports are closed, slots are back.
+    fn close(self: Box<Self>) -> Left;
+}
 
 /// What a worker did in a window.
 #[derive(Clone, Debug, Default)]
@@ -22,9 +32,11 @@ pub struct Slice {
     pub allocations: u64,
     /// Whether it ran before the machine's ordinary threads.
     pub urgent: bool,
+    /// Traffic that was made and checked; of a load.
+    pub traffic: Option<traffic::TrialResult>,
 }
 
-/// What a worker left behind when it ended.
+/// What a player left behind when it ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Left {
     /// Packets that went in and neither came out nor were named.
@@ -32,7 +44,7 @@ pub struct Left {
 }
 
 enum Order {
-    Window { clocked: bool },
+    Window(How),
     Close,
 }
 
@@ -41,7 +53,7 @@ enum Reply {
     Left(Left),
 }
 
-/// A thread with a worker on it, standing still between windows.
+/// A thread with a player on it, standing still between windows.
 pub struct Hand {
     orders: Sender<Order>,
     /// Only one thread asks; this lets the hand be shared with the conductor.
@@ -50,35 +62,29 @@ pub struct Hand {
 }
 
 impl Hand {
-    /// Sets a worker on a thread of its own.
+    /// Sets a player on a thread of its own, on a CPU. With a polite score it shares that CPU with other players, and
+    /// is as urgent as anything else on the machine.
     ///
     /// # Errors
     /// When there is no thread to be had.
-    pub fn new<G: Gateway + 'static>(
-        name: String,
-        worker: Worker<G>,
-        score: Score,
-        cpu: Option<usize>,
-    ) -> Result<Self, BenchError> {
+    pub fn new(name: String, player: Box<dyn Player>, score: Score, cpu: usize) -> Result<Self, BenchError> {
         let (orders, inbox) = channel();
         let (answers, replies) = channel();
         let run = move || {
-            if let Some(cpu) = cpu {
-                pin(cpu);
-            }
-            live(worker, &score, &inbox, &answers);
+            pin(cpu);
+            live(player, &score, &inbox, &answers);
         };
         let thread = std::thread::Builder::new()
             .name(name)
             .spawn(run)
-            .map_err(|error| BenchError::system("starting a worker", error))?;
+            .map_err(|error| BenchError::system("starting a thread", error))?;
         Ok(Self { orders, replies: Mutex::new(replies), thread: Some(thread) })
     }
 
-    /// Has it play a window; `clocked`: stages are charged. Ask for what it did with [`Hand::slice`].
-    pub fn window(&self, clocked: bool) {
+    /// Has it play a window. Ask for what it did with [`Hand::slice`].
+    pub fn window(&self, how: &How) {
         // A thread that is gone shows when it is asked for its slice.
-        let _ = self.orders.send(Order::Window { clocked });
+        let _ = self.orders.send(Order::Window(*how));
     }
 
     /// What it did in the window.
@@ -88,7 +94,7 @@ impl Hand {
     pub fn slice(&self) -> Result<Slice, BenchError> {
         match self.reply() {
             Some(Reply::Slice(slice)) => Ok(*slice),
-            _ => Err(BenchError::Died("worker")),
+            _ => Err(BenchError::Died("thread of a trial")),
         }
     }
 
@@ -96,7 +102,7 @@ impl Hand {
         self.replies.lock().ok()?.recv().ok()
     }
 
-    /// Ends it: its ports are closed, its slots are back.
+    /// Ends it.
     ///
     /// # Errors
     /// When its thread is gone.
@@ -108,7 +114,7 @@ impl Hand {
         }
         match left {
             Some(Reply::Left(left)) => Ok(left),
-            _ => Err(BenchError::Died("worker")),
+            _ => Err(BenchError::Died("thread of a trial")),
         }
     }
 }
@@ -123,36 +129,47 @@ impl Drop for Hand {
     }
 }
 
-fn live<G: Gateway>(mut worker: Worker<G>, score: &Score, orders: &Receiver<Order>, answers: &Sender<Reply>) {
-    let urgent = urge(Urgency::Packets);
-    let view = worker.env().stats.view();
-    while let Ok(Order::Window { clocked }) = orders.recv() {
-        let mut slice =
-            if clocked { play::<Tsc, G>(&mut worker, score) } else { play::<NoClock, G>(&mut worker, score) };
-        slice.urgent = urgent;
+fn live(mut player: Box<dyn Player>, score: &Score, orders: &Receiver<Order>, answers: &Sender<Reply>) {
+    let urgent = !score.is_polite() && urge(Urgency::Packets);
+    while let Ok(Order::Window(how)) = orders.recv() {
+        let slice = Slice { urgent, ..player.play(&how, score) };
         if answers.send(Reply::Slice(Box::new(slice))).is_err() {
             break;
         }
     }
-    drop(worker.close());
-    let _ = answers.send(Reply::Left(Left { packets_missing: view.missing() }));
+    let _ = answers.send(Reply::Left(player.close()));
 }
 
-fn play<C: Clock, G: Gateway>(worker: &mut Worker<G>, score: &Score) -> Slice {
-    let view = worker.env().stats.view();
-    let begin = Sample::take(&view);
-    score.during(Part::Warm, || worker.turn_clocked::<C>());
-    let first = Sample::take(&view);
+/// Plays a window with `turn`, reading the statistics where parts change.
+pub fn sampled(view: &StatsView, score: &Score, mut turn: impl FnMut() -> bool) -> Slice {
+    let begin = Sample::take(view);
+    score.during(Part::Warm, &mut turn);
+    let first = Sample::take(view);
     let allocations = pages::allocations_on_this_thread();
-    score.during(Part::Measure, || worker.turn_clocked::<C>());
+    score.during(Part::Measure, &mut turn);
     let allocations = pages::allocations_on_this_thread() - allocations;
-    let last = Sample::take(&view);
-    score.during(Part::Drain, || worker.turn_clocked::<C>());
-    let end = Sample::take(&view);
-    Slice { measured: last.since(&first), whole: end.since(&begin), allocations, urgent: false }
+    let last = Sample::take(view);
+    score.during(Part::Drain, &mut turn);
+    let end = Sample::take(view);
+    Slice { measured: last.since(&first), whole: end.since(&begin), allocations, ..Slice::default() }
 }
 
-/// Packets a slice's worker gave to others.
-pub fn handed_out(slice: &Slice) -> u64 {
-    slice.measured.io(Io::HandedOut)
+impl<G: Gateway> Player for Worker<G> {
+    fn play(&mut self, how: &How, score: &Score) -> Slice {
+        let view = self.env().stats.view();
+        match how.clocked {
+            true => sampled(&view, score, || turn::<Tsc, G>(self)),
+            false => sampled(&view, score, || turn::<NoClock, G>(self)),
+        }
+    }
+
+    fn close(self: Box<Self>) -> Left {
+        let view = self.env().stats.view();
+        drop((*self).close());
+        Left { packets_missing: view.missing() }
+    }
+}
+
+fn turn<C: Clock, G: Gateway>(worker: &mut Worker<G>) -> bool {
+    worker.turn_clocked::<C>()
 }

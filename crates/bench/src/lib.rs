@@ -13,10 +13,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bare;
+pub mod bed;
+pub mod blast;
 pub mod cost;
 pub mod crew;
 mod error;
 pub mod host;
+pub mod lab;
 pub mod memory;
 pub mod options;
 pub mod profiles;
@@ -25,6 +29,7 @@ pub mod run;
 pub mod sample;
 pub mod score;
 pub mod show;
+pub mod socket;
 pub mod text;
 pub mod thread;
 pub mod under_test;
@@ -33,4 +38,4 @@ pub mod window;
 
 pub use error::BenchError;
 pub use options::{Options, PortKind};
-pub use run::run;
+pub use run::{run, run_all};

@@ -61,8 +61,9 @@ impl MemoryRig {
             let ports: Vec<Box<dyn Port>> = vec![Box::new(n3), Box::new(n6)];
             let config = WorkerConfig { time: time(), idle: Idle::POLL, ..WorkerConfig::default() };
             let worker = Worker::new(seat.gateway, seat.layout, pool, ports, config);
-            let cpu = cpus.get(n % cpus.len().max(1)).copied();
-            hands.push(Hand::new(format!("worker-{n}"), worker, score.clone(), cpu)?);
+            let score = if usize::from(workers) > cpus.len() { score.polite() } else { score.clone() };
+            let cpu = cpus[n % cpus.len()];
+            hands.push(Hand::new(format!("worker-{n}"), Box::new(worker), score, cpu)?);
         }
         Ok(Self { score, loads, hands, arena, _control: made.control, session_bytes: made.session_bytes, start })
     }
@@ -76,7 +77,7 @@ impl Rig for MemoryRig {
         let played = self.score.play(&times, stop, |part| match part {
             Part::Warm => {
                 loads.iter().for_each(|load| load.start(&schedule));
-                hands.iter().for_each(|hand| hand.window(how.clocked));
+                hands.iter().for_each(|hand| hand.window(how));
             }
             Part::Measure => loads.iter().for_each(LoadHandle::mark),
             Part::Drain => loads.iter().for_each(LoadHandle::stop),

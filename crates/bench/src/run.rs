@@ -1,16 +1,19 @@
 //! A benchmark from what is asked to its report.
 
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
+use crate::bed::Bed;
 use crate::error::BenchError;
 use crate::host::{CpuTime, Host, date, rss_bytes};
 use crate::memory::MemoryRig;
 use crate::options::{Options, PortKind};
-use crate::report::{Observer, Report, VERSION};
+use crate::report::{Observer, Paced, Reference, Report, VERSION, together_traffic};
+use crate::socket::Source;
 use crate::thread::cpus;
 use crate::under_test::UnderTest;
 use crate::upf::UpfUnderTest;
-use crate::window::{How, Rig, in_turns};
+use crate::window::{How, Rig, in_turns, ratio};
 
 /// Runs what is asked for, one port kind.
 ///
@@ -20,8 +23,20 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<Report, BenchError> {
     let under = UpfUnderTest { settings: options.settings.clone() };
     match options.port {
         PortKind::Memory => memory(&under, options, stop),
-        _ => Err(BenchError::Asked("not yet".into())),
+        kind => {
+            let reports = sockets(&under, options, &[kind], stop)?;
+            reports.into_iter().next().ok_or_else(|| BenchError::Asked("no port".into()))
+        }
     }
+}
+
+/// Runs what is asked for on every kind of socket, all in turns.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_all(options: &Options, stop: &AtomicBool) -> Result<Vec<Report>, BenchError> {
+    let under = UpfUnderTest { settings: options.settings.clone() };
+    sockets(&under, options, &PortKind::SOCKETS, stop)
 }
 
 /// What every report says of its trial.
@@ -56,7 +71,7 @@ fn memory<U: UnderTest>(under: &U, options: &Options, stop: &AtomicBool) -> Resu
     report.bytes_per_subscriber = rig.session_bytes as f64 / f64::from(under.traffic().ues.max(1));
     let before = CpuTime::now();
     let (measure, rounds) = options.windows();
-    let how = How { measure, pps: None, clocked: true };
+    let how = How::most(measure);
     let turns = [(0, how), (0, How { clocked: false, ..how })];
     let windows = in_turns(&mut [&mut *rig], &turns, rounds, stop)?;
     (report.host.steal_ratio, report.host.busy_ratio) = CpuTime::now().since(&before);
@@ -66,4 +81,73 @@ fn memory<U: UnderTest>(under: &U, options: &Options, stop: &AtomicBool) -> Resu
     report.observer = Some(Observer { tc_ns: with, tc_ns_without: without, effect_ns: with - without });
     report.close(rig.close()?);
     Ok(report)
+}
+
+/// How much of its capacity a gateway is offered when every packet is checked.
+const PACED: f64 = 0.8;
+
+/// On real interfaces, each kind beside a bare forwarder of its own kind: all of them in turns.
+fn sockets<U: UnderTest>(
+    under: &U,
+    options: &Options,
+    kinds: &[PortKind],
+    stop: &AtomicBool,
+) -> Result<Vec<Report>, BenchError> {
+    let traffic = under.traffic();
+    let mut bed = Bed::new(&traffic, options.workers, true, options.share_cpu)?;
+    let mut pairs = Vec::new();
+    for kind in kinds {
+        let mut ready = bed.gateways(under, *kind, 1, options.workers)?;
+        let mut bare = bed.bare(&traffic, *kind)?;
+        ready.rig.load_from(Source::Kernel)?;
+        bare.load_from(Source::Kernel)?;
+        pairs.push((*kind, ready, Box::new(bare)));
+    }
+    let before = CpuTime::now();
+    let (measure, rounds) = options.windows();
+    let how = How { warm: Duration::from_millis(100), ..How::most(measure) };
+    let turns: Vec<_> = (0..2 * pairs.len()).map(|n| (n, how)).collect();
+    let mut rigs: Vec<&mut dyn Rig> = Vec::new();
+    for (_, ready, bare) in &mut pairs {
+        rigs.push(&mut ready.rig);
+        rigs.push(&mut **bare);
+    }
+    let windows = in_turns(&mut rigs, &turns, rounds, stop)?;
+    let noise = CpuTime::now().since(&before);
+    let mut reports = Vec::new();
+    for ((kind, mut ready, bare), windows) in pairs.into_iter().zip(windows.chunks(2)) {
+        let options = Options { port: kind, ..options.clone() };
+        let mut report = blank(under, &options);
+        (report.host.steal_ratio, report.host.busy_ratio) = noise;
+        report.host.nic = match ready.port.as_str() {
+            "" => "veth".to_owned(),
+            detail => format!("veth ({detail})"),
+        };
+        "kernel".clone_into(&mut report.load.source);
+        report.start_seconds = ready.start.as_secs_f64();
+        report.bytes_per_subscriber = ready.session_bytes as f64 / f64::from(traffic.ues.max(1));
+        report.rss_bytes = rss_bytes();
+        report.take(&windows[0]);
+        let alone = together_traffic(&windows[1]);
+        report.reference = Reference {
+            name: format!("bare forwarding, {}", kind.name()),
+            mpps: alone.mpps,
+            gbps_l2: alone.gbps_l2,
+            ratio: ratio(&windows[0], &windows[1]),
+        };
+        bare.close()?;
+        let pps = report.mpps * 1e6 * PACED;
+        if pps > 0.0 {
+            ready.rig.load_from(Source::Generator)?;
+            let paced = How { pps: Some(pps), ..how };
+            let windows = in_turns(&mut [&mut ready.rig], &[(0, paced)], rounds.min(6), stop)?;
+            let paced = Paced::of(&windows[0], pps / 1e6, PACED);
+            report.directions.uplink.latency_us = paced.directions.uplink.latency_us;
+            report.directions.downlink.latency_us = paced.directions.downlink.latency_us;
+            report.paced = Some(paced);
+        }
+        report.close(Box::new(ready.rig).close()?);
+        reports.push(report);
+    }
+    Ok(reports)
 }

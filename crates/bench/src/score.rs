@@ -38,11 +38,12 @@ pub struct Times {
 #[derive(Clone)]
 pub struct Score {
     part: Arc<AtomicU32>,
+    polite: bool,
 }
 
 impl Default for Score {
     fn default() -> Self {
-        Self { part: Arc::new(AtomicU32::new(Part::Rest as u32)) }
+        Self { part: Arc::new(AtomicU32::new(Part::Rest as u32)), polite: false }
     }
 }
 
@@ -50,13 +51,28 @@ impl Default for Score {
 const GONE: Duration = Duration::from_secs(10);
 
 impl Score {
-    /// Runs `step` until the part is past `part`, looking about every few microseconds of packets. Whether a step moved
-    /// anything makes no difference here.
+    /// The same score for a player that shares its CPU with others of the trial: it offers the CPU to them whenever a
+    /// step moved nothing.
+    #[must_use]
+    pub fn polite(&self) -> Self {
+        Self { polite: true, ..self.clone() }
+    }
+
+    /// Whether its player shares its CPU.
+    pub fn is_polite(&self) -> bool {
+        self.polite
+    }
+
+    /// Runs `step`, which says whether it moved anything, until the part is past `part`.
     pub fn during(&self, part: Part, mut step: impl FnMut() -> bool) {
         let begin = Instant::now();
         while self.part.load(Ordering::Relaxed) <= part as u32 {
+            let mut moved = false;
             for _ in 0..16 {
-                step();
+                moved |= step();
+            }
+            if self.polite && !moved {
+                std::thread::yield_now();
             }
             if begin.elapsed() > GONE {
                 return;
@@ -64,9 +80,9 @@ impl Score {
         }
     }
 
-    /// The part now.
-    pub fn is(&self, part: Part) -> bool {
-        self.part.load(Ordering::Relaxed) == part as u32
+    /// Whether a later part than `part` has begun.
+    pub fn is_past(&self, part: Part) -> bool {
+        self.part.load(Ordering::Relaxed) > part as u32
     }
 
     /// Plays a window: `enter` is called as each part begins. Threads must be told to listen after [`Part::Warm`]

@@ -11,12 +11,21 @@ use crate::error::BenchError;
 /// How a window is to be played.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
+    /// Time before counting.
+    pub warm: Duration,
     /// Counting time.
     pub measure: Duration,
     /// Packets a second, both directions together; none: as many as can be.
     pub pps: Option<f64>,
     /// Whether stages are charged by the clock.
     pub clocked: bool,
+}
+
+impl How {
+    /// As many packets as can be, stages charged.
+    pub fn most(measure: Duration) -> Self {
+        Self { warm: Duration::from_millis(30), measure, pps: None, clocked: true }
+    }
 }
 
 /// What happened in one.
@@ -136,7 +145,7 @@ mod tests {
 
     #[test]
     fn rigs_take_turns() {
-        let how = How { measure: Duration::ZERO, pps: None, clocked: true };
+        let how = How::most(Duration::ZERO);
         let (mut a, mut b) = (Fake(vec![], 1), Fake(vec![], 2));
         let windows = in_turns(&mut [&mut a, &mut b], &[(0, how), (1, how)], 3, &AtomicBool::new(false));
         let windows = windows.expect("nothing breaks");

@@ -1,0 +1,170 @@
+//! A test bed: gateways and bare forwarders set up on links of one lab.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::{Idle, Worker, WorkerConfig};
+use frame::{Pool, Port};
+use port::Steer;
+use traffic::{Plan, Profile};
+use wire::Mac;
+
+use crate::bare::Bare;
+use crate::crew::Hand;
+use crate::error::BenchError;
+use crate::lab::{Lab, Shape, Side};
+use crate::options::PortKind;
+use crate::score::Score;
+use crate::socket::{Place, SLOTS, SocketRig, arena, caps, open, uri};
+use crate::thread::cpus;
+use crate::under_test::{UnderTest, time};
+
+/// Room for a tunnel around a packet of 1500 bytes, within what AF_XDP's slots hold.
+const MTU: u16 = 1600;
+
+/// A lab, and who has which CPU in it.
+pub struct Bed {
+    lab: Arc<Lab>,
+    links: usize,
+    macs: [Mac; 2],
+    live: bool,
+    share_cpu: bool,
+    /// The load's CPU is the first: it has the machine's interrupts, too.
+    load_cpu: usize,
+    gateway_cpus: Vec<usize>,
+}
+
+/// A gateway set up.
+pub struct Ready {
+    /// Its workers on their links.
+    pub rig: SocketRig,
+    /// Bytes of sessions, rules and indexes.
+    pub session_bytes: usize,
+    /// From nothing to ready, ports included.
+    pub start: Duration,
+    /// What its port says of itself.
+    pub port: String,
+}
+
+impl Bed {
+    /// An empty lab. `live`: interfaces receive what [`crate::blast`] sends; `share_cpu`: their receive work is done by
+    /// the gateway's CPU instead of the sender's.
+    ///
+    /// # Errors
+    /// What the system refused.
+    pub fn new(traffic: &Profile, queues: u16, live: bool, share_cpu: bool) -> Result<Self, BenchError> {
+        let cpus = cpus();
+        let load_cpu = cpus[0];
+        let gateway_cpus = if cpus.len() > 1 { cpus[1..].to_vec() } else { cpus };
+        let lab = Arc::new(Lab::new(Shape { mtu: MTU, queues })?);
+        let macs = [traffic.access.gateway, traffic.core.gateway];
+        Ok(Self { lab, links: 0, macs, live, share_cpu, load_cpu, gateway_cpus })
+    }
+
+    /// The lab.
+    pub fn lab(&self) -> &Arc<Lab> {
+        &self.lab
+    }
+
+    fn link(&mut self, kind: PortKind) -> Result<usize, BenchError> {
+        let n = self.links;
+        self.links += 1;
+        self.lab.links(n, self.macs)?;
+        if self.live && kind != PortKind::Xdp {
+            self.lab.receive_live(n)?;
+        }
+        if self.share_cpu {
+            self.lab.receive_on(n, self.gateway_cpus[0])?;
+        }
+        Ok(n)
+    }
+
+    /// The score of worker `n` of `all`, and its CPU.
+    fn seat(&self, score: &Score, n: usize, all: usize) -> (Score, usize) {
+        let score = if all > self.gateway_cpus.len() { score.polite() } else { score.clone() };
+        (score, self.gateway_cpus[n % self.gateway_cpus.len()])
+    }
+
+    /// Sets up `instances` gateways of `workers` workers each, every gateway on links of its own.
+    ///
+    /// # Errors
+    /// What can not be, or what the system refused.
+    pub fn gateways<U: UnderTest>(
+        &mut self,
+        under: &U,
+        kind: PortKind,
+        instances: u16,
+        workers: u16,
+    ) -> Result<Ready, BenchError> {
+        let traffic = under.traffic();
+        let begin = Instant::now();
+        let score = Score::default();
+        let all = usize::from(instances) * usize::from(workers);
+        let (mut hands, mut arenas, mut controls, mut places) = (vec![], vec![], vec![], vec![]);
+        let (mut session_bytes, mut said, mut base) = (0, String::new(), 0);
+        for instance in 0..usize::from(instances) {
+            let link = self.link(kind)?;
+            let steer = steer(&traffic, workers);
+            let arena = arena(SLOTS * u32::from(workers))?;
+            let mut opened = Vec::new();
+            for worker in 0..workers {
+                let mut pool = Pool::new(&arena, SLOTS as usize);
+                let uris = Side::BOTH.map(|side| uri(kind, &self.lab, side, link, (worker, workers)));
+                let ports = open(uris, &mut pool, &steer)?;
+                opened.push((pool, ports));
+            }
+            said = opened.first().map_or(String::new(), |(_, ports)| ports[0].caps().detail);
+            let caps = opened.first().map(|(_, ports)| caps(ports)).unwrap_or_default();
+            let made = under.assemble(workers, &caps)?;
+            session_bytes += made.session_bytes;
+            controls.push(made.control);
+            for (worker, (seat, (pool, ports))) in made.seats.into_iter().zip(opened).enumerate() {
+                let config = WorkerConfig { time: time(), idle: Idle::POLL, ..WorkerConfig::default() };
+                let ports: Vec<Box<dyn Port>> = ports.into();
+                let run = Worker::new(seat.gateway, seat.layout, pool, ports, config);
+                let (score, cpu) = self.seat(&score, instance * usize::from(workers) + worker, all);
+                hands.push(Hand::new(format!("gw-{instance}-{worker}"), Box::new(run), score, cpu)?);
+            }
+            let plan = Plan::subset(traffic.clone(), 0..traffic.ues, base)?;
+            // Receivers are apart, so numbers may be the same; a fresh range tells a stray packet.
+            base = base.wrapping_add(plan.flow_count());
+            places.push(Place { link, plan });
+            arenas.push(arena);
+        }
+        let start = begin.elapsed();
+        let rig = SocketRig::new(&self.lab, score, places, hands, arenas, controls, self.load_cpu);
+        Ok(Ready { rig, session_bytes, start, port: said })
+    }
+
+    /// Sets up a bare forwarder in a gateway's place.
+    ///
+    /// # Errors
+    /// What the system refused.
+    pub fn bare(&mut self, traffic: &Profile, kind: PortKind) -> Result<SocketRig, BenchError> {
+        let link = self.link(kind)?;
+        let arena = arena(SLOTS)?;
+        let mut pool = Pool::new(&arena, SLOTS as usize);
+        let uris = Side::BOTH.map(|side| uri(kind, &self.lab, side, link, (0, 1)));
+        let ports = open(uris, &mut pool, &Steer::new())?;
+        let score = Score::default();
+        let (own, cpu) = self.seat(&score, 0, 1);
+        let hand = Hand::new("bare".into(), Box::new(Bare::new(ports, pool)), own, cpu)?;
+        let places = vec![Place { link, plan: Plan::new(traffic.clone())? }];
+        Ok(SocketRig::new(&self.lab, score, places, vec![hand], vec![arena], vec![], self.load_cpu))
+    }
+}
+
+/// Subscribers lie on workers in contiguous ranges.
+fn steer(traffic: &Profile, workers: u16) -> Steer {
+    let mut steer = Steer::new();
+    let each = traffic.ues.div_ceil(workers.max(1).into()).max(1);
+    for worker in 0..workers {
+        let (first, end) = (u32::from(worker) * each, ((u32::from(worker) + 1) * each).min(traffic.ues));
+        if first < end {
+            // Ranges of one formula do not overlap.
+            let _ = steer.give(traffic.ue4(first).into(), traffic.ue4(end - 1).into(), worker);
+            let _ = steer.give(traffic.ue6(first).into(), traffic.ue6(end - 1).into(), worker);
+        }
+    }
+    steer
+}

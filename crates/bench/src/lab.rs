@@ -1,0 +1,251 @@
+//! A network of its own: two namespaces with pairs of virtual interfaces between, gone when it is dropped.
+//!
+//! ```text
+//!        namespace weir-bench-PID-N-gw          namespace weir-bench-PID-N-load
+//!   gateway 0   n3-0 ════════════════════════════ l3-0   gNBs
+//!               n6-0 ════════════════════════════ l6-0   servers
+//!   gateway 1   n3-1 ════════════════════════════ l3-1   …
+//! ```
+//! Names carry the number of the process, so that what a killed one left behind is recognised and removed by the next.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use wire::Mac;
+
+use crate::error::BenchError;
+
+const PREFIX: &str = "weir-bench-";
+
+/// What the pairs of interfaces are like.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Largest IP packet.
+    pub mtu: u16,
+    /// Queues of each interface.
+    pub queues: u16,
+}
+
+/// Two namespaces and the links between. Dropped, they are gone.
+#[derive(Debug)]
+pub struct Lab {
+    gateway: String,
+    load: String,
+    shape: Shape,
+    arrivals: Mutex<File>,
+}
+
+/// One side of one gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Towards the radio network.
+    N3,
+    /// Towards the data network.
+    N6,
+}
+
+impl Side {
+    /// Both.
+    pub const BOTH: [Self; 2] = [Self::N3, Self::N6];
+
+    fn digit(self) -> char {
+        if self == Self::N3 { '3' } else { '6' }
+    }
+
+    /// Name of a gateway's interface.
+    pub fn gateway(self, n: usize) -> String {
+        format!("n{}-{n}", self.digit())
+    }
+
+    /// Name of the interface at the load's end.
+    pub fn load(self, n: usize) -> String {
+        format!("l{}-{n}", self.digit())
+    }
+}
+
+impl Lab {
+    /// Makes the namespaces, and removes those of processes that are no more.
+    ///
+    /// # Errors
+    /// What the system refused: this wants root, or `CAP_SYS_ADMIN` and `CAP_NET_ADMIN`.
+    pub fn new(shape: Shape) -> Result<Self, BenchError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        sweep();
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = |side: &str| format!("{PREFIX}{}-{n}-{side}", std::process::id());
+        let (gateway, load) = (name("gw"), name("load"));
+        // From here on the guard removes whatever was made.
+        let guard = Guard([gateway.clone(), load.clone()]);
+        for name in &guard.0 {
+            ip(&["netns", "add", name])?;
+            // No neighbour discovery, no router solicitations: only packets of the trial.
+            within(name, || {
+                for what in ["all", "default"] {
+                    let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{what}/disable_ipv6"), "1");
+                }
+            })?;
+        }
+        let arrivals = within(&load, || File::open("/proc/thread-self/net/dev"))?
+            .map_err(|error| BenchError::system("reading interface counters", error))?;
+        std::mem::forget(guard);
+        Ok(Self { gateway, load, shape, arrivals: Mutex::new(arrivals) })
+    }
+
+    /// The gateways' namespace.
+    pub fn gateway(&self) -> &str {
+        &self.gateway
+    }
+
+    /// The load's namespace.
+    pub fn load(&self) -> &str {
+        &self.load
+    }
+
+    /// Makes the `n`-th gateway's pair of links; `macs` are the gateway's hardware addresses on N3 and N6.
+    ///
+    /// # Errors
+    /// What `ip` said.
+    pub fn links(&self, n: usize, macs: [Mac; 2]) -> Result<(), BenchError> {
+        let (mtu, queues) = (self.shape.mtu.to_string(), self.shape.queues.to_string());
+        for (side, mac) in Side::BOTH.into_iter().zip(macs) {
+            let (near, far, mac) = (side.gateway(n), side.load(n), mac.to_string());
+            let queues = ["numrxqueues", &queues, "numtxqueues", &queues];
+            let mut add = vec!["-n", &self.gateway, "link", "add", &near, "mtu", &mtu, "address", &mac];
+            add.extend(queues);
+            add.extend(["type", "veth", "peer", "name", &far, "mtu", &mtu]);
+            add.extend(queues);
+            add.extend(["netns", &self.load]);
+            ip(&add)?;
+            for (netns, name) in [(&self.gateway, &near), (&self.load, &far)] {
+                // Nothing that joins packets or leaves checksums out.
+                let off = ["-K", name, "gro", "off", "gso", "off", "tso", "off", "tx", "off"];
+                exec(netns, "ethtool", &off)?;
+                ip(&["-n", netns, "link", "set", name, "up"])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the kernel receive on a gateway's interfaces the way a source of live frames needs it.
+    ///
+    /// # Errors
+    /// What `ethtool` said.
+    pub fn receive_live(&self, n: usize) -> Result<(), BenchError> {
+        for side in Side::BOTH {
+            exec(&self.gateway, "ethtool", &["-K", &side.gateway(n), "gro", "on"])?;
+        }
+        Ok(())
+    }
+
+    /// Moves the receive work of a gateway's interfaces to a CPU.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn receive_on(&self, n: usize, cpu: usize) -> Result<(), BenchError> {
+        for side in Side::BOTH {
+            let path = format!("/sys/class/net/{}/queues/rx-0/rps_cpus", side.gateway(n));
+            let command = format!("echo {:x} > {path}", 1u64 << (cpu % 64));
+            exec(&self.gateway, "sh", &["-c", &command])?;
+        }
+        Ok(())
+    }
+
+    /// The kernel's number of a load-side interface.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn load_index(&self, side: Side, n: usize) -> Result<u32, BenchError> {
+        let name = side.load(n);
+        let index = within(&self.load, || port::iface::index_here(&name))?;
+        index.ok_or_else(|| BenchError::Lab { command: format!("looking for {name}"), said: "it is not there".into() })
+    }
+
+    /// Packets that have arrived at the load's end of a gateway's links: N3, N6.
+    pub fn arrived(&self, n: usize) -> [u64; 2] {
+        let mut text = String::new();
+        if let Ok(mut file) = self.arrivals.lock() {
+            let _ = file.rewind().and_then(|()| file.read_to_string(&mut text));
+        }
+        Side::BOTH.map(|side| rx_packets(&text, &side.load(n)))
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        drop(Guard([self.gateway.clone(), self.load.clone()]));
+    }
+}
+
+struct Guard([String; 2]);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            let _ = ip(&["netns", "del", name]);
+        }
+    }
+}
+
+/// Removes the namespaces of processes that are no more. Returns how many there were.
+pub fn sweep() -> usize {
+    let Ok(list) = std::fs::read_dir("/run/netns") else { return 0 };
+    let names = list.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let dead = names.filter(|name| owner(name).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()));
+    dead.filter(|name| ip(&["netns", "del", name]).is_ok()).count()
+}
+
+/// The process a namespace belongs to, by its name.
+fn owner(name: &str) -> Option<u32> {
+    name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
+}
+
+/// The received packets of an interface in the text of `/proc/net/dev`.
+fn rx_packets(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'));
+    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+}
+
+fn within<R>(netns: &str, f: impl FnOnce() -> R) -> Result<R, BenchError> {
+    port::netns::within(netns, f).map_err(|source| BenchError::Port { uri: format!("namespace {netns}"), source })
+}
+
+fn exec(netns: &str, program: &str, args: &[&str]) -> Result<(), BenchError> {
+    let mut all = vec!["netns", "exec", netns, program];
+    all.extend(args);
+    ip(&all)
+}
+
+fn ip(args: &[&str]) -> Result<(), BenchError> {
+    let command = format!("ip {}", args.join(" "));
+    let done = Command::new("ip").args(args).output();
+    let done = done.map_err(|error| BenchError::Lab { command: command.clone(), said: error.to_string() })?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let mut said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    if said.contains("Operation not permitted") || said.contains("Permission denied") {
+        said += " (making a network needs root: try sudo)";
+    }
+    Err(BenchError::Lab { command, said })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_whose_they_are() {
+        assert_eq!((owner("weir-bench-17-0-gw"), owner("weir-17"), owner("blue")), (Some(17), None, None));
+        assert_eq!(Side::N6.gateway(3), "n6-3");
+    }
+
+    #[test]
+    fn counters_are_found_by_name() {
+        let text = "Inter-|   Receive\n face |bytes    packets\n  l3-0: 1000 12 0 0\n l3-01:5 6 7\n";
+        assert_eq!((rx_packets(text, "l3-0"), rx_packets(text, "l3-01"), rx_packets(text, "x")), (12, 6, 0));
+    }
+}

@@ -1,0 +1,297 @@
+//! A gateway, or a bare forwarder in its place, on real interfaces: links of a [`Lab`], the kernel between.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use frame::{Arena, ArenaConfig, Caps, Pool, Port};
+use port::{OpenContext, Steer, Uri};
+use traffic::{Clock, DirectionResult, Directions, Load, LoadOptions, Plan, Profile, Schedule, TrialResult};
+
+use crate::blast::{Blast, Sent};
+use crate::crew::{Hand, Left, Player, Slice};
+use crate::error::BenchError;
+use crate::lab::{Lab, Side};
+use crate::options::PortKind;
+use crate::score::{Part, Score, Times};
+use crate::under_test::Control;
+use crate::window::{Closing, How, Rig, Window};
+
+/// Packets of a worker's stock: enough for rings and a few bursts.
+pub const SLOTS: u32 = 8192;
+/// What is on its way when sending ends has arrived after this.
+const DRAIN: Duration = Duration::from_millis(30);
+
+/// Where packets come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The kernel: more than anything can forward, counted on arrival.
+    Kernel,
+    /// The generator: every packet signed and checked.
+    Generator,
+}
+
+/// One gateway's place in the lab: its number among the links, and what its load plays.
+#[derive(Clone)]
+pub struct Place {
+    /// Number of the links.
+    pub link: usize,
+    /// The traffic.
+    pub plan: Arc<Plan>,
+}
+
+/// Workers on links, and what loads them.
+pub struct SocketRig {
+    lab: Arc<Lab>,
+    score: Score,
+    places: Vec<Place>,
+    hands: Vec<Hand>,
+    arenas: Vec<Arc<Arena>>,
+    load_cpu: usize,
+    load: Option<(Loading, Hand)>,
+    _controls: Vec<Box<dyn Control>>,
+}
+
+enum Loading {
+    Kernel(Sent),
+    Generator,
+}
+
+/// The name of a gateway's port.
+pub fn uri(kind: PortKind, lab: &Lab, side: Side, link: usize, (worker, workers): (u16, u16)) -> Uri {
+    let name = side.gateway(link);
+    let base = match kind {
+        PortKind::Xdp => Uri::new("xdp", &name).with("queue", worker),
+        _ => Uri::new("packet", &name).with("mode", kind.word()),
+    };
+    // Offloads are as the lab has made them.
+    let base = base.with("netns", lab.gateway()).with("offloads", "keep");
+    if workers > 1 && kind != PortKind::Xdp {
+        return base.with("fanout", "subscriber").with("group", link + 1).with("member", format!("{worker}/{workers}"));
+    }
+    base
+}
+
+/// Opens N3 and N6 of a worker.
+///
+/// # Errors
+/// What the port said.
+pub fn open(uris: [Uri; 2], pool: &mut Pool, steer: &Steer) -> Result<[Box<dyn Port>; 2], BenchError> {
+    let mut cx = OpenContext::new(pool);
+    cx.steer = steer.clone();
+    let mut one =
+        |uri: &Uri| port::open(uri, &mut cx).map_err(|source| BenchError::Port { uri: uri.to_string(), source });
+    Ok([one(&uris[0])?, one(&uris[1])?])
+}
+
+/// An arena of a size AF_XDP can use.
+///
+/// # Errors
+/// When there is not that much memory.
+pub fn arena(slots: u32) -> Result<Arc<Arena>, BenchError> {
+    Arena::new(ArenaConfig { slots, ..ArenaConfig::default() })
+        .map_err(|error| BenchError::system("memory for packets", error))
+}
+
+impl SocketRig {
+    /// Players on links that exist. `hands` are made with `score`.
+    pub fn new(
+        lab: &Arc<Lab>,
+        score: Score,
+        places: Vec<Place>,
+        hands: Vec<Hand>,
+        arenas: Vec<Arc<Arena>>,
+        controls: Vec<Box<dyn Control>>,
+        load_cpu: usize,
+    ) -> Self {
+        Self { lab: lab.clone(), score, places, hands, arenas, load_cpu, load: None, _controls: controls }
+    }
+
+    /// Chooses where packets come from.
+    ///
+    /// # Errors
+    /// When the source can not be had.
+    pub fn load_from(&mut self, source: Source) -> Result<(), BenchError> {
+        // What was there before holds interfaces.
+        self.load = None;
+        let name = "load".to_owned();
+        self.load = Some(match source {
+            Source::Kernel => {
+                let plans: Vec<_> = self.places.iter().map(|place| (place.link, place.plan.clone())).collect();
+                let blast = Blast::new(&self.lab, &plans)?;
+                let sent = blast.counter();
+                (Loading::Kernel(sent), Hand::new(name, Box::new(blast), self.score.clone(), self.load_cpu)?)
+            }
+            Source::Generator => {
+                let clock = Clock::tsc();
+                let loads = self.places.iter().map(|place| generator(&self.lab, place, clock.clone()));
+                let player = Loads(loads.collect::<Result<_, _>>()?);
+                (Loading::Generator, Hand::new(name, Box::new(player), self.score.clone(), self.load_cpu)?)
+            }
+        });
+        Ok(())
+    }
+}
+
+fn arrived(lab: &Lab, places: &[Place]) -> [u64; 2] {
+    let each = places.iter().map(|place| lab.arrived(place.link));
+    each.fold([0; 2], |sum, arrived| [sum[0] + arrived[0], sum[1] + arrived[1]])
+}
+
+/// The generator's ends of a gateway's links.
+fn generator(lab: &Lab, place: &Place, clock: Clock) -> Result<Load, BenchError> {
+    let arena = arena(SLOTS)?;
+    let mut pool = Pool::new(&arena, SLOTS as usize);
+    let uri = |side: Side| {
+        let uri = Uri::new("packet", &side.load(place.link)).with("mode", "slots").with("netns", lab.load());
+        // The interface has another address than packets for the generator carry: see `Lab`.
+        uri.with("promisc", "on").with("offloads", "keep")
+    };
+    let [n3, n6] = open(Side::BOTH.map(uri), &mut pool, &Steer::new())?;
+    let options = LoadOptions { clock, ..LoadOptions::default() };
+    Ok(Load::new(&place.plan, Some(n3), Some(n6), pool, options)?)
+}
+
+/// Generators and checkers on one thread.
+struct Loads(Vec<Load>);
+
+impl Loads {
+    fn turn(&mut self) -> bool {
+        self.0.iter_mut().map(Load::turn).sum::<usize>() > 0
+    }
+}
+
+impl Player for Loads {
+    fn play(&mut self, how: &How, score: &Score) -> Slice {
+        let pps = how.pps.map(|pps| pps / self.0.len() as f64);
+        self.0.iter_mut().for_each(|load| load.start(&Schedule { pps, ..Schedule::default() }));
+        score.during(Part::Warm, || self.turn());
+        self.0.iter_mut().for_each(Load::mark);
+        score.during(Part::Measure, || self.turn());
+        self.0.iter_mut().for_each(Load::stop);
+        score.during(Part::Drain, || self.turn());
+        let results: Vec<_> = self.0.iter().map(Load::result).collect();
+        Slice { traffic: Some(sum(&results)), ..Slice::default() }
+    }
+
+    fn close(mut self: Box<Self>) -> Left {
+        self.0.iter_mut().for_each(Load::close);
+        Left::default()
+    }
+}
+
+/// Several gateways' traffic as one; latencies are the worst.
+fn sum(results: &[TrialResult]) -> TrialResult {
+    let [first, rest @ ..] = results else { return TrialResult::default() };
+    let mut sum = *first;
+    for other in rest {
+        let pairs = [
+            (&mut sum.directions.uplink, &other.directions.uplink),
+            (&mut sum.directions.downlink, &other.directions.downlink),
+        ];
+        for (d, o) in pairs {
+            d.offered_packets += o.offered_packets;
+            d.sent_packets += o.sent_packets;
+            d.unsent_packets += o.unsent_packets;
+            d.forwarded_packets += o.forwarded_packets;
+            d.lost_packets += o.lost_packets;
+            d.mpps += o.mpps;
+            d.gbps_l2 += o.gbps_l2;
+            let (a, b) = (&mut d.latency_us, &o.latency_us);
+            (a.p50, a.p99) = (a.p50.max(b.p50), a.p99.max(b.p99));
+            (a.p999, a.max) = (a.p999.max(b.p999), a.max.max(b.max));
+        }
+        sum.mpps += other.mpps;
+        sum.gbps_l2 += other.gbps_l2;
+    }
+    let (up, down) = (&sum.directions.uplink, &sum.directions.downlink);
+    sum.loss_ratio = (up.lost_packets + down.lost_packets) as f64 / (up.sent_packets + down.sent_packets).max(1) as f64;
+    sum
+}
+
+/// What was sent and what arrived at a moment.
+#[derive(Clone, Copy)]
+struct Counted {
+    at: Instant,
+    sent: [u64; 2],
+    arrived: [u64; 2],
+}
+
+impl Rig for SocketRig {
+    fn window(&mut self, how: &How, stop: &AtomicBool) -> Result<Window, BenchError> {
+        let Some((loading, load)) = &self.load else {
+            return Err(BenchError::Asked("a rig without load".into()));
+        };
+        let sent = match loading {
+            Loading::Kernel(sent) => Some(sent),
+            Loading::Generator => None,
+        };
+        let times = Times { warm: how.warm, measure: how.measure, drain: DRAIN };
+        let mut seen = Vec::with_capacity(2);
+        let (hands, lab, places) = (&self.hands, &self.lab, &self.places);
+        let played = self.score.play(&times, stop, |part| match part {
+            Part::Warm => hands.iter().chain([load]).for_each(|hand| hand.window(how)),
+            Part::Measure | Part::Drain => {
+                let sent = sent.map_or([0; 2], Sent::packets);
+                seen.push(Counted { at: Instant::now(), sent, arrived: arrived(lab, places) });
+            }
+            _ => {}
+        });
+        let workers = self.hands.iter().map(Hand::slice).collect::<Result<Vec<_>, _>>()?;
+        let loaded = load.slice()?;
+        self.score.rest();
+        played?;
+        let traffic = match (loaded.traffic, sent, &seen[..]) {
+            (Some(traffic), ..) => traffic,
+            (None, Some(sent), [begin, end]) => counted(self.places[0].plan.profile(), sent.mean, begin, end),
+            _ => TrialResult::default(),
+        };
+        Ok(Window { traffic, workers, generator_busy: None })
+    }
+
+    fn close(mut self: Box<Self>) -> Result<Closing, BenchError> {
+        self.load = None;
+        let mut packets_missing = 0;
+        for hand in std::mem::take(&mut self.hands) {
+            packets_missing += hand.close()?.packets_missing.abs();
+        }
+        let lost = |arena: &Arc<Arena>| i64::from(arena.shape().slots) - arena.in_depot() as i64;
+        Ok(Closing { frames_lost: self.arenas.iter().map(lost).sum(), packets_missing })
+    }
+}
+
+/// A trial's result from counters alone.
+fn counted(profile: &Profile, mean: [f64; 2], begin: &Counted, end: &Counted) -> TrialResult {
+    let seconds = (end.at - begin.at).as_secs_f64();
+    let access = profile.tunnel_bytes() as f64;
+    let direction = |way: usize| {
+        let sent = end.sent[way] - begin.sent[way];
+        // What goes up arrives at N6, what goes down at N3.
+        let forwarded = end.arrived[1 - way] - begin.arrived[1 - way];
+        let mpps = forwarded as f64 / seconds / 1e6;
+        DirectionResult {
+            frame_bytes_mean: mean[way],
+            offered_packets: sent,
+            sent_packets: sent,
+            forwarded_packets: forwarded,
+            lost_packets: sent.saturating_sub(forwarded),
+            mpps,
+            gbps_l2: mpps * (mean[way] + access) * 8.0 / 1e3,
+            ..DirectionResult::default()
+        }
+    };
+    let (uplink, downlink) = (direction(0), direction(1));
+    let (sent, lost) = (uplink.sent_packets + downlink.sent_packets, uplink.lost_packets + downlink.lost_packets);
+    TrialResult {
+        seconds,
+        directions: Directions { uplink, downlink },
+        mpps: uplink.mpps + downlink.mpps,
+        gbps_l2: uplink.gbps_l2 + downlink.gbps_l2,
+        loss_ratio: lost as f64 / sent.max(1) as f64,
+    }
+}
+
+/// What two opened ports are.
+pub fn caps(ports: &[Box<dyn Port>; 2]) -> [Caps; 2] {
+    [ports[0].caps(), ports[1].caps()]
+}
