@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use engine::{Burst, Clock, Env, Gateway, PortId, TraceFilter};
+use engine::{Burst, Clock, Env, Gateway, PortId, SteerKey, TraceFilter};
 use table::command::{self, Inbox};
 use upf::Upf;
 use upf::gateway::UserPlane;
@@ -78,6 +78,7 @@ impl Asker {
     }
 }
 
+/// Every method is the plane's own, those with a default too.
 impl Gateway for Asked {
     type Kind = Upf;
 
@@ -120,6 +121,23 @@ impl Gateway for Asked {
 
     fn after_panic(&mut self) {
         self.plane.after_panic();
+    }
+
+    fn close(&mut self, env: &mut Env) {
+        self.plane.close(env);
+    }
+
+    #[inline]
+    fn steer_key(&self, port: PortId, packet: &[u8]) -> Option<SteerKey> {
+        self.plane.steer_key(port, packet)
+    }
+
+    fn fall_asleep(&mut self) -> bool {
+        self.plane.fall_asleep() && self.inbox.is_empty()
+    }
+
+    fn wake_up(&mut self) {
+        self.plane.wake_up();
     }
 
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -23,7 +23,6 @@ How they fit together:
      ├─ weir show …        looks into it while it runs: costs, drops, sessions, frames, ports
      └─ weir trace …       follows one subscriber's packets through its stages
   weir gen load.toml       sends signed traffic into it from outside and checks what comes out
-
   weir bench upf-128       builds gateway, traffic and network itself, and measures
 
 Run a gateway, and see what each stage costs, every two seconds:
@@ -46,7 +45,7 @@ pub enum Command {
     /// Follow a subscriber's packets through a running gateway.
     Trace(TraceArgs),
     /// Send signed traffic through a gateway, and check what comes out.
-    Gen(GenArgs),
+    Gen(Box<GenArgs>),
     /// Measure a gateway: what every packet costs, on any kind of port.
     Bench(BenchArgs),
 }
@@ -137,7 +136,7 @@ pub struct ShowArgs {
 Examples:
   weir trace --ue 10.60.0.1
   weir trace --ue 2001:db8:0:7::1 --packets 20 --hex
-  weir trace --ue 10.60.0.1 --pcap walk.pcapng    packets as they came and as they left, for Wireshark
+  weir trace --ue 10.60.0.1 --pcap walk.pcapng    as they came and as they left, for Wireshark
 
 Ends when it has seen so many packets, after --seconds, or on Ctrl-C. One trace at a time.")]
 pub struct TraceArgs {

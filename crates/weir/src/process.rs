@@ -24,7 +24,7 @@ pub struct Process {
     observer: Arc<Observer>,
     arena: Arc<Arena>,
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<bool>>,
+    threads: Vec<JoinHandle<Worker<Asked>>>,
 }
 
 /// Why a gateway does not start.
@@ -83,7 +83,7 @@ impl Process {
         let mut workers = Vec::new();
         for (n, (seat, (pool, doors))) in seats.into_iter().zip(open).enumerate() {
             let (plane, asker) = Asked::new(seat.plane);
-            let worker = Worker::new(plane, seat.layout, pool, doors.ports, run.clone());
+            let worker = Worker::new(plane, seat.layout, pool, doors.ports, run.clone()).with_hand_off(seat.hand_off);
             let (stats, tracer) = (worker.env().stats.view(), worker.env().tracer.handle());
             let cpu = config.workers.cpus.get(n).copied();
             ends.push(WorkerEnds { cpu, stats, tracer, asker, glasses: doors.glasses });
@@ -103,10 +103,9 @@ impl Process {
         let stop = self.stop.clone();
         let turn = move || {
             // The configuration was checked; a CPU taken from us since is not worth stopping for.
-            let pinned = cpu.is_none_or(pin::pin);
+            let _ = cpu.map(pin::pin);
             worker.run(&stop);
-            drop(worker.close());
-            pinned
+            worker
         };
         self.threads.push(std::thread::Builder::new().name(format!("weir-{n}")).spawn(turn)?);
         Ok(())
@@ -137,7 +136,10 @@ impl Process {
 
     fn halt(&mut self) -> usize {
         self.stop.store(true, Ordering::Relaxed);
-        self.threads.drain(..).map(|thread| usize::from(thread.join().is_err())).sum()
+        // Closed only when all stand still: until then they may hand packets to each other.
+        let stopped: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
+        let close = |worker: Result<Worker<Asked>, _>| worker.map(Worker::close).is_err();
+        stopped.into_iter().map(|worker| usize::from(close(worker))).sum()
     }
 }
 

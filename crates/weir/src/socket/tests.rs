@@ -72,16 +72,25 @@ impl Drop for Spot {
 }
 
 pub fn gateway(wires: &Wires) -> Process {
-    let text = Text { name: "gw.toml".into(), text: GATEWAY.into() };
+    start(GATEWAY, wires)
+}
+
+fn start(config: &str, wires: &Wires) -> Process {
+    let text = Text { name: "gw.toml".into(), text: config.into() };
     Process::start(&Loaded::of(text).unwrap(), wires).unwrap()
 }
 
 /// A packet of the first subscriber, as its gNB sends it.
 fn uplink() -> Vec<u8> {
+    uplink_of(0)
+}
+
+/// A packet of a subscriber.
+fn uplink_of(ue: u8) -> Vec<u8> {
     let profile = traffic::Profile {
         ues: 1,
-        ue_first: [10, 60, 0, 1].into(),
-        uplink_teids: 0x0100_0000.into(),
+        ue_first: [10, 60, 0, 1 + ue].into(),
+        uplink_teids: (0x0100_0000 + u32::from(ue)).into(),
         gnbs: 1,
         gnb_first: std::net::IpAddr::from([10, 0, 3, 100]),
         upf_n3: std::net::IpAddr::from([10, 0, 3, 1]),
@@ -152,6 +161,23 @@ fn a_running_gateway_answers_every_question() {
     assert!(!spot.0.exists());
     let ended = process.stop();
     assert_eq!((ended.slots_missing, ended.crashed, ended.last.workers[0].missing), (0, 0, 0));
+}
+
+#[test]
+fn workers_hand_each_other_what_came_to_the_wrong_one() {
+    let two = GATEWAY.replace("[frames]", "[workers]\ncount = 2\n[frames]");
+    let two = two.replace("memory:n3", "memory:n3-{worker}").replace("memory:n6", "memory:n6-{worker}");
+    let wires = Wires::default();
+    let process = start(&two, &wires);
+    // Subscribers 0 to 4 are worker 0's, 5 to 9 worker 1's; all of them come in by worker 0.
+    (0..10).for_each(|ue| wires.wire("n3-0").send(uplink_of(ue)));
+    let snapshot = until(|| Some(process.observer().snapshot()).filter(|s| s.io(Io::TxPackets) == 10));
+    let per_worker = |what| snapshot.workers.iter().map(|worker| worker.io(what)).collect::<Vec<_>>();
+    assert_eq!((per_worker(Io::RxPackets), per_worker(Io::TxPackets)), (vec![10, 0], vec![5, 5]));
+    assert_eq!((per_worker(Io::HandedOut), per_worker(Io::HandedIn)), (vec![5, 0], vec![0, 5]));
+    let ended = process.stop();
+    let missing: Vec<i64> = ended.last.workers.iter().map(|worker| worker.missing).collect();
+    assert_eq!((missing, ended.slots_missing), (vec![0, 0], 0));
 }
 
 #[test]
