@@ -17,6 +17,10 @@ pub trait Kind: Sized + 'static {
 
     /// Packet `i` in words, for the trace: what the lane knows of it by now.
     fn describe(burst: &Burst<Self>, i: usize) -> String;
+
+    /// Wipes place `i` of the lane, where an earlier burst's packet may have left its values: called for traced packets
+    /// only, which show them.
+    fn forget(_lane: &mut Self::Lane, _i: usize) {}
 }
 
 /// What surrounds a burst: read by stages, changed by the worker between pipelines.

@@ -111,6 +111,7 @@ impl Tracer {
         }
         self.shared.packets_left.store(left - 1, Ordering::Relaxed);
         burst.frame_mut(i).meta.flags |= flags::TRACE;
+        K::forget(&mut burst.lane, i);
         self.push(burst, i, env, "rx", "keep", format!("port {port}, {} bytes", burst.frame(i).len()));
     }
 

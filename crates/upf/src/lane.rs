@@ -139,16 +139,36 @@ impl Kind for Upf {
     fn describe(burst: &Burst<Self>, i: usize) -> String {
         let lane = &burst.lane;
         let ip = lane.ip(i);
-        let mut text = format!(
-            "ipv{} proto {} ports {}→{} len {}",
-            ip.version, ip.protocol, ip.src_port, ip.dst_port, ip.total_len
-        );
+        let mut words = Vec::new();
+        if ip.version != 0 {
+            let (version, protocol, len) = (ip.version, ip.protocol, ip.total_len);
+            words.push(format!("ipv{version} proto {protocol} ports {}→{} len {len}", ip.src_port, ip.dst_port));
+        }
         if lane.teid[i] != 0 {
-            text += &format!(" teid {:#010x}", lane.teid[i]);
+            words.push(format!("teid {:#010x}", lane.teid[i]));
         }
         if lane.qfi[i] != NONE8 {
-            text += &format!(" qfi {}", lane.qfi[i]);
+            words.push(format!("qfi {}", lane.qfi[i]));
         }
-        text + &format!(" session@{} action@{} out port {}", lane.session[i].0, lane.action[i], burst.out(i))
+        if lane.action[i] != 0 {
+            words.push(format!("session at {}, rule at {}", lane.session[i].0, lane.action[i]));
+        }
+        if lane.tunnel[i] != NONE {
+            words.push(format!("into tunnel {} teid {:#010x}", lane.tunnel[i], lane.out_teid[i]));
+        }
+        if lane.hop[i] != NONE {
+            words.push(format!("hop {} by port {}", lane.hop[i], burst.out(i)));
+        }
+        words.join(", ")
+    }
+
+    fn forget(lane: &mut Lane, i: usize) {
+        *lane.ip_mut(i) = L3L4::default();
+        lane.teid[i] = 0;
+        lane.qfi[i] = NONE8;
+        lane.session[i] = LineId(0);
+        lane.action[i] = 0;
+        lane.tunnel[i] = NONE;
+        lane.hop[i] = NONE;
     }
 }

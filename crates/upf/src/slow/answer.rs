@@ -58,6 +58,9 @@ impl SlowPath {
     pub(super) fn pong(&mut self, mut frame: Frame, env: &mut Env) {
         let (port, l3) = (frame.meta.port, usize::from(frame.meta.l3));
         let arena = env.pool.arena().clone();
+        // What the link padded does not go back.
+        let total = L3L4::parse(arena.bytes(&frame).get(l3..).unwrap_or_default()).map_or(0, |ip| ip.total_len as u16);
+        let _ = frame.truncate(frame.meta.l3 + total);
         let bytes = arena.bytes_mut(&mut frame);
         if bytes.get_mut(l3..).is_some_and(echo_reply) {
             swap_macs(bytes);
@@ -69,7 +72,7 @@ impl SlowPath {
 
     /// A subscriber's packet to an address of ours in its data network: pings are answered inside its tunnel (RFC 1812,
     /// 4.3.3.6), in place.
-    pub(super) fn from_inside(&mut self, lane: &Lane, i: usize, mut frame: Frame, state: &State, env: &mut Env) {
+    pub(super) fn answer_subscriber(&mut self, lane: &Lane, i: usize, mut frame: Frame, state: &State, env: &mut Env) {
         let (l3, total) = (frame.meta.l3, lane.ip(i).total_len as u16); // fits: it lies in the frame
         let way = if lane.tunnel[i] == NONE && lane.action[i] != 0 {
             towards_subscriber(state, lane.session[i])
