@@ -53,16 +53,27 @@ impl Region {
             if let Ok(base) = map(mapped, libc::MAP_HUGETLB) {
                 return Ok(Self { base, mapped, backing: Backing::Huge });
             }
-            let base = map_aligned(mapped)?;
-            // SAFETY: the range was just mapped by us; the advice changes no content. A refusal costs speed only.
-            #[cfg(not(miri))]
-            unsafe {
-                libc::madvise(base.as_ptr().cast(), mapped, libc::MADV_HUGEPAGE)
-            };
-            return Ok(Self { base, mapped, backing: Backing::Transparent });
+            let region = Self { base: map_aligned(mapped, 0)?, mapped, backing: Backing::Transparent };
+            region.advise_huge();
+            return Ok(region);
         }
         let mapped = bytes.max(1).next_multiple_of(SMALL);
         Ok(Self { base: map(mapped, 0)?, mapped, backing: Backing::Small })
+    }
+
+    /// A range of at least `bytes` zeroes that is there to be addressed, its memory taken piece by piece with
+    /// [`populate`](Self::populate) (or at first touch): what begins small and may grow without moving. Transparent
+    /// huge pages; reserved ones would have to be paid for whole.
+    ///
+    /// # Errors
+    /// What `mmap` said, when there are not that many addresses (or, where the host doesn't overcommit, that much
+    /// memory).
+    pub fn reserve(bytes: usize) -> io::Result<Self> {
+        let mapped = bytes.max(1).checked_next_multiple_of(HUGE).ok_or(io::ErrorKind::OutOfMemory)?;
+        let base = map_aligned(mapped, libc::MAP_NORESERVE)?;
+        let region = Self { base, mapped, backing: Backing::Transparent };
+        region.advise_huge();
+        Ok(region)
     }
 
     /// First byte of the region; aligned to its page size.
@@ -88,10 +99,33 @@ impl Region {
     /// Makes every page present now, so that no packet pays for the first fault. Content stays as it is. Kernels before
     /// 5.14 don't know the request; there pages come at first use.
     pub fn prefault(&self) {
-        // SAFETY: exactly our mapping; populating changes no content.
+        // Without the memory the first use fails as it would have without asking.
+        let _ = self.populate(0, self.mapped);
+    }
+
+    /// As [`prefault`](Self::prefault), for the part of `len` bytes from `at`, as far as it is in the region.
+    ///
+    /// # Errors
+    /// `OutOfMemory` when the host has not that much.
+    pub fn populate(&self, at: usize, len: usize) -> io::Result<()> {
+        let at = at.min(self.mapped) / SMALL * SMALL;
+        let len = len.min(self.mapped - at);
+        if cfg!(miri) || len == 0 {
+            return Ok(());
+        }
+        // SAFETY: a part of our own mapping, as just cut; populating changes no content.
+        let done = unsafe { libc::madvise(self.base.as_ptr().add(at).cast(), len, libc::MADV_POPULATE_WRITE) };
+        match io::Error::last_os_error() {
+            error if done != 0 && error.raw_os_error() == Some(libc::ENOMEM) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn advise_huge(&self) {
+        // SAFETY: exactly our mapping; the advice changes no content. A refusal costs speed only.
         #[cfg(not(miri))]
         unsafe {
-            libc::madvise(self.base.as_ptr().cast(), self.mapped, libc::MADV_POPULATE_WRITE)
+            libc::madvise(self.base.as_ptr().cast(), self.mapped, libc::MADV_HUGEPAGE)
         };
     }
 }
@@ -125,11 +159,11 @@ fn map(bytes: usize, extra: i32) -> io::Result<NonNull<u8>> {
 }
 
 /// Maps `bytes` (a multiple of 2 MiB) at a 2 MiB boundary, so that every part can become a huge page.
-fn map_aligned(bytes: usize) -> io::Result<NonNull<u8>> {
+fn map_aligned(bytes: usize, extra: i32) -> io::Result<NonNull<u8>> {
     if cfg!(miri) {
         return map(bytes, 0);
     }
-    let raw = map(bytes + HUGE, 0)?;
+    let raw = map(bytes.checked_add(HUGE).ok_or(io::ErrorKind::OutOfMemory)?, extra)?;
     let skip = raw.as_ptr().align_offset(HUGE);
     // SAFETY: both ranges lie inside the mapping just made (`skip` < HUGE) and outside the part that is kept.
     unsafe {
@@ -157,5 +191,16 @@ mod tests {
             // SAFETY: the last byte of a live mapping nobody else uses.
             assert_eq!(unsafe { region.base().as_ptr().add(region.len() - 1).read() }, 0);
         }
+    }
+
+    #[test]
+    fn a_reserved_range_is_zeroed_and_populated_by_the_part() {
+        let region = Region::reserve(if cfg!(miri) { HUGE } else { 1 << 32 }).expect("addresses");
+        assert!(region.populate(HUGE / 2, SMALL).is_ok() && region.populate(usize::MAX, usize::MAX).is_ok());
+        // SAFETY: bytes of a live mapping nobody else uses.
+        assert_eq!(unsafe { region.base().as_ptr().add(HUGE / 2).read() }, 0);
+        // SAFETY: as above.
+        assert_eq!(unsafe { region.base().as_ptr().add(region.len() - 1).read() }, 0);
+        assert!(Region::reserve(usize::MAX).is_err() && Region::reserve(usize::MAX / 2).is_err());
     }
 }

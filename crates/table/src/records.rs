@@ -32,21 +32,31 @@ pub struct LineId(pub u32);
 /// The longest record, in lines (4 KiB).
 pub const MAX_RECORD: usize = 64;
 
-/// Lines of a chunk: 2 MiB. Records don't straddle chunks.
-const CHUNK: usize = 1 << CHUNK_BITS;
-const CHUNK_BITS: u32 = 15;
+/// A record's lines and whatever follows them: what one bounds check shows to be there.
+pub type Window = [Line; MAX_RECORD];
+
+/// Lines of a chunk: 2 MiB, a huge page. Memory comes in whole chunks.
+const CHUNK: usize = 1 << 15;
+/// The least range of addresses a heap reserves, in lines (1 GiB), and how many times its first capacity.
+const RESERVE: usize = if cfg!(miri) { 4 * CHUNK } else { 1 << 24 };
+const RESERVE_TIMES: usize = if cfg!(miri) { 1 } else { 8 };
+/// The most lines of a heap: ids must fit 32 bits.
+const MOST: usize = (u32::MAX as usize) / CHUNK * CHUNK;
 /// Ends a free list.
 const NONE: u32 = u32::MAX;
 
 /// A heap of [`Line`]s, owned by one worker.
 ///
-/// Memory comes in chunks of 2 MiB when asked for ([`with_capacity`](Self::with_capacity), [`grow`](Self::grow)),
-/// never from [`alloc`](Self::alloc). Freed records are kept by length and used again for the same length, or split
-/// for shorter ones; they are not merged, so a heap serves best with few different lengths.
+/// The heap is one range of addresses, so that an id is a line's distance from its start. Memory for it comes in
+/// chunks of 2 MiB when asked for ([`with_capacity`](Self::with_capacity), [`grow`](Self::grow)), never from
+/// [`alloc`](Self::alloc). Freed records are kept by length and used again for the same length, or split for shorter
+/// ones; they are not merged, so a heap serves best with few different lengths.
 pub struct Lines {
-    /// First line of every chunk. The memory belongs to `regions`.
-    chunks: Vec<NonNull<Line>>,
-    regions: Vec<Region>,
+    /// First line of the region.
+    base: NonNull<Line>,
+    /// Lines with memory. The region is longer by at least a record.
+    capacity: usize,
+    region: Region,
     /// The length of the record that begins at each line; 0 where none does.
     lengths: Vec<u8>,
     /// First free run of each length; the next one's id is in its first word.
@@ -56,7 +66,7 @@ pub struct Lines {
     in_use: usize,
 }
 
-// SAFETY: the pointers lead into regions this value owns; there is no thread affinity.
+// SAFETY: the pointer leads into the region this value owns; there is no thread affinity.
 unsafe impl Send for Lines {}
 // SAFETY: `&Lines` only reads.
 unsafe impl Sync for Lines {}
@@ -67,9 +77,20 @@ impl Lines {
     /// # Errors
     /// Those of the mapping.
     pub fn with_capacity(lines: usize) -> io::Result<Self> {
+        let least = lines.checked_next_multiple_of(CHUNK).filter(|&n| n <= MOST).ok_or(io::ErrorKind::OutOfMemory)?;
+        // Addresses cost nothing, except on hosts that don't overcommit: be content with fewer there.
+        let mut lines_reserved = (least * RESERVE_TIMES).clamp(RESERVE, MOST);
+        let region = loop {
+            match Region::reserve((lines_reserved + MAX_RECORD) * size_of::<Line>()) {
+                Ok(region) => break region,
+                Err(error) if lines_reserved <= least => return Err(error),
+                Err(_) => lines_reserved = (lines_reserved / 2).max(least),
+            }
+        };
         let mut heap = Self {
-            chunks: Vec::new(),
-            regions: Vec::new(),
+            base: region.base().cast(),
+            capacity: 0,
+            region,
             lengths: Vec::new(),
             free: [NONE; MAX_RECORD + 1],
             fresh: 0,
@@ -82,23 +103,17 @@ impl Lines {
     /// Adds room for at least `lines` more lines, in whole chunks. What is there stays where it is.
     ///
     /// # Errors
-    /// Those of the mapping; also when ids would no longer fit 32 bits.
+    /// When there is no memory, or the addresses reserved at the start are used up: 1 GiB, or eight times the first
+    /// capacity if that is more.
     pub fn grow(&mut self, lines: usize) -> io::Result<()> {
-        let chunks = lines.div_ceil(CHUNK);
-        let total = self.chunks.len().saturating_add(chunks).saturating_mul(CHUNK);
-        if total as u64 > u64::from(u32::MAX) + 1 - CHUNK as u64 {
+        let more = lines.checked_next_multiple_of(CHUNK).ok_or(io::ErrorKind::OutOfMemory)?;
+        let room = self.region.len() / size_of::<Line>() - MAX_RECORD - self.capacity;
+        if more > room {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
-        if chunks == 0 {
-            return Ok(());
-        }
-        let region = Region::new(chunks * CHUNK * size_of::<Line>())?;
-        region.prefault();
-        let base = region.base().cast::<Line>();
-        // SAFETY: all offsets lie inside the region just mapped for `chunks` chunks.
-        self.chunks.extend((0..chunks).map(|i| unsafe { base.add(i * CHUNK) }));
-        self.regions.push(region);
-        self.lengths.resize(total, 0);
+        self.region.populate(self.capacity * size_of::<Line>(), more * size_of::<Line>())?;
+        self.capacity += more;
+        self.lengths.resize(self.capacity, 0);
         Ok(())
     }
 
@@ -130,12 +145,12 @@ impl Lines {
         self.push(id.0, n);
     }
 
-    /// The `n` lines from `id`. `None` when they are not all in one chunk of this heap; whether the record is still
-    /// the one meant is the caller's affair.
+    /// The `n` lines from `id`. `None` when they are not all in this heap; whether the record is still the one meant is
+    /// the caller's affair.
     #[inline(always)]
     pub fn get(&self, id: LineId, n: usize) -> Option<&[Line]> {
         let first = self.locate(id, n)?;
-        // SAFETY: `locate` checked that `n` lines from `first` lie in one chunk, which is mapped, initialised (zeroed,
+        // SAFETY: `locate` checked that `n` lines from `first` lie in the region, which is mapped, initialised (zeroed,
         // then written as lines only) and ours; `&self` excludes writers.
         Some(unsafe { std::slice::from_raw_parts(first, n) })
     }
@@ -148,12 +163,30 @@ impl Lines {
         Some(unsafe { std::slice::from_raw_parts_mut(first, n) })
     }
 
+    /// The record at `id` with all that may belong to it, to be viewed as arrays of the longest record's size: one
+    /// comparison, and no other for any place in it. What lies behind the record's own lines is other records' or
+    /// nobody's; the caller's positions keep apart what is whose. `None` as in [`get`](Self::get).
+    #[inline(always)]
+    pub fn window(&self, id: LineId) -> Option<&Window> {
+        let first = self.locate(id, 1)?;
+        // SAFETY: `first` is a line below the capacity and the region is longer than that by MAX_RECORD lines at least,
+        // so the window lies in the region; the rest as in `get`.
+        Some(unsafe { &*first.cast::<Window>() })
+    }
+
+    /// The record at `id` with all that may belong to it, to change. See [`window`](Self::window): writing behind the
+    /// record's own lines spoils another record.
+    #[inline(always)]
+    pub fn window_mut(&mut self, id: LineId) -> Option<&mut Window> {
+        let first = self.locate(id, 1)?;
+        // SAFETY: as in `window`; `&mut self` excludes everyone else.
+        Some(unsafe { &mut *first.cast::<Window>() })
+    }
+
     /// Asks for the line `line` of the record at `id`. Harmless for ids that are none.
     #[inline(always)]
     pub fn prefetch(&self, id: LineId, line: usize) {
-        if let Some(chunk) = self.chunks.get(id.0 as usize >> CHUNK_BITS) {
-            prefetch_address(chunk.as_ptr().wrapping_add((id.0 as usize & (CHUNK - 1)) + line).cast());
-        }
+        prefetch_address(self.base.as_ptr().wrapping_add(id.0 as usize + line).cast());
     }
 
     /// Lines in records now.
@@ -163,28 +196,27 @@ impl Lines {
 
     /// Lines there are.
     pub fn capacity(&self) -> usize {
-        self.chunks.len() * CHUNK
+        self.capacity
     }
 
-    /// Bytes mapped for lines.
+    /// Bytes of memory taken for lines.
     pub fn bytes(&self) -> usize {
-        self.regions.iter().map(Region::len).sum()
+        self.capacity * size_of::<Line>()
     }
 
-    /// The pages the first lines rest on; `None` for a heap without any.
+    /// The pages the lines rest on; `None` for a heap without any.
     pub fn backing(&self) -> Option<Backing> {
-        self.regions.first().map(Region::backing)
+        (self.capacity > 0).then(|| self.region.backing())
     }
 
     #[inline(always)]
     fn locate(&self, id: LineId, n: usize) -> Option<*mut Line> {
-        let offset = id.0 as usize & (CHUNK - 1);
-        let chunk = self.chunks.get(id.0 as usize >> CHUNK_BITS)?;
-        if n > CHUNK - offset {
+        let at = id.0 as usize;
+        if at >= self.capacity || n > self.capacity - at {
             return None;
         }
-        // SAFETY: `offset` < CHUNK, inside the chunk's memory.
-        Some(unsafe { chunk.as_ptr().add(offset) })
+        // SAFETY: `at` is below the capacity, inside the region.
+        Some(unsafe { self.base.as_ptr().add(at) })
     }
 
     fn push(&mut self, at: u32, n: usize) {
@@ -210,14 +242,7 @@ impl Lines {
     }
 
     fn take_fresh(&mut self, n: usize) -> Option<u32> {
-        let left = CHUNK - self.fresh % CHUNK;
-        if left < n && self.fresh < self.capacity() {
-            // Fewer than a record is long, so it fits a free list.
-            let at = self.fresh as u32;
-            self.fresh += left;
-            self.push(at, left);
-        }
-        if self.fresh + n > self.capacity() {
+        if self.fresh + n > self.capacity {
             return None;
         }
         let at = self.fresh as u32;
@@ -271,8 +296,35 @@ mod tests {
         assert!(heap.get(LineId(CHUNK as u32), 1).is_none() && heap.get(LineId(u32::MAX), 0).is_none());
         assert!(heap.get(LineId(CHUNK as u32 - 1), 1).is_some() && heap.get(LineId(CHUNK as u32 - 1), 2).is_none());
         assert!(heap.get_mut(LineId(0), usize::MAX).is_none());
+        assert!(heap.window(LineId(CHUNK as u32)).is_none() && heap.window_mut(LineId(u32::MAX)).is_none());
         assert!(Lines::with_capacity(0).unwrap().alloc(1).is_none());
         assert!(Lines::with_capacity(usize::MAX).is_err());
+    }
+
+    #[test]
+    fn a_window_begins_with_the_record_and_may_be_seen_to_its_end_everywhere() {
+        let mut heap = Lines::with_capacity(1).unwrap();
+        let id = heap.alloc(3).unwrap();
+        heap.window_mut(id).unwrap()[2] = Line([7; 8]);
+        assert_eq!(heap.get(id, 3).unwrap()[2], Line([7; 8]));
+        let last = heap.window_mut(LineId(CHUNK as u32 - 1)).unwrap();
+        last[MAX_RECORD - 1] = Line([1; 8]);
+        assert_eq!(heap.window(LineId(CHUNK as u32 - 1)).unwrap()[MAX_RECORD - 1], Line([1; 8]));
+    }
+
+    #[test]
+    fn a_heap_grows_up_to_what_it_reserved() {
+        let mut heap = Lines::with_capacity(0).unwrap();
+        assert!(heap.backing().is_none() && heap.window(LineId(0)).is_none());
+        assert!(heap.grow(usize::MAX).is_err() && heap.grow(MOST).is_err());
+        for _ in 0..3 {
+            heap.grow(1).unwrap();
+        }
+        assert_eq!((heap.capacity(), heap.bytes()), (3 * CHUNK, 3 << 21));
+        // Records may lie across chunks.
+        heap.fresh = CHUNK - 1;
+        let id = heap.alloc(2).unwrap();
+        assert_eq!(heap.get(id, 2).map(<[Line]>::len), Some(2));
     }
 
     #[test]
