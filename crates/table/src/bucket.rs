@@ -107,20 +107,28 @@ impl State {
 
 /// Nano-bits of a packet; saturates for lengths no bucket can let pass.
 #[inline(always)]
-const fn cost(bytes: u32) -> i64 {
-    let cost = (bytes as u64).saturating_mul(8 * NANO);
-    if cost > i64::MAX as u64 { i64::MAX } else { cost as i64 }
+pub const fn cost(bytes: u32) -> i64 {
+    const EACH: i64 = 8 * NANO as i64;
+    if bytes as i64 > i64::MAX / EACH { i64::MAX } else { bytes as i64 * EACH }
 }
 
 /// Brings the credit up to `now_ns`. A time before the last one counts as the last one.
 #[inline(always)]
 pub fn refill(config: &Config, state: &mut State, now_ns: u64) {
-    if now_ns > state.last_ns {
-        // Saturation is exact: it ends above every depth, whatever the credit was.
-        let gained = state.credit.saturating_add_unsigned(config.rate.gain(now_ns - state.last_ns));
-        state.credit = gained.min(config.depth);
-        state.last_ns = now_ns;
-    }
+    let (credit, last_ns) = refilled(config, state, now_ns);
+    *state = State { credit, last_ns };
+}
+
+/// What [`refill`] makes of a bucket: credit and time.
+#[inline(always)]
+fn refilled(config: &Config, state: &State, now_ns: u64) -> (i64, u64) {
+    let passed = now_ns.saturating_sub(state.last_ns);
+    let gain = config.rate.gain(passed);
+    // Credit is never above the depth (all functions here keep it so), and the distance of two i64 fits a u64. A gain
+    // that saturated ends above every depth, whatever the credit was.
+    let room = config.depth.wrapping_sub(state.credit) as u64;
+    let credit = if gain >= room { config.depth } else { state.credit.wrapping_add(gain as i64) };
+    (credit, state.last_ns + passed)
 }
 
 /// Whether the bucket has credit for a packet of `bytes` at `now_ns`; takes none. With [`take`], for packets that
@@ -137,15 +145,31 @@ pub fn take(state: &mut State, bytes: u32) {
     state.credit = state.credit.saturating_sub(cost(bytes));
 }
 
+/// Whether both buckets have the credit of a packet with that [`cost`] at `now_ns`, each by itself; if so, it is taken
+/// from both, else from none.
+#[inline(always)]
+pub fn conform_both(a: (&Config, &mut State), b: (&Config, &mut State), now_ns: u64, cost: i64) -> (bool, bool) {
+    let (first, first_ns) = refilled(a.0, a.1, now_ns);
+    let (second, second_ns) = refilled(b.0, b.1, now_ns);
+    let passes = (first >= cost, second >= cost);
+    let taken = if passes.0 & passes.1 { cost } else { 0 };
+    *a.1 = State { credit: first - taken, last_ns: first_ns };
+    *b.1 = State { credit: second - taken, last_ns: second_ns };
+    passes
+}
+
 /// Whether a packet of `bytes` may pass at `now_ns`; if so, its credit is taken.
 #[inline(always)]
 pub fn conform(config: &Config, state: &mut State, now_ns: u64, bytes: u32) -> bool {
-    refill(config, state, now_ns);
-    let cost = cost(bytes);
-    let passes = state.credit >= cost;
-    if passes {
-        state.credit -= cost;
-    }
+    conform_cost(config, state, now_ns, cost(bytes))
+}
+
+/// As [`conform`], for a packet whose [`cost`] is known.
+#[inline(always)]
+pub fn conform_cost(config: &Config, state: &mut State, now_ns: u64, cost: i64) -> bool {
+    let (credit, last_ns) = refilled(config, state, now_ns);
+    let passes = credit >= cost;
+    *state = State { credit: if passes { credit - cost } else { credit }, last_ns };
     passes
 }
 
@@ -175,6 +199,7 @@ pub fn ready_at(config: &Config, state: &State, bytes: u32) -> Option<u64> {
 /// Changes a bucket's configuration at `now_ns`: what was earned until now is earned at the old rate and kept, as far
 /// as the new depth holds it.
 pub fn retune(old: &Config, new: &Config, state: &mut State, now_ns: u64) {
+    state.credit = state.credit.min(old.depth);
     refill(old, state, now_ns);
     state.credit = state.credit.min(new.depth);
 }

@@ -138,6 +138,28 @@ proptest! {
     }
 
     #[test]
+    fn two_buckets_agree_or_neither_pays(
+        rates in [0u64..10_000_000, 0u64..10_000_000],
+        steps in prop::collection::vec((0u64..10_000_000, 0u32..3_000), 1..100),
+    ) {
+        let configs = rates.map(|rate| Config::new(Rate::bps(rate), 4_000));
+        let mut pair = configs.map(|config| State::full(&config, 5));
+        let mut model = pair;
+        let mut now = 5;
+        for (gap, bytes) in steps {
+            now += gap;
+            let [a, b] = &mut pair;
+            let passes = conform_both((&configs[0], a), (&configs[1], b), now, cost(bytes));
+            let [a, b] = &mut model;
+            prop_assert_eq!(passes, (affords(&configs[0], a, now, bytes), affords(&configs[1], b, now, bytes)));
+            if passes == (true, true) {
+                model.iter_mut().for_each(|state| take(state, bytes));
+            }
+            prop_assert_eq!(pair, model);
+        }
+    }
+
+    #[test]
     fn looking_often_is_as_good_as_looking_once(rate in 1_000u64..400_000_000_000, gaps in prop::collection::vec(0u64..100_000, 1..100)) {
         let config = Config::new(Rate::bps(rate), 1_000_000_000);
         let (mut often, mut now) = (State::default(), 0);
