@@ -63,6 +63,37 @@ impl L3L4 {
         }
     }
 
+    /// What nearly every packet is, read with hardly a branch: IPv4 without options, whole, TCP or UDP. Whatever else it
+    /// may be, right or wrong, is none; [`L3L4::parse`] tells.
+    #[inline(always)]
+    pub fn usual(ip: &[u8]) -> Option<L3L4> {
+        let head: &[u8; 24] = ip.first_chunk()?;
+        let [first, second] = [0, 8].map(|off| u64::from_be_bytes(crate::fast::at(head, off)));
+        let (total, protocol) = ((first >> 32) as u16, (second >> 48) as u8);
+        let sum = checksum::sum20(head.first_chunk()?);
+        // Version and header length, More Fragments and the offset, the checksum: all of them as they should be.
+        let off = (first >> 56 ^ 0x45) | (first & 0x3fff) | u64::from(!sum);
+        let ported = protocol < 64 && (1u64 << protocol::TCP | 1 << protocol::UDP) >> protocol & 1 != 0;
+        let fits = usize::from(total).wrapping_sub(head.len()) <= ip.len() - head.len();
+        if off != 0 || !ported || !fits {
+            return None;
+        }
+        let ports = u32::from_be_bytes(crate::fast::at(head, 20));
+        Some(L3L4 {
+            src: second as u32,
+            dst: u32::from_be_bytes(crate::fast::at(head, 16)),
+            total_len: total.into(),
+            l4: 20,
+            src_port: (ports >> 16) as u16,
+            dst_port: ports as u16,
+            version: 4,
+            protocol,
+            tos: (first >> 48) as u8,
+            ttl: (second >> 56) as u8,
+            fragment: Fragment::Whole,
+        })
+    }
+
     /// As [`L3L4::parse`], for a packet announced as IPv4: another version is refused (RFC 1812, 5.2.2).
     #[inline(always)]
     pub fn parse4(ip: &[u8]) -> Result<L3L4, Malformed> {
@@ -237,6 +268,26 @@ mod tests {
     }
 
     #[test]
+    fn the_usual_packet_is_read_alike() {
+        let usual = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut p = udp4();
+            change(&mut p);
+            seal(&mut p);
+            let usual = L3L4::usual(&p);
+            assert!(usual.is_none() || usual == L3L4::parse(&p).ok());
+            usual.is_some()
+        };
+        assert!(usual(&|_| {}) && usual(&|p| p[9] = 6) && usual(&|p| p.extend([0; 14])) && usual(&|p| p[3] = 24));
+        assert!(!usual(&|p| p[9] = 1) && !usual(&|p| p[9] = 64 + 17) && !usual(&|p| p[9] = 132));
+        assert!(!usual(&|p| p[3] = 23) && !usual(&|p| p[3] = 33) && !usual(&|p| p[2] = 1));
+        assert!(!usual(&|p| p[6] = 0x20) && !usual(&|p| p[7] = 1) && usual(&|p| p[6] = 0x80));
+        assert!(!usual(&|p| p[0] = 0x46) && !usual(&|p| p[0] = 0x65) && !usual(&|p| p.truncate(23)));
+        let mut p = udp4();
+        p[8] = 63;
+        assert_eq!(L3L4::usual(&p), None);
+    }
+
+    #[test]
     fn refuses_what_a_router_must() {
         assert_eq!(L3L4::parse(&[]), Err(Malformed::Short));
         assert_eq!(L3L4::parse(&udp4()[..19]), Err(Malformed::Short));
@@ -325,6 +376,9 @@ mod tests {
             if let Some(b) = bytes.get_mut(2) { *b = 0; }
             if let Some(b) = bytes.get_mut(3) { *b = len & 127; }
             if good && bytes.len() >= 60 { seal(&mut bytes); }
+            if let Some(usual) = L3L4::usual(&bytes) {
+                prop_assert_eq!(L3L4::parse(&bytes), Ok(usual));
+            }
             if let Ok(x) = L3L4::parse(&bytes) {
                 prop_assert!(u32::from(x.l4) <= x.total_len && x.total_len as usize <= bytes.len());
                 let _ = (x.src6(&bytes), x.dst6(&bytes));

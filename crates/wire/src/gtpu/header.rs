@@ -68,6 +68,30 @@ impl Header {
         })
     }
 
+    /// What nearly every header is, read with hardly a branch: a G-PDU with nothing optional, or with the shortest PDU
+    /// Session Container and nothing else. Returns the endpoint, the QoS flow and where the payload begins; none is
+    /// whatever else it may be, right or wrong.
+    #[inline(always)]
+    pub fn usual(udp_payload: &[u8]) -> Option<(Teid, Option<u8>, u16)> {
+        const PLAIN: u64 = (flag::VERSION_1 as u64) << 8 | super::message_type::G_PDU as u64;
+        const CONTAINER: u64 = (extension_type::PDU_SESSION_CONTAINER as u64) << 32 | 1 << 24;
+        let head: &[u8; 16] = udp_payload.first_chunk()?;
+        let [first, second] = [0, 8].map(|off| u64::from_be_bytes(crate::fast::at(head, off)));
+        let (length, teid) = ((first >> 32) as u16, Teid(first as u32));
+        if HEADER_LEN + usize::from(length) > udp_payload.len() {
+            return None;
+        }
+        if first >> 48 == PLAIN {
+            return Some((teid, None, HEADER_LEN as u16));
+        }
+        // Next extension, its length, PDU type 0 or 1, and that none follows.
+        let fits = second & 0xff_ff_e0_00_ff == CONTAINER && usize::from(length) >= head.len() - HEADER_LEN;
+        if first >> 48 != PLAIN | u64::from(flag::E) << 8 || !fits {
+            return None;
+        }
+        Some((teid, Some((second >> 8) as u8 & 0x3f), head.len() as u16))
+    }
+
     /// What the header carries, out of the bytes it was read from.
     #[inline]
     pub fn payload<'a>(&self, udp_payload: &'a [u8]) -> &'a [u8] {
@@ -158,6 +182,29 @@ mod tests {
         assert_eq!((h.message_type, h.teid, h.length, h.payload_offset), (255, Teid(7), 3, 8));
         assert_eq!((h.has_seq, h.qfi, h.rqi, h.unsupported), (false, None, false, 0));
         assert_eq!(h.payload(&bytes), &[1, 2, 3]);
+    }
+
+    #[test]
+    fn the_usual_header_is_read_alike() {
+        let plain = [0x30, 0xff, 0, 8, 1, 2, 3, 4, 0x45, 0, 0, 0, 0, 0, 0, 0];
+        let whole = [0x34, 0xff, 0, 8, 1, 2, 3, 4, 0xff, 0xff, 0xff, 0x85, 1, 0x10, 0xc9, 0];
+        assert_eq!(Header::usual(&plain), Some((Teid(0x0102_0304), None, 8)));
+        assert_eq!(Header::usual(&whole), Some((Teid(0x0102_0304), Some(9), 16)));
+        let agrees = |bytes: &[u8]| {
+            let usual = Header::usual(bytes);
+            let parsed = Header::parse(bytes);
+            assert!(usual.is_none() || parsed.as_ref().map(|h| (h.teid, h.qfi, h.payload_offset)).ok() == usual);
+            assert!(usual.is_none() || parsed.is_ok_and(|h| h.message_type == 0xff && h.unsupported == 0));
+            usual.is_some()
+        };
+        for bytes in [plain, whole] {
+            assert!(!agrees(&bytes[..15]));
+            for (at, value) in (0..16).flat_map(|at| (0..=255u8).map(move |value| (at, value))) {
+                let mut changed = bytes;
+                changed[at] = value;
+                agrees(&changed);
+            }
+        }
     }
 
     #[test]
