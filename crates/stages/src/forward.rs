@@ -76,6 +76,7 @@ pub fn prefix6(address: u128, len: u8) -> u128 {
 
 /// The next station of a packet: a port and the link header to put before it.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub struct Hop {
     /// Largest network-layer packet, in bytes.
     pub mtu: u16,

@@ -1,7 +1,7 @@
 //! Putting the link header on.
 
 use engine::{Burst, Ctx, Drop, Kind, Stage};
-use wire::{ethertype, fast};
+use wire::ethertype;
 
 use crate::route::{HasForwarding, HasHop};
 
@@ -15,7 +15,7 @@ where
 {
     const NAME: &'static str = "rewrite_l2";
 
-    #[inline]
+    #[inline(never)]
     fn run(&mut self, burst: &mut Burst<K>, cx: &mut Ctx<'_, K>) {
         let at = cx.at();
         let tables = cx.state.forwarding();
@@ -39,15 +39,24 @@ where
                 Some(first) if first >> 4 == 6 => ethertype::IP6,
                 _ => ethertype::IP4,
             };
-            if let Some(head) = bytes.get_mut(..hop.l2.len()) {
-                // A fixed-size copy is two moves; the bytes behind a short header are put back.
-                let behind = [head[14], head[15], head[16], head[17]];
-                head.copy_from_slice(&hop.l2);
-                if l2 == 14 {
-                    head[14..].copy_from_slice(&behind);
-                }
-                fast::put16(head, usize::from(l2) - 2, kind);
+            // Copies of a fixed size are a few moves.
+            if l2 == UNTAGGED {
+                put::<{ UNTAGGED as usize }>(bytes, &hop.l2, kind);
+            } else {
+                put::<18>(bytes, &hop.l2, kind);
             }
         }
+    }
+}
+
+/// Bytes of a link header without tag.
+const UNTAGGED: u16 = 14;
+
+/// Writes the first `N` bytes of the link header, the type last.
+#[inline(always)]
+fn put<const N: usize>(frame: &mut [u8], l2: &[u8; 18], kind: u16) {
+    if let (Some(to), Some(from)) = (frame.first_chunk_mut::<N>(), l2.first_chunk::<N>()) {
+        *to = *from;
+        to[N - 2..].copy_from_slice(&kind.to_be_bytes());
     }
 }

@@ -1,7 +1,7 @@
 //! Choosing the next hop.
 
 use engine::{Burst, Ctx, Drop, Kind, Punt, Stage};
-use wire::{checksum, fast};
+use frame::Arena;
 
 use crate::forward::{Forwarding, InstanceId, NONE, NoHop};
 use crate::parse::HasIp;
@@ -35,27 +35,22 @@ where
 {
     const NAME: &'static str = "route";
 
-    #[inline]
+    #[inline(never)]
     fn run(&mut self, burst: &mut Burst<K>, cx: &mut Ctx<'_, K>) {
         let at = cx.at();
         let tables = cx.state.forwarding();
         let arena = cx.env.arena();
         for i in burst.live() {
-            let ip = *burst.lane.ip(i);
-            let l3 = usize::from(burst.frame(i).meta.l3);
+            let ip = burst.lane.ip(i);
+            let (version, total_len) = (ip.version, ip.total_len);
             if ip.ttl <= 1 {
                 burst.punt(i, Punt::TtlExpired);
                 continue;
             }
             let mut hop = burst.lane.hop(i);
             if hop == NONE {
-                let instance = burst.lane.instance(i);
-                let found = match ip.version {
-                    4 => tables.hop4(instance, ip.dst),
-                    _ => tables.hop6(instance, ip.dst6(burst.bytes(i, arena).get(l3..).unwrap_or_default())),
-                };
-                match found {
-                    Ok(found) => hop = found,
+                hop = match find(burst, i, tables, arena) {
+                    Ok(found) => found,
                     Err(NoHop::NoRoute) => {
                         burst.drop(i, Drop::NoRoute, at);
                         continue;
@@ -64,14 +59,14 @@ where
                         burst.punt(i, Punt::Resolve);
                         continue;
                     }
-                }
+                };
                 burst.lane.set_hop(i, hop);
             }
             let Some(next) = tables.hop(hop) else {
                 burst.drop(i, Drop::NoRoute, at);
                 continue;
             };
-            if ip.total_len + u32::from(burst.lane.overhead(i)) > u32::from(next.mtu) {
+            if total_len + u32::from(burst.lane.overhead(i)) > u32::from(next.mtu) {
                 burst.punt(i, Punt::Oversize);
                 continue;
             }
@@ -80,21 +75,64 @@ where
                 continue;
             }
             burst.set_out(i, next.port);
-            decrement_ttl(burst.bytes_mut(i, arena).get_mut(l3..).unwrap_or_default(), ip.version);
+            let l3 = usize::from(burst.frame(i).meta.l3);
+            decrement_ttl(burst.bytes_mut(i, arena).get_mut(l3..).unwrap_or_default(), version);
         }
     }
 }
 
-/// Takes one from the TTL or hop limit of the packet, mending the IPv4 checksum (RFC 1624).
-#[inline]
+/// The hop of a packet that is routed by its destination.
+#[inline(always)]
+fn find<K: Kind>(burst: &Burst<K>, i: usize, tables: &Forwarding, arena: &Arena) -> Result<u32, NoHop>
+where
+    K::Lane: HasHop,
+{
+    let (ip, instance) = (burst.lane.ip(i), burst.lane.instance(i));
+    if ip.version == 4 {
+        return tables.hop4(instance, ip.dst);
+    }
+    let l3 = usize::from(burst.frame(i).meta.l3);
+    tables.hop6(instance, ip.dst6(burst.bytes(i, arena).get(l3..).unwrap_or_default()))
+}
+
+/// Takes one from the TTL or hop limit of the packet, mending the IPv4 checksum.
+#[inline(always)]
 pub fn decrement_ttl(packet: &mut [u8], version: u8) {
     if version == 4 {
-        if let (Some(word), Some(check)) = (fast::be16(packet, 8), fast::be16(packet, 10)) {
-            let less = word.wrapping_sub(0x0100);
-            fast::put16(packet, 8, less);
-            fast::put16(packet, 10, checksum::adjust16(check, word, less));
+        if let Some(head) = packet.first_chunk_mut::<12>() {
+            head[8] = head[8].wrapping_sub(1);
+            let check = u16::from_be_bytes([head[10], head[11]]);
+            // The word of TTL and protocol fell by 0x0100 (unless it was below: such packets are not sent on), so the
+            // checksum rises by as much, in one's complement, and never becomes 0xffff (RFC 1624, 3 and 4).
+            let check = check.wrapping_add(0x0100).wrapping_add(u16::from(check >= 0xfeff));
+            head[10..].copy_from_slice(&check.to_be_bytes());
         }
     } else if let Some(limit) = packet.get_mut(7) {
         *limit = limit.wrapping_sub(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::{checksum, fast};
+
+    use super::*;
+
+    #[test]
+    fn the_checksum_falls_with_the_ttl_as_if_made_anew() {
+        for (ttl, check) in (2..=255u8).flat_map(|ttl| (0..=u16::MAX).step_by(7).map(move |check| (ttl, check))) {
+            let mut packet = [0u8; 20];
+            (packet[0], packet[8], packet[9]) = (0x45, ttl, 17);
+            fast::put16(&mut packet, 10, check);
+            decrement_ttl(&mut packet, 4);
+            let old = u16::from_be_bytes([ttl, 17]);
+            assert_eq!(fast::be16(&packet, 10), Some(checksum::adjust16(check, old, old - 0x0100)), "{ttl} {check:#x}");
+            assert_eq!(packet[8], ttl - 1);
+        }
+        let mut packet = [0x60, 0, 0, 0, 0, 0, 17, 64, 9];
+        decrement_ttl(&mut packet, 6);
+        assert_eq!(packet, [0x60, 0, 0, 0, 0, 0, 17, 63, 9]);
+        decrement_ttl(&mut packet[..7], 6);
+        decrement_ttl(&mut packet[..7], 4);
     }
 }

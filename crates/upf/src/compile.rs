@@ -9,7 +9,7 @@ use table::records::{Line, MAX_RECORD};
 use zerocopy::IntoBytes;
 
 use crate::record::{
-    ACTIONS, Action, CELLS, Head, LINE, MAX_QERS, MAX_URRS, Match, Meter, NONE8, Row, Tally, apply, match_flags,
+    ACTIONS, Action, CELLS, Head, LINE, MAX_QERS, MAX_URRS, Match, Meter, NONE8, Row, Tally, apply, head_flags, match_flags,
 };
 use crate::rules::{Apply, Interface, Pdr, Session};
 
@@ -102,9 +102,11 @@ pub fn compile(
     if let Some((what, _)) = counts.into_iter().find(|(_, count)| *count >= most) {
         return Err(CompileError::TooMany { what, most });
     }
-    // Every position is below MAX_RECORD lines and every count below 255, both checked above; in units of actions and
-    // cells positions still fit eight bits.
+    // Every position is below MAX_RECORD lines and every count below 255, both checked above; in units of filters,
+    // actions and cells positions still fit eight bits.
     for rule in &mut parts.matches {
+        rule.first4 += (filters4 * LINE / size_of::<Filter4>()) as u8;
+        rule.first6 += filters6 as u8;
         rule.action += (actions * ACTIONS) as u8;
         for cell in rule.meters.iter_mut().chain(&mut rule.tallies) {
             *cell = if *cell == NONE8 { 0 } else { *cell + (cells * CELLS) as u8 };
@@ -128,10 +130,8 @@ pub fn compile(
         up: up.len() as u8,
         ue6: session.ue6.map_or(0, prefix64),
         down: down.len() as u8,
-        filters4: filters4 as u8,
-        filters6: filters6 as u8,
-        actions: actions as u8,
-        cells: cells as u8,
+        flags: if parts.filters4.iter().any(|f| f.rest.inverted != 0) { head_flags::INVERTED } else { 0 },
+        spare: [0; 3],
         rows: rows as u8,
         qers: session.qers.len() as u8,
         urrs: session.urrs.len() as u8,

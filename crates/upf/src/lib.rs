@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod assemble;
+mod by_instance;
 pub mod compile;
 pub mod config;
 pub mod control;

@@ -14,8 +14,8 @@
 
 use stages::filter::{Filter4, Filter6};
 use table::bucket;
-use table::records::Line;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use table::records::{Line, MAX_RECORD, Window};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute_mut, transmute_ref};
 
 /// QERs that can apply to one packet.
 pub const MAX_QERS: usize = 2;
@@ -46,20 +46,22 @@ pub struct Head {
     pub ue6: u64,
     /// Downlink rules, after the uplink ones.
     pub down: u8,
-    /// Where `Filter4`s begin.
-    pub filters4: u8,
-    /// Where `Filter6`s begin.
-    pub filters6: u8,
-    /// Where `Action`s begin.
-    pub actions: u8,
-    /// Where cells begin.
-    pub cells: u8,
+    /// See [`head_flags`].
+    pub flags: u8,
+    /// Room to 32 bytes.
+    pub spare: [u8; 3],
     /// Where `Row`s begin.
     pub rows: u8,
     /// QERs: the first rows.
     pub qers: u8,
     /// URRs: the rows after them.
     pub urrs: u8,
+}
+
+/// Bits of [`Head::flags`].
+pub mod head_flags {
+    /// An IPv4 filter has an address inverted.
+    pub const INVERTED: u8 = 1;
 }
 
 /// Bits of [`Match::flags`].
@@ -80,11 +82,11 @@ pub mod match_flags {
 pub struct Match {
     /// Our tunnel endpoint (uplink rules).
     pub teid: u32,
-    /// First of its IPv4 filters.
+    /// First of its IPv4 filters, in units of [`Filter4`] from the record's start.
     pub first4: u8,
     /// How many.
     pub count4: u8,
-    /// First of its IPv6 filters.
+    /// First of its IPv6 filters, in units of [`Filter6`] from the record's start.
     pub first6: u8,
     /// How many.
     pub count6: u8,
@@ -179,9 +181,77 @@ const _: () = {
     assert!(size_of::<Head>() == 32 && size_of::<Match>() == 16 && size_of::<Action>() == 16);
     assert!(size_of::<Meter>() == 32 && size_of::<Tally>() == 32 && size_of::<Row>() == 8);
     assert!(size_of::<Filter4>() == 32 && size_of::<Filter6>() == LINE);
-    // Positions in units of 16 and 32 bytes must fit eight bits.
-    assert!(table::records::MAX_RECORD * ACTIONS <= 256);
+    // Positions in units of 16 bytes and more must fit eight bits.
+    assert!(MAX_RECORD * ACTIONS <= 256);
 };
+
+// A window is seen as an array of whatever is wanted; a position of eight bits then needs no bounds check.
+
+/// The head of the record a window begins with.
+#[inline(always)]
+pub fn head_in(window: &Window) -> &Head {
+    let all: &[Head; MAX_RECORD * LINE / size_of::<Head>()] = transmute_ref!(window);
+    &all[0]
+}
+
+/// A window as rules.
+#[inline(always)]
+pub fn matches_in(window: &Window) -> &[Match; MAX_RECORD * LINE / size_of::<Match>()] {
+    transmute_ref!(window)
+}
+
+/// The place of a direction's first rule among the window's [`matches_in`], and how many rules there are. The head
+/// takes the place of the first ones.
+#[inline(always)]
+pub fn rules_of(head: &Head, uplink: bool) -> (u8, u8) {
+    const BEHIND_HEAD: u8 = (size_of::<Head>() / size_of::<Match>()) as u8;
+    if uplink { (BEHIND_HEAD, head.up) } else { (BEHIND_HEAD.wrapping_add(head.up), head.down) }
+}
+
+/// A window as IPv4 filters.
+#[inline(always)]
+pub fn filters4_in(window: &Window) -> &[Filter4; MAX_RECORD * LINE / size_of::<Filter4>()] {
+    transmute_ref!(window)
+}
+
+/// A window as IPv6 filters.
+#[inline(always)]
+pub fn filters6_in(window: &Window) -> &[Filter6; MAX_RECORD] {
+    transmute_ref!(window)
+}
+
+/// A window as actions.
+#[inline(always)]
+pub fn actions_in(window: &Window) -> &[Action; MAX_RECORD * ACTIONS] {
+    transmute_ref!(window)
+}
+
+/// Cells of the longest record.
+pub const MAX_CELLS: usize = MAX_RECORD * CELLS;
+
+/// A window as cells of either kind.
+#[inline(always)]
+pub fn cells_in(window: &Window) -> &[[u8; LINE / CELLS]; MAX_CELLS] {
+    transmute_ref!(window)
+}
+
+/// A window as cells with buckets, to change; see [`cell_at`].
+#[inline(always)]
+pub fn meters_in(window: &mut Window) -> &mut [Meter; MAX_CELLS] {
+    transmute_mut!(window)
+}
+
+/// A window as cells with counts, to change; see [`cell_at`].
+#[inline(always)]
+pub fn tallies_in(window: &mut Window) -> &mut [Tally; MAX_CELLS] {
+    transmute_mut!(window)
+}
+
+/// A cell's position as an index that needs no bounds check: positions are below [`MAX_CELLS`] anyway.
+#[inline(always)]
+pub fn cell_at(position: u8) -> usize {
+    usize::from(position) % MAX_CELLS
+}
 
 /// The head of a record.
 #[inline]
@@ -197,22 +267,6 @@ pub fn matches<'a>(lines: &'a [Line], head: &Head) -> &'a [Match] {
     <[Match]>::ref_from_prefix_with_elems(bytes, count).map_or(&[], |(list, _)| list)
 }
 
-/// A rule's IPv4 filters.
-#[inline]
-pub fn filters4<'a>(lines: &'a [Line], head: &Head, rule: &Match) -> &'a [Filter4] {
-    let at = usize::from(head.filters4) * LINE + usize::from(rule.first4) * size_of::<Filter4>();
-    let bytes = lines.as_bytes().get(at..).unwrap_or_default();
-    <[Filter4]>::ref_from_prefix_with_elems(bytes, rule.count4.into()).map_or(&[], |(list, _)| list)
-}
-
-/// A rule's IPv6 filters.
-#[inline]
-pub fn filters6<'a>(lines: &'a [Line], head: &Head, rule: &Match) -> &'a [Filter6] {
-    let at = usize::from(head.filters6) * LINE + usize::from(rule.first6) * size_of::<Filter6>();
-    let bytes = lines.as_bytes().get(at..).unwrap_or_default();
-    <[Filter6]>::ref_from_prefix_with_elems(bytes, rule.count6.into()).map_or(&[], |(list, _)| list)
-}
-
 /// QERs' and URRs' rows.
 pub fn rows<'a>(lines: &'a [Line], head: &Head) -> (&'a [Row], &'a [Row]) {
     let count = usize::from(head.qers) + usize::from(head.urrs);
@@ -221,22 +275,13 @@ pub fn rows<'a>(lines: &'a [Line], head: &Head) -> (&'a [Row], &'a [Row]) {
     all.split_at_checked(head.qers.into()).unwrap_or_default()
 }
 
-/// The action at a position of a record's line.
-#[inline]
-pub fn action(line: &Line, at: u8) -> Option<&Action> {
-    let all = <[Action; ACTIONS]>::ref_from_bytes(line.as_bytes()).ok()?;
-    Some(&all[usize::from(at) % ACTIONS])
-}
-
 /// The cell at a position of a record's line.
-#[inline]
 pub fn cell<T: FromBytes + KnownLayout + Immutable>(line: &Line, at: u8) -> Option<&T> {
     let all = <[T; CELLS]>::ref_from_bytes(line.as_bytes()).ok()?;
     Some(&all[usize::from(at) % CELLS])
 }
 
 /// The cell at a position of a record's line, to change.
-#[inline]
 pub fn cell_mut<T: FromBytes + IntoBytes + KnownLayout + Immutable>(line: &mut Line, at: u8) -> Option<&mut T> {
     let all = <[T; CELLS]>::mut_from_bytes(line.as_mut_bytes()).ok()?;
     Some(&mut all[usize::from(at) % CELLS])

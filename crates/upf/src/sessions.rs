@@ -5,9 +5,10 @@ use std::io;
 use stages::forward::InstanceId;
 use table::bucket;
 use table::bulk::{BulkMap, Hash, Seed};
-use table::records::{Line, LineId, Lines};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use table::records::{Line, LineId, Lines, Window};
+use zerocopy::{FromBytes, IntoBytes};
 
+use crate::by_instance::ByInstance;
 use crate::compile::Compiled;
 use crate::record::{self, Action, Head, Meter, Row, Tally};
 use crate::rules::Usage;
@@ -36,8 +37,8 @@ struct Place {
 pub struct Sessions {
     lines: Lines,
     by_teid: BulkMap<u32, u32>,
-    by_v4: BulkMap<(u32, u32), u32>,
-    by_v6: BulkMap<(u32, u64), u32>,
+    by_v4: ByInstance<u32>,
+    by_v6: ByInstance<u64>,
     places: Vec<Option<Place>>,
     keys: Vec<Keys>,
     count: usize,
@@ -96,8 +97,8 @@ impl Sessions {
         Ok(Self {
             lines: Lines::with_capacity(sessions * lines)?,
             by_teid: BulkMap::with_capacity(least, seed).map_err(full)?,
-            by_v4: BulkMap::with_capacity(least, seed).map_err(full)?,
-            by_v6: BulkMap::with_capacity(1024, seed).map_err(full)?,
+            by_v4: ByInstance::new(least, seed),
+            by_v6: ByInstance::new(least, seed),
             places: Vec::with_capacity(sessions),
             keys: Vec::with_capacity(sessions),
             count: 0,
@@ -237,25 +238,25 @@ impl Sessions {
     /// First half of a lookup by IPv4 address.
     #[inline]
     pub fn prefetch_v4(&self, instance: InstanceId, address: u32) -> Hash {
-        self.by_v4.prefetch((instance.into(), address))
+        self.by_v4.prefetch(instance, address)
     }
 
     /// Second half.
     #[inline]
     pub fn get_v4(&self, hash: Hash, instance: InstanceId, address: u32) -> Option<LineId> {
-        self.ahead(self.by_v4.get_hashed(hash, (instance.into(), address)))
+        self.ahead(self.by_v4.get_hashed(hash, instance, address))
     }
 
     /// First half of a lookup by IPv6 prefix.
     #[inline]
     pub fn prefetch_v6(&self, instance: InstanceId, prefix: u64) -> Hash {
-        self.by_v6.prefetch((instance.into(), prefix))
+        self.by_v6.prefetch(instance, prefix)
     }
 
     /// Second half.
     #[inline]
     pub fn get_v6(&self, hash: Hash, instance: InstanceId, prefix: u64) -> Option<LineId> {
-        self.ahead(self.by_v6.get_hashed(hash, (instance.into(), prefix)))
+        self.ahead(self.by_v6.get_hashed(hash, instance, prefix))
     }
 
     #[inline]
@@ -275,41 +276,36 @@ impl Sessions {
         self.lines.get(id, head.lines.into())
     }
 
-    /// Asks for a line of a record.
-    #[inline]
-    pub fn prefetch_line(&self, id: LineId, line: usize) {
-        self.lines.prefetch(id, line);
+    /// The record at a place a lookup returned, to be read by the views in [`record`](crate::record).
+    #[inline(always)]
+    pub fn window(&self, id: LineId) -> Option<&Window> {
+        self.lines.window(id)
+    }
+
+    /// As [`window`](Self::window), to change cells whose positions one of the record's own rules named.
+    #[inline(always)]
+    pub fn window_mut(&mut self, id: LineId) -> Option<&mut Window> {
+        self.lines.window_mut(id)
     }
 
     /// The head of a record.
-    #[inline]
+    #[inline(always)]
     pub fn head(&self, id: LineId) -> Option<&Head> {
-        record::head(self.lines.get(id, 1)?)
+        self.window(id).map(record::head_in)
     }
 
     /// The action at a position of a record.
-    #[inline]
+    #[inline(always)]
     pub fn action(&self, id: LineId, at: u8) -> Option<&Action> {
-        record::action(self.lines.get(LineId(id.0 + u32::from(at) / record::ACTIONS as u32), 1)?.first()?, at)
-    }
-
-    /// The cell at a position of a record, to change.
-    #[inline]
-    pub fn cell_mut<T: FromBytes + IntoBytes + KnownLayout + Immutable>(
-        &mut self,
-        id: LineId,
-        at: u8,
-    ) -> Option<&mut T> {
-        let line = LineId(id.0 + u32::from(at) / record::CELLS as u32);
-        record::cell_mut(self.lines.get_mut(line, 1)?.first_mut()?, at)
+        self.window(id).map(|window| &record::actions_in(window)[usize::from(at)])
     }
 
     fn check_keys(&self, compiled: &Compiled, old: Option<Place>) -> Result<(), Refused> {
         let mine = old.map(|place| place.line.0);
         let other = |found: Option<u32>| found.is_some() && found != mine;
         let taken = compiled.teids.iter().any(|teid| other(self.by_teid.get(*teid)))
-            || compiled.ue4.is_some_and(|(n, a)| other(self.by_v4.get((n.into(), a))))
-            || compiled.ue6.is_some_and(|(n, p)| other(self.by_v6.get((n.into(), p))));
+            || compiled.ue4.is_some_and(|(n, a)| other(self.by_v4.get(n, a)))
+            || compiled.ue6.is_some_and(|(n, p)| other(self.by_v6.get(n, p)));
         if taken { Err(Refused::InUse) } else { Ok(()) }
     }
 
@@ -319,10 +315,10 @@ impl Sessions {
             self.by_teid.insert(*teid, line.0).map_err(|_| Refused::NoIndex)?;
         }
         if let Some((instance, address)) = keys.ue4 {
-            self.by_v4.insert((instance.into(), address), line.0).map_err(|_| Refused::NoIndex)?;
+            self.by_v4.insert(instance, address, line.0).map_err(|_| Refused::NoIndex)?;
         }
         if let Some((instance, prefix)) = keys.ue6 {
-            self.by_v6.insert((instance.into(), prefix), line.0).map_err(|_| Refused::NoIndex)?;
+            self.by_v6.insert(instance, prefix, line.0).map_err(|_| Refused::NoIndex)?;
         }
         Ok(())
     }
@@ -333,10 +329,10 @@ impl Sessions {
             self.by_teid.remove(*teid);
         }
         if let Some((instance, address)) = keys.ue4 {
-            self.by_v4.remove((instance.into(), address));
+            self.by_v4.remove(instance, address);
         }
         if let Some((instance, prefix)) = keys.ue6 {
-            self.by_v6.remove((instance.into(), prefix));
+            self.by_v6.remove(instance, prefix);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::compiled::{Filter4, Filter6, bit, inverted, state};
+use super::compiled::{Filter4, Filter6, Rest, bit, inverted, state};
 use super::rule::{Action, Address, End, FlowDescription, Ports, Prefix, Sdf, Tos};
 
 /// The most filters of one family a single rule may become: what one port list times another, times the subscriber's
@@ -153,25 +153,31 @@ impl One<'_> {
         bit(ports, state::PORTS) | bit(self.flow.later_fragments, state::LATER_FRAGMENT)
     }
 
+    fn rest(&self) -> Rest {
+        Rest {
+            remote_lo: self.remote_ports.lo,
+            remote_span: self.remote_ports.hi.wrapping_sub(self.remote_ports.lo),
+            local_lo: self.local_ports.lo,
+            local_span: self.local_ports.hi.wrapping_sub(self.local_ports.lo),
+            protocol: self.flow.protocol.unwrap_or(0),
+            tos: self.tos.value & self.tos.mask,
+            state: self.state(),
+            inverted: inverted(self.remote.inverted, self.local.inverted),
+            protocol_mask: if self.flow.protocol.is_some() { 0xff } else { 0 },
+            tos_mask: self.tos.mask,
+            state_mask: self.state(),
+            reserved: 0,
+        }
+    }
+
     fn filter4(&self) -> Filter4 {
         let high = |bits: u128| (bits >> 96) as u32; // an IPv4 prefix is in the top 32 bits
         Filter4 {
             remote: high(self.remote.bits),
-            remote_mask: high(mask(self.remote.len)),
             local: high(self.local.bits),
+            remote_mask: high(mask(self.remote.len)),
             local_mask: high(mask(self.local.len)),
-            remote_lo: self.remote_ports.lo,
-            remote_hi: self.remote_ports.hi,
-            local_lo: self.local_ports.lo,
-            local_hi: self.local_ports.hi,
-            protocol: self.flow.protocol.unwrap_or(0),
-            protocol_mask: if self.flow.protocol.is_some() { 0xff } else { 0 },
-            tos: self.tos.value & self.tos.mask,
-            tos_mask: self.tos.mask,
-            state: self.state(),
-            state_mask: self.state(),
-            inverted: inverted(self.remote.inverted, self.local.inverted),
-            reserved: 0,
+            rest: self.rest(),
         }
     }
 
@@ -180,20 +186,10 @@ impl One<'_> {
         Filter6 {
             remote: halves(self.remote.bits),
             local: halves(self.local.bits),
-            remote_lo: self.remote_ports.lo,
-            remote_hi: self.remote_ports.hi,
-            local_lo: self.local_ports.lo,
-            local_hi: self.local_ports.hi,
-            protocol: self.flow.protocol.unwrap_or(0),
-            protocol_mask: if self.flow.protocol.is_some() { 0xff } else { 0 },
-            tos: self.tos.value & self.tos.mask,
-            tos_mask: self.tos.mask,
-            state: self.state(),
-            state_mask: self.state(),
-            inverted: inverted(self.remote.inverted, self.local.inverted),
+            rest: self.rest(),
             remote_len: self.remote.len,
             local_len: self.local.len,
-            reserved: [0; 15],
+            reserved: [0; 14],
         }
     }
 }

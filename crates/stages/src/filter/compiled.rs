@@ -60,12 +60,22 @@ pub(super) const fn bit(is: bool, bit: u8) -> u8 {
     is as u8 * bit
 }
 
+/// The state of a packet that is no later fragment, by its protocol.
+const STATE: [u8; 256] = {
+    let mut table = [0; 256];
+    let ported = [protocol::TCP, protocol::UDP, protocol::SCTP, protocol::DCCP, protocol::UDP_LITE];
+    let mut n = 0;
+    while n < ported.len() {
+        table[ported[n] as usize] = state::PORTS;
+        n += 1;
+    }
+    table
+};
+
 #[inline(always)]
 fn state_of(h: &L3L4) -> u8 {
-    use protocol::{DCCP, SCTP, TCP, UDP, UDP_LITE};
-    let ported = matches!(h.protocol, TCP | UDP | SCTP | DCCP | UDP_LITE);
-    let later = h.fragment == Fragment::Later;
-    bit(ported & !later, state::PORTS) | bit(later, state::LATER_FRAGMENT)
+    static TABLE: [u8; 256] = STATE;
+    if h.fragment == Fragment::Later { state::LATER_FRAGMENT } else { TABLE[usize::from(h.protocol)] }
 }
 
 impl Key4 {
@@ -128,42 +138,21 @@ impl Key6 {
     }
 }
 
-/// An IPv4 filter: 32 bytes, all values in host order. All zeroes match next to nothing; [`Filter4::ANY`] everything.
+/// An IPv4 filter: 32 bytes, all values in host order, ordered so that what is compared together lies together. All
+/// zeroes match next to nothing; [`Filter4::ANY`] everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Filter4 {
     /// The network's address, the bits that count.
     pub remote: u32,
-    /// Which bits of it count.
-    pub remote_mask: u32,
     /// The subscriber's address, the bits that count.
     pub local: u32,
-    /// Which bits of it count.
+    /// Which bits of the network's address count.
+    pub remote_mask: u32,
+    /// Which bits of the subscriber's address count.
     pub local_mask: u32,
-    /// The network's first port.
-    pub remote_lo: u16,
-    /// The network's last port.
-    pub remote_hi: u16,
-    /// The subscriber's first port.
-    pub local_lo: u16,
-    /// The subscriber's last port.
-    pub local_hi: u16,
-    /// The IP protocol.
-    pub protocol: u8,
-    /// 0: any protocol; 0xff: this one.
-    pub protocol_mask: u8,
-    /// Type of service, the bits that count.
-    pub tos: u8,
-    /// Which bits of it count.
-    pub tos_mask: u8,
-    /// What the packet's [`state`] must be, in the bits that count.
-    pub state: u8,
-    /// Which bits of it count.
-    pub state_mask: u8,
-    /// Bit 0: any other remote address; bit 1: any other local address.
-    pub inverted: u8,
-    /// Nothing, zero.
-    pub reserved: u8,
+    /// The rest.
+    pub rest: Rest,
 }
 
 /// An IPv6 filter: 64 bytes, one cache line; as [`Filter4`], but with prefix lengths instead of address masks.
@@ -174,44 +163,48 @@ pub struct Filter6 {
     pub remote: [u64; 2],
     /// The subscriber's address: its upper and lower half.
     pub local: [u64; 2],
-    /// The network's first port.
-    pub remote_lo: u16,
-    /// The network's last port.
-    pub remote_hi: u16,
-    /// The subscriber's first port.
-    pub local_lo: u16,
-    /// The subscriber's last port.
-    pub local_hi: u16,
-    /// The upper-layer protocol.
-    pub protocol: u8,
-    /// 0: any protocol; 0xff: this one.
-    pub protocol_mask: u8,
-    /// Traffic class, the bits that count.
-    pub tos: u8,
-    /// Which bits of it count.
-    pub tos_mask: u8,
-    /// What the packet's [`state`] must be, in the bits that count.
-    pub state: u8,
-    /// Which bits of it count.
-    pub state_mask: u8,
-    /// Bit 0: any other remote address; bit 1: any other local address.
-    pub inverted: u8,
+    /// The rest.
+    pub rest: Rest,
     /// Leading bits of the network's address that count, 0 to 128.
     pub remote_len: u8,
     /// Leading bits of the subscriber's address that count, 0 to 128.
     pub local_len: u8,
     /// Nothing, zero.
-    pub reserved: [u8; 15],
+    pub reserved: [u8; 14],
+}
+
+/// What filters of both families compare alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Rest {
+    /// The network's first port.
+    pub remote_lo: u16,
+    /// The subscriber's first port.
+    pub local_lo: u16,
+    /// The distance to the network's last port.
+    pub remote_span: u16,
+    /// The distance to the subscriber's last port.
+    pub local_span: u16,
+    /// The protocol: in IPv6 the upper-layer one.
+    pub protocol: u8,
+    /// Type of service or traffic class, the bits that count.
+    pub tos: u8,
+    /// What the packet's [`state`] must be, in the bits that count.
+    pub state: u8,
+    /// Bit 0: any other remote address; bit 1: any other local address.
+    pub inverted: u8,
+    /// 0: any protocol; 0xff: this one.
+    pub protocol_mask: u8,
+    /// Which bits of the type of service count.
+    pub tos_mask: u8,
+    /// Which bits of the state count.
+    pub state_mask: u8,
+    /// Nothing, zero.
+    pub reserved: u8,
 }
 
 const _: () = assert!(size_of::<Filter4>() == 32 && align_of::<Filter4>() == 4);
 const _: () = assert!(size_of::<Filter6>() == 64 && align_of::<Filter6>() == 8);
-
-/// Whether `value` lies between `lo` and `hi`, in one comparison.
-#[inline(always)]
-fn within(value: u16, lo: u16, hi: u16) -> bool {
-    value.wrapping_sub(lo) <= hi.wrapping_sub(lo)
-}
 
 /// Whether two addresses agree in their first `len` bits.
 #[inline(always)]
@@ -222,47 +215,62 @@ fn agree(a: u128, b: [u64; 2], len: u8) -> bool {
     differing >> (shift / 2) >> (shift - shift / 2) == 0
 }
 
-/// What both filters compare alike. Everything is compared, without a branch: a mispredicted one costs more.
-macro_rules! rest_matches {
-    ($filter:ident, $key:ident) => {
-        within($key.remote_port, $filter.remote_lo, $filter.remote_hi)
-            & within($key.local_port, $filter.local_lo, $filter.local_hi)
-            & (($key.protocol ^ $filter.protocol) & $filter.protocol_mask
-                | ($key.tos ^ $filter.tos) & $filter.tos_mask
-                | ($key.state ^ $filter.state) & $filter.state_mask
-                == 0)
+impl Rest {
+    /// Matches every packet.
+    pub const ANY: Rest = Rest {
+        remote_lo: 0,
+        remote_span: 0xffff,
+        local_lo: 0,
+        local_span: 0xffff,
+        protocol: 0,
+        tos: 0,
+        state: 0,
+        inverted: 0,
+        protocol_mask: 0,
+        tos_mask: 0,
+        state_mask: 0,
+        reserved: 0,
     };
+
+    /// Everything is compared, without a branch: a mispredicted one costs more.
+    #[inline(always)]
+    fn matches(&self, ports: [u16; 2], words: [u8; 3]) -> bool {
+        let [protocol, tos, state] = words;
+        let key = u32::from_ne_bytes([protocol, tos, state, 0]);
+        let own = u32::from_ne_bytes([self.protocol, self.tos, self.state, self.inverted]);
+        let mask = u32::from_ne_bytes([self.protocol_mask, self.tos_mask, self.state_mask, self.reserved]);
+        ((key ^ own) & mask == 0)
+            & (ports[0].wrapping_sub(self.remote_lo) <= self.remote_span)
+            & (ports[1].wrapping_sub(self.local_lo) <= self.local_span)
+    }
 }
 
 impl Filter4 {
     /// Matches every packet.
-    pub const ANY: Filter4 = Filter4 {
-        remote: 0,
-        remote_mask: 0,
-        local: 0,
-        local_mask: 0,
-        remote_lo: 0,
-        remote_hi: 0xffff,
-        local_lo: 0,
-        local_hi: 0xffff,
-        protocol: 0,
-        protocol_mask: 0,
-        tos: 0,
-        tos_mask: 0,
-        state: 0,
-        state_mask: 0,
-        inverted: 0,
-        reserved: 0,
-    };
+    pub const ANY: Filter4 = Filter4 { remote: 0, local: 0, remote_mask: 0, local_mask: 0, rest: Rest::ANY };
 
     /// Whether the packet belongs to the flow.
     #[inline(always)]
     pub fn matches(&self, key: &Key4) -> bool {
         let remote = (key.remote ^ self.remote) & self.remote_mask == 0;
         let local = (key.local ^ self.local) & self.local_mask == 0;
-        (remote ^ (self.inverted & NOT_REMOTE != 0))
-            & (local ^ (self.inverted & NOT_LOCAL != 0))
-            & rest_matches!(self, key)
+        (remote ^ (self.rest.inverted & NOT_REMOTE != 0))
+            & (local ^ (self.rest.inverted & NOT_LOCAL != 0))
+            & self.matches_rest(key)
+    }
+
+    /// As [`matches`](Self::matches), for filters that have no address [inverted](Rest::inverted): both addresses in
+    /// one comparison.
+    #[inline(always)]
+    pub fn matches_upright(&self, key: &Key4) -> bool {
+        let pair = |remote: u32, local: u32| u64::from(remote) | u64::from(local) << 32;
+        let differing = pair(key.remote, key.local) ^ pair(self.remote, self.local);
+        (differing & pair(self.remote_mask, self.local_mask) == 0) & self.matches_rest(key)
+    }
+
+    #[inline(always)]
+    fn matches_rest(&self, key: &Key4) -> bool {
+        self.rest.matches([key.remote_port, key.local_port], [key.protocol, key.tos, key.state])
     }
 
     /// Whether any of `filters` matches.
@@ -275,33 +283,17 @@ impl Filter4 {
 
 impl Filter6 {
     /// Matches every packet.
-    pub const ANY: Filter6 = Filter6 {
-        remote: [0; 2],
-        local: [0; 2],
-        remote_lo: 0,
-        remote_hi: 0xffff,
-        local_lo: 0,
-        local_hi: 0xffff,
-        protocol: 0,
-        protocol_mask: 0,
-        tos: 0,
-        tos_mask: 0,
-        state: 0,
-        state_mask: 0,
-        inverted: 0,
-        remote_len: 0,
-        local_len: 0,
-        reserved: [0; 15],
-    };
+    pub const ANY: Filter6 =
+        Filter6 { remote: [0; 2], local: [0; 2], rest: Rest::ANY, remote_len: 0, local_len: 0, reserved: [0; 14] };
 
     /// Whether the packet belongs to the flow.
     #[inline(always)]
     pub fn matches(&self, key: &Key6) -> bool {
         let remote = agree(key.remote, self.remote, self.remote_len);
         let local = agree(key.local, self.local, self.local_len);
-        (remote ^ (self.inverted & NOT_REMOTE != 0))
-            & (local ^ (self.inverted & NOT_LOCAL != 0))
-            & rest_matches!(self, key)
+        (remote ^ (self.rest.inverted & NOT_REMOTE != 0))
+            & (local ^ (self.rest.inverted & NOT_LOCAL != 0))
+            & self.rest.matches([key.remote_port, key.local_port], [key.protocol, key.tos, key.state])
     }
 
     /// Whether any of `filters` matches.

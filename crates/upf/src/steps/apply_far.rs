@@ -16,7 +16,7 @@ pub struct ApplyFar;
 impl Stage<Upf> for ApplyFar {
     const NAME: &'static str = "apply_far";
 
-    #[inline]
+    #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
         let at = cx.at();
         let arena = cx.env.arena();

@@ -18,7 +18,7 @@ fn is_link_local(address: u128) -> bool {
 impl Stage<Upf> for CheckSource {
     const NAME: &'static str = "check_source";
 
-    #[inline]
+    #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
         let at = cx.at();
         let arena = cx.env.arena();

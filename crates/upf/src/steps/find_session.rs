@@ -12,7 +12,7 @@ pub struct FindByTeid;
 impl Stage<Upf> for FindByTeid {
     const NAME: &'static str = "find_by_teid";
 
-    #[inline]
+    #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
         for i in burst.live() {
             match cx.state.sessions.get_teid(burst.lane.hash[i], burst.lane.teid[i]) {
@@ -29,7 +29,7 @@ pub struct FindByAddress;
 impl Stage<Upf> for FindByAddress {
     const NAME: &'static str = "find_by_address";
 
-    #[inline]
+    #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
         let at = cx.at();
         let arena = cx.env.arena();

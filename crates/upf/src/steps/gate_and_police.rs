@@ -5,7 +5,7 @@ use stages::parse::HasIp;
 use table::bucket;
 
 use crate::lane::Upf;
-use crate::record::{Meter, match_flags};
+use crate::record::{self, MAX_CELLS, Meter, cell_at, match_flags};
 
 /// Drops packets whose QER's gate is closed (TS 29.244, 5.4.3), and those over the flow's or the session's maximum bit
 /// rate (5.4.4). A packet that one bucket refuses takes credit from none.
@@ -14,7 +14,7 @@ pub struct GateAndPolice;
 impl Stage<Upf> for GateAndPolice {
     const NAME: &'static str = "gate_and_police";
 
-    #[inline]
+    #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
         let at = cx.at();
         let now = cx.env.now;
@@ -25,31 +25,35 @@ impl Stage<Upf> for GateAndPolice {
                 burst.drop(i, Drop::GateClosed, at);
                 continue;
             }
-            let bytes = burst.lane.ip(i).total_len;
-            let id = burst.lane.session[i];
-            let [first, second] = burst.lane.meters[i];
-            let kinds = [flags & match_flags::SESSION0 != 0, flags & match_flags::SESSION1 != 0];
-            let mut refused = None;
-            for (cell, session) in [(first, kinds[0]), (second, kinds[1])] {
-                if cell == 0 {
-                    continue;
-                }
-                let Some(meter) = sessions.cell_mut::<Meter>(id, cell) else { continue };
-                if !bucket::affords(&meter.config, &mut meter.state, now, bytes) && refused.is_none() {
-                    refused = Some(if session { Drop::SessionRate } else { Drop::FlowRate });
-                }
-            }
-            if let Some(reason) = refused {
-                burst.drop(i, reason, at);
+            let cells = burst.lane.meters[i];
+            if cells == [0; 2] {
                 continue;
             }
-            for cell in [first, second] {
-                if cell == 0 {
-                    continue;
-                }
-                let Some(meter) = sessions.cell_mut::<Meter>(id, cell) else { continue };
-                bucket::take(&mut meter.state, bytes);
+            let Some(window) = sessions.window_mut(burst.lane.session[i]) else { continue };
+            let cost = bucket::cost(burst.lane.ip(i).total_len);
+            let passes = conform(record::meters_in(window), cells, now, cost);
+            if passes != (true, true) {
+                let refused_by = if passes.0 { match_flags::SESSION1 } else { match_flags::SESSION0 };
+                let reason = if flags & refused_by != 0 { Drop::SessionRate } else { Drop::FlowRate };
+                burst.drop(i, reason, at);
             }
         }
     }
+}
+
+/// Whether the packet conforms to both buckets, and takes its credit from them if so. A bucket that is not there always
+/// has enough.
+#[inline(always)]
+fn conform(meters: &mut [Meter; MAX_CELLS], cells: [u8; 2], now: u64, cost: i64) -> (bool, bool) {
+    let places = cells.map(cell_at);
+    // Not two when a rule names the same QER twice.
+    if cells[0] != 0
+        && cells[1] != 0
+        && let Ok([a, b]) = meters.get_disjoint_mut(places)
+    {
+        return bucket::conform_both((&a.config, &mut a.state), (&b.config, &mut b.state), now, cost);
+    }
+    let Meter { config, state } = &mut meters[if cells[0] != 0 { places[0] } else { places[1] }];
+    let passes = bucket::conform_cost(config, state, now, cost);
+    if cells[0] != 0 { (passes, true) } else { (true, passes) }
 }

@@ -1,6 +1,8 @@
 //! The tunnel header.
 
-use engine::{Burst, Ctx, Drop, Punt, Stage};
+use engine::{At, Burst, Ctx, Drop, Punt, Stage};
+use frame::Arena;
+use wire::Teid;
 use wire::gtpu::{Header, message_type};
 
 use crate::lane::Upf;
@@ -13,39 +15,42 @@ pub struct GtpuDecap;
 impl Stage<Upf> for GtpuDecap {
     const NAME: &'static str = "gtpu_decap";
 
-    #[inline]
+    #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
         let at = cx.at();
         let arena = cx.env.arena();
         for i in burst.live() {
             let start = burst.frame(i).meta.l3;
             let payload = burst.bytes(i, arena).get(usize::from(start)..).unwrap_or_default();
-            let header = match Header::parse(payload) {
-                Ok(header) => header,
-                Err(_) => {
-                    burst.drop(i, Drop::GtpuMalformed, at);
-                    continue;
-                }
-            };
-            let teid = header.teid.0;
-            burst.lane.teid[i] = teid;
-            if header.message_type != message_type::G_PDU {
-                match header.message_type {
-                    message_type::ECHO_REQUEST | message_type::ECHO_RESPONSE => burst.punt(i, Punt::GtpEcho),
-                    message_type::ERROR_INDICATION => burst.punt(i, Punt::GtpErrorIndication),
-                    message_type::END_MARKER => burst.punt(i, Punt::GtpEndMarker),
-                    message_type::SUPPORTED_EXTENSIONS => burst.punt(i, Punt::GtpExtensionNotice),
-                    _ => burst.drop(i, Drop::GtpuUnsupported, at),
-                }
-                continue;
-            }
-            if header.unsupported != 0 {
-                burst.drop(i, Drop::GtpuUnsupported, at);
-                continue;
-            }
-            burst.lane.qfi[i] = header.qfi.unwrap_or(NONE8);
-            burst.lane.hash[i] = cx.state.sessions.prefetch_teid(teid);
-            burst.frame_mut(i).meta.l3 = start + header.payload_offset;
+            let found = Header::usual(payload).or_else(|| parse(burst, i, arena, at));
+            let Some((teid, qfi, header)) = found else { continue };
+            burst.lane.teid[i] = teid.0;
+            burst.lane.qfi[i] = qfi.unwrap_or(NONE8);
+            burst.lane.hash[i] = cx.state.sessions.prefetch_teid(teid.0);
+            burst.frame_mut(i).meta.l3 = start + header;
         }
     }
+}
+
+/// Any header: the endpoint, the QoS flow and where the payload begins. None: the packet has left the pipeline.
+#[inline(never)]
+fn parse(burst: &mut Burst<Upf>, i: usize, arena: &Arena, at: At<'_>) -> Option<(Teid, Option<u8>, u16)> {
+    let start = burst.frame(i).meta.l3;
+    let payload = burst.bytes(i, arena).get(usize::from(start)..).unwrap_or_default();
+    let Ok(header) = Header::parse(payload) else {
+        burst.drop(i, Drop::GtpuMalformed, at);
+        return None;
+    };
+    burst.lane.teid[i] = header.teid.0;
+    match header.message_type {
+        message_type::G_PDU if header.unsupported == 0 => {
+            return Some((header.teid, header.qfi, header.payload_offset));
+        }
+        message_type::ECHO_REQUEST | message_type::ECHO_RESPONSE => burst.punt(i, Punt::GtpEcho),
+        message_type::ERROR_INDICATION => burst.punt(i, Punt::GtpErrorIndication),
+        message_type::END_MARKER => burst.punt(i, Punt::GtpEndMarker),
+        message_type::SUPPORTED_EXTENSIONS => burst.punt(i, Punt::GtpExtensionNotice),
+        _ => burst.drop(i, Drop::GtpuUnsupported, at),
+    }
+    None
 }

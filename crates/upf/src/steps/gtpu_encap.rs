@@ -5,7 +5,7 @@ use frame::Arena;
 use stages::forward::{NONE, Tunnel};
 use stages::parse::HasIp;
 use stages::route::HasForwarding;
-use wire::{checksum, gtpu};
+use wire::{checksum, fast, gtpu};
 
 use crate::lane::Upf;
 use crate::record::NONE8;
@@ -27,13 +27,10 @@ pub struct GtpuEncap {
     pub checksum6: Checksum6,
 }
 
-/// IP + UDP + GTP-U with container, over IPv6.
-const LONGEST: usize = 48 + gtpu::HEADER_WITH_CONTAINER_LEN;
-
 impl Stage<Upf> for GtpuEncap {
     const NAME: &'static str = "gtpu_encap";
 
-    #[inline]
+    #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
         let at = cx.at();
         let arena = cx.env.arena();
@@ -55,12 +52,17 @@ impl Stage<Upf> for GtpuEncap {
 }
 
 impl GtpuEncap {
-    #[inline]
+    #[inline(always)]
     fn encapsulate(&self, burst: &mut Burst<Upf>, i: usize, tunnel: &Tunnel, arena: &Arena) -> bool {
         let lane = &burst.lane;
-        let (teid, qfi, overhead) = (lane.out_teid[i], lane.out_qfi[i], lane.overhead[i]);
-        let user = lane.ip(i).total_len as u16; // the route stage checked it against the MTU
-        let tos = if lane.dscp[i] == NONE8 { lane.ip(i).tos & 0xfc } else { lane.dscp[i] << 2 };
+        let (overhead, ip) = (lane.overhead[i], lane.ip(i));
+        let fields = Fields {
+            tos: if lane.dscp[i] == NONE8 { ip.tos & 0xfc } else { lane.dscp[i] << 2 },
+            // The route stage checked it against the MTU.
+            total: overhead.wrapping_add(ip.total_len as u16),
+            teid: lane.out_teid[i],
+            qfi: lane.out_qfi[i],
+        };
         let frame = burst.frame_mut(i);
         let l3 = frame.meta.l3;
         // What stood before the user's packet goes; the frame begins with the outer IP header from here on.
@@ -68,42 +70,69 @@ impl GtpuEncap {
             return false;
         }
         frame.meta.l3 = 0;
-        let ip_len = usize::from(tunnel.len) - 8;
-        let udp_len = overhead + user - ip_len as u16;
         let bytes = arena.bytes_mut(frame);
-        let mut head = [0u8; LONGEST];
-        head[..48].copy_from_slice(&tunnel.header);
-        let gtpu_at = usize::from(tunnel.len);
-        head[ip_len + 4..ip_len + 6].copy_from_slice(&udp_len.to_be_bytes());
-        let gtpu_len = udp_len - 16;
-        let container = qfi != NONE8;
-        head[gtpu_at] = gtpu::flag::VERSION_1 | if container { gtpu::flag::E } else { 0 };
-        head[gtpu_at + 1] = gtpu::message_type::G_PDU;
-        head[gtpu_at + 2..gtpu_at + 4].copy_from_slice(&gtpu_len.to_be_bytes());
-        head[gtpu_at + 4..gtpu_at + 8].copy_from_slice(&teid.to_be_bytes());
-        if container {
-            // Sequence and N-PDU number absent, next extension: one of 4 bytes, DL PDU SESSION INFORMATION.
-            let bytes = [0, 0, 0, gtpu::extension_type::PDU_SESSION_CONTAINER, 1, 0, qfi & 0x3f, 0];
-            head[gtpu_at + 8..gtpu_at + 16].copy_from_slice(&bytes);
+        match (tunnel.version, fields.qfi == NONE8) {
+            (4, false) => put::<IP4, { IP4 + gtpu::HEADER_WITH_CONTAINER_LEN }>(bytes, tunnel, &fields),
+            (4, true) => put::<IP4, { IP4 + gtpu::HEADER_LEN }>(bytes, tunnel, &fields),
+            (_, false) => put::<IP6, { IP6 + gtpu::HEADER_WITH_CONTAINER_LEN }>(bytes, tunnel, &fields),
+            (_, true) => put::<IP6, { IP6 + gtpu::HEADER_LEN }>(bytes, tunnel, &fields),
         }
-        if tunnel.version == 4 {
-            let total = overhead + user;
-            head[1] = tos;
-            head[2..4].copy_from_slice(&total.to_be_bytes());
-            let sum = checksum::combine(checksum::combine(tunnel.sum, total), tos.into());
-            head[10..12].copy_from_slice(&checksum::finish(sum).to_be_bytes());
-        } else {
-            head[0] = 0x60 | tos >> 4;
-            head[1] = tos << 4;
-            head[4..6].copy_from_slice(&udp_len.to_be_bytes());
-        }
-        let overhead = usize::from(overhead);
-        let Some(place) = bytes.get_mut(..overhead) else { return false };
-        place.copy_from_slice(&head[..overhead]);
         if tunnel.version == 6 && self.checksum6 == Checksum6::Full {
-            let sum = checksum::combine(checksum::sum(&bytes[ip_len..]), checksum::combine(tunnel.sum, udp_len));
-            bytes[ip_len + 6..ip_len + 8].copy_from_slice(&checksum::finish_udp(sum).to_be_bytes());
+            sum_udp6(bytes, tunnel.sum);
         }
         true
     }
+}
+
+/// IP and UDP headers, by IP version.
+const IP4: usize = 28;
+const IP6: usize = 48;
+
+/// What a packet's tunnel header says beside the template.
+struct Fields {
+    tos: u8,
+    total: u16,
+    teid: u32,
+    qfi: u8,
+}
+
+/// Writes the `ALL` bytes of all headers, the outer ones' `OUTER` bytes from the template: sizes that are known become a
+/// few moves. The frame has grown by as many bytes; it is not shorter.
+#[inline(always)]
+fn put<const OUTER: usize, const ALL: usize>(bytes: &mut [u8], tunnel: &Tunnel, fields: &Fields) {
+    let Some(head) = bytes.first_chunk_mut::<ALL>() else { return };
+    let Fields { tos, total, teid, qfi } = *fields;
+    head[..OUTER].copy_from_slice(&tunnel.header[..OUTER]);
+    let udp = OUTER - 8;
+    let udp_len = if OUTER == IP4 { total.wrapping_sub(20) } else { total.wrapping_sub(40) };
+    if OUTER == IP4 {
+        head[1] = tos;
+        head[2..4].copy_from_slice(&total.to_be_bytes());
+        let sum = checksum::fold(u64::from(tunnel.sum) + u64::from(total) + u64::from(tos));
+        head[10..12].copy_from_slice(&checksum::finish(sum).to_be_bytes());
+    } else {
+        head[0] = 0x60 | tos >> 4;
+        head[1] = tos << 4;
+        head[4..6].copy_from_slice(&udp_len.to_be_bytes());
+    }
+    head[udp + 4..udp + 6].copy_from_slice(&udp_len.to_be_bytes());
+    let container = ALL == OUTER + gtpu::HEADER_WITH_CONTAINER_LEN;
+    let flags = gtpu::flag::VERSION_1 | if container { gtpu::flag::E } else { 0 };
+    let kind = u16::from_be_bytes([flags, gtpu::message_type::G_PDU]);
+    let first = u64::from(kind) << 48 | u64::from(udp_len.wrapping_sub(16)) << 32 | u64::from(teid);
+    head[OUTER..OUTER + 8].copy_from_slice(&first.to_be_bytes());
+    if container {
+        // Sequence and N-PDU number absent, next extension: one of 4 bytes, DL PDU SESSION INFORMATION.
+        let bytes = [0, 0, 0, gtpu::extension_type::PDU_SESSION_CONTAINER, 1, 0, qfi & 0x3f, 0];
+        head[OUTER + 8..OUTER + 16].copy_from_slice(&bytes);
+    }
+}
+
+/// Fills in the UDP checksum over IPv6 (RFC 8200, 8.1); `pseudo` is the pseudo header's sum without the length.
+#[inline(never)]
+fn sum_udp6(bytes: &mut [u8], pseudo: u16) {
+    let Some(datagram) = bytes.get_mut(IP6 - 8..) else { return };
+    let len = datagram.len() as u16;
+    let sum = checksum::combine(checksum::sum(datagram), checksum::combine(pseudo, len));
+    fast::put16(datagram, 6, checksum::finish_udp(sum));
 }

@@ -1,11 +1,15 @@
 //! Which rule applies.
 
-use engine::{Burst, Ctx, Drop, Stage};
-use stages::filter::{Filter4, Filter6, Key4, Key6};
+use engine::{At, Burst, Ctx, Drop, Stage};
+use frame::Arena;
+use stages::filter::{Key4, Key6};
 use stages::parse::HasIp;
+use table::hint::prefetch_index;
+use table::records::Window;
 
-use crate::lane::Upf;
-use crate::record::{self, ACTIONS, CELLS, Match, NONE8, match_flags};
+use crate::lane::{Lane, Upf};
+use crate::record::{self, Match, NONE8, head_flags, match_flags};
+use crate::sessions::Sessions;
 
 /// Finds the packet detection rule: of those of the packet's direction the first by precedence whose tunnel endpoint,
 /// QoS flow and SDF filters match (TS 29.244, 5.2.1). Asks for the lines that the rule will need.
@@ -23,64 +27,129 @@ impl MatchPdr {
 impl Stage<Upf> for MatchPdr {
     const NAME: &'static str = "match_pdr";
 
-    #[inline]
+    #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
-        let at = cx.at();
-        let arena = cx.env.arena();
-        let sessions = &cx.state.sessions;
-        for i in burst.live() {
-            let id = burst.lane.session[i];
-            let Some(lines) = sessions.record(id) else {
-                burst.drop(i, Drop::SessionGone, at);
-                continue;
-            };
-            let Some(head) = record::head(lines) else {
-                burst.drop(i, Drop::SessionGone, at);
-                continue;
-            };
-            let all = record::matches(lines, head);
-            let (up, down) = all.split_at_checked(head.up.into()).unwrap_or_default();
-            let rules = if self.uplink { up } else { down };
-            let ip = burst.lane.ip(i);
-            let (teid, qfi) = (burst.lane.teid[i], burst.lane.qfi[i]);
-            let candidate = |rule: &&Match| {
-                (!self.uplink || rule.teid == teid) && (rule.qfi == NONE8 || !self.uplink || rule.qfi == qfi)
-            };
-            let unfiltered = |rule: &Match| rule.flags & match_flags::FILTERED == 0;
-            let mut candidates = rules.iter().filter(candidate);
-            let found = if ip.version == 4 {
-                let key = key4(ip, self.uplink);
-                candidates.find(|r| unfiltered(r) || Filter4::any(record::filters4(lines, head, r), &key))
-            } else {
-                let l3 = usize::from(burst.frame(i).meta.l3);
-                let key = key6(ip, burst.bytes(i, arena).get(l3..).unwrap_or_default(), self.uplink);
-                candidates.find(|r| unfiltered(r) || Filter6::any(record::filters6(lines, head, r), &key))
-            };
-            let Some(rule) = found else {
-                burst.drop(i, Drop::NoPdr, at);
-                continue;
-            };
-            sessions.prefetch_line(id, usize::from(rule.action) / ACTIONS);
-            for cell in rule.meters.into_iter().chain(rule.tallies) {
-                if cell != 0 {
-                    sessions.prefetch_line(id, usize::from(cell) / CELLS);
-                }
-            }
-            let lane = &mut burst.lane;
-            lane.action[i] = rule.action;
-            lane.meters[i] = rule.meters;
-            lane.tallies[i] = rule.tallies;
-            lane.flags[i] = rule.flags;
+        let (at, arena, sessions) = (cx.at(), cx.env.arena(), &cx.state.sessions);
+        if self.uplink {
+            run::<true>(burst, arena, sessions, at);
+        } else {
+            run::<false>(burst, arena, sessions, at);
         }
     }
 }
 
-/// What filters see of an IPv4 packet, turned so that the network is the remote side.
-fn key4(ip: &wire::L3L4, uplink: bool) -> Key4 {
-    if uplink { Key4::uplink(ip) } else { Key4::downlink(ip) }
+/// The stage for one direction.
+#[inline(always)]
+fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Sessions, at: At<'_>) {
+    for i in burst.live() {
+        let Some(window) = sessions.window(burst.lane.session[i]) else {
+            burst.drop(i, Drop::SessionGone, at);
+            continue;
+        };
+        let found = match burst.lane.ip(i).version {
+            4 => rule4::<UPLINK>(window, &burst.lane, i),
+            _ => rule6::<UPLINK>(window, burst, i, arena),
+        };
+        let Some(rule) = found else {
+            burst.drop(i, Drop::NoPdr, at);
+            continue;
+        };
+        // A position that is none asks for the head, which is there.
+        prefetch_index(record::actions_in(window), rule.action.into());
+        prefetch_index(record::cells_in(window), rule.meters[0].into());
+        prefetch_index(record::cells_in(window), rule.meters[1].into());
+        prefetch_index(record::cells_in(window), rule.tallies[0].into());
+        prefetch_index(record::cells_in(window), rule.tallies[1].into());
+        let lane = &mut burst.lane;
+        lane.action[i] = rule.action;
+        lane.meters[i] = rule.meters;
+        lane.tallies[i] = rule.tallies;
+        lane.flags[i] = rule.flags;
+    }
 }
 
-/// What filters see of an IPv6 packet, turned so that the network is the remote side.
-fn key6(ip: &wire::L3L4, packet: &[u8], uplink: bool) -> Key6 {
-    if uplink { Key6::uplink(ip, packet) } else { Key6::downlink(ip, packet) }
+/// The rule of an IPv4 packet. A function of its own, like the others: each needs all registers.
+#[inline(never)]
+fn rule4<'a, const UPLINK: bool>(window: &'a Window, lane: &Lane, i: usize) -> Option<&'a Match> {
+    if record::head_in(window).flags & head_flags::INVERTED != 0 {
+        return rule4_inverted::<UPLINK>(window, lane, i);
+    }
+    let key = if UPLINK { Key4::uplink(lane.ip(i)) } else { Key4::downlink(lane.ip(i)) };
+    let filters = record::filters4_in(window);
+    first::<UPLINK>(window, lane.teid[i], lane.qfi[i], |rule| {
+        any(rule.first4, rule.count4, |n| filters[n % filters.len()].matches_upright(&key))
+    })
+}
+
+/// The same in a session that has filters with an address inverted.
+#[cold]
+#[inline(never)]
+fn rule4_inverted<'a, const UPLINK: bool>(window: &'a Window, lane: &Lane, i: usize) -> Option<&'a Match> {
+    let key = if UPLINK { Key4::uplink(lane.ip(i)) } else { Key4::downlink(lane.ip(i)) };
+    let filters = record::filters4_in(window);
+    first::<UPLINK>(window, lane.teid[i], lane.qfi[i], |rule| {
+        any(rule.first4, rule.count4, |n| filters[n % filters.len()].matches(&key))
+    })
+}
+
+/// The rule of an IPv6 packet.
+#[inline(never)]
+fn rule6<'a, const UPLINK: bool>(
+    window: &'a Window,
+    burst: &Burst<Upf>,
+    i: usize,
+    arena: &Arena,
+) -> Option<&'a Match> {
+    let (lane, l3) = (&burst.lane, usize::from(burst.frame(i).meta.l3));
+    let packet = burst.bytes(i, arena).get(l3..).unwrap_or_default();
+    let key = if UPLINK { Key6::uplink(lane.ip(i), packet) } else { Key6::downlink(lane.ip(i), packet) };
+    let filters = record::filters6_in(window);
+    first::<UPLINK>(window, lane.teid[i], lane.qfi[i], |rule| {
+        any(rule.first6, rule.count6, |n| filters[n % filters.len()].matches(&key))
+    })
+}
+
+/// Whether any of a rule's filters matches: all are compared, for a branch too many costs more than a filter.
+#[inline(always)]
+fn any(first: u8, count: u8, matches: impl Fn(usize) -> bool) -> bool {
+    let mut found = false;
+    for n in 0..count {
+        found |= matches(first.wrapping_add(n).into());
+    }
+    found
+}
+
+/// Rules compared together.
+const GROUP: u8 = 4;
+
+/// The first of a direction's rules that applies. Those of a group are all compared, without a branch on what they say
+/// of the packet: which one it is going to be no processor can foretell.
+#[inline(always)]
+fn first<'a, const UPLINK: bool>(
+    window: &'a Window,
+    teid: u32,
+    qfi: u8,
+    filtered: impl Fn(&Match) -> bool,
+) -> Option<&'a Match> {
+    let (mut from, mut left) = record::rules_of(record::head_in(window), UPLINK);
+    let rules = record::matches_in(window);
+    while left > 0 {
+        let group = left.min(GROUP);
+        let mut hits = 0u32;
+        for n in 0..group {
+            let rule = &rules[usize::from(from.wrapping_add(n))];
+            if UPLINK && rule.teid != teid {
+                continue;
+            }
+            let meant = !UPLINK | (rule.qfi == NONE8) | (rule.qfi == qfi);
+            let free = rule.flags & match_flags::FILTERED == 0;
+            hits |= u32::from(meant & (free | filtered(rule))) << n;
+        }
+        if hits != 0 {
+            return Some(&rules[usize::from(from.wrapping_add(hits.trailing_zeros() as u8))]);
+        }
+        from = from.wrapping_add(group);
+        left -= group;
+    }
+    None
 }

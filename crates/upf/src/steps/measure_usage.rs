@@ -4,7 +4,7 @@ use engine::{Burst, Ctx, Stage};
 use stages::parse::HasIp;
 
 use crate::lane::Upf;
-use crate::record::Tally;
+use crate::record::{self, MAX_CELLS, Tally, cell_at};
 
 /// Adds the packet to its rule's URRs: octets of the user's IP packet, packets, first and last time (TS 29.244, 5.2.2).
 pub struct MeasureUsage;
@@ -12,25 +12,32 @@ pub struct MeasureUsage;
 impl Stage<Upf> for MeasureUsage {
     const NAME: &'static str = "measure_usage";
 
-    #[inline]
+    #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
         let now = cx.env.now.max(1);
         let sessions = &mut cx.state.sessions;
         for i in burst.live() {
-            let bytes = u64::from(burst.lane.ip(i).total_len);
-            let id = burst.lane.session[i];
-            for cell in burst.lane.tallies[i] {
-                if cell == 0 {
-                    continue;
-                }
-                let Some(tally) = sessions.cell_mut::<Tally>(id, cell) else { continue };
-                tally.bytes += bytes;
-                tally.packets += 1;
-                if tally.first_ns == 0 {
-                    tally.first_ns = now;
-                }
-                tally.last_ns = now;
+            let [first, second] = burst.lane.tallies[i];
+            if first | second == 0 {
+                continue;
             }
+            let Some(window) = sessions.window_mut(burst.lane.session[i]) else { continue };
+            let tallies = record::tallies_in(window);
+            let bytes = u64::from(burst.lane.ip(i).total_len);
+            count(tallies, first, bytes, now);
+            count(tallies, second, bytes, now);
         }
     }
+}
+
+#[inline(always)]
+fn count(tallies: &mut [Tally; MAX_CELLS], cell: u8, bytes: u64, now: u64) {
+    if cell == 0 {
+        return;
+    }
+    let tally = &mut tallies[cell_at(cell)];
+    tally.bytes += bytes;
+    tally.packets += 1;
+    tally.first_ns = if tally.first_ns == 0 { now } else { tally.first_ns };
+    tally.last_ns = now;
 }

@@ -1,7 +1,9 @@
 //! The transport headers of a tunnelled packet.
 
-use engine::{Burst, Ctx, Drop, Punt, Stage};
-use stages::parse::{link, malformed};
+use engine::{At, Burst, Ctx, Drop, Punt, Stage};
+use frame::Arena;
+use stages::forward::PortView;
+use stages::parse::{Usual, link, malformed};
 use wire::{Fragment, L3L4, ethertype, fast, gtpu, protocol};
 
 use crate::lane::Upf;
@@ -16,7 +18,7 @@ const UDP: u16 = 8;
 impl Stage<Upf> for ParseOuter {
     const NAME: &'static str = "parse_outer";
 
-    #[inline]
+    #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
         let at = cx.at();
         let arena = cx.env.arena();
@@ -24,58 +26,81 @@ impl Stage<Upf> for ParseOuter {
         let Some(first) = live.into_iter().next() else { return };
         // A burst is of one port.
         let port = cx.state.port(burst.frame(first).meta.port);
+        let known = Usual::new(port);
         for i in live {
-            let bytes = burst.bytes(i, arena);
-            let (kind, l3) = match link(bytes, port) {
-                Ok(found) => found,
-                Err(reason) => {
-                    burst.drop(i, reason, at);
-                    continue;
+            match usual(burst.bytes(i, arena), &known) {
+                Some(whole) => {
+                    let frame = burst.frame_mut(i);
+                    frame.meta.l3 = USUAL_HEAD as u16;
+                    // The link may have padded, or IP behind UDP; the length was checked to fit.
+                    let _ = frame.truncate(whole);
                 }
-            };
-            let packet = &bytes[usize::from(l3)..];
-            let parsed = match kind {
-                ethertype::IP4 => L3L4::parse4(packet),
-                ethertype::IP6 => L3L4::parse6(packet),
-                ethertype::ARP => {
-                    burst.frame_mut(i).meta.l3 = l3;
-                    burst.punt(i, Punt::Arp);
-                    continue;
-                }
-                _ => {
-                    burst.drop(i, Drop::EtherType, at);
-                    continue;
-                }
-            };
-            let ip = match parsed {
-                Ok(ip) => ip,
-                Err(why) => {
-                    burst.drop(i, malformed(why), at);
-                    continue;
-                }
-            };
-            let ours = match ip.version {
-                4 => port.is_mine4(ip.dst),
-                _ => port.is_mine6(ip.dst6(packet)),
-            };
-            if ours && ip.protocol == protocol::UDP && ip.dst_port == gtpu::PORT && ip.fragment == Fragment::Whole {
-                // The link may have padded. UDP must fit IP (RFC 768), and GTP-U, further on, must fit UDP.
-                let datagram = fast::be16(packet, usize::from(ip.l4) + 4).unwrap_or(0);
-                let fits = datagram >= UDP && u32::from(ip.l4) + u32::from(datagram) <= ip.total_len;
-                let frame = burst.frame_mut(i);
-                frame.meta.l3 = l3 + ip.l4 + UDP;
-                if !fits || frame.truncate(l3 + ip.l4 + datagram).is_err() {
-                    burst.drop(i, Drop::Malformed, at);
-                }
-                continue;
-            }
-            let local = crate::local::classify(&ip, ours, packet);
-            burst.frame_mut(i).meta.l3 = l3;
-            *stages::parse::HasIp::ip_mut(&mut burst.lane, i) = ip;
-            match local {
-                Ok(punt) => burst.punt(i, punt),
-                Err(reason) => burst.drop(i, reason, at),
+                None => parse(burst, i, port, arena, at),
             }
         }
+    }
+}
+
+/// Ethernet, IPv4 and UDP without anything unusual.
+const USUAL_HEAD: usize = Usual::L3 + 20 + UDP as usize;
+
+/// The length of the frame to the datagram's end, if it is what nearly all are: for us, untagged, IPv4 without options, whole,
+/// UDP to GTP-U's port, nothing wrong with it.
+#[inline(always)]
+fn usual(frame: &[u8], known: &Usual<'_>) -> Option<u16> {
+    let packet = frame.get(Usual::L3..)?;
+    let ip = L3L4::usual(packet)?;
+    let datagram = fast::be16(packet, usize::from(ip.l4) + 4)?;
+    // Two values in one comparison.
+    let kind = u32::from(ip.protocol) << 16 | u32::from(ip.dst_port);
+    let gtpu = u32::from(protocol::UDP) << 16 | u32::from(gtpu::PORT);
+    let fits = datagram >= UDP && u32::from(ip.l4) + u32::from(datagram) <= ip.total_len;
+    let usual = known.is_link(frame) && kind == gtpu && known.is_mine(ip.dst) && fits;
+    usual.then_some((USUAL_HEAD as u16 - UDP).wrapping_add(datagram)) // no more than the frame's length
+}
+
+/// Any packet.
+#[inline(never)]
+fn parse(burst: &mut Burst<Upf>, i: usize, port: &PortView, arena: &Arena, at: At<'_>) {
+    let bytes = burst.bytes(i, arena);
+    let (kind, l3) = match link(bytes, port) {
+        Ok(found) => found,
+        Err(reason) => return burst.drop(i, reason, at),
+    };
+    let packet = &bytes[usize::from(l3)..];
+    let parsed = match kind {
+        ethertype::IP4 => L3L4::parse4(packet),
+        ethertype::IP6 => L3L4::parse6(packet),
+        ethertype::ARP => {
+            burst.frame_mut(i).meta.l3 = l3;
+            return burst.punt(i, Punt::Arp);
+        }
+        _ => return burst.drop(i, Drop::EtherType, at),
+    };
+    let ip = match parsed {
+        Ok(ip) => ip,
+        Err(why) => return burst.drop(i, malformed(why), at),
+    };
+    let ours = match ip.version {
+        4 => port.is_mine4(ip.dst),
+        _ => port.is_mine6(ip.dst6(packet)),
+    };
+    if ours && ip.protocol == protocol::UDP && ip.dst_port == gtpu::PORT && ip.fragment == Fragment::Whole {
+        // The link may have padded. UDP must fit IP (RFC 768), and GTP-U, further on, must fit UDP.
+        let datagram = fast::be16(packet, usize::from(ip.l4) + 4).unwrap_or(0);
+        let fits = datagram >= UDP && u32::from(ip.l4) + u32::from(datagram) <= ip.total_len;
+        let frame = burst.frame_mut(i);
+        frame.meta.l3 = l3 + ip.l4 + UDP;
+        if !fits || frame.truncate(l3 + ip.l4 + datagram).is_err() {
+            burst.drop(i, Drop::Malformed, at);
+        }
+        return;
+    }
+    let local = crate::local::classify(&ip, ours, packet);
+    burst.frame_mut(i).meta.l3 = l3;
+    *stages::parse::HasIp::ip_mut(&mut burst.lane, i) = ip;
+    match local {
+        Ok(punt) => burst.punt(i, punt),
+        Err(reason) => burst.drop(i, reason, at),
     }
 }

@@ -1,0 +1,80 @@
+//! An index of sessions by an address in a network instance.
+
+use stages::forward::InstanceId;
+use table::bulk::{BulkMap, Full, Hash, Key, Seed};
+
+/// A map for each network instance, so that addresses alone are keys: a bucket of seven IPv4 addresses is then one cache
+/// line. Instances are few and numbered from 0.
+pub struct ByInstance<K> {
+    maps: Vec<BulkMap<K, u32>>,
+    expected: usize,
+    seed: Seed,
+}
+
+impl<K: Key> ByInstance<K> {
+    /// An index whose first instance to be used has room for `expected` entries at once.
+    pub fn new(expected: usize, seed: Seed) -> Self {
+        Self { maps: Vec::new(), expected, seed }
+    }
+
+    /// First half of a lookup: asks for the bucket.
+    #[inline(always)]
+    pub fn prefetch(&self, instance: InstanceId, key: K) -> Hash {
+        self.maps.get(usize::from(instance)).map_or(Hash::default(), |map| map.prefetch(key))
+    }
+
+    /// Second half.
+    #[inline(always)]
+    pub fn get_hashed(&self, hash: Hash, instance: InstanceId, key: K) -> Option<u32> {
+        self.maps.get(usize::from(instance))?.get_hashed(hash, key)
+    }
+
+    /// What a key leads to.
+    pub fn get(&self, instance: InstanceId, key: K) -> Option<u32> {
+        self.maps.get(usize::from(instance))?.get(key)
+    }
+
+    /// Lets a key lead to `value`.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no memory for it.
+    pub fn insert(&mut self, instance: InstanceId, key: K, value: u32) -> Result<(), Full> {
+        let at = usize::from(instance);
+        while self.maps.len() <= at {
+            let room = if self.maps.len() == at { std::mem::take(&mut self.expected) } else { 0 };
+            self.maps.push(BulkMap::with_capacity(room, self.seed).map_err(|_| Full)?);
+        }
+        self.maps[at].insert(key, value).map(drop)
+    }
+
+    /// Forgets a key.
+    pub fn remove(&mut self, instance: InstanceId, key: K) {
+        if let Some(map) = self.maps.get_mut(usize::from(instance)) {
+            map.remove(key);
+        }
+    }
+
+    /// Bytes of memory mapped.
+    pub fn bytes(&self) -> usize {
+        self.maps.iter().map(BulkMap::bytes).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_address_in_two_networks_is_two_keys() {
+        let mut index = ByInstance::<u32>::new(100, Seed::new(1));
+        assert_eq!((index.get(3, 7), index.get_hashed(index.prefetch(3, 7), 3, 7)), (None, None));
+        index.insert(3, 7, 30).unwrap();
+        index.insert(1, 7, 10).unwrap();
+        assert_eq!([0, 1, 2, 3, 4].map(|n| index.get(n, 7)), [None, Some(10), None, Some(30), None]);
+        assert_eq!(index.get_hashed(index.prefetch(3, 7), 3, 7), Some(30));
+        index.remove(3, 7);
+        index.remove(9, 7);
+        assert_eq!((index.get(1, 7), index.get(3, 7)), (Some(10), None));
+        assert!(index.bytes() > 0);
+    }
+}
