@@ -170,7 +170,12 @@ fn is_packet(frame: &[u8], mac: [u8; 6]) {
         ethertype::ARP => assert!(arp::Repr::parse(packet).is_ok()),
         _ => {
             let ip = L3L4::parse(packet).expect("an IP packet leaves");
-            assert_eq!(ip.total_len as usize, packet.len(), "nothing stands behind it");
+            assert_eq!(
+                ip.total_len as usize,
+                packet.len(),
+                "nothing stands behind it: {}",
+                testkit::packet::describe(frame)
+            );
             assert!(ip.total_len <= 1500, "it fits the link");
         }
     }

@@ -27,7 +27,8 @@ fn every_regression_stays_fixed() {
 /// A few in an ordinary run; `PROPTEST_CASES` asks for more.
 fn cases() -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse().ok());
-    ProptestConfig::with_cases(asked.unwrap_or(192))
+    // What is found becomes a golden case: scripts mean something else as soon as there are other templates.
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(asked.unwrap_or(192)) }
 }
 
 proptest! {

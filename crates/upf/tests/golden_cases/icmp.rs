@@ -6,7 +6,7 @@ cases! {
     ttl_expired_uplink, hop_limit_expired_uplink, ttl_expired_downlink, hop_limit_expired_downlink, no_error_about_errors,
     errors_are_limited, too_big_downlink, too_big_downlink_4g, too_big_downlink_over_ipv6, packet_too_big_downlink, exact_fit,
     fragments_downlink, fragments_uplink, fragments_of_fragments, too_big_uplink, packet_too_big_uplink, marked_fragments,
-    ping_n3, ping_n6, ping_in_a_vlan, odd_pings, other_messages_to_us, ping_from_a_subscriber,
+    ping_n3, padded_ping, ping_n6, ping_in_a_vlan, odd_pings, other_messages_to_us, ping_from_a_subscriber,
 }
 
 /// An ICMP error of ours to a subscriber, in its tunnel. Ours begin with 64 hops and lose one on the way out.
@@ -238,6 +238,15 @@ fn ping_n3() -> Case {
         .send("n3", &from_gnb(Over::V6).ping(3, 4).filled(57))
         .expect("n3", &eth(N3_MAC, GNB_MAC).ip4(N3, GNB).ident(0x77).pong(1, 2).filled(56))
         .expect("n3", &eth(N3_MAC, GNB_MAC).ip6(N3_6, GNB_6).pong(3, 4).filled(57))
+        .punts("ping", 2)
+}
+
+fn padded_ping() -> Case {
+    case("What the link padded is not sent back.")
+        .send("n3", &from_gnb(Over::V4).ping(1, 2).payload(b"x").padded_to(100))
+        .send("n6", &eth(ROUTER_MAC, N6_MAC).ip6(ROUTER_6, N6_6).ping(3, 4).payload(b"x").padded_to(100))
+        .expect("n3", &eth(N3_MAC, GNB_MAC).ip4(N3, GNB).pong(1, 2).payload(b"x"))
+        .expect("n6", &eth(N6_MAC, ROUTER_MAC).ip6(N6_6, ROUTER_6).pong(3, 4).payload(b"x"))
         .punts("ping", 2)
 }
 
