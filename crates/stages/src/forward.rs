@@ -13,6 +13,14 @@ use wire::{Mac, ethertype};
 pub const NONE: u32 = u32::MAX;
 /// Set in a route's value: the destination is on the link of the port in the low bits.
 const ON_LINK: u32 = 1 << 31;
+/// A route's value: packets for there are not forwarded, whatever the default route says.
+const NOWHERE: u32 = NONE;
+
+/// No router forwards to these: this network, loopback, multicast and broadcast (RFC 1812, 5.3.7; we route no
+/// multicast).
+const NOWHERE4: [(u32, u8); 4] = [(0, 8), (0x7f00_0000, 8), (0xe000_0000, 4), (0xf000_0000, 4)];
+/// Unspecified, loopback, link-local and multicast (RFC 4291, 2.5 and 2.7).
+const NOWHERE6: [(u128, u8); 4] = [(0, 128), (1, 128), (0xfe80 << 112, 10), (0xff << 120, 8)];
 
 /// A routing domain; networks of different instances may overlap (3GPP TS 29.244, 8.2.4).
 pub type InstanceId = u16;
@@ -151,6 +159,9 @@ impl Forwarding {
         if target & ON_LINK == 0 {
             return Ok(target);
         }
+        if target == NOWHERE {
+            return Err(NoHop::NoRoute);
+        }
         let port = target & 0xff;
         self.neighbours4.get((port, to)).ok_or(NoHop::Unresolved { port: port as u8 })
     }
@@ -161,6 +172,9 @@ impl Forwarding {
         let target = self.instances.get(usize::from(instance)).and_then(|i| i.v6.lookup(to)).ok_or(NoHop::NoRoute)?;
         if target & ON_LINK == 0 {
             return Ok(target);
+        }
+        if target == NOWHERE {
+            return Err(NoHop::NoRoute);
         }
         let port = target & 0xff;
         self.neighbours6[port as usize].get(to).ok_or(NoHop::Unresolved { port: port as u8 })
@@ -324,13 +338,18 @@ impl Plan {
         let count = count.map_or(0, |last| usize::from(last) + 1);
         let mut instances: Vec<Instance> =
             (0..count).map(|_| Instance { v4: Lpm::new(), v6: Lpm::new() }).collect();
+        for instance in &mut instances {
+            NOWHERE4.into_iter().for_each(|(to, len)| enter(&mut instance.v4, to, len, NOWHERE));
+            NOWHERE6.into_iter().for_each(|(to, len)| enter(&mut instance.v6, to, len, NOWHERE));
+        }
         for (number, port) in self.ports.iter().enumerate() {
             let instance = &mut instances[usize::from(port.instance)];
             let target = ON_LINK | number as u32;
             for (address, len) in &port.v4 {
                 enter(&mut instance.v4, *address, *len, target);
             }
-            for (address, len) in &port.v6 {
+            // Link-local addresses are for the link alone; what is ours there is not routed to.
+            for (address, len) in port.v6.iter().filter(|(address, _)| address >> 118 != 0xfe80 >> 6) {
                 enter(&mut instance.v6, *address, *len, target);
             }
         }
@@ -462,6 +481,21 @@ mod tests {
         assert!(tables.hop(via).expect("there").is_resolved());
         assert!(plan.remove_neighbour(1, [10, 0, 6, 9].into()));
         assert!(plan.compile().hop4(1, u32::from_be_bytes([10, 0, 6, 9])).is_err());
+    }
+
+    #[test]
+    fn some_addresses_are_nowhere() {
+        let mut plan = plan();
+        plan.routes.push(Route { instance: 1, to: [0u16; 8].into(), len: 0, via: [0xfd00, 0, 0, 1, 0, 0, 0, 9].into() });
+        plan.ports[1].v6.push((0xfe80 << 112 | 1, 64));
+        let tables = plan.compile();
+        for to in [[0, 0, 0, 1], [127, 0, 0, 1], [224, 0, 0, 5], [239, 1, 2, 3], [255, 255, 255, 255]] {
+            assert_eq!(tables.hop4(1, u32::from_be_bytes(to)), Err(NoHop::NoRoute), "{to:?}");
+        }
+        for to in [0, 1, 0xfe80 << 112 | 1, 0xfe80 << 112 | 7, 0xff02 << 112 | 1, 0xff0e << 112 | 1] {
+            assert_eq!(tables.hop6(1, to), Err(NoHop::NoRoute), "{to:x}");
+        }
+        assert!(tables.hop4(1, 0x0808_0808).is_ok() && tables.hop6(1, 0x2001 << 112).is_ok());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::*;
 cases! {
     echo_over_ipv4, echo_over_ipv6, echo_from_another_port, echo_in_a_vlan, echo_response_is_taken, error_indication_over_ipv4,
     error_indication_over_ipv6, error_indications_are_limited, error_indications_are_limited_by_peer,
-    no_error_indications_at_all, error_indication_is_heard, broken_error_indication, end_marker,
+    no_error_indications_at_all, error_indication_for_tunnel_zero, error_indication_is_heard, broken_error_indication, end_marker,
     supported_extensions_are_heard, extension_to_be_comprehended,
 }
 
@@ -124,6 +124,13 @@ fn no_error_indications_at_all() -> Case {
     case("None, if so configured.")
         .with("gtpu.error_indications_per_second = 0")
         .send("n3", &stray(0).0)
+        .drops("worker.unknown_teid", 1)
+}
+
+fn error_indication_for_tunnel_zero() -> Case {
+    case("No tunnel has the number zero; the user's packet is not looked at.")
+        .send("n3", &from_gnb(Over::V4).gtpu(0).payload([0; 3]))
+        .expect("n3", &answer(Over::V4, 2152, 26).seq(0).payload(elements(0, &N3.octets())))
         .drops("worker.unknown_teid", 1)
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! { longest_prefix, on_link, no_route, gnb_behind_a_router, overlapping_instances }
+cases! { longest_prefix, on_link, no_route, gnb_behind_a_router, overlapping_instances, not_to_be_forwarded, jumbo }
 
 const OTHER_MAC: [u8; 6] = [2, 0, 0, 0, 6, 0xfd];
 
@@ -114,4 +114,38 @@ fn overlapping_instances() -> Case {
         .counts("usage.ue1.urr1.up_packets", 1)
         .counts("usage.ue0.urr1.down_packets", 1)
         .counts("usage.ue1.urr1.down_packets", 1)
+}
+
+fn not_to_be_forwarded() -> Case {
+    let to = |dst: [u8; 4]| up(&ip4(UE, dst).udp(40_000, 50_000));
+    let to6 = |dst: [u16; 8]| up(&ip6(UE_6, dst).udp(40_000, 50_000));
+    case(
+        "Loopback, link-local, multicast and broadcast addresses are behind no route (RFC 1812, 5.3; RFC 4291, 2.5.6).",
+    )
+    .send("n3", &to([0, 0, 0, 1]))
+    .send("n3", &to([127, 0, 0, 1]))
+    .send("n3", &to([224, 0, 0, 251]))
+    .send("n3", &to([255, 255, 255, 255]))
+    .send("n3", &to6([0, 0, 0, 0, 0, 0, 0, 1]))
+    .send("n3", &to6([0xff02, 0, 0, 0, 0, 0, 0, 0xfb]))
+    .send("n3", &to6([0xfe80, 0, 0, 0, 0, 0, 0, 9]))
+    .drops("uplink.route.no_route", 7)
+}
+
+fn jumbo() -> Case {
+    let user = |ttl| ip4(UE, SERVER).ttl(ttl).udp(40_000, 50_000).filled(8872);
+    let back = |ttl| ip4(SERVER, UE).ttl(ttl).udp(50_000, 40_000).filled(8872);
+    case("Packets of nine kilobytes, where slots and links are large enough.")
+        .with(r#"
+            frames.slot_bytes = 9600
+            frames.slots = 1024
+            port = [
+              { name = "n3", uri = "memory:n3?mac=02:00:00:00:03:01", role = "access", addresses = ["10.0.3.1/24"], mtu = 9000 },
+              { name = "n6", uri = "memory:n6?mac=02:00:00:00:06:01", role = "core", addresses = ["10.0.6.1/24"], mtu = 9000 },
+            ]
+            route = [{ to = "0.0.0.0/0", via = "10.0.6.254" }]"#)
+        .send("n3", &up(&user(64)))
+        .send("n6", &from_router(&back(64)))
+        .expect("n6", &to_router(&user(63)))
+        .expect("n3", &down(&back(63)))
 }
