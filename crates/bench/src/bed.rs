@@ -3,21 +3,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Idle, Worker, WorkerConfig};
-use frame::{Pool, Port};
+use engine::StatsView;
+use frame::Pool;
 use port::Steer;
 use traffic::{Plan, Profile};
 use wire::Mac;
 
 use crate::bare::Bare;
-use crate::crew::Hand;
+use crate::crew::{Hand, Working};
 use crate::error::BenchError;
 use crate::lab::{Lab, Shape, Side};
 use crate::options::PortKind;
 use crate::score::Score;
 use crate::socket::{Place, SLOTS, SocketRig, arena, caps, open, uri};
 use crate::thread::cpus;
-use crate::under_test::{UnderTest, time};
+use crate::under_test::UnderTest;
 
 /// Room for a tunnel around a packet of 1500 bytes, within what AF_XDP's slots hold.
 const MTU: u16 = 1600;
@@ -28,6 +28,8 @@ pub struct Bed {
     links: usize,
     macs: [Mac; 2],
     live: bool,
+    slots: u32,
+    urgent: bool,
     share_cpu: bool,
     /// The load's CPU is the first: it has the machine's interrupts, too.
     load_cpu: usize,
@@ -44,6 +46,8 @@ pub struct Ready {
     pub start: Duration,
     /// What its port says of itself.
     pub port: String,
+    /// The workers' statistics.
+    pub views: Vec<StatsView>,
 }
 
 impl Bed {
@@ -56,14 +60,30 @@ impl Bed {
         let cpus = cpus();
         let load_cpu = cpus[0];
         let gateway_cpus = if cpus.len() > 1 { cpus[1..].to_vec() } else { cpus };
+        // With one CPU for all, nobody may be before the others.
+        let urgent = load_cpu != gateway_cpus[0];
         let lab = Arc::new(Lab::new(Shape { mtu: MTU, queues })?);
         let macs = [traffic.access.gateway, traffic.core.gateway];
-        Ok(Self { lab, links: 0, macs, live, share_cpu, load_cpu, gateway_cpus })
+        Ok(Self { lab, links: 0, macs, live, slots: SLOTS, urgent, share_cpu, load_cpu, gateway_cpus })
     }
 
     /// The lab.
     pub fn lab(&self) -> &Arc<Lab> {
         &self.lab
+    }
+
+    /// Gives each worker so many slots of packet memory from now on.
+    pub fn set_slots(&mut self, slots: u32) {
+        self.slots = slots;
+    }
+
+    /// From now on nothing set up comes before the machine's ordinary threads.
+    pub fn be_ordinary(&mut self) {
+        self.urgent = false;
+    }
+
+    fn score(&self) -> Score {
+        if self.urgent { Score::default() } else { Score::default().polite() }
     }
 
     fn link(&mut self, kind: PortKind) -> Result<usize, BenchError> {
@@ -98,17 +118,17 @@ impl Bed {
     ) -> Result<Ready, BenchError> {
         let traffic = under.traffic();
         let begin = Instant::now();
-        let score = Score::default();
+        let score = self.score();
         let all = usize::from(instances) * usize::from(workers);
         let (mut hands, mut arenas, mut controls, mut places) = (vec![], vec![], vec![], vec![]);
-        let (mut session_bytes, mut said, mut base) = (0, String::new(), 0);
+        let (mut session_bytes, mut said, mut base, mut views) = (0, String::new(), 0u32, vec![]);
         for instance in 0..usize::from(instances) {
             let link = self.link(kind)?;
             let steer = steer(&traffic, workers);
-            let arena = arena(SLOTS * u32::from(workers))?;
+            let arena = arena(self.slots * u32::from(workers))?;
             let mut opened = Vec::new();
             for worker in 0..workers {
-                let mut pool = Pool::new(&arena, SLOTS as usize);
+                let mut pool = Pool::new(&arena, self.slots as usize);
                 let uris = Side::BOTH.map(|side| uri(kind, &self.lab, side, link, (worker, workers)));
                 let ports = open(uris, &mut pool, &steer)?;
                 opened.push((pool, ports));
@@ -119,9 +139,8 @@ impl Bed {
             session_bytes += made.session_bytes;
             controls.push(made.control);
             for (worker, (seat, (pool, ports))) in made.seats.into_iter().zip(opened).enumerate() {
-                let config = WorkerConfig { time: time(), idle: Idle::POLL, ..WorkerConfig::default() };
-                let ports: Vec<Box<dyn Port>> = ports.into();
-                let run = Worker::new(seat.gateway, seat.layout, pool, ports, config);
+                let run = Working::new(seat, pool, ports);
+                views.push(run.view());
                 let (score, cpu) = self.seat(&score, instance * usize::from(workers) + worker, all);
                 hands.push(Hand::new(format!("gw-{instance}-{worker}"), Box::new(run), score, cpu)?);
             }
@@ -133,7 +152,7 @@ impl Bed {
         }
         let start = begin.elapsed();
         let rig = SocketRig::new(&self.lab, score, places, hands, arenas, controls, self.load_cpu);
-        Ok(Ready { rig, session_bytes, start, port: said })
+        Ok(Ready { rig, session_bytes, start, port: said, views })
     }
 
     /// Sets up a bare forwarder in a gateway's place.
@@ -146,7 +165,7 @@ impl Bed {
         let mut pool = Pool::new(&arena, SLOTS as usize);
         let uris = Side::BOTH.map(|side| uri(kind, &self.lab, side, link, (0, 1)));
         let ports = open(uris, &mut pool, &Steer::new())?;
-        let score = Score::default();
+        let score = self.score();
         let (own, cpu) = self.seat(&score, 0, 1);
         let hand = Hand::new("bare".into(), Box::new(Bare::new(ports, pool)), own, cpu)?;
         let places = vec![Place { link, plan: Plan::new(traffic.clone())? }];

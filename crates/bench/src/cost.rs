@@ -9,11 +9,11 @@ use crate::window::{Window, median};
 /// Cost of a packet by where it arises; nanoseconds of the gateway's thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Receiving and port service.
+    /// Receiving.
     pub trx_ns: f64,
     /// Pipelines, with the worker's part of carrying bursts through them.
     pub tc_ns: f64,
-    /// Sending.
+    /// Sending, and servicing ports after it.
     pub ttx_ns: f64,
     /// Everything else: commands, timers, slow path, statistics.
     pub other_ns: f64,
@@ -65,8 +65,10 @@ impl Cost {
         };
         let ns = |cycles: f64| cycles * 1e9 / hz;
         let part = |what: Io| ns(cycles(&|delta| delta.io(what)));
-        let (trx_ns, tc_ns) = (part(Io::RxCycles), part(Io::PipelineCycles));
-        let (ttx_ns, other_ns) = (part(Io::TxCycles), part(Io::OtherCycles));
+        // A port serviced after it was sent to is still sending.
+        let trx_ns = ns(cycles(&|delta| delta.io(Io::RxCycles).saturating_sub(delta.late)));
+        let ttx_ns = ns(cycles(&|delta| delta.io(Io::TxCycles) + delta.late));
+        let (tc_ns, other_ns) = (part(Io::PipelineCycles), part(Io::OtherCycles));
         let tp_ns = trx_ns + tc_ns + ttx_ns + other_ns;
         let first = deltas.first().map(|delta| delta.stages.as_slice()).unwrap_or_default();
         let stage = |n: usize| {

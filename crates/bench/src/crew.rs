@@ -1,15 +1,19 @@
 //! Threads that play windows: gateways' workers, bare forwarders, sources of load.
 
-use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use engine::{Clock, Gateway, NoClock, StatsView, Tsc, Worker};
+use engine::{Gateway, Idle, NoClock, StatsView, Tsc, Worker, WorkerConfig};
+use frame::{Pool, Port};
 
+use crate::after_send::AfterSend;
 use crate::error::BenchError;
 use crate::sample::{Delta, Sample};
 use crate::score::{Part, Score};
 use crate::thread::{Urgency, pin, urge};
+use crate::under_test::{Seat, time};
 use crate::window::How;
 
 /// Something that plays its voice in a window, on a thread of its own.
@@ -141,35 +145,53 @@ fn live(mut player: Box<dyn Player>, score: &Score, orders: &Receiver<Order>, an
 }
 
 /// Plays a window with `turn`, reading the statistics where parts change.
-pub fn sampled(view: &StatsView, score: &Score, mut turn: impl FnMut() -> bool) -> Slice {
-    let begin = Sample::take(view);
+pub fn sampled(view: &StatsView, late: &AtomicU64, score: &Score, mut turn: impl FnMut() -> bool) -> Slice {
+    let begin = Sample::take(view, late);
     score.during(Part::Warm, &mut turn);
-    let first = Sample::take(view);
+    let first = Sample::take(view, late);
     let allocations = pages::allocations_on_this_thread();
     score.during(Part::Measure, &mut turn);
     let allocations = pages::allocations_on_this_thread() - allocations;
-    let last = Sample::take(view);
+    let last = Sample::take(view, late);
     score.during(Part::Drain, &mut turn);
-    let end = Sample::take(view);
+    let end = Sample::take(view, late);
     Slice { measured: last.since(&first), whole: end.since(&begin), allocations, ..Slice::default() }
 }
 
-impl<G: Gateway> Player for Worker<G> {
+/// A gateway's worker as a player.
+pub struct Working<G: Gateway> {
+    worker: Worker<G>,
+    late: Arc<AtomicU64>,
+}
+
+impl<G: Gateway> Working<G> {
+    /// A worker made of a seat, on ports whose late sending is told apart.
+    pub fn new(seat: Seat<G>, pool: Pool, ports: [Box<dyn Port>; 2]) -> Self {
+        let late = Arc::new(AtomicU64::new(0));
+        let ports = ports.into_iter().map(|port| Box::new(AfterSend::new(port, &late)) as Box<dyn Port>).collect();
+        let config = WorkerConfig { time: time(), idle: Idle::POLL, ..WorkerConfig::default() };
+        let worker = Worker::new(seat.gateway, seat.layout, pool, ports, config).with_hand_off(seat.hand_off);
+        Self { worker, late }
+    }
+
+    /// Its statistics.
+    pub fn view(&self) -> StatsView {
+        self.worker.env().stats.view()
+    }
+}
+
+impl<G: Gateway> Player for Working<G> {
     fn play(&mut self, how: &How, score: &Score) -> Slice {
-        let view = self.env().stats.view();
+        let (view, late, worker) = (self.view(), &self.late, &mut self.worker);
         match how.clocked {
-            true => sampled(&view, score, || turn::<Tsc, G>(self)),
-            false => sampled(&view, score, || turn::<NoClock, G>(self)),
+            true => sampled(&view, late, score, || worker.turn_clocked::<Tsc>()),
+            false => sampled(&view, late, score, || worker.turn_clocked::<NoClock>()),
         }
     }
 
     fn close(self: Box<Self>) -> Left {
-        let view = self.env().stats.view();
-        drop((*self).close());
+        let view = self.view();
+        drop(self.worker.close());
         Left { packets_missing: view.missing() }
     }
-}
-
-fn turn<C: Clock, G: Gateway>(worker: &mut Worker<G>) -> bool {
-    worker.turn_clocked::<C>()
 }

@@ -13,23 +13,29 @@
 
 #![forbid(unsafe_code)]
 
+pub mod after_send;
 pub mod bare;
 pub mod bed;
 pub mod blast;
 pub mod cost;
 pub mod crew;
+pub mod demo;
 mod error;
 pub mod host;
 pub mod lab;
+pub mod live;
 pub mod memory;
+pub mod modes;
 pub mod options;
 pub mod profiles;
 pub mod report;
 pub mod run;
 pub mod sample;
+pub mod scale;
 pub mod score;
 pub mod show;
 pub mod socket;
+pub mod suite;
 pub mod text;
 pub mod thread;
 pub mod under_test;

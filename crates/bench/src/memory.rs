@@ -5,27 +5,26 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use engine::{Idle, Worker, WorkerConfig};
-use frame::{Arena, ArenaConfig, Caps, Pool, Port};
+use frame::{Arena, ArenaConfig, Caps, Pool};
 use traffic::{Clock, LoadHandle, LoadPort, Plan, Schedule, Verify};
 
-use crate::crew::Hand;
+use crate::crew::{Hand, Working};
 use crate::error::BenchError;
 use crate::score::{Part, Score, Times};
-use crate::under_test::{Control, UnderTest, time};
+use crate::under_test::{Control, UnderTest};
 use crate::window::{Closing, How, Rig, Window};
 
 /// Packets in flight fit many times over; a stock this size stays in the second-level cache's reach.
 const SLOTS: u32 = 2048;
 const MTU: u32 = 1600;
 
-/// Workers of one gateway, each with an N3 and an N6 of its own, whose far sides are its subscribers' load.
+/// Workers of one or several gateways, each with an N3 and an N6 of its own, whose far sides are its subscribers' load.
 pub struct MemoryRig {
     score: Score,
     loads: Vec<LoadHandle>,
     hands: Vec<Hand>,
-    arena: Arc<Arena>,
-    _control: Box<dyn Control>,
+    arenas: Vec<Arc<Arena>>,
+    controls: Vec<Box<dyn Control>>,
     /// Bytes of sessions, rules and indexes.
     pub session_bytes: usize,
     /// From nothing to ready.
@@ -33,39 +32,49 @@ pub struct MemoryRig {
 }
 
 impl MemoryRig {
-    /// Assembles a gateway and its load.
+    /// Assembles `instances` gateways of `workers` workers each, and their load.
     ///
     /// # Errors
     /// What can not be, or what the machine has too little of.
-    pub fn new<U: UnderTest>(under: &U, workers: u16, cpus: &[usize]) -> Result<Self, BenchError> {
+    pub fn new<U: UnderTest>(under: &U, instances: u16, workers: u16, cpus: &[usize]) -> Result<Self, BenchError> {
         let traffic = under.traffic();
         let caps = |mac| Caps { kind: "memory", mac, mtu: MTU, ..Caps::default() };
-        let begin = Instant::now();
-        let made = under.assemble(workers, &[caps(traffic.access.gateway.0), caps(traffic.core.gateway.0)])?;
-        let start = begin.elapsed();
-        let slots = SLOTS * u32::from(workers);
-        let arena = Arena::new(ArenaConfig { slots, ..ArenaConfig::default() })
-            .map_err(|error| BenchError::system("memory for packets", error))?;
-        let score = Score::default();
-        let (mut loads, mut hands) = (Vec::new(), Vec::new());
-        let mut base = 0;
-        for (n, seat) in made.seats.into_iter().enumerate() {
-            if seat.users.is_empty() {
-                return Err(BenchError::Asked(format!("{workers} workers for {} subscribers", traffic.ues)));
+        let caps = [caps(traffic.access.gateway.0), caps(traffic.core.gateway.0)];
+        let (all, score) = (usize::from(instances) * usize::from(workers), Score::default());
+        let mut rig = Self {
+            score: score.clone(),
+            loads: vec![],
+            hands: vec![],
+            arenas: vec![],
+            session_bytes: 0,
+            start: Duration::ZERO,
+            controls: vec![],
+        };
+        for _ in 0..instances {
+            let begin = Instant::now();
+            let made = under.assemble(workers, &caps)?;
+            rig.start += begin.elapsed();
+            rig.session_bytes += made.session_bytes;
+            rig.controls.push(made.control);
+            let arena = Arena::new(ArenaConfig { slots: SLOTS * u32::from(workers), ..ArenaConfig::default() })
+                .map_err(|error| BenchError::system("memory for packets", error))?;
+            let mut base = 0;
+            for mut seat in made.seats {
+                if seat.users.is_empty() {
+                    return Err(BenchError::Asked(format!("{workers} workers for {} subscribers", traffic.ues)));
+                }
+                let plan = Plan::subset(traffic.clone(), std::mem::take(&mut seat.users), base)?;
+                base += plan.flow_count();
+                let (n3, n6, load) = LoadPort::pair(&plan, Verify::default(), Clock::tsc(), false)?;
+                rig.loads.push(load);
+                let worker = Working::new(seat, Pool::new(&arena, SLOTS as usize), [Box::new(n3), Box::new(n6)]);
+                let n = rig.hands.len();
+                let score = if all > cpus.len() { score.polite() } else { score.clone() };
+                rig.hands.push(Hand::new(format!("worker-{n}"), Box::new(worker), score, cpus[n % cpus.len()])?);
             }
-            let plan = Plan::subset(traffic.clone(), seat.users, base)?;
-            base += plan.flow_count();
-            let (n3, n6, load) = LoadPort::pair(&plan, Verify::default(), Clock::tsc(), false)?;
-            loads.push(load);
-            let pool = Pool::new(&arena, SLOTS as usize);
-            let ports: Vec<Box<dyn Port>> = vec![Box::new(n3), Box::new(n6)];
-            let config = WorkerConfig { time: time(), idle: Idle::POLL, ..WorkerConfig::default() };
-            let worker = Worker::new(seat.gateway, seat.layout, pool, ports, config);
-            let score = if usize::from(workers) > cpus.len() { score.polite() } else { score.clone() };
-            let cpu = cpus[n % cpus.len()];
-            hands.push(Hand::new(format!("worker-{n}"), Box::new(worker), score, cpu)?);
+            rig.arenas.push(arena);
         }
-        Ok(Self { score, loads, hands, arena, _control: made.control, session_bytes: made.session_bytes, start })
+        Ok(rig)
     }
 }
 
@@ -94,7 +103,8 @@ impl Rig for MemoryRig {
         for hand in self.hands {
             packets_missing += hand.close()?.packets_missing.abs();
         }
-        let frames_lost = i64::from(self.arena.shape().slots) - self.arena.in_depot() as i64;
-        Ok(Closing { frames_lost, packets_missing })
+        drop(self.controls);
+        let lost = |arena: &Arc<Arena>| i64::from(arena.shape().slots) - arena.in_depot() as i64;
+        Ok(Closing { frames_lost: self.arenas.iter().map(lost).sum(), packets_missing })
     }
 }

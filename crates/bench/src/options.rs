@@ -79,6 +79,8 @@ pub struct Options {
     pub workers: u16,
     /// Time measured, in all.
     pub seconds: f64,
+    /// Packets a second offered in the main trial; none: more than can be forwarded.
+    pub pps: Option<f64>,
     /// Receive work of the gateway's interfaces runs on the gateway's own CPU instead of the generator's.
     pub share_cpu: bool,
 }
@@ -86,7 +88,7 @@ pub struct Options {
 impl Options {
     /// One worker, in memory, five seconds.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, port: PortKind::Memory, workers: 1, seconds: 5.0, share_cpu: false }
+        Self { settings, port: PortKind::Memory, workers: 1, seconds: 5.0, pps: None, share_cpu: false }
     }
 
     /// The time measured, cut into windows: how long, how many.

@@ -66,12 +66,12 @@ fn memory<U: UnderTest>(under: &U, options: &Options, stop: &AtomicBool) -> Resu
     let mut cpus = cpus();
     // The first CPU has the machine's interrupts.
     cpus.reverse();
-    let mut rig = Box::new(MemoryRig::new(under, options.workers, &cpus)?);
+    let mut rig = Box::new(MemoryRig::new(under, 1, options.workers, &cpus)?);
     report.start_seconds = rig.start.as_secs_f64();
     report.bytes_per_subscriber = rig.session_bytes as f64 / f64::from(under.traffic().ues.max(1));
     let before = CpuTime::now();
     let (measure, rounds) = options.windows();
-    let how = How::most(measure);
+    let how = How { pps: options.pps, ..How::most(measure) };
     let turns = [(0, how), (0, How { clocked: false, ..how })];
     let windows = in_turns(&mut [&mut *rig], &turns, rounds, stop)?;
     (report.host.steal_ratio, report.host.busy_ratio) = CpuTime::now().since(&before);
@@ -105,7 +105,7 @@ fn sockets<U: UnderTest>(
     }
     let before = CpuTime::now();
     let (measure, rounds) = options.windows();
-    let how = How { warm: Duration::from_millis(100), ..How::most(measure) };
+    let how = How { warm: Duration::from_millis(100), pps: options.pps, ..How::most(measure) };
     let turns: Vec<_> = (0..2 * pairs.len()).map(|n| (n, how)).collect();
     let mut rigs: Vec<&mut dyn Rig> = Vec::new();
     for (_, ready, bare) in &mut pairs {

@@ -1,7 +1,7 @@
 //! The conductor's score: which part of a window of measurement all threads of a trial are in.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::error::BenchError;
@@ -38,17 +38,19 @@ pub struct Times {
 #[derive(Clone)]
 pub struct Score {
     part: Arc<AtomicU32>,
+    /// How long a window may last, in milliseconds.
+    limit: Arc<AtomicU64>,
     polite: bool,
 }
 
 impl Default for Score {
     fn default() -> Self {
-        Self { part: Arc::new(AtomicU32::new(Part::Rest as u32)), polite: false }
+        Self { part: Arc::new(AtomicU32::new(Part::Rest as u32)), limit: Arc::default(), polite: false }
     }
 }
 
-/// A thread gives a window up that lasts longer than this: its conductor is gone.
-const GONE: Duration = Duration::from_secs(10);
+/// A thread gives a window up that lasts this much longer than it should: its conductor is gone.
+const GONE: Duration = Duration::from_secs(5);
 
 impl Score {
     /// The same score for a player that shares its CPU with others of the trial: it offers the CPU to them whenever a
@@ -65,7 +67,7 @@ impl Score {
 
     /// Runs `step`, which says whether it moved anything, until the part is past `part`.
     pub fn during(&self, part: Part, mut step: impl FnMut() -> bool) {
-        let begin = Instant::now();
+        let (begin, limit) = (Instant::now(), Duration::from_millis(self.limit.load(Ordering::Relaxed)));
         while self.part.load(Ordering::Relaxed) <= part as u32 {
             let mut moved = false;
             for _ in 0..16 {
@@ -74,7 +76,7 @@ impl Score {
             if self.polite && !moved {
                 std::thread::yield_now();
             }
-            if begin.elapsed() > GONE {
+            if begin.elapsed() > limit {
                 return;
             }
         }
@@ -91,6 +93,8 @@ impl Score {
     /// # Errors
     /// [`BenchError::Interrupted`] when `stop` was set; the window is ended properly all the same.
     pub fn play(&self, times: &Times, stop: &AtomicBool, mut enter: impl FnMut(Part) + Send) -> Result<(), BenchError> {
+        let limit = times.warm + times.measure + times.drain + GONE;
+        self.limit.store(limit.as_millis() as u64, Ordering::Relaxed);
         let conduct = || {
             urge(Urgency::Conductor);
             let lasts = [

@@ -1,7 +1,7 @@
 //! A gateway, or a bare forwarder in its place, on real interfaces: links of a [`Lab`], the kernel between.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use frame::{Arena, ArenaConfig, Caps, Pool, Port};
@@ -49,8 +49,12 @@ pub struct SocketRig {
     arenas: Vec<Arc<Arena>>,
     load_cpu: usize,
     load: Option<(Loading, Hand)>,
+    progress: Progress,
     _controls: Vec<Box<dyn Control>>,
 }
+
+/// What a load has found so far; told a few times a second.
+pub type Progress = Arc<Mutex<TrialResult>>;
 
 enum Loading {
     Kernel(Sent),
@@ -104,7 +108,22 @@ impl SocketRig {
         controls: Vec<Box<dyn Control>>,
         load_cpu: usize,
     ) -> Self {
-        Self { lab: lab.clone(), score, places, hands, arenas, load_cpu, load: None, _controls: controls }
+        Self {
+            lab: lab.clone(),
+            score,
+            places,
+            hands,
+            arenas,
+            load_cpu,
+            load: None,
+            progress: Progress::default(),
+            _controls: controls,
+        }
+    }
+
+    /// Where a generator tells what it has found so far.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
     }
 
     /// Chooses where packets come from.
@@ -125,7 +144,7 @@ impl SocketRig {
             Source::Generator => {
                 let clock = Clock::tsc();
                 let loads = self.places.iter().map(|place| generator(&self.lab, place, clock.clone()));
-                let player = Loads(loads.collect::<Result<_, _>>()?);
+                let player = Loads { loads: loads.collect::<Result<_, _>>()?, progress: self.progress.clone() };
                 (Loading::Generator, Hand::new(name, Box::new(player), self.score.clone(), self.load_cpu)?)
             }
         });
@@ -153,29 +172,52 @@ fn generator(lab: &Lab, place: &Place, clock: Clock) -> Result<Load, BenchError>
 }
 
 /// Generators and checkers on one thread.
-struct Loads(Vec<Load>);
+struct Loads {
+    loads: Vec<Load>,
+    progress: Progress,
+}
+
+/// Time between two tellings.
+const TELL: Duration = Duration::from_millis(200);
 
 impl Loads {
     fn turn(&mut self) -> bool {
-        self.0.iter_mut().map(Load::turn).sum::<usize>() > 0
+        self.loads.iter_mut().map(Load::turn).sum::<usize>() > 0
+    }
+
+    fn result(&self) -> TrialResult {
+        sum(&self.loads.iter().map(Load::result).collect::<Vec<_>>())
+    }
+
+    fn tell(&self) {
+        if let Ok(mut progress) = self.progress.lock() {
+            *progress = self.result();
+        }
     }
 }
 
 impl Player for Loads {
     fn play(&mut self, how: &How, score: &Score) -> Slice {
-        let pps = how.pps.map(|pps| pps / self.0.len() as f64);
-        self.0.iter_mut().for_each(|load| load.start(&Schedule { pps, ..Schedule::default() }));
+        let pps = how.pps.map(|pps| pps / self.loads.len() as f64);
+        self.loads.iter_mut().for_each(|load| load.start(&Schedule { pps, ..Schedule::default() }));
         score.during(Part::Warm, || self.turn());
-        self.0.iter_mut().for_each(Load::mark);
-        score.during(Part::Measure, || self.turn());
-        self.0.iter_mut().for_each(Load::stop);
+        self.loads.iter_mut().for_each(Load::mark);
+        let (mut told, mut turns) = (Instant::now(), 0u32);
+        score.during(Part::Measure, || {
+            turns = turns.wrapping_add(1);
+            if turns.is_multiple_of(256) && told.elapsed() > TELL {
+                told = Instant::now();
+                self.tell();
+            }
+            self.turn()
+        });
+        self.loads.iter_mut().for_each(Load::stop);
         score.during(Part::Drain, || self.turn());
-        let results: Vec<_> = self.0.iter().map(Load::result).collect();
-        Slice { traffic: Some(sum(&results)), ..Slice::default() }
+        Slice { traffic: Some(self.result()), ..Slice::default() }
     }
 
     fn close(mut self: Box<Self>) -> Left {
-        self.0.iter_mut().for_each(Load::close);
+        self.loads.iter_mut().for_each(Load::close);
         Left::default()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use engine::{Gateway, Layout, Time};
+use engine::{Gateway, HandOff, Layout, Time};
 use frame::Caps;
 use traffic::Profile;
 
@@ -47,6 +47,8 @@ pub struct Seat<G> {
     pub gateway: G,
     /// Its stages.
     pub layout: Layout,
+    /// Its way to the gateway's other workers, when it has any.
+    pub hand_off: Option<HandOff>,
     /// The subscribers it owns.
     pub users: Range<u32>,
 }

@@ -61,6 +61,7 @@ impl UnderTest for UpfUnderTest {
         let seat = |(n, seat): (usize, upf::assemble::Seat)| Seat {
             gateway: seat.plane,
             layout: seat.layout,
+            hand_off: seat.hand_off,
             users: range(n as u32),
         };
         let seats = seats.into_iter().enumerate().map(seat).collect();

@@ -2,7 +2,9 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
+use ::bench::scale::{self, Axis};
 use ::bench::{Options, PortKind};
 use anyhow::Context;
 use clap::Args;
@@ -18,9 +20,12 @@ Examples:
   weir bench upf-embb                                 100,000 subscribers in memory: the cost of every stage
   weir bench upf-embb --set ues=1_000_000             the same for a million
   sudo weir bench upf-128 --port all                  every way to reach an interface, beside a bare forwarder
-  sudo weir bench upf-128 --port xdp --json -         one object for programs")]
+  sudo weir bench upf-128 --port xdp --json -         one object for programs
+  sudo weir bench upf-128 --port ring --fanout 4      workers on one pair of interfaces
+  sudo weir bench suite                               what weir sets out to reach, and whether it does")]
 pub struct BenchArgs {
-    /// The workload: upf-128 (the published experiment) or upf-embb (mobile broadband, everything on).
+    /// The workload: upf-128 (the published experiment) or upf-embb (mobile broadband, everything on); or suite:
+    /// everything weir sets out to reach, with a verdict a line.
     #[arg(value_name = "PROFILE")]
     pub profile: String,
     /// What the gateway's ports are: memory, plain, mmsg, ring, xdp, or all.
@@ -29,9 +34,24 @@ pub struct BenchArgs {
     /// Workers, each with its part of the subscribers.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub workers: u16,
+    /// Measure 1 to R gateways, each on interfaces of its own.
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u16).range(1..=64), conflicts_with = "fanout")]
+    pub instances: Option<u16>,
+    /// Measure 1 to R workers of one gateway on one pair of interfaces, subscribers divided among them.
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub fanout: Option<u16>,
     /// How long to measure.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     pub seconds: f64,
+    /// Packets offered a second, instead of more than can be forwarded.
+    #[arg(long, value_name = "RATE")]
+    pub pps: Option<f64>,
+    /// Let the gateway's CPU do the receive work of its interfaces, too, instead of the sender's.
+    #[arg(long)]
+    pub share_cpu: bool,
+    /// With suite: in short.
+    #[arg(long)]
+    pub quick: bool,
     /// Change a number of the workload, such as ues=50000 or new_flows=0.1. May be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -59,25 +79,59 @@ impl BenchArgs {
 /// What can not be measured here, and why.
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     let stop = signals::stop_flag().context("no signal handlers")?;
-    let port = args.port.parse::<PortKind>().map_err(|error| Usage(error.to_string()))?;
-    let options = Options { port, workers: args.workers, seconds: args.seconds, ..Options::new(args.settings()?) };
+    if args.profile == "suite" {
+        return suite(args, &stop);
+    }
+    let settings = args.settings()?;
+    let all = args.port == "all";
+    let port = if all { PortKind::Plain } else { args.port.parse().map_err(usage)? };
+    let options = Options {
+        port,
+        workers: args.workers,
+        seconds: args.seconds,
+        pps: args.pps,
+        share_cpu: args.share_cpu,
+        ..Options::new(settings)
+    };
+    let under = ::bench::upf::UpfUnderTest { settings: options.settings.clone() };
+    let scaled = args.instances.map(|n| (Axis::Instances, n)).or(args.fanout.map(|n| (Axis::Fanout, n)));
+    if all && scaled.is_some() {
+        return Err(Usage("scale out on one kind of port: --port xdp --instances 4".to_owned()).into());
+    }
+    if let Some((axis, most)) = scaled {
+        let found = scale::scale(&under, &options, axis, most, &stop)?;
+        return print(args, &found, &scale::text(&found));
+    }
+    if all {
+        let modes = ::bench::modes::Modes::new(::bench::run_all(&options, &stop)?);
+        return print(args, &modes, &modes.text());
+    }
     let report = ::bench::run(&options, &stop)?;
+    print(args, &report, &::bench::show::report(&report))
+}
+
+fn suite(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
+    let found = ::bench::suite::suite(args.quick, stop, &mut |what| eprintln!("measuring {what} …"))?;
+    print(args, &found, &found.text())
+}
+
+fn usage(error: ::bench::BenchError) -> Usage {
+    Usage(error.to_string())
+}
+
+fn print(args: &BenchArgs, value: &impl serde::Serialize, text: &str) -> anyhow::Result<()> {
     match &args.json {
-        Some(path) if path.as_os_str() == "-" => print_json(&mut std::io::stdout().lock(), &report),
+        Some(path) if path.as_os_str() == "-" => print_json(&mut std::io::stdout().lock(), value),
         Some(path) => {
-            print!("{}", ::bench::show::report(&report));
+            write!(std::io::stdout(), "{text}")?;
             let mut file = std::fs::File::create(path).with_context(|| format!("writing {}", path.display()))?;
-            print_json(&mut file, &report)
+            print_json(&mut file, value)
         }
-        None => {
-            print!("{}", ::bench::show::report(&report));
-            Ok(())
-        }
+        None => Ok(write!(std::io::stdout(), "{text}")?),
     }
 }
 
 fn print_json(out: &mut dyn Write, value: &impl serde::Serialize) -> anyhow::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, value)?;
-    writeln!(out)?;
+    writeln!(out, "{}", serde_json::to_string_pretty(value)?)?;
     Ok(())
 }

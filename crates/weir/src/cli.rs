@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::BenchArgs;
+use crate::demo::DemoArgs;
 use crate::generate::GenArgs;
 
 /// weir: a user plane for access networks.
@@ -24,6 +25,7 @@ How they fit together:
      └─ weir trace …       follows one subscriber's packets through its stages
   weir gen load.toml       sends signed traffic into it from outside and checks what comes out
   weir bench upf-128       builds gateway, traffic and network itself, and measures
+  weir demo                the same to watch
 
 Run a gateway, and see what each stage costs, every two seconds:
   sudo weir run examples/upf-packet.toml
@@ -48,6 +50,8 @@ pub enum Command {
     Gen(Box<GenArgs>),
     /// Measure a gateway: what every packet costs, on any kind of port.
     Bench(BenchArgs),
+    /// Watch a user plane at work on a network made for it.
+    Demo(DemoArgs),
 }
 
 /// `weir run`.

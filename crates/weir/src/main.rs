@@ -9,13 +9,14 @@
 //! | `socket.rs` | the control socket, both ends |
 //! | `show.rs`, `trace.rs` | what operators see |
 //! | `generate.rs` | traffic from outside |
-//! | `bench.rs` | measuring |
+//! | `bench.rs`, `demo.rs` | measuring, and showing |
 
 #![forbid(unsafe_code)]
 
 mod asked;
 mod bench;
 mod cli;
+mod demo;
 mod doors;
 mod fail;
 mod generate;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Trace(args) => trace::trace(&args),
         Command::Gen(args) => generate::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Demo(args) => demo::run(&args),
     };
     fail::exit(done)
 }

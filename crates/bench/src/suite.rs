@@ -1,0 +1,199 @@
+//! What weir sets out to reach, measured and judged line by line.
+
+use std::sync::atomic::AtomicBool;
+
+use serde::Serialize;
+
+use crate::error::BenchError;
+use crate::host::Host;
+use crate::modes::Modes;
+use crate::options::{Options, PortKind};
+use crate::profiles::Settings;
+use crate::report::Report;
+use crate::run::{run, run_all};
+use crate::scale::{Axis, scale};
+use crate::text::Table;
+use crate::upf::UpfUnderTest;
+
+/// One target and what was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// What is measured.
+    pub what: String,
+    /// Whether less is better.
+    pub at_most: bool,
+    /// The target.
+    pub target: f64,
+    /// What was measured.
+    pub measured: f64,
+    /// What both are in.
+    pub unit: &'static str,
+    /// Whether the target is reached.
+    pub met: bool,
+}
+
+impl Verdict {
+    /// `measured` must be `target` at most.
+    pub fn at_most(what: impl Into<String>, target: f64, measured: f64, unit: &'static str) -> Self {
+        Self { what: what.into(), at_most: true, target, measured, unit, met: measured <= target }
+    }
+
+    /// `measured` must be `target` at least.
+    pub fn at_least(what: impl Into<String>, target: f64, measured: f64, unit: &'static str) -> Self {
+        Self { what: what.into(), at_most: false, target, measured, unit, met: measured >= target }
+    }
+
+    fn number(&self, n: f64) -> String {
+        let number = match self.unit {
+            "" | "×" if n != 0.0 => format!("{n:.2}"),
+            "s" => format!("{n:.2}"),
+            "" | "×" => "0".to_owned(),
+            _ => format!("{n:.1}"),
+        };
+        format!("{number} {}", self.unit).trim_end().to_owned()
+    }
+}
+
+/// All of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Suite {
+    /// Version of these keys.
+    pub schema: u32,
+    /// Line by line.
+    pub verdicts: Vec<Verdict>,
+    /// The reports behind them.
+    pub results: Vec<Report>,
+    /// What could not be measured here, and why.
+    pub left_out: Vec<String>,
+    /// The machine.
+    pub host: Host,
+}
+
+/// Measures everything; `quick`: in short. `tell` hears what is being measured.
+///
+/// # Errors
+/// What broke, or [`BenchError::Interrupted`].
+pub fn suite(quick: bool, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result<Suite, BenchError> {
+    let seconds = if quick { 1.5 } else { 5.0 };
+    let mut suite = Suite { schema: 1, verdicts: vec![], results: vec![], left_out: vec![], host: Host::this() };
+    for (settings, target, words) in costs() {
+        tell(&format!("processing cost: {words}"));
+        let report = run(&Options { seconds, ..Options::new(settings) }, stop)?;
+        suite.cost(&report, target, words);
+        suite.results.push(report);
+    }
+    tell("two workers against one");
+    let under = UpfUnderTest { settings: Settings::upf_embb() };
+    let two = scale(&under, &Options { seconds, ..Options::new(Settings::upf_embb()) }, Axis::Fanout, 2, stop)?;
+    let times = two.rows.last().map_or(0.0, |row| row.times_one);
+    suite.verdicts.push(Verdict::at_least("two workers in memory, against one", 1.9, times, "×"));
+    suite.results.extend(two.results);
+    tell("all kinds of sockets, each beside a bare forwarder");
+    match run_all(&Options { seconds, ..Options::new(Settings::upf_128()) }, stop) {
+        Ok(reports) => {
+            let modes = Modes::new(reports);
+            suite.sockets(&modes);
+            suite.results.extend(modes.results);
+        }
+        Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
+        Err(error) => suite.left_out.push(format!("sockets: {error}")),
+    }
+    Ok(suite)
+}
+
+fn costs() -> Vec<(Settings, f64, &'static str)> {
+    let embb = |ues| Settings { ues, ..Settings::upf_embb() };
+    vec![
+        (embb(1000), 45.0, "1,000 subscribers"),
+        (embb(100_000), 60.0, "100,000 subscribers"),
+        (embb(1_000_000), 90.0, "1,000,000 subscribers"),
+        (Settings { new_flows: 1.0, ..embb(100_000) }, 250.0, "100,000 subscribers, every packet a new flow"),
+    ]
+}
+
+impl Suite {
+    fn cost(&mut self, r: &Report, target: f64, words: &str) {
+        self.verdicts.push(Verdict::at_most(format!("Tc, {words}"), target, r.cost.tc_ns, "ns"));
+        if words.starts_with("100,000") {
+            let what = |what: &str| format!("{what}, {words}");
+            self.verdicts.push(Verdict::at_most(what("allocations a packet"), 0.0, r.allocations_per_packet, ""));
+            self.verdicts.push(Verdict::at_most(what("frames lost"), 0.0, r.frames_lost as f64, ""));
+            let lost = r.loss_ratio * 100.0;
+            self.verdicts.push(Verdict::at_most(what("packets lost"), 0.0, lost, "%"));
+        }
+        if words == "100,000 subscribers" {
+            let megabytes = r.bytes_per_subscriber * r.subscribers as f64 / 1e6;
+            self.verdicts.push(Verdict::at_most("sessions and indexes of 100,000", 150.0, megabytes, "MB"));
+        }
+        if r.subscribers == 1_000_000 {
+            self.verdicts.push(Verdict::at_most("start with 1,000,000 subscribers", 10.0, r.start_seconds, "s"));
+        }
+    }
+
+    fn sockets(&mut self, modes: &Modes) {
+        let targets = [(PortKind::Plain, 95.0), (PortKind::Mmsg, 95.0), (PortKind::Ring, 90.0), (PortKind::Xdp, 85.0)];
+        for (kind, target) in targets {
+            let Some(r) = modes.results.iter().find(|r| r.port == kind.name()) else { continue };
+            let what = format!("gateway against bare forwarder, {}", kind.name());
+            self.verdicts.push(Verdict::at_least(what, target, r.reference.ratio * 100.0, "%"));
+        }
+        if let Some(xdp) = modes.results.iter().find(|r| r.port == PortKind::Xdp.name()) {
+            let times = modes.times_plain(xdp);
+            self.verdicts.push(Verdict::at_least("gateway over xdp, against packet-plain", 3.5, times, "×"));
+        }
+        let frames: i64 = modes.results.iter().map(|r| r.frames_lost.abs()).sum();
+        self.verdicts.push(Verdict::at_most("frames lost, all sockets", 0.0, frames as f64, ""));
+    }
+
+    /// Whether every line is reached.
+    pub fn met(&self) -> bool {
+        self.verdicts.iter().all(|verdict| verdict.met) && self.left_out.is_empty()
+    }
+
+    /// The table.
+    pub fn text(&self) -> String {
+        let mut table = Table::new(&["", "target", "measured", ""]);
+        for v in &self.verdicts {
+            let target = format!("{} {}", if v.at_most { "≤" } else { "≥" }, v.number(v.target));
+            let verdict = if v.met { "reached" } else { "MISSED" };
+            table.row([v.what.clone(), target, v.number(v.measured), verdict.to_owned()]);
+        }
+        let mut out = table.text();
+        for what in &self.left_out {
+            out += &format!("\n  not measured: {what}\n");
+        }
+        let reached = self.verdicts.iter().filter(|v| v.met).count();
+        out += &format!(
+            "\n  {reached} of {} reached; {}, Linux {}\n",
+            self.verdicts.len(),
+            self.host.cpu,
+            self.host.kernel
+        );
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_knows_its_direction() {
+        assert!(Verdict::at_most("cost", 60.0, 59.9, "ns").met && !Verdict::at_most("cost", 60.0, 60.1, "ns").met);
+        assert!(Verdict::at_least("ratio", 3.5, 3.6, "×").met && !Verdict::at_least("ratio", 3.5, 3.4, "×").met);
+    }
+
+    #[test]
+    fn the_table_says_what_was_missed() {
+        let verdicts = vec![
+            Verdict::at_most("Tc", 60.0, 55.25, "ns"),
+            Verdict::at_least("two workers", 1.9, 1.7, "×"),
+            Verdict::at_most("frames lost", 0.0, 0.0, ""),
+        ];
+        let suite = Suite { schema: 1, verdicts, results: vec![], left_out: vec![], host: Host::default() };
+        let text = suite.text();
+        assert!(text.contains("Tc           ≤ 60.0 ns   55.2 ns  reached"), "{text}");
+        assert!(text.contains("two workers   ≥ 1.90 ×    1.70 ×   MISSED"), "{text}");
+        assert!(text.contains("2 of 3 reached") && !suite.met());
+    }
+}
