@@ -1,7 +1,7 @@
 //! A worker between memory wires, under a clock turned by hand.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use engine::{Gateway, Idle, Layout, StatsView, Time, Worker, WorkerConfig};
 use frame::{Arena, ArenaConfig, Pool, Port};
@@ -65,6 +65,22 @@ impl Default for Memories {
     }
 }
 
+/// Arenas that came back whole, to be used again: a process has only so many numbers for them, and fuzzing needs more.
+static SHELF: Mutex<Vec<Arc<Arena>>> = Mutex::new(Vec::new());
+
+fn arena(memory: Memories) -> Arc<Arena> {
+    let mut shelf = SHELF.lock().expect("no code panics holding the shelf");
+    let fits = |arena: &Arc<Arena>| {
+        let shape = arena.shape();
+        (shape.slots, shape.slot_bytes) == (memory.slots, memory.slot_bytes)
+    };
+    if let Some(at) = shelf.iter().position(fits) {
+        return shelf.swap_remove(at);
+    }
+    let config = ArenaConfig { slots: memory.slots, slot_bytes: memory.slot_bytes, ..ArenaConfig::default() };
+    Arena::new(config).expect("memory for an arena")
+}
+
 /// One worker with its gateway, all its ports memory wires.
 pub struct Rig<G: Gateway> {
     worker: Worker<G>,
@@ -80,8 +96,7 @@ impl<G: Gateway> Rig<G> {
     /// # Panics
     /// When there is no memory for the arena.
     pub fn new(gateway: G, layout: Layout, ports: &[PortSpec], memory: Memories, clock: &Clock) -> Self {
-        let shape = ArenaConfig { slots: memory.slots, slot_bytes: memory.slot_bytes, ..ArenaConfig::default() };
-        let arena = Arena::new(shape).expect("memory for an arena");
+        let arena = arena(memory);
         let wires: Vec<_> = ports.iter().map(|port| (port.name.clone(), Wire::default())).collect();
         let door = |(port, (_, wire)): (&PortSpec, &(String, Wire))| -> Box<dyn Port> {
             Box::new(Memory::new(&*port.name, port.mac, wire))
@@ -164,6 +179,10 @@ impl<G: Gateway> Rig<G> {
         drop((gateway, env));
         packets("when it ended", self.stats.missing())?;
         let (slots, back) = (self.arena.shape().slots as usize, self.arena.in_depot());
-        if back == slots { Ok(()) } else { Err(format!("slots: of {slots} only {back} came back")) }
+        if back != slots {
+            return Err(format!("slots: of {slots} only {back} came back"));
+        }
+        SHELF.lock().expect("no code panics holding the shelf").push(self.arena);
+        Ok(())
     }
 }

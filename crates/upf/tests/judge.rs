@@ -1,6 +1,6 @@
 //! Judges from outside: tshark and scapy read every byte the golden cases send, and find what the cases say.
 //!
-//! `make judge` installs both (`tshark`; scapy as in `tests/judge/requirements.txt`, in `target/judge-venv`).
+//! `make setup` installs both.
 
 /// The cases are read here, not run.
 macro_rules! for_each_case {
@@ -68,7 +68,7 @@ fn tshark_finds_nothing_malformed_and_every_checksum_right() {
         tshark.args(["-o", "tcp.analyze_sequence_numbers:FALSE"]);
         tshark.args(["-Y", &format!("_ws.malformed or _ws.expert.severity >= {WARNING}")]);
         tshark.args(["-T", "fields", "-e", "frame.number", "-e", "frame.protocols", "-e", "_ws.expert.message"]);
-        let output = tshark.output().expect("tshark is needed: `make judge` installs it");
+        let output = tshark.output().expect("tshark is needed: `make setup` installs it");
         assert!(output.status.success(), "tshark failed: {}", String::from_utf8_lossy(&output.stderr));
         for line in String::from_utf8_lossy(&output.stdout).lines() {
             let (number, says) = line.split_once('\t').unwrap_or((line, ""));
@@ -86,7 +86,7 @@ fn tshark_finds_nothing_malformed_and_every_checksum_right() {
 #[test]
 fn scapy_reads_what_the_cases_say() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let python = workspace.join("target/judge-venv/bin/python");
+    let python = workspace.join("target/judge/bin/python3");
     let python = std::env::var_os("WEIR_JUDGE_PYTHON").map_or(python, PathBuf::from);
     let mut entries = Vec::new();
     for case in all() {
@@ -102,7 +102,7 @@ fn scapy_reads_what_the_cases_say() {
     judge.arg(workspace.join("tests/judge/read.py")).arg(&list);
     let output = judge.output();
     let output = output.unwrap_or_else(|error| {
-        panic!("{}: {error}; scapy is needed: `make judge` installs it", python.display());
+        panic!("{}: {error}; scapy is needed: `make setup` installs it", python.display());
     });
     let faults = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "scapy on what we send:\n{faults}{}", String::from_utf8_lossy(&output.stderr));
