@@ -125,12 +125,12 @@ const GROUP: u8 = 4;
 /// The first of a direction's rules that applies. Those of a group are all compared, without a branch on what they say
 /// of the packet: which one it is going to be no processor can foretell.
 #[inline(always)]
-fn first<'a, const UPLINK: bool>(
-    window: &'a Window,
+fn first<const UPLINK: bool>(
+    window: &Window,
     teid: u32,
     qfi: u8,
     filtered: impl Fn(&Match) -> bool,
-) -> Option<&'a Match> {
+) -> Option<&Match> {
     let (mut from, mut left) = record::rules_of(record::head_in(window), UPLINK);
     let rules = record::matches_in(window);
     while left > 0 {
