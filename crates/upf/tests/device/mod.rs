@@ -7,6 +7,7 @@
 //! | `do = "rules", ue = 0, idle = true, simulate = { … }` | replaces the subscriber's rules; keys of `simulate` change the configured ones |
 //! | `do = "remove", ue = 0` | takes the session out; what it had used is counted as `final.…` |
 //! | `do = "sessions", instance = "office", simulate = { … }` | sessions beside the configured ones |
+//! | `do = "jam", port = "n6", room = 2` | the port takes so many packets more, then none |
 //! | `do = "show start"` | the case is about what the gateway sends when it starts |
 #![allow(dead_code)] // several test programs use different parts
 
@@ -232,6 +233,11 @@ impl Subject for Device {
             Some("remove") => {
                 let number = self.control.remove(0, ue()?).map_err(|error| error.to_string())?;
                 self.asked.insert(number, ue()?);
+                Ok(())
+            }
+            Some("jam") => {
+                let room = what.get("room").and_then(toml::Value::as_integer).map(|room| room as usize);
+                self.rig.wire(text("port").ok_or("port is missing")?).limit(room);
                 Ok(())
             }
             Some("show start") => {

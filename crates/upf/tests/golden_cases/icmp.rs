@@ -6,7 +6,7 @@ cases! {
     ttl_expired_uplink, hop_limit_expired_uplink, ttl_expired_downlink, hop_limit_expired_downlink, no_error_about_errors,
     errors_are_limited, too_big_downlink, too_big_downlink_4g, too_big_downlink_over_ipv6, packet_too_big_downlink, exact_fit,
     fragments_downlink, fragments_uplink, fragments_of_fragments, too_big_uplink, packet_too_big_uplink, marked_fragments,
-    ping_n3, padded_ping, ping_n6, ping_in_a_vlan, odd_pings, other_messages_to_us, ping_from_a_subscriber,
+    ping_n3, padded_ping, pings_are_limited, ping_n6, ping_in_a_vlan, odd_pings, other_messages_to_us, ping_from_a_subscriber,
 }
 
 /// An ICMP error of ours to a subscriber, in its tunnel. Ours begin with 64 hops and lose one on the way out.
@@ -248,6 +248,19 @@ fn padded_ping() -> Case {
         .expect("n3", &eth(N3_MAC, GNB_MAC).ip4(N3, GNB).pong(1, 2).payload(b"x"))
         .expect("n6", &eth(N6_MAC, ROUTER_MAC).ip6(N6_6, ROUTER_6).pong(3, 4).payload(b"x"))
         .punts("ping", 2)
+}
+
+fn pings_are_limited() -> Case {
+    let ping = eth(ROUTER_MAC, N6_MAC).ip4(ROUTER, N6).ping(1, 1);
+    let pong = eth(N6_MAC, ROUTER_MAC).ip4(N6, ROUTER).pong(1, 1);
+    case("A thousand answers at once, then ten a millisecond.")
+        .then(|case| (0..1030).fold(case, |case, _| case.send("n6", &ping)))
+        .then(|case| (0..1000).fold(case, |case, _| case.expect("n6", &pong)))
+        .at(ms(1))
+        .then(|case| (0..20).fold(case, |case, _| case.send("n6", &ping)))
+        .then(|case| (0..10).fold(case, |case, _| case.expect("n6", &pong)))
+        .punts("ping", 1010)
+        .drops("worker.limited", 40)
 }
 
 fn ping_n6() -> Case {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! { vlan_port, wrong_vlan, two_tags, priority_tag, wrong_mac, group_mac, other_protocols, padding }
+cases! { vlan_port, wrong_vlan, two_tags, priority_tag, wrong_mac, group_mac, other_protocols, padding, jammed_port }
 
 /// `n3` in VLAN 30, `n6` in VLAN 60.
 pub const TAGGED: &str = r#"
@@ -85,4 +85,19 @@ fn padding() -> Case {
         .send("n6", &from_router(&ip4(SERVER, UE).udp(50_000, 40_000)).padded())
         .expect("n6", &to_router(&short(63)))
         .expect("n3", &down(&ip4(SERVER, UE).ttl(63).udp(50_000, 40_000)))
+}
+
+fn jammed_port() -> Case {
+    let out = to_router(&request(UE).ttl(63));
+    case("What a full port does not take is counted.")
+        .step(r#"do = "jam", port = "n6", room = 2"#)
+        .then(|case| (0..5).fold(case, |case, _| case.send("n3", &up(&request(UE)))))
+        .expect("n6", &out)
+        .expect("n6", &out)
+        .at(ms(1))
+        .step(r#"do = "jam", port = "n6""#)
+        .send("n3", &up(&request(UE)))
+        .expect("n6", &out)
+        .drops("worker.tx_full", 3)
+        .counts("port.n6.tx_full", 3)
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! { longest_prefix, on_link, no_route, gnb_behind_a_router, overlapping_instances, not_to_be_forwarded, jumbo }
+cases! { longest_prefix, on_link, no_route, gnb_behind_a_router, overlapping_instances, not_to_be_forwarded, gnb_without_a_route, jumbo }
 
 const OTHER_MAC: [u8; 6] = [2, 0, 0, 0, 6, 0xfd];
 
@@ -148,4 +148,11 @@ fn jumbo() -> Case {
         .send("n6", &from_router(&back(64)))
         .expect("n6", &to_router(&user(63)))
         .expect("n3", &down(&back(63)))
+}
+
+fn gnb_without_a_route() -> Case {
+    case("A gNB nobody knows the way to.")
+        .with("simulate.gnb_first = \"172.16.9.9\"")
+        .send("n6", &from_router(&response(UE)))
+        .drops("downlink.apply_far.far_incomplete", 1)
 }
