@@ -213,7 +213,7 @@ impl Default for Simulate {
     fn default() -> Self {
         Self {
             ues: 1000,
-            ue_first: Some(Ipv4Addr::new(10, 60, 0, 1)),
+            ue_first: None,
             ue6_first: None,
             teid_first: 0x0100_0000,
             teid_per_bearer: false,

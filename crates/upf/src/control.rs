@@ -337,8 +337,15 @@ impl Control {
     fn page(&mut self, now: u64) {
         while let Some((ready, worker, handle)) = self.paging.front().copied() {
             let Some(simulator) = self.simulator.as_ref().filter(|_| ready <= now) else { return };
-            let ue = u32::from(worker) * self.subscribers_each() + handle;
-            let session = simulator.session(ue, false);
+            let each = self.subscribers_each();
+            let ue = u64::from(worker) * u64::from(each) + u64::from(handle);
+            // Only whom the formula made, and who is not out just now.
+            let known = handle < each && ue < simulator.count().into() && self.churn.out != Some(ue as u32);
+            if !known {
+                self.paging.pop_front();
+                continue;
+            }
+            let session = simulator.session(ue as u32, false);
             let Ok(compiled) = self.compile(&session, handle) else { return };
             self.publish();
             let command = Command::Install { handle, session: Box::new(compiled) };

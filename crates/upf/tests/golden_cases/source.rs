@@ -28,7 +28,7 @@ fn spoofed_ipv6() -> Case {
 fn no_such_family() -> Case {
     case("A subscriber without an IPv6 prefix has none to speak from.")
         .with("simulate.ue_first = \"10.60.0.9\"\nsimulate.teid_first = 99")
-        .step(r#"do = "sessions", simulate = { ues = 1 }"#)
+        .step(r#"do = "sessions", simulate = { ues = 1, ue_first = "10.60.0.1" }"#)
         .send("n3", &up(&request(UE_6)))
         .send("n3", &up(&ip6([0; 16], SERVER_6).udp(1, 2)))
         .drops("uplink.check_source.spoofed_source", 2)
