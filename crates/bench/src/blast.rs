@@ -207,22 +207,23 @@ impl Player for Blast {
         // Longer than the window: what ends it is the program's own clock, checked for every frame.
         let length = how.warm + how.measure + Duration::from_millis(20);
         let each = how.pps.unwrap_or(3e6).max(1e5) * length.as_secs_f64();
-        let _ = port::netns::within(&self.netns, || {
-            if self.aim(length, how.pps).is_err() {
-                return;
-            }
+        let blow = || -> Result<(), BenchError> {
+            self.aim(length, how.pps)?;
             while !score.is_past(Part::Measure) {
                 // A dropped frame costs a tenth of a sent one: this many are through soon after the end.
-                if self.program.run_live(&self.frame, 0, each as u32).is_err() {
-                    return;
-                }
+                self.program.run_live(&self.frame, 0, each as u32)?;
             }
-        });
+            Ok(())
+        };
+        let done = match port::netns::within(&self.netns, blow) {
+            Ok(done) => done,
+            Err(source) => Err(BenchError::Port { uri: format!("namespace {}", self.netns), source }),
+        };
         score.during(Part::Drain, || {
             std::thread::yield_now();
             false
         });
-        Slice::default()
+        Slice { failed: done.err().map(|error| error.to_string()), ..Slice::default() }
     }
 
     fn close(self: Box<Self>) -> Left {

@@ -38,6 +38,8 @@ pub struct Slice {
     pub urgent: bool,
     /// Traffic that was made and checked; of a load.
     pub traffic: Option<traffic::TrialResult>,
+    /// Why it could not play.
+    pub failed: Option<String>,
 }
 
 /// What a player left behind when it ended.
@@ -134,7 +136,12 @@ impl Drop for Hand {
 }
 
 fn live(mut player: Box<dyn Player>, score: &Score, orders: &Receiver<Order>, answers: &Sender<Reply>) {
-    let urgent = !score.is_polite() && urge(Urgency::Packets);
+    let urgent = if score.is_polite() {
+        urge(Urgency::Brisk);
+        false
+    } else {
+        urge(Urgency::Packets)
+    };
     while let Ok(Order::Window(how)) = orders.recv() {
         let slice = Slice { urgent, ..player.play(&how, score) };
         if answers.send(Reply::Slice(Box::new(slice))).is_err() {

@@ -26,6 +26,9 @@ pub enum BenchError {
     /// A BPF program did not load.
     #[error("the source of overload: {0}")]
     Blast(#[from] port::bpf::BpfError),
+    /// The load broke off.
+    #[error("the load broke off: {0}")]
+    Load(String),
     /// Something of the system was refused.
     #[error("{doing}: {source}")]
     System {

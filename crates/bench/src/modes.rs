@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::report::Report;
 use crate::text::{Table, micros, rate};
+use crate::window::median;
 
 /// The published experiment: 128-byte packets, recvfrom and sendto, two cores.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -41,10 +42,12 @@ impl Modes {
         Self { schema: 1, results, published: PUBLISHED }
     }
 
-    /// How many times the plain mode's packets a second a report has.
+    /// How many times the plain mode's packets a second a report has: the median over rounds, since all modes took
+    /// turns.
     pub fn times_plain(&self, report: &Report) -> f64 {
-        let plain = self.results.iter().find(|r| r.port == "packet-plain").map_or(0.0, |r| r.mpps);
-        if plain > 0.0 { report.mpps / plain } else { 0.0 }
+        let Some(plain) = self.results.iter().find(|r| r.port == "packet-plain") else { return 0.0 };
+        let pairs = report.windows.mpps.iter().zip(&plain.windows.mpps).filter(|(_, plain)| **plain > 0.0);
+        median(pairs.map(|(this, plain)| this / plain))
     }
 
     /// The table.

@@ -100,7 +100,7 @@ pub struct LoadSource {
 }
 
 /// How the windows spread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Windows {
     /// How many.
     pub count: usize,
@@ -108,6 +108,10 @@ pub struct Windows {
     pub mpps_min: f64,
     /// The fastest.
     pub mpps_max: f64,
+    /// All of them, in the order they were played.
+    pub mpps: Vec<f64>,
+    /// What was offered in them, millions of packets a second.
+    pub offered_mpps: Vec<f64>,
 }
 
 /// The same gateway with stages charged by the clock and without, in turns.
@@ -171,6 +175,8 @@ impl Report {
             count: windows.len(),
             mpps_min: rates().fold(f64::INFINITY, f64::min),
             mpps_max: rates().fold(0.0, f64::max),
+            mpps: rates().collect(),
+            offered_mpps: windows.iter().map(|window| offered(&window.traffic)).collect(),
         };
         let urgent = windows.iter().flat_map(|w| &w.workers).all(|slice| slice.urgent);
         self.host.scheduling = if urgent { "fifo" } else { "ordinary" }.to_owned();
@@ -235,4 +241,10 @@ pub fn together_traffic(windows: &[Window]) -> TrialResult {
         gbps_l2: median(all().map(|t| t.gbps_l2)),
         loss_ratio: if sent > 0 { lost as f64 / sent as f64 } else { 0.0 },
     }
+}
+
+/// Millions of packets offered a second.
+fn offered(traffic: &TrialResult) -> f64 {
+    let Directions { uplink, downlink } = &traffic.directions;
+    (uplink.offered_packets + downlink.offered_packets) as f64 / traffic.seconds.max(1e-9) / 1e6
 }

@@ -105,7 +105,7 @@ fn sockets<U: UnderTest>(
     }
     let before = CpuTime::now();
     let (measure, rounds) = options.windows();
-    let how = How { warm: Duration::from_millis(100), pps: options.pps, ..How::most(measure) };
+    let how = How { warm: Duration::from_millis(60), pps: options.pps, ..How::most(measure) };
     let turns: Vec<_> = (0..2 * pairs.len()).map(|n| (n, how)).collect();
     let mut rigs: Vec<&mut dyn Rig> = Vec::new();
     for (_, ready, bare) in &mut pairs {
@@ -140,7 +140,7 @@ fn sockets<U: UnderTest>(
         if pps > 0.0 {
             ready.rig.load_from(Source::Generator)?;
             let paced = How { pps: Some(pps), ..how };
-            let windows = in_turns(&mut [&mut ready.rig], &[(0, paced)], rounds.min(6), stop)?;
+            let windows = in_turns(&mut [&mut ready.rig], &[(0, paced)], rounds.min(8), stop)?;
             let paced = Paced::of(&windows[0], pps / 1e6, PACED);
             report.directions.uplink.latency_us = paced.directions.uplink.latency_us;
             report.directions.downlink.latency_us = paced.directions.downlink.latency_us;

@@ -283,6 +283,9 @@ impl Rig for SocketRig {
         let loaded = load.slice()?;
         self.score.rest();
         played?;
+        if let Some(why) = loaded.failed {
+            return Err(BenchError::Load(why));
+        }
         let traffic = match (loaded.traffic, sent, &seen[..]) {
             (Some(traffic), ..) => traffic,
             (None, Some(sent), [begin, end]) => counted(self.places[0].plan.profile(), sent.mean, begin, end),

@@ -1,0 +1,125 @@
+//! A gateway in memory, for a second: nothing is lost, nothing is allocated, everything comes back; and the object
+//! that says so has all the keys it must have.
+
+use std::sync::atomic::AtomicBool;
+
+use bench::profiles::Settings;
+use bench::scale::{Axis, scale};
+use bench::{Options, run, show};
+use serde_json::Value;
+
+#[global_allocator]
+static ALLOC: pages::Counting = pages::Counting;
+
+fn options(seconds: f64) -> Options {
+    let settings = Settings { ues: 2000, ..Settings::upf_embb() };
+    Options { seconds, ..Options::new(settings) }
+}
+
+#[test]
+fn a_second_in_memory() {
+    let report = run(&options(1.0), &AtomicBool::new(false)).expect("a trial");
+    let d = &report.directions;
+    for (name, d) in [("uplink", &d.uplink), ("downlink", &d.downlink)] {
+        assert!(d.sent_packets > 10_000, "{name}: {d:?}");
+        assert_eq!((d.lost_packets, d.forwarded_packets), (0, d.sent_packets), "{name}: {d:?}");
+        let odd = d.corrupt_packets + d.misdelivered_packets + d.foreign_packets + d.duplicated_packets;
+        assert_eq!(odd, 0, "{name}: {d:?}");
+    }
+    assert_eq!((report.allocations_per_packet, report.frames_lost, report.packets_missing), (0.0, 0, 0));
+    assert!(report.drops.is_empty(), "{:?}", report.drops);
+    assert_eq!((report.subscribers, report.flows), (2000, 16_000));
+    assert!(report.mpps > 0.01 && report.loss_ratio == 0.0);
+    let c = &report.cost;
+    assert!((c.trx_ns + c.tc_ns + c.ttx_ns + c.other_ns - c.tp_ns).abs() < 1e-6, "{c:?}");
+    assert!(c.stages_ns > 0.0 && c.stages_ns < c.tc_ns, "{c:?}");
+    let pipelines: Vec<_> = c.stages.iter().map(|stage| stage.direction.as_str()).collect();
+    assert!(pipelines.contains(&"uplink") && pipelines.contains(&"downlink"), "{pipelines:?}");
+    assert!(report.bytes_per_subscriber > 64.0 && report.start_seconds > 0.0 && report.rss_bytes > 0);
+    let text = show::report(&report);
+    assert!(text.contains("0 frames lost") && text.contains("observer:"), "{text}");
+    has_all_keys(&serde_json::to_value(&report).expect("an object"));
+}
+
+/// The keys of a result are a contract with report, comparison and planner.
+fn has_all_keys(report: &Value) {
+    let has = |value: &Value, keys: &[&str]| {
+        for key in keys {
+            assert!(value.get(key).is_some(), "no `{key}` in {value}");
+        }
+    };
+    has(
+        report,
+        &[
+            "schema",
+            "profile",
+            "gateway",
+            "port",
+            "workers",
+            "instances",
+            "seconds",
+            "subscribers",
+            "flows",
+            "directions",
+            "mpps",
+            "gbps_l2",
+            "loss_ratio",
+            "cost",
+            "reference",
+            "drops",
+            "allocations_per_packet",
+            "frames_lost",
+            "rss_bytes",
+            "bytes_per_subscriber",
+            "start_seconds",
+            "worker_utilisation",
+            "host",
+            "date",
+            "version",
+        ],
+    );
+    for direction in ["uplink", "downlink"] {
+        let d = &report["directions"][direction];
+        has(
+            d,
+            &[
+                "frame_bytes_mean",
+                "offered_packets",
+                "sent_packets",
+                "forwarded_packets",
+                "lost_packets",
+                "mpps",
+                "gbps_l2",
+                "latency_us",
+            ],
+        );
+        has(&d["latency_us"], &["p50", "p99", "p999", "max"]);
+    }
+    has(&report["cost"], &["trx_ns", "tc_ns", "ttx_ns", "other_ns", "tp_ns", "cycles_per_packet", "tsc_hz", "stages"]);
+    has(&report["cost"]["stages"][0], &["direction", "name", "packets", "cycles_per_packet", "ns_per_packet"]);
+    has(&report["reference"], &["name", "mpps", "gbps_l2", "ratio"]);
+    has(&report["host"], &["cpu", "kernel", "cores", "steal_ratio", "nic"]);
+    assert_eq!((&report["schema"], &report["port"], &report["gateway"]), (&1.into(), &"memory".into(), &"upf".into()));
+}
+
+#[test]
+fn two_workers_share_the_subscribers() {
+    let options = options(0.4);
+    let under = bench::upf::UpfUnderTest { settings: options.settings.clone() };
+    let found = scale(&under, &options, Axis::Fanout, 2, &AtomicBool::new(false)).expect("a scale-out");
+    assert_eq!(found.rows.iter().map(|row| row.count).collect::<Vec<_>>(), [1, 2]);
+    for report in &found.results {
+        let d = &report.directions;
+        assert_eq!((report.frames_lost, d.uplink.lost_packets, d.downlink.lost_packets), (0, 0, 0));
+        assert_eq!(report.worker_utilisation.len(), usize::from(report.workers));
+    }
+    assert!(bench::scale::text(&found).contains("× one"));
+}
+
+#[test]
+fn a_trial_can_be_interrupted() {
+    let stop = AtomicBool::new(true);
+    let begin = std::time::Instant::now();
+    assert!(matches!(run(&options(60.0), &stop), Err(bench::BenchError::Interrupted)));
+    assert!(begin.elapsed().as_secs() < 20);
+}

@@ -1,0 +1,96 @@
+//! Trials over interfaces, in namespaces of their own. Needs root.
+
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use bench::demo::{DemoOptions, demo};
+use bench::lab::{Lab, Shape, sweep};
+use bench::profiles::Settings;
+use bench::{Options, PortKind, run};
+use wire::Mac;
+
+/// Trials want the machine for themselves.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+fn ours() -> Vec<String> {
+    let mine = format!("weir-bench-{}-", std::process::id());
+    let list = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    list.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| name.starts_with(&mine)).collect()
+}
+
+fn a_second_over(port: PortKind) {
+    let _alone = alone();
+    let settings = Settings { ues: 500, ..Settings::upf_128() };
+    let report =
+        run(&Options { port, seconds: 1.0, ..Options::new(settings) }, &AtomicBool::new(false)).expect("a trial");
+    assert_eq!(report.port, port.name());
+    assert!(report.mpps > 0.02, "{} Mpps", report.mpps);
+    assert!(report.reference.mpps > 0.02 && report.reference.ratio > 0.3, "{:?}", report.reference);
+    assert_eq!((report.frames_lost, report.packets_missing), (0, 0), "{:?}", report.drops);
+    let paced = report.paced.as_ref().expect("a checked trial");
+    let (up, down) = (&paced.directions.uplink, &paced.directions.downlink);
+    for d in [up, down] {
+        // A busy machine may lose some; what arrives is right.
+        assert!(d.forwarded_packets > d.sent_packets / 2 && d.latency_us.p50 > 0.0, "{d:?}");
+        assert_eq!((d.corrupt_packets, d.misdelivered_packets, d.foreign_packets), (0, 0, 0), "{d:?}");
+    }
+    assert!(report.cost.trx_ns > 0.0 && report.cost.ttx_ns > report.cost.tc_ns / 10.0, "{:?}", report.cost);
+    assert!(ours().is_empty(), "left behind: {:?}", ours());
+}
+
+#[test]
+fn a_second_over_a_ring() {
+    a_second_over(PortKind::Ring);
+}
+
+#[test]
+fn a_second_over_xdp() {
+    a_second_over(PortKind::Xdp);
+}
+
+#[test]
+fn a_lab_is_gone_when_dropped_even_by_a_panic() {
+    let _alone = alone();
+    let shape = Shape { mtu: 1600, queues: 1 };
+    let panicked = std::panic::catch_unwind(|| {
+        let lab = Lab::new(shape).expect("a lab");
+        lab.links(0, [Mac([2, 0, 0, 0, 3, 0]), Mac([2, 0, 0, 0, 6, 0])]).expect("links");
+        assert_eq!((ours().len(), lab.arrived(0)), (2, [0, 0]));
+        panic!("as planned");
+    });
+    assert!(panicked.is_err() && ours().is_empty());
+}
+
+#[test]
+fn what_a_killed_process_left_is_swept_up() {
+    let _alone = alone();
+    // A process that is no more: its number is free until it is used again.
+    let mut child = Command::new("true").stdout(Stdio::null()).spawn().expect("a process");
+    let name = format!("weir-bench-{}-0-gw", child.id());
+    child.wait().expect("its end");
+    let added = Command::new("ip").args(["netns", "add", &name]).status().expect("ip");
+    assert!(added.success());
+    assert!(sweep() >= 1);
+    assert!(!std::path::Path::new("/run/netns").join(&name).exists());
+}
+
+#[test]
+fn a_short_demonstration() {
+    let _alone = alone();
+    let options = DemoOptions { seconds: 3.0, ues: 1000, pps: Some(5_000.0), port: None };
+    let mut out = Vec::new();
+    let begin = Instant::now();
+    let report = demo(&options, &mut out, false, &AtomicBool::new(false)).expect("a demonstration");
+    assert!(begin.elapsed() < Duration::from_secs(30));
+    let text = String::from_utf8(out).expect("text");
+    assert!(text.contains("1,000 subscribers, 8,000 flows") && text.contains("0 frames lost"), "{text}");
+    assert!(text.lines().any(|line| line.contains(" s  ") && line.contains("processing")), "{text}");
+    assert_eq!(report.frames_lost, 0);
+    assert!(ours().is_empty());
+}
