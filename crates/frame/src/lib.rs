@@ -19,6 +19,6 @@ pub use arena::{Arena, ArenaConfig, Shape};
 pub use batch::{BURST, Batch};
 pub use door::{Caps, Link, Port, PortCounters, wait_readable};
 pub use frame::{Frame, Meta, NoHeadroom, Short, flags};
-pub use pool::Pool;
 /// What an arena's memory rests on.
 pub use pages::Backing;
+pub use pool::Pool;

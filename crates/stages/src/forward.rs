@@ -336,8 +336,7 @@ impl Plan {
         };
         let count = self.ports.iter().map(|p| p.instance).chain(self.routes.iter().map(|r| r.instance)).max();
         let count = count.map_or(0, |last| usize::from(last) + 1);
-        let mut instances: Vec<Instance> =
-            (0..count).map(|_| Instance { v4: Lpm::new(), v6: Lpm::new() }).collect();
+        let mut instances: Vec<Instance> = (0..count).map(|_| Instance { v4: Lpm::new(), v6: Lpm::new() }).collect();
         for instance in &mut instances {
             NOWHERE4.into_iter().for_each(|(to, len)| enter(&mut instance.v4, to, len, NOWHERE));
             NOWHERE6.into_iter().for_each(|(to, len)| enter(&mut instance.v6, to, len, NOWHERE));
@@ -486,7 +485,12 @@ mod tests {
     #[test]
     fn some_addresses_are_nowhere() {
         let mut plan = plan();
-        plan.routes.push(Route { instance: 1, to: [0u16; 8].into(), len: 0, via: [0xfd00, 0, 0, 1, 0, 0, 0, 9].into() });
+        plan.routes.push(Route {
+            instance: 1,
+            to: [0u16; 8].into(),
+            len: 0,
+            via: [0xfd00, 0, 0, 1, 0, 0, 0, 9].into(),
+        });
         plan.ports[1].v6.push((0xfe80 << 112 | 1, 64));
         let tables = plan.compile();
         for to in [[0, 0, 0, 1], [127, 0, 0, 1], [224, 0, 0, 5], [239, 1, 2, 3], [255, 255, 255, 255]] {

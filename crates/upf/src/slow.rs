@@ -169,7 +169,9 @@ impl SlowPath {
             }
             Punt::TtlExpired => self.ttl_expired(lane, i, &frame, state, roles, env),
             Punt::Oversize => self.oversize(lane, i, &frame, state, roles, env),
-            Punt::Resolve if is_ours(lane, i, &frame, state, env) => return self.answer_subscriber(lane, i, frame, state, env),
+            Punt::Resolve if is_ours(lane, i, &frame, state, env) => {
+                return self.answer_subscriber(lane, i, frame, state, env);
+            }
             Punt::Resolve => self.wait_for_neighbour(lane, i, &frame, state, env),
             Punt::Buffer => self.wait_for_subscriber(lane, i, &frame, state, env),
             Punt::GtpEndMarker | Punt::GtpExtensionNotice | Punt::IcmpOther | Punt::RouterSolicitation => {
