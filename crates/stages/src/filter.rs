@@ -17,7 +17,7 @@ mod rule;
 mod text;
 
 pub use compile::{CompileError, Filters, MAX_FILTERS, UeAddresses, compile};
-pub use compiled::{Filter4, Filter6, Key4, Key6, Rest, state};
+pub use compiled::{Filter4, Filter6, Key4, Key6, Ranges, Traits, state};
 pub use rule::{Action, Address, Direction, End, FlowDescription, Ports, Prefix, Sdf, Tos};
 pub use text::RuleError;
 

@@ -108,8 +108,10 @@ impl State {
 /// Nano-bits of a packet; saturates for lengths no bucket can let pass.
 #[inline(always)]
 pub const fn cost(bytes: u32) -> i64 {
-    const EACH: i64 = 8 * NANO as i64;
-    if bytes as i64 > i64::MAX / EACH { i64::MAX } else { bytes as i64 * EACH }
+    match (bytes as i64).checked_mul(8 * NANO as i64) {
+        Some(cost) => cost,
+        None => i64::MAX,
+    }
 }
 
 /// Brings the credit up to `now_ns`. A time before the last one counts as the last one.

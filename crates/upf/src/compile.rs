@@ -130,7 +130,7 @@ pub fn compile(
         up: up.len() as u8,
         ue6: session.ue6.map_or(0, prefix64),
         down: down.len() as u8,
-        flags: if parts.filters4.iter().any(|f| f.rest.inverted != 0) { head_flags::INVERTED } else { 0 },
+        flags: if parts.filters4.iter().all(Filter4::is_plain) { head_flags::PLAIN4 } else { 0 },
         spare: [0; 3],
         rows: rows as u8,
         qers: session.qers.len() as u8,

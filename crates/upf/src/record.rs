@@ -23,6 +23,10 @@ pub const MAX_QERS: usize = 2;
 pub const MAX_URRS: usize = 2;
 /// No QER, URR or QFI in a field of eight bits.
 pub const NONE8: u8 = u8::MAX;
+/// Where downlink rules are in the usual session, with two uplink ones: what lookups ask for beside the first line.
+pub const DOWN_RULES: usize = 1;
+/// Where filters begin in the usual session.
+pub const FILTERS: usize = 2;
 /// Bytes of a line.
 pub const LINE: usize = size_of::<Line>();
 
@@ -60,8 +64,8 @@ pub struct Head {
 
 /// Bits of [`Head::flags`].
 pub mod head_flags {
-    /// An IPv4 filter has an address inverted.
-    pub const INVERTED: u8 = 1;
+    /// All IPv4 filters [are plain](stages::filter::Filter4::is_plain).
+    pub const PLAIN4: u8 = 1;
 }
 
 /// Bits of [`Match::flags`].

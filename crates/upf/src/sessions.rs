@@ -93,7 +93,7 @@ impl Sessions {
     pub fn with_capacity(sessions: usize, lines: usize) -> io::Result<Self> {
         let seed = Seed::random();
         let full = |_| io::Error::from(io::ErrorKind::OutOfMemory);
-        let least = sessions.max(1024);
+        let least = sessions.max(1024) * 7 / 4;
         Ok(Self {
             lines: Lines::with_capacity(sessions * lines)?,
             by_teid: BulkMap::with_capacity(least, seed).map_err(full)?,
@@ -259,14 +259,18 @@ impl Sessions {
         self.ahead(self.by_v6.get_hashed(hash, instance, prefix))
     }
 
-    #[inline]
+    #[inline(always)]
     fn ahead(&self, found: Option<u32>) -> Option<LineId> {
         let id = LineId(found?);
-        // Head and matches, and the first filters behind them.
-        for line in 0..3 {
-            self.lines.prefetch(id, line);
-        }
+        self.lines.prefetch(id, 0);
         Some(id)
+    }
+
+    /// Asks for a line of a record. The first comes with the lookup. A core waits for a dozen lines at a time, so stages
+    /// ask for the next ones in turn, while others compute, rather than for all at once.
+    #[inline(always)]
+    pub fn prefetch_line(&self, id: LineId, line: usize) {
+        self.lines.prefetch(id, line);
     }
 
     /// The record at a place a lookup returned.

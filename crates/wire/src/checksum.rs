@@ -38,11 +38,26 @@ pub fn sum(bytes: &[u8]) -> u16 {
 /// The sum of a 20-byte header, the common case of IPv4.
 #[inline(always)]
 pub fn sum20(head: &[u8; 20]) -> u16 {
+    u16::from_be(fold(words20(head)))
+}
+
+/// Whether a 20-byte header that includes its checksum is as it was sent: [`is_valid`] of [`sum20`] in fewer steps.
+#[inline(always)]
+pub fn is_valid20(head: &[u8; 20]) -> bool {
+    let acc = words20(head);
+    let acc = (acc.wrapping_add(acc.rotate_left(32)) >> 32) as u32;
+    // The upper half of this is the sum.
+    acc.wrapping_add(acc.rotate_left(16)) >= 0xffff_0000
+}
+
+/// The words of a 20-byte header added up, not folded.
+#[inline(always)]
+fn words20(head: &[u8; 20]) -> u64 {
     let [a, b] = [0, 8].map(|off| u64::from_ne_bytes(crate::fast::at(head, off)));
     let last = u64::from(u32::from_ne_bytes(crate::fast::at(head, 16)));
     let (acc, carry) = a.overflowing_add(b);
     let (acc, again) = acc.overflowing_add(last + u64::from(carry));
-    u16::from_be(fold(acc + u64::from(again))) // after a carry the sum is small
+    acc + u64::from(again) // after a carry the sum is small
 }
 
 /// Fold an accumulator into 16 bits, carries added back in.
@@ -252,6 +267,12 @@ mod tests {
         #[test]
         fn twenty_bytes_are_no_special_case(head: [u8; 20]) {
             prop_assert_eq!(sum20(&head), sum(&head));
+            let mut sealed = head;
+            sealed[10..12].fill(0);
+            let check = of(&sealed).to_be_bytes();
+            sealed[10..12].copy_from_slice(&check);
+            prop_assert!(is_valid20(&sealed) && is_valid20(&[0xff; 20]) && !is_valid20(&[0; 20]));
+            prop_assert_eq!(is_valid20(&head), is_valid(sum(&head)));
         }
     }
 }

@@ -16,31 +16,33 @@ pub enum Fragment {
 
 /// What a packet's network and transport headers say, for either version of IP.
 ///
-/// Offsets and lengths are in bytes from the start of the IP header.
+/// Offsets and lengths are in bytes from the start of the IP header. The order is that of the headers, so that fields are
+/// written several at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct L3L4 {
     /// The IPv4 source address; zero for IPv6, whose addresses stay in the packet at [`L3L4::V6_SRC`].
     pub src: u32,
     /// The IPv4 destination address; zero for IPv6, whose addresses stay in the packet at [`L3L4::V6_DST`].
     pub dst: u32,
-    /// The packet's length: header and payload, without padding the link added.
-    pub total_len: u32,
-    /// Where the transport header begins; in a later fragment, where its data begin.
-    pub l4: u16,
     /// Source port, or 0 where the protocol has none or the fragment does not carry it.
     pub src_port: u16,
     /// Destination port, or 0 where the protocol has none or the fragment does not carry it.
     pub dst_port: u16,
+    /// The packet's length: header and payload, without padding the link added.
+    pub total_len: u32,
+    /// Where the transport header begins; in a later fragment, where its data begin.
+    pub l4: u16,
     /// 4 or 6.
     pub version: u8,
+    /// Whether this is a fragment, and which.
+    pub fragment: Fragment,
     /// The transport protocol: in IPv6, what the extension headers lead to.
     pub protocol: u8,
     /// DSCP and ECN together: IPv4's type of service, IPv6's traffic class.
     pub tos: u8,
     /// Time to live, or hop limit.
     pub ttl: u8,
-    /// Whether this is a fragment, and which.
-    pub fragment: Fragment,
 }
 
 impl L3L4 {
@@ -70,12 +72,12 @@ impl L3L4 {
         let head: &[u8; 24] = ip.first_chunk()?;
         let [first, second] = [0, 8].map(|off| u64::from_be_bytes(crate::fast::at(head, off)));
         let (total, protocol) = ((first >> 32) as u16, (second >> 48) as u8);
-        let sum = checksum::sum20(head.first_chunk()?);
-        // Version and header length, More Fragments and the offset, the checksum: all of them as they should be.
-        let off = (first >> 56 ^ 0x45) | (first & 0x3fff) | u64::from(!sum);
-        let ported = protocol < 64 && (1u64 << protocol::TCP | 1 << protocol::UDP) >> protocol & 1 != 0;
-        let fits = usize::from(total).wrapping_sub(head.len()) <= ip.len() - head.len();
-        if off != 0 || !ported || !fits {
+        // Version, header length, More Fragments and the offset in one comparison.
+        if first & 0xff00_0000_0000_3fff != 0x4500_0000_0000_0000 || !checksum::is_valid20(head.first_chunk()?) {
+            return None;
+        }
+        let ported = protocol == protocol::UDP || protocol == protocol::TCP;
+        if !ported || usize::from(total).wrapping_sub(head.len()) > ip.len() - head.len() {
             return None;
         }
         let ports = u32::from_be_bytes(crate::fast::at(head, 20));

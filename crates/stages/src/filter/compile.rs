@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::compiled::{Filter4, Filter6, Rest, bit, inverted, state};
+use super::compiled::{Filter4, Filter6, Ranges, Traits, bit, inverted, state};
 use super::rule::{Action, Address, End, FlowDescription, Ports, Prefix, Sdf, Tos};
 
 /// The most filters of one family a single rule may become: what one port list times another, times the subscriber's
@@ -153,40 +153,49 @@ impl One<'_> {
         bit(ports, state::PORTS) | bit(self.flow.later_fragments, state::LATER_FRAGMENT)
     }
 
-    fn rest(&self) -> Rest {
-        Rest {
+    fn ports(&self) -> Ranges {
+        let span = |ports: &Ports| ports.hi.wrapping_sub(ports.lo);
+        Ranges {
             remote_lo: self.remote_ports.lo,
-            remote_span: self.remote_ports.hi.wrapping_sub(self.remote_ports.lo),
+            remote_span: span(&self.remote_ports),
             local_lo: self.local_ports.lo,
-            local_span: self.local_ports.hi.wrapping_sub(self.local_ports.lo),
-            protocol: self.flow.protocol.unwrap_or(0),
-            tos: self.tos.value & self.tos.mask,
-            state: self.state(),
-            inverted: inverted(self.remote.inverted, self.local.inverted),
-            protocol_mask: if self.flow.protocol.is_some() { 0xff } else { 0 },
-            tos_mask: self.tos.mask,
-            state_mask: self.state(),
-            reserved: 0,
+            local_span: span(&self.local_ports),
         }
+    }
+
+    /// The traits and which of their bits count.
+    fn traits(&self) -> (Traits, Traits) {
+        let (protocol, state) = (self.flow.protocol, self.state());
+        let inverted = inverted(self.remote.inverted, self.local.inverted);
+        let traits =
+            Traits { protocol: protocol.unwrap_or(0), tos: self.tos.value & self.tos.mask, state, inverted };
+        let protocol = if protocol.is_some() { 0xff } else { 0 };
+        (traits, Traits { protocol, tos: self.tos.mask, state, inverted: 0 })
     }
 
     fn filter4(&self) -> Filter4 {
         let high = |bits: u128| (bits >> 96) as u32; // an IPv4 prefix is in the top 32 bits
+        let (traits, traits_mask) = self.traits();
         Filter4 {
             remote: high(self.remote.bits),
-            local: high(self.local.bits),
+            traits,
             remote_mask: high(mask(self.remote.len)),
+            traits_mask,
+            ports: self.ports(),
+            local: high(self.local.bits),
             local_mask: high(mask(self.local.len)),
-            rest: self.rest(),
         }
     }
 
     fn filter6(&self) -> Filter6 {
         let halves = |bits: u128| [(bits >> 64) as u64, bits as u64];
+        let (traits, traits_mask) = self.traits();
         Filter6 {
             remote: halves(self.remote.bits),
             local: halves(self.local.bits),
-            rest: self.rest(),
+            ports: self.ports(),
+            traits,
+            traits_mask,
             remote_len: self.remote.len,
             local_len: self.local.len,
             reserved: [0; 14],

@@ -145,14 +145,18 @@ impl Key6 {
 pub struct Filter4 {
     /// The network's address, the bits that count.
     pub remote: u32,
-    /// The subscriber's address, the bits that count.
-    pub local: u32,
+    /// Protocol, type of service, state.
+    pub traits: Traits,
     /// Which bits of the network's address count.
     pub remote_mask: u32,
-    /// Which bits of the subscriber's address count.
+    /// Which bits of protocol, type of service and state count.
+    pub traits_mask: Traits,
+    /// Ports.
+    pub ports: Ranges,
+    /// The subscriber's address, the bits that count.
+    pub local: u32,
+    /// Which bits of it count.
     pub local_mask: u32,
-    /// The rest.
-    pub rest: Rest,
 }
 
 /// An IPv6 filter: 64 bytes, one cache line; as [`Filter4`], but with prefix lengths instead of address masks.
@@ -163,8 +167,12 @@ pub struct Filter6 {
     pub remote: [u64; 2],
     /// The subscriber's address: its upper and lower half.
     pub local: [u64; 2],
-    /// The rest.
-    pub rest: Rest,
+    /// Ports.
+    pub ports: Ranges,
+    /// Protocol, traffic class, state.
+    pub traits: Traits,
+    /// Which bits of them count.
+    pub traits_mask: Traits,
     /// Leading bits of the network's address that count, 0 to 128.
     pub remote_len: u8,
     /// Leading bits of the subscriber's address that count, 0 to 128.
@@ -173,34 +181,32 @@ pub struct Filter6 {
     pub reserved: [u8; 14],
 }
 
-/// What filters of both families compare alike.
+/// Ranges of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
-pub struct Rest {
+pub struct Ranges {
     /// The network's first port.
     pub remote_lo: u16,
+    /// The distance to its last.
+    pub remote_span: u16,
     /// The subscriber's first port.
     pub local_lo: u16,
-    /// The distance to the network's last port.
-    pub remote_span: u16,
-    /// The distance to the subscriber's last port.
+    /// The distance to its last.
     pub local_span: u16,
-    /// The protocol: in IPv6 the upper-layer one.
+}
+
+/// What is compared bit by bit beside addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Traits {
+    /// The protocol; in IPv6 the upper-layer one. Its mask is 0 (any) or 0xff.
     pub protocol: u8,
-    /// Type of service or traffic class, the bits that count.
+    /// Type of service or traffic class.
     pub tos: u8,
-    /// What the packet's [`state`] must be, in the bits that count.
+    /// What the packet's [`state`] must be.
     pub state: u8,
-    /// Bit 0: any other remote address; bit 1: any other local address.
+    /// Bit 0: any other remote address; bit 1: any other local address. No mask.
     pub inverted: u8,
-    /// 0: any protocol; 0xff: this one.
-    pub protocol_mask: u8,
-    /// Which bits of the type of service count.
-    pub tos_mask: u8,
-    /// Which bits of the state count.
-    pub state_mask: u8,
-    /// Nothing, zero.
-    pub reserved: u8,
 }
 
 const _: () = assert!(size_of::<Filter4>() == 32 && align_of::<Filter4>() == 4);
@@ -215,62 +221,80 @@ fn agree(a: u128, b: [u64; 2], len: u8) -> bool {
     differing >> (shift / 2) >> (shift - shift / 2) == 0
 }
 
-impl Rest {
-    /// Matches every packet.
-    pub const ANY: Rest = Rest {
-        remote_lo: 0,
-        remote_span: 0xffff,
-        local_lo: 0,
-        local_span: 0xffff,
-        protocol: 0,
-        tos: 0,
-        state: 0,
-        inverted: 0,
-        protocol_mask: 0,
-        tos_mask: 0,
-        state_mask: 0,
-        reserved: 0,
-    };
+/// Whether a port is in the range of `span` ports behind `lo`, in one comparison.
+#[inline(always)]
+fn within(port: u16, lo: u16, span: u16) -> bool {
+    port.wrapping_sub(lo) <= span
+}
 
-    /// Everything is compared, without a branch: a mispredicted one costs more.
+impl Ranges {
+    /// All ports.
+    pub const ANY: Ranges = Ranges { remote_lo: 0, remote_span: 0xffff, local_lo: 0, local_span: 0xffff };
+
     #[inline(always)]
-    fn matches(&self, ports: [u16; 2], words: [u8; 3]) -> bool {
-        let [protocol, tos, state] = words;
-        let key = u32::from_ne_bytes([protocol, tos, state, 0]);
-        let own = u32::from_ne_bytes([self.protocol, self.tos, self.state, self.inverted]);
-        let mask = u32::from_ne_bytes([self.protocol_mask, self.tos_mask, self.state_mask, self.reserved]);
-        ((key ^ own) & mask == 0)
-            & (ports[0].wrapping_sub(self.remote_lo) <= self.remote_span)
-            & (ports[1].wrapping_sub(self.local_lo) <= self.local_span)
+    fn hold(&self, remote: u16, local: u16) -> bool {
+        within(remote, self.remote_lo, self.remote_span) & within(local, self.local_lo, self.local_span)
     }
+}
+
+impl Traits {
+    /// None in particular.
+    pub const NONE: Traits = Traits { protocol: 0, tos: 0, state: 0, inverted: 0 };
+
+    #[inline(always)]
+    fn word(self) -> u32 {
+        u32::from_ne_bytes([self.protocol, self.tos, self.state, self.inverted])
+    }
+
+    #[inline(always)]
+    fn agree(self, mask: Traits, protocol: u8, tos: u8, state: u8) -> bool {
+        let key = Traits { protocol, tos, state, inverted: self.inverted };
+        (key.word() ^ self.word()) & mask.word() == 0
+    }
+}
+
+/// Two words that are compared as one.
+#[inline(always)]
+fn pair(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
 }
 
 impl Filter4 {
     /// Matches every packet.
-    pub const ANY: Filter4 = Filter4 { remote: 0, local: 0, remote_mask: 0, local_mask: 0, rest: Rest::ANY };
+    pub const ANY: Filter4 = Filter4 {
+        remote: 0,
+        traits: Traits::NONE,
+        remote_mask: 0,
+        traits_mask: Traits::NONE,
+        ports: Ranges::ANY,
+        local: 0,
+        local_mask: 0,
+    };
 
-    /// Whether the packet belongs to the flow.
+    /// Whether the packet belongs to the flow. Everything is compared, without a branch: a mispredicted one costs more.
     #[inline(always)]
     pub fn matches(&self, key: &Key4) -> bool {
         let remote = (key.remote ^ self.remote) & self.remote_mask == 0;
         let local = (key.local ^ self.local) & self.local_mask == 0;
-        (remote ^ (self.rest.inverted & NOT_REMOTE != 0))
-            & (local ^ (self.rest.inverted & NOT_LOCAL != 0))
-            & self.matches_rest(key)
+        (remote ^ (self.traits.inverted & NOT_REMOTE != 0))
+            & (local ^ (self.traits.inverted & NOT_LOCAL != 0))
+            & self.traits.agree(self.traits_mask, key.protocol, key.tos, key.state)
+            & self.ports.hold(key.remote_port, key.local_port)
     }
 
-    /// As [`matches`](Self::matches), for filters that have no address [inverted](Rest::inverted): both addresses in
-    /// one comparison.
-    #[inline(always)]
-    pub fn matches_upright(&self, key: &Key4) -> bool {
-        let pair = |remote: u32, local: u32| u64::from(remote) | u64::from(local) << 32;
-        let differing = pair(key.remote, key.local) ^ pair(self.remote, self.local);
-        (differing & pair(self.remote_mask, self.local_mask) == 0) & self.matches_rest(key)
+    /// Whether the filter asks for nothing but what [`matches_plain`](Self::matches_plain) compares: any subscriber's
+    /// address and port, no address inverted. Most are so, for the subscriber is known by other means.
+    pub fn is_plain(&self) -> bool {
+        self.local_mask == 0 && self.ports.local_span == u16::MAX && self.traits.inverted == 0
     }
 
+    /// As [`matches`](Self::matches), for a filter that [is plain](Self::is_plain): two comparisons.
     #[inline(always)]
-    fn matches_rest(&self, key: &Key4) -> bool {
-        self.rest.matches([key.remote_port, key.local_port], [key.protocol, key.tos, key.state])
+    pub fn matches_plain(&self, key: &Key4) -> bool {
+        let traits = Traits { protocol: key.protocol, tos: key.tos, state: key.state, inverted: 0 };
+        let differing = pair(key.remote, traits.word()) ^ pair(self.remote, self.traits.word());
+        (differing & pair(self.remote_mask, self.traits_mask.word()) == 0)
+            & within(key.remote_port, self.ports.remote_lo, self.ports.remote_span)
     }
 
     /// Whether any of `filters` matches.
@@ -283,17 +307,26 @@ impl Filter4 {
 
 impl Filter6 {
     /// Matches every packet.
-    pub const ANY: Filter6 =
-        Filter6 { remote: [0; 2], local: [0; 2], rest: Rest::ANY, remote_len: 0, local_len: 0, reserved: [0; 14] };
+    pub const ANY: Filter6 = Filter6 {
+        remote: [0; 2],
+        local: [0; 2],
+        ports: Ranges::ANY,
+        traits: Traits::NONE,
+        traits_mask: Traits::NONE,
+        remote_len: 0,
+        local_len: 0,
+        reserved: [0; 14],
+    };
 
     /// Whether the packet belongs to the flow.
     #[inline(always)]
     pub fn matches(&self, key: &Key6) -> bool {
         let remote = agree(key.remote, self.remote, self.remote_len);
         let local = agree(key.local, self.local, self.local_len);
-        (remote ^ (self.rest.inverted & NOT_REMOTE != 0))
-            & (local ^ (self.rest.inverted & NOT_LOCAL != 0))
-            & self.rest.matches([key.remote_port, key.local_port], [key.protocol, key.tos, key.state])
+        (remote ^ (self.traits.inverted & NOT_REMOTE != 0))
+            & (local ^ (self.traits.inverted & NOT_LOCAL != 0))
+            & self.traits.agree(self.traits_mask, key.protocol, key.tos, key.state)
+            & self.ports.hold(key.remote_port, key.local_port)
     }
 
     /// Whether any of `filters` matches.

@@ -135,6 +135,14 @@ fn lists_multiply_but_not_without_end() {
 }
 
 #[test]
+fn plain_filters_leave_the_subscribers_side_alone() {
+    let plain = |text: &str| filters(text).v4.iter().all(Filter4::is_plain);
+    assert!(plain("permit out ip from any to assigned") && plain("permit out 17 from 10.0.0.0/8 53,90 to assigned"));
+    assert!(!plain("permit out 17 from any to assigned 53") && !plain("permit out ip from !10.0.0.0/8 to assigned"));
+    assert!(!plain("permit out ip from any to 10.0.0.1"));
+}
+
+#[test]
 fn filters_are_plain_bytes() {
     assert_eq!((Filter4::ANY.as_bytes().len(), Filter6::ANY.as_bytes().len()), (32, 64));
     let zero = Filter4::new_zeroed();
@@ -194,7 +202,11 @@ impl Packet {
         match (self.remote, self.local) {
             (IpAddr::V4(r), IpAddr::V4(l)) => {
                 let (remote, local) = (r.to_bits(), l.to_bits());
-                Filter4::any(&filters.v4, &Key4 { remote, local, remote_port, local_port, protocol, tos, state })
+                let key = Key4 { remote, local, remote_port, local_port, protocol, tos, state };
+                for filter in filters.v4.iter().filter(|f| f.is_plain()) {
+                    assert_eq!(filter.matches_plain(&key), filter.matches(&key));
+                }
+                Filter4::any(&filters.v4, &key)
             }
             (IpAddr::V6(r), IpAddr::V6(l)) => {
                 let (remote, local) = (r.to_bits(), l.to_bits());

@@ -4,7 +4,7 @@ use std::io;
 
 use super::bucket::{Bucket, WAYS};
 use super::hash::{Hash, Key, Seed};
-use crate::hint::prefetch_whole;
+use crate::hint::{prefetch_read, prefetch_whole};
 use crate::slab::Slab;
 
 /// Buckets looked at, at most, to find room for one entry: with seven ways that is a chain of at most four moves.
@@ -61,7 +61,9 @@ impl<K: Key, V: Copy> Cuckoo<K, V> {
 
     #[inline(always)]
     pub(super) fn prefetch(&self, hash: Hash) {
-        prefetch_whole(self.bucket(hash.home(self.buckets.len())));
+        let bucket = self.bucket(hash.home(self.buckets.len()));
+        // The table begins at a page: buckets of one line are lines.
+        if size_of::<Bucket<K, V>>() == 64 { prefetch_read(bucket) } else { prefetch_whole(bucket) }
     }
 
     #[inline(always)]

@@ -4,6 +4,7 @@ use engine::{Burst, Ctx, Drop, Punt, Stage};
 use stages::parse::HasIp;
 
 use crate::lane::Upf;
+use crate::record;
 
 /// The session of a tunnel endpoint (PDI's local F-TEID, TS 29.244, 8.2.3). Unknown ones go to the slow path, which
 /// answers with Error Indication (TS 29.281, 7.3.1).
@@ -46,7 +47,11 @@ impl Stage<Upf> for FindByAddress {
                 }
             };
             match found {
-                Some(session) => burst.lane.session[i] = session,
+                Some(session) => {
+                    burst.lane.session[i] = session;
+                    sessions.prefetch_line(session, record::DOWN_RULES);
+                    sessions.prefetch_line(session, record::FILTERS);
+                }
                 None => burst.drop(i, Drop::UnknownSubscriber, at),
             }
         }

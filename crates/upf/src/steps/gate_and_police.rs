@@ -45,15 +45,16 @@ impl Stage<Upf> for GateAndPolice {
 /// has enough.
 #[inline(always)]
 fn conform(meters: &mut [Meter; MAX_CELLS], cells: [u8; 2], now: u64, cost: i64) -> (bool, bool) {
-    let places = cells.map(cell_at);
-    // Not two when a rule names the same QER twice.
-    if cells[0] != 0
-        && cells[1] != 0
-        && let Ok([a, b]) = meters.get_disjoint_mut(places)
-    {
-        return bucket::conform_both((&a.config, &mut a.state), (&b.config, &mut b.state), now, cost);
+    let [a, b] = cells.map(cell_at);
+    if cells[0] != 0 && cells[1] != 0 {
+        let (mut first, mut second) = (meters[a], meters[b]);
+        let one = (&first.config, &mut first.state);
+        let passes = bucket::conform_both(one, (&second.config, &mut second.state), now, cost);
+        (meters[a].state, meters[b].state) = (first.state, second.state);
+        return passes;
     }
-    let Meter { config, state } = &mut meters[if cells[0] != 0 { places[0] } else { places[1] }];
+    let only = if cells[0] != 0 { a } else { b };
+    let Meter { config, state } = &mut meters[only];
     let passes = bucket::conform_cost(config, state, now, cost);
     if cells[0] != 0 { (passes, true) } else { (true, passes) }
 }

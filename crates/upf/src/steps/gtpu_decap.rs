@@ -21,8 +21,8 @@ impl Stage<Upf> for GtpuDecap {
         let arena = cx.env.arena();
         for i in burst.live() {
             let start = burst.frame(i).meta.l3;
-            let payload = burst.bytes(i, arena).get(usize::from(start)..).unwrap_or_default();
-            let found = Header::usual(payload).or_else(|| parse(burst, i, arena, at));
+            let found = burst.bytes(i, arena).get(usize::from(start)..).and_then(Header::usual);
+            let found = found.or_else(|| parse(burst, i, arena, at));
             let Some((teid, qfi, header)) = found else { continue };
             burst.lane.teid[i] = teid.0;
             burst.lane.qfi[i] = qfi.unwrap_or(NONE8);

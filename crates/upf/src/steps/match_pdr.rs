@@ -71,20 +71,19 @@ fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Ses
 /// The rule of an IPv4 packet. A function of its own, like the others: each needs all registers.
 #[inline(never)]
 fn rule4<'a, const UPLINK: bool>(window: &'a Window, lane: &Lane, i: usize) -> Option<&'a Match> {
-    if record::head_in(window).flags & head_flags::INVERTED != 0 {
-        return rule4_inverted::<UPLINK>(window, lane, i);
+    if record::head_in(window).flags & head_flags::PLAIN4 == 0 {
+        return rule4_general::<UPLINK>(window, lane, i);
     }
     let key = if UPLINK { Key4::uplink(lane.ip(i)) } else { Key4::downlink(lane.ip(i)) };
     let filters = record::filters4_in(window);
     first::<UPLINK>(window, lane.teid[i], lane.qfi[i], |rule| {
-        any(rule.first4, rule.count4, |n| filters[n % filters.len()].matches_upright(&key))
+        any(rule.first4, rule.count4, |n| filters[n % filters.len()].matches_plain(&key))
     })
 }
 
-/// The same in a session that has filters with an address inverted.
-#[cold]
+/// The same in a session that has filters of all kinds.
 #[inline(never)]
-fn rule4_inverted<'a, const UPLINK: bool>(window: &'a Window, lane: &Lane, i: usize) -> Option<&'a Match> {
+fn rule4_general<'a, const UPLINK: bool>(window: &'a Window, lane: &Lane, i: usize) -> Option<&'a Match> {
     let key = if UPLINK { Key4::uplink(lane.ip(i)) } else { Key4::downlink(lane.ip(i)) };
     let filters = record::filters4_in(window);
     first::<UPLINK>(window, lane.teid[i], lane.qfi[i], |rule| {
@@ -141,9 +140,11 @@ fn first<const UPLINK: bool>(
             if UPLINK && rule.teid != teid {
                 continue;
             }
-            let meant = !UPLINK | (rule.qfi == NONE8) | (rule.qfi == qfi);
-            let free = rule.flags & match_flags::FILTERED == 0;
-            hits |= u32::from(meant & (free | filtered(rule))) << n;
+            let mut applies = !UPLINK | (rule.qfi == NONE8) | (rule.qfi == qfi);
+            if rule.flags & match_flags::FILTERED != 0 {
+                applies &= filtered(rule);
+            }
+            hits |= u32::from(applies) << n;
         }
         if hits != 0 {
             return Some(&rules[usize::from(from.wrapping_add(hits.trailing_zeros() as u8))]);

@@ -8,7 +8,7 @@ use table::bulk::Hash;
 use wire::{L3L4, Malformed, ethertype};
 
 use crate::lane::Upf;
-use crate::record::NONE8;
+use crate::record::{self, NONE8};
 use crate::sessions::Sessions;
 
 /// Reads the headers of the packet inside a tunnel. The records' lines arrive meanwhile.
@@ -23,10 +23,10 @@ impl Stage<Upf> for ParseUser {
         let arena = cx.env.arena();
         for i in burst.live() {
             let l3 = burst.frame(i).meta.l3;
-            let packet = burst.bytes(i, arena).get(usize::from(l3)..).unwrap_or_default();
-            let ip = match L3L4::usual(packet) {
+            let bytes = burst.bytes(i, arena);
+            let ip = match bytes.get(usize::from(l3)..).and_then(L3L4::usual) {
                 Some(ip) => ip,
-                None => match any(packet) {
+                None => match any(bytes, l3) {
                     Ok(ip) => ip,
                     Err(why) => {
                         burst.drop(i, malformed(why), at);
@@ -37,14 +37,15 @@ impl Stage<Upf> for ParseUser {
             // What stands behind the packet in its tunnel is no part of it; the length was checked to fit.
             let _ = burst.frame_mut(i).truncate(l3 + ip.total_len as u16);
             *burst.lane.ip_mut(i) = ip;
+            cx.state.sessions.prefetch_line(burst.lane.session[i], record::FILTERS);
         }
     }
 }
 
 /// Any packet. Apart, so that the usual one has the registers to itself.
 #[inline(never)]
-fn any(packet: &[u8]) -> Result<L3L4, Malformed> {
-    L3L4::parse(packet)
+fn any(bytes: &[u8], l3: u16) -> Result<L3L4, Malformed> {
+    L3L4::parse(bytes.get(usize::from(l3)..).unwrap_or_default())
 }
 
 /// Reads a packet from the core: link header, then IP; asks for the subscriber's place in the index.
@@ -65,8 +66,7 @@ impl Stage<Upf> for ParsePlain {
         let sessions = &cx.state.sessions;
         for i in live {
             let bytes = burst.bytes(i, arena);
-            let packet = bytes.get(Usual::L3..).unwrap_or_default();
-            let found = match L3L4::usual(packet) {
+            let found = match bytes.get(Usual::L3..).and_then(L3L4::usual) {
                 Some(ip) if known.is_link(bytes) && !known.is_mine(ip.dst) => {
                     Some((ip, Usual::L3 as u16, sessions.prefetch_v4(port.instance, ip.dst)))
                 }
