@@ -14,7 +14,7 @@ use crate::crew::{Hand, Working};
 use crate::error::BenchError;
 use crate::lab::{Lab, Shape, Side};
 use crate::options::PortKind;
-use crate::score::Score;
+use crate::score::{Manners, Score};
 use crate::socket::{Place, SLOTS, SocketRig, arena, caps, open, uri};
 use crate::thread::cpus;
 use crate::under_test::UnderTest;
@@ -29,7 +29,7 @@ pub struct Bed {
     macs: [Mac; 2],
     live: bool,
     slots: u32,
-    urgent: bool,
+    manners: Manners,
     share_cpu: bool,
     /// The load's CPU is the first: it has the machine's interrupts, too.
     load_cpu: usize,
@@ -61,10 +61,10 @@ impl Bed {
         let load_cpu = cpus[0];
         let gateway_cpus = if cpus.len() > 1 { cpus[1..].to_vec() } else { cpus };
         // With one CPU for all, nobody may be before the others.
-        let urgent = load_cpu != gateway_cpus[0];
+        let manners = if load_cpu == gateway_cpus[0] { Manners::Sharing } else { Manners::Urgent };
         let lab = Arc::new(Lab::new(Shape { mtu: MTU, queues })?);
         let macs = [traffic.access.gateway, traffic.core.gateway];
-        Ok(Self { lab, links: 0, macs, live, slots: SLOTS, urgent, share_cpu, load_cpu, gateway_cpus })
+        Ok(Self { lab, links: 0, macs, live, slots: SLOTS, manners, share_cpu, load_cpu, gateway_cpus })
     }
 
     /// The lab.
@@ -79,11 +79,13 @@ impl Bed {
 
     /// From now on nothing set up comes before the machine's ordinary threads.
     pub fn be_ordinary(&mut self) {
-        self.urgent = false;
+        if self.manners == Manners::Urgent {
+            self.manners = Manners::Brisk;
+        }
     }
 
     fn score(&self) -> Score {
-        if self.urgent { Score::default() } else { Score::default().polite() }
+        Score::default().with(self.manners)
     }
 
     fn link(&mut self, kind: PortKind) -> Result<usize, BenchError> {
@@ -101,7 +103,7 @@ impl Bed {
 
     /// The score of worker `n` of `all`, and its CPU.
     fn seat(&self, score: &Score, n: usize, all: usize) -> (Score, usize) {
-        let score = if all > self.gateway_cpus.len() { score.polite() } else { score.clone() };
+        let score = if all > self.gateway_cpus.len() { score.with(Manners::Sharing) } else { score.clone() };
         (score, self.gateway_cpus[n % self.gateway_cpus.len()])
     }
 

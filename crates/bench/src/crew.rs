@@ -11,7 +11,7 @@ use frame::{Pool, Port};
 use crate::after_send::AfterSend;
 use crate::error::BenchError;
 use crate::sample::{Delta, Sample};
-use crate::score::{Part, Score};
+use crate::score::{Manners, Part, Score};
 use crate::thread::{Urgency, pin, urge};
 use crate::under_test::{Seat, time};
 use crate::window::How;
@@ -68,8 +68,7 @@ pub struct Hand {
 }
 
 impl Hand {
-    /// Sets a player on a thread of its own, on a CPU. With a polite score it shares that CPU with other players, and
-    /// is as urgent as anything else on the machine.
+    /// Sets a player on a thread of its own, on a CPU, with the score's manners.
     ///
     /// # Errors
     /// When there is no thread to be had.
@@ -136,11 +135,12 @@ impl Drop for Hand {
 }
 
 fn live(mut player: Box<dyn Player>, score: &Score, orders: &Receiver<Order>, answers: &Sender<Reply>) {
-    let urgent = if score.is_polite() {
-        urge(Urgency::Brisk);
-        false
-    } else {
-        urge(Urgency::Packets)
+    let urgent = match score.manners() {
+        Manners::Urgent => urge(Urgency::Packets),
+        Manners::Brisk | Manners::Sharing => {
+            urge(Urgency::Brisk);
+            false
+        }
     };
     while let Ok(Order::Window(how)) = orders.recv() {
         let slice = Slice { urgent, ..player.play(&how, score) };

@@ -10,7 +10,7 @@ use traffic::{Clock, LoadHandle, LoadPort, Plan, Schedule, Verify};
 
 use crate::crew::{Hand, Working};
 use crate::error::BenchError;
-use crate::score::{Part, Score, Times};
+use crate::score::{Manners, Part, Score, Times};
 use crate::under_test::{Control, UnderTest};
 use crate::window::{Closing, How, Rig, Window};
 
@@ -69,7 +69,7 @@ impl MemoryRig {
                 rig.loads.push(load);
                 let worker = Working::new(seat, Pool::new(&arena, SLOTS as usize), [Box::new(n3), Box::new(n6)]);
                 let n = rig.hands.len();
-                let score = if all > cpus.len() { score.polite() } else { score.clone() };
+                let score = if all > cpus.len() { score.with(Manners::Sharing) } else { score.clone() };
                 rig.hands.push(Hand::new(format!("worker-{n}"), Box::new(worker), score, cpus[n % cpus.len()])?);
             }
             rig.arenas.push(arena);

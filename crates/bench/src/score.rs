@@ -34,18 +34,29 @@ pub struct Times {
     pub drain: Duration,
 }
 
+/// How a player treats others that want its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manners {
+    /// It comes before all ordinary threads: for windows of less than a second.
+    Urgent,
+    /// It takes nearly all of the CPU, and lets ordinary threads live: for hours.
+    Brisk,
+    /// It shares the CPU with other players, and offers it to them whenever it has nothing to do.
+    Sharing,
+}
+
 /// Shared by the threads of a trial.
 #[derive(Clone)]
 pub struct Score {
     part: Arc<AtomicU32>,
     /// How long a window may last, in milliseconds.
     limit: Arc<AtomicU64>,
-    polite: bool,
+    manners: Manners,
 }
 
 impl Default for Score {
     fn default() -> Self {
-        Self { part: Arc::new(AtomicU32::new(Part::Rest as u32)), limit: Arc::default(), polite: false }
+        Self { part: Arc::new(AtomicU32::new(Part::Rest as u32)), limit: Arc::default(), manners: Manners::Urgent }
     }
 }
 
@@ -53,16 +64,15 @@ impl Default for Score {
 const GONE: Duration = Duration::from_secs(5);
 
 impl Score {
-    /// The same score for a player that shares its CPU with others of the trial: it offers the CPU to them whenever a
-    /// step moved nothing.
+    /// The same score for a player with other manners.
     #[must_use]
-    pub fn polite(&self) -> Self {
-        Self { polite: true, ..self.clone() }
+    pub fn with(&self, manners: Manners) -> Self {
+        Self { manners, ..self.clone() }
     }
 
-    /// Whether its player shares its CPU.
-    pub fn is_polite(&self) -> bool {
-        self.polite
+    /// How its player treats others.
+    pub fn manners(&self) -> Manners {
+        self.manners
     }
 
     /// Runs `step`, which says whether it moved anything, until the part is past `part`.
@@ -73,7 +83,7 @@ impl Score {
             for _ in 0..16 {
                 moved |= step();
             }
-            if self.polite && !moved {
+            if self.manners == Manners::Sharing && !moved {
                 std::thread::yield_now();
             }
             if begin.elapsed() > limit {

@@ -71,7 +71,9 @@ pub fn uri(kind: PortKind, lab: &Lab, side: Side, link: usize, (worker, workers)
     // Offloads are as the lab has made them.
     let base = base.with("netns", lab.gateway()).with("offloads", "keep");
     if workers > 1 && kind != PortKind::Xdp {
-        return base.with("fanout", "subscriber").with("group", link + 1).with("member", format!("{worker}/{workers}"));
+        // A group is of one interface.
+        let group = 2 * link + usize::from(side == Side::N6) + 1;
+        return base.with("fanout", "subscriber").with("group", group).with("member", format!("{worker}/{workers}"));
     }
     base
 }
@@ -251,6 +253,14 @@ fn sum(results: &[TrialResult]) -> TrialResult {
     sum
 }
 
+/// Waits until packets are being sent, but not for ever.
+fn flows(sent: &Sent) {
+    let (before, begin) = (sent.packets(), Instant::now());
+    while sent.packets() == before && begin.elapsed() < Duration::from_millis(500) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// What was sent and what arrived at a moment.
 #[derive(Clone, Copy)]
 struct Counted {
@@ -272,7 +282,14 @@ impl Rig for SocketRig {
         let mut seen = Vec::with_capacity(2);
         let (hands, lab, places) = (&self.hands, &self.lab, &self.places);
         let played = self.score.play(&times, stop, |part| match part {
-            Part::Warm => hands.iter().chain([load]).for_each(|hand| hand.window(how)),
+            Part::Warm => {
+                load.window(how);
+                // Setting the source up takes the kernel some housekeeping, which busy gateways would keep from it.
+                if let Some(sent) = sent {
+                    flows(sent);
+                }
+                hands.iter().for_each(|hand| hand.window(how));
+            }
             Part::Measure | Part::Drain => {
                 let sent = sent.map_or([0; 2], Sent::packets);
                 seen.push(Counted { at: Instant::now(), sent, arrived: arrived(lab, places) });
