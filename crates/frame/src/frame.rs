@@ -17,10 +17,8 @@ pub mod flags {
 pub struct Meta {
     /// Index of the port it came in by, among its worker's ports.
     pub port: u8,
-    /// Offset of the network header from the frame's first byte.
-    pub l3: u8,
-    /// Offset of the transport header from the frame's first byte; 0 when there is none to see.
-    pub l4: u16,
+    /// Offset of the user's network header from the frame's first byte.
+    pub l3: u16,
     /// See [`flags`].
     pub flags: u16,
 }
@@ -50,7 +48,7 @@ impl Frame {
 
     /// The absence of a frame, for array places. Owns nothing; touching its bytes panics.
     pub const fn none() -> Self {
-        Self { slot: Self::NONE, head: 0, len: 0, arena: u16::MAX, meta: Meta { port: 0, l3: 0, l4: 0, flags: 0 } }
+        Self { slot: Self::NONE, head: 0, len: 0, arena: u16::MAX, meta: Meta { port: 0, l3: 0, flags: 0 } }
     }
 
     /// Whether this stands for [`Frame::none`].
