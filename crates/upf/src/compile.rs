@@ -9,7 +9,8 @@ use table::records::{Line, MAX_RECORD};
 use zerocopy::IntoBytes;
 
 use crate::record::{
-    ACTIONS, Action, CELLS, Head, LINE, MAX_QERS, MAX_URRS, Match, Meter, NONE8, Row, Tally, apply, head_flags, match_flags,
+    ACTIONS, Action, CELLS, Head, LINE, MAX_QERS, MAX_URRS, Match, Meter, NONE8, Row, Tally, apply, head_flags,
+    match_flags,
 };
 use crate::rules::{Apply, Interface, Pdr, Session};
 

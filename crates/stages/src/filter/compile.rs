@@ -167,8 +167,7 @@ impl One<'_> {
     fn traits(&self) -> (Traits, Traits) {
         let (protocol, state) = (self.flow.protocol, self.state());
         let inverted = inverted(self.remote.inverted, self.local.inverted);
-        let traits =
-            Traits { protocol: protocol.unwrap_or(0), tos: self.tos.value & self.tos.mask, state, inverted };
+        let traits = Traits { protocol: protocol.unwrap_or(0), tos: self.tos.value & self.tos.mask, state, inverted };
         let protocol = if protocol.is_some() { 0xff } else { 0 };
         (traits, Traits { protocol, tos: self.tos.mask, state, inverted: 0 })
     }

@@ -93,12 +93,7 @@ fn rule4_general<'a, const UPLINK: bool>(window: &'a Window, lane: &Lane, i: usi
 
 /// The rule of an IPv6 packet.
 #[inline(never)]
-fn rule6<'a, const UPLINK: bool>(
-    window: &'a Window,
-    burst: &Burst<Upf>,
-    i: usize,
-    arena: &Arena,
-) -> Option<&'a Match> {
+fn rule6<'a, const UPLINK: bool>(window: &'a Window, burst: &Burst<Upf>, i: usize, arena: &Arena) -> Option<&'a Match> {
     let (lane, l3) = (&burst.lane, usize::from(burst.frame(i).meta.l3));
     let packet = burst.bytes(i, arena).get(l3..).unwrap_or_default();
     let key = if UPLINK { Key6::uplink(lane.ip(i), packet) } else { Key6::downlink(lane.ip(i), packet) };
@@ -124,12 +119,7 @@ const GROUP: u8 = 4;
 /// The first of a direction's rules that applies. Those of a group are all compared, without a branch on what they say
 /// of the packet: which one it is going to be no processor can foretell.
 #[inline(always)]
-fn first<const UPLINK: bool>(
-    window: &Window,
-    teid: u32,
-    qfi: u8,
-    filtered: impl Fn(&Match) -> bool,
-) -> Option<&Match> {
+fn first<const UPLINK: bool>(window: &Window, teid: u32, qfi: u8, filtered: impl Fn(&Match) -> bool) -> Option<&Match> {
     let (mut from, mut left) = record::rules_of(record::head_in(window), UPLINK);
     let rules = record::matches_in(window);
     while left > 0 {
