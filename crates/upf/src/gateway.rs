@@ -45,12 +45,12 @@ pub enum Command {
     },
     /// A neighbour was resolved: what waited for it goes on.
     Retry {
-        /// The key given in [`Event::Resolve`].
+        /// The key given in [`Event::Resolve`](crate::slow::Event::Resolve).
         key: u32,
     },
     /// A neighbour does not answer: what waits for it is dropped.
     GiveUp {
-        /// The key given in [`Event::Resolve`].
+        /// The key given in [`Event::Resolve`](crate::slow::Event::Resolve).
         key: u32,
     },
 }

@@ -280,7 +280,7 @@ impl Sessions {
         self.lines.get(id, head.lines.into())
     }
 
-    /// The record at a place a lookup returned, to be read by the views in [`record`](crate::record).
+    /// The record at a place a lookup returned, to be read by the views in [`mod@record`].
     #[inline(always)]
     pub fn window(&self, id: LineId) -> Option<&Window> {
         self.lines.window(id)
