@@ -171,7 +171,7 @@ pub enum Repr<'a> {
     },
     /// Destination Unreachable.
     Unreachable {
-        /// Why, see [`unreachable`].
+        /// Why, see [`mod@unreachable`].
         code: u8,
         /// The next hop's MTU in bytes, for [`unreachable::TOO_BIG`]; 0 otherwise (RFC 1191, 4).
         mtu: u16,

@@ -182,7 +182,7 @@ pub enum Repr<'a> {
     },
     /// Destination Unreachable.
     Unreachable {
-        /// Why, see [`unreachable`].
+        /// Why, see [`mod@unreachable`].
         code: u8,
         /// The front of the packet this is about.
         original: &'a [u8],
