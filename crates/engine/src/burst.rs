@@ -139,6 +139,12 @@ impl<K: Kind> Burst<K> {
         &mut self.frames[i]
     }
 
+    /// The token of packet `i` and the arrays beside the burst, to change both.
+    #[inline]
+    pub fn parts(&mut self, i: usize) -> (&mut Frame, &mut K::Lane) {
+        (&mut self.frames[i], &mut self.lane)
+    }
+
     /// The bytes of packet `i`.
     #[inline]
     pub fn bytes<'a>(&'a self, i: usize, arena: &'a Arena) -> &'a [u8] {

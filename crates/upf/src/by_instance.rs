@@ -1,7 +1,7 @@
 //! An index of sessions by an address in a network instance.
 
 use stages::forward::InstanceId;
-use table::bulk::{BulkMap, Full, Hash, Key, Seed};
+use table::bulk::{BulkMap, Full, Key, Seed};
 
 /// A map for each network instance, so that addresses alone are keys: a bucket of seven IPv4 addresses is then one cache
 /// line. Instances are few and numbered from 0.
@@ -17,21 +17,15 @@ impl<K: Key> ByInstance<K> {
         Self { maps: Vec::new(), expected, seed }
     }
 
-    /// First half of a lookup: asks for the bucket.
+    /// The map of an instance, to be looked up by the burst. None: it has no entries.
     #[inline(always)]
-    pub fn prefetch(&self, instance: InstanceId, key: K) -> Hash {
-        self.maps.get(usize::from(instance)).map_or(Hash::default(), |map| map.prefetch(key))
-    }
-
-    /// Second half.
-    #[inline(always)]
-    pub fn get_hashed(&self, hash: Hash, instance: InstanceId, key: K) -> Option<u32> {
-        self.maps.get(usize::from(instance))?.get_hashed(hash, key)
+    pub fn of(&self, instance: InstanceId) -> Option<&BulkMap<K, u32>> {
+        self.maps.get(usize::from(instance))
     }
 
     /// What a key leads to.
     pub fn get(&self, instance: InstanceId, key: K) -> Option<u32> {
-        self.maps.get(usize::from(instance))?.get(key)
+        self.of(instance)?.get(key)
     }
 
     /// Lets a key lead to `value`.
@@ -67,11 +61,11 @@ mod tests {
     #[test]
     fn the_same_address_in_two_networks_is_two_keys() {
         let mut index = ByInstance::<u32>::new(100, Seed::new(1));
-        assert_eq!((index.get(3, 7), index.get_hashed(index.prefetch(3, 7), 3, 7)), (None, None));
+        assert!(index.get(3, 7).is_none() && index.of(3).is_none());
         index.insert(3, 7, 30).unwrap();
         index.insert(1, 7, 10).unwrap();
         assert_eq!([0, 1, 2, 3, 4].map(|n| index.get(n, 7)), [None, Some(10), None, Some(30), None]);
-        assert_eq!(index.get_hashed(index.prefetch(3, 7), 3, 7), Some(30));
+        assert_eq!(index.of(3).and_then(|map| map.get_hashed(map.prefetch(7), 7)), Some(30));
         index.remove(3, 7);
         index.remove(9, 7);
         assert_eq!((index.get(1, 7), index.get(3, 7)), (Some(10), None));

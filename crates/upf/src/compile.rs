@@ -90,6 +90,8 @@ pub fn compile(
     let actions = layout.take(parts.actions.len() * size_of::<Action>());
     let cells = layout.take(parts.cells.len() * LINE / CELLS);
     let rows = layout.take((session.qers.len() + session.urrs.len()) * size_of::<Row>());
+    // All records have an even number of lines, so that all begin at even ones.
+    layout.lines = layout.lines.next_multiple_of(2);
     if layout.lines > MAX_RECORD {
         return Err(CompileError::TooLarge { lines: layout.lines });
     }

@@ -11,6 +11,7 @@
 //! Rules are replaced whole; cells are carried over by rule ID. Cells that a packet touches together stand together:
 //! a flow's bucket and its count in one line, the session's two buckets in another. A packet so touches the head with
 //! its matches (one or two lines), its rule's filters, one action and two lines of cells, all asked for ahead of use.
+//! Records begin at even lines: memory comes by pairs of lines.
 
 use stages::filter::{Filter4, Filter6};
 use table::bucket;
@@ -23,10 +24,10 @@ pub const MAX_QERS: usize = 2;
 pub const MAX_URRS: usize = 2;
 /// No QER, URR or QFI in a field of eight bits.
 pub const NONE8: u8 = u8::MAX;
-/// Where downlink rules are in the usual session, with two uplink ones: what lookups ask for beside the first line.
-pub const DOWN_RULES: usize = 1;
-/// Where filters begin in the usual session.
-pub const FILTERS: usize = 2;
+/// The pair of lines that the head is in, and up to six rules.
+pub const HEAD_PAIR: usize = 0;
+/// The pair of lines that filters and actions are in, in the usual session.
+pub const FILTER_PAIR: usize = 1;
 /// Bytes of a line.
 pub const LINE: usize = size_of::<Line>();
 

@@ -235,42 +235,50 @@ impl Sessions {
         self.ahead(self.by_teid.get_hashed(hash, teid))
     }
 
+    /// The index of a network's IPv4 addresses, for the halves of a lookup. The same for all of a burst.
+    #[inline(always)]
+    pub fn index4(&self, instance: InstanceId) -> Option<&BulkMap<u32, u32>> {
+        self.by_v4.of(instance)
+    }
+
     /// First half of a lookup by IPv4 address.
-    #[inline]
-    pub fn prefetch_v4(&self, instance: InstanceId, address: u32) -> Hash {
-        self.by_v4.prefetch(instance, address)
+    #[inline(always)]
+    pub fn prefetch_v4(index: Option<&BulkMap<u32, u32>>, address: u32) -> Hash {
+        index.map_or(Hash::default(), |index| index.prefetch(address))
     }
 
     /// Second half.
-    #[inline]
-    pub fn get_v4(&self, hash: Hash, instance: InstanceId, address: u32) -> Option<LineId> {
-        self.ahead(self.by_v4.get_hashed(hash, instance, address))
+    #[inline(always)]
+    pub fn get_v4(&self, index: Option<&BulkMap<u32, u32>>, hash: Hash, address: u32) -> Option<LineId> {
+        self.ahead(index?.get_hashed(hash, address))
     }
 
     /// First half of a lookup by IPv6 prefix.
     #[inline]
     pub fn prefetch_v6(&self, instance: InstanceId, prefix: u64) -> Hash {
-        self.by_v6.prefetch(instance, prefix)
+        self.by_v6.of(instance).map_or(Hash::default(), |index| index.prefetch(prefix))
     }
 
     /// Second half.
     #[inline]
     pub fn get_v6(&self, hash: Hash, instance: InstanceId, prefix: u64) -> Option<LineId> {
-        self.ahead(self.by_v6.get_hashed(hash, instance, prefix))
+        self.ahead(self.by_v6.of(instance)?.get_hashed(hash, prefix))
     }
 
     #[inline(always)]
     fn ahead(&self, found: Option<u32>) -> Option<LineId> {
         let id = LineId(found?);
-        self.lines.prefetch(id, 0);
+        self.prefetch_pair(id, record::HEAD_PAIR);
         Some(id)
     }
 
-    /// Asks for a line of a record. The first comes with the lookup. A core waits for a dozen lines at a time, so stages
-    /// ask for the next ones in turn, while others compute, rather than for all at once.
+    /// Asks for a pair of a record's lines. Two lines cost no more than one (memory is read by the 128 bytes), but each
+    /// pair beyond what a core can wait for at a time costs 20 ns and more: so stages ask in turn, while others compute,
+    /// rather than for all at once. The first pair comes with the lookup.
     #[inline(always)]
-    pub fn prefetch_line(&self, id: LineId, line: usize) {
-        self.lines.prefetch(id, line);
+    pub fn prefetch_pair(&self, id: LineId, pair: usize) {
+        self.lines.prefetch(id, pair * 2);
+        self.lines.prefetch(id, pair * 2 + 1);
     }
 
     /// The record at a place a lookup returned.

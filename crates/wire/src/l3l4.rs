@@ -69,6 +69,13 @@ impl L3L4 {
     /// may be, right or wrong, is none; [`L3L4::parse`] tells.
     #[inline(always)]
     pub fn usual(ip: &[u8]) -> Option<L3L4> {
+        Self::with_usual(ip, |headers| headers)
+    }
+
+    /// As [`usual`](Self::usual), and what `then` makes of it: the values stay in registers, where an `Option` of them
+    /// would be put together and taken apart again.
+    #[inline(always)]
+    pub fn with_usual<R>(ip: &[u8], then: impl FnOnce(L3L4) -> R) -> Option<R> {
         let head: &[u8; 24] = ip.first_chunk()?;
         let [first, second] = [0, 8].map(|off| u64::from_be_bytes(crate::fast::at(head, off)));
         let (total, protocol) = ((first >> 32) as u16, (second >> 48) as u8);
@@ -81,7 +88,7 @@ impl L3L4 {
             return None;
         }
         let ports = u32::from_be_bytes(crate::fast::at(head, 20));
-        Some(L3L4 {
+        Some(then(L3L4 {
             src: second as u32,
             dst: u32::from_be_bytes(crate::fast::at(head, 16)),
             total_len: total.into(),
@@ -93,7 +100,7 @@ impl L3L4 {
             tos: (first >> 48) as u8,
             ttl: (second >> 56) as u8,
             fragment: Fragment::Whole,
-        })
+        }))
     }
 
     /// As [`L3L4::parse`], for a packet announced as IPv4: another version is refused (RFC 1812, 5.2.2).

@@ -35,11 +35,15 @@ impl Stage<Upf> for FindByAddress {
         let at = cx.at();
         let arena = cx.env.arena();
         let sessions = &cx.state.sessions;
-        for i in burst.live() {
-            let ip = burst.lane.ip(i);
-            let (hash, instance) = (burst.lane.hash[i], burst.lane.instance[i]);
+        let live = burst.live();
+        let Some(first) = live.into_iter().next() else { return };
+        // A burst is of one port, and a port of one network.
+        let instance = burst.lane.instance[first];
+        let index = sessions.index4(instance);
+        for i in live {
+            let (ip, hash) = (burst.lane.ip(i), burst.lane.hash[i]);
             let found = match ip.version {
-                4 => sessions.get_v4(hash, instance, ip.dst),
+                4 => sessions.get_v4(index, hash, ip.dst),
                 _ => {
                     let l3 = usize::from(burst.frame(i).meta.l3);
                     let prefix = (ip.dst6(burst.bytes(i, arena).get(l3..).unwrap_or_default()) >> 64) as u64;
@@ -49,8 +53,7 @@ impl Stage<Upf> for FindByAddress {
             match found {
                 Some(session) => {
                     burst.lane.session[i] = session;
-                    sessions.prefetch_line(session, record::DOWN_RULES);
-                    sessions.prefetch_line(session, record::FILTERS);
+                    sessions.prefetch_pair(session, record::FILTER_PAIR);
                 }
                 None => burst.drop(i, Drop::UnknownSubscriber, at),
             }

@@ -5,8 +5,9 @@ use frame::Arena;
 use wire::Teid;
 use wire::gtpu::{Header, message_type};
 
-use crate::lane::Upf;
+use crate::lane::{Lane, Upf};
 use crate::record::NONE8;
+use crate::sessions::Sessions;
 
 /// Reads the GTP-U header and walks its extension headers (TS 29.281, 5; TS 38.415), asks for the session's place in
 /// the index, and leaves the offset of the user's packet in `meta.l3`. Messages other than G-PDUs go to the slow path.
@@ -19,32 +20,46 @@ impl Stage<Upf> for GtpuDecap {
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
         let at = cx.at();
         let arena = cx.env.arena();
+        let sessions = &cx.state.sessions;
         for i in burst.live() {
-            let start = burst.frame(i).meta.l3;
-            let found = burst.bytes(i, arena).get(usize::from(start)..).and_then(Header::usual);
-            let found = found.or_else(|| parse(burst, i, arena, at));
-            let Some((teid, qfi, header)) = found else { continue };
-            burst.lane.teid[i] = teid.0;
-            burst.lane.qfi[i] = qfi.unwrap_or(NONE8);
-            burst.lane.hash[i] = cx.state.sessions.prefetch_teid(teid.0);
-            burst.frame_mut(i).meta.l3 = start + header;
+            let (frame, lane) = burst.parts(i);
+            let start = frame.meta.l3;
+            let payload = arena.bytes(frame).get(usize::from(start)..);
+            let usual = payload.and_then(|payload| {
+                Header::with_usual(payload, |teid, qfi, header| {
+                    enter(lane, i, sessions, teid, qfi);
+                    start + header
+                })
+            });
+            match usual {
+                Some(l3) => frame.meta.l3 = l3,
+                None => parse(burst, i, sessions, arena, at),
+            }
         }
     }
 }
 
-/// Any header: the endpoint, the QoS flow and where the payload begins. None: the packet has left the pipeline.
+/// Takes note of the endpoint and the QoS flow; begins the lookup.
+#[inline(always)]
+fn enter(lane: &mut Lane, i: usize, sessions: &Sessions, teid: Teid, qfi: Option<u8>) {
+    lane.teid[i] = teid.0;
+    lane.qfi[i] = qfi.unwrap_or(NONE8);
+    lane.hash[i] = sessions.prefetch_teid(teid.0);
+}
+
+/// Any header.
 #[inline(never)]
-fn parse(burst: &mut Burst<Upf>, i: usize, arena: &Arena, at: At<'_>) -> Option<(Teid, Option<u8>, u16)> {
+fn parse(burst: &mut Burst<Upf>, i: usize, sessions: &Sessions, arena: &Arena, at: At<'_>) {
     let start = burst.frame(i).meta.l3;
     let payload = burst.bytes(i, arena).get(usize::from(start)..).unwrap_or_default();
     let Ok(header) = Header::parse(payload) else {
-        burst.drop(i, Drop::GtpuMalformed, at);
-        return None;
+        return burst.drop(i, Drop::GtpuMalformed, at);
     };
     burst.lane.teid[i] = header.teid.0;
     match header.message_type {
         message_type::G_PDU if header.unsupported == 0 => {
-            return Some((header.teid, header.qfi, header.payload_offset));
+            enter(&mut burst.lane, i, sessions, header.teid, header.qfi);
+            burst.frame_mut(i).meta.l3 = start + header.payload_offset;
         }
         message_type::ECHO_REQUEST | message_type::ECHO_RESPONSE => burst.punt(i, Punt::GtpEcho),
         message_type::ERROR_INDICATION => burst.punt(i, Punt::GtpErrorIndication),
@@ -52,5 +67,4 @@ fn parse(burst: &mut Burst<Upf>, i: usize, arena: &Arena, at: At<'_>) -> Option<
         message_type::SUPPORTED_EXTENSIONS => burst.punt(i, Punt::GtpExtensionNotice),
         _ => burst.drop(i, Drop::GtpuUnsupported, at),
     }
-    None
 }

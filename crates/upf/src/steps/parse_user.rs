@@ -2,12 +2,12 @@
 
 use engine::{At, Burst, Ctx, Drop, Punt, Stage};
 use frame::Arena;
-use stages::forward::PortView;
+use stages::forward::{InstanceId, PortView};
 use stages::parse::{HasIp, Usual, link, malformed};
 use table::bulk::Hash;
-use wire::{L3L4, Malformed, ethertype};
+use wire::{L3L4, ethertype};
 
-use crate::lane::Upf;
+use crate::lane::{Lane, Upf};
 use crate::record::{self, NONE8};
 use crate::sessions::Sessions;
 
@@ -22,30 +22,41 @@ impl Stage<Upf> for ParseUser {
         let at = cx.at();
         let arena = cx.env.arena();
         for i in burst.live() {
-            let l3 = burst.frame(i).meta.l3;
-            let bytes = burst.bytes(i, arena);
-            let ip = match bytes.get(usize::from(l3)..).and_then(L3L4::usual) {
-                Some(ip) => ip,
-                None => match any(bytes, l3) {
-                    Ok(ip) => ip,
-                    Err(why) => {
-                        burst.drop(i, malformed(why), at);
-                        continue;
-                    }
-                },
-            };
-            // What stands behind the packet in its tunnel is no part of it; the length was checked to fit.
-            let _ = burst.frame_mut(i).truncate(l3 + ip.total_len as u16);
-            *burst.lane.ip_mut(i) = ip;
-            cx.state.sessions.prefetch_line(burst.lane.session[i], record::FILTERS);
+            let (frame, lane) = burst.parts(i);
+            let l3 = frame.meta.l3;
+            let packet = arena.bytes(frame).get(usize::from(l3)..);
+            let end = packet.and_then(|packet| L3L4::with_usual(packet, |ip| keep(lane, i, ip, l3)));
+            match end {
+                // What stands behind the packet in its tunnel is no part of it; the length was checked to fit.
+                Some(end) => {
+                    let _ = frame.truncate(end);
+                }
+                None => parse_any(burst, i, arena, at),
+            }
+            // For packets that are gone as well: cheaper than to ask.
+            cx.state.sessions.prefetch_pair(burst.lane.session[i], record::FILTER_PAIR);
         }
     }
 }
 
+/// Takes note of the headers; returns where the packet ends in its frame.
+#[inline(always)]
+fn keep(lane: &mut Lane, i: usize, ip: L3L4, l3: u16) -> u16 {
+    *lane.ip_mut(i) = ip;
+    l3 + ip.total_len as u16 // fits: checked against the frame's length, which is a u16
+}
+
 /// Any packet. Apart, so that the usual one has the registers to itself.
 #[inline(never)]
-fn any(bytes: &[u8], l3: u16) -> Result<L3L4, Malformed> {
-    L3L4::parse(bytes.get(usize::from(l3)..).unwrap_or_default())
+fn parse_any(burst: &mut Burst<Upf>, i: usize, arena: &Arena, at: At<'_>) {
+    let l3 = burst.frame(i).meta.l3;
+    match L3L4::parse(burst.bytes(i, arena).get(usize::from(l3)..).unwrap_or_default()) {
+        Ok(ip) => {
+            let end = keep(&mut burst.lane, i, ip, l3);
+            let _ = burst.frame_mut(i).truncate(end);
+        }
+        Err(why) => burst.drop(i, malformed(why), at),
+    }
 }
 
 /// Reads a packet from the core: link header, then IP; asks for the subscriber's place in the index.
@@ -64,48 +75,47 @@ impl Stage<Upf> for ParsePlain {
         let port = cx.state.port(burst.frame(first).meta.port);
         let known = Usual::new(port);
         let sessions = &cx.state.sessions;
+        let index = sessions.index4(port.instance);
         for i in live {
-            let bytes = burst.bytes(i, arena);
-            let found = match bytes.get(Usual::L3..).and_then(L3L4::usual) {
-                Some(ip) if known.is_link(bytes) && !known.is_mine(ip.dst) => {
-                    Some((ip, Usual::L3 as u16, sessions.prefetch_v4(port.instance, ip.dst)))
+            let (frame, lane) = burst.parts(i);
+            let bytes = arena.bytes(frame);
+            let packet = bytes.get(Usual::L3..).filter(|_| known.is_link(bytes));
+            let end = packet.and_then(|packet| {
+                L3L4::with_usual(packet, |ip| {
+                    let hash = Sessions::prefetch_v4(index, ip.dst);
+                    let end = enter(lane, i, ip, Usual::L3 as u16, hash, port.instance);
+                    (!known.is_mine(ip.dst)).then_some(end)
+                })
+            });
+            match end.flatten() {
+                Some(end) => {
+                    frame.meta.l3 = Usual::L3 as u16;
+                    // The link may have padded.
+                    let _ = frame.truncate(end);
                 }
-                _ => parse(burst, i, port, sessions, arena, at),
-            };
-            let Some((ip, l3, hash)) = found else { continue };
-            let whole = l3 + ip.total_len as u16; // fits: checked against the frame, whose length is a u16
-            let frame = burst.frame_mut(i);
-            frame.meta.l3 = l3;
-            // The link may have padded.
-            let _ = frame.truncate(whole);
-            let lane = &mut burst.lane;
-            *lane.ip_mut(i) = ip;
-            lane.hash[i] = hash;
-            lane.instance[i] = port.instance;
-            lane.teid[i] = 0;
-            lane.qfi[i] = NONE8;
+                None => parse(burst, i, port, sessions, arena, at),
+            }
         }
     }
 }
 
-/// Any frame: the headers, where the network layer is and the ticket of the lookup begun. None: it has left the
-/// pipeline.
+/// Takes note of what is known of a packet from the core; returns where it ends in its frame.
+#[inline(always)]
+fn enter(lane: &mut Lane, i: usize, ip: L3L4, l3: u16, hash: Hash, instance: InstanceId) -> u16 {
+    lane.hash[i] = hash;
+    lane.instance[i] = instance;
+    lane.teid[i] = 0;
+    lane.qfi[i] = NONE8;
+    keep(lane, i, ip, l3)
+}
+
+/// Any frame.
 #[inline(never)]
-fn parse(
-    burst: &mut Burst<Upf>,
-    i: usize,
-    port: &PortView,
-    sessions: &Sessions,
-    arena: &Arena,
-    at: At<'_>,
-) -> Option<(L3L4, u16, Hash)> {
+fn parse(burst: &mut Burst<Upf>, i: usize, port: &PortView, sessions: &Sessions, arena: &Arena, at: At<'_>) {
     let bytes = burst.bytes(i, arena);
     let (kind, l3) = match link(bytes, port) {
         Ok(found) => found,
-        Err(reason) => {
-            burst.drop(i, reason, at);
-            return None;
-        }
+        Err(reason) => return burst.drop(i, reason, at),
     };
     let packet = &bytes[usize::from(l3)..];
     let parsed = match kind {
@@ -113,23 +123,16 @@ fn parse(
         ethertype::IP6 => L3L4::parse6(packet),
         ethertype::ARP => {
             burst.frame_mut(i).meta.l3 = l3;
-            burst.punt(i, Punt::Arp);
-            return None;
+            return burst.punt(i, Punt::Arp);
         }
-        _ => {
-            burst.drop(i, Drop::EtherType, at);
-            return None;
-        }
+        _ => return burst.drop(i, Drop::EtherType, at),
     };
     let ip = match parsed {
         Ok(ip) => ip,
-        Err(why) => {
-            burst.drop(i, malformed(why), at);
-            return None;
-        }
+        Err(why) => return burst.drop(i, malformed(why), at),
     };
     let (ours, hash) = match ip.version {
-        4 => (port.is_mine4(ip.dst), sessions.prefetch_v4(port.instance, ip.dst)),
+        4 => (port.is_mine4(ip.dst), Sessions::prefetch_v4(sessions.index4(port.instance), ip.dst)),
         _ => {
             let to = ip.dst6(packet);
             // Neighbour discovery speaks to multicast and link-local addresses.
@@ -137,19 +140,14 @@ fn parse(
             (local, sessions.prefetch_v6(port.instance, (to >> 64) as u64))
         }
     };
-    if !ours {
-        return Some((ip, l3, hash));
-    }
-    let local = crate::local::classify(&ip, true, packet);
+    let local = ours.then(|| crate::local::classify(&ip, true, packet));
+    let end = enter(&mut burst.lane, i, ip, l3, hash, port.instance);
     let frame = burst.frame_mut(i);
     frame.meta.l3 = l3;
-    let _ = frame.truncate(l3 + ip.total_len as u16);
-    let lane = &mut burst.lane;
-    *lane.ip_mut(i) = ip;
-    (lane.hash[i], lane.instance[i], lane.teid[i], lane.qfi[i]) = (hash, port.instance, 0, NONE8);
+    let _ = frame.truncate(end);
     match local {
-        Ok(punt) => burst.punt(i, punt),
-        Err(reason) => burst.drop(i, reason, at),
+        None => {}
+        Some(Ok(punt)) => burst.punt(i, punt),
+        Some(Err(reason)) => burst.drop(i, reason, at),
     }
-    None
 }

@@ -73,6 +73,12 @@ impl Header {
     /// whatever else it may be, right or wrong.
     #[inline(always)]
     pub fn usual(udp_payload: &[u8]) -> Option<(Teid, Option<u8>, u16)> {
+        Self::with_usual(udp_payload, |teid, qfi, payload| (teid, qfi, payload))
+    }
+
+    /// As [`usual`](Self::usual), and what `then` makes of it; see [`L3L4::with_usual`](crate::L3L4::with_usual).
+    #[inline(always)]
+    pub fn with_usual<R>(udp_payload: &[u8], then: impl FnOnce(Teid, Option<u8>, u16) -> R) -> Option<R> {
         const PLAIN: u64 = (flag::VERSION_1 as u64) << 8 | super::message_type::G_PDU as u64;
         const CONTAINER: u64 = (extension_type::PDU_SESSION_CONTAINER as u64) << 32 | 1 << 24;
         let head: &[u8; 16] = udp_payload.first_chunk()?;
@@ -82,14 +88,14 @@ impl Header {
             return None;
         }
         if first >> 48 == PLAIN {
-            return Some((teid, None, HEADER_LEN as u16));
+            return Some(then(teid, None, HEADER_LEN as u16));
         }
         // Next extension, its length, PDU type 0 or 1, and that none follows.
         let fits = second & 0xff_ff_e0_00_ff == CONTAINER && usize::from(length) >= head.len() - HEADER_LEN;
         if first >> 48 != PLAIN | u64::from(flag::E) << 8 || !fits {
             return None;
         }
-        Some((teid, Some((second >> 8) as u8 & 0x3f), head.len() as u16))
+        Some(then(teid, Some((second >> 8) as u8 & 0x3f), head.len() as u16))
     }
 
     /// What the header carries, out of the bytes it was read from.
