@@ -105,6 +105,7 @@ pub fn compile(
     if let Some((what, _)) = counts.into_iter().find(|(_, count)| *count >= most) {
         return Err(CompileError::TooMany { what, most });
     }
+    let position = |cell: u8| if cell == NONE8 { 0 } else { cell + (cells * CELLS) as u8 };
     // Every position is below MAX_RECORD lines and every count below 255, both checked above; in units of filters,
     // actions and cells positions still fit eight bits.
     for rule in &mut parts.matches {
@@ -112,15 +113,10 @@ pub fn compile(
         rule.first6 += filters6 as u8;
         rule.action += (actions * ACTIONS) as u8;
         for cell in rule.meters.iter_mut().chain(&mut rule.tallies) {
-            *cell = if *cell == NONE8 { 0 } else { *cell + (cells * CELLS) as u8 };
+            *cell = position(*cell);
         }
     }
-    let row = |(id, places): (u32, &[u8; 2])| Row {
-        id,
-        up: places[0] + (cells * CELLS) as u8,
-        down: places[1] + (cells * CELLS) as u8,
-        spare: 0,
-    };
+    let row = |(id, places): (u32, &[u8; 2])| Row { id, up: position(places[0]), down: position(places[1]), spare: 0 };
     let qers = session.qers.iter().map(|q| q.id).zip(&parts.qer_places).map(row);
     let urrs = session.urrs.iter().map(|u| u.id).zip(&parts.urr_places).map(row);
     let table: Vec<Row> = qers.chain(urrs).collect();
@@ -193,15 +189,15 @@ struct Parts {
     /// The up and down cells of each QER and URR.
     qer_places: Vec<[u8; 2]>,
     urr_places: Vec<[u8; 2]>,
-    /// What to put there.
-    qer_cells: Vec<[Cell; 2]>,
+    /// What to put there; a direction without limit needs no cell.
+    qer_cells: Vec<[Option<Cell>; 2]>,
 }
 
 impl Parts {
     fn new(session: &Session) -> Self {
-        let cell = |mbr| {
-            let config = bucket(mbr);
-            zerocopy::transmute!(Meter { config, state: State { credit: config.depth, last_ns: 0 } })
+        let cell = |mbr: Option<u64>| -> Option<Cell> {
+            let config = bucket(Some(mbr?));
+            Some(zerocopy::transmute!(Meter { config, state: State { credit: config.depth, last_ns: 0 } }))
         };
         let mut parts = Self {
             matches: Vec::new(),
@@ -222,9 +218,9 @@ impl Parts {
     }
 
     fn place_qer(&mut self, n: usize, direction: usize) {
-        if self.qer_places[n][direction] == NONE8 {
+        if let (NONE8, Some(cell)) = (self.qer_places[n][direction], self.qer_cells[n][direction]) {
             self.qer_places[n][direction] = self.cells.len().min(usize::from(NONE8)) as u8;
-            self.cells.push(self.qer_cells[n][direction]);
+            self.cells.push(cell);
         }
     }
 

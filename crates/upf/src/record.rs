@@ -169,9 +169,9 @@ pub struct Tally {
 pub struct Row {
     /// The rule's ID.
     pub id: u32,
-    /// Its cell for packets from the subscriber.
+    /// Its cell for packets from the subscriber; 0: none, for there is no limit.
     pub up: u8,
-    /// Its cell for packets to the subscriber.
+    /// Its cell for packets to the subscriber; as `up`.
     pub down: u8,
     /// Room to 8 bytes.
     pub spare: u16,

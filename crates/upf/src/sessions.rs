@@ -358,7 +358,9 @@ impl Sessions {
         let (new_qers, new_urrs) = (new_qers.to_vec(), new_urrs.to_vec());
         let pairs = |from: &[Row], to: &[Row]| -> Vec<(u8, u8)> {
             let find = |row: &Row| from.iter().find(|old| old.id == row.id).map(|old| (*old, *row));
-            to.iter().filter_map(find).flat_map(|(old, new)| [(old.up, new.up), (old.down, new.down)]).collect()
+            let both = to.iter().filter_map(find).flat_map(|(old, new)| [(old.up, new.up), (old.down, new.down)]);
+            // Without a limit before, credit begins full.
+            both.filter(|(from, to)| *from != 0 && *to != 0).collect()
         };
         let line = |at: u8| usize::from(at) / record::CELLS;
         for (from, to) in pairs(old_qers, &new_qers) {
@@ -384,10 +386,14 @@ impl Sessions {
 fn start_buckets(lines: &mut [Line], now: u64) {
     let Some(head) = record::head(lines).copied() else { return };
     let cells: Vec<u8> = record::rows(lines, &head).0.iter().flat_map(|row| [row.up, row.down]).collect();
-    for at in cells {
+    for at in cells.into_iter().filter(|at| *at != 0) {
         let line = lines.get_mut(usize::from(at) / record::CELLS);
         if let Some(meter) = line.and_then(|l| record::cell_mut::<Meter>(l, at)) {
             meter.state.last_ns = now;
         }
     }
 }
+
+#[cfg(test)]
+#[path = "sessions_tests.rs"]
+mod tests;

@@ -1,0 +1,83 @@
+use std::net::Ipv4Addr;
+
+use super::*;
+use crate::compile::compile;
+use crate::rules::{Apply, Far, Interface, Mbr, Pdr, Qer, Session, Urr};
+
+/// One bearer with that rate, both directions routed as they are.
+fn session(mbr: Mbr) -> Session {
+    let pdr = |id, source| Pdr {
+        id,
+        precedence: 1,
+        source,
+        teid: (source == Interface::Access).then_some(7),
+        qfi: None,
+        filters: Vec::new(),
+        far: 1,
+        qers: vec![1],
+        urrs: vec![1],
+    };
+    Session {
+        ue4: Some(Ipv4Addr::new(10, 0, 0, 1)),
+        pdrs: vec![pdr(1, Interface::Access), pdr(2, Interface::Core)],
+        fars: vec![Far { id: 1, apply: Apply::Forward, tunnel: None, instance: 0, dscp: None }],
+        qers: vec![Qer { id: 1, gate_up: true, gate_down: true, mbr, qfi: None, session: false }],
+        urrs: vec![Urr { id: 1 }],
+        ..Session::default()
+    }
+}
+
+fn install(sessions: &mut Sessions, mbr: Mbr, now: u64) -> Compiled {
+    let compiled = compile(&session(mbr), 0, &mut |_, _| None).unwrap();
+    sessions.install(0, &compiled, now).unwrap();
+    compiled
+}
+
+/// The cells of the QER: up, down.
+fn places(sessions: &Sessions) -> [u8; 2] {
+    let (id, _) = sessions.find(0).unwrap();
+    let lines = sessions.record(id).unwrap();
+    let (qers, _) = record::rows(lines, record::head(lines).unwrap());
+    [qers[0].up, qers[0].down]
+}
+
+fn meter(sessions: &mut Sessions, cell: u8) -> &mut Meter {
+    let (id, _) = sessions.find(0).unwrap();
+    &mut record::meters_in(sessions.window_mut(id).unwrap())[record::cell_at(cell)]
+}
+
+#[test]
+fn only_limited_directions_have_buckets_and_changes_of_rate_keep_their_credit() {
+    let mut sessions = Sessions::with_capacity(1, 4).unwrap();
+    let rate = |up, down| Mbr { up, down };
+    install(&mut sessions, rate(Some(8_000_000), None), 100);
+    let [up, down] = places(&sessions);
+    assert!(up != 0 && down == 0);
+    let start = *meter(&mut sessions, up);
+    assert_eq!((start.state.credit, start.state.last_ns), (start.config.depth, 100));
+    meter(&mut sessions, up).state.credit = 5;
+
+    // The downlink is limited now, and begins full; the uplink keeps what it has, and what it earned meanwhile.
+    install(&mut sessions, rate(Some(16_000_000), Some(1_000_000)), 101);
+    let [up, down] = places(&sessions);
+    assert_eq!(meter(&mut sessions, up).state.credit, 5 + 8_000_000);
+    let full = *meter(&mut sessions, down);
+    assert_eq!((full.state.credit, full.state.last_ns), (full.config.depth, 101));
+
+    // Neither is: no bucket is left, and the head, where position 0 is, is as compiled.
+    let compiled = install(&mut sessions, rate(None, None), 102);
+    assert_eq!(places(&sessions), [0, 0]);
+    let (id, generation) = sessions.find(0).unwrap();
+    let head = *sessions.head(id).unwrap();
+    assert_eq!((head.ue4, head.lines, head.generation), (0x0a00_0001, compiled.lines.len() as u8, generation));
+    assert_eq!(sessions.usage(0).map(|usage| usage.len()), Some(1));
+}
+
+#[test]
+fn records_begin_at_even_lines() {
+    let mut sessions = Sessions::with_capacity(1, 4).unwrap();
+    for (mbr, now) in [(Mbr { up: Some(1), down: Some(1) }, 1), (Mbr::default(), 2)] {
+        assert!(install(&mut sessions, mbr, now).lines.len().is_multiple_of(2));
+        assert!(sessions.find(0).unwrap().0.0.is_multiple_of(2));
+    }
+}
