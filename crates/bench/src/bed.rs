@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use engine::StatsView;
 use frame::Pool;
 use port::Steer;
-use traffic::{Plan, Profile};
+use traffic::{Plan, Profile, Verify};
 use wire::Mac;
 
 use crate::bare::Bare;
@@ -149,7 +149,7 @@ impl Bed {
             let plan = Plan::subset(traffic.clone(), 0..traffic.ues, base)?;
             // Receivers are apart, so numbers may be the same; a fresh range tells a stray packet.
             base = base.wrapping_add(plan.flow_count());
-            places.push(Place { link, plan });
+            places.push(Place { link, plan, verify: Verify::default() });
             arenas.push(arena);
         }
         let start = begin.elapsed();
@@ -170,7 +170,7 @@ impl Bed {
         let score = self.score();
         let (own, cpu) = self.seat(&score, 0, 1);
         let hand = Hand::new("bare".into(), Box::new(Bare::new(ports, pool)), own, cpu)?;
-        let places = vec![Place { link, plan: Plan::new(traffic.clone())? }];
+        let places = vec![Place { link, plan: Plan::new(traffic.clone())?, verify: Verify::NONE }];
         Ok(SocketRig::new(&self.lab, score, places, vec![hand], vec![arena], vec![], self.load_cpu))
     }
 }

@@ -7,9 +7,24 @@
 //! | `window` | short windows in turns, medians of them |
 //! | `score`, `crew`, `thread` | a window's parts, and the threads that play them |
 //! | `memory` | a gateway without any I/O |
-//! | `sample`, `cost` | from a worker's statistics to what a packet costs |
+//! | `lab`, `bed`, `socket` | a gateway on interfaces: namespaces and links, who sits where, how it is loaded |
+//! | `blast` | more load than anything forwards, out of the kernel |
+//! | `bare` | what a gateway is measured against: the same ports and nothing between |
+//! | `sample`, `after_send`, `cost` | from a worker's statistics to what a packet costs |
 //! | `report`, `show`, `text`, `host` | the result: keys, tables, the machine |
-//! | `options`, `run` | a benchmark from what is asked to its report |
+//! | `options`, `run`, `modes`, `scale` | a benchmark from what is asked to its report; side by side; more and more |
+//! | `suite` | what weir sets out to reach, and whether it does |
+//! | `demo`, `live` | a user plane at work, to watch |
+//!
+//! # How load is made and counted on interfaces
+//! Capacity is measured under overload: the kernel itself sends prepared packets of the workload into the gateway's
+//! interfaces from one CPU (4 to 5 million a second), the gateway has another, and what arrives at the far ends is
+//! counted there. Nothing reads at the far ends then: on virtual links their receive work is done by the sender's CPU,
+//! here the gateway's, and a reader would be charged to it. Losses and latencies come from a second trial below
+//! capacity, in which the generator signs every packet and the checker sees every one.
+//!
+//! Gateway and bare forwarder have links of their own and take turns every quarter of a second; ratios are medians over
+//! turns. Threads that carry packets run at real-time priority while a window lasts, if they may.
 
 #![forbid(unsafe_code)]
 

@@ -95,7 +95,7 @@ impl Rig for MemoryRig {
         let workers = self.hands.iter().map(Hand::slice).collect::<Result<Vec<_>, _>>()?;
         self.score.rest();
         played?;
-        Ok(Window { traffic: LoadHandle::results(&self.loads), workers, generator_busy: None })
+        Ok(Window { traffic: LoadHandle::results(&self.loads), workers })
     }
 
     fn close(self: Box<Self>) -> Result<Closing, BenchError> {

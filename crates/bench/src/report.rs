@@ -88,6 +88,10 @@ pub struct Reference {
     pub gbps_l2: f64,
     /// The gateway's packets a second by the reference's, the median over windows taken in pairs.
     pub ratio: f64,
+    /// What its packets cost it to receive.
+    pub trx_ns: f64,
+    /// What they cost it to send.
+    pub ttx_ns: f64,
 }
 
 /// Where the load of the main trial came from.
@@ -95,8 +99,11 @@ pub struct Reference {
 pub struct LoadSource {
     /// `generator`: every packet signed and checked; `kernel`: the same packets again and again, counted only.
     pub source: String,
-    /// Whether the gateway was the bottleneck: it was never without packets.
+    /// Whether the gateway was the bottleneck: it was hardly ever without packets.
     pub saturates: bool,
+    /// `mpps` by the part of the time the workers were busy: what the gateway might forward if there were more to do.
+    /// An estimate; it is `mpps` itself where the load saturates.
+    pub busy_mpps: f64,
 }
 
 /// How the windows spread.
@@ -169,7 +176,9 @@ impl Report {
         let workers = windows.iter().map(|window| window.workers.len()).max().unwrap_or(0);
         let busy = |n: usize| median(windows.iter().filter_map(|w| Some(w.workers.get(n)?.measured.utilisation())));
         self.worker_utilisation = (0..workers).map(busy).collect();
-        self.load.saturates = self.worker_utilisation.iter().all(|busy| *busy > 0.98);
+        let busy = self.worker_utilisation.iter().sum::<f64>() / workers.max(1) as f64;
+        self.load.saturates = self.worker_utilisation.iter().all(|busy| *busy > 0.97);
+        self.load.busy_mpps = if self.load.saturates || busy <= 0.0 { self.mpps } else { self.mpps / busy };
         let rates = || windows.iter().map(|window| window.traffic.mpps);
         self.windows = Windows {
             count: windows.len(),

@@ -12,8 +12,7 @@ use crate::error::BenchError;
 use crate::memory::MemoryRig;
 use crate::options::{Options, PortKind};
 use crate::report::{Report, together_traffic};
-use crate::run::blank;
-use crate::socket::Source;
+use crate::run::{blank, overload};
 use crate::text::{Table, count, rate};
 use crate::thread::cpus;
 use crate::under_test::UnderTest;
@@ -94,7 +93,7 @@ pub fn scale<U: UnderTest>(
             }
             Some(bed) => {
                 let mut ready = bed.gateways(under, options.port, instances, workers)?;
-                ready.rig.load_from(Source::Kernel)?;
+                overload(&mut ready.rig)?.word().clone_into(&mut report.load.source);
                 report.start_seconds = ready.start.as_secs_f64();
                 report.bytes_per_subscriber = ready.session_bytes as f64 / report.subscribers as f64;
                 rigs.push(Box::new(ready.rig));

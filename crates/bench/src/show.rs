@@ -124,10 +124,18 @@ pub fn facts(r: &Report) -> String {
     }
     if !r.reference.name.is_empty() {
         line(format!(
-            "{}: {}; this gateway reaches {:.1} % of it",
+            "{}: {} (Trx {:.0} ns, Ttx {:.0} ns); this gateway reaches {:.1} % of it",
             r.reference.name,
             rate(r.reference.mpps),
+            r.reference.trx_ns,
+            r.reference.ttx_ns,
             r.reference.ratio * 100.0
+        ));
+    }
+    if r.port != "memory" && !r.load.saturates {
+        line(format!(
+            "the load did not keep the gateway busy all the time: by its busy time it might forward {}",
+            rate(r.load.busy_mpps)
         ));
     }
     if let Some(paced) = &r.paced {
@@ -177,4 +185,91 @@ pub fn facts(r: &Report) -> String {
     ));
     line(format!("{}, Linux {}, {}", r.host.cpu, r.host.kernel, plural(r.host.cores as u64, "core")));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::{Cost, StageCost};
+    use crate::report::{Paced, Reference};
+
+    fn fixed() -> Report {
+        let stage = |direction: &str, name: &str, ns: f64| StageCost {
+            direction: direction.into(),
+            name: name.into(),
+            packets: 1_000_000,
+            cycles_per_packet: 2.0 * ns,
+            ns_per_packet: ns,
+            packets_per_call: 64.0,
+        };
+        let stages = vec![stage("uplink", "parse_outer", 9.75), stage("downlink", "find_by_address", 21.5)];
+        let d = DirectionResult { mpps: 0.75, gbps_l2: 1.03, frame_bytes_mean: 128.0, ..DirectionResult::default() };
+        let mut report = Report {
+            profile: "upf-128".into(),
+            port: "xdp".into(),
+            workers: 1,
+            instances: 1,
+            seconds: 5.0,
+            subscribers: 1000,
+            flows: 1000,
+            mpps: 1.5,
+            gbps_l2: 2.06,
+            cost: Cost {
+                trx_ns: 20.0,
+                tc_ns: 80.0,
+                ttx_ns: 550.0,
+                other_ns: 0.0,
+                tp_ns: 650.0,
+                tsc_hz: 2e9,
+                stages,
+                ..Cost::default()
+            },
+            reference: Reference {
+                name: "bare forwarding, xdp".into(),
+                mpps: 1.7,
+                ratio: 0.88,
+                ..Reference::default()
+            },
+            paced: Some(Paced { offered_mpps: 1.2, of_capacity: 0.8, ..Paced::default() }),
+            ..Report::default()
+        };
+        report.load.saturates = true;
+        (report.directions.uplink, report.directions.downlink) = (d, d);
+        report
+    }
+
+    #[test]
+    fn a_report_is_read_from_top_to_bottom() {
+        let text = report(&fixed());
+        let lines = [
+            "upf-128 over xdp: 1 worker, 1,000 subscribers, 1,000 flows; 5.0 s in 0 windows",
+            "  uplink    750.0 kpps    1.03       128 B     0     0",
+            "  both      1.500 Mpps    2.06                 0     0",
+            "  processing         Tc    80.0     160   12 %",
+            "  all of it          Tp   650.0    1300  100 %",
+            "  uplink parse_outer         9.75    19.5  1,000,000      64.0",
+            "  downlink find_by_address  21.50    43.0  1,000,000      64.0",
+        ];
+        for line in lines {
+            assert!(text.lines().any(|have| have == line), "no line `{line}` in:\n{text}");
+        }
+        assert!(
+            text.contains("this gateway reaches 88.0 % of it") && text.contains("at 1.200 Mpps (80 % of capacity)")
+        );
+    }
+
+    #[test]
+    fn all_modes_are_one_table() {
+        let plain = Report { port: "packet-plain".into(), mpps: 0.5, ..fixed() };
+        let mut reports = vec![plain, fixed()];
+        reports[0].windows.mpps = vec![0.5, 0.5];
+        reports[1].windows.mpps = vec![1.5, 1.7];
+        let modes = crate::modes::Modes::new(reports);
+        let text = modes.text();
+        assert!((modes.times_plain(&modes.results[1]) - 3.2).abs() < 1e-9);
+        assert!(
+            text.lines().any(|line| line.starts_with("  xdp") && line.contains("1.500 Mpps") && line.contains("3.20"))
+        );
+        assert!(text.contains("270.0 kpps") && text.contains("Tn 3147") && text.contains("3694"), "{text}");
+    }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use frame::{Arena, ArenaConfig, Caps, Pool, Port};
 use port::{OpenContext, Steer, Uri};
-use traffic::{Clock, DirectionResult, Directions, Load, LoadOptions, Plan, Profile, Schedule, TrialResult};
+use traffic::{Clock, DirectionResult, Directions, Load, LoadOptions, Plan, Profile, Schedule, TrialResult, Verify};
 
 use crate::blast::{Blast, Sent};
 use crate::crew::{Hand, Left, Player, Slice};
@@ -31,6 +31,16 @@ pub enum Source {
     Generator,
 }
 
+impl Source {
+    /// As results name it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Generator => "generator",
+        }
+    }
+}
+
 /// One gateway's place in the lab: its number among the links, and what its load plays.
 #[derive(Clone)]
 pub struct Place {
@@ -38,6 +48,8 @@ pub struct Place {
     pub link: usize,
     /// The traffic.
     pub plan: Arc<Plan>,
+    /// What the generator checks of it.
+    pub verify: Verify,
 }
 
 /// Workers on links, and what loads them.
@@ -169,7 +181,7 @@ fn generator(lab: &Lab, place: &Place, clock: Clock) -> Result<Load, BenchError>
         uri.with("promisc", "on").with("offloads", "keep")
     };
     let [n3, n6] = open(Side::BOTH.map(uri), &mut pool, &Steer::new())?;
-    let options = LoadOptions { clock, ..LoadOptions::default() };
+    let options = LoadOptions { clock, verify: place.verify, ..LoadOptions::default() };
     Ok(Load::new(&place.plan, Some(n3), Some(n6), pool, options)?)
 }
 
@@ -308,7 +320,7 @@ impl Rig for SocketRig {
             (None, Some(sent), [begin, end]) => counted(self.places[0].plan.profile(), sent.mean, begin, end),
             _ => TrialResult::default(),
         };
-        Ok(Window { traffic, workers, generator_busy: None })
+        Ok(Window { traffic, workers })
     }
 
     fn close(mut self: Box<Self>) -> Result<Closing, BenchError> {

@@ -35,8 +35,6 @@ pub struct Window {
     pub traffic: TrialResult,
     /// What each worker did; empty for what has no engine.
     pub workers: Vec<Slice>,
-    /// The part of its time, 0 to 1, that the generator was busy; none: not known.
-    pub generator_busy: Option<f64>,
 }
 
 /// Something whose windows can be measured: a gateway or a reference on some ports.
