@@ -69,7 +69,8 @@ impl Region {
     /// What `mmap` said, when there are not that many addresses (or, where the host doesn't overcommit, that much
     /// memory).
     pub fn reserve(bytes: usize) -> io::Result<Self> {
-        let mapped = bytes.max(1).checked_next_multiple_of(HUGE).ok_or(io::ErrorKind::OutOfMemory)?;
+        let mapped = bytes.max(1).checked_next_multiple_of(HUGE).filter(|&n| n <= isize::MAX as usize / 2);
+        let mapped = mapped.ok_or(io::ErrorKind::OutOfMemory)?;
         let base = map_aligned(mapped, libc::MAP_NORESERVE)?;
         let region = Self { base, mapped, backing: Backing::Transparent };
         region.advise_huge();
