@@ -179,7 +179,7 @@ impl Default for Buffer {
 pub struct Simulate {
     /// How many subscribers.
     pub ues: u32,
-    /// Subscriber `i` has this address plus `i`; none: no IPv4.
+    /// Subscriber `i` has this address plus `i`. Left out: 10.60.0.1, or no IPv4 where `ue6_first` is given.
     pub ue_first: Option<Ipv4Addr>,
     /// Subscriber `i` has this /64 plus `i`; none: no IPv6.
     pub ue6_first: Option<Ipv6Addr>,
@@ -435,6 +435,11 @@ impl Port {
 }
 
 impl Simulate {
+    /// The first subscriber's IPv4 address, if they have such.
+    pub fn first4(&self) -> Option<Ipv4Addr> {
+        self.ue_first.or_else(|| self.ue6_first.is_none().then_some(Ipv4Addr::new(10, 60, 0, 1)))
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         let at = |key: &'static str| -> [&'static str; 2] { ["simulate", key] };
         let fail = |key, what: String, help: &str| {
@@ -443,10 +448,7 @@ impl Simulate {
         };
         let last = u64::from(self.ues.max(1) - 1);
         let tunnels = if self.teid_per_bearer { self.bearer.len() as u64 } else { 1 };
-        if self.ue_first.is_none() && self.ue6_first.is_none() {
-            return fail("ue_first", "subscribers without any address".into(), "ue_first = \"10.60.0.1\"");
-        }
-        if self.ue_first.is_some_and(|a| u64::from(u32::from(a)) + last > u64::from(u32::MAX)) {
+        if self.first4().is_some_and(|a| u64::from(u32::from(a)) + last > u64::from(u32::MAX)) {
             return fail("ue_first", format!("{} addresses do not fit behind it", self.ues), "begin lower");
         }
         if u64::from(self.teid_first) + (last + 1) * tunnels > u64::from(u32::MAX) || self.teid_first == 0 {

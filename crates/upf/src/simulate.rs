@@ -74,7 +74,7 @@ impl Simulator {
 
     /// Subscriber `i`'s IPv4 address.
     pub fn ue4(&self, i: u32) -> Option<Ipv4Addr> {
-        self.config.ue_first.map(|first| Ipv4Addr::from(u32::from(first).wrapping_add(i)))
+        self.config.first4().map(|first| Ipv4Addr::from(u32::from(first).wrapping_add(i)))
     }
 
     /// Subscriber `i`'s IPv6 prefix.

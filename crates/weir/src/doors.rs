@@ -88,7 +88,7 @@ fn steer(config: &Config) -> Steer {
 
 fn give(steer: &mut Steer, simulate: &Simulate, first: u32, last: u32, worker: u16) {
     // Ranges of one formula do not overlap; the configuration was checked to fit the address space.
-    if let Some(base) = simulate.ue_first {
+    if let Some(base) = simulate.first4() {
         let at = |i: u32| std::net::Ipv4Addr::from_bits(base.to_bits().wrapping_add(i)).into();
         let _ = steer.give(at(first), at(last), worker);
     }

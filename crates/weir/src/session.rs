@@ -44,7 +44,7 @@ impl Observer {
 /// Which subscriber has an address.
 fn index(simulate: &Simulate, ue: IpAddr) -> Option<u32> {
     let i = match ue {
-        IpAddr::V4(address) => Ipv4Addr::to_bits(address).checked_sub(simulate.ue_first?.to_bits())?,
+        IpAddr::V4(address) => Ipv4Addr::to_bits(address).checked_sub(simulate.first4()?.to_bits())?,
         IpAddr::V6(address) => {
             let prefix = |a: Ipv6Addr| (a.to_bits() >> 64) as u64;
             u32::try_from(prefix(address).checked_sub(prefix(simulate.ue6_first?))?).ok()?
