@@ -153,7 +153,8 @@ mod tests {
     #[test]
     fn a_subscriber_is_found_by_its_address() {
         let first6 = "2001:db8:0:5::".parse().unwrap();
-        let simulate = Simulate { ues: 3, ue6_first: Some(first6), ..Simulate::default() };
+        let first4 = Some([10, 60, 0, 1].into());
+        let simulate = Simulate { ues: 3, ue_first: first4, ue6_first: Some(first6), ..Simulate::default() };
         let find = |text: &str| index(&simulate, text.parse().unwrap());
         assert_eq!((find("10.60.0.1"), find("10.60.0.3"), find("10.60.0.4")), (Some(0), Some(2), None));
         assert_eq!((find("2001:db8:0:6::99"), find("2001:db8:0:4::1"), find("10.0.0.0")), (Some(1), None, None));
