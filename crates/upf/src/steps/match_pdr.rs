@@ -2,7 +2,7 @@
 
 use engine::{At, Burst, Ctx, Drop, Stage};
 use frame::Arena;
-use stages::filter::{Key4, Key6};
+use stages::filter::{Filter4, Key4, Key6};
 use stages::parse::HasIp;
 use table::hint::prefetch_index;
 use table::records::Window;
@@ -47,7 +47,10 @@ fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Ses
             continue;
         };
         let found = match burst.lane.ip(i).version {
-            4 => rule4::<UPLINK>(window, &burst.lane, i),
+            4 if record::head_in(window).flags & head_flags::PLAIN4 != 0 => {
+                rule4::<UPLINK, true>(window, &burst.lane, i)
+            }
+            4 => rule4::<UPLINK, false>(window, &burst.lane, i),
             _ => rule6::<UPLINK>(window, burst, i, arena),
         };
         let Some(rule) = found else {
@@ -68,26 +71,15 @@ fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Ses
     }
 }
 
-/// The rule of an IPv4 packet. A function of its own, like the others: each needs all registers.
+/// The rule of an IPv4 packet, in a session whose filters are all plain or not. A function of its own, like the next:
+/// each needs all registers.
 #[inline(never)]
-fn rule4<'a, const UPLINK: bool>(window: &'a Window, lane: &Lane, i: usize) -> Option<&'a Match> {
-    if record::head_in(window).flags & head_flags::PLAIN4 == 0 {
-        return rule4_general::<UPLINK>(window, lane, i);
-    }
+fn rule4<'a, const UPLINK: bool, const PLAIN: bool>(window: &'a Window, lane: &Lane, i: usize) -> Option<&'a Match> {
     let key = if UPLINK { Key4::uplink(lane.ip(i)) } else { Key4::downlink(lane.ip(i)) };
     let filters = record::filters4_in(window);
+    let matches = |filter: &Filter4| if PLAIN { filter.matches_plain(&key) } else { filter.matches(&key) };
     first::<UPLINK>(window, lane.teid[i], lane.qfi[i], |rule| {
-        any(rule.first4, rule.count4, |n| filters[n % filters.len()].matches_plain(&key))
-    })
-}
-
-/// The same in a session that has filters of all kinds.
-#[inline(never)]
-fn rule4_general<'a, const UPLINK: bool>(window: &'a Window, lane: &Lane, i: usize) -> Option<&'a Match> {
-    let key = if UPLINK { Key4::uplink(lane.ip(i)) } else { Key4::downlink(lane.ip(i)) };
-    let filters = record::filters4_in(window);
-    first::<UPLINK>(window, lane.teid[i], lane.qfi[i], |rule| {
-        any(rule.first4, rule.count4, |n| filters[n % filters.len()].matches(&key))
+        any(rule.first4, rule.count4, |n| matches(&filters[n % filters.len()]))
     })
 }
 
