@@ -25,6 +25,8 @@ pub struct Cost {
     pub tsc_hz: f64,
     /// The part of `tc_ns` that is charged to stages.
     pub stages_ns: f64,
+    /// `tc_ns` in the quietest tenth of the windows: what it is when nobody else has the machine's caches and memory.
+    pub tc_quiet_ns: f64,
     /// Packets received at a time, on average.
     pub packets_per_turn: f64,
     /// Every stage that packets reached.
@@ -92,10 +94,19 @@ impl Cost {
             cycles_per_packet: tp_ns * hz / 1e9,
             tsc_hz: hz,
             stages_ns: ns(cycles(&|delta| delta.stages.iter().map(|row| row.cycles).sum())),
+            tc_quiet_ns: ns(tenth(
+                deltas.iter().map(|d| d.io(Io::PipelineCycles) as f64 / d.io(Io::RxPackets) as f64).collect(),
+            )),
             packets_per_turn: median(
                 deltas.iter().map(|d| d.io(Io::RxPackets) as f64 / d.io(Io::BusyTurns).max(1) as f64),
             ),
             stages: (0..first.len()).map(stage).filter(|row| row.packets > 0).collect(),
         }
     }
+}
+
+/// The number that a tenth of them does not exceed; 0 of none.
+fn tenth(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len().saturating_sub(1) / 10).copied().unwrap_or(0.0)
 }
