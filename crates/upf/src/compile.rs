@@ -12,7 +12,7 @@ use crate::record::{
     ACTIONS, Action, CELLS, Head, LINE, MAX_QERS, MAX_URRS, Match, Meter, NONE8, Row, Tally, apply, head_flags,
     match_flags,
 };
-use crate::rules::{Apply, Interface, Pdr, Session};
+use crate::rules::{Apply, Pdr, Session};
 
 /// A compiled session, on its way to a worker: the record's lines and the keys that lead to it.
 #[derive(Clone, Debug)]
@@ -39,9 +39,9 @@ pub enum CompileError {
     NoUrr { pdr: u16, urr: u32 },
     #[error("PDR {pdr} names {count} {what}s; at most {most} can apply to one packet")]
     TooManyPerRule { pdr: u16, what: &'static str, count: usize, most: usize },
-    #[error("PDR {pdr} takes packets from access but has no tunnel endpoint")]
+    #[error("PDR {pdr} takes packets from a tunnel but has no tunnel endpoint")]
     NoTeid { pdr: u16 },
-    #[error("PDR {pdr} takes packets from the core but the subscriber has no address")]
+    #[error("PDR {pdr} takes plain packets but the subscriber has no address")]
     NoAddress { pdr: u16 },
     #[error("PDR {pdr} has a filter that can not be: {why}")]
     Filter { pdr: u16, why: filter::CompileError },
@@ -71,13 +71,13 @@ pub fn compile(
     handle: u32,
     tunnel: &mut impl FnMut(InstanceId, IpAddr) -> Option<u32>,
 ) -> Result<Compiled, CompileError> {
-    let ordered = |source| {
-        let mut list: Vec<&Pdr> = session.pdrs.iter().filter(|p| p.source == source).collect();
+    let ordered = |tunnelled| {
+        let mut list: Vec<&Pdr> = session.pdrs.iter().filter(|p| p.comes_by_tunnel() == tunnelled).collect();
         // Stable: rules of equal precedence keep the order they were given in.
         list.sort_by_key(|p| p.precedence);
         list
     };
-    let (up, down) = (ordered(Interface::Access), ordered(Interface::Core));
+    let (up, down) = (ordered(true), ordered(false));
     let mut parts = Parts::new(session);
     for pdr in up.iter().chain(&down) {
         parts.add(session, pdr, tunnel)?;
@@ -246,11 +246,11 @@ impl Parts {
         tunnel: &mut impl FnMut(InstanceId, IpAddr) -> Option<u32>,
     ) -> Result<(), CompileError> {
         let id = pdr.id;
-        let uplink = pdr.source == Interface::Access;
-        if uplink && pdr.teid.is_none() {
+        let (uplink, tunnelled) = (pdr.source.is_uplink(), pdr.comes_by_tunnel());
+        if tunnelled && pdr.teid.is_none() {
             return Err(CompileError::NoTeid { pdr: id });
         }
-        if !uplink && session.ue4.is_none() && session.ue6.is_none() {
+        if !tunnelled && session.ue4.is_none() && session.ue6.is_none() {
             return Err(CompileError::NoAddress { pdr: id });
         }
         let find_qer = |qer: &u32| {
@@ -281,7 +281,7 @@ impl Parts {
         qers.iter().for_each(|n| self.place_qer(*n, direction));
         urrs.iter().for_each(|n| self.place_urr(*n, direction));
         self.matches.push(Match {
-            teid: if uplink { pdr.teid.unwrap_or(0) } else { 0 },
+            teid: pdr.teid.unwrap_or(0),
             first4,
             count4,
             first6,

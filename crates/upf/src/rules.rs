@@ -7,16 +7,26 @@ use stages::filter::Sdf;
 use stages::forward::InstanceId;
 
 /// Where a packet comes from (TS 29.244, 8.2.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Interface {
-    /// From the radio network (N3, S1-U): tunnelled.
+    /// From the subscriber's side (N3, S1-U; N9 and S5/S8 towards the subscriber): always tunnelled.
+    #[default]
     Access,
-    /// From the data network (N6, SGi): plain IP.
+    /// From the network's side: plain IP (N6, SGi), or tunnelled when the rule has an endpoint (N9, S5/S8).
     Core,
+    /// From the control plane's function (N4-u, Sx-u): tunnelled.
+    CpFunction,
+}
+
+impl Interface {
+    /// Whether its packets come from the subscriber.
+    pub fn is_uplink(self) -> bool {
+        self == Self::Access
+    }
 }
 
 /// Packet detection rule.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Pdr {
     /// Rule ID, 1 to 65535 (8.2.36).
     pub id: u16,
@@ -24,7 +34,7 @@ pub struct Pdr {
     pub precedence: u32,
     /// Where the packets come from.
     pub source: Interface,
-    /// Our tunnel endpoint, for packets from access (8.2.3).
+    /// Our tunnel endpoint, for packets that come by tunnel (8.2.3).
     pub teid: Option<u32>,
     /// QoS flow the packet must carry (8.2.89).
     pub qfi: Option<u8>,
@@ -38,12 +48,20 @@ pub struct Pdr {
     pub urrs: Vec<u32>,
 }
 
+impl Pdr {
+    /// Whether its packets come in a tunnel; the others are found by the subscriber's address.
+    pub fn comes_by_tunnel(&self) -> bool {
+        self.teid.is_some() || self.source != Interface::Core
+    }
+}
+
 /// What to do with a packet (8.2.26).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Apply {
     /// FORW.
     Forward,
     /// DROP.
+    #[default]
     Drop,
     /// BUFF: keep until told to forward or drop.
     Buffer,
@@ -59,7 +77,7 @@ pub struct TunnelEnd {
 }
 
 /// Forwarding action rule.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Far {
     /// Rule ID.
     pub id: u32,
@@ -83,7 +101,7 @@ pub struct Mbr {
 }
 
 /// QoS enforcement rule.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Qer {
     /// Rule ID.
     pub id: u32,
@@ -99,11 +117,29 @@ pub struct Qer {
     pub session: bool,
 }
 
-/// Usage reporting rule. Measurement by volume, packets and time; thresholds come with reports.
-#[derive(Clone, Debug)]
+/// Octets of user packets in all, from the subscriber and to the subscriber; none: no bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Volumes {
+    /// Both directions together.
+    pub total: Option<u64>,
+    /// From the subscriber.
+    pub up: Option<u64>,
+    /// To the subscriber.
+    pub down: Option<u64>,
+}
+
+/// Usage reporting rule. A worker measures volume, packets and time of each, and tells when a bound is reached;
+/// everything that goes by the clock is control's.
+#[derive(Clone, Debug, Default)]
 pub struct Urr {
     /// Rule ID.
     pub id: u32,
+    /// What the counts may reach before control is told (volume threshold, 8.2.13), from the rule's beginning.
+    pub threshold: Volumes,
+    /// What the counts may reach before packets are dropped (volume quota, 8.2.50), from the rule's beginning.
+    pub quota: Volumes,
+    /// Packets are counted before gates and rates, not behind them (MBQE, 8.2.68).
+    pub before_qos: bool,
 }
 
 /// A session: a subscriber's addresses in a network, and its rules.
@@ -115,6 +151,8 @@ pub struct Session {
     pub ue4: Option<Ipv4Addr>,
     /// The subscriber's IPv6 prefix, 64 bits of it.
     pub ue6: Option<Ipv6Addr>,
+    /// Networks behind the subscriber (framed routes, 8.2.109 and 8.2.111): address and length.
+    pub routes: Vec<(IpAddr, u8)>,
     /// Detection rules.
     pub pdrs: Vec<Pdr>,
     /// Forwarding rules.

@@ -132,7 +132,7 @@ impl Simulator {
                 session: false,
             });
             if !config.no_usage {
-                session.urrs.push(Urr { id: 1 + b });
+                session.urrs.push(Urr { id: 1 + b, ..Urr::default() });
             }
             let end = TunnelEnd { address: self.gnb(i), teid: self.gnb_teid(i, b) };
             let forward = if config.far_drop { Apply::Drop } else { Apply::Forward };

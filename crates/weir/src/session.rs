@@ -89,6 +89,7 @@ fn pdr_text(pdr: &Pdr) -> String {
     let mut text = match pdr.source {
         Interface::Access => "from access".to_owned(),
         Interface::Core => "from core".to_owned(),
+        Interface::CpFunction => "from the control plane".to_owned(),
     };
     text += &format!(", precedence {}", pdr.precedence);
     if let Some(teid) = pdr.teid {
