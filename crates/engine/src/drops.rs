@@ -64,6 +64,17 @@ named! {
         HandOffFull "hand_off_full" "The ring to the subscriber's worker was full.",
         NoOwner "no_owner" "No worker owns this subscriber.",
         Panicked "panicked" "A stage failed on this burst; the burst was lost, the worker went on.",
+        NatNoPort "nat_no_port" "The subscriber has all the public ports it may have, or its public address has none left.",
+        NatNoMapping "nat_no_mapping" "From outside to a public address and port that no subscriber has.",
+        NatTableFull "nat_table_full" "As many translations or translated subscribers as there may be.",
+        NatLogFull "nat_log_full" "A block of public ports was not given out, as the log of blocks is behind.",
+        NatProtocol "nat_protocol" "A protocol without ports, whose packets can not share a public address.",
+        NatFragment "nat_fragment" "A fragment that can not be translated: its first one was not seen before it, or is too short.",
+        AclDenied "acl_denied" "A rule of the network instance's access list denies it.",
+        ReassemblyFull "reassembly_full" "A fragment found no room: the subscriber's or all memory for reassembly is taken.",
+        ReassemblyTimeout "reassembly_timeout" "A fragment waited for the others of its packet in vain.",
+        ReassemblyOverlap "reassembly_overlap" "Fragments of the packet overlap or contradict each other; all of them are dropped.",
+        ReassemblyTooBig "reassembly_too_big" "The packet put together would be larger than a packet or a frame can be.",
     }
 }
 
@@ -85,6 +96,8 @@ named! {
         Resolve "resolve" "Waits for its next hop's hardware address.",
         Buffer "buffer" "Waits for an idle subscriber to be paged.",
         RouterSolicitation "router_solicitation" "A subscriber asks for its IPv6 prefix.",
+        Hairpin "hairpin" "Translated on both sides: from one subscriber to the public address of another.",
+        Reassemble "reassemble" "A fragment waits for the others of its packet.",
     }
 }
 

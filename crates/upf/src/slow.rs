@@ -177,6 +177,8 @@ impl SlowPath {
             Punt::GtpEndMarker | Punt::GtpExtensionNotice | Punt::IcmpOther | Punt::RouterSolicitation => {
                 env.stats.consumed(punt);
             }
+            // No pipeline here translates or reassembles.
+            Punt::Hairpin | Punt::Reassemble => env.stats.consumed(punt),
         }
         env.pool.give(frame);
     }
