@@ -411,6 +411,8 @@ fn template(plan: &TunnelPlan, hop: u32) -> Tunnel {
     let (len, version, sum) = match (plan.local, plan.remote) {
         (IpAddr::V4(local), IpAddr::V4(remote)) => {
             header[0] = 0x45;
+            // Never in pieces, here or on the way: so the identification need not be unique (RFC 6864, 4.1).
+            header[6] = 0x40;
             header[8] = 64;
             header[9] = wire::protocol::UDP;
             header[12..16].copy_from_slice(&local.octets());
@@ -514,6 +516,7 @@ mod tests {
         let tunnel = tables.tunnel(far).expect("there");
         assert!(tables.hop(tunnel.hop).expect("there").is_resolved());
         assert_eq!(&tunnel.header[12..20], &[10, 0, 3, 1, 10, 9, 1, 1]);
+        assert_eq!(&tunnel.header[4..8], &[0, 0, 0x40, 0], "atomic: not to be fragmented, no identification");
         assert!(!tables.hop(tables.tunnel(first).expect("there").hop).expect("there").is_resolved());
     }
 }

@@ -191,6 +191,7 @@ fn write_reply(space: &mut [u8], about: &[u8], message: &Message, port: Option<u
             head.fill(0);
             head[0] = 0x45;
             head[2..4].copy_from_slice(&(20 + udp_len).to_be_bytes());
+            head[6] = 0x40; // as the tunnels' headers
             head[8] = 64;
             head[9] = protocol::UDP;
             head[12..16].copy_from_slice(&us.octets());

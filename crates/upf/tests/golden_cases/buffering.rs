@@ -42,7 +42,7 @@ fn released_when_active() -> Case {
 
 fn released_at_another_gnb() -> Case {
     let gnb = Ipv4Addr::new(10, 0, 3, 101);
-    let head = eth(N3_MAC, [2, 0, 0, 0, 3, 0x65]).ip4(N3, gnb).may_fragment().gtpu_unsummed(0x0500_0000);
+    let head = eth(N3_MAC, [2, 0, 0, 0, 3, 0x65]).ip4(N3, gnb).gtpu_unsummed(0x0500_0000);
     case("The subscriber is back at another gNB, in another tunnel: what waited follows it.")
         .with(IDLE)
         .with(r#"neighbour = [{ port = "n3", address = "10.0.3.101", mac = "02:00:00:00:03:65" }]"#)

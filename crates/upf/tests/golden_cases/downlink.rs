@@ -83,7 +83,7 @@ fn any_address_of_the_prefix() -> Case {
 
 fn two_gnbs() -> Case {
     let (second, far) = (Ipv4Addr::new(10, 60, 0, 2), Ipv4Addr::new(10, 0, 3, 101));
-    let head = eth(N3_MAC, [2, 0, 0, 0, 3, 0x65]).ip4(N3, far).may_fragment().gtpu_unsummed(GNB_TEID + 1);
+    let head = eth(N3_MAC, [2, 0, 0, 0, 3, 0x65]).ip4(N3, far).gtpu_unsummed(GNB_TEID + 1);
     case("Each subscriber is reached at its own gNB.")
         .with("simulate.ues = 2\nsimulate.gnbs = 2")
         .then(|case| {
@@ -112,7 +112,7 @@ fn dscp_is_copied() -> Case {
     let four = |ttl| ip4(SERVER, UE).ttl(ttl).tos(0xb9).udp(50_000, 40_000).filled(8);
     let six = |ttl| ip6(SERVER_6, UE_6).ttl(ttl).tos(0x2b).udp(50_000, 40_000).filled(8);
     let head =
-        |tos| eth(N3_MAC, GNB_MAC).ip4(N3, GNB).may_fragment().tos(tos).gtpu_unsummed(GNB_TEID).container_down(QFI);
+        |tos| eth(N3_MAC, GNB_MAC).ip4(N3, GNB).tos(tos).gtpu_unsummed(GNB_TEID).container_down(QFI);
     case("Without a mark of its own the tunnel has the user packet's DSCP, and no ECN.")
         .send("n6", &from_router(&four(64)))
         .send("n6", &from_router(&six(64)))

@@ -20,7 +20,7 @@ fn error_to_ue(about: &Packet, kind: u8, code: u8, rest: u32) -> Packet {
         let head = ip6(N6_6, UE_6).ttl(63).icmp6(kind, code, rest);
         head.payload(&quoted[..quoted.len().min(1232)])
     };
-    let outer = eth(N3_MAC, GNB_MAC).ip4(N3, GNB).may_fragment().tos(if four { 0xc0 } else { 0 });
+    let outer = eth(N3_MAC, GNB_MAC).ip4(N3, GNB).tos(if four { 0xc0 } else { 0 });
     outer.gtpu_unsummed(GNB_TEID).container_down(QFI).carrying(&user)
 }
 
@@ -221,7 +221,7 @@ fn marked_fragments() -> Case {
     let whole = ip4(SERVER, UE).ident(3).tos(0x04).may_fragment().udp(50_000, 40_000).filled(1472);
     let head = || ip4(SERVER, UE).ttl(63).tos(0x04).ident(3);
     let outer = |user: &Packet| {
-        let head = eth(N3_MAC, GNB_MAC).ip4(N3, GNB).may_fragment().tos(0xb8);
+        let head = eth(N3_MAC, GNB_MAC).ip4(N3, GNB).tos(0xb8);
         head.gtpu_unsummed(GNB_TEID).container_down(QFI).carrying(user)
     };
     case("Fragments enter the tunnel with the flow's mark.")

@@ -44,7 +44,7 @@ fn echo_from_another_port() -> Case {
 
 fn echo_in_a_vlan() -> Case {
     let request = eth(GNB_MAC, N3_MAC).vlan(30).ip4(GNB, N3).udp(2152, 2152).gtpu_message(1, 0).seq(1);
-    let reply = eth(N3_MAC, GNB_MAC).vlan(30).ip4(N3, GNB).may_fragment().udp(2152, 2152).gtpu_message(2, 0).seq(1);
+    let reply = eth(N3_MAC, GNB_MAC).vlan(30).ip4(N3, GNB).udp(2152, 2152).gtpu_message(2, 0).seq(1);
     case("Answers carry the port's tag.")
         .with(link::TAGGED)
         .send("n3", &request)
@@ -83,7 +83,7 @@ fn error_indication_over_ipv6() -> Case {
 fn stray(n: u8) -> (Packet, Packet) {
     let gnb = Ipv4Addr::new(10, 0, 3, 100 + n);
     let packet = eth(GNB_MAC, N3_MAC).ip4(gnb, N3).gtpu(5).carrying(&request(UE));
-    let told = eth(N3_MAC, GNB_MAC).ip4(N3, gnb).may_fragment().udp(2152, 2152).gtpu_message(26, 0).seq(0);
+    let told = eth(N3_MAC, GNB_MAC).ip4(N3, gnb).udp(2152, 2152).gtpu_message(26, 0).seq(0);
     (packet, told.payload(elements(5, &N3.octets())))
 }
 

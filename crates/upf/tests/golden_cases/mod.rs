@@ -172,7 +172,7 @@ pub fn down(user: &Packet) -> Packet {
 pub fn to_gnb(over: Over) -> Packet {
     let packet = eth(N3_MAC, GNB_MAC);
     match over {
-        Over::V4 => packet.ip4(N3, GNB).may_fragment(),
+        Over::V4 => packet.ip4(N3, GNB),
         Over::V6 => packet.ip6(N3_6, GNB_6),
     }
 }

@@ -189,7 +189,7 @@ fn marks_up() -> Case {
 
 fn marks_down() -> Case {
     let user = |ttl| ip4(SERVER, UE).ttl(ttl).tos(0x29).udp(50_000, 40_000).filled(8);
-    let head = eth(N3_MAC, GNB_MAC).ip4(N3, GNB).may_fragment().tos(0xb8).gtpu_unsummed(GNB_TEID).container_down(QFI);
+    let head = eth(N3_MAC, GNB_MAC).ip4(N3, GNB).tos(0xb8).gtpu_unsummed(GNB_TEID).container_down(QFI);
     case("Downlink, the tunnel gets the flow's DSCP and the user's packet keeps its own.")
         .with("simulate.bearer = [{ qfi = 9, dscp = 46 }]")
         .send("n6", &from_router(&user(64)))

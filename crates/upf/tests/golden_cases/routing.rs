@@ -66,7 +66,7 @@ fn no_route() -> Case {
 fn gnb_behind_a_router() -> Case {
     let gnb = Ipv4Addr::new(172, 16, 9, 9);
     let head =
-        eth(N3_MAC, [2, 0, 0, 0, 3, 0xfe]).ip4(N3, gnb).may_fragment().gtpu_unsummed(GNB_TEID).container_down(QFI);
+        eth(N3_MAC, [2, 0, 0, 0, 3, 0xfe]).ip4(N3, gnb).gtpu_unsummed(GNB_TEID).container_down(QFI);
     case("A gNB behind a router of the access network.")
         .with(
             r#"
