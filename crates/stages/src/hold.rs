@@ -230,6 +230,13 @@ impl Hold {
         gone
     }
 
+    /// The key whose oldest packet came `max_age` nanoseconds ago or earlier, longest ago of all.
+    pub fn due(&self, now: u64, max_age: u64) -> Option<u32> {
+        let packet = self.packets.get(self.oldest as usize)?;
+        let late = now.saturating_sub(packet.at) >= max_age;
+        late.then(|| self.queues[packet.queue as usize].key)
+    }
+
     /// When the oldest packet came, in nanoseconds.
     pub fn oldest(&self) -> Option<u64> {
         (self.oldest != NONE).then(|| self.packets[self.oldest as usize].at)

@@ -55,6 +55,7 @@ fn the_old_go_first() {
         hold.push(key, at, &[0; 100], at).unwrap();
     }
     let mut gone = Vec::new();
+    assert_eq!((hold.due(50, 41), hold.due(50, 40), Hold::new(0, 0, 0).due(50, 0)), (None, Some(1), None));
     assert_eq!(hold.expire(50, 41, |_, _| unreachable!()), Discarded::default());
     let discarded = hold.expire(50, 30, |key, held| gone.push((key, held.tag)));
     assert_eq!((discarded, gone), (Discarded { packets: 2, bytes: 200 }, vec![(1, 10), (2, 20)]));

@@ -167,5 +167,18 @@ pub fn error6(out: &mut [u8], from: Ipv6Addr, what: Error6, about: &[u8]) -> Opt
     Some(ip6::HEADER_LEN + payload)
 }
 
+/// Gives an IP packet of our own one hop more: the forwarding pipeline it leaves by will take one, as from any packet.
+pub fn one_more_hop(ip: &mut [u8]) -> Option<()> {
+    match fast::be8(ip, 0)? >> 4 {
+        4 => {
+            let word = fast::be16(ip, 8)?;
+            let (more, check) = (word.wrapping_add(0x0100), fast::be16(ip, 10)?);
+            fast::put16(ip, 10, checksum::adjust16(check, word, more))?;
+            fast::put16(ip, 8, more)
+        }
+        _ => fast::put8(ip, ip6::field::HOPS, fast::be8(ip, ip6::field::HOPS)?.wrapping_add(1)),
+    }
+}
+
 #[cfg(test)]
 mod tests;

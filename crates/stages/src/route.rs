@@ -52,7 +52,7 @@ where
                 hop = match find(burst, i, tables, arena) {
                     Ok(found) => found,
                     Err(NoHop::NoRoute) => {
-                        burst.drop(i, Drop::NoRoute, at);
+                        burst.punt(i, Punt::NoRoute);
                         continue;
                     }
                     Err(NoHop::Unresolved { .. }) => {

@@ -143,7 +143,7 @@ pub struct Neighbour {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gtpu {
-    /// Error Indications sent per second and worker at most.
+    /// Error Indications sent per second and worker at most; and as many notifications of supported extension headers.
     pub error_indications_per_second: u32,
     /// Send UDP checksum zero over IPv6 (RFC 6935) instead of computing it.
     pub zero_checksum_over_ipv6: bool,

@@ -154,7 +154,7 @@ impl UserPlane {
                 Reply::Sent(frame)
             }
             Command::Retry { key } => Reply::Waiting(slow.retry(key)),
-            Command::GiveUp { key } => Reply::Waiting(slow.give_up(key, env)),
+            Command::GiveUp { key } => Reply::Waiting(slow.give_up(key, state, env)),
         }
     }
 }
@@ -172,7 +172,7 @@ impl Gateway for UserPlane {
     }
 
     fn punted(&mut self, burst: &mut Burst<Upf>, env: &mut Env) {
-        self.slow.see_to(burst, &self.state, &self.roles, env);
+        self.slow.see_to(burst, &self.state, env);
     }
 
     fn release<C: Clock>(&mut self, burst: &mut Burst<Upf>, env: &mut Env) -> bool {
@@ -182,7 +182,7 @@ impl Gateway for UserPlane {
             self.pipelines.released.run::<C>(burst, &mut cx);
         }
         if !burst.punted().is_empty() {
-            self.slow.see_to(burst, &self.state, &self.roles, env);
+            self.slow.see_to(burst, &self.state, env);
         }
         more
     }
@@ -198,7 +198,7 @@ impl Gateway for UserPlane {
     }
 
     fn tick(&mut self, env: &mut Env) {
-        self.slow.tick(env);
+        self.slow.tick(&self.state, env);
     }
 
     fn follows(&self, filter: &TraceFilter, port: PortId, packet: &[u8]) -> bool {

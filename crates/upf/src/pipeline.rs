@@ -20,8 +20,8 @@ pipeline! {
         source:  CheckSource,
         pdr:     MatchPdr,
         police:  GateAndPolice,
-        usage:   MeasureUsage,
         far:     ApplyFar,
+        usage:   MeasureUsage,
         route:   Route,
         encap:   GtpuEncap,
         out:     RewriteL2,
@@ -35,8 +35,8 @@ pipeline! {
         session: FindByAddress,
         pdr:     MatchPdr,
         police:  GateAndPolice,
-        usage:   MeasureUsage,
         far:     ApplyFar,
+        usage:   MeasureUsage,
         route:   Route,
         encap:   GtpuEncap,
         out:     RewriteL2,
@@ -44,9 +44,11 @@ pipeline! {
 }
 
 pipeline! {
-    /// What was held (for a paged subscriber, for a neighbour's address) or is of our own making: on its way.
+    /// What was held (for a paged subscriber, for a neighbour's address) or is of our own making: on its way. What waited
+    /// for its subscriber is measured as it goes: usage is what is forwarded.
     pub struct Released("released") for Upf {
         resume: Resume,
+        usage:  MeasureUsage,
         route:  Route,
         encap:  GtpuEncap,
         out:    RewriteL2,
@@ -78,8 +80,8 @@ impl Pipelines {
                 CheckSource,
                 MatchPdr::new(up),
                 GateAndPolice,
-                MeasureUsage,
                 ApplyFar,
+                MeasureUsage,
                 Route,
                 encap(),
                 RewriteL2,
@@ -90,13 +92,13 @@ impl Pipelines {
                 FindByAddress,
                 MatchPdr::new(down),
                 GateAndPolice,
-                MeasureUsage,
                 ApplyFar,
+                MeasureUsage,
                 Route,
                 encap(),
                 RewriteL2,
             ),
-            released: Released::new(layout, Resume, Route, encap(), RewriteL2),
+            released: Released::new(layout, Resume, MeasureUsage, Route, encap(), RewriteL2),
         }
     }
 }

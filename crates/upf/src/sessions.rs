@@ -31,6 +31,8 @@ pub enum Refused {
 struct Place {
     line: LineId,
     lines: u8,
+    /// Tells the session from others that had its handle.
+    born: u16,
 }
 
 /// All sessions of one worker. Only the worker touches it.
@@ -43,6 +45,7 @@ pub struct Sessions {
     keys: Vec<Keys>,
     count: usize,
     generation: u32,
+    born: u16,
 }
 
 /// What leads to a session; kept for taking it out again.
@@ -103,6 +106,7 @@ impl Sessions {
             keys: Vec::with_capacity(sessions),
             count: 0,
             generation: 0,
+            born: 0,
         })
     }
 
@@ -151,8 +155,10 @@ impl Sessions {
                 head.handle = handle;
             }
         }
+        let born = old.map_or_else(|| self.born.wrapping_add(1), |old| old.born);
+        let place = Place { line, lines: count as u8, born };
         if let Some(old) = old {
-            self.carry_over(old, Place { line, lines: count as u8 }, now);
+            self.carry_over(old, place, now);
             self.unlink(at);
             self.lines.free(old.line, old.lines.into());
         }
@@ -160,8 +166,10 @@ impl Sessions {
             self.places.resize(at + 1, None);
             self.keys.resize(at + 1, Keys::default());
         }
-        self.places[at] = Some(Place { line, lines: count as u8 });
-        self.count += usize::from(old.is_none());
+        self.places[at] = Some(place);
+        if old.is_none() {
+            (self.born, self.count) = (born, self.count + 1);
+        }
         self.keys[at] = Keys { teids: TeidList::new(&compiled.teids), ue4: compiled.ue4, ue6: compiled.ue6 };
         if self.link(at, line).is_err() {
             self.take_out(at);
@@ -221,6 +229,11 @@ impl Sessions {
         let place = self.places.get(handle as usize).copied().flatten()?;
         let head = record::head(self.lines.get(place.line, 1)?)?;
         Some((place.line, head.generation))
+    }
+
+    /// A number that stays while a session's rules change, and differs from those of earlier sessions of its handle.
+    pub fn born(&self, handle: u32) -> u16 {
+        self.places.get(handle as usize).copied().flatten().map_or(0, |place| place.born)
     }
 
     /// First half of a lookup by TEID: asks for the bucket.

@@ -81,3 +81,15 @@ fn records_begin_at_even_lines() {
         assert!(sessions.find(0).unwrap().0.0.is_multiple_of(2));
     }
 }
+
+#[test]
+fn a_session_is_told_from_the_next_of_its_handle() {
+    let mut sessions = Sessions::with_capacity(1, 4).unwrap();
+    install(&mut sessions, Mbr::default(), 1);
+    let born = sessions.born(0);
+    install(&mut sessions, Mbr::default(), 2);
+    assert_eq!(sessions.born(0), born);
+    sessions.remove(0).unwrap();
+    install(&mut sessions, Mbr::default(), 3);
+    assert_ne!(sessions.born(0), born);
+}

@@ -21,9 +21,10 @@ use table::records::LineId;
 use table::ring::Producer;
 use wire::{L3L4, gtpu};
 
-use crate::config::{Config, Role};
+use crate::config::Config;
 use crate::lane::{Lane, State, Upf};
-use crate::record::NONE8;
+use crate::record::{MAX_URRS, NONE8};
+use errors::Told;
 pub use waiting::Waiting;
 
 /// What a worker tells control.
@@ -72,7 +73,7 @@ pub struct Limits {
     pub per_subscriber: usize,
     /// Nanoseconds until a packet held for a subscriber is given up.
     pub paging_ns: u64,
-    /// Error Indications a second.
+    /// Error Indications a second; and as many notifications of supported extension headers.
     pub error_indications: u32,
 }
 
@@ -106,6 +107,15 @@ struct Way {
     action: u8,
     /// The routing domain when no action applies.
     instance: InstanceId,
+    /// The counts of its rule's URRs, as positions in the record; 0: none, or it was measured when it came.
+    tallies: [u8; MAX_URRS],
+}
+
+impl Way {
+    /// By a rule's action. What goes so was measured, or is of our own making.
+    fn by(session: LineId, action: u8) -> Self {
+        Self { session, action, instance: 0, tallies: [0; MAX_URRS] }
+    }
 }
 
 /// A worker's slow path.
@@ -115,6 +125,7 @@ pub struct SlowPath {
     pending: VecDeque<Pending>,
     icmp: Limit,
     error_indications: PeerLimit,
+    extension_notices: PeerLimit,
     answers: Limit,
 }
 
@@ -132,19 +143,19 @@ impl SlowPath {
             pending: VecDeque::with_capacity(PENDING),
             icmp: Limit::new(ICMP),
             error_indications: PeerLimit::new(each, all, 0x5eed),
+            extension_notices: PeerLimit::new(each, all, 0x5eed),
             answers: Limit::new(Allowance::new(10_000, 1000)),
         }
     }
 
     /// Sees to every punted packet of the burst.
-    pub(crate) fn see_to(&mut self, burst: &mut Burst<Upf>, state: &State, roles: &[Role], env: &mut Env) {
+    pub(crate) fn see_to(&mut self, burst: &mut Burst<Upf>, state: &State, env: &mut Env) {
         while let Some((i, punt, frame)) = burst.take_punted() {
-            self.one(&burst.lane, i, punt, frame, state, roles, env);
+            self.one(&burst.lane, i, punt, frame, state, env);
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn one(&mut self, lane: &Lane, i: usize, punt: Punt, frame: Frame, state: &State, roles: &[Role], env: &mut Env) {
+    fn one(&mut self, lane: &Lane, i: usize, punt: Punt, frame: Frame, state: &State, env: &mut Env) {
         match punt {
             Punt::Arp | Punt::Neighbour => self.hear(&frame, punt, state, env),
             Punt::Ping => {
@@ -167,8 +178,13 @@ impl SlowPath {
                 env.stats.drop_outside(Drop::UnknownTeid, frame.len());
                 self.indicate_error(&frame, lane.teid[i], env);
             }
-            Punt::TtlExpired => self.ttl_expired(lane, i, &frame, state, roles, env),
-            Punt::Oversize => self.oversize(lane, i, &frame, state, roles, env),
+            Punt::UnknownExtension => {
+                env.stats.drop_outside(Drop::GtpuUnsupported, frame.len());
+                self.tell_extensions(&frame, env);
+            }
+            Punt::TtlExpired => self.refuse((Drop::TtlExpired, Told::TTL_EXPIRED), lane, i, &frame, state, env),
+            Punt::NoRoute => self.refuse((Drop::NoRoute, Told::NO_ROUTE), lane, i, &frame, state, env),
+            Punt::Oversize => self.oversize(lane, i, &frame, state, env),
             Punt::Resolve if is_ours(lane, i, &frame, state, env) => {
                 return self.answer_subscriber(lane, i, frame, state, env);
             }
@@ -216,11 +232,6 @@ impl SlowPath {
         self.waiting.retry(key)
     }
 
-    /// A neighbour does not answer; returns how many packets are dropped.
-    pub(crate) fn give_up(&mut self, key: u32, env: &mut Env) -> usize {
-        self.waiting.give_up(key, env)
-    }
-
     /// Drops what is still on its way: the worker ends.
     pub(crate) fn close(&mut self, env: &mut Env) {
         for pending in self.pending.drain(..) {
@@ -231,7 +242,8 @@ impl SlowPath {
     }
 
     /// Ages what waits.
-    pub(crate) fn tick(&mut self, env: &mut Env) {
+    pub(crate) fn tick(&mut self, state: &State, env: &mut Env) {
+        self.expire_neighbours(state, env);
         self.waiting.expire(env);
     }
 }
@@ -261,6 +273,7 @@ fn enter(burst: &mut Burst<Upf>, mut frame: Frame, ip: L3L4, way: Way, env: &mut
             lane.session[i] = way.session;
             lane.action[i] = way.action;
             lane.instance[i] = way.instance;
+            lane.tallies[i] = way.tallies;
             lane.teid[i] = 0;
             lane.qfi[i] = NONE8;
         }

@@ -48,6 +48,11 @@ pub mod message_type {
     pub const END_MARKER: u8 = 254;
     /// G-PDU: a user's packet.
     pub const G_PDU: u8 = 255;
+
+    /// Whether it is one of these; any other is dropped (11.1.3).
+    pub const fn is_known(kind: u8) -> bool {
+        matches!(kind, ECHO_REQUEST | ECHO_RESPONSE | ERROR_INDICATION | SUPPORTED_EXTENSIONS | END_MARKER | G_PDU)
+    }
 }
 
 /// Extension header types (TS 29.281, 5.2.1).
@@ -62,6 +67,8 @@ pub mod extension_type {
     pub const PDU_SESSION_CONTAINER: u8 = 0x85;
     /// PDCP PDU Number, sent during handover.
     pub const PDCP_PDU_NUMBER: u8 = 0xc0;
+    /// All that [`super::Header::parse`] comprehends, as Supported Extension Headers Notification lists them (7.2.3).
+    pub const SUPPORTED: [u8; 4] = [UDP_PORT, LONG_PDCP_PDU_NUMBER, PDU_SESSION_CONTAINER, PDCP_PDU_NUMBER];
 }
 
 /// Flags in the first octet (TS 29.281, 5.1).

@@ -6,8 +6,8 @@ use wire::{Fragment, L3L4, protocol};
 /// 2.4(e)).
 ///
 /// Never about a packet that is malformed, is an ICMP error (or may be one: its type is not there to be read), is a
-/// fragment other than the first, is addressed to many, or whose source is not one single host. Packets that came as
-/// a link-layer broadcast are the caller's to leave out. RFC 4443 would allow "packet too big" about multicast; we
+/// fragment other than the first, or is not between two single hosts: addressed to many, to or from a loopback address.
+/// Packets that came as a link-layer broadcast are the caller's to leave out. RFC 4443 would allow "packet too big" about multicast; we
 /// forward none.
 pub fn may_answer(ip: &[u8]) -> bool {
     let Ok(h) = L3L4::parse(ip) else { return false };
@@ -18,10 +18,10 @@ pub fn may_answer(ip: &[u8]) -> bool {
     let kind = ip.get(..total).and_then(|ip| ip.get(usize::from(h.l4))).copied();
     if h.version == 4 {
         let error = h.protocol == protocol::ICMP4 && kind.is_none_or(is_error4);
-        !error && is_one_host4(h.src) && !is_many4(h.dst)
+        !error && is_one_host4(h.src) && is_one_host4(h.dst)
     } else {
         let error = h.protocol == protocol::ICMP6 && kind.is_none_or(is_error6);
-        !error && is_one_host6(h.src6(ip)) && !is_multicast6(h.dst6(ip))
+        !error && is_one_host6(h.src6(ip)) && is_one_host6(h.dst6(ip))
     }
 }
 

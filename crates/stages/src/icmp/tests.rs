@@ -133,7 +133,7 @@ fn who_is_answered() {
         fix4(&mut ip);
         assert!(!may_answer(&ip), "from {src:?}");
     }
-    assert!(!with4(|ip| ip[16] = 224) && !with4(|ip| ip[16..20].fill(255)));
+    assert!(!with4(|ip| ip[16] = 224) && !with4(|ip| ip[16..20].fill(255)) && !with4(|ip| ip[16] = 127));
     assert!(!may_answer(&[]) && !may_answer(&packet4(17, &[0; 8])[..27]));
     for (kind, may) in [(0, true), (8, true), (3, false), (4, false), (5, false), (11, false), (12, false)] {
         assert_eq!(may_answer(&packet4(1, &[kind, 0, 0, 0])), may, "ICMP type {kind}");
@@ -175,6 +175,19 @@ fn pings_are_answered_in_place() {
     assert!(echo_reply(&mut ping) && icmp6_is_right(&ping));
     assert_eq!((&ping[8..24], &ping[24..40], ping[7], ping[40]), (&before[24..40], &before[8..24], 64, 129));
     assert!(!echo_reply(&mut ping));
+}
+
+#[test]
+fn a_hop_more_and_a_hop_taken_are_nothing() {
+    for mut packet in [packet4(17, &[0; 8]), packet6(17, &[0; 8])] {
+        let (before, version) = (packet.clone(), packet[0] >> 4);
+        one_more_hop(&mut packet).unwrap();
+        assert_eq!(L3L4::parse(&packet).unwrap().ttl, L3L4::parse(&before).unwrap().ttl + 1);
+        crate::route::decrement_ttl(&mut packet, version);
+        assert_eq!(packet, before);
+    }
+    assert_eq!(one_more_hop(&mut [0x45, 0, 0]), None);
+    assert_eq!(one_more_hop(&mut []), None);
 }
 
 #[test]

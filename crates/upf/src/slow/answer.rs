@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use engine::{Drop, Env, Punt};
 use frame::Frame;
 use stages::forward::NONE;
-use stages::icmp::echo_reply;
+use stages::icmp::{echo_reply, one_more_hop};
 use stages::neighbour::{NeighbourMessage, Station, arp_reply, neighbour_advertisement};
 use stages::parse::HasIp;
-use wire::gtpu::{Message, message_type};
+use wire::gtpu::{Message, extension_type, message_type};
 use wire::{L3L4, Mac, Outer, Vlan, checksum, protocol};
 
 use super::errors::{make, towards_subscriber};
@@ -81,7 +81,8 @@ impl SlowPath {
         };
         let arena = env.pool.arena().clone();
         let whole = frame.pull_front(l3).is_ok() && frame.truncate(total).is_ok();
-        let asked = whole && self.answers.allow(env.now) && echo_reply(arena.bytes_mut(&mut frame));
+        let bytes = arena.bytes_mut(&mut frame);
+        let asked = whole && self.answers.allow(env.now) && echo_reply(bytes) && one_more_hop(bytes).is_some();
         match way.filter(|_| asked) {
             Some(way) => {
                 env.stats.consumed(Punt::Ping);
@@ -115,15 +116,23 @@ impl SlowPath {
         let bytes = arena.bytes(frame);
         let Some((ip, packet)) = network(bytes) else { return };
         let (from, to) = addresses(&ip, packet);
-        let peer = match from {
-            IpAddr::V4(a) => u64::from(u32::from(a)),
-            IpAddr::V6(a) => (u128::from(a) >> 64) as u64 ^ u128::from(a) as u64,
-        };
-        if !self.error_indications.allow(peer, env.now) {
+        if !self.error_indications.allow(peer_key(from), env.now) {
             return;
         }
         let message = Message::ErrorIndication { seq: 0, teid: wire::Teid(teid), peer: to };
         self.reply(frame, bytes, &message, Some(PORT), env);
+    }
+
+    /// A message with an extension header that must be comprehended and is not: its sender is told those that are
+    /// (TS 29.281, 5.2.1 and 7.2.3), within a limit.
+    pub(super) fn tell_extensions(&mut self, frame: &Frame, env: &mut Env) {
+        let arena = env.pool.arena().clone();
+        let bytes = arena.bytes(frame);
+        let Some((ip, packet)) = network(bytes) else { return };
+        if self.extension_notices.allow(peer_key(addresses(&ip, packet).0), env.now) {
+            let message = Message::SupportedExtensions { seq: 0, types: &extension_type::SUPPORTED };
+            self.reply(frame, bytes, &message, Some(PORT), env);
+        }
     }
 
     /// A peer does not know a tunnel we send into.
@@ -142,6 +151,14 @@ impl SlowPath {
             Some(made) => env.send(about.meta.port, made),
             None => env.stats.drop_outside(Drop::NoFrame, 0),
         }
+    }
+}
+
+/// Names a peer in a limit.
+fn peer_key(address: IpAddr) -> u64 {
+    match address {
+        IpAddr::V4(a) => u32::from(a).into(),
+        IpAddr::V6(a) => (u128::from(a) >> 64) as u64 ^ u128::from(a) as u64,
     }
 }
 

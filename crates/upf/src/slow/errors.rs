@@ -4,114 +4,141 @@ use engine::{Drop, Env, Punt};
 use frame::Frame;
 use stages::forward::{InstanceId, NONE};
 use stages::fragment::{Plan, dont_fragment};
-use stages::icmp::{self, Error4, Error6, may_answer};
+use stages::icmp::{self, Error4, Error6, may_answer, one_more_hop};
 use stages::parse::HasIp;
 use stages::route::HasForwarding;
 use table::records::LineId;
+use wire::ip6;
 
 use super::{SlowPath, Way};
-use crate::config::Role;
 use crate::lane::{Lane, State};
 use crate::record;
 
 /// An error, in the words of either version.
-struct Told {
+#[derive(Clone, Copy)]
+pub(super) struct Told {
     v4: Error4,
     v6: Error6,
 }
 
-impl SlowPath {
+impl Told {
     /// RFC 1812, 5.3.1; RFC 4443, 3.3.
-    pub(super) fn ttl_expired(
+    pub(super) const TTL_EXPIRED: Self = Self { v4: Error4::TimeExceeded, v6: Error6::TimeExceeded };
+    /// RFC 1812, 5.2.7.1; RFC 4443, 3.1.
+    pub(super) const NO_ROUTE: Self = Self { v4: Error4::NetUnreachable, v6: Error6::NoRoute };
+    /// As `NO_ROUTE`: the next hop does not answer.
+    pub(super) const NO_NEIGHBOUR: Self = Self { v4: Error4::HostUnreachable, v6: Error6::AddressUnreachable };
+
+    /// RFC 1191; RFC 8201. What fits may be less than what IPv6 promises, but is not to be announced (RFC 8200, 5).
+    fn too_big(mtu: u16) -> Self {
+        Self {
+            v4: Error4::FragmentationNeeded { mtu },
+            v6: Error6::PacketTooBig { mtu: u32::from(mtu).max(ip6::MIN_MTU as u32) },
+        }
+    }
+}
+
+/// What an error is about: a packet, and the rule of the session it came by.
+pub(super) struct About<'a> {
+    pub(super) packet: &'a [u8],
+    pub(super) session: LineId,
+    pub(super) action: u8,
+}
+
+impl SlowPath {
+    /// Drops a packet under a name and tells its sender.
+    pub(super) fn refuse(
         &mut self,
+        (why, told): (Drop, Told),
         lane: &Lane,
         i: usize,
         frame: &Frame,
         state: &State,
-        roles: &[Role],
         env: &mut Env,
     ) {
-        env.stats.drop_outside(Drop::TtlExpired, frame.len());
-        let told = Told { v4: Error4::TimeExceeded, v6: Error6::TimeExceeded };
-        self.tell_sender(lane, i, frame, &told, state, roles, env);
+        env.stats.drop_outside(why, frame.len());
+        let arena = env.pool.arena().clone();
+        let about = About { packet: whole(lane, i, arena.bytes(frame), frame), ..about(lane, i) };
+        self.tell_sender(&about, told, state, env);
     }
 
-    /// A packet larger than its way: in pieces (RFC 791), or back with the size that fits (RFC 1191, RFC 8201).
-    pub(super) fn oversize(
-        &mut self,
-        lane: &Lane,
-        i: usize,
-        frame: &Frame,
-        state: &State,
-        roles: &[Role],
-        env: &mut Env,
-    ) {
+    /// A packet larger than its way: in pieces (RFC 791), or back with the size that fits.
+    pub(super) fn oversize(&mut self, lane: &Lane, i: usize, frame: &Frame, state: &State, env: &mut Env) {
         let mtu = state.forwarding().hop(lane.hop[i]).map_or(0, |hop| hop.mtu.saturating_sub(lane.overhead[i]));
-        let (version, total) = (lane.ip(i).version, lane.ip(i).total_len as usize);
-        let l3 = usize::from(frame.meta.l3);
         let arena = env.pool.arena().clone();
-        let packet = arena.bytes(frame).get(l3..l3 + total).unwrap_or_default();
-        if version == 4 && !dont_fragment(packet) {
-            let way = Way { session: lane.session[i], action: lane.action[i], instance: lane.instance[i] };
-            if let Ok(plan) = Plan::new(packet, mtu.into()) {
-                env.stats.consumed(Punt::Oversize);
-                for piece in plan.pieces() {
-                    let made = make(env, |space| piece.write(space));
-                    match made {
-                        Some(made) => self.originate(made, way, env),
-                        None => {
-                            env.stats.add(engine::Io::Originated, 1);
-                            env.stats.drop_outside(Drop::NoFrame, piece.len());
-                        }
+        let packet = whole(lane, i, arena.bytes(frame), frame);
+        if lane.ip(i).version == 4
+            && !dont_fragment(packet)
+            && let Ok(plan) = Plan::new(packet, mtu.into())
+        {
+            env.stats.consumed(Punt::Oversize);
+            let way = Way { instance: lane.instance[i], ..Way::by(lane.session[i], lane.action[i]) };
+            for piece in plan.pieces() {
+                match make(env, |space| piece.write(space)) {
+                    Some(made) => self.originate(made, way, env),
+                    None => {
+                        env.stats.add(engine::Io::Originated, 1);
+                        env.stats.drop_outside(Drop::NoFrame, piece.len());
                     }
                 }
-                return;
             }
-        }
-        env.stats.drop_outside(Drop::TooBig, frame.len());
-        let told = Told { v4: Error4::FragmentationNeeded { mtu }, v6: Error6::PacketTooBig { mtu: mtu.into() } };
-        self.tell_sender(lane, i, frame, &told, state, roles, env);
-    }
-
-    /// Sends an ICMP error to the packet's source, if it may be told and the limit allows.
-    #[allow(clippy::too_many_arguments)]
-    fn tell_sender(
-        &mut self,
-        lane: &Lane,
-        i: usize,
-        frame: &Frame,
-        told: &Told,
-        state: &State,
-        roles: &[Role],
-        env: &mut Env,
-    ) {
-        let l3 = usize::from(frame.meta.l3);
-        let arena = env.pool.arena().clone();
-        let packet = arena.bytes(frame).get(l3..l3 + lane.ip(i).total_len as usize).unwrap_or_default();
-        if !may_answer(packet) || !self.icmp.allow(env.now) {
             return;
         }
-        // What goes into a tunnel came from the core; anything else came from a subscriber.
-        let from_core = lane.tunnel[i] != NONE || roles.get(usize::from(frame.meta.port)) == Some(&Role::Core);
-        let session = lane.session[i];
-        let Some(instance) = state.sessions.head(session).map(|head| head.instance) else { return };
-        let way = if from_core {
-            Some(Way { session: LineId(0), action: 0, instance })
-        } else {
-            towards_subscriber(state, session)
-        };
-        let Some(way) = way else { return };
-        let made = if lane.ip(i).version == 4 {
-            let Some(ours) = our4(state, instance) else { return };
-            make(env, |space| icmp::error4(space, ours.into(), told.v4, packet))
-        } else {
-            let Some(ours) = our6(state, instance) else { return };
-            make(env, |space| icmp::error6(space, ours.into(), told.v6, packet))
-        };
+        self.refuse((Drop::TooBig, Told::too_big(mtu)), lane, i, frame, state, env);
+    }
+
+    /// Sends an ICMP error to a packet's source, if it may be told and the limit allows: to where it came from, plainly
+    /// or through its tunnel.
+    pub(super) fn tell_sender(&mut self, about: &About<'_>, told: Told, state: &State, env: &mut Env) {
+        let packet = about.packet;
+        if !may_answer(packet) {
+            return;
+        }
+        let Some((way, instance)) = back(about, state) else { return };
+        if !self.icmp.allow(env.now) {
+            return;
+        }
+        let made = make(env, |space| {
+            let len = match packet.first()? >> 4 {
+                4 => icmp::error4(space, our4(state, instance)?.into(), told.v4, packet)?,
+                _ => icmp::error6(space, our6(state, instance)?.into(), told.v6, packet)?,
+            };
+            one_more_hop(space)?;
+            Some(len)
+        });
         if let Some(made) = made {
             self.originate(made, way, env);
         }
     }
+}
+
+/// The IP packet in a frame, without what stands before and behind it.
+fn whole<'a>(lane: &Lane, i: usize, bytes: &'a [u8], frame: &Frame) -> &'a [u8] {
+    let l3 = usize::from(frame.meta.l3);
+    bytes.get(l3..l3 + lane.ip(i).total_len as usize).unwrap_or_default()
+}
+
+/// The rule a packet came by.
+fn about(lane: &Lane, i: usize) -> About<'static> {
+    About { packet: &[], session: lane.session[i], action: lane.action[i] }
+}
+
+/// The way back to where a packet came from, and the network to speak for. None for packets of our own, and for those
+/// that go from tunnel to tunnel: the rule does not tell the tunnel back.
+fn back(about: &About<'_>, state: &State) -> Option<(Way, InstanceId)> {
+    if about.action == 0 {
+        return None;
+    }
+    let lines = state.sessions.record(about.session)?;
+    let head = record::head(lines)?;
+    let rule = record::matches(lines, head).iter().position(|rule| rule.action == about.action)?;
+    if rule >= usize::from(head.up) {
+        // It came plainly.
+        return Some((Way { instance: head.instance, ..Way::by(LineId(0), 0) }, head.instance));
+    }
+    let plainly_on = state.sessions.action(about.session, about.action)?.tunnel == NONE;
+    let way = if plainly_on { towards_subscriber(state, about.session) } else { None };
+    Some((way?, head.instance))
 }
 
 /// The way to a session's subscriber: the downlink rule of least precedence, which is the one for everything.
@@ -119,7 +146,7 @@ pub(super) fn towards_subscriber(state: &State, session: LineId) -> Option<Way> 
     let lines = state.sessions.record(session)?;
     let head = record::head(lines)?;
     let rule = record::matches(lines, head).get(usize::from(head.up)..)?.last()?;
-    Some(Way { session, action: rule.action, instance: 0 })
+    Some(Way::by(session, rule.action))
 }
 
 fn our4(state: &State, instance: InstanceId) -> Option<u32> {

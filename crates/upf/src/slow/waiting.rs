@@ -11,9 +11,10 @@ use stages::parse::HasIp;
 use table::records::LineId;
 use wire::L3L4;
 
+use super::errors::{About, Told};
 use super::{Event, Limits, SlowPath, Way, destination, enter};
 use crate::lane::{Lane, State, Upf};
-use crate::record::{self, apply};
+use crate::record::{self, MAX_URRS, Match, apply};
 
 /// Packets a neighbour may have waiting (RFC 4861, 7.2.2 asks for at least one).
 const PER_NEIGHBOUR: usize = 64;
@@ -66,15 +67,7 @@ impl Waiting {
         packets
     }
 
-    pub(super) fn give_up(&mut self, key: u32, env: &mut Env) -> usize {
-        let gone = self.neighbours.drop_key(key);
-        count_lost(env, Drop::NeighbourUnresolved, gone.packets, gone.bytes);
-        gone.packets
-    }
-
     pub(super) fn expire(&mut self, env: &mut Env) {
-        let late = self.neighbours.expire(env.now, NEIGHBOUR_NS, |_, _| {});
-        count_lost(env, Drop::NeighbourUnresolved, late.packets, late.bytes);
         let late = self.subscribers.expire(env.now, self.paging_ns, |_, _| {});
         count_lost(env, Drop::BufferDiscarded, late.packets, late.bytes);
     }
@@ -90,30 +83,30 @@ impl Waiting {
     fn release_neighbour(&mut self, key: u32, burst: &mut Burst<Upf>, state: &State, env: &mut Env) -> bool {
         let Some(held) = self.neighbours.pop(key, &mut self.scratch) else { return false };
         env.stats.add(Io::Released, 1);
-        let tag = Tag::from(held.tag);
-        let Some(way) = tag.way(state) else {
-            env.stats.drop_outside(Drop::SessionGone, held.len);
-            return true;
-        };
-        refill(&self.scratch[..held.len], way, burst, env);
+        match Tag::from(held.tag).way(state) {
+            Some(way) => refill(&self.scratch[..held.len], way, burst, env),
+            None => env.stats.drop_outside(Drop::SessionGone, held.len),
+        }
         true
     }
 
     fn release_subscriber(&mut self, handle: u32, burst: &mut Burst<Upf>, state: &State, env: &mut Env) -> bool {
         let Some(front) = self.subscribers.front(handle) else { return false };
         let place = state.sessions.find(handle).map(|(session, _)| session);
+        let Idle { pdr, measured } = front.tag.into();
         // The rule may have moved in the new record; its ID has not.
-        let pdr = front.tag as u16; // put there as one
-        let action = place.and_then(|session| Some((session, find_action(state, session, pdr)?)));
-        let still = action.and_then(|(session, at)| state.sessions.action(session, at));
+        let rule = place.and_then(|session| Some((session, find_rule(state, session, pdr)?)));
+        let still = rule.and_then(|(session, rule)| state.sessions.action(session, rule.action));
         if still.is_some_and(|action| action.apply == apply::BUFFER) {
             return false;
         }
         let Some(held) = self.subscribers.pop(handle, &mut self.scratch) else { return false };
         env.stats.add(Io::Released, 1);
-        match (action, still) {
-            (Some((session, action)), Some(rule)) if rule.apply == apply::FORWARD => {
-                refill(&self.scratch[..held.len], Way { session, action, instance: 0 }, burst, env);
+        match (rule, still) {
+            (Some((session, rule)), Some(action)) if action.apply == apply::FORWARD => {
+                let tallies = if measured { [0; MAX_URRS] } else { rule.tallies };
+                let way = Way { tallies, ..Way::by(session, rule.action) };
+                refill(&self.scratch[..held.len], way, burst, env);
             }
             _ => env.stats.drop_outside(Drop::BufferDiscarded, held.len),
         }
@@ -165,52 +158,75 @@ fn refill(bytes: &[u8], way: Way, burst: &mut Burst<Upf>, env: &mut Env) {
     }
 }
 
-/// The position of the action of a rule, by its ID.
-pub(super) fn find_action(state: &State, session: LineId, pdr: u16) -> Option<u8> {
+/// A rule of a session, by its ID.
+fn find_rule(state: &State, session: LineId, pdr: u16) -> Option<&Match> {
     let lines = state.sessions.record(session)?;
-    let head = record::head(lines)?;
-    let rules = record::matches(lines, head);
-    rules.iter().map(|rule| rule.action).find(|at| state.sessions.action(session, *at).is_some_and(|a| a.pdr == pdr))
+    let mut rules = record::matches(lines, record::head(lines)?).iter();
+    rules.find(|rule| state.sessions.action(session, rule.action).is_some_and(|action| action.pdr == pdr))
 }
 
-/// What is kept of a packet that waits for a neighbour: its session and action, or its routing domain.
+/// What is kept of a packet that waits for a neighbour: the session and the rule it came by, by their names, as rules
+/// may be replaced meanwhile; or its routing domain.
 #[derive(Clone, Copy)]
 struct Tag {
-    session: LineId,
-    action: u8,
-    /// The session's generation, the lower 24 bits; without a session the routing domain.
-    low: u32,
+    handle: u32,
+    /// 0: none, which is no rule's ID.
+    pdr: u16,
+    /// Tells the session from a later one of the same handle; without a rule the routing domain.
+    low: u16,
 }
 
 impl Tag {
     fn new(lane: &Lane, i: usize, state: &State) -> Self {
         let (session, action) = (lane.session[i], lane.action[i]);
-        match state.sessions.head(session).filter(|_| action != 0) {
-            Some(head) => Self { session, action, low: head.generation & 0x00ff_ffff },
-            None => Self { session: LineId(0), action: 0, low: lane.instance[i].into() },
+        let rule = state.sessions.head(session).zip(state.sessions.action(session, action)).filter(|_| action != 0);
+        match rule {
+            Some((head, rule)) => Self { handle: head.handle, pdr: rule.pdr, low: state.sessions.born(head.handle) },
+            None => Self { handle: 0, pdr: 0, low: lane.instance[i] },
         }
     }
 
+    /// The way by the rules of now; none when the session or the rule is gone.
     fn way(self, state: &State) -> Option<Way> {
-        if self.action == 0 {
-            return Some(Way { session: self.session, action: 0, instance: self.low as InstanceId });
+        if self.pdr == 0 {
+            return Some(Way { instance: self.low, ..Way::by(LineId(0), 0) });
         }
-        let head = state.sessions.head(self.session)?;
-        let same = head.generation & 0x00ff_ffff == self.low;
-        same.then_some(Way { session: self.session, action: self.action, instance: 0 })
+        let (session, _) = state.sessions.find(self.handle)?;
+        let rule = find_rule(state, session, self.pdr).filter(|_| state.sessions.born(self.handle) == self.low)?;
+        Some(Way::by(session, rule.action))
     }
 }
 
 impl From<Tag> for u64 {
     fn from(tag: Tag) -> Self {
-        u64::from(tag.session.0) << 32 | u64::from(tag.action) << 24 | u64::from(tag.low)
+        u64::from(tag.handle) << 32 | u64::from(tag.pdr) << 16 | u64::from(tag.low)
     }
 }
 
 impl From<u64> for Tag {
     fn from(bits: u64) -> Self {
         // Exactly the fields put there.
-        Self { session: LineId((bits >> 32) as u32), action: (bits >> 24) as u8, low: bits as u32 & 0x00ff_ffff }
+        Self { handle: (bits >> 32) as u32, pdr: (bits >> 16) as u16, low: bits as u16 }
+    }
+}
+
+/// What is kept of a packet that waits for its subscriber: its rule, and whether it was measured (as one that waited for
+/// a neighbour first).
+#[derive(Clone, Copy)]
+struct Idle {
+    pdr: u16,
+    measured: bool,
+}
+
+impl From<Idle> for u64 {
+    fn from(idle: Idle) -> Self {
+        u64::from(idle.pdr) | u64::from(idle.measured) << 16
+    }
+}
+
+impl From<u64> for Idle {
+    fn from(bits: u64) -> Self {
+        Self { pdr: bits as u16, measured: bits >> 16 != 0 }
     }
 }
 
@@ -233,6 +249,32 @@ impl SlowPath {
         }
     }
 
+    /// A neighbour does not answer: what waits for it is dropped, and who sent it is told. Returns how many packets.
+    pub(crate) fn give_up(&mut self, key: u32, state: &State, env: &mut Env) -> usize {
+        (0..).take_while(|_| self.drop_unresolved(key, state, env)).count()
+    }
+
+    /// As [`Self::give_up`], for packets that have waited longer than any neighbour is asked.
+    pub(super) fn expire_neighbours(&mut self, state: &State, env: &mut Env) {
+        while let Some(key) = self.waiting.neighbours.due(env.now, NEIGHBOUR_NS) {
+            self.drop_unresolved(key, state, env);
+        }
+    }
+
+    fn drop_unresolved(&mut self, key: u32, state: &State, env: &mut Env) -> bool {
+        let mut space = std::mem::take(&mut self.waiting.scratch);
+        let held = self.waiting.neighbours.pop(key, &mut space);
+        if let Some(held) = held {
+            count_lost(env, Drop::NeighbourUnresolved, 1, held.len);
+            if let Some(Way { session, action, .. }) = Tag::from(held.tag).way(state) {
+                let about = About { packet: &space[..held.len], session, action };
+                self.tell_sender(&about, Told::NO_NEIGHBOUR, state, env);
+            }
+        }
+        self.waiting.scratch = space;
+        held.is_some()
+    }
+
     /// Holds a packet until its subscriber is back.
     pub(super) fn wait_for_subscriber(&mut self, lane: &Lane, i: usize, frame: &Frame, state: &State, env: &mut Env) {
         let session = lane.session[i];
@@ -245,7 +287,9 @@ impl SlowPath {
         let l3 = usize::from(frame.meta.l3);
         let packet = env.arena().bytes(frame).get(l3..l3 + lane.ip(i).total_len as usize).unwrap_or_default();
         let first = self.waiting.subscribers.packets_of(handle) == 0;
-        match self.waiting.subscribers.push(handle, pdr.into(), packet, env.now) {
+        // Where nothing is to be counted, it was or never will be.
+        let idle = Idle { pdr, measured: lane.tallies[i] == [0; MAX_URRS] };
+        match self.waiting.subscribers.push(handle, idle.into(), packet, env.now) {
             Ok(()) => env.stats.consumed(Punt::Buffer),
             Err(_) => env.stats.drop_outside(Drop::BufferFull, frame.len()),
         }

@@ -57,14 +57,16 @@ fn parse(burst: &mut Burst<Upf>, i: usize, sessions: &Sessions, arena: &Arena, a
     };
     burst.lane.teid[i] = header.teid.0;
     match header.message_type {
-        message_type::G_PDU if header.unsupported == 0 => {
+        // Who tells what it supports is not told in turn.
+        message_type::SUPPORTED_EXTENSIONS => burst.punt(i, Punt::GtpExtensionNotice),
+        known if header.unsupported != 0 && message_type::is_known(known) => burst.punt(i, Punt::UnknownExtension),
+        message_type::G_PDU => {
             enter(&mut burst.lane, i, sessions, header.teid, header.qfi);
             burst.frame_mut(i).meta.l3 = start + header.payload_offset;
         }
         message_type::ECHO_REQUEST | message_type::ECHO_RESPONSE => burst.punt(i, Punt::GtpEcho),
         message_type::ERROR_INDICATION => burst.punt(i, Punt::GtpErrorIndication),
         message_type::END_MARKER => burst.punt(i, Punt::GtpEndMarker),
-        message_type::SUPPORTED_EXTENSIONS => burst.punt(i, Punt::GtpExtensionNotice),
         _ => burst.drop(i, Drop::GtpuUnsupported, at),
     }
 }

@@ -7,6 +7,7 @@ use crate::lane::Upf;
 use crate::record::{self, MAX_CELLS, Tally, cell_at};
 
 /// Adds the packet to its rule's URRs: octets of the user's IP packet, packets, first and last time (TS 29.244, 5.2.2).
+/// Behind the FAR: what it drops or keeps back was not used.
 pub struct MeasureUsage;
 
 impl Stage<Upf> for MeasureUsage {

@@ -1,6 +1,6 @@
 //! Packets that waited go on.
 
-use engine::{Burst, Ctx, Drop, Stage};
+use engine::{Burst, Ctx, Drop, Punt, Stage};
 use stages::forward::NONE;
 use stages::route::HasForwarding;
 
@@ -29,7 +29,9 @@ impl Stage<Upf> for Resume {
             }
             match state.sessions.action(burst.lane.session[i], burst.lane.action[i]) {
                 None => burst.drop(i, Drop::SessionGone, at),
-                Some(action) if action.apply != apply::FORWARD => burst.drop(i, Drop::BufferDiscarded, at),
+                // The subscriber became idle while the packet waited for a neighbour.
+                Some(action) if action.apply == apply::BUFFER => burst.punt(i, Punt::Buffer),
+                Some(action) if action.apply != apply::FORWARD => burst.drop(i, Drop::FarDrop, at),
                 Some(action) if !forward(&mut burst.lane, i, action, tables) => {
                     burst.drop(i, Drop::FarIncomplete, at);
                 }

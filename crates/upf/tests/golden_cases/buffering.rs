@@ -75,6 +75,9 @@ fn too_many_for_one() -> Case {
         .then(|case| leave(case, 0..4))
         .punts("buffer", 4)
         .drops("worker.buffer_full", 3)
+        .counts("usage.ue0.urr1.down_packets", 4)
+        .counts("usage.ue0.urr1.down_bytes", 4 * 37)
+        .counts("usage.ue0.urr1.first_ns", ms(200))
 }
 
 fn too_many_bytes() -> Case {
@@ -104,7 +107,7 @@ fn given_up_after_a_while() -> Case {
 }
 
 fn discarded_with_the_session() -> Case {
-    case("What waits for a subscriber whose session ends is dropped; its final usage is told.")
+    case("What waits for a subscriber whose session ends is dropped, and was not used.")
         .with(IDLE)
         .then(|case| arrive(case, 0..3))
         .at(ms(200))
@@ -115,7 +118,7 @@ fn discarded_with_the_session() -> Case {
         .drops("worker.buffer_discarded", 3)
         .drops("downlink.find_by_address.unknown_subscriber", 1)
         .counts("control.removed", 1)
-        .counts("final.ue0.urr1.down_packets", 3)
+        .counts("final.ue0.urr1.down_packets", 0)
 }
 
 fn discarded_by_rule() -> Case {

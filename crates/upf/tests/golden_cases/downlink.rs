@@ -111,8 +111,7 @@ fn unknown_subscribers() -> Case {
 fn dscp_is_copied() -> Case {
     let four = |ttl| ip4(SERVER, UE).ttl(ttl).tos(0xb9).udp(50_000, 40_000).filled(8);
     let six = |ttl| ip6(SERVER_6, UE_6).ttl(ttl).tos(0x2b).udp(50_000, 40_000).filled(8);
-    let head =
-        |tos| eth(N3_MAC, GNB_MAC).ip4(N3, GNB).tos(tos).gtpu_unsummed(GNB_TEID).container_down(QFI);
+    let head = |tos| eth(N3_MAC, GNB_MAC).ip4(N3, GNB).tos(tos).gtpu_unsummed(GNB_TEID).container_down(QFI);
     case("Without a mark of its own the tunnel has the user packet's DSCP, and no ECN.")
         .send("n6", &from_router(&four(64)))
         .send("n6", &from_router(&six(64)))

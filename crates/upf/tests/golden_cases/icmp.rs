@@ -9,15 +9,15 @@ cases! {
     ping_n3, padded_ping, pings_are_limited, ping_n6, ping_in_a_vlan, odd_pings, other_messages_to_us, ping_from_a_subscriber,
 }
 
-/// An ICMP error of ours to a subscriber, in its tunnel. Ours begin with 64 hops and lose one on the way out.
-fn error_to_ue(about: &Packet, kind: u8, code: u8, rest: u32) -> Packet {
+/// An ICMP error of ours to a subscriber, in its tunnel.
+pub fn error_to_ue(about: &Packet, kind: u8, code: u8, rest: u32) -> Packet {
     let quoted = about.build();
     let four = quoted[0] >> 4 == 4;
     let user = if four {
-        let head = ip4(N6, UE).ttl(63).tos(0xc0).icmp4(kind, code, rest);
+        let head = ip4(N6, UE).tos(0xc0).icmp4(kind, code, rest);
         head.payload(&quoted[..quoted.len().min(548)])
     } else {
-        let head = ip6(N6_6, UE_6).ttl(63).icmp6(kind, code, rest);
+        let head = ip6(N6_6, UE_6).icmp6(kind, code, rest);
         head.payload(&quoted[..quoted.len().min(1232)])
     };
     let outer = eth(N3_MAC, GNB_MAC).ip4(N3, GNB).tos(if four { 0xc0 } else { 0 });
@@ -25,14 +25,14 @@ fn error_to_ue(about: &Packet, kind: u8, code: u8, rest: u32) -> Packet {
 }
 
 /// An ICMP error of ours to a server.
-fn error_to_server(about: &Packet, kind: u8, code: u8, rest: u32) -> Packet {
+pub fn error_to_server(about: &Packet, kind: u8, code: u8, rest: u32) -> Packet {
     let quoted = about.build();
     let head = eth(N6_MAC, ROUTER_MAC);
     if quoted[0] >> 4 == 4 {
-        let head = head.ip4(N6, SERVER).ttl(63).tos(0xc0).icmp4(kind, code, rest);
+        let head = head.ip4(N6, SERVER).tos(0xc0).icmp4(kind, code, rest);
         head.payload(&quoted[..quoted.len().min(548)])
     } else {
-        let head = head.ip6(N6_6, SERVER_6).ttl(63).icmp6(kind, code, rest);
+        let head = head.ip6(N6_6, SERVER_6).icmp6(kind, code, rest);
         head.payload(&quoted[..quoted.len().min(1232)])
     }
 }
@@ -311,8 +311,8 @@ fn ping_from_a_subscriber() -> Case {
         .send("n3", &up(&ip6(UE_6, N6_6).ping(7, 8).filled(17)))
         .send("n3", &up(&ip4(UE, N6).udp(40_000, 50_000)))
         .send("n3", &up(&ip6(UE_6, N6_6).tcp(40_000, 50_000)))
-        .expect("n3", &down(&ip4(N6, UE).ttl(63).pong(5, 6).filled(16)))
-        .expect("n3", &down(&ip6(N6_6, UE_6).ttl(63).pong(7, 8).filled(17)))
+        .expect("n3", &down(&ip4(N6, UE).pong(5, 6).filled(16)))
+        .expect("n3", &down(&ip6(N6_6, UE_6).pong(7, 8).filled(17)))
         .punts("ping", 2)
         .drops("worker.not_for_us", 2)
 }

@@ -15,8 +15,7 @@ route = [{ to = "0.0.0.0/0", via = "10.0.6.254" }]
 
 fn vlan_port() -> Case {
     let tunnel_in = eth(GNB_MAC, N3_MAC).vlan(30).ip4(GNB, N3).gtpu(TEID).container_up(QFI);
-    let tunnel_out =
-        eth(N3_MAC, GNB_MAC).vlan(30).ip4(N3, GNB).gtpu_unsummed(GNB_TEID).container_down(QFI);
+    let tunnel_out = eth(N3_MAC, GNB_MAC).vlan(30).ip4(N3, GNB).gtpu_unsummed(GNB_TEID).container_down(QFI);
     case("Ports in VLANs: tags are expected and put on.")
         .with(TAGGED)
         .send("n3", &tunnel_in.carrying(&request(UE)))

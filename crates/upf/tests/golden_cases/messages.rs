@@ -6,7 +6,8 @@ cases! {
     echo_over_ipv4, echo_over_ipv6, echo_from_another_port, echo_in_a_vlan, echo_response_is_taken, error_indication_over_ipv4,
     error_indication_over_ipv6, error_indications_are_limited, error_indications_are_limited_by_peer,
     no_error_indications_at_all, error_indication_for_tunnel_zero, error_indication_is_heard, broken_error_indication, end_marker,
-    supported_extensions_are_heard, extension_to_be_comprehended,
+    supported_extensions_are_heard, extension_to_be_comprehended, extension_to_be_comprehended_ipv6,
+    extension_notices_are_limited,
 }
 
 /// A message to us.
@@ -57,6 +58,9 @@ fn echo_response_is_taken() -> Case {
         .send("n3", &message(Over::V4, 2, 0).seq(1).payload(RECOVERY))
         .punts("gtp_echo", 1)
 }
+
+/// UDP port, long PDCP PDU number, PDU session container, PDCP PDU number.
+const SUPPORTED: [u8; 6] = [141, 4, 0x40, 0x82, 0x85, 0xc0];
 
 /// TEID Data I, GTP-U Peer Address.
 fn elements(teid: u32, address: &[u8]) -> Vec<u8> {
@@ -167,8 +171,46 @@ fn supported_extensions_are_heard() -> Case {
 fn extension_to_be_comprehended() -> Case {
     let with =
         |kind: u8| from_gnb(Over::V4).gtpu(TEID).extension(kind, [0, 0]).container_up(QFI).carrying(&request(UE));
-    case("Extension headers that must be comprehended and are not: the packet is dropped.")
+    let told = answer(Over::V4, 2152, 31).seq(0).payload(SUPPORTED);
+    case("Extension headers that must be comprehended and are not: the packet is dropped, its sender learns which are.")
         .send("n3", &with(0x84))
         .send("n3", &with(0xfe))
-        .drops("uplink.gtpu_decap.gtpu_unsupported", 2)
+        .expect("n3", &told)
+        .expect("n3", &told)
+        .drops("worker.gtpu_unsupported", 2)
+}
+
+fn extension_to_be_comprehended_ipv6() -> Case {
+    let head = |kind, teid| message(Over::V6, kind, teid).extension(0x81, [0, 0]);
+    let told = answer(Over::V6, 2152, 31).seq(0).payload(SUPPORTED);
+    case("In any message but such an answer, known tunnel or not; unknown messages are none of ours.")
+        .send("n3", &head(255, 77).carrying(&request(UE)))
+        .send("n3", &head(1, 0).seq(7))
+        .send("n3", &head(254, TEID))
+        .send("n3", &head(31, 0).seq(1).payload(SUPPORTED))
+        .send("n3", &head(99, 0))
+        .expect("n3", &told)
+        .expect("n3", &told)
+        .expect("n3", &told)
+        .punts("gtp_extension_notice", 1)
+        .drops("worker.gtpu_unsupported", 3)
+        .drops("uplink.gtpu_decap.gtpu_unsupported", 1)
+}
+
+fn extension_notices_are_limited() -> Case {
+    let packet = from_gnb(Over::V4).gtpu(TEID).extension(0x84, [0, 0]).carrying(&request(UE));
+    let told = answer(Over::V4, 2152, 31).seq(0).payload(SUPPORTED);
+    case("As Error Indications are: a quarter of them for one peer. The one does not use up the other.")
+        .with("gtpu.error_indications_per_second = 8")
+        .then(|case| (0..20).fold(case, |case, _| case.send("n3", &packet)))
+        .expect("n3", &told)
+        .expect("n3", &told)
+        .send("n3", &stray(0).0)
+        .expect("n3", &stray(0).1)
+        .at(ms(500))
+        .send("n3", &packet)
+        .send("n3", &packet)
+        .expect("n3", &told)
+        .drops("worker.gtpu_unsupported", 22)
+        .drops("worker.unknown_teid", 1)
 }

@@ -9,7 +9,7 @@ cases! {
     announced_at_start, announced_in_vlans, arp_answered, arp_probe_answered, arp_for_others, broken_arp, arp_in_a_vlan,
     solicitation_answered, solicitation_for_link_local, duplicate_detection, broken_discovery, router_resolved, router_resolved_ipv6,
     gnb_resolved, gnb_resolved_ipv6, host_resolved, resolved_in_a_vlan, never_answers, never_answers_ipv6, too_many_wait, learned_from_its_question,
-    address_moves, verified_after_a_while, gone_after_a_while, router_solicitation_of_a_subscriber, new_packets_do_not_overtake,
+    new_rules_while_waiting, idle_while_waiting, gone_while_waiting, address_moves, verified_after_a_while, gone_after_a_while, router_solicitation_of_a_subscriber, new_packets_do_not_overtake,
 }
 
 const ALL: [u8; 6] = [0xff; 6];
@@ -21,6 +21,13 @@ const NONE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 
 /// Nobody is known in advance.
 const UNKNOWN: &str = "neighbour = []";
+/// The gNB is known, the router is not.
+const GNB_KNOWN: &str = r#"neighbour = [{ port = "n3", address = "10.0.3.100", mac = "02:00:00:00:03:64" }]"#;
+/// The router is known, the gNB is not.
+const ROUTER_KNOWN: &str = r#"neighbour = [
+  { port = "n6", address = "10.0.6.254", mac = "02:00:00:00:06:fe" },
+  { port = "n6", address = "fd00:6::254", mac = "02:00:00:00:06:fe" },
+]"#;
 
 /// Router, solicited, override.
 const ANSWER: u8 = 0xe0;
@@ -217,6 +224,60 @@ fn gnb_resolved_ipv6() -> Case {
         .punts("neighbour", 1)
 }
 
+fn new_rules_while_waiting() -> Case {
+    let there = |user: &Packet| {
+        eth(N3_MAC, [2, 0, 0, 0, 3, 0x65]).ip4(N3, [10, 0, 3, 101]).gtpu_unsummed(9).container_down(QFI).carrying(user)
+    };
+    case("What waits for a gNB's address while the subscriber's rules are replaced goes on by the new ones, counted once.")
+        .with(UNKNOWN)
+        .with(r#"neighbour = [{ port = "n3", address = "10.0.3.101", mac = "02:00:00:00:03:65" }]"#)
+        .send("n6", &from_router(&response(UE)))
+        .expect("n3", &eth(N3_MAC, ALL).arp_request(N3_MAC, N3, GNB).padded())
+        .at(ms(20))
+        .step(r#"do = "rules", ue = 0, simulate = { gnb_first = "10.0.3.101", gnb_teid_first = 9 }"#)
+        .at(ms(50))
+        .send("n3", &eth(GNB_MAC, N3_MAC).arp_reply(GNB_MAC, GNB, N3_MAC, N3).padded())
+        .expect("n3", &there(&response(UE).ttl(63)))
+        .punts("resolve", 1)
+        .punts("arp", 1)
+        .counts("usage.ue0.urr1.down_packets", 1)
+}
+
+fn idle_while_waiting() -> Case {
+    case("The subscriber becomes idle while a packet waits for its gNB's address: it waits on, and is counted once.")
+        .with(UNKNOWN)
+        .with("simulate.paging_ms = 60000")
+        .send("n6", &from_router(&response(UE)))
+        .expect("n3", &eth(N3_MAC, ALL).arp_request(N3_MAC, N3, GNB).padded())
+        .at(ms(20))
+        .step(r#"do = "rules", ue = 0, idle = true"#)
+        .at(ms(50))
+        .send("n3", &eth(GNB_MAC, N3_MAC).arp_reply(GNB_MAC, GNB, N3_MAC, N3).padded())
+        .at(ms(100))
+        .step(r#"do = "rules", ue = 0"#)
+        .expect("n3", &down(&response(UE).ttl(63)))
+        .punts("resolve", 1)
+        .punts("buffer", 1)
+        .punts("arp", 1)
+        .counts("control.pages", 1)
+        .counts("usage.ue0.urr1.down_packets", 1)
+}
+
+fn gone_while_waiting() -> Case {
+    case("A session that ends while a packet of it waits, and another in its place: the packet is not the other's.")
+        .with(GNB_KNOWN)
+        .send("n3", &up(&numbered(0, 64)))
+        .expect("n6", &eth(N6_MAC, ALL).arp_request(N6_MAC, N6, ROUTER).padded())
+        .at(ms(20))
+        .step(r#"do = "remove", ue = 0"#)
+        .step(r#"do = "rules", ue = 0"#)
+        .at(ms(50))
+        .send("n6", &eth(ROUTER_MAC, N6_MAC).arp_reply(ROUTER_MAC, ROUTER, N6_MAC, N6).padded())
+        .punts("resolve", 1)
+        .punts("arp", 1)
+        .drops("worker.session_gone", 1)
+}
+
 fn host_resolved() -> Case {
     let host = Ipv4Addr::new(10, 0, 6, 77);
     let mac = [2, 0, 0, 0, 6, 77];
@@ -247,8 +308,9 @@ fn resolved_in_a_vlan() -> Case {
 
 fn never_answers() -> Case {
     let question = eth(N6_MAC, ALL).arp_request(N6_MAC, N6, ROUTER).padded();
-    case("Asked three times, a second apart; then what waits is dropped, and for a while nobody asks again.")
-        .with(UNKNOWN)
+    let told = |n| icmp::error_to_ue(&numbered(n, 64), 3, 1, 0);
+    case("Asked three times, a second apart; then what waits is dropped, its senders are told, and for a while nobody asks again.")
+        .with(GNB_KNOWN)
         .send("n3", &up(&numbered(0, 64)))
         .send("n3", &up(&numbered(1, 64)))
         .expect("n6", &question)
@@ -258,8 +320,13 @@ fn never_answers() -> Case {
         .expect("n6", &question)
         .at(ms(2500))
         .send("n3", &up(&numbered(2, 64)))
+        .at(secs(3))
+        .expect("n3", &told(0))
+        .expect("n3", &told(1))
+        .expect("n3", &told(2))
         .at(secs(4))
         .send("n3", &up(&numbered(3, 64)))
+        .expect("n3", &told(3))
         .at(secs(7))
         .send("n3", &up(&numbered(4, 64)))
         .expect("n6", &question)
@@ -274,18 +341,21 @@ fn never_answers() -> Case {
 fn never_answers_ipv6() -> Case {
     let (to, mac) = group(GNB_6);
     let question = eth(N3_MAC, mac).ip6(N3_6, to).solicit(GNB_6, Some(Mac(N3_MAC)));
-    case("A gNB that does not answer neighbour discovery.")
-        .with(UNKNOWN)
+    case("A gNB that does not answer neighbour discovery: who sent to its subscriber is told.")
+        .with(ROUTER_KNOWN)
         .with(OVER_6)
         .send("n6", &from_router(&response(UE)))
+        .send("n6", &from_router(&response(UE_6)))
         .expect("n3", &question)
         .at(secs(1))
         .expect("n3", &question)
         .at(secs(2))
         .expect("n3", &question)
-        .at(ms(3500))
-        .punts("resolve", 1)
-        .drops("worker.neighbour_unresolved", 1)
+        .at(secs(3))
+        .expect("n6", &icmp::error_to_server(&response(UE), 3, 1, 0))
+        .expect("n6", &icmp::error_to_server(&response(UE_6), 1, 3, 0))
+        .punts("resolve", 2)
+        .drops("worker.neighbour_unresolved", 2)
 }
 
 fn too_many_wait() -> Case {

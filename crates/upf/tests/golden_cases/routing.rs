@@ -56,17 +56,18 @@ fn on_link() -> Case {
 }
 
 fn no_route() -> Case {
-    case("No route, IPv4 and IPv6.")
+    case("No route, IPv4 and IPv6: the subscriber is told inside its tunnel (RFC 1812, 5.2.7.1; RFC 4443, 3.1).")
         .with("route = []")
         .send("n3", &up(&request(UE)))
         .send("n3", &up(&request(UE_6)))
-        .drops("uplink.route.no_route", 2)
+        .expect("n3", &icmp::error_to_ue(&request(UE), 3, 0, 0))
+        .expect("n3", &icmp::error_to_ue(&request(UE_6), 1, 0, 0))
+        .drops("worker.no_route", 2)
 }
 
 fn gnb_behind_a_router() -> Case {
     let gnb = Ipv4Addr::new(172, 16, 9, 9);
-    let head =
-        eth(N3_MAC, [2, 0, 0, 0, 3, 0xfe]).ip4(N3, gnb).gtpu_unsummed(GNB_TEID).container_down(QFI);
+    let head = eth(N3_MAC, [2, 0, 0, 0, 3, 0xfe]).ip4(N3, gnb).gtpu_unsummed(GNB_TEID).container_down(QFI);
     case("A gNB behind a router of the access network.")
         .with(
             r#"
@@ -119,6 +120,7 @@ fn overlapping_instances() -> Case {
 fn not_to_be_forwarded() -> Case {
     let to = |dst: [u8; 4]| up(&ip4(UE, dst).udp(40_000, 50_000));
     let to6 = |dst: [u16; 8]| up(&ip6(UE_6, dst).udp(40_000, 50_000));
+    let link_local = ip6(UE_6, [0xfe80, 0, 0, 0, 0, 0, 0, 9]).udp(40_000, 50_000);
     case(
         "Loopback, link-local, multicast and broadcast addresses are behind no route (RFC 1812, 5.3; RFC 4291, 2.5.6).",
     )
@@ -128,8 +130,9 @@ fn not_to_be_forwarded() -> Case {
     .send("n3", &to([255, 255, 255, 255]))
     .send("n3", &to6([0, 0, 0, 0, 0, 0, 0, 1]))
     .send("n3", &to6([0xff02, 0, 0, 0, 0, 0, 0, 0xfb]))
-    .send("n3", &to6([0xfe80, 0, 0, 0, 0, 0, 0, 9]))
-    .drops("uplink.route.no_route", 7)
+    .send("n3", &up(&link_local))
+    .expect("n3", &icmp::error_to_ue(&link_local, 1, 0, 0))
+    .drops("worker.no_route", 7)
 }
 
 fn jumbo() -> Case {

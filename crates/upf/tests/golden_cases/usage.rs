@@ -58,9 +58,11 @@ fn not_measured() -> Case {
 }
 
 fn dropped_later_is_measured() -> Case {
+    let packet = ip4(UE, [203, 0, 113, 1]).udp(1, 2).filled(72);
     case("What the gate and the rates let pass is measured, also when no route is found behind.")
         .with(r#"route = [{ to = "198.51.100.0/24", via = "10.0.6.254" }]"#)
-        .send("n3", &up(&ip4(UE, [203, 0, 113, 1]).udp(1, 2).filled(72)))
-        .drops("uplink.route.no_route", 1)
+        .send("n3", &up(&packet))
+        .expect("n3", &icmp::error_to_ue(&packet, 3, 0, 0))
+        .drops("worker.no_route", 1)
         .counts("usage.ue0.urr1.up_bytes", 100)
 }

@@ -243,6 +243,11 @@ mod tests {
         assert_eq!(with(0xfe).unwrap().unsupported, 0xfe);
         assert_eq!(with(0x40).unwrap().unsupported, 0);
         assert_eq!(with(0x01).unwrap().unsupported, 0);
+        for kind in 1..=255 {
+            let unsupported = with(kind).map_or(0, |header| header.unsupported);
+            let comprehended = kind < 0x80 || extension_type::SUPPORTED.contains(&kind);
+            assert_eq!(unsupported, if comprehended { 0 } else { kind });
+        }
     }
 
     #[test]
