@@ -13,7 +13,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("port", &["frame"]),
     ("stages", &["engine", "frame", "table", "wire"]),
     ("pfcp", &["wire"]),
-    ("upf", &["engine", "frame", "pfcp", "stages", "table", "wire"]),
+    ("ledger", &[]),
+    ("upf", &["engine", "frame", "ledger", "pfcp", "stages", "table", "wire"]),
     ("bng", &["engine", "frame", "pfcp", "stages", "table", "wire"]),
     ("cmts", &["engine", "frame", "stages", "table", "wire"]),
     ("traffic", &["engine", "frame", "port", "table", "wire"]),
@@ -22,8 +23,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     (
         "weir",
         &[
-            "bench", "bng", "capacity", "cmts", "engine", "frame", "pages", "pfcp", "port", "stages", "table",
-            "traffic", "upf", "wire",
+            "bench", "bng", "capacity", "cmts", "engine", "frame", "ledger", "pages", "pfcp", "port", "stages",
+            "table", "traffic", "upf", "wire",
         ],
     ),
     // For tests only: see `nobody_ships_the_testkit`.

@@ -1,0 +1,265 @@
+//! Tickets, the queue, and the thread that commits for all who wait.
+//!
+//! ```text
+//!   submit ─► queue ─► gather (so long, or so many) ─► one commit, one sync ─► durable up to ticket n ─► told
+//! ```
+//!
+//! Tickets are given in the order of the queue and become durable in that order, so one number says it for all of them.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::commit::{Batch, Change, Logs};
+use crate::error::{At, LedgerError, Refused};
+use crate::ledger::Ledger;
+
+/// A place in the order of all submissions, from 1. Durable when [`Progress::durable`] has reached it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// When the thread commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// How long the first change that waits may wait for others.
+    pub gather: Duration,
+    /// With so many changes it does not wait any longer; about so many are committed together.
+    pub batch: usize,
+    /// Changes that may wait; more are [refused](Refused::Full).
+    pub queue: usize,
+}
+
+impl Default for Pace {
+    /// 1 ms, 1000 changes, 16,384 changes.
+    fn default() -> Self {
+        Self { gather: Duration::from_millis(1), batch: 1000, queue: 16_384 }
+    }
+}
+
+/// How far the thread is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Everything up to this ticket is on the disk.
+    pub durable: Ticket,
+    /// The error that ended it: no later ticket has become durable, and none will. Whether what was being committed then
+    /// is on the disk is not known until the ledger is opened again.
+    pub failed: Option<LedgerError>,
+}
+
+/// The one that writes. Any thread may submit. Dropping it commits what waits and closes.
+#[derive(Debug)]
+pub struct Writer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// There is something to commit, or enough, or the end has come.
+    work: Condvar,
+    /// Progress was made.
+    done: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pace: Pace,
+    queue: VecDeque<(Ticket, Vec<Change>)>,
+    /// Changes in the queue.
+    waiting: usize,
+    last: Ticket,
+    progress: Progress,
+    closing: bool,
+}
+
+impl Ledger {
+    /// Starts the thread that writes, and marks the ledger as in use: see [`Ledger::was_clean`]. It calls `told` after
+    /// each commit, and once when it fails; what that does should be short.
+    ///
+    /// # Errors
+    /// [`LedgerError::SecondWriter`]; what keeps a first commit from being made; no thread.
+    pub fn writer(&self, pace: Pace, told: impl FnMut(&Progress) + Send + 'static) -> Result<Writer, LedgerError> {
+        let inner = &self.inner;
+        if inner.has_writer.swap(true, Ordering::AcqRel) {
+            return Err(LedgerError::SecondWriter { path: inner.path.clone() });
+        }
+        let shared = Arc::new(Shared { state: Mutex::new(State { pace, ..State::default() }), ..Shared::default() });
+        let start = || {
+            let at = At(&inner.path);
+            let logs = at.guarded(|| Logs::load(&inner.db).map_err(|error| at.redb(error)))?;
+            let mut turn = Turn { ledger: self.clone(), shared: shared.clone(), logs };
+            turn.commit(Batch::clean(false))?;
+            let spawned = std::thread::Builder::new().name("weir-ledger".into()).spawn(move || turn.run(told));
+            spawned.map_err(|error| at.io(&error))
+        };
+        let started = start();
+        match started {
+            Ok(thread) => Ok(Writer { shared, thread: Some(thread) }),
+            Err(error) => {
+                inner.has_writer.store(false, Ordering::Release);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Writer {
+    /// Hands in changes that belong together: all of them are on the disk, or none. Never waits.
+    ///
+    /// # Errors
+    /// [`Refused::Full`] gives the changes back; [`Refused::Failed`].
+    pub fn submit(&self, changes: impl Into<Vec<Change>>) -> Result<Ticket, Refused> {
+        let changes = changes.into();
+        let mut state = self.shared.state();
+        if let Some(error) = &state.progress.failed {
+            return Err(Refused::Failed(error.clone()));
+        }
+        // More than the queue holds at once is taken when nothing else waits: it would never fit.
+        if state.waiting > 0 && state.waiting + changes.len() > state.pace.queue {
+            return Err(Refused::Full(changes));
+        }
+        let (was_idle, was_few) = (state.queue.is_empty(), state.waiting < state.pace.batch);
+        state.last.0 += 1;
+        let ticket = state.last;
+        state.waiting += changes.len();
+        state.queue.push_back((ticket, changes));
+        let is_enough = state.waiting >= state.pace.batch;
+        drop(state);
+        if was_idle || (was_few && is_enough) {
+            self.shared.work.notify_one();
+        }
+        Ok(ticket)
+    }
+
+    /// How far the thread is.
+    pub fn progress(&self) -> Progress {
+        self.shared.state().progress.clone()
+    }
+
+    /// Waits until a ticket is durable.
+    ///
+    /// # Errors
+    /// What ended the writer before it was.
+    pub fn wait(&self, ticket: Ticket) -> Result<(), LedgerError> {
+        let mut state = self.shared.state();
+        loop {
+            match &state.progress {
+                progress if progress.durable >= ticket => return Ok(()),
+                Progress { failed: Some(error), .. } => return Err(error.clone()),
+                _ => state = self.shared.done.wait(state).unwrap_or_else(|e| e.into_inner()),
+            }
+        }
+    }
+
+    /// Commits what waits, marks the ledger as closed and ends the thread.
+    ///
+    /// # Errors
+    /// What ended the writer before that.
+    pub fn close(mut self) -> Result<(), LedgerError> {
+        self.end();
+        self.shared.state().progress.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn end(&mut self) {
+        self.shared.state().closing = true;
+        self.shared.work.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Waits for changes and takes a batch of them, with the last of its tickets; none: the end has come.
+    fn gather(&self) -> Option<(Ticket, Batch)> {
+        let mut state = self.state();
+        while state.queue.is_empty() {
+            if state.closing {
+                return None;
+            }
+            state = self.work.wait(state).unwrap_or_else(|e| e.into_inner());
+        }
+        let until = Instant::now() + state.pace.gather;
+        while state.waiting < state.pace.batch && !state.closing {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self.work.wait_timeout(state, left).unwrap_or_else(|e| e.into_inner()).0;
+        }
+        let (mut taken, mut last) = (Vec::new(), Ticket(0));
+        while taken.len() < state.pace.batch
+            && let Some((ticket, changes)) = state.queue.pop_front()
+        {
+            state.waiting -= changes.len();
+            last = ticket;
+            taken.extend(changes);
+        }
+        drop(state);
+        let mut batch = Batch::default();
+        taken.into_iter().for_each(|change| batch.add(change));
+        Some((last, batch))
+    }
+}
+
+/// The thread's side.
+struct Turn {
+    ledger: Ledger,
+    shared: Arc<Shared>,
+    logs: Logs,
+}
+
+impl Turn {
+    fn commit(&mut self, batch: Batch) -> Result<(), LedgerError> {
+        let at = At(&self.ledger.inner.path);
+        at.guarded(|| batch.commit(&self.ledger.inner.db, &mut self.logs).map_err(|error| at.redb(error)))
+    }
+
+    fn run(mut self, mut told: impl FnMut(&Progress)) {
+        while let Some((last, batch)) = self.shared.gather() {
+            let done = self.commit(batch);
+            if self.tell(done.map(|()| last), &mut told).is_err() {
+                return;
+            }
+        }
+        let closed = self.commit(Batch::clean(true));
+        let last = self.shared.state().progress.durable;
+        let _ = self.tell(closed.map(|()| last), &mut told);
+        self.ledger.inner.has_writer.store(false, Ordering::Release);
+    }
+
+    /// Says how it went to everybody; an error is the end.
+    fn tell(&self, done: Result<Ticket, LedgerError>, told: &mut impl FnMut(&Progress)) -> Result<(), ()> {
+        let mut state = self.shared.state();
+        let ended = match done {
+            Ok(durable) => {
+                state.progress.durable = durable;
+                Ok(())
+            }
+            Err(error) => {
+                state.progress.failed = Some(error);
+                state.queue.clear();
+                state.waiting = 0;
+                Err(())
+            }
+        };
+        let progress = state.progress.clone();
+        drop(state);
+        self.shared.done.notify_all();
+        told(&progress);
+        ended
+    }
+}
