@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut batch = Batch::new();
     let mut refused = 0_u64;
-    let (mut second, mut seen, start) = (Instant::now(), 0, Instant::now());
+    let (mut second, mut seen, mut seen_came, start) = (Instant::now(), 0, 0, Instant::now());
     let (mut loops, mut bursts) = (0_u64, 0_u64);
     while start.elapsed() < Duration::from_secs(seconds) {
         for _ in 0..256 {
@@ -59,9 +59,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if passed >= Duration::from_secs(1) {
             let [a, b] = [0, 1].map(|at| ports[at].counters());
             let sent = a.tx_packets + b.tx_packets;
+            // Zero here: nobody sent, and nothing stands still but the load.
+            let came =
+                [a, b].map(|c| c.rx_packets + c.rx_no_frame + c.rx_ring_full + c.rx_too_long).iter().sum::<u64>();
             println!(
-                "{:>9.0} pps; burst {:.1}; {:.1} packets a system call; lost in: ring {} frame {} long {}; out {refused}; held {} + {}",
+                "{:>9.0} pps of {:.0}; burst {:.1}; {:.1} packets a system call; lost in: ring {} frame {} long {}; out {refused}; held {} + {}",
                 (sent - seen) as f64 / passed.as_secs_f64(),
+                (came - seen_came) as f64 / passed.as_secs_f64(),
                 (a.rx_packets + b.rx_packets) as f64 / bursts.max(1) as f64,
                 sent as f64 / (a.syscalls + b.syscalls).max(1) as f64,
                 a.rx_ring_full + b.rx_ring_full,
@@ -70,7 +74,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 ports[0].held(),
                 ports[1].held(),
             );
-            (second, seen) = (Instant::now(), sent);
+            (second, seen, seen_came) = (Instant::now(), sent, came);
         }
     }
     ports.iter_mut().for_each(|port| port.close(&mut pool));

@@ -40,9 +40,11 @@ use std::io;
 
 pub use asm::{Asm, AsmError, Label};
 pub use insn::{Alu, Cond, Helper, Insn, Operand, Reg, Width};
+pub(crate) use link::Link;
 pub use link::{XdpLink, XdpMode};
 pub use map::{Map, MapType};
 pub use program::{Program, ProgramType, TestRun};
+pub(crate) use sys::ATTACH_TCX_INGRESS as TCX_INGRESS;
 
 /// Why a map, a program or an attachment could not be made.
 #[derive(Debug, thiserror::Error)]

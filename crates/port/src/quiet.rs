@@ -4,7 +4,7 @@
 //! the gateway handles. So a program of two instructions drops everything at the interface's tc ingress hook, which
 //! lies behind the taps and before the stack. Nothing is changed in addresses, routes or sysctls.
 //!
-//! The program is attached by a TCX link, which ends with our descriptor: however the process dies, the host gets its
+//! The program is attached by a TCX link, which ends with our process: however it dies, the host gets its
 //! interface back. Kernels before 6.6 have no such links; there a `clsact` filter is installed by rtnetlink and
 //! removed when the port closes.
 
@@ -13,14 +13,15 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::PortError;
+use crate::bpf::{Asm, BpfError, Link, Program, ProgramType, Reg, TCX_INGRESS};
 use crate::iface::Iface;
 use crate::shared::{Key, Registry, Share};
 
 /// While this lives the host stack sees nothing of what the interface receives.
 #[derive(Debug)]
 pub(crate) enum Quiet {
-    /// Ends with the descriptor.
-    Link(#[allow(dead_code, reason = "held, not read")] OwnedFd),
+    /// Ends with the value, or with the process.
+    Link(#[allow(dead_code, reason = "held, not read")] Link),
     /// Removed on drop.
     Filter(#[allow(dead_code, reason = "held, not read")] Filter),
 }
@@ -44,10 +45,11 @@ pub(crate) fn hush(iface: &Iface, key: Key) -> Result<Hush, PortError> {
 
 fn quiet(iface: &Iface, index: u32) -> Result<Quiet, PortError> {
     let doing = format!("keeping the host stack off {} (or say host=shared)", iface.name());
+    let program = load()?;
     let attach = || -> io::Result<Quiet> {
-        let program = load()?;
-        match link(&program, index) {
+        match Link::new(&program, index, TCX_INGRESS, 0) {
             Ok(link) => Ok(Quiet::Link(link)),
+            // Kernels before 6.6.
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Filter::install(&program, index).map(Quiet::Filter),
             Err(e) => Err(e),
         }
@@ -55,82 +57,13 @@ fn quiet(iface: &Iface, index: u32) -> Result<Quiet, PortError> {
     iface.netns().within(attach)?.map_err(|e| PortError::system(doing, "CAP_BPF", e))
 }
 
-const BPF_PROG_LOAD: libc::c_long = 5;
-const BPF_LINK_CREATE: libc::c_long = 28;
-const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
-const BPF_TCX_INGRESS: u32 = 46;
+/// `TC_ACT_SHOT`.
+const SHOT: i32 = 2;
 
-/// `r0 = TC_ACT_SHOT; exit`.
-static DROP_ALL: [u64; 2] = [0x0000_0002_0000_00b7, 0x0000_0000_0000_0095];
-
-/// The first members of `union bpf_attr` for `BPF_PROG_LOAD`.
-#[repr(C)]
-struct ProgLoad {
-    prog_type: u32,
-    insn_cnt: u32,
-    insns: u64,
-    license: u64,
-    log_level: u32,
-    log_size: u32,
-    log_buf: u64,
-    kern_version: u32,
-    prog_flags: u32,
-}
-
-/// The first members of `union bpf_attr` for `BPF_LINK_CREATE`.
-#[repr(C)]
-struct LinkCreate {
-    prog_fd: i32,
-    target_ifindex: u32,
-    attach_type: u32,
-    flags: u32,
-    relative: u32,
-    pad: u32,
-    expected_revision: u64,
-}
-
-fn load() -> io::Result<OwnedFd> {
-    bpf(
-        BPF_PROG_LOAD,
-        &ProgLoad {
-            prog_type: BPF_PROG_TYPE_SCHED_CLS,
-            insn_cnt: 2,
-            insns: DROP_ALL.as_ptr() as u64,
-            license: c"Apache-2.0".as_ptr() as u64,
-            log_level: 0,
-            log_size: 0,
-            log_buf: 0,
-            kern_version: 0,
-            prog_flags: 0,
-        },
-    )
-}
-
-fn link(program: &OwnedFd, index: u32) -> io::Result<OwnedFd> {
-    bpf(
-        BPF_LINK_CREATE,
-        &LinkCreate {
-            prog_fd: program.as_raw_fd(),
-            target_ifindex: index,
-            attach_type: BPF_TCX_INGRESS,
-            flags: 0,
-            relative: 0,
-            pad: 0,
-            expected_revision: 0,
-        },
-    )
-}
-
-fn bpf<T>(command: libc::c_long, attr: &T) -> io::Result<OwnedFd> {
-    let attr: *const T = attr;
-    // SAFETY: `attr` is a repr(C) prefix of union bpf_attr of the size given; both commands only read it, and what its
-    // addresses name is static. The kernel takes what lies past the prefix as zero.
-    let fd = unsafe { libc::syscall(libc::SYS_bpf, command, attr, size_of::<T>()) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a descriptor just made, owned by nobody else; descriptors fit an i32.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+fn load() -> Result<Program, BpfError> {
+    let mut drop_all = Asm::new();
+    drop_all.mov(Reg::R0, SHOT).exit();
+    Program::load("weir_hush", ProgramType::SchedCls, &drop_all.build()?)
 }
 
 const CLSACT: u32 = 0xffff_fff1;
@@ -146,7 +79,7 @@ const TCA_BPF_FLAGS: u16 = 8;
 const TCA_BPF_DIRECT: u32 = 1;
 
 impl Filter {
-    fn install(program: &OwnedFd, index: u32) -> io::Result<Self> {
+    fn install(program: &Program, index: u32) -> io::Result<Self> {
         // SAFETY: socket takes no pointers.
         let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE) };
         if fd < 0 {
@@ -167,7 +100,7 @@ impl Filter {
         let mut filter = Message::new(libc::RTM_NEWTFILTER, flags, index, handle, INGRESS, INFO);
         filter.attribute(TCA_KIND, b"bpf\0");
         let options = filter.nest(TCA_OPTIONS);
-        filter.attribute(TCA_BPF_FD, &program.as_raw_fd().to_ne_bytes());
+        filter.attribute(TCA_BPF_FD, &program.raw_fd().to_ne_bytes());
         filter.attribute(TCA_BPF_NAME, b"weir\0");
         filter.attribute(TCA_BPF_FLAGS, &TCA_BPF_DIRECT.to_ne_bytes());
         filter.end(options);
@@ -274,7 +207,7 @@ mod tests {
         in_new_namespace(|| {
             assert!(heard());
             let program = load().unwrap();
-            let link = link(&program, 1).unwrap();
+            let link = Link::new(&program, 1, TCX_INGRESS, 0).unwrap();
             assert!(!heard());
             drop(link);
             assert!(heard());

@@ -14,5 +14,6 @@ mod xdp {
     mod bench;
     mod errors;
     mod links;
+    mod storm;
     mod traffic;
 }

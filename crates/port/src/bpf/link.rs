@@ -1,7 +1,7 @@
-//! Attaching an XDP program to an interface.
+//! Attaching a program to an interface.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::program::Program;
 use super::{BpfError, netlink, sys};
@@ -48,8 +48,9 @@ pub struct XdpLink {
 
 #[derive(Debug)]
 enum How {
-    /// A link: gone with its descriptor.
-    Link { _fd: OwnedFd },
+    Link {
+        _link: Link,
+    },
     /// Set over netlink; to be unset.
     Netlink,
 }
@@ -104,17 +105,37 @@ impl Drop for XdpLink {
     }
 }
 
+/// A program attached by a link of the kernel's: detached when this value is dropped, or with the process.
+#[derive(Debug)]
+pub(crate) struct Link(OwnedFd);
+
+impl Link {
+    /// Attaches `program` to an interface of the calling thread's network namespace, at one of [`sys`]'s hooks.
+    pub(crate) fn new(program: &Program, ifindex: u32, hook: u32, flags: u32) -> io::Result<Self> {
+        let mut attr = sys::LinkCreate {
+            // A descriptor is not negative.
+            prog_fd: program.raw_fd() as u32,
+            target_ifindex: ifindex,
+            attach_type: hook,
+            flags,
+        };
+        // SAFETY: the head of bpf_attr for this command; it holds no addresses.
+        unsafe { sys::bpf_fd(sys::LINK_CREATE, &mut attr) }.map(Self)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // Said aloud, because closing the descriptor may not be the last of it: a child just forked has a copy until it
+        // runs its program. Nothing to be done when it fails: the interface may be gone already.
+        // SAFETY: the head of bpf_attr for this command: a descriptor, which is not negative.
+        let _ = unsafe { sys::bpf(sys::LINK_DETACH, &mut (self.0.as_raw_fd() as u32)) };
+    }
+}
+
 fn attach(program: &Program, ifindex: u32, mode: XdpMode) -> io::Result<How> {
-    let mut attr = sys::LinkCreate {
-        // A descriptor is not negative.
-        prog_fd: program.raw_fd() as u32,
-        target_ifindex: ifindex,
-        attach_type: sys::ATTACH_XDP,
-        flags: mode.flags(),
-    };
-    // SAFETY: the head of bpf_attr for this command; it holds no addresses.
-    match unsafe { sys::bpf_fd(sys::LINK_CREATE, &mut attr) } {
-        Ok(fd) => Ok(How::Link { _fd: fd }),
+    match Link::new(program, ifindex, sys::ATTACH_XDP, mode.flags()) {
+        Ok(link) => Ok(How::Link { _link: link }),
         // Kernels before 5.9 know no links for XDP and say EINVAL; the other way says what is really wrong.
         Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) => {
             by_netlink(program, ifindex, mode)

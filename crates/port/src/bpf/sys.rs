@@ -11,9 +11,12 @@ pub const MAP_DELETE: i32 = 3;
 pub const PROG_LOAD: i32 = 5;
 pub const PROG_TEST_RUN: i32 = 10;
 pub const LINK_CREATE: i32 = 28;
+pub const LINK_DETACH: i32 = 34;
 
 /// `BPF_XDP` of `enum bpf_attach_type`.
 pub const ATTACH_XDP: u32 = 37;
+/// `BPF_TCX_INGRESS` of the same.
+pub const ATTACH_TCX_INGRESS: u32 = 46;
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
 pub const TEST_LIVE_FRAMES: u32 = 1 << 1;
 

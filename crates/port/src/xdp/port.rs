@@ -147,19 +147,18 @@ impl XdpPort {
         queue.reap(pool, &mut self.counters);
         self.lost = self.lost.plus(&socket);
         self.lost.show(&mut self.counters);
-        let zero_copy = socket.zero_copy();
         drop(socket);
         // Detached before the wait: the program has no business without a socket.
         drop(attached);
-        let patience = PATIENCE;
-        let released = !zero_copy
-            || self.iface.netns().within(|| socket::released(ifindex, self.config.queue, patience)).unwrap_or(false);
+        // Closed is not yet let go of: a device takes its time, and so does a child of this process that has a copy of
+        // the descriptor until it runs its program.
+        let (queue_of, patience) = (self.config.queue, PATIENCE);
+        let released = self.iface.netns().within(|| socket::released(ifindex, queue_of, patience)).unwrap_or(false);
         if released {
-            // SAFETY: the socket is closed; in copy mode that suffices, in zero-copy mode the device was seen to have
-            // let go.
+            // SAFETY: the socket is closed, and the kernel was seen to have let go of the queue.
             self.counters.tx_lost += unsafe { queue.recover(pool) } as u64;
         }
-        // Else the slots are lost rather than shared with a device.
+        // Else the slots are lost rather than shared.
     }
 
     /// Tries to open the interface that has the name now. It may not be ready, or taken, or unfit; then later looks try
@@ -285,9 +284,8 @@ impl Port for XdpPort {
         self.live.as_ref().filter(|_| self.link != Link::Gone).map(|live| live.socket.as_fd())
     }
 
-    /// Gives every slot back, those the kernel still had included: once the socket is closed it has let go of them (in
-    /// zero-copy mode: once the device has, which is waited for). Packets received and not fetched are lost; packets
-    /// still being sent get 100 ms.
+    /// Gives every slot back, those the kernel still had included, once the queue is free again, which is waited for.
+    /// Packets received and not fetched are lost; packets still being sent get 100 ms.
     fn close(&mut self, pool: &mut Pool) {
         self.check(pool);
         self.closed = true;

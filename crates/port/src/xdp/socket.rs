@@ -3,10 +3,11 @@
 //! # When the kernel lets go
 //! In copy mode the kernel touches the memory only while it handles a packet on the receive path or inside our own
 //! `sendto`; closing the socket waits for the former (`synchronize_net` in `xsk_release`), so every slot may be used
-//! again as soon as `close` has returned. (Where a driver takes transmit buffers without copying them, as virtio does,
+//! again as soon as the last descriptor is closed. (Ours may not be the last: a child just forked has a copy until it
+//! runs its program. Where a driver takes transmit buffers without copying them, as virtio does,
 //! a packet not yet completed may leave with what the slot holds by then: a wrong packet, never a wrong write.)
-//! In zero-copy mode the device's buffers are taken down by deferred work. [`released`] tells when that is done: the
-//! queue refuses any other socket until then.
+//! In zero-copy mode the device's buffers are taken down by deferred work. [`released`] tells when all that is done:
+//! the queue refuses any other socket until then.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

@@ -96,6 +96,13 @@ impl Tap {
         assert_eq!(got, packet.len() as isize, "{}", io::Error::last_os_error());
     }
 
+    /// Sends if the interface takes it.
+    pub fn offer(&self, packet: &[u8]) -> bool {
+        // SAFETY: the packet is readable for its length.
+        let got = unsafe { libc::send(self.0.as_raw_fd(), packet.as_ptr().cast(), packet.len(), libc::MSG_DONTWAIT) };
+        got == packet.len() as isize
+    }
+
     /// The next packet that came in, if one is there.
     pub fn receive(&self) -> Option<Vec<u8>> {
         loop {
