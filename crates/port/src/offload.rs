@@ -2,8 +2,13 @@
 //!
 //! GRO and LRO join packets into super-frames before a socket sees them. Transmit checksums and segmentation are
 //! switched off so that what the host itself sends on the interface is whole. VLAN offloads stay: every port restores
-//! the tag. Partial checksums and super-frames that the *other* end of a veth sends can not be helped from here; they
-//! are flagged or counted.
+//! the tag.
+//!
+//! What the *other* end of a veth leaves undone can not be helped from here. AF_PACKET ports are told of checksums left
+//! to hardware and complete them (TCP and UDP; others are flagged); AF_XDP ports are not told, so a host at the far end
+//! has to finish its own there (`ethtool -K DEVICE tx off`). Super-frames are counted as too long by AF_PACKET ports
+//! (`ethtool -K DEVICE tso off gso off` at the far end); native XDP on a veth makes the kernel stop its peer making
+//! them.
 
 use std::io;
 

@@ -2,9 +2,9 @@
 
 mod net;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use frame::{Link, flags};
+use frame::Link;
 use net::{Door, LEFT_MAC, Net, RIGHT_MAC, packet, tagged};
 use port::{PortCounters, PortError, Steer};
 
@@ -134,8 +134,17 @@ fn the_host_is_silent_while_a_port_is_open() {
     b.close();
 }
 
+/// Whether the checksum of the UDP or TCP of an IPv4 packet without options is right.
+fn is_right(packet: &[u8]) -> bool {
+    let ip = &packet[14..14 + usize::from(u16::from_be_bytes([packet[16], packet[17]]))];
+    let pseudo = [&ip[12..20], &[0, ip[9]], &(ip.len() as u16 - 20).to_be_bytes()].concat();
+    let words = [&pseudo, &ip[20..], &[0][..ip.len() % 2]].concat();
+    let sum: u32 = words.chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+    sum % 0xffff == 0
+}
+
 #[test]
-fn partial_checksums_are_flagged() {
+fn checksums_left_to_hardware_are_completed() {
     let net = Net::new();
     net.ip_a(&["addr", "add", "10.0.0.1/24", "dev", "left"]);
     net.ip_a(&["neigh", "add", "10.0.0.2", "lladdr", "02:00:00:00:00:0b", "dev", "left"]);
@@ -144,15 +153,26 @@ fn partial_checksums_are_flagged() {
         port::netns::within(&net.a, || {
             let socket = std::net::UdpSocket::bind("10.0.0.1:0").unwrap();
             socket.send_to(b"hello", "10.0.0.2:9").unwrap();
+            let nobody = "10.0.0.2:9".parse().unwrap();
+            std::net::TcpStream::connect_timeout(&nobody, Duration::from_millis(20)).unwrap_err();
         })
         .unwrap();
-        let mut got = Vec::new();
-        while got.is_empty() {
-            got = b.poll();
+        let (mut got, end) = (Vec::new(), Instant::now() + Duration::from_secs(2));
+        while got.len() < 2 && Instant::now() < end {
+            got.extend(b.poll());
         }
-        assert_eq!(got[0].1, flags::PARTIAL_CHECKSUM, "{mode}");
+        let protocols: Vec<_> = got.iter().map(|(packet, flags)| (packet[23], *flags, is_right(packet))).collect();
+        assert_eq!(protocols, [(17, 0, true), (6, 0, true)], "{mode}");
         b.close();
     }
+    // Where the kernel is not asked, it does not tell.
+    let mut b = Door::open(&right(&net, "plain&vlan=off"));
+    port::netns::within(&net.a, || {
+        std::net::UdpSocket::bind("10.0.0.1:0").unwrap().send_to(b"hello", "10.0.0.2:9").unwrap();
+    })
+    .unwrap();
+    assert!(!is_right(&b.receive(1)[0]));
+    b.close();
 }
 
 #[test]

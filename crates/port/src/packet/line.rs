@@ -4,6 +4,8 @@ use std::os::fd::RawFd;
 
 use frame::{Batch, Frame, Pool, PortCounters, flags};
 
+use super::partial;
+
 /// The far side of a mode: a bound socket and what came of using it.
 #[derive(Debug)]
 pub(super) struct Line {
@@ -40,9 +42,11 @@ impl Aside {
         Some([a, b, c, d])
     }
 
+    /// What is to be said of the packet, whose checksum is completed if its sender left that to hardware.
     #[inline]
-    pub(super) fn flags(self) -> u16 {
-        if self.status & libc::TP_STATUS_CSUMNOTREADY != 0 { flags::PARTIAL_CHECKSUM } else { 0 }
+    pub(super) fn flags(self, packet: &mut [u8]) -> u16 {
+        let left = self.status & libc::TP_STATUS_CSUMNOTREADY != 0;
+        if left && !partial::complete(packet) { flags::PARTIAL_CHECKSUM } else { 0 }
     }
 }
 
@@ -82,7 +86,7 @@ impl Line {
             match aside.tag() {
                 Some(tag) if !restore(arena, &mut frame, tag) => self.counters.rx_invalid += 1,
                 _ => {
-                    frame.meta.flags = aside.flags();
+                    frame.meta.flags = aside.flags(arena.bytes_mut(&mut frame));
                     return self.hand_over(pool, out, frame);
                 }
             }

@@ -58,6 +58,7 @@ mod fanout;
 mod line;
 mod mapping;
 mod mmsg;
+mod partial;
 mod plain;
 mod ring;
 mod slots;

@@ -221,7 +221,7 @@ pub(super) fn take(packet: &Lying<'_>, line: &mut Line, pool: &mut Pool, out: &m
             return true;
         }
     }
-    frame.meta.flags = packet.aside.flags();
+    frame.meta.flags = packet.aside.flags(arena.bytes_mut(&mut frame));
     line.hand_over(pool, out, frame);
     true
 }
