@@ -170,8 +170,8 @@ fn changes_that_wait_share_a_sync() {
     let ledger = Ledger::on(disk.clone()).unwrap();
     let writer = ledger.writer(Pace { gather: Duration::from_millis(100), ..Pace::default() }, |_| {}).unwrap();
     let before = disk.1.load(Ordering::Relaxed);
-    let last = (0..500).map(|n| writer.submit([put(n, &[7; 700])]).unwrap()).last().unwrap();
-    writer.wait(last).unwrap();
+    let tickets: Vec<Ticket> = (0..500).map(|n| writer.submit([put(n, &[7; 700])]).unwrap()).collect();
+    writer.wait(tickets[499]).unwrap();
     let syncs = disk.1.load(Ordering::Relaxed) - before;
     assert!(syncs <= 4, "{syncs} syncs for changes that came at once");
     assert_eq!(sessions(&ledger).len(), 500);
@@ -185,8 +185,14 @@ fn one_writer_at_a_time_and_the_flag_it_leaves() {
     let writer = ledger.writer(quick(), |_| {}).unwrap();
     let second = ledger.writer(quick(), |_| {}).unwrap_err();
     assert!(matches!(second, LedgerError::SecondWriter { .. }), "{second}");
+    assert_eq!(ledger.amend(vec![]), Err(second));
     commit(&writer, vec![Change::Recovery(0), Change::Checkpoint { key: 3, bytes: vec![] }]);
-    assert!(!Ledger::on(disk.after_power_cut(|| true)).unwrap().was_clean());
+    let crashed = disk.after_power_cut(|| true);
+    let tool = Ledger::on(crashed.clone()).unwrap();
+    assert!(!tool.was_clean());
+    tool.amend(vec![append(1), Change::Exported { until: 1 }]).unwrap();
+    assert_eq!(tool.status().unwrap().exported, 1);
+    assert!(!Ledger::on(crashed.after_power_cut(|| true)).unwrap().was_clean(), "a tool leaves no mark");
     writer.close().unwrap();
     let again = Ledger::on(disk.after_power_cut(|| true)).unwrap();
     assert!(again.was_clean());
@@ -288,7 +294,7 @@ proptest! {
             if writer.submit([put(0, &n.to_le_bytes()), put(n % 7 + 1, &vec![n as u8; *size]), append(n)]).is_err() {
                 break;
             }
-            if n % 3 == 0 {
+            if n.is_multiple_of(3) {
                 let _ = writer.wait(Ticket(n));
             }
         }

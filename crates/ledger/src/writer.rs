@@ -76,6 +76,23 @@ struct State {
 }
 
 impl Ledger {
+    /// Commits a few changes at once, without a thread and without a mark of use: for tools, while no gateway writes.
+    ///
+    /// # Errors
+    /// [`LedgerError::SecondWriter`]; what keeps the commit from being made.
+    pub fn amend(&self, changes: Vec<Change>) -> Result<(), LedgerError> {
+        let (inner, at) = (&self.inner, At(&self.inner.path));
+        if inner.has_writer.swap(true, Ordering::AcqRel) {
+            return Err(LedgerError::SecondWriter { path: inner.path.clone() });
+        }
+        let mut batch = Batch::default();
+        changes.into_iter().for_each(|change| batch.add(change));
+        let commit = || batch.commit(&inner.db, &mut Logs::load(&inner.db)?);
+        let done = at.guarded(|| commit().map_err(|error| at.redb(error)));
+        inner.has_writer.store(false, Ordering::Release);
+        done
+    }
+
     /// Starts the thread that writes, and marks the ledger as in use: see [`Ledger::was_clean`]. It calls `told` after
     /// each commit, and once when it fails; what that does should be short.
     ///

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -133,7 +133,7 @@ impl Whole {
 
 #[test]
 fn killing_costs_nothing_that_was_durable() {
-    let folder = PathBuf::from(std::env::temp_dir()).join(format!("weir-ledger-kill-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("weir-ledger-kill-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     let (began, mut reached, mut wanted, mut rounds, mut unclean) = (Instant::now(), 0, Whole::default(), 0, 0);
     let mut chance = u64::from(std::process::id()) | 1;
