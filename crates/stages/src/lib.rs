@@ -9,6 +9,7 @@ pub mod hold;
 pub mod icmp;
 pub mod limit;
 pub mod mss;
+pub mod nat;
 pub mod neighbour;
 pub mod parse;
 pub mod rewrite;

@@ -1,0 +1,128 @@
+//! The two verbs.
+
+use engine::{Burst, Ctx, Kind, Punt, Stage};
+use frame::BURST;
+
+use super::rewrite::End;
+use super::tables::Nat;
+use super::translate::{Ticket, Way};
+use crate::parse::HasIp;
+use crate::route::HasHop;
+
+/// A lane that says whose packet it is.
+pub trait HasSession: HasHop {
+    /// The session of packet `i`, as a number that stays the same as long as the session lives.
+    fn session(&self, i: usize) -> u32;
+}
+
+/// State with translation in it.
+pub trait Translates<L> {
+    /// The worker's translation; `None`: nothing is translated.
+    fn nat(&mut self) -> Option<&mut Nat>;
+
+    /// Packet `i` from outside has its private destination now: whatever was looked up by the one before is to be asked
+    /// for anew.
+    fn readdressed(&mut self, _lane: &mut L, _i: usize) {}
+}
+
+/// Translates the source of subscribers' IPv4 packets that leave by a translated network instance ([`HasHop::instance`]),
+/// not by a tunnel ([`HasHop::overhead`]). Stands before the next hop is looked up. See [`nat`](crate::nat).
+pub struct TranslateOut {
+    tickets: [Ticket; BURST],
+}
+
+impl Default for TranslateOut {
+    fn default() -> Self {
+        Self { tickets: [Ticket::default(); BURST] }
+    }
+}
+
+impl<K: Kind> Stage<K> for TranslateOut
+where
+    K::Lane: HasSession,
+    K::State: Translates<K::Lane>,
+{
+    const NAME: &'static str = "translate_out";
+
+    #[inline(never)]
+    fn run(&mut self, burst: &mut Burst<K>, cx: &mut Ctx<'_, K>) {
+        let (at, env) = (cx.at(), cx.env);
+        let Some(nat) = cx.state.nat() else { return };
+        nat.set_now(env.now);
+        for i in burst.live() {
+            let (ip, l3) = (burst.lane.ip(i), usize::from(burst.frame(i).meta.l3));
+            let to_tunnel = burst.lane.overhead(i) != 0;
+            let domain = nat.blocks.domain(burst.lane.instance(i)).filter(|_| ip.version == 4 && !to_tunnel);
+            self.tickets[i] = domain.map_or(Ticket::default(), |domain| {
+                let packet = burst.bytes(i, env.arena()).get(l3..).unwrap_or_default();
+                nat.look(domain, ip, packet, End::Source)
+            });
+        }
+        for i in burst.live() {
+            nat.find(&mut self.tickets[i], End::Source);
+        }
+        for i in burst.live() {
+            let session = burst.lane.session(i);
+            let (frame, lane) = burst.parts(i);
+            let l3 = usize::from(frame.meta.l3);
+            let packet = env.arena().bytes_mut(frame).get_mut(l3..).unwrap_or_default();
+            match nat.outward(&self.tickets[i], session, lane.ip_mut(i), packet) {
+                Ok(Way::On) => {}
+                Ok(Way::Back) => burst.punt(i, Punt::Hairpin),
+                Err(why) => burst.drop(i, why, at),
+            }
+        }
+    }
+}
+
+/// Translates the destination of IPv4 packets from outside that came in by a translated network instance. Those not to a
+/// public address are dropped: a private one is not to be addressed from there. Stands before the subscriber is looked
+/// up. See [`nat`](crate::nat).
+pub struct TranslateIn {
+    tickets: [Ticket; BURST],
+}
+
+impl Default for TranslateIn {
+    fn default() -> Self {
+        Self { tickets: [Ticket::default(); BURST] }
+    }
+}
+
+impl<K: Kind> Stage<K> for TranslateIn
+where
+    K::Lane: HasHop,
+    K::State: Translates<K::Lane>,
+{
+    const NAME: &'static str = "translate_in";
+
+    #[inline(never)]
+    fn run(&mut self, burst: &mut Burst<K>, cx: &mut Ctx<'_, K>) {
+        let (at, env) = (cx.at(), cx.env);
+        let Some(nat) = cx.state.nat() else { return };
+        nat.set_now(env.now);
+        for i in burst.live() {
+            let (ip, l3) = (burst.lane.ip(i), usize::from(burst.frame(i).meta.l3));
+            let domain = nat.blocks.domain(burst.lane.instance(i)).filter(|_| ip.version == 4);
+            self.tickets[i] = domain.map_or(Ticket::default(), |domain| {
+                let packet = burst.bytes(i, env.arena()).get(l3..).unwrap_or_default();
+                nat.look(domain, ip, packet, End::Destination)
+            });
+        }
+        for i in burst.live() {
+            nat.find(&mut self.tickets[i], End::Destination);
+        }
+        for i in burst.live() {
+            let (frame, lane) = burst.parts(i);
+            let l3 = usize::from(frame.meta.l3);
+            let packet = env.arena().bytes_mut(frame).get_mut(l3..).unwrap_or_default();
+            if let Err(why) = nat.inward(&self.tickets[i], lane.ip_mut(i), packet) {
+                burst.drop(i, why, at);
+            }
+        }
+        for i in burst.live() {
+            if self.tickets[i].is_ours() {
+                cx.state.readdressed(&mut burst.lane, i);
+            }
+        }
+    }
+}

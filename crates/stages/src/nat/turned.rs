@@ -1,0 +1,82 @@
+//! Packets on their way from one subscriber to another.
+
+use std::collections::VecDeque;
+
+use engine::{Burst, Drop, Env, Io, Kind, Punt};
+use frame::{BURST, Frame};
+use wire::L3L4;
+
+use crate::parse::HasIp;
+
+/// Packets punted as [`Punt::Hairpin`], translated on both sides already: the source of the pipeline that takes them to
+/// their subscriber. Owned by one worker; holds frames, but never longer than until the next turn.
+pub struct Turned {
+    waiting: VecDeque<Frame>,
+    most: usize,
+}
+
+impl Turned {
+    /// Room for `most` packets.
+    pub fn new(most: usize) -> Self {
+        Self { waiting: VecDeque::with_capacity(most), most }
+    }
+
+    /// Takes a punted packet; without room it is dropped and counted.
+    pub fn push(&mut self, frame: Frame, env: &mut Env) {
+        if self.waiting.len() < self.most {
+            env.stats.consumed(Punt::Hairpin);
+            self.waiting.push_back(frame);
+        } else {
+            env.stats.drop_outside(Drop::OutQueueFull, frame.len());
+            env.pool.give(frame);
+        }
+    }
+
+    /// How many wait.
+    pub fn held(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Adds what waits to the burst, as far as it has room, the headers parsed, and hands each place to `each` for what
+    /// else the lane needs. Says whether more wait.
+    pub fn poll<K: Kind>(
+        &mut self,
+        burst: &mut Burst<K>,
+        env: &mut Env,
+        mut each: impl FnMut(&mut Burst<K>, usize),
+    ) -> bool
+    where
+        K::Lane: HasIp,
+    {
+        while burst.len() < BURST {
+            let Some(frame) = self.waiting.pop_front() else { break };
+            env.stats.add(Io::Released, 1);
+            let l3 = usize::from(frame.meta.l3);
+            let parsed = env.arena().bytes(&frame).get(l3..).map(L3L4::parse);
+            let pushed = match parsed {
+                Some(Ok(ip)) => burst.push(frame).map(|i| (i, ip)),
+                _ => Err(frame),
+            };
+            match pushed {
+                Ok((i, ip)) => {
+                    *burst.lane.ip_mut(i) = ip;
+                    each(burst, i);
+                }
+                Err(frame) => {
+                    env.stats.drop_outside(Drop::Malformed, frame.len());
+                    env.pool.give(frame);
+                }
+            }
+        }
+        !self.waiting.is_empty()
+    }
+
+    /// Drops what waits: the worker ends.
+    pub fn close(&mut self, env: &mut Env) {
+        for frame in self.waiting.drain(..) {
+            env.stats.add(Io::Released, 1);
+            env.stats.drop_outside(Drop::SessionGone, frame.len());
+            env.pool.give(frame);
+        }
+    }
+}
