@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod acl;
 pub mod filter;
 pub mod forward;
 pub mod fragment;

@@ -1,0 +1,78 @@
+//! The verb.
+
+use engine::{Burst, Ctx, Drop, Kind, Stage};
+use table::shard::{Counters, Shard};
+
+use super::lists::AccessLists;
+use super::rule::{Action, Direction};
+use crate::parse::HasIp;
+use crate::route::HasHop;
+
+/// State with access lists.
+pub trait HasAccessLists {
+    /// The lists of this burst, as published; `None`: there are none.
+    fn access_lists(&self) -> Option<&AccessLists>;
+}
+
+/// Packets and bytes by rule, over all workers: control's side. Two counters to a rule.
+#[derive(Debug, Clone)]
+pub struct Hits {
+    counters: Counters,
+    rules: u32,
+}
+
+impl Hits {
+    /// Room for the counters 0 to `rules` - 1.
+    pub fn new(rules: u32) -> Self {
+        Self { counters: Counters::new(rules as usize * 2), rules }
+    }
+
+    /// Packets and bytes counted at `counter` so far.
+    pub fn of(&self, counter: u32) -> (u64, u64) {
+        let at = counter as usize * 2;
+        (self.counters.sum(at), self.counters.sum(at + 1))
+    }
+}
+
+/// Asks the access list of the network instance a packet is in ([`HasHop::instance`]) whether it may pass. Addresses are
+/// the subscriber's own: it stands before translation uplink, behind it downlink.
+pub struct CheckAcl {
+    direction: Direction,
+    hits: Shard,
+    rules: u32,
+}
+
+impl CheckAcl {
+    /// For a pipeline in that direction, counting into a shard of `hits`.
+    pub fn new(direction: Direction, hits: &Hits) -> Self {
+        Self { direction, hits: hits.counters.shard(), rules: hits.rules }
+    }
+}
+
+impl<K: Kind> Stage<K> for CheckAcl
+where
+    K::Lane: HasHop,
+    K::State: HasAccessLists,
+{
+    const NAME: &'static str = "check_acl";
+
+    #[inline(never)]
+    fn run(&mut self, burst: &mut Burst<K>, cx: &mut Ctx<'_, K>) {
+        let (at, arena) = (cx.at(), cx.env.arena());
+        let Some(lists) = cx.state.access_lists() else { return };
+        for i in burst.live() {
+            let Some(list) = lists.of(burst.lane.instance(i)) else { continue };
+            let (ip, l3) = (burst.lane.ip(i), usize::from(burst.frame(i).meta.l3));
+            let packet = burst.bytes(i, arena).get(l3..).unwrap_or_default();
+            let decision = list.decide(self.direction, ip, packet);
+            if decision.counter < self.rules {
+                let counter = decision.counter as usize * 2;
+                self.hits.inc(counter);
+                self.hits.add(counter + 1, ip.total_len.into());
+            }
+            if decision.action == Action::Deny {
+                burst.drop(i, Drop::AclDenied, at);
+            }
+        }
+    }
+}
