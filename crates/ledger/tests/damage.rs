@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use ledger::{Change, FILE, Filter, Ledger, LedgerError, Pace, Record};
+use ledger::{Change, FILE, Filter, Ledger, LedgerError, Pace};
 
 /// A folder of its own, removed at the end.
 struct Folder(PathBuf);
@@ -45,7 +45,7 @@ fn used(dir: &Path) -> Result<(u64, usize), LedgerError> {
     })?;
     let records = ledger.records(&Filter::default(), usize::MAX)?.records.len();
     let writer = ledger.writer(Pace::default(), |_| {})?;
-    let ticket = writer.submit([Change::Append(Box::new(Record::default()))]).expect("it has just begun");
+    let ticket = writer.submit([Change::Append(Box::default())]).expect("it has just begun");
     writer.wait(ticket)?;
     Ok((sessions, records))
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::BenchArgs;
+use crate::cdr::CdrArgs;
 use crate::demo::DemoArgs;
 use crate::generate::GenArgs;
 
@@ -22,7 +23,8 @@ const MAP: &str = "\
 How they fit together:
   weir run gateway.toml    carries packets between its ports until told to stop
      ├─ weir show …        looks into it while it runs: costs, drops, sessions, frames, ports
-     └─ weir trace …       follows one subscriber's packets through its stages
+     ├─ weir trace …       follows one subscriber's packets through its stages
+     └─ weir cdr …         lists and exports its charging records, also when it does not run
   weir gen load.toml       sends signed traffic into it from outside and checks what comes out
   weir bench upf-128       builds gateway, traffic and network itself, and measures
   weir demo                the same to watch
@@ -46,6 +48,8 @@ pub enum Command {
     Show(ShowArgs),
     /// Follow a subscriber's packets through a running gateway.
     Trace(TraceArgs),
+    /// List and export charging records.
+    Cdr(CdrArgs),
     /// Send signed traffic through a gateway, and check what comes out.
     Gen(Box<GenArgs>),
     /// Measure a gateway: what every packet costs, on any kind of port.

@@ -8,6 +8,7 @@
 //! | `observer.rs`, `watched.rs`, `asked.rs`, `session.rs` | looking on without disturbing |
 //! | `socket.rs` | the control socket, both ends |
 //! | `show.rs`, `trace.rs` | what operators see |
+//! | `cdr.rs` | charging records, out of a running gateway or its ledger |
 //! | `generate.rs` | traffic from outside |
 //! | `bench.rs`, `demo.rs` | measuring, and showing |
 
@@ -15,6 +16,7 @@
 
 mod asked;
 mod bench;
+mod cdr;
 mod cli;
 mod demo;
 mod doors;
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Show(args) => show::show(&args),
         Command::Trace(args) => trace::trace(&args),
+        Command::Cdr(args) => cdr::cdr(&args),
         Command::Gen(args) => generate::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Demo(args) => demo::run(&args),

@@ -2,7 +2,7 @@
 //! sessions are asked for by ring; ports show themselves when asked. Workers notice none of it.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::{Io, StatsView, Time, TraceFilter, TracerHandle, Tsc};
@@ -12,6 +12,7 @@ use upf::config::{Config, Role};
 use upf::control::{Control, ControlCounters};
 
 use crate::asked::{Answer, Asker, Question};
+use crate::cdr::{self, Kept};
 use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
 use crate::socket::{Answers, PortView, Reply, Request, SessionsView, TraceLine, TraceView, WorkerSessions, hex};
 use crate::watched::Glass;
@@ -40,6 +41,8 @@ pub struct Observer {
     /// Wall clock at the time's nanosecond 0.
     epoch_ns: u64,
     start_ns: u64,
+    /// The ledger it keeps, if any: put here by whoever opens it.
+    pub ledger: OnceLock<Kept>,
     /// The connection that traces, if any.
     tracing: Mutex<Option<(u64, IpAddr)>>,
 }
@@ -56,7 +59,17 @@ impl Observer {
         let now = time.now_ns(<Tsc as engine::Clock>::cycles());
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
         let (config, epoch_ns) = (config.clone(), wall.saturating_sub(now));
-        Self { config, workers, control, arena, time, epoch_ns, start_ns: now, tracing: Mutex::new(None) }
+        Self {
+            config,
+            workers,
+            control,
+            arena,
+            time,
+            epoch_ns,
+            start_ns: now,
+            ledger: OnceLock::new(),
+            tracing: Mutex::new(None),
+        }
     }
 
     /// The workers' time, now.
@@ -176,6 +189,8 @@ impl Answers for Observer {
             Request::Session { ue } => self.session(*ue).map_or_else(error, Reply::Session),
             Request::Trace { ue, packets } => self.trace(connection, *ue, *packets).map_or_else(error, Reply::Trace),
             Request::Traced => Reply::Trace(self.traced()),
+            Request::Records { filter, limit } => cdr::answer::records(self.ledger.get(), filter, *limit),
+            Request::Exported { until } => cdr::answer::exported(self.ledger.get(), *until),
         }
     }
 

@@ -97,7 +97,7 @@ fn page(now: &Reply, earlier: Option<&Reply>, args: &ShowArgs, style: Style) -> 
         }
         Reply::Sessions(view) => sessions::text(view, style),
         Reply::Session(view) => sessions::one(view, style),
-        Reply::Trace(_) | Reply::Error(_) => String::new(),
+        Reply::Trace(_) | Reply::Records(_) | Reply::Error(_) => String::new(),
     }
 }
 
@@ -113,6 +113,7 @@ fn json(now: &Reply, earlier: Option<&Reply>, topic: Topic) -> anyhow::Result<St
         Reply::Sessions(view) => serde_json::to_string(view)?,
         Reply::Session(view) => serde_json::to_string(view)?,
         Reply::Trace(view) => serde_json::to_string(view)?,
+        Reply::Records(view) => serde_json::to_string(view)?,
         Reply::Error(error) => bail!("{error}"),
     })
 }

@@ -6,8 +6,9 @@ mod server;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use client::Client;
+pub use client::{Client, ClientError};
 pub use protocol::{
-    PortView, Reply, Request, RuleUsage, SessionView, SessionsView, TraceLine, TraceView, WorkerSessions, hex,
+    PortView, RecordsView, Reply, Request, RuleUsage, SessionView, SessionsView, TraceLine, TraceView, WorkerSessions,
+    hex,
 };
 pub use server::{Answers, Server};

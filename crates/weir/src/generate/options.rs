@@ -56,7 +56,7 @@ pub struct GenArgs {
     pub upf_n3: Option<IpAddr>,
     /// The gateway's address on N6, to ask for its hardware address.
     #[arg(long, value_name = "ADDRESS", help_heading = "Ports")]
-    pub upf_n6: Option<Ipv4Addr>,
+    pub upf_n6: Option<IpAddr>,
     /// The gateway's hardware address on N3, instead of asking for it.
     #[arg(long, value_name = "MAC", help_heading = "Ports")]
     pub n3_mac: Option<Mac>,
@@ -203,7 +203,7 @@ pub struct Spec {
     /// The port on the core side.
     pub n6: Option<String>,
     /// The gateway's address on N6.
-    pub upf_n6: Option<Ipv4Addr>,
+    pub upf_n6: Option<IpAddr>,
     /// Addresses to answer for on N3.
     pub answer_n3: Vec<IpAddr>,
     /// Addresses to answer for on N6.

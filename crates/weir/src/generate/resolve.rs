@@ -1,6 +1,7 @@
-//! The gateway's hardware addresses, asked for by ARP (RFC 826) as an ordinary neighbour would.
+//! The gateway's hardware addresses, asked for by ARP (RFC 826) or neighbour discovery (RFC 4861) as an ordinary
+//! neighbour would.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use anyhow::bail;
 use frame::{Batch, Pool, Port};
 use traffic::{Profile, Segment};
 use wire::ethernet::{self, Tag, Tags};
-use wire::{Mac, Outer, arp, ethertype};
+use wire::{Mac, Outer, arp, ethertype, icmp6, ip6, ndp, protocol};
 
 use super::options::Spec;
 use crate::fail::Usage;
@@ -31,9 +32,13 @@ pub fn addresses(
     let profile = &mut spec.profile;
     profile.access.answers.append(&mut spec.answer_n3);
     profile.core.answers.append(&mut spec.answer_n6);
+    let server = match spec.upf_n6 {
+        Some(IpAddr::V6(_)) => IpAddr::from(profile.server6_first),
+        _ => profile.server_first.into(),
+    };
     let sides = [
         ("n3", &mut profile.access, default.access, profile.gnb_first, Some(profile.upf_n3)),
-        ("n6", &mut profile.core, default.core, profile.server_first.into(), spec.upf_n6.map(IpAddr::from)),
+        ("n6", &mut profile.core, default.core, server, spec.upf_n6),
     ];
     for (((name, segment, unsaid, ours, theirs), port), mac) in sides.into_iter().zip(ports).zip(spec.macs) {
         let Some(port) = port else { continue };
@@ -61,11 +66,14 @@ fn ask(
     pool: &mut Pool,
     stop: &AtomicBool,
 ) -> anyhow::Result<Mac> {
-    let (IpAddr::V4(ours), Some(IpAddr::V4(theirs))) = (ours, theirs) else {
-        let other = if name == "n6" { " or, for ARP, its address there with --upf-n6" } else { "" };
-        bail!(Usage(format!("give the gateway's hardware address on {name} with --{name}-mac{other}")));
+    let (question, theirs) = match (ours, theirs) {
+        (IpAddr::V4(ours), Some(IpAddr::V4(to))) => (request(segment, ours, to), IpAddr::from(to)),
+        (IpAddr::V6(ours), Some(IpAddr::V6(to))) => (solicitation(segment, ours, to), to.into()),
+        _ => {
+            let other = if name == "n6" { ", or its address there with --upf-n6" } else { "" };
+            bail!(Usage(format!("give the gateway's hardware address on {name} with --{name}-mac{other}")));
+        }
     };
-    let question = question(segment, ours, theirs);
     let begin = Instant::now();
     let mut next = begin;
     let mut batch = Batch::new();
@@ -92,20 +100,92 @@ fn ask(
     )
 }
 
-fn question(segment: &Segment, ours: Ipv4Addr, theirs: Ipv4Addr) -> Vec<u8> {
-    let mut frame = vec![0; 64];
+/// An Ethernet header to `dst`, and behind it what `fill` writes; at least 60 bytes.
+fn framed(segment: &Segment, dst: Mac, ethertype: u16, fill: impl FnOnce(&mut [u8]) -> Option<usize>) -> Vec<u8> {
+    let mut frame = vec![0; 128];
     let tags = segment.vlan.map_or_else(Tags::default, |vlan| Tags::One(Tag::customer(wire::Vlan::of(vlan))));
-    let head = ethernet::Repr { dst: Mac([0xff; 6]), src: segment.own, tags, ethertype: ethertype::ARP };
-    let emitted = head.emit(&mut frame).ok().and_then(|at| {
-        let len = arp::Repr::request(segment.own, ours, theirs).emit(frame.get_mut(at..)?).ok()?;
-        Some(at + len)
-    });
+    let head = ethernet::Repr { dst, src: segment.own, tags, ethertype };
+    let emitted = head.emit(&mut frame).ok().and_then(|at| Some(at + fill(frame.get_mut(at..)?)?));
     frame.truncate(emitted.unwrap_or(0).max(60));
     frame
 }
 
-fn answered(frame: &[u8], theirs: Ipv4Addr) -> Option<Mac> {
+fn request(segment: &Segment, ours: Ipv4Addr, theirs: Ipv4Addr) -> Vec<u8> {
+    framed(segment, Mac([0xff; 6]), ethertype::ARP, |out| arp::Repr::request(segment.own, ours, theirs).emit(out).ok())
+}
+
+fn solicitation(segment: &Segment, ours: Ipv6Addr, theirs: Ipv6Addr) -> Vec<u8> {
+    let group = ndp::solicited_node(theirs);
+    framed(segment, Mac::multicast6(group.to_bits()), ethertype::IP6, |out| {
+        let message = ndp::Repr::NeighbourSolicit { target: theirs, source: Some(segment.own) };
+        let message = icmp6::Repr::Ndp(message);
+        let head = ip6::Repr {
+            src: ours,
+            dst: group,
+            next_header: protocol::ICMP6,
+            payload_len: message.message_len() as u16,
+            hop_limit: 255,
+            traffic_class: 0,
+            flow_label: 0,
+        };
+        let at = head.emit(out).ok()?;
+        Some(at + message.emit(&head, out.get_mut(at..)?).ok()?)
+    })
+}
+
+/// Where `theirs` is, if the frame says so.
+fn answered(frame: &[u8], theirs: IpAddr) -> Option<Mac> {
     let l2 = Outer::parse(frame).ok()?;
-    let message = arp::Repr::parse(frame.get(usize::from(l2.l3)..)?).ok().filter(|_| l2.ethertype == ethertype::ARP)?;
-    (message.operation == arp::REPLY && message.sender_ip == theirs).then_some(message.sender_mac)
+    let inside = frame.get(usize::from(l2.l3)..)?;
+    match (theirs, l2.ethertype) {
+        (IpAddr::V4(theirs), ethertype::ARP) => {
+            let message = arp::Repr::parse(inside).ok()?;
+            (message.operation == arp::REPLY && message.sender_ip == theirs).then_some(message.sender_mac)
+        }
+        (IpAddr::V6(theirs), ethertype::IP6) => {
+            let head = ip6::Repr::parse(inside).ok()?;
+            let message = inside.get(ip6::HEADER_LEN..ip6::HEADER_LEN + usize::from(head.payload_len))?;
+            // Nobody from beyond the link may say so (RFC 4861, 7.1.2); the checksum is verified by parsing.
+            if head.next_header != protocol::ICMP6 || head.hop_limit != 255 {
+                return None;
+            }
+            match icmp6::Repr::parse(&head, message).ok()? {
+                icmp6::Repr::Ndp(ndp::Repr::NeighbourAdvert { target, address, .. }) if target == theirs => address,
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use traffic::{Direction, Neighbours};
+
+    /// The generator's own answers, asked by its own question: a gateway's side does the same.
+    #[test]
+    fn a_question_is_answered_and_the_answer_read() {
+        let profile = Profile { servers: 2, ..Profile::default() };
+        let neighbour = Neighbours::new(&profile, Direction::Downlink);
+        let six = Ipv6Addr::from_bits(profile.server6_first.to_bits() + 1);
+        let (ours, ours6) = (Ipv4Addr::new(10, 9, 9, 9), "fe80::9".parse().unwrap());
+        for vlan in [None, Some(100)] {
+            let asker = Segment { own: Mac([2, 0, 0, 0, 9, 9]), vlan, ..profile.core.clone() };
+            let asked = [
+                (request(&asker, ours, profile.server_first), IpAddr::from(profile.server_first)),
+                (solicitation(&asker, ours6, six), six.into()),
+            ];
+            for (question, theirs) in asked {
+                let mut space = [question.clone(), vec![0; 128]].concat();
+                let len = neighbour.answer(&mut space, question.len()).expect("an answer");
+                let answer = &space[..len];
+                assert_eq!(answer[..6], asker.own.0);
+                assert_eq!(answered(answer, theirs), Some(profile.core.own));
+                assert_eq!(answered(answer, "192.0.2.1".parse().unwrap()), None);
+                assert_eq!(answered(answer, "2001:db8::1".parse().unwrap()), None);
+                assert_eq!(answered(&question, theirs), None, "a question is no answer");
+            }
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! What is asked and answered over the control socket.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,19 @@ pub enum Request {
     },
     /// What the trace of this connection has recorded since last asked.
     Traced,
+    /// Charging records of the ledger it has open, some at a time.
+    Records {
+        /// Which.
+        #[serde(default)]
+        filter: ledger::Filter,
+        /// How many at most.
+        limit: u32,
+    },
+    /// Records up to this sequence number are exported and safe: retention may remove them.
+    Exported {
+        /// The last of them.
+        until: u64,
+    },
 }
 
 /// An answer, as `{"counters": {…}}` or `{"error": "…"}`.
@@ -46,6 +60,8 @@ pub enum Reply {
     Session(SessionView),
     /// To [`Request::Trace`] and [`Request::Traced`].
     Trace(TraceView),
+    /// To [`Request::Records`]; to [`Request::Exported`], without records.
+    Records(RecordsView),
     /// The question was not understood, or can not be answered; a sentence.
     Error(String),
 }
@@ -131,6 +147,17 @@ pub struct RuleUsage {
     pub seconds: f64,
     /// Seconds since the last packet; none: there was none.
     pub idle: Option<f64>,
+}
+
+/// Charging records, and the ledger they are from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecordsView {
+    /// The ledger's file.
+    pub ledger: PathBuf,
+    /// The records.
+    pub page: ledger::Page,
+    /// What the ledger holds.
+    pub status: ledger::Status,
 }
 
 /// What was recorded of a trace.

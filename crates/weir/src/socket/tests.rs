@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use engine::Io;
 use port::Wires;
 
-use super::client::ClientError;
 use super::server::ServerError;
 use super::*;
 use crate::load::{Loaded, Text};
