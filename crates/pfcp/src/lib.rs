@@ -7,7 +7,8 @@
 //! - [`group`]: the grouped ones (Create PDR, Usage Report, …), declared as tables of field, type and presence;
 //! - [`message`]: the messages, declared the same way, and [`Message`], any of them;
 //! - [`Packet::parse`] reads one, or says by a [`Refusal`] what to answer, if anything;
-//!   [`Packet::emit`] writes one.
+//!   [`Packet::emit`] writes one;
+//! - [`node`]: associations, heartbeats, requests sent again and received again, without I/O and clock.
 //!
 //! Parsing never panics, keeps IEs it does not know as [`RawIe`]s, and is bounded: the nesting by the types, the number
 //! of IEs by [`MAX_IES`], the work by the length of the message.
@@ -19,11 +20,12 @@ mod table;
 mod element;
 mod header;
 mod packet;
-mod refusal;
+pub(crate) mod refusal;
 
 pub mod group;
 pub mod ie;
 pub mod message;
+pub mod node;
 
 pub use element::{Element, Fault, MAX_IES, RawIe, Reader};
 pub use header::{Header, Malformed};

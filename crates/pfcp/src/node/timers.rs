@@ -1,0 +1,76 @@
+//! What happens by itself: requests sent again, heartbeats, lost peers that go.
+
+use super::association::State;
+use super::requests::Due;
+use super::{AssociationId, Event, Failure, NeverAnswers, Node, Purpose, Removal, Time};
+use std::net::SocketAddr;
+
+impl Node {
+    /// When [`tick`](Node::tick) will have something to do, if nothing happens before.
+    pub fn due_at(&self) -> Option<Time> {
+        let heartbeat = self.heartbeats.front().map(|(due, _)| *due);
+        let lost = self.lost.front().map(|(due, _)| *due);
+        [self.requests.due_at(), heartbeat, lost].into_iter().flatten().min()
+    }
+
+    /// Does what is due by now.
+    pub fn tick(&mut self, now: Time) {
+        while let Some(due) = self.requests.next_due(now) {
+            match due {
+                Due::Again { sequence } => {
+                    if let Some(request) = self.requests.get(sequence) {
+                        self.out.push(request.to, &request.octets);
+                        self.counters.sent += 1;
+                        self.counters.retransmitted += 1;
+                    }
+                }
+                Due::Over(request) => {
+                    self.counters.timed_out += 1;
+                    self.failed(request.to, request.purpose, Failure::NoAnswer, now);
+                    self.requests.recycle(request.octets);
+                }
+            }
+        }
+        while let Some((_, id)) = self.heartbeats.pop_front_if(|(due, _)| *due <= now) {
+            self.send_heartbeat(id, now);
+            self.schedule_heartbeat(id, now);
+        }
+        while let Some((until, id)) = self.lost.pop_front_if(|(until, _)| *until <= now) {
+            // It may have come back, and even have been lost again: then a later entry is the one that counts.
+            if self.associations.get(id).is_some_and(|association| association.state == State::Lost { until }) {
+                self.remove(id, Removal::Lost);
+            }
+        }
+    }
+
+    /// Has the association's peer asked whether it is alive, one interval from now.
+    pub(super) fn schedule_heartbeat(&mut self, id: AssociationId, now: Time) {
+        if let (Some(interval), Some(_)) = (self.config.heartbeat_interval, self.associations.get(id)) {
+            self.heartbeats.push_back((now + interval, id));
+        }
+    }
+
+    /// A request of ours has failed.
+    pub(super) fn failed(&mut self, to: SocketAddr, purpose: Purpose, why: Failure, now: Time) {
+        match purpose {
+            Purpose::Driver(token) => self.events.push_back(Event::Failed { token, why }),
+            Purpose::SetUp => self.events.push_back(Event::NotSetUp { to, why }),
+            // What can't be released by agreement is released all the same.
+            Purpose::Release(id) => self.remove(id, Removal::Released),
+            Purpose::Heartbeat(id) => self.heartbeat_failed(id, now),
+        }
+    }
+
+    fn heartbeat_failed(&mut self, id: AssociationId, now: Time) {
+        self.counters.heartbeats_unanswered += 1;
+        let Some(association) = self.associations.get_mut(id) else { return };
+        let matters = association.answers_heartbeats || self.config.never_answers == NeverAnswers::Lost;
+        if matters && association.state == State::Up {
+            let until = now + self.config.keep_lost;
+            association.state = State::Lost { until };
+            self.counters.associations_lost += 1;
+            self.lost.push_back((until, id));
+            self.events.push_back(Event::Lost(id));
+        }
+    }
+}
