@@ -45,6 +45,7 @@ named! {
         NoPdr "no_pdr" "No packet detection rule of the session matches.",
         GateClosed "gate_closed" "The gate of a QER is closed in this direction.",
         FlowRate "flow_rate" "Over the flow's maximum bit rate.",
+        QuotaExhausted "quota_exhausted" "The subscriber's volume quota is used up.",
         SessionRate "session_rate" "Over the session's aggregate maximum bit rate.",
         FarDrop "far_drop" "The forwarding action rule says drop.",
         FarIncomplete "far_incomplete" "The forwarding action rule names a tunnel or peer that is not there (yet).",
@@ -79,6 +80,7 @@ named! {
         ReassemblyFull "reassembly_full" "A fragment found no room: the subscriber's or all memory for reassembly is taken.",
         ReassemblyTimeout "reassembly_timeout" "A fragment waited for the others of its packet in vain.",
         ReassemblyOverlap "reassembly_overlap" "Fragments of the packet overlap or contradict each other; all of them are dropped.",
+        ReassemblyDuplicate "reassembly_duplicate" "A copy of a fragment that came before, or of one whose packet is complete.",
         ReassemblyTooBig "reassembly_too_big" "The packet put together would be larger than a packet or a frame can be.",
     }
 }
