@@ -13,5 +13,6 @@ pub mod mss;
 pub mod nat;
 pub mod neighbour;
 pub mod parse;
+pub mod reassemble;
 pub mod rewrite;
 pub mod route;
