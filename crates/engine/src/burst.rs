@@ -35,6 +35,12 @@ const fn bit(i: usize) -> u64 {
     1 << (i & (BURST - 1))
 }
 
+/// The first `n` of a burst.
+#[inline]
+const fn first(n: usize) -> u64 {
+    if n == 0 { 0 } else { u64::MAX >> (BURST - n) }
+}
+
 impl Iterator for Live {
     type Item = usize;
 
@@ -117,14 +123,19 @@ impl<K: Kind> Burst<K> {
         Ok(i)
     }
 
-    /// Takes all frames of a batch as live packets, as far as there is room.
+    /// Takes frames of a batch as live packets, as many as there is room for and at most `most`. Returns how many.
     #[inline]
-    pub fn load(&mut self, batch: &mut Batch) {
-        let room = BURST - self.len;
-        batch.drain_front(room, |frame| {
-            // There is room for each by the count above.
-            let _ = self.push(frame).map_err(|_| unreachable!("room was checked"));
-        });
+    pub fn load(&mut self, batch: &mut Batch, most: usize) -> usize {
+        let count = batch.move_front_to(&mut self.frames[self.len.min(BURST)..], most);
+        self.live.0 |= first(count) << (self.len & (BURST - 1));
+        self.len += count;
+        count
+    }
+
+    /// The tokens of all packets that entered, to change.
+    #[inline]
+    pub fn frames_mut(&mut self) -> &mut [Frame] {
+        &mut self.frames[..self.len]
     }
 
     /// The token of packet `i`.
@@ -195,6 +206,24 @@ impl<K: Kind> Burst<K> {
         self.live.0 &= !bit(i);
         self.punted.0 &= !bit(i);
         self.frames[i].take()
+    }
+
+    /// The port by which all leave, if nothing was dropped or taken off and all leave by the same.
+    #[inline]
+    pub fn common_out(&self) -> Option<u8> {
+        let out = *self.out.first()?;
+        let same = self.live.0 == first(self.len) && self.out[..self.len].iter().fold(0, |all, n| all | n ^ out) == 0;
+        same.then_some(out)
+    }
+
+    /// Moves all frames to a batch, if it has room for them, and is empty then.
+    #[inline]
+    pub fn unload(&mut self, batch: &mut Batch) -> bool {
+        let moved = batch.append(&mut self.frames[..self.len]);
+        if moved {
+            (self.len, self.live, self.punted) = (0, Live(0), Live(0));
+        }
+        moved
     }
 
     /// Hands out every frame still here, a live one with the port it leaves by, and is empty.

@@ -244,13 +244,11 @@ impl<G: Gateway> Worker<G> {
             bytes += self.hand_over(id as PortId);
         }
         while !self.incoming.is_empty() {
-            let take = self.config.burst.clamp(1, BURST);
-            let burst = &mut self.burst;
-            self.incoming.drain_front(take, |mut frame| {
+            self.burst.load(&mut self.incoming, self.config.burst.clamp(1, BURST));
+            for frame in self.burst.frames_mut() {
                 frame.meta.port = id as PortId; // a worker has far fewer than 256 ports
                 bytes += frame.len();
-                let _ = burst.push(frame).map_err(|_| unreachable!("the burst is empty and holds as many"));
-            });
+            }
             self.process(|gateway, burst, env| gateway.receive::<C>(id as PortId, burst, env), Some(id));
         }
         self.env.stats.add(Io::RxPackets, received as u64);
@@ -378,6 +376,10 @@ impl<G: Gateway> Worker<G> {
     /// Queues what is live at its port and gives the rest back.
     #[inline]
     fn finish(&mut self) {
+        let common = self.burst.common_out().and_then(|out| self.ports.get_mut(usize::from(out)));
+        if common.is_some_and(|door| self.burst.unload(&mut door.out)) {
+            return;
+        }
         let Env { pool, stats, .. } = &mut self.env;
         self.burst.finish(|out, frame| match out.and_then(|port| self.ports.get_mut(usize::from(port))) {
             Some(door) => door.queue(frame, pool, stats),

@@ -88,6 +88,27 @@ impl Batch {
         }
     }
 
+    /// Moves frames from the front, in order, to `places` that hold none: as many as there are of both, and at most
+    /// `most`. The rest move up. Returns how many.
+    pub fn move_front_to(&mut self, places: &mut [Frame], most: usize) -> usize {
+        let n = most.min(self.len).min(places.len());
+        self.frames[..n].swap_with_slice(&mut places[..n]);
+        if n < self.len {
+            self.frames[..self.len].rotate_left(n);
+        }
+        self.len -= n;
+        n
+    }
+
+    /// Moves all `frames` to the end, in order, leaving none. False, and nothing moved, when there is no room for all.
+    pub fn append(&mut self, frames: &mut [Frame]) -> bool {
+        let places = self.frames.get_mut(self.len..self.len + frames.len());
+        let Some(places) = places else { return false };
+        places.swap_with_slice(frames);
+        self.len += frames.len();
+        true
+    }
+
     /// Takes every frame out in order.
     #[inline]
     pub fn drain(&mut self, mut each: impl FnMut(Frame)) {
@@ -95,5 +116,51 @@ impl Batch {
             each(frame.take());
         }
         self.len = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Arena, ArenaConfig, NoHeadroom, Pool};
+
+    fn batch(pool: &mut Pool, n: usize) -> Batch {
+        let mut batch = Batch::new();
+        (0..n).for_each(|_| assert!(batch.push(pool.take().unwrap()).is_ok()));
+        batch
+    }
+
+    #[test]
+    fn frames_move_in_order_and_none_is_lost() {
+        let arena = Arena::new(ArenaConfig { slots: 80, slot_bytes: 128, headroom: 64 }).unwrap();
+        let mut pool = Pool::new(&arena, 80);
+        let mut from = batch(&mut pool, 10);
+        let slots: Vec<u32> = from.frames().iter().map(Frame::slot).collect();
+        let mut places = [const { Frame::none() }; 8];
+        assert_eq!((from.move_front_to(&mut places[..4], 3), from.move_front_to(&mut places[3..], 9)), (3, 5));
+        assert_eq!(from.frames().iter().map(Frame::slot).collect::<Vec<_>>(), slots[8..]);
+        let mut to = batch(&mut pool, BURST - 8);
+        assert!(to.append(&mut places) && places.iter().all(Frame::is_none));
+        assert_eq!(to.frames()[BURST - 8..].iter().map(Frame::slot).collect::<Vec<_>>(), slots[..8]);
+        let mut one_more = [from.pop().unwrap()];
+        assert!(!to.append(&mut one_more));
+        pool.give(one_more[0].take());
+        pool.give_all(&mut to);
+        pool.give_all(&mut from);
+    }
+
+    #[test]
+    fn a_front_moves_within_its_slot() {
+        let arena = Arena::new(ArenaConfig { slots: 1, slot_bytes: 128, headroom: 64 }).unwrap();
+        let mut pool = Pool::new(&arena, 1);
+        let mut frame = pool.make(b"0123456789").unwrap();
+        assert_eq!(frame.move_front(4, 0), Ok(()));
+        assert_eq!(arena.bytes(&frame), b"456789");
+        assert_eq!(frame.move_front(2, 70), Ok(()));
+        assert_eq!((frame.headroom(), &arena.bytes(&frame)[70..]), (0, &b"6789"[..]));
+        assert_eq!((frame.move_front(75, 0), frame.move_front(0, 1)), (Err(NoHeadroom), Err(NoHeadroom)));
+        assert_eq!(frame.move_front(74, 0), Ok(()));
+        assert!(frame.is_empty());
+        pool.give(frame);
     }
 }

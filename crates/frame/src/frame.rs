@@ -111,6 +111,23 @@ impl Frame {
         Ok(())
     }
 
+    /// Moves the packet's front so that the byte at offset `from` is at offset `to`: what stood before it goes, and there
+    /// is room for `to` bytes before it, whose content is whatever was there. [`Meta`] offsets are the caller's to mend.
+    ///
+    /// # Errors
+    /// [`NoHeadroom`] when there is not that much room, or no such byte; the frame is unchanged.
+    #[inline]
+    pub fn move_front(&mut self, from: u16, to: u16) -> Result<(), NoHeadroom> {
+        let end = u32::from(self.head) + u32::from(self.len);
+        let head = (u32::from(self.head) + u32::from(from)).checked_sub(to.into()).ok_or(NoHeadroom)?;
+        if from > self.len {
+            return Err(NoHeadroom);
+        }
+        // The end stays where it is, in the slot, whose size is a u16.
+        (self.head, self.len) = (head as u16, (end - head) as u16);
+        Ok(())
+    }
+
     /// Cuts the packet's end off, leaving `len` bytes.
     ///
     /// # Errors

@@ -156,9 +156,12 @@ impl Forwarding {
     #[inline]
     pub fn hop4(&self, instance: InstanceId, to: u32) -> Result<u32, NoHop> {
         let target = self.instances.get(usize::from(instance)).and_then(|i| i.v4.lookup(to)).ok_or(NoHop::NoRoute)?;
-        if target & ON_LINK == 0 {
-            return Ok(target);
-        }
+        if target & ON_LINK == 0 { Ok(target) } else { self.on_link4(target, to) }
+    }
+
+    /// The hop of an address on a link. Apart, so that the usual way, through a gateway, has the registers to itself.
+    #[inline(never)]
+    fn on_link4(&self, target: u32, to: u32) -> Result<u32, NoHop> {
         if target == NOWHERE {
             return Err(NoHop::NoRoute);
         }
@@ -170,9 +173,12 @@ impl Forwarding {
     #[inline]
     pub fn hop6(&self, instance: InstanceId, to: u128) -> Result<u32, NoHop> {
         let target = self.instances.get(usize::from(instance)).and_then(|i| i.v6.lookup(to)).ok_or(NoHop::NoRoute)?;
-        if target & ON_LINK == 0 {
-            return Ok(target);
-        }
+        if target & ON_LINK == 0 { Ok(target) } else { self.on_link6(target, to) }
+    }
+
+    /// As [`on_link4`](Self::on_link4).
+    #[inline(never)]
+    fn on_link6(&self, target: u32, to: u128) -> Result<u32, NoHop> {
         if target == NOWHERE {
             return Err(NoHop::NoRoute);
         }

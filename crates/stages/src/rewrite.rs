@@ -27,23 +27,17 @@ where
             };
             let l2 = u16::from(hop.l2_len);
             let frame = burst.frame_mut(i);
-            let l3 = frame.meta.l3;
-            let fits = if l3 >= l2 { frame.pull_front(l3 - l2).is_ok() } else { frame.push_front(l2 - l3).is_ok() };
-            if !fits {
+            if frame.move_front(frame.meta.l3, l2).is_err() {
                 burst.drop(i, Drop::NoHeadroom, at);
                 continue;
             }
             frame.meta.l3 = l2;
             let bytes = arena.bytes_mut(frame);
-            let kind = match bytes.get(usize::from(l2)) {
-                Some(first) if first >> 4 == 6 => ethertype::IP6,
-                _ => ethertype::IP4,
-            };
             // Copies of a fixed size are a few moves.
             if l2 == UNTAGGED {
-                put::<{ UNTAGGED as usize }>(bytes, &hop.l2, kind);
+                put::<{ UNTAGGED as usize }>(bytes, &hop.l2);
             } else {
-                put::<18>(bytes, &hop.l2, kind);
+                put::<18>(bytes, &hop.l2);
             }
         }
     }
@@ -52,10 +46,15 @@ where
 /// Bytes of a link header without tag.
 const UNTAGGED: u16 = 14;
 
-/// Writes the first `N` bytes of the link header, the type last.
+/// Writes the first `N` bytes of the link header, the type last: that of the packet behind it.
 #[inline(always)]
-fn put<const N: usize>(frame: &mut [u8], l2: &[u8; 18], kind: u16) {
-    if let (Some(to), Some(from)) = (frame.first_chunk_mut::<N>(), l2.first_chunk::<N>()) {
+fn put<const N: usize>(frame: &mut [u8], l2: &[u8; 18]) {
+    let Some((to, packet)) = frame.split_first_chunk_mut::<N>() else { return };
+    let kind = match packet.first() {
+        Some(first) if first >> 4 == 6 => ethertype::IP6,
+        _ => ethertype::IP4,
+    };
+    if let Some(from) = l2.first_chunk::<N>() {
         *to = *from;
         to[N - 2..].copy_from_slice(&kind.to_be_bytes());
     }

@@ -1,15 +1,16 @@
 //! Rules → record.
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::ops::Range;
 
-use stages::filter::{self, Filter4, Filter6, UeAddresses};
+use stages::filter::{self, Filter4, Filter6, Quad4, UeAddresses, WAYS};
 use stages::forward::{InstanceId, NONE};
 use table::bucket::{Config, Rate, State};
 use table::records::{Line, MAX_RECORD};
 use zerocopy::IntoBytes;
 
 use crate::record::{
-    ACTIONS, Action, CELLS, Head, LINE, MAX_QERS, MAX_URRS, Match, Meter, NONE8, Row, Tally, apply, head_flags,
+    Action, CELLS, Head, LINE, MAX_QERS, MAX_URRS, Match, Meter, NONE8, Quad, Row, Tally, Treatment, Treatments, apply,
     match_flags,
 };
 use crate::rules::{Apply, Pdr, Session};
@@ -83,17 +84,10 @@ pub fn compile(
         parts.add(session, pdr, tunnel)?;
     }
     parts.place_the_rest();
-    let mut layout = Layout { lines: 0 };
-    layout.take(size_of::<Head>() + parts.matches.len() * size_of::<Match>());
-    let filters4 = layout.take(parts.filters4.len() * size_of::<Filter4>());
-    let filters6 = layout.take(parts.filters6.len() * size_of::<Filter6>());
-    let actions = layout.take(parts.actions.len() * size_of::<Action>());
-    let cells = layout.take(parts.cells.len() * LINE / CELLS);
-    let rows = layout.take((session.qers.len() + session.urrs.len()) * size_of::<Row>());
-    // All records have an even number of lines, so that all begin at even ones.
-    layout.lines = layout.lines.next_multiple_of(2);
-    if layout.lines > MAX_RECORD {
-        return Err(CompileError::TooLarge { lines: layout.lines });
+    let entries = [parts.entries(0..up.len()), parts.entries(up.len()..up.len() + down.len())];
+    let places = Places::of(session, &parts, &entries);
+    if places.lines > MAX_RECORD {
+        return Err(CompileError::TooLarge { lines: places.lines });
     }
     let most = usize::from(NONE8);
     let counts = [
@@ -105,14 +99,14 @@ pub fn compile(
     if let Some((what, _)) = counts.into_iter().find(|(_, count)| *count >= most) {
         return Err(CompileError::TooMany { what, most });
     }
-    let position = |cell: u8| if cell == NONE8 { 0 } else { cell + (cells * CELLS) as u8 };
+    let position = |cell: u8| if cell == NONE8 { 0 } else { cell + (places.cells * CELLS) as u8 };
     // Every position is below MAX_RECORD lines and every count below 255, both checked above; in units of filters,
     // actions and cells positions still fit eight bits.
     for rule in &mut parts.matches {
-        rule.first4 += (filters4 * LINE / size_of::<Filter4>()) as u8;
-        rule.first6 += filters6 as u8;
-        rule.action += (actions * ACTIONS) as u8;
-        for cell in rule.meters.iter_mut().chain(&mut rule.tallies) {
+        rule.first4 += (places.filters4 * LINE / size_of::<Filter4>()) as u8;
+        rule.first6 += places.filters6 as u8;
+        rule.then.action += places.first_action as u8;
+        for cell in rule.then.meters.iter_mut().chain(&mut rule.then.tallies) {
             *cell = position(*cell);
         }
     }
@@ -125,28 +119,37 @@ pub fn compile(
         handle,
         ue4: session.ue4.map_or(0, u32::from),
         instance: session.instance,
-        lines: layout.lines as u8,
+        lines: places.lines as u8,
         up: up.len() as u8,
         ue6: session.ue6.map_or(0, prefix64),
         down: down.len() as u8,
-        flags: if parts.filters4.iter().all(Filter4::is_plain) { head_flags::PLAIN4 } else { 0 },
-        spare: [0; 3],
-        rows: rows as u8,
+        rules: places.rules as u8,
+        quads: places.quads as u8,
+        up_quads: places.of_direction[0] as u8,
+        down_quads: places.of_direction[1] as u8,
+        rows: places.rows as u8,
         qers: session.qers.len() as u8,
         urrs: session.urrs.len() as u8,
     };
-    let mut lines = vec![Line::ZERO; layout.lines].into_boxed_slice();
+    let mut lines = vec![Line::ZERO; places.lines].into_boxed_slice();
     let mut put = |line: usize, offset: usize, bytes: &[u8]| {
         let at = line * LINE + offset;
         lines.as_mut_bytes()[at..at + bytes.len()].copy_from_slice(bytes);
     };
+    let (quads, treatments) = parts.quads(&entries, &places);
+    for (n, quad) in quads.iter().enumerate() {
+        put(0, n * size_of::<Quad>(), quad.as_bytes());
+    }
+    put(0, quads.len() * size_of::<Quad>(), treatments.as_bytes());
     put(0, 0, head.as_bytes());
-    put(0, size_of::<Head>(), parts.matches.as_bytes());
-    put(filters4, 0, parts.filters4.as_bytes());
-    put(filters6, 0, parts.filters6.as_bytes());
-    put(actions, 0, parts.actions.as_bytes());
-    put(cells, 0, parts.cells.as_bytes());
-    put(rows, 0, table.as_bytes());
+    put(0, places.first_action * size_of::<Action>(), parts.actions.as_bytes());
+    put(places.rules, 0, parts.matches.as_bytes());
+    if places.quads == 0 {
+        put(places.filters4, 0, parts.filters4.as_bytes());
+    }
+    put(places.filters6, 0, parts.filters6.as_bytes());
+    put(places.cells, 0, parts.cells.as_bytes());
+    put(places.rows, 0, table.as_bytes());
     let mut teids: Vec<u32> = up.iter().filter_map(|p| p.teid).collect();
     teids.sort_unstable();
     teids.dedup();
@@ -163,16 +166,57 @@ pub fn prefix64(address: Ipv6Addr) -> u64 {
     (u128::from(address) >> 64) as u64
 }
 
-struct Layout {
+/// A filter of a direction's quads, and the place of its rule.
+type Entry = (usize, Filter4);
+
+/// Where a record's parts begin, in lines.
+struct Places {
+    /// Quads in all; 0: some filter is not plain, or there are too many.
+    quads: usize,
+    /// Quads for uplink packets, and for downlink packets: the same ones, or others.
+    of_direction: [usize; 2],
+    /// In actions.
+    first_action: usize,
+    rules: usize,
+    filters4: usize,
+    filters6: usize,
+    cells: usize,
+    rows: usize,
     lines: usize,
 }
 
-impl Layout {
-    /// Reserves whole lines for `bytes`; returns the first.
-    fn take(&mut self, bytes: usize) -> usize {
-        let at = self.lines;
-        self.lines += bytes.div_ceil(LINE);
-        at
+impl Places {
+    fn of(session: &Session, parts: &Parts, entries: &[Vec<Entry>; 2]) -> Self {
+        let of_direction = entries.each_ref().map(|list| list.len().div_ceil(WAYS));
+        // Tunnel endpoint and QFI are not asked of downlink packets.
+        let filters = |list: &[Entry]| list.iter().map(|(_, filter)| *filter).collect::<Vec<_>>();
+        let shared = filters(&entries[0]) == filters(&entries[1]);
+        let quads = if shared { of_direction[0] } else { of_direction.iter().sum() };
+        let plain = session.ue4.is_some() && parts.filters4.iter().all(Filter4::is_plain);
+        let quick = Self::with_quads(session, parts, quads, of_direction);
+        if plain && quick.lines <= MAX_RECORD { quick } else { Self::with_quads(session, parts, 0, [0; 2]) }
+    }
+
+    fn with_quads(session: &Session, parts: &Parts, quads: usize, of_direction: [usize; 2]) -> Self {
+        let treatments = of_direction.iter().sum::<usize>() * size_of::<Treatments>();
+        let before = (quads * size_of::<Quad>() + treatments).max(size_of::<Head>());
+        let mut lines = 0;
+        // Whole lines for so many bytes; the first.
+        let mut take = |bytes: usize| {
+            let at = lines;
+            lines += bytes.div_ceil(LINE);
+            at
+        };
+        take(before + parts.actions.len() * size_of::<Action>());
+        let rules = take(parts.matches.len() * size_of::<Match>());
+        let filters4 = take(if quads > 0 { 0 } else { parts.filters4.len() * size_of::<Filter4>() });
+        let filters6 = take(parts.filters6.len() * size_of::<Filter6>());
+        let cells = take(parts.cells.len() * LINE / CELLS);
+        let rows = take((session.qers.len() + session.urrs.len()) * size_of::<Row>());
+        // All records have an even number of lines, so that all begin at even ones.
+        let lines = lines.next_multiple_of(2);
+        let first_action = before / size_of::<Action>();
+        Self { quads, of_direction, first_action, rules, filters4, filters6, cells, rows, lines }
     }
 }
 
@@ -286,13 +330,43 @@ impl Parts {
             count4,
             first6,
             count6,
-            qfi: pdr.qfi.unwrap_or(NONE8),
-            action,
-            flags,
-            meters: places(id, "QER", &qers, &self.qer_places, direction)?,
-            tallies: places(id, "URR", &urrs, &self.urr_places, direction)?,
+            then: Treatment {
+                qfi: pdr.qfi.unwrap_or(NONE8),
+                action,
+                flags,
+                meters: places(id, "QER", &qers, &self.qer_places, direction)?,
+                tallies: places(id, "URR", &urrs, &self.urr_places, direction)?,
+            },
         });
         Ok(())
+    }
+
+    /// The IPv4 filters of a direction's rules by precedence; one for everything where a rule has none.
+    fn entries(&self, rules: Range<usize>) -> Vec<Entry> {
+        let of_rule = |n: usize| {
+            let rule = &self.matches[n];
+            let own = &self.filters4[rule.first4.into()..][..rule.count4.into()];
+            let list = if rule.then.flags & match_flags::FILTERED == 0 { &[Filter4::ANY] } else { own };
+            list.iter().map(move |filter| (n, *filter)).collect::<Vec<_>>()
+        };
+        rules.flat_map(of_rule).collect()
+    }
+
+    /// The quads, and what is done with their packets in either direction. The rules' positions are final.
+    fn quads(&self, entries: &[Vec<Entry>; 2], places: &Places) -> (Vec<Quad>, Vec<Treatments>) {
+        let [up, down] = places.of_direction;
+        let mut quads = vec![Quad { before: [0; _], filters: Quad4::NOTHING }; places.quads];
+        let mut treatments = vec![[Treatment::default(); WAYS]; up + down];
+        // Downlink first: where quads are shared, uplink rules have more to ask.
+        for (list, count, quad, then) in [(&entries[1], down, places.quads - down, up), (&entries[0], up, 0, 0)] {
+            for (n, (rule, filter)) in list.iter().enumerate().take(count * WAYS) {
+                let Match { teid, then: treatment, .. } = self.matches[*rule];
+                let qfi = Some(treatment.qfi).filter(|qfi| *qfi != NONE8);
+                quads[quad + n / WAYS].filters.set(n % WAYS, filter, teid, qfi);
+                treatments[then + n / WAYS][n % WAYS] = treatment;
+            }
+        }
+        (quads, treatments)
     }
 
     /// Enters the rule's filters, of the families the subscriber has; a list that is there already (usually the other

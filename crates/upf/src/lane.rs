@@ -10,7 +10,7 @@ use table::records::LineId;
 use table::snapshot::Reader;
 use wire::L3L4;
 
-use crate::record::NONE8;
+use crate::record::{NONE8, Treatment};
 use crate::sessions::Sessions;
 
 /// The user plane's family of pipelines.
@@ -30,12 +30,8 @@ pub struct Lane {
     pub session: [LineId; BURST],
     /// Its rule's action, as a position in the record; 0: none.
     pub action: [u8; BURST],
-    /// The buckets of its rule's QERs, as positions in the record; 0: none.
-    pub meters: [[u8; 2]; BURST],
-    /// The counts of its rule's URRs, as positions in the record; 0: none.
-    pub tallies: [[u8; 2]; BURST],
-    /// Its rule's [`crate::record::match_flags`].
-    pub flags: [u16; BURST],
+    /// What its rule does with it.
+    pub rule: [Treatment; BURST],
     /// The network instance it is forwarded in.
     pub instance: [InstanceId; BURST],
     /// Where it goes next.
@@ -61,9 +57,7 @@ impl Default for Lane {
             hash: [Hash::default(); BURST],
             session: [LineId(0); BURST],
             action: [0; BURST],
-            meters: [[0; 2]; BURST],
-            tallies: [[0; 2]; BURST],
-            flags: [0; BURST],
+            rule: [Treatment::default(); BURST],
             instance: [0; BURST],
             hop: [NONE; BURST],
             tunnel: [NONE; BURST],

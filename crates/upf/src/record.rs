@@ -1,19 +1,23 @@
 //! The hot record of a session: one run of cache lines, flat and free of pointers.
 //!
 //! ```text
-//! line 0   Head (32 bytes) | Match, Match …        packet detection, uplink rules first, then downlink, by precedence
-//!      …   Filter4 …                               SDF filters of all rules, two a line
+//! line 0   Head (32 bytes) | Quad4                 packet detection, where all IPv4 filters are plain: four filters, by
+//!      …   Quad4 …                                 precedence, behind the head and in further pairs of lines
+//!      …   [Treatment; 4] …                        what rules do with packets that the quads' filters match: uplink, then
+//!                                                  downlink
+//!      …   Action …                                the actions they name, four a line
+//!      …   Match …                                 packet detection of other packets, uplink rules first, then downlink
+//!      …   Filter4 …                               SDF filters of these, two a line
 //!      …   Filter6 …                               one a line
-//!      …   Action …                                what a rule does, four a line
 //!      …   cells: Meter or Tally …                 a QER's bucket or a URR's count, per direction, two a line  (state)
 //!      …   Row …                                   which cells are which QER's and URR's; cold
 //! ```
 //! Rules are replaced whole; cells are carried over by rule ID. Cells that a packet touches together stand together:
-//! a flow's bucket and its count in one line, the session's two buckets in another. A packet so touches the head with
-//! its matches (one or two lines), its rule's filters, one action and two lines of cells, all asked for ahead of use.
-//! Records begin at even lines: memory comes by pairs of lines.
+//! a flow's bucket and its count in one line, the session's two buckets in another. A packet so touches the head and its
+//! quad, treatments and actions, and two lines of cells, all asked for ahead of use. Both directions usually share a
+//! quad. Records begin at even lines: memory comes by pairs of lines.
 
-use stages::filter::{Filter4, Filter6};
+use stages::filter::{Filter4, Filter6, Quad4, WAYS};
 use table::bucket;
 use table::records::{Line, MAX_RECORD, Window};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute_mut, transmute_ref};
@@ -24,10 +28,10 @@ pub const MAX_QERS: usize = 2;
 pub const MAX_URRS: usize = 2;
 /// No QER, URR or QFI in a field of eight bits.
 pub const NONE8: u8 = u8::MAX;
-/// The pair of lines that the head is in, and up to six rules.
+/// The pair of lines that the head is in, and the first quad.
 pub const HEAD_PAIR: usize = 0;
-/// The pair of lines that filters and actions are in, in the usual session.
-pub const FILTER_PAIR: usize = 1;
+/// The pair of lines that treatments and actions are in, in the usual session.
+pub const ACTION_PAIR: usize = 1;
 /// Bytes of a line.
 pub const LINE: usize = size_of::<Line>();
 
@@ -51,10 +55,14 @@ pub struct Head {
     pub ue6: u64,
     /// Downlink rules, after the uplink ones.
     pub down: u8,
-    /// See [`head_flags`].
-    pub flags: u8,
-    /// Room to 32 bytes.
-    pub spare: [u8; 3],
+    /// Where `Match`es begin.
+    pub rules: u8,
+    /// Quads, from the record's start; 0: there are none.
+    pub quads: u8,
+    /// Quads for uplink packets: the first ones.
+    pub up_quads: u8,
+    /// Quads for downlink packets: the last ones, often the same.
+    pub down_quads: u8,
     /// Where `Row`s begin.
     pub rows: u8,
     /// QERs: the first rows.
@@ -63,13 +71,7 @@ pub struct Head {
     pub urrs: u8,
 }
 
-/// Bits of [`Head::flags`].
-pub mod head_flags {
-    /// All IPv4 filters [are plain](stages::filter::Filter4::is_plain).
-    pub const PLAIN4: u8 = 1;
-}
-
-/// Bits of [`Match::flags`].
+/// Bits of [`Treatment::flags`].
 pub mod match_flags {
     /// The rule has SDF filters: one of them must match.
     pub const FILTERED: u16 = 1;
@@ -95,7 +97,15 @@ pub struct Match {
     pub first6: u8,
     /// How many.
     pub count6: u8,
-    /// The QoS flow the packet must carry; [`NONE8`]: any.
+    /// What is done with its packets.
+    pub then: Treatment,
+}
+
+/// What is done with a rule's packets, in one word.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C, align(8))]
+pub struct Treatment {
+    /// The QoS flow the packets must carry; [`NONE8`]: any.
     pub qfi: u8,
     /// Its action, in units of [`Action`] from the record's start.
     pub action: u8,
@@ -106,6 +116,20 @@ pub struct Match {
     /// Its URRs' counts of the rule's direction, in cells from the record's start; 0: none.
     pub tallies: [u8; MAX_URRS],
 }
+
+/// Four of a direction's filters by precedence of their rules, in the place where it is: behind the head, or in a pair of
+/// lines alone. By the PDI's tunnel endpoint, QFI and SDF filter; a rule without filters has one for everything.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Quad {
+    /// The head, or nothing.
+    pub before: [u8; size_of::<Head>()],
+    /// The filters.
+    pub filters: Quad4,
+}
+
+/// What is done with packets that match a quad's filters.
+pub type Treatments = [Treatment; WAYS];
 
 /// Values of [`Action::apply`].
 pub mod apply {
@@ -185,6 +209,7 @@ pub const CELLS: usize = LINE / size_of::<Meter>();
 const _: () = {
     assert!(size_of::<Head>() == 32 && size_of::<Match>() == 16 && size_of::<Action>() == 16);
     assert!(size_of::<Meter>() == 32 && size_of::<Tally>() == 32 && size_of::<Row>() == 8);
+    assert!(size_of::<Quad>() == 2 * LINE && size_of::<Treatments>() == 32);
     assert!(size_of::<Filter4>() == 32 && size_of::<Filter6>() == LINE);
     // Positions in units of 16 bytes and more must fit eight bits.
     assert!(MAX_RECORD * ACTIONS <= 256);
@@ -205,12 +230,40 @@ pub fn matches_in(window: &Window) -> &[Match; MAX_RECORD * LINE / size_of::<Mat
     transmute_ref!(window)
 }
 
-/// The place of a direction's first rule among the window's [`matches_in`], and how many rules there are. The head
-/// takes the place of the first ones.
+/// The place of a direction's first rule among the window's [`matches_in`], and how many rules there are.
 #[inline(always)]
 pub fn rules_of(head: &Head, uplink: bool) -> (u8, u8) {
-    const BEHIND_HEAD: u8 = (size_of::<Head>() / size_of::<Match>()) as u8;
-    if uplink { (BEHIND_HEAD, head.up) } else { (BEHIND_HEAD.wrapping_add(head.up), head.down) }
+    const MATCHES: u8 = (LINE / size_of::<Match>()) as u8;
+    let first = head.rules.wrapping_mul(MATCHES);
+    if uplink { (first, head.up) } else { (first.wrapping_add(head.up), head.down) }
+}
+
+/// Quads of the longest record.
+pub const MAX_QUADS: usize = MAX_RECORD * LINE / size_of::<Quad>();
+
+/// A window as quads.
+#[inline(always)]
+pub fn quads_in(window: &Window) -> &[Quad; MAX_QUADS] {
+    transmute_ref!(window)
+}
+
+/// A window as what is done with the packets of quads.
+#[inline(always)]
+pub fn treatments_in(window: &Window) -> &[Treatments; MAX_RECORD * LINE / size_of::<Treatments>()] {
+    transmute_ref!(window)
+}
+
+/// A direction's quads: how many, the place of the first among the window's [`quads_in`], and the place of what is done
+/// with the first one's packets among the [`treatments_in`].
+#[inline(always)]
+pub fn quads_of(head: &Head, uplink: bool) -> (u8, u8, u8) {
+    const TREATMENTS: u8 = (size_of::<Quad>() / size_of::<Treatments>()) as u8;
+    let then = head.quads.wrapping_mul(TREATMENTS);
+    if uplink {
+        (head.up_quads, 0, then)
+    } else {
+        (head.down_quads, head.quads.wrapping_sub(head.down_quads), then.wrapping_add(head.up_quads))
+    }
 }
 
 /// A window as IPv4 filters.
@@ -268,7 +321,7 @@ pub fn head(lines: &[Line]) -> Option<&Head> {
 #[inline]
 pub fn matches<'a>(lines: &'a [Line], head: &Head) -> &'a [Match] {
     let count = usize::from(head.up) + usize::from(head.down);
-    let bytes = lines.as_bytes().get(size_of::<Head>()..).unwrap_or_default();
+    let bytes = lines.as_bytes().get(usize::from(head.rules) * LINE..).unwrap_or_default();
     <[Match]>::ref_from_prefix_with_elems(bytes, count).map_or(&[], |(list, _)| list)
 }
 

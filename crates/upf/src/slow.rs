@@ -273,7 +273,7 @@ fn enter(burst: &mut Burst<Upf>, mut frame: Frame, ip: L3L4, way: Way, env: &mut
             lane.session[i] = way.session;
             lane.action[i] = way.action;
             lane.instance[i] = way.instance;
-            lane.tallies[i] = way.tallies;
+            lane.rule[i].tallies = way.tallies;
             lane.teid[i] = 0;
             lane.qfi[i] = NONE8;
         }

@@ -16,19 +16,19 @@ pub enum Fragment {
 
 /// What a packet's network and transport headers say, for either version of IP.
 ///
-/// Offsets and lengths are in bytes from the start of the IP header. The order is that of the headers, so that fields are
-/// written several at a time.
+/// Offsets and lengths are in bytes from the start of the IP header. Neighbours in a header are neighbours here, last
+/// first, so that a word read from it and turned into host order is written whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct L3L4 {
-    /// The IPv4 source address; zero for IPv6, whose addresses stay in the packet at [`L3L4::V6_SRC`].
-    pub src: u32,
     /// The IPv4 destination address; zero for IPv6, whose addresses stay in the packet at [`L3L4::V6_DST`].
     pub dst: u32,
-    /// Source port, or 0 where the protocol has none or the fragment does not carry it.
-    pub src_port: u16,
+    /// The IPv4 source address; zero for IPv6, whose addresses stay in the packet at [`L3L4::V6_SRC`].
+    pub src: u32,
     /// Destination port, or 0 where the protocol has none or the fragment does not carry it.
     pub dst_port: u16,
+    /// Source port, or 0 where the protocol has none or the fragment does not carry it.
+    pub src_port: u16,
     /// The packet's length: header and payload, without padding the link added.
     pub total_len: u32,
     /// Where the transport header begins; in a later fragment, where its data begin.
@@ -39,10 +39,10 @@ pub struct L3L4 {
     pub fragment: Fragment,
     /// The transport protocol: in IPv6, what the extension headers lead to.
     pub protocol: u8,
-    /// DSCP and ECN together: IPv4's type of service, IPv6's traffic class.
-    pub tos: u8,
     /// Time to live, or hop limit.
     pub ttl: u8,
+    /// DSCP and ECN together: IPv4's type of service, IPv6's traffic class.
+    pub tos: u8,
 }
 
 impl L3L4 {
@@ -87,10 +87,11 @@ impl L3L4 {
         if !ported || usize::from(total).wrapping_sub(head.len()) > ip.len() - head.len() {
             return None;
         }
+        let addresses = u64::from_be_bytes(crate::fast::at(head, 12));
         let ports = u32::from_be_bytes(crate::fast::at(head, 20));
         Some(then(L3L4 {
-            src: second as u32,
-            dst: u32::from_be_bytes(crate::fast::at(head, 16)),
+            src: (addresses >> 32) as u32,
+            dst: addresses as u32,
             total_len: total.into(),
             l4: 20,
             src_port: (ports >> 16) as u16,

@@ -73,7 +73,7 @@ const STATE: [u8; 256] = {
 };
 
 #[inline(always)]
-fn state_of(h: &L3L4) -> u8 {
+pub(super) fn state_of(h: &L3L4) -> u8 {
     static TABLE: [u8; 256] = STATE;
     if h.fragment == Fragment::Later { state::LATER_FRAGMENT } else { TABLE[usize::from(h.protocol)] }
 }
@@ -253,12 +253,6 @@ impl Traits {
     }
 }
 
-/// Two words that are compared as one.
-#[inline(always)]
-fn pair(low: u32, high: u32) -> u64 {
-    u64::from(low) | u64::from(high) << 32
-}
-
 impl Filter4 {
     /// Matches every packet.
     pub const ANY: Filter4 = Filter4 {
@@ -282,19 +276,10 @@ impl Filter4 {
             & self.ports.hold(key.remote_port, key.local_port)
     }
 
-    /// Whether the filter asks for nothing but what [`matches_plain`](Self::matches_plain) compares: any subscriber's
-    /// address and port, no address inverted. Most are so, for the subscriber is known by other means.
+    /// Whether the filter asks for nothing but what a [`Quad4`](super::Quad4) compares: any subscriber's address and
+    /// port, no address inverted. Most are so, for the subscriber is known by other means.
     pub fn is_plain(&self) -> bool {
         self.local_mask == 0 && self.ports.local_span == u16::MAX && self.traits.inverted == 0
-    }
-
-    /// As [`matches`](Self::matches), for a filter that [is plain](Self::is_plain): two comparisons.
-    #[inline(always)]
-    pub fn matches_plain(&self, key: &Key4) -> bool {
-        let traits = Traits { protocol: key.protocol, tos: key.tos, state: key.state, inverted: 0 };
-        let differing = pair(key.remote, traits.word()) ^ pair(self.remote, self.traits.word());
-        (differing & pair(self.remote_mask, self.traits_mask.word()) == 0)
-            & within(key.remote_port, self.ports.remote_lo, self.ports.remote_span)
     }
 
     /// Whether any of `filters` matches.

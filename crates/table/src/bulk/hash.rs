@@ -65,6 +65,8 @@ impl Key for [u8; 6] {
 pub struct Seed {
     low: u64,
     high: u64,
+    /// What the second product's factors are seeded with: made of the others.
+    second: [u64; 2],
 }
 
 impl std::fmt::Debug for Seed {
@@ -77,7 +79,8 @@ impl Seed {
     /// A seed from 128 bits the caller chose, for reproducible runs.
     pub const fn new(bits: u128) -> Self {
         // The constants keep a seed of zero from degenerating the first product.
-        Self { low: bits as u64 ^ 0x2d35_8dcc_aa6c_78a5, high: (bits >> 64) as u64 ^ 0x8bb8_4b93_962e_acc9 }
+        let (low, high) = (bits as u64 ^ 0x2d35_8dcc_aa6c_78a5, (bits >> 64) as u64 ^ 0x8bb8_4b93_962e_acc9);
+        Self { low, high, second: [high ^ 0x4b33_a62e_d433_d4a3, low ^ 0x4d5a_2da5_1de1_aa47] }
     }
 
     /// A seed from the operating system's randomness.
@@ -91,8 +94,7 @@ impl Seed {
     pub(crate) fn hash<K: Key>(&self, key: &K) -> Hash {
         let (low, high) = key.words();
         let first = u128::from(low ^ self.low) * u128::from(high ^ self.high);
-        let second = u128::from(first as u64 ^ 0x4b33_a62e_d433_d4a3 ^ self.high)
-            * u128::from((first >> 64) as u64 ^ 0x4d5a_2da5_1de1_aa47 ^ self.low);
+        let second = u128::from(first as u64 ^ self.second[0]) * u128::from((first >> 64) as u64 ^ self.second[1]);
         Hash(second as u64 ^ (second >> 64) as u64)
     }
 }

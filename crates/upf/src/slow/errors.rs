@@ -131,7 +131,7 @@ fn back(about: &About<'_>, state: &State) -> Option<(Way, InstanceId)> {
     }
     let lines = state.sessions.record(about.session)?;
     let head = record::head(lines)?;
-    let rule = record::matches(lines, head).iter().position(|rule| rule.action == about.action)?;
+    let rule = record::matches(lines, head).iter().position(|rule| rule.then.action == about.action)?;
     if rule >= usize::from(head.up) {
         // It came plainly.
         return Some((Way { instance: head.instance, ..Way::by(LineId(0), 0) }, head.instance));
@@ -146,7 +146,7 @@ pub(super) fn towards_subscriber(state: &State, session: LineId) -> Option<Way> 
     let lines = state.sessions.record(session)?;
     let head = record::head(lines)?;
     let rule = record::matches(lines, head).get(usize::from(head.up)..)?.last()?;
-    Some(Way::by(session, rule.action))
+    Some(Way::by(session, rule.then.action))
 }
 
 fn our4(state: &State, instance: InstanceId) -> Option<u32> {

@@ -96,7 +96,7 @@ impl Waiting {
         let Idle { pdr, measured } = front.tag.into();
         // The rule may have moved in the new record; its ID has not.
         let rule = place.and_then(|session| Some((session, find_rule(state, session, pdr)?)));
-        let still = rule.and_then(|(session, rule)| state.sessions.action(session, rule.action));
+        let still = rule.and_then(|(session, rule)| state.sessions.action(session, rule.then.action));
         if still.is_some_and(|action| action.apply == apply::BUFFER) {
             return false;
         }
@@ -104,8 +104,8 @@ impl Waiting {
         env.stats.add(Io::Released, 1);
         match (rule, still) {
             (Some((session, rule)), Some(action)) if action.apply == apply::FORWARD => {
-                let tallies = if measured { [0; MAX_URRS] } else { rule.tallies };
-                let way = Way { tallies, ..Way::by(session, rule.action) };
+                let tallies = if measured { [0; MAX_URRS] } else { rule.then.tallies };
+                let way = Way { tallies, ..Way::by(session, rule.then.action) };
                 refill(&self.scratch[..held.len], way, burst, env);
             }
             _ => env.stats.drop_outside(Drop::BufferDiscarded, held.len),
@@ -162,7 +162,7 @@ fn refill(bytes: &[u8], way: Way, burst: &mut Burst<Upf>, env: &mut Env) {
 fn find_rule(state: &State, session: LineId, pdr: u16) -> Option<&Match> {
     let lines = state.sessions.record(session)?;
     let mut rules = record::matches(lines, record::head(lines)?).iter();
-    rules.find(|rule| state.sessions.action(session, rule.action).is_some_and(|action| action.pdr == pdr))
+    rules.find(|rule| state.sessions.action(session, rule.then.action).is_some_and(|action| action.pdr == pdr))
 }
 
 /// What is kept of a packet that waits for a neighbour: the session and the rule it came by, by their names, as rules
@@ -193,7 +193,7 @@ impl Tag {
         }
         let (session, _) = state.sessions.find(self.handle)?;
         let rule = find_rule(state, session, self.pdr).filter(|_| state.sessions.born(self.handle) == self.low)?;
-        Some(Way::by(session, rule.action))
+        Some(Way::by(session, rule.then.action))
     }
 }
 
@@ -288,7 +288,7 @@ impl SlowPath {
         let packet = env.arena().bytes(frame).get(l3..l3 + lane.ip(i).total_len as usize).unwrap_or_default();
         let first = self.waiting.subscribers.packets_of(handle) == 0;
         // Where nothing is to be counted, it was or never will be.
-        let idle = Idle { pdr, measured: lane.tallies[i] == [0; MAX_URRS] };
+        let idle = Idle { pdr, measured: lane.rule[i].tallies == [0; MAX_URRS] };
         match self.waiting.subscribers.push(handle, idle.into(), packet, env.now) {
             Ok(()) => env.stats.consumed(Punt::Buffer),
             Err(_) => env.stats.drop_outside(Drop::BufferFull, frame.len()),

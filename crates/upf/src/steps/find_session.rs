@@ -53,7 +53,7 @@ impl Stage<Upf> for FindByAddress {
             match found {
                 Some(session) => {
                     burst.lane.session[i] = session;
-                    sessions.prefetch_pair(session, record::FILTER_PAIR);
+                    sessions.prefetch_pair(session, record::ACTION_PAIR);
                 }
                 None => burst.drop(i, Drop::UnknownSubscriber, at),
             }

@@ -5,7 +5,7 @@ use stages::parse::HasIp;
 use table::bucket;
 
 use crate::lane::Upf;
-use crate::record::{self, MAX_CELLS, Meter, cell_at, match_flags};
+use crate::record::{self, MAX_CELLS, Meter, Treatment, cell_at, match_flags};
 
 /// Drops packets whose QER's gate is closed (TS 29.244, 5.4.3), and those over the flow's or the session's maximum bit
 /// rate (5.4.4). A packet that one bucket refuses takes credit from none.
@@ -20,12 +20,11 @@ impl Stage<Upf> for GateAndPolice {
         let now = cx.env.now;
         let sessions = &mut cx.state.sessions;
         for i in burst.live() {
-            let flags = burst.lane.flags[i];
+            let Treatment { flags, meters: cells, .. } = burst.lane.rule[i];
             if flags & match_flags::CLOSED != 0 {
                 burst.drop(i, Drop::GateClosed, at);
                 continue;
             }
-            let cells = burst.lane.meters[i];
             if cells == [0; 2] {
                 continue;
             }

@@ -66,7 +66,7 @@ impl GtpuEncap {
         let frame = burst.frame_mut(i);
         let l3 = frame.meta.l3;
         // What stood before the user's packet goes; the frame begins with the outer IP header from here on.
-        if frame.pull_front(l3).is_err() || frame.push_front(overhead).is_err() {
+        if frame.move_front(l3, overhead).is_err() {
             return false;
         }
         frame.meta.l3 = 0;

@@ -2,13 +2,13 @@
 
 use engine::{At, Burst, Ctx, Drop, Stage};
 use frame::Arena;
-use stages::filter::{Filter4, Key4, Key6};
+use stages::filter::{Key4, Key6, QuadKey, WAYS};
 use stages::parse::HasIp;
 use table::hint::prefetch_index;
 use table::records::Window;
 
 use crate::lane::{Lane, Upf};
-use crate::record::{self, Match, NONE8, head_flags, match_flags};
+use crate::record::{self, MAX_QUADS, Match, NONE8, Treatment, match_flags};
 use crate::sessions::Sessions;
 
 /// Finds the packet detection rule: of those of the packet's direction the first by precedence whose tunnel endpoint,
@@ -47,10 +47,8 @@ fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Ses
             continue;
         };
         let found = match burst.lane.ip(i).version {
-            4 if record::head_in(window).flags & head_flags::PLAIN4 != 0 => {
-                rule4::<UPLINK, true>(window, &burst.lane, i)
-            }
-            4 => rule4::<UPLINK, false>(window, &burst.lane, i),
+            4 if record::head_in(window).quads != 0 => quick4::<UPLINK>(window, &burst.lane, i),
+            4 => rule4::<UPLINK>(window, &burst.lane, i),
             _ => rule6::<UPLINK>(window, burst, i, arena),
         };
         let Some(rule) = found else {
@@ -63,29 +61,47 @@ fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Ses
         prefetch_index(record::cells_in(window), rule.meters[1].into());
         prefetch_index(record::cells_in(window), rule.tallies[0].into());
         prefetch_index(record::cells_in(window), rule.tallies[1].into());
-        let lane = &mut burst.lane;
-        lane.action[i] = rule.action;
-        lane.meters[i] = rule.meters;
-        lane.tallies[i] = rule.tallies;
-        lane.flags[i] = rule.flags;
+        burst.lane.action[i] = rule.action;
+        burst.lane.rule[i] = *rule;
     }
 }
 
-/// The rule of an IPv4 packet, in a session whose filters are all plain or not. A function of its own, like the next:
-/// each needs all registers.
+/// The rule of an IPv4 packet in a session with plain filters only: four at once.
+#[inline(always)]
+fn quick4<'a, const UPLINK: bool>(window: &'a Window, lane: &Lane, i: usize) -> Option<&'a Treatment> {
+    let ip = lane.ip(i);
+    let key = if UPLINK { QuadKey::uplink(ip, lane.teid[i], lane.qfi[i]) } else { QuadKey::downlink(ip) };
+    let (count, first, then) = record::quads_of(record::head_in(window), UPLINK);
+    for n in 0..count {
+        let quad = &record::quads_in(window)[usize::from(first.wrapping_add(n)) % MAX_QUADS];
+        let hits = quad.filters.hits(&key);
+        if hits != 0 {
+            let treatments = record::treatments_in(window);
+            let then = usize::from(then.wrapping_add(n)) % treatments.len();
+            return Some(&treatments[then][hits.trailing_zeros() as usize % WAYS]);
+        }
+    }
+    None
+}
+
+/// The rule of any other IPv4 packet. A function of its own, like the next: each needs all registers.
 #[inline(never)]
-fn rule4<'a, const UPLINK: bool, const PLAIN: bool>(window: &'a Window, lane: &Lane, i: usize) -> Option<&'a Match> {
+fn rule4<'a, const UPLINK: bool>(window: &'a Window, lane: &Lane, i: usize) -> Option<&'a Treatment> {
     let key = if UPLINK { Key4::uplink(lane.ip(i)) } else { Key4::downlink(lane.ip(i)) };
     let filters = record::filters4_in(window);
-    let matches = |filter: &Filter4| if PLAIN { filter.matches_plain(&key) } else { filter.matches(&key) };
     first::<UPLINK>(window, lane.teid[i], lane.qfi[i], |rule| {
-        any(rule.first4, rule.count4, |n| matches(&filters[n % filters.len()]))
+        any(rule.first4, rule.count4, |n| filters[n % filters.len()].matches(&key))
     })
 }
 
 /// The rule of an IPv6 packet.
 #[inline(never)]
-fn rule6<'a, const UPLINK: bool>(window: &'a Window, burst: &Burst<Upf>, i: usize, arena: &Arena) -> Option<&'a Match> {
+fn rule6<'a, const UPLINK: bool>(
+    window: &'a Window,
+    burst: &Burst<Upf>,
+    i: usize,
+    arena: &Arena,
+) -> Option<&'a Treatment> {
     let (lane, l3) = (&burst.lane, usize::from(burst.frame(i).meta.l3));
     let packet = burst.bytes(i, arena).get(l3..).unwrap_or_default();
     let key = if UPLINK { Key6::uplink(lane.ip(i), packet) } else { Key6::downlink(lane.ip(i), packet) };
@@ -111,7 +127,12 @@ const GROUP: u8 = 4;
 /// The first of a direction's rules that applies. Those of a group are all compared, without a branch on what they say
 /// of the packet: which one it is going to be no processor can foretell.
 #[inline(always)]
-fn first<const UPLINK: bool>(window: &Window, teid: u32, qfi: u8, filtered: impl Fn(&Match) -> bool) -> Option<&Match> {
+fn first<const UPLINK: bool>(
+    window: &Window,
+    teid: u32,
+    qfi: u8,
+    filtered: impl Fn(&Match) -> bool,
+) -> Option<&Treatment> {
     let (mut from, mut left) = record::rules_of(record::head_in(window), UPLINK);
     let rules = record::matches_in(window);
     while left > 0 {
@@ -122,14 +143,14 @@ fn first<const UPLINK: bool>(window: &Window, teid: u32, qfi: u8, filtered: impl
             if UPLINK && rule.teid != teid {
                 continue;
             }
-            let mut applies = !UPLINK | (rule.qfi == NONE8) | (rule.qfi == qfi);
-            if rule.flags & match_flags::FILTERED != 0 {
+            let mut applies = !UPLINK | (rule.then.qfi == NONE8) | (rule.then.qfi == qfi);
+            if rule.then.flags & match_flags::FILTERED != 0 {
                 applies &= filtered(rule);
             }
             hits |= u32::from(applies) << n;
         }
         if hits != 0 {
-            return Some(&rules[usize::from(from.wrapping_add(hits.trailing_zeros() as u8))]);
+            return Some(&rules[usize::from(from.wrapping_add(hits.trailing_zeros() as u8))].then);
         }
         from = from.wrapping_add(group);
         left -= group;

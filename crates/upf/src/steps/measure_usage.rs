@@ -18,7 +18,7 @@ impl Stage<Upf> for MeasureUsage {
         let now = cx.env.now.max(1);
         let sessions = &mut cx.state.sessions;
         for i in burst.live() {
-            let [first, second] = burst.lane.tallies[i];
+            let [first, second] = burst.lane.rule[i].tallies;
             if first | second == 0 {
                 continue;
             }

@@ -48,6 +48,7 @@ const USUAL_HEAD: usize = Usual::L3 + 20 + UDP as usize;
 /// UDP to GTP-U's port, nothing wrong with it.
 #[inline(always)]
 fn usual(frame: &[u8], known: &Usual<'_>) -> Option<u16> {
+    frame.first_chunk::<USUAL_HEAD>()?;
     let packet = frame.get(Usual::L3..)?;
     let ip = L3L4::usual(packet)?;
     let datagram = fast::be16(packet, usize::from(ip.l4) + 4)?;
