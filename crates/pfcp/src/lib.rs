@@ -8,7 +8,8 @@
 //! - [`message`]: the messages, declared the same way, and [`Message`], any of them;
 //! - [`Packet::parse`] reads one, or says by a [`Refusal`] what to answer, if anything;
 //!   [`Packet::emit`] writes one;
-//! - [`node`]: associations, heartbeats, requests sent again and received again, without I/O and clock.
+//! - [`node`]: associations, heartbeats, requests sent again and received again, without I/O and clock;
+//! - [`control`]: what a control plane says over the life of a session, for simulations and tests.
 //!
 //! Parsing never panics, keeps IEs it does not know as [`RawIe`]s, and is bounded: the nesting by the types, the number
 //! of IEs by [`MAX_IES`], the work by the length of the message.
@@ -22,6 +23,7 @@ mod header;
 mod packet;
 pub(crate) mod refusal;
 
+pub mod control;
 pub mod group;
 pub mod ie;
 pub mod message;

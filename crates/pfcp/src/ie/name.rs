@@ -6,7 +6,8 @@ use crate::{Element, Fault, Reader};
 ///
 /// `None` if that is not what the octets are.
 pub(super) fn text_of_labels(mut octets: &[u8]) -> Option<Box<str>> {
-    let mut text = String::with_capacity(octets.len());
+    // As long as what is read, but for the first label's length.
+    let mut text = String::with_capacity(octets.len().saturating_sub(1));
     while let [len, rest @ ..] = octets {
         // A trailing zero, which should not be there, is tolerated.
         if *len == 0 && rest.is_empty() && !text.is_empty() {
