@@ -29,6 +29,7 @@ pub mod faulty;
 pub mod iface;
 pub mod memory;
 pub mod netns;
+mod note;
 mod offload;
 mod open;
 pub mod paced;

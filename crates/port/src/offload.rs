@@ -14,7 +14,8 @@ use std::io;
 
 use crate::PortError;
 use crate::iface::Iface;
-use crate::shared::{self, Registry, Share};
+use crate::note::Note;
+use crate::shared::{self, Key, Registry, Share};
 
 static FITTED: Registry<Fitted> = Registry::new();
 
@@ -27,28 +28,48 @@ pub(crate) struct Fitted {
     index: u32,
     /// For each word of feature bits: which we changed, and what they were.
     before: Vec<(u32, u32)>,
+    // Dropped after the change is undone.
+    _note: Option<Note>,
 }
 
 /// Makes the interface fit for a port.
 pub(crate) fn fit(name: &str, netns: Option<&str>) -> Result<Fit, PortError> {
     let iface = Iface::open(name, netns)?;
     let key = shared::key(&iface)?;
-    FITTED.share(key, || Fitted::new(iface, key.1))
+    FITTED.share(key, || Fitted::new(iface, key))
 }
 
 impl Fitted {
-    fn new(iface: Iface, index: u32) -> Result<Self, PortError> {
+    fn new(iface: Iface, key: Key) -> Result<Self, PortError> {
         // A device that does not tell its features has none that are unfit.
-        let before = unfit(&iface).unwrap_or_default();
+        let mut before = unfit(&iface).unwrap_or_default();
+        let mut note = Note::open("offloads", &iface, key);
+        if let Some((note, left)) = &mut note {
+            // A process that was killed has switched these off: they come back with ours.
+            for ((which, what), (left_which, left_what)) in before.iter_mut().zip(read(left)) {
+                (*which, *what) = (*which | left_which, *what | left_what);
+            }
+            note.write(&written(&before));
+        }
         let off: Vec<_> = before.iter().map(|(changed, _)| (*changed, 0)).collect();
         match set(&iface, &off) {
             Err(e) if matches!(e.raw_os_error(), Some(libc::EPERM | libc::EACCES)) => {
                 let doing = format!("switching off offloads of {} (or say offloads=keep)", iface.name());
                 Err(PortError::system(doing, "CAP_NET_ADMIN", e))
             }
-            _ => Ok(Self { iface, index, before }),
+            _ => Ok(Self { iface, index: key.1, before, _note: note.map(|(note, _)| note) }),
         }
     }
+}
+
+/// Features as a note has them: a line for each word, which were changed and what they were.
+fn written(features: &[(u32, u32)]) -> String {
+    features.iter().map(|(which, what)| format!("{which:08x} {what:08x}\n")).collect()
+}
+
+fn read(note: &str) -> impl Iterator<Item = (u32, u32)> {
+    let word = |text: &str| u32::from_str_radix(text, 16).ok();
+    note.lines().map_while(move |line| line.split_once(' ').and_then(|(a, b)| Some((word(a)?, word(b)?))))
 }
 
 impl Drop for Fitted {
@@ -114,6 +135,13 @@ fn set(iface: &Iface, change: &[(u32, u32)]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_note_is_read_as_it_was_written() {
+        let features = [(0x8000_0001, 1), (0, 0), (0xffff_ffff, 0x1234)];
+        assert_eq!(read(&written(&features)).collect::<Vec<_>>(), features);
+        assert_eq!((read("").count(), read("12 frogs\n1 1").count()), (0, 0));
+    }
 
     #[test]
     fn what_is_unfit() {

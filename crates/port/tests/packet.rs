@@ -116,6 +116,41 @@ fn offloads_are_off_while_any_port_is_open() {
     assert_eq!(net.exec_b(&["ethtool", "-k", "right"]), before);
 }
 
+/// Opens the port that the environment names and waits to be killed; without one it does nothing.
+#[test]
+fn a_victim() {
+    if let Ok(uri) = std::env::var("WEIR_TEST_VICTIM") {
+        let _door = Door::open(&uri);
+        std::thread::sleep(Duration::from_secs(10));
+    }
+}
+
+#[test]
+fn what_a_killed_process_left_off_is_restored_by_the_next() {
+    let net = Net::new();
+    net.exec_b(&["ethtool", "-K", "right", "gro", "on"]);
+    let features = || net.exec_b(&["ethtool", "-k", "right"]);
+    let before = features();
+    for uri in [right(&net, "plain"), format!("xdp:right?netns={}", net.b)] {
+        let mut victim = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_victim"])
+            .env("WEIR_TEST_VICTIM", &uri)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let end = Instant::now() + Duration::from_secs(5);
+        while !features().contains("tx-checksumming: off") && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        assert_ne!(features(), before, "{uri}");
+        // The queue of a killed process takes a moment to be free, which opening waits for.
+        Door::open(&uri).close();
+        assert_eq!(features(), before, "{uri}");
+    }
+}
+
 #[test]
 fn the_host_is_silent_while_a_port_is_open() {
     let net = Net::new();

@@ -3,6 +3,7 @@
 use crate::PortError;
 use crate::bpf::{XdpLink, XdpMode};
 use crate::iface::Iface;
+use crate::note::Note;
 use crate::shared::{self, Registry, Share};
 
 use super::XdpError;
@@ -16,6 +17,8 @@ static ATTACHED: Registry<Attached> = Registry::new();
 const GET_FLAGS: u32 = 0x25;
 const SET_FLAGS: u32 = 0x26;
 const FLAG_RX_VLAN: u32 = 1 << 8;
+/// What a note says of an interface that stripped tags.
+const STRIPPED: &str = "stripped\n";
 
 /// A program on an interface.
 pub(super) struct Attached {
@@ -25,6 +28,8 @@ pub(super) struct Attached {
     filter: Filter,
     iface: Iface,
     strips_tags: bool,
+    // Dropped after tags are stripped again.
+    _note: Option<Note>,
 }
 
 /// A share in the program of an interface.
@@ -49,12 +54,21 @@ impl Attached {
         let steer = Steer::new(&config.filter)?;
         let link = iface.netns().within(|| XdpLink::attach(steer.program(), index, config.mode))??;
         let flags = iface.ethtool_get(GET_FLAGS).unwrap_or(0);
-        let strips_tags = flags & FLAG_RX_VLAN != 0 && !config.keep_offloads;
+        let mut strips_tags = flags & FLAG_RX_VLAN != 0 && !config.keep_offloads;
+        let mut note = None;
+        if !config.keep_offloads {
+            note = Note::open("tags", &iface, shared::key(&iface)?);
+        }
+        if let Some((note, left)) = &mut note {
+            // A process that was killed has stopped it: it comes back with ours.
+            strips_tags |= left == STRIPPED;
+            note.write(if strips_tags { STRIPPED } else { "" });
+        }
         if strips_tags {
             // Where a device can not stop stripping, tagged packets come without: nothing a port could do.
             let _ = iface.ethtool_set(SET_FLAGS, flags & !FLAG_RX_VLAN);
         }
-        Ok(Self { link, steer, filter: config.filter.clone(), iface, strips_tags })
+        Ok(Self { link, steer, filter: config.filter.clone(), iface, strips_tags, _note: note.map(|(note, _)| note) })
     }
 
     pub(super) fn steer(&self) -> &Steer {
