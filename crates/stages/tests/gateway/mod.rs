@@ -1,0 +1,219 @@
+//! The least gateway that translates, filters and reassembles: subscribers on one port, the world on the other.
+//!
+//! It shows where the stages stand, and serves tests and fuzzing.
+
+use engine::{
+    Burst, Clock, Ctx, Drop, Env, Gateway, Kind, Layout, Pipeline, PortId, Punt, Stage, TraceFilter, pipeline,
+};
+use frame::BURST;
+use stages::acl::{AccessLists, CheckAcl, Direction, HasAccessLists, Hits};
+use stages::nat::{HasSession, Nat, TranslateIn, TranslateOut, Translates, Turned};
+use stages::parse::{HasIp, UserIp, malformed};
+use stages::reassemble::{CatchFragments, Reassembly, Whose};
+use stages::route::HasHop;
+use testkit::rig::PortSpec;
+use wire::L3L4;
+
+/// The network instance of the world's side.
+pub const WORLD: u16 = 7;
+/// Ports by number.
+pub const INSIDE: PortId = 0;
+pub const OUTSIDE: PortId = 1;
+
+pub struct Toy;
+
+#[derive(Default)]
+pub struct Lane {
+    ip: UserIp,
+}
+
+impl HasIp for Lane {
+    fn ip(&self, i: usize) -> &L3L4 {
+        &self.ip.0[i % BURST]
+    }
+    fn ip_mut(&mut self, i: usize) -> &mut L3L4 {
+        &mut self.ip.0[i % BURST]
+    }
+}
+
+impl HasHop for Lane {
+    fn hop(&self, _: usize) -> u32 {
+        0
+    }
+    fn set_hop(&mut self, _: usize, _: u32) {}
+    fn instance(&self, _: usize) -> u16 {
+        WORLD
+    }
+    fn overhead(&self, _: usize) -> u16 {
+        0
+    }
+}
+
+impl HasSession for Lane {
+    fn session(&self, _: usize) -> u32 {
+        1
+    }
+}
+
+pub struct State {
+    pub nat: Nat,
+    pub lists: AccessLists,
+}
+
+impl Translates<Lane> for State {
+    fn nat(&mut self) -> Option<&mut Nat> {
+        Some(&mut self.nat)
+    }
+}
+
+impl HasAccessLists for State {
+    fn access_lists(&self) -> Option<&AccessLists> {
+        Some(&self.lists)
+    }
+}
+
+impl Kind for Toy {
+    type Lane = Lane;
+    type State = State;
+
+    fn describe(burst: &Burst<Self>, i: usize) -> String {
+        format!("{:?}", burst.lane.ip(i))
+    }
+}
+
+/// Packets come without a link header.
+pub struct Parse;
+
+impl Stage<Toy> for Parse {
+    const NAME: &'static str = "parse";
+
+    fn run(&mut self, burst: &mut Burst<Toy>, cx: &mut Ctx<'_, Toy>) {
+        let (at, arena) = (cx.at(), cx.env.arena());
+        for i in burst.live() {
+            burst.frame_mut(i).meta.l3 = 0;
+            match L3L4::parse(burst.bytes(i, arena)) {
+                Ok(ip) => *burst.lane.ip_mut(i) = ip,
+                Err(why) => burst.drop(i, malformed(why), at),
+            }
+        }
+    }
+}
+
+/// All that is left goes there.
+pub struct LeaveBy(PortId);
+
+impl Stage<Toy> for LeaveBy {
+    const NAME: &'static str = "leave";
+
+    fn run(&mut self, burst: &mut Burst<Toy>, _: &mut Ctx<'_, Toy>) {
+        burst.live().for_each(|i| burst.set_out(i, self.0));
+    }
+}
+
+pipeline! { struct Up("up") for Toy { parse: Parse, whole: CatchFragments, acl: CheckAcl, nat: TranslateOut, out: LeaveBy } }
+pipeline! { struct UpWhole("up_whole") for Toy { acl: CheckAcl, nat: TranslateOut, out: LeaveBy } }
+pipeline! { struct Down("down") for Toy { parse: Parse, whole: CatchFragments, nat: TranslateIn, acl: CheckAcl, out: LeaveBy } }
+pipeline! { struct DownWhole("down_whole") for Toy { nat: TranslateIn, acl: CheckAcl, out: LeaveBy } }
+pipeline! { struct DownTurned("down_turned") for Toy { acl: CheckAcl, out: LeaveBy } }
+
+pub struct Plane {
+    up: Up,
+    up_whole: UpWhole,
+    down: Down,
+    down_whole: DownWhole,
+    down_turned: DownTurned,
+    pub state: State,
+    /// Fragments from inside and from outside.
+    reassembly: [Reassembly; 2],
+    turned: Turned,
+}
+
+impl Plane {
+    pub fn new(state: State, hits: &Hits, config: stages::reassemble::Config) -> (Self, Layout) {
+        let mut layout = Layout::default();
+        let l = &mut layout;
+        let acl = |direction| CheckAcl::new(direction, hits);
+        let (up, down) = (Direction::Up, Direction::Down);
+        let plane = Self {
+            up: Up::new(l, Parse, CatchFragments, acl(up), TranslateOut::default(), LeaveBy(OUTSIDE)),
+            up_whole: UpWhole::new(l, acl(up), TranslateOut::default(), LeaveBy(OUTSIDE)),
+            down: Down::new(l, Parse, CatchFragments, TranslateIn::default(), acl(down), LeaveBy(INSIDE)),
+            down_whole: DownWhole::new(l, TranslateIn::default(), acl(down), LeaveBy(INSIDE)),
+            down_turned: DownTurned::new(l, acl(down), LeaveBy(INSIDE)),
+            state,
+            reassembly: [Reassembly::new(config, 1), Reassembly::new(config, 2)],
+            turned: Turned::new(64),
+        };
+        (plane, layout)
+    }
+
+    /// Its two ports.
+    pub fn ports() -> [PortSpec; 2] {
+        ["inside", "outside"].map(|name| PortSpec { name: name.into(), mac: [2; 6] })
+    }
+}
+
+impl Gateway for Plane {
+    type Kind = Toy;
+
+    fn receive<C: Clock>(&mut self, port: PortId, burst: &mut Burst<Toy>, env: &Env) {
+        let mut cx = Ctx::new(&mut self.state, env);
+        match port {
+            INSIDE => self.up.run::<C>(burst, &mut cx),
+            _ => self.down.run::<C>(burst, &mut cx),
+        }
+    }
+
+    fn punted(&mut self, burst: &mut Burst<Toy>, env: &mut Env) {
+        while let Some((i, punt, frame)) = burst.take_punted() {
+            match punt {
+                Punt::Hairpin => self.turned.push(frame, env),
+                Punt::Reassemble => {
+                    let ip = *burst.lane.ip(i);
+                    let side = usize::from(frame.meta.port);
+                    let whose = Whose { domain: WORLD, owner: [ip.src, ip.dst][side].into(), tag: 0 };
+                    self.reassembly[side].hold(env.arena().bytes(&frame), &ip, whose, env);
+                    env.pool.give(frame);
+                }
+                _ => {
+                    env.stats.drop_outside(Drop::NotForUs, frame.len());
+                    env.pool.give(frame);
+                }
+            }
+        }
+    }
+
+    fn release<C: Clock>(&mut self, burst: &mut Burst<Toy>, env: &mut Env) -> bool {
+        self.turned.poll(burst, env, |_, _| {});
+        if !burst.is_empty() {
+            self.down_turned.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
+            return true;
+        }
+        self.reassembly[0].poll(burst, env, |_, _, _| {});
+        if !burst.is_empty() {
+            self.up_whole.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
+            return true;
+        }
+        self.reassembly[1].poll(burst, env, |_, _, _| {});
+        self.down_whole.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
+        !burst.is_empty()
+    }
+
+    fn held(&self) -> usize {
+        self.turned.held() + self.reassembly.iter().map(Reassembly::held).sum::<usize>()
+    }
+
+    fn tick(&mut self, env: &mut Env) {
+        self.reassembly.iter_mut().for_each(|reassembly| reassembly.tick(env));
+        while !self.state.nat.tick(env.now) {}
+    }
+
+    fn follows(&self, _: &TraceFilter, _: PortId, _: &[u8]) -> bool {
+        false
+    }
+
+    fn close(&mut self, env: &mut Env) {
+        self.turned.close(env);
+        self.reassembly.iter_mut().for_each(|reassembly| reassembly.close(env));
+    }
+}
