@@ -1,9 +1,11 @@
-//! Capture files: classic pcap read and written, pcapng written.
+//! Capture files: classic pcap and pcapng, read and written.
 //!
 //! Classic pcap: <https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcap/>, pcapng:
 //! <https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcapng/>.
 
 use std::path::Path;
+
+mod ng;
 
 /// Link type of Ethernet.
 const ETHERNET: u32 = 1;
@@ -14,7 +16,7 @@ const MICRO: u32 = 0xa1b2_c3d4;
 const NANO: u32 = 0xa1b2_3c4d;
 const PCAPNG: u32 = 0x0a0d_0d0a;
 
-/// Where the packets of a classic pcap file lie in it.
+/// Where the packets of a file lie in it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Index {
     /// Nanoseconds since 1970, first byte and length of each.
@@ -23,17 +25,19 @@ pub(crate) struct Index {
     pub(crate) cut: u64,
 }
 
-/// Finds the packets of a classic pcap file: micro- or nanoseconds, of either byte order.
+/// Finds the packets of a capture file: pcapng, or classic pcap in micro- or nanoseconds, of either byte order.
 pub(crate) fn index(file: &[u8]) -> Result<Index, &'static str> {
-    let head = file.first_chunk::<24>().ok_or("it is too short for a pcap file")?;
+    if file.first_chunk() == Some(&PCAPNG.to_le_bytes()) {
+        return ng::index(file);
+    }
+    let head = file.first_chunk::<24>().ok_or("it is too short for a capture file")?;
     let magic = [head[0], head[1], head[2], head[3]];
     let (big, tick) = match (u32::from_le_bytes(magic), u32::from_be_bytes(magic)) {
         (MICRO, _) => (false, 1000),
         (NANO, _) => (false, 1),
         (_, MICRO) => (true, 1000),
         (_, NANO) => (true, 1),
-        (PCAPNG, _) => return Err("it is a pcapng file; make a pcap of it with `editcap -F pcap`"),
-        _ => return Err("it is no pcap file"),
+        _ => return Err("it is neither a pcap nor a pcapng file"),
     };
     let word = |at: usize| {
         let bytes = file.get(at..at + 4)?.try_into().ok()?;
@@ -168,10 +172,7 @@ mod tests {
     #[test]
     fn what_is_not_a_capture_is_told() {
         assert!(index(&[0; 10]).unwrap_err().contains("too short"));
-        assert!(index(&[0; 24]).unwrap_err().contains("no pcap"));
-        let mut ng = Vec::new();
-        Format::PcapNg.head(&mut ng);
-        assert!(index(&ng).unwrap_err().contains("editcap"));
+        assert!(index(&[0; 24]).unwrap_err().contains("neither"));
         let mut other = file(MICRO, false, &[], &[]);
         other[20] = 101;
         assert!(index(&other).unwrap_err().contains("Ethernet"));

@@ -175,7 +175,7 @@ fn is_right(packet: &[u8]) -> bool {
     let pseudo = [&ip[12..20], &[0, ip[9]], &(ip.len() as u16 - 20).to_be_bytes()].concat();
     let words = [&pseudo, &ip[20..], &[0][..ip.len() % 2]].concat();
     let sum: u32 = words.chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
-    sum % 0xffff == 0
+    sum.is_multiple_of(0xffff)
 }
 
 #[test]
