@@ -48,6 +48,12 @@ pub trait Element: Sized {
 
     /// Appends the content.
     fn emit(&self, out: &mut Vec<u8>);
+
+    /// Any value: what any octets mean, for those that are no groups.
+    #[cfg(test)]
+    fn sample(draw: &mut crate::tests::Draw) -> Self {
+        draw.leaf()
+    }
 }
 
 /// Appends an IE: type, length and what `content` writes.

@@ -29,6 +29,9 @@ pub mod ie;
 pub mod message;
 pub mod node;
 
+#[cfg(test)]
+mod tests;
+
 pub use element::{Element, Fault, MAX_IES, RawIe, Reader};
 pub use header::{Header, Malformed};
 pub use message::Message;

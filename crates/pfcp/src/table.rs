@@ -57,6 +57,14 @@ macro_rules! table {
                     other.emit(out);
                 }
             }
+
+            #[cfg(test)]
+            pub(crate) fn sample_ies(draw: &mut $crate::tests::Draw) -> $name {
+                $name {
+                    $($field: sample_field!(draw, $presence $kind $(, $condition)?),)*
+                    others: draw.others(),
+                }
+            }
         }
     };
 }
@@ -77,6 +85,11 @@ macro_rules! groups {
 
                 fn emit(&self, out: &mut Vec<u8>) {
                     self.emit_ies(out);
+                }
+
+                #[cfg(test)]
+                fn sample(draw: &mut $crate::tests::Draw) -> $name {
+                    $name::sample_ies(draw)
                 }
             }
         )*
@@ -169,5 +182,28 @@ macro_rules! elements {
     };
     ($presence:ident $kind:tt, $field:expr) => {
         $field.iter()
+    };
+}
+
+/// Any value of a field; where there is a condition, it may hold.
+#[cfg(test)]
+macro_rules! sample_field {
+    ($draw:ident, M [$element:ident]) => {
+        $draw.many(1)
+    };
+    ($draw:ident, M $element:ident) => {
+        <$element as $crate::Element>::sample($draw)
+    };
+    ($draw:ident, $presence:ident [$element:ident], $condition:expr) => {
+        $draw.many(1)
+    };
+    ($draw:ident, $presence:ident $element:ident, $condition:expr) => {
+        Some(<$element as $crate::Element>::sample($draw))
+    };
+    ($draw:ident, $presence:ident [$element:ident]) => {
+        $draw.many(0)
+    };
+    ($draw:ident, $presence:ident $element:ident) => {
+        $draw.maybe()
     };
 }

@@ -14,7 +14,7 @@ pub(super) fn text_of_labels(mut octets: &[u8]) -> Option<Box<str>> {
             break;
         }
         let (label, rest) = rest.split_at_checked(usize::from(*len))?;
-        if !(1..=63).contains(len) || !label.iter().all(u8::is_ascii_graphic) {
+        if !(1..=63).contains(len) || !label.iter().all(|octet| octet.is_ascii_graphic() && *octet != b'.') {
             return None;
         }
         if !text.is_empty() {

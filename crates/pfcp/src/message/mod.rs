@@ -39,6 +39,12 @@ macro_rules! messages {
                     $(Message::$name(message) => message.emit_ies(out),)*
                 }
             }
+
+            /// Any values, one message of each type.
+            #[cfg(test)]
+            pub(crate) fn samples(draw: &mut crate::tests::Draw) -> Vec<Message> {
+                vec![$($name::sample_ies(draw).into()),*]
+            }
         }
 
         $(impl From<$name> for Message {
