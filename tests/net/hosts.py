@@ -54,10 +54,12 @@ def build():
     inside(DN, "ip", "address", "add", "fd00:6::2/64", "dev", "dn0")
     inside(DN, "ip", "route", "add", "10.60.0.0/16", "via", "10.0.6.1")
     inside(DN, "ip", "route", "add", "2001:db8:60::/48", "via", "fd00:6::1")
-    # A veth hands over what its sender left to hardware that is not there: half a checksum, segments not yet cut. A
-    # wire never carries such packets; here the hosts must be told to finish them.
+    # A veth hands over what its sender left to hardware that is not there: segments not yet cut, half a checksum. A
+    # wire never carries such packets; here the hosts must be told to cut them. Checksums are completed by ports that
+    # the kernel tells of them, which is all but AF_XDP's.
+    finish = ["tso", "off", "gso", "off"] + (["tx", "off"] if MODE == "xdp" else [])
     for namespace, device in ((RAN, "ran0"), (DN, "dn0")):
-        inside(namespace, "ethtool", "-K", device, "tx", "off", "tso", "off", "gso", "off", check=False)
+        inside(namespace, "ethtool", "-K", device, *finish, check=False)
 
 def config(folder):
     uri = {"xdp": "xdp:{0}?netns={1}"}.get(MODE, "packet:{0}?netns={1}&mode=" + MODE)
