@@ -76,7 +76,9 @@ where
             }
             burst.set_out(i, next.port);
             let l3 = usize::from(burst.frame(i).meta.l3);
-            decrement_ttl(burst.bytes_mut(i, arena).get_mut(l3..).unwrap_or_default(), version);
+            if let Some(packet) = burst.bytes_mut(i, arena).get_mut(l3..) {
+                decrement_ttl(packet, version);
+            }
         }
     }
 }

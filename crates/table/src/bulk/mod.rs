@@ -105,6 +105,12 @@ impl<K: Key, V: Copy> BulkMap<K, V> {
         if found.is_some() || self.old.is_none() {
             return found;
         }
+        self.get_old(hash, key)
+    }
+
+    /// The value in the table that is being left.
+    #[cold]
+    fn get_old(&self, hash: Hash, key: K) -> Option<V> {
         self.old.as_ref().and_then(|old| old.table.get(hash, &key))
     }
 

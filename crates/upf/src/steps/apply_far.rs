@@ -1,6 +1,6 @@
 //! What becomes of the packet.
 
-use engine::{Burst, Ctx, Drop, Punt, Stage};
+use engine::{At, Burst, Ctx, Drop, Punt, Stage};
 use stages::forward::{Forwarding, NONE};
 use stages::parse::HasIp;
 use stages::route::HasForwarding;
@@ -27,16 +27,9 @@ impl Stage<Upf> for ApplyFar {
                 burst.drop(i, Drop::SessionGone, at);
                 continue;
             };
-            match action.apply {
-                apply::FORWARD => {}
-                apply::BUFFER => {
-                    burst.punt(i, Punt::Buffer);
-                    continue;
-                }
-                _ => {
-                    burst.drop(i, Drop::FarDrop, at);
-                    continue;
-                }
+            if action.apply != apply::FORWARD {
+                keep_back(burst, i, action.apply, at);
+                continue;
             }
             if !forward(&mut burst.lane, i, action, tables) {
                 burst.drop(i, Drop::FarIncomplete, at);
@@ -48,6 +41,15 @@ impl Stage<Upf> for ApplyFar {
                 mark(burst.bytes_mut(i, arena).get_mut(l3..).unwrap_or_default(), version, action.dscp);
             }
         }
+    }
+}
+
+/// Drops the packet, or has it wait for its subscriber.
+#[inline(never)]
+fn keep_back(burst: &mut Burst<Upf>, i: usize, apply: u8, at: At<'_>) {
+    match apply {
+        apply::BUFFER => burst.punt(i, Punt::Buffer),
+        _ => burst.drop(i, Drop::FarDrop, at),
     }
 }
 
@@ -75,6 +77,7 @@ pub(crate) fn forward(lane: &mut Lane, i: usize, action: &Action, tables: &Forwa
 }
 
 /// Sets the DSCP of a packet, leaving ECN, mending the IPv4 checksum (RFC 2474, 3; RFC 1624).
+#[inline(never)]
 fn mark(packet: &mut [u8], version: u8, dscp: u8) {
     let Some(word) = fast::be16(packet, 0) else { return };
     if version == 4 {

@@ -1,10 +1,14 @@
 //! From a packet to its session.
 
 use engine::{Burst, Ctx, Drop, Punt, Stage};
+use frame::Arena;
+use stages::forward::InstanceId;
 use stages::parse::HasIp;
+use table::records::LineId;
 
 use crate::lane::Upf;
 use crate::record;
+use crate::sessions::Sessions;
 
 /// The session of a tunnel endpoint (PDI's local F-TEID, TS 29.244, 8.2.3). Unknown ones go to the slow path, which
 /// answers with Error Indication (TS 29.281, 7.3.1).
@@ -44,11 +48,7 @@ impl Stage<Upf> for FindByAddress {
             let (ip, hash) = (burst.lane.ip(i), burst.lane.hash[i]);
             let found = match ip.version {
                 4 => sessions.get_v4(index, hash, ip.dst),
-                _ => {
-                    let l3 = usize::from(burst.frame(i).meta.l3);
-                    let prefix = (ip.dst6(burst.bytes(i, arena).get(l3..).unwrap_or_default()) >> 64) as u64;
-                    sessions.get_v6(hash, instance, prefix)
-                }
+                _ => find6(burst, i, instance, sessions, arena),
             };
             match found {
                 Some(session) => {
@@ -59,4 +59,12 @@ impl Stage<Upf> for FindByAddress {
             }
         }
     }
+}
+
+/// The session of an IPv6 destination. Apart, so that an IPv4 packet has the registers to itself.
+#[inline(never)]
+fn find6(burst: &Burst<Upf>, i: usize, instance: InstanceId, sessions: &Sessions, arena: &Arena) -> Option<LineId> {
+    let l3 = usize::from(burst.frame(i).meta.l3);
+    let to = burst.lane.ip(i).dst6(burst.bytes(i, arena).get(l3..).unwrap_or_default());
+    sessions.get_v6(burst.lane.hash[i], instance, (to >> 64) as u64)
 }
