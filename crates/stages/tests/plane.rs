@@ -86,8 +86,14 @@ fn every_regression_stays_fixed() {
     }
 }
 
+/// A few in an ordinary run; `PROPTEST_CASES` asks for more.
+fn cases() -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse().ok());
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(asked.unwrap_or(128)) }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
+    #![proptest_config(cases())]
 
     #[test]
     fn no_script_breaks_a_promise(script in prop::collection::vec(any::<u8>(), 0..1500)) {

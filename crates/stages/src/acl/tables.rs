@@ -113,8 +113,8 @@ impl<A: Address> Table<A> {
     pub(super) fn first(&self, ip: &L3L4, src: A, dst: A) -> Option<u32> {
         let sets: [SetId; FIELDS] = [
             self.dst.of(dst),
-            self.src.of(src),
             self.dst_ports.of(Ports::of(ip, ip.dst_port)),
+            self.src.of(src),
             self.src_ports.of(Ports::of(ip, ip.src_port)),
             self.protocols[usize::from(ip.protocol)],
             self.dscps[usize::from(ip.dscp() & 63)],

@@ -52,14 +52,12 @@ impl Vectors {
         (self.words.len() + self.summaries.len()) * size_of::<u64>()
     }
 
-    /// The first rule that is in all `N` sets.
+    /// The first rule that is in all `N` sets. The smallest are best named first: what they leave out of a word need not be
+    /// read of the others.
     #[inline]
     pub(super) fn first_of<const N: usize>(&self, sets: [SetId; N]) -> Option<usize> {
         let part = |of: usize| move |id: SetId| id as usize * of;
         let (tops, words) = (sets.map(part(self.tops)), sets.map(part(self.per)));
-        let and = |list: &[u64], places: &[usize; N], at: usize| {
-            places.iter().fold(u64::MAX, |sum, place| sum & list.get(place + at).copied().unwrap_or(0))
-        };
         for top in 0..self.tops {
             let mut agreed = and(&self.summaries, &tops, top);
             while agreed != 0 {
@@ -73,6 +71,19 @@ impl Vectors {
         }
         None
     }
+}
+
+/// The word `at` behind each of the places, ANDed; no more are read than it takes to be zero.
+#[inline(always)]
+fn and<const N: usize>(list: &[u64], places: &[usize; N], at: usize) -> u64 {
+    let mut sum = u64::MAX;
+    for place in places {
+        sum &= list.get(place + at).copied().unwrap_or(0);
+        if sum == 0 {
+            break;
+        }
+    }
+    sum
 }
 
 #[cfg(test)]
