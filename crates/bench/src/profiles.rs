@@ -269,7 +269,7 @@ const TEID_FIRST: u32 = 0x0100_0000;
 const GNB_TEID_FIRST: u32 = 0x0200_0000;
 
 fn port(name: &str, uri: &str, role: Role, addresses: Vec<String>) -> Port {
-    Port { name: name.into(), uri: uri.into(), role, instance: None, addresses, vlan: None, mtu: Some(1600) }
+    Port { name: name.into(), uri: uri.into(), role, instance: None, addresses, vlan: None, mtu: Some(1600), verify_outer_checksum: false }
 }
 
 fn route(to: &str, via: IpAddr) -> Route {

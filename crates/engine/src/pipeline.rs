@@ -5,7 +5,7 @@ use frame::{Arena, Pool};
 use crate::burst::Burst;
 use crate::clock::Clock;
 use crate::drops::Drop;
-use crate::stats::Stats;
+use crate::stats::{Io, Stats};
 use crate::trace::Tracer;
 
 /// A family of pipelines that share per-packet arrays and worker-owned state: one per gateway.
@@ -51,6 +51,7 @@ impl Env {
         if self.outbox.len() < self.outbox_room {
             self.outbox.push((port, frame));
         } else {
+            self.stats.add(Io::Originated, 1);
             self.stats.drop_outside(Drop::OutQueueFull, frame.len());
             self.pool.give(frame);
         }

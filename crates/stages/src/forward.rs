@@ -22,6 +22,20 @@ const NOWHERE4: [(u32, u8); 4] = [(0, 8), (0x7f00_0000, 8), (0xe000_0000, 4), (0
 /// Unspecified, loopback, link-local and multicast (RFC 4291, 2.5 and 2.7).
 const NOWHERE6: [(u128, u8); 4] = [(0, 128), (1, 128), (0xfe80 << 112, 10), (0xff << 120, 8)];
 
+/// Whether no host, or none beyond its own link, can have sent from that address: this network, loopback, link-local,
+/// multicast, broadcast (RFC 1812, 5.3.7; RFC 3927, 2.7).
+#[inline(always)]
+pub fn is_martian4(source: u32) -> bool {
+    let network = source >> 24;
+    network.wrapping_sub(1) >= 223 || network == 127 || source >> 16 == 0xa9fe
+}
+
+/// As [`is_martian4`]: unspecified, loopback, link-local, multicast (RFC 4291, 2.5 and 2.7).
+#[inline(always)]
+pub fn is_martian6(source: u128) -> bool {
+    source <= 1 || source >> 118 == 0xfe80 >> 6 || source >> 120 == 0xff
+}
+
 /// A routing domain; networks of different instances may overlap (3GPP TS 29.244, 8.2.4).
 pub type InstanceId = u16;
 
@@ -42,6 +56,8 @@ pub struct PortView {
     pub v4: Vec<(u32, u8)>,
     /// As `v4`.
     pub v6: Vec<(u128, u8)>,
+    /// Whether UDP checksums of what comes in by it are verified.
+    pub verify_udp: bool,
 }
 
 impl PortView {
@@ -508,6 +524,24 @@ mod tests {
             assert_eq!(tables.hop6(1, to), Err(NoHop::NoRoute), "{to:x}");
         }
         assert!(tables.hop4(1, 0x0808_0808).is_ok() && tables.hop6(1, 0x2001 << 112).is_ok());
+    }
+
+    #[test]
+    fn some_senders_can_not_be() {
+        for from in [[0, 0, 0, 0], [0, 9, 9, 9], [127, 0, 0, 1], [169, 254, 1, 1], [224, 0, 0, 1], [255; 4]] {
+            assert!(is_martian4(u32::from_be_bytes(from)), "{from:?}");
+        }
+        for from in
+            [[1, 0, 0, 1], [10, 0, 0, 1], [126, 1, 1, 1], [128, 0, 0, 1], [169, 253, 0, 1], [223, 255, 255, 255]]
+        {
+            assert!(!is_martian4(u32::from_be_bytes(from)), "{from:?}");
+        }
+        for from in [0, 1, 0xfe80 << 112 | 9, 0xfebf << 112 | 9, 0xff02 << 112 | 1] {
+            assert!(is_martian6(from), "{from:x}");
+        }
+        assert!(
+            !is_martian6(2) && !is_martian6(0xfec0 << 112) && !is_martian6(0x2001 << 112) && !is_martian6(0xfd << 120)
+        );
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub fn link(frame: &[u8], port: &PortView) -> Result<(u16, u16), Drop> {
     }
     let to_us = frame[..6] == port.mac || port.mac == [0; 6];
     if !to_us && !is_for_all(frame, &outer) {
-        return Err(Drop::NotForUs);
+        return Err(if frame[0] & 1 == 1 { Drop::Multicast } else { Drop::NotForUs });
     }
     Ok((outer.ethertype, outer.l3))
 }

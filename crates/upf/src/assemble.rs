@@ -9,9 +9,9 @@ use table::command;
 use table::ring::ring;
 use table::snapshot::Publisher;
 use table::waker::Waker;
-use wire::Mac;
+use wire::{Mac, gtpu};
 
-use crate::config::{Config, ConfigError, parse_mac, parse_prefix, wrong};
+use crate::config::{Config, ConfigError, Port, Role, parse_mac, parse_prefix, wrong};
 use crate::control::{Control, Link};
 use crate::gateway::{Parts, UserPlane};
 use crate::sessions::Sessions;
@@ -100,7 +100,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
 /// The network instance simulated subscribers are in: that of the first core port.
 fn core_instance(config: &Config) -> InstanceId {
     let names = config.instances();
-    let port = config.port.iter().find(|p| p.role == crate::config::Role::Core);
+    let port = config.port.iter().find(|p| p.role == Role::Core);
     port.and_then(|p| names.iter().position(|n| n == p.instance())).unwrap_or(1) as InstanceId
 }
 
@@ -130,6 +130,8 @@ fn plan(config: &Config, caps: &[Caps]) -> Result<Plan, ConfigError> {
             // IPv6 neighbours speak to and from link-local addresses (RFC 4291, 2.8).
             view.v6.push((stages::neighbour::link_local(Mac(view.mac)).into(), 64));
         }
+        view.verify_udp = port.verify_outer_checksum;
+        check_mtu(config, n, &view)?;
         plan.ports.push(view);
     }
     for (n, route) in config.route.iter().enumerate() {
@@ -150,6 +152,33 @@ fn plan(config: &Config, caps: &[Caps]) -> Result<Plan, ConfigError> {
     Ok(plan)
 }
 
+/// Every link that carries IPv6 must carry packets of 1280 bytes (RFC 8200, 5), a tunnel too: we send no fragments of
+/// tunnel packets, which few gNBs put together, and less than 1280 may not be announced.
+fn check_mtu(config: &Config, n: usize, view: &PortView) -> Result<(), ConfigError> {
+    let least = wire::ip6::MIN_MTU as u16;
+    let over6 = !view.v6.is_empty();
+    let is_core = |port: &&Port| port.role == Role::Core;
+    let named6 = |text: &String| parse_prefix(text).is_some_and(|(address, _)| address.is_ipv6());
+    let users6 = config.simulate.as_ref().is_some_and(|simulate| simulate.ue6_first.is_some())
+        || config.port.iter().filter(is_core).any(|port| port.addresses.iter().any(named6));
+    let (need, why) = if config.port[n].role == Role::Access && users6 {
+        let tunnel = if over6 { 48 } else { 28 } + gtpu::HEADER_WITH_CONTAINER_LEN as u16;
+        (
+            least + tunnel,
+            format!("IPv6 subscribers' packets of {least} bytes do not fit, with a tunnel's {tunnel}, into"),
+        )
+    } else if over6 {
+        (least, format!("IPv6 needs links that carry {least} bytes, which is more than"))
+    } else {
+        return Ok(());
+    };
+    if view.mtu >= need {
+        return Ok(());
+    }
+    let help = format!("{need} or more, here or, where this key is left out, on the interface");
+    Err(wrong(&[&"port", &n, &"mtu"], format!("{why} the {} bytes of port \"{}\"", view.mtu, view.name), help))
+}
+
 /// Puts the simulated sessions in place, each on the worker that owns it.
 fn populate(control: &mut Control, seats: &mut [Seat]) -> Result<(), AssembleError> {
     let Some(simulator) = control.simulator().cloned() else { return Ok(()) };
@@ -165,4 +194,52 @@ fn populate(control: &mut Control, seats: &mut [Seat]) -> Result<(), AssembleErr
     }
     control.publish();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of a gateway whose N3 has that MTU and addresses.
+    fn said(mtu: u16, n3: &str, n6: &str, n6_mtu: u16) -> Option<String> {
+        let text = format!(
+            r#"
+            gateway = "upf"
+            [[port]]
+            name = "n3"
+            uri = "memory:n3"
+            role = "access"
+            addresses = [{n3}]
+            mtu = {mtu}
+            [[port]]
+            name = "n6"
+            uri = "memory:n6"
+            role = "core"
+            addresses = [{n6}]
+            mtu = {n6_mtu}"#
+        );
+        let config: Config = toml::from_str(&text).expect("a configuration");
+        plan(&config, &[]).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn tunnels_carry_what_ipv6_promises() {
+        let (four, six) = (r#""10.0.3.1/24""#, r#""10.0.3.1/24", "fd00:3::1/64""#);
+        assert_eq!(said(1324, four, six, 1500), None);
+        assert_eq!(said(1344, six, six, 1500), None);
+        assert_eq!(said(600, four, four, 600), None, "without IPv6 anything goes");
+        let help = "or more, here or, where this key is left out, on the interface";
+        let short = |mtu, tunnel, need| {
+            format!(
+                "port.0.mtu: IPv6 subscribers' packets of 1280 bytes do not fit, with a tunnel's {tunnel}, into the \
+                 {mtu} bytes of port \"n3\"; {need} {help}"
+            )
+        };
+        assert_eq!(said(1323, four, six, 1500), Some(short(1323, 44, 1324)));
+        assert_eq!(said(1343, six, six, 1500), Some(short(1343, 64, 1344)));
+        let narrow = format!(
+            "IPv6 needs links that carry 1280 bytes, which is more than the 1279 bytes of port \"n6\"; 1280 {help}"
+        );
+        assert_eq!(said(1500, four, six, 1279), Some(format!("port.1.mtu: {narrow}")));
+    }
 }

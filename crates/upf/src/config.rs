@@ -112,6 +112,10 @@ pub struct Port {
     /// Largest IP packet; default: the interface's.
     #[serde(default)]
     pub mtu: Option<u16>,
+    /// Verify the UDP checksum of tunnel packets that come in by it. Off, the link's own checksum is trusted, and that of
+    /// the user's packet, which its ends verify: the sum goes over every byte of every packet.
+    #[serde(default)]
+    pub verify_outer_checksum: bool,
 }
 
 /// A route.

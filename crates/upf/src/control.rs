@@ -19,6 +19,7 @@ use wire::{Mac, Vlan, gtpu};
 
 use crate::compile::{CompileError, Compiled, compile};
 use crate::gateway::{Command, Reply};
+use crate::remotes::{Owner, Remotes};
 use crate::rules::{Session, Usage};
 use crate::sessions::Refused;
 use crate::simulate::Simulator;
@@ -90,6 +91,10 @@ pub struct ControlCounters {
     pub reported_bytes: u64,
     /// Error Indications heard from peers.
     pub error_indications: u64,
+    /// Those that were about a session of ours.
+    pub lost_tunnels: u64,
+    /// Reports nobody took.
+    pub reports_lost: u64,
     /// Idle subscribers that had packets waiting.
     pub pages: u64,
     /// Times forwarding tables were published.
@@ -110,6 +115,25 @@ pub enum Answer {
     /// There is no such session.
     Unknown,
 }
+
+/// What happened to a session, for the control plane to hear (TS 29.244, 7.5.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// A peer does not know a tunnel we send into any more: Error Indication Report.
+    ErrorIndication {
+        /// The session's worker.
+        worker: u16,
+        /// Its handle there.
+        handle: u32,
+        /// The peer's address.
+        peer: IpAddr,
+        /// *Its* tunnel endpoint.
+        teid: u32,
+    },
+}
+
+/// Reports that wait for who takes them, at most.
+const REPORTS: usize = 1024;
 
 /// Why a session can not be asked for.
 #[derive(Debug, thiserror::Error)]
@@ -135,6 +159,8 @@ pub struct Control {
     actions: Vec<Action>,
     counters: ControlCounters,
     answers: VecDeque<(u64, Answer)>,
+    reports: VecDeque<Report>,
+    remotes: Remotes,
     next_caller: u64,
     churn: Churn,
     /// Simulated subscribers that are being paged: when they will be back, worker, handle.
@@ -173,6 +199,8 @@ impl Control {
             actions: Vec::new(),
             counters: ControlCounters { sessions, ..ControlCounters::default() },
             answers: VecDeque::new(),
+            reports: VecDeque::new(),
+            remotes: Remotes::default(),
             next_caller: 0,
             churn: Churn::default(),
             paging: VecDeque::new(),
@@ -277,7 +305,9 @@ impl Control {
         let compiled = Box::new(self.compile(session, handle)?);
         // Tunnels first: the worker must know them when it meets the session.
         self.publish();
-        self.ask(worker, Command::Install { handle, session: compiled })
+        let number = self.ask(worker, Command::Install { handle, session: compiled })?;
+        self.remotes.set((worker, handle), session);
+        Ok(number)
     }
 
     /// Has a worker take a session out.
@@ -285,7 +315,9 @@ impl Control {
     /// # Errors
     /// A worker with its hands full, or none of that number.
     pub fn remove(&mut self, worker: u16, handle: u32) -> Result<u64, AskError> {
-        self.ask(worker, Command::Remove { handle })
+        let number = self.ask(worker, Command::Remove { handle })?;
+        self.remotes.forget((worker, handle));
+        Ok(number)
     }
 
     /// Asks what a session has used.
@@ -307,6 +339,16 @@ impl Control {
     /// The next answer to something asked: its number and what came of it.
     pub fn answer(&mut self) -> Option<(u64, Answer)> {
         self.answers.pop_front()
+    }
+
+    /// The next thing that happened to a session and nobody asked for. Those that are not taken are lost, counted.
+    pub fn report(&mut self) -> Option<Report> {
+        self.reports.pop_front()
+    }
+
+    /// How often peers did not know a tunnel of a session.
+    pub fn error_indications_of(&self, worker: u16, handle: u32) -> u64 {
+        self.remotes.errors((worker, handle))
     }
 
     /// Does what is due at `now` (the workers' clock, in nanoseconds): events, replies, neighbours, churn.
@@ -383,7 +425,17 @@ impl Control {
                     Wanted::Unreachable | Wanted::Full => self.links[worker].post(Command::GiveUp { key }),
                 }
             }
-            Event::ErrorIndication { .. } => self.counters.error_indications += 1,
+            Event::ErrorIndication { teid, peer } => {
+                self.counters.error_indications += 1;
+                let Some(owner) = self.owner_of(peer, teid) else { return };
+                self.counters.lost_tunnels += 1;
+                self.remotes.count(owner);
+                if self.reports.len() < REPORTS {
+                    self.reports.push_back(Report::ErrorIndication { worker: owner.0, handle: owner.1, peer, teid });
+                } else {
+                    self.counters.reports_lost += 1;
+                }
+            }
             Event::Buffered { handle, .. } => {
                 self.counters.pages += 1;
                 if let Some(ms) = self.simulator.as_ref().and_then(|s| s.config().paging_ms) {
@@ -392,6 +444,15 @@ impl Control {
                 }
             }
         }
+    }
+
+    /// The session that sends into a peer's tunnel: as its rules were given last, or, if they never were, by formula.
+    fn owner_of(&self, peer: IpAddr, teid: u32) -> Option<Owner> {
+        let by_formula = || {
+            let ue = self.simulator.as_ref()?.by_gnb_teid(peer, teid).filter(|ue| self.churn.out != Some(*ue))?;
+            Some(self.place(ue)).filter(|owner| !self.remotes.has(*owner))
+        };
+        self.remotes.owner(peer, teid).or_else(by_formula)
     }
 
     /// Carries out what the neighbour cache decided.

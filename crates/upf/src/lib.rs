@@ -15,6 +15,7 @@ pub mod lane;
 mod local;
 pub mod pipeline;
 pub mod record;
+mod remotes;
 pub mod rules;
 pub mod sessions;
 pub mod simulate;

@@ -14,9 +14,14 @@ const REDIRECT: u8 = 137;
 const ECHO_REQUEST4: u8 = 8;
 const ECHO_REQUEST6: u8 = 128;
 
+/// Whether a packet is addressed to many: multicast or broadcast.
+fn is_to_many(ip: &L3L4, packet: &[u8]) -> bool {
+    if ip.version == 4 { ip.dst >= 0xe000_0000 } else { ip.dst6(packet) >> 120 == 0xff }
+}
+
 /// Where a packet goes that no pipeline forwards: to the slow path, or out under a name. `ours`: its destination is one
-/// of our addresses.
-pub fn classify(ip: &L3L4, ours: bool, packet: &[u8]) -> Result<Punt, Drop> {
+/// of our addresses; `tunnels`: the port's addresses are tunnel endpoints.
+pub fn classify(ip: &L3L4, ours: bool, tunnels: bool, packet: &[u8]) -> Result<Punt, Drop> {
     let kind = packet.get(usize::from(ip.l4)).copied();
     if ip.version == 6
         && ip.protocol == protocol::ICMP6
@@ -25,13 +30,13 @@ pub fn classify(ip: &L3L4, ours: bool, packet: &[u8]) -> Result<Punt, Drop> {
         return Ok(Punt::Neighbour);
     }
     if !ours {
-        return Err(Drop::NotForUs);
+        return Err(if is_to_many(ip, packet) { Drop::Multicast } else { Drop::NotForUs });
     }
     match (ip.version, ip.protocol, kind) {
         (4, protocol::ICMP4, Some(ECHO_REQUEST4)) | (6, protocol::ICMP6, Some(ECHO_REQUEST6)) => Ok(Punt::Ping),
         (4, protocol::ICMP4, _) | (6, protocol::ICMP6, _) => Ok(Punt::IcmpOther),
+        _ if !tunnels => Err(Drop::NoService),
         _ if ip.fragment != wire::Fragment::Whole => Err(Drop::OuterFragment),
-        (_, protocol::UDP, _) if ip.dst_port == gtpu::PORT => Err(Drop::NotForUs),
         _ => Err(Drop::NotGtpu),
     }
 }

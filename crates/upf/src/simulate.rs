@@ -96,6 +96,13 @@ impl Simulator {
         if self.config.teid_per_bearer { i.wrapping_mul(self.bearers.len() as u32).wrapping_add(b) } else { i }
     }
 
+    /// The subscriber whose packets go to that tunnel endpoint of a gNB.
+    pub fn by_gnb_teid(&self, gnb: IpAddr, teid: u32) -> Option<u32> {
+        let tunnels = if self.config.teid_per_bearer { self.bearers.len() as u32 } else { 1 };
+        let i = teid.checked_sub(self.config.gnb_teid_first)? / tunnels;
+        (i < self.count() && self.gnb(i) == gnb).then_some(i)
+    }
+
     /// The gNB subscriber `i` is at.
     pub fn gnb(&self, i: u32) -> IpAddr {
         let n = i % self.config.gnbs.max(1);

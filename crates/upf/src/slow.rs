@@ -4,6 +4,7 @@
 //! events by a ring. A packet seen to here is counted once: consumed (it was for us, or waits) or dropped by name.
 
 mod answer;
+mod end_marker;
 mod errors;
 mod waiting;
 
@@ -190,7 +191,11 @@ impl SlowPath {
             }
             Punt::Resolve => self.wait_for_neighbour(lane, i, &frame, state, env),
             Punt::Buffer => self.wait_for_subscriber(lane, i, &frame, state, env),
-            Punt::GtpEndMarker | Punt::GtpExtensionNotice | Punt::IcmpOther | Punt::RouterSolicitation => {
+            Punt::GtpEndMarker => {
+                env.stats.consumed(punt);
+                self.pass_end_marker(lane.teid[i], state, env);
+            }
+            Punt::GtpExtensionNotice | Punt::IcmpOther | Punt::RouterSolicitation => {
                 env.stats.consumed(punt);
             }
             // No pipeline here translates or reassembles.

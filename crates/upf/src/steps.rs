@@ -2,6 +2,7 @@
 
 mod apply_far;
 mod check_source;
+mod ecn;
 mod find_session;
 mod gate_and_police;
 mod gtpu_decap;

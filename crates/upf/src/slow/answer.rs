@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use engine::{Drop, Env, Punt};
+use engine::{Drop, Env, Io, Punt};
 use frame::Frame;
 use stages::forward::NONE;
 use stages::icmp::{echo_reply, one_more_hop};
@@ -146,12 +146,24 @@ impl SlowPath {
 
     /// Sends a GTP-U message back to where a packet came from: addresses swapped; to its source port, or to `port`.
     fn reply(&mut self, about: &Frame, bytes: &[u8], message: &Message, port: Option<u16>, env: &mut Env) {
-        let made = make(env, |space| write_reply(space, bytes, message, port));
-        match made {
+        let asker = network(bytes).map(|(ip, packet)| addresses(&ip, packet).0);
+        if !asker.is_some_and(is_one_host) {
+            return;
+        }
+        match make(env, |space| write_reply(space, bytes, message, port)) {
             Some(made) => env.send(about.meta.port, made),
-            None => env.stats.drop_outside(Drop::NoFrame, 0),
+            None => {
+                env.stats.add(Io::Originated, 1);
+                env.stats.drop_outside(Drop::NoFrame, 0);
+            }
         }
     }
+}
+
+/// Whether an address is one host's, which can be answered.
+fn is_one_host(address: IpAddr) -> bool {
+    let broadcast = matches!(address, IpAddr::V4(a) if a.is_broadcast());
+    !(address.is_multicast() || address.is_unspecified() || address.is_loopback() || broadcast)
 }
 
 /// Names a peer in a limit.

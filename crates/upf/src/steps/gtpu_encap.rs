@@ -57,7 +57,8 @@ impl GtpuEncap {
         let lane = &burst.lane;
         let (overhead, ip) = (lane.overhead[i], lane.ip(i));
         let fields = Fields {
-            tos: if lane.dscp[i] == NONE8 { ip.tos & 0xfc } else { lane.dscp[i] << 2 },
+            // ECN is the user packet's own (RFC 6040, 4.1: normal mode).
+            tos: if lane.dscp[i] == NONE8 { ip.tos } else { lane.dscp[i] << 2 | ip.tos & 3 },
             // The route stage checked it against the MTU.
             total: overhead.wrapping_add(ip.total_len as u16),
             teid: lane.out_teid[i],

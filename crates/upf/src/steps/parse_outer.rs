@@ -4,8 +4,9 @@ use engine::{At, Burst, Ctx, Drop, Punt, Stage};
 use frame::Arena;
 use stages::forward::PortView;
 use stages::parse::{Usual, link, malformed};
-use wire::{Fragment, L3L4, ethertype, fast, gtpu, protocol};
+use wire::{Fragment, L3L4, Outer, checksum, ethertype, fast, gtpu, protocol, udp};
 
+use super::ecn;
 use crate::lane::Upf;
 
 /// Ethernet, IPv4 or IPv6 and UDP of a packet from access: it must be for us and for GTP-U's port (TS 29.281, 4.4.2).
@@ -22,12 +23,14 @@ impl Stage<Upf> for ParseOuter {
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
         let at = cx.at();
         let arena = cx.env.arena();
-        let live = burst.live();
-        let Some(first) = live.into_iter().next() else { return };
+        let Some(first) = burst.live().next() else { return };
         // A burst is of one port.
         let port = cx.state.port(burst.frame(first).meta.port);
+        if port.verify_udp {
+            verify(burst, arena, at);
+        }
         let known = Usual::new(port);
-        for i in live {
+        for i in burst.live() {
             match usual(burst.bytes(i, arena), &known) {
                 Some(whole) => {
                     let frame = burst.frame_mut(i);
@@ -56,8 +59,31 @@ fn usual(frame: &[u8], known: &Usual<'_>) -> Option<u16> {
     let kind = u32::from(ip.protocol) << 16 | u32::from(ip.dst_port);
     let gtpu = u32::from(protocol::UDP) << 16 | u32::from(gtpu::PORT);
     let fits = datagram >= UDP && u32::from(ip.l4) + u32::from(datagram) <= ip.total_len;
-    let usual = known.is_link(frame) && kind == gtpu && known.is_mine(ip.dst) && fits;
+    let usual = known.is_link(frame) && kind == gtpu && known.is_mine(ip.dst) && fits && !ecn::matters(ip.tos);
     usual.then_some((USUAL_HEAD as u16 - UDP).wrapping_add(datagram)) // no more than the frame's length
+}
+
+/// Drops what has a UDP checksum that is wrong. The sum goes over the whole packet, so it is made only where configured.
+#[cold]
+fn verify(burst: &mut Burst<Upf>, arena: &Arena, at: At<'_>) {
+    for i in burst.live() {
+        if is_sum_wrong(burst.bytes(i, arena)).unwrap_or(false) {
+            burst.drop(i, Drop::UdpChecksum, at);
+        }
+    }
+}
+
+/// None: no whole UDP datagram. One without checksum is not wrong (RFC 768; over IPv6 RFC 6935).
+fn is_sum_wrong(frame: &[u8]) -> Option<bool> {
+    let outer = Outer::parse(frame).ok()?;
+    let packet = frame.get(usize::from(outer.l3)..)?;
+    let ip = L3L4::parse(packet).ok().filter(|ip| ip.protocol == protocol::UDP && ip.fragment == Fragment::Whole)?;
+    let datagram = udp::Packet::new_checked(packet.get(usize::from(ip.l4)..ip.total_len as usize)?).ok()?;
+    let pseudo = match ip.version {
+        4 => checksum::pseudo4(ip.src, ip.dst, protocol::UDP, datagram.length()),
+        _ => checksum::pseudo6(ip.src6(packet), ip.dst6(packet), protocol::UDP, datagram.length().into()),
+    };
+    Some(!datagram.is_checksum_right(pseudo))
 }
 
 /// Any packet.
@@ -93,11 +119,17 @@ fn parse(burst: &mut Burst<Upf>, i: usize, port: &PortView, arena: &Arena, at: A
         let frame = burst.frame_mut(i);
         frame.meta.l3 = l3 + ip.l4 + UDP;
         if !fits || frame.truncate(l3 + ip.l4 + datagram).is_err() {
-            burst.drop(i, Drop::Malformed, at);
+            return burst.drop(i, Drop::Malformed, at);
+        }
+        let message = arena.bytes_mut(frame).get_mut(usize::from(l3 + ip.l4 + UDP)..).unwrap_or_default();
+        if ecn::matters(ip.tos)
+            && let Err(reason) = ecn::carry_in(ip.tos, message)
+        {
+            burst.drop(i, reason, at);
         }
         return;
     }
-    let local = crate::local::classify(&ip, ours, packet);
+    let local = crate::local::classify(&ip, ours, true, packet);
     burst.frame_mut(i).meta.l3 = l3;
     *stages::parse::HasIp::ip_mut(&mut burst.lane, i) = ip;
     match local {

@@ -2,7 +2,7 @@
 
 use engine::{At, Burst, Ctx, Drop, Punt, Stage};
 use frame::Arena;
-use stages::forward::{InstanceId, PortView};
+use stages::forward::{InstanceId, PortView, is_martian4, is_martian6};
 use stages::parse::{HasIp, Usual, link, malformed};
 use table::bulk::Hash;
 use wire::{L3L4, ethertype};
@@ -84,7 +84,7 @@ impl Stage<Upf> for ParsePlain {
                 L3L4::with_usual(packet, |ip| {
                     let hash = Sessions::prefetch_v4(index, ip.dst);
                     let end = enter(lane, i, ip, Usual::L3 as u16, hash, port.instance);
-                    (!known.is_mine(ip.dst)).then_some(end)
+                    (!known.is_mine(ip.dst) && !is_martian4(ip.src)).then_some(end)
                 })
             });
             match end.flatten() {
@@ -131,16 +131,24 @@ fn parse(burst: &mut Burst<Upf>, i: usize, port: &PortView, sessions: &Sessions,
         Ok(ip) => ip,
         Err(why) => return burst.drop(i, malformed(why), at),
     };
-    let (ours, hash) = match ip.version {
-        4 => (port.is_mine4(ip.dst), Sessions::prefetch_v4(sessions.index4(port.instance), ip.dst)),
+    let (ours, stays_here, martian, hash) = match ip.version {
+        4 => {
+            let (ours, hash) = (port.is_mine4(ip.dst), Sessions::prefetch_v4(sessions.index4(port.instance), ip.dst));
+            (ours, ours || ip.dst >= 0xe000_0000, is_martian4(ip.src), hash)
+        }
         _ => {
-            let to = ip.dst6(packet);
-            // Neighbour discovery speaks to multicast and link-local addresses.
-            let local = to >> 120 == 0xff || to >> 118 == 0xfe80 >> 6 || port.is_mine6(to);
-            (local, sessions.prefetch_v6(port.instance, (to >> 64) as u64))
+            let (to, ours) = (ip.dst6(packet), port.is_mine6(ip.dst6(packet)));
+            // Neighbour discovery speaks to multicast and link-local addresses; neither is forwarded.
+            let stays_here = ours || is_martian6(to);
+            let hash = sessions.prefetch_v6(port.instance, (to >> 64) as u64);
+            (ours, stays_here, is_martian6(ip.src6(packet)), hash)
         }
     };
-    let local = ours.then(|| crate::local::classify(&ip, true, packet));
+    let local = if stays_here {
+        Some(crate::local::classify(&ip, ours, false, packet))
+    } else {
+        martian.then_some(Err(Drop::MartianSource))
+    };
     let end = enter(&mut burst.lane, i, ip, l3, hash, port.instance);
     let frame = burst.frame_mut(i);
     frame.meta.l3 = l3;

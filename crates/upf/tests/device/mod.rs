@@ -5,6 +5,7 @@
 //! | step | what control does |
 //! |---|---|
 //! | `do = "rules", ue = 0, idle = true, simulate = { … }` | replaces the subscriber's rules; keys of `simulate` change the configured ones |
+//! | `do = "relay", ue = 0, to = "10.0.3.101", teid = 9` | what the subscriber sends goes on into that tunnel |
 //! | `do = "remove", ue = 0` | takes the session out; what it had used is counted as `final.…` |
 //! | `do = "sessions", instance = "office", simulate = { … }` | sessions beside the configured ones |
 //! | `do = "jam", port = "n6", room = 2` | the port takes so many packets more, then none |
@@ -24,7 +25,7 @@ use upf::assemble::{Seat, assemble};
 use upf::config::{Config, Simulate};
 use upf::control::{Answer, Control};
 use upf::gateway::UserPlane;
-use upf::rules::Usage;
+use upf::rules::{TunnelEnd, Usage};
 use upf::simulate::Simulator;
 
 /// A gateway, its control, and a clock.
@@ -174,6 +175,10 @@ impl Device {
         put("control.removed".into(), control.removed);
         put("control.refused".into(), control.refused);
         put("control.error_indications".into(), control.error_indications);
+        put("control.lost_tunnels".into(), control.lost_tunnels);
+        for ue in 0..self.subscribers.len() as u32 {
+            put(format!("error_indications.ue{ue}"), self.control.error_indications_of(0, ue));
+        }
         put("control.pages".into(), control.pages);
         put("control.published".into(), control.published);
         put("held".into(), self.rig.gateway().held() as u64);
@@ -229,6 +234,16 @@ impl Subject for Device {
             Some("rules") => {
                 let idle = what.get("idle").and_then(toml::Value::as_bool).unwrap_or(false);
                 self.rules(ue()?, idle, what.get("simulate"))
+            }
+            Some("relay") => {
+                let address = text("to").and_then(|to| to.parse().ok()).ok_or("to is missing")?;
+                let teid = what.get("teid").and_then(toml::Value::as_integer).ok_or("teid is missing")? as u32;
+                let simulator = self.subscribers.get(ue()? as usize).ok_or("no such subscriber")?;
+                let mut session = simulator.session(self.index(ue()?), false);
+                for far in session.fars.iter_mut().filter(|far| far.tunnel.is_none()) {
+                    (far.tunnel, far.instance) = (Some(TunnelEnd { address, teid }), 0);
+                }
+                self.install(ue()?, &session)
             }
             Some("remove") => {
                 let number = self.control.remove(0, ue()?).map_err(|error| error.to_string())?;

@@ -112,11 +112,11 @@ fn dscp_is_copied() -> Case {
     let four = |ttl| ip4(SERVER, UE).ttl(ttl).tos(0xb9).udp(50_000, 40_000).filled(8);
     let six = |ttl| ip6(SERVER_6, UE_6).ttl(ttl).tos(0x2b).udp(50_000, 40_000).filled(8);
     let head = |tos| eth(N3_MAC, GNB_MAC).ip4(N3, GNB).tos(tos).gtpu_unsummed(GNB_TEID).container_down(QFI);
-    case("Without a mark of its own the tunnel has the user packet's DSCP, and no ECN.")
+    case("Without a mark of its own the tunnel has the user packet's DSCP, and its ECN (RFC 6040, 4.1).")
         .send("n6", &from_router(&four(64)))
         .send("n6", &from_router(&six(64)))
-        .expect("n3", &head(0xb8).carrying(&four(63)))
-        .expect("n3", &head(0x28).carrying(&six(63)))
+        .expect("n3", &head(0xb9).carrying(&four(63)))
+        .expect("n3", &head(0x2b).carrying(&six(63)))
 }
 
 fn short_packets_lose_their_padding() -> Case {

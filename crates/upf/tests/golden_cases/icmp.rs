@@ -294,14 +294,13 @@ fn odd_pings() -> Case {
 
 fn other_messages_to_us() -> Case {
     let quoted = to_gnb(Over::V4).udp(2152, 2152).build();
-    case("Other ICMP messages to us are taken; other protocols are not ours.")
+    case("Other ICMP messages to us are taken; nothing else is served on the core side.")
         .send("n3", &from_gnb(Over::V4).icmp4(3, 3, 0).payload(&quoted[14..]))
         .send("n6", &eth(ROUTER_MAC, N6_MAC).ip6(ROUTER_6, N6_6).icmp6(2, 0, 1400).filled(48))
         .send("n6", &eth(ROUTER_MAC, N6_MAC).ip4(ROUTER, N6).tcp(40_000, 179))
         .send("n6", &eth(ROUTER_MAC, N6_MAC).ip4(ROUTER, N6).gtpu(TEID).carrying(&request(UE)))
         .punts("icmp_other", 2)
-        .drops("downlink.parse_plain.not_gtpu", 1)
-        .drops("downlink.parse_plain.not_for_us", 1)
+        .drops("downlink.parse_plain.no_service", 2)
 }
 
 fn ping_from_a_subscriber() -> Case {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! { vlan_port, wrong_vlan, two_tags, priority_tag, wrong_mac, group_mac, other_protocols, padding, jammed_port }
+cases! { vlan_port, wrong_vlan, two_tags, priority_tag, wrong_mac, group_mac, group_addresses, other_protocols, padding, jammed_port }
 
 /// `n3` in VLAN 30, `n6` in VLAN 60.
 pub const TAGGED: &str = r#"
@@ -63,8 +63,26 @@ fn group_mac() -> Case {
         .send("n3", &eth(GNB_MAC, [0xff; 6]).ip4(GNB, N3).gtpu(TEID).container_up(QFI).carrying(&request(UE)))
         .send("n6", &eth(ROUTER_MAC, [0xff; 6]).carrying(&response(UE)))
         .send("n6", &eth(ROUTER_MAC, [1, 0, 0x5e, 0, 0, 1]).carrying(&response(UE)))
-        .drops("uplink.parse_outer.not_for_us", 1)
-        .drops("downlink.parse_plain.not_for_us", 2)
+        .drops("uplink.parse_outer.multicast", 1)
+        .drops("downlink.parse_plain.multicast", 2)
+}
+
+fn group_addresses() -> Case {
+    let mdns = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0xfb);
+    let group = |last| [0x33, 0x33, 0, 0, 0, last];
+    let local = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9);
+    let dhcp = ip4([0, 0, 0, 0], [255, 255, 255, 255]).udp(68, 67).filled(9);
+    case("What the neighbourhood says to all: service discovery, group membership, DHCP, routing. None of it is forwarded.")
+        .send("n6", &eth(ROUTER_MAC, group(0xfb)).ip6(local, mdns).udp(5353, 5353).filled(9))
+        .send("n6", &eth(ROUTER_MAC, [1, 0, 0x5e, 0, 0, 0xfb]).ip4(ROUTER, [224, 0, 0, 251]).udp(5353, 5353).filled(9))
+        .send("n6", &eth(ROUTER_MAC, group(0x16)).ip6(local, [0xff02, 0, 0, 0, 0, 0, 0, 0x16]).icmp6(143, 0, 0))
+        .send("n6", &eth(ROUTER_MAC, [0xff; 6]).carrying(&dhcp))
+        .send("n6", &from_router(&ip4(ROUTER, [224, 0, 0, 5]).says(89).filled(20)))
+        .send("n3", &eth(GNB_MAC, group(0xfb)).ip6(local, mdns).udp(5353, 5353).filled(9))
+        .send("n3", &from_gnb(Over::V4).fragment(8, false).says(17).filled(9))
+        .drops("downlink.parse_plain.multicast", 5)
+        .drops("uplink.parse_outer.multicast", 1)
+        .drops("uplink.parse_outer.outer_fragment", 1)
 }
 
 fn other_protocols() -> Case {

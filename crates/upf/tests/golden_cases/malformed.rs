@@ -4,7 +4,7 @@ use super::*;
 
 cases! {
     frames, outer_ipv4, outer_ipv6, outer_udp, outer_fragments, not_for_us, gtpu_header, gtpu_extensions,
-    gtpu_unknown_message, inner_packet, plain_packet,
+    gtpu_unknown_message, inner_packet, plain_packet, outer_checksum, outer_checksum_is_trusted,
 }
 
 fn tunnelled(user: &Packet) -> Packet {
@@ -152,4 +152,40 @@ fn plain_packet() -> Case {
         .send("n6", &four().checksum(0x1234).udp(1, 2))
         .drops("downlink.parse_plain.malformed", 6)
         .drops("downlink.parse_plain.header_checksum", 1)
+}
+
+/// The access port verifies UDP checksums.
+const VERIFY: &str = r#"
+port = [
+  { name = "n3", uri = "memory:n3?mac=02:00:00:00:03:01", role = "access", addresses = ["10.0.3.1/24", "fd00:3::1/64"], verify_outer_checksum = true },
+  { name = "n6", uri = "memory:n6?mac=02:00:00:00:06:01", role = "core", addresses = ["10.0.6.1/24", "fd00:6::1/64"] },
+]"#;
+
+fn outer_checksum() -> Case {
+    let head = |over: Over, sum: u16| from_gnb(over).udp(2152, 2152).checksum(sum).gtpu_message(255, TEID);
+    let wrong = |over| head(over, 0xbad0).container_up(QFI).carrying(&request(UE));
+    let none = |over| head(over, 0).container_up(QFI).carrying(&request(UE));
+    let right = |over| from_gnb(over).gtpu(TEID).container_up(QFI).carrying(&request(UE));
+    let marked = eth(GNB_MAC, N3_MAC).ip4(GNB, N3).tos(3).gtpu(TEID).container_up(QFI).carrying(&request(UE).tos(2));
+    let out = to_router(&request(UE).ttl(63));
+    case("Where configured, the tunnel's UDP checksum is verified: a wrong one costs the packet, none is no fault.")
+        .with(VERIFY)
+        .send("n3", &wrong(Over::V4))
+        .send("n3", &wrong(Over::V6))
+        .send("n3", &from_gnb(Over::V4).udp(2152, 2152).checksum(1).gtpu_message(1, 0).seq(1))
+        .send("n3", &right(Over::V4).padded_to(200))
+        .send("n3", &right(Over::V6))
+        .send("n3", &none(Over::V4))
+        .send("n3", &none(Over::V6))
+        .send("n3", &marked)
+        .then(|case| (0..4).fold(case, |case, _| case.expect("n6", &out)))
+        .expect("n6", &to_router(&request(UE).tos(3).ttl(63)))
+        .drops("uplink.parse_outer.udp_checksum", 3)
+}
+
+fn outer_checksum_is_trusted() -> Case {
+    let wrong = from_gnb(Over::V4).udp(2152, 2152).checksum(0xbad0).gtpu_message(255, TEID);
+    case("Otherwise the link's checksum is trusted, and that of the user's packet, which its ends verify.")
+        .send("n3", &wrong.container_up(QFI).carrying(&request(UE)))
+        .expect("n6", &to_router(&request(UE).ttl(63)))
 }

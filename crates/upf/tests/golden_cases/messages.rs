@@ -7,7 +7,8 @@ cases! {
     error_indication_over_ipv6, error_indications_are_limited, error_indications_are_limited_by_peer,
     no_error_indications_at_all, error_indication_for_tunnel_zero, error_indication_is_heard, broken_error_indication, end_marker,
     supported_extensions_are_heard, extension_to_be_comprehended, extension_to_be_comprehended_ipv6,
-    extension_notices_are_limited,
+    extension_notices_are_limited, end_marker_is_passed_on, end_marker_is_passed_on_ipv6, error_indication_follows_the_rules,
+    nobody_answers_a_group,
 }
 
 /// A message to us.
@@ -144,6 +145,67 @@ fn error_indication_is_heard() -> Case {
         .send("n3", &message(Over::V6, 26, 0).seq(9).extension(0x40, [8, 0x68]).payload(elements(1, &GNB_6.octets())))
         .punts("gtp_error_indication", 2)
         .counts("control.error_indications", 2)
+        .counts("control.lost_tunnels", 1)
+        .counts("error_indications.ue0", 1)
+}
+
+fn error_indication_follows_the_rules() -> Case {
+    let about = |teid, gnb: [u8; 4]| message(Over::V4, 26, 0).seq(9).payload(elements(teid, &gnb));
+    let old = |ue: u32| about(GNB_TEID + ue, [10, 0, 3, 100]);
+    case(
+        "The session is the one that sends into that tunnel now: after a handover the new tunnel's, not the old one's.",
+    )
+    .with("simulate.ues = 2")
+    .send("n3", &old(1))
+    .at(ms(5))
+    .step(r#"do = "rules", ue = 1, simulate = { gnb_first = "10.0.3.101", gnb_teid_first = 0x0500_0000 }"#)
+    .at(ms(6))
+    .send("n3", &old(1))
+    .send("n3", &about(0x0500_0001, [10, 0, 3, 101]))
+    .send("n3", &about(0x0500_0001, [10, 0, 3, 102]))
+    .at(ms(7))
+    .step(r#"do = "remove", ue = 1"#)
+    .at(ms(8))
+    .send("n3", &about(0x0500_0001, [10, 0, 3, 101]))
+    .punts("gtp_error_indication", 5)
+    .counts("control.error_indications", 5)
+    .counts("control.lost_tunnels", 2)
+    .counts("error_indications.ue0", 0)
+}
+
+fn end_marker_is_passed_on() -> Case {
+    let out = eth(N3_MAC, [2, 0, 0, 0, 3, 0x65]).ip4(N3, [10, 0, 3, 101]).udp(2152, 2152).checksum(0);
+    case("Where a tunnel's packets go on into another one, so does its end marker; in its other tunnels it ends.")
+        .with(r#"neighbour = [{ port = "n3", address = "10.0.3.101", mac = "02:00:00:00:03:65" }]"#)
+        .step(r#"do = "relay", ue = 0, to = "10.0.3.101", teid = 0x0900_0009"#)
+        .at(ms(1))
+        .send("n3", &message(Over::V4, 254, TEID))
+        .send("n3", &message(Over::V4, 254, TEID + 1))
+        .expect("n3", &out.gtpu_message(254, 0x0900_0009))
+        .punts("gtp_end_marker", 2)
+}
+
+fn end_marker_is_passed_on_ipv6() -> Case {
+    let there = Ipv6Addr::new(0xfd00, 3, 0, 0, 0, 0, 0, 0x101);
+    let out = eth(N3_MAC, [2, 0, 0, 0, 3, 0x65]).ip6(N3_6, there).udp(2152, 2152);
+    case("Over IPv6, with the container of its QoS flow.")
+        .with(r#"neighbour = [{ port = "n3", address = "fd00:3::101", mac = "02:00:00:00:03:65" }]"#)
+        .step(r#"do = "relay", ue = 0, to = "fd00:3::101", teid = 0x0900_0009"#)
+        .at(ms(1))
+        .send("n3", &message(Over::V4, 254, TEID).container_up(QFI))
+        .expect("n3", &out.gtpu_message(254, 0x0900_0009))
+        .punts("gtp_end_marker", 1)
+}
+
+fn nobody_answers_a_group() -> Case {
+    let from = |source: [u8; 4]| eth(GNB_MAC, N3_MAC).ip4(source, N3).udp(2152, 2152);
+    case("What says it comes from a group, from nobody or from everybody is not answered.")
+        .send("n3", &from([224, 0, 0, 1]).gtpu_message(1, 0).seq(1))
+        .send("n3", &from([255, 255, 255, 255]).gtpu_message(255, 5).carrying(&request(UE)))
+        .send("n3", &from([0, 0, 0, 0]).gtpu_message(255, TEID).extension(0x84, [0, 0]).carrying(&request(UE)))
+        .punts("gtp_echo", 1)
+        .drops("worker.unknown_teid", 1)
+        .drops("worker.gtpu_unsupported", 1)
 }
 
 fn broken_error_indication() -> Case {

@@ -5,7 +5,63 @@ use super::*;
 cases! {
     gate_closed, flow_rate_up, flow_rate_down, flow_rates_are_apart, session_rate_up, session_rate_down,
     flow_inside_session_rate, a_refused_packet_costs_nothing, long_run_is_exact, marks_up, marks_down,
-    unlimited_is_unlimited,
+    unlimited_is_unlimited, congestion_is_carried_in, congestion_is_carried_in_ipv6, congestion_to_who_would_not_understand,
+}
+
+/// Not-ECT, ECT(0), ECT(1), CE.
+const ECN: [u8; 4] = [0, 2, 1, 3];
+/// What leaves of such a mark inside such a mark outside, in that order (RFC 6040, figure 4).
+const CARRIED: [[Option<u8>; 4]; 4] = [
+    [Some(0), Some(0), Some(0), None],
+    [Some(2), Some(2), Some(1), Some(3)],
+    [Some(1), Some(1), Some(1), Some(3)],
+    [Some(3), Some(3), Some(3), Some(3)],
+];
+
+/// Every pair of marks: `user` makes the subscriber's packet of its hops and class.
+fn every_mark(case: Case, over: Over, user: impl Fn(u8, u8) -> Packet) -> Case {
+    let outer = |tos| match over {
+        Over::V4 => eth(GNB_MAC, N3_MAC).ip4(GNB, N3).tos(tos),
+        Over::V6 => eth(GNB_MAC, N3_MAC).ip6(GNB_6, N3_6).tos(tos),
+    };
+    let pairs = ECN
+        .into_iter()
+        .zip(CARRIED)
+        .flat_map(|(inner, row)| ECN.into_iter().zip(row).map(move |(outer, end)| (inner, outer, end)));
+    pairs.fold(case, |case, (inside, outside, end)| {
+        let tunnelled = outer(0xb8 | outside).gtpu(TEID).container_up(QFI).carrying(&user(64, 0x28 | inside));
+        let case = case.send("n3", &tunnelled);
+        match end {
+            Some(end) => case.expect("n6", &to_router(&user(63, 0x28 | end))),
+            None => case.drops("uplink.parse_outer.ecn_illegal", 1),
+        }
+    })
+}
+
+fn congestion_is_carried_in() -> Case {
+    case("Congestion marked on the tunnel is marked in the user's packet (RFC 6040, 4.2); its DSCP is its own.").then(
+        |case| every_mark(case, Over::V4, |ttl, tos| ip4(UE, SERVER).ttl(ttl).tos(tos).udp(40_000, 50_000).filled(8)),
+    )
+}
+
+fn congestion_is_carried_in_ipv6() -> Case {
+    case("As in IPv4, through a tunnel over IPv6; the flow label stays.").then(|case| {
+        let user = |hops, tos| ip6(UE_6, SERVER_6).ttl(hops).tos(tos).flow_label(0xfffff).tcp(40_000, 50_000);
+        every_mark(case, Over::V6, user)
+    })
+}
+
+fn congestion_to_who_would_not_understand() -> Case {
+    let user = request(UE);
+    let marked = eth(GNB_MAC, N3_MAC).ip4(GNB, N3).tos(3).gtpu(TEID);
+    case("With other headers before the packet; an echo request has nobody behind it, and is answered.")
+        .send("n3", &marked.clone().seq(7).extension(0x01, [1, 2]).container_up(QFI).carrying(&user))
+        .send("n3", &marked.clone().seq(7).extension(0x01, [1, 2]).container_up(QFI).carrying(&request(UE).tos(2)))
+        .send("n3", &eth(GNB_MAC, N3_MAC).ip4(GNB, N3).tos(3).udp(2152, 2152).gtpu_message(1, 0).seq(1))
+        .expect("n6", &to_router(&request(UE).tos(3).ttl(63)))
+        .expect("n3", &to_gnb(Over::V4).udp(2152, 2152).gtpu_message(2, 0).seq(1).payload([14, 0]))
+        .punts("gtp_echo", 1)
+        .drops("uplink.parse_outer.ecn_illegal", 1)
 }
 
 /// An IPv4 packet of 1000 bytes.
@@ -189,8 +245,8 @@ fn marks_up() -> Case {
 
 fn marks_down() -> Case {
     let user = |ttl| ip4(SERVER, UE).ttl(ttl).tos(0x29).udp(50_000, 40_000).filled(8);
-    let head = eth(N3_MAC, GNB_MAC).ip4(N3, GNB).tos(0xb8).gtpu_unsummed(GNB_TEID).container_down(QFI);
-    case("Downlink, the tunnel gets the flow's DSCP and the user's packet keeps its own.")
+    let head = eth(N3_MAC, GNB_MAC).ip4(N3, GNB).tos(0xb9).gtpu_unsummed(GNB_TEID).container_down(QFI);
+    case("Downlink, the tunnel gets the flow's DSCP beside the packet's ECN, and the user's packet keeps its own.")
         .with("simulate.bearer = [{ qfi = 9, dscp = 46 }]")
         .send("n6", &from_router(&user(64)))
         .expect("n3", &head.carrying(&user(63)))

@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! { spoofed_ipv4, spoofed_ipv6, no_such_family, gtp_in_gtp }
+cases! { spoofed_ipv4, spoofed_ipv6, no_such_family, gtp_in_gtp, martians, martians_ipv6 }
 
 fn spoofed_ipv4() -> Case {
     let from = |source: [u8; 4]| up(&ip4(source, SERVER).udp(40_000, 50_000));
@@ -44,4 +44,31 @@ fn gtp_in_gtp() -> Case {
         .send("n3", &up(&elsewhere(64)))
         .expect("n6", &to_router(&elsewhere(63)))
         .drops("uplink.check_source.gtp_in_gtp", 2)
+}
+
+fn martians() -> Case {
+    let from = |source: [u8; 4]| from_router(&ip4(source, UE).udp(50_000, 40_000));
+    let ping = |source: [u8; 4]| from_router(&ip4(source, UE).ping(1, 1));
+    case(
+        "Nobody beyond the link sends from this network, loopback, link-local, multicast, broadcast (RFC 1812, 5.3.7).",
+    )
+    .send("n6", &from([0, 0, 0, 0]))
+    .send("n6", &from([0, 1, 2, 3]))
+    .send("n6", &from([127, 0, 0, 1]))
+    .send("n6", &from([169, 254, 1, 1]))
+    .send("n6", &from([224, 0, 0, 1]))
+    .send("n6", &from([240, 0, 0, 1]))
+    .send("n6", &from([255, 255, 255, 255]))
+    .send("n6", &ping([127, 0, 0, 1]))
+    .drops("downlink.parse_plain.martian_source", 8)
+}
+
+fn martians_ipv6() -> Case {
+    let from = |source: [u16; 8]| from_router(&ip6(source, UE_6).udp(50_000, 40_000));
+    case("The same of IPv6: unspecified, loopback, link-local, multicast (RFC 4291, 2.5 and 2.7).")
+        .send("n6", &from([0; 8]))
+        .send("n6", &from([0, 0, 0, 0, 0, 0, 0, 1]))
+        .send("n6", &from([0xfe80, 0, 0, 0, 0, 0, 0, 9]))
+        .send("n6", &from([0xff02, 0, 0, 0, 0, 0, 0, 1]))
+        .drops("downlink.parse_plain.martian_source", 4)
 }
