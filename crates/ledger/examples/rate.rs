@@ -59,8 +59,7 @@ fn main() {
     report("mixed", &writer, &latency, rate, mixed);
     let status = ledger.status().unwrap();
     println!("  {} sessions, {} records; file {} MB", status.sessions, status.records, status.file_bytes >> 20);
-    let cpu = cpu_seconds();
-    println!("  {cpu:.2} s of CPU in all");
+    println!("  {:.2} s of CPU, {} of memory in all", cpu_seconds(), resident());
 
     // As a crash leaves it: the file is copied before the writer closes.
     let copy = format!("{folder}/copy");
@@ -130,6 +129,13 @@ fn quantiles(times: &mut [Duration]) -> String {
     times.sort_unstable();
     let at = |q: f64| times.get(((times.len().max(1) - 1) as f64 * q) as usize).copied().unwrap_or_default();
     format!("p50 {:.2?}, p99 {:.2?}, most {:.2?}", at(0.5), at(0.99), at(1.0))
+}
+
+/// Memory of this process.
+fn resident() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.unwrap_or("unknown").trim().to_owned()
 }
 
 /// CPU seconds of this process, user and system.

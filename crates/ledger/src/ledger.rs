@@ -52,8 +52,8 @@ pub(crate) mod meta {
     pub const HELD_BACK: &str = "held back";
 }
 
-/// Memory for pages of the file, in bytes.
-const CACHE: usize = 64 << 20;
+/// Memory for pages of the file, in bytes: many times what a batch touches, for only the ends of the tables are busy.
+const CACHE: usize = 16 << 20;
 /// A tool that reads the file is soon done with it: so long is waited for the lock.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Records looked at for one page, so that no answer takes long.
@@ -103,8 +103,8 @@ pub struct Status {
 }
 
 impl Ledger {
-    /// Opens the ledger in a folder, or begins one there. Every page is checked against its checksum, so this takes about
-    /// a second per GB of file.
+    /// Opens the ledger in a folder, or begins one there. Every page is checked against its checksum and the store walks
+    /// its trees, so this takes about 3 s per GB of file: 100,000 sessions of 700 bytes alone 0.4 s.
     ///
     /// # Errors
     /// [`LedgerError`]; nothing is changed then.
@@ -189,7 +189,7 @@ impl Ledger {
         self.inner.clean
     }
 
-    /// Gives every session to `each`, in no order. 100,000 of 700 bytes take about 50 ms.
+    /// Gives every session to `each`, in no order. 100,000 of 700 bytes take 0.1 s.
     ///
     /// # Errors
     /// [`LedgerError::Damaged`], [`LedgerError::Disk`].

@@ -158,6 +158,8 @@ fn a_full_disk_reaches_every_ticket() {
     assert!(matches!(writer.submit([put(1, b"")]), Err(Refused::Failed(LedgerError::Full { .. }))));
     assert_eq!(writer.wait(Ticket(1)), Ok(()), "what was durable stays durable");
     assert!(matches!(writer.close(), Err(LedgerError::Full { .. })));
+    let spent = ledger.writer(quick(), |_| {}).unwrap_err().to_string();
+    assert!(spent.contains("failed (an earlier error)"), "{spent}");
     // With room again the ledger opens, without having been closed.
     let ledger = Ledger::on(disk.after_power_cut(|| true)).unwrap();
     assert_eq!((sessions(&ledger), ledger.was_clean()), ([(1, b"kept".to_vec())].into(), false));
@@ -175,6 +177,16 @@ fn changes_that_wait_share_a_sync() {
     let syncs = disk.1.load(Ordering::Relaxed) - before;
     assert!(syncs <= 4, "{syncs} syncs for changes that came at once");
     assert_eq!(sessions(&ledger).len(), 500);
+}
+
+#[test]
+fn a_panic_of_who_is_told_stops_nobody() {
+    let ledger = Ledger::on(Disk::default()).unwrap();
+    let writer = ledger.writer(quick(), |progress| assert_ne!(progress.durable, Ticket(1))).unwrap();
+    commit(&writer, vec![put(1, b"one")]);
+    commit(&writer, vec![put(2, b"two")]);
+    assert_eq!(writer.close(), Ok(()));
+    assert_eq!(sessions(&ledger).len(), 2);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! Tickets are given in the order of the queue and become durable in that order, so one number says it for all of them.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -246,37 +247,36 @@ impl Turn {
     }
 
     fn run(mut self, mut told: impl FnMut(&Progress)) {
-        while let Some((last, batch)) = self.shared.gather() {
-            let done = self.commit(batch);
-            if self.tell(done.map(|()| last), &mut told).is_err() {
-                return;
-            }
+        let mut well = true;
+        while well && let Some((last, batch)) = self.shared.gather() {
+            let done = self.commit(batch).map(|()| last);
+            well = self.tell(done, &mut told);
         }
-        let closed = self.commit(Batch::clean(true));
-        let last = self.shared.state().progress.durable;
-        let _ = self.tell(closed.map(|()| last), &mut told);
+        if well {
+            let last = self.shared.state().progress.durable;
+            let closed = self.commit(Batch::clean(true)).map(|()| last);
+            self.tell(closed, &mut told);
+        }
         self.ledger.inner.has_writer.store(false, Ordering::Release);
     }
 
-    /// Says how it went to everybody; an error is the end.
-    fn tell(&self, done: Result<Ticket, LedgerError>, told: &mut impl FnMut(&Progress)) -> Result<(), ()> {
+    /// Says how it went to everybody; false: that was the end.
+    fn tell(&self, done: Result<Ticket, LedgerError>, told: &mut impl FnMut(&Progress)) -> bool {
         let mut state = self.shared.state();
-        let ended = match done {
-            Ok(durable) => {
-                state.progress.durable = durable;
-                Ok(())
-            }
+        let well = done.is_ok();
+        match done {
+            Ok(durable) => state.progress.durable = durable,
             Err(error) => {
                 state.progress.failed = Some(error);
                 state.queue.clear();
                 state.waiting = 0;
-                Err(())
             }
-        };
+        }
         let progress = state.progress.clone();
         drop(state);
         self.shared.done.notify_all();
-        told(&progress);
-        ended
+        // Whoever is told may panic: others wait for the disk, and it goes on.
+        let _ = catch_unwind(AssertUnwindSafe(|| told(&progress)));
+        well
     }
 }

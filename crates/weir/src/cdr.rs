@@ -29,10 +29,10 @@ Examples:
   weir cdr list --subscriber 001010000000001 --from 2026-11-22
   weir cdr export --format csv --output day.csv --from 2026-11-21 --to 2026-11-22
   weir cdr export --format json --output new.json --acknowledge
-                                                     what was not exported before; retention may remove it then
+      what was not exported before; retention may remove it then
 
-A running gateway is asked over its control socket; when none answers, the ledger's file is read. Which of the two it
-was is said on the error stream.")]
+A running gateway is asked over its control socket; when none answers, the ledger's file is read.
+Which of the two it was is said on the error stream.")]
 pub struct CdrArgs {
     /// What to do.
     #[command(subcommand)]
