@@ -147,7 +147,9 @@ fn every_example_is_in_order() {
     for entry in std::fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
         let text = Text::read(&path).unwrap();
-        if text.text.contains("\ngateway = ") {
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("plan-")) {
+            // Plans are checked by the planner.
+        } else if text.text.contains("\ngateway = ") {
             gateways += 1;
             let loaded = Loaded::of(text).unwrap_or_else(|error| panic!("{error}"));
             assert!(loaded.config.simulate.is_some(), "{}", path.display());

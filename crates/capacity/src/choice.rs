@@ -1,0 +1,74 @@
+//! The best choices, and what makes them so.
+
+use serde::Serialize;
+
+use crate::machine::Place;
+use crate::plan::Candidate;
+
+/// A machine worth choosing, with the reasons.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Choice {
+    /// Which.
+    pub machine: String,
+    /// Why.
+    pub reasons: Vec<String>,
+}
+
+/// Dearer than the cheapest by this share is still worth a look for another reason.
+const WORTH: f64 = 0.5;
+
+/// From candidates, the cheapest first.
+pub(crate) fn choices(candidates: &[Candidate]) -> Vec<Choice> {
+    let mut choices: Vec<Choice> = Vec::new();
+    let mut add =
+        |candidate: &Candidate, reason: String| match choices.iter_mut().find(|c| c.machine == candidate.machine) {
+            Some(choice) => choice.reasons.push(reason),
+            None => choices.push(Choice { machine: candidate.machine.clone(), reasons: vec![reason] }),
+        };
+    let usd = |candidate: &Candidate| candidate.usd_per_hour.as_ref().map(|usd| usd.value.0);
+    let total = |candidate: &Candidate| candidate.total_usd_per_hour.map(|usd| usd.0);
+    let Some(first) = candidates.first().filter(|first| usd(first).is_some()) else { return choices };
+    let cheapest = total(first).unwrap_or(f64::INFINITY);
+    let second = candidates.get(1).and_then(|second| Some((second, total(second)?)));
+    add(
+        first,
+        match second {
+            Some((second, next)) if next > cheapest => {
+                format!("cheapest: {}, {} less than {}", money(cheapest), money(next - cheapest), second.machine)
+            }
+            Some((second, _)) => format!(
+                "cheapest: {}, as {} is; it loses less with one machine or rests on more",
+                money(cheapest),
+                second.machine
+            ),
+            None => format!("the only one with a price: {}", money(cheapest)),
+        },
+    );
+    let worth = |candidate: &&Candidate| total(candidate).is_some_and(|usd| usd <= cheapest * (1.0 + WORTH));
+    let other = candidates.iter().find(|candidate| candidate.place != first.place);
+    if let Some((other, usd)) = other.and_then(|other| Some((other, total(other)?))) {
+        let place = if other.place == Place::OnPremise { "on premise" } else { "in a cloud" };
+        add(other, format!("cheapest {place}: {}", money(usd)));
+    }
+    // Firmer ground, if the cheapest is a conclusion.
+    let firmer = candidates.iter().filter(worth).find(|candidate| candidate.basis < first.basis);
+    if let Some(firmer) = firmer {
+        add(firmer, format!("rests on a {} where the cheapest is {}", firmer.basis, first.basis));
+    }
+    let share = |candidate: &&Candidate| candidate.lost_with_one.share;
+    let safest = candidates.iter().filter(worth).min_by(|a, b| share(a).total_cmp(&share(b)));
+    if let Some(safest) = safest.filter(|safest| share(safest) < share(&first)) {
+        let (one, best) = (100.0 * share(&safest), 100.0 * share(&first));
+        add(safest, format!("loses {one:.1} % of subscribers with a machine, not {best:.1} %"));
+    }
+    let roomy = candidates.iter().filter(worth).max_by(|a, b| a.margin.total_cmp(&b.margin));
+    if let Some(roomy) = roomy.filter(|roomy| roomy.margin > first.margin + 0.05) {
+        let (one, best) = (100.0 * roomy.margin, 100.0 * first.margin);
+        add(roomy, format!("carries {one:.0} % more than it must, not {best:.0} %"));
+    }
+    choices
+}
+
+fn money(usd: f64) -> String {
+    format!("{usd:.2} $/h")
+}

@@ -1,0 +1,516 @@
+//! The answer: every machine judged, those that can do it ranked, the rest with the reason why not.
+
+use serde::Serialize;
+
+use crate::choice::{Choice, choices};
+use crate::day::{Day, Hybrid};
+use crate::demand::Demand;
+use crate::fit::{Fit, Refusal};
+use crate::ideal::Ideal;
+use crate::known::{End, Known, Provenance};
+use crate::limits::{Allows, Bound, bandwidth};
+use crate::machine::{Machine, Place};
+use crate::placement::{host_of, instances_per_host, sharing, with_spares};
+use crate::price::{self, Traffic};
+use crate::quantity::{BitRate, Hourly, PacketRate, Power, Ratio};
+use crate::question::{Gateway, Host, Question};
+use crate::scale_out::EqualCost;
+use crate::scaling::{Basis, Confidence};
+use crate::sensitivity::Lever;
+use crate::site::{self, Site};
+use crate::sources::Sources;
+use crate::unit::Unit;
+use crate::wrong::Wrong;
+
+/// What is known of the world beside the plan.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// Instance types and servers.
+    pub machines: Vec<Machine>,
+    /// Kinds of sites.
+    pub sites: Vec<Site>,
+}
+
+/// A question, checked, with all it takes to answer it.
+#[derive(Clone, Debug)]
+pub struct Planner {
+    pub(crate) question: Question,
+    pub(crate) world: World,
+    pub(crate) demand: Demand,
+    pub(crate) unit: Unit,
+    pub(crate) sources: Sources,
+    pub(crate) traffic: Traffic,
+}
+
+/// The answer to a plan. Quantities are in base units: bits, packets and dollars a second, a second and an hour.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answer {
+    /// What it is headed with.
+    pub name: String,
+    /// What is to be run.
+    pub gateway: Gateway,
+    /// How far from measurements it goes.
+    pub points: Confidence,
+    /// What is to be carried.
+    pub demand: Demand,
+    /// What a unit takes.
+    pub unit: Unit,
+    /// What traffic costs beside the machines.
+    pub traffic: Traffic,
+    /// Machines that can do it, the cheapest first, those without a price last.
+    pub candidates: Vec<Candidate>,
+    /// Those that can not, or of which nobody can say.
+    pub refused: Vec<Refused>,
+    /// The best choices, with reasons.
+    pub choices: Vec<Choice>,
+    /// What moves the best choice's cost.
+    pub sensitivity: Vec<Lever>,
+    /// What an ideal instance would be.
+    pub ideal: Option<Ideal>,
+    /// Many small or one large, at equal cost.
+    pub equal_cost: Vec<EqualCost>,
+    /// In and out over a day.
+    pub day: Option<Day>,
+    /// A base on premise, the cloud for the rest.
+    pub hybrid: Option<Hybrid>,
+    /// Where to put it.
+    pub sites: Vec<site::Judged>,
+    /// What was measured, by machine, and the law through it.
+    pub curves: Vec<MeasuredCurve>,
+    /// What to know.
+    pub notes: Vec<String>,
+}
+
+/// A measured machine: what each of so many units carries.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MeasuredCurve {
+    /// Which.
+    pub machine: String,
+    /// As measured.
+    pub points: Vec<(u32, Throughput)>,
+    /// By the law fitted to it, from one unit to beyond the last measured.
+    pub law: Vec<(u32, Throughput)>,
+    /// The law.
+    pub usl: Option<crate::scaling::Usl>,
+}
+
+/// A machine that can do it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Candidate {
+    /// Which.
+    pub machine: String,
+    /// Whose.
+    pub provider: String,
+    /// Cloud or on premise.
+    pub place: Place,
+    /// Its family.
+    pub family: String,
+    /// How the throughput follows from measurements.
+    pub basis: Basis,
+    /// The weakest of all that the answer rests on.
+    pub from: Provenance,
+    /// All that it rests on.
+    pub rests_on: Vec<String>,
+    /// The most units on one machine.
+    pub units: u32,
+    /// What holds it there.
+    pub binding: Bound,
+    /// Other limits that hold it there, too.
+    pub also_binding: Vec<Bound>,
+    /// The next that would.
+    pub next: Option<Next>,
+    /// Limits nobody knows.
+    pub unknown: Vec<Bound>,
+    /// Every limit, the tightest first.
+    pub bounds: Vec<Bound>,
+    /// What one unit carries, both directions, after neighbours took theirs.
+    pub each: Throughput,
+    /// That by what it must carry, less one; for demand that can be divided: what all machines needed carry by the
+    /// demand, less one.
+    pub margin: f64,
+    /// What the machines needed carry together.
+    pub carries: Throughput,
+    /// Machines needed.
+    pub needed: u32,
+    /// With spares.
+    pub machines: u32,
+    /// With spares, if all goes well.
+    pub machines_least: u32,
+    /// With spares, if all goes badly; none if it can then not be done.
+    pub machines_most: Option<u32>,
+    /// Hosts, where they are the operator's alone.
+    pub hosts: Option<u32>,
+    /// What the machines needed leave unused.
+    pub unused: Unused,
+    /// All machines, an hour.
+    pub usd_per_hour: Option<Known<Hourly>>,
+    /// That and traffic.
+    pub total_usd_per_hour: Option<Hourly>,
+    /// Machines only, by Gbit/s of demand.
+    pub usd_per_hour_per_gbps: Option<f64>,
+    /// Machines only.
+    pub usd_per_subscriber_month: Option<f64>,
+    /// What is lost with one machine, until a spare takes over.
+    pub lost_with_one: Lost,
+    /// What the machines draw, spares idle, where it is known.
+    pub power: Option<Power>,
+}
+
+/// A limit that is not the tightest.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Next {
+    /// Which.
+    pub bound: Bound,
+    /// How much more it allows than the tightest.
+    pub margin: f64,
+}
+
+/// Both directions together.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Throughput {
+    /// Bits a second.
+    pub bits: Option<BitRate>,
+    /// Packets a second, each once.
+    pub packets: Option<PacketRate>,
+}
+
+impl std::fmt::Display for Throughput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = match (self.bits, self.packets) {
+            (Some(bits), _) => bits.to_string(),
+            (None, Some(packets)) => packets.to_string(),
+            (None, None) => "–".to_owned(),
+        };
+        f.pad(&text)
+    }
+}
+
+/// What the machines needed leave unused, as shares.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Unused {
+    /// vCPUs.
+    pub vcpus: Option<f64>,
+    /// Bandwidth, of what the plan calculates with.
+    pub bandwidth: Option<f64>,
+    /// Interfaces, the administration's counted as used.
+    pub interfaces: Option<f64>,
+}
+
+/// What is lost with one machine.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Lost {
+    /// The share of all subscribers.
+    pub share: f64,
+    /// Subscribers.
+    pub subscribers: Option<f64>,
+    /// Units.
+    pub units: u32,
+    /// The share of all subscribers lost with a zone.
+    pub share_with_zone: f64,
+}
+
+/// A machine that can not do it, or of which nobody can say.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Refused {
+    /// Which.
+    pub machine: String,
+    /// Whose.
+    pub provider: String,
+    /// Why.
+    pub refusal: Refusal,
+    /// In words.
+    pub why: String,
+}
+
+impl Planner {
+    /// Checks a question.
+    ///
+    /// # Errors
+    /// What is missing, contradictory or impossible: which key, why.
+    pub fn new(question: Question, world: World) -> Result<Self, Wrong> {
+        crate::check::check(&question, &world)?;
+        let demand = Demand::of(&question.demand)?;
+        Self::with_demand(question, world, demand)
+    }
+
+    /// The same with the demand already calculated.
+    pub(crate) fn with_demand(question: Question, world: World, demand: Demand) -> Result<Self, Wrong> {
+        let unit = Unit::of(question.gateway).with(question.unit.as_ref())?;
+        let sources = Sources::new(&question, &demand, &world.machines);
+        let traffic = Traffic::of(&demand, &question.price);
+        Ok(Self { question, world, demand, unit, sources, traffic })
+    }
+
+    /// The demand.
+    pub fn demand(&self) -> &Demand {
+        &self.demand
+    }
+
+    /// Answers it.
+    ///
+    /// # Errors
+    /// A demand that no machine of those looked at can carry, whatever their number.
+    pub fn answer(&self) -> Result<Answer, Wrong> {
+        let (mut candidates, mut refused) = (Vec::new(), Vec::new());
+        for machine in self.machines() {
+            match self.candidate(machine) {
+                Ok(candidate) => candidates.push(candidate),
+                Err((refusal, why)) => {
+                    let (machine, provider) = (machine.name.clone(), machine.provider.clone());
+                    refused.push(Refused { machine, provider, refusal, why });
+                }
+            }
+        }
+        self.possible(&candidates, &refused)?;
+        let cost = |c: &Candidate| c.total_usd_per_hour.map_or(f64::INFINITY, |usd| usd.0);
+        let lost = |c: &Candidate| c.lost_with_one.share;
+        candidates.sort_by(|a, b| {
+            cost(a)
+                .total_cmp(&cost(b))
+                .then(a.basis.cmp(&b.basis))
+                .then(lost(a).total_cmp(&lost(b)))
+                .then(a.machine.cmp(&b.machine))
+        });
+        refused.sort_by(|a, b| (a.refusal, &a.provider).cmp(&(b.refusal, &b.provider)));
+        let best = candidates.first().filter(|best| best.total_usd_per_hour.is_some());
+        Ok(Answer {
+            name: self.question.name.clone().unwrap_or_else(|| "plan".to_owned()),
+            gateway: self.question.gateway,
+            points: self.question.points,
+            demand: self.demand.clone(),
+            unit: self.unit.clone(),
+            traffic: self.traffic.clone(),
+            choices: choices(&candidates),
+            sensitivity: best.map(|best| crate::sensitivity::levers(self, best)).unwrap_or_default(),
+            ideal: crate::ideal::ideal(self, &candidates),
+            equal_cost: crate::scale_out::equal_cost(self, &candidates),
+            day: best.and_then(|best| crate::day::day(self, best)),
+            hybrid: crate::day::hybrid(self, &candidates),
+            sites: self.question.site.as_ref().map(|bounds| site::judge(bounds, &self.world.sites)).unwrap_or_default(),
+            curves: self.curves(),
+            notes: self.notes(&candidates),
+            candidates,
+            refused,
+        })
+    }
+
+    /// The machines the plan looks at.
+    fn machines(&self) -> impl Iterator<Item = &Machine> {
+        let wanted = &self.question.candidates;
+        let among = |list: &[String], name: &str| list.is_empty() || list.iter().any(|one| one == name);
+        self.world.machines.iter().filter(move |machine| {
+            let family = machine.family.split_once('/').map_or(machine.family.as_str(), |(_, family)| family);
+            among(&wanted.providers, &machine.provider)
+                && among(&wanted.families, family)
+                && among(&wanted.machines, &machine.name)
+        })
+    }
+
+    pub(crate) fn machine(&self, name: &str) -> Option<&Machine> {
+        self.world.machines.iter().find(|machine| machine.name == name)
+    }
+
+    /// A machine, judged.
+    pub(crate) fn candidate(&self, machine: &Machine) -> Result<Candidate, (Refusal, String)> {
+        let fit = self.fit(machine, 1.0, End::Value)?;
+        let failure = &self.question.failure;
+        let at = |end: End| self.fit(machine, self.demand.factor(end.opposite()), end).ok();
+        let with = |fit: Fit| with_spares(fit.needed, failure);
+        let machines = with_spares(fit.needed, failure);
+        let least = at(End::High).map_or(machines, with).min(machines);
+        let most = at(End::Low).map(with).map(|most| most.max(machines));
+        let shared = sharing(machine, &self.question.placement);
+        let (hosts, price) = self.price(machine, machines);
+        let units = |bound: &Bound| bound.units().unwrap_or(f64::INFINITY).floor();
+        let mut bounds = fit.bounds.iter().filter(|bound| bound.units().is_some());
+        let binding = bounds.next().cloned().ok_or((Refusal::Unknown, "no limit is known".to_owned()))?;
+        let (also, others): (Vec<&Bound>, Vec<&Bound>) = bounds.partition(|b| units(b) <= units(&binding));
+        let bound_at = binding.units().unwrap_or(0.0).min(f64::from(fit.most));
+        let next = others.first().map(|b| Next { bound: (*b).clone(), margin: units(b) / bound_at.max(1.0) - 1.0 });
+        let share_lost = match self.demand.groups {
+            Some(groups) => f64::from(groups.div_ceil(fit.needed)) / f64::from(groups),
+            None => 1.0 / f64::from(fit.needed),
+        };
+        let zones = f64::from(failure.zones.max(1));
+        let gbps = self.demand.bits().map(BitRate::gbps);
+        let usd = price.as_ref().map(|price| price.value);
+        let throughput = |share: f64| self.throughput(share);
+        let carries = match self.demand.groups {
+            Some(groups) => fit.each * f64::from(groups),
+            None => fit.carries * f64::from(fit.needed),
+        };
+        Ok(Candidate {
+            machine: machine.name.clone(),
+            provider: machine.provider.clone(),
+            place: machine.place,
+            family: machine.family.clone(),
+            basis: fit.basis,
+            from: self.rests_on(&fit, &shared, price.as_ref()).iter().map(|(from, _)| *from).max().unwrap_or_default(),
+            rests_on: self.rests_on(&fit, &shared, price.as_ref()).into_iter().map(|(_, what)| what).collect(),
+            units: fit.most,
+            also_binding: also.into_iter().cloned().collect(),
+            unknown: fit.bounds.iter().filter(|bound| bound.allows == Allows::Unknown).cloned().collect(),
+            bounds: fit.bounds.clone(),
+            binding,
+            next,
+            each: throughput(fit.each),
+            margin: carries - 1.0,
+            carries: throughput(carries),
+            needed: fit.needed,
+            machines,
+            machines_least: least,
+            machines_most: most,
+            hosts,
+            unused: self.unused(machine, &fit),
+            total_usd_per_hour: usd.map(|usd| usd + self.traffic_of(machine.place)),
+            usd_per_hour_per_gbps: usd.zip(gbps).map(|(usd, gbps)| usd.0 / gbps),
+            usd_per_subscriber_month: usd.zip(self.demand.subscribers).map(|(usd, n)| price::month(usd) / n.0),
+            usd_per_hour: price,
+            lost_with_one: Lost {
+                share: share_lost,
+                subscribers: self.demand.subscribers.map(|all| all.0 * share_lost),
+                units: self.demand.groups.map_or(fit.most, |groups| groups.div_ceil(fit.needed)),
+                share_with_zone: (f64::from(fit.needed) / zones).ceil() / f64::from(fit.needed),
+            },
+            power: self.power(machine, &fit, machines),
+        })
+    }
+
+    /// A share of the whole demand.
+    fn throughput(&self, share: f64) -> Throughput {
+        let load = self.load(share);
+        Throughput { bits: load.bits, packets: load.packets }
+    }
+
+    fn curves(&self) -> Vec<MeasuredCurve> {
+        let curve = |(machine, curve): (&String, &crate::scaling::Curve)| {
+            let points = curve.samples().iter().map(|s| (s.units, self.throughput(s.each.value.0))).collect();
+            let law = |usl: &crate::scaling::Usl| {
+                (1..=curve.most() + 2).map(|n| (n, self.throughput(usl.each(f64::from(n))))).collect()
+            };
+            let (machine, usl) = (machine.clone(), curve.usl().copied());
+            MeasuredCurve { machine, points, law: usl.as_ref().map(law).unwrap_or_default(), usl }
+        };
+        self.sources.curves().map(curve).collect()
+    }
+
+    fn traffic_of(&self, place: Place) -> Hourly {
+        match place {
+            Place::Cloud => self.traffic.cloud(),
+            Place::OnPremise => self.traffic.own(),
+        }
+    }
+
+    /// Hosts, where they are the operator's alone, and what all machines cost an hour.
+    fn price(&self, machine: &Machine, machines: u32) -> (Option<u32>, Option<Known<Hourly>>) {
+        let input = &self.question.price;
+        let each = |machine: &Machine| Some(price::machine(machine.price.as_ref()?, input));
+        let dedicated = self.question.placement.host == Host::Dedicated && !machine.whole_host;
+        if !dedicated {
+            return (None, each(machine).map(|price| price.map(|price| price * f64::from(machines))));
+        }
+        let Some(host) = host_of(machine, &self.world.machines) else { return (None, None) };
+        let on_one = host.vcpus.zip(machine.vcpus).map(|(host, one)| instances_per_host(host, 2, one).max(1));
+        let hosts = on_one.map(|on_one| machines.div_ceil(on_one));
+        let premium = input.dedicated_premium.as_ref();
+        let price = hosts.zip(each(host)).zip(premium).map(|((hosts, price), premium)| Known {
+            from: price.from.max(premium.from),
+            ..price.map(|price| price * f64::from(hosts) * (1.0 + premium.value.0))
+        });
+        (hosts, price)
+    }
+
+    fn rests_on(&self, fit: &Fit, shared: &Known<Ratio>, price: Option<&Known<Hourly>>) -> Vec<(Provenance, String)> {
+        let line = |from: Provenance, what: &str, source: &str| {
+            let source = if source.is_empty() { String::new() } else { format!(", {source}") };
+            (from, format!("{what}: {from}{source}"))
+        };
+        let mut lines = vec![
+            line(self.demand.from, "demand", ""),
+            line(fit.throughput.from, &format!("throughput ({})", fit.basis), &fit.throughput.source),
+        ];
+        if shared.value.0 < 1.0 {
+            lines.push(line(shared.from, &format!("neighbours × {}", shared.value), &shared.source));
+        }
+        lines.push(match price {
+            Some(price) => line(price.from, "price", &price.source),
+            None => line(Provenance::Unknown, "price", ""),
+        });
+        lines
+    }
+
+    fn unused(&self, machine: &Machine, fit: &Fit) -> Unused {
+        let needed = f64::from(fit.needed);
+        let units = self.demand.groups.map_or(needed * f64::from(fit.most), f64::from);
+        let on_one = self.demand.groups.map_or(fit.most, |groups| groups.div_ceil(fit.needed));
+        let left = |used: f64, there: f64| 1.0 - used / there;
+        let vcpus = machine.vcpus.map(|there| left(units * f64::from(self.unit.vcpus), needed * f64::from(there)));
+        let there = bandwidth(machine, &self.question.placement);
+        let interfaces =
+            machine.interfaces.map(|there| left(f64::from(self.unit.interfaces_of(on_one)), f64::from(there)));
+        let bandwidth = there.zip(self.demand.bits()).map(|((there, _), bits)| left(bits.0, needed * there.0));
+        Unused { vcpus, bandwidth, interfaces }
+    }
+
+    fn power(&self, machine: &Machine, fit: &Fit, machines: u32) -> Option<Power> {
+        let (idle, most) = machine.power?;
+        let busy = (1.0 / (fit.carries * f64::from(fit.needed))).min(1.0);
+        let at_work = (idle + (most - idle) * busy) * f64::from(fit.needed);
+        Some(at_work + idle * f64::from(machines - fit.needed))
+    }
+
+    /// A demand that only fails because each unit would have to carry too much is impossible, not merely expensive.
+    fn possible(&self, candidates: &[Candidate], refused: &[Refused]) -> Result<(), Wrong> {
+        if !candidates.is_empty() {
+            return Ok(());
+        }
+        let slow = refused.iter().filter(|refused| refused.refusal == Refusal::TooSlow);
+        if let Some(example) = slow.clone().next() {
+            let what =
+                format!("no machine does this: on {} {} ({} of that kind)", example.machine, example.why, slow.count());
+            return Err(Wrong::at("demand.each", what, "smaller groups, or points of faster machines"));
+        }
+        if self.question.point.is_empty() && self.question.cost.is_empty() {
+            let help = "add [[point]] sections, [[cost]], or calibrate: weir plan PLAN.toml --from result.json";
+            return Err(Wrong::at("gateway", "nothing is known of what any machine carries", help));
+        }
+        Ok(())
+    }
+
+    fn notes(&self, candidates: &[Candidate]) -> Vec<String> {
+        let mut notes: Vec<String> = self.sources.unused.iter().map(|why| format!("not used: {why}")).collect();
+        let traffic = self.traffic.cloud();
+        let cloud = candidates.iter().find(|c| c.place == Place::Cloud && c.usd_per_hour.is_some());
+        if let Some(usd) = cloud.and_then(|cloud| cloud.usd_per_hour.as_ref())
+            && traffic > usd.value
+        {
+            let times = traffic / usd.value;
+            notes.push(format!(
+                "traffic costs {times:.0} times the machines: {:.2} $/h at the demand planned for",
+                traffic.0
+            ));
+        }
+        if candidates.iter().any(|c| c.place == Place::OnPremise)
+            && traffic.0 > 0.0
+            && self.traffic.own_usd_per_hour.is_none()
+        {
+            notes.push(
+                "what carrying traffic costs on premise is not known, and not in its price: price.own_transfer"
+                    .to_owned(),
+            );
+        }
+        if let (Some(crossings), Some(bits)) = (self.question.price.transit_crossings, self.demand.bits())
+            && crossings > 0
+        {
+            let attachments = (bits.0 / 100e9).ceil().max(1.0);
+            let packets = self.demand.packets().map_or(String::new(), |packets| {
+                format!("; {packets} against 7.5 Mpps an attachment, which secondary sources say")
+            });
+            notes.push(format!("transit gateway: {attachments} attachments of 100 Gbit/s in a zone{packets}"));
+        }
+        if self.question.placement.host == Host::Dedicated {
+            notes.push("dedicated hosts: two per account and region unless more are asked for".to_owned());
+        }
+        notes
+    }
+}

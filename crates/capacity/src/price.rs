@@ -1,0 +1,97 @@
+//! What an hour costs: machines on demand or under commitment, and the traffic that leaves or crosses a transit gateway.
+
+use serde::Serialize;
+
+use crate::demand::Demand;
+use crate::known::Known;
+use crate::quantity::{BitRate, HOURS_A_MONTH, Hourly, PerGigabyte};
+use crate::question::{Leaves, PriceInput};
+
+/// An hour of one machine, after what a commitment takes off.
+pub fn machine(on_demand: &Known<Hourly>, price: &PriceInput) -> Known<Hourly> {
+    let Some(off) = &price.commitment else { return on_demand.clone() };
+    let share = price.committed.unwrap_or(1.0);
+    let left = |off: f64| 1.0 - share * off;
+    Known {
+        low: on_demand.low * left(off.high.0),
+        value: on_demand.value * left(off.value.0),
+        high: on_demand.high * left(off.low.0),
+        from: on_demand.from.max(off.from),
+        source: format!("{}, {} % under commitment at −{} %", on_demand.source, 100.0 * share, 100.0 * off.value.0),
+    }
+}
+
+/// Traffic that costs money, by the hour at the demand planned for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Traffic {
+    /// What leaves, gigabytes an hour.
+    pub transfer_gb_per_hour: Option<f64>,
+    /// What that costs.
+    pub transfer_usd_per_hour: Option<Hourly>,
+    /// What crosses transit gateways, gigabytes an hour, each crossing counted.
+    pub transit_gb_per_hour: Option<f64>,
+    /// What that costs.
+    pub transit_usd_per_hour: Option<Hourly>,
+    /// What carrying the same on premise costs.
+    pub own_usd_per_hour: Option<Hourly>,
+}
+
+impl Traffic {
+    /// Of a demand.
+    pub fn of(demand: &Demand, price: &PriceInput) -> Self {
+        let leaves = match price.transfer_of {
+            Leaves::Down => demand.down.bits,
+            Leaves::Up => demand.up.bits,
+            Leaves::Both => demand.bits(),
+        };
+        let crosses = price.transit_crossings.zip(demand.bits()).map(|(times, bits)| bits * f64::from(times));
+        let cost = |bits: Option<BitRate>, each: Option<&Known<PerGigabyte>>| Some(bits? * each?.value);
+        Self {
+            transfer_gb_per_hour: leaves.filter(|_| price.transfer.is_some()).map(BitRate::gigabytes_an_hour),
+            transfer_usd_per_hour: cost(leaves, price.transfer.as_ref()),
+            transit_gb_per_hour: crosses.map(BitRate::gigabytes_an_hour),
+            transit_usd_per_hour: cost(crosses, price.transit.as_ref()),
+            own_usd_per_hour: cost(leaves, price.own_transfer.as_ref()),
+        }
+    }
+
+    /// What a cloud takes for traffic, as far as the plan has prices.
+    pub fn cloud(&self) -> Hourly {
+        [self.transfer_usd_per_hour, self.transit_usd_per_hour].into_iter().flatten().sum()
+    }
+
+    /// What traffic on premise takes, as far as the plan has prices.
+    pub fn own(&self) -> Hourly {
+        self.own_usd_per_hour.unwrap_or_default()
+    }
+}
+
+/// A month of 730 hours.
+pub fn month(hour: Hourly) -> f64 {
+    hour.0 * HOURS_A_MONTH
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::known::Provenance;
+    use crate::quantity::Ratio;
+
+    #[test]
+    fn a_commitment_takes_its_share_off() {
+        let on_demand = Known::exactly(Hourly(1.0), Provenance::Published, "");
+        let half =
+            PriceInput { commitment: Some(Known::assumed(Ratio(0.4))), committed: Some(0.5), ..PriceInput::default() };
+        let price = machine(&on_demand, &half);
+        assert!((price.value.0 - 0.8).abs() < 1e-12 && price.from == Provenance::Assumed);
+        assert_eq!(machine(&on_demand, &PriceInput::default()), on_demand);
+    }
+
+    #[test]
+    fn without_a_price_there_is_no_cost_not_a_cost_of_nothing() {
+        let demand = Demand::of(&toml::from_str("groups = 1\neach = '11 Gbit/s'\ndown_up = '10:1'").unwrap()).unwrap();
+        assert_eq!(Traffic::of(&demand, &PriceInput::default()), Traffic::default());
+        let price: PriceInput = toml::from_str("transfer = '0.02 $/GB'").unwrap();
+        assert!((Traffic::of(&demand, &price).transfer_usd_per_hour.unwrap().0 - 90.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,190 @@
+//! Two worked cases, exactly; and what must hold of any plan.
+
+use capacity::catalogue::catalogue;
+use capacity::limits::Limit;
+use capacity::onprem::{SERVERS, Servers};
+use capacity::plan::{Answer, Candidate, Planner, World};
+use capacity::question::Question;
+use capacity::scaling::Basis;
+use capacity::site::{SITES, Sites};
+use proptest::prelude::*;
+
+const CMTS: &str = include_str!("../../../examples/plan-cmts.toml");
+const UPF: &str = include_str!("../../../examples/plan-upf.toml");
+
+fn world(question: &Question) -> World {
+    let servers: Servers = toml::from_str(SERVERS).unwrap();
+    let energy = question.price.energy.as_ref();
+    let mut machines = catalogue();
+    machines.extend(servers.server.iter().chain(&question.server).map(|server| server.machine(energy)));
+    World { machines, sites: toml::from_str::<Sites>(SITES).unwrap().site }
+}
+
+fn answer(plan: &str) -> Answer {
+    let question: Question = toml::from_str(plan).unwrap_or_else(|error| panic!("{error}"));
+    let world = world(&question);
+    Planner::new(question, world).and_then(|planner| planner.answer()).unwrap_or_else(|wrong| panic!("{wrong}"))
+}
+
+fn of<'a>(answer: &'a Answer, machine: &str) -> &'a Candidate {
+    let refused = || answer.refused.iter().find(|refused| refused.machine == machine);
+    answer.candidates.iter().find(|c| c.machine == machine).unwrap_or_else(|| panic!("{machine}: {:?}", refused()))
+}
+
+fn close(a: f64, b: f64) {
+    assert!((a - b).abs() <= 1e-9 * b.abs().max(1.0), "{a} is not {b}");
+}
+
+fn usd(candidate: &Candidate) -> f64 {
+    candidate.usd_per_hour.as_ref().unwrap().value.0
+}
+
+#[test]
+fn case_a_24_service_groups() {
+    let answer = answer(CMTS);
+    let two = of(&answer, "c5n.2xlarge");
+    assert_eq!((two.units, two.needed, two.machines), (1, 24, 25));
+    close(usd(two), 10.80);
+
+    let four = of(&answer, "c5n.4xlarge");
+    assert_eq!((four.units, four.needed, four.machines), (3, 8, 9));
+    close(usd(four), 7.776);
+    close(four.each.bits.unwrap().gbps(), 2.80755);
+    assert_eq!((100.0 * four.margin).round(), 12.0);
+    close(four.unused.vcpus.unwrap(), 0.4375);
+    assert_eq!((four.binding.limit, four.basis), (Limit::Interfaces, Basis::Point));
+    assert_eq!(four.next.as_ref().map(|next| next.bound.limit), Some(Limit::Vcpus));
+
+    let metal = of(&answer, "c5n.metal");
+    assert_eq!((metal.units, metal.needed, metal.machines), (6, 4, 5));
+    close(usd(metal), 19.44);
+    assert_eq!((metal.binding.limit, metal.binding.why.as_str()), (Limit::Measured, "more than 6 were never measured"));
+    assert_eq!(metal.next.as_ref().unwrap().bound.units(), Some(7.0), "interfaces allow the seventh");
+
+    close(answer.traffic.transfer_gb_per_hour.unwrap(), 60.0 * 10.0 / 11.0 * 450.0);
+    close((answer.traffic.transfer_usd_per_hour.unwrap().0 * 100.0).round(), 49_091.0);
+    assert_eq!((answer.traffic.transfer_usd_per_hour.unwrap().0 / usd(four)).round(), 63.0);
+    assert!(answer.notes.iter().any(|note| note.contains("63 times")), "{:?}", answer.notes);
+    assert_eq!(answer.choices[0].machine, "c5n.4xlarge");
+    let names: Vec<&str> = answer.candidates.iter().map(|c| c.machine.as_str()).collect();
+    assert_eq!(names, ["c5n.4xlarge", "c5n.2xlarge", "c5n.metal"], "measured only: no other machine");
+}
+
+#[test]
+fn case_b_a_quarter_million_subscribers() {
+    let answer = answer(UPF);
+    let two = of(&answer, "c5n.2xlarge");
+    assert_eq!((two.units, two.needed, two.machines), (1, 7, 8));
+    close(usd(two), 3.456);
+    close(answer.demand.packets_of_one().unwrap().mpps(), 1.25);
+    close(answer.traffic.transit_gb_per_hour.unwrap(), 2304.0);
+    close(answer.traffic.transit_usd_per_hour.unwrap().0, 46.08);
+    assert!(two.unknown.iter().any(|bound| bound.limit == Limit::Packets), "nobody measured its packet rate");
+    assert_eq!(answer.candidates.len(), 1);
+}
+
+#[test]
+fn bolder_policies_answer_for_more_machines_and_say_so() {
+    let bold = answer(&UPF.replace("measured-only", "extrapolate"));
+    assert!(bold.candidates.len() > 100, "{}", bold.candidates.len());
+    let measured = of(&bold, "c5n.2xlarge");
+    assert_eq!((measured.basis, measured.machines), (Basis::Point, 8));
+    let other = of(&bold, "c6in.4xlarge");
+    assert_eq!(other.basis, Basis::Translated);
+    assert!(other.machines_least < other.machines && other.machines_most.unwrap() > other.machines, "{other:?}");
+    assert!(
+        other.rests_on.iter().any(|line| line.contains("c5n.2xlarge") && line.contains('±')),
+        "{:?}",
+        other.rests_on
+    );
+    let arm = bold.refused.iter().find(|refused| refused.machine == "c7gn.2xlarge").unwrap();
+    assert!(arm.why.contains("arm64"), "{}", arm.why);
+}
+
+#[test]
+fn a_group_no_machine_carries_is_an_error_at_its_key() {
+    let question: Question = toml::from_str(&CMTS.replace("each = \"2.5 Gbit/s\"", "each = \"9 Gbit/s\"")).unwrap();
+    let world = world(&question);
+    let wrong = Planner::new(question, world).unwrap().answer().unwrap_err();
+    assert_eq!(wrong.path.join("."), "demand.each");
+    assert!(wrong.what.contains("9 Gbit/s"), "{wrong}");
+}
+
+/// 297 types, all policies: the whole catalogue is answered in a fraction of the time it takes to write it down. The
+/// comparison is with reading the catalogue's own text, on the same machine at the same moment, so that no clock of a
+/// slow or busy machine decides.
+#[test]
+fn the_whole_catalogue_takes_no_time() {
+    let plan = UPF.replace("measured-only", "extrapolate");
+    let best = |what: &dyn Fn()| {
+        let time = || {
+            let start = std::time::Instant::now();
+            what();
+            start.elapsed()
+        };
+        (0..5).map(|_| time()).min().unwrap()
+    };
+    let question: Question = toml::from_str(&plan).unwrap();
+    let world = world(&question);
+    let reading = best(&|| drop(catalogue()));
+    let answering = best(&|| {
+        let planner = Planner::new(question.clone(), world.clone()).unwrap();
+        assert!(planner.answer().unwrap().candidates.len() > 100);
+    });
+    println!("catalogue read in {reading:?}, answered in {answering:?}");
+    assert!(answering < reading * 100, "{answering:?} for what takes {reading:?} to read");
+}
+
+fn needed(plan: &str) -> Vec<(String, u32)> {
+    let answer = answer(plan);
+    let mut needed: Vec<_> = answer.candidates.iter().map(|c| (c.machine.clone(), c.machines)).collect();
+    needed.sort();
+    needed
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn more_demand_never_needs_fewer_machines(subscribers in 1_000u32..3_000_000, more in 0u32..3_000_000) {
+        let plan = |n: u32| UPF.replace("250_000", &n.to_string()).replace("measured-only", "extrapolate");
+        let (few, many) = (needed(&plan(subscribers)), needed(&plan(subscribers + more)));
+        for (machine, machines) in few {
+            let now = many.iter().find(|(other, _)| *other == machine).map(|(_, n)| *n);
+            prop_assert!(now.is_none_or(|now| now >= machines), "{machine}: {machines} for less, {now:?} for more");
+        }
+    }
+
+    #[test]
+    fn larger_groups_never_need_fewer_machines(each in 0.1f64..4.0, more in 0.0f64..2.0) {
+        let plan = |gbps: f64| CMTS.replace("2.5 Gbit/s", &format!("{gbps:.3} Gbit/s"));
+        // Groups too large for every machine are an error, not an answer.
+        let few = needed(&plan(each));
+        let question: Question = toml::from_str(&plan(each + more)).unwrap();
+        let world = world(&question);
+        let Ok(many) = Planner::new(question, world).unwrap().answer() else { return Ok(()) };
+        for (machine, machines) in few {
+            let now = many.candidates.iter().find(|c| c.machine == machine).map(|c| c.machines);
+            prop_assert!(now.is_none_or(|now| now >= machines), "{machine}: {machines} for less, {now:?} for more");
+        }
+    }
+
+    #[test]
+    fn the_range_holds_the_answer(low in 1.0f64..9.0, wide in 0.0f64..5.0) {
+        let range = format!("packets = \"{low:.3}..{:.3} pps\"", low + wide);
+        let answer = answer(&UPF.replace("packets = \"10 pps\"", &range));
+        for candidate in &answer.candidates {
+            prop_assert!(candidate.machines_least <= candidate.machines);
+            prop_assert!(candidate.machines_most.is_none_or(|most| most >= candidate.machines));
+        }
+    }
+
+    #[test]
+    fn what_is_needed_carries_what_is_asked(subscribers in 1_000u32..3_000_000) {
+        let answer = answer(&UPF.replace("250_000", &subscribers.to_string()).replace("measured-only", "extrapolate"));
+        for candidate in &answer.candidates {
+            prop_assert!(candidate.margin >= -1e-9, "{candidate:?}");
+            prop_assert!(candidate.machines > candidate.needed, "a spare was asked for");
+        }
+    }
+}
