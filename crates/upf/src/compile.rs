@@ -10,16 +10,19 @@ use table::records::{Line, MAX_RECORD};
 use zerocopy::IntoBytes;
 
 use crate::record::{
-    Action, CELLS, Head, LINE, MAX_QERS, MAX_URRS, Match, Meter, NONE8, Quad, Row, Tally, Treatment, Treatments, apply,
-    match_flags,
+    Action, Bounds, CELLS, Head, LINE, MAX_QERS, MAX_URRS, Match, Meter, NONE8, Quad, Row, Tally, Treatment,
+    Treatments, apply, match_flags,
 };
-use crate::rules::{Apply, Pdr, Session};
+use crate::rules::{Apply, Pdr, Session, Usage};
 
 /// A compiled session, on its way to a worker: the record's lines and the keys that lead to it.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     /// The record. State lines are fresh: full buckets, nothing measured.
     pub lines: Box<[Line]>,
+    /// What the rules it replaces have measured, as the worker found it; filled as far as there is room, which control
+    /// makes if it wants to know.
+    pub before: Vec<Usage>,
     /// Our tunnel endpoints.
     pub teids: Vec<u32>,
     /// The subscriber's IPv4 address and its network.
@@ -84,6 +87,9 @@ pub fn compile(
         parts.add(session, pdr, tunnel)?;
     }
     parts.place_the_rest();
+    let bounds = session.urrs.iter().map(|urr| Bounds::of(urr.threshold, urr.quota));
+    let bounds: Vec<Option<Bounds>> = bounds.map(|bounds| (!bounds.is_none()).then_some(bounds)).collect();
+    let bounded: Vec<Bounds> = bounds.iter().flatten().copied().collect();
     let entries = [parts.entries(0..up.len()), parts.entries(up.len()..up.len() + down.len())];
     let places = Places::of(session, &parts, &entries);
     if places.lines > MAX_RECORD {
@@ -110,9 +116,18 @@ pub fn compile(
             *cell = position(*cell);
         }
     }
-    let row = |(id, places): (u32, &[u8; 2])| Row { id, up: position(places[0]), down: position(places[1]), spare: 0 };
+    let row = |(id, places): (u32, &[u8; 2])| {
+        let [up, down] = places.map(position);
+        Row { id, up, down, bounds: 0, spare: 0 }
+    };
     let qers = session.qers.iter().map(|q| q.id).zip(&parts.qer_places).map(row);
     let urrs = session.urrs.iter().map(|u| u.id).zip(&parts.urr_places).map(row);
+    let mut next_bounds = places.bounds as u8;
+    let urrs = urrs.zip(&bounds).map(|(row, bounds)| {
+        let line = next_bounds;
+        next_bounds += u8::from(bounds.is_some());
+        Row { bounds: if bounds.is_some() { line } else { 0 }, ..row }
+    });
     let table: Vec<Row> = qers.chain(urrs).collect();
     let head = Head {
         generation: 0,
@@ -149,12 +164,14 @@ pub fn compile(
     }
     put(places.filters6, 0, parts.filters6.as_bytes());
     put(places.cells, 0, parts.cells.as_bytes());
+    put(places.bounds, 0, bounded.as_bytes());
     put(places.rows, 0, table.as_bytes());
     let mut teids: Vec<u32> = up.iter().filter_map(|p| p.teid).collect();
     teids.sort_unstable();
     teids.dedup();
     Ok(Compiled {
         lines,
+        before: Vec::new(),
         teids,
         ue4: session.ue4.map(|a| (session.instance, a.into())),
         ue6: session.ue6.map(|a| (session.instance, prefix64(a))),
@@ -181,6 +198,7 @@ struct Places {
     filters4: usize,
     filters6: usize,
     cells: usize,
+    bounds: usize,
     rows: usize,
     lines: usize,
 }
@@ -212,11 +230,13 @@ impl Places {
         let filters4 = take(if quads > 0 { 0 } else { parts.filters4.len() * size_of::<Filter4>() });
         let filters6 = take(parts.filters6.len() * size_of::<Filter6>());
         let cells = take(parts.cells.len() * LINE / CELLS);
+        let bounds = session.urrs.iter().map(|urr| Bounds::of(urr.threshold, urr.quota));
+        let bounds = take(bounds.filter(|bounds| !bounds.is_none()).count() * size_of::<Bounds>());
         let rows = take((session.qers.len() + session.urrs.len()) * size_of::<Row>());
         // All records have an even number of lines, so that all begin at even ones.
         let lines = lines.next_multiple_of(2);
         let first_action = before / size_of::<Action>();
-        Self { quads, of_direction, first_action, rules, filters4, filters6, cells, rows, lines }
+        Self { quads, of_direction, first_action, rules, filters4, filters6, cells, bounds, rows, lines }
     }
 }
 

@@ -19,8 +19,9 @@ use wire::{Mac, Vlan, gtpu};
 
 use crate::compile::{CompileError, Compiled, compile};
 use crate::gateway::{Command, Reply};
+use crate::record::Bounds;
 use crate::remotes::{Owner, Remotes};
-use crate::rules::{Session, Usage};
+use crate::rules::{Session, TunnelEnd, Usage, Volumes};
 use crate::sessions::Refused;
 use crate::simulate::Simulator;
 use crate::slow::Event;
@@ -104,8 +105,8 @@ pub struct ControlCounters {
 /// A reply that a caller waits for.
 #[derive(Debug)]
 pub enum Answer {
-    /// The session is in place.
-    Installed,
+    /// The session is in place; what the rules it had before measured, if that was asked for.
+    Installed(Vec<Usage>),
     /// It is not, and why.
     Refused(Refused),
     /// It is gone, and this is what it had used.
@@ -119,6 +120,18 @@ pub enum Answer {
 /// What happened to a session, for the control plane to hear (TS 29.244, 7.5.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
+    /// Packets wait for an idle subscriber: Downlink Data Report.
+    Buffered {
+        /// The session's handle.
+        handle: u32,
+        /// The rule they matched.
+        pdr: u16,
+    },
+    /// A bound on usage is reached: Usage Report.
+    Reached {
+        /// The session's handle.
+        handle: u32,
+    },
     /// A peer does not know a tunnel we send into any more: Error Indication Report.
     ErrorIndication {
         /// The session's worker.
@@ -302,7 +315,16 @@ impl Control {
     /// # Errors
     /// Rules that make no session, or a worker with its hands full.
     pub fn install(&mut self, worker: u16, handle: u32, session: &Session) -> Result<u64, AskError> {
-        let compiled = Box::new(self.compile(session, handle)?);
+        self.change(worker, handle, session, 0)
+    }
+
+    /// As [`install`](Self::install); with the answer comes what up to `measure` URRs of the rules replaced had counted.
+    ///
+    /// # Errors
+    /// Rules that make no session, or a worker with its hands full.
+    pub fn change(&mut self, worker: u16, handle: u32, session: &Session, measure: usize) -> Result<u64, AskError> {
+        let mut compiled = Box::new(self.compile(session, handle)?);
+        compiled.before = Vec::with_capacity(measure);
         // Tunnels first: the worker must know them when it meets the session.
         self.publish();
         let number = self.ask(worker, Command::Install { handle, session: compiled })?;
@@ -334,6 +356,34 @@ impl Control {
         link.send(command, Purpose::Caller(number)).map_err(|_| AskError::Busy)?;
         self.next_caller += 1;
         Ok(number)
+    }
+
+    /// A URR of a session has reported: what it may count from now on, in all since its beginning.
+    pub fn reported(&mut self, worker: u16, handle: u32, urr: u32, threshold: Volumes, quota: Volumes) {
+        if let Some(link) = self.links.get_mut(usize::from(worker)) {
+            link.post(Command::Reported { handle, urr, bounds: Bounds::of(threshold, quota) });
+        }
+    }
+
+    /// Has a worker throw away what waits for a subscriber.
+    pub fn discard(&mut self, worker: u16, handle: u32) {
+        if let Some(link) = self.links.get_mut(usize::from(worker)) {
+            link.post(Command::Discard { handle });
+        }
+    }
+
+    /// Has a worker send an End Marker to where packets went until now.
+    pub fn end_marker(&mut self, worker: u16, instance: InstanceId, end: TunnelEnd) {
+        let Some(tunnel) = self.tunnel(instance, end.address) else { return };
+        self.publish();
+        if let Some(link) = self.links.get_mut(usize::from(worker)) {
+            link.post(Command::EndMarker { tunnel, teid: end.teid, instance });
+        }
+    }
+
+    /// Ports, routes and neighbours as they are.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// The next answer to something asked: its number and what came of it.
@@ -430,19 +480,28 @@ impl Control {
                 let Some(owner) = self.owner_of(peer, teid) else { return };
                 self.counters.lost_tunnels += 1;
                 self.remotes.count(owner);
-                if self.reports.len() < REPORTS {
-                    self.reports.push_back(Report::ErrorIndication { worker: owner.0, handle: owner.1, peer, teid });
-                } else {
-                    self.counters.reports_lost += 1;
-                }
+                self.tell(Report::ErrorIndication { worker: owner.0, handle: owner.1, peer, teid });
             }
-            Event::Buffered { handle, .. } => {
+            Event::Reached { handle } => self.tell(Report::Reached { handle }),
+            Event::Buffered { handle, pdr } => {
                 self.counters.pages += 1;
+                if self.simulator.is_none() {
+                    self.tell(Report::Buffered { handle, pdr });
+                }
                 if let Some(ms) = self.simulator.as_ref().and_then(|s| s.config().paging_ms) {
                     let ready = now.saturating_add(ms.saturating_mul(1_000_000));
                     self.paging.push_back((ready, worker as u16, handle));
                 }
             }
+        }
+    }
+
+    /// Keeps a report for whoever takes it.
+    fn tell(&mut self, report: Report) {
+        if self.reports.len() < REPORTS {
+            self.reports.push_back(report);
+        } else {
+            self.counters.reports_lost += 1;
         }
     }
 
@@ -538,12 +597,12 @@ impl Control {
                 _ => Purpose::Nothing,
             };
             let answer = match reply {
-                Ok(Reply::Installed(_)) => Some(Answer::Installed),
+                Ok(Reply::Installed(compiled)) => Some(Answer::Installed(compiled.before)),
                 Ok(Reply::Refused(why, _)) => Some(Answer::Refused(why)),
                 Ok(Reply::Removed(usage)) => Some(Answer::Removed(usage)),
                 Ok(Reply::Usage(usage)) => Some(Answer::Usage(usage)),
                 Ok(Reply::Unknown) | Err(_) => Some(Answer::Unknown),
-                Ok(Reply::Sent(_) | Reply::Waiting(_)) => None,
+                Ok(Reply::Sent(_) | Reply::Waiting(_) | Reply::Done) => None,
             };
             if let Some(answer) = answer {
                 self.account(&answer, purpose);
@@ -556,7 +615,7 @@ impl Control {
 
     fn account(&mut self, answer: &Answer, purpose: Purpose) {
         match answer {
-            Answer::Installed => {
+            Answer::Installed(_) => {
                 self.counters.made += 1;
                 // A caller's installation may replace rules; only the simulator knows that its sessions are new.
                 self.counters.sessions += u64::from(matches!(purpose, Purpose::Churn));

@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 
 use engine::{Burst, Clock, Ctx, Env, Gateway, Layout, Pipeline, PortId, Source, SteerKey, TraceFilter};
-use stages::forward::{Forwarding, Plan};
+use stages::forward::{Forwarding, InstanceId, Plan};
 use table::command::Inbox;
 use table::ring::Producer;
 use table::snapshot::Reader;
@@ -13,6 +13,7 @@ use crate::compile::Compiled;
 use crate::config::Role;
 use crate::lane::{State, Upf};
 use crate::pipeline::Pipelines;
+use crate::record::Bounds;
 use crate::rules::Usage;
 use crate::sessions::{Refused, Sessions};
 use crate::slow::SlowPath;
@@ -35,6 +36,29 @@ pub enum Command {
     Measure {
         /// Which.
         handle: u32,
+    },
+    /// A URR has reported; these are its bounds from now on.
+    Reported {
+        /// Whose.
+        handle: u32,
+        /// Which.
+        urr: u32,
+        /// What it may count until then, as a line of the record.
+        bounds: Bounds,
+    },
+    /// Throw away what waits for a subscriber.
+    Discard {
+        /// Which.
+        handle: u32,
+    },
+    /// Tell the end of a tunnel that no more packets come by it (TS 29.281, 7.3.2).
+    EndMarker {
+        /// The tunnel.
+        tunnel: u32,
+        /// The far end's tunnel endpoint.
+        teid: u32,
+        /// The network it leads through.
+        instance: InstanceId,
     },
     /// Send a complete frame (ARP request, neighbour solicitation).
     Send {
@@ -71,6 +95,8 @@ pub enum Reply {
     Sent(Vec<u8>),
     /// Packets that were waiting there.
     Waiting(usize),
+    /// Done, and nothing to be said of it.
+    Done,
 }
 
 /// Commands carried out in a turn at most.
@@ -129,21 +155,38 @@ impl UserPlane {
 
     fn carry_out(state: &mut State, slow: &mut SlowPath, command: Command, env: &mut Env) -> Reply {
         match command {
-            Command::Install { handle, session } => match state.sessions.install(handle, &session, env.now) {
-                Ok(()) => {
-                    slow.rules_changed(handle);
-                    Reply::Installed(session)
+            Command::Install { handle, mut session } => {
+                if session.before.capacity() > 0 {
+                    state.sessions.usage_into(handle, env.now, &mut session.before);
                 }
-                Err(why) => Reply::Refused(why, session),
-            },
-            Command::Remove { handle } => match state.sessions.remove(handle) {
+                match state.sessions.install(handle, &session, env.now) {
+                    Ok(()) => {
+                        slow.rules_changed(handle);
+                        Reply::Installed(session)
+                    }
+                    Err(why) => Reply::Refused(why, session),
+                }
+            }
+            Command::Remove { handle } => match state.sessions.remove(handle, env.now) {
                 Ok(usage) => {
                     slow.session_removed(handle, env);
                     Reply::Removed(usage)
                 }
                 Err(_) => Reply::Unknown,
             },
-            Command::Measure { handle } => state.sessions.usage(handle).map_or(Reply::Unknown, Reply::Usage),
+            Command::Measure { handle } => state.sessions.usage(handle, env.now).map_or(Reply::Unknown, Reply::Usage),
+            Command::Reported { handle, urr, bounds } => {
+                state.sessions.reported(handle, urr, bounds);
+                Reply::Done
+            }
+            Command::Discard { handle } => {
+                slow.discard(handle, env);
+                Reply::Done
+            }
+            Command::EndMarker { tunnel, teid, instance } => {
+                slow.end_tunnel(tunnel, teid, instance, state, env);
+                Reply::Done
+            }
             Command::Send { port, frame } => {
                 if let Some(made) = env.pool.make(&frame) {
                     env.send(port, made);
@@ -194,6 +237,7 @@ impl Gateway for UserPlane {
     fn control(&mut self, env: &mut Env) -> usize {
         self.state.forwarding.get();
         let (state, slow) = (&mut self.state, &mut self.slow);
+        slow.tell_reached(&mut state.sessions);
         self.inbox.drain(COMMANDS, |command| Self::carry_out(state, slow, command, env))
     }
 

@@ -13,6 +13,7 @@ pub mod control;
 pub mod gateway;
 pub mod lane;
 mod local;
+pub mod n4;
 pub mod pipeline;
 pub mod record;
 mod remotes;

@@ -10,6 +10,7 @@
 //!      …   Filter4 …                               SDF filters of these, two a line
 //!      …   Filter6 …                               one a line
 //!      …   cells: Meter or Tally …                 a QER's bucket or a URR's count, per direction, two a line  (state)
+//!      …   Bounds …                                what a URR may count, one a line, for those that have some; cold
 //!      …   Row …                                   which cells are which QER's and URR's; cold
 //! ```
 //! Rules are replaced whole; cells are carried over by rule ID. Cells that a packet touches together stand together:
@@ -21,6 +22,8 @@ use stages::filter::{Filter4, Filter6, Quad4, WAYS};
 use table::bucket;
 use table::records::{Line, MAX_RECORD, Window};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute_mut, transmute_ref};
+
+use crate::rules::Volumes;
 
 /// QERs that can apply to one packet.
 pub const MAX_QERS: usize = 2;
@@ -174,17 +177,96 @@ pub struct Meter {
 }
 
 /// What a URR has measured in one direction: a cell.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Tally {
     /// Octets of user packets.
     pub bytes: u64,
+    /// The octets at which the URR's [`Bounds`] are to be looked at; `u64::MAX`: it has none.
+    pub trip: u64,
     /// Packets.
     pub packets: u64,
-    /// Time of the first packet in nanoseconds; 0: none.
-    pub first_ns: u64,
-    /// Time of the last packet in nanoseconds.
-    pub last_ns: u64,
+    /// Time of the first packet since the last report, as a [`stamp`]; 0: none.
+    pub first: u32,
+    /// Time of the last packet, as a [`stamp`].
+    pub last: u32,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { bytes: 0, trip: u64::MAX, packets: 0, first: 0, last: 0 }
+    }
+}
+
+const STAMP_SHIFT: u32 = 20;
+
+/// A time in nanoseconds as a tally keeps it: in units of 2^20 ns, about a millisecond, modulo 2^32; 0 stands for none.
+#[inline(always)]
+pub fn stamp(ns: u64) -> u32 {
+    ((ns >> STAMP_SHIFT) as u32).max(1) // modulo 2^32
+}
+
+/// The time of a stamp made before `now`, by 52 days at most.
+pub fn unstamp(stamp: u32, now: u64) -> u64 {
+    let ago = ((now >> STAMP_SHIFT) as u32).wrapping_sub(stamp); // modulo 2^32
+    if stamp == 0 { 0 } else { (now >> STAMP_SHIFT).saturating_sub(ago.into()) << STAMP_SHIFT }
+}
+
+/// What a URR may count before something happens, in octets from its beginning: of both directions together, uplink,
+/// downlink; `u64::MAX`: no bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Bounds {
+    /// Control is told.
+    pub threshold: [u64; 3],
+    /// Packets are dropped.
+    pub quota: [u64; 3],
+    /// Control has been told that the threshold (bit 0) or the quota (bit 1) was reached.
+    pub told: u64,
+    /// Room to a line.
+    pub spare: u64,
+}
+
+impl Bounds {
+    /// Of a rule's volumes.
+    pub fn of(threshold: Volumes, quota: Volumes) -> Self {
+        let list = |v: Volumes| [v.total, v.up, v.down].map(|bound| bound.unwrap_or(u64::MAX));
+        Self { threshold: list(threshold), quota: list(quota), told: 0, spare: 0 }
+    }
+
+    /// Whether there are none at all.
+    pub fn is_none(&self) -> bool {
+        self.threshold == [u64::MAX; 3] && self.quota == [u64::MAX; 3]
+    }
+
+    /// Whether the quota is used up.
+    pub fn is_spent(&self, up: u64, down: u64) -> bool {
+        is_reached(&self.quota, up, down)
+    }
+
+    /// What control has not been told and should be: bits as of [`told`](Self::told).
+    pub fn news(&self, up: u64, down: u64) -> u64 {
+        let threshold = u64::from(is_reached(&self.threshold, up, down));
+        let quota = u64::from(self.is_spent(up, down)) << 1;
+        (threshold | quota) & !self.told
+    }
+
+    /// The counts of either direction at which to look again. A bound on the sum is approached by halves, for each
+    /// direction counts by itself: some twenty looks for a gigabyte, and the bound is met to the packet.
+    pub fn trips(&self, up: u64, down: u64) -> [u64; 2] {
+        if self.is_spent(up, down) {
+            return [0; 2];
+        }
+        let open = if self.told & 1 == 0 { self.threshold } else { [u64::MAX; 3] };
+        let nearest = |n: usize| open[n].min(self.quota[n]);
+        let half = nearest(0).saturating_sub(up + down).div_ceil(2);
+        let on_sum = |count: u64| if nearest(0) == u64::MAX { u64::MAX } else { count.saturating_add(half) };
+        [on_sum(up).min(nearest(1)), on_sum(down).min(nearest(2))]
+    }
+}
+
+fn is_reached(bounds: &[u64; 3], up: u64, down: u64) -> bool {
+    up.saturating_add(down) >= bounds[0] || up >= bounds[1] || down >= bounds[2]
 }
 
 /// Which cells are a QER's or URR's, in cells from the record's start.
@@ -197,8 +279,10 @@ pub struct Row {
     pub up: u8,
     /// Its cell for packets to the subscriber; as `up`.
     pub down: u8,
+    /// The line its [`Bounds`] are in, of a URR that has some; 0: none.
+    pub bounds: u8,
     /// Room to 8 bytes.
-    pub spare: u16,
+    pub spare: u8,
 }
 
 /// Actions of a line.
@@ -210,7 +294,7 @@ const _: () = {
     assert!(size_of::<Head>() == 32 && size_of::<Match>() == 16 && size_of::<Action>() == 16);
     assert!(size_of::<Meter>() == 32 && size_of::<Tally>() == 32 && size_of::<Row>() == 8);
     assert!(size_of::<Quad>() == 2 * LINE && size_of::<Treatments>() == 32);
-    assert!(size_of::<Filter4>() == 32 && size_of::<Filter6>() == LINE);
+    assert!(size_of::<Filter4>() == 32 && size_of::<Filter6>() == LINE && size_of::<Bounds>() == LINE);
     // Positions in units of 16 bytes and more must fit eight bits.
     assert!(MAX_RECORD * ACTIONS <= 256);
 };

@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::by_instance::ByInstance;
 use crate::compile::Compiled;
-use crate::record::{self, Action, Head, Meter, Row, Tally};
+use crate::record::{self, Action, Bounds, Head, Meter, Row, Tally};
 use crate::rules::Usage;
 
 /// Why a session can not be taken in.
@@ -46,7 +46,12 @@ pub struct Sessions {
     count: usize,
     generation: u32,
     born: u16,
+    /// Sessions that reached a bound on their usage, for control to hear.
+    reached: Vec<u32>,
 }
+
+/// Sessions that may have reached a bound before control is told; those beyond are noticed with their next packet.
+const REACHED: usize = 256;
 
 /// What leads to a session; kept for taking it out again.
 #[derive(Clone, Default)]
@@ -106,6 +111,7 @@ impl Sessions {
             keys: Vec::with_capacity(sessions),
             count: 0,
             generation: 0,
+            reached: Vec::with_capacity(REACHED),
             born: 0,
         })
     }
@@ -162,6 +168,9 @@ impl Sessions {
             self.unlink(at);
             self.lines.free(old.line, old.lines.into());
         }
+        if let Some(record) = self.lines.get_mut(line, count) {
+            arm(record);
+        }
         if self.places.len() <= at {
             self.places.resize(at + 1, None);
             self.keys.resize(at + 1, Keys::default());
@@ -182,8 +191,8 @@ impl Sessions {
     ///
     /// # Errors
     /// [`Refused::Unknown`].
-    pub fn remove(&mut self, handle: u32) -> Result<Vec<Usage>, Refused> {
-        let usage = self.usage(handle).ok_or(Refused::Unknown)?;
+    pub fn remove(&mut self, handle: u32, now: u64) -> Result<Vec<Usage>, Refused> {
+        let usage = self.usage(handle, now).ok_or(Refused::Unknown)?;
         self.take_out(handle as usize);
         Ok(usage)
     }
@@ -201,27 +210,84 @@ impl Sessions {
         self.keys[at] = Keys::default();
     }
 
-    /// What a session's URRs have measured so far.
-    pub fn usage(&self, handle: u32) -> Option<Vec<Usage>> {
+    /// What a session's URRs have measured up to `now`.
+    pub fn usage(&self, handle: u32, now: u64) -> Option<Vec<Usage>> {
+        let lines = self.lines_of(handle)?;
+        Some(usages(lines, now).collect())
+    }
+
+    /// As [`usage`](Self::usage), into as much room as there is.
+    pub fn usage_into(&self, handle: u32, now: u64, into: &mut Vec<Usage>) {
+        let room = into.capacity();
+        into.clear();
+        into.extend(self.lines_of(handle).into_iter().flat_map(|lines| usages(lines, now)).take(room));
+    }
+
+    fn lines_of(&self, handle: u32) -> Option<&[Line]> {
         let place = self.places.get(handle as usize).copied().flatten()?;
-        let lines = self.lines.get(place.line, place.lines.into())?;
-        let head = record::head(lines)?;
-        let (_, urrs) = record::rows(lines, head);
-        let tally = |at: u8| record::cell::<Tally>(lines.get(usize::from(at) / record::CELLS)?, at).copied();
-        let usage = |row: &Row| {
-            let (up, down) = (tally(row.up)?, tally(row.down)?);
-            let first = [up.first_ns, down.first_ns].into_iter().filter(|ns| *ns > 0).min();
-            Some(Usage {
-                urr: row.id,
-                up_bytes: up.bytes,
-                down_bytes: down.bytes,
-                up_packets: up.packets,
-                down_packets: down.packets,
-                first_ns: first.unwrap_or(0),
-                last_ns: up.last_ns.max(down.last_ns),
-            })
-        };
-        Some(urrs.iter().filter_map(usage).collect())
+        self.lines.get(place.line, place.lines.into())
+    }
+
+    /// A URR has reported: its first packet is the next one, and these are its bounds. One that had none when its session
+    /// was compiled keeps none.
+    pub fn reported(&mut self, handle: u32, urr: u32, bounds: Bounds) {
+        let Some(place) = self.places.get(handle as usize).copied().flatten() else { return };
+        let Some(lines) = self.lines.get_mut(place.line, place.lines.into()) else { return };
+        let Some(head) = record::head(lines).copied() else { return };
+        let row = record::rows(lines, &head).1.iter().find(|row| row.id == urr).copied();
+        let Some(row) = row else { return };
+        for at in [row.up, row.down] {
+            let line = lines.get_mut(usize::from(at) / record::CELLS);
+            if let Some(tally) = line.and_then(|line| record::cell_mut::<Tally>(line, at)) {
+                tally.first = 0;
+            }
+        }
+        if let Some(line) = lines.get_mut(usize::from(row.bounds)).filter(|_| row.bounds != 0) {
+            *line = zerocopy::transmute!(bounds);
+        }
+        rearm(lines, &row);
+    }
+
+    /// A count has come to where its URR's bounds are to be looked at. False when the packet just counted (of `bytes`
+    /// bytes, in those cells) is beyond a quota: it is counted no more. Off the usual path: some twenty times per quota.
+    #[cold]
+    pub fn at_bounds(&mut self, id: LineId, cells: [u8; 2], bytes: u64) -> bool {
+        let Some(head) = self.head(id).copied() else { return true };
+        let Some(lines) = self.lines.get_mut(id, head.lines.into()) else { return true };
+        let mut passes = true;
+        for n in 0..usize::from(head.urrs) {
+            let Some(row) = record::rows(lines, &head).1.get(n).copied() else { continue };
+            let cell = cells.into_iter().find(|cell| *cell != 0 && (*cell == row.up || *cell == row.down));
+            let (Some(cell), Some(mut bounds)) = (cell, bounds_of(lines, &row)) else { continue };
+            let [up, down] = counts(lines, &row);
+            // What came before this packet decides whether it may pass.
+            let before = if cell == row.up { (up - bytes, down) } else { (up, down - bytes) };
+            passes &= !bounds.is_spent(before.0, before.1);
+            let news = bounds.news(up, down);
+            if news != 0 && self.reached.len() < self.reached.capacity() {
+                self.reached.push(head.handle);
+                bounds.told |= news;
+                if let Some(line) = lines.get_mut(usize::from(row.bounds)) {
+                    *line = zerocopy::transmute!(bounds);
+                }
+            }
+            rearm(lines, &row);
+        }
+        if !passes {
+            for cell in cells.into_iter().filter(|cell| *cell != 0) {
+                let line = lines.get_mut(usize::from(cell) / record::CELLS);
+                if let Some(tally) = line.and_then(|line| record::cell_mut::<Tally>(line, cell)) {
+                    tally.bytes -= bytes;
+                    tally.packets -= 1;
+                }
+            }
+        }
+        passes
+    }
+
+    /// The next session that reached a bound.
+    pub fn take_reached(&mut self) -> Option<u32> {
+        self.reached.pop()
     }
 
     /// The record and generation of a session, for references that may outlive it.
@@ -389,8 +455,64 @@ impl Sessions {
             let old = before.get(line(from)).and_then(|l| record::cell::<Tally>(l, from));
             let new = after.get_mut(line(to)).and_then(|l| record::cell_mut::<Tally>(l, to));
             if let (Some(old), Some(new)) = (old, new) {
-                *new = *old;
+                *new = Tally { trip: u64::MAX, ..*old };
             }
+        }
+    }
+}
+
+/// What the URRs of a record have measured up to `now`.
+fn usages(lines: &[Line], now: u64) -> impl Iterator<Item = Usage> + '_ {
+    let urrs = record::head(lines).map_or(&[][..], |head| record::rows(lines, head).1);
+    urrs.iter().filter_map(move |row| {
+        let (up, down) = (tally(lines, row.up)?, tally(lines, row.down)?);
+        let time = |stamp| record::unstamp(stamp, now);
+        let first = [time(up.first), time(down.first)].into_iter().filter(|ns| *ns > 0).min();
+        Some(Usage {
+            urr: row.id,
+            up_bytes: up.bytes,
+            down_bytes: down.bytes,
+            up_packets: up.packets,
+            down_packets: down.packets,
+            first_ns: first.unwrap_or(0),
+            last_ns: time(up.last).max(time(down.last)),
+        })
+    })
+}
+
+fn tally(lines: &[Line], at: u8) -> Option<Tally> {
+    record::cell::<Tally>(lines.get(usize::from(at) / record::CELLS)?, at).copied()
+}
+
+/// The octets a URR has counted, from and to the subscriber.
+fn counts(lines: &[Line], row: &Row) -> [u64; 2] {
+    [row.up, row.down].map(|at| tally(lines, at).map_or(0, |tally| tally.bytes))
+}
+
+fn bounds_of(lines: &[Line], row: &Row) -> Option<Bounds> {
+    let line = lines.get(usize::from(row.bounds)).filter(|_| row.bounds != 0)?;
+    Bounds::read_from_bytes(line.as_bytes()).ok()
+}
+
+/// Sets the counts at which a URR's bounds are to be looked at next.
+fn rearm(lines: &mut [Line], row: &Row) {
+    let [up, down] = counts(lines, row);
+    let trips = bounds_of(lines, row).map_or([u64::MAX; 2], |bounds| bounds.trips(up, down));
+    for (at, trip) in [row.up, row.down].into_iter().zip(trips) {
+        let line = lines.get_mut(usize::from(at) / record::CELLS);
+        if let Some(tally) = line.and_then(|line| record::cell_mut::<Tally>(line, at)) {
+            tally.trip = trip;
+        }
+    }
+}
+
+/// Sets all URRs' counts at which to look.
+fn arm(lines: &mut [Line]) {
+    let Some(head) = record::head(lines).copied() else { return };
+    for n in 0..usize::from(head.urrs) {
+        let row = record::rows(lines, &head).1.get(n).copied();
+        if let Some(row) = row.filter(|row| row.bounds != 0) {
+            rearm(lines, &row);
         }
     }
 }

@@ -70,7 +70,7 @@ fn only_limited_directions_have_buckets_and_changes_of_rate_keep_their_credit() 
     let (id, generation) = sessions.find(0).unwrap();
     let head = *sessions.head(id).unwrap();
     assert_eq!((head.ue4, head.lines, head.generation), (0x0a00_0001, compiled.lines.len() as u8, generation));
-    assert_eq!(sessions.usage(0).map(|usage| usage.len()), Some(1));
+    assert_eq!(sessions.usage(0, 200).map(|usage| usage.len()), Some(1));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_session_is_told_from_the_next_of_its_handle() {
     let born = sessions.born(0);
     install(&mut sessions, Mbr::default(), 2);
     assert_eq!(sessions.born(0), born);
-    sessions.remove(0).unwrap();
+    sessions.remove(0, 200).unwrap();
     install(&mut sessions, Mbr::default(), 3);
     assert_ne!(sessions.born(0), born);
 }

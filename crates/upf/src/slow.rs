@@ -6,6 +6,7 @@
 mod answer;
 mod end_marker;
 mod errors;
+mod left;
 mod waiting;
 
 use std::collections::VecDeque;
@@ -55,6 +56,11 @@ pub enum Event {
         teid: u32,
         /// The peer.
         peer: IpAddr,
+    },
+    /// A session has counted up to a bound: its usage is to be looked at.
+    Reached {
+        /// The session.
+        handle: u32,
     },
     /// The first packet for an idle subscriber is waiting.
     Buffered {
@@ -225,6 +231,18 @@ impl SlowPath {
     /// A session's rules changed: what waits for it may go on.
     pub(crate) fn rules_changed(&mut self, handle: u32) {
         self.waiting.rules_changed(handle);
+    }
+
+    /// What waits for a subscriber is thrown away (DROBU).
+    pub(crate) fn discard(&mut self, handle: u32, env: &mut Env) {
+        self.waiting.session_removed(handle, env);
+    }
+
+    /// Sessions reached bounds on their usage: control is told.
+    pub(crate) fn tell_reached(&mut self, sessions: &mut crate::sessions::Sessions) {
+        while let Some(handle) = sessions.take_reached() {
+            self.tell(Event::Reached { handle });
+        }
     }
 
     /// A session ended: what waits for it is dropped.

@@ -106,7 +106,7 @@ impl Gateway for Asked {
                 let sessions = plane.sessions();
                 Answer::Sessions { count: sessions.len() as u64, bytes: sessions.bytes() as u64 }
             }
-            Question::Usage { handle } => Answer::Usage(plane.sessions().usage(handle), now),
+            Question::Usage { handle } => Answer::Usage(plane.sessions().usage(handle, now), now),
         });
         answered + self.plane.control(env)
     }

@@ -1,13 +1,13 @@
 //! What each subscriber used.
 
-use engine::{Burst, Ctx, Stage};
+use engine::{Burst, Ctx, Drop, Stage};
 use stages::parse::HasIp;
 
 use crate::lane::Upf;
 use crate::record::{self, MAX_CELLS, Tally, cell_at};
 
 /// Adds the packet to its rule's URRs: octets of the user's IP packet, packets, first and last time (TS 29.244, 5.2.2).
-/// Behind the FAR: what it drops or keeps back was not used.
+/// Behind the FAR: what it drops or keeps back was not used. Drops what comes when a quota is used up (5.2.2.2).
 pub struct MeasureUsage;
 
 impl Stage<Upf> for MeasureUsage {
@@ -15,7 +15,8 @@ impl Stage<Upf> for MeasureUsage {
 
     #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
-        let now = cx.env.now.max(1);
+        let at = cx.at();
+        let now = record::stamp(cx.env.now);
         let sessions = &mut cx.state.sessions;
         for i in burst.live() {
             let [first, second] = burst.lane.rule[i].tallies;
@@ -25,20 +26,24 @@ impl Stage<Upf> for MeasureUsage {
             let Some(window) = sessions.window_mut(burst.lane.session[i]) else { continue };
             let tallies = record::tallies_in(window);
             let bytes = u64::from(burst.lane.ip(i).total_len);
-            count(tallies, first, bytes, now);
-            count(tallies, second, bytes, now);
+            let tripped = count(tallies, first, bytes, now) | count(tallies, second, bytes, now);
+            if tripped && !sessions.at_bounds(burst.lane.session[i], [first, second], bytes) {
+                burst.drop(i, Drop::QuotaExhausted, at);
+            }
         }
     }
 }
 
+/// Counts a packet; true when the URR's bounds are to be looked at.
 #[inline(always)]
-fn count(tallies: &mut [Tally; MAX_CELLS], cell: u8, bytes: u64, now: u64) {
+fn count(tallies: &mut [Tally; MAX_CELLS], cell: u8, bytes: u64, now: u32) -> bool {
     if cell == 0 {
-        return;
+        return false;
     }
     let tally = &mut tallies[cell_at(cell)];
     tally.bytes += bytes;
     tally.packets += 1;
-    tally.first_ns = if tally.first_ns == 0 { now } else { tally.first_ns };
-    tally.last_ns = now;
+    tally.first = if tally.first == 0 { now } else { tally.first };
+    tally.last = now;
+    tally.bytes >= tally.trip
 }

@@ -161,7 +161,7 @@ impl Device {
             }
         };
         for ue in 0..self.subscribers.len() as u32 {
-            for usage in self.rig.gateway().sessions().usage(ue).unwrap_or_default() {
+            for usage in self.rig.gateway().sessions().usage(ue, self.clock.now()).unwrap_or_default() {
                 named(&usage).into_iter().for_each(|(name, v)| put(format!("usage.ue{ue}.urr{}.{name}", usage.urr), v));
             }
         }
@@ -199,7 +199,7 @@ impl Device {
                 }
                 Answer::Refused(_) => *self.answered.entry(format!("refused.ue{ue}")).or_default() += 1,
                 Answer::Unknown => *self.answered.entry(format!("unknown.ue{ue}")).or_default() += 1,
-                Answer::Installed | Answer::Usage(_) => {}
+                Answer::Installed { .. } | Answer::Usage(_) => {}
             }
         }
     }

@@ -77,7 +77,7 @@ fn too_many_for_one() -> Case {
         .drops("worker.buffer_full", 3)
         .counts("usage.ue0.urr1.down_packets", 4)
         .counts("usage.ue0.urr1.down_bytes", 4 * 37)
-        .counts("usage.ue0.urr1.first_ns", ms(200))
+        .counts("usage.ue0.urr1.first_ns", stamped(ms(200)))
 }
 
 fn too_many_bytes() -> Case {

@@ -206,3 +206,8 @@ pub fn piece(whole: &Packet, head: Packet, offset: usize, len: usize, more: bool
     let bytes = whole.build();
     head.fragment(offset as u16, more).says(17).payload(&bytes[20 + offset..20 + offset + len])
 }
+
+/// A time in nanoseconds as precise as a count keeps it.
+pub fn stamped(ns: u64) -> u64 {
+    upf::record::unstamp(upf::record::stamp(ns), ns)
+}

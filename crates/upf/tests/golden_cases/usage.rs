@@ -21,8 +21,8 @@ fn volume_packets_and_time() -> Case {
         .counts("usage.ue0.urr1.up_bytes", 60 + 80)
         .counts("usage.ue0.urr1.down_packets", 2)
         .counts("usage.ue0.urr1.down_bytes", 60 + 80)
-        .counts("usage.ue0.urr1.first_ns", ms(3))
-        .counts("usage.ue0.urr1.last_ns", secs(2))
+        .counts("usage.ue0.urr1.first_ns", stamped(ms(3)))
+        .counts("usage.ue0.urr1.last_ns", stamped(secs(2)))
 }
 
 fn per_flow() -> Case {

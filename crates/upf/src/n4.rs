@@ -1,0 +1,887 @@
+//! The user plane under a control plane: sessions as PFCP asks for them over N4, Sxa and Sxb (3GPP TS 29.244, clause 5).
+//!
+//! ```text
+//! datagrams ── pfcp::node ──► requests ──► N4 ──► Control ──► workers
+//!                  ▲                        │  rules changed in the book, identifiers chosen, compiled, installed
+//!                  └── responses, reports ◄─┘  once the worker has answered
+//! ```
+//!
+//! [`N4`] has no socket and no clock: requests, time and [`Control`] are handed in, messages are taken out. A session is
+//! kept as the request that would establish it as it is now ([`change::Rules`]); that is what a modification changes,
+//! what the store keeps, and what [`translate`] makes a worker's rules of.
+
+pub mod book;
+pub mod change;
+pub mod choose;
+pub mod identifiers;
+pub mod metering;
+pub mod networks;
+pub mod problem;
+pub mod translate;
+
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::net::IpAddr;
+
+use pfcp::group::{DownlinkDataReport, ErrorIndicationReport, UsageReport};
+use pfcp::ie::{
+    ApplicationId, ApplyAction, Cause, FSeid, FTeid, FailedRuleId, NodeId, PdnType, PdrId, PfcpSmReqFlags, ReportType,
+    UsageReportTrigger,
+};
+use pfcp::message::{
+    Message, SessionDeletionResponse, SessionEstablishmentRequest, SessionEstablishmentResponse,
+    SessionModificationRequest, SessionModificationResponse, SessionReportRequest,
+};
+use stages::filter::FlowDescription;
+use stages::forward::InstanceId;
+use wire::Teid;
+
+use crate::compile::CompileError;
+use crate::control::{Answer, AskError, Control, Report};
+use crate::rules::{Session, Usage};
+use book::{Book, Entry, Key};
+use change::Rules;
+use choose::{Chooser, Chosen, Pools};
+use identifiers::Teids;
+use metering::{Metering, WallClock};
+use networks::Networks;
+use problem::Problem;
+use translate::Translator;
+
+/// Bounds that hold whatever a control plane asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Sessions in all.
+    pub sessions: usize,
+    /// Sessions of one association.
+    pub sessions_per_peer: u32,
+    /// Rules of each kind in a session.
+    pub rules: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { sessions: 4_000_000, sessions_per_peer: 4_000_000, rules: 64 }
+    }
+}
+
+/// What has been done and refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Sessions established.
+    pub established: u64,
+    /// Sessions modified.
+    pub modified: u64,
+    /// Sessions deleted, by whomever.
+    pub deleted: u64,
+    /// Requests refused.
+    pub refused: u64,
+    /// Reports of usage sent.
+    pub usage_reports: u64,
+    /// Reports of waiting packets sent.
+    pub downlink_data_reports: u64,
+    /// Reports of Error Indications sent.
+    pub error_indication_reports: u64,
+}
+
+/// A request that is to be answered: whose it is, and a number that its sender knows it by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The association.
+    pub peer: u32,
+    /// What the answer is handed back with.
+    pub token: u64,
+}
+
+/// What is to be sent.
+#[derive(Debug)]
+pub enum Outgoing {
+    /// The answer to a request.
+    Response {
+        /// Which.
+        asked: Asked,
+        /// The SEID to answer to.
+        seid: u64,
+        /// The answer.
+        message: Message,
+    },
+    /// A report of ours, to be answered.
+    Report {
+        /// The association.
+        peer: u32,
+        /// The control plane's SEID.
+        seid: u64,
+        /// Our number of the session, to hand in with the answer.
+        session: u32,
+        /// The report.
+        message: Message,
+    },
+}
+
+/// What a worker was asked for, and what is to be done with its answer.
+#[derive(Debug)]
+enum Pending {
+    /// A new session.
+    Establish { asked: Asked, number: u32, chosen: Chosen, response: Box<SessionEstablishmentResponse> },
+    /// Changed rules. Accounts of URRs that are gone come along with what they were for.
+    Modify { asked: Asked, number: u32, gone: Vec<Gone>, query: Query, response: Box<SessionModificationResponse> },
+    /// What has been counted, for a modification that only asks.
+    Query { asked: Asked, number: u32, query: Query, response: Box<SessionModificationResponse> },
+    /// A deletion, asked for by the control plane (or by nobody who waits).
+    Delete { asked: Option<Asked>, entry: Box<Entry> },
+    /// A look at what has been counted, because a bound was reached or the time has come.
+    Look { number: u32 },
+    /// A change of ours (a rule's time has come): nobody waits.
+    Refresh,
+}
+
+/// A URR that was removed, and its account.
+type Gone = (pfcp::group::CreateUrr, Metering);
+
+/// Which URRs a modification asks about.
+#[derive(Clone, Debug, Default)]
+struct Query {
+    all: bool,
+    urrs: Vec<u32>,
+}
+
+impl Query {
+    fn of(request: &SessionModificationRequest) -> Self {
+        let all = request.pfcp_sm_req_flags.is_some_and(|flags| flags.contains(PfcpSmReqFlags::QAURR));
+        Self { all, urrs: request.query_urrs.iter().map(|query| query.urr_id.0).collect() }
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.all && self.urrs.is_empty()
+    }
+
+    fn asks_for(&self, urr: u32) -> bool {
+        self.all || self.urrs.contains(&urr)
+    }
+}
+
+/// The sessions side of a user plane node.
+pub struct N4 {
+    node: NodeId,
+    address: IpAddr,
+    networks: Networks,
+    teids: Teids,
+    pools: Vec<Pools>,
+    book: Book,
+    limits: Limits,
+    counters: Counters,
+    applications: HashMap<Box<str>, Vec<FlowDescription>>,
+    pending: HashMap<u64, Pending>,
+    /// Times at which sessions are to be looked at, soonest first; outdated ones are told by the session itself.
+    looks: BinaryHeap<std::cmp::Reverse<(u64, u32)>>,
+    /// Sessions whose worker is being asked already.
+    looking: HashSet<u32>,
+    out: VecDeque<Outgoing>,
+    workers: u16,
+    next_worker: u16,
+}
+
+/// What an [`N4`] is made of.
+pub struct Parts {
+    /// What the node calls itself.
+    pub node: NodeId,
+    /// Where control planes reach it.
+    pub address: IpAddr,
+    /// Names of networks.
+    pub networks: Networks,
+    /// Addresses it may give out.
+    pub pools: Vec<Pools>,
+    /// Bounds.
+    pub limits: Limits,
+    /// Workers there are.
+    pub workers: u16,
+}
+
+impl N4 {
+    /// A node without sessions.
+    pub fn new(parts: Parts) -> Self {
+        let Parts { node, address, networks, pools, limits, workers } = parts;
+        Self {
+            node,
+            address,
+            networks,
+            teids: Teids::new(workers),
+            pools,
+            book: Book::default(),
+            limits,
+            counters: Counters::default(),
+            applications: HashMap::new(),
+            pending: HashMap::new(),
+            looks: BinaryHeap::new(),
+            looking: HashSet::new(),
+            out: VecDeque::new(),
+            workers: workers.max(1),
+            next_worker: 0,
+        }
+    }
+
+    /// Its sessions.
+    pub fn book(&self) -> &Book {
+        &self.book
+    }
+
+    /// What it has done.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Requests that wait for a worker.
+    pub fn waiting(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Replaces an application's filters (PFD management, 7.4.3); none: the application is forgotten.
+    pub fn set_application(&mut self, id: &ApplicationId, flows: Vec<FlowDescription>) {
+        if flows.is_empty() {
+            self.applications.remove(&id.0);
+        } else {
+            self.applications.insert(id.0.clone(), flows);
+        }
+    }
+
+    /// The next message to be sent.
+    pub fn take(&mut self) -> Option<Outgoing> {
+        self.out.pop_front()
+    }
+
+    /// Sees to a request about a session. The answer comes by [`take`](Self::take), at once or when a worker has done
+    /// its part.
+    pub fn request(&mut self, asked: Asked, seid: u64, message: Message, control: &mut Control, clock: &WallClock) {
+        let refused = match message {
+            Message::SessionEstablishmentRequest(request) => {
+                let cp = request.cp_f_seid.seid;
+                self.establish(asked, request, control, clock).err().map(|problem| (cp, self.no_session(problem)))
+            }
+            Message::SessionModificationRequest(request) => {
+                let cp = self.cp_seid(asked.peer, seid);
+                self.modify(asked, seid, &request, control, clock).err().map(|Problem { cause, ie, rule }| {
+                    let (offending_ie, failed_rule_id) = (ie, rule);
+                    let response =
+                        SessionModificationResponse { cause, offending_ie, failed_rule_id, ..Default::default() };
+                    (cp, response.into())
+                })
+            }
+            Message::SessionDeletionRequest(_) => {
+                let cp = self.cp_seid(asked.peer, seid);
+                self.delete(asked, seid, control).err().map(|Problem { cause, ie, .. }| {
+                    (cp, SessionDeletionResponse { cause, offending_ie: ie, ..Default::default() }.into())
+                })
+            }
+            // Others are not about sessions, or not a user plane's to answer.
+            _ => None,
+        };
+        if let Some((seid, message)) = refused {
+            self.counters.refused += 1;
+            self.out.push_back(Outgoing::Response { asked, seid, message });
+        }
+    }
+
+    fn no_session(&self, problem: Problem) -> Message {
+        let Problem { cause, ie, rule } = problem;
+        let node_id = self.node.clone();
+        let (offending_ie, failed_rule_id) = (ie, rule);
+        SessionEstablishmentResponse { node_id, cause, offending_ie, failed_rule_id, ..Default::default() }.into()
+    }
+
+    /// The SEID to answer to; 0 where there is no session of the peer's (7.2.2.4.2).
+    fn cp_seid(&self, peer: u32, seid: u64) -> u64 {
+        let entry = self.book.find(seid).and_then(|number| self.book.get(number));
+        entry.filter(|entry| entry.peer == peer).map_or(0, |entry| entry.cp_seid)
+    }
+
+    fn establish(
+        &mut self,
+        asked: Asked,
+        mut rules: SessionEstablishmentRequest,
+        control: &mut Control,
+        clock: &WallClock,
+    ) -> Result<(), Problem> {
+        let full =
+            self.book.len() >= self.limits.sessions || self.book.of_peer(asked.peer) >= self.limits.sessions_per_peer;
+        if full {
+            return Err(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
+        }
+        if matches!(rules.pdn_type, Some(PdnType::NonIp | PdnType::Ethernet)) {
+            return Err(Problem::of(Cause::SERVICE_NOT_SUPPORTED));
+        }
+        check_unique(&rules)?;
+        let mut chosen = Chosen::default();
+        let made = self.prepare(&mut rules, &mut chosen, None, &[], control, clock);
+        let result = made.and_then(|made| {
+            let number = self.book.next_number();
+            let install = control.install(made.worker, number, &made.session);
+            install.map(|ask| (made, number, ask)).map_err(|error| not_installed(&error))
+        });
+        let (made, number, ask) = result.inspect_err(|_| self.give_back(&chosen))?;
+        let seid = self.book.put(asked.peer, made.worker, &rules, made.meters, made.keys);
+        let response = Box::new(SessionEstablishmentResponse {
+            node_id: self.node.clone(),
+            cause: Cause::REQUEST_ACCEPTED,
+            up_f_seid: Some(FSeid::new(seid, self.address)),
+            created_pdrs: std::mem::take(&mut chosen.pdrs),
+            created_traffic_endpoints: std::mem::take(&mut chosen.endpoints),
+            ..SessionEstablishmentResponse::default()
+        });
+        self.plan_look(number, &rules, clock);
+        self.pending.insert(ask, Pending::Establish { asked, number, chosen, response });
+        Ok(())
+    }
+
+    /// Chooses what is left to choose, translates, and looks for conflicts. `old` is the session's number if it has one.
+    fn prepare(
+        &mut self,
+        rules: &mut Rules,
+        chosen: &mut Chosen,
+        old: Option<u32>,
+        meters: &[Metering],
+        control: &Control,
+        clock: &WallClock,
+    ) -> Result<Made, Problem> {
+        let most = self.limits.rules;
+        let counts = [rules.create_pdrs.len(), rules.create_fars.len(), rules.create_qers.len()];
+        if counts.into_iter().any(|count| count > most) || rules.create_urrs.len() > most {
+            return Err(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
+        }
+        let home = self.translator(clock).home(rules);
+        let worker = match old.and_then(|number| self.book.get(number)) {
+            Some(entry) => entry.worker,
+            None => self.worker_for(rules, home),
+        };
+        let book = &self.book;
+        Chooser {
+            networks: &self.networks,
+            teids: &mut self.teids,
+            pools: &mut self.pools,
+            worker,
+            teid_used: &|teid| book.lookup(Key::Teid(teid)).is_some(),
+            address_used: &|instance, address| book.lookup(Key::Ue(instance, address)).is_some(),
+        }
+        .choose(rules, home, chosen)?;
+        let new = rules.create_urrs.iter().map(|urr| {
+            let known = meters.iter().find(|meter| meter.urr == urr.urr_id.0);
+            known.copied().unwrap_or_else(|| Metering::new(urr, clock.now))
+        });
+        let meters: Vec<Metering> = new.collect();
+        let session = self.translator(clock).session(rules, &meters)?;
+        for far in &session.fars {
+            let reachable = far.tunnel.is_none_or(|end| Networks::can_reach(control.plan(), far.instance, end.address));
+            if !reachable {
+                return Err(Problem::rule(FailedRuleId::Far(far.id)));
+            }
+        }
+        let keys = book::keys(&session);
+        match self.book.conflict(&keys, old) {
+            Some(key) => Err(Problem::rule(blamed(rules, key))),
+            None => Ok(Made { worker, session, meters, keys }),
+        }
+    }
+
+    fn translator(&self, clock: &WallClock) -> Translator<'_> {
+        Translator { networks: &self.networks, applications: &self.applications, unix: clock.unix(clock.now) }
+    }
+
+    /// The worker of a new session: the one whose part of a pool its address is in, or whose range its tunnel endpoint
+    /// is in; else each in turn.
+    fn worker_for(&mut self, rules: &Rules, home: InstanceId) -> u16 {
+        let pdis = || rules.create_pdrs.iter().map(|pdr| &pdr.pdi);
+        let pool = self.pools.iter().find(|pools| pools.instance == home);
+        let of_address = pdis().flat_map(|pdi| &pdi.ue_ip_addresses).find_map(|address| {
+            let four = pool?.v4.as_ref().zip(address.ip4).and_then(|(pool, ip4)| pool.worker(ip4));
+            four.or_else(|| pool?.v6.as_ref().zip(address.ip6).and_then(|(pool, ip6)| pool.worker(ip6)))
+        });
+        let of_tunnel = || {
+            pdis().find_map(|pdi| match pdi.local_f_teid {
+                Some(FTeid::Given { teid, .. }) => Some(self.teids.worker(teid.0)),
+                _ => None,
+            })
+        };
+        let found = of_address.or_else(of_tunnel).filter(|worker| *worker < self.workers);
+        found.unwrap_or_else(|| {
+            self.next_worker = (self.next_worker + 1) % self.workers;
+            self.next_worker
+        })
+    }
+
+    fn give_back(&mut self, chosen: &Chosen) {
+        chosen.teids.iter().for_each(|teid| self.teids.give(*teid));
+        for (instance, address) in &chosen.addresses {
+            self.give_address(*instance, *address);
+        }
+    }
+
+    fn give_address(&mut self, instance: InstanceId, address: IpAddr) {
+        let pools = self.pools.iter_mut().find(|pools| pools.instance == instance);
+        match (pools, address) {
+            (Some(Pools { v4: Some(pool), .. }), IpAddr::V4(address)) => pool.give(address),
+            (Some(Pools { v6: Some(pool), .. }), IpAddr::V6(address)) => pool.give(address),
+            _ => {}
+        }
+    }
+
+    fn modify(
+        &mut self,
+        asked: Asked,
+        seid: u64,
+        request: &SessionModificationRequest,
+        control: &mut Control,
+        clock: &WallClock,
+    ) -> Result<(), Problem> {
+        let unknown = Problem::of(Cause::SESSION_CONTEXT_NOT_FOUND);
+        let number = self.book.find(seid).ok_or(unknown)?;
+        let entry = self.book.get(number).filter(|entry| entry.peer == asked.peer).ok_or(unknown)?;
+        let (worker, before) = (entry.worker, entry.rules());
+        let mut meters = entry.meters.to_vec();
+        let query = Query::of(request);
+        let flags = request.pfcp_sm_req_flags.unwrap_or_default();
+        let mut rules = before.clone();
+        let left = change::modify(&mut rules, request)?;
+        check_unique(&rules)?;
+        for update in request.update_urrs.iter().filter(|urr| urr.volume_quota.is_some() || urr.time_quota.is_some()) {
+            if let Some(meter) = meters.iter_mut().find(|meter| meter.urr == update.urr_id.0) {
+                meter.grant(clock.now);
+            }
+        }
+        let gone = before.create_urrs.iter().filter(|urr| !rules.create_urrs.iter().any(|u| u.urr_id == urr.urr_id));
+        let gone: Vec<Gone> = gone
+            .filter_map(|urr| Some((urr.clone(), *meters.iter().find(|meter| meter.urr == urr.urr_id.0)?)))
+            .collect();
+        let mut response = Box::new(SessionModificationResponse {
+            cause: Cause::REQUEST_ACCEPTED,
+            ..SessionModificationResponse::default()
+        });
+        if rules == before {
+            let ask = control.measure(worker, number).map_err(|error| not_installed(&error))?;
+            self.pending.insert(ask, Pending::Query { asked, number, query, response });
+            return Ok(());
+        }
+        let mut chosen = Chosen::default();
+        let made = self.prepare(&mut rules, &mut chosen, Some(number), &meters, control, clock);
+        let result = made.and_then(|made| {
+            if flags.contains(PfcpSmReqFlags::DROBU) {
+                control.discard(worker, number);
+            }
+            let install = control.change(worker, number, &made.session, before.create_urrs.len());
+            install.map(|ask| (made, ask)).map_err(|error| not_installed(&error))
+        });
+        let (made, ask) = result.inspect_err(|_| self.give_back(&chosen))?;
+        for left in left {
+            let end = self.translator(clock).left_tunnel(&left);
+            if let Some((instance, end)) = end {
+                control.end_marker(worker, instance, end);
+            }
+        }
+        let old_keys = self.book.get(number).map(|entry| entry.keys().to_vec()).unwrap_or_default();
+        self.release_keys(&old_keys, &made.keys);
+        self.book.set_keys(number, made.keys);
+        self.book.set_rules(number, &rules);
+        if let Some(entry) = self.book.get_mut(number) {
+            entry.meters = made.meters.into();
+            entry.paged = false;
+        }
+        self.plan_look(number, &rules, clock);
+        response.created_pdrs = chosen.pdrs;
+        response.created_traffic_endpoints = chosen.endpoints;
+        self.pending.insert(ask, Pending::Modify { asked, number, gone, query, response });
+        Ok(())
+    }
+
+    /// Gives back identifiers of ours that a session no longer has.
+    fn release_keys(&mut self, old: &[Key], new: &[Key]) {
+        for key in old.iter().filter(|key| !new.contains(key)) {
+            match *key {
+                Key::Teid(teid) => self.teids.give(teid),
+                Key::Ue(instance, address) => self.give_address(instance, address),
+            }
+        }
+    }
+
+    fn delete(&mut self, asked: Asked, seid: u64, control: &mut Control) -> Result<(), Problem> {
+        let unknown = Problem::of(Cause::SESSION_CONTEXT_NOT_FOUND);
+        let number = self.book.find(seid).ok_or(unknown)?;
+        self.book.get(number).filter(|entry| entry.peer == asked.peer).ok_or(unknown)?;
+        self.end(number, Some(asked), control)
+    }
+
+    /// Takes a session out; the answer goes to whoever asked.
+    fn end(&mut self, number: u32, asked: Option<Asked>, control: &mut Control) -> Result<(), Problem> {
+        let unknown = Problem::of(Cause::SESSION_CONTEXT_NOT_FOUND);
+        let worker = self.book.get(number).ok_or(unknown)?.worker;
+        let ask = control.remove(worker, number).map_err(|error| not_installed(&error))?;
+        let entry = self.book.take(number).ok_or(unknown)?;
+        self.release_keys(entry.keys(), &[]);
+        self.pending.insert(ask, Pending::Delete { asked, entry: Box::new(entry) });
+        Ok(())
+    }
+
+    /// An association is over: its sessions end. At most `most` of them a call; returns whether some are left.
+    pub fn end_peer(&mut self, peer: u32, most: usize, control: &mut Control) -> bool {
+        if self.book.of_peer(peer) == 0 {
+            return false;
+        }
+        let of_peer = self.book.iter().filter(|(_, entry)| entry.peer == peer).map(|(number, _)| number);
+        let numbers: Vec<u32> = of_peer.take(most).collect();
+        for number in numbers {
+            if self.end(number, None, control).is_err() {
+                break;
+            }
+        }
+        self.book.of_peer(peer) > 0
+    }
+
+    /// Sees to what workers have answered and noticed, and to what is due.
+    pub fn poll(&mut self, control: &mut Control, clock: &WallClock) {
+        while let Some((ask, answer)) = control.answer() {
+            if let Some(pending) = self.pending.remove(&ask) {
+                self.finish(pending, answer, control, clock);
+            }
+        }
+        while let Some(report) = control.report() {
+            match report {
+                Report::Buffered { handle, pdr } => self.packets_wait(handle, pdr),
+                Report::Reached { handle } => self.look(handle, control),
+                Report::ErrorIndication { handle, peer, teid, .. } => self.error_indicated(handle, peer, teid),
+            }
+        }
+        while let Some(std::cmp::Reverse((at, number))) = self.looks.peek().copied() {
+            if at > clock.now {
+                break;
+            }
+            self.looks.pop();
+            if self.book.get(number).is_some_and(|entry| entry.look_at == at) {
+                self.look(number, control);
+            }
+        }
+    }
+
+    /// Asks a session's worker what it has counted, unless it is being asked.
+    fn look(&mut self, number: u32, control: &mut Control) {
+        let Some(entry) = self.book.get(number) else { return };
+        if !self.looking.insert(number) {
+            return;
+        }
+        match control.measure(entry.worker, number) {
+            Ok(ask) => {
+                self.pending.insert(ask, Pending::Look { number });
+            }
+            Err(_) => {
+                // The worker has its hands full; the next look is as good.
+                self.looking.remove(&number);
+                let at = entry.look_at.saturating_add(50_000_000);
+                self.set_look(number, at);
+            }
+        }
+    }
+
+    fn set_look(&mut self, number: u32, at: u64) {
+        if let Some(entry) = self.book.get_mut(number) {
+            entry.look_at = at;
+            self.looks.push(std::cmp::Reverse((at, number)));
+        }
+    }
+
+    /// Enters when a session is to be looked at next, if the clock matters to it.
+    fn plan_look(&mut self, number: u32, rules: &Rules, clock: &WallClock) {
+        let Some(entry) = self.book.get(number) else { return };
+        let of_urr = |urr: &pfcp::group::CreateUrr| {
+            entry.meters.iter().find(|meter| meter.urr == urr.urr_id.0).and_then(|meter| meter.next_look(urr))
+        };
+        let of_rules = translate::next_change(rules, clock.unix(clock.now))
+            .map(|unix| (unix * 1_000_000_000).saturating_sub(clock.epoch_ns));
+        let inactive = rules.user_plane_inactivity_timer.filter(|timer| timer.0 > 0);
+        let of_session = inactive.map(|timer| clock.now + u64::from(timer.0) * 1_000_000_000);
+        let next = rules.create_urrs.iter().filter_map(of_urr).chain(of_rules).chain(of_session).min();
+        match next {
+            Some(at) if at != entry.look_at => self.set_look(number, at),
+            Some(_) => {}
+            None => {
+                if let Some(entry) = self.book.get_mut(number) {
+                    entry.look_at = 0;
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, pending: Pending, answer: Answer, control: &mut Control, clock: &WallClock) {
+        match pending {
+            Pending::Establish { asked, number, chosen, response } => match answer {
+                Answer::Installed(_) => {
+                    self.counters.established += 1;
+                    let seid = self.book.get(number).map_or(0, |entry| entry.cp_seid);
+                    let message = (*response).into();
+                    self.out.push_back(Outgoing::Response { asked, seid, message });
+                }
+                _ => {
+                    let seid = self.book.take(number).map_or(0, |entry| entry.cp_seid);
+                    self.give_back(&chosen);
+                    self.counters.refused += 1;
+                    let message = self.no_session(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
+                    self.out.push_back(Outgoing::Response { asked, seid, message });
+                }
+            },
+            Pending::Modify { asked, number, gone, query, mut response } => {
+                match answer {
+                    Answer::Installed(usage) => {
+                        self.counters.modified += 1;
+                        for (urr, mut meter) in gone {
+                            let counted = counted(&usage, meter.urr);
+                            meter.look(&counted, clock.now);
+                            response.usage_reports.push(meter.report(&urr, &counted, UsageReportTrigger::TERMR, clock));
+                        }
+                        response.usage_reports.extend(self.asked_for(number, &query, &usage, clock));
+                        self.rebound(number, control);
+                    }
+                    _ => {
+                        // The worker has neither the old rules nor the new ones in doubt: it kept the old.
+                        self.counters.refused += 1;
+                        response.cause = Cause::NO_RESOURCES_AVAILABLE;
+                    }
+                }
+                self.respond(asked, number, (*response).into());
+            }
+            Pending::Query { asked, number, query, mut response } => {
+                if let Answer::Usage(usage) = answer {
+                    self.counters.modified += 1;
+                    response.usage_reports.extend(self.asked_for(number, &query, &usage, clock));
+                    self.rebound(number, control);
+                }
+                self.respond(asked, number, (*response).into());
+            }
+            Pending::Delete { asked, entry } => {
+                self.counters.deleted += 1;
+                let usage = if let Answer::Removed(usage) = answer { usage } else { Vec::new() };
+                let Some(asked) = asked else { return };
+                let mut response =
+                    SessionDeletionResponse { cause: Cause::REQUEST_ACCEPTED, ..SessionDeletionResponse::default() };
+                for urr in &entry.rules().create_urrs {
+                    let Some(mut meter) = entry.meters.iter().find(|meter| meter.urr == urr.urr_id.0).copied() else {
+                        continue;
+                    };
+                    let counted = counted(&usage, meter.urr);
+                    meter.look(&counted, clock.now);
+                    response.usage_reports.push(meter.report(urr, &counted, UsageReportTrigger::TERMR, clock));
+                }
+                let (seid, message) = (entry.cp_seid, response.into());
+                self.out.push_back(Outgoing::Response { asked, seid, message });
+            }
+            Pending::Look { number } => {
+                self.looking.remove(&number);
+                if let Answer::Usage(usage) = answer {
+                    self.looked(number, &usage, control, clock);
+                }
+            }
+            Pending::Refresh => {}
+        }
+    }
+
+    fn respond(&mut self, asked: Asked, number: u32, message: Message) {
+        let seid = self.book.get(number).map_or(0, |entry| entry.cp_seid);
+        self.out.push_back(Outgoing::Response { asked, seid, message });
+    }
+
+    /// Reports of the URRs a modification asks about.
+    fn asked_for(&mut self, number: u32, query: &Query, usage: &[Usage], clock: &WallClock) -> Vec<UsageReport> {
+        if query.is_empty() {
+            return Vec::new();
+        }
+        let Some(entry) = self.book.get_mut(number) else { return Vec::new() };
+        let rules = entry.rules();
+        let mut reports = Vec::new();
+        for urr in rules.create_urrs.iter().filter(|urr| query.asks_for(urr.urr_id.0)) {
+            let Some(meter) = entry.meters.iter_mut().find(|meter| meter.urr == urr.urr_id.0) else { continue };
+            let counted = counted(usage, meter.urr);
+            meter.look(&counted, clock.now);
+            reports.push(meter.report(urr, &counted, UsageReportTrigger::IMMER, clock));
+        }
+        reports
+    }
+
+    /// What a worker has counted: reports what is due, plans the next look.
+    fn looked(&mut self, number: u32, usage: &[Usage], control: &mut Control, clock: &WallClock) {
+        let Some(entry) = self.book.get_mut(number) else { return };
+        let rules = entry.rules();
+        let mut reports = Vec::new();
+        let mut reported = Vec::new();
+        for urr in &rules.create_urrs {
+            let Some(meter) = entry.meters.iter_mut().find(|meter| meter.urr == urr.urr_id.0) else { continue };
+            let counted = counted(usage, meter.urr);
+            meter.look(&counted, clock.now);
+            let due = meter.triggers(urr, &counted, clock.now);
+            if due != UsageReportTrigger::NONE {
+                reports.push(meter.report(urr, &counted, due, clock));
+                reported.push(meter.urr);
+            }
+        }
+        // Linked URRs report together with those they are linked to (5.2.2.4).
+        for urr in &rules.create_urrs {
+            let linked = urr.linked_urr_ids.iter().any(|id| reported.contains(&id.0));
+            if !linked || reported.contains(&urr.urr_id.0) {
+                continue;
+            }
+            let Some(meter) = entry.meters.iter_mut().find(|meter| meter.urr == urr.urr_id.0) else { continue };
+            let counted = counted(usage, meter.urr);
+            meter.look(&counted, clock.now);
+            reports.push(meter.report(urr, &counted, UsageReportTrigger::LIUSA, clock));
+        }
+        let mut report_type = ReportType::NONE;
+        if !reports.is_empty() {
+            report_type |= ReportType::USAR;
+            self.counters.usage_reports += reports.len() as u64;
+        }
+        if is_inactive(&rules, usage, clock.now) {
+            report_type |= ReportType::UPIR;
+        }
+        let (peer, seid) = (entry.peer, entry.cp_seid);
+        if report_type != ReportType::NONE {
+            let message = SessionReportRequest { report_type, usage_reports: reports, ..Default::default() }.into();
+            self.out.push_back(Outgoing::Report { peer, seid, session: number, message });
+        }
+        self.refresh(number, &rules, control, clock);
+        self.plan_look(number, &rules, clock);
+    }
+
+    /// Gives the worker the bounds that hold after a report, and the rules whose time has come.
+    fn refresh(&mut self, number: u32, rules: &Rules, control: &mut Control, clock: &WallClock) {
+        let timed =
+            rules.create_pdrs.iter().any(|pdr| pdr.activation_time.is_some() || pdr.deactivation_time.is_some());
+        if !timed {
+            return self.rebound(number, control);
+        }
+        let Some(entry) = self.book.get(number) else { return };
+        let Ok(session) = self.translator(clock).session(rules, &entry.meters) else { return };
+        let keys = book::keys(&session);
+        if let Ok(ask) = control.install(entry.worker, number, &session) {
+            self.book.set_keys(number, keys);
+            self.pending.insert(ask, Pending::Refresh);
+        }
+    }
+
+    /// Tells the worker which URRs have reported, and the bounds that hold for them now.
+    fn rebound(&mut self, number: u32, control: &mut Control) {
+        let Some(entry) = self.book.get(number) else { return };
+        for urr in &entry.rules().create_urrs {
+            if let Some(meter) = entry.meters.iter().find(|meter| meter.urr == urr.urr_id.0) {
+                let (threshold, quota) = meter.bounds(urr);
+                control.reported(entry.worker, number, urr.urr_id.0, threshold, quota);
+            }
+        }
+    }
+
+    /// Packets wait for an idle subscriber: told once, until the control plane changes something (5.2.3.1, NOCP).
+    fn packets_wait(&mut self, number: u32, pdr: u16) {
+        let Some(entry) = self.book.get_mut(number).filter(|entry| !entry.paged) else { return };
+        let rules = entry.rules();
+        let rule = rules.create_pdrs.iter().find(|rule| rule.pdr_id.0 == pdr);
+        let far = change::far_of(&rules, rule.and_then(|rule| rule.far_id));
+        if !far.is_some_and(|far| far.apply_action.contains(ApplyAction::NOCP)) {
+            return;
+        }
+        entry.paged = true;
+        let (peer, seid) = (entry.peer, entry.cp_seid);
+        let report = DownlinkDataReport { pdr_ids: vec![PdrId(pdr)], ..DownlinkDataReport::default() };
+        let message = SessionReportRequest {
+            report_type: ReportType::DLDR,
+            downlink_data_report: Some(report),
+            ..SessionReportRequest::default()
+        };
+        self.counters.downlink_data_reports += 1;
+        self.out.push_back(Outgoing::Report { peer, seid, session: number, message: message.into() });
+    }
+
+    /// A GTP-U peer does not know a tunnel of its own any more (5.2.3.3); the address and TEID are *its*.
+    fn error_indicated(&mut self, number: u32, from: IpAddr, teid: u32) {
+        let Some(entry) = self.book.get(number) else { return };
+        let remote = FTeid::new(Teid(teid), from);
+        let report = ErrorIndicationReport { remote_f_teids: vec![remote], ..ErrorIndicationReport::default() };
+        let message = SessionReportRequest {
+            report_type: ReportType::ERIR,
+            error_indication_report: Some(report),
+            ..SessionReportRequest::default()
+        };
+        let (peer, seid) = (entry.peer, entry.cp_seid);
+        self.counters.error_indication_reports += 1;
+        self.out.push_back(Outgoing::Report { peer, seid, session: number, message: message.into() });
+    }
+
+    /// The control plane's answer to a report. A session it does not know is none (7.5.9).
+    pub fn reported(&mut self, session: u32, cause: Cause, control: &mut Control) {
+        if cause == Cause::SESSION_CONTEXT_NOT_FOUND {
+            // Refused only if it is gone already.
+            let _ = self.end(session, None, control);
+        }
+    }
+}
+
+/// A session that may be installed.
+struct Made {
+    worker: u16,
+    session: Session,
+    meters: Vec<Metering>,
+    keys: Vec<Key>,
+}
+
+/// What a worker has counted for a URR; nothing, if it does not know it.
+fn counted(usage: &[Usage], urr: u32) -> Usage {
+    usage.iter().find(|usage| usage.urr == urr).copied().unwrap_or(Usage { urr, ..Usage::default() })
+}
+
+/// Whether no packet has come for as long as the session's inactivity timer says (5.2.2.6).
+fn is_inactive(rules: &Rules, usage: &[Usage], now: u64) -> bool {
+    let Some(timer) = rules.user_plane_inactivity_timer.filter(|timer| timer.0 > 0) else { return false };
+    let last = usage.iter().map(|usage| usage.last_ns).max().unwrap_or(0);
+    now.saturating_sub(last) >= u64::from(timer.0) * 1_000_000_000
+}
+
+/// Rule IDs are unique in their session.
+fn check_unique(rules: &Rules) -> Result<(), Problem> {
+    fn twice<T: Copy + PartialEq>(ids: impl Iterator<Item = T>) -> Option<T> {
+        let mut seen = Vec::new();
+        for id in ids {
+            if seen.contains(&id) {
+                return Some(id);
+            }
+            seen.push(id);
+        }
+        None
+    }
+    let pdr = twice(rules.create_pdrs.iter().map(|pdr| pdr.pdr_id.0)).map(FailedRuleId::Pdr);
+    let far = twice(rules.create_fars.iter().map(|far| far.far_id.0)).map(FailedRuleId::Far);
+    let qer = twice(rules.create_qers.iter().map(|qer| qer.qer_id.0)).map(FailedRuleId::Qer);
+    let urr = twice(rules.create_urrs.iter().map(|urr| urr.urr_id.0)).map(FailedRuleId::Urr);
+    match pdr.or(far).or(qer).or(urr) {
+        Some(rule) => Err(Problem::rule(rule)),
+        None => Ok(()),
+    }
+}
+
+/// The rule that brought a key that is another session's.
+fn blamed(rules: &Rules, key: Key) -> FailedRuleId {
+    let has = |pdr: &&pfcp::group::CreatePdr| match key {
+        Key::Teid(teid) => matches!(pdr.pdi.local_f_teid, Some(FTeid::Given { teid: given, .. }) if given.0 == teid),
+        _ => !pdr.pdi.ue_ip_addresses.is_empty(),
+    };
+    let pdr = rules.create_pdrs.iter().find(has).or(rules.create_pdrs.first());
+    FailedRuleId::Pdr(pdr.map_or(0, |pdr| pdr.pdr_id.0))
+}
+
+/// What to answer when a session can not be given to its worker.
+fn not_installed(error: &AskError) -> Problem {
+    match error {
+        AskError::Busy => Problem::of(Cause::PFCP_ENTITY_IN_CONGESTION),
+        AskError::NoWorker(_) => Problem::of(Cause::SYSTEM_FAILURE),
+        AskError::Rules(error) => match *error {
+            CompileError::NoFar { pdr, .. }
+            | CompileError::NoQer { pdr, .. }
+            | CompileError::NoUrr { pdr, .. }
+            | CompileError::TooManyPerRule { pdr, .. }
+            | CompileError::NoTeid { pdr }
+            | CompileError::NoAddress { pdr }
+            | CompileError::Filter { pdr, .. } => Problem::rule(FailedRuleId::Pdr(pdr)),
+            CompileError::NoTunnel { far, .. } => Problem::rule(FailedRuleId::Far(far)),
+            CompileError::TooLarge { .. } | CompileError::TooMany { .. } => Problem::of(Cause::NO_RESOURCES_AVAILABLE),
+        },
+    }
+}

@@ -1,0 +1,273 @@
+//! The sessions of a node, as control keeps them: compact, because there may be a million.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+
+use pfcp::message::Message;
+use pfcp::{Header, Packet};
+use stages::forward::InstanceId;
+
+use super::change::Rules;
+use super::metering::Metering;
+use crate::rules::Session;
+
+/// A session.
+#[derive(Debug)]
+pub struct Entry {
+    /// The association it belongs to.
+    pub peer: u32,
+    /// The upper half of its SEID.
+    tag: u32,
+    /// The worker it lives on.
+    pub worker: u16,
+    /// The control plane was told that packets wait, and has not reacted yet.
+    pub paged: bool,
+    /// When it is to be looked at; 0: not by the clock.
+    pub look_at: u64,
+    /// The control plane's number of it.
+    pub cp_seid: u64,
+    /// Its rules, as the message that would establish it.
+    rules: Box<[u8]>,
+    /// Its URRs' accounts.
+    pub meters: Box<[Metering]>,
+    /// What leads to it.
+    keys: Box<[Key]>,
+}
+
+impl Entry {
+    /// Its rules.
+    pub fn rules(&self) -> Rules {
+        match Packet::parse(&self.rules).map(|packet| packet.message) {
+            Ok(Message::SessionEstablishmentRequest(rules)) => rules,
+            // We wrote it ourselves.
+            _ => Rules::default(),
+        }
+    }
+
+    /// What leads to it.
+    pub fn keys(&self) -> &[Key] {
+        &self.keys
+    }
+
+    /// The message that would establish it: for the store.
+    pub fn message(&self) -> &[u8] {
+        &self.rules
+    }
+}
+
+/// What leads to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A tunnel endpoint of ours.
+    Teid(u32),
+    /// A subscriber's address; of IPv6 the prefix.
+    Ue(InstanceId, IpAddr),
+}
+
+/// The keys of compiled rules.
+pub fn keys(session: &Session) -> Vec<Key> {
+    let mut keys: Vec<Key> = session.pdrs.iter().filter_map(|pdr| pdr.teid).map(Key::Teid).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys.extend(session.ue4.map(|address| Key::Ue(session.instance, address.into())));
+    keys.extend(session.ue6.map(|prefix| Key::Ue(session.instance, prefix.into())));
+    keys
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub struct Book {
+    entries: Vec<Option<Entry>>,
+    /// Numbers to be used again, longest unused first.
+    free: VecDeque<u32>,
+    index: HashMap<Key, u32>,
+    /// Sessions of an association.
+    by_peer: HashMap<u32, u32>,
+    secret: RandomState,
+    count: usize,
+    /// Numbers given out ever, for tags.
+    made: u64,
+}
+
+impl Book {
+    /// Sessions in it.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Sessions of an association.
+    pub fn of_peer(&self, peer: u32) -> u32 {
+        self.by_peer.get(&peer).copied().unwrap_or(0)
+    }
+
+    /// The number of a new session: its handle on the worker. It is used with [`put`](Self::put) or not at all.
+    pub fn next_number(&self) -> u32 {
+        // Fewer sessions than 2^32 fit any memory.
+        self.free.front().copied().unwrap_or(self.entries.len() as u32)
+    }
+
+    /// Enters a session under the [`next_number`](Self::next_number); its SEID can't be guessed from another's.
+    pub fn put(&mut self, peer: u32, worker: u16, rules: &Rules, meters: Vec<Metering>, keys: Vec<Key>) -> u64 {
+        self.made += 1;
+        let tag = (self.secret.hash_one(self.made) >> 32) as u32;
+        let number = self.next_number();
+        let entry = Entry {
+            peer,
+            tag,
+            worker,
+            paged: false,
+            look_at: 0,
+            cp_seid: rules.cp_f_seid.seid,
+            rules: Box::default(),
+            meters: meters.into(),
+            keys: keys.into(),
+        };
+        if self.free.pop_front().is_none() {
+            self.entries.push(None);
+        }
+        entry.keys.iter().for_each(|key| {
+            self.index.insert(*key, number);
+        });
+        self.entries[number as usize] = Some(entry);
+        self.count += 1;
+        *self.by_peer.entry(peer).or_default() += 1;
+        let seid = seid(tag, number);
+        self.set_rules(number, rules);
+        seid
+    }
+
+    /// Replaces a session's rules.
+    pub fn set_rules(&mut self, number: u32, rules: &Rules) {
+        let Some(entry) = self.get_mut(number) else { return };
+        let header = Header { seid: Some(seid(entry.tag, number)), ..Header::default() };
+        entry.cp_seid = rules.cp_f_seid.seid;
+        // It came in a message, so it fits one.
+        let packet = Packet { header, message: rules.clone().into() };
+        entry.rules = packet.to_vec().unwrap_or_default().into();
+    }
+
+    /// Replaces a session's keys.
+    pub fn set_keys(&mut self, number: u32, keys: Vec<Key>) {
+        let Some(entry) = self.entries.get_mut(number as usize).and_then(Option::as_mut) else { return };
+        for key in entry.keys.iter() {
+            if self.index.get(key) == Some(&number) {
+                self.index.remove(key);
+            }
+        }
+        entry.keys = keys.into();
+        entry.keys.iter().for_each(|key| {
+            self.index.insert(*key, number);
+        });
+    }
+
+    /// Takes a session out.
+    pub fn take(&mut self, number: u32) -> Option<Entry> {
+        let entry = self.entries.get_mut(number as usize)?.take()?;
+        for key in entry.keys.iter() {
+            if self.index.get(key) == Some(&number) {
+                self.index.remove(key);
+            }
+        }
+        self.count -= 1;
+        self.free.push_back(number);
+        if let Some(count) = self.by_peer.get_mut(&entry.peer) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_peer.remove(&entry.peer);
+            }
+        }
+        Some(entry)
+    }
+
+    /// The session with a SEID of ours.
+    pub fn find(&self, seid: u64) -> Option<u32> {
+        // The halves, as `seid` put them together.
+        let (tag, number) = ((seid >> 32) as u32, (seid as u32).wrapping_sub(1));
+        self.get(number).filter(|entry| entry.tag == tag).map(|_| number)
+    }
+
+    /// The SEID of a session.
+    pub fn seid(&self, number: u32) -> Option<u64> {
+        self.get(number).map(|entry| seid(entry.tag, number))
+    }
+
+    /// The session a key leads to.
+    pub fn lookup(&self, key: Key) -> Option<u32> {
+        self.index.get(&key).copied()
+    }
+
+    /// The first of the keys that leads to another session than `number`.
+    pub fn conflict(&self, keys: &[Key], number: Option<u32>) -> Option<Key> {
+        let taken = |key: &&Key| self.index.get(key).is_some_and(|owner| Some(*owner) != number);
+        keys.iter().find(taken).copied()
+    }
+
+    /// A session.
+    pub fn get(&self, number: u32) -> Option<&Entry> {
+        self.entries.get(number as usize)?.as_ref()
+    }
+
+    /// A session, to change.
+    pub fn get_mut(&mut self, number: u32) -> Option<&mut Entry> {
+        self.entries.get_mut(number as usize)?.as_mut()
+    }
+
+    /// All sessions with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Entry)> {
+        self.entries.iter().enumerate().filter_map(|(n, entry)| Some((n as u32, entry.as_ref()?)))
+    }
+
+    /// Bytes it takes, about: entries, rules, accounts, keys and index.
+    pub fn bytes(&self) -> usize {
+        let of_entry =
+            |(_, entry): (u32, &Entry)| entry.rules.len() + size_of_val(&*entry.meters) + size_of_val(&*entry.keys);
+        let slots = self.entries.capacity() * size_of::<Option<Entry>>();
+        // A hash map's slot is the pair and one byte of control.
+        slots + self.iter().map(of_entry).sum::<usize>() + self.index.capacity() * (size_of::<(Key, u32)>() + 1)
+    }
+}
+
+/// Tag and number in one; never 0, which means none.
+fn seid(tag: u32, number: u32) -> u64 {
+    u64::from(tag) << 32 | (u64::from(number) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(seid: u64) -> Rules {
+        Rules { cp_f_seid: pfcp::ie::FSeid::new(seid, IpAddr::from([127, 0, 0, 1])), ..Rules::default() }
+    }
+
+    #[test]
+    fn a_session_is_found_by_its_seid_and_by_nobody_elses() {
+        let mut book = Book::default();
+        let seids: Vec<u64> = (0..3).map(|n| book.put(0, 0, &rules(n), vec![], vec![Key::Teid(n as u32)])).collect();
+        assert_eq!(seids.iter().map(|seid| book.find(*seid)).collect::<Vec<_>>(), [Some(0), Some(1), Some(2)]);
+        assert_eq!(book.find(seids[0] ^ 1 << 40), None);
+        assert_eq!(book.find(0), None);
+        assert_eq!(book.lookup(Key::Teid(1)), Some(1));
+        book.take(1).expect("there");
+        assert_eq!((book.find(seids[1]), book.lookup(Key::Teid(1)), book.len()), (None, None, 2));
+        let again = book.put(0, 0, &rules(9), vec![], vec![]);
+        assert_ne!(again, seids[1], "the number comes again, the SEID does not");
+        assert_eq!((book.find(again), book.find(seids[1])), (Some(1), None));
+    }
+
+    #[test]
+    fn keys_of_another_session_are_a_conflict() {
+        let mut book = Book::default();
+        book.put(0, 0, &rules(1), vec![], vec![Key::Teid(5)]);
+        assert_eq!(book.conflict(&[Key::Teid(4), Key::Teid(5)], None), Some(Key::Teid(5)));
+        assert_eq!(book.conflict(&[Key::Teid(5)], Some(0)), None);
+        book.set_keys(0, vec![Key::Teid(6)]);
+        assert_eq!((book.lookup(Key::Teid(5)), book.lookup(Key::Teid(6))), (None, Some(0)));
+    }
+}

@@ -1,0 +1,161 @@
+//! Identifiers left to us: F-TEIDs with CHOOSE, addresses with CHV4 and CHV6 (3GPP TS 29.244, 5.5.3 and 5.21).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use pfcp::group::{CreatedPdr, CreatedTrafficEndpoint};
+use pfcp::ie::{Cause, FTeid, FailedRuleId, NetworkInstance, SourceInterface, UeIpAddress};
+use stages::forward::InstanceId;
+use wire::Teid;
+
+use super::change::Rules;
+use super::identifiers::{Pool, Teids};
+use super::networks::Networks;
+use super::problem::Problem;
+
+/// The addresses we may give out in a network.
+#[derive(Debug)]
+pub struct Pools {
+    /// The network.
+    pub instance: InstanceId,
+    /// IPv4 addresses.
+    pub v4: Option<Pool<Ipv4Addr>>,
+    /// IPv6 prefixes.
+    pub v6: Option<Pool<Ipv6Addr>>,
+}
+
+/// What was chosen in one request, to be told to the control plane, or to be given back when the request fails.
+#[derive(Clone, Debug, Default)]
+pub struct Chosen {
+    /// PDRs with something chosen.
+    pub pdrs: Vec<CreatedPdr>,
+    /// Traffic endpoints with something chosen.
+    pub endpoints: Vec<CreatedTrafficEndpoint>,
+    /// Tunnel endpoints taken.
+    pub teids: Vec<u32>,
+    /// Addresses taken.
+    pub addresses: Vec<(InstanceId, IpAddr)>,
+}
+
+/// What is needed to choose for a session.
+pub struct Chooser<'a> {
+    /// Names of networks.
+    pub networks: &'a Networks,
+    /// Tunnel endpoints.
+    pub teids: &'a mut Teids,
+    /// Addresses.
+    pub pools: &'a mut [Pools],
+    /// The session's worker.
+    pub worker: u16,
+    /// Whether a tunnel endpoint is a session's.
+    pub teid_used: &'a dyn Fn(u32) -> bool,
+    /// Whether an address is a session's.
+    pub address_used: &'a dyn Fn(InstanceId, IpAddr) -> bool,
+}
+
+impl Chooser<'_> {
+    /// Replaces every CHOOSE in the rules by what is chosen. `home` is the subscriber's network.
+    ///
+    /// # Errors
+    /// No address left; an address family that we don't have on that interface. What was taken by then is in `chosen`.
+    pub fn choose(&mut self, rules: &mut Rules, home: InstanceId, chosen: &mut Chosen) -> Result<(), Problem> {
+        // One address a family and session, whichever PDRs ask for it.
+        let mut given = (None, None);
+        // F-TEIDs by CHOOSE ID: PDRs of the same one share theirs.
+        let mut shared: Vec<(u8, FTeid)> = Vec::new();
+        for endpoint in &mut rules.create_traffic_endpoints {
+            let network = endpoint.network_instance.clone();
+            let tunnel = self.tunnel(&mut endpoint.local_f_teid, network.as_ref(), true, &mut shared, chosen)?;
+            let addresses = self.addresses(&mut endpoint.ue_ip_addresses, home, &mut given, chosen)?;
+            if tunnel.is_some() || !addresses.is_empty() {
+                chosen.endpoints.push(CreatedTrafficEndpoint {
+                    traffic_endpoint_id: endpoint.traffic_endpoint_id,
+                    local_f_teid: tunnel,
+                    ue_ip_addresses: addresses,
+                    ..CreatedTrafficEndpoint::default()
+                });
+            }
+        }
+        for pdr in &mut rules.create_pdrs {
+            let rule = FailedRuleId::Pdr(pdr.pdr_id.0);
+            let is_access = pdr.pdi.source_interface != SourceInterface::Core;
+            let network = pdr.pdi.network_instance.clone();
+            let tunnel = self.tunnel(&mut pdr.pdi.local_f_teid, network.as_ref(), is_access, &mut shared, chosen);
+            let tunnel = tunnel.map_err(|problem| problem.in_rule(rule))?;
+            let addresses = self.addresses(&mut pdr.pdi.ue_ip_addresses, home, &mut given, chosen)?;
+            if tunnel.is_some() || !addresses.is_empty() {
+                chosen.pdrs.push(CreatedPdr {
+                    pdr_id: pdr.pdr_id,
+                    local_f_teid: tunnel,
+                    ue_ip_addresses: addresses,
+                    ..CreatedPdr::default()
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn tunnel(
+        &mut self,
+        slot: &mut Option<FTeid>,
+        network: Option<&NetworkInstance>,
+        is_access: bool,
+        shared: &mut Vec<(u8, FTeid)>,
+        chosen: &mut Chosen,
+    ) -> Result<Option<FTeid>, Problem> {
+        let Some(FTeid::Choose { ip4, ip6, id }) = *slot else { return Ok(None) };
+        let known = id.and_then(|id| shared.iter().find(|(other, _)| *other == id));
+        if let Some((_, tunnel)) = known {
+            *slot = Some(*tunnel);
+            return Ok(*slot);
+        }
+        // A named network that is ours has its own interface, whichever side that is on.
+        let instance = self.networks.find(network, is_access);
+        let (ours4, ours6) = self.networks.endpoint(instance);
+        let (ip4, ip6) = (ours4.filter(|_| ip4), ours6.filter(|_| ip6));
+        if ip4.is_none() && ip6.is_none() {
+            return Err(Problem::incorrect::<FTeid>());
+        }
+        let none_left = Problem::of(Cause::NO_RESOURCES_AVAILABLE);
+        let teid = self.teids.take(self.worker, self.teid_used).ok_or(none_left)?;
+        chosen.teids.push(teid);
+        let tunnel = FTeid::Given { teid: Teid(teid), ip4, ip6 };
+        shared.extend(id.map(|id| (id, tunnel)));
+        *slot = Some(tunnel);
+        Ok(*slot)
+    }
+
+    fn addresses(
+        &mut self,
+        list: &mut [UeIpAddress],
+        home: InstanceId,
+        given: &mut (Option<Ipv4Addr>, Option<Ipv6Addr>),
+        chosen: &mut Chosen,
+    ) -> Result<Vec<UeIpAddress>, Problem> {
+        let mut told = Vec::new();
+        let none_left = Problem::of(Cause::ALL_DYNAMIC_ADDRESSES_ARE_OCCUPIED);
+        for address in list.iter_mut().filter(|address| address.choose_ip4 || address.choose_ip6) {
+            let pools = self.pools.iter_mut().find(|pools| pools.instance == home).ok_or(none_left)?;
+            if address.choose_ip4 && given.0.is_none() {
+                let used = |ip4: Ipv4Addr| (self.address_used)(home, ip4.into());
+                let new = pools.v4.as_mut().and_then(|pool| pool.take(self.worker, used)).ok_or(none_left)?;
+                chosen.addresses.push((home, new.into()));
+                given.0 = Some(new);
+            }
+            if address.choose_ip6 && given.1.is_none() {
+                let used = |ip6: Ipv6Addr| (self.address_used)(home, ip6.into());
+                let new = pools.v6.as_mut().and_then(|pool| pool.take(self.worker, used)).ok_or(none_left)?;
+                chosen.addresses.push((home, new.into()));
+                given.1 = Some(new);
+            }
+            if address.choose_ip4 {
+                address.ip4 = given.0;
+            }
+            if address.choose_ip6 {
+                address.ip6 = given.1;
+            }
+            (address.choose_ip4, address.choose_ip6) = (false, false);
+            told.push(*address);
+        }
+        Ok(told)
+    }
+}

@@ -1,0 +1,297 @@
+//! From what a control plane said to what workers go by: PFCP's groups become [`rules`](crate::rules).
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+
+use pfcp::group::{CreateFar, CreatePdr, CreateQer, CreateTrafficEndpoint, CreateUrr, Pdi};
+use pfcp::ie::{
+    ApplyAction, Cause, DestinationInterface, FTeid, FailedRuleId, MeasurementInformation, OuterHeaderCreation,
+    Precedence, SdfFilter, SourceInterface, UeIpAddress,
+};
+use stages::filter::{FlowDescription, Prefix, Sdf, Tos};
+use stages::forward::InstanceId;
+
+use super::change::{LeftTunnel, Rules};
+use super::metering::Metering;
+use super::networks::Networks;
+use super::problem::Problem;
+use crate::record::{MAX_QERS, MAX_URRS};
+use crate::rules::{Apply, Far, Interface, Mbr, Pdr, Qer, Session, TunnelEnd, Urr, Volumes};
+
+/// What translation needs to know of the node.
+pub struct Translator<'a> {
+    /// Names of networks.
+    pub networks: &'a Networks,
+    /// The filters of applications, by name (PFDs, 5.11).
+    pub applications: &'a HashMap<Box<str>, Vec<FlowDescription>>,
+    /// Now, in seconds since 1970: rules may have a time.
+    pub unix: u64,
+}
+
+impl Translator<'_> {
+    /// The rules of a session. Identifiers have been chosen before; `meters` is what was measured up to now.
+    ///
+    /// # Errors
+    /// The rule that can not be, with the cause to answer.
+    pub fn session(&self, rules: &Rules, meters: &[Metering]) -> Result<Session, Problem> {
+        let mut session = Session { instance: self.home(rules), ..Session::default() };
+        for pdr in rules.create_pdrs.iter().filter(|pdr| is_active(pdr, self.unix)) {
+            let rule = FailedRuleId::Pdr(pdr.pdr_id.0);
+            self.pdr(&mut session, rules, pdr).map_err(|problem| match problem.rule {
+                Some(_) => problem,
+                None => problem.in_rule(rule),
+            })?;
+        }
+        for far in &rules.create_fars {
+            session.fars.push(self.far(far)?);
+        }
+        let qer = |qer: &CreateQer| translate_qer(qer, is_aggregate(rules, qer));
+        session.qers = rules.create_qers.iter().map(qer).collect();
+        session.urrs = rules.create_urrs.iter().map(|urr| translate_urr(urr, meters)).collect();
+        Ok(session)
+    }
+
+    /// The network a session's subscriber is in: that of its plain packets, else where its uplink goes.
+    pub fn home(&self, rules: &Rules) -> InstanceId {
+        let plain = rules
+            .create_pdrs
+            .iter()
+            .find(|pdr| pdr.pdi.local_f_teid.is_none() && pdr.pdi.source_interface != SourceInterface::Access);
+        if let Some(pdr) = plain {
+            return self.networks.find(self.of_endpoint(rules, &pdr.pdi).network.as_ref(), false);
+        }
+        let to_core = |far: &CreateFar| {
+            let way = far.forwarding_parameters.as_ref()?;
+            let core = matches!(way.destination_interface, DestinationInterface::Core | DestinationInterface::SgiLan);
+            core.then(|| self.networks.find(way.network_instance.as_ref(), false))
+        };
+        rules.create_fars.iter().find_map(to_core).unwrap_or_else(|| self.networks.find(None, false))
+    }
+
+    fn pdr(&self, session: &mut Session, rules: &Rules, pdr: &CreatePdr) -> Result<(), Problem> {
+        let pdi = self.of_endpoint(rules, &pdr.pdi);
+        let source = match pdr.pdi.source_interface {
+            SourceInterface::Access => Interface::Access,
+            SourceInterface::CpFunction => Interface::CpFunction,
+            _ => Interface::Core,
+        };
+        if !pdr.activate_predefined_rules.is_empty() {
+            return Err(Problem::of(Cause::UNKNOWN_PRE_DEFINED_RULE));
+        }
+        for address in &pdi.ue {
+            claim(session, address)?;
+        }
+        session.routes.extend(pdi.routes);
+        let teid = match pdi.teid {
+            Some(FTeid::Given { teid, .. }) => Some(teid.0),
+            Some(FTeid::Choose { .. }) => return Err(Problem::of(Cause::SYSTEM_FAILURE)),
+            None if source == Interface::Core => None,
+            None => return Err(Problem::missing::<FTeid>()),
+        };
+        let mut filters = Vec::with_capacity(pdr.pdi.sdf_filters.len());
+        for filter in &pdr.pdi.sdf_filters {
+            filters.push(sdf(whole(rules, filter))?);
+        }
+        if let Some(application) = &pdr.pdi.application_id {
+            let flows = self.applications.get(&application.0).ok_or(Problem::of(Cause::UNKNOWN_APPLICATION_ID))?;
+            filters.extend(flows.iter().cloned().map(Sdf::from));
+        }
+        let far = pdr.far_id.ok_or(Problem::missing::<pfcp::ie::FarId>())?.0;
+        if pdr.qer_ids.len() > MAX_QERS || pdr.urr_ids.len() > MAX_URRS {
+            return Err(Problem::of(Cause::RULE_CREATION_MODIFICATION_FAILURE));
+        }
+        let new = Pdr {
+            id: pdr.pdr_id.0,
+            // SGW-Cs leave it out: their PDRs don't overlap.
+            precedence: pdr.precedence.unwrap_or(Precedence(u32::MAX)).0,
+            source,
+            teid,
+            qfi: None,
+            filters,
+            far,
+            qers: pdr.qer_ids.iter().map(|id| id.0).collect(),
+            urrs: pdr.urr_ids.iter().map(|id| id.0).collect(),
+        };
+        // One rule for each QoS flow that would do; all have the same ID.
+        let qfis = pdr.pdi.qfis.iter().map(|qfi| Some(qfi.0));
+        let qfis: Vec<_> = if pdr.pdi.qfis.is_empty() { vec![None] } else { qfis.collect() };
+        session.pdrs.extend(qfis.into_iter().map(|qfi| Pdr { qfi, ..new.clone() }));
+        Ok(())
+    }
+
+    /// A PDI's tunnel, network and addresses: its own, or those of the traffic endpoint it names.
+    fn of_endpoint(&self, rules: &Rules, pdi: &Pdi) -> Endpoint {
+        let named =
+            |endpoint: &&CreateTrafficEndpoint| pdi.traffic_endpoint_ids.contains(&endpoint.traffic_endpoint_id);
+        let endpoint = rules.create_traffic_endpoints.iter().find(named);
+        let or = |own: &[UeIpAddress], other: Option<&Vec<UeIpAddress>>| match other {
+            Some(other) if own.is_empty() => other.clone(),
+            _ => own.to_vec(),
+        };
+        let framed = endpoint.map(|e| (&e.framed_routes, &e.framed_ip6_routes));
+        let (four, six) = match framed {
+            Some(framed) if pdi.framed_routes.is_empty() && pdi.framed_ip6_routes.is_empty() => framed,
+            _ => (&pdi.framed_routes, &pdi.framed_ip6_routes),
+        };
+        let texts = four.iter().map(|route| &route.0).chain(six.iter().map(|route| &route.0));
+        Endpoint {
+            teid: pdi.local_f_teid.or(endpoint.and_then(|e| e.local_f_teid)),
+            network: pdi.network_instance.clone().or(endpoint.and_then(|e| e.network_instance.clone())),
+            ue: or(&pdi.ue_ip_addresses, endpoint.map(|e| &e.ue_ip_addresses)),
+            routes: texts.filter_map(|text| framed_route(text)).collect(),
+        }
+    }
+
+    fn far(&self, far: &CreateFar) -> Result<Far, Problem> {
+        let rule = FailedRuleId::Far(far.far_id.0);
+        let action = far.apply_action;
+        let apply = if action.contains(ApplyAction::FORW) {
+            Apply::Forward
+        } else if action.contains(ApplyAction::BUFF) {
+            Apply::Buffer
+        } else {
+            Apply::Drop
+        };
+        let mut new = Far { id: far.far_id.0, apply, ..Far::default() };
+        let Some(way) = &far.forwarding_parameters else { return Ok(new) };
+        let to_access = way.destination_interface == DestinationInterface::Access;
+        let to_control = way.destination_interface == DestinationInterface::CpFunction;
+        new.instance = self.networks.find(way.network_instance.as_ref(), to_access || to_control);
+        new.dscp = way.transport_level_marking.map(|marking| marking.traffic_class >> 2);
+        if let Some(header) = &way.outer_header_creation {
+            let end = self.tunnel_end(header, new.instance).ok_or(Problem::rule(rule))?;
+            new.tunnel = Some(end);
+        } else if to_access && apply == Apply::Forward {
+            // Towards a subscriber there is no way but a tunnel: nothing is to be forwarded yet.
+            new.apply = Apply::Drop;
+        }
+        if way.forwarding_policy.is_some() {
+            return Err(Problem::of(Cause::INVALID_FORWARDING_POLICY).in_rule(rule));
+        }
+        Ok(new)
+    }
+
+    /// The end of a tunnel that packets no longer take, and its network.
+    pub fn left_tunnel(&self, left: &LeftTunnel) -> Option<(InstanceId, TunnelEnd)> {
+        let way = left.far.forwarding_parameters.as_ref()?;
+        let to_access = way.destination_interface == DestinationInterface::Access;
+        let instance = self.networks.find(way.network_instance.as_ref(), to_access);
+        Some((instance, self.tunnel_end(&left.header, instance)?))
+    }
+
+    /// The end of a GTP-U tunnel: with both addresses given, the family that we have an address of.
+    fn tunnel_end(&self, header: &OuterHeaderCreation, instance: InstanceId) -> Option<TunnelEnd> {
+        if !header.has(OuterHeaderCreation::GTP_U_IP4) && !header.has(OuterHeaderCreation::GTP_U_IP6) {
+            return None;
+        }
+        let (ours4, ours6) = self.networks.endpoint(instance);
+        let four = header.ip4.filter(|_| ours4.is_some()).map(IpAddr::V4);
+        let six = header.ip6.filter(|_| ours6.is_some()).map(IpAddr::V6);
+        Some(TunnelEnd { address: four.or(six)?, teid: header.teid?.0 })
+    }
+}
+
+/// What a PDI says of where packets come from.
+struct Endpoint {
+    teid: Option<FTeid>,
+    network: Option<pfcp::ie::NetworkInstance>,
+    ue: Vec<UeIpAddress>,
+    routes: Vec<(IpAddr, u8)>,
+}
+
+/// Whether a PDR applies now (activation and deactivation time, 5.2.1.5).
+fn is_active(pdr: &CreatePdr, unix: u64) -> bool {
+    pdr.activation_time.is_none_or(|time| time.unix() <= unix)
+        && pdr.deactivation_time.is_none_or(|time| unix < time.unix())
+}
+
+/// The next time after `unix` at which one of the rules begins or ends to apply.
+pub fn next_change(rules: &Rules, unix: u64) -> Option<u64> {
+    let times = rules
+        .create_pdrs
+        .iter()
+        .flat_map(|pdr| [pdr.activation_time.map(|time| time.unix()), pdr.deactivation_time.map(|time| time.unix())]);
+    times.flatten().filter(|time| *time > unix).min()
+}
+
+/// Enters a subscriber's address into the session; a second one of a family must be the same.
+fn claim(session: &mut Session, address: &UeIpAddress) -> Result<(), Problem> {
+    if let Some(ip4) = address.ip4 {
+        if session.ue4.is_some_and(|other| other != ip4) || ip4.is_unspecified() {
+            return Err(Problem::incorrect::<UeIpAddress>());
+        }
+        session.ue4 = Some(ip4);
+    }
+    if let Some(ip6) = address.ip6 {
+        let prefix = Ipv6Addr::from(u128::from(ip6) & !u128::from(u64::MAX));
+        if session.ue6.is_some_and(|other| other != prefix) || prefix.is_unspecified() {
+            return Err(Problem::incorrect::<UeIpAddress>());
+        }
+        session.ue6 = Some(prefix);
+        let len = address.prefix_len();
+        if len < 64 && !session.routes.contains(&(ip6.into(), len)) {
+            session.routes.push((ip6.into(), len));
+        }
+    }
+    Ok(())
+}
+
+/// A filter that is only named is the one of that name elsewhere in the session (bidirectional filters, 5.2.1A.2A).
+fn whole<'a>(rules: &'a Rules, filter: &'a SdfFilter) -> &'a SdfFilter {
+    if filter.id.is_none() || filter.flow_description.is_some() || filter.traffic_class.is_some() {
+        return filter;
+    }
+    let all = rules.create_pdrs.iter().flat_map(|pdr| &pdr.pdi.sdf_filters);
+    let mut same = all.filter(|other| other.id == filter.id);
+    same.find(|other| other.flow_description.is_some() || other.traffic_class.is_some()).unwrap_or(filter)
+}
+
+fn sdf(filter: &SdfFilter) -> Result<Sdf, Problem> {
+    if filter.spi.is_some() || filter.flow_label.is_some() {
+        return Err(Problem::of(Cause::SERVICE_NOT_SUPPORTED));
+    }
+    let flow = filter.flow_description.as_deref().map(str::parse::<FlowDescription>).transpose();
+    let flow = flow.map_err(|_| Problem::incorrect::<SdfFilter>())?;
+    Ok(Sdf { flow, tos: filter.traffic_class.map(|[value, mask]| Tos { value, mask }) })
+}
+
+/// The prefix of a Framed-Route (RFC 2865, 5.22) or Framed-IPv6-Route (RFC 3162, 2.5): `10.1.0.0/16 0.0.0.0 1`.
+fn framed_route(text: &str) -> Option<(IpAddr, u8)> {
+    let prefix = text.split_whitespace().next()?;
+    let (address, len) = match prefix.split_once('/') {
+        Some((address, len)) => (address.parse().ok()?, len.parse().ok()?),
+        None => {
+            let address: IpAddr = prefix.parse().ok()?;
+            (address, Prefix::bits(address))
+        }
+    };
+    (len <= Prefix::bits(address)).then_some((address, len))
+}
+
+fn translate_qer(qer: &CreateQer, session: bool) -> Qer {
+    let bits = |kbits: u64| kbits.saturating_mul(1000);
+    let mbr = qer
+        .maximum_bitrate
+        .map_or(Mbr::default(), |mbr| Mbr { up: Some(bits(mbr.uplink)), down: Some(bits(mbr.downlink)) });
+    Qer {
+        id: qer.qer_id.0,
+        gate_up: !qer.gate_status.uplink_closed,
+        gate_down: !qer.gate_status.downlink_closed,
+        mbr,
+        qfi: qer.qfi.map(|qfi| qfi.0),
+        session,
+    }
+}
+
+/// Whether a QER is the session's aggregate (Session-AMBR, APN-AMBR): several flows' rules share it. PFCP does not say.
+fn is_aggregate(rules: &Rules, qer: &CreateQer) -> bool {
+    let mut with = rules.create_pdrs.iter().filter(|pdr| pdr.qer_ids.contains(&qer.qer_id));
+    qer.qfi.is_none() && with.clone().count() > 1 && with.any(|pdr| pdr.qer_ids.len() > 1)
+}
+
+fn translate_urr(urr: &CreateUrr, meters: &[Metering]) -> Urr {
+    let meter = meters.iter().find(|meter| meter.urr == urr.urr_id.0);
+    let (threshold, quota) = meter.map_or((Volumes::default(), Volumes::default()), |meter| meter.bounds(urr));
+    let before_qos = urr.measurement_information.is_some_and(|info| info.contains(MeasurementInformation::MBQE));
+    Urr { id: urr.urr_id.0, threshold, quota, before_qos }
+}
