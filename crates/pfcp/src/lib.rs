@@ -29,6 +29,10 @@ pub mod ie;
 pub mod message;
 pub mod node;
 
+// The tests outside share modules with those inside.
+#[cfg(test)]
+extern crate self as pfcp;
+
 #[cfg(test)]
 mod tests;
 

@@ -90,6 +90,11 @@ macro_rules! octets {
                 fn emit(&self, out: &mut Vec<u8>) {
                     out.extend(&self.0);
                 }
+
+                #[cfg(test)]
+                fn sample(_: &mut $crate::tests::Draw) -> $name {
+                    $name($crate::tests::opaque($number).into())
+                }
             }
         )*
     };

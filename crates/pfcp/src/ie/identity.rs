@@ -371,10 +371,38 @@ node_addresses! {
     AlternativeSmfIpAddress = 178;
     /// CP PFCP Entity IP Address (8.2.135): whose sessions are to be kept.
     CpPfcpEntityIpAddress = 185;
-    /// Source IP Address (8.2.138): where a message was sent from; the first flag is MPL, a prefix length.
-    SourceIpAddress = 192;
     /// CP IP Address (8.2.200): whose sessions are meant.
     CpIpAddress = 292;
+}
+
+/// Source IP Address (8.2.138): where something comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SourceIpAddress {
+    /// IPv4 address.
+    pub ip4: Option<Ipv4Addr>,
+    /// IPv6 address.
+    pub ip6: Option<Ipv6Addr>,
+    /// Length of the network's prefix in bits (MPL); else it is an address alone.
+    pub prefix_len: Option<u8>,
+}
+
+impl Element for SourceIpAddress {
+    const TYPE: u16 = 192;
+
+    fn parse(content: &mut Reader<'_>) -> Result<SourceIpAddress, Fault> {
+        let flags = content.u8()?;
+        Ok(SourceIpAddress {
+            ip4: content.when(flags & 2 != 0, Reader::ip4)?,
+            ip6: content.when(flags & 1 != 0, Reader::ip6)?,
+            prefix_len: content.when(flags & 4 != 0, Reader::u8)?,
+        })
+    }
+
+    fn emit(&self, out: &mut Vec<u8>) {
+        out.push(super::octet_of([self.ip6.is_some(), self.ip4.is_some(), self.prefix_len.is_some()]));
+        put_addresses(self.ip4, self.ip6, out);
+        out.extend(self.prefix_len);
+    }
 }
 
 /// Remote GTP-U Peer (8.2.70): the other end of a path, and where it lies.

@@ -190,6 +190,11 @@ impl Element for FqCsid {
         out.push(self.kind_and_count);
         out.extend(&self.content);
     }
+
+    #[cfg(test)]
+    fn sample(_: &mut crate::tests::Draw) -> FqCsid {
+        FqCsid { kind_and_count: 1, content: [192, 0, 2, 1, 0, 7].into() }
+    }
 }
 
 /// User Plane IP Resource Information (8.2.82, until Release 15): addresses and TEIDs the control plane may give out.

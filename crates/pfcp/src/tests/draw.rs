@@ -38,7 +38,7 @@ impl Draw {
         }
     }
 
-    fn octets(&mut self, max: u64) -> Vec<u8> {
+    pub fn octets(&mut self, max: u64) -> Vec<u8> {
         let len = self.below(max + 1);
         (0..len).map(|_| self.octet()).collect()
     }
@@ -68,5 +68,26 @@ impl Draw {
         let vendors =
             RawIe { ie: 0x8000 + self.below(100) as u16, content: [&[0x0d, 0x5f], &*self.octets(20)].concat().into() };
         vec![unknown, vendors]
+    }
+}
+
+/// What others understand of the IEs we don't look into.
+pub fn opaque(ie: u16) -> &'static [u8] {
+    match ie {
+        // Trace Information: PLMN, trace ID, triggering events, depth, interfaces, address of the collector.
+        152 => &[0, 0xf1, 0x10, 0, 0, 1, 1, 0, 0, 1, 0, 4, 192, 0, 2, 9],
+        // SMF Set ID: a domain name.
+        180 => b"\0\x03set\x03smf",
+        // UE IP Address Pool Identity: a name after its length.
+        177 => b"\0\x04pool",
+        // Packet Rate Status: none.
+        193 => &[0],
+        // NF Instance ID: a UUID.
+        253 => &[7; 16],
+        // Ethernet PDU Session Information: all frames.
+        142 => &[1],
+        // Offending IE Information: a PDR ID.
+        274 => &[0, 56, 0, 1],
+        _ => b"group",
     }
 }

@@ -6,7 +6,7 @@ mod faults;
 mod judges;
 mod round_trip;
 
-pub use draw::Draw;
+pub use draw::{Draw, opaque};
 
 use crate::{Header, Message, Packet};
 
