@@ -257,6 +257,7 @@ impl Settings {
                 bearer: (0..self.bearers).map(bearer).collect(),
                 ..Simulate::default()
             }),
+            n4: None,
         }
     }
 }
@@ -269,7 +270,16 @@ const TEID_FIRST: u32 = 0x0100_0000;
 const GNB_TEID_FIRST: u32 = 0x0200_0000;
 
 fn port(name: &str, uri: &str, role: Role, addresses: Vec<String>) -> Port {
-    Port { name: name.into(), uri: uri.into(), role, instance: None, addresses, vlan: None, mtu: Some(1600), verify_outer_checksum: false }
+    Port {
+        name: name.into(),
+        uri: uri.into(),
+        role,
+        instance: None,
+        addresses,
+        vlan: None,
+        mtu: Some(1600),
+        verify_outer_checksum: false,
+    }
 }
 
 fn route(to: &str, via: IpAddr) -> Route {

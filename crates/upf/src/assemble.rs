@@ -88,8 +88,11 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
     let mut control = Control::new(plan, publisher, links, simulator);
     populate(&mut control, &mut seats)?;
     if workers > 1 {
-        let overlap = |_| wrong(&[&"simulate"], "subscribers' addresses or tunnels overlap", "leave teid_first out");
-        let steer = control.steer(core_instance(config)).map_err(overlap)?;
+        let section = if config.n4.is_some() { "n4" } else { "simulate" };
+        let overlap = |_| wrong(&[&section], "subscribers' addresses or tunnels overlap", "give each its own range");
+        let steer =
+            if config.n4.is_some() { crate::n4::assemble::steer(config) } else { control.steer(core_instance(config)) };
+        let steer = steer.map_err(overlap)?;
         for (seat, hand_off) in seats.iter_mut().zip(HandOff::among(workers.into(), steer, wakers)) {
             seat.hand_off = Some(hand_off);
         }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::ops::Range;
 
-use stages::filter::{self, Filter4, Filter6, Quad4, UeAddresses, WAYS};
+use stages::filter::{self, Direction, Filter4, Filter6, Quad4, Sdf, UeAddresses, WAYS};
 use stages::forward::{InstanceId, NONE};
 use table::bucket::{Config, Rate, State};
 use table::records::{Line, MAX_RECORD};
@@ -334,6 +334,10 @@ impl Parts {
             let open = if uplink { qer.gate_up } else { qer.gate_down };
             flags |= if open { 0 } else { match_flags::CLOSED };
         }
+        let to_control = session.fars.iter().any(|far| far.id == pdr.far && far.to_control);
+        let has_address = session.ue4.is_some() || session.ue6.is_some();
+        // In transit (SGW-U, I-UPF) the subscriber's address may not be known; it is checked where it is.
+        flags |= if uplink && has_address && !to_control { match_flags::FROM_UE } else { 0 };
         let (first4, count4, first6, count6) = self.add_filters(session, pdr)?;
         let qfi = qers.iter().find_map(|at| session.qers[*at].qfi);
         let action = self.add_action(session, pdr, qfi, tunnel)?;
@@ -393,12 +397,13 @@ impl Parts {
     /// direction's) is shared. Returns first and count of either family.
     fn add_filters(&mut self, session: &Session, pdr: &Pdr) -> Result<(u8, u8, u8, u8), CompileError> {
         let (mut four, mut six) = (Vec::new(), Vec::new());
+        let in_transit = session.ue4.is_none() && session.ue6.is_none();
         for filter in &pdr.filters {
             // The session was found by the subscriber's address already: `assigned` needs no second comparison.
-            let compiled = filter::compile(filter, &UeAddresses::UNKNOWN);
+            let compiled = filter::compile(&seen_from_below(filter, pdr), &UeAddresses::UNKNOWN);
             let filters = compiled.map_err(|why| CompileError::Filter { pdr: pdr.id, why })?;
-            four.extend(filters.v4.into_iter().filter(|_| session.ue4.is_some()));
-            six.extend(filters.v6.into_iter().filter(|_| session.ue6.is_some()));
+            four.extend(filters.v4.into_iter().filter(|_| session.ue4.is_some() || in_transit));
+            six.extend(filters.v6.into_iter().filter(|_| session.ue6.is_some() || in_transit));
         }
         let (first4, count4) = share(&mut self.filters4, &four);
         let (first6, count6) = share(&mut self.filters6, &six);
@@ -438,6 +443,18 @@ impl Parts {
         // Truncation is mended by the check on the record's length before anything is made of it.
         Ok((self.actions.len() - 1) as u8)
     }
+}
+
+/// A rule's filter for the way its packets are looked at: what comes by tunnel is taken to come from the subscriber, so
+/// that a tunnel towards it (N9, S5/S8) has the ends of its filters exchanged.
+fn seen_from_below(filter: &Sdf, pdr: &Pdr) -> Sdf {
+    let mut filter = filter.clone();
+    if pdr.comes_by_tunnel() && !pdr.source.is_uplink() {
+        if let Some(flow) = &mut filter.flow {
+            flow.direction = if flow.direction == Direction::In { Direction::Out } else { Direction::In };
+        }
+    }
+    filter
 }
 
 /// Finds `list` within `all`, or adds it; first and count. Truncation is mended by the check on totals.

@@ -38,6 +38,90 @@ pub struct Config {
     /// Sessions made up at start, as if by a control plane.
     #[serde(default)]
     pub simulate: Option<Simulate>,
+    /// Control planes, by PFCP.
+    #[serde(default)]
+    pub n4: Option<N4>,
+}
+
+/// The end of N4, Sxa and Sxb.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct N4 {
+    /// Our address for PFCP.
+    pub address: IpAddr,
+    /// Our UDP port.
+    #[serde(default = "pfcp_port")]
+    pub port: u16,
+    /// What we call ourselves: a domain name; left out: the address.
+    #[serde(default)]
+    pub node_id: Option<String>,
+    /// Networks that control planes may speak from: `10.0.4.0/24`; empty: all.
+    #[serde(default)]
+    pub allow: Vec<String>,
+    /// We choose tunnel endpoints (FTUP); otherwise the control plane does, for whatever address of ours it knows.
+    #[serde(default = "yes")]
+    pub choose_f_teid: bool,
+    /// Seconds between heartbeats; 0: none are sent.
+    #[serde(default = "heartbeat_seconds")]
+    pub heartbeat_seconds: u32,
+    /// A control plane that has never answered a heartbeat is lost; otherwise that means nothing, for some never do.
+    #[serde(default)]
+    pub silence_is_loss: bool,
+    /// Seconds that the sessions of a lost control plane are kept.
+    #[serde(default = "keep_seconds")]
+    pub keep_seconds: u32,
+    /// Sessions at most.
+    #[serde(default = "most_sessions")]
+    pub sessions: u32,
+    /// Sessions of one control plane at most; left out: as many as there may be in all.
+    #[serde(default)]
+    pub sessions_per_peer: Option<u32>,
+    /// Messages a second that one control plane may send.
+    #[serde(default = "messages_per_second")]
+    pub messages_per_second: u32,
+    /// Subscribers' addresses by network instance.
+    #[serde(default)]
+    pub pool: Vec<Pool>,
+}
+
+fn pfcp_port() -> u16 {
+    pfcp::PORT
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn heartbeat_seconds() -> u32 {
+    60
+}
+
+fn keep_seconds() -> u32 {
+    120
+}
+
+fn most_sessions() -> u32 {
+    1_000_000
+}
+
+fn messages_per_second() -> u32 {
+    200_000
+}
+
+/// Subscribers' addresses in a network instance: given out by us where a control plane asks for it (CHV4, CHV6), and
+/// what each worker's part is where it chooses itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// The network instance; left out: `core`.
+    #[serde(default)]
+    pub instance: Option<String>,
+    /// IPv4 addresses: `10.45.0.0/16`.
+    #[serde(default)]
+    pub v4: Option<String>,
+    /// IPv6 addresses, a /64 for each subscriber: `2001:db8::/48`.
+    #[serde(default)]
+    pub v6: Option<String>,
 }
 
 fn default_socket() -> PathBuf {
@@ -333,7 +417,14 @@ impl Config {
         self.check_workers()?;
         self.check_ports()?;
         self.check_routes()?;
+        if let Some(n4) = &self.n4 {
+            n4.check(self)?;
+        }
         match &self.simulate {
+            Some(_) if self.n4.is_some() => {
+                let help = "take out one of them: sessions come from a control plane, or are made up";
+                Err(wrong(&[&"simulate"], "[n4] and [simulate] at a time", help))
+            }
             Some(simulate) => simulate.check(),
             None => Ok(()),
         }
@@ -499,5 +590,47 @@ impl Simulate {
             }
         }
         Ok(())
+    }
+}
+
+impl N4 {
+    fn check(&self, config: &Config) -> Result<(), ConfigError> {
+        for (n, text) in self.allow.iter().enumerate() {
+            if parse_prefix(text).is_none() {
+                let what = format!("\"{text}\" is no network");
+                return Err(wrong(&[&"n4", &"allow", &n], what, "such as 10.0.4.0/24"));
+            }
+        }
+        let instances = config.instances();
+        for (n, pool) in self.pool.iter().enumerate() {
+            if let Some(name) = pool.instance.as_ref().filter(|name| !instances.contains(name)) {
+                let what = format!("no port is in network instance \"{name}\"");
+                let help = format!("one of {}", instances.join(", "));
+                return Err(wrong(&[&"n4", &"pool", &n, &"instance"], what, help));
+            }
+            if pool.v4.is_none() && pool.v6.is_none() {
+                return Err(wrong(&[&"n4", &"pool", &n], "a pool without addresses", "v4 = \"10.45.0.0/16\""));
+            }
+            if let Some(text) = &pool.v4
+                && !parse_prefix(text).is_some_and(|(address, len)| address.is_ipv4() && len >= 4)
+            {
+                let what = format!("\"{text}\" is no IPv4 network");
+                return Err(wrong(&[&"n4", &"pool", &n, &"v4"], what, "such as 10.45.0.0/16"));
+            }
+            if let Some(text) = &pool.v6
+                && !parse_prefix(text).is_some_and(|(address, len)| address.is_ipv6() && (16..=64).contains(&len))
+            {
+                let what = format!("\"{text}\" is no IPv6 network of 64 bits or less");
+                return Err(wrong(&[&"n4", &"pool", &n, &"v6"], what, "such as 2001:db8::/48"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The network instance of a pool, by number.
+    pub fn instance(pool: &Pool, config: &Config) -> stages::forward::InstanceId {
+        let name = pool.instance.as_deref().unwrap_or("core");
+        // A handful of names, checked before.
+        config.instances().iter().position(|n| n == name).unwrap_or(1) as stages::forward::InstanceId
     }
 }

@@ -10,9 +10,11 @@
 //! kept as the request that would establish it as it is now ([`change::Rules`]); that is what a modification changes,
 //! what the store keeps, and what [`translate`] makes a worker's rules of.
 
+pub mod assemble;
 pub mod book;
 pub mod change;
 pub mod choose;
+pub mod endpoint;
 pub mod identifiers;
 pub mod metering;
 pub mod networks;
@@ -24,13 +26,14 @@ use std::net::IpAddr;
 
 use pfcp::group::{DownlinkDataReport, ErrorIndicationReport, UsageReport};
 use pfcp::ie::{
-    ApplicationId, ApplyAction, Cause, FSeid, FTeid, FailedRuleId, NodeId, PdnType, PdrId, PfcpSmReqFlags, ReportType,
-    UsageReportTrigger,
+    ApplicationId, ApplyAction, Cause, FSeid, FTeid, FailedRuleId, FqCsid, NodeId, PdnType, PdrId, PfcpSmReqFlags,
+    ReportType, UsageReportTrigger,
 };
 use pfcp::message::{
     Message, SessionDeletionResponse, SessionEstablishmentRequest, SessionEstablishmentResponse,
     SessionModificationRequest, SessionModificationResponse, SessionReportRequest,
 };
+use pfcp::node::Ticket;
 use stages::filter::FlowDescription;
 use stages::forward::InstanceId;
 use wire::Teid;
@@ -83,13 +86,13 @@ pub struct Counters {
     pub error_indication_reports: u64,
 }
 
-/// A request that is to be answered: whose it is, and a number that its sender knows it by.
+/// A request that is to be answered: whose it is, and the right to answer it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The association.
     pub peer: u32,
     /// What the answer is handed back with.
-    pub token: u64,
+    pub ticket: Ticket,
 }
 
 /// What is to be sent.
@@ -278,6 +281,11 @@ impl N4 {
             self.counters.refused += 1;
             self.out.push_back(Outgoing::Response { asked, seid, message });
         }
+    }
+
+    /// The number the control plane has for the session that we number `seid`; 0: there is none.
+    pub fn seid_of_peer(&self, seid: u64) -> u64 {
+        self.book.find(seid).and_then(|number| self.book.get(number)).map_or(0, |entry| entry.cp_seid)
     }
 
     fn no_session(&self, problem: Problem) -> Message {
@@ -530,6 +538,16 @@ impl N4 {
             }
         }
         self.book.of_peer(peer) > 0
+    }
+
+    /// Sessions of a set end (FQ-CSID, TS 23.527, 4.6). Rare, so all sessions are looked through.
+    pub fn end_set(&mut self, peer: u32, sets: &[FqCsid], control: &mut Control) {
+        let belongs = |entry: &Entry| entry.peer == peer && entry.rules().fq_csids.iter().any(|set| sets.contains(set));
+        let numbers: Vec<u32> = self.book.iter().filter(|(_, entry)| belongs(entry)).map(|(n, _)| n).collect();
+        for number in numbers {
+            // Refused only when the worker has its hands full; the control plane asks again.
+            let _ = self.end(number, None, control);
+        }
     }
 
     /// Sees to what workers have answered and noticed, and to what is due.

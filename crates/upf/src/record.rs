@@ -84,6 +84,8 @@ pub mod match_flags {
     pub const SESSION1: u16 = 4;
     /// A QER's gate is closed in this direction.
     pub const CLOSED: u16 = 8;
+    /// Packets come from the subscriber itself: their source is checked.
+    pub const FROM_UE: u16 = 16;
 }
 
 /// What a packet must be for a rule to apply, and which lines it then needs.

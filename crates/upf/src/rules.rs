@@ -89,6 +89,8 @@ pub struct Far {
     pub instance: InstanceId,
     /// DSCP for the (outer) header: transport level marking (8.2.12).
     pub dscp: Option<u8>,
+    /// Packets go to the control plane's function: link-local ones too.
+    pub to_control: bool,
 }
 
 /// A rate in both directions, in bit/s; none: no limit.

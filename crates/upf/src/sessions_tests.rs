@@ -20,7 +20,7 @@ fn session(mbr: Mbr) -> Session {
     Session {
         ue4: Some(Ipv4Addr::new(10, 0, 0, 1)),
         pdrs: vec![pdr(1, Interface::Access), pdr(2, Interface::Core)],
-        fars: vec![Far { id: 1, apply: Apply::Forward, tunnel: None, instance: 0, dscp: None }],
+        fars: vec![Far { id: 1, apply: Apply::Forward, tunnel: None, ..Far::default() }],
         qers: vec![Qer { id: 1, gate_up: true, gate_down: true, mbr, qfi: None, session: false }],
         urrs: vec![Urr { id: 1, ..Urr::default() }],
         ..Session::default()

@@ -147,6 +147,7 @@ impl Simulator {
                 id: FAR_UP + b,
                 apply: forward,
                 tunnel: None,
+                to_control: false,
                 instance: self.core,
                 dscp: config.dscp_up,
             });
@@ -154,6 +155,7 @@ impl Simulator {
                 id: FAR_DOWN + b,
                 apply: if idle { Apply::Buffer } else { forward },
                 tunnel: Some(end),
+                to_control: false,
                 instance: self.access,
                 dscp: config.dscp,
             });

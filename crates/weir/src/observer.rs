@@ -10,9 +10,11 @@ use frame::Arena;
 use table::hint::tsc_hz;
 use upf::config::{Config, Role};
 use upf::control::{Control, ControlCounters};
+use upf::n4::metering::WallClock;
 
 use crate::asked::{Answer, Asker, Question};
 use crate::cdr::{self, Kept};
+use crate::n4::N4;
 use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
 use crate::socket::{Answers, PortView, Reply, Request, SessionsView, TraceLine, TraceView, WorkerSessions, hex};
 use crate::watched::Glass;
@@ -40,6 +42,8 @@ pub struct Observer {
     time: Time,
     /// Wall clock at the time's nanosecond 0.
     epoch_ns: u64,
+    /// The end of N4, once it is there.
+    pub(crate) n4: OnceLock<Mutex<N4>>,
     start_ns: u64,
     /// The ledger it keeps, if any: put here by whoever opens it.
     pub ledger: OnceLock<Kept>,
@@ -66,10 +70,21 @@ impl Observer {
             arena,
             time,
             epoch_ns,
+            n4: OnceLock::new(),
             start_ns: now,
             ledger: OnceLock::new(),
             tracing: Mutex::new(None),
         }
+    }
+
+    /// The workers' time beside the calendar's.
+    pub fn wall_clock(&self) -> WallClock {
+        WallClock { now: self.now_ns(), epoch_ns: self.epoch_ns }
+    }
+
+    /// The end of N4 for a moment, if control planes are configured. Taken before [`control`](Self::control).
+    pub fn n4(&self) -> Option<MutexGuard<'_, N4>> {
+        self.n4.get().map(|n4| n4.lock().unwrap_or_else(|e| e.into_inner()))
     }
 
     /// The workers' time, now.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use engine::{Idle, Time, Worker, WorkerConfig};
 use frame::{Arena, ArenaConfig, Pool};
@@ -12,6 +13,7 @@ use upf::assemble::{AssembleError, assemble};
 use crate::asked::Asked;
 use crate::doors::{self, DoorError};
 use crate::load::{LoadError, Loaded};
+use crate::n4::{N4, N4Error};
 use crate::observer::{Observer, WorkerEnds};
 use crate::pin;
 use crate::snapshot::Snapshot;
@@ -39,6 +41,8 @@ pub enum StartError {
     Assemble(AssembleError),
     #[error("no memory for {slots} slots of {bytes} bytes: {source}; lower [frames] slots")]
     Memory { slots: u32, bytes: u16, source: std::io::Error },
+    #[error(transparent)]
+    N4(#[from] N4Error),
     #[error("no thread for worker {worker}: {source}")]
     Thread { worker: u16, source: std::io::Error },
 }
@@ -91,6 +95,10 @@ impl Process {
         }
         let control = Arc::new(Mutex::new(control));
         let observer = Arc::new(Observer::new(config, ends, control, arena.clone(), run.time));
+        if let Some(n4) = N4::open(config, &observer.wall_clock())? {
+            // Set once, here.
+            let _ = observer.n4.set(Mutex::new(n4));
+        }
         let mut process = Self { observer, arena, stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
         for (n, worker) in workers.into_iter().enumerate() {
             process.spawn(n as u16, worker).map_err(|source| StartError::Thread { worker: n as u16, source })?;
@@ -116,9 +124,22 @@ impl Process {
         &self.observer
     }
 
-    /// A turn of control: neighbours, events, churn. Called about every millisecond.
+    /// A turn of control: control planes, neighbours, events, churn. Called about every millisecond.
     pub fn turn(&self) {
-        self.observer.control().poll(self.observer.now_ns());
+        let clock = self.observer.wall_clock();
+        match self.observer.n4() {
+            Some(mut n4) => n4.turn(&mut self.observer.control(), &clock),
+            None => self.observer.control().poll(clock.now),
+        }
+    }
+
+    /// Waits until a control plane says something, a millisecond at most.
+    pub fn rest(&self) {
+        const REST: Duration = Duration::from_millis(1);
+        match self.observer.n4() {
+            Some(n4) => n4.wait(REST),
+            None => std::thread::sleep(REST),
+        }
     }
 
     /// Whether a worker has ended by itself.

@@ -34,7 +34,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     greet(&loaded, &process, begin.elapsed(), &path)?;
     while !stop.load(Ordering::Relaxed) && !process.is_broken() {
         process.turn();
-        std::thread::sleep(Duration::from_millis(1));
+        process.rest();
     }
     drop(socket);
     let ended = process.stop();

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use pfcp::group::{CreatedPdr, CreatedTrafficEndpoint};
-use pfcp::ie::{Cause, FTeid, FailedRuleId, NetworkInstance, SourceInterface, UeIpAddress};
+use pfcp::ie::{Cause, FTeid, FailedRuleId, NetworkInstance, UeIpAddress};
 use stages::forward::InstanceId;
 use wire::Teid;
 
@@ -64,7 +64,7 @@ impl Chooser<'_> {
         let mut shared: Vec<(u8, FTeid)> = Vec::new();
         for endpoint in &mut rules.create_traffic_endpoints {
             let network = endpoint.network_instance.clone();
-            let tunnel = self.tunnel(&mut endpoint.local_f_teid, network.as_ref(), true, &mut shared, chosen)?;
+            let tunnel = self.tunnel(&mut endpoint.local_f_teid, network.as_ref(), &mut shared, chosen)?;
             let addresses = self.addresses(&mut endpoint.ue_ip_addresses, home, &mut given, chosen)?;
             if tunnel.is_some() || !addresses.is_empty() {
                 chosen.endpoints.push(CreatedTrafficEndpoint {
@@ -77,9 +77,8 @@ impl Chooser<'_> {
         }
         for pdr in &mut rules.create_pdrs {
             let rule = FailedRuleId::Pdr(pdr.pdr_id.0);
-            let is_access = pdr.pdi.source_interface != SourceInterface::Core;
             let network = pdr.pdi.network_instance.clone();
-            let tunnel = self.tunnel(&mut pdr.pdi.local_f_teid, network.as_ref(), is_access, &mut shared, chosen);
+            let tunnel = self.tunnel(&mut pdr.pdi.local_f_teid, network.as_ref(), &mut shared, chosen);
             let tunnel = tunnel.map_err(|problem| problem.in_rule(rule))?;
             let addresses = self.addresses(&mut pdr.pdi.ue_ip_addresses, home, &mut given, chosen)?;
             if tunnel.is_some() || !addresses.is_empty() {
@@ -98,7 +97,6 @@ impl Chooser<'_> {
         &mut self,
         slot: &mut Option<FTeid>,
         network: Option<&NetworkInstance>,
-        is_access: bool,
         shared: &mut Vec<(u8, FTeid)>,
         chosen: &mut Chosen,
     ) -> Result<Option<FTeid>, Problem> {
@@ -108,8 +106,7 @@ impl Chooser<'_> {
             *slot = Some(*tunnel);
             return Ok(*slot);
         }
-        // A named network that is ours has its own interface, whichever side that is on.
-        let instance = self.networks.find(network, is_access);
+        let instance = self.networks.find_tunnelled(network);
         let (ours4, ours6) = self.networks.endpoint(instance);
         let (ip4, ip6) = (ours4.filter(|_| ip4), ours6.filter(|_| ip6));
         if ip4.is_none() && ip6.is_none() {

@@ -14,6 +14,8 @@ pub struct Networks {
     names: Vec<String>,
     access: InstanceId,
     core: InstanceId,
+    /// Those where packets come by tunnel.
+    tunnelled: Vec<InstanceId>,
     /// Our addresses by instance, for tunnel endpoints.
     addresses: Vec<(InstanceId, IpAddr)>,
 }
@@ -30,7 +32,9 @@ impl Networks {
             port.addresses.iter().filter_map(address).collect::<Vec<_>>()
         };
         let addresses = config.port.iter().flat_map(of_port).collect();
-        Self { access: first(Role::Access), core: first(Role::Core), addresses, names }
+        let is_access = |port: &&crate::config::Port| port.role == Role::Access;
+        let tunnelled = config.port.iter().filter(is_access).map(|port| number(port.instance())).collect();
+        Self { access: first(Role::Access), core: first(Role::Core), tunnelled, addresses, names }
     }
 
     /// The instance of a name; without a name, or with one that is none of ours, the first of the side. Control planes
@@ -44,6 +48,14 @@ impl Networks {
         }
     }
 
+    /// The instance that tunnels lead through: the one named, if tunnels end there; else the first of the access side.
+    /// N9 and S5/S8 are such networks of their own, or share N3's.
+    pub fn find_tunnelled(&self, name: Option<&NetworkInstance>) -> InstanceId {
+        let known = name.and_then(|name| self.names.iter().position(|n| **n == *name.text));
+        // A handful of names.
+        known.map(|at| at as InstanceId).filter(|at| self.tunnelled.contains(at)).unwrap_or(self.access)
+    }
+
     /// Our first addresses in an instance: where tunnels to us end.
     pub fn endpoint(&self, instance: InstanceId) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
         let mine = self.addresses.iter().filter(|(of, _)| *of == instance).map(|(_, address)| *address);
@@ -55,21 +67,6 @@ impl Networks {
             }
         }
         (ip4, ip6)
-    }
-
-    /// Whether an address is one of ours.
-    pub fn is_ours(&self, address: IpAddr) -> bool {
-        self.addresses.iter().any(|(_, mine)| *mine == address)
-    }
-
-    /// Whether control planes are told of addresses in the access network (user plane IP resources, 8.2.82).
-    pub fn access(&self) -> InstanceId {
-        self.access
-    }
-
-    /// The name of an instance.
-    pub fn name(&self, instance: InstanceId) -> &str {
-        self.names.get(usize::from(instance)).map_or("", String::as_str)
     }
 
     /// Whether a port speaks from an instance to an address of that family.

@@ -155,8 +155,11 @@ impl Translator<'_> {
         let mut new = Far { id: far.far_id.0, apply, ..Far::default() };
         let Some(way) = &far.forwarding_parameters else { return Ok(new) };
         let to_access = way.destination_interface == DestinationInterface::Access;
-        let to_control = way.destination_interface == DestinationInterface::CpFunction;
-        new.instance = self.networks.find(way.network_instance.as_ref(), to_access || to_control);
+        new.to_control = way.destination_interface == DestinationInterface::CpFunction;
+        new.instance = match way.outer_header_creation {
+            Some(_) => self.networks.find_tunnelled(way.network_instance.as_ref()),
+            None => self.networks.find(way.network_instance.as_ref(), to_access || new.to_control),
+        };
         new.dscp = way.transport_level_marking.map(|marking| marking.traffic_class >> 2);
         if let Some(header) = &way.outer_header_creation {
             let end = self.tunnel_end(header, new.instance).ok_or(Problem::rule(rule))?;
@@ -174,8 +177,7 @@ impl Translator<'_> {
     /// The end of a tunnel that packets no longer take, and its network.
     pub fn left_tunnel(&self, left: &LeftTunnel) -> Option<(InstanceId, TunnelEnd)> {
         let way = left.far.forwarding_parameters.as_ref()?;
-        let to_access = way.destination_interface == DestinationInterface::Access;
-        let instance = self.networks.find(way.network_instance.as_ref(), to_access);
+        let instance = self.networks.find_tunnelled(way.network_instance.as_ref());
         Some((instance, self.tunnel_end(&left.header, instance)?))
     }
 

@@ -5,9 +5,11 @@ use stages::parse::HasIp;
 use wire::protocol;
 
 use crate::lane::Upf;
+use crate::record::match_flags;
 
 /// Drops what a subscriber sends from an address that is not its own (TS 29.281, 4.3; BCP 38), and what it sends to our
-/// own tunnel endpoints. IPv6 link-local traffic is for the control plane: router solicitations are punted.
+/// own tunnel endpoints. IPv6 link-local traffic is for the control plane, where a rule sends it; without one, router
+/// solicitations are punted. Behind the rule, which tells whether packets come from a subscriber at all.
 pub struct CheckSource;
 
 /// fe80::/10.
@@ -24,6 +26,9 @@ impl Stage<Upf> for CheckSource {
         let arena = cx.env.arena();
         let state = &*cx.state;
         for i in burst.live() {
+            if burst.lane.rule[i].flags & match_flags::FROM_UE == 0 {
+                continue;
+            }
             let Some(head) = state.sessions.head(burst.lane.session[i]) else {
                 burst.drop(i, Drop::SessionGone, at);
                 continue;

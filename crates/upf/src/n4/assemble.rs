@@ -1,0 +1,102 @@
+//! From a configuration to an endpoint.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use engine::{Overlap, Steer};
+use pfcp::ie::{NodeId, UpFunctionFeatures};
+use pfcp::node::{self, NeverAnswers, Role};
+
+use super::choose::Pools;
+use super::endpoint::Endpoint;
+use super::identifiers::{Pool, Teids};
+use super::metering::WallClock;
+use super::networks::Networks;
+use super::{Limits, N4, Parts};
+use crate::config::{self, Config, parse_prefix};
+
+/// The endpoint that a configuration asks for, if it does.
+pub fn endpoint(config: &Config, clock: &WallClock) -> Option<Endpoint> {
+    let n4 = config.n4.as_ref()?;
+    let node = match &n4.node_id {
+        Some(name) => NodeId::Fqdn(name.as_str().into()),
+        None => n4.address.into(),
+    };
+    let parts = Parts {
+        node: node.clone(),
+        address: n4.address,
+        networks: Networks::of(config),
+        pools: pools(n4, config),
+        limits: Limits {
+            sessions: n4.sessions as usize,
+            sessions_per_peer: n4.sessions_per_peer.unwrap_or(n4.sessions),
+            ..Limits::default()
+        },
+        workers: config.workers.count,
+    };
+    // The role is filled in by the endpoint.
+    let role = Role::UserPlane(UpFunctionFeatures::NONE);
+    let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+    let behaviour = node::Config {
+        heartbeat_interval: (n4.heartbeat_seconds > 0).then(|| seconds(n4.heartbeat_seconds)),
+        never_answers: if n4.silence_is_loss { NeverAnswers::Lost } else { NeverAnswers::Ignore },
+        keep_lost: seconds(n4.keep_seconds),
+        message_rate: n4.messages_per_second,
+        message_burst: n4.messages_per_second.div_ceil(10).max(100),
+        allow: n4.allow.iter().filter_map(|text| parse_prefix(text)).collect(),
+        ..node::Config::new(node, role)
+    };
+    Some(Endpoint::new(behaviour, n4.choose_f_teid, N4::new(parts), clock))
+}
+
+fn pools(n4: &config::N4, config: &Config) -> Vec<Pools> {
+    let workers = config.workers.count;
+    let of = |pool: &config::Pool| {
+        let prefix = |text: &Option<String>| text.as_deref().and_then(parse_prefix);
+        let v4 = match prefix(&pool.v4) {
+            Some((IpAddr::V4(first), len)) => {
+                let count = 1u64 << (32 - u32::from(len));
+                let first = u32::from(first) & (u32::MAX << (32 - u32::from(len)).min(31));
+                // A network's first and last address are nobody's.
+                let inner = if len < 31 { (first + 1, count - 2) } else { (first, count) };
+                Some(Pool::new(inner.0.into(), inner.1, workers))
+            }
+            _ => None,
+        };
+        let v6 = match prefix(&pool.v6) {
+            Some((IpAddr::V6(first), len)) => {
+                let first = u128::from(first) & (u128::MAX << (128 - u32::from(len)));
+                Some(Pool::new(first.into(), 1 << (64 - u32::from(len)), workers))
+            }
+            _ => None,
+        };
+        Pools { instance: config::N4::instance(pool, config), v4, v6 }
+    };
+    n4.pool.iter().map(of).collect()
+}
+
+/// Who owns which identifiers, as the endpoint will choose them: tunnel endpoints and pools in parts by worker.
+///
+/// # Errors
+/// Pools that overlap.
+pub fn steer(config: &Config) -> Result<Steer, Overlap> {
+    let mut steer = Steer::new();
+    let Some(n4) = &config.n4 else { return Ok(steer) };
+    let workers = config.workers.count;
+    let teids = Teids::new(workers);
+    let pools = pools(n4, config);
+    let prefix = crate::compile::prefix64;
+    for worker in 0..workers {
+        let (first, last) = teids.range(worker);
+        steer.own_teids(first, last, worker)?;
+        for pool in &pools {
+            if let Some((first, last)) = pool.v4.as_ref().map(|v4| v4.range(worker)) {
+                steer.own_v4(pool.instance, first.into(), last.into(), worker)?;
+            }
+            if let Some((first, last)) = pool.v6.as_ref().map(|v6| v6.range(worker)) {
+                steer.own_v6(pool.instance, prefix(first), prefix(last), worker)?;
+            }
+        }
+    }
+    Ok(steer)
+}

@@ -1,0 +1,224 @@
+//! The user plane's end of N4, Sxa and Sxb: a PFCP node with its sessions behind it. No socket and no clock: datagrams
+//! and time are handed in, datagrams are taken out.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use pfcp::Fault;
+use pfcp::group::{ApplicationIdsPfds, PfdContext};
+use pfcp::ie::{Cause, PfdContents, RecoveryTimeStamp, UpFunctionFeatures};
+use pfcp::message::{Message, PfdManagementRequest, PfdManagementResponse, SessionSetDeletionRequest};
+use pfcp::message::{SessionReportResponse, SessionSetDeletionResponse};
+use pfcp::node::{AssociationId, Config, Event, Node, Role, Ticket, Time};
+use stages::filter::FlowDescription;
+
+use super::metering::WallClock;
+use super::{Asked, N4, Outgoing};
+use crate::control::Control;
+
+/// Sessions of an ended association that are taken out in a turn.
+const ENDED: usize = 256;
+
+/// What a user plane tells of itself.
+pub fn features(chooses_f_teids: bool) -> UpFunctionFeatures {
+    let always = UpFunctionFeatures::EMPU
+        | UpFunctionFeatures::PFDM
+        | UpFunctionFeatures::PDIU
+        | UpFunctionFeatures::UEIP
+        | UpFunctionFeatures::MNOP;
+    if chooses_f_teids { always | UpFunctionFeatures::FTUP } else { always }
+}
+
+/// What happened to an association, for the operator to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    /// When, by the workers' clock.
+    pub at: u64,
+    /// With whom.
+    pub peer: Option<SocketAddr>,
+    /// What.
+    pub what: String,
+}
+
+/// News kept.
+const NEWS: usize = 256;
+
+/// The endpoint.
+pub struct Endpoint {
+    node: Node,
+    n4: N4,
+    /// Associations whose sessions are on their way out.
+    ending: Vec<u32>,
+    news: std::collections::VecDeque<News>,
+    /// Reports nobody answered.
+    unanswered: u64,
+}
+
+fn time(clock: &WallClock) -> Time {
+    Duration::from_nanos(clock.now)
+}
+
+impl Endpoint {
+    /// An endpoint that began at `clock`.
+    pub fn new(mut config: Config, chooses_f_teids: bool, n4: N4, clock: &WallClock) -> Self {
+        config.role = Role::UserPlane(features(chooses_f_teids));
+        let started = RecoveryTimeStamp::from_unix(clock.unix(clock.now));
+        Self { node: Node::new(config, started), n4, ending: Vec::new(), news: Default::default(), unanswered: 0 }
+    }
+
+    /// The PFCP node: its associations and counters.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Its sessions.
+    pub fn sessions(&self) -> &N4 {
+        &self.n4
+    }
+
+    /// What happened to associations, oldest first.
+    pub fn news(&self) -> impl Iterator<Item = &News> {
+        self.news.iter()
+    }
+
+    /// Reports that nobody answered.
+    pub fn unanswered(&self) -> u64 {
+        self.unanswered
+    }
+
+    /// Whether workers owe answers that a control plane waits for.
+    pub fn is_waiting(&self) -> bool {
+        self.n4.waiting() > 0
+    }
+
+    /// Takes in a datagram.
+    pub fn receive(&mut self, from: SocketAddr, datagram: &[u8], control: &mut Control, clock: &WallClock) {
+        self.node.receive(from, datagram, time(clock));
+        self.react(control, clock);
+    }
+
+    /// Sees to what workers have answered and what is due.
+    pub fn turn(&mut self, control: &mut Control, clock: &WallClock) {
+        self.node.tick(time(clock));
+        self.react(control, clock);
+        self.n4.poll(control, clock);
+        let n4 = &mut self.n4;
+        self.ending.retain(|peer| n4.end_peer(*peer, ENDED, control));
+        self.send(clock);
+    }
+
+    /// Hands over what is to be sent.
+    pub fn drain(&mut self, send: impl FnMut(SocketAddr, &[u8])) {
+        self.node.drain(send);
+    }
+
+    fn react(&mut self, control: &mut Control, clock: &WallClock) {
+        while let Some(event) = self.node.next_event() {
+            match event {
+                Event::Request { ticket, association, packet } if packet.message.is_session() => {
+                    let asked = Asked { peer: association.0, ticket };
+                    self.n4.request(asked, packet.header.seid.unwrap_or(0), packet.message, control, clock);
+                }
+                Event::Request { ticket, association, packet } => {
+                    self.node_request(ticket, association, packet.message, control, clock);
+                }
+                Event::Unreadable { ticket, seid, fault } => {
+                    let seid = seid.map(|seid| self.n4.seid_of_peer(seid));
+                    self.node.refuse(ticket, seid, fault, time(clock));
+                }
+                Event::Response { token, packet } => {
+                    if let Message::SessionReportResponse(SessionReportResponse { cause, .. }) = packet.message {
+                        self.n4.reported(token as u32, cause, control); // a number of 32 bits, as it was given
+                    }
+                }
+                Event::Failed { .. } => self.unanswered += 1,
+                Event::Up(id) => self.tell(id, "associated", clock),
+                Event::NotSetUp { .. } => {}
+                Event::Updated(id, _) => self.tell(id, "association updated", clock),
+                Event::Lost(id) => self.tell(id, "no longer answers; its sessions are kept for now", clock),
+                Event::Back(id) => self.tell(id, "answers again, its sessions are as they were", clock),
+                Event::Gone(id, why) => {
+                    self.tell(id, &format!("association over ({why:?}); its sessions end"), clock);
+                    self.ending.push(id.0);
+                }
+            }
+        }
+        self.send(clock);
+    }
+
+    fn tell(&mut self, id: AssociationId, what: &str, clock: &WallClock) {
+        if self.news.len() == NEWS {
+            self.news.pop_front();
+        }
+        let peer = self.node.association(id).map(|association| association.address);
+        self.news.push_back(News { at: clock.now, peer, what: what.to_owned() });
+    }
+
+    fn node_request(
+        &mut self,
+        ticket: Ticket,
+        association: AssociationId,
+        message: Message,
+        control: &mut Control,
+        clock: &WallClock,
+    ) {
+        let response: Message = match message {
+            Message::PfdManagementRequest(request) => self.manage_pfds(&request).into(),
+            Message::SessionSetDeletionRequest(request) => {
+                self.delete_set(association, &request, control);
+                let node_id = self.node.config().node_id.clone();
+                SessionSetDeletionResponse { node_id, cause: Cause::REQUEST_ACCEPTED, ..Default::default() }.into()
+            }
+            _ => {
+                let fault = Fault { cause: Cause::SERVICE_NOT_SUPPORTED, ie: 0 };
+                return self.node.refuse(ticket, None, fault, time(clock));
+            }
+        };
+        self.node.respond(ticket, None, response, time(clock));
+    }
+
+    /// Packet flow descriptions of applications (5.11): those with flow descriptions become filters.
+    fn manage_pfds(&mut self, request: &PfdManagementRequest) -> PfdManagementResponse {
+        for ApplicationIdsPfds { application_id, pfd_contexts, .. } in &request.application_ids_pfds {
+            let contents = pfd_contexts.iter().flat_map(|PfdContext { pfd_contents, .. }| pfd_contents);
+            let texts = contents.filter_map(|PfdContents { flow_description, .. }| flow_description.as_deref());
+            let flows: Result<Vec<FlowDescription>, _> = texts.map(str::parse).collect();
+            match flows {
+                Ok(flows) => self.n4.set_application(application_id, flows),
+                Err(_) => {
+                    let offending_ie = Some(pfcp::ie::OffendingIe(<PfdContents as pfcp::Element>::TYPE));
+                    let cause = Cause::MANDATORY_IE_INCORRECT;
+                    return PfdManagementResponse { cause, offending_ie, ..PfdManagementResponse::default() };
+                }
+            }
+        }
+        PfdManagementResponse { cause: Cause::REQUEST_ACCEPTED, ..PfdManagementResponse::default() }
+    }
+
+    /// Sessions that failed together with a part of a peer's network (TS 23.527, 4.6).
+    fn delete_set(&mut self, id: AssociationId, request: &SessionSetDeletionRequest, control: &mut Control) {
+        self.n4.end_set(id.0, &request.fq_csids, control);
+    }
+
+    fn send(&mut self, clock: &WallClock) {
+        while let Some(outgoing) = self.n4.take() {
+            match outgoing {
+                Outgoing::Response { asked, seid, message } => {
+                    self.node.respond(asked.ticket, Some(seid), message, time(clock));
+                }
+                Outgoing::Report { peer, seid, session, message } => {
+                    let Some(association) = self.node.association(AssociationId(peer)) else { continue };
+                    let to = association.address;
+                    if self.node.request(to, Some(seid), message, session.into(), time(clock)).is_err() {
+                        self.unanswered += 1;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Where control planes reach the endpoint: PFCP's own port, unless another is named.
+pub fn listen(address: IpAddr, port: Option<u16>) -> SocketAddr {
+    SocketAddr::new(address, port.unwrap_or(pfcp::PORT))
+}

@@ -1,0 +1,243 @@
+//! A user plane between memory wires with its end of N4, and a control plane to talk to it.
+#![allow(dead_code)] // several test programs use different parts
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use frame::Caps;
+use pfcp::control::{Kind, Profile, Session};
+use pfcp::ie::{Cause, NodeId, OuterHeaderCreation, Qfi, RecoveryTimeStamp, UsageReportTrigger};
+use pfcp::message::*;
+use pfcp::{Header, Packet};
+use serde::Deserialize as _;
+use testkit::rig::{Clock, Memories, PortSpec, Rig};
+use upf::assemble::assemble;
+use upf::config::Config;
+use upf::control::Control;
+use upf::gateway::UserPlane;
+use upf::n4::N4;
+use upf::n4::assemble::endpoint;
+use upf::n4::endpoint::Endpoint;
+use upf::n4::metering::WallClock;
+use wire::Teid;
+
+/// The control plane's address.
+pub const CP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 4, 9)), pfcp::PORT);
+/// 2023.
+const EPOCH: u64 = 1_700_000_000;
+
+const BASE: &str = r#"
+gateway = "upf"
+frames = { slots = 2048, slot_bytes = 2048 }
+route = [{ to = "0.0.0.0/0", via = "10.0.6.254" }, { to = "::/0", via = "fd00:6::254" }]
+neighbour = [
+  { port = "n3", address = "10.0.3.100", mac = "02:00:00:00:03:64" },
+  { port = "n3", address = "10.0.3.101", mac = "02:00:00:00:03:65" },
+  { port = "n6", address = "10.0.6.254", mac = "02:00:00:00:06:fe" },
+  { port = "n6", address = "fd00:6::254", mac = "02:00:00:00:06:fe" },
+]
+port = [
+  { name = "n3", uri = "memory:n3", role = "access", addresses = ["10.0.3.1/24", "fd00:3::1/64"] },
+  { name = "n6", uri = "memory:n6", role = "core", addresses = ["10.0.6.1/24", "fd00:6::1/64"] },
+]
+n4.address = "10.0.4.1"
+n4.heartbeat_seconds = 0
+"#;
+
+/// The bench.
+pub struct Bench {
+    rig: Rig<UserPlane>,
+    control: Control,
+    endpoint: Endpoint,
+    clock: Clock,
+    sequence: u32,
+    /// What came from the user plane and was not asked for.
+    unasked: Vec<Packet>,
+}
+
+/// A tunnel's far end.
+pub fn access(address: Ipv4Addr, teid: u32) -> OuterHeaderCreation {
+    OuterHeaderCreation::gtp_u(Teid(teid), Some(address), None)
+}
+
+/// What an SMF asks for.
+pub fn smf() -> Profile {
+    Profile { kind: Kind::Smf, dnn: "internet".into(), qfi: Some(Qfi(9)), ..Profile::default() }
+}
+
+/// Volumes and triggers of a report.
+pub fn usage_of(report: &SessionReportRequest) -> Vec<(u64, UsageReportTrigger)> {
+    let one = |usage: &pfcp::group::UsageReport| {
+        (usage.volume_measurement.and_then(|v| v.total).unwrap_or(0), usage.usage_report_trigger)
+    };
+    report.usage_reports.iter().map(one).collect()
+}
+
+impl Bench {
+    /// With lines beside the usual ones in its configuration; a control plane is associated.
+    pub fn new(more: &str) -> Self {
+        let mut bench = Self::without_peer(more);
+        bench.associate(0);
+        bench
+    }
+
+    /// As [`new`](Self::new), without the control plane.
+    pub fn without_peer(more: &str) -> Self {
+        let text = format!("{BASE}{more}\n");
+        let table: toml::Table = text.parse().expect("TOML");
+        let config = Config::deserialize(table).expect("a configuration");
+        let mac = |side| [2, 0, 0, 0, side, 1];
+        let ports = [PortSpec { name: "n3".into(), mac: mac(3) }, PortSpec { name: "n6".into(), mac: mac(6) }];
+        let caps = ports.iter().map(|port| Caps { kind: "memory", mac: port.mac, mtu: 1500, ..Caps::default() });
+        let (control, mut seats) = assemble(&config, &caps.collect::<Vec<_>>()).expect("a gateway");
+        let seat = seats.pop().expect("one worker");
+        let clock = Clock::at(1);
+        let memory = Memories { slots: config.frames.slots, slot_bytes: config.frames.slot_bytes };
+        let rig = Rig::new(seat.plane, seat.layout, &ports, memory, &clock);
+        let wall = WallClock { now: 1, epoch_ns: EPOCH * 1_000_000_000 };
+        let endpoint = endpoint(&config, &wall).expect("N4 is configured");
+        let mut bench = Self { rig, control, endpoint, clock, sequence: 0, unasked: Vec::new() };
+        bench.settle();
+        bench.received("n3");
+        bench.received("n6");
+        bench
+    }
+
+    fn wall(&self) -> WallClock {
+        WallClock { now: self.clock.now(), epoch_ns: EPOCH * 1_000_000_000 }
+    }
+
+    /// Runs until nothing moves; what the endpoint sends is parsed.
+    pub fn settle(&mut self) -> Vec<Packet> {
+        let wall = self.wall();
+        let mut sent = Vec::new();
+        let (control, endpoint) = (&mut self.control, &mut self.endpoint);
+        self.rig.settle(|_, now| {
+            control.poll(now);
+            endpoint.turn(control, &wall);
+            let before = sent.len();
+            endpoint.drain(|to, datagram| {
+                assert_eq!(to, CP);
+                sent.push(Packet::parse(datagram).expect("the endpoint speaks PFCP"));
+            });
+            sent.len() > before || endpoint.is_waiting()
+        });
+        sent
+    }
+
+    /// Turns the clock.
+    pub fn turn_to(&mut self, ns: u64) {
+        self.clock.turn_to(ns);
+        let sent = self.settle();
+        self.unasked.extend(sent);
+    }
+
+    /// Hands in a datagram; returns what was sent then.
+    pub fn datagram(&mut self, octets: &[u8]) -> Vec<Packet> {
+        let wall = self.wall();
+        self.endpoint.receive(CP, octets, &mut self.control, &wall);
+        self.settle()
+    }
+
+    /// Says something and returns the answer.
+    pub fn say(&mut self, seid: Option<u64>, message: Message) -> Packet {
+        self.sequence += 1;
+        let header = Header { seid, sequence: self.sequence, ..Header::default() };
+        let sent = self.datagram(&Packet { header, message }.to_vec().expect("fits"));
+        let (mut answers, others) = sent.into_iter().partition::<Vec<_>, _>(|packet| !packet.message.is_request());
+        self.unasked.extend(others);
+        assert_eq!(answers.len(), 1, "one answer: {answers:?}");
+        answers.remove(0)
+    }
+
+    /// Sets up the association, by a control plane that began at `started`.
+    pub fn associate(&mut self, started: u64) {
+        let request = AssociationSetupRequest {
+            node_id: NodeId::from(CP.ip()),
+            recovery_time_stamp: RecoveryTimeStamp::from_unix(EPOCH + started / 1_000_000_000),
+            ..AssociationSetupRequest::default()
+        };
+        match self.say(None, request.into()).message {
+            Message::AssociationSetupResponse(response) => assert_eq!(response.cause, Cause::REQUEST_ACCEPTED),
+            other => panic!("no association: {other:?}"),
+        }
+        self.settle();
+    }
+
+    /// Brings up a session.
+    pub fn establish(&mut self, session: &Session, profile: &Profile) -> SessionEstablishmentResponse {
+        let request = session.establish(profile, &NodeId::from(CP.ip()), CP.ip());
+        match self.say(Some(0), request.into()) {
+            Packet { header, message: Message::SessionEstablishmentResponse(response) } => {
+                assert_eq!(header.seid, Some(session.cp_seid));
+                response
+            }
+            other => panic!("no answer: {other:?}"),
+        }
+    }
+
+    /// Changes a session.
+    pub fn modify(&mut self, session: &Session, request: SessionModificationRequest) -> SessionModificationResponse {
+        let seid = session.up_f_seid.expect("it is up").seid;
+        match self.say(Some(seid), request.into()) {
+            Packet { header, message: Message::SessionModificationResponse(response) } => {
+                assert_eq!(header.seid, Some(session.cp_seid));
+                response
+            }
+            other => panic!("no answer: {other:?}"),
+        }
+    }
+
+    /// Takes a session down.
+    pub fn delete(&mut self, session: &Session) -> SessionDeletionResponse {
+        let seid = session.up_f_seid.expect("it is up").seid;
+        match self.say(Some(seid), SessionDeletionRequest::default().into()).message {
+            Message::SessionDeletionResponse(response) => response,
+            other => panic!("no answer: {other:?}"),
+        }
+    }
+
+    /// A packet comes in.
+    pub fn send(&mut self, port: &str, packet: &[u8]) {
+        self.rig.wire(port).send(packet);
+        let sent = self.settle();
+        self.unasked.extend(sent);
+    }
+
+    /// Packets that went out since the last call.
+    pub fn received(&mut self, port: &str) -> Vec<Vec<u8>> {
+        self.rig.wire(port).received()
+    }
+
+    /// Session reports since the last call; each is answered.
+    pub fn reports(&mut self) -> Vec<SessionReportRequest> {
+        let mut reports = Vec::new();
+        for Packet { header, message } in std::mem::take(&mut self.unasked) {
+            let Message::SessionReportRequest(report) = message else { continue };
+            reports.push(report);
+            let response = SessionReportResponse { cause: Cause::REQUEST_ACCEPTED, ..Default::default() };
+            let seid = self.endpoint.sessions().book().iter().find_map(|(number, entry)| {
+                (Some(entry.cp_seid) == header.seid).then(|| self.endpoint.sessions().book().seid(number)).flatten()
+            });
+            let header = Header { seid: Some(seid.unwrap_or(0)), ..header };
+            let answer = Packet { header, message: response.into() }.to_vec().expect("fits");
+            let sent = self.datagram(&answer);
+            self.unasked.extend(sent);
+        }
+        reports
+    }
+
+    /// The sessions as control keeps them.
+    pub fn sessions(&self) -> &N4 {
+        self.endpoint.sessions()
+    }
+
+    /// Sessions on the worker.
+    pub fn worker_sessions(&self) -> usize {
+        self.rig.gateway().sessions().len()
+    }
+
+    /// Ends it; the conservation laws hold.
+    pub fn close(self) {
+        self.rig.close().expect("nothing is missing");
+    }
+}
