@@ -23,6 +23,7 @@ mod doors;
 mod fail;
 mod generate;
 mod load;
+mod n4;
 mod observer;
 mod pcapng;
 mod pin;
