@@ -1,6 +1,8 @@
 //! Reads the captures in `tests/captures/pfcp`.
+#![allow(dead_code)] // several test programs use different parts
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 /// Where they are.
@@ -8,8 +10,25 @@ pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures/pfcp")
 }
 
+/// A PFCP datagram of a capture.
+pub struct Seen {
+    /// The capture's name and the frame's number.
+    pub name: String,
+    /// Who sent it.
+    pub from: Ipv4Addr,
+    /// To whom.
+    pub to: Ipv4Addr,
+    /// The message.
+    pub octets: Vec<u8>,
+}
+
 /// All PFCP datagrams of all captures, with the capture's name and the frame's number.
 pub fn datagrams() -> impl Iterator<Item = (String, Vec<u8>)> {
+    seen().map(|seen| (seen.name, seen.octets))
+}
+
+/// All PFCP datagrams of all captures.
+pub fn seen() -> impl Iterator<Item = Seen> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder()).expect("captures").map(|entry| entry.expect("entry").path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "pcap"));
@@ -20,7 +39,9 @@ pub fn datagrams() -> impl Iterator<Item = (String, Vec<u8>)> {
         let numbered = frames(&fs::read(&file).expect("readable")).into_iter().enumerate();
         let found = numbered.filter_map(|(i, (network, frame))| {
             let ip = whole(frame.get(network..)?, &mut fragments)?;
-            Some((format!("{name}, frame {}", i + 1), pfcp_in(&ip)?))
+            let address = |at: usize| Some(Ipv4Addr::from(*ip.get(at..)?.first_chunk()?));
+            let (from, to) = (address(12)?, address(16)?);
+            Some(Seen { name: format!("{name}, frame {}", i + 1), from, to, octets: pfcp_in(&ip)? })
         });
         found.collect::<Vec<_>>()
     })

@@ -44,7 +44,10 @@ fn errors_say_where_and_what_would_be_right() {
         ("", "at byte 0, the end of the rule: expected \"permit\""),
         ("allow out", "at byte 0, \"allow\": expected \"permit\" or \"deny\""),
         ("permit up", "at byte 7, \"up\": expected \"in\" or \"out\""),
-        ("permit out tcp from any to any", "at byte 11, \"tcp\": protocols are written as numbers; tcp is 6"),
+        (
+            "permit out tpc from any to any",
+            "at byte 11, \"tpc\": expected a protocol: a number from 0 to 255, a name such as udp, or \"ip\" for any",
+        ),
         ("permit out 256 from any to any", "at byte 11, \"256\": expected a protocol"),
         ("permit out +6 from any to any", "at byte 11, \"+6\": expected a protocol"),
         ("permit out 6 any to any", "at byte 13, \"any\": expected \"from\""),

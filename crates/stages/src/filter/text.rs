@@ -1,7 +1,7 @@
 //! Reading a filter rule's text (RFC 6733, 4.3.1).
 //!
 //! ```text
-//! rule    = ("permit" | "deny") ("in" | "out") ("ip" | number) "from" end "to" end ["frag"]
+//! rule    = ("permit" | "deny") ("in" | "out") ("ip" | number | name) "from" end "to" end ["frag"]
 //! end     = ("any" | "assigned" | ["!"] address ["/" bits]) [port ["-" port] {"," port ["-" port]}]
 //! ```
 //!
@@ -84,19 +84,30 @@ fn number<T: FromStr>(text: &str) -> Option<T> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
+/// Protocols by the names they go by (IANA's keywords in lower case, and what else is written).
+const NAMES: [(&str, u8); 12] = [
+    ("icmp", 1),
+    ("igmp", 2),
+    ("tcp", 6),
+    ("udp", 17),
+    ("gre", 47),
+    ("esp", 50),
+    ("ah", 51),
+    ("icmp6", 58),
+    ("icmpv6", 58),
+    ("ipv6-icmp", 58),
+    ("ospf", 89),
+    ("sctp", 132),
+];
+
 fn protocol_of(word: Word<'_>) -> Result<Option<u8>, RuleError> {
     if word.is("ip") {
         return Ok(None);
     }
-    let expected = match word.text.to_ascii_lowercase().as_str() {
-        "tcp" => "protocols are written as numbers; tcp is 6",
-        "udp" => "protocols are written as numbers; udp is 17",
-        "sctp" => "protocols are written as numbers; sctp is 132",
-        "icmp" => "protocols are written as numbers; icmp is 1",
-        "icmp6" | "icmpv6" => "protocols are written as numbers; icmpv6 is 58",
-        _ => "expected a protocol: a number from 0 to 255, or \"ip\" for any",
-    };
-    number(word.text).map(Some).ok_or(word.wrong(expected))
+    // The standard has numbers; control planes hand on what an application function wrote, names too.
+    let named = NAMES.iter().find(|(name, _)| word.is(name)).map(|(_, number)| *number);
+    let expected = "expected a protocol: a number from 0 to 255, a name such as udp, or \"ip\" for any";
+    named.or_else(|| number(word.text)).map(Some).ok_or(word.wrong(expected))
 }
 
 fn address(word: Word<'_>) -> Result<Address, RuleError> {

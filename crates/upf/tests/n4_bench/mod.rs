@@ -115,8 +115,7 @@ impl Bench {
             control.poll(now);
             endpoint.turn(control, &wall);
             let before = sent.len();
-            endpoint.drain(|to, datagram| {
-                assert_eq!(to, CP);
+            endpoint.drain(|_, datagram| {
                 sent.push(Packet::parse(datagram).expect("the endpoint speaks PFCP"));
             });
             sent.len() > before || endpoint.is_waiting()
@@ -133,8 +132,13 @@ impl Bench {
 
     /// Hands in a datagram; returns what was sent then.
     pub fn datagram(&mut self, octets: &[u8]) -> Vec<Packet> {
+        self.datagram_from(CP, octets)
+    }
+
+    /// As [`datagram`](Self::datagram), from another control plane.
+    pub fn datagram_from(&mut self, from: SocketAddr, octets: &[u8]) -> Vec<Packet> {
         let wall = self.wall();
-        self.endpoint.receive(CP, octets, &mut self.control, &wall);
+        self.endpoint.receive(from, octets, &mut self.control, &wall);
         self.settle()
     }
 
