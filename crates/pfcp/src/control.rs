@@ -30,8 +30,8 @@ pub struct Profile {
     pub dnn: Box<str>,
     /// The network instance of the access side, if it has one of its own.
     pub access_instance: Option<Box<str>>,
-    /// The control plane chooses the F-TEIDs, at this address of the user plane; else the user plane chooses.
-    pub own_teids: Option<IpAddr>,
+    /// The control plane chooses the F-TEIDs; else the user plane chooses.
+    pub own_teids: Option<OwnTeids>,
     /// The most that passes.
     pub maximum_bitrate: Option<Mbr>,
     /// What passes for sure.
@@ -48,6 +48,16 @@ pub struct Profile {
     pub control_tunnel: Option<OuterHeaderCreation>,
     /// After so many seconds without a packet the session is reported.
     pub inactivity_timer: Option<u32>,
+}
+
+/// Tunnels at the user plane by formula, for control planes that give them out themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnTeids {
+    /// The user plane's address for them.
+    pub address: IpAddr,
+    /// The first session's, for packets of the subscriber; the next session has the next. A session's other tunnel, if
+    /// it has one, differs from it in the highest bit.
+    pub first: u32,
 }
 
 /// The numbers of a session's rules.
@@ -183,6 +193,19 @@ impl Session {
         }
     }
 
+    /// From now on so much passes, in a session whose profile has a rate or a QoS flow.
+    pub fn limit(&self, maximum_bitrate: Mbr) -> SessionModificationRequest {
+        let qer = UpdateQer { qer_id: rule::QER, maximum_bitrate: Some(maximum_bitrate), ..Default::default() };
+        SessionModificationRequest { update_qers: vec![qer], ..Default::default() }
+    }
+
+    /// So many octets more may pass, in a session whose profile has a quota.
+    pub fn grant(&self, octets: u64) -> SessionModificationRequest {
+        let volume_quota = Some(VolumeQuota::total(octets));
+        let urr = UpdateUrr { urr_id: rule::URR, volume_quota, ..Default::default() };
+        SessionModificationRequest { update_urrs: vec![urr], ..Default::default() }
+    }
+
     fn downlink_pdr(&self, profile: &Profile) -> CreatePdr {
         let to_tunnel = profile.kind == Kind::SgwC;
         let mut pdr = profile.pdr(rule::DOWNLINK, SourceInterface::Core, to_tunnel);
@@ -265,7 +288,11 @@ impl Session {
     /// One of the session's two tunnels.
     fn f_teid(&self, profile: &Profile, which: usize) -> FTeid {
         match profile.own_teids {
-            Some(address) => FTeid::new(Teid((self.cp_seid as u32) << 1 | which as u32), address),
+            Some(OwnTeids { address, first }) => {
+                // Numbers of 32 bits, counted from 1; which is 1 for the uplink.
+                let nth = first.wrapping_add(self.cp_seid as u32).wrapping_sub(1);
+                FTeid::new(Teid(if which == 1 { nth } else { nth ^ 1 << 31 }), address)
+            }
             None => FTeid::Choose { ip4: true, ip6: false, id: Some(rule::CHOOSE[which]) },
         }
     }
@@ -359,6 +386,16 @@ mod tests {
         assert_eq!(flags(session.connect(tunnel(2))), Some(PfcpSmReqFlags::SNDEM));
         session.idle();
         assert_eq!(flags(session.connect(tunnel(3))), None);
+    }
+
+    #[test]
+    fn tunnels_by_formula_count_up_and_never_meet() {
+        let own_teids = Some(OwnTeids { address: UP, first: 0x0100_0000 });
+        let profile = Profile { kind: Kind::SgwC, own_teids, ..Profile::default() };
+        let of = |cp_seid, which| Session { cp_seid, ..Session::default() }.f_teid(&profile, which);
+        assert_eq!(of(1, 1), FTeid::new(Teid(0x0100_0000), UP));
+        assert_eq!(of(8, 1), FTeid::new(Teid(0x0100_0007), UP));
+        assert_eq!(of(8, 0), FTeid::new(Teid(0x8100_0007), UP));
     }
 
     #[test]
