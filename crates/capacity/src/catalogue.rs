@@ -20,7 +20,7 @@ pub(crate) fn rows(table: &str) -> impl Iterator<Item = BTreeMap<&str, &str>> {
     let mut lines = table.lines();
     let heads: Vec<&str> = lines.next().unwrap_or_default().split('\t').collect();
     lines.filter(|line| !line.is_empty()).map(move |line| {
-        let cells = line.split('\t').map(|cell| cell.trim().trim_matches('"'));
+        let cells = line.split('\t').map(str::trim);
         heads.iter().copied().zip(cells.chain(std::iter::repeat(""))).collect()
     })
 }

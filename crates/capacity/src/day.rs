@@ -23,13 +23,11 @@ pub struct Day {
     pub starts: u32,
 }
 
-/// The best candidate over the plan's load curve; machines on premise do not come and go.
-pub(crate) fn day(planner: &Planner, best: &Candidate) -> Option<Day> {
+/// The best candidate of a cloud over the plan's load curve; machines on premise do not come and go.
+pub(crate) fn day(planner: &Planner, candidates: &[Candidate]) -> Option<Day> {
     let load = planner.question.demand.day.clone()?;
+    let best = candidates.iter().find(|c| c.place == Place::Cloud && c.usd_per_hour.is_some())?;
     let machine = planner.machine(&best.machine)?;
-    if best.place == Place::OnPremise {
-        return None;
-    }
     let price = best.usd_per_hour.as_ref()?.value.0 / f64::from(best.machines);
     let machines: Vec<u32> = load.iter().map(|share| at(planner, machine, *share, best.machines)).collect();
     let hours: u32 = machines.iter().sum();
@@ -69,7 +67,7 @@ pub struct Hybrid {
     pub failover_usd_per_hour: f64,
 }
 
-/// So many servers, the rest in the cloud.
+/// So many servers, none of them spare, the rest in the cloud.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mix {
     /// Servers.

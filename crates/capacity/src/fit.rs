@@ -237,7 +237,11 @@ impl Planner {
         let told = |share: f64| self.load(share).bits.map_or_else(|| format!("{share:.4}"), |bits| bits.to_string());
         let (gets, must) = (told(slow.each), told(group.unwrap_or(0.0)));
         let kept = sharing(machine, &self.question.placement).value;
-        let beside = if kept.0 < 1.0 { format!(" beside neighbours (× {kept})") } else { String::new() };
+        let beside = if kept.0 < 1.0 {
+            format!(" ({kept} of what it was measured with, beside neighbours)")
+        } else {
+            String::new()
+        };
         (Refusal::TooSlow, format!("a {} gets {gets}{beside} and must carry {must}", self.unit.name))
     }
 }

@@ -284,7 +284,7 @@ impl Planner {
             sensitivity: best.map(|best| crate::sensitivity::levers(self, best)).unwrap_or_default(),
             ideal: crate::ideal::ideal(self, &candidates),
             equal_cost: crate::scale_out::equal_cost(self, &candidates),
-            day: best.and_then(|best| crate::day::day(self, best)),
+            day: crate::day::day(self, &candidates),
             hybrid: crate::day::hybrid(self, &candidates),
             sites: self.question.site.as_ref().map(|bounds| site::judge(bounds, &self.world.sites)).unwrap_or_default(),
             curves: self.curves(),
@@ -404,7 +404,11 @@ impl Planner {
     /// Hosts, where they are the operator's alone, and what all machines cost an hour.
     fn price(&self, machine: &Machine, machines: u32) -> (Option<u32>, Option<Known<Hourly>>) {
         let input = &self.question.price;
-        let each = |machine: &Machine| Some(price::machine(machine.price.as_ref()?, input));
+        let each = |machine: &Machine| {
+            let price = machine.price.as_ref()?;
+            // Servers of one's own are paid for; a cloud's commitment takes nothing off.
+            Some(if machine.place == Place::Cloud { price::machine(price, input) } else { price.clone() })
+        };
         let dedicated = self.question.placement.host == Host::Dedicated && !machine.whole_host;
         if !dedicated {
             return (None, each(machine).map(|price| price.map(|price| price * f64::from(machines))));
@@ -430,7 +434,7 @@ impl Planner {
             line(fit.throughput.from, &format!("throughput ({})", fit.basis), &fit.throughput.source),
         ];
         if shared.value.0 < 1.0 {
-            lines.push(line(shared.from, &format!("neighbours × {}", shared.value), &shared.source));
+            lines.push(line(shared.from, &format!("neighbours leave {}", shared.value), &shared.source));
         }
         lines.push(match price {
             Some(price) => line(price.from, "price", &price.source),
@@ -506,7 +510,8 @@ impl Planner {
             let packets = self.demand.packets().map_or(String::new(), |packets| {
                 format!("; {packets} against 7.5 Mpps an attachment, which secondary sources say")
             });
-            notes.push(format!("transit gateway: {attachments} attachments of 100 Gbit/s in a zone{packets}"));
+            let plural = if attachments > 1.0 { "s" } else { "" };
+            notes.push(format!("transit gateway: {attachments} attachment{plural} of 100 Gbit/s in a zone{packets}"));
         }
         if self.question.placement.host == Host::Dedicated {
             notes.push("dedicated hosts: two per account and region unless more are asked for".to_owned());

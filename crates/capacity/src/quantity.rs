@@ -102,7 +102,7 @@ quantities! {
     /// Years.
     Years: "a number of years", "5 years", ["years" = 1.0, "year" = 1.0];
     /// How many.
-    Count: "a number", "250000", ["" = 1.0, "k" = 1e3, "M" = 1e6];
+    Count: "a number", "250000", ["" = 1.0];
     /// A share or factor.
     Ratio: "a number or a percentage", "0.9", ["" = 1.0, "%" = 0.01];
 }

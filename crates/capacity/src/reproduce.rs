@@ -243,8 +243,8 @@ pub fn reproduce(inputs: &Inputs) -> Vec<Figure> {
         Figure {
             id: printed["id"].to_owned(),
             publication: printed["publication"].to_owned(),
-            quantity: printed["quantity"].replace("\"\"", "\""),
-            published: printed["published"].replace("\"\"", "\""),
+            quantity: unquoted(printed["quantity"]),
+            published: unquoted(printed["published"]),
             computed: row.computed.map(tidy),
             unit: printed["unit"].to_owned(),
             verdict,
@@ -253,6 +253,12 @@ pub fn reproduce(inputs: &Inputs) -> Vec<Figure> {
         }
     };
     rows(FIGURES).map(figure).collect()
+}
+
+/// A cell that spreadsheets put in quotes.
+fn unquoted(cell: &str) -> String {
+    let inside = cell.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inside.map_or_else(|| cell.to_owned(), |inside| inside.replace("\"\"", "\""))
 }
 
 /// Without the noise of binary fractions: nine significant digits.

@@ -34,7 +34,9 @@ pub struct AtCost {
 }
 
 /// Families of more than one size, of those that lead.
-const FAMILIES: usize = 3;
+const FAMILIES: usize = 2;
+/// Sizes of a family, those that carry most.
+const SIZES: usize = 6;
 
 /// For the families of the best candidates.
 pub(crate) fn equal_cost(planner: &Planner, candidates: &[Candidate]) -> Vec<EqualCost> {
@@ -76,5 +78,6 @@ fn of_family(planner: &Planner, candidates: &[Candidate], family: &str) -> Optio
     let mut sizes: Vec<AtCost> = sizes.iter().filter_map(at_cost).collect();
     let carried = |size: &AtCost| size.carries.bits.map(|b| b.0).or(size.carries.packets.map(|p| p.0)).unwrap_or(0.0);
     sizes.sort_by(|a, b| carried(b).total_cmp(&carried(a)));
+    sizes.truncate(SIZES);
     (sizes.len() > 1).then(|| EqualCost { family: family.to_owned(), usd_per_hour: budget, sizes })
 }

@@ -180,6 +180,8 @@ pub struct Sample {
     pub units: u32,
     /// What each carried.
     pub each: Known<Ratio>,
+    /// It was measured with other frames or other users, and converted.
+    pub converted: bool,
 }
 
 /// A machine's measurements by number of units.
@@ -224,7 +226,8 @@ impl Curve {
     /// does not reach.
     pub fn each(&self, n: u32, policy: Confidence) -> Option<(Known<Ratio>, Basis)> {
         if let Some(sample) = self.samples.iter().find(|sample| sample.units == n) {
-            return Some((sample.each.bare(), Basis::Point));
+            let basis = if sample.converted { Basis::Extrapolated } else { Basis::Point };
+            return Some((sample.each.bare(), basis));
         }
         let (first, last) = (self.samples.first()?.units, self.most());
         let basis = if first < n && n < last { Basis::Interpolated } else { Basis::Extrapolated };
@@ -298,6 +301,7 @@ mod tests {
         let sample = |(units, each): &(u32, f64)| Sample {
             units: *units,
             each: Known::exactly(Ratio(*each), Provenance::Published, "here"),
+            converted: false,
         };
         Curve::new(points.iter().map(sample).collect(), shape)
     }

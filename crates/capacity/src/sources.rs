@@ -93,7 +93,11 @@ impl Sources {
             }
         }
         for (name, by_units) in samples {
-            let samples = by_units.into_iter().map(|(units, seen)| Sample { units, each: merged(seen) }).collect();
+            let sample = |(units, seen): (u32, Vec<Measured>)| {
+                let converted = seen.iter().all(|one| one.converted);
+                Sample { units, each: merged(seen), converted }
+            };
+            let samples = by_units.into_iter().map(sample).collect();
             let machine = machines.iter().find(|machine| machine.name == name);
             let stated =
                 points.iter().find(|point| point.machine == name && (point.clock.is_some() || point.arch.is_some()));
@@ -144,7 +148,7 @@ impl Sources {
             (None, None) => None,
         };
         let share = share.ok_or("frame sizes that would tell bits from packets are not given")?;
-        let mut share = Known { from: point.from.max(share.from), source: point.source.clone(), ..share };
+        let mut share = Known { from: point.from.min(share.from), source: point.source.clone(), ..share };
         let Some(model) = model else {
             if other_frames {
                 share.source += "; other frames: taken to cost as much each";

@@ -9,6 +9,7 @@ use crate::bench::BenchArgs;
 use crate::cdr::CdrArgs;
 use crate::demo::DemoArgs;
 use crate::generate::GenArgs;
+use crate::plan::PlanArgs;
 
 /// weir: a user plane for access networks.
 #[derive(Debug, Parser)]
@@ -27,6 +28,7 @@ How they fit together:
      └─ weir cdr …         lists and exports its charging records, also when it does not run
   weir gen load.toml       sends signed traffic into it from outside and checks what comes out
   weir bench upf-128       builds gateway, traffic and network itself, and measures
+  weir plan PLAN.toml      says how many of which machine carry a network, and what they cost
   weir demo                the same to watch
 
 Run a gateway, and see what each stage costs, every two seconds:
@@ -54,6 +56,8 @@ pub enum Command {
     Gen(Box<GenArgs>),
     /// Measure a gateway: what every packet costs, on any kind of port.
     Bench(BenchArgs),
+    /// Plan a network: how many of which machine carry it, what binds them, what they cost.
+    Plan(PlanArgs),
     /// Watch a user plane at work on a network made for it.
     Demo(DemoArgs),
 }

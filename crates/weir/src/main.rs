@@ -11,6 +11,7 @@
 //! | `cdr.rs` | charging records, out of a running gateway or its ledger |
 //! | `generate.rs` | traffic from outside |
 //! | `bench.rs`, `demo.rs` | measuring, and showing |
+//! | `plan.rs` | how many of which machine carry a network |
 
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,7 @@ mod n4;
 mod observer;
 mod pcapng;
 mod pin;
+mod plan;
 mod process;
 mod run;
 mod session;
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Command::Cdr(args) => cdr::cdr(&args),
         Command::Gen(args) => generate::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Demo(args) => demo::run(&args),
     };
     fail::exit(done)

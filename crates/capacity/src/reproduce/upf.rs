@@ -112,13 +112,13 @@ fn headlines(i: &Inputs) -> Vec<Row> {
     let there = i.of("c5n.2xlarge", |m| m.interfaces.map(f64::from));
     let units = i.of("c5n.2xlarge", |m| Some(f64::from(units_by_interfaces(m.interfaces?, 1, 2))));
     vec![
-        Row::new("E15", Some(rate.0 / i.get("E15")), super::Verdict::Reproduced)
+        Row::follows(i, "E15", rate.0 / (i.get("E12") * 1e3) * i.get("E12.devices"), Places(0))
             .claim(each, rate.0 / i.get("E15"), Places(0))
+            .also("packets a second of each user", rate.0 / i.get("E15"))
             .also("modules for the users", modules)
             .also("Mpps each way of those", modules * i.get("E12") / 1e3)
             .also("users of 8 modules", i.get("E13.upfs") * i.get("E12.devices"))
             .also("users of 10 instances", i.get("E14.instances") * i.get("E12.devices"))
-            .note("computed: packets a second of each user")
             .why("2 Mpps for 250,000 users are 8 of each, its module has 10 both ways; 250,000 users are 5 modules, 1.25 Mpps each way; 8 modules are 400,000 users"),
         Row::follows(i, "E16", gbps(Layer::L2), Places(0))
             .also("with the 20 bytes around a frame, Gbit/s", gbps(Layer::L1))

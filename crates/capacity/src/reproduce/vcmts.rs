@@ -138,18 +138,17 @@ fn scaling(i: &Inputs) -> Vec<Row> {
         total("V19", 1.0),
         total("V20", 2.0),
         total("V21", 4.0),
-        Row::new("V22", Some(metal), super::Verdict::Reproduced)
+        Row::new("V22", Some(i.get("V22.total") / METAL_GROUPS), super::Verdict::Reproduced)
             .claim(i.get("V22.total"), metal, Places(1))
             .claim(i.get("V23"), metal, Places(1))
-            .note("computed: the total of 6")
+            .also("total, Gbit/s", metal)
+            .also("of each by Table 1, Gbit/s", i.get("V23") / METAL_GROUPS)
             .why("6 × 4.2 = 25.2 as its text says; its Table 1 and section 3.2 have 25.7, which were 4.283 each"),
         Row::follows(i, "V23", metal, Places(1))
             .why("6 × 4.2 = 25.2, 2 % less; 25.7 were 4.28 each, which rounds to 4.3 and not to the 4.2 of its figure"),
         total("V24", 1.0),
         total("V25", 2.0),
-        Row::new("V26", Some(3.0 * i.get("V26")), super::Verdict::Reproduced)
-            .claim(i.get("V27"), 3.0 * i.get("V26"), Places(0))
-            .note("computed: the total of 3, the cap of about 11"),
+        Row::follows(i, "V26", i.get("V27") / 3.0, Places(2)).also("total, Gbit/s", 3.0 * i.get("V26")).note("the cap of about 11, divided among 3"),
         Row::input(i, "V27").also("3 groups, Gbit/s", 3.0 * i.get("V26")),
         Row::input(i, "V29")
             .also("one way by the most aws-100g saw of a whole instance", i.get("V29.one_way") / i.get("P07"))
@@ -167,11 +166,10 @@ fn many_small(i: &Inputs) -> Vec<Row> {
         Row::follows(i, "V32", percent(ideal / metal - 1.0), Places(0))
             .note(with_metal(percent(ideal / 25.2 - 1.0)))
             .why("it was calculated from Table 1's 25.7, not from 6 × 4.2"),
-        Row::new("V33", Some(percent(1.0 - two / (2.0 * i.get("V27")))), super::Verdict::Reproduced)
-            .claim(i.get("V33.penalty"), percent(1.0 - two / (2.0 * i.get("V27"))), Places(0))
+        Row::follows(i, "V33", 2.0 * i.get("V27") * (1.0 - i.get("V33.penalty") / 100.0), Places(1))
+            .also("penalty, %", percent(1.0 - two / (2.0 * i.get("V27"))))
             .claim(two, 2.0 * 2.0 * i.get("V25"), Over)
             .also("two groups on each, Gbit/s", 2.0 * 2.0 * i.get("V25"))
-            .note("computed: the penalty, % of 2 × 11")
             .why("its text has two groups on each, which carry 2 × 9.8 = 19.6 alone: less than the 19.8 it measured beside each other; Table 1 (6 groups, 18 vCPUs) is the coherent reading"),
         Row::follows(i, "V34", 2.0 * two * (1.0 - i.get("V34.penalty") / 100.0), Places(1)).note("19.8 × 2 × 0.85 = 44 × 0.9 × 0.85"),
         Row::follows(i, "V35", percent(four / ideal), Over),

@@ -1,0 +1,128 @@
+//! `weir plan`: how many of which machine carry a network. The arithmetic is the crate `capacity`; here are its files
+//! and its tables.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `read.rs` | a plan and what it names, or an error that points at the key |
+//! | `calibrate.rs` | points from what `weir bench` measured |
+//! | `tables.rs` | the answer as people read it |
+//! | `html.rs`, `svg.rs` | the answer as a page with plots, complete in one file |
+//! | `reproduce.rs` | the publications' figures |
+
+mod calibrate;
+mod html;
+mod read;
+mod reproduce;
+mod svg;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use capacity::plan::{Answer, Planner};
+use clap::{Args, Subcommand};
+
+use crate::fail::Usage;
+use crate::tables::Style;
+
+#[cfg(test)]
+pub use read::check_file;
+
+/// `weir plan`.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  weir plan examples/plan-cmts.toml                   instances, what binds them, what they cost
+  weir plan examples/plan-upf.toml --json             everything, for programs
+  weir plan examples/plan-decision.toml --html plan.html
+  sudo weir bench upf-128 --port xdp --json x.json    measure here, then
+  weir plan --from x.json                             say what that means, as points for a plan
+  weir plan PLAN.toml --from results/*.json           or plan with it
+  weir plan reproduce                                 five publications' figures, calculated again
+  weir plan reproduce --set V23=25.2                  and what follows if one of them were another
+
+Every answer says what it rests on: measured, published, assumed. What is not known is shown as
+unknown and never taken for unlimited."
+)]
+pub struct PlanArgs {
+    /// The plan.
+    #[arg(value_name = "PLAN.toml")]
+    pub plan: Option<PathBuf>,
+    /// Results of weir bench to calibrate with; without a plan: print what they say.
+    #[arg(long, value_name = "RESULT.json", num_args = 1..)]
+    pub from: Vec<PathBuf>,
+    /// The instance type or server the results were measured on, instead of the processor's name.
+    #[arg(long, value_name = "MACHINE", requires = "from")]
+    pub measured_on: Option<String>,
+    /// Print JSON instead of tables: bits and packets a second, dollars an hour, shares from 0 to 1.
+    #[arg(long)]
+    pub json: bool,
+    /// Write a page with plots, complete in one file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Every machine, those that can not do it, too, with the reason.
+    #[arg(long)]
+    pub all: bool,
+    /// Something else than a plan.
+    #[command(subcommand)]
+    pub other: Option<Other>,
+}
+
+/// What there is beside a plan.
+#[derive(Debug, Subcommand)]
+pub enum Other {
+    /// Every published figure beside the one calculated again, with a verdict.
+    Reproduce(reproduce::ReproduceArgs),
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A plan that asks for nothing, too much or two things at once, pointing at the key.
+pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
+    if let Some(Other::Reproduce(args)) = &args.other {
+        return reproduce::run(args);
+    }
+    let mut out = std::io::stdout().lock();
+    let measured = calibrate::read(&args.from, args.measured_on.as_deref())?;
+    let Some(path) = &args.plan else {
+        if args.from.is_empty() {
+            return Err(
+                Usage("a plan, results to calibrate from, or reproduce: see weir plan --help".to_owned()).into()
+            );
+        }
+        if args.json {
+            return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&measured)?)?);
+        }
+        return Ok(write!(out, "{}", calibrate::text(&measured, Style::of_stdout()))?);
+    };
+    let plan = read::Plan::read(path)?;
+    let start = std::time::Instant::now();
+    let answer = plan.answer(&measured)?;
+    let took = start.elapsed();
+    if let Some(path) = &args.html {
+        std::fs::write(path, html::page(&answer)).with_context(|| format!("writing {}", path.display()))?;
+    }
+    if args.json {
+        return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&answer)?)?);
+    }
+    let machines = answer.candidates.len() + answer.refused.len();
+    write!(out, "{}", tables::answer(&answer, args.all, Style::of_stdout()))?;
+    writeln!(out, "\n  {machines} machines judged in {:.1} ms", took.as_secs_f64() * 1e3)?;
+    Ok(())
+}
+
+impl read::Plan {
+    /// The answer, with points that were measured beside the plan's own.
+    fn answer(&self, measured: &[calibrate::Measured]) -> anyhow::Result<Answer> {
+        let mut question = self.question.clone();
+        question.point.extend(measured.iter().map(calibrate::Measured::point));
+        let answer = Planner::new(question, self.world.clone()).and_then(|planner| planner.answer());
+        Ok(answer.map_err(|wrong| self.text.at(&wrong.path, wrong.what, wrong.help))?)
+    }
+}

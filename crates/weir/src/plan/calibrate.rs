@@ -1,0 +1,274 @@
+//! From what `weir bench` measured to points of a plan.
+//!
+//! A report's units are its workers; each forwarded so much, both directions together, each packet once. Where the
+//! gateway was not the bottleneck, what it might have forwarded is an estimate and becomes a range.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use ::bench::report::Report;
+use anyhow::Context;
+use capacity::cost::{CostModel, Observation};
+use capacity::frames::Mix;
+use capacity::known::{Known, Provenance};
+use capacity::quantity::{Clock, FrameSize, PacketRate, Time};
+use capacity::question::{Directions, PointInput};
+use capacity::scaling::Usl;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::fail::Usage;
+use crate::tables::{Align, Style, Table, count};
+
+/// A measurement to plan with.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// On what.
+    pub machine: String,
+    /// Workers, of all instances.
+    pub units: u32,
+    /// What each forwarded, both directions together.
+    pub each: Known<PacketRate>,
+    /// The mean frame.
+    pub frame_bytes: f64,
+    /// Subscribers of each worker.
+    pub subscribers: f64,
+    /// What a packet costs: receiving, processing, sending, the rest, all; nanoseconds.
+    pub cost_ns: [f64; 5],
+    /// Ticks a second.
+    pub clock: Clock,
+    /// Of the processor.
+    pub arch: &'static str,
+    /// What was measured, how, when.
+    pub source: String,
+    /// What to know of it.
+    pub caveats: Vec<String>,
+}
+
+/// Reads results: a report, several in a list, a scale-out or a table of modes, as `weir bench --json` writes them.
+///
+/// # Errors
+/// A file that is not there, is no JSON, or has no result in it.
+pub fn read(files: &[PathBuf], measured_on: Option<&str>) -> anyhow::Result<Vec<Measured>> {
+    let mut all = Vec::new();
+    for path in files {
+        let name = path.display();
+        let text = std::fs::read_to_string(path).with_context(|| format!("reading {name}"))?;
+        let value: Value = serde_json::from_str(&text).map_err(|error| Usage(format!("{name} is no JSON: {error}")))?;
+        let mut reports = Vec::new();
+        collect(&value, &mut reports);
+        let of_file: Vec<Measured> = reports.iter().filter_map(|report| Measured::of(report, measured_on)).collect();
+        if of_file.is_empty() {
+            let hint = "write one with weir bench upf-128 --json FILE";
+            return Err(Usage(format!("{name} holds no result of weir bench; {hint}")).into());
+        }
+        all.extend(of_file);
+    }
+    Ok(all)
+}
+
+/// Every report inside a value, wherever it is.
+fn collect(value: &Value, reports: &mut Vec<Report>) {
+    match value {
+        Value::Object(object) => {
+            let is_report = ["profile", "workers", "cost", "mpps"].iter().all(|key| object.contains_key(*key));
+            if is_report && let Ok(report) = serde_json::from_value(value.clone()) {
+                reports.push(report);
+            } else {
+                object.values().for_each(|value| collect(value, reports));
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| collect(value, reports)),
+        _ => {}
+    }
+}
+
+impl Measured {
+    /// Of a report; none of one that forwarded nothing.
+    fn of(report: &Report, measured_on: Option<&str>) -> Option<Self> {
+        let units = u32::from(report.workers.max(1)) * u32::from(report.instances.max(1));
+        if !(report.mpps > 0.0 && report.mpps.is_finite()) {
+            return None;
+        }
+        let each = |mpps: f64| PacketRate(mpps * 1e6 / f64::from(units));
+        // Results of other tools have neither windows nor what the load was.
+        let spread = |edge: f64| if edge > 0.0 { edge } else { report.mpps };
+        let (least, most) = (spread(report.windows.mpps_min), spread(report.windows.mpps_max));
+        let value = if report.load.busy_mpps > 0.0 { report.load.busy_mpps } else { report.mpps };
+        let source = format!(
+            "weir bench {}, {}, {}, {}",
+            report.profile,
+            report.port,
+            report.date,
+            if report.version.is_empty() { "version not said" } else { &report.version },
+        );
+        let mut caveats = Vec::new();
+        if report.port == "memory" {
+            caveats.push("ports were memory: an interface's receiving and sending is not in it".to_owned());
+        }
+        if value > report.mpps * 1.02 {
+            caveats.push(format!(
+                "the gateway had time to spare: {:.2} Mpps were forwarded, the rest is concluded",
+                report.mpps
+            ));
+        }
+        if report.host.steal_ratio > 0.02 {
+            caveats.push(format!("{:.0} % of the processors' time went to others", 100.0 * report.host.steal_ratio));
+        }
+        if report.loss_ratio > 0.0 {
+            caveats.push(
+                "more was sent than could be forwarded: the most it carries, not the most without loss".to_owned(),
+            );
+        }
+        let cost = &report.cost;
+        Some(Self {
+            machine: measured_on.map_or_else(|| report.host.cpu.clone(), str::to_owned),
+            units,
+            each: Known {
+                low: each(least.min(report.mpps)),
+                value: each(value),
+                high: each(most.max(value)),
+                from: Provenance::Measured,
+                source: source.clone(),
+            },
+            frame_bytes: mean_frame(report),
+            subscribers: report.subscribers as f64 / f64::from(units),
+            cost_ns: [cost.trx_ns, cost.tc_ns, cost.ttx_ns, cost.other_ns, cost.tp_ns],
+            clock: Clock(cost.tsc_hz),
+            arch: arch(&report.host.cpu),
+            source,
+            caveats,
+        })
+    }
+
+    /// As a plan's point.
+    pub fn point(&self) -> PointInput {
+        PointInput {
+            machine: self.machine.clone(),
+            units: self.units,
+            each: None,
+            each_packets: Some(self.each.clone()),
+            directions: Directions::Both,
+            frame: (self.frame_bytes > 0.0).then(|| Mix::of(FrameSize(self.frame_bytes))),
+            subscribers: (self.subscribers > 0.0).then_some(self.subscribers),
+            from: Provenance::Measured,
+            source: self.source.clone(),
+            clock: (self.clock.0 > 0.0).then(|| Known::exactly(self.clock, Provenance::Measured, "time stamp counter")),
+            arch: Some(self.arch.to_owned()),
+        }
+    }
+}
+
+/// Of both directions, by packets.
+fn mean_frame(report: &Report) -> f64 {
+    let both = [&report.directions.uplink, &report.directions.downlink];
+    let packets: f64 = both.iter().map(|direction| direction.forwarded_packets as f64).sum();
+    let bytes: f64 = both.iter().map(|d| d.frame_bytes_mean * d.forwarded_packets as f64).sum();
+    if packets > 0.0 { bytes / packets } else { 0.0 }
+}
+
+/// A result does not say; processors of ARM do not name themselves to Linux, or by their cores' names.
+fn arch(cpu: &str) -> &'static str {
+    let arm = ["Neoverse", "Graviton", "Ampere", "Cortex", "ARM"];
+    if cpu == "unknown" || arm.iter().any(|name| cpu.contains(name)) { "arm64" } else { "x86_64" }
+}
+
+/// What results say: costs, laws through them, and the points as a plan takes them.
+pub fn text(measured: &[Measured], style: Style) -> String {
+    let mut table = Table::new(&[
+        ("machine", Align::Left),
+        ("units", Align::Right),
+        ("frame", Align::Right),
+        ("users of each", Align::Right),
+        ("Trx", Align::Right),
+        ("Tc", Align::Right),
+        ("Ttx", Align::Right),
+        ("other", Align::Right),
+        ("Tp ns", Align::Right),
+        ("each Mpps", Align::Right),
+    ]);
+    for one in measured {
+        let ns = one.cost_ns.map(|ns| format!("{ns:.1}"));
+        let [trx, tc, ttx, other, tp] = ns;
+        let frame = format!("{:.0} B", one.frame_bytes);
+        let each = format!("{:.3}", one.each.value.mpps());
+        let users = count(one.subscribers.round() as u64);
+        table.row([one.machine.clone(), one.units.to_string(), frame, users, trx, tc, ttx, other, tp, each]);
+    }
+    let mut out = table.render(style);
+    out.push('\n');
+    for law in laws(measured) {
+        let _ = writeln!(out, "  {law}");
+    }
+    let mut caveats: Vec<&String> = measured.iter().flat_map(|one| &one.caveats).collect();
+    caveats.sort();
+    caveats.dedup();
+    for caveat in caveats {
+        let _ = writeln!(out, "  ! {caveat}");
+    }
+    let _ = writeln!(out, "\n  As points of a plan; a unit is one worker, so say vcpus = 1 under [unit]:\n");
+    for one in measured {
+        let _ = writeln!(out, "{}", toml(one));
+    }
+    out
+}
+
+/// The laws that results of one machine allow.
+fn laws(measured: &[Measured]) -> Vec<String> {
+    let mut laws = Vec::new();
+    let mut machines: Vec<&str> = measured.iter().map(|one| one.machine.as_str()).collect();
+    machines.sort_unstable();
+    machines.dedup();
+    for machine in machines {
+        let of = || measured.iter().filter(|one| one.machine == machine);
+        let ones: Vec<Observation> = of()
+            .filter(|one| one.units == 1 && one.frame_bytes > 0.0)
+            .map(|one| Observation {
+                frame: FrameSize(one.frame_bytes),
+                users: one.subscribers.max(1.0),
+                tp: Time::from_ns(1e9 / one.each.value.0),
+            })
+            .collect();
+        if let Some(model) = CostModel::fit(&ones).filter(|_| ones.len() > 1) {
+            let part = |known: Option<f64>, of: &str| match known {
+                Some(ns) => format!("{ns:.3} ns {of}"),
+                None => format!("unknown {of}"),
+            };
+            laws.push(format!(
+                "{machine}: a packet costs {:.1} ns, {}, {}; within {:.1} %",
+                model.fixed_ns,
+                part(model.per_byte_ns, "a byte"),
+                part(model.per_doubling_ns, "a doubling of users"),
+                100.0 * model.error,
+            ));
+        }
+        let points: Vec<(f64, f64)> = of().map(|one| (f64::from(one.units), one.each.value.mpps())).collect();
+        let most = of().map(|one| one.units).max().unwrap_or(1);
+        if let Some(usl) = Usl::fit(&points).filter(|_| most > 1) {
+            let peak = usl.peak().map_or_else(|| "none".to_owned(), |n| format!("at {n:.1} units"));
+            laws.push(format!(
+                "{machine}: USL λ {:.3} Mpps, σ {:.4}, κ {:.5}, peak {peak}; within {:.1} %",
+                usl.lambda,
+                usl.sigma,
+                usl.kappa,
+                100.0 * usl.error,
+            ));
+        }
+    }
+    laws
+}
+
+fn toml(one: &Measured) -> String {
+    let Measured { machine, units, each, frame_bytes, subscribers, clock, arch, source, .. } = one;
+    let mpps = |rate: PacketRate| format!("{:.4}", rate.mpps());
+    let range = if each.low < each.high {
+        format!("{}..{} Mpps", mpps(each.low), mpps(each.high))
+    } else {
+        format!("{} Mpps", mpps(each.value))
+    };
+    format!(
+        "[[point]]\nmachine = {machine:?}\nunits = {units}\neach_packets = \"{range}\"\nframe = \"{frame_bytes:.1} B\"\n\
+         subscribers = {subscribers:.1}\nfrom = \"measured\"\nsource = {source:?}\nclock = \"{:.3} GHz\"\narch = {arch:?}\n",
+        clock.0 / 1e9
+    )
+}

@@ -1,0 +1,416 @@
+//! The answer as a page: complete in one file, light and dark, with plots.
+
+use std::fmt::Write as _;
+
+use capacity::limits::Allows;
+use capacity::plan::{Answer, Candidate, Throughput};
+use capacity::site::Outcome;
+
+use super::svg::{Bar, Drawn, Series, bars, escape, plot};
+use super::tables::{binding, lost, machines, maybe, next, percent, percent_whole, range, usd};
+
+const STYLE: &str = "
+:root{--paper:#fbfbf9;--ink:#1d2327;--soft:#68737b;--rule:#dfe3e4;--card:#ffffff;--a:#2f6f8f;--b:#d98e32;--c:#8a9aa3;--good:#3c8a5b;--bad:#b8483e}
+@media(prefers-color-scheme:dark){:root{--paper:#15191c;--ink:#e4e8ea;--soft:#97a3ab;--rule:#2c3338;--card:#1c2226;--a:#5aa6cb;--b:#e2a552;--c:#66757e;--good:#62b384;--bad:#dc776c}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,'Segoe UI',Roboto,sans-serif}
+main{max-width:1080px;margin:0 auto;padding:36px 24px 72px}
+h1{font-size:27px;line-height:1.25;margin:0 0 4px;letter-spacing:-.01em}
+h2{font-size:18px;margin:40px 0 12px}
+.lead{color:var(--soft);margin:0 0 24px}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:12px}
+.tile{background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:14px 16px}
+.tile b{display:block;font-size:22px;font-weight:600;line-height:1.25;overflow-wrap:anywhere}
+.tile span{color:var(--soft);font-size:13px}
+.wide{overflow-x:auto;background:var(--card);border:1px solid var(--rule);border-radius:8px}
+table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
+th{text-align:left;font-weight:600;color:var(--soft);white-space:nowrap}
+th,td{padding:7px 12px;border-bottom:1px solid var(--rule);vertical-align:top}
+tr:last-child td{border-bottom:0}
+td.n,th.n{text-align:right;white-space:nowrap}
+td:first-child{white-space:nowrap}
+tr.best td{background:color-mix(in srgb,var(--a) 9%,transparent)}
+.plot{background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:14px}
+svg{display:block;width:100%;height:auto}
+svg text{fill:var(--ink);font:13px system-ui,'Segoe UI',Roboto,sans-serif}
+svg .tick,svg .label{fill:var(--soft);font-size:12px}
+svg .grid,svg .axis{stroke:var(--rule);stroke-width:1}
+svg .axis{stroke:var(--soft)}
+.a{fill:var(--a)}.b{fill:var(--b)}.c{fill:var(--c)}.good{fill:var(--good)}.bad{fill:var(--bad)}
+path.line{fill:none;stroke-width:2.5;stroke-linejoin:round}
+path.a{stroke:var(--a)}path.b{stroke:var(--b)}path.c{stroke:var(--c)}path.good{stroke:var(--good)}path.bad{stroke:var(--bad)}
+ul{margin:8px 0;padding-left:20px}li{margin:3px 0}
+.passed{color:var(--good)}.failed{color:var(--bad)}.unknown{color:var(--soft)}
+footer{color:var(--soft);font-size:13px;margin-top:48px}
+";
+
+/// Machines in tables and plots.
+const FEW: usize = 12;
+
+/// The whole page.
+pub fn page(answer: &Answer) -> String {
+    let best = answer.candidates.first();
+    let mut out = format!(
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width'>\
+         <title>{0}</title><style>{STYLE}</style></head><body><main><h1>{0}</h1>",
+        escape(&answer.name)
+    );
+    out += &lead(answer);
+    if let Some(best) = best {
+        out += &tiles(answer, best);
+    }
+    out += &choices(answer);
+    out += &prices(answer);
+    out += &candidates(answer);
+    if let Some(best) = best {
+        out += &limits(best);
+    }
+    out += &curves(answer);
+    out += &sensitivity(answer);
+    out += &ideal(answer);
+    out += &equal_cost(answer);
+    out += &day(answer);
+    out += &hybrid(answer);
+    out += &sites(answer);
+    out += &demand(answer);
+    out += &refused(answer);
+    if !answer.notes.is_empty() {
+        out += &section("To know", &list(answer.notes.iter()));
+    }
+    out + "<footer>Calculated by weir plan. Measured, published and assumed values are marked as such; what is not known \
+           is shown as unknown and never taken for unlimited.</footer></main></body></html>\n"
+}
+
+fn section(title: &str, body: &str) -> String {
+    format!("<h2>{}</h2>{body}", escape(title))
+}
+
+fn list<'t>(lines: impl Iterator<Item = &'t String>) -> String {
+    format!("<ul>{}</ul>", lines.map(|line| format!("<li>{}</li>", escape(line))).collect::<String>())
+}
+
+/// Heads that begin with `>` are of numbers.
+fn table(heads: &[&str], rows: &[(bool, Vec<String>)]) -> String {
+    let class = |n: usize| if heads.get(n).is_some_and(|head| head.starts_with('>')) { " class='n'" } else { "" };
+    let mut out = "<div class='wide'><table><thead><tr>".to_owned();
+    for (n, head) in heads.iter().enumerate() {
+        let _ = write!(out, "<th{}>{}</th>", class(n), escape(head.trim_start_matches('>')));
+    }
+    out += "</tr></thead><tbody>";
+    for (best, cells) in rows {
+        out += if *best { "<tr class='best'>" } else { "<tr>" };
+        for (n, cell) in cells.iter().enumerate() {
+            let _ = write!(out, "<td{}>{}</td>", class(n), escape(cell));
+        }
+        out += "</tr>";
+    }
+    out + "</tbody></table></div>"
+}
+
+fn figure(svg: &str) -> String {
+    format!("<div class='plot'>{svg}</div>")
+}
+
+fn lead(answer: &Answer) -> String {
+    let to_carry = answer.demand.steps.last().map(|step| step.result.clone()).unwrap_or_default();
+    let policy = match answer.points {
+        capacity::scaling::Confidence::MeasuredOnly => "measured points only",
+        capacity::scaling::Confidence::Interpolate => "interpolated between measured points",
+        capacity::scaling::Confidence::Extrapolate => "extrapolated from measured points",
+    };
+    format!("<p class='lead'>{}; {policy}.</p>", escape(&to_carry))
+}
+
+fn tiles(answer: &Answer, best: &Candidate) -> String {
+    let mut tiles = vec![
+        (format!("{} × {}", best.machines, best.machine), format!("{}: the cheapest that carries it", machines(best))),
+        (format!("{} $/h", maybe(best.usd_per_hour.as_ref(), |price| usd(price.value.0))), "machines".to_owned()),
+        (percent_whole(best.margin), format!("margin of throughput; {} binds", best.binding.limit)),
+        (lost(&best.lost_with_one), "lost with one machine, until a spare takes over".to_owned()),
+    ];
+    let traffic = answer.traffic.cloud();
+    if traffic.0 > 0.0 && best.place == capacity::machine::Place::Cloud {
+        tiles.insert(2, (format!("{} $/h", usd(traffic.0)), "traffic, at the demand planned for".to_owned()));
+    }
+    let tile = |(big, small): &(String, String)| {
+        format!("<div class='tile'><b>{}</b><span>{}</span></div>", escape(big), escape(small))
+    };
+    format!("<div class='tiles'>{}</div>", tiles.iter().map(tile).collect::<String>())
+}
+
+fn choices(answer: &Answer) -> String {
+    if answer.choices.is_empty() {
+        return String::new();
+    }
+    let line = |choice: &capacity::choice::Choice| format!("{}: {}", choice.machine, choice.reasons.join("; "));
+    let lines: Vec<String> = answer.choices.iter().map(line).collect();
+    section("Best choices", &list(lines.iter()))
+}
+
+fn prices(answer: &Answer) -> String {
+    let priced = answer.candidates.iter().filter_map(|one| Some((one, one.usd_per_hour.as_ref()?))).take(FEW);
+    let bar = |(one, price): (&Candidate, &capacity::known::Known<capacity::quantity::Hourly>)| {
+        let class = match one.place {
+            capacity::machine::Place::Cloud => "a",
+            capacity::machine::Place::OnPremise => "b",
+        };
+        Bar::new(&one.machine, price.value.0, format!("{} $/h, {} machines", usd(price.value.0), machines(one)), class)
+    };
+    let priced: Vec<Bar> = priced.map(bar).collect();
+    if priced.is_empty() {
+        return String::new();
+    }
+    section("What the machines cost", &figure(&bars(&priced)))
+}
+
+fn candidates(answer: &Answer) -> String {
+    let shown = || answer.candidates.iter().take(FEW).enumerate();
+    if answer.candidates.is_empty() {
+        return section("Machines", "<p>No machine can be said to do it.</p>");
+    }
+    let takes = |(n, one): (usize, &Candidate)| {
+        let cells = vec![
+            one.machine.clone(),
+            one.units.to_string(),
+            one.each.to_string(),
+            percent_whole(one.margin),
+            machines(one),
+            range(one),
+            maybe(one.usd_per_hour.as_ref(), |price| usd(price.value.0)),
+            maybe(one.total_usd_per_hour, |price| usd(price.0)),
+            lost(&one.lost_with_one),
+            format!("{}, {}", one.basis, one.from),
+        ];
+        (n == 0, cells)
+    };
+    let binds = |(n, one): (usize, &Candidate)| {
+        let unknown: Vec<String> = one.unknown.iter().map(|bound| bound.limit.to_string()).collect();
+        let cells = vec![
+            one.machine.clone(),
+            binding(one),
+            next(one),
+            maybe(one.unused.vcpus, percent),
+            maybe(one.unused.bandwidth, percent),
+            maybe(one.unused.interfaces, percent),
+            unknown.join(", "),
+        ];
+        (n == 0, cells)
+    };
+    let heads = [
+        "machine",
+        ">units",
+        ">each",
+        ">margin",
+        ">machines",
+        ">range",
+        ">$/h",
+        ">with traffic",
+        ">lost with one",
+        "rests on",
+    ];
+    let rows: Vec<_> = shown().map(takes).collect();
+    let what_it_takes = section("What it takes", &table(&heads, &rows));
+    let heads = ["machine", "binding", "next", ">unused vCPUs", ">bandwidth", ">interfaces", "not known"];
+    let rows: Vec<_> = shown().map(binds).collect();
+    what_it_takes + &section("What binds, and what stays unused", &table(&heads, &rows))
+}
+
+fn limits(best: &Candidate) -> String {
+    // What is far out of reach would make the rest too short to see.
+    let sight = best.binding.units().unwrap_or(1.0).max(1.0) * 8.0;
+    let bar = |bound: &capacity::limits::Bound| match bound.allows {
+        Allows::Units(units) => {
+            let binds = units.floor() <= best.binding.units().unwrap_or(0.0).floor();
+            let class = if binds { "bad" } else { "a" };
+            let beyond = if units > sight { " →" } else { "" };
+            let says = format!("{}{beyond}", capacity::quantity::digits((units * 100.0).round() / 100.0));
+            Bar::new(bound.limit.to_string(), units.min(sight), says, class)
+        }
+        Allows::Any => Bar::new(bound.limit.to_string(), 0.0, "any number", "c"),
+        Allows::Unknown => Bar::new(bound.limit.to_string(), 0.0, "unknown", "c"),
+    };
+    let all: Vec<Bar> = best.bounds.iter().map(bar).collect();
+    let why: Vec<String> = best.bounds.iter().map(|bound| format!("{}: {}", bound.limit, bound.why)).collect();
+    let rests: Vec<String> = best.rests_on.clone();
+    section(
+        &format!("How many units each limit allows on {}", best.machine),
+        &(figure(&bars(&all)) + &list(why.iter())),
+    ) + &section(&format!("What the answer for {} rests on", best.machine), &list(rests.iter()))
+}
+
+fn curves(answer: &Answer) -> String {
+    const CLASSES: [&str; 5] = ["a", "b", "good", "bad", "c"];
+    let value = |throughput: &Throughput| {
+        throughput.bits.map(|b| b.gbps()).or(throughput.packets.map(|p| p.mpps())).unwrap_or(0.0)
+    };
+    let unit = match answer.demand.bits() {
+        Some(_) => "Gbit/s, all units together",
+        None => "Mpps, all units together",
+    };
+    let scaled: Vec<_> = answer.curves.iter().filter(|curve| curve.points.len() > 1).take(CLASSES.len()).collect();
+    let mut series = Vec::new();
+    for (curve, class) in scaled.iter().zip(CLASSES) {
+        let total = |points: &[(u32, Throughput)]| -> Vec<(f64, f64)> {
+            points.iter().map(|(n, each)| (f64::from(*n), f64::from(*n) * value(each))).collect()
+        };
+        series.push(Series { name: curve.machine.clone(), points: total(&curve.points), class, drawn: Drawn::Dots });
+        let name = curve.usl.map_or(String::new(), |usl| format!("its law: σ {:.3}, κ {:.3}", usl.sigma, usl.kappa));
+        series.push(Series { name, points: total(&curve.law), class, drawn: Drawn::Line });
+    }
+    if series.is_empty() {
+        return String::new();
+    }
+    section(
+        "How throughput scales: measured, and the law through it",
+        &figure(&plot(&series, "units on one machine", unit)),
+    )
+}
+
+fn sensitivity(answer: &Answer) -> String {
+    if answer.sensitivity.is_empty() {
+        return String::new();
+    }
+    let now = answer.candidates.first().and_then(|best| best.total_usd_per_hour).map_or(0.0, |price| price.0);
+    let bar = |lever: &capacity::sensitivity::Lever| {
+        let change = |n: usize| lever.usd_per_hour[n].map(|price| price - now);
+        let says = |n: usize| match lever.usd_per_hour[n] {
+            Some(price) => format!("{} → {price:.2}", lever.change[n]),
+            None => format!("{} → can not", lever.change[n]),
+        };
+        let known: Vec<f64> = [change(0), change(1)].into_iter().flatten().collect();
+        let (least, most) = (known.iter().copied().fold(0.0, f64::min), known.iter().copied().fold(0.0, f64::max));
+        Bar { from: least, ..Bar::new(lever.input, most, format!("{}, {}", says(0), says(1)), "b") }
+    };
+    let all: Vec<Bar> = answer.sensitivity.iter().take(8).map(bar).collect();
+    let title = format!("What moves the cost of {} $/h most, machines and traffic", usd(now));
+    section(&title, &figure(&bars(&all)))
+}
+
+fn ideal(answer: &Answer) -> String {
+    let Some(ideal) = &answer.ideal else { return String::new() };
+    let heads = [">units", ">vCPUs", ">interfaces", ">each way", ">machines", ">$/h", ">lost with one"];
+    let row = |(n, size): (usize, &capacity::ideal::Size)| {
+        let cells = vec![
+            size.units.to_string(),
+            size.vcpus.to_string(),
+            size.interfaces.to_string(),
+            size.carries.to_string(),
+            size.machines.to_string(),
+            maybe(size.usd_per_hour, |price| usd(price.0)),
+            percent(size.lost_with_one),
+        ];
+        (n == ideal.best, cells)
+    };
+    let rows: Vec<_> = ideal.sizes.iter().enumerate().map(row).collect();
+    let price = maybe(ideal.usd_per_vcpu_hour, |price| usd(price.0));
+    let title = format!("The ideal instance, after {} at {price} $/h a vCPU", ideal.after);
+    section(&title, &(table(&heads, &rows) + &list(ideal.lacks.iter())))
+}
+
+fn equal_cost(answer: &Answer) -> String {
+    let mut out = String::new();
+    for family in &answer.equal_cost {
+        let bar = |size: &capacity::scale_out::AtCost| {
+            let value = size.carries.bits.map(|b| b.gbps()).or(size.carries.packets.map(|p| p.mpps())).unwrap_or(0.0);
+            let unused = maybe(size.unused_vcpus, percent);
+            let says = format!("{}, vCPUs unused {unused}", size.carries);
+            Bar::new(format!("{} × {}", size.count, size.machine), value, says, "a")
+        };
+        let all: Vec<Bar> = family.sizes.iter().map(bar).collect();
+        let title = format!("Many small or one large: {} for {} $/h", family.family, usd(family.usd_per_hour));
+        out += &section(&title, &figure(&bars(&all)));
+    }
+    out
+}
+
+fn day(answer: &Answer) -> String {
+    let Some(day) = &answer.day else { return String::new() };
+    let most = f64::from(day.machines.iter().copied().max().unwrap_or(1));
+    let over = |values: Vec<f64>| -> Vec<(f64, f64)> {
+        let last = values.last().copied().into_iter();
+        values.iter().copied().chain(last).enumerate().map(|(hour, value)| (hour as f64, value)).collect()
+    };
+    let machines = over(day.machines.iter().map(|n| f64::from(*n)).collect());
+    let load = over(day.load.iter().map(|share| share * most).collect());
+    let series = [
+        Series { name: "machines, with spares".to_owned(), points: machines, class: "a", drawn: Drawn::Steps },
+        Series { name: "load, peak = most".to_owned(), points: load, class: "b", drawn: Drawn::Steps },
+    ];
+    let text = format!(
+        "<p>{} $/day as needed, {} $/day at the peak all day; {} starts a day.</p>",
+        usd(day.elastic_usd_per_day),
+        usd(day.fixed_usd_per_day),
+        day.starts
+    );
+    section(&format!("Over a day: {}", day.machine), &(figure(&plot(&series, "hour", "machines")) + &text))
+}
+
+fn hybrid(answer: &Answer) -> String {
+    let Some(hybrid) = &answer.hybrid else { return String::new() };
+    let bar = |(n, mix): (usize, &capacity::day::Mix)| {
+        let says = format!("{} $/day, up to {} in the cloud", usd(mix.usd_per_day), mix.instances_at_peak);
+        let class = if n == hybrid.best { "good" } else { "c" };
+        Bar::new(format!("{} on premise", mix.servers), mix.usd_per_day, says, class)
+    };
+    let all: Vec<Bar> = hybrid.mixes.iter().enumerate().map(bar).collect();
+    let text = format!(
+        "<p>One server lost: {} × {} take over for {} $/h while it lasts.</p>",
+        hybrid.failover_instances,
+        escape(&hybrid.cloud),
+        usd(hybrid.failover_usd_per_hour)
+    );
+    let title = format!("A base of {} on premise, {} for the rest", hybrid.server, hybrid.cloud);
+    section(&title, &(figure(&bars(&all)) + &text))
+}
+
+fn sites(answer: &Answer) -> String {
+    if answer.sites.is_empty() {
+        return String::new();
+    }
+    let mut out =
+        "<div class='wide'><table><thead><tr><th>site</th><th>bound</th><th></th><th>reason</th></tr></thead><tbody>"
+            .to_owned();
+    let class = |outcome: Outcome| format!("<span class='{outcome}'>{outcome}</span>");
+    for site in &answer.sites {
+        let _ = write!(
+            out,
+            "<tr class='best'><td><b>{}</b></td><td></td><td>{}</td><td></td></tr>",
+            escape(&site.site),
+            class(site.outcome)
+        );
+        for check in &site.checks {
+            let _ = write!(
+                out,
+                "<tr><td></td><td>{}</td><td>{}</td><td>{}</td></tr>",
+                check.what,
+                class(check.outcome),
+                escape(&check.reason)
+            );
+        }
+    }
+    section("Where to put it", &(out + "</tbody></table></div>"))
+}
+
+fn demand(answer: &Answer) -> String {
+    let rows: Vec<_> =
+        answer.demand.steps.iter().map(|step| (false, vec![step.what.clone(), step.result.clone()])).collect();
+    section("Demand", &table(&["step", "comes to"], &rows))
+}
+
+fn refused(answer: &Answer) -> String {
+    if answer.refused.is_empty() {
+        return String::new();
+    }
+    let mut reasons: std::collections::BTreeMap<(String, &str), Vec<&str>> = std::collections::BTreeMap::new();
+    for one in &answer.refused {
+        reasons.entry((one.refusal.to_string(), one.why.as_str())).or_default().push(&one.machine);
+    }
+    let mut reasons: Vec<_> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, machines)| std::cmp::Reverse(machines.len()));
+    let row = |((refusal, why), machines): &((String, &str), Vec<&str>)| {
+        let such = machines.iter().take(4).copied().collect::<Vec<_>>().join(", ");
+        (false, vec![machines.len().to_string(), refusal.clone(), (*why).to_owned(), such])
+    };
+    let rows: Vec<_> = reasons.iter().take(FEW).map(row).collect();
+    section("Not, and why", &table(&[">machines", "", "why", "such as"], &rows))
+}

@@ -1,0 +1,110 @@
+//! `weir plan reproduce`: five publications' figures, calculated again.
+
+use std::io::Write;
+
+use capacity::quantity::digits;
+use capacity::reproduce::{Figure, Inputs, Verdict, reproduce};
+use clap::Args;
+
+use crate::fail::Usage;
+use crate::tables::{Align, Style, Table, many};
+
+/// `weir plan reproduce`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir plan reproduce
+  weir plan reproduce --set V23=25.2            were metal's total what its own figure says
+  weir plan reproduce --json | jq '.[] | select(.verdict == \"contradicts itself\")'
+  weir plan reproduce --inputs                  what can be set
+
+Verdicts: input (measured; the model takes it), derived (nothing is printed to compare with),
+reproduced, rounded, contradicts itself (it does not follow from the publication's own figures).")]
+pub struct ReproduceArgs {
+    /// Take another value for a figure; what follows from it changes. May be given several times.
+    #[arg(long = "set", value_name = "ID=VALUE")]
+    pub set: Vec<String>,
+    /// Print JSON: a list of { id, published, computed, unit, verdict, note }.
+    #[arg(long)]
+    pub json: bool,
+    /// List what can be set, with its value.
+    #[arg(long)]
+    pub inputs: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A figure there is not, a value that is no number.
+pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
+    let mut inputs = Inputs::default();
+    for pair in &args.set {
+        let (id, value) = pair.split_once('=').ok_or_else(|| Usage(format!("`--set {pair}` wants ID=VALUE")))?;
+        let number = value.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+        let number = number.ok_or_else(|| Usage(format!("`--set {pair}`: {value} is no number")))?;
+        inputs.set(id.trim(), number).map_err(Usage)?;
+    }
+    let mut out = std::io::stdout().lock();
+    if args.inputs {
+        for (name, value) in inputs.all() {
+            writeln!(out, "{name}={value}")?;
+        }
+        return Ok(());
+    }
+    let figures = reproduce(&inputs);
+    if args.json {
+        return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&figures)?)?);
+    }
+    Ok(write!(out, "{}", text(&figures, Style::of_stdout()))?)
+}
+
+/// How wide a printed figure may be in the table.
+const PUBLISHED: usize = 34;
+/// And what it is of.
+const QUANTITY: usize = 44;
+
+/// A table for each publication, the reasons under it, the sum of verdicts.
+pub fn text(figures: &[Figure], style: Style) -> String {
+    let mut out = String::new();
+    let mut publications: Vec<&str> = figures.iter().map(|figure| figure.publication.as_str()).collect();
+    publications.dedup();
+    for publication in publications {
+        let of: Vec<&Figure> = figures.iter().filter(|figure| figure.publication == publication).collect();
+        out += &format!("{}\n\n", style.strong(publication));
+        let heads =
+            [("", Align::Left), ("quantity", Align::Left), ("published", Align::Left), ("computed", Align::Right)];
+        let mut table = Table::new(&[&heads[..], &[("unit", Align::Left), ("verdict", Align::Left)]].concat());
+        for figure in &of {
+            table.row([
+                figure.id.clone(),
+                cut(&figure.quantity, QUANTITY),
+                cut(&figure.published, PUBLISHED),
+                figure.computed.map_or_else(|| "–".to_owned(), digits),
+                cut(&figure.unit, 16),
+                figure.verdict.to_string(),
+            ]);
+        }
+        out += &table.render(style);
+        out.push('\n');
+        for figure in of {
+            let also: Vec<String> =
+                figure.also.iter().map(|(what, value)| format!("{what} {}", digits(*value))).collect();
+            let also = also.join(", ");
+            let parts: Vec<&str> =
+                [figure.note.as_str(), also.as_str()].into_iter().filter(|p| !p.is_empty()).collect();
+            if !parts.is_empty() {
+                let mark = if figure.verdict == Verdict::Contradicts { style.alarm("!") } else { " ".to_owned() };
+                out += &format!("{mark} {}  {}\n", figure.id, parts.join(" · "));
+            }
+        }
+        out.push('\n');
+    }
+    let verdicts = [Verdict::Reproduced, Verdict::Rounded, Verdict::Contradicts, Verdict::Derived, Verdict::Input];
+    let sum = |verdict: Verdict| figures.iter().filter(|figure| figure.verdict == verdict).count();
+    let sums: Vec<String> = verdicts.into_iter().map(|verdict| format!("{} {verdict}", sum(verdict))).collect();
+    out + &format!("{}: {}\n", many(figures.len(), "figure"), sums.join(", "))
+}
+
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most { text.to_owned() } else { text.chars().take(most - 1).chain(['…']).collect() }
+}

@@ -1,0 +1,208 @@
+//! Plots as inline SVG: bars, lines with points, steps. Colours are the page's; nothing is loaded from anywhere.
+
+use std::fmt::Write as _;
+
+/// A horizontal bar with its name and what it says.
+pub struct Bar {
+    /// What it is of.
+    pub name: String,
+    /// How long.
+    pub value: f64,
+    /// From where, if not from nothing: a range.
+    pub from: f64,
+    /// Written at its end.
+    pub says: String,
+    /// One of the page's colours.
+    pub class: &'static str,
+}
+
+impl Bar {
+    /// From nothing to a value.
+    pub fn new(name: impl Into<String>, value: f64, says: impl Into<String>, class: &'static str) -> Self {
+        Self { name: name.into(), value, from: 0.0, says: says.into(), class }
+    }
+}
+
+const WIDTH: f64 = 860.0;
+const NAME: f64 = 190.0;
+const SAYS: f64 = 250.0;
+const ROW: f64 = 28.0;
+
+/// Horizontal bars under each other.
+pub fn bars(bars: &[Bar]) -> String {
+    let edges = || bars.iter().flat_map(|bar| [bar.value, bar.from]).filter(|value| value.is_finite());
+    let (least, most) = (edges().fold(0.0, f64::min), edges().fold(0.0, f64::max));
+    let scale = (WIDTH - NAME - SAYS) / (most - least).max(1e-12);
+    let x = |value: f64| NAME + (value.clamp(least, most) - least) * scale;
+    let height = ROW * bars.len() as f64 + 8.0;
+    let mut out = open(height);
+    for (n, bar) in bars.iter().enumerate() {
+        let y = ROW * n as f64 + 4.0;
+        let (left, right) = (x(bar.from.min(bar.value)), x(bar.from.max(bar.value)));
+        let middle = y + ROW / 2.0;
+        let _ = write!(
+            out,
+            "<text x='{:.1}' y='{:.1}' text-anchor='end' class='name'>{}</text>\
+             <rect x='{left:.1}' y='{:.1}' width='{:.1}' height='{:.1}' rx='3' class='{}'/>\
+             <text x='{:.1}' y='{:.1}' class='says'>{}</text>",
+            NAME - 10.0,
+            middle + 4.0,
+            escape(&bar.name),
+            y + 4.0,
+            (right - left).max(1.5),
+            ROW - 8.0,
+            bar.class,
+            right + 8.0,
+            middle + 4.0,
+            escape(&bar.says),
+        );
+    }
+    if least < 0.0 {
+        let _ = write!(out, "<line x1='{0:.1}' x2='{0:.1}' y1='0' y2='{height:.1}' class='axis'/>", x(0.0));
+    }
+    out + "</svg>"
+}
+
+/// A line or points of a plot.
+pub struct Series {
+    /// What it is.
+    pub name: String,
+    /// Points from left to right.
+    pub points: Vec<(f64, f64)>,
+    /// One of the page's colours.
+    pub class: &'static str,
+    /// How it is drawn.
+    pub drawn: Drawn,
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Drawn {
+    /// A line from point to point.
+    Line,
+    /// Dots.
+    Dots,
+    /// Each value kept until the next.
+    Steps,
+}
+
+const PLOT: f64 = 280.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 200.0;
+const TOP: f64 = 14.0;
+const BOTTOM: f64 = 44.0;
+
+/// Series over one pair of axes, from nothing upwards.
+pub fn plot(series: &[Series], across: &str, up: &str) -> String {
+    let all = || series.iter().flat_map(|series| &series.points);
+    let x_least = all().map(|p| p.0).fold(f64::INFINITY, f64::min);
+    let x_most = all().map(|p| p.0).fold(f64::NEG_INFINITY, f64::max);
+    let steps = nice(all().map(|p| p.1).fold(0.0, f64::max));
+    let top = steps.last().copied().unwrap_or(1.0);
+    let x = |value: f64| LEFT + (value - x_least) / (x_most - x_least).max(1e-12) * (WIDTH - LEFT - RIGHT);
+    let y = |value: f64| TOP + (1.0 - value / top) * (PLOT - TOP - BOTTOM);
+    let mut out = open(PLOT);
+    for step in &steps {
+        let at = y(*step);
+        let _ = write!(
+            out,
+            "<line x1='{LEFT}' x2='{:.1}' y1='{at:.1}' y2='{at:.1}' class='grid'/>\
+             <text x='{:.1}' y='{:.1}' text-anchor='end' class='tick'>{}</text>",
+            WIDTH - RIGHT,
+            LEFT - 8.0,
+            at + 4.0,
+            capacity::quantity::digits(*step),
+        );
+    }
+    let every = ((x_most - x_least) / 12.0).ceil().max(1.0);
+    let mut tick = x_least.ceil();
+    while tick <= x_most + 1e-9 {
+        let _ = write!(
+            out,
+            "<text x='{:.1}' y='{:.1}' text-anchor='middle' class='tick'>{tick:.0}</text>",
+            x(tick),
+            PLOT - BOTTOM + 18.0
+        );
+        tick += every;
+    }
+    let _ = write!(
+        out,
+        "<text x='{:.1}' y='{:.1}' text-anchor='middle' class='label'>{}</text>\
+         <text transform='translate(14 {:.1}) rotate(-90)' text-anchor='middle' class='label'>{}</text>",
+        LEFT + (WIDTH - LEFT - RIGHT) / 2.0,
+        PLOT - 6.0,
+        escape(across),
+        TOP + (PLOT - TOP - BOTTOM) / 2.0,
+        escape(up),
+    );
+    for (n, one) in series.iter().enumerate() {
+        let at: Vec<(f64, f64)> = one.points.iter().map(|p| (x(p.0), y(p.1))).collect();
+        match one.drawn {
+            Drawn::Dots => at.iter().for_each(|(x, y)| {
+                let _ = write!(out, "<circle cx='{x:.1}' cy='{y:.1}' r='5' class='{}'/>", one.class);
+            }),
+            Drawn::Line => path(&mut out, &at, one.class),
+            Drawn::Steps => {
+                let stepped =
+                    at.windows(2).flat_map(|pair| [pair[0], (pair[1].0, pair[0].1)]).chain(at.last().copied());
+                path(&mut out, &stepped.collect::<Vec<_>>(), one.class);
+            }
+        }
+        let (x, y) = (WIDTH - RIGHT + 18.0, TOP + 12.0 + 22.0 * n as f64);
+        let mark = match one.drawn {
+            Drawn::Dots => format!("<circle cx='{:.1}' cy='{:.1}' r='5' class='{}'/>", x + 10.0, y - 4.0, one.class),
+            _ => format!("<path d='M{x:.1} {0:.1} h20' class='line {1}'/>", y - 4.0, one.class),
+        };
+        let _ = write!(out, "{mark}<text x='{:.1}' y='{y:.1}' class='says'>{}</text>", x + 28.0, escape(&one.name));
+    }
+    out + "</svg>"
+}
+
+fn path(out: &mut String, at: &[(f64, f64)], class: &str) {
+    let mut d = String::new();
+    for (n, (x, y)) in at.iter().enumerate() {
+        let _ = write!(d, "{}{x:.1} {y:.1}", if n == 0 { "M" } else { "L" });
+    }
+    let _ = write!(out, "<path d='{d}' class='line {class}'/>");
+}
+
+/// Round steps from nothing to just above a value.
+fn nice(most: f64) -> Vec<f64> {
+    let most = if most > 0.0 && most.is_finite() { most } else { 1.0 };
+    let power = 10f64.powf(most.log10().floor());
+    let step = [0.2, 0.5, 1.0, 2.0].into_iter().map(|by| by * power).find(|step| most / step <= 6.0).unwrap_or(power);
+    (0..=(most / step).ceil() as u32).map(|n| f64::from(n) * step).collect()
+}
+
+fn open(height: f64) -> String {
+    format!("<svg viewBox='0 0 {WIDTH} {height}' role='img' xmlns='http://www.w3.org/2000/svg'>")
+}
+
+/// Text as a page may hold it.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('\'', "&#39;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_round_and_reach_above() {
+        assert_eq!(nice(25.2), [0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0]);
+        assert_eq!(nice(0.0).last(), Some(&1.0));
+        assert!(nice(7.776).last().is_some_and(|last| *last >= 7.776));
+    }
+
+    #[test]
+    fn text_stays_text() {
+        assert_eq!(escape("a<b>&'\""), "a&lt;b&gt;&amp;&#39;&quot;");
+        assert!(bars(&[Bar::new("<x>", 1.0, "1", "a")]).contains("&lt;x&gt;"));
+    }
+
+    #[test]
+    fn bars_below_nothing_have_their_axis() {
+        let out = bars(&[Bar { from: -1.0, ..Bar::new("x", 2.0, "", "a") }]);
+        assert!(out.contains("class='axis'") && !out.contains("NaN"), "{out}");
+    }
+}

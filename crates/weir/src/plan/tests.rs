@@ -1,0 +1,176 @@
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::load::LoadError;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn example(name: &str) -> Answer {
+    read::Plan::read(&root().join("examples").join(name)).unwrap().answer(&[]).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What is printed stays what it was; `WEIR_BLESS=1` writes it anew.
+fn golden(name: &str, text: &str) {
+    let path = root().join("tests/golden/plan").join(name);
+    if std::env::var_os("WEIR_BLESS").is_some_and(|value| value != "0") {
+        std::fs::write(&path, text).unwrap();
+    }
+    let wanted = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs = wanted.lines().zip(text.lines()).position(|(a, b)| a != b);
+    assert!(
+        wanted == text,
+        "{name} differs from line {:?} on; WEIR_BLESS=1 writes it anew:\n{text}",
+        differs.map(|n| n + 1)
+    );
+}
+
+#[test]
+fn tables_stay_what_they_were() {
+    for plan in ["cmts", "upf", "decision"] {
+        let answer = example(&format!("plan-{plan}.toml"));
+        golden(&format!("{plan}.txt"), &tables::answer(&answer, false, Style::default()));
+    }
+}
+
+#[test]
+fn figures_stay_what_they_were() {
+    let figures = capacity::reproduce::reproduce(&capacity::reproduce::Inputs::default());
+    golden("reproduce.txt", &reproduce::text(&figures, Style::default()));
+}
+
+#[test]
+fn a_page_is_complete_in_itself() {
+    for plan in ["plan-cmts.toml", "plan-upf.toml", "plan-decision.toml"] {
+        let page = html::page(&example(plan));
+        for outside in ["src=", "href=", "url(", "@import", "<script", "NaN", "inf"] {
+            // The name space of SVG is a name, not a place to load from.
+            let page = page.replace("http://www.w3.org/2000/svg", "");
+            assert!(!page.contains(outside), "{plan} has {outside}");
+        }
+        let opened = page.matches("<svg").count();
+        assert!(opened >= 2 && opened == page.matches("</svg>").count(), "{plan}: {opened} plots");
+    }
+}
+
+fn wrong(plan: &str) -> String {
+    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let n = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("weir-plan-{}-{n}.toml", std::process::id()));
+    std::fs::write(&path, plan).unwrap();
+    let answered = read::Plan::read(&path).map_err(anyhow::Error::from).and_then(|plan| plan.answer(&[]));
+    std::fs::remove_file(&path).unwrap();
+    let error = answered.err().unwrap_or_else(|| panic!("taken: {plan}"));
+    match error.downcast_ref::<LoadError>() {
+        Some(LoadError::Wrong(wrong)) => {
+            let text = wrong.to_string();
+            text.split_once(".toml:").map_or(text.clone(), |(_, rest)| rest.to_owned())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn mistakes_are_shown_with_line_and_key() {
+    let cmts = std::fs::read_to_string(root().join("examples/plan-cmts.toml")).unwrap();
+    let line = |what: &str| 1 + cmts.lines().position(|line| line.starts_with(what)).unwrap();
+    let spoilt = |from: &str, to: &str| {
+        assert!(cmts.contains(from), "{from}");
+        wrong(&cmts.replacen(from, to, 1))
+    };
+    let cases = [
+        ("each = \"2.5 Gbit/s\"", "each = \"2.5 Gb\"", "each", "demand.each: ", "write it such as \"2.5 Gbit/s\""),
+        ("each = \"2.5 Gbit/s\"", "each = \"0 Gbit/s\"", "each", "demand.each: ", "more than nothing"),
+        ("each = \"2.5 Gbit/s\"", "each = \"9 Gbit/s\"", "each", "demand.each: ", "no machine does this"),
+        ("groups = 24", "groups = 0", "groups", "demand.groups: ", "at least 1"),
+        ("groups = 24", "subscribers = 24", "each", "demand.each: ", "of how many groups"),
+        ("down_up = \"10:1\"", "down_up = \"10\"", "down_up", "demand.down_up: ", "such as \"10:1\""),
+        ("spares = 1", "spares = 1\nzones = 1\nsurvive_zone = true", "spares", "failure.survive_zone: ", "zones = 2"),
+        ("vcpus = 3 ", "vcpu = 3 ", "vcpus", "unit.vcpu: ", "did you mean `vcpus`"),
+    ];
+    for (from, to, at, key, words) in cases {
+        let text = spoilt(from, to);
+        let (number, rest) = text.split_once(": ").unwrap();
+        let extra = if to.contains("survive_zone") { 2 } else { 0 };
+        assert_eq!(number.parse::<usize>().unwrap(), line(at) + extra, "{text}");
+        assert!(rest.starts_with(key), "{text}");
+        assert!(rest.contains(words), "{text} does not say {words}");
+    }
+    let machine = spoilt("machine = \"c5n.2xlarge\"", "machine = \"c5n.3xlarge\"");
+    assert!(machine.contains("point.0.machine: no machine is called \"c5n.3xlarge\"; there is c5n."), "{machine}");
+    assert!(wrong("gateway = \"upf\"\n[demand]\nframe = \"128 B\"").starts_with("2: demand: there is no demand"));
+}
+
+/// What the bench writes.
+fn report(workers: u16, frame: f64, users: u64, mpps: f64) -> ::bench::report::Report {
+    let mut report =
+        ::bench::report::Report { schema: 1, profile: "upf-128".into(), port: "xdp".into(), ..Default::default() };
+    (report.workers, report.instances, report.mpps, report.subscribers) = (workers, 1, mpps, users);
+    (report.host.cpu, report.cost.tsc_hz) = ("A processor".into(), 2.0e9);
+    for direction in [&mut report.directions.uplink, &mut report.directions.downlink] {
+        (direction.frame_bytes_mean, direction.forwarded_packets) = (frame, 1_000_000);
+    }
+    report
+}
+
+fn measured(value: &impl serde::Serialize, on: Option<&str>) -> anyhow::Result<Vec<calibrate::Measured>> {
+    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let n = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("weir-plan-{}-{n}.json", std::process::id()));
+    std::fs::write(&path, serde_json::to_string(value)?)?;
+    let read = calibrate::read(std::slice::from_ref(&path), on);
+    std::fs::remove_file(&path)?;
+    read
+}
+
+#[test]
+fn results_of_the_bench_become_points() {
+    let one = &measured(&report(2, 128.0, 1000, 3.0), None).unwrap()[0];
+    assert_eq!((one.machine.as_str(), one.units, one.each.value.0), ("A processor", 2, 1.5e6));
+    assert_eq!((one.frame_bytes, one.subscribers), (128.0, 500.0));
+    let several =
+        serde_json::json!({ "axis": "fanout", "results": [report(1, 128.0, 10, 1.0), report(2, 128.0, 10, 1.8)] });
+    assert_eq!(measured(&several, None).unwrap().len(), 2);
+    let text = calibrate::text(&measured(&several, None).unwrap(), Style::default());
+    assert!(text.contains("USL λ 1.000 Mpps") && text.contains("[[point]]"), "{text}");
+    let nothing = measured(&serde_json::json!({ "a": 1 }), None).unwrap_err().to_string();
+    assert!(nothing.contains("holds no result of weir bench"), "{nothing}");
+}
+
+#[test]
+fn printed_points_are_points_of_a_plan() {
+    let text = calibrate::text(&measured(&report(1, 128.0, 1000, 2.0), None).unwrap(), Style::default());
+    let points = text.split_once("[[point]]").unwrap().1;
+    let plan = format!(
+        "gateway = 'upf'\npoints = 'extrapolate'\n[demand]\nsubscribers = 1000\npackets = '100 pps'\nframe = '128 B'\n[[point]]{points}"
+    );
+    let question: capacity::question::Question = toml::from_str(&plan).unwrap();
+    assert_eq!(question.point[0].each_packets.as_ref().unwrap().value.0, 2e6);
+}
+
+/// Calibrated with two sizes and two numbers of users, a plan for a third of each is answered by the law through them.
+#[test]
+fn a_plan_is_calibrated_by_results() {
+    let mpps = |frame: f64, users: f64| 1e3 / (100.0 + 0.1 * frame + 10.0 * users.log2());
+    let results: Vec<_> = [(128.0, 1024), (512.0, 1024), (128.0, 65_536), (1400.0, 1 << 20)]
+        .into_iter()
+        .map(|(frame, users)| report(1, frame, users, mpps(frame, users as f64)))
+        .collect();
+    let measured = measured(&results, Some("c5n.2xlarge")).unwrap();
+    let mut plan = read::Plan::read(&root().join("examples/plan-upf.toml")).unwrap();
+    let text = plan
+        .text
+        .text
+        .replace("measured-only", "extrapolate")
+        .replace("128 B", "512 B")
+        .replace("250_000", "1_000_000");
+    plan.question = toml::from_str(&text).unwrap();
+    plan.question.point.clear();
+    let answer = plan.answer(&measured).unwrap();
+    let one = answer.candidates.iter().find(|one| one.machine == "c5n.2xlarge").unwrap();
+    let users = 1e6 / f64::from(one.needed);
+    let expected = mpps(512.0, users);
+    let found = one.each.packets.unwrap().mpps();
+    assert!((found / expected - 1.0).abs() < 0.03, "{found} for {expected}: {:?}", one.rests_on);
+}
