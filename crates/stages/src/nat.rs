@@ -47,12 +47,14 @@ mod stage;
 mod tables;
 mod translate;
 mod turned;
+mod undo;
 
 pub use blocks::{BlockEvent, Ended};
 pub use config::{Config, Misconfigured, Pool, Timeouts};
-pub use stage::{HasSession, TranslateIn, TranslateOut, Translates};
+pub use stage::{TranslateIn, TranslateOut, Translates};
 pub use tables::{Nat, Unavailable};
 pub use turned::Turned;
+pub use undo::Side;
 
 #[cfg(test)]
 mod tests;

@@ -65,8 +65,9 @@ impl Reassembly {
         }
     }
 
-    /// Adds packets that are complete to the burst, as far as it has room: each begins with its IP header, which is
-    /// parsed, and `each` gets its place and the tag of its first fragment. Says whether more wait.
+    /// Adds packets that are complete to the burst, as far as it has room and they are of one network: each begins with
+    /// its IP header, which is parsed, and `each` gets its place and the tag of its first fragment. Says whether more
+    /// wait.
     pub fn poll<K: Kind>(
         &mut self,
         burst: &mut Burst<K>,
@@ -76,7 +77,8 @@ impl Reassembly {
     where
         K::Lane: HasIp,
     {
-        while burst.len() < BURST {
+        let network = self.datagrams.next_domain();
+        while burst.len() < BURST && self.datagrams.next_domain() == network {
             let Some(whole) = self.datagrams.pop(env.now, &mut self.scratch) else { break };
             env.stats.add(Io::Released, 1);
             let bytes = self.scratch.get(..whole.len).unwrap_or_default();

@@ -9,16 +9,14 @@ use super::translate::{Ticket, Way};
 use crate::parse::HasIp;
 use crate::route::HasHop;
 
-/// A lane that says whose packet it is.
-pub trait HasSession: HasHop {
-    /// The session of packet `i`, as a number that stays the same as long as the session lives.
-    fn session(&self, i: usize) -> u32;
-}
-
 /// State with translation in it.
 pub trait Translates<L> {
     /// The worker's translation; `None`: nothing is translated.
     fn nat(&mut self) -> Option<&mut Nat>;
+
+    /// The session of packet `i`, as a number that stays the same as long as the session lives. `None`: no subscriber's,
+    /// which goes as it is. Asked only where something is translated.
+    fn session(&self, lane: &L, i: usize) -> Option<u32>;
 
     /// Packet `i` from outside has its private destination now: whatever was looked up by the one before is to be asked
     /// for anew.
@@ -29,17 +27,26 @@ pub trait Translates<L> {
 /// not by a tunnel ([`HasHop::overhead`]). Stands before the next hop is looked up. See [`nat`](crate::nat).
 pub struct TranslateOut {
     tickets: [Ticket; BURST],
+    sessions: [Option<u32>; BURST],
+    again: bool,
 }
 
 impl Default for TranslateOut {
     fn default() -> Self {
-        Self { tickets: [Ticket::default(); BURST] }
+        Self { tickets: [Ticket::default(); BURST], sessions: [None; BURST], again: false }
+    }
+}
+
+impl TranslateOut {
+    /// For packets that may have been translated before: those from a public address go as they are.
+    pub fn again() -> Self {
+        Self { again: true, ..Self::default() }
     }
 }
 
 impl<K: Kind> Stage<K> for TranslateOut
 where
-    K::Lane: HasSession,
+    K::Lane: HasHop,
     K::State: Translates<K::Lane>,
 {
     const NAME: &'static str = "translate_out";
@@ -47,12 +54,19 @@ where
     #[inline(never)]
     fn run(&mut self, burst: &mut Burst<K>, cx: &mut Ctx<'_, K>) {
         let (at, env) = (cx.at(), cx.env);
+        if cx.state.nat().is_none() {
+            return;
+        }
+        for i in burst.live() {
+            self.sessions[i] = cx.state.session(&burst.lane, i);
+        }
         let Some(nat) = cx.state.nat() else { return };
         nat.set_now(env.now);
         for i in burst.live() {
             let (ip, l3) = (burst.lane.ip(i), usize::from(burst.frame(i).meta.l3));
-            let to_tunnel = burst.lane.overhead(i) != 0;
-            let domain = nat.blocks.domain(burst.lane.instance(i)).filter(|_| ip.version == 4 && !to_tunnel);
+            let plain = ip.version == 4 && burst.lane.overhead(i) == 0 && self.sessions[i].is_some();
+            let domain = nat.blocks.domain(burst.lane.instance(i)).filter(|_| plain);
+            let domain = domain.filter(|domain| !self.again || !nat.blocks.is_public(*domain, ip.src));
             self.tickets[i] = domain.map_or(Ticket::default(), |domain| {
                 let packet = burst.bytes(i, env.arena()).get(l3..).unwrap_or_default();
                 nat.look(domain, ip, packet, End::Source)
@@ -62,7 +76,7 @@ where
             nat.find(&mut self.tickets[i], End::Source);
         }
         for i in burst.live() {
-            let session = burst.lane.session(i);
+            let session = self.sessions[i].unwrap_or(0); // a packet that has none is not looked up
             let (frame, lane) = burst.parts(i);
             let l3 = usize::from(frame.meta.l3);
             let packet = env.arena().bytes_mut(frame).get_mut(l3..).unwrap_or_default();

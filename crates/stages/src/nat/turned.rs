@@ -6,12 +6,14 @@ use engine::{Burst, Drop, Env, Io, Kind, Punt};
 use frame::{BURST, Frame};
 use wire::L3L4;
 
+use crate::forward::InstanceId;
 use crate::parse::HasIp;
 
 /// Packets punted as [`Punt::Hairpin`], translated on both sides already: the source of the pipeline that takes them to
 /// their subscriber. Owned by one worker; holds frames, but never longer than until the next turn.
 pub struct Turned {
-    waiting: VecDeque<Frame>,
+    /// The network instance each is in, as if it had come in there.
+    waiting: VecDeque<(InstanceId, Frame)>,
     most: usize,
 }
 
@@ -21,11 +23,11 @@ impl Turned {
         Self { waiting: VecDeque::with_capacity(most), most }
     }
 
-    /// Takes a punted packet; without room it is dropped and counted.
-    pub fn push(&mut self, frame: Frame, env: &mut Env) {
+    /// Takes a packet punted in a network instance; without room it is dropped and counted.
+    pub fn push(&mut self, frame: Frame, instance: InstanceId, env: &mut Env) {
         if self.waiting.len() < self.most {
             env.stats.consumed(Punt::Hairpin);
-            self.waiting.push_back(frame);
+            self.waiting.push_back((instance, frame));
         } else {
             env.stats.drop_outside(Drop::OutQueueFull, frame.len());
             env.pool.give(frame);
@@ -37,19 +39,24 @@ impl Turned {
         self.waiting.len()
     }
 
-    /// Adds what waits to the burst, as far as it has room, the headers parsed, and hands each place to `each` for what
-    /// else the lane needs. Says whether more wait.
+    /// Adds what waits to the burst, as far as it has room and is of one network instance, the headers parsed, and hands
+    /// each place to `each`, with the instance, for what else the lane needs. Says whether more wait.
     pub fn poll<K: Kind>(
         &mut self,
         burst: &mut Burst<K>,
         env: &mut Env,
-        mut each: impl FnMut(&mut Burst<K>, usize),
+        mut each: impl FnMut(&mut Burst<K>, usize, InstanceId),
     ) -> bool
     where
         K::Lane: HasIp,
     {
+        let mut first = None;
         while burst.len() < BURST {
-            let Some(frame) = self.waiting.pop_front() else { break };
+            let same = |(instance, _): &(InstanceId, Frame)| *instance == *first.get_or_insert(*instance);
+            if !self.waiting.front().is_some_and(same) {
+                break;
+            }
+            let Some((instance, frame)) = self.waiting.pop_front() else { break };
             env.stats.add(Io::Released, 1);
             let l3 = usize::from(frame.meta.l3);
             let parsed = env.arena().bytes(&frame).get(l3..).map(L3L4::parse);
@@ -60,7 +67,7 @@ impl Turned {
             match pushed {
                 Ok((i, ip)) => {
                     *burst.lane.ip_mut(i) = ip;
-                    each(burst, i);
+                    each(burst, i, instance);
                 }
                 Err(frame) => {
                     env.stats.drop_outside(Drop::Malformed, frame.len());
@@ -73,7 +80,7 @@ impl Turned {
 
     /// Drops what waits: the worker ends.
     pub fn close(&mut self, env: &mut Env) {
-        for frame in self.waiting.drain(..) {
+        for (_, frame) in self.waiting.drain(..) {
             env.stats.add(Io::Released, 1);
             env.stats.drop_outside(Drop::SessionGone, frame.len());
             env.pool.give(frame);

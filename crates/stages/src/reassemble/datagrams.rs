@@ -152,7 +152,7 @@ pub(super) struct Datagrams {
     owners: BulkMap<u64, u32>,
 }
 
-const KEY: Key = Key { src: 0, dst: 0, ident: 0, domain: 0, protocol: 0, version: 0 };
+const KEY: Key = Key { src: 0, dst: 0, ident: 0, owner: 0, domain: 0, protocol: 0, version: 0 };
 
 impl Datagrams {
     pub(super) fn new(config: Config, seed: u64) -> Self {
@@ -197,6 +197,12 @@ impl Datagrams {
         self.held
     }
 
+    /// The network of the packet that was complete first.
+    pub(super) fn next_domain(&self) -> Option<u16> {
+        let first = self.datagrams.get(self.lists[Stand::Whole.list()].0 as usize)?;
+        Some(first.key.domain)
+    }
+
     /// Whether a packet is complete.
     pub(super) fn has_whole(&self) -> bool {
         self.lists[Stand::Whole.list()].0 != NONE
@@ -204,7 +210,7 @@ impl Datagrams {
 
     /// Takes a copy of a fragment. `now` never goes back.
     pub(super) fn push(&mut self, packet: &[u8], ip: &L3L4, whose: Whose, now: u64) -> Result<(), Refused> {
-        let piece = Piece::read(packet, ip, whose.domain)?;
+        let piece = Piece::read(packet, ip, whose)?;
         let id = match self.find(&piece.key) {
             Some(id) => id,
             None => self.open(piece.key, whose, now)?,

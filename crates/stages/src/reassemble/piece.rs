@@ -3,12 +3,16 @@
 use engine::Drop;
 use wire::{L3L4, checksum, fast, ip4, ip6, protocol};
 
+use super::datagrams::Whose;
+
 /// What all fragments of a packet have in common: RFC 791, 3.2; RFC 8200, 4.5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub src: u128,
     pub dst: u128,
     pub ident: u32,
+    /// Whose it is: nobody's fragments spoil another's packet.
+    pub owner: u64,
     pub domain: u16,
     /// IPv4's protocol; IPv6 does not ask.
     pub protocol: u8,
@@ -34,29 +38,31 @@ impl<'a> Piece<'a> {
     ///
     /// # Errors
     /// [`Drop::Malformed`]: it is none, has no data, or others follow and its data are no multiple of eight bytes.
-    pub(super) fn read(packet: &'a [u8], ip: &L3L4, domain: u16) -> Result<Piece<'a>, Drop> {
+    pub(super) fn read(packet: &'a [u8], ip: &L3L4, whose: Whose) -> Result<Piece<'a>, Drop> {
         let packet = packet.get(..ip.total_len as usize).ok_or(Drop::Malformed)?;
-        let piece = if ip.version == 4 { Self::read4(packet, ip, domain) } else { Self::read6(packet, ip, domain) };
+        let piece = if ip.version == 4 { Self::read4(packet, ip, whose) } else { Self::read6(packet, ip, whose) };
         let sound = |piece: &Piece<'_>| piece.len() > 0 && (!piece.more || piece.len().is_multiple_of(8));
         piece.filter(sound).ok_or(Drop::Malformed)
     }
 
-    fn read4(packet: &'a [u8], ip: &L3L4, domain: u16) -> Option<Piece<'a>> {
+    fn read4(packet: &'a [u8], ip: &L3L4, whose: Whose) -> Option<Piece<'a>> {
         let word = fast::be16(packet, ip4::field::FRAGMENT)?;
         let head = usize::from(ip.l4);
         let offset = usize::from(word & 0x1fff) * 8;
         let ident = fast::be16(packet, ip4::field::IDENT)?.into();
         let (src, dst) = (ip.src.into(), ip.dst.into());
-        let key = Key { src, dst, ident, domain, protocol: ip.protocol, version: 4 };
+        let Whose { domain, owner, .. } = whose;
+        let key = Key { src, dst, ident, owner, domain, protocol: ip.protocol, version: 4 };
         let (bytes, head) = if offset == 0 { (packet, head) } else { (packet.get(head..)?, 0) };
         Some(Piece { key, offset, more: word & ip4::MORE_FRAGMENTS != 0, bytes, head, ecn: ip.ecn() })
     }
 
-    fn read6(packet: &'a [u8], ip: &L3L4, domain: u16) -> Option<Piece<'a>> {
+    fn read6(packet: &'a [u8], ip: &L3L4, whose: Whose) -> Option<Piece<'a>> {
         let info = ip6::walk(packet, fast::be8(packet, ip6::field::NEXT)?).ok()?.fragment?;
         let head = usize::from(info.at) + ip6::FRAGMENT_LEN;
         let (src, dst) = (ip.src6(packet), ip.dst6(packet));
-        let key = Key { src, dst, ident: info.id, domain, protocol: 0, version: 6 };
+        let Whose { domain, owner, .. } = whose;
+        let key = Key { src, dst, ident: info.id, owner, domain, protocol: 0, version: 6 };
         // The fragment header is kept: it says what follows it.
         let (bytes, head) = if info.offset == 0 { (packet, head) } else { (packet.get(head..)?, 0) };
         Some(Piece { key, offset: info.offset.into(), more: info.more, bytes, head, ecn: ip.ecn() })

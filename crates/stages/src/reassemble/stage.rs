@@ -5,9 +5,9 @@ use wire::Fragment;
 
 use crate::parse::HasIp;
 
-/// Takes fragments off, to be put together. Stands behind the stage that parses the user's packet; the pipeline that
+/// Takes fragments off, to be put together, where that is wanted. Stands behind the stage that parses the user's packet; the pipeline that
 /// takes over the whole ones begins with the stage behind this one.
-pub struct CatchFragments;
+pub struct CatchFragments(pub bool);
 
 impl<K: Kind> Stage<K> for CatchFragments
 where
@@ -17,6 +17,9 @@ where
 
     #[inline(never)]
     fn run(&mut self, burst: &mut Burst<K>, _cx: &mut Ctx<'_, K>) {
+        if !self.0 {
+            return;
+        }
         for i in burst.live() {
             if burst.lane.ip(i).fragment != Fragment::Whole {
                 burst.punt(i, Punt::Reassemble);

@@ -7,7 +7,7 @@ use engine::{
 };
 use frame::BURST;
 use stages::acl::{AccessLists, CheckAcl, Direction, HasAccessLists, Hits};
-use stages::nat::{HasSession, Nat, TranslateIn, TranslateOut, Translates, Turned};
+use stages::nat::{Nat, TranslateIn, TranslateOut, Translates, Turned};
 use stages::parse::{HasIp, UserIp, malformed};
 use stages::reassemble::{CatchFragments, Reassembly, Whose};
 use stages::route::HasHop;
@@ -49,12 +49,6 @@ impl HasHop for Lane {
     }
 }
 
-impl HasSession for Lane {
-    fn session(&self, _: usize) -> u32 {
-        1
-    }
-}
-
 pub struct State {
     pub nat: Nat,
     pub lists: AccessLists,
@@ -63,6 +57,10 @@ pub struct State {
 impl Translates<Lane> for State {
     fn nat(&mut self) -> Option<&mut Nat> {
         Some(&mut self.nat)
+    }
+
+    fn session(&self, _: &Lane, _: usize) -> Option<u32> {
+        Some(1)
     }
 }
 
@@ -135,9 +133,9 @@ impl Plane {
         let acl = |direction| CheckAcl::new(direction, hits);
         let (up, down) = (Direction::Up, Direction::Down);
         let plane = Self {
-            up: Up::new(l, Parse, CatchFragments, acl(up), TranslateOut::default(), LeaveBy(OUTSIDE)),
+            up: Up::new(l, Parse, CatchFragments(true), acl(up), TranslateOut::default(), LeaveBy(OUTSIDE)),
             up_whole: UpWhole::new(l, acl(up), TranslateOut::default(), LeaveBy(OUTSIDE)),
-            down: Down::new(l, Parse, CatchFragments, TranslateIn::default(), acl(down), LeaveBy(INSIDE)),
+            down: Down::new(l, Parse, CatchFragments(true), TranslateIn::default(), acl(down), LeaveBy(INSIDE)),
             down_whole: DownWhole::new(l, TranslateIn::default(), acl(down), LeaveBy(INSIDE)),
             down_turned: DownTurned::new(l, acl(down), LeaveBy(INSIDE)),
             state,
@@ -167,7 +165,7 @@ impl Gateway for Plane {
     fn punted(&mut self, burst: &mut Burst<Toy>, env: &mut Env) {
         while let Some((i, punt, frame)) = burst.take_punted() {
             match punt {
-                Punt::Hairpin => self.turned.push(frame, env),
+                Punt::Hairpin => self.turned.push(frame, WORLD, env),
                 Punt::Reassemble => {
                     let ip = *burst.lane.ip(i);
                     let side = usize::from(frame.meta.port);
@@ -184,7 +182,7 @@ impl Gateway for Plane {
     }
 
     fn release<C: Clock>(&mut self, burst: &mut Burst<Toy>, env: &mut Env) -> bool {
-        self.turned.poll(burst, env, |_, _| {});
+        self.turned.poll(burst, env, |_, _, _| {});
         if !burst.is_empty() {
             self.down_turned.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
             return true;
