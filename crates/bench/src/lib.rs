@@ -42,6 +42,7 @@ pub mod live;
 pub mod memory;
 pub mod modes;
 pub mod options;
+pub mod pfcp_sessions;
 pub mod profiles;
 pub mod report;
 pub mod run;

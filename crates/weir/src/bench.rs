@@ -24,8 +24,9 @@ Examples:
   sudo weir bench upf-128 --port ring --fanout 4      workers on one pair of interfaces
   sudo weir bench suite                               what weir sets out to reach, and whether it does")]
 pub struct BenchArgs {
-    /// The workload: upf-128 (the published experiment) or upf-embb (mobile broadband, everything on); or suite:
-    /// everything weir sets out to reach, with a verdict a line.
+    /// The workload: upf-128 (the published experiment), upf-embb (mobile broadband, everything on), pfcp-sessions
+    /// (how fast a control plane can bring sessions up); or suite: everything weir sets out to reach, with a verdict a
+    /// line.
     #[arg(value_name = "PROFILE")]
     pub profile: String,
     /// What the gateway's ports are: memory, plain, mmsg, ring, xdp, or all.
@@ -61,9 +62,20 @@ pub struct BenchArgs {
 }
 
 impl BenchArgs {
+    /// The number of a `--set KEY=NUMBER`, of a workload that has no profile.
+    fn number(&self, wanted: &str) -> anyhow::Result<Option<u32>> {
+        let mut found = None;
+        for pair in &self.set {
+            let value = pair.split_once('=').filter(|(key, _)| *key == wanted).map(|(_, value)| value.replace('_', ""));
+            let value = value.and_then(|value| value.parse().ok());
+            found = Some(value.ok_or_else(|| Usage(format!("`--set {pair}`: there is {wanted}=NUMBER to set")))?);
+        }
+        Ok(found)
+    }
+
     fn settings(&self) -> anyhow::Result<::bench::profiles::Settings> {
         let mut settings = ::bench::profiles::Settings::named(&self.profile).ok_or_else(|| {
-            Usage(format!("no workload is called `{}`; there are upf-128 and upf-embb", self.profile))
+            Usage(format!("no workload is called `{}`; there are upf-128, upf-embb and pfcp-sessions", self.profile))
         })?;
         for pair in &self.set {
             let (key, value) = pair.split_once('=').ok_or_else(|| Usage(format!("`--set {pair}` wants KEY=VALUE")))?;
@@ -81,6 +93,11 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     let stop = signals::stop_flag().context("no signal handlers")?;
     if args.profile == "suite" {
         return suite(args, &stop);
+    }
+    if args.profile == "pfcp-sessions" {
+        let sessions = args.number("sessions")?.unwrap_or(200_000).clamp(4, 4_000_000);
+        let found = ::bench::pfcp_sessions::pfcp_sessions(sessions, &stop)?;
+        return print(args, &found, &found.text());
     }
     let settings = args.settings()?;
     let all = args.port == "all";

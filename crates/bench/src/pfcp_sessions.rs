@@ -1,0 +1,346 @@
+//! How fast control planes can bring sessions up, while traffic runs: `pfcp-sessions`.
+//!
+//! One core does everything here: it reads the requests, compiles the rules, has the worker take them in, carries packets
+//! of a running subscriber, and writes the answers. Requests are made beforehand; sockets are left out, for the kernel's
+//! part is the same for all.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use engine::{Idle, Time, Tsc, Worker, WorkerConfig};
+use frame::{Arena, ArenaConfig, Caps, Pool, Port};
+use pfcp::control::{Profile, Session};
+use pfcp::ie::{Mbr, NodeId, OuterHeaderCreation, Qfi, RecoveryTimeStamp};
+use pfcp::message::{AssociationSetupRequest, Message};
+use pfcp::{Header, Packet};
+use port::memory::{Memory, Wire};
+use serde::{Deserialize as _, Serialize};
+use upf::assemble::assemble;
+use upf::config::Config;
+use upf::control::Control;
+use upf::gateway::UserPlane;
+use upf::n4::endpoint::Endpoint;
+use upf::n4::metering::WallClock;
+use wire::Teid;
+
+use crate::error::BenchError;
+use crate::text::{Table, bytes, count};
+
+const CP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 4, 9)), pfcp::PORT);
+const GNB: Ipv4Addr = Ipv4Addr::new(10, 0, 3, 100);
+const FIRST_UE: u32 = 0x0a2d_0001; // 10.45.0.1
+
+const CONFIG: &str = r#"
+gateway = "upf"
+frames = { slots = 4096, slot_bytes = 2048 }
+route = [{ to = "0.0.0.0/0", via = "10.0.6.254" }]
+neighbour = [
+  { port = "n3", address = "10.0.3.100", mac = "02:00:00:00:03:64" },
+  { port = "n6", address = "10.0.6.254", mac = "02:00:00:00:06:fe" },
+]
+port = [
+  { name = "n3", uri = "memory:n3", role = "access", addresses = ["10.0.3.1/24"] },
+  { name = "n6", uri = "memory:n6", role = "core", addresses = ["10.0.6.1/24"] },
+]
+n4 = { address = "10.0.4.1", heartbeat_seconds = 0, sessions = 4_000_000, messages_per_second = 4_000_000 }
+"#;
+
+/// What was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct PfcpSessions {
+    /// Sessions brought up.
+    pub sessions: u32,
+    /// PDRs of each.
+    pub pdrs: usize,
+    /// Sessions brought up a second, as fast as one core can.
+    pub sessions_per_second: f64,
+    /// Bytes a session takes in all: its record and keys on the worker, its rules and accounts at control.
+    pub bytes_per_session: f64,
+    /// Time from request to answer when half as many come a second.
+    pub response_ms: Response,
+    /// Packets of a running subscriber meanwhile.
+    pub traffic: Traffic,
+    /// The same for sessions that end.
+    pub deletions_per_second: f64,
+}
+
+/// Time from request to answer, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Response {
+    /// Half of them are answered by then.
+    pub p50: f64,
+    /// 99 in 100 are.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// Packets of a running subscriber.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Traffic {
+    /// Offered to the gateway.
+    pub sent: u64,
+    /// Carried by it.
+    pub received: u64,
+    /// Lost.
+    pub lost: u64,
+}
+
+/// The gateway with its control, turned by hand on one thread.
+struct Plant {
+    worker: Worker<UserPlane>,
+    control: Control,
+    endpoint: Endpoint,
+    time: Time,
+    n3: Wire,
+    n6: Wire,
+    traffic: Traffic,
+    packet: Vec<u8>,
+    answered: Vec<(u32, bool, u64)>,
+}
+
+impl Plant {
+    fn new() -> Result<Self, BenchError> {
+        let wrong = |what: String| BenchError::system("making the user plane", std::io::Error::other(what));
+        let table: toml::Table = CONFIG.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+        let config = Config::deserialize(table).map_err(|error| wrong(error.to_string()))?;
+        let mac = |side| [2, 0, 0, 0, side, 1];
+        let caps = [3, 6].map(|side| Caps { kind: "memory", mac: mac(side), mtu: 1500, ..Caps::default() });
+        let (control, mut seats) = assemble(&config, &caps).map_err(|error| wrong(error.to_string()))?;
+        let seat = seats.pop().ok_or_else(|| wrong("no worker".into()))?;
+        let slots = config.frames.slots;
+        let shape = ArenaConfig { slots, slot_bytes: config.frames.slot_bytes, headroom: 256 };
+        let arena = Arena::new(shape).map_err(|error| BenchError::system("packet memory", error))?;
+        let (n3, n6) = (Wire::default(), Wire::default());
+        let door = |name: &str, side, wire: &Wire| -> Box<dyn Port> { Box::new(Memory::new(name, mac(side), wire)) };
+        let doors = vec![door("n3", 3, &n3), door("n6", 6, &n6)];
+        let time = Time::real();
+        let run = WorkerConfig { time: time.clone(), idle: Idle::POLL, ..WorkerConfig::default() };
+        let worker = Worker::new(seat.plane, seat.layout, Pool::new(&arena, slots as usize), doors, run);
+        let clock = WallClock { now: time.now_ns(<Tsc as engine::Clock>::cycles()), epoch_ns: 0 };
+        let endpoint = upf::n4::assemble::endpoint(&config, &clock).ok_or_else(|| wrong("no N4".into()))?;
+        let (traffic, packet, answered) = (Traffic::default(), downlink_packet(FIRST_UE), Vec::new());
+        Ok(Self { worker, control, endpoint, time, n3, n6, traffic, packet, answered })
+    }
+
+    fn now(&self) -> u64 {
+        self.time.now_ns(<Tsc as engine::Clock>::cycles())
+    }
+
+    fn say(&mut self, octets: &[u8]) {
+        let clock = WallClock { now: self.now(), epoch_ns: 0 };
+        self.endpoint.receive(CP, octets, &mut self.control, &clock);
+    }
+
+    /// A turn of everything; answers are noted with the time they left at.
+    fn turn(&mut self, with_traffic: bool) {
+        if with_traffic {
+            for _ in 0..8 {
+                self.n6.send(self.packet.clone());
+                self.traffic.sent += 1;
+            }
+        }
+        self.worker.turn();
+        let clock = WallClock { now: self.now(), epoch_ns: 0 };
+        self.control.poll(clock.now);
+        self.endpoint.turn(&mut self.control, &clock);
+        let answered = &mut self.answered;
+        self.endpoint.drain(|_, datagram| answered.extend(answer(datagram).map(|(n, ok)| (n, ok, clock.now))));
+        self.traffic.received += self.n3.received().len() as u64;
+    }
+
+    /// Says requests as they come due (`gap_ns` apart; 0: as fast as possible), until all are answered. Returns the time
+    /// it took and the time each waited.
+    fn play(
+        &mut self,
+        requests: &[Vec<u8>],
+        gap_ns: u64,
+        stop: &AtomicBool,
+    ) -> Result<(Duration, Vec<u64>), BenchError> {
+        /// Requests under way at a time, at most.
+        const WINDOW: usize = 256;
+        self.answered.clear();
+        self.answered.reserve(requests.len());
+        let mut asked = Vec::with_capacity(requests.len());
+        let begun = Instant::now();
+        let start = self.now();
+        while self.answered.len() < requests.len() {
+            if stop.load(Ordering::Relaxed) || begun.elapsed() > Duration::from_secs(120) {
+                return Err(BenchError::Died("run of session requests"));
+            }
+            for _ in 0..32 {
+                let (next, now) = (asked.len(), self.now());
+                let due = start + next as u64 * gap_ns;
+                if next == requests.len() || now < due || next - self.answered.len() >= WINDOW {
+                    break;
+                }
+                // Late is late: a request waits from when it was due.
+                asked.push(if gap_ns > 0 { due } else { now });
+                self.say(&requests[next]);
+            }
+            self.turn(true);
+        }
+        let took = begun.elapsed();
+        if let Some((n, _, _)) = self.answered.iter().find(|(_, accepted, _)| !accepted) {
+            let what = format!("request {n} was refused");
+            return Err(BenchError::system("session requests", std::io::Error::other(what)));
+        }
+        let first = sequence(&requests[0]);
+        let waited = self.answered.iter().map(|(n, _, at)| at.saturating_sub(asked[(n - first) as usize]));
+        Ok((took, waited.collect()))
+    }
+}
+
+/// The sequence number of a response, and whether it accepts.
+fn answer(datagram: &[u8]) -> Option<(u32, bool)> {
+    let packet = Packet::parse(datagram).ok()?;
+    let cause = match packet.message {
+        Message::SessionEstablishmentResponse(response) => response.cause,
+        Message::SessionDeletionResponse(response) => response.cause,
+        Message::SessionModificationResponse(response) => response.cause,
+        _ => return None,
+    };
+    Some((packet.header.sequence, cause.is_acceptance()))
+}
+
+fn sequence(message: &[u8]) -> u32 {
+    Packet::parse(message).map_or(0, |packet| packet.header.sequence)
+}
+
+/// A UDP packet from the data network to a subscriber, 128 bytes.
+fn downlink_packet(ue: u32) -> Vec<u8> {
+    let mut packet = vec![0; 14 + 114];
+    packet[..14].copy_from_slice(&[2, 0, 0, 0, 6, 1, 2, 0, 0, 0, 6, 0xfe, 8, 0]);
+    let ip = &mut packet[14..];
+    ip[..10].copy_from_slice(&[0x45, 0, 0, 114, 0, 0, 0x40, 0, 64, 17]);
+    ip[12..16].copy_from_slice(&[198, 51, 100, 7]);
+    ip[16..20].copy_from_slice(&ue.to_be_bytes());
+    let sum = wire::checksum::of(&ip[..20]);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    ip[20..28].copy_from_slice(&[0xc3, 0x50, 0x9c, 0x40, 0, 94, 0, 0]);
+    packet
+}
+
+/// The requests that bring up sessions `first..first + count`, connected at once.
+fn establishments(first: u32, count: u32) -> Vec<Vec<u8>> {
+    let profile = Profile {
+        dnn: "internet".into(),
+        qfi: Some(Qfi(9)),
+        maximum_bitrate: Some(Mbr { uplink: 1_000_000, downlink: 1_000_000 }),
+        volume_threshold: Some(100 << 20),
+        control_tunnel: Some(tunnel(0x00ff_ffff)),
+        ..Profile::default()
+    };
+    let node = NodeId::from(CP.ip());
+    let one = |n: u32| {
+        let session = Session {
+            cp_seid: u64::from(n) + 1,
+            ip4: Some(Ipv4Addr::from(FIRST_UE + n)),
+            access: Some(tunnel(n + 1)),
+            ..Session::default()
+        };
+        let message = session.establish(&profile, &node, CP.ip()).into();
+        Packet { header: Header::session(0, n + 2), message }.to_vec().unwrap_or_default()
+    };
+    (first..first + count).map(one).collect()
+}
+
+fn tunnel(teid: u32) -> OuterHeaderCreation {
+    OuterHeaderCreation::gtp_u(Teid(teid), Some(GNB), None)
+}
+
+/// Measures it with that many sessions.
+///
+/// # Errors
+/// When memory is short, or a request is refused.
+pub fn pfcp_sessions(sessions: u32, stop: &AtomicBool) -> Result<PfcpSessions, BenchError> {
+    let mut plant = Plant::new()?;
+    let hello = AssociationSetupRequest {
+        node_id: NodeId::from(CP.ip()),
+        recovery_time_stamp: RecoveryTimeStamp::from_unix(1_700_000_000),
+        ..AssociationSetupRequest::default()
+    };
+    let hello = Packet { header: Header::node(1), message: hello.into() }.to_vec().unwrap_or_default();
+    plant.say(&hello);
+    // The running subscriber, and tables that have grown to their size once.
+    plant.play(&establishments(0, 1), 0, stop)?;
+    (0..100).for_each(|_| plant.turn(false));
+    plant.n3.received();
+    plant.n6.received();
+    plant.traffic = Traffic::default();
+
+    let half = sessions / 2;
+    let requests = establishments(1, half);
+    let pdrs = match Packet::parse(&requests[0]).map(|packet| packet.message) {
+        Ok(Message::SessionEstablishmentRequest(request)) => request.create_pdrs.len(),
+        _ => 0,
+    };
+    let (took, _) = plant.play(&requests, 0, stop)?;
+    let rate = f64::from(half) / took.as_secs_f64();
+    let requests = establishments(1 + half, half);
+    let (_, mut waited) = plant.play(&requests, (2e9 / rate) as u64, stop)?;
+    waited.sort_unstable();
+    let at = |share: f64| waited[((waited.len() - 1) as f64 * share) as usize] as f64 / 1e6;
+    let response_ms = Response { p50: at(0.5), p99: at(0.99), max: at(1.0) };
+
+    let book = plant.endpoint.sessions().book();
+    let up = book.len() as f64;
+    let held = book.bytes() + plant.worker.gateway().sessions().bytes();
+    let ends: Vec<Vec<u8>> = book
+        .iter()
+        .filter(|(_, entry)| entry.cp_seid > 1)
+        .filter_map(|(number, _)| book.seid(number))
+        .zip(0x0080_0000..)
+        .map(|(seid, n)| {
+            let message = pfcp::message::SessionDeletionRequest::default().into();
+            Packet { header: Header::session(seid, n), message }.to_vec().unwrap_or_default()
+        })
+        .collect();
+    let (ended, _) = plant.play(&ends, 0, stop)?;
+    // What is still on its way.
+    (0..100).for_each(|_| plant.turn(false));
+    let Traffic { sent, received, .. } = plant.traffic;
+    plant.worker.close();
+    Ok(PfcpSessions {
+        sessions,
+        pdrs,
+        sessions_per_second: rate,
+        bytes_per_session: held as f64 / up,
+        response_ms,
+        traffic: Traffic { sent, received, lost: sent.saturating_sub(received) },
+        deletions_per_second: ends.len() as f64 / ended.as_secs_f64(),
+    })
+}
+
+impl PfcpSessions {
+    /// As a table.
+    pub fn text(&self) -> String {
+        let mut table = Table::new(&["PFCP sessions, one core", ""]);
+        let Response { p50, p99, max } = self.response_ms;
+        table.row([format!("sessions with {} PDRs each", self.pdrs), count(self.sessions.into())]);
+        table.row(["brought up a second".to_owned(), count(self.sessions_per_second as u64)]);
+        table.row(["taken down a second".to_owned(), count(self.deletions_per_second as u64)]);
+        table.row(["bytes a session, in all".to_owned(), bytes(self.bytes_per_session)]);
+        table.row([
+            "answered, at half the rate".to_owned(),
+            format!("p50 {p50:.3} ms  p99 {p99:.3} ms  max {max:.3} ms"),
+        ]);
+        let Traffic { sent, lost, .. } = self.traffic;
+        table.row(["running traffic meanwhile".to_owned(), format!("{} packets, {} lost", count(sent), count(lost))]);
+        table.text()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_come_and_go_and_traffic_runs_on() {
+        let found = pfcp_sessions(400, &AtomicBool::new(false)).expect("measured");
+        assert_eq!((found.pdrs, found.traffic.lost), (4, 0));
+        assert!(found.traffic.sent > 0 && found.sessions_per_second > 0.0 && found.bytes_per_session > 500.0);
+        assert!(found.text().contains("400"));
+    }
+}
