@@ -98,10 +98,13 @@ fn as_forwarded(counting: &str, scope: Scope) -> (f64, f64, bool) {
     }
 }
 
+/// A packet rate forwarded, and whether forwarding is what was observed.
+type Seen = (Known<PacketRate>, bool);
+
 /// Several observations of a machine become one range; its value is the most cautious of those that forwarded, and
 /// where none did, the most cautious reading of all.
 fn packet_limits(table: &str) -> BTreeMap<(String, Scope), Known<PacketRate>> {
-    let mut all: BTreeMap<(String, Scope), Vec<(Known<PacketRate>, bool)>> = BTreeMap::new();
+    let mut all: BTreeMap<(String, Scope), Vec<Seen>> = BTreeMap::new();
     for row in rows(table) {
         let scope = if row["scope"] == "interface" { Scope::Interface } else { Scope::Instance };
         let mpps = |column: &str| row[column].parse::<f64>().unwrap_or(f64::NAN) * 1e6;
@@ -115,7 +118,7 @@ fn packet_limits(table: &str) -> BTreeMap<(String, Scope), Known<PacketRate>> {
         };
         all.entry((row["instance"].to_owned(), scope)).or_default().push((seen, forwards));
     }
-    let together = |seen: Vec<(Known<PacketRate>, bool)>| {
+    let together = |seen: Vec<Seen>| {
         let extreme = |of: &dyn Fn(&Known<PacketRate>) -> f64, pick: fn(f64, f64) -> f64, only: bool| {
             seen.iter().filter(|(_, forwards)| !only || *forwards).map(|(known, _)| of(known)).reduce(pick)
         };

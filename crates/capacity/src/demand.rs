@@ -366,7 +366,7 @@ fn ways(input: &DemandInput) -> Result<(), Wrong> {
 
 fn factors(input: &DemandInput) -> Result<(), Wrong> {
     let at_least = |key: &str, known: Option<&Known<Ratio>>, least: f64, help: &str| match known {
-        Some(known) if !(known.low.0 >= least) => {
+        Some(known) if known.low.0 < least => {
             Err(Wrong::at(&format!("demand.{key}"), format!("{known} can not be"), help.to_owned()))
         }
         _ => Ok(()),

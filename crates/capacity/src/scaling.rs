@@ -161,13 +161,10 @@ pub(crate) fn solve(mut m: Vec<Vec<f64>>) -> Option<Vec<f64>> {
         if m[column][column].abs() < 1e-14 {
             return None;
         }
-        for row in 0..size {
-            if row != column {
-                let by = m[row][column] / m[column][column];
-                for k in column..=size {
-                    m[row][k] -= by * m[column][k];
-                }
-            }
+        let pivot = m[column].clone();
+        for (_, row) in m.iter_mut().enumerate().filter(|(n, _)| *n != column) {
+            let by = row[column] / pivot[column];
+            row.iter_mut().zip(&pivot).skip(column).for_each(|(cell, above)| *cell -= by * above);
         }
     }
     Some((0..size).map(|k| m[k][size] / m[k][k]).collect())

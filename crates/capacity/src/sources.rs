@@ -219,7 +219,7 @@ impl Sources {
     }
 
     /// The measured machine to conclude from: of the same family if there is one, of the same architecture in any case;
-    /// then the one with the most points, then the nearest in size.
+    /// then the one on the firmest ground, the one with the most points, the nearest in size.
     fn nearest(&self, machine: &Machine) -> Result<(&String, &Source), NotMeasured> {
         if self.by_machine.is_empty() {
             return Err(NotMeasured("there are no points".to_owned()));
@@ -228,8 +228,9 @@ impl Sources {
         let rank = |source: &Source| {
             let other_family = !source.in_family_of(machine);
             let points = source.curve.samples().len();
+            let firm = source.curve.samples().iter().map(|sample| sample.each.from).max();
             let apart = source.vcpus.zip(machine.vcpus).map_or(u32::MAX, |(a, b)| a.abs_diff(b));
-            (other_family, source.clock.is_none(), std::cmp::Reverse(points), apart)
+            (other_family, source.clock.is_none(), firm, std::cmp::Reverse(points), apart)
         };
         alike.min_by_key(|(_, source)| rank(source)).ok_or_else(|| match &machine.arch {
             Some(arch) => NotMeasured(format!("nothing was measured on {arch}, and clocks do not compare across")),
