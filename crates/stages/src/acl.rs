@@ -22,11 +22,13 @@ mod lists;
 mod rule;
 mod stage;
 mod tables;
+mod text;
 mod vectors;
 
 pub use lists::{AccessList, AccessLists, CompileError, Decision, MAX_RULES};
 pub use rule::{Action, Direction, PortRange, Rule};
 pub use stage::{CheckAcl, HasAccessLists, Hits};
+pub use text::RuleError;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,10 @@
 //! Path MTU discovery is broken often enough that networks which make packets longer announce a smaller maximum
 //! segment size in the subscriber's name: only SYNs carry it, so it costs the others one look at the protocol.
 
+use engine::{Burst, Ctx, Kind, Stage};
 use wire::{Fragment, L3L4, checksum, fast, protocol};
+
+use crate::parse::HasIp;
 
 /// The SYN flag, in the header's fourteenth byte.
 const SYN: u8 = 2;
@@ -50,6 +53,63 @@ fn lower(tcp: &mut [u8], most: u16) -> Option<()> {
     // At an odd offset the field's bytes lie in two words, each on the other side.
     let (was, is) = if at % 2 == 0 { (old, most) } else { (old.swap_bytes(), most.swap_bytes()) };
     fast::put16(tcp, CHECKSUM, checksum::adjust16(check, was, is))
+}
+
+/// Lowers what subscribers' TCP segments may measure to what the port a packet came by, or leaves by, is configured for.
+/// Stands behind the stage that chose the port, before the tunnel.
+#[derive(Clone, Debug, Default)]
+pub struct ClampMss {
+    /// By port; 65,535: as it is. Empty where no port is configured.
+    most: Box<[u16]>,
+    /// The least of them, for packets that no longer know the port they came by.
+    least: Option<u16>,
+}
+
+impl ClampMss {
+    /// By port, in bytes over IPv4; over IPv6 it is 20 less, as the header is 20 more.
+    pub fn new(by_port: &[Option<u16>]) -> Self {
+        if by_port.iter().all(Option::is_none) {
+            return Self::default();
+        }
+        Self { most: by_port.iter().map(|most| most.unwrap_or(u16::MAX)).collect(), least: None }
+    }
+
+    /// As [`new`](Self::new), for packets that were held.
+    pub fn released(by_port: &[Option<u16>]) -> Self {
+        Self { least: by_port.iter().flatten().copied().min(), ..Self::new(by_port) }
+    }
+
+    fn of(&self, port: u8) -> u16 {
+        self.most.get(usize::from(port)).copied().unwrap_or(u16::MAX)
+    }
+}
+
+impl<K: Kind> Stage<K> for ClampMss
+where
+    K::Lane: HasIp,
+{
+    const NAME: &'static str = "clamp_mss";
+
+    #[inline(never)]
+    fn run(&mut self, burst: &mut Burst<K>, cx: &mut Ctx<'_, K>) {
+        if self.most.is_empty() {
+            return;
+        }
+        let arena = cx.env.arena();
+        for i in burst.live() {
+            let ip = *burst.lane.ip(i);
+            if ip.protocol != protocol::TCP {
+                continue;
+            }
+            let (from, l3) = (burst.frame(i).meta.port, usize::from(burst.frame(i).meta.l3));
+            let most = self.least.unwrap_or(self.of(from).min(self.of(burst.out(i))));
+            if most == u16::MAX {
+                continue;
+            }
+            let most = most.saturating_sub(if ip.version == 4 { 0 } else { 20 });
+            clamp(burst.bytes_mut(i, arena).get_mut(l3..).unwrap_or_default(), &ip, most);
+        }
+    }
 }
 
 #[cfg(test)]
