@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::BenchArgs;
 use crate::cdr::CdrArgs;
+use crate::cp::CpArgs;
 use crate::demo::DemoArgs;
 use crate::generate::GenArgs;
 use crate::plan::PlanArgs;
@@ -26,6 +27,7 @@ How they fit together:
      ├─ weir show …        looks into it while it runs: costs, drops, sessions, frames, ports
      ├─ weir trace …       follows one subscriber's packets through its stages
      └─ weir cdr …         lists and exports its charging records, also when it does not run
+  weir cp cp.toml          plays its control plane: sessions over PFCP, their lives and their usage
   weir gen load.toml       sends signed traffic into it from outside and checks what comes out
   weir bench upf-128       builds gateway, traffic and network itself, and measures
   weir plan PLAN.toml      says how many of which machine carry a network, and what they cost
@@ -52,6 +54,8 @@ pub enum Command {
     Trace(TraceArgs),
     /// List and export charging records.
     Cdr(CdrArgs),
+    /// Play a control plane: bring up sessions by PFCP, live with them, collect their usage.
+    Cp(Box<CpArgs>),
     /// Send signed traffic through a gateway, and check what comes out.
     Gen(Box<GenArgs>),
     /// Measure a gateway: what every packet costs, on any kind of port.

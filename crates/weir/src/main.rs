@@ -9,6 +9,7 @@
 //! | `socket.rs` | the control socket, both ends |
 //! | `show.rs`, `trace.rs` | what operators see |
 //! | `cdr.rs` | charging records, out of a running gateway or its ledger |
+//! | `cp.rs` | a control plane from outside |
 //! | `generate.rs` | traffic from outside |
 //! | `bench.rs`, `demo.rs` | measuring, and showing |
 //! | `plan.rs` | how many of which machine carry a network |
@@ -19,6 +20,7 @@ mod asked;
 mod bench;
 mod cdr;
 mod cli;
+mod cp;
 mod demo;
 mod doors;
 mod fail;
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Command::Show(args) => show::show(&args),
         Command::Trace(args) => trace::trace(&args),
         Command::Cdr(args) => cdr::cdr(&args),
+        Command::Cp(args) => cp::run(&args),
         Command::Gen(args) => generate::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Plan(args) => plan::run(&args),

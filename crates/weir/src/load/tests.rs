@@ -152,7 +152,10 @@ fn every_example_is_in_order() {
         } else if text.text.contains("\ngateway = ") {
             gateways += 1;
             let loaded = Loaded::of(text).unwrap_or_else(|error| panic!("{error}"));
-            assert!(loaded.config.simulate.is_some(), "{}", path.display());
+            let sessions = loaded.config.simulate.is_some() || loaded.config.n4.is_some();
+            assert!(sessions, "{}", path.display());
+        } else if path.ends_with("cp.toml") {
+            crate::cp::check_file(&path).unwrap_or_else(|error| panic!("{error}"));
         } else {
             crate::generate::check_file(&path).unwrap_or_else(|error| panic!("{error}"));
         }

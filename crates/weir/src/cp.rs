@@ -1,0 +1,220 @@
+//! `weir cp`: a control plane as a tool. It associates with any user plane and lives the lives of many sessions.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `spec.rs` | what it is to do: options and files |
+//! | `plane.rs` | the control plane, without socket and clock |
+//! | `subscriber.rs` | one session, and what waits for an answer |
+//! | `pace.rs` | things done at a rate |
+//! | `tally.rs` | what was done, refused and reported |
+//! | `view.rs` | the live table and the summary |
+
+mod pace;
+mod plane;
+mod spec;
+mod subscriber;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, bail};
+use pfcp::ie::{Cause, RecoveryTimeStamp};
+use pfcp::node::{Failure, Time};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::signals;
+use crate::tables::{Style, count, duration, many};
+use plane::{ControlPlane, Stage};
+pub use spec::CpArgs;
+use spec::Spec;
+use view::{Live, Summary};
+
+/// The longest message there is.
+const LONGEST: usize = 65_535;
+/// Datagrams taken in a turn: what is due must not wait for more.
+const DATAGRAMS: usize = 256;
+/// As long as nothing comes.
+const REST: Duration = Duration::from_millis(1);
+/// How often the live table is drawn.
+const PICTURE: Duration = Duration::from_secs(1);
+
+/// Plays it.
+///
+/// # Errors
+/// What kept it from starting, that there is no user plane, or that requests were refused or not answered.
+pub fn run(args: &CpArgs) -> anyhow::Result<()> {
+    let spec = spec::spec(args)?;
+    let stop = signals::stop_flag().context("no signal handlers")?;
+    let mut out = args.sessions_out.as_deref().map(Sessions::create).transpose()?;
+    let mut live = Live::new(args.quiet);
+    let mut wire = Wire::open(&spec)?;
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let begin = Instant::now();
+    live.say(&format!("weir cp: {} asks {} for an association", wire.address, spec.upf));
+    let mut plane = ControlPlane::new(spec, wire.address, RecoveryTimeStamp::from_unix(started), Time::ZERO);
+    play(&mut plane, &mut wire, &mut out, &mut live, &stop, begin, args.keep)?;
+    if let Stage::Failed(why) = plane.stage() {
+        bail!(no_user_plane(why, &plane));
+    }
+    let summary = Summary::of(&plane, begin.elapsed().as_secs_f64());
+    let mut stdout = std::io::stdout().lock();
+    match args.json {
+        true => writeln!(stdout, "{}", serde_json::to_string(&summary)?)?,
+        false => write!(stdout, "{}", summary.text(Style::of_stdout()))?,
+    }
+    let failed = summary.counts.refused + summary.counts.unanswered;
+    if failed > 0 {
+        bail!("{} not granted", many(failed as usize, "request"));
+    }
+    Ok(())
+}
+
+/// Turn after turn, until nothing is left to do.
+fn play(
+    plane: &mut ControlPlane,
+    wire: &mut Wire,
+    out: &mut Option<Sessions>,
+    live: &mut Live,
+    stop: &AtomicBool,
+    begin: Instant,
+    keep: bool,
+) -> anyhow::Result<()> {
+    let (mut drawn, mut is_complete, mut is_ending) = (Duration::ZERO, false, false);
+    loop {
+        let now = begin.elapsed();
+        wire.receive(plane, now);
+        plane.turn(now);
+        wire.send(plane);
+        for i in plane.take_fresh() {
+            if let Some(out) = out {
+                out.write(plane, i)?;
+            }
+        }
+        if let (false, (Some(began), Some(complete))) = (is_complete, plane.bring_up()) {
+            is_complete = true;
+            out.as_mut().map_or(Ok(()), Sessions::flush)?;
+            let took = duration(complete.saturating_sub(began).as_secs_f64());
+            live.say(&format!("{} sessions up after {took}", count(plane.up().0.into())));
+        }
+        if now.saturating_sub(drawn) >= PICTURE {
+            drawn = now;
+            live.tell(plane, now.as_secs_f64());
+        }
+        let over = plane.spec().hold.zip(plane.bring_up().1).is_some_and(|(hold, complete)| now > complete + hold);
+        if !is_ending && (over || stop.load(Ordering::Relaxed)) {
+            is_ending = true;
+            plane.end(keep);
+        }
+        if matches!(plane.stage(), Stage::Over | Stage::Failed(_)) {
+            return out.as_mut().map_or(Ok(()), Sessions::flush);
+        }
+        wire.wait();
+    }
+}
+
+/// Why there is none, and what to look at.
+fn no_user_plane(why: Failure, plane: &ControlPlane) -> String {
+    let upf = plane.spec().upf;
+    match why {
+        Failure::NoAnswer => format!(
+            "{upf} does not answer: does a user plane listen there (`[n4] address` of `weir run`), \
+             and may this address speak to it (`[n4] allow`)?"
+        ),
+        Failure::Rejected(Cause::INVALID_F_TEID_ALLOCATION_OPTION) => {
+            format!("{upf} does not choose tunnels (no FTUP): give --upf-n3 its address on N3, and we choose them")
+        }
+        other => format!("{upf} wants no association: {other}"),
+    }
+}
+
+/// The socket.
+struct Wire {
+    socket: UdpSocket,
+    address: IpAddr,
+    space: Box<[u8]>,
+}
+
+impl Wire {
+    fn open(spec: &Spec) -> anyhow::Result<Self> {
+        let address = match spec.address {
+            Some(address) => address,
+            None => towards(spec.upf).with_context(|| format!("there is no way to {}", spec.upf))?,
+        };
+        let at = SocketAddr::new(address, spec.port);
+        let open = || {
+            let socket = UdpSocket::bind(at)?;
+            socket.set_nonblocking(true)?;
+            Ok::<_, std::io::Error>(socket)
+        };
+        let socket = open().with_context(|| {
+            format!("no PFCP at {at}: is that port taken (by `weir run` on this host)? --address names another")
+        })?;
+        Ok(Self { socket, address, space: vec![0; LONGEST].into() })
+    }
+
+    fn receive(&mut self, plane: &mut ControlPlane, now: Time) {
+        for _ in 0..DATAGRAMS {
+            match self.socket.recv_from(&mut self.space) {
+                Ok((len, from)) => plane.receive(from, &self.space[..len], now),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Nothing more; or an ICMP error about something we sent, which is sent again.
+                Err(_) => break,
+            }
+        }
+    }
+
+    fn send(&self, plane: &mut ControlPlane) {
+        // What is lost here is sent again.
+        plane.drain(|to, datagram| _ = self.socket.send_to(datagram, to));
+    }
+
+    fn wait(&self) {
+        let time = Timespec { tv_sec: 0, tv_nsec: REST.subsec_nanos().into() };
+        // Interrupted or not, the next turn follows.
+        let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&time));
+    }
+}
+
+/// Our address on the way to another.
+fn towards(there: SocketAddr) -> std::io::Result<IpAddr> {
+    let any = if there.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
+    let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
+    // Nothing is sent by that.
+    socket.connect(there)?;
+    Ok(socket.local_addr()?.ip())
+}
+
+/// The file for the traffic generator.
+struct Sessions(BufWriter<File>);
+
+impl Sessions {
+    fn create(path: &Path) -> anyhow::Result<Self> {
+        let file = File::create(path).with_context(|| format!("{} can not be written", path.display()))?;
+        Ok(Self(BufWriter::new(file)))
+    }
+
+    fn write(&mut self, plane: &ControlPlane, i: u32) -> anyhow::Result<()> {
+        let Some(subscriber) = plane.subscribers().get(i as usize) else { return Ok(()) };
+        serde_json::to_writer(&mut self.0, &subscriber.line(i, &plane.spec().profile))?;
+        writeln!(self.0)?;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> anyhow::Result<()> {
+        Ok(self.0.flush()?)
+    }
+}
+
+/// Whether a file is in order, for the test of the examples.
+#[cfg(test)]
+pub fn check_file(path: &Path) -> anyhow::Result<()> {
+    spec::spec(&CpArgs { file: Some(path.to_owned()), ..CpArgs::default() }).map(drop)
+}
