@@ -25,7 +25,7 @@ h2{font-size:18px;margin:40px 0 12px}
 .wide{overflow-x:auto;background:var(--card);border:1px solid var(--rule);border-radius:8px}
 table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
 th{text-align:left;font-weight:600;color:var(--soft);white-space:nowrap}
-th,td{padding:7px 12px;border-bottom:1px solid var(--rule);vertical-align:top}
+th,td{padding:7px 9px;border-bottom:1px solid var(--rule);vertical-align:top}
 tr:last-child td{border-bottom:0}
 td.n,th.n{text-align:right;white-space:nowrap}
 td:first-child{white-space:nowrap}
@@ -160,7 +160,7 @@ fn prices(answer: &Answer) -> String {
     if priced.is_empty() {
         return String::new();
     }
-    section("What the machines cost", &figure(&bars(&priced)))
+    section("What the machines cost; on premise in the other colour", &figure(&bars(&priced)))
 }
 
 fn candidates(answer: &Answer) -> String {

@@ -149,6 +149,20 @@ fn printed_points_are_points_of_a_plan() {
     assert_eq!(question.point[0].each_packets.as_ref().unwrap().value.0, 2e6);
 }
 
+#[test]
+fn what_was_measured_here_goes_before_what_was_published() {
+    let measured = measured(&report(1, 128.0, 1000, 1.0), None).unwrap();
+    let mut plan = read::Plan::read(&root().join("examples/plan-upf.toml")).unwrap();
+    plan.question = toml::from_str(&plan.text.text.replace("measured-only", "extrapolate")).unwrap();
+    let answer = plan.answer(&measured).unwrap();
+    let rests_on = |machine: &str| {
+        let one = answer.candidates.iter().find(|one| one.machine == machine).unwrap();
+        one.rests_on.join("; ")
+    };
+    assert!(rests_on("c6in.2xlarge").contains("A processor: 2 GHz → 3.5 GHz"), "{}", rests_on("c6in.2xlarge"));
+    assert!(rests_on("c5n.4xlarge").contains("c5n.2xlarge: the same family"), "{}", rests_on("c5n.4xlarge"));
+}
+
 /// Calibrated with two sizes and two numbers of users, a plan for a third of each is answered by the law through them.
 #[test]
 fn a_plan_is_calibrated_by_results() {
