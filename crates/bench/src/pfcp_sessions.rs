@@ -119,7 +119,7 @@ impl Plant {
         let run = WorkerConfig { time: time.clone(), idle: Idle::POLL, ..WorkerConfig::default() };
         let worker = Worker::new(seat.plane, seat.layout, Pool::new(&arena, slots as usize), doors, run);
         let clock = WallClock { now: time.now_ns(<Tsc as engine::Clock>::cycles()), epoch_ns: 0 };
-        let endpoint = upf::n4::assemble::endpoint(&config, &clock).ok_or_else(|| wrong("no N4".into()))?;
+        let endpoint = upf::n4::assemble::endpoint(&config, &clock, None).ok_or_else(|| wrong("no N4".into()))?;
         let (traffic, packet, answered) = (Traffic::default(), downlink_packet(FIRST_UE), Vec::new());
         Ok(Self { worker, control, endpoint, time, n3, n6, traffic, packet, answered })
     }

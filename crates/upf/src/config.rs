@@ -79,6 +79,10 @@ pub struct N4 {
     /// Messages a second that one control plane may send.
     #[serde(default = "messages_per_second")]
     pub messages_per_second: u32,
+    /// Folder of a ledger in which sessions survive a restart; left out: they end with the process, and control planes
+    /// see it by the Recovery Time Stamp.
+    #[serde(default)]
+    pub ledger: Option<PathBuf>,
     /// Subscribers' addresses by network instance.
     #[serde(default)]
     pub pool: Vec<Pool>,

@@ -296,6 +296,16 @@ impl Control {
         })
     }
 
+    /// Compiles rules for a session that is put in place before its worker runs.
+    ///
+    /// # Errors
+    /// Which rule can not be.
+    pub fn adopt(&mut self, worker: u16, handle: u32, session: &Session) -> Result<Compiled, CompileError> {
+        let compiled = self.compile(session, handle)?;
+        self.remotes.set((worker, handle), session);
+        Ok(compiled)
+    }
+
     /// Publishes the forwarding tables if they changed.
     pub fn publish(&mut self) {
         if self.dirty {

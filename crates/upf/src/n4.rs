@@ -16,6 +16,7 @@ pub mod change;
 pub mod choose;
 pub mod endpoint;
 pub mod identifiers;
+pub mod keep;
 pub mod metering;
 pub mod networks;
 pub mod problem;
@@ -45,6 +46,8 @@ use book::{Book, Entry, Key};
 use change::Rules;
 use choose::{Chooser, Chosen, Pools};
 use identifiers::Teids;
+use keep::Keeper;
+use ledger::Change;
 use metering::{Metering, WallClock};
 use networks::Networks;
 use problem::Problem;
@@ -130,7 +133,7 @@ enum Pending {
     /// What has been counted, for a modification that only asks.
     Query { asked: Asked, number: u32, query: Query, response: Box<SessionModificationResponse> },
     /// A deletion, asked for by the control plane (or by nobody who waits).
-    Delete { asked: Option<Asked>, entry: Box<Entry> },
+    Delete { asked: Option<Asked>, seid: u64, entry: Box<Entry> },
     /// A look at what has been counted, because a bound was reached or the time has come.
     Look { number: u32 },
     /// A change of ours (a rule's time has come): nobody waits.
@@ -179,6 +182,8 @@ pub struct N4 {
     /// Sessions whose worker is being asked already.
     looking: HashSet<u32>,
     out: VecDeque<Outgoing>,
+    /// Where sessions are kept, if they survive a restart.
+    keeper: Option<Keeper>,
     workers: u16,
     next_worker: u16,
 }
@@ -217,6 +222,7 @@ impl N4 {
             looks: BinaryHeap::new(),
             looking: HashSet::new(),
             out: VecDeque::new(),
+            keeper: None,
             workers: workers.max(1),
             next_worker: 0,
         }
@@ -235,6 +241,71 @@ impl N4 {
     /// Requests that wait for a worker.
     pub fn waiting(&self) -> usize {
         self.pending.len()
+    }
+
+    /// Whether requests wait for a worker or the disk.
+    pub fn is_waiting(&self) -> bool {
+        !self.pending.is_empty() || self.keeper.as_ref().is_some_and(Keeper::is_waiting)
+    }
+
+    /// Keeps sessions from now on: answers go when what they acknowledge is on the disk.
+    pub fn keep_in(&mut self, keeper: Keeper) {
+        self.keeper = Some(keeper);
+    }
+
+    /// Keeps changes, if anything is kept; the answer goes then.
+    fn keep(&mut self, changes: impl FnOnce(&Book) -> Vec<Change>, answer: Option<Outgoing>) {
+        match &mut self.keeper {
+            Some(keeper) => keeper.keep(changes(&self.book), answer),
+            None => self.out.extend(answer),
+        }
+    }
+
+    /// As [`keep`](Self::keep), what is kept of a session.
+    fn keep_session(&mut self, number: u32, answer: Option<Outgoing>) {
+        let put = |book: &Book| {
+            let entry = book.seid(number).zip(book.get(number));
+            entry.map(|(key, entry)| Change::PutSession { key, bytes: entry.message().to_vec() }).into_iter().collect()
+        };
+        self.keep(put, answer);
+    }
+
+    /// Keeps what is not a session.
+    pub fn keep_else(&mut self, change: Change) {
+        self.keep(|_| vec![change], None);
+    }
+
+    /// Puts a session of an earlier run in place; `install` gives it to its worker, which does not run yet. Tells whether
+    /// it is there.
+    pub fn restore(
+        &mut self,
+        seid: u64,
+        peer: u32,
+        rules: &Rules,
+        control: &mut Control,
+        clock: &WallClock,
+        install: &mut dyn FnMut(u16, u32, &crate::compile::Compiled) -> bool,
+    ) -> bool {
+        let meters: Vec<Metering> = rules.create_urrs.iter().map(|urr| Metering::new(urr, clock.now)).collect();
+        let Ok(session) = self.translator(clock).session(rules, &meters) else { return false };
+        let keys = book::keys(&session);
+        let number = (seid as u32).wrapping_sub(1); // as the book puts SEIDs together
+        if self.book.conflict(&keys, None).is_some() {
+            return false;
+        }
+        let worker = self.worker_for(rules, session.instance);
+        let Ok(compiled) = control.adopt(worker, number, &session) else { return false };
+        if !install(worker, number, &compiled) {
+            return false;
+        }
+        let is_there = self.book.restore(seid, peer, worker, rules, meters, keys);
+        self.plan_look(number, rules, clock);
+        is_there
+    }
+
+    /// All sessions of an earlier run are in place.
+    pub fn restored(&mut self) {
+        self.book.settle();
     }
 
     /// Replaces an application's filters (PFD management, 7.4.3); none: the application is forgotten.
@@ -519,9 +590,10 @@ impl N4 {
         let unknown = Problem::of(Cause::SESSION_CONTEXT_NOT_FOUND);
         let worker = self.book.get(number).ok_or(unknown)?.worker;
         let ask = control.remove(worker, number).map_err(|error| not_installed(&error))?;
+        let seid = self.book.seid(number).ok_or(unknown)?;
         let entry = self.book.take(number).ok_or(unknown)?;
         self.release_keys(entry.keys(), &[]);
-        self.pending.insert(ask, Pending::Delete { asked, entry: Box::new(entry) });
+        self.pending.insert(ask, Pending::Delete { asked, seid, entry: Box::new(entry) });
         Ok(())
     }
 
@@ -556,6 +628,9 @@ impl N4 {
             if let Some(pending) = self.pending.remove(&ask) {
                 self.finish(pending, answer, control, clock);
             }
+        }
+        if let Some(keeper) = &mut self.keeper {
+            keeper.let_go(&mut self.out);
         }
         while let Some(report) = control.report() {
             match report {
@@ -630,7 +705,7 @@ impl N4 {
                     self.counters.established += 1;
                     let seid = self.book.get(number).map_or(0, |entry| entry.cp_seid);
                     let message = (*response).into();
-                    self.out.push_back(Outgoing::Response { asked, seid, message });
+                    self.keep_session(number, Some(Outgoing::Response { asked, seid, message }));
                 }
                 _ => {
                     let seid = self.book.take(number).map_or(0, |entry| entry.cp_seid);
@@ -641,9 +716,11 @@ impl N4 {
                 }
             },
             Pending::Modify { asked, number, gone, query, mut response } => {
+                let mut is_changed = false;
                 match answer {
                     Answer::Installed(usage) => {
                         self.counters.modified += 1;
+                        is_changed = true;
                         for (urr, mut meter) in gone {
                             let counted = counted(&usage, meter.urr);
                             meter.look(&counted, clock.now);
@@ -658,7 +735,13 @@ impl N4 {
                         response.cause = Cause::NO_RESOURCES_AVAILABLE;
                     }
                 }
-                self.respond(asked, number, (*response).into());
+                let seid = self.book.get(number).map_or(0, |entry| entry.cp_seid);
+                let answer = Outgoing::Response { asked, seid, message: (*response).into() };
+                if is_changed {
+                    self.keep_session(number, Some(answer));
+                } else {
+                    self.out.push_back(answer);
+                }
             }
             Pending::Query { asked, number, query, mut response } => {
                 if let Answer::Usage(usage) = answer {
@@ -668,10 +751,10 @@ impl N4 {
                 }
                 self.respond(asked, number, (*response).into());
             }
-            Pending::Delete { asked, entry } => {
+            Pending::Delete { asked, seid: key, entry } => {
                 self.counters.deleted += 1;
                 let usage = if let Answer::Removed(usage) = answer { usage } else { Vec::new() };
-                let Some(asked) = asked else { return };
+                let Some(asked) = asked else { return self.keep_else(Change::DeleteSession { key }) };
                 let mut response =
                     SessionDeletionResponse { cause: Cause::REQUEST_ACCEPTED, ..SessionDeletionResponse::default() };
                 for urr in &entry.rules().create_urrs {
@@ -683,7 +766,8 @@ impl N4 {
                     response.usage_reports.push(meter.report(urr, &counted, UsageReportTrigger::TERMR, clock));
                 }
                 let (seid, message) = (entry.cp_seid, response.into());
-                self.out.push_back(Outgoing::Response { asked, seid, message });
+                let answer = Outgoing::Response { asked, seid, message };
+                self.keep(|_| vec![Change::DeleteSession { key }], Some(answer));
             }
             Pending::Look { number } => {
                 self.looking.remove(&number);

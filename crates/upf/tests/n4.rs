@@ -288,3 +288,38 @@ fn an_error_indication_is_reported_for_the_session_it_is_about() {
     assert_eq!(report.remote_f_teids, [FTeid::new(wire::Teid(GNB_TEID), GNB.into())]);
     bench.close();
 }
+
+#[test]
+fn sessions_survive_a_restart() {
+    let folder = std::env::temp_dir().join(format!("weir-n4-{}", std::process::id()));
+    let (mut bench, before) = Bench::on_ledger("", &folder);
+    assert_eq!((before.associations, before.sessions), (0, 0));
+    bench.associate(0);
+    let (mut session, teid) = connected(&mut bench, &smf());
+    bench.close();
+
+    // The control plane has not noticed: it goes on with the session it has.
+    let (mut bench, restored) = Bench::on_ledger("", &folder);
+    assert_eq!((restored.associations, restored.sessions, restored.lost), (1, 1, 0));
+    bench.send("n3", &up(teid, &request(UE)));
+    bench.send("n6", &from_router(&response(UE)).build());
+    assert_eq!(bench.received("n6"), [to_router(&request(UE).ttl(63)).build()]);
+    assert_eq!(bench.received("n3"), [down(&response(UE).ttl(63))]);
+    let moved = session.connect(access(FAR_AWAY, 0x99));
+    assert_eq!(bench.modify(&session, moved).cause, Cause::REQUEST_ACCEPTED);
+    let other = Session { cp_seid: 2, ip4: Some(Ipv4Addr::new(10, 45, 0, 2)), ..Session::default() };
+    assert_eq!(bench.establish(&other, &smf()).cause, Cause::REQUEST_ACCEPTED, "new ones beside it");
+    bench.close();
+
+    let (mut bench, restored) = Bench::on_ledger("", &folder);
+    assert_eq!((restored.associations, restored.sessions, restored.lost), (1, 2, 0));
+    bench.send("n6", &from_router(&response(UE)).build());
+    assert_eq!(bench.received("n3")[0][30..34], FAR_AWAY.octets(), "where it was last");
+    assert_eq!(bench.delete(&session).cause, Cause::REQUEST_ACCEPTED);
+    bench.close();
+
+    let (bench, restored) = Bench::on_ledger("", &folder);
+    assert_eq!((restored.sessions, bench.worker_sessions()), (1, 1));
+    bench.close();
+    std::fs::remove_dir_all(&folder).expect("ours");
+}

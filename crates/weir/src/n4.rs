@@ -2,13 +2,17 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::Duration;
 
+use ledger::{Ledger, LedgerError, Pace, Writer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use upf::assemble::Seat;
+use upf::compile::Compiled;
 use upf::config::Config;
 use upf::control::Control;
 use upf::n4::assemble;
-use upf::n4::endpoint::Endpoint;
+use upf::n4::endpoint::{Endpoint, Restored};
 use upf::n4::metering::WallClock;
 
 /// The longest message there is.
@@ -18,13 +22,22 @@ const DATAGRAMS: usize = 256;
 
 /// Why there is no N4.
 #[derive(Debug, thiserror::Error)]
-#[error("no PFCP at {address}: {source}; is the address ours, and the port free?")]
-pub struct N4Error {
-    /// Where.
-    pub address: SocketAddr,
-    /// What the kernel said.
-    pub source: std::io::Error,
+pub enum N4Error {
+    /// No socket.
+    #[error("no PFCP at {address}: {source}; is the address ours, and the port free?")]
+    Socket {
+        /// Where.
+        address: SocketAddr,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// Nowhere to keep sessions.
+    #[error("sessions can not be kept: {0}")]
+    Ledger(#[from] LedgerError),
 }
+
+/// The ledger sessions are kept in, and its writer.
+pub type Kept = (Ledger, Arc<Writer>);
 
 /// The endpoint with its socket.
 pub struct N4 {
@@ -33,21 +46,46 @@ pub struct N4 {
     space: Box<[u8]>,
     /// Datagrams the kernel would not send.
     unsent: u64,
+    /// What was there of an earlier run.
+    restored: Option<Restored>,
 }
 
 impl N4 {
-    /// As configured; none, if no control plane is.
+    /// As configured; none, if no control plane is. Sessions that a ledger kept are in place then: workers must not run
+    /// yet.
     ///
     /// # Errors
-    /// An address that is not ours, or not free.
-    pub fn open(config: &Config, clock: &WallClock) -> Result<Option<Self>, N4Error> {
+    /// An address that is not ours, or not free; a ledger that is no good.
+    pub fn open(
+        config: &Config,
+        control: &mut Control,
+        seats: &mut [Seat],
+        clock: &WallClock,
+    ) -> Result<Option<(Self, Option<Kept>)>, N4Error> {
         let Some(n4) = &config.n4 else { return Ok(None) };
         let address = SocketAddr::new(n4.address, n4.port);
-        let fail = |source| N4Error { address, source };
+        let fail = |source| N4Error::Socket { address, source };
         let socket = UdpSocket::bind(address).map_err(fail)?;
         socket.set_nonblocking(true).map_err(fail)?;
-        let Some(endpoint) = assemble::endpoint(config, clock) else { return Ok(None) };
-        Ok(Some(Self { socket, endpoint, space: vec![0; LONGEST].into(), unsent: 0 }))
+        let ledger = n4.ledger.as_ref().map(Ledger::open).transpose()?;
+        let began = ledger.as_ref().map(Ledger::status).transpose()?.and_then(|status| status.recovery);
+        let Some(mut endpoint) = assemble::endpoint(config, clock, began) else { return Ok(None) };
+        let (mut kept, mut restored) = (None, None);
+        if let Some(ledger) = ledger {
+            let writer = Arc::new(ledger.writer(Pace::default(), |_| {})?);
+            let mut install = |worker: u16, handle: u32, session: &Compiled| {
+                let seat = seats.get_mut(usize::from(worker));
+                seat.is_some_and(|seat| seat.plane.sessions_mut().install(handle, session, clock.now).is_ok())
+            };
+            restored = Some(endpoint.restore(&ledger, writer.clone(), control, clock, &mut install)?);
+            kept = Some((ledger, writer));
+        }
+        Ok(Some((Self { socket, endpoint, space: vec![0; LONGEST].into(), unsent: 0, restored }, kept)))
+    }
+
+    /// What was there of an earlier run, if sessions are kept.
+    pub fn restored(&self) -> Option<Restored> {
+        self.restored
     }
 
     /// The endpoint.

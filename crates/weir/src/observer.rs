@@ -51,6 +51,13 @@ pub struct Observer {
     tracing: Mutex<Option<(u64, IpAddr)>>,
 }
 
+/// The workers' time beside the calendar's, now.
+pub fn wall_clock(time: &Time) -> WallClock {
+    let now = time.now_ns(<Tsc as engine::Clock>::cycles());
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+    WallClock { now, epoch_ns: wall.saturating_sub(now) }
+}
+
 impl Observer {
     /// Over those ends; the workers' clock is `time`.
     pub fn new(
@@ -60,9 +67,8 @@ impl Observer {
         arena: Arc<Arena>,
         time: Time,
     ) -> Self {
-        let now = time.now_ns(<Tsc as engine::Clock>::cycles());
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
-        let (config, epoch_ns) = (config.clone(), wall.saturating_sub(now));
+        let WallClock { now, epoch_ns } = wall_clock(&time);
+        let config = config.clone();
         Self {
             config,
             workers,

@@ -14,7 +14,7 @@ use crate::asked::Asked;
 use crate::doors::{self, DoorError};
 use crate::load::{LoadError, Loaded};
 use crate::n4::{N4, N4Error};
-use crate::observer::{Observer, WorkerEnds};
+use crate::observer::{self, Observer, WorkerEnds};
 use crate::pin;
 use crate::snapshot::Snapshot;
 
@@ -77,12 +77,13 @@ impl Process {
             open.push((pool, doors));
         }
         let caps = open.first().map(|(_, doors)| doors.caps.clone()).unwrap_or_default();
-        let (control, seats) = assemble(config, &caps).map_err(|error| match error {
+        let (mut control, mut seats) = assemble(config, &caps).map_err(|error| match error {
             AssembleError::Config(error) => StartError::Config(loaded.wrong(&error)),
             other => StartError::Assemble(other),
         })?;
         let idle = if config.workers.poll { Idle::POLL } else { Idle::default() };
         let run = WorkerConfig { time: Time::real(), idle, burst: config.workers.burst };
+        let n4 = N4::open(config, &mut control, &mut seats, &observer::wall_clock(&run.time))?;
         let mut ends = Vec::new();
         let mut workers = Vec::new();
         for (n, (seat, (pool, doors))) in seats.into_iter().zip(open).enumerate() {
@@ -95,9 +96,10 @@ impl Process {
         }
         let control = Arc::new(Mutex::new(control));
         let observer = Arc::new(Observer::new(config, ends, control, arena.clone(), run.time));
-        if let Some(n4) = N4::open(config, &observer.wall_clock())? {
+        if let Some((n4, kept)) = n4 {
             // Set once, here.
             let _ = observer.n4.set(Mutex::new(n4));
+            kept.map(|kept| observer.ledger.set(kept));
         }
         let mut process = Self { observer, arena, stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
         for (n, worker) in workers.into_iter().enumerate() {

@@ -79,6 +79,11 @@ fn greet(loaded: &Loaded, process: &Process, took: Duration, socket: &std::path:
             port.link,
         );
     }
+    if let Some(restored) = observer.n4().and_then(|n4| n4.restored()) {
+        let lost = if restored.lost > 0 { format!(", {} lost", count(restored.lost as u64)) } else { String::new() };
+        let peers = many(restored.associations, "control plane");
+        eprintln!("  n4     {} sessions of {peers} restored{lost}", count(restored.sessions as u64));
+    }
     eprintln!(
         "ready after {}; `weir show run --socket {}` looks into it",
         duration(took.as_secs_f64()),

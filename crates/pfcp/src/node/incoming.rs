@@ -151,6 +151,15 @@ impl Node {
         self.events.push_back(Event::Up(id));
     }
 
+    /// Takes over an association of an earlier run, which the peer does not know to have ended. No event tells of it.
+    pub fn adopt(&mut self, association: Association, now: Time) -> AssociationId {
+        let address = association.address.ip();
+        let id = self.associations.add(association);
+        self.schedule_heartbeat(id, now);
+        self.peers.entry(address).or_insert_with(|| Peer::new(&self.config));
+        id
+    }
+
     /// PFCP Association Update Request (6.2.7).
     fn on_update(&mut self, ticket: Ticket, request: AssociationUpdateRequest, now: Time) {
         let Some(id) = self.association_named(ticket.from(), &request.node_id) else {

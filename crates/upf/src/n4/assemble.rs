@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use engine::{Overlap, Steer};
-use pfcp::ie::{NodeId, UpFunctionFeatures};
+use pfcp::ie::{NodeId, RecoveryTimeStamp, UpFunctionFeatures};
 use pfcp::node::{self, NeverAnswers, Role};
 
 use super::choose::Pools;
@@ -15,8 +15,9 @@ use super::networks::Networks;
 use super::{Limits, N4, Parts};
 use crate::config::{self, Config, parse_prefix};
 
-/// The endpoint that a configuration asks for, if it does.
-pub fn endpoint(config: &Config, clock: &WallClock) -> Option<Endpoint> {
+/// The endpoint that a configuration asks for, if it does. `began` is when the run began whose sessions it goes on with,
+/// as a Recovery Time Stamp; none: it begins now.
+pub fn endpoint(config: &Config, clock: &WallClock, began: Option<u32>) -> Option<Endpoint> {
     let n4 = config.n4.as_ref()?;
     let node = match &n4.node_id {
         Some(name) => NodeId::Fqdn(name.as_str().into()),
@@ -46,7 +47,8 @@ pub fn endpoint(config: &Config, clock: &WallClock) -> Option<Endpoint> {
         allow: n4.allow.iter().filter_map(|text| parse_prefix(text)).collect(),
         ..node::Config::new(node, role)
     };
-    Some(Endpoint::new(behaviour, n4.choose_f_teid, N4::new(parts), clock))
+    let started = began.map_or_else(|| RecoveryTimeStamp::from_unix(clock.unix(clock.now)), RecoveryTimeStamp);
+    Some(Endpoint::new(behaviour, n4.choose_f_teid, N4::new(parts), started))
 }
 
 fn pools(n4: &config::N4, config: &Config) -> Vec<Pools> {

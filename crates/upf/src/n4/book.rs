@@ -142,6 +142,51 @@ impl Book {
         seid
     }
 
+    /// Enters a session of an earlier run under the SEID it had; false when the place is taken. To be followed by
+    /// [`settle`](Self::settle) when all are there.
+    pub fn restore(
+        &mut self,
+        seid: u64,
+        peer: u32,
+        worker: u16,
+        rules: &Rules,
+        meters: Vec<Metering>,
+        keys: Vec<Key>,
+    ) -> bool {
+        let (tag, number) = ((seid >> 32) as u32, (seid as u32).wrapping_sub(1));
+        let at = number as usize;
+        if self.entries.len() <= at {
+            self.entries.resize_with(at + 1, || None);
+        }
+        if self.entries[at].is_some() {
+            return false;
+        }
+        keys.iter().for_each(|key| {
+            self.index.insert(*key, number);
+        });
+        self.entries[at] = Some(Entry {
+            peer,
+            tag,
+            worker,
+            paged: false,
+            look_at: 0,
+            cp_seid: rules.cp_f_seid.seid,
+            rules: Box::default(),
+            meters: meters.into(),
+            keys: keys.into(),
+        });
+        self.count += 1;
+        *self.by_peer.entry(peer).or_default() += 1;
+        self.set_rules(number, rules);
+        true
+    }
+
+    /// Numbers between restored sessions are free.
+    pub fn settle(&mut self) {
+        let free = self.entries.iter().enumerate().filter(|(_, entry)| entry.is_none());
+        self.free = free.map(|(number, _)| number as u32).collect();
+    }
+
     /// Replaces a session's rules.
     pub fn set_rules(&mut self, number: u32, rules: &Rules) {
         let Some(entry) = self.get_mut(number) else { return };

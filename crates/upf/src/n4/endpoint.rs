@@ -1,19 +1,25 @@
 //! The user plane's end of N4, Sxa and Sxb: a PFCP node with its sessions behind it. No socket and no clock: datagrams
 //! and time are handed in, datagrams are taken out.
 
-use std::net::{IpAddr, SocketAddr};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use pfcp::Fault;
+use ledger::{Change, Ledger, LedgerError, Writer};
+
 use pfcp::group::{ApplicationIdsPfds, PfdContext};
 use pfcp::ie::{Cause, PfdContents, RecoveryTimeStamp, UpFunctionFeatures};
 use pfcp::message::{Message, PfdManagementRequest, PfdManagementResponse, SessionSetDeletionRequest};
 use pfcp::message::{SessionReportResponse, SessionSetDeletionResponse};
 use pfcp::node::{AssociationId, Config, Event, Node, Role, Ticket, Time};
+use pfcp::{Fault, Packet};
 use stages::filter::FlowDescription;
 
+use super::keep::{self, Keeper};
 use super::metering::WallClock;
 use super::{Asked, N4, Outgoing};
+use crate::compile::Compiled;
 use crate::control::Control;
 
 /// Sessions of an ended association that are taken out in a turn.
@@ -40,6 +46,17 @@ pub struct News {
     pub what: String,
 }
 
+/// What was there of an earlier run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Control planes.
+    pub associations: usize,
+    /// Sessions that are in place again.
+    pub sessions: usize,
+    /// Sessions that can not be any more: the configuration has changed, or their control plane is unknown.
+    pub lost: usize,
+}
+
 /// News kept.
 const NEWS: usize = 256;
 
@@ -49,6 +66,8 @@ pub struct Endpoint {
     n4: N4,
     /// Associations whose sessions are on their way out.
     ending: Vec<u32>,
+    /// What peers are told.
+    began: RecoveryTimeStamp,
     news: std::collections::VecDeque<News>,
     /// Reports nobody answered.
     unanswered: u64,
@@ -59,11 +78,66 @@ fn time(clock: &WallClock) -> Time {
 }
 
 impl Endpoint {
-    /// An endpoint that began at `clock`.
-    pub fn new(mut config: Config, chooses_f_teids: bool, n4: N4, clock: &WallClock) -> Self {
+    /// An endpoint that began at `started`: now, or when the run began whose sessions it goes on with.
+    pub fn new(mut config: Config, chooses_f_teids: bool, n4: N4, started: RecoveryTimeStamp) -> Self {
         config.role = Role::UserPlane(features(chooses_f_teids));
-        let started = RecoveryTimeStamp::from_unix(clock.unix(clock.now));
-        Self { node: Node::new(config, started), n4, ending: Vec::new(), news: Default::default(), unanswered: 0 }
+        Self {
+            node: Node::new(config, started),
+            n4,
+            ending: Vec::new(),
+            began: started,
+            news: Default::default(),
+            unanswered: 0,
+        }
+    }
+
+    /// Goes on with the associations and sessions that a ledger kept, and keeps them from now on. `install` gives a session
+    /// to its worker, which does not run yet.
+    ///
+    /// # Errors
+    /// A ledger that can not be read or written.
+    pub fn restore(
+        &mut self,
+        ledger: &Ledger,
+        writer: Arc<Writer>,
+        control: &mut Control,
+        clock: &WallClock,
+        install: &mut dyn FnMut(u16, u32, &Compiled) -> bool,
+    ) -> Result<Restored, LedgerError> {
+        let (mut associations, mut sessions) = (Vec::new(), Vec::new());
+        ledger.sessions(|key, bytes| {
+            if keep::is_association(key) { &mut associations } else { &mut sessions }.push((key, bytes.to_vec()));
+        })?;
+        self.n4.keep_in(Keeper::new(writer));
+        // The next run begins when this one did: its peers are to see no restart.
+        self.n4.keep_else(Change::Recovery(self.began.0));
+        let mut peers = HashMap::new();
+        for (key, bytes) in associations {
+            self.n4.keep_else(Change::DeleteSession { key });
+            let Some(association) = keep::association_of(&bytes) else { continue };
+            let node = association.node_id.clone();
+            let id = self.node.adopt(association, time(clock));
+            self.n4.keep_else(Change::PutSession { key: keep::association_key(id), bytes });
+            peers.insert(node, id);
+        }
+        let mut restored = Restored { associations: peers.len(), ..Restored::default() };
+        for (key, bytes) in sessions {
+            let rules = match Packet::parse(&bytes).map(|packet| packet.message) {
+                Ok(Message::SessionEstablishmentRequest(rules)) => Some(rules),
+                _ => None,
+            };
+            let there = rules.and_then(|rules| Some((peers.get(&rules.node_id)?.0, rules)));
+            let is_there =
+                there.is_some_and(|(peer, rules)| self.n4.restore(key, peer, &rules, control, clock, install));
+            restored.sessions += usize::from(is_there);
+            if !is_there {
+                restored.lost += 1;
+                self.n4.keep_else(Change::DeleteSession { key });
+            }
+        }
+        self.n4.restored();
+        control.publish();
+        Ok(restored)
     }
 
     /// The PFCP node: its associations and counters.
@@ -86,9 +160,9 @@ impl Endpoint {
         self.unanswered
     }
 
-    /// Whether workers owe answers that a control plane waits for.
+    /// Whether workers or the disk owe answers that a control plane waits for.
     pub fn is_waiting(&self) -> bool {
-        self.n4.waiting() > 0
+        self.n4.is_waiting()
     }
 
     /// Takes in a datagram.
@@ -132,7 +206,13 @@ impl Endpoint {
                     }
                 }
                 Event::Failed { .. } => self.unanswered += 1,
-                Event::Up(id) => self.tell(id, "associated", clock),
+                Event::Up(id) => {
+                    self.tell(id, "associated", clock);
+                    if let Some(association) = self.node.association(id) {
+                        let bytes = keep::association_bytes(association);
+                        self.n4.keep_else(Change::PutSession { key: keep::association_key(id), bytes });
+                    }
+                }
                 Event::NotSetUp { .. } => {}
                 Event::Updated(id, _) => self.tell(id, "association updated", clock),
                 Event::Lost(id) => self.tell(id, "no longer answers; its sessions are kept for now", clock),
@@ -140,6 +220,7 @@ impl Endpoint {
                 Event::Gone(id, why) => {
                     self.tell(id, &format!("association over ({why:?}); its sessions end"), clock);
                     self.ending.push(id.0);
+                    self.n4.keep_else(Change::DeleteSession { key: keep::association_key(id) });
                 }
             }
         }
@@ -216,9 +297,4 @@ impl Endpoint {
             }
         }
     }
-}
-
-/// Where control planes reach the endpoint: PFCP's own port, unless another is named.
-pub fn listen(address: IpAddr, port: Option<u16>) -> SocketAddr {
-    SocketAddr::new(address, port.unwrap_or(pfcp::PORT))
 }

@@ -2,8 +2,10 @@
 #![allow(dead_code)] // several test programs use different parts
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use frame::Caps;
+use ledger::{Ledger, Pace};
 use pfcp::control::{Kind, Profile, Session};
 use pfcp::ie::{Cause, NodeId, OuterHeaderCreation, Qfi, RecoveryTimeStamp, UsageReportTrigger};
 use pfcp::message::*;
@@ -11,12 +13,13 @@ use pfcp::{Header, Packet};
 use serde::Deserialize as _;
 use testkit::rig::{Clock, Memories, PortSpec, Rig};
 use upf::assemble::assemble;
+use upf::compile::Compiled;
 use upf::config::Config;
 use upf::control::Control;
 use upf::gateway::UserPlane;
 use upf::n4::N4;
 use upf::n4::assemble::endpoint;
-use upf::n4::endpoint::Endpoint;
+use upf::n4::endpoint::{Endpoint, Restored};
 use upf::n4::metering::WallClock;
 use wire::Teid;
 
@@ -82,24 +85,41 @@ impl Bench {
 
     /// As [`new`](Self::new), without the control plane.
     pub fn without_peer(more: &str) -> Self {
+        Self::made(more, None).0
+    }
+
+    /// As [`without_peer`](Self::without_peer), with what a ledger kept; tells what that was.
+    pub fn on_ledger(more: &str, folder: &std::path::Path) -> (Self, Restored) {
+        Self::made(more, Some(folder))
+    }
+
+    fn made(more: &str, folder: Option<&std::path::Path>) -> (Self, Restored) {
         let text = format!("{BASE}{more}\n");
         let table: toml::Table = text.parse().expect("TOML");
         let config = Config::deserialize(table).expect("a configuration");
         let mac = |side| [2, 0, 0, 0, side, 1];
         let ports = [PortSpec { name: "n3".into(), mac: mac(3) }, PortSpec { name: "n6".into(), mac: mac(6) }];
         let caps = ports.iter().map(|port| Caps { kind: "memory", mac: port.mac, mtu: 1500, ..Caps::default() });
-        let (control, mut seats) = assemble(&config, &caps.collect::<Vec<_>>()).expect("a gateway");
-        let seat = seats.pop().expect("one worker");
+        let (mut control, mut seats) = assemble(&config, &caps.collect::<Vec<_>>()).expect("a gateway");
+        let mut seat = seats.pop().expect("one worker");
         let clock = Clock::at(1);
         let memory = Memories { slots: config.frames.slots, slot_bytes: config.frames.slot_bytes };
-        let rig = Rig::new(seat.plane, seat.layout, &ports, memory, &clock);
         let wall = WallClock { now: 1, epoch_ns: EPOCH * 1_000_000_000 };
-        let endpoint = endpoint(&config, &wall).expect("N4 is configured");
+        let kept = folder.map(|folder| Ledger::open(folder).expect("a ledger"));
+        let began = kept.as_ref().and_then(|ledger| ledger.status().expect("readable").recovery);
+        let mut endpoint = endpoint(&config, &wall, began).expect("N4 is configured");
+        let restored = kept.map_or(Restored::default(), |ledger| {
+            let writer = Arc::new(ledger.writer(Pace::default(), |_| {}).expect("nobody else writes"));
+            let sessions = seat.plane.sessions_mut();
+            let mut install = |_: u16, handle: u32, session: &Compiled| sessions.install(handle, session, 1).is_ok();
+            endpoint.restore(&ledger, writer, &mut control, &wall, &mut install).expect("readable")
+        });
+        let rig = Rig::new(seat.plane, seat.layout, &ports, memory, &clock);
         let mut bench = Self { rig, control, endpoint, clock, sequence: 0, unasked: Vec::new() };
         bench.settle();
         bench.received("n3");
         bench.received("n6");
-        bench
+        (bench, restored)
     }
 
     fn wall(&self) -> WallClock {
@@ -118,6 +138,10 @@ impl Bench {
             endpoint.drain(|_, datagram| {
                 sent.push(Packet::parse(datagram).expect("the endpoint speaks PFCP"));
             });
+            if endpoint.is_waiting() {
+                // For the worker, or for the disk.
+                std::thread::sleep(std::time::Duration::from_micros(20));
+            }
             sent.len() > before || endpoint.is_waiting()
         });
         sent
