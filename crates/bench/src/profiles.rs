@@ -258,6 +258,9 @@ impl Settings {
                 ..Simulate::default()
             }),
             n4: None,
+            nat: None,
+            acl: Vec::new(),
+            reassembly: None,
         }
     }
 }
@@ -279,6 +282,7 @@ fn port(name: &str, uri: &str, role: Role, addresses: Vec<String>) -> Port {
         vlan: None,
         mtu: Some(1600),
         verify_outer_checksum: false,
+        mss: None,
     }
 }
 

@@ -101,6 +101,11 @@ impl Reassembly {
         self.datagrams.has_whole()
     }
 
+    /// Whether a packet is complete.
+    pub fn is_ready(&self) -> bool {
+        self.datagrams.has_whole()
+    }
+
     /// Gives up what is late. To be called every millisecond or so.
     pub fn tick(&mut self, env: &Env) {
         let late = self.datagrams.expire(env.now);

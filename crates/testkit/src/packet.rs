@@ -143,6 +143,17 @@ impl Packet {
         self.add(Layer::Tcp(Tcp { repr, checksum: None }))
     }
 
+    /// The maximum segment size that a TCP header announces.
+    pub fn mss(self, value: u16) -> Self {
+        self.change(|layer| {
+            match layer {
+                Layer::Tcp(tcp) => tcp.repr.mss = Some(value),
+                _ => return false,
+            }
+            true
+        })
+    }
+
     /// An ICMP message (v4): type, code and the second word.
     pub fn icmp4(self, kind: u8, code: u8, rest: u32) -> Self {
         self.add(Layer::Icmp4(Icmp { kind, code, rest, checksum: None }))

@@ -1,19 +1,24 @@
 //! From a configuration to workers ready to run, and the control side that holds their other ends.
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
 use engine::{HandOff, Layout};
 use frame::Caps;
+use stages::acl::Hits;
 use stages::forward::{InstanceId, Plan, PortView, Route};
+use stages::nat::Nat;
 use table::command;
 use table::ring::ring;
 use table::snapshot::Publisher;
 use table::waker::Waker;
 use wire::{Mac, gtpu};
 
-use crate::config::{Config, ConfigError, Port, Role, parse_mac, parse_prefix, wrong};
+use crate::config::{self, Config, ConfigError, Port, Role, parse_mac, parse_prefix, wrong};
 use crate::control::{Control, Link};
 use crate::gateway::{Parts, UserPlane};
+use crate::nat_log::NatLog;
+use crate::pipeline::Choices;
 use crate::sessions::Sessions;
 use crate::simulate::Simulator;
 use crate::slow::Limits;
@@ -37,6 +42,8 @@ pub enum AssembleError {
     Config(#[from] ConfigError),
     #[error("not enough memory for {sessions} sessions: {source}")]
     Memory { sessions: u32, source: std::io::Error },
+    #[error(transparent)]
+    Nat(#[from] stages::nat::Unavailable),
     #[error("simulated subscriber {ue} can not be: {why}")]
     Session { ue: u32, why: String },
 }
@@ -44,6 +51,8 @@ pub enum AssembleError {
 /// Lines of a record to count on before sessions are known.
 const LINES_EACH: usize = 12;
 const RING: usize = 1024;
+/// NAT blocks a worker may tell of before control looks.
+const BLOCKS: usize = 16_384;
 
 /// Makes the workers' gateways and their control. `caps` tells, for each configured port, what the opened port is.
 /// Simulated sessions are in place afterwards.
@@ -57,10 +66,20 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
     let workers = config.workers.count;
     let expected = config.simulate.as_ref().map_or(0, |s| s.ues).div_ceil(workers.into()) as usize;
     let roles: Vec<_> = config.port.iter().map(|p| p.role).collect();
+    let (lists, counters) = config::acl::lists(config)?;
+    let lists = (!config.acl.is_empty()).then(|| Publisher::new(lists));
+    let choices = Choices {
+        checksum6: if config.gtpu.zero_checksum_over_ipv6 { Checksum6::Zero } else { Checksum6::Full },
+        hits: Hits::new(counters),
+        mss: config.port.iter().map(|port| port.mss).collect(),
+        reassemble: config.reassembly.is_some(),
+    };
+    let nat = config.nat.as_ref().map(|nat| nat.stage(config, chance()));
+    let mut blocks = Vec::new();
     let mut seats = Vec::new();
     let mut links = Vec::new();
     let mut wakers = Vec::new();
-    for _ in 0..workers {
+    for worker in 0..workers {
         let sessions = Sessions::with_capacity(expected.max(1024), LINES_EACH);
         let memory = |source| AssembleError::Memory { sessions: expected as u32, source };
         let (commands, inbox) = command::commands(RING);
@@ -68,6 +87,14 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
         let waker = Waker::new().map_err(memory)?;
         wakers.push(waker.clone());
         links.push(Link::new(commands, incoming, waker.clone()));
+        let nat = match &nat {
+            Some(nat) => {
+                let (told, log) = ring(BLOCKS);
+                blocks.push(log);
+                Some(Box::new(Nat::new(nat, worker, workers, told, 0)?))
+            }
+            None => None,
+        };
         let parts = Parts {
             sessions: sessions.map_err(memory)?,
             forwarding: publisher.reader(),
@@ -76,7 +103,9 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
             waker,
             events,
             limits: Limits::of(config),
-            checksum6: if config.gtpu.zero_checksum_over_ipv6 { Checksum6::Zero } else { Checksum6::Full },
+            lists: lists.as_ref().map(Publisher::reader),
+            nat,
+            choices: choices.clone(),
         };
         let (plane, layout) = UserPlane::new(parts);
         seats.push(Seat { plane, layout, hand_off: None });
@@ -85,19 +114,35 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
         Some(simulate) => Some(Simulator::new(simulate, 0, core_instance(config))?),
         None => None,
     };
-    let mut control = Control::new(plan, publisher, links, simulator);
+    let log = config.nat.as_ref().and_then(|nat| nat.log.as_deref());
+    let log = NatLog::new(blocks, config.instances(), log).map_err(|why| {
+        wrong(&[&"nat", &"log"], format!("it can not be written: {why}"), "a file in a folder that is there")
+    })?;
+    let control = Control::new(plan, publisher, links, simulator);
+    let mut control = control.with_nat_log(log).with_lists(lists, choices.hits);
     populate(&mut control, &mut seats)?;
     if workers > 1 {
         let section = if config.n4.is_some() { "n4" } else { "simulate" };
         let overlap = |_| wrong(&[&section], "subscribers' addresses or tunnels overlap", "give each its own range");
         let steer =
             if config.n4.is_some() { crate::n4::assemble::steer(config) } else { control.steer(core_instance(config)) };
-        let steer = steer.map_err(overlap)?;
+        let mut steer = steer.map_err(overlap)?;
+        if let Some(nat) = &nat {
+            nat.steer(&mut steer, workers).map_err(|_| {
+                wrong(&[&"nat", &"pool"], "subscribers have public addresses too", "give each its own range")
+            })?;
+        }
         for (seat, hand_off) in seats.iter_mut().zip(HandOff::among(workers.into(), steer, wakers)) {
             seat.hand_off = Some(hand_off);
         }
     }
     Ok((control, seats))
+}
+
+/// What ports are chosen by.
+fn chance() -> u128 {
+    let word = || u128::from(RandomState::new().hash_one(0u64));
+    word() << 64 | word()
 }
 
 /// The network instance simulated subscribers are in: that of the first core port.

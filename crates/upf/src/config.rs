@@ -1,9 +1,18 @@
 //! What an operator writes about a user plane. Plain data; [`Config::check`] says what makes no sense, by key.
 
+pub mod acl;
+mod nat;
+mod reassembly;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use stages::forward::InstanceId;
+
+pub use acl::Acl;
+pub use nat::{Nat, NatPool};
+pub use reassembly::Reassembly;
 
 /// A user plane's configuration.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -41,6 +50,15 @@ pub struct Config {
     /// Control planes, by PFCP.
     #[serde(default)]
     pub n4: Option<N4>,
+    /// Translation of subscribers' IPv4 addresses.
+    #[serde(default)]
+    pub nat: Option<Nat>,
+    /// Access lists by network instance.
+    #[serde(default)]
+    pub acl: Vec<Acl>,
+    /// Users' fragments are put together.
+    #[serde(default)]
+    pub reassembly: Option<Reassembly>,
 }
 
 /// The end of N4, Sxa and Sxb.
@@ -204,6 +222,10 @@ pub struct Port {
     /// the user's packet, which its ends verify: the sum goes over every byte of every packet.
     #[serde(default)]
     pub verify_outer_checksum: bool,
+    /// The most bytes a TCP segment of a subscriber's may have that passes this port, either way, over IPv4; over IPv6 20
+    /// less. Left out: what its ends announce.
+    #[serde(default)]
+    pub mss: Option<u16>,
 }
 
 /// A route.
@@ -410,6 +432,24 @@ impl Config {
         names
     }
 
+    /// The number of a network instance that exists; none named: `core`.
+    pub fn instance(&self, name: Option<&str>) -> InstanceId {
+        let name = name.unwrap_or("core");
+        // A handful of names.
+        self.instances().iter().position(|n| n == name).unwrap_or(1) as InstanceId
+    }
+
+    fn check_instance(&self, path: &[&dyn ToString], name: Option<&str>) -> Result<(), ConfigError> {
+        let names = self.instances();
+        match name.filter(|name| !names.iter().any(|n| n == name)) {
+            None => Ok(()),
+            Some(name) => {
+                let what = format!("no port is in network instance \"{name}\"");
+                Err(wrong(path, what, format!("one of {}", names.join(", "))))
+            }
+        }
+    }
+
     /// Checks everything that types do not.
     ///
     /// # Errors
@@ -423,6 +463,13 @@ impl Config {
         self.check_routes()?;
         if let Some(n4) = &self.n4 {
             n4.check(self)?;
+        }
+        if let Some(nat) = &self.nat {
+            nat.check(self)?;
+        }
+        acl::lists(self)?;
+        if let Some(reassembly) = &self.reassembly {
+            reassembly.check()?;
         }
         match &self.simulate {
             Some(_) if self.n4.is_some() => {
@@ -486,6 +533,9 @@ impl Config {
             }
             if port.mtu.is_some_and(|m| m < 576) {
                 return Err(wrong(&[&"port", &n, &"mtu"], "too small for IP", "576 or more; 1280 for IPv6"));
+            }
+            if port.mss.is_some_and(|m| m < 536) {
+                return Err(wrong(&[&"port", &n, &"mss"], "a segment too small for TCP", "536 or more, such as 1360"));
             }
         }
         Ok(())

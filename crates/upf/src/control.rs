@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
 use engine::{Overlap, Steer};
+use stages::acl::{AccessLists, Hits};
 use stages::forward::{Forwarding, InstanceId, Plan};
 use stages::neighbour::{
     self, Action, Heard, NeighbourCache, Request, Station, Wanted, arp_announcement, arp_request,
@@ -19,6 +20,7 @@ use wire::{Mac, Vlan, gtpu};
 
 use crate::compile::{CompileError, Compiled, compile};
 use crate::gateway::{Command, Reply};
+use crate::nat_log::{BlockCounters, NatLog};
 use crate::record::Bounds;
 use crate::remotes::{Owner, Remotes};
 use crate::rules::{Session, TunnelEnd, Usage, Volumes};
@@ -180,6 +182,11 @@ pub struct Control {
     paging: VecDeque<(u64, u16, u32)>,
     dirty: bool,
     announced: bool,
+    /// NAT blocks, as workers tell of them.
+    nat_log: NatLog,
+    lists: Option<Publisher<AccessLists>>,
+    /// What access lists have counted.
+    hits: Hits,
 }
 
 /// Sessions that come and go by formula.
@@ -219,7 +226,30 @@ impl Control {
             paging: VecDeque::new(),
             dirty: false,
             announced: false,
+            nat_log: NatLog::default(),
+            lists: None,
+            hits: Hits::new(0),
         }
+    }
+
+    /// With the log of NAT blocks.
+    pub fn with_nat_log(self, nat_log: NatLog) -> Self {
+        Self { nat_log, ..self }
+    }
+
+    /// With access lists as published to its workers, and what they count.
+    pub fn with_lists(self, lists: Option<Publisher<AccessLists>>, hits: Hits) -> Self {
+        Self { lists, hits, ..self }
+    }
+
+    /// NAT blocks given out and ended.
+    pub fn nat_blocks(&self) -> BlockCounters {
+        self.nat_log.counters()
+    }
+
+    /// Packets and bytes by access rule, in the order they are configured in, each list's default behind its rules.
+    pub fn acl_hits(&self, counter: u32) -> (u64, u64) {
+        self.hits.of(counter)
     }
 
     /// The simulated control plane, if there is one.
@@ -433,6 +463,10 @@ impl Control {
         self.page(now);
         self.churn(now);
         self.publish();
+        self.nat_log.poll(now);
+        if let Some(lists) = &mut self.lists {
+            lists.reclaim();
+        }
     }
 
     /// Simulated subscribers whose paging is over are back at their gNB: what waits for them goes on.

@@ -3,7 +3,9 @@
 use std::os::fd::BorrowedFd;
 
 use engine::{Burst, Clock, Ctx, Env, Gateway, Layout, Pipeline, PortId, Source, SteerKey, TraceFilter};
+use stages::acl::AccessLists;
 use stages::forward::{Forwarding, InstanceId, Plan};
+use stages::nat::Nat;
 use table::command::Inbox;
 use table::ring::Producer;
 use table::snapshot::Reader;
@@ -12,11 +14,11 @@ use table::waker::Waker;
 use crate::compile::Compiled;
 use crate::config::Role;
 use crate::lane::{State, Upf};
-use crate::pipeline::Pipelines;
+use crate::pipeline::{Choices, Pipelines};
 use crate::record::Bounds;
 use crate::rules::Usage;
 use crate::sessions::{Refused, Sessions};
-use crate::slow::SlowPath;
+use crate::slow::{Onward, SlowPath};
 
 /// What control asks of a worker.
 pub enum Command {
@@ -128,16 +130,22 @@ pub struct Parts {
     pub events: Producer<crate::slow::Event>,
     /// Bounds of what it holds and answers.
     pub limits: crate::slow::Limits,
-    /// UDP checksum of tunnels over IPv6.
-    pub checksum6: crate::steps::Checksum6,
+    /// Access lists as published, where there are any.
+    pub lists: Option<Reader<AccessLists>>,
+    /// Translation, where it is configured.
+    pub nat: Option<Box<Nat>>,
+    /// What stages are told of the configuration.
+    pub choices: Choices,
 }
 
 impl UserPlane {
     /// A worker's user plane, and the layout of its stages.
     pub fn new(parts: Parts) -> (Self, Layout) {
         let mut layout = Layout::default();
-        let pipelines = Pipelines::new(&mut layout, parts.checksum6);
-        let state = State { sessions: parts.sessions, forwarding: parts.forwarding, empty: Plan::default().compile() };
+        let pipelines = Pipelines::new(&mut layout, &parts.choices);
+        let empty = Plan::default().compile();
+        let Parts { sessions, forwarding, lists, nat, .. } = parts;
+        let state = State { sessions, forwarding, empty, lists, nat };
         let slow = SlowPath::new(parts.events, parts.limits);
         let plane = Self { pipelines, state, roles: parts.roles, inbox: parts.inbox, waker: parts.waker, slow };
         (plane, layout)
@@ -153,27 +161,40 @@ impl UserPlane {
         &mut self.state.sessions
     }
 
+    /// Its translation.
+    pub fn nat(&self) -> Option<&Nat> {
+        self.state.nat.as_deref()
+    }
+
     fn carry_out(state: &mut State, slow: &mut SlowPath, command: Command, env: &mut Env) -> Reply {
         match command {
             Command::Install { handle, mut session } => {
                 if session.before.capacity() > 0 {
                     state.sessions.usage_into(handle, env.now, &mut session.before);
                 }
+                let before = state.translated(handle);
                 match state.sessions.install(handle, &session, env.now) {
                     Ok(()) => {
+                        if before != state.translated(handle) {
+                            state.end_translation(before, env.now);
+                        }
                         slow.rules_changed(handle);
                         Reply::Installed(session)
                     }
                     Err(why) => Reply::Refused(why, session),
                 }
             }
-            Command::Remove { handle } => match state.sessions.remove(handle, env.now) {
-                Ok(usage) => {
-                    slow.session_removed(handle, env);
-                    Reply::Removed(usage)
+            Command::Remove { handle } => {
+                let before = state.translated(handle);
+                match state.sessions.remove(handle, env.now) {
+                    Ok(usage) => {
+                        state.end_translation(before, env.now);
+                        slow.session_removed(handle, env);
+                        Reply::Removed(usage)
+                    }
+                    Err(_) => Reply::Unknown,
                 }
-                Err(_) => Reply::Unknown,
-            },
+            }
             Command::Measure { handle } => state.sessions.usage(handle, env.now).map_or(Reply::Unknown, Reply::Usage),
             Command::Reported { handle, urr, bounds } => {
                 state.sessions.reported(handle, urr, bounds);
@@ -219,10 +240,15 @@ impl Gateway for UserPlane {
     }
 
     fn release<C: Clock>(&mut self, burst: &mut Burst<Upf>, env: &mut Env) -> bool {
-        let more = self.slow.poll(burst, &self.state, env);
+        let (onward, more) = self.slow.next(burst, &self.state, env);
         if !burst.is_empty() {
             let mut cx = Ctx::new(&mut self.state, env);
-            self.pipelines.released.run::<C>(burst, &mut cx);
+            match onward {
+                Onward::Released => self.pipelines.released.run::<C>(burst, &mut cx),
+                Onward::Turned => self.pipelines.turned.run::<C>(burst, &mut cx),
+                Onward::UplinkWhole => self.pipelines.uplink_whole.run::<C>(burst, &mut cx),
+                Onward::DownlinkWhole => self.pipelines.downlink_whole.run::<C>(burst, &mut cx),
+            }
         }
         if !burst.punted().is_empty() {
             self.slow.see_to(burst, &self.state, env);
@@ -236,6 +262,9 @@ impl Gateway for UserPlane {
 
     fn control(&mut self, env: &mut Env) -> usize {
         self.state.forwarding.get();
+        if let Some(lists) = &mut self.state.lists {
+            lists.get();
+        }
         let (state, slow) = (&mut self.state, &mut self.slow);
         slow.tell_reached(&mut state.sessions);
         self.inbox.drain(COMMANDS, |command| Self::carry_out(state, slow, command, env))
@@ -243,6 +272,9 @@ impl Gateway for UserPlane {
 
     fn tick(&mut self, env: &mut Env) {
         self.slow.tick(&self.state, env);
+        if let Some(nat) = &mut self.state.nat {
+            nat.tick(env.now);
+        }
     }
 
     fn follows(&self, filter: &TraceFilter, port: PortId, packet: &[u8]) -> bool {
@@ -257,6 +289,9 @@ impl Gateway for UserPlane {
         self.waker.fall_asleep();
         // A sleeping worker holds no old tables back.
         self.state.forwarding.park();
+        if let Some(lists) = &mut self.state.lists {
+            lists.park();
+        }
         self.inbox.is_empty()
     }
 

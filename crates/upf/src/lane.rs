@@ -1,8 +1,12 @@
 //! What the user plane keeps of each packet beside its burst, and what its stages share.
 
+use std::net::Ipv4Addr;
+
 use engine::{Burst, Kind};
 use frame::BURST;
+use stages::acl::{AccessLists, HasAccessLists};
 use stages::forward::{Forwarding, InstanceId, NONE, PortView};
+use stages::nat::{Nat, Translates};
 use stages::parse::{HasIp, UserIp};
 use stages::route::{HasForwarding, HasHop};
 use table::bulk::Hash;
@@ -107,6 +111,10 @@ pub struct State {
     pub forwarding: Reader<Forwarding>,
     /// Stands in before anything was published.
     pub empty: Forwarding,
+    /// Access lists as published; none where none is configured.
+    pub lists: Option<Reader<AccessLists>>,
+    /// Translation, where it is configured.
+    pub nat: Option<Box<Nat>>,
 }
 
 impl State {
@@ -125,12 +133,52 @@ impl State {
         };
         self.forwarding().ports.get(usize::from(id)).unwrap_or(&NOWHERE)
     }
+
+    /// Whose mappings a session has: its network and its address there.
+    pub(crate) fn translated(&self, handle: u32) -> Option<(InstanceId, Ipv4Addr)> {
+        self.nat.as_ref()?;
+        let (session, _) = self.sessions.find(handle)?;
+        self.sessions.head(session).map(|head| (head.instance, head.ue4.into()))
+    }
+
+    /// A session ended or has another address: the mappings and blocks of the one it had go.
+    pub(crate) fn end_translation(&mut self, whose: Option<(InstanceId, Ipv4Addr)>, now: u64) {
+        if let (Some(nat), Some((instance, address))) = (&mut self.nat, whose) {
+            nat.end_session(instance, address, now);
+        }
+    }
 }
 
 impl HasForwarding for State {
     #[inline]
     fn forwarding(&self) -> &Forwarding {
         self.forwarding.in_hand().unwrap_or(&self.empty)
+    }
+}
+
+impl HasAccessLists for State {
+    #[inline]
+    fn access_lists(&self) -> Option<&AccessLists> {
+        self.lists.as_ref()?.in_hand()
+    }
+}
+
+impl Translates<Lane> for State {
+    #[inline]
+    fn nat(&mut self) -> Option<&mut Nat> {
+        self.nat.as_deref_mut()
+    }
+
+    #[inline]
+    fn session(&self, lane: &Lane, i: usize) -> Option<u32> {
+        // What goes by no rule is ours.
+        self.sessions.head(lane.session[i]).filter(|_| lane.action[i] != 0).map(|head| head.handle)
+    }
+
+    #[inline]
+    fn readdressed(&mut self, lane: &mut Lane, i: usize) {
+        let index = self.sessions.index4(lane.instance[i]);
+        lane.hash[i] = Sessions::prefetch_v4(index, lane.ip.0[i].dst);
     }
 }
 

@@ -14,6 +14,7 @@ pub mod gateway;
 pub mod lane;
 mod local;
 pub mod n4;
+pub mod nat_log;
 pub mod pipeline;
 pub mod record;
 mod remotes;

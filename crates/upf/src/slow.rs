@@ -7,6 +7,7 @@ mod answer;
 mod end_marker;
 mod errors;
 mod left;
+mod onward;
 mod waiting;
 
 use std::collections::VecDeque;
@@ -16,8 +17,10 @@ use engine::{Burst, Drop, Env, Io, Punt, Source};
 use frame::Frame;
 use stages::forward::{InstanceId, NONE};
 use stages::limit::{Allowance, Limit, PeerLimit};
+use stages::nat::Turned;
 use stages::neighbour::NeighbourMessage;
 use stages::parse::HasIp;
+use stages::reassemble::{self, Reassembly};
 use stages::route::HasForwarding;
 use table::records::LineId;
 use table::ring::Producer;
@@ -27,6 +30,7 @@ use crate::config::Config;
 use crate::lane::{Lane, State, Upf};
 use crate::record::{MAX_URRS, NONE8};
 use errors::Told;
+pub use onward::Onward;
 pub use waiting::Waiting;
 
 /// What a worker tells control.
@@ -82,6 +86,8 @@ pub struct Limits {
     pub paging_ns: u64,
     /// Error Indications a second; and as many notifications of supported extension headers.
     pub error_indications: u32,
+    /// Fragments held in each direction; none: none are.
+    pub reassembly: Option<reassemble::Config>,
 }
 
 impl Limits {
@@ -92,6 +98,7 @@ impl Limits {
             per_subscriber: config.buffer.packets_per_subscriber as usize,
             paging_ns: u64::from(config.buffer.seconds) * 1_000_000_000,
             error_indications: config.gtpu.error_indications_per_second,
+            reassembly: config.reassembly.as_ref().map(|section| section.stage(config)),
         }
     }
 }
@@ -134,6 +141,12 @@ pub struct SlowPath {
     error_indications: PeerLimit,
     extension_notices: PeerLimit,
     answers: Limit,
+    /// Packets from subscriber to subscriber.
+    turned: Turned,
+    /// Fragments from access and from the core.
+    fragments: Option<[Reassembly; 2]>,
+    /// Room for a packet as it was before its translation.
+    undone: Vec<u8>,
 }
 
 /// Packets of our own that may wait for their pipeline; a burst can not make more than a few hundred fragments.
@@ -152,6 +165,9 @@ impl SlowPath {
             error_indications: PeerLimit::new(each, all, 0x5eed),
             extension_notices: PeerLimit::new(each, all, 0x5eed),
             answers: Limit::new(Allowance::new(10_000, 1000)),
+            turned: Turned::new(PENDING),
+            fragments: limits.reassembly.map(|config| [(); 2].map(|()| Reassembly::new(config, onward::seed()))),
+            undone: Vec::with_capacity(u16::MAX.into()),
         }
     }
 
@@ -196,6 +212,9 @@ impl SlowPath {
                 return self.answer_subscriber(lane, i, frame, state, env);
             }
             Punt::Resolve => self.wait_for_neighbour(lane, i, &frame, state, env),
+            Punt::Buffer if onward::is_denied(lane, i, &frame, state, env) => {
+                env.stats.drop_outside(Drop::AclDenied, frame.len());
+            }
             Punt::Buffer => self.wait_for_subscriber(lane, i, &frame, state, env),
             Punt::GtpEndMarker => {
                 env.stats.consumed(punt);
@@ -204,8 +223,8 @@ impl SlowPath {
             Punt::GtpExtensionNotice | Punt::IcmpOther | Punt::RouterSolicitation => {
                 env.stats.consumed(punt);
             }
-            // No pipeline here translates or reassembles.
-            Punt::Hairpin | Punt::Reassemble => env.stats.consumed(punt),
+            Punt::Hairpin => return self.turned.push(frame, lane.instance[i], env),
+            Punt::Reassemble => self.hold_fragment(lane, i, &frame, state, env),
         }
         env.pool.give(frame);
     }
@@ -262,12 +281,15 @@ impl SlowPath {
             env.pool.give(pending.frame);
         }
         self.waiting.close(env);
+        self.turned.close(env);
+        self.fragments.iter_mut().flatten().for_each(|fragments| fragments.close(env));
     }
 
     /// Ages what waits.
     pub(crate) fn tick(&mut self, state: &State, env: &mut Env) {
         self.expire_neighbours(state, env);
         self.waiting.expire(env);
+        self.fragments.iter_mut().flatten().for_each(|fragments| fragments.tick(env));
     }
 }
 
@@ -282,7 +304,8 @@ impl Source<Upf> for SlowPath {
     }
 
     fn held(&self) -> usize {
-        self.waiting.held() + self.pending.len()
+        let fragments: usize = self.fragments.iter().flatten().map(Reassembly::held).sum();
+        self.waiting.held() + self.pending.len() + self.turned.held() + fragments
     }
 }
 

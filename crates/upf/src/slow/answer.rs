@@ -6,6 +6,7 @@ use engine::{Drop, Env, Io, Punt};
 use frame::Frame;
 use stages::forward::NONE;
 use stages::icmp::{echo_reply, one_more_hop};
+use stages::nat::Side;
 use stages::neighbour::{NeighbourMessage, Station, arp_reply, neighbour_advertisement};
 use stages::parse::HasIp;
 use wire::gtpu::{Message, extension_type, message_type};
@@ -82,6 +83,9 @@ impl SlowPath {
         let arena = env.pool.arena().clone();
         let whole = frame.pull_front(l3).is_ok() && frame.truncate(total).is_ok();
         let bytes = arena.bytes_mut(&mut frame);
+        if let Some(nat) = &state.nat {
+            nat.undo(lane.instance[i], Side::Out, bytes);
+        }
         let asked = whole && self.answers.allow(env.now) && echo_reply(bytes) && one_more_hop(bytes).is_some();
         match way.filter(|_| asked) {
             Some(way) => {

@@ -5,6 +5,7 @@ use frame::Frame;
 use stages::forward::{InstanceId, NONE};
 use stages::fragment::{Plan, dont_fragment};
 use stages::icmp::{self, Error4, Error6, may_answer, one_more_hop};
+use stages::nat::Side;
 use stages::parse::HasIp;
 use stages::route::HasForwarding;
 use table::records::LineId;
@@ -90,14 +91,23 @@ impl SlowPath {
     /// Sends an ICMP error to a packet's source, if it may be told and the limit allows: to where it came from, plainly
     /// or through its tunnel.
     pub(super) fn tell_sender(&mut self, about: &About<'_>, told: Told, state: &State, env: &mut Env) {
-        let packet = about.packet;
-        if !may_answer(packet) {
+        if !may_answer(about.packet) {
             return;
         }
         let Some((way, instance)) = back(about, state) else { return };
         if !self.icmp.allow(env.now) {
             return;
         }
+        // It is quoted as its sender knows it.
+        let packet = match &state.nat {
+            Some(nat) => {
+                self.undone.clear();
+                self.undone.extend_from_slice(about.packet);
+                nat.undo(instance, if way.action == 0 { Side::In } else { Side::Out }, &mut self.undone);
+                self.undone.as_slice()
+            }
+            None => about.packet,
+        };
         let made = make(env, |space| {
             let len = match packet.first()? >> 4 {
                 4 => icmp::error4(space, our4(state, instance)?.into(), told.v4, packet)?,

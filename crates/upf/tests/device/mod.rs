@@ -181,6 +181,17 @@ impl Device {
         }
         put("control.pages".into(), control.pages);
         put("control.published".into(), control.published);
+        let blocks = self.control.nat_blocks();
+        put("nat.given".into(), blocks.given);
+        put("nat.ended".into(), blocks.ended);
+        if let Some(nat) = self.rig.gateway().nat() {
+            put("nat.mappings".into(), nat.mappings() as u64);
+            put("nat.blocks".into(), nat.blocks() as u64);
+        }
+        let rules: usize = self.config.acl.iter().map(|acl| acl.rules.len() + 1).sum();
+        for rule in 0..rules as u32 {
+            put(format!("acl.{rule}"), self.control.acl_hits(rule).0);
+        }
         put("held".into(), self.rig.gateway().held() as u64);
         self.answered.iter().for_each(|(name, value)| put(name.clone(), *value));
         counters

@@ -20,6 +20,7 @@ macro_rules! cases {
     };
 }
 
+pub mod acl;
 pub mod buffering;
 pub mod downlink;
 pub mod extensions;
@@ -27,8 +28,10 @@ pub mod icmp;
 pub mod link;
 pub mod malformed;
 pub mod messages;
+pub mod nat;
 pub mod neighbours;
 pub mod quality;
+pub mod reassembly;
 pub mod routing;
 pub mod selection;
 pub mod sessions;
@@ -54,6 +57,9 @@ pub fn all() -> Vec<Case> {
         neighbours::all,
         buffering::all,
         sessions::all,
+        nat::all,
+        acl::all,
+        reassembly::all,
     ];
     groups.iter().flat_map(|group| group()).collect()
 }

@@ -1,0 +1,65 @@
+//! `[[acl]]`: what may pass between subscribers and a network instance.
+
+use serde::{Deserialize, Serialize};
+use stages::acl::{AccessList, AccessLists, Action, Rule};
+
+use super::{Config, ConfigError, wrong};
+
+/// The access list of a network instance: the first rule that matches decides. Rules see subscribers' own addresses,
+/// before and behind translation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Acl {
+    /// The network instance; left out: `core`.
+    #[serde(default)]
+    pub instance: Option<String>,
+    /// Rules: `deny in tcp from any to any port 25`; `in` is from subscribers, `out` to them.
+    #[serde(default)]
+    pub rules: Vec<String>,
+    /// What becomes of packets that no rule matches.
+    #[serde(default)]
+    pub default: Otherwise,
+}
+
+/// What becomes of packets that no rule matches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Otherwise {
+    /// They pass.
+    #[default]
+    Permit,
+    /// They are dropped.
+    Deny,
+}
+
+/// All lists, compiled, and how many counters they have: one for each rule and one for each list's default, in the order
+/// they are written in.
+///
+/// # Errors
+/// The first rule that can not be, by key.
+pub fn lists(config: &Config) -> Result<(AccessLists, u32), ConfigError> {
+    let mut lists = AccessLists::default();
+    let mut counter = 0;
+    for (n, acl) in config.acl.iter().enumerate() {
+        config.check_instance(&[&"acl", &n, &"instance"], acl.instance.as_deref())?;
+        let instance = config.instance(acl.instance.as_deref());
+        if config.acl[..n].iter().any(|other| config.instance(other.instance.as_deref()) == instance) {
+            let what = "a second list for one network instance";
+            return Err(wrong(&[&"acl", &n, &"instance"], what, "put the rules of both into one"));
+        }
+        let mut rules = Vec::with_capacity(acl.rules.len());
+        for (m, text) in acl.rules.iter().enumerate() {
+            let rule: Rule = text.parse().map_err(|why: stages::acl::RuleError| {
+                wrong(&[&"acl", &n, &"rules", &m], format!("\"{text}\" is no rule"), why.to_string())
+            })?;
+            rules.push(Rule { counter, ..rule });
+            counter += 1;
+        }
+        let default = if acl.default == Otherwise::Permit { Action::Permit } else { Action::Deny };
+        let list = AccessList::compile(&rules, default, counter);
+        let list = list.map_err(|why| wrong(&[&"acl", &n, &"rules"], why.to_string(), "fewer rules"))?;
+        counter += 1;
+        lists.set(instance, list);
+    }
+    Ok((lists, counter))
+}
