@@ -449,10 +449,9 @@ impl Parts {
 /// that a tunnel towards it (N9, S5/S8) has the ends of its filters exchanged.
 fn seen_from_below(filter: &Sdf, pdr: &Pdr) -> Sdf {
     let mut filter = filter.clone();
-    if pdr.comes_by_tunnel() && !pdr.source.is_uplink() {
-        if let Some(flow) = &mut filter.flow {
-            flow.direction = if flow.direction == Direction::In { Direction::Out } else { Direction::In };
-        }
+    let is_downward = pdr.comes_by_tunnel() && !pdr.source.is_uplink();
+    if let Some(flow) = filter.flow.as_mut().filter(|_| is_downward) {
+        flow.direction = if flow.direction == Direction::In { Direction::Out } else { Direction::In };
     }
     filter
 }
