@@ -19,7 +19,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("cmts", &["engine", "frame", "stages", "table", "wire"]),
     ("traffic", &["engine", "frame", "port", "table", "wire"]),
     ("capacity", &[]),
-    ("bench", &["bng", "cmts", "engine", "frame", "pages", "pfcp", "port", "stages", "table", "traffic", "upf", "wire"]),
+    (
+        "bench",
+        &["bng", "cmts", "engine", "frame", "pages", "pfcp", "port", "stages", "table", "traffic", "upf", "wire"],
+    ),
     (
         "weir",
         &[

@@ -1,7 +1,6 @@
 //! Judges from outside: tshark reads what we send, scapy talks to a node of ours. `make setup` installs both.
 
 #[path = "../../tests/capture/mod.rs"]
-#[allow(dead_code, reason = "the other half is for the tests outside")]
 mod capture;
 
 use crate::control::{Kind, Profile, Session};
