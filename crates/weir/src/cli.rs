@@ -24,7 +24,7 @@ pub struct Cli {
 const MAP: &str = "\
 How they fit together:
   weir run gateway.toml    carries packets between its ports until told to stop
-     ├─ weir show …        looks into it while it runs: costs, drops, sessions, frames, ports
+     ├─ weir show …        looks into it while it runs: costs, drops, sessions, frames, ports, peers
      ├─ weir trace …       follows one subscriber's packets through its stages
      └─ weir cdr …         lists and exports its charging records, also when it does not run
   weir cp cp.toml          plays its control plane: sessions over PFCP, their lives and their usage
@@ -103,6 +103,8 @@ pub enum Topic {
     Frames,
     /// Interfaces: kind, link, addresses, counters.
     Ports,
+    /// Control planes by PFCP: associations, sessions, messages, what was refused.
+    Peers,
 }
 
 /// Finding the running gateway.

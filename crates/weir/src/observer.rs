@@ -1,12 +1,13 @@
 //! The reading ends of a running gateway: what `weir show` and `weir trace` see. Counters are read where they lie;
 //! sessions are asked for by ring; ports show themselves when asked. Workers notice none of it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::{Io, StatsView, Time, TraceFilter, TracerHandle, Tsc};
 use frame::Arena;
+use pfcp::node::{Association, AssociationId, State};
 use table::hint::tsc_hz;
 use upf::config::{Config, Role};
 use upf::control::{Control, ControlCounters};
@@ -16,7 +17,9 @@ use crate::asked::{Answer, Asker, Question};
 use crate::cdr::{self, Kept};
 use crate::n4::N4;
 use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
-use crate::socket::{Answers, PortView, Reply, Request, SessionsView, TraceLine, TraceView, WorkerSessions, hex};
+use crate::socket::{
+    Answers, PeerView, PeersView, PortView, Reply, Request, SessionsView, TraceLine, TraceView, WorkerSessions, hex,
+};
 use crate::watched::Glass;
 
 /// The reading ends of one worker.
@@ -166,6 +169,53 @@ impl Observer {
         Ok(SessionsView { workers, control: events(&self.control().counters()) })
     }
 
+    /// The control planes.
+    pub fn peers(&self) -> Result<PeersView, String> {
+        let (now, configured) = (self.wall_clock(), self.config.n4.as_ref());
+        let none = || "no control plane is configured: there is no [n4]".to_owned();
+        let (n4, configured) = self.n4().zip(configured).ok_or_else(none)?;
+        let (node, sessions) = (n4.endpoint().node(), n4.endpoint().sessions());
+        let peer = |(id, peer): (AssociationId, &Association)| PeerView {
+            address: peer.address.to_string(),
+            node_id: peer.node_id.to_string(),
+            seconds: now.unix(now.now).saturating_sub(peer.recovery_time_stamp.unix()) as f64,
+            sessions: sessions.book().of_peer(id.0).into(),
+            lost_for: match peer.state {
+                State::Up => None,
+                State::Lost { until } => Some((until.as_secs_f64() - now.now as f64 / 1e9).max(0.0)),
+            },
+            answers_heartbeats: peer.answers_heartbeats,
+        };
+        let mut peers: Vec<PeerView> = node.associations().map(peer).collect();
+        peers.sort_by(|a, b| a.address.cmp(&b.address));
+        let done = sessions.counters();
+        let counted = [
+            ("established", done.established, "Sessions established."),
+            ("modified", done.modified, "Sessions modified."),
+            ("deleted", done.deleted, "Sessions deleted, by whomever."),
+            ("requests_refused", done.refused, "Requests about sessions refused."),
+            ("usage_reports", done.usage_reports, "Reports of usage sent."),
+            ("downlink_data_reports", done.downlink_data_reports, "Reports of waiting packets sent."),
+            ("error_indication_reports", done.error_indication_reports, "Reports of Error Indications sent."),
+            ("reports_unanswered", n4.endpoint().unanswered(), "Reports that nobody answered."),
+            ("unsent", n4.unsent(), "Datagrams the kernel would not send."),
+        ];
+        let counters = counted.into_iter().chain(node.counters().all());
+        let news = n4.endpoint().news().map(|news| {
+            let who = news.peer.map_or_else(|| "a control plane".to_owned(), |peer| peer.to_string());
+            (now.now.saturating_sub(news.at) as f64 / 1e9, who, news.what.clone())
+        });
+        Ok(PeersView {
+            address: SocketAddr::new(configured.address, configured.port).to_string(),
+            node_id: node.config().node_id.to_string(),
+            sessions: sessions.book().len() as u64,
+            waiting: sessions.waiting() as u64,
+            peers,
+            counters: counters.map(|(name, n, sentence)| (name.to_owned(), n, sentence.to_owned())).collect(),
+            news: news.collect(),
+        })
+    }
+
     fn trace(&self, connection: u64, ue: IpAddr, packets: u32) -> Result<TraceView, String> {
         let mut tracing = self.tracing.lock().unwrap_or_else(|e| e.into_inner());
         if let Some((owner, other)) = *tracing
@@ -207,6 +257,7 @@ impl Answers for Observer {
             Request::Counters => Reply::Counters(self.snapshot()),
             Request::Ports => Reply::Ports(self.ports()),
             Request::Sessions => self.sessions().map_or_else(error, Reply::Sessions),
+            Request::Peers => self.peers().map_or_else(error, Reply::Peers),
             Request::Session { ue } => self.session(*ue).map_or_else(error, Reply::Session),
             Request::Trace { ue, packets } => self.trace(connection, *ue, *packets).map_or_else(error, Reply::Trace),
             Request::Traced => Reply::Trace(self.traced()),

@@ -2,6 +2,7 @@
 
 pub mod drops;
 pub mod frames;
+pub mod peers;
 pub mod ports;
 pub mod run;
 pub mod sessions;
@@ -62,6 +63,7 @@ fn question(args: &ShowArgs) -> Request {
         (Topic::Sessions, Some(ue)) => Request::Session { ue },
         (Topic::Sessions, None) => Request::Sessions,
         (Topic::Ports, _) => Request::Ports,
+        (Topic::Peers, _) => Request::Peers,
     }
 }
 
@@ -96,6 +98,7 @@ fn page(now: &Reply, earlier: Option<&Reply>, args: &ShowArgs, style: Style) -> 
             ports::text(ports, before, args.all, style)
         }
         Reply::Sessions(view) => sessions::text(view, style),
+        Reply::Peers(view) => peers::text(view, style),
         Reply::Session(view) => sessions::one(view, style),
         Reply::Trace(_) | Reply::Records(_) | Reply::Error(_) => String::new(),
     }
@@ -112,6 +115,7 @@ fn json(now: &Reply, earlier: Option<&Reply>, topic: Topic) -> anyhow::Result<St
         Reply::Ports(ports) => serde_json::to_string(ports)?,
         Reply::Sessions(view) => serde_json::to_string(view)?,
         Reply::Session(view) => serde_json::to_string(view)?,
+        Reply::Peers(view) => serde_json::to_string(view)?,
         Reply::Trace(view) => serde_json::to_string(view)?,
         Reply::Records(view) => serde_json::to_string(view)?,
         Reply::Error(error) => bail!("{error}"),

@@ -17,6 +17,8 @@ pub enum Request {
     Ports,
     /// How many sessions there are, where.
     Sessions,
+    /// The control planes.
+    Peers,
     /// One subscriber's session.
     Session {
         /// Its address.
@@ -56,6 +58,8 @@ pub enum Reply {
     Ports(Vec<PortView>),
     /// To [`Request::Sessions`].
     Sessions(SessionsView),
+    /// To [`Request::Peers`].
+    Peers(PeersView),
     /// To [`Request::Session`].
     Session(SessionView),
     /// To [`Request::Trace`] and [`Request::Traced`].
@@ -111,6 +115,42 @@ pub struct WorkerSessions {
     pub sessions: u64,
     /// Bytes of their records and of the indexes that lead to them.
     pub bytes: u64,
+}
+
+/// The end of N4 and who is at the others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PeersView {
+    /// Where control planes reach it.
+    pub address: String,
+    /// What it calls itself.
+    pub node_id: String,
+    /// Sessions of all of them.
+    pub sessions: u64,
+    /// Requests that wait for a worker.
+    pub waiting: u64,
+    /// The control planes.
+    pub peers: Vec<PeerView>,
+    /// What was done, said and refused: name, how often, a sentence.
+    pub counters: Vec<(String, u64, String)>,
+    /// What happened to associations: seconds ago, to whom, what.
+    pub news: Vec<(f64, String, String)>,
+}
+
+/// A control plane.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PeerView {
+    /// Where its requests go.
+    pub address: String,
+    /// What it calls itself.
+    pub node_id: String,
+    /// Seconds since it began, by its own account.
+    pub seconds: f64,
+    /// Its sessions.
+    pub sessions: u64,
+    /// It no longer answers; seconds until its sessions go.
+    pub lost_for: Option<f64>,
+    /// It has answered a heartbeat, ever.
+    pub answers_heartbeats: bool,
 }
 
 /// One subscriber's session.

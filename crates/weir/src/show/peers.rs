@@ -1,0 +1,94 @@
+//! `weir show peers`: control planes, what they and we have said, and what happened to them.
+
+use crate::socket::PeersView;
+use crate::tables::{Align, Style, Table, count, duration};
+
+/// The page.
+pub fn text(view: &PeersView, style: Style) -> String {
+    let right = Align::Right;
+    let mut out = format!(
+        "{} · {} · {} sessions, {} requests wait for a worker\n\n",
+        style.strong(&format!("N4 at {}", view.address)),
+        view.node_id,
+        count(view.sessions),
+        count(view.waiting),
+    );
+    let mut table = Table::new(&[
+        ("control plane", Align::Left),
+        ("node", Align::Left),
+        ("state", Align::Left),
+        ("running for", right),
+        ("sessions", right),
+        ("answers heartbeats", Align::Left),
+    ]);
+    for peer in &view.peers {
+        let state = match peer.lost_for {
+            None => "up".to_owned(),
+            Some(left) => format!("lost, sessions kept for {}", duration(left)),
+        };
+        let heartbeats = if peer.answers_heartbeats { "yes" } else { "not yet" };
+        table.row([
+            peer.address.clone(),
+            peer.node_id.clone(),
+            state,
+            duration(peer.seconds),
+            count(peer.sessions),
+            heartbeats.to_owned(),
+        ]);
+    }
+    out += &match view.peers.is_empty() {
+        true => "  no control plane is associated\n".to_owned(),
+        false => table.render(style),
+    };
+    let mut table = Table::new(&[("sessions and messages", Align::Left), ("so far", right), ("", Align::Left)]);
+    for (what, n, sentence) in view.counters.iter().filter(|(_, n, _)| *n > 0) {
+        table.row([what.clone(), count(*n), sentence.clone()]);
+    }
+    if !table.is_empty() {
+        out.push('\n');
+        out += &table.render(style);
+    }
+    if !view.news.is_empty() {
+        out.push('\n');
+        for (seconds, peer, what) in view.news.iter().rev().take(10).rev() {
+            let line = format!("  {} ago: {peer} {what}\n", duration(*seconds));
+            out += &line;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket::PeerView;
+
+    #[test]
+    fn a_page_of_control_planes() {
+        let peer = PeerView {
+            address: "10.0.4.2:8805".into(),
+            node_id: "smf.example".into(),
+            seconds: 61.0,
+            sessions: 2000,
+            ..PeerView::default()
+        };
+        let lost = PeerView { lost_for: Some(7.0), ..peer.clone() };
+        let view = PeersView {
+            address: "10.0.4.1:8805".into(),
+            node_id: "10.0.4.1".into(),
+            sessions: 4000,
+            waiting: 0,
+            peers: vec![peer, lost],
+            counters: vec![("received".into(), 5, "Messages.".into()), ("malformed".into(), 0, "None.".into())],
+            news: vec![(3.0, "10.0.4.2:8805".into(), "associated".into())],
+        };
+        let page = text(&view, Style::default());
+        for part in
+            ["N4 at 10.0.4.1:8805", "smf.example", "1 min 1 s", "2,000", "kept for 7.0 s", "3.0 s ago: 10.0.4.2"]
+        {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(!page.contains("malformed"), "{page}");
+        assert!(text(&PeersView::default(), Style::default()).contains("no control plane"));
+    }
+}
