@@ -4,9 +4,12 @@ use super::*;
 
 cases! { both_directions, default_is_deny, before_and_behind_translation }
 
+/// A question for the root's address (RFC 1035, 4.1).
+const QUESTION: [u8; 17] = [0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1];
+
 fn both_directions() -> Case {
     let mail = |from: IpAddr, to: IpAddr| ip(from, to).tcp(40_000, 25);
-    let name = |from: IpAddr, to: IpAddr| ip(from, to).udp(40_000, 53).filled(4);
+    let name = |from: IpAddr, to: IpAddr| ip(from, to).udp(40_000, 53).payload(QUESTION);
     case("The first rule that matches decides, for IPv4 and IPv6 and for each direction.")
         .with(
             r#"acl = [{ rules = [
