@@ -29,7 +29,7 @@ fn replay(name: &str, capture: &[Seen], more: &str) {
     let parsed: Vec<(&Seen, Packet)> =
         capture.iter().filter_map(|seen| Some((seen, Packet::parse(&seen.octets).ok()?))).collect();
     // What the user plane of the capture answered, by who asked and by sequence number.
-    let mut answers: HashMap<(Ipv4Addr, Ipv4Addr, u32, u8), (Cause, Option<u64>)> = HashMap::new();
+    let mut answers = HashMap::new();
     for (seen, packet) in &parsed {
         if let Some(outcome) = outcome(&packet.message) {
             answers
