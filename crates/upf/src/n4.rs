@@ -532,7 +532,10 @@ impl N4 {
             cause: Cause::REQUEST_ACCEPTED,
             ..SessionModificationResponse::default()
         });
-        if rules == before {
+        if flags.contains(PfcpSmReqFlags::DROBU) {
+            control.discard(worker, number);
+        }
+        if only_asks(request) {
             let ask = control.measure(worker, number).map_err(|error| not_installed(&error))?;
             self.pending.insert(ask, Pending::Query { asked, number, query, response });
             return Ok(());
@@ -540,9 +543,6 @@ impl N4 {
         let mut chosen = Chosen::default();
         let made = self.prepare(&mut rules, &mut chosen, Some(number), &meters, control, clock);
         let result = made.and_then(|made| {
-            if flags.contains(PfcpSmReqFlags::DROBU) {
-                control.discard(worker, number);
-            }
             let install = control.change(worker, number, &made.session, before.create_urrs.len());
             install.map(|ask| (made, ask)).map_err(|error| not_installed(&error))
         });
@@ -915,6 +915,18 @@ impl N4 {
             let _ = self.end(session, None, control);
         }
     }
+}
+
+/// Whether a modification changes nothing. One that repeats what holds already is no such: a quota is given anew, a
+/// subscriber sleeps again.
+fn only_asks(request: &SessionModificationRequest) -> bool {
+    let rest = SessionModificationRequest {
+        query_urrs: Vec::new(),
+        query_urr_reference: None,
+        pfcp_sm_req_flags: None,
+        ..request.clone()
+    };
+    rest == SessionModificationRequest::default()
 }
 
 /// A session that may be installed.

@@ -121,16 +121,47 @@ fn a_threshold_reports_and_a_quota_stops() {
     // 60 octets a packet: the third reaches the threshold, the fifth the quota, the rest is dropped.
     assert_eq!(reported, [(180, UsageReportTrigger::VOLTH), (120, UsageReportTrigger::VOLQU)]);
     assert_eq!(bench.received("n6").len(), 5);
-    let more = UpdateUrr { urr_id: UrrId(1), volume_quota: Some(VolumeQuota::total(120)), ..UpdateUrr::default() };
-    let request_more = SessionModificationRequest { update_urrs: vec![more], ..Default::default() };
-    assert_eq!(bench.modify(&session, request_more).cause, Cause::REQUEST_ACCEPTED);
-    for _ in 0..4 {
-        bench.send("n3", &up(teid, &request(UE)));
+    // The same quota twice: each is a new one.
+    for _ in 0..2 {
+        let more = UpdateUrr { urr_id: UrrId(1), volume_quota: Some(VolumeQuota::total(120)), ..UpdateUrr::default() };
+        let request_more = SessionModificationRequest { update_urrs: vec![more], ..Default::default() };
+        assert_eq!(bench.modify(&session, request_more).cause, Cause::REQUEST_ACCEPTED);
+        for _ in 0..4 {
+            bench.send("n3", &up(teid, &request(UE)));
+        }
+        assert_eq!(bench.received("n6").len(), 2);
     }
-    assert_eq!(bench.received("n6").len(), 2);
     let total: u64 = bench.delete(&session).usage_reports.iter().filter_map(|r| r.volume_measurement?.total).sum();
     let between: u64 = bench.reports().iter().flat_map(usage_of).map(|(volume, _)| volume).sum();
-    assert_eq!(300 + between + total, 7 * 60, "what passed was reported, all of it, once");
+    assert_eq!(300 + between + total, 9 * 60, "what passed was reported, all of it, once");
+    bench.close();
+}
+
+#[test]
+fn a_quota_of_time_ends_and_begins_again() {
+    let mut bench = Bench::new("");
+    let (session, teid) = connected(&mut bench, &Profile { measurement_period: Some(3600), ..smf() });
+    let give = || UpdateUrr {
+        urr_id: UrrId(1),
+        reporting_triggers: Some(ReportingTriggers::TIMQU),
+        time_quota: Some(TimeQuota(3)),
+        ..UpdateUrr::default()
+    };
+    for round in 0..2 {
+        let start = secs(10 * round + 1);
+        bench.turn_to(start);
+        let modification = SessionModificationRequest { update_urrs: vec![give()], ..Default::default() };
+        assert_eq!(bench.modify(&session, modification).cause, Cause::REQUEST_ACCEPTED);
+        bench.send("n3", &up(teid, &request(UE)));
+        assert_eq!(bench.received("n6").len(), 1);
+        for second in 1..=4 {
+            bench.turn_to(start + secs(second));
+        }
+        let triggers: Vec<_> = bench.reports().iter().flat_map(usage_of).map(|(_, trigger)| trigger).collect();
+        assert_eq!(triggers, [UsageReportTrigger::TIMQU]);
+        bench.send("n3", &up(teid, &request(UE)));
+        assert_eq!(bench.received("n6").len(), 0, "the time is over");
+    }
     bench.close();
 }
 

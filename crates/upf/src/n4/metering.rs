@@ -73,7 +73,15 @@ impl Metering {
             threshold.total = Some(self.bytes[0] + self.bytes[1] + 1);
         }
         let quota = urr.volume_quota.map(|volume| above(self.granted, volume.total, volume.uplink, volume.downlink));
-        (threshold, quota.unwrap_or_default())
+        let mut quota = quota.unwrap_or_default();
+        if self.exhausted {
+            // Used up, by volume, time or neglect: nothing passes until there is another (5.2.2.2).
+            quota.total = Some(0);
+        } else if urr.time_quota.is_some() || urr.quota_holding_time.is_some() {
+            // As good as none; but the record has a place for what comes when the time is over.
+            quota.total = quota.total.or(Some(u64::MAX - 1));
+        }
+        (threshold, quota)
     }
 
     /// Takes note of what a worker says it has counted.
@@ -320,7 +328,7 @@ mod tests {
         assert_eq!(meter.triggers(&urr, &counted, 3), UsageReportTrigger::VOLQU);
         meter.report(&urr, &counted, UsageReportTrigger::VOLQU, &CLOCK);
         assert_eq!(meter.triggers(&urr, &counted, 3), UsageReportTrigger::NONE, "said once");
-        assert_eq!(meter.bounds(&urr).1.total, Some(500), "nothing passes meanwhile");
+        assert_eq!(meter.bounds(&urr).1.total, Some(0), "nothing passes meanwhile");
         urr.volume_quota = Some(VolumeQuota::total(800));
         meter.grant(4);
         assert_eq!(meter.bounds(&urr).1.total, Some(1300));
