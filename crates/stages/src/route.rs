@@ -16,6 +16,11 @@ pub trait HasHop: HasIp {
     fn instance(&self, i: usize) -> InstanceId;
     /// Header bytes that will be put before the user's packet, for the MTU check.
     fn overhead(&self, i: usize) -> u16;
+    /// Whether packet `i` is only passed on, from one tunnel to another: no hop of its own way (TS 29.281, 4.4).
+    #[inline(always)]
+    fn is_relayed(&self, _i: usize) -> bool {
+        false
+    }
 }
 
 /// State with forwarding tables.
@@ -24,8 +29,8 @@ pub trait HasForwarding {
     fn forwarding(&self) -> &Forwarding;
 }
 
-/// Finds the hop (unless the packet has one already, as tunnelled ones do), takes one from the TTL, and checks the
-/// size against the hop's MTU. RFC 1812, 5.2 and 5.3; RFC 8200, 3 and 5.
+/// Finds the hop (unless the packet has one already, as tunnelled ones do), takes one from the TTL of what is not merely
+/// relayed, and checks the size against the hop's MTU. RFC 1812, 5.2 and 5.3; RFC 8200, 3 and 5.
 pub struct Route;
 
 impl<K: Kind> Stage<K> for Route
@@ -43,7 +48,8 @@ where
         for i in burst.live() {
             let ip = burst.lane.ip(i);
             let (version, total_len) = (ip.version, ip.total_len);
-            if ip.ttl <= 1 {
+            let is_relayed = burst.lane.is_relayed(i);
+            if ip.ttl <= 1 && !is_relayed {
                 burst.punt(i, Punt::TtlExpired);
                 continue;
             }
@@ -75,6 +81,9 @@ where
                 continue;
             }
             burst.set_out(i, next.port);
+            if is_relayed {
+                continue;
+            }
             let l3 = usize::from(burst.frame(i).meta.l3);
             if let Some(packet) = burst.bytes_mut(i, arena).get_mut(l3..) {
                 decrement_ttl(packet, version);

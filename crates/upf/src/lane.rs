@@ -101,6 +101,10 @@ impl HasHop for Lane {
     fn overhead(&self, i: usize) -> u16 {
         self.overhead[i]
     }
+    #[inline(always)]
+    fn is_relayed(&self, i: usize) -> bool {
+        self.tunnel[i] != NONE && self.teid[i] != 0
+    }
 }
 
 /// What one worker's user plane owns.

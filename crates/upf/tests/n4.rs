@@ -9,9 +9,9 @@ mod device;
 mod golden_cases;
 mod n4_bench;
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-use golden_cases::{GNB, N3, QFI, SERVER, from_gnb, from_router, ip4, ms, request, response, secs, to_router};
+use golden_cases::{GNB, N3, QFI, SERVER, from_gnb, from_router, ip4, ip6, ms, request, response, secs, to_router};
 use golden_cases::{Over, to_gnb, tunnel};
 use n4_bench::{Bench, CP, access, smf, usage_of};
 use pfcp::Packet;
@@ -284,6 +284,29 @@ fn an_sgw_carries_packets_from_tunnel_to_tunnel() {
     assert_eq!(sent.len(), 2);
     assert_eq!((&sent[0][30..34], &sent[0][46..50]), (&FAR_AWAY.octets()[..], &0x55u32.to_be_bytes()[..]));
     assert_eq!((&sent[1][30..34], &sent[1][46..50]), (&GNB.octets()[..], &GNB_TEID.to_be_bytes()[..]));
+    assert_eq!(&sent[0][50..], &request(UE).build()[..], "a relay is no hop: the packet is as it was");
+    bench.close();
+}
+
+#[test]
+fn router_solicitations_go_to_the_control_plane() {
+    let mut bench = Bench::new("");
+    let profile = Profile { control_tunnel: Some(access(FAR_AWAY, 0x42)), ..smf() };
+    let mut session =
+        Session { cp_seid: 1, ip6: Some("2001:db8:60:1::".parse().expect("address")), ..Session::default() };
+    let established = bench.establish(&session, &profile);
+    session.established(&established).expect("accepted");
+    let connect = session.connect(access(GNB, GNB_TEID));
+    assert_eq!(bench.modify(&session, connect).cause, Cause::REQUEST_ACCEPTED);
+    let Some(FTeid::Given { teid, .. }) = session.uplink_f_teid else { panic!("a tunnel was chosen") };
+    let local: Ipv6Addr = "fe80::7".parse().expect("address");
+    let routers: Ipv6Addr = "ff02::2".parse().expect("address");
+    let solicitation = ip6(local, routers).ttl(255).icmp6(133, 0, 0);
+    bench.send("n3", &up(teid.0, &solicitation));
+    let sent = bench.received("n3");
+    assert_eq!(sent.len(), 1);
+    assert_eq!((&sent[0][30..34], &sent[0][46..50]), (&FAR_AWAY.octets()[..], &0x42u32.to_be_bytes()[..]));
+    assert!(sent[0].ends_with(&solicitation.build()), "with its hop limit of 255, or nobody would believe it");
     bench.close();
 }
 
