@@ -635,7 +635,7 @@ impl N4 {
         while let Some(report) = control.report() {
             match report {
                 Report::Buffered { handle, pdr } => self.packets_wait(handle, pdr),
-                Report::Reached { handle } => self.look(handle, control),
+                Report::Reached { handle } => self.look(handle, control, clock.now),
                 Report::ErrorIndication { handle, peer, teid, .. } => self.error_indicated(handle, peer, teid),
             }
         }
@@ -645,13 +645,13 @@ impl N4 {
             }
             self.looks.pop();
             if self.book.get(number).is_some_and(|entry| entry.look_at == at) {
-                self.look(number, control);
+                self.look(number, control, clock.now);
             }
         }
     }
 
     /// Asks a session's worker what it has counted, unless it is being asked.
-    fn look(&mut self, number: u32, control: &mut Control) {
+    fn look(&mut self, number: u32, control: &mut Control, now: u64) {
         let Some(entry) = self.book.get(number) else { return };
         if !self.looking.insert(number) {
             return;
@@ -663,8 +663,7 @@ impl N4 {
             Err(_) => {
                 // The worker has its hands full; the next look is as good.
                 self.looking.remove(&number);
-                let at = entry.look_at.saturating_add(50_000_000);
-                self.set_look(number, at);
+                self.set_look(number, now + 50_000_000);
             }
         }
     }

@@ -129,7 +129,7 @@ impl Bench {
     /// Runs until nothing moves; what the endpoint sends is parsed.
     pub fn settle(&mut self) -> Vec<Packet> {
         let wall = self.wall();
-        let mut sent = Vec::new();
+        let (mut sent, mut spins) = (Vec::new(), 0);
         let (control, endpoint) = (&mut self.control, &mut self.endpoint);
         self.rig.settle(|_, now| {
             control.poll(now);
@@ -138,9 +138,10 @@ impl Bench {
             endpoint.drain(|_, datagram| {
                 sent.push(Packet::parse(datagram).expect("the endpoint speaks PFCP"));
             });
-            if endpoint.is_waiting() {
-                // For the worker, or for the disk.
-                std::thread::sleep(std::time::Duration::from_micros(20));
+            spins = if endpoint.is_waiting() { spins + 1 } else { 0 };
+            if spins > 64 {
+                // For the disk; the worker would have answered.
+                std::thread::sleep(std::time::Duration::from_micros(50));
             }
             sent.len() > before || endpoint.is_waiting()
         });
