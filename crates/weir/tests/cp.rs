@@ -238,7 +238,7 @@ fn an_independent_control_plane_hears_the_right_causes() {
     let gateway = on_loopback(&net);
     let pcap = net.file("n4.pcap");
     let mut dump = within(&net.gateway, "tcpdump");
-    dump.args(["-i", "lo", "-U", "-w"]).arg(&pcap).args(["udp", "port", "8805"]);
+    dump.args(["-i", "lo", "-U", "--immediate-mode", "-w"]).arg(&pcap).args(["udp", "port", "8805"]);
     let dump = Running::start(dump, &net.file("dump.err"));
     until("tcpdump", || fs::read_to_string(net.file("dump.err")).unwrap().contains("listening on").then_some(()));
     let mut client = within(&net.gateway, root().join("target/judge/bin/python3"));
@@ -246,6 +246,8 @@ fn an_independent_control_plane_hears_the_right_causes() {
     let said = well(client.output().expect("scapy is needed: `make setup` installs it"));
     assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "13 exchanges as they should be");
     assert_eq!(net.sessions(), 0);
+    // Thirteen exchanges are several thousand octets.
+    until("the capture", || fs::metadata(&pcap).is_ok_and(|file| file.len() > 2000).then_some(()));
     std::thread::sleep(Duration::from_millis(200));
     dump.stop();
 
