@@ -187,6 +187,11 @@ fn what_can_not_be_is_refused_by_name() {
     nonsense.create_pdrs[0].pdi.sdf_filters = vec![SdfFilter::flow("permit everything")];
     assert_eq!(cause(&bench.say(Some(0), nonsense.into())), Cause::MANDATORY_IE_INCORRECT);
 
+    let mut copied = good.clone();
+    copied.create_fars[1].apply_action |= ApplyAction::DUPL;
+    copied.create_fars[1].duplicating_parameters = vec![DuplicatingParameters::default()];
+    assert_eq!(cause(&bench.say(Some(0), copied.into())), Cause::SERVICE_NOT_SUPPORTED);
+
     let mut unknown = good.clone();
     unknown.create_pdrs[0].pdi.application_id = Some(ApplicationId::from("chess"));
     assert_eq!(cause(&bench.say(Some(0), unknown.into())), Cause::UNKNOWN_APPLICATION_ID);

@@ -145,6 +145,11 @@ impl Translator<'_> {
     fn far(&self, far: &CreateFar) -> Result<Far, Problem> {
         let rule = FailedRuleId::Far(far.far_id.0);
         let action = far.apply_action;
+        let way = far.forwarding_parameters.as_ref();
+        if action.contains(ApplyAction::DUPL) || way.is_some_and(|way| way.redirect_information.is_some()) {
+            // Neither is done here; a control plane that counts on it must hear so.
+            return Err(Problem::of(Cause::SERVICE_NOT_SUPPORTED).in_rule(rule));
+        }
         let apply = if action.contains(ApplyAction::FORW) {
             Apply::Forward
         } else if action.contains(ApplyAction::BUFF) {
