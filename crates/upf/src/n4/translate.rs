@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use pfcp::group::{CreateFar, CreatePdr, CreateQer, CreateTrafficEndpoint, CreateUrr, Pdi};
 use pfcp::ie::{
-    ApplyAction, Cause, DestinationInterface, FTeid, FailedRuleId, MeasurementInformation, OuterHeaderCreation,
-    Precedence, SdfFilter, SourceInterface, UeIpAddress,
+    ApplyAction, Cause, DestinationInterface, FTeid, FailedRuleId, MeasurementInformation, MeasurementMethod,
+    OuterHeaderCreation, Precedence, SdfFilter, SourceInterface, UeIpAddress,
 };
 use stages::filter::{FlowDescription, Prefix, Sdf, Tos};
 use stages::forward::InstanceId;
@@ -45,6 +45,7 @@ impl Translator<'_> {
         for far in &rules.create_fars {
             session.fars.push(self.far(far)?);
         }
+        check_supported(rules)?;
         let qer = |qer: &CreateQer| translate_qer(qer, is_aggregate(rules, qer));
         session.qers = rules.create_qers.iter().map(qer).collect();
         session.urrs = rules.create_urrs.iter().map(|urr| translate_urr(urr, meters)).collect();
@@ -273,6 +274,22 @@ fn framed_route(text: &str) -> Option<(IpAddr, u8)> {
         }
     };
     (len <= Prefix::bits(address)).then_some((address, len))
+}
+
+/// Refuses what rules ask for and is not done here, rather than to charge or limit otherwise than was meant.
+fn check_supported(rules: &Rules) -> Result<(), Problem> {
+    let refused = |rule| Problem::of(Cause::SERVICE_NOT_SUPPORTED).in_rule(rule);
+    for urr in &rules.create_urrs {
+        let is_before = urr.measurement_information.is_some_and(|info| info.contains(MeasurementInformation::MBQE));
+        let is_timed = urr.monitoring_time.is_some() || !urr.additional_monitoring_times.is_empty();
+        if is_before || is_timed || urr.measurement_method.contains(MeasurementMethod::EVENT) {
+            return Err(refused(FailedRuleId::Urr(urr.urr_id.0)));
+        }
+    }
+    match rules.create_qers.iter().find(|qer| qer.packet_rate.is_some()) {
+        Some(qer) => Err(refused(FailedRuleId::Qer(qer.qer_id.0))),
+        None => Ok(()),
+    }
 }
 
 fn translate_qer(qer: &CreateQer, session: bool) -> Qer {
