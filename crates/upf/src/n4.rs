@@ -20,24 +20,22 @@ pub mod keep;
 pub mod metering;
 pub mod networks;
 pub mod problem;
+mod reports;
 pub mod translate;
 
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
-use pfcp::group::{DownlinkDataReport, ErrorIndicationReport, UsageReport};
 use pfcp::ie::{
-    ApplicationId, ApplyAction, Cause, FSeid, FTeid, FailedRuleId, FqCsid, NodeId, PdnType, PdrId, PfcpSmReqFlags,
-    ReportType, UsageReportTrigger,
+    ApplicationId, Cause, FSeid, FTeid, FailedRuleId, FqCsid, NodeId, PdnType, PfcpSmReqFlags, UsageReportTrigger,
 };
 use pfcp::message::{
     Message, SessionDeletionResponse, SessionEstablishmentRequest, SessionEstablishmentResponse,
-    SessionModificationRequest, SessionModificationResponse, SessionReportRequest,
+    SessionModificationRequest, SessionModificationResponse,
 };
 use pfcp::node::Ticket;
 use stages::filter::FlowDescription;
 use stages::forward::InstanceId;
-use wire::Teid;
 
 use crate::compile::CompileError;
 use crate::control::{Answer, AskError, Control, Report};
@@ -650,53 +648,6 @@ impl N4 {
         }
     }
 
-    /// Asks a session's worker what it has counted, unless it is being asked.
-    fn look(&mut self, number: u32, control: &mut Control, now: u64) {
-        let Some(entry) = self.book.get(number) else { return };
-        if !self.looking.insert(number) {
-            return;
-        }
-        match control.measure(entry.worker, number) {
-            Ok(ask) => {
-                self.pending.insert(ask, Pending::Look { number });
-            }
-            Err(_) => {
-                // The worker has its hands full; the next look is as good.
-                self.looking.remove(&number);
-                self.set_look(number, now + 50_000_000);
-            }
-        }
-    }
-
-    fn set_look(&mut self, number: u32, at: u64) {
-        if let Some(entry) = self.book.get_mut(number) {
-            entry.look_at = at;
-            self.looks.push(std::cmp::Reverse((at, number)));
-        }
-    }
-
-    /// Enters when a session is to be looked at next, if the clock matters to it.
-    fn plan_look(&mut self, number: u32, rules: &Rules, clock: &WallClock) {
-        let Some(entry) = self.book.get(number) else { return };
-        let of_urr = |urr: &pfcp::group::CreateUrr| {
-            entry.meters.iter().find(|meter| meter.urr == urr.urr_id.0).and_then(|meter| meter.next_look(urr))
-        };
-        let of_rules = translate::next_change(rules, clock.unix(clock.now))
-            .map(|unix| (unix * 1_000_000_000).saturating_sub(clock.epoch_ns));
-        let inactive = rules.user_plane_inactivity_timer.filter(|timer| timer.0 > 0);
-        let of_session = inactive.map(|timer| clock.now + u64::from(timer.0) * 1_000_000_000);
-        let next = rules.create_urrs.iter().filter_map(of_urr).chain(of_rules).chain(of_session).min();
-        match next {
-            Some(at) if at != entry.look_at => self.set_look(number, at),
-            Some(_) => {}
-            None => {
-                if let Some(entry) = self.book.get_mut(number) {
-                    entry.look_at = 0;
-                }
-            }
-        }
-    }
-
     fn finish(&mut self, pending: Pending, answer: Answer, control: &mut Control, clock: &WallClock) {
         match pending {
             Pending::Establish { asked, number, chosen, response } => match answer {
@@ -782,138 +733,6 @@ impl N4 {
         let seid = self.book.get(number).map_or(0, |entry| entry.cp_seid);
         self.out.push_back(Outgoing::Response { asked, seid, message });
     }
-
-    /// Reports of the URRs a modification asks about.
-    fn asked_for(&mut self, number: u32, query: &Query, usage: &[Usage], clock: &WallClock) -> Vec<UsageReport> {
-        if query.is_empty() {
-            return Vec::new();
-        }
-        let Some(entry) = self.book.get_mut(number) else { return Vec::new() };
-        let rules = entry.rules();
-        let mut reports = Vec::new();
-        for urr in rules.create_urrs.iter().filter(|urr| query.asks_for(urr.urr_id.0)) {
-            let Some(meter) = entry.meters.iter_mut().find(|meter| meter.urr == urr.urr_id.0) else { continue };
-            let counted = counted(usage, meter.urr);
-            meter.look(&counted, clock.now);
-            reports.push(meter.report(urr, &counted, UsageReportTrigger::IMMER, clock));
-        }
-        reports
-    }
-
-    /// What a worker has counted: reports what is due, plans the next look.
-    fn looked(&mut self, number: u32, usage: &[Usage], control: &mut Control, clock: &WallClock) {
-        let Some(entry) = self.book.get_mut(number) else { return };
-        let rules = entry.rules();
-        let mut reports = Vec::new();
-        let mut reported = Vec::new();
-        for urr in &rules.create_urrs {
-            let Some(meter) = entry.meters.iter_mut().find(|meter| meter.urr == urr.urr_id.0) else { continue };
-            let counted = counted(usage, meter.urr);
-            meter.look(&counted, clock.now);
-            let due = meter.triggers(urr, &counted, clock.now);
-            if due != UsageReportTrigger::NONE {
-                reports.push(meter.report(urr, &counted, due, clock));
-                reported.push(meter.urr);
-            }
-        }
-        // Linked URRs report together with those they are linked to (5.2.2.4).
-        for urr in &rules.create_urrs {
-            let linked = urr.linked_urr_ids.iter().any(|id| reported.contains(&id.0));
-            if !linked || reported.contains(&urr.urr_id.0) {
-                continue;
-            }
-            let Some(meter) = entry.meters.iter_mut().find(|meter| meter.urr == urr.urr_id.0) else { continue };
-            let counted = counted(usage, meter.urr);
-            meter.look(&counted, clock.now);
-            reports.push(meter.report(urr, &counted, UsageReportTrigger::LIUSA, clock));
-        }
-        let mut report_type = ReportType::NONE;
-        if !reports.is_empty() {
-            report_type |= ReportType::USAR;
-            self.counters.usage_reports += reports.len() as u64;
-        }
-        if is_inactive(&rules, usage, clock.now) {
-            report_type |= ReportType::UPIR;
-        }
-        let (peer, seid) = (entry.peer, entry.cp_seid);
-        if report_type != ReportType::NONE {
-            let message = SessionReportRequest { report_type, usage_reports: reports, ..Default::default() }.into();
-            self.out.push_back(Outgoing::Report { peer, seid, session: number, message });
-        }
-        self.refresh(number, &rules, control, clock);
-        self.plan_look(number, &rules, clock);
-    }
-
-    /// Gives the worker the bounds that hold after a report, and the rules whose time has come.
-    fn refresh(&mut self, number: u32, rules: &Rules, control: &mut Control, clock: &WallClock) {
-        let timed =
-            rules.create_pdrs.iter().any(|pdr| pdr.activation_time.is_some() || pdr.deactivation_time.is_some());
-        if !timed {
-            return self.rebound(number, control);
-        }
-        let Some(entry) = self.book.get(number) else { return };
-        let Ok(session) = self.translator(clock).session(rules, &entry.meters) else { return };
-        let keys = book::keys(&session);
-        if let Ok(ask) = control.install(entry.worker, number, &session) {
-            self.book.set_keys(number, keys);
-            self.pending.insert(ask, Pending::Refresh);
-        }
-    }
-
-    /// Tells the worker which URRs have reported, and the bounds that hold for them now.
-    fn rebound(&mut self, number: u32, control: &mut Control) {
-        let Some(entry) = self.book.get(number) else { return };
-        for urr in &entry.rules().create_urrs {
-            if let Some(meter) = entry.meters.iter().find(|meter| meter.urr == urr.urr_id.0) {
-                let (threshold, quota) = meter.bounds(urr);
-                control.reported(entry.worker, number, urr.urr_id.0, threshold, quota);
-            }
-        }
-    }
-
-    /// Packets wait for an idle subscriber: told once, until the control plane changes something (5.2.3.1, NOCP).
-    fn packets_wait(&mut self, number: u32, pdr: u16) {
-        let Some(entry) = self.book.get_mut(number).filter(|entry| !entry.paged) else { return };
-        let rules = entry.rules();
-        let rule = rules.create_pdrs.iter().find(|rule| rule.pdr_id.0 == pdr);
-        let far = change::far_of(&rules, rule.and_then(|rule| rule.far_id));
-        if !far.is_some_and(|far| far.apply_action.contains(ApplyAction::NOCP)) {
-            return;
-        }
-        entry.paged = true;
-        let (peer, seid) = (entry.peer, entry.cp_seid);
-        let report = DownlinkDataReport { pdr_ids: vec![PdrId(pdr)], ..DownlinkDataReport::default() };
-        let message = SessionReportRequest {
-            report_type: ReportType::DLDR,
-            downlink_data_report: Some(report),
-            ..SessionReportRequest::default()
-        };
-        self.counters.downlink_data_reports += 1;
-        self.out.push_back(Outgoing::Report { peer, seid, session: number, message: message.into() });
-    }
-
-    /// A GTP-U peer does not know a tunnel of its own any more (5.2.3.3); the address and TEID are *its*.
-    fn error_indicated(&mut self, number: u32, from: IpAddr, teid: u32) {
-        let Some(entry) = self.book.get(number) else { return };
-        let remote = FTeid::new(Teid(teid), from);
-        let report = ErrorIndicationReport { remote_f_teids: vec![remote], ..ErrorIndicationReport::default() };
-        let message = SessionReportRequest {
-            report_type: ReportType::ERIR,
-            error_indication_report: Some(report),
-            ..SessionReportRequest::default()
-        };
-        let (peer, seid) = (entry.peer, entry.cp_seid);
-        self.counters.error_indication_reports += 1;
-        self.out.push_back(Outgoing::Report { peer, seid, session: number, message: message.into() });
-    }
-
-    /// The control plane's answer to a report. A session it does not know is none (7.5.9).
-    pub fn reported(&mut self, session: u32, cause: Cause, control: &mut Control) {
-        if cause == Cause::SESSION_CONTEXT_NOT_FOUND {
-            // Refused only if it is gone already.
-            let _ = self.end(session, None, control);
-        }
-    }
 }
 
 /// Whether a modification changes nothing. One that repeats what holds already is no such: a quota is given anew, a
@@ -939,13 +758,6 @@ struct Made {
 /// What a worker has counted for a URR; nothing, if it does not know it.
 fn counted(usage: &[Usage], urr: u32) -> Usage {
     usage.iter().find(|usage| usage.urr == urr).copied().unwrap_or(Usage { urr, ..Usage::default() })
-}
-
-/// Whether no packet has come for as long as the session's inactivity timer says (5.2.2.6).
-fn is_inactive(rules: &Rules, usage: &[Usage], now: u64) -> bool {
-    let Some(timer) = rules.user_plane_inactivity_timer.filter(|timer| timer.0 > 0) else { return false };
-    let last = usage.iter().map(|usage| usage.last_ns).max().unwrap_or(0);
-    now.saturating_sub(last) >= u64::from(timer.0) * 1_000_000_000
 }
 
 /// Rule IDs are unique in their session.
