@@ -11,31 +11,38 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("table", &["pages"]),
     ("engine", &["pages", "frame", "table"]),
     ("port", &["frame"]),
+    ("crypto", &["frame"]),
     ("stages", &["engine", "frame", "table", "wire"]),
     ("pfcp", &["wire"]),
     ("ledger", &[]),
     ("upf", &["engine", "frame", "ledger", "pfcp", "stages", "table", "wire"]),
     ("bng", &["engine", "frame", "pfcp", "stages", "table", "wire"]),
-    ("cmts", &["engine", "frame", "stages", "table", "wire"]),
-    ("traffic", &["engine", "frame", "port", "table", "wire"]),
+    ("cmts", &["crypto", "engine", "frame", "stages", "table", "wire"]),
+    ("traffic", &["crypto", "engine", "frame", "port", "table", "wire"]),
     ("capacity", &[]),
     (
         "bench",
-        &["bng", "cmts", "engine", "frame", "pages", "pfcp", "port", "stages", "table", "traffic", "upf", "wire"],
+        &[
+            "bng", "cmts", "crypto", "engine", "frame", "pages", "pfcp", "port", "stages", "table", "traffic", "upf",
+            "wire",
+        ],
     ),
     (
         "weir",
         &[
-            "bench", "bng", "capacity", "cmts", "engine", "frame", "ledger", "pages", "pfcp", "port", "stages",
-            "table", "traffic", "upf", "wire",
+            "bench", "bng", "capacity", "cmts", "crypto", "engine", "frame", "ledger", "pages", "pfcp", "port",
+            "stages", "table", "traffic", "upf", "wire",
         ],
     ),
     // For tests only: see `nobody_ships_the_testkit`.
-    ("testkit", &["bng", "cmts", "engine", "frame", "pages", "port", "stages", "table", "traffic", "upf", "wire"]),
+    (
+        "testkit",
+        &["bng", "cmts", "crypto", "engine", "frame", "pages", "port", "stages", "table", "traffic", "upf", "wire"],
+    ),
 ];
 
 /// Crates in which unsafe code is allowed.
-const MAY_BE_UNSAFE: &[&str] = &["pages", "frame", "table", "port", "port-dpdk"];
+const MAY_BE_UNSAFE: &[&str] = &["pages", "frame", "table", "port", "port-dpdk", "crypto"];
 
 struct Package {
     normal: BTreeSet<String>,
