@@ -3,7 +3,10 @@
 //! A function here may look at anything `wire` offers and asserts what the documentation promises.
 
 use std::hint::black_box;
-use wire::{L3L4, Malformed, Outer, arp, checksum, ethernet, gtpu, icmp4, icmp6, ip4, ip6, ndp, option, tcp, udp};
+use wire::{
+    L3L4, Malformed, Outer, arp, ccf, checksum, crc, docsis, ethernet, gtpu, icmp4, icmp6, ip4, ip6, l2tp, ndp, option,
+    psp, tcp, udp, uepi,
+};
 
 /// The outside of a frame: the hot parser and the view agree, and layer 3 lies within.
 pub fn wire_outer(bytes: &[u8]) {
@@ -159,4 +162,87 @@ fn emitted(len: usize, mut emit: impl FnMut(&mut [u8]) -> Result<usize, wire::No
     assert_eq!(emit(&mut out), Ok(len));
     look(&out);
     assert!(emit(&mut out[..len - 1]).is_err());
+}
+
+/// A DOCSIS frame: header, elements and what it carries lie within each other and are written back as they were.
+pub fn wire_docsis(bytes: &[u8]) {
+    // Fuzzers do not guess check sequences: behind the bytes as they are, a header that is sealed.
+    let mut sealed = bytes.to_vec();
+    if sealed.len() >= 6 {
+        let parm = if sealed[0] & 0xfe == 0xc8 { 1 } else { usize::from(sealed[0] & 1) * usize::from(sealed[1]) };
+        let covered = 4 + parm.min(sealed.len() - 6);
+        let check = crc::hcs(&sealed[..covered]).to_le_bytes();
+        sealed[covered..covered + 2].copy_from_slice(&check);
+    }
+    for bytes in [bytes, &sealed] {
+        let Ok(header) = docsis::Header::parse(bytes) else { continue };
+        assert!(usize::from(header.header_len) <= bytes.len() && u32::from(header.header_len) <= header.frame_len);
+        assert!(header.payload(bytes).len() <= header.frame_len as usize - usize::from(header.header_len));
+        let elements: Vec<_> = header.elements(bytes).map_while(Result::ok).collect();
+        let whole: usize = elements.iter().map(docsis::Element::len).sum();
+        assert!(whole <= usize::from(header.extended_len));
+        for element in elements {
+            emitted(
+                element.len(),
+                |out| element.emit(out),
+                |out| {
+                    assert_eq!(docsis::Elements::of(out).next(), Some(Ok(element)));
+                },
+            );
+        }
+    }
+    if let Ok(message) = docsis::management::Message::new_checked(bytes) {
+        assert!(message.payload().len() + docsis::management::HEADER_LEN <= bytes.len());
+        black_box((message.dst(), message.src(), message.version(), message.message_type()));
+    }
+    assert_eq!(crc::is_frame_right(bytes), bytes.len() >= 4 && crc::ethernet(bytes) == crc::RESIDUE);
+}
+
+/// An L2TPv3 message of a Remote-PHY device: PSP packets, their segments, what UEPI puts in them.
+pub fn wire_psp(bytes: &[u8]) {
+    for carrier in [l2tp::Carrier::Ip, l2tp::Carrier::Udp] {
+        if let Ok(l2tp::Message::Data(header)) = l2tp::Message::parse(bytes, carrier) {
+            assert_ne!(header.session, 0);
+            let cookie = l2tp::Cookie::Short(7);
+            assert!(header.payload(bytes, cookie).is_none_or(|rest| rest.len() + 8 <= bytes.len()));
+        }
+    }
+    for word in [psp::Word::Absent, psp::Word::Present] {
+        let Ok(packet) = psp::Packet::new_checked(bytes, word) else { continue };
+        let segments: Vec<_> = packet.segments().collect();
+        let sum: usize = segments.iter().map(|segment| segment.bytes.len()).sum();
+        assert!(segments.len() == packet.count() && packet.segments().offset() + sum <= bytes.len());
+        assert_eq!(packet.word().is_some(), word == psp::Word::Present);
+        let entry = |s: &psp::Segment<'_>| psp::Entry::of(s.begin, s.end, s.bytes.len());
+        let entries: Vec<_> = segments.iter().map(entry).collect();
+        let repr = psp::Repr { flow: packet.flow(), sequence: packet.sequence().unwrap_or(0), word: packet.word() };
+        let head = repr.header_len(entries.len());
+        emitted(
+            head,
+            |out| repr.emit(&entries, out),
+            |out| {
+                assert_eq!(out[psp::HEADER_LEN..], bytes[psp::HEADER_LEN..head]);
+            },
+        );
+    }
+    if let Ok(header) = uepi::Header::parse(bytes) {
+        emitted(8, |out| header.emit(out), |out| assert_eq!(uepi::Header::parse(out), Ok(header)));
+    }
+    if let Ok(trailer) = uepi::Trailer::parse(bytes) {
+        emitted(16, |out| trailer.emit(out), |out| assert_eq!(out, &bytes[..16]));
+    }
+    if let Ok(request) = uepi::Request::parse(bytes) {
+        emitted(16, |out| request.emit(out), |out| assert_eq!(uepi::Request::parse(out), Ok(request)));
+    }
+    let mut sealed = bytes.to_vec();
+    if sealed.len() >= 8 {
+        let check = crc::hcs(&sealed[..6]).to_le_bytes();
+        sealed[6..8].copy_from_slice(&check);
+    }
+    for bytes in [bytes, &sealed] {
+        let Ok(segment) = ccf::Repr::parse(bytes) else { continue };
+        assert!(usize::from(segment.pointer.unwrap_or(0)) + ccf::HEADER_LEN <= bytes.len());
+        assert!(segment.sequence < ccf::SEQUENCES);
+        emitted(8, |out| segment.emit(out), |out| assert_eq!(out[2..6], bytes[2..6]));
+    }
 }

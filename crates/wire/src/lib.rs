@@ -22,7 +22,10 @@ mod malformed;
 mod outer;
 
 pub mod arp;
+pub mod ccf;
 pub mod checksum;
+pub mod crc;
+pub mod docsis;
 pub mod ethernet;
 pub mod fast;
 pub mod gtpu;
@@ -30,10 +33,13 @@ pub mod icmp4;
 pub mod icmp6;
 pub mod ip4;
 pub mod ip6;
+pub mod l2tp;
 pub mod ndp;
 pub mod option;
+pub mod psp;
 pub mod tcp;
 pub mod udp;
+pub mod uepi;
 
 pub use id::{BadMac, Mac, Qfi, Teid, Vlan};
 pub use l3l4::{Fragment, L3L4};

@@ -43,6 +43,7 @@ malformed! {
     BadOption = "An option or information element has no length or runs past its header.",
     MissingElement = "A mandatory option or information element is missing.",
     BadType = "The type field names something this representation is not.",
+    BadHcs = "The header check sequence of a DOCSIS header or segment is wrong.",
     BadHopLimit = "The hop limit is not 255, so the message may have crossed a router.",
 }
 

@@ -8,11 +8,13 @@ use std::path::Path;
 
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 4] = [
+const TARGETS: [Target; 6] = [
     ("wire_outer", targets::wire_outer),
     ("wire_l3l4", targets::wire_l3l4),
     ("wire_gtpu", targets::wire_gtpu),
     ("wire_views", targets::wire_views),
+    ("wire_docsis", targets::wire_docsis),
+    ("wire_psp", targets::wire_psp),
 ];
 
 #[test]
@@ -38,7 +40,7 @@ proptest! {
     /// Small numbers make lengths, counts and types that are nearly right.
     #[test]
     fn bytes_that_are_nearly_headers(
-        first in prop::sample::select(&[0x30u8, 0x32, 0x34, 0x36, 0x45, 0x46, 0x60, 133, 134, 135, 136][..]),
+        first in prop::sample::select(&[0x00u8, 0x01, 0x30, 0x32, 0x34, 0x36, 0x45, 0x46, 0x60, 133, 134, 135, 136, 0xc2, 0xc8][..]),
         mut bytes in prop::collection::vec(0u8..12, 1..150),
     ) {
         bytes[0] = first;
