@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod acl;
+pub mod config;
 pub mod filter;
 pub mod forward;
 pub mod fragment;

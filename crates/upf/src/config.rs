@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use stages::forward::InstanceId;
 
+pub use stages::config::{ConfigError, Frames, Neighbour, Route, Workers, parse_mac, parse_prefix, parse_rate, wrong};
+
 pub use acl::Acl;
 pub use nat::{Nat, NatPool};
 pub use reassembly::Reassembly;
@@ -150,42 +152,6 @@ fn default_socket() -> PathBuf {
     "/run/weir.sock".into()
 }
 
-/// Threads that carry packets.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Workers {
-    /// How many.
-    pub count: u16,
-    /// The CPU each is pinned to; empty: the kernel decides.
-    pub cpus: Vec<usize>,
-    /// Poll without pause (a CPU of its own for each worker) instead of sleeping when idle.
-    pub poll: bool,
-    /// Packets taken from a port at a time, 1 to 64.
-    pub burst: usize,
-}
-
-impl Default for Workers {
-    fn default() -> Self {
-        Self { count: 1, cpus: Vec::new(), poll: false, burst: 64 }
-    }
-}
-
-/// Packet memory.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Frames {
-    /// Packets it holds, all workers and ports together.
-    pub slots: u32,
-    /// Bytes of a slot, 256 of them headroom.
-    pub slot_bytes: u16,
-}
-
-impl Default for Frames {
-    fn default() -> Self {
-        Self { slots: 16_384, slot_bytes: 2048 }
-    }
-}
-
 /// Which side of the gateway a port is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -226,31 +192,6 @@ pub struct Port {
     /// less. Left out: what its ends announce.
     #[serde(default)]
     pub mss: Option<u16>,
-}
-
-/// A route.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Route {
-    /// Destination prefix: `0.0.0.0/0`.
-    pub to: String,
-    /// The gateway, on the link of one of the instance's ports.
-    pub via: IpAddr,
-    /// The network instance; default: `core`.
-    #[serde(default)]
-    pub instance: Option<String>,
-}
-
-/// A neighbour that needs no resolving.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Neighbour {
-    /// The port it is on.
-    pub port: String,
-    /// Its address.
-    pub address: IpAddr,
-    /// Its hardware address: `02:00:00:00:00:01`.
-    pub mac: String,
 }
 
 /// Tunnel protocol.
@@ -368,58 +309,6 @@ pub struct Bearer {
     pub no_usage: bool,
 }
 
-/// What is wrong with a configuration: where (a path of keys and list positions), what, and what would be right.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {what}; {help}", path.join("."))]
-pub struct ConfigError {
-    /// Keys and list positions from the top.
-    pub path: Vec<String>,
-    /// What is wrong.
-    pub what: String,
-    /// What would be right.
-    pub help: String,
-}
-
-/// Shorthand for a [`ConfigError`].
-pub fn wrong(path: &[&dyn ToString], what: impl Into<String>, help: impl Into<String>) -> ConfigError {
-    ConfigError { path: path.iter().map(|s| s.to_string()).collect(), what: what.into(), help: help.into() }
-}
-
-/// An address with a prefix length.
-pub fn parse_prefix(text: &str) -> Option<(IpAddr, u8)> {
-    let (address, len) = text.split_once('/')?;
-    let address: IpAddr = address.parse().ok()?;
-    let len: u8 = len.parse().ok()?;
-    (len <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, len))
-}
-
-/// A rate: a number with `bit/s`, `kbit/s`, `Mbit/s` or `Gbit/s`.
-pub fn parse_rate(text: &str) -> Option<u64> {
-    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let (number, unit) = text.split_at(at);
-    let scale = match unit.trim() {
-        "bit/s" => 1.0,
-        "kbit/s" => 1e3,
-        "Mbit/s" => 1e6,
-        "Gbit/s" => 1e9,
-        _ => return None,
-    };
-    let value: f64 = number.parse().ok()?;
-    let bits = value * scale;
-    // 400 Gbit/s is beyond any port there is; buckets are exact up to there.
-    (0.0..=400e9).contains(&bits).then_some(bits as u64)
-}
-
-/// A hardware address.
-pub fn parse_mac(text: &str) -> Option<[u8; 6]> {
-    let mut mac = [0; 6];
-    let mut parts = text.split(':');
-    for byte in &mut mac {
-        *byte = u8::from_str_radix(parts.next().filter(|p| p.len() == 2)?, 16).ok()?;
-    }
-    parts.next().is_none().then_some(mac)
-}
-
 impl Config {
     /// The network instances in use, by number.
     pub fn instances(&self) -> Vec<String> {
@@ -458,7 +347,7 @@ impl Config {
         if self.gateway != "upf" {
             return Err(wrong(&[&"gateway"], format!("no gateway is called \"{}\"", self.gateway), "use \"upf\""));
         }
-        self.check_workers()?;
+        self.workers.check(&self.frames)?;
         self.check_ports()?;
         self.check_routes()?;
         if let Some(n4) = &self.n4 {
@@ -479,32 +368,6 @@ impl Config {
             Some(simulate) => simulate.check(),
             None => Ok(()),
         }
-    }
-
-    fn check_workers(&self) -> Result<(), ConfigError> {
-        let workers = &self.workers;
-        if workers.count == 0 {
-            return Err(wrong(&[&"workers", &"count"], "no worker at all", "at least 1"));
-        }
-        if !workers.cpus.is_empty() && workers.cpus.len() != usize::from(workers.count) {
-            let what = format!("{} CPUs for {} workers", workers.cpus.len(), workers.count);
-            return Err(wrong(&[&"workers", &"cpus"], what, "name one CPU per worker, or leave the list out"));
-        }
-        if !(1..=64).contains(&workers.burst) {
-            return Err(wrong(&[&"workers", &"burst"], "a burst has 1 to 64 packets", "leave it out for 64"));
-        }
-        let frames = &self.frames;
-        if frames.slots < 1024 {
-            return Err(wrong(&[&"frames", &"slots"], "fewer than 1024 slots", "at least 4096 per worker and port"));
-        }
-        if frames.slot_bytes < 1024 {
-            return Err(wrong(
-                &[&"frames", &"slot_bytes"],
-                "a slot needs room for a packet",
-                "2048, or 4096 for jumbo",
-            ));
-        }
-        Ok(())
     }
 
     fn check_ports(&self) -> Result<(), ConfigError> {
