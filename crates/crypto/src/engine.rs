@@ -1,9 +1,15 @@
 //! Many frames at once.
 
+use std::sync::Arc;
+
 use frame::{Arena, Frame};
 
 use crate::bpi::{self, CLEAR, CRC, Schedule};
-use crate::key::{Key, KeyId};
+use crate::key::{Cipher, Key, KeyId};
+#[cfg(ipsec_mb)]
+use crate::lanes::{Burst, LaneKey, Lanes};
+#[cfg(not(ipsec_mb))]
+use crate::no_lanes::{Burst, LaneKey, Lanes};
 
 /// Which way an [`Engine`] goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,84 +76,142 @@ pub const ROOM: usize = 256;
 /// The shortest Ethernet frame: its header.
 const HEADER: usize = 14;
 
+/// The most frames that stay in flight after [`Engine::run`].
+pub const FLIGHT: usize = 64;
+
 struct Place {
     frame: Frame,
-    tag: u32,
-    outcome: Option<Outcome>,
+    job: Job,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Waits,
+    InFlight,
+    Through(Outcome),
+}
+
+/// What a key is worked with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Nobody,
+    Lanes,
+    Soft,
 }
 
 /// Encrypts or decrypts frames in bulk, many side by side. One worker owns it; its keys are its own.
 ///
 /// [`Engine::push`] gives it frames, [`Engine::run`] sets it to work on them, and [`Engine::pop`] takes those that are
-/// through, **in the order in which they were pushed**. Some stay in flight, at most [`Engine::FLIGHT`], until others are
+/// through, **in the order in which they were pushed**. Some stay in flight, at most [`FLIGHT`], until others are
 /// pushed; when there is nothing to push, [`Engine::flush`] ends their wait. Nothing here allocates but the change of
 /// keys.
 pub struct Engine {
+    arena: Arc<Arena>,
     direction: Direction,
-    keys: Vec<Option<Schedule>>,
+    lanes: Option<Lanes>,
+    burst: Box<Burst>,
+    /// By key number.
+    by: Vec<By>,
+    lane_keys: Vec<LaneKey>,
+    schedules: Vec<Option<Schedule>>,
     free: Vec<u32>,
     places: Box<[Place; ROOM]>,
-    /// Numbers of the oldest frame, of the first that is not at work yet, of the next to come: modulo [`ROOM`] places.
-    oldest: usize,
-    waiting: usize,
-    next: usize,
-    jobs: Box<[Job; ROOM]>,
+    /// Numbers, modulo [`ROOM`] their places: of the oldest frame; of the first that may be in flight; of the first that
+    /// waits; of the next to come.
+    oldest: u64,
+    flying: u64,
+    waiting: u64,
+    next: u64,
+}
+
+const fn place(number: u64) -> usize {
+    (number % ROOM as u64) as usize
 }
 
 impl Engine {
-    /// The most frames that stay in flight after [`Engine::run`].
-    pub const FLIGHT: usize = 32;
+    /// An engine without keys, for frames of `arena`: by libipsec-mb, where that is built in and the processor serves it.
+    pub fn new(direction: Direction, arena: &Arc<Arena>) -> Self {
+        Self::with(direction, arena, Lanes::new(direction == Direction::Encrypt))
+    }
 
-    /// An engine without keys.
-    pub fn new(direction: Direction) -> Self {
+    /// The same by RustCrypto, one frame at a time, whatever else there is.
+    pub fn soft(direction: Direction, arena: &Arc<Arena>) -> Self {
+        Self::with(direction, arena, None)
+    }
+
+    fn with(direction: Direction, arena: &Arc<Arena>, lanes: Option<Lanes>) -> Self {
         let job = Job { key: KeyId::CLEAR, at: 0, crc: Crc::Left, tag: 0 };
+        let places: Vec<Place> = (0..ROOM).map(|_| Place { frame: Frame::none(), job, state: State::Waits }).collect();
         Self {
+            arena: arena.clone(),
             direction,
-            keys: Vec::new(),
+            lanes,
+            burst: Box::default(),
+            by: Vec::new(),
+            lane_keys: Vec::new(),
+            schedules: Vec::new(),
             free: Vec::new(),
-            places: Box::new([const { Place { frame: Frame::none(), tag: 0, outcome: None } }; ROOM]),
+            places: places.try_into().unwrap_or_else(|_| unreachable!("as many as there are places")),
             oldest: 0,
+            flying: 0,
             waiting: 0,
             next: 0,
-            jobs: Box::new([job; ROOM]),
         }
     }
 
     /// What does the work, for people.
     pub fn by(&self) -> &'static str {
-        "RustCrypto"
+        self.lanes.as_ref().map_or("RustCrypto, one frame at a time", Lanes::name)
     }
 
     /// Takes a key in. The number it gets may have been another's that was removed.
     pub fn insert(&mut self, key: &Key) -> KeyId {
-        let schedule = Some(Schedule::new(key));
-        if let Some(id) = self.free.pop() {
-            self.keys[id as usize] = schedule;
-            return KeyId(id);
+        // Keys may move in memory, and somebody may be at work with them.
+        self.flush();
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.by.push(By::Nobody);
+            self.schedules.push(None);
+            self.lane_keys.push(LaneKey::default());
+            u32::try_from(self.by.len() - 1).expect("fewer keys than a u32 counts")
+        });
+        let at = id as usize;
+        match &mut self.lanes {
+            Some(lanes) if key.cipher() != Cipher::Des56 => {
+                self.lane_keys[at] = lanes.expand(key);
+                self.by[at] = By::Lanes;
+            }
+            _ => {
+                self.schedules[at] = Some(Schedule::new(key));
+                self.by[at] = By::Soft;
+            }
         }
-        self.keys.push(schedule);
-        KeyId(u32::try_from(self.keys.len() - 1).expect("fewer keys than a u32 counts"))
+        KeyId(id)
     }
 
     /// Removes a key. Frames that were pushed with it are finished first, and wait to be popped. False when there is no
     /// such key.
-    pub fn remove(&mut self, arena: &Arena, id: KeyId) -> bool {
-        self.flush(arena);
-        let there = self.keys.get_mut(id.0 as usize).is_some_and(|key| key.take().is_some());
-        if there {
-            self.free.push(id.0);
+    pub fn remove(&mut self, id: KeyId) -> bool {
+        self.flush();
+        let at = id.0 as usize;
+        if self.by_of(id) == By::Nobody {
+            return false;
         }
-        there
+        self.by[at] = By::Nobody;
+        self.schedules[at] = None;
+        self.lane_keys[at] = LaneKey::default();
+        self.free.push(id.0);
+        true
     }
 
     /// Keys it has.
     pub fn keys(&self) -> usize {
-        self.keys.len() - self.free.len()
+        self.by.len() - self.free.len()
     }
 
     /// Frames that were pushed and not popped: the term of the conservation law.
     pub fn held(&self) -> usize {
-        self.next.wrapping_sub(self.oldest)
+        (self.next - self.oldest) as usize
     }
 
     /// How many more frames can be pushed.
@@ -164,81 +228,131 @@ impl Engine {
         if self.held() == ROOM {
             return Err(frame);
         }
-        let at = self.next % ROOM;
-        self.places[at] = Place { frame, tag: job.tag, outcome: None };
-        self.jobs[at] = job;
-        self.next = self.next.wrapping_add(1);
+        self.places[place(self.next)] = Place { frame, job, state: State::Waits };
+        self.next += 1;
         Ok(())
     }
 
-    /// Works on what was pushed.
-    pub fn run(&mut self, arena: &Arena) {
+    /// Works on what was pushed. At most [`FLIGHT`] frames stay in flight.
+    pub fn run(&mut self) {
         while self.waiting != self.next {
-            let at = self.waiting % ROOM;
-            let outcome = self.soft(arena, at);
-            self.places[at].outcome = Some(outcome);
-            self.waiting = self.waiting.wrapping_add(1);
+            let number = self.waiting;
+            self.waiting += 1;
+            let state = self.begin(number);
+            self.places[place(number)].state = state;
+            if self.burst.is_full() {
+                self.submit();
+            }
         }
+        self.submit();
+        let too_many = self.lanes.as_ref().map_or(0, |lanes| lanes.in_flight().saturating_sub(FLIGHT));
+        self.finish(too_many);
     }
 
     /// Works on what was pushed and finishes everything in flight.
-    pub fn flush(&mut self, arena: &Arena) {
-        self.run(arena);
+    pub fn flush(&mut self) {
+        self.run();
+        while let Some(n @ 1..) = self.lanes.as_ref().map(Lanes::in_flight) {
+            self.finish(n);
+        }
     }
 
     /// The oldest frame, if it is through.
     #[inline]
     pub fn pop(&mut self) -> Option<Done> {
-        if self.oldest == self.waiting {
-            return None;
-        }
-        let place = &mut self.places[self.oldest % ROOM];
-        let outcome = place.outcome.take()?;
-        self.oldest = self.oldest.wrapping_add(1);
-        Some(Done { frame: place.frame.take(), tag: place.tag, outcome })
+        let place = &mut self.places[place(self.oldest)];
+        let State::Through(outcome) = place.state else { return None };
+        place.state = State::Waits;
+        self.oldest += 1;
+        Some(Done { frame: place.frame.take(), tag: place.job.tag, outcome })
     }
 
-    fn soft(&mut self, arena: &Arena, at: usize) -> Outcome {
-        let (job, frame) = (self.jobs[at], &mut self.places[at].frame);
-        let schedule = match job.key {
-            KeyId::CLEAR => None,
-            KeyId(id) => match self.keys.get(id as usize) {
-                Some(Some(schedule)) => Some(schedule),
-                _ => return Outcome::NoKey,
-            },
-        };
-        let front = usize::from(job.at);
-        let least = front + HEADER + if (self.direction, job.crc) == (Direction::Decrypt, Crc::Done) { CRC } else { 0 };
-        if frame.len() < least {
-            return Outcome::Short;
+    fn by_of(&self, key: KeyId) -> By {
+        self.by.get(key.0 as usize).copied().unwrap_or(By::Nobody)
+    }
+
+    /// Does a job, or puts it into the burst for the lanes.
+    #[inline]
+    fn begin(&mut self, number: u64) -> State {
+        let by = self.by_of(self.places[place(number)].job.key);
+        let Place { frame, job, .. } = &mut self.places[place(number)];
+        if by == By::Nobody && job.key != KeyId::CLEAR {
+            return State::Through(Outcome::NoKey);
         }
-        match self.direction {
-            Direction::Encrypt => {
-                if job.crc == Crc::Done {
-                    let len = frame.len();
-                    if arena.set_len(frame, len + CRC) < len + CRC {
-                        arena.set_len(frame, len);
-                        return Outcome::NoRoom;
-                    }
-                    let (ethernet, crc) = arena.bytes_mut(frame)[front..].split_at_mut(len - front);
-                    crc.copy_from_slice(&bpi::crc32(ethernet));
-                }
-                if let Some(schedule) = schedule {
-                    schedule.encrypt(&mut arena.bytes_mut(frame)[front + CLEAR..]);
-                }
-                Outcome::Done
+        let front = usize::from(job.at);
+        let crc = job.crc == Crc::Done;
+        let end = frame.len();
+        let adds = crc && self.direction == Direction::Encrypt;
+        let least = front + HEADER + if crc && !adds { CRC } else { 0 };
+        if end < least {
+            return State::Through(Outcome::Short);
+        }
+        if adds && self.arena.set_len(frame, end + CRC) < end + CRC {
+            self.arena.set_len(frame, end);
+            return State::Through(Outcome::NoRoom);
+        }
+        let ethernet = &mut self.arena.bytes_mut(frame)[front..];
+        if by == By::Lanes {
+            let key = &self.lane_keys[job.key.0 as usize];
+            // SAFETY: the engine owns the frame until it is through, and its arena; keys change only when nothing is in
+            // flight.
+            #[allow(unsafe_code)]
+            unsafe {
+                self.burst.push(ethernet, key, CLEAR as u16, crc);
             }
-            Direction::Decrypt => {
-                let ethernet = &mut arena.bytes_mut(frame)[front..];
-                if let Some(schedule) = schedule {
-                    schedule.decrypt(&mut ethernet[CLEAR..]);
-                }
-                let (ethernet, crc) = ethernet.split_at(ethernet.len() - CRC);
-                match job.crc == Crc::Done && bpi::crc32(ethernet) != crc {
-                    true => Outcome::BadCrc,
-                    false => Outcome::Done,
-                }
+            return State::InFlight;
+        }
+        let schedule = self.schedules.get(job.key.0 as usize).and_then(Option::as_ref);
+        State::Through(soft(self.direction, schedule, ethernet, crc))
+    }
+
+    fn submit(&mut self) {
+        let Some(lanes) = &mut self.lanes else { return };
+        let bad = lanes.submit(&mut self.burst);
+        settle(&mut self.places, &mut self.flying, self.oldest, bad);
+    }
+
+    fn finish(&mut self, n: usize) {
+        if let (Some(lanes), 1..) = (&mut self.lanes, n) {
+            let bad = lanes.flush(n);
+            settle(&mut self.places, &mut self.flying, self.oldest, bad);
+        }
+    }
+}
+
+/// Marks the oldest frames in flight as through: so many as there are verdicts.
+#[inline]
+fn settle(places: &mut [Place; ROOM], flying: &mut u64, oldest: u64, bad: &[u8]) {
+    *flying = (*flying).max(oldest);
+    for &bad in bad {
+        while places[place(*flying)].state != State::InFlight {
+            *flying += 1;
+        }
+        places[place(*flying)].state = State::Through(if bad == 0 { Outcome::Done } else { Outcome::BadCrc });
+        *flying += 1;
+    }
+}
+
+/// One frame by RustCrypto. `ethernet` ends behind the CRC, if that is done.
+fn soft(direction: Direction, schedule: Option<&Schedule>, ethernet: &mut [u8], crc: bool) -> Outcome {
+    let end = ethernet.len() - if crc { CRC } else { 0 };
+    match direction {
+        Direction::Encrypt => {
+            if crc {
+                let (frame, space) = ethernet.split_at_mut(end);
+                space.copy_from_slice(&bpi::crc32(frame));
             }
+            if let Some(schedule) = schedule {
+                schedule.encrypt(&mut ethernet[CLEAR..]);
+            }
+            Outcome::Done
+        }
+        Direction::Decrypt => {
+            if let Some(schedule) = schedule {
+                schedule.decrypt(&mut ethernet[CLEAR..]);
+            }
+            let (frame, there) = ethernet.split_at(end);
+            if crc && bpi::crc32(frame) != there { Outcome::BadCrc } else { Outcome::Done }
         }
     }
 }

@@ -16,6 +16,10 @@
 pub mod bpi;
 mod engine;
 mod key;
+#[cfg(ipsec_mb)]
+mod lanes;
+#[cfg(not(ipsec_mb))]
+mod no_lanes;
 
-pub use engine::{Crc, Direction, Done, Engine, Job, Outcome};
+pub use engine::{Crc, Direction, Done, Engine, FLIGHT, Job, Outcome, ROOM};
 pub use key::{Cipher, Key, KeyId};

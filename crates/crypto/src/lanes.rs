@@ -1,0 +1,230 @@
+//! libipsec-mb: sixteen frames' blocks at once, where the processor has instructions for it.
+//!
+//! A job goes in with a burst and comes out when its lane is through, in the order of submission.
+
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::ptr::NonNull;
+
+use crate::key::Key;
+
+/// A key as the library wants it: both schedules, initialization vector, length. Nothing inside is ours to read.
+#[repr(C, align(64))]
+#[derive(Clone)]
+pub(crate) struct LaneKey([u8; 9 * 64]);
+
+impl Default for LaneKey {
+    fn default() -> Self {
+        Self([0; 9 * 64])
+    }
+}
+
+/// A frame for the lanes. In step with `shim.c`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Raw {
+    frame: *mut u8,
+    key: *const LaneKey,
+    len: u32,
+    clear: u16,
+    crc: u16,
+}
+
+#[repr(C)]
+struct Opaque {
+    _private: [u8; 0],
+}
+
+unsafe extern "C" {
+    fn weir_lanes_new(encrypt: c_int) -> *mut Opaque;
+    fn weir_lanes_free(lanes: *mut Opaque);
+    fn weir_lanes_arch(lanes: *const Opaque) -> c_int;
+    fn weir_lanes_expand(lanes: *mut Opaque, into: *mut LaneKey, key: *const u8, key_bytes: u64, iv: *const u8);
+    fn weir_lanes_submit(lanes: *mut Opaque, jobs: *const Raw, n: u32, bad: *mut u8) -> u32;
+    fn weir_lanes_flush(lanes: *mut Opaque, n: u32, bad: *mut u8) -> u32;
+}
+
+/// The most jobs of a burst.
+pub(crate) const BURST: usize = 64;
+
+/// The most jobs in flight: what the library has room for, less one.
+pub(crate) const MOST: usize = 255;
+
+/// Jobs to submit together.
+pub(crate) struct Burst {
+    jobs: [Raw; BURST],
+    len: usize,
+}
+
+impl Default for Burst {
+    fn default() -> Self {
+        let none = Raw { frame: std::ptr::null_mut(), key: std::ptr::null(), len: 0, clear: 0, crc: 0 };
+        Self { jobs: [none; BURST], len: 0 }
+    }
+}
+
+impl Burst {
+    pub(crate) fn is_full(&self) -> bool {
+        self.len == BURST
+    }
+
+    /// Adds a job on `frame`, which begins at its destination address and ends behind its CRC, if that is done: added
+    /// when encrypting, verified when decrypting. Its first `clear` bytes stay as they are.
+    ///
+    /// # Safety
+    /// Until the job is through, frame and key must stay where they are, and nobody else may touch them.
+    pub(crate) unsafe fn push(&mut self, frame: &mut [u8], key: &LaneKey, clear: u16, crc: bool) {
+        // The library is not asked to check: DOCSIS jobs must have an Ethernet header before their CRC.
+        assert!(frame.len() >= usize::from(clear) && (!crc || (frame.len() >= 18 && clear >= 12)));
+        assert!(frame.len() <= usize::from(u16::MAX));
+        let len = frame.len() as u32;
+        self.jobs[self.len] = Raw { frame: frame.as_mut_ptr(), key, len, clear, crc: crc.into() };
+        self.len += 1;
+    }
+}
+
+/// One manager of the library: one direction of one worker.
+pub(crate) struct Lanes {
+    raw: NonNull<Opaque>,
+    name: &'static str,
+    in_flight: usize,
+    bad: [u8; 128],
+}
+
+// SAFETY: the library keeps nothing of the thread that made a manager; only `&mut self` reaches it.
+unsafe impl Send for Lanes {}
+
+impl Lanes {
+    /// None when this processor has no AES instructions, or there is no memory.
+    pub(crate) fn new(encrypt: bool) -> Option<Self> {
+        // SAFETY: no preconditions; null is looked at.
+        let raw = NonNull::new(unsafe { weir_lanes_new(encrypt.into()) })?;
+        let mut this = Self { raw, name: "", in_flight: 0, bad: [0; 128] };
+        // SAFETY: made just now.
+        this.name = match unsafe { weir_lanes_arch(raw.as_ptr()) } {
+            1 => "libipsec-mb (SSE)",
+            2 => "libipsec-mb (AVX)",
+            3 => "libipsec-mb (AVX2)",
+            4 => "libipsec-mb (AVX-512)",
+            _ => return None,
+        };
+        Some(this)
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Expands an AES key.
+    pub(crate) fn expand(&mut self, key: &Key) -> LaneKey {
+        assert!(matches!((key.bytes().len(), key.iv().len()), (16 | 32, 16)), "an AES key");
+        let mut into = LaneKey::default();
+        // SAFETY: the lengths are those the shim reads; `into` has the size and alignment it writes (asserted there).
+        unsafe {
+            weir_lanes_expand(
+                self.raw.as_ptr(),
+                &mut into,
+                key.bytes().as_ptr(),
+                key.bytes().len() as u64,
+                key.iv().as_ptr(),
+            );
+        }
+        into
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Submits a burst and empties it. The oldest jobs that are through leave; of each, in order, whether its CRC is wrong.
+    pub(crate) fn submit(&mut self, burst: &mut Burst) -> &[u8] {
+        assert!(self.in_flight + burst.len <= MOST, "room in the library's queue");
+        if burst.len == 0 {
+            // The library takes an empty burst into an empty queue for a full queue (seen in 1.3).
+            return &[];
+        }
+        // SAFETY: jobs are valid by `push`'s contract, and there is room for them; at most as many leave as came, and
+        // `bad` has room for those.
+        let done = unsafe {
+            weir_lanes_submit(self.raw.as_ptr(), burst.jobs.as_ptr(), burst.len as u32, self.bad.as_mut_ptr())
+        };
+        self.in_flight += burst.len;
+        burst.len = 0;
+        self.through(done)
+    }
+
+    /// Finishes the oldest jobs, at most `n`; of each, in order, whether its CRC is wrong.
+    pub(crate) fn flush(&mut self, n: usize) -> &[u8] {
+        let n = n.min(self.bad.len()) as u32;
+        // SAFETY: at most `n` leave, and `bad` has room for those.
+        let done = unsafe { weir_lanes_flush(self.raw.as_ptr(), n, self.bad.as_mut_ptr()) };
+        self.through(done)
+    }
+
+    fn through(&mut self, done: u32) -> &[u8] {
+        let done = done as usize;
+        self.in_flight -= done;
+        &self.bad[..done]
+    }
+}
+
+impl Drop for Lanes {
+    fn drop(&mut self) {
+        // SAFETY: made by `weir_lanes_new`, freed once. Jobs in flight are forgotten; nothing touches their frames.
+        unsafe { weir_lanes_free(self.raw.as_ptr()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::bpi::crc32;
+    use crate::key::Cipher;
+
+    fn bytes(value: &Value) -> Vec<u8> {
+        let hex = value.as_str().expect("text");
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal")).collect()
+    }
+
+    /// All that encrypt, wherever the encryption begins. The library's own CRC needs an Ethernet header before it.
+    #[test]
+    fn known_answers() {
+        let vectors: Value = serde_json::from_str(include_str!("../tests/data/docsis_vectors.json")).expect("JSON");
+        let mut seen = 0;
+        for vector in vectors.as_array().expect("a list") {
+            let number = |name: &str| vector.get(name).map_or(0, |value| value.as_u64().expect("a number") as usize);
+            let is = |name: &str| vector.get(name).is_some_and(|value| value.as_bool().expect("a truth"));
+            if is("no_cipher") {
+                continue;
+            }
+            seen += 1;
+            let (front, clear) = (number("crc_offset"), number("cipher_offset") - number("crc_offset"));
+            let crc = vector.get("no_crc").is_some() && !is("no_crc");
+            let cipher = if bytes(&vector["key"]).len() == 16 { Cipher::Aes128 } else { Cipher::Aes256 };
+            let key = Key::new(cipher, &bytes(&vector["key"]), &bytes(&vector["iv"])).expect("an AES key");
+            let (plain, out) = (bytes(&vector["plain"]), bytes(&vector["out"]));
+            let mut frame = plain.clone();
+            for encrypt in [true, false] {
+                let mut lanes = Lanes::new(encrypt).expect("AES instructions");
+                let key = lanes.expand(&key);
+                let mut burst = Burst::default();
+                // SAFETY: key and frame outlive the flush.
+                unsafe { burst.push(&mut frame[front..], &key, clear as u16, crc) };
+                let bad = lanes.submit(&mut burst).to_vec();
+                let bad = [bad, lanes.flush(1).to_vec()].concat();
+                assert_eq!((bad, lanes.in_flight()), (vec![0], 0));
+                let mut expected = if encrypt { out.clone() } else { plain.clone() };
+                if crc && !encrypt {
+                    let end = expected.len() - 4;
+                    let crc = crc32(&expected[front..end]);
+                    expected[end..].copy_from_slice(&crc);
+                }
+                assert_eq!(frame, expected, "{}", vector["descr"]);
+            }
+        }
+        assert_eq!(seen, 24);
+    }
+}
