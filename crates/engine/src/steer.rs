@@ -9,6 +9,8 @@ pub enum SteerKey {
     V4(u16, u32),
     /// The first 64 bits of a subscriber's IPv6 address in a network instance.
     V6(u16, u64),
+    /// Nothing of that kind: the gateway knows the worker.
+    Owner(Owner),
 }
 
 /// A worker's number.
@@ -78,6 +80,7 @@ impl Steer {
                 let range = self.v6.get(at)?;
                 (range.0 == instance && prefix <= range.2).then_some(range.3)
             }
+            SteerKey::Owner(owner) => Some(owner),
         }
     }
 

@@ -13,6 +13,7 @@ use crate::record::{
     Action, Bounds, CELLS, Head, LINE, MAX_QERS, MAX_URRS, Match, Meter, NONE8, Quad, Row, Tally, Treatment,
     Treatments, apply, match_flags,
 };
+use crate::routes::Route;
 use crate::rules::{Apply, Pdr, Session, Usage};
 
 /// A compiled session, on its way to a worker: the record's lines and the keys that lead to it.
@@ -29,6 +30,8 @@ pub struct Compiled {
     pub ue4: Option<(InstanceId, u32)>,
     /// The subscriber's IPv6 prefix and its network.
     pub ue6: Option<(InstanceId, u64)>,
+    /// Networks behind the subscriber.
+    pub routes: Box<[Route]>,
 }
 
 /// Rules that make no session.
@@ -175,6 +178,7 @@ pub fn compile(
         teids,
         ue4: session.ue4.map(|a| (session.instance, a.into())),
         ue6: session.ue6.map(|a| (session.instance, prefix64(a))),
+        routes: session.routes.iter().map(|(address, len)| Route::new(session.instance, *address, *len)).collect(),
     })
 }
 
@@ -314,7 +318,7 @@ impl Parts {
         if tunnelled && pdr.teid.is_none() {
             return Err(CompileError::NoTeid { pdr: id });
         }
-        if !tunnelled && session.ue4.is_none() && session.ue6.is_none() {
+        if !tunnelled && !session.has_address() {
             return Err(CompileError::NoAddress { pdr: id });
         }
         let find_qer = |qer: &u32| {
@@ -335,9 +339,8 @@ impl Parts {
             flags |= if open { 0 } else { match_flags::CLOSED };
         }
         let to_control = session.fars.iter().any(|far| far.id == pdr.far && far.to_control);
-        let has_address = session.ue4.is_some() || session.ue6.is_some();
         // In transit (SGW-U, I-UPF) the subscriber's address may not be known; it is checked where it is.
-        flags |= if uplink && has_address && !to_control { match_flags::FROM_UE } else { 0 };
+        flags |= if uplink && session.has_address() && !to_control { match_flags::FROM_UE } else { 0 };
         let (first4, count4, first6, count6) = self.add_filters(session, pdr)?;
         let qfi = qers.iter().find_map(|at| session.qers[*at].qfi);
         let action = self.add_action(session, pdr, qfi, tunnel)?;
@@ -397,13 +400,13 @@ impl Parts {
     /// direction's) is shared. Returns first and count of either family.
     fn add_filters(&mut self, session: &Session, pdr: &Pdr) -> Result<(u8, u8, u8, u8), CompileError> {
         let (mut four, mut six) = (Vec::new(), Vec::new());
-        let in_transit = session.ue4.is_none() && session.ue6.is_none();
+        let in_transit = !session.has_address();
         for filter in &pdr.filters {
             // The session was found by the subscriber's address already: `assigned` needs no second comparison.
             let compiled = filter::compile(&seen_from_below(filter, pdr), &UeAddresses::UNKNOWN);
             let filters = compiled.map_err(|why| CompileError::Filter { pdr: pdr.id, why })?;
-            four.extend(filters.v4.into_iter().filter(|_| session.ue4.is_some() || in_transit));
-            six.extend(filters.v6.into_iter().filter(|_| session.ue6.is_some() || in_transit));
+            four.extend(filters.v4.into_iter().filter(|_| session.has_family(false) || in_transit));
+            six.extend(filters.v6.into_iter().filter(|_| session.has_family(true) || in_transit));
         }
         let (first4, count4) = share(&mut self.filters4, &four);
         let (first6, count6) = share(&mut self.filters6, &six);

@@ -23,6 +23,7 @@ use crate::gateway::{Command, Reply};
 use crate::nat_log::{BlockCounters, NatLog};
 use crate::record::Bounds;
 use crate::remotes::{Owner, Remotes};
+use crate::routes::Route;
 use crate::rules::{Session, TunnelEnd, Usage, Volumes};
 use crate::sessions::Refused;
 use crate::simulate::Simulator;
@@ -402,6 +403,17 @@ impl Control {
     pub fn reported(&mut self, worker: u16, handle: u32, urr: u32, threshold: Volumes, quota: Volumes) {
         if let Some(link) = self.links.get_mut(usize::from(worker)) {
             link.post(Command::Reported { handle, urr, bounds: Bounds::of(threshold, quota) });
+        }
+    }
+
+    /// A session of a worker has these networks behind it, and no longer those: all workers hear of it, for packets to them
+    /// may come in anywhere.
+    pub fn steer_routes(&mut self, worker: u16, gone: impl Iterator<Item = Route>, new: impl Iterator<Item = Route>) {
+        if self.links.len() < 2 {
+            return;
+        }
+        for (route, owner) in gone.map(|route| (route, None)).chain(new.map(|route| (route, Some(worker)))) {
+            self.links.iter_mut().for_each(|link| link.post(Command::Steer { route, owner }));
         }
     }
 

@@ -16,6 +16,7 @@ use crate::config::Role;
 use crate::lane::{State, Upf};
 use crate::pipeline::{Choices, Pipelines};
 use crate::record::Bounds;
+use crate::routes::{Route, Routes};
 use crate::rules::Usage;
 use crate::sessions::{Refused, Sessions};
 use crate::slow::{Onward, SlowPath};
@@ -61,6 +62,13 @@ pub enum Command {
         teid: u32,
         /// The network it leads through.
         instance: InstanceId,
+    },
+    /// Packets to a network behind a subscriber are that worker's from now on; none: nobody's.
+    Steer {
+        /// The network.
+        route: Route,
+        /// The worker.
+        owner: Option<u16>,
     },
     /// Send a complete frame (ARP request, neighbour solicitation).
     Send {
@@ -145,7 +153,7 @@ impl UserPlane {
         let pipelines = Pipelines::new(&mut layout, &parts.choices);
         let empty = Plan::default().compile();
         let Parts { sessions, forwarding, lists, nat, .. } = parts;
-        let state = State { sessions, forwarding, empty, lists, nat };
+        let state = State { sessions, forwarding, empty, lists, nat, steered: Routes::default() };
         let slow = SlowPath::new(parts.events, parts.limits);
         let plane = Self { pipelines, state, roles: parts.roles, inbox: parts.inbox, waker: parts.waker, slow };
         (plane, layout)
@@ -206,6 +214,14 @@ impl UserPlane {
             }
             Command::EndMarker { tunnel, teid, instance } => {
                 slow.end_tunnel(tunnel, teid, instance, state, env);
+                Reply::Done
+            }
+            Command::Steer { route, owner: Some(owner) } => {
+                state.steered.insert(&route, owner.into());
+                Reply::Done
+            }
+            Command::Steer { route, owner: None } => {
+                state.steered.remove(&route);
                 Reply::Done
             }
             Command::Send { port, frame } => {
@@ -282,7 +298,14 @@ impl Gateway for UserPlane {
     }
 
     fn steer_key(&self, port: PortId, packet: &[u8]) -> Option<SteerKey> {
-        crate::local::steer_key(packet, *self.roles.get(usize::from(port))?, self.state.port(port).instance)
+        let (role, instance) = (*self.roles.get(usize::from(port))?, self.state.port(port).instance);
+        if role == Role::Core && !self.state.steered.is_empty() {
+            let behind = crate::local::to_address(packet).and_then(|to| self.state.steered.find(instance, to));
+            if let Some(owner) = behind {
+                return Some(SteerKey::Owner(owner as u16)); // as it was put there
+            }
+        }
+        crate::local::steer_key(packet, role, instance)
     }
 
     fn fall_asleep(&mut self) -> bool {

@@ -15,6 +15,7 @@ use table::snapshot::Reader;
 use wire::L3L4;
 
 use crate::record::{NONE8, Treatment};
+use crate::routes::Routes;
 use crate::sessions::Sessions;
 
 /// The user plane's family of pipelines.
@@ -119,6 +120,8 @@ pub struct State {
     pub lists: Option<Reader<AccessLists>>,
     /// Translation, where it is configured.
     pub nat: Option<Box<Nat>>,
+    /// The workers that networks behind subscribers are of, where there are several workers.
+    pub steered: Routes,
 }
 
 impl State {

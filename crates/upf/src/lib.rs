@@ -18,6 +18,7 @@ pub mod nat_log;
 pub mod pipeline;
 pub mod record;
 mod remotes;
+pub mod routes;
 pub mod rules;
 pub mod sessions;
 pub mod simulate;

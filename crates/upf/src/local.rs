@@ -62,6 +62,16 @@ pub fn is_of_subscriber(frame: &[u8], role: Option<Role>, subscriber: IpAddr) ->
     }
 }
 
+/// Where a frame's plain IP packet goes.
+pub fn to_address(frame: &[u8]) -> Option<IpAddr> {
+    let packet = frame.get(usize::from(Outer::parse(frame).ok()?.l3)..)?;
+    match packet.first()? >> 4 {
+        4 => Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(16..20)?).ok()?)),
+        6 => Some(IpAddr::from(<[u8; 16]>::try_from(packet.get(24..40)?).ok()?)),
+        _ => None,
+    }
+}
+
 /// What a frame shows of its subscriber: the tunnel endpoint it is for, or the destination address. None for everything
 /// that is not a subscriber's packet, and for what is broken: whoever got it counts it.
 pub fn steer_key(frame: &[u8], role: Role, instance: InstanceId) -> Option<SteerKey> {

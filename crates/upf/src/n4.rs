@@ -60,11 +60,13 @@ pub struct Limits {
     pub sessions_per_peer: u32,
     /// Rules of each kind in a session.
     pub rules: usize,
+    /// Networks behind a session's subscriber.
+    pub routes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { sessions: 4_000_000, sessions_per_peer: 4_000_000, rules: 64 }
+        Self { sessions: 4_000_000, sessions_per_peer: 4_000_000, rules: 64, routes: 64 }
     }
 }
 
@@ -296,6 +298,7 @@ impl N4 {
         if !install(worker, number, &compiled) {
             return false;
         }
+        steer(control, worker, &[], &keys);
         let is_there = self.book.restore(seid, peer, worker, rules, meters, keys);
         self.plan_look(number, rules, clock);
         is_there
@@ -394,6 +397,7 @@ impl N4 {
             install.map(|ask| (made, number, ask)).map_err(|error| not_installed(&error))
         });
         let (made, number, ask) = result.inspect_err(|_| self.give_back(&chosen))?;
+        steer(control, made.worker, &[], &made.keys);
         let seid = self.book.put(asked.peer, made.worker, &rules, made.meters, made.keys);
         let response = Box::new(SessionEstablishmentResponse {
             node_id: self.node.clone(),
@@ -444,6 +448,9 @@ impl N4 {
         });
         let meters: Vec<Metering> = new.collect();
         let session = self.translator(clock).session(rules, &meters)?;
+        if session.routes.len() > self.limits.routes {
+            return Err(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
+        }
         for far in &session.fars {
             let reachable = far.tunnel.is_none_or(|end| Networks::can_reach(control.plan(), far.instance, end.address));
             if !reachable {
@@ -553,6 +560,7 @@ impl N4 {
         }
         let old_keys = self.book.get(number).map(|entry| entry.keys().to_vec()).unwrap_or_default();
         self.release_keys(&old_keys, &made.keys);
+        steer(control, worker, &old_keys, &made.keys);
         self.book.set_keys(number, made.keys);
         self.book.set_rules(number, &rules);
         if let Some(entry) = self.book.get_mut(number) {
@@ -572,6 +580,7 @@ impl N4 {
             match *key {
                 Key::Teid(teid) => self.teids.give(teid),
                 Key::Ue(instance, address) => self.give_address(instance, address),
+                Key::Route(_) => {}
             }
         }
     }
@@ -591,6 +600,7 @@ impl N4 {
         let seid = self.book.seid(number).ok_or(unknown)?;
         let entry = self.book.take(number).ok_or(unknown)?;
         self.release_keys(entry.keys(), &[]);
+        steer(control, worker, entry.keys(), &[]);
         self.pending.insert(ask, Pending::Delete { asked, seid, entry: Box::new(entry) });
         Ok(())
     }
@@ -658,7 +668,9 @@ impl N4 {
                     self.keep_session(number, Some(Outgoing::Response { asked, seid, message }));
                 }
                 _ => {
-                    let seid = self.book.take(number).map_or(0, |entry| entry.cp_seid);
+                    let entry = self.book.take(number);
+                    entry.iter().for_each(|entry| steer(control, entry.worker, entry.keys(), &[]));
+                    let seid = entry.map_or(0, |entry| entry.cp_seid);
                     self.give_back(&chosen);
                     self.counters.refused += 1;
                     let message = self.no_session(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
@@ -755,6 +767,15 @@ struct Made {
     keys: Vec<Key>,
 }
 
+/// Tells workers which networks are behind a session's subscriber, and no longer are.
+fn steer(control: &mut Control, worker: u16, old: &[Key], new: &[Key]) {
+    let routes = |keys: &[Key], not: &[Key]| {
+        let here = keys.iter().filter(|key| !not.contains(key));
+        here.filter_map(|key| if let Key::Route(route) = key { Some(*route) } else { None }).collect::<Vec<_>>()
+    };
+    control.steer_routes(worker, routes(old, new).into_iter(), routes(new, old).into_iter());
+}
+
 /// What a worker has counted for a URR; nothing, if it does not know it.
 fn counted(usage: &[Usage], urr: u32) -> Usage {
     usage.iter().find(|usage| usage.urr == urr).copied().unwrap_or(Usage { urr, ..Usage::default() })
@@ -786,7 +807,8 @@ fn check_unique(rules: &Rules) -> Result<(), Problem> {
 fn blamed(rules: &Rules, key: Key) -> FailedRuleId {
     let has = |pdr: &&pfcp::group::CreatePdr| match key {
         Key::Teid(teid) => matches!(pdr.pdi.local_f_teid, Some(FTeid::Given { teid: given, .. }) if given.0 == teid),
-        _ => !pdr.pdi.ue_ip_addresses.is_empty(),
+        Key::Ue(..) => !pdr.pdi.ue_ip_addresses.is_empty(),
+        Key::Route(_) => !pdr.pdi.framed_routes.is_empty() || !pdr.pdi.framed_ip6_routes.is_empty(),
     };
     let pdr = rules.create_pdrs.iter().find(has).or(rules.create_pdrs.first());
     FailedRuleId::Pdr(pdr.map_or(0, |pdr| pdr.pdr_id.0))

@@ -153,7 +153,8 @@ pub struct Session {
     pub ue4: Option<Ipv4Addr>,
     /// The subscriber's IPv6 prefix, 64 bits of it.
     pub ue6: Option<Ipv6Addr>,
-    /// Networks behind the subscriber (framed routes, 8.2.109 and 8.2.111): address and length.
+    /// Networks behind the subscriber (framed routes, 8.2.111 and 8.2.113), and its IPv6 prefix where that has other than
+    /// 64 bits: address and length.
     pub routes: Vec<(IpAddr, u8)>,
     /// Detection rules.
     pub pdrs: Vec<Pdr>,
@@ -163,6 +164,19 @@ pub struct Session {
     pub qers: Vec<Qer>,
     /// Usage rules.
     pub urrs: Vec<Urr>,
+}
+
+impl Session {
+    /// Whether packets from or to the subscriber, or a network behind it, may be of that family.
+    pub fn has_family(&self, ip6: bool) -> bool {
+        let own = if ip6 { self.ue6.is_some() } else { self.ue4.is_some() };
+        own || self.routes.iter().any(|(address, _)| address.is_ipv6() == ip6)
+    }
+
+    /// Whether an address of the subscriber's is known; in transit (SGW-U, I-UPF) it may not be.
+    pub fn has_address(&self) -> bool {
+        self.ue4.is_some() || self.ue6.is_some() || !self.routes.is_empty()
+    }
 }
 
 /// What an URR has measured.

@@ -11,6 +11,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::by_instance::ByInstance;
 use crate::compile::Compiled;
 use crate::record::{self, Action, Bounds, Head, Meter, Row, Tally};
+use crate::routes::{Route, Routes};
 use crate::rules::Usage;
 
 /// Why a session can not be taken in.
@@ -41,6 +42,8 @@ pub struct Sessions {
     by_teid: BulkMap<u32, u32>,
     by_v4: ByInstance<u32>,
     by_v6: ByInstance<u64>,
+    /// To handles, which stay while rules change.
+    by_route: Routes,
     places: Vec<Option<Place>>,
     keys: Vec<Keys>,
     count: usize,
@@ -59,6 +62,7 @@ struct Keys {
     teids: TeidList,
     ue4: Option<(InstanceId, u32)>,
     ue6: Option<(InstanceId, u64)>,
+    routes: Box<[Route]>,
 }
 
 /// Most sessions have one or two tunnel endpoints; those need no allocation.
@@ -107,6 +111,7 @@ impl Sessions {
             by_teid: BulkMap::with_capacity(least, seed).map_err(full)?,
             by_v4: ByInstance::new(least, seed),
             by_v6: ByInstance::new(least, seed),
+            by_route: Routes::default(),
             places: Vec::with_capacity(sessions),
             keys: Vec::with_capacity(sessions),
             count: 0,
@@ -128,7 +133,7 @@ impl Sessions {
 
     /// Bytes of records in use and of the indexes that lead to them.
     pub fn bytes(&self) -> usize {
-        let indexes = self.by_teid.bytes() + self.by_v4.bytes() + self.by_v6.bytes();
+        let indexes = self.by_teid.bytes() + self.by_v4.bytes() + self.by_v6.bytes() + self.by_route.bytes();
         let places = self.places.capacity() * size_of::<Option<Place>>() + self.keys.capacity() * size_of::<Keys>();
         self.lines.in_use() * record::LINE + indexes + places
     }
@@ -140,8 +145,12 @@ impl Sessions {
     /// [`Refused`]: memory, or a key that leads to another session.
     pub fn install(&mut self, handle: u32, compiled: &Compiled, now: u64) -> Result<(), Refused> {
         let at = handle as usize;
-        let old = self.places.get(at).copied().flatten();
-        self.check_keys(compiled, old)?;
+        if self.places.len() <= at {
+            self.places.resize(at + 1, None);
+            self.keys.resize(at + 1, Keys::default());
+        }
+        let old = self.places[at];
+        self.check_keys(handle, compiled, old)?;
         let count = compiled.lines.len();
         let line = match self.lines.alloc(count) {
             Some(line) => line,
@@ -168,18 +177,16 @@ impl Sessions {
             self.unlink(at);
             self.lines.free(old.line, old.lines.into());
         }
+        self.reroute(at, &compiled.routes);
         if let Some(record) = self.lines.get_mut(line, count) {
             arm(record);
-        }
-        if self.places.len() <= at {
-            self.places.resize(at + 1, None);
-            self.keys.resize(at + 1, Keys::default());
         }
         self.places[at] = Some(place);
         if old.is_none() {
             (self.born, self.count) = (born, self.count + 1);
         }
-        self.keys[at] = Keys { teids: TeidList::new(&compiled.teids), ue4: compiled.ue4, ue6: compiled.ue6 };
+        let keys = &mut self.keys[at];
+        (keys.teids, keys.ue4, keys.ue6) = (TeidList::new(&compiled.teids), compiled.ue4, compiled.ue6);
         if self.link(at, line).is_err() {
             self.take_out(at);
             return Err(Refused::NoIndex);
@@ -199,6 +206,7 @@ impl Sessions {
 
     fn take_out(&mut self, at: usize) {
         self.unlink(at);
+        self.reroute(at, &[]);
         if let Some(place) = self.places[at].take() {
             // A held packet may still name this place; a generation that is none tells it.
             if let Some([first, ..]) = self.lines.get_mut(place.line, place.lines.into()) {
@@ -344,6 +352,34 @@ impl Sessions {
         self.ahead(self.by_v6.of(instance)?.get_hashed(hash, prefix))
     }
 
+    /// The session of an IPv4 address that is no subscriber's own, by the networks behind subscribers. Off the usual path.
+    #[cold]
+    pub fn behind4(&self, instance: InstanceId, address: u32) -> Option<LineId> {
+        self.place_of(self.by_route.find4(instance, address)?)
+    }
+
+    /// As [`behind4`](Self::behind4), of an IPv6 address.
+    #[cold]
+    pub fn behind6(&self, instance: InstanceId, address: u128) -> Option<LineId> {
+        self.place_of(self.by_route.find6(instance, address)?)
+    }
+
+    fn place_of(&self, handle: u32) -> Option<LineId> {
+        self.places.get(handle as usize).copied().flatten().map(|place| place.line)
+    }
+
+    /// Whether an IPv4 address is of a network behind the subscriber of that record, and no other subscriber's own.
+    #[cold]
+    pub fn is_behind4(&self, id: LineId, instance: InstanceId, address: u32) -> bool {
+        self.behind4(instance, address) == Some(id) && self.by_v4.get(instance, address).is_none()
+    }
+
+    /// As [`is_behind4`](Self::is_behind4), of an IPv6 address.
+    #[cold]
+    pub fn is_behind6(&self, id: LineId, instance: InstanceId, address: u128) -> bool {
+        self.behind6(instance, address) == Some(id) && self.by_v6.get(instance, (address >> 64) as u64).is_none()
+    }
+
     #[inline(always)]
     fn ahead(&self, found: Option<u32>) -> Option<LineId> {
         let id = LineId(found?);
@@ -391,8 +427,11 @@ impl Sessions {
         self.window(id).map(|window| &record::actions_in(window)[usize::from(at)])
     }
 
-    fn check_keys(&self, compiled: &Compiled, old: Option<Place>) -> Result<(), Refused> {
+    fn check_keys(&self, handle: u32, compiled: &Compiled, old: Option<Place>) -> Result<(), Refused> {
         let mine = old.map(|place| place.line.0);
+        if compiled.routes.iter().any(|route| self.by_route.get(route).is_some_and(|owner| owner != handle)) {
+            return Err(Refused::InUse);
+        }
         let other = |found: Option<u32>| found.is_some() && found != mine;
         let taken = compiled.teids.iter().any(|teid| other(self.by_teid.get(*teid)))
             || compiled.ue4.is_some_and(|(n, a)| other(self.by_v4.get(n, a)))
@@ -414,15 +453,27 @@ impl Sessions {
         Ok(())
     }
 
+    /// Replaces the networks that lead to a session, if they change: rarely, and short prefixes take their time.
+    fn reroute(&mut self, at: usize, routes: &[Route]) {
+        let old = &mut self.keys[at].routes;
+        if **old == *routes {
+            return;
+        }
+        old.iter().for_each(|route| self.by_route.remove(route));
+        routes.iter().for_each(|route| self.by_route.insert(route, at as u32)); // a handle
+        *old = routes.into();
+    }
+
     fn unlink(&mut self, at: usize) {
-        let keys = std::mem::take(&mut self.keys[at]);
-        for teid in keys.teids.as_slice() {
+        let keys = &mut self.keys[at];
+        let (teids, ue4, ue6) = (std::mem::take(&mut keys.teids), keys.ue4.take(), keys.ue6.take());
+        for teid in teids.as_slice() {
             self.by_teid.remove(*teid);
         }
-        if let Some((instance, address)) = keys.ue4 {
+        if let Some((instance, address)) = ue4 {
             self.by_v4.remove(instance, address);
         }
-        if let Some((instance, prefix)) = keys.ue6 {
+        if let Some((instance, prefix)) = ue6 {
             self.by_v6.remove(instance, prefix);
         }
     }

@@ -8,6 +8,7 @@ macro_rules! for_each_case {
 mod device;
 mod golden_cases;
 mod n4_bench;
+mod n4_cases;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -10,6 +10,7 @@ use stages::forward::InstanceId;
 
 use super::change::Rules;
 use super::metering::Metering;
+use crate::routes::Route;
 use crate::rules::Session;
 
 /// A session.
@@ -63,6 +64,8 @@ pub enum Key {
     Teid(u32),
     /// A subscriber's address; of IPv6 the prefix.
     Ue(InstanceId, IpAddr),
+    /// A network behind the subscriber.
+    Route(Route),
 }
 
 /// The keys of compiled rules.
@@ -72,6 +75,7 @@ pub fn keys(session: &Session) -> Vec<Key> {
     keys.dedup();
     keys.extend(session.ue4.map(|address| Key::Ue(session.instance, address.into())));
     keys.extend(session.ue6.map(|prefix| Key::Ue(session.instance, prefix.into())));
+    keys.extend(session.routes.iter().map(|(to, len)| Key::Route(Route::new(session.instance, *to, *len))));
     keys
 }
 

@@ -140,6 +140,7 @@ impl N4 {
         let Ok(session) = self.translator(clock).session(rules, &entry.meters) else { return };
         let keys = book::keys(&session);
         if let Ok(ask) = control.install(entry.worker, number, &session) {
+            super::steer(control, entry.worker, entry.keys(), &keys);
             self.book.set_keys(number, keys);
             self.pending.insert(ask, Pending::Refresh);
         }

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use pfcp::group::{CreateFar, CreatePdr, CreateQer, CreateTrafficEndpoint, CreateUrr, Pdi};
 use pfcp::ie::{
-    ApplyAction, Cause, DestinationInterface, FTeid, FailedRuleId, MeasurementInformation, MeasurementMethod,
-    OuterHeaderCreation, Precedence, SdfFilter, SourceInterface, UeIpAddress,
+    ApplyAction, Cause, DestinationInterface, FTeid, FailedRuleId, FramedIp6Route, FramedRoute, MeasurementInformation,
+    MeasurementMethod, OuterHeaderCreation, Precedence, SdfFilter, SourceInterface, UeIpAddress,
 };
 use stages::filter::{FlowDescription, Prefix, Sdf, Tos};
 use stages::forward::InstanceId;
@@ -16,6 +16,7 @@ use super::metering::Metering;
 use super::networks::Networks;
 use super::problem::Problem;
 use crate::record::{MAX_QERS, MAX_URRS};
+use crate::routes::Route;
 use crate::rules::{Apply, Far, Interface, Mbr, Pdr, Qer, Session, TunnelEnd, Urr, Volumes};
 
 /// What translation needs to know of the node.
@@ -59,7 +60,9 @@ impl Translator<'_> {
             .iter()
             .find(|pdr| pdr.pdi.local_f_teid.is_none() && pdr.pdi.source_interface != SourceInterface::Access);
         if let Some(pdr) = plain {
-            return self.networks.find(self.of_endpoint(rules, &pdr.pdi).network.as_ref(), false);
+            let endpoint = endpoint_of(rules, &pdr.pdi);
+            let network = pdr.pdi.network_instance.as_ref().or(endpoint.and_then(|e| e.network_instance.as_ref()));
+            return self.networks.find(network, false);
         }
         let to_core = |far: &CreateFar| {
             let way = far.forwarding_parameters.as_ref()?;
@@ -70,7 +73,7 @@ impl Translator<'_> {
     }
 
     fn pdr(&self, session: &mut Session, rules: &Rules, pdr: &CreatePdr) -> Result<(), Problem> {
-        let pdi = self.of_endpoint(rules, &pdr.pdi);
+        let pdi = self.of_endpoint(rules, &pdr.pdi)?;
         let source = match pdr.pdi.source_interface {
             SourceInterface::Access => Interface::Access,
             SourceInterface::CpFunction => Interface::CpFunction,
@@ -82,7 +85,9 @@ impl Translator<'_> {
         for address in &pdi.ue {
             claim(session, address)?;
         }
-        session.routes.extend(pdi.routes);
+        for route in pdi.routes {
+            behind(session, route);
+        }
         let teid = match pdi.teid {
             Some(FTeid::Given { teid, .. }) => Some(teid.0),
             Some(FTeid::Choose { .. }) => return Err(Problem::of(Cause::SYSTEM_FAILURE)),
@@ -120,11 +125,9 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// A PDI's tunnel, network and addresses: its own, or those of the traffic endpoint it names.
-    fn of_endpoint(&self, rules: &Rules, pdi: &Pdi) -> Endpoint {
-        let named =
-            |endpoint: &&CreateTrafficEndpoint| pdi.traffic_endpoint_ids.contains(&endpoint.traffic_endpoint_id);
-        let endpoint = rules.create_traffic_endpoints.iter().find(named);
+    /// A PDI's tunnel and addresses: its own, or those of the traffic endpoint it names.
+    fn of_endpoint(&self, rules: &Rules, pdi: &Pdi) -> Result<Endpoint, Problem> {
+        let endpoint = endpoint_of(rules, pdi);
         let or = |own: &[UeIpAddress], other: Option<&Vec<UeIpAddress>>| match other {
             Some(other) if own.is_empty() => other.clone(),
             _ => own.to_vec(),
@@ -134,13 +137,17 @@ impl Translator<'_> {
             Some(framed) if pdi.framed_routes.is_empty() && pdi.framed_ip6_routes.is_empty() => framed,
             _ => (&pdi.framed_routes, &pdi.framed_ip6_routes),
         };
-        let texts = four.iter().map(|route| &route.0).chain(six.iter().map(|route| &route.0));
-        Endpoint {
+        let four = four.iter().map(|route| {
+            framed_route(&route.0).filter(|(to, _)| to.is_ipv4()).ok_or(Problem::incorrect::<FramedRoute>())
+        });
+        let six = six.iter().map(|route| {
+            framed_route(&route.0).filter(|(to, _)| to.is_ipv6()).ok_or(Problem::incorrect::<FramedIp6Route>())
+        });
+        Ok(Endpoint {
             teid: pdi.local_f_teid.or(endpoint.and_then(|e| e.local_f_teid)),
-            network: pdi.network_instance.clone().or(endpoint.and_then(|e| e.network_instance.clone())),
             ue: or(&pdi.ue_ip_addresses, endpoint.map(|e| &e.ue_ip_addresses)),
-            routes: texts.filter_map(|text| framed_route(text)).collect(),
-        }
+            routes: four.chain(six).collect::<Result<_, _>>()?,
+        })
     }
 
     fn far(&self, far: &CreateFar) -> Result<Far, Problem> {
@@ -202,9 +209,14 @@ impl Translator<'_> {
 /// What a PDI says of where packets come from.
 struct Endpoint {
     teid: Option<FTeid>,
-    network: Option<pfcp::ie::NetworkInstance>,
     ue: Vec<UeIpAddress>,
     routes: Vec<(IpAddr, u8)>,
+}
+
+/// The traffic endpoint a PDI names.
+fn endpoint_of<'a>(rules: &'a Rules, pdi: &Pdi) -> Option<&'a CreateTrafficEndpoint> {
+    let named = |endpoint: &&CreateTrafficEndpoint| pdi.traffic_endpoint_ids.contains(&endpoint.traffic_endpoint_id);
+    rules.create_traffic_endpoints.iter().find(named)
 }
 
 /// Whether a PDR applies now (activation and deactivation time, 5.2.1.5).
@@ -231,17 +243,35 @@ fn claim(session: &mut Session, address: &UeIpAddress) -> Result<(), Problem> {
         session.ue4 = Some(ip4);
     }
     if let Some(ip6) = address.ip6 {
+        let len = address.prefix_len();
         let prefix = Ipv6Addr::from(u128::from(ip6) & !u128::from(u64::MAX));
-        if session.ue6.is_some_and(|other| other != prefix) || prefix.is_unspecified() {
+        if prefix.is_unspecified() || !(SHORTEST6..=128).contains(&len) {
             return Err(Problem::incorrect::<UeIpAddress>());
         }
-        session.ue6 = Some(prefix);
-        let len = address.prefix_len();
-        if len < 64 && !session.routes.contains(&(ip6.into(), len)) {
-            session.routes.push((ip6.into(), len));
+        if len != 64 {
+            behind(session, (ip6.into(), len));
+        }
+        // Others may have their addresses beside one that is longer.
+        if len <= 64 {
+            if session.ue6.is_some_and(|other| other != prefix) {
+                return Err(Problem::incorrect::<UeIpAddress>());
+            }
+            session.ue6 = Some(prefix);
         }
     }
     Ok(())
+}
+
+/// Shorter prefixes than these are nobody's behind a subscriber, and take a worker long to enter.
+const SHORTEST4: u8 = 8;
+const SHORTEST6: u8 = 16;
+
+/// Enters a network behind the subscriber, which several PDRs may name.
+fn behind(session: &mut Session, (address, len): (IpAddr, u8)) {
+    let Route { address, len, .. } = Route::new(session.instance, address, len);
+    if !session.routes.contains(&(address, len)) {
+        session.routes.push((address, len));
+    }
 }
 
 /// A filter that is only named is the one of that name elsewhere in the session (bidirectional filters, 5.2.1A.2A).
@@ -273,7 +303,8 @@ fn framed_route(text: &str) -> Option<(IpAddr, u8)> {
             (address, Prefix::bits(address))
         }
     };
-    (len <= Prefix::bits(address)).then_some((address, len))
+    let shortest = if address.is_ipv4() { SHORTEST4 } else { SHORTEST6 };
+    (shortest..=Prefix::bits(address)).contains(&len).then_some((address, len))
 }
 
 /// Refuses what rules ask for and is not done here, rather than to charge or limit otherwise than was meant.

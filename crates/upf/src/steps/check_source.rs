@@ -7,7 +7,8 @@ use wire::protocol;
 use crate::lane::Upf;
 use crate::record::match_flags;
 
-/// Drops what a subscriber sends from an address that is not its own (TS 29.281, 4.3; BCP 38), and what it sends to our
+/// Drops what a subscriber sends from an address that is not its own nor of a network behind it (TS 29.281, 4.3; BCP 38;
+/// framed routes: TS 29.244, 5.16), and what it sends to our
 /// own tunnel endpoints. IPv6 link-local traffic is for the control plane, where a rule sends it; without one, router
 /// solicitations are punted. Behind the rule, which tells whether packets come from a subscriber at all.
 pub struct CheckSource;
@@ -36,7 +37,8 @@ impl Stage<Upf> for CheckSource {
             let ip = burst.lane.ip(i);
             if ip.version == 4 {
                 // A session without IPv4 address has 0 here, which no packet may come from either.
-                if ip.src != head.ue4 || ip.src == 0 {
+                let is_own = ip.src == head.ue4 && ip.src != 0;
+                if !is_own && !state.sessions.is_behind4(burst.lane.session[i], head.instance, ip.src) {
                     burst.drop(i, Drop::SpoofedSource, at);
                 } else if ip.dst_port == wire::gtpu::PORT
                     && ip.protocol == protocol::UDP
@@ -49,15 +51,15 @@ impl Stage<Upf> for CheckSource {
             let l3 = usize::from(burst.frame(i).meta.l3);
             let packet = burst.bytes(i, arena).get(l3..).unwrap_or_default();
             let (from, to) = (ip.src6(packet), ip.dst6(packet));
-            if head.ue6 == 0 {
-                burst.drop(i, Drop::SpoofedSource, at);
-            } else if is_link_local(from) || from == 0 {
-                if ip.protocol == protocol::ICMP6 {
+            if is_link_local(from) || from == 0 {
+                if ip.protocol == protocol::ICMP6 && head.ue6 != 0 {
                     burst.punt(i, Punt::RouterSolicitation);
                 } else {
                     burst.drop(i, Drop::SpoofedSource, at);
                 }
-            } else if (from >> 64) as u64 != head.ue6 {
+            } else if (head.ue6 == 0 || (from >> 64) as u64 != head.ue6)
+                && !state.sessions.is_behind6(burst.lane.session[i], head.instance, from)
+            {
                 burst.drop(i, Drop::SpoofedSource, at);
             } else if ip.dst_port == wire::gtpu::PORT
                 && ip.protocol == protocol::UDP

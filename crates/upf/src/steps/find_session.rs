@@ -50,7 +50,7 @@ impl Stage<Upf> for FindByAddress {
                 4 => sessions.get_v4(index, hash, ip.dst),
                 _ => find6(burst, i, instance, sessions, arena),
             };
-            match found {
+            match found.or_else(|| find_behind(burst, i, instance, sessions, arena)) {
                 Some(session) => {
                     burst.lane.session[i] = session;
                     sessions.prefetch_pair(session, record::ACTION_PAIR);
@@ -67,4 +67,16 @@ fn find6(burst: &Burst<Upf>, i: usize, instance: InstanceId, sessions: &Sessions
     let l3 = usize::from(burst.frame(i).meta.l3);
     let to = burst.lane.ip(i).dst6(burst.bytes(i, arena).get(l3..).unwrap_or_default());
     sessions.get_v6(burst.lane.hash[i], instance, (to >> 64) as u64)
+}
+
+/// The session with a network behind it that the destination is in.
+#[cold]
+#[inline(never)]
+fn find_behind(burst: &Burst<Upf>, i: usize, at: InstanceId, sessions: &Sessions, arena: &Arena) -> Option<LineId> {
+    let ip = burst.lane.ip(i);
+    if ip.version == 4 {
+        return sessions.behind4(at, ip.dst);
+    }
+    let l3 = usize::from(burst.frame(i).meta.l3);
+    sessions.behind6(at, ip.dst6(burst.bytes(i, arena).get(l3..).unwrap_or_default()))
 }

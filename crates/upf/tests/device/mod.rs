@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `do = "rules", ue = 0, idle = true, simulate = { … }` | replaces the subscriber's rules; keys of `simulate` change the configured ones |
 //! | `do = "relay", ue = 0, to = "10.0.3.101", teid = 9` | what the subscriber sends goes on into that tunnel |
+//! | `do = "behind", ue = 0, routes = ["192.168.0.0/16"]` | the subscriber has these networks behind it |
 //! | `do = "remove", ue = 0` | takes the session out; what it had used is counted as `final.…` |
 //! | `do = "sessions", instance = "office", simulate = { … }` | sessions beside the configured ones |
 //! | `do = "jam", port = "n6", room = 2` | the port takes so many packets more, then none |
@@ -254,6 +255,14 @@ impl Subject for Device {
                 for far in session.fars.iter_mut().filter(|far| far.tunnel.is_none()) {
                     (far.tunnel, far.instance) = (Some(TunnelEnd { address, teid }), 0);
                 }
+                self.install(ue()?, &session)
+            }
+            Some("behind") => {
+                let list = what.get("routes").and_then(toml::Value::as_array).ok_or("routes are missing")?;
+                let prefix = |text: &toml::Value| text.as_str().and_then(upf::config::parse_prefix);
+                let simulator = self.subscribers.get(ue()? as usize).ok_or("no such subscriber")?;
+                let mut session = simulator.session(self.index(ue()?), false);
+                session.routes = list.iter().filter_map(prefix).collect();
                 self.install(ue()?, &session)
             }
             Some("remove") => {

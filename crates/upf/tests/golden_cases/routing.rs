@@ -2,7 +2,8 @@
 
 use super::*;
 
-cases! { longest_prefix, on_link, no_route, gnb_behind_a_router, overlapping_instances, not_to_be_forwarded, gnb_without_a_route, jumbo }
+cases! { longest_prefix, on_link, no_route, gnb_behind_a_router, overlapping_instances, not_to_be_forwarded, gnb_without_a_route, jumbo,
+networks_behind_a_subscriber }
 
 const OTHER_MAC: [u8; 6] = [2, 0, 0, 0, 6, 0xfd];
 
@@ -42,6 +43,32 @@ fn longest_prefix() -> Case {
         .expect("n6", &other(&to([198, 51, 100, 99], 63)))
         .expect("n6", &other(&to6(near, 63)))
         .expect("n6", &to_router(&to6(far, 63)))
+}
+
+fn networks_behind_a_subscriber() -> Case {
+    let site = Ipv4Addr::new(192, 168, 7, 9);
+    let site6 = [0x2001, 0xdb8, 0x99, 1, 0, 0, 0, 1];
+    case("Networks behind a subscriber (3GPP TS 29.244, 5.16): the way there and back, checked, until it is taken from them.")
+        .send("n6", &from_router(&response(site)))
+        .at(ms(10))
+        .step(r#"do = "behind", ue = 0, routes = ["192.168.0.0/16", "2001:db8:99::/48"]"#)
+        .send("n6", &from_router(&response(site)))
+        .send("n6", &from_router(&ip6(SERVER_6, site6).udp(50_000, 40_000)))
+        .send("n3", &up(&request(site)))
+        .send("n3", &up(&ip6(site6, SERVER_6).udp(40_000, 50_000)))
+        .send("n3", &up(&request(Ipv4Addr::new(192, 167, 7, 9))))
+        .send("n6", &from_router(&response(Ipv4Addr::new(192, 167, 7, 9))))
+        .expect("n3", &down(&response(site).ttl(63)))
+        .expect("n3", &down(&ip6(SERVER_6, site6).ttl(63).udp(50_000, 40_000)))
+        .expect("n6", &to_router(&request(site).ttl(63)))
+        .expect("n6", &to_router(&ip6(site6, SERVER_6).ttl(63).udp(40_000, 50_000)))
+        .at(ms(20))
+        .step(r#"do = "rules", ue = 0"#)
+        .send("n6", &from_router(&response(site)))
+        .send("n3", &up(&request(site)))
+        .drops("downlink.find_by_address.unknown_subscriber", 3)
+        .drops("uplink.check_source.spoofed_source", 2)
+        .counts("control.made", 2)
 }
 
 fn on_link() -> Case {

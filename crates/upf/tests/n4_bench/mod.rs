@@ -260,6 +260,12 @@ impl Bench {
         self.endpoint.sessions()
     }
 
+    /// What a worker of several is asked to steer a packet by.
+    pub fn steer_key(&self, port: u8, packet: &[u8]) -> Option<engine::SteerKey> {
+        use engine::Gateway as _;
+        self.rig.gateway().steer_key(port, packet)
+    }
+
     /// Sessions on the worker.
     pub fn worker_sessions(&self) -> usize {
         self.rig.gateway().sessions().len()

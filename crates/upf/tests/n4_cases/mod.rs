@@ -1,0 +1,3 @@
+//! More of what control planes ask for, a file for each kind of rule.
+
+mod routes;
