@@ -49,7 +49,7 @@ fn measure(mut engine: Engine, arena: &Arc<Arena>, sizes: &[usize], crc: Crc) ->
                 let job = Job { key, at: 0, crc, tag: 0 };
                 engine.push(frame, job).expect("room");
             }
-            engine.run();
+            engine.run(arena);
             while let Some(done) = engine.pop() {
                 out.push(done.frame);
             }
@@ -59,7 +59,7 @@ fn measure(mut engine: Engine, arena: &Arc<Arena>, sizes: &[usize], crc: Crc) ->
         windows.push(spent as f64 / (BURSTS * BURST) as f64);
     }
     windows.sort_by(f64::total_cmp);
-    engine.flush();
+    engine.flush(arena);
     while let Some(done) = engine.pop() {
         pool.give(done.frame);
     }
@@ -75,11 +75,11 @@ fn main() {
         .into_iter()
         .chain([("imix".to_owned(), imix)])
         .collect();
-    for make in [Engine::new as fn(_, &_) -> Engine, Engine::soft] {
-        println!("{}", make(Direction::Encrypt, &arena).by());
+    for make in [Engine::new as fn(_) -> Engine, Engine::soft] {
+        println!("{}", make(Direction::Encrypt).by());
         println!("{:>6}{:>12}{:>12}{:>12}{:>12}", "bytes", "crc+enc", "enc", "dec+crc", "dec");
         for (name, sizes) in &cases {
-            let of = |way, crc| measure(make(way, &arena), &arena, sizes, crc);
+            let of = |way, crc| measure(make(way), &arena, sizes, crc);
             println!(
                 "{name:>6}{:>12.0}{:>12.0}{:>12.0}{:>12.0}",
                 of(Direction::Encrypt, Crc::Done),

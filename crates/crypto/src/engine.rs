@@ -107,7 +107,8 @@ enum By {
 /// pushed; when there is nothing to push, [`Engine::flush`] ends their wait. Nothing here allocates but the change of
 /// keys.
 pub struct Engine {
-    arena: Arc<Arena>,
+    /// Whose frames are in flight: kept for as long as they are.
+    arena: Option<Arc<Arena>>,
     direction: Direction,
     lanes: Option<Lanes>,
     burst: Box<Burst>,
@@ -130,21 +131,21 @@ const fn place(number: u64) -> usize {
 }
 
 impl Engine {
-    /// An engine without keys, for frames of `arena`: by libipsec-mb, where that is built in and the processor serves it.
-    pub fn new(direction: Direction, arena: &Arc<Arena>) -> Self {
-        Self::with(direction, arena, Lanes::new(direction == Direction::Encrypt))
+    /// An engine without keys: by libipsec-mb, where that is built in and the processor serves it.
+    pub fn new(direction: Direction) -> Self {
+        Self::with(direction, Lanes::new(direction == Direction::Encrypt))
     }
 
     /// The same by RustCrypto, one frame at a time, whatever else there is.
-    pub fn soft(direction: Direction, arena: &Arc<Arena>) -> Self {
-        Self::with(direction, arena, None)
+    pub fn soft(direction: Direction) -> Self {
+        Self::with(direction, None)
     }
 
-    fn with(direction: Direction, arena: &Arc<Arena>, lanes: Option<Lanes>) -> Self {
+    fn with(direction: Direction, lanes: Option<Lanes>) -> Self {
         let job = Job { key: KeyId::CLEAR, at: 0, crc: Crc::Left, tag: 0 };
         let places: Vec<Place> = (0..ROOM).map(|_| Place { frame: Frame::none(), job, state: State::Waits }).collect();
         Self {
-            arena: arena.clone(),
+            arena: None,
             direction,
             lanes,
             burst: Box::default(),
@@ -168,7 +169,7 @@ impl Engine {
     /// Takes a key in. The number it gets may have been another's that was removed.
     pub fn insert(&mut self, key: &Key) -> KeyId {
         // Keys may move in memory, and somebody may be at work with them.
-        self.flush();
+        self.finish_all();
         let id = self.free.pop().unwrap_or_else(|| {
             self.by.push(By::Nobody);
             self.schedules.push(None);
@@ -191,8 +192,8 @@ impl Engine {
 
     /// Removes a key. Frames that were pushed with it are finished first, and wait to be popped. False when there is no
     /// such key.
-    pub fn remove(&mut self, id: KeyId) -> bool {
-        self.flush();
+    pub fn remove(&mut self, arena: &Arc<Arena>, id: KeyId) -> bool {
+        self.flush(arena);
         let at = id.0 as usize;
         if self.by_of(id) == By::Nobody {
             return false;
@@ -233,12 +234,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Works on what was pushed. At most [`FLIGHT`] frames stay in flight.
-    pub fn run(&mut self) {
+    /// Works on what was pushed: frames of `arena`. At most [`FLIGHT`] frames stay in flight.
+    pub fn run(&mut self, arena: &Arc<Arena>) {
+        if !self.arena.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, arena)) {
+            self.finish_all();
+            self.arena = Some(arena.clone());
+        }
         while self.waiting != self.next {
             let number = self.waiting;
             self.waiting += 1;
-            let state = self.begin(number);
+            let state = self.begin(arena, number);
             self.places[place(number)].state = state;
             if self.burst.is_full() {
                 self.submit();
@@ -250,8 +255,12 @@ impl Engine {
     }
 
     /// Works on what was pushed and finishes everything in flight.
-    pub fn flush(&mut self) {
-        self.run();
+    pub fn flush(&mut self, arena: &Arc<Arena>) {
+        self.run(arena);
+        self.finish_all();
+    }
+
+    fn finish_all(&mut self) {
         while let Some(n @ 1..) = self.lanes.as_ref().map(Lanes::in_flight) {
             self.finish(n);
         }
@@ -273,7 +282,7 @@ impl Engine {
 
     /// Does a job, or puts it into the burst for the lanes.
     #[inline]
-    fn begin(&mut self, number: u64) -> State {
+    fn begin(&mut self, arena: &Arena, number: u64) -> State {
         let by = self.by_of(self.places[place(number)].job.key);
         let Place { frame, job, .. } = &mut self.places[place(number)];
         if by == By::Nobody && job.key != KeyId::CLEAR {
@@ -287,14 +296,14 @@ impl Engine {
         if end < least {
             return State::Through(Outcome::Short);
         }
-        if adds && self.arena.set_len(frame, end + CRC) < end + CRC {
-            self.arena.set_len(frame, end);
+        if adds && arena.set_len(frame, end + CRC) < end + CRC {
+            arena.set_len(frame, end);
             return State::Through(Outcome::NoRoom);
         }
-        let ethernet = &mut self.arena.bytes_mut(frame)[front..];
+        let ethernet = &mut arena.bytes_mut(frame)[front..];
         if by == By::Lanes {
             let key = &self.lane_keys[job.key.0 as usize];
-            // SAFETY: the engine owns the frame until it is through, and its arena; keys change only when nothing is in
+            // SAFETY: the engine owns the frame until it is through, and keeps its arena; keys change only when nothing is in
             // flight.
             #[allow(unsafe_code)]
             unsafe {

@@ -54,7 +54,7 @@ fn every_length_both_ways() {
     let keys: Vec<Key> = (0..40).map(key).collect();
     let schedules: Vec<Schedule> = keys.iter().map(Schedule::new).collect();
     for make in [Engine::new, Engine::soft] {
-        let (mut encrypt, mut decrypt) = (make(Direction::Encrypt, &arena), make(Direction::Decrypt, &arena));
+        let (mut encrypt, mut decrypt) = (make(Direction::Encrypt), make(Direction::Decrypt));
         let ids: Vec<(KeyId, KeyId)> = keys.iter().map(|key| (encrypt.insert(key), decrypt.insert(key))).collect();
         let of = |len: usize| (len * 7 % keys.len(), !len.is_multiple_of(3));
         let packet = |len: usize| noise(len as u64, usize::from(AT) + len);
@@ -70,9 +70,9 @@ fn every_length_both_ways() {
             }
             next = end;
             if next == 2001 {
-                encrypt.flush()
+                encrypt.flush(&arena)
             } else {
-                encrypt.run()
+                encrypt.run(&arena)
             }
             while let Some(done) = encrypt.pop() {
                 let (which, crc) = of(done.tag as usize);
@@ -83,9 +83,9 @@ fn every_length_both_ways() {
                 decrypt.push(done.frame, Job { key: ids[which].1, at: AT, crc, tag: done.tag }).expect("room");
             }
             if next == 2001 {
-                decrypt.flush()
+                decrypt.flush(&arena)
             } else {
-                decrypt.run()
+                decrypt.run(&arena)
             }
             while let Some(done) = decrypt.pop() {
                 assert_eq!((done.outcome, done.tag), (Outcome::Done, back), "in the order of submission");
@@ -131,7 +131,7 @@ proptest! {
     fn both_engines_agree(steps in prop::collection::vec(step(), 1..400), encrypting in any::<bool>()) {
         let (arena, mut pool) = memory(1200);
         let way = if encrypting { Direction::Encrypt } else { Direction::Decrypt };
-        let mut engines = [Engine::new(way, &arena), Engine::soft(way, &arena)];
+        let mut engines = [Engine::new(way), Engine::soft(way)];
         let mut ids: Vec<Vec<KeyId>> =
             engines.iter_mut().map(|engine| (0..8).map(|n| engine.insert(&key(n))).collect()).collect();
         let mut out: [Vec<(u32, Outcome, Vec<u8>)>; 2] = Default::default();
@@ -151,7 +151,7 @@ proptest! {
                         let packet = noise(tag as u64, len);
                         let crc = if crc { Crc::Done } else { Crc::Left };
                         if engines[which].room() == 0 {
-                            engines[which].flush();
+                            engines[which].flush(&arena);
                             pop(which, &mut engines, &mut pool, ROOM);
                         }
                         let frame: Frame = pool.make(&packet).expect("a slot");
@@ -159,26 +159,26 @@ proptest! {
                         engines[which].push(frame, job).expect("room");
                     }
                     Step::Run => {
-                        engines[which].run();
+                        engines[which].run(&arena);
                         pop(which, &mut engines, &mut pool, ROOM);
                         prop_assert!(engines[which].held() <= FLIGHT);
                     }
                     Step::Flush => {
-                        engines[which].flush();
+                        engines[which].flush(&arena);
                         pop(which, &mut engines, &mut pool, ROOM);
                         prop_assert_eq!(engines[which].held(), 0);
                     }
                     Step::Pop(most) => pop(which, &mut engines, &mut pool, most),
                     Step::Rekey(number) => {
-                        prop_assert!(engines[which].remove(ids[which][number]));
-                        prop_assert!(!engines[which].remove(ids[which][number]));
+                        prop_assert!(engines[which].remove(&arena, ids[which][number]));
+                        prop_assert!(!engines[which].remove(&arena, ids[which][number]));
                         ids[which][number] = engines[which].insert(&key(100 + tag as u64));
                     }
                 }
             }
         }
         for which in 0..2 {
-            engines[which].flush();
+            engines[which].flush(&arena);
             pop(which, &mut engines, &mut pool, ROOM);
         }
         prop_assert_eq!(pool.free(), 1200);
@@ -193,16 +193,16 @@ proptest! {
 fn a_flipped_bit_is_found() {
     let (arena, mut pool) = memory(4);
     for make in [Engine::new, Engine::soft] {
-        let (mut encrypt, mut decrypt) = (make(Direction::Encrypt, &arena), make(Direction::Decrypt, &arena));
+        let (mut encrypt, mut decrypt) = (make(Direction::Encrypt), make(Direction::Decrypt));
         let (to, from) = (encrypt.insert(&key(0)), decrypt.insert(&key(0)));
         for bit in 0..8 * 70 {
             let frame = pool.make(&noise(1, 66)).expect("a slot");
             encrypt.push(frame, Job { key: to, at: 0, crc: Crc::Done, tag: 0 }).expect("room");
-            encrypt.flush();
+            encrypt.flush(&arena);
             let mut frame = encrypt.pop().expect("through").frame;
             arena.bytes_mut(&mut frame)[bit / 8] ^= 1 << (bit % 8);
             decrypt.push(frame, Job { key: from, at: 0, crc: Crc::Done, tag: 0 }).expect("room");
-            decrypt.flush();
+            decrypt.flush(&arena);
             let done = decrypt.pop().expect("through");
             assert_eq!(done.outcome, Outcome::BadCrc);
             pool.give(done.frame);
@@ -214,12 +214,12 @@ fn a_flipped_bit_is_found() {
 #[test]
 fn keys_that_are_not_there() {
     let (arena, mut pool) = memory(1);
-    let mut engine = Engine::new(Direction::Encrypt, &arena);
+    let mut engine = Engine::new(Direction::Encrypt);
     let id = engine.insert(&key(0));
-    assert!(engine.remove(id));
-    assert_eq!((engine.remove(id), engine.remove(KeyId::CLEAR), engine.keys()), (false, false, 0));
+    assert!(engine.remove(&arena, id));
+    assert_eq!((engine.remove(&arena, id), engine.remove(&arena, KeyId::CLEAR), engine.keys()), (false, false, 0));
     engine.push(pool.make(&[7; 60]).expect("a slot"), Job { key: id, at: 0, crc: Crc::Done, tag: 3 }).expect("room");
-    engine.flush();
+    engine.flush(&arena);
     let done = engine.pop().expect("through");
     assert_eq!((done.outcome, arena.bytes(&done.frame)), (Outcome::NoKey, &[7; 60][..]));
     pool.give(done.frame);

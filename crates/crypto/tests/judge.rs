@@ -57,9 +57,9 @@ fn through(mut engine: Engine, arena: &std::sync::Arc<Arena>, jobs: &[(Line, Vec
             engine.push(pool.make(bytes).expect("a slot"), job).expect("room");
         }
         if jobs.len() == 48 {
-            engine.run()
+            engine.run(arena)
         } else {
-            engine.flush()
+            engine.flush(arena)
         }
         while let Some(done) = engine.pop() {
             out.push((done.outcome, arena.bytes(&done.frame).to_vec()));
@@ -73,7 +73,7 @@ fn through(mut engine: Engine, arena: &std::sync::Arc<Arena>, jobs: &[(Line, Vec
 fn others_read_what_we_write_and_write_what_we_read() {
     let arena = Arena::new(ArenaConfig { slots: 512, slot_bytes: 2304, headroom: 64 }).expect("an arena");
     let theirs = judge(&["write", "7"]);
-    for (name, make) in [("engine", Engine::new as fn(_, &_) -> Engine), ("soft", Engine::soft)] {
+    for (name, make) in [("engine", Engine::new as fn(_) -> Engine), ("soft", Engine::soft)] {
         let lines = || theirs.lines().map(Line::read);
         let expected = |pick: fn(Line) -> Vec<u8>| lines().map(|line| (Outcome::Done, pick(line))).collect::<Vec<_>>();
 
@@ -84,7 +84,7 @@ fn others_read_what_we_write_and_write_what_we_read() {
             })
             .collect();
         assert_eq!(jobs.len(), 1987);
-        let ours = through(make(Direction::Encrypt, &arena), &arena, &jobs);
+        let ours = through(make(Direction::Encrypt), &arena, &jobs);
         assert!(ours == expected(|line| line.encrypted), "{name} encrypts as they do");
 
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bpi-{name}.txt"));
@@ -101,7 +101,7 @@ fn others_read_what_we_write_and_write_what_we_read() {
                 (line, sent)
             })
             .collect();
-        let mut back = through(make(Direction::Decrypt, &arena), &arena, &jobs);
+        let mut back = through(make(Direction::Decrypt), &arena, &jobs);
         back.iter_mut().for_each(|(_, frame)| frame.truncate(frame.len() - 4));
         assert!(back == expected(|line| line.clear), "{name} reads what they wrote");
     }
