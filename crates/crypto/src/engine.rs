@@ -342,6 +342,12 @@ fn settle(places: &mut [Place; ROOM], flying: &mut u64, oldest: u64, bad: &[u8])
     }
 }
 
+/// A worker takes its engine along to its thread.
+const _: fn() = || {
+    fn sendable<T: Send>() {}
+    sendable::<Engine>();
+};
+
 /// One frame by RustCrypto. `ethernet` ends behind the CRC, if that is done.
 fn soft(direction: Direction, schedule: Option<&Schedule>, ethernet: &mut [u8], crc: bool) -> Outcome {
     let end = ethernet.len() - if crc { CRC } else { 0 };

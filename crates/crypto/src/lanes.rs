@@ -57,6 +57,9 @@ pub(crate) struct Burst {
     len: usize,
 }
 
+// SAFETY: its pointers are to frames and keys that belong to whoever owns the burst, by `push`'s contract.
+unsafe impl Send for Burst {}
+
 impl Default for Burst {
     fn default() -> Self {
         let none = Raw { frame: std::ptr::null_mut(), key: std::ptr::null(), len: 0, clear: 0, crc: 0 };
