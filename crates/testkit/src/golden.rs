@@ -56,3 +56,21 @@ pub fn judge<S: Subject>(root: &Path, case: &Case) {
         folder.write(case, &outcome).unwrap_or_else(|error| panic!("{}: {error}", case.name));
     }
 }
+
+/// Runs a case on a subject of several workers, and compares with what is recorded of one: everything is the same, but
+/// for the order of packets. Returns how many packets were handed from worker to worker.
+///
+/// # Errors
+/// All differences, when there are some.
+pub fn judge_shared<S: Subject>(root: &Path, case: &Case, workers: u16) -> Result<u64, String> {
+    let read = Folder::of(root, &case.name).read().map_err(|error| format!("{}: {error}", case.name))?;
+    let mut config = read.config.clone();
+    let count = toml::Table::from_iter([("count".to_owned(), toml::Value::from(i64::from(workers)))]);
+    config.insert("workers".into(), count.into());
+    let (outcome, mut faults) = run::<S>(&config, &read.steps, &read.inputs, read.until);
+    faults.extend(compare::shared(&outcome, &read));
+    if !faults.is_empty() {
+        return Err(format!("{} by {workers} workers: {}\n\n{}\n", case.name, case.text, faults.join("\n")));
+    }
+    Ok(outcome.counters.io.get("handed_out").copied().unwrap_or(0))
+}

@@ -1,9 +1,9 @@
-//! A worker between memory wires, under a clock turned by hand.
+//! Workers between memory wires, under a clock turned by hand.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use engine::{Gateway, Idle, Layout, StatsView, Time, Worker, WorkerConfig};
+use engine::{Gateway, HandOff, Idle, Layout, StatsView, Time, Worker, WorkerConfig};
 use frame::{Arena, ArenaConfig, Pool, Port};
 use port::memory::{Memory, Wire};
 
@@ -81,13 +81,29 @@ fn arena(memory: Memories) -> Arc<Arena> {
     Arena::new(config).expect("memory for an arena")
 }
 
-/// One worker with its gateway, all its ports memory wires.
-pub struct Rig<G: Gateway> {
+/// What a worker runs, and its ends of the rings to others.
+pub struct Crew<G> {
+    /// The gateway.
+    pub gateway: G,
+    /// Its stages, as they are counted.
+    pub layout: Layout,
+    /// Rings to the other workers, where there are some.
+    pub hand_off: Option<HandOff>,
+}
+
+/// A worker, and the far ends of its ports.
+struct Seat<G: Gateway> {
     worker: Worker<G>,
-    clock: Clock,
-    arena: Arc<Arena>,
     wires: Vec<(String, Wire)>,
     stats: StatsView,
+}
+
+/// Workers with a gateway each, all their ports memory wires, their packets of one arena. Most rigs have one worker, and
+/// most of what a rig tells is of the first.
+pub struct Rig<G: Gateway> {
+    seats: Vec<Seat<G>>,
+    clock: Clock,
+    arena: Arc<Arena>,
 }
 
 impl<G: Gateway> Rig<G> {
@@ -96,37 +112,66 @@ impl<G: Gateway> Rig<G> {
     /// # Panics
     /// When there is no memory for the arena.
     pub fn new(gateway: G, layout: Layout, ports: &[PortSpec], memory: Memories, clock: &Clock) -> Self {
-        let arena = arena(memory);
-        let wires: Vec<_> = ports.iter().map(|port| (port.name.clone(), Wire::default())).collect();
-        let door = |(port, (_, wire)): (&PortSpec, &(String, Wire))| -> Box<dyn Port> {
-            Box::new(Memory::new(&*port.name, port.mac, wire))
+        Self::among([Crew { gateway, layout, hand_off: None }], ports, memory, clock)
+    }
+
+    /// Workers at rest, each with a queue of every port.
+    ///
+    /// # Panics
+    /// When there is no memory for the arena.
+    pub fn among(
+        crews: impl IntoIterator<Item = Crew<G>, IntoIter: ExactSizeIterator>,
+        ports: &[PortSpec],
+        memory: Memories,
+        clock: &Clock,
+    ) -> Self {
+        let (arena, crews) = (arena(memory), crews.into_iter());
+        let each = memory.slots as usize / crews.len().max(1);
+        let seat = |Crew { gateway, layout, hand_off }| {
+            let wires: Vec<_> = ports.iter().map(|port| (port.name.clone(), Wire::default())).collect();
+            let door = |(port, (_, wire)): (&PortSpec, &(String, Wire))| -> Box<dyn Port> {
+                Box::new(Memory::new(&*port.name, port.mac, wire))
+            };
+            let doors = ports.iter().zip(&wires).map(door).collect();
+            let config = WorkerConfig { time: clock.time(), idle: Idle::POLL, ..WorkerConfig::default() };
+            let pool = Pool::new(&arena, each);
+            let worker = Worker::new(gateway, layout, pool, doors, config).with_hand_off(hand_off);
+            let stats = worker.env().stats.view();
+            Seat { worker, wires, stats }
         };
-        let doors = ports.iter().zip(&wires).map(door).collect();
-        let config = WorkerConfig { time: clock.time(), idle: Idle::POLL, ..WorkerConfig::default() };
-        let pool = Pool::new(&arena, memory.slots as usize);
-        let worker = Worker::new(gateway, layout, pool, doors, config);
-        let stats = worker.env().stats.view();
-        Self { worker, clock: clock.clone(), arena, wires, stats }
+        let seats: Vec<_> = crews.map(seat).collect();
+        assert!(!seats.is_empty(), "a rig has a worker");
+        Self { seats, clock: clock.clone(), arena }
     }
 
     /// The gateway.
     pub fn gateway(&self) -> &G {
-        self.worker.gateway()
+        self.worker().gateway()
     }
 
     /// The gateway, to change between turns.
     pub fn gateway_mut(&mut self) -> &mut G {
-        self.worker.gateway_mut()
+        self.seats[0].worker.gateway_mut()
     }
 
     /// The worker.
     pub fn worker(&self) -> &Worker<G> {
-        &self.worker
+        &self.seats[0].worker
     }
 
-    /// Its statistics.
+    /// All workers.
+    pub fn workers(&self) -> impl Iterator<Item = &Worker<G>> {
+        self.seats.iter().map(|seat| &seat.worker)
+    }
+
+    /// The worker's statistics.
     pub fn stats(&self) -> &StatsView {
-        &self.stats
+        &self.seats[0].stats
+    }
+
+    /// All workers' statistics.
+    pub fn all_stats(&self) -> impl Iterator<Item = &StatsView> {
+        self.seats.iter().map(|seat| &seat.stats)
     }
 
     /// Its clock.
@@ -136,7 +181,7 @@ impl<G: Gateway> Rig<G> {
 
     /// Its ports' names.
     pub fn ports(&self) -> impl Iterator<Item = &str> {
-        self.wires.iter().map(|(name, _)| &**name)
+        self.seats[0].wires.iter().map(|(name, _)| &**name)
     }
 
     /// The wire of a port.
@@ -144,40 +189,52 @@ impl<G: Gateway> Rig<G> {
     /// # Panics
     /// When there is no port of that name.
     pub fn wire(&self, port: &str) -> &Wire {
-        let found = self.wires.iter().find(|(name, _)| name == port);
+        self.wire_of(0, port)
+    }
+
+    /// The wire of a worker's queue of a port.
+    ///
+    /// # Panics
+    /// When there is no such worker, or no port of that name.
+    pub fn wire_of(&self, worker: usize, port: &str) -> &Wire {
+        let found = self.seats[worker].wires.iter().find(|(name, _)| name == port);
         &found.unwrap_or_else(|| panic!("no port is called {port}")).1
     }
 
-    /// Turns the worker, with `control` before each turn, until neither moves anything. Both say whether they did.
+    /// Turns the workers, with `control` before each one's turn, until none moves anything. Both say whether they did.
     ///
     /// # Panics
     /// When they do not come to rest.
     pub fn settle(&mut self, mut control: impl FnMut(&mut Worker<G>, u64) -> bool) {
         let mut quiet = 0;
         for _ in 0..100_000 {
-            let moved = control(&mut self.worker, self.clock.now()) | self.worker.turn();
+            let mut moved = false;
+            for seat in &mut self.seats {
+                moved |= control(&mut seat.worker, self.clock.now()) | seat.worker.turn();
+            }
             quiet = if moved { 0 } else { quiet + 1 };
             if quiet == 3 {
                 return;
             }
         }
-        panic!("the worker does not come to rest");
+        panic!("the workers do not come to rest");
     }
 
-    /// Ends the worker and checks the conservation laws: every packet that came in went out or was named, and every
+    /// Ends the workers and checks the conservation laws: every packet that came in went out or was named, and every
     /// slot is back.
     ///
     /// # Errors
     /// What is missing.
     pub fn close(self) -> Result<(), String> {
-        let packets = |when: &str, missing: i64| match missing {
-            0 => Ok(()),
-            _ => Err(format!("packets: {missing} came in and neither went out nor were named {when}")),
+        let packets = |when: &str, all: &[StatsView]| match all.iter().map(StatsView::missing).sum() {
+            0i64 => Ok(()),
+            missing => Err(format!("packets: {missing} came in and neither went out nor were named {when}")),
         };
-        packets("while it ran", self.stats.missing())?;
-        let (gateway, env) = self.worker.close();
-        drop((gateway, env));
-        packets("when it ended", self.stats.missing())?;
+        let (workers, stats): (Vec<_>, Vec<_>) = self.seats.into_iter().map(|seat| (seat.worker, seat.stats)).unzip();
+        packets("while it ran", &stats)?;
+        let ended: Vec<_> = workers.into_iter().map(Worker::close).collect();
+        drop(ended);
+        packets("when it ended", &stats)?;
         let (slots, back) = (self.arena.shape().slots as usize, self.arena.in_depot());
         if back != slots {
             return Err(format!("slots: of {slots} only {back} came back"));

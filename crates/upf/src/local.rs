@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use engine::{Drop, Punt, SteerKey};
 use stages::forward::InstanceId;
+use wire::gtpu::message_type;
 use wire::{L3L4, Outer, ethertype, fast, gtpu, protocol};
 
 use crate::config::Role;
@@ -72,8 +73,9 @@ pub fn to_address(frame: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// What a frame shows of its subscriber: the tunnel endpoint it is for, or the destination address. None for everything
-/// that is not a subscriber's packet, and for what is broken: whoever got it counts it.
+/// What a frame shows of its subscriber: the tunnel endpoint it is for, be it a packet or the mark behind the last one,
+/// or the destination address. None for everything that is not a subscriber's, and for what is broken: whoever got it
+/// counts it.
 pub fn steer_key(frame: &[u8], role: Role, instance: InstanceId) -> Option<SteerKey> {
     let outer = Outer::parse(frame).ok()?;
     let packet = frame.get(usize::from(outer.l3)..)?;
@@ -90,6 +92,6 @@ pub fn steer_key(frame: &[u8], role: Role, instance: InstanceId) -> Option<Steer
         return None;
     }
     let message = packet.get(usize::from(ip.l4) + 8..)?;
-    let is_pdu = fast::be8(message, 1)? == gtpu::message_type::G_PDU;
-    Some(SteerKey::Teid(fast::be32(message, 4)?)).filter(|_| is_pdu)
+    let of_a_tunnel = matches!(fast::be8(message, 1)?, message_type::G_PDU | message_type::END_MARKER);
+    Some(SteerKey::Teid(fast::be32(message, 4)?)).filter(|_| of_a_tunnel)
 }

@@ -39,6 +39,31 @@ pub(super) fn recording(outcome: &Outcome, read: &Read) -> Vec<String> {
     faults
 }
 
+/// Where an outcome of several workers is not what was recorded of one. Packets may have changed places, for they went
+/// through rings; and what is handed over from worker to worker must have come in there.
+pub(super) fn shared(outcome: &Outcome, read: &Read) -> Vec<String> {
+    let mut faults = Vec::new();
+    for port in outcome.outputs.keys().chain(read.outputs.keys().filter(|p| !outcome.outputs.contains_key(*p))) {
+        let sorted = |seen: Option<&Vec<Seen>>| {
+            let mut seen: Vec<_> = seen.into_iter().flatten().map(|seen| Seen { at: 0, ..seen.clone() }).collect();
+            seen.sort_by(|a, b| a.bytes.cmp(&b.bytes));
+            seen
+        };
+        let (got, want) = (sorted(outcome.outputs.get(port)), sorted(read.outputs.get(port)));
+        packets(port, &got, &want, 0, &mut faults);
+    }
+    let (mut got, want) = (outcome.counters.clone(), &read.counters);
+    let [out, come] = ["handed_out", "handed_in"].map(|name| got.io.remove(name));
+    if out != come {
+        faults.push(format!("{out:?} packets were handed out and {come:?} came in"));
+    }
+    numbers("io", &got.io, &want.io, &mut faults);
+    numbers("drops", &got.drops, &want.drops, &mut faults);
+    numbers("punts", &got.punts, &want.punts, &mut faults);
+    numbers("gateway", &got.gateway, &want.gateway, &mut faults);
+    faults
+}
+
 /// Where an outcome is not what the case says must be.
 pub(super) fn expectation(outcome: &Outcome, case: &Case) -> Vec<String> {
     let mut faults = Vec::new();

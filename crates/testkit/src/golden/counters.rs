@@ -67,6 +67,22 @@ impl Counters {
         }
     }
 
+    /// Adds what others counted.
+    pub fn add(&mut self, others: &Self) {
+        let sum = |here: &mut BTreeMap<String, u64>, there: &BTreeMap<String, u64>| {
+            there.iter().for_each(|(name, value)| *here.entry(name.clone()).or_default() += value);
+        };
+        sum(&mut self.io, &others.io);
+        sum(&mut self.stages, &others.stages);
+        sum(&mut self.punts, &others.punts);
+        sum(&mut self.gateway, &others.gateway);
+        for (name, there) in &others.drops {
+            let here = self.drops.entry(name.clone()).or_default();
+            here.packets += there.packets;
+            here.bytes += there.bytes;
+        }
+    }
+
     /// What moved since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         let less = |now: &BTreeMap<String, u64>, then: &BTreeMap<String, u64>| {

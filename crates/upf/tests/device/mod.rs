@@ -1,4 +1,5 @@
-//! A whole user plane of one worker between memory wires, with its control: what the tests here run.
+//! A whole user plane between memory wires, with its control: what the tests here run. Where there are several workers,
+//! all packets come in by the last one's queues.
 //!
 //! Steps a golden case can take (`ue` counts from 0, those of `[simulate]` first):
 //!
@@ -21,7 +22,7 @@ use port::Uri;
 use serde::Deserialize as _;
 use stages::forward::InstanceId;
 use testkit::golden::{Counters, Subject};
-use testkit::rig::{Clock, Memories, PortSpec, Rig};
+use testkit::rig::{Clock, Crew, Memories, PortSpec, Rig};
 use upf::assemble::{Seat, assemble};
 use upf::config::{Config, Simulate};
 use upf::control::{Answer, Control};
@@ -72,13 +73,11 @@ impl Device {
         let ports = config.port.iter().map(spec).collect::<Result<Vec<_>, String>>()?;
         let caps = |port: &PortSpec| Caps { kind: "memory", mac: port.mac, mtu: 1500, ..Caps::default() };
         let caps: Vec<Caps> = ports.iter().map(caps).collect();
-        let (control, mut seats) = assemble(&config, &caps).map_err(|error| error.to_string())?;
-        let Some(Seat { plane, layout, .. }) = seats.pop().filter(|_| seats.is_empty()) else {
-            return Err("tests run one worker".into());
-        };
+        let (control, seats) = assemble(&config, &caps).map_err(|error| error.to_string())?;
         let clock = Clock::at(0);
         let memory = Memories { slots: config.frames.slots, slot_bytes: config.frames.slot_bytes };
-        let rig = Rig::new(plane, layout, &ports, memory, &clock);
+        let crew = |Seat { plane, layout, hand_off }| Crew { gateway: plane, layout, hand_off };
+        let rig = Rig::among(seats.into_iter().map(crew), &ports, memory, &clock);
         let configured = control.simulator().cloned();
         let subscribers = configured.map_or(vec![], |s| vec![s.clone(); s.count() as usize]);
         let mut device = Self {
@@ -94,7 +93,7 @@ impl Device {
         };
         device.settle();
         let names = device.ports();
-        device.start = names.into_iter().map(|name| (name.clone(), device.rig.wire(&name).received())).collect();
+        device.start = names.into_iter().map(|name| (name.clone(), device.collect(&name))).collect();
         device.before = device.all_counters();
         Ok(device)
     }
@@ -107,6 +106,18 @@ impl Device {
     /// Its control.
     pub fn control(&mut self) -> &mut Control {
         &mut self.control
+    }
+
+    /// The worker a subscriber lives on, and its number there. Those beside the configured ones live on the first.
+    fn place(&self, ue: u32) -> (u16, u32) {
+        let configured = self.control.simulator().map_or(0, Simulator::count);
+        if ue < configured { self.control.place(ue) } else { (0, ue) }
+    }
+
+    /// What all workers sent by a port.
+    fn collect(&self, port: &str) -> Vec<Vec<u8>> {
+        let workers = 0..self.rig.workers().count();
+        workers.flat_map(|worker| self.rig.wire_of(worker, port).received()).collect()
     }
 
     fn instance(&self, name: &str) -> Result<InstanceId, String> {
@@ -136,7 +147,8 @@ impl Device {
 
     /// Has the worker take in a session or new rules for it.
     pub fn install(&mut self, ue: u32, session: &upf::rules::Session) -> Result<(), String> {
-        let number = self.control.install(0, ue, session).map_err(|error| error.to_string())?;
+        let (worker, handle) = self.place(ue);
+        let number = self.control.install(worker, handle, session).map_err(|error| error.to_string())?;
         self.asked.insert(number, ue);
         Ok(())
     }
@@ -155,21 +167,26 @@ impl Device {
     }
 
     fn all_counters(&mut self) -> Counters {
-        let mut counters = Counters::of(self.rig.stats());
+        let mut counters = Counters::default();
+        self.rig.all_stats().for_each(|stats| counters.add(&Counters::of(stats)));
         let mut put = |name: String, value: u64| {
             if value > 0 {
-                counters.gateway.insert(name, value);
+                *counters.gateway.entry(name).or_default() += value;
             }
         };
         for ue in 0..self.subscribers.len() as u32 {
-            for usage in self.rig.gateway().sessions().usage(ue, self.clock.now()).unwrap_or_default() {
+            let (worker, handle) = self.place(ue);
+            let sessions = self.rig.workers().nth(worker.into()).map(|worker| worker.gateway().sessions());
+            for usage in sessions.and_then(|all| all.usage(handle, self.clock.now())).unwrap_or_default() {
                 named(&usage).into_iter().for_each(|(name, v)| put(format!("usage.ue{ue}.urr{}.{name}", usage.urr), v));
             }
         }
-        for (port, seen) in self.rig.ports().zip(self.rig.worker().port_counters()) {
-            let told_elsewhere = ["rx_packets", "rx_bytes", "tx_packets", "tx_bytes"];
-            let lost = seen.named().into_iter().filter(|(name, _)| !told_elsewhere.contains(name));
-            lost.for_each(|(name, value)| put(format!("port.{port}.{name}"), value));
+        for worker in self.rig.workers() {
+            for (port, seen) in self.rig.ports().zip(worker.port_counters()) {
+                let told_elsewhere = ["rx_packets", "rx_bytes", "tx_packets", "tx_bytes"];
+                let lost = seen.named().into_iter().filter(|(name, _)| !told_elsewhere.contains(name));
+                lost.for_each(|(name, value)| put(format!("port.{port}.{name}"), value));
+            }
         }
         let control = self.control.counters();
         put("control.made".into(), control.made);
@@ -178,14 +195,15 @@ impl Device {
         put("control.error_indications".into(), control.error_indications);
         put("control.lost_tunnels".into(), control.lost_tunnels);
         for ue in 0..self.subscribers.len() as u32 {
-            put(format!("error_indications.ue{ue}"), self.control.error_indications_of(0, ue));
+            let (worker, handle) = self.place(ue);
+            put(format!("error_indications.ue{ue}"), self.control.error_indications_of(worker, handle));
         }
         put("control.pages".into(), control.pages);
         put("control.published".into(), control.published);
         let blocks = self.control.nat_blocks();
         put("nat.given".into(), blocks.given);
         put("nat.ended".into(), blocks.ended);
-        if let Some(nat) = self.rig.gateway().nat() {
+        for nat in self.rig.workers().filter_map(|worker| worker.gateway().nat()) {
             put("nat.mappings".into(), nat.mappings() as u64);
             put("nat.blocks".into(), nat.blocks() as u64);
         }
@@ -193,7 +211,7 @@ impl Device {
         for rule in 0..rules as u32 {
             put(format!("acl.{rule}"), self.control.acl_hits(rule).0);
         }
-        put("held".into(), self.rig.gateway().held() as u64);
+        self.rig.workers().for_each(|worker| put("held".into(), worker.gateway().held() as u64));
         self.answered.iter().for_each(|(name, value)| put(name.clone(), *value));
         counters
     }
@@ -232,7 +250,8 @@ impl Subject for Device {
     }
 
     fn send(&mut self, port: &str, packet: &[u8]) {
-        self.rig.wire(port).send(packet);
+        let last = self.rig.workers().count() - 1;
+        self.rig.wire_of(last, port).send(packet);
     }
 
     fn step(&mut self, what: &toml::Table) -> Result<(), String> {
@@ -266,13 +285,15 @@ impl Subject for Device {
                 self.install(ue()?, &session)
             }
             Some("remove") => {
-                let number = self.control.remove(0, ue()?).map_err(|error| error.to_string())?;
+                let (worker, handle) = self.place(ue()?);
+                let number = self.control.remove(worker, handle).map_err(|error| error.to_string())?;
                 self.asked.insert(number, ue()?);
                 Ok(())
             }
             Some("jam") => {
                 let room = what.get("room").and_then(toml::Value::as_integer).map(|room| room as usize);
-                self.rig.wire(text("port").ok_or("port is missing")?).limit(room);
+                let port = text("port").ok_or("port is missing")?;
+                (0..self.rig.workers().count()).for_each(|worker| self.rig.wire_of(worker, port).limit(room));
                 Ok(())
             }
             Some("show start") => {
@@ -298,7 +319,7 @@ impl Subject for Device {
             let start = self.start.iter_mut().find(|(name, _)| name == port);
             packets = start.map(|(_, packets)| std::mem::take(packets)).unwrap_or_default();
         }
-        packets.extend(self.rig.wire(port).received());
+        packets.extend(self.collect(port));
         packets
     }
 
