@@ -43,9 +43,10 @@ fn two_workers_do_as_one() {
     assert!(handed > 300, "only {handed} packets were handed over");
 }
 
-/// Not those with sessions beside the configured ones, which no table steers, and those with a single public address,
-/// which can not be divided.
+/// Not those with sessions or networks beside the configured ones, which only PFCP's side of control steers, and those
+/// with a single public address, which can not be divided.
 fn fits_two_workers(case: &golden_cases::Case) -> bool {
-    let beside = |step: &testkit::golden::Step| step.what.get("do").and_then(toml::Value::as_str) == Some("sessions");
+    let what = |step: &testkit::golden::Step| step.what.get("do").and_then(toml::Value::as_str).map(str::to_owned);
+    let beside = |step| what(step).is_some_and(|what| ["sessions", "behind"].contains(&&*what));
     !case.config.contains_key("nat") && !case.steps.iter().any(beside)
 }
