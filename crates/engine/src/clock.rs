@@ -38,6 +38,9 @@ pub enum Time {
     Simulated(Arc<AtomicU64>),
 }
 
+/// The machine's clock begins there, some 52 days in: what happened in an earlier run has a time as well.
+const PAST: u64 = 1 << 52;
+
 impl Time {
     /// The machine's clock.
     pub fn real() -> Self {
@@ -54,7 +57,7 @@ impl Time {
     #[inline]
     pub fn now_ns(&self, cycles: u64) -> u64 {
         match self {
-            Self::Real(clock) => clock.at(cycles),
+            Self::Real(clock) => PAST + clock.at(cycles),
             Self::Simulated(hand) => hand.load(Ordering::Relaxed),
         }
     }

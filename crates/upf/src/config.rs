@@ -103,9 +103,16 @@ pub struct N4 {
     /// see it by the Recovery Time Stamp.
     #[serde(default)]
     pub ledger: Option<PathBuf>,
+    /// With a ledger: seconds within which what every session has used is written down, that much a crash may cost.
+    #[serde(default = "checkpoint_seconds")]
+    pub checkpoint_seconds: u32,
     /// Subscribers' addresses by network instance.
     #[serde(default)]
     pub pool: Vec<Pool>,
+}
+
+fn checkpoint_seconds() -> u32 {
+    30
 }
 
 fn pfcp_port() -> u16 {
@@ -517,6 +524,10 @@ impl N4 {
                 let what = format!("\"{text}\" is no network");
                 return Err(wrong(&[&"n4", &"allow", &n], what, "such as 10.0.4.0/24"));
             }
+        }
+        if self.checkpoint_seconds == 0 {
+            let what = "a checkpoint at all times is none".to_owned();
+            return Err(wrong(&[&"n4", &"checkpoint_seconds"], what, "1 or more; 30 when left out"));
         }
         let instances = config.instances();
         for (n, pool) in self.pool.iter().enumerate() {

@@ -13,6 +13,7 @@
 pub mod assemble;
 pub mod book;
 pub mod change;
+mod checkpoint;
 pub mod choose;
 pub mod endpoint;
 pub mod identifiers;
@@ -40,8 +41,10 @@ use stages::forward::InstanceId;
 use crate::compile::CompileError;
 use crate::control::{Answer, AskError, Control, Report};
 use crate::rules::{Session, Usage};
+use crate::sessions;
 use book::{Book, Entry, Key};
 use change::Rules;
+use checkpoint::{Checkpoints, Kept, Owed};
 use choose::{Chooser, Chosen, Pools};
 use identifiers::Teids;
 use keep::Keeper;
@@ -116,8 +119,8 @@ pub enum Outgoing {
         peer: u32,
         /// The control plane's SEID.
         seid: u64,
-        /// Our number of the session, to hand in with the answer.
-        session: u32,
+        /// To hand in with the answer.
+        token: u64,
         /// The report.
         message: Message,
     },
@@ -129,11 +132,18 @@ enum Pending {
     /// A new session.
     Establish { asked: Asked, number: u32, chosen: Chosen, response: Box<SessionEstablishmentResponse> },
     /// Changed rules. Accounts of URRs that are gone come along with what they were for.
-    Modify { asked: Asked, number: u32, gone: Vec<Gone>, query: Query, response: Box<SessionModificationResponse> },
+    Modify {
+        asked: Asked,
+        number: u32,
+        gone: Vec<Gone>,
+        query: Query,
+        grants: bool,
+        response: Box<SessionModificationResponse>,
+    },
     /// What has been counted, for a modification that only asks.
     Query { asked: Asked, number: u32, query: Query, response: Box<SessionModificationResponse> },
     /// A deletion, asked for by the control plane (or by nobody who waits).
-    Delete { asked: Option<Asked>, seid: u64, entry: Box<Entry> },
+    Delete { asked: Option<Asked>, seid: u64, entry: Box<Entry>, owed: Vec<Owed> },
     /// A look at what has been counted, because a bound was reached or the time has come.
     Look { number: u32 },
     /// A change of ours (a rule's time has come): nobody waits.
@@ -184,6 +194,7 @@ pub struct N4 {
     out: VecDeque<Outgoing>,
     /// Where sessions are kept, if they survive a restart.
     keeper: Option<Keeper>,
+    checkpoints: Checkpoints,
     workers: u16,
     next_worker: u16,
 }
@@ -223,6 +234,7 @@ impl N4 {
             looking: HashSet::new(),
             out: VecDeque::new(),
             keeper: None,
+            checkpoints: Checkpoints::default(),
             workers: workers.max(1),
             next_worker: 0,
         }
@@ -248,9 +260,11 @@ impl N4 {
         !self.pending.is_empty() || self.keeper.as_ref().is_some_and(Keeper::is_waiting)
     }
 
-    /// Keeps sessions from now on: answers go when what they acknowledge is on the disk.
-    pub fn keep_in(&mut self, keeper: Keeper) {
+    /// Keeps sessions from now on: answers go when what they acknowledge is on the disk. What they have used is written
+    /// down once in `interval` nanoseconds.
+    pub fn keep_in(&mut self, keeper: Keeper, interval: u64, now: u64) {
         self.keeper = Some(keeper);
+        self.checkpoints = Checkpoints::every(interval, now);
     }
 
     /// Keeps changes, if anything is kept; the answer goes then.
@@ -261,11 +275,12 @@ impl N4 {
         }
     }
 
-    /// As [`keep`](Self::keep), what is kept of a session.
-    fn keep_session(&mut self, number: u32, answer: Option<Outgoing>) {
+    /// As [`keep`](Self::keep), what is kept of a session, and what of its usage if that has changed.
+    fn keep_session(&mut self, number: u32, usage: Option<Change>, answer: Option<Outgoing>) {
         let put = |book: &Book| {
             let entry = book.seid(number).zip(book.get(number));
-            entry.map(|(key, entry)| Change::PutSession { key, bytes: entry.message().to_vec() }).into_iter().collect()
+            let put = entry.map(|(key, entry)| Change::PutSession { key, bytes: entry.message().to_vec() });
+            put.into_iter().chain(usage).collect()
         };
         self.keep(put, answer);
     }
@@ -275,18 +290,23 @@ impl N4 {
         self.keep(|_| vec![change], None);
     }
 
-    /// Puts a session of an earlier run in place; `install` gives it to its worker, which does not run yet. Tells whether
-    /// it is there.
+    /// Puts a session of an earlier run in place, with what was written down of its usage; `install` gives it to its
+    /// worker, which does not run yet. Tells whether it is there.
     pub fn restore(
         &mut self,
         seid: u64,
         peer: u32,
-        rules: &Rules,
+        (rules, usage): (&Rules, Option<&[u8]>),
         control: &mut Control,
         clock: &WallClock,
         install: &mut dyn FnMut(u16, u32, &crate::compile::Compiled) -> bool,
     ) -> bool {
-        let meters: Vec<Metering> = rules.create_urrs.iter().map(|urr| Metering::new(urr, clock.now)).collect();
+        let kept = usage.map_or_else(Kept::default, |bytes| Kept::read(bytes, clock));
+        let meter = |urr: &pfcp::group::CreateUrr| {
+            let known = kept.meters.iter().find(|meter| meter.urr == urr.urr_id.0);
+            known.copied().unwrap_or_else(|| Metering::new(urr, clock.now))
+        };
+        let meters: Vec<Metering> = rules.create_urrs.iter().map(meter).collect();
         let Ok(session) = self.translator(clock).session(rules, &meters) else { return false };
         let keys = book::keys(&session);
         let number = (seid as u32).wrapping_sub(1); // as the book puts SEIDs together
@@ -294,13 +314,15 @@ impl N4 {
             return false;
         }
         let worker = self.worker_for(rules, session.instance);
-        let Ok(compiled) = control.adopt(worker, number, &session) else { return false };
+        let Ok(mut compiled) = control.adopt(worker, number, &session) else { return false };
+        sessions::set_counts(&mut compiled.lines, &kept.counted);
         if !install(worker, number, &compiled) {
             return false;
         }
         steer(control, worker, &[], &keys);
         let is_there = self.book.restore(seid, peer, worker, rules, meters, keys);
         self.plan_look(number, rules, clock);
+        self.go_on(number, kept);
         is_there
     }
 
@@ -342,6 +364,9 @@ impl N4 {
             }
             Message::SessionDeletionRequest(_) => {
                 let cp = self.cp_seid(asked.peer, seid);
+                if self.book.find(seid).is_none() && self.say_again(asked, seid) {
+                    return;
+                }
                 self.delete(asked, seid, control).err().map(|Problem { cause, ie, .. }| {
                     (cp, SessionDeletionResponse { cause, offending_ie: ie, ..Default::default() }.into())
                 })
@@ -524,6 +549,7 @@ impl N4 {
         let mut rules = before.clone();
         let left = change::modify(&mut rules, request)?;
         check_unique(&rules)?;
+        let grants = !request.update_urrs.is_empty();
         for update in request.update_urrs.iter().filter(|urr| urr.volume_quota.is_some() || urr.time_quota.is_some()) {
             if let Some(meter) = meters.iter_mut().find(|meter| meter.urr == update.urr_id.0) {
                 meter.grant(clock.now);
@@ -570,7 +596,7 @@ impl N4 {
         self.plan_look(number, &rules, clock);
         response.created_pdrs = chosen.pdrs;
         response.created_traffic_endpoints = chosen.endpoints;
-        self.pending.insert(ask, Pending::Modify { asked, number, gone, query, response });
+        self.pending.insert(ask, Pending::Modify { asked, number, gone, query, grants, response });
         Ok(())
     }
 
@@ -601,7 +627,8 @@ impl N4 {
         let entry = self.book.take(number).ok_or(unknown)?;
         self.release_keys(entry.keys(), &[]);
         steer(control, worker, entry.keys(), &[]);
-        self.pending.insert(ask, Pending::Delete { asked, seid, entry: Box::new(entry) });
+        let owed = self.checkpoints.take_owed(number);
+        self.pending.insert(ask, Pending::Delete { asked, seid, entry: Box::new(entry), owed });
         Ok(())
     }
 
@@ -635,6 +662,10 @@ impl N4 {
         while let Some((ask, answer)) = control.answer() {
             if let Some(pending) = self.pending.remove(&ask) {
                 self.finish(pending, answer, control, clock);
+            } else if let Some(number) = self.checkpoints.asked(ask)
+                && let Answer::Usage(usage) = answer
+            {
+                self.measured(number, &usage, clock);
             }
         }
         if let Some(keeper) = &mut self.keeper {
@@ -656,6 +687,7 @@ impl N4 {
                 self.look(number, control, clock.now);
             }
         }
+        self.go_round(control, clock.now);
     }
 
     fn finish(&mut self, pending: Pending, answer: Answer, control: &mut Control, clock: &WallClock) {
@@ -665,7 +697,7 @@ impl N4 {
                     self.counters.established += 1;
                     let seid = self.book.get(number).map_or(0, |entry| entry.cp_seid);
                     let message = (*response).into();
-                    self.keep_session(number, Some(Outgoing::Response { asked, seid, message }));
+                    self.keep_session(number, None, Some(Outgoing::Response { asked, seid, message }));
                 }
                 _ => {
                     let entry = self.book.take(number);
@@ -677,8 +709,8 @@ impl N4 {
                     self.out.push_back(Outgoing::Response { asked, seid, message });
                 }
             },
-            Pending::Modify { asked, number, gone, query, mut response } => {
-                let mut is_changed = false;
+            Pending::Modify { asked, number, gone, query, grants, mut response } => {
+                let (mut is_changed, mut used) = (false, None);
                 match answer {
                     Answer::Installed(usage) => {
                         self.counters.modified += 1;
@@ -690,6 +722,9 @@ impl N4 {
                         }
                         response.usage_reports.extend(self.asked_for(number, &query, &usage, clock));
                         self.rebound(number, control);
+                        if grants || !response.usage_reports.is_empty() {
+                            used = self.responded(number, &response.usage_reports, &usage, clock);
+                        }
                     }
                     _ => {
                         // The worker has neither the old rules nor the new ones in doubt: it kept the old.
@@ -700,26 +735,33 @@ impl N4 {
                 let seid = self.book.get(number).map_or(0, |entry| entry.cp_seid);
                 let answer = Outgoing::Response { asked, seid, message: (*response).into() };
                 if is_changed {
-                    self.keep_session(number, Some(answer));
+                    self.keep_session(number, used, Some(answer));
                 } else {
                     self.out.push_back(answer);
                 }
             }
             Pending::Query { asked, number, query, mut response } => {
+                let mut used = None;
                 if let Answer::Usage(usage) = answer {
                     self.counters.modified += 1;
                     response.usage_reports.extend(self.asked_for(number, &query, &usage, clock));
                     self.rebound(number, control);
+                    used = self.responded(number, &response.usage_reports, &usage, clock);
                 }
-                self.respond(asked, number, (*response).into());
+                let seid = self.book.get(number).map_or(0, |entry| entry.cp_seid);
+                let answer = Outgoing::Response { asked, seid, message: (*response).into() };
+                self.keep(|_| used.into_iter().collect(), Some(answer));
             }
-            Pending::Delete { asked, seid: key, entry } => {
+            Pending::Delete { asked, seid: key, entry, owed } => {
                 self.counters.deleted += 1;
                 let usage = if let Answer::Removed(usage) = answer { usage } else { Vec::new() };
-                let Some(asked) = asked else { return self.keep_else(Change::DeleteSession { key }) };
+                let Some(asked) = asked else {
+                    return self.keep(|_| vec![Change::DeleteSession { key }, Change::DropCheckpoint { key }], None);
+                };
                 let mut response =
                     SessionDeletionResponse { cause: Cause::REQUEST_ACCEPTED, ..SessionDeletionResponse::default() };
-                for urr in &entry.rules().create_urrs {
+                let rules = entry.rules();
+                for urr in &rules.create_urrs {
                     let Some(mut meter) = entry.meters.iter().find(|meter| meter.urr == urr.urr_id.0).copied() else {
                         continue;
                     };
@@ -727,9 +769,11 @@ impl N4 {
                     meter.look(&counted, clock.now);
                     response.usage_reports.push(meter.report(urr, &counted, UsageReportTrigger::TERMR, clock));
                 }
-                let (seid, message) = (entry.cp_seid, response.into());
-                let answer = Outgoing::Response { asked, seid, message };
-                self.keep(|_| vec![Change::DeleteSession { key }], Some(answer));
+                let seid = entry.cp_seid;
+                let whose = (entry.peer, &rules.node_id);
+                let last = self.ended(key, whose, &owed, (seid, &response), clock);
+                let answer = Outgoing::Response { asked, seid, message: response.into() };
+                self.keep(|_| vec![Change::DeleteSession { key }, last], Some(answer));
             }
             Pending::Look { number } => {
                 self.looking.remove(&number);
@@ -739,11 +783,6 @@ impl N4 {
             }
             Pending::Refresh => {}
         }
-    }
-
-    fn respond(&mut self, asked: Asked, number: u32, message: Message) {
-        let seid = self.book.get(number).map_or(0, |entry| entry.cp_seid);
-        self.out.push_back(Outgoing::Response { asked, seid, message });
     }
 }
 

@@ -512,6 +512,22 @@ impl Sessions {
     }
 }
 
+/// Has the counts of a record, not yet installed, begin where those of an earlier run ended.
+pub fn set_counts(lines: &mut [Line], counted: &[Usage]) {
+    let Some(head) = record::head(lines).copied() else { return };
+    for n in 0..usize::from(head.urrs) {
+        let Some(row) = record::rows(lines, &head).1.get(n).copied() else { continue };
+        let Some(usage) = counted.iter().find(|usage| usage.urr == row.id) else { continue };
+        let counts = [(row.up, usage.up_bytes, usage.up_packets), (row.down, usage.down_bytes, usage.down_packets)];
+        for (at, bytes, packets) in counts {
+            let line = lines.get_mut(usize::from(at) / record::CELLS);
+            if let Some(tally) = line.and_then(|line| record::cell_mut::<Tally>(line, at)) {
+                (tally.bytes, tally.packets) = (bytes, packets);
+            }
+        }
+    }
+}
+
 /// What the URRs of a record have measured up to `now`.
 fn usages(lines: &[Line], now: u64) -> impl Iterator<Item = Usage> + '_ {
     let urrs = record::head(lines).map_or(&[][..], |head| record::rows(lines, head).1);

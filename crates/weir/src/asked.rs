@@ -57,6 +57,11 @@ impl Asked {
         let (ask, inbox) = command::commands(RING);
         (Self { plane, inbox }, Asker(Mutex::new(ask)))
     }
+
+    /// What a session has used, when the worker stands still.
+    pub fn usage(&self, handle: u32, now: u64) -> Option<Vec<Usage>> {
+        self.plane.sessions().usage(handle, now)
+    }
 }
 
 impl Asker {

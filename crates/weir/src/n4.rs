@@ -14,6 +14,7 @@ use upf::control::Control;
 use upf::n4::assemble;
 use upf::n4::endpoint::{Endpoint, Restored};
 use upf::n4::metering::WallClock;
+use upf::rules::Usage;
 
 /// The longest message there is.
 const LONGEST: usize = 65_535;
@@ -115,6 +116,11 @@ impl N4 {
             // What is lost here is sent again: by us after T1, or by the peer.
             *unsent += u64::from(socket.send_to(datagram, to).is_err());
         });
+    }
+
+    /// Writes down what sessions have used, if they are kept: workers stand still, and `usage` is what they have counted.
+    pub fn close(&mut self, clock: &WallClock, usage: &mut dyn FnMut(u16, u32) -> Option<Vec<Usage>>) {
+        self.endpoint.close(clock, usage);
     }
 
     /// Waits for a datagram, or for so long; hardly at all while control planes wait for workers.

@@ -161,6 +161,12 @@ impl Process {
         self.stop.store(true, Ordering::Relaxed);
         // Closed only when all stand still: until then they may hand packets to each other.
         let stopped: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
+        let clock = self.observer.wall_clock();
+        if let Some(mut n4) = self.observer.n4().filter(|_| !stopped.is_empty()) {
+            n4.close(&clock, &mut |worker, handle| {
+                stopped.get(usize::from(worker))?.as_ref().ok()?.gateway().usage(handle, clock.now)
+            });
+        }
         let close = |worker: Result<Worker<Asked>, _>| worker.map(Worker::close).is_err();
         stopped.into_iter().map(|worker| usize::from(close(worker))).sum()
     }

@@ -179,6 +179,12 @@ impl Node {
         self.out.drain(send);
     }
 
+    /// Numbers our requests from there on. One that goes on with the sessions of an earlier run begins somewhere else than
+    /// that did, or peers answer its first requests as they answered others.
+    pub fn begin_at(&mut self, sequence: u32) {
+        self.requests.begin_at(sequence);
+    }
+
     /// Sends a request about the session the peer numbers `seid`, or about no session.
     ///
     /// [`Event::Response`] or [`Event::Failed`] will bring `token` back.

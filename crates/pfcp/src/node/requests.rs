@@ -48,6 +48,11 @@ impl<P> Requests<P> {
         Requests { waiting, due, next_sequence: 1, t1, n1, max: max.min(1 << 23), spare }
     }
 
+    /// The next sequence number, if nothing waits for it.
+    pub fn begin_at(&mut self, sequence: u32) {
+        self.next_sequence = sequence & SEQUENCE_MASK;
+    }
+
     /// A sequence number nothing waits for, and a buffer; `None` if too many are waiting.
     pub fn open(&mut self) -> Option<(u32, Vec<u8>)> {
         if self.waiting.len() >= self.max {

@@ -48,7 +48,9 @@ pub fn endpoint(config: &Config, clock: &WallClock, began: Option<u32>) -> Optio
         ..node::Config::new(node, role)
     };
     let started = began.map_or_else(|| RecoveryTimeStamp::from_unix(clock.unix(clock.now)), RecoveryTimeStamp);
-    Some(Endpoint::new(behaviour, n4.choose_f_teid, N4::new(parts), started))
+    let mut endpoint = Endpoint::new(behaviour, n4.choose_f_teid, N4::new(parts), started);
+    endpoint.checkpoint_every(seconds(n4.checkpoint_seconds));
+    Some(endpoint)
 }
 
 fn pools(n4: &config::N4, config: &Config) -> Vec<Pools> {

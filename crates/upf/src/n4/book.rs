@@ -240,6 +240,11 @@ impl Book {
         Some(entry)
     }
 
+    /// Numbers in use and free: the next beyond is unused.
+    pub fn numbers(&self) -> u32 {
+        self.entries.len() as u32 // fewer sessions than 2^32 fit any memory
+    }
+
     /// The session with a SEID of ours.
     pub fn find(&self, seid: u64) -> Option<u32> {
         // The halves, as `seid` put them together.

@@ -21,6 +21,7 @@ use super::metering::WallClock;
 use super::{Asked, N4, Outgoing};
 use crate::compile::Compiled;
 use crate::control::Control;
+use crate::rules::Usage;
 
 /// Sessions of an ended association that are taken out in a turn.
 const ENDED: usize = 256;
@@ -71,6 +72,8 @@ pub struct Endpoint {
     news: std::collections::VecDeque<News>,
     /// Reports nobody answered.
     unanswered: u64,
+    /// Time between checkpoints of usage.
+    checkpoint_ns: u64,
 }
 
 fn time(clock: &WallClock) -> Time {
@@ -88,7 +91,18 @@ impl Endpoint {
             began: started,
             news: Default::default(),
             unanswered: 0,
+            checkpoint_ns: 0,
         }
+    }
+
+    /// Has what sessions have used written down once in so long, where sessions are kept.
+    pub fn checkpoint_every(&mut self, interval: Duration) {
+        self.checkpoint_ns = interval.as_nanos() as u64; // centuries fit
+    }
+
+    /// Writes down what all sessions have used: workers stand still, and `usage` is what they have counted.
+    pub fn close(&mut self, clock: &WallClock, usage: &mut dyn FnMut(u16, u32) -> Option<Vec<Usage>>) {
+        self.n4.close(clock, usage);
     }
 
     /// Goes on with the associations and sessions that a ledger kept, and keeps them from now on. `install` gives a session
@@ -108,7 +122,7 @@ impl Endpoint {
         ledger.sessions(|key, bytes| {
             if keep::is_association(key) { &mut associations } else { &mut sessions }.push((key, bytes.to_vec()));
         })?;
-        self.n4.keep_in(Keeper::new(writer));
+        self.n4.keep_in(Keeper::new(writer), self.checkpoint_ns, clock.now);
         // The next run begins when this one did: its peers are to see no restart.
         self.n4.keep_else(Change::Recovery(self.began.0));
         let mut peers = HashMap::new();
@@ -120,6 +134,8 @@ impl Endpoint {
             self.n4.keep_else(Change::PutSession { key: keep::association_key(id), bytes });
             peers.insert(node, id);
         }
+        let mut used = HashMap::new();
+        ledger.checkpoints(|key, bytes| drop(used.insert(key, bytes.to_vec())))?;
         let mut restored = Restored { associations: peers.len(), ..Restored::default() };
         for (key, bytes) in sessions {
             let rules = match Packet::parse(&bytes).map(|packet| packet.message) {
@@ -127,14 +143,23 @@ impl Endpoint {
                 _ => None,
             };
             let there = rules.and_then(|rules| Some((peers.get(&rules.node_id)?.0, rules)));
-            let is_there =
-                there.is_some_and(|(peer, rules)| self.n4.restore(key, peer, &rules, control, clock, install));
+            let usage = used.remove(&key);
+            let is_there = there.is_some_and(|(peer, rules)| {
+                self.n4.restore(key, peer, (&rules, usage.as_deref()), control, clock, install)
+            });
             restored.sessions += usize::from(is_there);
             if !is_there {
                 restored.lost += 1;
                 self.n4.keep_else(Change::DeleteSession { key });
+                self.n4.keep_else(Change::DropCheckpoint { key });
             }
         }
+        for (key, bytes) in used {
+            let peer = |name: &str| peers.iter().find(|(node, _)| node.to_string() == name).map(|(_, id)| id.0);
+            self.n4.restore_gone(key, &bytes, peer, clock.now);
+        }
+        // A peer must not take our first requests for those of the run before.
+        self.node.begin_at((clock.unix(clock.now) as u32).wrapping_mul(0x9e37_79b1) >> 8);
         self.n4.restored();
         control.publish();
         Ok(restored)
@@ -202,12 +227,16 @@ impl Endpoint {
                 }
                 Event::Response { token, packet } => {
                     if let Message::SessionReportResponse(SessionReportResponse { cause, .. }) = packet.message {
-                        self.n4.reported(token as u32, cause, control); // a number of 32 bits, as it was given
+                        self.n4.reported(token, cause, control);
                     }
                 }
-                Event::Failed { .. } => self.unanswered += 1,
+                Event::Failed { token, .. } => {
+                    self.unanswered += 1;
+                    self.n4.unanswered(token);
+                }
                 Event::Up(id) => {
                     self.tell(id, "associated", clock);
+                    self.n4.send_again(id.0);
                     if let Some(association) = self.node.association(id) {
                         let bytes = keep::association_bytes(association);
                         self.n4.keep_else(Change::PutSession { key: keep::association_key(id), bytes });
@@ -216,7 +245,10 @@ impl Endpoint {
                 Event::NotSetUp { .. } => {}
                 Event::Updated(id, _) => self.tell(id, "association updated", clock),
                 Event::Lost(id) => self.tell(id, "no longer answers; its sessions are kept for now", clock),
-                Event::Back(id) => self.tell(id, "answers again, its sessions are as they were", clock),
+                Event::Back(id) => {
+                    self.tell(id, "answers again, its sessions are as they were", clock);
+                    self.n4.send_again(id.0);
+                }
                 Event::Gone(id, why) => {
                     self.tell(id, &format!("association over ({why:?}); its sessions end"), clock);
                     self.ending.push(id.0);
@@ -287,11 +319,15 @@ impl Endpoint {
                 Outgoing::Response { asked, seid, message } => {
                     self.node.respond(asked.ticket, Some(seid), message, time(clock));
                 }
-                Outgoing::Report { peer, seid, session, message } => {
-                    let Some(association) = self.node.association(AssociationId(peer)) else { continue };
+                Outgoing::Report { peer, seid, token, message } => {
+                    let Some(association) = self.node.association(AssociationId(peer)) else {
+                        self.n4.unanswered(token);
+                        continue;
+                    };
                     let to = association.address;
-                    if self.node.request(to, Some(seid), message, session.into(), time(clock)).is_err() {
+                    if self.node.request(to, Some(seid), message, token, time(clock)).is_err() {
                         self.unanswered += 1;
+                        self.n4.unanswered(token);
                     }
                 }
             }

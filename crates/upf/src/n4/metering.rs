@@ -10,12 +10,15 @@ use pfcp::ie::{
     TimeOfFirstPacket, TimeOfLastPacket, UrSeqn, UrrId, UsageReportTrigger, VolumeMeasurement,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::rules::{Usage, Volumes};
 
 const SECOND: u64 = 1_000_000_000;
 
 /// A URR's account. Times are the workers', in nanoseconds; 0: never.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Metering {
     /// The rule.
     pub urr: u32,
@@ -42,12 +45,44 @@ pub struct Metering {
     flowing: bool,
     /// The quota is used up, and this was reported.
     exhausted: bool,
+    /// Packets counted when it was last written down.
+    #[serde(skip)]
+    saved: u64,
 }
 
 impl Metering {
     /// A rule made now.
     pub fn new(urr: &CreateUrr, now: u64) -> Self {
         Self { urr: urr.urr_id.0, begun: now, granted_at: now, period_from: now, looked: now, ..Self::default() }
+    }
+
+    /// The same, with every time that is one changed: for another clock. Here belongs every field that is a time.
+    pub fn timed(&self, change: impl Fn(u64) -> u64) -> Self {
+        let time = |ns: u64| if ns == 0 { 0 } else { change(ns) };
+        Self {
+            begun: time(self.begun),
+            granted_at: time(self.granted_at),
+            period_from: time(self.period_from),
+            first: time(self.first),
+            last: time(self.last),
+            looked: time(self.looked),
+            ..*self
+        }
+    }
+
+    /// Whether more was counted than is written down.
+    pub fn is_unsaved(&self, usage: &Usage) -> bool {
+        self.saved != usage.up_packets + usage.down_packets
+    }
+
+    /// It is written down with this usage.
+    pub fn set_saved(&mut self, usage: &Usage) {
+        self.saved = usage.up_packets + usage.down_packets;
+    }
+
+    /// What is written down holds no more.
+    pub fn set_unsaved(&mut self) {
+        self.saved = u64::MAX;
     }
 
     /// A control plane gave another quota: it counts from what was last reported.

@@ -120,10 +120,9 @@ impl N4 {
         if is_inactive(&rules, usage, clock.now) {
             report_type |= ReportType::UPIR;
         }
-        let (peer, seid) = (entry.peer, entry.cp_seid);
         if report_type != ReportType::NONE {
-            let message = SessionReportRequest { report_type, usage_reports: reports, ..Default::default() }.into();
-            self.out.push_back(Outgoing::Report { peer, seid, session: number, message });
+            let report = SessionReportRequest { report_type, usage_reports: reports, ..Default::default() };
+            self.send_report(number, report, usage, clock);
         }
         self.refresh(number, &rules, control, clock);
         self.plan_look(number, &rules, clock);
@@ -175,7 +174,7 @@ impl N4 {
             ..SessionReportRequest::default()
         };
         self.counters.downlink_data_reports += 1;
-        self.out.push_back(Outgoing::Report { peer, seid, session: number, message: message.into() });
+        self.out.push_back(Outgoing::Report { peer, seid, token: number.into(), message: message.into() });
     }
 
     /// A GTP-U peer does not know a tunnel of its own any more (5.2.3.3); the address and TEID are *its*.
@@ -190,11 +189,13 @@ impl N4 {
         };
         let (peer, seid) = (entry.peer, entry.cp_seid);
         self.counters.error_indication_reports += 1;
-        self.out.push_back(Outgoing::Report { peer, seid, session: number, message: message.into() });
+        self.out.push_back(Outgoing::Report { peer, seid, token: number.into(), message: message.into() });
     }
 
     /// The control plane's answer to a report. A session it does not know is none (7.5.9).
-    pub fn reported(&mut self, session: u32, cause: Cause, control: &mut Control) {
+    pub fn reported(&mut self, token: u64, cause: Cause, control: &mut Control) {
+        let (session, number) = (token as u32, (token >> 32) as u32); // as they were put together
+        self.acknowledged(session, number);
         if cause == Cause::SESSION_CONTEXT_NOT_FOUND {
             // Refused only if it is gone already.
             let _ = self.end(session, None, control);

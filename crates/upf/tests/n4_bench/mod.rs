@@ -116,7 +116,7 @@ impl Bench {
         });
         let rig = Rig::new(seat.plane, seat.layout, &ports, memory, &clock);
         let mut bench = Self { rig, control, endpoint, clock, sequence: 0, unasked: Vec::new() };
-        bench.settle();
+        bench.unasked = bench.settle();
         bench.received("n3");
         bench.received("n6");
         (bench, restored)
@@ -269,6 +269,14 @@ impl Bench {
     /// Sessions on the worker.
     pub fn worker_sessions(&self) -> usize {
         self.rig.gateway().sessions().len()
+    }
+
+    /// Ends it as an operator does: what was counted is written down.
+    pub fn stop(mut self) {
+        let (wall, now) = (self.wall(), self.clock.now());
+        let sessions = self.rig.gateway().sessions();
+        self.endpoint.close(&wall, &mut |_, handle| sessions.usage(handle, now));
+        self.close();
     }
 
     /// Ends it; the conservation laws hold.

@@ -1,0 +1,429 @@
+//! What a crash must not cost: usage that was counted and not reported yet, and reports that may not have arrived.
+//!
+//! ```text
+//! each interval, a few sessions at a time:  measure ─► checkpoint                 a crash costs what was counted since
+//! usage is reported:                        checkpoint with the report ─► disk ─► report ─► acknowledged: forgotten
+//! a restart:                                counts go on where the checkpoint has them; its reports are sent again
+//! ```
+//!
+//! So nothing is reported twice under different numbers: a report sent again has its number (UR-SEQN, 8.2.71), by which
+//! the control plane knows it. Usage in responses counts as arrived after a while, for whoever misses a response asks
+//! again; the response to a deletion is kept that long, for the session it was about is gone.
+
+use std::collections::{HashMap, VecDeque};
+
+use ledger::Change;
+use pfcp::ie::{NodeId, ReportType};
+use pfcp::message::{Message, SessionDeletionResponse, SessionReportRequest};
+use pfcp::{Header, Packet};
+use serde::{Deserialize, Serialize};
+
+use super::metering::{Metering, WallClock};
+use super::{Asked, N4, Outgoing};
+use crate::control::Control;
+use crate::rules::Usage;
+
+const SECOND: u64 = 1_000_000_000;
+/// A response has arrived by then, or has been asked for again (T1 and N1 of usual peers, twice).
+const ARRIVED: u64 = 20 * SECOND;
+/// Sessions asked in a turn: more would wait too long in the workers' rings.
+const A_TURN: u32 = 256;
+/// Checkpoints written together, and how long the first may wait for others: few syncs of the disk.
+const TOGETHER: usize = 256;
+const GATHER: u64 = SECOND / 5;
+/// Reports of a session that may be waiting for their acknowledgement.
+const OWED: usize = 64;
+
+/// A checkpoint, as the ledger keeps it: JSON, so that a later version reads an earlier one's.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Checkpoint {
+    /// The URRs' accounts (times since 1970), and what the worker had counted: octets and packets, up and down.
+    urrs: Vec<(Metering, [u64; 4])>,
+    /// Reports that may not have arrived: Session Report Requests in hexadecimal.
+    owed: Vec<String>,
+    /// Of a session that is gone: whose it was, and the Session Deletion Response.
+    gone: Option<(String, String)>,
+}
+
+/// A report that may not have arrived.
+#[derive(Debug)]
+pub(super) struct Owed {
+    /// Ours, to know it again by.
+    number: u32,
+    /// When it counts as arrived; 0: when it is acknowledged.
+    until: u64,
+    /// Nobody answered; it is sent again when the peer is back.
+    unanswered: bool,
+    /// The Session Report Request.
+    message: Vec<u8>,
+}
+
+/// The end of a session, for a control plane that has not heard of it.
+#[derive(Debug)]
+struct Gone {
+    peer: u32,
+    response: Vec<u8>,
+}
+
+/// Where the round is, and what is owed.
+#[derive(Debug, Default)]
+pub(super) struct Checkpoints {
+    /// The time of a round; 0: no rounds are made.
+    interval: u64,
+    began: u64,
+    /// The next session to be asked.
+    next: u32,
+    /// Sessions whose workers have not answered; nobody waits for that.
+    asked: HashMap<u64, u32>,
+    /// To be written together, since when.
+    changes: Vec<Change>,
+    since: u64,
+    owed: HashMap<u32, Vec<Owed>>,
+    last_number: u32,
+    gone: HashMap<u64, Gone>,
+    /// When the end of which session is no longer worth keeping, soonest first.
+    over: VecDeque<(u64, u64)>,
+}
+
+impl Checkpoints {
+    pub fn every(interval: u64, now: u64) -> Self {
+        Self { interval, began: now, ..Self::default() }
+    }
+
+    /// The session that was asked for the round, if it was.
+    pub fn asked(&mut self, ask: u64) -> Option<u32> {
+        self.asked.remove(&ask)
+    }
+
+    /// What is owed for a session, which ends.
+    pub fn take_owed(&mut self, number: u32) -> Vec<Owed> {
+        self.owed.remove(&number).unwrap_or_default()
+    }
+
+    fn owe(&mut self, session: u32, message: Vec<u8>, until: u64) -> u32 {
+        self.last_number = self.last_number.wrapping_add(1).max(1);
+        let owed = self.owed.entry(session).or_default();
+        if owed.len() >= OWED {
+            owed.remove(0);
+        }
+        owed.push(Owed { number: self.last_number, until, unanswered: false, message });
+        self.last_number
+    }
+}
+
+/// What comes back with the answer to a report: the session, and the report's number if it is kept.
+fn token(session: u32, number: u32) -> u64 {
+    u64::from(number) << 32 | u64::from(session)
+}
+
+impl N4 {
+    /// Asks the next sessions of the round what they have counted, and writes what has been gathered.
+    pub(super) fn go_round(&mut self, control: &mut Control, now: u64) {
+        let Some(all) = self.keeper.is_some().then(|| self.book.numbers()).filter(|_| self.checkpoints.interval > 0)
+        else {
+            return;
+        };
+        let elapsed = now.saturating_sub(self.checkpoints.began);
+        let due = u128::from(all) * u128::from(elapsed) / u128::from(self.checkpoints.interval);
+        // No more than there are.
+        let due = due.min(all.into()) as u32;
+        for _ in 0..A_TURN {
+            let number = self.checkpoints.next;
+            if number >= due {
+                break;
+            }
+            if let Some(entry) = self.book.get(number).filter(|entry| !entry.meters.is_empty()) {
+                // A worker with its hands full is asked in the next turn.
+                let Ok(ask) = control.measure(entry.worker, number) else { break };
+                self.checkpoints.asked.insert(ask, number);
+            }
+            self.checkpoints.next += 1;
+        }
+        if self.checkpoints.next >= all && elapsed >= self.checkpoints.interval {
+            (self.checkpoints.next, self.checkpoints.began) = (0, now);
+        }
+        while let Some((_, seid)) = self.checkpoints.over.front().copied().filter(|(at, _)| *at <= now) {
+            self.checkpoints.over.pop_front();
+            self.checkpoints.gone.remove(&seid);
+            self.gather(Change::DropCheckpoint { key: seid }, now);
+        }
+        let is_due = now.saturating_sub(self.checkpoints.since) >= GATHER;
+        if is_due || self.checkpoints.changes.len() >= TOGETHER {
+            self.write_gathered();
+        }
+    }
+
+    fn gather(&mut self, change: Change, now: u64) {
+        if self.checkpoints.changes.is_empty() {
+            self.checkpoints.since = now;
+        }
+        self.checkpoints.changes.push(change);
+    }
+
+    fn write_gathered(&mut self) {
+        let changes = std::mem::take(&mut self.checkpoints.changes);
+        if !changes.is_empty() {
+            self.keep(|_| changes, None);
+        }
+    }
+
+    /// What a session has counted, for the round: written if it is news.
+    pub(super) fn measured(&mut self, number: u32, usage: &[Usage], clock: &WallClock) {
+        let until = |owed: &Owed| owed.until == 0 || owed.until > clock.now;
+        let mut is_news = false;
+        if let Some(owed) = self.checkpoints.owed.get_mut(&number) {
+            let before = owed.len();
+            owed.retain(until);
+            is_news = owed.len() < before;
+            if owed.is_empty() {
+                self.checkpoints.owed.remove(&number);
+            }
+        }
+        let Some(entry) = self.book.get_mut(number) else { return };
+        for meter in &mut entry.meters {
+            let counted = super::counted(usage, meter.urr);
+            meter.look(&counted, clock.now);
+            is_news |= meter.is_unsaved(&counted);
+        }
+        if let Some(change) = is_news.then(|| self.checkpoint(number, usage, clock)).flatten() {
+            self.gather(change, clock.now);
+        }
+    }
+
+    /// What is to be kept of a session's usage now.
+    fn checkpoint(&mut self, number: u32, usage: &[Usage], clock: &WallClock) -> Option<Change> {
+        let key = self.book.seid(number)?;
+        let entry = self.book.get_mut(number)?;
+        let urrs = entry.meters.iter_mut().map(|meter| {
+            let counted = super::counted(usage, meter.urr);
+            meter.set_saved(&counted);
+            let Usage { up_bytes, down_bytes, up_packets, down_packets, .. } = counted;
+            (meter.timed(|ns| ns + clock.epoch_ns), [up_bytes, down_bytes, up_packets, down_packets])
+        });
+        let urrs = urrs.collect();
+        let owed = self.checkpoints.owed.get(&number).map_or(&[][..], |owed| owed);
+        let owed = owed.iter().map(|owed| hex(&owed.message)).collect();
+        Some(Change::Checkpoint { key, bytes: Checkpoint { urrs, owed, gone: None }.bytes() })
+    }
+
+    /// Sends a report; one of usage when it is on the disk, together with what has now been reported.
+    pub(super) fn send_report(
+        &mut self,
+        number: u32,
+        report: SessionReportRequest,
+        usage: &[Usage],
+        clock: &WallClock,
+    ) {
+        let Some((peer, seid)) = self.book.get(number).map(|entry| (entry.peer, entry.cp_seid)) else { return };
+        if self.keeper.is_none() || report.usage_reports.is_empty() {
+            let message = report.into();
+            return self.out.push_back(Outgoing::Report { peer, seid, token: token(number, 0), message });
+        }
+        let id = self.checkpoints.owe(number, octets(seid, report.clone().into()), 0);
+        let change = self.checkpoint(number, usage, clock);
+        let message = report.into();
+        let report = Outgoing::Report { peer, seid, token: token(number, id), message };
+        self.keep(|_| change.into_iter().collect(), Some(report));
+    }
+
+    /// The checkpoint that goes with a response which reports usage, or after which usage counts otherwise.
+    pub(super) fn responded(
+        &mut self,
+        number: u32,
+        reports: &[pfcp::group::UsageReport],
+        usage: &[Usage],
+        clock: &WallClock,
+    ) -> Option<Change> {
+        self.keeper.as_ref()?;
+        if !reports.is_empty() {
+            let seid = self.book.get(number)?.cp_seid;
+            self.checkpoints.owe(number, octets(seid, report_of(reports)), clock.now + ARRIVED);
+        }
+        self.checkpoint(number, usage, clock)
+    }
+
+    /// What becomes of a deleted session's checkpoint: its last response, while somebody may ask for it again.
+    pub(super) fn ended(
+        &mut self,
+        key: u64,
+        (peer, node): (u32, &NodeId),
+        owed: &[Owed],
+        (cp_seid, response): (u64, &SessionDeletionResponse),
+        clock: &WallClock,
+    ) -> Change {
+        let mut owed: Vec<String> = owed.iter().map(|owed| hex(&owed.message)).collect();
+        if self.keeper.is_none() || (response.usage_reports.is_empty() && owed.is_empty()) {
+            return Change::DropCheckpoint { key };
+        }
+        if !response.usage_reports.is_empty() {
+            owed.push(hex(&octets(cp_seid, report_of(&response.usage_reports))));
+        }
+        let response = octets(cp_seid, response.clone().into());
+        let gone = Some((node.to_string(), hex(&response)));
+        self.checkpoints.gone.insert(key, Gone { peer, response });
+        self.checkpoints.over.push_back((clock.now + ARRIVED, key));
+        Change::Checkpoint { key, bytes: Checkpoint { gone, owed, ..Checkpoint::default() }.bytes() }
+    }
+
+    /// Answers a deletion again, of a session that was deleted just before a restart. Tells whether it was.
+    pub(super) fn say_again(&mut self, asked: Asked, seid: u64) -> bool {
+        let gone = self.checkpoints.gone.get(&seid).filter(|gone| gone.peer == asked.peer);
+        let packet = gone.and_then(|gone| Packet::parse(&gone.response).ok());
+        packet.is_some_and(|Packet { header, message }| {
+            self.out.push_back(Outgoing::Response { asked, seid: header.seid.unwrap_or(0), message });
+            true
+        })
+    }
+
+    /// A report was acknowledged.
+    pub(super) fn acknowledged(&mut self, session: u32, number: u32) {
+        let Some(owed) = self.checkpoints.owed.get_mut(&session).filter(|_| number > 0) else { return };
+        owed.retain(|owed| owed.number != number);
+        if owed.is_empty() {
+            self.checkpoints.owed.remove(&session);
+        }
+        if let Some(meter) = self.book.get_mut(session).and_then(|entry| entry.meters.first_mut()) {
+            // The next round writes it down.
+            meter.set_unsaved();
+        }
+    }
+
+    /// Nobody answered a report. Tells whether it is kept for later.
+    pub fn unanswered(&mut self, token: u64) -> bool {
+        let (session, number) = (token as u32, (token >> 32) as u32); // as `token` put them together
+        let owed = self.checkpoints.owed.get_mut(&session).filter(|_| number > 0);
+        let owed = owed.and_then(|owed| owed.iter_mut().find(|owed| owed.number == number));
+        owed.is_some_and(|owed| {
+            owed.unanswered = true;
+            true
+        })
+    }
+
+    /// A control plane is back: it gets what it has not answered.
+    pub fn send_again(&mut self, peer: u32) {
+        for (session, owed) in &mut self.checkpoints.owed {
+            let Some(entry) = self.book.get(*session).filter(|entry| entry.peer == peer) else { continue };
+            for owed in owed.iter_mut().filter(|owed| owed.unanswered) {
+                owed.unanswered = false;
+                self.out.extend(outgoing(peer, entry.cp_seid, token(*session, owed.number), &owed.message));
+            }
+        }
+    }
+
+    /// Sends what an earlier run may not have, and goes on with it.
+    pub(super) fn go_on(&mut self, number: u32, kept: Kept) {
+        let Some((peer, seid)) = self.book.get(number).map(|entry| (entry.peer, entry.cp_seid)) else { return };
+        for message in kept.owed {
+            let id = self.checkpoints.owe(number, message.clone(), 0);
+            self.out.extend(outgoing(peer, seid, token(number, id), &message));
+        }
+    }
+
+    /// A session that ended just before a restart: its control plane may not know. `peer` finds that.
+    pub(super) fn restore_gone(&mut self, key: u64, bytes: &[u8], peer: impl Fn(&str) -> Option<u32>, now: u64) {
+        let kept = Kept::read(bytes, &WallClock::default());
+        let whose = kept.gone.as_ref().and_then(|(node, _)| peer(node));
+        let (Some((_, response)), Some(peer)) = (kept.gone, whose) else {
+            return self.gather(Change::DropCheckpoint { key }, now);
+        };
+        for message in kept.owed {
+            let seid = Packet::parse(&message).ok().and_then(|packet| packet.header.seid).unwrap_or(0);
+            self.out.extend(outgoing(peer, seid, token(u32::MAX, 0), &message));
+        }
+        self.checkpoints.gone.insert(key, Gone { peer, response });
+        self.checkpoints.over.push_back((now + ARRIVED, key));
+    }
+
+    /// Writes down what all sessions have counted: workers stand still, and `usage` is what they have.
+    pub fn close(&mut self, clock: &WallClock, usage: &mut dyn FnMut(u16, u32) -> Option<Vec<Usage>>) {
+        if self.keeper.is_none() {
+            return;
+        }
+        for number in 0..self.book.numbers() {
+            let counted = self.book.get(number).and_then(|entry| usage(entry.worker, number));
+            if let Some(counted) = counted {
+                self.measured(number, &counted, clock);
+            }
+            if self.checkpoints.changes.len() >= TOGETHER {
+                self.write_gathered();
+            }
+        }
+        self.write_gathered();
+        while let Some(keeper) = self.keeper.as_mut().filter(|keeper| keeper.is_waiting() && keeper.failed().is_none())
+        {
+            keeper.let_go(&mut self.out);
+            std::thread::sleep(std::time::Duration::from_micros(200));
+        }
+    }
+}
+
+/// What a checkpoint says, read.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// The URRs' accounts, by the clock of now.
+    pub meters: Vec<Metering>,
+    /// What workers had counted.
+    pub counted: Vec<Usage>,
+    owed: Vec<Vec<u8>>,
+    gone: Option<(String, Vec<u8>)>,
+}
+
+impl Kept {
+    /// Reads a checkpoint; nothing, if it is none.
+    pub fn read(bytes: &[u8], clock: &WallClock) -> Self {
+        let Checkpoint { urrs, owed, gone } = serde_json::from_slice(bytes).unwrap_or_default();
+        let here = |ns: u64| ns.saturating_sub(clock.epoch_ns).max(1);
+        let counted = urrs.iter().map(|(meter, [up_bytes, down_bytes, up_packets, down_packets])| Usage {
+            urr: meter.urr,
+            up_bytes: *up_bytes,
+            down_bytes: *down_bytes,
+            up_packets: *up_packets,
+            down_packets: *down_packets,
+            ..Usage::default()
+        });
+        Self {
+            counted: counted.collect(),
+            meters: urrs.iter().map(|(meter, _)| meter.timed(here)).collect(),
+            owed: owed.iter().filter_map(|text| unhex(text)).collect(),
+            gone: gone.and_then(|(node, text)| Some((node, unhex(&text)?))),
+        }
+    }
+}
+
+impl Checkpoint {
+    fn bytes(&self) -> Vec<u8> {
+        // Numbers and texts; every one has a JSON form.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+/// Reports of usage as a message of their own.
+fn report_of(reports: &[pfcp::group::UsageReport]) -> Message {
+    let usage_reports = reports.to_vec();
+    SessionReportRequest { report_type: ReportType::USAR, usage_reports, ..SessionReportRequest::default() }.into()
+}
+
+fn octets(seid: u64, message: Message) -> Vec<u8> {
+    // As long as the one that is sent.
+    Packet { header: Header { seid: Some(seid), ..Header::default() }, message }.to_vec().unwrap_or_default()
+}
+
+fn outgoing(peer: u32, seid: u64, token: u64, message: &[u8]) -> Option<Outgoing> {
+    let message = Packet::parse(message).ok()?.message;
+    Some(Outgoing::Report { peer, seid, token, message })
+}
+
+fn hex(octets: &[u8]) -> String {
+    use std::fmt::Write as _;
+    octets.iter().fold(String::with_capacity(2 * octets.len()), |mut text, octet| {
+        // Strings take whatever is written.
+        let _ = write!(text, "{octet:02x}");
+        text
+    })
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
