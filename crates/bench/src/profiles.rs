@@ -261,6 +261,7 @@ impl Settings {
             nat: None,
             acl: Vec::new(),
             reassembly: None,
+            metrics: None,
         }
     }
 }

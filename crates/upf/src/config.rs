@@ -1,6 +1,7 @@
 //! What an operator writes about a user plane. Plain data; [`Config::check`] says what makes no sense, by key.
 
 pub mod acl;
+mod metrics;
 mod nat;
 mod reassembly;
 
@@ -13,6 +14,7 @@ use stages::forward::InstanceId;
 pub use stages::config::{ConfigError, Frames, Neighbour, Route, Workers, parse_mac, parse_prefix, parse_rate, wrong};
 
 pub use acl::Acl;
+pub use metrics::Metrics;
 pub use nat::{Nat, NatPool};
 pub use reassembly::Reassembly;
 
@@ -61,6 +63,9 @@ pub struct Config {
     /// Users' fragments are put together.
     #[serde(default)]
     pub reassembly: Option<Reassembly>,
+    /// Numbers for a monitoring system.
+    #[serde(default)]
+    pub metrics: Option<Metrics>,
 }
 
 /// The end of N4, Sxa and Sxb.

@@ -7,6 +7,7 @@
 //! | `run.rs`, `process.rs`, `doors.rs` | a gateway as threads on ports |
 //! | `observer.rs`, `watched.rs`, `asked.rs`, `session.rs` | looking on without disturbing |
 //! | `socket.rs` | the control socket, both ends |
+//! | `metrics.rs` | what monitoring reads: Prometheus, health, readiness |
 //! | `show.rs`, `trace.rs` | what operators see |
 //! | `cdr.rs` | charging records, out of a running gateway or its ledger |
 //! | `cp.rs` | a control plane from outside |
@@ -26,6 +27,7 @@ mod doors;
 mod fail;
 mod generate;
 mod load;
+mod metrics;
 mod n4;
 mod observer;
 mod pcapng;

@@ -169,6 +169,16 @@ impl Observer {
         Ok(SessionsView { workers, control: events(&self.control().counters()) })
     }
 
+    /// What keeps traffic away from it, a sentence each; `silent`: why a worker does not answer, if one does not.
+    pub fn unready(&self, ports: &[PortView], silent: Option<&String>) -> Vec<String> {
+        let is_down = |port: &&PortView| port.link != "up";
+        let down = ports.iter().filter(is_down).map(|port| match port.link.as_str() {
+            "gone" => format!("port {} of worker {}: the interface is gone", port.name, port.worker),
+            _ => format!("port {} of worker {}: no link", port.name, port.worker),
+        });
+        silent.cloned().into_iter().chain(down).collect()
+    }
+
     /// The control planes.
     pub fn peers(&self) -> Result<PeersView, String> {
         let (now, configured) = (self.wall_clock(), self.config.n4.as_ref());

@@ -10,6 +10,7 @@ use port::Wires;
 
 use crate::cli::RunArgs;
 use crate::load::{self, Loaded};
+use crate::metrics;
 use crate::process::{Ended, Process};
 use crate::show;
 use crate::signals;
@@ -31,12 +32,14 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let begin = Instant::now();
     let process = Process::start(&loaded, &Wires::default())?;
     let socket = Server::start(&path, process.observer().clone())?;
+    let metrics = loaded.config.metrics.as_ref();
+    let metrics = metrics.map(|at| metrics::serve(at.address, process.observer().clone())).transpose()?;
     greet(&loaded, &process, begin.elapsed(), &path)?;
     while !stop.load(Ordering::Relaxed) && !process.is_broken() {
         process.turn();
         process.rest();
     }
-    drop(socket);
+    drop((socket, metrics));
     let ended = process.stop();
     let mut out = std::io::stdout().lock();
     if args.json {

@@ -1,0 +1,119 @@
+//! What a running gateway tells a monitoring system by HTTP: `/metrics` for Prometheus, `/healthz`, `/readyz`.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `families.rs` | what is told, under which names |
+//! | `load.rs` | how busy workers are: what scaling goes by |
+//! | `text.rs` | the exposition format |
+//! | `http.rs` | a small server with bounds on everything |
+
+mod families;
+mod http;
+mod load;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+
+use crate::observer::Observer;
+use families::Known;
+use http::{Answer, Pages, Server, WORDS};
+use load::Recent;
+
+/// Version 0.0.4 of the text format.
+const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// Those who ask sooner after another get what that one got.
+const FRESH: Duration = Duration::from_millis(200);
+
+/// A gateway behind glass.
+struct Metrics {
+    observer: Arc<Observer>,
+    recent: Mutex<Recent>,
+    /// The last page, and when it was made. Held while one is made: scrapes do not add up.
+    last: Mutex<Option<(Instant, String)>>,
+    started: f64,
+}
+
+/// Tells of a gateway at an address, until dropped.
+///
+/// # Errors
+/// The address is not ours, or not free.
+pub fn serve(address: SocketAddr, observer: Arc<Observer>) -> anyhow::Result<Server> {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
+    let metrics = Metrics { observer, recent: Mutex::default(), last: Mutex::default(), started: unix };
+    Server::start(address, Arc::new(metrics))
+        .with_context(|| format!("no metrics at {address}: give another [metrics] address, or leave the section out"))
+}
+
+impl Metrics {
+    fn known(&self) -> Known {
+        let observer = &self.observer;
+        let snapshot = observer.snapshot();
+        let recent = self.recent.lock().unwrap_or_else(|e| e.into_inner());
+        let utilisation = recent.utilisation(snapshot.tsc_hz);
+        drop(recent);
+        let (ports, sessions) = (observer.ports(), observer.sessions());
+        let unready = observer.unready(&ports, sessions.as_ref().err());
+        Known {
+            ports,
+            sessions: sessions.ok(),
+            peers: observer.peers().ok(),
+            most_sessions: observer.config.n4.as_ref().map(|n4| n4.sessions.into()),
+            utilisation,
+            unready,
+            started: self.started,
+            snapshot,
+        }
+    }
+
+    fn page(&self) -> String {
+        let mut last = self.last.lock().unwrap_or_else(|e| e.into_inner());
+        match &*last {
+            Some((at, page)) if at.elapsed() < FRESH => page.clone(),
+            _ => last.insert((Instant::now(), families::page(&self.known()))).1.clone(),
+        }
+    }
+
+    /// Workers take turns.
+    fn health(&self) -> Answer {
+        match self.observer.sessions() {
+            Ok(_) => words(200, "alive\n".to_owned()),
+            Err(sentence) => words(503, sentence + "\n"),
+        }
+    }
+
+    /// Traffic may come.
+    fn readiness(&self) -> Answer {
+        let sessions = self.observer.sessions();
+        let unready = self.observer.unready(&self.observer.ports(), sessions.as_ref().err());
+        match unready.is_empty() {
+            true => words(200, "ready\n".to_owned()),
+            false => words(503, unready.join("\n") + "\n"),
+        }
+    }
+}
+
+fn words(status: u16, body: String) -> Answer {
+    Answer { status, media: WORDS, body }
+}
+
+impl Pages for Metrics {
+    fn page(&self, path: &str) -> Option<Answer> {
+        match path {
+            "/metrics" => Some(Answer { status: 200, media: EXPOSITION, body: Metrics::page(self) }),
+            "/healthz" => Some(self.health()),
+            "/readyz" => Some(self.readiness()),
+            _ => None,
+        }
+    }
+
+    fn tick(&self) {
+        let workers = self.observer.snapshot().workers;
+        self.recent.lock().unwrap_or_else(|e| e.into_inner()).note(Instant::now(), &workers);
+    }
+}

@@ -1,0 +1,262 @@
+//! What is told: names and units as Prometheus users expect them. Labels are bounded by the program and its
+//! configuration: workers, ports, stages, reasons. Nothing has a subscriber's or a peer's name on it.
+
+use engine::Io;
+
+use super::text::Kind::{Counter, Gauge};
+use super::text::{Family, Page};
+use crate::snapshot::{Snapshot, WorkerCounters};
+use crate::socket::{PeersView, PortView, SessionsView};
+
+/// Everything that is known at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Counters of workers and packet memory.
+    pub snapshot: Snapshot,
+    /// The ports of all workers.
+    pub ports: Vec<PortView>,
+    /// Sessions of each worker; none: a worker did not answer in time.
+    pub sessions: Option<SessionsView>,
+    /// Control planes; none: no [n4].
+    pub peers: Option<PeersView>,
+    /// Sessions there may be at most; none: no [n4].
+    pub most_sessions: Option<u64>,
+    /// How busy each worker is.
+    pub utilisation: Vec<f64>,
+    /// What keeps it from taking traffic.
+    pub unready: Vec<String>,
+    /// When the process began, in seconds since 1970.
+    pub started: f64,
+}
+
+impl Known {
+    /// The one number that says how much of the gateway is used: the busiest worker's time, or its room for sessions,
+    /// whichever is nearer to its end. 1 is full.
+    pub fn load(&self) -> f64 {
+        let busiest = self.utilisation.iter().copied().fold(0.0, f64::max);
+        let sessions = match (&self.peers, self.most_sessions) {
+            (Some(peers), Some(most)) if most > 0 => peers.sessions as f64 / most as f64,
+            _ => 0.0,
+        };
+        busiest.max(sessions)
+    }
+}
+
+/// The page of all families.
+pub fn page(known: &Known) -> String {
+    let mut page = Page::default();
+    process(&mut page, known);
+    ports(&mut page, &known.ports);
+    workers(&mut page, known);
+    sessions(&mut page, known);
+    if let Some(peers) = &known.peers {
+        pfcp(&mut page, peers);
+    }
+    memory(&mut page, &known.snapshot);
+    page.into_text()
+}
+
+fn process(page: &mut Page, known: &Known) {
+    let snapshot = &known.snapshot;
+    page.family("weir_build_info", Gauge, "Always 1; which gateway of which version this is.")
+        .sample(&[("gateway", &snapshot.gateway), ("version", &snapshot.version)], 1);
+    page.one("process_start_time_seconds", Gauge, "When the process began, since 1970.", known.started);
+    if let Some(resident) = resident_bytes() {
+        page.one("process_resident_memory_bytes", Gauge, "Memory of the process that is resident.", resident);
+    }
+    let ready = u8::from(known.unready.is_empty());
+    page.one("weir_ready", Gauge, "1 when it takes traffic, as /readyz says; 0 otherwise.", ready);
+    let help = "How much of it is used, 0 to 1: the busiest worker's utilisation, or sessions of those there may be, \
+                whichever is more. Scale by this.";
+    page.one("weir_load_ratio", Gauge, help, known.load());
+}
+
+/// Resident pages of this process, in bytes.
+fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+fn ports(page: &mut Page, ports: &[PortView]) {
+    let mut each = |name: &str, kind, help: &str, key: &str| {
+        let mut family = page.family(name, kind, help);
+        for port in ports {
+            let value = port.counters.iter().find(|(name, _)| name == key).map_or(0, |(_, value)| *value);
+            family.sample(&at(port, &port.worker.to_string()), value);
+        }
+    };
+    each("weir_port_receive_packets_total", Counter, "Packets received by a port.", "rx_packets");
+    each("weir_port_receive_bytes_total", Counter, "Bytes of received packets.", "rx_bytes");
+    each("weir_port_transmit_packets_total", Counter, "Packets the kernel or device took for sending.", "tx_packets");
+    each("weir_port_transmit_bytes_total", Counter, "Bytes of sent packets.", "tx_bytes");
+    each("weir_port_link_losses_total", Counter, "Times the link went down or the interface away.", "link_losses");
+    each("weir_port_system_calls_total", Counter, "System calls made for packets.", "syscalls");
+    let mut family =
+        page.family("weir_port_lost_packets_total", Counter, "Packets a port lost or had to refuse, by reason.");
+    for port in ports {
+        let worker = port.worker.to_string();
+        let [name, role, number] = at(port, &worker);
+        for (reason, value) in port.counters.iter().filter(|(name, _)| LOSSES.contains(&name.as_str())) {
+            family.sample(&[name, role, number, ("reason", reason)], *value);
+        }
+    }
+    let mut family = page.family("weir_port_up", Gauge, "1 when the link of a port is up.");
+    for port in ports {
+        family.sample(&at(port, &port.worker.to_string()), u8::from(port.link == "up"));
+    }
+}
+
+/// Counters of ports that mean lost packets.
+const LOSSES: [&str; 9] = [
+    "rx_ring_full",
+    "rx_no_frame",
+    "rx_too_long",
+    "rx_invalid",
+    "rx_errors",
+    "tx_full",
+    "tx_link_down",
+    "tx_errors",
+    "tx_lost",
+];
+
+fn at<'a>(port: &'a PortView, worker: &'a str) -> [(&'a str, &'a str); 3] {
+    [("port", &port.name), ("role", &port.role), ("worker", worker)]
+}
+
+/// A family with a sample for each worker.
+fn of_workers(family: &mut Family<'_>, snapshot: &Snapshot, value: impl Fn(&WorkerCounters) -> u64) {
+    for worker in &snapshot.workers {
+        family.sample(&[("worker", &worker.worker.to_string())], value(worker));
+    }
+}
+
+fn workers(page: &mut Page, known: &Known) {
+    let snapshot = &known.snapshot;
+    let mut family = page.family(
+        "weir_worker_utilisation_ratio",
+        Gauge,
+        "Share of the last seconds in which a worker moved packets, 0 to 1.",
+    );
+    for (worker, share) in snapshot.workers.iter().zip(&known.utilisation) {
+        family.sample(&[("worker", &worker.worker.to_string())], *share);
+    }
+    let mut family = page.family("weir_worker_seconds_total", Counter, "Time of a worker by what it was spent on.");
+    for worker in &snapshot.workers {
+        for (activity, io) in SPENT {
+            let seconds = worker.io(io) as f64 / snapshot.tsc_hz.max(1.0);
+            family.sample(&[("worker", &worker.worker.to_string()), ("activity", activity)], seconds);
+        }
+    }
+    for (name, help, io) in WORKER {
+        of_workers(&mut page.family(name, Counter, help), snapshot, |worker| worker.io(io));
+    }
+    let help = "Packets dropped, all stages and reasons together.";
+    let mut family = page.family("weir_worker_drops_packets_total", Counter, help);
+    of_workers(&mut family, snapshot, WorkerCounters::dropped);
+    drops(page, snapshot);
+    stages(page, snapshot);
+    let help = "Packets that wait for a paged subscriber or a neighbour's address.";
+    of_workers(&mut page.family("weir_held_packets", Gauge, help), snapshot, |worker| worker.io(Io::Held));
+}
+
+/// What a worker's time goes to. Time asleep is the rest.
+const SPENT: [(&str, Io); 5] = [
+    ("receive", Io::RxCycles),
+    ("pipelines", Io::PipelineCycles),
+    ("transmit", Io::TxCycles),
+    ("other", Io::OtherCycles),
+    ("idle", Io::IdleCycles),
+];
+
+const WORKER: [(&str, &str, Io); 6] = [
+    ("weir_worker_originated_packets_total", "Packets of our own making: replies, errors, fragments.", Io::Originated),
+    ("weir_worker_handed_out_packets_total", "Packets given to the worker that owns their subscriber.", Io::HandedOut),
+    ("weir_worker_handed_in_packets_total", "Packets got from other workers.", Io::HandedIn),
+    ("weir_worker_sleeps_total", "Times a worker slept because nothing came.", Io::Sleeps),
+    ("weir_worker_panics_total", "Bursts lost to a panic.", Io::Panics),
+    ("weir_worker_allocations_total", "Heap allocations made by a worker in its loop.", Io::Allocations),
+];
+
+/// Drops and answers by name; those that never happened are not there.
+fn drops(page: &mut Page, snapshot: &Snapshot) {
+    let mut each = |name: &str, help: &str, value: fn(&crate::snapshot::DropCounters) -> u64| {
+        let mut family = page.family(name, Counter, help);
+        for worker in &snapshot.workers {
+            let number = worker.worker.to_string();
+            for drop in &worker.drops {
+                let labels = [("worker", number.as_str()), ("stage", &drop.stage), ("reason", &drop.reason)];
+                family.sample(&labels, value(drop));
+            }
+        }
+    };
+    each("weir_drops_packets_total", "Packets dropped, by stage and reason.", |drop| drop.packets);
+    each("weir_drops_bytes_total", "Bytes of dropped packets, by stage and reason.", |drop| drop.bytes);
+    let help = "Packets that were answered or held instead of forwarded, by reason.";
+    let mut family = page.family("weir_consumed_packets_total", Counter, help);
+    for worker in &snapshot.workers {
+        let number = worker.worker.to_string();
+        for punt in &worker.consumed {
+            family.sample(&[("worker", &number), ("reason", &punt.reason)], punt.packets);
+        }
+    }
+}
+
+fn stages(page: &mut Page, snapshot: &Snapshot) {
+    let mut each = |name: &str, help: &str, value: &dyn Fn(&crate::snapshot::StageCounters) -> String| {
+        let mut family = page.family(name, Counter, help);
+        for worker in &snapshot.workers {
+            let number = worker.worker.to_string();
+            for stage in worker.stages.iter().filter(|stage| stage.packets > 0) {
+                let labels = [("worker", number.as_str()), ("pipeline", &stage.pipeline), ("stage", &stage.name)];
+                family.sample(&labels, value(stage));
+            }
+        }
+    };
+    each("weir_stage_packets_total", "Packets that reached a stage.", &|stage| stage.packets.to_string());
+    let hz = snapshot.tsc_hz.max(1.0);
+    each("weir_stage_seconds_total", "Time spent in a stage.", &|stage| (stage.cycles as f64 / hz).to_string());
+}
+
+fn sessions(page: &mut Page, known: &Known) {
+    let Some(view) = &known.sessions else { return };
+    let mut family = page.family("weir_sessions", Gauge, "Sessions a worker has.");
+    for worker in &view.workers {
+        family.sample(&[("worker", &worker.worker.to_string())], worker.sessions);
+    }
+    let help = "Memory of session records and of the indexes that lead to them.";
+    let mut family = page.family("weir_session_memory_bytes", Gauge, help);
+    for worker in &view.workers {
+        family.sample(&[("worker", &worker.worker.to_string())], worker.bytes);
+    }
+    if let Some(most) = known.most_sessions {
+        page.one("weir_sessions_limit", Gauge, "Sessions there may be at most, as configured.", most);
+    }
+}
+
+fn pfcp(page: &mut Page, peers: &PeersView) {
+    let lost = peers.peers.iter().filter(|peer| peer.lost_for.is_some()).count();
+    page.family("weir_pfcp_associations", Gauge, "Control planes that are associated; lost ones no longer answer.")
+        .sample(&[("state", "up")], peers.peers.len() - lost)
+        .sample(&[("state", "lost")], lost);
+    page.one("weir_pfcp_waiting_requests", Gauge, "Requests that wait for a worker or the disk.", peers.waiting);
+    let help = "What was done, said and refused with control planes; `weir show peers` has a sentence for each.";
+    let mut family = page.family("weir_pfcp_events_total", Counter, help);
+    for (event, n, _) in &peers.counters {
+        family.sample(&[("event", event)], *n);
+    }
+}
+
+fn memory(page: &mut Page, snapshot: &Snapshot) {
+    let frames = &snapshot.frames;
+    let mut family = page.family("weir_frame_slots", Gauge, "Slots of packet memory by where they are.");
+    family.sample(&[("place", "depot"), ("worker", "")], frames.depot);
+    for worker in &snapshot.workers {
+        let number = worker.worker.to_string();
+        for (place, io) in [("pool", Io::FreeSlots), ("ports", Io::PortSlots)] {
+            family.sample(&[("place", place), ("worker", &number)], worker.io(io));
+        }
+    }
+    page.one("weir_frame_slots_limit", Gauge, "Slots of packet memory there are.", frames.slots);
+    page.one("weir_frame_memory_bytes", Gauge, "Packet memory.", frames.bytes);
+}
