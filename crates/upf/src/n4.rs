@@ -197,6 +197,8 @@ pub struct N4 {
     checkpoints: Checkpoints,
     workers: u16,
     next_worker: u16,
+    /// No new sessions are taken.
+    draining: bool,
 }
 
 /// What an [`N4`] is made of.
@@ -237,7 +239,18 @@ impl N4 {
             checkpoints: Checkpoints::default(),
             workers: workers.max(1),
             next_worker: 0,
+            draining: false,
         }
+    }
+
+    /// Takes no new sessions from now on, or takes them again. Those there are go on.
+    pub fn set_draining(&mut self, draining: bool) {
+        self.draining = draining;
+    }
+
+    /// Whether no new sessions are taken.
+    pub fn is_draining(&self) -> bool {
+        self.draining
     }
 
     /// Its sessions.
@@ -407,7 +420,8 @@ impl N4 {
     ) -> Result<(), Problem> {
         let full =
             self.book.len() >= self.limits.sessions || self.book.of_peer(asked.peer) >= self.limits.sessions_per_peer;
-        if full {
+        // Either way another user plane may have room: "a temporary unavailability of resources" (8.2.1).
+        if full || self.draining {
             return Err(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
         }
         if matches!(rules.pdn_type, Some(PdnType::NonIp | PdnType::Ethernet)) {

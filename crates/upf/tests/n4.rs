@@ -387,3 +387,28 @@ fn sessions_survive_a_restart() {
     bench.close();
     std::fs::remove_dir_all(&folder).expect("ours");
 }
+
+#[test]
+fn a_draining_user_plane_keeps_its_sessions_and_takes_no_more() {
+    let mut bench = Bench::new("");
+    let (session, teid) = connected(&mut bench, &smf());
+    bench.drain(true);
+    let asked = bench.unasked().into_iter().find_map(|packet| match packet.message {
+        Message::AssociationUpdateRequest(request) => Some(request),
+        _ => None,
+    });
+    let asked = asked.expect("the control plane is asked to move its sessions (6.2.7.3)");
+    assert_eq!(asked.pfcp_association_release_request, Some(PfcpAssociationReleaseRequest::SARR));
+    assert_eq!(asked.graceful_release_period.and_then(|period| period.seconds()), Some(60));
+    let other = Session { cp_seid: 2, ip4: Some(Ipv4Addr::new(10, 45, 0, 2)), ..Session::default() };
+    assert_eq!(bench.establish(&other, &smf()).cause, Cause::NO_RESOURCES_AVAILABLE);
+    bench.send("n3", &up(teid, &request(UE)));
+    assert_eq!(bench.received("n6").len(), 1, "sessions there are go on");
+    assert_eq!(bench.delete(&session).cause, Cause::REQUEST_ACCEPTED);
+    assert_eq!(bench.sessions().book().len(), 0);
+    bench.drain(true);
+    assert!(bench.unasked().is_empty(), "once is enough");
+    bench.drain(false);
+    assert_eq!(bench.establish(&other, &smf()).cause, Cause::REQUEST_ACCEPTED);
+    bench.close();
+}

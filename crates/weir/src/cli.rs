@@ -9,6 +9,7 @@ use crate::bench::BenchArgs;
 use crate::cdr::CdrArgs;
 use crate::cp::CpArgs;
 use crate::demo::DemoArgs;
+use crate::drain::DrainArgs;
 use crate::generate::GenArgs;
 use crate::plan::PlanArgs;
 
@@ -26,6 +27,7 @@ How they fit together:
   weir run gateway.toml    carries packets between its ports until told to stop
      ├─ weir show …        looks into it while it runs: costs, drops, sessions, frames, ports, peers
      ├─ weir trace …       follows one subscriber's packets through its stages
+     ├─ weir drain …       takes no new sessions, and waits until the last one has gone
      └─ weir cdr …         lists and exports its charging records, also when it does not run
   weir cp cp.toml          plays its control plane: sessions over PFCP, their lives and their usage
   weir gen load.toml       sends signed traffic into it from outside and checks what comes out
@@ -52,6 +54,8 @@ pub enum Command {
     Show(ShowArgs),
     /// Follow a subscriber's packets through a running gateway.
     Trace(TraceArgs),
+    /// Take no new sessions: before a gateway is stopped.
+    Drain(DrainArgs),
     /// List and export charging records.
     Cdr(CdrArgs),
     /// Play a control plane: bring up sessions by PFCP, live with them, collect their usage.
@@ -72,6 +76,7 @@ pub enum Command {
 Examples:
   sudo weir run examples/upf-packet.toml
   weir run --check gateway.toml         say what is wrong with it, and do nothing else
+  weir run gateway.toml --pool-from-ordinal 8      as one of 8 replicas; host weir-3 takes part 3
 
 Ends on Ctrl-C or SIGTERM: workers stop, ports close, interfaces are left as they were found, and
 the summary says what became of every packet and every slot of packet memory.")]
@@ -85,6 +90,16 @@ pub struct RunArgs {
     /// Where the control socket goes, instead of the configuration's control_socket.
     #[arg(long, value_name = "PATH", env = "WEIR_SOCKET")]
     pub socket: Option<PathBuf>,
+    /// This is one of so many replicas with one configuration: take this one's part of every pool of addresses, and add
+    /// its number to the ports' addresses.
+    #[arg(long, value_name = "REPLICAS", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub pool_from_ordinal: Option<u32>,
+    /// Which replica this is, from 0. Left out: what the host's name ends in (weir-3).
+    #[arg(long, value_name = "N", env = "WEIR_ORDINAL", requires = "pool_from_ordinal")]
+    pub ordinal: Option<u32>,
+    /// The address for PFCP, instead of the configuration's n4.address: a pod's own, say.
+    #[arg(long, value_name = "ADDRESS", env = "WEIR_N4_ADDRESS")]
+    pub n4_address: Option<IpAddr>,
     /// At the end print the last counters as JSON instead of the summary.
     #[arg(long)]
     pub json: bool,

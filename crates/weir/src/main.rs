@@ -10,6 +10,7 @@
 //! | `metrics.rs` | what monitoring reads: Prometheus, health, readiness |
 //! | `show.rs`, `trace.rs` | what operators see |
 //! | `cdr.rs` | charging records, out of a running gateway or its ledger |
+//! | `drain.rs`, `replica.rs` | one of many: leaving without loss, finding its share |
 //! | `cp.rs` | a control plane from outside |
 //! | `generate.rs` | traffic from outside |
 //! | `bench.rs`, `demo.rs` | measuring, and showing |
@@ -24,6 +25,7 @@ mod cli;
 mod cp;
 mod demo;
 mod doors;
+mod drain;
 mod fail;
 mod generate;
 mod load;
@@ -34,6 +36,7 @@ mod pcapng;
 mod pin;
 mod plan;
 mod process;
+mod replica;
 mod run;
 mod session;
 mod show;
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Show(args) => show::show(&args),
         Command::Trace(args) => trace::trace(&args),
+        Command::Drain(args) => drain::drain(&args),
         Command::Cdr(args) => cdr::cdr(&args),
         Command::Cp(args) => cp::run(&args),
         Command::Gen(args) => generate::run(&args),

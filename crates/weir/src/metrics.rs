@@ -16,7 +16,7 @@ mod text;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 
@@ -27,15 +27,13 @@ use load::Recent;
 
 /// Version 0.0.4 of the text format.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// Those who ask sooner after another get what that one got.
-const FRESH: Duration = Duration::from_millis(200);
 
 /// A gateway behind glass.
 struct Metrics {
     observer: Arc<Observer>,
     recent: Mutex<Recent>,
-    /// The last page, and when it was made. Held while one is made: scrapes do not add up.
-    last: Mutex<Option<(Instant, String)>>,
+    /// Held while a page is made: scrapes at once do not add up.
+    making: Mutex<()>,
     started: f64,
 }
 
@@ -45,7 +43,7 @@ struct Metrics {
 /// The address is not ours, or not free.
 pub fn serve(address: SocketAddr, observer: Arc<Observer>) -> anyhow::Result<Server> {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
-    let metrics = Metrics { observer, recent: Mutex::default(), last: Mutex::default(), started: unix };
+    let metrics = Metrics { observer, recent: Mutex::default(), making: Mutex::default(), started: unix };
     Server::start(address, Arc::new(metrics))
         .with_context(|| format!("no metrics at {address}: give another [metrics] address, or leave the section out"))
 }
@@ -65,6 +63,7 @@ impl Metrics {
             peers: observer.peers().ok(),
             most_sessions: observer.config.n4.as_ref().map(|n4| n4.sessions.into()),
             utilisation,
+            draining: observer.is_draining(),
             unready,
             started: self.started,
             snapshot,
@@ -72,11 +71,8 @@ impl Metrics {
     }
 
     fn page(&self) -> String {
-        let mut last = self.last.lock().unwrap_or_else(|e| e.into_inner());
-        match &*last {
-            Some((at, page)) if at.elapsed() < FRESH => page.clone(),
-            _ => last.insert((Instant::now(), families::page(&self.known()))).1.clone(),
-        }
+        let _one_at_a_time = self.making.lock().unwrap_or_else(|e| e.into_inner());
+        families::page(&self.known())
     }
 
     /// Workers take turns.

@@ -94,6 +94,11 @@ impl N4 {
         &self.endpoint
     }
 
+    /// Takes no new sessions from now on and asks control planes to move those there are in time; or takes them again.
+    pub fn drain(&mut self, draining: bool, grace: Duration, clock: &WallClock) {
+        self.endpoint.set_draining(draining, grace, clock);
+    }
+
     /// Datagrams the kernel would not send.
     pub fn unsent(&self) -> u64 {
         self.unsent

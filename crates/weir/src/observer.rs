@@ -2,8 +2,9 @@
 //! sessions are asked for by ring; ports show themselves when asked. Workers notice none of it.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::{Io, StatsView, Time, TraceFilter, TracerHandle, Tsc};
 use frame::Arena;
@@ -18,7 +19,8 @@ use crate::cdr::{self, Kept};
 use crate::n4::N4;
 use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
 use crate::socket::{
-    Answers, PeerView, PeersView, PortView, Reply, Request, SessionsView, TraceLine, TraceView, WorkerSessions, hex,
+    Answers, DrainView, PeerView, PeersView, PortView, Reply, Request, SessionsView, TraceLine, TraceView,
+    WorkerSessions, hex,
 };
 use crate::watched::Glass;
 
@@ -52,6 +54,8 @@ pub struct Observer {
     pub ledger: OnceLock<Kept>,
     /// The connection that traces, if any.
     tracing: Mutex<Option<(u64, IpAddr)>>,
+    /// No new sessions are to come.
+    draining: AtomicBool,
 }
 
 /// The workers' time beside the calendar's, now.
@@ -83,6 +87,7 @@ impl Observer {
             start_ns: now,
             ledger: OnceLock::new(),
             tracing: Mutex::new(None),
+            draining: AtomicBool::new(false),
         }
     }
 
@@ -176,7 +181,27 @@ impl Observer {
             "gone" => format!("port {} of worker {}: the interface is gone", port.name, port.worker),
             _ => format!("port {} of worker {}: no link", port.name, port.worker),
         });
-        silent.cloned().into_iter().chain(down).collect()
+        let draining = self.is_draining().then(|| "draining: no new sessions are taken".to_owned());
+        draining.into_iter().chain(silent.cloned()).chain(down).collect()
+    }
+
+    /// Whether no new sessions are to come.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Takes no new sessions from now on, or takes them again.
+    fn drain(&self, on: bool, seconds: u32) -> Result<DrainView, String> {
+        self.draining.store(on, Ordering::Relaxed);
+        let clock = self.wall_clock();
+        let sessions = match self.n4() {
+            Some(mut n4) => {
+                n4.drain(on, Duration::from_secs(seconds.into()), &clock);
+                n4.endpoint().sessions().book().len() as u64
+            }
+            None => self.sessions()?.workers.iter().map(|worker| worker.sessions).sum(),
+        };
+        Ok(DrainView { draining: on, sessions })
     }
 
     /// The control planes.
@@ -270,6 +295,7 @@ impl Answers for Observer {
             Request::Peers => self.peers().map_or_else(error, Reply::Peers),
             Request::Session { ue } => self.session(*ue).map_or_else(error, Reply::Session),
             Request::Trace { ue, packets } => self.trace(connection, *ue, *packets).map_or_else(error, Reply::Trace),
+            Request::Drain { on, seconds } => self.drain(*on, *seconds).map_or_else(error, Reply::Drain),
             Request::Traced => Reply::Trace(self.traced()),
             Request::Records { filter, limit } => cdr::answer::records(self.ledger.get(), filter, *limit),
             Request::Exported { until } => cdr::answer::exported(self.ledger.get(), *until),

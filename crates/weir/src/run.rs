@@ -9,9 +9,10 @@ use engine::Io;
 use port::Wires;
 
 use crate::cli::RunArgs;
-use crate::load::{self, Loaded};
+use crate::load::Loaded;
 use crate::metrics;
 use crate::process::{Ended, Process};
+use crate::replica;
 use crate::show;
 use crate::signals;
 use crate::socket::Server;
@@ -22,7 +23,7 @@ use crate::tables::{Style, bytes, count, duration, many};
 /// # Errors
 /// What kept it from starting, or that it did not end well.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
-    let loaded = load::load(&args.config)?;
+    let loaded = replica::load(args)?;
     if args.check {
         println!("{} is in order", args.config.display());
         return Ok(());
@@ -35,6 +36,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let metrics = loaded.config.metrics.as_ref();
     let metrics = metrics.map(|at| metrics::serve(at.address, process.observer().clone())).transpose()?;
     greet(&loaded, &process, begin.elapsed(), &path)?;
+    if let Some(metrics) = &metrics {
+        eprintln!("metrics at http://{}/metrics", metrics.address());
+    }
     while !stop.load(Ordering::Relaxed) && !process.is_broken() {
         process.turn();
         process.rest();

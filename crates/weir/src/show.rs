@@ -100,7 +100,7 @@ fn page(now: &Reply, earlier: Option<&Reply>, args: &ShowArgs, style: Style) -> 
         Reply::Sessions(view) => sessions::text(view, style),
         Reply::Peers(view) => peers::text(view, style),
         Reply::Session(view) => sessions::one(view, style),
-        Reply::Trace(_) | Reply::Records(_) | Reply::Error(_) => String::new(),
+        Reply::Trace(_) | Reply::Drain(_) | Reply::Records(_) | Reply::Error(_) => String::new(),
     }
 }
 
@@ -117,6 +117,7 @@ fn json(now: &Reply, earlier: Option<&Reply>, topic: Topic) -> anyhow::Result<St
         Reply::Session(view) => serde_json::to_string(view)?,
         Reply::Peers(view) => serde_json::to_string(view)?,
         Reply::Trace(view) => serde_json::to_string(view)?,
+        Reply::Drain(view) => serde_json::to_string(view)?,
         Reply::Records(view) => serde_json::to_string(view)?,
         Reply::Error(error) => bail!("{error}"),
     })

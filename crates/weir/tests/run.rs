@@ -250,6 +250,65 @@ fn a_gateway_runs_is_looked_into_and_leaves_nothing_behind() {
     }
 }
 
+/// What a scraper sees: the samples by name, and what the other paths answer.
+fn scrape(net: &Net) -> serde_json::Value {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let python = format!("{root}/target/judge/bin/python3");
+    let mut command = within(&net.gateway, &[&python, &format!("{root}/tests/net/scrape.py")]);
+    command.arg("http://127.0.0.1:9464");
+    serde_json::from_str(&text(&run(command))).unwrap()
+}
+
+#[test]
+fn prometheus_reads_what_it_counts_and_drains() {
+    let net = Net::new("metrics");
+    ok(&["ip", "-n", &net.gateway, "link", "set", "lo", "up"]);
+    let running = net.start(&format!("{}\n[metrics]\naddress = \"127.0.0.1:9464\"\n", example("upf-packet.toml")));
+    let sum = |seen: &serde_json::Value, family: &str| -> f64 {
+        let samples = seen["samples"].as_object().unwrap().iter();
+        samples.filter(|(key, _)| key.split('{').next() == Some(family)).map(|(_, value)| value.as_f64().unwrap()).sum()
+    };
+    let before = scrape(&net);
+    assert_eq!(sum(&before, "weir_sessions"), 1000.0, "{before}");
+    assert_eq!((sum(&before, "weir_port_up"), sum(&before, "weir_ready")), (2.0, 1.0), "{before}");
+    let paths = |seen: &serde_json::Value, path: &str| seen["paths"][path].clone();
+    assert_eq!(paths(&before, "/healthz"), serde_json::json!([200, "alive\n"]));
+    assert_eq!(paths(&before, "/readyz"), serde_json::json!([200, "ready\n"]));
+    assert_eq!(paths(&before, "/other")[0], 404);
+
+    // Traffic moves the counters by what `weir show` says, too.
+    let profile = net.file("gen.toml");
+    fs::write(&profile, example("gen.toml")).unwrap();
+    let mut load = within(&net.host, &[WEIR, "gen"]);
+    load.arg(&profile).args(["--pps", "2000", "--ramp", "0.5", "--seconds", "2", "--json"]);
+    text(&run(load));
+    let after = scrape(&net);
+    let counters = net.json(&["show", "run"]);
+    let received = counters["workers"][0]["io"]["rx_packets"].as_f64().unwrap();
+    assert!(received > 1000.0, "{counters}");
+    assert_eq!(sum(&after, "weir_port_receive_packets_total"), received, "{after}");
+    assert!(sum(&after, "weir_worker_utilisation_ratio") > 0.0, "{after}");
+    assert!(sum(&after, "weir_load_ratio") < 1.0, "{after}");
+    for (key, value) in before["samples"].as_object().unwrap() {
+        if key.split('{').next().unwrap().ends_with("_total") {
+            assert!(after["samples"][key].as_f64().unwrap() >= value.as_f64().unwrap(), "{key} went down");
+        }
+    }
+
+    // A link that is down, and one who is to be taken away.
+    assert!(net.weir(&["drain"]).contains("draining; 1,000 sessions left"));
+    let drained = scrape(&net);
+    assert_eq!(paths(&drained, "/readyz"), serde_json::json!([503, "draining: no new sessions are taken\n"]));
+    assert_eq!((sum(&drained, "weir_ready"), sum(&drained, "weir_draining")), (0.0, 1.0));
+    assert_eq!(paths(&drained, "/healthz")[0], 200, "it is well, all the same");
+    net.weir(&["drain", "--undo"]);
+    ok(&["ip", "-n", &net.host, "link", "set", "gnb0", "down"]);
+    until("readiness to go", || (scrape(&net)["paths"]["/readyz"][0] == 503).then_some(()));
+    ok(&["ip", "-n", &net.host, "link", "set", "gnb0", "up"]);
+    until("readiness to come back", || (scrape(&net)["paths"]["/readyz"][0] == 200).then_some(()));
+    assert!(running.stop().status.success());
+}
+
 #[test]
 fn what_can_not_start_says_why() {
     let net = Net::new("why");

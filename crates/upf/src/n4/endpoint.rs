@@ -9,10 +9,14 @@ use std::time::Duration;
 use ledger::{Change, Ledger, LedgerError, Writer};
 
 use pfcp::group::{ApplicationIdsPfds, PfdContext};
-use pfcp::ie::{Cause, PfdContents, RecoveryTimeStamp, UpFunctionFeatures};
-use pfcp::message::{Message, PfdManagementRequest, PfdManagementResponse, SessionSetDeletionRequest};
+use pfcp::ie::{
+    Cause, GracefulReleasePeriod, PfcpAssociationReleaseRequest, PfdContents, RecoveryTimeStamp, UpFunctionFeatures,
+};
+use pfcp::message::{
+    AssociationUpdateRequest, Message, PfdManagementRequest, PfdManagementResponse, SessionSetDeletionRequest,
+};
 use pfcp::message::{SessionReportResponse, SessionSetDeletionResponse};
-use pfcp::node::{AssociationId, Config, Event, Node, Role, Ticket, Time};
+use pfcp::node::{AssociationId, Config, Event, Node, Role, State, Ticket, Time};
 use pfcp::{Fault, Packet};
 use stages::filter::FlowDescription;
 
@@ -183,6 +187,26 @@ impl Endpoint {
     /// Reports that nobody answered.
     pub fn unanswered(&self) -> u64 {
         self.unanswered
+    }
+
+    /// Takes no new sessions from now on and asks every control plane to move those there are within `grace`, by an
+    /// association update that asks for release (6.2.7.3); or takes new ones again.
+    pub fn set_draining(&mut self, draining: bool, grace: Duration, clock: &WallClock) {
+        let begins = draining && !self.n4.is_draining();
+        self.n4.set_draining(draining);
+        let node_id = self.node.config().node_id.clone();
+        let up = self.node.associations().filter(|(_, peer)| begins && peer.state == State::Up);
+        let asked: Vec<SocketAddr> = up.map(|(_, peer)| peer.address).collect();
+        for to in asked {
+            let request = AssociationUpdateRequest {
+                node_id: node_id.clone(),
+                pfcp_association_release_request: Some(PfcpAssociationReleaseRequest::SARR),
+                graceful_release_period: Some(GracefulReleasePeriod::at_least(grace.as_secs() as u32)),
+                ..AssociationUpdateRequest::default()
+            };
+            // Nobody's answer is needed: those who do not know the message are refused new sessions all the same.
+            self.unanswered += u64::from(self.node.request(to, None, request.into(), 0, time(clock)).is_err());
+        }
     }
 
     /// Whether workers or the disk owe answers that a control plane waits for.

@@ -225,6 +225,19 @@ impl Bench {
         }
     }
 
+    /// The operator wants it empty within a minute, or takes that back.
+    pub fn drain(&mut self, on: bool) {
+        let wall = self.wall();
+        self.endpoint.set_draining(on, std::time::Duration::from_secs(60), &wall);
+        let sent = self.settle();
+        self.unasked.extend(sent);
+    }
+
+    /// What came from the user plane and was not asked for.
+    pub fn unasked(&mut self) -> Vec<Packet> {
+        std::mem::take(&mut self.unasked)
+    }
+
     /// A packet comes in.
     pub fn send(&mut self, port: &str, packet: &[u8]) {
         self.rig.wire(port).send(packet);

@@ -23,6 +23,8 @@ pub struct Known {
     pub most_sessions: Option<u64>,
     /// How busy each worker is.
     pub utilisation: Vec<f64>,
+    /// No new sessions are taken.
+    pub draining: bool,
     /// What keeps it from taking traffic.
     pub unready: Vec<String>,
     /// When the process began, in seconds since 1970.
@@ -66,6 +68,8 @@ fn process(page: &mut Page, known: &Known) {
     }
     let ready = u8::from(known.unready.is_empty());
     page.one("weir_ready", Gauge, "1 when it takes traffic, as /readyz says; 0 otherwise.", ready);
+    let help = "1 while no new sessions are taken, before it is removed.";
+    page.one("weir_draining", Gauge, help, u8::from(known.draining));
     let help = "How much of it is used, 0 to 1: the busiest worker's utilisation, or sessions of those there may be, \
                 whichever is more. Scale by this.";
     page.one("weir_load_ratio", Gauge, help, known.load());

@@ -50,6 +50,7 @@ fn known() -> Known {
         }),
         most_sessions: Some(1000),
         utilisation: vec![0.2, 0.4],
+        draining: false,
         unready: Vec::new(),
         started: 1.5,
     }

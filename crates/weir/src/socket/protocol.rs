@@ -33,6 +33,13 @@ pub enum Request {
     },
     /// What the trace of this connection has recorded since last asked.
     Traced,
+    /// Take no new sessions from now on, or take them again.
+    Drain {
+        /// Which.
+        on: bool,
+        /// Seconds that control planes are told sessions may still stay.
+        seconds: u32,
+    },
     /// Charging records of the ledger it has open, some at a time.
     Records {
         /// Which.
@@ -64,6 +71,8 @@ pub enum Reply {
     Session(SessionView),
     /// To [`Request::Trace`] and [`Request::Traced`].
     Trace(TraceView),
+    /// To [`Request::Drain`].
+    Drain(DrainView),
     /// To [`Request::Records`]; to [`Request::Exported`], without records.
     Records(RecordsView),
     /// The question was not understood, or can not be answered; a sentence.
@@ -151,6 +160,15 @@ pub struct PeerView {
     pub lost_for: Option<f64>,
     /// It has answered a heartbeat, ever.
     pub answers_heartbeats: bool,
+}
+
+/// Whether new sessions are taken.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DrainView {
+    /// They are not.
+    pub draining: bool,
+    /// Sessions there still are.
+    pub sessions: u64,
 }
 
 /// One subscriber's session.

@@ -1,0 +1,67 @@
+//! `weir drain`: no new sessions, before a gateway is stopped.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use clap::Args;
+
+use crate::cli::At;
+use crate::signals;
+use crate::socket::{Client, DrainView, Reply, Request};
+use crate::tables::count;
+
+/// `weir drain`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir drain                     no new sessions from now on; control planes are asked to move those there are
+  weir drain --wait 600          and wait until none is left, ten minutes at most
+  weir drain --undo              take new sessions again
+
+New sessions are refused with cause 75, No resources available (3GPP TS 29.244, 8.2.1), and /readyz says no.
+Sessions there are go on as before. Fails if --wait is over and sessions are left.")]
+pub struct DrainArgs {
+    /// Wait until no session is left, so many seconds at most.
+    #[arg(long, value_name = "SECONDS", conflicts_with = "undo", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub wait: Option<u32>,
+    /// Take new sessions again.
+    #[arg(long)]
+    pub undo: bool,
+    /// Where it runs, how to print.
+    #[command(flatten)]
+    pub at: At,
+}
+
+/// What control planes are told where nobody waits: half an hour.
+const GRACE: u32 = 1800;
+
+/// Drains it.
+///
+/// # Errors
+/// No gateway runs there, or sessions are left when the time is over.
+pub fn drain(args: &DrainArgs) -> anyhow::Result<()> {
+    let stop = signals::stop_flag()?;
+    let mut client = Client::connect(&args.at.socket)?;
+    let mut ask = |seconds: u32| -> anyhow::Result<DrainView> {
+        match client.ask(&Request::Drain { on: !args.undo, seconds })? {
+            Reply::Drain(view) => Ok(view),
+            _ => bail!("the running weir answered something else; are they of different versions?"),
+        }
+    };
+    let until = Instant::now() + Duration::from_secs(args.wait.unwrap_or(0).into());
+    let mut view = ask(args.wait.unwrap_or(GRACE))?;
+    while args.wait.is_some() && view.sessions > 0 && Instant::now() < until && signals::sleep(0.5, &stop) {
+        view = ask(until.saturating_duration_since(Instant::now()).as_secs() as u32)?;
+    }
+    let mut out = std::io::stdout().lock();
+    match args.at.json {
+        true => writeln!(out, "{}", serde_json::to_string(&view)?)?,
+        false if view.draining => writeln!(out, "draining; {} sessions left", count(view.sessions))?,
+        false => writeln!(out, "taking new sessions; {} there", count(view.sessions))?,
+    }
+    if args.wait.is_some() && view.sessions > 0 {
+        bail!("{} sessions are left, and the time is over", count(view.sessions));
+    }
+    Ok(())
+}
