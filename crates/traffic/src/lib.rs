@@ -10,12 +10,14 @@
 //! | [`LoadPort`] | both ends in process: the ports of a gateway measured in memory |
 //! | [`Load`] | both ends over real ports; a trial from start to drained |
 //! | [`reflect`] | the responder: packets turned around where they lie |
+//! | [`cable`] | the other side of a CMTS: Remote-PHY devices with their modems, and the network |
 //! | [`Neighbours`] | ARP, neighbour discovery and GTP-U echo, answered for gNBs and servers |
 //!
 //! Sizes are lengths of the N6-side Ethernet frame without FCS and VLAN tag; times are nanoseconds of one [`Clock`].
 
 #![forbid(unsafe_code)]
 
+pub mod cable;
 mod checker;
 mod clock;
 mod direction;

@@ -1,0 +1,525 @@
+//! A Remote-PHY device with its modems as a receiver.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crypto::{Crc, Direction as Way, Engine, Job, KeyId, Outcome};
+use frame::{Arena, ArenaConfig, Frame, Pool};
+use table::histogram::Histogram;
+use wire::docsis::{Element, Header, Kind};
+use wire::l2tp::{Carrier, Message};
+use wire::{Mac, Outer, psp};
+
+use super::hosts::{Signed, signature};
+use super::workload::CLASSES;
+use super::{Plant, Resequencer};
+use crate::direction::Direction;
+use crate::sequence::{Arrival, Window};
+
+/// Frames in reassembly, in the engine, waiting for others: no more.
+const SLOTS: u32 = 8192;
+/// The largest MAC frame: header, extended header, Ethernet frame with tags and CRC.
+const LARGEST: usize = 2048;
+
+/// What the device and its modems have heard. Every packet of the wire is counted once in the first group, every frame
+/// once in the second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// DEPI packets of our sessions, whole.
+    pub packets: u64,
+    /// Other packets: ARP, control messages, strangers' sessions, wrong cookies.
+    pub foreign: u64,
+    /// Packets of our sessions that contradict themselves.
+    pub malformed: u64,
+
+    /// Packets that never came, by the sessions' sequence numbers.
+    pub packets_lost: u64,
+    /// Packets out of sequence: late or twice.
+    pub packets_late: u64,
+    /// Segments.
+    pub segments: u64,
+    /// Packets that carried this many segments: 0 to 6, 7 and more.
+    pub segments_by_count: [u64; 8],
+    /// Frames that came in more than one segment.
+    pub split: u64,
+    /// Pieces without a beginning or an end.
+    pub pieces: u64,
+
+    /// Whole frames.
+    pub frames: u64,
+    /// Of those: header or HCS wrong, or a length that is not the frame's.
+    pub bad_header: u64,
+    /// MAC management and other frames that are no data.
+    pub management: u64,
+    /// For no modem of ours: unknown security association or address.
+    pub strangers: u64,
+    /// Under a key that is not there.
+    pub no_key: u64,
+    /// In clear, though the modem has keys.
+    pub clear: u64,
+    /// Decrypted, and the CRC32 is wrong.
+    pub bad_crc: u64,
+    /// Too late for their DSID's order, or twice.
+    pub late: u64,
+    /// No memory to hold them: our own fault.
+    pub no_memory: u64,
+    /// To everybody, or a group.
+    pub group: u64,
+    /// Delivered to a host behind a modem, not signed.
+    pub unsigned: u64,
+    /// Delivered to a modem or service flow that is not theirs.
+    pub misdelivered: u64,
+    /// Delivered in order.
+    pub in_order: u64,
+    /// Delivered after a later one of their service flow.
+    pub reordered: u64,
+    /// Delivered again.
+    pub duplicated: u64,
+    /// Signed before counting began.
+    pub early: u64,
+    /// Bytes of Ethernet frames delivered, without CRC.
+    pub bytes: u64,
+}
+
+/// What one service flow has heard.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FlowHeard {
+    window: Window,
+    /// Packets delivered.
+    pub packets: u64,
+    /// Their bytes from after the HCS through the CRC: what rates of service flows count.
+    pub bytes: u64,
+    /// Traffic priority of the last.
+    pub priority: u8,
+}
+
+struct Session {
+    group: u16,
+    channel: u16,
+    next: Option<u16>,
+    partial: Option<Frame>,
+    bytes: u64,
+}
+
+struct Keys {
+    modem: u32,
+    keys: [Option<KeyId>; 2],
+}
+
+/// What is known of a frame while its bytes are elsewhere.
+#[derive(Clone, Copy)]
+struct Known {
+    group: u16,
+    modem: Option<u32>,
+    stream: Option<(u32, Option<u16>)>,
+    priority: u8,
+    header: u16,
+}
+
+/// Receives DEPI packets, of any number of service groups. Give it packets with [`Downstream::take`], tell it when a
+/// burst is over with [`Downstream::settle`], and that there is nothing with [`Downstream::idle`].
+pub struct Downstream {
+    carrier: Carrier,
+    cookie: wire::l2tp::Cookie,
+    word: psp::Word,
+    mac: Mac,
+    pool: Pool,
+    arena: Arc<Arena>,
+    engine: Engine,
+    sessions: HashMap<u32, Session>,
+    keys: HashMap<(u16, u16), Keys>,
+    by_mac: HashMap<Mac, u32>,
+    by_address: HashMap<IpAddr, u32>,
+    has_keys: Vec<bool>,
+    orders: HashMap<(u16, u32), Resequencer<(Frame, Known)>>,
+    decrypting: VecDeque<Known>,
+    flows: Vec<FlowHeard>,
+    heard: Heard,
+    latencies: Histogram,
+    since_ns: u64,
+    /// Every whole frame, as it came, when somebody wants them.
+    tap: Option<Vec<Vec<u8>>>,
+}
+
+impl Downstream {
+    /// For all groups of a plant. `soft`: decrypted by RustCrypto; else by whatever is fastest here.
+    ///
+    /// # Panics
+    /// When there is no memory.
+    pub fn new(plant: &Plant, soft: bool) -> Self {
+        let arena = Arena::new(ArenaConfig { slots: SLOTS, slot_bytes: LARGEST as u16 + 64, headroom: 64 })
+            .expect("memory for frames");
+        let mut engine = if soft { Engine::soft(Way::Decrypt) } else { Engine::new(Way::Decrypt) };
+        let (mut sessions, mut keys, mut by_mac, mut by_address) =
+            (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
+        for (number, group) in (0u16..).zip(&plant.groups) {
+            for (channel, session) in (0u16..).zip(&group.downstream) {
+                let new = Session { group: number, channel, next: None, partial: None, bytes: 0 };
+                sessions.insert(*session, new);
+            }
+        }
+        let mut has_keys = Vec::new();
+        for (modem, (group, spec)) in (0u32..).zip(plant.modems()) {
+            let ids = [0, 1].map(|n: usize| spec.keys[n].as_ref().map(|key| engine.insert(key)));
+            has_keys.push(ids.iter().any(Option::is_some));
+            keys.insert((group as u16, spec.said), Keys { modem, keys: ids });
+            by_mac.insert(spec.mac, modem);
+            by_address.extend(spec.addresses.iter().map(|address| (IpAddr::V4(*address), modem)));
+        }
+        let flows = vec![FlowHeard::default(); by_mac.len() * CLASSES as usize];
+        Self {
+            carrier: plant.carrier,
+            cookie: plant.cookies[0],
+            word: plant.word,
+            mac: plant.macs[1],
+            pool: Pool::new(&arena, SLOTS as usize),
+            arena,
+            engine,
+            sessions,
+            keys,
+            by_mac,
+            by_address,
+            has_keys,
+            orders: HashMap::new(),
+            decrypting: VecDeque::new(),
+            flows,
+            heard: Heard::default(),
+            latencies: Histogram::new(),
+            since_ns: 0,
+            tap: None,
+        }
+    }
+
+    /// What has come.
+    pub fn heard(&self) -> Heard {
+        self.heard
+    }
+
+    /// By service flow: modem × [`CLASSES`] + class.
+    pub fn flows(&self) -> &[FlowHeard] {
+        &self.flows
+    }
+
+    /// Bytes of frames by service group and channel, headers included.
+    pub fn channels(&self) -> Vec<((u16, u16), u64)> {
+        let mut all: Vec<_> = self.sessions.values().map(|one| ((one.group, one.channel), one.bytes)).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Latencies of what was delivered, in nanoseconds, from making the packet to its place in order.
+    pub fn latencies(&self) -> &Histogram {
+        &self.latencies
+    }
+
+    /// Packets that never came in the order of their DSIDs, and the most that one of them held.
+    pub fn resequenced(&self) -> (u64, usize) {
+        let lost = self.orders.values().map(|order| order.lost).sum();
+        (lost, self.orders.values().map(|order| order.deepest).max().unwrap_or(0))
+    }
+
+    /// Keeps whole frames as they come, for other readers; and gives those kept so far.
+    pub fn tapped(&mut self) -> Vec<Vec<u8>> {
+        self.tap.replace(Vec::new()).unwrap_or_default()
+    }
+
+    /// Forgets counts; packets signed before `now_ns` are early from now on. What is known of sequences stays.
+    pub fn count_from(&mut self, now_ns: u64) {
+        self.heard = Heard::default();
+        self.latencies.clear();
+        self.since_ns = now_ns;
+        self.flows.iter_mut().for_each(|flow| (flow.packets, flow.bytes) = (0, 0));
+        self.sessions.values_mut().for_each(|session| session.bytes = 0);
+    }
+
+    /// Changes a modem's key, even or odd; none takes it away.
+    pub fn rekey(&mut self, group: u16, said: u16, odd: bool, key: Option<&crypto::Key>) {
+        let arena = self.arena.clone();
+        if let Some(keys) = self.keys.get_mut(&(group, said)) {
+            let place = &mut keys.keys[usize::from(odd)];
+            if let Some(old) = place.take() {
+                self.engine.remove(&arena, old);
+            }
+            *place = key.map(|key| self.engine.insert(key));
+        }
+    }
+
+    /// Takes an Ethernet frame off the wire.
+    pub fn take(&mut self, packet: &[u8], now_ns: u64) {
+        let Some((session, payload)) = self.peel(packet) else {
+            self.heard.foreign += 1;
+            return;
+        };
+        let Ok(psp) = psp::Packet::new_checked(payload, self.word) else {
+            self.heard.malformed += 1;
+            return;
+        };
+        self.heard.packets += 1;
+        let session_number = session;
+        let Some(session) = self.sessions.get_mut(&session) else { return };
+        if let Some(sequence) = psp.sequence() {
+            let ahead = session.next.map_or(0, |next| sequence.wrapping_sub(next));
+            if ahead >= 0x8000 {
+                self.heard.packets_late += 1;
+                return;
+            }
+            self.heard.packets_lost += u64::from(ahead);
+            session.next = Some(sequence.wrapping_add(1));
+            if ahead > 0
+                && let Some(partial) = session.partial.take()
+            {
+                self.heard.pieces += 1;
+                self.pool.give(partial);
+            }
+        }
+        let count = psp.count();
+        self.heard.segments += count as u64;
+        self.heard.segments_by_count[count.min(7)] += 1;
+        for segment in psp.segments() {
+            self.segment(session_number, &segment, now_ns);
+        }
+    }
+
+    /// The session of ours that a packet is of, and what follows its cookie.
+    fn peel<'a>(&self, packet: &'a [u8]) -> Option<(u32, &'a [u8])> {
+        let ethernet = Outer::parse(packet).ok()?;
+        let at = usize::from(ethernet.l3);
+        let ip = wire::ip4::Packet::new_checked(packet.get(at..)?).ok()?;
+        if packet[..6] != self.mac.0 || !ip.is_checksum_right() || ip.fragment_offset() > 0 || ip.more_fragments() {
+            return None;
+        }
+        let (from, to) = (at + ip.header_len(), at + usize::from(ip.total_len()));
+        let body = match (self.carrier, ip.protocol()) {
+            (Carrier::Ip, 115) => packet.get(from..to)?,
+            (Carrier::Udp, 17) => {
+                let udp = wire::udp::Packet::new_checked(packet.get(from..to)?).ok()?;
+                if udp.dst_port() != wire::l2tp::PORT {
+                    return None;
+                }
+                packet.get(from + 8..from + usize::from(udp.length()))?
+            }
+            _ => return None,
+        };
+        let Ok(Message::Data(header)) = Message::parse(body, self.carrier) else { return None };
+        self.sessions.contains_key(&header.session).then_some(())?;
+        Some((header.session, header.payload(body, self.cookie)?))
+    }
+
+    fn segment(&mut self, number: u32, segment: &psp::Segment<'_>, now_ns: u64) {
+        let Some(session) = self.sessions.get_mut(&number) else { return };
+        if segment.begin
+            && let Some(partial) = session.partial.take()
+        {
+            self.heard.pieces += 1;
+            self.pool.give(partial);
+        }
+        let mut frame = match (segment.begin, session.partial.take()) {
+            (false, Some(frame)) => frame,
+            (false, None) => {
+                self.heard.pieces += 1;
+                return;
+            }
+            (true, _) => match self.pool.take() {
+                Some(frame) => frame,
+                None => {
+                    self.heard.no_memory += 1;
+                    return;
+                }
+            },
+        };
+        self.heard.split += u64::from(segment.end && !segment.begin);
+        let len = frame.len();
+        if self.arena.set_len(&mut frame, len + segment.bytes.len()) < len + segment.bytes.len() {
+            // Longer than any frame.
+            self.heard.pieces += 1;
+            self.pool.give(frame);
+            return;
+        }
+        self.arena.bytes_mut(&mut frame)[len..].copy_from_slice(segment.bytes);
+        if !segment.end {
+            session.partial = Some(frame);
+            return;
+        }
+        session.bytes += frame.len() as u64;
+        let group = session.group;
+        if let Some(tap) = &mut self.tap {
+            tap.push(self.arena.bytes(&frame).to_vec());
+        }
+        self.whole(group, frame, now_ns);
+    }
+
+    /// A whole frame: header, then to the engine.
+    fn whole(&mut self, group: u16, frame: Frame, now_ns: u64) {
+        self.heard.frames += 1;
+        let bytes = self.arena.bytes(&frame);
+        let header = match Header::parse(bytes) {
+            Ok(header) if header.frame_len as usize == bytes.len() => header,
+            _ => {
+                self.heard.bad_header += 1;
+                self.pool.give(frame);
+                return;
+            }
+        };
+        if header.kind != Kind::Packet {
+            self.heard.management += 1;
+            self.pool.give(frame);
+            return;
+        }
+        let mut known = Known { group, modem: None, stream: None, priority: 0, header: header.header_len };
+        let (mut privacy, mut sane) = (None, true);
+        for (n, element) in header.elements(bytes).enumerate() {
+            match element {
+                // The privacy element goes first (CM-SP-SEC).
+                Ok(Element::BpDown(found)) if n == 0 => privacy = Some(found),
+                Ok(Element::DsService { priority, stream, .. }) => (known.priority, known.stream) = (priority, stream),
+                Ok(Element::Other { .. }) => {}
+                _ => sane = false,
+            }
+        }
+        let to = Mac(bytes.get(usize::from(known.header)..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default());
+        let key = match privacy.filter(|privacy| privacy.enabled) {
+            _ if !sane => {
+                self.heard.bad_header += 1;
+                None
+            }
+            Some(privacy) => match self.keys.get(&(group, privacy.id)) {
+                None => {
+                    self.heard.strangers += 1;
+                    None
+                }
+                Some(keys) => {
+                    known.modem = Some(keys.modem);
+                    let key = keys.keys[usize::from(privacy.toggle)];
+                    let right = privacy.version == 1 && privacy.toggle == (privacy.key_sequence & 1 != 0);
+                    self.heard.no_key += u64::from(key.is_none() || !right);
+                    key.filter(|_| right)
+                }
+            },
+            None => {
+                known.modem = self.by_mac.get(&to).copied();
+                match known.modem {
+                    None if !to.is_group() => {
+                        self.heard.strangers += 1;
+                        None
+                    }
+                    Some(modem) if self.has_keys[modem as usize] => {
+                        self.heard.clear += 1;
+                        None
+                    }
+                    _ => Some(KeyId::CLEAR),
+                }
+            }
+        };
+        let Some(key) = key else {
+            self.pool.give(frame);
+            return;
+        };
+        let job = Job { key, at: known.header, crc: Crc::Done, tag: 0 };
+        if self.engine.room() == 0 {
+            self.engine.flush(&self.arena);
+            self.decrypted(now_ns);
+        }
+        match self.engine.push(frame, job) {
+            Ok(()) => self.decrypting.push_back(known),
+            Err(frame) => {
+                self.heard.no_memory += 1;
+                self.pool.give(frame);
+            }
+        }
+    }
+
+    /// A burst is over: decrypts, restores order, delivers.
+    pub fn settle(&mut self, now_ns: u64) {
+        self.engine.run(&self.arena);
+        self.decrypted(now_ns);
+    }
+
+    /// Nothing comes: finishes what waits in the engine, and gives up what is waited for too long.
+    pub fn idle(&mut self, now_ns: u64) {
+        self.engine.flush(&self.arena);
+        self.decrypted(now_ns);
+        let streams: Vec<_> = self.orders.iter().filter(|(_, order)| order.held() > 0).map(|(key, _)| *key).collect();
+        for stream in streams {
+            self.ordered(stream, now_ns);
+        }
+    }
+
+    /// Frames held: in pieces, in the engine, waiting for others.
+    pub fn held(&self) -> usize {
+        SLOTS as usize - self.pool.free()
+    }
+
+    fn decrypted(&mut self, now_ns: u64) {
+        while let Some(done) = self.engine.pop() {
+            let Some(known) = self.decrypting.pop_front() else { unreachable!("as many as were pushed") };
+            match done.outcome {
+                Outcome::Done => {}
+                Outcome::Short => self.heard.bad_header += 1,
+                Outcome::BadCrc | Outcome::NoRoom | Outcome::NoKey => self.heard.bad_crc += 1,
+            }
+            let frame = done.frame;
+            match (done.outcome, known.stream) {
+                (Outcome::Done, Some((dsid, Some(sequence)))) => {
+                    let order = self.orders.entry((known.group, dsid)).or_default();
+                    match order.take(sequence, (frame, known), now_ns) {
+                        Ok(()) => self.ordered((known.group, dsid), now_ns),
+                        Err((frame, _)) => {
+                            self.heard.late += 1;
+                            self.pool.give(frame);
+                        }
+                    }
+                }
+                (Outcome::Done, _) => self.deliver(frame, &known, now_ns),
+                _ => self.pool.give(frame),
+            }
+        }
+    }
+
+    fn ordered(&mut self, stream: (u16, u32), now_ns: u64) {
+        while let Some((frame, known)) = self.orders.get_mut(&stream).and_then(|order| order.next(now_ns)) {
+            self.deliver(frame, &known, now_ns);
+        }
+    }
+
+    /// A frame in its modem's hands, clear, its CRC right.
+    fn deliver(&mut self, frame: Frame, known: &Known, now_ns: u64) {
+        let all = self.arena.bytes(&frame);
+        let ethernet = &all[usize::from(known.header)..all.len() - 4];
+        let heard = &mut self.heard;
+        heard.bytes += ethernet.len() as u64;
+        let to = Mac(*ethernet.first_chunk().expect("not shorter than its header"));
+        let signed = signature(ethernet, Direction::Downlink);
+        match signed {
+            _ if to.is_group() => heard.group += 1,
+            None => heard.unsigned += 1,
+            Some(Signed { signature, dst: address, .. }) => {
+                let address = IpAddr::V4(address);
+                let modem = signature.flow / CLASSES;
+                let right = known.modem == Some(modem)
+                    && self.by_mac.get(&to) == Some(&modem)
+                    && self.by_address.get(&address) == Some(&modem);
+                match self.flows.get_mut(signature.flow as usize) {
+                    Some(flow) if right => {
+                        let arrival = flow.window.note(signature.seq);
+                        if signature.sent_ns < self.since_ns {
+                            heard.early += 1;
+                        } else {
+                            match arrival {
+                                Arrival::InOrder => heard.in_order += 1,
+                                Arrival::Reordered | Arrival::Stale => heard.reordered += 1,
+                                Arrival::Duplicate => heard.duplicated += 1,
+                            }
+                            flow.packets += 1;
+                            flow.bytes += ethernet.len() as u64 + 4;
+                            flow.priority = known.priority;
+                            self.latencies.record(now_ns.saturating_sub(signature.sent_ns));
+                        }
+                    }
+                    _ => heard.misdelivered += 1,
+                }
+            }
+        }
+        self.pool.give(frame);
+    }
+}

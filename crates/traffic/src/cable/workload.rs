@@ -1,0 +1,141 @@
+//! The published reference workload: whom packets go to, by which rule, in which size.
+
+/// Service flows of a modem that traffic uses: the primary and three that rules lead to.
+pub const CLASSES: u32 = 4;
+/// Rules of a modem's classifiers.
+pub const CLASSIFIER_RULES: u16 = 16;
+/// Filter groups, of which each modem has two.
+pub const FILTER_GROUPS: u16 = 6;
+/// Rules of a filter group.
+pub const FILTER_RULES: u16 = 16;
+
+/// Sizes of Ethernet frames without check sequence, with their shares in percent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mix(Vec<(u16, u32)>);
+
+impl Mix {
+    /// Downstream: 15 % 84, 10 % 256, 75 % 1280 bytes.
+    pub fn downstream() -> Self {
+        Self(vec![(84, 15), (256, 10), (1280, 75)])
+    }
+
+    /// Upstream: 65 % 84, 18 % 256, 17 % 1280 bytes.
+    pub fn upstream() -> Self {
+        Self(vec![(84, 65), (256, 18), (1280, 17)])
+    }
+
+    /// One size only; not less than the headers and the signature take.
+    pub fn fixed(bytes: u16) -> Self {
+        Self(vec![(bytes.max(SHORTEST), 100)])
+    }
+
+    /// Mean size, in bytes.
+    pub fn mean(&self) -> f64 {
+        let shares: u32 = self.0.iter().map(|(_, share)| share).sum();
+        let bytes: u32 = self.0.iter().map(|(size, share)| u32::from(*size) * share).sum();
+        f64::from(bytes) / f64::from(shares.max(1))
+    }
+
+    /// A hundred places with the sizes, each as often as its share says, spread evenly.
+    fn table(&self) -> [u16; 100] {
+        let mut places = [SHORTEST; 100];
+        let sizes = self.0.iter().flat_map(|(size, share)| std::iter::repeat_n(*size, *share as usize));
+        for (n, size) in sizes.take(100).enumerate() {
+            // 37 has no factor in common with 100.
+            places[n * 37 % 100] = size.max(SHORTEST);
+        }
+        places
+    }
+}
+
+/// Ethernet, IPv4 and UDP header with a [`crate::Signature`].
+pub const SHORTEST: u16 = 14 + 20 + 8 + crate::Signature::LEN as u16;
+
+/// What one packet is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// Bytes of the Ethernet frame, without check sequence.
+    pub size: u16,
+    /// Which of the modem's service flows it belongs to, less than [`CLASSES`].
+    pub class: u32,
+    /// UDP ports.
+    pub src_port: u16,
+    /// See `src_port`.
+    pub dst_port: u16,
+}
+
+/// Decides, packet by packet.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    sizes: [u16; 100],
+    packets: u64,
+    /// Whether rules are hit as published: one packet in ten by a filter rule, one in ten by a classifier.
+    ruled: bool,
+}
+
+impl Workload {
+    /// Sizes by `mix`. With `ruled`, a tenth of packets meets a filter rule, and a tenth a classifier.
+    pub fn new(mix: &Mix, ruled: bool) -> Self {
+        Self { sizes: mix.table(), packets: 0, ruled }
+    }
+
+    /// The UDP destination port that a modem's classifier `rule` looks for.
+    pub const fn classifier_port(rule: u16) -> u16 {
+        20_000 + rule % CLASSIFIER_RULES
+    }
+
+    /// The service flow that classifier `rule` leads to.
+    pub const fn classifier_class(rule: u16) -> u32 {
+        1 + (rule % 3) as u32
+    }
+
+    /// The UDP source port that `rule` of a filter group looks for.
+    pub const fn filter_port(group: u16, rule: u16) -> u16 {
+        30_000 + group * 100 + rule % FILTER_RULES
+    }
+
+    /// The two filter groups of a modem.
+    pub const fn filters_of(modem: u32) -> [u16; 2] {
+        let first = (modem % FILTER_GROUPS as u32) as u16;
+        [first, (first + 1) % FILTER_GROUPS]
+    }
+
+    /// What the next packet, of modem number `modem`, is to be.
+    pub fn next(&mut self, modem: u32) -> Next {
+        let n = self.packets;
+        self.packets += 1;
+        let size = self.sizes[(n % 100) as usize];
+        // Sizes, filters and classifiers go by numbers without common factor, so that none favours another.
+        let (mut class, mut src_port, mut dst_port) = (0, 10_000, 10_001);
+        if self.ruled && (n / 100 + n) % 10 == 3 {
+            let rule = (n / 10 % u64::from(CLASSIFIER_RULES)) as u16;
+            (class, dst_port) = (Self::classifier_class(rule), Self::classifier_port(rule));
+        }
+        if self.ruled && (n / 1000 + n) % 10 == 7 {
+            let group = Self::filters_of(modem)[(n / 10 % 2) as usize];
+            src_port = Self::filter_port(group, (n / 20 % u64::from(FILTER_RULES)) as u16);
+        }
+        Next { size, class, src_port, dst_port }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_those_published() {
+        let mut workload = Workload::new(&Mix::downstream(), true);
+        let (mut sizes, mut classes, mut filtered) = (std::collections::BTreeMap::new(), [0u32; 4], 0);
+        for n in 0..100_000 {
+            let next = workload.next(n % 300);
+            *sizes.entry(next.size).or_insert(0) += 1;
+            classes[next.class as usize] += 1;
+            filtered += u32::from(next.src_port >= 30_000);
+        }
+        assert_eq!(sizes.into_iter().collect::<Vec<_>>(), [(84, 15_000), (256, 10_000), (1280, 75_000)]);
+        assert_eq!((classes[0], filtered), (90_000, 10_000));
+        assert!(classes[1..].iter().all(|n| (3000..4000).contains(n)), "{classes:?}");
+        assert_eq!((Mix::downstream().mean(), Mix::upstream().mean()), (998.2, 318.28));
+    }
+}
