@@ -6,25 +6,11 @@
 //! |                  data, or the original datagram               |  8
 //! ```
 
-use crate::fast::{at, at8, at16, at32, part, put, put8, put16, put32};
-use crate::{Malformed, NoRoom, checksum};
+use crate::fast::{at, at8, at32, part};
+use crate::{Malformed, NoRoom, icmp};
 
-/// Where the fields are, in bytes from the start of the message.
-pub mod field {
-    /// Type.
-    pub const TYPE: usize = 0;
-    /// Code.
-    pub const CODE: usize = 1;
-    /// Checksum.
-    pub const CHECKSUM: usize = 2;
-    /// What the type makes of the second word; an echo's identifier.
-    pub const REST: usize = 4;
-    /// An echo's sequence number; the next hop's MTU.
-    pub const SEQ: usize = 6;
-}
+pub use crate::icmp::{HEADER_LEN, Packet, field};
 
-/// The header's length, in bytes.
-pub const HEADER_LEN: usize = 8;
 /// The most of the original datagram an error carries: the whole packet stays within 576 bytes (RFC 1812, 4.3.2.3).
 pub const MAX_ORIGINAL: usize = 576 - 20 - HEADER_LEN;
 
@@ -64,88 +50,6 @@ pub mod unreachable {
 #[inline]
 pub const fn is_error(kind: u8) -> bool {
     matches!(kind, kind::UNREACHABLE | 4 | kind::REDIRECT | kind::TIME_EXCEEDED | kind::PARAMETER_PROBLEM)
-}
-
-/// A view of one message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet<T>(T);
-
-impl<T: AsRef<[u8]>> Packet<T> {
-    /// Check and wrap. Guarantees the eight bytes of the header; the message is all of the bytes.
-    pub fn new_checked(bytes: T) -> Result<Self, Malformed> {
-        if bytes.as_ref().len() < HEADER_LEN {
-            return Err(Malformed::Short);
-        }
-        Ok(Packet(bytes))
-    }
-
-    /// The bytes back.
-    pub fn into_inner(self) -> T {
-        self.0
-    }
-
-    fn b(&self) -> &[u8] {
-        self.0.as_ref()
-    }
-
-    /// Type, see [`kind`].
-    pub fn kind(&self) -> u8 {
-        at8(self.b(), field::TYPE)
-    }
-
-    /// Code.
-    pub fn code(&self) -> u8 {
-        at8(self.b(), field::CODE)
-    }
-
-    /// The checksum as it stands.
-    pub fn checksum(&self) -> u16 {
-        at16(self.b(), field::CHECKSUM)
-    }
-
-    /// Whether the message is as it was sent.
-    pub fn is_checksum_right(&self) -> bool {
-        checksum::is_valid(checksum::sum(self.b()))
-    }
-
-    /// An echo's identifier.
-    pub fn ident(&self) -> u16 {
-        at16(self.b(), field::REST)
-    }
-
-    /// An echo's sequence number, or the MTU that [`unreachable::TOO_BIG`] names.
-    pub fn seq(&self) -> u16 {
-        at16(self.b(), field::SEQ)
-    }
-
-    /// What the header carries: an echo's data or the original datagram.
-    pub fn payload(&self) -> &[u8] {
-        part(self.b(), HEADER_LEN, usize::MAX)
-    }
-}
-
-impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Set the type.
-    pub fn set_kind(&mut self, value: u8) {
-        put8(self.0.as_mut(), field::TYPE, value);
-    }
-
-    /// Set an echo's identifier.
-    pub fn set_ident(&mut self, value: u16) {
-        put16(self.0.as_mut(), field::REST, value);
-    }
-
-    /// Set the checksum as given.
-    pub fn set_checksum(&mut self, value: u16) {
-        put16(self.0.as_mut(), field::CHECKSUM, value);
-    }
-
-    /// Compute the checksum anew.
-    pub fn fill_checksum(&mut self) {
-        self.set_checksum(0);
-        let check = checksum::of(self.b());
-        self.set_checksum(check);
-    }
 }
 
 /// A message as values; data are borrowed.
@@ -200,7 +104,7 @@ impl<'a> Repr<'a> {
     /// Read a message, its checksum checked; other types are refused as [`Malformed::BadType`].
     pub fn parse(message: &'a [u8]) -> Result<Repr<'a>, Malformed> {
         let p = Packet::new_checked(message)?;
-        if !p.is_checksum_right() {
+        if !p.is_checksum_right(icmp::NO_PSEUDO_HEADER) {
             return Err(Malformed::BadChecksum);
         }
         let (code, data) = (p.code(), part(message, HEADER_LEN, usize::MAX));
@@ -247,10 +151,8 @@ impl<'a> Repr<'a> {
         let (kind, code, rest, data) = self.parts();
         let len = HEADER_LEN + data.len();
         let out = out.get_mut(..len).ok_or(NoRoom)?;
-        put(out, field::TYPE, [kind, code]).ok_or(NoRoom)?;
-        put32(out, field::REST, rest).ok_or(NoRoom)?;
-        out[HEADER_LEN..].copy_from_slice(data);
-        Packet(out).fill_checksum();
+        icmp::put(out, kind, code, rest, data)?;
+        Packet::new_checked(out).map_err(|_| NoRoom)?.fill_checksum(icmp::NO_PSEUDO_HEADER);
         Ok(len)
     }
 }

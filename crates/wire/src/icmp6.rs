@@ -6,25 +6,11 @@
 //! |                  data, or the original packet                 |  8
 //! ```
 
-use crate::fast::{at8, at16, at32, part, put, put8, put16, put32};
-use crate::{Malformed, NoRoom, checksum, ip6, ndp, protocol};
+use crate::fast::part;
+use crate::{Malformed, NoRoom, icmp, ip6, ndp, protocol};
 
-/// Where the fields are, in bytes from the start of the message.
-pub mod field {
-    /// Type.
-    pub const TYPE: usize = 0;
-    /// Code.
-    pub const CODE: usize = 1;
-    /// Checksum.
-    pub const CHECKSUM: usize = 2;
-    /// What the type makes of the second word; an echo's identifier.
-    pub const REST: usize = 4;
-    /// An echo's sequence number.
-    pub const SEQ: usize = 6;
-}
+pub use crate::icmp::{HEADER_LEN, Packet, field};
 
-/// The header's length, in bytes.
-pub const HEADER_LEN: usize = 8;
 /// The most of the original packet an error carries: the whole stays within the smallest MTU (RFC 4443, 2.4 c).
 pub const MAX_ORIGINAL: usize = ip6::MIN_MTU - ip6::HEADER_LEN - HEADER_LEN;
 
@@ -70,93 +56,6 @@ pub mod unreachable {
 #[inline]
 pub const fn is_error(kind: u8) -> bool {
     kind < 128
-}
-
-/// A view of one message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet<T>(T);
-
-impl<T: AsRef<[u8]>> Packet<T> {
-    /// Check and wrap. Guarantees the eight bytes of the header; the message is all of the bytes.
-    pub fn new_checked(bytes: T) -> Result<Self, Malformed> {
-        if bytes.as_ref().len() < HEADER_LEN {
-            return Err(Malformed::Short);
-        }
-        Ok(Packet(bytes))
-    }
-
-    /// The bytes back.
-    pub fn into_inner(self) -> T {
-        self.0
-    }
-
-    fn b(&self) -> &[u8] {
-        self.0.as_ref()
-    }
-
-    /// Type, see [`kind`].
-    pub fn kind(&self) -> u8 {
-        at8(self.b(), field::TYPE)
-    }
-
-    /// Code.
-    pub fn code(&self) -> u8 {
-        at8(self.b(), field::CODE)
-    }
-
-    /// The checksum as it stands.
-    pub fn checksum(&self) -> u16 {
-        at16(self.b(), field::CHECKSUM)
-    }
-
-    /// Whether the message is as it was sent; `pseudo` is the pseudo header's sum over all its bytes.
-    pub fn is_checksum_right(&self, pseudo: u16) -> bool {
-        checksum::is_valid(checksum::combine(pseudo, checksum::sum(self.b())))
-    }
-
-    /// An echo's identifier.
-    pub fn ident(&self) -> u16 {
-        at16(self.b(), field::REST)
-    }
-
-    /// An echo's sequence number.
-    pub fn seq(&self) -> u16 {
-        at16(self.b(), field::SEQ)
-    }
-
-    /// The second word: Packet Too Big's MTU, Parameter Problem's pointer.
-    pub fn rest(&self) -> u32 {
-        at32(self.b(), field::REST)
-    }
-
-    /// What the header carries: an echo's data or the original packet.
-    pub fn payload(&self) -> &[u8] {
-        part(self.b(), HEADER_LEN, usize::MAX)
-    }
-}
-
-impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Set the type.
-    pub fn set_kind(&mut self, value: u8) {
-        put8(self.0.as_mut(), field::TYPE, value);
-    }
-
-    /// Set an echo's identifier.
-    pub fn set_ident(&mut self, value: u16) {
-        put16(self.0.as_mut(), field::REST, value);
-    }
-
-    /// Set the checksum as given.
-    pub fn set_checksum(&mut self, value: u16) {
-        put16(self.0.as_mut(), field::CHECKSUM, value);
-    }
-
-    /// Compute the checksum anew; `pseudo` is the pseudo header's sum over all bytes.
-    pub fn fill_checksum(&mut self, pseudo: u16) {
-        self.set_checksum(0);
-        let sum = checksum::combine(pseudo, checksum::sum(self.b()));
-        self.set_checksum(checksum::finish(sum));
-    }
 }
 
 /// A message as values; data are borrowed.
@@ -269,11 +168,9 @@ impl<'a> Repr<'a> {
             ndp.emit(out)?;
         } else {
             let (kind, code, rest, data) = self.parts();
-            put(out, field::TYPE, [kind, code]).ok_or(NoRoom)?;
-            put32(out, field::REST, rest).ok_or(NoRoom)?;
-            out[HEADER_LEN..].copy_from_slice(data);
+            icmp::put(out, kind, code, rest, data)?;
         }
-        Packet(out).fill_checksum(pseudo(ip, len));
+        Packet::new_checked(out).map_err(|_| NoRoom)?.fill_checksum(pseudo(ip, len));
         Ok(len)
     }
 }

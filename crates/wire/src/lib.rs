@@ -29,6 +29,7 @@ pub mod docsis;
 pub mod ethernet;
 pub mod fast;
 pub mod gtpu;
+pub mod icmp;
 pub mod icmp4;
 pub mod icmp6;
 pub mod ip4;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use table::ring::{Consumer, ring};
 use testkit::packet::{Packet, ip4};
 use wire::tcp::flag;
-use wire::{L3L4, checksum, icmp4, tcp, udp};
+use wire::{L3L4, checksum, icmp, icmp4, tcp, udp};
 
 use super::kind::Protocol;
 use super::rewrite::End;
@@ -118,7 +118,7 @@ fn segment(src: (Ipv4Addr, u16), dst: (Ipv4Addr, u16), flags: u8) -> Vec<u8> {
 /// An ICMP error about `about`.
 fn error(from: Ipv4Addr, to: Ipv4Addr, about: &[u8]) -> Vec<u8> {
     let mut packet = ip4(from, to).icmp4(icmp4::kind::UNREACHABLE, icmp4::unreachable::PORT, 0).payload(about).build();
-    icmp4::Packet::new_checked(&mut packet[20..]).expect("ICMP").fill_checksum();
+    icmp4::Packet::new_checked(&mut packet[20..]).expect("ICMP").fill_checksum(icmp::NO_PSEUDO_HEADER);
     packet
 }
 

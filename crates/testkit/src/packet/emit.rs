@@ -1,7 +1,7 @@
 //! From layers to bytes, innermost first.
 
 use wire::gtpu::{self, flag};
-use wire::{arp, checksum, ethernet, ethertype, fast, icmp4, icmp6, ip6, protocol, udp};
+use wire::{arp, checksum, ethernet, ethertype, fast, icmp, ip6, protocol, udp};
 
 use super::layer::{Gtpu, Icmp, Ip4, Ip6, Layer, Tcp, Udp};
 
@@ -65,20 +65,9 @@ impl Around<'_> {
             }),
             Layer::Udp(header) => self.udp(header, &body),
             Layer::Tcp(header) => self.tcp(header, &body),
-            Layer::Icmp4(icmp) => {
-                let mut bytes = icmp_message(icmp, &body);
-                let mut view = icmp4::Packet::new_checked(&mut bytes[..]).expect("eight bytes");
-                view.fill_checksum();
-                icmp.checksum.inspect(|value| view.set_checksum(*value));
-                bytes
-            }
+            Layer::Icmp4(icmp) => icmp_message(icmp, &body, icmp::NO_PSEUDO_HEADER),
             Layer::Icmp6(icmp) => {
-                let mut bytes = icmp_message(icmp, &body);
-                let pseudo = self.pseudo(protocol::ICMP6, bytes.len());
-                let mut view = icmp6::Packet::new_checked(&mut bytes[..]).expect("eight bytes");
-                view.fill_checksum(pseudo);
-                icmp.checksum.inspect(|value| view.set_checksum(*value));
-                bytes
+                icmp_message(icmp, &body, self.pseudo(protocol::ICMP6, icmp::HEADER_LEN + body.len()))
             }
             Layer::Gtpu(header) => gtpu_message(header, &body),
             Layer::Bytes(bytes) => [&bytes[..], &body].concat(),
@@ -167,11 +156,15 @@ impl Around<'_> {
     }
 }
 
-fn icmp_message(icmp: &Icmp, body: &[u8]) -> Vec<u8> {
-    before(8, body, |out| {
-        fast::put(out, 0, [icmp.kind, icmp.code]);
-        fast::put32(out, 4, icmp.rest);
-    })
+fn icmp_message(icmp: &Icmp, body: &[u8], pseudo: u16) -> Vec<u8> {
+    let mut bytes = before(icmp::HEADER_LEN, body, |out| {
+        fast::put(out, icmp::field::TYPE, [icmp.kind, icmp.code]);
+        fast::put32(out, icmp::field::REST, icmp.rest);
+    });
+    let mut view = icmp::Packet::new_checked(&mut bytes[..]).expect("eight bytes");
+    view.fill_checksum(pseudo);
+    icmp.checksum.inspect(|value| view.set_checksum(*value));
+    bytes
 }
 
 /// TS 29.281, 5.1 and 5.2.
