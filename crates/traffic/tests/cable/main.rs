@@ -1,0 +1,135 @@
+//! The far sides of a CMTS against each other: a framer stands for the gateway.
+
+mod framer;
+mod judge;
+mod upstream;
+
+use crypto::Key;
+use framer::{NOW, depi, plant};
+use proptest::prelude::*;
+use traffic::cable::{Downstream, Heard, Plant};
+use wire::Mac;
+use wire::l2tp::{Carrier, Cookie};
+
+fn hear(plant: &Plant, soft: bool, packets: &[Vec<u8>]) -> Downstream {
+    let mut device = Downstream::new(plant, soft);
+    for (n, packet) in packets.iter().enumerate() {
+        device.take(packet, NOW);
+        if n % 20 == 0 {
+            device.settle(NOW);
+        }
+    }
+    device.idle(NOW);
+    // Nothing more will come: what gathered goes, what lacks is lost.
+    device.idle(NOW + 20_000_000);
+    // A frame whose last piece is lost waits for the next one of its session.
+    assert!(device.held() <= 12);
+    device
+}
+
+#[test]
+fn what_is_framed_rightly_is_heard_rightly() {
+    for (carrier, cookies) in [(Carrier::Ip, [Cookie::None; 2]), (Carrier::Udp, [Cookie::Short(7), Cookie::Long(9)])] {
+        let plant = plant(carrier, cookies);
+        let packets = depi(&plant, 3000);
+        for soft in [true, false] {
+            let device = hear(&plant, soft, &packets);
+            let heard = device.heard();
+            let expected = Heard {
+                packets: packets.len() as u64,
+                segments: heard.segments,
+                segments_by_count: heard.segments_by_count,
+                split: heard.split,
+                frames: 3000,
+                in_order: 3000,
+                bytes: 15 * 20 * 84 + 10 * 30 * 256 + 75 * 30 * 1280 + 150 * 84,
+                ..Heard::default()
+            };
+            assert_eq!((heard, device.held()), (expected, 0));
+            assert!(heard.split > 1000 && heard.segments == 3000 + heard.split, "{heard:?}");
+            assert_eq!((device.resequenced().0, device.latencies().count()), (0, 3000));
+            assert_eq!(device.flows().iter().map(|flow| flow.packets).sum::<u64>(), 3000);
+            assert_eq!(device.flows().iter().map(|flow| flow.bytes).sum::<u64>(), heard.bytes + 3000 * 4);
+        }
+    }
+}
+
+#[test]
+fn faults_are_named() {
+    let plant = plant(Carrier::Ip, [Cookie::None; 2]);
+    let packets = depi(&plant, 1000);
+    let heard = |change: &dyn Fn(&mut Vec<Vec<u8>>)| {
+        let mut packets = packets.clone();
+        change(&mut packets);
+        let device = hear(&plant, true, &packets);
+        (device.heard(), device.resequenced().0)
+    };
+    let at = 34 + 4 + 4;
+    // A packet is lost: its frames, and those that were in part in it.
+    let (lost, missing) = heard(&|packets| drop(packets.remove(100)));
+    assert_eq!(lost.packets_lost, 1);
+    assert_eq!(lost.in_order + missing, 1000);
+    assert!(lost.pieces > 0 && missing >= 1 && lost.reordered == 0, "{lost:?}");
+    // Two packets of a session change places: the first of them is late.
+    let (swapped, _) = heard(&|packets| {
+        let session = |packet: &Vec<u8>| packet[34..38].to_vec();
+        let later = (101..).find(|n| session(&packets[*n]) == session(&packets[100])).expect("another");
+        packets.swap(100, later);
+    });
+    assert_eq!((swapped.packets_late, swapped.packets_lost), (1, 1));
+    // A table that promises more than there is; a session nobody knows; a wrong address.
+    let (broken, _) = heard(&|packets| {
+        packets[0][at] = 0xff;
+        packets[1][34] = 9;
+        packets[2][3] ^= 1;
+        packets[3].truncate(36);
+    });
+    assert_eq!((broken.malformed, broken.foreign), (1, 3));
+    // One bit of a frame's header, one of its body.
+    let whole = (0..packets.len()).find(|n| packets[*n][39] == 1 && packets[*n][at] & 0xc0 == 0xc0);
+    let n = whole.unwrap_or(0);
+    let body = at + 2 * usize::from(packets[n][39]) + 2;
+    let (flipped, _) = heard(&|packets| packets[n][body + 400] ^= 4);
+    assert_eq!(flipped.bad_crc + flipped.bad_header, 1, "{flipped:?}");
+}
+
+#[test]
+fn keys_that_do_not_match_are_noticed() {
+    let plant = plant(Carrier::Ip, [Cookie::None; 2]);
+    let packets = depi(&plant, 1400);
+    let mut other = plant.clone();
+    other.groups[0].modems[0].keys[1] = Some(Key::aes128([0xee; 16], [1; 16]));
+    other.groups[0].modems[1].keys[0] = None;
+    other.groups[0].modems[2].said = 0x3ff;
+    other.groups[0].modems[4].mac = Mac([2, 9, 9, 9, 9, 9]);
+    other.groups[0].modems[3].keys = [Some(Key::aes128([1; 16], [1; 16])); 2];
+    let heard = hear(&other, true, &packets).heard();
+    assert!(heard.bad_crc > 20 && heard.no_key > 20, "{heard:?}");
+    assert_eq!((heard.strangers, heard.misdelivered, heard.clear), (100, 100, 100));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Whatever is on the wire: it is counted, and no frame is kept for good.
+    #[test]
+    fn garbage_is_survived(
+        changes in prop::collection::vec((0usize..200, 0usize..1500, any::<u8>()), 1..60),
+        cut in prop::collection::vec((0usize..200, 0usize..1500), 0..10),
+    ) {
+        let plant = plant(Carrier::Ip, [Cookie::None; 2]);
+        let mut packets = depi(&plant, 200);
+        for (n, at, value) in changes {
+            let n = n % packets.len();
+            if let Some(byte) = packets[n].get_mut(at) {
+                *byte = value;
+            }
+        }
+        for (n, len) in cut {
+            let n = n % packets.len();
+            packets[n].truncate(len);
+        }
+        let device = hear(&plant, true, &packets);
+        prop_assert!(device.heard().in_order <= 200);
+    }
+}
