@@ -71,10 +71,8 @@ pub struct Group {
 /// A modem.
 #[derive(Clone, Debug)]
 pub struct Modem {
-    /// Hardware address of the hosts behind it: one router with several addresses.
-    pub mac: Mac,
-    /// Their IP addresses.
-    pub addresses: Vec<Ipv4Addr>,
+    /// Hosts behind it.
+    pub hosts: Vec<(Ipv4Addr, Mac)>,
     /// Its security association.
     pub said: u16,
     /// Its service identifier upstream.

@@ -1,7 +1,7 @@
 //! A Remote-PHY device with its modems as a receiver.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use crypto::{Crc, Direction as Way, Engine, Job, KeyId, Outcome};
@@ -130,7 +130,7 @@ pub struct Downstream {
     sessions: HashMap<u32, Session>,
     keys: HashMap<(u16, u16), Keys>,
     by_mac: HashMap<Mac, u32>,
-    by_address: HashMap<IpAddr, u32>,
+    by_address: HashMap<Ipv4Addr, (Mac, u32)>,
     has_keys: Vec<bool>,
     orders: HashMap<(u16, u32), Resequencer<(Frame, Known)>>,
     decrypting: VecDeque<Known>,
@@ -164,10 +164,10 @@ impl Downstream {
             let ids = [0, 1].map(|n: usize| spec.keys[n].as_ref().map(|key| engine.insert(key)));
             has_keys.push(ids.iter().any(Option::is_some));
             keys.insert((group as u16, spec.said), Keys { modem, keys: ids });
-            by_mac.insert(spec.mac, modem);
-            by_address.extend(spec.addresses.iter().map(|address| (IpAddr::V4(*address), modem)));
+            by_mac.extend(spec.hosts.iter().map(|(_, mac)| (*mac, modem)));
+            by_address.extend(spec.hosts.iter().map(|(address, mac)| (*address, (*mac, modem))));
         }
-        let flows = vec![FlowHeard::default(); by_mac.len() * CLASSES as usize];
+        let flows = vec![FlowHeard::default(); has_keys.len() * CLASSES as usize];
         Self {
             carrier: plant.carrier,
             cookie: plant.cookies[0],
@@ -494,11 +494,8 @@ impl Downstream {
             _ if to.is_group() => heard.group += 1,
             None => heard.unsigned += 1,
             Some(Signed { signature, dst: address, .. }) => {
-                let address = IpAddr::V4(address);
                 let modem = signature.flow / CLASSES;
-                let right = known.modem == Some(modem)
-                    && self.by_mac.get(&to) == Some(&modem)
-                    && self.by_address.get(&address) == Some(&modem);
+                let right = known.modem == Some(modem) && self.by_address.get(&address) == Some(&(to, modem));
                 match self.flows.get_mut(signature.flow as usize) {
                     Some(flow) if right => {
                         let arrival = flow.window.note(signature.seq);

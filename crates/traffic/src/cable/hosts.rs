@@ -86,8 +86,10 @@ pub struct Hosts {
 impl Hosts {
     /// For all modems of a plant; packets by `workload`.
     pub fn new(plant: &Plant, workload: Workload) -> Self {
-        let modems: Vec<_> =
-            plant.modems().map(|(_, modem)| (modem.addresses.clone(), [0; CLASSES as usize])).collect();
+        let modems: Vec<_> = plant
+            .modems()
+            .map(|(_, modem)| (modem.hosts.iter().map(|host| host.0).collect::<Vec<_>>(), [0; CLASSES as usize]))
+            .collect();
         let mut by_address = HashMap::new();
         for (number, (addresses, _)) in (0u32..).zip(&modems) {
             by_address.extend(addresses.iter().map(|address| (*address, number)));

@@ -20,28 +20,28 @@ pub enum Side {
 
 /// A gateway's port whose far side sends when it is read, and looks at what it is given.
 ///
-/// How much is sent is steered by `credit`: so many packets may come yet. What time the far side takes for itself is
-/// added to `cycles`, so that a gateway's own can be told from it.
+/// How much is sent is steered by `credit`: so many packets may come yet. What time the far side takes for itself,
+/// making and checking packets, is added to `cycles`, so that a gateway's own can be told from it.
 pub struct CablePort {
     side: Side,
     clock: Clock,
     mac: [u8; 6],
     mtu: u32,
     credit: Arc<AtomicU64>,
-    cycles: Arc<AtomicU64>,
+    cycles: Arc<[AtomicU64; 2]>,
     counters: PortCounters,
 }
 
 impl CablePort {
-    /// A port with that far side and hardware address; `credit` packets may come, `cycles` takes what making and checking
-    /// them took.
+    /// A port with that far side and hardware address; `credit` packets may come, `cycles` takes what making
+    /// and checking them took.
     pub fn new(
         side: Side,
         clock: Clock,
         mac: [u8; 6],
         mtu: u32,
         credit: Arc<AtomicU64>,
-        cycles: Arc<AtomicU64>,
+        cycles: Arc<[AtomicU64; 2]>,
     ) -> Self {
         Self { side, clock, mac, mtu, credit, cycles, counters: PortCounters::default() }
     }
@@ -94,7 +94,7 @@ impl Port for CablePort {
         let begin = tsc();
         let (before, now_ns) = (out.len(), self.clock.now_ns());
         self.fill(pool, out, now_ns);
-        self.cycles.fetch_add(tsc().wrapping_sub(begin), Ordering::Relaxed);
+        self.cycles[0].fetch_add(tsc().wrapping_sub(begin), Ordering::Relaxed);
         out.len() - before
     }
 
@@ -121,7 +121,7 @@ impl Port for CablePort {
                 device.0.settle(now_ns);
             }
         }
-        self.cycles.fetch_add(tsc().wrapping_sub(begin), Ordering::Relaxed);
+        self.cycles[1].fetch_add(tsc().wrapping_sub(begin), Ordering::Relaxed);
         sent
     }
 

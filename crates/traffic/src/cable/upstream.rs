@@ -1,6 +1,7 @@
 //! A Remote-PHY device with its modems as a sender.
 
 use std::collections::VecDeque;
+use std::net::Ipv4Addr;
 
 use crypto::bpi::{Schedule, crc32};
 use wire::docsis::{Element, Kind, Privacy, emit_frame, emit_request};
@@ -45,8 +46,7 @@ pub struct Said {
 
 struct Stream {
     group: usize,
-    mac: Mac,
-    addresses: Vec<std::net::Ipv4Addr>,
+    hosts: Vec<(Ipv4Addr, Mac)>,
     sid: u16,
     schedule: Option<(Schedule, u8)>,
     sequence: u16,
@@ -77,8 +77,7 @@ impl Upstream {
     pub fn new(plant: &Plant, workload: Workload, cuts: Cuts) -> Self {
         let stream = |(group, modem): (usize, &super::Modem)| Stream {
             group,
-            mac: modem.mac,
-            addresses: modem.addresses.clone(),
+            hosts: modem.hosts.clone(),
             sid: modem.sid,
             schedule: modem.keys[usize::from(modem.sequence & 1)]
                 .as_ref()
@@ -224,15 +223,15 @@ impl Upstream {
     fn packet(&mut self, modem: usize, now_ns: u64) -> bool {
         let next = self.workload.next(modem as u32);
         let stream = &mut self.streams[modem];
-        if stream.addresses.is_empty() {
+        if stream.hosts.is_empty() {
             return false;
         }
         let mut ethernet = [0u8; 2000];
         let size = usize::from(next.size);
-        let address = stream.addresses[stream.seq as usize % stream.addresses.len()];
+        let (address, mac) = stream.hosts[stream.seq as usize % stream.hosts.len()];
         let signature =
             Signature { direction: Direction::Uplink, flow: modem as u32, seq: stream.seq, sent_ns: now_ns };
-        write(&mut ethernet, [stream.mac, self.plant.gateway], [address, SERVER], &next, &signature);
+        write(&mut ethernet, [mac, self.plant.gateway], [address, SERVER], &next, &signature);
         let crc = crc32(&ethernet[..size]);
         ethernet[size..size + 4].copy_from_slice(&crc);
         let mut header = [0; 16];

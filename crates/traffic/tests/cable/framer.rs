@@ -19,8 +19,7 @@ pub const MODEMS: u32 = 7;
 /// Two service groups.
 pub fn plant(carrier: Carrier, cookies: [Cookie; 2]) -> Plant {
     let modem = |group: u8, n: u8| Modem {
-        mac: Mac([2, 0xca, 0, 0, group, n]),
-        addresses: (0..4).map(|host| Ipv4Addr::new(10, group, n, host)).collect(),
+        hosts: (0..4).map(|host| (Ipv4Addr::new(10, group, n, host), Mac([2, 0xca, 0, host, group, n]))).collect(),
         said: 0x100 + u16::from(n),
         sid: 1 + u16::from(n),
         keys: [0, 1].map(|odd| (n != 3).then(|| Key::aes128([n; 16], [odd + group; 16]))),
@@ -77,7 +76,8 @@ impl Framer {
     fn frame(&mut self, modem: usize, packet: &[u8]) -> Vec<u8> {
         let (group, spec) = self.plant.modems().nth(modem).expect("a modem");
         let mut ethernet = packet.to_vec();
-        ethernet[..6].copy_from_slice(&spec.mac.0);
+        let host = spec.hosts.iter().find(|host| host.0.octets() == packet[30..34]).expect("a host");
+        ethernet[..6].copy_from_slice(&host.1.0);
         ethernet[6..12].copy_from_slice(&self.plant.gateway.0);
         let crc = crc32(&ethernet);
         ethernet.extend(crc);

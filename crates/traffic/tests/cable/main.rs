@@ -101,7 +101,7 @@ fn keys_that_do_not_match_are_noticed() {
     other.groups[0].modems[0].keys[1] = Some(Key::aes128([0xee; 16], [1; 16]));
     other.groups[0].modems[1].keys[0] = None;
     other.groups[0].modems[2].said = 0x3ff;
-    other.groups[0].modems[4].mac = Mac([2, 9, 9, 9, 9, 9]);
+    other.groups[0].modems[4].hosts.iter_mut().for_each(|host| host.1 = Mac([2, 9, 9, 9, 9, 9]));
     other.groups[0].modems[3].keys = [Some(Key::aes128([1; 16], [1; 16])); 2];
     let heard = hear(&other, true, &packets).heard();
     assert!(heard.bad_crc > 20 && heard.no_key > 20, "{heard:?}");
