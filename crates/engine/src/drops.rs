@@ -82,6 +82,22 @@ named! {
         ReassemblyOverlap "reassembly_overlap" "Fragments of the packet overlap or contradict each other; all of them are dropped.",
         ReassemblyDuplicate "reassembly_duplicate" "A copy of a fragment that came before, or of one whose packet is complete.",
         ReassemblyTooBig "reassembly_too_big" "The packet put together would be larger than a packet or a frame can be.",
+        NotL2tp "not_l2tp" "A packet to one of our pseudowire addresses that is not L2TPv3.",
+        L2tpMalformed "l2tp_malformed" "The L2TPv3 header is broken, or the cookie is not the session's.",
+        UnknownPseudowire "unknown_pseudowire" "No pseudowire of ours has this L2TPv3 session identifier.",
+        PspMalformed "psp_malformed" "The table of segments of a PSP packet does not fit the packet.",
+        UepiMalformed "uepi_malformed" "A data unit of an upstream burst is broken, too long, or begins or ends where none can.",
+        SegmentLost "segment_lost" "Part of a burst or frame whose other parts were lost on the way.",
+        SegmentLate "segment_late" "An upstream segment that came twice, or after the wait for it was over.",
+        UnknownSid "unknown_sid" "No modem of the service group has this service identifier.",
+        DocsisMalformed "docsis_malformed" "A DOCSIS header contradicts itself, or its frame is shorter or longer than one can be.",
+        DocsisHcs "docsis_hcs" "The check sequence of a DOCSIS header or an upstream segment is wrong.",
+        UnknownKey "unknown_key" "The frame is encrypted with a key we do not have, or not encrypted where it must be.",
+        FrameCrc "frame_crc" "The CRC32 of the Ethernet frame in a DOCSIS frame is wrong.",
+        FilterDenied "filter_denied" "A rule of the subscriber's filter groups denies it, or none permits it.",
+        FlowQueueFull "flow_queue_full" "The service flow's queue, or the memory of all queues, is full.",
+        FlowAqm "flow_aqm" "Active queue management kept the service flow's latency down.",
+        FlowGone "flow_gone" "The service flow ended while the packet waited in it.",
     }
 }
 
@@ -107,6 +123,11 @@ named! {
         NoRoute "no_route" "To be answered with ICMP destination unreachable.",
         Hairpin "hairpin" "Translated on both sides: from one subscriber to the public address of another.",
         Reassemble "reassemble" "A fragment waits for the others of its packet.",
+        ServiceFlow "service_flow" "Went into a service flow's queue, to be released by it.",
+        Depi "depi" "Went into a DEPI packet, with or without others.",
+        Uepi "uepi" "A piece of an upstream burst; the frames in it go on by themselves.",
+        BandwidthRequest "bandwidth_request" "Modems' requests for bandwidth, counted for their grants.",
+        L2tpControl "l2tp_control" "An L2TPv3 control message; sessions are configured here.",
     }
 }
 

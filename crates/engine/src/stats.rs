@@ -187,6 +187,13 @@ impl Stats {
         self.bump(at + 1, bytes as u64);
     }
 
+    /// Charges stage `at` of a span: for what holds packets, whose work is done by no pipeline. Cycles only where the
+    /// caller's clock counts them.
+    #[inline]
+    pub fn charge(&self, span: StageSpan, at: usize, packets: u32, cycles: u64) {
+        self.stage(span.first + at, packets, cycles);
+    }
+
     /// Counts a drop that happens outside of any pipeline: in the worker, at a port, in the slow path.
     #[inline]
     pub fn drop_outside(&self, reason: Drop, bytes: usize) {

@@ -220,7 +220,15 @@ impl SlowPath {
                 env.stats.consumed(punt);
                 self.pass_end_marker(lane.teid[i], state, env);
             }
-            Punt::GtpExtensionNotice | Punt::IcmpOther | Punt::RouterSolicitation => {
+            // The last five are other gateways' and never seen here.
+            Punt::GtpExtensionNotice
+            | Punt::IcmpOther
+            | Punt::RouterSolicitation
+            | Punt::ServiceFlow
+            | Punt::Depi
+            | Punt::Uepi
+            | Punt::BandwidthRequest
+            | Punt::L2tpControl => {
                 env.stats.consumed(punt);
             }
             Punt::Hairpin => return self.turned.push(frame, lane.instance[i], env),

@@ -1,0 +1,240 @@
+//! From a configuration to workers ready to run, and the control side that holds their other ends.
+
+use std::net::IpAddr;
+
+use engine::{HandOff, Overlap, Steer};
+use frame::Caps;
+use stages::config::{ConfigError, parse_mac, parse_prefix, wrong};
+use stages::forward::{Plan, PortView, Route};
+use table::command;
+use table::ring::ring;
+use table::snapshot::Publisher;
+use table::waker::Waker;
+use wire::{Mac, l2tp};
+
+use crate::config::{Carrier, Config, Layout, Role};
+use crate::control::{Control, Link};
+use crate::depi::WireSpec;
+use crate::gateway::{CableGateway, Limits, Parts};
+use crate::grants::Grants;
+use crate::modems::{ModemSpec, Modems};
+use crate::slow::SlowPath;
+use crate::{schedule, upstream};
+
+/// A worker's gateway before it has ports.
+pub struct Seat {
+    /// The gateway.
+    pub gateway: CableGateway,
+    /// Its stages.
+    pub layout: engine::Layout,
+    /// Its ends of the rings between workers, when there are several.
+    pub hand_off: Option<HandOff>,
+}
+
+/// Why a configuration makes no gateway.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum AssembleError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("not enough memory for {modems} modems")]
+    Memory { modems: usize },
+    #[error("no way to wake a worker: {0}")]
+    Waker(std::io::Error),
+}
+
+const RING: usize = 1024;
+
+/// Makes the workers' gateways and their control. `caps` tells, for each configured port, what the opened port is. Modems
+/// are in place when a worker has had its first turn.
+///
+/// # Errors
+/// What is wrong with the configuration, by key, or what the machine has too little of.
+pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), AssembleError> {
+    config.check()?;
+    let layout = config.layout()?;
+    let plan = plan(config, caps)?;
+    let wires = wires(config, &layout, &plan)?;
+    let publisher = Publisher::new(plan.compile());
+    let rules = Publisher::new(layout.rules.clone());
+    let hosts: usize = layout.modems.iter().map(|modem| modem.spec.hosts.len()).sum();
+    let modems = layout.modems.len();
+    let limits = Limits {
+        queues: schedule::Limits { frames: config.queues.packets, ahead_ns: config.queues.ahead_us * 1000 },
+        upstream: upstream::Limits { wait_ns: config.upstream.wait_ms * 1_000_000, ..upstream::Limits::default() },
+        hold_ns: config.depi.hold_us * 1000,
+        mtu: config.queues.mtu,
+        verify_crc: config.upstream.verify_crc,
+    };
+    let (mut seats, mut links, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..config.workers.count {
+        let (commands, inbox) = command::commands(RING);
+        let (events, incoming) = ring(RING);
+        let waker = Waker::new().map_err(AssembleError::Waker)?;
+        wakers.push(waker.clone());
+        links.push(Link::new(commands, incoming, waker.clone()));
+        let grants = |rate: &u64| Grants::new(config.upstream.grant_bytes, *rate, config.upstream.request_unit);
+        let parts = Parts {
+            forwarding: publisher.reader(),
+            rules: rules.reader(),
+            roles: config.port.iter().map(|port| port.role).collect(),
+            inbox,
+            waker,
+            slow: SlowPath::new(events),
+            modems: Modems::with_capacity(modems.max(64), hosts.max(1024))
+                .map_err(|_| AssembleError::Memory { modems })?,
+            groups: layout.groups.clone(),
+            capacities: layout.channels.iter().map(|channel| channel.capacity).collect(),
+            wires: wires.clone(),
+            pseudowires: layout.pseudowires.clone(),
+            grants: layout.granted.iter().map(grants).collect(),
+            flows: modems.max(64) * crate::modems::MAX_FLOWS,
+            clusters: modems.max(64),
+            limits,
+        };
+        let (gateway, stages) = CableGateway::new(parts).map_err(|_| AssembleError::Memory { modems })?;
+        seats.push(Seat { gateway, layout: stages, hand_off: None });
+    }
+    for modem in &layout.modems {
+        for (worker, spec) in shares(config, &modem.spec) {
+            seats[usize::from(worker)].gateway.adopt(spec);
+        }
+    }
+    if config.workers.count > 1 {
+        let overlap = |_| wrong(&[&"service_group"], "addresses or sessions overlap", "give each its own");
+        let steer = steer(config, &layout).map_err(overlap)?;
+        for (seat, hand_off) in seats.iter_mut().zip(HandOff::among(config.workers.count.into(), steer, wakers)) {
+            seat.hand_off = Some(hand_off);
+        }
+    }
+    Ok((Control::new(config.clone(), layout, plan, (publisher, rules), links), seats))
+}
+
+/// What each worker is told of a modem: the one that sends to it, and the one that hears it.
+pub fn shares(config: &Config, spec: &ModemSpec) -> Vec<(u16, Box<ModemSpec>)> {
+    let Some(group) = config.service_group.get(usize::from(spec.service_group)) else { return Vec::new() };
+    let (down, up) = (group.down_worker, group.up_worker.unwrap_or(group.down_worker));
+    if down == up {
+        return vec![(down, Box::new(spec.clone()))];
+    }
+    let sending = ModemSpec { clusters: Vec::new(), ..spec.clone() };
+    let hearing = ModemSpec { flows: Vec::new(), ..spec.clone() };
+    vec![(down, Box::new(sending)), (up, Box::new(hearing))]
+}
+
+/// Who owns which host and which pseudowire.
+fn steer(config: &Config, layout: &Layout) -> Result<Steer, Overlap> {
+    let mut steer = Steer::new();
+    let instance = Role::Network.instance();
+    let owner = |group: u16, up: bool| {
+        let group = &config.service_group[usize::from(group)];
+        if up { group.up_worker.unwrap_or(group.down_worker) } else { group.down_worker }
+    };
+    let (mut v4, mut v6) = (Vec::new(), Vec::new());
+    for modem in &layout.modems {
+        let worker = owner(modem.spec.service_group, false);
+        for (address, _) in &modem.spec.hosts {
+            match address {
+                IpAddr::V4(address) => v4.push((u64::from(u32::from(*address)), worker)),
+                IpAddr::V6(address) => v6.push(((u128::from(*address) >> 64) as u64, worker)),
+            }
+        }
+    }
+    for (first, last, worker) in ranges(v4) {
+        steer.own_v4(instance, first as u32, last as u32, worker)?; // they were IPv4 addresses
+    }
+    for (first, last, worker) in ranges(v6) {
+        steer.own_v6(instance, first, last, worker)?;
+    }
+    for wire in &layout.pseudowires {
+        steer.own_teids(wire.session, wire.session, owner(wire.service_group, true))?;
+    }
+    Ok(steer)
+}
+
+/// Numbers in a row with the same owner, as ranges.
+fn ranges(mut numbers: Vec<(u64, u16)>) -> Vec<(u64, u64, u16)> {
+    numbers.sort_unstable();
+    numbers.dedup();
+    let mut ranges: Vec<(u64, u64, u16)> = Vec::new();
+    for (number, owner) in numbers {
+        match ranges.last_mut() {
+            Some((_, last, same)) if *same == owner && *last + 1 == number => *last = number,
+            _ => ranges.push((number, number, owner)),
+        }
+    }
+    ranges
+}
+
+fn plan(config: &Config, caps: &[Caps]) -> Result<Plan, ConfigError> {
+    let mut plan = Plan::default();
+    for (n, port) in config.port.iter().enumerate() {
+        let caps = caps.get(n).cloned().unwrap_or_default();
+        let mtu = port.mtu.map_or(caps.mtu, u32::from).min(u16::MAX.into()) as u16;
+        let mut view = PortView {
+            name: port.name.clone(),
+            mac: caps.mac,
+            vlan: port.vlan,
+            mtu: if mtu == 0 { 1500 } else { mtu },
+            instance: port.role.instance(),
+            ..PortView::default()
+        };
+        for text in &port.addresses {
+            match parse_prefix(text) {
+                Some((IpAddr::V4(a), len)) => view.v4.push((a.into(), len)),
+                Some((IpAddr::V6(a), len)) => view.v6.push((a.into(), len)),
+                None => {}
+            }
+        }
+        if !view.v6.is_empty() {
+            // IPv6 neighbours speak to and from link-local addresses (RFC 4291, 2.8).
+            view.v6.push((stages::neighbour::link_local(Mac(view.mac)).into(), 64));
+        }
+        plan.ports.push(view);
+    }
+    for (n, route) in config.route.iter().enumerate() {
+        let role = if route.instance.as_deref() == Some("rpd") { Role::Rpd } else { Role::Network };
+        let Some((to, len)) = parse_prefix(&route.to) else { continue };
+        if plan.on_link(role.instance(), route.via).is_none() {
+            let what = format!("{} is on the link of no port on that side", route.via);
+            return Err(wrong(&[&"route", &n, &"via"], what, "a gateway inside one of the ports' own prefixes"));
+        }
+        plan.routes.push(Route { instance: role.instance(), to, len, via: route.via });
+    }
+    for neighbour in &config.neighbour {
+        let port = config.port.iter().position(|p| p.name == neighbour.port);
+        if let (Some(port), Some(mac)) = (port, parse_mac(&neighbour.mac)) {
+            plan.set_neighbour(port as u8, neighbour.address, Mac(mac));
+        }
+    }
+    Ok(plan)
+}
+
+/// Each channel's pseudowire, from our address on the port that leads to the device.
+fn wires(config: &Config, layout: &Layout, plan: &Plan) -> Result<Vec<WireSpec>, ConfigError> {
+    let word = config.channel_word()?;
+    let mut wires = Vec::new();
+    for channel in &layout.channels {
+        let g = usize::from(channel.service_group);
+        let group = &config.service_group[g];
+        let way = plan.next_hop(Role::Rpd.instance(), group.rpd);
+        let view = way.and_then(|(port, _)| plan.ports.get(usize::from(port)));
+        let Some((view, local)) = view.and_then(|view| Some((view, view.source_for(group.rpd)?))) else {
+            let what = format!("no port with role = \"rpd\" leads to {}", group.rpd);
+            return Err(wrong(&[&"service_group", &g, &"rpd"], what, "an address on such a port's link, or a route"));
+        };
+        wires.push(WireSpec {
+            session: channel.session,
+            cookie: channel.cookie,
+            carrier: if group.carrier == Carrier::Udp { l2tp::Carrier::Udp } else { l2tp::Carrier::Ip },
+            local,
+            remote: group.rpd,
+            tos: config.depi.tos,
+            mtu: view.mtu,
+            flow: 0,
+            word,
+            segments: config.depi.segments,
+        });
+    }
+    Ok(wires)
+}

@@ -1,0 +1,148 @@
+//! What types do not check.
+
+use stages::config::{ConfigError, parse_mac, parse_prefix, parse_rate, wrong};
+
+use super::{Config, Role};
+use crate::depi::{ChannelWord, MAX_SEGMENTS};
+
+impl Config {
+    /// Checks everything that types do not.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.gateway != "cmts" {
+            return Err(wrong(&[&"gateway"], format!("no gateway is called \"{}\"", self.gateway), "use \"cmts\""));
+        }
+        self.workers.check(&self.frames)?;
+        self.check_ports()?;
+        self.check_routes()?;
+        self.channel_word()?;
+        if !(1..=MAX_SEGMENTS).contains(&self.depi.segments) {
+            return Err(wrong(&[&"depi", &"segments"], "no such number of segments", "1 to 16; leave it out for 8"));
+        }
+        let spare = u64::from(self.frames.slots) / u64::from(self.workers.count.max(1));
+        if self.queues.packets as u64 + 1024 > spare {
+            let what = format!("{} packets may wait, but a worker has {spare} slots", self.queues.packets);
+            let help = format!(
+                "{} or fewer, or more [frames] slots: ports need 1024 of their own",
+                spare.saturating_sub(1024)
+            );
+            return Err(wrong(&[&"queues", &"packets"], what, help));
+        }
+        if !(576..=2000).contains(&self.queues.mtu) {
+            return Err(wrong(&[&"queues", &"mtu"], "no DOCSIS frame carries that", "1500, at most 2000"));
+        }
+        self.check_flows()?;
+        // Names, numbers and addresses are found out by doing it.
+        self.layout().map(|_| ())
+    }
+
+    fn check_ports(&self) -> Result<(), ConfigError> {
+        let role = |role| self.port.iter().any(|p| p.role == role);
+        if !role(Role::Rpd) || !role(Role::Network) {
+            let help = "write [[port]] twice: one with role = \"rpd\", one with role = \"network\"";
+            return Err(wrong(&[&"port"], "a cable gateway needs a port on either side", help));
+        }
+        for (n, port) in self.port.iter().enumerate() {
+            if self.port[..n].iter().any(|p| p.name == port.name) {
+                let what = format!("two ports are called \"{}\"", port.name);
+                return Err(wrong(&[&"port", &n, &"name"], what, "give each its own name"));
+            }
+            if port.addresses.is_empty() {
+                let what = format!("port \"{}\" has no address", port.name);
+                return Err(wrong(&[&"port", &n], what, "addresses = [\"10.0.3.1/24\"]"));
+            }
+            for (m, text) in port.addresses.iter().enumerate() {
+                if parse_prefix(text).is_none() {
+                    let what = format!("\"{text}\" is no address with prefix length");
+                    return Err(wrong(&[&"port", &n, &"addresses", &m], what, "such as 10.0.3.1/24 or fd00:3::1/64"));
+                }
+            }
+            if port.vlan.is_some_and(|v| v == 0 || v > 4094) {
+                return Err(wrong(&[&"port", &n, &"vlan"], "no such VLAN", "1 to 4094, or leave it out"));
+            }
+            if port.mtu.is_some_and(|m| m < 576) {
+                return Err(wrong(&[&"port", &n, &"mtu"], "too small for IP", "576 or more; 1280 for IPv6"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_routes(&self) -> Result<(), ConfigError> {
+        for (n, route) in self.route.iter().enumerate() {
+            let Some((to, _)) = parse_prefix(&route.to) else {
+                let what = format!("\"{}\" is no prefix", route.to);
+                return Err(wrong(&[&"route", &n, &"to"], what, "such as 0.0.0.0/0"));
+            };
+            if to.is_ipv4() != route.via.is_ipv4() {
+                return Err(wrong(&[&"route", &n, &"via"], "of another family than the prefix", "use one of its own"));
+            }
+            if route.instance.as_deref().is_some_and(|name| name != "network" && name != "rpd") {
+                return Err(wrong(&[&"route", &n, &"instance"], "no port is there", "network or rpd"));
+            }
+        }
+        for (n, neighbour) in self.neighbour.iter().enumerate() {
+            if !self.port.iter().any(|p| p.name == neighbour.port) {
+                let names: Vec<&str> = self.port.iter().map(|p| p.name.as_str()).collect();
+                let what = format!("no port is called \"{}\"", neighbour.port);
+                return Err(wrong(&[&"neighbour", &n, &"port"], what, format!("one of {}", names.join(", "))));
+            }
+            if parse_mac(&neighbour.mac).is_none() {
+                let what = format!("\"{}\" is no hardware address", neighbour.mac);
+                return Err(wrong(&[&"neighbour", &n, &"mac"], what, "such as 02:00:00:00:00:01"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_flows(&self) -> Result<(), ConfigError> {
+        for (n, profile) in self.profile.iter().enumerate() {
+            let count = profile.flow.len();
+            if count == 0 || count > crate::modems::MAX_FLOWS {
+                let what = format!("profile \"{}\" has {count} service flows", profile.name);
+                return Err(wrong(&[&"profile", &n], what, "1 to 16 [[profile.flow]], the primary first"));
+            }
+            for (m, flow) in profile.flow.iter().enumerate() {
+                for (key, rate) in [("rate", &flow.rate), ("peak", &flow.peak), ("reserved", &flow.reserved)] {
+                    if rate.as_deref().is_some_and(|text| parse_rate(text).is_none_or(|rate| rate == 0)) {
+                        let what = format!("\"{}\" is no rate", rate.as_deref().unwrap_or_default());
+                        return Err(wrong(&[&"profile", &n, &"flow", &m, &key], what, "such as \"100 Mbit/s\""));
+                    }
+                }
+                if flow.priority > 7 {
+                    let help = "0 to 7, higher first";
+                    return Err(wrong(&[&"profile", &n, &"flow", &m, &"priority"], "no such priority", help));
+                }
+                if flow.rate.is_some() && flow.burst < 2048 {
+                    let what = format!("a burst of {} bytes lets no large frame pass", flow.burst);
+                    return Err(wrong(
+                        &[&"profile", &n, &"flow", &m, &"burst"],
+                        what,
+                        "2048 or more; 3044 if left out",
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What stands behind the table of segments.
+    ///
+    /// # Errors
+    /// When it is not one of the words, nor a number.
+    pub fn channel_word(&self) -> Result<ChannelWord, ConfigError> {
+        match self.depi.channel_word.as_str() {
+            "observed" => Ok(ChannelWord::Observed),
+            "none" => Ok(ChannelWord::None),
+            text => {
+                let number =
+                    text.strip_prefix("0x").map_or_else(|| text.parse().ok(), |hex| u16::from_str_radix(hex, 16).ok());
+                number.map(ChannelWord::Fixed).ok_or_else(|| {
+                    let what = format!("\"{text}\" is no 16-bit word");
+                    wrong(&[&"depi", &"channel_word"], what, "observed, none, or a number such as 0x0010")
+                })
+            }
+        }
+    }
+}

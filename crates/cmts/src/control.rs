@@ -1,0 +1,477 @@
+//! The control side of a cable gateway: modems, keys, rates; forwarding tables and neighbours; the other end of the
+//! workers' rings. It runs on a thread of its own and is driven by [`Control::poll`].
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+
+use crypto::Key;
+use stages::forward::{Forwarding, InstanceId, Plan};
+use stages::neighbour::{
+    self, Action, Heard, NeighbourCache, Request, Station, arp_announcement, arp_request, neighbour_advertisement,
+    neighbour_solicitation,
+};
+use table::command;
+use table::ring::Consumer;
+use table::snapshot::Publisher;
+use table::waker::Waker;
+use wire::{Mac, Vlan};
+
+use crate::assemble::shares;
+use crate::config::{ChannelPlan, Config, Layout, ModemEntry, Named, Role, parse_rate};
+use crate::gateway::{Answer, Command};
+use crate::report::Report;
+use crate::rules::Rules;
+use crate::slow::Event;
+
+/// Control's ends of one worker.
+pub struct Link {
+    commands: command::Control<Command, Answer>,
+    events: Consumer<Event>,
+    waker: Waker,
+    /// Commands the ring had no room for yet, in order.
+    backlog: VecDeque<(Command, Purpose)>,
+    /// What was asked for what, oldest first: replies come in order.
+    asked: VecDeque<Purpose>,
+}
+
+/// What a command was sent for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Modem,
+    Nothing,
+    Report,
+}
+
+impl Link {
+    /// The ends as made.
+    pub fn new(commands: command::Control<Command, Answer>, events: Consumer<Event>, waker: Waker) -> Self {
+        Self { commands, events, waker, backlog: VecDeque::new(), asked: VecDeque::new() }
+    }
+
+    /// Sends now or as soon as there is room.
+    fn post(&mut self, command: Command, purpose: Purpose) {
+        self.backlog.push_back((command, purpose));
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        while let Some((command, purpose)) = self.backlog.pop_front() {
+            if let Err(command) = self.commands.send(command) {
+                self.backlog.push_front((command, purpose));
+                break;
+            }
+            self.asked.push_back(purpose);
+            self.waker.nudge();
+        }
+    }
+}
+
+/// Why something can not be done; a sentence.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refusal(pub String);
+
+/// Control.
+pub struct Control {
+    config: Config,
+    layout: Layout,
+    plan: Plan,
+    forwarding: Publisher<Forwarding>,
+    rules: Publisher<Rules>,
+    links: Vec<Link>,
+    neighbours: NeighbourCache,
+    actions: Vec<Action>,
+    dirty: bool,
+    announced: bool,
+    /// Modems by hardware address: place in the layout's list, which is the handle.
+    by_mac: HashMap<Mac, u32>,
+    /// Handles without a modem.
+    free: Vec<u32>,
+    /// Commands workers have not carried out as asked.
+    refused: u64,
+    reports: Vec<Option<Box<Report>>>,
+}
+
+impl Control {
+    /// Control of workers with those links.
+    pub fn new(
+        config: Config,
+        layout: Layout,
+        plan: Plan,
+        published: (Publisher<Forwarding>, Publisher<Rules>),
+        links: Vec<Link>,
+    ) -> Self {
+        let mut neighbours = NeighbourCache::new(neighbour::Config::default());
+        let mut actions = Vec::new();
+        for (port, address, mac) in plan.neighbours() {
+            neighbours.set_static((*port).into(), *address, *mac, &mut actions);
+        }
+        let by_mac = layout.modems.iter().map(|modem| (modem.mac, modem.spec.handle)).collect();
+        let reports = links.iter().map(|_| None).collect();
+        let (forwarding, rules) = published;
+        Self {
+            config,
+            layout,
+            plan,
+            forwarding,
+            rules,
+            links,
+            neighbours,
+            actions,
+            dirty: false,
+            announced: false,
+            by_mac,
+            free: Vec::new(),
+            refused: 0,
+            reports,
+        }
+    }
+
+    /// The configuration it began with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Downstream channels, by number.
+    pub fn channels(&self) -> &[ChannelPlan] {
+        &self.layout.channels
+    }
+
+    /// The modem of that number, if there is one.
+    pub fn modem(&self, handle: u32) -> Option<&Named> {
+        let modem = self.layout.modems.get(handle as usize)?;
+        (self.by_mac.get(&modem.mac) == Some(&handle)).then_some(modem)
+    }
+
+    /// The modem of that hardware address.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn find(&self, mac: Mac) -> Result<&Named, Refusal> {
+        let handle = self.by_mac.get(&mac).ok_or_else(|| Refusal(format!("there is no modem {mac}")))?;
+        self.modem(*handle).ok_or_else(|| Refusal(format!("there is no modem {mac}")))
+    }
+
+    /// How many modems there are.
+    pub fn modems(&self) -> usize {
+        self.by_mac.len()
+    }
+
+    /// Commands that workers refused, or that failed.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Adds modems of a pattern to a service group, by its name. All or none.
+    ///
+    /// # Errors
+    /// What is wrong with which of them.
+    pub fn add_modems(&mut self, service_group: &str, entry: &ModemEntry) -> Result<Vec<Mac>, Refusal> {
+        let g = self.config.service_group.iter().position(|group| group.name == service_group);
+        let g = g.ok_or_else(|| Refusal(format!("there is no service group \"{service_group}\"")))?;
+        let mut fresh = Vec::new();
+        let mut next = self.layout.modems.len() as u32;
+        let mut free = self.free.clone();
+        for i in 0..u64::from(entry.count) {
+            let handle = free.pop().unwrap_or_else(|| {
+                next += 1;
+                next - 1
+            });
+            let named = self.config.modem(g, entry, i, handle, &self.layout);
+            let named = named.map_err(|(key, what, help)| Refusal(format!("{key}: {what}; {help}")))?;
+            self.check_new(&named)?;
+            fresh.push(named);
+        }
+        self.free = free;
+        let macs = fresh.iter().map(|named| named.mac).collect();
+        for named in fresh {
+            let handle = named.spec.handle as usize;
+            self.by_mac.insert(named.mac, named.spec.handle);
+            for (worker, spec) in shares(&self.config, &named.spec) {
+                self.links[usize::from(worker)].post(Command::Install(spec), Purpose::Modem);
+            }
+            if handle < self.layout.modems.len() {
+                self.layout.modems[handle] = named;
+            } else {
+                self.layout.modems.push(named);
+            }
+        }
+        Ok(macs)
+    }
+
+    /// What a new modem has must be nobody's.
+    fn check_new(&self, named: &Named) -> Result<(), Refusal> {
+        let mac = named.mac;
+        if self.by_mac.contains_key(&mac) {
+            return Err(Refusal(format!("there is a modem {mac} already")));
+        }
+        for other in self.by_mac.values().filter_map(|handle| self.modem(*handle)) {
+            let address = named.spec.hosts.iter().find(|host| other.spec.hosts.iter().any(|its| its.0 == host.0));
+            if let Some((address, _)) = address {
+                return Err(Refusal(format!("modem {mac}: {address} is modem {}'s", other.mac)));
+            }
+            let sids = |named: &Named| named.spec.clusters.iter().flat_map(|c| c.sids.clone()).collect::<Vec<_>>();
+            let same = other.spec.service_group == named.spec.service_group;
+            if let Some(sid) = sids(named).into_iter().find(|sid| same && sids(other).contains(sid)) {
+                return Err(Refusal(format!("modem {mac}: service identifier {sid} is modem {}'s", other.mac)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a modem out.
+    ///
+    /// # Errors
+    /// When there is none of that address.
+    pub fn remove_modem(&mut self, mac: Mac) -> Result<(), Refusal> {
+        let spec = self.find(mac)?.spec.clone();
+        for (worker, _) in shares(&self.config, &spec) {
+            self.links[usize::from(worker)].post(Command::Remove(spec.handle), Purpose::Modem);
+        }
+        self.by_mac.remove(&mac);
+        self.free.push(spec.handle);
+        Ok(())
+    }
+
+    /// Gives a modem another key, beside the one in use; `sequence` says which of the two it replaces.
+    ///
+    /// # Errors
+    /// When there is no such modem, it does not encrypt, or the key would replace the one in use.
+    pub fn set_key(&mut self, mac: Mac, sequence: u8, key: &Key) -> Result<(), Refusal> {
+        let spec = self.encrypted(mac)?;
+        if let Some(security) = &mut spec.security {
+            if security.active & 1 == sequence & 1 {
+                let active = security.active;
+                return Err(Refusal(format!("key {active} is in use and has the same parity; use the other half")));
+            }
+            security.keys[usize::from(sequence & 1)] = Some((sequence & 0x0f, *key));
+        }
+        let spec = spec.clone();
+        for (worker, _) in shares(&self.config, &spec) {
+            let command = Command::SetKey(spec.handle, sequence, Box::new(*key));
+            self.links[usize::from(worker)].post(command, Purpose::Modem);
+        }
+        Ok(())
+    }
+
+    /// Has frames to a modem encrypted by another of its keys from now on.
+    ///
+    /// # Errors
+    /// When there is no such modem, or no such key.
+    pub fn use_key(&mut self, mac: Mac, sequence: u8) -> Result<(), Refusal> {
+        let spec = self.encrypted(mac)?;
+        let known = spec.security.as_ref().and_then(|s| s.keys[usize::from(sequence & 1)]);
+        if known.is_none_or(|(number, _)| number != sequence) {
+            return Err(Refusal(format!("modem {mac} has no key {sequence}")));
+        }
+        if let Some(security) = &mut spec.security {
+            security.active = sequence;
+        }
+        let spec = spec.clone();
+        for (worker, _) in shares(&self.config, &spec) {
+            self.links[usize::from(worker)].post(Command::UseKey(spec.handle, sequence), Purpose::Modem);
+        }
+        Ok(())
+    }
+
+    fn encrypted(&mut self, mac: Mac) -> Result<&mut crate::modems::ModemSpec, Refusal> {
+        let handle = self.find(mac)?.spec.handle;
+        let spec = &mut self.layout.modems[handle as usize].spec;
+        if spec.security.is_none() {
+            return Err(Refusal(format!("modem {mac} does not encrypt, by its profile")));
+        }
+        Ok(spec)
+    }
+
+    /// Changes rates of a modem's service flow, by its name in the profile. What is none stays.
+    ///
+    /// # Errors
+    /// When there is no such modem or service flow, or a rate is none.
+    pub fn change_flow(
+        &mut self,
+        mac: Mac,
+        name: &str,
+        rate: Option<&str>,
+        peak: Option<&str>,
+        priority: Option<u8>,
+    ) -> Result<(), Refusal> {
+        let named = self.find(mac)?;
+        let (handle, profile) = (named.spec.handle, &self.config.profile[named.profile]);
+        let at = profile.flow.iter().position(|flow| flow.name == name);
+        let at = at.ok_or_else(|| {
+            let names: Vec<_> = profile.flow.iter().map(|flow| flow.name.as_str()).collect();
+            Refusal(format!("modem {mac} has no service flow \"{name}\"; it has {}", names.join(", ")))
+        })?;
+        let parsed = |text: Option<&str>, now: Option<u64>| match text {
+            None => Ok(now),
+            Some("unlimited") => Ok(None),
+            Some(text) => match parse_rate(text).filter(|rate| *rate > 0) {
+                Some(rate) => Ok(Some(rate)),
+                None => Err(Refusal(format!("\"{text}\" is no rate; such as \"100 Mbit/s\", or unlimited"))),
+            },
+        };
+        let flow = &mut self.layout.modems[handle as usize].spec.flows[at];
+        let (sustained, peak) = (parsed(rate, flow.sustained)?, parsed(peak, flow.peak)?);
+        if priority.is_some_and(|priority| priority > 7) {
+            return Err(Refusal("a traffic priority is 0 to 7".into()));
+        }
+        (flow.sustained, flow.peak, flow.priority) = (sustained, peak, priority.unwrap_or(flow.priority));
+        let (flow, spec) = (*flow, self.layout.modems[handle as usize].spec.clone());
+        let id = spec.first_flow + at as u32;
+        if let Some(group) = self.config.service_group.get(usize::from(spec.service_group)) {
+            let worker = usize::from(group.down_worker);
+            self.links[worker].post(Command::ChangeFlow(id, flow), Purpose::Modem);
+        }
+        Ok(())
+    }
+
+    /// Asks all workers for what they have counted; [`Control::report`] has it when they have answered.
+    pub fn ask_reports(&mut self) {
+        let modems = self.layout.modems.len() + 16;
+        for (worker, link) in self.links.iter_mut().enumerate() {
+            self.reports[worker] = None;
+            let flows = modems * crate::modems::MAX_FLOWS;
+            let room = Report::with_room(modems, flows, self.layout.channels.len(), self.layout.granted.len());
+            link.post(Command::Report(Box::new(room)), Purpose::Report);
+        }
+    }
+
+    /// What a worker has counted, once it has answered.
+    pub fn report(&self, worker: usize) -> Option<&Report> {
+        self.reports.get(worker)?.as_deref()
+    }
+
+    /// Workers.
+    pub fn workers(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Neighbours: port, address, state, hardware address.
+    pub fn neighbours(&self) -> &NeighbourCache {
+        &self.neighbours
+    }
+
+    /// A turn of control; called about every millisecond.
+    pub fn poll(&mut self, now: u64) {
+        if !self.announced {
+            self.announced = true;
+            self.announce();
+            self.resolve_all(now);
+        }
+        for worker in 0..self.links.len() {
+            self.links[worker].flush();
+            while let Some(event) = self.links[worker].events.pop() {
+                self.on_event(event, now);
+            }
+            self.take_answers(worker);
+        }
+        self.neighbours.tick(now, &mut self.actions);
+        self.act();
+    }
+
+    fn take_answers(&mut self, worker: usize) {
+        while let Some((_, answer)) = self.links[worker].commands.poll() {
+            let purpose = self.links[worker].asked.pop_front().unwrap_or(Purpose::Nothing);
+            match answer {
+                Ok(Answer::Report(report)) => self.reports[worker] = Some(report),
+                Ok(Answer::Refused(..) | Answer::Unknown) | Err(_) if purpose == Purpose::Modem => self.refused += 1,
+                _ => {}
+            }
+        }
+    }
+
+    /// Asks for everybody we will send to: devices, and routers.
+    fn resolve_all(&mut self, now: u64) {
+        let devices = self.config.service_group.iter().map(|group| (Role::Rpd.instance(), group.rpd));
+        let routers = self.plan.routes.iter().map(|route| (route.instance, route.via));
+        for (instance, address) in devices.chain(routers).collect::<Vec<_>>() {
+            self.want(instance, address, now);
+        }
+    }
+
+    fn want(&mut self, instance: InstanceId, address: IpAddr, now: u64) {
+        if let Some((port, via)) = self.plan.next_hop(instance, address) {
+            let _ = self.neighbours.want(port.into(), via, now, &mut self.actions);
+        }
+    }
+
+    fn on_event(&mut self, event: Event, now: u64) {
+        match event {
+            Event::Neighbour { port, message, for_us } => {
+                let Some(heard) = Heard::from_message(&message) else { return };
+                if for_us {
+                    self.neighbours.learn(port.into(), &heard, now, &mut self.actions);
+                } else {
+                    self.neighbours.heard(port.into(), &heard, now, &mut self.actions);
+                }
+            }
+            Event::Resolve { instance, address } => self.want(instance, address, now),
+        }
+    }
+
+    /// Carries out what the neighbour cache decided.
+    fn act(&mut self) {
+        for action in std::mem::take(&mut self.actions) {
+            match action {
+                Action::Send(request) => self.send_request(&request),
+                Action::Resolved { port, address, mac } => {
+                    // Ports are few; the cache was given these numbers by us.
+                    self.dirty |= self.plan.set_neighbour(port as u8, address, mac);
+                }
+                Action::Failed { port, address } | Action::Forgotten { port, address } => {
+                    self.dirty |= self.plan.remove_neighbour(port as u8, address);
+                }
+            }
+        }
+        if std::mem::take(&mut self.dirty) {
+            self.forwarding.publish(self.plan.compile());
+            self.links.iter().for_each(|link| link.waker.nudge());
+        }
+        self.forwarding.reclaim();
+        self.rules.reclaim();
+    }
+
+    fn station(&self, port: u16) -> Option<(u8, Station)> {
+        let view = self.plan.ports.get(usize::from(port))?;
+        Some((port as u8, Station { mac: Mac(view.mac), vlan: view.vlan.map(Vlan::of) }))
+    }
+
+    fn send_request(&mut self, request: &Request) {
+        let Some((port, us)) = self.station(request.port) else { return };
+        let view = &self.plan.ports[usize::from(port)];
+        let mut frame = vec![0; neighbour::MAX_FRAME];
+        let len = match (view.source_for(request.address), request.address) {
+            (Some(IpAddr::V4(ours)), IpAddr::V4(target)) => arp_request(&mut frame, &us, ours, target, request.to),
+            (Some(IpAddr::V6(ours)), IpAddr::V6(target)) => {
+                neighbour_solicitation(&mut frame, &us, ours, target, request.to)
+            }
+            _ => None,
+        };
+        self.send_frame(port, frame, len);
+    }
+
+    fn send_frame(&mut self, port: u8, mut frame: Vec<u8>, len: Option<usize>) {
+        if let (Some(len), Some(link)) = (len, self.links.first_mut()) {
+            frame.truncate(len);
+            link.post(Command::Send(port, frame), Purpose::Nothing);
+        }
+    }
+
+    /// Tells the neighbourhood where our addresses are (RFC 5227, 3; RFC 4861, 7.2.6).
+    fn announce(&mut self) {
+        for port in 0..self.plan.ports.len() as u16 {
+            let Some((port, us)) = self.station(port) else { continue };
+            let view = self.plan.ports[usize::from(port)].clone();
+            for (address, _) in view.v4 {
+                let mut frame = vec![0; neighbour::MAX_FRAME];
+                let len = arp_announcement(&mut frame, &us, address.into());
+                self.send_frame(port, frame, len);
+            }
+            for (address, _) in view.v6 {
+                let mut frame = vec![0; neighbour::MAX_FRAME];
+                let len = neighbour_advertisement(&mut frame, &us, address.into(), None, true);
+                self.send_frame(port, frame, len);
+            }
+        }
+    }
+}

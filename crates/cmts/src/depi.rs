@@ -1,0 +1,364 @@
+//! From MAC frames to DEPI packets: PSP segments, L2TPv3, IP (CM-SP-R-DEPI, PSP pseudowire).
+//!
+//! A channel has one packet that is being filled. A frame that begins a packet *is* the packet: its slot goes on, and
+//! later frames are copied behind it until the MTU is reached; what does not fit begins the next packet, in its own
+//! slot. So at most about half of all bytes are copied. Headers go in front when the packet is closed.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use engine::{Drop, Env, Io};
+use frame::{Arena, Frame};
+use wire::psp::{self, Entry};
+use wire::{checksum, fast, l2tp, protocol};
+
+/// What stands behind the table of segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ChannelWord {
+    /// Nothing.
+    None,
+    /// The number of the packet modulo 16, in bits 4 to 7: what a CCAP core was observed to send. What the bits mean is
+    /// not settled: a profile identifier, by one patent.
+    #[default]
+    Observed,
+    /// Always this value.
+    Fixed(u16),
+}
+
+/// A channel's pseudowire to its device; made by control.
+#[derive(Clone, Debug)]
+pub struct WireSpec {
+    /// The device's number of the session.
+    pub session: u32,
+    /// What it wants to see behind the number.
+    pub cookie: l2tp::Cookie,
+    /// IP or UDP.
+    pub carrier: l2tp::Carrier,
+    /// Our address.
+    pub local: IpAddr,
+    /// The device's.
+    pub remote: IpAddr,
+    /// Type of service of the packets.
+    pub tos: u8,
+    /// Largest IP packet, in bytes.
+    pub mtu: u16,
+    /// Flow identifier in the PSP header, 0 to 7.
+    pub flow: u8,
+    /// See [`ChannelWord`].
+    pub word: ChannelWord,
+    /// Segments of a packet at most.
+    pub segments: usize,
+}
+
+/// The most segments we put into one packet.
+pub const MAX_SEGMENTS: usize = 16;
+/// A piece of a frame smaller than that is not worth a segment: the packet is closed instead.
+const LEAST_PIECE: usize = 64;
+/// Longest header: IPv6, UDP, L2TPv3 with cookie.
+const MAX_HEADER: usize = 40 + 8 + 16;
+
+/// What a channel has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WireCounts {
+    /// DEPI packets sent.
+    pub packets: u64,
+    /// Their bytes, from the IP header on.
+    pub bytes: u64,
+    /// MAC frames in them.
+    pub frames: u64,
+    /// Packets closed because nothing more fitted; the others waited long enough.
+    pub full: u64,
+    /// Packets by number of segments: 0 (none), 1 … 6, 7 and more.
+    pub segments: [u64; 8],
+}
+
+struct Channel {
+    header: [u8; MAX_HEADER],
+    header_len: usize,
+    version: u8,
+    carrier: l2tp::Carrier,
+    sum: u16,
+    capacity: usize,
+    flow: u8,
+    word: ChannelWord,
+    max_segments: usize,
+    open: Option<Frame>,
+    entries: [Entry; MAX_SEGMENTS],
+    count: usize,
+    since: u64,
+    sequence: u16,
+    counts: WireCounts,
+}
+
+impl Channel {
+    fn new(spec: &WireSpec) -> Self {
+        let mut header = [0; MAX_HEADER];
+        let udp = spec.carrier == l2tp::Carrier::Udp;
+        let protocol = if udp { protocol::UDP } else { protocol::L2TP };
+        let (mut at, version, sum) = match (spec.local, spec.remote) {
+            (IpAddr::V6(local), IpAddr::V6(remote)) => {
+                header[0] = 0x60 | spec.tos >> 4;
+                header[1] = spec.tos << 4;
+                (header[6], header[7]) = (protocol, 64);
+                header[8..24].copy_from_slice(&local.octets());
+                header[24..40].copy_from_slice(&remote.octets());
+                (40, 6, 0)
+            }
+            (local, remote) => {
+                (header[0], header[1]) = (0x45, spec.tos);
+                // Atomic, as all our tunnels (RFC 6864, 4.1).
+                header[6] = 0x40;
+                (header[8], header[9]) = (64, protocol);
+                let octets = |address| if let IpAddr::V4(address) = address { address.octets() } else { [0; 4] };
+                header[12..16].copy_from_slice(&octets(local));
+                header[16..20].copy_from_slice(&octets(remote));
+                (20, 4, checksum::sum(&header[..20]))
+            }
+        };
+        if udp {
+            for port in 0..2 {
+                fast::put16(&mut header, at + port * 2, l2tp::PORT);
+            }
+            at += 8;
+        }
+        let repr = l2tp::Repr { carrier: spec.carrier, session: spec.session, cookie: spec.cookie };
+        at += repr.emit(&mut header[at..]).unwrap_or(0);
+        Self {
+            header,
+            header_len: at,
+            version,
+            carrier: spec.carrier,
+            sum,
+            capacity: usize::from(spec.mtu).saturating_sub(at),
+            flow: spec.flow,
+            word: spec.word,
+            max_segments: spec.segments.clamp(1, MAX_SEGMENTS),
+            open: None,
+            entries: [Entry::default(); MAX_SEGMENTS],
+            count: 0,
+            since: 0,
+            sequence: 0,
+            counts: WireCounts::default(),
+        }
+    }
+
+    /// What stands before the segments, if one more was added.
+    fn overhead(&self) -> usize {
+        let word = if self.word == ChannelWord::None { 0 } else { psp::WORD_LEN };
+        psp::HEADER_LEN + (self.count + 1) * psp::ENTRY_LEN + word
+    }
+
+    /// Bytes that still fit with one more segment.
+    fn room(&self, arena: &Arena) -> usize {
+        let Some(open) = &self.open else { return 0 };
+        if self.count >= self.max_segments {
+            return 0;
+        }
+        let slot = usize::from(arena.shape().slot_bytes) - open.headroom() - open.len();
+        self.capacity.saturating_sub(self.overhead() + open.len()).min(slot)
+    }
+
+    fn enter(&mut self, begin: bool, end: bool, len: usize) {
+        if let Some(entry) = self.entries.get_mut(self.count) {
+            *entry = Entry::of(begin, end, len);
+            self.count += 1;
+        }
+    }
+}
+
+/// All channels of a worker, and the packets of theirs that are ready.
+pub struct Depi {
+    channels: Vec<Channel>,
+    ready: VecDeque<Frame>,
+    open: usize,
+    /// Nanoseconds a packet may wait to be filled.
+    hold_ns: u64,
+}
+
+/// Packets ready at most before they must leave.
+const READY: usize = 1024;
+
+impl Depi {
+    /// Pseudowires of those channels, whose packets wait `hold_ns` at most to be filled.
+    pub fn new(wires: &[WireSpec], hold_ns: u64) -> Self {
+        let channels = wires.iter().map(Channel::new).collect();
+        Self { channels, ready: VecDeque::with_capacity(READY), open: 0, hold_ns }
+    }
+
+    /// Slots it has: packets that are being filled, and that are ready.
+    pub fn held(&self) -> usize {
+        self.open + self.ready.len()
+    }
+
+    /// What a channel has counted.
+    pub fn counts(&self, channel: usize) -> Option<&WireCounts> {
+        self.channels.get(channel).map(|channel| &channel.counts)
+    }
+
+    /// Whether more frames may come before packets leave.
+    pub fn has_room(&self) -> bool {
+        self.ready.len() + 256 < READY
+    }
+
+    /// The next packet that is ready: it begins with its IP header.
+    pub fn pop(&mut self) -> Option<Frame> {
+        self.ready.pop_front()
+    }
+
+    /// Puts a MAC frame into its channel's packets. The frame is the packet's from now on, or goes back to the pool.
+    pub fn push(&mut self, channel: u16, mut frame: Frame, env: &mut Env) {
+        let arena = env.pool.arena().clone();
+        let at = usize::from(channel);
+        let Some(wire) = self.channels.get_mut(at) else {
+            return lost(Drop::UnknownPseudowire, frame, env);
+        };
+        wire.counts.frames += 1;
+        let mut begin = true;
+        if wire.open.is_some() {
+            let room = wire.room(&arena);
+            if frame.len() <= room {
+                append(wire, &arena, arena.bytes(&frame));
+                wire.enter(true, true, frame.len());
+                env.pool.give(frame);
+                return;
+            }
+            if room >= LEAST_PIECE {
+                append(wire, &arena, &arena.bytes(&frame)[..room]);
+                wire.enter(true, false, room);
+                let _ = frame.pull_front(room as u16); // less than the frame's length
+                begin = false;
+            }
+            self.close(at, true, env);
+        }
+        loop {
+            let wire = &mut self.channels[at];
+            wire.count = 0;
+            let room = wire.capacity.saturating_sub(wire.overhead());
+            if frame.len() <= room {
+                wire.enter(begin, true, frame.len());
+                wire.since = env.now;
+                wire.open = Some(frame);
+                self.open += 1;
+                return;
+            }
+            // Longer than a packet: its front goes in a packet of its own.
+            let Some(mut piece) = env.pool.take().filter(|_| room >= LEAST_PIECE) else {
+                return lost(Drop::NoFrame, frame, env);
+            };
+            if !arena.write(&mut piece, &arena.bytes(&frame)[..room]) {
+                env.pool.give(piece);
+                return lost(Drop::NoFrame, frame, env);
+            }
+            let _ = frame.pull_front(room as u16); // less than the frame's length
+            let wire = &mut self.channels[at];
+            wire.enter(begin, false, room);
+            wire.open = Some(piece);
+            self.open += 1;
+            begin = false;
+            self.close(at, true, env);
+        }
+    }
+
+    /// Closes packets that have waited long enough; with `all`, all. Says whether any was.
+    pub fn expire(&mut self, all: bool, env: &mut Env) -> bool {
+        if self.open == 0 {
+            return false;
+        }
+        let before = self.ready.len();
+        for at in 0..self.channels.len() {
+            let channel = &self.channels[at];
+            if channel.open.is_some() && (all || env.now.saturating_sub(channel.since) >= self.hold_ns) {
+                self.close(at, false, env);
+            }
+        }
+        self.ready.len() > before
+    }
+
+    /// Puts the headers before a channel's packet and has it leave.
+    fn close(&mut self, at: usize, full: bool, env: &mut Env) {
+        let wire = &mut self.channels[at];
+        let Some(mut frame) = wire.open.take() else { return };
+        self.open -= 1;
+        env.stats.add(Io::Originated, 1);
+        let sequence = wire.sequence;
+        wire.sequence = sequence.wrapping_add(1);
+        let word = match wire.word {
+            ChannelWord::None => None,
+            ChannelWord::Observed => Some((sequence & 0x0f) << 4),
+            ChannelWord::Fixed(word) => Some(word),
+        };
+        let repr = psp::Repr { flow: wire.flow, sequence, word };
+        let entries = &wire.entries[..wire.count];
+        let before = wire.header_len + repr.header_len(entries.len());
+        let arena = env.pool.arena();
+        // At most 64 + 38 bytes.
+        if frame.push_front(before as u16).is_err() || self.ready.len() >= READY {
+            env.stats.drop_outside(Drop::NoHeadroom, frame.len());
+            env.pool.give(frame);
+            return;
+        }
+        let bytes = arena.bytes_mut(&mut frame);
+        let total = bytes.len();
+        let (header, rest) = bytes.split_at_mut(wire.header_len);
+        header.copy_from_slice(&wire.header[..wire.header_len]);
+        let _ = repr.emit(entries, rest); // the room was made for it
+        let network = if wire.version == 4 { 20 } else { 40 };
+        if wire.version == 4 {
+            fast::put16(header, 2, total as u16); // within a slot
+            let sum = checksum::combine(wire.sum, total as u16);
+            fast::put16(header, 10, checksum::finish(sum));
+        } else {
+            fast::put16(header, 4, (total - network) as u16);
+        }
+        if wire.carrier == l2tp::Carrier::Udp {
+            let len = (total - network) as u16;
+            fast::put16(header, network + 4, len);
+            if wire.version == 6 {
+                // Over IPv6 there must be one (RFC 8200, 8.1).
+                seal6(bytes, len);
+            }
+        }
+        wire.counts.packets += 1;
+        wire.counts.bytes += total as u64;
+        wire.counts.full += u64::from(full);
+        wire.counts.segments[wire.count.min(7)] += 1;
+        frame.meta.l3 = 0;
+        self.ready.push_back(frame);
+    }
+
+    /// Gives everything up: the worker ends.
+    pub fn close_all(&mut self, env: &mut Env) {
+        self.expire(true, env);
+        while let Some(frame) = self.pop() {
+            env.stats.drop_outside(Drop::FlowGone, frame.len());
+            env.pool.give(frame);
+        }
+    }
+}
+
+/// A frame that had gone into its queue and does not come out by a packet.
+pub fn lost(reason: Drop, frame: Frame, env: &mut Env) {
+    env.stats.add(Io::Released, 1);
+    env.stats.drop_outside(reason, frame.len());
+    env.pool.give(frame);
+}
+
+/// Copies bytes behind the packet that is being filled; there is room.
+fn append(wire: &mut Channel, arena: &Arena, bytes: &[u8]) {
+    let Some(open) = &mut wire.open else { return };
+    let from = open.len();
+    arena.set_len(open, from + bytes.len());
+    if let Some(space) = arena.bytes_mut(open).get_mut(from..) {
+        let len = space.len().min(bytes.len());
+        space[..len].copy_from_slice(&bytes[..len]);
+    }
+}
+
+/// Fills the UDP checksum of a packet over IPv6.
+fn seal6(packet: &mut [u8], len: u16) {
+    let addresses = |at| u128::from_be_bytes(fast::array(packet, at).unwrap_or([0; 16]));
+    let pseudo = checksum::pseudo6(addresses(8), addresses(24), protocol::UDP, len.into());
+    if let Ok(mut datagram) = wire::udp::Packet::new_checked(packet.get_mut(40..).unwrap_or_default()) {
+        datagram.fill_checksum(pseudo);
+    }
+}

@@ -1,0 +1,285 @@
+//! A downstream service flow: its rates, its queue, what it has counted (CM-SP-MULPI, service flow encodings).
+
+use table::bucket::{self, Config, Rate};
+
+use crate::pie::{Pie, PieConfig};
+
+/// No flow, node or channel.
+pub const NONE: u32 = u32::MAX;
+
+/// What a service flow is given; made by control.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlowSpec {
+    /// Maximum sustained rate in bit/s; none: unlimited (TLV 25.8).
+    pub sustained: Option<u64>,
+    /// Maximum traffic burst in bytes (TLV 25.9).
+    pub burst: u64,
+    /// Peak rate in bit/s; none: unlimited (TLV 25.27).
+    pub peak: Option<u64>,
+    /// Minimum reserved rate in bit/s; none: nothing is reserved (TLV 25.10).
+    pub reserved: Option<u64>,
+    /// Traffic priority, 0 to 7, higher first (TLV 25.7).
+    pub priority: u8,
+    /// The bonding group its packets are spread over, among the service group's.
+    pub group: u16,
+    /// Its downstream service identifier: its packets are numbered. None: they are not, and it has one channel.
+    pub dsid: Option<u32>,
+    /// Bytes its queue holds at most.
+    pub buffer: u32,
+    /// Active queue management; none: the queue's end alone drops.
+    pub aqm: Option<PieConfig>,
+}
+
+/// Default of the maximum traffic burst, in bytes.
+pub const DEFAULT_BURST: u64 = 3044;
+/// What the peak rate's bucket holds, in bytes: one frame.
+pub const PEAK_BURST: u64 = 1522;
+/// Nanoseconds of its rate a flow that waits may catch up with when the scheduler looks late; else lateness would be
+/// lost for good, and rates fall short.
+const LATENESS_NS: u64 = 2_000_000;
+
+impl Default for FlowSpec {
+    fn default() -> Self {
+        Self {
+            sustained: None,
+            burst: DEFAULT_BURST,
+            peak: None,
+            reserved: None,
+            priority: 0,
+            group: 0,
+            dsid: None,
+            buffer: 256 * 1024,
+            aqm: None,
+        }
+    }
+}
+
+/// What a flow has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowCounts {
+    /// Packets that came.
+    pub packets_in: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Bytes sent, each packet from behind the HCS through its CRC.
+    pub bytes: u64,
+    /// Packets the queue had no room for.
+    pub full: u64,
+    /// Packets active queue management dropped.
+    pub aqm: u64,
+    /// Nanoseconds that sent packets waited, summed.
+    pub waited_ns: u64,
+    /// The longest wait, in nanoseconds.
+    pub longest_ns: u64,
+}
+
+/// One bucket that may be there.
+#[derive(Clone, Copy, Debug)]
+pub struct Shaper {
+    config: Config,
+    late: i64,
+    state: bucket::State,
+}
+
+impl Shaper {
+    fn new(rate: Option<u64>, burst: u64, now: u64) -> Self {
+        let rate = rate.map_or(Rate::UNLIMITED, Rate::bps);
+        let config = Config::new(rate, burst);
+        let late = Config::over(rate, LATENESS_NS, 0).depth.min(i64::MAX - config.depth);
+        Self { config, late, state: bucket::State::full(&config, now) }
+    }
+
+    /// Whether it never says no.
+    #[inline]
+    fn is_open(&self) -> bool {
+        self.config.rate == Rate::UNLIMITED
+    }
+
+    /// The flow begins to wait again: no more credit than the burst.
+    #[inline]
+    fn awake(&mut self, now: u64) {
+        self.state.credit = self.state.credit.min(self.config.depth);
+        bucket::refill(&self.config, &mut self.state, now);
+    }
+
+    #[inline]
+    fn affords(&mut self, now: u64, bytes: u32) -> bool {
+        let deep = Config { depth: self.config.depth + self.late, ..self.config };
+        bucket::affords(&deep, &mut self.state, now, bytes)
+    }
+
+    #[inline]
+    fn ready_at(&self, bytes: u32) -> u64 {
+        bucket::ready_at(&self.config, &self.state, bytes).unwrap_or(u64::MAX)
+    }
+}
+
+/// Where a flow stands with the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing waits.
+    Idle,
+    /// In the list of its group and [`Flow::level`].
+    Listed,
+    /// Until its timer rings.
+    Parked,
+}
+
+/// A service flow in the worker's hands.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// It exists.
+    pub in_use: bool,
+    /// Where it stands.
+    pub standing: Standing,
+    /// The list it is in, 0 first.
+    pub level: u8,
+    /// First and last node of its queue.
+    pub head: u32,
+    /// See `head`.
+    pub tail: u32,
+    /// Bytes waiting, CRCs included.
+    pub bytes: u32,
+    /// Packets waiting.
+    pub packets: u32,
+    /// Its neighbours in the list.
+    pub next: u32,
+    /// See `next`.
+    pub prev: u32,
+    /// Bytes it may still send before its turn is over.
+    pub deficit: i32,
+    /// Number of its next packet.
+    pub sequence: u16,
+    /// Whose it is.
+    pub modem: u32,
+    /// What encrypts it, as a number of the modem's security association; [`NONE`]: nothing.
+    pub security: u32,
+    /// As given.
+    pub spec: FlowSpec,
+    sustained: Shaper,
+    peak: Shaper,
+    reserved: Shaper,
+    /// Active queue management.
+    pub pie: Pie,
+    /// The timer it waits for.
+    pub timer: Option<table::wheel::Handle>,
+    /// What it has counted.
+    pub counts: FlowCounts,
+}
+
+/// May the flow's first packet go?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum May {
+    /// It may, and its credit is taken.
+    Go,
+    /// Not before that time, in nanoseconds.
+    Wait(u64),
+}
+
+/// Lists of a group: 0 for flows within their reserved rate, then one for each traffic priority, the highest first.
+pub const LEVELS: usize = 9;
+
+impl Flow {
+    /// A flow with nothing in it.
+    pub fn new(spec: FlowSpec, modem: u32, security: u32, now: u64) -> Self {
+        Self {
+            in_use: true,
+            standing: Standing::Idle,
+            level: 0,
+            head: NONE,
+            tail: NONE,
+            bytes: 0,
+            packets: 0,
+            next: NONE,
+            prev: NONE,
+            deficit: 0,
+            sequence: 0,
+            modem,
+            security,
+            spec,
+            sustained: Shaper::new(spec.sustained, spec.burst, now),
+            peak: Shaper::new(spec.peak, PEAK_BURST, now),
+            reserved: Shaper::new(Some(spec.reserved.unwrap_or(0)), DEFAULT_BURST, now),
+            pie: Pie::new(now),
+            timer: None,
+            counts: FlowCounts::default(),
+        }
+    }
+
+    /// A place no flow has.
+    pub fn none() -> Self {
+        Self { in_use: false, ..Self::new(FlowSpec::default(), NONE, NONE, 0) }
+    }
+
+    /// Takes new parameters; what waits stays, and so does the numbering.
+    pub fn change(&mut self, spec: FlowSpec, now: u64) {
+        let fresh = Flow::new(spec, self.modem, self.security, now);
+        let keep = |mut new: Shaper, old: &Shaper| {
+            new.state.credit = old.state.credit.min(new.config.depth);
+            new
+        };
+        self.sustained = keep(fresh.sustained, &self.sustained);
+        self.peak = keep(fresh.peak, &self.peak);
+        self.reserved = fresh.reserved;
+        self.spec = spec;
+    }
+
+    /// Something waits in it again.
+    #[inline]
+    pub fn awake(&mut self, now: u64) {
+        if !self.sustained.is_open() {
+            self.sustained.awake(now);
+        }
+        if !self.peak.is_open() {
+            self.peak.awake(now);
+        }
+    }
+
+    /// The list it belongs to now.
+    #[inline]
+    pub fn level_now(&mut self, now: u64, bytes: u32) -> u8 {
+        if self.spec.reserved.is_some() && self.reserved.affords(now, bytes) {
+            return 0;
+        }
+        8 - self.spec.priority.min(7)
+    }
+
+    /// When its reserved rate will let a packet of `bytes` go first.
+    pub fn reserved_at(&self, bytes: u32) -> u64 {
+        self.reserved.ready_at(bytes)
+    }
+
+    /// Whether both buckets allow a packet of `bytes`; if so, its credit is taken.
+    #[inline]
+    pub fn may_send(&mut self, now: u64, bytes: u32) -> May {
+        let (sustained, peak) = (!self.sustained.is_open(), !self.peak.is_open());
+        if sustained && !self.sustained.affords(now, bytes) || peak && !self.peak.affords(now, bytes) {
+            let at = |on: bool, shaper: &mut Shaper| match on {
+                true => {
+                    let _ = shaper.affords(now, bytes);
+                    shaper.ready_at(bytes)
+                }
+                false => 0,
+            };
+            return May::Wait(at(sustained, &mut self.sustained).max(at(peak, &mut self.peak)));
+        }
+        if sustained {
+            bucket::take(&mut self.sustained.state, bytes);
+        }
+        if peak {
+            bucket::take(&mut self.peak.state, bytes);
+        }
+        if self.spec.reserved.is_some() {
+            bucket::take(&mut self.reserved.state, bytes);
+            let floor = -self.reserved.config.depth;
+            self.reserved.state.credit = self.reserved.state.credit.max(floor);
+        }
+        May::Go
+    }
+
+    /// What waits and what may go at once, for active queue management: bytes, and bytes of credit at the peak rate.
+    pub fn backlog(&self) -> (u64, u64) {
+        let credit = self.sustained.state.credit.max(0) as u64 / 8_000_000_000;
+        (self.bytes.into(), if self.sustained.is_open() { u64::MAX } else { credit })
+    }
+}

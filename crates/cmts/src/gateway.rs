@@ -1,0 +1,520 @@
+//! The cable gateway of one worker: which pipeline a burst takes, what goes on between pipelines, what control asks.
+
+use std::os::fd::BorrowedFd;
+
+use crypto::{Crc, Job, Key, KeyId, Outcome};
+use engine::{Burst, Clock, Ctx, Drop, Env, Gateway, Io, Layout, Pipeline, PortId, SteerKey, TraceFilter};
+use frame::BURST;
+use stages::forward::{Forwarding, NONE, Plan};
+use stages::parse::HasIp;
+use table::command::Inbox;
+use table::snapshot::Reader;
+use table::waker::Waker;
+use wire::docsis::{Element, Header};
+use wire::{L3L4, Malformed};
+
+use crate::config::Role;
+use crate::depi::{self, Depi, WireSpec};
+use crate::flow::{FlowSpec, NONE as NOTHING};
+use crate::grants::Grants;
+use crate::lane::{Cmts, Counts, State};
+use crate::local;
+use crate::modems::{ModemSpec, Modems, Refused};
+use crate::pipeline::Pipelines;
+use crate::report::Report;
+use crate::rules::Rules;
+use crate::schedule::{self, Scheduler};
+use crate::slow::SlowPath;
+use crate::upstream::{self, PseudowireSpec, Upstream};
+
+/// What control asks of a worker.
+pub enum Command {
+    /// Take in a modem, or replace what is known of it; what waits in service flows it keeps stays.
+    Install(Box<ModemSpec>),
+    /// Take a modem out.
+    Remove(u32),
+    /// Change one service flow.
+    ChangeFlow(u32, FlowSpec),
+    /// A key for a modem's security association, beside the other.
+    SetKey(u32, u8, Box<Key>),
+    /// Send by that key from now on.
+    UseKey(u32, u8),
+    /// Fill in a report.
+    Report(Box<Report>),
+    /// Send a complete frame (ARP request, neighbour solicitation).
+    Send(PortId, Vec<u8>),
+}
+
+/// What a worker answers.
+pub enum Answer {
+    /// Done; the box is control's to free.
+    Installed(Box<ModemSpec>),
+    /// Not taken in, and why.
+    Refused(Refused, Box<ModemSpec>),
+    /// Done.
+    Done,
+    /// There is no such modem, flow or key.
+    Unknown,
+    /// The report.
+    Report(Box<Report>),
+    /// Sent (or dropped and counted); the bytes are control's to free.
+    Sent(Vec<u8>),
+}
+
+/// Commands carried out in a turn at most.
+const COMMANDS: usize = 32;
+/// Nanoseconds without a frame after which what is in the cipher is finished: long enough for the next burst to come and
+/// push it out, short beside a frame's time on the cable.
+const FLUSH_NS: u64 = 20_000;
+
+/// What a worker's gateway is made of.
+pub struct Parts {
+    /// Forwarding tables as published.
+    pub forwarding: Reader<Forwarding>,
+    /// Filter groups and classifiers as published.
+    pub rules: Reader<Rules>,
+    /// The side of each of its ports.
+    pub roles: Vec<Role>,
+    /// Commands.
+    pub inbox: Inbox<Command, Answer>,
+    /// Wakes it for a command.
+    pub waker: Waker,
+    /// Events to control.
+    pub slow: SlowPath,
+    /// Modems, none yet.
+    pub modems: Modems,
+    /// Channels of each bonding group, and the capacity of each channel in bit/s.
+    pub groups: Vec<Vec<u16>>,
+    /// See `groups`.
+    pub capacities: Vec<u64>,
+    /// Each channel's pseudowire.
+    pub wires: Vec<WireSpec>,
+    /// Upstream pseudowires.
+    pub pseudowires: Vec<PseudowireSpec>,
+    /// Grants by service group.
+    pub grants: Vec<Grants>,
+    /// Service flows to expect.
+    pub flows: usize,
+    /// SID clusters to expect.
+    pub clusters: usize,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+/// Bounds and choices of a worker.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Of its queues.
+    pub queues: schedule::Limits,
+    /// Of what comes upstream.
+    pub upstream: upstream::Limits,
+    /// Nanoseconds a DEPI packet waits to be filled.
+    pub hold_ns: u64,
+    /// Largest IP packet towards modems.
+    pub mtu: u32,
+    /// CRCs of upstream frames are verified.
+    pub verify_crc: bool,
+}
+
+/// One worker's gateway.
+pub struct CableGateway {
+    pipelines: Pipelines,
+    state: State,
+    /// For the pipeline between queues and cipher.
+    scratch: Burst<Cmts>,
+    roles: Vec<Role>,
+    inbox: Inbox<Command, Answer>,
+    waker: Waker,
+    slow: SlowPath,
+    pushed: u64,
+    pushed_up: u64,
+    upstream_next: bool,
+    adopted: Vec<Box<ModemSpec>>,
+    refused: usize,
+}
+
+impl CableGateway {
+    /// A worker's gateway, and the layout of its stages.
+    ///
+    /// # Errors
+    /// When there is no memory for its tables.
+    pub fn new(parts: Parts) -> Result<(Self, Layout), table::bulk::Full> {
+        let mut layout = Layout::default();
+        let pipelines = Pipelines::new(&mut layout, parts.limits.mtu);
+        let limits = parts.limits;
+        let mut upstream = Upstream::new(&parts.pseudowires, parts.clusters, limits.upstream, parts.grants)?;
+        upstream.verify_crc = limits.verify_crc;
+        let state = State {
+            forwarding: parts.forwarding,
+            rules: parts.rules,
+            modems: parts.modems,
+            scheduler: Scheduler::new(limits.queues, &parts.groups, &parts.capacities, parts.flows, 0),
+            depi: Depi::new(&parts.wires, limits.hold_ns),
+            upstream,
+            counts: Counts::default(),
+            empty: (Plan::default().compile(), Rules::default()),
+        };
+        let gateway = Self {
+            pipelines,
+            state,
+            scratch: Burst::default(),
+            roles: parts.roles,
+            inbox: parts.inbox,
+            waker: parts.waker,
+            slow: parts.slow,
+            pushed: 0,
+            pushed_up: 0,
+            upstream_next: false,
+            adopted: Vec::new(),
+            refused: 0,
+        };
+        Ok((gateway, layout))
+    }
+
+    /// What it owns.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Has a worker that does not run yet take a modem in, in its first turn.
+    pub fn adopt(&mut self, spec: Box<ModemSpec>) {
+        self.adopted.push(spec);
+    }
+
+    /// Modems that could not be taken in at the start.
+    pub fn refused(&self) -> usize {
+        self.refused
+    }
+
+    /// Queues → MAC frames → cipher → DEPI packets. Says whether anything moved.
+    fn downstream<C: Clock>(&mut self, env: &mut Env) -> bool {
+        let state = &mut self.state;
+        let between = self.pipelines.between;
+        let begin = C::cycles();
+        let mut pulled = 0;
+        if state.depi.has_room() && state.modems.encrypt.room() >= BURST && state.scheduler.waiting() > 0 {
+            let scratch = &mut self.scratch;
+            pulled = state.scheduler.pull(env.now, BURST, |pulled, flow| {
+                // At most a burst is asked for, and it was empty.
+                let Ok(i) = scratch.push(pulled.frame) else { return };
+                let lane = &mut scratch.lane;
+                (lane.flow[i], lane.modem[i]) = (pulled.flow, flow.modem);
+                (lane.channel[i], lane.sequence[i]) = (pulled.channel, pulled.sequence);
+            });
+        }
+        let mid = C::cycles();
+        if pulled > 0 {
+            env.stats.charge(between, 0, pulled as u32, mid.wrapping_sub(begin));
+            env.stats.add(Io::Released, pulled as u64);
+            self.pipelines.mac.run::<C>(&mut self.scratch, &mut Ctx::new(state, env));
+            let pool = &mut env.pool;
+            self.scratch.finish(|_, frame| pool.give(frame));
+            self.pushed = env.now;
+        } else if state.modems.encrypt.held() > 0 && env.now.saturating_sub(self.pushed) >= FLUSH_NS {
+            state.modems.encrypt.flush(env.pool.arena());
+        }
+        let begin = C::cycles();
+        let mut framed = 0;
+        while state.depi.has_room()
+            && let Some(done) = state.modems.encrypt.pop()
+        {
+            framed += 1;
+            match done.outcome {
+                Outcome::Done => state.depi.push(done.tag as u16, done.frame, env), // a channel's number, as pushed
+                outcome => depi::lost(reason(outcome), done.frame, env),
+            }
+        }
+        if framed > 0 {
+            env.stats.charge(between, 1, framed, C::cycles().wrapping_sub(begin));
+        }
+        let expired = state.depi.expire(false, env);
+        pulled > 0 || framed > 0 || expired
+    }
+
+    /// DEPI packets that are ready, out by their ports.
+    fn send_depi<C: Clock>(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) {
+        while burst.len() < BURST {
+            let Some(frame) = self.state.depi.pop() else { break };
+            let ip = L3L4::parse(env.pool.arena().bytes(&frame));
+            let Ok(i) = burst.push(frame) else { break };
+            let lane = &mut burst.lane;
+            *lane.ip_mut(i) = ip.unwrap_or_default();
+            (lane.hop[i], lane.instance[i], lane.ours[i]) = (NONE, Role::Rpd.instance(), true);
+            (lane.modem[i], lane.flow[i]) = (NONE, NONE);
+        }
+        if !burst.is_empty() {
+            self.pipelines.depi.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
+        }
+    }
+
+    /// Packets of bursts → frames → cipher → the network. Says whether anything moved.
+    fn upstream<C: Clock>(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) -> bool {
+        let between = self.pipelines.between;
+        let state = &mut self.state;
+        let begin = C::cycles();
+        let worked = state.upstream.work(BURST, env);
+        if worked > 0 {
+            env.stats.charge(between, 2, worked as u32, C::cycles().wrapping_sub(begin));
+        }
+        let begin = C::cycles();
+        let mut pushed = 0;
+        while state.modems.decrypt.room() > 0
+            && let Some(out) = state.upstream.pop()
+        {
+            let frame = out.frame;
+            let job = match job(env.pool.arena().bytes(&frame), out.modem, out.cluster, state) {
+                Ok(job) => job,
+                Err(why) => {
+                    depi::lost(why, frame, env);
+                    continue;
+                }
+            };
+            if let Err(frame) = state.modems.decrypt.push(frame, job) {
+                depi::lost(Drop::FlowQueueFull, frame, env);
+            }
+            pushed += 1;
+        }
+        if pushed > 0 {
+            state.modems.decrypt.run(env.pool.arena());
+            self.pushed_up = env.now;
+        } else if state.modems.decrypt.held() > 0 && env.now.saturating_sub(self.pushed_up) >= FLUSH_NS {
+            state.modems.decrypt.flush(env.pool.arena());
+        }
+        while burst.len() < BURST {
+            let Some(done) = state.modems.decrypt.pop() else { break };
+            if done.outcome != Outcome::Done {
+                depi::lost(reason(done.outcome), done.frame, env);
+                continue;
+            }
+            env.stats.add(Io::Originated, 1);
+            let Ok(i) = burst.push(done.frame) else { break };
+            let lane = &mut burst.lane;
+            lane.flow[i] = done.tag;
+            lane.modem[i] = state.upstream.cluster(done.tag).map_or(NOTHING, |cluster| cluster.modem);
+            (lane.hop[i], lane.instance[i], lane.ours[i]) = (NONE, Role::Network.instance(), false);
+        }
+        if pushed > 0 {
+            env.stats.charge(between, 3, pushed, C::cycles().wrapping_sub(begin));
+        }
+        let deciphered = burst.len();
+        if deciphered > 0 {
+            self.pipelines.upstream.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
+        }
+        worked > 0 || pushed > 0 || deciphered > 0
+    }
+}
+
+fn install(state: &mut State, spec: &ModemSpec, env: &mut Env) -> Result<(), Refused> {
+    let arena = env.pool.arena().clone();
+    let before = state.modems.modem(spec.handle).map(|modem| (modem.first_flow, modem.flows));
+    state.modems.install(spec, &arena)?;
+    match state.upstream.install(spec, env) {
+        Ok(true) => {}
+        other => {
+            remove(state, spec.handle, env);
+            return Err(if other.is_ok() { Refused::Taken } else { Refused::Memory });
+        }
+    }
+    let kept = spec.first_flow..spec.first_flow + spec.flows.len() as u32;
+    if let Some((first, flows)) = before {
+        let gone = (0..u32::from(flows)).map(|n| first + n).filter(|id| !kept.contains(id));
+        gone.for_each(|id| remove_flow(state, id, env));
+    }
+    let security = if spec.security.is_some() { spec.handle } else { NOTHING };
+    for (id, flow) in kept.zip(&spec.flows) {
+        state.scheduler.install(id, *flow, spec.handle, security, env.now);
+    }
+    Ok(())
+}
+
+/// Takes a modem out; false when there is none.
+fn remove(state: &mut State, modem: u32, env: &mut Env) -> bool {
+    let Some(known) = state.modems.modem(modem).copied() else { return false };
+    for n in 0..u32::from(known.flows) {
+        remove_flow(state, known.first_flow + n, env);
+    }
+    state.upstream.remove(modem, env);
+    let arena = env.pool.arena().clone();
+    state.modems.remove(modem, &arena)
+}
+
+fn carry_out(state: &mut State, command: Command, env: &mut Env) -> Answer {
+    let done = |done| if done { Answer::Done } else { Answer::Unknown };
+    match command {
+        Command::Install(spec) => match install(state, &spec, env) {
+            Ok(()) => Answer::Installed(spec),
+            Err(why) => Answer::Refused(why, spec),
+        },
+        Command::Remove(modem) => done(remove(state, modem, env)),
+        Command::ChangeFlow(id, spec) => {
+            let flow = state.scheduler.flows().get(id as usize).filter(|flow| flow.in_use);
+            let Some((modem, security)) = flow.map(|flow| (flow.modem, flow.security)) else {
+                return Answer::Unknown;
+            };
+            state.scheduler.install(id, spec, modem, security, env.now);
+            Answer::Done
+        }
+        Command::SetKey(modem, sequence, key) => {
+            let arena = env.pool.arena().clone();
+            done(state.modems.set_key(modem, sequence, &key, &arena))
+        }
+        Command::UseKey(modem, sequence) => done(state.modems.set_active(modem, sequence)),
+        Command::Report(mut report) => {
+            report.fill(state, env.now);
+            Answer::Report(report)
+        }
+        Command::Send(port, frame) => {
+            if let Some(made) = env.pool.make(&frame) {
+                env.send(port, made);
+            } else {
+                env.stats.drop_outside(Drop::NoFrame, frame.len());
+                env.stats.add(Io::Originated, 1);
+            }
+            Answer::Sent(frame)
+        }
+    }
+}
+
+/// What is to be done to a frame from a modem.
+fn job(bytes: &[u8], modem: u32, cluster: u32, state: &State) -> Result<Job, Drop> {
+    let header = Header::parse(bytes).map_err(|why| match why {
+        Malformed::BadHcs => Drop::DocsisHcs,
+        _ => Drop::DocsisMalformed,
+    })?;
+    let security = state.modems.security(modem);
+    let mut privacy = None;
+    for element in header.elements(bytes) {
+        match element.map_err(|_| Drop::DocsisMalformed)? {
+            Element::BpUp2(found) | Element::BpUp { privacy: found, .. } => privacy = Some(found),
+            _ => {}
+        }
+    }
+    let key = match (privacy.filter(|privacy| privacy.enabled), security) {
+        (Some(privacy), Some(security)) => {
+            let half = usize::from(privacy.key_sequence & 1);
+            if security.sequences[half] != privacy.key_sequence || privacy.toggle != (half == 1) {
+                return Err(Drop::UnknownKey);
+            }
+            security.up[half]
+        }
+        (None, None) => KeyId::CLEAR,
+        // A modem that has keys must use them, or anybody could speak for it.
+        _ => return Err(Drop::UnknownKey),
+    };
+    let crc = if state.upstream.verify_crc { Crc::Done } else { Crc::Left };
+    Ok(Job { key, at: header.header_len, crc, tag: cluster })
+}
+
+fn reason(outcome: Outcome) -> Drop {
+    match outcome {
+        Outcome::BadCrc => Drop::FrameCrc,
+        Outcome::NoKey => Drop::UnknownKey,
+        Outcome::NoRoom => Drop::NoHeadroom,
+        Outcome::Short | Outcome::Done => Drop::DocsisMalformed,
+    }
+}
+
+fn remove_flow(state: &mut State, id: u32, env: &mut Env) {
+    state.scheduler.remove(id, |frame| depi::lost(Drop::FlowGone, frame, env));
+}
+
+impl Gateway for CableGateway {
+    type Kind = Cmts;
+
+    #[inline]
+    fn receive<C: Clock>(&mut self, port: PortId, burst: &mut Burst<Cmts>, env: &Env) {
+        let mut cx = Ctx::new(&mut self.state, env);
+        match self.roles.get(usize::from(port)) {
+            Some(Role::Rpd) => self.pipelines.bursts.run::<C>(burst, &mut cx),
+            _ => self.pipelines.downstream.run::<C>(burst, &mut cx),
+        }
+    }
+
+    fn punted(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) {
+        self.slow.see_to(burst, &self.state, env);
+    }
+
+    fn release<C: Clock>(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) -> bool {
+        // In turns, or one direction would have the burst to itself.
+        self.upstream_next = !self.upstream_next;
+        let mut moved = false;
+        if self.upstream_next {
+            moved = self.upstream::<C>(burst, env);
+        }
+        if burst.is_empty() {
+            moved |= self.downstream::<C>(env);
+            let before = burst.len();
+            self.send_depi::<C>(burst, env);
+            moved |= burst.len() > before;
+        }
+        if !burst.punted().is_empty() {
+            self.slow.see_to(burst, &self.state, env);
+        }
+        moved
+    }
+
+    fn held(&self) -> usize {
+        let state = &self.state;
+        state.scheduler.waiting()
+            + state.modems.encrypt.held()
+            + state.modems.decrypt.held()
+            + state.depi.held()
+            + state.upstream.held()
+    }
+
+    fn control(&mut self, env: &mut Env) -> usize {
+        self.state.forwarding.get();
+        self.state.rules.get();
+        let state = &mut self.state;
+        for spec in self.adopted.drain(..) {
+            self.refused += usize::from(install(state, &spec, env).is_err());
+        }
+        self.inbox.drain(COMMANDS, |command| carry_out(state, command, env))
+    }
+
+    fn tick(&mut self, env: &mut Env) {
+        self.state.scheduler.tick(env.now);
+        self.state.upstream.tick(env);
+        self.slow.tick(env);
+    }
+
+    fn follows(&self, filter: &TraceFilter, port: PortId, packet: &[u8]) -> bool {
+        self.roles.get(usize::from(port)) == Some(&Role::Network) && local::is_of_subscriber(packet, filter.subscriber)
+    }
+
+    fn after_panic(&mut self) {
+        // What was between queue and cipher is gone with the burst; its slots go back with the next.
+    }
+
+    fn close(&mut self, env: &mut Env) {
+        let state = &mut self.state;
+        state.scheduler.close(|frame| depi::lost(Drop::FlowGone, frame, env));
+        state.modems.encrypt.flush(env.pool.arena());
+        state.modems.decrypt.flush(env.pool.arena());
+        while let Some(done) = state.modems.encrypt.pop().or_else(|| state.modems.decrypt.pop()) {
+            depi::lost(Drop::FlowGone, done.frame, env);
+        }
+        state.depi.close_all(env);
+        state.upstream.close(env);
+    }
+
+    fn steer_key(&self, port: PortId, packet: &[u8]) -> Option<SteerKey> {
+        local::steer_key(packet, *self.roles.get(usize::from(port))?, self.state.port(port).instance)
+    }
+
+    fn fall_asleep(&mut self) -> bool {
+        self.waker.fall_asleep();
+        // A sleeping worker holds no old tables back.
+        self.state.forwarding.park();
+        self.state.rules.park();
+        self.inbox.is_empty() && self.held() == 0
+    }
+
+    fn wake_up(&mut self) {
+        self.waker.drain();
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.waker.fd())
+    }
+}

@@ -1,0 +1,219 @@
+//! What the gateway keeps of each packet beside its burst, and what its stages share.
+
+use crypto::KeyId;
+use engine::{Burst, Kind};
+use frame::BURST;
+use stages::forward::{Forwarding, InstanceId, NONE, PortView};
+use stages::parse::{HasIp, UserIp};
+use stages::route::{HasForwarding, HasHop};
+use table::bulk::Hash;
+use table::snapshot::Reader;
+use wire::L3L4;
+
+use crate::depi::Depi;
+use crate::modems::Modems;
+use crate::rules::Rules;
+use crate::schedule::Scheduler;
+use crate::upstream::Upstream;
+
+/// The gateway's family of pipelines.
+pub struct Cmts;
+
+/// Per-packet arrays.
+pub struct Lane {
+    /// The subscriber's packet, or the DEPI packet it is in.
+    pub ip: UserIp,
+    /// The index ticket between the halves of a lookup.
+    pub hash: [Hash; BURST],
+    /// The host behind a modem it is to or from.
+    pub host: [u32; BURST],
+    /// Its modem.
+    pub modem: [u32; BURST],
+    /// Its service flow.
+    pub flow: [u32; BURST],
+    /// Its number in the service flow.
+    pub sequence: [u16; BURST],
+    /// The channel it goes by, or the pseudowire it came by.
+    pub channel: [u16; BURST],
+    /// The outer tag it came with; [`UNTAGGED`]: none.
+    pub tag: [u32; BURST],
+    /// The routing domain it is forwarded in.
+    pub instance: [InstanceId; BURST],
+    /// Where it goes next.
+    pub hop: [u32; BURST],
+    /// Where the payload of a pseudowire's packet begins.
+    pub payload: [u16; BURST],
+    /// What encrypts it.
+    pub key: [KeyId; BURST],
+    /// It is a DEPI packet of ours: no router before its first link.
+    pub ours: [bool; BURST],
+}
+
+/// No tag.
+pub const UNTAGGED: u32 = u32::MAX;
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self {
+            ip: UserIp::default(),
+            hash: [Hash::default(); BURST],
+            host: [NONE; BURST],
+            modem: [NONE; BURST],
+            flow: [NONE; BURST],
+            sequence: [0; BURST],
+            channel: [0; BURST],
+            tag: [UNTAGGED; BURST],
+            instance: [0; BURST],
+            hop: [NONE; BURST],
+            payload: [0; BURST],
+            key: [KeyId::CLEAR; BURST],
+            ours: [false; BURST],
+        }
+    }
+}
+
+impl Lane {
+    /// The outer tag of packet `i`.
+    #[inline]
+    pub fn tag(&self, i: usize) -> Option<u16> {
+        u16::try_from(self.tag[i]).ok()
+    }
+}
+
+impl HasIp for Lane {
+    #[inline]
+    fn ip(&self, i: usize) -> &L3L4 {
+        &self.ip.0[i]
+    }
+    #[inline]
+    fn ip_mut(&mut self, i: usize) -> &mut L3L4 {
+        &mut self.ip.0[i]
+    }
+}
+
+impl HasHop for Lane {
+    #[inline]
+    fn hop(&self, i: usize) -> u32 {
+        self.hop[i]
+    }
+    #[inline]
+    fn set_hop(&mut self, i: usize, hop: u32) {
+        self.hop[i] = hop;
+    }
+    #[inline]
+    fn instance(&self, i: usize) -> InstanceId {
+        self.instance[i]
+    }
+    #[inline]
+    fn overhead(&self, _i: usize) -> u16 {
+        0
+    }
+    #[inline(always)]
+    fn is_relayed(&self, i: usize) -> bool {
+        self.ours[i]
+    }
+}
+
+/// What one worker's gateway owns.
+pub struct State {
+    /// Where packets go; taken anew between bursts.
+    pub forwarding: Reader<Forwarding>,
+    /// Filter groups and classifiers.
+    pub rules: Reader<Rules>,
+    /// Modems and the hosts behind them.
+    pub modems: Modems,
+    /// Service flows and channels.
+    pub scheduler: Scheduler,
+    /// From framed packets to DEPI packets.
+    pub depi: Depi,
+    /// From UEPI packets to frames.
+    pub upstream: Upstream,
+    /// What stages have counted of their own.
+    pub counts: Counts,
+    /// Stands in before anything was published.
+    pub empty: (Forwarding, Rules),
+}
+
+/// The counters of the published data plane that are no drops.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Destination addresses that were a modem's, downstream.
+    pub lookup_matched: u64,
+    /// And that were not.
+    pub lookup_unmatched: u64,
+    /// Packets that a filter rule let pass; downstream, upstream.
+    pub filter_permit: [u64; 2],
+    /// Packets that a filter rule dropped.
+    pub filter_deny: [u64; 2],
+    /// Packets that no filter rule matched.
+    pub filter_unmatched: [u64; 2],
+    /// IPv4 packets (not ICMP) that a classifier matched.
+    pub classified_ipv4: u64,
+    /// ICMP packets that a classifier matched.
+    pub classified_icmp: u64,
+    /// All others that a classifier matched.
+    pub classified_llc: u64,
+    /// Packets that went by the primary service flow.
+    pub unclassified: u64,
+}
+
+impl State {
+    /// The port a burst came in by, as the stages see it. An unknown one has no address and drops everything.
+    #[inline]
+    pub fn port(&self, id: u8) -> &PortView {
+        static NOWHERE: PortView = PortView {
+            name: String::new(),
+            mac: [0; 6],
+            vlan: None,
+            mtu: 0,
+            instance: 0,
+            v4: vec![],
+            v6: vec![],
+            verify_udp: false,
+        };
+        self.forwarding().ports.get(usize::from(id)).unwrap_or(&NOWHERE)
+    }
+
+    /// Filter groups and classifiers.
+    #[inline]
+    pub fn rules(&self) -> &Rules {
+        self.rules.in_hand().unwrap_or(&self.empty.1)
+    }
+}
+
+impl HasForwarding for State {
+    #[inline]
+    fn forwarding(&self) -> &Forwarding {
+        self.forwarding.in_hand().unwrap_or(&self.empty.0)
+    }
+}
+
+impl Kind for Cmts {
+    type Lane = Lane;
+    type State = State;
+
+    fn describe(burst: &Burst<Self>, i: usize) -> String {
+        let lane = &burst.lane;
+        let ip = lane.ip(i);
+        let mut words = Vec::new();
+        if ip.version != 0 {
+            let (version, protocol, len) = (ip.version, ip.protocol, ip.total_len);
+            words.push(format!("ipv{version} proto {protocol} ports {}→{} len {len}", ip.src_port, ip.dst_port));
+        }
+        if lane.modem[i] != NONE {
+            words.push(format!("modem {}", lane.modem[i]));
+        }
+        if lane.flow[i] != NONE {
+            words.push(format!("service flow {}", lane.flow[i]));
+        }
+        if lane.hop[i] != NONE {
+            words.push(format!("hop {} by port {}", lane.hop[i], burst.out(i)));
+        }
+        words.join(", ")
+    }
+
+    fn forget(lane: &mut Lane, i: usize) {
+        *lane.ip_mut(i) = L3L4::default();
+        (lane.host[i], lane.modem[i], lane.flow[i], lane.hop[i]) = (NONE, NONE, NONE, NONE);
+    }
+}

@@ -1,0 +1,396 @@
+//! Modems, the hosts behind them, their keys: what a worker looks packets up in.
+
+use std::net::IpAddr;
+
+use crypto::{Direction, Engine, Key, KeyId};
+use frame::Arena;
+use table::bulk::{BulkMap, Full, Hash, Seed};
+use table::hint::prefetch_index;
+use wire::Mac;
+
+use crate::flow::{FlowSpec, NONE};
+
+/// Service flows a modem has at most, downstream.
+pub const MAX_FLOWS: usize = 16;
+/// Keys of one security association: even and odd.
+pub const KEYS: usize = 2;
+
+/// A modem as control describes it to a worker.
+#[derive(Clone, Debug)]
+pub struct ModemSpec {
+    /// Its number, on all workers.
+    pub handle: u32,
+    /// Its service group.
+    pub service_group: u16,
+    /// Our hardware address towards the hosts behind it.
+    pub cmts_mac: Mac,
+    /// The hosts behind it; they may not learn others (DOCS-SUBMGT3-MIB, learnable off).
+    pub hosts: Vec<(IpAddr, Mac)>,
+    /// Filter groups downstream; 0: none.
+    pub filters_down: [u16; 4],
+    /// Filter groups upstream.
+    pub filters_up: [u16; 4],
+    /// Its set of classifiers.
+    pub classifiers: u32,
+    /// Its service flows, the primary first. Flow `n` has the number `first_flow + n`.
+    pub flows: Vec<FlowSpec>,
+    /// See `flows`.
+    pub first_flow: u32,
+    /// Its security association and keys; none: nothing is encrypted.
+    pub security: Option<SecuritySpec>,
+    /// Its SID clusters upstream.
+    pub clusters: Vec<ClusterSpec>,
+}
+
+/// A security association.
+#[derive(Clone, Debug)]
+pub struct SecuritySpec {
+    /// Its identifier, 14 bits: downstream the SAID, upstream the SID of the primary flow stands in its place.
+    pub said: u16,
+    /// Keys by the lowest bit of their sequence number.
+    pub keys: [Option<(u8, Key)>; KEYS],
+    /// The key that is sent by.
+    pub active: u8,
+}
+
+/// A SID cluster: the service identifiers that one upstream service flow is granted by, on all its channels.
+#[derive(Clone, Debug)]
+pub struct ClusterSpec {
+    /// Service identifiers, on whichever of the service group's channels.
+    pub sids: Vec<u16>,
+    /// DSCP and ECN to set: bits kept, bits set (TLV 24.23, type of service overwrite).
+    pub tos: Option<(u8, u8)>,
+}
+
+/// A host behind a modem.
+#[derive(Clone, Copy, Debug)]
+pub struct Host {
+    /// Its modem.
+    pub modem: u32,
+    /// Its hardware address.
+    pub mac: Mac,
+}
+
+/// What packets touch of a modem.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub struct Modem {
+    /// First of its service flows.
+    pub first_flow: u32,
+    /// How many there are; 0: there is no such modem.
+    pub flows: u8,
+    /// It is there.
+    pub in_use: bool,
+    /// Its service group.
+    pub service_group: u16,
+    /// Its set of classifiers.
+    pub classifiers: u32,
+    /// Filter groups downstream and upstream.
+    pub filters: [[u16; 4]; 2],
+    /// Our hardware address towards its hosts.
+    pub cmts_mac: Mac,
+    /// Hosts behind it.
+    pub hosts: u16,
+    /// Packets and bytes of its hosts, downstream as they came and upstream as they went.
+    pub packets: [u64; 2],
+    /// See `packets`.
+    pub bytes: [u64; 2],
+}
+
+impl Modem {
+    const NONE: Self = Self {
+        first_flow: NONE,
+        flows: 0,
+        in_use: false,
+        service_group: 0,
+        classifiers: 0,
+        filters: [[0; 4]; 2],
+        cmts_mac: Mac::ZERO,
+        hosts: 0,
+        packets: [0; 2],
+        bytes: [0; 2],
+    };
+}
+
+/// A security association in a worker's hands.
+#[derive(Clone, Copy, Debug)]
+pub struct Security {
+    /// It is there.
+    pub in_use: bool,
+    /// Its identifier.
+    pub said: u16,
+    /// Sequence number of the key we send by.
+    pub active: u8,
+    /// Sequence numbers of the keys there are, by their lowest bit; 255: none.
+    pub sequences: [u8; KEYS],
+    /// Their places in the engine that encrypts.
+    pub down: [KeyId; KEYS],
+    /// Their places in the engine that decrypts.
+    pub up: [KeyId; KEYS],
+}
+
+impl Security {
+    const NONE: Self = Self {
+        in_use: false,
+        said: 0,
+        active: 0,
+        sequences: [255; KEYS],
+        down: [KeyId::CLEAR; KEYS],
+        up: [KeyId::CLEAR; KEYS],
+    };
+}
+
+/// Why a worker did not take a modem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// An index can not grow.
+    #[error("no memory for another modem")]
+    Memory,
+    /// An address or service identifier is another modem's.
+    #[error("an address or service identifier of it is another modem's")]
+    Taken,
+}
+
+impl From<Full> for Refused {
+    fn from(_: Full) -> Self {
+        Self::Memory
+    }
+}
+
+/// Modems of one worker. Index of everything: the handle.
+pub struct Modems {
+    by_v4: BulkMap<u32, u32>,
+    by_v6: BulkMap<u128, u32>,
+    hosts: Vec<Host>,
+    free_hosts: Vec<u32>,
+    modems: Vec<Modem>,
+    securities: Vec<Security>,
+    /// Each modem's addresses, to take them out again.
+    addresses: Vec<Vec<IpAddr>>,
+    /// What encrypts.
+    pub encrypt: Engine,
+    /// What decrypts.
+    pub decrypt: Engine,
+}
+
+impl Modems {
+    /// None, with room for so many hosts.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn with_capacity(modems: usize, hosts: usize) -> Result<Self, Full> {
+        let seed = Seed::random();
+        Ok(Self {
+            by_v4: BulkMap::with_capacity(hosts, seed)?,
+            by_v6: BulkMap::with_capacity(hosts, seed)?,
+            hosts: Vec::with_capacity(hosts),
+            free_hosts: Vec::new(),
+            modems: Vec::with_capacity(modems),
+            securities: Vec::with_capacity(modems),
+            addresses: Vec::with_capacity(modems),
+            encrypt: Engine::new(Direction::Encrypt),
+            decrypt: Engine::new(Direction::Decrypt),
+        })
+    }
+
+    /// Asks for the place of an IPv4 address.
+    #[inline(always)]
+    pub fn prefetch4(&self, address: u32) -> Hash {
+        self.by_v4.prefetch(address)
+    }
+
+    /// Asks for the place of an IPv6 address.
+    #[inline(always)]
+    pub fn prefetch6(&self, address: u128) -> Hash {
+        self.by_v6.prefetch(address)
+    }
+
+    /// The host of an IPv4 address.
+    #[inline(always)]
+    pub fn host4(&self, hash: Hash, address: u32) -> Option<u32> {
+        self.by_v4.get_hashed(hash, address)
+    }
+
+    /// The host of an IPv6 address.
+    #[inline(always)]
+    pub fn host6(&self, hash: Hash, address: u128) -> Option<u32> {
+        self.by_v6.get_hashed(hash, address)
+    }
+
+    /// Asks for the line of a host.
+    #[inline(always)]
+    pub fn prefetch_host(&self, host: u32) {
+        prefetch_index(&self.hosts, host as usize);
+    }
+
+    /// Asks for the lines of a modem.
+    #[inline(always)]
+    pub fn prefetch_modem(&self, modem: u32) {
+        prefetch_index(&self.modems, modem as usize);
+    }
+
+    /// A host.
+    #[inline(always)]
+    pub fn host(&self, host: u32) -> Option<&Host> {
+        self.hosts.get(host as usize)
+    }
+
+    /// A modem.
+    #[inline(always)]
+    pub fn modem(&self, modem: u32) -> Option<&Modem> {
+        self.modems.get(modem as usize).filter(|modem| modem.in_use)
+    }
+
+    /// A modem, to count.
+    #[inline(always)]
+    pub fn modem_mut(&mut self, modem: u32) -> Option<&mut Modem> {
+        self.modems.get_mut(modem as usize).filter(|modem| modem.in_use)
+    }
+
+    /// A modem's security association.
+    #[inline(always)]
+    pub fn security(&self, modem: u32) -> Option<&Security> {
+        self.securities.get(modem as usize).filter(|security| security.in_use)
+    }
+
+    /// All places, with and without a modem.
+    pub fn all(&self) -> &[Modem] {
+        &self.modems
+    }
+
+    /// How many modems there are.
+    pub fn len(&self) -> usize {
+        self.modems.iter().filter(|modem| modem.in_use).count()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn find(&self, address: IpAddr) -> Option<u32> {
+        match address {
+            IpAddr::V4(address) => self.by_v4.get(address.into()),
+            IpAddr::V6(address) => self.by_v6.get(address.into()),
+        }
+    }
+
+    /// Takes a modem in, or replaces what is known of it; its counts stay.
+    ///
+    /// # Errors
+    /// Why it can not be. Where an address is another's, nothing has changed; without memory the modem is incomplete.
+    pub fn install(&mut self, spec: &ModemSpec, arena: &Arena) -> Result<(), Refused> {
+        let owner = |host: u32| self.hosts.get(host as usize).map(|host| host.modem);
+        let taken =
+            |(address, _): &(IpAddr, Mac)| self.find(*address).is_some_and(|host| owner(host) != Some(spec.handle));
+        if spec.hosts.iter().any(taken) {
+            return Err(Refused::Taken);
+        }
+        let at = spec.handle as usize;
+        while self.modems.len() <= at {
+            self.modems.push(Modem::NONE);
+            self.securities.push(Security::NONE);
+            self.addresses.push(Vec::new());
+        }
+        self.forget_hosts(spec.handle);
+        for (address, mac) in &spec.hosts {
+            let host = Host { modem: spec.handle, mac: *mac };
+            let place = match self.free_hosts.pop() {
+                Some(place) => {
+                    self.hosts[place as usize] = host;
+                    place
+                }
+                None => {
+                    self.hosts.push(host);
+                    self.hosts.len() as u32 - 1
+                }
+            };
+            match address {
+                IpAddr::V4(address) => self.by_v4.insert((*address).into(), place)?,
+                IpAddr::V6(address) => self.by_v6.insert((*address).into(), place)?,
+            };
+            self.addresses[at].push(*address);
+        }
+        let before = self.modems[at];
+        self.modems[at] = Modem {
+            first_flow: spec.first_flow,
+            flows: spec.flows.len().min(MAX_FLOWS) as u8,
+            in_use: true,
+            service_group: spec.service_group,
+            classifiers: spec.classifiers,
+            filters: [spec.filters_down, spec.filters_up],
+            cmts_mac: spec.cmts_mac,
+            hosts: spec.hosts.len() as u16,
+            packets: before.packets,
+            bytes: before.bytes,
+        };
+        self.forget_keys(spec.handle, arena);
+        if let Some(security) = &spec.security {
+            let place = &mut self.securities[at];
+            (place.in_use, place.said, place.active) = (true, security.said, security.active);
+            for (sequence, key) in security.keys.iter().flatten() {
+                self.set_key(spec.handle, *sequence, key, arena);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a security association a key; the one with the same lowest bit of its number goes. False when there is no
+    /// such association.
+    pub fn set_key(&mut self, modem: u32, sequence: u8, key: &Key, arena: &Arena) -> bool {
+        let Some(security) = self.securities.get_mut(modem as usize).filter(|security| security.in_use) else {
+            return false;
+        };
+        let half = usize::from(sequence & 1);
+        if security.sequences[half] != 255 {
+            self.encrypt.remove(arena, security.down[half]);
+            self.decrypt.remove(arena, security.up[half]);
+        }
+        security.sequences[half] = sequence & 0x0f;
+        security.down[half] = self.encrypt.insert(key);
+        security.up[half] = self.decrypt.insert(key);
+        true
+    }
+
+    /// Sends by another key from now on; the receiver finds it by its number. False when there is none of that number.
+    pub fn set_active(&mut self, modem: u32, sequence: u8) -> bool {
+        let security = self.securities.get_mut(modem as usize).filter(|security| security.in_use);
+        let Some(security) = security.filter(|s| s.sequences[usize::from(sequence & 1)] == sequence & 0x0f) else {
+            return false;
+        };
+        security.active = sequence & 0x0f;
+        true
+    }
+
+    /// Takes a modem out; false when there is none.
+    pub fn remove(&mut self, modem: u32, arena: &Arena) -> bool {
+        if self.modem(modem).is_none() {
+            return false;
+        }
+        self.forget_hosts(modem);
+        self.forget_keys(modem, arena);
+        self.modems[modem as usize] = Modem::NONE;
+        true
+    }
+
+    fn forget_hosts(&mut self, modem: u32) {
+        for address in std::mem::take(&mut self.addresses[modem as usize]) {
+            let place = match address {
+                IpAddr::V4(address) => self.by_v4.remove(address.into()),
+                IpAddr::V6(address) => self.by_v6.remove(address.into()),
+            };
+            if let Some(place) = place {
+                self.hosts[place as usize].modem = NONE;
+                self.free_hosts.push(place);
+            }
+        }
+    }
+
+    fn forget_keys(&mut self, modem: u32, arena: &Arena) {
+        let security = std::mem::replace(&mut self.securities[modem as usize], Security::NONE);
+        for half in (0..KEYS).filter(|half| security.in_use && security.sequences[*half] != 255) {
+            self.encrypt.remove(arena, security.down[half]);
+            self.decrypt.remove(arena, security.up[half]);
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! The downstream scheduler: service flows' queues, and the channels of bonding groups they are spread over.
+//!
+//! ```text
+//! push ─► flow's queue ─► list of its group and level ─► channel of the group with the least load ─► pull
+//!              │ over its rate: parked until the wheel rings
+//! ```
+//!
+//! Frames that wait are slots of the arena; there are at most [`Limits::frames`] of them, so that what ports need stays
+//! free. Nothing is allocated after flows are made.
+
+use frame::Frame;
+use table::wheel::Wheel;
+
+use crate::flow::{Flow, FlowSpec, LEVELS, May, NONE, Standing};
+use crate::pie::Pie;
+
+/// Bounds of a worker's scheduler.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Frames that may wait, all flows together.
+    pub frames: usize,
+    /// How far ahead of its capacity a channel may be given packets, in nanoseconds.
+    pub ahead_ns: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { frames: 8192, ahead_ns: 250_000 }
+    }
+}
+
+/// Why a frame does not wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The queue, or the memory of all queues, is full.
+    Full,
+    /// Active queue management.
+    Aqm,
+    /// There is no such flow.
+    Gone,
+}
+
+struct Node {
+    frame: Frame,
+    next: u32,
+    at: u64,
+}
+
+/// A channel as it is loaded.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Nanoseconds of a byte, in 2⁻²⁰.
+    cost: u64,
+    /// When everything it was given will have been sent, in nanoseconds.
+    busy_until: u64,
+    /// Time it was given work for, in nanoseconds and 2⁻²⁰ of them: what groups balance.
+    given: u64,
+    rest: u64,
+    /// Bytes of MAC frames given.
+    pub bytes: u64,
+    /// MAC frames given.
+    pub packets: u64,
+    /// Times it was chosen after another.
+    pub selects: u64,
+}
+
+const FRACTION: u32 = 20;
+
+impl Load {
+    /// A channel of that capacity in bit/s.
+    pub fn new(capacity: u64) -> Self {
+        let cost = ((8_000_000_000u128 << FRACTION) / u128::from(capacity.max(1))) as u64;
+        Self { cost, busy_until: 0, given: 0, rest: 0, bytes: 0, packets: 0, selects: 0 }
+    }
+
+    #[inline]
+    fn give(&mut self, bytes: u64, now: u64) {
+        let work = bytes * self.cost + self.rest;
+        self.rest = work & ((1 << FRACTION) - 1);
+        self.busy_until = self.busy_until.max(now) + (work >> FRACTION);
+        self.given += work >> FRACTION;
+        self.bytes += bytes;
+        self.packets += 1;
+    }
+}
+
+#[derive(Clone, Copy)]
+struct List {
+    head: u32,
+    tail: u32,
+}
+
+/// A bonding group: who waits to be sent over which channels.
+pub struct Group {
+    channels: Vec<u16>,
+    lists: [List; LEVELS],
+    /// Lists that are not empty.
+    occupied: u16,
+}
+
+/// What came out of a queue.
+#[derive(Debug)]
+pub struct Pulled {
+    /// The frame: Ethernet, without CRC.
+    pub frame: Frame,
+    /// Its flow.
+    pub flow: u32,
+    /// The channel it goes by.
+    pub channel: u16,
+    /// Its number in the flow.
+    pub sequence: u16,
+}
+
+/// The scheduler of one worker.
+pub struct Scheduler {
+    flows: Vec<Flow>,
+    nodes: Vec<Node>,
+    free: u32,
+    waiting: usize,
+    groups: Vec<Group>,
+    loads: Vec<Load>,
+    wheel: Wheel,
+    next_group: usize,
+    limits: Limits,
+    aqm_at: usize,
+}
+
+/// Ethernet's CRC, which rates count and which is added later.
+const CRC: u32 = 4;
+/// The longest MAC header we make before a frame.
+const MAC_HEADER: u64 = wire::docsis::BONDED_HEADER_LEN as u64;
+/// Bytes a flow may send before the next of its list has its turn.
+const QUANTUM: i32 = 3100;
+/// Nanoseconds of a tick of the wheel, as a shift.
+const TICK: u32 = 12;
+/// How far a channel may lag behind the others of its group, in nanoseconds, before that is forgotten.
+const MEMORY_NS: u64 = 20_000_000;
+
+fn tick(ns: u64) -> u64 {
+    ns >> TICK
+}
+
+impl Scheduler {
+    /// A scheduler without flows.
+    pub fn new(limits: Limits, groups: &[Vec<u16>], capacities: &[u64], flows: usize, now: u64) -> Self {
+        let list = List { head: NONE, tail: NONE };
+        let group = |channels: &Vec<u16>| Group { channels: channels.clone(), lists: [list; LEVELS], occupied: 0 };
+        let nodes = limits.frames.min(NONE as usize);
+        let mut this = Self {
+            flows: Vec::with_capacity(flows),
+            nodes: (0..nodes as u32).map(|n| Node { frame: Frame::none(), next: n + 1, at: 0 }).collect(),
+            free: if nodes == 0 { NONE } else { 0 },
+            waiting: 0,
+            groups: groups.iter().map(group).collect(),
+            loads: capacities.iter().map(|capacity| Load::new(*capacity)).collect(),
+            wheel: Wheel::new(flows.max(16), tick(now)),
+            next_group: 0,
+            limits,
+            aqm_at: 0,
+        };
+        if let Some(last) = this.nodes.last_mut() {
+            last.next = NONE;
+        }
+        this
+    }
+
+    /// Frames that wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// All flows' places.
+    pub fn flows(&self) -> &[Flow] {
+        &self.flows
+    }
+
+    /// All channels.
+    pub fn loads(&self) -> &[Load] {
+        &self.loads
+    }
+
+    /// Asks for the line of a flow that a packet is about to wait in.
+    #[inline(always)]
+    pub fn prefetch(&self, flow: u32) {
+        table::hint::prefetch_index(&self.flows, flow as usize);
+    }
+
+    /// Puts a flow in its place; one that is there is changed, and what waits in it stays.
+    pub fn install(&mut self, id: u32, spec: FlowSpec, modem: u32, security: u32, now: u64) {
+        while self.flows.len() <= id as usize {
+            self.flows.push(Flow::none());
+        }
+        // A timer for every flow, or flows would wait for ever.
+        if self.wheel.capacity() < self.flows.len() {
+            let mut larger = Wheel::new(self.flows.len() * 2, tick(now));
+            for (n, flow) in self.flows.iter_mut().enumerate().filter(|(_, flow)| flow.timer.is_some()) {
+                flow.timer = larger.insert(tick(now), n as u32);
+            }
+            self.wheel = larger;
+        }
+        let flow = &mut self.flows[id as usize];
+        if !flow.in_use {
+            *flow = Flow::new(spec, modem, security, now);
+            return;
+        }
+        let regroup = flow.standing == Standing::Listed;
+        if regroup {
+            self.unlist(id);
+        }
+        let flow = &mut self.flows[id as usize];
+        flow.change(spec, now);
+        (flow.modem, flow.security) = (modem, security);
+        if let Some(timer) = flow.timer.take() {
+            self.wheel.cancel(timer);
+        }
+        if flow.standing != Standing::Idle {
+            self.list(id, now);
+        }
+    }
+
+    /// Takes a flow out; what waited in it is given to `each`.
+    pub fn remove(&mut self, id: u32, mut each: impl FnMut(Frame)) {
+        let Some(flow) = self.flows.get_mut(id as usize).filter(|flow| flow.in_use) else { return };
+        if let Some(timer) = flow.timer.take() {
+            self.wheel.cancel(timer);
+        }
+        if flow.standing == Standing::Listed {
+            self.unlist(id);
+        }
+        while let Some((frame, _)) = self.take(id) {
+            each(frame);
+        }
+        self.flows[id as usize] = Flow::none();
+    }
+
+    /// Takes everything out.
+    pub fn close(&mut self, mut each: impl FnMut(Frame)) {
+        for id in 0..self.flows.len() as u32 {
+            self.remove(id, &mut each);
+        }
+    }
+
+    /// Lets a frame wait in a flow.
+    ///
+    /// # Errors
+    /// The frame, and why not.
+    #[inline]
+    pub fn push(&mut self, id: u32, frame: Frame, now: u64) -> Result<(), (Frame, Refused)> {
+        let Some(flow) = self.flows.get_mut(id as usize).filter(|flow| flow.in_use) else {
+            return Err((frame, Refused::Gone));
+        };
+        let len = frame.len() as u32 + CRC;
+        flow.counts.packets_in += 1;
+        if flow.bytes + len > flow.spec.buffer || self.free == NONE {
+            flow.counts.full += 1;
+            return Err((frame, Refused::Full));
+        }
+        if let Some(aqm) = &flow.spec.aqm
+            && flow.pie.drops(aqm, len, flow.bytes.into())
+        {
+            flow.counts.aqm += 1;
+            return Err((frame, Refused::Aqm));
+        }
+        let at = self.free;
+        let node = &mut self.nodes[at as usize];
+        self.free = node.next;
+        *node = Node { frame, next: NONE, at: now };
+        match flow.tail {
+            NONE => flow.head = at,
+            tail => self.nodes[tail as usize].next = at,
+        }
+        flow.tail = at;
+        flow.bytes += len;
+        flow.packets += 1;
+        self.waiting += 1;
+        if flow.standing == Standing::Idle {
+            flow.awake(now);
+            self.list(id, now);
+        }
+        Ok(())
+    }
+
+    /// Takes up to `most` frames that may go now and gives them to `each`, in order. Returns how many.
+    pub fn pull(&mut self, now: u64, most: usize, mut each: impl FnMut(Pulled, &Flow)) -> usize {
+        while let Some((_, id)) = self.wheel.pop(tick(now)) {
+            self.flows[id as usize].timer = None;
+            match self.flows[id as usize].standing {
+                // Its reserved rate has credit again: it may move up.
+                Standing::Listed => {
+                    self.unlist(id);
+                    self.list(id, now);
+                }
+                Standing::Parked => self.list(id, now),
+                Standing::Idle => {}
+            }
+        }
+        let mut pulled = 0;
+        for _ in 0..self.groups.len() {
+            if pulled >= most {
+                break;
+            }
+            let group = self.next_group;
+            self.next_group = if group + 1 == self.groups.len() { 0 } else { group + 1 };
+            let mut last = None;
+            while pulled < most {
+                let Some(channel) = self.channel(group, now) else { break };
+                let Some(packet) = self.one(group, channel, now) else { break };
+                self.loads[usize::from(channel)].selects += u64::from(last != Some(channel));
+                last = Some(channel);
+                let flow = &self.flows[packet.flow as usize];
+                each(packet, flow);
+                pulled += 1;
+            }
+        }
+        pulled
+    }
+
+    /// The channel of a group with the least load of those that have room.
+    #[inline]
+    fn channel(&self, group: usize, now: u64) -> Option<u16> {
+        let until = now + self.limits.ahead_ns;
+        let mut best = None;
+        let mut least = u64::MAX;
+        for channel in &self.groups[group].channels {
+            let load = &self.loads[usize::from(*channel)];
+            if load.busy_until < until && load.given < least {
+                (best, least) = (Some(*channel), load.given);
+            }
+        }
+        best
+    }
+
+    /// The next packet of a group that may go.
+    #[inline]
+    fn one(&mut self, group: usize, channel: u16, now: u64) -> Option<Pulled> {
+        loop {
+            let occupied = self.groups[group].occupied;
+            if occupied == 0 {
+                return None;
+            }
+            let id = self.groups[group].lists[occupied.trailing_zeros() as usize].head;
+            let flow = &mut self.flows[id as usize];
+            let len = self.nodes[flow.head as usize].frame.len() as u32 + CRC;
+            if flow.deficit < len as i32 {
+                // Its turn is over; the next one begins with a quantum, which is more than a frame.
+                flow.deficit += QUANTUM;
+                if flow.next != NONE || flow.spec.reserved.is_some() {
+                    self.unlist(id);
+                    self.list(id, now);
+                }
+                continue;
+            }
+            if let May::Wait(until) = flow.may_send(now, len) {
+                self.unlist(id);
+                self.park(id, until);
+                continue;
+            }
+            flow.deficit -= len as i32;
+            let sequence = flow.sequence;
+            flow.sequence = sequence.wrapping_add(1);
+            let (frame, at) = self.take(id)?;
+            let flow = &mut self.flows[id as usize];
+            flow.counts.packets += 1;
+            flow.counts.bytes += u64::from(len);
+            let waited = now.saturating_sub(at);
+            flow.counts.waited_ns += waited;
+            flow.counts.longest_ns = flow.counts.longest_ns.max(waited);
+            if flow.packets == 0 {
+                flow.deficit = 0;
+                self.unlist(id);
+                let flow = &mut self.flows[id as usize];
+                flow.standing = Standing::Idle;
+                if let Some(timer) = flow.timer.take() {
+                    self.wheel.cancel(timer);
+                }
+            } else {
+                table::hint::prefetch_index(&self.nodes, flow.head as usize);
+            }
+            self.loads[usize::from(channel)].give(u64::from(len) + MAC_HEADER, now);
+            return Some(Pulled { frame, flow: id, channel, sequence });
+        }
+    }
+
+    /// The first frame of a flow's queue and when it came.
+    #[inline]
+    fn take(&mut self, id: u32) -> Option<(Frame, u64)> {
+        let flow = &mut self.flows[id as usize];
+        let at = flow.head;
+        let node = self.nodes.get_mut(at as usize)?;
+        flow.head = node.next;
+        if flow.head == NONE {
+            flow.tail = NONE;
+        }
+        let (frame, came) = (node.frame.take(), node.at);
+        flow.bytes -= frame.len() as u32 + CRC;
+        flow.packets -= 1;
+        node.next = self.free;
+        self.free = at;
+        self.waiting -= 1;
+        Some((frame, came))
+    }
+
+    /// Enters a flow at the end of the list it belongs to.
+    fn list(&mut self, id: u32, now: u64) {
+        let flow = &mut self.flows[id as usize];
+        let len = self.nodes.get(flow.head as usize).map_or(0, |node| node.frame.len() as u32 + CRC);
+        flow.level = flow.level_now(now, len);
+        flow.standing = Standing::Listed;
+        let (level, reserves) = (usize::from(flow.level), flow.spec.reserved.is_some());
+        let Some(group) = self.groups.get_mut(usize::from(flow.spec.group)) else { return };
+        let list = &mut group.lists[level];
+        (flow.next, flow.prev) = (NONE, list.tail);
+        match list.tail {
+            NONE => list.head = id,
+            tail => self.flows[tail as usize].next = id,
+        }
+        group.lists[level].tail = id;
+        group.occupied |= 1 << level;
+        if reserves && level > 0 {
+            let flow = &mut self.flows[id as usize];
+            let at = flow.reserved_at(len);
+            if flow.timer.is_none() && at != u64::MAX {
+                flow.timer = self.wheel.insert(tick(at) + 1, id);
+            }
+        }
+    }
+
+    fn unlist(&mut self, id: u32) {
+        let flow = &mut self.flows[id as usize];
+        let (next, prev, level) = (flow.next, flow.prev, usize::from(flow.level));
+        (flow.next, flow.prev) = (NONE, NONE);
+        let Some(group) = self.groups.get_mut(usize::from(flow.spec.group)) else { return };
+        match prev {
+            NONE => group.lists[level].head = next,
+            prev => self.flows[prev as usize].next = next,
+        }
+        match next {
+            NONE => group.lists[level].tail = prev,
+            next => self.flows[next as usize].prev = prev,
+        }
+        if group.lists[level].head == NONE {
+            group.occupied &= !(1 << level);
+        }
+    }
+
+    /// Lets a flow rest until it may send again.
+    fn park(&mut self, id: u32, until: u64) {
+        let flow = &mut self.flows[id as usize];
+        flow.standing = Standing::Parked;
+        if let Some(timer) = flow.timer.take() {
+            self.wheel.cancel(timer);
+        }
+        // A packet larger than the burst never goes; it is looked at again when parameters change.
+        if until != u64::MAX {
+            self.flows[id as usize].timer = self.wheel.insert(tick(until) + 1, id);
+        }
+    }
+
+    /// Timers, once a millisecond: drop probabilities of a sixteenth of the flows, and what channels lag behind.
+    pub fn tick(&mut self, now: u64) {
+        let part = self.flows.len().div_ceil(16).max(1);
+        for _ in 0..part.min(self.flows.len()) {
+            self.aqm_at = if self.aqm_at + 1 >= self.flows.len() { 0 } else { self.aqm_at + 1 };
+            let flow = &mut self.flows[self.aqm_at];
+            let Some(aqm) = flow.spec.aqm.filter(|_| flow.in_use && flow.pie.is_due(now)) else { continue };
+            let (bytes, credit) = flow.backlog();
+            // A flow without rates is as fast as its group.
+            let whole = || {
+                let group = self.groups.get(usize::from(flow.spec.group));
+                let rate =
+                    |c: &u16| (8_000_000_000u128 << FRACTION) / u128::from(self.loads[usize::from(*c)].cost.max(1));
+                group.map_or(1, |group| group.channels.iter().map(rate).sum::<u128>()) as u64
+            };
+            let sustained = flow.spec.sustained.unwrap_or_else(whole);
+            let peak = flow.spec.peak.unwrap_or_else(whole);
+            let mut pie: Pie = flow.pie;
+            pie.update(&aqm, now, bytes, credit, sustained, peak);
+            flow.pie = pie;
+        }
+        for group in &self.groups {
+            let most = group.channels.iter().map(|c| self.loads[usize::from(*c)].given).max().unwrap_or(0);
+            for channel in &group.channels {
+                let load = &mut self.loads[usize::from(*channel)];
+                load.given = load.given.max(most.saturating_sub(MEMORY_NS));
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The end of the first pipeline: packets wait in their service flows.
+
+use engine::{Burst, Ctx, Drop, Punt, Stage};
+
+use crate::lane::Cmts;
+use crate::schedule::Refused;
+
+/// Puts packets into their service flows' queues.
+pub struct Enqueue;
+
+impl Stage<Cmts> for Enqueue {
+    const NAME: &'static str = "qos";
+
+    #[inline(never)]
+    fn run(&mut self, burst: &mut Burst<Cmts>, cx: &mut Ctx<'_, Cmts>) {
+        let at = cx.at();
+        let now = cx.env.now;
+        for i in burst.live() {
+            let flow = burst.lane.flow[i];
+            match cx.state.scheduler.push(flow, burst.take(i), now) {
+                Ok(()) => cx.env.stats.consumed(Punt::ServiceFlow),
+                Err((frame, why)) => {
+                    // Back into its place, from where it goes back to its pool.
+                    *burst.frame_mut(i) = frame;
+                    let reason = match why {
+                        Refused::Full => Drop::FlowQueueFull,
+                        Refused::Aqm => Drop::FlowAqm,
+                        Refused::Gone => Drop::FlowGone,
+                    };
+                    burst.drop(i, reason, at);
+                }
+            }
+        }
+    }
+}

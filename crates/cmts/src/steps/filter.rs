@@ -1,0 +1,72 @@
+//! DOCSIS filtering: the rules of the subscriber's filter groups (DOCS-SUBMGT3-MIB).
+
+use engine::{Burst, Ctx, Drop, Stage};
+use stages::parse::HasIp;
+use wire::Mac;
+
+use crate::lane::{Cmts, Lane};
+use crate::rules::{DENY, Seen};
+
+/// Drops what a rule of the modem's filter groups denies, or what none matches where the default is to deny.
+pub struct Filter {
+    /// 0: downstream, 1: upstream.
+    way: usize,
+}
+
+impl Filter {
+    /// By the groups for downstream.
+    pub const DOWN: Self = Self { way: 0 };
+    /// By the groups for upstream.
+    pub const UP: Self = Self { way: 1 };
+}
+
+/// Packet `i` as rules see it; `bytes` begin with the Ethernet header, the IP header stands at `l3`.
+#[inline(always)]
+pub fn seen<'a>(lane: &'a Lane, i: usize, bytes: &'a [u8], l3: usize) -> Seen<'a> {
+    let macs = bytes.first_chunk::<12>().map_or((Mac::ZERO, Mac::ZERO), |head| {
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = *head;
+        (Mac([a, b, c, d, e, f]), Mac([g, h, i, j, k, l]))
+    });
+    Seen { ip: lane.ip(i), packet: bytes.get(l3..).unwrap_or_default(), macs, tag: lane.tag(i) }
+}
+
+impl Stage<Cmts> for Filter {
+    const NAME: &'static str = "filtering";
+
+    #[inline(never)]
+    fn run(&mut self, burst: &mut Burst<Cmts>, cx: &mut Ctx<'_, Cmts>) {
+        let at = cx.at();
+        let arena = cx.env.arena();
+        let (mut permit, mut deny, mut unmatched) = (0, 0, 0);
+        let rules = cx.state.rules();
+        for i in burst.live() {
+            let Some(modem) = cx.state.modems.modem(burst.lane.modem[i]) else {
+                burst.drop(i, Drop::UnknownSubscriber, at);
+                continue;
+            };
+            let l3 = usize::from(burst.frame(i).meta.l3);
+            let hit = rules.filter(&modem.filters[self.way], &seen(&burst.lane, i, burst.bytes(i, arena), l3));
+            let denied = match hit {
+                Some(hit) if hit.then == DENY => {
+                    deny += 1;
+                    true
+                }
+                Some(_) => {
+                    permit += 1;
+                    false
+                }
+                None => {
+                    unmatched += 1;
+                    rules.default_deny
+                }
+            };
+            if denied {
+                burst.drop(i, Drop::FilterDenied, at);
+            }
+        }
+        let counts = &mut cx.state.counts;
+        counts.filter_permit[self.way] += permit;
+        counts.filter_deny[self.way] += deny;
+        counts.filter_unmatched[self.way] += unmatched;
+    }
+}

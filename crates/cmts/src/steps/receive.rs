@@ -1,0 +1,234 @@
+//! First looks: at packets from the network, at packets of Remote-PHY devices.
+
+use engine::{At, Burst, Ctx, Drop, Punt, Stage};
+use frame::Arena;
+use stages::forward::{PortView, is_martian4, is_martian6};
+use stages::parse::{HasIp, Usual, malformed};
+use wire::{Fragment, L3L4, Outer, ethertype, l2tp, protocol, psp};
+
+use crate::lane::{Cmts, State, UNTAGGED};
+use crate::upstream::count_in;
+
+/// Checks that a frame is for this port and finds its network layer: type, offset, outer tag. Other than a router's, a
+/// cable gateway's multicast packets are to be forwarded, to modems that joined.
+fn link(frame: &[u8], port: &PortView) -> Result<(u16, u16, u32), Drop> {
+    let outer = Outer::parse(frame).map_err(malformed)?;
+    let vlan = outer.outer_vlan();
+    if vlan.map(|tag| tag.id()).filter(|id| *id != 0) != port.vlan || outer.tags > 1 {
+        return Err(Drop::WrongVlan);
+    }
+    if frame[..6] != port.mac && port.mac != [0; 6] && frame[0] & 1 == 0 {
+        return Err(Drop::NotForUs);
+    }
+    Ok((outer.ethertype, outer.l3, vlan.map_or(UNTAGGED, |tag| tag.0.into())))
+}
+
+/// Where a packet to one of our own addresses goes.
+fn local(ip: &L3L4, packet: &[u8]) -> Result<Punt, Drop> {
+    let kind = packet.get(usize::from(ip.l4)).copied();
+    match (ip.version, ip.protocol, kind) {
+        (4, protocol::ICMP4, Some(8)) | (6, protocol::ICMP6, Some(128)) => Ok(Punt::Ping),
+        (4, protocol::ICMP4, _) | (6, protocol::ICMP6, _) => Ok(Punt::IcmpOther),
+        _ => Err(Drop::NoService),
+    }
+}
+
+/// Whether it is neighbour discovery (RFC 4861, 4).
+fn is_discovery(ip: &L3L4, packet: &[u8]) -> bool {
+    let kind = packet.get(usize::from(ip.l4)).copied();
+    ip.version == 6 && ip.protocol == protocol::ICMP6 && kind.is_some_and(|kind| (133..=137).contains(&kind))
+}
+
+/// From the network: link header, then IP; asks for the host's place in the index.
+pub struct ReceiveNetwork;
+
+impl Stage<Cmts> for ReceiveNetwork {
+    const NAME: &'static str = "rx";
+
+    #[inline(never)]
+    fn run(&mut self, burst: &mut Burst<Cmts>, cx: &mut Ctx<'_, Cmts>) {
+        let at = cx.at();
+        let arena = cx.env.arena();
+        let live = burst.live();
+        let Some(first) = live.into_iter().next() else { return };
+        // A burst is of one port.
+        let port = cx.state.port(burst.frame(first).meta.port);
+        let known = Usual::new(port);
+        let modems = &cx.state.modems;
+        for i in live {
+            let (frame, lane) = burst.parts(i);
+            let bytes = arena.bytes(frame);
+            let packet = bytes.get(Usual::L3..).filter(|_| known.is_link(bytes));
+            let end = packet.and_then(|packet| {
+                L3L4::with_usual(packet, |ip| {
+                    lane.hash[i] = modems.prefetch4(ip.dst);
+                    lane.tag[i] = UNTAGGED;
+                    let end = Usual::L3 as u16 + ip.total_len as u16; // fits: checked against the frame's length
+                    let usual = !known.is_mine(ip.dst) && !is_martian4(ip.src) && ip.dst < 0xe000_0000;
+                    *lane.ip_mut(i) = ip;
+                    usual.then_some(end)
+                })
+            });
+            match end.flatten() {
+                Some(end) => {
+                    frame.meta.l3 = Usual::L3 as u16;
+                    let _ = frame.truncate(end);
+                }
+                None => network(burst, i, port, cx.state, arena, at),
+            }
+        }
+    }
+}
+
+/// Any frame from the network. Apart, so that the usual one has the registers to itself.
+#[inline(never)]
+fn network(burst: &mut Burst<Cmts>, i: usize, port: &PortView, state: &State, arena: &Arena, at: At<'_>) {
+    let bytes = burst.bytes(i, arena);
+    let (kind, l3, tag) = match link(bytes, port) {
+        Ok(found) => found,
+        Err(reason) => return burst.drop(i, reason, at),
+    };
+    let packet = &bytes[usize::from(l3)..];
+    let parsed = match kind {
+        ethertype::IP4 => L3L4::parse4(packet),
+        ethertype::IP6 => L3L4::parse6(packet),
+        ethertype::ARP => {
+            burst.frame_mut(i).meta.l3 = l3;
+            return burst.punt(i, Punt::Arp);
+        }
+        _ => return burst.drop(i, Drop::EtherType, at),
+    };
+    let ip = match parsed {
+        Ok(ip) => ip,
+        Err(why) => return burst.drop(i, malformed(why), at),
+    };
+    let (ours, martian, link_local, hash) = match ip.version {
+        4 => (port.is_mine4(ip.dst), is_martian4(ip.src), false, state.modems.prefetch4(ip.dst)),
+        _ => {
+            let (from, to) = (ip.src6(packet), ip.dst6(packet));
+            // fe80::/10, ff01::/16 and ff02::/16 stay on the link.
+            let link_local = to >> 118 == 0xfe80 >> 6 || matches!(to >> 112 & 0xff0f, 0xff01 | 0xff02);
+            (port.is_mine6(to), is_martian6(from), link_local, state.modems.prefetch6(to))
+        }
+    };
+    let outcome = match () {
+        () if is_discovery(&ip, packet) => Some(Ok(Punt::Neighbour)),
+        () if ours => Some(local(&ip, packet)),
+        () if link_local => Some(Err(Drop::Multicast)),
+        () if martian => Some(Err(Drop::MartianSource)),
+        () => None,
+    };
+    let end = l3 + ip.total_len as u16; // fits: checked against the frame's length
+    let (frame, lane) = burst.parts(i);
+    *lane.ip_mut(i) = ip;
+    (lane.hash[i], lane.tag[i]) = (hash, tag);
+    frame.meta.l3 = l3;
+    let _ = frame.truncate(end);
+    match outcome {
+        None => {}
+        Some(Ok(punt)) => burst.punt(i, punt),
+        Some(Err(reason)) => burst.drop(i, reason, at),
+    }
+}
+
+/// From a Remote-PHY device: link header, IP, UDP if there is one, L2TPv3; finds the pseudowire.
+pub struct ReceiveRpd;
+
+impl Stage<Cmts> for ReceiveRpd {
+    const NAME: &'static str = "rx";
+
+    #[inline(never)]
+    fn run(&mut self, burst: &mut Burst<Cmts>, cx: &mut Ctx<'_, Cmts>) {
+        let at = cx.at();
+        let arena = cx.env.arena();
+        for i in burst.live() {
+            let port = cx.state.port(burst.frame(i).meta.port);
+            match rpd(burst.bytes(i, arena), port, cx.state) {
+                Ok(Packet::Pseudowire { wire, payload, end }) => {
+                    let (frame, lane) = burst.parts(i);
+                    (lane.channel[i], lane.payload[i]) = (wire, payload);
+                    let _ = frame.truncate(end);
+                }
+                Ok(Packet::Local { punt, l3, end }) => {
+                    let frame = burst.frame_mut(i);
+                    frame.meta.l3 = l3;
+                    let _ = frame.truncate(end);
+                    burst.punt(i, punt);
+                }
+                Err(reason) => burst.drop(i, reason, at),
+            }
+        }
+    }
+}
+
+enum Packet {
+    Pseudowire { wire: u16, payload: u16, end: u16 },
+    Local { punt: Punt, l3: u16, end: u16 },
+}
+
+fn rpd(bytes: &[u8], port: &PortView, state: &State) -> Result<Packet, Drop> {
+    let (kind, l3, _) = link(bytes, port)?;
+    let packet = bytes.get(usize::from(l3)..).unwrap_or_default();
+    let ip = match kind {
+        ethertype::IP4 => L3L4::parse4(packet),
+        ethertype::IP6 => L3L4::parse6(packet),
+        ethertype::ARP => return Ok(Packet::Local { punt: Punt::Arp, l3, end: bytes.len() as u16 }),
+        _ => return Err(Drop::EtherType),
+    }
+    .map_err(malformed)?;
+    let end = l3 + ip.total_len as u16; // fits: checked against the frame's length
+    if is_discovery(&ip, packet) {
+        return Ok(Packet::Local { punt: Punt::Neighbour, l3, end });
+    }
+    let ours = if ip.version == 4 { port.is_mine4(ip.dst) } else { port.is_mine6(ip.dst6(packet)) };
+    if !ours {
+        return Err(if bytes[0] & 1 == 1 { Drop::Multicast } else { Drop::NotForUs });
+    }
+    let (carrier, offset) = match ip.protocol {
+        protocol::L2TP => (l2tp::Carrier::Ip, 0),
+        protocol::UDP if ip.dst_port == l2tp::PORT => (l2tp::Carrier::Udp, 8),
+        protocol::ICMP4 | protocol::ICMP6 => return Ok(Packet::Local { punt: local(&ip, packet)?, l3, end }),
+        _ => return Err(Drop::NotL2tp),
+    };
+    if ip.fragment != Fragment::Whole {
+        return Err(Drop::OuterFragment);
+    }
+    let from = usize::from(ip.l4) + offset;
+    let message = packet.get(from..ip.total_len as usize).ok_or(Drop::L2tpMalformed)?;
+    match l2tp::Message::parse(message, carrier) {
+        Ok(l2tp::Message::Data(header)) => {
+            let (wire, payload) = state.upstream.pseudowire(&header, message)?;
+            let payload = l3 + from as u16 + payload;
+            Ok(Packet::Pseudowire { wire, payload, end })
+        }
+        Ok(l2tp::Message::Control) => Ok(Packet::Local { punt: Punt::L2tpControl, l3, end }),
+        Err(_) => Err(Drop::L2tpMalformed),
+    }
+}
+
+/// Checks the table of segments and puts the packet by, to be worked on with others of its pseudowire.
+pub struct TakeIn;
+
+impl Stage<Cmts> for TakeIn {
+    const NAME: &'static str = "uepi_decap";
+
+    #[inline(never)]
+    fn run(&mut self, burst: &mut Burst<Cmts>, cx: &mut Ctx<'_, Cmts>) {
+        let at = cx.at();
+        let arena = cx.env.arena();
+        for i in burst.live() {
+            let (wire, payload) = (burst.lane.channel[i], burst.lane.payload[i]);
+            let bytes = burst.bytes(i, arena).get(usize::from(payload)..).unwrap_or_default();
+            if psp::Packet::new_checked(bytes, psp::Word::Absent).is_err() {
+                burst.drop(i, Drop::PspMalformed, at);
+                continue;
+            }
+            if !cx.state.upstream.has_room() {
+                burst.drop(i, Drop::FlowQueueFull, at);
+                continue;
+            }
+            count_in(cx.state.upstream.carries(wire), cx.env);
+            cx.state.upstream.take_in(burst.take(i), wire, payload);
+        }
+    }
+}
