@@ -97,7 +97,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
     }
     for modem in &layout.modems {
         for (worker, spec) in shares(config, &modem.spec) {
-            seats[usize::from(worker)].gateway.adopt(spec);
+            seats[usize::from(worker)].gateway.adopt(*spec);
         }
     }
     if config.workers.count > 1 {

@@ -129,7 +129,7 @@ pub struct CableGateway {
     pushed: u64,
     pushed_up: u64,
     upstream_next: bool,
-    adopted: Vec<Box<ModemSpec>>,
+    adopted: Vec<ModemSpec>,
     refused: usize,
 }
 
@@ -177,7 +177,7 @@ impl CableGateway {
     }
 
     /// Has a worker that does not run yet take a modem in, in its first turn.
-    pub fn adopt(&mut self, spec: Box<ModemSpec>) {
+    pub fn adopt(&mut self, spec: ModemSpec) {
         self.adopted.push(spec);
     }
 

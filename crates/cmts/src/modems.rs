@@ -1,6 +1,7 @@
 //! Modems, the hosts behind them, their keys: what a worker looks packets up in.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crypto::{Direction, Engine, Key, KeyId};
 use frame::Arena;
@@ -279,7 +280,7 @@ impl Modems {
     ///
     /// # Errors
     /// Why it can not be. Where an address is another's, nothing has changed; without memory the modem is incomplete.
-    pub fn install(&mut self, spec: &ModemSpec, arena: &Arena) -> Result<(), Refused> {
+    pub fn install(&mut self, spec: &ModemSpec, arena: &Arc<Arena>) -> Result<(), Refused> {
         let owner = |host: u32| self.hosts.get(host as usize).map(|host| host.modem);
         let taken =
             |(address, _): &(IpAddr, Mac)| self.find(*address).is_some_and(|host| owner(host) != Some(spec.handle));
@@ -337,7 +338,7 @@ impl Modems {
 
     /// Gives a security association a key; the one with the same lowest bit of its number goes. False when there is no
     /// such association.
-    pub fn set_key(&mut self, modem: u32, sequence: u8, key: &Key, arena: &Arena) -> bool {
+    pub fn set_key(&mut self, modem: u32, sequence: u8, key: &Key, arena: &Arc<Arena>) -> bool {
         let Some(security) = self.securities.get_mut(modem as usize).filter(|security| security.in_use) else {
             return false;
         };
@@ -363,7 +364,7 @@ impl Modems {
     }
 
     /// Takes a modem out; false when there is none.
-    pub fn remove(&mut self, modem: u32, arena: &Arena) -> bool {
+    pub fn remove(&mut self, modem: u32, arena: &Arc<Arena>) -> bool {
         if self.modem(modem).is_none() {
             return false;
         }
@@ -386,7 +387,7 @@ impl Modems {
         }
     }
 
-    fn forget_keys(&mut self, modem: u32, arena: &Arena) {
+    fn forget_keys(&mut self, modem: u32, arena: &Arc<Arena>) {
         let security = std::mem::replace(&mut self.securities[modem as usize], Security::NONE);
         for half in (0..KEYS).filter(|half| security.in_use && security.sequences[*half] != 255) {
             self.encrypt.remove(arena, security.down[half]);

@@ -155,7 +155,7 @@ mod tests {
         for round in 0..200 {
             pie.update(&config, now, 100_000, 0, 10_000_000, 10_000_000);
             now += INTERVAL_NS;
-            assert!(round > 9 || pie.probability() == 0.0, "round {round}");
+            assert!(round > 8 || pie.probability() == 0.0, "round {round}");
         }
         assert!(pie.probability() > 0.01, "{}", pie.probability());
         let dropped = (0..10_000).filter(|_| pie.drops(&config, 1024, 100_000)).count();

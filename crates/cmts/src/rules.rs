@@ -188,20 +188,18 @@ impl Block {
     /// The rules whose plain fields match, one bit each.
     #[inline(always)]
     fn matches(&self, key: &Key) -> u16 {
-        let mut differs = [0u16; WAYS];
-        for n in 0..WAYS {
-            // A range is a difference that does not exceed the span.
-            differs[n] = key.src_port.wrapping_sub(self.src_port[n]).saturating_sub(self.src_span[n])
+        // A range is a difference that does not exceed the span.
+        let differs: [u16; WAYS] = std::array::from_fn(|n| {
+            key.src_port.wrapping_sub(self.src_port[n]).saturating_sub(self.src_span[n])
                 | key.dst_port.wrapping_sub(self.dst_port[n]).saturating_sub(self.dst_span[n])
                 | (key.tos & self.tos_mask[n]).wrapping_sub(self.tos[n]).saturating_sub(self.tos_span[n])
-                | (key.protocol ^ self.protocol[n]) & self.protocol_mask[n];
-        }
-        let mut found = 0;
-        for n in 0..WAYS {
-            let address = (key.src ^ self.src[n]) & self.src_mask[n] | (key.dst ^ self.dst[n]) & self.dst_mask[n];
-            found |= u16::from(address | u32::from(differs[n]) == 0) << n;
-        }
-        found
+                | (key.protocol ^ self.protocol[n]) & self.protocol_mask[n]
+        });
+        let others: [u32; WAYS] = std::array::from_fn(|n| {
+            (key.src ^ self.src[n]) & self.src_mask[n] | (key.dst ^ self.dst[n]) & self.dst_mask[n]
+        });
+        let pairs = differs.iter().zip(others).enumerate();
+        pairs.fold(0, |found, (n, (a, b))| found | u16::from(u32::from(*a) | b == 0) << n)
     }
 
     fn set(&mut self, n: usize, number: u16, fields: &Match, protocol: Option<u8>) {

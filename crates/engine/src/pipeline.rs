@@ -1,5 +1,7 @@
 //! Stages, and the lists they form.
 
+use std::sync::Arc;
+
 use frame::{Arena, Pool};
 
 use crate::burst::Burst;
@@ -41,7 +43,7 @@ pub struct Env {
 impl Env {
     /// The arena all frames of this worker are of.
     #[inline]
-    pub fn arena(&self) -> &Arena {
+    pub fn arena(&self) -> &Arc<Arena> {
         self.pool.arena()
     }
 

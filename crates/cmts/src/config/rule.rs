@@ -86,6 +86,9 @@ fn mask6(len: u8) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)
 }
 
+/// The number of a service flow by its name.
+pub type FlowByName<'a> = &'a dyn Fn(&str) -> Option<u8>;
+
 /// The rules of list `n` under `section`. `flow` tells the number of a service flow by name, for classifiers; filters
 /// have none.
 ///
@@ -95,7 +98,7 @@ pub fn rules(
     section: &str,
     n: usize,
     entries: &[RuleEntry],
-    flow: Option<&dyn Fn(&str) -> Option<u8>>,
+    flow: Option<FlowByName<'_>>,
 ) -> Result<Vec<Rule>, ConfigError> {
     entries.iter().enumerate().map(|(m, entry)| rule(section, n, m, entry, flow)).collect()
 }
@@ -105,7 +108,7 @@ fn rule(
     n: usize,
     m: usize,
     entry: &RuleEntry,
-    flow: Option<&dyn Fn(&str) -> Option<u8>>,
+    flow: Option<FlowByName<'_>>,
 ) -> Result<Rule, ConfigError> {
     let fail = |key: &str, what: String, help: &str| wrong(&[&section, &n, &"rule", &m, &key], what, help);
     let then = match (flow, entry.action, &entry.flow) {
