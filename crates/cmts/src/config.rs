@@ -401,7 +401,7 @@ pub struct ModemEntry {
     /// IPv6 address of the first host of the first modem.
     #[serde(default)]
     pub ipv6: Option<Ipv6Addr>,
-    /// Hardware address of what is behind the first modem, a router or the only host; multicast groups have their own.
+    /// Hardware address of the first host of the first modem; multicast groups have their own.
     #[serde(default)]
     pub host_mac: Option<String>,
     /// The first modem's service identifier; 0: nothing comes from them.

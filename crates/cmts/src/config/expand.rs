@@ -407,11 +407,10 @@ fn hosts(entry: &ModemEntry, i: u64) -> Result<Vec<(IpAddr, Mac)>, (&'static str
         Some(text) => parse_mac(text),
     };
     let Some(macs) = macs else { return Err(("host_mac", "the address of its first host is none".into())) };
-    let own_mac = plus(macs, i);
     let mut hosts = Vec::new();
     for h in 0..u64::from(entry.hosts) {
         let n = i * u64::from(entry.hosts) + h;
-        let own = |group: Mac, is_group: bool| if is_group { group } else { own_mac };
+        let own = |group: Mac, is_group: bool| if is_group { group } else { plus(macs, n) };
         if let Some(first) = entry.ipv4 {
             let address = u32::try_from(u64::from(u32::from(first)) + n);
             let address = address.map_err(|_| ("ipv4", "its addresses do not fit behind the first".to_owned()))?;
