@@ -85,6 +85,13 @@ const COLUMNS: &[Column] = &[
     ("duration", |r| r.duration.to_string()),
     ("causeForRecClosing", |r| r.cause_for_rec_closing.name().to_owned()),
     ("reportTrigger", |r| r.report_trigger.clone()),
+    ("nodeAddress", |r| known(r.node_address)),
+    ("uRSEQN", |r| known(r.ur_seqn)),
+    ("qFI", |r| known(r.qfi)),
+    ("maxBitRateUL", |r| known(r.max_bit_rate_uplink)),
+    ("maxBitRateDL", |r| known(r.max_bit_rate_downlink)),
+    ("guaranteedBitRateUL", |r| known(r.guaranteed_bit_rate_uplink)),
+    ("guaranteedBitRateDL", |r| known(r.guaranteed_bit_rate_downlink)),
 ];
 
 fn known(value: Option<impl ToString>) -> String {

@@ -111,6 +111,9 @@ pub struct Record {
     /// The user plane's node ID: name or address (nodeID; PFCP Node ID).
     #[serde(rename = "nodeID", skip_serializing_if = "String::is_empty")]
     pub node_id: String,
+    /// The address of whoever wrote the record: SMF, PGW or SGW (recordingNetworkFunctionID, p-GWAddress).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_address: Option<IpAddr>,
     /// The control plane's SEID of the session.
     pub cp_seid: Seid,
     /// The user plane's SEID of the session.
@@ -154,6 +157,25 @@ pub struct Record {
     /// The rule that measured (URR ID, TS 29.244 clause 8.2.54).
     #[serde(rename = "urrID", skip_serializing_if = "Option::is_none")]
     pub urr_id: Option<u32>,
+    /// The number of the usage report among those of its rule, from 0 (UR-SEQN, TS 29.244 clause 8.2.71): a report is in
+    /// one record.
+    #[serde(rename = "uRSEQN", skip_serializing_if = "Option::is_none")]
+    pub ur_seqn: Option<u32>,
+    /// The QoS flow (qFI, TS 32.255).
+    #[serde(rename = "qFI", skip_serializing_if = "Option::is_none")]
+    pub qfi: Option<u8>,
+    /// The most that might pass from the subscriber, in bits a second (maxRequestedBandwithUL).
+    #[serde(rename = "maxBitRateUL", skip_serializing_if = "Option::is_none")]
+    pub max_bit_rate_uplink: Option<u64>,
+    /// The most that might pass to the subscriber, in bits a second (maxRequestedBandwithDL).
+    #[serde(rename = "maxBitRateDL", skip_serializing_if = "Option::is_none")]
+    pub max_bit_rate_downlink: Option<u64>,
+    /// What was sure to pass from the subscriber, in bits a second (guaranteedBitrateUL).
+    #[serde(rename = "guaranteedBitRateUL", skip_serializing_if = "Option::is_none")]
+    pub guaranteed_bit_rate_uplink: Option<u64>,
+    /// What was sure to pass to the subscriber, in bits a second (guaranteedBitrateDL).
+    #[serde(rename = "guaranteedBitRateDL", skip_serializing_if = "Option::is_none")]
+    pub guaranteed_bit_rate_downlink: Option<u64>,
     /// What it measured.
     pub measurement_method: Measurement,
     /// Octets of IP packets from the subscriber (dataVolumeUplink).
@@ -231,6 +253,7 @@ pub(crate) mod examples {
             local_sequence_number: 7,
             record_type: RecordType::PduSession,
             node_id: "upf-1.example".into(),
+            node_address: Some([10, 0, 4, 2].into()),
             cp_seid: Seid(0x12ab),
             up_seid: Seid(u64::MAX),
             record_sequence_number: Some(2),
@@ -246,6 +269,12 @@ pub(crate) mod examples {
             rating_group: Some(10),
             service_identifier: Some(1),
             urr_id: Some(3),
+            ur_seqn: Some(1),
+            qfi: Some(9),
+            max_bit_rate_uplink: Some(50_000_000),
+            max_bit_rate_downlink: Some(200_000_000),
+            guaranteed_bit_rate_uplink: Some(1_000_000),
+            guaranteed_bit_rate_downlink: Some(2_000_000),
             measurement_method: "volume+duration".parse().unwrap(),
             data_volume_uplink: 1_000_000,
             data_volume_downlink: 20_000_000,

@@ -325,6 +325,7 @@ impl Profile {
             urr_id: rule::URR,
             measurement_method: MeasurementMethod::VOLUM | MeasurementMethod::DURAT,
             reporting_triggers,
+            measurement_information: Some(MeasurementInformation::MNOP),
             measurement_period: self.measurement_period.map(MeasurementPeriod),
             volume_threshold: self.volume_threshold.map(VolumeThreshold::total),
             volume_quota: self.volume_quota.map(VolumeQuota::total),

@@ -767,6 +767,7 @@ impl N4 {
                 self.keep(|_| used.into_iter().collect(), Some(answer));
             }
             Pending::Delete { asked, seid: key, entry, owed } => {
+                self.checkpoints.outdate(key);
                 self.counters.deleted += 1;
                 let usage = if let Answer::Removed(usage) = answer { usage } else { Vec::new() };
                 let Some(asked) = asked else {

@@ -153,6 +153,25 @@ fn a_report_that_nobody_acknowledged_is_sent_again_and_its_usage_in_no_other() {
 }
 
 #[test]
+fn a_round_does_not_undo_a_report() {
+    let folder = Folder::new("order");
+    let mut bench = folder.gateway();
+    let (session, teid) = connected(&mut bench, &metered());
+    send(&mut bench, teid, 1, 1);
+    // Its turn in the round comes, and before that is written it is asked.
+    bench.turn_to(secs(10) + ms(50));
+    let asked = bench.modify(&session, session.query());
+    assert_eq!(asked.usage_reports.iter().map(volumes).collect::<Vec<_>>(), [[1, 1, 0]]);
+    bench.turn_to(secs(11));
+    bench.close();
+
+    let mut bench = folder.gateway();
+    let last = bench.delete(&session);
+    assert_eq!(last.usage_reports.iter().map(volumes).collect::<Vec<_>>(), [[0, 0, 1]]);
+    bench.close();
+}
+
+#[test]
 fn a_deletion_whose_answer_was_lost_is_answered_again() {
     let folder = Folder::new("gone");
     let mut bench = folder.gateway();

@@ -5,10 +5,13 @@
 //! | `spec.rs` | what it is to do: options and files |
 //! | `plane.rs` | the control plane, without socket and clock |
 //! | `subscriber.rs` | one session, and what waits for an answer |
+//! | `charging.rs`, `kept.rs` | usage reports as charging records, on the disk before they are acknowledged |
 //! | `pace.rs` | things done at a rate |
 //! | `tally.rs` | what was done, refused and reported |
 //! | `view.rs` | the live table and the summary |
 
+mod charging;
+mod kept;
 mod pace;
 mod plane;
 mod spec;
@@ -32,6 +35,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::signals;
 use crate::tables::{Style, count, duration, many};
+use kept::Kept;
 use plane::{ControlPlane, Stage};
 pub use spec::CpArgs;
 use spec::Spec;
@@ -55,16 +59,18 @@ pub fn run(args: &CpArgs) -> anyhow::Result<()> {
     let stop = signals::stop_flag().context("no signal handlers")?;
     let mut out = args.sessions_out.as_deref().map(Sessions::create).transpose()?;
     let mut live = Live::new(args.quiet);
+    let mut kept = spec.ledger.as_deref().map(Kept::open).transpose()?;
     let mut wire = Wire::open(&spec)?;
     let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let begin = Instant::now();
     live.say(&format!("weir cp: {} asks {} for an association", wire.address, spec.upf));
     let mut plane = ControlPlane::new(spec, wire.address, RecoveryTimeStamp::from_unix(started), Time::ZERO);
-    play(&mut plane, &mut wire, &mut out, &mut live, &stop, begin, args.keep)?;
+    play(&mut plane, &mut wire, &mut out, &mut kept, &mut live, &stop, begin, args.keep)?;
+    let records = kept.map(Kept::close).transpose()?;
     if let Stage::Failed(why) = plane.stage() {
         bail!(no_user_plane(why, &plane));
     }
-    let summary = Summary::of(&plane, begin.elapsed().as_secs_f64());
+    let summary = Summary { records, ..Summary::of(&plane, begin.elapsed().as_secs_f64()) };
     let mut stdout = std::io::stdout().lock();
     match args.json {
         true => writeln!(stdout, "{}", serde_json::to_string(&summary)?)?,
@@ -78,10 +84,12 @@ pub fn run(args: &CpArgs) -> anyhow::Result<()> {
 }
 
 /// Turn after turn, until nothing is left to do.
+#[allow(clippy::too_many_arguments, reason = "each is one thing, once")]
 fn play(
     plane: &mut ControlPlane,
     wire: &mut Wire,
     out: &mut Option<Sessions>,
+    kept: &mut Option<Kept>,
     live: &mut Live,
     stop: &AtomicBool,
     begin: Instant,
@@ -92,6 +100,7 @@ fn play(
         let now = begin.elapsed();
         wire.receive(plane, now);
         plane.turn(now);
+        charge(plane, kept.as_mut(), now)?;
         wire.send(plane);
         for i in plane.take_fresh() {
             if let Some(out) = out {
@@ -116,8 +125,21 @@ fn play(
         if matches!(plane.stage(), Stage::Over | Stage::Failed(_)) {
             return out.as_mut().map_or(Ok(()), Sessions::flush);
         }
-        wire.wait();
+        wire.wait(kept.as_ref().is_some_and(Kept::is_waiting));
     }
+}
+
+/// Usage is acknowledged when its records are on the disk, or at once where none are kept.
+fn charge(plane: &mut ControlPlane, kept: Option<&mut Kept>, now: Time) -> anyhow::Result<()> {
+    let batches = plane.take_batches();
+    match kept {
+        None => batches.into_iter().filter_map(|(_, answer)| answer).for_each(|answer| plane.acknowledge(answer, now)),
+        Some(kept) => {
+            batches.into_iter().try_for_each(|batch| kept.take(batch))?;
+            kept.let_go(|answer| plane.acknowledge(answer, now))?;
+        }
+    }
+    Ok(())
 }
 
 /// Why there is none, and what to look at.
@@ -176,8 +198,10 @@ impl Wire {
         plane.drain(|to, datagram| _ = self.socket.send_to(datagram, to));
     }
 
-    fn wait(&self) {
-        let time = Timespec { tv_sec: 0, tv_nsec: REST.subsec_nanos().into() };
+    /// Until something comes, or a little; less while the disk is waited for.
+    fn wait(&self, for_disk: bool) {
+        let rest = if for_disk { REST / 5 } else { REST };
+        let time = Timespec { tv_sec: 0, tv_nsec: rest.subsec_nanos().into() };
         // Interrupted or not, the next turn follows.
         let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&time));
     }

@@ -156,6 +156,12 @@ macro_rules! flags {
                     self.0 & other.0 == other.0
                 }
 
+                /// The names of the flags that are set and have one.
+                pub fn names(self) -> impl Iterator<Item = &'static str> {
+                    let named: &'static [(&'static str, $name)] = &[$((stringify!($flag), $name::$flag)),*];
+                    named.iter().filter(move |(_, flag)| self.contains(*flag)).map(|(name, _)| *name)
+                }
+
                 /// Whether any flag of `other` is set.
                 pub const fn intersects(self, other: $name) -> bool {
                     self.0 & other.0 != 0

@@ -10,7 +10,7 @@
 //! the control plane knows it. Usage in responses counts as arrived after a while, for whoever misses a response asks
 //! again; the response to a deletion is kept that long, for the session it was about is gone.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use ledger::Change;
 use pfcp::ie::{NodeId, ReportType};
@@ -76,8 +76,8 @@ pub(super) struct Checkpoints {
     next: u32,
     /// Sessions whose workers have not answered; nobody waits for that.
     asked: HashMap<u64, u32>,
-    /// To be written together, since when.
-    changes: Vec<Change>,
+    /// The round's, to be written together, since when. What is written at once goes before, and takes its place.
+    gathered: BTreeMap<u64, Change>,
     since: u64,
     owed: HashMap<u32, Vec<Owed>>,
     last_number: u32,
@@ -99,6 +99,11 @@ impl Checkpoints {
     /// What is owed for a session, which ends.
     pub fn take_owed(&mut self, number: u32) -> Vec<Owed> {
         self.owed.remove(&number).unwrap_or_default()
+    }
+
+    /// A session's checkpoint of the round is out of date.
+    pub fn outdate(&mut self, key: u64) {
+        self.gathered.remove(&key);
     }
 
     fn owe(&mut self, session: u32, message: Vec<u8>, until: u64) -> u32 {
@@ -146,25 +151,25 @@ impl N4 {
         while let Some((_, seid)) = self.checkpoints.over.front().copied().filter(|(at, _)| *at <= now) {
             self.checkpoints.over.pop_front();
             self.checkpoints.gone.remove(&seid);
-            self.gather(Change::DropCheckpoint { key: seid }, now);
+            self.gather(seid, Change::DropCheckpoint { key: seid }, now);
         }
         let is_due = now.saturating_sub(self.checkpoints.since) >= GATHER;
-        if is_due || self.checkpoints.changes.len() >= TOGETHER {
+        if is_due || self.checkpoints.gathered.len() >= TOGETHER {
             self.write_gathered();
         }
     }
 
-    fn gather(&mut self, change: Change, now: u64) {
-        if self.checkpoints.changes.is_empty() {
+    fn gather(&mut self, key: u64, change: Change, now: u64) {
+        if self.checkpoints.gathered.is_empty() {
             self.checkpoints.since = now;
         }
-        self.checkpoints.changes.push(change);
+        self.checkpoints.gathered.insert(key, change);
     }
 
     fn write_gathered(&mut self) {
-        let changes = std::mem::take(&mut self.checkpoints.changes);
-        if !changes.is_empty() {
-            self.keep(|_| changes, None);
+        let gathered = std::mem::take(&mut self.checkpoints.gathered);
+        if !gathered.is_empty() {
+            self.keep(|_| gathered.into_values().collect(), None);
         }
     }
 
@@ -186,14 +191,16 @@ impl N4 {
             meter.look(&counted, clock.now);
             is_news |= meter.is_unsaved(&counted);
         }
-        if let Some(change) = is_news.then(|| self.checkpoint(number, usage, clock)).flatten() {
-            self.gather(change, clock.now);
+        let key = self.book.seid(number).filter(|_| is_news);
+        if let Some((key, change)) = key.and_then(|key| Some((key, self.checkpoint(number, usage, clock)?))) {
+            self.gather(key, change, clock.now);
         }
     }
 
-    /// What is to be kept of a session's usage now.
+    /// What is to be kept of a session's usage now, in place of what was gathered.
     fn checkpoint(&mut self, number: u32, usage: &[Usage], clock: &WallClock) -> Option<Change> {
         let key = self.book.seid(number)?;
+        self.checkpoints.outdate(key);
         let entry = self.book.get_mut(number)?;
         let urrs = entry.meters.iter_mut().map(|meter| {
             let counted = super::counted(usage, meter.urr);
@@ -325,7 +332,7 @@ impl N4 {
         let kept = Kept::read(bytes, &WallClock::default());
         let whose = kept.gone.as_ref().and_then(|(node, _)| peer(node));
         let (Some((_, response)), Some(peer)) = (kept.gone, whose) else {
-            return self.gather(Change::DropCheckpoint { key }, now);
+            return self.gather(key, Change::DropCheckpoint { key }, now);
         };
         for message in kept.owed {
             let seid = Packet::parse(&message).ok().and_then(|packet| packet.header.seid).unwrap_or(0);
@@ -345,7 +352,7 @@ impl N4 {
             if let Some(counted) = counted {
                 self.measured(number, &counted, clock);
             }
-            if self.checkpoints.changes.len() >= TOGETHER {
+            if self.checkpoints.gathered.len() >= TOGETHER {
                 self.write_gathered();
             }
         }

@@ -10,12 +10,16 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
+use ledger::{Moment, Record};
 use pfcp::Fault;
+use pfcp::group::UsageReport;
 use pfcp::ie::UsageReportTrigger;
 use pfcp::ie::{Cause, CpFunctionFeatures, FSeid, NodeId, RecoveryTimeStamp, ReportType, UpFunctionFeatures};
 use pfcp::message::{Message, SessionDeletionRequest, SessionReportRequest, SessionReportResponse};
 use pfcp::node::{AssociationId, Config, Event, Failure, Node, Removal, Role, Ticket, Time};
 
+use super::charging::From;
+use super::kept::Batch;
 use super::pace::Pace;
 use super::spec::Spec;
 use super::subscriber::{Doing, State, Subscriber, tunnel};
@@ -36,6 +40,14 @@ pub enum Stage {
     Over,
     /// There is no user plane.
     Failed(Failure),
+}
+
+/// The answer to a report of usage, which waits for its records.
+#[derive(Debug)]
+pub struct Acknowledgement {
+    ticket: Ticket,
+    seid: u64,
+    cause: Cause,
 }
 
 /// Things done to sessions that are up, and how often.
@@ -72,6 +84,15 @@ pub struct ControlPlane {
     complete: Option<Time>,
     /// Sessions that got their first gNB since last asked.
     fresh: Vec<u32>,
+    /// Records made, and acknowledgements of what they were made of, since last asked.
+    batches: Vec<Batch>,
+    /// What the user plane calls itself.
+    user_plane: String,
+    charging_id: u32,
+    /// Tells our sessions from those of an earlier run.
+    run: u32,
+    /// The calendar's time when our clock was at zero.
+    epoch: Moment,
     keep: bool,
     silent: bool,
     tally: Tally,
@@ -117,6 +138,12 @@ impl ControlPlane {
             began: None,
             complete: None,
             fresh: Vec::new(),
+            batches: Vec::new(),
+            user_plane: String::new(),
+            charging_id: 0,
+            run: started.0.wrapping_mul(0x9e37_79b1),
+            // To the second, as time stamps of the protocol are.
+            epoch: Moment(started.unix() * 1000),
             keep: false,
             silent: false,
             tally: Tally::default(),
@@ -172,6 +199,18 @@ impl ControlPlane {
     /// Sessions that got their gNB since last asked.
     pub fn take_fresh(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.fresh)
+    }
+
+    /// Charging records since last asked, and acknowledgements that wait for them: to be handed back to
+    /// [`acknowledge`](Self::acknowledge) when the records are safe.
+    pub fn take_batches(&mut self) -> Vec<Batch> {
+        std::mem::take(&mut self.batches)
+    }
+
+    /// Acknowledges usage.
+    pub fn acknowledge(&mut self, Acknowledgement { ticket, seid, cause }: Acknowledgement, now: Time) {
+        let response = SessionReportResponse { cause, ..SessionReportResponse::default() };
+        self.node.respond(ticket, Some(seid), response.into(), now);
     }
 
     /// Takes in a datagram.
@@ -309,7 +348,10 @@ impl ControlPlane {
 
     fn establish(&mut self, i: u32, now: Time) {
         let node = self.node.config().node_id.clone();
-        let mut fresh = Subscriber::new(i, &self.spec.places);
+        let before = &self.subscribers[i as usize];
+        let mut fresh = Subscriber::new(i, &self.spec.places).after(before, self.run);
+        self.charging_id += 1;
+        fresh.charging_id = self.charging_id;
         if self.spec.profile.kind == pfcp::control::Kind::PgwC {
             // The SGW's end is known from the start.
             fresh.session.access = Some(tunnel(self.spec.places.gnb(i, false)));
@@ -322,6 +364,7 @@ impl ControlPlane {
     fn connect(&mut self, i: u32, doing: Doing, now: Time) {
         let subscriber = &mut self.subscribers[i as usize];
         let to = self.spec.places.gnb(i, subscriber.away);
+        subscriber.last_node = Some(to.1);
         let request = subscriber.session.connect(tunnel(to));
         self.modify(i, doing, request, now);
     }
@@ -395,7 +438,9 @@ impl ControlPlane {
     fn associated(&mut self, id: AssociationId) {
         self.association = Some(id);
         let chooses = |features: UpFunctionFeatures| features.contains(UpFunctionFeatures::FTUP);
-        let features = self.node.association(id).and_then(|association| association.up_function_features);
+        let association = self.node.association(id);
+        self.user_plane = association.map(|association| association.node_id.to_string()).unwrap_or_default();
+        let features = association.and_then(|association| association.up_function_features);
         if self.stage != Stage::Associating {
             return;
         }
@@ -454,7 +499,7 @@ impl ControlPlane {
             }
             Message::SessionModificationResponse(response) => {
                 self.tally.answered(Asked::Modification, after);
-                response.usage_reports.iter().for_each(|report| self.tally.usage(report));
+                self.charge(i, &response.usage_reports, None, now);
                 if response.cause.is_acceptance() {
                     self.tally.counts.modified += 1;
                     self.modified(i as u32, doing, now);
@@ -468,7 +513,7 @@ impl ControlPlane {
             }
             Message::SessionDeletionResponse(response) => {
                 self.tally.answered(Asked::Deletion, after);
-                response.usage_reports.iter().for_each(|report| self.tally.usage(report));
+                self.charge(i, &response.usage_reports, None, now);
                 self.is_down(i as u32);
                 match response.cause.is_acceptance() {
                     true => self.tally.counts.deleted += 1,
@@ -559,14 +604,39 @@ impl ControlPlane {
         }
     }
 
+    /// Records of the reports of usage that are new, and what waits for them.
+    fn charge(&mut self, i: usize, reports: &[UsageReport], answer: Option<Acknowledgement>, now: Time) {
+        let subscriber = &mut self.subscribers[i];
+        let mut account = std::mem::take(&mut subscriber.account);
+        let from = From { spec: &self.spec, node: &self.user_plane, address: self.address, now: self.epoch.after(now) };
+        let mut records: Vec<Record> = Vec::new();
+        for report in reports {
+            if account.is_new(report) {
+                self.tally.usage(report);
+                records.push(account.record(i as u32, subscriber, report, &from));
+            } else {
+                self.tally.counts.repeated += 1;
+            }
+        }
+        subscriber.account = account;
+        if !records.is_empty() || answer.is_some() {
+            self.batches.push((records, answer));
+        }
+    }
+
     fn reported(&mut self, ticket: Ticket, seid: u64, report: &SessionReportRequest, now: Time) {
-        let i =
-            seid.checked_sub(1).and_then(|i| u32::try_from(i).ok()).filter(|i| (*i as usize) < self.subscribers.len());
-        let known = i.filter(|i| matches!(self.subscribers[*i as usize].state, State::Up | State::Idle));
+        let i = (seid as u32).checked_sub(1).filter(|i| (*i as usize) < self.subscribers.len()); // the number's half
+        let known = i.filter(|i| {
+            let subscriber = &self.subscribers[*i as usize];
+            matches!(subscriber.state, State::Up | State::Idle) && subscriber.session.cp_seid == seid
+        });
         let cause = if known.is_some() { Cause::REQUEST_ACCEPTED } else { Cause::SESSION_CONTEXT_NOT_FOUND };
         let seid = known.and_then(|i| self.up_seid(i)).unwrap_or(0);
-        let response = SessionReportResponse { cause, ..SessionReportResponse::default() };
-        self.node.respond(ticket, Some(seid), response.into(), now);
+        let answer = Acknowledgement { ticket, seid, cause };
+        match known.filter(|_| !report.usage_reports.is_empty()) {
+            Some(i) => self.charge(i as usize, &report.usage_reports, Some(answer), now),
+            None => self.acknowledge(answer, now),
+        }
         self.tally.counts.reports += 1;
         let kinds = [
             (ReportType::DLDR, "downlink data waits"),
@@ -578,7 +648,6 @@ impl ControlPlane {
                 self.tally.kind(name);
             }
         }
-        report.usage_reports.iter().for_each(|usage| self.tally.usage(usage));
         let Some(i) = known else { return };
         if report.report_type.contains(ReportType::DLDR) {
             self.wakes.push_back((now + self.spec.life.paging, i));

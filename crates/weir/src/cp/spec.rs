@@ -34,6 +34,9 @@ Who chooses tunnels: with --upf-n3, the user plane's address on N3, this side do
 session i has the identifier teid-first + i, which is what `weir gen --uplink-teids` expects.
 Without it the user plane chooses, and --sessions-out tells what.
 
+With --ledger each usage report becomes a charging record; `weir cdr list --ledger FOLDER` shows
+them once this process has ended.
+
 Session i belongs to subscriber ue-first + i at gNB i mod gnbs, whose tunnel is
 gnb-teid-first + i. A file has the same names with underscores, the last two groups of
 options under [profile] and [life]; the command line goes over it.
@@ -105,6 +108,9 @@ options! {
     rate: f64 = "N",
     /// Requests on their way at most, so that neither side's socket overflows [default: 128].
     window: usize = "N",
+    /// Folder of a ledger for charging records, one for each usage report; a report is acknowledged when its record is
+    /// on the disk. `weir cdr` reads them.
+    ledger: PathBuf = "FOLDER",
     /// How long sessions stay once all are up; left out: until Ctrl-C.
     seconds: f64 = "SECONDS",
     and profile: ProfileOptions,
@@ -114,6 +120,10 @@ options! {
 options! {
     /// What sessions are like.
     ProfileOptions, "Sessions (in a file: under [profile])":
+    /// The first subscriber's IMSI, for charging records [default: 001010000000001].
+    imsi_first: u64 = "IMSI",
+    /// What the traffic is charged as, for charging records [default: none].
+    rating_group: u32 = "GROUP",
     /// The data network [default: internet].
     dnn: String = "NAME",
     /// The network instance of the access side, if it has one of its own.
@@ -284,6 +294,12 @@ pub struct Spec {
     pub window: usize,
     /// How long sessions stay.
     pub hold: Option<Duration>,
+    /// Where charging records go.
+    pub ledger: Option<PathBuf>,
+    /// The first subscriber's IMSI.
+    pub imsi_first: u64,
+    /// What traffic is charged as.
+    pub rating_group: Option<u32>,
     /// What sessions are like.
     pub profile: control::Profile,
     /// Who they are and where.
@@ -365,6 +381,9 @@ fn resolve(options: Options) -> Result<Spec, String> {
         rate: at_least("rate", options.rate.unwrap_or(1000.0), 0.001)?,
         window: options.window.unwrap_or(128),
         hold: options.seconds.map(|seconds| time("seconds", seconds)).transpose()?,
+        ledger: options.ledger,
+        imsi_first: profile.imsi_first.unwrap_or(1_010_000_000_001),
+        rating_group: profile.rating_group,
         places: places_of(&profile, kind, sessions)?,
         profile: profile_of(profile, kind, life.limits > 0.0),
         life,
@@ -448,6 +467,13 @@ fn profile_of(profile: ProfileOptions, kind: Kind, is_limited: bool) -> control:
 
 fn kilobits(Rate(bits): Rate) -> u64 {
     bits.div_ceil(1000)
+}
+
+impl Spec {
+    /// Subscriber `i`'s IMSI: 15 digits (TS 23.003, 2.2).
+    pub fn imsi(&self, i: u32) -> String {
+        format!("{:015}", self.imsi_first.saturating_add(i.into()))
+    }
 }
 
 impl Places {

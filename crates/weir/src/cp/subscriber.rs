@@ -7,6 +7,7 @@ use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::Teid;
 
+use super::charging::Account;
 use super::spec::Places;
 
 /// How far a session is.
@@ -61,6 +62,12 @@ pub struct Subscriber {
     pub wants_grant: bool,
     /// To be made anew once it is deleted.
     pub comes_again: bool,
+    /// The number of its charging.
+    pub charging_id: u32,
+    /// Its records.
+    pub account: Account,
+    /// Where it was last reached, for the record of one that sleeps.
+    pub last_node: Option<IpAddr>,
 }
 
 impl Subscriber {
@@ -70,6 +77,16 @@ impl Subscriber {
         let ip6 = places.ip6.map(|first| Ipv6Addr::from_bits(first.to_bits().wrapping_add(u128::from(i) << 64)));
         let core = places.core.map(|core| tunnel((Teid(places.gnb_teid_first.wrapping_add(i)), core)));
         Self { session: Session { cp_seid: u64::from(i) + 1, ip4, ip6, core, ..Session::default() }, ..Self::default() }
+    }
+
+    /// The same with another number than the session before, or any of another run: reports of those may still come. The
+    /// number's lower half says whose it is.
+    pub fn after(mut self, before: &Self, run: u32) -> Self {
+        self.session.cp_seid = match before.charging_id {
+            0 => u64::from(run) << 32 | self.session.cp_seid,
+            _ => before.session.cp_seid.wrapping_add(1 << 32),
+        };
+        self
     }
 
     /// Whether the user plane has its session and nothing is being done with it.

@@ -54,6 +54,8 @@ pub struct Counts {
     pub unanswered: u64,
     /// Session reports answered.
     pub reports: u64,
+    /// Reports of usage that came again, and were not counted again.
+    pub repeated: u64,
     /// Times the user plane was lost, or lost its sessions.
     pub lost: u64,
 }

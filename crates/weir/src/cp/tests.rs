@@ -97,7 +97,8 @@ impl Pair {
             downlink_data_report: Some(report),
             ..Default::default()
         };
-        self.up.request(CP, Some(i + 1), request.into(), 0, self.now).unwrap();
+        let seid = self.cp.subscribers()[i as usize].session.cp_seid;
+        self.up.request(CP, Some(seid), request.into(), 0, self.now).unwrap();
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Summary {
     pub reports_by_kind: BTreeMap<&'static str, u64>,
     /// Usage reported.
     pub usage: Usage,
+    /// Charging records that are on the disk; none: they are not kept.
+    pub records: Option<u64>,
     /// Response times in milliseconds, by request.
     pub response_ms: BTreeMap<&'static str, Times>,
 }
@@ -67,6 +69,7 @@ impl Summary {
             retransmitted: plane.node().counters().retransmitted,
             reports_by_kind: tally.kinds.clone(),
             usage: tally.usage,
+            records: None,
             response_ms: Asked::ALL.map(|(asked, name)| (name, tally.times(Some(asked)))).into(),
         }
     }
@@ -140,6 +143,8 @@ impl Summary {
             ("asked for usage", counts.queried),
             ("granted another quota", counts.granted),
             ("deleted", counts.deleted),
+            ("charging records written", self.records.unwrap_or(0)),
+            ("usage reports repeated", counts.repeated),
             ("requests sent again", self.retransmitted),
             ("user plane lost or begun anew", counts.lost),
         ];
