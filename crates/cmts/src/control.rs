@@ -66,6 +66,11 @@ impl Link {
     }
 }
 
+/// The next block of downstream service identifiers, of 20 bits; 0 is nobody's.
+fn following(first: u32, step: u32) -> u32 {
+    if first + 2 * step > 1 << 20 { 1 } else { first + step }
+}
+
 /// Why something can not be done; a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -87,6 +92,8 @@ pub struct Control {
     by_mac: HashMap<Mac, u32>,
     /// Handles without a modem.
     free: Vec<u32>,
+    /// First of the downstream service identifiers to be given next.
+    next_dsid: u32,
     /// Commands workers have not carried out as asked.
     refused: u64,
     reports: Vec<Option<Box<Report>>>,
@@ -106,6 +113,7 @@ impl Control {
         for (port, address, mac) in plan.neighbours() {
             neighbours.set_static((*port).into(), *address, *mac, &mut actions);
         }
+        let next_dsid = following(layout.modems.len() as u32 * crate::modems::MAX_FLOWS as u32 + 1, 0);
         let by_mac = layout.modems.iter().map(|modem| (modem.mac, modem.spec.handle)).collect();
         let reports = links.iter().map(|_| None).collect();
         let (forwarding, rules) = published;
@@ -122,6 +130,7 @@ impl Control {
             announced: false,
             by_mac,
             free: Vec::new(),
+            next_dsid,
             refused: 0,
             reports,
         }
@@ -177,7 +186,8 @@ impl Control {
                 next += 1;
                 next - 1
             });
-            let named = self.config.modem(g, entry, i, handle, &self.layout);
+            let dsid = self.fresh_dsids();
+            let named = self.config.modem(g, entry, i, (handle, dsid), &self.layout);
             let named = named.map_err(|(key, what, help)| Refusal(format!("{key}: {what}; {help}")))?;
             self.check_new(&named)?;
             fresh.push(named);
@@ -197,6 +207,22 @@ impl Control {
             }
         }
         Ok(macs)
+    }
+
+    /// Downstream service identifiers for a modem that no other has, nor has had for long: whoever still waits for the
+    /// packets of an old one must not take the new one's for late.
+    fn fresh_dsids(&mut self) -> u32 {
+        let step = crate::modems::MAX_FLOWS as u32;
+        let used = |first: u32| {
+            let of = |modem: &Named| modem.spec.flows.first().and_then(|flow| flow.dsid);
+            self.by_mac.values().filter_map(|handle| self.modem(*handle)).any(|modem| of(modem) == Some(first))
+        };
+        let mut next = self.next_dsid;
+        while used(next) {
+            next = following(next, step);
+        }
+        self.next_dsid = following(next, step);
+        next
     }
 
     /// What a new modem has must be nobody's.

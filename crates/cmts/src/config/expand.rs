@@ -9,7 +9,7 @@ use wire::{Mac, l2tp};
 
 use super::{Carries, Config, ModemEntry, Profile, ServiceGroup, rules};
 use crate::flow::FlowSpec;
-use crate::modems::{ClusterSpec, ModemSpec, SecuritySpec};
+use crate::modems::{ClusterSpec, MAX_FLOWS, ModemSpec, SecuritySpec};
 use crate::pie::PieConfig;
 use crate::rules::{RuleSet, Rules};
 use crate::upstream::{self, PseudowireSpec};
@@ -248,7 +248,8 @@ impl Config {
     ) -> Result<(), ConfigError> {
         for i in 0..u64::from(entry.count) {
             let handle = layout.modems.len() as u32;
-            let named = self.modem(g, entry, i, handle, layout);
+            let dsid = handle * MAX_FLOWS as u32 + 1;
+            let named = self.modem(g, entry, i, (handle, dsid), layout);
             let named =
                 named.map_err(|(key, what, help)| wrong(&[&"service_group", &g, &"modem", &m, &key], what, help))?;
             let sids = named.spec.clusters.iter().flat_map(|cluster| &cluster.sids);
@@ -267,7 +268,8 @@ impl Config {
         Ok(())
     }
 
-    /// Modem `i` of a pattern; an error with the key, what is wrong of which modem, and what would be right.
+    /// Modem `i` of a pattern, with its handle and the first of [`MAX_FLOWS`] downstream service identifiers; an error with
+    /// the key, what is wrong of which modem, and what would be right.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -276,7 +278,7 @@ impl Config {
         g: usize,
         entry: &ModemEntry,
         i: u64,
-        handle: u32,
+        (handle, dsid): (u32, u32),
         layout: &Layout,
     ) -> Result<Named, (&'static str, String, String)> {
         let (Some(group), Some(groups)) = (self.service_group.get(g), layout.groups_of.get(g)) else {
@@ -302,9 +304,9 @@ impl Config {
                 "such as 02:00:00:00:00:01".into(),
             ));
         };
-        let first_flow = handle * crate::modems::MAX_FLOWS as u32;
+        let first_flow = handle * MAX_FLOWS as u32;
         let flows = self
-            .flows(profile, group, *groups, i, first_flow)
+            .flows(profile, group, *groups, i, dsid)
             .map_err(|(key, what)| (key, of(&what), "a bonding group of the modem's service group".to_owned()))?;
         let filters = |names: &[String]| -> Result<[u16; 4], (&'static str, String, String)> {
             let mut ids = [0; 4];
@@ -362,7 +364,7 @@ impl Config {
         group: &ServiceGroup,
         groups: (u16, u16),
         i: u64,
-        first: u32,
+        first_dsid: u32,
     ) -> Result<Vec<FlowSpec>, (&'static str, String)> {
         let rate = |text: &Option<String>| text.as_deref().and_then(parse_rate);
         let flow = |(n, entry): (usize, &super::FlowEntry)| {
@@ -382,8 +384,7 @@ impl Config {
                 reserved: rate(&entry.reserved),
                 priority: entry.priority,
                 group: groups.0 + at,
-                // 20 bits; 0 is left to nobody.
-                dsid: entry.bonded.then_some((first + n as u32 + 1) & 0xf_ffff),
+                dsid: entry.bonded.then_some((first_dsid + n as u32) & 0xf_ffff), // 20 bits
                 buffer: entry.buffer,
                 aqm: entry
                     .aqm

@@ -199,7 +199,7 @@ impl World {
             .map(|seat| Crew { gateway: seat.gateway, layout: seat.layout, hand_off: seat.hand_off })
             .collect();
         let clock = Clock::at(NOW);
-        let rig = Rig::among(crews, &ports, Memories { slots: 16_384, slot_bytes: 2048 }, &clock);
+        let rig = Rig::among(crews, &ports, Memories { slots: config.frames.slots, slot_bytes: 2048 }, &clock);
         let plant = plant(&config);
         let mut world = Self {
             rig,
@@ -241,13 +241,15 @@ impl World {
         clock.turn_to(clock.now() + ns);
         self.control.poll(clock.now());
         self.rig.settle(|_, _| false);
-        for packet in self.rig.wire("cin").received() {
-            self.device.take(&packet, clock.now());
+        for worker in 0..self.rig.workers().count() {
+            for packet in self.rig.wire_of(worker, "cin").received() {
+                self.device.take(&packet, clock.now());
+            }
+            for packet in self.rig.wire_of(worker, "nsi").received() {
+                self.hosts.take(&packet, clock.now());
+            }
         }
         self.device.settle(clock.now());
-        for packet in self.rig.wire("nsi").received() {
-            self.hosts.take(&packet, clock.now());
-        }
     }
 
     /// Lets time pass until nothing is held.

@@ -1,0 +1,31 @@
+//! Anything on both ports, while modems come and go and keys change: nothing panics, nothing is lost.
+
+mod plant;
+#[path = "../../../fuzz/src/cmts_pipeline.rs"]
+mod cmts_pipeline;
+
+use proptest::prelude::*;
+
+#[test]
+fn every_regression_stays_fixed() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/regressions/cmts_pipeline");
+    for file in std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.expect("a readable folder").path()) {
+        println!("{}", file.display());
+        cmts_pipeline::cmts_pipeline(&std::fs::read(&file).expect("a readable file"));
+    }
+}
+
+/// A few in an ordinary run; `PROPTEST_CASES` asks for more.
+fn cases() -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse().ok());
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(asked.unwrap_or(96)) }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn no_script_breaks_a_promise(script in prop::collection::vec(any::<u8>(), 0..1500)) {
+        cmts_pipeline::cmts_pipeline(&script);
+    }
+}
