@@ -49,6 +49,25 @@ pub fn link(frame: &[u8], port: &PortView) -> Result<(u16, u16), Drop> {
     Ok((outer.ethertype, outer.l3))
 }
 
+/// What stands behind a link header.
+pub enum Network {
+    /// An IP packet with these headers.
+    Ip(L3L4),
+    /// A question for, or an answer of, a hardware address.
+    Arp,
+}
+
+/// Reads the network layer that the link header announced: IP, or ARP for the slow path; nothing else is for us.
+#[inline]
+pub fn network(kind: u16, packet: &[u8]) -> Result<Network, Drop> {
+    match kind {
+        ethertype::IP4 => L3L4::parse4(packet).map(Network::Ip).map_err(malformed),
+        ethertype::IP6 => L3L4::parse6(packet).map(Network::Ip).map_err(malformed),
+        ethertype::ARP => Ok(Network::Arp),
+        _ => Err(Drop::EtherType),
+    }
+}
+
 /// Whether a frame is to a group that we listen to: ARP, or IPv6 multicast such as neighbour discovery. A packet to one
 /// host that came as a link-layer broadcast is not to be forwarded (RFC 1812, 5.3.4).
 #[cold]

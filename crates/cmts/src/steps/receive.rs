@@ -3,8 +3,8 @@
 use engine::{At, Burst, Ctx, Drop, Punt, Stage};
 use frame::Arena;
 use stages::forward::{PortView, is_martian4, is_martian6};
-use stages::parse::{HasIp, Usual, malformed};
-use wire::{Fragment, L3L4, Outer, ethertype, l2tp, protocol, psp};
+use stages::parse::{self, HasIp, Usual, malformed};
+use wire::{Fragment, L3L4, Outer, l2tp, protocol, psp};
 
 use crate::lane::{Cmts, State, UNTAGGED};
 use crate::upstream::count_in;
@@ -89,18 +89,13 @@ fn network(burst: &mut Burst<Cmts>, i: usize, port: &PortView, state: &State, ar
         Err(reason) => return burst.drop(i, reason, at),
     };
     let packet = &bytes[usize::from(l3)..];
-    let parsed = match kind {
-        ethertype::IP4 => L3L4::parse4(packet),
-        ethertype::IP6 => L3L4::parse6(packet),
-        ethertype::ARP => {
+    let ip = match parse::network(kind, packet) {
+        Ok(parse::Network::Ip(ip)) => ip,
+        Ok(parse::Network::Arp) => {
             burst.frame_mut(i).meta.l3 = l3;
             return burst.punt(i, Punt::Arp);
         }
-        _ => return burst.drop(i, Drop::EtherType, at),
-    };
-    let ip = match parsed {
-        Ok(ip) => ip,
-        Err(why) => return burst.drop(i, malformed(why), at),
+        Err(reason) => return burst.drop(i, reason, at),
     };
     let (ours, martian, link_local, hash) = match ip.version {
         4 => (port.is_mine4(ip.dst), is_martian4(ip.src), false, state.modems.prefetch4(ip.dst)),
@@ -169,13 +164,10 @@ enum Packet {
 fn rpd(bytes: &[u8], port: &PortView, state: &State) -> Result<Packet, Drop> {
     let (kind, l3, _) = link(bytes, port)?;
     let packet = bytes.get(usize::from(l3)..).unwrap_or_default();
-    let ip = match kind {
-        ethertype::IP4 => L3L4::parse4(packet),
-        ethertype::IP6 => L3L4::parse6(packet),
-        ethertype::ARP => return Ok(Packet::Local { punt: Punt::Arp, l3, end: bytes.len() as u16 }),
-        _ => return Err(Drop::EtherType),
-    }
-    .map_err(malformed)?;
+    let ip = match parse::network(kind, packet)? {
+        parse::Network::Ip(ip) => ip,
+        parse::Network::Arp => return Ok(Packet::Local { punt: Punt::Arp, l3, end: bytes.len() as u16 }),
+    };
     let end = l3 + ip.total_len as u16; // fits: checked against the frame's length
     if is_discovery(&ip, packet) {
         return Ok(Packet::Local { punt: Punt::Neighbour, l3, end });

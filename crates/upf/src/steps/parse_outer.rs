@@ -3,8 +3,8 @@
 use engine::{At, Burst, Ctx, Drop, Punt, Stage};
 use frame::Arena;
 use stages::forward::PortView;
-use stages::parse::{Usual, link, malformed};
-use wire::{Fragment, L3L4, Outer, checksum, ethertype, fast, gtpu, protocol, udp};
+use stages::parse::{Network, Usual, link, network};
+use wire::{Fragment, L3L4, Outer, checksum, fast, gtpu, protocol, udp};
 
 use super::ecn;
 use crate::lane::Upf;
@@ -95,18 +95,13 @@ fn parse(burst: &mut Burst<Upf>, i: usize, port: &PortView, arena: &Arena, at: A
         Err(reason) => return burst.drop(i, reason, at),
     };
     let packet = &bytes[usize::from(l3)..];
-    let parsed = match kind {
-        ethertype::IP4 => L3L4::parse4(packet),
-        ethertype::IP6 => L3L4::parse6(packet),
-        ethertype::ARP => {
+    let ip = match network(kind, packet) {
+        Ok(Network::Ip(ip)) => ip,
+        Ok(Network::Arp) => {
             burst.frame_mut(i).meta.l3 = l3;
             return burst.punt(i, Punt::Arp);
         }
-        _ => return burst.drop(i, Drop::EtherType, at),
-    };
-    let ip = match parsed {
-        Ok(ip) => ip,
-        Err(why) => return burst.drop(i, malformed(why), at),
+        Err(reason) => return burst.drop(i, reason, at),
     };
     let ours = match ip.version {
         4 => port.is_mine4(ip.dst),

@@ -3,9 +3,9 @@
 use engine::{At, Burst, Ctx, Drop, Punt, Stage};
 use frame::Arena;
 use stages::forward::{InstanceId, PortView, is_martian4, is_martian6};
-use stages::parse::{HasIp, Usual, link, malformed};
+use stages::parse::{HasIp, Network, Usual, link, malformed, network};
 use table::bulk::Hash;
-use wire::{L3L4, ethertype};
+use wire::L3L4;
 
 use crate::lane::{Lane, Upf};
 use crate::record::{self, NONE8};
@@ -118,18 +118,13 @@ fn parse(burst: &mut Burst<Upf>, i: usize, port: &PortView, sessions: &Sessions,
         Err(reason) => return burst.drop(i, reason, at),
     };
     let packet = &bytes[usize::from(l3)..];
-    let parsed = match kind {
-        ethertype::IP4 => L3L4::parse4(packet),
-        ethertype::IP6 => L3L4::parse6(packet),
-        ethertype::ARP => {
+    let ip = match network(kind, packet) {
+        Ok(Network::Ip(ip)) => ip,
+        Ok(Network::Arp) => {
             burst.frame_mut(i).meta.l3 = l3;
             return burst.punt(i, Punt::Arp);
         }
-        _ => return burst.drop(i, Drop::EtherType, at),
-    };
-    let ip = match parsed {
-        Ok(ip) => ip,
-        Err(why) => return burst.drop(i, malformed(why), at),
+        Err(reason) => return burst.drop(i, reason, at),
     };
     let (ours, stays_here, martian, hash) = match ip.version {
         4 => {
