@@ -98,6 +98,7 @@ named! {
         FlowQueueFull "flow_queue_full" "The service flow's queue, or the memory of all queues, is full.",
         FlowAqm "flow_aqm" "Active queue management kept the service flow's latency down.",
         FlowGone "flow_gone" "The service flow ended while the packet waited in it.",
+        Redirected "redirected" "The forwarding action rule sends the subscriber to a web page, and this is no request for one.",
     }
 }
 
@@ -128,6 +129,7 @@ named! {
         Uepi "uepi" "A piece of an upstream burst; the frames in it go on by themselves.",
         BandwidthRequest "bandwidth_request" "Modems' requests for bandwidth, counted for their grants.",
         L2tpControl "l2tp_control" "An L2TPv3 control message; sessions are configured here.",
+        Redirect "redirect" "A subscriber's request is answered with the page it is sent to.",
     }
 }
 

@@ -15,5 +15,6 @@ pub mod nat;
 pub mod neighbour;
 pub mod parse;
 pub mod reassemble;
+pub mod redirect;
 pub mod rewrite;
 pub mod route;

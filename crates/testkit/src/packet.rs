@@ -143,6 +143,17 @@ impl Packet {
         self.add(Layer::Tcp(Tcp { repr, checksum: None }))
     }
 
+    /// The flags of a TCP header.
+    pub fn flags(self, value: u8) -> Self {
+        self.change(|layer| {
+            match layer {
+                Layer::Tcp(tcp) => tcp.repr.flags = value,
+                _ => return false,
+            }
+            true
+        })
+    }
+
     /// The maximum segment size that a TCP header announces.
     pub fn mss(self, value: u16) -> Self {
         self.change(|layer| {

@@ -54,6 +54,8 @@ pub enum CompileError {
     Filter { pdr: u16, why: filter::CompileError },
     #[error("no path to the tunnel endpoint {address} that FAR {far} names")]
     NoTunnel { far: u32, address: IpAddr },
+    #[error("the page that FAR {far} sends subscribers to is none, or one too many")]
+    NoPage { far: u32 },
     #[error("the session's rules need {lines} lines of 64 bytes; a record has at most {MAX_RECORD}")]
     TooLarge { lines: usize },
     #[error("the session has more than {most} {what}")]
@@ -69,15 +71,28 @@ pub fn bucket(mbr: Option<u64>) -> Config {
     Config::over(mbr.map_or(Rate::UNLIMITED, Rate::bps), BURST_NS, BURST_BYTES)
 }
 
-/// Compiles a session's rules. `tunnel` gives the number of the tunnel to an address in an instance.
+/// What rules name, by the numbers workers know it by.
+pub trait Ways {
+    /// The tunnel to an address in an instance.
+    fn tunnel(&mut self, instance: InstanceId, to: IpAddr) -> Option<u32>;
+
+    /// The page of an address of the web.
+    fn page(&mut self, _url: &str) -> Option<u32> {
+        None
+    }
+}
+
+impl<F: FnMut(InstanceId, IpAddr) -> Option<u32>> Ways for F {
+    fn tunnel(&mut self, instance: InstanceId, to: IpAddr) -> Option<u32> {
+        self(instance, to)
+    }
+}
+
+/// Compiles a session's rules.
 ///
 /// # Errors
 /// Which rule can not be, and why; nothing is made then.
-pub fn compile(
-    session: &Session,
-    handle: u32,
-    tunnel: &mut impl FnMut(InstanceId, IpAddr) -> Option<u32>,
-) -> Result<Compiled, CompileError> {
+pub fn compile(session: &Session, handle: u32, ways: &mut impl Ways) -> Result<Compiled, CompileError> {
     let ordered = |tunnelled| {
         let mut list: Vec<&Pdr> = session.pdrs.iter().filter(|p| p.comes_by_tunnel() == tunnelled).collect();
         // Stable: rules of equal precedence keep the order they were given in.
@@ -87,7 +102,7 @@ pub fn compile(
     let (up, down) = (ordered(true), ordered(false));
     let mut parts = Parts::new(session);
     for pdr in up.iter().chain(&down) {
-        parts.add(session, pdr, tunnel)?;
+        parts.add(session, pdr, ways)?;
     }
     parts.place_the_rest();
     let bounds = session.urrs.iter().map(|urr| Bounds::of(urr.threshold, urr.quota));
@@ -307,12 +322,7 @@ impl Parts {
         }
     }
 
-    fn add(
-        &mut self,
-        session: &Session,
-        pdr: &Pdr,
-        tunnel: &mut impl FnMut(InstanceId, IpAddr) -> Option<u32>,
-    ) -> Result<(), CompileError> {
+    fn add(&mut self, session: &Session, pdr: &Pdr, ways: &mut impl Ways) -> Result<(), CompileError> {
         let id = pdr.id;
         let (uplink, tunnelled) = (pdr.source.is_uplink(), pdr.comes_by_tunnel());
         if tunnelled && pdr.teid.is_none() {
@@ -330,7 +340,8 @@ impl Parts {
             at.ok_or(CompileError::NoUrr { pdr: id, urr: *urr })
         };
         let qers = pdr.qers.iter().map(find_qer).collect::<Result<Vec<_>, _>>()?;
-        let urrs = pdr.urrs.iter().map(find_urr).collect::<Result<Vec<_>, _>>()?;
+        let mut urrs = pdr.urrs.iter().map(find_urr).collect::<Result<Vec<_>, _>>()?;
+        urrs.retain(|at| !session.urrs[*at].paused);
         let mut flags = if pdr.filters.is_empty() { 0 } else { match_flags::FILTERED };
         for (n, at) in qers.iter().enumerate() {
             let qer = &session.qers[*at];
@@ -338,12 +349,16 @@ impl Parts {
             let open = if uplink { qer.gate_up } else { qer.gate_down };
             flags |= if open { 0 } else { match_flags::CLOSED };
         }
+        for (n, at) in urrs.iter().enumerate() {
+            let before = session.urrs[*at].before_qos;
+            flags |= if before { [match_flags::BEFORE_QOS0, match_flags::BEFORE_QOS1][n.min(1)] } else { 0 };
+        }
         let to_control = session.fars.iter().any(|far| far.id == pdr.far && far.to_control);
         // In transit (SGW-U, I-UPF) the subscriber's address may not be known; it is checked where it is.
         flags |= if uplink && session.has_address() && !to_control { match_flags::FROM_UE } else { 0 };
         let (first4, count4, first6, count6) = self.add_filters(session, pdr)?;
         let qfi = qers.iter().find_map(|at| session.qers[*at].qfi);
-        let action = self.add_action(session, pdr, qfi, tunnel)?;
+        let action = self.add_action(session, pdr, qfi, ways)?;
         // A flow's bucket and its count begin a line of their own.
         if !self.cells.len().is_multiple_of(CELLS) {
             self.cells.push([0; LINE / CELLS]);
@@ -418,26 +433,32 @@ impl Parts {
         session: &Session,
         pdr: &Pdr,
         qfi: Option<u8>,
-        tunnel: &mut impl FnMut(InstanceId, IpAddr) -> Option<u32>,
+        ways: &mut impl Ways,
     ) -> Result<u8, CompileError> {
         let far = session.fars.iter().find(|f| f.id == pdr.far);
         let far = far.ok_or(CompileError::NoFar { pdr: pdr.id, far: pdr.far })?;
         let way = match far.tunnel {
             Some(end) => {
                 let missing = CompileError::NoTunnel { far: far.id, address: end.address };
-                Some((tunnel(far.instance, end.address).ok_or(missing)?, end.teid))
+                Some((ways.tunnel(far.instance, end.address).ok_or(missing)?, end.teid))
             }
             None => None,
         };
+        let page = match (&far.page, far.apply) {
+            (Some(url), Apply::Redirect) => ways.page(url).ok_or(CompileError::NoPage { far: far.id })?,
+            _ => 0,
+        };
         self.actions.push(Action {
             tunnel: way.map_or(NONE, |(id, _)| id),
-            teid: way.map_or(0, |(_, teid)| teid),
+            teid: way.map_or(page, |(_, teid)| teid),
             pdr: pdr.id,
             instance: far.instance,
             apply: match far.apply {
                 Apply::Forward => apply::FORWARD,
                 Apply::Drop => apply::DROP,
                 Apply::Buffer => apply::BUFFER,
+                Apply::Redirect => apply::REDIRECT,
+                Apply::Closed => apply::CLOSED,
             },
             dscp: far.dscp.unwrap_or(NONE8),
             qfi: qfi.filter(|_| way.is_some()).unwrap_or(NONE8),

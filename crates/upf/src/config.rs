@@ -214,11 +214,24 @@ pub struct Gtpu {
     pub error_indications_per_second: u32,
     /// Send UDP checksum zero over IPv6 (RFC 6935) instead of computing it.
     pub zero_checksum_over_ipv6: bool,
+    /// Seconds between Echo Requests to each peer that control planes' sessions send to: 60 or more (3GPP TS 29.281,
+    /// 7.2.1); 0: none are sent.
+    pub echo_seconds: u32,
+    /// Seconds until an Echo Request is sent again (T3-RESPONSE).
+    pub echo_timeout_seconds: u32,
+    /// Echo Requests without an answer until control planes are told that the path has failed (N3-REQUESTS).
+    pub echo_tries: u32,
 }
 
 impl Default for Gtpu {
     fn default() -> Self {
-        Self { error_indications_per_second: 100, zero_checksum_over_ipv6: false }
+        Self {
+            error_indications_per_second: 100,
+            zero_checksum_over_ipv6: false,
+            echo_seconds: 60,
+            echo_timeout_seconds: 5,
+            echo_tries: 3,
+        }
     }
 }
 
@@ -319,6 +332,8 @@ pub struct Bearer {
     pub far_drop: bool,
     /// No usage measurement.
     pub no_usage: bool,
+    /// Address of a web page that the subscriber's HTTP requests are sent to; nothing else is forwarded.
+    pub redirect: Option<String>,
 }
 
 impl Config {
@@ -362,6 +377,7 @@ impl Config {
         self.workers.check(&self.frames)?;
         self.check_ports()?;
         self.check_routes()?;
+        self.gtpu.check()?;
         if let Some(n4) = &self.n4 {
             n4.check(self)?;
         }
@@ -458,6 +474,23 @@ impl Port {
     }
 }
 
+impl Gtpu {
+    fn check(&self) -> Result<(), ConfigError> {
+        if (1..60).contains(&self.echo_seconds) {
+            let what = "a path is asked once a minute at most (3GPP TS 29.281, 7.2.1)";
+            return Err(wrong(&[&"gtpu", &"echo_seconds"], what, "60 or more, or 0 for never"));
+        }
+        if self.echo_timeout_seconds == 0 {
+            return Err(wrong(&[&"gtpu", &"echo_timeout_seconds"], "no time to answer", "such as 5"));
+        }
+        if self.echo_tries == 0 || self.echo_tries.saturating_mul(self.echo_timeout_seconds) > 60 {
+            let what = "all tries take a minute at most, and there is one at least";
+            return Err(wrong(&[&"gtpu", &"echo_tries"], what, "such as 3"));
+        }
+        Ok(())
+    }
+}
+
 impl Simulate {
     /// The first subscriber's IPv4 address, if they have such.
     pub fn first4(&self) -> Option<Ipv4Addr> {
@@ -508,6 +541,9 @@ impl Simulate {
                 if rate.as_ref().is_some_and(|r| parse_rate(r).is_none()) {
                     return fail(key, "no rate".into(), "such as \"10 Mbit/s\"".into());
                 }
+            }
+            if bearer.redirect.as_ref().is_some_and(|url| stages::redirect::page(url).is_none()) {
+                return fail("redirect", "no address of a web page".into(), "such as \"http://example.com/\"".into());
             }
             for (m, filter) in bearer.filters.iter().enumerate() {
                 if let Err(error) = filter.parse::<stages::filter::FlowDescription>() {

@@ -18,7 +18,7 @@ use table::snapshot::Publisher;
 use table::waker::Waker;
 use wire::{Mac, Vlan, gtpu};
 
-use crate::compile::{CompileError, Compiled, compile};
+use crate::compile::{CompileError, Compiled, Ways, compile};
 use crate::gateway::{Command, Reply};
 use crate::nat_log::{BlockCounters, NatLog};
 use crate::record::Bounds;
@@ -135,6 +135,15 @@ pub enum Report {
         /// The session's handle.
         handle: u32,
     },
+    /// A GTP-U peer answered an Echo Request.
+    EchoResponse {
+        /// The network it is in.
+        instance: InstanceId,
+        /// The peer.
+        peer: IpAddr,
+        /// The request's number.
+        sequence: u16,
+    },
     /// A peer does not know a tunnel we send into any more: Error Indication Report.
     ErrorIndication {
         /// The session's worker.
@@ -188,6 +197,33 @@ pub struct Control {
     lists: Option<Publisher<AccessLists>>,
     /// What access lists have counted.
     hits: Hits,
+    /// Pages that subscribers are sent to, by their numbers on workers.
+    pages: HashMap<Box<str>, u32>,
+}
+
+/// Pages that subscribers are sent to at most: what rules can make workers remember.
+const PAGES: usize = 1024;
+
+/// What rules name is entered where it is new.
+struct Named<'a>(&'a mut Control);
+
+impl Ways for Named<'_> {
+    fn tunnel(&mut self, instance: InstanceId, to: IpAddr) -> Option<u32> {
+        self.0.tunnel(instance, to)
+    }
+
+    fn page(&mut self, url: &str) -> Option<u32> {
+        if let Some(number) = self.0.pages.get(url) {
+            return Some(*number);
+        }
+        let page = stages::redirect::page(url).filter(|_| self.0.pages.len() < PAGES)?;
+        let number = self.0.pages.len() as u32;
+        for link in &mut self.0.links {
+            link.post(Command::Page { number, page: page.clone() });
+        }
+        self.0.pages.insert(url.into(), number);
+        Some(number)
+    }
 }
 
 /// Sessions that come and go by formula.
@@ -230,6 +266,7 @@ impl Control {
             nat_log: NatLog::default(),
             lists: None,
             hits: Hits::new(0),
+            pages: HashMap::new(),
         }
     }
 
@@ -319,12 +356,7 @@ impl Control {
     /// # Errors
     /// Which rule can not be.
     pub fn compile(&mut self, session: &Session, handle: u32) -> Result<Compiled, CompileError> {
-        let (plan, dirty) = (&mut self.plan, &mut self.dirty);
-        compile(session, handle, &mut |instance, to| {
-            let (id, new) = plan.tunnel(instance, to, gtpu::PORT)?;
-            *dirty |= new;
-            Some(id)
-        })
+        compile(session, handle, &mut Named(self))
     }
 
     /// Compiles rules for a session that is put in place before its worker runs.
@@ -433,6 +465,15 @@ impl Control {
         }
     }
 
+    /// Has a worker ask a GTP-U peer whether it is there.
+    pub fn echo(&mut self, instance: InstanceId, peer: IpAddr, sequence: u16) {
+        let Some(tunnel) = self.tunnel(instance, peer) else { return };
+        self.publish();
+        if let Some(link) = self.links.first_mut() {
+            link.post(Command::Echo { tunnel, sequence, instance });
+        }
+    }
+
     /// Ports, routes and neighbours as they are.
     pub fn plan(&self) -> &Plan {
         &self.plan
@@ -537,6 +578,9 @@ impl Control {
                 self.counters.lost_tunnels += 1;
                 self.remotes.count(owner);
                 self.tell(Report::ErrorIndication { worker: owner.0, handle: owner.1, peer, teid });
+            }
+            Event::EchoResponse { instance, peer, sequence } => {
+                self.tell(Report::EchoResponse { instance, peer, sequence });
             }
             Event::Reached { handle } => self.tell(Report::Reached { handle }),
             Event::Buffered { handle, pdr } => {

@@ -10,6 +10,8 @@ use table::command::Inbox;
 use table::ring::Producer;
 use table::snapshot::Reader;
 use table::waker::Waker;
+use wire::Teid;
+use wire::gtpu::Message;
 
 use crate::compile::Compiled;
 use crate::config::Role;
@@ -69,6 +71,22 @@ pub enum Command {
         route: Route,
         /// The worker.
         owner: Option<u16>,
+    },
+    /// Answer so where an action sends subscribers elsewhere and names that number.
+    Page {
+        /// Its number, from 0.
+        number: u32,
+        /// The answer, as of [`stages::redirect::page`].
+        page: Box<[u8]>,
+    },
+    /// Ask the end of a tunnel whether it is there (TS 29.281, 7.2.1).
+    Echo {
+        /// The tunnel.
+        tunnel: u32,
+        /// The request's number.
+        sequence: u16,
+        /// The network it leads through.
+        instance: InstanceId,
     },
     /// Send a complete frame (ARP request, neighbour solicitation).
     Send {
@@ -153,7 +171,7 @@ impl UserPlane {
         let pipelines = Pipelines::new(&mut layout, &parts.choices);
         let empty = Plan::default().compile();
         let Parts { sessions, forwarding, lists, nat, .. } = parts;
-        let state = State { sessions, forwarding, empty, lists, nat, steered: Routes::default() };
+        let state = State { sessions, forwarding, empty, lists, nat, steered: Routes::default(), pages: Vec::new() };
         let slow = SlowPath::new(parts.events, parts.limits);
         let plane = Self { pipelines, state, roles: parts.roles, inbox: parts.inbox, waker: parts.waker, slow };
         (plane, layout)
@@ -213,7 +231,12 @@ impl UserPlane {
                 Reply::Done
             }
             Command::EndMarker { tunnel, teid, instance } => {
-                slow.end_tunnel(tunnel, teid, instance, state, env);
+                let message = Message::EndMarker { teid: Teid(teid), container: None };
+                slow.tell_end(tunnel, &message, instance, state, env);
+                Reply::Done
+            }
+            Command::Echo { tunnel, sequence, instance } => {
+                slow.tell_end(tunnel, &Message::EchoRequest { seq: sequence }, instance, state, env);
                 Reply::Done
             }
             Command::Steer { route, owner: Some(owner) } => {
@@ -222,6 +245,12 @@ impl UserPlane {
             }
             Command::Steer { route, owner: None } => {
                 state.steered.remove(&route);
+                Reply::Done
+            }
+            Command::Page { number, page } => {
+                let at = number as usize;
+                state.pages.resize_with(state.pages.len().max(at + 1), Box::default);
+                state.pages[at] = page;
                 Reply::Done
             }
             Command::Send { port, frame } => {

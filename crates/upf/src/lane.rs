@@ -122,6 +122,8 @@ pub struct State {
     pub nat: Option<Box<Nat>>,
     /// The workers that networks behind subscribers are of, where there are several workers.
     pub steered: Routes,
+    /// Answers that send subscribers elsewhere, by the numbers that actions name.
+    pub pages: Vec<Box<[u8]>>,
 }
 
 impl State {

@@ -20,6 +20,7 @@ pub mod identifiers;
 pub mod keep;
 pub mod metering;
 pub mod networks;
+pub mod paths;
 pub mod problem;
 mod reports;
 pub mod translate;
@@ -51,6 +52,7 @@ use keep::Keeper;
 use ledger::Change;
 use metering::{Metering, WallClock};
 use networks::Networks;
+use paths::{Pace, Path, Paths};
 use problem::Problem;
 use translate::Translator;
 
@@ -90,6 +92,10 @@ pub struct Counters {
     pub downlink_data_reports: u64,
     /// Reports of Error Indications sent.
     pub error_indication_reports: u64,
+    /// GTP-U peers that no longer answered.
+    pub path_failures: u64,
+    /// Those that answered again.
+    pub path_recoveries: u64,
 }
 
 /// A request that is to be answered: whose it is, and the right to answer it.
@@ -111,6 +117,13 @@ pub enum Outgoing {
         /// The SEID to answer to.
         seid: u64,
         /// The answer.
+        message: Message,
+    },
+    /// A report of ours that is about no session, to be answered.
+    NodeReport {
+        /// The association.
+        peer: u32,
+        /// The report.
         message: Message,
     },
     /// A report of ours, to be answered.
@@ -195,6 +208,8 @@ pub struct N4 {
     /// Where sessions are kept, if they survive a restart.
     keeper: Option<Keeper>,
     checkpoints: Checkpoints,
+    /// GTP-U peers.
+    paths: Paths,
     workers: u16,
     next_worker: u16,
     /// No new sessions are taken.
@@ -215,12 +230,14 @@ pub struct Parts {
     pub limits: Limits,
     /// Workers there are.
     pub workers: u16,
+    /// How GTP-U peers are supervised; none: they are not.
+    pub pace: Option<Pace>,
 }
 
 impl N4 {
     /// A node without sessions.
     pub fn new(parts: Parts) -> Self {
-        let Parts { node, address, networks, pools, limits, workers } = parts;
+        let Parts { node, address, networks, pools, limits, workers, pace } = parts;
         Self {
             node,
             address,
@@ -237,6 +254,7 @@ impl N4 {
             out: VecDeque::new(),
             keeper: None,
             checkpoints: Checkpoints::default(),
+            paths: Paths::new(pace),
             workers: workers.max(1),
             next_worker: 0,
             draining: false,
@@ -256,6 +274,11 @@ impl N4 {
     /// Its sessions.
     pub fn book(&self) -> &Book {
         &self.book
+    }
+
+    /// The GTP-U peers its sessions send to.
+    pub fn paths(&self) -> &Paths {
+        &self.paths
     }
 
     /// What it has done.
@@ -317,7 +340,7 @@ impl N4 {
         let kept = usage.map_or_else(Kept::default, |bytes| Kept::read(bytes, clock));
         let meter = |urr: &pfcp::group::CreateUrr| {
             let known = kept.meters.iter().find(|meter| meter.urr == urr.urr_id.0);
-            known.copied().unwrap_or_else(|| Metering::new(urr, clock.now))
+            known.cloned().unwrap_or_else(|| Metering::new(urr, clock.now))
         };
         let meters: Vec<Metering> = rules.create_urrs.iter().map(meter).collect();
         let Ok(session) = self.translator(clock).session(rules, &meters) else { return false };
@@ -334,6 +357,7 @@ impl N4 {
         }
         steer(control, worker, &[], &keys);
         let is_there = self.book.restore(seid, peer, worker, rules, meters, keys);
+        self.take_paths(number, Path::of(&session), clock.now);
         self.plan_look(number, rules, clock);
         self.go_on(number, kept);
         is_there
@@ -438,6 +462,7 @@ impl N4 {
         let (made, number, ask) = result.inspect_err(|_| self.give_back(&chosen))?;
         steer(control, made.worker, &[], &made.keys);
         let seid = self.book.put(asked.peer, made.worker, &rules, made.meters, made.keys);
+        self.take_paths(number, Path::of(&made.session), clock.now);
         let response = Box::new(SessionEstablishmentResponse {
             node_id: self.node.clone(),
             cause: Cause::REQUEST_ACCEPTED,
@@ -483,7 +508,7 @@ impl N4 {
         .choose(rules, home, chosen)?;
         let new = rules.create_urrs.iter().map(|urr| {
             let known = meters.iter().find(|meter| meter.urr == urr.urr_id.0);
-            known.copied().unwrap_or_else(|| Metering::new(urr, clock.now))
+            known.cloned().unwrap_or_else(|| Metering::new(urr, clock.now))
         });
         let meters: Vec<Metering> = new.collect();
         let session = self.translator(clock).session(rules, &meters)?;
@@ -571,7 +596,7 @@ impl N4 {
         }
         let gone = before.create_urrs.iter().filter(|urr| !rules.create_urrs.iter().any(|u| u.urr_id == urr.urr_id));
         let gone: Vec<Gone> = gone
-            .filter_map(|urr| Some((urr.clone(), *meters.iter().find(|meter| meter.urr == urr.urr_id.0)?)))
+            .filter_map(|urr| Some((urr.clone(), meters.iter().find(|meter| meter.urr == urr.urr_id.0)?.clone())))
             .collect();
         let mut response = Box::new(SessionModificationResponse {
             cause: Cause::REQUEST_ACCEPTED,
@@ -602,6 +627,7 @@ impl N4 {
         self.release_keys(&old_keys, &made.keys);
         steer(control, worker, &old_keys, &made.keys);
         self.book.set_keys(number, made.keys);
+        self.take_paths(number, Path::of(&made.session), clock.now);
         self.book.set_rules(number, &rules);
         if let Some(entry) = self.book.get_mut(number) {
             entry.meters = made.meters.into();
@@ -612,6 +638,13 @@ impl N4 {
         response.created_traffic_endpoints = chosen.endpoints;
         self.pending.insert(ask, Pending::Modify { asked, number, gone, query, grants, response });
         Ok(())
+    }
+
+    /// A session's packets go by these paths from now on.
+    fn take_paths(&mut self, number: u32, new: Box<[Path]>, now: u64) {
+        let Some(entry) = self.book.get_mut(number) else { return };
+        self.paths.change(entry.peer, &entry.paths, &new, now);
+        entry.paths = new;
     }
 
     /// Gives back identifiers of ours that a session no longer has.
@@ -642,6 +675,7 @@ impl N4 {
         self.release_keys(entry.keys(), &[]);
         steer(control, worker, entry.keys(), &[]);
         let owed = self.checkpoints.take_owed(number);
+        self.paths.change(entry.peer, &entry.paths, &[], 0);
         self.pending.insert(ask, Pending::Delete { asked, seid, entry: Box::new(entry), owed });
         Ok(())
     }
@@ -688,10 +722,14 @@ impl N4 {
         while let Some(report) = control.report() {
             match report {
                 Report::Buffered { handle, pdr } => self.packets_wait(handle, pdr),
+                Report::EchoResponse { instance, peer, sequence } => {
+                    self.path_answers(Path { instance, peer }, sequence, clock.now);
+                }
                 Report::Reached { handle } => self.look(handle, control, clock.now),
                 Report::ErrorIndication { handle, peer, teid, .. } => self.error_indicated(handle, peer, teid),
             }
         }
+        self.supervise_paths(control, clock.now);
         while let Some(std::cmp::Reverse((at, number))) = self.looks.peek().copied() {
             if at > clock.now {
                 break;
@@ -715,7 +753,10 @@ impl N4 {
                 }
                 _ => {
                     let entry = self.book.take(number);
-                    entry.iter().for_each(|entry| steer(control, entry.worker, entry.keys(), &[]));
+                    if let Some(entry) = &entry {
+                        steer(control, entry.worker, entry.keys(), &[]);
+                        self.paths.change(entry.peer, &entry.paths, &[], clock.now);
+                    }
                     let seid = entry.map_or(0, |entry| entry.cp_seid);
                     self.give_back(&chosen);
                     self.counters.refused += 1;
@@ -732,7 +773,8 @@ impl N4 {
                         for (urr, mut meter) in gone {
                             let counted = counted(&usage, meter.urr);
                             meter.look(&counted, clock.now);
-                            response.usage_reports.push(meter.report(&urr, &counted, UsageReportTrigger::TERMR, clock));
+                            let reports = &mut response.usage_reports;
+                            meter.report(&urr, &counted, UsageReportTrigger::TERMR, clock, reports);
                         }
                         response.usage_reports.extend(self.asked_for(number, &query, &usage, clock));
                         self.rebound(number, control);
@@ -777,12 +819,12 @@ impl N4 {
                     SessionDeletionResponse { cause: Cause::REQUEST_ACCEPTED, ..SessionDeletionResponse::default() };
                 let rules = entry.rules();
                 for urr in &rules.create_urrs {
-                    let Some(mut meter) = entry.meters.iter().find(|meter| meter.urr == urr.urr_id.0).copied() else {
+                    let Some(mut meter) = entry.meters.iter().find(|meter| meter.urr == urr.urr_id.0).cloned() else {
                         continue;
                     };
                     let counted = counted(&usage, meter.urr);
                     meter.look(&counted, clock.now);
-                    response.usage_reports.push(meter.report(urr, &counted, UsageReportTrigger::TERMR, clock));
+                    meter.report(urr, &counted, UsageReportTrigger::TERMR, clock, &mut response.usage_reports);
                 }
                 let seid = entry.cp_seid;
                 let whose = (entry.peer, &rules.node_id);
@@ -881,6 +923,7 @@ fn not_installed(error: &AskError) -> Problem {
             | CompileError::NoTeid { pdr }
             | CompileError::NoAddress { pdr }
             | CompileError::Filter { pdr, .. } => Problem::rule(FailedRuleId::Pdr(pdr)),
+            CompileError::NoPage { far } => Problem::of(Cause::NO_RESOURCES_AVAILABLE).in_rule(FailedRuleId::Far(far)),
             CompileError::NoTunnel { far, .. } => Problem::rule(FailedRuleId::Far(far)),
             CompileError::TooLarge { .. } | CompileError::TooMany { .. } => Problem::of(Cause::NO_RESOURCES_AVAILABLE),
         },

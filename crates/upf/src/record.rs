@@ -86,6 +86,10 @@ pub mod match_flags {
     pub const CLOSED: u16 = 8;
     /// Packets come from the subscriber itself: their source is checked.
     pub const FROM_UE: u16 = 16;
+    /// The first URR counts packets before gates and rates.
+    pub const BEFORE_QOS0: u16 = 32;
+    /// The second URR counts packets before gates and rates.
+    pub const BEFORE_QOS1: u16 = 64;
 }
 
 /// What a packet must be for a rule to apply, and which lines it then needs.
@@ -144,6 +148,10 @@ pub mod apply {
     pub const DROP: u8 = 1;
     /// Keep it until the subscriber is back.
     pub const BUFFER: u8 = 2;
+    /// Answer it with the page whose number stands in the place of the far end's tunnel endpoint.
+    pub const REDIRECT: u8 = 3;
+    /// End it, but let pass what is of our own making.
+    pub const CLOSED: u8 = 4;
 }
 
 /// What a rule does with its packets: the FAR and the markings, compiled.

@@ -65,6 +65,10 @@ pub enum Apply {
     Drop,
     /// BUFF: keep until told to forward or drop.
     Buffer,
+    /// FORW with Redirect Information: send the subscriber to [`Far::page`].
+    Redirect,
+    /// The subscriber's quota is used up: drop, but for what we say ourselves.
+    Closed,
 }
 
 /// The far end of a GTP-U tunnel (Outer Header Creation, 8.2.56).
@@ -89,6 +93,8 @@ pub struct Far {
     pub instance: InstanceId,
     /// DSCP for the (outer) header: transport level marking (8.2.12).
     pub dscp: Option<u8>,
+    /// The page that subscribers are sent to (8.2.20), with [`Apply::Redirect`].
+    pub page: Option<Box<str>>,
     /// Packets go to the control plane's function: link-local ones too.
     pub to_control: bool,
 }
@@ -142,6 +148,8 @@ pub struct Urr {
     pub quota: Volumes,
     /// Packets are counted before gates and rates, not behind them (MBQE, 8.2.68).
     pub before_qos: bool,
+    /// Nothing is counted for now (INAM).
+    pub paused: bool,
 }
 
 /// A session: a subscriber's addresses in a network, and its rules.

@@ -145,8 +145,9 @@ impl Simulator {
             let forward = if config.far_drop { Apply::Drop } else { Apply::Forward };
             session.fars.push(Far {
                 id: FAR_UP + b,
-                apply: forward,
+                apply: if config.redirect.is_some() { Apply::Redirect } else { forward },
                 tunnel: None,
+                page: config.redirect.as_deref().map(Box::from),
                 to_control: false,
                 instance: self.core,
                 dscp: config.dscp_up,
@@ -155,6 +156,7 @@ impl Simulator {
                 id: FAR_DOWN + b,
                 apply: if idle { Apply::Buffer } else { forward },
                 tunnel: Some(end),
+                page: None,
                 to_control: false,
                 instance: self.access,
                 dscp: config.dscp,

@@ -8,9 +8,11 @@ mod end_marker;
 mod errors;
 mod left;
 mod onward;
+mod redirect;
 mod waiting;
 
 use std::collections::VecDeque;
+use std::hash::RandomState;
 use std::net::IpAddr;
 
 use engine::{Burst, Drop, Env, Io, Punt, Source};
@@ -60,6 +62,15 @@ pub enum Event {
         teid: u32,
         /// The peer.
         peer: IpAddr,
+    },
+    /// A GTP-U peer answers our Echo Request (TS 29.281, 7.2.2).
+    EchoResponse {
+        /// The network it is in.
+        instance: InstanceId,
+        /// The peer.
+        peer: IpAddr,
+        /// The request's number.
+        sequence: u16,
     },
     /// A session has counted up to a bound: its usage is to be looked at.
     Reached {
@@ -147,6 +158,8 @@ pub struct SlowPath {
     fragments: Option<[Reassembly; 2]>,
     /// Room for a packet as it was before its translation.
     undone: Vec<u8>,
+    /// For numbers that can't be guessed.
+    secret: RandomState,
 }
 
 /// Packets of our own that may wait for their pipeline; a burst can not make more than a few hundred fragments.
@@ -168,6 +181,7 @@ impl SlowPath {
             turned: Turned::new(PENDING),
             fragments: limits.reassembly.map(|config| [(); 2].map(|()| Reassembly::new(config, onward::seed()))),
             undone: Vec::with_capacity(u16::MAX.into()),
+            secret: RandomState::new(),
         }
     }
 
@@ -191,7 +205,7 @@ impl SlowPath {
             }
             Punt::GtpEcho => {
                 env.stats.consumed(punt);
-                self.echo(&frame, env);
+                self.echo(&frame, state, env);
             }
             Punt::GtpErrorIndication => {
                 env.stats.consumed(punt);
@@ -232,6 +246,7 @@ impl SlowPath {
                 env.stats.consumed(punt);
             }
             Punt::Hairpin => return self.turned.push(frame, lane.instance[i], env),
+            Punt::Redirect => self.redirect(lane, i, &frame, state, env),
             Punt::Reassemble => self.hold_fragment(lane, i, &frame, state, env),
         }
         env.pool.give(frame);

@@ -20,6 +20,7 @@ use testkit::pcap::{self, Seen};
 /// What tshark may say: the case, and what about.
 const MAY: &[(&str, &str)] = &[
     ("downlink/zero_checksum_over_ipv6", "Illegal checksum value (0)"), // RFC 6935 allows it for tunnels
+    ("selection/sent_to_a_page", "Connection reset (RST)"),             // which is meant
 ];
 
 /// Wireshark's severity "warning" (PI_WARN); errors are above.

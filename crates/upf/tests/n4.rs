@@ -193,10 +193,6 @@ fn what_can_not_be_is_refused_by_name() {
     copied.create_fars[1].duplicating_parameters = vec![DuplicatingParameters::default()];
     assert_eq!(cause(&bench.say(Some(0), copied.into())), Cause::SERVICE_NOT_SUPPORTED);
 
-    let mut counted = good.clone();
-    counted.create_urrs = vec![CreateUrr { measurement_method: MeasurementMethod::EVENT, ..CreateUrr::default() }];
-    assert_eq!(cause(&bench.say(Some(0), counted.into())), Cause::SERVICE_NOT_SUPPORTED);
-
     let mut unknown = good.clone();
     unknown.create_pdrs[0].pdi.application_id = Some(ApplicationId::from("chess"));
     assert_eq!(cause(&bench.say(Some(0), unknown.into())), Cause::UNKNOWN_APPLICATION_ID);

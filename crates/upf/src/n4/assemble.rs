@@ -12,6 +12,7 @@ use super::endpoint::Endpoint;
 use super::identifiers::{Pool, Teids};
 use super::metering::WallClock;
 use super::networks::Networks;
+use super::paths::Pace;
 use super::{Limits, N4, Parts};
 use crate::config::{self, Config, parse_prefix};
 
@@ -34,6 +35,11 @@ pub fn endpoint(config: &Config, clock: &WallClock, began: Option<u32>) -> Optio
             ..Limits::default()
         },
         workers: config.workers.count,
+        pace: (config.gtpu.echo_seconds > 0).then_some(Pace {
+            interval: config.gtpu.echo_seconds,
+            timeout: config.gtpu.echo_timeout_seconds,
+            tries: config.gtpu.echo_tries,
+        }),
     };
     // The role is filled in by the endpoint.
     let role = Role::UserPlane(UpFunctionFeatures::NONE);

@@ -10,6 +10,7 @@ use stages::forward::InstanceId;
 
 use super::change::Rules;
 use super::metering::Metering;
+use super::paths::Path;
 use crate::routes::Route;
 use crate::rules::Session;
 
@@ -34,6 +35,8 @@ pub struct Entry {
     pub meters: Box<[Metering]>,
     /// What leads to it.
     keys: Box<[Key]>,
+    /// Where its packets go by tunnel.
+    pub paths: Box<[Path]>,
 }
 
 impl Entry {
@@ -135,6 +138,7 @@ impl Book {
             rules: Box::default(),
             meters: meters.into(),
             keys: keys.into(),
+            paths: Box::default(),
         };
         if number as usize == self.entries.len() {
             self.entries.push(None);
@@ -184,6 +188,7 @@ impl Book {
             rules: Box::default(),
             meters: meters.into(),
             keys: keys.into(),
+            paths: Box::default(),
         });
         self.count += 1;
         *self.by_peer.entry(peer).or_default() += 1;
@@ -285,8 +290,9 @@ impl Book {
 
     /// Bytes it takes, about: entries, rules, accounts, keys and index.
     pub fn bytes(&self) -> usize {
-        let of_entry =
-            |(_, entry): (u32, &Entry)| entry.rules.len() + size_of_val(&*entry.meters) + size_of_val(&*entry.keys);
+        let of_entry = |(_, entry): (u32, &Entry)| {
+            entry.rules.len() + size_of_val(&*entry.meters) + size_of_val(&*entry.keys) + size_of_val(&*entry.paths)
+        };
         let slots = self.entries.capacity() * size_of::<Option<Entry>>();
         // A hash map's slot is the pair and one byte of control.
         slots + self.iter().map(of_entry).sum::<usize>() + self.index.capacity() * (size_of::<(Key, u32)>() + 1)

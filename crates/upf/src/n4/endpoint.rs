@@ -343,6 +343,13 @@ impl Endpoint {
                 Outgoing::Response { asked, seid, message } => {
                     self.node.respond(asked.ticket, Some(seid), message, time(clock));
                 }
+                Outgoing::NodeReport { peer, message } => {
+                    let Some(association) = self.node.association(AssociationId(peer)) else { continue };
+                    let to = association.address;
+                    if self.node.request(to, None, message, 0, time(clock)).is_err() {
+                        self.unanswered += 1;
+                    }
+                }
                 Outgoing::Report { peer, seid, token, message } => {
                     let Some(association) = self.node.association(AssociationId(peer)) else {
                         self.n4.unanswered(token);

@@ -6,8 +6,10 @@
 
 use pfcp::group::{CreateUrr, UsageReport};
 use pfcp::ie::{
-    DurationMeasurement, EndTime, MeasurementInformation, MeasurementMethod, ReportingTriggers, StartTime,
-    TimeOfFirstPacket, TimeOfLastPacket, UrSeqn, UrrId, UsageReportTrigger, VolumeMeasurement,
+    DurationMeasurement, EndTime, EventQuota, EventThreshold, EventTimeStamp, MeasurementInformation,
+    MeasurementMethod, ReportingTriggers, StartTime, SubsequentVolumeQuota, SubsequentVolumeThreshold,
+    TimeOfFirstPacket, TimeOfLastPacket, TimeQuota, TimeThreshold, UrSeqn, UrrId, UsageInformation, UsageReportTrigger,
+    VolumeMeasurement, VolumeQuota, VolumeThreshold,
 };
 
 use serde::{Deserialize, Serialize};
@@ -17,7 +19,7 @@ use crate::rules::{Usage, Volumes};
 const SECOND: u64 = 1_000_000_000;
 
 /// A URR's account. Times are the workers', in nanoseconds; 0: never.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metering {
     /// The rule.
@@ -45,10 +47,61 @@ pub struct Metering {
     flowing: bool,
     /// The quota is used up, and this was reported.
     exhausted: bool,
+    /// Seconds metered since the quota was given and reported since.
+    used: u64,
+    /// What few rules need.
+    aside: Option<Box<Aside>>,
     /// Packets counted when it was last written down.
     #[serde(skip)]
     saved: u64,
 }
+
+/// What monitoring times and events leave behind until the next report.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct Aside {
+    /// Reports of what was counted before monitoring times, to go with the next (5.2.2.3.1).
+    #[serde(with = "reports")]
+    before: Vec<UsageReport>,
+    /// Octets and seconds in them that count towards the thresholds there are.
+    bytes: [u64; 2],
+    seconds: u64,
+    /// Traffic flows, as far as events go.
+    running: bool,
+    /// The last packet before it stopped.
+    stopped: u64,
+    /// When traffic began, since the last report: the first of these events.
+    began: Vec<u64>,
+    /// All of them.
+    events: u32,
+    /// Events since the quota was given, reported since.
+    used_events: u32,
+}
+
+/// Reports, written down as a message that would bring them.
+mod reports {
+    use pfcp::group::UsageReport;
+    use pfcp::message::{Message, SessionReportRequest};
+    use pfcp::{Header, Packet};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(reports: &[UsageReport], to: S) -> Result<S::Ok, S::Error> {
+        let message = SessionReportRequest { usage_reports: reports.to_vec(), ..SessionReportRequest::default() };
+        let packet = Packet { header: Header { seid: Some(0), ..Header::default() }, message: message.into() };
+        packet.to_vec().unwrap_or_default().serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<UsageReport>, D::Error> {
+        let octets = Vec::<u8>::deserialize(from)?;
+        Ok(match Packet::parse(&octets).map(|packet| packet.message) {
+            Ok(Message::SessionReportRequest(message)) => message.usage_reports,
+            _ => Vec::new(),
+        })
+    }
+}
+
+/// Times of events in a report at most.
+const EVENTS: usize = 32;
 
 impl Metering {
     /// A rule made now.
@@ -66,7 +119,12 @@ impl Metering {
             first: time(self.first),
             last: time(self.last),
             looked: time(self.looked),
-            ..*self
+            aside: self.aside.clone().map(|mut aside| {
+                aside.stopped = time(aside.stopped);
+                aside.began.iter_mut().for_each(|ns| *ns = time(*ns));
+                aside
+            }),
+            ..self.clone()
         }
     }
 
@@ -90,6 +148,29 @@ impl Metering {
         self.granted = self.bytes;
         self.granted_at = now;
         self.exhausted = false;
+        self.used = 0;
+        if let Some(aside) = &mut self.aside {
+            aside.used_events = 0;
+        }
+    }
+
+    /// Octets at which what thresholds count begins.
+    fn counted_from(&self) -> [u64; 2] {
+        let aside = self.aside.as_ref().map_or([0; 2], |aside| aside.bytes);
+        [self.bytes[0] - aside[0], self.bytes[1] - aside[1]]
+    }
+
+    fn events(&self) -> u32 {
+        self.aside.as_ref().map_or(0, |aside| aside.events)
+    }
+
+    fn is_running(&self) -> bool {
+        self.aside.as_ref().is_some_and(|aside| aside.running)
+    }
+
+    /// Whether the quota is used up, and was reported to be.
+    pub fn is_exhausted(&self) -> bool {
+        self.exhausted
     }
 
     /// The counts at which the worker is to tell, and to stop.
@@ -102,17 +183,21 @@ impl Metering {
         let triggers = urr.reporting_triggers;
         let mut threshold = Volumes::default();
         if let Some(volume) = urr.volume_threshold.filter(|_| triggers.contains(ReportingTriggers::VOLTH)) {
-            threshold = above(self.bytes, volume.total, volume.uplink, volume.downlink);
+            threshold = above(self.counted_from(), volume.total, volume.uplink, volume.downlink);
         }
-        if triggers.contains(ReportingTriggers::START) && !self.flowing {
+        let starts = triggers.contains(ReportingTriggers::START) && !self.flowing;
+        if starts || (counts_events(urr) && !self.is_running()) {
             threshold.total = Some(self.bytes[0] + self.bytes[1] + 1);
         }
         let quota = urr.volume_quota.map(|volume| above(self.granted, volume.total, volume.uplink, volume.downlink));
         let mut quota = quota.unwrap_or_default();
-        if self.exhausted {
+        if self.exhausted && urr.far_id_for_quota_action.is_some() {
+            // Another FAR applies meanwhile (5.2.2.2.1), and says what passes.
+            quota = Volumes { total: Some(u64::MAX - 1), ..Volumes::default() };
+        } else if self.exhausted {
             // Used up, by volume, time or neglect: nothing passes until there is another (5.2.2.2).
             quota.total = Some(0);
-        } else if urr.time_quota.is_some() || urr.quota_holding_time.is_some() {
+        } else if urr.time_quota.is_some() || urr.quota_holding_time.is_some() || urr.event_quota.is_some() {
             // As good as none; but the record has a place for what comes when the time is over.
             quota.total = quota.total.or(Some(u64::MAX - 1));
         }
@@ -127,6 +212,27 @@ impl Metering {
             self.first = if self.first == 0 { usage.first_ns.max(self.begun) } else { self.first };
         }
         self.looked = now;
+    }
+
+    /// An event is traffic that begins, for the first time or after as long a silence as the rule says (5.2.2.2.1).
+    pub fn count_events(&mut self, urr: &CreateUrr, now: u64) {
+        if !counts_events(urr) {
+            return;
+        }
+        let (begun, last) = (self.begun, self.last);
+        let aside = self.aside.get_or_insert_default();
+        if !aside.running && last > aside.stopped {
+            aside.running = true;
+            aside.events += 1;
+            if aside.began.len() < EVENTS {
+                aside.began.push(last);
+            }
+        }
+        let silence = urr.inactivity_detection_time.map(|time| u64::from(time.0) * SECOND);
+        if silence.is_some_and(|silence| silence > 0 && now.saturating_sub(last.max(begun)) >= silence) {
+            aside.running = false;
+            aside.stopped = last;
+        }
     }
 
     fn packets_since(&self, usage: &Usage) -> u64 {
@@ -149,7 +255,7 @@ impl Metering {
             let [u, d] = [bytes[0].saturating_sub(from[0]), bytes[1].saturating_sub(from[1])];
             total.is_some_and(|bound| u + d >= bound) || up.is_some_and(|b| u >= b) || down.is_some_and(|b| d >= b)
         };
-        let volume = |v: &pfcp::ie::VolumeThreshold| reached(self.bytes, v.total, v.uplink, v.downlink);
+        let volume = |v: &pfcp::ie::VolumeThreshold| reached(self.counted_from(), v.total, v.uplink, v.downlink);
         when(ReportingTriggers::VOLTH, urr.volume_threshold.as_ref().is_some_and(volume), UsageReportTrigger::VOLTH);
         let quota = |v: &pfcp::ie::VolumeQuota| reached(self.granted, v.total, v.uplink, v.downlink);
         let used_up = !self.exhausted && urr.volume_quota.as_ref().is_some_and(quota);
@@ -160,15 +266,21 @@ impl Metering {
             UsageReportTrigger::PERIO,
         );
         let metered = self.metered(urr, now);
-        let long = |bound: Option<u32>, from: u64| bound.is_some_and(|s| metered.saturating_sub(from) >= u64::from(s));
-        when(ReportingTriggers::TIMTH, long(urr.time_threshold.map(|t| t.0), 0), UsageReportTrigger::TIMTH);
-        let out_of_time = !self.exhausted && long(urr.time_quota.map(|t| t.0), 0);
+        let long = |bound: Option<u32>, more: u64| bound.is_some_and(|s| metered + more >= u64::from(s));
+        let before = self.aside.as_ref().map_or(0, |aside| aside.seconds);
+        when(ReportingTriggers::TIMTH, long(urr.time_threshold.map(|t| t.0), before), UsageReportTrigger::TIMTH);
+        let out_of_time = !self.exhausted && long(urr.time_quota.map(|t| t.0), self.used);
         when(ReportingTriggers::TIMQU, out_of_time, UsageReportTrigger::TIMQU);
         let idle_from = self.last.max(self.begun);
         let holding = urr.quota_holding_time.map(|t| t.0);
         when(ReportingTriggers::QUHTI, !self.exhausted && passed(idle_from, holding), UsageReportTrigger::QUHTI);
         let validity = urr.quota_validity_time.map(|t| t.0);
         when(ReportingTriggers::QUVTI, passed(self.granted_at, validity), UsageReportTrigger::QUVTI);
+        let (events, used) = (self.events(), self.aside.as_ref().map_or(0, |aside| aside.used_events));
+        let many = |bound: Option<u32>, more: u32| bound.is_some_and(|bound| events + more >= bound);
+        when(ReportingTriggers::EVETH, many(urr.event_threshold.map(|e| e.0), 0), UsageReportTrigger::EVETH);
+        let out_of_events = !self.exhausted && many(urr.event_quota.map(|e| e.0), used);
+        when(ReportingTriggers::EVEQU, out_of_events, UsageReportTrigger::EVEQU);
         when(ReportingTriggers::START, !self.flowing && self.first > 0, UsageReportTrigger::START);
         let idle = urr.inactivity_detection_time.map(|t| t.0);
         when(ReportingTriggers::STOPT, self.flowing && passed(idle_from, idle), UsageReportTrigger::STOPT);
@@ -179,8 +291,11 @@ impl Metering {
     pub fn next_look(&self, urr: &CreateUrr) -> Option<u64> {
         let asked = urr.reporting_triggers;
         let at = |trigger: ReportingTriggers, from: u64, seconds: Option<u32>| {
-            seconds.filter(|_| asked.contains(trigger)).map(|s| from.saturating_add(u64::from(s.max(1)) * SECOND))
+            let seconds = seconds.filter(|_| asked.contains(trigger));
+            seconds.map(|s| from.saturating_add(u64::from(s.max(1)) * SECOND))
         };
+        let less = |seconds: u32, more: u64| u64::from(seconds).saturating_sub(more) as u32; // less than a u32
+        let before = self.aside.as_ref().map_or(0, |aside| aside.seconds);
         // Time is metered from the first packet on; before one was seen, a whole bound can not have passed.
         let time_from = match self.first {
             0 if !starts_at_once(urr) => self.looked,
@@ -192,11 +307,16 @@ impl Metering {
         let holding = urr.quota_holding_time.filter(|_| !self.exhausted).map(|t| t.0);
         [
             at(ReportingTriggers::PERIO, self.period_from, urr.measurement_period.map(|p| p.0)),
-            at(ReportingTriggers::TIMTH, time_from, urr.time_threshold.map(|t| t.0)),
-            at(ReportingTriggers::TIMQU, time_from, urr.time_quota.filter(|_| !self.exhausted).map(|t| t.0)),
+            at(ReportingTriggers::TIMTH, time_from, urr.time_threshold.map(|t| less(t.0, before))),
+            at(
+                ReportingTriggers::TIMQU,
+                time_from,
+                urr.time_quota.filter(|_| !self.exhausted).map(|t| less(t.0, self.used)),
+            ),
             at(ReportingTriggers::QUHTI, idle_from, holding),
             at(ReportingTriggers::QUVTI, self.granted_at, urr.quota_validity_time.map(|t| t.0)),
             at(ReportingTriggers::STOPT, idle_from, idle.filter(|_| self.flowing)),
+            idle.filter(|s| *s > 0 && self.is_running()).map(|s| idle_from.saturating_add(u64::from(s) * SECOND)),
         ]
         .into_iter()
         .flatten()
@@ -219,14 +339,62 @@ impl Metering {
         to.saturating_sub(from) / SECOND
     }
 
-    /// The report of what was counted since the last one, which it then becomes.
+    /// The report of what was counted since the last one, behind those of what was counted before monitoring times.
     pub fn report(
         &mut self,
         urr: &CreateUrr,
         usage: &Usage,
         trigger: UsageReportTrigger,
         clock: &WallClock,
-    ) -> UsageReport {
+        reports: &mut Vec<UsageReport>,
+    ) {
+        self.count_events(urr, clock.now);
+        let mut last = self.close(urr, usage, trigger, clock);
+        if let Some(aside) = &mut self.aside {
+            if !aside.before.is_empty() {
+                last.usage_information = Some(UsageInformation::AFT);
+                reports.append(&mut aside.before);
+            }
+            let stamps = std::mem::take(&mut aside.began).into_iter();
+            last.event_time_stamps = stamps.map(|ns| EventTimeStamp::from_unix(clock.unix(ns))).collect();
+            aside.used_events += std::mem::take(&mut aside.events);
+            (aside.bytes, aside.seconds) = ([0; 2], 0);
+        }
+        reports.push(last);
+    }
+
+    /// The monitoring time has come: what was counted until now is a report of its own, which goes with the next. What is
+    /// given for the time after it counts from now, the rest goes on (5.2.2.3.1).
+    pub fn split(&mut self, urr: &mut CreateUrr, usage: &Usage, clock: &WallClock) {
+        let seconds = self.metered(urr, clock.now);
+        let bytes = [usage.up_bytes.saturating_sub(self.bytes[0]), usage.down_bytes.saturating_sub(self.bytes[1])];
+        let mut report = self.close(urr, usage, UsageReportTrigger::MONIT, clock);
+        report.usage_information = Some(UsageInformation::BEF);
+        let aside = self.aside.get_or_insert_default();
+        // A control plane that never hears of any is of no use to it.
+        if aside.before.len() < EVENTS {
+            aside.before.push(report);
+        }
+        if urr.subsequent_volume_threshold.is_none() {
+            (aside.bytes[0], aside.bytes[1]) = (aside.bytes[0] + bytes[0], aside.bytes[1] + bytes[1]);
+        } else {
+            aside.bytes = [0; 2];
+        }
+        aside.seconds = if urr.subsequent_time_threshold.is_none() { aside.seconds + seconds } else { 0 };
+        if urr.subsequent_event_threshold.is_some() {
+            aside.used_events += std::mem::take(&mut aside.events);
+        }
+        let again = urr.subsequent_volume_quota.is_some()
+            || urr.subsequent_time_quota.is_some()
+            || urr.subsequent_event_quota.is_some();
+        if again {
+            self.grant(clock.now);
+        }
+        pass_monitoring_time(urr);
+    }
+
+    /// Closes the account and begins it anew.
+    fn close(&mut self, urr: &CreateUrr, usage: &Usage, trigger: UsageReportTrigger, clock: &WallClock) -> UsageReport {
         let now = clock.now;
         let [up, down] = [usage.up_bytes.saturating_sub(self.bytes[0]), usage.down_bytes.saturating_sub(self.bytes[1])];
         let [up_packets, down_packets] =
@@ -242,7 +410,9 @@ impl Metering {
             downlink_packets: with_packets.then_some(down_packets),
         };
         let method = urr.measurement_method;
-        let duration = DurationMeasurement(self.metered(urr, now).min(u32::MAX.into()) as u32);
+        let seconds = self.metered(urr, now);
+        self.used += seconds;
+        let duration = DurationMeasurement(seconds.min(u32::MAX.into()) as u32);
         let report = UsageReport {
             urr_id: UrrId(self.urr),
             ur_seqn: UrSeqn(self.sequence),
@@ -269,7 +439,10 @@ impl Metering {
         if trigger.intersects(UsageReportTrigger::STOPT) {
             self.flowing = false;
         }
-        let spent = UsageReportTrigger::VOLQU | UsageReportTrigger::TIMQU | UsageReportTrigger::QUHTI;
+        let spent = UsageReportTrigger::VOLQU
+            | UsageReportTrigger::TIMQU
+            | UsageReportTrigger::QUHTI
+            | UsageReportTrigger::EVEQU;
         self.exhausted |= trigger.intersects(spent);
         if trigger.intersects(UsageReportTrigger::QUVTI) {
             self.granted_at = now;
@@ -281,6 +454,41 @@ impl Metering {
     /// Whether something was counted that has not been reported.
     pub fn has_news(&self, usage: &Usage) -> bool {
         self.packets_since(usage) > 0
+    }
+}
+
+/// Whether a rule counts events (8.2.40).
+fn counts_events(urr: &CreateUrr) -> bool {
+    urr.measurement_method.contains(MeasurementMethod::EVENT)
+}
+
+/// What is given for the time after the monitoring time takes the place of what was given before; the next monitoring
+/// time, if there is one, that of the one that has come (5.2.2.2.1).
+fn pass_monitoring_time(urr: &mut CreateUrr) {
+    if let Some(new) = urr.subsequent_volume_threshold.take() {
+        let SubsequentVolumeThreshold { total, uplink, downlink } = new;
+        urr.volume_threshold = Some(VolumeThreshold { total, uplink, downlink });
+    }
+    if let Some(new) = urr.subsequent_volume_quota.take() {
+        let SubsequentVolumeQuota { total, uplink, downlink } = new;
+        urr.volume_quota = Some(VolumeQuota { total, uplink, downlink });
+    }
+    urr.time_threshold = urr.subsequent_time_threshold.take().map(|t| TimeThreshold(t.0)).or(urr.time_threshold);
+    urr.time_quota = urr.subsequent_time_quota.take().map(|t| TimeQuota(t.0)).or(urr.time_quota);
+    urr.event_threshold = urr.subsequent_event_threshold.take().map(|e| EventThreshold(e.0)).or(urr.event_threshold);
+    urr.event_quota = urr.subsequent_event_quota.take().map(|e| EventQuota(e.0)).or(urr.event_quota);
+    urr.monitoring_time = None;
+    let soonest = (0..urr.additional_monitoring_times.len())
+        .min_by_key(|at| urr.additional_monitoring_times[*at].monitoring_time.unix());
+    if let Some(at) = soonest {
+        let next = urr.additional_monitoring_times.remove(at);
+        urr.monitoring_time = Some(next.monitoring_time);
+        urr.subsequent_volume_threshold = next.subsequent_volume_threshold;
+        urr.subsequent_time_threshold = next.subsequent_time_threshold;
+        urr.subsequent_volume_quota = next.subsequent_volume_quota;
+        urr.subsequent_time_quota = next.subsequent_time_quota;
+        urr.subsequent_event_threshold = next.subsequent_event_threshold;
+        urr.subsequent_event_quota = next.subsequent_event_quota;
     }
 }
 
@@ -306,116 +514,5 @@ impl WallClock {
 }
 
 #[cfg(test)]
-mod tests {
-    use pfcp::ie::{InactivityDetectionTime, MeasurementPeriod, TimeThreshold, VolumeQuota, VolumeThreshold};
-
-    use super::*;
-
-    const CLOCK: WallClock = WallClock { now: 0, epoch_ns: 1_700_000_000 * SECOND };
-
-    fn urr(triggers: ReportingTriggers) -> CreateUrr {
-        CreateUrr {
-            urr_id: UrrId(7),
-            measurement_method: MeasurementMethod::VOLUM | MeasurementMethod::DURAT,
-            reporting_triggers: triggers,
-            ..CreateUrr::default()
-        }
-    }
-
-    fn usage(up: u64, down: u64, first: u64, last: u64) -> Usage {
-        Usage {
-            urr: 7,
-            up_bytes: up,
-            down_bytes: down,
-            up_packets: up / 100,
-            down_packets: down / 100,
-            first_ns: first,
-            last_ns: last,
-        }
-    }
-
-    #[test]
-    fn a_threshold_is_met_again_and_again_and_no_octet_is_reported_twice() {
-        let urr = CreateUrr { volume_threshold: Some(VolumeThreshold::total(1000)), ..urr(ReportingTriggers::VOLTH) };
-        let mut meter = Metering::new(&urr, 0);
-        assert_eq!(meter.bounds(&urr).0.total, Some(1000));
-        let (mut total, mut counted) = (0, usage(0, 0, 0, 0));
-        for step in 1..=5 {
-            let now = step * SECOND;
-            counted = usage(counted.up_bytes + 700, counted.down_bytes + 400, SECOND / 2, now);
-            meter.look(&counted, now);
-            assert_eq!(meter.triggers(&urr, &counted, now), UsageReportTrigger::VOLTH);
-            let report = meter.report(&urr, &counted, UsageReportTrigger::VOLTH, &WallClock { now, ..CLOCK });
-            assert_eq!(report.ur_seqn.0, step as u32 - 1);
-            total += report.volume_measurement.and_then(|v| v.total).expect("volume");
-            assert_eq!(meter.triggers(&urr, &counted, now), UsageReportTrigger::NONE);
-            assert_eq!(meter.bounds(&urr).0.total, Some(1100 * step + 1000));
-        }
-        assert_eq!(total, 5 * 1100);
-    }
-
-    #[test]
-    fn a_new_quota_counts_from_what_was_reported() {
-        let mut urr = CreateUrr { volume_quota: Some(VolumeQuota::total(500)), ..urr(ReportingTriggers::VOLQU) };
-        let mut meter = Metering::new(&urr, 0);
-        let counted = usage(300, 200, 1, 2);
-        meter.look(&counted, 3);
-        assert_eq!(meter.triggers(&urr, &counted, 3), UsageReportTrigger::VOLQU);
-        meter.report(&urr, &counted, UsageReportTrigger::VOLQU, &CLOCK);
-        assert_eq!(meter.triggers(&urr, &counted, 3), UsageReportTrigger::NONE, "said once");
-        assert_eq!(meter.bounds(&urr).1.total, Some(0), "nothing passes meanwhile");
-        urr.volume_quota = Some(VolumeQuota::total(800));
-        meter.grant(4);
-        assert_eq!(meter.bounds(&urr).1.total, Some(1300));
-    }
-
-    #[test]
-    fn periods_follow_each_other() {
-        let urr = CreateUrr { measurement_period: Some(MeasurementPeriod(10)), ..urr(ReportingTriggers::PERIO) };
-        let mut meter = Metering::new(&urr, 0);
-        assert_eq!(meter.next_look(&urr), Some(10 * SECOND));
-        let nothing = usage(0, 0, 0, 0);
-        meter.look(&nothing, 10 * SECOND);
-        assert_eq!(meter.triggers(&urr, &nothing, 10 * SECOND), UsageReportTrigger::PERIO);
-        let now = 10 * SECOND;
-        let report = meter.report(&urr, &nothing, UsageReportTrigger::PERIO, &WallClock { now, ..CLOCK });
-        assert_eq!(report.start_time.map(|t| t.unix()), Some(1_700_000_000));
-        assert_eq!(report.end_time.map(|t| t.unix()), Some(1_700_000_010));
-        assert_eq!(report.time_of_first_packet, None);
-        assert_eq!(meter.next_look(&urr), Some(20 * SECOND));
-    }
-
-    #[test]
-    fn time_counts_from_the_first_packet_and_stops_with_the_last() {
-        let mut urr = CreateUrr { time_threshold: Some(TimeThreshold(5)), ..urr(ReportingTriggers::TIMTH) };
-        let mut meter = Metering::new(&urr, 0);
-        meter.look(&usage(0, 0, 0, 0), 5 * SECOND);
-        assert_eq!(meter.triggers(&urr, &usage(0, 0, 0, 0), 5 * SECOND), UsageReportTrigger::NONE);
-        let counted = usage(100, 0, 3 * SECOND, 4 * SECOND);
-        meter.look(&counted, 6 * SECOND);
-        assert_eq!(meter.triggers(&urr, &counted, 6 * SECOND), UsageReportTrigger::NONE);
-        assert_eq!(meter.next_look(&urr), Some(8 * SECOND), "five seconds after the first packet");
-        assert_eq!(meter.triggers(&urr, &counted, 8 * SECOND), UsageReportTrigger::TIMTH);
-        urr.inactivity_detection_time = Some(InactivityDetectionTime(2));
-        assert_eq!(meter.triggers(&urr, &counted, 8 * SECOND), UsageReportTrigger::NONE, "one second was used");
-        let report = meter.report(&urr, &counted, UsageReportTrigger::TERMR, &WallClock { now: 8 * SECOND, ..CLOCK });
-        assert_eq!(report.duration_measurement.map(|d| d.0), Some(1));
-        assert_eq!(report.time_of_last_packet.map(|t| t.unix()), Some(1_700_000_004));
-    }
-
-    #[test]
-    fn traffic_that_starts_and_stops_is_told_once_each() {
-        let triggers = ReportingTriggers::START | ReportingTriggers::STOPT;
-        let urr = CreateUrr { inactivity_detection_time: Some(InactivityDetectionTime(2)), ..urr(triggers) };
-        let mut meter = Metering::new(&urr, 0);
-        assert_eq!(meter.bounds(&urr).0.total, Some(1), "the first packet is told");
-        let counted = usage(100, 0, SECOND, SECOND);
-        meter.look(&counted, SECOND);
-        assert_eq!(meter.triggers(&urr, &counted, SECOND), UsageReportTrigger::START);
-        meter.report(&urr, &counted, UsageReportTrigger::START, &WallClock { now: SECOND, ..CLOCK });
-        assert_eq!((meter.bounds(&urr).0.total, meter.next_look(&urr)), (None, Some(3 * SECOND)));
-        assert_eq!(meter.triggers(&urr, &counted, 3 * SECOND), UsageReportTrigger::STOPT);
-        meter.report(&urr, &counted, UsageReportTrigger::STOPT, &WallClock { now: 3 * SECOND, ..CLOCK });
-        assert_eq!(meter.triggers(&urr, &counted, 9 * SECOND), UsageReportTrigger::NONE);
-    }
-}
+#[path = "metering_tests.rs"]
+mod tests;

@@ -1,15 +1,21 @@
 //! What sessions have to tell: usage that is due, packets that wait, tunnels that are gone (3GPP TS 29.244, 7.5.8); and
 //! when a session is to be looked at next.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use pfcp::group::{DownlinkDataReport, ErrorIndicationReport, UsageReport};
-use pfcp::ie::{ApplyAction, Cause, FTeid, PdrId, ReportType, UsageReportTrigger};
-use pfcp::message::SessionReportRequest;
+use pfcp::group::{
+    DownlinkDataReport, ErrorIndicationReport, UsageReport, UserPlanePathFailureReport, UserPlanePathRecoveryReport,
+};
+use pfcp::ie::{
+    ApplyAction, Cause, FTeid, MonitoringTime, NodeReportType, PdrId, RemoteGtpUPeer, ReportType, UsageReportTrigger,
+};
+use pfcp::message::{NodeReportRequest, SessionReportRequest};
 use wire::Teid;
 
 use super::change::{self, Rules};
-use super::metering::WallClock;
+use super::metering::{Metering, WallClock};
+use super::paths::{Act, Path};
 use super::{N4, Outgoing, Pending, Query, book, counted, translate};
 use crate::control::Control;
 use crate::rules::Usage;
@@ -50,7 +56,9 @@ impl N4 {
             .map(|unix| (unix * 1_000_000_000).saturating_sub(clock.epoch_ns));
         let inactive = rules.user_plane_inactivity_timer.filter(|timer| timer.0 > 0);
         let of_session = inactive.map(|timer| clock.now + u64::from(timer.0) * 1_000_000_000);
-        let next = rules.create_urrs.iter().filter_map(of_urr).chain(of_rules).chain(of_session).min();
+        let unix = |unix: u64| (unix * 1_000_000_000).saturating_sub(clock.epoch_ns);
+        let monitored = rules.create_urrs.iter().filter_map(|urr| Some(unix(urr.monitoring_time?.unix())));
+        let next = rules.create_urrs.iter().filter_map(of_urr).chain(monitored).chain(of_rules).chain(of_session).min();
         match next {
             Some(at) if at != entry.look_at => self.set_look(number, at),
             Some(_) => {}
@@ -80,7 +88,7 @@ impl N4 {
             let Some(meter) = entry.meters.iter_mut().find(|meter| meter.urr == urr.urr_id.0) else { continue };
             let counted = counted(usage, meter.urr);
             meter.look(&counted, clock.now);
-            reports.push(meter.report(urr, &counted, UsageReportTrigger::IMMER, clock));
+            meter.report(urr, &counted, UsageReportTrigger::IMMER, clock, &mut reports);
         }
         reports
     }
@@ -88,16 +96,27 @@ impl N4 {
     /// What a worker has counted: reports what is due, plans the next look.
     pub(super) fn looked(&mut self, number: u32, usage: &[Usage], control: &mut Control, clock: &WallClock) {
         let Some(entry) = self.book.get_mut(number) else { return };
-        let rules = entry.rules();
-        let mut reports = Vec::new();
-        let mut reported = Vec::new();
-        for urr in &rules.create_urrs {
+        let mut rules = entry.rules();
+        let (mut reports, mut reported) = (Vec::new(), Vec::new());
+        let spent = |rules: &Rules, meters: &[Metering]| {
+            let acts = rules.create_urrs.iter().filter(|urr| urr.far_id_for_quota_action.is_some());
+            acts.filter(|urr| meters.iter().any(|m| m.urr == urr.urr_id.0 && m.is_exhausted())).count()
+        };
+        let before = spent(&rules, &entry.meters);
+        let mut passed = false;
+        for urr in &mut rules.create_urrs {
             let Some(meter) = entry.meters.iter_mut().find(|meter| meter.urr == urr.urr_id.0) else { continue };
             let counted = counted(usage, meter.urr);
             meter.look(&counted, clock.now);
+            meter.count_events(urr, clock.now);
+            let is_past = |time: MonitoringTime| time.unix() <= clock.unix(clock.now);
+            while urr.monitoring_time.is_some_and(is_past) {
+                meter.split(urr, &counted, clock);
+                passed = true;
+            }
             let due = meter.triggers(urr, &counted, clock.now);
             if due != UsageReportTrigger::NONE {
-                reports.push(meter.report(urr, &counted, due, clock));
+                meter.report(urr, &counted, due, clock, &mut reports);
                 reported.push(meter.urr);
             }
         }
@@ -110,7 +129,7 @@ impl N4 {
             let Some(meter) = entry.meters.iter_mut().find(|meter| meter.urr == urr.urr_id.0) else { continue };
             let counted = counted(usage, meter.urr);
             meter.look(&counted, clock.now);
-            reports.push(meter.report(urr, &counted, UsageReportTrigger::LIUSA, clock));
+            meter.report(urr, &counted, UsageReportTrigger::LIUSA, clock, &mut reports);
         }
         let mut report_type = ReportType::NONE;
         if !reports.is_empty() {
@@ -120,19 +139,27 @@ impl N4 {
         if is_inactive(&rules, usage, clock.now) {
             report_type |= ReportType::UPIR;
         }
+        let acts = spent(&rules, &entry.meters) != before;
         if report_type != ReportType::NONE {
             let report = SessionReportRequest { report_type, usage_reports: reports, ..Default::default() };
             self.send_report(number, report, usage, clock);
         }
-        self.refresh(number, &rules, control, clock);
+        if passed {
+            // What was given for later is what is given.
+            self.book.set_rules(number, &rules);
+            let checkpoint = self.responded(number, &[], usage, clock);
+            self.keep_session(number, checkpoint, None);
+        }
+        self.refresh(number, &rules, acts, control, clock);
         self.plan_look(number, &rules, clock);
     }
 
     /// Gives the worker the bounds that hold after a report, and the rules whose time has come.
-    pub(super) fn refresh(&mut self, number: u32, rules: &Rules, control: &mut Control, clock: &WallClock) {
+    /// `acts`: a quota is used up, and another FAR takes the place of the usual one.
+    pub(super) fn refresh(&mut self, number: u32, rules: &Rules, acts: bool, control: &mut Control, clock: &WallClock) {
         let timed =
             rules.create_pdrs.iter().any(|pdr| pdr.activation_time.is_some() || pdr.deactivation_time.is_some());
-        if !timed {
+        if !timed && !acts {
             return self.rebound(number, control);
         }
         let Some(entry) = self.book.get(number) else { return };
@@ -192,6 +219,50 @@ impl N4 {
         self.out.push_back(Outgoing::Report { peer, seid, token: number.into(), message: message.into() });
     }
 
+    /// Asks GTP-U peers whether they are there, and tells of those that are not (User Plane Path Failure Report,
+    /// 7.4.5.1.2).
+    pub(super) fn supervise_paths(&mut self, control: &mut Control, now: u64) {
+        let mut failed: BTreeMap<u32, Vec<RemoteGtpUPeer>> = BTreeMap::new();
+        for act in self.paths.act(now) {
+            match act {
+                Act::Echo(path, sequence) => control.echo(path.instance, path.peer, sequence),
+                Act::Failed(path, whom) => {
+                    self.counters.path_failures += 1;
+                    whom.into_iter().for_each(|peer| failed.entry(peer).or_default().push(remote(path)));
+                }
+            }
+        }
+        for (peer, remotes) in failed {
+            for some in remotes.chunks(PEERS_A_REPORT) {
+                let report = UserPlanePathFailureReport { remote_gtp_u_peers: some.to_vec(), ..Default::default() };
+                let message = NodeReportRequest {
+                    node_id: self.node.clone(),
+                    node_report_type: NodeReportType::UPFR,
+                    user_plane_path_failure_report: Some(report),
+                    ..NodeReportRequest::default()
+                };
+                self.out.push_back(Outgoing::NodeReport { peer, message: message.into() });
+            }
+        }
+    }
+
+    /// A GTP-U peer has answered; one that had not before is told of (User Plane Path Recovery Report, 7.4.5.1.3).
+    pub(super) fn path_answers(&mut self, path: Path, sequence: u16, now: u64) {
+        let Some(whom) = self.paths.heard(path, sequence, now) else { return };
+        self.counters.path_recoveries += 1;
+        for peer in whom {
+            let remote_gtp_u_peers = vec![remote(path)];
+            let report = UserPlanePathRecoveryReport { remote_gtp_u_peers, ..Default::default() };
+            let message = NodeReportRequest {
+                node_id: self.node.clone(),
+                node_report_type: NodeReportType::UPRR,
+                user_plane_path_recovery_report: Some(report),
+                ..NodeReportRequest::default()
+            };
+            self.out.push_back(Outgoing::NodeReport { peer, message: message.into() });
+        }
+    }
+
     /// The control plane's answer to a report. A session it does not know is none (7.5.9).
     pub fn reported(&mut self, token: u64, cause: Cause, control: &mut Control) {
         let (session, number) = (token as u32, (token >> 32) as u32); // as they were put together
@@ -200,6 +271,17 @@ impl N4 {
             // Refused only if it is gone already.
             let _ = self.end(session, None, control);
         }
+    }
+}
+
+/// Peers in a report at most, so that it fits a packet.
+const PEERS_A_REPORT: usize = 32;
+
+/// A path's end, as control planes name it.
+fn remote(path: Path) -> RemoteGtpUPeer {
+    match path.peer {
+        IpAddr::V4(ip4) => RemoteGtpUPeer { ip4: Some(ip4), ..RemoteGtpUPeer::default() },
+        IpAddr::V6(ip6) => RemoteGtpUPeer { ip6: Some(ip6), ..RemoteGtpUPeer::default() },
     }
 }
 

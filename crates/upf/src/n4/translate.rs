@@ -1,12 +1,12 @@
 //! From what a control plane said to what workers go by: PFCP's groups become [`rules`](crate::rules).
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use pfcp::group::{CreateFar, CreatePdr, CreateQer, CreateTrafficEndpoint, CreateUrr, Pdi};
 use pfcp::ie::{
     ApplyAction, Cause, DestinationInterface, FTeid, FailedRuleId, FramedIp6Route, FramedRoute, MeasurementInformation,
-    MeasurementMethod, OuterHeaderCreation, Precedence, SdfFilter, SourceInterface, UeIpAddress,
+    OuterHeaderCreation, Precedence, RedirectInformation, SdfFilter, SourceInterface, UeIpAddress,
 };
 use stages::filter::{FlowDescription, Prefix, Sdf, Tos};
 use stages::forward::InstanceId;
@@ -38,13 +38,20 @@ impl Translator<'_> {
         let mut session = Session { instance: self.home(rules), ..Session::default() };
         for pdr in rules.create_pdrs.iter().filter(|pdr| is_active(pdr, self.unix)) {
             let rule = FailedRuleId::Pdr(pdr.pdr_id.0);
-            self.pdr(&mut session, rules, pdr).map_err(|problem| match problem.rule {
+            self.pdr(&mut session, rules, pdr, meters).map_err(|problem| match problem.rule {
                 Some(_) => problem,
                 None => problem.in_rule(rule),
             })?;
         }
         for far in &rules.create_fars {
             session.fars.push(self.far(far)?);
+        }
+        for id in closed(&session) {
+            let own = session.fars.iter().find(|far| far.id == id & !CLOSED).cloned();
+            session.fars.extend(own.map(|far| {
+                let apply = if far.apply == Apply::Forward { Apply::Closed } else { far.apply };
+                Far { id, apply, ..far }
+            }));
         }
         check_supported(rules)?;
         let qer = |qer: &CreateQer| translate_qer(qer, is_aggregate(rules, qer));
@@ -72,7 +79,7 @@ impl Translator<'_> {
         rules.create_fars.iter().find_map(to_core).unwrap_or_else(|| self.networks.find(None, false))
     }
 
-    fn pdr(&self, session: &mut Session, rules: &Rules, pdr: &CreatePdr) -> Result<(), Problem> {
+    fn pdr(&self, session: &mut Session, rules: &Rules, pdr: &CreatePdr, meters: &[Metering]) -> Result<(), Problem> {
         let pdi = self.of_endpoint(rules, &pdr.pdi)?;
         let source = match pdr.pdi.source_interface {
             SourceInterface::Access => Interface::Access,
@@ -103,6 +110,11 @@ impl Translator<'_> {
             filters.extend(flows.iter().cloned().map(Sdf::from));
         }
         let far = pdr.far_id.ok_or(Problem::missing::<pfcp::ie::FarId>())?.0;
+        let far = match quota_action(rules, pdr, meters) {
+            // Towards the subscriber nothing passes but the answers to it.
+            Some(action) if source != Interface::Access && is_redirection(rules, action) => far | CLOSED,
+            action => action.unwrap_or(far),
+        };
         if pdr.qer_ids.len() > MAX_QERS || pdr.urr_ids.len() > MAX_URRS {
             return Err(Problem::of(Cause::RULE_CREATION_MODIFICATION_FAILURE));
         }
@@ -154,18 +166,22 @@ impl Translator<'_> {
         let rule = FailedRuleId::Far(far.far_id.0);
         let action = far.apply_action;
         let way = far.forwarding_parameters.as_ref();
-        if action.contains(ApplyAction::DUPL) || way.is_some_and(|way| way.redirect_information.is_some()) {
-            // Neither is done here; a control plane that counts on it must hear so.
+        if action.contains(ApplyAction::DUPL) {
+            // It is not done here; a control plane that counts on it must hear so.
             return Err(Problem::of(Cause::SERVICE_NOT_SUPPORTED).in_rule(rule));
         }
-        let apply = if action.contains(ApplyAction::FORW) {
+        let page = way.and_then(|way| way.redirect_information.as_ref()).map(page).transpose();
+        let page = page.map_err(|problem| problem.in_rule(rule))?;
+        let apply = if action.contains(ApplyAction::FORW) && page.is_some() {
+            Apply::Redirect
+        } else if action.contains(ApplyAction::FORW) {
             Apply::Forward
         } else if action.contains(ApplyAction::BUFF) {
             Apply::Buffer
         } else {
             Apply::Drop
         };
-        let mut new = Far { id: far.far_id.0, apply, ..Far::default() };
+        let mut new = Far { id: far.far_id.0, apply, page, ..Far::default() };
         let Some(way) = &far.forwarding_parameters else { return Ok(new) };
         let to_access = way.destination_interface == DestinationInterface::Access;
         new.to_control = way.destination_interface == DestinationInterface::CpFunction;
@@ -206,11 +222,50 @@ impl Translator<'_> {
     }
 }
 
+/// The page that subscribers are sent to: of an address, the one it serves.
+fn page(to: &RedirectInformation) -> Result<Box<str>, Problem> {
+    let wrong = Problem::incorrect::<RedirectInformation>();
+    let url: Box<str> = match to.kind {
+        0 | 4 => format!("http://{}/", to.address.parse::<Ipv4Addr>().map_err(|_| wrong)?).into(),
+        1 => format!("http://[{}]/", to.address.parse::<Ipv6Addr>().map_err(|_| wrong)?).into(),
+        2 => to.address.clone(),
+        // Nobody here speaks SIP.
+        _ => return Err(Problem::of(Cause::SERVICE_NOT_SUPPORTED)),
+    };
+    stages::redirect::page(&url).map(|_| url).ok_or(wrong)
+}
+
 /// What a PDI says of where packets come from.
 struct Endpoint {
     teid: Option<FTeid>,
     ue: Vec<UeIpAddress>,
     routes: Vec<(IpAddr, u8)>,
+}
+
+/// Set in the ID of a FAR that only what we say ourselves passes by; control planes give no such IDs (8.2.74).
+const CLOSED: u32 = 1 << 31;
+
+/// Such FARs that rules name.
+fn closed(session: &Session) -> Vec<u32> {
+    let mut ids: Vec<u32> = session.pdrs.iter().map(|pdr| pdr.far).filter(|far| far & CLOSED != 0).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids.retain(|id| session.fars.iter().all(|far| far.id != *id));
+    ids
+}
+
+fn is_redirection(rules: &Rules, far: u32) -> bool {
+    let far = rules.create_fars.iter().find(|rule| rule.far_id.0 == far);
+    far.and_then(|far| far.forwarding_parameters.as_ref()).is_some_and(|way| way.redirect_information.is_some())
+}
+
+/// The FAR that takes the place of a PDR's own while a quota of its URRs is used up (5.2.2.2.1).
+fn quota_action(rules: &Rules, pdr: &CreatePdr, meters: &[Metering]) -> Option<u32> {
+    let mut urrs = rules.create_urrs.iter().filter(|urr| pdr.urr_ids.contains(&urr.urr_id));
+    urrs.find_map(|urr| {
+        let spent = meters.iter().any(|meter| meter.urr == urr.urr_id.0 && meter.is_exhausted());
+        urr.far_id_for_quota_action.filter(|_| spent).map(|far| far.0)
+    })
 }
 
 /// The traffic endpoint a PDI names.
@@ -311,10 +366,9 @@ fn framed_route(text: &str) -> Option<(IpAddr, u8)> {
 fn check_supported(rules: &Rules) -> Result<(), Problem> {
     let refused = |rule| Problem::of(Cause::SERVICE_NOT_SUPPORTED).in_rule(rule);
     for urr in &rules.create_urrs {
-        let is_before = urr.measurement_information.is_some_and(|info| info.contains(MeasurementInformation::MBQE));
-        let is_timed = urr.monitoring_time.is_some() || !urr.additional_monitoring_times.is_empty();
-        if is_before || is_timed || urr.measurement_method.contains(MeasurementMethod::EVENT) {
-            return Err(refused(FailedRuleId::Urr(urr.urr_id.0)));
+        let is_there = |id| rules.create_fars.iter().any(|far| far.far_id == id);
+        if !urr.far_id_for_quota_action.is_none_or(is_there) {
+            return Err(Problem::rule(FailedRuleId::Urr(urr.urr_id.0)));
         }
     }
     match rules.create_qers.iter().find(|qer| qer.packet_rate.is_some()) {
@@ -348,5 +402,6 @@ fn translate_urr(urr: &CreateUrr, meters: &[Metering]) -> Urr {
     let meter = meters.iter().find(|meter| meter.urr == urr.urr_id.0);
     let (threshold, quota) = meter.map_or((Volumes::default(), Volumes::default()), |meter| meter.bounds(urr));
     let before_qos = urr.measurement_information.is_some_and(|info| info.contains(MeasurementInformation::MBQE));
-    Urr { id: urr.urr_id.0, threshold, quota, before_qos }
+    let paused = urr.measurement_information.is_some_and(|info| info.contains(MeasurementInformation::INAM));
+    Urr { id: urr.urr_id.0, threshold, quota, before_qos, paused }
 }

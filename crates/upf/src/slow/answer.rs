@@ -99,14 +99,22 @@ impl SlowPath {
         }
     }
 
-    /// Echo Request → Echo Response with its sequence number (TS 29.281, 7.2). Responses need no answer.
-    pub(super) fn echo(&mut self, frame: &Frame, env: &mut Env) {
+    /// Echo Request → Echo Response with its sequence number (TS 29.281, 7.2). Responses are told control, which knows what
+    /// it asked.
+    pub(super) fn echo(&mut self, frame: &Frame, state: &State, env: &mut Env) {
         let start = usize::from(frame.meta.l3);
         let arena = env.pool.arena().clone();
         let bytes = arena.bytes(frame);
         let payload = bytes.get(start..).unwrap_or_default();
         let Ok(header) = wire::gtpu::Header::parse(payload) else { return };
-        if header.message_type != message_type::ECHO_REQUEST || !self.answers.allow(env.now) {
+        if !self.answers.allow(env.now) {
+            return;
+        }
+        if header.message_type != message_type::ECHO_REQUEST {
+            if let Some((ip, packet)) = network(bytes) {
+                let (peer, instance) = (addresses(&ip, packet).0, state.port(frame.meta.port).instance);
+                self.tell(Event::EchoResponse { instance, peer, sequence: header.seq });
+            }
             return;
         }
         let message = Message::EchoResponse { seq: header.seq, recovery: 0 };

@@ -49,6 +49,8 @@ impl Stage<Upf> for ApplyFar {
 fn keep_back(burst: &mut Burst<Upf>, i: usize, apply: u8, at: At<'_>) {
     match apply {
         apply::BUFFER => burst.punt(i, Punt::Buffer),
+        apply::CLOSED => burst.drop(i, Drop::QuotaExhausted, at),
+        apply::REDIRECT => burst.punt(i, Punt::Redirect),
         _ => burst.drop(i, Drop::FarDrop, at),
     }
 }

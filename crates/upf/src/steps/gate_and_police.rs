@@ -4,8 +4,10 @@ use engine::{Burst, Ctx, Drop, Stage};
 use stages::parse::HasIp;
 use table::bucket;
 
-use crate::lane::Upf;
+use super::measure_usage::measure;
+use crate::lane::{Lane, Upf};
 use crate::record::{self, MAX_CELLS, Meter, Treatment, cell_at, match_flags};
+use crate::sessions::Sessions;
 
 /// Drops packets whose QER's gate is closed (TS 29.244, 5.4.3), and those over the flow's or the session's maximum bit
 /// rate (5.4.4). A packet that one bucket refuses takes credit from none.
@@ -21,9 +23,15 @@ impl Stage<Upf> for GateAndPolice {
         let sessions = &mut cx.state.sessions;
         for i in burst.live() {
             let Treatment { flags, meters: cells, .. } = burst.lane.rule[i];
-            if flags & match_flags::CLOSED != 0 {
-                burst.drop(i, Drop::GateClosed, at);
-                continue;
+            if flags & UNUSUAL != 0 {
+                if !measure_before(&mut burst.lane, i, sessions, now) {
+                    burst.drop(i, Drop::QuotaExhausted, at);
+                    continue;
+                }
+                if flags & match_flags::CLOSED != 0 {
+                    burst.drop(i, Drop::GateClosed, at);
+                    continue;
+                }
             }
             if cells == [0; 2] {
                 continue;
@@ -38,6 +46,21 @@ impl Stage<Upf> for GateAndPolice {
             }
         }
     }
+}
+
+/// What makes a packet one to be looked at more closely.
+const UNUSUAL: u16 = match_flags::CLOSED | match_flags::BEFORE_QOS0 | match_flags::BEFORE_QOS1;
+
+/// Counts a packet for the URRs that count before gates and rates (MBQE, 8.2.68); those behind do not count it again.
+/// False when a quota is used up.
+#[cold]
+#[inline(never)]
+fn measure_before(lane: &mut Lane, i: usize, sessions: &mut Sessions, now: u64) -> bool {
+    let Treatment { flags, tallies, .. } = lane.rule[i];
+    let of = |n: usize, flag: u16| if flags & flag != 0 { tallies[n] } else { 0 };
+    let cells = [of(0, match_flags::BEFORE_QOS0), of(1, match_flags::BEFORE_QOS1)];
+    lane.rule[i].tallies = [0, 1].map(|n| if cells[n] == 0 { tallies[n] } else { 0 });
+    measure(sessions, lane.session[i], cells, lane.ip(i).total_len, now)
 }
 
 /// Whether the packet conforms to both buckets, and takes its credit from them if so. A bucket that is not there always

@@ -2,9 +2,11 @@
 
 use engine::{Burst, Ctx, Drop, Stage};
 use stages::parse::HasIp;
+use table::records::LineId;
 
 use crate::lane::Upf;
 use crate::record::{self, MAX_CELLS, Tally, cell_at};
+use crate::sessions::Sessions;
 
 /// Adds the packet to its rule's URRs: octets of the user's IP packet, packets, first and last time (TS 29.244, 5.2.2).
 /// Behind the FAR: what it drops or keeps back was not used. Drops what comes when a quota is used up (5.2.2.2).
@@ -32,6 +34,14 @@ impl Stage<Upf> for MeasureUsage {
             }
         }
     }
+}
+
+/// Counts one packet in these cells, off the usual path; false when a quota is used up.
+pub(super) fn measure(sessions: &mut Sessions, session: LineId, cells: [u8; 2], bytes: u32, now: u64) -> bool {
+    let Some(window) = sessions.window_mut(session) else { return true };
+    let (tallies, bytes, now) = (record::tallies_in(window), u64::from(bytes), record::stamp(now));
+    let tripped = count(tallies, cells[0], bytes, now) | count(tallies, cells[1], bytes, now);
+    !tripped || sessions.at_bounds(session, cells, bytes)
 }
 
 /// Counts a packet; true when the URR's bounds are to be looked at.

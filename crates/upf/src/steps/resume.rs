@@ -31,7 +31,9 @@ impl Stage<Upf> for Resume {
                 None => burst.drop(i, Drop::SessionGone, at),
                 // The subscriber became idle while the packet waited for a neighbour.
                 Some(action) if action.apply == apply::BUFFER => burst.punt(i, Punt::Buffer),
-                Some(action) if action.apply != apply::FORWARD => burst.drop(i, Drop::FarDrop, at),
+                Some(action) if action.apply != apply::FORWARD && action.apply != apply::CLOSED => {
+                    burst.drop(i, Drop::FarDrop, at)
+                }
                 Some(action) if !forward(&mut burst.lane, i, action, tables) => {
                     burst.drop(i, Drop::FarIncomplete, at);
                 }

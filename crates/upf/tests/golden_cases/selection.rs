@@ -4,7 +4,7 @@ use super::*;
 
 cases! {
     by_filter_downlink, by_filter_uplink, by_precedence, by_qos_flow, no_rule_for_a_qos_flow, no_rule_at_all,
-    filters_for_ipv6, protocols, port_ranges, fragments_have_no_ports, tunnel_per_bearer,
+    filters_for_ipv6, protocols, port_ranges, fragments_have_no_ports, tunnel_per_bearer, sent_to_a_page,
 }
 
 /// Two QoS flows: 5 for ports 50000 to 50003 of the server's network, 9 for everything else.
@@ -214,4 +214,26 @@ fn tunnel_per_bearer() -> Case {
         .drops("uplink.match_pdr.no_pdr", 1)
         .counts("usage.ue0.urr1.up_packets", 1)
         .counts("usage.ue0.urr2.up_packets", 1)
+}
+
+fn sent_to_a_page() -> Case {
+    let bytes = |flags: u8, ack: [u8; 4]| {
+        [&40_000u16.to_be_bytes()[..], &[0, 80, 0, 0, 0, 9], &ack, &[0x50, flags, 4, 0]].concat()
+    };
+    let segment = |from: Ipv4Addr, to: Ipv4Addr, head: Vec<u8>, data: &[u8]| {
+        let mut bytes = [&head[..], &[0; 4], data].concat();
+        let pseudo = wire::checksum::pseudo4(from.into(), to.into(), 6, bytes.len() as u16);
+        wire::tcp::Packet::new_checked(&mut bytes[..]).expect("whole").fill_checksum(pseudo);
+        ip4(from, to).says(6).payload(bytes)
+    };
+    let reset = ip4(SERVER, UE).tcp(80, 40_000).seq(7).flags(wire::tcp::flag::RST);
+    case("Who is sent to a web page (3GPP TS 29.244, 8.2.20) has connections of before reset, and gets nothing else.")
+        .with("simulate.bearer = [{ qfi = 9, redirect = \"http://top-up.example/\" }]")
+        .send("n3", &up(&segment(UE, SERVER, bytes(0x18, [0, 0, 0, 7]), b"GET / HTTP/1.1")))
+        .send("n3", &up(&segment(UE, SERVER, bytes(0x10, [0, 0, 0, 7]), b"")))
+        .send("n3", &up(&request(UE)))
+        .send("n3", &up(&request(UE_6)))
+        .expect("n3", &down(&reset))
+        .punts("redirect", 2)
+        .drops("worker.redirected", 2)
 }

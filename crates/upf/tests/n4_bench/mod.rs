@@ -268,6 +268,24 @@ impl Bench {
         reports
     }
 
+    /// Node reports since the last call; each is answered.
+    pub fn node_reports(&mut self) -> Vec<NodeReportRequest> {
+        let (reports, others) = std::mem::take(&mut self.unasked)
+            .into_iter()
+            .partition::<Vec<_>, _>(|packet| matches!(packet.message, Message::NodeReportRequest(_)));
+        self.unasked = others;
+        let mut told = Vec::new();
+        for Packet { header, message } in reports {
+            let Message::NodeReportRequest(report) = message else { continue };
+            told.push(report);
+            let node_id = NodeId::from(CP.ip());
+            let response = NodeReportResponse { node_id, cause: Cause::REQUEST_ACCEPTED, ..Default::default() };
+            let sent = self.datagram(&Packet { header, message: response.into() }.to_vec().expect("fits"));
+            self.unasked.extend(sent);
+        }
+        told
+    }
+
     /// The sessions as control keeps them.
     pub fn sessions(&self) -> &N4 {
         self.endpoint.sessions()

@@ -1,0 +1,45 @@
+//! Subscribers who are sent to a web page: to top up, to log in (Redirect Information, 3GPP TS 29.244, 8.2.20).
+
+use std::hash::BuildHasher;
+
+use engine::{Drop, Env, Punt};
+use frame::Frame;
+use stages::icmp::one_more_hop;
+use stages::parse::HasIp;
+use stages::redirect;
+
+use super::SlowPath;
+use super::errors::{make, towards_subscriber};
+use crate::lane::{Lane, State};
+use crate::record::match_flags;
+
+impl SlowPath {
+    /// A subscriber's packet under a rule that sends it elsewhere: HTTP is answered so, inside its tunnel and within a
+    /// limit; all else ends here.
+    pub(super) fn redirect(&mut self, lane: &Lane, i: usize, frame: &Frame, state: &State, env: &mut Env) {
+        let action = state.sessions.action(lane.session[i], lane.action[i]);
+        let page = action.and_then(|action| state.pages.get(action.teid as usize));
+        let is_theirs = lane.rule[i].flags & match_flags::FROM_UE != 0 && redirect::is_http(lane.ip(i));
+        let way = towards_subscriber(state, lane.session[i]).filter(|_| is_theirs);
+        let (Some(page), Some(way)) = (page, way) else {
+            env.stats.drop_outside(Drop::Redirected, frame.len());
+            return;
+        };
+        if !self.answers.allow(env.now) {
+            env.stats.drop_outside(Drop::Limited, frame.len());
+            return;
+        }
+        env.stats.consumed(Punt::Redirect);
+        let arena = env.pool.arena().clone();
+        let packet = arena.bytes(frame).get(usize::from(frame.meta.l3)..).unwrap_or_default();
+        let secret = |name: &[u8]| self.secret.hash_one(name) as u32; // as good as any half
+        let made = make(env, |space| {
+            let len = redirect::answer(space, packet, page, secret)?;
+            one_more_hop(space)?;
+            Some(len)
+        });
+        if let Some(made) = made {
+            self.originate(made, way, env);
+        }
+    }
+}

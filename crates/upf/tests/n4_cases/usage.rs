@@ -1,0 +1,120 @@
+//! What is counted, when, and how it is told (3GPP TS 29.244, 5.2.2).
+
+use super::super::*;
+
+/// 2023, as the bench's clock says at its beginning.
+const EPOCH: u64 = 1_700_000_000;
+
+fn change_urr(bench: &mut Bench, session: &Session, update: UpdateUrr) {
+    let change = SessionModificationRequest {
+        update_urrs: vec![UpdateUrr { urr_id: UrrId(1), ..update }],
+        ..Default::default()
+    };
+    assert_eq!(bench.modify(session, change).cause, Cause::REQUEST_ACCEPTED);
+}
+
+/// Volume, part and trigger of each report.
+fn parts(reports: &[UsageReport]) -> Vec<(u64, Option<UsageInformation>, UsageReportTrigger)> {
+    let volume = |report: &UsageReport| report.volume_measurement.and_then(|v| v.total).unwrap_or(0);
+    reports.iter().map(|report| (volume(report), report.usage_information, report.usage_report_trigger)).collect()
+}
+
+#[test]
+fn usage_is_split_at_the_monitoring_time() {
+    let mut bench = Bench::new("");
+    let (session, teid) = connected(&mut bench, &Profile { volume_threshold: Some(600), ..smf() });
+    change_urr(
+        &mut bench,
+        &session,
+        UpdateUrr {
+            monitoring_time: Some(MonitoringTime::from_unix(EPOCH + 10)),
+            subsequent_volume_threshold: Some(SubsequentVolumeThreshold::total(120)),
+            ..UpdateUrr::default()
+        },
+    );
+    (0..3).for_each(|_| bench.send("n3", &up(teid, &request(UE))));
+    bench.turn_to(secs(9));
+    assert_eq!(bench.reports(), []);
+    bench.turn_to(secs(11));
+    assert_eq!(bench.reports(), [], "they go with the next");
+    (0..2).for_each(|_| bench.send("n3", &up(teid, &request(UE))));
+    let reports: Vec<UsageReport> = bench.reports().into_iter().flat_map(|report| report.usage_reports).collect();
+    let (before, after) = (Some(UsageInformation::BEF), Some(UsageInformation::AFT));
+    let told = [(180, before, UsageReportTrigger::MONIT), (120, after, UsageReportTrigger::VOLTH)];
+    assert_eq!(parts(&reports), told);
+    assert_eq!(reports[0].end_time.map(|time| time.unix()), reports[1].start_time.map(|time| time.unix()));
+    bench.send("n3", &up(teid, &request(UE)));
+    assert_eq!(parts(&bench.delete(&session).usage_reports), [(60, None, UsageReportTrigger::TERMR)]);
+    bench.close();
+}
+
+#[test]
+fn what_rates_and_gates_drop_is_counted_where_so_asked() {
+    for (information, expected) in [
+        (MeasurementInformation::NONE, (0, 0)),
+        (MeasurementInformation::MBQE, (300, 300)),
+        (MeasurementInformation::MBQE | MeasurementInformation::INAM, (0, 0)),
+    ] {
+        let mut bench = Bench::new("");
+        let (session, teid) = connected(&mut bench, &Profile { volume_threshold: Some(1 << 40), ..smf() });
+        let closed = GateStatus { uplink_closed: true, downlink_closed: true };
+        let gate = UpdateQer { qer_id: QerId(1), gate_status: Some(closed), ..UpdateQer::default() };
+        let change = SessionModificationRequest { update_qers: vec![gate], ..Default::default() };
+        assert_eq!(bench.modify(&session, change).cause, Cause::REQUEST_ACCEPTED);
+        let update = UpdateUrr { measurement_information: Some(information), ..UpdateUrr::default() };
+        change_urr(&mut bench, &session, update);
+        (0..5).for_each(|_| bench.send("n3", &up(teid, &request(UE))));
+        (0..5).for_each(|_| bench.send("n6", &from_router(&response(UE)).build()));
+        assert_eq!((bench.received("n6").len(), bench.received("n3").len()), (0, 0));
+        let last = bench.delete(&session).usage_reports;
+        let volume = last[0].volume_measurement.expect("volume");
+        assert_eq!((volume.uplink, volume.downlink), (Some(expected.0), Some(expected.1)), "{information:?}");
+        bench.close();
+    }
+}
+
+#[test]
+fn a_quota_before_rates_is_met_to_the_packet() {
+    let mut bench = Bench::new("");
+    let (session, teid) = connected(&mut bench, &Profile { volume_quota: Some(180), ..smf() });
+    let information = Some(MeasurementInformation::MBQE);
+    change_urr(&mut bench, &session, UpdateUrr { measurement_information: information, ..UpdateUrr::default() });
+    (0..6).for_each(|_| bench.send("n3", &up(teid, &request(UE))));
+    assert_eq!(bench.received("n6").len(), 3);
+    let told: Vec<_> = bench.reports().iter().flat_map(usage_of).collect();
+    assert_eq!(told, [(180, UsageReportTrigger::VOLQU)]);
+    bench.close();
+}
+
+#[test]
+fn events_are_counted_told_and_used_up() {
+    let mut bench = Bench::new("");
+    let (session, teid) = connected(&mut bench, &Profile { volume_threshold: Some(1 << 40), ..smf() });
+    change_urr(
+        &mut bench,
+        &session,
+        UpdateUrr {
+            measurement_method: Some(MeasurementMethod::EVENT),
+            reporting_triggers: Some(ReportingTriggers::EVETH | ReportingTriggers::EVEQU),
+            inactivity_detection_time: Some(InactivityDetectionTime(2)),
+            event_threshold: Some(EventThreshold(2)),
+            event_quota: Some(EventQuota(3)),
+            ..UpdateUrr::default()
+        },
+    );
+    let mut told = Vec::new();
+    for second in 2..30 {
+        bench.turn_to(secs(second));
+        if second % 6 < 2 {
+            bench.send("n3", &up(teid, &request(UE)));
+        }
+        for report in bench.reports().into_iter().flat_map(|report| report.usage_reports) {
+            assert_eq!(report.volume_measurement, None, "it was not asked for");
+            told.push((second, report.usage_report_trigger, report.event_time_stamps.len()));
+        }
+    }
+    // Traffic begins at 6, 12, 18 and 24.
+    assert_eq!(told, [(12, UsageReportTrigger::EVETH, 2), (18, UsageReportTrigger::EVEQU, 1)]);
+    assert_eq!(bench.received("n6").len(), 5, "the third event's first packet is the last");
+    bench.close();
+}
