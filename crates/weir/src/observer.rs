@@ -232,6 +232,8 @@ impl Observer {
             ("usage_reports", done.usage_reports, "Reports of usage sent."),
             ("downlink_data_reports", done.downlink_data_reports, "Reports of waiting packets sent."),
             ("error_indication_reports", done.error_indication_reports, "Reports of Error Indications sent."),
+            ("path_failures", done.path_failures, "GTP-U peers that no longer answered."),
+            ("path_recoveries", done.path_recoveries, "GTP-U peers that answered again."),
             ("reports_unanswered", n4.endpoint().unanswered(), "Reports that nobody answered."),
             ("unsent", n4.unsent(), "Datagrams the kernel would not send."),
         ];

@@ -116,8 +116,13 @@ fn far_text(far: &Far) -> String {
         Apply::Forward => "forward",
         Apply::Drop => "drop",
         Apply::Buffer => "buffer",
+        Apply::Redirect => "redirect",
+        Apply::Closed => "closed, quota used up",
     }
     .to_owned();
+    if let Some(page) = &far.page {
+        text += &format!(" to {page}");
+    }
     if let Some(tunnel) = far.tunnel {
         text += &format!(" to {} teid {:#010x}", tunnel.address, tunnel.teid);
     }
