@@ -14,6 +14,7 @@
 //! | `report`, `show`, `text`, `host` | the result: keys, tables, the machine |
 //! | `options`, `run`, `modes`, `scale` | a benchmark from what is asked to its report; side by side; more and more |
 //! | `suite` | what weir sets out to reach, and whether it does |
+//! | `cmts` | the cable gateway under the published reference workload |
 //! | `demo`, `live` | a user plane at work, to watch |
 //!
 //! # How load is made and counted on interfaces
@@ -32,6 +33,7 @@ pub mod after_send;
 pub mod bare;
 pub mod bed;
 pub mod blast;
+pub mod cmts;
 pub mod cost;
 pub mod crew;
 pub mod demo;

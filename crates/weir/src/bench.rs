@@ -22,10 +22,12 @@ Examples:
   sudo weir bench upf-128 --port all                  every way to reach an interface, beside a bare forwarder
   sudo weir bench upf-128 --port xdp --json -         one object for programs
   sudo weir bench upf-128 --port ring --fanout 4      workers on one pair of interfaces
+  weir bench cmts-imix                                the published vCMTS workload, two service groups, every frame checked
+  weir bench cmts-imix --service-groups 1..8 --set channels=ofdm2-scqam32
   sudo weir bench suite                               what weir sets out to reach, and whether it does")]
 pub struct BenchArgs {
     /// The workload: upf-128 (the published experiment), upf-embb (mobile broadband, everything on), pfcp-sessions
-    /// (how fast a control plane can bring sessions up); or suite: everything weir sets out to reach, with a verdict a
+    /// (how fast a control plane can bring sessions up), cmts-imix (the published workload of a cable gateway); or suite: everything weir sets out to reach, with a verdict a
     /// line.
     #[arg(value_name = "PROFILE")]
     pub profile: String,
@@ -44,6 +46,12 @@ pub struct BenchArgs {
     /// How long to measure.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     pub seconds: f64,
+    /// With cmts-imix: service groups on the core, a number or from..to.
+    #[arg(long, value_name = "N", default_value = "2")]
+    pub service_groups: String,
+    /// With cmts-imix: packets of one size besides, 64 to 1518 bytes.
+    #[arg(long)]
+    pub sweep: bool,
     /// Packets offered a second, instead of more than can be forwarded.
     #[arg(long, value_name = "RATE")]
     pub pps: Option<f64>,
@@ -75,7 +83,10 @@ impl BenchArgs {
 
     fn settings(&self) -> anyhow::Result<::bench::profiles::Settings> {
         let mut settings = ::bench::profiles::Settings::named(&self.profile).ok_or_else(|| {
-            Usage(format!("no workload is called `{}`; there are upf-128, upf-embb and pfcp-sessions", self.profile))
+            Usage(format!(
+                "no workload is called `{}`; there are upf-128, upf-embb, cmts-imix and pfcp-sessions",
+                self.profile
+            ))
         })?;
         for pair in &self.set {
             let (key, value) = pair.split_once('=').ok_or_else(|| Usage(format!("`--set {pair}` wants KEY=VALUE")))?;
@@ -98,6 +109,9 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         let sessions = args.number("sessions")?.unwrap_or(200_000).clamp(4, 4_000_000);
         let found = ::bench::pfcp_sessions::pfcp_sessions(sessions, &stop)?;
         return print(args, &found, &found.text());
+    }
+    if args.profile == "cmts-imix" {
+        return cable(args, &stop);
     }
     let settings = args.settings()?;
     let all = args.port == "all";
@@ -125,6 +139,37 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     }
     let report = ::bench::run(&options, &stop)?;
     print(args, &report, &::bench::show::report(&report))
+}
+
+/// `cmts-imix`: one report a number of service groups.
+fn cable(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
+    use ::bench::cmts::{CableOptions, SIZES, run};
+    if args.port != "memory" {
+        return Err(Usage(format!("cmts-imix runs in memory, not yet over `{}`", args.port)).into());
+    }
+    let mut options = CableOptions { seconds: args.seconds, ..CableOptions::default() };
+    for pair in &args.set {
+        let (key, value) = pair.split_once('=').ok_or_else(|| Usage(format!("`--set {pair}` wants KEY=VALUE")))?;
+        options.settings.set(key, value).map_err(usage)?;
+    }
+    if args.sweep {
+        options.sweep = SIZES.to_vec();
+    }
+    let text = &args.service_groups;
+    let (first, last) = text.split_once("..").unwrap_or((text, text));
+    let number = |word: &str| word.parse::<u16>().ok().filter(|n| (1..=8).contains(n));
+    let (Some(first), Some(last)) = (number(first), number(last)) else {
+        return Err(Usage(format!("`--service-groups {text}`: 1 to 8, or from..to")).into());
+    };
+    let mut reports = Vec::new();
+    for groups in first..=last {
+        options.settings.groups = groups;
+        reports.push(run(&options, stop)?);
+    }
+    match reports.as_slice() {
+        [one] => print(args, one, &one.text()),
+        many => print(args, &many, &::bench::cmts::side_by_side(many)),
+    }
 }
 
 fn suite(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {

@@ -135,17 +135,16 @@ impl Upstream {
         self.ready.pop_front()
     }
 
-    /// Ends every stream: what its last segment cut is sent, with fill behind it. Then nothing is on its way.
-    pub fn finish(&mut self, now_ns: u64) -> Vec<Vec<u8>> {
-        for _ in 0..self.streams.len() {
-            while !self.streams[self.next_modem].bytes.is_empty() {
-                let modem = self.next_modem;
-                self.burst(now_ns, true);
+    /// Ends every stream: what its last segment cut goes into packets, with fill behind it. As many are ready as is
+    /// returned, for [`Upstream::next`]; after those nothing is on its way.
+    pub fn finish(&mut self, now_ns: u64) -> usize {
+        for modem in 0..self.streams.len() {
+            while !self.streams[modem].bytes.is_empty() {
                 self.next_modem = modem;
+                self.burst(now_ns, true);
             }
-            self.next_modem = (self.next_modem + 1) % self.streams.len();
         }
-        self.ready.drain(..).collect()
+        self.ready.len()
     }
 
     /// Takes a packet's memory back.

@@ -69,14 +69,16 @@ pub struct Next {
 pub struct Workload {
     sizes: [u16; 100],
     packets: u64,
+    modems: u32,
     /// Whether rules are hit as published: one packet in ten by a filter rule, one in ten by a classifier.
     ruled: bool,
 }
 
 impl Workload {
-    /// Sizes by `mix`. With `ruled`, a tenth of packets meets a filter rule, and a tenth a classifier.
-    pub fn new(mix: &Mix, ruled: bool) -> Self {
-        Self { sizes: mix.table(), packets: 0, ruled }
+    /// Sizes by `mix`, for service groups of so many modems. With `ruled`, a tenth of packets meets a filter rule, and a
+    /// tenth a classifier.
+    pub fn new(mix: &Mix, modems: u32, ruled: bool) -> Self {
+        Self { sizes: mix.table(), packets: 0, modems: modems.max(1), ruled }
     }
 
     /// The UDP destination port that a modem's classifier `rule` looks for.
@@ -94,9 +96,9 @@ impl Workload {
         30_000 + group * 100 + rule % FILTER_RULES
     }
 
-    /// The two filter groups of a modem.
-    pub const fn filters_of(modem: u32) -> [u16; 2] {
-        let first = (modem % FILTER_GROUPS as u32) as u16;
+    /// The two filter groups of a modem, by its number among all: a service group's modems have them by sixths.
+    pub const fn filters_of(&self, modem: u32) -> [u16; 2] {
+        let first = (modem % self.modems / self.modems.div_ceil(FILTER_GROUPS as u32)) as u16;
         [first, (first + 1) % FILTER_GROUPS]
     }
 
@@ -104,16 +106,18 @@ impl Workload {
     pub fn next(&mut self, modem: u32) -> Next {
         let n = self.packets;
         self.packets += 1;
-        let size = self.sizes[(n % 100) as usize];
-        // Sizes, filters and classifiers go by numbers without common factor, so that none favours another.
+        // Every hundred packets have all sizes, and every modem in turn gets all of them.
+        let size = self.sizes[((n + n / 100 * 37) % 100) as usize];
+        let chance = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let chance = (chance ^ chance >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
         let (mut class, mut src_port, mut dst_port) = (0, 10_000, 10_001);
         if self.ruled && (n / 100 + n) % 10 == 3 {
-            let rule = (n / 10 % u64::from(CLASSIFIER_RULES)) as u16;
+            let rule = (chance % u64::from(CLASSIFIER_RULES)) as u16;
             (class, dst_port) = (Self::classifier_class(rule), Self::classifier_port(rule));
         }
         if self.ruled && (n / 1000 + n) % 10 == 7 {
-            let group = Self::filters_of(modem)[(n / 10 % 2) as usize];
-            src_port = Self::filter_port(group, (n / 20 % u64::from(FILTER_RULES)) as u16);
+            let group = self.filters_of(modem)[(chance % 2) as usize];
+            src_port = Self::filter_port(group, (chance / 2 % u64::from(FILTER_RULES)) as u16);
         }
         Next { size, class, src_port, dst_port }
     }
@@ -125,7 +129,7 @@ mod tests {
 
     #[test]
     fn shares_are_those_published() {
-        let mut workload = Workload::new(&Mix::downstream(), true);
+        let mut workload = Workload::new(&Mix::downstream(), 300, true);
         let (mut sizes, mut classes, mut filtered) = (std::collections::BTreeMap::new(), [0u32; 4], 0);
         for n in 0..100_000 {
             let next = workload.next(n % 300);
@@ -135,7 +139,7 @@ mod tests {
         }
         assert_eq!(sizes.into_iter().collect::<Vec<_>>(), [(84, 15_000), (256, 10_000), (1280, 75_000)]);
         assert_eq!((classes[0], filtered), (90_000, 10_000));
-        assert!(classes[1..].iter().all(|n| (3000..4000).contains(n)), "{classes:?}");
+        assert!(classes[1..].iter().all(|n| (2900..4000).contains(n)), "{classes:?}");
         assert_eq!((Mix::downstream().mean(), Mix::upstream().mean()), (998.2, 318.28));
     }
 }

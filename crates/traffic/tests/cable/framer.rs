@@ -167,7 +167,7 @@ impl Framer {
 
 /// `count` packets of the workload through the framer.
 pub fn depi(plant: &Plant, count: usize) -> Vec<Vec<u8>> {
-    let mut hosts = Hosts::new(plant, Workload::new(&Mix::downstream(), true));
+    let mut hosts = Hosts::new(plant, Workload::new(&Mix::downstream(), MODEMS, true));
     let mut framer = Framer::new(plant);
     let mut packets = Vec::new();
     let mut space = [0x5a; 2000];

@@ -81,14 +81,14 @@ fn unframed(plant: &Plant, packets: &[Vec<u8>]) -> (Vec<Vec<u8>>, usize) {
 fn bursts_carry_what_hosts_send() {
     for cuts in [Cuts::Few, Cuts::Anywhere(3), Cuts::Anywhere(99)] {
         let plant = plant(Carrier::Ip, [Cookie::None; 2]);
-        let mut upstream = Upstream::new(&plant, Workload::new(&Mix::upstream(), true), cuts);
+        let mut upstream = Upstream::new(&plant, Workload::new(&Mix::upstream(), MODEMS, true), cuts);
         let mut packets: Vec<_> = (0..800).map(|_| upstream.next(NOW).expect("always something")).collect();
-        packets.extend(upstream.finish(NOW));
+        packets.extend((0..upstream.finish(NOW)).filter_map(|_| upstream.next(NOW)));
         assert!(packets.iter().all(|packet| packet.len() <= 14 + plant.mtu));
         let (frames, requests) = unframed(&plant, &packets);
         let said = upstream.said();
         assert_eq!((frames.len() as u64, requests as u64), (said.packets, said.requests));
-        let mut hosts = Hosts::new(&plant, Workload::new(&Mix::downstream(), false));
+        let mut hosts = Hosts::new(&plant, Workload::new(&Mix::downstream(), MODEMS, false));
         for mut frame in frames {
             frame[..6].copy_from_slice(&plant.core_macs[1].0);
             hosts.take(&frame, NOW);

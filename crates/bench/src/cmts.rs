@@ -1,0 +1,102 @@
+//! The cable gateway under the published reference workload.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `settings` | the workload: a configuration for the gateway, and what the other side knows of it |
+//! | `rig` | one worker in memory, with hosts on one side and Remote-PHY devices on the other |
+//! | `rates` | service flows at their maximum sustained rate, in simulated time |
+//! | `alone` | the cipher without a gateway, on the same sizes |
+//! | `report`, `show` | the result: keys, tables |
+//!
+//! Everything runs on one thread: what the far sides take to make and check packets is taken off the time by the time
+//! stamp counter, and what is left is the gateway's. Every frame is taken apart, decrypted and checked.
+
+mod alone;
+mod rates;
+mod report;
+mod rig;
+mod settings;
+mod show;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+pub use report::{CableReport, Sweep};
+pub use settings::{CableSettings, Channels};
+pub use show::side_by_side;
+
+use crate::error::BenchError;
+use crate::host::{CpuTime, rss_bytes};
+use crate::options::cut;
+use crate::thread::{Urgency, cpus, pin, urge};
+
+/// What `weir bench cmts-imix` is asked to do.
+#[derive(Clone, Debug, Default)]
+pub struct CableOptions {
+    /// The workload.
+    pub settings: CableSettings,
+    /// Time measured, in all.
+    pub seconds: f64,
+    /// Packets of each of these sizes besides, in bytes with CRC.
+    pub sweep: Vec<u16>,
+}
+
+/// Sizes of a sweep (RFC 2544, 9.1).
+pub const SIZES: [u16; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
+
+/// Rest between windows, in which the machine's ordinary threads get what they waited for.
+const REST: Duration = Duration::from_millis(80);
+
+/// Runs it.
+///
+/// # Errors
+/// What can not be, what broke, or [`BenchError::Interrupted`].
+pub fn run(options: &CableOptions, stop: &AtomicBool) -> Result<CableReport, BenchError> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // The first CPU has the machine's interrupts.
+            let urgent = cpus().last().is_some_and(|cpu| pin(*cpu)) & urge(Urgency::Packets);
+            let mut report = measured(&options.settings, options.seconds, stop)?;
+            urgent_word(urgent).clone_into(&mut report.common.host.scheduling);
+            for size in &options.sweep {
+                let settings = CableSettings { size: Some(*size), ..options.settings.clone() };
+                let found = measured(&settings, (options.seconds / 4.0).max(0.5), stop)?;
+                report.cable.sweep.push(Sweep::of(*size, &found));
+            }
+            report.cable.rates = Some(rates::rates(&options.settings)?);
+            Ok(report)
+        });
+        thread.join().unwrap_or(Err(BenchError::Died("thread of a trial")))
+    })
+}
+
+fn urgent_word(urgent: bool) -> &'static str {
+    if urgent { "fifo" } else { "ordinary" }
+}
+
+/// One workload: windows of the gateway and of the cipher alone, in turns.
+fn measured(settings: &CableSettings, seconds: f64, stop: &AtomicBool) -> Result<CableReport, BenchError> {
+    let begin = Instant::now();
+    let mut rig = rig::CableRig::new(settings)?;
+    let start = begin.elapsed();
+    let mut alone = alone::Alone::new(settings)?;
+    let (measure, rounds) = cut(seconds);
+    let before = CpuTime::now();
+    let (mut windows, mut references) = (Vec::new(), Vec::new());
+    rig.warm(Duration::from_millis(60));
+    for _ in 0..rounds {
+        if stop.load(Ordering::Relaxed) {
+            return Err(BenchError::Interrupted);
+        }
+        windows.push(rig.window(measure));
+        references.push(alone.window(measure / 4));
+        std::thread::sleep(REST);
+    }
+    let noise = CpuTime::now().since(&before);
+    let mut report = CableReport::of(settings, &rig, &windows, &references);
+    (report.common.host.steal_ratio, report.common.host.busy_ratio) = noise;
+    report.common.start_seconds = start.as_secs_f64();
+    report.common.rss_bytes = rss_bytes();
+    report.take_end(rig.close());
+    Ok(report)
+}

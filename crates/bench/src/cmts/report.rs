@@ -1,0 +1,306 @@
+//! What a benchmark of the cable gateway found: the object every benchmark gives, and what is a cable gateway's own.
+
+use engine::StageRow;
+use serde::{Deserialize, Serialize};
+use table::hint::tsc_hz;
+use traffic::{DirectionResult, LatencySummary};
+
+use super::rates::Rates;
+use super::rig::{CableEnd, CableRig, CableWindow};
+use super::settings::CableSettings;
+use crate::cost::{Cost, StageCost};
+use crate::host::{Host, date};
+use crate::report::{LoadSource, Reference, Report, VERSION, Windows};
+use crate::window::median;
+
+/// The result. Rates are of the gateway's own time: what making and checking packets took is not in it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CableReport {
+    /// The keys of every result; `gbps_l2` counts Ethernet frames on the network side.
+    #[serde(flatten)]
+    pub common: Report,
+    /// A cable gateway's own.
+    pub cable: Cable,
+}
+
+/// What only a cable gateway has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cable {
+    /// Service groups.
+    pub service_groups: u16,
+    /// Modems of each.
+    pub modems: u16,
+    /// Channels of each: `ofdm6`, `ofdm2-scqam32`.
+    pub channels: String,
+    /// What encrypts.
+    pub cipher: String,
+    /// Gbit/s a service group, both directions together.
+    pub gbps_per_service_group: f64,
+    /// Cycles a downstream packet costs in all.
+    pub downstream_cycles: f64,
+    /// Of those, CRC32 and encryption: the stage `crc_encryption`.
+    pub crypto_cycles: f64,
+    /// And everything beyond: lookup, rules, queues, framing, encapsulation, routes, the worker's loop.
+    pub beyond_crypto_cycles: f64,
+    /// What the cipher alone takes for the same sizes, measured in turns with the gateway.
+    pub cipher_alone_cycles: f64,
+    /// `crypto_cycles` by `cipher_alone_cycles`.
+    pub crypto_ratio: f64,
+    /// Cycles an upstream packet costs.
+    pub upstream_cycles: f64,
+    /// Bits upstream for each bit downstream.
+    pub upstream_ratio: f64,
+    /// By how much the channel of a bonding group that got most, against its capacity, differs from the one that got
+    /// least: the worst bonding group.
+    pub channel_imbalance: f64,
+    /// DEPI packets with 0 to 6, and with 7 and more segments.
+    pub segments_per_packet: [u64; 8],
+    /// Frames split over DEPI packets, of all.
+    pub split_ratio: f64,
+    /// Frames whose HCS, extended header, key or CRC was wrong, or that reached somebody else.
+    pub wrong_frames: u64,
+    /// Packets out of order within their service flow, both directions.
+    pub reordered: u64,
+    /// Other sizes.
+    pub sweep: Vec<Sweep>,
+    /// Rates of service flows.
+    pub rates: Option<Rates>,
+}
+
+/// One size's line.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// Bytes of the Ethernet frames, with check sequence.
+    pub bytes: u16,
+    /// Millions of packets a second, both directions.
+    pub mpps: f64,
+    /// Gigabits a second.
+    pub gbps_l2: f64,
+    /// See [`Cable`].
+    pub downstream_cycles: f64,
+    /// See [`Cable`].
+    pub crypto_cycles: f64,
+    /// See [`Cable`].
+    pub beyond_crypto_cycles: f64,
+    /// See [`Cable`].
+    pub cipher_alone_cycles: f64,
+    /// Packets lost.
+    pub lost: u64,
+}
+
+impl Sweep {
+    /// A report's line.
+    pub fn of(bytes: u16, report: &CableReport) -> Self {
+        let (common, cable) = (&report.common, &report.cable);
+        Self {
+            bytes,
+            mpps: common.mpps,
+            gbps_l2: common.gbps_l2,
+            downstream_cycles: cable.downstream_cycles,
+            crypto_cycles: cable.crypto_cycles,
+            beyond_crypto_cycles: cable.beyond_crypto_cycles,
+            cipher_alone_cycles: cable.cipher_alone_cycles,
+            lost: common.directions.uplink.lost_packets + common.directions.downlink.lost_packets,
+        }
+    }
+}
+
+/// Pipelines and stages that downstream packets go through.
+fn is_downstream(row: &StageRow) -> bool {
+    match row.stage.pipeline {
+        "downstream" | "mac" | "depi_tx" => true,
+        "between" => matches!(row.stage.name, "upper_lower_mac_xfer" | "depi_encap"),
+        _ => false,
+    }
+}
+
+impl CableReport {
+    /// From windows of the gateway and of the cipher alone.
+    pub fn of(settings: &CableSettings, rig: &CableRig, windows: &[CableWindow], alone: &[(f64, f64)]) -> Self {
+        let hz = tsc_hz() as f64;
+        let sum = |of: &dyn Fn(&CableWindow) -> u64| windows.iter().map(of).sum::<u64>();
+        let packets = |w: &CableWindow| w.heard.in_order + w.up.in_order;
+        let bits = |w: &CableWindow| (w.heard.bytes + w.up.bytes) as f64 * 8.0;
+        let seconds = |w: &CableWindow| w.cycles as f64 / hz;
+        let (all, down, up) = (sum(&packets).max(1), sum(&|w| w.heard.in_order).max(1), sum(&|w| w.up.in_order).max(1));
+        let mpps: Vec<f64> = windows.iter().map(|w| packets(w) as f64 / seconds(w) / 1e6).collect();
+        let ns = |cycles: u64| cycles as f64 / all as f64 * 1e9 / hz;
+        let (cycles, pipelines) = (sum(&|w| w.cycles), sum(&|w| w.pipelines));
+        let doors = [0, 1].map(|n: usize| sum(&|w| w.doors[n]));
+        // Every stage: sums over windows.
+        let mut stages = windows.first().map(|w| w.stages.clone()).unwrap_or_default();
+        for window in windows.iter().skip(1) {
+            for (row, more) in stages.iter_mut().zip(&window.stages) {
+                row.calls += more.calls;
+                row.packets += more.packets;
+                row.cycles += more.cycles;
+            }
+        }
+        let charged = |of: &dyn Fn(&StageRow) -> bool| {
+            stages.iter().filter(|row| of(row)).map(|row| row.cycles).sum::<u64>() as f64
+        };
+        let (downstream, everything) = (charged(&is_downstream), charged(&|_| true).max(1.0));
+        // What is charged to no stage (the worker's loop, timers) is borne by stages in proportion.
+        let spread = cycles as f64 / everything;
+        let crypto = charged(&|row| row.stage.name == "crc_encryption") / down as f64;
+        let downstream_cycles = downstream * spread / down as f64;
+        let alone = median(alone.iter().map(|(cycles, _)| *cycles));
+        let stage = |row: &StageRow| StageCost {
+            direction: row.stage.pipeline.to_owned(),
+            name: row.stage.name.to_owned(),
+            packets: row.packets,
+            cycles_per_packet: row.cycles as f64 / row.packets as f64,
+            ns_per_packet: row.cycles as f64 / row.packets as f64 * 1e9 / hz,
+            packets_per_call: row.packets as f64 / row.calls.max(1) as f64,
+        };
+        let cost = Cost {
+            trx_ns: ns(doors[0]),
+            tc_ns: ns(pipelines),
+            ttx_ns: ns(doors[1]),
+            other_ns: ns(cycles.saturating_sub(pipelines + doors[0] + doors[1])),
+            tp_ns: ns(cycles),
+            cycles_per_packet: cycles as f64 / all as f64,
+            tsc_hz: hz,
+            stages_ns: ns(everything as u64),
+            stages: stages.iter().filter(|row| row.packets > 0).map(stage).collect(),
+            ..Cost::default()
+        };
+        let gbps = median(windows.iter().map(|w| bits(w) / seconds(w) / 1e9));
+        let both_mpps = median(mpps.iter().copied());
+        let mean = bits_mean(windows);
+        let common = Report {
+            schema: 1,
+            profile: "cmts-imix".into(),
+            gateway: "cmts".into(),
+            port: "memory".into(),
+            workers: 1,
+            instances: 1,
+            seconds: windows.iter().map(|w| w.seconds).sum(),
+            subscribers: settings.subscribers().into(),
+            flows: settings.flows(),
+            mpps: both_mpps,
+            gbps_l2: gbps,
+            cost,
+            reference: Reference {
+                name: format!("{}, alone", rig.cipher()),
+                mpps: hz / alone / 1e6,
+                gbps_l2: hz / alone * mean * 8.0 / 1e9,
+                ratio: both_mpps * 1e6 / (hz / alone),
+                ..Reference::default()
+            },
+            allocations_per_packet: sum(&|w| w.allocations) as f64 / all as f64,
+            load: LoadSource { source: "generator".into(), saturates: true, busy_mpps: both_mpps },
+            windows: Windows {
+                count: windows.len(),
+                mpps_min: mpps.iter().copied().fold(f64::INFINITY, f64::min),
+                mpps_max: mpps.iter().copied().fold(0.0, f64::max),
+                mpps,
+                offered_mpps: vec![],
+            },
+            worker_utilisation: vec![1.0],
+            host: Host { nic: "in process".into(), ..Host::this() },
+            date: date(),
+            version: VERSION.to_owned(),
+            ..Report::default()
+        };
+        let cable = Cable {
+            service_groups: settings.groups,
+            modems: settings.modems,
+            channels: settings.channels.name().to_owned(),
+            cipher: rig.cipher().to_owned(),
+            gbps_per_service_group: gbps / f64::from(settings.groups),
+            downstream_cycles,
+            crypto_cycles: crypto,
+            beyond_crypto_cycles: downstream_cycles - crypto,
+            cipher_alone_cycles: alone,
+            crypto_ratio: crypto / alone,
+            upstream_cycles: (everything - downstream) * spread / up as f64,
+            upstream_ratio: sum(&|w| w.up.bytes) as f64 / sum(&|w| w.heard.bytes).max(1) as f64,
+            channel_imbalance: imbalance(settings, windows),
+            ..Cable::default()
+        };
+        Self { common, cable }
+    }
+
+    /// Takes over what the end brought to light.
+    pub fn take_end(&mut self, end: CableEnd) {
+        let ((sent, heard), (said, hosts)) = (end.down, end.up);
+        let direction =
+            |sent: u64, in_order: u64, reordered: u64, duplicated: u64, bytes: u64, latency: LatencySummary| {
+                let forwarded = in_order + reordered;
+                DirectionResult {
+                    frame_bytes_mean: bytes as f64 / forwarded.max(1) as f64,
+                    offered_packets: sent,
+                    sent_packets: sent,
+                    forwarded_packets: forwarded,
+                    lost_packets: sent.saturating_sub(forwarded),
+                    reordered_packets: reordered,
+                    duplicated_packets: duplicated,
+                    latency_us: latency,
+                    ..DirectionResult::default()
+                }
+            };
+        let [down, up] = end.latencies.each_ref().map(LatencySummary::from);
+        let both = &mut self.common.directions;
+        both.downlink = direction(sent, heard.in_order, heard.reordered, heard.duplicated, heard.bytes, down);
+        both.uplink = direction(said.packets, hosts.in_order, hosts.reordered, hosts.duplicated, hosts.bytes, up);
+        both.downlink.misdelivered_packets = heard.misdelivered;
+        both.uplink.misdelivered_packets = hosts.misdelivered;
+        both.downlink.corrupt_packets = heard.bad_crc + heard.bad_header;
+        both.uplink.foreign_packets = hosts.foreign;
+        let share = both.downlink.forwarded_packets as f64
+            / (both.downlink.forwarded_packets + both.uplink.forwarded_packets).max(1) as f64;
+        for (direction, share) in [(&mut both.downlink, share), (&mut both.uplink, 1.0 - share)] {
+            direction.mpps = self.common.mpps * share;
+            direction.gbps_l2 = direction.mpps * direction.frame_bytes_mean * 8.0 / 1e3;
+        }
+        let (all, lost) = (sent + said.packets, both.downlink.lost_packets + both.uplink.lost_packets);
+        self.common.loss_ratio = lost as f64 / all.max(1) as f64;
+        (self.common.frames_lost, self.common.packets_missing) = (end.frames_lost, end.packets_missing);
+        self.common.drops = end.drops.into_iter().filter(|(_, n)| *n > 0).collect();
+        let cable = &mut self.cable;
+        cable.segments_per_packet = heard.segments_by_count;
+        cable.split_ratio = heard.split as f64 / heard.frames.max(1) as f64;
+        cable.wrong_frames = heard.bad_header
+            + heard.bad_crc
+            + heard.no_key
+            + heard.strangers
+            + heard.clear
+            + heard.misdelivered
+            + hosts.misdelivered
+            + hosts.foreign
+            + heard.malformed
+            + heard.pieces;
+        cable.reordered = heard.reordered + hosts.reordered + heard.late + end.unordered;
+    }
+}
+
+/// Mean size of downstream frames, in bytes.
+fn bits_mean(windows: &[CableWindow]) -> f64 {
+    let bytes: u64 = windows.iter().map(|w| w.down.1).sum();
+    bytes as f64 / windows.iter().map(|w| w.down.0).sum::<u64>().max(1) as f64
+}
+
+/// See [`Cable::channel_imbalance`].
+fn imbalance(settings: &CableSettings, windows: &[CableWindow]) -> f64 {
+    let groups = settings.channels.bonding_groups();
+    let capacities = settings.channels.each();
+    let bytes = |sg: usize, channel: usize| {
+        let of = |w: &CableWindow| {
+            w.channels.iter().find(|(key, _)| *key == (sg as u16, channel as u16)).map_or(0, |(_, bytes)| *bytes)
+        };
+        windows.iter().map(of).sum::<u64>() as f64
+    };
+    let mut worst: f64 = 0.0;
+    for sg in 0..usize::from(settings.groups) {
+        for group in &groups {
+            let loads: Vec<f64> = group.iter().map(|channel| bytes(sg, *channel) / capacities[*channel]).collect();
+            let (least, most) =
+                (loads.iter().copied().fold(f64::MAX, f64::min), loads.iter().copied().fold(0.0, f64::max));
+            if most > 0.0 {
+                worst = worst.max((most - least) / most);
+            }
+        }
+    }
+    worst
+}

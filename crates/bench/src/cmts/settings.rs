@@ -1,0 +1,386 @@
+//! The published reference workload of a vCMTS data plane, as a configuration and as the other side knows it.
+//!
+//! 300 modems a service group with 4 addresses each; 6 filter groups of 16 rules, 2 per modem, a tenth of packets matched,
+//! default permit; 16 classifier rules, a tenth of packets to one of 3 service flows; 8 service flows, 4 active; 6 OFDM
+//! channels of 1.89 Gbit/s in 2 bonding groups, or 2 with 32 SC-QAM of 42.24 Mbit/s in 4; AES and CRC on every packet
+//! downstream, no CRC verified upstream; grants of 2 KB; upstream a tenth of downstream.
+
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+
+use cmts::config::Config;
+use crypto::Key;
+use traffic::cable::{CLASSES, CLASSIFIER_RULES, FILTER_GROUPS, FILTER_RULES, Group, Mix, Modem, Plant, Workload};
+use wire::Mac;
+use wire::l2tp::{Carrier, Cookie};
+use wire::psp::Word;
+
+use crate::error::BenchError;
+
+/// Channels of a service group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channels {
+    /// Six OFDM channels in two bonding groups.
+    Ofdm6,
+    /// Two OFDM and 32 SC-QAM channels in four bonding groups: each an OFDM channel, which two share, and eight SC-QAM.
+    Ofdm2Scqam32,
+}
+
+impl Channels {
+    /// What `--set channels=` calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ofdm6 => "ofdm6",
+            Self::Ofdm2Scqam32 => "ofdm2-scqam32",
+        }
+    }
+
+    /// How many they are.
+    pub const fn count(self) -> u32 {
+        match self {
+            Self::Ofdm6 => 6,
+            Self::Ofdm2Scqam32 => 34,
+        }
+    }
+
+    /// Bits a second they carry together.
+    pub const fn capacity(self) -> f64 {
+        match self {
+            Self::Ofdm6 => 6.0 * 1.89e9,
+            Self::Ofdm2Scqam32 => 2.0 * 1.89e9 + 32.0 * 42.24e6,
+        }
+    }
+
+    /// Channels of each bonding group.
+    pub fn bonding_groups(self) -> Vec<Vec<usize>> {
+        match self {
+            Self::Ofdm6 => vec![vec![0, 1, 2], vec![3, 4, 5]],
+            // The OFDM channel is two bonding groups': what is compared are the SC-QAM channels beside it.
+            Self::Ofdm2Scqam32 => (0..4).map(|n| (2 + n * 8..10 + n * 8).collect()).collect(),
+        }
+    }
+
+    /// Bits a second of each channel.
+    pub fn each(self) -> Vec<f64> {
+        match self {
+            Self::Ofdm6 => vec![1.89e9; 6],
+            Self::Ofdm2Scqam32 => [vec![1.89e9; 2], vec![42.24e6; 32]].concat(),
+        }
+    }
+}
+
+/// The workload, with what can be set.
+#[derive(Clone, Debug)]
+pub struct CableSettings {
+    /// Service groups.
+    pub groups: u16,
+    /// Modems of each.
+    pub modems: u16,
+    /// Addresses of each.
+    pub hosts: u16,
+    /// Channels of each service group.
+    pub channels: Channels,
+    /// Frames are encrypted.
+    pub encrypt: bool,
+    /// One frame size for both directions, instead of the published mixes.
+    pub size: Option<u16>,
+    /// Bytes upstream for each byte downstream.
+    pub upstream: f64,
+    /// Largest IP packet towards devices.
+    pub mtu: u16,
+    /// Segments of a DEPI packet at most.
+    pub segments: u16,
+    /// Maximum sustained rate of every service flow, in bit/s; none: no limit.
+    pub rate: Option<u64>,
+    /// Bytes a service flow's queue holds.
+    pub buffer: u32,
+}
+
+impl Default for CableSettings {
+    fn default() -> Self {
+        Self {
+            groups: 2,
+            modems: 300,
+            hosts: 4,
+            channels: Channels::Ofdm6,
+            encrypt: true,
+            size: None,
+            upstream: 0.1,
+            mtu: 1500,
+            segments: 8,
+            rate: None,
+            buffer: 256 * 1024,
+        }
+    }
+}
+
+const GATEWAY: [Mac; 2] = [Mac([2, 0, 0, 0, 0, 0x10]), Mac([2, 0, 0, 0, 0, 0x20])];
+const NEIGHBOURS: [Mac; 2] = [Mac([2, 0, 0, 0, 0, 0x11]), Mac([2, 0, 0, 0, 0, 0x21])];
+const CMTS: Mac = Mac([2, 0xc0, 0xff, 0, 0, 1]);
+const IV: [u8; 16] = *b"weir's bench, IV";
+
+impl CableSettings {
+    /// Changes one by its name.
+    ///
+    /// # Errors
+    /// When there is none of that name, or it can not be that.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), BenchError> {
+        fn number<T: std::str::FromStr>(key: &str, value: &str, into: &mut T) -> Result<(), BenchError> {
+            *into = value
+                .replace('_', "")
+                .parse()
+                .map_err(|_| BenchError::Asked(format!("`{key}={value}`: no such number")))?;
+            Ok(())
+        }
+        match key {
+            "service_groups" => number(key, value, &mut self.groups)?,
+            "modems" => number(key, value, &mut self.modems)?,
+            "hosts" => number(key, value, &mut self.hosts)?,
+            "upstream" => number(key, value, &mut self.upstream)?,
+            "mtu" => number(key, value, &mut self.mtu)?,
+            "segments" => number(key, value, &mut self.segments)?,
+            "encrypt" => number(key, value, &mut self.encrypt)?,
+            "size" => {
+                let mut size = 0;
+                number(key, value, &mut size)?;
+                self.size = Some(size);
+            }
+            "channels" => {
+                let all = [Channels::Ofdm6, Channels::Ofdm2Scqam32];
+                let found = all.into_iter().find(|channels| channels.name() == value);
+                self.channels = found.ok_or_else(|| {
+                    BenchError::Asked(format!("no channels are called `{value}`; there are ofdm6 and ofdm2-scqam32"))
+                })?;
+            }
+            _ => {
+                let names = "service_groups, modems, hosts, channels, size, upstream, mtu, segments, encrypt";
+                return Err(BenchError::Asked(format!("`{key}` is nothing to set here; there are {names}")));
+            }
+        }
+        let wrong = |what: &str| Err(BenchError::Asked(format!("`{key}={value}`: {what}")));
+        match () {
+            () if !(1..=8).contains(&self.groups) => wrong("1 to 8 service groups"),
+            () if !(6..=1000).contains(&self.modems) => wrong("6 to 1000 modems a service group"),
+            () if !(1..=16).contains(&self.hosts) => wrong("1 to 16 addresses a modem"),
+            () if self.size.is_some_and(|size| !(64..=1518).contains(&size)) => wrong("64 to 1518 bytes"),
+            () if !(1400..=2000).contains(&self.mtu) => wrong("1400 to 2000 bytes"),
+            () if !(0.0..=1.0).contains(&self.upstream) => wrong("0 to 1"),
+            () => Ok(()),
+        }
+    }
+
+    /// All modems.
+    pub fn subscribers(&self) -> u32 {
+        u32::from(self.groups) * u32::from(self.modems)
+    }
+
+    /// Packets downstream.
+    pub fn downstream(&self) -> Workload {
+        Workload::new(&self.size.map_or_else(Mix::downstream, |size| Mix::fixed(size - 4)), self.modems.into(), true)
+    }
+
+    /// Packets upstream.
+    pub fn upstream(&self) -> Workload {
+        Workload::new(&self.size.map_or_else(Mix::upstream, |size| Mix::fixed(size - 4)), self.modems.into(), true)
+    }
+
+    /// Sizes downstream.
+    pub fn mix(&self) -> Mix {
+        self.size.map_or_else(Mix::downstream, |size| Mix::fixed(size - 4))
+    }
+
+    /// Modems of a service group that share a pair of filter groups: by sixths, in order.
+    fn sixth(&self, sixth: u16) -> std::ops::Range<u16> {
+        let each = self.modems.div_ceil(FILTER_GROUPS);
+        (sixth * each).min(self.modems)..((sixth + 1) * each).min(self.modems)
+    }
+
+    fn key(group: u16, first: u16) -> u128 {
+        u128::from_be_bytes(*b"benchmark keys:\0") ^ u128::from(group) << 64 ^ u128::from(first) << 16
+    }
+
+    /// The gateway's configuration, as an operator would write it.
+    pub fn text(&self, uris: [&str; 2]) -> String {
+        let mut t = String::new();
+        let slots = 16_384;
+        let _ = write!(
+            t,
+            "gateway = \"cmts\"\ncontrol_socket = \"/dev/null\"\nframes = {{ slots = {slots} }}\n\
+             queues = {{ packets = 12288 }}\ndepi = {{ segments = {} }}\n\
+             [[port]]\nname = \"rphy\"\nuri = \"{}\"\nrole = \"rpd\"\naddresses = [\"172.30.0.1/16\"]\nmtu = {}\n\
+             [[port]]\nname = \"core\"\nuri = \"{}\"\nrole = \"network\"\naddresses = [\"198.18.255.1/16\"]\n\
+             [[route]]\nto = \"0.0.0.0/0\"\nvia = \"198.18.255.254\"\n",
+            self.segments, uris[0], self.mtu, uris[1],
+        );
+        let mut neighbour = |port: &str, address: String, mac: Mac| {
+            let _ = writeln!(t, "[[neighbour]]\nport = \"{port}\"\naddress = \"{address}\"\nmac = \"{mac}\"");
+        };
+        neighbour("core", "198.18.255.254".into(), NEIGHBOURS[1]);
+        neighbour("core", "198.18.0.1".into(), NEIGHBOURS[1]);
+        for g in 0..self.groups {
+            neighbour("rphy", Self::device(g).to_string(), NEIGHBOURS[0]);
+        }
+        for group in 0..FILTER_GROUPS {
+            let _ = writeln!(t, "[[filter_group]]\nname = \"f{group}\"");
+            for rule in 0..FILTER_RULES {
+                let port = Workload::filter_port(group, rule);
+                let _ = writeln!(
+                    t,
+                    "[[filter_group.rule]]\npriority = {}\naction = \"permit\"\nprotocol = \"udp\"\nsource_ports = {port}",
+                    100 + rule
+                );
+            }
+        }
+        let _ = writeln!(t, "[[classifiers]]\nname = \"c\"");
+        for rule in 0..CLASSIFIER_RULES {
+            let (port, class) = (Workload::classifier_port(rule), Workload::classifier_class(rule));
+            let _ = writeln!(
+                t,
+                "[[classifiers.rule]]\npriority = {}\nflow = \"s{class}\"\nprotocol = \"udp\"\ndestination_ports = {port}",
+                100 + rule
+            );
+        }
+        for sixth in 0..FILTER_GROUPS {
+            let [one, two] = [sixth, (sixth + 1) % FILTER_GROUPS];
+            let _ = writeln!(
+                t,
+                "[[profile]]\nname = \"p{sixth}\"\nfilters_down = [\"f{one}\", \"f{two}\"]\n\
+                 filters_up = [\"f{one}\", \"f{two}\"]\nclassifiers = \"c\"\nencrypt = {}",
+                self.encrypt
+            );
+            for flow in 0..8 {
+                let _ = writeln!(
+                    t,
+                    "[[profile.flow]]\nname = \"s{flow}\"\npriority = {}\nbuffer = {}",
+                    flow % 4,
+                    self.buffer
+                );
+                if let Some(rate) = self.rate {
+                    let _ = writeln!(t, "rate = \"{rate} bit/s\"");
+                }
+            }
+        }
+        for g in 0..self.groups {
+            self.group(g, &mut t);
+        }
+        t
+    }
+
+    fn group(&self, g: u16, t: &mut String) {
+        let first = 0x1000 * (u32::from(g) + 1);
+        let _ = writeln!(t, "[[service_group]]\nname = \"sg{g}\"\nrpd = \"{}\"\nmac = \"{CMTS}\"", Self::device(g));
+        let mut channel = |name: &str, count: u32, capacity: &str, session: u32| {
+            let _ = writeln!(
+                t,
+                "[[service_group.channel]]\nname = \"{name}\"\ncount = {count}\ncapacity = \"{capacity}\"\nsession = {session}"
+            );
+        };
+        let groups: Vec<String> = match self.channels {
+            Channels::Ofdm6 => {
+                channel("ofdm", 6, "1.89 Gbit/s", first);
+                vec!["\"ofdm0..2\"".into(), "\"ofdm3..5\"".into()]
+            }
+            Channels::Ofdm2Scqam32 => {
+                channel("ofdm", 2, "1.89 Gbit/s", first);
+                channel("scqam", 32, "42.24 Mbit/s", first + 2);
+                (0..4).map(|n| format!("\"ofdm{}\", \"scqam{}..{}\"", n / 2, n * 8, n * 8 + 7)).collect()
+            }
+        };
+        for (n, channels) in groups.iter().enumerate() {
+            let _ = writeln!(t, "[[service_group.bonding_group]]\nname = \"b{n}\"\nchannels = [{channels}]");
+        }
+        let _ = writeln!(
+            t,
+            "[[service_group.upstream_channel]]\nsession = {}\ncount = 4\ncapacity = \"500 Mbit/s\"\n\
+             [[service_group.upstream_channel]]\nsession = {}\ncarries = \"requests\"",
+            first + 0x800,
+            first + 0x900
+        );
+        for sixth in 0..FILTER_GROUPS {
+            let range = self.sixth(sixth);
+            if range.is_empty() {
+                continue;
+            }
+            let _ = writeln!(
+                t,
+                "[[service_group.modem]]\ncount = {}\nmac = \"{}\"\nprofile = \"p{sixth}\"\nhosts = {}\nipv4 = \"{}\"\n\
+                 host_mac = \"{}\"\nsid = {}\nsaid = {}\nkey = \"{:032x}\"\niv = \"{:032x}\"",
+                range.len(),
+                Mac([2, 0xca, g as u8, sixth as u8, 0, 0]),
+                self.hosts,
+                self.host(g, range.start, 0).0,
+                self.host(g, range.start, 0).1,
+                range.start + 1,
+                range.start + 0x1001,
+                Self::key(g, range.start),
+                u128::from_be_bytes(IV),
+            );
+        }
+    }
+
+    /// A Remote-PHY device's address.
+    fn device(g: u16) -> Ipv4Addr {
+        Ipv4Addr::new(172, 30, 1, g as u8 + 1)
+    }
+
+    fn host(&self, g: u16, modem: u16, host: u16) -> (Ipv4Addr, Mac) {
+        let n = u32::from(modem) * u32::from(self.hosts) + u32::from(host);
+        let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, g as u8, 0, 0)) + n);
+        // A router with several addresses.
+        (address, Mac([2, 0xce, g as u8, 0, (modem >> 8) as u8, modem as u8]))
+    }
+
+    /// The configuration, read.
+    ///
+    /// # Errors
+    /// None, unless the workload is put together wrongly.
+    pub fn config(&self, uris: [&str; 2]) -> Result<Config, BenchError> {
+        toml::from_str(&self.text(uris)).map_err(|error| BenchError::Gateway(error.to_string()))
+    }
+
+    /// What the other side knows.
+    pub fn plant(&self) -> Plant {
+        let modem = |g: u16, n: u16| {
+            let sixth = n / self.modems.div_ceil(FILTER_GROUPS);
+            let first = self.sixth(sixth).start;
+            let key = Self::key(g, first).wrapping_add((n - first).into()).to_be_bytes();
+            Modem {
+                hosts: (0..self.hosts).map(|host| self.host(g, n, host)).collect(),
+                said: n + 0x1001,
+                sid: n + 1,
+                keys: [self.encrypt.then(|| Key::aes128(key, IV)), None],
+                sequence: 0,
+            }
+        };
+        let group = |g: u16| {
+            let first = 0x1000 * (u32::from(g) + 1);
+            Group {
+                addresses: [Ipv4Addr::new(172, 30, 0, 1), Self::device(g)],
+                downstream: (0..self.channels.count()).map(|n| first + n).collect(),
+                upstream: (0..4).map(|n| first + 0x800 + n).collect(),
+                requests: Some(first + 0x900),
+                modems: (0..self.modems).map(|n| modem(g, n)).collect(),
+            }
+        };
+        Plant {
+            carrier: Carrier::Ip,
+            cookies: [Cookie::None; 2],
+            word: Word::Present,
+            mtu: self.mtu.into(),
+            macs: [GATEWAY[0], NEIGHBOURS[0]],
+            core_macs: [GATEWAY[1], NEIGHBOURS[1]],
+            gateway: CMTS,
+            groups: (0..self.groups).map(group).collect(),
+        }
+    }
+
+    /// Service flows that traffic uses.
+    pub fn flows(&self) -> u64 {
+        u64::from(self.subscribers()) * u64::from(CLASSES)
+    }
+
+    /// Hardware addresses of the gateway's ports: towards devices, towards the network.
+    pub fn macs() -> [[u8; 6]; 2] {
+        GATEWAY.map(|mac| mac.0)
+    }
+}

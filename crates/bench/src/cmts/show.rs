@@ -1,0 +1,168 @@
+//! A report as people read it.
+
+use std::fmt::Write as _;
+
+use super::report::CableReport;
+use crate::show;
+use crate::text::{Table, count, micros, rate};
+
+impl CableReport {
+    /// The whole report.
+    pub fn text(&self) -> String {
+        let mut out = self.head();
+        for part in [self.traffic(), show::cost(&self.common), show::stages(&self.common), self.facts(), self.sweep()] {
+            if !part.is_empty() {
+                out.push('\n');
+                out += &part;
+            }
+        }
+        out
+    }
+
+    fn head(&self) -> String {
+        let (common, cable) = (&self.common, &self.cable);
+        format!(
+            "cmts-imix over {}: {} × {} modems on {}, one worker; {:.1} s in {} windows\n",
+            common.port, cable.service_groups, cable.modems, cable.channels, common.seconds, common.windows.count,
+        )
+    }
+
+    fn traffic(&self) -> String {
+        let mut table =
+            Table::new(&["", "forwarded", "Gbit/s", "mean frame", "sent", "lost", "reordered", "p50", "p99"]);
+        let common = &self.common;
+        for (name, d) in [("downstream", &common.directions.downlink), ("upstream", &common.directions.uplink)] {
+            table.row([
+                name.to_owned(),
+                rate(d.mpps),
+                format!("{:.2}", d.gbps_l2),
+                format!("{:.0} B", d.frame_bytes_mean),
+                count(d.sent_packets),
+                count(d.lost_packets),
+                count(d.reordered_packets),
+                micros(d.latency_us.p50),
+                micros(d.latency_us.p99),
+            ]);
+        }
+        table.rule();
+        let lost = common.directions.downlink.lost_packets + common.directions.uplink.lost_packets;
+        table.row([
+            "both".to_owned(),
+            rate(common.mpps),
+            format!("{:.2}", common.gbps_l2),
+            String::new(),
+            count(common.directions.downlink.sent_packets + common.directions.uplink.sent_packets),
+            count(lost),
+            count(self.cable.reordered),
+            String::new(),
+            String::new(),
+        ]);
+        table.text()
+    }
+
+    fn facts(&self) -> String {
+        let (common, cable) = (&self.common, &self.cable);
+        let mut out = String::new();
+        let mut line = |text: String| {
+            let _ = writeln!(out, "  {text}");
+        };
+        line("time is the gateway's: what it took to make and to check packets is taken off".to_owned());
+        line(format!(
+            "a downstream packet costs {:.0} cycles: {:.0} for CRC32 and encryption, {:.0} beyond; an upstream packet {:.0}",
+            cable.downstream_cycles, cable.crypto_cycles, cable.beyond_crypto_cycles, cable.upstream_cycles
+        ));
+        line(format!(
+            "{}: {:.0} cycles on the same sizes; in the gateway {:.2} times that",
+            common.reference.name, cable.cipher_alone_cycles, cable.crypto_ratio
+        ));
+        line(format!(
+            "{:.2} Gbit/s a service group; upstream {:.1} % of downstream; channels of a bonding group within {:.2} %",
+            cable.gbps_per_service_group,
+            cable.upstream_ratio * 100.0,
+            cable.channel_imbalance * 100.0
+        ));
+        let packets: u64 = cable.segments_per_packet.iter().sum();
+        let segments: u64 = (0u64..).zip(cable.segments_per_packet).map(|(n, packets)| n * packets).sum();
+        line(format!(
+            "{:.2} segments a DEPI packet, {:.1} % of frames split over two",
+            segments as f64 / packets.max(1) as f64,
+            cable.split_ratio * 100.0
+        ));
+        line(format!(
+            "every frame taken apart and decrypted: {} wrong, {} out of order; {} packets missing, {} slots lost",
+            cable.wrong_frames, cable.reordered, common.packets_missing, common.frames_lost
+        ));
+        if let Some(rates) = &cable.rates {
+            line(format!(
+                "{} service flows sent more than their {} Mbit/s got {:.2} % of it on average, the worst {:+.2} %",
+                rates.flows,
+                rates.rate / 1_000_000,
+                rates.mean * 100.0,
+                rates.worst * 100.0
+            ));
+        }
+        line(format!(
+            "{:.3} allocations a packet, the far sides' included; started in {:.2} s",
+            common.allocations_per_packet, common.start_seconds
+        ));
+        for (name, n) in &common.drops {
+            line(format!("dropped {name}: {}", count(*n)));
+        }
+        line(format!("{}; {} scheduling", common.host.cpu, common.host.scheduling));
+        out
+    }
+
+    fn sweep(&self) -> String {
+        if self.cable.sweep.is_empty() {
+            return String::new();
+        }
+        let mut table =
+            Table::new(&["bytes", "forwarded", "Gbit/s", "down cycles", "crypto", "beyond", "cipher alone", "lost"]);
+        for line in &self.cable.sweep {
+            table.row([
+                line.bytes.to_string(),
+                rate(line.mpps),
+                format!("{:.2}", line.gbps_l2),
+                format!("{:.0}", line.downstream_cycles),
+                format!("{:.0}", line.crypto_cycles),
+                format!("{:.0}", line.beyond_crypto_cycles),
+                format!("{:.0}", line.cipher_alone_cycles),
+                count(line.lost),
+            ]);
+        }
+        table.text()
+    }
+}
+
+/// Several numbers of service groups, a line each.
+pub fn side_by_side(reports: &[CableReport]) -> String {
+    let mut table = Table::new(&[
+        "service groups",
+        "forwarded",
+        "Gbit/s",
+        "each",
+        "down cycles",
+        "crypto",
+        "beyond",
+        "up cycles",
+        "lost",
+        "wrong",
+    ]);
+    for report in reports {
+        let (common, cable) = (&report.common, &report.cable);
+        let lost = common.directions.downlink.lost_packets + common.directions.uplink.lost_packets;
+        table.row([
+            cable.service_groups.to_string(),
+            rate(common.mpps),
+            format!("{:.2}", common.gbps_l2),
+            format!("{:.2}", cable.gbps_per_service_group),
+            format!("{:.0}", cable.downstream_cycles),
+            format!("{:.0}", cable.crypto_cycles),
+            format!("{:.0}", cable.beyond_crypto_cycles),
+            format!("{:.0}", cable.upstream_cycles),
+            count(lost),
+            count(cable.wrong_frames + cable.reordered),
+        ]);
+    }
+    table.text()
+}
