@@ -53,6 +53,8 @@ pub struct Question {
     pub server: Vec<Server>,
     /// What the place must be like.
     pub site: Option<crate::site::Bounds>,
+    /// How it is brought up; read by whoever writes deployments.
+    pub deploy: Option<serde::de::IgnoredAny>,
 }
 
 /// A kind of gateway.

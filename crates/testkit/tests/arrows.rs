@@ -20,6 +20,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("cmts", &["crypto", "engine", "frame", "stages", "table", "wire"]),
     ("traffic", &["crypto", "engine", "frame", "port", "table", "wire"]),
     ("capacity", &[]),
+    ("deploy", &[]),
     (
         "bench",
         &[
@@ -30,8 +31,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     (
         "weir",
         &[
-            "bench", "bng", "capacity", "cmts", "crypto", "engine", "frame", "ledger", "pages", "pfcp", "port",
-            "stages", "table", "traffic", "upf", "wire",
+            "bench", "bng", "capacity", "cmts", "deploy", "crypto", "engine", "frame", "ledger", "pages", "pfcp",
+            "port", "stages", "table", "traffic", "upf", "wire",
         ],
     ),
     // For tests only: see `nobody_ships_the_testkit`.

@@ -9,6 +9,7 @@ use crate::bench::BenchArgs;
 use crate::cdr::CdrArgs;
 use crate::cp::CpArgs;
 use crate::demo::DemoArgs;
+use crate::deploy::DeployArgs;
 use crate::drain::DrainArgs;
 use crate::generate::GenArgs;
 use crate::plan::PlanArgs;
@@ -33,6 +34,7 @@ How they fit together:
   weir gen load.toml       sends signed traffic into it from outside and checks what comes out
   weir bench upf-128       builds gateway, traffic and network itself, and measures
   weir plan PLAN.toml      says how many of which machine carry a network, and what they cost
+  weir deploy aws PLAN.toml …  writes the files that bring them up
   weir demo                the same to watch
 
 Run a gateway, and see what each stage costs, every two seconds:
@@ -66,6 +68,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// Plan a network: how many of which machine carry it, what binds them, what they cost.
     Plan(PlanArgs),
+    /// Write what brings a planned network up: CloudFormation, or Kubernetes manifests.
+    Deploy(DeployArgs),
     /// Watch a user plane at work on a network made for it.
     Demo(DemoArgs),
 }

@@ -15,6 +15,7 @@
 //! | `generate.rs` | traffic from outside |
 //! | `bench.rs`, `demo.rs` | measuring, and showing |
 //! | `plan.rs` | how many of which machine carry a network |
+//! | `deploy.rs` | the files that bring them up |
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,7 @@ mod cdr;
 mod cli;
 mod cp;
 mod demo;
+mod deploy;
 mod doors;
 mod drain;
 mod fail;
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Command::Gen(args) => generate::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Deploy(args) => deploy::run(&args),
         Command::Demo(args) => demo::run(&args),
     };
     fail::exit(done)

@@ -8,6 +8,7 @@
 //! | `tables.rs` | the answer as people read it |
 //! | `html.rs`, `svg.rs` | the answer as a page with plots, complete in one file |
 //! | `reproduce.rs` | the publications' figures |
+//! | `verify.rs` | the model against a load it has not seen |
 
 mod calibrate;
 mod html;
@@ -17,6 +18,7 @@ mod svg;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -28,6 +30,7 @@ use clap::{Args, Subcommand};
 use crate::fail::Usage;
 use crate::tables::Style;
 
+pub use read::Plan;
 #[cfg(test)]
 pub use read::check_file;
 
@@ -43,6 +46,7 @@ Examples:
   sudo weir bench upf-128 --port xdp --json x.json    measure here, then
   weir plan --from x.json                             say what that means, as points for a plan
   weir plan PLAN.toml --from results/*.json           or plan with it
+  weir plan verify                                    predict a load from others, and measure it
   weir plan reproduce                                 five publications' figures, calculated again
   weir plan reproduce --set V23=25.2                  and what follows if one of them were another
 
@@ -78,6 +82,8 @@ pub struct PlanArgs {
 pub enum Other {
     /// Every published figure beside the one calculated again, with a verdict.
     Reproduce(reproduce::ReproduceArgs),
+    /// Predict a load from others, measure it, and say how far apart the two are.
+    Verify(verify::VerifyArgs),
 }
 
 /// Runs it.
@@ -85,8 +91,10 @@ pub enum Other {
 /// # Errors
 /// A plan that asks for nothing, too much or two things at once, pointing at the key.
 pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
-    if let Some(Other::Reproduce(args)) = &args.other {
-        return reproduce::run(args);
+    match &args.other {
+        Some(Other::Reproduce(args)) => return reproduce::run(args),
+        Some(Other::Verify(args)) => return verify::run(args),
+        None => {}
     }
     let mut out = std::io::stdout().lock();
     let measured = calibrate::read(&args.from, args.measured_on.as_deref())?;
@@ -119,7 +127,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
 
 impl read::Plan {
     /// The answer, with points that were measured beside the plan's own.
-    fn answer(&self, measured: &[calibrate::Measured]) -> anyhow::Result<Answer> {
+    pub fn answer(&self, measured: &[calibrate::Measured]) -> anyhow::Result<Answer> {
         let mut question = self.question.clone();
         question.point.extend(measured.iter().map(calibrate::Measured::point));
         let answer = Planner::new(question, self.world.clone()).and_then(|planner| planner.answer());

@@ -1,0 +1,293 @@
+//! A fleet on Amazon's cloud, as CloudFormation.
+//!
+//! ```text
+//!  generator VPC ──┐                 ┌── gateways' VPC, for each zone:
+//!                  ├─ transit gateway ┤     public   NAT gateway, internet gateway
+//!  responder VPC ──┘                 └     admin    instances, PFCP, metrics
+//!                                          access   N3 interfaces, a set for each machine and gateway
+//!                                          core     N6 interfaces; routes of subscribers' addresses lead here
+//!                                          transit  the transit gateway's own
+//! ```
+//!
+//! Instances of the auto-scaling group come and go; sets of interfaces, their addresses and the routes to them stay. An
+//! instance that starts takes a free set (`deploy/aws/setup.sh`), and with it the set's share of subscribers.
+
+mod group;
+mod image;
+mod network;
+mod traffic;
+
+use crate::File;
+use crate::cidr::Cidr;
+use crate::finding::Finding;
+use crate::fleet::Fleet;
+use crate::node::Node;
+use crate::{list, map, rules};
+
+pub use group::setup;
+
+/// What is written for a fleet.
+///
+/// # Errors
+/// What is wrong with it, or with what would be written.
+pub fn files(fleet: &Fleet) -> Result<Vec<File>, Vec<Finding>> {
+    let mut found = check(fleet);
+    if !found.is_empty() {
+        return Err(found);
+    }
+    let (template, image) = (template(fleet), image::template(fleet));
+    found.extend(rules::cloud_formation(&template));
+    found.extend(rules::cloud_formation(&image));
+    if !found.is_empty() {
+        return Err(found);
+    }
+    Ok(vec![
+        File::new("weir.yaml", template.yaml()),
+        File::new("image.yaml", image.yaml()),
+        File::new("parameters.json", parameters(fleet).json()),
+        File::new("README.md", readme(fleet)),
+    ])
+}
+
+/// What is wrong with a fleet for this cloud, by the plan's keys.
+fn check(fleet: &Fleet) -> Vec<Finding> {
+    let mut found = rules::fleet(fleet);
+    let aws = &fleet.settings.aws;
+    if fleet.machine.provider != "aws" {
+        let what = format!("{} is no instance type of AWS but of {}", fleet.machine.name, fleet.machine.provider);
+        found.push(Finding::at("deploy.machine", what, "one of AWS, such as c5n.2xlarge"));
+    }
+    if (aws.zones.len() as u32) < fleet.zones {
+        let what = format!("{} zones are named, the plan spreads over {}", aws.zones.len(), fleet.zones);
+        found.push(Finding::at("deploy.aws.zones", what, "as many letters as failure.zones"));
+    }
+    let is_letter = |zone: &String| zone.len() == 1 && zone.starts_with(|c: char| c.is_ascii_lowercase());
+    let mut letters = aws.zones.clone();
+    letters.sort_unstable();
+    letters.dedup();
+    if letters.len() != aws.zones.len() || !aws.zones.iter().all(is_letter) {
+        found.push(Finding::at("deploy.aws.zones", "zones are told apart by letters", "such as [\"a\", \"b\"]"));
+    }
+    if fleet.cluster && fleet.zones > 1 {
+        let what = format!("a cluster placement group is in one zone, the plan has {}", fleet.zones);
+        found.push(Finding::at("placement.cluster", what, "cluster = false, or zones = 1 under [failure]"));
+    }
+    if fleet.gateways() > 9 {
+        let what = format!("{} gateways a machine, each with an address on one interface", fleet.gateways());
+        found.push(Finding::at("unit.share_interfaces", what, "9 at most"));
+    }
+    let mut networks = vec![
+        ("deploy.ue_pool", fleet.settings.ue_pool),
+        ("deploy.aws.vpc", aws.vpc),
+        ("deploy.aws.on_premise", aws.on_premise),
+    ];
+    if !aws.single_vpc {
+        networks
+            .extend([("deploy.aws.generator_vpc", aws.generator_vpc), ("deploy.aws.responder_vpc", aws.responder_vpc)]);
+    }
+    found.extend(rules::apart(&networks));
+    for (key, vpc) in networks.iter().filter(|(key, _)| key.ends_with("vpc")) {
+        if !(16..=18).contains(&vpc.prefix()) {
+            found.push(Finding::at(key, format!("{vpc} is no VPC for this"), "a prefix of 16 to 18 bits"));
+        }
+    }
+    if let Some(access) = subnet(fleet, 0, Kind::Access) {
+        found.extend(rules::addresses(fleet, "deploy.most_machines", access));
+    }
+    found
+}
+
+/// Kinds of subnets, in the order they lie in a VPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Public,
+    Admin,
+    Access,
+    Core,
+    Transit,
+    Generator,
+    Responder,
+}
+
+/// A zone's part of the gateways' VPC: eight parts for each zone, seven of them used.
+fn subnet(fleet: &Fleet, zone: u32, kind: Kind) -> Option<Cidr> {
+    fleet.settings.aws.vpc.part(zone * 8 + kind as u32, 24)
+}
+
+/// The name of something in a zone: `AccessA`.
+fn in_zone(what: &str, fleet: &Fleet, zone: u32) -> String {
+    let letter = fleet.settings.aws.zones.get(zone as usize).map_or("X".to_owned(), |zone| zone.to_ascii_uppercase());
+    format!("{what}{letter}")
+}
+
+/// Resources of a template, as they are added.
+struct Resources(Vec<(String, Node)>);
+
+impl Resources {
+    /// Adds one.
+    fn add(&mut self, name: impl Into<String>, kind: &str, properties: Node) {
+        self.0.push((name.into(), map! { "Type" => kind, "Properties" => properties }));
+    }
+
+    /// Adds one that is there under a condition.
+    fn add_if(&mut self, condition: &str, name: impl Into<String>, kind: &str, properties: Node) {
+        self.0.push((name.into(), map! { "Type" => kind, "Condition" => condition, "Properties" => properties }));
+    }
+
+    /// Lets the last one wait for another.
+    fn after(&mut self, other: &str) {
+        if let Some((_, resource)) = self.0.last_mut() {
+            resource.put("DependsOn", other);
+        }
+    }
+}
+
+fn reference(name: impl Into<String>) -> Node {
+    map! { "Ref" => name.into() }
+}
+
+fn attribute(name: &str, attribute: &str) -> Node {
+    map! { "Fn::GetAtt" => list![name, attribute] }
+}
+
+fn sub(text: impl Into<String>) -> Node {
+    map! { "Fn::Sub" => text.into() }
+}
+
+fn when(condition: &str, then: impl Into<Node>, otherwise: impl Into<Node>) -> Node {
+    map! { "Fn::If" => list![condition, then.into(), otherwise.into()] }
+}
+
+/// Nothing, where a condition does not hold.
+fn nothing() -> Node {
+    reference("AWS::NoValue")
+}
+
+/// A name, and the stack's.
+fn tags(name: &str) -> Node {
+    list![map! { "Key" => "Name", "Value" => sub(format!("${{AWS::StackName}}-{name}")) }]
+}
+
+fn template(fleet: &Fleet) -> Node {
+    let mut resources = Resources(Vec::new());
+    network::vpc(fleet, &mut resources);
+    network::outside(fleet, &mut resources);
+    match fleet.settings.aws.single_vpc {
+        true => network::private(fleet, &mut resources),
+        false => network::transit(fleet, &mut resources),
+    }
+    network::sets(fleet, &mut resources);
+    group::group(fleet, &mut resources);
+    traffic::hosts(fleet, &mut resources);
+    let description = format!(
+        "{}: {} machines of {} with {} gateways each, up to {}. Written by weir deploy aws.",
+        fleet.settings.name,
+        fleet.machines,
+        fleet.machine.name,
+        fleet.gateways(),
+        fleet.most_machines()
+    );
+    map! {
+        "AWSTemplateFormatVersion" => "2010-09-09",
+        "Description" => description,
+        "Parameters" => declared(fleet),
+        "Conditions" => map! {
+            "OnOutpost" => unless_empty("OutpostArn"),
+            "ByLocalGateway" => unless_empty("LocalGatewayRouteTableId"),
+            "ByDirectConnect" => unless_empty("DirectConnectGatewayId"),
+            "WithTraffic" => map! { "Fn::Equals" => list![reference("Traffic"), "yes"] },
+            "OnHosts" => map! { "Fn::Equals" => list![reference("Tenancy"), "host"] },
+        },
+        "Resources" => Node::Map(resources.0),
+        "Outputs" => map! {
+            "Group" => map! { "Description" => "The gateways' auto-scaling group.", "Value" => reference("Gateways") },
+            "PfcpAddresses" => map! {
+                "Description" => "Where control planes find the gateways, by ordinal.",
+                "Value" => network::pfcp_addresses(fleet).join(","),
+            },
+        },
+    }
+}
+
+fn unless_empty(parameter: &str) -> Node {
+    map! { "Fn::Not" => list![map! { "Fn::Equals" => list![reference(parameter), ""] }] }
+}
+
+/// Parameters: what a plan can not know, and what may be changed without writing the template again.
+fn declared(fleet: &Fleet) -> Node {
+    let text = |about: &str, default: &str| map! { "Type" => "String", "Description" => about, "Default" => default };
+    let one_of = |about: &str, default: &str, all: Node| {
+        map! { "Type" => "String", "Description" => about, "Default" => default, "AllowedValues" => all }
+    };
+    let number = |about: &str, default: u32, most: u32| {
+        map! { "Type" => "Number", "Description" => about, "Default" => default, "MinValue" => 1_i64, "MaxValue" => most }
+    };
+    let most = fleet.most_machines();
+    map! {
+        "ImageId" => map! { "Type" => "AWS::EC2::Image::Id", "Description" => "The machine image that image.yaml builds." },
+        "InstanceType" => map! {
+            "Type" => "String",
+            "Description" => "As planned; sets of interfaces fit types with as many interfaces or more.",
+            "Default" => &fleet.machine.name,
+        },
+        "LeastMachines" => number("Machines the fleet shrinks to.", fleet.settings.least_machines, most),
+        "Machines" => number("Machines to begin with: what the plan needs, spares with them.", fleet.machines, most),
+        "MostMachines" => number("Machines the fleet grows to; there are sets of interfaces for no more.", most, most),
+        "TargetLoad" => map! {
+            "Type" => "Number",
+            "Description" => "The mean of weir_load_ratio that machines are added and taken away for.",
+            "Default" => fleet.settings.target_load,
+        },
+        "Tenancy" => one_of(
+            "On whose hosts: shared ones, or the operator's own.",
+            if fleet.dedicated { "dedicated" } else { "default" },
+            list!["default", "dedicated", "host"],
+        ),
+        "HostResourceGroupArn" => text("With tenancy host: the group of dedicated hosts.", ""),
+        "DirectConnectGatewayId" => text("A Direct Connect gateway that leads to the premises; empty: none.", ""),
+        "OutpostArn" => text("An Outpost that all subnets are on; empty: the region.", ""),
+        "LocalGatewayId" => text("The Outpost's local gateway.", ""),
+        "LocalGatewayRouteTableId" => text("Its route table, to lead to the premises by it; empty: none.", ""),
+        "Traffic" => one_of("With a traffic generator and a responder.", "no", list!["yes", "no"]),
+    }
+}
+
+/// Values of the parameters, as the plan says.
+fn parameters(fleet: &Fleet) -> Node {
+    let value = |key: &str, value: String| map! { "ParameterKey" => key, "ParameterValue" => value };
+    list![
+        value("ImageId", "ami-00000000000000000".to_owned()),
+        value("InstanceType", fleet.machine.name.clone()),
+        value("LeastMachines", fleet.settings.least_machines.to_string()),
+        value("Machines", fleet.machines.to_string()),
+        value("MostMachines", fleet.most_machines().to_string()),
+        value("TargetLoad", fleet.settings.target_load.to_string()),
+        value("Tenancy", if fleet.dedicated { "dedicated" } else { "default" }.to_owned()),
+    ]
+}
+
+fn readme(fleet: &Fleet) -> String {
+    let name = &fleet.settings.name;
+    let region = &fleet.settings.aws.region;
+    let peers = network::pfcp_addresses(fleet).join(", ");
+    format!(
+        "# {name} on AWS\n\n{machines} machines of {machine} to begin with, {least} to {most} by load; {gateways} gateways on each.\n\n\
+         1. The machine image, from source. Put `git archive --format=tar.gz -o weir.tar.gz HEAD` of weir into a bucket, then\n\n\
+         \x20      aws cloudformation deploy --region {region} --stack-name {name}-image --template-file image.yaml \\\n\
+         \x20        --capabilities CAPABILITY_IAM --parameter-overrides Source=s3://BUCKET/weir.tar.gz\n\n\
+         2. The network and the fleet. Put the image's ID, an output of the first stack, into `parameters.json`, then\n\n\
+         \x20      aws cloudformation create-stack --region {region} --stack-name {name} --template-body file://weir.yaml \\\n\
+         \x20        --capabilities CAPABILITY_IAM --parameters file://parameters.json\n\n\
+         \x20  A template of more than 51,200 bytes goes by `--template-url` from a bucket; this one may have to.\n\n\
+         3. Control planes find the gateways at {peers}.\n\n\
+         Interfaces, their addresses and routes are made for {most} machines and stay; instances take a free set when they\n\
+         start. Before an instance is taken away it drains for {drain} seconds at most.\n\n\
+         These templates are linted and checked; no stack was made of them.\n",
+        machines = fleet.machines,
+        machine = fleet.machine.name,
+        least = fleet.settings.least_machines,
+        most = fleet.most_machines(),
+        gateways = fleet.gateways(),
+        drain = fleet.settings.drain_seconds,
+    )
+}

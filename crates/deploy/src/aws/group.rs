@@ -1,0 +1,180 @@
+//! The gateways themselves: what an instance is started with, and how many there are.
+
+use super::{Resources, attribute, in_zone, nothing, reference, sub, tags, when};
+use crate::fleet::Fleet;
+use crate::gateway::{Places, toml};
+use crate::node::Node;
+use crate::{list, map};
+
+const SETUP: &str = include_str!("../../../../deploy/aws/setup.sh");
+
+/// The auto-scaling group and all it needs.
+pub fn group(fleet: &Fleet, resources: &mut Resources) {
+    rights(resources);
+    let from = |protocol: &str, port: u32, cidr: String, about: &str| {
+        map! {
+            "IpProtocol" => protocol, "FromPort" => port, "ToPort" => port, "CidrIp" => cidr, "Description" => about,
+        }
+    };
+    let peers = fleet.settings.control_planes.iter();
+    let admin = map! {
+        "GroupDescription" => "PFCP from control planes; administration by Session Manager",
+        "VpcId" => reference("Vpc"),
+        "SecurityGroupIngress" => Node::List(peers.map(|peer| from("udp", 8805, peer.to_string(), "PFCP")).collect()),
+    };
+    resources.add("Administration", "AWS::EC2::SecurityGroup", admin);
+    if fleet.cluster {
+        resources.add("Close", "AWS::EC2::PlacementGroup", map! { "Strategy" => "cluster" });
+    }
+    resources.add("Launch", "AWS::EC2::LaunchTemplate", launch(fleet));
+    let zones = (0..fleet.zones).map(|zone| reference(in_zone("Admin", fleet, zone))).collect::<Vec<_>>();
+    let hook = |name: &str, at: &str, seconds: u32| {
+        map! {
+            "LifecycleHookName" => name,
+            "LifecycleTransition" => format!("autoscaling:EC2_INSTANCE_{at}"),
+            "HeartbeatTimeout" => seconds,
+            "DefaultResult" => if at == "LAUNCHING" { "ABANDON" } else { "CONTINUE" },
+        }
+    };
+    let group = map! {
+        "AutoScalingGroupName" => sub("${AWS::StackName}-gateways"),
+        "MinSize" => reference("LeastMachines"),
+        "MaxSize" => reference("MostMachines"),
+        "DesiredCapacity" => reference("Machines"),
+        "VPCZoneIdentifier" => zones,
+        "LaunchTemplate" => map! {
+            "LaunchTemplateId" => reference("Launch"), "Version" => attribute("Launch", "LatestVersionNumber"),
+        },
+        "HealthCheckType" => "EC2",
+        "HealthCheckGracePeriod" => 300_i64,
+        // The last to come is the first to go: control planes fill the others first.
+        "TerminationPolicies" => list!["NewestInstance"],
+        "LifecycleHookSpecificationList" => list![
+            hook("launched", "LAUNCHING", 900),
+            hook("leaving", "TERMINATING", fleet.settings.drain_seconds.clamp(30, 7200)),
+        ],
+        "Tags" => list![map! { "Key" => "Name", "Value" => sub("${AWS::StackName}-gateway"), "PropagateAtLaunch" => true }],
+    };
+    resources.add("Gateways", "AWS::AutoScaling::AutoScalingGroup", group);
+    // All there is to run with is there before the first one starts.
+    let last = fleet.ordinals().saturating_sub(1);
+    resources.after(&format!("CoreInterface{last}"));
+    let metric = map! {
+        "Namespace" => "weir",
+        "MetricName" => "weir_load_ratio",
+        "Statistic" => "Average",
+        "Dimensions" => list![map! { "Name" => "AutoScalingGroupName", "Value" => sub("${AWS::StackName}-gateways") }],
+    };
+    let policy = map! {
+        "AutoScalingGroupName" => reference("Gateways"),
+        "PolicyType" => "TargetTrackingScaling",
+        "EstimatedInstanceWarmup" => 180_i64,
+        "TargetTrackingConfiguration" => map! {
+            "CustomizedMetricSpecification" => metric, "TargetValue" => reference("TargetLoad"),
+        },
+    };
+    resources.add("ByLoad", "AWS::AutoScaling::ScalingPolicy", policy);
+}
+
+/// What an instance may do: take a set of interfaces and an address, tell that it has started or may go, tell its load.
+fn rights(resources: &mut Resources) {
+    let may = |actions: Node, on: Node| map! { "Effect" => "Allow", "Action" => actions, "Resource" => on };
+    let mut attach = may(
+        list!["ec2:AttachNetworkInterface", "ec2:AssignPrivateIpAddresses"],
+        list![
+            sub("arn:${AWS::Partition}:ec2:${AWS::Region}:${AWS::AccountId}:network-interface/*"),
+            sub("arn:${AWS::Partition}:ec2:${AWS::Region}:${AWS::AccountId}:instance/*"),
+        ],
+    );
+    attach.put("Condition", map! { "ArnEquals" => map! { "ec2:Vpc" => sub("arn:${AWS::Partition}:ec2:${AWS::Region}:${AWS::AccountId}:vpc/${Vpc}") } });
+    let group = "arn:${AWS::Partition}:autoscaling:${AWS::Region}:${AWS::AccountId}:autoScalingGroup:*:autoScalingGroupName/${AWS::StackName}-gateways";
+    let role = map! {
+        "AssumeRolePolicyDocument" => map! {
+            "Version" => "2012-10-17",
+            "Statement" => list![map! {
+                "Effect" => "Allow", "Action" => "sts:AssumeRole", "Principal" => map! { "Service" => "ec2.amazonaws.com" },
+            }],
+        },
+        "ManagedPolicyArns" => list![
+            sub("arn:${AWS::Partition}:iam::aws:policy/CloudWatchAgentServerPolicy"),
+            sub("arn:${AWS::Partition}:iam::aws:policy/AmazonSSMManagedInstanceCore"),
+        ],
+        "Policies" => list![map! {
+            "PolicyName" => "gateway",
+            "PolicyDocument" => map! {
+                "Version" => "2012-10-17",
+                "Statement" => list![
+                    attach,
+                    may(list!["ec2:DescribeNetworkInterfaces"], "*".into()),
+                    may(list!["autoscaling:CompleteLifecycleAction"], sub(group)),
+                ],
+            },
+        }],
+    };
+    resources.add("Role", "AWS::IAM::Role", role);
+    resources.add("Profile", "AWS::IAM::InstanceProfile", map! { "Roles" => list![reference("Role")] });
+}
+
+fn launch(fleet: &Fleet) -> Node {
+    let placement = |with_group: bool| {
+        let mut placement = map! {
+            "Tenancy" => reference("Tenancy"),
+            "HostResourceGroupArn" => when("OnHosts", reference("HostResourceGroupArn"), nothing()),
+        };
+        if with_group {
+            placement.put("GroupName", reference("Close"));
+        }
+        placement
+    };
+    map! {
+        "LaunchTemplateData" => map! {
+            "ImageId" => reference("ImageId"),
+            "InstanceType" => reference("InstanceType"),
+            "IamInstanceProfile" => map! { "Arn" => attribute("Profile", "Arn") },
+            "MetadataOptions" => map! { "HttpTokens" => "required", "HttpEndpoint" => "enabled" },
+            "Placement" => placement(fleet.cluster),
+            "NetworkInterfaces" => list![map! {
+                "DeviceIndex" => 0_i64, "Groups" => list![reference("Administration")], "DeleteOnTermination" => true,
+            }],
+            "BlockDeviceMappings" => list![map! {
+                "DeviceName" => "/dev/xvda",
+                "Ebs" => map! { "VolumeSize" => 20_i64, "VolumeType" => "gp3", "Encrypted" => true },
+            }],
+            "TagSpecifications" => list![map! { "ResourceType" => "instance", "Tags" => tags("gateway") }],
+            "UserData" => map! { "Fn::Base64" => sub(setup(fleet)) },
+        },
+    }
+}
+
+/// The script an instance starts with.
+pub fn setup(fleet: &Fleet) -> String {
+    let place = |name: &str| format!("@{name}@");
+    let places = Places {
+        access_interface: place("ACCESS_IF"),
+        core_interface: place("CORE_IF"),
+        access_address: place("ACCESS"),
+        core_address: place("CORE"),
+        access_router: place("ACCESS_ROUTER"),
+        core_router: place("CORE_ROUTER"),
+        n4_address: place("N4"),
+        cpus: Some(place("CPUS")),
+        metrics: "127.0.0.1:946@GATEWAY_NUMBER@".to_owned(),
+        ledger: "/var/lib/weir-@GATEWAY_NUMBER@/ledger".to_owned(),
+        socket: "/run/weir-@GATEWAY_NUMBER@.sock".to_owned(),
+    };
+    let cpus = |of: fn(&Fleet, u32) -> Vec<u32>| {
+        let list = |gateway| of(fleet, gateway).iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+        (0..fleet.gateways()).map(list).collect::<Vec<_>>().join("/")
+    };
+    // 2 MiB pages for all gateways of the machine.
+    let pages = fleet.gateways() * fleet.settings.hugepages_mib / 2;
+    SETUP
+        .replace("@GATEWAY@", &toml(fleet, &places))
+        .replace("@GATEWAYS@", &fleet.gateways().to_string())
+        .replace("@ORDINALS@", &fleet.ordinals().to_string())
+        .replace("@WORKERS@", &fleet.workers().to_string())
+        .replace("@HUGEPAGES@", &pages.to_string())
+        .replace("@DRAIN@", &fleet.settings.drain_seconds.to_string())
+        .replace("@WORKER_CPUS@", &cpus(Fleet::worker_cpus))
+        .replace("@INTERRUPT_CPUS@", &cpus(Fleet::interrupt_cpus))
+}

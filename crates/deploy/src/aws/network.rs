@@ -1,0 +1,285 @@
+//! VPCs, subnets, routes, and the sets of interfaces that instances take.
+
+use super::{Kind, Resources, attribute, in_zone, nothing, reference, sub, subnet, tags, when};
+use crate::cidr::Cidr;
+use crate::fleet::{FIRST_ADDRESS, Fleet};
+use crate::node::Node;
+use crate::{list, map};
+
+fn vpc_of(cidr: Cidr, name: &str) -> Node {
+    map! {
+        "CidrBlock" => cidr.to_string(), "EnableDnsSupport" => true, "EnableDnsHostnames" => true, "Tags" => tags(name),
+    }
+}
+
+/// The zone of a subnet: an Outpost's own, where there is one.
+fn zone_of(fleet: &Fleet, zone: u32) -> Node {
+    let letter = fleet.settings.aws.zones.get(zone as usize).map_or("a", String::as_str);
+    sub(format!("${{AWS::Region}}{letter}"))
+}
+
+/// A subnet and its route table.
+fn add_subnet(fleet: &Fleet, resources: &mut Resources, vpc: &str, name: &str, zone: u32, cidr: Cidr) {
+    let properties = map! {
+        "VpcId" => reference(vpc),
+        "AvailabilityZone" => zone_of(fleet, zone),
+        "CidrBlock" => cidr.to_string(),
+        "OutpostArn" => when("OnOutpost", reference("OutpostArn"), nothing()),
+        "Tags" => tags(&name.to_ascii_lowercase()),
+    };
+    resources.add(name, "AWS::EC2::Subnet", properties);
+    let table = format!("{name}Routes");
+    resources.add(
+        &table,
+        "AWS::EC2::RouteTable",
+        map! { "VpcId" => reference(vpc), "Tags" => tags(&table.to_ascii_lowercase()) },
+    );
+    let both = map! { "SubnetId" => reference(name), "RouteTableId" => reference(&table) };
+    resources.add(format!("{name}Table"), "AWS::EC2::SubnetRouteTableAssociation", both);
+}
+
+/// A route of a subnet's table.
+fn route(subnet: &str, to: impl Into<String>, by: &str, target: Node) -> Node {
+    map! { "RouteTableId" => reference(format!("{subnet}Routes")), "DestinationCidrBlock" => to.into(), by => target }
+}
+
+const KINDS: [(Kind, &str); 5] = [
+    (Kind::Public, "Public"),
+    (Kind::Admin, "Admin"),
+    (Kind::Access, "Access"),
+    (Kind::Core, "Core"),
+    (Kind::Transit, "Transit"),
+];
+
+/// The gateways' VPC, and the other two or their subnets.
+pub fn vpc(fleet: &Fleet, resources: &mut Resources) {
+    let aws = &fleet.settings.aws;
+    resources.add("Vpc", "AWS::EC2::VPC", vpc_of(aws.vpc, "gateways"));
+    for zone in 0..fleet.zones {
+        for (kind, name) in KINDS {
+            let is_needed = kind != Kind::Transit || !aws.single_vpc;
+            if let Some(cidr) = subnet(fleet, zone, kind).filter(|_| is_needed) {
+                add_subnet(fleet, resources, "Vpc", &in_zone(name, fleet, zone), zone, cidr);
+            }
+        }
+    }
+    if aws.single_vpc {
+        for (kind, name) in [(Kind::Generator, "Generator"), (Kind::Responder, "Responder")] {
+            if let Some(cidr) = subnet(fleet, 0, kind) {
+                add_subnet(fleet, resources, "Vpc", name, 0, cidr);
+            }
+        }
+    } else {
+        for (name, cidr) in [("Generator", aws.generator_vpc), ("Responder", aws.responder_vpc)] {
+            let vpc = format!("{name}Vpc");
+            resources.add(&vpc, "AWS::EC2::VPC", vpc_of(cidr, &name.to_ascii_lowercase()));
+            if let Some(cidr) = cidr.part(0, 24) {
+                add_subnet(fleet, resources, &vpc, name, 0, cidr);
+            }
+        }
+    }
+}
+
+/// Ways out: an internet gateway, a NAT gateway for each zone, Direct Connect, an Outpost's local gateway.
+pub fn outside(fleet: &Fleet, resources: &mut Resources) {
+    let aws = &fleet.settings.aws;
+    resources.add("Internet", "AWS::EC2::InternetGateway", map! { "Tags" => tags("internet") });
+    let both = map! { "VpcId" => reference("Vpc"), "InternetGatewayId" => reference("Internet") };
+    resources.add("InternetAttachment", "AWS::EC2::VPCGatewayAttachment", both);
+    let local = map! {
+        "VpcId" => reference("Vpc"), "LocalGatewayRouteTableId" => reference("LocalGatewayRouteTableId"), "Tags" => tags("local"),
+    };
+    resources.add_if("ByLocalGateway", "LocalGateway", "AWS::EC2::LocalGatewayRouteTableVPCAssociation", local);
+    for zone in 0..fleet.zones {
+        let name = |what: &str| in_zone(what, fleet, zone);
+        let public = name("Public");
+        let to_internet = route(&public, "0.0.0.0/0", "GatewayId", reference("Internet"));
+        resources.add(format!("{public}Internet"), "AWS::EC2::Route", to_internet);
+        resources.after("InternetAttachment");
+        resources.add(name("NatAddress"), "AWS::EC2::EIP", map! { "Domain" => "vpc", "Tags" => tags("nat") });
+        resources.after("InternetAttachment");
+        let nat = map! {
+            "SubnetId" => reference(&public),
+            "AllocationId" => attribute(&name("NatAddress"), "AllocationId"),
+            "Tags" => tags("nat"),
+        };
+        resources.add(name("Nat"), "AWS::EC2::NatGateway", nat);
+        // Administration and subscribers go out by the NAT gateway; answers to subscribers come back by its subnet's routes.
+        for inner in [name("Admin"), name("Core")] {
+            let out = route(&inner, "0.0.0.0/0", "NatGatewayId", reference(name("Nat")));
+            resources.add(format!("{inner}Internet"), "AWS::EC2::Route", out);
+        }
+        for inner in [name("Access"), name("Core"), name("Admin")] {
+            let home = route(&inner, aws.on_premise.to_string(), "LocalGatewayId", reference("LocalGatewayId"));
+            resources.add_if("ByLocalGateway", format!("{inner}Local"), "AWS::EC2::Route", home);
+            resources.after("LocalGateway");
+        }
+    }
+    if aws.single_vpc {
+        let zone = in_zone("Nat", fleet, 0);
+        for inner in ["Generator", "Responder"] {
+            let out = route(inner, "0.0.0.0/0", "NatGatewayId", reference(&zone));
+            resources.add(format!("{inner}Internet"), "AWS::EC2::Route", out);
+        }
+    }
+}
+
+/// Direct Connect for one VPC alone: by a private gateway of its own, which tells the routes it learns.
+pub fn private(fleet: &Fleet, resources: &mut Resources) {
+    const BY: &str = "ByDirectConnect";
+    resources.add_if(BY, "Private", "AWS::EC2::VPNGateway", map! { "Type" => "ipsec.1", "Tags" => tags("private") });
+    let both = map! { "VpcId" => reference("Vpc"), "VpnGatewayId" => reference("Private") };
+    resources.add_if(BY, "PrivateAttachment", "AWS::EC2::VPCGatewayAttachment", both);
+    let home = map! {
+        "DirectConnectGatewayId" => reference("DirectConnectGatewayId"),
+        "AssociatedGatewayId" => reference("Private"),
+        "AllowedPrefixesToDirectConnectGateway" => list![fleet.settings.aws.vpc.to_string()],
+    };
+    resources.add_if(BY, "DirectConnect", "AWS::DirectConnect::DirectConnectGatewayAssociation", home);
+    let inner = |zone| ["Access", "Admin", "Core"].map(|name| in_zone(name, fleet, zone));
+    let tables = (0..fleet.zones).flat_map(inner).map(|name| reference(format!("{name}Routes"))).collect::<Vec<_>>();
+    let learnt = map! { "RouteTableIds" => tables, "VpnGatewayId" => reference("Private") };
+    resources.add_if(BY, "PrivateRoutes", "AWS::EC2::VPNGatewayRoutePropagation", learnt);
+    resources.after("PrivateAttachment");
+}
+
+/// The transit gateway between the three VPCs, and towards Direct Connect.
+pub fn transit(fleet: &Fleet, resources: &mut Resources) {
+    let aws = &fleet.settings.aws;
+    let properties = map! {
+        "Description" => "Generator, gateways and responder",
+        "DefaultRouteTableAssociation" => "disable",
+        "DefaultRouteTablePropagation" => "disable",
+        "AutoAcceptSharedAttachments" => "disable",
+        "Tags" => tags("transit"),
+    };
+    resources.add("TransitGateway", "AWS::EC2::TransitGateway", properties);
+    let zones: Vec<Node> = (0..fleet.zones).map(|zone| reference(in_zone("Transit", fleet, zone))).collect();
+    let attached = [
+        ("Gateways", "Vpc", Node::List(zones)),
+        ("Generator", "GeneratorVpc", list![reference("Generator")]),
+        ("Responder", "ResponderVpc", list![reference("Responder")]),
+    ];
+    for (name, vpc, subnets) in attached {
+        let properties = map! {
+            "TransitGatewayId" => reference("TransitGateway"), "VpcId" => reference(vpc), "SubnetIds" => subnets,
+            "Tags" => tags(&name.to_ascii_lowercase()),
+        };
+        resources.add(format!("{name}Transit"), "AWS::EC2::TransitGatewayAttachment", properties);
+    }
+    // Subscribers are behind the gateways; that no VPC propagates.
+    let table = map! { "TransitGatewayId" => reference("TransitGateway"), "Tags" => tags("transit-routes") };
+    resources.add("TransitRoutes", "AWS::EC2::TransitGatewayRouteTable", table);
+    let subscribers = map! {
+        "TransitGatewayRouteTableId" => reference("TransitRoutes"),
+        "TransitGatewayAttachmentId" => reference("GatewaysTransit"),
+        "DestinationCidrBlock" => fleet.settings.ue_pool.to_string(),
+    };
+    resources.add("SubscribersBehindGateways", "AWS::EC2::TransitGatewayRoute", subscribers);
+    // All three look up this table, and it knows each one's addresses.
+    for name in ["Gateways", "Generator", "Responder"] {
+        let both = map! {
+            "TransitGatewayRouteTableId" => reference("TransitRoutes"),
+            "TransitGatewayAttachmentId" => reference(format!("{name}Transit")),
+        };
+        resources.add(format!("{name}Asks"), "AWS::EC2::TransitGatewayRouteTableAssociation", both.clone());
+        resources.add(format!("{name}Known"), "AWS::EC2::TransitGatewayRouteTablePropagation", both);
+    }
+    let home = map! {
+        "DirectConnectGatewayId" => reference("DirectConnectGatewayId"),
+        "AssociatedGatewayId" => reference("TransitGateway"),
+        "AllowedPrefixesToDirectConnectGateway" => list![aws.vpc.to_string()],
+    };
+    resources.add_if("ByDirectConnect", "DirectConnect", "AWS::DirectConnect::DirectConnectGatewayAssociation", home);
+    let mut lead = |subnet: String, name: &str, to: Cidr, condition: Option<&str>| {
+        let route = route(&subnet, to.to_string(), "TransitGatewayId", reference("TransitGateway"));
+        let name = format!("{subnet}{name}");
+        match condition {
+            Some(condition) => resources.add_if(condition, name, "AWS::EC2::Route", route),
+            None => resources.add(name, "AWS::EC2::Route", route),
+        }
+        resources.after("GatewaysTransit");
+    };
+    for zone in 0..fleet.zones {
+        lead(in_zone("Access", fleet, zone), "ToGenerator", aws.generator_vpc, None);
+        lead(in_zone("Admin", fleet, zone), "ToGenerator", aws.generator_vpc, None);
+        lead(in_zone("Core", fleet, zone), "ToResponder", aws.responder_vpc, None);
+        for subnet in ["Access", "Admin", "Core"] {
+            lead(in_zone(subnet, fleet, zone), "ToPremises", aws.on_premise, Some("ByDirectConnect"));
+        }
+    }
+    lead("Generator".to_owned(), "ToGateways", aws.vpc, None);
+    lead("Responder".to_owned(), "ToGateways", aws.vpc, None);
+    lead("Responder".to_owned(), "ToSubscribers", fleet.settings.ue_pool, None);
+}
+
+/// For each gateway of each machine there may be: an interface on either side, and the route to its subscribers.
+pub fn sets(fleet: &Fleet, resources: &mut Resources) {
+    let aws = &fleet.settings.aws;
+    let security = |about: &str, protocol: &str| {
+        map! {
+            "GroupDescription" => about,
+            "VpcId" => reference("Vpc"),
+            "SecurityGroupIngress" => list![map! { "IpProtocol" => protocol, "CidrIp" => "0.0.0.0/0", "Description" => about }],
+        }
+    };
+    resources.add("Forwarded", "AWS::EC2::SecurityGroup", security("What gateways forward is theirs to judge", "-1"));
+    let tables: Vec<String> = (0..fleet.zones)
+        .flat_map(|zone| ["Transit", "Public"].map(|name| in_zone(name, fleet, zone)))
+        .chain(["Responder".to_owned()])
+        .filter(|name| if aws.single_vpc { !name.starts_with("Transit") } else { name != "Responder" })
+        .collect();
+    for machine in 0..fleet.most_machines() {
+        for gateway in 0..fleet.gateways() {
+            let ordinal = fleet.ordinal(machine, gateway);
+            for (role, kind) in [("access", Kind::Access), ("core", Kind::Core)] {
+                if let Some(properties) = interface(fleet, machine, gateway, role, kind) {
+                    resources.add(name_of(kind, ordinal), "AWS::EC2::NetworkInterface", properties);
+                }
+            }
+            let Some(pool) = fleet.pool(ordinal) else { continue };
+            for table in &tables {
+                let to = reference(name_of(Kind::Core, ordinal));
+                let way = route(table, pool.to_string(), "NetworkInterfaceId", to);
+                resources.add(format!("{table}Pool{ordinal}"), "AWS::EC2::Route", way);
+            }
+        }
+    }
+}
+
+fn name_of(kind: Kind, ordinal: u32) -> String {
+    format!("{}{ordinal}", if kind == Kind::Access { "AccessInterface" } else { "CoreInterface" })
+}
+
+/// An interface of a set. Its tags say all that an instance needs to know.
+fn interface(fleet: &Fleet, machine: u32, gateway: u32, role: &str, kind: Kind) -> Option<Node> {
+    let (zone, ordinal) = (fleet.zone(machine), fleet.ordinal(machine, gateway));
+    let network = subnet(fleet, zone, kind)?;
+    let tag = |key: &str, value: Node| map! { "Key" => format!("weir-{key}"), "Value" => value };
+    let first = network.address(FIRST_ADDRESS.into())?;
+    Some(map! {
+        "Description" => format!("{role} of gateway {gateway} of machine {machine}"),
+        "SubnetId" => reference(in_zone(if kind == Kind::Access { "Access" } else { "Core" }, fleet, zone)),
+        "PrivateIpAddress" => fleet.address(network, ordinal)?.to_string(),
+        "SourceDestCheck" => false,
+        "GroupSet" => list![reference("Forwarded")],
+        "Tags" => list![
+            tag("stack", reference("AWS::StackName")),
+            tag("machine", machine.to_string().into()),
+            tag("gateway", gateway.to_string().into()),
+            tag("role", role.into()),
+            tag("first", format!("{first}/{}", network.prefix()).into()),
+            tag("router", network.address(1)?.to_string().into()),
+            tag("n4", fleet.address(subnet(fleet, zone, Kind::Admin)?, ordinal)?.to_string().into()),
+        ],
+    })
+}
+
+/// Where control planes find each gateway.
+pub fn pfcp_addresses(fleet: &Fleet) -> Vec<String> {
+    let of = |ordinal: u32| {
+        let zone = fleet.zone(ordinal / fleet.gateways().max(1));
+        subnet(fleet, zone, Kind::Admin).and_then(|network| fleet.address(network, ordinal))
+    };
+    (0..fleet.ordinals()).filter_map(of).map(|address| address.to_string()).collect()
+}

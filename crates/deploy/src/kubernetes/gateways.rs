@@ -1,0 +1,269 @@
+//! The gateways: networks, configuration, pods, and how many of them.
+
+use super::{attachment, attachments, labels, object, security};
+use crate::fleet::{FIRST_ADDRESS, Fleet};
+use crate::gateway::{Places, toml};
+use crate::node::Node;
+use crate::settings::Attachment;
+use crate::{list, map};
+
+const SOCKET: &str = "/run/weir/weir.sock";
+
+/// The namespace. Pods in it need rights beyond the usual.
+pub fn namespace(fleet: &Fleet) -> Node {
+    let mut namespace = object(fleet, "v1", "Namespace", &fleet.settings.kubernetes.namespace, Vec::new());
+    if let Node::Map(entries) = &mut namespace
+        && let Some((_, Node::Map(metadata))) = entries.iter_mut().find(|(key, _)| key == "metadata")
+    {
+        metadata.push(("annotations".to_owned(), map! { "pod-security.kubernetes.io/enforce" => "privileged" }));
+    }
+    namespace
+}
+
+/// What Multus attaches pods to.
+pub fn networks(fleet: &Fleet) -> Vec<Node> {
+    let its = &fleet.settings.kubernetes;
+    let name = &fleet.settings.name;
+    let one = |side: &str, device: &str, resource: &str| {
+        let name = format!("{name}-{side}");
+        let kind = attachment(its.attachment);
+        let more = match its.attachment {
+            Attachment::HostDevice => format!("\"device\":\"{device}\""),
+            Attachment::Sriov => "\"spoofchk\":\"off\",\"trust\":\"on\"".to_owned(),
+            Attachment::Macvlan | Attachment::Ipvlan => format!("\"master\":\"{device}\",\"mode\":\"bridge\""),
+        };
+        // No addresses: they are weir's.
+        let config = format!("{{\"cniVersion\":\"0.3.1\",\"name\":\"{name}\",\"type\":\"{kind}\",{more}}}");
+        let mut node = object(
+            fleet,
+            "k8s.cni.cncf.io/v1",
+            "NetworkAttachmentDefinition",
+            &name,
+            vec![("spec", map! { "config" => config })],
+        );
+        if its.attachment == Attachment::Sriov
+            && let Node::Map(entries) = &mut node
+            && let Some((_, metadata)) = entries.iter_mut().find(|(key, _)| key == "metadata")
+        {
+            metadata.put("annotations", map! { "k8s.v1.cni.cncf.io/resourceName" => resource });
+        }
+        node
+    };
+    vec![one("access", &its.access_device, &its.access_resource), one("core", &its.core_device, &its.core_resource)]
+}
+
+/// The configuration of all.
+pub fn configuration(fleet: &Fleet) -> String {
+    let its = &fleet.settings.kubernetes;
+    let at =
+        |network: crate::cidr::Cidr, n: u32| network.address(n.into()).map_or_else(String::new, |it| it.to_string());
+    let places = Places {
+        access_interface: "n3".to_owned(),
+        core_interface: "n6".to_owned(),
+        access_address: format!("{}/{}", at(its.access, FIRST_ADDRESS), its.access.prefix()),
+        core_address: format!("{}/{}", at(its.core, FIRST_ADDRESS), its.core.prefix()),
+        access_router: at(its.access, 1),
+        core_router: at(its.core, 1),
+        // Instead, each pod's own: WEIR_N4_ADDRESS.
+        n4_address: "0.0.0.0".to_owned(),
+        cpus: None,
+        metrics: "0.0.0.0:9464".to_owned(),
+        ledger: "/var/lib/weir/ledger".to_owned(),
+        socket: SOCKET.to_owned(),
+    };
+    toml(fleet, &places)
+}
+
+/// Account, services, pods, and how many may be away at a time.
+pub fn gateways(fleet: &Fleet) -> Vec<Node> {
+    let name = fleet.settings.name.as_str();
+    let port = |name: &str, protocol: &str, port: u32| {
+        map! { "name" => name, "protocol" => protocol, "port" => port, "targetPort" => name }
+    };
+    let account = object(fleet, "v1", "ServiceAccount", name, vec![("automountServiceAccountToken", false.into())]);
+    let config =
+        object(fleet, "v1", "ConfigMap", name, vec![("data", map! { "gateway.toml" => configuration(fleet) })]);
+    let service = map! {
+        "clusterIP" => "None",
+        // Control planes must still find who drains.
+        "publishNotReadyAddresses" => true,
+        "selector" => labels(fleet, "gateway"),
+        "ports" => list![port("pfcp", "UDP", 8805), port("metrics", "TCP", 9464)],
+    };
+    let service = object(fleet, "v1", "Service", name, vec![("spec", service)]);
+    let budget = map! { "maxUnavailable" => 1_i64, "selector" => map! { "matchLabels" => labels(fleet, "gateway") } };
+    let budget = object(fleet, "policy/v1", "PodDisruptionBudget", name, vec![("spec", budget)]);
+    vec![account, config, service, stateful_set(fleet), budget]
+}
+
+fn stateful_set(fleet: &Fleet) -> Node {
+    let name = fleet.settings.name.as_str();
+    let its = &fleet.settings.kubernetes;
+    let spread = match its.attachment {
+        // A node has one interface of each kind to give.
+        Attachment::HostDevice => map! {
+            "podAntiAffinity" => map! {
+                "requiredDuringSchedulingIgnoredDuringExecution" => list![map! {
+                    "topologyKey" => "kubernetes.io/hostname",
+                    "labelSelector" => map! { "matchLabels" => labels(fleet, "gateway") },
+                }],
+            },
+        },
+        _ => map! {
+            "podAntiAffinity" => map! {
+                "preferredDuringSchedulingIgnoredDuringExecution" => list![map! {
+                    "weight" => 100_i64,
+                    "podAffinityTerm" => map! {
+                        "topologyKey" => "kubernetes.io/hostname",
+                        "labelSelector" => map! { "matchLabels" => labels(fleet, "gateway") },
+                    },
+                }],
+            },
+        },
+    };
+    let zones = map! {
+        "maxSkew" => 1_i64,
+        "topologyKey" => "topology.kubernetes.io/zone",
+        "whenUnsatisfiable" => "ScheduleAnyway",
+        "labelSelector" => map! { "matchLabels" => labels(fleet, "gateway") },
+    };
+    let pod = map! {
+        "serviceAccountName" => name,
+        "automountServiceAccountToken" => false,
+        // To drain, and a little to end.
+        "terminationGracePeriodSeconds" => fleet.settings.drain_seconds + 30,
+        "affinity" => spread,
+        "topologySpreadConstraints" => list![zones],
+        "containers" => list![container(fleet)],
+        "volumes" => list![
+            map! { "name" => "config", "configMap" => map! { "name" => name } },
+            map! { "name" => "run", "emptyDir" => map! { "medium" => "Memory" } },
+            map! { "name" => "hugepages", "emptyDir" => map! { "medium" => "HugePages-2Mi" } },
+        ],
+    };
+    let ledger = map! {
+        "metadata" => map! { "name" => "ledger" },
+        "spec" => map! {
+            "accessModes" => list!["ReadWriteOnce"],
+            "resources" => map! { "requests" => map! { "storage" => "4Gi" } },
+        },
+    };
+    let spec = map! {
+        "serviceName" => name,
+        "replicas" => fleet.machines * fleet.gateways(),
+        // One after the other, the last to come is the first to go.
+        "podManagementPolicy" => "OrderedReady",
+        "updateStrategy" => map! { "type" => "RollingUpdate" },
+        "selector" => map! { "matchLabels" => labels(fleet, "gateway") },
+        "template" => map! {
+            "metadata" => map! { "labels" => labels(fleet, "gateway"), "annotations" => attachments(fleet, "n3", "n6") },
+            "spec" => pod,
+        },
+        "volumeClaimTemplates" => list![ledger],
+    };
+    object(fleet, "apps/v1", "StatefulSet", name, vec![("spec", spec)])
+}
+
+fn container(fleet: &Fleet) -> Node {
+    let its = &fleet.settings.kubernetes;
+    let probe = |path: &str, period: u32, failures: u32| {
+        map! {
+            "httpGet" => map! { "path" => path, "port" => "metrics" },
+            "periodSeconds" => period,
+            "timeoutSeconds" => 3_i64,
+            "failureThreshold" => failures,
+        }
+    };
+    let mount = |name: &str, path: &str| map! { "name" => name, "mountPath" => path };
+    map! {
+        "name" => "weir",
+        "image" => &its.image,
+        "command" => list!["/usr/local/bin/weir"],
+        "args" => list!["run", "/etc/weir/gateway.toml", "--pool-from-ordinal", fleet.ordinals().to_string()],
+        "env" => list![map! {
+            "name" => "WEIR_N4_ADDRESS",
+            "valueFrom" => map! { "fieldRef" => map! { "fieldPath" => "status.podIP" } },
+        }],
+        "ports" => list![
+            map! { "name" => "pfcp", "containerPort" => 8805_i64, "protocol" => "UDP" },
+            map! { "name" => "metrics", "containerPort" => 9464_i64, "protocol" => "TCP" },
+        ],
+        "securityContext" => security(fleet),
+        "resources" => resources(fleet),
+        "startupProbe" => probe("/healthz", 2, 30),
+        "livenessProbe" => probe("/healthz", 10, 3),
+        "readinessProbe" => probe("/readyz", 5, 2),
+        "lifecycle" => map! {
+            "preStop" => map! {
+                "exec" => map! {
+                    "command" => list![
+                        "/usr/local/bin/weir", "drain", "--socket", SOCKET, "--wait", fleet.settings.drain_seconds.to_string(),
+                    ],
+                },
+            },
+        },
+        "volumeMounts" => list![
+            map! { "name" => "config", "mountPath" => "/etc/weir", "readOnly" => true },
+            mount("run", "/run/weir"),
+            mount("ledger", "/var/lib/weir"),
+            mount("hugepages", "/dev/hugepages"),
+        ],
+    }
+}
+
+/// Whole CPUs, asked for and limited alike: the static CPU manager then gives them to nobody else.
+pub fn resources(fleet: &Fleet) -> Node {
+    let its = &fleet.settings.kubernetes;
+    let mut amounts = map! {
+        "cpu" => fleet.gateway_vcpus().to_string(),
+        "memory" => format!("{}Mi", its.memory_mib),
+        "hugepages-2Mi" => format!("{}Mi", fleet.settings.hugepages_mib),
+    };
+    if its.attachment == Attachment::Sriov {
+        if its.access_resource == its.core_resource {
+            amounts.put(&its.access_resource, "2");
+        } else {
+            amounts.put(&its.access_resource, "1");
+            amounts.put(&its.core_resource, "1");
+        }
+    }
+    map! { "requests" => amounts.clone(), "limits" => amounts }
+}
+
+/// How many pods, by their load; who reads it.
+pub fn scaling(fleet: &Fleet) -> Vec<Node> {
+    let name = fleet.settings.name.as_str();
+    let gateways = fleet.gateways();
+    let policy = |count: u32, seconds: u32| map! { "type" => "Pods", "value" => count, "periodSeconds" => seconds };
+    let scaler = map! {
+        "scaleTargetRef" => map! { "apiVersion" => "apps/v1", "kind" => "StatefulSet", "name" => name },
+        "minReplicas" => fleet.settings.least_machines * gateways,
+        "maxReplicas" => fleet.ordinals(),
+        "metrics" => list![map! {
+            "type" => "Pods",
+            "pods" => map! {
+                "metric" => map! { "name" => "weir_load_ratio" },
+                "target" => map! {
+                    "type" => "AverageValue",
+                    "averageValue" => format!("{:.0}m", fleet.settings.target_load * 1000.0),
+                },
+            },
+        }],
+        "behavior" => map! {
+            "scaleUp" => map! { "stabilizationWindowSeconds" => 30_i64, "policies" => list![policy(2, 60)] },
+            // Sessions need their time to go elsewhere.
+            "scaleDown" => map! {
+                "stabilizationWindowSeconds" => 600_i64,
+                "policies" => list![policy(1, fleet.settings.drain_seconds.min(1800))],
+            },
+        },
+    };
+    let monitor = map! {
+        "selector" => map! { "matchLabels" => labels(fleet, "gateway") },
+        "endpoints" => list![map! { "port" => "metrics", "path" => "/metrics", "interval" => "15s", "scrapeTimeout" => "5s" }],
+    };
+    vec![
+        object(fleet, "autoscaling/v2", "HorizontalPodAutoscaler", name, vec![("spec", scaler)]),
+        object(fleet, "monitoring.coreos.com/v1", "ServiceMonitor", name, vec![("spec", monitor)]),
+    ]
+}

@@ -1,0 +1,201 @@
+//! `[deploy]` of a plan: what a plan does not need to know to count machines, and a deployment does to write them down.
+
+use serde::Deserialize;
+
+use crate::cidr::Cidr;
+
+/// The section.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// What everything is called after: small letters, digits and hyphens.
+    pub name: String,
+    /// The instance type or server; left out: the cheapest of the plan's answer that can be deployed.
+    pub machine: Option<String>,
+    /// Machines the fleet may grow to; left out: as many as the plan needs, spares with them.
+    pub most_machines: Option<u32>,
+    /// Machines the fleet shrinks to.
+    pub least_machines: u32,
+    /// Subscribers' addresses, cut into equal parts.
+    pub ue_pool: Cidr,
+    /// How packets come in and go out.
+    pub io: Io,
+    /// 2 MiB pages for packet memory and session records, of each unit, in MiB.
+    pub hugepages_mib: u32,
+    /// Packets a unit's memory holds.
+    pub slots: u32,
+    /// The load at which one more machine is wanted: `weir_load_ratio`, 0 to 1.
+    pub target_load: f64,
+    /// Seconds that a machine to be removed may take to lose its sessions.
+    pub drain_seconds: u32,
+    /// Networks that control planes speak from.
+    pub control_planes: Vec<Cidr>,
+    /// For `weir deploy aws`.
+    pub aws: Aws,
+    /// For `weir deploy kubernetes`.
+    pub kubernetes: Kubernetes,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            name: "weir".to_owned(),
+            machine: None,
+            most_machines: None,
+            least_machines: 1,
+            ue_pool: constant("10.64.0.0/12"),
+            io: Io::default(),
+            hugepages_mib: 256,
+            slots: 32_768,
+            target_load: 0.7,
+            drain_seconds: 900,
+            control_planes: vec![constant("10.20.0.0/16"), constant("10.21.0.0/16")],
+            aws: Aws::default(),
+            kubernetes: Kubernetes::default(),
+        }
+    }
+}
+
+/// A network that is written in this program.
+fn constant(text: &str) -> Cidr {
+    // Tested below: every default is a network.
+    text.parse().unwrap_or_else(|error| unreachable!("{error}"))
+}
+
+/// How packets come in and go out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Io {
+    /// AF_PACKET with rings of slots: no waiting for blocks to fill.
+    #[default]
+    Slots,
+    /// AF_PACKET with rings of blocks.
+    Ring,
+    /// AF_XDP.
+    Xdp,
+}
+
+/// Amazon's cloud.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Aws {
+    /// The region.
+    pub region: String,
+    /// Its zones that are used, by their letters; as many as the plan's `failure.zones`.
+    pub zones: Vec<String>,
+    /// Generator, gateways and responder in one VPC, instead of three behind a transit gateway.
+    pub single_vpc: bool,
+    /// The gateways' VPC, or the only one.
+    pub vpc: Cidr,
+    /// The traffic generator's.
+    pub generator_vpc: Cidr,
+    /// The responder's.
+    pub responder_vpc: Cidr,
+    /// What is reached by Direct Connect, or by an Outpost's local gateway.
+    pub on_premise: Cidr,
+}
+
+impl Default for Aws {
+    fn default() -> Self {
+        Self {
+            region: "us-east-1".to_owned(),
+            zones: vec!["a".to_owned(), "b".to_owned(), "c".to_owned()],
+            single_vpc: false,
+            vpc: constant("10.20.0.0/16"),
+            generator_vpc: constant("10.21.0.0/16"),
+            responder_vpc: constant("10.22.0.0/16"),
+            on_premise: constant("10.32.0.0/12"),
+        }
+    }
+}
+
+/// A Kubernetes cluster.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Kubernetes {
+    /// Where it goes.
+    pub namespace: String,
+    /// The image, as built from the Containerfile.
+    pub image: String,
+    /// How pods get their second and third interface.
+    pub attachment: Attachment,
+    /// The node's interfaces towards the gNBs and the data network.
+    pub access_device: String,
+    /// As `access_device`.
+    pub core_device: String,
+    /// For `sriov`: the resources that the device plugin calls virtual functions of those interfaces.
+    pub access_resource: String,
+    /// As `access_resource`.
+    pub core_resource: String,
+    /// The network between gateways and gNBs: the first replica has its sixteenth address, the router the first.
+    pub access: Cidr,
+    /// The network between gateways and the data network.
+    pub core: Cidr,
+    /// Memory of a pod beside huge pages, in MiB.
+    pub memory_mib: u32,
+    /// With a traffic generator's jobs.
+    pub traffic: bool,
+}
+
+impl Default for Kubernetes {
+    fn default() -> Self {
+        Self {
+            namespace: "weir".to_owned(),
+            image: "registry.example/weir:latest".to_owned(),
+            attachment: Attachment::default(),
+            access_device: "eth1".to_owned(),
+            core_device: "eth2".to_owned(),
+            access_resource: "weir.dev/access".to_owned(),
+            core_resource: "weir.dev/core".to_owned(),
+            access: constant("10.0.3.0/24"),
+            core: constant("10.0.6.0/24"),
+            memory_mib: 1024,
+            traffic: true,
+        }
+    }
+}
+
+/// The CNI plugin behind Multus.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attachment {
+    /// The whole interface moves into the pod: one pod a node.
+    #[default]
+    HostDevice,
+    /// A virtual function of it, given out by the SR-IOV device plugin.
+    Sriov,
+    /// A slice of it with a hardware address of its own.
+    Macvlan,
+    /// A slice of it, by address: several pods share one hardware address. Refused: subscribers' addresses are not the
+    /// kernel's, and their packets would not come.
+    Ipvlan,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_networks_apart() {
+        let Settings { ue_pool, aws, kubernetes, .. } = Settings::default();
+        let all = [
+            ue_pool,
+            aws.vpc,
+            aws.generator_vpc,
+            aws.responder_vpc,
+            aws.on_premise,
+            kubernetes.access,
+            kubernetes.core,
+        ];
+        for (n, one) in all.iter().enumerate() {
+            assert!(all[n + 1..].iter().all(|other| !one.overlaps(*other)), "{one}");
+        }
+    }
+
+    #[test]
+    fn unknown_keys_are_refused() {
+        assert!(toml::from_str::<Settings>("aws.regoin = \"x\"").is_err());
+        let settings: Settings = toml::from_str("io = \"xdp\"\nkubernetes.attachment = \"sriov\"").unwrap();
+        assert_eq!((settings.io, settings.kubernetes.attachment), (Io::Xdp, Attachment::Sriov));
+    }
+}

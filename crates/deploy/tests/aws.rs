@@ -1,0 +1,82 @@
+//! What is written for AWS, as cfn-lint and a shell read it.
+
+mod fleets;
+
+use std::path::Path;
+use std::process::Command;
+
+use deploy::aws::files;
+use deploy::fleet::Fleet;
+
+fn lint(template: &Path) -> std::process::Output {
+    let run = "from cfnlint.runner import main; main()";
+    fleets::judge(&["-c", run, "--regions", "us-east-1", "--template", template.to_str().expect("UTF-8")])
+}
+
+fn written(name: &str, fleet: &Fleet) -> Vec<deploy::File> {
+    files(fleet).unwrap_or_else(|found| panic!("{name}: {found:?}"))
+}
+
+#[test]
+fn cfn_lint_finds_nothing() {
+    for (name, fleet) in [("upf", fleets::upf()), ("large", fleets::large()), ("single", fleets::single())] {
+        let folder = fleets::write(&format!("aws-{name}"), &written(name, &fleet));
+        for template in ["weir.yaml", "image.yaml"] {
+            let path = folder.join(template);
+            let out = lint(&path);
+            fleets::well(&format!("{name} {template}"), &out);
+        }
+    }
+}
+
+/// cfn-lint does see what is wrong: a mistake put in is found.
+#[test]
+fn cfn_lint_would_find_something() {
+    let mut files = written("upf", &fleets::upf());
+    files[0].text = files[0].text.replace("SourceDestCheck: false", "SourceDestCheque: false");
+    let folder = fleets::write("aws-broken", &files);
+    let path = folder.join("weir.yaml");
+    let out = lint(&path);
+    assert!(!out.status.success());
+    assert!(String::from_utf8_lossy(&out.stdout).contains("SourceDestCheque"));
+}
+
+#[test]
+fn the_set_up_is_a_script_with_nothing_left_to_fill_in() {
+    for (name, fleet) in [("upf", fleets::upf()), ("large", fleets::large())] {
+        let script = deploy::aws::setup(&fleet);
+        let folder = fleets::write(&format!("script-{name}"), &[deploy::File::new("setup.sh", &script)]);
+        let out = Command::new("bash").arg("-n").arg(folder.join("setup.sh")).output().expect("bash");
+        fleets::well(name, &out);
+        assert!(out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
+        // What is between at signs is filled in by sed, in the script itself.
+        for word in script.split('@').skip(1) {
+            let is_place = !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+            if is_place {
+                assert!(script.contains(&format!("s|@{word}@|")), "@{word}@ is never filled in");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_planned_is_what_is_written() {
+    let fleet = fleets::large();
+    let template = &written("large", &fleet)[0].text;
+    // Nine machines, up to twelve, three gateways on each, two interfaces for each gateway.
+    assert_eq!(template.matches("Type: AWS::EC2::NetworkInterface").count(), 12 * 3 * 2);
+    assert_eq!(template.matches("SourceDestCheck: false").count(), 12 * 3 * 2 + 2, "and the traffic hosts'");
+    // A route to each gateway's subscribers, in the transit gateway's and the NAT gateway's subnet of each zone.
+    assert_eq!(template.matches("NetworkInterfaceId:\n").count(), 12 * 3 * 2 * 3);
+    assert!(template.contains("vm.nr_hugepages=384"), "three gateways of 256 MiB");
+    assert!(template.contains("xdp:@ACCESS_IF@?queue={worker}"));
+    assert!(template.contains("--pool-from-ordinal 36"));
+    assert!(
+        template.contains("'0 1/8 9/16 17'") && template.contains("'2 3 4 5 6 7/10 11"),
+        "CPUs of workers, and of interrupts"
+    );
+    assert!(!template.contains("Strategy: cluster"), "three zones");
+    let single = &written("single", &fleets::single())[0].text;
+    assert!(!single.contains("AWS::EC2::TransitGateway\n") && single.contains("Strategy: cluster"));
+    assert_eq!(single.matches("Type: AWS::EC2::VPC\n").count(), 1);
+}

@@ -1,0 +1,99 @@
+//! Fleets to write files for.
+#![allow(dead_code)] // several test programs use different parts
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use deploy::File;
+use deploy::fleet::{Fleet, Machine, Unit};
+use deploy::settings::Settings;
+
+/// As `examples/plan-upf.toml` is answered: seven instances and a spare.
+pub fn upf() -> Fleet {
+    Fleet {
+        machine: Machine {
+            name: "c5n.2xlarge".into(),
+            provider: "aws".into(),
+            is_arm: false,
+            vcpus: Some(8),
+            interfaces: Some(4),
+            queues: Some(8),
+            memory_mib: Some(21_504),
+        },
+        unit: Unit {
+            vcpus: 2,
+            interfaces: 2,
+            queues: 1,
+            share_interfaces: false,
+            admin_interfaces: 1,
+            reserved_vcpus: 0,
+        },
+        units: 1,
+        needed: 7,
+        machines: 8,
+        subscribers: Some(250_000),
+        zones: 1,
+        cluster: true,
+        dedicated: false,
+        settings: Settings::default(),
+    }
+}
+
+/// Several gateways on a machine, three zones, two workers each, AF_XDP.
+pub fn large() -> Fleet {
+    let upf = upf();
+    let settings: Settings =
+        toml::from_str("name = \"wide\"\nio = \"xdp\"\nmost_machines = 12\nslots = 65536").expect("settings");
+    Fleet {
+        machine: Machine {
+            name: "c6gn.8xlarge".into(),
+            is_arm: true,
+            vcpus: Some(32),
+            interfaces: Some(8),
+            queues: Some(8),
+            memory_mib: Some(65_536),
+            ..upf.machine
+        },
+        unit: Unit { vcpus: 8, queues: 2, ..upf.unit },
+        units: 3,
+        needed: 7,
+        machines: 9,
+        zones: 3,
+        cluster: false,
+        dedicated: true,
+        settings,
+        ..upf
+    }
+}
+
+/// The same in one VPC.
+pub fn single() -> Fleet {
+    let mut fleet = upf();
+    fleet.settings.aws.single_vpc = true;
+    fleet
+}
+
+/// Writes files below a folder of the tests' own.
+pub fn write(name: &str, files: &[File]) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    for file in files {
+        let path = folder.join(&file.name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, &file.text).expect("a file");
+    }
+    folder
+}
+
+/// Runs one of the judges that `make setup` installs.
+pub fn judge(args: &[&str]) -> Output {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/judge/bin").join("python3");
+    let mut command = Command::new(path);
+    command.args(args).output().expect("`make setup` installs the judges")
+}
+
+/// Nothing is wrong with it.
+pub fn well(what: &str, out: &Output) {
+    let said = [&out.stdout, &out.stderr].map(|said| String::from_utf8_lossy(said).into_owned()).concat();
+    assert!(out.status.success(), "{what}:\n{said}");
+}

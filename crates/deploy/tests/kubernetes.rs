@@ -1,0 +1,89 @@
+//! What is written for Kubernetes, as kubernetes-validate and kustomize read it.
+
+mod fleets;
+
+use deploy::fleet::Fleet;
+use deploy::kubernetes::files;
+use deploy::settings::Attachment;
+
+fn sriov() -> Fleet {
+    let mut fleet = fleets::large();
+    fleet.settings.kubernetes.attachment = Attachment::Sriov;
+    fleet
+}
+
+fn macvlan() -> Fleet {
+    let mut fleet = fleets::upf();
+    fleet.settings.kubernetes.attachment = Attachment::Macvlan;
+    fleet
+}
+
+fn written(name: &str, fleet: &Fleet) -> Vec<deploy::File> {
+    files(fleet).unwrap_or_else(|found| panic!("{name}: {found:?}"))
+}
+
+/// Reads every document; those of Kubernetes' own kinds strictly against the schema of a version.
+const VALIDATE: &str = "
+import glob, json, sys, yaml, kubernetes_validate
+judged = 0
+for path in sorted(glob.glob(sys.argv[1] + '/*.yaml')):
+    for document in yaml.safe_load_all(open(path)):
+        if document['apiVersion'].split('/')[0] in ('k8s.cni.cncf.io', 'monitoring.coreos.com', 'kustomize.config.k8s.io'):
+            if document['kind'] == 'NetworkAttachmentDefinition':
+                json.loads(document['spec']['config'])
+            continue
+        for version in ('1.29', '1.37'):
+            kubernetes_validate.validate(document, version, strict=True)
+        judged += 1
+print(judged)
+";
+
+#[test]
+fn kubernetes_validate_finds_nothing() {
+    for (name, fleet) in [("host", fleets::upf()), ("sriov", sriov()), ("macvlan", macvlan())] {
+        let folder = fleets::write(&format!("k8s-{name}"), &written(name, &fleet));
+        let out = fleets::judge(&["-c", VALIDATE, folder.to_str().expect("UTF-8")]);
+        fleets::well(name, &out);
+        assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "9", "{name}: objects of Kubernetes' own kinds");
+    }
+}
+
+/// kubernetes-validate does see what is wrong: a mistake put in is found.
+#[test]
+fn kubernetes_validate_would_find_something() {
+    let mut all = written("host", &fleets::upf());
+    for file in &mut all {
+        file.text = file.text.replace("terminationGracePeriodSeconds", "terminationGracePeriodSecond");
+    }
+    let folder = fleets::write("k8s-broken", &all);
+    let out = fleets::judge(&["-c", VALIDATE, folder.to_str().expect("UTF-8")]);
+    assert!(!out.status.success());
+    assert!(String::from_utf8_lossy(&out.stderr).contains("terminationGracePeriodSecond"));
+}
+
+#[test]
+fn what_is_planned_is_what_is_written() {
+    let all = written("sriov", &sriov());
+    let file = |name: &str| all.iter().find(|file| file.name == name).map(|file| file.text.as_str()).expect(name);
+    let gateways = file("gateways.yaml");
+    assert!(gateways.contains("replicas: 27\n"), "nine machines with three gateways each");
+    assert!(gateways.contains("- \"--pool-from-ordinal\"\n            - \"36\"\n"), "{gateways}");
+    assert!(gateways.contains("weir.dev/access: \"1\"") && gateways.contains("- BPF"), "SR-IOV and AF_XDP");
+    assert!(!gateways.contains("privileged: true") && gateways.contains("drop:\n                - ALL"), "{gateways}");
+    assert!(
+        file("scaling.yaml").contains("maxReplicas: 36") && file("scaling.yaml").contains("averageValue: \"700m\"")
+    );
+    assert!(file("README.md").contains("10.64.0.0/18 via 10.0.6.16        # wide-0"), "{}", file("README.md"));
+    let kustomization = file("kustomization.yaml");
+    assert!(kustomization.contains("- gateways.yaml") && !kustomization.contains("traffic.yaml"));
+}
+
+#[test]
+fn attachments_that_would_not_do_are_refused_with_the_reason() {
+    let mut fleet = fleets::upf();
+    fleet.settings.kubernetes.attachment = Attachment::Ipvlan;
+    let found = files(&fleet).expect_err("refused");
+    assert!(found[0].what.contains("packets to subscribers would not come"), "{found:?}");
+    let found = files(&fleets::large()).expect_err("three gateways, one interface");
+    assert_eq!(found[0].path, ["deploy", "kubernetes", "attachment"]);
+}

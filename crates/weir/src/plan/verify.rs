@@ -1,0 +1,367 @@
+//! `weir plan verify`: the model, proved out of sample. A few loads are measured, one that is none of them is predicted
+//! from them, and measured, too, in the same minute: all take turns, so that whatever else the machine does falls on
+//! all of them alike. Each round predicts anew, which shows how far the prediction itself is to be trusted.
+
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use ::bench::host::{CpuTime, Host, date};
+use ::bench::memory::MemoryRig;
+use ::bench::profiles::Settings;
+use ::bench::upf::UpfUnderTest;
+use ::bench::window::{How, Rig, in_turns, median};
+use anyhow::{Context, bail};
+use capacity::cost::{CostModel, Observation};
+use capacity::quantity::{FrameSize, Time};
+use clap::Args;
+use serde::Serialize;
+
+use crate::signals;
+use crate::tables::{Align, Style, Table, count};
+
+/// `weir plan verify`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir plan verify                     half a minute, in memory, on two CPUs
+  weir plan verify --rounds 60 --json -
+
+Calibrated at 128 B and 1,000 subscribers on one worker, at other sizes and numbers beside it, and by one
+scale-out from one worker to two; predicted and measured at 512 B, 250,000 subscribers, two workers. Fails when
+the two are further apart than --within.")]
+pub struct VerifyArgs {
+    /// Rounds; in each every load is measured for a quarter of a second.
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(3..=2000))]
+    pub rounds: u16,
+    /// How far prediction and measurement may be apart, as a share.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
+    pub within: f64,
+    /// Write the result as JSON to a file, or with - to standard output instead of the table.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// A load: frames, subscribers of all workers, workers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Load {
+    frame_bytes: u32,
+    subscribers: u32,
+    workers: u16,
+}
+
+impl Load {
+    const fn new(frame_bytes: u32, subscribers: u32, workers: u16) -> Self {
+        Self { frame_bytes, subscribers, workers }
+    }
+
+    fn users_of_each(self) -> f64 {
+        f64::from(self.subscribers) / f64::from(self.workers)
+    }
+}
+
+/// What is measured to calibrate: the first by itself, then size, then subscribers, and last the scale-out, whose other
+/// half is the load before it: as many subscribers for each worker.
+const CALIBRATION: [Load; 5] = [
+    Load::new(128, 1000, 1),
+    Load::new(1024, 1000, 1),
+    Load::new(128, 65_536, 1),
+    Load::new(128, 16_384, 1),
+    Load::new(128, 32_768, 2),
+];
+const SCALE_OUT: (usize, usize) = (3, 4);
+/// What is predicted.
+const TARGET: Load = Load::new(512, 250_000, 2);
+
+/// A number as it came out round by round.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Spread {
+    /// A tenth of the rounds were below.
+    low: f64,
+    /// The middle.
+    median: f64,
+    /// A tenth of the rounds were above.
+    high: f64,
+}
+
+impl Spread {
+    fn of(numbers: &[f64]) -> Self {
+        let mut sorted: Vec<f64> = numbers.iter().copied().filter(|number| number.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let at = |share: f64| sorted.get((share * sorted.len().saturating_sub(1) as f64).round() as usize).copied();
+        Self { low: at(0.1).unwrap_or(0.0), median: median(sorted.iter().copied()), high: at(0.9).unwrap_or(0.0) }
+    }
+}
+
+/// A load and what was forwarded of it.
+#[derive(Clone, Debug, Serialize)]
+struct Measured {
+    load: Load,
+    mpps: Spread,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Serialize)]
+struct Verdict {
+    schema: u32,
+    date: String,
+    host: Host,
+    rounds: usize,
+    calibration: Vec<Measured>,
+    /// What the model was made of: nanoseconds a packet, a byte, a doubling of subscribers; two workers by one.
+    fixed_ns: f64,
+    per_byte_ns: f64,
+    per_doubling_ns: f64,
+    two_by_one: Spread,
+    target: Load,
+    predicted_mpps: Spread,
+    measured_mpps: Spread,
+    /// Prediction by measurement, less one, of the medians; and round by round.
+    error: f64,
+    error_of_rounds: Spread,
+    within: f64,
+    holds: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// What can not be measured here, or that the prediction does not hold.
+pub fn run(args: &VerifyArgs) -> anyhow::Result<()> {
+    let stop = signals::stop_flag().context("no signal handlers")?;
+    let verdict = verify(&CALIBRATION, TARGET, args.rounds.into(), Duration::from_millis(250), args.within, &stop)?;
+    let json = serde_json::to_string_pretty(&verdict)?;
+    match &args.json {
+        Some(path) if path.as_os_str() == "-" => println!("{json}"),
+        path => {
+            write!(std::io::stdout(), "{}", text(&verdict, Style::of_stdout()))?;
+            if let Some(path) = path {
+                std::fs::write(path, json + "\n").with_context(|| format!("writing {}", path.display()))?;
+            }
+        }
+    }
+    if !verdict.holds {
+        bail!(
+            "predicted {:+.1} % of what was measured: more than {:.0} % apart",
+            verdict.error * 100.0,
+            args.within * 100.0
+        );
+    }
+    Ok(())
+}
+
+fn verify(
+    calibration: &[Load],
+    target: Load,
+    rounds: usize,
+    window: Duration,
+    within: f64,
+    stop: &AtomicBool,
+) -> anyhow::Result<Verdict> {
+    let mut cpus = ::bench::thread::cpus();
+    // The first CPU has the machine's interrupts.
+    cpus.reverse();
+    let loads: Vec<Load> = calibration.iter().copied().chain([target]).collect();
+    let mut rigs = Vec::new();
+    for load in &loads {
+        rigs.push(Box::new(MemoryRig::new(&under_test(*load)?, 1, load.workers, &cpus)?));
+    }
+    let before = CpuTime::now();
+    let how = How { clocked: false, ..How::most(window) };
+    let turns: Vec<_> = (0..rigs.len()).map(|n| (n, how)).collect();
+    let windows = {
+        let mut rigs: Vec<&mut dyn Rig> = rigs.iter_mut().map(|rig| &mut **rig as &mut dyn Rig).collect();
+        in_turns(&mut rigs, &turns, rounds, stop)?
+    };
+    let mut host = Host::this();
+    (host.steal_ratio, host.busy_ratio) = CpuTime::now().since(&before);
+    for rig in rigs {
+        let closing = rig.close()?;
+        if closing.packets_missing != 0 || closing.frames_lost != 0 {
+            bail!("the gateway lost count: {} packets, {} slots", closing.packets_missing, closing.frames_lost);
+        }
+    }
+    let mpps: Vec<Vec<f64>> =
+        windows.iter().map(|windows| windows.iter().map(|window| window.traffic.mpps).collect()).collect();
+    conclude(&loads, &mpps, within, host)
+}
+
+fn under_test(load: Load) -> anyhow::Result<UpfUnderTest> {
+    let mut settings = Settings::named("upf-128").context("the workload upf-128 is there")?;
+    settings.set("ues", &load.subscribers.to_string())?;
+    settings.set("sizes", &load.frame_bytes.to_string())?;
+    Ok(UpfUnderTest { settings })
+}
+
+/// What a round's calibration says of the target: the law of costs through the loads on one worker, times the scale-out.
+fn predict(calibration: &[Load], mpps: &[f64], target: Load) -> Option<(CostModel, f64)> {
+    let ones = calibration.iter().zip(mpps).filter(|(load, mpps)| load.workers == 1 && **mpps > 0.0);
+    let seen: Vec<Observation> = ones
+        .map(|(load, mpps)| Observation {
+            frame: FrameSize(load.frame_bytes.into()),
+            users: load.users_of_each(),
+            tp: Time::from_ns(1e3 / mpps),
+        })
+        .collect();
+    let model = CostModel::fit(&seen)?;
+    let (one, two) = SCALE_OUT;
+    let times = mpps.get(two)? / mpps.get(one)?;
+    let each = 1e3 / model.tp(FrameSize(target.frame_bytes.into()), target.users_of_each()).ns();
+    Some((model, each * times))
+}
+
+fn conclude(loads: &[Load], mpps: &[Vec<f64>], within: f64, host: Host) -> anyhow::Result<Verdict> {
+    let Some((target, calibration)) = loads.split_last() else { bail!("nothing was measured") };
+    let Some((measured, calibrated)) = mpps.split_last() else { bail!("nothing was measured") };
+    let rounds = measured.len();
+    let round = |n: usize| -> Vec<f64> { calibrated.iter().map(|numbers| numbers[n]).collect() };
+    let predictions: Vec<f64> =
+        (0..rounds).filter_map(|n| predict(calibration, &round(n), *target)).map(|(_, mpps)| mpps).collect();
+    let errors: Vec<f64> =
+        predictions.iter().zip(measured).map(|(predicted, measured)| predicted / measured - 1.0).collect();
+    let medians: Vec<f64> = calibrated.iter().map(|numbers| median(numbers.iter().copied())).collect();
+    let (model, predicted) =
+        predict(calibration, &medians, *target).context("no law goes through what was measured")?;
+    let (one, two) = SCALE_OUT;
+    let times: Vec<f64> = (0..rounds).map(|n| calibrated[two][n] / calibrated[one][n]).collect();
+    let measured_mpps = Spread::of(measured);
+    let error = predicted / measured_mpps.median - 1.0;
+    Ok(Verdict {
+        schema: 1,
+        date: date(),
+        host,
+        rounds,
+        calibration: calibration
+            .iter()
+            .zip(calibrated)
+            .map(|(load, numbers)| Measured { load: *load, mpps: Spread::of(numbers) })
+            .collect(),
+        fixed_ns: model.fixed_ns,
+        per_byte_ns: model.per_byte_ns.unwrap_or(0.0),
+        per_doubling_ns: model.per_doubling_ns.unwrap_or(0.0),
+        two_by_one: Spread::of(&times),
+        target: *target,
+        predicted_mpps: Spread { median: predicted, ..Spread::of(&predictions) },
+        measured_mpps,
+        error,
+        error_of_rounds: Spread::of(&errors),
+        within,
+        holds: error.abs() <= within,
+    })
+}
+
+/// As people read it.
+fn text(verdict: &Verdict, style: Style) -> String {
+    let right = Align::Right;
+    let mut table = Table::new(&[
+        ("", Align::Left),
+        ("frame", right),
+        ("subscribers", right),
+        ("workers", right),
+        ("Mpps", right),
+        ("of ten rounds, eight", right),
+    ]);
+    let mut row = |what: &str, load: Load, mpps: Spread| {
+        table.row([
+            what.to_owned(),
+            format!("{} B", load.frame_bytes),
+            count(load.subscribers.into()),
+            load.workers.to_string(),
+            format!("{:.3}", mpps.median),
+            format!("{:.3} … {:.3}", mpps.low, mpps.high),
+        ]);
+    };
+    for Measured { load, mpps } in &verdict.calibration {
+        row("calibrated", *load, *mpps);
+    }
+    row("predicted", verdict.target, verdict.predicted_mpps);
+    row("measured", verdict.target, verdict.measured_mpps);
+    let mut out = table.render(style);
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        out,
+        "\n  a packet costs {:.1} ns, {:.4} ns a byte, {:.2} ns a doubling of subscribers; two workers are {:.2} of one",
+        verdict.fixed_ns, verdict.per_byte_ns, verdict.per_doubling_ns, verdict.two_by_one.median,
+    );
+    let Spread { low, high, .. } = verdict.error_of_rounds;
+    let holds = if verdict.holds { "within".to_owned() } else { style.alarm("NOT within") };
+    let _ = writeln!(
+        out,
+        "  predicted {:+.1} % of what was measured ({:+.1} % … {:+.1} % round by round): {holds} {:.0} %",
+        verdict.error * 100.0,
+        low * 100.0,
+        high * 100.0,
+        verdict.within * 100.0,
+    );
+    let _ = writeln!(
+        out,
+        "  {}, {} rounds in turns, in memory; {:.0} % of the processors' time went to others",
+        verdict.host.cpu,
+        verdict.rounds,
+        verdict.host.steal_ratio * 100.0,
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Loads that follow a law exactly.
+    fn lawful(load: Load, times_two: f64) -> f64 {
+        let tp = 100.0 + 0.05 * f64::from(load.frame_bytes) + 6.0 * load.users_of_each().log2();
+        let workers = if load.workers == 2 { times_two } else { 1.0 };
+        1e3 / tp * workers
+    }
+
+    fn loads() -> Vec<Load> {
+        CALIBRATION.into_iter().chain([TARGET]).collect()
+    }
+
+    #[test]
+    fn what_follows_the_law_is_predicted() {
+        let mpps: Vec<Vec<f64>> = loads().iter().map(|load| vec![lawful(*load, 1.3); 5]).collect();
+        let verdict = conclude(&loads(), &mpps, 0.1, Host::default()).unwrap();
+        assert!(verdict.error.abs() < 1e-9 && verdict.holds, "{verdict:?}");
+        assert!((verdict.two_by_one.median - 1.3).abs() < 1e-9);
+        let page = text(&verdict, Style::default());
+        assert!(page.contains("250,000") && page.contains(": within 10 %"), "{page}");
+    }
+
+    #[test]
+    fn what_does_not_is_said() {
+        let mut mpps: Vec<Vec<f64>> = loads().iter().map(|load| vec![lawful(*load, 1.3); 5]).collect();
+        for measured in mpps.last_mut().unwrap() {
+            *measured *= 0.8;
+        }
+        let verdict = conclude(&loads(), &mpps, 0.1, Host::default()).unwrap();
+        assert!((verdict.error - 0.25).abs() < 1e-9 && !verdict.holds, "{verdict:?}");
+        assert!(text(&verdict, Style::default()).contains("NOT within 10 %"));
+    }
+
+    #[test]
+    fn the_target_is_none_of_what_it_is_predicted_from() {
+        for load in CALIBRATION {
+            assert!(load.frame_bytes != TARGET.frame_bytes && load.subscribers != TARGET.subscribers);
+        }
+        let (one, two) = (CALIBRATION[SCALE_OUT.0], CALIBRATION[SCALE_OUT.1]);
+        assert_eq!((one.workers, two.workers, one.frame_bytes), (1, 2, two.frame_bytes));
+        assert_eq!(one.users_of_each(), two.users_of_each(), "the scale-out changes nothing else");
+        assert_eq!(CALIBRATION[0], Load::new(128, 1000, 1));
+        assert_eq!(TARGET, Load::new(512, 250_000, 2));
+    }
+
+    #[test]
+    fn real_gateways_are_measured() {
+        let small = CALIBRATION.map(|load| Load { subscribers: load.subscribers.min(2000), ..load });
+        let target = Load::new(512, 4000, 2);
+        let stop = AtomicBool::new(false);
+        // Whether it holds is not for a test on a busy machine to say; that everything was forwarded and counted is.
+        let verdict = verify(&small, target, 3, Duration::from_millis(30), 1e9, &stop).unwrap();
+        assert_eq!((verdict.calibration.len(), verdict.rounds), (5, 3));
+        assert!(verdict.calibration.iter().all(|one| one.mpps.median > 0.0) && verdict.measured_mpps.median > 0.0);
+        assert!(verdict.predicted_mpps.median.is_finite() && verdict.predicted_mpps.median > 0.0, "{verdict:?}");
+    }
+}
