@@ -63,7 +63,8 @@ fn upstream(encrypt: bool, cuts: Cuts) {
         world.step(50_000);
     }
     let now = world.now();
-    for packet in world.modems.finish(now) {
+    for _ in 0..world.modems.finish(now) {
+        let packet = world.modems.next(now).expect("as many as are ready");
         world.rig.wire("cin").send(packet);
         world.step(10_000);
     }

@@ -192,7 +192,8 @@ fn directions_may_have_workers_of_their_own() {
         world.step(50_000);
     }
     let now = world.now();
-    for packet in world.modems.finish(now) {
+    for _ in 0..world.modems.finish(now) {
+        let packet = world.modems.next(now).expect("as many as are ready");
         world.rig.wire("cin").send(packet);
         world.step(20_000);
     }

@@ -205,8 +205,8 @@ impl World {
             rig,
             control,
             device: Downstream::new(&plant, true),
-            modems: Upstream::new(&plant, Workload::new(&Mix::upstream(), false), cuts),
-            hosts: Hosts::new(&plant, Workload::new(&Mix::downstream(), true)),
+            modems: Upstream::new(&plant, Workload::new(&Mix::upstream(), 300, false), cuts),
+            hosts: Hosts::new(&plant, Workload::new(&Mix::downstream(), 300, true)),
             plant,
             room: vec![0; 2048],
         };
