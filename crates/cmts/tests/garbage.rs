@@ -1,8 +1,8 @@
 //! Anything on both ports, while modems come and go and keys change: nothing panics, nothing is lost.
 
-mod plant;
 #[path = "../../../fuzz/src/cmts_pipeline.rs"]
 mod cmts_pipeline;
+mod plant;
 
 use proptest::prelude::*;
 

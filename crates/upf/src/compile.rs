@@ -462,7 +462,7 @@ impl Parts {
             },
             dscp: far.dscp.unwrap_or(NONE8),
             qfi: qfi.filter(|_| way.is_some()).unwrap_or(NONE8),
-            spare: 0,
+            keep: far.keep,
         });
         // Truncation is mended by the check on the record's length before anything is made of it.
         Ok((self.actions.len() - 1) as u8)

@@ -2,6 +2,7 @@
 
 pub mod acl;
 mod metrics;
+mod n4;
 mod nat;
 mod reassembly;
 
@@ -15,6 +16,7 @@ pub use stages::config::{ConfigError, Frames, Neighbour, Route, Workers, parse_m
 
 pub use acl::Acl;
 pub use metrics::Metrics;
+pub use n4::{Action, N4, Policy, Pool, Predefined};
 pub use nat::{Nat, NatPool};
 pub use reassembly::Reassembly;
 
@@ -66,98 +68,6 @@ pub struct Config {
     /// Numbers for a monitoring system.
     #[serde(default)]
     pub metrics: Option<Metrics>,
-}
-
-/// The end of N4, Sxa and Sxb.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct N4 {
-    /// Our address for PFCP.
-    pub address: IpAddr,
-    /// Our UDP port.
-    #[serde(default = "pfcp_port")]
-    pub port: u16,
-    /// What we call ourselves: a domain name; left out: the address.
-    #[serde(default)]
-    pub node_id: Option<String>,
-    /// Networks that control planes may speak from: `10.0.4.0/24`; empty: all.
-    #[serde(default)]
-    pub allow: Vec<String>,
-    /// We choose tunnel endpoints (FTUP); otherwise the control plane does, for whatever address of ours it knows.
-    #[serde(default = "yes")]
-    pub choose_f_teid: bool,
-    /// Seconds between heartbeats; 0: none are sent.
-    #[serde(default = "heartbeat_seconds")]
-    pub heartbeat_seconds: u32,
-    /// A control plane that has never answered a heartbeat is lost; otherwise that means nothing, for some never do.
-    #[serde(default)]
-    pub silence_is_loss: bool,
-    /// Seconds that the sessions of a lost control plane are kept.
-    #[serde(default = "keep_seconds")]
-    pub keep_seconds: u32,
-    /// Sessions at most.
-    #[serde(default = "most_sessions")]
-    pub sessions: u32,
-    /// Sessions of one control plane at most; left out: as many as there may be in all.
-    #[serde(default)]
-    pub sessions_per_peer: Option<u32>,
-    /// Messages a second that one control plane may send.
-    #[serde(default = "messages_per_second")]
-    pub messages_per_second: u32,
-    /// Folder of a ledger in which sessions survive a restart; left out: they end with the process, and control planes
-    /// see it by the Recovery Time Stamp.
-    #[serde(default)]
-    pub ledger: Option<PathBuf>,
-    /// With a ledger: seconds within which what every session has used is written down, that much a crash may cost.
-    #[serde(default = "checkpoint_seconds")]
-    pub checkpoint_seconds: u32,
-    /// Subscribers' addresses by network instance.
-    #[serde(default)]
-    pub pool: Vec<Pool>,
-}
-
-fn checkpoint_seconds() -> u32 {
-    30
-}
-
-fn pfcp_port() -> u16 {
-    pfcp::PORT
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn heartbeat_seconds() -> u32 {
-    60
-}
-
-fn keep_seconds() -> u32 {
-    120
-}
-
-fn most_sessions() -> u32 {
-    1_000_000
-}
-
-fn messages_per_second() -> u32 {
-    200_000
-}
-
-/// Subscribers' addresses in a network instance: given out by us where a control plane asks for it (CHV4, CHV6), and
-/// what each worker's part is where it chooses itself.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Pool {
-    /// The network instance; left out: `core`.
-    #[serde(default)]
-    pub instance: Option<String>,
-    /// IPv4 addresses: `10.45.0.0/16`.
-    #[serde(default)]
-    pub v4: Option<String>,
-    /// IPv6 addresses, a /64 for each subscriber: `2001:db8::/48`.
-    #[serde(default)]
-    pub v6: Option<String>,
 }
 
 fn default_socket() -> PathBuf {
@@ -555,51 +465,5 @@ impl Simulate {
             }
         }
         Ok(())
-    }
-}
-
-impl N4 {
-    fn check(&self, config: &Config) -> Result<(), ConfigError> {
-        for (n, text) in self.allow.iter().enumerate() {
-            if parse_prefix(text).is_none() {
-                let what = format!("\"{text}\" is no network");
-                return Err(wrong(&[&"n4", &"allow", &n], what, "such as 10.0.4.0/24"));
-            }
-        }
-        if self.checkpoint_seconds == 0 {
-            let what = "a checkpoint at all times is none".to_owned();
-            return Err(wrong(&[&"n4", &"checkpoint_seconds"], what, "1 or more; 30 when left out"));
-        }
-        let instances = config.instances();
-        for (n, pool) in self.pool.iter().enumerate() {
-            if let Some(name) = pool.instance.as_ref().filter(|name| !instances.contains(name)) {
-                let what = format!("no port is in network instance \"{name}\"");
-                let help = format!("one of {}", instances.join(", "));
-                return Err(wrong(&[&"n4", &"pool", &n, &"instance"], what, help));
-            }
-            if pool.v4.is_none() && pool.v6.is_none() {
-                return Err(wrong(&[&"n4", &"pool", &n], "a pool without addresses", "v4 = \"10.45.0.0/16\""));
-            }
-            if let Some(text) = &pool.v4
-                && !parse_prefix(text).is_some_and(|(address, len)| address.is_ipv4() && len >= 4)
-            {
-                let what = format!("\"{text}\" is no IPv4 network");
-                return Err(wrong(&[&"n4", &"pool", &n, &"v4"], what, "such as 10.45.0.0/16"));
-            }
-            if let Some(text) = &pool.v6
-                && !parse_prefix(text).is_some_and(|(address, len)| address.is_ipv6() && (16..=64).contains(&len))
-            {
-                let what = format!("\"{text}\" is no IPv6 network of 64 bits or less");
-                return Err(wrong(&[&"n4", &"pool", &n, &"v6"], what, "such as 2001:db8::/48"));
-            }
-        }
-        Ok(())
-    }
-
-    /// The network instance of a pool, by number.
-    pub fn instance(pool: &Pool, config: &Config) -> stages::forward::InstanceId {
-        let name = pool.instance.as_deref().unwrap_or("core");
-        // A handful of names, checked before.
-        config.instances().iter().position(|n| n == name).unwrap_or(1) as stages::forward::InstanceId
     }
 }

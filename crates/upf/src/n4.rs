@@ -12,6 +12,7 @@
 
 pub mod assemble;
 pub mod book;
+pub mod catalogue;
 pub mod change;
 mod checkpoint;
 pub mod choose;
@@ -44,6 +45,7 @@ use crate::control::{Answer, AskError, Control, Report};
 use crate::rules::{Session, Usage};
 use crate::sessions;
 use book::{Book, Entry, Key};
+use catalogue::Catalogue;
 use change::Rules;
 use checkpoint::{Checkpoints, Kept, Owed};
 use choose::{Chooser, Chosen, Pools};
@@ -210,6 +212,9 @@ pub struct N4 {
     checkpoints: Checkpoints,
     /// GTP-U peers.
     paths: Paths,
+    catalogue: Catalogue,
+    /// Reports of waiting packets that wait themselves: when, session, PDR; soonest first.
+    delayed: BinaryHeap<std::cmp::Reverse<(u64, u32, u16)>>,
     workers: u16,
     next_worker: u16,
     /// No new sessions are taken.
@@ -232,12 +237,14 @@ pub struct Parts {
     pub workers: u16,
     /// How GTP-U peers are supervised; none: they are not.
     pub pace: Option<Pace>,
+    /// What control planes know by name.
+    pub catalogue: Catalogue,
 }
 
 impl N4 {
     /// A node without sessions.
     pub fn new(parts: Parts) -> Self {
-        let Parts { node, address, networks, pools, limits, workers, pace } = parts;
+        let Parts { node, address, networks, pools, limits, workers, pace, catalogue } = parts;
         Self {
             node,
             address,
@@ -255,6 +262,8 @@ impl N4 {
             keeper: None,
             checkpoints: Checkpoints::default(),
             paths: Paths::new(pace),
+            catalogue,
+            delayed: BinaryHeap::new(),
             workers: workers.max(1),
             next_worker: 0,
             draining: false,
@@ -529,7 +538,8 @@ impl N4 {
     }
 
     fn translator(&self, clock: &WallClock) -> Translator<'_> {
-        Translator { networks: &self.networks, applications: &self.applications, unix: clock.unix(clock.now) }
+        let (networks, applications, catalogue) = (&self.networks, &self.applications, &self.catalogue);
+        Translator { networks, applications, catalogue, unix: clock.unix(clock.now) }
     }
 
     /// The worker of a new session: the one whose part of a pool its address is in, or whose range its tunnel endpoint
@@ -721,7 +731,7 @@ impl N4 {
         }
         while let Some(report) = control.report() {
             match report {
-                Report::Buffered { handle, pdr } => self.packets_wait(handle, pdr),
+                Report::Buffered { handle, pdr } => self.packets_wait(handle, pdr, clock.now),
                 Report::EchoResponse { instance, peer, sequence } => {
                     self.path_answers(Path { instance, peer }, sequence, clock.now);
                 }
@@ -730,6 +740,13 @@ impl N4 {
             }
         }
         self.supervise_paths(control, clock.now);
+        while let Some(std::cmp::Reverse((at, number, pdr))) = self.delayed.peek().copied() {
+            if at > clock.now {
+                break;
+            }
+            self.delayed.pop();
+            self.tell_packets_wait(number, pdr);
+        }
         while let Some(std::cmp::Reverse((at, number))) = self.looks.peek().copied() {
             if at > clock.now {
                 break;

@@ -172,8 +172,8 @@ pub struct Action {
     pub dscp: u8,
     /// QFI to put in the PDU session container; [`NONE8`]: no container.
     pub qfi: u8,
-    /// Room to 16 bytes.
-    pub spare: u8,
+    /// How many packets wait at most, with [`apply::BUFFER`]; 0: as many as there is room for.
+    pub keep: u8,
 }
 
 /// A QER's rate and bucket in one direction: a cell.

@@ -93,6 +93,9 @@ pub struct Far {
     pub instance: InstanceId,
     /// DSCP for the (outer) header: transport level marking (8.2.12).
     pub dscp: Option<u8>,
+    /// How many packets wait at most, with [`Apply::Buffer`] (Suggested Buffering Packets Count, 8.2.104); 0: as many as
+    /// there is room for.
+    pub keep: u8,
     /// The page that subscribers are sent to (8.2.20), with [`Apply::Redirect`].
     pub page: Option<Box<str>>,
     /// Packets go to the control plane's function: link-local ones too.

@@ -7,6 +7,7 @@ use engine::{Overlap, Steer};
 use pfcp::ie::{NodeId, RecoveryTimeStamp, UpFunctionFeatures};
 use pfcp::node::{self, NeverAnswers, Role};
 
+use super::catalogue::Catalogue;
 use super::choose::Pools;
 use super::endpoint::Endpoint;
 use super::identifiers::{Pool, Teids};
@@ -32,8 +33,10 @@ pub fn endpoint(config: &Config, clock: &WallClock, began: Option<u32>) -> Optio
         limits: Limits {
             sessions: n4.sessions as usize,
             sessions_per_peer: n4.sessions_per_peer.unwrap_or(n4.sessions),
+            rules: n4.rules_per_session as usize,
             ..Limits::default()
         },
+        catalogue: Catalogue::of(config),
         workers: config.workers.count,
         pace: (config.gtpu.echo_seconds > 0).then_some(Pace {
             interval: config.gtpu.echo_seconds,

@@ -12,10 +12,10 @@ use pfcp::group::{ApplicationIdsPfds, PfdContext};
 use pfcp::ie::{
     Cause, GracefulReleasePeriod, PfcpAssociationReleaseRequest, PfdContents, RecoveryTimeStamp, UpFunctionFeatures,
 };
+use pfcp::message::SessionSetDeletionResponse;
 use pfcp::message::{
     AssociationUpdateRequest, Message, PfdManagementRequest, PfdManagementResponse, SessionSetDeletionRequest,
 };
-use pfcp::message::{SessionReportResponse, SessionSetDeletionResponse};
 use pfcp::node::{AssociationId, Config, Event, Node, Role, State, Ticket, Time};
 use pfcp::{Fault, Packet};
 use stages::filter::FlowDescription;
@@ -36,7 +36,16 @@ pub fn features(chooses_f_teids: bool) -> UpFunctionFeatures {
         | UpFunctionFeatures::PFDM
         | UpFunctionFeatures::PDIU
         | UpFunctionFeatures::UEIP
-        | UpFunctionFeatures::MNOP;
+        | UpFunctionFeatures::MNOP
+        | UpFunctionFeatures::DDND
+        | UpFunctionFeatures::TREU
+        | UpFunctionFeatures::UDBC
+        | UpFunctionFeatures::QUOAC
+        | UpFunctionFeatures::FRRT
+        | UpFunctionFeatures::DPDRA
+        | UpFunctionFeatures::ADPDP
+        | UpFunctionFeatures::VTIME
+        | UpFunctionFeatures::IP6PL;
     if chooses_f_teids { always | UpFunctionFeatures::FTUP } else { always }
 }
 
@@ -250,8 +259,8 @@ impl Endpoint {
                     self.node.refuse(ticket, seid, fault, time(clock));
                 }
                 Event::Response { token, packet } => {
-                    if let Message::SessionReportResponse(SessionReportResponse { cause, .. }) = packet.message {
-                        self.n4.reported(token, cause, control);
+                    if let Message::SessionReportResponse(response) = packet.message {
+                        self.n4.reported(token, &response, control, clock);
                     }
                 }
                 Event::Failed { token, .. } => {

@@ -1,16 +1,19 @@
 //! What sessions have to tell: usage that is due, packets that wait, tunnels that are gone (3GPP TS 29.244, 7.5.8); and
 //! when a session is to be looked at next.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use pfcp::group::{
-    DownlinkDataReport, ErrorIndicationReport, UsageReport, UserPlanePathFailureReport, UserPlanePathRecoveryReport,
+    CreateFar, DownlinkDataReport, ErrorIndicationReport, UpdateBarInReportResponse, UsageReport,
+    UserPlanePathFailureReport, UserPlanePathRecoveryReport,
 };
 use pfcp::ie::{
-    ApplyAction, Cause, FTeid, MonitoringTime, NodeReportType, PdrId, RemoteGtpUPeer, ReportType, UsageReportTrigger,
+    ApplyAction, Cause, FTeid, MonitoringTime, NodeReportType, PdrId, PfcpSrRspFlags, RemoteGtpUPeer, ReportType,
+    UsageReportTrigger,
 };
-use pfcp::message::{NodeReportRequest, SessionReportRequest};
+use pfcp::message::{NodeReportRequest, SessionReportRequest, SessionReportResponse};
 use wire::Teid;
 
 use super::change::{self, Rules};
@@ -183,16 +186,25 @@ impl N4 {
         }
     }
 
-    /// Packets wait for an idle subscriber: told once, until the control plane changes something (5.2.3.1, NOCP).
-    pub(super) fn packets_wait(&mut self, number: u32, pdr: u16) {
+    /// Packets wait for an idle subscriber: told once, until the control plane changes something (5.2.3.1, NOCP), at once
+    /// or after as long as it said (Downlink Data Notification Delay, 8.2.28).
+    pub(super) fn packets_wait(&mut self, number: u32, pdr: u16, now: u64) {
         let Some(entry) = self.book.get_mut(number).filter(|entry| !entry.paged) else { return };
         let rules = entry.rules();
-        let rule = rules.create_pdrs.iter().find(|rule| rule.pdr_id.0 == pdr);
-        let far = change::far_of(&rules, rule.and_then(|rule| rule.far_id));
-        if !far.is_some_and(|far| far.apply_action.contains(ApplyAction::NOCP)) {
-            return;
-        }
+        let Some(far) = waiting_by(&rules, pdr) else { return };
         entry.paged = true;
+        let bar = rules.create_bar.as_ref().filter(|bar| Some(bar.bar_id) == far.bar_id);
+        match bar.and_then(|bar| bar.downlink_data_notification_delay).filter(|delay| delay.0 > 0) {
+            Some(delay) => self.delayed.push(Reverse((now + u64::from(delay.0) * DELAY_UNIT, number, pdr))),
+            None => self.tell_packets_wait(number, pdr),
+        }
+    }
+
+    /// Sends the report, if there is still reason to.
+    pub(super) fn tell_packets_wait(&mut self, number: u32, pdr: u16) {
+        let Some(entry) = self.book.get(number).filter(|entry| waiting_by(&entry.rules(), pdr).is_some()) else {
+            return;
+        };
         let (peer, seid) = (entry.peer, entry.cp_seid);
         let report = DownlinkDataReport { pdr_ids: vec![PdrId(pdr)], ..DownlinkDataReport::default() };
         let message = SessionReportRequest {
@@ -263,15 +275,44 @@ impl N4 {
         }
     }
 
-    /// The control plane's answer to a report. A session it does not know is none (7.5.9).
-    pub fn reported(&mut self, token: u64, cause: Cause, control: &mut Control) {
+    /// The control plane's answer to a report: how to buffer from now on (7.5.9.2). A session it does not know is none
+    /// (7.5.9).
+    pub fn reported(&mut self, token: u64, response: &SessionReportResponse, control: &mut Control, clock: &WallClock) {
         let (session, number) = (token as u32, (token >> 32) as u32); // as they were put together
         self.acknowledged(session, number);
-        if cause == Cause::SESSION_CONTEXT_NOT_FOUND {
+        if response.cause == Cause::SESSION_CONTEXT_NOT_FOUND {
             // Refused only if it is gone already.
             let _ = self.end(session, None, control);
+            return;
+        }
+        let Some(entry) = self.book.get(session) else { return };
+        if response.pfcp_sr_rsp_flags.is_some_and(|flags| flags.contains(PfcpSrRspFlags::DROBU)) {
+            control.discard(entry.worker, session);
+        }
+        let mut rules = entry.rules();
+        let update = response.update_bar.as_ref();
+        let bar = rules.create_bar.as_mut().zip(update).filter(|(bar, update)| bar.bar_id == update.bar_id);
+        if let Some((bar, update)) = bar {
+            let UpdateBarInReportResponse { downlink_data_notification_delay: delay, .. } = update;
+            let count = update.suggested_buffering_packets_count;
+            bar.downlink_data_notification_delay = delay.or(bar.downlink_data_notification_delay);
+            bar.suggested_buffering_packets_count = count.or(bar.suggested_buffering_packets_count);
+            self.book.set_rules(session, &rules);
+            self.keep_session(session, None, None);
+            self.refresh(session, &rules, true, control, clock);
         }
     }
+}
+
+/// Units of a Downlink Data Notification Delay: 50 ms (8.2.28).
+const DELAY_UNIT: u64 = 50_000_000;
+
+/// The FAR by which a PDR's packets wait and are to be told of.
+fn waiting_by(rules: &Rules, pdr: u16) -> Option<&CreateFar> {
+    let rule = rules.create_pdrs.iter().find(|rule| rule.pdr_id.0 == pdr);
+    let far = change::far_of(rules, rule.and_then(|rule| rule.far_id))?;
+    let waits = far.apply_action.contains(ApplyAction::NOCP) && far.apply_action.contains(ApplyAction::BUFF);
+    waits.then_some(far)
 }
 
 /// Peers in a report at most, so that it fits a packet.

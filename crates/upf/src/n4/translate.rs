@@ -11,6 +11,7 @@ use pfcp::ie::{
 use stages::filter::{FlowDescription, Prefix, Sdf, Tos};
 use stages::forward::InstanceId;
 
+use super::catalogue::{Catalogue, Predefined};
 use super::change::{LeftTunnel, Rules};
 use super::metering::Metering;
 use super::networks::Networks;
@@ -25,6 +26,8 @@ pub struct Translator<'a> {
     pub networks: &'a Networks,
     /// The filters of applications, by name (PFDs, 5.11).
     pub applications: &'a HashMap<Box<str>, Vec<FlowDescription>>,
+    /// What control planes know by name.
+    pub catalogue: &'a Catalogue,
     /// Now, in seconds since 1970: rules may have a time.
     pub unix: u64,
 }
@@ -44,7 +47,10 @@ impl Translator<'_> {
             })?;
         }
         for far in &rules.create_fars {
-            session.fars.push(self.far(far)?);
+            let mut new = self.far(far)?;
+            let bar = rules.create_bar.as_ref().filter(|bar| Some(bar.bar_id) == far.bar_id);
+            new.keep = bar.and_then(|bar| bar.suggested_buffering_packets_count).map_or(0, |count| count.0);
+            session.fars.push(new);
         }
         for id in closed(&session) {
             let own = session.fars.iter().find(|far| far.id == id & !CLOSED).cloned();
@@ -55,7 +61,7 @@ impl Translator<'_> {
         }
         check_supported(rules)?;
         let qer = |qer: &CreateQer| translate_qer(qer, is_aggregate(rules, qer));
-        session.qers = rules.create_qers.iter().map(qer).collect();
+        session.qers.extend(rules.create_qers.iter().map(qer));
         session.urrs = rules.create_urrs.iter().map(|urr| translate_urr(urr, meters)).collect();
         Ok(session)
     }
@@ -86,9 +92,6 @@ impl Translator<'_> {
             SourceInterface::CpFunction => Interface::CpFunction,
             _ => Interface::Core,
         };
-        if !pdr.activate_predefined_rules.is_empty() {
-            return Err(Problem::of(Cause::UNKNOWN_PRE_DEFINED_RULE));
-        }
         for address in &pdi.ue {
             claim(session, address)?;
         }
@@ -109,7 +112,10 @@ impl Translator<'_> {
             let flows = self.applications.get(&application.0).ok_or(Problem::of(Cause::UNKNOWN_APPLICATION_ID))?;
             filters.extend(flows.iter().cloned().map(Sdf::from));
         }
-        let far = pdr.far_id.ok_or(Problem::missing::<pfcp::ie::FarId>())?.0;
+        if pdr.far_id.is_none() && pdr.activate_predefined_rules.is_empty() {
+            return Err(Problem::missing::<pfcp::ie::FarId>());
+        }
+        let far = pdr.far_id.map_or(0, |id| id.0);
         let far = match quota_action(rules, pdr, meters) {
             // Towards the subscriber nothing passes but the answers to it.
             Some(action) if source != Interface::Access && is_redirection(rules, action) => far | CLOSED,
@@ -133,8 +139,58 @@ impl Translator<'_> {
         // One rule for each QoS flow that would do; all have the same ID.
         let qfis = pdr.pdi.qfis.iter().map(|qfi| Some(qfi.0));
         let qfis: Vec<_> = if pdr.pdi.qfis.is_empty() { vec![None] } else { qfis.collect() };
-        session.pdrs.extend(qfis.into_iter().map(|qfi| Pdr { qfi, ..new.clone() }));
+        // Those that are activated come first among rules of their precedence.
+        for name in &pdr.activate_predefined_rules {
+            let (number, predefined) = self.catalogue.predefined(name)?;
+            let rule = self.activate(session, rules, pdr, &new, (number, predefined))?;
+            session.pdrs.extend(qfis.iter().map(|qfi| Pdr { qfi: *qfi, ..rule.clone() }));
+        }
+        if pdr.far_id.is_some() {
+            session.pdrs.extend(qfis.into_iter().map(|qfi| Pdr { qfi, ..new.clone() }));
+        }
         Ok(())
+    }
+
+    /// The rule that predefined ones make of the PDR that activates them; their FAR and QER are entered.
+    fn activate(
+        &self,
+        session: &mut Session,
+        rules: &Rules,
+        pdr: &CreatePdr,
+        own: &Pdr,
+        (number, predefined): (u32, &Predefined),
+    ) -> Result<Pdr, Problem> {
+        let mut far = match rules.create_fars.iter().find(|far| Some(far.far_id) == pdr.far_id) {
+            Some(far) => self.far(far)?,
+            // To the data network there is a way without one; to a subscriber there is not.
+            None if own.source == Interface::Access || predefined.drops => {
+                Far { apply: Apply::Forward, instance: session.instance, ..Far::default() }
+            }
+            None => return Err(Problem::missing::<pfcp::ie::FarId>()),
+        };
+        predefined.apply(&mut far);
+        far.id = PREDEFINED | session.fars.len() as u32; // a handful
+        let mut rule = own.clone();
+        rule.precedence = predefined.precedence.unwrap_or(own.precedence);
+        if !predefined.filters.is_empty() {
+            rule.filters = predefined.filters.clone();
+        }
+        if pdr.far_id.is_none_or(|id| id.0 == own.far) {
+            rule.far = far.id;
+            session.fars.push(far);
+        }
+        if predefined.mbr != Mbr::default() {
+            let id = PREDEFINED | number;
+            rule.qers.push(id);
+            if rule.qers.len() > MAX_QERS {
+                return Err(Problem::of(Cause::RULE_CREATION_MODIFICATION_FAILURE));
+            }
+            if session.qers.iter().all(|qer| qer.id != id) {
+                let mbr = predefined.mbr;
+                session.qers.push(Qer { id, gate_up: true, gate_down: true, mbr, ..Qer::default() });
+            }
+        }
+        Ok(rule)
     }
 
     /// A PDI's tunnel and addresses: its own, or those of the traffic endpoint it names.
@@ -197,8 +253,8 @@ impl Translator<'_> {
             // Towards a subscriber there is no way but a tunnel: nothing is to be forwarded yet.
             new.apply = Apply::Drop;
         }
-        if way.forwarding_policy.is_some() {
-            return Err(Problem::of(Cause::INVALID_FORWARDING_POLICY).in_rule(rule));
+        if let Some(name) = &way.forwarding_policy {
+            self.catalogue.policy(name).map_err(|problem| problem.in_rule(rule))?.apply(&mut new);
         }
         Ok(new)
     }
@@ -244,6 +300,9 @@ struct Endpoint {
 
 /// Set in the ID of a FAR that only what we say ourselves passes by; control planes give no such IDs (8.2.74).
 const CLOSED: u32 = 1 << 31;
+
+/// Set in the IDs of FARs and QERs that predefined rules bring.
+const PREDEFINED: u32 = 3 << 30;
 
 /// Such FARs that rules name.
 fn closed(session: &Session) -> Vec<u32> {
@@ -395,7 +454,9 @@ fn translate_qer(qer: &CreateQer, session: bool) -> Qer {
 /// Whether a QER is the session's aggregate (Session-AMBR, APN-AMBR): several flows' rules share it. PFCP does not say.
 fn is_aggregate(rules: &Rules, qer: &CreateQer) -> bool {
     let mut with = rules.create_pdrs.iter().filter(|pdr| pdr.qer_ids.contains(&qer.qer_id));
-    qer.qfi.is_none() && with.clone().count() > 1 && with.any(|pdr| pdr.qer_ids.len() > 1)
+    // A flow with a guaranteed rate is none of those that share it.
+    let is_flow = qer.qfi.is_some() || qer.guaranteed_bitrate.is_some();
+    !is_flow && with.clone().count() > 1 && with.any(|pdr| pdr.qer_ids.len() > 1)
 }
 
 fn translate_urr(urr: &CreateUrr, meters: &[Metering]) -> Urr {

@@ -283,10 +283,15 @@ impl SlowPath {
             env.stats.drop_outside(Drop::SessionGone, frame.len());
             return;
         };
-        let (handle, pdr) = (head.handle, action.pdr);
+        let (handle, pdr, keep) = (head.handle, action.pdr, usize::from(action.keep));
         let l3 = usize::from(frame.meta.l3);
         let packet = env.arena().bytes(frame).get(l3..l3 + lane.ip(i).total_len as usize).unwrap_or_default();
-        let first = self.waiting.subscribers.packets_of(handle) == 0;
+        let waiting = self.waiting.subscribers.packets_of(handle);
+        if keep > 0 && waiting >= keep {
+            env.stats.drop_outside(Drop::BufferFull, frame.len());
+            return;
+        }
+        let first = waiting == 0;
         // Where nothing is to be counted, it was or never will be.
         let idle = Idle { pdr, measured: lane.rule[i].tallies == [0; MAX_URRS] };
         match self.waiting.subscribers.push(handle, idle.into(), packet, env.now) {

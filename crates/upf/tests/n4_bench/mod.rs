@@ -252,11 +252,17 @@ impl Bench {
 
     /// Session reports since the last call; each is answered.
     pub fn reports(&mut self) -> Vec<SessionReportRequest> {
+        self.reports_answered(|_| {})
+    }
+
+    /// As [`reports`](Self::reports), with more in the answers.
+    pub fn reports_answered(&mut self, more: impl Fn(&mut SessionReportResponse)) -> Vec<SessionReportRequest> {
         let mut reports = Vec::new();
         for Packet { header, message } in std::mem::take(&mut self.unasked) {
             let Message::SessionReportRequest(report) = message else { continue };
             reports.push(report);
-            let response = SessionReportResponse { cause: Cause::REQUEST_ACCEPTED, ..Default::default() };
+            let mut response = SessionReportResponse { cause: Cause::REQUEST_ACCEPTED, ..Default::default() };
+            more(&mut response);
             let seid = self.endpoint.sessions().book().iter().find_map(|(number, entry)| {
                 (Some(entry.cp_seid) == header.seid).then(|| self.endpoint.sessions().book().seid(number)).flatten()
             });

@@ -1,5 +1,8 @@
 //! More of what control planes ask for, a file for each kind of rule.
 
+mod buffering;
+mod limits;
+mod named;
 mod paths;
 mod redirect;
 mod routes;

@@ -1,0 +1,251 @@
+//! The end of N4, Sxa and Sxb: who may speak to us, how much, and what they may name.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Config, ConfigError, parse_prefix, parse_rate, wrong};
+
+/// The end of N4, Sxa and Sxb.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct N4 {
+    /// Our address for PFCP.
+    pub address: IpAddr,
+    /// Our UDP port.
+    #[serde(default = "pfcp_port")]
+    pub port: u16,
+    /// What we call ourselves: a domain name; left out: the address.
+    #[serde(default)]
+    pub node_id: Option<String>,
+    /// Networks that control planes may speak from: `10.0.4.0/24`; empty: all.
+    #[serde(default)]
+    pub allow: Vec<String>,
+    /// We choose tunnel endpoints (FTUP); otherwise the control plane does, for whatever address of ours it knows.
+    #[serde(default = "yes")]
+    pub choose_f_teid: bool,
+    /// Seconds between heartbeats; 0: none are sent.
+    #[serde(default = "heartbeat_seconds")]
+    pub heartbeat_seconds: u32,
+    /// A control plane that has never answered a heartbeat is lost; otherwise that means nothing, for some never do.
+    #[serde(default)]
+    pub silence_is_loss: bool,
+    /// Seconds that the sessions of a lost control plane are kept.
+    #[serde(default = "keep_seconds")]
+    pub keep_seconds: u32,
+    /// Sessions at most.
+    #[serde(default = "most_sessions")]
+    pub sessions: u32,
+    /// Sessions of one control plane at most; left out: as many as there may be in all.
+    #[serde(default)]
+    pub sessions_per_peer: Option<u32>,
+    /// Messages a second that one control plane may send.
+    #[serde(default = "messages_per_second")]
+    pub messages_per_second: u32,
+    /// Folder of a ledger in which sessions survive a restart; left out: they end with the process, and control planes
+    /// see it by the Recovery Time Stamp.
+    #[serde(default)]
+    pub ledger: Option<PathBuf>,
+    /// With a ledger: seconds within which what every session has used is written down, that much a crash may cost.
+    #[serde(default = "checkpoint_seconds")]
+    pub checkpoint_seconds: u32,
+    /// Rules of each kind that a session may have.
+    #[serde(default = "rules_per_session")]
+    pub rules_per_session: u32,
+    /// Subscribers' addresses by network instance.
+    #[serde(default)]
+    pub pool: Vec<Pool>,
+    /// What control planes name in a Forwarding Policy (3GPP TS 29.244, 8.2.23).
+    #[serde(default)]
+    pub policy: Vec<Policy>,
+    /// Rules that control planes activate by name (8.2.72).
+    #[serde(default)]
+    pub predefined: Vec<Predefined>,
+}
+
+/// A way to forward packets, by name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// What control planes call it.
+    pub name: String,
+    /// The network instance to forward in, with its own routes; left out: the one the control plane names.
+    #[serde(default)]
+    pub instance: Option<String>,
+    /// DSCP of the packets, or of their tunnel; what the control plane asks for goes first.
+    #[serde(default)]
+    pub dscp: Option<u8>,
+}
+
+/// Rules that a control plane activates by name for the tunnel or address of one of its PDRs. What is left out is the
+/// PDR's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Predefined {
+    /// What control planes call them.
+    pub name: String,
+    /// SDF filters as flow descriptions: `permit out 17 from 198.51.100.0/24 to assigned`.
+    #[serde(default)]
+    pub filters: Vec<String>,
+    /// Precedence; lower values are tried first.
+    #[serde(default)]
+    pub precedence: Option<u32>,
+    /// What becomes of the packets.
+    #[serde(default)]
+    pub action: Option<Action>,
+    /// The policy that packets are forwarded by.
+    #[serde(default)]
+    pub policy: Option<String>,
+    /// Maximum bit rate, of each session and beside those of the PDR: `"1 Mbit/s"`.
+    #[serde(default)]
+    pub mbr_up: Option<String>,
+    /// As `mbr_up`.
+    #[serde(default)]
+    pub mbr_down: Option<String>,
+}
+
+/// What a predefined rule does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// Forward, as the PDR's FAR says.
+    Forward,
+    /// Drop.
+    Drop,
+}
+
+fn rules_per_session() -> u32 {
+    64
+}
+
+fn checkpoint_seconds() -> u32 {
+    30
+}
+
+fn pfcp_port() -> u16 {
+    pfcp::PORT
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn heartbeat_seconds() -> u32 {
+    60
+}
+
+fn keep_seconds() -> u32 {
+    120
+}
+
+fn most_sessions() -> u32 {
+    1_000_000
+}
+
+fn messages_per_second() -> u32 {
+    200_000
+}
+
+/// Subscribers' addresses in a network instance: given out by us where a control plane asks for it (CHV4, CHV6), and
+/// what each worker's part is where it chooses itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// The network instance; left out: `core`.
+    #[serde(default)]
+    pub instance: Option<String>,
+    /// IPv4 addresses: `10.45.0.0/16`.
+    #[serde(default)]
+    pub v4: Option<String>,
+    /// IPv6 addresses, a /64 for each subscriber: `2001:db8::/48`.
+    #[serde(default)]
+    pub v6: Option<String>,
+}
+
+impl N4 {
+    pub(super) fn check(&self, config: &Config) -> Result<(), ConfigError> {
+        for (n, text) in self.allow.iter().enumerate() {
+            if parse_prefix(text).is_none() {
+                let what = format!("\"{text}\" is no network");
+                return Err(wrong(&[&"n4", &"allow", &n], what, "such as 10.0.4.0/24"));
+            }
+        }
+        if self.checkpoint_seconds == 0 {
+            let what = "a checkpoint at all times is none".to_owned();
+            return Err(wrong(&[&"n4", &"checkpoint_seconds"], what, "1 or more; 30 when left out"));
+        }
+        let instances = config.instances();
+        for (n, pool) in self.pool.iter().enumerate() {
+            if let Some(name) = pool.instance.as_ref().filter(|name| !instances.contains(name)) {
+                let what = format!("no port is in network instance \"{name}\"");
+                let help = format!("one of {}", instances.join(", "));
+                return Err(wrong(&[&"n4", &"pool", &n, &"instance"], what, help));
+            }
+            if pool.v4.is_none() && pool.v6.is_none() {
+                return Err(wrong(&[&"n4", &"pool", &n], "a pool without addresses", "v4 = \"10.45.0.0/16\""));
+            }
+            if let Some(text) = &pool.v4
+                && !parse_prefix(text).is_some_and(|(address, len)| address.is_ipv4() && len >= 4)
+            {
+                let what = format!("\"{text}\" is no IPv4 network");
+                return Err(wrong(&[&"n4", &"pool", &n, &"v4"], what, "such as 10.45.0.0/16"));
+            }
+            if let Some(text) = &pool.v6
+                && !parse_prefix(text).is_some_and(|(address, len)| address.is_ipv6() && (16..=64).contains(&len))
+            {
+                let what = format!("\"{text}\" is no IPv6 network of 64 bits or less");
+                return Err(wrong(&[&"n4", &"pool", &n, &"v6"], what, "such as 2001:db8::/48"));
+            }
+        }
+        if self.rules_per_session == 0 {
+            return Err(wrong(&[&"n4", &"rules_per_session"], "a session without rules", "such as 64"));
+        }
+        self.check_named(&instances)
+    }
+
+    /// What control planes name.
+    fn check_named(&self, instances: &[String]) -> Result<(), ConfigError> {
+        for (n, policy) in self.policy.iter().enumerate() {
+            if self.policy[..n].iter().any(|other| other.name == policy.name) || policy.name.is_empty() {
+                return Err(wrong(&[&"n4", &"policy", &n, &"name"], "no name of its own", "another name"));
+            }
+            if let Some(name) = policy.instance.as_ref().filter(|name| !instances.contains(name)) {
+                let what = format!("no port is in network instance \"{name}\"");
+                let help = format!("one of {}", instances.join(", "));
+                return Err(wrong(&[&"n4", &"policy", &n, &"instance"], what, help));
+            }
+            if policy.dscp.is_some_and(|dscp| dscp > 63) {
+                return Err(wrong(&[&"n4", &"policy", &n, &"dscp"], "a DSCP is 0 to 63", "such as 34"));
+            }
+        }
+        for (n, rule) in self.predefined.iter().enumerate() {
+            if self.predefined[..n].iter().any(|other| other.name == rule.name) || rule.name.is_empty() {
+                return Err(wrong(&[&"n4", &"predefined", &n, &"name"], "no name of its own", "another name"));
+            }
+            for (m, filter) in rule.filters.iter().enumerate() {
+                if let Err(error) = filter.parse::<stages::filter::FlowDescription>() {
+                    let help = "such as \"permit out 17 from 10.0.6.0/24 5000-5003 to assigned\"";
+                    return Err(wrong(&[&"n4", &"predefined", &n, &"filters", &m], error.to_string(), help));
+                }
+            }
+            if let Some(name) = rule.policy.as_ref().filter(|name| !self.policy.iter().any(|p| p.name == **name)) {
+                let what = format!("there is no policy \"{name}\"");
+                return Err(wrong(&[&"n4", &"predefined", &n, &"policy"], what, "one of [[n4.policy]]"));
+            }
+            for (key, rate) in [("mbr_up", &rule.mbr_up), ("mbr_down", &rule.mbr_down)] {
+                if rate.as_ref().is_some_and(|rate| parse_rate(rate).is_none()) {
+                    return Err(wrong(&[&"n4", &"predefined", &n, &key], "no rate", "such as \"1 Mbit/s\""));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The network instance of a pool, by number.
+    pub fn instance(pool: &Pool, config: &Config) -> stages::forward::InstanceId {
+        let name = pool.instance.as_deref().unwrap_or("core");
+        // A handful of names, checked before.
+        config.instances().iter().position(|n| n == name).unwrap_or(1) as stages::forward::InstanceId
+    }
+}

@@ -1,0 +1,61 @@
+//! Bounds that hold whatever a control plane asks for.
+
+use super::super::*;
+
+fn asked(cp_seid: u64, last: u8) -> SessionEstablishmentRequest {
+    let session = Session { cp_seid, ip4: Some(Ipv4Addr::new(10, 45, 0, last)), ..Session::default() };
+    session.establish(&smf(), &NodeId::from(CP.ip()), CP.ip())
+}
+
+#[test]
+fn a_control_plane_has_as_many_sessions_and_a_session_as_many_rules_as_it_may() {
+    let mut bench = Bench::new("n4.sessions_per_peer = 2\nn4.rules_per_session = 2");
+    for cp_seid in 1..=2 {
+        assert_eq!(cause(&bench.say(Some(0), asked(cp_seid, cp_seid as u8).into())), Cause::REQUEST_ACCEPTED);
+    }
+    assert_eq!(cause(&bench.say(Some(0), asked(3, 3).into())), Cause::NO_RESOURCES_AVAILABLE);
+    assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (2, 2));
+    bench.close();
+
+    let mut bench = Bench::new("n4.rules_per_session = 2");
+    let mut many = asked(1, 1);
+    let more = CreatePdr { pdr_id: PdrId(9), ..many.create_pdrs[1].clone() };
+    many.create_pdrs.push(more.clone());
+    assert_eq!(cause(&bench.say(Some(0), many.into())), Cause::NO_RESOURCES_AVAILABLE);
+    let (session, teid) = connected(&mut bench, &smf());
+    let change = SessionModificationRequest { create_pdrs: vec![more], ..Default::default() };
+    assert_eq!(bench.modify(&session, change).cause, Cause::NO_RESOURCES_AVAILABLE);
+    bench.send("n3", &up(teid, &request(UE)));
+    assert_eq!(bench.received("n6").len(), 1, "the session is as it was");
+    bench.close();
+}
+
+#[test]
+fn networks_behind_a_subscriber_are_bounded() {
+    let mut bench = Bench::new("");
+    let mut many = asked(1, 1);
+    let route = |n: u32| FramedRoute::from(&*format!("{}/24", Ipv4Addr::from(0xc0a8_0000 + (n << 8))));
+    many.create_pdrs[0].pdi.framed_routes = (0..65).map(route).collect();
+    assert_eq!(cause(&bench.say(Some(0), many.clone().into())), Cause::NO_RESOURCES_AVAILABLE);
+    many.create_pdrs[0].pdi.framed_routes.pop();
+    assert_eq!(cause(&bench.say(Some(0), many.into())), Cause::REQUEST_ACCEPTED);
+    bench.close();
+}
+
+#[test]
+fn a_flood_of_answers_nobody_asked_for_costs_nobody_else() {
+    let mut bench = Bench::new("");
+    let (_, teid) = connected(&mut bench, &smf());
+    for n in 0..3000u16 {
+        let echo = from_gnb(Over::V4).udp(2152, 2152).gtpu_message(2, 0).seq(n).payload([14, 0]);
+        bench.send("n3", &echo.build());
+    }
+    let about = [&[16][..], &7u32.to_be_bytes(), &[133, 0, 4], &GNB.octets()].concat();
+    for _ in 0..3000 {
+        bench.send("n3", &from_gnb(Over::V4).udp(2152, 2152).gtpu_message(26, 0).payload(&about).build());
+    }
+    assert_eq!((bench.reports(), bench.node_reports()), (vec![], vec![]));
+    bench.send("n3", &up(teid, &request(UE)));
+    assert_eq!(bench.received("n6").len(), 1);
+    bench.close();
+}

@@ -1,0 +1,119 @@
+//! What control planes know by name: predefined rules and forwarding policies (3GPP TS 29.244, 5.19 and 8.2.23).
+
+use super::super::*;
+
+const NAMED: &str = r#"
+n4.policy = [{ name = "video", dscp = 34 }]
+n4.predefined = [
+  { name = "blocked", filters = ["permit out 17 from 198.51.100.0/24 to assigned"], precedence = 5, action = "drop" },
+  { name = "marked", filters = ["permit out 17 from 198.51.100.0/24 to assigned"], precedence = 10, policy = "video" },
+  { name = "slow", mbr_up = "64 kbit/s" },
+]
+"#;
+
+fn activate(bench: &mut Bench, session: &Session, on: &[&str], off: &[&str]) -> SessionModificationResponse {
+    let update = UpdatePdr {
+        pdr_id: PdrId(2),
+        activate_predefined_rules: on.iter().map(|name| ActivatePredefinedRules::from(*name)).collect(),
+        deactivate_predefined_rules: off.iter().map(|name| DeactivatePredefinedRules::from(*name)).collect(),
+        ..UpdatePdr::default()
+    };
+    bench.modify(session, SessionModificationRequest { update_pdrs: vec![update], ..Default::default() })
+}
+
+#[test]
+fn predefined_rules_are_activated_by_name() {
+    let mut bench = Bench::new(NAMED);
+    let (session, teid) = connected(&mut bench, &smf());
+    let elsewhere = ip4(UE, Ipv4Addr::new(203, 0, 113, 1)).udp(40_000, 50_000).filled(32);
+    let passes = |bench: &mut Bench, packet: &Wire| {
+        bench.send("n3", &up(teid, packet));
+        bench.received("n6").pop().map(|frame| frame[15] >> 2)
+    };
+    assert_eq!(passes(&mut bench, &request(UE)), Some(0));
+    assert_eq!(activate(&mut bench, &session, &["marked"], &[]).cause, Cause::REQUEST_ACCEPTED);
+    assert_eq!((passes(&mut bench, &request(UE)), passes(&mut bench, &elsewhere)), (Some(34), Some(0)));
+    assert_eq!(activate(&mut bench, &session, &["blocked"], &[]).cause, Cause::REQUEST_ACCEPTED);
+    assert_eq!((passes(&mut bench, &request(UE)), passes(&mut bench, &elsewhere)), (None, Some(0)));
+
+    let refused = activate(&mut bench, &session, &["chess"], &[]);
+    assert_eq!(refused.cause, Cause::UNKNOWN_PRE_DEFINED_RULE);
+    assert_eq!(refused.offending_ie, Some(OffendingIe(106)), "Activate Predefined Rules");
+    assert_eq!(refused.failed_rule_id, Some(FailedRuleId::Pdr(2)));
+    assert_eq!(passes(&mut bench, &request(UE)), None, "as before");
+
+    assert_eq!(activate(&mut bench, &session, &[], &["blocked"]).cause, Cause::REQUEST_ACCEPTED);
+    assert_eq!(passes(&mut bench, &request(UE)), Some(34));
+    assert_eq!(activate(&mut bench, &session, &["slow"], &["marked"]).cause, Cause::REQUEST_ACCEPTED);
+    let passed = (0..400).filter_map(|_| passes(&mut bench, &request(UE))).count();
+    // A burst of 15,000 octets, in packets of 60.
+    assert_eq!(passed, 250);
+    bench.close();
+}
+
+#[test]
+fn a_pdr_may_have_predefined_rules_alone() {
+    let mut bench = Bench::new(NAMED);
+    let session = Session { cp_seid: 1, ip4: Some(UE), ..Session::default() };
+    let mut asked = session.establish(&smf(), &NodeId::from(CP.ip()), CP.ip());
+    asked.create_pdrs[1].far_id = None;
+    assert_eq!(cause(&bench.say(Some(0), asked.clone().into())), Cause::CONDITIONAL_IE_MISSING);
+    asked.create_pdrs[1].activate_predefined_rules = vec![ActivatePredefinedRules::from("marked")];
+    let Packet { message: Message::SessionEstablishmentResponse(response), .. } = bench.say(Some(0), asked.into())
+    else {
+        panic!("an answer of its kind")
+    };
+    let mut session = session;
+    session.established(&response).expect("accepted");
+    let Some(FTeid::Given { teid, .. }) = session.uplink_f_teid else { panic!("a tunnel was chosen") };
+    bench.send("n3", &up(teid.0, &request(UE)));
+    bench.send("n3", &up(teid.0, &ip4(UE, Ipv4Addr::new(203, 0, 113, 1)).udp(40_000, 50_000).filled(32)));
+    let sent = bench.received("n6");
+    assert_eq!((sent.len(), sent[0][15] >> 2), (1, 34), "what the rule is for, and nothing else");
+    bench.close();
+}
+
+#[test]
+fn forwarding_policies_are_named_by_control_planes() {
+    let mut bench = Bench::new(NAMED);
+    let (session, teid) = connected(&mut bench, &smf());
+    let by = |name: &str| UpdateFar {
+        far_id: FarId(2),
+        update_forwarding_parameters: Some(UpdateForwardingParameters {
+            forwarding_policy: Some(ForwardingPolicy(name.into())),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let change = SessionModificationRequest { update_fars: vec![by("video")], ..Default::default() };
+    assert_eq!(bench.modify(&session, change).cause, Cause::REQUEST_ACCEPTED);
+    bench.send("n3", &up(teid, &request(UE)));
+    assert_eq!(bench.received("n6").pop().map(|frame| frame[15] >> 2), Some(34));
+    let change = SessionModificationRequest { update_fars: vec![by("chess")], ..Default::default() };
+    let refused = bench.modify(&session, change);
+    assert_eq!(refused.cause, Cause::INVALID_FORWARDING_POLICY);
+    assert_eq!(refused.offending_ie, Some(OffendingIe(41)), "Forwarding Policy");
+    assert_eq!(refused.failed_rule_id, Some(FailedRuleId::Far(2)));
+    bench.close();
+}
+
+#[test]
+fn mistakes_in_names_point_at_their_key() {
+    use serde::Deserialize as _;
+    let base = "gateway = \"upf\"\nn4.address = \"10.0.4.1\"\nport = [{ name = \"n3\", uri = \"memory:n3\", role = \"access\", addresses = [\"10.0.3.1/24\"] }, { name = \"n6\", uri = \"memory:n6\", role = \"core\", addresses = [\"10.0.6.1/24\"] }]\n";
+    for (more, path) in [
+        ("n4.policy = [{ name = \"a\", instance = \"moon\" }]", "n4.policy.0.instance"),
+        ("n4.policy = [{ name = \"a\" }, { name = \"a\" }]", "n4.policy.1.name"),
+        ("n4.policy = [{ name = \"a\", dscp = 64 }]", "n4.policy.0.dscp"),
+        ("n4.predefined = [{ name = \"a\", policy = \"b\" }]", "n4.predefined.0.policy"),
+        ("n4.predefined = [{ name = \"a\", filters = [\"permit all\"] }]", "n4.predefined.0.filters.0"),
+        ("n4.predefined = [{ name = \"a\", mbr_up = \"fast\" }]", "n4.predefined.0.mbr_up"),
+        ("n4.rules_per_session = 0", "n4.rules_per_session"),
+        ("gtpu.echo_seconds = 10", "gtpu.echo_seconds"),
+    ] {
+        let table: toml::Table = format!("{base}{more}").parse().expect("TOML");
+        let config = upf::config::Config::deserialize(table).expect("a configuration");
+        let error = config.check().expect_err(more);
+        assert_eq!(error.path.join("."), path);
+    }
+}
