@@ -1,7 +1,7 @@
 //! How fast the ledger is: changes a second, what a commit takes, bytes a session, how long opening takes.
 //!
 //! ```text
-//! cargo run --release -p ledger --example rate -- [FOLDER] [SESSIONS] [CHANGES PER SECOND]
+//! cargo run --release -p ledger --example ledger_rate -- [FOLDER] [SESSIONS] [CHANGES PER SECOND]
 //! ```
 //!
 //! Establishes so many sessions of 700 bytes, then modifies, deletes and establishes them again at that rate (0: as fast

@@ -1,4 +1,4 @@
-//! What making and checking a packet costs: `cargo run --release -p traffic --example rate`.
+//! What making and checking a packet costs: `cargo run --release -p traffic --example packet_rate`.
 
 use std::sync::Arc;
 use std::time::Instant;

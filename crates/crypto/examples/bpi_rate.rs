@@ -1,4 +1,4 @@
-//! What BPI+ costs: cycles a frame by size, 300 keys, both ways. `cargo run --release -p crypto --example rate`
+//! What BPI+ costs: cycles a frame by size, 300 keys, both ways. `cargo run --release -p crypto --example bpi_rate`
 
 use std::sync::Arc;
 use std::time::Instant;
