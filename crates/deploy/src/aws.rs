@@ -180,7 +180,7 @@ fn template(fleet: &Fleet) -> Node {
     group::group(fleet, &mut resources);
     traffic::hosts(fleet, &mut resources);
     let description = format!(
-        "{}: {} machines of {} with {} gateways each, up to {}. Written by weir deploy aws.",
+        "{}: {} machines of {}, gateways on each: {}; up to {}. Written by weir deploy aws.",
         fleet.settings.name,
         fleet.machines,
         fleet.machine.name,
@@ -271,7 +271,7 @@ fn readme(fleet: &Fleet) -> String {
     let region = &fleet.settings.aws.region;
     let peers = network::pfcp_addresses(fleet).join(", ");
     format!(
-        "# {name} on AWS\n\n{machines} machines of {machine} to begin with, {least} to {most} by load; {gateways} gateways on each.\n\n\
+        "# {name} on AWS\n\n{machines} machines of {machine} to begin with, {least} to {most} by load; gateways on each: {gateways}.\n\n\
          1. The machine image, from source. Put `git archive --format=tar.gz -o weir.tar.gz HEAD` of weir into a bucket, then\n\n\
          \x20      aws cloudformation deploy --region {region} --stack-name {name}-image --template-file image.yaml \\\n\
          \x20        --capabilities CAPABILITY_IAM --parameter-overrides Source=s3://BUCKET/weir.tar.gz\n\n\

@@ -43,8 +43,8 @@ pub fn fleet(fleet: &Fleet) -> Vec<Finding> {
     if !(settings.target_load > 0.0 && settings.target_load < 1.0) {
         found.push(Finding::at("deploy.target_load", "no load to aim for", "a share between 0 and 1, such as 0.7"));
     }
-    if settings.drain_seconds == 0 || settings.drain_seconds > 7200 {
-        let help = "1 to 7200: a lifecycle hook waits no longer";
+    if settings.drain_seconds == 0 || settings.drain_seconds > 7140 {
+        let help = "1 to 7140: a lifecycle hook waits for two hours at most";
         found.push(Finding::at("deploy.drain_seconds", "no time to drain in", help));
     }
     let least = (fleet.workers() * 2 * 4096).max(4096);

@@ -1,6 +1,6 @@
 //! The gateways themselves: what an instance is started with, and how many there are.
 
-use super::{Resources, attribute, in_zone, nothing, reference, sub, tags, when};
+use super::{Resources, attribute, in_zone, nothing, reference, sub, when};
 use crate::fleet::Fleet;
 use crate::gateway::{Places, toml};
 use crate::node::Node;
@@ -51,9 +51,8 @@ pub fn group(fleet: &Fleet, resources: &mut Resources) {
         "TerminationPolicies" => list!["NewestInstance"],
         "LifecycleHookSpecificationList" => list![
             hook("launched", "LAUNCHING", 900),
-            hook("leaving", "TERMINATING", fleet.settings.drain_seconds.clamp(30, 7200)),
+            hook("leaving", "TERMINATING", fleet.settings.drain_seconds + 60),
         ],
-        "Tags" => list![map! { "Key" => "Name", "Value" => sub("${AWS::StackName}-gateway"), "PropagateAtLaunch" => true }],
     };
     resources.add("Gateways", "AWS::AutoScaling::AutoScalingGroup", group);
     // All there is to run with is there before the first one starts.
@@ -79,14 +78,14 @@ pub fn group(fleet: &Fleet, resources: &mut Resources) {
 /// What an instance may do: take a set of interfaces and an address, tell that it has started or may go, tell its load.
 fn rights(resources: &mut Resources) {
     let may = |actions: Node, on: Node| map! { "Effect" => "Allow", "Action" => actions, "Resource" => on };
+    // Only on what is tagged as this stack's: its instances, their own interfaces, the sets.
+    let arn = |kind: &str| sub(format!("arn:${{AWS::Partition}}:ec2:${{AWS::Region}}:${{AWS::AccountId}}:{kind}/*"));
     let mut attach = may(
         list!["ec2:AttachNetworkInterface", "ec2:AssignPrivateIpAddresses"],
-        list![
-            sub("arn:${AWS::Partition}:ec2:${AWS::Region}:${AWS::AccountId}:network-interface/*"),
-            sub("arn:${AWS::Partition}:ec2:${AWS::Region}:${AWS::AccountId}:instance/*"),
-        ],
+        list![arn("network-interface"), arn("instance")],
     );
-    attach.put("Condition", map! { "ArnEquals" => map! { "ec2:Vpc" => sub("arn:${AWS::Partition}:ec2:${AWS::Region}:${AWS::AccountId}:vpc/${Vpc}") } });
+    let own = map! { "aws:ResourceTag/weir-stack" => reference("AWS::StackName") };
+    attach.put("Condition", map! { "StringEquals" => own });
     let group = "arn:${AWS::Partition}:autoscaling:${AWS::Region}:${AWS::AccountId}:autoScalingGroup:*:autoScalingGroupName/${AWS::StackName}-gateways";
     let role = map! {
         "AssumeRolePolicyDocument" => map! {
@@ -126,6 +125,11 @@ fn launch(fleet: &Fleet) -> Node {
         }
         placement
     };
+    let tagged = |kind: &str| {
+        let stack = map! { "Key" => "weir-stack", "Value" => reference("AWS::StackName") };
+        let name = map! { "Key" => "Name", "Value" => sub("${AWS::StackName}-gateway") };
+        map! { "ResourceType" => kind, "Tags" => list![name, stack] }
+    };
     map! {
         "LaunchTemplateData" => map! {
             "ImageId" => reference("ImageId"),
@@ -140,7 +144,7 @@ fn launch(fleet: &Fleet) -> Node {
                 "DeviceName" => "/dev/xvda",
                 "Ebs" => map! { "VolumeSize" => 20_i64, "VolumeType" => "gp3", "Encrypted" => true },
             }],
-            "TagSpecifications" => list![map! { "ResourceType" => "instance", "Tags" => tags("gateway") }],
+            "TagSpecifications" => list![tagged("instance"), tagged("network-interface")],
             "UserData" => map! { "Fn::Base64" => sub(setup(fleet)) },
         },
     }
