@@ -16,10 +16,11 @@ use pfcp::ie::{
 use pfcp::message::{NodeReportRequest, SessionReportRequest, SessionReportResponse};
 use wire::Teid;
 
+use super::answers::{Pending, Query};
 use super::change::{self, Rules};
 use super::metering::{Metering, WallClock};
 use super::paths::{Act, Path};
-use super::{N4, Outgoing, Pending, Query, book, counted, translate};
+use super::{N4, Outgoing, book, counted, translate};
 use crate::control::Control;
 use crate::rules::Usage;
 
@@ -162,8 +163,9 @@ impl N4 {
     pub(super) fn refresh(&mut self, number: u32, rules: &Rules, acts: bool, control: &mut Control, clock: &WallClock) {
         let timed =
             rules.create_pdrs.iter().any(|pdr| pdr.activation_time.is_some() || pdr.deactivation_time.is_some());
+        self.rebound(number, control);
         if !timed && !acts {
-            return self.rebound(number, control);
+            return;
         }
         let Some(entry) = self.book.get(number) else { return };
         let Ok(session) = self.translator(clock).session(rules, &entry.meters) else { return };

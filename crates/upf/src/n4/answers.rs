@@ -1,0 +1,211 @@
+//! What workers answer, and what is told control planes then.
+
+use ledger::Change;
+use pfcp::ie::{Cause, PfcpSmReqFlags, UsageReportTrigger};
+use pfcp::message::{
+    SessionDeletionResponse, SessionEstablishmentResponse, SessionModificationRequest, SessionModificationResponse,
+};
+
+use super::book::Entry;
+use super::checkpoint::Owed;
+use super::choose::Chosen;
+use super::metering::{Metering, WallClock};
+use super::paths::Path;
+use super::problem::Problem;
+use super::{Asked, N4, Outgoing, counted, steer};
+use crate::control::{Answer, Control, Report};
+
+/// What a worker was asked for, and what is to be done with its answer.
+#[derive(Debug)]
+pub(super) enum Pending {
+    /// A new session.
+    Establish { asked: Asked, number: u32, chosen: Chosen, response: Box<SessionEstablishmentResponse> },
+    /// Changed rules. Accounts of URRs that are gone come along with what they were for.
+    Modify {
+        asked: Asked,
+        number: u32,
+        gone: Vec<Gone>,
+        query: Query,
+        grants: bool,
+        response: Box<SessionModificationResponse>,
+    },
+    /// What has been counted, for a modification that only asks.
+    Query { asked: Asked, number: u32, query: Query, response: Box<SessionModificationResponse> },
+    /// A deletion, asked for by the control plane (or by nobody who waits).
+    Delete { asked: Option<Asked>, seid: u64, entry: Box<Entry>, owed: Vec<Owed> },
+    /// A look at what has been counted, because a bound was reached or the time has come.
+    Look { number: u32 },
+    /// A change of ours (a rule's time has come): nobody waits.
+    Refresh,
+}
+
+/// A URR that was removed, and its account.
+pub(super) type Gone = (pfcp::group::CreateUrr, Metering);
+
+/// Which URRs a modification asks about.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Query {
+    all: bool,
+    urrs: Vec<u32>,
+}
+
+impl Query {
+    pub(super) fn of(request: &SessionModificationRequest) -> Self {
+        let all = request.pfcp_sm_req_flags.is_some_and(|flags| flags.contains(PfcpSmReqFlags::QAURR));
+        Self { all, urrs: request.query_urrs.iter().map(|query| query.urr_id.0).collect() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.all && self.urrs.is_empty()
+    }
+
+    pub(super) fn asks_for(&self, urr: u32) -> bool {
+        self.all || self.urrs.contains(&urr)
+    }
+}
+
+impl N4 {
+    /// Sees to what workers have answered and noticed, and to what is due.
+    pub fn poll(&mut self, control: &mut Control, clock: &WallClock) {
+        while let Some((ask, answer)) = control.answer() {
+            if let Some(pending) = self.pending.remove(&ask) {
+                self.finish(pending, answer, control, clock);
+            } else if let Some(number) = self.checkpoints.asked(ask)
+                && let Answer::Usage(usage) = answer
+            {
+                self.measured(number, &usage, clock);
+            }
+        }
+        if let Some(keeper) = &mut self.keeper {
+            keeper.let_go(&mut self.out);
+        }
+        while let Some(report) = control.report() {
+            match report {
+                Report::Buffered { handle, pdr } => self.packets_wait(handle, pdr, clock.now),
+                Report::EchoResponse { instance, peer, sequence } => {
+                    self.path_answers(Path { instance, peer }, sequence, clock.now);
+                }
+                Report::Reached { handle } => self.look(handle, control, clock.now),
+                Report::ErrorIndication { handle, peer, teid, .. } => self.error_indicated(handle, peer, teid),
+            }
+        }
+        self.supervise_paths(control, clock.now);
+        while let Some(std::cmp::Reverse((at, number, pdr))) = self.delayed.peek().copied() {
+            if at > clock.now {
+                break;
+            }
+            self.delayed.pop();
+            self.tell_packets_wait(number, pdr);
+        }
+        while let Some(std::cmp::Reverse((at, number))) = self.looks.peek().copied() {
+            if at > clock.now {
+                break;
+            }
+            self.looks.pop();
+            if self.book.get(number).is_some_and(|entry| entry.look_at == at) {
+                self.look(number, control, clock.now);
+            }
+        }
+        self.go_round(control, clock.now);
+    }
+
+    fn finish(&mut self, pending: Pending, answer: Answer, control: &mut Control, clock: &WallClock) {
+        match pending {
+            Pending::Establish { asked, number, chosen, response } => match answer {
+                Answer::Installed(_) => {
+                    self.counters.established += 1;
+                    let seid = self.book.get(number).map_or(0, |entry| entry.cp_seid);
+                    let message = (*response).into();
+                    self.keep_session(number, None, Some(Outgoing::Response { asked, seid, message }));
+                }
+                _ => {
+                    let entry = self.book.take(number);
+                    if let Some(entry) = &entry {
+                        steer(control, entry.worker, entry.keys(), &[]);
+                        self.paths.change(entry.peer, &entry.paths, &[], clock.now);
+                    }
+                    let seid = entry.map_or(0, |entry| entry.cp_seid);
+                    self.give_back(&chosen);
+                    self.counters.refused += 1;
+                    let message = self.no_session(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
+                    self.out.push_back(Outgoing::Response { asked, seid, message });
+                }
+            },
+            Pending::Modify { asked, number, gone, query, grants, mut response } => {
+                let (mut is_changed, mut used) = (false, None);
+                match answer {
+                    Answer::Installed(usage) => {
+                        self.counters.modified += 1;
+                        is_changed = true;
+                        for (urr, mut meter) in gone {
+                            let counted = counted(&usage, meter.urr);
+                            meter.look(&counted, clock.now);
+                            let reports = &mut response.usage_reports;
+                            meter.report(&urr, &counted, UsageReportTrigger::TERMR, clock, reports);
+                        }
+                        response.usage_reports.extend(self.asked_for(number, &query, &usage, clock));
+                        self.rebound(number, control);
+                        if grants || !response.usage_reports.is_empty() {
+                            used = self.responded(number, &response.usage_reports, &usage, clock);
+                        }
+                    }
+                    _ => {
+                        // The worker has neither the old rules nor the new ones in doubt: it kept the old.
+                        self.counters.refused += 1;
+                        response.cause = Cause::NO_RESOURCES_AVAILABLE;
+                    }
+                }
+                let seid = self.book.get(number).map_or(0, |entry| entry.cp_seid);
+                let answer = Outgoing::Response { asked, seid, message: (*response).into() };
+                if is_changed {
+                    self.keep_session(number, used, Some(answer));
+                } else {
+                    self.out.push_back(answer);
+                }
+            }
+            Pending::Query { asked, number, query, mut response } => {
+                let mut used = None;
+                if let Answer::Usage(usage) = answer {
+                    self.counters.modified += 1;
+                    response.usage_reports.extend(self.asked_for(number, &query, &usage, clock));
+                    self.rebound(number, control);
+                    used = self.responded(number, &response.usage_reports, &usage, clock);
+                }
+                let seid = self.book.get(number).map_or(0, |entry| entry.cp_seid);
+                let answer = Outgoing::Response { asked, seid, message: (*response).into() };
+                self.keep(|_| used.into_iter().collect(), Some(answer));
+            }
+            Pending::Delete { asked, seid: key, entry, owed } => {
+                self.checkpoints.outdate(key);
+                self.counters.deleted += 1;
+                let usage = if let Answer::Removed(usage) = answer { usage } else { Vec::new() };
+                let Some(asked) = asked else {
+                    return self.keep(|_| vec![Change::DeleteSession { key }, Change::DropCheckpoint { key }], None);
+                };
+                let mut response =
+                    SessionDeletionResponse { cause: Cause::REQUEST_ACCEPTED, ..SessionDeletionResponse::default() };
+                let rules = entry.rules();
+                for urr in &rules.create_urrs {
+                    let Some(mut meter) = entry.meters.iter().find(|meter| meter.urr == urr.urr_id.0).cloned() else {
+                        continue;
+                    };
+                    let counted = counted(&usage, meter.urr);
+                    meter.look(&counted, clock.now);
+                    meter.report(urr, &counted, UsageReportTrigger::TERMR, clock, &mut response.usage_reports);
+                }
+                let seid = entry.cp_seid;
+                let whose = (entry.peer, &rules.node_id);
+                let last = self.ended(key, whose, &owed, (seid, &response), clock);
+                let answer = Outgoing::Response { asked, seid, message: response.into() };
+                self.keep(|_| vec![Change::DeleteSession { key }, last], Some(answer));
+            }
+            Pending::Look { number } => {
+                self.looking.remove(&number);
+                if let Answer::Usage(usage) = answer {
+                    self.looked(number, &usage, control, clock);
+                }
+            }
+            Pending::Refresh => {}
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! What control planes ask for: sessions established, modified, deleted (3GPP TS 29.244, 7.5.2 to 7.5.7).
+
+use std::net::IpAddr;
+
+use pfcp::ie::{Cause, FSeid, FTeid, FailedRuleId, PdnType, PfcpSmReqFlags};
+use pfcp::message::{
+    Message, SessionDeletionResponse, SessionEstablishmentRequest, SessionEstablishmentResponse,
+    SessionModificationRequest, SessionModificationResponse,
+};
+use stages::forward::InstanceId;
+
+use super::answers::{Gone, Pending, Query};
+use super::book::{self, Key};
+use super::change::{self, Rules};
+use super::choose::{Chooser, Chosen, Pools};
+use super::metering::{Metering, WallClock};
+use super::networks::Networks;
+use super::paths::Path;
+use super::problem::Problem;
+use super::translate::Translator;
+use super::{Asked, N4, Outgoing, steer};
+use crate::compile::CompileError;
+use crate::control::{AskError, Control};
+use crate::rules::Session;
+
+impl N4 {
+    /// Sees to a request about a session. The answer comes by [`take`](Self::take), at once or when a worker has done
+    /// its part.
+    pub fn request(&mut self, asked: Asked, seid: u64, message: Message, control: &mut Control, clock: &WallClock) {
+        let refused = match message {
+            Message::SessionEstablishmentRequest(request) => {
+                let cp = request.cp_f_seid.seid;
+                self.establish(asked, request, control, clock).err().map(|problem| (cp, self.no_session(problem)))
+            }
+            Message::SessionModificationRequest(request) => {
+                let cp = self.cp_seid(asked.peer, seid);
+                self.modify(asked, seid, &request, control, clock).err().map(|Problem { cause, ie, rule }| {
+                    let (offending_ie, failed_rule_id) = (ie, rule);
+                    let response =
+                        SessionModificationResponse { cause, offending_ie, failed_rule_id, ..Default::default() };
+                    (cp, response.into())
+                })
+            }
+            Message::SessionDeletionRequest(_) => {
+                let cp = self.cp_seid(asked.peer, seid);
+                if self.book.find(seid).is_none() && self.say_again(asked, seid) {
+                    return;
+                }
+                self.delete(asked, seid, control).err().map(|Problem { cause, ie, .. }| {
+                    (cp, SessionDeletionResponse { cause, offending_ie: ie, ..Default::default() }.into())
+                })
+            }
+            // Others are not about sessions, or not a user plane's to answer.
+            _ => None,
+        };
+        if let Some((seid, message)) = refused {
+            self.counters.refused += 1;
+            self.out.push_back(Outgoing::Response { asked, seid, message });
+        }
+    }
+
+    /// The number the control plane has for the session that we number `seid`; 0: there is none.
+    pub fn seid_of_peer(&self, seid: u64) -> u64 {
+        self.book.find(seid).and_then(|number| self.book.get(number)).map_or(0, |entry| entry.cp_seid)
+    }
+
+    pub(super) fn no_session(&self, problem: Problem) -> Message {
+        let Problem { cause, ie, rule } = problem;
+        let node_id = self.node.clone();
+        let (offending_ie, failed_rule_id) = (ie, rule);
+        SessionEstablishmentResponse { node_id, cause, offending_ie, failed_rule_id, ..Default::default() }.into()
+    }
+
+    /// The SEID to answer to; 0 where there is no session of the peer's (7.2.2.4.2).
+    fn cp_seid(&self, peer: u32, seid: u64) -> u64 {
+        let entry = self.book.find(seid).and_then(|number| self.book.get(number));
+        entry.filter(|entry| entry.peer == peer).map_or(0, |entry| entry.cp_seid)
+    }
+
+    fn establish(
+        &mut self,
+        asked: Asked,
+        mut rules: SessionEstablishmentRequest,
+        control: &mut Control,
+        clock: &WallClock,
+    ) -> Result<(), Problem> {
+        let full =
+            self.book.len() >= self.limits.sessions || self.book.of_peer(asked.peer) >= self.limits.sessions_per_peer;
+        // Either way another user plane may have room: "a temporary unavailability of resources" (8.2.1).
+        if full || self.draining {
+            return Err(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
+        }
+        if matches!(rules.pdn_type, Some(PdnType::NonIp | PdnType::Ethernet)) {
+            return Err(Problem::of(Cause::SERVICE_NOT_SUPPORTED));
+        }
+        check_unique(&rules)?;
+        let mut chosen = Chosen::default();
+        let made = self.prepare(&mut rules, &mut chosen, None, &[], control, clock);
+        let result = made.and_then(|made| {
+            let number = self.book.next_number();
+            let install = control.install(made.worker, number, &made.session);
+            install.map(|ask| (made, number, ask)).map_err(|error| not_installed(&error))
+        });
+        let (made, number, ask) = result.inspect_err(|_| self.give_back(&chosen))?;
+        steer(control, made.worker, &[], &made.keys);
+        let seid = self.book.put(asked.peer, made.worker, &rules, made.meters, made.keys);
+        self.take_paths(number, Path::of(&made.session), clock.now);
+        let response = Box::new(SessionEstablishmentResponse {
+            node_id: self.node.clone(),
+            cause: Cause::REQUEST_ACCEPTED,
+            up_f_seid: Some(FSeid::new(seid, self.address)),
+            created_pdrs: std::mem::take(&mut chosen.pdrs),
+            created_traffic_endpoints: std::mem::take(&mut chosen.endpoints),
+            ..SessionEstablishmentResponse::default()
+        });
+        self.plan_look(number, &rules, clock);
+        self.pending.insert(ask, Pending::Establish { asked, number, chosen, response });
+        Ok(())
+    }
+
+    /// Chooses what is left to choose, translates, and looks for conflicts. `old` is the session's number if it has one.
+    fn prepare(
+        &mut self,
+        rules: &mut Rules,
+        chosen: &mut Chosen,
+        old: Option<u32>,
+        meters: &[Metering],
+        control: &Control,
+        clock: &WallClock,
+    ) -> Result<Made, Problem> {
+        let most = self.limits.rules;
+        let counts = [rules.create_pdrs.len(), rules.create_fars.len(), rules.create_qers.len()];
+        if counts.into_iter().any(|count| count > most) || rules.create_urrs.len() > most {
+            return Err(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
+        }
+        let home = self.translator(clock).home(rules);
+        let worker = match old.and_then(|number| self.book.get(number)) {
+            Some(entry) => entry.worker,
+            None => self.worker_for(rules, home),
+        };
+        let book = &self.book;
+        Chooser {
+            networks: &self.networks,
+            teids: &mut self.teids,
+            pools: &mut self.pools,
+            worker,
+            teid_used: &|teid| book.lookup(Key::Teid(teid)).is_some(),
+            address_used: &|instance, address| book.lookup(Key::Ue(instance, address)).is_some(),
+        }
+        .choose(rules, home, chosen)?;
+        let new = rules.create_urrs.iter().map(|urr| {
+            let known = meters.iter().find(|meter| meter.urr == urr.urr_id.0);
+            known.cloned().unwrap_or_else(|| Metering::new(urr, clock.now))
+        });
+        let meters: Vec<Metering> = new.collect();
+        let session = self.translator(clock).session(rules, &meters)?;
+        if session.routes.len() > self.limits.routes {
+            return Err(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
+        }
+        for far in &session.fars {
+            let reachable = far.tunnel.is_none_or(|end| Networks::can_reach(control.plan(), far.instance, end.address));
+            if !reachable {
+                return Err(Problem::rule(FailedRuleId::Far(far.id)));
+            }
+        }
+        let keys = book::keys(&session);
+        match self.book.conflict(&keys, old) {
+            Some(key) => Err(Problem::rule(blamed(rules, key))),
+            None => Ok(Made { worker, session, meters, keys }),
+        }
+    }
+
+    pub(super) fn translator(&self, clock: &WallClock) -> Translator<'_> {
+        let (networks, applications, catalogue) = (&self.networks, &self.applications, &self.catalogue);
+        Translator { networks, applications, catalogue, unix: clock.unix(clock.now) }
+    }
+
+    /// The worker of a new session: the one whose part of a pool its address is in, or whose range its tunnel endpoint
+    /// is in; else each in turn.
+    pub(super) fn worker_for(&mut self, rules: &Rules, home: InstanceId) -> u16 {
+        let pdis = || rules.create_pdrs.iter().map(|pdr| &pdr.pdi);
+        let pool = self.pools.iter().find(|pools| pools.instance == home);
+        let of_address = pdis().flat_map(|pdi| &pdi.ue_ip_addresses).find_map(|address| {
+            let four = pool?.v4.as_ref().zip(address.ip4).and_then(|(pool, ip4)| pool.worker(ip4));
+            four.or_else(|| pool?.v6.as_ref().zip(address.ip6).and_then(|(pool, ip6)| pool.worker(ip6)))
+        });
+        let of_tunnel = || {
+            pdis().find_map(|pdi| match pdi.local_f_teid {
+                Some(FTeid::Given { teid, .. }) => Some(self.teids.worker(teid.0)),
+                _ => None,
+            })
+        };
+        let found = of_address.or_else(of_tunnel).filter(|worker| *worker < self.workers);
+        found.unwrap_or_else(|| {
+            self.next_worker = (self.next_worker + 1) % self.workers;
+            self.next_worker
+        })
+    }
+
+    pub(super) fn give_back(&mut self, chosen: &Chosen) {
+        chosen.teids.iter().for_each(|teid| self.teids.give(*teid));
+        for (instance, address) in &chosen.addresses {
+            self.give_address(*instance, *address);
+        }
+    }
+
+    fn give_address(&mut self, instance: InstanceId, address: IpAddr) {
+        let pools = self.pools.iter_mut().find(|pools| pools.instance == instance);
+        match (pools, address) {
+            (Some(Pools { v4: Some(pool), .. }), IpAddr::V4(address)) => pool.give(address),
+            (Some(Pools { v6: Some(pool), .. }), IpAddr::V6(address)) => pool.give(address),
+            _ => {}
+        }
+    }
+
+    fn modify(
+        &mut self,
+        asked: Asked,
+        seid: u64,
+        request: &SessionModificationRequest,
+        control: &mut Control,
+        clock: &WallClock,
+    ) -> Result<(), Problem> {
+        let unknown = Problem::of(Cause::SESSION_CONTEXT_NOT_FOUND);
+        let number = self.book.find(seid).ok_or(unknown)?;
+        let entry = self.book.get(number).filter(|entry| entry.peer == asked.peer).ok_or(unknown)?;
+        let (worker, before) = (entry.worker, entry.rules());
+        let mut meters = entry.meters.to_vec();
+        let query = Query::of(request);
+        let flags = request.pfcp_sm_req_flags.unwrap_or_default();
+        let mut rules = before.clone();
+        let left = change::modify(&mut rules, request)?;
+        check_unique(&rules)?;
+        let grants = !request.update_urrs.is_empty();
+        for update in request.update_urrs.iter().filter(|urr| urr.volume_quota.is_some() || urr.time_quota.is_some()) {
+            if let Some(meter) = meters.iter_mut().find(|meter| meter.urr == update.urr_id.0) {
+                meter.grant(clock.now);
+            }
+        }
+        let gone = before.create_urrs.iter().filter(|urr| !rules.create_urrs.iter().any(|u| u.urr_id == urr.urr_id));
+        let gone: Vec<Gone> = gone
+            .filter_map(|urr| Some((urr.clone(), meters.iter().find(|meter| meter.urr == urr.urr_id.0)?.clone())))
+            .collect();
+        let mut response = Box::new(SessionModificationResponse {
+            cause: Cause::REQUEST_ACCEPTED,
+            ..SessionModificationResponse::default()
+        });
+        if flags.contains(PfcpSmReqFlags::DROBU) {
+            control.discard(worker, number);
+        }
+        if only_asks(request) {
+            let ask = control.measure(worker, number).map_err(|error| not_installed(&error))?;
+            self.pending.insert(ask, Pending::Query { asked, number, query, response });
+            return Ok(());
+        }
+        let mut chosen = Chosen::default();
+        let made = self.prepare(&mut rules, &mut chosen, Some(number), &meters, control, clock);
+        let result = made.and_then(|made| {
+            let install = control.change(worker, number, &made.session, before.create_urrs.len());
+            install.map(|ask| (made, ask)).map_err(|error| not_installed(&error))
+        });
+        let (made, ask) = result.inspect_err(|_| self.give_back(&chosen))?;
+        for left in left {
+            let end = self.translator(clock).left_tunnel(&left);
+            if let Some((instance, end)) = end {
+                control.end_marker(worker, instance, end);
+            }
+        }
+        let old_keys = self.book.get(number).map(|entry| entry.keys().to_vec()).unwrap_or_default();
+        self.release_keys(&old_keys, &made.keys);
+        steer(control, worker, &old_keys, &made.keys);
+        self.book.set_keys(number, made.keys);
+        self.take_paths(number, Path::of(&made.session), clock.now);
+        self.book.set_rules(number, &rules);
+        if let Some(entry) = self.book.get_mut(number) {
+            entry.meters = made.meters.into();
+            entry.paged = false;
+        }
+        self.plan_look(number, &rules, clock);
+        response.created_pdrs = chosen.pdrs;
+        response.created_traffic_endpoints = chosen.endpoints;
+        self.pending.insert(ask, Pending::Modify { asked, number, gone, query, grants, response });
+        Ok(())
+    }
+
+    /// A session's packets go by these paths from now on.
+    pub(super) fn take_paths(&mut self, number: u32, new: Box<[Path]>, now: u64) {
+        let Some(entry) = self.book.get_mut(number) else { return };
+        self.paths.change(entry.peer, &entry.paths, &new, now);
+        entry.paths = new;
+    }
+
+    /// Gives back identifiers of ours that a session no longer has.
+    fn release_keys(&mut self, old: &[Key], new: &[Key]) {
+        for key in old.iter().filter(|key| !new.contains(key)) {
+            match *key {
+                Key::Teid(teid) => self.teids.give(teid),
+                Key::Ue(instance, address) => self.give_address(instance, address),
+                Key::Route(_) => {}
+            }
+        }
+    }
+
+    fn delete(&mut self, asked: Asked, seid: u64, control: &mut Control) -> Result<(), Problem> {
+        let unknown = Problem::of(Cause::SESSION_CONTEXT_NOT_FOUND);
+        let number = self.book.find(seid).ok_or(unknown)?;
+        self.book.get(number).filter(|entry| entry.peer == asked.peer).ok_or(unknown)?;
+        self.end(number, Some(asked), control)
+    }
+
+    /// Takes a session out; the answer goes to whoever asked.
+    pub(super) fn end(&mut self, number: u32, asked: Option<Asked>, control: &mut Control) -> Result<(), Problem> {
+        let unknown = Problem::of(Cause::SESSION_CONTEXT_NOT_FOUND);
+        let worker = self.book.get(number).ok_or(unknown)?.worker;
+        let ask = control.remove(worker, number).map_err(|error| not_installed(&error))?;
+        let seid = self.book.seid(number).ok_or(unknown)?;
+        let entry = self.book.take(number).ok_or(unknown)?;
+        self.release_keys(entry.keys(), &[]);
+        steer(control, worker, entry.keys(), &[]);
+        let owed = self.checkpoints.take_owed(number);
+        self.paths.change(entry.peer, &entry.paths, &[], 0);
+        self.pending.insert(ask, Pending::Delete { asked, seid, entry: Box::new(entry), owed });
+        Ok(())
+    }
+}
+
+/// Whether a modification changes nothing. One that repeats what holds already is no such: a quota is given anew, a
+/// subscriber sleeps again.
+fn only_asks(request: &SessionModificationRequest) -> bool {
+    let rest = SessionModificationRequest {
+        query_urrs: Vec::new(),
+        query_urr_reference: None,
+        pfcp_sm_req_flags: None,
+        ..request.clone()
+    };
+    rest == SessionModificationRequest::default()
+}
+
+/// A session that may be installed.
+struct Made {
+    worker: u16,
+    session: Session,
+    meters: Vec<Metering>,
+    keys: Vec<Key>,
+}
+
+/// Rule IDs are unique in their session.
+fn check_unique(rules: &Rules) -> Result<(), Problem> {
+    fn twice<T: Copy + PartialEq>(ids: impl Iterator<Item = T>) -> Option<T> {
+        let mut seen = Vec::new();
+        for id in ids {
+            if seen.contains(&id) {
+                return Some(id);
+            }
+            seen.push(id);
+        }
+        None
+    }
+    let pdr = twice(rules.create_pdrs.iter().map(|pdr| pdr.pdr_id.0)).map(FailedRuleId::Pdr);
+    let far = twice(rules.create_fars.iter().map(|far| far.far_id.0)).map(FailedRuleId::Far);
+    let qer = twice(rules.create_qers.iter().map(|qer| qer.qer_id.0)).map(FailedRuleId::Qer);
+    let urr = twice(rules.create_urrs.iter().map(|urr| urr.urr_id.0)).map(FailedRuleId::Urr);
+    match pdr.or(far).or(qer).or(urr) {
+        Some(rule) => Err(Problem::rule(rule)),
+        None => Ok(()),
+    }
+}
+
+/// The rule that brought a key that is another session's.
+fn blamed(rules: &Rules, key: Key) -> FailedRuleId {
+    let has = |pdr: &&pfcp::group::CreatePdr| match key {
+        Key::Teid(teid) => matches!(pdr.pdi.local_f_teid, Some(FTeid::Given { teid: given, .. }) if given.0 == teid),
+        Key::Ue(..) => !pdr.pdi.ue_ip_addresses.is_empty(),
+        Key::Route(_) => !pdr.pdi.framed_routes.is_empty() || !pdr.pdi.framed_ip6_routes.is_empty(),
+    };
+    let pdr = rules.create_pdrs.iter().find(has).or(rules.create_pdrs.first());
+    FailedRuleId::Pdr(pdr.map_or(0, |pdr| pdr.pdr_id.0))
+}
+
+/// What to answer when a session can not be given to its worker.
+fn not_installed(error: &AskError) -> Problem {
+    match error {
+        AskError::Busy => Problem::of(Cause::PFCP_ENTITY_IN_CONGESTION),
+        AskError::NoWorker(_) => Problem::of(Cause::SYSTEM_FAILURE),
+        AskError::Rules(error) => match *error {
+            CompileError::NoFar { pdr, .. }
+            | CompileError::NoQer { pdr, .. }
+            | CompileError::NoUrr { pdr, .. }
+            | CompileError::TooManyPerRule { pdr, .. }
+            | CompileError::NoTeid { pdr }
+            | CompileError::NoAddress { pdr }
+            | CompileError::Filter { pdr, .. } => Problem::rule(FailedRuleId::Pdr(pdr)),
+            CompileError::NoPage { far } => Problem::of(Cause::NO_RESOURCES_AVAILABLE).in_rule(FailedRuleId::Far(far)),
+            CompileError::NoTunnel { far, .. } => Problem::rule(FailedRuleId::Far(far)),
+            CompileError::TooLarge { .. } | CompileError::TooMany { .. } => Problem::of(Cause::NO_RESOURCES_AVAILABLE),
+        },
+    }
+}
