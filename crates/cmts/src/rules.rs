@@ -152,6 +152,17 @@ struct Block {
     only: [u16; 2],
     more: u16,
     rule: [u16; WAYS],
+    /// Which fields a rule of the block looks at: [`uses`]. Blocks tend to look alike, so that asking is cheaper than
+    /// comparing.
+    uses: u8,
+}
+
+/// Bits of [`Block::uses`].
+mod uses {
+    pub const SRC_PORT: u8 = 1;
+    pub const DST_PORT: u8 = 2;
+    pub const TOS: u8 = 4;
+    pub const ADDRESSES: u8 = 8;
 }
 
 /// What all rules of a block are compared with.
@@ -183,28 +194,52 @@ impl Block {
         only: [0; 2],
         more: 0,
         rule: [0; WAYS],
+        uses: 0,
     };
 
     /// The rules whose plain fields match, one bit each.
     #[inline(always)]
     fn matches(&self, key: &Key) -> u16 {
+        let mut differs: [u16; WAYS] =
+            std::array::from_fn(|n| (key.protocol ^ self.protocol[n]) & self.protocol_mask[n]);
         // A range is a difference that does not exceed the span.
-        let differs: [u16; WAYS] = std::array::from_fn(|n| {
-            key.src_port.wrapping_sub(self.src_port[n]).saturating_sub(self.src_span[n])
-                | key.dst_port.wrapping_sub(self.dst_port[n]).saturating_sub(self.dst_span[n])
-                | (key.tos & self.tos_mask[n]).wrapping_sub(self.tos[n]).saturating_sub(self.tos_span[n])
-                | (key.protocol ^ self.protocol[n]) & self.protocol_mask[n]
-        });
-        let others: [u32; WAYS] = std::array::from_fn(|n| {
-            (key.src ^ self.src[n]) & self.src_mask[n] | (key.dst ^ self.dst[n]) & self.dst_mask[n]
-        });
-        let pairs = differs.iter().zip(others).enumerate();
-        pairs.fold(0, |found, (n, (a, b))| found | u16::from(u32::from(*a) | b == 0) << n)
+        let ranges = [
+            (uses::SRC_PORT, key.src_port, &self.src_port, &self.src_span),
+            (uses::DST_PORT, key.dst_port, &self.dst_port, &self.dst_span),
+        ];
+        for (used, key, first, span) in ranges {
+            if self.uses & used != 0 {
+                for n in 0..WAYS {
+                    differs[n] |= key.wrapping_sub(first[n]).saturating_sub(span[n]);
+                }
+            }
+        }
+        if self.uses & uses::TOS != 0 {
+            for n in 0..WAYS {
+                differs[n] |= (key.tos & self.tos_mask[n]).wrapping_sub(self.tos[n]).saturating_sub(self.tos_span[n]);
+            }
+        }
+        let mut same: [u8; WAYS] = std::array::from_fn(|n| u8::from(differs[n] == 0));
+        if self.uses & uses::ADDRESSES != 0 {
+            for n in 0..WAYS {
+                let (src, dst) =
+                    ((key.src ^ self.src[n]) & self.src_mask[n], (key.dst ^ self.dst[n]) & self.dst_mask[n]);
+                same[n] &= u8::from(src | dst == 0);
+            }
+        }
+        // Eight bytes of 0 or 1 become eight bits: the product moves byte n's bit to the top byte's bit n.
+        let same = u128::from_le_bytes(same);
+        let bits = |half: u64| (half.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u16;
+        bits(same as u64) | bits((same >> 64) as u64) << 8
     }
 
     fn set(&mut self, n: usize, number: u16, fields: &Match, protocol: Option<u8>) {
         let bit = 1 << n;
         self.rule[n] = number;
+        self.uses |= u8::from(fields.src4.is_some() || fields.dst4.is_some()) * uses::ADDRESSES
+            | u8::from(fields.src_ports.is_some()) * uses::SRC_PORT
+            | u8::from(fields.dst_ports.is_some()) * uses::DST_PORT
+            | u8::from(fields.tos.is_some()) * uses::TOS;
         if let Some((value, mask)) = fields.src4 {
             (self.src[n], self.src_mask[n]) = (value & mask, mask);
         }

@@ -326,8 +326,7 @@ impl CableSettings {
     fn host(&self, g: u16, modem: u16, host: u16) -> (Ipv4Addr, Mac) {
         let n = u32::from(modem) * u32::from(self.hosts) + u32::from(host);
         let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, g as u8, 0, 0)) + n);
-        // A router with several addresses.
-        (address, Mac([2, 0xce, g as u8, 0, (modem >> 8) as u8, modem as u8]))
+        (address, Mac([2, 0xce, g as u8, 0, (n >> 8) as u8, n as u8]))
     }
 
     /// The configuration, read.
