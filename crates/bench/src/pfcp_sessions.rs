@@ -5,11 +5,14 @@
 //! part is the same for all.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use engine::{Idle, Time, Tsc, Worker, WorkerConfig};
 use frame::{Arena, ArenaConfig, Caps, Pool, Port};
+use ledger::{Ledger, Pace};
 use pfcp::control::{Profile, Session};
 use pfcp::ie::{Mbr, NodeId, OuterHeaderCreation, Qfi, RecoveryTimeStamp};
 use pfcp::message::{AssociationSetupRequest, Message};
@@ -17,6 +20,7 @@ use pfcp::{Header, Packet};
 use port::memory::{Memory, Wire};
 use serde::{Deserialize as _, Serialize};
 use upf::assemble::assemble;
+use upf::compile::Compiled;
 use upf::config::Config;
 use upf::control::Control;
 use upf::gateway::UserPlane;
@@ -65,6 +69,12 @@ pub struct PfcpSessions {
     pub traffic: Traffic,
     /// The same for sessions that end.
     pub deletions_per_second: f64,
+    /// Sessions brought up a second when each is on the disk before it is acknowledged.
+    pub stored_sessions_per_second: f64,
+    /// Sessions that were so kept, and were there again after a restart.
+    pub restored_sessions: usize,
+    /// From nothing to the first packet through one of them.
+    pub restore_seconds: f64,
 }
 
 /// Time from request to answer, in milliseconds.
@@ -105,14 +115,15 @@ struct Plant {
 }
 
 impl Plant {
-    fn new() -> Result<Self, BenchError> {
+    /// With the sessions a ledger in that folder keeps, if there is one; and how many they were.
+    fn new(folder: Option<&Path>) -> Result<(Self, usize), BenchError> {
         let wrong = |what: String| BenchError::system("making the user plane", std::io::Error::other(what));
         let table: toml::Table = CONFIG.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
         let config = Config::deserialize(table).map_err(|error| wrong(error.to_string()))?;
         let mac = |side| [2, 0, 0, 0, side, 1];
         let caps = [3, 6].map(|side| Caps { kind: "memory", mac: mac(side), mtu: 1500, ..Caps::default() });
-        let (control, mut seats) = assemble(&config, &caps).map_err(|error| wrong(error.to_string()))?;
-        let seat = seats.pop().ok_or_else(|| wrong("no worker".into()))?;
+        let (mut control, mut seats) = assemble(&config, &caps).map_err(|error| wrong(error.to_string()))?;
+        let mut seat = seats.pop().ok_or_else(|| wrong("no worker".into()))?;
         let slots = config.frames.slots;
         let shape = ArenaConfig { slots, slot_bytes: config.frames.slot_bytes, headroom: 256 };
         let arena = Arena::new(shape).map_err(|error| BenchError::system("packet memory", error))?;
@@ -121,15 +132,40 @@ impl Plant {
         let doors = vec![door("n3", 3, &n3), door("n6", 6, &n6)];
         let time = Time::real();
         let run = WorkerConfig { time: time.clone(), idle: Idle::POLL, ..WorkerConfig::default() };
-        let worker = Worker::new(seat.plane, seat.layout, Pool::new(&arena, slots as usize), doors, run);
         let clock = WallClock { now: time.now_ns(<Tsc as engine::Clock>::cycles()), epoch_ns: 0 };
-        let endpoint = upf::n4::assemble::endpoint(&config, &clock, None).ok_or_else(|| wrong("no N4".into()))?;
+        let kept = folder.map(Ledger::open).transpose().map_err(|error| wrong(error.to_string()))?;
+        let began = kept.as_ref().and_then(|ledger| ledger.status().ok()?.recovery);
+        let endpoint = upf::n4::assemble::endpoint(&config, &clock, began);
+        let mut endpoint = endpoint.ok_or_else(|| wrong("no N4".into()))?;
+        let mut restored = 0;
+        if let Some(ledger) = kept {
+            let sessions = seat.plane.sessions_mut();
+            let mut install =
+                |_: u16, handle: u32, session: &Compiled| sessions.install(handle, session, clock.now).is_ok();
+            let mut restore = || {
+                let writer = Arc::new(ledger.writer(Pace::default(), |_| {})?);
+                endpoint.restore(&ledger, writer, &mut control, &clock, &mut install)
+            };
+            restored = restore().map_err(|error| wrong(error.to_string()))?.sessions;
+        }
+        let worker = Worker::new(seat.plane, seat.layout, Pool::new(&arena, slots as usize), doors, run);
         let (traffic, packet, answered) = (Traffic::default(), downlink_packet(FIRST_UE), Vec::new());
-        Ok(Self { worker, control, endpoint, time, n3, n6, traffic, packet, next_packet: clock.now, answered })
+        let next_packet = clock.now;
+        Ok((Self { worker, control, endpoint, time, n3, n6, traffic, packet, next_packet, answered }, restored))
     }
 
     fn now(&self) -> u64 {
         self.time.now_ns(<Tsc as engine::Clock>::cycles())
+    }
+
+    fn associate(&mut self) {
+        let hello = AssociationSetupRequest {
+            node_id: NodeId::from(CP.ip()),
+            recovery_time_stamp: RecoveryTimeStamp::from_unix(1_700_000_000),
+            ..AssociationSetupRequest::default()
+        };
+        let hello = Packet { header: Header::node(1), message: hello.into() }.to_vec().unwrap_or_default();
+        self.say(&hello);
     }
 
     fn say(&mut self, octets: &[u8]) {
@@ -263,14 +299,8 @@ fn tunnel(teid: u32) -> OuterHeaderCreation {
 /// # Errors
 /// When memory is short, or a request is refused.
 pub fn pfcp_sessions(sessions: u32, stop: &AtomicBool) -> Result<PfcpSessions, BenchError> {
-    let mut plant = Plant::new()?;
-    let hello = AssociationSetupRequest {
-        node_id: NodeId::from(CP.ip()),
-        recovery_time_stamp: RecoveryTimeStamp::from_unix(1_700_000_000),
-        ..AssociationSetupRequest::default()
-    };
-    let hello = Packet { header: Header::node(1), message: hello.into() }.to_vec().unwrap_or_default();
-    plant.say(&hello);
+    let (mut plant, _) = Plant::new(None)?;
+    plant.associate();
     // The running subscriber, and tables that have grown to their size once.
     plant.play(&establishments(0, 1), 0, stop)?;
     (0..100).for_each(|_| plant.turn(false));
@@ -311,6 +341,7 @@ pub fn pfcp_sessions(sessions: u32, stop: &AtomicBool) -> Result<PfcpSessions, B
     (0..100).for_each(|_| plant.turn(false));
     let Traffic { sent, received, .. } = plant.traffic;
     plant.worker.close();
+    let stored = stored(sessions.min(100_000), stop)?;
     Ok(PfcpSessions {
         sessions,
         pdrs,
@@ -319,7 +350,51 @@ pub fn pfcp_sessions(sessions: u32, stop: &AtomicBool) -> Result<PfcpSessions, B
         response_ms,
         traffic: Traffic { sent, received, lost: sent.saturating_sub(received) },
         deletions_per_second: ends.len() as f64 / ended.as_secs_f64(),
+        stored_sessions_per_second: stored.rate,
+        restored_sessions: stored.restored,
+        restore_seconds: stored.seconds,
     })
+}
+
+/// Sessions that are kept.
+struct Stored {
+    rate: f64,
+    restored: usize,
+    seconds: f64,
+}
+
+/// Brings up sessions on a ledger, ends, and goes on with them.
+fn stored(sessions: u32, stop: &AtomicBool) -> Result<Stored, BenchError> {
+    let folder = Folder(std::env::temp_dir().join(format!("weir-bench-ledger-{}", std::process::id())));
+    let (mut plant, _) = Plant::new(Some(&folder.0))?;
+    plant.associate();
+    plant.play(&establishments(0, 1), 0, stop)?;
+    let (took, _) = plant.play(&establishments(1, sessions), 0, stop)?;
+    let Plant { worker, endpoint, .. } = plant;
+    worker.close();
+    // With it goes the ledger's writer.
+    drop(endpoint);
+
+    let begun = Instant::now();
+    let (mut plant, restored) = Plant::new(Some(&folder.0))?;
+    while plant.traffic.received == 0 {
+        if stop.load(Ordering::Relaxed) || begun.elapsed() > Duration::from_secs(120) {
+            return Err(BenchError::Died("restart"));
+        }
+        plant.turn(true);
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    plant.worker.close();
+    Ok(Stored { rate: f64::from(sessions) / took.as_secs_f64(), restored, seconds })
+}
+
+/// Removed when dropped.
+struct Folder(std::path::PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 impl PfcpSessions {
@@ -329,12 +404,15 @@ impl PfcpSessions {
         let Response { p50, p99, max } = self.response_ms;
         table.row([format!("sessions with {} PDRs each", self.pdrs), count(self.sessions.into())]);
         table.row(["brought up a second".to_owned(), count(self.sessions_per_second as u64)]);
+        table.row(["on the disk first".to_owned(), count(self.stored_sessions_per_second as u64)]);
         table.row(["taken down a second".to_owned(), count(self.deletions_per_second as u64)]);
         table.row(["bytes a session, in all".to_owned(), bytes(self.bytes_per_session)]);
         table.row([
             "answered, at half the rate".to_owned(),
             format!("p50 {p50:.3} ms  p99 {p99:.3} ms  max {max:.3} ms"),
         ]);
+        let (restored, seconds) = (count(self.restored_sessions as u64), self.restore_seconds);
+        table.row(["restart to first packet".to_owned(), format!("{restored} sessions in {seconds:.2} s")]);
         let Traffic { sent, lost, .. } = self.traffic;
         table.row(["running traffic meanwhile".to_owned(), format!("{} packets, {} lost", count(sent), count(lost))]);
         table.text()
@@ -350,6 +428,9 @@ mod tests {
         let found = pfcp_sessions(400, &AtomicBool::new(false)).expect("measured");
         assert_eq!((found.pdrs, found.traffic.lost), (4, 0));
         assert!(found.traffic.sent > 0 && found.sessions_per_second > 0.0 && found.bytes_per_session > 500.0);
-        assert!(found.text().contains("400"));
+        assert!(
+            found.restored_sessions == 401 && found.stored_sessions_per_second > 0.0 && found.restore_seconds > 0.0
+        );
+        assert!(found.text().contains("401 sessions in"));
     }
 }

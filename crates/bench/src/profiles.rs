@@ -4,12 +4,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use traffic::{Profile, Ratio, Sizes, Teids};
+use upf::config::acl::{Acl, Otherwise};
 use upf::config::{Bearer, Config, Frames, Port, Role, Route, Simulate, Workers};
 
 /// A workload's numbers; `--set` changes them by name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// The profile's name: `upf-128`, `upf-embb`.
+    /// The profile's name: `upf-128`, `upf-embb`, `vepc-embb`, `fwa`.
     pub profile: &'static str,
     /// Subscribers.
     pub ues: u32,
@@ -29,6 +30,12 @@ pub struct Settings {
     pub new_flows: f64,
     /// Rates, gates, usage, filters and source check; without them a bearer only forwards.
     pub functions: bool,
+    /// An access list of the data network, whose rules every packet is held against and passes.
+    pub acl: bool,
+    /// 4G: each bearer has a tunnel of its own, and packets no QoS flow identifier.
+    pub lte: bool,
+    /// The default bearer tells two services apart by ports, and counts each.
+    pub services: bool,
     /// Share of subscribers with IPv6 addresses.
     pub ipv6_share: f64,
     /// IPv6 between gateway and gNBs.
@@ -64,6 +71,7 @@ pub const KEYS: &[&str] = &[
     "ratio",
     "new_flows",
     "functions",
+    "acl",
     "ipv6_share",
     "ipv6_transport",
 ];
@@ -82,6 +90,9 @@ impl Settings {
             ratio: Ratio { up: 1.0, down: 1.0 },
             new_flows: 0.0,
             functions: false,
+            acl: false,
+            lte: false,
+            services: false,
             ipv6_share: 0.0,
             ipv6_transport: false,
         }
@@ -103,11 +114,26 @@ impl Settings {
         }
     }
 
+    /// The published 4G gateway, SGW-U and PGW-U in one, with charging, QoS and access lists: the traffic of
+    /// [`upf_embb`](Self::upf_embb) in a tunnel for each bearer. Its authors did not exercise translation, so neither is
+    /// it here.
+    pub fn vepc_embb() -> Self {
+        Self { profile: "vepc-embb", acl: true, lte: true, ..Self::upf_embb() }
+    }
+
+    /// The published gateway for fixed wireless access: 120,000 lines of one bearer and two flows, with charging by
+    /// service, QoS and access lists; nobody moves.
+    pub fn fwa() -> Self {
+        Self { profile: "fwa", ues: 120_000, bearers: 1, flows: 2, acl: true, services: true, ..Self::upf_embb() }
+    }
+
     /// The workload of that name.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "upf-128" => Some(Self::upf_128()),
             "upf-embb" => Some(Self::upf_embb()),
+            "vepc-embb" => Some(Self::vepc_embb()),
+            "fwa" => Some(Self::fwa()),
             _ => None,
         }
     }
@@ -133,6 +159,7 @@ impl Settings {
             "sizes" => self.sizes = read(key, value)?,
             "new_flows" => self.new_flows = read(key, value)?,
             "functions" => self.functions = read(key, value)?,
+            "acl" => self.acl = read(key, value)?,
             "ipv6_share" => self.ipv6_share = read(key, value)?,
             "ipv6_transport" => self.ipv6_transport = read(key, value)?,
             "ratio" => {
@@ -172,8 +199,8 @@ impl Settings {
         let teids = |first: u32| -> Teids {
             // One tunnel a subscriber, whatever its bearers.
             let each = usize::from(self.bearers);
-            if each == 1 {
-                return Teids::Formula { first, per_ue: 1 };
+            if each == 1 || self.lte {
+                return Teids::Formula { first, per_ue: self.bearers.into() };
             }
             let list: Arc<[u32]> = (0..self.ues).flat_map(|i| std::iter::repeat_n(first + i, each)).collect();
             Teids::List(list)
@@ -185,7 +212,7 @@ impl Settings {
             ipv6_share: self.ipv6_share,
             bearers: self.bearers,
             flows_per_bearer: self.flows,
-            qfis: (0..self.bearers).map(|b| self.qfi(b)).collect(),
+            qfis: (0..self.bearers).filter(|_| !self.lte).map(|b| self.qfi(b)).collect(),
             uplink_teids: teids(TEID_FIRST),
             downlink_teids: teids(GNB_TEID_FIRST),
             gnbs: self.gnbs,
@@ -218,7 +245,7 @@ impl Settings {
             }
             let rate = |text: &str| self.functions.then(|| text.to_owned());
             Bearer {
-                qfi: Some(self.qfi(b)),
+                qfi: (!self.lte).then(|| self.qfi(b)),
                 filters,
                 mbr_up: rate("1 Gbit/s"),
                 mbr_down: rate("1 Gbit/s"),
@@ -226,6 +253,16 @@ impl Settings {
                 ..Bearer::default()
             }
         };
+        let mut bearers: Vec<Bearer> = (0..self.bearers).map(bearer).collect();
+        if self.services
+            && let Some(rest) = bearers.last().cloned()
+        {
+            // The first half of its flows is a service of its own, found by its ports.
+            let (first, _) = profile.server_ports(self.bearers - 1);
+            let last = first + (self.flows / 2).max(1) - 1;
+            let filters = vec![format!("permit out 17 from any {first}-{last} to assigned")];
+            bearers.insert(bearers.len() - 1, Bearer { filters, ..rest });
+        }
         let rate = |text: &str| self.functions.then(|| text.to_owned());
         let n3 = format!("{}/{}", self.n3(), if self.ipv6_transport { 64 } else { 16 });
         Config {
@@ -249,17 +286,18 @@ impl Settings {
                 ue_first: Some(UE_FIRST),
                 ue6_first: (self.ipv6_share > 0.0).then_some(UE6_FIRST),
                 teid_first: TEID_FIRST,
+                teid_per_bearer: self.lte,
                 gnb_teid_first: GNB_TEID_FIRST,
                 gnbs: self.gnbs,
                 gnb_first: self.gnb_first(),
                 ambr_up: rate("2 Gbit/s"),
                 ambr_down: rate("2 Gbit/s"),
-                bearer: (0..self.bearers).map(bearer).collect(),
+                bearer: bearers,
                 ..Simulate::default()
             }),
             n4: None,
             nat: None,
-            acl: Vec::new(),
+            acl: self.acl.then(access_list).into_iter().collect(),
             reassembly: None,
             metrics: None,
         }
@@ -285,6 +323,20 @@ fn port(name: &str, uri: &str, role: Role, addresses: Vec<String>) -> Port {
         verify_outer_checksum: false,
         mss: None,
     }
+}
+
+/// What an operator keeps off a data network; the workloads' packets pass.
+fn access_list() -> Acl {
+    let rules = [
+        "deny in tcp from any to any port 25",
+        "deny in udp from any to any port 53",
+        "deny in udp from any to any port 137-139",
+        "deny in tcp from any to any port 445",
+        "deny out tcp from any to any port 23",
+        "deny in ip from any to 192.0.2.0/24",
+        "deny out ip from 203.0.113.0/24 to any",
+    ];
+    Acl { instance: None, rules: rules.map(str::to_owned).into(), default: Otherwise::Permit }
 }
 
 fn route(to: &str, via: IpAddr) -> Route {

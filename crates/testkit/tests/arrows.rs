@@ -24,8 +24,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     (
         "bench",
         &[
-            "bng", "cmts", "crypto", "engine", "frame", "pages", "pfcp", "port", "stages", "table", "traffic", "upf",
-            "wire",
+            "bng", "cmts", "crypto", "engine", "frame", "ledger", "pages", "pfcp", "port", "stages", "table",
+            "traffic", "upf", "wire",
         ],
     ),
     (

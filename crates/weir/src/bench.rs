@@ -19,6 +19,8 @@ use crate::signals;
 Examples:
   weir bench upf-embb                                 100,000 subscribers in memory: the cost of every stage
   weir bench upf-embb --set ues=1_000_000             the same for a million
+  weir bench vepc-embb --set ratio=1:9                a published 4G workload; ratios there: 5:5, 2.5:7.5, 4:6, 1:9
+  weir bench fwa --set ratio=2.5:7.5                  fixed wireless access
   sudo weir bench upf-128 --port all                  every way to reach an interface, beside a bare forwarder
   sudo weir bench upf-128 --port xdp --json -         one object for programs
   sudo weir bench upf-128 --port ring --fanout 4      workers on one pair of interfaces
@@ -26,9 +28,10 @@ Examples:
   weir bench cmts-imix --service-groups 1..8 --set channels=ofdm2-scqam32
   sudo weir bench suite                               what weir sets out to reach, and whether it does")]
 pub struct BenchArgs {
-    /// The workload: upf-128 (the published experiment), upf-embb (mobile broadband, everything on), pfcp-sessions
-    /// (how fast a control plane can bring sessions up), cmts-imix (the published workload of a cable gateway); or suite: everything weir sets out to reach, with a verdict a
-    /// line.
+    /// The workload: upf-128 (the published experiment), upf-embb (mobile broadband, everything on), vepc-embb (the same
+    /// as 4G, with access lists), fwa (fixed wireless), cmts-imix (the published workload of a cable gateway),
+    /// pfcp-sessions (how fast a control plane can bring sessions up); or suite: everything weir sets out to reach, with
+    /// a verdict a line.
     #[arg(value_name = "PROFILE")]
     pub profile: String,
     /// What the gateway's ports are: memory, plain, mmsg, ring, xdp, or all.
@@ -84,7 +87,7 @@ impl BenchArgs {
     fn settings(&self) -> anyhow::Result<::bench::profiles::Settings> {
         let mut settings = ::bench::profiles::Settings::named(&self.profile).ok_or_else(|| {
             Usage(format!(
-                "no workload is called `{}`; there are upf-128, upf-embb, cmts-imix and pfcp-sessions",
+                "no workload is called `{}`; there are upf-128, upf-embb, vepc-embb, fwa, cmts-imix and pfcp-sessions",
                 self.profile
             ))
         })?;
