@@ -11,7 +11,7 @@ setup:           ## Install what is missing: compiler, ip, tshark, iperf3, scapy
 build: setup     ## The release binary: target/release/weir
 	$(CARGO) build --release -p weir
 
-demo: build      ## 50,000 subscribers through a 5G user plane over real interfaces, 20 seconds, live
+demo: build      ## A control plane, a user plane and 50,000 subscribers over real interfaces, 20 seconds, live
 	scripts/as-root target/release/weir demo
 
 test: setup      ## All tests: units, properties, golden cases, real sockets, judges, Miri, loom, fuzzing

@@ -130,6 +130,20 @@ impl Lab {
         Ok(())
     }
 
+    /// Joins the two namespaces by a link that the kernel's own hosts talk over: name and address of each end.
+    ///
+    /// # Errors
+    /// What `ip` said.
+    pub fn hosts(&self, gateway: (&str, &str), load: (&str, &str)) -> Result<(), BenchError> {
+        let pair = ["type", "veth", "peer", "name", load.0, "netns", &self.load];
+        ip(&[&["-n", &self.gateway, "link", "add", gateway.0][..], &pair].concat())?;
+        for (netns, (name, address)) in [(&self.gateway, gateway), (&self.load, load)] {
+            ip(&["-n", netns, "address", "add", address, "dev", name])?;
+            ip(&["-n", netns, "link", "set", name, "up"])?;
+        }
+        Ok(())
+    }
+
     /// Has the kernel receive on a gateway's interfaces the way a source of live frames needs it.
     ///
     /// # Errors

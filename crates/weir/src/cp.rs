@@ -39,6 +39,8 @@ use kept::Kept;
 use plane::{ControlPlane, Stage};
 pub use spec::CpArgs;
 use spec::Spec;
+pub use spec::nth;
+pub use subscriber::Line;
 use view::{Live, Summary};
 
 /// The longest message there is.
@@ -174,6 +176,7 @@ impl Wire {
         let open = || {
             let socket = UdpSocket::bind(at)?;
             socket.set_nonblocking(true)?;
+            crate::n4::make_room(&socket);
             Ok::<_, std::io::Error>(socket)
         };
         let socket = open().with_context(|| {

@@ -1,4 +1,16 @@
-//! `weir demo`: a user plane at work, to watch.
+//! `weir demo`: a network at work, to watch: control plane, user plane, gNBs and data network, each a process of its own.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `network.rs` | two namespaces and the links between |
+//! | `processes.rs` | the other weirs, and that none outlives this one |
+//! | `play.rs` | who is started when, and how it ends |
+//! | `picture.rs` | the live table and the summary |
+
+mod network;
+mod picture;
+mod play;
+mod processes;
 
 use std::io::IsTerminal;
 
@@ -12,15 +24,19 @@ use crate::fail::Usage;
 use crate::signals;
 
 /// `weir demo`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
   sudo weir demo
   sudo weir demo --ues 200000 --seconds 60
   sudo weir demo --port ring --pps 100000
+  sudo weir demo --simulate              all in one process, sessions by formula
 
-Builds two network namespaces with virtual links between, a user plane with its sessions, gNBs and
-servers; sends traffic both ways and checks every packet that comes out. Leaves nothing behind.")]
+Builds two network namespaces with virtual links between, and starts in them `weir run` as the user
+plane, `weir cp` as the control plane that brings up its sessions by PFCP, and `weir gen` as gNBs and
+servers, which sends traffic both ways through those sessions and checks every packet that comes out.
+At the end sessions are deleted, and what was charged is held against what was carried. Leaves
+nothing behind.")]
 pub struct DemoArgs {
     /// How long.
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
@@ -34,6 +50,9 @@ pub struct DemoArgs {
     /// Only this kind of port: xdp, ring, mmsg, plain; without, the best that opens.
     #[arg(long, value_name = "KIND")]
     pub port: Option<String>,
+    /// Everything in one process, without a control plane.
+    #[arg(long)]
+    pub simulate: bool,
 }
 
 /// Runs it.
@@ -44,6 +63,9 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<()> {
     let stop = signals::stop_flag().context("no signal handlers")?;
     let port = args.port.as_deref().map(str::parse::<PortKind>).transpose();
     let port = port.map_err(|error| Usage(error.to_string()))?;
+    if !args.simulate {
+        return play::play(args, port, &stop);
+    }
     let options = DemoOptions { seconds: args.seconds, ues: args.ues, pps: args.pps, port };
     let terminal = std::io::stdout().is_terminal();
     demo::demo(&options, &mut std::io::stdout(), terminal, &stop)?;

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `options.rs` | what the command line and the file say |
 //! | `resolve.rs` | asking for the gateway's hardware addresses |
+//! | `sessions.rs` | the sessions a control plane brought up |
 //! | `report.rs` | a line each second, tables at the end |
 
 mod options;
 mod report;
 mod resolve;
+mod sessions;
 #[cfg(test)]
 mod tests;
 
@@ -41,7 +43,14 @@ pub fn run(args: &GenArgs) -> anyhow::Result<()> {
         bail!(Usage(format!("this process may not run on CPU {cpu}; there are {:?}", pin::cpus())));
     }
     let mut live = report::Live::new(args.json || args.quiet, args.responder);
-    let result = drive(args, spec, &Wires::default(), &stop, &mut |result| live.tell(result))?;
+    let mut tell = |result: &TrialResult| {
+        if args.each_second {
+            // Nobody reads: nothing is lost.
+            let _ = serde_json::to_string(result).map(|line| println!("{line}"));
+        }
+        live.tell(result);
+    };
+    let result = drive(args, spec, &Wires::default(), &stop, &mut tell)?;
     let mut out = std::io::stdout().lock();
     if args.json {
         serde_json::to_writer(&mut out, &result)?;

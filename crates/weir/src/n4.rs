@@ -37,6 +37,17 @@ pub enum N4Error {
     Ledger(#[from] LedgerError),
 }
 
+/// Bytes of datagrams that may wait in the kernel: a window of requests of many control planes, while a turn is long.
+const ROOM: usize = 8 << 20;
+
+/// Lets more datagrams wait at a socket than are usual.
+pub fn make_room(socket: &UdpSocket) {
+    use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
+    // Beyond what the system allows with CAP_NET_ADMIN; as much as it allows without. What is lost then is sent again.
+    let forced = set_socket_recv_buffer_size_force(socket, ROOM);
+    let _ = forced.or_else(|_| set_socket_recv_buffer_size(socket, ROOM));
+}
+
 /// The ledger sessions are kept in, and its writer.
 pub type Kept = (Ledger, Arc<Writer>);
 
@@ -68,6 +79,7 @@ impl N4 {
         let fail = |source| N4Error::Socket { address, source };
         let socket = UdpSocket::bind(address).map_err(fail)?;
         socket.set_nonblocking(true).map_err(fail)?;
+        make_room(&socket);
         let ledger = n4.ledger.as_ref().map(Ledger::open).transpose()?;
         let began = ledger.as_ref().map(Ledger::status).transpose()?.and_then(|status| status.recovery);
         let Some(mut endpoint) = assemble::endpoint(config, clock, began) else { return Ok(None) };

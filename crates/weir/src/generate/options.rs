@@ -8,6 +8,7 @@ use serde::Deserialize;
 use traffic::{Profile, ProfileError, Ratio, Sizes, Teids, Verify};
 use wire::Mac;
 
+use super::sessions;
 use crate::cli::seconds;
 use crate::fail::Usage;
 use crate::load::Text;
@@ -21,6 +22,7 @@ Examples:
            --gnb-first 10.0.3.100 --ue-first 10.60.0.1 --ues 1000 \\
            --uplink-teids 0x1000000 --downlink-teids 0x2000000 \\
            --server-first 10.0.6.200 --servers 10 --pps 50000 --sizes imix
+  weir gen examples/gen.toml --sessions sessions.jsonl     after weir cp --sessions-out sessions.jsonl
   weir gen --responder --n6 packet:dn0     turn around what comes out of N6, for
                                            `weir gen --mirror elsewhere` on N3
 
@@ -41,6 +43,12 @@ pub struct GenArgs {
     /// No line each second.
     #[arg(long, short)]
     pub quiet: bool,
+    /// Print a result as JSON each second, too.
+    #[arg(long, hide = true, requires = "json")]
+    pub each_second: bool,
+    /// Send through the sessions in this file, which `weir cp --sessions-out` wrote.
+    #[arg(long, value_name = "FILE")]
+    pub sessions: Option<PathBuf>,
     /// Fail (exit code 1) when a larger share of the packets is lost.
     #[arg(long, value_name = "RATIO")]
     pub max_loss: Option<f64>,
@@ -277,6 +285,9 @@ pub fn spec(args: &GenArgs) -> anyhow::Result<Spec> {
         None => Spec::default(),
     };
     args.lay_over(&mut spec);
+    if let Some(path) = &args.sessions {
+        sessions::read(path, &mut spec.profile)?;
+    }
     let missing = |what: &str| Usage(format!("{what}, such as packet:eth0?mode=ring"));
     if spec.n6.is_none() && (args.responder || spec.mirror != Mirror::Elsewhere) {
         return Err(missing("give --n6 the port on the gateway's core side").into());

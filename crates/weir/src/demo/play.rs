@@ -1,0 +1,237 @@
+//! A demonstration from beginning to end.
+
+use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ::bench::PortKind;
+use anyhow::{Context, bail};
+use serde_json::Value;
+use traffic::TrialResult;
+
+use super::DemoArgs;
+use super::network::{N4, Network, SMF};
+use super::picture::{Charged, Picture, Screen, Story};
+use super::processes::Process;
+use crate::snapshot::Snapshot;
+use crate::socket::{Client, Reply, Request};
+use crate::tables::{count, duration};
+
+/// Best first; AF_XDP locks packet memory, so less of it where little may be locked.
+const DOORS: [(PortKind, Option<u32>); 5] = [
+    (PortKind::Xdp, None),
+    (PortKind::Xdp, Some(1792)),
+    (PortKind::Ring, None),
+    (PortKind::Mmsg, None),
+    (PortKind::Plain, None),
+];
+/// Sessions asked for in a second, if the machine can.
+const RATE: u32 = 20_000;
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Plays it.
+///
+/// # Errors
+/// What this machine can not do, or which process did not do its part.
+pub fn play(args: &DemoArgs, only: Option<PortKind>, stop: &AtomicBool) -> anyhow::Result<()> {
+    let mut screen = Screen::new(std::io::stdout().is_terminal());
+    screen.say("building a network: two namespaces, links for N3, N4 and N6 …");
+    let network = Network::new()?;
+    let (kind, gateway) = user_plane(&network, args, only, &mut screen)?;
+    let mut client = Client::connect(&network.socket())?;
+
+    let control = control_plane(&network, args, &mut client, &mut screen, stop)?;
+    let pps = match args.pps {
+        Some(pps) => pps,
+        None => {
+            screen.say("looking what this machine carries …");
+            let most = generate(&network, None, 0.6, stop, &mut |_| {})?.mpps * 1e6;
+            // Half of it leaves room for whatever else the machine does; round, for people.
+            (most / 2.0 / 10_000.0).floor().max(1.0) * 10_000.0
+        }
+    };
+    let head = format!(
+        "weir: a 5G user plane for {} subscribers, {} flows, over {}; its control plane, gNBs and servers beside it",
+        count(args.ues.into()),
+        count(u64::from(args.ues) * 8),
+        kind.name()
+    );
+    let first = counters(&mut client)?;
+    let mut before = first.clone();
+    let result = generate(&network, Some(pps), args.seconds, stop, &mut |traffic| {
+        let (Ok(now), Ok(peers)) = (counters(&mut client), peers(&mut client)) else { return };
+        let counters = now.since(&before);
+        before = now;
+        let (elapsed, seconds) = (traffic.seconds, args.seconds);
+        screen.draw(&Picture { head: &head, elapsed, seconds, traffic, counters: &counters, peers: &peers });
+    })?;
+    let carried = counters(&mut client)?.since(&first);
+
+    screen.say("deleting the sessions, collecting what they used …");
+    let charged = charged(control)?;
+    let sessions = peers(&mut client)?.sessions;
+    drop(client);
+    gateway.interrupt();
+    let said = ended(gateway)?;
+    let in_order = said
+        .get("workers")
+        .and_then(Value::as_array)
+        .is_some_and(|workers| workers.iter().all(|worker| worker.get("missing").and_then(Value::as_i64) == Some(0)));
+    screen.summary(&Story {
+        ues: args.ues,
+        port: kind.name(),
+        pps,
+        traffic: &result,
+        carried: &carried,
+        charged: &charged,
+        left: sessions,
+        in_order,
+    });
+    if stop.load(Ordering::Relaxed) {
+        bail!("interrupted");
+    }
+    Ok(())
+}
+
+/// Starts the user plane with the best ports that open.
+fn user_plane(
+    network: &Network,
+    args: &DemoArgs,
+    only: Option<PortKind>,
+    screen: &mut Screen,
+) -> anyhow::Result<(PortKind, Process)> {
+    let mut last = None;
+    for (kind, slots) in DOORS.into_iter().filter(|(kind, _)| only.is_none_or(|only| only == *kind)) {
+        let file = network.file("upf.toml");
+        std::fs::write(&file, network.configuration(kind, slots, args.ues.saturating_add(1000)))?;
+        let words = ["run".to_owned(), file.display().to_string(), "--json".to_owned()];
+        let mut process = Process::start("run", network.gateway(), &words, network.file("run.err"))?;
+        let until = Instant::now() + PATIENCE;
+        while !process.said().contains("ready after") && !process.has_ended() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if !process.has_ended() {
+            screen.say(&format!("user plane:    weir run, over {}", kind.name()));
+            return Ok((kind, process));
+        }
+        if kind != PortKind::Xdp || slots.is_some() {
+            screen.say(&format!("{} is not to be had here", kind.name()));
+        }
+        last = Some(process.complaint());
+    }
+    Err(last.unwrap_or_else(|| anyhow::anyhow!("a demonstration wants plain, mmsg, ring or xdp")))
+}
+
+/// Starts the control plane; returns once its sessions are up.
+fn control_plane(
+    network: &Network,
+    args: &DemoArgs,
+    client: &mut Client,
+    screen: &mut Screen,
+    stop: &AtomicBool,
+) -> anyhow::Result<Process> {
+    let words = format!(
+        "cp --upf {N4} --address {SMF} --sessions {} --rate {RATE} --gnbs 100 --gnb-first 172.16.1.1 --ue-first 10.60.0.1 \
+         --mbr-up 1Gbit/s --mbr-down 1Gbit/s --queries 100 --rating-group 10 --json --sessions-out {} --ledger {}",
+        args.ues,
+        network.file("sessions.jsonl").display(),
+        network.file("cdr").display(),
+    );
+    let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+    let began = Instant::now();
+    let mut process = Process::start("cp", network.load(), &words, network.file("cp.err"))?;
+    while !process.said().contains("sessions up after") {
+        if process.has_ended() || began.elapsed() > PATIENCE {
+            return Err(process.complaint());
+        }
+        if stop.load(Ordering::Relaxed) {
+            bail!("interrupted");
+        }
+        screen.pass(&format!("control plane: {} sessions up", count(peers(client)?.sessions)));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    screen.say(&format!(
+        "control plane: weir cp, {} sessions up by PFCP after {}",
+        count(args.ues.into()),
+        duration(began.elapsed().as_secs_f64())
+    ));
+    Ok(process)
+}
+
+/// Sends traffic through the sessions, and shows how it goes.
+fn generate(
+    network: &Network,
+    pps: Option<f64>,
+    seconds: f64,
+    stop: &AtomicBool,
+    show: &mut dyn FnMut(&TrialResult),
+) -> anyhow::Result<TrialResult> {
+    let mut words = vec!["gen".to_owned()];
+    words.extend(network.traffic(&network.file("sessions.jsonl")));
+    words.extend(["--json".to_owned(), "--each-second".to_owned(), "--seconds".to_owned(), seconds.to_string()]);
+    words.extend(pps.iter().flat_map(|pps| ["--pps".to_owned(), pps.to_string()]));
+    let mut process = Process::start("gen", network.load(), &words, network.file("gen.err"))?;
+    let lines = BufReader::new(process.output().context("no output")?).lines();
+    let news: Arc<Mutex<Vec<TrialResult>>> = Arc::default();
+    let reader = std::thread::spawn({
+        let news = news.clone();
+        move || {
+            let results = lines.map_while(Result::ok).filter_map(|line| serde_json::from_str(&line).ok());
+            results.for_each(|result| news.lock().unwrap_or_else(|e| e.into_inner()).push(result));
+        }
+    });
+    let take = || std::mem::take(&mut *news.lock().unwrap_or_else(|e| e.into_inner()));
+    let (mut last, mut interrupted) = (None, false);
+    while !process.has_ended() {
+        if stop.load(Ordering::Relaxed) && !interrupted {
+            interrupted = true;
+            process.interrupt();
+        }
+        if let Some(result) = take().pop() {
+            show(&result);
+            last = Some(result);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    process.end(PATIENCE)?;
+    let _ = reader.join();
+    take().pop().or(last).context("weir gen has told nothing")
+}
+
+fn counters(client: &mut Client) -> anyhow::Result<Snapshot> {
+    match client.ask(&Request::Counters)? {
+        Reply::Counters(snapshot) => Ok(snapshot),
+        other => bail!("that is no answer: {other:?}"),
+    }
+}
+
+fn peers(client: &mut Client) -> anyhow::Result<crate::socket::PeersView> {
+    match client.ask(&Request::Peers)? {
+        Reply::Peers(view) => Ok(view),
+        other => bail!("that is no answer: {other:?}"),
+    }
+}
+
+/// Has the control plane delete its sessions; what it was told they used.
+fn charged(control: Process) -> anyhow::Result<Charged> {
+    control.interrupt();
+    let story = ended(control)?;
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    Ok(Charged {
+        reports: number(&story["usage"]["reports"]),
+        records: number(&story["records"]),
+        packets: number(&story["usage"]["up_packets"]) + number(&story["usage"]["down_packets"]),
+        bytes: number(&story["usage"]["up_bytes"]) + number(&story["usage"]["down_bytes"]),
+        p99_ms: story["response_ms"]["establishment"]["p99"].as_f64().unwrap_or(0.0),
+        rate: story["established_per_second"].as_f64().unwrap_or(0.0),
+    })
+}
+
+/// Waits for a process that was asked to end, and reads the object it prints.
+fn ended(mut process: Process) -> anyhow::Result<Value> {
+    let mut said = String::new();
+    process.output().context("no output")?.read_to_string(&mut said)?;
+    process.end(PATIENCE)?;
+    serde_json::from_str(&said).context("a summary that is none")
+}
