@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::BenchArgs;
+use crate::cable::CmtsArgs;
 use crate::cdr::CdrArgs;
 use crate::cp::CpArgs;
 use crate::demo::DemoArgs;
@@ -29,6 +30,7 @@ How they fit together:
      ├─ weir show …        looks into it while it runs: costs, drops, sessions, frames, ports, peers
      ├─ weir trace …       follows one subscriber's packets through its stages
      ├─ weir drain …       takes no new sessions, and waits until the last one has gone
+     ├─ weir cmts …        adds and removes modems of a cable gateway, changes rates and keys
      └─ weir cdr …         lists and exports its charging records, also when it does not run
   weir cp cp.toml          plays its control plane: sessions over PFCP, their lives and their usage
   weir gen load.toml       sends signed traffic into it from outside and checks what comes out
@@ -58,6 +60,8 @@ pub enum Command {
     Trace(TraceArgs),
     /// Take no new sessions: before a gateway is stopped.
     Drain(DrainArgs),
+    /// Modems, service flows and keys of a running cable gateway.
+    Cmts(CmtsArgs),
     /// List and export charging records.
     Cdr(CdrArgs),
     /// Play a control plane: bring up sessions by PFCP, live with them, collect their usage.
@@ -124,6 +128,12 @@ pub enum Topic {
     Ports,
     /// Control planes by PFCP: associations, sessions, messages, what was refused.
     Peers,
+    /// Cable modems: hosts, keys, packets either way.
+    Modems,
+    /// Downstream service flows: rates, queues, drops, waits. With --modem one modem's.
+    ServiceFlows,
+    /// Downstream channels: load, DEPI packets; lookups, filters, classifiers, bursts and grants besides.
+    Channels,
 }
 
 /// Finding the running gateway.
@@ -162,6 +172,9 @@ pub struct ShowArgs {
     /// With `sessions`: this subscriber's.
     #[arg(long, value_name = "ADDRESS")]
     pub ue: Option<IpAddr>,
+    /// With `service-flows`: this modem's.
+    #[arg(long, value_name = "MAC")]
+    pub modem: Option<String>,
     /// With `run`: stages no packet has reached, too. With `ports`: counters that are zero, too.
     #[arg(long)]
     pub all: bool,

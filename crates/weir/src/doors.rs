@@ -4,7 +4,7 @@ use frame::{Caps, Pool, Port};
 use port::{OpenContext, PortError, Steer, Uri, Wires};
 use upf::config::{Config, Simulate};
 
-use crate::load::{LoadError, Loaded};
+use crate::load::{LoadError, Loaded, Text};
 use crate::watched::{Glass, Watched};
 
 /// A worker's ports, in the order of the configuration.
@@ -39,24 +39,53 @@ pub enum DoorError {
 /// [`DoorError`], each telling what to do.
 pub fn open(loaded: &Loaded, worker: u16, pool: &mut Pool, wires: &Wires) -> Result<Doors, DoorError> {
     let config = &loaded.config;
-    let mut doors = Doors { ports: Vec::new(), caps: Vec::new(), glasses: Vec::new() };
-    let mut cx = OpenContext { pool, wires: wires.clone(), steer: steer(config) };
-    for (n, entry) in config.port.iter().enumerate() {
-        let failed = |error: PortError| match error {
-            PortError::BadUri { .. } | PortError::UnknownKey { .. } | PortError::BadValue { .. } => {
-                let path = ["port".to_owned(), n.to_string(), "uri".to_owned()];
-                DoorError::Config(loaded.text.at(&path, error.to_string(), help(&error)))
-            }
-            source => DoorError::Port { name: entry.name.clone(), source },
-        };
-        let uri = named(&entry.uri, worker, config.workers.count).parse::<Uri>().map_err(failed)?;
-        let port = port::open(&uri, &mut cx).map_err(failed)?;
-        let (watched, glass) = Watched::new(port);
-        doors.caps.push(watched.caps());
-        doors.glasses.push(glass);
-        doors.ports.push(Box::new(watched));
+    let entries = config.port.iter().map(|port| (port.name.as_str(), port.uri.as_str()));
+    let place = Place { text: &loaded.text, worker, workers: config.workers.count, wires };
+    place.open(entries, steer(config), pool)
+}
+
+/// Whose ports are opened.
+pub struct Place<'a> {
+    /// The configuration's text, for errors to point into.
+    pub text: &'a Text,
+    /// The worker.
+    pub worker: u16,
+    /// How many there are.
+    pub workers: u16,
+    /// Ends of memory ports.
+    pub wires: &'a Wires,
+}
+
+impl Place<'_> {
+    /// Opens ports by name and URI.
+    ///
+    /// # Errors
+    /// [`DoorError`], each telling what to do.
+    pub fn open<'p>(
+        &self,
+        entries: impl Iterator<Item = (&'p str, &'p str)>,
+        steer: Steer,
+        pool: &mut Pool,
+    ) -> Result<Doors, DoorError> {
+        let mut doors = Doors { ports: Vec::new(), caps: Vec::new(), glasses: Vec::new() };
+        let mut cx = OpenContext { pool, wires: self.wires.clone(), steer };
+        for (n, (name, uri)) in entries.enumerate() {
+            let failed = |error: PortError| match error {
+                PortError::BadUri { .. } | PortError::UnknownKey { .. } | PortError::BadValue { .. } => {
+                    let path = ["port".to_owned(), n.to_string(), "uri".to_owned()];
+                    DoorError::Config(self.text.at(&path, error.to_string(), help(&error)))
+                }
+                source => DoorError::Port { name: name.to_owned(), source },
+            };
+            let uri = named(uri, self.worker, self.workers).parse::<Uri>().map_err(failed)?;
+            let port = port::open(&uri, &mut cx).map_err(failed)?;
+            let (watched, glass) = Watched::new(port);
+            doors.caps.push(watched.caps());
+            doors.glasses.push(glass);
+            doors.ports.push(Box::new(watched));
+        }
+        Ok(doors)
     }
-    Ok(doors)
 }
 
 /// The URI of one worker's port: `{worker}` is its number, `{workers}` how many there are.

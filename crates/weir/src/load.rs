@@ -104,8 +104,8 @@ impl Loaded {
         let config: Config = text.parse()?;
         let loaded = Self { config, text };
         loaded.config.check().map_err(|error| loaded.wrong(&error))?;
-        loaded.check_doors()?;
-        loaded.check_cpus()?;
+        let uris = loaded.config.port.iter().map(|port| port.uri.as_str());
+        loaded.text.check_machine(uris, &loaded.config.workers)?;
         Ok(loaded)
     }
 
@@ -113,39 +113,49 @@ impl Loaded {
     pub fn wrong(&self, error: &ConfigError) -> LoadError {
         self.text.at(&error.path, error.what.clone(), error.help.clone())
     }
+}
 
-    /// What configuration alone can not see: URIs, and that workers do not all receive the same packets.
-    fn check_doors(&self) -> Result<(), LoadError> {
-        for (n, port) in self.config.port.iter().enumerate() {
+impl Text {
+    /// What configuration alone can not see: URIs, that workers do not all receive the same packets, and CPUs.
+    ///
+    /// # Errors
+    /// [`LoadError`], pointing at the key.
+    pub fn check_machine<'a>(
+        &self,
+        uris: impl Iterator<Item = &'a str>,
+        workers: &stages::config::Workers,
+    ) -> Result<(), LoadError> {
+        for (n, text) in uris.enumerate() {
             let path = ["port".to_owned(), n.to_string(), "uri".to_owned()];
-            let uri: port::Uri = match port.uri.parse() {
+            let uri: port::Uri = match text.parse() {
                 Ok(uri) => uri,
-                Err(error) => return Err(self.text.at(&path, error.to_string(), "such as packet:eth0?mode=ring")),
+                Err(error) => return Err(self.at(&path, error.to_string(), "such as packet:eth0?mode=ring")),
             };
-            if self.config.workers.count > 1 && !port.uri.contains("{worker}") {
-                let what =
-                    format!("{} workers would each receive every packet of this port", self.config.workers.count);
+            if workers.count > 1 && !text.contains("{worker}") {
+                let what = format!("{} workers would each receive every packet of this port", workers.count);
                 let help = match uri.kind() {
                     "packet" => "add fanout=subscriber&group=1&member={worker}/{workers}",
                     "xdp" => "add queue={worker}",
                     _ => "put {worker} somewhere in the URI: it stands for the worker's number",
                 };
-                return Err(self.text.at(&path, what, help));
+                return Err(self.at(&path, what, help));
+            }
+        }
+        let there = crate::pin::cpus();
+        for (n, cpu) in workers.cpus.iter().enumerate() {
+            if !there.is_empty() && !there.contains(cpu) {
+                let path = ["workers".to_owned(), "cpus".to_owned(), n.to_string()];
+                let list = there.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+                let help = format!("one of {list}, or leave the list out and let the kernel decide");
+                return Err(self.at(&path, format!("this process may not run on CPU {cpu}"), help));
             }
         }
         Ok(())
     }
 
-    fn check_cpus(&self) -> Result<(), LoadError> {
-        let there = crate::pin::cpus();
-        for (n, cpu) in self.config.workers.cpus.iter().enumerate() {
-            if !there.is_empty() && !there.contains(cpu) {
-                let path = ["workers".to_owned(), "cpus".to_owned(), n.to_string()];
-                let list = there.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-                let help = format!("one of {list}, or leave the list out and let the kernel decide");
-                return Err(self.text.at(&path, format!("this process may not run on CPU {cpu}"), help));
-            }
-        }
-        Ok(())
+    /// Which gateway the text describes, if it says so.
+    pub fn gateway(&self) -> Option<String> {
+        let tree = DeTable::parse(&self.text).ok()?;
+        tree.get_ref().get("gateway")?.get_ref().as_str().map(str::to_owned)
     }
 }

@@ -11,6 +11,7 @@
 //! | `show.rs`, `trace.rs` | what operators see |
 //! | `cdr.rs` | charging records, out of a running gateway or its ledger |
 //! | `drain.rs`, `replica.rs` | one of many: leaving without loss, finding its share |
+//! | `cable.rs` | the cable gateway: running it, its modems |
 //! | `cp.rs` | a control plane from outside |
 //! | `generate.rs` | traffic from outside |
 //! | `bench.rs`, `demo.rs` | measuring, and showing |
@@ -21,6 +22,7 @@
 
 mod asked;
 mod bench;
+mod cable;
 mod cdr;
 mod cli;
 mod cp;
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Command::Show(args) => show::show(&args),
         Command::Trace(args) => trace::trace(&args),
         Command::Drain(args) => drain::drain(&args),
+        Command::Cmts(args) => cable::cmts(&args),
         Command::Cdr(args) => cdr::cdr(&args),
         Command::Cp(args) => cp::run(&args),
         Command::Gen(args) => generate::run(&args),

@@ -114,7 +114,6 @@ impl Observer {
     /// All counters.
     pub fn snapshot(&self) -> Snapshot {
         let uptime = self.now_ns().saturating_sub(self.start_ns) as f64 / 1e9;
-        let shape = self.arena.shape();
         Snapshot {
             gateway: self.config.gateway.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -122,15 +121,13 @@ impl Observer {
             uptime,
             seconds: uptime,
             tsc_hz: tsc_hz() as f64,
-            workers: self.workers.iter().enumerate().map(|(n, ends)| counters(n as u16, ends)).collect(),
-            frames: FrameMemory {
-                slots: shape.slots.into(),
-                slot_bytes: shape.slot_bytes.into(),
-                headroom: shape.headroom.into(),
-                bytes: self.arena.bytes_len() as u64,
-                pages: self.arena.backing().as_str().to_owned(),
-                depot: self.arena.in_depot() as u64,
-            },
+            workers: self
+                .workers
+                .iter()
+                .enumerate()
+                .map(|(n, ends)| counters(n as u16, ends.cpu, &ends.stats))
+                .collect(),
+            frames: memory(&self.arena),
         }
     }
 
@@ -145,23 +142,9 @@ impl Observer {
     }
 
     fn port(&self, worker: u16, n: usize, glass: &Glass) -> PortView {
-        let seen = glass.look();
         let entry = self.config.port.get(n);
-        let named = seen.counters.named();
-        let counters = named.iter().chain(&seen.extras).map(|(name, value)| ((*name).to_owned(), *value));
-        PortView {
-            name: entry.map(|p| p.name.clone()).unwrap_or_default(),
-            worker,
-            role: entry.map_or("", |p| if p.role == Role::Access { "access" } else { "core" }).to_owned(),
-            kind: seen.caps.kind.to_owned(),
-            interface: seen.caps.name.clone(),
-            detail: seen.caps.detail.clone(),
-            mac: seen.caps.mac.map(|byte| format!("{byte:02x}")).join(":"),
-            mtu: seen.caps.mtu,
-            link: seen.caps.link.as_str().to_owned(),
-            held: seen.held as u64,
-            counters: counters.collect(),
-        }
+        let role = entry.map_or("", |p| if p.role == Role::Access { "access" } else { "core" });
+        port_view(entry.map_or("", |p| &p.name), role, worker, glass)
     }
 
     /// How many sessions there are, where.
@@ -299,6 +282,7 @@ impl Answers for Observer {
             Request::Trace { ue, packets } => self.trace(connection, *ue, *packets).map_or_else(error, Reply::Trace),
             Request::Drain { on, seconds } => self.drain(*on, *seconds).map_or_else(error, Reply::Drain),
             Request::Traced => Reply::Trace(self.traced()),
+            Request::Cable(_) => Reply::Error("this gateway is a user plane: it has no modems".to_owned()),
             Request::Records { filter, limit } => cdr::answer::records(self.ledger.get(), filter, *limit),
             Request::Exported { until } => cdr::answer::exported(self.ledger.get(), *until),
         }
@@ -329,8 +313,41 @@ fn events(counters: &ControlCounters) -> Vec<(String, u64)> {
     all.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| (what.to_owned(), n)).collect()
 }
 
-fn counters(worker: u16, ends: &WorkerEnds) -> WorkerCounters {
-    let stats = &ends.stats;
+/// A worker's port as it was last seen.
+pub(crate) fn port_view(name: &str, role: &str, worker: u16, glass: &Glass) -> PortView {
+    let seen = glass.look();
+    let named = seen.counters.named();
+    let counters = named.iter().chain(&seen.extras).map(|(name, value)| ((*name).to_owned(), *value));
+    PortView {
+        name: name.to_owned(),
+        worker,
+        role: role.to_owned(),
+        kind: seen.caps.kind.to_owned(),
+        interface: seen.caps.name.clone(),
+        detail: seen.caps.detail.clone(),
+        mac: seen.caps.mac.map(|byte| format!("{byte:02x}")).join(":"),
+        mtu: seen.caps.mtu,
+        link: seen.caps.link.as_str().to_owned(),
+        held: seen.held as u64,
+        counters: counters.collect(),
+    }
+}
+
+/// Packet memory as it stands.
+pub(crate) fn memory(arena: &Arena) -> FrameMemory {
+    let shape = arena.shape();
+    FrameMemory {
+        slots: shape.slots.into(),
+        slot_bytes: shape.slot_bytes.into(),
+        headroom: shape.headroom.into(),
+        bytes: arena.bytes_len() as u64,
+        pages: arena.backing().as_str().to_owned(),
+        depot: arena.in_depot() as u64,
+    }
+}
+
+/// A worker's counters as they stand.
+pub(crate) fn counters(worker: u16, cpu: Option<usize>, stats: &StatsView) -> WorkerCounters {
     let stage = |row: engine::StageRow| StageCounters {
         pipeline: row.stage.pipeline.to_owned(),
         name: row.stage.name.to_owned(),
@@ -352,7 +369,7 @@ fn counters(worker: u16, ends: &WorkerEnds) -> WorkerCounters {
     };
     WorkerCounters {
         worker,
-        cpu: ends.cpu,
+        cpu,
         io: Io::ALL.iter().map(|io| (io.name().to_owned(), stats.io(*io))).collect(),
         stages: stats.stages().into_iter().map(stage).collect(),
         drops: stats.drops().into_iter().map(drop).collect(),

@@ -19,7 +19,7 @@ use crate::pin;
 use crate::snapshot::Snapshot;
 
 /// Bytes kept free before a packet: room for any encapsulation, and what AF_XDP reserves anyway.
-const HEADROOM: u16 = 256;
+pub const HEADROOM: u16 = 256;
 
 /// A running gateway.
 pub struct Process {

@@ -8,8 +8,9 @@ use anyhow::{Context, bail};
 use engine::Io;
 use port::Wires;
 
+use crate::cable;
 use crate::cli::RunArgs;
-use crate::load::Loaded;
+use crate::load::{Loaded, Text};
 use crate::metrics;
 use crate::process::{Ended, Process};
 use crate::replica;
@@ -23,6 +24,10 @@ use crate::tables::{Style, bytes, count, duration, many};
 /// # Errors
 /// What kept it from starting, or that it did not end well.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
+    let text = Text::read(&args.config)?;
+    if text.gateway().as_deref() == Some("cmts") {
+        return cable::run(args, text);
+    }
     let loaded = replica::load(args)?;
     if args.check {
         println!("{} is in order", args.config.display());
@@ -44,13 +49,17 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         process.rest();
     }
     drop((socket, metrics));
-    let ended = process.stop();
+    end(&process.stop(), args.json)
+}
+
+/// Says what became of every packet and every slot.
+pub fn end(ended: &Ended, json: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    if args.json {
+    if json {
         serde_json::to_writer(&mut out, &ended.last)?;
         writeln!(out)?;
     } else {
-        write!(out, "{}", farewell(&ended, Style::of_stdout()))?;
+        write!(out, "{}", farewell(ended, Style::of_stdout()))?;
     }
     if ended.crashed > 0 {
         bail!("{} ended by itself", many(ended.crashed, "worker"));

@@ -1,5 +1,6 @@
 //! `weir show`: tables over a running gateway, once or again and again.
 
+pub mod cable;
 pub mod drops;
 pub mod frames;
 pub mod peers;
@@ -17,7 +18,7 @@ use crate::cli::{ShowArgs, Topic};
 use crate::fail::Usage;
 use crate::signals;
 use crate::snapshot::Snapshot;
-use crate::socket::{Client, Reply, Request};
+use crate::socket::{CableReply, CableRequest, Client, Reply, Request};
 use crate::tables::{Style, duration, many};
 
 /// Shows it.
@@ -64,6 +65,9 @@ fn question(args: &ShowArgs) -> Request {
         (Topic::Sessions, None) => Request::Sessions,
         (Topic::Ports, _) => Request::Ports,
         (Topic::Peers, _) => Request::Peers,
+        (Topic::Modems, _) => Request::Cable(CableRequest::Modems),
+        (Topic::ServiceFlows, _) => Request::Cable(CableRequest::ServiceFlows { modem: args.modem.clone() }),
+        (Topic::Channels, _) => Request::Cable(CableRequest::Channels),
     }
 }
 
@@ -77,6 +81,13 @@ fn since(now: &Snapshot, earlier: Option<&Reply>) -> Snapshot {
     match earlier {
         Some(Reply::Counters(before)) => now.since(before),
         _ => now.clone(),
+    }
+}
+
+fn cable_before(earlier: Option<&Reply>) -> Option<&CableReply> {
+    match earlier {
+        Some(Reply::Cable(before)) => Some(before),
+        _ => None,
     }
 }
 
@@ -100,6 +111,7 @@ fn page(now: &Reply, earlier: Option<&Reply>, args: &ShowArgs, style: Style) -> 
         Reply::Sessions(view) => sessions::text(view, style),
         Reply::Peers(view) => peers::text(view, style),
         Reply::Session(view) => sessions::one(view, style),
+        Reply::Cable(view) => cable::text(view, cable_before(earlier), style),
         Reply::Trace(_) | Reply::Drain(_) | Reply::Records(_) | Reply::Error(_) => String::new(),
     }
 }
@@ -116,6 +128,7 @@ fn json(now: &Reply, earlier: Option<&Reply>, topic: Topic) -> anyhow::Result<St
         Reply::Sessions(view) => serde_json::to_string(view)?,
         Reply::Session(view) => serde_json::to_string(view)?,
         Reply::Peers(view) => serde_json::to_string(view)?,
+        Reply::Cable(view) => serde_json::to_string(view)?,
         Reply::Trace(view) => serde_json::to_string(view)?,
         Reply::Drain(view) => serde_json::to_string(view)?,
         Reply::Records(view) => serde_json::to_string(view)?,

@@ -8,7 +8,7 @@ pub(crate) mod tests;
 
 pub use client::{Client, ClientError};
 pub use protocol::{
-    DrainView, PeerView, PeersView, PortView, RecordsView, Reply, Request, RuleUsage, SessionView, SessionsView,
-    TraceLine, TraceView, WorkerSessions, hex,
+    CableReply, CableRequest, ChannelView, ChannelsView, DrainView, FlowView, ModemView, PeerView, PeersView, PortView,
+    RecordsView, Reply, Request, RuleUsage, SessionView, SessionsView, TraceLine, TraceView, WorkerSessions, hex,
 };
 pub use server::{Answers, Server};

@@ -33,6 +33,8 @@ pub enum Request {
     },
     /// What the trace of this connection has recorded since last asked.
     Traced,
+    /// What only a cable gateway answers.
+    Cable(CableRequest),
     /// Take no new sessions from now on, or take them again.
     Drain {
         /// Which.
@@ -55,6 +57,174 @@ pub enum Request {
     },
 }
 
+/// What is asked of a cable gateway.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case", deny_unknown_fields)]
+pub enum CableRequest {
+    /// All modems.
+    Modems,
+    /// Service flows: all, or those of one modem.
+    ServiceFlows {
+        /// Its hardware address.
+        #[serde(default)]
+        modem: Option<String>,
+    },
+    /// Downstream channels, and what goes with them.
+    Channels,
+    /// Add modems of a pattern, as in the configuration.
+    Add {
+        /// The service group's name.
+        service_group: String,
+        /// The pattern, as TOML.
+        pattern: String,
+    },
+    /// Take a modem out.
+    Remove {
+        /// Its hardware address.
+        modem: String,
+    },
+    /// Change a service flow; what is left out stays.
+    ChangeFlow {
+        /// The modem's hardware address.
+        modem: String,
+        /// The service flow's name in its profile.
+        flow: String,
+        /// Maximum sustained rate, or `unlimited`.
+        #[serde(default)]
+        rate: Option<String>,
+        /// Peak rate, or `unlimited`.
+        #[serde(default)]
+        peak: Option<String>,
+        /// Traffic priority.
+        #[serde(default)]
+        priority: Option<u8>,
+    },
+    /// A key beside the one in use.
+    SetKey {
+        /// The modem's hardware address.
+        modem: String,
+        /// Its number, 0 to 15; the lowest bit says which of two it replaces.
+        sequence: u8,
+        /// 32 hexadecimal digits.
+        key: String,
+        /// 32 hexadecimal digits.
+        iv: String,
+    },
+    /// Send by that key.
+    UseKey {
+        /// The modem's hardware address.
+        modem: String,
+        /// Its number.
+        sequence: u8,
+    },
+}
+
+/// What a cable gateway answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CableReply {
+    /// Modems.
+    Modems(Vec<ModemView>),
+    /// Service flows.
+    ServiceFlows(Vec<FlowView>),
+    /// Channels.
+    Channels(ChannelsView),
+    /// Done; a sentence.
+    Done(String),
+}
+
+/// A modem.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModemView {
+    /// Its hardware address.
+    pub modem: String,
+    /// Its service group.
+    pub service_group: String,
+    /// Its profile.
+    pub profile: String,
+    /// The hosts behind it.
+    pub hosts: Vec<IpAddr>,
+    /// Service identifiers upstream.
+    pub sids: Vec<u16>,
+    /// Security association and the key in use; none: in clear.
+    pub key: Option<(u16, u8)>,
+    /// Packets to its hosts.
+    pub down_packets: u64,
+    /// Their bytes.
+    pub down_bytes: u64,
+    /// Packets from its hosts.
+    pub up_packets: u64,
+    /// Their bytes.
+    pub up_bytes: u64,
+}
+
+/// A downstream service flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowView {
+    /// Its modem's hardware address.
+    pub modem: String,
+    /// Its name in the modem's profile.
+    pub flow: String,
+    /// Maximum sustained rate in bit/s.
+    pub rate: Option<u64>,
+    /// Traffic priority.
+    pub priority: u8,
+    /// Downstream service identifier.
+    pub dsid: Option<u32>,
+    /// Packets that came.
+    pub packets_in: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Bits sent, from behind the HCS through the CRC.
+    pub bits: u64,
+    /// Packets that wait.
+    pub waiting: u32,
+    /// Dropped: no room.
+    pub full: u64,
+    /// Dropped by active queue management.
+    pub aqm: u64,
+    /// Mean wait of packets sent, in microseconds.
+    pub mean_us: f64,
+    /// The longest wait, in microseconds.
+    pub longest_us: f64,
+}
+
+/// A downstream channel.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChannelView {
+    /// Its service group.
+    pub service_group: String,
+    /// Its name.
+    pub channel: String,
+    /// What it carries, in bit/s.
+    pub capacity: u64,
+    /// The device's L2TPv3 session.
+    pub session: u32,
+    /// MAC frames.
+    pub packets: u64,
+    /// Their bits.
+    pub bits: u64,
+    /// Times it was chosen after another.
+    pub selects: u64,
+    /// DEPI packets.
+    pub depi_packets: u64,
+    /// Of those: full when they left.
+    pub depi_full: u64,
+    /// DEPI packets by segments: 0 to 6, 7 and more.
+    pub segments: [u64; 8],
+}
+
+/// Channels, and what a gateway counts besides.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChannelsView {
+    /// Seconds since the start.
+    pub seconds: f64,
+    /// Downstream channels.
+    pub channels: Vec<ChannelView>,
+    /// Lookups, filters, classifiers, bursts, grants, by name.
+    pub counters: Vec<(String, u64)>,
+}
+
 /// An answer, as `{"counters": {…}}` or `{"error": "…"}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -75,6 +245,8 @@ pub enum Reply {
     Drain(DrainView),
     /// To [`Request::Records`]; to [`Request::Exported`], without records.
     Records(RecordsView),
+    /// To [`Request::Cable`].
+    Cable(CableReply),
     /// The question was not understood, or can not be answered; a sentence.
     Error(String),
 }

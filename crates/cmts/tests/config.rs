@@ -1,0 +1,119 @@
+//! Configurations: the example is in order, and mistakes name the key, and the modem where there is one.
+
+mod plant;
+
+use cmts::config::Config;
+use plant::config;
+
+fn said(text: &str) -> String {
+    let config: Config = toml::from_str(text).expect("keys and types are right");
+    config.check().expect_err("a mistake").to_string()
+}
+
+#[test]
+fn the_example_is_in_order() {
+    let text = include_str!("../../../examples/cmts.toml");
+    let config: Config = toml::from_str(text).expect("keys and types are right");
+    config.check().expect("in order");
+    let layout = config.layout().expect("patterns that fit");
+    let hosts: usize = layout.modems.iter().map(|modem| modem.spec.hosts.len()).sum();
+    assert_eq!((layout.modems.len(), hosts, layout.channels.len(), layout.groups.len()), (301, 1201, 6, 2));
+    let last = &layout.modems[299];
+    assert_eq!(
+        (last.mac.to_string(), last.spec.hosts[3].0.to_string()),
+        ("02:cb:00:00:01:2c".into(), "10.64.4.176".into())
+    );
+    assert_eq!(last.spec.security.as_ref().map(|security| security.said), Some(300));
+    assert_eq!(layout.modems[300].spec.hosts[0].1.to_string(), "01:00:5e:01:01:01", "a group's own address");
+}
+
+#[test]
+fn mistakes_name_the_modem_and_the_key() {
+    let good = config(1, 3, true, "");
+    let cases = [
+        (
+            "profile = \"home\"",
+            "profile = \"away\"",
+            "service_group.0.modem.0.profile: modem 02:cb:00:00:00:01: no profile is called \"away\"; one of home",
+        ),
+        (
+            "key = \"0001",
+            "#key = \"0001",
+            "service_group.0.modem.0.key: modem 02:cb:00:00:00:01: its profile encrypts, and it has no key; 32 hexadecimal digits",
+        ),
+        (
+            "key = \"0001",
+            "key = \"01",
+            "service_group.0.modem.0.key: modem 02:cb:00:00:00:01: its profile encrypts, and it has no key; 32 hexadecimal digits",
+        ),
+        (
+            "sid = 1\n",
+            "sid = 16382\n",
+            "service_group.0.modem.0.sid: modem 02:cb:00:00:00:03: its service identifier has more than 14 bits; begin lower",
+        ),
+        (
+            "ipv4 = \"10.0.0.1\"",
+            "ipv4 = \"255.255.255.250\"",
+            "service_group.0.modem.0.ipv4: modem 02:cb:00:00:00:02: its addresses do not fit behind the first; leave it out, or begin lower",
+        ),
+        (
+            "\"ofdm0..2\"",
+            "\"ofdm0..9\"",
+            "service_group.0.bonding_group.0.channels.0: no channel is called \"ofdm6\"; a channel's name; of several, with its number",
+        ),
+        (
+            "1.89 Gbit/s",
+            "fast",
+            "service_group.0.channel.0.capacity: \"fast\" is no rate; such as \"1.89 Gbit/s\" or \"42.24 Mbit/s\"",
+        ),
+        ("rpd = \"172.16.0.2\"", "rpd = \"9.9.9.9\"", ""),
+        (
+            "priority = 7",
+            "priority = 7\nflow = \"f1\"",
+            "filter_group.0.rule.0.flow: a filter chooses no service flow; leave it out",
+        ),
+        (
+            "flow = \"f1\"",
+            "flow = \"f9\"",
+            "classifiers.0.rule.0.flow: no profile with these classifiers has a service flow \"f9\"; name one of its flows",
+        ),
+        (
+            "packets = 4096",
+            "packets = 16000",
+            "queues.packets: 16000 packets may wait, but a worker has 16384 slots; 15360 or fewer, or more [frames] slots: ports need 1024 of their own",
+        ),
+        (
+            "filters_up = [\"some\"]",
+            "filters_up = [\"other\"]",
+            "service_group.0.modem.0.profile: modem 02:cb:00:00:00:01: no filter group of its profile is called \"other\"; a [[filter_group]]'s name",
+        ),
+        (
+            "role = \"rpd\"",
+            "role = \"network\"",
+            "port: a cable gateway needs a port on either side; write [[port]] twice: one with role = \"rpd\", one with role = \"network\"",
+        ),
+    ];
+    for (from, to, expected) in cases {
+        let text = good.replacen(from, to, 1);
+        assert_ne!(text, good, "{from}");
+        if !expected.is_empty() {
+            assert_eq!(said(&text), expected);
+        }
+    }
+    // Where the addresses of patterns meet, both modems are named.
+    let again = "[[service_group.modem]]\nmac = \"02:cb:00:00:09:09\"\nprofile = \"home\"\nipv4 = \"10.0.0.2\"\nsid = 77\n\
+                 key = \"000102030405060708090a0b0c0d0eff\"\n";
+    assert_eq!(
+        said(&(good.clone() + again)),
+        "service_group.0.modem: modems 02:cb:00:00:00:01 and 02:cb:00:00:09:09 both have 10.0.0.2; give each modem its \
+         own addresses"
+    );
+    // What is on no port's link is found when ports are known.
+    let text = good.replacen("rpd = \"172.16.0.2\"", "rpd = \"9.9.9.9\"", 1);
+    let config: Config = toml::from_str(&text).expect("keys and types are right");
+    let error = cmts::assemble::assemble(&config, &[]).err().expect("no way to the device");
+    assert!(
+        error.to_string().starts_with("service_group.0.rpd: no port with role = \"rpd\" leads to 9.9.9.9"),
+        "{error}"
+    );
+}

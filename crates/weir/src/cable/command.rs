@@ -1,0 +1,206 @@
+//! `weir cmts`: modems, service flows and keys of a running cable gateway.
+
+use std::io::Write;
+
+use anyhow::bail;
+use clap::{Args, Subcommand};
+
+use crate::cli::At;
+use crate::show;
+use crate::socket::{CableReply, CableRequest, Client, Reply, Request};
+use crate::tables::Style;
+
+/// `weir cmts`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir cmts modem add sg0 --mac 02:cb:00:00:99:01 --profile home --ipv4 10.9.0.1 --hosts 4 --sid 900
+  weir cmts modem show 02:cb:00:00:99:01
+  weir cmts modem del 02:cb:00:00:99:01
+  weir cmts flow 02:cb:00:00:00:01 best-effort --rate \"500 Mbit/s\"
+  weir cmts key set 02:cb:00:00:00:01 1 --key 000102030405060708090a0b0c0d0e0f
+  weir cmts key use 02:cb:00:00:00:01 1
+
+Packets flow on meanwhile.")]
+pub struct CmtsArgs {
+    /// What to do.
+    #[command(subcommand)]
+    what: What,
+    /// Where it runs, how to print.
+    #[command(flatten)]
+    at: At,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Modems.
+    #[command(subcommand)]
+    Modem(Modem),
+    /// Change a modem's service flow; what is left out stays.
+    Flow {
+        /// The modem's hardware address.
+        modem: String,
+        /// The service flow's name in its profile.
+        flow: String,
+        /// Maximum sustained rate, such as "100 Mbit/s", or unlimited.
+        #[arg(long)]
+        rate: Option<String>,
+        /// Peak rate, or unlimited.
+        #[arg(long)]
+        peak: Option<String>,
+        /// Traffic priority, 0 to 7.
+        #[arg(long)]
+        priority: Option<u8>,
+    },
+    /// Keys: the next one is set beside the one in use, then used.
+    #[command(subcommand)]
+    Key(KeyCommand),
+}
+
+#[derive(Debug, Subcommand)]
+enum Modem {
+    /// Add modems: one, or --count of them by pattern, as in the configuration.
+    Add {
+        /// The service group's name.
+        service_group: String,
+        /// Hardware address of the (first) modem.
+        #[arg(long)]
+        mac: String,
+        /// Its profile.
+        #[arg(long)]
+        profile: String,
+        /// How many.
+        #[arg(long, default_value_t = 1)]
+        count: u16,
+        /// Hosts behind each.
+        #[arg(long, default_value_t = 1)]
+        hosts: u16,
+        /// IPv4 address of the first host.
+        #[arg(long)]
+        ipv4: Option<std::net::Ipv4Addr>,
+        /// IPv6 address of the first host.
+        #[arg(long)]
+        ipv6: Option<std::net::Ipv6Addr>,
+        /// Hardware address of the first host.
+        #[arg(long)]
+        host_mac: Option<String>,
+        /// Service identifier of the (first) modem.
+        #[arg(long, default_value_t = 0)]
+        sid: u16,
+        /// Security association of the (first) modem.
+        #[arg(long)]
+        said: Option<u16>,
+        /// Key of the (first) modem, 32 hexadecimal digits.
+        #[arg(long)]
+        key: Option<String>,
+        /// Initialization vector, 32 hexadecimal digits.
+        #[arg(long)]
+        iv: Option<String>,
+    },
+    /// Take a modem out.
+    Del {
+        /// Its hardware address.
+        modem: String,
+    },
+    /// A modem's service flows; without an address all modems.
+    Show {
+        /// Its hardware address.
+        modem: Option<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum KeyCommand {
+    /// Give a modem a key beside the one in use.
+    Set {
+        /// The modem's hardware address.
+        modem: String,
+        /// The key's number, 0 to 15: of the other parity than the one in use.
+        #[arg(value_parser = clap::value_parser!(u8).range(0..=15))]
+        sequence: u8,
+        /// 32 hexadecimal digits.
+        #[arg(long)]
+        key: String,
+        /// 32 hexadecimal digits.
+        #[arg(long, default_value = "00000000000000000000000000000000")]
+        iv: String,
+    },
+    /// Send by that key from now on.
+    Use {
+        /// The modem's hardware address.
+        modem: String,
+        /// The key's number.
+        #[arg(value_parser = clap::value_parser!(u8).range(0..=15))]
+        sequence: u8,
+    },
+}
+
+/// Does it.
+///
+/// # Errors
+/// No cable gateway runs there, or it says why not.
+pub fn cmts(args: &CmtsArgs) -> anyhow::Result<()> {
+    let mut client = Client::connect(&args.at.socket)?;
+    let Reply::Cable(reply) = client.ask(&Request::Cable(request(&args.what)))? else {
+        bail!("the running weir answered something else; are they of different versions?");
+    };
+    let mut out = std::io::stdout().lock();
+    match (args.at.json, &reply) {
+        (true, reply) => writeln!(out, "{}", serde_json::to_string(reply)?)?,
+        (false, CableReply::Done(sentence)) => writeln!(out, "{sentence}")?,
+        (false, reply) => write!(out, "{}", show::cable::text(reply, None, Style::of_stdout()))?,
+    }
+    Ok(())
+}
+
+fn request(what: &What) -> CableRequest {
+    match what {
+        What::Modem(Modem::Add {
+            service_group,
+            mac,
+            profile,
+            count,
+            hosts,
+            ipv4,
+            ipv6,
+            host_mac,
+            sid,
+            said,
+            key,
+            iv,
+        }) => {
+            let mut pattern = toml::Table::new();
+            let mut text = |name: &str, value: Option<String>| {
+                value.map(|value| pattern.insert(name.to_owned(), toml::Value::String(value)));
+            };
+            text("mac", Some(mac.clone()));
+            text("profile", Some(profile.clone()));
+            text("ipv4", ipv4.map(|address| address.to_string()));
+            text("ipv6", ipv6.map(|address| address.to_string()));
+            text("host_mac", host_mac.clone());
+            text("key", key.clone());
+            text("iv", iv.clone());
+            let numbers = [("count", Some(*count)), ("hosts", Some(*hosts)), ("sid", Some(*sid)), ("said", *said)];
+            for (name, value) in numbers {
+                value.map(|value| pattern.insert(name.to_owned(), toml::Value::Integer(value.into())));
+            }
+            CableRequest::Add { service_group: service_group.clone(), pattern: pattern.to_string() }
+        }
+        What::Modem(Modem::Del { modem }) => CableRequest::Remove { modem: modem.clone() },
+        What::Modem(Modem::Show { modem: None }) => CableRequest::Modems,
+        What::Modem(Modem::Show { modem }) => CableRequest::ServiceFlows { modem: modem.clone() },
+        What::Flow { modem, flow, rate, peak, priority } => CableRequest::ChangeFlow {
+            modem: modem.clone(),
+            flow: flow.clone(),
+            rate: rate.clone(),
+            peak: peak.clone(),
+            priority: *priority,
+        },
+        What::Key(KeyCommand::Set { modem, sequence, key, iv }) => {
+            CableRequest::SetKey { modem: modem.clone(), sequence: *sequence, key: key.clone(), iv: iv.clone() }
+        }
+        What::Key(KeyCommand::Use { modem, sequence }) => {
+            CableRequest::UseKey { modem: modem.clone(), sequence: *sequence }
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! What `weir show` and `weir cmts` see and ask of a running cable gateway.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use cmts::config::{ModemEntry, Role};
+use cmts::control::{Control, Refusal};
+use cmts::report::Report;
+use crypto::{Cipher, Key};
+use engine::{StatsView, Time, Tsc};
+use frame::Arena;
+use table::hint::tsc_hz;
+use wire::Mac;
+
+use crate::observer::{counters, memory, port_view};
+use crate::snapshot::Snapshot;
+use crate::socket::{
+    Answers, CableReply, CableRequest, ChannelView, ChannelsView, FlowView, ModemView, PortView, Reply, Request,
+};
+use crate::watched::Glass;
+
+/// The reading ends of one worker.
+pub struct Ends {
+    /// The CPU it is pinned to.
+    pub cpu: Option<usize>,
+    /// Its counters.
+    pub stats: StatsView,
+    /// Its ports.
+    pub glasses: Vec<Glass>,
+}
+
+/// The reading ends of a process.
+pub struct Observer {
+    control: Mutex<Control>,
+    ends: Vec<Ends>,
+    arena: Arc<Arena>,
+    time: Time,
+    start_ns: u64,
+    /// One report at a time.
+    reporting: Mutex<()>,
+}
+
+/// A worker answers in its next turn; a stopped one never.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+impl Observer {
+    /// Over those ends; the workers' clock is `time`.
+    pub fn new(control: Control, ends: Vec<Ends>, arena: Arc<Arena>, time: Time) -> Self {
+        let start_ns = time.now_ns(<Tsc as engine::Clock>::cycles());
+        Self { control: Mutex::new(control), ends, arena, time, start_ns, reporting: Mutex::new(()) }
+    }
+
+    /// The workers' time, now.
+    pub fn now_ns(&self) -> u64 {
+        self.time.now_ns(<Tsc as engine::Clock>::cycles())
+    }
+
+    /// Control, for a moment.
+    pub fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn seconds(&self) -> f64 {
+        self.now_ns().saturating_sub(self.start_ns) as f64 / 1e9
+    }
+
+    /// All counters.
+    pub fn snapshot(&self) -> Snapshot {
+        let ends = self.ends.iter().enumerate();
+        Snapshot {
+            gateway: "cmts".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime: self.seconds(),
+            seconds: self.seconds(),
+            tsc_hz: tsc_hz() as f64,
+            workers: ends.map(|(n, ends)| counters(n as u16, ends.cpu, &ends.stats)).collect(),
+            frames: memory(&self.arena),
+        }
+    }
+
+    /// The ports of all workers, freshly looked at.
+    pub fn ports(&self) -> Vec<PortView> {
+        self.ends.iter().flat_map(|worker| &worker.glasses).for_each(Glass::ask);
+        let control = self.control();
+        let entries = &control.config().port;
+        let of_worker = |(worker, ends): (usize, &Ends)| {
+            let view = |(entry, glass): (&cmts::config::Port, &Glass)| {
+                let role = if entry.role == Role::Rpd { "rpd" } else { "network" };
+                port_view(&entry.name, role, worker as u16, glass)
+            };
+            entries.iter().zip(&ends.glasses).map(view).collect::<Vec<_>>()
+        };
+        self.ends.iter().enumerate().flat_map(of_worker).collect()
+    }
+
+    /// What all workers have counted; `see` is shown each report, with control.
+    fn reports<T>(&self, see: impl FnOnce(&Control, &[&Report]) -> T) -> Result<T, String> {
+        let _one = self.reporting.lock().unwrap_or_else(|e| e.into_inner());
+        self.control().ask_reports();
+        let until = Instant::now() + PATIENCE;
+        loop {
+            {
+                let mut control = self.control();
+                control.poll(self.now_ns());
+                let reports: Option<Vec<&Report>> = (0..control.workers()).map(|n| control.report(n)).collect();
+                if let Some(reports) = reports {
+                    return Ok(see(&control, &reports));
+                }
+            }
+            if Instant::now() > until {
+                return Err("a worker does not answer".to_owned());
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    fn cable(&self, request: &CableRequest) -> Result<CableReply, String> {
+        let said = |refusal: Refusal| refusal.to_string();
+        let done = |sentence: String| Ok(CableReply::Done(sentence));
+        match request {
+            CableRequest::Modems => self.reports(modems).map(CableReply::Modems),
+            CableRequest::ServiceFlows { modem } => {
+                let modem = modem.as_deref().map(mac).transpose()?;
+                if let Some(modem) = modem {
+                    self.control().find(modem).map_err(said)?;
+                }
+                self.reports(|control, reports| flows(control, reports, modem)).map(CableReply::ServiceFlows)
+            }
+            CableRequest::Channels => {
+                let view = self.reports(channels)?;
+                Ok(CableReply::Channels(ChannelsView { seconds: self.seconds(), ..view }))
+            }
+            CableRequest::Add { service_group, pattern } => {
+                let entry: ModemEntry = toml::from_str(pattern).map_err(|error| error.message().to_owned())?;
+                let added = self.control().add_modems(service_group, &entry).map_err(said)?;
+                done(format!("{} added to {service_group}", crate::tables::many(added.len(), "modem")))
+            }
+            CableRequest::Remove { modem } => {
+                self.control().remove_modem(mac(modem)?).map_err(said)?;
+                done(format!("modem {modem} removed"))
+            }
+            CableRequest::ChangeFlow { modem, flow, rate, peak, priority } => {
+                let (rate, peak) = (rate.as_deref(), peak.as_deref());
+                self.control().change_flow(mac(modem)?, flow, rate, peak, *priority).map_err(said)?;
+                done(format!("service flow {flow} of modem {modem} changed"))
+            }
+            CableRequest::SetKey { modem, sequence, key, iv } => {
+                let key = hex(key).zip(hex(iv)).and_then(|(key, iv)| Key::new(Cipher::Aes128, &key, &iv));
+                let key = key.ok_or("key and initialization vector are 32 hexadecimal digits each")?;
+                self.control().set_key(mac(modem)?, *sequence, &key).map_err(said)?;
+                done(format!("modem {modem} has key {sequence}; `weir cmts key use` sends by it"))
+            }
+            CableRequest::UseKey { modem, sequence } => {
+                self.control().use_key(mac(modem)?, *sequence).map_err(said)?;
+                done(format!("frames to modem {modem} are encrypted by key {sequence}"))
+            }
+        }
+    }
+}
+
+impl Answers for Observer {
+    fn answer(&self, _connection: u64, request: &Request) -> Reply {
+        match request {
+            Request::Counters => Reply::Counters(self.snapshot()),
+            Request::Ports => Reply::Ports(self.ports()),
+            Request::Cable(request) => self.cable(request).map_or_else(Reply::Error, Reply::Cable),
+            _ => Reply::Error("this gateway is a cable gateway: it has modems, and no sessions".to_owned()),
+        }
+    }
+}
+
+fn mac(text: &str) -> Result<Mac, String> {
+    text.parse().map_err(|_| format!("\"{text}\" is no hardware address; such as 02:00:00:00:00:01"))
+}
+
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.is_ascii() && text.len().is_multiple_of(2);
+    let byte = |n: usize| u8::from_str_radix(text.get(n * 2..n * 2 + 2)?, 16).ok();
+    if digits { (0..text.len() / 2).map(byte).collect() } else { None }
+}
+
+fn modems(control: &Control, reports: &[&Report]) -> Vec<ModemView> {
+    let mut views: std::collections::BTreeMap<u32, ModemView> = std::collections::BTreeMap::new();
+    for row in reports.iter().flat_map(|report| &report.modems) {
+        let Some(named) = control.modem(row.modem) else { continue };
+        let view = views.entry(row.modem).or_insert_with(|| ModemView {
+            modem: named.mac.to_string(),
+            service_group: control.config().service_group[usize::from(row.service_group)].name.clone(),
+            profile: control.config().profile[named.profile].name.clone(),
+            hosts: named.spec.hosts.iter().map(|(address, _)| *address).collect(),
+            sids: named.spec.clusters.iter().flat_map(|cluster| cluster.sids.clone()).collect(),
+            key: named.spec.security.as_ref().map(|security| (security.said, security.active)),
+            ..ModemView::default()
+        });
+        // A service group's directions may have workers of their own.
+        view.down_packets += row.packets[0];
+        view.down_bytes += row.bytes[0];
+        view.up_packets += row.packets[1];
+        view.up_bytes += row.bytes[1];
+    }
+    views.into_values().collect()
+}
+
+fn flows(control: &Control, reports: &[&Report], only: Option<Mac>) -> Vec<FlowView> {
+    let mut views = Vec::new();
+    for row in reports.iter().flat_map(|report| &report.flows) {
+        let Some(named) = control.modem(row.modem) else { continue };
+        if only.map_or(row.counts.packets_in == 0, |mac| mac != named.mac) {
+            continue;
+        }
+        let at = row.flow.wrapping_sub(named.spec.first_flow) as usize;
+        let (Some(spec), Some(entry)) =
+            (named.spec.flows.get(at), control.config().profile[named.profile].flow.get(at))
+        else {
+            continue;
+        };
+        views.push(FlowView {
+            modem: named.mac.to_string(),
+            flow: entry.name.clone(),
+            rate: spec.sustained,
+            priority: spec.priority,
+            dsid: spec.dsid,
+            packets_in: row.counts.packets_in,
+            packets: row.counts.packets,
+            bits: row.counts.bytes * 8,
+            waiting: row.waiting.0,
+            full: row.counts.full,
+            aqm: row.counts.aqm,
+            mean_us: row.counts.waited_ns as f64 / row.counts.packets.max(1) as f64 / 1e3,
+            longest_us: row.counts.longest_ns as f64 / 1e3,
+        });
+    }
+    views
+}
+
+fn channels(control: &Control, reports: &[&Report]) -> ChannelsView {
+    let channel = |(n, plan): (usize, &cmts::config::ChannelPlan)| {
+        let mut view = ChannelView {
+            service_group: control.config().service_group[usize::from(plan.service_group)].name.clone(),
+            channel: plan.name.clone(),
+            capacity: plan.capacity,
+            session: plan.session,
+            ..ChannelView::default()
+        };
+        // One worker's only; the others have counted nothing.
+        for row in reports.iter().filter_map(|report| report.channels.get(n)) {
+            view.packets += row.packets;
+            view.bits += row.bytes * 8;
+            view.selects += row.selects;
+            view.depi_packets += row.wire.packets;
+            view.depi_full += row.wire.full;
+            view.segments.iter_mut().zip(row.wire.segments).for_each(|(sum, n)| *sum += n);
+        }
+        view
+    };
+    let sum = |of: &dyn Fn(&Report) -> u64| reports.iter().map(|report| of(report)).sum::<u64>();
+    let grants = |of: &dyn Fn(&cmts::grants::GrantCounts) -> u64| sum(&|report| report.grants.iter().map(of).sum());
+    let counters = [
+        ("modem lookup: matched", sum(&|r| r.counts.lookup_matched)),
+        ("modem lookup: unmatched", sum(&|r| r.counts.lookup_unmatched)),
+        ("filter downstream: permitted", sum(&|r| r.counts.filter_permit[0])),
+        ("filter downstream: denied", sum(&|r| r.counts.filter_deny[0])),
+        ("filter downstream: unmatched", sum(&|r| r.counts.filter_unmatched[0])),
+        ("filter upstream: permitted", sum(&|r| r.counts.filter_permit[1])),
+        ("filter upstream: denied", sum(&|r| r.counts.filter_deny[1])),
+        ("filter upstream: unmatched", sum(&|r| r.counts.filter_unmatched[1])),
+        ("classifier: IPv4", sum(&|r| r.counts.classified_ipv4)),
+        ("classifier: ICMP", sum(&|r| r.counts.classified_icmp)),
+        ("classifier: LLC", sum(&|r| r.counts.classified_llc)),
+        ("classifier: unmatched", sum(&|r| r.counts.unclassified)),
+        ("UEPI packets", sum(&|r| r.units.packets)),
+        ("UEPI packets lost", sum(&|r| r.units.packets_lost)),
+        ("bursts", sum(&|r| r.units.bursts)),
+        ("grants without a burst", sum(&|r| r.units.no_bursts)),
+        ("codewords not corrected", sum(&|r| r.units.uncorrected)),
+        ("upstream segments", sum(&|r| r.clusters.segments)),
+        ("upstream segments lost", sum(&|r| r.clusters.segments_lost)),
+        ("upstream frames", sum(&|r| r.clusters.frames)),
+        ("MAC management messages", sum(&|r| r.clusters.management)),
+        ("bandwidth requests", grants(&|g| g.requests)),
+        ("bytes requested", grants(&|g| g.requested_bytes)),
+        ("grants", grants(&|g| g.grants)),
+        ("bytes granted", grants(&|g| g.granted_bytes)),
+        ("bytes used", grants(&|g| g.used_bytes)),
+    ];
+    ChannelsView {
+        seconds: 0.0,
+        channels: control.channels().iter().enumerate().map(channel).collect(),
+        counters: counters.into_iter().map(|(name, n)| (name.to_owned(), n)).collect(),
+    }
+}

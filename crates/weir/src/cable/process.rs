@@ -1,0 +1,135 @@
+//! The cable gateway as threads: workers on their CPUs, and the ends that control and onlookers hold.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use cmts::assemble::{AssembleError, assemble};
+use cmts::gateway::CableGateway;
+use engine::{Idle, Time, Worker, WorkerConfig};
+use frame::{Arena, ArenaConfig, Pool};
+use port::Wires;
+
+use super::Loaded;
+use super::observer::{Ends, Observer};
+use crate::doors::{DoorError, Place};
+use crate::load::LoadError;
+use crate::pin;
+use crate::process::{Ended, HEADROOM};
+
+/// A running cable gateway.
+pub struct Process {
+    observer: Arc<Observer>,
+    arena: Arc<Arena>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<Worker<CableGateway>>>,
+}
+
+/// Why it does not start.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum StartError {
+    #[error("the configuration is wrong")]
+    Config(#[from] LoadError),
+    #[error(transparent)]
+    Door(#[from] DoorError),
+    #[error(transparent)]
+    Assemble(AssembleError),
+    #[error("no memory for {slots} slots of {bytes} bytes: {source}; lower [frames] slots")]
+    Memory { slots: u32, bytes: u16, source: std::io::Error },
+    #[error("no thread for worker {worker}: {source}")]
+    Thread { worker: u16, source: std::io::Error },
+}
+
+impl Process {
+    /// Opens the ports and sets the workers going.
+    ///
+    /// # Errors
+    /// [`StartError`], each telling what to do; nothing is left open then.
+    pub fn start(loaded: &Loaded, wires: &Wires) -> Result<Self, StartError> {
+        let config = &loaded.config;
+        let (slots, slot_bytes) = (config.frames.slots, config.frames.slot_bytes);
+        let arena = Arena::new(ArenaConfig { slots, slot_bytes, headroom: HEADROOM });
+        let arena = arena.map_err(|source| StartError::Memory { slots, bytes: slot_bytes, source })?;
+        let workers = config.workers.count;
+        let mut open = Vec::new();
+        for worker in 0..workers {
+            let mut pool = Pool::new(&arena, slots as usize / usize::from(workers.max(1)));
+            let place = Place { text: &loaded.text, worker, workers, wires };
+            let entries = config.port.iter().map(|port| (port.name.as_str(), port.uri.as_str()));
+            let doors = place.open(entries, port::Steer::new(), &mut pool)?;
+            open.push((pool, doors));
+        }
+        let caps = open.first().map(|(_, doors)| doors.caps.clone()).unwrap_or_default();
+        let (control, seats) = assemble(config, &caps).map_err(|error| match error {
+            AssembleError::Config(error) => StartError::Config(loaded.wrong(&error)),
+            other => StartError::Assemble(other),
+        })?;
+        let idle = if config.workers.poll { Idle::POLL } else { Idle::default() };
+        let run = WorkerConfig { time: Time::real(), idle, burst: config.workers.burst };
+        let (mut ends, mut ready) = (Vec::new(), Vec::new());
+        for (n, (seat, (pool, doors))) in seats.into_iter().zip(open).enumerate() {
+            let worker = Worker::new(seat.gateway, seat.layout, pool, doors.ports, run.clone());
+            let worker = worker.with_hand_off(seat.hand_off);
+            let cpu = config.workers.cpus.get(n).copied();
+            ends.push(Ends { cpu, stats: worker.env().stats.view(), glasses: doors.glasses });
+            ready.push(worker);
+        }
+        let observer = Arc::new(Observer::new(control, ends, arena.clone(), run.time));
+        let mut process = Self { observer, arena, stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
+        for (n, worker) in ready.into_iter().enumerate() {
+            let cpu = config.workers.cpus.get(n).copied();
+            process.spawn(n as u16, cpu, worker).map_err(|source| StartError::Thread { worker: n as u16, source })?;
+        }
+        Ok(process)
+    }
+
+    fn spawn(&mut self, n: u16, cpu: Option<usize>, mut worker: Worker<CableGateway>) -> std::io::Result<()> {
+        let stop = self.stop.clone();
+        let turn = move || {
+            // The configuration was checked; a CPU taken from us since is not worth stopping for.
+            let _ = cpu.map(pin::pin);
+            worker.run(&stop);
+            worker
+        };
+        self.threads.push(std::thread::Builder::new().name(format!("weir-{n}")).spawn(turn)?);
+        Ok(())
+    }
+
+    /// What onlookers see.
+    pub fn observer(&self) -> &Arc<Observer> {
+        &self.observer
+    }
+
+    /// A turn of control. Called about every millisecond.
+    pub fn turn(&self) {
+        let now = self.observer.now_ns();
+        self.observer.control().poll(now);
+    }
+
+    /// Whether a worker has ended by itself.
+    pub fn is_broken(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Stops the workers and closes their ports.
+    pub fn stop(mut self) -> Ended {
+        let crashed = self.halt();
+        let last = self.observer.snapshot();
+        let slots_missing = i64::from(self.arena.shape().slots) - self.arena.in_depot() as i64;
+        Ended { last, slots_missing, crashed }
+    }
+
+    fn halt(&mut self) -> usize {
+        self.stop.store(true, Ordering::Relaxed);
+        // Closed only when all stand still: until then they may hand packets to each other.
+        let stopped: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
+        stopped.into_iter().map(|worker| usize::from(worker.map(Worker::close).is_err())).sum()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.halt();
+    }
+}

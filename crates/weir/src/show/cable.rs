@@ -1,0 +1,158 @@
+//! `weir show modems|service-flows|channels`: a cable gateway.
+
+use crate::socket::{CableReply, ChannelsView, FlowView, ModemView};
+use crate::tables::{Align, Style, Table, bytes, count, many, si};
+
+/// The page; `before`: what an earlier look saw.
+pub fn text(view: &CableReply, before: Option<&CableReply>, style: Style) -> String {
+    match (view, before) {
+        (CableReply::Modems(modems), _) => self::modems(modems, style),
+        (CableReply::ServiceFlows(flows), _) => self::flows(flows, style),
+        (CableReply::Channels(now), Some(CableReply::Channels(before))) => channels(&since(now, before), style),
+        (CableReply::Channels(now), _) => channels(now, style),
+        (CableReply::Done(sentence), _) => format!("{sentence}\n"),
+    }
+}
+
+fn modems(modems: &[ModemView], style: Style) -> String {
+    let right = Align::Right;
+    let mut table = Table::new(&[
+        ("modem", Align::Left),
+        ("group", Align::Left),
+        ("profile", Align::Left),
+        ("hosts", Align::Left),
+        ("sid", right),
+        ("said/key", right),
+        ("down packets", right),
+        ("bytes", right),
+        ("up packets", right),
+        ("bytes", right),
+    ]);
+    for modem in modems {
+        let hosts = match modem.hosts.as_slice() {
+            [] => "none".to_owned(),
+            [one] => one.to_string(),
+            [first, rest @ ..] => format!("{first} +{}", rest.len()),
+        };
+        table.row([
+            modem.modem.clone(),
+            modem.service_group.clone(),
+            modem.profile.clone(),
+            hosts,
+            modem.sids.iter().map(u16::to_string).collect::<Vec<_>>().join(","),
+            modem.key.map_or_else(|| "clear".to_owned(), |(said, key)| format!("{said}/{key}")),
+            count(modem.down_packets),
+            bytes(modem.down_bytes),
+            count(modem.up_packets),
+            bytes(modem.up_bytes),
+        ]);
+    }
+    format!("{}\n\n{}", style.strong(&many(modems.len(), "modem")), table.render(style))
+}
+
+fn flows(flows: &[FlowView], style: Style) -> String {
+    let right = Align::Right;
+    let mut table = Table::new(&[
+        ("modem", Align::Left),
+        ("flow", Align::Left),
+        ("rate", right),
+        ("prio", right),
+        ("dsid", right),
+        ("came", right),
+        ("sent", right),
+        ("bits", right),
+        ("waiting", right),
+        ("full", right),
+        ("aqm", right),
+        ("mean wait", right),
+        ("longest", right),
+    ]);
+    for flow in flows {
+        table.row([
+            flow.modem.clone(),
+            flow.flow.clone(),
+            flow.rate.map_or_else(|| "–".to_owned(), |rate| format!("{}bit/s", si(rate as f64))),
+            flow.priority.to_string(),
+            flow.dsid.map_or_else(|| "–".to_owned(), |dsid| dsid.to_string()),
+            count(flow.packets_in),
+            count(flow.packets),
+            si(flow.bits as f64),
+            flow.waiting.to_string(),
+            count(flow.full),
+            count(flow.aqm),
+            format!("{:.0} µs", flow.mean_us),
+            format!("{:.0} µs", flow.longest_us),
+        ]);
+    }
+    let heading = format!("{} that packets came to", many(flows.len(), "service flow"));
+    format!("{}\n\n{}", style.strong(&heading), table.render(style))
+}
+
+/// What came between two looks.
+fn since(now: &ChannelsView, before: &ChannelsView) -> ChannelsView {
+    let mut view = now.clone();
+    view.seconds = now.seconds - before.seconds;
+    for (channel, old) in view.channels.iter_mut().zip(&before.channels) {
+        channel.packets -= old.packets.min(channel.packets);
+        channel.bits -= old.bits.min(channel.bits);
+        channel.selects -= old.selects.min(channel.selects);
+        channel.depi_packets -= old.depi_packets.min(channel.depi_packets);
+        channel.depi_full -= old.depi_full.min(channel.depi_full);
+        for (n, old) in channel.segments.iter_mut().zip(old.segments) {
+            *n -= old.min(*n);
+        }
+    }
+    for ((_, n), (_, old)) in view.counters.iter_mut().zip(&before.counters) {
+        *n -= (*old).min(*n);
+    }
+    view
+}
+
+fn channels(view: &ChannelsView, style: Style) -> String {
+    let right = Align::Right;
+    let mut table = Table::new(&[
+        ("group", Align::Left),
+        ("channel", Align::Left),
+        ("session", right),
+        ("capacity", right),
+        ("load", right),
+        ("frames", right),
+        ("mean", right),
+        ("selects", right),
+        ("DEPI", right),
+        ("full", right),
+        ("1 segment", right),
+        ("2", right),
+        ("3", right),
+        ("4", right),
+        ("5", right),
+        ("6", right),
+        ("7+", right),
+    ]);
+    for channel in &view.channels {
+        let load = channel.bits as f64 / (channel.capacity as f64 * view.seconds).max(1.0);
+        let mean = channel.bits / 8 / channel.packets.max(1);
+        let head = [
+            channel.service_group.clone(),
+            channel.channel.clone(),
+            format!("{:#x}", channel.session),
+            format!("{}bit/s", si(channel.capacity as f64)),
+            format!("{:.1} %", load * 100.0),
+            count(channel.packets),
+            format!("{mean} B"),
+            count(channel.selects),
+            count(channel.depi_packets),
+            count(channel.depi_full),
+        ];
+        table.row(head.into_iter().chain(channel.segments[1..].iter().map(|n| count(*n))));
+    }
+    let mut out = format!("{}\n\n{}\n", style.strong(&many(view.channels.len(), "channel")), table.render(style));
+    let mut table = Table::new(&[("counted", Align::Left), ("so far", right)]);
+    for (name, n) in view.counters.iter().filter(|(_, n)| *n > 0) {
+        table.row([name.clone(), count(*n)]);
+    }
+    if !table.is_empty() {
+        out += &table.render(style);
+    }
+    out
+}
