@@ -7,27 +7,28 @@ use crate::pie::{Pie, PieConfig};
 /// No flow, node or channel.
 pub const NONE: u32 = u32::MAX;
 
-/// What a service flow is given; made by control.
+/// What a service flow is given; made by control. What every packet asks for stands first.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
 pub struct FlowSpec {
+    /// Active queue management; none: the queue's end alone drops.
+    pub aqm: Option<PieConfig>,
+    /// Bytes its queue holds at most.
+    pub buffer: u32,
+    /// Its downstream service identifier: its packets are numbered. None: they are not, and it has one channel.
+    pub dsid: Option<u32>,
+    /// The bonding group its packets are spread over, among the service group's.
+    pub group: u16,
+    /// Traffic priority, 0 to 7, higher first (TLV 25.7).
+    pub priority: u8,
+    /// Minimum reserved rate in bit/s; none: nothing is reserved (TLV 25.10).
+    pub reserved: Option<u64>,
     /// Maximum sustained rate in bit/s; none: unlimited (TLV 25.8).
     pub sustained: Option<u64>,
     /// Maximum traffic burst in bytes (TLV 25.9).
     pub burst: u64,
     /// Peak rate in bit/s; none: unlimited (TLV 25.27).
     pub peak: Option<u64>,
-    /// Minimum reserved rate in bit/s; none: nothing is reserved (TLV 25.10).
-    pub reserved: Option<u64>,
-    /// Traffic priority, 0 to 7, higher first (TLV 25.7).
-    pub priority: u8,
-    /// The bonding group its packets are spread over, among the service group's.
-    pub group: u16,
-    /// Its downstream service identifier: its packets are numbered. None: they are not, and it has one channel.
-    pub dsid: Option<u32>,
-    /// Bytes its queue holds at most.
-    pub buffer: u32,
-    /// Active queue management; none: the queue's end alone drops.
-    pub aqm: Option<PieConfig>,
 }
 
 /// Default of the maximum traffic burst, in bytes.
@@ -125,15 +126,10 @@ pub enum Standing {
     Parked,
 }
 
-/// A service flow in the worker's hands.
+/// A service flow in the worker's hands. A packet touches three lines of it, and those of its rates where it has some.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Flow {
-    /// It exists.
-    pub in_use: bool,
-    /// Where it stands.
-    pub standing: Standing,
-    /// The list it is in, 0 first.
-    pub level: u8,
     /// First and last node of its queue.
     pub head: u32,
     /// See `head`.
@@ -148,23 +144,29 @@ pub struct Flow {
     pub prev: u32,
     /// Bytes it may still send before its turn is over.
     pub deficit: i32,
-    /// Number of its next packet.
-    pub sequence: u16,
     /// Whose it is.
     pub modem: u32,
     /// What encrypts it, as a number of the modem's security association; [`NONE`]: nothing.
     pub security: u32,
+    /// The timer it waits for.
+    pub timer: Option<table::wheel::Handle>,
+    /// Number of its next packet.
+    pub sequence: u16,
+    /// It exists.
+    pub in_use: bool,
+    /// Where it stands.
+    pub standing: Standing,
+    /// The list it is in, 0 first.
+    pub level: u8,
     /// As given.
     pub spec: FlowSpec,
+    /// What it has counted.
+    pub counts: FlowCounts,
+    /// Active queue management.
+    pub pie: Pie,
     sustained: Shaper,
     peak: Shaper,
     reserved: Shaper,
-    /// Active queue management.
-    pub pie: Pie,
-    /// The timer it waits for.
-    pub timer: Option<table::wheel::Handle>,
-    /// What it has counted.
-    pub counts: FlowCounts,
 }
 
 /// May the flow's first packet go?

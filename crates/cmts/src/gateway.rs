@@ -188,6 +188,9 @@ impl CableGateway {
 
     /// Queues → MAC frames → cipher → DEPI packets. Says whether anything moved.
     fn downstream<C: Clock>(&mut self, env: &mut Env) -> bool {
+        if !self.scratch.is_empty() {
+            self.sweep(env);
+        }
         let state = &mut self.state;
         let between = self.pipelines.between;
         let begin = C::cycles();
@@ -229,6 +232,18 @@ impl CableGateway {
         }
         let expired = state.depi.expire(false, env);
         pulled > 0 || framed > 0 || expired
+    }
+
+    /// A stage panicked between queues and cipher: its burst is lost, its slots are not.
+    #[cold]
+    fn sweep(&mut self, env: &mut Env) {
+        let (stats, pool) = (&env.stats, &mut env.pool);
+        self.scratch.finish(|live, frame| {
+            if live.is_some() {
+                stats.drop_outside(Drop::Panicked, frame.len());
+            }
+            pool.give(frame);
+        });
     }
 
     /// DEPI packets that are ready, out by their ports.
@@ -482,11 +497,8 @@ impl Gateway for CableGateway {
         self.roles.get(usize::from(port)) == Some(&Role::Network) && local::is_of_subscriber(packet, filter.subscriber)
     }
 
-    fn after_panic(&mut self) {
-        // What was between queue and cipher is gone with the burst; its slots go back with the next.
-    }
-
     fn close(&mut self, env: &mut Env) {
+        self.sweep(env);
         let state = &mut self.state;
         state.scheduler.close(|frame| depi::lost(Drop::FlowGone, frame, env));
         state.modems.encrypt.flush(env.pool.arena());

@@ -28,9 +28,9 @@ pub struct ModemSpec {
     /// The hosts behind it; they may not learn others (DOCS-SUBMGT3-MIB, learnable off).
     pub hosts: Vec<(IpAddr, Mac)>,
     /// Filter groups downstream; 0: none.
-    pub filters_down: [u16; 4],
+    pub filters_down: [u8; 4],
     /// Filter groups upstream.
-    pub filters_up: [u16; 4],
+    pub filters_up: [u8; 4],
     /// Its set of classifiers.
     pub classifiers: u32,
     /// Its service flows, the primary first. Flow `n` has the number `first_flow + n`.
@@ -72,31 +72,33 @@ pub struct Host {
     pub mac: Mac,
 }
 
-/// What packets touch of a modem.
+/// What packets touch of a modem: one line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Modem {
     /// First of its service flows.
     pub first_flow: u32,
-    /// How many there are; 0: there is no such modem.
-    pub flows: u8,
-    /// It is there.
-    pub in_use: bool,
-    /// Its service group.
-    pub service_group: u16,
     /// Its set of classifiers.
     pub classifiers: u32,
     /// Filter groups downstream and upstream.
-    pub filters: [[u16; 4]; 2],
+    pub filters: [[u8; 4]; 2],
     /// Our hardware address towards its hosts.
     pub cmts_mac: Mac,
+    /// Its service group.
+    pub service_group: u16,
     /// Hosts behind it.
     pub hosts: u16,
+    /// How many service flows there are.
+    pub flows: u8,
+    /// It is there.
+    pub in_use: bool,
     /// Packets and bytes of its hosts, downstream as they came and upstream as they went.
     pub packets: [u64; 2],
     /// See `packets`.
     pub bytes: [u64; 2],
 }
+
+const _: () = assert!(size_of::<Modem>() == 64);
 
 impl Modem {
     const NONE: Self = Self {

@@ -369,7 +369,7 @@ pub struct Rules {
 impl Rules {
     /// What a modem's filter groups say: the matching rule of the highest priority, in whichever group.
     #[inline]
-    pub fn filter(&self, groups: &[u16; 4], seen: &Seen<'_>) -> Option<Hit> {
+    pub fn filter(&self, groups: &[u8; 4], seen: &Seen<'_>) -> Option<Hit> {
         let mut best: Option<Hit> = None;
         for group in groups.iter().filter(|group| **group != 0) {
             let hit = self.groups.get(usize::from(*group)).and_then(|rules| rules.first(seen));

@@ -179,10 +179,14 @@ impl Scheduler {
         &self.loads
     }
 
-    /// Asks for the line of a flow that a packet is about to wait in.
+    /// Asks for the lines of a flow that a packet is about to wait in.
     #[inline(always)]
     pub fn prefetch(&self, flow: u32) {
-        table::hint::prefetch_index(&self.flows, flow as usize);
+        if let Some(flow) = self.flows.get(flow as usize) {
+            table::hint::prefetch_read(flow);
+            table::hint::prefetch_read(&flow.spec.buffer);
+            table::hint::prefetch_read(&flow.counts);
+        }
     }
 
     /// Puts a flow in its place; one that is there is changed, and what waits in it stays.

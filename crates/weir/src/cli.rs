@@ -140,10 +140,10 @@ pub enum Topic {
 #[derive(Debug, Args)]
 pub struct At {
     /// The running gateway's control socket.
-    #[arg(long, value_name = "PATH", env = "WEIR_SOCKET", default_value = "/run/weir.sock")]
+    #[arg(long, global = true, value_name = "PATH", env = "WEIR_SOCKET", default_value = "/run/weir.sock")]
     pub socket: PathBuf,
     /// Print JSON instead of tables.
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub json: bool,
 }
 

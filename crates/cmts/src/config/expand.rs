@@ -130,6 +130,10 @@ impl Config {
     }
 
     fn rules(&self) -> Result<Rules, ConfigError> {
+        if self.filter_group.len() > usize::from(u8::MAX) {
+            let what = format!("{} filter groups", self.filter_group.len());
+            return Err(wrong(&[&"filter_group"], what, "255 at most"));
+        }
         // Group 0 is none.
         let mut groups = vec![RuleSet::default()];
         for (n, group) in self.filter_group.iter().enumerate() {
@@ -308,7 +312,7 @@ impl Config {
         let flows = self
             .flows(profile, group, *groups, i, dsid)
             .map_err(|(key, what)| (key, of(&what), "a bonding group of the modem's service group".to_owned()))?;
-        let filters = |names: &[String]| -> Result<[u16; 4], (&'static str, String, String)> {
+        let filters = |names: &[String]| -> Result<[u8; 4], (&'static str, String, String)> {
             let mut ids = [0; 4];
             if names.len() > ids.len() {
                 let help = "name four or fewer".to_owned();
@@ -317,7 +321,8 @@ impl Config {
             for (id, name) in ids.iter_mut().zip(names) {
                 let at = self.filter_group.iter().position(|group| &group.name == name);
                 let what = || of(&format!("no filter group of its profile is called \"{name}\""));
-                *id = at.ok_or_else(|| ("profile", what(), "a [[filter_group]]'s name".to_owned()))? as u16 + 1;
+                let at = at.ok_or_else(|| ("profile", what(), "a [[filter_group]]'s name".to_owned()))?;
+                *id = at as u8 + 1; // there are 255 at most
             }
             Ok(ids)
         };

@@ -1,6 +1,6 @@
 //! Upstream frames, decrypted: out of DOCSIS, back to IP.
 
-use engine::{Burst, Ctx, Drop, Punt, Stage};
+use engine::{Burst, Ctx, Drop, Stage};
 use stages::forward::{is_martian4, is_martian6};
 use stages::parse::{HasIp, malformed};
 use wire::{L3L4, Outer, docsis, ethertype, fast};
@@ -38,11 +38,7 @@ impl Stage<Cmts> for DocsisDecap {
             let parsed = match outer.ethertype {
                 ethertype::IP4 => L3L4::parse4(packet),
                 ethertype::IP6 => L3L4::parse6(packet),
-                ethertype::ARP => {
-                    burst.frame_mut(i).meta.l3 = outer.l3;
-                    burst.punt(i, Punt::Arp);
-                    continue;
-                }
+                // ARP too: hosts are not learnt from, least of all for the ports' own networks.
                 _ => {
                     burst.drop(i, Drop::EtherType, at);
                     continue;

@@ -84,7 +84,7 @@ fn flows(flows: &[FlowView], style: Style) -> String {
             format!("{:.0} µs", flow.longest_us),
         ]);
     }
-    let heading = format!("{} that packets came to", many(flows.len(), "service flow"));
+    let heading = many(flows.len(), "service flow");
     format!("{}\n\n{}", style.strong(&heading), table.render(style))
 }
 

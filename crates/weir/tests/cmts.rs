@@ -1,0 +1,175 @@
+//! A cable gateway as a process, between a network and a Remote-PHY device that count packets:
+//!
+//! ```text
+//!   far                          gateway
+//!   [ net0 ]──── veth ────[ eth0 ] nsi
+//!   [ rpd0 ]──── veth ────[ eth1 ] cin     weir run
+//! ```
+//!
+//! Both namespaces are the test's own and go with it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+struct Net {
+    far: String,
+    gateway: String,
+    folder: PathBuf,
+    running: Option<Child>,
+}
+
+fn ok(args: &[&str]) -> String {
+    let out = Command::new(args[0]).args(&args[1..]).output().unwrap();
+    assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap()
+}
+
+impl Net {
+    fn new() -> Self {
+        let name = |end: &str| format!("weir-cmts-{}-{end}", std::process::id());
+        let folder = std::env::temp_dir().join(name("dir"));
+        fs::create_dir_all(&folder).unwrap();
+        let net = Self { far: name("f"), gateway: name("g"), folder, running: None };
+        for ns in [&net.far, &net.gateway] {
+            ok(&["ip", "netns", "add", ns]);
+            ok(&["ip", "netns", "exec", ns, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1"]);
+        }
+        for (ours, theirs) in [("eth0", "net0"), ("eth1", "rpd0")] {
+            let pair = ["link", "add", ours, "type", "veth", "peer", "name", theirs, "netns", &net.far];
+            ok(&[&["ip", "-n", &net.gateway][..], &pair].concat());
+            ok(&["ip", "-n", &net.gateway, "link", "set", ours, "up"]);
+            ok(&["ip", "-n", &net.far, "link", "set", theirs, "up"]);
+        }
+        // Both ends answer ARP: what the gateway needs it asks for.
+        ok(&["ip", "-n", &net.far, "addr", "add", "198.18.0.1/24", "dev", "net0"]);
+        ok(&["ip", "-n", &net.far, "addr", "add", "172.16.0.2/24", "dev", "rpd0"]);
+        net
+    }
+
+    fn start(&mut self) {
+        let text = include_str!("../../../examples/cmts.toml").replace("packet:eth1", "packet:eth9");
+        let text = text.replace("packet:eth2", "packet:eth1").replace("packet:eth9", "packet:eth0");
+        let path = self.folder.join("cmts.toml");
+        fs::write(&path, text).unwrap();
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.gateway, WEIR, "run"]).arg(&path);
+        command.arg("--socket").arg(self.folder.join("weir.sock"));
+        self.running = Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        let until = Instant::now() + Duration::from_secs(20);
+        while !self.folder.join("weir.sock").exists() {
+            assert!(Instant::now() < until, "no control socket");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn weir(&self, args: &[&str]) -> Result<String, String> {
+        let out = Command::new(WEIR).args(args).arg("--socket").arg(self.folder.join("weir.sock")).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if out.status.success() { Ok(text(&out.stdout)) } else { Err(text(&out.stderr)) }
+    }
+
+    fn json(&self, args: &[&str]) -> serde_json::Value {
+        serde_json::from_str(&self.weir(&[args, &["--json"]].concat()).unwrap()).unwrap()
+    }
+
+    /// Sends UDP packets to hosts behind modems; returns how many L2TPv3 packets the device got, and its last one.
+    fn send(&self, packets: u32) -> (u32, Vec<u8>) {
+        let script = r#"
+import socket, struct, sys, time
+gw = bytes.fromhex(sys.argv[1]); n = int(sys.argv[2])
+tx = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); tx.bind(("net0", 0))
+rx = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800)); rx.bind(("rpd0", 0x0800)); rx.settimeout(1.0)
+def checksum(b):
+    s = sum(struct.unpack("!%dH" % (len(b) // 2), b))
+    s = (s & 0xffff) + (s >> 16); s = (s & 0xffff) + (s >> 16)
+    return ~s & 0xffff
+got, last = 0, b""
+for i in range(n):
+    body = struct.pack("!HHHH", 1000, 2000, 8 + 400, 0) + bytes(400)
+    head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(body), 0, 0x4000, 64, 17, 0, bytes([198, 18, 0, 1]), bytes([10, 64, 0, 1 + i % 8]))
+    head = head[:10] + struct.pack("!H", checksum(head)) + head[12:]
+    tx.send(gw + bytes.fromhex("020000000101") + b"\x08\x00" + head + body)
+    if i % 10 == 9: time.sleep(0.002)
+try:
+    while True:
+        packet = rx.recv(2048)
+        if packet[23] == 115: got, last = got + 1, packet
+except TimeoutError:
+    pass
+print(got, last.hex())
+"#;
+        let mac = ok(&["ip", "netns", "exec", &self.gateway, "cat", "/sys/class/net/eth0/address"]);
+        let mac = mac.trim().replace(':', "");
+        let said = ok(&["ip", "netns", "exec", &self.far, "python3", "-c", script, &mac, &packets.to_string()]);
+        let (count, bytes) = said.trim().split_once(' ').unwrap_or((said.trim(), ""));
+        let byte = |n: usize| u8::from_str_radix(&bytes[n * 2..n * 2 + 2], 16).unwrap();
+        (count.parse().unwrap(), (0..bytes.len() / 2).map(byte).collect())
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.running.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        for ns in [&self.far, &self.gateway] {
+            let _ = Command::new("ip").args(["netns", "del", ns]).status();
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn a_cable_gateway_runs_shows_itself_and_is_changed() {
+    let mut net = Net::new();
+    net.start();
+    // Until the device's hardware address is known its packets have nowhere to go.
+    let until = Instant::now() + Duration::from_secs(20);
+    while net.send(10).0 == 0 {
+        assert!(Instant::now() < until, "nothing reaches the device: {}", net.weir(&["show", "drops"]).unwrap());
+    }
+    let before =
+        net.json(&["show", "service-flows", "--modem", "02:cb:00:00:00:01"])["service_flows"][0]["packets"].as_u64();
+    let (packets, last) = net.send(200);
+    assert!(packets >= 50, "{packets} DEPI packets");
+    // An L2TPv3 session of sg0, behind Ethernet and IP.
+    let session = u32::from_be_bytes([last[34], last[35], last[36], last[37]]);
+    assert!((0x1000..0x1006).contains(&session), "{session:#x}");
+    let flows = net.json(&["show", "service-flows", "--modem", "02:cb:00:00:00:01"]);
+    assert_eq!(flows["service_flows"][0]["packets"].as_u64(), before.map(|n| n + 100), "{flows}");
+    assert_eq!(flows["service_flows"][0]["flow"], "best-effort");
+    let modems = net.json(&["show", "modems"]);
+    assert_eq!(modems["modems"].as_array().map(Vec::len), Some(301));
+    let channels = net.json(&["show", "channels"]);
+    let sent: u64 =
+        channels["channels"]["channels"].as_array().unwrap().iter().map(|c| c["depi_packets"].as_u64().unwrap()).sum();
+    assert!(sent >= u64::from(packets), "{channels}");
+    assert!(net.weir(&["show", "channels"]).unwrap().contains("ofdm5"));
+    assert!(net.weir(&["show", "run"]).unwrap().contains("docsis_framing"));
+    // Changes, right and wrong, while it runs.
+    let said = net.weir(&["cmts", "modem", "del", "02:cb:00:00:00:02"]);
+    assert_eq!(said.as_deref(), Ok("modem 02:cb:00:00:00:02 removed\n"));
+    let said = net.weir(&["cmts", "modem", "show", "02:cb:00:00:00:02"]).expect_err("it is gone");
+    assert!(said.contains("there is no modem 02:cb:00:00:00:02"), "{said}");
+    let add = ["cmts", "modem", "add", "sg0", "--mac", "02:cb:00:00:99:01", "--profile", "home", "--ipv4"];
+    let said = net.weir(&[&add[..], &["10.64.0.1"]].concat()).expect_err("it is another's");
+    assert!(said.contains("no key"), "{said}");
+    let key = "00112233445566778899aabbccddeeff";
+    let more = ["10.64.99.1", "--sid", "900", "--key", key];
+    assert_eq!(net.weir(&[&add[..], &more].concat()).as_deref(), Ok("1 modem added to sg0\n"));
+    net.weir(&["cmts", "flow", "02:cb:00:00:99:01", "voice", "--rate", "2 Mbit/s", "--priority", "6"]).unwrap();
+    net.weir(&["cmts", "key", "set", "02:cb:00:00:00:01", "1", "--key", key]).unwrap();
+    net.weir(&["cmts", "key", "use", "02:cb:00:00:00:01", "1"]).unwrap();
+    assert!(net.weir(&["cmts", "key", "use", "02:cb:00:00:00:01", "2"]).is_err());
+    assert!(net.send(80).0 > 10, "traffic flows on");
+    let pid = net.running.as_ref().unwrap().id();
+    ok(&["kill", "-INT", &pid.to_string()]);
+    let out = net.running.take().unwrap().wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success() && text.matches("0 missing").count() == 2, "{text}");
+}
