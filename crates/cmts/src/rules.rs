@@ -209,22 +209,22 @@ impl Block {
         ];
         for (used, key, first, span) in ranges {
             if self.uses & used != 0 {
-                for n in 0..WAYS {
-                    differs[n] |= key.wrapping_sub(first[n]).saturating_sub(span[n]);
+                for (n, differs) in differs.iter_mut().enumerate() {
+                    *differs |= key.wrapping_sub(first[n]).saturating_sub(span[n]);
                 }
             }
         }
         if self.uses & uses::TOS != 0 {
-            for n in 0..WAYS {
-                differs[n] |= (key.tos & self.tos_mask[n]).wrapping_sub(self.tos[n]).saturating_sub(self.tos_span[n]);
+            for (n, differs) in differs.iter_mut().enumerate() {
+                *differs |= (key.tos & self.tos_mask[n]).wrapping_sub(self.tos[n]).saturating_sub(self.tos_span[n]);
             }
         }
         let mut same: [u8; WAYS] = std::array::from_fn(|n| u8::from(differs[n] == 0));
         if self.uses & uses::ADDRESSES != 0 {
-            for n in 0..WAYS {
+            for (n, same) in same.iter_mut().enumerate() {
                 let (src, dst) =
                     ((key.src ^ self.src[n]) & self.src_mask[n], (key.dst ^ self.dst[n]) & self.dst_mask[n]);
-                same[n] &= u8::from(src | dst == 0);
+                *same &= u8::from(src | dst == 0);
             }
         }
         // Eight bytes of 0 or 1 become eight bits: the product moves byte n's bit to the top byte's bit n.
@@ -236,10 +236,14 @@ impl Block {
     fn set(&mut self, n: usize, number: u16, fields: &Match, protocol: Option<u8>) {
         let bit = 1 << n;
         self.rule[n] = number;
-        self.uses |= u8::from(fields.src4.is_some() || fields.dst4.is_some()) * uses::ADDRESSES
-            | u8::from(fields.src_ports.is_some()) * uses::SRC_PORT
-            | u8::from(fields.dst_ports.is_some()) * uses::DST_PORT
-            | u8::from(fields.tos.is_some()) * uses::TOS;
+        for (used, field) in [
+            (fields.src4.is_some() || fields.dst4.is_some(), uses::ADDRESSES),
+            (fields.src_ports.is_some(), uses::SRC_PORT),
+            (fields.dst_ports.is_some(), uses::DST_PORT),
+            (fields.tos.is_some(), uses::TOS),
+        ] {
+            self.uses |= if used { field } else { 0 };
+        }
         if let Some((value, mask)) = fields.src4 {
             (self.src[n], self.src_mask[n]) = (value & mask, mask);
         }

@@ -6,11 +6,11 @@ use crate::key::Key;
 
 /// No key.
 #[derive(Clone, Default)]
-pub(crate) struct LaneKey;
+pub(crate) struct LaneKey([u8; 0]);
 
 /// No jobs.
 #[derive(Default)]
-pub(crate) struct Burst;
+pub(crate) struct Burst([u8; 0]);
 
 impl Burst {
     pub(crate) fn is_full(&self) -> bool {
