@@ -245,6 +245,14 @@ impl Bench {
         self.unasked.extend(sent);
     }
 
+    /// So many of the same come in at once.
+    pub fn send_many(&mut self, port: &str, packet: &[u8], count: usize) {
+        let wire = self.rig.wire(port);
+        (0..count).for_each(|_| wire.send(packet));
+        let sent = self.settle();
+        self.unasked.extend(sent);
+    }
+
     /// Packets that went out since the last call.
     pub fn received(&mut self, port: &str) -> Vec<Vec<u8>> {
         self.rig.wire(port).received()
