@@ -76,13 +76,13 @@ pub struct Sweep {
     pub mpps: f64,
     /// Gigabits a second.
     pub gbps_l2: f64,
-    /// See [`Cable`].
+    /// Cycles a downstream packet costs in all.
     pub downstream_cycles: f64,
-    /// See [`Cable`].
+    /// Of those, CRC32 and encryption.
     pub crypto_cycles: f64,
-    /// See [`Cable`].
+    /// And everything beyond.
     pub beyond_crypto_cycles: f64,
-    /// See [`Cable`].
+    /// What the cipher alone takes for that size.
     pub cipher_alone_cycles: f64,
     /// Packets lost.
     pub lost: u64,

@@ -17,9 +17,9 @@ pub struct Known {
     pub ports: Vec<PortView>,
     /// Sessions of each worker; none: a worker did not answer in time.
     pub sessions: Option<SessionsView>,
-    /// Control planes; none: no [n4].
+    /// Control planes; none: no `[n4]`.
     pub peers: Option<PeersView>,
-    /// Sessions there may be at most; none: no [n4].
+    /// Sessions there may be at most; none: no `[n4]`.
     pub most_sessions: Option<u64>,
     /// How busy each worker is.
     pub utilisation: Vec<f64>,
