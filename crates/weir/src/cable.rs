@@ -27,7 +27,8 @@ use process::Process;
 
 /// A configuration, checked, and the text it was read from.
 pub struct Loaded {
-    config: cmts::config::Config,
+    /// What it says.
+    pub config: cmts::config::Config,
     text: Text,
 }
 

@@ -149,6 +149,10 @@ fn every_example_is_in_order() {
         let text = Text::read(&path).unwrap();
         if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("plan-")) {
             crate::plan::check_file(&path).unwrap_or_else(|error| panic!("{error}"));
+        } else if text.gateway().as_deref() == Some("cmts") {
+            gateways += 1;
+            let loaded = crate::cable::Loaded::of(text).unwrap_or_else(|error| panic!("{error}"));
+            assert!(!loaded.config.service_group.is_empty(), "{}", path.display());
         } else if text.text.contains("\ngateway = ") {
             gateways += 1;
             let loaded = Loaded::of(text).unwrap_or_else(|error| panic!("{error}"));
@@ -160,5 +164,5 @@ fn every_example_is_in_order() {
             crate::generate::check_file(&path).unwrap_or_else(|error| panic!("{error}"));
         }
     }
-    assert!(gateways >= 4);
+    assert!(gateways >= 5);
 }
