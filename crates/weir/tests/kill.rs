@@ -59,7 +59,8 @@ fn a_killed_gateway_costs_its_interval_and_nothing_else() {
     let config = user_plane().replace("[n4]", &kept);
     let mut gateway = net.start(&config);
     let cdr = net.file("cdr");
-    let life = "--sessions 200 --rate 2000 --idle 0 --limits 20 --queries 30 --patience 2 --rating-group 10";
+    // Requests are sent three times: soon enough that not each time falls into another of the gateway's absences.
+    let life = "--sessions 200 --rate 2000 --idle 0 --limits 20 --queries 30 --patience 0.9 --rating-group 10";
     let control = net.control(&net.host, &format!("{} {life} --ledger {}", example("cp.toml"), cdr.display()));
     let load = traffic(&net, &format!("--ues {SESSIONS} --pps {PPS} --seconds 10 --ratio 1:1 --sizes 128"));
 
