@@ -59,6 +59,8 @@ pub struct Cable {
     pub split_ratio: f64,
     /// Frames whose HCS, extended header, key or CRC was wrong, or that reached somebody else.
     pub wrong_frames: u64,
+    /// What was wrong with them.
+    pub wrong: Vec<(String, u64)>,
     /// Packets out of order within their service flow, both directions.
     pub reordered: u64,
     /// Other sizes.
@@ -261,16 +263,10 @@ impl CableReport {
         let cable = &mut self.cable;
         cable.segments_per_packet = heard.segments_by_count;
         cable.split_ratio = heard.split as f64 / heard.frames.max(1) as f64;
-        cable.wrong_frames = heard.bad_header
-            + heard.bad_crc
-            + heard.no_key
-            + heard.strangers
-            + heard.clear
-            + heard.misdelivered
-            + hosts.misdelivered
-            + hosts.foreign
-            + heard.malformed
-            + heard.pieces;
+        let hosts_wrong = [("upstream another's", hosts.misdelivered), ("upstream damaged", hosts.foreign)];
+        let wrong = heard.wrong().chain(hosts_wrong).filter(|(_, n)| *n > 0);
+        cable.wrong = wrong.map(|(why, n)| (why.to_owned(), n)).collect();
+        cable.wrong_frames = cable.wrong.iter().map(|(_, n)| n).sum();
         cable.reordered = heard.reordered + hosts.reordered + heard.late + end.unordered;
     }
 }

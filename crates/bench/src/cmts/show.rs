@@ -92,6 +92,9 @@ impl CableReport {
             "every frame taken apart and decrypted: {} wrong, {} out of order; {} packets missing, {} slots lost",
             cable.wrong_frames, cable.reordered, common.packets_missing, common.frames_lost
         ));
+        for (why, n) in &cable.wrong {
+            line(format!("wrong, {why}: {}", count(*n)));
+        }
         if let Some(rates) = &cable.rates {
             line(format!(
                 "{} service flows sent more than their {} Mbit/s got {:.2} % of it on average, the worst {:+.2} %",

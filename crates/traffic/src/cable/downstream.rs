@@ -82,6 +82,24 @@ pub struct Heard {
     pub bytes: u64,
 }
 
+impl Heard {
+    /// Packets, pieces and frames that were not what a gateway should have sent, or were not taken, by what was wrong.
+    pub fn wrong(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("malformed packets", self.malformed),
+            ("pieces", self.pieces),
+            ("header or HCS", self.bad_header),
+            ("unknown modem", self.strangers),
+            ("no key", self.no_key),
+            ("in clear", self.clear),
+            ("CRC32", self.bad_crc),
+            ("another's", self.misdelivered),
+            ("no memory", self.no_memory),
+        ]
+        .into_iter()
+    }
+}
+
 /// What one service flow has heard.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FlowHeard {
@@ -274,6 +292,10 @@ impl Downstream {
             }
         }
         let count = psp.count();
+        if self.pool.free() < count {
+            // Nobody is waited for any longer: frames that wait would keep out those they wait for.
+            self.finish(u64::MAX, now_ns);
+        }
         self.heard.segments += count as u64;
         self.heard.segments_by_count[count.min(7)] += 1;
         for segment in psp.segments() {
@@ -437,11 +459,16 @@ impl Downstream {
 
     /// Nothing comes: finishes what waits in the engine, and gives up what is waited for too long.
     pub fn idle(&mut self, now_ns: u64) {
+        self.finish(now_ns, now_ns);
+    }
+
+    /// Finishes what waits in the engine, and what waits for others if it has done so long enough at `until_ns`.
+    fn finish(&mut self, until_ns: u64, now_ns: u64) {
         self.engine.flush(&self.arena);
         self.decrypted(now_ns);
         let streams: Vec<_> = self.orders.iter().filter(|(_, order)| order.held() > 0).map(|(key, _)| *key).collect();
         for stream in streams {
-            self.ordered(stream, now_ns);
+            self.ordered(stream, until_ns, now_ns);
         }
     }
 
@@ -463,7 +490,7 @@ impl Downstream {
                 (Outcome::Done, Some((dsid, Some(sequence)))) => {
                     let order = self.orders.entry((known.group, dsid)).or_default();
                     match order.take(sequence, (frame, known), now_ns) {
-                        Ok(()) => self.ordered((known.group, dsid), now_ns),
+                        Ok(()) => self.ordered((known.group, dsid), now_ns, now_ns),
                         Err((frame, _)) => {
                             self.heard.late += 1;
                             self.pool.give(frame);
@@ -476,8 +503,9 @@ impl Downstream {
         }
     }
 
-    fn ordered(&mut self, stream: (u16, u32), now_ns: u64) {
-        while let Some((frame, known)) = self.orders.get_mut(&stream).and_then(|order| order.next(now_ns)) {
+    /// Delivers what is in order, or has waited long enough at `until_ns`.
+    fn ordered(&mut self, stream: (u16, u32), until_ns: u64, now_ns: u64) {
+        while let Some((frame, known)) = self.orders.get_mut(&stream).and_then(|order| order.next(until_ns)) {
             self.deliver(frame, &known, now_ns);
         }
     }

@@ -54,6 +54,17 @@ fn what_is_framed_rightly_is_heard_rightly() {
     }
 }
 
+/// More than the device can hold comes at once, while every DSID's first frames still gather.
+#[test]
+fn a_device_that_is_full_waits_for_nobody() {
+    let plant = plant(Carrier::Ip, [Cookie::None; 2]);
+    let packets = depi(&plant, 20_000);
+    let device = hear(&plant, false, &packets);
+    let heard = device.heard();
+    assert_eq!(heard.in_order, 20_000, "{heard:?}");
+    assert_eq!((heard.wrong().map(|(_, frames)| frames).sum::<u64>(), device.resequenced().0), (0, 0));
+}
+
 #[test]
 fn faults_are_named() {
     let plant = plant(Carrier::Ip, [Cookie::None; 2]);
