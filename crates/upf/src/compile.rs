@@ -10,11 +10,11 @@ use table::records::{Line, MAX_RECORD};
 use zerocopy::IntoBytes;
 
 use crate::record::{
-    Action, Bounds, CELLS, Head, LINE, MAX_QERS, MAX_URRS, Match, Meter, NONE8, Quad, Row, Tally, Treatment,
-    Treatments, apply, match_flags,
+    Action, Bounds, CELLS, Head, LINE, MAX_DUPLICATES, MAX_QERS, MAX_URRS, Match, Meter, NONE8, Quad, Row, Tally,
+    Treatment, Treatments, apply, match_flags, outer,
 };
 use crate::routes::Route;
-use crate::rules::{Apply, Pdr, Session, Usage};
+use crate::rules::{Apply, Duplicate, Outer, Pdr, Session, TunnelEnd, Usage};
 
 /// A compiled session, on its way to a worker: the record's lines and the keys that lead to it.
 #[derive(Clone, Debug)]
@@ -54,6 +54,8 @@ pub enum CompileError {
     Filter { pdr: u16, why: filter::CompileError },
     #[error("no path to the tunnel endpoint {address} that FAR {far} names")]
     NoTunnel { far: u32, address: IpAddr },
+    #[error("FAR {far} asks for {count} duplicates; at most {MAX_DUPLICATES} are made")]
+    TooManyDuplicates { far: u32, count: usize },
     #[error("the page that FAR {far} sends subscribers to is none, or one too many")]
     NoPage { far: u32 },
     #[error("the session's rules need {lines} lines of 64 bytes; a record has at most {MAX_RECORD}")]
@@ -353,6 +355,11 @@ impl Parts {
             let before = session.urrs[*at].before_qos;
             flags |= if before { [match_flags::BEFORE_QOS0, match_flags::BEFORE_QOS1][n.min(1)] } else { 0 };
         }
+        flags |= match pdr.removes {
+            Some(Outer::Ip) => match_flags::REMOVES_IP,
+            Some(Outer::Udp) => match_flags::REMOVES_UDP,
+            Some(Outer::GtpU) | None => 0,
+        };
         let to_control = session.fars.iter().any(|far| far.id == pdr.far && far.to_control);
         // In transit (SGW-U, I-UPF) the subscriber's address may not be known; it is checked where it is.
         flags |= if uplink && session.has_address() && !to_control { match_flags::FROM_UE } else { 0 };
@@ -437,35 +444,61 @@ impl Parts {
     ) -> Result<u8, CompileError> {
         let far = session.fars.iter().find(|f| f.id == pdr.far);
         let far = far.ok_or(CompileError::NoFar { pdr: pdr.id, far: pdr.far })?;
-        let way = match far.tunnel {
-            Some(end) => {
-                let missing = CompileError::NoTunnel { far: far.id, address: end.address };
-                Some((ways.tunnel(far.instance, end.address).ok_or(missing)?, end.teid))
-            }
-            None => None,
+        let mut tunnel = |instance, end: TunnelEnd| {
+            let missing = CompileError::NoTunnel { far: far.id, address: end.address };
+            ways.tunnel(instance, end.address).ok_or(missing)
         };
+        let way = far.tunnel.map(|end| Ok((tunnel(far.instance, end)?, end))).transpose()?;
+        if far.duplicates.len() > MAX_DUPLICATES {
+            return Err(CompileError::TooManyDuplicates { far: far.id, count: far.duplicates.len() });
+        }
+        let mut duplicates = Vec::new();
+        for Duplicate { tunnel: end, instance, dscp } in far.duplicates.iter().copied() {
+            duplicates.push(Action {
+                tunnel: tunnel(instance, end)?,
+                teid: end.teid,
+                pdr: pdr.id,
+                instance,
+                apply: apply::FORWARD,
+                dscp: dscp.unwrap_or(NONE8),
+                qfi: behind_ip(end.outer, None),
+                keep: 0,
+            });
+        }
         let page = match (&far.page, far.apply) {
             (Some(url), Apply::Redirect) => ways.page(url).ok_or(CompileError::NoPage { far: far.id })?,
             _ => 0,
         };
+        let kind = match far.apply {
+            Apply::Forward => apply::FORWARD,
+            Apply::Drop => apply::DROP,
+            Apply::Buffer => apply::BUFFER,
+            Apply::Redirect => apply::REDIRECT,
+            Apply::Closed => apply::CLOSED,
+        };
+        let at = self.actions.len();
         self.actions.push(Action {
             tunnel: way.map_or(NONE, |(id, _)| id),
-            teid: way.map_or(page, |(_, teid)| teid),
+            teid: way.map_or(page, |(_, end)| end.teid),
             pdr: pdr.id,
             instance: far.instance,
-            apply: match far.apply {
-                Apply::Forward => apply::FORWARD,
-                Apply::Drop => apply::DROP,
-                Apply::Buffer => apply::BUFFER,
-                Apply::Redirect => apply::REDIRECT,
-                Apply::Closed => apply::CLOSED,
-            },
+            apply: kind | (duplicates.len() as u8) << apply::DUPLICATES,
             dscp: far.dscp.unwrap_or(NONE8),
-            qfi: qfi.filter(|_| way.is_some()).unwrap_or(NONE8),
+            qfi: way.map_or(NONE8, |(_, end)| behind_ip(end.outer, qfi)),
             keep: far.keep,
         });
+        self.actions.extend(duplicates);
         // Truncation is mended by the check on the record's length before anything is made of it.
-        Ok((self.actions.len() - 1) as u8)
+        Ok(at as u8)
+    }
+}
+
+/// What stands behind the outer IP header, as an action says it.
+fn behind_ip(header: Outer, qfi: Option<u8>) -> u8 {
+    match header {
+        Outer::GtpU => qfi.unwrap_or(NONE8),
+        Outer::Udp => outer::UDP,
+        Outer::Ip => outer::IP,
     }
 }
 

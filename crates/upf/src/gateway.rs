@@ -21,7 +21,7 @@ use crate::record::Bounds;
 use crate::routes::{Route, Routes};
 use crate::rules::Usage;
 use crate::sessions::{Refused, Sessions};
-use crate::slow::{Onward, SlowPath};
+use crate::slow::{Duplicates, Onward, SlowPath};
 
 /// What control asks of a worker.
 pub enum Command {
@@ -171,7 +171,8 @@ impl UserPlane {
         let pipelines = Pipelines::new(&mut layout, &parts.choices);
         let empty = Plan::default().compile();
         let Parts { sessions, forwarding, lists, nat, .. } = parts;
-        let state = State { sessions, forwarding, empty, lists, nat, steered: Routes::default(), pages: Vec::new() };
+        let (steered, pages, duplicates) = (Routes::default(), Vec::new(), Duplicates::default());
+        let state = State { sessions, forwarding, empty, lists, nat, steered, pages, duplicates };
         let slow = SlowPath::new(parts.events, parts.limits);
         let plane = Self { pipelines, state, roles: parts.roles, inbox: parts.inbox, waker: parts.waker, slow };
         (plane, layout)
@@ -285,6 +286,9 @@ impl Gateway for UserPlane {
     }
 
     fn release<C: Clock>(&mut self, burst: &mut Burst<Upf>, env: &mut Env) -> bool {
+        if self.state.duplicates.len() > 0 {
+            self.slow.send_duplicates(&mut self.state, env);
+        }
         let (onward, more) = self.slow.next(burst, &self.state, env);
         if !burst.is_empty() {
             let mut cx = Ctx::new(&mut self.state, env);
@@ -302,7 +306,7 @@ impl Gateway for UserPlane {
     }
 
     fn held(&self) -> usize {
-        self.slow.held()
+        self.slow.held() + self.state.duplicates.len()
     }
 
     fn control(&mut self, env: &mut Env) -> usize {
@@ -352,6 +356,7 @@ impl Gateway for UserPlane {
     }
 
     fn close(&mut self, env: &mut Env) {
+        self.slow.send_duplicates(&mut self.state, env);
         self.slow.close(env);
     }
 

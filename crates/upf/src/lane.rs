@@ -17,6 +17,7 @@ use wire::L3L4;
 use crate::record::{NONE8, Treatment};
 use crate::routes::Routes;
 use crate::sessions::Sessions;
+use crate::slow::Duplicates;
 
 /// The user plane's family of pipelines.
 pub struct Upf;
@@ -124,6 +125,8 @@ pub struct State {
     pub steered: Routes,
     /// Answers that send subscribers elsewhere, by the numbers that actions name.
     pub pages: Vec<Box<[u8]>>,
+    /// Duplicates made of the burst in hand.
+    pub duplicates: Duplicates,
 }
 
 impl State {

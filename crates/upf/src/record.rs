@@ -29,6 +29,8 @@ use crate::rules::Volumes;
 pub const MAX_QERS: usize = 2;
 /// URRs that can apply to one packet.
 pub const MAX_URRS: usize = 2;
+/// Duplicates of a packet.
+pub const MAX_DUPLICATES: usize = 15;
 /// No QER, URR or QFI in a field of eight bits.
 pub const NONE8: u8 = u8::MAX;
 /// The pair of lines that the head is in, and the first quad.
@@ -90,6 +92,10 @@ pub mod match_flags {
     pub const BEFORE_QOS0: u16 = 32;
     /// The second URR counts packets before gates and rates.
     pub const BEFORE_QOS1: u16 = 64;
+    /// The packet's IP header is a tunnel's and taken off.
+    pub const REMOVES_IP: u16 = 128;
+    /// The packet's UDP and IP headers are a tunnel's and taken off.
+    pub const REMOVES_UDP: u16 = 256;
 }
 
 /// What a packet must be for a rule to apply, and which lines it then needs.
@@ -152,6 +158,23 @@ pub mod apply {
     pub const REDIRECT: u8 = 3;
     /// End it, but let pass what is of our own making.
     pub const CLOSED: u8 = 4;
+
+    /// How many duplicates of it are made first stands in the bits from here on; the actions behind say where they go.
+    pub const DUPLICATES: u32 = 4;
+}
+
+/// Values of [`Action::qfi`] beyond those of QoS flows and [`NONE8`]: what tunnels have in place of GTP-U.
+pub mod outer {
+    /// Nothing behind UDP; its port stands in the place of the far end's tunnel endpoint.
+    pub const UDP: u8 = 0xfe;
+    /// Nothing behind IP.
+    pub const IP: u8 = 0xfd;
+
+    /// Whether it is one of these.
+    #[inline(always)]
+    pub const fn is_other(qfi: u8) -> bool {
+        qfi == UDP || qfi == IP
+    }
 }
 
 /// What a rule does with its packets: the FAR and the markings, compiled.
@@ -170,10 +193,22 @@ pub struct Action {
     pub apply: u8,
     /// DSCP to mark; [`NONE8`]: leave.
     pub dscp: u8,
-    /// QFI to put in the PDU session container; [`NONE8`]: no container.
+    /// QFI to put in the PDU session container; [`NONE8`]: no container; else see [`outer`].
     pub qfi: u8,
     /// How many packets wait at most, with [`apply::BUFFER`]; 0: as many as there is room for.
     pub keep: u8,
+}
+
+impl Action {
+    /// See [`apply`], without the number of duplicates.
+    pub fn kind(&self) -> u8 {
+        self.apply & ((1 << apply::DUPLICATES) - 1)
+    }
+
+    /// How many actions behind this one say where duplicates go.
+    pub fn duplicates(&self) -> u8 {
+        self.apply >> apply::DUPLICATES
+    }
 }
 
 /// A QER's rate and bucket in one direction: a cell.

@@ -74,10 +74,7 @@ mod tests {
     fn ends_follow_the_rules() {
         let gnb = |n: u8| IpAddr::from([10, 0, 3, n]);
         let session = |ends: &[(u8, u32)]| {
-            let far = |(n, teid): &(u8, u32)| Far {
-                tunnel: Some(TunnelEnd { address: gnb(*n), teid: *teid }),
-                ..Far::default()
-            };
+            let far = |(n, teid): &(u8, u32)| Far { tunnel: Some(TunnelEnd::gtpu(gnb(*n), *teid)), ..Far::default() };
             Session { fars: ends.iter().map(far).chain([Far::default()]).collect(), ..Session::default() }
         };
         let mut remotes = Remotes::default();

@@ -38,6 +38,9 @@ pub struct Pdr {
     pub teid: Option<u32>,
     /// QoS flow the packet must carry (8.2.89).
     pub qfi: Option<u8>,
+    /// The header of a data network's tunnel, which is taken off plain packets (Outer Header Removal, 8.2.64); GTP-U's is
+    /// always, from those that come by it.
+    pub removes: Option<Outer>,
     /// Any of these must match; none: everything matches (8.2.5).
     pub filters: Vec<Sdf>,
     /// The FAR that applies.
@@ -71,13 +74,45 @@ pub enum Apply {
     Closed,
 }
 
-/// The far end of a GTP-U tunnel (Outer Header Creation, 8.2.56).
+/// What is put before packets (Outer Header Creation, 8.2.56).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Outer {
+    /// GTP-U, UDP and IP.
+    #[default]
+    GtpU,
+    /// UDP and IP: a tunnel of a data network's (TS 23.501, 5.6.10.3).
+    Udp,
+    /// IP (RFC 2003, RFC 2473).
+    Ip,
+}
+
+/// The far end of a tunnel (Outer Header Creation, 8.2.56).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TunnelEnd {
     /// Its address.
     pub address: IpAddr,
-    /// Its tunnel endpoint identifier.
+    /// Its tunnel endpoint identifier; with [`Outer::Udp`] its port.
     pub teid: u32,
+    /// What leads there.
+    pub outer: Outer,
+}
+
+impl TunnelEnd {
+    /// Of a GTP-U tunnel.
+    pub fn gtpu(address: IpAddr, teid: u32) -> Self {
+        Self { address, teid, outer: Outer::GtpU }
+    }
+}
+
+/// Where a duplicate of each packet goes (Duplicating Parameters, 7.5.2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Duplicate {
+    /// The tunnel to put it in.
+    pub tunnel: TunnelEnd,
+    /// The network the tunnel leads through.
+    pub instance: InstanceId,
+    /// DSCP for the outer header; none: the packet's own.
+    pub dscp: Option<u8>,
 }
 
 /// Forwarding action rule.
@@ -100,6 +135,8 @@ pub struct Far {
     pub page: Option<Box<str>>,
     /// Packets go to the control plane's function: link-local ones too.
     pub to_control: bool,
+    /// Where duplicates of its packets go, whatever becomes of them (DUPL); at most [`crate::record::MAX_DUPLICATES`].
+    pub duplicates: Vec<Duplicate>,
 }
 
 /// A rate in both directions, in bit/s; none: no limit.

@@ -7,6 +7,7 @@ use crate::rules::{Apply, Far, Interface, Mbr, Pdr, Qer, Session, Urr};
 /// One bearer with that rate, both directions routed as they are.
 fn session(mbr: Mbr) -> Session {
     let pdr = |id, source| Pdr {
+        removes: None,
         id,
         precedence: 1,
         source,

@@ -141,7 +141,7 @@ impl Simulator {
             if !config.no_usage {
                 session.urrs.push(Urr { id: 1 + b, ..Urr::default() });
             }
-            let end = TunnelEnd { address: self.gnb(i), teid: self.gnb_teid(i, b) };
+            let end = TunnelEnd::gtpu(self.gnb(i), self.gnb_teid(i, b));
             let forward = if config.far_drop { Apply::Drop } else { Apply::Forward };
             session.fars.push(Far {
                 id: FAR_UP + b,
@@ -150,6 +150,7 @@ impl Simulator {
                 page: config.redirect.as_deref().map(Box::from),
                 keep: 0,
                 to_control: false,
+                duplicates: Vec::new(),
                 instance: self.core,
                 dscp: config.dscp_up,
             });
@@ -160,6 +161,7 @@ impl Simulator {
                 page: None,
                 keep: 0,
                 to_control: false,
+                duplicates: Vec::new(),
                 instance: self.access,
                 dscp: config.dscp,
             });
@@ -171,6 +173,7 @@ impl Simulator {
             for (source, far) in [(Interface::Access, FAR_UP + b), (Interface::Core, FAR_DOWN + b)] {
                 let uplink = source == Interface::Access;
                 session.pdrs.push(Pdr {
+                    removes: None,
                     id: (1 + 2 * n + usize::from(!uplink)) as u16, // a handful
                     precedence: if n + 1 == count { 255 } else { 10 + b },
                     source,

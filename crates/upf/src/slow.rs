@@ -4,6 +4,7 @@
 //! events by a ring. A packet seen to here is counted once: consumed (it was for us, or waits) or dropped by name.
 
 mod answer;
+mod duplicates;
 mod end_marker;
 mod errors;
 mod left;
@@ -31,6 +32,7 @@ use wire::{L3L4, gtpu};
 use crate::config::Config;
 use crate::lane::{Lane, State, Upf};
 use crate::record::{MAX_URRS, NONE8};
+pub use duplicates::Duplicates;
 use errors::Told;
 pub use onward::Onward;
 pub use waiting::Waiting;

@@ -9,8 +9,10 @@ mod gtpu_decap;
 mod gtpu_encap;
 mod match_pdr;
 mod measure_usage;
+mod outer_header;
 mod parse_outer;
 mod parse_user;
+mod remove_header;
 mod resume;
 
 pub use apply_far::ApplyFar;
@@ -21,6 +23,7 @@ pub use gtpu_decap::GtpuDecap;
 pub use gtpu_encap::{Checksum6, GtpuEncap};
 pub use match_pdr::MatchPdr;
 pub use measure_usage::MeasureUsage;
+pub(crate) use outer_header::Outwards;
 pub use parse_outer::ParseOuter;
 pub use parse_user::{ParsePlain, ParseUser};
 pub use resume::Resume;

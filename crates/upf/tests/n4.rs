@@ -191,7 +191,7 @@ fn what_can_not_be_is_refused_by_name() {
     let mut copied = good.clone();
     copied.create_fars[1].apply_action |= ApplyAction::DUPL;
     copied.create_fars[1].duplicating_parameters = vec![DuplicatingParameters::default()];
-    assert_eq!(cause(&bench.say(Some(0), copied.into())), Cause::SERVICE_NOT_SUPPORTED);
+    assert_eq!(cause(&bench.say(Some(0), copied.into())), Cause::CONDITIONAL_IE_MISSING);
 
     let mut unknown = good.clone();
     unknown.create_pdrs[0].pdi.application_id = Some(ApplicationId::from("chess"));

@@ -73,10 +73,14 @@ pub mod protocol {
     pub const HOP_BY_HOP: u8 = 0;
     /// ICMP for IPv4.
     pub const ICMP4: u8 = 1;
+    /// IPv4 in IP (RFC 2003).
+    pub const IP4: u8 = 4;
     /// TCP.
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
+    /// IPv6 in IP (RFC 2473, RFC 4213).
+    pub const IP6: u8 = 41;
     /// DCCP.
     pub const DCCP: u8 = 33;
     /// IPv6 routing, an extension header.

@@ -18,6 +18,11 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// What packets are marked with, if they are.
+    pub fn dscp(&self) -> Option<u8> {
+        self.dscp
+    }
+
     /// Lets a FAR go by it. A tunnel's network is its end's.
     pub fn apply(&self, far: &mut Far) {
         if far.tunnel.is_none() {

@@ -2,8 +2,9 @@
 //! (3GPP TS 29.244, 7.5.4): removals first, then updates, then creations. What an update does not mention stays.
 
 use pfcp::group::{
-    CreateBar, CreateFar, CreatePdr, CreateQer, CreateTrafficEndpoint, CreateUrr, ForwardingParameters, Pdi, UpdateBar,
-    UpdateFar, UpdateForwardingParameters, UpdatePdr, UpdateQer, UpdateTrafficEndpoint, UpdateUrr,
+    CreateBar, CreateFar, CreatePdr, CreateQer, CreateTrafficEndpoint, CreateUrr, DuplicatingParameters,
+    ForwardingParameters, Pdi, UpdateBar, UpdateDuplicatingParameters, UpdateFar, UpdateForwardingParameters,
+    UpdatePdr, UpdateQer, UpdateTrafficEndpoint, UpdateUrr,
 };
 use pfcp::ie::{FailedRuleId, FarId, OuterHeaderCreation, PfcpSmReqFlags};
 use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
@@ -192,6 +193,13 @@ fn update_far(far: &mut CreateFar, update: &UpdateFar) -> Option<LeftTunnel> {
     if update.bar_id.is_some() {
         far.bar_id = update.bar_id;
     }
+    for (n, update) in update.update_duplicating_parameters.iter().enumerate() {
+        // They have no names: the first is about the first.
+        if n == far.duplicating_parameters.len() {
+            far.duplicating_parameters.push(DuplicatingParameters::default());
+        }
+        update_duplicating(&mut far.duplicating_parameters[n], update);
+    }
     let parameters = update.update_forwarding_parameters.as_ref()?;
     let old = before.forwarding_parameters.as_ref().and_then(|old| old.outer_header_creation);
     update_forwarding(far.forwarding_parameters.get_or_insert_default(), parameters);
@@ -206,6 +214,13 @@ fn update_forwarding(parameters: &mut ForwardingParameters, update: &UpdateForwa
     take_over!(parameters, update; network_instance, redirect_information, outer_header_creation,
         transport_level_marking, forwarding_policy, header_enrichment, linked_traffic_endpoint_id,
         destination_interface_type, data_network_access_identifier);
+}
+
+fn update_duplicating(parameters: &mut DuplicatingParameters, update: &UpdateDuplicatingParameters) {
+    if let Some(interface) = update.destination_interface {
+        parameters.destination_interface = interface;
+    }
+    take_over!(parameters, update; outer_header_creation, transport_level_marking, forwarding_policy);
 }
 
 fn update_urr(urr: &mut CreateUrr, update: &UpdateUrr) {

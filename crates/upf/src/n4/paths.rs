@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use stages::forward::InstanceId;
 
-use crate::rules::Session;
+use crate::rules::{Outer, Session};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -41,8 +41,11 @@ pub struct Path {
 impl Path {
     /// Those a session's packets take.
     pub fn of(session: &Session) -> Box<[Path]> {
-        let ends = session.fars.iter().filter_map(|far| Some((far.instance, far.tunnel?.address)));
-        let mut paths: Vec<Path> = ends.map(|(instance, peer)| Path { instance, peer }).collect();
+        let own = session.fars.iter().filter_map(|far| Some((far.instance, far.tunnel?)));
+        let duplicates = session.fars.iter().flat_map(|far| &far.duplicates).map(|copy| (copy.instance, copy.tunnel));
+        // Others know no Echo Request.
+        let ends = own.chain(duplicates).filter(|(_, end)| end.outer == Outer::GtpU);
+        let mut paths: Vec<Path> = ends.map(|(instance, end)| Path { instance, peer: end.address }).collect();
         paths.sort_unstable();
         paths.dedup();
         paths.into()

@@ -158,8 +158,9 @@ impl N4 {
             return Err(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
         }
         for far in &session.fars {
-            let reachable = far.tunnel.is_none_or(|end| Networks::can_reach(control.plan(), far.instance, end.address));
-            if !reachable {
+            let own = far.tunnel.map(|end| (far.instance, end));
+            let mut ends = own.into_iter().chain(far.duplicates.iter().map(|copy| (copy.instance, copy.tunnel)));
+            if !ends.all(|(instance, end)| Networks::can_reach(control.plan(), instance, end.address)) {
                 return Err(Problem::rule(FailedRuleId::Far(far.id)));
             }
         }
@@ -391,7 +392,9 @@ fn not_installed(error: &AskError) -> Problem {
             | CompileError::NoAddress { pdr }
             | CompileError::Filter { pdr, .. } => Problem::rule(FailedRuleId::Pdr(pdr)),
             CompileError::NoPage { far } => Problem::of(Cause::NO_RESOURCES_AVAILABLE).in_rule(FailedRuleId::Far(far)),
-            CompileError::NoTunnel { far, .. } => Problem::rule(FailedRuleId::Far(far)),
+            CompileError::NoTunnel { far, .. } | CompileError::TooManyDuplicates { far, .. } => {
+                Problem::rule(FailedRuleId::Far(far))
+            }
             CompileError::TooLarge { .. } | CompileError::TooMany { .. } => Problem::of(Cause::NO_RESOURCES_AVAILABLE),
         },
     }

@@ -3,22 +3,22 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use pfcp::group::{CreateFar, CreatePdr, CreateQer, CreateTrafficEndpoint, CreateUrr, Pdi};
+use pfcp::group::{CreateFar, CreatePdr, CreateQer, CreateTrafficEndpoint, CreateUrr, DuplicatingParameters, Pdi};
 use pfcp::ie::{
     ApplyAction, Cause, DestinationInterface, FTeid, FailedRuleId, FramedIp6Route, FramedRoute, MeasurementInformation,
-    OuterHeaderCreation, Precedence, RedirectInformation, SdfFilter, SourceInterface, UeIpAddress,
+    OuterHeaderCreation, OuterHeaderRemoval, Precedence, RedirectInformation, SdfFilter, SourceInterface, UeIpAddress,
 };
 use stages::filter::{FlowDescription, Prefix, Sdf, Tos};
 use stages::forward::InstanceId;
 
-use super::catalogue::{Catalogue, Predefined};
+use super::catalogue::{Catalogue, Policy, Predefined};
 use super::change::{LeftTunnel, Rules};
 use super::metering::Metering;
 use super::networks::Networks;
 use super::problem::Problem;
 use crate::record::{MAX_QERS, MAX_URRS};
 use crate::routes::Route;
-use crate::rules::{Apply, Far, Interface, Mbr, Pdr, Qer, Session, TunnelEnd, Urr, Volumes};
+use crate::rules::{Apply, Duplicate, Far, Interface, Mbr, Outer, Pdr, Qer, Session, TunnelEnd, Urr, Volumes};
 
 /// What translation needs to know of the node.
 pub struct Translator<'a> {
@@ -131,6 +131,7 @@ impl Translator<'_> {
             source,
             teid,
             qfi: None,
+            removes: removal(pdr, pdi.teid.is_some())?,
             filters,
             far,
             qers: pdr.qer_ids.iter().map(|id| id.0).collect(),
@@ -222,10 +223,6 @@ impl Translator<'_> {
         let rule = FailedRuleId::Far(far.far_id.0);
         let action = far.apply_action;
         let way = far.forwarding_parameters.as_ref();
-        if action.contains(ApplyAction::DUPL) {
-            // It is not done here; a control plane that counts on it must hear so.
-            return Err(Problem::of(Cause::SERVICE_NOT_SUPPORTED).in_rule(rule));
-        }
         let page = way.and_then(|way| way.redirect_information.as_ref()).map(page).transpose();
         let page = page.map_err(|problem| problem.in_rule(rule))?;
         let apply = if action.contains(ApplyAction::FORW) && page.is_some() {
@@ -238,16 +235,20 @@ impl Translator<'_> {
             Apply::Drop
         };
         let mut new = Far { id: far.far_id.0, apply, page, ..Far::default() };
+        if action.contains(ApplyAction::DUPL) {
+            let duplicates = far.duplicating_parameters.iter().map(|way| self.duplicate(way));
+            new.duplicates = duplicates.collect::<Result<_, _>>().map_err(|problem| problem.in_rule(rule))?;
+        }
         let Some(way) = &far.forwarding_parameters else { return Ok(new) };
         let to_access = way.destination_interface == DestinationInterface::Access;
         new.to_control = way.destination_interface == DestinationInterface::CpFunction;
-        new.instance = match way.outer_header_creation {
-            Some(_) => self.networks.find_tunnelled(way.network_instance.as_ref()),
-            None => self.networks.find(way.network_instance.as_ref(), to_access || new.to_control),
+        new.instance = match &way.outer_header_creation {
+            Some(header) if is_gtpu(header) => self.networks.find_tunnelled(way.network_instance.as_ref()),
+            _ => self.networks.find(way.network_instance.as_ref(), to_access || new.to_control),
         };
         new.dscp = way.transport_level_marking.map(|marking| marking.traffic_class >> 2);
         if let Some(header) = &way.outer_header_creation {
-            let end = self.tunnel_end(header, new.instance).ok_or(Problem::rule(rule))?;
+            let end = self.tunnel_end(header, new.instance).map_err(|problem| problem.in_rule(rule))?;
             new.tunnel = Some(end);
         } else if to_access && apply == Apply::Forward {
             // Towards a subscriber there is no way but a tunnel: nothing is to be forwarded yet.
@@ -263,19 +264,61 @@ impl Translator<'_> {
     pub fn left_tunnel(&self, left: &LeftTunnel) -> Option<(InstanceId, TunnelEnd)> {
         let way = left.far.forwarding_parameters.as_ref()?;
         let instance = self.networks.find_tunnelled(way.network_instance.as_ref());
-        Some((instance, self.tunnel_end(&left.header, instance)?))
+        let end = self.tunnel_end(&left.header, instance).ok()?;
+        Some((instance, end)).filter(|(_, end)| end.outer == Outer::GtpU)
     }
 
-    /// The end of a GTP-U tunnel: with both addresses given, the family that we have an address of.
-    fn tunnel_end(&self, header: &OuterHeaderCreation, instance: InstanceId) -> Option<TunnelEnd> {
-        if !header.has(OuterHeaderCreation::GTP_U_IP4) && !header.has(OuterHeaderCreation::GTP_U_IP6) {
-            return None;
+    /// Where duplicates go (7.5.2.3-3): into a tunnel. Routed by their own addresses they would reach their destination
+    /// twice.
+    fn duplicate(&self, way: &DuplicatingParameters) -> Result<Duplicate, Problem> {
+        let header = way.outer_header_creation.as_ref().ok_or(Problem::missing::<OuterHeaderCreation>())?;
+        let instance = match is_gtpu(header) {
+            true => self.networks.find_tunnelled(None),
+            false => self.networks.find(None, way.destination_interface == DestinationInterface::Access),
+        };
+        let policy = way.forwarding_policy.as_ref().map(|name| self.catalogue.policy(name)).transpose()?;
+        let marking = way.transport_level_marking.map(|marking| marking.traffic_class >> 2);
+        let dscp = marking.or(policy.and_then(Policy::dscp));
+        Ok(Duplicate { tunnel: self.tunnel_end(header, instance)?, instance, dscp })
+    }
+
+    /// The end of a tunnel: with both addresses given, the family that we have an address of.
+    fn tunnel_end(&self, header: &OuterHeaderCreation, instance: InstanceId) -> Result<TunnelEnd, Problem> {
+        use OuterHeaderCreation as Header;
+        if header.has(Header::C_TAG | Header::S_TAG) {
+            // For Ethernet sessions (5.13.1), which there are none of here.
+            return Err(Problem::of(Cause::SERVICE_NOT_SUPPORTED));
         }
+        let outer = match header {
+            _ if is_gtpu(header) => Outer::GtpU,
+            _ if header.has(Header::UDP_IP4 | Header::UDP_IP6) => Outer::Udp,
+            _ if header.has(Header::IP4 | Header::IP6) => Outer::Ip,
+            _ => return Err(Problem::incorrect::<Header>()),
+        };
         let (ours4, ours6) = self.networks.endpoint(instance);
         let four = header.ip4.filter(|_| ours4.is_some()).map(IpAddr::V4);
         let six = header.ip6.filter(|_| ours6.is_some()).map(IpAddr::V6);
-        Some(TunnelEnd { address: four.or(six)?, teid: header.teid?.0 })
+        let address = four.or(six).ok_or(Problem::of(Cause::RULE_CREATION_MODIFICATION_FAILURE))?;
+        let number = if outer == Outer::Udp { header.port.map(u32::from) } else { header.teid.map(|teid| teid.0) };
+        Ok(TunnelEnd { address, teid: number.unwrap_or(0), outer })
     }
+}
+
+/// What is taken off a PDR's packets beside GTP-U (8.2.64); that, whatever control planes say of its IP version, is taken
+/// off what comes by it, and VLAN tags at the port.
+fn removal(pdr: &CreatePdr, comes_by_tunnel: bool) -> Result<Option<Outer>, Problem> {
+    let removes = match pdr.outer_header_removal.map(|removal| removal.description) {
+        Some(2 | 3) => Outer::Udp,
+        Some(4 | 5) => Outer::Ip,
+        _ => return Ok(None),
+    };
+    // Of what GTP-U carries nothing is taken off.
+    if comes_by_tunnel { Err(Problem::incorrect::<OuterHeaderRemoval>()) } else { Ok(Some(removes)) }
+}
+
+/// Whether a tunnel is one of GTP-U.
+fn is_gtpu(header: &OuterHeaderCreation) -> bool {
+    header.has(OuterHeaderCreation::GTP_U_IP4 | OuterHeaderCreation::GTP_U_IP6)
 }
 
 /// The page that subscribers are sent to: of an address, the one it serves.

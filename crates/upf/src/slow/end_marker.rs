@@ -9,7 +9,7 @@ use wire::{Teid, checksum, ethertype};
 use super::SlowPath;
 use super::errors::make;
 use crate::lane::State;
-use crate::record::{self, Action, apply};
+use crate::record::{self, Action, apply, outer};
 
 impl SlowPath {
     /// An End Marker on a tunnel whose packets go on into another one (N9, indirect forwarding) goes on as they do, behind
@@ -35,7 +35,7 @@ fn onwards(teid: u32, state: &State) -> Option<&Action> {
     let head = record::head(lines)?;
     let rules = record::matches(lines, head).get(..usize::from(head.up))?.iter().filter(|rule| rule.teid == teid);
     let mut actions = rules.filter_map(|rule| sessions.action(session, rule.then.action));
-    actions.find(|action| action.apply == apply::FORWARD && action.tunnel != NONE)
+    actions.find(|action| action.kind() == apply::FORWARD && action.tunnel != NONE && !outer::is_other(action.qfi))
 }
 
 /// Writes the whole frame of a message into a tunnel; its length.

@@ -97,13 +97,13 @@ impl Waiting {
         // The rule may have moved in the new record; its ID has not.
         let rule = place.and_then(|session| Some((session, find_rule(state, session, pdr)?)));
         let still = rule.and_then(|(session, rule)| state.sessions.action(session, rule.then.action));
-        if still.is_some_and(|action| action.apply == apply::BUFFER) {
+        if still.is_some_and(|action| action.kind() == apply::BUFFER) {
             return false;
         }
         let Some(held) = self.subscribers.pop(handle, &mut self.scratch) else { return false };
         env.stats.add(Io::Released, 1);
         match (rule, still) {
-            (Some((session, rule)), Some(action)) if action.apply == apply::FORWARD => {
+            (Some((session, rule)), Some(action)) if action.kind() == apply::FORWARD => {
                 let tallies = if measured { [0; MAX_URRS] } else { rule.then.tallies };
                 let way = Way { tallies, ..Way::by(session, rule.then.action) };
                 refill(&self.scratch[..held.len], way, burst, env);

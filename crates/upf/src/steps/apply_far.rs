@@ -1,13 +1,16 @@
 //! What becomes of the packet.
 
 use engine::{At, Burst, Ctx, Drop, Punt, Stage};
+use frame::Arena;
 use stages::forward::{Forwarding, NONE};
 use stages::parse::HasIp;
-use stages::route::HasForwarding;
 use wire::{checksum, fast, gtpu};
 
-use crate::lane::{Lane, Upf};
-use crate::record::{Action, NONE8, apply};
+use super::Outwards;
+use crate::lane::{Lane, State, Upf};
+use crate::record::{Action, NONE8, apply, outer};
+use crate::sessions::Sessions;
+use crate::slow::Duplicates;
 
 /// Carries out the forwarding action rule (TS 29.244, 5.2.3): drop, buffer (slow path), or forward: into a tunnel or as
 /// it is, in which network, with which marking.
@@ -20,28 +23,44 @@ impl Stage<Upf> for ApplyFar {
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
         let at = cx.at();
         let arena = cx.env.arena();
-        let state = &*cx.state;
-        let tables = state.forwarding();
+        let State { sessions, forwarding, empty, duplicates, .. } = &mut *cx.state;
+        let tables = forwarding.in_hand().unwrap_or(empty);
         for i in burst.live() {
-            let Some(action) = state.sessions.action(burst.lane.session[i], burst.lane.action[i]) else {
+            let Some(action) = sessions.action(burst.lane.session[i], burst.lane.action[i]) else {
                 burst.drop(i, Drop::SessionGone, at);
                 continue;
             };
             if action.apply != apply::FORWARD {
-                keep_back(burst, i, action.apply, at);
-                continue;
+                if action.duplicates() > 0 {
+                    duplicate(burst, i, action.duplicates(), sessions, duplicates, arena);
+                }
+                if action.kind() != apply::FORWARD {
+                    keep_back(burst, i, action.kind(), at);
+                    continue;
+                }
             }
             if !forward(&mut burst.lane, i, action, tables) {
                 burst.drop(i, Drop::FarIncomplete, at);
                 continue;
             }
-            if action.tunnel == NONE && action.dscp != NONE8 {
+            if burst.lane.tunnel[i] == NONE && action.dscp != NONE8 {
                 let l3 = usize::from(burst.frame(i).meta.l3);
                 let version = burst.lane.ip(i).version;
                 mark(burst.bytes_mut(i, arena).get_mut(l3..).unwrap_or_default(), version, action.dscp);
             }
         }
     }
+}
+
+/// Has the slow path send duplicates of the packet, as it is now, where the actions behind its own say.
+#[cold]
+#[inline(never)]
+fn duplicate(burst: &Burst<Upf>, i: usize, count: u8, sessions: &Sessions, into: &mut Duplicates, arena: &Arena) {
+    let (l3, ip) = (usize::from(burst.frame(i).meta.l3), burst.lane.ip(i));
+    let packet = burst.bytes(i, arena).get(l3..l3 + ip.total_len as usize).unwrap_or_default();
+    let at = burst.lane.action[i];
+    let actions = (1..=count).filter_map(|n| sessions.action(burst.lane.session[i], at.wrapping_add(n)));
+    actions.for_each(|action| into.push(packet, ip.tos, action));
 }
 
 /// Drops the packet, or has it wait for its subscriber.
@@ -75,6 +94,10 @@ pub(crate) fn forward(lane: &mut Lane, i: usize, action: &Action, tables: &Forwa
     lane.out_qfi[i] = action.qfi;
     let gtpu = if action.qfi == NONE8 { gtpu::HEADER_LEN } else { gtpu::HEADER_WITH_CONTAINER_LEN };
     lane.overhead[i] = u16::from(tunnel.len) + gtpu as u16; // 64 at most
+    if outer::is_other(action.qfi) {
+        let out = Outwards { tunnel, behind: action.qfi, id: action.teid, tos: 0 };
+        lane.overhead[i] = out.len() as u16; // less than 64
+    }
     true
 }
 

@@ -5,12 +5,13 @@ use stages::parse::HasIp;
 use table::bucket;
 
 use super::measure_usage::measure;
+use super::remove_header::remove_header;
 use crate::lane::{Lane, Upf};
 use crate::record::{self, MAX_CELLS, Meter, Treatment, cell_at, match_flags};
 use crate::sessions::Sessions;
 
 /// Drops packets whose QER's gate is closed (TS 29.244, 5.4.3), and those over the flow's or the session's maximum bit
-/// rate (5.4.4). A packet that one bucket refuses takes credit from none.
+/// rate (5.4.4). A packet that one bucket refuses takes credit from none. Before that, a data network's tunnel ends.
 pub struct GateAndPolice;
 
 impl Stage<Upf> for GateAndPolice {
@@ -24,6 +25,12 @@ impl Stage<Upf> for GateAndPolice {
         for i in burst.live() {
             let Treatment { flags, meters: cells, .. } = burst.lane.rule[i];
             if flags & UNUSUAL != 0 {
+                if flags & REMOVES != 0
+                    && let Err(why) = remove_header(burst, i, flags, cx.env.arena())
+                {
+                    burst.drop(i, why, at);
+                    continue;
+                }
                 if !measure_before(&mut burst.lane, i, sessions, now) {
                     burst.drop(i, Drop::QuotaExhausted, at);
                     continue;
@@ -49,7 +56,10 @@ impl Stage<Upf> for GateAndPolice {
 }
 
 /// What makes a packet one to be looked at more closely.
-const UNUSUAL: u16 = match_flags::CLOSED | match_flags::BEFORE_QOS0 | match_flags::BEFORE_QOS1;
+const UNUSUAL: u16 = match_flags::CLOSED | match_flags::BEFORE_QOS0 | match_flags::BEFORE_QOS1 | REMOVES;
+
+/// A data network's tunnel ends here.
+const REMOVES: u16 = match_flags::REMOVES_IP | match_flags::REMOVES_UDP;
 
 /// Counts a packet for the URRs that count before gates and rates (MBQE, 8.2.68); those behind do not count it again.
 /// False when a quota is used up.

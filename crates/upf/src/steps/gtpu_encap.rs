@@ -7,8 +7,9 @@ use stages::parse::HasIp;
 use stages::route::HasForwarding;
 use wire::{checksum, fast, gtpu};
 
+use super::Outwards;
 use crate::lane::Upf;
-use crate::record::NONE8;
+use crate::record::{NONE8, outer};
 
 /// How the UDP checksum over IPv6 transport is made (RFC 6935, RFC 6936).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub enum Checksum6 {
 }
 
 /// Puts IP, UDP and GTP-U headers before packets that go into a tunnel (TS 29.281, 5; PDU session container for the
-/// downlink by TS 38.415, 5.5.2.1). Others pass. The outer DSCP is the FAR's mark, or the user packet's own.
+/// downlink by TS 38.415, 5.5.2.1), or those of another kind of tunnel. Others pass. The outer DSCP is the FAR's mark, or the user packet's own.
 pub struct GtpuEncap {
     /// UDP checksum over IPv6.
     pub checksum6: Checksum6,
@@ -72,6 +73,10 @@ impl GtpuEncap {
         }
         frame.meta.l3 = 0;
         let bytes = arena.bytes_mut(frame);
+        if outer::is_other(fields.qfi) {
+            let out = Outwards { tunnel, behind: fields.qfi, id: fields.teid, tos: fields.tos };
+            return out.write(bytes, self.checksum6).is_some();
+        }
         match (tunnel.version, fields.qfi == NONE8) {
             (4, false) => put::<IP4, { IP4 + gtpu::HEADER_WITH_CONTAINER_LEN }>(bytes, tunnel, &fields),
             (4, true) => put::<IP4, { IP4 + gtpu::HEADER_LEN }>(bytes, tunnel, &fields),

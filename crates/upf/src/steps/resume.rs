@@ -30,8 +30,8 @@ impl Stage<Upf> for Resume {
             match state.sessions.action(burst.lane.session[i], burst.lane.action[i]) {
                 None => burst.drop(i, Drop::SessionGone, at),
                 // The subscriber became idle while the packet waited for a neighbour.
-                Some(action) if action.apply == apply::BUFFER => burst.punt(i, Punt::Buffer),
-                Some(action) if action.apply != apply::FORWARD && action.apply != apply::CLOSED => {
+                Some(action) if action.kind() == apply::BUFFER => burst.punt(i, Punt::Buffer),
+                Some(action) if action.kind() != apply::FORWARD && action.kind() != apply::CLOSED => {
                     burst.drop(i, Drop::FarDrop, at)
                 }
                 Some(action) if !forward(&mut burst.lane, i, action, tables) => {

@@ -272,7 +272,7 @@ impl Subject for Device {
                 let simulator = self.subscribers.get(ue()? as usize).ok_or("no such subscriber")?;
                 let mut session = simulator.session(self.index(ue()?), false);
                 for far in session.fars.iter_mut().filter(|far| far.tunnel.is_none()) {
-                    (far.tunnel, far.instance) = (Some(TunnelEnd { address, teid }), 0);
+                    (far.tunnel, far.instance) = (Some(TunnelEnd::gtpu(address, teid)), 0);
                 }
                 self.install(ue()?, &session)
             }

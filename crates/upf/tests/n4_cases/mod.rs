@@ -6,4 +6,5 @@ mod named;
 mod paths;
 mod redirect;
 mod routes;
+mod tunnels;
 mod usage;
