@@ -12,7 +12,7 @@ use table::snapshot::Publisher;
 use table::waker::Waker;
 use wire::{Mac, l2tp};
 
-use crate::config::{Carrier, Config, Layout, Role};
+use crate::config::{Carrier, Config, Layout, Named, Role};
 use crate::control::{Control, Link};
 use crate::depi::WireSpec;
 use crate::gateway::{CableGateway, Limits, Parts};
@@ -57,6 +57,8 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
     let wires = wires(config, &layout, &plan)?;
     let publisher = Publisher::new(plan.compile());
     let rules = Publisher::new(layout.rules.clone());
+    let overlap = |_| wrong(&[&"service_group"], "addresses or sessions overlap", "give each its own");
+    let steer = Publisher::new(steer(config, &layout, layout.modems.iter()).map_err(overlap)?);
     let hosts: usize = layout.modems.iter().map(|modem| modem.spec.hosts.len()).sum();
     let modems = layout.modems.len();
     let limits = Limits {
@@ -77,6 +79,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
         let parts = Parts {
             forwarding: publisher.reader(),
             rules: rules.reader(),
+            steer: steer.reader(),
             roles: config.port.iter().map(|port| port.role).collect(),
             inbox,
             waker,
@@ -101,13 +104,13 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
         }
     }
     if config.workers.count > 1 {
-        let overlap = |_| wrong(&[&"service_group"], "addresses or sessions overlap", "give each its own");
-        let steer = steer(config, &layout).map_err(overlap)?;
-        for (seat, hand_off) in seats.iter_mut().zip(HandOff::among(config.workers.count.into(), steer, wakers)) {
+        // Gateways know the owner themselves: modems come and go.
+        let hand_offs = HandOff::among(config.workers.count.into(), Steer::new(), wakers);
+        for (seat, hand_off) in seats.iter_mut().zip(hand_offs) {
             seat.hand_off = Some(hand_off);
         }
     }
-    Ok((Control::new(config.clone(), layout, plan, (publisher, rules), links), seats))
+    Ok((Control::new(config.clone(), layout, plan, (publisher, rules, steer), links), seats))
 }
 
 /// What each worker is told of a modem: the one that sends to it, and the one that hears it.
@@ -122,16 +125,22 @@ pub fn shares(config: &Config, spec: &ModemSpec) -> Vec<(u16, Box<ModemSpec>)> {
     vec![(down, Box::new(sending)), (up, Box::new(hearing))]
 }
 
-/// Who owns which host and which pseudowire.
-fn steer(config: &Config, layout: &Layout) -> Result<Steer, Overlap> {
+/// Who owns which host of those modems, and which pseudowire. With one worker there is nothing to know.
+///
+/// # Errors
+/// [`Overlap`] when hosts of several workers share the first 64 bits of their addresses.
+pub fn steer<'m>(config: &Config, layout: &Layout, modems: impl Iterator<Item = &'m Named>) -> Result<Steer, Overlap> {
     let mut steer = Steer::new();
+    if config.workers.count < 2 {
+        return Ok(steer);
+    }
     let instance = Role::Network.instance();
     let owner = |group: u16, up: bool| {
         let group = &config.service_group[usize::from(group)];
         if up { group.up_worker.unwrap_or(group.down_worker) } else { group.down_worker }
     };
     let (mut v4, mut v6) = (Vec::new(), Vec::new());
-    for modem in &layout.modems {
+    for modem in modems {
         let worker = owner(modem.spec.service_group, false);
         for (address, _) in &modem.spec.hosts {
             match address {

@@ -13,7 +13,7 @@ use stages::config::{Frames, Neighbour, Route, Workers};
 use stages::forward::InstanceId;
 
 pub use expand::{ChannelPlan, Layout, Named};
-pub use rule::{RuleEntry, rules};
+pub use rule::{Ports, Protocol, RuleEntry, rules};
 
 /// A cable gateway's configuration.
 #[derive(Clone, Debug, Serialize, Deserialize)]

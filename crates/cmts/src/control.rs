@@ -1,10 +1,13 @@
 //! The control side of a cable gateway: modems, keys, rates; forwarding tables and neighbours; the other end of the
 //! workers' rings. It runs on a thread of its own and is driven by [`Control::poll`].
 
+mod modems;
+mod service;
+
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-use crypto::Key;
+use engine::Steer;
 use stages::forward::{Forwarding, InstanceId, Plan};
 use stages::neighbour::{
     self, Action, Heard, NeighbourCache, Request, Station, arp_announcement, arp_request, neighbour_advertisement,
@@ -16,8 +19,7 @@ use table::snapshot::Publisher;
 use table::waker::Waker;
 use wire::{Mac, Vlan};
 
-use crate::assemble::shares;
-use crate::config::{ChannelPlan, Config, Layout, ModemEntry, Named, Role, parse_rate};
+use crate::config::{ChannelPlan, Config, Layout, Named, Role};
 use crate::gateway::{Answer, Command};
 use crate::report::Report;
 use crate::rules::Rules;
@@ -66,11 +68,6 @@ impl Link {
     }
 }
 
-/// The next block of downstream service identifiers, of 20 bits; 0 is nobody's.
-fn following(first: u32, step: u32) -> u32 {
-    if first + 2 * step > 1 << 20 { 1 } else { first + step }
-}
-
 /// Why something can not be done; a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -83,6 +80,7 @@ pub struct Control {
     plan: Plan,
     forwarding: Publisher<Forwarding>,
     rules: Publisher<Rules>,
+    steer: Publisher<Steer>,
     links: Vec<Link>,
     neighbours: NeighbourCache,
     actions: Vec<Action>,
@@ -94,6 +92,8 @@ pub struct Control {
     free: Vec<u32>,
     /// First of the downstream service identifiers to be given next.
     next_dsid: u32,
+    /// Sets of classifiers that were a modem's own and are nobody's.
+    free_sets: Vec<u32>,
     /// Commands workers have not carried out as asked.
     refused: u64,
     reports: Vec<Option<Box<Report>>>,
@@ -105,7 +105,7 @@ impl Control {
         config: Config,
         layout: Layout,
         plan: Plan,
-        published: (Publisher<Forwarding>, Publisher<Rules>),
+        published: (Publisher<Forwarding>, Publisher<Rules>, Publisher<Steer>),
         links: Vec<Link>,
     ) -> Self {
         let mut neighbours = NeighbourCache::new(neighbour::Config::default());
@@ -113,16 +113,17 @@ impl Control {
         for (port, address, mac) in plan.neighbours() {
             neighbours.set_static((*port).into(), *address, *mac, &mut actions);
         }
-        let next_dsid = following(layout.modems.len() as u32 * crate::modems::MAX_FLOWS as u32 + 1, 0);
+        let next_dsid = modems::following(layout.modems.len() as u32 * crate::modems::MAX_FLOWS as u32 + 1, 0);
         let by_mac = layout.modems.iter().map(|modem| (modem.mac, modem.spec.handle)).collect();
         let reports = links.iter().map(|_| None).collect();
-        let (forwarding, rules) = published;
+        let (forwarding, rules, steer) = published;
         Self {
             config,
             layout,
             plan,
             forwarding,
             rules,
+            steer,
             links,
             neighbours,
             actions,
@@ -131,6 +132,7 @@ impl Control {
             by_mac,
             free: Vec::new(),
             next_dsid,
+            free_sets: Vec::new(),
             refused: 0,
             reports,
         }
@@ -169,186 +171,6 @@ impl Control {
     /// Commands that workers refused, or that failed.
     pub fn refused(&self) -> u64 {
         self.refused
-    }
-
-    /// Adds modems of a pattern to a service group, by its name. All or none.
-    ///
-    /// # Errors
-    /// What is wrong with which of them.
-    pub fn add_modems(&mut self, service_group: &str, entry: &ModemEntry) -> Result<Vec<Mac>, Refusal> {
-        let g = self.config.service_group.iter().position(|group| group.name == service_group);
-        let g = g.ok_or_else(|| Refusal(format!("there is no service group \"{service_group}\"")))?;
-        let mut fresh = Vec::new();
-        let mut next = self.layout.modems.len() as u32;
-        let mut free = self.free.clone();
-        for i in 0..u64::from(entry.count) {
-            let handle = free.pop().unwrap_or_else(|| {
-                next += 1;
-                next - 1
-            });
-            let dsid = self.fresh_dsids();
-            let named = self.config.modem(g, entry, i, (handle, dsid), &self.layout);
-            let named = named.map_err(|(key, what, help)| Refusal(format!("{key}: {what}; {help}")))?;
-            self.check_new(&named)?;
-            fresh.push(named);
-        }
-        self.free = free;
-        let macs = fresh.iter().map(|named| named.mac).collect();
-        for named in fresh {
-            let handle = named.spec.handle as usize;
-            self.by_mac.insert(named.mac, named.spec.handle);
-            for (worker, spec) in shares(&self.config, &named.spec) {
-                self.links[usize::from(worker)].post(Command::Install(spec), Purpose::Modem);
-            }
-            if handle < self.layout.modems.len() {
-                self.layout.modems[handle] = named;
-            } else {
-                self.layout.modems.push(named);
-            }
-        }
-        Ok(macs)
-    }
-
-    /// Downstream service identifiers for a modem that no other has, nor has had for long: whoever still waits for the
-    /// packets of an old one must not take the new one's for late.
-    fn fresh_dsids(&mut self) -> u32 {
-        let step = crate::modems::MAX_FLOWS as u32;
-        let used = |first: u32| {
-            let of = |modem: &Named| modem.spec.flows.first().and_then(|flow| flow.dsid);
-            self.by_mac.values().filter_map(|handle| self.modem(*handle)).any(|modem| of(modem) == Some(first))
-        };
-        let mut next = self.next_dsid;
-        while used(next) {
-            next = following(next, step);
-        }
-        self.next_dsid = following(next, step);
-        next
-    }
-
-    /// What a new modem has must be nobody's.
-    fn check_new(&self, named: &Named) -> Result<(), Refusal> {
-        let mac = named.mac;
-        if self.by_mac.contains_key(&mac) {
-            return Err(Refusal(format!("there is a modem {mac} already")));
-        }
-        for other in self.by_mac.values().filter_map(|handle| self.modem(*handle)) {
-            let address = named.spec.hosts.iter().find(|host| other.spec.hosts.iter().any(|its| its.0 == host.0));
-            if let Some((address, _)) = address {
-                return Err(Refusal(format!("modem {mac}: {address} is modem {}'s", other.mac)));
-            }
-            let sids = |named: &Named| named.spec.clusters.iter().flat_map(|c| c.sids.clone()).collect::<Vec<_>>();
-            let same = other.spec.service_group == named.spec.service_group;
-            if let Some(sid) = sids(named).into_iter().find(|sid| same && sids(other).contains(sid)) {
-                return Err(Refusal(format!("modem {mac}: service identifier {sid} is modem {}'s", other.mac)));
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes a modem out.
-    ///
-    /// # Errors
-    /// When there is none of that address.
-    pub fn remove_modem(&mut self, mac: Mac) -> Result<(), Refusal> {
-        let spec = self.find(mac)?.spec.clone();
-        for (worker, _) in shares(&self.config, &spec) {
-            self.links[usize::from(worker)].post(Command::Remove(spec.handle), Purpose::Modem);
-        }
-        self.by_mac.remove(&mac);
-        self.free.push(spec.handle);
-        Ok(())
-    }
-
-    /// Gives a modem another key, beside the one in use; `sequence` says which of the two it replaces.
-    ///
-    /// # Errors
-    /// When there is no such modem, it does not encrypt, or the key would replace the one in use.
-    pub fn set_key(&mut self, mac: Mac, sequence: u8, key: &Key) -> Result<(), Refusal> {
-        let spec = self.encrypted(mac)?;
-        if let Some(security) = &mut spec.security {
-            if security.active & 1 == sequence & 1 {
-                let active = security.active;
-                return Err(Refusal(format!("key {active} is in use and has the same parity; use the other half")));
-            }
-            security.keys[usize::from(sequence & 1)] = Some((sequence & 0x0f, *key));
-        }
-        let spec = spec.clone();
-        for (worker, _) in shares(&self.config, &spec) {
-            let command = Command::SetKey(spec.handle, sequence, Box::new(*key));
-            self.links[usize::from(worker)].post(command, Purpose::Modem);
-        }
-        Ok(())
-    }
-
-    /// Has frames to a modem encrypted by another of its keys from now on.
-    ///
-    /// # Errors
-    /// When there is no such modem, or no such key.
-    pub fn use_key(&mut self, mac: Mac, sequence: u8) -> Result<(), Refusal> {
-        let spec = self.encrypted(mac)?;
-        let known = spec.security.as_ref().and_then(|s| s.keys[usize::from(sequence & 1)]);
-        if known.is_none_or(|(number, _)| number != sequence) {
-            return Err(Refusal(format!("modem {mac} has no key {sequence}")));
-        }
-        if let Some(security) = &mut spec.security {
-            security.active = sequence;
-        }
-        let spec = spec.clone();
-        for (worker, _) in shares(&self.config, &spec) {
-            self.links[usize::from(worker)].post(Command::UseKey(spec.handle, sequence), Purpose::Modem);
-        }
-        Ok(())
-    }
-
-    fn encrypted(&mut self, mac: Mac) -> Result<&mut crate::modems::ModemSpec, Refusal> {
-        let handle = self.find(mac)?.spec.handle;
-        let spec = &mut self.layout.modems[handle as usize].spec;
-        if spec.security.is_none() {
-            return Err(Refusal(format!("modem {mac} does not encrypt, by its profile")));
-        }
-        Ok(spec)
-    }
-
-    /// Changes rates of a modem's service flow, by its name in the profile. What is none stays.
-    ///
-    /// # Errors
-    /// When there is no such modem or service flow, or a rate is none.
-    pub fn change_flow(
-        &mut self,
-        mac: Mac,
-        name: &str,
-        rate: Option<&str>,
-        peak: Option<&str>,
-        priority: Option<u8>,
-    ) -> Result<(), Refusal> {
-        let named = self.find(mac)?;
-        let (handle, profile) = (named.spec.handle, &self.config.profile[named.profile]);
-        let at = profile.flow.iter().position(|flow| flow.name == name);
-        let at = at.ok_or_else(|| {
-            let names: Vec<_> = profile.flow.iter().map(|flow| flow.name.as_str()).collect();
-            Refusal(format!("modem {mac} has no service flow \"{name}\"; it has {}", names.join(", ")))
-        })?;
-        let parsed = |text: Option<&str>, now: Option<u64>| match text {
-            None => Ok(now),
-            Some("unlimited") => Ok(None),
-            Some(text) => match parse_rate(text).filter(|rate| *rate > 0) {
-                Some(rate) => Ok(Some(rate)),
-                None => Err(Refusal(format!("\"{text}\" is no rate; such as \"100 Mbit/s\", or unlimited"))),
-            },
-        };
-        let flow = &mut self.layout.modems[handle as usize].spec.flows[at];
-        let (sustained, peak) = (parsed(rate, flow.sustained)?, parsed(peak, flow.peak)?);
-        if priority.is_some_and(|priority| priority > 7) {
-            return Err(Refusal("a traffic priority is 0 to 7".into()));
-        }
-        (flow.sustained, flow.peak, flow.priority) = (sustained, peak, priority.unwrap_or(flow.priority));
-        let (flow, spec) = (*flow, self.layout.modems[handle as usize].spec.clone());
-        let id = spec.first_flow + at as u32;
-        if let Some(group) = self.config.service_group.get(usize::from(spec.service_group)) {
-            let worker = usize::from(group.down_worker);
-            self.links[worker].post(Command::ChangeFlow(id, flow), Purpose::Modem);
-        }
-        Ok(())
     }
 
     /// Asks all workers for what they have counted; [`Control::report`] has it when they have answered.
@@ -455,6 +277,7 @@ impl Control {
         }
         self.forwarding.reclaim();
         self.rules.reclaim();
+        self.steer.reclaim();
     }
 
     fn station(&self, port: u16) -> Option<(u8, Station)> {

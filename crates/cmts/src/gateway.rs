@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 
 use crypto::{Crc, Job, Key, KeyId, Outcome};
-use engine::{Burst, Clock, Ctx, Drop, Env, Gateway, Io, Layout, Pipeline, PortId, SteerKey, TraceFilter};
+use engine::{Burst, Clock, Ctx, Drop, Env, Gateway, Io, Layout, Pipeline, PortId, Steer, SteerKey, TraceFilter};
 use frame::BURST;
 use stages::forward::{Forwarding, NONE, Plan};
 use stages::parse::HasIp;
@@ -15,11 +15,11 @@ use wire::{L3L4, Malformed};
 
 use crate::config::Role;
 use crate::depi::{self, Depi, WireSpec};
-use crate::flow::{FlowSpec, NONE as NOTHING};
+use crate::flow::NONE as NOTHING;
 use crate::grants::Grants;
 use crate::lane::{Cmts, Counts, State};
 use crate::local;
-use crate::modems::{ModemSpec, Modems, Refused};
+use crate::modems::{MAX_FLOWS, ModemSpec, Modems, Refused};
 use crate::pipeline::Pipelines;
 use crate::report::Report;
 use crate::rules::Rules;
@@ -33,8 +33,9 @@ pub enum Command {
     Install(Box<ModemSpec>),
     /// Take a modem out.
     Remove(u32),
-    /// Change one service flow.
-    ChangeFlow(u32, FlowSpec),
+    /// Give a modem other service flows, filter groups and classifiers. What waits in service flows that stay stays, and
+    /// whatever comes from the modem goes on.
+    Change(Box<ModemSpec>),
     /// A key for a modem's security association, beside the other.
     SetKey(u32, u8, Box<Key>),
     /// Send by that key from now on.
@@ -73,6 +74,8 @@ pub struct Parts {
     pub forwarding: Reader<Forwarding>,
     /// Filter groups and classifiers as published.
     pub rules: Reader<Rules>,
+    /// Whose worker is whose, as published.
+    pub steer: Reader<Steer>,
     /// The side of each of its ports.
     pub roles: Vec<Role>,
     /// Commands.
@@ -122,6 +125,7 @@ pub struct CableGateway {
     state: State,
     /// For the pipeline between queues and cipher.
     scratch: Burst<Cmts>,
+    steer: Reader<Steer>,
     roles: Vec<Role>,
     inbox: Inbox<Command, Answer>,
     waker: Waker,
@@ -158,6 +162,7 @@ impl CableGateway {
             pipelines,
             state,
             scratch: Burst::default(),
+            steer: parts.steer,
             roles: parts.roles,
             inbox: parts.inbox,
             waker: parts.waker,
@@ -330,22 +335,33 @@ fn install(state: &mut State, spec: &ModemSpec, env: &mut Env) -> Result<(), Ref
             return Err(if other.is_ok() { Refused::Taken } else { Refused::Memory });
         }
     }
-    let kept = spec.first_flow..spec.first_flow + spec.flows.len() as u32;
-    if let Some((first, flows)) = before {
-        let gone = (0..u32::from(flows)).map(|n| first + n).filter(|id| !kept.contains(id));
-        gone.for_each(|id| remove_flow(state, id, env));
+    change_flows(state, spec, before.unwrap_or((spec.first_flow, 0)), env);
+    Ok(())
+}
+
+/// Gives a modem whose service flows were `before` (the first, and their places) those it is to have.
+fn change_flows(state: &mut State, spec: &ModemSpec, before: (u32, u16), env: &mut Env) {
+    let wanted = |n: u32| spec.flows.get(n as usize).copied().flatten();
+    for n in (0..MAX_FLOWS as u32).filter(|n| before.1 >> n & 1 == 1) {
+        if before.0 != spec.first_flow || wanted(n).is_none() {
+            remove_flow(state, before.0 + n, env);
+        }
     }
     let security = if spec.security.is_some() { spec.handle } else { NOTHING };
-    for (id, flow) in kept.zip(&spec.flows) {
-        state.scheduler.install(id, *flow, spec.handle, security, env.now);
+    for n in 0..MAX_FLOWS as u32 {
+        let (Some(flow), id) = (wanted(n), spec.first_flow + n) else { continue };
+        let known = state.scheduler.flows().get(id as usize).filter(|known| known.in_use);
+        // Even a change to the same would cost it its turn.
+        if known.is_none_or(|known| (known.spec, known.modem, known.security) != (flow, spec.handle, security)) {
+            state.scheduler.install(id, flow, spec.handle, security, env.now);
+        }
     }
-    Ok(())
 }
 
 /// Takes a modem out; false when there is none.
 fn remove(state: &mut State, modem: u32, env: &mut Env) -> bool {
     let Some(known) = state.modems.modem(modem).copied() else { return false };
-    for n in 0..u32::from(known.flows) {
+    for n in (0..MAX_FLOWS as u32).filter(|n| known.flows >> n & 1 == 1) {
         remove_flow(state, known.first_flow + n, env);
     }
     state.upstream.remove(modem, env);
@@ -361,13 +377,11 @@ fn carry_out(state: &mut State, command: Command, env: &mut Env) -> Answer {
             Err(why) => Answer::Refused(why, spec),
         },
         Command::Remove(modem) => done(remove(state, modem, env)),
-        Command::ChangeFlow(id, spec) => {
-            let flow = state.scheduler.flows().get(id as usize).filter(|flow| flow.in_use);
-            let Some((modem, security)) = flow.map(|flow| (flow.modem, flow.security)) else {
-                return Answer::Unknown;
-            };
-            state.scheduler.install(id, spec, modem, security, env.now);
-            Answer::Done
+        Command::Change(spec) => {
+            let before = state.modems.modem(spec.handle).map(|modem| (modem.first_flow, modem.flows));
+            let Some(before) = before.filter(|_| state.modems.change(&spec)) else { return Answer::Unknown };
+            change_flows(state, &spec, before, env);
+            Answer::Installed(spec)
         }
         Command::SetKey(modem, sequence, key) => {
             let arena = env.pool.arena().clone();
@@ -478,13 +492,16 @@ impl Gateway for CableGateway {
     }
 
     fn control(&mut self, env: &mut Env) -> usize {
-        self.state.forwarding.get();
-        self.state.rules.get();
         let state = &mut self.state;
         for spec in self.adopted.drain(..) {
             self.refused += usize::from(install(state, &spec, env).is_err());
         }
-        self.inbox.drain(COMMANDS, |command| carry_out(state, command, env))
+        let done = self.inbox.drain(COMMANDS, |command| carry_out(state, command, env));
+        // Afterwards: what was published before a command was sent is in hand when it has been carried out.
+        state.forwarding.get();
+        state.rules.get();
+        self.steer.get();
+        done
     }
 
     fn tick(&mut self, env: &mut Env) {
@@ -511,7 +528,8 @@ impl Gateway for CableGateway {
     }
 
     fn steer_key(&self, port: PortId, packet: &[u8]) -> Option<SteerKey> {
-        local::steer_key(packet, *self.roles.get(usize::from(port))?, self.state.port(port).instance)
+        let key = local::steer_key(packet, *self.roles.get(usize::from(port))?, self.state.port(port).instance)?;
+        self.steer.in_hand()?.owner(key).map(SteerKey::Owner)
     }
 
     fn fall_asleep(&mut self) -> bool {
@@ -519,6 +537,7 @@ impl Gateway for CableGateway {
         // A sleeping worker holds no old tables back.
         self.state.forwarding.park();
         self.state.rules.park();
+        self.steer.park();
         self.inbox.is_empty() && self.held() == 0
     }
 

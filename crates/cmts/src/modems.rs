@@ -33,8 +33,9 @@ pub struct ModemSpec {
     pub filters_up: [u8; 4],
     /// Its set of classifiers.
     pub classifiers: u32,
-    /// Its service flows, the primary first. Flow `n` has the number `first_flow + n`.
-    pub flows: Vec<FlowSpec>,
+    /// Its service flows by their places, the primary first; none: no flow is there. Flow `n` has the number
+    /// `first_flow + n`. At most [`MAX_FLOWS`].
+    pub flows: Vec<Option<FlowSpec>>,
     /// See `flows`.
     pub first_flow: u32,
     /// Its security association and keys; none: nothing is encrypted.
@@ -88,8 +89,8 @@ pub struct Modem {
     pub service_group: u16,
     /// Hosts behind it.
     pub hosts: u16,
-    /// How many service flows there are.
-    pub flows: u8,
+    /// The places of its service flows, one bit each.
+    pub flows: u16,
     /// It is there.
     pub in_use: bool,
     /// Packets and bytes of its hosts, downstream as they came and upstream as they went.
@@ -153,6 +154,13 @@ pub enum Refused {
     #[error("an address or service identifier of it is another modem's")]
     Taken,
 }
+
+/// The places of a modem's service flows, one bit each.
+fn places(spec: &ModemSpec) -> u16 {
+    spec.flows.iter().take(MAX_FLOWS).enumerate().fold(0, |bits, (n, flow)| bits | u16::from(flow.is_some()) << n)
+}
+
+const _: () = assert!(MAX_FLOWS <= u16::BITS as usize);
 
 impl From<Full> for Refused {
     fn from(_: Full) -> Self {
@@ -317,7 +325,7 @@ impl Modems {
         let before = self.modems[at];
         self.modems[at] = Modem {
             first_flow: spec.first_flow,
-            flows: spec.flows.len().min(MAX_FLOWS) as u8,
+            flows: places(spec),
             in_use: true,
             service_group: spec.service_group,
             classifiers: spec.classifiers,
@@ -336,6 +344,15 @@ impl Modems {
             }
         }
         Ok(())
+    }
+
+    /// Takes a modem's service flows, filter groups and classifiers; all else stays. False when there is no such modem.
+    pub fn change(&mut self, spec: &ModemSpec) -> bool {
+        let Some(modem) = self.modem_mut(spec.handle) else { return false };
+        modem.flows = places(spec);
+        modem.filters = [spec.filters_down, spec.filters_up];
+        modem.classifiers = spec.classifiers;
+        true
     }
 
     /// Gives a security association a key; the one with the same lowest bit of its number goes. False when there is no

@@ -85,7 +85,7 @@ fn mistakes_name_the_modem_and_the_key() {
         (
             "filters_up = [\"some\"]",
             "filters_up = [\"other\"]",
-            "service_group.0.modem.0.profile: modem 02:cb:00:00:00:01: no filter group of its profile is called \"other\"; a [[filter_group]]'s name",
+            "service_group.0.modem.0.profile: modem 02:cb:00:00:00:01: no filter group is called \"other\", as its profile has it; a [[filter_group]]'s name",
         ),
         (
             "role = \"rpd\"",

@@ -2,7 +2,7 @@
 
 mod plant;
 
-use cmts::config::Config;
+use cmts::config::{Config, FlowEntry};
 use cmts::control::Refusal;
 use crypto::Key;
 use plant::{World, config};
@@ -145,9 +145,11 @@ fn modems_come_and_go_and_flows_change_while_traffic_flows() {
     let taken = world.control.add_modems("sg0", &entry).expect_err("the addresses are another's");
     assert!(taken.0.contains("10.0.0.1 is modem 02:cb:00:00:00:01's"), "{taken}");
     world.control.remove_modem(mac("02:cb:00:00:00:02")).expect("it is there");
-    world.control.change_flow(mac("02:cb:00:00:00:01"), "f0", Some("5 Mbit/s"), None, None).expect("it is there");
-    assert!(world.control.change_flow(mac("02:cb:00:00:00:01"), "nine", None, None, None).is_err());
-    assert!(world.control.change_flow(mac("02:cb:00:00:00:01"), "f0", Some("fast"), None, None).is_err());
+    let flow =
+        |name: &str, rate: &str| FlowEntry { name: name.into(), rate: Some(rate.into()), ..FlowEntry::default() };
+    world.control.change_flow(mac("02:cb:00:00:00:01"), &flow("f0", "5 Mbit/s")).expect("it is there");
+    assert!(world.control.change_flow(mac("02:cb:00:00:00:01"), &flow("nine", "5 Mbit/s")).is_err());
+    assert!(world.control.change_flow(mac("02:cb:00:00:00:01"), &flow("f0", "fast")).is_err());
     for _ in 0..400 {
         world.down(8);
         world.step(100_000);

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `process.rs` | the gateway as threads |
 //! | `observer.rs` | looking on, and what control is asked |
+//! | `service.rs` | service flows, classifiers and filter groups at run time |
 //! | `command.rs` | `weir cmts` |
 
 mod command;
 mod observer;
 mod process;
+mod service;
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

@@ -30,7 +30,7 @@ How they fit together:
      ├─ weir show …        looks into it while it runs: costs, drops, sessions, frames, ports, peers
      ├─ weir trace …       follows one subscriber's packets through its stages
      ├─ weir drain …       takes no new sessions, and waits until the last one has gone
-     ├─ weir cmts …        adds and removes modems of a cable gateway, changes rates and keys
+     ├─ weir cmts …        adds, changes and removes modems of a cable gateway, their flows and keys
      └─ weir cdr …         lists and exports its charging records, also when it does not run
   weir cp cp.toml          plays its control plane: sessions over PFCP, their lives and their usage
   weir gen load.toml       sends signed traffic into it from outside and checks what comes out

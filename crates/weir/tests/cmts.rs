@@ -124,6 +124,46 @@ impl Drop for Net {
     }
 }
 
+/// Service flows, classifiers and filter groups of a modem, changed over the control socket; and what is refused.
+fn service_flows(net: &Net, modem: &str) {
+    let flow = |what: &str, more: &[&str]| net.weir(&[&["cmts", "service-flow", what, modem], more].concat());
+    flow("change", &["voice", "--rate", "2 Mbit/s", "--priority", "6"]).unwrap();
+    let said = flow("add", &["game", "--rate", "20 Mbit/s", "--priority", "6", "--group", "low"]);
+    assert_eq!(said, Ok(format!("modem {modem} has service flow game\n")));
+    let flows = net.json(&["show", "service-flows", "--modem", modem]);
+    let rates: Vec<_> =
+        flows["service_flows"].as_array().unwrap().iter().map(|f| f["rate"].as_u64().unwrap()).collect();
+    assert_eq!(rates, [600_000_000, 2_000_000, 20_000_000], "{flows}");
+    flow("change", &["voice", "--reserved", "none"]).unwrap();
+    let rule = |what: &str, more: &[&str]| net.weir(&[&["cmts", "classifier", what, modem], more].concat());
+    let udp = ["--priority", "90", "--protocol", "udp", "--destination-ports", "3074"];
+    assert_eq!(rule("add", &[&["game"][..], &udp].concat()), Ok(format!("modem {modem} has classifier 2\n")));
+    let shown = rule("show", &[]).unwrap();
+    assert!(shown.contains("2 classifiers") && shown.contains("destination_ports = \"3074\""), "{shown}");
+    net.weir(&["cmts", "filters", modem, "--up", "", "--down", "no-mail"]).unwrap();
+    let filters = |name: &str| net.weir(&["cmts", "filters", modem, "--up", name]);
+    for (said, expected) in [
+        (flow("add", &["game"]), "has a service flow \"game\" already"),
+        (flow("add", &["more", "--group", "middle"]), "service group sg0 has no bonding group \"middle\": low, high"),
+        (flow("add", &["more", "--rate", "fast"]), "rate: \"fast\" is no rate; such as \"100 Mbit/s\""),
+        (flow("change", &["data"]), "has no service flow \"data\"; it has best-effort, voice, game"),
+        (flow("del", &["best-effort"]), "is the primary service flow"),
+        (rule("add", &["data"]), "has no service flow \"data\"; it has best-effort, voice, game"),
+        (rule("add", &["game", "--id", "2"]), "classifier 2 is there already"),
+        (rule("add", &["game", "--protocol", "carrier-pigeon"]), "protocol: no protocol is called \"carrier-pigeon\""),
+        (rule("del", &["7"]), "has no classifier 7"),
+        (filters("mail"), "no filter group is called \"mail\""),
+        (net.weir(&["cmts", "service-flow", "del", "02:00:00:00:00:77", "x"]), "there is no modem 02:00:00:00:00:77"),
+    ] {
+        let said = said.expect_err(expected);
+        assert!(said.contains(expected), "{said}");
+    }
+    let said = flow("del", &["game"]).unwrap();
+    assert!(said.contains("and the classifiers that chose it: 1"), "{said}");
+    rule("del", &["1"]).unwrap();
+    assert!(rule("show", &[]).unwrap().contains("0 classifiers"));
+}
+
 #[test]
 fn a_cable_gateway_runs_shows_itself_and_is_changed() {
     let mut net = Net::new();
@@ -162,7 +202,7 @@ fn a_cable_gateway_runs_shows_itself_and_is_changed() {
     let key = "00112233445566778899aabbccddeeff";
     let more = ["10.64.99.1", "--sid", "900", "--key", key];
     assert_eq!(net.weir(&[&add[..], &more].concat()).as_deref(), Ok("1 modem added to sg0\n"));
-    net.weir(&["cmts", "flow", "02:cb:00:00:99:01", "voice", "--rate", "2 Mbit/s", "--priority", "6"]).unwrap();
+    service_flows(&net, "02:cb:00:00:99:01");
     net.weir(&["cmts", "key", "set", "02:cb:00:00:00:01", "1", "--key", key]).unwrap();
     net.weir(&["cmts", "key", "use", "02:cb:00:00:00:01", "1"]).unwrap();
     assert!(net.weir(&["cmts", "key", "use", "02:cb:00:00:00:01", "2"]).is_err());

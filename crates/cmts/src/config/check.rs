@@ -2,7 +2,7 @@
 
 use stages::config::{ConfigError, parse_mac, parse_prefix, parse_rate, wrong};
 
-use super::{Config, Role};
+use super::{Config, FlowEntry, Role};
 use crate::depi::{ChannelWord, MAX_SEGMENTS};
 
 impl Config {
@@ -104,23 +104,10 @@ impl Config {
                 return Err(wrong(&[&"profile", &n], what, "1 to 16 [[profile.flow]], the primary first"));
             }
             for (m, flow) in profile.flow.iter().enumerate() {
-                for (key, rate) in [("rate", &flow.rate), ("peak", &flow.peak), ("reserved", &flow.reserved)] {
-                    if rate.as_deref().is_some_and(|text| parse_rate(text).is_none_or(|rate| rate == 0)) {
-                        let what = format!("\"{}\" is no rate", rate.as_deref().unwrap_or_default());
-                        return Err(wrong(&[&"profile", &n, &"flow", &m, &key], what, "such as \"100 Mbit/s\""));
-                    }
-                }
-                if flow.priority > 7 {
-                    let help = "0 to 7, higher first";
-                    return Err(wrong(&[&"profile", &n, &"flow", &m, &"priority"], "no such priority", help));
-                }
-                if flow.rate.is_some() && flow.burst < 2048 {
-                    let what = format!("a burst of {} bytes lets no large frame pass", flow.burst);
-                    return Err(wrong(
-                        &[&"profile", &n, &"flow", &m, &"burst"],
-                        what,
-                        "2048 or more; 3044 if left out",
-                    ));
+                flow.check().map_err(|(key, what, help)| wrong(&[&"profile", &n, &"flow", &m, &key], what, help))?;
+                if profile.flow[..m].iter().any(|other| other.name == flow.name) {
+                    let what = format!("two service flows are called \"{}\"", flow.name);
+                    return Err(wrong(&[&"profile", &n, &"flow", &m, &"name"], what, "give each its own name"));
                 }
             }
         }
@@ -144,5 +131,30 @@ impl Config {
                 })
             }
         }
+    }
+}
+
+impl FlowEntry {
+    /// Checks what types do not.
+    ///
+    /// # Errors
+    /// The key, what is wrong with it, what would be right.
+    pub fn check(&self) -> Result<(), (&'static str, String, String)> {
+        if self.name.is_empty() {
+            return Err(("name", "a service flow without a name".into(), "classifiers call it by its name".into()));
+        }
+        for (key, rate) in [("rate", &self.rate), ("peak", &self.peak), ("reserved", &self.reserved)] {
+            if let Some(text) = rate.as_deref().filter(|text| parse_rate(text).is_none_or(|rate| rate == 0)) {
+                return Err((key, format!("\"{text}\" is no rate"), "such as \"100 Mbit/s\"".into()));
+            }
+        }
+        if self.priority > 7 {
+            return Err(("priority", "no such priority".into(), "0 to 7, higher first".into()));
+        }
+        if self.rate.is_some() && self.burst < 2048 {
+            let what = format!("a burst of {} bytes lets no large frame pass", self.burst);
+            return Err(("burst", what, "2048 or more; 3044 if left out".into()));
+        }
+        Ok(())
     }
 }

@@ -7,7 +7,7 @@ use crypto::Key;
 use stages::config::{ConfigError, parse_mac, parse_rate, wrong};
 use wire::{Mac, l2tp};
 
-use super::{Carries, Config, ModemEntry, Profile, ServiceGroup, rules};
+use super::{Carries, Config, FlowEntry, ModemEntry, Profile, RuleEntry, ServiceGroup, rules};
 use crate::flow::FlowSpec;
 use crate::modems::{ClusterSpec, MAX_FLOWS, ModemSpec, SecuritySpec};
 use crate::pie::PieConfig;
@@ -23,6 +23,17 @@ pub struct Named {
     pub mac: Mac,
     /// Its profile.
     pub profile: usize,
+    /// Its service flows as written, by their places; none: no flow is there (any more).
+    pub flows: Vec<Option<FlowEntry>>,
+    /// Classifiers of its own, by identifier; none: its profile's.
+    pub classifiers: Option<Vec<(u16, RuleEntry)>>,
+}
+
+impl Named {
+    /// The place of a service flow among the modem's, by name.
+    pub fn flow(&self, name: &str) -> Option<usize> {
+        self.flows.iter().position(|flow| flow.as_ref().is_some_and(|flow| flow.name == name))
+    }
 }
 
 /// A downstream channel.
@@ -312,19 +323,8 @@ impl Config {
         let flows = self
             .flows(profile, group, *groups, i, dsid)
             .map_err(|(key, what)| (key, of(&what), "a bonding group of the modem's service group".to_owned()))?;
-        let filters = |names: &[String]| -> Result<[u8; 4], (&'static str, String, String)> {
-            let mut ids = [0; 4];
-            if names.len() > ids.len() {
-                let help = "name four or fewer".to_owned();
-                return Err(("profile", of("its profile has more than four filter groups in one direction"), help));
-            }
-            for (id, name) in ids.iter_mut().zip(names) {
-                let at = self.filter_group.iter().position(|group| &group.name == name);
-                let what = || of(&format!("no filter group of its profile is called \"{name}\""));
-                let at = at.ok_or_else(|| ("profile", what(), "a [[filter_group]]'s name".to_owned()))?;
-                *id = at as u8 + 1; // there are 255 at most
-            }
-            Ok(ids)
+        let filters = |names: &[String]| {
+            self.filters(names).map_err(|(what, help)| ("profile", of(&format!("{what}, as its profile has it")), help))
         };
         let classifiers = match &profile.classifiers {
             None => u32::MAX,
@@ -360,7 +360,29 @@ impl Config {
             },
             mac,
             profile: p,
+            flows: profile.flow.iter().cloned().map(Some).collect(),
+            classifiers: None,
         })
+    }
+
+    /// The numbers of filter groups.
+    ///
+    /// # Errors
+    /// What is wrong with which name, and what would be right.
+    pub fn filters(&self, names: &[String]) -> Result<[u8; 4], (String, String)> {
+        let mut ids = [0; 4];
+        if names.len() > ids.len() {
+            return Err((
+                "there are more than four filter groups in one direction".to_owned(),
+                "name four or fewer".into(),
+            ));
+        }
+        for (id, name) in ids.iter_mut().zip(names) {
+            let at = self.filter_group.iter().position(|group| &group.name == name);
+            let unknown = || (format!("no filter group is called \"{name}\""), "a [[filter_group]]'s name".to_owned());
+            *id = at.ok_or_else(unknown)? as u8 + 1; // there are 255 at most
+        }
+        Ok(ids)
     }
 
     fn flows(
@@ -370,33 +392,43 @@ impl Config {
         groups: (u16, u16),
         i: u64,
         first_dsid: u32,
-    ) -> Result<Vec<FlowSpec>, (&'static str, String)> {
-        let rate = |text: &Option<String>| text.as_deref().and_then(parse_rate);
-        let flow = |(n, entry): (usize, &super::FlowEntry)| {
-            let at = match &entry.group {
-                None => (i % u64::from(groups.1.max(1))) as u16,
-                Some(name) => {
-                    let at = group.bonding_group.iter().position(|bonding| &bonding.name == name);
-                    at.ok_or_else(|| {
-                        ("profile", format!("no bonding group is called \"{name}\", as its profile has it"))
-                    })? as u16
-                }
-            };
-            Ok(FlowSpec {
-                sustained: rate(&entry.rate),
-                burst: entry.burst,
-                peak: rate(&entry.peak),
-                reserved: rate(&entry.reserved),
-                priority: entry.priority,
-                group: groups.0 + at,
-                dsid: entry.bonded.then_some((first_dsid + n as u32) & 0xf_ffff), // 20 bits
-                buffer: entry.buffer,
-                aqm: entry
-                    .aqm
-                    .then(|| PieConfig { target_ns: entry.aqm_target_ms * 1_000_000, ..PieConfig::default() }),
-            })
+    ) -> Result<Vec<Option<FlowSpec>>, (&'static str, String)> {
+        let default = groups.0 + (i % u64::from(groups.1.max(1))) as u16;
+        let flow = |(n, entry): (usize, &FlowEntry)| {
+            let spec = entry.spec(group, groups.0, default, first_dsid + n as u32);
+            let unknown = |name| ("profile", format!("no bonding group is called \"{name}\", as its profile has it"));
+            spec.map(Some).map_err(unknown)
         };
         profile.flow.iter().enumerate().map(flow).collect()
+    }
+}
+
+impl FlowEntry {
+    /// What is written, as a worker takes it: in `service_group`, whose first bonding group has the number `first`; what
+    /// names no bonding group goes by the one of number `default`.
+    ///
+    /// # Errors
+    /// The bonding group's name, where there is none of that name.
+    pub fn spec(&self, service_group: &ServiceGroup, first: u16, default: u16, dsid: u32) -> Result<FlowSpec, String> {
+        let rate = |text: &Option<String>| text.as_deref().and_then(parse_rate);
+        let group = match &self.group {
+            None => default,
+            Some(name) => {
+                let at = service_group.bonding_group.iter().position(|bonding| &bonding.name == name);
+                first + at.ok_or_else(|| name.clone())? as u16
+            }
+        };
+        Ok(FlowSpec {
+            sustained: rate(&self.rate),
+            burst: self.burst,
+            peak: rate(&self.peak),
+            reserved: rate(&self.reserved),
+            priority: self.priority,
+            group,
+            dsid: self.bonded.then_some(dsid & 0xf_ffff), // 20 bits
+            buffer: self.buffer,
+            aqm: self.aqm.then(|| PieConfig { target_ns: self.aqm_target_ms * 1_000_000, ..PieConfig::default() }),
+        })
     }
 }
 

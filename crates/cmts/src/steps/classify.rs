@@ -35,7 +35,7 @@ impl Stage<Cmts> for Classify {
             };
             matched[kind] += 1;
             // A service flow the modem does not have (any more) is its primary.
-            let flow = chosen.filter(|flow| *flow < modem.flows).unwrap_or(0);
+            let flow = chosen.filter(|flow| modem.flows >> *flow & 1 == 1).unwrap_or(0);
             let flow = modem.first_flow + u32::from(flow);
             cx.state.scheduler.prefetch(flow);
             burst.lane.flow[i] = flow;

@@ -1,5 +1,7 @@
 //! `weir cmts`: modems, service flows and keys of a running cable gateway.
 
+mod service;
+
 use std::io::Write;
 
 use anyhow::bail;
@@ -9,6 +11,7 @@ use crate::cli::At;
 use crate::show;
 use crate::socket::{CableReply, CableRequest, Client, Reply, Request};
 use crate::tables::Style;
+use service::{ClassifierCommand, FlowCommand};
 
 /// `weir cmts`.
 #[derive(Debug, Args)]
@@ -17,7 +20,11 @@ Examples:
   weir cmts modem add sg0 --mac 02:cb:00:00:99:01 --profile home --ipv4 10.9.0.1 --hosts 4 --sid 900
   weir cmts modem show 02:cb:00:00:99:01
   weir cmts modem del 02:cb:00:00:99:01
-  weir cmts flow 02:cb:00:00:00:01 best-effort --rate \"500 Mbit/s\"
+  weir cmts service-flow add 02:cb:00:00:00:01 game --rate \"20 Mbit/s\" --priority 6 --group low
+  weir cmts service-flow change 02:cb:00:00:00:01 best-effort --rate \"500 Mbit/s\"
+  weir cmts classifier add 02:cb:00:00:00:01 game --priority 90 --protocol udp --destination-ports 3074
+  weir cmts classifier show 02:cb:00:00:00:01
+  weir cmts filters 02:cb:00:00:00:01 --up no-mail
   weir cmts key set 02:cb:00:00:00:01 1 --key 000102030405060708090a0b0c0d0e0f
   weir cmts key use 02:cb:00:00:00:01 1
 
@@ -36,21 +43,22 @@ enum What {
     /// Modems.
     #[command(subcommand)]
     Modem(Modem),
-    /// Change a modem's service flow; what is left out stays.
-    Flow {
+    /// Service flows of a modem.
+    #[command(subcommand)]
+    ServiceFlow(FlowCommand),
+    /// Classifiers of a modem: which packets go by which of its service flows.
+    #[command(subcommand)]
+    Classifier(ClassifierCommand),
+    /// Give a modem other filter groups; what is left out stays.
+    Filters {
         /// The modem's hardware address.
         modem: String,
-        /// The service flow's name in its profile.
-        flow: String,
-        /// Maximum sustained rate, such as "100 Mbit/s", or unlimited.
-        #[arg(long)]
-        rate: Option<String>,
-        /// Peak rate, or unlimited.
-        #[arg(long)]
-        peak: Option<String>,
-        /// Traffic priority, 0 to 7.
-        #[arg(long)]
-        priority: Option<u8>,
+        /// Names of filter groups downstream; an empty word: none.
+        #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+        down: Option<Vec<String>>,
+        /// Names of filter groups upstream; an empty word: none.
+        #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+        up: Option<Vec<String>>,
     },
     /// Keys: the next one is set beside the one in use, then used.
     #[command(subcommand)]
@@ -189,13 +197,14 @@ fn request(what: &What) -> CableRequest {
         What::Modem(Modem::Del { modem }) => CableRequest::Remove { modem: modem.clone() },
         What::Modem(Modem::Show { modem: None }) => CableRequest::Modems,
         What::Modem(Modem::Show { modem }) => CableRequest::ServiceFlows { modem: modem.clone() },
-        What::Flow { modem, flow, rate, peak, priority } => CableRequest::ChangeFlow {
-            modem: modem.clone(),
-            flow: flow.clone(),
-            rate: rate.clone(),
-            peak: peak.clone(),
-            priority: *priority,
-        },
+        What::ServiceFlow(command) => service::flow(command),
+        What::Classifier(command) => service::classifier(command),
+        What::Filters { modem, down, up } => {
+            let names = |names: &Option<Vec<String>>| {
+                names.as_ref().map(|names| names.iter().filter(|name| !name.is_empty()).cloned().collect())
+            };
+            CableRequest::SetFilters { modem: modem.clone(), down: names(down), up: names(up) }
+        }
         What::Key(KeyCommand::Set { modem, sequence, key, iv }) => {
             CableRequest::SetKey { modem: modem.clone(), sequence: *sequence, key: key.clone(), iv: iv.clone() }
         }

@@ -12,6 +12,7 @@ use frame::Arena;
 use table::hint::tsc_hz;
 use wire::Mac;
 
+use super::service;
 use crate::observer::{counters, memory, port_view};
 use crate::snapshot::Snapshot;
 use crate::socket::{
@@ -140,11 +141,13 @@ impl Observer {
                 self.control().remove_modem(mac(modem)?).map_err(said)?;
                 done(format!("modem {modem} removed"))
             }
-            CableRequest::ChangeFlow { modem, flow, rate, peak, priority } => {
-                let (rate, peak) = (rate.as_deref(), peak.as_deref());
-                self.control().change_flow(mac(modem)?, flow, rate, peak, *priority).map_err(said)?;
-                done(format!("service flow {flow} of modem {modem} changed"))
-            }
+            CableRequest::AddFlow { .. }
+            | CableRequest::ChangeFlow { .. }
+            | CableRequest::RemoveFlow { .. }
+            | CableRequest::Classifiers { .. }
+            | CableRequest::AddClassifier { .. }
+            | CableRequest::RemoveClassifier { .. }
+            | CableRequest::SetFilters { .. } => service::answer(&mut self.control(), request),
             CableRequest::SetKey { modem, sequence, key, iv } => {
                 let key = hex(key).zip(hex(iv)).and_then(|(key, iv)| Key::new(Cipher::Aes128, &key, &iv));
                 let key = key.ok_or("key and initialization vector are 32 hexadecimal digits each")?;
@@ -170,7 +173,7 @@ impl Answers for Observer {
     }
 }
 
-fn mac(text: &str) -> Result<Mac, String> {
+pub(super) fn mac(text: &str) -> Result<Mac, String> {
     text.parse().map_err(|_| format!("\"{text}\" is no hardware address; such as 02:00:00:00:00:01"))
 }
 
@@ -210,11 +213,7 @@ fn flows(control: &Control, reports: &[&Report], only: Option<Mac>) -> Vec<FlowV
             continue;
         }
         let at = row.flow.wrapping_sub(named.spec.first_flow) as usize;
-        let (Some(spec), Some(entry)) =
-            (named.spec.flows.get(at), control.config().profile[named.profile].flow.get(at))
-        else {
-            continue;
-        };
+        let (Some(Some(spec)), Some(Some(entry))) = (named.spec.flows.get(at), named.flows.get(at)) else { continue };
         views.push(FlowView {
             modem: named.mac.to_string(),
             flow: entry.name.clone(),

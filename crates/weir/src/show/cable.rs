@@ -10,6 +10,7 @@ pub fn text(view: &CableReply, before: Option<&CableReply>, style: Style) -> Str
         (CableReply::ServiceFlows(flows), _) => self::flows(flows, style),
         (CableReply::Channels(now), Some(CableReply::Channels(before))) => channels(&since(now, before), style),
         (CableReply::Channels(now), _) => channels(now, style),
+        (CableReply::Classifiers(rules), _) => classifiers(rules, style),
         (CableReply::Done(sentence), _) => format!("{sentence}\n"),
     }
 }
@@ -48,6 +49,14 @@ fn modems(modems: &[ModemView], style: Style) -> String {
         ]);
     }
     format!("{}\n\n{}", style.strong(&many(modems.len(), "modem")), table.render(style))
+}
+
+fn classifiers(rules: &[(u16, String)], style: Style) -> String {
+    let mut table = Table::new(&[("id", Align::Right), ("rule", Align::Left)]);
+    for (id, rule) in rules {
+        table.row([id.to_string(), rule.trim().replace('\n', ", ")]);
+    }
+    format!("{}\n\n{}", style.strong(&many(rules.len(), "classifier")), table.render(style))
 }
 
 fn flows(flows: &[FlowView], style: Style) -> String {

@@ -83,21 +83,59 @@ pub enum CableRequest {
         /// Its hardware address.
         modem: String,
     },
-    /// Change a service flow; what is left out stays.
+    /// Give a modem another service flow.
+    AddFlow {
+        /// The modem's hardware address.
+        modem: String,
+        /// The service flow, as TOML.
+        flow: String,
+    },
+    /// Change a service flow; what is left out stays, what is `none` goes.
     ChangeFlow {
         /// The modem's hardware address.
         modem: String,
-        /// The service flow's name in its profile.
+        /// What changes, and the service flow's name, as TOML.
         flow: String,
-        /// Maximum sustained rate, or `unlimited`.
+    },
+    /// Take a service flow from a modem, and the classifiers that choose it.
+    RemoveFlow {
+        /// The modem's hardware address.
+        modem: String,
+        /// The service flow's name.
+        flow: String,
+    },
+    /// A modem's classifiers.
+    Classifiers {
+        /// Its hardware address.
+        modem: String,
+    },
+    /// Give a modem a classifier.
+    AddClassifier {
+        /// The modem's hardware address.
+        modem: String,
+        /// Its identifier; left out: the next that is free.
         #[serde(default)]
-        rate: Option<String>,
-        /// Peak rate, or `unlimited`.
+        id: Option<u16>,
+        /// The rule, as TOML.
+        rule: String,
+    },
+    /// Take a classifier from a modem.
+    RemoveClassifier {
+        /// The modem's hardware address.
+        modem: String,
+        /// Its identifier.
+        id: u16,
+    },
+    /// Give a modem other filter groups, by name; what is left out stays.
+    SetFilters {
+        /// The modem's hardware address.
+        modem: String,
+        /// Downstream.
         #[serde(default)]
-        peak: Option<String>,
-        /// Traffic priority.
+        down: Option<Vec<String>>,
+        /// Upstream.
         #[serde(default)]
-        priority: Option<u8>,
+        up: Option<Vec<String>>,
     },
     /// A key beside the one in use.
     SetKey {
@@ -129,6 +167,8 @@ pub enum CableReply {
     ServiceFlows(Vec<FlowView>),
     /// Channels.
     Channels(ChannelsView),
+    /// Classifiers of a modem: identifier, and the rule as TOML.
+    Classifiers(Vec<(u16, String)>),
     /// Done; a sentence.
     Done(String),
 }
