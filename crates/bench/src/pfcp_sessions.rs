@@ -4,6 +4,7 @@
 //! of a running subscriber, and writes the answers. Requests are made beforehand; sockets are left out, for the kernel's
 //! part is the same for all.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -33,8 +34,12 @@ use crate::text::{Table, bytes, count};
 
 const CP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 4, 9)), pfcp::PORT);
 const GNB: Ipv4Addr = Ipv4Addr::new(10, 0, 3, 100);
-/// Time between two packets of the running subscriber: 100,000 a second, 91 Mbit/s, well below its rate.
+/// Time between two packets of the running subscriber: 100,000 a second, 91 Mbit/s.
 const PACKET_NS: u64 = 10_000;
+/// Sessions that come a second, and as many that go, while it is seen whether the running subscriber loses a packet.
+const CHURN: u32 = 5_000;
+/// What a session may send and receive, in kbit/s.
+const RATE: Mbr = Mbr { uplink: 1_000_000, downlink: 1_000_000 };
 const FIRST_UE: u32 = 0x0a2d_0001; // 10.45.0.1
 
 const CONFIG: &str = r#"
@@ -65,9 +70,11 @@ pub struct PfcpSessions {
     pub bytes_per_session: f64,
     /// Time from request to answer when half as many come a second.
     pub response_ms: Response,
-    /// Packets of a running subscriber meanwhile.
+    /// Packets of a running subscriber meanwhile: more requests come than one core can answer, so that packets wait.
     pub traffic: Traffic,
-    /// The same for sessions that end.
+    /// The same while 5,000 sessions come and 5,000 go a second, below what the core can do.
+    pub churn: Traffic,
+    /// Sessions that end a second, as fast as one core can.
     pub deletions_per_second: f64,
     /// Sessions brought up a second when each is on the disk before it is acknowledged.
     pub stored_sessions_per_second: f64,
@@ -89,7 +96,7 @@ pub struct Response {
 }
 
 /// Packets of a running subscriber.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Traffic {
     /// Offered to the gateway.
     pub sent: u64,
@@ -97,6 +104,8 @@ pub struct Traffic {
     pub received: u64,
     /// Lost.
     pub lost: u64,
+    /// Why, by the gateway's counters.
+    pub drops: BTreeMap<String, u64>,
 }
 
 /// The gateway with its control, turned by hand on one thread.
@@ -108,6 +117,8 @@ struct Plant {
     n3: Wire,
     n6: Wire,
     traffic: Traffic,
+    /// Packets dropped when [`Plant::traffic`] looked last.
+    dropped: BTreeMap<String, u64>,
     packet: Vec<u8>,
     /// When the next packet of the running subscriber is due.
     next_packet: u64,
@@ -151,7 +162,9 @@ impl Plant {
         let worker = Worker::new(seat.plane, seat.layout, Pool::new(&arena, slots as usize), doors, run);
         let (traffic, packet, answered) = (Traffic::default(), downlink_packet(FIRST_UE), Vec::new());
         let next_packet = clock.now;
-        Ok((Self { worker, control, endpoint, time, n3, n6, traffic, packet, next_packet, answered }, restored))
+        let dropped = BTreeMap::new();
+        let plant = Self { worker, control, endpoint, time, n3, n6, traffic, dropped, packet, next_packet, answered };
+        Ok((plant, restored))
     }
 
     fn now(&self) -> u64 {
@@ -192,6 +205,25 @@ impl Plant {
         let answered = &mut self.answered;
         self.endpoint.drain(|_, datagram| answered.extend(answer(datagram).map(|(n, ok)| (n, ok, clock.now))));
         self.traffic.received += self.n3.received().len() as u64;
+    }
+
+    /// What became of the running subscriber's packets since the last time, those under way included.
+    fn traffic(&mut self) -> Traffic {
+        (0..100).for_each(|_| self.turn(false));
+        let mut traffic = std::mem::take(&mut self.traffic);
+        traffic.lost = traffic.sent.saturating_sub(traffic.received);
+        let dropped: Vec<_> = self.worker.env().stats.view().drops();
+        let mut before = std::mem::take(&mut self.dropped);
+        for (stage, reason, packets, _) in dropped {
+            let key = format!("{stage} {}", reason.name());
+            let new = packets - before.remove(&key).unwrap_or(0);
+            if new > 0 {
+                traffic.drops.insert(key.clone(), new);
+            }
+            self.dropped.insert(key, packets);
+        }
+        self.next_packet = self.now();
+        traffic
     }
 
     /// Says requests as they come due (`gap_ns` apart; 0: as fast as possible), until all are answered. Returns the time
@@ -268,26 +300,33 @@ fn downlink_packet(ue: u32) -> Vec<u8> {
 
 /// The requests that bring up sessions `first..first + count`, connected at once.
 fn establishments(first: u32, count: u32) -> Vec<Vec<u8>> {
+    (first..first + count).map(|n| established(n, n + 2, RATE)).collect()
+}
+
+/// The request for session `n`, with a rate in kbit/s.
+fn established(n: u32, sequence: u32, rate: Mbr) -> Vec<u8> {
     let profile = Profile {
         dnn: "internet".into(),
         qfi: Some(Qfi(9)),
-        maximum_bitrate: Some(Mbr { uplink: 1_000_000, downlink: 1_000_000 }),
+        maximum_bitrate: Some(rate),
         volume_threshold: Some(100 << 20),
         control_tunnel: Some(tunnel(0x00ff_ffff)),
         ..Profile::default()
     };
-    let node = NodeId::from(CP.ip());
-    let one = |n: u32| {
-        let session = Session {
-            cp_seid: u64::from(n) + 1,
-            ip4: Some(Ipv4Addr::from(FIRST_UE + n)),
-            access: Some(tunnel(n + 1)),
-            ..Session::default()
-        };
-        let message = session.establish(&profile, &node, CP.ip()).into();
-        Packet { header: Header::session(0, n + 2), message }.to_vec().unwrap_or_default()
+    let session = Session {
+        cp_seid: u64::from(n) + 1,
+        ip4: Some(Ipv4Addr::from(FIRST_UE + n)),
+        access: Some(tunnel(n + 1)),
+        ..Session::default()
     };
-    (first..first + count).map(one).collect()
+    let message = session.establish(&profile, &NodeId::from(CP.ip()), CP.ip()).into();
+    Packet { header: Header::session(0, sequence), message }.to_vec().unwrap_or_default()
+}
+
+/// The request that ends a session.
+fn deletion(seid: u64, sequence: u32) -> Vec<u8> {
+    let message = pfcp::message::SessionDeletionRequest::default().into();
+    Packet { header: Header::session(seid, sequence), message }.to_vec().unwrap_or_default()
 }
 
 fn tunnel(teid: u32) -> OuterHeaderCreation {
@@ -301,13 +340,9 @@ fn tunnel(teid: u32) -> OuterHeaderCreation {
 pub fn pfcp_sessions(sessions: u32, stop: &AtomicBool) -> Result<PfcpSessions, BenchError> {
     let (mut plant, _) = Plant::new(None)?;
     plant.associate();
-    // The running subscriber, and tables that have grown to their size once.
-    plant.play(&establishments(0, 1), 0, stop)?;
-    (0..100).for_each(|_| plant.turn(false));
-    plant.n3.received();
-    plant.n6.received();
-    plant.traffic = Traffic::default();
-    plant.next_packet = plant.now();
+    // The running subscriber. What a busy core is late with comes all at once, and is not to be taken for too fast.
+    plant.play(&[established(0, 2, Mbr { uplink: 1_000_000_000, downlink: 1_000_000_000 })], 0, stop)?;
+    plant.traffic();
 
     let half = sessions / 2;
     let requests = establishments(1, half);
@@ -322,24 +357,24 @@ pub fn pfcp_sessions(sessions: u32, stop: &AtomicBool) -> Result<PfcpSessions, B
     waited.sort_unstable();
     let at = |share: f64| waited[((waited.len() - 1) as f64 * share) as usize] as f64 / 1e6;
     let response_ms = Response { p50: at(0.5), p99: at(0.99), max: at(1.0) };
+    let mut traffic = plant.traffic();
 
     let book = plant.endpoint.sessions().book();
     let up = book.len() as f64;
     let held = book.bytes() + plant.worker.gateway().sessions().bytes();
-    let ends: Vec<Vec<u8>> = book
-        .iter()
-        .filter(|(_, entry)| entry.cp_seid > 1)
-        .filter_map(|(number, _)| book.seid(number))
-        .zip(0x0080_0000..)
-        .map(|(seid, n)| {
-            let message = pfcp::message::SessionDeletionRequest::default().into();
-            Packet { header: Header::session(seid, n), message }.to_vec().unwrap_or_default()
-        })
+    let seids = book.iter().filter(|(_, entry)| entry.cp_seid > 1).filter_map(|(number, _)| book.seid(number));
+    let seids: Vec<u64> = seids.collect();
+    let (going, staying) = seids.split_at((CHURN as usize).min(seids.len() / 2));
+    // One comes and one goes, in turn.
+    let both: Vec<Vec<u8>> = (going.iter().zip(sessions + 1..).zip((0x00a0_0000..).step_by(2)))
+        .flat_map(|((seid, n), sequence)| [deletion(*seid, sequence), established(n, sequence + 1, RATE)])
         .collect();
+    let ends: Vec<Vec<u8>> = staying.iter().zip(0x0080_0000..).map(|(seid, n)| deletion(*seid, n)).collect();
+    plant.play(&both, 500_000_000 / u64::from(CHURN), stop)?;
+    let churn = plant.traffic();
     let (ended, _) = plant.play(&ends, 0, stop)?;
-    // What is still on its way.
-    (0..100).for_each(|_| plant.turn(false));
-    let Traffic { sent, received, .. } = plant.traffic;
+    let last = plant.traffic();
+    traffic.add(last);
     plant.worker.close();
     let stored = stored(sessions.min(100_000), stop)?;
     Ok(PfcpSessions {
@@ -348,12 +383,31 @@ pub fn pfcp_sessions(sessions: u32, stop: &AtomicBool) -> Result<PfcpSessions, B
         sessions_per_second: rate,
         bytes_per_session: held as f64 / up,
         response_ms,
-        traffic: Traffic { sent, received, lost: sent.saturating_sub(received) },
+        traffic,
+        churn,
         deletions_per_second: ends.len() as f64 / ended.as_secs_f64(),
         stored_sessions_per_second: stored.rate,
         restored_sessions: stored.restored,
         restore_seconds: stored.seconds,
     })
+}
+
+impl Traffic {
+    fn add(&mut self, other: Traffic) {
+        self.sent += other.sent;
+        self.received += other.received;
+        self.lost += other.lost;
+        for (reason, packets) in other.drops {
+            *self.drops.entry(reason).or_default() += packets;
+        }
+    }
+
+    fn text(&self) -> String {
+        let reasons: Vec<String> =
+            self.drops.iter().map(|(why, packets)| format!("{why} {}", count(*packets))).collect();
+        let why = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
+        format!("{} packets, {} lost{why}", count(self.sent), count(self.lost))
+    }
 }
 
 /// Sessions that are kept.
@@ -413,8 +467,8 @@ impl PfcpSessions {
         ]);
         let (restored, seconds) = (count(self.restored_sessions as u64), self.restore_seconds);
         table.row(["restart to first packet".to_owned(), format!("{restored} sessions in {seconds:.2} s")]);
-        let Traffic { sent, lost, .. } = self.traffic;
-        table.row(["running traffic meanwhile".to_owned(), format!("{} packets, {} lost", count(sent), count(lost))]);
+        table.row(["running traffic, 5,000 come and go a second".to_owned(), self.churn.text()]);
+        table.row(["running traffic beyond what the core can do".to_owned(), self.traffic.text()]);
         table.text()
     }
 }
@@ -426,7 +480,8 @@ mod tests {
     #[test]
     fn sessions_come_and_go_and_traffic_runs_on() {
         let found = pfcp_sessions(400, &AtomicBool::new(false)).expect("measured");
-        assert_eq!((found.pdrs, found.traffic.lost), (4, 0));
+        assert_eq!((found.pdrs, found.traffic.lost, found.churn.lost), (4, 0, 0), "{found:?}");
+        assert!(found.churn.sent > 0);
         assert!(found.traffic.sent > 0 && found.sessions_per_second > 0.0 && found.bytes_per_session > 500.0);
         assert!(
             found.restored_sessions == 401 && found.stored_sessions_per_second > 0.0 && found.restore_seconds > 0.0

@@ -39,13 +39,7 @@ impl Packet {
     /// # Errors
     /// If it is too long; `out` is then as it was.
     pub fn emit(&self, out: &mut Vec<u8>) -> Result<(), TooLong> {
-        let start = out.len();
-        self.header.emit(self.message.message_type(), out);
-        self.message.emit_ies(out);
-        set_len(out, start).ok_or_else(|| {
-            out.truncate(start);
-            TooLong
-        })
+        write(&self.header, self.message.message_type(), out, |out| self.message.emit_ies(out))
     }
 
     /// The octets of the message.
@@ -57,6 +51,22 @@ impl Packet {
         self.emit(&mut out)?;
         Ok(out)
     }
+}
+
+/// Appends a message: the header, and the IEs that `ies` writes.
+pub(crate) fn write(
+    header: &Header,
+    message_type: u8,
+    out: &mut Vec<u8>,
+    ies: impl FnOnce(&mut Vec<u8>),
+) -> Result<(), TooLong> {
+    let start = out.len();
+    header.emit(message_type, out);
+    ies(out);
+    set_len(out, start).ok_or_else(|| {
+        out.truncate(start);
+        TooLong
+    })
 }
 
 /// The messages of a datagram, each as its octets: several if they are bundled (6.6), usually one.

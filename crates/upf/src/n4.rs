@@ -19,6 +19,7 @@ mod checkpoint;
 pub mod choose;
 pub mod endpoint;
 pub mod identifiers;
+mod index;
 pub mod keep;
 pub mod metering;
 pub mod networks;

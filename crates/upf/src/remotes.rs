@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use table::bulk::{BulkMap, Seed};
+
 use crate::rules::Session;
 
 /// A session's place: its worker, and its handle there.
@@ -12,13 +14,24 @@ pub type Owner = (u16, u32);
 /// A tunnel's far end: the peer's address, and the tunnel's number there.
 pub type End = (IpAddr, u32);
 
-/// Sessions by the far ends of their tunnels. Owned by control.
-#[derive(Debug, Default)]
+/// Sessions by the far ends of their tunnels. Owned by control. Like the [book's](crate::n4::book) index it grows a little
+/// with each change.
+#[derive(Default)]
 pub struct Remotes {
+    /// Those of peers with IPv4 addresses.
+    owners4: Option<BulkMap<(u32, u32), Owner>>,
+    /// All others.
     owners: HashMap<End, Owner>,
-    ends: HashMap<Owner, Box<[End]>>,
+    /// By worker and handle.
+    ends: Vec<Vec<Option<Box<[End]>>>>,
     /// How often peers did not know a tunnel of the session.
     errors: HashMap<Owner, u64>,
+}
+
+impl std::fmt::Debug for Remotes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Remotes").field("errors", &self.errors).finish_non_exhaustive()
+    }
 }
 
 impl Remotes {
@@ -26,8 +39,15 @@ impl Remotes {
     pub fn set(&mut self, owner: Owner, session: &Session) {
         self.unlink(owner);
         let ends: Box<[End]> = session.fars.iter().filter_map(|far| far.tunnel).map(|t| (t.address, t.teid)).collect();
-        self.owners.extend(ends.iter().map(|end| (*end, owner)));
-        self.ends.insert(owner, ends);
+        ends.iter().for_each(|end| self.link(*end, owner));
+        let (worker, handle) = (usize::from(owner.0), owner.1 as usize);
+        if self.ends.len() <= worker {
+            self.ends.resize_with(worker + 1, Vec::new);
+        }
+        if self.ends[worker].len() <= handle {
+            self.ends[worker].resize_with(handle + 1, || None);
+        }
+        self.ends[worker][handle] = Some(ends);
     }
 
     /// Forgets a session.
@@ -36,9 +56,28 @@ impl Remotes {
         self.errors.remove(&owner);
     }
 
+    fn link(&mut self, end: End, owner: Owner) {
+        if let IpAddr::V4(address) = end.0 {
+            if self.owners4.is_none() {
+                self.owners4 = BulkMap::with_capacity(0, Seed::random()).ok();
+            }
+            if self.owners4.as_mut().is_some_and(|map| map.insert((address.into(), end.1), owner).is_ok()) {
+                return;
+            }
+        }
+        self.owners.insert(end, owner);
+    }
+
     fn unlink(&mut self, owner: Owner) {
-        for end in self.ends.remove(&owner).into_iter().flatten() {
-            if self.owners.get(&end) == Some(&owner) {
+        let place = self.ends.get_mut(usize::from(owner.0)).and_then(|worker| worker.get_mut(owner.1 as usize));
+        for end in place.and_then(Option::take).into_iter().flatten() {
+            if self.owner(end.0, end.1) != Some(owner) {
+                continue;
+            }
+            if let (IpAddr::V4(address), Some(map)) = (end.0, &mut self.owners4) {
+                map.remove((address.into(), end.1));
+            }
+            if !self.owners.is_empty() {
                 self.owners.remove(&end);
             }
         }
@@ -46,12 +85,17 @@ impl Remotes {
 
     /// The session that sends into a tunnel.
     pub fn owner(&self, peer: IpAddr, teid: u32) -> Option<Owner> {
-        self.owners.get(&(peer, teid)).copied()
+        let common = match (peer, &self.owners4) {
+            (IpAddr::V4(address), Some(map)) => map.get((address.into(), teid)),
+            _ => None,
+        };
+        common.or_else(|| if self.owners.is_empty() { None } else { self.owners.get(&(peer, teid)).copied() })
     }
 
     /// Whether a session's far ends are known here.
     pub fn has(&self, owner: Owner) -> bool {
-        self.ends.contains_key(&owner)
+        let worker = self.ends.get(usize::from(owner.0));
+        worker.and_then(|worker| worker.get(owner.1 as usize)).is_some_and(Option::is_some)
     }
 
     /// Counts an error indication about a session there is.
@@ -90,6 +134,7 @@ mod tests {
         remotes.forget((0, 7));
         remotes.forget((1, 7));
         assert_eq!(remotes.errors((0, 7)), 0);
-        assert!(remotes.owners.is_empty() && remotes.ends.is_empty() && remotes.errors.is_empty());
+        assert!(!remotes.has((0, 7)) && !remotes.has((1, 7)) && remotes.errors.is_empty());
+        assert!(remotes.owners4.is_none_or(|map| map.is_empty()) && remotes.owners.is_empty());
     }
 }

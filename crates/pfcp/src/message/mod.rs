@@ -47,6 +47,18 @@ macro_rules! messages {
             }
         }
 
+        $(impl $name {
+            /// The octets of the message behind `header`.
+            ///
+            /// # Errors
+            /// If it is too long.
+            pub fn to_octets(&self, header: &crate::Header) -> Result<Vec<u8>, crate::TooLong> {
+                let mut out = Vec::with_capacity(1024);
+                crate::packet::write(header, $name::TYPE, &mut out, |out| self.emit_ies(out))?;
+                Ok(out)
+            }
+        })*
+
         $(impl From<$name> for Message {
             fn from(message: $name) -> Message {
                 Message::$name(message)

@@ -9,6 +9,7 @@ use pfcp::{Header, Packet};
 use stages::forward::InstanceId;
 
 use super::change::Rules;
+use super::index::Index;
 use super::metering::Metering;
 use super::paths::Path;
 use crate::routes::Route;
@@ -92,7 +93,7 @@ pub struct Book {
     entries: Vec<Option<Entry>>,
     /// Numbers to be used again, longest unused first.
     free: VecDeque<u32>,
-    index: HashMap<Key, u32>,
+    index: Index,
     /// Sessions of an association.
     by_peer: HashMap<u32, u32>,
     secret: RandomState,
@@ -145,9 +146,7 @@ impl Book {
         } else {
             self.free.pop_front();
         }
-        entry.keys.iter().for_each(|key| {
-            self.index.insert(*key, number);
-        });
+        entry.keys.iter().for_each(|key| self.index.insert(*key, number));
         self.entries[number as usize] = Some(entry);
         self.count += 1;
         *self.by_peer.entry(peer).or_default() += 1;
@@ -175,9 +174,7 @@ impl Book {
         if self.entries[at].is_some() {
             return false;
         }
-        keys.iter().for_each(|key| {
-            self.index.insert(*key, number);
-        });
+        keys.iter().for_each(|key| self.index.insert(*key, number));
         self.entries[at] = Some(Entry {
             peer,
             tag,
@@ -208,32 +205,21 @@ impl Book {
         let header = Header { seid: Some(seid(entry.tag, number)), ..Header::default() };
         entry.cp_seid = rules.cp_f_seid.seid;
         // It came in a message, so it fits one.
-        let packet = Packet { header, message: rules.clone().into() };
-        entry.rules = packet.to_vec().unwrap_or_default().into();
+        entry.rules = rules.to_octets(&header).unwrap_or_default().into();
     }
 
     /// Replaces a session's keys.
     pub fn set_keys(&mut self, number: u32, keys: Vec<Key>) {
         let Some(entry) = self.entries.get_mut(number as usize).and_then(Option::as_mut) else { return };
-        for key in entry.keys.iter() {
-            if self.index.get(key) == Some(&number) {
-                self.index.remove(key);
-            }
-        }
+        entry.keys.iter().for_each(|key| self.index.remove(key, number));
         entry.keys = keys.into();
-        entry.keys.iter().for_each(|key| {
-            self.index.insert(*key, number);
-        });
+        entry.keys.iter().for_each(|key| self.index.insert(*key, number));
     }
 
     /// Takes a session out.
     pub fn take(&mut self, number: u32) -> Option<Entry> {
         let entry = self.entries.get_mut(number as usize)?.take()?;
-        for key in entry.keys.iter() {
-            if self.index.get(key) == Some(&number) {
-                self.index.remove(key);
-            }
-        }
+        entry.keys.iter().for_each(|key| self.index.remove(key, number));
         self.count -= 1;
         self.free.push_back(number);
         if let Some(count) = self.by_peer.get_mut(&entry.peer) {
@@ -264,12 +250,12 @@ impl Book {
 
     /// The session a key leads to.
     pub fn lookup(&self, key: Key) -> Option<u32> {
-        self.index.get(&key).copied()
+        self.index.get(&key)
     }
 
     /// The first of the keys that leads to another session than `number`.
     pub fn conflict(&self, keys: &[Key], number: Option<u32>) -> Option<Key> {
-        let taken = |key: &&Key| self.index.get(key).is_some_and(|owner| Some(*owner) != number);
+        let taken = |key: &&Key| self.index.get(key).is_some_and(|owner| Some(owner) != number);
         keys.iter().find(taken).copied()
     }
 
@@ -294,8 +280,7 @@ impl Book {
             entry.rules.len() + size_of_val(&*entry.meters) + size_of_val(&*entry.keys) + size_of_val(&*entry.paths)
         };
         let slots = self.entries.capacity() * size_of::<Option<Entry>>();
-        // A hash map's slot is the pair and one byte of control.
-        slots + self.iter().map(of_entry).sum::<usize>() + self.index.capacity() * (size_of::<(Key, u32)>() + 1)
+        slots + self.iter().map(of_entry).sum::<usize>() + self.index.bytes()
     }
 }
 
