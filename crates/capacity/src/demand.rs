@@ -121,9 +121,9 @@ impl Demand {
     pub fn of(input: &DemandInput) -> Result<Self, Wrong> {
         check(input)?;
         let [low, value, high] = [End::Low, End::Value, End::High].map(|end| peak(input, end));
-        let (value, steps) = value?;
-        let ratio = |other: &Base| value.total_ratio(other);
-        let (low, high) = (ratio(&low?.0), ratio(&high?.0));
+        let ((low, _), (value, steps), (high, _)) = (low?, value?, high?);
+        high.is_of_this_world(input)?;
+        let (low, high) = (value.total_ratio(&low), value.total_ratio(&high));
         let (up, down) = value.directions(input);
         let from = provenance(input);
         let subscribers = value.subscribers.map(Count);
@@ -171,6 +171,23 @@ impl Base {
     fn total_ratio(&self, other: &Self) -> f64 {
         let bits = self.bits.zip(other.bits).map(|(one, other)| other / one);
         bits.or(self.packets.zip(other.packets).map(|(one, other)| other / one)).unwrap_or(1.0)
+    }
+
+    /// More than all networks there are is a slip of the pen.
+    fn is_of_this_world(&self, input: &DemandInput) -> Result<(), Wrong> {
+        const BITS: f64 = 1e17;
+        const PACKETS: f64 = 1e14;
+        let bits = self.bits.filter(|bits| bits.0 > BITS).map(|bits| format!("{:.0e} bits a second", bits.0));
+        let packets = self.packets.filter(|packets| packets.0 > PACKETS);
+        let packets = packets.map(|packets| format!("{:.0e} packets a second", packets.0));
+        let Some(much) = bits.or(packets) else { return Ok(()) };
+        let key = match (input.groups, input.density.is_empty()) {
+            (Some(_), _) => "demand.groups",
+            (None, false) => "demand.density",
+            (None, true) => "demand.subscribers",
+        };
+        let help = "more than all networks of the world together: look at the units";
+        Err(Wrong::at(key, format!("this comes to {much}"), help))
     }
 
     fn told(&self) -> String {
@@ -471,6 +488,15 @@ mod tests {
 
     fn close(a: f64, b: f64) {
         assert!((a / b - 1.0).abs() < 1e-9, "{a} is not {b}");
+    }
+
+    #[test]
+    fn what_no_network_carries_is_impossible() {
+        let wrong = of("subscribers = 1e30\npackets = '10 pps'").unwrap_err();
+        assert!(wrong.to_string().starts_with("demand.subscribers: this comes to 1e31 packets a second"), "{wrong}");
+        let wrong = of("groups = 4\neach = '2.5 Tbit/s'\ngrowth_per_year = 5\nyears = 50").unwrap_err();
+        assert!(wrong.path == ["demand", "groups"] && wrong.what.ends_with("bits a second"), "{wrong}");
+        assert!(of("subscribers = 8e9\nrate = '1 Mbit/s'").is_ok(), "everybody at once");
     }
 
     #[test]

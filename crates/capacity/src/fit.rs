@@ -228,9 +228,11 @@ impl Planner {
             return (Refusal::NotMeasured, missing.unwrap_or_else(|| "nobody measured it".to_owned()));
         };
         let bounds = traffic(machine, &self.question.placement, slow.load);
-        let tight = bounds.iter().find(|bound| bound.units().is_some_and(|units| units < f64::from(slow.n)));
-        if let (Some(bound), Some(group)) = (tight, group)
-            && slow.each >= group * (1.0 - HAIR)
+        let tight = bounds.iter().filter(|bound| bound.units().is_some_and(|units| units < f64::from(slow.n)));
+        let tight = tight.min_by(|a, b| a.units().unwrap_or(0.0).total_cmp(&b.units().unwrap_or(0.0)));
+        // What can be divided is stopped by what leaves no room at all, such as a flow that is too large.
+        if let Some(bound) = tight
+            && group.is_none_or(|group| slow.each >= group * (1.0 - HAIR))
         {
             return (Refusal::TooSmall, format!("{}: {}", bound.limit, bound.why));
         }

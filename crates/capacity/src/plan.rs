@@ -325,8 +325,9 @@ impl Planner {
         let mut bounds = fit.bounds.iter().filter(|bound| bound.units().is_some());
         let binding = bounds.next().cloned().ok_or((Refusal::Unknown, "no limit is known".to_owned()))?;
         let (also, others): (Vec<&Bound>, Vec<&Bound>) = bounds.partition(|b| units(b) <= units(&binding));
+        // What binds may allow less than a whole unit: one runs all the same, and is not filled.
         let bound_at = binding.units().unwrap_or(0.0).min(f64::from(fit.most));
-        let next = others.first().map(|b| Next { bound: (*b).clone(), margin: units(b) / bound_at.max(1.0) - 1.0 });
+        let next = others.first().map(|b| Next { bound: (*b).clone(), margin: units(b) / bound_at - 1.0 });
         let share_lost = match self.demand.groups {
             Some(groups) => f64::from(groups.div_ceil(fit.needed)) / f64::from(groups),
             None => 1.0 / f64::from(fit.needed),

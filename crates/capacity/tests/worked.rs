@@ -70,6 +70,28 @@ fn case_a_24_service_groups() {
     assert_eq!(names, ["c5n.4xlarge", "c5n.2xlarge", "c5n.metal"], "measured only: no other machine");
 }
 
+/// A machine too small to fill one unit runs one all the same: the next limit is as far away as the binding one says.
+#[test]
+fn the_margin_to_the_next_limit_counts_from_what_binds() {
+    let plan = "gateway = 'upf'\npoints = 'extrapolate'\ncandidates.machines = ['c5n.large']\n\
+                demand = { subscribers = 1000, rate = '100 Mbit/s', frame = '1000 B' }\n\
+                [[point]]\nmachine = 'c5n.2xlarge'\neach = '40 Gbit/s'";
+    let answer = answer(plan);
+    let one = of(&answer, "c5n.large");
+    let (binding, next) = (one.binding.units().unwrap(), one.next.as_ref().unwrap());
+    assert_eq!((one.binding.limit, next.bound.limit), (Limit::Bandwidth, Limit::Interfaces));
+    assert!(binding < 0.5, "{binding}");
+    close(next.margin, 1.0 / binding - 1.0);
+}
+
+#[test]
+fn a_flow_that_fits_nowhere_is_what_refuses_a_machine() {
+    let plan = UPF.replacen("[failure]", "[placement]\nlargest_flow = '12 Gbit/s'\n\n[failure]", 1);
+    let answer = answer(&plan);
+    let refused = answer.refused.iter().find(|refused| refused.machine == "c5n.2xlarge").unwrap();
+    assert_eq!(refused.why, "single flow: 10 Gbit/s for one flow of 12 Gbit/s");
+}
+
 #[test]
 fn case_b_a_quarter_million_subscribers() {
     let answer = answer(UPF);
