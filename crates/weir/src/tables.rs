@@ -12,17 +12,29 @@ pub enum Align {
     Right,
 }
 
-/// Whether to use colour.
+/// How what is shown looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// Bold headings, dim rules.
     pub colour: bool,
+    /// Columns of the terminal; none where lines may be as long as they are: files, pipes, tests.
+    pub width: Option<u16>,
 }
 
 impl Style {
     /// Colour on a terminal that wants it, none in files, pipes and tests.
     pub fn of_stdout() -> Self {
-        Self { colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
+        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+        Self {
+            colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+            // A terminal that does not know its size says nothing.
+            width: size.map(|size| size.ws_col).filter(|columns| *columns > 0),
+        }
+    }
+
+    /// Coloured or not, and as wide as it comes.
+    pub const fn coloured(colour: bool) -> Self {
+        Self { colour, width: None }
     }
 
     /// Bold.
@@ -46,7 +58,11 @@ enum Row {
     Rule,
 }
 
-/// A table: columns as wide as their widest cell, two spaces apart, a rule under the heads.
+/// A column of words is not made narrower than this.
+const WORDS: usize = 24;
+
+/// A table: columns as wide as their widest cell, two spaces apart, a rule under the heads. Where that is more than the
+/// terminal has, words are wrapped, and what then still has no room goes on below, under the first column again.
 pub struct Table {
     heads: Vec<(String, Align)>,
     rows: Vec<Row>,
@@ -75,21 +91,58 @@ impl Table {
 
     /// Its lines, each indented by two spaces.
     pub fn render(&self, style: Style) -> String {
-        let widths = self.widths();
-        let total = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
-        let rule = format!("  {}\n", style.dim(&"─".repeat(total)));
+        let room = style.width.map_or(usize::MAX, |width| usize::from(width).saturating_sub(2));
+        let widths = self.fitted(room);
+        let parts: Vec<String> =
+            self.parts(&widths, room).iter().map(|columns| self.part(columns, &widths, style)).collect();
+        parts.join("\n")
+    }
+
+    /// Those columns of it.
+    fn part(&self, columns: &[usize], widths: &[usize], style: Style) -> String {
+        let rule = format!("  {}\n", style.dim(&"─".repeat(across(columns, widths))));
         let heads: Vec<&str> = self.heads.iter().map(|(head, _)| head.as_str()).collect();
-        let mut out = format!("  {}\n{rule}", style.strong(&self.line(&heads, &widths)));
+        let mut out = format!("  {}\n{rule}", style.strong(&self.line(&heads, columns, widths)));
         for row in &self.rows {
-            match row {
-                Row::Cells(cells) => {
-                    let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
-                    let _ = writeln!(out, "  {}", self.line(&cells, &widths));
-                }
-                Row::Rule => out += &rule,
+            let Row::Cells(cells) = row else {
+                out += &rule;
+                continue;
+            };
+            let cells: Vec<Vec<String>> = cells.iter().zip(widths).map(|(cell, width)| wrapped(cell, *width)).collect();
+            let lines = columns.iter().filter_map(|n| cells.get(*n)).map(Vec::len).max().unwrap_or(1);
+            for line in 0..lines {
+                let cells: Vec<&str> = cells.iter().map(|lines| lines.get(line).map_or("", String::as_str)).collect();
+                let _ = writeln!(out, "  {}", self.line(&cells, columns, widths));
             }
         }
         out
+    }
+
+    /// Columns side by side as far as there is room, the first one in each part again.
+    fn parts(&self, widths: &[usize], room: usize) -> Vec<Vec<usize>> {
+        let mut parts = vec![vec![0]];
+        for column in 1..self.heads.len() {
+            let part = parts.last_mut().expect("there is one");
+            part.push(column);
+            if across(part, widths) > room && part.len() > 2 {
+                part.pop();
+                parts.push(vec![0, column]);
+            }
+        }
+        parts
+    }
+
+    /// As wide as the widest cell; columns of words narrower, the widest first, where all together have no room.
+    fn fitted(&self, room: usize) -> Vec<usize> {
+        let mut widths = self.widths();
+        let all: Vec<usize> = (0..widths.len()).collect();
+        let is_words = |n: &usize| self.heads[*n].1 == Align::Left;
+        while across(&all, &widths) > room {
+            let widest = all.iter().copied().filter(|n| is_words(n) && widths[*n] > WORDS).max_by_key(|n| widths[*n]);
+            let Some(widest) = widest else { break };
+            widths[widest] -= 1;
+        }
+        widths
     }
 
     fn widths(&self) -> Vec<usize> {
@@ -103,15 +156,15 @@ impl Table {
         widths
     }
 
-    fn line(&self, cells: &[&str], widths: &[usize]) -> String {
+    fn line(&self, cells: &[&str], columns: &[usize], widths: &[usize]) -> String {
         let mut line = String::new();
-        for (n, (width, (_, align))) in widths.iter().zip(&self.heads).enumerate() {
-            let cell = cells.get(n).copied().unwrap_or("");
-            let gap = " ".repeat(width - cell.chars().count());
+        for (n, column) in columns.iter().enumerate() {
+            let cell = cells.get(*column).copied().unwrap_or("");
+            let gap = " ".repeat(widths[*column].saturating_sub(cell.chars().count()));
             if n > 0 {
                 line += "  ";
             }
-            match align {
+            match self.heads[*column].1 {
                 Align::Left => line.extend([cell, &gap]),
                 Align::Right => line.extend([&gap, cell]),
             }
@@ -119,6 +172,35 @@ impl Table {
         line.truncate(line.trim_end().len());
         line
     }
+}
+
+/// How wide columns are beside each other.
+fn across(columns: &[usize], widths: &[usize]) -> usize {
+    columns.iter().map(|column| widths[*column]).sum::<usize>() + 2 * columns.len().saturating_sub(1)
+}
+
+/// Text in lines of at most so many characters, cut between words where it can be.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    if text.chars().count() <= width {
+        return vec![text.to_owned()];
+    }
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is one");
+        let longer = line.chars().count() + 1 + word.chars().count();
+        match line.is_empty() {
+            true => *line = word.to_owned(),
+            false if longer <= width => *line += &format!(" {word}"),
+            false => lines.push(word.to_owned()),
+        }
+        // A word longer than a line is cut where the line ends.
+        while let Some(line) = lines.last_mut().filter(|line| line.chars().count() > width.max(1)) {
+            let at = line.char_indices().nth(width.max(1)).map_or(line.len(), |(at, _)| at);
+            let rest = line.split_off(at);
+            lines.push(rest);
+        }
+    }
+    lines
 }
 
 /// `1,234,567`.
@@ -229,6 +311,30 @@ mod tests {
         let wanted = "  stage           packets\n  ───────────────────────\n  uplink.décap          1\n  \
                       ───────────────────────\n  x             1,234,567\n";
         assert_eq!(table.render(Style::default()), wanted);
-        assert!(table.render(Style { colour: true }).contains("\x1b[1mstage"));
+        assert!(table.render(Style::coloured(true)).contains("\x1b[1mstage"));
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_words_wrapped_and_columns_go_on_below() {
+        let mut table = Table::new(&[("machine", Align::Left), ("carries", Align::Right), ("why", Align::Left)]);
+        table.row(["c5n.large".into(), "2.037 Gbit/s".into(), "interfaces bind before anything else does".into()]);
+        let at = |width| table.render(Style { width: Some(width), ..Style::default() });
+        assert_eq!(at(80), table.render(Style::default()), "there is room for all of it");
+        let wanted = "  machine         carries  why\n  ──────────────────────────────────────────────────\n  \
+                      c5n.large  2.037 Gbit/s  interfaces bind before\n                           anything else does\n";
+        assert_eq!(at(52), wanted);
+        let below = at(40);
+        let heads: Vec<&str> = below.lines().filter(|line| line.contains("machine")).collect();
+        assert_eq!(heads, ["  machine         carries", "  machine    why"], "{below}");
+        for width in 37..80 {
+            assert!(at(width).lines().all(|line| line.chars().count() <= width.into()), "{width}:\n{}", at(width));
+        }
+    }
+
+    #[test]
+    fn words_stay_whole_where_they_can() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("einundzwanzig ½½", 6), ["einund", "zwanzi", "g ½½"]);
+        assert_eq!((wrapped("", 3), wrapped("abc", 3)), (vec![String::new()], vec!["abc".to_owned()]));
     }
 }

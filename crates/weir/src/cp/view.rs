@@ -146,6 +146,7 @@ impl Summary {
             ("charging records written", self.records.unwrap_or(0)),
             ("usage reports repeated", counts.repeated),
             ("requests sent again", self.retransmitted),
+            ("user plane asked to be released", counts.asked_to_release),
             ("user plane lost or begun anew", counts.lost),
         ];
         let told = self.reports_by_kind.iter().map(|(kind, times)| (format!("report: {kind}"), *times));
@@ -224,7 +225,7 @@ impl Live {
         let [p50, p99, max] = [times.p50, times.p99, times.max].map(|ms| format!("{ms:.2}"));
         let asleep = count(plane.idle() as u64);
         table.row([up, asleep, made, changed, gone, p50, p99, max, bytes(usage.up_bytes), bytes(usage.down_bytes)]);
-        let style = Style { colour: std::env::var_os("NO_COLOR").is_none() };
+        let style = Style::coloured(std::env::var_os("NO_COLOR").is_none());
         let mut text = format!(
             "{} · {} · {} · {}\n{}",
             style.strong("weir cp"),

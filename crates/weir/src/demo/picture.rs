@@ -94,7 +94,7 @@ impl Screen {
     pub fn draw(&mut self, picture: &Picture<'_>) {
         self.drawn += 1;
         if self.terminal {
-            let text = picture.text(Style { colour: std::env::var_os("NO_COLOR").is_none() });
+            let text = picture.text(Style::coloured(std::env::var_os("NO_COLOR").is_none()));
             self.put(&text);
             self.lines = text.matches('\n').count();
         } else if self.drawn.is_multiple_of(2) {
@@ -104,7 +104,7 @@ impl Screen {
 
     /// The end.
     pub fn summary(&mut self, story: &Story<'_>) {
-        self.put(&story.text(Style { colour: self.terminal && std::env::var_os("NO_COLOR").is_none() }));
+        self.put(&story.text(Style::coloured(self.terminal && std::env::var_os("NO_COLOR").is_none())));
         self.lines = 0;
     }
 

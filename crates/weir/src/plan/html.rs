@@ -28,10 +28,12 @@ th{text-align:left;font-weight:600;color:var(--soft);white-space:nowrap}
 th,td{padding:7px 9px;border-bottom:1px solid var(--rule);vertical-align:top}
 tr:last-child td{border-bottom:0}
 td.n,th.n{text-align:right;white-space:nowrap}
-td:first-child{white-space:nowrap}
-tr.best td{background:color-mix(in srgb,var(--a) 9%,transparent)}
-.plot{background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:14px}
-svg{display:block;width:100%;height:auto}
+td.w{white-space:nowrap}
+td:first-child,th:first-child{white-space:nowrap;position:sticky;left:0;background:var(--card)}
+tr.best td{background:color-mix(in srgb,var(--a) 9%,var(--card))}
+.plot{background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:14px;overflow-x:auto}
+svg{display:block;width:100%;min-width:700px;height:auto}
+i.key{display:inline-block;width:.8em;height:.8em;border-radius:2px}i.a{background:var(--a)}i.b{background:var(--b)}
 svg text{fill:var(--ink);font:13px system-ui,'Segoe UI',Roboto,sans-serif}
 svg .tick,svg .label{fill:var(--soft);font-size:12px}
 svg .grid,svg .axis{stroke:var(--rule);stroke-width:1}
@@ -57,7 +59,7 @@ pub fn page(answer: &Answer) -> String {
     );
     out += &lead(answer);
     if let Some(best) = best {
-        out += &tiles(answer, best);
+        out += &tiles(best);
     }
     out += &choices(answer);
     out += &prices(answer);
@@ -89,12 +91,16 @@ fn list<'t>(lines: impl Iterator<Item = &'t String>) -> String {
     format!("<ul>{}</ul>", lines.map(|line| format!("<li>{}</li>", escape(line))).collect::<String>())
 }
 
-/// Heads that begin with `>` are of numbers.
+/// Heads that begin with `>` are of numbers, those with `=` of words that stay in one line.
 fn table(heads: &[&str], rows: &[(bool, Vec<String>)]) -> String {
-    let class = |n: usize| if heads.get(n).is_some_and(|head| head.starts_with('>')) { " class='n'" } else { "" };
+    let class = |n: usize| match heads.get(n) {
+        Some(head) if head.starts_with('>') => " class='n'",
+        Some(head) if head.starts_with('=') => " class='w'",
+        _ => "",
+    };
     let mut out = "<div class='wide'><table><thead><tr>".to_owned();
     for (n, head) in heads.iter().enumerate() {
-        let _ = write!(out, "<th{}>{}</th>", class(n), escape(head.trim_start_matches('>')));
+        let _ = write!(out, "<th{}>{}</th>", class(n), escape(head.trim_start_matches(['>', '='])));
     }
     out += "</tr></thead><tbody>";
     for (best, cells) in rows {
@@ -121,16 +127,17 @@ fn lead(answer: &Answer) -> String {
     format!("<p class='lead'>{}; {policy}.</p>", escape(&to_carry))
 }
 
-fn tiles(answer: &Answer, best: &Candidate) -> String {
+fn tiles(best: &Candidate) -> String {
     let mut tiles = vec![
         (format!("{} × {}", best.machines, best.machine), format!("{}: the cheapest that carries it", machines(best))),
         (format!("{} $/h", maybe(best.usd_per_hour.as_ref(), |price| usd(price.value.0))), "machines".to_owned()),
-        (percent_whole(best.margin), format!("margin of throughput; {} binds", best.binding.limit)),
+        (percent_whole(best.margin), format!("margin of throughput, bound by {}", best.binding.limit)),
         (lost(&best.lost_with_one), "lost with one machine, until a spare takes over".to_owned()),
     ];
-    let traffic = answer.traffic.cloud();
-    if traffic.0 > 0.0 && best.place == capacity::machine::Place::Cloud {
-        tiles.insert(2, (format!("{} $/h", usd(traffic.0)), "traffic, at the demand planned for".to_owned()));
+    let machines = best.usd_per_hour.as_ref().map_or(0.0, |price| price.value.0);
+    let traffic = best.total_usd_per_hour.map_or(0.0, |total| total.0 - machines);
+    if traffic > 0.0 {
+        tiles.insert(2, (format!("{} $/h", usd(traffic)), "traffic, at the demand planned for".to_owned()));
     }
     let tile = |(big, small): &(String, String)| {
         format!("<div class='tile'><b>{}</b><span>{}</span></div>", escape(big), escape(small))
@@ -160,7 +167,10 @@ fn prices(answer: &Answer) -> String {
     if priced.is_empty() {
         return String::new();
     }
-    section("What the machines cost; on premise in the other colour", &figure(&bars(&priced)))
+    let key = |class: &str, what: &str| format!("<i class='key {class}'></i> {what} ");
+    let both = ["a", "b"].iter().all(|class| priced.iter().any(|bar| bar.class == *class));
+    let key = if both { format!("<p>{}{}</p>", key("a", "cloud"), key("b", "on premise")) } else { String::new() };
+    section("What the machines cost", &(figure(&bars(&priced)) + &key))
 }
 
 fn candidates(answer: &Answer) -> String {
@@ -206,11 +216,11 @@ fn candidates(answer: &Answer) -> String {
         ">$/h",
         ">with traffic",
         ">lost with one",
-        "rests on",
+        "=rests on",
     ];
     let rows: Vec<_> = shown().map(takes).collect();
     let what_it_takes = section("What it takes", &table(&heads, &rows));
-    let heads = ["machine", "binding", "next", ">unused vCPUs", ">bandwidth", ">interfaces", "not known"];
+    let heads = ["machine", "binding", "=next", ">unused vCPUs", ">bandwidth", ">interfaces", "not known"];
     let rows: Vec<_> = shown().map(binds).collect();
     what_it_takes + &section("What binds, and what stays unused", &table(&heads, &rows))
 }

@@ -24,16 +24,24 @@ impl Bar {
 }
 
 const WIDTH: f64 = 860.0;
-const NAME: f64 = 190.0;
-const SAYS: f64 = 250.0;
 const ROW: f64 = 28.0;
+/// What a letter of the page's font takes at most, of those there are on average.
+const LETTER: f64 = 7.4;
+
+/// Room for the longest of some texts, within bounds.
+fn room<'t>(texts: impl Iterator<Item = &'t String>, least: f64, most: f64) -> f64 {
+    let longest = texts.map(|text| text.chars().count()).max().unwrap_or(0);
+    (LETTER * longest as f64 + 20.0).clamp(least, most)
+}
 
 /// Horizontal bars under each other.
 pub fn bars(bars: &[Bar]) -> String {
     let edges = || bars.iter().flat_map(|bar| [bar.value, bar.from]).filter(|value| value.is_finite());
     let (least, most) = (edges().fold(0.0, f64::min), edges().fold(0.0, f64::max));
-    let scale = (WIDTH - NAME - SAYS) / (most - least).max(1e-12);
-    let x = |value: f64| NAME + (value.clamp(least, most) - least) * scale;
+    let name = room(bars.iter().map(|bar| &bar.name), 100.0, 260.0);
+    let says = room(bars.iter().map(|bar| &bar.says), 100.0, 380.0);
+    let scale = (WIDTH - name - says) / (most - least).max(1e-12);
+    let x = |value: f64| name + (value.clamp(least, most) - least) * scale;
     let height = ROW * bars.len() as f64 + 8.0;
     let mut out = open(height);
     for (n, bar) in bars.iter().enumerate() {
@@ -45,7 +53,7 @@ pub fn bars(bars: &[Bar]) -> String {
             "<text x='{:.1}' y='{:.1}' text-anchor='end' class='name'>{}</text>\
              <rect x='{left:.1}' y='{:.1}' width='{:.1}' height='{:.1}' rx='3' class='{}'/>\
              <text x='{:.1}' y='{:.1}' class='says'>{}</text>",
-            NAME - 10.0,
+            name - 10.0,
             middle + 4.0,
             escape(&bar.name),
             y + 4.0,
@@ -198,6 +206,15 @@ mod tests {
     fn text_stays_text() {
         assert_eq!(escape("a<b>&'\""), "a&lt;b&gt;&amp;&#39;&quot;");
         assert!(bars(&[Bar::new("<x>", 1.0, "1", "a")]).contains("&lt;x&gt;"));
+    }
+
+    #[test]
+    fn what_a_bar_says_has_room() {
+        let says = "33346.396 $/day, up to 51 in the cloud";
+        let out = bars(&[Bar::new("0 on premise", 3.0, says, "a"), Bar::new("1 on premise", 1.0, "7 $/day", "a")]);
+        let at = out[..out.find(says).unwrap()].rsplit_once("<text x='").unwrap().1;
+        let x: f64 = at[..at.find('\'').unwrap()].parse().unwrap();
+        assert!(x + 7.0 * says.len() as f64 <= WIDTH, "it begins at {x}");
     }
 
     #[test]

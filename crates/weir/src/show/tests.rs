@@ -71,7 +71,7 @@ fn snapshot() -> Snapshot {
     }
 }
 
-const PLAIN: Style = Style { colour: false };
+const PLAIN: Style = Style::coloured(false);
 
 #[test]
 fn run() {
@@ -97,7 +97,7 @@ worker 0 on CPU 1 · in 100 kpps, 102 Mbit/s · out 99.9 kpps, 102 Mbit/s · 100
     assert_eq!(format!("\n{}", super::run::text(&snapshot(), true, false, PLAIN)), wanted);
     let all = super::run::text(&snapshot(), true, true, PLAIN);
     assert!(all.contains("  downlink.user       0          0             –              –          –"), "{all}");
-    let colour = super::run::text(&snapshot(), true, false, Style { colour: true });
+    let colour = super::run::text(&snapshot(), true, false, Style::coloured(true));
     assert!(colour.contains("\x1b[1mweir upf\x1b[0m") && colour.contains("\x1b[1;31m100 pps dropped\x1b[0m"));
 }
 
