@@ -8,9 +8,13 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use ::bench::bed::Bed;
 use ::bench::host::{CpuTime, Host, date};
 use ::bench::memory::MemoryRig;
+use ::bench::options::PortKind;
 use ::bench::profiles::Settings;
+use ::bench::socket::Source;
+use ::bench::under_test::UnderTest as _;
 use ::bench::upf::UpfUnderTest;
 use ::bench::window::{How, Rig, in_turns, median};
 use anyhow::{Context, bail};
@@ -26,13 +30,17 @@ use crate::tables::{Align, Style, Table, count};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  weir plan verify                     half a minute, in memory, on two CPUs
+  weir plan verify                     a minute, in memory, on two CPUs
+  sudo weir plan verify --port xdp     over sockets: interfaces of its own, in namespaces of its own
   weir plan verify --rounds 60 --json -
 
 Calibrated at 128 B and 1,000 subscribers on one worker, at other sizes and numbers beside it, and by one
 scale-out from one worker to two; predicted and measured at 512 B, 250,000 subscribers, two workers. Fails when
 the two are further apart than --within.")]
 pub struct VerifyArgs {
+    /// On what ports: memory, plain, mmsg, ring or xdp; all but memory need root.
+    #[arg(long, value_name = "KIND", default_value = "memory")]
+    pub port: PortKind,
     /// Rounds; in each every load is measured for a quarter of a second.
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(3..=2000))]
     pub rounds: u16,
@@ -108,6 +116,7 @@ struct Verdict {
     schema: u32,
     date: String,
     host: Host,
+    port: &'static str,
     rounds: usize,
     calibration: Vec<Measured>,
     /// What the model was made of: nanoseconds a packet, a byte, a doubling of subscribers; two workers by one.
@@ -131,7 +140,8 @@ struct Verdict {
 /// What can not be measured here, or that the prediction does not hold.
 pub fn run(args: &VerifyArgs) -> anyhow::Result<()> {
     let stop = signals::stop_flag().context("no signal handlers")?;
-    let verdict = verify(&CALIBRATION, TARGET, args.rounds.into(), Duration::from_millis(250), args.within, &stop)?;
+    let trial = Trial { port: args.port, rounds: args.rounds.into(), window: Duration::from_millis(250) };
+    let verdict = verify(&CALIBRATION, TARGET, trial, args.within, &stop)?;
     let json = serde_json::to_string_pretty(&verdict)?;
     match &args.json {
         Some(path) if path.as_os_str() == "-" => println!("{json}"),
@@ -152,28 +162,25 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn verify(
-    calibration: &[Load],
-    target: Load,
+/// How loads are measured.
+#[derive(Clone, Copy)]
+struct Trial {
+    port: PortKind,
     rounds: usize,
     window: Duration,
-    within: f64,
-    stop: &AtomicBool,
-) -> anyhow::Result<Verdict> {
-    let mut cpus = ::bench::thread::cpus();
-    // The first CPU has the machine's interrupts.
-    cpus.reverse();
+}
+
+fn verify(calibration: &[Load], target: Load, trial: Trial, within: f64, stop: &AtomicBool) -> anyhow::Result<Verdict> {
     let loads: Vec<Load> = calibration.iter().copied().chain([target]).collect();
-    let mut rigs = Vec::new();
-    for load in &loads {
-        rigs.push(Box::new(MemoryRig::new(&under_test(*load)?, 1, load.workers, &cpus)?));
-    }
+    let mut rigs = loads.iter().map(|load| rig(*load, trial.port)).collect::<anyhow::Result<Vec<_>>>()?;
     let before = CpuTime::now();
-    let how = How { clocked: false, ..How::most(window) };
+    // What packets wait for on interfaces has to fill first.
+    let warm = if trial.port == PortKind::Memory { 30 } else { 60 };
+    let how = How { clocked: false, warm: Duration::from_millis(warm), ..How::most(trial.window) };
     let turns: Vec<_> = (0..rigs.len()).map(|n| (n, how)).collect();
     let windows = {
         let mut rigs: Vec<&mut dyn Rig> = rigs.iter_mut().map(|rig| &mut **rig as &mut dyn Rig).collect();
-        in_turns(&mut rigs, &turns, rounds, stop)?
+        in_turns(&mut rigs, &turns, trial.rounds, stop)?
     };
     let mut host = Host::this();
     (host.steal_ratio, host.busy_ratio) = CpuTime::now().since(&before);
@@ -185,7 +192,23 @@ fn verify(
     }
     let mpps: Vec<Vec<f64>> =
         windows.iter().map(|windows| windows.iter().map(|window| window.traffic.mpps).collect()).collect();
-    conclude(&loads, &mpps, within, host)
+    conclude(&loads, &mpps, within, host, trial.port)
+}
+
+/// A gateway under a load that is more than it can forward.
+fn rig(load: Load, port: PortKind) -> anyhow::Result<Box<dyn Rig>> {
+    let under = under_test(load)?;
+    if port == PortKind::Memory {
+        let mut cpus = ::bench::thread::cpus();
+        // The first CPU has the machine's interrupts.
+        cpus.reverse();
+        return Ok(Box::new(MemoryRig::new(&under, 1, load.workers, &cpus)?));
+    }
+    let mut bed = Bed::new(&under.traffic(), load.workers, true, false)?;
+    let mut ready = bed.gateways(&under, port, 1, load.workers)?;
+    // The generator would be slower than what it is to measure.
+    ready.rig.load_from(Source::Kernel)?;
+    Ok(Box::new(ready.rig))
 }
 
 fn under_test(load: Load) -> anyhow::Result<UpfUnderTest> {
@@ -212,7 +235,7 @@ fn predict(calibration: &[Load], mpps: &[f64], target: Load) -> Option<(CostMode
     Some((model, each * times))
 }
 
-fn conclude(loads: &[Load], mpps: &[Vec<f64>], within: f64, host: Host) -> anyhow::Result<Verdict> {
+fn conclude(loads: &[Load], mpps: &[Vec<f64>], within: f64, host: Host, port: PortKind) -> anyhow::Result<Verdict> {
     let Some((target, calibration)) = loads.split_last() else { bail!("nothing was measured") };
     let Some((measured, calibrated)) = mpps.split_last() else { bail!("nothing was measured") };
     let rounds = measured.len();
@@ -232,6 +255,7 @@ fn conclude(loads: &[Load], mpps: &[Vec<f64>], within: f64, host: Host) -> anyho
         schema: 1,
         date: date(),
         host,
+        port: port.name(),
         rounds,
         calibration: calibration
             .iter()
@@ -297,9 +321,10 @@ fn text(verdict: &Verdict, style: Style) -> String {
     );
     let _ = writeln!(
         out,
-        "  {}, {} rounds in turns, in memory; {:.0} % of the processors' time went to others",
+        "  {}, {} rounds in turns, ports: {}; {:.0} % of the processors' time went to others",
         verdict.host.cpu,
         verdict.rounds,
+        verdict.port,
         verdict.host.steal_ratio * 100.0,
     );
     out
@@ -323,7 +348,7 @@ mod tests {
     #[test]
     fn what_follows_the_law_is_predicted() {
         let mpps: Vec<Vec<f64>> = loads().iter().map(|load| vec![lawful(*load, 1.3); 5]).collect();
-        let verdict = conclude(&loads(), &mpps, 0.1, Host::default()).unwrap();
+        let verdict = conclude(&loads(), &mpps, 0.1, Host::default(), PortKind::Memory).unwrap();
         assert!(verdict.error.abs() < 1e-9 && verdict.holds, "{verdict:?}");
         assert!((verdict.two_by_one.median - 1.3).abs() < 1e-9);
         let page = text(&verdict, Style::default());
@@ -336,7 +361,7 @@ mod tests {
         for measured in mpps.last_mut().unwrap() {
             *measured *= 0.8;
         }
-        let verdict = conclude(&loads(), &mpps, 0.1, Host::default()).unwrap();
+        let verdict = conclude(&loads(), &mpps, 0.1, Host::default(), PortKind::Memory).unwrap();
         assert!((verdict.error - 0.25).abs() < 1e-9 && !verdict.holds, "{verdict:?}");
         assert!(text(&verdict, Style::default()).contains("NOT within 10 %"));
     }
@@ -359,7 +384,8 @@ mod tests {
         let target = Load::new(512, 4000, 2);
         let stop = AtomicBool::new(false);
         // Whether it holds is not for a test on a busy machine to say; that everything was forwarded and counted is.
-        let verdict = verify(&small, target, 3, Duration::from_millis(30), 1e9, &stop).unwrap();
+        let trial = Trial { port: PortKind::Memory, rounds: 3, window: Duration::from_millis(30) };
+        let verdict = verify(&small, target, trial, 1e9, &stop).unwrap();
         assert_eq!((verdict.calibration.len(), verdict.rounds), (5, 3));
         assert!(verdict.calibration.iter().all(|one| one.mpps.median > 0.0) && verdict.measured_mpps.median > 0.0);
         assert!(verdict.predicted_mpps.median.is_finite() && verdict.predicted_mpps.median > 0.0, "{verdict:?}");
