@@ -14,8 +14,11 @@ use ledger::{Moment, Record};
 use pfcp::Fault;
 use pfcp::group::UsageReport;
 use pfcp::ie::UsageReportTrigger;
-use pfcp::ie::{Cause, CpFunctionFeatures, FSeid, NodeId, RecoveryTimeStamp, ReportType, UpFunctionFeatures};
-use pfcp::message::{Message, SessionDeletionRequest, SessionReportRequest, SessionReportResponse};
+use pfcp::ie::{Cause, CpFunctionFeatures, FSeid, NodeId, PfcpAssociationReleaseRequest, RecoveryTimeStamp};
+use pfcp::ie::{ReportType, UpFunctionFeatures};
+use pfcp::message::{
+    AssociationUpdateRequest, Message, SessionDeletionRequest, SessionReportRequest, SessionReportResponse,
+};
 use pfcp::node::{AssociationId, Config, Event, Failure, Node, Removal, Role, Ticket, Time};
 
 use super::charging::From;
@@ -95,6 +98,8 @@ pub struct ControlPlane {
     epoch: Moment,
     keep: bool,
     silent: bool,
+    /// The user plane asks to be released: it gets no new sessions.
+    asked_to_release: bool,
     tally: Tally,
 }
 
@@ -146,6 +151,7 @@ impl ControlPlane {
             epoch: Moment(started.unix() * 1000),
             keep: false,
             silent: false,
+            asked_to_release: false,
             tally: Tally::default(),
             spec,
         }
@@ -245,12 +251,13 @@ impl ControlPlane {
 
     fn work(&mut self, now: Time) {
         self.began.get_or_insert(now);
-        while self.has_room() && !self.waiting.is_empty() && self.paces.establish.take(now) {
+        while self.has_room() && !self.asked_to_release && !self.waiting.is_empty() && self.paces.establish.take(now) {
             let Some(i) = self.waiting.pop_front() else { return };
             self.establish(i, now);
         }
         if self.complete.is_none() {
-            if self.up + self.refused < self.spec.sessions || self.in_flight > 0 {
+            let more = !self.asked_to_release && self.up + self.refused < self.spec.sessions;
+            if more || self.in_flight > 0 {
                 return;
             }
             self.complete = Some(now);
@@ -430,13 +437,24 @@ impl ControlPlane {
                 }
                 Event::Lost(_) => self.tally.counts.lost += 1,
                 Event::Gone(_, why) => self.gone(why, now),
-                Event::Updated(..) | Event::Back(_) => {}
+                Event::Updated(_, update) => self.updated(&update),
+                Event::Back(_) => {}
             }
+        }
+    }
+
+    /// Who asks to be released (6.2.7.3) gets no new sessions; those there are stay until somebody moves them.
+    fn updated(&mut self, update: &AssociationUpdateRequest) {
+        let flags = update.pfcp_association_release_request;
+        if flags.is_some_and(|flags| flags.contains(PfcpAssociationReleaseRequest::SARR)) {
+            self.asked_to_release = true;
+            self.tally.counts.asked_to_release += 1;
         }
     }
 
     fn associated(&mut self, id: AssociationId) {
         self.association = Some(id);
+        self.asked_to_release = false;
         let chooses = |features: UpFunctionFeatures| features.contains(UpFunctionFeatures::FTUP);
         let association = self.node.association(id);
         self.user_plane = association.map(|association| association.node_id.to_string()).unwrap_or_default();

@@ -56,6 +56,8 @@ pub struct Counts {
     pub reports: u64,
     /// Reports of usage that came again, and were not counted again.
     pub repeated: u64,
+    /// Times the user plane asked to be released: to drain.
+    pub asked_to_release: u64,
     /// Times the user plane was lost, or lost its sessions.
     pub lost: u64,
 }

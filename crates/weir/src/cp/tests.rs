@@ -156,6 +156,32 @@ fn what_is_refused_is_counted_by_cause() {
     assert!(pair.cp.bring_up().1.is_some(), "nothing more will come up");
 }
 
+/// TS 29.244, 6.2.7.3: no new sessions for who asks to be released; those there are stay, and end in order.
+#[test]
+fn who_asks_to_be_released_gets_no_new_sessions() {
+    let mut pair = Pair::new(of("--sessions 100 --rate 100 --churn 20"));
+    pair.run(300);
+    let (up, _) = pair.cp.up();
+    assert!((25..=35).contains(&up), "{up} after a third of a second");
+    let request = AssociationUpdateRequest {
+        node_id: NodeId::from(UP.ip()),
+        pfcp_association_release_request: Some(PfcpAssociationReleaseRequest::SARR),
+        graceful_release_period: Some(GracefulReleasePeriod::at_least(900)),
+        ..Default::default()
+    };
+    pair.up.request(CP, None, request.into(), 0, pair.now).unwrap();
+    pair.run(20);
+    let counts = pair.cp.tally().counts;
+    assert_eq!((counts.asked_to_release, pair.cp.up().0), (1, pair.sessions as u32));
+    pair.run(500);
+    let established = pair.cp.tally().counts.established;
+    assert!(established <= counts.established + 1, "{established}: none is established any more");
+    assert!(pair.cp.up().0 > 0, "those that are up stay");
+    pair.cp.end(false);
+    pair.run(100);
+    assert_eq!((pair.cp.up().0, pair.cp.stage(), pair.sessions), (0, Stage::Over, 0));
+}
+
 #[test]
 fn nobody_there_is_an_end() {
     let mut cp = ControlPlane::new(of("--patience 0.1"), CP.ip(), RecoveryTimeStamp::from_unix(1), Time::ZERO);
