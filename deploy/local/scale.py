@@ -11,7 +11,8 @@
 Sessions follow the curve. Each hour's new ones go to the first gateways that have room, so that the last to come is the
 first to be empty. How many gateways there are follows the mean of their own weir_load_ratio, as a HorizontalPodAutoscaler
 would have it. One that is too many drains: new sessions are refused, those there are moved, and only when none is left it
-is stopped. Control planes are `weir cp`, one for each hour's new sessions on a gateway.
+is stopped. Control planes are `weir cp`, one for each hour's new sessions on a gateway; each must hear from a gateway
+that drains. Packets flow through a session of each all the time it is up, both ways, and are counted.
 """
 
 import argparse
@@ -27,6 +28,8 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+
+from traffic import Traffic
 
 REPLICAS = 8
 BATCH = 50
@@ -85,6 +88,7 @@ class Gateway:
         self.said = open(os.path.join(net.folder, f"{ordinal}.err"), "w+")
         self.process = subprocess.Popen(line.split(), stdout=subprocess.PIPE, stderr=self.said, text=True)
         net.until(f"gateway {ordinal} to be ready", lambda: self.get("/readyz") == 200)
+        net.traffic.open(ordinal)
 
     def get(self, path):
         try:
@@ -109,6 +113,7 @@ class Gateway:
         """Ends it; tells what its last counters say."""
         self.process.send_signal(signal.SIGTERM)
         out, _ = self.process.communicate(timeout=20)
+        self.net.traffic.close(self.ordinal)
         for side in ("n3", "n6", "n4"):
             subprocess.run(f"ip link del {side}-{self.ordinal}".split(), capture_output=True)
         run(f"ip netns del {self.name}")
@@ -121,7 +126,7 @@ class Batch:
     """An hour's new sessions on a gateway, under a control plane of their own."""
 
     def __init__(self, net, gateway, count):
-        self.net, self.gateway, self.count = net, gateway, count
+        self.net, self.gateway, self.count, self.flow = net, gateway, count, None
         net.batches += 1
         address = f"10.0.4.{40 + net.batches}"
         run(f"ip address add {address}/24 dev n4")
@@ -139,11 +144,18 @@ class Batch:
         except FileNotFoundError:
             return False
 
+    def carry(self):
+        """Lets packets flow through its first session."""
+        with open(self.out) as lines:
+            self.flow = self.net.traffic.begin(self.gateway.ordinal, json.loads(next(lines)))
+
     def end(self):
         """Deletes its sessions; every answer must have been a good one."""
+        self.net.traffic.end(self.flow)
         self.process.send_signal(signal.SIGINT)
         out, said = self.process.communicate(timeout=30)
         assert self.process.returncode == 0, out + said
+        return json.loads(out)
 
 
 class Net:
@@ -164,6 +176,8 @@ class Net:
         run("ip link add n4 address 02:00:00:00:04:01 type bridge")
         run("ip address add 10.0.4.1/24 dev n4")
         run("ip link set n4 up")
+        self.traffic = Traffic()
+        self.traffic.start()
 
     def until(self, what, done):
         end = time.monotonic() + 30
@@ -191,8 +205,8 @@ class Fleet:
     def __init__(self, net, args):
         self.net, self.args = net, args
         self.gateways, self.batches, self.recent = [], [], []
-        self.counts = {"established": 0, "ended": 0, "moved": 0, "refused_while_draining": 0, "scaled_out": 0,
-                       "scaled_in": 0, "most_gateways": 0, "blocked": 0}
+        self.counts = {"established": 0, "ended": 0, "moved": 0, "refused_while_draining": 0, "asked_to_release": 0,
+                       "scaled_out": 0, "scaled_in": 0, "most_gateways": 0, "blocked": 0}
 
     def sessions_of(self, gateway):
         return sum(batch.count for batch in self.batches if batch.gateway is gateway)
@@ -213,6 +227,7 @@ class Fleet:
             part = list(POOL.subnets(prefixlen_diff=3))[batch.gateway.ordinal]
             for line in open(batch.out):
                 assert ipaddress.ip_address(json.loads(line)["ue_ip4"]) in part, line
+            batch.carry()
             self.counts["established"] += batch.count
         self.counts["blocked"] += wanted
         return wanted
@@ -232,7 +247,7 @@ class Fleet:
             room = sum(self.args.limit - self.sessions_of(gateway) for gateway in self.gateways if not gateway.is_draining)
             if room >= batch.count:
                 self.place(batch.count)
-                batch.end()
+                self.counts["asked_to_release"] += batch.end()["asked_to_release"]
                 self.batches.remove(batch)
                 self.counts["ended"] += batch.count
                 self.counts["moved"] += batch.count
@@ -317,6 +332,8 @@ def main():
             fleet.scale()
         fleet.counts["gateways_left"] = len(fleet.gateways)
         fleet.gateways.pop().stop()
+        net.traffic.stop()
+        fleet.counts.update(net.traffic.counts)
         print(json.dumps(fleet.counts) if args.json else fleet.counts)
     finally:
         net.close(fleet.batches)

@@ -1,5 +1,5 @@
 //! Gateways come and go with their sessions: `deploy/local/scale.py` plays a recorded day over processes in namespaces of
-//! its own. It fails by itself if a request is refused that should not be, a session is not ended in order, an address
+//! its own, with packets through them. It fails by itself if a request is refused that should not be, a session is not ended in order, an address
 //! is of another gateway's part of the pool, or a gateway loses count of its packets.
 
 use std::process::Command;
@@ -24,4 +24,7 @@ fn a_day_of_sessions_scales_out_and_in_and_loses_none() {
     assert_eq!(of("begun_with") + of("scaled_out"), of("gateways_left") + of("scaled_in"), "{counts}");
     assert!(of("scaled_in") >= 2 && of("moved") > 0, "gateways drained with sessions on them: {counts}");
     assert!(of("refused_while_draining") >= of("scaled_in"), "{counts}");
+    assert!(of("asked_to_release") > 0, "control planes heard of it: {counts}");
+    assert!(of("packets") > 1000, "packets flowed all day: {counts}");
+    assert_eq!((of("packets_lost"), of("packets_astray")), (0, 0), "drained and moved, and none was lost: {counts}");
 }
