@@ -103,6 +103,6 @@ fn lacks(planner: &Planner, model: &Candidate, size: &Size) -> Vec<String> {
         let there = crate::limits::bandwidth(machine, &planner.question.placement);
         compare("bandwidth", there.map(|(there, _)| there.0), bits.0, &show);
     }
-    lacks.push(format!("more units on it: {} binds ({})", model.binding.limit, model.binding.why));
+    lacks.push(format!("more units on it: bound by {} ({})", model.binding.limit, model.binding.why));
     lacks
 }

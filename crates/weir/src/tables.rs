@@ -179,6 +179,14 @@ fn across(columns: &[usize], widths: &[usize]) -> usize {
     columns.iter().map(|column| widths[*column]).sum::<usize>() + 2 * columns.len().saturating_sub(1)
 }
 
+/// A line behind a mark, such as `  · ` of a list; where the terminal is narrower it goes on below its own beginning.
+pub fn item(mark: &str, text: &str, style: Style) -> String {
+    let indent = mark.chars().count();
+    let room = style.width.map_or(usize::MAX, |width| usize::from(width).saturating_sub(indent).max(WORDS));
+    let lines = wrapped(text, room).join(&format!("\n{}", " ".repeat(indent)));
+    format!("{mark}{lines}\n")
+}
+
 /// Text in lines of at most so many characters, cut between words where it can be.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     if text.chars().count() <= width {
@@ -335,6 +343,11 @@ mod tests {
     fn words_stay_whole_where_they_can() {
         assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
         assert_eq!(wrapped("einundzwanzig ½½", 6), ["einund", "zwanzi", "g ½½"]);
+        let narrow = Style { width: Some(30), ..Style::default() };
+        assert_eq!(
+            item("  · ", "interfaces bind before anything else", narrow),
+            "  · interfaces bind before\n    anything else\n"
+        );
         assert_eq!((wrapped("", 3), wrapped("abc", 3)), (vec![String::new()], vec!["abc".to_owned()]));
     }
 }

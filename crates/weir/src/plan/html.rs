@@ -14,7 +14,7 @@ const STYLE: &str = "
 @media(prefers-color-scheme:dark){:root{--paper:#15191c;--ink:#e4e8ea;--soft:#97a3ab;--rule:#2c3338;--card:#1c2226;--a:#5aa6cb;--b:#e2a552;--c:#66757e;--good:#62b384;--bad:#dc776c}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,'Segoe UI',Roboto,sans-serif}
-main{max-width:1080px;margin:0 auto;padding:36px 24px 72px}
+main{max-width:1180px;margin:0 auto;padding:36px 24px 72px}
 h1{font-size:27px;line-height:1.25;margin:0 0 4px;letter-spacing:-.01em}
 h2{font-size:18px;margin:40px 0 12px}
 .lead{color:var(--soft);margin:0 0 24px}
@@ -132,7 +132,10 @@ fn tiles(best: &Candidate) -> String {
         (format!("{} × {}", best.machines, best.machine), format!("{}: the cheapest that carries it", machines(best))),
         (format!("{} $/h", maybe(best.usd_per_hour.as_ref(), |price| usd(price.value.0))), "machines".to_owned()),
         (percent_whole(best.margin), format!("margin of throughput, bound by {}", best.binding.limit)),
-        (lost(&best.lost_with_one), "lost with one machine, until a spare takes over".to_owned()),
+        (
+            percent(best.lost_with_one.share),
+            format!("{} lost with one machine, until a spare takes over", all_lost(best)),
+        ),
     ];
     let machines = best.usd_per_hour.as_ref().map_or(0.0, |price| price.value.0);
     let traffic = best.total_usd_per_hour.map_or(0.0, |total| total.0 - machines);
@@ -143,6 +146,12 @@ fn tiles(best: &Candidate) -> String {
         format!("<div class='tile'><b>{}</b><span>{}</span></div>", escape(big), escape(small))
     };
     format!("<div class='tiles'>{}</div>", tiles.iter().map(tile).collect::<String>())
+}
+
+/// Who is lost with a machine, in words.
+fn all_lost(best: &Candidate) -> String {
+    let subscribers = best.lost_with_one.subscribers.map(|n| crate::tables::count(n.round() as u64));
+    subscribers.map_or_else(|| "of all".to_owned(), |n| format!("{n} subscribers"))
 }
 
 fn choices(answer: &Answer) -> String {

@@ -7,7 +7,7 @@ use capacity::reproduce::{Figure, Inputs, Verdict, reproduce};
 use clap::Args;
 
 use crate::fail::Usage;
-use crate::tables::{Align, Style, Table, many};
+use crate::tables::{Align, Style, Table, item, many};
 
 /// `weir plan reproduce`.
 #[derive(Debug, Args)]
@@ -94,7 +94,8 @@ pub fn text(figures: &[Figure], style: Style) -> String {
                 [figure.note.as_str(), also.as_str()].into_iter().filter(|p| !p.is_empty()).collect();
             if !parts.is_empty() {
                 let mark = if figure.verdict == Verdict::Contradicts { style.alarm("!") } else { " ".to_owned() };
-                out += &format!("{mark} {}  {}\n", figure.id, parts.join(" · "));
+                let line = item(&format!("  {}  ", figure.id), &parts.join(" · "), style);
+                out += &format!("{mark}{}", &line[1..]);
             }
         }
         out.push('\n');

@@ -8,7 +8,7 @@ use capacity::plan::{Answer, Candidate, Lost};
 use capacity::quantity::digits;
 use capacity::sensitivity::Lever;
 
-use crate::tables::{Align, Style, Table, bar, count};
+use crate::tables::{Align, Style, Table, bar, count, item};
 
 /// Candidates shown unless all are asked for.
 const FEW: usize = 12;
@@ -42,7 +42,7 @@ pub fn answer(answer: &Answer, all: bool, style: Style) -> String {
     out += &sites(answer, style);
     if !answer.notes.is_empty() {
         out += &title("To know", style);
-        answer.notes.iter().for_each(|note| out += &format!("  · {note}\n"));
+        answer.notes.iter().for_each(|note| out += &item("  · ", note, style));
     }
     out
 }
@@ -242,7 +242,7 @@ fn choices(answer: &Answer, style: Style) -> String {
     }
     if let Some(best) = answer.candidates.iter().find(|one| one.machine == answer.choices[0].machine) {
         let _ = writeln!(out, "\n  {} rests on", best.machine);
-        best.rests_on.iter().for_each(|line| out += &format!("    · {line}\n"));
+        best.rests_on.iter().for_each(|line| out += &item("    · ", line, style));
     }
     out
 }
@@ -295,7 +295,7 @@ fn ideal(answer: &Answer, style: Style) -> String {
     let price = maybe(ideal.usd_per_vcpu_hour, |price| usd(price.0));
     let mut out = title(&format!("The ideal instance, after {} at {price} $/h a vCPU", ideal.after), style);
     out += &table.render(style);
-    ideal.lacks.iter().for_each(|line| out += &format!("  · {line}\n"));
+    ideal.lacks.iter().for_each(|line| out += &item("  · ", line, style));
     out
 }
 
