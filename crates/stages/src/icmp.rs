@@ -9,9 +9,11 @@ use wire::{checksum, fast, ip6, protocol};
 
 mod echo;
 mod may;
+mod told;
 
 pub use echo::echo_reply;
 pub use may::may_answer;
+pub use told::Told;
 
 /// The longest ICMPv4 error, in bytes (RFC 1812, 4.3.2.3).
 pub const MAX_ERROR4: usize = 576;

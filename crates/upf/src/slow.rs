@@ -19,6 +19,7 @@ use std::net::IpAddr;
 use engine::{Burst, Drop, Env, Io, Punt, Source};
 use frame::Frame;
 use stages::forward::{InstanceId, NONE};
+use stages::icmp::Told;
 use stages::limit::{Allowance, Limit, PeerLimit};
 use stages::nat::Turned;
 use stages::neighbour::NeighbourMessage;
@@ -33,7 +34,6 @@ use crate::config::Config;
 use crate::lane::{Lane, State, Upf};
 use crate::record::{MAX_URRS, NONE8};
 pub use duplicates::Duplicates;
-use errors::Told;
 pub use onward::Onward;
 pub use waiting::Waiting;
 

@@ -4,40 +4,15 @@ use engine::{Drop, Env, Punt};
 use frame::Frame;
 use stages::forward::{InstanceId, NONE};
 use stages::fragment::{Plan, dont_fragment};
-use stages::icmp::{self, Error4, Error6, may_answer, one_more_hop};
+use stages::icmp::{self, Told, may_answer, one_more_hop};
 use stages::nat::Side;
 use stages::parse::HasIp;
 use stages::route::HasForwarding;
 use table::records::LineId;
-use wire::ip6;
 
 use super::{SlowPath, Way};
 use crate::lane::{Lane, State};
 use crate::record;
-
-/// An error, in the words of either version.
-#[derive(Clone, Copy)]
-pub(super) struct Told {
-    v4: Error4,
-    v6: Error6,
-}
-
-impl Told {
-    /// RFC 1812, 5.3.1; RFC 4443, 3.3.
-    pub(super) const TTL_EXPIRED: Self = Self { v4: Error4::TimeExceeded, v6: Error6::TimeExceeded };
-    /// RFC 1812, 5.2.7.1; RFC 4443, 3.1.
-    pub(super) const NO_ROUTE: Self = Self { v4: Error4::NetUnreachable, v6: Error6::NoRoute };
-    /// As `NO_ROUTE`: the next hop does not answer.
-    pub(super) const NO_NEIGHBOUR: Self = Self { v4: Error4::HostUnreachable, v6: Error6::AddressUnreachable };
-
-    /// RFC 1191; RFC 8201. What fits may be less than what IPv6 promises, but is not to be announced (RFC 8200, 5).
-    fn too_big(mtu: u16) -> Self {
-        Self {
-            v4: Error4::FragmentationNeeded { mtu },
-            v6: Error6::PacketTooBig { mtu: u32::from(mtu).max(ip6::MIN_MTU as u32) },
-        }
-    }
-}
 
 /// What an error is about: a packet, and the rule of the session it came by.
 pub(super) struct About<'a> {

@@ -7,11 +7,12 @@ use engine::{Burst, Drop, Env, Io, Punt, Source};
 use frame::{BURST, Frame};
 use stages::forward::InstanceId;
 use stages::hold::Hold;
+use stages::icmp::Told;
 use stages::parse::HasIp;
 use table::records::LineId;
 use wire::L3L4;
 
-use super::errors::{About, Told};
+use super::errors::About;
 use super::{Event, Limits, SlowPath, Way, destination, enter};
 use crate::lane::{Lane, State, Upf};
 use crate::record::{self, MAX_URRS, Match, apply};
