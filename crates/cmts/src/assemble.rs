@@ -83,7 +83,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
             roles: config.port.iter().map(|port| port.role).collect(),
             inbox,
             waker,
-            slow: SlowPath::new(events),
+            slow: SlowPath::new(events, config.queues.mtu.min(u16::MAX.into()) as u16),
             modems: Modems::with_capacity(modems.max(64), hosts.max(1024))
                 .map_err(|_| AssembleError::Memory { modems })?,
             groups: layout.groups.clone(),

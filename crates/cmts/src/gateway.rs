@@ -24,7 +24,7 @@ use crate::pipeline::Pipelines;
 use crate::report::Report;
 use crate::rules::Rules;
 use crate::schedule::{self, Scheduler};
-use crate::slow::SlowPath;
+use crate::slow::{Came, SlowPath, Towards};
 use crate::upstream::{self, PseudowireSpec, Upstream};
 
 /// What control asks of a worker.
@@ -267,6 +267,17 @@ impl CableGateway {
         }
     }
 
+    /// ICMP errors and fragments, on their way. Says whether there were any.
+    fn answer<C: Clock>(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) -> bool {
+        let Some(towards) = self.slow.next(burst, env) else { return false };
+        let mut cx = Ctx::new(&mut self.state, env);
+        match towards {
+            Towards::Subscriber => self.pipelines.downstream.run::<C>(burst, &mut cx),
+            Towards::Network => self.pipelines.answers.run::<C>(burst, &mut cx),
+        }
+        true
+    }
+
     /// Packets of bursts → frames → cipher → the network. Says whether anything moved.
     fn upstream<C: Clock>(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) -> bool {
         let between = self.pipelines.between;
@@ -460,15 +471,17 @@ impl Gateway for CableGateway {
     }
 
     fn punted(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) {
-        self.slow.see_to(burst, &self.state, env);
+        self.slow.see_to(burst, Came::Port, &self.state, env);
     }
 
     fn release<C: Clock>(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) -> bool {
         // In turns, or one direction would have the burst to itself.
         self.upstream_next = !self.upstream_next;
-        let mut moved = false;
-        if self.upstream_next {
-            moved = self.upstream::<C>(burst, env);
+        let mut moved = self.answer::<C>(burst, env);
+        let mut came = Came::Us;
+        if self.upstream_next && burst.is_empty() {
+            moved |= self.upstream::<C>(burst, env);
+            came = if burst.is_empty() { Came::Us } else { Came::Modems };
         }
         if burst.is_empty() {
             moved |= self.downstream::<C>(env);
@@ -477,7 +490,7 @@ impl Gateway for CableGateway {
             moved |= burst.len() > before;
         }
         if !burst.punted().is_empty() {
-            self.slow.see_to(burst, &self.state, env);
+            self.slow.see_to(burst, came, &self.state, env);
         }
         moved
     }
@@ -489,6 +502,7 @@ impl Gateway for CableGateway {
             + state.modems.decrypt.held()
             + state.depi.held()
             + state.upstream.held()
+            + self.slow.held()
     }
 
     fn control(&mut self, env: &mut Env) -> usize {
@@ -507,7 +521,6 @@ impl Gateway for CableGateway {
     fn tick(&mut self, env: &mut Env) {
         self.state.scheduler.tick(env.now);
         self.state.upstream.tick(env);
-        self.slow.tick(env);
     }
 
     fn follows(&self, filter: &TraceFilter, port: PortId, packet: &[u8]) -> bool {
@@ -525,6 +538,7 @@ impl Gateway for CableGateway {
         }
         state.depi.close_all(env);
         state.upstream.close(env);
+        self.slow.close(env);
     }
 
     fn steer_key(&self, port: PortId, packet: &[u8]) -> Option<SteerKey> {

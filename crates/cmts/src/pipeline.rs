@@ -45,6 +45,11 @@ pipeline! {
     }
 }
 
+pipeline! {
+    /// Answers of our own, to the network.
+    pub struct Answers("answers") for Cmts { route: Route, out: RewriteL2 }
+}
+
 /// All of them.
 pub struct Pipelines {
     /// From the network.
@@ -57,6 +62,8 @@ pub struct Pipelines {
     pub bursts: Bursts,
     /// To the network.
     pub upstream: Upstream,
+    /// From us to the network.
+    pub answers: Answers,
     /// What stands between them: [`BETWEEN`].
     pub between: StageSpan,
 }
@@ -81,6 +88,7 @@ impl Pipelines {
             depi: Depi::new(l, Route, RewriteL2),
             bursts: Bursts::new(l, ReceiveRpd, TakeIn),
             upstream: Upstream::new(l, DocsisDecap, CheckSource, Filter::UP, Mark, Route, RewriteL2),
+            answers: Answers::new(l, Route, RewriteL2),
             between: l.add("between", BETWEEN),
         }
     }

@@ -1,12 +1,14 @@
 //! The slow path: what leaves the pipelines to be answered or told to control. A packet seen to here is counted once:
 //! consumed or dropped by name.
 
+mod errors;
+
 use std::net::IpAddr;
 
 use engine::{Burst, Drop, Env, Punt};
 use frame::Frame;
 use stages::forward::InstanceId;
-use stages::icmp::echo_reply;
+use stages::icmp::{Told, echo_reply};
 use stages::limit::{Allowance, Limit};
 use stages::neighbour::{NeighbourMessage, Station, arp_reply, neighbour_advertisement};
 use stages::parse::HasIp;
@@ -14,6 +16,8 @@ use table::ring::Producer;
 use wire::{L3L4, Mac, Vlan};
 
 use crate::lane::{Cmts, Lane, State};
+use errors::Own;
+pub use errors::{Came, Towards};
 
 /// What a worker tells control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,29 +45,44 @@ pub struct SlowPath {
     events: Producer<Event>,
     answers: Limit,
     resolves: Limit,
+    icmp: Limit,
+    own: Own,
+    /// Largest IP packet towards modems, in bytes.
+    mtu: u16,
 }
 
+/// ICMP errors a second and worker (RFC 1812, 4.3.2.8: a router limits them).
+const ICMP: Allowance = Allowance::new(1000, 100);
+
 impl SlowPath {
-    /// A slow path that reports to `events`.
-    pub fn new(events: Producer<Event>) -> Self {
+    /// A slow path that reports to `events`; `mtu` is the largest IP packet towards modems, in bytes.
+    pub fn new(events: Producer<Event>, mtu: u16) -> Self {
         Self {
             events,
             answers: Limit::new(Allowance::new(10_000, 1000)),
             resolves: Limit::new(Allowance::new(1000, 100)),
+            icmp: Limit::new(ICMP),
+            own: Own::default(),
+            mtu,
         }
     }
 
     /// Sees to every punted packet of the burst.
-    pub fn see_to(&mut self, burst: &mut Burst<Cmts>, state: &State, env: &mut Env) {
+    pub fn see_to(&mut self, burst: &mut Burst<Cmts>, came: Came, state: &State, env: &mut Env) {
         while let Some((i, punt, frame)) = burst.take_punted() {
-            self.one(&burst.lane, i, punt, frame, state, env);
+            self.one((&burst.lane, i), punt, frame, came, state, env);
         }
     }
 
-    /// Once a millisecond.
-    pub fn tick(&mut self, _env: &mut Env) {}
+    /// Gives up what waits: the worker ends.
+    pub fn close(&mut self, env: &mut Env) {
+        self.own.close(env);
+    }
 
-    fn one(&mut self, lane: &Lane, i: usize, punt: Punt, frame: Frame, state: &State, env: &mut Env) {
+    fn one(&mut self, (lane, i): (&Lane, usize), punt: Punt, frame: Frame, came: Came, state: &State, env: &mut Env) {
+        let arena = env.pool.arena().clone();
+        let l3 = usize::from(frame.meta.l3);
+        let packet = arena.bytes(&frame).get(l3..l3 + lane.ip(i).total_len as usize).unwrap_or_default();
         match punt {
             Punt::Arp | Punt::Neighbour => self.hear(&frame, punt, state, env),
             Punt::Ping => {
@@ -73,13 +92,14 @@ impl SlowPath {
                 }
                 env.stats.drop_outside(Drop::Limited, frame.len());
             }
-            Punt::TtlExpired => env.stats.drop_outside(Drop::TtlExpired, frame.len()),
-            Punt::NoRoute => env.stats.drop_outside(Drop::NoRoute, frame.len()),
-            Punt::Oversize => env.stats.drop_outside(Drop::TooBig, frame.len()),
+            Punt::TtlExpired => {
+                self.refuse((Drop::TtlExpired, Told::TTL_EXPIRED), came, packet, &frame, state, env);
+            }
+            Punt::NoRoute => self.refuse((Drop::NoRoute, Told::NO_ROUTE), came, packet, &frame, state, env),
+            Punt::Oversize => self.oversize((lane, i), came, packet, &frame, state, env),
             Punt::Resolve => {
                 env.stats.drop_outside(Drop::NeighbourUnresolved, frame.len());
                 if self.resolves.allow(env.now) {
-                    let packet = env.arena().bytes(&frame).get(usize::from(frame.meta.l3)..).unwrap_or_default();
                     let ip = lane.ip(i);
                     let address: IpAddr = if ip.version == 4 {
                         ip.dst.to_be_bytes().into()

@@ -115,8 +115,8 @@ fn filters_and_strangers_are_counted_by_name() {
         named(world.drops()),
         [
             ("downstream.cm_lookup".to_owned(), "unknown_subscriber", 1),
-            ("downstream.sub_mgmt".to_owned(), "ttl_expired", 1),
             ("downstream.filtering".to_owned(), "filter_denied", 1),
+            ("worker".to_owned(), "ttl_expired", 1),
         ]
     );
     world.rig.close().expect("nothing lost");

@@ -1,6 +1,6 @@
 //! Whose packet it is, downstream.
 
-use engine::{Burst, Ctx, Drop, Stage};
+use engine::{Burst, Ctx, Drop, Punt, Stage};
 use stages::forward::NONE;
 use stages::parse::HasIp;
 use stages::route::decrement_ttl;
@@ -76,17 +76,17 @@ impl Stage<Cmts> for ManageSubscriber {
                 burst.drop(i, Drop::UnknownSubscriber, at);
                 continue;
             };
-            modem.packets[0] += 1;
-            modem.bytes[0] += u64::from(total);
-            let cmts_mac = modem.cmts_mac;
             if ttl <= 1 {
-                burst.drop(i, Drop::TtlExpired, at);
+                burst.punt(i, Punt::TtlExpired);
                 continue;
             }
             if total > self.mtu {
-                burst.drop(i, Drop::TooBig, at);
+                burst.punt(i, Punt::Oversize);
                 continue;
             }
+            modem.packets[0] += 1;
+            modem.bytes[0] += u64::from(total);
+            let cmts_mac = modem.cmts_mac;
             let frame = burst.frame_mut(i);
             if frame.move_front(frame.meta.l3, HEADER_LEN as u16).is_err() {
                 burst.drop(i, Drop::NoHeadroom, at);

@@ -1,0 +1,196 @@
+//! What a router owes the senders of packets it does not forward: ICMP errors, and fragments of what may be cut.
+//!
+//! Either goes on as a packet like any other. What is for a subscriber enters the downstream pipeline as if the network
+//! had sent it, and so finds its modem, filters and service flow; what is for the network is routed there.
+
+use std::collections::VecDeque;
+
+use engine::{Burst, Drop, Env, Io, Punt};
+use frame::{BURST, Frame};
+use stages::forward::{NONE, PortView};
+use stages::fragment::{Plan, dont_fragment};
+use stages::icmp::{self, Told, may_answer, one_more_hop};
+use stages::parse::HasIp;
+use stages::route::HasForwarding;
+use wire::ethernet::{self, Tag, Tags};
+use wire::{L3L4, Mac, Vlan, ethertype};
+
+use super::{SlowPath, make};
+use crate::config::Role;
+use crate::lane::{Cmts, Lane, State};
+
+/// Where the packets of a burst came from, that some were taken out of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// A port.
+    Port,
+    /// Hosts behind modems.
+    Modems,
+    /// Ourselves.
+    Us,
+}
+
+/// Where packets of ours go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Towards {
+    /// A host behind a modem: by the downstream pipeline.
+    Subscriber,
+    /// Somewhere in the network.
+    Network,
+}
+
+/// Packets that wait for their pipeline, in each direction at most.
+const MOST: usize = 4 * BURST;
+
+/// Packets of ours that wait for their pipeline.
+#[derive(Default)]
+pub(super) struct Own([VecDeque<Frame>; 2]);
+
+impl Own {
+    pub(super) fn held(&self) -> usize {
+        self.0.iter().map(VecDeque::len).sum()
+    }
+
+    fn put(&mut self, towards: Towards, frame: Frame, env: &mut Env) {
+        env.stats.add(Io::Originated, 1);
+        let queue = &mut self.0[towards as usize];
+        if queue.len() < MOST {
+            return queue.push_back(frame);
+        }
+        env.stats.drop_outside(Drop::Limited, frame.len());
+        env.pool.give(frame);
+    }
+
+    pub(super) fn close(&mut self, env: &mut Env) {
+        for frame in self.0.iter_mut().flat_map(|queue| queue.drain(..)) {
+            env.stats.drop_outside(Drop::Limited, frame.len());
+            env.pool.give(frame);
+        }
+    }
+}
+
+impl SlowPath {
+    /// Packets of ours that wait.
+    pub fn held(&self) -> usize {
+        self.own.held()
+    }
+
+    /// Fills an empty burst with packets of ours that go the same way, and says which; none: there are none.
+    pub fn next(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) -> Option<Towards> {
+        let ways = [Towards::Subscriber, Towards::Network];
+        let towards = ways.into_iter().find(|towards| !self.own.0[*towards as usize].is_empty())?;
+        let queue = &mut self.own.0[towards as usize];
+        while burst.len() < BURST {
+            let Some(frame) = queue.pop_front() else { break };
+            let ip = L3L4::parse(env.pool.arena().bytes(&frame));
+            let Ok(i) = burst.push(frame) else { break };
+            if towards == Towards::Network {
+                let lane = &mut burst.lane;
+                *lane.ip_mut(i) = ip.unwrap_or_default();
+                (lane.hop[i], lane.instance[i], lane.ours[i]) = (NONE, Role::Network.instance(), false);
+                (lane.modem[i], lane.flow[i]) = (NONE, NONE);
+            }
+        }
+        Some(towards)
+    }
+
+    /// Drops a packet under a name and tells its sender.
+    pub(super) fn refuse(
+        &mut self,
+        (why, told): (Drop, Told),
+        came: Came,
+        packet: &[u8],
+        frame: &Frame,
+        state: &State,
+        env: &mut Env,
+    ) {
+        env.stats.drop_outside(why, frame.len());
+        let to_many = came == Came::Port && env.arena().bytes(frame).first().is_some_and(|byte| byte & 1 == 1);
+        if came == Came::Us || to_many || !may_answer(packet) || !self.icmp.allow(env.now) {
+            return;
+        }
+        self.originate(came, state, env, |space, port| {
+            let len = match packet.first()? >> 4 {
+                4 => icmp::error4(space, port.v4.first()?.0.into(), told.v4, packet)?,
+                _ => icmp::error6(space, port.v6.first()?.0.into(), told.v6, packet)?,
+            };
+            // The pipeline it leaves by takes one.
+            one_more_hop(space)?;
+            Some(len)
+        });
+    }
+
+    /// A packet larger than its way: in pieces (RFC 791), or back with the size that fits.
+    pub(super) fn oversize(
+        &mut self,
+        (lane, i): (&Lane, usize),
+        came: Came,
+        packet: &[u8],
+        frame: &Frame,
+        state: &State,
+        env: &mut Env,
+    ) {
+        let mtu = match came {
+            Came::Port => self.mtu,
+            _ => state.forwarding().hop(lane.hop[i]).map_or(0, |hop| hop.mtu),
+        };
+        let onward = if came == Came::Port { Came::Modems } else { Came::Port };
+        if lane.ip(i).version == 4
+            && came != Came::Us
+            && !dont_fragment(packet)
+            && let Ok(plan) = Plan::new(packet, mtu.into())
+        {
+            env.stats.consumed(Punt::Oversize);
+            for piece in plan.pieces() {
+                // Pieces go on where the packet was going: where an answer to who came from there would go.
+                if !self.originate(onward, state, env, |space, _| piece.write(space)) {
+                    env.stats.add(Io::Originated, 1);
+                    env.stats.drop_outside(Drop::NoFrame, piece.len());
+                }
+            }
+            return;
+        }
+        self.refuse((Drop::TooBig, Told::too_big(mtu)), came, packet, frame, state, env);
+    }
+
+    /// Makes a packet that goes back to where another came from; `write` is given room for it and the port that speaks
+    /// for us. False when there is no slot, or no address to speak from.
+    fn originate(
+        &mut self,
+        came: Came,
+        state: &State,
+        env: &mut Env,
+        write: impl FnOnce(&mut [u8], &PortView) -> Option<usize>,
+    ) -> bool {
+        let ports = &state.forwarding().ports;
+        let network = |view: &PortView| view.instance == Role::Network.instance();
+        let Some(id) = ports.iter().position(network) else { return false };
+        let view = &ports[id];
+        let towards = if came == Came::Modems { Towards::Subscriber } else { Towards::Network };
+        let made = make(env, |space| match towards {
+            Towards::Network => write(space, view),
+            Towards::Subscriber => {
+                // As it would come in by the port.
+                let tags = view.vlan.map_or(Tags::None, |id| Tags::One(Tag::customer(Vlan::of(id))));
+                let mac = Mac(view.mac);
+                let mut head = ethernet::Repr { dst: mac, src: mac, tags, ethertype: ethertype::IP4 };
+                let at = head.header_len();
+                let len = write(space.get_mut(at..)?, view)?;
+                if space.get(at)? >> 4 == 6 {
+                    head.ethertype = ethertype::IP6;
+                }
+                head.emit(space).ok()?;
+                Some(at + len)
+            }
+        });
+        match made {
+            Some(mut frame) => {
+                frame.meta.l3 = 0;
+                frame.meta.port = id as u8; // there are fewer than 256
+                self.own.put(towards, frame, env);
+                true
+            }
+            None => false,
+        }
+    }
+}

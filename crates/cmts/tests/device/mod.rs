@@ -1,0 +1,178 @@
+//! A whole cable gateway between memory wires, with its control: what golden cases run.
+//!
+//! | step | what control does |
+//! |---|---|
+//! | `do = "key", modem = "02:cb:…", sequence = 1, key = "00…"` | gives the modem another key, and sends by it from now on |
+//! | `do = "add", service_group = "sg", modem = { … }` | adds modems, as in the configuration |
+//! | `do = "remove", modem = "02:cb:…"` | takes the modem out |
+
+use cmts::assemble::assemble;
+use cmts::config::{Config, ModemEntry};
+use cmts::control::Control;
+use cmts::gateway::CableGateway;
+use cmts::report::Report;
+use crypto::Key;
+use engine::Gateway as _;
+use frame::Caps;
+use serde::Deserialize as _;
+use stages::config::parse_mac;
+use testkit::golden::{Counters, Subject};
+use testkit::rig::{Clock, Crew, Memories, PortSpec, Rig};
+use wire::Mac;
+
+/// A gateway, its control, and a clock.
+pub struct Device {
+    rig: Rig<CableGateway>,
+    control: Control,
+    clock: Clock,
+    before: Counters,
+}
+
+/// A port's hardware address, as its URI says.
+fn mac(uri: &str) -> Result<[u8; 6], String> {
+    let uri: port::Uri = uri.parse().map_err(|error: port::PortError| error.to_string())?;
+    parse_mac(uri.get("mac").unwrap_or("02:00:00:00:00:01")).ok_or_else(|| "no hardware address".to_owned())
+}
+
+impl Device {
+    fn new(config: &Config) -> Result<Self, String> {
+        let spec = |port: &cmts::config::Port| Ok(PortSpec { name: port.name.clone(), mac: mac(&port.uri)? });
+        let ports = config.port.iter().map(spec).collect::<Result<Vec<_>, String>>()?;
+        let caps = |port: &PortSpec| Caps { kind: "memory", mac: port.mac, mtu: 1500, ..Caps::default() };
+        let caps: Vec<_> = ports.iter().map(caps).collect();
+        let (control, seats) = assemble(config, &caps).map_err(|error| error.to_string())?;
+        let crew =
+            |seat: cmts::assemble::Seat| Crew { gateway: seat.gateway, layout: seat.layout, hand_off: seat.hand_off };
+        let crews: Vec<_> = seats.into_iter().map(crew).collect();
+        let clock = Clock::at(0);
+        let memory = Memories { slots: config.frames.slots, slot_bytes: config.frames.slot_bytes };
+        let rig = Rig::among(crews, &ports, memory, &clock);
+        let mut device = Self { rig, control, clock, before: Counters::default() };
+        device.settle();
+        // What it announces at the start is put aside.
+        device.ports().iter().for_each(|port| drop(device.rig.wire(port).received()));
+        device.before = device.all_counters();
+        Ok(device)
+    }
+
+    fn all_counters(&mut self) -> Counters {
+        let mut counters = Counters::default();
+        self.rig.all_stats().for_each(|stats| counters.add(&Counters::of(stats)));
+        // In the room that control would make.
+        let mut report = Report::with_room(64, 64 * cmts::modems::MAX_FLOWS, 64, 8);
+        report.fill(self.rig.gateway().state(), self.clock.now());
+        let mut put = |name: String, value: u64| {
+            if value > 0 {
+                *counters.gateway.entry(name).or_default() += value;
+            }
+        };
+        let c = report.counts;
+        for (name, value) in [
+            ("lookup.matched", c.lookup_matched),
+            ("lookup.unmatched", c.lookup_unmatched),
+            ("filter.down.permit", c.filter_permit[0]),
+            ("filter.down.deny", c.filter_deny[0]),
+            ("filter.down.unmatched", c.filter_unmatched[0]),
+            ("filter.up.permit", c.filter_permit[1]),
+            ("filter.up.deny", c.filter_deny[1]),
+            ("filter.up.unmatched", c.filter_unmatched[1]),
+            ("classified.ipv4", c.classified_ipv4),
+            ("classified.icmp", c.classified_icmp),
+            ("classified.llc", c.classified_llc),
+            ("classified.none", c.unclassified),
+            ("units.bursts", report.units.bursts),
+            ("units.packets_lost", report.units.packets_lost),
+            ("clusters.frames", report.clusters.frames),
+            ("clusters.requests", report.clusters.requests),
+        ] {
+            put(name.to_owned(), value);
+        }
+        for row in &report.modems {
+            for (way, name) in ["down", "up"].into_iter().enumerate() {
+                put(format!("modem.{}.{name}.packets", row.modem), row.packets[way]);
+                put(format!("modem.{}.{name}.bytes", row.modem), row.bytes[way]);
+            }
+        }
+        let per_modem = cmts::modems::MAX_FLOWS as u32;
+        for row in &report.flows {
+            let name = format!("flow.{}.{}", row.flow / per_modem, row.flow % per_modem);
+            put(format!("{name}.packets"), row.counts.packets);
+            put(format!("{name}.bytes"), row.counts.bytes);
+            put(format!("{name}.full"), row.counts.full);
+            put(format!("{name}.waiting"), row.waiting.0.into());
+        }
+        for row in &report.channels {
+            put(format!("channel.{}.frames", row.channel), row.packets);
+            put(format!("channel.{}.bytes", row.channel), row.bytes);
+            put(format!("channel.{}.packets", row.channel), row.wire.packets);
+        }
+        for (n, grants) in report.grants.iter().enumerate() {
+            put(format!("grants.{n}.requests"), grants.requests);
+            put(format!("grants.{n}.requested_bytes"), grants.requested_bytes);
+        }
+        put("control.refused".into(), self.control.refused());
+        put("held".into(), self.rig.gateway().held() as u64);
+        counters
+    }
+}
+
+impl Subject for Device {
+    fn start(config: &toml::Table) -> Result<Self, String> {
+        Self::new(&Config::deserialize(config.clone()).map_err(|error| error.to_string())?)
+    }
+
+    fn ports(&self) -> Vec<String> {
+        self.rig.ports().map(str::to_owned).collect()
+    }
+
+    fn turn_to(&mut self, now: u64) {
+        self.clock.turn_to(now);
+    }
+
+    fn send(&mut self, port: &str, packet: &[u8]) {
+        self.rig.wire(port).send(packet);
+    }
+
+    fn step(&mut self, what: &toml::Table) -> Result<(), String> {
+        let text = |key: &str| what.get(key).and_then(toml::Value::as_str).ok_or_else(|| format!("{key} is missing"));
+        let modem = || text("modem").and_then(|text| parse_mac(text).map(Mac).ok_or_else(|| format!("{text} is none")));
+        let refused = |refusal: cmts::control::Refusal| refusal.to_string();
+        match text("do")? {
+            "key" => {
+                let sequence =
+                    what.get("sequence").and_then(toml::Value::as_integer).ok_or("sequence is missing")? as u8;
+                let key = u128::from_str_radix(text("key")?, 16).map_err(|error| error.to_string())?;
+                let key = Key::aes128(key.to_be_bytes(), crate::golden_cases::IV);
+                self.control.set_key(modem()?, sequence, &key).map_err(refused)?;
+                self.control.use_key(modem()?, sequence).map_err(refused)
+            }
+            "add" => {
+                let entry = what.get("modem").cloned().ok_or("modem is missing")?;
+                let entry = ModemEntry::deserialize(entry).map_err(|error| error.to_string())?;
+                self.control.add_modems(text("service_group")?, &entry).map(drop).map_err(refused)
+            }
+            "remove" => self.control.remove_modem(modem()?).map_err(refused),
+            other => Err(format!("{other} is not known here")),
+        }
+    }
+
+    fn settle(&mut self) {
+        let control = &mut self.control;
+        self.rig.settle(|_, now| {
+            control.poll(now);
+            false
+        });
+    }
+
+    fn received(&mut self, port: &str) -> Vec<Vec<u8>> {
+        self.rig.wire(port).received()
+    }
+
+    fn counters(&mut self) -> Counters {
+        self.all_counters().since(&self.before)
+    }
+
+    fn close(self) -> Result<(), String> {
+        self.rig.close()
+    }
+}
