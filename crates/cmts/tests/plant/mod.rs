@@ -181,6 +181,8 @@ pub struct World {
     pub device: Downstream,
     pub modems: Upstream,
     pub hosts: Hosts,
+    /// What went to the devices, where somebody wants it.
+    pub seen: Option<Vec<Vec<u8>>>,
     room: Vec<u8>,
 }
 
@@ -208,6 +210,7 @@ impl World {
             modems: Upstream::new(&plant, Workload::new(&Mix::upstream(), 300, false), cuts),
             hosts: Hosts::new(&plant, Workload::new(&Mix::downstream(), 300, true)),
             plant,
+            seen: None,
             room: vec![0; 2048],
         };
         world.step(0);
@@ -244,6 +247,7 @@ impl World {
         for worker in 0..self.rig.workers().count() {
             for packet in self.rig.wire_of(worker, "cin").received() {
                 self.device.take(&packet, clock.now());
+                self.seen.iter_mut().for_each(|seen| seen.push(packet.clone()));
             }
             for packet in self.rig.wire_of(worker, "nsi").received() {
                 self.hosts.take(&packet, clock.now());

@@ -1,26 +1,22 @@
-//! tshark and a second reader agree with what the framer writes: so the framer is no worse a gateway than that, and the
-//! judge is ready for others.
+//! tshark and a second reader (`tests/judge/docsis.py`) look at DEPI packets: every whole frame, header by header, and
+//! what is in it by keys of their own knowledge. `crates/cmts/tests/judge.rs` includes this file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
 use testkit::pcap::{self, Seen};
-use wire::l2tp::{Carrier, Cookie};
-
-use crate::framer::{NOW, depi, plant};
+use traffic::cable::Plant;
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-#[test]
-fn judges_agree_with_every_frame() {
-    let plant = plant(Carrier::Ip, [Cookie::None; 2]);
-    let packets = depi(&plant, 700);
+/// What the judges found in packets of a plant; they agree, or this panics with what they said.
+pub fn judged(name: &str, plant: &Plant, packets: &[Vec<u8>]) -> serde_json::Value {
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (capture, facts) = (scratch.join("depi.pcap"), scratch.join("depi.json"));
-    let seen: Vec<_> = packets.iter().map(|packet| Seen { at: NOW, bytes: packet.clone() }).collect();
+    let (capture, facts) = (scratch.join(format!("{name}.pcap")), scratch.join(format!("{name}.json")));
+    let seen: Vec<_> = packets.iter().map(|packet| Seen { at: 1_000_000_000, bytes: packet.clone() }).collect();
     pcap::write(&capture, &seen).expect("a capture written");
     let mut keys = BTreeMap::new();
     for group in &plant.groups {
@@ -42,7 +38,5 @@ fn judges_agree_with_every_frame() {
         .expect("python runs: make setup");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    let found: serde_json::Value = serde_json::from_str(&said).expect("JSON");
-    assert_eq!((&found["frames"], &found["encrypted"]), (&700.into(), &600.into()));
-    assert!(found["whole"].as_u64() > Some(200) && found["split"].as_u64() > Some(200), "{found}");
+    serde_json::from_str(&said).expect("JSON")
 }
