@@ -2,6 +2,8 @@
 
 mod framer;
 mod judge;
+#[path = "../../../../fuzz/src/traffic_cable.rs"]
+mod traffic_cable;
 mod upstream;
 
 use crypto::Key;
@@ -25,6 +27,15 @@ fn hear(plant: &Plant, soft: bool, packets: &[Vec<u8>]) -> Downstream {
     // A frame whose last piece is lost waits for the next one of its session.
     assert!(device.held() <= 12);
     device
+}
+
+/// tshark and a second reader agree with what the framer writes: so the framer is no worse a gateway than that.
+#[test]
+fn judges_agree_with_every_frame() {
+    let plant = plant(Carrier::Ip, [Cookie::None; 2]);
+    let found = judge::judged("depi", &plant, &depi(&plant, 700));
+    assert_eq!((&found["frames"], &found["encrypted"]), (&700.into(), &600.into()));
+    assert!(found["whole"].as_u64() > Some(200) && found["split"].as_u64() > Some(200), "{found}");
 }
 
 #[test]
@@ -119,6 +130,15 @@ fn keys_that_do_not_match_are_noticed() {
     assert_eq!((heard.strangers, heard.misdelivered, heard.clear), (100, 100, 100));
 }
 
+#[test]
+fn every_regression_stays_fixed() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/regressions/traffic_cable");
+    for file in std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.expect("a readable folder").path()) {
+        println!("{}", file.display());
+        traffic_cable::traffic_cable(&std::fs::read(&file).expect("a readable file"));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
@@ -142,5 +162,11 @@ proptest! {
         }
         let device = hear(&plant, true, &packets);
         prop_assert!(device.heard().in_order <= 200);
+    }
+
+    /// What fuzzing does, in an ordinary run.
+    #[test]
+    fn no_script_breaks_a_promise(script in prop::collection::vec(any::<u8>(), 0..240)) {
+        traffic_cable::traffic_cable(&script);
     }
 }
