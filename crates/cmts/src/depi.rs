@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use engine::{Drop, Env, Io};
 use frame::{Arena, Frame};
 use wire::psp::{self, Entry};
-use wire::{checksum, fast, l2tp, protocol};
+use wire::{L3L4, checksum, fast, l2tp, protocol};
 
 /// What stands behind the table of segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +54,8 @@ pub struct WireSpec {
 pub const MAX_SEGMENTS: usize = 16;
 /// A piece of a frame smaller than that is not worth a segment: the packet is closed instead.
 const LEAST_PIECE: usize = 64;
+/// Time to live, or hop limit, of DEPI packets.
+const TTL: u8 = 64;
 /// Longest header: IPv6, UDP, L2TPv3 with cookie.
 const MAX_HEADER: usize = 40 + 8 + 16;
 
@@ -75,7 +77,8 @@ pub struct WireCounts {
 struct Channel {
     header: [u8; MAX_HEADER],
     header_len: usize,
-    version: u8,
+    /// What is read in the packets' IP header, but for the length.
+    ip: L3L4,
     carrier: l2tp::Carrier,
     sum: u16,
     capacity: usize,
@@ -99,7 +102,7 @@ impl Channel {
             (IpAddr::V6(local), IpAddr::V6(remote)) => {
                 header[0] = 0x60 | spec.tos >> 4;
                 header[1] = spec.tos << 4;
-                (header[6], header[7]) = (protocol, 64);
+                (header[6], header[7]) = (protocol, TTL);
                 header[8..24].copy_from_slice(&local.octets());
                 header[24..40].copy_from_slice(&remote.octets());
                 (40, 6, 0)
@@ -108,7 +111,7 @@ impl Channel {
                 (header[0], header[1]) = (0x45, spec.tos);
                 // Atomic, as all our tunnels (RFC 6864, 4.1).
                 header[6] = 0x40;
-                (header[8], header[9]) = (64, protocol);
+                (header[8], header[9]) = (TTL, protocol);
                 let octets = |address| if let IpAddr::V4(address) = address { address.octets() } else { [0; 4] };
                 header[12..16].copy_from_slice(&octets(local));
                 header[16..20].copy_from_slice(&octets(remote));
@@ -122,11 +125,26 @@ impl Channel {
             at += 8;
         }
         let repr = l2tp::Repr { carrier: spec.carrier, session: spec.session, cookie: spec.cookie };
+        let l4 = if version == 4 { 20 } else { 40 };
         at += repr.emit(&mut header[at..]).unwrap_or(0);
+        let port = if udp { l2tp::PORT } else { 0 };
+        let v4 = |address| if let IpAddr::V4(address) = address { address.into() } else { 0 };
+        let ip = L3L4 {
+            dst: v4(spec.remote),
+            src: v4(spec.local),
+            dst_port: port,
+            src_port: port,
+            l4,
+            version,
+            protocol,
+            ttl: TTL,
+            tos: spec.tos,
+            ..L3L4::default()
+        };
         Self {
             header,
             header_len: at,
-            version,
+            ip,
             carrier: spec.carrier,
             sum,
             capacity: usize::from(spec.mtu).saturating_sub(at),
@@ -169,7 +187,8 @@ impl Channel {
 /// All channels of a worker, and the packets of theirs that are ready.
 pub struct Depi {
     channels: Vec<Channel>,
-    ready: VecDeque<Frame>,
+    /// With the channel.
+    ready: VecDeque<(Frame, u16)>,
     open: usize,
     /// Nanoseconds a packet may wait to be filled.
     hold_ns: u64,
@@ -200,14 +219,17 @@ impl Depi {
         self.ready.len() + 256 < READY
     }
 
-    /// The next packet that is ready: it begins with its IP header.
-    pub fn pop(&mut self) -> Option<Frame> {
-        self.ready.pop_front()
+    /// The next packet that is ready: it begins with its IP header, which says so much.
+    #[inline]
+    pub fn pop(&mut self) -> Option<(Frame, L3L4)> {
+        let (frame, channel) = self.ready.pop_front()?;
+        let total_len = frame.len() as u32;
+        let ip = self.channels.get(usize::from(channel)).map_or_else(L3L4::default, |wire| wire.ip);
+        Some((frame, L3L4 { total_len, ..ip }))
     }
 
     /// Puts a MAC frame into its channel's packets. The frame is the packet's from now on, or goes back to the pool.
     pub fn push(&mut self, channel: u16, mut frame: Frame, env: &mut Env) {
-        let arena = env.pool.arena().clone();
         let at = usize::from(channel);
         let Some(wire) = self.channels.get_mut(at) else {
             return lost(Drop::UnknownPseudowire, frame, env);
@@ -215,15 +237,16 @@ impl Depi {
         wire.counts.frames += 1;
         let mut begin = true;
         if wire.open.is_some() {
-            let room = wire.room(&arena);
+            let arena = env.pool.arena();
+            let room = wire.room(arena);
             if frame.len() <= room {
-                append(wire, &arena, arena.bytes(&frame));
+                append(wire, arena, arena.bytes(&frame));
                 wire.enter(true, true, frame.len());
                 env.pool.give(frame);
                 return;
             }
             if room >= LEAST_PIECE {
-                append(wire, &arena, &arena.bytes(&frame)[..room]);
+                append(wire, arena, &arena.bytes(&frame)[..room]);
                 wire.enter(true, false, room);
                 let _ = frame.pull_front(room as u16); // less than the frame's length
                 begin = false;
@@ -245,6 +268,7 @@ impl Depi {
             let Some(mut piece) = env.pool.take().filter(|_| room >= LEAST_PIECE) else {
                 return lost(Drop::NoFrame, frame, env);
             };
+            let arena = env.pool.arena();
             if !arena.write(&mut piece, &arena.bytes(&frame)[..room]) {
                 env.pool.give(piece);
                 return lost(Drop::NoFrame, frame, env);
@@ -302,8 +326,8 @@ impl Depi {
         let (header, rest) = bytes.split_at_mut(wire.header_len);
         header.copy_from_slice(&wire.header[..wire.header_len]);
         let _ = repr.emit(entries, rest); // the room was made for it
-        let network = if wire.version == 4 { 20 } else { 40 };
-        if wire.version == 4 {
+        let (network, version) = (usize::from(wire.ip.l4), wire.ip.version);
+        if version == 4 {
             fast::put16(header, 2, total as u16); // within a slot
             let sum = checksum::combine(wire.sum, total as u16);
             fast::put16(header, 10, checksum::finish(sum));
@@ -313,7 +337,7 @@ impl Depi {
         if wire.carrier == l2tp::Carrier::Udp {
             let len = (total - network) as u16;
             fast::put16(header, network + 4, len);
-            if wire.version == 6 {
+            if version == 6 {
                 // Over IPv6 there must be one (RFC 8200, 8.1).
                 seal6(bytes, len);
             }
@@ -323,13 +347,13 @@ impl Depi {
         wire.counts.full += u64::from(full);
         wire.counts.segments[wire.count.min(7)] += 1;
         frame.meta.l3 = 0;
-        self.ready.push_back(frame);
+        self.ready.push_back((frame, at as u16)); // came as one
     }
 
     /// Gives everything up: the worker ends.
     pub fn close_all(&mut self, env: &mut Env) {
         self.expire(true, env);
-        while let Some(frame) = self.pop() {
+        while let Some((frame, _)) = self.pop() {
             env.stats.drop_outside(Drop::FlowGone, frame.len());
             env.pool.give(frame);
         }

@@ -7,11 +7,12 @@ use engine::{Burst, Clock, Ctx, Drop, Env, Gateway, Io, Layout, Pipeline, PortId
 use frame::BURST;
 use stages::forward::{Forwarding, NONE, Plan};
 use stages::parse::HasIp;
+use stages::route::HasForwarding;
 use table::command::Inbox;
 use table::snapshot::Reader;
 use table::waker::Waker;
+use wire::Malformed;
 use wire::docsis::{Element, Header};
-use wire::{L3L4, Malformed};
 
 use crate::config::Role;
 use crate::depi::{self, Depi, WireSpec};
@@ -253,13 +254,19 @@ impl CableGateway {
 
     /// DEPI packets that are ready, out by their ports.
     fn send_depi<C: Clock>(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) {
+        let instance = Role::Rpd.instance();
+        // Packets of a device come in rows: its way is looked up for the first.
+        let mut last = (0, NONE);
         while burst.len() < BURST {
-            let Some(frame) = self.state.depi.pop() else { break };
-            let ip = L3L4::parse(env.pool.arena().bytes(&frame));
+            let Some((frame, ip)) = self.state.depi.pop() else { break };
             let Ok(i) = burst.push(frame) else { break };
+            if ip.dst != last.0 {
+                // Over IPv6 the stage looks, and where there is no way it says why.
+                last = (ip.dst, self.state.forwarding().hop4(instance, ip.dst).unwrap_or(NONE));
+            }
             let lane = &mut burst.lane;
-            *lane.ip_mut(i) = ip.unwrap_or_default();
-            (lane.hop[i], lane.instance[i], lane.ours[i]) = (NONE, Role::Rpd.instance(), true);
+            *lane.ip_mut(i) = ip;
+            (lane.hop[i], lane.instance[i], lane.ours[i]) = (last.1, instance, true);
             (lane.modem[i], lane.flow[i]) = (NONE, NONE);
         }
         if !burst.is_empty() {

@@ -155,6 +155,9 @@ struct Block {
     /// Which fields a rule of the block looks at: [`uses`]. Blocks tend to look alike, so that asking is cheaper than
     /// comparing.
     uses: u8,
+    /// The ports its rules look for lie in these ranges, first and span; source, destination. A packet outside matches
+    /// none of them, which most packets are.
+    around: [(u16, u16); 2],
 }
 
 /// Bits of [`Block::uses`].
@@ -195,7 +198,25 @@ impl Block {
         more: 0,
         rule: [0; WAYS],
         uses: 0,
+        around: [(0, u16::MAX); 2],
     };
+
+    /// Whether a rule may match a packet with those ports.
+    #[inline(always)]
+    fn may_match(&self, key: &Key) -> bool {
+        let [(src, src_span), (dst, dst_span)] = self.around;
+        key.src_port.wrapping_sub(src) <= src_span && key.dst_port.wrapping_sub(dst) <= dst_span
+    }
+
+    /// Notes the ranges around the ports of its first `lanes` rules.
+    fn close(&mut self, lanes: usize) {
+        let around = |first: &[u16; WAYS], span: &[u16; WAYS]| {
+            let low = first[..lanes].iter().min().copied().unwrap_or(0);
+            let ends = first[..lanes].iter().zip(span).map(|(first, span)| first + span);
+            (low, ends.max().unwrap_or(u16::MAX) - low)
+        };
+        self.around = [around(&self.src_port, &self.src_span), around(&self.dst_port, &self.dst_span)];
+    }
 
     /// The rules whose plain fields match, one bit each.
     #[inline(always)]
@@ -316,7 +337,9 @@ impl RuleSet {
         let mut blocks = vec![Block::EMPTY; lanes.len().div_ceil(WAYS)];
         for (at, (number, protocol)) in lanes.into_iter().enumerate() {
             // Fewer rules than a configuration has lines.
-            blocks[at / WAYS].set(at % WAYS, number as u16, &rules[number].fields, protocol);
+            let block = &mut blocks[at / WAYS];
+            block.set(at % WAYS, number as u16, &rules[number].fields, protocol);
+            block.close(at % WAYS + 1);
         }
         Self { blocks, rules }
     }
@@ -334,7 +357,7 @@ impl RuleSet {
             protocol: ip.protocol.into(),
         };
         let family = usize::from(ip.version == 6);
-        for block in &self.blocks {
+        for block in self.blocks.iter().filter(|block| block.may_match(&key)) {
             let mut found = block.matches(&key) & block.only[family];
             while found != 0 {
                 let n = found.trailing_zeros() as usize & (WAYS - 1);
@@ -447,6 +470,24 @@ mod tests {
     }
 
     proptest! {
+        /// Rules that all look at ports, as most do.
+        #[test]
+        fn packets_beside_all_ports_match_nothing_else(
+            rules in prop::collection::vec((0u16..20, 2u16..6, 0u16..3, 2u16..6, 0u16..3, any::<bool>()), 1..40),
+            ports in (0u16..10, 0u16..10), protocol in prop::sample::select(&[6u8, 17, 47][..]),
+        ) {
+            let rule = |(priority, src, more, dst, most, both)| {
+                let dst_ports = Some(dst..=dst + most).filter(|_| both);
+                let fields = Match { src_ports: Some(src..=src + more), dst_ports, ..Match::default() };
+                Rule { priority, fields, then: (priority & 7) as u8 }
+            };
+            let rules: Vec<_> = rules.into_iter().map(rule).collect();
+            let (ip, bytes) = packet(1, 2, protocol, ports, 0);
+            let seen = Seen { ip: &ip, packet: &bytes, macs: (Mac::ZERO, Mac::ZERO), tag: None };
+            let best = rules.iter().filter(|rule| rule.fields.fits(&seen)).map(|rule| rule.priority).max();
+            prop_assert_eq!(RuleSet::new(&rules).first(&seen).map(|hit| hit.priority), best);
+        }
+
         #[test]
         fn comparing_all_at_once_is_comparing_one_by_one(
             rules in prop::collection::vec((0u16..20, fields(), 0u8..8), 0..40),

@@ -14,7 +14,7 @@ mod unit;
 use std::collections::VecDeque;
 
 use engine::{Drop, Env, Io, Punt};
-use frame::Frame;
+use frame::{Arena, Frame};
 use table::bulk::{BulkMap, Full, Seed};
 use wire::{Malformed, ccf, l2tp, psp, uepi};
 
@@ -238,9 +238,10 @@ impl Upstream {
     /// Works on up to `most` packets; frames are there to [`pop`](Self::pop) afterwards. Returns how many packets.
     pub fn work(&mut self, most: usize, env: &mut Env) -> usize {
         let mut worked = 0;
+        let arena = env.pool.arena().clone();
         while worked < most && self.frames.len() + 128 < FRAMES {
             let Some((frame, wire, at)) = self.inbox.pop_front() else { break };
-            self.packet(&frame, wire, at, env);
+            self.packet((&frame, wire, at), &arena, env);
             env.pool.give(frame);
             worked += 1;
         }
@@ -253,8 +254,7 @@ impl Upstream {
     }
 
     /// One packet of a pseudowire. It was counted as consumed when it was taken in.
-    fn packet(&mut self, frame: &Frame, wire: u16, at: u16, env: &mut Env) {
-        let arena = env.pool.arena().clone();
+    fn packet(&mut self, (frame, wire, at): (&Frame, u16, u16), arena: &Arena, env: &mut Env) {
         let bytes = arena.bytes(frame).get(usize::from(at)..).unwrap_or_default();
         let Some(pseudowire) = self.wires.get_mut(usize::from(wire)) else { return };
         let Ok(packet) = psp::Packet::new_checked(bytes, psp::Word::Absent) else { return };

@@ -12,7 +12,7 @@ mod header;
 pub mod management;
 
 pub use element::{Element, Elements, Privacy};
-pub use header::{Header, Kind, emit_frame, emit_request};
+pub use header::{Header, Kind, emit_bonded, emit_frame, emit_request};
 
 /// FC, MAC_PARM, LEN and HCS: a header without extended header, in bytes.
 pub const HEADER_LEN: usize = 6;
@@ -20,8 +20,10 @@ pub const HEADER_LEN: usize = 6;
 pub const HCS_LEN: usize = 2;
 /// The most an extended header may take, in bytes (MAC_PARM is at most 240).
 pub const MAX_EXTENDED: usize = 240;
-/// A header with the elements of a bonded and encrypted downstream frame: BP_DOWN of 5 bytes, DS service of 6.
-pub const BONDED_HEADER_LEN: usize = HEADER_LEN + 5 + 6;
+/// The extended header of a bonded and encrypted downstream frame, in bytes: BP_DOWN of 5, DS service of 6.
+const BONDED_EXTENDED: u8 = 5 + 6;
+/// The header of such a frame, in bytes.
+pub const BONDED_HEADER_LEN: usize = HEADER_LEN + BONDED_EXTENDED as usize;
 /// Bytes of an Ethernet frame that are never encrypted: its addresses (CM-SP-SEC, BPI+).
 pub const CLEAR: usize = 12;
 /// Bytes of the Ethernet frame check sequence.

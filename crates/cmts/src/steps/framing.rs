@@ -2,7 +2,8 @@
 
 use crypto::{Crc, Job, KeyId};
 use engine::{Burst, Ctx, Drop, Punt, Stage};
-use wire::docsis::{Element, Kind, MAX_EXTENDED, Privacy, emit_frame};
+use frame::{Arena, Frame};
+use wire::docsis::{BONDED_HEADER_LEN, Element, HEADER_LEN, Kind, Privacy, emit_bonded, emit_frame};
 
 use crate::lane::Cmts;
 
@@ -31,38 +32,55 @@ impl Stage<Cmts> for Framing {
                 continue;
             }
             burst.lane.key[i] = security.map_or(KeyId::CLEAR, |security| security.down[half]);
-            let privacy = security.map(|s| Element::BpDown(Privacy::encrypted(s.active, s.said)));
-            let service = flow.spec.dsid.map(|dsid| Element::DsService {
-                priority: flow.spec.priority,
-                change: false,
-                stream: Some((dsid, Some(burst.lane.sequence[i]))),
-            });
-            let both;
-            let one;
-            let elements: &[Element<'_>] = match (privacy, service) {
-                (Some(privacy), Some(service)) => {
-                    both = [privacy, service];
-                    &both
-                }
-                (Some(element), None) | (None, Some(element)) => {
-                    one = [element];
-                    &one
-                }
-                (None, None) => &[],
-            };
-            let len = wire::docsis::HEADER_LEN + elements.iter().map(Element::len).sum::<usize>();
-            debug_assert!(len <= MAX_EXTENDED);
-            let frame = burst.frame_mut(i);
-            let payload = frame.len() + CRC;
-            let emitted = frame.push_front(len as u16).is_ok()
-                && emit_frame(Kind::Packet, elements, payload, arena.bytes_mut(frame)).is_ok();
-            if !emitted {
+            let privacy = security.map(|security| Privacy::encrypted(security.active, security.said));
+            let stream = flow.spec.dsid.map(|dsid| (dsid, burst.lane.sequence[i]));
+            let emitted = put(privacy, flow.spec.priority, stream, burst.frame_mut(i), arena);
+            burst.lane.payload[i] = emitted.unwrap_or_default();
+            if emitted.is_none() {
                 burst.drop(i, Drop::NoHeadroom, at);
-                continue;
             }
-            burst.lane.payload[i] = len as u16;
         }
     }
+}
+
+/// Puts the header before a frame; returns its length, in bytes.
+#[inline(always)]
+fn put(
+    privacy: Option<Privacy>,
+    priority: u8,
+    stream: Option<(u32, u16)>,
+    frame: &mut Frame,
+    arena: &Arena,
+) -> Option<u16> {
+    let payload = frame.len() + CRC;
+    let (Some(privacy), Some(stream)) = (privacy, stream) else {
+        return put_any(privacy, priority, stream, frame, arena);
+    };
+    frame.push_front(BONDED_HEADER_LEN as u16).ok()?;
+    let head = arena.bytes_mut(frame).first_chunk_mut()?;
+    emit_bonded(privacy, priority, stream, payload, head).ok()?;
+    Some(BONDED_HEADER_LEN as u16)
+}
+
+/// The same for frames that are not encrypted, or not numbered.
+#[inline(never)]
+fn put_any(
+    privacy: Option<Privacy>,
+    priority: u8,
+    stream: Option<(u32, u16)>,
+    frame: &mut Frame,
+    arena: &Arena,
+) -> Option<u16> {
+    let payload = frame.len() + CRC;
+    let stream = stream.map(|(dsid, sequence)| (dsid, Some(sequence)));
+    let service = stream.map(|_| Element::DsService { priority, change: false, stream });
+    let elements = [privacy.map(Element::BpDown), service];
+    // One of them at most is there.
+    let elements = elements.iter().flatten().next().map_or(&[][..], std::slice::from_ref);
+    let len = HEADER_LEN + elements.iter().map(Element::len).sum::<usize>();
+    frame.push_front(len as u16).ok()?; // a few bytes
+    emit_frame(Kind::Packet, elements, payload, arena.bytes_mut(frame)).ok()?;
+    Some(len as u16)
 }
 
 /// Gives the frames to the engine that adds CRC32 and encrypts: the end of this pipeline. They come back in this order.

@@ -164,8 +164,15 @@ impl Cluster {
     /// Frames from the beginning of one on.
     fn frames(&mut self, mut rest: &[u8], sink: &mut Sink<'_>) {
         loop {
-            let fill = rest.iter().take_while(|byte| **byte == ccf::FILL).count();
-            rest = &rest[fill..];
+            // What is left of a grant is filled: sixteen bytes at once, then what is left of those.
+            while let Some((sixteen, more)) = rest.split_first_chunk()
+                && *sixteen == [ccf::FILL; 16]
+            {
+                rest = more;
+            }
+            while let [ccf::FILL, more @ ..] = rest {
+                rest = more;
+            }
             if rest.is_empty() {
                 return;
             }

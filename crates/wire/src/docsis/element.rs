@@ -35,7 +35,7 @@ impl Privacy {
         }
     }
 
-    const fn bytes(self) -> [u8; 3] {
+    pub(super) const fn bytes(self) -> [u8; 3] {
         let word = (self.enabled as u16) << 15 | (self.toggle as u16) << 14 | self.id & 0x3fff;
         let [high, low] = word.to_be_bytes();
         [self.key_sequence << 4 | self.version & 0x0f, high, low]

@@ -1,6 +1,6 @@
 //! The header itself.
 
-use super::{Element, Elements, HCS_LEN, HEADER_LEN, MAX_EXTENDED};
+use super::{BONDED_EXTENDED, BONDED_HEADER_LEN, Element, Elements, HCS_LEN, HEADER_LEN, MAX_EXTENDED, Privacy};
 use crate::fast::{be8, be16, part, put, put8, put16};
 use crate::{Malformed, NoRoom, crc};
 
@@ -156,6 +156,29 @@ pub fn emit_frame(kind: Kind, elements: &[Element<'_>], payload_len: usize, out:
     Ok(at + HCS_LEN)
 }
 
+/// What [`emit_frame`] writes for a packet with downstream privacy and a numbered downstream service, all at once:
+/// nearly every frame there is. `stream`: the downstream service identifier, and the number of the packet in it.
+#[inline]
+pub fn emit_bonded(
+    privacy: Privacy,
+    priority: u8,
+    stream: (u32, u16),
+    payload_len: usize,
+    out: &mut [u8; BONDED_HEADER_LEN],
+) -> Result<(), NoRoom> {
+    let length = u16::try_from(usize::from(BONDED_EXTENDED) + payload_len).map_err(|_| NoRoom)?;
+    let [l0, l1] = length.to_be_bytes();
+    let [a, b, c] = privacy.bytes();
+    let [_, d0, d1, d2] = stream.0.to_be_bytes();
+    let [s0, s1] = stream.1.to_be_bytes();
+    let service = priority << 5 | d0 & 0x0f;
+    let on = Kind::Packet.fc() | 1;
+    let head = [on, BONDED_EXTENDED, l0, l1, 0x44, a, b, c, 0, 0x85, service, d1, d2, s0, s1];
+    let [h0, h1] = crc::hcs(&head).to_le_bytes();
+    *out = [on, BONDED_EXTENDED, l0, l1, 0x44, a, b, c, 0, 0x85, service, d1, d2, s0, s1, h0, h1];
+    Ok(())
+}
+
 /// Writes a queue-depth request for `size` units by service identifier `sid`; returns its length.
 pub fn emit_request(size: u16, sid: u16, out: &mut [u8]) -> Result<usize, NoRoom> {
     let out = out.get_mut(..HEADER_LEN + 1).ok_or(NoRoom)?;
@@ -170,7 +193,7 @@ pub fn emit_request(size: u16, sid: u16, out: &mut [u8]) -> Result<usize, NoRoom
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BONDED_HEADER_LEN, Privacy, element};
+    use super::super::element;
     use super::*;
     use proptest::prelude::*;
 
@@ -224,6 +247,19 @@ mod tests {
             prop_assert_eq!((header.kind, usize::from(header.header_len)), (kind, len));
             prop_assert_eq!(header.frame_len as usize, len + payload);
             prop_assert!(header.elements(&out).map(Result::unwrap).eq(elements));
+        }
+
+        #[test]
+        fn all_at_once_is_one_by_one(
+            key in 0u8..16, id in 0u16..0x4000, priority in 0u8..8, dsid in 0u32..1 << 20, number: u16, payload in 0usize..70_000,
+        ) {
+            let (mut one, mut all) = ([0; BONDED_HEADER_LEN], [0; BONDED_HEADER_LEN]);
+            let privacy = Privacy::encrypted(key, id);
+            let service = Element::DsService { priority, change: false, stream: Some((dsid, Some(number))) };
+            let emitted = emit_frame(Kind::Packet, &[Element::BpDown(privacy), service], payload, &mut one);
+            let whole = emit_bonded(privacy, priority, (dsid, number), payload, &mut all);
+            prop_assert_eq!(whole.is_ok(), emitted.is_ok());
+            prop_assert!(whole.is_err() || one == all);
         }
 
         #[test]
