@@ -57,14 +57,26 @@ impl Bed {
     /// # Errors
     /// What the system refused.
     pub fn new(traffic: &Profile, queues: u16, live: bool, share_cpu: bool) -> Result<Self, BenchError> {
+        Self::between([traffic.access.gateway, traffic.core.gateway], queues, live, share_cpu)
+    }
+
+    /// The same for gateways whose interfaces have those hardware addresses, access side first.
+    ///
+    /// # Errors
+    /// As [`Bed::new`].
+    pub fn between(macs: [Mac; 2], queues: u16, live: bool, share_cpu: bool) -> Result<Self, BenchError> {
         let cpus = cpus();
         let load_cpu = cpus[0];
         let gateway_cpus = if cpus.len() > 1 { cpus[1..].to_vec() } else { cpus };
         // With one CPU for all, nobody may be before the others.
         let manners = if load_cpu == gateway_cpus[0] { Manners::Sharing } else { Manners::Urgent };
         let lab = Arc::new(Lab::new(Shape { mtu: MTU, queues })?);
-        let macs = [traffic.access.gateway, traffic.core.gateway];
         Ok(Self { lab, links: 0, macs, live, slots: SLOTS, manners, share_cpu, load_cpu, gateway_cpus })
+    }
+
+    /// The CPU that load is made on.
+    pub(crate) fn load_cpu(&self) -> usize {
+        self.load_cpu
     }
 
     /// The lab.
@@ -84,11 +96,13 @@ impl Bed {
         }
     }
 
-    fn score(&self) -> Score {
+    /// The score of a trial here.
+    pub(crate) fn score(&self) -> Score {
         Score::default().with(self.manners)
     }
 
-    fn link(&mut self, kind: PortKind) -> Result<usize, BenchError> {
+    /// Makes a gateway's pair of links; returns their number.
+    pub(crate) fn link(&mut self, kind: PortKind) -> Result<usize, BenchError> {
         let n = self.links;
         self.links += 1;
         self.lab.links(n, self.macs)?;
@@ -102,7 +116,7 @@ impl Bed {
     }
 
     /// The score of worker `n` of `all`, and its CPU.
-    fn seat(&self, score: &Score, n: usize, all: usize) -> (Score, usize) {
+    pub(crate) fn seat(&self, score: &Score, n: usize, all: usize) -> (Score, usize) {
         let score = if all > self.gateway_cpus.len() { score.with(Manners::Sharing) } else { score.clone() };
         (score, self.gateway_cpus[n % self.gateway_cpus.len()])
     }

@@ -3,20 +3,26 @@
 //! | file | idea |
 //! |---|---|
 //! | `settings` | the workload: a configuration for the gateway, and what the other side knows of it |
-//! | `rig` | one worker in memory, with hosts on one side and Remote-PHY devices on the other |
+//! | `plant` | the same workload as the far sides know it |
+//! | `ends` | hosts on one side, Remote-PHY devices with modems on the other, and what they find |
+//! | `rig` | one worker with its far sides in memory, on one thread |
+//! | `wired` | one worker on interfaces, its far sides at the other ends of the links |
 //! | `rates` | service flows at their maximum sustained rate, in simulated time |
 //! | `alone` | the cipher without a gateway, on the same sizes |
 //! | `report`, `show` | the result: keys, tables |
 //!
-//! Everything runs on one thread: what the far sides take to make and check packets is taken off the time by the time
-//! stamp counter, and what is left is the gateway's. Every frame is taken apart, decrypted and checked.
+//! In memory everything runs on one thread: what the far sides take to make and check packets is taken off the time by
+//! the time stamp counter, and what is left is the gateway's. Everywhere every frame is taken apart, decrypted, checked.
 
 mod alone;
+mod ends;
+mod plant;
 mod rates;
 mod report;
 mod rig;
 mod settings;
 mod show;
+mod wired;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -25,13 +31,14 @@ pub use report::{CableReport, Sweep};
 pub use settings::{CableSettings, Channels};
 pub use show::side_by_side;
 
+use self::ends::{CableEnd, CableWindow};
 use crate::error::BenchError;
 use crate::host::{CpuTime, rss_bytes};
-use crate::options::cut;
+use crate::options::{PortKind, cut};
 use crate::thread::{Urgency, cpus, pin, urge};
 
 /// What `weir bench cmts-imix` is asked to do.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CableOptions {
     /// The workload.
     pub settings: CableSettings,
@@ -39,6 +46,32 @@ pub struct CableOptions {
     pub seconds: f64,
     /// Packets of each of these sizes besides, in bytes with CRC.
     pub sweep: Vec<u16>,
+    /// What the gateway's ports are.
+    pub port: PortKind,
+}
+
+/// A gateway and its far sides, on some kind of ports.
+trait Trial {
+    /// Traffic that is not looked at in particular; counting begins behind it.
+    fn warm(&mut self, time: Duration) -> Result<(), BenchError>;
+
+    /// Loads the gateway for so long, and says what happened.
+    fn window(&mut self, time: Duration, stop: &AtomicBool) -> Result<CableWindow, BenchError>;
+
+    /// What encrypts.
+    fn cipher(&self) -> &'static str;
+
+    /// What its interfaces are.
+    fn nic(&self) -> String;
+
+    /// Ends it: everything arrives, everything is given back.
+    fn close(self: Box<Self>) -> Result<CableEnd, BenchError>;
+}
+
+impl Default for CableOptions {
+    fn default() -> Self {
+        Self { settings: CableSettings::default(), seconds: 5.0, sweep: Vec::new(), port: PortKind::Memory }
+    }
 }
 
 /// Sizes of a sweep (RFC 2544, 9.1).
@@ -56,11 +89,14 @@ pub fn run(options: &CableOptions, stop: &AtomicBool) -> Result<CableReport, Ben
         let thread = scope.spawn(|| {
             // The first CPU has the machine's interrupts.
             let urgent = cpus().last().is_some_and(|cpu| pin(*cpu)) & urge(Urgency::Packets);
-            let mut report = measured(&options.settings, options.seconds, stop)?;
-            urgent_word(urgent).clone_into(&mut report.common.host.scheduling);
+            let port = options.port;
+            let mut report = measured(&options.settings, port, options.seconds, stop)?;
+            if port == PortKind::Memory {
+                urgent_word(urgent).clone_into(&mut report.common.host.scheduling);
+            }
             for size in &options.sweep {
                 let settings = CableSettings { size: Some(*size), ..options.settings.clone() };
-                let found = measured(&settings, (options.seconds / 4.0).max(0.5), stop)?;
+                let found = measured(&settings, port, (options.seconds / 4.0).max(0.5), stop)?;
                 report.cable.sweep.push(Sweep::of(*size, &found));
             }
             report.cable.rates = Some(rates::rates(&options.settings)?);
@@ -75,28 +111,36 @@ fn urgent_word(urgent: bool) -> &'static str {
 }
 
 /// One workload: windows of the gateway and of the cipher alone, in turns.
-fn measured(settings: &CableSettings, seconds: f64, stop: &AtomicBool) -> Result<CableReport, BenchError> {
+fn measured(
+    settings: &CableSettings,
+    port: PortKind,
+    seconds: f64,
+    stop: &AtomicBool,
+) -> Result<CableReport, BenchError> {
     let begin = Instant::now();
-    let mut rig = rig::CableRig::new(settings)?;
+    let mut rig: Box<dyn Trial> = match port {
+        PortKind::Memory => Box::new(rig::CableRig::new(settings)?),
+        kind => Box::new(wired::WiredRig::new(settings, kind)?),
+    };
     let start = begin.elapsed();
     let mut alone = alone::Alone::new(settings)?;
     let (measure, rounds) = cut(seconds);
     let before = CpuTime::now();
     let (mut windows, mut references) = (Vec::new(), Vec::new());
-    rig.warm(Duration::from_millis(60));
+    rig.warm(Duration::from_millis(60))?;
     for _ in 0..rounds {
         if stop.load(Ordering::Relaxed) {
             return Err(BenchError::Interrupted);
         }
-        windows.push(rig.window(measure));
+        windows.push(rig.window(measure, stop)?);
         references.push(alone.window(measure / 4));
         std::thread::sleep(REST);
     }
     let noise = CpuTime::now().since(&before);
-    let mut report = CableReport::of(settings, &rig, &windows, &references);
+    let mut report = CableReport::of(settings, port, &*rig, &windows, &references);
     (report.common.host.steal_ratio, report.common.host.busy_ratio) = noise;
     report.common.start_seconds = start.as_secs_f64();
     report.common.rss_bytes = rss_bytes();
-    report.take_end(rig.close());
+    report.take_end(rig.close()?);
     Ok(report)
 }

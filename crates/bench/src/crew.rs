@@ -181,6 +181,18 @@ impl<G: Gateway> Working<G> {
         Self { worker, late }
     }
 
+    /// Lets it do so many turns here and now: what was asked of it before it plays.
+    pub fn turns(&mut self, count: u32) {
+        for _ in 0..count {
+            self.worker.turn();
+        }
+    }
+
+    /// What it runs.
+    pub fn gateway(&self) -> &G {
+        self.worker.gateway()
+    }
+
     /// Its statistics.
     pub fn view(&self) -> StatsView {
         self.worker.env().stats.view()

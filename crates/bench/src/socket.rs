@@ -171,16 +171,24 @@ fn arrived(lab: &Lab, places: &[Place]) -> [u64; 2] {
     each.fold([0; 2], |sum, arrived| [sum[0] + arrived[0], sum[1] + arrived[1]])
 }
 
+/// Opens the load's ends of a gateway's links.
+///
+/// # Errors
+/// What the port said.
+pub fn far_ends(lab: &Lab, link: usize, pool: &mut Pool) -> Result<[Box<dyn Port>; 2], BenchError> {
+    let uri = |side: Side| {
+        let uri = Uri::new("packet", &side.load(link)).with("mode", "slots").with("netns", lab.load());
+        // The interface has another address than packets for the generator carry: see `Lab`.
+        uri.with("promisc", "on").with("offloads", "keep")
+    };
+    open(Side::BOTH.map(uri), pool, &Steer::new())
+}
+
 /// The generator's ends of a gateway's links.
 fn generator(lab: &Lab, place: &Place, clock: Clock) -> Result<Load, BenchError> {
     let arena = arena(SLOTS)?;
     let mut pool = Pool::new(&arena, SLOTS as usize);
-    let uri = |side: Side| {
-        let uri = Uri::new("packet", &side.load(place.link)).with("mode", "slots").with("netns", lab.load());
-        // The interface has another address than packets for the generator carry: see `Lab`.
-        uri.with("promisc", "on").with("offloads", "keep")
-    };
-    let [n3, n6] = open(Side::BOTH.map(uri), &mut pool, &Steer::new())?;
+    let [n3, n6] = far_ends(lab, place.link, &mut pool)?;
     let options = LoadOptions { clock, verify: place.verify, ..LoadOptions::default() };
     Ok(Load::new(&place.plan, Some(n3), Some(n6), pool, options)?)
 }

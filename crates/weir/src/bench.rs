@@ -26,6 +26,7 @@ Examples:
   sudo weir bench upf-128 --port ring --fanout 4      workers on one pair of interfaces
   weir bench cmts-imix                                the published vCMTS workload, two service groups, every frame checked
   weir bench cmts-imix --service-groups 1..8 --set channels=ofdm2-scqam32
+  sudo weir bench cmts-imix --port all                the same over links of its own, every frame checked at their ends
   sudo weir bench suite                               what weir sets out to reach, and whether it does")]
 pub struct BenchArgs {
     /// The workload: upf-128 (the published experiment), upf-embb (mobile broadband, everything on), vepc-embb (the same
@@ -144,12 +145,25 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     print(args, &report, &::bench::show::report(&report))
 }
 
-/// `cmts-imix`: one report a number of service groups.
+/// `cmts-imix`: one report for each kind of port and number of service groups.
 fn cable(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     use ::bench::cmts::{CableOptions, SIZES, run};
-    if args.port != "memory" {
-        return Err(Usage(format!("cmts-imix runs in memory, not yet over `{}`", args.port)).into());
+    let elsewhere = [
+        ("--workers", args.workers != 1),
+        ("--instances", args.instances.is_some()),
+        ("--fanout", args.fanout.is_some()),
+        ("--pps", args.pps.is_some()),
+        ("--share-cpu", args.share_cpu),
+    ];
+    if let Some((flag, _)) = elsewhere.into_iter().find(|(_, given)| *given) {
+        let help =
+            "cmts-imix loads one worker as far as channels and ports carry; there are --service-groups and --set";
+        return Err(Usage(format!("`{flag}`: {help}")).into());
     }
+    let ports = match args.port.as_str() {
+        "all" => PortKind::SOCKETS.to_vec(),
+        word => vec![word.parse::<PortKind>().map_err(usage)?],
+    };
     let mut options = CableOptions { seconds: args.seconds, ..CableOptions::default() };
     for pair in &args.set {
         let (key, value) = pair.split_once('=').ok_or_else(|| Usage(format!("`--set {pair}` wants KEY=VALUE")))?;
@@ -158,16 +172,20 @@ fn cable(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     if args.sweep {
         options.sweep = SIZES.to_vec();
     }
-    let text = &args.service_groups;
+    let asked_by_key = args.set.iter().any(|pair| pair.starts_with("service_groups="));
+    let by_key = options.settings.groups.to_string();
+    let text = if asked_by_key { &by_key } else { &args.service_groups };
     let (first, last) = text.split_once("..").unwrap_or((text, text));
     let number = |word: &str| word.parse::<u16>().ok().filter(|n| (1..=8).contains(n));
-    let (Some(first), Some(last)) = (number(first), number(last)) else {
+    let (Some(first), Some(last)) = (number(first), number(last).filter(|last| Some(*last) >= number(first))) else {
         return Err(Usage(format!("`--service-groups {text}`: 1 to 8, or from..to")).into());
     };
     let mut reports = Vec::new();
-    for groups in first..=last {
-        options.settings.groups = groups;
-        reports.push(run(&options, stop)?);
+    for port in ports {
+        for groups in first..=last {
+            (options.port, options.settings.groups) = (port, groups);
+            reports.push(run(&options, stop)?);
+        }
     }
     match reports.as_slice() {
         [one] => print(args, one, &one.text()),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use traffic::Clock;
 use traffic::cable::CLASSES;
 
+use super::Trial;
 use super::rig::CableRig;
 use super::settings::CableSettings;
 use crate::error::BenchError;
@@ -84,6 +85,6 @@ pub fn rates(settings: &CableSettings) -> Result<Rates, BenchError> {
     };
     debug_assert_eq!(found.flows, usize::from(MODEMS) * CLASSES as usize);
     drop(devices);
-    drop(rig.close());
+    Box::new(rig).close()?;
     Ok(found)
 }

@@ -5,15 +5,17 @@ use serde::{Deserialize, Serialize};
 use table::hint::tsc_hz;
 use traffic::{DirectionResult, LatencySummary};
 
+use super::Trial;
+use super::ends::{CableEnd, CableWindow};
 use super::rates::Rates;
-use super::rig::{CableEnd, CableRig, CableWindow};
 use super::settings::CableSettings;
 use crate::cost::{Cost, StageCost};
 use crate::host::{Host, date};
+use crate::options::PortKind;
 use crate::report::{LoadSource, Reference, Report, VERSION, Windows};
 use crate::window::median;
 
-/// The result. Rates are of the gateway's own time: what making and checking packets took is not in it.
+/// The result. In memory rates are of the gateway's own time: what making and checking packets took is not in it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CableReport {
     /// The keys of every result; `gbps_l2` counts Ethernet frames on the network side.
@@ -118,14 +120,19 @@ fn is_downstream(row: &StageRow) -> bool {
 
 impl CableReport {
     /// From windows of the gateway and of the cipher alone.
-    pub fn of(settings: &CableSettings, rig: &CableRig, windows: &[CableWindow], alone: &[(f64, f64)]) -> Self {
+    pub(super) fn of(
+        settings: &CableSettings,
+        port: PortKind,
+        rig: &dyn Trial,
+        windows: &[CableWindow],
+        alone: &[(f64, f64)],
+    ) -> Self {
         let hz = tsc_hz() as f64;
         let sum = |of: &dyn Fn(&CableWindow) -> u64| windows.iter().map(of).sum::<u64>();
         let packets = |w: &CableWindow| w.heard.in_order + w.up.in_order;
         let bits = |w: &CableWindow| (w.heard.bytes + w.up.bytes) as f64 * 8.0;
-        let seconds = |w: &CableWindow| w.cycles as f64 / hz;
         let (all, down, up) = (sum(&packets).max(1), sum(&|w| w.heard.in_order).max(1), sum(&|w| w.up.in_order).max(1));
-        let mpps: Vec<f64> = windows.iter().map(|w| packets(w) as f64 / seconds(w) / 1e6).collect();
+        let mpps: Vec<f64> = windows.iter().map(|w| packets(w) as f64 / w.time / 1e6).collect();
         let ns = |cycles: u64| cycles as f64 / all as f64 * 1e9 / hz;
         let (cycles, pipelines) = (sum(&|w| w.cycles), sum(&|w| w.pipelines));
         let doors = [0, 1].map(|n: usize| sum(&|w| w.doors[n]));
@@ -167,14 +174,18 @@ impl CableReport {
             stages: stages.iter().filter(|row| row.packets > 0).map(stage).collect(),
             ..Cost::default()
         };
-        let gbps = median(windows.iter().map(|w| bits(w) / seconds(w) / 1e9));
+        let gbps = median(windows.iter().map(|w| bits(w) / w.time / 1e9));
         let both_mpps = median(mpps.iter().copied());
         let mean = bits_mean(windows);
+        let utilisation = median(windows.iter().map(|w| w.utilisation));
+        let saturates = utilisation > 0.97;
+        let busy = if saturates || utilisation <= 0.0 { 1.0 } else { utilisation };
+        let scheduling = if windows.iter().all(|w| w.urgent) { "fifo" } else { "ordinary" };
         let common = Report {
             schema: 1,
             profile: "cmts-imix".into(),
             gateway: "cmts".into(),
-            port: "memory".into(),
+            port: port.name().into(),
             workers: 1,
             instances: 1,
             seconds: windows.iter().map(|w| w.seconds).sum(),
@@ -191,7 +202,7 @@ impl CableReport {
                 ..Reference::default()
             },
             allocations_per_packet: sum(&|w| w.allocations) as f64 / all as f64,
-            load: LoadSource { source: "generator".into(), saturates: true, busy_mpps: both_mpps },
+            load: LoadSource { source: "generator".into(), saturates, busy_mpps: both_mpps / busy },
             windows: Windows {
                 count: windows.len(),
                 mpps_min: mpps.iter().copied().fold(f64::INFINITY, f64::min),
@@ -199,8 +210,8 @@ impl CableReport {
                 mpps,
                 offered_mpps: vec![],
             },
-            worker_utilisation: vec![1.0],
-            host: Host { nic: "in process".into(), ..Host::this() },
+            worker_utilisation: vec![utilisation],
+            host: Host { nic: rig.nic(), scheduling: scheduling.into(), ..Host::this() },
             date: date(),
             version: VERSION.to_owned(),
             ..Report::default()

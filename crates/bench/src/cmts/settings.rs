@@ -9,12 +9,10 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 use cmts::config::Config;
-use crypto::Key;
-use traffic::cable::{CLASSES, CLASSIFIER_RULES, FILTER_GROUPS, FILTER_RULES, Group, Mix, Modem, Plant, Workload};
+use traffic::cable::{CLASSES, CLASSIFIER_RULES, FILTER_GROUPS, FILTER_RULES, Mix, Plant, Workload};
 use wire::Mac;
-use wire::l2tp::{Carrier, Cookie};
-use wire::psp::Word;
 
+use super::plant::plant;
 use crate::error::BenchError;
 
 /// Channels of a service group.
@@ -116,6 +114,8 @@ impl Default for CableSettings {
 
 const GATEWAY: [Mac; 2] = [Mac([2, 0, 0, 0, 0, 0x10]), Mac([2, 0, 0, 0, 0, 0x20])];
 const NEIGHBOURS: [Mac; 2] = [Mac([2, 0, 0, 0, 0, 0x11]), Mac([2, 0, 0, 0, 0, 0x21])];
+/// The gateway's address towards devices.
+const OURS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 1);
 const CMTS: Mac = Mac([2, 0xc0, 0xff, 0, 0, 1]);
 const IV: [u8; 16] = *b"weir's bench, IV";
 
@@ -184,11 +184,6 @@ impl CableSettings {
         Workload::new(&self.size.map_or_else(Mix::upstream, |size| Mix::fixed(size - 4)), self.modems.into(), true)
     }
 
-    /// Sizes downstream.
-    pub fn mix(&self) -> Mix {
-        self.size.map_or_else(Mix::downstream, |size| Mix::fixed(size - 4))
-    }
-
     /// Modems of a service group that share a pair of filter groups: by sixths, in order.
     fn sixth(&self, sixth: u16) -> std::ops::Range<u16> {
         let each = self.modems.div_ceil(FILTER_GROUPS);
@@ -207,7 +202,7 @@ impl CableSettings {
             t,
             "gateway = \"cmts\"\ncontrol_socket = \"/dev/null\"\nframes = {{ slots = {slots} }}\n\
              queues = {{ packets = 12288 }}\ndepi = {{ segments = {} }}\n\
-             [[port]]\nname = \"rphy\"\nuri = \"{}\"\nrole = \"rpd\"\naddresses = [\"172.30.0.1/16\"]\nmtu = {}\n\
+             [[port]]\nname = \"rphy\"\nuri = \"{}\"\nrole = \"rpd\"\naddresses = [\"{OURS}/16\"]\nmtu = {}\n\
              [[port]]\nname = \"core\"\nuri = \"{}\"\nrole = \"network\"\naddresses = [\"198.18.255.1/16\"]\n\
              [[route]]\nto = \"0.0.0.0/0\"\nvia = \"198.18.255.254\"\n",
             self.segments, uris[0], self.mtu, uris[1],
@@ -301,6 +296,7 @@ impl CableSettings {
             if range.is_empty() {
                 continue;
             }
+            let (address, mac) = self.first_host(g, range.start);
             let _ = writeln!(
                 t,
                 "[[service_group.modem]]\ncount = {}\nmac = \"{}\"\nprofile = \"p{sixth}\"\nhosts = {}\nipv4 = \"{}\"\n\
@@ -308,8 +304,8 @@ impl CableSettings {
                 range.len(),
                 Mac([2, 0xca, g as u8, sixth as u8, 0, 0]),
                 self.hosts,
-                self.host(g, range.start, 0).0,
-                self.host(g, range.start, 0).1,
+                address,
+                mac,
                 range.start + 1,
                 range.start + 0x1001,
                 Self::key(g, range.start),
@@ -323,8 +319,9 @@ impl CableSettings {
         Ipv4Addr::new(172, 30, 1, g as u8 + 1)
     }
 
-    fn host(&self, g: u16, modem: u16, host: u16) -> (Ipv4Addr, Mac) {
-        let n = u32::from(modem) * u32::from(self.hosts) + u32::from(host);
+    /// The first host behind modem `modem`: the others', and other modems', follow.
+    fn first_host(&self, g: u16, modem: u16) -> (Ipv4Addr, Mac) {
+        let n = u32::from(modem) * u32::from(self.hosts);
         let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, g as u8, 0, 0)) + n);
         (address, Mac([2, 0xce, g as u8, 0, (n >> 8) as u8, n as u8]))
     }
@@ -337,40 +334,13 @@ impl CableSettings {
         toml::from_str(&self.text(uris)).map_err(|error| BenchError::Gateway(error.to_string()))
     }
 
-    /// What the other side knows.
-    pub fn plant(&self) -> Plant {
-        let modem = |g: u16, n: u16| {
-            let sixth = n / self.modems.div_ceil(FILTER_GROUPS);
-            let first = self.sixth(sixth).start;
-            let key = Self::key(g, first).wrapping_add((n - first).into()).to_be_bytes();
-            Modem {
-                hosts: (0..self.hosts).map(|host| self.host(g, n, host)).collect(),
-                said: n + 0x1001,
-                sid: n + 1,
-                keys: [self.encrypt.then(|| Key::aes128(key, IV)), None],
-                sequence: 0,
-            }
-        };
-        let group = |g: u16| {
-            let first = 0x1000 * (u32::from(g) + 1);
-            Group {
-                addresses: [Ipv4Addr::new(172, 30, 0, 1), Self::device(g)],
-                downstream: (0..self.channels.count()).map(|n| first + n).collect(),
-                upstream: (0..4).map(|n| first + 0x800 + n).collect(),
-                requests: Some(first + 0x900),
-                modems: (0..self.modems).map(|n| modem(g, n)).collect(),
-            }
-        };
-        Plant {
-            carrier: Carrier::Ip,
-            cookies: [Cookie::None; 2],
-            word: Word::Present,
-            mtu: self.mtu.into(),
-            macs: [GATEWAY[0], NEIGHBOURS[0]],
-            core_macs: [GATEWAY[1], NEIGHBOURS[1]],
-            gateway: CMTS,
-            groups: (0..self.groups).map(group).collect(),
-        }
+    /// What the other side knows of a configuration of ours.
+    ///
+    /// # Errors
+    /// None, unless the workload is put together wrongly.
+    pub fn plant(&self, config: &Config) -> Result<Plant, BenchError> {
+        let macs = [0, 1].map(|n| [GATEWAY[n], NEIGHBOURS[n]]);
+        plant(config, OURS, macs[0], macs[1])
     }
 
     /// Service flows that traffic uses.
@@ -379,7 +349,7 @@ impl CableSettings {
     }
 
     /// Hardware addresses of the gateway's ports: towards devices, towards the network.
-    pub fn macs() -> [[u8; 6]; 2] {
-        GATEWAY.map(|mac| mac.0)
+    pub const fn macs() -> [Mac; 2] {
+        GATEWAY
     }
 }

@@ -66,7 +66,14 @@ impl CableReport {
         let mut line = |text: String| {
             let _ = writeln!(out, "  {text}");
         };
-        line("time is the gateway's: what it took to make and to check packets is taken off".to_owned());
+        line(match common.port.as_str() {
+            "memory" => "time is the gateway's: what it took to make and to check packets is taken off".to_owned(),
+            _ => format!(
+                "the gateway was busy {:.0} % of the time: with nothing else to wait for it might forward {}",
+                common.worker_utilisation.first().unwrap_or(&0.0) * 100.0,
+                rate(common.load.busy_mpps)
+            ),
+        });
         line(format!(
             "a downstream packet costs {:.0} cycles: {:.0} for CRC32 and encryption, {:.0} beyond; an upstream packet {:.0}",
             cable.downstream_cycles, cable.crypto_cycles, cable.beyond_crypto_cycles, cable.upstream_cycles
@@ -105,8 +112,10 @@ impl CableReport {
             ));
         }
         line(format!(
-            "{:.3} allocations a packet, the far sides' included; started in {:.2} s",
-            common.allocations_per_packet, common.start_seconds
+            "{:.3} allocations a packet{}; started in {:.2} s",
+            common.allocations_per_packet,
+            if common.port == "memory" { ", the far sides' included" } else { "" },
+            common.start_seconds
         ));
         for (name, n) in &common.drops {
             line(format!("dropped {name}: {}", count(*n)));
@@ -137,9 +146,10 @@ impl CableReport {
     }
 }
 
-/// Several numbers of service groups, a line each.
+/// Several kinds of ports and numbers of service groups, a line each.
 pub fn side_by_side(reports: &[CableReport]) -> String {
     let mut table = Table::new(&[
+        "ports",
         "service groups",
         "forwarded",
         "Gbit/s",
@@ -150,11 +160,13 @@ pub fn side_by_side(reports: &[CableReport]) -> String {
         "up cycles",
         "lost",
         "wrong",
+        "busy",
     ]);
     for report in reports {
         let (common, cable) = (&report.common, &report.cable);
         let lost = common.directions.downlink.lost_packets + common.directions.uplink.lost_packets;
         table.row([
+            common.port.clone(),
             cable.service_groups.to_string(),
             rate(common.mpps),
             format!("{:.2}", common.gbps_l2),
@@ -165,6 +177,7 @@ pub fn side_by_side(reports: &[CableReport]) -> String {
             format!("{:.0}", cable.upstream_cycles),
             count(lost),
             count(cable.wrong_frames + cable.reordered),
+            format!("{:.0} %", common.worker_utilisation.first().unwrap_or(&0.0) * 100.0),
         ]);
     }
     table.text()
