@@ -317,7 +317,7 @@ impl Sessions {
     }
 
     /// Second half: the record, which is asked for in turn.
-    #[inline]
+    #[inline(always)]
     pub fn get_teid(&self, hash: Hash, teid: u32) -> Option<LineId> {
         self.ahead(self.by_teid.get_hashed(hash, teid))
     }

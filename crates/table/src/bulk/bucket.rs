@@ -50,6 +50,14 @@ impl<K: Copy + Eq, V: Copy> Bucket<K, V> {
         None
     }
 
+    /// The value of `key`, whose tag is `tag` (not 0).
+    #[inline(always)]
+    pub(super) fn get(&self, tag: u8, key: &K) -> Option<V> {
+        let slot = self.find(tag, key)?;
+        // SAFETY: `find` names slots 0..7 only, and only one whose tag is `tag`, which is not 0: its value is initialised.
+        Some(unsafe { self.values.get_unchecked(slot).assume_init() })
+    }
+
     /// An empty slot.
     #[inline(always)]
     pub(super) fn vacant(&self) -> Option<usize> {

@@ -83,8 +83,23 @@ impl<K: Key, V: Copy> Cuckoo<K, V> {
 
     #[inline(always)]
     pub(super) fn get(&self, hash: Hash, key: &K) -> Option<V> {
-        let place = self.find(hash, key)?;
-        Some(self.bucket(place.bucket).value(place.slot))
+        self.get_home(hash, key).or_else(|| self.get_away(hash, key))
+    }
+
+    /// The value of `key` if it is in its first bucket, as nearly all are.
+    #[inline(always)]
+    pub(super) fn get_home(&self, hash: Hash, key: &K) -> Option<V> {
+        self.bucket(hash.home(self.buckets.len())).get(hash.tag(), key)
+    }
+
+    /// The value of `key`, which is not in its first bucket.
+    #[inline(always)]
+    pub(super) fn get_away(&self, hash: Hash, key: &K) -> Option<V> {
+        let n = self.buckets.len();
+        if !self.bucket(hash.home(n)).has_spilled() {
+            return None;
+        }
+        self.bucket(hash.away(n)).get(hash.tag(), key)
     }
 
     pub(super) fn value_mut(&mut self, place: Place) -> &mut V {

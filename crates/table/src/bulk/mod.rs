@@ -101,17 +101,18 @@ impl<K: Key, V: Copy> BulkMap<K, V> {
     /// another key the answer is `None` or right, never a wrong value.
     #[inline(always)]
     pub fn get_hashed(&self, hash: Hash, key: K) -> Option<V> {
-        let found = self.live.get(hash, &key);
-        if found.is_some() || self.old.is_none() {
-            return found;
+        match self.live.get_home(hash, &key) {
+            Some(value) => Some(value),
+            None => self.get_elsewhere(hash, key),
         }
-        self.get_old(hash, key)
     }
 
-    /// The value in the table that is being left.
-    #[cold]
-    fn get_old(&self, hash: Hash, key: K) -> Option<V> {
-        self.old.as_ref().and_then(|old| old.table.get(hash, &key))
+    /// The value of a key that is not in its first bucket, or not there at all. Apart, so that the usual lookup has the
+    /// registers to itself.
+    #[inline(never)]
+    fn get_elsewhere(&self, hash: Hash, key: K) -> Option<V> {
+        let found = self.live.get_away(hash, &key);
+        found.or_else(|| self.old.as_ref()?.table.get(hash, &key))
     }
 
     /// The value of one key.
