@@ -169,7 +169,7 @@ pub struct Forwarding {
 
 impl Forwarding {
     /// The hop towards an IPv4 address.
-    #[inline]
+    #[inline(always)]
     pub fn hop4(&self, instance: InstanceId, to: u32) -> Result<u32, NoHop> {
         let target = self.instances.get(usize::from(instance)).and_then(|i| i.v4.lookup(to)).ok_or(NoHop::NoRoute)?;
         if target & ON_LINK == 0 { Ok(target) } else { self.on_link4(target, to) }

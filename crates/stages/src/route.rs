@@ -112,11 +112,13 @@ pub fn decrement_ttl(packet: &mut [u8], version: u8) {
     if version == 4 {
         if let Some(head) = packet.first_chunk_mut::<12>() {
             head[8] = head[8].wrapping_sub(1);
-            let check = u16::from_be_bytes([head[10], head[11]]);
             // The word of TTL and protocol fell by 0x0100 (unless it was below: such packets are not sent on), so the
-            // checksum rises by as much, in one's complement, and never becomes 0xffff (RFC 1624, 3 and 4).
-            let check = check.wrapping_add(0x0100).wrapping_add(u16::from(check >= 0xfeff));
-            head[10..].copy_from_slice(&check.to_be_bytes());
+            // checksum rises by as much, in one's complement, and never becomes 0xffff (RFC 1624, 3 and 4). Sums in one's
+            // complement are the same in either order of bytes.
+            const FELL: u16 = u16::from_be(0x0100);
+            let check = u16::from_ne_bytes([head[10], head[11]]);
+            let check = check.wrapping_add(FELL).wrapping_add(u16::from(check >= u16::MAX - FELL));
+            head[10..].copy_from_slice(&check.to_ne_bytes());
         }
     } else if let Some(limit) = packet.get_mut(7) {
         *limit = limit.wrapping_sub(1);

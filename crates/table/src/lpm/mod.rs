@@ -109,6 +109,14 @@ struct Slot {
     len: u8,
 }
 
+impl Slot {
+    /// The value of the prefix that covers it.
+    #[inline(always)]
+    fn covering(&self) -> Option<u32> {
+        (self.len != UNCOVERED).then_some(self.value)
+    }
+}
+
 /// Addresses walked together in a batch.
 const LANES: usize = 32;
 
@@ -183,9 +191,14 @@ impl<A: Address> Lpm<A> {
     #[inline(always)]
     pub fn lookup(&self, address: A) -> Option<u32> {
         let slot = &self.root[address.bits(0, ROOT) as usize];
+        if slot.node == NONE { slot.covering() } else { self.walk(slot, address) }
+    }
+
+    /// The value of an address whose root slot has nodes. Apart: the other slots need a handful of instructions.
+    #[inline(never)]
+    fn walk(&self, slot: &Slot, address: A) -> Option<u32> {
         let mut lane = Lane::default();
-        let mut next = (slot.node != NONE).then_some(slot.node);
-        let mut at = ROOT;
+        let (mut next, mut at) = (Some(slot.node), ROOT);
         while let Some(index) = next {
             next = lane.step(self.nodes.get(index), address.bits(at, STRIDE));
             at += STRIDE;
@@ -258,7 +271,7 @@ impl<A: Address> Lpm<A> {
         if lane.covering != 0 {
             return Some(*self.values.get(lane.value_base + rank(lane.values, lane.covering.ilog2())));
         }
-        (slot.len != UNCOVERED).then_some(slot.value)
+        slot.covering()
     }
 
     /// The longest prefix that covers `address`, with its value: for showing, not for packets.
