@@ -2,9 +2,9 @@
 
 use engine::{At, Burst, Ctx, Drop, Punt, Stage};
 use frame::Arena;
-use stages::forward::{InstanceId, PortView, is_martian4, is_martian6};
+use stages::forward::{PortView, is_martian4, is_martian6};
 use stages::parse::{HasIp, Network, Usual, link, malformed, network};
-use table::bulk::Hash;
+use table::bulk::{BulkMap, Hash};
 use wire::L3L4;
 
 use crate::lane::{Lane, Upf};
@@ -75,15 +75,16 @@ impl Stage<Upf> for ParsePlain {
         let port = cx.state.port(burst.frame(first).meta.port);
         let known = Usual::new(port);
         let sessions = &cx.state.sessions;
-        let index = sessions.index4(port.instance);
+        burst.lane.instance.fill(port.instance);
+        burst.lane.teid.fill(0);
+        burst.lane.qfi.fill(NONE8);
         for i in live {
             let (frame, lane) = burst.parts(i);
             let bytes = arena.bytes(frame);
             let packet = bytes.get(Usual::L3..).filter(|_| known.is_link(bytes));
             let end = packet.and_then(|packet| {
                 L3L4::with_usual(packet, |ip| {
-                    let hash = Sessions::prefetch_v4(index, ip.dst);
-                    let end = enter(lane, i, ip, Usual::L3 as u16, hash, port.instance);
+                    let end = keep(lane, i, ip, Usual::L3 as u16);
                     (!known.is_mine(ip.dst) && !is_martian4(ip.src)).then_some(end)
                 })
             });
@@ -96,17 +97,22 @@ impl Stage<Upf> for ParsePlain {
                 None => parse(burst, i, port, sessions, arena, at),
             }
         }
+        if let Some(index) = sessions.index4(port.instance) {
+            ask(burst, index);
+        }
     }
 }
 
-/// Takes note of what is known of a packet from the core; returns where it ends in its frame.
+/// Asks for the places of IPv4 destinations in the index. A loop of its own: parsing and hashing in one need more
+/// registers than there are.
 #[inline(always)]
-fn enter(lane: &mut Lane, i: usize, ip: L3L4, l3: u16, hash: Hash, instance: InstanceId) -> u16 {
-    lane.hash[i] = hash;
-    lane.instance[i] = instance;
-    lane.teid[i] = 0;
-    lane.qfi[i] = NONE8;
-    keep(lane, i, ip, l3)
+fn ask(burst: &mut Burst<Upf>, index: &BulkMap<u32, u32>) {
+    for i in burst.live() {
+        let ip = burst.lane.ip(i);
+        if ip.version == 4 {
+            burst.lane.hash[i] = index.prefetch(ip.dst);
+        }
+    }
 }
 
 /// Any frame.
@@ -128,8 +134,8 @@ fn parse(burst: &mut Burst<Upf>, i: usize, port: &PortView, sessions: &Sessions,
     };
     let (ours, stays_here, martian, hash) = match ip.version {
         4 => {
-            let (ours, hash) = (port.is_mine4(ip.dst), Sessions::prefetch_v4(sessions.index4(port.instance), ip.dst));
-            (ours, ours || ip.dst >= 0xe000_0000, is_martian4(ip.src), hash)
+            let ours = port.is_mine4(ip.dst);
+            (ours, ours || ip.dst >= 0xe000_0000, is_martian4(ip.src), Hash::default())
         }
         _ => {
             let (to, ours) = (ip.dst6(packet), port.is_mine6(ip.dst6(packet)));
@@ -144,7 +150,8 @@ fn parse(burst: &mut Burst<Upf>, i: usize, port: &PortView, sessions: &Sessions,
     } else {
         martian.then_some(Err(Drop::MartianSource))
     };
-    let end = enter(&mut burst.lane, i, ip, l3, hash, port.instance);
+    burst.lane.hash[i] = hash;
+    let end = keep(&mut burst.lane, i, ip, l3);
     let frame = burst.frame_mut(i);
     frame.meta.l3 = l3;
     let _ = frame.truncate(end);
