@@ -42,13 +42,13 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps at least `bytes` bytes of zeroes. Tries reserved huge pages first when two megabytes or more are asked
-    /// for; never fails for want of them.
+    /// Maps at least `bytes` bytes of zeroes. Tries reserved huge pages first when more than half of one, a megabyte, is
+    /// asked for; never fails for want of them.
     ///
     /// # Errors
     /// What `mmap` said, when even ordinary pages were refused.
     pub fn new(bytes: usize) -> io::Result<Self> {
-        if bytes >= HUGE {
+        if bytes > HUGE / 2 {
             let mapped = bytes.next_multiple_of(HUGE);
             if let Ok(base) = map(mapped, libc::MAP_HUGETLB) {
                 return Ok(Self { base, mapped, backing: Backing::Huge });
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_region_is_zeroed_aligned_and_large_enough() {
-        for bytes in [1, 4096, 5000, HUGE, HUGE + 1] {
+        for bytes in [1, 4096, 5000, HUGE / 2, HUGE / 2 + 1, HUGE, HUGE + 1] {
             let region = Region::new(bytes).expect("memory");
             assert!(region.len() >= bytes && !region.is_empty());
             let page = if region.backing() == Backing::Small || cfg!(miri) { SMALL } else { HUGE };
