@@ -19,6 +19,7 @@ use crate::gateway::{CableGateway, Limits, Parts};
 use crate::grants::Grants;
 use crate::modems::{ModemSpec, Modems};
 use crate::slow::SlowPath;
+use crate::standby::{Estate, Foreign, Reach};
 use crate::{schedule, upstream};
 
 /// A worker's gateway before it has ports.
@@ -41,6 +42,8 @@ pub enum AssembleError {
     Memory { modems: usize },
     #[error("no way to wake a worker: {0}")]
     Waker(std::io::Error),
+    #[error("the modems taken over are of another configuration")]
+    Foreign,
 }
 
 const RING: usize = 1024;
@@ -52,7 +55,32 @@ const RING: usize = 1024;
 /// What is wrong with the configuration, by key, or what the machine has too little of.
 pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), AssembleError> {
     config.check()?;
-    let layout = config.layout()?;
+    assemble_for(config, caps, config.layout()?)
+}
+
+/// The same, to go on where another process of that configuration stopped.
+///
+/// # Errors
+/// As [`assemble`], and when the estate is of another configuration.
+pub fn succeed(config: &Config, caps: &[Caps], estate: Estate) -> Result<(Control, Vec<Seat>), AssembleError> {
+    config.check()?;
+    let Estate { book, mut legacies, silent_ns } = estate;
+    let mut layout = config.layout()?;
+    let (next_dsid, neighbours) = (book.next_dsid, book.neighbours.clone());
+    let free = book.enter(config, &mut layout).map_err(|Foreign| AssembleError::Foreign)?;
+    if let Some(ns) = silent_ns {
+        let reach = Reach::of(config, &layout);
+        legacies.iter_mut().for_each(|legacy| reach.skip(&mut legacy.sequences, ns));
+    }
+    let (mut control, mut seats) = assemble_for(config, caps, layout)?;
+    control.go_on(free, next_dsid, &neighbours);
+    for (seat, legacy) in seats.iter_mut().zip(legacies) {
+        seat.gateway.succeed(legacy);
+    }
+    Ok((control, seats))
+}
+
+fn assemble_for(config: &Config, caps: &[Caps], layout: Layout) -> Result<(Control, Vec<Seat>), AssembleError> {
     let plan = plan(config, caps)?;
     let wires = wires(config, &layout, &plan)?;
     let publisher = Publisher::new(plan.compile());

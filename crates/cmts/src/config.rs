@@ -228,7 +228,7 @@ pub struct Profile {
 }
 
 /// A downstream service flow.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FlowEntry {
     /// What classifiers call it.

@@ -3,6 +3,7 @@
 
 mod modems;
 mod service;
+mod succession;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -24,6 +25,7 @@ use crate::gateway::{Answer, Command};
 use crate::report::Report;
 use crate::rules::Rules;
 use crate::slow::Event;
+use crate::standby::Sequences;
 
 /// Control's ends of one worker.
 pub struct Link {
@@ -42,6 +44,7 @@ enum Purpose {
     Modem,
     Nothing,
     Report,
+    Sequences,
 }
 
 impl Link {
@@ -97,6 +100,9 @@ pub struct Control {
     /// Commands workers have not carried out as asked.
     refused: u64,
     reports: Vec<Option<Box<Report>>>,
+    sequences: Vec<Option<Box<Sequences>>>,
+    /// Changes so far of what a standby is told.
+    edition: u64,
 }
 
 impl Control {
@@ -116,6 +122,7 @@ impl Control {
         let next_dsid = modems::following(layout.modems.len() as u32 * crate::modems::MAX_FLOWS as u32 + 1, 0);
         let by_mac = layout.modems.iter().map(|modem| (modem.mac, modem.spec.handle)).collect();
         let reports = links.iter().map(|_| None).collect();
+        let sequences = links.iter().map(|_| None).collect();
         let (forwarding, rules, steer) = published;
         Self {
             config,
@@ -135,6 +142,8 @@ impl Control {
             free_sets: Vec::new(),
             refused: 0,
             reports,
+            sequences,
+            edition: 0,
         }
     }
 
@@ -222,6 +231,7 @@ impl Control {
             let purpose = self.links[worker].asked.pop_front().unwrap_or(Purpose::Nothing);
             match answer {
                 Ok(Answer::Report(report)) => self.reports[worker] = Some(report),
+                Ok(Answer::Sequences(known)) => self.sequences[worker] = Some(known),
                 Ok(Answer::Refused(..) | Answer::Unknown) | Err(_) if purpose == Purpose::Modem => self.refused += 1,
                 _ => {}
             }
@@ -272,6 +282,7 @@ impl Control {
             }
         }
         if std::mem::take(&mut self.dirty) {
+            self.edition += 1;
             self.forwarding.publish(self.plan.compile());
             self.links.iter().for_each(|link| link.waker.nudge());
         }

@@ -214,6 +214,18 @@ impl Depi {
         self.channels.get(channel).map(|channel| &channel.counts)
     }
 
+    /// The number of a channel's next packet.
+    pub fn sequence(&self, channel: usize) -> u16 {
+        self.channels.get(channel).map_or(0, |channel| channel.sequence)
+    }
+
+    /// Numbers a channel's packets from there on.
+    pub fn set_sequence(&mut self, channel: usize, next: u16) {
+        if let Some(channel) = self.channels.get_mut(channel) {
+            channel.sequence = next;
+        }
+    }
+
     /// Whether more frames may come before packets leave.
     pub fn has_room(&self) -> bool {
         self.ready.len() + 256 < READY

@@ -1,5 +1,7 @@
 //! The cable gateway of one worker: which pipeline a burst takes, what goes on between pipelines, what control asks.
 
+mod succession;
+
 use std::os::fd::BorrowedFd;
 
 use crypto::{Crc, Job, Key, KeyId, Outcome};
@@ -26,6 +28,7 @@ use crate::report::Report;
 use crate::rules::Rules;
 use crate::schedule::{self, Scheduler};
 use crate::slow::{Came, SlowPath, Towards};
+use crate::standby::{Legacy, Sequences};
 use crate::upstream::{self, PseudowireSpec, Upstream};
 
 /// What control asks of a worker.
@@ -43,6 +46,8 @@ pub enum Command {
     UseKey(u32, u8),
     /// Fill in a report.
     Report(Box<Report>),
+    /// Fill in where numbers stand.
+    Sequences(Box<Sequences>),
     /// Send a complete frame (ARP request, neighbour solicitation).
     Send(PortId, Vec<u8>),
 }
@@ -59,6 +64,8 @@ pub enum Answer {
     Unknown,
     /// The report.
     Report(Box<Report>),
+    /// Where numbers stand.
+    Sequences(Box<Sequences>),
     /// Sent (or dropped and counted); the bytes are control's to free.
     Sent(Vec<u8>),
 }
@@ -136,6 +143,10 @@ pub struct CableGateway {
     upstream_next: bool,
     adopted: Vec<ModemSpec>,
     refused: usize,
+    /// Nothing is let out of the queues any more.
+    sealed: bool,
+    /// What it goes on with, or what another does.
+    legacy: Legacy,
 }
 
 impl CableGateway {
@@ -173,6 +184,8 @@ impl CableGateway {
             upstream_next: false,
             adopted: Vec::new(),
             refused: 0,
+            sealed: false,
+            legacy: Legacy::default(),
         };
         Ok((gateway, layout))
     }
@@ -201,7 +214,8 @@ impl CableGateway {
         let between = self.pipelines.between;
         let begin = C::cycles();
         let mut pulled = 0;
-        if state.depi.has_room() && state.modems.encrypt.room() >= BURST && state.scheduler.waiting() > 0 {
+        let may = state.depi.has_room() && state.modems.encrypt.room() >= BURST && !self.sealed;
+        if may && state.scheduler.waiting() > 0 {
             let scratch = &mut self.scratch;
             pulled = state.scheduler.pull(env.now, BURST, |pulled, flow| {
                 // At most a burst is asked for, and it was empty.
@@ -410,6 +424,10 @@ fn carry_out(state: &mut State, command: Command, env: &mut Env) -> Answer {
             report.fill(state, env.now);
             Answer::Report(report)
         }
+        Command::Sequences(mut into) => {
+            CableGateway::sequences(state, &mut into);
+            Answer::Sequences(into)
+        }
         Command::Send(port, frame) => {
             if let Some(made) = env.pool.make(&frame) {
                 env.send(port, made);
@@ -514,9 +532,13 @@ impl Gateway for CableGateway {
 
     fn control(&mut self, env: &mut Env) -> usize {
         let state = &mut self.state;
-        for spec in self.adopted.drain(..) {
-            self.refused += usize::from(install(state, &spec, env).is_err());
+        if !self.adopted.is_empty() {
+            for spec in self.adopted.drain(..) {
+                self.refused += usize::from(install(state, &spec, env).is_err());
+            }
+            self.inherit(env);
         }
+        let state = &mut self.state;
         let done = self.inbox.drain(COMMANDS, |command| carry_out(state, command, env));
         // Afterwards: what was published before a command was sent is in hand when it has been carried out.
         state.forwarding.get();
@@ -536,6 +558,9 @@ impl Gateway for CableGateway {
 
     fn close(&mut self, env: &mut Env) {
         self.sweep(env);
+        if self.sealed {
+            self.bequeath(env);
+        }
         let state = &mut self.state;
         state.scheduler.close(|frame| depi::lost(Drop::FlowGone, frame, env));
         state.modems.encrypt.flush(env.pool.arena());

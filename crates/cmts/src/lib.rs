@@ -21,6 +21,7 @@ pub mod report;
 pub mod rules;
 pub mod schedule;
 pub mod slow;
+pub mod standby;
 pub mod steps;
 pub mod upstream;
 

@@ -222,6 +222,13 @@ impl Scheduler {
         }
     }
 
+    /// Numbers a flow's packets from there on.
+    pub fn set_sequence(&mut self, id: u32, next: u16) {
+        if let Some(flow) = self.flows.get_mut(id as usize).filter(|flow| flow.in_use) {
+            flow.sequence = next;
+        }
+    }
+
     /// Takes a flow out; what waited in it is given to `each`.
     pub fn remove(&mut self, id: u32, mut each: impl FnMut(Frame)) {
         let Some(flow) = self.flows.get_mut(id as usize).filter(|flow| flow.in_use) else { return };

@@ -154,6 +154,11 @@ impl<G: Gateway> Rig<G> {
         self.seats[0].worker.gateway_mut()
     }
 
+    /// All gateways, to change between turns.
+    pub fn each_gateway(&mut self, each: impl FnMut(&mut G)) {
+        self.seats.iter_mut().map(|seat| seat.worker.gateway_mut()).for_each(each);
+    }
+
     /// The worker.
     pub fn worker(&self) -> &Worker<G> {
         &self.seats[0].worker
@@ -226,20 +231,29 @@ impl<G: Gateway> Rig<G> {
     /// # Errors
     /// What is missing.
     pub fn close(self) -> Result<(), String> {
+        self.end().map(drop)
+    }
+
+    /// [`close`](Self::close), and the gateways as they are then.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn end(self) -> Result<Vec<G>, String> {
         let packets = |when: &str, all: &[StatsView]| match all.iter().map(StatsView::missing).sum() {
             0i64 => Ok(()),
             missing => Err(format!("packets: {missing} came in and neither went out nor were named {when}")),
         };
         let (workers, stats): (Vec<_>, Vec<_>) = self.seats.into_iter().map(|seat| (seat.worker, seat.stats)).unzip();
         packets("while it ran", &stats)?;
+        // Closed all before any slots are given back: until then they may hand packets to each other.
         let ended: Vec<_> = workers.into_iter().map(Worker::close).collect();
-        drop(ended);
+        let gateways: Vec<_> = ended.into_iter().map(|(gateway, _)| gateway).collect();
         packets("when it ended", &stats)?;
         let (slots, back) = (self.arena.shape().slots as usize, self.arena.in_depot());
         if back != slots {
             return Err(format!("slots: of {slots} only {back} came back"));
         }
         SHELF.lock().expect("no code panics holding the shelf").push(self.arena);
-        Ok(())
+        Ok(gateways)
     }
 }

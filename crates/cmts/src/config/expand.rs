@@ -326,14 +326,10 @@ impl Config {
         let filters = |names: &[String]| {
             self.filters(names).map_err(|(what, help)| ("profile", of(&format!("{what}, as its profile has it")), help))
         };
-        let classifiers = match &profile.classifiers {
-            None => u32::MAX,
-            Some(name) => {
-                let at = self.classifiers.iter().position(|set| &set.name == name);
-                let what = || of(&format!("no set of classifiers is called \"{name}\", as its profile has it"));
-                at.ok_or_else(|| ("profile", what(), "a [[classifiers]]'s name".to_owned()))? as u32
-            }
-        };
+        let classifiers = self.set_of(profile).map_err(|name| {
+            let what = of(&format!("no set of classifiers is called \"{name}\", as its profile has it"));
+            ("profile", what, "a [[classifiers]]'s name".to_owned())
+        })?;
         let sid = (entry.sid > 0).then(|| entry.sid.wrapping_add(i as u16));
         if sid.is_some_and(|sid| sid == 0 || sid > 0x3fff) {
             return Err(("sid", of("its service identifier has more than 14 bits"), "begin lower".into()));
@@ -363,6 +359,16 @@ impl Config {
             flows: profile.flow.iter().cloned().map(Some).collect(),
             classifiers: None,
         })
+    }
+
+    /// The number of a profile's set of classifiers; `u32::MAX`: it has none.
+    ///
+    /// # Errors
+    /// The set's name, where there is none of that name.
+    pub fn set_of(&self, profile: &Profile) -> Result<u32, String> {
+        let Some(name) = &profile.classifiers else { return Ok(u32::MAX) };
+        let at = self.classifiers.iter().position(|set| &set.name == name);
+        at.map(|at| at as u32).ok_or_else(|| name.clone())
     }
 
     /// The numbers of filter groups.

@@ -10,7 +10,7 @@ use super::Action;
 use crate::rules::{ANY_IP, DENY, Match, PERMIT, Rule, TCP_OR_UDP};
 
 /// A rule of a filter group or of a set of classifiers. What is left out matches everything.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RuleEntry {
     /// Higher ones are asked first.
@@ -46,7 +46,7 @@ pub struct RuleEntry {
 }
 
 /// A protocol as it is written.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Protocol {
     /// Its number.
@@ -56,7 +56,7 @@ pub enum Protocol {
 }
 
 /// Ports as they are written.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Ports {
     /// One.

@@ -40,6 +40,7 @@ impl Control {
         let steer = steer(&self.config, &self.layout, self.all().chain(&fresh)).map_err(|_| {
             Refusal("hosts of several workers share the first 64 bits of their addresses; use others".into())
         })?;
+        self.edition += 1;
         self.free = free;
         self.publish_steer(steer);
         let macs = fresh.iter().map(|named| named.mac).collect();
@@ -103,6 +104,7 @@ impl Control {
         for (worker, _) in shares(&self.config, &spec) {
             self.links[usize::from(worker)].post(Command::Remove(spec.handle), Purpose::Modem);
         }
+        self.edition += 1;
         self.by_mac.remove(&mac);
         self.free.push(spec.handle);
         if self.layout.modems[spec.handle as usize].classifiers.take().is_some() {
@@ -157,6 +159,7 @@ impl Control {
 
     fn encrypted(&mut self, mac: Mac) -> Result<&mut crate::modems::ModemSpec, Refusal> {
         let handle = self.find(mac)?.spec.handle;
+        self.edition += 1;
         let spec = &mut self.layout.modems[handle as usize].spec;
         if spec.security.is_none() {
             return Err(Refusal(format!("modem {mac} does not encrypt, by its profile")));

@@ -192,8 +192,10 @@ impl Control {
         if own { Ok(()) } else { self.post_change(mac) }
     }
 
+    /// A modem that is about to change.
     fn find_mut(&mut self, mac: Mac) -> Result<&mut Named, Refusal> {
         let handle = self.find(mac)?.spec.handle;
+        self.edition += 1;
         Ok(&mut self.layout.modems[handle as usize])
     }
 

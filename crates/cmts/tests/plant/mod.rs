@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use cmts::assemble::assemble;
+use cmts::assemble::{Seat, assemble};
 use cmts::config::Config;
 use cmts::control::Control;
 use cmts::gateway::CableGateway;
@@ -188,20 +188,22 @@ pub struct World {
 
 pub const NOW: u64 = 1_000_000_000;
 
+/// Workers before memory wires.
+pub fn rig(config: &Config, seats: Vec<Seat>, clock: &Clock) -> Rig<CableGateway> {
+    let ports = config.port.iter().zip(PORTS).map(|(port, mac)| PortSpec { name: port.name.clone(), mac: mac.0 });
+    let ports: Vec<_> = ports.collect();
+    let crew = |seat: Seat| Crew { gateway: seat.gateway, layout: seat.layout, hand_off: seat.hand_off };
+    let crews: Vec<_> = seats.into_iter().map(crew).collect();
+    Rig::among(crews, &ports, Memories { slots: config.frames.slots, slot_bytes: 2048 }, clock)
+}
+
 impl World {
     /// As configured; modems cut what they send so.
     pub fn new(text: &str, cuts: Cuts) -> Self {
         let config: Config = toml::from_str(text).expect("a configuration");
         let caps: Vec<_> = PORTS.iter().map(|mac| Caps { mac: mac.0, mtu: 1500, ..Caps::default() }).collect();
         let (control, seats) = assemble(&config, &caps).expect("a gateway");
-        let ports = config.port.iter().zip(PORTS).map(|(port, mac)| PortSpec { name: port.name.clone(), mac: mac.0 });
-        let ports: Vec<_> = ports.collect();
-        let crews: Vec<_> = seats
-            .into_iter()
-            .map(|seat| Crew { gateway: seat.gateway, layout: seat.layout, hand_off: seat.hand_off })
-            .collect();
-        let clock = Clock::at(NOW);
-        let rig = Rig::among(crews, &ports, Memories { slots: config.frames.slots, slot_bytes: 2048 }, &clock);
+        let rig = rig(&config, seats, &Clock::at(NOW));
         let plant = plant(&config);
         let mut world = Self {
             rig,

@@ -1,0 +1,86 @@
+//! A worker that another process's goes on for, or that goes on for another's.
+
+use engine::{Drop, Env, Io, Punt};
+
+use super::CableGateway;
+use crate::schedule::Refused;
+use crate::standby::{Legacy, Sequences, Waiting};
+
+impl CableGateway {
+    /// Lets nothing out of the queues any more. What is out already goes its way; what waits, and what still comes, is
+    /// handed over when the worker closes: see [`legacy`](Self::legacy).
+    pub fn seal(&mut self) {
+        self.sealed = true;
+    }
+
+    /// Whether all that was out of the queues has left.
+    pub fn is_settled(&self) -> bool {
+        use engine::Gateway;
+        self.held() == self.state.scheduler.waiting()
+    }
+
+    /// What another goes on with, of a worker that was sealed and is closed.
+    pub fn legacy(&mut self) -> Legacy {
+        std::mem::take(&mut self.legacy)
+    }
+
+    /// Has a worker that does not run yet go on with that, in its first turn, for the modems it has adopted.
+    pub fn succeed(&mut self, legacy: Legacy) {
+        self.legacy = legacy;
+    }
+
+    /// Fills in where numbers stand. Allocates where there is no room.
+    pub(super) fn sequences(state: &crate::State, into: &mut Sequences) {
+        into.channels.clear();
+        into.channels.extend((0..state.scheduler.loads().len()).map(|n| state.depi.sequence(n)));
+        into.flows.clear();
+        let flows = state.scheduler.flows().iter().enumerate().filter(|(_, flow)| flow.in_use);
+        into.flows.extend(flows.map(|(n, flow)| (n as u32, flow.sequence)));
+    }
+
+    /// What waits is another's from now on: counted as handed out.
+    pub(super) fn bequeath(&mut self, env: &mut Env) {
+        let state = &mut self.state;
+        let mut legacy = Legacy::default();
+        Self::sequences(state, &mut legacy.sequences);
+        for flow in 0..state.scheduler.flows().len() as u32 {
+            state.scheduler.remove(flow, |frame| {
+                legacy.waiting.push(Waiting { flow, bytes: env.pool.arena().bytes(&frame).to_vec() });
+                env.stats.add(Io::Released, 1);
+                env.stats.add(Io::HandedOut, 1);
+                env.pool.give(frame);
+            });
+        }
+        self.legacy = legacy;
+    }
+
+    /// Goes on: numbers where they stood, and what waited waits here.
+    pub(super) fn inherit(&mut self, env: &mut Env) {
+        let Legacy { sequences, waiting } = std::mem::take(&mut self.legacy);
+        for (n, number) in sequences.channels.iter().enumerate() {
+            self.state.depi.set_sequence(n, *number);
+        }
+        for (flow, number) in &sequences.flows {
+            self.state.scheduler.set_sequence(*flow, *number);
+        }
+        for Waiting { flow, bytes } in &waiting {
+            env.stats.add(Io::HandedIn, 1);
+            let Some(frame) = env.pool.make(bytes) else {
+                env.stats.drop_outside(Drop::NoFrame, bytes.len());
+                continue;
+            };
+            match self.state.scheduler.push(*flow, frame, env.now) {
+                Ok(()) => env.stats.consumed(Punt::ServiceFlow),
+                Err((frame, why)) => {
+                    let reason = match why {
+                        Refused::Full => Drop::FlowQueueFull,
+                        Refused::Aqm => Drop::FlowAqm,
+                        Refused::Gone => Drop::FlowGone,
+                    };
+                    env.stats.drop_outside(reason, frame.len());
+                    env.pool.give(frame);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A second gateway goes on for a first, before one device and one network that see only packets.
+
+mod plant;
+
+use cmts::assemble::succeed;
+use cmts::config::{Config, FlowEntry, RuleEntry};
+use cmts::standby::{Book, Estate, Legacy, Sequences};
+use crypto::Key;
+use plant::{PORTS, World, config, rig};
+use traffic::cable::Cuts;
+use wire::Mac;
+
+fn mac(text: &str) -> Mac {
+    text.parse().expect("an address")
+}
+
+/// So many milliseconds of traffic.
+fn run(world: &mut World, ms: usize) {
+    for _ in 0..ms * 20 {
+        world.down(4);
+        world.up(2);
+        world.step(50_000);
+    }
+}
+
+/// Traffic through a gateway whose modems are no more those of its configuration: a key has rolled over, a service flow
+/// and a classifier were added, a modem has gone, and in one service flow packets wait.
+fn changed(text: &str) -> World {
+    let mut world = World::new(text, Cuts::Anywhere(5));
+    run(&mut world, 40);
+    let (first, second, odd) = (mac("02:cb:00:00:00:01"), mac("02:cb:00:00:00:02"), Key::aes128([7; 16], [8; 16]));
+    let flow = |name: &str| FlowEntry { name: name.into(), buffer: 1 << 20, ..FlowEntry::default() };
+    let control = &mut world.control;
+    world.device.rekey(0, 257, true, Some(&odd));
+    control.set_key(first, 1, &odd).expect("the other half is free");
+    control.use_key(first, 1).expect("there is one");
+    control.change_flow(second, &FlowEntry { rate: Some("1 Mbit/s".into()), ..flow("f0") }).expect("it is there");
+    control.add_flow(second, &flow("game")).expect("there is room");
+    let rule = RuleEntry { priority: 1, flow: Some("game".into()), protocol: None, ..RuleEntry::default() };
+    let rule = RuleEntry { destination: Some("10.99.0.0/16".into()), ..rule };
+    control.add_classifier(second, None, &rule).expect("in order");
+    control.remove_modem(mac("02:cb:00:00:00:05")).expect("it is there");
+    world.modems.rekey(0, Some((&odd, 1)));
+    run(&mut world, 10);
+    world
+}
+
+/// A gateway of the same configuration goes on, told what would be told over a socket.
+fn go_on(world: &mut World, text: &str, book: &Book, legacies: Vec<Legacy>, silent_ns: Option<u64>) {
+    let book = serde_json::from_str(&serde_json::to_string(book).expect("JSON")).expect("the same again");
+    let config: Config = toml::from_str(text).expect("a configuration");
+    let caps: Vec<_> = PORTS.iter().map(|mac| frame::Caps { mac: mac.0, mtu: 1500, ..Default::default() }).collect();
+    let estate = Estate { book, legacies, silent_ns };
+    let (control, seats) = succeed(&config, &caps, estate).expect("of the same configuration");
+    let clock = world.rig.clock().clone();
+    (world.control, world.rig) = (control, rig(&config, seats, &clock));
+    world.step(0);
+}
+
+#[test]
+fn what_is_handed_over_goes_on_as_if_nothing_had_been() {
+    let text = config(2, 5, true, "")
+        .replace("[frames]", "[workers]\ncount = 2\n[frames]")
+        .replace("name = \"sg1\"", "name = \"sg1\"\ndown_worker = 1");
+    let mut world = changed(&text);
+    let edition = world.control.edition();
+    let (book, hosts) = (world.control.book(), world.hosts.sent().0);
+    world.rig.each_gateway(|gateway| gateway.seal());
+    (0..4).for_each(|_| world.step(50_000));
+    assert!(world.rig.workers().all(|worker| worker.gateway().is_settled()));
+    let drops = world.drops();
+    let spare = World::new(&config(1, 1, false, ""), Cuts::Few).rig;
+    let mut gateways = std::mem::replace(&mut world.rig, spare).end().expect("what is handed over is counted");
+    let legacies: Vec<Legacy> = gateways.iter_mut().map(cmts::gateway::CableGateway::legacy).collect();
+    let waiting: usize = legacies.iter().map(|legacy| legacy.waiting.len()).sum();
+    assert!(waiting > 20, "{waiting} frames wait");
+    go_on(&mut world, &text, &book, legacies, None);
+    assert_eq!(world.control.book(), book, "nothing is forgotten");
+    assert!(edition > 4 && world.control.modems() == 9);
+    assert_eq!(world.io(engine::Io::HandedIn), waiting as u64 + world.io(engine::Io::HandedOut));
+    let entry = FlowEntry { name: "f0".into(), ..FlowEntry::default() };
+    world.control.change_flow(mac("02:cb:00:00:00:02"), &entry).expect("it is there");
+    run(&mut world, 20);
+    world.rest();
+    let (heard, sent) = (world.device.heard(), world.hosts.sent().0);
+    let unknown: u64 =
+        drops.iter().chain(&world.drops()).filter(|d| d.1.name() == "unknown_subscriber").map(|d| d.2).sum();
+    assert!(sent > hosts && unknown > 0, "to the modem that has gone");
+    assert_eq!((heard.packets_lost, heard.packets_late, heard.late, heard.reordered), (0, 0, 0, 0), "{heard:?}");
+    assert_eq!((heard.bad_crc, heard.no_key, heard.in_order), (0, 0, sent - unknown), "{heard:?}");
+    assert_eq!(world.device.resequenced().0, 0, "no number was left out");
+    world.rig.close().expect("nothing lost");
+}
+
+#[test]
+fn what_died_goes_on_and_no_number_is_used_twice() {
+    let text = config(1, 5, true, "");
+    let mut world = changed(&text);
+    let book = world.control.book();
+    world.control.ask_sequences();
+    world.step(0);
+    world.step(0);
+    let told: Vec<Sequences> = world.control.sequences().expect("it answered").into_iter().cloned().collect();
+    // It goes on for 20 ms after it was last heard of.
+    run(&mut world, 20);
+    (0..4).for_each(|_| world.step(50_000));
+    let waiting = world.rig.gateway().state().scheduler.waiting() as u64;
+    assert!(waiting > 20, "{waiting} frames wait, and are lost");
+    let strangers = |drops: &[(String, engine::Drop, u64)]| -> u64 {
+        drops.iter().filter(|drop| drop.1.name() == "unknown_subscriber").map(|drop| drop.2).sum()
+    };
+    let (sent, unknown) = (world.hosts.sent().0, strangers(&world.drops()));
+    let legacies = told.into_iter().map(|sequences| Legacy { sequences, waiting: Vec::new() }).collect();
+    go_on(&mut world, &text, &book, legacies, Some(20_200_000));
+    let entry = FlowEntry { name: "f0".into(), ..FlowEntry::default() };
+    world.control.change_flow(mac("02:cb:00:00:00:02"), &entry).expect("it is there");
+    run(&mut world, 40);
+    world.rest();
+    let (heard, unknown_since) = (world.device.heard(), strangers(&world.drops()));
+    assert_eq!((heard.packets_late, heard.late, heard.reordered, heard.duplicated), (0, 0, 0, 0), "{heard:?}");
+    assert_eq!((heard.bad_crc, heard.no_key, heard.strangers), (0, 0, 0), "{heard:?}");
+    assert!((1..=6 * 0x4000).contains(&heard.packets_lost), "numbers were left out: {heard:?}");
+    let since = world.hosts.sent().0 - sent - unknown_since;
+    assert_eq!(heard.in_order, sent - unknown - waiting + since, "what waited is lost, and nothing else: {heard:?}");
+    assert!(world.hosts.heard().in_order > 0);
+    world.rig.close().expect("nothing lost");
+}
+
+#[test]
+fn the_book_of_another_configuration_is_refused() {
+    let world = World::new(&config(2, 3, true, ""), Cuts::Few);
+    let other: Config = toml::from_str(&config(1, 3, true, "")).expect("a configuration");
+    let caps: Vec<_> = PORTS.iter().map(|mac| frame::Caps { mac: mac.0, mtu: 1500, ..Default::default() }).collect();
+    let said = succeed(&other, &caps, Estate { book: world.control.book(), ..Estate::default() })
+        .err()
+        .expect("a group too many");
+    assert!(said.to_string().contains("another configuration"), "{said}");
+}
