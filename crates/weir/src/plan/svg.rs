@@ -96,7 +96,7 @@ pub enum Drawn {
 
 const PLOT: f64 = 280.0;
 const LEFT: f64 = 64.0;
-const RIGHT: f64 = 200.0;
+const RIGHT: f64 = 236.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
 

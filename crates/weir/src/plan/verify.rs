@@ -336,6 +336,12 @@ fn text(verdict: &Verdict, style: Style) -> String {
         verdict.port,
         verdict.host.steal_ratio * 100.0,
     );
+    if verdict.port != PortKind::Memory.name() && verdict.host.cores <= usize::from(TARGET.workers) {
+        let _ = writeln!(
+            out,
+            "  ! the load has a processor to itself: two workers had the other between them, and whoever else wanted it"
+        );
+    }
     out
 }
 
@@ -362,6 +368,9 @@ mod tests {
         assert!((verdict.two_by_one.middle - 1.3).abs() < 1e-9);
         let page = text(&verdict, Style::default());
         assert!(page.contains("250,000") && page.contains(": within 10 %"), "{page}");
+        let host = Host { cores: 2, ..Host::default() };
+        let verdict = conclude(&loads(), &mpps, 0.1, host, PortKind::Xdp).unwrap();
+        assert!(text(&verdict, Style::default()).contains("! the load has a processor to itself"));
     }
 
     /// A neighbour that is there in some rounds, and halves what is left, moves no prediction.
