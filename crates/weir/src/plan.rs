@@ -129,7 +129,8 @@ impl read::Plan {
     /// The answer, with points that were measured beside the plan's own.
     pub fn answer(&self, measured: &[calibrate::Measured]) -> anyhow::Result<Answer> {
         let mut question = self.question.clone();
-        question.point.extend(measured.iter().map(calibrate::Measured::point));
+        let points = measured.iter().filter(|one| !one.crowded);
+        question.point.extend(points.map(calibrate::Measured::point));
         let answer = Planner::new(question, self.world.clone()).and_then(|planner| planner.answer());
         Ok(answer.map_err(|wrong| self.text.at(&wrong.path, wrong.what, wrong.help))?)
     }

@@ -41,6 +41,8 @@ pub struct Measured {
     pub arch: &'static str,
     /// What was measured, how, when.
     pub source: String,
+    /// More workers than processors for them: this says nothing of machines that have more.
+    pub crowded: bool,
     /// What to know of it.
     pub caveats: Vec<String>,
 }
@@ -112,6 +114,16 @@ impl Measured {
                 report.mpps
             ));
         }
+        // On interfaces, the load has a processor to itself where there are two.
+        let of_gateway = match report.host.cores {
+            cores if report.port != "memory" && cores > 1 => cores - 1,
+            cores => cores,
+        };
+        let crowded = of_gateway > 0 && units as usize > of_gateway;
+        if crowded {
+            let processors = crate::tables::many(of_gateway, "processor");
+            caveats.push(format!("{units} workers had {processors} between them: no point of a plan"));
+        }
         if report.host.steal_ratio > 0.02 {
             caveats.push(format!("{:.0} % of the processors' time went to others", 100.0 * report.host.steal_ratio));
         }
@@ -137,6 +149,7 @@ impl Measured {
             clock: Clock(cost.tsc_hz),
             arch: arch(&report.host.cpu),
             source,
+            crowded,
             caveats,
         })
     }
@@ -207,7 +220,7 @@ pub fn text(measured: &[Measured], style: Style) -> String {
         let _ = writeln!(out, "  ! {caveat}");
     }
     let _ = writeln!(out, "\n  As points of a plan; a unit is one worker, so say vcpus = 1 under [unit]:\n");
-    for one in measured {
+    for one in measured.iter().filter(|one| !one.crowded) {
         let _ = writeln!(out, "{}", toml(one));
     }
     out
@@ -220,7 +233,7 @@ fn laws(measured: &[Measured]) -> Vec<String> {
     machines.sort_unstable();
     machines.dedup();
     for machine in machines {
-        let of = || measured.iter().filter(|one| one.machine == machine);
+        let of = || measured.iter().filter(|one| one.machine == machine && !one.crowded);
         let ones: Vec<Observation> = of()
             .filter(|one| one.units == 1 && one.frame_bytes > 0.0)
             .map(|one| Observation {

@@ -138,6 +138,22 @@ fn results_of_the_bench_become_points() {
     assert!(nothing.contains("holds no result of weir bench"), "{nothing}");
 }
 
+/// Two workers on one processor say what sharing costs, not what a second processor brings.
+#[test]
+fn more_workers_than_processors_are_no_point_of_a_plan() {
+    let with = |workers: u16, port: &str, cores: usize| {
+        let mut report = report(workers, 128.0, 1000, 1.0);
+        (report.port, report.host.cores) = (port.into(), cores);
+        report
+    };
+    let several = [with(1, "xdp", 2), with(2, "xdp", 2), with(2, "memory", 2), with(3, "xdp", 4)];
+    let measured = measured(&several, None).unwrap();
+    assert_eq!(measured.iter().map(|one| one.crowded).collect::<Vec<_>>(), [false, true, false, false]);
+    let text = calibrate::text(&measured, Style::default());
+    assert!(text.contains("! 2 workers had 1 processor between them: no point of a plan"), "{text}");
+    assert_eq!(text.matches("[[point]]").count(), 3, "{text}");
+}
+
 #[test]
 fn printed_points_are_points_of_a_plan() {
     let text = calibrate::text(&measured(&report(1, 128.0, 1000, 2.0), None).unwrap(), Style::default());
