@@ -286,6 +286,8 @@ impl Scheduler {
         self.waiting += 1;
         if flow.standing == Standing::Idle {
             flow.awake(now);
+            // Whoever comes new has a turn's bytes: without, it would go to the end of its list a second time.
+            flow.deficit = QUANTUM;
             self.list(id, now);
         }
         Ok(())
