@@ -99,6 +99,7 @@ named! {
         FlowAqm "flow_aqm" "Active queue management kept the service flow's latency down.",
         FlowGone "flow_gone" "The service flow ended while the packet waited in it.",
         Redirected "redirected" "The forwarding action rule sends the subscriber to a web page, and this is no request for one.",
+        PacketRate "packet_rate" "As many packets as a QER lets pass in a time have passed.",
     }
 }
 

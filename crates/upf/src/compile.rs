@@ -10,11 +10,11 @@ use table::records::{Line, MAX_RECORD};
 use zerocopy::IntoBytes;
 
 use crate::record::{
-    Action, Bounds, CELLS, Head, LINE, MAX_DUPLICATES, MAX_QERS, MAX_URRS, Match, Meter, NONE8, Quad, Row, Tally,
-    Treatment, Treatments, apply, match_flags, outer,
+    Action, Bounds, CELLS, Head, LINE, MAX_DUPLICATES, MAX_LIMITED, MAX_QERS, MAX_URRS, Match, Meter, NONE8,
+    PacketQuota, Quad, Row, Tally, Treatment, Treatments, apply, match_flags, outer,
 };
 use crate::routes::Route;
-use crate::rules::{Apply, Duplicate, Outer, Pdr, Session, TunnelEnd, Usage};
+use crate::rules::{Apply, Duplicate, Outer, PacketLimit, Pdr, Session, TunnelEnd, Usage};
 
 /// A compiled session, on its way to a worker: the record's lines and the keys that lead to it.
 #[derive(Clone, Debug)]
@@ -103,10 +103,13 @@ pub fn compile(session: &Session, handle: u32, ways: &mut impl Ways) -> Result<C
     };
     let (up, down) = (ordered(true), ordered(false));
     let mut parts = Parts::new(session);
+    if parts.limited.len() > MAX_LIMITED {
+        return Err(CompileError::TooMany { what: "QERs with packet rates", most: MAX_LIMITED });
+    }
     for pdr in up.iter().chain(&down) {
         parts.add(session, pdr, ways)?;
     }
-    parts.place_the_rest();
+    parts.place_the_rest(session);
     let bounds = session.urrs.iter().map(|urr| Bounds::of(urr.threshold, urr.quota));
     let bounds: Vec<Option<Bounds>> = bounds.map(|bounds| (!bounds.is_none()).then_some(bounds)).collect();
     let bounded: Vec<Bounds> = bounds.iter().flatten().copied().collect();
@@ -119,7 +122,7 @@ pub fn compile(session: &Session, handle: u32, ways: &mut impl Ways) -> Result<C
     let counts = [
         ("SDF filters", parts.filters4.len().max(parts.filters6.len())),
         ("PDRs", parts.matches.len()),
-        ("QERs", session.qers.len()),
+        ("QERs", session.qers.len() + parts.limited.len()),
         ("URRs", session.urrs.len()),
     ];
     if let Some((what, _)) = counts.into_iter().find(|(_, count)| *count >= most) {
@@ -138,9 +141,11 @@ pub fn compile(session: &Session, handle: u32, ways: &mut impl Ways) -> Result<C
     }
     let row = |(id, places): (u32, &[u8; 2])| {
         let [up, down] = places.map(position);
-        Row { id, up, down, bounds: 0, spare: 0 }
+        Row { id, up, down, bounds: 0, limits: 0 }
     };
     let qers = session.qers.iter().map(|q| q.id).zip(&parts.qer_places).map(row);
+    let limits = parts.limited.iter().map(|at| session.qers[*at].id).zip(&parts.limit_places).map(row);
+    let qers = qers.chain(limits.map(|row| Row { limits: 1, ..row }));
     let urrs = session.urrs.iter().map(|u| u.id).zip(&parts.urr_places).map(row);
     let mut next_bounds = places.bounds as u8;
     let urrs = urrs.zip(&bounds).map(|(row, bounds)| {
@@ -163,7 +168,7 @@ pub fn compile(session: &Session, handle: u32, ways: &mut impl Ways) -> Result<C
         up_quads: places.of_direction[0] as u8,
         down_quads: places.of_direction[1] as u8,
         rows: places.rows as u8,
-        qers: session.qers.len() as u8,
+        qers: (session.qers.len() + parts.limited.len()) as u8,
         urrs: session.urrs.len() as u8,
     };
     let mut lines = vec![Line::ZERO; places.lines].into_boxed_slice();
@@ -253,7 +258,8 @@ impl Places {
         let cells = take(parts.cells.len() * LINE / CELLS);
         let bounds = session.urrs.iter().map(|urr| Bounds::of(urr.threshold, urr.quota));
         let bounds = take(bounds.filter(|bounds| !bounds.is_none()).count() * size_of::<Bounds>());
-        let rows = take((session.qers.len() + session.urrs.len()) * size_of::<Row>());
+        let rows = session.qers.len() + parts.limited.len() + session.urrs.len();
+        let rows = take(rows * size_of::<Row>());
         // All records have an even number of lines, so that all begin at even ones.
         let lines = lines.next_multiple_of(2);
         let first_action = before / size_of::<Action>();
@@ -276,6 +282,9 @@ struct Parts {
     urr_places: Vec<[u8; 2]>,
     /// What to put there; a direction without limit needs no cell.
     qer_cells: Vec<[Option<Cell>; 2]>,
+    /// QERs with limits on the number of packets, and their up and down cells.
+    limited: Vec<usize>,
+    limit_places: Vec<[u8; 2]>,
 }
 
 impl Parts {
@@ -293,6 +302,8 @@ impl Parts {
             qer_places: vec![[NONE8; 2]; session.qers.len()],
             urr_places: vec![[NONE8; 2]; session.urrs.len()],
             qer_cells: session.qers.iter().map(|q| [cell(q.mbr.up), cell(q.mbr.down)]).collect(),
+            limited: (0..session.qers.len()).filter(|n| session.qers[*n].packets != [None; 2]).collect(),
+            limit_places: Vec::new(),
         };
         // The session's own buckets: both directions in one line.
         for (n, _) in session.qers.iter().enumerate().filter(|(_, q)| q.session) {
@@ -316,11 +327,22 @@ impl Parts {
         }
     }
 
-    /// Cells no rule needs (yet): a QER or URR keeps its state from when it is made.
-    fn place_the_rest(&mut self) {
+    /// Cells no rule needs (yet): a QER or URR keeps its state from when it is made. And those few packets need.
+    fn place_the_rest(&mut self, session: &Session) {
         for direction in 0..2 {
             (0..self.qer_places.len()).for_each(|n| self.place_qer(n, direction));
             (0..self.urr_places.len()).for_each(|n| self.place_urr(n, direction));
+        }
+        for n in &self.limited {
+            let place = |limit: Option<PacketLimit>| {
+                let quota = limit.map_or(PacketQuota::default(), |limit| {
+                    let PacketLimit { most, period_ns } = limit;
+                    PacketQuota { most, period_ns, ..PacketQuota::default() }
+                });
+                self.cells.push(zerocopy::transmute!(quota));
+                (self.cells.len() - 1).min(usize::from(NONE8)) as u8
+            };
+            self.limit_places.push(session.qers[*n].packets.map(place));
         }
     }
 
@@ -350,6 +372,9 @@ impl Parts {
             flags |= if qer.session { [match_flags::SESSION0, match_flags::SESSION1][n.min(1)] } else { 0 };
             let open = if uplink { qer.gate_up } else { qer.gate_down };
             flags |= if open { 0 } else { match_flags::CLOSED };
+            if let Some(n) = self.limited.iter().position(|limited| limited == at) {
+                flags |= match_flags::LIMITED << n | if uplink { 0 } else { match_flags::LIMITED_DOWN };
+            }
         }
         for (n, at) in urrs.iter().enumerate() {
             let before = session.urrs[*at].before_qos;
@@ -358,7 +383,7 @@ impl Parts {
         flags |= match pdr.removes {
             Some(Outer::Ip) => match_flags::REMOVES_IP,
             Some(Outer::Udp) => match_flags::REMOVES_UDP,
-            Some(Outer::GtpU) | None => 0,
+            Some(Outer::GtpU | Outer::Nothing) | None => 0,
         };
         let to_control = session.fars.iter().any(|far| far.id == pdr.far && far.to_control);
         // In transit (SGW-U, I-UPF) the subscriber's address may not be known; it is checked where it is.
@@ -499,6 +524,7 @@ fn behind_ip(header: Outer, qfi: Option<u8>) -> u8 {
         Outer::GtpU => qfi.unwrap_or(NONE8),
         Outer::Udp => outer::UDP,
         Outer::Ip => outer::IP,
+        Outer::Nothing => outer::NOTHING,
     }
 }
 

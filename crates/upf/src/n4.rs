@@ -32,8 +32,9 @@ pub mod translate;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
-use pfcp::ie::{ApplicationId, FqCsid, NodeId};
-use pfcp::message::Message;
+use pfcp::group::{ApplicationIdsPfds, PfdContext};
+use pfcp::ie::{ApplicationId, FqCsid, NodeId, PfdContents};
+use pfcp::message::{Message, PfdManagementRequest};
 use pfcp::node::Ticket;
 use stages::filter::FlowDescription;
 
@@ -161,6 +162,12 @@ pub struct N4 {
     catalogue: Catalogue,
     /// Reports of waiting packets that wait themselves: when, session, PDR; soonest first.
     delayed: BinaryHeap<std::cmp::Reverse<(u64, u32, u16)>>,
+    /// Sessions whose packets wait no longer than the control plane said: until when; and the same, soonest first.
+    waits: HashMap<u32, u64>,
+    waits_by_time: BinaryHeap<std::cmp::Reverse<(u64, u32)>>,
+    /// Sessions still to be looked through, as applications are detected otherwise from now on.
+    outdated: VecDeque<u32>,
+    applications_changed: bool,
     workers: u16,
     next_worker: u16,
     /// No new sessions are taken.
@@ -210,6 +217,10 @@ impl N4 {
             paths: Paths::new(pace),
             catalogue,
             delayed: BinaryHeap::new(),
+            waits: HashMap::new(),
+            waits_by_time: BinaryHeap::new(),
+            outdated: VecDeque::new(),
+            applications_changed: false,
             workers: workers.max(1),
             next_worker: 0,
             draining: false,
@@ -323,13 +334,42 @@ impl N4 {
         self.book.settle();
     }
 
-    /// Replaces an application's filters (PFD management, 7.4.3); none: the application is forgotten.
+    /// Replaces an application's filters (PFD management, 7.4.3); none: the application is forgotten. Sessions that detect
+    /// it go by the new ones soon; of one that is forgotten, by those they have.
     pub fn set_application(&mut self, id: &ApplicationId, flows: Vec<FlowDescription>) {
         if flows.is_empty() {
             self.applications.remove(&id.0);
         } else {
             self.applications.insert(id.0.clone(), flows);
         }
+        self.applications_changed = true;
+    }
+
+    /// Forgets all applications.
+    pub fn forget_applications(&mut self) {
+        self.applications.clear();
+    }
+
+    /// The applications there are, as the message that would bring them.
+    pub fn applications(&self) -> PfdManagementRequest {
+        let contents = |flow: &FlowDescription| PfdContents {
+            flow_description: Some(flow.to_string().into()),
+            ..PfdContents::default()
+        };
+        let application = |(name, flows): (&str, &[FlowDescription])| ApplicationIdsPfds {
+            application_id: ApplicationId::from(name),
+            pfd_contexts: vec![PfdContext { pfd_contents: flows.iter().map(contents).collect(), ..Default::default() }],
+            ..ApplicationIdsPfds::default()
+        };
+        let all = self.applications.iter().map(|(name, flows)| (&**name, &**flows));
+        let application_ids_pfds = all.map(application).collect();
+        PfdManagementRequest { application_ids_pfds, ..PfdManagementRequest::default() }
+    }
+
+    /// How loaded the node is, in per cent: as many sessions as it has of those it may have, or all when it takes no more.
+    pub fn load(&self) -> u8 {
+        let share = self.book.len().saturating_mul(100) / self.limits.sessions.max(1);
+        if self.draining { 100 } else { share.min(100) as u8 }
     }
 
     /// The next message to be sent.

@@ -19,12 +19,15 @@
 //! quad. Records begin at even lines: memory comes by pairs of lines.
 
 use stages::filter::{Filter4, Filter6, Quad4, WAYS};
+use stages::forward::NONE;
 use table::bucket;
 use table::records::{Line, MAX_RECORD, Window};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute_mut, transmute_ref};
 
 use crate::rules::Volumes;
 
+/// QERs of a session with limits on the number of packets.
+pub const MAX_LIMITED: usize = 6;
 /// QERs that can apply to one packet.
 pub const MAX_QERS: usize = 2;
 /// URRs that can apply to one packet.
@@ -96,6 +99,12 @@ pub mod match_flags {
     pub const REMOVES_IP: u16 = 128;
     /// The packet's UDP and IP headers are a tunnel's and taken off.
     pub const REMOVES_UDP: u16 = 256;
+    /// Of limits on the number of packets those to the subscriber hold, not those from it.
+    pub const LIMITED_DOWN: u16 = 512;
+    /// The first of the session's QERs with such limits applies; the next bit, the second; and so on.
+    pub const LIMITED: u16 = 1 << 10;
+    /// All of them.
+    pub const ALL_LIMITED: u16 = u16::MAX << 10;
 }
 
 /// What a packet must be for a rule to apply, and which lines it then needs.
@@ -169,11 +178,13 @@ pub mod outer {
     pub const UDP: u8 = 0xfe;
     /// Nothing behind IP.
     pub const IP: u8 = 0xfd;
+    /// No header at all: the far end is but the next hop.
+    pub const NOTHING: u8 = 0xfc;
 
     /// Whether it is one of these.
     #[inline(always)]
     pub const fn is_other(qfi: u8) -> bool {
-        qfi == UDP || qfi == IP
+        qfi >= NOTHING && qfi != super::NONE8
     }
 }
 
@@ -181,7 +192,7 @@ pub mod outer {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Action {
-    /// The tunnel to put packets in; [`stages::forward::NONE`]: none.
+    /// The tunnel to put packets in; [`NONE`]: none.
     pub tunnel: u32,
     /// The far end's tunnel endpoint.
     pub teid: u32,
@@ -205,6 +216,11 @@ impl Action {
         self.apply & ((1 << apply::DUPLICATES) - 1)
     }
 
+    /// Whether packets leave without a tunnel's headers.
+    pub fn is_plain(&self) -> bool {
+        self.tunnel == NONE || self.qfi == outer::NOTHING
+    }
+
     /// How many actions behind this one say where duplicates go.
     pub fn duplicates(&self) -> u8 {
         self.apply >> apply::DUPLICATES
@@ -219,6 +235,37 @@ pub struct Meter {
     pub config: bucket::Config,
     /// What may pass now.
     pub state: bucket::State,
+}
+
+/// A QER's limit on the number of packets in one direction: a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct PacketQuota {
+    /// Packets that may pass in a period; 0 with a period of 0: any number.
+    pub most: u32,
+    /// Packets that have passed in this one.
+    pub passed: u32,
+    /// How long a period is, in nanoseconds.
+    pub period_ns: u64,
+    /// When this one ends.
+    pub ends_ns: u64,
+    /// Room to a cell.
+    pub spare: u64,
+}
+
+impl PacketQuota {
+    /// Whether a packet may pass now, and counts it if so. A period begins with its first packet.
+    pub fn take(&mut self, now: u64) -> bool {
+        if self.period_ns == 0 {
+            return true;
+        }
+        if now >= self.ends_ns {
+            (self.passed, self.ends_ns) = (0, now.saturating_add(self.period_ns));
+        }
+        let passes = self.passed < self.most;
+        self.passed += u32::from(passes);
+        passes
+    }
 }
 
 /// What a URR has measured in one direction: a cell.
@@ -326,8 +373,8 @@ pub struct Row {
     pub down: u8,
     /// The line its [`Bounds`] are in, of a URR that has some; 0: none.
     pub bounds: u8,
-    /// Room to 8 bytes.
-    pub spare: u8,
+    /// 1: its cells are [`PacketQuota`]s, of a QER that has a row of its own for its rates.
+    pub limits: u8,
 }
 
 /// Actions of a line.
@@ -337,7 +384,9 @@ pub const CELLS: usize = LINE / size_of::<Meter>();
 
 const _: () = {
     assert!(size_of::<Head>() == 32 && size_of::<Match>() == 16 && size_of::<Action>() == 16);
-    assert!(size_of::<Meter>() == 32 && size_of::<Tally>() == 32 && size_of::<Row>() == 8);
+    assert!(
+        size_of::<PacketQuota>() == 32 && size_of::<Meter>() == 32 && size_of::<Tally>() == 32 && size_of::<Row>() == 8
+    );
     assert!(size_of::<Quad>() == 2 * LINE && size_of::<Treatments>() == 32);
     assert!(size_of::<Filter4>() == 32 && size_of::<Filter6>() == LINE && size_of::<Bounds>() == LINE);
     // Positions in units of 16 bytes and more must fit eight bits.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use table::bulk::{BulkMap, Seed};
 
-use crate::rules::Session;
+use crate::rules::{Outer, Session};
 
 /// A session's place: its worker, and its handle there.
 pub type Owner = (u16, u32);
@@ -38,7 +38,8 @@ impl Remotes {
     /// Enters a session's far ends, in place of those it had. An end that is another session's becomes this one's.
     pub fn set(&mut self, owner: Owner, session: &Session) {
         self.unlink(owner);
-        let ends: Box<[End]> = session.fars.iter().filter_map(|far| far.tunnel).map(|t| (t.address, t.teid)).collect();
+        let tunnels = session.fars.iter().filter_map(|far| far.tunnel).filter(|end| end.outer == Outer::GtpU);
+        let ends: Box<[End]> = tunnels.map(|end| (end.address, end.teid)).collect();
         ends.iter().for_each(|end| self.link(*end, owner));
         let (worker, handle) = (usize::from(owner.0), owner.1 as usize);
         if self.ends.len() <= worker {

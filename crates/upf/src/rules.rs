@@ -84,6 +84,8 @@ pub enum Outer {
     Udp,
     /// IP (RFC 2003, RFC 2473).
     Ip,
+    /// Nothing: the far end is but the next hop (Forwarding Policy, 8.2.23).
+    Nothing,
 }
 
 /// The far end of a tunnel (Outer Header Creation, 8.2.56).
@@ -148,6 +150,15 @@ pub struct Mbr {
     pub down: Option<u64>,
 }
 
+/// How many packets may pass in a time (8.2.63).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketLimit {
+    /// How many.
+    pub most: u32,
+    /// The time, in nanoseconds; the first packet begins it.
+    pub period_ns: u64,
+}
+
 /// QoS enforcement rule.
 #[derive(Clone, Debug, Default)]
 pub struct Qer {
@@ -159,6 +170,8 @@ pub struct Qer {
     pub gate_down: bool,
     /// Maximum bit rates (8.2.8).
     pub mbr: Mbr,
+    /// How many packets may pass, from the subscriber and to it; none: any number.
+    pub packets: [Option<PacketLimit>; 2],
     /// QoS flow to mark packets with towards the radio network.
     pub qfi: Option<u8>,
     /// Whether it is the session's aggregate (APN-AMBR, Session-AMBR) rather than a flow's.

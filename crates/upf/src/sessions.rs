@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::by_instance::ByInstance;
 use crate::compile::Compiled;
-use crate::record::{self, Action, Bounds, Head, Meter, Row, Tally};
+use crate::record::{self, Action, Bounds, Head, Meter, PacketQuota, Row, Tally};
 use crate::routes::{Route, Routes};
 use crate::rules::Usage;
 
@@ -293,6 +293,52 @@ impl Sessions {
         passes
     }
 
+    /// Whether limits on the number of packets, those that `flags` ([`match_flags`](record::match_flags)) name, let one
+    /// more pass; it counts for all of them then, and for none else.
+    #[cold]
+    pub fn take_packet(&mut self, id: LineId, flags: u16, now: u64) -> bool {
+        let mut refused = None;
+        let mut n = 0;
+        self.each_limit(id, flags, |quota| {
+            if refused.is_none() && !quota.take(now) {
+                refused = Some(n);
+            }
+            n += 1;
+        });
+        // Those before the one that refused have counted it.
+        let Some(refused) = refused else { return true };
+        let mut n = 0;
+        self.each_limit(id, flags, |quota| {
+            quota.passed -= u32::from(n < refused && quota.period_ns > 0);
+            n += 1;
+        });
+        false
+    }
+
+    /// A packet that [`take_packet`](Self::take_packet) let pass does not pass after all.
+    #[cold]
+    pub fn give_packet_back(&mut self, id: LineId, flags: u16) {
+        self.each_limit(id, flags, |quota| quota.passed -= u32::from(quota.period_ns > 0));
+    }
+
+    /// Every limit that `flags` name, in order.
+    fn each_limit(&mut self, id: LineId, flags: u16, mut then: impl FnMut(&mut PacketQuota)) {
+        let Some(head) = self.head(id).copied() else { return };
+        let Some(lines) = self.lines.get_mut(id, head.lines.into()) else { return };
+        for n in 0..record::MAX_LIMITED {
+            if flags & record::match_flags::LIMITED << n == 0 {
+                continue;
+            }
+            let mut limits = record::rows(lines, &head).0.iter().filter(|row| row.limits != 0);
+            let Some(row) = limits.nth(n) else { continue };
+            let at = if flags & record::match_flags::LIMITED_DOWN == 0 { row.up } else { row.down };
+            let line = lines.get_mut(usize::from(at) / record::CELLS);
+            if let Some(quota) = line.and_then(|line| record::cell_mut::<PacketQuota>(line, at)) {
+                then(quota);
+            }
+        }
+    }
+
     /// The next session that reached a bound.
     pub fn take_reached(&mut self) -> Option<u32> {
         self.reached.pop()
@@ -487,13 +533,27 @@ impl Sessions {
         let (new_qers, new_urrs) = record::rows(after, &is);
         let (new_qers, new_urrs) = (new_qers.to_vec(), new_urrs.to_vec());
         let pairs = |from: &[Row], to: &[Row]| -> Vec<(u8, u8)> {
-            let find = |row: &Row| from.iter().find(|old| old.id == row.id).map(|old| (*old, *row));
+            let same = |old: &Row, row: &Row| old.id == row.id && old.limits == row.limits;
+            let find = |row: &Row| from.iter().find(|old| same(old, row)).map(|old| (*old, *row));
             let both = to.iter().filter_map(find).flat_map(|(old, new)| [(old.up, new.up), (old.down, new.down)]);
             // Without a limit before, credit begins full.
             both.filter(|(from, to)| *from != 0 && *to != 0).collect()
         };
         let line = |at: u8| usize::from(at) / record::CELLS;
-        for (from, to) in pairs(old_qers, &new_qers) {
+        let of = |rows: &[Row], limits: bool| -> Vec<Row> {
+            rows.iter().filter(|row| (row.limits != 0) == limits).copied().collect()
+        };
+        for (from, to) in pairs(&of(old_qers, true), &of(&new_qers, true)) {
+            let old = before.get(line(from)).and_then(|l| record::cell::<PacketQuota>(l, from));
+            let new = after.get_mut(line(to)).and_then(|l| record::cell_mut::<PacketQuota>(l, to));
+            if let (Some(old), Some(new)) = (old, new) {
+                // Another period begins anew.
+                if old.period_ns == new.period_ns {
+                    (new.passed, new.ends_ns) = (old.passed, old.ends_ns);
+                }
+            }
+        }
+        for (from, to) in pairs(&of(old_qers, false), &of(&new_qers, false)) {
             let old = before.get(line(from)).and_then(|l| record::cell::<Meter>(l, from));
             let new = after.get_mut(line(to)).and_then(|l| record::cell_mut::<Meter>(l, to));
             if let (Some(old), Some(new)) = (old, new) {
@@ -587,7 +647,8 @@ fn arm(lines: &mut [Line]) {
 /// Buckets begin full, now.
 fn start_buckets(lines: &mut [Line], now: u64) {
     let Some(head) = record::head(lines).copied() else { return };
-    let cells: Vec<u8> = record::rows(lines, &head).0.iter().flat_map(|row| [row.up, row.down]).collect();
+    let buckets = record::rows(lines, &head).0.iter().filter(|row| row.limits == 0);
+    let cells: Vec<u8> = buckets.flat_map(|row| [row.up, row.down]).collect();
     for at in cells.into_iter().filter(|at| *at != 0) {
         let line = lines.get_mut(usize::from(at) / record::CELLS);
         if let Some(meter) = line.and_then(|l| record::cell_mut::<Meter>(l, at)) {

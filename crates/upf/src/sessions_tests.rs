@@ -22,7 +22,7 @@ fn session(mbr: Mbr) -> Session {
         ue4: Some(Ipv4Addr::new(10, 0, 0, 1)),
         pdrs: vec![pdr(1, Interface::Access), pdr(2, Interface::Core)],
         fars: vec![Far { id: 1, apply: Apply::Forward, tunnel: None, ..Far::default() }],
-        qers: vec![Qer { id: 1, gate_up: true, gate_down: true, mbr, qfi: None, session: false }],
+        qers: vec![Qer { id: 1, gate_up: true, gate_down: true, mbr, ..Qer::default() }],
         urrs: vec![Urr { id: 1, ..Urr::default() }],
         ..Session::default()
     }

@@ -122,6 +122,7 @@ impl Simulator {
                 gate_up: true,
                 gate_down: true,
                 mbr: self.ambr,
+                packets: [None; 2],
                 qfi: None,
                 session: true,
             });
@@ -135,6 +136,7 @@ impl Simulator {
                 gate_up: open,
                 gate_down: open,
                 mbr: bearer.mbr,
+                packets: [None; 2],
                 qfi: config.qfi,
                 session: false,
             });

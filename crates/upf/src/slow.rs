@@ -32,7 +32,7 @@ use wire::{L3L4, gtpu};
 
 use crate::config::Config;
 use crate::lane::{Lane, State, Upf};
-use crate::record::{MAX_URRS, NONE8};
+use crate::record::{MAX_URRS, NONE8, outer};
 pub use duplicates::Duplicates;
 pub use onward::Onward;
 pub use waiting::Waiting;
@@ -358,8 +358,12 @@ fn enter(burst: &mut Burst<Upf>, mut frame: Frame, ip: L3L4, way: Way, env: &mut
 /// Where the packet was going, and in which domain: the tunnel's far end, or its own destination.
 fn destination(lane: &Lane, i: usize, packet: &[u8], state: &State) -> Option<(InstanceId, IpAddr)> {
     let instance = lane.instance[i];
-    if lane.tunnel[i] != NONE {
-        let tunnel = state.forwarding().tunnel(lane.tunnel[i])?;
+    let action = state.sessions.action(lane.session[i], lane.action[i]).filter(|_| lane.action[i] != 0);
+    // What a policy sends to a next hop leads there as a tunnel to its far end.
+    let by_policy = action.filter(|action| action.qfi == outer::NOTHING && action.tunnel != NONE);
+    let tunnel = by_policy.map_or(lane.tunnel[i], |action| action.tunnel);
+    if tunnel != NONE {
+        let tunnel = state.forwarding().tunnel(tunnel)?;
         let address: IpAddr = match tunnel.version {
             4 => <[u8; 4]>::try_from(tunnel.header.get(16..20)?).ok()?.into(),
             _ => <[u8; 16]>::try_from(tunnel.header.get(24..40)?).ok()?.into(),

@@ -4,8 +4,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use stages::forward::{prefix4, prefix6};
 
-use super::{Config, ConfigError, parse_prefix, parse_rate, wrong};
+use super::{Config, ConfigError, Port, Role, parse_prefix, parse_rate, wrong};
 
 /// The end of N4, Sxa and Sxb.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -76,6 +77,31 @@ pub struct Policy {
     /// DSCP of the packets, or of their tunnel; what the control plane asks for goes first.
     #[serde(default)]
     pub dscp: Option<u8>,
+    /// The next hop, on a link of a core port, whatever the routes of its network say: of what inspects or steers traffic,
+    /// say. Packets that go into a tunnel go where it leads.
+    #[serde(default)]
+    pub via: Option<IpAddr>,
+}
+
+impl Policy {
+    /// The network to forward in: the one named, or that of the next hop; none: the control plane's.
+    pub fn network<'a>(&'a self, config: &'a Config) -> Option<&'a str> {
+        let of_hop = || Some(self.link(config)?.instance());
+        self.instance.as_deref().or_else(of_hop)
+    }
+
+    /// The port on whose link the next hop is.
+    fn link<'a>(&self, config: &'a Config) -> Option<&'a Port> {
+        let via = self.via?;
+        let covers = |text: &String| match (parse_prefix(text), via) {
+            (Some((IpAddr::V4(ours), len)), IpAddr::V4(via)) => prefix4(ours.into(), len) == prefix4(via.into(), len),
+            (Some((IpAddr::V6(ours), len)), IpAddr::V6(via)) => prefix6(ours.into(), len) == prefix6(via.into(), len),
+            _ => false,
+        };
+        let here = |port: &&Port| self.instance.as_deref().is_none_or(|name| name == port.instance());
+        let mut core = config.port.iter().filter(|port| port.role == Role::Core).filter(here);
+        core.find(|port| port.addresses.iter().any(covers))
+    }
 }
 
 /// Rules that a control plane activates by name for the tunnel or address of one of its PDRs. What is left out is the
@@ -201,11 +227,11 @@ impl N4 {
         if self.rules_per_session == 0 {
             return Err(wrong(&[&"n4", &"rules_per_session"], "a session without rules", "such as 64"));
         }
-        self.check_named(&instances)
+        self.check_named(config, &instances)
     }
 
     /// What control planes name.
-    fn check_named(&self, instances: &[String]) -> Result<(), ConfigError> {
+    fn check_named(&self, config: &Config, instances: &[String]) -> Result<(), ConfigError> {
         for (n, policy) in self.policy.iter().enumerate() {
             if self.policy[..n].iter().any(|other| other.name == policy.name) || policy.name.is_empty() {
                 return Err(wrong(&[&"n4", &"policy", &n, &"name"], "no name of its own", "another name"));
@@ -214,6 +240,12 @@ impl N4 {
                 let what = format!("no port is in network instance \"{name}\"");
                 let help = format!("one of {}", instances.join(", "));
                 return Err(wrong(&[&"n4", &"policy", &n, &"instance"], what, help));
+            }
+            if let Some(via) = policy.via
+                && policy.link(config).is_none()
+            {
+                let what = format!("{via} is on no link of a core port of the policy's network");
+                return Err(wrong(&[&"n4", &"policy", &n, &"via"], what, "such as 10.0.6.253"));
             }
             if policy.dscp.is_some_and(|dscp| dscp > 63) {
                 return Err(wrong(&[&"n4", &"policy", &n, &"dscp"], "a DSCP is 0 to 63", "such as 34"));

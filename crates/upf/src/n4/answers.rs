@@ -106,6 +106,8 @@ impl N4 {
                 self.look(number, control, clock.now);
             }
         }
+        self.end_waits(control, clock.now);
+        self.update_applications(control, clock);
         self.go_round(control, clock.now);
     }
 

@@ -1,5 +1,7 @@
 //! What control planes know by name only: forwarding policies and predefined rules (3GPP TS 29.244, 5.19, 8.2.23, 8.2.72).
 
+use std::net::IpAddr;
+
 use pfcp::Element;
 use pfcp::ie::{ActivatePredefinedRules, Cause, ForwardingPolicy, OffendingIe};
 use stages::filter::{FlowDescription, Sdf};
@@ -7,7 +9,7 @@ use stages::forward::InstanceId;
 
 use super::problem::Problem;
 use crate::config::{Action, Config, parse_rate};
-use crate::rules::{Apply, Far, Mbr};
+use crate::rules::{Apply, Far, Mbr, Outer, TunnelEnd};
 
 /// A way to forward packets.
 #[derive(Clone, Debug)]
@@ -15,6 +17,7 @@ pub struct Policy {
     name: Box<str>,
     instance: Option<InstanceId>,
     dscp: Option<u8>,
+    via: Option<IpAddr>,
 }
 
 impl Policy {
@@ -27,6 +30,7 @@ impl Policy {
     pub fn apply(&self, far: &mut Far) {
         if far.tunnel.is_none() {
             far.instance = self.instance.unwrap_or(far.instance);
+            far.tunnel = self.via.map(|address| TunnelEnd { address, teid: 0, outer: Outer::Nothing });
         }
         far.dscp = far.dscp.or(self.dscp);
     }
@@ -73,11 +77,12 @@ impl Catalogue {
         let Some(n4) = &config.n4 else { return Self::default() };
         let names = config.instances();
         // A handful of names.
-        let number = |name: &String| names.iter().position(|n| n == name).map(|at| at as InstanceId);
+        let number = |name: &str| names.iter().position(|n| n == name).map(|at| at as InstanceId);
         let policy = |policy: &crate::config::Policy| Policy {
             name: policy.name.as_str().into(),
-            instance: policy.instance.as_ref().and_then(number),
+            instance: policy.network(config).and_then(number),
             dscp: policy.dscp,
+            via: policy.via,
         };
         let policies: Vec<Policy> = n4.policy.iter().map(policy).collect();
         let rate = |text: &Option<String>| text.as_deref().and_then(parse_rate);

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use ledger::{Change, Ledger, LedgerError, Writer};
 
-use pfcp::group::{ApplicationIdsPfds, PfdContext};
+use pfcp::group::{ApplicationIdsPfds, LoadControlInformation, PfdContext};
 use pfcp::ie::{
-    Cause, GracefulReleasePeriod, PfcpAssociationReleaseRequest, PfdContents, RecoveryTimeStamp, UpFunctionFeatures,
+    Cause, CpFunctionFeatures, GracefulReleasePeriod, Metric, PfcpAssociationReleaseRequest, PfdContents,
+    RecoveryTimeStamp, SequenceNumber, UpFunctionFeatures,
 };
 use pfcp::message::SessionSetDeletionResponse;
 use pfcp::message::{
@@ -38,6 +39,7 @@ pub fn features(chooses_f_teids: bool) -> UpFunctionFeatures {
         | UpFunctionFeatures::UEIP
         | UpFunctionFeatures::MNOP
         | UpFunctionFeatures::DDND
+        | UpFunctionFeatures::DLBD
         | UpFunctionFeatures::TREU
         | UpFunctionFeatures::UDBC
         | UpFunctionFeatures::QUOAC
@@ -87,6 +89,8 @@ pub struct Endpoint {
     unanswered: u64,
     /// Time between checkpoints of usage.
     checkpoint_ns: u64,
+    /// What control planes are told of our load: its number, and the load in per cent.
+    load: (u32, u8),
 }
 
 fn time(clock: &WallClock) -> Time {
@@ -105,6 +109,7 @@ impl Endpoint {
             news: Default::default(),
             unanswered: 0,
             checkpoint_ns: 0,
+            load: (0, 0),
         }
     }
 
@@ -141,6 +146,12 @@ impl Endpoint {
         let mut peers = HashMap::new();
         for (key, bytes) in associations {
             self.n4.keep_else(Change::DeleteSession { key });
+            if key == keep::APPLICATIONS {
+                if let Ok(Message::PfdManagementRequest(request)) = Packet::parse(&bytes).map(|packet| packet.message) {
+                    self.manage_pfds(&request);
+                }
+                continue;
+            }
             let Some(association) = keep::association_of(&bytes) else { continue };
             let node = association.node_id.clone();
             let id = self.node.adopt(association, time(clock));
@@ -323,22 +334,55 @@ impl Endpoint {
         self.node.respond(ticket, None, response, time(clock));
     }
 
-    /// Packet flow descriptions of applications (5.11): those with flow descriptions become filters.
+    /// Packet flow descriptions of applications (5.11): flow descriptions become filters. All of the request is done, or
+    /// nothing; one that names no application ends all (7.4.3.1).
     fn manage_pfds(&mut self, request: &PfdManagementRequest) -> PfdManagementResponse {
-        for ApplicationIdsPfds { application_id, pfd_contexts, .. } in &request.application_ids_pfds {
-            let contents = pfd_contexts.iter().flat_map(|PfdContext { pfd_contents, .. }| pfd_contents);
-            let texts = contents.filter_map(|PfdContents { flow_description, .. }| flow_description.as_deref());
-            let flows: Result<Vec<FlowDescription>, _> = texts.map(str::parse).collect();
-            match flows {
-                Ok(flows) => self.n4.set_application(application_id, flows),
-                Err(_) => {
-                    let offending_ie = Some(pfcp::ie::OffendingIe(<PfdContents as pfcp::Element>::TYPE));
-                    let cause = Cause::MANDATORY_IE_INCORRECT;
-                    return PfdManagementResponse { cause, offending_ie, ..PfdManagementResponse::default() };
-                }
+        let filters = |application: &ApplicationIdsPfds| -> Result<Vec<FlowDescription>, Cause> {
+            let contents = application.pfd_contexts.iter().flat_map(|PfdContext { pfd_contents, .. }| pfd_contents);
+            let flow = |contents: &PfdContents| match &contents.flow_description {
+                Some(text) => text.parse().map_err(|_| Cause::MANDATORY_IE_INCORRECT),
+                // Names and addresses of the web: nobody looks that far into packets here.
+                None => Err(Cause::SERVICE_NOT_SUPPORTED),
+            };
+            contents.map(flow).collect()
+        };
+        let list = &request.application_ids_pfds;
+        let all: Result<Vec<_>, Cause> = list.iter().map(|one| Ok((&one.application_id, filters(one)?))).collect();
+        let all = match all {
+            Ok(all) => all,
+            Err(cause) => {
+                let offending_ie = Some(pfcp::ie::OffendingIe(<PfdContents as pfcp::Element>::TYPE));
+                return PfdManagementResponse { cause, offending_ie, ..PfdManagementResponse::default() };
             }
+        };
+        if all.is_empty() {
+            self.n4.forget_applications();
+        }
+        all.into_iter().for_each(|(id, flows)| self.n4.set_application(id, flows));
+        let packet = Packet { header: pfcp::Header::node(0), message: self.n4.applications().into() };
+        // More of them than fit a message are not kept; the control plane brings them again.
+        if let Ok(bytes) = packet.to_vec() {
+            self.n4.keep_else(Change::PutSession { key: keep::APPLICATIONS, bytes });
         }
         PfdManagementResponse { cause: Cause::REQUEST_ACCEPTED, ..PfdManagementResponse::default() }
+    }
+
+    /// Tells a control plane that wants to know how loaded we are (load control, 6.2.3).
+    fn tell_load(&mut self, peer: u32, message: &mut Message) {
+        let Message::SessionEstablishmentResponse(response) = message else { return };
+        let features = self.node.association(AssociationId(peer)).and_then(|peer| peer.cp_function_features);
+        if !features.is_some_and(|features| features.contains(CpFunctionFeatures::LOAD)) {
+            return;
+        }
+        let metric = self.n4.load();
+        if metric != self.load.1 {
+            self.load = (self.load.0.wrapping_add(1), metric);
+        }
+        response.load_control_information = Some(LoadControlInformation {
+            load_control_sequence_number: SequenceNumber(self.load.0),
+            load_metric: Metric(metric),
+            ..LoadControlInformation::default()
+        });
     }
 
     /// Sessions that failed together with a part of a peer's network (TS 23.527, 4.6).
@@ -349,7 +393,8 @@ impl Endpoint {
     fn send(&mut self, clock: &WallClock) {
         while let Some(outgoing) = self.n4.take() {
             match outgoing {
-                Outgoing::Response { asked, seid, message } => {
+                Outgoing::Response { asked, seid, mut message } => {
+                    self.tell_load(asked.peer, &mut message);
                     self.node.respond(asked.ticket, Some(seid), message, time(clock));
                 }
                 Outgoing::NodeReport { peer, message } => {

@@ -104,7 +104,10 @@ pub fn association_key(id: AssociationId) -> u64 {
     u64::from(id.0) << 32
 }
 
-/// Whether what is kept under a key is an association.
+/// The key that what applications are detected by is kept under: no association has that number.
+pub const APPLICATIONS: u64 = (u32::MAX as u64) << 32;
+
+/// Whether what is kept under a key is an association (or what [`APPLICATIONS`] names).
 pub fn is_association(key: u64) -> bool {
     key & u64::from(u32::MAX) == 0
 }

@@ -10,8 +10,8 @@ use pfcp::group::{
     UserPlanePathFailureReport, UserPlanePathRecoveryReport,
 };
 use pfcp::ie::{
-    ApplyAction, Cause, FTeid, MonitoringTime, NodeReportType, PdrId, PfcpSrRspFlags, RemoteGtpUPeer, ReportType,
-    UsageReportTrigger,
+    ApplyAction, Cause, DlBufferingDuration, FTeid, MonitoringTime, NodeReportType, PdrId, PfcpSrRspFlags,
+    RemoteGtpUPeer, ReportType, SuggestedBufferingPacketsCount, UsageReportTrigger,
 };
 use pfcp::message::{NodeReportRequest, SessionReportRequest, SessionReportResponse};
 use wire::Teid;
@@ -298,13 +298,59 @@ impl N4 {
             let UpdateBarInReportResponse { downlink_data_notification_delay: delay, .. } = update;
             let count = update.suggested_buffering_packets_count;
             bar.downlink_data_notification_delay = delay.or(bar.downlink_data_notification_delay);
+            // Those to wait for so long count as those to wait at all; both have an octet or more (8.2.30, 8.2.100).
+            let count = count.or_else(|| {
+                let extended = update.dl_buffering_suggested_packet_count?;
+                Some(SuggestedBufferingPacketsCount(u8::try_from(extended.0).unwrap_or(u8::MAX)))
+            });
             bar.suggested_buffering_packets_count = count.or(bar.suggested_buffering_packets_count);
+            if let Some(seconds) = update.dl_buffering_duration.and_then(DlBufferingDuration::seconds) {
+                let until = clock.now + u64::from(seconds) * 1_000_000_000;
+                self.waits.insert(session, until);
+                self.waits_by_time.push(Reverse((until, session)));
+            }
             self.book.set_rules(session, &rules);
             self.keep_session(session, None, None);
             self.refresh(session, &rules, true, control, clock);
         }
     }
 }
+
+impl N4 {
+    /// Packets that have waited as long as the control plane said (DL Buffering Duration, 8.2.29) are dropped; the next one
+    /// is told of again.
+    pub(super) fn end_waits(&mut self, control: &mut Control, now: u64) {
+        while let Some(Reverse((until, number))) = self.waits_by_time.peek().copied().filter(|due| due.0.0 <= now) {
+            self.waits_by_time.pop();
+            // Something has changed since, or it is another session's number.
+            if self.waits.get(&number) != Some(&until) {
+                continue;
+            }
+            self.waits.remove(&number);
+            if let Some(entry) = self.book.get_mut(number) {
+                entry.paged = false;
+                control.discard(entry.worker, number);
+            }
+        }
+    }
+
+    /// Has some of the sessions that detect applications go by what is known of these now.
+    pub(super) fn update_applications(&mut self, control: &mut Control, clock: &WallClock) {
+        if std::mem::take(&mut self.applications_changed) {
+            self.outdated = self.book.iter().map(|(number, _)| number).collect();
+        }
+        for _ in 0..OUTDATED {
+            let Some(number) = self.outdated.pop_front() else { break };
+            let Some(rules) = self.book.get(number).map(book::Entry::rules) else { continue };
+            if rules.create_pdrs.iter().any(|pdr| pdr.pdi.application_id.is_some()) {
+                self.refresh(number, &rules, true, control, clock);
+            }
+        }
+    }
+}
+
+/// Sessions looked through in a turn.
+const OUTDATED: usize = 64;
 
 /// Units of a Downlink Data Notification Delay: 50 ms (8.2.28).
 const DELAY_UNIT: u64 = 50_000_000;

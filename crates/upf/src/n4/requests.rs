@@ -277,6 +277,7 @@ impl N4 {
             entry.meters = made.meters.into();
             entry.paged = false;
         }
+        self.waits.remove(&number);
         self.plan_look(number, &rules, clock);
         response.created_pdrs = chosen.pdrs;
         response.created_traffic_endpoints = chosen.endpoints;
@@ -319,6 +320,7 @@ impl N4 {
         self.release_keys(entry.keys(), &[]);
         steer(control, worker, entry.keys(), &[]);
         let owed = self.checkpoints.take_owed(number);
+        self.waits.remove(&number);
         self.paths.change(entry.peer, &entry.paths, &[], 0);
         self.pending.insert(ask, Pending::Delete { asked, seid, entry: Box::new(entry), owed });
         Ok(())

@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use pfcp::group::{CreateFar, CreatePdr, CreateQer, CreateTrafficEndpoint, CreateUrr, DuplicatingParameters, Pdi};
 use pfcp::ie::{
     ApplyAction, Cause, DestinationInterface, FTeid, FailedRuleId, FramedIp6Route, FramedRoute, MeasurementInformation,
-    OuterHeaderCreation, OuterHeaderRemoval, Precedence, RedirectInformation, SdfFilter, SourceInterface, UeIpAddress,
+    OuterHeaderCreation, OuterHeaderRemoval, PacketLimit as IeLimit, PacketRate, Precedence, RedirectInformation,
+    SdfFilter, SourceInterface, UeIpAddress,
 };
 use stages::filter::{FlowDescription, Prefix, Sdf, Tos};
 use stages::forward::InstanceId;
@@ -18,7 +19,9 @@ use super::networks::Networks;
 use super::problem::Problem;
 use crate::record::{MAX_QERS, MAX_URRS};
 use crate::routes::Route;
-use crate::rules::{Apply, Duplicate, Far, Interface, Mbr, Outer, Pdr, Qer, Session, TunnelEnd, Urr, Volumes};
+use crate::rules::{
+    Apply, Duplicate, Far, Interface, Mbr, Outer, PacketLimit, Pdr, Qer, Session, TunnelEnd, Urr, Volumes,
+};
 
 /// What translation needs to know of the node.
 pub struct Translator<'a> {
@@ -466,17 +469,13 @@ fn framed_route(text: &str) -> Option<(IpAddr, u8)> {
 
 /// Refuses what rules ask for and is not done here, rather than to charge or limit otherwise than was meant.
 fn check_supported(rules: &Rules) -> Result<(), Problem> {
-    let refused = |rule| Problem::of(Cause::SERVICE_NOT_SUPPORTED).in_rule(rule);
     for urr in &rules.create_urrs {
         let is_there = |id| rules.create_fars.iter().any(|far| far.far_id == id);
         if !urr.far_id_for_quota_action.is_none_or(is_there) {
             return Err(Problem::rule(FailedRuleId::Urr(urr.urr_id.0)));
         }
     }
-    match rules.create_qers.iter().find(|qer| qer.packet_rate.is_some()) {
-        Some(qer) => Err(refused(FailedRuleId::Qer(qer.qer_id.0))),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 fn translate_qer(qer: &CreateQer, session: bool) -> Qer {
@@ -489,9 +488,25 @@ fn translate_qer(qer: &CreateQer, session: bool) -> Qer {
         gate_up: !qer.gate_status.uplink_closed,
         gate_down: !qer.gate_status.downlink_closed,
         mbr,
+        packets: packet_limits(qer.packet_rate),
         qfi: qer.qfi.map(|qfi| qfi.0),
         session,
     }
+}
+
+/// How many packets may pass from and to the subscriber. What may pass beyond that by exception (APRC; TS 23.401,
+/// 4.7.7.3) is added: which packets are exceptions, only the subscriber knows.
+fn packet_limits(rate: Option<PacketRate>) -> [Option<PacketLimit>; 2] {
+    let Some(rate) = rate else { return [None; 2] };
+    let of = |own: Option<IeLimit>, more: Option<IeLimit>| {
+        let own = own?;
+        let seconds = |limit: IeLimit| u64::from(limit.unit.seconds());
+        let more = more.map_or(0, |more| u64::from(more.packets) * seconds(own) / seconds(more));
+        let most = u32::try_from(u64::from(own.packets) + more).unwrap_or(u32::MAX);
+        Some(PacketLimit { most, period_ns: seconds(own) * 1_000_000_000 })
+    };
+    let [up, down] = rate.additional.map_or([None; 2], |more| more.map(Some));
+    [of(rate.uplink, up), of(rate.downlink, down)]
 }
 
 /// Whether a QER is the session's aggregate (Session-AMBR, APN-AMBR): several flows' rules share it. PFCP does not say.

@@ -2,7 +2,7 @@
 
 use engine::{Drop, Env, Punt};
 use frame::Frame;
-use stages::forward::{InstanceId, NONE};
+use stages::forward::InstanceId;
 use stages::fragment::{Plan, dont_fragment};
 use stages::icmp::{self, Told, may_answer, one_more_hop};
 use stages::nat::Side;
@@ -121,7 +121,7 @@ fn back(about: &About<'_>, state: &State) -> Option<(Way, InstanceId)> {
         // It came plainly.
         return Some((Way { instance: head.instance, ..Way::by(LineId(0), 0) }, head.instance));
     }
-    let plainly_on = state.sessions.action(about.session, about.action)?.tunnel == NONE;
+    let plainly_on = state.sessions.action(about.session, about.action)?.is_plain();
     let way = if plainly_on { towards_subscriber(state, about.session) } else { None };
     Some((way?, head.instance))
 }

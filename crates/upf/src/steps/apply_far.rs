@@ -2,7 +2,7 @@
 
 use engine::{At, Burst, Ctx, Drop, Punt, Stage};
 use frame::Arena;
-use stages::forward::{Forwarding, NONE};
+use stages::forward::{Forwarding, NONE, Tunnel};
 use stages::parse::HasIp;
 use wire::{checksum, fast, gtpu};
 
@@ -95,10 +95,21 @@ pub(crate) fn forward(lane: &mut Lane, i: usize, action: &Action, tables: &Forwa
     let gtpu = if action.qfi == NONE8 { gtpu::HEADER_LEN } else { gtpu::HEADER_WITH_CONTAINER_LEN };
     lane.overhead[i] = u16::from(tunnel.len) + gtpu as u16; // 64 at most
     if outer::is_other(action.qfi) {
-        let out = Outwards { tunnel, behind: action.qfi, id: action.teid, tos: 0 };
-        lane.overhead[i] = out.len() as u16; // less than 64
+        forward_otherwise(lane, i, action, tunnel);
     }
     true
+}
+
+/// As [`forward`], into a tunnel that is none of GTP-U, or straight to a next hop.
+#[cold]
+#[inline(never)]
+fn forward_otherwise(lane: &mut Lane, i: usize, action: &Action, tunnel: &Tunnel) {
+    if action.qfi == outer::NOTHING {
+        (lane.tunnel[i], lane.overhead[i]) = (NONE, 0);
+        return;
+    }
+    let out = Outwards { tunnel, behind: action.qfi, id: action.teid, tos: 0 };
+    lane.overhead[i] = out.len() as u16; // less than 64
 }
 
 /// Sets the DSCP of a packet, leaving ECN, mending the IPv4 checksum (RFC 2474, 3; RFC 1624).

@@ -11,7 +11,7 @@ use crate::record::{self, MAX_CELLS, Meter, Treatment, cell_at, match_flags};
 use crate::sessions::Sessions;
 
 /// Drops packets whose QER's gate is closed (TS 29.244, 5.4.3), and those over the flow's or the session's maximum bit
-/// rate (5.4.4). A packet that one bucket refuses takes credit from none. Before that, a data network's tunnel ends.
+/// rate (5.4.4), or one packet too many for its time (8.2.63). A packet that one bucket refuses takes credit from none. Before that, a data network's tunnel ends.
 pub struct GateAndPolice;
 
 impl Stage<Upf> for GateAndPolice {
@@ -39,6 +39,10 @@ impl Stage<Upf> for GateAndPolice {
                     burst.drop(i, Drop::GateClosed, at);
                     continue;
                 }
+                if flags & match_flags::ALL_LIMITED != 0 && !sessions.take_packet(burst.lane.session[i], flags, now) {
+                    burst.drop(i, Drop::PacketRate, at);
+                    continue;
+                }
             }
             if cells == [0; 2] {
                 continue;
@@ -47,6 +51,9 @@ impl Stage<Upf> for GateAndPolice {
             let cost = bucket::cost(burst.lane.ip(i).total_len);
             let passes = conform(record::meters_in(window), cells, now, cost);
             if passes != (true, true) {
+                if flags & match_flags::ALL_LIMITED != 0 {
+                    sessions.give_packet_back(burst.lane.session[i], flags);
+                }
                 let refused_by = if passes.0 { match_flags::SESSION1 } else { match_flags::SESSION0 };
                 let reason = if flags & refused_by != 0 { Drop::SessionRate } else { Drop::FlowRate };
                 burst.drop(i, reason, at);
@@ -56,7 +63,8 @@ impl Stage<Upf> for GateAndPolice {
 }
 
 /// What makes a packet one to be looked at more closely.
-const UNUSUAL: u16 = match_flags::CLOSED | match_flags::BEFORE_QOS0 | match_flags::BEFORE_QOS1 | REMOVES;
+const UNUSUAL: u16 =
+    match_flags::CLOSED | match_flags::BEFORE_QOS0 | match_flags::BEFORE_QOS1 | match_flags::ALL_LIMITED | REMOVES;
 
 /// A data network's tunnel ends here.
 const REMOVES: u16 = match_flags::REMOVES_IP | match_flags::REMOVES_UDP;

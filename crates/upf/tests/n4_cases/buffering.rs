@@ -74,3 +74,37 @@ fn the_answer_to_a_report_says_how_to_go_on() {
     assert_eq!(wake(&mut bench, &mut session), 2, "those of before were dropped, and two are kept now");
     bench.close();
 }
+
+#[test]
+fn packets_wait_as_long_as_the_answer_says_and_the_next_one_is_told_of() {
+    let mut bench = Bench::new("buffer.seconds = 60");
+    let mut session = asleep(&mut bench, None, None);
+    bench.turn_to(secs(1));
+    (0..5).for_each(|_| bench.send("n6", &from_router(&response(UE)).build()));
+    let extended = |response: &mut SessionReportResponse| {
+        response.update_bar = Some(UpdateBarInReportResponse {
+            bar_id: BarId(1),
+            dl_buffering_duration: Some(DlBufferingDuration::at_least(10)),
+            dl_buffering_suggested_packet_count: Some(DlBufferingSuggestedPacketCount(7)),
+            ..UpdateBarInReportResponse::default()
+        });
+    };
+    assert_eq!(bench.reports_answered(extended).len(), 1);
+    (0..5).for_each(|_| bench.send("n6", &from_router(&response(UE)).build()));
+    bench.turn_to(secs(10));
+    assert_eq!(bench.reports(), [], "it was told, and knows");
+    bench.turn_to(secs(12));
+    bench.send("n6", &from_router(&response(UE)).build());
+    assert_eq!(bench.reports_answered(extended).len(), 1, "told again");
+    bench.turn_to(secs(20));
+    assert_eq!(wake(&mut bench, &mut session), 1, "those of before have waited in vain");
+
+    // Whoever is back before has all of them, and the time that was set means nothing then.
+    let idle = session.idle();
+    assert_eq!(bench.modify(&session, idle).cause, Cause::REQUEST_ACCEPTED);
+    (0..10).for_each(|_| bench.send("n6", &from_router(&response(UE)).build()));
+    assert_eq!(bench.reports().len(), 1);
+    bench.turn_to(secs(25));
+    assert_eq!(wake(&mut bench, &mut session), 7, "as many as were suggested");
+    bench.close();
+}

@@ -3,6 +3,8 @@
 mod buffering;
 mod limits;
 mod named;
+mod node;
+mod packets;
 mod paths;
 mod redirect;
 mod routes;

@@ -98,6 +98,36 @@ fn forwarding_policies_are_named_by_control_planes() {
 }
 
 #[test]
+fn a_policy_has_a_next_hop_of_its_own() {
+    use golden_cases::N6_MAC;
+    use testkit::packet::eth;
+    const PROBE: [u8; 6] = [2, 0, 0, 0, 6, 253];
+    let mut bench = Bench::new("n4.policy = [{ name = \"inspected\", via = \"10.0.6.253\", dscp = 8 }]");
+    let (session, teid) = connected(&mut bench, &smf());
+    let way = UpdateForwardingParameters {
+        forwarding_policy: Some(ForwardingPolicy("inspected".into())),
+        ..Default::default()
+    };
+    let update = UpdateFar { far_id: FarId(2), update_forwarding_parameters: Some(way), ..Default::default() };
+    let change = SessionModificationRequest { update_fars: vec![update], ..Default::default() };
+    assert_eq!(bench.modify(&session, change).cause, Cause::REQUEST_ACCEPTED);
+    bench.send("n3", &up(teid, &request(UE)));
+    bench.turn_to(secs(1));
+    let asked = bench.received("n6");
+    assert!(!asked.is_empty() && asked.iter().all(|frame| frame[12..14] == [8, 6] && frame[38..42] == [10, 0, 6, 253]));
+    bench.send("n6", &eth(PROBE, N6_MAC).arp_reply(PROBE, [10, 0, 6, 253], N6_MAC, golden_cases::N6).build());
+    let sent = eth(N6_MAC, PROBE).carrying(&request(UE).ttl(63).tos(32)).build();
+    assert_eq!(bench.received("n6"), std::slice::from_ref(&sent), "it waited");
+    bench.send("n3", &up(teid, &request(UE)));
+    assert_eq!(bench.received("n6"), [sent]);
+    assert_eq!(bench.sessions().paths().len(), 1, "the gNB's alone");
+    // Too long for the way: its sender is told, as ever.
+    bench.send("n3", &up(teid, &ip4(UE, SERVER).udp(40_000, 50_000).filled(1473)));
+    assert_eq!((bench.received("n6").len(), bench.received("n3").len()), (0, 1));
+    bench.close();
+}
+
+#[test]
 fn mistakes_in_names_point_at_their_key() {
     use serde::Deserialize as _;
     let base = "gateway = \"upf\"\nn4.address = \"10.0.4.1\"\nport = [{ name = \"n3\", uri = \"memory:n3\", role = \"access\", addresses = [\"10.0.3.1/24\"] }, { name = \"n6\", uri = \"memory:n6\", role = \"core\", addresses = [\"10.0.6.1/24\"] }]\n";
@@ -105,6 +135,7 @@ fn mistakes_in_names_point_at_their_key() {
         ("n4.policy = [{ name = \"a\", instance = \"moon\" }]", "n4.policy.0.instance"),
         ("n4.policy = [{ name = \"a\" }, { name = \"a\" }]", "n4.policy.1.name"),
         ("n4.policy = [{ name = \"a\", dscp = 64 }]", "n4.policy.0.dscp"),
+        ("n4.policy = [{ name = \"a\", via = \"10.0.3.9\" }]", "n4.policy.0.via"),
         ("n4.predefined = [{ name = \"a\", policy = \"b\" }]", "n4.predefined.0.policy"),
         ("n4.predefined = [{ name = \"a\", filters = [\"permit all\"] }]", "n4.predefined.0.filters.0"),
         ("n4.predefined = [{ name = \"a\", mbr_up = \"fast\" }]", "n4.predefined.0.mbr_up"),

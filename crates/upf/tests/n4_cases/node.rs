@@ -1,0 +1,124 @@
+//! What is said of the node: applications, load (3GPP TS 29.244, 5.11, 6.2.3).
+
+use super::super::*;
+
+fn pfds(list: &[(&str, &[PfdContents])]) -> PfdManagementRequest {
+    let application = |(name, contents): &(&str, &[PfdContents])| ApplicationIdsPfds {
+        application_id: ApplicationId::from(*name),
+        pfd_contexts: vec![PfdContext { pfd_contents: contents.to_vec(), ..Default::default() }],
+        ..Default::default()
+    };
+    PfdManagementRequest { application_ids_pfds: list.iter().map(application).collect(), ..Default::default() }
+}
+
+fn flow(text: &str) -> PfdContents {
+    PfdContents { flow_description: Some(text.into()), ..PfdContents::default() }
+}
+
+fn told(bench: &mut Bench, request: PfdManagementRequest) -> (Cause, Option<OffendingIe>) {
+    match bench.say(None, request.into()).message {
+        Message::PfdManagementResponse(response) => (response.cause, response.offending_ie),
+        other => panic!("no answer of its kind: {other:?}"),
+    }
+}
+
+const VIDEO: &str = "permit out 17 from 198.51.100.0/24 to assigned";
+const OTHER: &str = "permit out 17 from 203.0.113.0/24 to assigned";
+
+#[test]
+fn applications_are_detected_by_what_was_said_last() {
+    const OK: (Cause, Option<OffendingIe>) = (Cause::REQUEST_ACCEPTED, None);
+    let mut bench = Bench::new("");
+    assert_eq!(told(&mut bench, pfds(&[("video", &[flow(VIDEO)])])), OK);
+    let mut session = Session { cp_seid: 1, ip4: Some(UE), ..Session::default() };
+    let mut asked = session.establish(&smf(), &NodeId::from(CP.ip()), CP.ip());
+    asked.create_pdrs[1].pdi.application_id = Some(ApplicationId::from("video"));
+    let Packet { message: Message::SessionEstablishmentResponse(response), .. } = bench.say(Some(0), asked.into())
+    else {
+        panic!("an answer of its kind")
+    };
+    session.established(&response).expect("accepted");
+    let Some(FTeid::Given { teid, .. }) = session.uplink_f_teid else { panic!("a tunnel was chosen") };
+    let passes = |bench: &mut Bench| {
+        bench.send("n3", &up(teid.0, &request(UE)));
+        bench.received("n6").len() == 1
+    };
+    assert!(passes(&mut bench));
+    assert_eq!(told(&mut bench, pfds(&[("video", &[flow(OTHER)])])), OK);
+    assert!(!passes(&mut bench), "sessions there are go by it");
+
+    // Nothing is done of what can not be done whole.
+    let url = PfdContents { url: Some("http://example.com/".into()), ..PfdContents::default() };
+    let blamed = Some(OffendingIe(61));
+    let half = pfds(&[("video", &[flow(VIDEO)]), ("chess", &[url])]);
+    assert_eq!(told(&mut bench, half), (Cause::SERVICE_NOT_SUPPORTED, blamed));
+    let wrong = pfds(&[("video", &[flow(VIDEO)]), ("chess", &[flow("permit all")])]);
+    assert_eq!(told(&mut bench, wrong), (Cause::MANDATORY_IE_INCORRECT, blamed));
+    assert!(!passes(&mut bench));
+    assert_eq!(told(&mut bench, pfds(&[("video", &[flow(OTHER), flow(VIDEO)])])), OK);
+    assert!(passes(&mut bench));
+
+    // No application at all ends them all: new sessions can not name it.
+    assert_eq!(told(&mut bench, pfds(&[])), OK);
+    let mut asked = Session { cp_seid: 2, ip4: Some(Ipv4Addr::new(10, 45, 0, 2)), ..Session::default() }.establish(
+        &smf(),
+        &NodeId::from(CP.ip()),
+        CP.ip(),
+    );
+    asked.create_pdrs[1].pdi.application_id = Some(ApplicationId::from("video"));
+    assert_eq!(cause(&bench.say(Some(0), asked.into())), Cause::UNKNOWN_APPLICATION_ID);
+    bench.close();
+}
+
+#[test]
+fn applications_outlive_a_restart() {
+    let folder = std::env::temp_dir().join(format!("weir-n4-node-{}", std::process::id()));
+    let (mut bench, _) = Bench::on_ledger("", &folder);
+    bench.associate(0);
+    assert_eq!(told(&mut bench, pfds(&[("video", &[flow(VIDEO)])])).0, Cause::REQUEST_ACCEPTED);
+    let mut session = Session { cp_seid: 1, ip4: Some(UE), ..Session::default() };
+    let mut asked = session.establish(&smf(), &NodeId::from(CP.ip()), CP.ip());
+    asked.create_pdrs[1].pdi.application_id = Some(ApplicationId::from("video"));
+    let Packet { message: Message::SessionEstablishmentResponse(response), .. } = bench.say(Some(0), asked.into())
+    else {
+        panic!("an answer of its kind")
+    };
+    session.established(&response).expect("accepted");
+    bench.stop();
+    let (mut bench, restored) = Bench::on_ledger("", &folder);
+    assert_eq!((restored.sessions, restored.lost), (1, 0));
+    let Some(FTeid::Given { teid, .. }) = session.uplink_f_teid else { panic!("a tunnel was chosen") };
+    bench.send("n3", &up(teid.0, &request(UE)));
+    assert_eq!(bench.received("n6").len(), 1);
+    bench.stop();
+    std::fs::remove_dir_all(folder).expect("our own");
+}
+
+#[test]
+fn control_planes_that_ask_hear_how_loaded_it_is() {
+    let mut bench = Bench::without_peer("n4.sessions = 4");
+    let associate = |bench: &mut Bench, features| {
+        let request = AssociationSetupRequest {
+            node_id: NodeId::from(CP.ip()),
+            recovery_time_stamp: RecoveryTimeStamp::from_unix(1_700_000_000),
+            cp_function_features: features,
+            ..AssociationSetupRequest::default()
+        };
+        bench.say(None, request.into());
+    };
+    let establish = |bench: &mut Bench, n: u8| {
+        let session = Session { cp_seid: n.into(), ip4: Some(Ipv4Addr::new(10, 45, 0, n)), ..Session::default() };
+        let load = bench.establish(&session, &smf()).load_control_information;
+        load.map(|load| (load.load_control_sequence_number.0, load.load_metric.0))
+    };
+    associate(&mut bench, None);
+    assert_eq!(establish(&mut bench, 1), None, "nobody asked");
+    associate(&mut bench, Some(CpFunctionFeatures::LOAD));
+    let told: Vec<_> = (1..=3).filter_map(|n| establish(&mut bench, n)).collect();
+    assert_eq!(told.iter().map(|(_, metric)| *metric).collect::<Vec<_>>(), [25, 50, 75]);
+    assert!(told.is_sorted_by(|a, b| a.0 < b.0), "a number for each change: {told:?}");
+    bench.drain(true);
+    let refused = establish(&mut bench, 4);
+    assert_eq!(refused.map(|(_, metric)| metric), Some(100), "it takes no more");
+    bench.close();
+}
