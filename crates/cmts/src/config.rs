@@ -48,6 +48,9 @@ pub struct Config {
     /// Where `weir show` and `weir cmts` find the running process.
     #[serde(default = "default_socket")]
     pub control_socket: PathBuf,
+    /// A second process that goes on when this one stops.
+    #[serde(default)]
+    pub standby: Option<StandbySection>,
     /// What becomes of packets that no rule of a modem's filter groups matches.
     #[serde(default)]
     pub filter_default: Action,
@@ -166,6 +169,28 @@ impl Default for UpstreamSection {
     fn default() -> Self {
         Self { wait_ms: 18, verify_crc: false, grant_bytes: 2048, request_unit: 16 }
     }
+}
+
+/// A standby: `weir run --standby` with the same configuration, on the same machine.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StandbySection {
+    /// Where the active gateway waits for it.
+    pub socket: PathBuf,
+    /// Milliseconds between two tellings of where numbers stand.
+    #[serde(default = "interval")]
+    pub interval_ms: u64,
+    /// Milliseconds of silence after which the active is taken for dead; a process that ends is dead at once.
+    #[serde(default = "silence")]
+    pub silence_ms: u64,
+}
+
+fn interval() -> u64 {
+    20
+}
+
+fn silence() -> u64 {
+    500
 }
 
 /// What a filter does.

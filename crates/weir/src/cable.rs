@@ -6,8 +6,12 @@
 //! | `observer.rs` | looking on, and what control is asked |
 //! | `service.rs` | service flows, classifiers and filter groups at run time |
 //! | `command.rs` | `weir cmts` |
+//! | `active.rs`, `heir.rs`, `message.rs` | the standby: what it is told, by whom, and when it goes on |
 
+mod active;
 mod command;
+mod heir;
+mod message;
 mod observer;
 mod process;
 mod service;
@@ -25,6 +29,7 @@ use crate::load::{LoadError, Text};
 use crate::signals;
 use crate::socket::Server;
 use crate::tables::{count, duration, many};
+use active::Teller;
 use process::Process;
 
 /// A configuration, checked, and the text it was read from.
@@ -65,10 +70,23 @@ pub fn run(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     }
     let stop = signals::stop_flag().context("no signal handlers")?;
     let path = args.socket.clone().unwrap_or_else(|| loaded.config.control_socket.clone());
-    let begin = Instant::now();
-    let process = Process::start(&loaded, &Wires::default())?;
-    let socket = Server::start(&path, process.observer().clone())?;
     let config = &loaded.config;
+    let (standby, theirs) = (config.standby.as_ref(), serde_json::to_string(config)?);
+    let interval = Duration::from_millis(standby.map_or(0, |standby| standby.interval_ms));
+    let (mut estate, mut begin) = (None, Instant::now());
+    if args.standby {
+        let standby = standby.context("--standby needs a [standby] section, which says where the active gateway is")?;
+        let silence = Duration::from_millis(standby.silence_ms);
+        let Some((taken, why)) = heir::wait(&standby.socket, &theirs, interval, silence, &stop)? else { return Ok(()) };
+        begin = Instant::now();
+        eprintln!("taking over {}: the active gateway is {why}", many(taken.book.modems.len(), "modem"));
+        estate = Some(taken);
+    }
+    let process = Process::start(&loaded, &Wires::default(), estate)?;
+    process.turn();
+    let socket = Server::start(&path, process.observer().clone())?;
+    let teller = standby.map(|standby| Teller::start(&standby.socket, process.observer().clone(), theirs, interval));
+    let teller = teller.transpose()?;
     eprintln!(
         "weir cmts: {}, {} of {}, {} slots",
         many(config.workers.count.into(), "worker"),
@@ -84,10 +102,19 @@ pub fn run(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     }
     let took = duration(begin.elapsed().as_secs_f64());
     eprintln!("ready after {took}; `weir show channels --socket {}` looks into it", path.display());
-    while !stop.load(Ordering::Relaxed) && !process.is_broken() {
+    let observer = process.observer().clone();
+    while !stop.load(Ordering::Relaxed) && !observer.leaving.load(Ordering::Relaxed) && !process.is_broken() {
         process.turn();
         std::thread::sleep(Duration::from_millis(1));
     }
     drop(socket);
-    crate::run::end(&process.stop(), args.json)
+    let Some(heir) = teller.and_then(Teller::stop) else { return crate::run::end(&process.stop(), args.json) };
+    // Whoever ends it in order, and has a standby, wants it to go on.
+    let book = observer.control().book();
+    let (ended, legacies) = process.hand_over();
+    match active::hand_over(heir, book, legacies) {
+        Ok(frames) => eprintln!("handed over to the standby, with {}", many(frames, "waiting frame")),
+        Err(error) => eprintln!("the standby is gone: {error}"),
+    }
+    crate::run::end(&ended, args.json)
 }

@@ -108,6 +108,9 @@ pub struct RunArgs {
     /// The address for PFCP, instead of the configuration's n4.address: a pod's own, say.
     #[arg(long, value_name = "ADDRESS", env = "WEIR_N4_ADDRESS")]
     pub n4_address: Option<IpAddr>,
+    /// Stand by for the cable gateway that runs with this configuration, and go on when it stops.
+    #[arg(long)]
+    pub standby: bool,
     /// At the end print the last counters as JSON instead of the summary.
     #[arg(long)]
     pub json: bool,

@@ -11,4 +11,4 @@ pub use protocol::{
     CableReply, CableRequest, ChannelView, ChannelsView, DrainView, FlowView, ModemView, PeerView, PeersView, PortView,
     RecordsView, Reply, Request, RuleUsage, SessionView, SessionsView, TraceLine, TraceView, WorkerSessions, hex,
 };
-pub use server::{Answers, Server};
+pub use server::{Answers, Place, Server, ServerError, bind};

@@ -33,9 +33,23 @@ impl Config {
         if !(576..=2000).contains(&self.queues.mtu) {
             return Err(wrong(&[&"queues", &"mtu"], "no DOCSIS frame carries that", "1500, at most 2000"));
         }
+        self.check_standby()?;
         self.check_flows()?;
         // Names, numbers and addresses are found out by doing it.
         self.layout().map(|_| ())
+    }
+
+    fn check_standby(&self) -> Result<(), ConfigError> {
+        let Some(standby) = &self.standby else { return Ok(()) };
+        if !(1..=100).contains(&standby.interval_ms) {
+            let what = format!("{} ms between tellings", standby.interval_ms);
+            return Err(wrong(&[&"standby", &"interval_ms"], what, "1 to 100; 20 if left out"));
+        }
+        if standby.silence_ms < 4 * standby.interval_ms {
+            let what = format!("{} ms of silence are no sign of death", standby.silence_ms);
+            return Err(wrong(&[&"standby", &"silence_ms"], what, "four intervals or more; 500 if left out"));
+        }
+        Ok(())
     }
 
     fn check_ports(&self) -> Result<(), ConfigError> {

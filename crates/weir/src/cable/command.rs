@@ -60,6 +60,8 @@ enum What {
         #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
         up: Option<Vec<String>>,
     },
+    /// Have the standby go on: what waits is handed over, and the running gateway ends.
+    Takeover,
     /// Keys: the next one is set beside the one in use, then used.
     #[command(subcommand)]
     Key(KeyCommand),
@@ -205,6 +207,7 @@ fn request(what: &What) -> CableRequest {
             };
             CableRequest::SetFilters { modem: modem.clone(), down: names(down), up: names(up) }
         }
+        What::Takeover => CableRequest::TakeOver,
         What::Key(KeyCommand::Set { modem, sequence, key, iv }) => {
             CableRequest::SetKey { modem: modem.clone(), sequence: *sequence, key: key.clone(), iv: iv.clone() }
         }

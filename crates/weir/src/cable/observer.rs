@@ -1,5 +1,6 @@
 //! What `weir show` and `weir cmts` see and ask of a running cable gateway.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,10 @@ pub struct Observer {
     start_ns: u64,
     /// One report at a time.
     reporting: Mutex<()>,
+    /// A standby is told what it would need.
+    pub(super) heir: AtomicBool,
+    /// It is to go on.
+    pub(super) leaving: AtomicBool,
 }
 
 /// A worker answers in its next turn; a stopped one never.
@@ -48,7 +53,16 @@ impl Observer {
     /// Over those ends; the workers' clock is `time`.
     pub fn new(control: Control, ends: Vec<Ends>, arena: Arc<Arena>, time: Time) -> Self {
         let start_ns = time.now_ns(<Tsc as engine::Clock>::cycles());
-        Self { control: Mutex::new(control), ends, arena, time, start_ns, reporting: Mutex::new(()) }
+        Self {
+            control: Mutex::new(control),
+            ends,
+            arena,
+            time,
+            start_ns,
+            reporting: Mutex::new(()),
+            heir: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
+        }
     }
 
     /// The workers' time, now.
@@ -148,6 +162,13 @@ impl Observer {
             | CableRequest::AddClassifier { .. }
             | CableRequest::RemoveClassifier { .. }
             | CableRequest::SetFilters { .. } => service::answer(&mut self.control(), request),
+            CableRequest::TakeOver => {
+                if !self.heir.load(Ordering::Relaxed) {
+                    return Err("no standby is there to take over".to_owned());
+                }
+                self.leaving.store(true, Ordering::Relaxed);
+                done("the standby takes over".to_owned())
+            }
             CableRequest::SetKey { modem, sequence, key, iv } => {
                 let key = hex(key).zip(hex(iv)).and_then(|(key, iv)| Key::new(Cipher::Aes128, &key, &iv));
                 let key = key.ok_or("key and initialization vector are 32 hexadecimal digits each")?;

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use cmts::assemble::{AssembleError, assemble};
+use cmts::assemble::{AssembleError, assemble, succeed};
 use cmts::gateway::CableGateway;
+use cmts::standby::{Estate, Legacy};
 use engine::{Idle, Time, Worker, WorkerConfig};
 use frame::{Arena, ArenaConfig, Pool};
 use port::Wires;
@@ -16,6 +18,9 @@ use crate::doors::{DoorError, Place};
 use crate::load::LoadError;
 use crate::pin;
 use crate::process::{Ended, HEADROOM};
+
+/// What is in the cipher and in DEPI packets leaves within microseconds.
+const SETTLE: Duration = Duration::from_millis(50);
 
 /// A running cable gateway.
 pub struct Process {
@@ -42,11 +47,11 @@ pub enum StartError {
 }
 
 impl Process {
-    /// Opens the ports and sets the workers going.
+    /// Opens the ports and sets the workers going; with an estate, where another process stopped.
     ///
     /// # Errors
     /// [`StartError`], each telling what to do; nothing is left open then.
-    pub fn start(loaded: &Loaded, wires: &Wires) -> Result<Self, StartError> {
+    pub fn start(loaded: &Loaded, wires: &Wires, estate: Option<Estate>) -> Result<Self, StartError> {
         let config = &loaded.config;
         let (slots, slot_bytes) = (config.frames.slots, config.frames.slot_bytes);
         let arena = Arena::new(ArenaConfig { slots, slot_bytes, headroom: HEADROOM });
@@ -61,7 +66,11 @@ impl Process {
             open.push((pool, doors));
         }
         let caps = open.first().map(|(_, doors)| doors.caps.clone()).unwrap_or_default();
-        let (control, seats) = assemble(config, &caps).map_err(|error| match error {
+        let made = match estate {
+            None => assemble(config, &caps),
+            Some(estate) => succeed(config, &caps, estate),
+        };
+        let (control, seats) = made.map_err(|error| match error {
             AssembleError::Config(error) => StartError::Config(loaded.wrong(&error)),
             other => StartError::Assemble(other),
         })?;
@@ -118,6 +127,27 @@ impl Process {
         let last = self.observer.snapshot();
         let slots_missing = i64::from(self.arena.shape().slots) - self.arena.in_depot() as i64;
         Ended { last, slots_missing, crashed }
+    }
+
+    /// Stops the workers; what waits in service flows is given to whoever goes on. Their ports close last: until then they
+    /// take packets in.
+    pub fn hand_over(mut self) -> (Ended, Vec<Legacy>) {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut workers: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
+        workers.iter_mut().flatten().for_each(|worker| worker.gateway_mut().seal());
+        let until = Instant::now() + SETTLE;
+        while workers.iter().flatten().any(|worker| !worker.gateway().is_settled()) && Instant::now() < until {
+            workers.iter_mut().flatten().for_each(|worker| {
+                worker.turn();
+            });
+        }
+        let crashed = workers.iter().filter(|worker| worker.is_err()).count();
+        let closed: Vec<_> = workers.into_iter().map(|worker| worker.map(Worker::close)).collect();
+        let legacy =
+            |closed: Result<(CableGateway, _), _>| closed.map_or_else(|_| Legacy::default(), |mut c| c.0.legacy());
+        let legacies = closed.into_iter().map(legacy).collect();
+        let slots_missing = i64::from(self.arena.shape().slots) - self.arena.in_depot() as i64;
+        (Ended { last: self.observer.snapshot(), slots_missing, crashed }, legacies)
     }
 
     fn halt(&mut self) -> usize {

@@ -137,6 +137,8 @@ pub enum CableRequest {
         #[serde(default)]
         up: Option<Vec<String>>,
     },
+    /// Hand everything over to the standby, and end.
+    TakeOver,
     /// A key beside the one in use.
     SetKey {
         /// The modem's hardware address.

@@ -43,8 +43,8 @@ pub enum ServerError {
     System { path: PathBuf, source: io::Error },
 }
 
-/// A socket's path, and which file of that path is ours.
-struct Place {
+/// A socket's path, and which file of that path is ours; taken away when dropped.
+pub struct Place {
     path: PathBuf,
     inode: (u64, u64),
 }
@@ -72,27 +72,36 @@ impl Server {
     /// [`ServerError`].
     pub fn start(path: &Path, answers: Arc<dyn Answers>) -> Result<Self, ServerError> {
         let system = |source| ServerError::System { path: path.to_owned(), source };
-        clear(path)?;
-        // Bound under another name and made private before anyone can find it.
-        let mut draft = path.as_os_str().to_owned();
-        draft.push(format!(".{}", std::process::id()));
-        let draft = PathBuf::from(draft);
-        let _ = fs::remove_file(&draft);
-        let listener = UnixListener::bind(&draft).map_err(system)?;
-        let placed = fs::set_permissions(&draft, Permissions::from_mode(0o600))
-            .and_then(|()| inode(&draft))
-            .and_then(|inode| fs::rename(&draft, path).map(|()| inode));
-        let inode = placed.map_err(|error| {
-            let _ = fs::remove_file(&draft);
-            system(error)
-        })?;
-        let socket = Place { path: path.to_owned(), inode };
+        let (listener, socket) = bind(path)?;
         let stop = Arc::new(AtomicBool::new(false));
         let told = stop.clone();
         let listen = move || listen(&listener, &answers, &told);
         let thread = std::thread::Builder::new().name("weir-socket".into()).spawn(listen).map_err(system)?;
         Ok(Self { socket, stop, thread: Some(thread) })
     }
+}
+
+/// A socket to listen at, for the owner only. What a weir that is no more left there is cleared away.
+///
+/// # Errors
+/// [`ServerError`].
+pub fn bind(path: &Path) -> Result<(UnixListener, Place), ServerError> {
+    let system = |source| ServerError::System { path: path.to_owned(), source };
+    clear(path)?;
+    // Bound under another name and made private before anyone can find it.
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".{}", std::process::id()));
+    let draft = PathBuf::from(draft);
+    let _ = fs::remove_file(&draft);
+    let listener = UnixListener::bind(&draft).map_err(system)?;
+    let placed = fs::set_permissions(&draft, Permissions::from_mode(0o600))
+        .and_then(|()| inode(&draft))
+        .and_then(|inode| fs::rename(&draft, path).map(|()| inode));
+    let inode = placed.map_err(|error| {
+        let _ = fs::remove_file(&draft);
+        system(error)
+    })?;
+    Ok((listener, Place { path: path.to_owned(), inode }))
 }
 
 impl Drop for Server {

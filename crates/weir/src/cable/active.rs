@@ -1,0 +1,137 @@
+//! The active gateway's side of a standby: it is told all that it would need, again and again.
+
+use std::io::{self, ErrorKind};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use cmts::standby::{Book, Legacy, Sequences};
+
+use super::message::{self, Message};
+use super::observer::Observer;
+use crate::socket::{Place, ServerError, bind};
+
+/// Tells a standby, one at a time, until stopped.
+pub struct Teller {
+    /// Where it connects to; the socket goes with this.
+    place: Place,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Option<UnixStream>>,
+}
+
+/// A standby that takes nothing for so long is none.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Teller {
+    /// Waits for standbys at a path. `config` is what they must have too; they are told every `interval`.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub fn start(
+        path: &Path,
+        observer: Arc<Observer>,
+        config: String,
+        interval: Duration,
+    ) -> Result<Self, ServerError> {
+        let system = |source| ServerError::System { path: path.to_owned(), source };
+        let (listener, place) = bind(path)?;
+        listener.set_nonblocking(true).map_err(system)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = stop.clone();
+        let turn = move || {
+            while !told.load(Ordering::Acquire) {
+                let Ok((mut stream, _)) = listener.accept() else {
+                    std::thread::sleep(interval);
+                    continue;
+                };
+                let begun = stream.set_nonblocking(false).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+                observer.heir.store(true, Ordering::Relaxed);
+                match begun.and_then(|()| tell(&mut stream, &observer, &config, interval, &told)) {
+                    Ok(()) => return Some(stream),
+                    Err(error) => eprintln!("the standby is gone: {error}"),
+                }
+                observer.heir.store(false, Ordering::Relaxed);
+            }
+            None
+        };
+        let thread = std::thread::Builder::new().name("weir-standby".into()).spawn(turn).map_err(system)?;
+        Ok(Self { place, stop, thread })
+    }
+
+    /// Stops; the standby that is there, to hand over to.
+    pub fn stop(self) -> Option<UnixStream> {
+        self.stop.store(true, Ordering::Release);
+        let heir = self.thread.join().ok().flatten();
+        drop(self.place);
+        heir
+    }
+}
+
+/// Tells a standby until it is time to stop.
+fn tell(
+    stream: &mut UnixStream,
+    observer: &Observer,
+    config: &str,
+    interval: Duration,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    message::write(stream, &Message::Config(config.to_owned()))?;
+    let mut edition = None;
+    while !stop.load(Ordering::Acquire) {
+        let begin = Instant::now();
+        // Numbers first: a service flow that is in the numbers and not in the book costs nothing.
+        let sequences = sequences(observer)?;
+        let book = {
+            let control = observer.control();
+            let now = Some(control.edition());
+            (std::mem::replace(&mut edition, now) != now).then(|| control.book())
+        };
+        if let Some(book) = book {
+            message::write(stream, &Message::Book(book))?;
+        }
+        message::write(stream, &Message::Sequences(sequences))?;
+        std::thread::sleep(interval.saturating_sub(begin.elapsed()));
+    }
+    Ok(())
+}
+
+/// Where numbers stand: workers answer in their next turn.
+fn sequences(observer: &Observer) -> io::Result<Vec<Sequences>> {
+    observer.control().ask_sequences();
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        {
+            let mut control = observer.control();
+            control.poll(observer.now_ns());
+            if let Some(all) = control.sequences() {
+                return Ok(all.into_iter().cloned().collect());
+            }
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    Err(io::Error::new(ErrorKind::TimedOut, "a worker does not answer"))
+}
+
+/// Hands everything over to the standby; the workers stand still. Returns how many frames waited.
+///
+/// # Errors
+/// The standby is gone.
+pub fn hand_over(mut heir: UnixStream, book: Book, legacies: Vec<Legacy>) -> io::Result<usize> {
+    let mut out = io::BufWriter::new(&mut heir);
+    message::write(&mut out, &Message::Book(book))?;
+    let sequences = legacies.iter().map(|legacy| legacy.sequences.clone()).collect();
+    message::write(&mut out, &Message::Sequences(sequences))?;
+    let mut frames = 0;
+    for (worker, legacy) in (0..).zip(legacies) {
+        for waiting in legacy.waiting {
+            message::write(&mut out, &Message::Waiting(worker, waiting))?;
+            frames += 1;
+        }
+    }
+    message::write(&mut out, &Message::End)?;
+    io::Write::flush(&mut out)?;
+    Ok(frames)
+}

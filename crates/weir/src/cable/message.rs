@@ -1,0 +1,114 @@
+//! What an active gateway tells its standby: a byte for the kind, four for the length, then that.
+
+use std::io::{self, Read, Write};
+
+use cmts::standby::{Book, Sequences, Waiting};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    /// The configuration, which must be the standby's too.
+    Config(String),
+    /// Control's part, as it is now.
+    Book(Book),
+    /// Where each worker's numbers stand.
+    Sequences(Vec<Sequences>),
+    /// The worker that has a waiting frame, and the frame: in order.
+    Waiting(u16, Waiting),
+    /// All is told, and the active has stopped.
+    End,
+}
+
+/// Bytes of a message at most.
+const LONGEST: usize = 64 << 20;
+
+/// Writes a message.
+///
+/// # Errors
+/// What writing says.
+pub fn write(out: &mut impl Write, message: &Message) -> io::Result<()> {
+    let (kind, bytes) = match message {
+        Message::Config(text) => (b'C', text.as_bytes().to_vec()),
+        Message::Book(book) => (b'B', json(book)?),
+        Message::Sequences(all) => (b'S', json(all)?),
+        Message::Waiting(worker, frame) => {
+            let head = [&worker.to_be_bytes()[..], &frame.flow.to_be_bytes()].concat();
+            (b'W', [head, frame.bytes.clone()].concat())
+        }
+        Message::End => (b'E', Vec::new()),
+    };
+    let len = u32::try_from(bytes.len()).map_err(io::Error::other)?;
+    out.write_all(&[&[kind][..], &len.to_be_bytes()].concat())?;
+    out.write_all(&bytes)
+}
+
+fn json(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    serde_json::to_vec(value).map_err(io::Error::other)
+}
+
+/// Reads a message.
+///
+/// # Errors
+/// What reading says; [`io::ErrorKind::InvalidData`] for what is no message.
+pub fn read(from: &mut impl Read) -> io::Result<Message> {
+    let mut head = [0; 5];
+    from.read_exact(&mut head)?;
+    let [kind, len @ ..] = head;
+    let len = u32::from_be_bytes(len) as usize;
+    if len > LONGEST {
+        return Err(nonsense());
+    }
+    let mut bytes = vec![0; len];
+    from.read_exact(&mut bytes)?;
+    Ok(match kind {
+        b'C' => Message::Config(String::from_utf8(bytes).map_err(|_| nonsense())?),
+        b'B' => Message::Book(parse(&bytes)?),
+        b'S' => Message::Sequences(parse(&bytes)?),
+        b'W' => {
+            let (head, frame) = bytes.split_first_chunk::<6>().ok_or_else(nonsense)?;
+            let [a, b, flow @ ..] = *head;
+            let waiting = Waiting { flow: u32::from_be_bytes(flow), bytes: frame.to_vec() };
+            Message::Waiting(u16::from_be_bytes([a, b]), waiting)
+        }
+        b'E' => Message::End,
+        _ => return Err(nonsense()),
+    })
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
+    serde_json::from_slice(bytes).map_err(|_| nonsense())
+}
+
+fn nonsense() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "not what an active gateway of this version says")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_read_as_written_and_nonsense_is_none() {
+        let all = [
+            Message::Config("gateway".into()),
+            Message::Book(Book {
+                next_dsid: 7,
+                neighbours: vec![(1, [10, 0, 0, 1].into(), [2; 6])],
+                ..Book::default()
+            }),
+            Message::Sequences(vec![Sequences { channels: vec![1, 65535], flows: vec![(16, 9)] }]),
+            Message::Waiting(1, Waiting { flow: 17, bytes: vec![0; 60] }),
+            Message::End,
+        ];
+        let mut bytes = Vec::new();
+        all.iter().for_each(|message| write(&mut bytes, message).unwrap());
+        let mut from = bytes.as_slice();
+        all.iter().for_each(|message| assert_eq!(&read(&mut from).unwrap(), message));
+        assert_eq!(read(&mut from).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        for bad in [&b"X\0\0\0\0"[..], b"B\0\0\0\x02{]", b"W\0\0\0\x02ab", b"C\xff\xff\xff\xff"] {
+            assert_eq!(read(&mut &*bad).unwrap_err().kind(), io::ErrorKind::InvalidData, "{bad:?}");
+        }
+    }
+}
