@@ -4,7 +4,9 @@
     cp.py client ADDRESS     an independent control plane (scapy's PFCP): associates, establishes, modifies, deletes
     cp.py hostile ADDRESS    garbage, unknown sessions, associations from made-up addresses
 
-Needs scapy for `client` (target/judge/bin/python3) and nothing for `hostile`.
+    cp.py retain ADDRESS SELF  comes back as the control plane at SELF, which kept its sessions (6.2.6.2.2)
+
+Needs scapy for `client` (target/judge/bin/python3) and nothing for the others.
 """
 
 import os
@@ -120,5 +122,20 @@ def hostile(up):
     print(", ".join(f"{n} {what}" for what, n in sent.items()))
 
 
+def retain(up, own):
+    """Sets the association up anew, with PFCP Session Retention Information; the answer must say PSREI."""
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.settimeout(5)
+    s.bind((own, PFCP_PORT))
+    node = struct.pack("!HHB", 60, 5, 0) + socket.inet_aton(own)
+    body = node + struct.pack("!HHI", 96, 4, 3_900_000_000) + struct.pack("!HH", 183, 0)
+    s.sendto(message(5, body), (up, PFCP_PORT))
+    answer = s.recv(65536)
+    while answer[1] != 6:
+        answer = s.recv(65536)
+    # Cause 1; PFCPASRsp-Flags with its first bit.
+    assert struct.pack("!HHB", 19, 1, 1) in answer and struct.pack("!HHB", 184, 1, 1) in answer, answer.hex()
+
+
 if __name__ == "__main__":
-    {"client": client, "hostile": hostile}[sys.argv[1]](sys.argv[2])
+    {"client": client, "hostile": hostile, "retain": retain}[sys.argv[1]](*sys.argv[2:])

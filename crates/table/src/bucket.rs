@@ -105,6 +105,13 @@ impl State {
     }
 }
 
+/// Whole bytes that may pass at `now_ns`, at most as many as the bucket holds; 0 for one that owes.
+pub fn bytes_left(config: &Config, state: &State, now_ns: u64) -> u64 {
+    let gained = i64::try_from(config.rate.gain(now_ns.saturating_sub(state.last_ns))).unwrap_or(i64::MAX);
+    let credit = state.credit.saturating_add(gained).min(config.depth);
+    u64::try_from(credit).unwrap_or(0) / (8 * NANO)
+}
+
 /// Nano-bits of a packet; saturates for lengths no bucket can let pass.
 #[inline(always)]
 pub const fn cost(bytes: u32) -> i64 {

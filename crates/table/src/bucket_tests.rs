@@ -5,6 +5,18 @@ use super::*;
 const SECOND: u64 = NANO;
 
 #[test]
+fn what_is_left_is_told_in_bytes() {
+    let config = Config::new(Rate::kbps(8), 1000);
+    let mut state = State::full(&config, SECOND);
+    assert_eq!(bytes_left(&config, &state, SECOND), 1000);
+    assert!(conform(&config, &mut state, SECOND, 300));
+    assert_eq!((bytes_left(&config, &state, SECOND), bytes_left(&config, &state, SECOND + SECOND / 10)), (700, 800));
+    assert_eq!(bytes_left(&config, &state, 9 * SECOND), 1000, "no more than it holds");
+    state.credit = -1;
+    assert_eq!(bytes_left(&config, &state, SECOND), 0, "one that owes");
+}
+
+#[test]
 fn saturated_it_passes_its_rate_to_the_packet() {
     // Awkward rates and steps that divide nothing: two weeks at 1 kbit/s, twenty minutes at 400 Gbit/s.
     for (rate, bytes) in [(Rate::kbps(1), 64), (Rate::bps(333_333_333), 1499), (Rate::gbps(400), 1500)] {

@@ -39,7 +39,7 @@ use pfcp::node::Ticket;
 use stages::filter::FlowDescription;
 
 use crate::control::Control;
-use crate::rules::Usage;
+use crate::rules::{Session, Usage};
 use crate::sessions;
 use answers::Pending;
 use book::{Book, Entry, Key};
@@ -240,6 +240,22 @@ impl N4 {
     /// Its sessions.
     pub fn book(&self) -> &Book {
         &self.book
+    }
+
+    /// The session of a subscriber's address, in whichever network: its number.
+    pub fn find_subscriber(&self, address: IpAddr) -> Option<u32> {
+        let own = match address {
+            // Sessions are found by their prefix of 64 bits.
+            IpAddr::V6(ip6) => std::net::Ipv6Addr::from_bits(ip6.to_bits() & !u128::from(u64::MAX)).into(),
+            IpAddr::V4(_) => address,
+        };
+        self.networks.all().find_map(|instance| self.book.lookup(Key::Ue(instance, own)))
+    }
+
+    /// A session's rules as workers go by them, by its number.
+    pub fn session(&self, number: u32, clock: &WallClock) -> Option<Session> {
+        let entry = self.book.get(number)?;
+        self.translator(clock).session(&entry.rules(), &entry.meters).ok()
     }
 
     /// The GTP-U peers its sessions send to.

@@ -258,3 +258,18 @@ pub struct Usage {
     /// Worker time of the last packet in nanoseconds.
     pub last_ns: u64,
 }
+
+/// What a QER still lets pass in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Credit {
+    /// The rule.
+    pub qer: u32,
+    /// From the subscriber, not to it.
+    pub is_uplink: bool,
+    /// Packets are counted, not bytes.
+    pub packets: bool,
+    /// How many may pass now.
+    pub left: u64,
+    /// How many could at most.
+    pub of: u64,
+}

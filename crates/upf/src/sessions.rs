@@ -12,7 +12,7 @@ use crate::by_instance::ByInstance;
 use crate::compile::Compiled;
 use crate::record::{self, Action, Bounds, Head, Meter, PacketQuota, Row, Tally};
 use crate::routes::{Route, Routes};
-use crate::rules::Usage;
+use crate::rules::{Credit, Usage};
 
 /// Why a session can not be taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -229,6 +229,28 @@ impl Sessions {
         let room = into.capacity();
         into.clear();
         into.extend(self.lines_of(handle).into_iter().flat_map(|lines| usages(lines, now)).take(room));
+    }
+
+    /// What a session's QERs let pass at `now`, of those that limit anything.
+    pub fn credits(&self, handle: u32, now: u64) -> Vec<Credit> {
+        let lines = self.lines_of(handle).unwrap_or_default();
+        let rows = record::head(lines).map_or(&[][..], |head| record::rows(lines, head).0);
+        let both = rows.iter().flat_map(|row| [(row, row.up, true), (row, row.down, false)]);
+        let credit = |(row, at, is_uplink): (&Row, u8, bool)| {
+            let line = lines.get(usize::from(at) / record::CELLS).filter(|_| at != 0)?;
+            let (left, of) = if row.limits != 0 {
+                let quota = record::cell::<PacketQuota>(line, at).filter(|quota| quota.period_ns > 0)?;
+                let passed = if now < quota.ends_ns { quota.passed } else { 0 };
+                (quota.most.saturating_sub(passed).into(), quota.most.into())
+            } else {
+                let meter = record::cell::<Meter>(line, at)?;
+                let full = bucket::State::full(&meter.config, now);
+                let left = bucket::bytes_left(&meter.config, &meter.state, now);
+                (left, bucket::bytes_left(&meter.config, &full, now))
+            };
+            Some(Credit { qer: row.id, is_uplink, packets: row.limits != 0, left, of })
+        };
+        both.filter_map(credit).collect()
     }
 
     fn lines_of(&self, handle: u32) -> Option<&[Line]> {

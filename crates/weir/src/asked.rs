@@ -5,10 +5,11 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use engine::{Burst, Clock, Env, Gateway, PortId, SteerKey, TraceFilter};
+use stages::nat::BlockEvent;
 use table::command::{self, Inbox};
 use upf::Upf;
 use upf::gateway::UserPlane;
-use upf::rules::Usage;
+use upf::rules::{Credit, Usage};
 
 /// What can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,11 @@ pub enum Question {
     Usage {
         /// Control's number of it.
         handle: u32,
+    },
+    /// Which blocks of public ports subscribers have, some at a time.
+    Blocks {
+        /// Go on from here; 0: from the beginning.
+        from: usize,
     },
 }
 
@@ -32,8 +38,19 @@ pub enum Answer {
         /// Bytes of their records and indexes.
         bytes: u64,
     },
-    /// What a session's URRs have measured, and the worker's time; none: there is no such session.
-    Usage(Option<Vec<Usage>>, u64),
+    /// What a session's URRs have measured, what its QERs let pass, and the worker's time; none: there is no such session.
+    Usage(Option<(Vec<Usage>, Vec<Credit>)>, u64),
+    /// Blocks and the mappings on each; where to go on, if there are more; subscribers and mappings in all.
+    Blocks {
+        /// The blocks.
+        blocks: Vec<(BlockEvent, u16)>,
+        /// Where to go on.
+        next: Option<usize>,
+        /// Subscribers with blocks.
+        subscribers: u64,
+        /// Mappings.
+        mappings: u64,
+    },
 }
 
 /// A user plane that can be asked.
@@ -48,6 +65,8 @@ pub struct Asker(Mutex<command::Control<Question, Answer>>);
 const RING: usize = 16;
 /// Questions answered in a turn.
 const A_TURN: usize = 4;
+/// Blocks of ports looked at in a turn: some microseconds.
+const BLOCKS: usize = 2048;
 /// A worker answers in its next turn; a stopped one never.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -111,7 +130,17 @@ impl Gateway for Asked {
                 let sessions = plane.sessions();
                 Answer::Sessions { count: sessions.len() as u64, bytes: sessions.bytes() as u64 }
             }
-            Question::Usage { handle } => Answer::Usage(plane.sessions().usage(handle, now), now),
+            Question::Usage { handle } => {
+                let sessions = plane.sessions();
+                let usage = sessions.usage(handle, now);
+                Answer::Usage(usage.map(|usage| (usage, sessions.credits(handle, now))), now)
+            }
+            Question::Blocks { from } => {
+                let (mut blocks, nat) = (Vec::new(), plane.nat());
+                let next = nat.and_then(|nat| nat.given(from, BLOCKS, |block, used| blocks.push((block, used))));
+                let subscribers = nat.map_or(0, |nat| nat.subscribers() as u64);
+                Answer::Blocks { blocks, next, subscribers, mappings: nat.map_or(0, |nat| nat.mappings() as u64) }
+            }
         });
         answered + self.plane.control(env)
     }

@@ -31,8 +31,8 @@ Examples:
   weir cdr export --format json --output new.json --acknowledge
       what was not exported before; retention may remove it then
 
-A running gateway is asked over its control socket; when none answers, the ledger's file is read.
-Which of the two it was is said on the error stream.")]
+A running gateway is asked over its control socket, a running `weir cp` at its ledger; when neither
+answers, the ledger's file is read. Which of them it was is said on the error stream.")]
 pub struct CdrArgs {
     /// What to do.
     #[command(subcommand)]
@@ -73,6 +73,9 @@ pub struct Where {
 
 /// Where a ledger is when nobody says where.
 const FOLDER: &str = "/var/lib/weir";
+
+/// Where a `weir cp` that has the ledger open answers about it: beside the file.
+pub const DOOR: &str = "cdr.sock";
 
 /// Which records.
 #[derive(Clone, Debug, Default, Args)]

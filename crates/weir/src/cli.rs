@@ -27,7 +27,7 @@ pub struct Cli {
 const MAP: &str = "\
 How they fit together:
   weir run gateway.toml    carries packets between its ports until told to stop
-     ├─ weir show …        looks into it while it runs: costs, drops, sessions, frames, ports, peers
+     ├─ weir show …        looks into it while it runs: costs, drops, sessions, peers, access lists, ports
      ├─ weir trace …       follows one subscriber's packets through its stages
      ├─ weir drain …       takes no new sessions, and waits until the last one has gone
      ├─ weir cmts …        adds, changes and removes modems of a cable gateway, their flows and keys
@@ -131,6 +131,10 @@ pub enum Topic {
     Ports,
     /// Control planes by PFCP: associations, sessions, messages, what was refused.
     Peers,
+    /// Access lists: packets and bytes each rule decided on.
+    Acl,
+    /// Address translation: who has which blocks of public ports; with --ue one subscriber's.
+    Nat,
     /// Cable modems: hosts, keys, packets either way.
     Modems,
     /// Downstream service flows: rates, queues, drops, waits. With --modem one modem's.
@@ -172,7 +176,7 @@ pub struct ShowArgs {
     /// Count for so many seconds from now, instead of since the start.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "watch")]
     pub over: Option<f64>,
-    /// With `sessions`: this subscriber's.
+    /// With `sessions` and `nat`: this subscriber's.
     #[arg(long, value_name = "ADDRESS")]
     pub ue: Option<IpAddr>,
     /// With `service-flows`: this modem's.

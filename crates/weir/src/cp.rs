@@ -62,6 +62,9 @@ pub fn run(args: &CpArgs) -> anyhow::Result<()> {
     let mut out = args.sessions_out.as_deref().map(Sessions::create).transpose()?;
     let mut live = Live::new(args.quiet);
     let mut kept = spec.ledger.as_deref().map(Kept::open).transpose()?;
+    // Without a door it works as well; who asks for records meanwhile is told that the ledger is in use.
+    let _door =
+        kept.as_ref().and_then(|kept| kept.open_door().inspect_err(|why| live.say(&format!("weir cp: {why}"))).ok());
     let mut wire = Wire::open(&spec)?;
     let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let begin = Instant::now();

@@ -31,6 +31,7 @@ mod deploy;
 mod doors;
 mod drain;
 mod fail;
+mod functions;
 mod generate;
 mod load;
 mod metrics;

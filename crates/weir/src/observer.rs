@@ -231,6 +231,7 @@ impl Observer {
             sessions: sessions.book().len() as u64,
             waiting: sessions.waiting() as u64,
             peers,
+            paths: self.paths(sessions.paths()),
             counters: counters.map(|(name, n, sentence)| (name.to_owned(), n, sentence.to_owned())).collect(),
             news: news.collect(),
         })
@@ -278,6 +279,8 @@ impl Answers for Observer {
             Request::Ports => Reply::Ports(self.ports()),
             Request::Sessions => self.sessions().map_or_else(error, Reply::Sessions),
             Request::Peers => self.peers().map_or_else(error, Reply::Peers),
+            Request::Acl => Reply::Acl(self.acl()),
+            Request::Nat { ue } => self.nat(*ue).map_or_else(error, Reply::Nat),
             Request::Session { ue } => self.session(*ue).map_or_else(error, Reply::Session),
             Request::Trace { ue, packets } => self.trace(connection, *ue, *packets).map_or_else(error, Reply::Trace),
             Request::Drain { on, seconds } => self.drain(*on, *seconds).map_or_else(error, Reply::Drain),

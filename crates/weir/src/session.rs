@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use upf::config::Simulate;
-use upf::rules::{Apply, Far, Interface, Mbr, Pdr, Qer, Session, Urr, Usage};
+use upf::rules::{Apply, Credit, Far, Interface, Mbr, Outer, PacketLimit, Pdr, Qer, Session, TunnelEnd, Urr, Usage};
 
 use crate::asked::{Answer, Question};
 use crate::observer::Observer;
-use crate::socket::{RuleUsage, SessionView};
+use crate::socket::{CreditView, RuleUsage, SessionView};
 
 impl Observer {
     /// A subscriber's session, by its address.
@@ -15,6 +15,9 @@ impl Observer {
     /// # Errors
     /// A sentence: there is none, or its worker does not answer.
     pub fn session(&self, ue: IpAddr) -> Result<SessionView, String> {
+        if self.n4.get().is_some() {
+            return self.session_of_control_plane(ue);
+        }
         let (session, worker, handle) = {
             let control = self.control();
             let simulator = control.simulator().ok_or("there are no sessions: the configuration simulates none")?;
@@ -23,9 +26,39 @@ impl Observer {
             let (worker, handle) = control.place(i);
             (simulator.session(i, i < simulate.idle), worker, handle)
         };
+        self.view(ue, &session, (worker, handle), None)
+    }
+
+    /// As [`session`](Self::session), of one that a control plane brought.
+    fn session_of_control_plane(&self, ue: IpAddr) -> Result<SessionView, String> {
+        let none = || format!("no session has the address {ue}");
+        let clock = self.wall_clock();
+        let (session, place, whose) = {
+            let n4 = self.n4().ok_or_else(none)?;
+            let sessions = n4.endpoint().sessions();
+            let number = sessions.find_subscriber(ue).ok_or_else(none)?;
+            let entry = sessions.book().get(number).ok_or_else(none)?;
+            let peer = n4.endpoint().node().associations().find(|(id, _)| id.0 == entry.peer);
+            let peer =
+                peer.map_or_else(|| "a control plane that is gone".to_owned(), |(_, peer)| peer.address.to_string());
+            let ours = sessions.book().seid(number).unwrap_or_default();
+            let session = sessions.session(number, &clock).ok_or_else(none)?;
+            (session, (entry.worker, number), (peer, entry.cp_seid, ours))
+        };
+        self.view(ue, &session, place, Some(whose))
+    }
+
+    /// A session in words, with what its worker says of it.
+    fn view(
+        &self,
+        ue: IpAddr,
+        session: &Session,
+        (worker, handle): (u16, u32),
+        control_plane: Option<(String, u64, u64)>,
+    ) -> Result<SessionView, String> {
         let ends = self.workers.get(usize::from(worker)).ok_or("its worker is not there")?;
-        let (usage, now) = match ends.asker.ask(Question::Usage { handle }) {
-            Some(Answer::Usage(Some(usage), now)) => (usage, now),
+        let ((usage, credits), now) = match ends.asker.ask(Question::Usage { handle }) {
+            Some(Answer::Usage(Some(measured), now)) => (measured, now),
             Some(_) => return Err(format!("no session has the address {ue} now")),
             None => return Err(format!("worker {worker} does not answer")),
         };
@@ -35,8 +68,10 @@ impl Observer {
             worker,
             handle,
             instance: self.config.instances().get(usize::from(session.instance)).cloned().unwrap_or_default(),
-            rules: rules(&session),
+            rules: rules(session),
             usage: usage.iter().map(|usage| measured(usage, now)).collect(),
+            credits: credits.iter().map(credit).collect(),
+            control_plane,
         })
     }
 }
@@ -66,6 +101,16 @@ fn measured(usage: &Usage, now: u64) -> RuleUsage {
     }
 }
 
+fn credit(credit: &Credit) -> CreditView {
+    CreditView {
+        qer: credit.qer,
+        direction: if credit.is_uplink { "up" } else { "down" }.to_owned(),
+        unit: if credit.packets { "packets" } else { "bytes" }.to_owned(),
+        left: credit.left,
+        of: credit.of,
+    }
+}
+
 fn rules(session: &Session) -> Vec<(String, u32, String)> {
     let mut all = Vec::new();
     for pdr in &session.pdrs {
@@ -79,8 +124,8 @@ fn rules(session: &Session) -> Vec<(String, u32, String)> {
     for qer in &session.qers {
         all.push(("qer".to_owned(), qer.id, qer_text(qer)));
     }
-    for Urr { id, .. } in &session.urrs {
-        all.push(("urr".to_owned(), *id, "volume, packets, time".to_owned()));
+    for urr in &session.urrs {
+        all.push(("urr".to_owned(), urr.id, urr_text(urr)));
     }
     all
 }
@@ -124,12 +169,24 @@ fn far_text(far: &Far) -> String {
         text += &format!(" to {page}");
     }
     if let Some(tunnel) = far.tunnel {
-        text += &format!(" to {} teid {:#010x}", tunnel.address, tunnel.teid);
+        text += &format!(" to {}", end_text(&tunnel));
+    }
+    for duplicate in &far.duplicates {
+        text += &format!(", duplicate to {}", end_text(&duplicate.tunnel));
     }
     if let Some(dscp) = far.dscp {
         text += &format!(", dscp {dscp}");
     }
     text
+}
+
+fn end_text(end: &TunnelEnd) -> String {
+    match end.outer {
+        Outer::GtpU => format!("{} teid {:#010x}", end.address, end.teid),
+        Outer::Udp => format!("{} by UDP port {}", end.address, end.teid),
+        Outer::Ip => format!("{} by IP", end.address),
+        Outer::Nothing => format!("{}, the next hop", end.address),
+    }
 }
 
 fn qer_text(qer: &Qer) -> String {
@@ -140,8 +197,30 @@ fn qer_text(qer: &Qer) -> String {
     if let Some(qfi) = qer.qfi {
         text += &format!(", marks qfi {qfi}");
     }
+    for (way, limit) in ["up", "down"].into_iter().zip(qer.packets) {
+        if let Some(PacketLimit { most, period_ns }) = limit {
+            let time = crate::tables::duration(period_ns as f64 / 1e9);
+            text += &format!(", {way} {most} packets in {time}");
+        }
+    }
     if qer.session {
         text += ", whole session";
+    }
+    text
+}
+
+fn urr_text(urr: &Urr) -> String {
+    let mut text = "volume, packets, time".to_owned();
+    for (what, volumes) in [("tells at", urr.threshold), ("ends at", urr.quota)] {
+        for (of, octets) in [("", volumes.total), (" up", volumes.up), (" down", volumes.down)] {
+            text += &octets.map_or_else(String::new, |n| format!(", {what} {}{of}", crate::tables::bytes(n)));
+        }
+    }
+    if urr.before_qos {
+        text += ", before gates and rates";
+    }
+    if urr.paused {
+        text += ", not for now";
     }
     text
 }

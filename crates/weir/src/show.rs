@@ -1,8 +1,10 @@
 //! `weir show`: tables over a running gateway, once or again and again.
 
+pub mod acl;
 pub mod cable;
 pub mod drops;
 pub mod frames;
+pub mod nat;
 pub mod peers;
 pub mod ports;
 pub mod run;
@@ -18,7 +20,7 @@ use crate::cli::{ShowArgs, Topic};
 use crate::fail::Usage;
 use crate::signals;
 use crate::snapshot::Snapshot;
-use crate::socket::{CableReply, CableRequest, Client, Reply, Request};
+use crate::socket::{AclRuleView, CableReply, CableRequest, Client, Reply, Request};
 use crate::tables::{Style, duration, many};
 
 /// Shows it.
@@ -26,8 +28,10 @@ use crate::tables::{Style, duration, many};
 /// # Errors
 /// No gateway runs there, or it can not say.
 pub fn show(args: &ShowArgs) -> anyhow::Result<()> {
-    if args.ue.is_some() && args.topic != Topic::Sessions {
-        bail!(Usage("--ue goes with `weir show sessions`; to follow packets: `weir trace --ue`".to_owned()));
+    if args.ue.is_some() && !matches!(args.topic, Topic::Sessions | Topic::Nat) {
+        bail!(Usage(
+            "--ue goes with `weir show sessions` and `weir show nat`; to follow packets: `weir trace --ue`".to_owned()
+        ));
     }
     let stop = signals::stop_flag()?;
     let mut client = Client::connect(&args.at.socket)?;
@@ -65,6 +69,8 @@ fn question(args: &ShowArgs) -> Request {
         (Topic::Sessions, None) => Request::Sessions,
         (Topic::Ports, _) => Request::Ports,
         (Topic::Peers, _) => Request::Peers,
+        (Topic::Acl, _) => Request::Acl,
+        (Topic::Nat, ue) => Request::Nat { ue },
         (Topic::Modems, _) => Request::Cable(CableRequest::Modems),
         (Topic::ServiceFlows, _) => Request::Cable(CableRequest::ServiceFlows { modem: args.modem.clone() }),
         (Topic::Channels, _) => Request::Cable(CableRequest::Channels),
@@ -91,6 +97,13 @@ fn cable_before(earlier: Option<&Reply>) -> Option<&CableReply> {
     }
 }
 
+fn acl_before(earlier: Option<&Reply>) -> Option<&[AclRuleView]> {
+    match earlier {
+        Some(Reply::Acl(before)) => Some(before),
+        _ => None,
+    }
+}
+
 fn page(now: &Reply, earlier: Option<&Reply>, args: &ShowArgs, style: Style) -> String {
     match now {
         Reply::Counters(snapshot) => {
@@ -110,6 +123,8 @@ fn page(now: &Reply, earlier: Option<&Reply>, args: &ShowArgs, style: Style) -> 
         }
         Reply::Sessions(view) => sessions::text(view, style),
         Reply::Peers(view) => peers::text(view, style),
+        Reply::Acl(rules) => acl::text(rules, acl_before(earlier), style),
+        Reply::Nat(view) => nat::text(view, style),
         Reply::Session(view) => sessions::one(view, style),
         Reply::Cable(view) => cable::text(view, cable_before(earlier), style),
         Reply::Trace(_) | Reply::Drain(_) | Reply::Records(_) | Reply::Error(_) => String::new(),
@@ -128,6 +143,8 @@ fn json(now: &Reply, earlier: Option<&Reply>, topic: Topic) -> anyhow::Result<St
         Reply::Sessions(view) => serde_json::to_string(view)?,
         Reply::Session(view) => serde_json::to_string(view)?,
         Reply::Peers(view) => serde_json::to_string(view)?,
+        Reply::Acl(rules) => serde_json::to_string(&acl::since(rules, acl_before(earlier)))?,
+        Reply::Nat(view) => serde_json::to_string(view)?,
         Reply::Cable(view) => serde_json::to_string(view)?,
         Reply::Trace(view) => serde_json::to_string(view)?,
         Reply::Drain(view) => serde_json::to_string(view)?,

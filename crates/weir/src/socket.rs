@@ -8,7 +8,8 @@ pub(crate) mod tests;
 
 pub use client::{Client, ClientError};
 pub use protocol::{
-    CableReply, CableRequest, ChannelView, ChannelsView, DrainView, FlowView, ModemView, PeerView, PeersView, PortView,
-    RecordsView, Reply, Request, RuleUsage, SessionView, SessionsView, TraceLine, TraceView, WorkerSessions, hex,
+    AclRuleView, BlockView, CableReply, CableRequest, ChannelView, ChannelsView, CreditView, DrainView, FlowView,
+    ModemView, NatView, PathView, PeerView, PeersView, PortView, RecordsView, Reply, Request, RuleUsage, SessionView,
+    SessionsView, TraceLine, TraceView, WorkerSessions, hex,
 };
 pub use server::{Answers, Place, Server, ServerError, bind};

@@ -26,7 +26,8 @@ fn sessions_of_a_control_plane_carry_traffic_and_their_end_says_how_much() {
     // 128 bytes on Ethernet, without its header.
     const IP: u64 = 114;
     let net = Net::new("all");
-    let gateway = net.start(&user_plane());
+    let lists = "[[acl]]\nrules = [\"permit in udp from any to any\", \"deny out tcp from any to any\"]\n";
+    let gateway = net.start(&(user_plane() + lists));
     assert_eq!(net.show("peers")["peers"], Value::Array(Vec::new()));
     let life = "--sessions 2000 --rate 5000 --idle 0.2 --queries 50";
     let control = net.control(&net.host, &format!("{} {life}", example("cp.toml")));
@@ -52,6 +53,25 @@ fn sessions_of_a_control_plane_carry_traffic_and_their_end_says_how_much() {
         let whole = of(direction, "sent_packets") > 1000 && of(direction, "lost_packets") == 0;
         assert!(whole && of(direction, "misdelivered_packets") == 0, "{result}");
     }
+
+    // What a subscriber has done is seen: its rules, what it used, what it may, whose it is.
+    let one = net.show("sessions --ue 10.60.0.8");
+    assert_eq!(
+        (&one["addresses"][0], &one["control_plane"][0]),
+        (&"10.60.0.8".into(), &"10.0.4.2:8805".into()),
+        "{one}"
+    );
+    let has = |kind: &str, says: &str| {
+        let mut rules = one["rules"].as_array().unwrap().iter();
+        rules.any(|rule| rule[0] == kind && rule[2].as_str().unwrap().contains(says))
+    };
+    assert!(has("pdr", "teid 0x01000007") && has("far", "to 10.0.3.") && has("qer", "gate open/open"), "{one}");
+    assert!(number(&one["usage"][0]["up_packets"]) > 0 && one["credits"].is_array(), "{one}");
+    let paths = net.show("peers")["paths"].clone();
+    assert!(number(&paths[0]["sessions"]) > 0 && paths[0]["failed"] == Value::Bool(false), "{paths}");
+    let acl = net.show("acl");
+    assert!(number(&acl[0]["packets"]) > 1000 && number(&acl[1]["packets"]) == 0, "{acl}");
+    assert!(number(&acl[2]["packets"]) > 1000 && acl[2]["rule"] == "permit", "{acl}");
 
     let out = well(control.stop());
     let story = json(&out);
@@ -134,5 +154,37 @@ fn strangers_do_not_disturb_running_sessions() {
     let told = |key: &str| number(&story[key]);
     assert_eq!((told("refused"), told("unanswered"), told("lost"), told("deleted")), (0, 0, 0, 50), "{story}");
     assert_eq!(net.sessions(), 0);
+    ends_well(gateway);
+}
+
+#[test]
+fn sessions_of_a_lost_control_plane_are_kept_for_a_time() {
+    let net = Net::new("lost");
+    let pace = "[n4]\nheartbeat_seconds = 1\nkeep_seconds = 8";
+    let config = user_plane().replace("\"10.0.4.1\"", "\"127.0.0.1\"").replace("[\"10.0.4.0/24\"]", "[]");
+    let gateway = net.start(&config.replace("keep_seconds = 120", "").replace("[n4]", pace));
+    let peer = |address: &str| {
+        let peers = net.show("peers")["peers"].as_array().unwrap().clone();
+        peers.into_iter().find(|peer| peer["address"] == format!("{address}:8805"))
+    };
+    for (address, first) in [("127.0.0.3", "10.60.0.1"), ("127.0.0.4", "10.61.0.1")] {
+        let life = format!(
+            "--upf 127.0.0.1 --address {address} --ue-first {first} --sessions 50 --idle 0 --limits 0 --queries 0"
+        );
+        let mut control = net.control(&net.gateway, &life);
+        until("heartbeats", || peer(address).filter(|peer| peer["answers_heartbeats"] == true));
+        control.kill();
+    }
+    for address in ["127.0.0.3", "127.0.0.4"] {
+        until("a loss", || peer(address).filter(|peer| !peer["lost_for"].is_null()));
+    }
+    assert_eq!(net.sessions(), 100, "kept for now");
+    // One of them comes back and has kept its sessions; the other does not.
+    let mut back = within(&net.gateway, "python3");
+    well(back.arg(root().join("tests/net/cp.py")).args(["retain", "127.0.0.1", "127.0.0.4"]).output().unwrap());
+    until("an end", || (net.sessions() == 50).then_some(()));
+    std::thread::sleep(Duration::from_secs(9));
+    assert_eq!(net.sessions(), 50, "longer than the lost one's");
+    assert!(peer("127.0.0.3").is_none() && peer("127.0.0.4").is_some_and(|peer| number(&peer["sessions"]) == 50));
     ends_well(gateway);
 }

@@ -74,6 +74,7 @@ fn a_killed_gateway_costs_its_interval_and_nothing_else() {
         assert!(said.contains("200 sessions of 1 control plane restored"), "{said}");
     }
     let result = json(&load.end());
+    assert!(!records(&cdr).is_empty(), "whoever has the ledger open is asked");
     // The last round's checkpoints and questions are over.
     chance.wait(100, 300);
     let story = json(&well(control.stop()));

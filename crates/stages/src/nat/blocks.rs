@@ -161,6 +161,13 @@ impl Blocks {
         self.domain_of.get(usize::from(instance)).copied().filter(|domain| *domain != NO_DOMAIN)
     }
 
+    /// The block of a number, if a subscriber has it, and the number of mappings on it; none: no such block.
+    pub(super) fn look(&self, block: usize) -> Option<Option<(BlockEvent, u16)>> {
+        let known = self.blocks.get(block)?;
+        let given = known.stand == Stand::Given;
+        Some(given.then(|| (self.event(block as u32, 0, None), known.used))) // fewer than 2^32 blocks
+    }
+
     /// Whether an address is one of a domain's public ones, any worker's.
     #[inline(always)]
     pub(super) fn is_public(&self, domain: u16, address: u32) -> bool {

@@ -138,6 +138,17 @@ impl Nat {
         self.blocks.given
     }
 
+    /// Blocks that subscribers have, with the mappings on each, among the `count` blocks from number `from`: to be asked
+    /// bit by bit, as packets wait meanwhile. The number to go on from; none: these were the last.
+    pub fn given(&self, from: usize, count: usize, mut tell: impl FnMut(BlockEvent, u16)) -> Option<usize> {
+        for number in from..from + count {
+            if let Some((block, mappings)) = self.blocks.look(number)? {
+                tell(block, mappings);
+            }
+        }
+        Some(from + count)
+    }
+
     /// The public address a subscriber has now.
     pub fn public_of(&self, instance: InstanceId, private: Ipv4Addr) -> Option<Ipv4Addr> {
         let id = self.find_subscriber(self.blocks.domain(instance)?, private.into())?;

@@ -123,6 +123,25 @@ fn error(from: Ipv4Addr, to: Ipv4Addr, about: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn who_has_which_block_is_told_bit_by_bit() {
+    let mut rig = Rig::new(&config());
+    let ports: Vec<_> = (1..=9).map(|n| (n, rig.udp((ue(n), 1000)).expect("a port"))).collect();
+    rig.udp((ue(3), 1001)).expect("another port of its block");
+    let (mut told, mut from) = (BTreeMap::new(), Some(0));
+    while let Some(start) = from {
+        from = rig.nat.given(start, 100, |block, mappings| {
+            told.insert(block.private, (block, mappings));
+        });
+    }
+    assert_eq!((told.len(), rig.nat.blocks()), (9, 9));
+    for (n, (public, port)) in ports {
+        let (block, mappings) = told[&ue(n)];
+        assert_eq!((block.instance, block.public, mappings), (INSTANCE, public, if n == 3 { 2 } else { 1 }));
+        assert!((block.first_port..=block.last_port).contains(&port), "{block:?} {port}");
+    }
+}
+
+#[test]
 fn there_and_back_by_every_protocol() {
     type There = fn(Packet) -> Packet;
     type Back = fn(Packet, u16) -> Packet;

@@ -37,6 +37,11 @@ impl Networks {
         Self { access: first(Role::Access), core: first(Role::Core), tunnelled, addresses, names }
     }
 
+    /// All instances.
+    pub fn all(&self) -> impl Iterator<Item = InstanceId> {
+        0..self.names.len() as InstanceId // a handful
+    }
+
     /// The instance of a name; without a name, or with one that is none of ours, the first of the side. Control planes
     /// name the data network even where there is but one.
     pub fn find(&self, name: Option<&NetworkInstance>, is_access: bool) -> InstanceId {

@@ -101,6 +101,12 @@ impl Paths {
         self.known.is_empty()
     }
 
+    /// All of them: how many sessions use each, and whether its peer does not answer.
+    pub fn all(&self) -> impl Iterator<Item = (Path, u64, bool)> + '_ {
+        let users = |known: &Known| known.users.iter().map(|(_, sessions)| u64::from(*sessions)).sum();
+        self.known.iter().map(move |(path, known)| (*path, users(known), known.failed))
+    }
+
     /// Those whose peer does not answer.
     pub fn failed(&self) -> impl Iterator<Item = Path> + '_ {
         self.known.iter().filter(|(_, known)| known.failed).map(|(path, _)| *path)

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use ledger::{Change, FILE, Filter, Ledger, Record};
 
 use super::answer::AN_ANSWER;
-use super::{FOLDER, Where};
+use super::{DOOR, FOLDER, Where};
 use crate::socket::{Client, ClientError, RecordsView, Reply, Request};
 
 /// A place with records.
@@ -35,13 +35,21 @@ impl Source {
         match (&place.ledger, Self::ask(&place.socket)) {
             (None, Err(error)) if matches!(error.downcast_ref(), Some(ClientError::NoServer { .. })) => {
                 let no_one = || format!("no weir answers at {}", place.socket.display());
-                Ok(Self::File(Ledger::open_existing(FOLDER).with_context(no_one)?))
+                Self::at(Path::new(FOLDER)).with_context(no_one)
             }
             (None, asked) => asked,
             (Some(folder), Ok(Self::Running { client, socket, file })) if is_same(&file, &folder.join(FILE)) => {
                 Ok(Self::Running { client, socket, file })
             }
-            (Some(folder), _) => Ok(Self::File(Ledger::open_existing(folder)?)),
+            (Some(folder), _) => Self::at(folder),
+        }
+    }
+
+    /// The control plane that has a folder's ledger open, or the file.
+    fn at(folder: &Path) -> anyhow::Result<Self> {
+        match Self::ask(&folder.join(DOOR)) {
+            Ok(source) => Ok(source),
+            Err(_) => Ok(Self::File(Ledger::open_existing(folder)?)),
         }
     }
 

@@ -3,9 +3,13 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
+use std::sync::Arc;
+
 use ledger::{Change, Ledger, LedgerError, Pace, Record, Refused, Ticket, Writer};
 
 use super::plane::Acknowledgement;
+use crate::cdr::{self, DOOR};
+use crate::socket::{Answers, Reply, Request, Server, ServerError};
 
 /// Records that belong together, and the acknowledgement that waits for them.
 pub type Batch = (Vec<Record>, Option<Acknowledgement>);
@@ -13,7 +17,7 @@ pub type Batch = (Vec<Record>, Option<Acknowledgement>);
 /// The ledger, and what waits for it.
 pub struct Kept {
     ledger: Ledger,
-    writer: Writer,
+    writer: Arc<Writer>,
     /// Submitted: to be let go in this order.
     held: VecDeque<(Ticket, Acknowledgement)>,
     /// What the writer's queue had no room for.
@@ -28,8 +32,17 @@ impl Kept {
     /// A ledger that can not be opened or written.
     pub fn open(folder: &Path) -> Result<Self, LedgerError> {
         let ledger = Ledger::open(folder)?;
-        let writer = ledger.writer(Pace::default(), |_| {})?;
+        let writer = Arc::new(ledger.writer(Pace::default(), |_| {})?);
         Ok(Self { ledger, writer, held: VecDeque::new(), crowded: VecDeque::new(), last: Ticket::default() })
+    }
+
+    /// Answers `weir cdr` beside the ledger's file, which nobody else can open meanwhile.
+    ///
+    /// # Errors
+    /// No socket can be there.
+    pub fn open_door(&self) -> Result<Server, ServerError> {
+        let folder = self.ledger.path().parent().unwrap_or(Path::new("."));
+        Server::start(&folder.join(DOOR), Arc::new(Door((self.ledger.clone(), self.writer.clone()))))
     }
 
     /// Takes records in.
@@ -90,7 +103,20 @@ impl Kept {
             self.submit()?;
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        self.writer.close()?;
+        self.writer.wait(self.last)?;
         Ok(self.ledger.status()?.sequence)
+    }
+}
+
+/// What is answered about the ledger.
+struct Door(cdr::Kept);
+
+impl Answers for Door {
+    fn answer(&self, _connection: u64, request: &Request) -> Reply {
+        match request {
+            Request::Records { filter, limit } => cdr::answer::records(Some(&self.0), filter, *limit),
+            Request::Exported { until } => cdr::answer::exported(Some(&self.0), *until),
+            _ => Reply::Error("this is a control plane: ask the gateway at its own control socket".to_owned()),
+        }
     }
 }

@@ -40,6 +40,16 @@ pub fn text(view: &PeersView, style: Style) -> String {
         true => "  no control plane is associated\n".to_owned(),
         false => table.render(style),
     };
+    let mut table =
+        Table::new(&[("GTP-U peer", Align::Left), ("network", Align::Left), ("sessions", right), ("", Align::Left)]);
+    for path in &view.paths {
+        let state = if path.failed { "does not answer" } else { "" };
+        table.row([path.peer.clone(), path.instance.clone(), count(path.sessions), state.to_owned()]);
+    }
+    if !table.is_empty() {
+        out.push('\n');
+        out += &table.render(style);
+    }
     let mut table = Table::new(&[("sessions and messages", Align::Left), ("so far", right), ("", Align::Left)]);
     for (what, n, sentence) in view.counters.iter().filter(|(_, n, _)| *n > 0) {
         table.row([what.clone(), count(*n), sentence.clone()]);
@@ -61,7 +71,7 @@ pub fn text(view: &PeersView, style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::PeerView;
+    use crate::socket::{PathView, PeerView};
 
     #[test]
     fn a_page_of_control_planes() {
@@ -79,13 +89,21 @@ mod tests {
             sessions: 4000,
             waiting: 0,
             peers: vec![peer, lost],
+            paths: vec![PathView { peer: "10.0.3.100".into(), sessions: 7, failed: true, ..PathView::default() }],
             counters: vec![("received".into(), 5, "Messages.".into()), ("malformed".into(), 0, "None.".into())],
             news: vec![(3.0, "10.0.4.2:8805".into(), "associated".into())],
         };
         let page = text(&view, Style::default());
-        for part in
-            ["N4 at 10.0.4.1:8805", "smf.example", "1 min 1 s", "2,000", "kept for 7.0 s", "3.0 s ago: 10.0.4.2"]
-        {
+        for part in [
+            "10.0.3.100",
+            "does not answer",
+            "N4 at 10.0.4.1:8805",
+            "smf.example",
+            "1 min 1 s",
+            "2,000",
+            "kept for 7.0 s",
+            "3.0 s ago: 10.0.4.2",
+        ] {
             assert!(page.contains(part), "{part}: {page}");
         }
         assert!(!page.contains("malformed"), "{page}");

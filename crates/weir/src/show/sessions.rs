@@ -42,6 +42,10 @@ pub fn one(view: &SessionView, style: Style) -> String {
         view.worker,
         view.handle
     );
+    if let Some((peer, theirs, ours)) = &view.control_plane {
+        out.truncate(out.trim_end().len());
+        out += &format!(" · of {peer}, SEID {theirs:#x}, here {ours:#x}\n\n");
+    }
     let mut rules = Table::new(&[("rule", Align::Left), ("id", Align::Right), ("says", Align::Left)]);
     let mut last = "";
     for (kind, id, says) in &view.rules {
@@ -77,6 +81,16 @@ pub fn one(view: &SessionView, style: Style) -> String {
     if table.is_empty() {
         out += "  nothing is measured\n";
     } else {
+        out += &table.render(style);
+    }
+    let heads = [("credit of qer", Align::Left), ("direction", Align::Left), ("left", right), ("of", right)];
+    let mut table = Table::new(&heads);
+    for credit in &view.credits {
+        let text = |n| if credit.unit == "packets" { format!("{} packets", count(n)) } else { bytes(n) };
+        table.row([credit.qer.to_string(), credit.direction.clone(), text(credit.left), text(credit.of)]);
+    }
+    if !table.is_empty() {
+        out.push('\n');
         out += &table.render(style);
     }
     out

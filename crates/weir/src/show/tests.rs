@@ -6,7 +6,7 @@ use engine::Io;
 
 use super::*;
 use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, StageCounters, WorkerCounters};
-use crate::socket::{PortView, RuleUsage, SessionView, SessionsView, WorkerSessions};
+use crate::socket::{CreditView, PortView, RuleUsage, SessionView, SessionsView, WorkerSessions};
 
 fn stage(pipeline: &str, name: &str, calls: u64, packets: u64, cycles: u64) -> StageCounters {
     StageCounters { pipeline: pipeline.into(), name: name.into(), calls, packets, cycles }
@@ -223,6 +223,13 @@ fn sessions() {
 
 #[test]
 fn one_session() {
+    let credit = |direction: &str, unit: &str, left: u64| CreditView {
+        qer: 1,
+        direction: direction.into(),
+        unit: unit.into(),
+        left,
+        of: 2 * left,
+    };
     let rule = |kind: &str, id, says: &str| (kind.to_owned(), id, says.to_owned());
     let usage = RuleUsage {
         urr: 1,
@@ -240,9 +247,11 @@ fn one_session() {
         instance: "core".into(),
         rules: vec![rule("pdr", 1, "from access → far 1"), rule("far", 1, "forward")],
         usage: vec![usage, RuleUsage { urr: 2, ..RuleUsage::default() }],
+        credits: vec![credit("up", "bytes", 1024), credit("down", "packets", 7)],
+        control_plane: Some(("10.0.4.9:8805".into(), 1, 0x1_0000_0001)),
     };
     let wanted = "
-10.60.0.1 and 2001:db8:: · core · worker 1, handle 6
+10.60.0.1 and 2001:db8:: · core · worker 1, handle 6 · of 10.0.4.9:8805, SEID 0x1, here 0x100000001
 
   rule  id  says
   ─────────────────────────────
@@ -254,6 +263,11 @@ fn one_session() {
   ──────────────────────────────────────────────────────────────────────────────────────
   1                  1,000   125 KiB             0         0 B          4.9 s  0.3 s ago
   2                      0       0 B             0         0 B          0.0 s      never
+
+  credit of qer  direction        left          of
+  ────────────────────────────────────────────────
+  1              up            1.0 KiB     2.0 KiB
+  1              down        7 packets  14 packets
 ";
     assert_eq!(format!("\n{}", super::sessions::one(&view, PLAIN)), wanted);
 }

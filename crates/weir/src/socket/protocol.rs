@@ -19,6 +19,14 @@ pub enum Request {
     Sessions,
     /// The control planes.
     Peers,
+    /// What rules of access lists have counted.
+    Acl,
+    /// Who has which blocks of public ports.
+    Nat {
+        /// Only this subscriber's.
+        #[serde(default)]
+        ue: Option<IpAddr>,
+    },
     /// One subscriber's session.
     Session {
         /// Its address.
@@ -281,6 +289,10 @@ pub enum Reply {
     Peers(PeersView),
     /// To [`Request::Session`].
     Session(SessionView),
+    /// To [`Request::Acl`].
+    Acl(Vec<AclRuleView>),
+    /// To [`Request::Nat`].
+    Nat(NatView),
     /// To [`Request::Trace`] and [`Request::Traced`].
     Trace(TraceView),
     /// To [`Request::Drain`].
@@ -353,6 +365,9 @@ pub struct PeersView {
     pub waiting: u64,
     /// The control planes.
     pub peers: Vec<PeerView>,
+    /// GTP-U peers: those that do not answer first, then those of most sessions; a hundred at most.
+    #[serde(default)]
+    pub paths: Vec<PathView>,
     /// What was done, said and refused: name, how often, a sentence.
     pub counters: Vec<(String, u64, String)>,
     /// What happened to associations: seconds ago, to whom, what.
@@ -374,6 +389,60 @@ pub struct PeerView {
     pub lost_for: Option<f64>,
     /// It has answered a heartbeat, ever.
     pub answers_heartbeats: bool,
+}
+
+/// A GTP-U peer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathView {
+    /// Its address.
+    pub peer: String,
+    /// The network instance it is in.
+    pub instance: String,
+    /// Sessions that send to it.
+    pub sessions: u64,
+    /// It does not answer Echo Requests.
+    pub failed: bool,
+}
+
+/// A rule of an access list, or what holds for packets that none matches.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AclRuleView {
+    /// The network instance.
+    pub instance: String,
+    /// The rule as it was written; `permit` or `deny` alone: the list's default.
+    pub rule: String,
+    /// Packets it decided on.
+    pub packets: u64,
+    /// Their octets.
+    pub bytes: u64,
+}
+
+/// Translation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NatView {
+    /// Subscribers with blocks.
+    pub subscribers: u64,
+    /// Blocks they have.
+    pub blocks: u64,
+    /// Mappings on them.
+    pub mappings: u64,
+    /// The blocks, by subscriber: a thousand at most.
+    pub list: Vec<BlockView>,
+}
+
+/// A block of public ports that a subscriber has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BlockView {
+    /// The subscriber's own address.
+    pub private: IpAddr,
+    /// The network instance it is in.
+    pub instance: String,
+    /// Its public address.
+    pub public: IpAddr,
+    /// First and last port.
+    pub ports: [u16; 2],
+    /// Mappings on them.
+    pub mappings: u16,
 }
 
 /// Whether new sessions are taken.
@@ -400,6 +469,27 @@ pub struct SessionView {
     pub rules: Vec<(String, u32, String)>,
     /// What its URRs have measured.
     pub usage: Vec<RuleUsage>,
+    /// What its QERs let pass.
+    #[serde(default)]
+    pub credits: Vec<CreditView>,
+    /// Its control plane, and the session's numbers: the control plane's and ours; none: it is simulated.
+    #[serde(default)]
+    pub control_plane: Option<(String, u64, u64)>,
+}
+
+/// What a QER lets pass in one direction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CreditView {
+    /// The rule.
+    pub qer: u32,
+    /// `up` or `down`.
+    pub direction: String,
+    /// `bytes` or `packets`.
+    pub unit: String,
+    /// How many may pass now.
+    pub left: u64,
+    /// How many could at most.
+    pub of: u64,
 }
 
 /// What a URR has measured.

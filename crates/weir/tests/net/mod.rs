@@ -73,7 +73,9 @@ impl Net {
 
     /// What `weir show` knows.
     pub fn show(&self, topic: &str) -> Value {
-        let out = Command::new(WEIR).args(["show", topic, "--json", "--socket"]).arg(self.file("weir.sock")).output();
+        let mut command = Command::new(WEIR);
+        command.arg("show").args(topic.split(' ')).args(["--json", "--socket"]).arg(self.file("weir.sock"));
+        let out = command.output();
         serde_json::from_slice(&well(out.unwrap()).stdout).unwrap()
     }
 

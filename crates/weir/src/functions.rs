@@ -1,0 +1,98 @@
+//! What a user plane's functions have done, in words: access lists, translation, GTP-U paths.
+
+use std::net::IpAddr;
+
+use stages::forward::InstanceId;
+use stages::nat::BlockEvent;
+use upf::config::acl::Otherwise;
+use upf::n4::paths::Paths;
+
+use crate::asked::{Answer, Question};
+use crate::observer::Observer;
+use crate::socket::{AclRuleView, BlockView, NatView, PathView};
+
+/// Rows of a page at most.
+const BLOCKS: usize = 1000;
+const PATHS: usize = 100;
+
+impl Observer {
+    /// Every rule of every access list, and what it decided on; behind each list its default.
+    pub fn acl(&self) -> Vec<AclRuleView> {
+        let names = self.config.instances();
+        let control = self.control();
+        let mut views = Vec::new();
+        for list in &self.config.acl {
+            let instance = name_of(&names, self.config.instance(list.instance.as_deref()));
+            let default = if list.default == Otherwise::Permit { "permit" } else { "deny" };
+            for rule in list.rules.iter().map(String::as_str).chain([default]) {
+                // Counters are numbered in the order in which the rules are written.
+                let (packets, bytes) = control.acl_hits(views.len() as u32);
+                views.push(AclRuleView { instance: instance.clone(), rule: rule.to_owned(), packets, bytes });
+            }
+        }
+        views
+    }
+
+    /// Who has which blocks of public ports: all, or one subscriber's.
+    ///
+    /// # Errors
+    /// A sentence: nothing is translated, or a worker does not answer.
+    pub fn nat(&self, ue: Option<IpAddr>) -> Result<NatView, String> {
+        if self.config.nat.is_none() {
+            return Err("nothing is translated: there is no [nat]".to_owned());
+        }
+        let names = self.config.instances();
+        let mut view = NatView::default();
+        for (n, ends) in self.workers.iter().enumerate() {
+            let mut from = 0;
+            let (more_subscribers, more_mappings) = loop {
+                let Some(Answer::Blocks { blocks, next, subscribers, mappings }) =
+                    ends.asker.ask(Question::Blocks { from })
+                else {
+                    return Err(format!("worker {n} does not answer"));
+                };
+                view.blocks += blocks.len() as u64;
+                let asked = |(block, _): &(BlockEvent, u16)| ue.is_none_or(|ue| ue == IpAddr::V4(block.private));
+                view.list.extend(blocks.iter().filter(|block| asked(block)).map(|block| shown(&names, block)));
+                let Some(next) = next else { break (subscribers, mappings) };
+                from = next;
+            };
+            view.subscribers += more_subscribers;
+            view.mappings += more_mappings;
+        }
+        view.list.sort_by(|a, b| {
+            (&a.instance, a.private, a.public, a.ports).cmp(&(&b.instance, b.private, b.public, b.ports))
+        });
+        view.list.truncate(BLOCKS);
+        Ok(view)
+    }
+
+    /// GTP-U peers: those that do not answer first, then those of most sessions.
+    pub(crate) fn paths(&self, paths: &Paths) -> Vec<PathView> {
+        let names = self.config.instances();
+        let view = |(path, sessions, failed): (upf::n4::paths::Path, u64, bool)| PathView {
+            peer: path.peer.to_string(),
+            instance: name_of(&names, path.instance),
+            sessions,
+            failed,
+        };
+        let mut views: Vec<PathView> = paths.all().map(view).collect();
+        views.sort_by(|a, b| (b.failed, b.sessions, &a.peer).cmp(&(a.failed, a.sessions, &b.peer)));
+        views.truncate(PATHS);
+        views
+    }
+}
+
+fn name_of(names: &[String], instance: InstanceId) -> String {
+    names.get(usize::from(instance)).cloned().unwrap_or_default()
+}
+
+fn shown(names: &[String], (block, mappings): &(BlockEvent, u16)) -> BlockView {
+    BlockView {
+        private: block.private.into(),
+        instance: name_of(names, block.instance),
+        public: block.public.into(),
+        ports: [block.first_port, block.last_port],
+        mappings: *mappings,
+    }
+}
