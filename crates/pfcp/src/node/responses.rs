@@ -3,6 +3,7 @@
 use super::Time;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hasher as _};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -12,6 +13,17 @@ pub(super) struct RequestKey {
     pub from: SocketAddr,
     pub sequence: u32,
     pub message_type: u8,
+    /// Of its octets: a peer that has restarted counts anew, and is not to be given the answer to what it asked before.
+    pub digest: u64,
+}
+
+impl RequestKey {
+    /// The key of a request from its octets.
+    pub fn new(from: SocketAddr, sequence: u32, message_type: u8, octets: &[u8]) -> RequestKey {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(octets);
+        RequestKey { from, sequence, message_type, digest: hasher.finish() }
+    }
 }
 
 /// The responses to one peer, bounded in time and number; all work is O(1).
@@ -89,7 +101,7 @@ mod tests {
     use super::*;
 
     fn key(sequence: u32) -> RequestKey {
-        RequestKey { from: ([127, 0, 0, 1], 8805).into(), sequence, message_type: 50 }
+        RequestKey { from: ([127, 0, 0, 1], 8805).into(), sequence, message_type: 50, digest: 0 }
     }
 
     #[test]

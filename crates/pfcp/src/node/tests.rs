@@ -252,6 +252,26 @@ fn set_up_anew_an_association_keeps_its_sessions_only_if_asked() {
 }
 
 #[test]
+fn a_peer_that_has_restarted_may_count_from_where_it_was() {
+    let mut pair = Pair::new();
+    let (_, first) = pair.associate();
+    let set_up = |pair: &mut Pair, started| {
+        let recovery_time_stamp = RecoveryTimeStamp::from_unix(started);
+        let request = AssociationSetupRequest { node_id: CP.ip().into(), recovery_time_stamp, ..Default::default() };
+        let packet = Packet { header: Header::node(7), message: request.into() };
+        pair.up.receive(CP, &packet.to_vec().expect("short"), pair.now);
+    };
+    set_up(&mut pair, 1_700_000_000);
+    assert_eq!(pair.up.next_event(), Some(Event::Gone(first, Removal::SetUpAnew)));
+    let Some(Event::Up(second)) = pair.up.next_event() else { panic!("set up") };
+    set_up(&mut pair, 1_700_000_001);
+    assert_eq!(pair.up.next_event(), Some(Event::Gone(second, Removal::SetUpAnew)));
+    assert!(matches!(pair.up.next_event(), Some(Event::Up(_))));
+    set_up(&mut pair, 1_700_000_001);
+    assert_eq!((pair.up.next_event(), pair.up.counters().duplicates_answered), (None, 1));
+}
+
+#[test]
 fn some_release_in_nobodys_name_with_sequence_number_0() {
     let mut pair = Pair::new();
     let (_, at_up) = pair.associate();
