@@ -264,10 +264,10 @@ fn one_session() {
   1                  1,000   125 KiB             0         0 B          4.9 s  0.3 s ago
   2                      0       0 B             0         0 B          0.0 s      never
 
-  credit of qer  direction        left          of
-  ────────────────────────────────────────────────
-  1              up            1.0 KiB     2.0 KiB
-  1              down        7 packets  14 packets
+  credit of qer  direction       left          of
+  ───────────────────────────────────────────────
+  1              up           1.0 KiB     2.0 KiB
+  1              down       7 packets  14 packets
 ";
     assert_eq!(format!("\n{}", super::sessions::one(&view, PLAIN)), wanted);
 }
