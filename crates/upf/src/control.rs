@@ -2,175 +2,34 @@
 //!
 //! It runs on a thread of its own and is driven by [`Control::poll`]; nothing here is on a packet's path.
 
+mod events;
+mod link;
+mod neighbourhood;
+mod simulated;
+mod told;
+
+pub use link::Link;
+pub use told::{Answer, AskError, ControlCounters, Report};
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
-use engine::{Overlap, Steer};
 use stages::acl::{AccessLists, Hits};
 use stages::forward::{Forwarding, InstanceId, Plan};
-use stages::neighbour::{
-    self, Action, Heard, NeighbourCache, Request, Station, Wanted, arp_announcement, arp_request,
-    neighbour_advertisement, neighbour_solicitation,
-};
-use table::command::{self, Ticket};
-use table::ring::Consumer;
+use stages::neighbour::{self, Action, NeighbourCache};
 use table::snapshot::Publisher;
-use table::waker::Waker;
-use wire::{Mac, Vlan, gtpu};
+use wire::gtpu;
 
 use crate::compile::{CompileError, Compiled, Ways, compile};
-use crate::gateway::{Command, Reply};
+use crate::gateway::Command;
 use crate::nat_log::{BlockCounters, NatLog};
 use crate::record::Bounds;
-use crate::remotes::{Owner, Remotes};
+use crate::remotes::Remotes;
 use crate::routes::Route;
-use crate::rules::{Session, TunnelEnd, Usage, Volumes};
-use crate::sessions::Refused;
+use crate::rules::{Session, TunnelEnd, Volumes};
 use crate::simulate::Simulator;
-use crate::slow::Event;
-
-/// Control's ends of one worker.
-pub struct Link {
-    commands: command::Control<Command, Reply>,
-    events: Consumer<Event>,
-    waker: Waker,
-    /// Commands the ring had no room for yet, in order.
-    backlog: VecDeque<Command>,
-    /// What was asked for by whom, oldest first: replies come in order.
-    asked: VecDeque<(Ticket, Purpose)>,
-}
-
-/// What a command was sent for.
-#[derive(Clone, Copy, Debug)]
-enum Purpose {
-    Churn,
-    Caller(u64),
-    Nothing,
-}
-
-impl Link {
-    /// The ends as made.
-    pub fn new(commands: command::Control<Command, Reply>, events: Consumer<Event>, waker: Waker) -> Self {
-        Self { commands, events, waker, backlog: VecDeque::new(), asked: VecDeque::new() }
-    }
-
-    fn send(&mut self, command: Command, purpose: Purpose) -> Result<(), Command> {
-        let ticket = self.commands.send(command)?;
-        self.asked.push_back((ticket, purpose));
-        self.waker.nudge();
-        Ok(())
-    }
-
-    /// Sends now or as soon as there is room; for what nobody waits for.
-    fn post(&mut self, command: Command) {
-        if !self.backlog.is_empty() {
-            self.backlog.push_back(command);
-        } else if let Err(command) = self.send(command, Purpose::Nothing) {
-            self.backlog.push_back(command);
-        }
-    }
-
-    fn flush(&mut self) {
-        while let Some(command) = self.backlog.pop_front() {
-            if let Err(command) = self.send(command, Purpose::Nothing) {
-                self.backlog.push_front(command);
-                break;
-            }
-        }
-    }
-}
-
-/// What control has seen and done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ControlCounters {
-    /// Sessions there are.
-    pub sessions: u64,
-    /// Sessions made while running.
-    pub made: u64,
-    /// Sessions removed while running.
-    pub removed: u64,
-    /// Sessions a worker refused.
-    pub refused: u64,
-    /// Octets that removed sessions had used: final usage reports, summed.
-    pub reported_bytes: u64,
-    /// Error Indications heard from peers.
-    pub error_indications: u64,
-    /// Those that were about a session of ours.
-    pub lost_tunnels: u64,
-    /// Reports nobody took.
-    pub reports_lost: u64,
-    /// Idle subscribers that had packets waiting.
-    pub pages: u64,
-    /// Times forwarding tables were published.
-    pub published: u64,
-}
-
-/// A reply that a caller waits for.
-#[derive(Debug)]
-pub enum Answer {
-    /// The session is in place; what the rules it had before measured, if that was asked for.
-    Installed(Vec<Usage>),
-    /// It is not, and why.
-    Refused(Refused),
-    /// It is gone, and this is what it had used.
-    Removed(Vec<Usage>),
-    /// This is what it has used.
-    Usage(Vec<Usage>),
-    /// There is no such session.
-    Unknown,
-}
-
-/// What happened to a session, for the control plane to hear (TS 29.244, 7.5.8).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Report {
-    /// Packets wait for an idle subscriber: Downlink Data Report.
-    Buffered {
-        /// The session's handle.
-        handle: u32,
-        /// The rule they matched.
-        pdr: u16,
-    },
-    /// A bound on usage is reached: Usage Report.
-    Reached {
-        /// The session's handle.
-        handle: u32,
-    },
-    /// A GTP-U peer answered an Echo Request.
-    EchoResponse {
-        /// The network it is in.
-        instance: InstanceId,
-        /// The peer.
-        peer: IpAddr,
-        /// The request's number.
-        sequence: u16,
-    },
-    /// A peer does not know a tunnel we send into any more: Error Indication Report.
-    ErrorIndication {
-        /// The session's worker.
-        worker: u16,
-        /// Its handle there.
-        handle: u32,
-        /// The peer's address.
-        peer: IpAddr,
-        /// *Its* tunnel endpoint.
-        teid: u32,
-    },
-}
-
-/// Reports that wait for who takes them, at most.
-const REPORTS: usize = 1024;
-
-/// Why a session can not be asked for.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)]
-pub enum AskError {
-    #[error(transparent)]
-    Rules(#[from] CompileError),
-    #[error("the worker has too many commands to see to; try again")]
-    Busy,
-    #[error("there is no worker {0}")]
-    NoWorker(u16),
-}
+use link::Purpose;
+use simulated::Churn;
 
 /// Control.
 pub struct Control {
@@ -224,17 +83,6 @@ impl Ways for Named<'_> {
         self.0.pages.insert(url.into(), number);
         Some(number)
     }
-}
-
-/// Sessions that come and go by formula.
-#[derive(Default)]
-struct Churn {
-    /// Changes owed, in billionths.
-    owed: u64,
-    last: Option<u64>,
-    next: u32,
-    /// The subscriber that is out and comes back next.
-    out: Option<u32>,
 }
 
 impl Control {
@@ -303,45 +151,6 @@ impl Control {
     /// Neighbours: port, address, state, hardware address.
     pub fn neighbours(&self) -> &NeighbourCache {
         &self.neighbours
-    }
-
-    /// The worker that owns subscriber `ue`, and its handle there: contiguous ranges of subscribers.
-    pub fn place(&self, ue: u32) -> (u16, u32) {
-        let each = self.subscribers_each();
-        // Fewer workers than 65,536.
-        ((ue / each) as u16, ue % each)
-    }
-
-    fn subscribers_each(&self) -> u32 {
-        let workers = self.links.len().max(1) as u32;
-        self.simulator.as_ref().map_or(1, Simulator::count).max(1).div_ceil(workers)
-    }
-
-    /// Who owns which simulated subscriber, in every form a packet may show: the table behind steering.
-    ///
-    /// # Errors
-    /// Identifiers of the simulated subscribers that overlap.
-    pub fn steer(&self, core: InstanceId) -> Result<Steer, Overlap> {
-        let mut steer = Steer::new();
-        let Some(simulator) = &self.simulator else { return Ok(steer) };
-        let (count, each) = (simulator.count(), self.subscribers_each());
-        let bearers = simulator.config().bearer.len() as u32;
-        for worker in 0..self.links.len() as u32 {
-            let (first, end) = ((worker * each).min(count), ((worker + 1) * each).min(count));
-            if first == end {
-                continue;
-            }
-            let (last, owner) = (end - 1, worker as u16);
-            steer.own_teids(simulator.teid(first, 0), simulator.teid(last, bearers - 1), owner)?;
-            if let (Some(first), Some(last)) = (simulator.ue4(first), simulator.ue4(last)) {
-                steer.own_v4(core, first.into(), last.into(), owner)?;
-            }
-            if let (Some(first), Some(last)) = (simulator.ue6(first), simulator.ue6(last)) {
-                let prefix = crate::compile::prefix64;
-                steer.own_v6(core, prefix(first), prefix(last), owner)?;
-            }
-        }
-        Ok(steer)
     }
 
     /// The number of the tunnel to an address; published with the next [`Control::publish`] when it is new.
@@ -519,251 +328,6 @@ impl Control {
         self.nat_log.poll(now);
         if let Some(lists) = &mut self.lists {
             lists.reclaim();
-        }
-    }
-
-    /// Simulated subscribers whose paging is over are back at their gNB: what waits for them goes on.
-    fn page(&mut self, now: u64) {
-        while let Some((ready, worker, handle)) = self.paging.front().copied() {
-            let Some(simulator) = self.simulator.as_ref().filter(|_| ready <= now) else { return };
-            let each = self.subscribers_each();
-            let ue = u64::from(worker) * u64::from(each) + u64::from(handle);
-            // Only whom the formula made, and who is not out just now.
-            let known = handle < each && ue < simulator.count().into() && self.churn.out != Some(ue as u32);
-            if !known {
-                self.paging.pop_front();
-                continue;
-            }
-            let session = simulator.session(ue as u32, false);
-            let Ok(compiled) = self.compile(&session, handle) else { return };
-            self.publish();
-            let command = Command::Install { handle, session: Box::new(compiled) };
-            if self.links[usize::from(worker)].send(command, Purpose::Nothing).is_err() {
-                return;
-            }
-            self.paging.pop_front();
-        }
-    }
-
-    fn on_event(&mut self, worker: usize, event: Event, now: u64) {
-        match event {
-            Event::Neighbour { port, message, for_us } => {
-                let Some(heard) = Heard::from_message(&message) else { return };
-                if for_us {
-                    self.neighbours.learn(port.into(), &heard, now, &mut self.actions);
-                } else {
-                    self.neighbours.heard(port.into(), &heard, now, &mut self.actions);
-                }
-            }
-            Event::Resolve { instance, address, key } => {
-                let Some((port, via)) = self.plan.next_hop(instance, address) else {
-                    self.links[worker].post(Command::GiveUp { key });
-                    return;
-                };
-                match self.neighbours.want(port.into(), via, now, &mut self.actions) {
-                    Wanted::Known(mac) => {
-                        self.dirty |= self.plan.set_neighbour(port, via, mac);
-                        self.publish();
-                        self.links[worker].post(Command::Retry { key });
-                    }
-                    Wanted::Asked => {
-                        self.waiting.entry((port.into(), via)).or_default().insert((worker, key));
-                    }
-                    Wanted::Unreachable | Wanted::Full => self.links[worker].post(Command::GiveUp { key }),
-                }
-            }
-            Event::ErrorIndication { teid, peer } => {
-                self.counters.error_indications += 1;
-                let Some(owner) = self.owner_of(peer, teid) else { return };
-                self.counters.lost_tunnels += 1;
-                self.remotes.count(owner);
-                self.tell(Report::ErrorIndication { worker: owner.0, handle: owner.1, peer, teid });
-            }
-            Event::EchoResponse { instance, peer, sequence } => {
-                self.tell(Report::EchoResponse { instance, peer, sequence });
-            }
-            Event::Reached { handle } => self.tell(Report::Reached { handle }),
-            Event::Buffered { handle, pdr } => {
-                self.counters.pages += 1;
-                if self.simulator.is_none() {
-                    self.tell(Report::Buffered { handle, pdr });
-                }
-                if let Some(ms) = self.simulator.as_ref().and_then(|s| s.config().paging_ms) {
-                    let ready = now.saturating_add(ms.saturating_mul(1_000_000));
-                    self.paging.push_back((ready, worker as u16, handle));
-                }
-            }
-        }
-    }
-
-    /// Keeps a report for whoever takes it.
-    fn tell(&mut self, report: Report) {
-        if self.reports.len() < REPORTS {
-            self.reports.push_back(report);
-        } else {
-            self.counters.reports_lost += 1;
-        }
-    }
-
-    /// The session that sends into a peer's tunnel: as its rules were given last, or, if they never were, by formula.
-    fn owner_of(&self, peer: IpAddr, teid: u32) -> Option<Owner> {
-        let by_formula = || {
-            let ue = self.simulator.as_ref()?.by_gnb_teid(peer, teid).filter(|ue| self.churn.out != Some(*ue))?;
-            Some(self.place(ue)).filter(|owner| !self.remotes.has(*owner))
-        };
-        self.remotes.owner(peer, teid).or_else(by_formula)
-    }
-
-    /// Carries out what the neighbour cache decided.
-    fn act(&mut self) {
-        let actions = std::mem::take(&mut self.actions);
-        let mut woken = Vec::new();
-        for action in actions {
-            match action {
-                Action::Send(request) => self.send_request(&request),
-                Action::Resolved { port, address, mac } => {
-                    // Ports are few; the cache was given these numbers by us.
-                    self.dirty |= self.plan.set_neighbour(port as u8, address, mac);
-                    woken.push(((port, address), true));
-                }
-                Action::Failed { port, address } => {
-                    self.dirty |= self.plan.remove_neighbour(port as u8, address);
-                    woken.push(((port, address), false));
-                }
-                Action::Forgotten { port, address } => {
-                    self.dirty |= self.plan.remove_neighbour(port as u8, address);
-                }
-            }
-        }
-        // Tables before the packets that need them.
-        self.publish();
-        for (key, resolved) in woken {
-            for (worker, key) in self.waiting.remove(&key).into_iter().flatten() {
-                let command = if resolved { Command::Retry { key } } else { Command::GiveUp { key } };
-                self.links[worker].post(command);
-            }
-        }
-    }
-
-    fn station(&self, port: u16) -> Option<(u8, Station)> {
-        let view = self.plan.ports.get(usize::from(port))?;
-        Some((port as u8, Station { mac: Mac(view.mac), vlan: view.vlan.map(Vlan::of) }))
-    }
-
-    fn send_request(&mut self, request: &Request) {
-        let Some((port, us)) = self.station(request.port) else { return };
-        let view = &self.plan.ports[usize::from(port)];
-        let mut frame = vec![0; neighbour::MAX_FRAME];
-        let len = match (view.source_for(request.address), request.address) {
-            (Some(IpAddr::V4(ours)), IpAddr::V4(target)) => arp_request(&mut frame, &us, ours, target, request.to),
-            (Some(IpAddr::V6(ours)), IpAddr::V6(target)) => {
-                neighbour_solicitation(&mut frame, &us, ours, target, request.to)
-            }
-            _ => None,
-        };
-        self.send_frame(port, frame, len);
-    }
-
-    fn send_frame(&mut self, port: u8, mut frame: Vec<u8>, len: Option<usize>) {
-        if let (Some(len), Some(link)) = (len, self.links.first_mut()) {
-            frame.truncate(len);
-            link.post(Command::Send { port, frame });
-        }
-    }
-
-    /// Tells the neighbourhood where our addresses are (RFC 5227, 3; RFC 4861, 7.2.6): a restart or fail-over may have
-    /// changed the hardware address behind them.
-    fn announce(&mut self) {
-        for port in 0..self.plan.ports.len() as u16 {
-            let Some((port, us)) = self.station(port) else { continue };
-            let view = self.plan.ports[usize::from(port)].clone();
-            for (address, _) in view.v4 {
-                let mut frame = vec![0; neighbour::MAX_FRAME];
-                let len = arp_announcement(&mut frame, &us, address.into());
-                self.send_frame(port, frame, len);
-            }
-            for (address, _) in view.v6 {
-                let mut frame = vec![0; neighbour::MAX_FRAME];
-                let len = neighbour_advertisement(&mut frame, &us, address.into(), None, true);
-                self.send_frame(port, frame, len);
-            }
-        }
-    }
-
-    fn take_replies(&mut self, worker: usize) {
-        while let Some((ticket, reply)) = self.links[worker].commands.poll() {
-            let purpose = match self.links[worker].asked.pop_front() {
-                Some((asked, purpose)) if asked == ticket => purpose,
-                _ => Purpose::Nothing,
-            };
-            let answer = match reply {
-                Ok(Reply::Installed(compiled)) => Some(Answer::Installed(compiled.before)),
-                Ok(Reply::Refused(why, _)) => Some(Answer::Refused(why)),
-                Ok(Reply::Removed(usage)) => Some(Answer::Removed(usage)),
-                Ok(Reply::Usage(usage)) => Some(Answer::Usage(usage)),
-                Ok(Reply::Unknown) | Err(_) => Some(Answer::Unknown),
-                Ok(Reply::Sent(_) | Reply::Waiting(_) | Reply::Done) => None,
-            };
-            if let Some(answer) = answer {
-                self.account(&answer, purpose);
-                if let Purpose::Caller(number) = purpose {
-                    self.answers.push_back((number, answer));
-                }
-            }
-        }
-    }
-
-    fn account(&mut self, answer: &Answer, purpose: Purpose) {
-        match answer {
-            Answer::Installed(_) => {
-                self.counters.made += 1;
-                // A caller's installation may replace rules; only the simulator knows that its sessions are new.
-                self.counters.sessions += u64::from(matches!(purpose, Purpose::Churn));
-            }
-            Answer::Refused(_) => self.counters.refused += 1,
-            Answer::Removed(usage) => {
-                self.counters.removed += 1;
-                self.counters.sessions = self.counters.sessions.saturating_sub(1);
-                self.counters.reported_bytes += usage.iter().map(|u| u.up_bytes + u.down_bytes).sum::<u64>();
-            }
-            Answer::Usage(_) | Answer::Unknown => {}
-        }
-    }
-
-    /// Removes sessions and makes them anew, at the configured rate.
-    fn churn(&mut self, now: u64) {
-        let Some(simulator) = self.simulator.clone().filter(|s| s.config().churn_per_second > 0) else { return };
-        let elapsed = now.saturating_sub(self.churn.last.replace(now).unwrap_or(now));
-        // At most a second's worth is caught up with.
-        let rate = u64::from(simulator.config().churn_per_second);
-        self.churn.owed = (self.churn.owed + elapsed.min(1_000_000_000) * rate).min(rate * 1_000_000_000);
-        while self.churn.owed >= 1_000_000_000 {
-            let done = match self.churn.out {
-                None => {
-                    let ue = self.churn.next % simulator.count().max(1);
-                    let (worker, handle) = self.place(ue);
-                    let sent = self.links[usize::from(worker)].send(Command::Remove { handle }, Purpose::Churn);
-                    self.churn.out = sent.is_ok().then_some(ue);
-                    self.churn.next = ue + 1;
-                    sent.is_ok()
-                }
-                Some(ue) => {
-                    let (worker, handle) = self.place(ue);
-                    let Ok(compiled) = self.compile(&simulator.session(ue, false), handle) else { return };
-                    self.publish();
-                    let command = Command::Install { handle, session: Box::new(compiled) };
-                    let sent = self.links[usize::from(worker)].send(command, Purpose::Churn).is_ok();
-                    if sent {
-                        self.churn.out = None;
-                        self.churn.owed -= 1_000_000_000;
-                    }
-                    sent
-                }
-            };
-            if !done {
-                // The ring is full; the rest is made up for later.
-                return;
-            }
         }
     }
 }

@@ -2,6 +2,7 @@ use std::net::Ipv4Addr;
 
 use super::*;
 use crate::compile::compile;
+use crate::record::Meter;
 use crate::rules::{Apply, Far, Interface, Mbr, Pdr, Qer, Session, Urr};
 
 /// One bearer with that rate, both directions routed as they are.

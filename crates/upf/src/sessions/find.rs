@@ -1,0 +1,127 @@
+//! From a packet's fields to its session's record, in halves: ask for the memory, then read it.
+
+use stages::forward::InstanceId;
+use table::bulk::{BulkMap, Hash};
+use table::records::{Line, LineId, Window};
+
+use super::Sessions;
+use crate::record::{self, Action, Head};
+
+impl Sessions {
+    /// First half of a lookup by TEID: asks for the bucket.
+    #[inline]
+    pub fn prefetch_teid(&self, teid: u32) -> Hash {
+        self.by_teid.prefetch(teid)
+    }
+
+    /// Second half: the record, which is asked for in turn.
+    #[inline(always)]
+    pub fn get_teid(&self, hash: Hash, teid: u32) -> Option<LineId> {
+        self.ahead(self.by_teid.get_hashed(hash, teid))
+    }
+
+    /// The index of a network's IPv4 addresses, for the halves of a lookup. The same for all of a burst.
+    #[inline(always)]
+    pub fn index4(&self, instance: InstanceId) -> Option<&BulkMap<u32, u32>> {
+        self.by_v4.of(instance)
+    }
+
+    /// First half of a lookup by IPv4 address.
+    #[inline(always)]
+    pub fn prefetch_v4(index: Option<&BulkMap<u32, u32>>, address: u32) -> Hash {
+        index.map_or(Hash::default(), |index| index.prefetch(address))
+    }
+
+    /// Second half.
+    #[inline(always)]
+    pub fn get_v4(&self, index: Option<&BulkMap<u32, u32>>, hash: Hash, address: u32) -> Option<LineId> {
+        self.ahead(index?.get_hashed(hash, address))
+    }
+
+    /// First half of a lookup by IPv6 prefix.
+    #[inline]
+    pub fn prefetch_v6(&self, instance: InstanceId, prefix: u64) -> Hash {
+        self.by_v6.of(instance).map_or(Hash::default(), |index| index.prefetch(prefix))
+    }
+
+    /// Second half.
+    #[inline]
+    pub fn get_v6(&self, hash: Hash, instance: InstanceId, prefix: u64) -> Option<LineId> {
+        self.ahead(self.by_v6.of(instance)?.get_hashed(hash, prefix))
+    }
+
+    /// The session of an IPv4 address that is no subscriber's own, by the networks behind subscribers. Off the usual path.
+    #[cold]
+    pub fn behind4(&self, instance: InstanceId, address: u32) -> Option<LineId> {
+        self.place_of(self.by_route.find4(instance, address)?)
+    }
+
+    /// As [`behind4`](Self::behind4), of an IPv6 address.
+    #[cold]
+    pub fn behind6(&self, instance: InstanceId, address: u128) -> Option<LineId> {
+        self.place_of(self.by_route.find6(instance, address)?)
+    }
+
+    fn place_of(&self, handle: u32) -> Option<LineId> {
+        self.places.get(handle as usize).copied().flatten().map(|place| place.line)
+    }
+
+    /// Whether an IPv4 address is of a network behind the subscriber of that record, and no other subscriber's own.
+    #[cold]
+    pub fn is_behind4(&self, id: LineId, instance: InstanceId, address: u32) -> bool {
+        self.behind4(instance, address) == Some(id) && self.by_v4.get(instance, address).is_none()
+    }
+
+    /// As [`is_behind4`](Self::is_behind4), of an IPv6 address.
+    #[cold]
+    pub fn is_behind6(&self, id: LineId, instance: InstanceId, address: u128) -> bool {
+        self.behind6(instance, address) == Some(id) && self.by_v6.get(instance, (address >> 64) as u64).is_none()
+    }
+
+    #[inline(always)]
+    fn ahead(&self, found: Option<u32>) -> Option<LineId> {
+        let id = LineId(found?);
+        self.prefetch_pair(id, record::HEAD_PAIR);
+        Some(id)
+    }
+
+    /// Asks for a pair of a record's lines. Two lines cost no more than one (memory is read by the 128 bytes), but each
+    /// pair beyond what a core can wait for at a time costs 20 ns and more: so stages ask in turn, while others compute,
+    /// rather than for all at once. The first pair comes with the lookup.
+    #[inline(always)]
+    pub fn prefetch_pair(&self, id: LineId, pair: usize) {
+        self.lines.prefetch(id, pair * 2);
+        self.lines.prefetch(id, pair * 2 + 1);
+    }
+
+    /// The record at a place a lookup returned.
+    #[inline]
+    pub fn record(&self, id: LineId) -> Option<&[Line]> {
+        let head = record::head(self.lines.get(id, 1)?)?;
+        self.lines.get(id, head.lines.into())
+    }
+
+    /// The record at a place a lookup returned, to be read by the views in [`mod@record`].
+    #[inline(always)]
+    pub fn window(&self, id: LineId) -> Option<&Window> {
+        self.lines.window(id)
+    }
+
+    /// As [`window`](Self::window), to change cells whose positions one of the record's own rules named.
+    #[inline(always)]
+    pub fn window_mut(&mut self, id: LineId) -> Option<&mut Window> {
+        self.lines.window_mut(id)
+    }
+
+    /// The head of a record.
+    #[inline(always)]
+    pub fn head(&self, id: LineId) -> Option<&Head> {
+        self.window(id).map(record::head_in)
+    }
+
+    /// The action at a position of a record.
+    #[inline(always)]
+    pub fn action(&self, id: LineId, at: u8) -> Option<&Action> {
+        self.window(id).map(|window| &record::actions_in(window)[usize::from(at)])
+    }
+}
