@@ -36,7 +36,26 @@ pub struct Lab {
     gateway: String,
     load: String,
     shape: Shape,
-    arrivals: Mutex<File>,
+    /// What the kernel counts of the interfaces: the gateways', the load's.
+    counters: [Mutex<File>; 2],
+}
+
+/// Packets that the kernel gave up on the way over a gateway's links, by side: N3, N6.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkDrops {
+    /// Sent by gNBs or servers.
+    pub to_gateway: [u64; 2],
+    /// Sent by the gateway.
+    pub to_load: [u64; 2],
+}
+
+impl LinkDrops {
+    /// What came since.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let less = |now: [u64; 2], before: [u64; 2]| [0, 1].map(|side| now[side].saturating_sub(before[side]));
+        Self { to_gateway: less(self.to_gateway, before.to_gateway), to_load: less(self.to_load, before.to_load) }
+    }
 }
 
 /// One side of one gateway.
@@ -89,10 +108,14 @@ impl Lab {
                 }
             })?;
         }
-        let arrivals = within(&load, || File::open("/proc/thread-self/net/dev"))?
-            .map_err(|error| BenchError::system("reading interface counters", error))?;
+        let open = |netns: &str| -> Result<_, BenchError> {
+            within(netns, || File::open("/proc/thread-self/net/dev"))?
+                .map(Mutex::new)
+                .map_err(|error| BenchError::system("reading interface counters", error))
+        };
+        let counters = [open(&gateway)?, open(&load)?];
         std::mem::forget(guard);
-        Ok(Self { gateway, load, shape, arrivals: Mutex::new(arrivals) })
+        Ok(Self { gateway, load, shape, counters })
     }
 
     /// The gateways' namespace.
@@ -180,11 +203,25 @@ impl Lab {
 
     /// Packets that have arrived at the load's end of a gateway's links: N3, N6.
     pub fn arrived(&self, n: usize) -> [u64; 2] {
+        let text = self.text(1);
+        Side::BOTH.map(|side| counter(&text, &side.load(n), RX_PACKETS))
+    }
+
+    /// Packets lost on the `n`-th gateway's links so far: the receiving end's queue was full.
+    pub fn link_drops(&self, n: usize) -> LinkDrops {
+        let [gateway, load] = [0, 1].map(|end| self.text(end));
+        LinkDrops {
+            to_gateway: Side::BOTH.map(|side| counter(&load, &side.load(n), TX_DROPS)),
+            to_load: Side::BOTH.map(|side| counter(&gateway, &side.gateway(n), TX_DROPS)),
+        }
+    }
+
+    fn text(&self, end: usize) -> String {
         let mut text = String::new();
-        if let Ok(mut file) = self.arrivals.lock() {
+        if let Ok(mut file) = self.counters[end].lock() {
             let _ = file.rewind().and_then(|()| file.read_to_string(&mut text));
         }
-        Side::BOTH.map(|side| rx_packets(&text, &side.load(n)))
+        text
     }
 }
 
@@ -217,10 +254,14 @@ fn owner(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }
 
-/// The received packets of an interface in the text of `/proc/net/dev`.
-fn rx_packets(text: &str, name: &str) -> u64 {
+/// Columns of `/proc/net/dev`.
+const RX_PACKETS: usize = 1;
+const TX_DROPS: usize = 11;
+
+/// A counter of an interface in the text of `/proc/net/dev`.
+fn counter(text: &str, name: &str, column: usize) -> u64 {
     let line = text.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'));
-    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+    line.and_then(|line| line.split_whitespace().nth(column)?.parse().ok()).unwrap_or(0)
 }
 
 fn within<R>(netns: &str, f: impl FnOnce() -> R) -> Result<R, BenchError> {
@@ -259,7 +300,8 @@ mod tests {
 
     #[test]
     fn counters_are_found_by_name() {
-        let text = "Inter-|   Receive\n face |bytes    packets\n  l3-0: 1000 12 0 0\n l3-01:5 6 7\n";
-        assert_eq!((rx_packets(text, "l3-0"), rx_packets(text, "l3-01"), rx_packets(text, "x")), (12, 6, 0));
+        let text = "Inter-|   Receive\n face |bytes    packets\n  l3-0: 1000 12 0 0 0 0 0 0 900 10 0 3\n l3-01:5 6 7\n";
+        let packets = ["l3-0", "l3-01", "x"].map(|name| counter(text, name, RX_PACKETS));
+        assert_eq!((packets, counter(text, "l3-0", TX_DROPS)), ([12, 6, 0], 3));
     }
 }

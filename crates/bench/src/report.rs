@@ -228,6 +228,7 @@ pub fn together_traffic(windows: &[Window]) -> TrialResult {
             unsent_packets: sum(|d| d.unsent_packets),
             forwarded_packets: sum(|d| d.forwarded_packets),
             lost_packets: sum(|d| d.lost_packets),
+            missed_packets: sum(|d| d.missed_packets),
             duplicated_packets: sum(|d| d.duplicated_packets),
             reordered_packets: sum(|d| d.reordered_packets),
             stale_packets: sum(|d| d.stale_packets),

@@ -85,6 +85,8 @@ pub struct Load {
     /// Packets turned around, and those of them the port took, since counting began.
     pub(crate) turned: u64,
     pub(crate) turned_sent: u64,
+    /// By door, packets its port had no room for when counting began.
+    pub(crate) missed_before: [u64; 2],
     scratch: Batch,
 }
 
@@ -143,6 +145,7 @@ impl Load {
             pool,
             turned: 0,
             turned_sent: 0,
+            missed_before: [0; 2],
             scratch: Batch::new(),
         })
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use frame::{BURST, Batch, Caps, Frame, Pool, Port, PortCounters};
 use table::histogram::Histogram;
 
-use crate::checker::{Checker, Seen, Verify};
+use crate::checker::{Checker, Verify};
 use crate::clock::Clock;
 use crate::direction::Direction;
 use crate::error::ProfileError;
@@ -266,7 +266,7 @@ impl LoadHandle {
         let sent = |end: &End| {
             let made = end.sender.made();
             let (sent, sent_ip_bytes) = (made.packets, made.ip_bytes);
-            Account { offered: end.sender.offered(now_ns), sent, sent_ip_bytes, seen: Seen::default() }
+            Account { offered: end.sender.offered(now_ns), sent, sent_ip_bytes, ..Account::default() }
         };
         let uplink = Account { seen: down.checker.seen(), ..sent(up) };
         let mut downlink = Account { seen: up.checker.seen(), ..sent(down) };

@@ -24,6 +24,9 @@ pub struct DirectionResult {
     pub forwarded_packets: u64,
     /// Sent and not received. Right once everything on its way has come: after draining.
     pub lost_packets: u64,
+    /// Of the lost, those that reached the port where they are checked and found its ring or memory full: the load's
+    /// own loss, not the gateway's.
+    pub missed_packets: u64,
     /// Packets received more than once, counting the repetitions.
     pub duplicated_packets: u64,
     /// Packets received after a later one of their flow.
@@ -51,6 +54,8 @@ pub(crate) struct Account {
     pub offered: u64,
     pub sent: u64,
     pub sent_ip_bytes: u64,
+    /// Arrived at a port that could not take them.
+    pub missed: u64,
     pub seen: Seen,
 }
 
@@ -61,6 +66,7 @@ impl Account {
             offered: self.offered + other.offered,
             sent: self.sent + other.sent,
             sent_ip_bytes: self.sent_ip_bytes + other.sent_ip_bytes,
+            missed: self.missed + other.missed,
             seen: self.seen.plus(&other.seen),
         }
     }
@@ -68,7 +74,7 @@ impl Account {
 
 impl DirectionResult {
     pub(crate) fn of(profile: &Profile, account: Account, latencies: &Histogram, seconds: f64) -> Self {
-        let Account { offered, sent, sent_ip_bytes, seen } = account;
+        let Account { offered, sent, sent_ip_bytes, missed, seen } = account;
         let access = profile.tunnel_bytes() + 14 + profile.access.vlan.map_or(0, |_| 4);
         let mean = |bytes: u64, packets: u64| if packets > 0 { bytes as f64 / packets as f64 } else { 0.0 };
         let per_second = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
@@ -81,6 +87,7 @@ impl DirectionResult {
             unsent_packets: offered.saturating_sub(sent),
             forwarded_packets: forwarded,
             lost_packets: sent.saturating_sub(forwarded),
+            missed_packets: missed.min(sent.saturating_sub(forwarded)),
             duplicated_packets: seen.duplicated,
             reordered_packets: seen.reordered,
             stale_packets: seen.stale,

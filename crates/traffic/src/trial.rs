@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use frame::Port;
 use table::histogram::Histogram;
 
 use crate::checker::Seen;
@@ -37,6 +38,15 @@ impl Load {
             checker.count_from(now_ns);
         }
         (self.turned, self.turned_sent) = (0, 0);
+        self.missed_before = self.missed();
+    }
+
+    /// By door, packets that came and found the port's ring or memory full, as far as the port has asked the kernel.
+    fn missed(&self) -> [u64; 2] {
+        self.ports().map(|port| {
+            let counters = port.map(Port::counters).unwrap_or_default();
+            counters.rx_ring_full + counters.rx_no_frame + counters.rx_too_long
+        })
     }
 
     /// Sends no more. What the ports have not taken yet is counted as offered and not sent.
@@ -132,12 +142,17 @@ impl Load {
                 let unsent = door.pending.len() as u64 + sender.given_up();
                 let sent = made.packets.saturating_sub(unsent);
                 let sent_ip_bytes = (made.ip_bytes as f64 / made.packets.max(1) as f64 * sent as f64) as u64;
-                Account { offered: sender.offered(now_ns), sent, sent_ip_bytes, seen: Seen::default() }
+                Account { offered: sender.offered(now_ns), sent, sent_ip_bytes, ..Account::default() }
             }
             _ => Account::default(),
         };
-        let mut up = Account { seen: seen(1), ..sent(0) };
-        let mut down = Account { seen: seen(0), ..sent(1) };
+        let missed = self.missed();
+        let missed = |door: usize| match &self.checkers[door] {
+            Some(_) => missed[door].saturating_sub(self.missed_before[door]),
+            None => 0,
+        };
+        let mut up = Account { seen: seen(1), missed: missed(1), ..sent(0) };
+        let mut down = Account { seen: seen(0), missed: missed(0), ..sent(1) };
         match self.downlink {
             Downlink::Generated => {}
             Downlink::Mirrored => {

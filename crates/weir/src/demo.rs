@@ -5,8 +5,10 @@
 //! | `network.rs` | two namespaces and the links between |
 //! | `processes.rs` | the other weirs, and that none outlives this one |
 //! | `play.rs` | who is started when, and how it ends |
+//! | `losses.rs` | where packets that did not come out were lost |
 //! | `picture.rs` | the live table and the summary |
 
+mod losses;
 mod network;
 mod picture;
 mod play;

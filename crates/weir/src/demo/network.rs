@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 
 use ::bench::PortKind;
-use ::bench::lab::{Lab, Shape, Side};
+use ::bench::lab::{Lab, LinkDrops, Shape, Side};
 use wire::Mac;
 
 /// Where the user plane is reached by PFCP.
@@ -41,6 +41,11 @@ impl Network {
     /// The user plane's namespace.
     pub fn gateway(&self) -> &str {
         self.lab.gateway()
+    }
+
+    /// What the links have lost so far.
+    pub fn link_drops(&self) -> LinkDrops {
+        self.lab.link_drops(0)
     }
 
     /// Everybody else's.

@@ -5,6 +5,7 @@ use std::io::Write;
 use engine::Io;
 use traffic::{DirectionResult, TrialResult};
 
+use super::losses::Lost;
 use crate::snapshot::{Snapshot, StageCounters};
 use crate::socket::PeersView;
 use crate::tables::{Align, Style, Table, bytes, count, si};
@@ -54,6 +55,8 @@ pub struct Story<'a> {
     pub traffic: &'a TrialResult,
     /// What the user plane did meanwhile.
     pub carried: &'a Snapshot,
+    /// Where the packets went that did not come out.
+    pub lost: &'a Lost,
     /// What was charged.
     pub charged: &'a Charged,
     /// Sessions left.
@@ -260,14 +263,12 @@ impl Story<'_> {
             count(sum(|d| d.sent_packets)),
             count(self.pps as u64)
         );
+        out += &self.lost.text(style);
         out += &format!(
             "  user plane     a packet cost {:.0} ns to process, {transfer:.0} ns to receive and send\n                 busiest: {}\n",
             cost(Io::PipelineCycles),
             busiest(self.carried, 3)
         );
-        for drop in drops(self.carried) {
-            out += &format!("                 dropped {drop}\n");
-        }
         let Charged { reports, records, packets, bytes: used, p99_ms, rate } = *self.charged;
         out += &format!("  control plane  brought up {}/s, 99 of 100 answered within {p99_ms:.1} ms\n", si(rate));
         let safe = match records == reports {

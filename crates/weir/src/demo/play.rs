@@ -11,11 +11,12 @@ use serde_json::Value;
 use traffic::TrialResult;
 
 use super::DemoArgs;
+use super::losses::{Lost, since};
 use super::network::{N4, Network, SMF};
 use super::picture::{Charged, Picture, Screen, Story};
 use super::processes::Process;
 use crate::snapshot::Snapshot;
-use crate::socket::{Client, Reply, Request};
+use crate::socket::{Client, PortView, Reply, Request};
 use crate::tables::{count, duration};
 
 /// Best first; AF_XDP locks packet memory, so less of it where little may be locked.
@@ -58,6 +59,7 @@ pub fn play(args: &DemoArgs, only: Option<PortKind>, stop: &AtomicBool) -> anyho
         kind.name()
     );
     let first = counters(&mut client)?;
+    let (rings, links) = (ports(&mut client)?, network.link_drops());
     let mut before = first.clone();
     let result = generate(&network, Some(pps), args.seconds, stop, &mut |traffic| {
         let (Ok(now), Ok(peers)) = (counters(&mut client), peers(&mut client)) else { return };
@@ -67,6 +69,7 @@ pub fn play(args: &DemoArgs, only: Option<PortKind>, stop: &AtomicBool) -> anyho
         screen.draw(&Picture { head: &head, elapsed, seconds, traffic, counters: &counters, peers: &peers });
     })?;
     let carried = counters(&mut client)?.since(&first);
+    let lost = Lost::of(&result, &carried, &since(&ports(&mut client)?, &rings), network.link_drops().since(&links));
 
     screen.say("deleting the sessions, collecting what they used …");
     let charged = charged(control)?;
@@ -84,6 +87,7 @@ pub fn play(args: &DemoArgs, only: Option<PortKind>, stop: &AtomicBool) -> anyho
         pps,
         traffic: &result,
         carried: &carried,
+        lost: &lost,
         charged: &charged,
         left: sessions,
         in_order,
@@ -202,6 +206,13 @@ fn generate(
 fn counters(client: &mut Client) -> anyhow::Result<Snapshot> {
     match client.ask(&Request::Counters)? {
         Reply::Counters(snapshot) => Ok(snapshot),
+        other => bail!("that is no answer: {other:?}"),
+    }
+}
+
+fn ports(client: &mut Client) -> anyhow::Result<Vec<PortView>> {
+    match client.ask(&Request::Ports)? {
+        Reply::Ports(ports) => Ok(ports),
         other => bail!("that is no answer: {other:?}"),
     }
 }

@@ -150,7 +150,15 @@ pub fn text(result: &TrialResult, style: Style) -> String {
         ];
         table.row([name.to_owned()].into_iter().chain(times).chain(odd.map(count)));
     }
-    out + &table.render(style)
+    out += &table.render(style);
+    let missed: u64 = directions.iter().map(|(_, direction)| result.direction(*direction).missed_packets).sum();
+    if missed > 0 {
+        out += &format!(
+            "\n{} of the lost came back and found the ring of this port full: a CPU of its own (--cpu), or a lower rate\n",
+            count(missed)
+        );
+    }
+    out
 }
 
 fn ratio(d: &DirectionResult) -> f64 {
