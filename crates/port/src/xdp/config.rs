@@ -17,7 +17,7 @@ pub enum Copying {
 }
 
 /// What an AF_XDP port should be. As a URI: `xdp:eth0?queue=0&copy=auto|yes|zero&mode=auto|native|generic&filter=all&
-/// fill=512&ring=1024&offloads=off|keep&netns=NAME`.
+/// fill=512&ring=4096&offloads=off|keep&netns=NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XdpConfig {
     /// Interface.
@@ -32,7 +32,9 @@ pub struct XdpConfig {
     pub mode: XdpMode,
     /// What is ours. All ports of an interface have the same.
     pub filter: Filter,
-    /// Slots kept ready to receive. The fill ring is first in, first out, and drags them all through the cache: few.
+    /// Slots kept ready to receive at first. The fill ring is first in, first out, and drags them all through the cache:
+    /// few. Doubled, up to `ring` and an eighth of all slots, whenever the kernel found none: on a processor shared with
+    /// others the pauses are longer than the stock lasts.
     pub fill: u32,
     /// Entries of each ring, a power of two, at least `fill`.
     pub ring: u32,
@@ -50,7 +52,7 @@ impl Default for XdpConfig {
             mode: XdpMode::Auto,
             filter: Filter::All,
             fill: 512,
-            ring: 1024,
+            ring: 4096,
             keep_offloads: false,
         }
     }

@@ -22,6 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LINGER: Duration = Duration::from_millis(100);
 /// Packets accepted for sending before the kernel is told without waiting for the next `service`.
 const KICK_AT: usize = 128;
+/// The part of all slots, one in so many, that a port at most keeps ready to receive.
+const SHARE: u32 = 8;
 /// Most looks between two attempts to open an interface that is there but can not be opened: about a second.
 const MOST_SKIPPED: u32 = 63;
 
@@ -115,8 +117,14 @@ impl XdpPort {
             self.reopen();
         }
         self.set_link(if self.live.is_some() { link } else { Link::Gone });
-        if let Some(live) = &self.live {
+        if let Some(live) = &mut self.live {
+            let before = self.counters.rx_no_frame;
             self.lost.plus(&live.socket).show(&mut self.counters);
+            if self.counters.rx_no_frame > before {
+                // Whoever runs this was away for longer than the stock lasts, and will be again.
+                let most = (self.arena.shape().slots / SHARE).min(self.config.ring);
+                live.queue.widen(most as usize);
+            }
         }
     }
 

@@ -45,6 +45,12 @@ impl Queue {
         Self { rings, umem, receiving, sending, aside: Vec::new(), stock, longest: longest.min(umem.slot_bytes()) }
     }
 
+    /// Keeps twice as many slots ready to receive from now on, at most `most`: the kernel wanted one and there was none.
+    #[cold]
+    pub fn widen(&mut self, most: usize) {
+        self.stock = self.stock.saturating_mul(2).min(most).max(self.stock);
+    }
+
     /// Slots that are not in the pool or with the worker.
     pub fn held(&self) -> usize {
         self.receiving.count() + self.sending.count() + self.aside.len()

@@ -70,6 +70,38 @@ fn small_rings_serve_as_well() {
 }
 
 #[test]
+fn a_pause_that_emptied_the_stock_makes_it_larger() {
+    let net = Net::new("pause");
+    net.pair(0, 1);
+    let mut memory = Memory::new(4096);
+    let mut port = memory.open(XdpConfig { fill: 64, ..net.config("a0") });
+    let tap = net.tap("b0");
+    let packets: Vec<_> = (0..400).map(|at| packet(at, 100)).collect();
+    let mut lost = Vec::new();
+    // Until a pause as long as the first costs nothing.
+    while lost.last() != Some(&0) || lost.len() < 2 {
+        assert!(lost.len() < 12, "lost {lost:?}");
+        // Everything comes while nobody looks.
+        packets.iter().for_each(|packet| tap.send(packet));
+        let before = port.counters();
+        let mut batch = Batch::new();
+        until("all received or counted", || {
+            port.rx_burst(&mut memory.pool, &mut batch);
+            batch.drain(|frame| memory.pool.give(frame));
+            port.service(&mut memory.pool);
+            let now = port.counters();
+            let (came, missed) = (now.rx_packets - before.rx_packets, now.rx_no_frame - before.rx_no_frame);
+            came + missed >= packets.len() as u64
+        });
+        lost.push(port.counters().rx_no_frame - before.rx_no_frame);
+    }
+    assert!(lost.iter().sum::<u64>() > 0, "{lost:?}");
+    assert!((65..=512).contains(&port.held()), "{}", port.held());
+    port.close(&mut memory.pool);
+    assert_eq!(memory.free(), 4096);
+}
+
+#[test]
 fn a_frame_goes_from_port_to_port_without_a_copy() {
     let net = Net::new("forward");
     net.pair(0, 1);
