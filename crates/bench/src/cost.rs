@@ -27,6 +27,13 @@ pub struct Cost {
     pub stages_ns: f64,
     /// `tc_ns` in the quietest tenth of the windows: what it is when nobody else has the machine's caches and memory.
     pub tc_quiet_ns: f64,
+    /// `tc_ns` in cycles of the core's own clock: what it comes to whatever clock the machine gave; the median over
+    /// windows. None where that clock can not be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tc_core_cycles: Option<f64>,
+    /// `tc_quiet_ns` in cycles of the clock that the core had in that window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tc_quiet_core_cycles: Option<f64>,
     /// Packets received at a time, on average.
     pub packets_per_turn: f64,
     /// Every stage that packets reached.
@@ -61,7 +68,17 @@ impl Cost {
     /// Medians over windows; all zeroes of none. Windows without packets don't count.
     pub fn of(windows: &[Window]) -> Self {
         let hz = table::hint::tsc_hz() as f64;
-        let deltas: Vec<Delta> = windows.iter().map(together).filter(|d| d.io(Io::RxPackets) > 0).collect();
+        let busy = || windows.iter().map(|window| (together(window), window)).filter(|(d, _)| d.io(Io::RxPackets) > 0);
+        let deltas: Vec<Delta> = busy().map(|(delta, _)| delta).collect();
+        // What pipelines took of each window's packets, in ticks; and of ticks, how many cycles of the core each was.
+        let tc: Vec<(f64, Option<f64>)> = busy()
+            .map(|(delta, window)| {
+                let ticks = delta.io(Io::PipelineCycles) as f64 / delta.io(Io::RxPackets) as f64;
+                (ticks, window.core_hz().map(|core| core / hz))
+            })
+            .collect();
+        let (quiet, quiet_pace) = tenth(tc.clone());
+        let in_core_cycles: Option<Vec<f64>> = tc.iter().map(|(ticks, pace)| Some(ticks * (*pace)?)).collect();
         let cycles = |of: &dyn Fn(&Delta) -> u64| {
             median(deltas.iter().map(|delta| of(delta) as f64 / delta.io(Io::RxPackets) as f64))
         };
@@ -94,9 +111,9 @@ impl Cost {
             cycles_per_packet: tp_ns * hz / 1e9,
             tsc_hz: hz,
             stages_ns: ns(cycles(&|delta| delta.stages.iter().map(|row| row.cycles).sum())),
-            tc_quiet_ns: ns(tenth(
-                deltas.iter().map(|d| d.io(Io::PipelineCycles) as f64 / d.io(Io::RxPackets) as f64).collect(),
-            )),
+            tc_quiet_ns: ns(quiet),
+            tc_core_cycles: in_core_cycles.filter(|each| !each.is_empty()).map(median),
+            tc_quiet_core_cycles: quiet_pace.map(|pace| quiet * pace),
             packets_per_turn: median(
                 deltas.iter().map(|d| d.io(Io::RxPackets) as f64 / d.io(Io::BusyTurns).max(1) as f64),
             ),
@@ -105,8 +122,16 @@ impl Cost {
     }
 }
 
-/// The number that a tenth of them does not exceed; 0 of none.
-fn tenth(mut numbers: Vec<f64>) -> f64 {
-    numbers.sort_by(f64::total_cmp);
-    numbers.get(numbers.len().saturating_sub(1) / 10).copied().unwrap_or(0.0)
+impl Cost {
+    /// What so many cycles of the core take at the machine's nominal clock, in nanoseconds: the clock its time stamp
+    /// counter ticks by.
+    pub fn at_nominal_clock(&self, core_cycles: f64) -> f64 {
+        core_cycles * 1e9 / self.tsc_hz.max(1.0)
+    }
+}
+
+/// The number that a tenth of them does not exceed, with what goes with it; 0 of none.
+fn tenth(mut numbers: Vec<(f64, Option<f64>)>) -> (f64, Option<f64>) {
+    numbers.sort_by(|a, b| a.0.total_cmp(&b.0));
+    numbers.get(numbers.len().saturating_sub(1) / 10).copied().unwrap_or_default()
 }

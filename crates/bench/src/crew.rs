@@ -9,6 +9,7 @@ use engine::{Gateway, Idle, NoClock, StatsView, Tsc, Worker, WorkerConfig};
 use frame::{Pool, Port};
 
 use crate::after_send::AfterSend;
+use crate::core_clock::CoreClock;
 use crate::error::BenchError;
 use crate::sample::{Delta, Sample};
 use crate::score::{Manners, Part, Score};
@@ -34,6 +35,8 @@ pub struct Slice {
     pub whole: Delta,
     /// Heap allocations while it was measured.
     pub allocations: u64,
+    /// The clock of its core while it was measured, in Hz, where that can be told.
+    pub core_hz: Option<f64>,
     /// Whether it ran before the machine's ordinary threads.
     pub urgent: bool,
     /// Traffic that was made and checked; of a load.
@@ -153,16 +156,21 @@ fn live(mut player: Box<dyn Player>, score: &Score, orders: &Receiver<Order>, an
 
 /// Plays a window with `turn`, reading the statistics where parts change.
 pub fn sampled(view: &StatsView, late: &AtomicU64, score: &Score, mut turn: impl FnMut() -> bool) -> Slice {
+    let mut core = CoreClock::start();
     let begin = Sample::take(view, late);
     score.during(Part::Warm, &mut turn);
     let first = Sample::take(view, late);
     let allocations = pages::allocations_on_this_thread();
-    score.during(Part::Measure, &mut turn);
+    score.during(Part::Measure, || {
+        core.between_turns();
+        turn()
+    });
     let allocations = pages::allocations_on_this_thread() - allocations;
     let last = Sample::take(view, late);
     score.during(Part::Drain, &mut turn);
     let end = Sample::take(view, late);
-    Slice { measured: last.since(&first), whole: end.since(&begin), allocations, ..Slice::default() }
+    let (measured, whole) = (last.since(&first), end.since(&begin));
+    Slice { measured, whole, allocations, core_hz: core.hz(), ..Slice::default() }
 }
 
 /// A gateway's worker as a player.

@@ -34,6 +34,7 @@ pub mod bare;
 pub mod bed;
 pub mod blast;
 pub mod cmts;
+pub mod core_clock;
 pub mod cost;
 pub mod crew;
 pub mod demo;

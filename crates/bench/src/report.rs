@@ -119,6 +119,9 @@ pub struct Windows {
     pub mpps: Vec<f64>,
     /// What was offered in them, millions of packets a second.
     pub offered_mpps: Vec<f64>,
+    /// The clock of the gateway's cores in them, in GHz; empty where it can not be told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub core_ghz: Vec<f64>,
 }
 
 /// The same gateway with stages charged by the clock and without, in turns.
@@ -186,7 +189,11 @@ impl Report {
             mpps_max: rates().fold(0.0, f64::max),
             mpps: rates().collect(),
             offered_mpps: windows.iter().map(|window| offered(&window.traffic)).collect(),
+            core_ghz: windows.iter().filter_map(|window| Some(window.core_hz()? / 1e9)).collect(),
         };
+        let clocks = &self.windows.core_ghz;
+        self.host.core_ghz = (!clocks.is_empty()).then(|| median(clocks.iter().copied()));
+        self.host.core_ghz_quiet = self.cost.tc_quiet_core_cycles.map(|cycles| cycles / self.cost.tc_quiet_ns);
         let urgent = windows.iter().flat_map(|w| &w.workers).all(|slice| slice.urgent);
         self.host.scheduling = if urgent { "fifo" } else { "ordinary" }.to_owned();
     }

@@ -110,6 +110,21 @@ pub fn stages(r: &Report) -> String {
     table.text()
 }
 
+/// Tc in cycles of the core, by the clock it had.
+pub fn core_clock(r: &Report) -> Option<String> {
+    let (c, host) = (&r.cost, &r.host);
+    let words = |cycles: f64, ghz: f64| {
+        format!("{cycles:.0} cycles of the core at {ghz:.2} GHz, {:.1} ns at the nominal", c.at_nominal_clock(cycles))
+    };
+    Some(format!(
+        "Tc is {} {:.2}; in the quietest tenth {:.1} ns, {}",
+        words(c.tc_core_cycles?, host.core_ghz?),
+        c.tsc_hz / 1e9,
+        c.tc_quiet_ns,
+        words(c.tc_quiet_core_cycles?, host.core_ghz_quiet?),
+    ))
+}
+
 /// Everything that is one line.
 pub fn facts(r: &Report) -> String {
     let mut out = String::new();
@@ -121,6 +136,9 @@ pub fn facts(r: &Report) -> String {
             "observer: processing {:.1} ns with the stages' clock, {:.1} without: looking costs {:.1} ns a packet",
             observer.tc_ns, observer.tc_ns_without, observer.effect_ns
         ));
+    }
+    if let Some(words) = core_clock(r) {
+        line(words);
     }
     if !r.reference.name.is_empty() {
         line(format!(
@@ -221,6 +239,9 @@ mod tests {
                 other_ns: 0.0,
                 tp_ns: 650.0,
                 tsc_hz: 2e9,
+                tc_quiet_ns: 75.0,
+                tc_core_cycles: Some(120.0),
+                tc_quiet_core_cycles: Some(135.0),
                 stages,
                 ..Cost::default()
             },
@@ -235,6 +256,7 @@ mod tests {
         };
         report.load.saturates = true;
         (report.directions.uplink, report.directions.downlink) = (d, d);
+        (report.host.core_ghz, report.host.core_ghz_quiet) = (Some(1.5), Some(1.8));
         report
     }
 
@@ -249,6 +271,7 @@ mod tests {
             "  all of it          Tp   650.0    1300  100 %",
             "  uplink parse_outer         9.75    19.5  1,000,000      64.0",
             "  downlink find_by_address  21.50    43.0  1,000,000      64.0",
+            "  Tc is 120 cycles of the core at 1.50 GHz, 60.0 ns at the nominal 2.00; in the quietest tenth 75.0 ns, 135 cycles of the core at 1.80 GHz, 67.5 ns at the nominal",
         ];
         for line in lines {
             assert!(text.lines().any(|have| have == line), "no line `{line}` in:\n{text}");

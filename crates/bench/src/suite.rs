@@ -29,21 +29,47 @@ pub struct Verdict {
     /// What the quietest tenth of the windows showed, where that is told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quietest: Option<f64>,
-    /// What both are in.
+    /// What `measured` is in cycles of the core's own clock, where that is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core: Option<CoreCycles>,
+    /// What `measured` and the others are in.
     pub unit: &'static str,
     /// Whether the target is reached.
     pub met: bool,
 }
 
+/// A time in cycles of the core, whose clock is not the same from day to day. For comparing days; it decides nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CoreCycles {
+    /// How many; the median.
+    pub cycles: f64,
+    /// The clock that the core had, in GHz; the median.
+    pub ghz: f64,
+    /// What so many take at the machine's nominal clock, in nanoseconds.
+    pub nominal_ns: f64,
+}
+
+impl CoreCycles {
+    fn of(r: &Report) -> Option<Self> {
+        let cycles = r.cost.tc_core_cycles?;
+        Some(Self { cycles, ghz: r.host.core_ghz?, nominal_ns: r.cost.at_nominal_clock(cycles) })
+    }
+}
+
 impl Verdict {
     /// `measured` must be `target` at most.
     pub fn at_most(what: impl Into<String>, target: f64, measured: f64, unit: &'static str) -> Self {
-        Self { what: what.into(), at_most: true, target, measured, quietest: None, unit, met: measured <= target }
+        Self::new(what.into(), true, target, measured, unit)
     }
 
     /// `measured` must be `target` at least.
     pub fn at_least(what: impl Into<String>, target: f64, measured: f64, unit: &'static str) -> Self {
-        Self { what: what.into(), at_most: false, target, measured, quietest: None, unit, met: measured >= target }
+        Self::new(what.into(), false, target, measured, unit)
+    }
+
+    fn new(what: String, at_most: bool, target: f64, measured: f64, unit: &'static str) -> Self {
+        let met = if at_most { measured <= target } else { measured >= target };
+        Self { what, at_most, target, measured, quietest: None, core: None, unit, met }
     }
 
     fn number(&self, n: f64) -> String {
@@ -117,7 +143,7 @@ fn costs() -> Vec<(Settings, f64, &'static str)> {
 impl Suite {
     fn cost(&mut self, r: &Report, target: f64, words: &str) {
         let verdict = Verdict::at_most(format!("Tc, {words}"), target, r.cost.tc_ns, "ns");
-        self.verdicts.push(Verdict { quietest: Some(r.cost.tc_quiet_ns), ..verdict });
+        self.verdicts.push(Verdict { quietest: Some(r.cost.tc_quiet_ns), core: CoreCycles::of(r), ..verdict });
         if words.starts_with("100,000") {
             let what = |what: &str| format!("{what}, {words}");
             self.verdicts.push(Verdict::at_most(what("allocations a packet"), 0.0, r.allocations_per_packet, ""));
@@ -156,7 +182,7 @@ impl Suite {
 
     /// The table.
     pub fn text(&self) -> String {
-        let mut table = Table::new(&["", "target", "measured", "quietest", ""]);
+        let mut table = Table::new(&["", "target", "measured", "quietest", "core cycles", "at nominal", ""]);
         for v in &self.verdicts {
             let target = format!("{} {}", if v.at_most { "≤" } else { "≥" }, v.number(v.target));
             let verdict = if v.met { "reached" } else { "MISSED" };
@@ -165,6 +191,8 @@ impl Suite {
                 target,
                 v.number(v.measured),
                 v.quietest.map_or(String::new(), |n| v.number(n)),
+                v.core.map_or(String::new(), |core| format!("{:.0} at {:.2} GHz", core.cycles, core.ghz)),
+                v.core.map_or(String::new(), |core| v.number(core.nominal_ns)),
                 verdict.to_owned(),
             ]);
         }
@@ -196,14 +224,24 @@ mod tests {
     #[test]
     fn the_table_says_what_was_missed() {
         let verdicts = vec![
-            Verdict::at_most("Tc", 60.0, 55.25, "ns"),
+            Verdict {
+                core: Some(CoreCycles { cycles: 110.5, ghz: 2.0, nominal_ns: 55.25 }),
+                ..Verdict::at_most("Tc", 60.0, 55.25, "ns")
+            },
             Verdict::at_least("two workers", 1.9, 1.7, "×"),
             Verdict::at_most("frames lost", 0.0, 0.0, ""),
         ];
         let suite = Suite { schema: 1, verdicts, results: vec![], left_out: vec![], host: Host::default() };
         let text = suite.text();
-        assert!(text.contains("Tc           ≤ 60.0 ns   55.2 ns            reached"), "{text}");
-        assert!(text.contains("two workers   ≥ 1.90 ×    1.70 ×             MISSED"), "{text}");
+        let rows: Vec<String> =
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        for row in [
+            "target measured quietest core cycles at nominal",
+            "Tc ≤ 60.0 ns 55.2 ns 110 at 2.00 GHz 55.2 ns reached",
+            "two workers ≥ 1.90 × 1.70 × MISSED",
+        ] {
+            assert!(rows.iter().any(|have| have == row), "no `{row}` in:\n{text}");
+        }
         assert!(text.contains("2 of 3 reached") && !suite.met());
     }
 }

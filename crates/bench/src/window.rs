@@ -37,6 +37,14 @@ pub struct Window {
     pub workers: Vec<Slice>,
 }
 
+impl Window {
+    /// The clock of the workers' cores in it, in Hz, where that can be told: of several, the mean.
+    pub fn core_hz(&self) -> Option<f64> {
+        let each: Vec<f64> = self.workers.iter().filter_map(|slice| slice.core_hz).collect();
+        (!each.is_empty()).then(|| each.iter().sum::<f64>() / each.len() as f64)
+    }
+}
+
 /// Something whose windows can be measured: a gateway or a reference on some ports.
 pub trait Rig {
     /// Plays one window.

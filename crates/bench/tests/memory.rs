@@ -36,8 +36,16 @@ fn a_second_in_memory() {
     let pipelines: Vec<_> = c.stages.iter().map(|stage| stage.direction.as_str()).collect();
     assert!(pipelines.contains(&"uplink") && pipelines.contains(&"downlink"), "{pipelines:?}");
     assert!(report.bytes_per_subscriber > 64.0 && report.start_seconds > 0.0 && report.rss_bytes > 0);
+    // The clock of the core, where it can be taken: a physical one, and Tc's nanoseconds are so many of its cycles.
+    if cfg!(target_arch = "x86_64") {
+        let (ghz, cycles) = (report.host.core_ghz.expect("a clock"), c.tc_core_cycles.expect("cycles"));
+        assert!((0.01..10.0).contains(&ghz) && cycles > 1.0, "{ghz} GHz, {cycles} cycles");
+        assert_eq!(report.windows.core_ghz.len(), report.windows.count);
+        assert!(report.host.core_ghz_quiet.is_some() && c.tc_quiet_core_cycles.is_some());
+    }
     let text = show::report(&report);
     assert!(text.contains("0 frames lost") && text.contains("observer:"), "{text}");
+    assert_eq!(text.contains("cycles of the core"), report.host.core_ghz.is_some(), "{text}");
     has_all_keys(&serde_json::to_value(&report).expect("an object"));
 }
 

@@ -14,7 +14,7 @@
 //! | [`mesh`] | hand-off rings between workers |
 //! | [`shard`] | counters, a shard per worker |
 //! | [`histogram`] | log-linear histogram of durations |
-//! | [`hint`] | prefetch and the time stamp counter, as safe functions |
+//! | [`hint`] | prefetch, time stamp counter and the core's clock, as safe functions |
 //!
 //! Everything here is single-owner unless its name says otherwise; nothing reads a clock or a random source by
 //! itself, and nothing allocates after construction unless its documentation says when.

@@ -208,7 +208,7 @@ impl CableReport {
                 mpps_min: mpps.iter().copied().fold(f64::INFINITY, f64::min),
                 mpps_max: mpps.iter().copied().fold(0.0, f64::max),
                 mpps,
-                offered_mpps: vec![],
+                ..Windows::default()
             },
             worker_utilisation: vec![utilisation],
             host: Host { nic: rig.nic(), scheduling: scheduling.into(), ..Host::this() },

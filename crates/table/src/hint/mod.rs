@@ -1,8 +1,10 @@
-//! What a worker tells the processor and asks of it: prefetch, and the time stamp counter. All safe to call, so that
-//! crates without `unsafe` can use them.
+//! What a worker tells the processor and asks of it: prefetch, the time stamp counter, the core's own clock. All safe to
+//! call, so that crates without `unsafe` can use them.
 
+mod core_clock;
 mod tsc;
 
+pub use core_clock::core_hz;
 pub use tsc::{TscClock, tsc, tsc_hz};
 
 /// Asks for the first cache line of `target` to be brought into L1. Changes nothing, never faults.
