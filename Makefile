@@ -15,8 +15,7 @@ demo: build      ## A control plane, a user plane and 50,000 subscribers over re
 	scripts/as-root target/release/weir demo
 
 test: setup      ## All tests: units, properties, golden cases, real sockets, judges, Miri, loom, fuzzing
-	scripts/as-root $(CARGO) test --workspace
-	$(MAKE) --no-print-directory miri loom fuzz
+	@CARGO=$(CARGO) scripts/test
 
 quick:           ## Tests that need no root and no tools
 	$(CARGO) test --workspace --lib

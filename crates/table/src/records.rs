@@ -36,7 +36,7 @@ pub const MAX_RECORD: usize = 64;
 pub type Window = [Line; MAX_RECORD];
 
 /// Lines of a chunk: 2 MiB, a huge page. Memory comes in whole chunks.
-const CHUNK: usize = 1 << 15;
+const CHUNK: usize = if cfg!(miri) { 1 << 10 } else { 1 << 15 };
 /// The least range of addresses a heap reserves, in lines (1 GiB), and how many times its first capacity.
 const RESERVE: usize = if cfg!(miri) { 4 * CHUNK } else { 1 << 24 };
 const RESERVE_TIMES: usize = if cfg!(miri) { 1 } else { 8 };
@@ -320,7 +320,7 @@ mod tests {
         for _ in 0..3 {
             heap.grow(1).unwrap();
         }
-        assert_eq!((heap.capacity(), heap.bytes()), (3 * CHUNK, 3 << 21));
+        assert_eq!((heap.capacity(), heap.bytes()), (3 * CHUNK, 3 * CHUNK * size_of::<Line>()));
         // Records may lie across chunks.
         heap.fresh = CHUNK - 1;
         let id = heap.alloc(2).unwrap();
@@ -378,7 +378,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 64 }, failure_persistence: None, ..<_>::default() })]
 
         #[test]
-        fn no_two_records_share_a_line(ops in prop::collection::vec((1usize..=8, any::<prop::sample::Index>(), any::<bool>()), 1..if cfg!(miri) { 60 } else { 800 })) {
+        fn no_two_records_share_a_line(ops in prop::collection::vec((1usize..=8, any::<prop::sample::Index>(), any::<bool>()), 1..if cfg!(miri) { 40 } else { 800 })) {
             let mut heap = Lines::with_capacity(1).unwrap();
             // Leave little fresh room, so that splitting and chunk ends are met.
             heap.fresh = CHUNK - 300;

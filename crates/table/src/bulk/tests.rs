@@ -44,10 +44,10 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 3 } else { 200 }, failure_persistence: None, ..<_>::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 200 }, failure_persistence: None, ..<_>::default() })]
 
     #[test]
-    fn behaves_like_the_standard_map(ops in prop::collection::vec(op(), 1..if cfg!(miri) { 100 } else { 2000 }), seed: u128) {
+    fn behaves_like_the_standard_map(ops in prop::collection::vec(op(), 1..if cfg!(miri) { 50 } else { 2000 }), seed: u128) {
         let mut map = BulkMap::<u128, u32>::with_capacity(4, Seed::new(seed)).unwrap();
         let mut model = HashMap::new();
         let wide = |k: u16| u128::from(k) << 90 | u128::from(k);

@@ -53,7 +53,7 @@ fn close6() -> impl Strategy<Value = u128> {
     (any::<u128>(), 0u32..129).prop_map(|(a, keep)| (0x2001_0db8 << 96) ^ a.checked_shr(keep).unwrap_or(0))
 }
 
-const OPS: usize = if cfg!(miri) { 12 } else { 300 };
+const OPS: usize = if cfg!(miri) { 8 } else { 300 };
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 150 }, failure_persistence: None, ..<_>::default() })]
@@ -80,7 +80,9 @@ fn every_length_of_a_chain_is_found_and_comes_to_light_again() {
     let mut table = Lpm6::new();
     let address = 0x2001_0db8_1234_5678_9abc_def0_1357_9bdfu128;
     for len in 0..=128u32 {
-        assert_eq!(table.lookup(address), len.checked_sub(1));
+        if !cfg!(miri) || len % 16 == 0 {
+            assert_eq!(table.lookup(address), len.checked_sub(1));
+        }
         table.insert(Prefix::new(address, len as u8).unwrap(), len);
     }
     let twin = table.clone();

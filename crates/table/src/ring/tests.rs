@@ -94,7 +94,7 @@ fn the_indices_wrap() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 8 } else { 256 }, failure_persistence: None, ..<_>::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 3 } else { 256 }, failure_persistence: None, ..<_>::default() })]
 
     #[test]
     fn behaves_like_a_bounded_queue(capacity in 1usize..20, ops in prop::collection::vec((any::<bool>(), 0usize..12), 1..100)) {
