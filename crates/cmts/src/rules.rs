@@ -155,9 +155,32 @@ struct Block {
     /// Which fields a rule of the block looks at: [`uses`]. Blocks tend to look alike, so that asking is cheaper than
     /// comparing.
     uses: u8,
-    /// The ports its rules look for lie in these ranges, first and span; source, destination. A packet outside matches
-    /// none of them, which most packets are.
-    around: [(u16, u16); 2],
+    /// Where the ports lie that its rules look for.
+    around: Around,
+}
+
+/// Ranges around the ports that rules look for, first and span; source, destination. A packet outside matches none of
+/// them, which most packets are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Around([(u16, u16); 2]);
+
+impl Around {
+    /// Whether a packet lies within: a rule may match it.
+    #[inline(always)]
+    fn has(&self, ip: &L3L4) -> bool {
+        let [(src, src_span), (dst, dst_span)] = self.0;
+        // Both are compared: which of them it fails by can not be foretold.
+        (ip.src_port.wrapping_sub(src) <= src_span) & (ip.dst_port.wrapping_sub(dst) <= dst_span)
+    }
+
+    /// What is around both.
+    fn with(self, other: Self) -> Self {
+        let both = |(a, a_span): (u16, u16), (b, b_span): (u16, u16)| {
+            let low = a.min(b);
+            (low, (a + a_span).max(b + b_span) - low)
+        };
+        Self([both(self.0[0], other.0[0]), both(self.0[1], other.0[1])])
+    }
 }
 
 /// Bits of [`Block::uses`].
@@ -198,25 +221,8 @@ impl Block {
         more: 0,
         rule: [0; WAYS],
         uses: 0,
-        around: [(0, u16::MAX); 2],
+        around: Around([(0, 0); 2]),
     };
-
-    /// Whether a rule may match a packet with those ports.
-    #[inline(always)]
-    fn may_match(&self, key: &Key) -> bool {
-        let [(src, src_span), (dst, dst_span)] = self.around;
-        key.src_port.wrapping_sub(src) <= src_span && key.dst_port.wrapping_sub(dst) <= dst_span
-    }
-
-    /// Notes the ranges around the ports of its first `lanes` rules.
-    fn close(&mut self, lanes: usize) {
-        let around = |first: &[u16; WAYS], span: &[u16; WAYS]| {
-            let low = first[..lanes].iter().min().copied().unwrap_or(0);
-            let ends = first[..lanes].iter().zip(span).map(|(first, span)| first + span);
-            (low, ends.max().unwrap_or(u16::MAX) - low)
-        };
-        self.around = [around(&self.src_port, &self.src_span), around(&self.dst_port, &self.dst_span)];
-    }
 
     /// The rules whose plain fields match, one bit each.
     #[inline(always)]
@@ -293,12 +299,16 @@ impl Block {
         if !fields.is_plain() || fields.is_only6() {
             self.more |= bit;
         }
+        let around = Around([(self.src_port[n], self.src_span[n]), (self.dst_port[n], self.dst_span[n])]);
+        self.around = if n == 0 { around } else { self.around.with(around) };
     }
 }
 
 /// Rules compiled: shared by all modems they are given to, read by workers.
 #[derive(Clone, Debug, Default)]
 pub struct RuleSet {
+    /// Around what all blocks look for.
+    around: Around,
     blocks: Vec<Block>,
     /// By falling priority.
     rules: Vec<Rule>,
@@ -337,16 +347,21 @@ impl RuleSet {
         let mut blocks = vec![Block::EMPTY; lanes.len().div_ceil(WAYS)];
         for (at, (number, protocol)) in lanes.into_iter().enumerate() {
             // Fewer rules than a configuration has lines.
-            let block = &mut blocks[at / WAYS];
-            block.set(at % WAYS, number as u16, &rules[number].fields, protocol);
-            block.close(at % WAYS + 1);
+            blocks[at / WAYS].set(at % WAYS, number as u16, &rules[number].fields, protocol);
         }
-        Self { blocks, rules }
+        let around = blocks.iter().map(|block| block.around).reduce(Around::with).unwrap_or_default();
+        Self { around, blocks, rules }
     }
 
-    /// The first rule that matches.
-    #[inline]
-    pub fn first(&self, seen: &Seen<'_>) -> Option<Hit> {
+    /// The first rule that matches the packet with these headers, which is `seen` whole only if one may.
+    #[inline(always)]
+    pub fn first<'a>(&self, ip: &L3L4, seen: impl FnOnce() -> Seen<'a>) -> Option<Hit> {
+        if self.around.has(ip) { self.search(&seen()) } else { None }
+    }
+
+    /// Apart, so that packets beside all rules have the registers to themselves.
+    #[inline(never)]
+    fn search(&self, seen: &Seen<'_>) -> Option<Hit> {
         let ip = seen.ip;
         let key = Key {
             src: ip.src,
@@ -357,7 +372,7 @@ impl RuleSet {
             protocol: ip.protocol.into(),
         };
         let family = usize::from(ip.version == 6);
-        for block in self.blocks.iter().filter(|block| block.may_match(&key)) {
+        for block in self.blocks.iter().filter(|block| block.around.has(ip)) {
             let mut found = block.matches(&key) & block.only[family];
             while found != 0 {
                 let n = found.trailing_zeros() as usize & (WAYS - 1);
@@ -395,11 +410,15 @@ pub struct Rules {
 
 impl Rules {
     /// What a modem's filter groups say: the matching rule of the highest priority, in whichever group.
-    #[inline]
-    pub fn filter(&self, groups: &[u8; 4], seen: &Seen<'_>) -> Option<Hit> {
+    #[inline(always)]
+    pub fn filter<'a>(&self, groups: [u8; 4], ip: &L3L4, seen: impl Fn() -> Seen<'a>) -> Option<Hit> {
         let mut best: Option<Hit> = None;
-        for group in groups.iter().filter(|group| **group != 0) {
-            let hit = self.groups.get(usize::from(*group)).and_then(|rules| rules.first(seen));
+        // As one word: modems have few groups, and behind the last is nothing to look at.
+        let mut left = u32::from_le_bytes(groups);
+        while left != 0 {
+            let group = left as usize & 0xff;
+            left >>= 8;
+            let hit = self.groups.get(group).filter(|_| group != 0).and_then(|rules| rules.first(ip, &seen));
             if let Some(hit) = hit
                 && best.is_none_or(|best| hit.priority > best.priority)
             {
@@ -410,9 +429,9 @@ impl Rules {
     }
 
     /// The service flow a set of classifiers chooses, among the modem's.
-    #[inline]
-    pub fn classify(&self, set: u32, seen: &Seen<'_>) -> Option<u8> {
-        self.classifiers.get(set as usize)?.first(seen).map(|hit| hit.then)
+    #[inline(always)]
+    pub fn classify<'a>(&self, set: u32, ip: &L3L4, seen: impl FnOnce() -> Seen<'a>) -> Option<u8> {
+        self.classifiers.get(set as usize)?.first(ip, seen).map(|hit| hit.then)
     }
 }
 
@@ -485,7 +504,7 @@ mod tests {
             let (ip, bytes) = packet(1, 2, protocol, ports, 0);
             let seen = Seen { ip: &ip, packet: &bytes, macs: (Mac::ZERO, Mac::ZERO), tag: None };
             let best = rules.iter().filter(|rule| rule.fields.fits(&seen)).map(|rule| rule.priority).max();
-            prop_assert_eq!(RuleSet::new(&rules).first(&seen).map(|hit| hit.priority), best);
+            prop_assert_eq!(RuleSet::new(&rules).first(&ip, || seen).map(|hit| hit.priority), best);
         }
 
         #[test]
@@ -501,7 +520,7 @@ mod tests {
             let mut sorted = rules.clone();
             sorted.sort_by_key(|rule| std::cmp::Reverse(rule.priority));
             let expected = sorted.iter().find(|rule| rule.fields.fits(&seen));
-            let hit = RuleSet::new(&rules).first(&seen);
+            let hit = RuleSet::new(&rules).first(&ip, || seen);
             prop_assert_eq!(hit, expected.map(|rule| Hit { priority: rule.priority, then: rule.then }));
         }
     }
@@ -513,10 +532,10 @@ mod tests {
         let rules = Rules { groups, ..Rules::default() };
         let (ip, bytes) = packet(1, 2, 17, (3, 4), 0);
         let seen = Seen { ip: &ip, packet: &bytes, macs: (Mac::ZERO, Mac::ZERO), tag: None };
-        assert_eq!(rules.filter(&[1, 2, 0, 0], &seen).map(|hit| hit.then), Some(PERMIT));
-        assert_eq!(rules.filter(&[1, 0, 0, 0], &seen).map(|hit| hit.then), Some(DENY));
-        assert_eq!(rules.filter(&[0, 0, 0, 0], &seen), None);
-        assert_eq!(rules.filter(&[77, 0, 0, 0], &seen), None, "a group that is not there");
+        assert_eq!(rules.filter([1, 2, 0, 0], &ip, || seen).map(|hit| hit.then), Some(PERMIT));
+        assert_eq!(rules.filter([1, 0, 0, 0], &ip, || seen).map(|hit| hit.then), Some(DENY));
+        assert_eq!(rules.filter([0, 0, 0, 0], &ip, || seen), None);
+        assert_eq!(rules.filter([77, 0, 0, 0], &ip, || seen), None, "a group that is not there");
     }
 
     #[test]
@@ -526,7 +545,7 @@ mod tests {
         bytes[43] = 53;
         let ip = L3L4::parse(&bytes).expect("a packet");
         let seen = Seen { ip: &ip, packet: &bytes, macs: (Mac::ZERO, Mac::ZERO), tag: None };
-        let hit = |fields| RuleSet::new(&[Rule { priority: 1, fields, then: 3 }]).first(&seen).is_some();
+        let hit = |fields| RuleSet::new(&[Rule { priority: 1, fields, then: 3 }]).first(&ip, || seen).is_some();
         assert!(hit(Match { dst6: Some((9, u128::MAX)), dst_ports: Some(53..=53), ..Match::default() }));
         assert!(!hit(Match { dst6: Some((8, u128::MAX)), ..Match::default() }));
         assert!(hit(Match { flow_label: Some(7), protocol: Some(TCP_OR_UDP), ..Match::default() }));

@@ -24,13 +24,12 @@ impl Stage<Cmts> for Classify {
                 burst.drop(i, Drop::UnknownSubscriber, at);
                 continue;
             };
-            let l3 = usize::from(burst.frame(i).meta.l3);
-            let seen = seen(&burst.lane, i, burst.bytes(i, arena), l3);
-            let chosen = rules.classify(modem.classifiers, &seen);
+            let ip = burst.lane.ip(i);
+            let chosen = rules.classify(modem.classifiers, ip, || seen(burst, i, arena));
             let kind = match chosen {
                 None => 3,
-                Some(_) if seen.ip.version != 4 => 2,
-                Some(_) if seen.ip.protocol == protocol::ICMP4 => 1,
+                Some(_) if ip.version != 4 => 2,
+                Some(_) if ip.protocol == protocol::ICMP4 => 1,
                 Some(_) => 0,
             };
             matched[kind] += 1;

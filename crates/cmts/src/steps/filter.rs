@@ -1,10 +1,11 @@
 //! DOCSIS filtering: the rules of the subscriber's filter groups (DOCS-SUBMGT3-MIB).
 
 use engine::{Burst, Ctx, Drop, Stage};
+use frame::Arena;
 use stages::parse::HasIp;
 use wire::Mac;
 
-use crate::lane::{Cmts, Lane};
+use crate::lane::Cmts;
 use crate::rules::{DENY, Seen};
 
 /// Drops what a rule of the modem's filter groups denies, or what none matches where the default is to deny.
@@ -20,14 +21,14 @@ impl Filter {
     pub const UP: Self = Self { way: 1 };
 }
 
-/// Packet `i` as rules see it; `bytes` begin with the Ethernet header, the IP header stands at `l3`.
-#[inline(always)]
-pub fn seen<'a>(lane: &'a Lane, i: usize, bytes: &'a [u8], l3: usize) -> Seen<'a> {
+/// Packet `i` as rules see it; its bytes begin with the Ethernet header.
+pub fn seen<'a>(burst: &'a Burst<Cmts>, i: usize, arena: &'a Arena) -> Seen<'a> {
+    let (bytes, l3) = (burst.bytes(i, arena), usize::from(burst.frame(i).meta.l3));
     let macs = bytes.first_chunk::<12>().map_or((Mac::ZERO, Mac::ZERO), |head| {
         let [a, b, c, d, e, f, g, h, i, j, k, l] = *head;
         (Mac([a, b, c, d, e, f]), Mac([g, h, i, j, k, l]))
     });
-    Seen { ip: lane.ip(i), packet: bytes.get(l3..).unwrap_or_default(), macs, tag: lane.tag(i) }
+    Seen { ip: burst.lane.ip(i), packet: bytes.get(l3..).unwrap_or_default(), macs, tag: burst.lane.tag(i) }
 }
 
 impl Stage<Cmts> for Filter {
@@ -44,8 +45,7 @@ impl Stage<Cmts> for Filter {
                 burst.drop(i, Drop::UnknownSubscriber, at);
                 continue;
             };
-            let l3 = usize::from(burst.frame(i).meta.l3);
-            let hit = rules.filter(&modem.filters[self.way], &seen(&burst.lane, i, burst.bytes(i, arena), l3));
+            let hit = rules.filter(modem.filters[self.way], burst.lane.ip(i), || seen(burst, i, arena));
             let denied = match hit {
                 Some(hit) if hit.then == DENY => {
                     deny += 1;
