@@ -58,6 +58,8 @@ const LEAST_PIECE: usize = 64;
 const TTL: u8 = 64;
 /// Longest header: IPv6, UDP, L2TPv3 with cookie.
 const MAX_HEADER: usize = 40 + 8 + 16;
+/// The most that stands before the segments: the header, the table, the word behind it.
+const MAX_FRONT: usize = MAX_HEADER + psp::HEADER_LEN + MAX_SEGMENTS * psp::ENTRY_LEN + psp::WORD_LEN;
 
 /// What a channel has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,7 +77,9 @@ pub struct WireCounts {
 }
 
 struct Channel {
-    header: [u8; MAX_HEADER],
+    /// What stands before the segments: the header as all packets have it, and the table of the packet that is being
+    /// filled.
+    front: [u8; MAX_FRONT],
     header_len: usize,
     /// What is read in the packets' IP header, but for the length.
     ip: L3L4,
@@ -86,7 +90,6 @@ struct Channel {
     word: ChannelWord,
     max_segments: usize,
     open: Option<Frame>,
-    entries: [Entry; MAX_SEGMENTS],
     count: usize,
     since: u64,
     sequence: u16,
@@ -95,7 +98,7 @@ struct Channel {
 
 impl Channel {
     fn new(spec: &WireSpec) -> Self {
-        let mut header = [0; MAX_HEADER];
+        let mut header = [0; MAX_FRONT];
         let udp = spec.carrier == l2tp::Carrier::Udp;
         let protocol = if udp { protocol::UDP } else { protocol::L2TP };
         let (mut at, version, sum) = match (spec.local, spec.remote) {
@@ -142,7 +145,7 @@ impl Channel {
             ..L3L4::default()
         };
         Self {
-            header,
+            front: header,
             header_len: at,
             ip,
             carrier: spec.carrier,
@@ -152,7 +155,6 @@ impl Channel {
             word: spec.word,
             max_segments: spec.segments.clamp(1, MAX_SEGMENTS),
             open: None,
-            entries: [Entry::default(); MAX_SEGMENTS],
             count: 0,
             since: 0,
             sequence: 0,
@@ -176,11 +178,41 @@ impl Channel {
         self.capacity.saturating_sub(self.overhead() + open.len()).min(slot)
     }
 
+    /// Enters a segment in the table.
     fn enter(&mut self, begin: bool, end: bool, len: usize) {
-        if let Some(entry) = self.entries.get_mut(self.count) {
-            *entry = Entry::of(begin, end, len);
+        let at = self.header_len + psp::HEADER_LEN + self.count * psp::ENTRY_LEN;
+        if fast::put(&mut self.front, at, Entry::of(begin, end, len).to_bytes()).is_some() {
             self.count += 1;
         }
+    }
+
+    /// Completes what stands before the segments of a packet, `payload` bytes of them; returns its length.
+    fn complete(&mut self, payload: usize) -> usize {
+        let sequence = self.sequence;
+        self.sequence = sequence.wrapping_add(1);
+        let word = match self.word {
+            ChannelWord::None => None,
+            ChannelWord::Observed => Some((sequence & 0x0f) << 4),
+            ChannelWord::Fixed(word) => Some(word),
+        };
+        let repr = psp::Repr { flow: self.flow, sequence, word };
+        let len = self.header_len + repr.header_len(self.count);
+        fast::put(&mut self.front, self.header_len, repr.head(self.count as u8)); // at most [`MAX_SEGMENTS`]
+        if let Some(word) = word {
+            fast::put16(&mut self.front, len - psp::WORD_LEN, word);
+        }
+        let (total, network) = (len + payload, usize::from(self.ip.l4));
+        if self.ip.version == 4 {
+            fast::put16(&mut self.front, 2, total as u16); // within a slot
+            let sum = checksum::combine(self.sum, total as u16);
+            fast::put16(&mut self.front, 10, checksum::finish(sum));
+        } else {
+            fast::put16(&mut self.front, 4, (total - network) as u16);
+        }
+        if self.carrier == l2tp::Carrier::Udp {
+            fast::put16(&mut self.front, network + 4, (total - network) as u16);
+        }
+        len
     }
 }
 
@@ -316,16 +348,7 @@ impl Depi {
         let Some(mut frame) = wire.open.take() else { return };
         self.open -= 1;
         env.stats.add(Io::Originated, 1);
-        let sequence = wire.sequence;
-        wire.sequence = sequence.wrapping_add(1);
-        let word = match wire.word {
-            ChannelWord::None => None,
-            ChannelWord::Observed => Some((sequence & 0x0f) << 4),
-            ChannelWord::Fixed(word) => Some(word),
-        };
-        let repr = psp::Repr { flow: wire.flow, sequence, word };
-        let entries = &wire.entries[..wire.count];
-        let before = wire.header_len + repr.header_len(entries.len());
+        let before = wire.complete(frame.len());
         let arena = env.pool.arena();
         // At most 64 + 38 bytes.
         if frame.push_front(before as u16).is_err() || self.ready.len() >= READY {
@@ -335,24 +358,12 @@ impl Depi {
         }
         let bytes = arena.bytes_mut(&mut frame);
         let total = bytes.len();
-        let (header, rest) = bytes.split_at_mut(wire.header_len);
-        header.copy_from_slice(&wire.header[..wire.header_len]);
-        let _ = repr.emit(entries, rest); // the room was made for it
-        let (network, version) = (usize::from(wire.ip.l4), wire.ip.version);
-        if version == 4 {
-            fast::put16(header, 2, total as u16); // within a slot
-            let sum = checksum::combine(wire.sum, total as u16);
-            fast::put16(header, 10, checksum::finish(sum));
-        } else {
-            fast::put16(header, 4, (total - network) as u16);
+        if let (Some(to), Some(front)) = (bytes.get_mut(..before), wire.front.get(..before)) {
+            to.copy_from_slice(front);
         }
-        if wire.carrier == l2tp::Carrier::Udp {
-            let len = (total - network) as u16;
-            fast::put16(header, network + 4, len);
-            if version == 6 {
-                // Over IPv6 there must be one (RFC 8200, 8.1).
-                seal6(bytes, len);
-            }
+        if wire.carrier == l2tp::Carrier::Udp && wire.ip.version == 6 {
+            // Over IPv6 there must be one (RFC 8200, 8.1).
+            seal6(bytes, (total - usize::from(wire.ip.l4)) as u16);
         }
         wire.counts.packets += 1;
         wire.counts.bytes += total as u64;

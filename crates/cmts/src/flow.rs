@@ -55,8 +55,9 @@ impl Default for FlowSpec {
     }
 }
 
-/// What a flow has counted.
+/// What a flow has counted: a line of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(64))]
 pub struct FlowCounts {
     /// Packets that came.
     pub packets_in: u64,
@@ -126,7 +127,17 @@ pub enum Standing {
     Parked,
 }
 
-/// A service flow in the worker's hands. A packet touches three lines of it, and those of its rates where it has some.
+/// Bits of [`Flow::asks`].
+pub mod asks {
+    /// It has a rate to keep, or to be given.
+    pub const RATES: u8 = 1;
+    /// It has a reserved rate.
+    pub const RESERVED: u8 = 2;
+    /// Its queue's drop probability is not zero.
+    pub const AQM: u8 = 4;
+}
+
+/// A service flow in the worker's hands. A packet touches two lines of it, and those of its rates where it has some.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Flow {
@@ -158,16 +169,28 @@ pub struct Flow {
     pub standing: Standing,
     /// The list it is in, 0 first.
     pub level: u8,
-    /// As given.
-    pub spec: FlowSpec,
+    /// What packets must look further for: [`asks`].
+    pub asks: u8,
+    /// Of `spec`, what every packet asks for.
+    pub priority: u8,
+    /// See `priority`.
+    pub group: u16,
+    /// See `priority`.
+    pub buffer: u32,
+    /// See `priority`; [`NONE`]: its packets are not numbered.
+    pub dsid: u32,
     /// What it has counted.
     pub counts: FlowCounts,
+    /// As given.
+    pub spec: FlowSpec,
     /// Active queue management.
     pub pie: Pie,
     sustained: Shaper,
     peak: Shaper,
     reserved: Shaper,
 }
+
+const _: () = assert!(std::mem::offset_of!(Flow, counts) == 64, "what packets touch is two lines");
 
 /// May the flow's first packet go?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,8 +207,14 @@ pub const LEVELS: usize = 9;
 impl Flow {
     /// A flow with nothing in it.
     pub fn new(spec: FlowSpec, modem: u32, security: u32, now: u64) -> Self {
+        let has_rates = [spec.sustained, spec.peak, spec.reserved].iter().any(Option::is_some);
         Self {
             in_use: true,
+            asks: if has_rates { asks::RATES } else { 0 } | if spec.reserved.is_some() { asks::RESERVED } else { 0 },
+            priority: spec.priority.min(7),
+            group: spec.group,
+            buffer: spec.buffer,
+            dsid: spec.dsid.unwrap_or(NONE),
             standing: Standing::Idle,
             level: 0,
             head: NONE,
@@ -224,11 +253,40 @@ impl Flow {
         self.peak = keep(fresh.peak, &self.peak);
         self.reserved = fresh.reserved;
         self.spec = spec;
+        (self.priority, self.group, self.buffer, self.dsid) = (fresh.priority, fresh.group, fresh.buffer, fresh.dsid);
+        self.asks = fresh.asks;
+        self.note_aqm();
+    }
+
+    /// Whether arriving packets must ask active queue management.
+    fn note_aqm(&mut self) {
+        let drops = self.spec.aqm.is_some() && self.pie.probability() > 0.0;
+        self.asks = self.asks & !asks::AQM | if drops { asks::AQM } else { 0 };
+    }
+
+    /// Computes its drop probability anew, if it is time; `whole` is its group's rate in bit/s.
+    pub fn manage(&mut self, now: u64, whole: impl Fn(&Self) -> u64) {
+        let Some(aqm) = self.spec.aqm.filter(|_| self.in_use && self.pie.is_due(now)) else { return };
+        let (bytes, credit) = self.backlog();
+        // A flow without rates is as fast as its group.
+        let rate = |rate: Option<u64>| rate.unwrap_or_else(|| whole(self));
+        let (sustained, peak) = (rate(self.spec.sustained), rate(self.spec.peak));
+        self.pie.update(&aqm, now, bytes, credit, sustained, peak);
+        self.note_aqm();
+    }
+
+    /// Whether active queue management drops a packet of `len` bytes that comes.
+    #[inline]
+    pub fn aqm_drops(&mut self, len: u32) -> bool {
+        self.asks & asks::AQM != 0 && self.spec.aqm.is_some_and(|aqm| self.pie.drops(&aqm, len, self.bytes.into()))
     }
 
     /// Something waits in it again.
     #[inline]
     pub fn awake(&mut self, now: u64) {
+        if self.asks & asks::RATES == 0 {
+            return;
+        }
         if !self.sustained.is_open() {
             self.sustained.awake(now);
         }
@@ -240,10 +298,10 @@ impl Flow {
     /// The list it belongs to now.
     #[inline]
     pub fn level_now(&mut self, now: u64, bytes: u32) -> u8 {
-        if self.spec.reserved.is_some() && self.reserved.affords(now, bytes) {
+        if self.asks & asks::RESERVED != 0 && self.reserved.affords(now, bytes) {
             return 0;
         }
-        8 - self.spec.priority.min(7)
+        8 - self.priority
     }
 
     /// When its reserved rate will let a packet of `bytes` go first.
@@ -254,6 +312,12 @@ impl Flow {
     /// Whether both buckets allow a packet of `bytes`; if so, its credit is taken.
     #[inline]
     pub fn may_send(&mut self, now: u64, bytes: u32) -> May {
+        if self.asks & asks::RATES == 0 { May::Go } else { self.by_rates(now, bytes) }
+    }
+
+    /// Apart, as most flows of most networks have no rate of their own here, or wait by it.
+    #[inline(never)]
+    fn by_rates(&mut self, now: u64, bytes: u32) -> May {
         let (sustained, peak) = (!self.sustained.is_open(), !self.peak.is_open());
         if sustained && !self.sustained.affords(now, bytes) || peak && !self.peak.affords(now, bytes) {
             let at = |on: bool, shaper: &mut Shaper| match on {

@@ -13,8 +13,7 @@ use stages::route::HasForwarding;
 use table::command::Inbox;
 use table::snapshot::Reader;
 use table::waker::Waker;
-use wire::Malformed;
-use wire::docsis::{Element, Header};
+use wire::docsis::Element;
 
 use crate::config::Role;
 use crate::depi::{self, Depi, WireSpec};
@@ -29,7 +28,7 @@ use crate::rules::Rules;
 use crate::schedule::{self, Scheduler};
 use crate::slow::{Came, SlowPath, Towards};
 use crate::standby::{Legacy, Sequences};
-use crate::upstream::{self, PseudowireSpec, Upstream};
+use crate::upstream::{self, Out, PseudowireSpec, Upstream};
 
 /// What control asks of a worker.
 pub enum Command {
@@ -313,15 +312,14 @@ impl CableGateway {
         while state.modems.decrypt.room() > 0
             && let Some(out) = state.upstream.pop()
         {
-            let frame = out.frame;
-            let job = match job(env.pool.arena().bytes(&frame), out.modem, out.cluster, state) {
+            let job = match job(env.pool.arena().bytes(&out.frame), &out, state) {
                 Ok(job) => job,
                 Err(why) => {
-                    depi::lost(why, frame, env);
+                    depi::lost(why, out.frame, env);
                     continue;
                 }
             };
-            if let Err(frame) = state.modems.decrypt.push(frame, job) {
+            if let Err(frame) = state.modems.decrypt.push(out.frame, job) {
                 depi::lost(Drop::FlowQueueFull, frame, env);
             }
             pushed += 1;
@@ -441,14 +439,10 @@ fn carry_out(state: &mut State, command: Command, env: &mut Env) -> Answer {
 }
 
 /// What is to be done to a frame from a modem.
-fn job(bytes: &[u8], modem: u32, cluster: u32, state: &State) -> Result<Job, Drop> {
-    let header = Header::parse(bytes).map_err(|why| match why {
-        Malformed::BadHcs => Drop::DocsisHcs,
-        _ => Drop::DocsisMalformed,
-    })?;
-    let security = state.modems.security(modem);
+fn job(bytes: &[u8], out: &Out, state: &State) -> Result<Job, Drop> {
+    let security = state.modems.security(out.modem);
     let mut privacy = None;
-    for element in header.elements(bytes) {
+    for element in out.header.elements(bytes) {
         match element.map_err(|_| Drop::DocsisMalformed)? {
             Element::BpUp2(found) | Element::BpUp { privacy: found, .. } => privacy = Some(found),
             _ => {}
@@ -467,7 +461,7 @@ fn job(bytes: &[u8], modem: u32, cluster: u32, state: &State) -> Result<Job, Dro
         _ => return Err(Drop::UnknownKey),
     };
     let crc = if state.upstream.verify_crc { Crc::Done } else { Crc::Left };
-    Ok(Job { key, at: header.header_len, crc, tag: cluster })
+    Ok(Job { key, at: out.header.header_len, crc, tag: out.cluster })
 }
 
 fn reason(outcome: Outcome) -> Drop {

@@ -107,6 +107,9 @@ impl Pie {
             self.burst_left_ns = config.burst_ns;
         }
         (self.delay_old, self.probability) = (delay as f32, probability as f32);
+        if probability == 0.0 {
+            self.accumulated = 0.0;
+        }
     }
 
     /// Whether a packet of `len` bytes that comes to `waiting` bytes is dropped (RFC 8034, 4.1).

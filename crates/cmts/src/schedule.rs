@@ -11,8 +11,7 @@
 use frame::Frame;
 use table::wheel::Wheel;
 
-use crate::flow::{Flow, FlowSpec, LEVELS, May, NONE, Standing};
-use crate::pie::Pie;
+use crate::flow::{Flow, FlowSpec, LEVELS, May, NONE, Standing, asks};
 
 /// Bounds of a worker's scheduler.
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +97,15 @@ pub struct Group {
     occupied: u16,
 }
 
+impl Group {
+    /// The flow whose turn it is.
+    #[inline(always)]
+    fn first(&self) -> Option<u32> {
+        // Of none, there is no such list.
+        self.lists.get(self.occupied.trailing_zeros() as usize).map(|list| list.head)
+    }
+}
+
 /// What came out of a queue.
 #[derive(Debug)]
 pub struct Pulled {
@@ -122,6 +130,8 @@ pub struct Scheduler {
     wheel: Wheel,
     next_group: usize,
     limits: Limits,
+    /// Flows with active queue management, and the one that was looked at last.
+    managed: usize,
     aqm_at: usize,
 }
 
@@ -156,6 +166,7 @@ impl Scheduler {
             wheel: Wheel::new(flows.max(16), tick(now)),
             next_group: 0,
             limits,
+            managed: 0,
             aqm_at: 0,
         };
         if let Some(last) = this.nodes.last_mut() {
@@ -184,7 +195,6 @@ impl Scheduler {
     pub fn prefetch(&self, flow: u32) {
         if let Some(flow) = self.flows.get(flow as usize) {
             table::hint::prefetch_read(flow);
-            table::hint::prefetch_read(&flow.spec.buffer);
             table::hint::prefetch_read(&flow.counts);
         }
     }
@@ -203,6 +213,8 @@ impl Scheduler {
             self.wheel = larger;
         }
         let flow = &mut self.flows[id as usize];
+        self.managed -= usize::from(flow.spec.aqm.is_some());
+        self.managed += usize::from(spec.aqm.is_some());
         if !flow.in_use {
             *flow = Flow::new(spec, modem, security, now);
             return;
@@ -241,6 +253,7 @@ impl Scheduler {
         while let Some((frame, _)) = self.take(id) {
             each(frame);
         }
+        self.managed -= usize::from(self.flows[id as usize].spec.aqm.is_some());
         self.flows[id as usize] = Flow::none();
     }
 
@@ -262,28 +275,26 @@ impl Scheduler {
         };
         let len = frame.len() as u32 + CRC;
         flow.counts.packets_in += 1;
-        if flow.bytes + len > flow.spec.buffer || self.free == NONE {
+        let at = self.free;
+        let Some(node) = self.nodes.get_mut(at as usize).filter(|_| flow.bytes + len <= flow.buffer) else {
             flow.counts.full += 1;
             return Err((frame, Refused::Full));
-        }
-        if let Some(aqm) = &flow.spec.aqm
-            && flow.pie.drops(aqm, len, flow.bytes.into())
-        {
+        };
+        if flow.aqm_drops(len) {
             flow.counts.aqm += 1;
             return Err((frame, Refused::Aqm));
         }
-        let at = self.free;
-        let node = &mut self.nodes[at as usize];
         self.free = node.next;
         *node = Node { frame, next: NONE, at: now };
-        match flow.tail {
-            NONE => flow.head = at,
-            tail => self.nodes[tail as usize].next = at,
-        }
-        flow.tail = at;
+        let last = std::mem::replace(&mut flow.tail, at);
         flow.bytes += len;
         flow.packets += 1;
         self.waiting += 1;
+        if let Some(last) = self.nodes.get_mut(last as usize) {
+            last.next = at;
+            return Ok(());
+        }
+        flow.head = at;
         if flow.standing == Standing::Idle {
             flow.awake(now);
             // Whoever comes new has a turn's bytes: without, it would go to the end of its list a second time.
@@ -329,35 +340,31 @@ impl Scheduler {
     }
 
     /// The channel of a group with the least load of those that have room.
-    #[inline]
+    #[inline(always)]
     fn channel(&self, group: usize, now: u64) -> Option<u16> {
         let until = now + self.limits.ahead_ns;
-        let mut best = None;
-        let mut least = u64::MAX;
-        for channel in &self.groups[group].channels {
-            let load = &self.loads[usize::from(*channel)];
-            if load.busy_until < until && load.given < least {
-                (best, least) = (Some(*channel), load.given);
-            }
+        let (mut best, mut least) = (u16::MAX, u64::MAX);
+        for channel in &self.groups.get(group)?.channels {
+            let Some(load) = self.loads.get(usize::from(*channel)) else { continue };
+            // Chosen without a branch: which is the least can not be foretold.
+            let better = (load.busy_until < until) & (load.given < least);
+            best = if better { *channel } else { best };
+            least = if better { load.given } else { least };
         }
-        best
+        (least < u64::MAX).then_some(best)
     }
 
     /// The next packet of a group that may go.
-    #[inline]
+    #[inline(always)]
     fn one(&mut self, group: usize, channel: u16, now: u64) -> Option<Pulled> {
         loop {
-            let occupied = self.groups[group].occupied;
-            if occupied == 0 {
-                return None;
-            }
-            let id = self.groups[group].lists[occupied.trailing_zeros() as usize].head;
-            let flow = &mut self.flows[id as usize];
-            let len = self.nodes[flow.head as usize].frame.len() as u32 + CRC;
+            let id = self.groups.get(group)?.first()?;
+            let flow = self.flows.get_mut(id as usize)?;
+            let len = self.nodes.get(flow.head as usize)?.frame.len() as u32 + CRC;
             if flow.deficit < len as i32 {
                 // Its turn is over; the next one begins with a quantum, which is more than a frame.
                 flow.deficit += QUANTUM;
-                if flow.next != NONE || flow.spec.reserved.is_some() {
+                if flow.next != NONE || flow.asks & asks::RESERVED != 0 {
                     self.unlist(id);
                     self.list(id, now);
                 }
@@ -372,7 +379,7 @@ impl Scheduler {
             let sequence = flow.sequence;
             flow.sequence = sequence.wrapping_add(1);
             let (frame, at) = self.take(id)?;
-            let flow = &mut self.flows[id as usize];
+            let flow = self.flows.get_mut(id as usize)?;
             flow.counts.packets += 1;
             flow.counts.bytes += u64::from(len);
             let waited = now.saturating_sub(at);
@@ -380,78 +387,98 @@ impl Scheduler {
             flow.counts.longest_ns = flow.counts.longest_ns.max(waited);
             if flow.packets == 0 {
                 flow.deficit = 0;
-                self.unlist(id);
-                let flow = &mut self.flows[id as usize];
                 flow.standing = Standing::Idle;
                 if let Some(timer) = flow.timer.take() {
                     self.wheel.cancel(timer);
                 }
+                self.unlist(id);
             } else {
                 table::hint::prefetch_index(&self.nodes, flow.head as usize);
             }
-            self.loads[usize::from(channel)].give(u64::from(len) + MAC_HEADER, now);
+            if let Some(load) = self.loads.get_mut(usize::from(channel)) {
+                load.give(u64::from(len) + MAC_HEADER, now);
+            }
             return Some(Pulled { frame, flow: id, channel, sequence });
         }
     }
 
     /// The first frame of a flow's queue and when it came.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, id: u32) -> Option<(Frame, u64)> {
-        let flow = &mut self.flows[id as usize];
+        let flow = self.flows.get_mut(id as usize)?;
         let at = flow.head;
         let node = self.nodes.get_mut(at as usize)?;
-        flow.head = node.next;
-        if flow.head == NONE {
-            flow.tail = NONE;
-        }
         let (frame, came) = (node.frame.take(), node.at);
+        flow.head = std::mem::replace(&mut node.next, self.free);
+        self.free = at;
         flow.bytes -= frame.len() as u32 + CRC;
         flow.packets -= 1;
-        node.next = self.free;
-        self.free = at;
         self.waiting -= 1;
+        if flow.packets == 0 {
+            flow.tail = NONE;
+        }
         Some((frame, came))
     }
 
     /// Enters a flow at the end of the list it belongs to.
+    #[inline(always)]
     fn list(&mut self, id: u32, now: u64) {
-        let flow = &mut self.flows[id as usize];
-        let len = self.nodes.get(flow.head as usize).map_or(0, |node| node.frame.len() as u32 + CRC);
-        flow.level = flow.level_now(now, len);
-        flow.standing = Standing::Listed;
-        let (level, reserves) = (usize::from(flow.level), flow.spec.reserved.is_some());
-        let Some(group) = self.groups.get_mut(usize::from(flow.spec.group)) else { return };
-        let list = &mut group.lists[level];
-        (flow.next, flow.prev) = (NONE, list.tail);
-        match list.tail {
-            NONE => list.head = id,
-            tail => self.flows[tail as usize].next = id,
+        let Some(flow) = self.flows.get_mut(id as usize) else { return };
+        if flow.asks & asks::RESERVED != 0 {
+            return self.list_reserved(id, now);
         }
-        group.lists[level].tail = id;
-        group.occupied |= 1 << level;
-        if reserves && level > 0 {
-            let flow = &mut self.flows[id as usize];
+        let level = 8 - flow.priority;
+        self.enter(id, level);
+    }
+
+    /// Enters a flow with a reserved rate. It has a timer for when it may move up.
+    #[inline(never)]
+    fn list_reserved(&mut self, id: u32, now: u64) {
+        let Some(flow) = self.flows.get_mut(id as usize) else { return };
+        let len = self.nodes.get(flow.head as usize).map_or(0, |node| node.frame.len() as u32 + CRC);
+        let level = flow.level_now(now, len);
+        if level > 0 {
             let at = flow.reserved_at(len);
             if flow.timer.is_none() && at != u64::MAX {
                 flow.timer = self.wheel.insert(tick(at) + 1, id);
             }
         }
+        self.enter(id, level);
     }
 
+    /// Enters a flow at the end of a list.
+    #[inline(always)]
+    fn enter(&mut self, id: u32, level: u8) {
+        let Some(flow) = self.flows.get_mut(id as usize) else { return };
+        (flow.level, flow.standing) = (level, Standing::Listed);
+        let Some(group) = self.groups.get_mut(usize::from(flow.group)) else { return };
+        let Some(list) = group.lists.get_mut(usize::from(level)) else { return };
+        let last = std::mem::replace(&mut list.tail, id);
+        (flow.next, flow.prev) = (NONE, last);
+        group.occupied |= 1 << level;
+        match self.flows.get_mut(last as usize) {
+            None => list.head = id,
+            Some(last) => last.next = id,
+        }
+    }
+
+    /// Takes a flow out of its list.
+    #[inline(always)]
     fn unlist(&mut self, id: u32) {
-        let flow = &mut self.flows[id as usize];
-        let (next, prev, level) = (flow.next, flow.prev, usize::from(flow.level));
+        let Some(flow) = self.flows.get_mut(id as usize) else { return };
+        let (next, prev, level) = (flow.next, flow.prev, flow.level);
         (flow.next, flow.prev) = (NONE, NONE);
-        let Some(group) = self.groups.get_mut(usize::from(flow.spec.group)) else { return };
-        match prev {
-            NONE => group.lists[level].head = next,
-            prev => self.flows[prev as usize].next = next,
+        let Some(group) = self.groups.get_mut(usize::from(flow.group)) else { return };
+        let Some(list) = group.lists.get_mut(usize::from(level)) else { return };
+        match self.flows.get_mut(next as usize) {
+            None => list.tail = prev,
+            Some(next) => next.prev = prev,
         }
-        match next {
-            NONE => group.lists[level].tail = prev,
-            next => self.flows[next as usize].prev = prev,
+        match self.flows.get_mut(prev as usize) {
+            None => list.head = next,
+            Some(prev) => prev.next = next,
         }
-        if group.lists[level].head == NONE {
+        if list.head == NONE {
             group.occupied &= !(1 << level);
         }
     }
@@ -471,24 +498,15 @@ impl Scheduler {
 
     /// Timers, once a millisecond: drop probabilities of a sixteenth of the flows, and what channels lag behind.
     pub fn tick(&mut self, now: u64) {
-        let part = self.flows.len().div_ceil(16).max(1);
-        for _ in 0..part.min(self.flows.len()) {
+        let part = if self.managed == 0 { 0 } else { self.flows.len().div_ceil(16) };
+        for _ in 0..part {
             self.aqm_at = if self.aqm_at + 1 >= self.flows.len() { 0 } else { self.aqm_at + 1 };
-            let flow = &mut self.flows[self.aqm_at];
-            let Some(aqm) = flow.spec.aqm.filter(|_| flow.in_use && flow.pie.is_due(now)) else { continue };
-            let (bytes, credit) = flow.backlog();
-            // A flow without rates is as fast as its group.
-            let whole = || {
-                let group = self.groups.get(usize::from(flow.spec.group));
+            self.flows[self.aqm_at].manage(now, |flow| {
+                let group = self.groups.get(usize::from(flow.group));
                 let rate =
                     |c: &u16| (8_000_000_000u128 << FRACTION) / u128::from(self.loads[usize::from(*c)].cost.max(1));
                 group.map_or(1, |group| group.channels.iter().map(rate).sum::<u128>()) as u64
-            };
-            let sustained = flow.spec.sustained.unwrap_or_else(whole);
-            let peak = flow.spec.peak.unwrap_or_else(whole);
-            let mut pie: Pie = flow.pie;
-            pie.update(&aqm, now, bytes, credit, sustained, peak);
-            flow.pie = pie;
+            });
         }
         for group in &self.groups {
             let most = group.channels.iter().map(|c| self.loads[usize::from(*c)].given).max().unwrap_or(0);

@@ -14,8 +14,10 @@ mod unit;
 use std::collections::VecDeque;
 
 use engine::{Drop, Env, Io, Punt};
-use frame::{Arena, Frame};
+use frame::{Arena, BURST, Frame};
 use table::bulk::{BulkMap, Full, Seed};
+use table::hint::prefetch_index;
+use wire::docsis::Header;
 use wire::{Malformed, ccf, l2tp, psp, uepi};
 
 use crate::grants::Grants;
@@ -76,6 +78,8 @@ struct Pseudowire {
 pub struct Out {
     /// The frame, from its FC byte on.
     pub frame: Frame,
+    /// Its header.
+    pub header: Header,
     /// Whose.
     pub modem: u32,
     /// Its cluster, among the worker's.
@@ -239,6 +243,7 @@ impl Upstream {
     pub fn work(&mut self, most: usize, env: &mut Env) -> usize {
         let mut worked = 0;
         let arena = env.pool.arena().clone();
+        self.look_ahead(most, &arena);
         while worked < most && self.frames.len() + 128 < FRAMES {
             let Some((frame, wire, at)) = self.inbox.pop_front() else { break };
             self.packet((&frame, wire, at), &arena, env);
@@ -246,6 +251,31 @@ impl Upstream {
             worked += 1;
         }
         worked
+    }
+
+    /// Asks for the clusters whose bursts begin in the next packets, and for the frames under way in them: hardly two in a
+    /// row are of the same modem, and there are many modems.
+    fn look_ahead(&self, most: usize, arena: &Arena) {
+        let (mut coming, mut n) = ([0; BURST], 0);
+        for (frame, wire, at) in self.inbox.iter().take(most.min(BURST)) {
+            let bytes = arena.bytes(frame).get(usize::from(*at)..).unwrap_or_default();
+            let Some(wire) = self.wires.get(usize::from(*wire)) else { continue };
+            // It was checked when it was taken in.
+            let Ok(packet) = psp::Packet::new_checked(bytes, psp::Word::Absent) else { continue };
+            if let Some(segment) = packet.segments().next().filter(|segment| segment.begin)
+                && let Ok(header) = uepi::Header::parse(segment.bytes)
+                && let Some(cluster) = self.by_sid.get((wire.spec.service_group.into(), (header.sid & 0x3fff).into()))
+            {
+                prefetch_index(&self.clusters, cluster as usize);
+                coming[n] = cluster;
+                n += 1;
+            }
+        }
+        for cluster in &coming[..n] {
+            if let Some(cluster) = self.clusters.get(*cluster as usize) {
+                cluster.prefetch();
+            }
+        }
     }
 
     /// The next frame.

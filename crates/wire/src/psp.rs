@@ -194,6 +194,12 @@ impl Entry {
     pub const fn is_empty(self) -> bool {
         self.len() == 0
     }
+
+    /// As it stands in the table.
+    #[inline]
+    pub const fn to_bytes(self) -> [u8; ENTRY_LEN] {
+        self.0.to_be_bytes()
+    }
 }
 
 /// What stands before the segments, as values.
@@ -214,6 +220,13 @@ impl Repr {
         HEADER_LEN + count * ENTRY_LEN + if self.word.is_some() { WORD_LEN } else { 0 }
     }
 
+    /// What stands before the table of `count` segments.
+    #[inline]
+    pub const fn head(&self, count: u8) -> [u8; HEADER_LEN] {
+        let [high, low] = self.sequence.to_be_bytes();
+        [flag::S | self.flow << 1 & flag::FLOW, count, high, low]
+    }
+
     /// Writes everything before the segments to the front of `out`; returns its length.
     #[inline]
     pub fn emit(&self, segments: &[Entry], out: &mut [u8]) -> Result<usize, NoRoom> {
@@ -222,10 +235,9 @@ impl Repr {
         if segments.len() > MAX_SEGMENTS {
             return Err(NoRoom);
         }
-        let [high, low] = self.sequence.to_be_bytes();
-        put(out, 0, [flag::S | self.flow << 1 & flag::FLOW, segments.len() as u8, high, low]).ok_or(NoRoom)?;
+        put(out, 0, self.head(segments.len() as u8)).ok_or(NoRoom)?;
         for (n, entry) in segments.iter().enumerate() {
-            put16(out, HEADER_LEN + n * ENTRY_LEN, entry.0).ok_or(NoRoom)?;
+            put(out, HEADER_LEN + n * ENTRY_LEN, entry.to_bytes()).ok_or(NoRoom)?;
         }
         if let Some(word) = self.word {
             put16(out, len - WORD_LEN, word).ok_or(NoRoom)?;

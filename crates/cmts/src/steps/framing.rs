@@ -5,6 +5,7 @@ use engine::{Burst, Ctx, Drop, Punt, Stage};
 use frame::{Arena, Frame};
 use wire::docsis::{BONDED_HEADER_LEN, Element, HEADER_LEN, Kind, Privacy, emit_bonded, emit_frame};
 
+use crate::flow::NONE;
 use crate::lane::Cmts;
 
 /// Puts the DOCSIS header before each frame: privacy first, then the downstream service (CM-SP-MULPI).
@@ -33,8 +34,8 @@ impl Stage<Cmts> for Framing {
             }
             burst.lane.key[i] = security.map_or(KeyId::CLEAR, |security| security.down[half]);
             let privacy = security.map(|security| Privacy::encrypted(security.active, security.said));
-            let stream = flow.spec.dsid.map(|dsid| (dsid, burst.lane.sequence[i]));
-            let emitted = put(privacy, flow.spec.priority, stream, burst.frame_mut(i), arena);
+            let stream = Some((flow.dsid, burst.lane.sequence[i])).filter(|_| flow.dsid != NONE);
+            let emitted = put(privacy, flow.priority, stream, burst.frame_mut(i), arena);
             burst.lane.payload[i] = emitted.unwrap_or_default();
             if emitted.is_none() {
                 burst.drop(i, Drop::NoHeadroom, at);

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use engine::{Drop, Env};
+use table::hint::prefetch_read;
 use wire::docsis::{self, Header, Kind};
 use wire::{Malformed, ccf};
 
@@ -79,6 +80,14 @@ impl Cluster {
             next: None,
             partial: Vec::with_capacity(MAX_FRAME),
             in_step: false,
+        }
+    }
+
+    /// Asks for the lines of the frame under way.
+    #[inline]
+    pub fn prefetch(&self) {
+        for line in self.partial.chunks(64) {
+            prefetch_read(line);
         }
     }
 
@@ -227,7 +236,9 @@ impl Cluster {
                 self.counts.frames += 1;
                 self.counts.bytes += frame.len() as u64;
                 match sink.env.pool.make(frame) {
-                    Some(frame) => sink.out.push_back(Out { frame, modem: self.modem, cluster: sink.at }),
+                    Some(frame) => {
+                        sink.out.push_back(Out { frame, header: *header, modem: self.modem, cluster: sink.at });
+                    }
                     None => refuse(Drop::NoFrame, frame.len(), sink.env),
                 }
             }
