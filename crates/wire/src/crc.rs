@@ -69,12 +69,13 @@ static ETHERNET: [[u32; 256]; STEP] = {
 /// low byte first.
 #[inline]
 pub fn hcs(header: &[u8]) -> u16 {
-    // Headers of a known length need no loop: in clear, of a segment, upstream and downstream with privacy.
+    // Headers of a known length need no loop: in clear, of a segment, upstream and downstream with privacy, bonded.
     match header.len() {
         4 => hcs_of::<4>(header),
         6 => hcs_of::<6>(header),
         8 => hcs_of::<8>(header),
         9 => hcs_of::<9>(header),
+        15 => hcs_of::<15>(header),
         _ => hcs_any(header),
     }
 }
@@ -88,21 +89,6 @@ fn hcs_of<const N: usize>(header: &[u8]) -> u16 {
         // The first two bytes meet the ones that the check begins with.
         let folded = if i < 2 { !byte } else { *byte };
         crc ^= HCS[N - 1 - i][usize::from(folded)];
-    }
-    !crc
-}
-
-/// The check over fifteen bytes, as two numbers in network order: eight of the first, the first seven of the second.
-#[inline]
-pub(crate) fn hcs15(first: u64, second: u64) -> u16 {
-    // The first two bytes meet the ones that the check begins with.
-    let first = first ^ 0xffff << 48;
-    let mut crc = 0;
-    for i in 0..8 {
-        crc ^= HCS[14 - i][(first >> (56 - 8 * i)) as usize & 0xff];
-    }
-    for i in 0..7 {
-        crc ^= HCS[6 - i][(second >> (56 - 8 * i)) as usize & 0xff];
     }
     !crc
 }

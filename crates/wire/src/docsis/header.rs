@@ -167,18 +167,15 @@ pub fn emit_bonded(
     out: &mut [u8; BONDED_HEADER_LEN],
 ) -> Result<(), NoRoom> {
     let length = u16::try_from(usize::from(BONDED_EXTENDED) + payload_len).map_err(|_| NoRoom)?;
+    let [l0, l1] = length.to_be_bytes();
     let [a, b, c] = privacy.bytes();
-    let privacy = u64::from(u32::from_be_bytes([0, a, b, c]));
-    let dsid = u64::from(stream.0 & 0x000f_ffff) | u64::from(priority) << 21;
-    // As two numbers, bytes of which are looked up and which are written whole.
-    let start = u64::from(Kind::Packet.fc() | 1) << 56 | u64::from(BONDED_EXTENDED) << 48;
-    let first = start | u64::from(length) << 32 | 0x44 << 24 | privacy;
-    let second = 0x85 << 48 | (dsid & 0x00ff_ffff) << 24 | u64::from(stream.1) << 8;
-    let [h0, h1] = crc::hcs15(first, second).to_le_bytes();
-    let (front, rest) = out.split_at_mut(8);
-    front.copy_from_slice(&first.to_be_bytes());
-    rest[..8].copy_from_slice(&(second | u64::from(h0)).to_be_bytes());
-    rest[8] = h1;
+    let [_, d0, d1, d2] = stream.0.to_be_bytes();
+    let [s0, s1] = stream.1.to_be_bytes();
+    let service = priority << 5 | d0 & 0x0f;
+    let on = Kind::Packet.fc() | 1;
+    let head = [on, BONDED_EXTENDED, l0, l1, 0x44, a, b, c, 0, 0x85, service, d1, d2, s0, s1];
+    let [h0, h1] = crc::hcs(&head).to_le_bytes();
+    *out = [on, BONDED_EXTENDED, l0, l1, 0x44, a, b, c, 0, 0x85, service, d1, d2, s0, s1, h0, h1];
     Ok(())
 }
 
