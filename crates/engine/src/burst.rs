@@ -28,6 +28,19 @@ impl Live {
     pub fn has(self, i: usize) -> bool {
         self.0 & bit(i) != 0
     }
+
+    /// These, but not the `others`.
+    #[inline]
+    #[must_use]
+    pub fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
+
+    /// Adds packet `i`: for sets of packets that a lane keeps beside its burst.
+    #[inline]
+    pub fn add(&mut self, i: usize) {
+        self.0 |= bit(i);
+    }
 }
 
 #[inline]
@@ -238,5 +251,19 @@ impl<K: Kind> Burst<K> {
         self.len = 0;
         self.live = Live(0);
         self.punted = Live(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_of_packets_are_taken_from_each_other() {
+        let mut some = Live(first(5));
+        let mut others = Live::default();
+        [1, 4, 63].into_iter().for_each(|i| others.add(i));
+        some = some.without(others);
+        assert_eq!((some.collect::<Vec<_>>(), others.count()), (vec![0, 2, 3], 3));
     }
 }

@@ -9,6 +9,8 @@ use table::bulk::{BulkMap, Seed};
 use table::lpm::{Lpm, Prefix};
 use wire::{Mac, ethertype};
 
+use crate::rewrite::UNTAGGED;
+
 /// Nothing there: an index that names no hop or tunnel.
 pub const NONE: u32 = u32::MAX;
 /// Set in a route's value: the destination is on the link of the port in the low bits.
@@ -130,11 +132,38 @@ pub struct Tunnel {
     pub len: u8,
     /// 4 or 6.
     pub version: u8,
-    /// Header bytes before the user's packet, without the tunnel protocol's own.
+    /// Header bytes before the user's packet, without the tunnel protocol's own; behind those of IPv4, see
+    /// [`link`](Self::link).
     pub header: [u8; 48],
     /// Sum of the IPv4 header with length, identification and DSCP zero, not complemented; for IPv6 the sum of the
     /// pseudo header without lengths.
     pub sum: u16,
+    /// Bytes of [`link`](Self::link).
+    pub link_len: u8,
+}
+
+impl Tunnel {
+    /// The longest link header a tunnel has with it.
+    pub const LINK: usize = UNTAGGED as usize;
+    /// Where it is kept.
+    const LINK_AT: usize = 28;
+
+    /// The hop's link header, where it can be written with the tunnel's in one go: over IPv4, to a neighbour that is
+    /// known, on a link without tag.
+    #[inline(always)]
+    pub fn link(&self) -> Option<&[u8; Self::LINK]> {
+        self.header[Self::LINK_AT..].first_chunk().filter(|_| self.link_len != 0)
+    }
+
+    /// The tunnel with the link header of its hop.
+    fn linked(mut self, hop: Option<&Hop>) -> Self {
+        if let Some(hop) = hop.filter(|hop| self.version == 4 && u16::from(hop.l2_len) == UNTAGGED) {
+            let (l2, kind) = (&hop.l2[..Self::LINK - 2], ethertype::IP4.to_be_bytes());
+            self.header[Self::LINK_AT..Self::LINK_AT + Self::LINK].copy_from_slice(&[l2, &kind].concat());
+            self.link_len = hop.l2_len;
+        }
+        self
+    }
 }
 
 /// Why a packet has no hop.
@@ -389,7 +418,7 @@ impl Plan {
             .map(|plan| {
                 let way = self.next_hop(plan.instance, plan.remote);
                 let hop = way.map_or(NONE, |(port, via)| hop_of(&mut hops, port, via));
-                template(plan, hop)
+                template(plan, hop).linked(hops.get(hop as usize))
             })
             .collect();
         Forwarding { ports: self.ports.clone(), hops, tunnels, instances, neighbours4, neighbours6 }
@@ -456,7 +485,7 @@ fn template(plan: &TunnelPlan, hop: u32) -> Tunnel {
         // A tunnel's ends are of one family: `Plan::tunnel` takes the source by the remote's.
         _ => (0, 0, 0),
     };
-    Tunnel { hop: if len == 0 { NONE } else { hop }, len, version, header, sum }
+    Tunnel { hop: if len == 0 { NONE } else { hop }, len, version, header, sum, link_len: 0 }
 }
 
 #[cfg(test)]
@@ -558,5 +587,23 @@ mod tests {
         assert_eq!(&tunnel.header[12..20], &[10, 0, 3, 1, 10, 9, 1, 1]);
         assert_eq!(&tunnel.header[4..8], &[0, 0, 0x40, 0], "atomic: not to be fragmented, no identification");
         assert!(!tables.hop(tables.tunnel(first).expect("there").hop).expect("there").is_resolved());
+    }
+
+    #[test]
+    fn a_tunnel_over_ipv4_has_the_link_header_of_a_known_neighbour_without_tag() {
+        let mut plan = plan();
+        let (four, _) = plan.tunnel(0, [10, 9, 1, 1].into(), 2152).expect("by a gateway");
+        let near = Ipv6Addr::from(0xfd00 << 112 | 7).into();
+        let (six, _) = plan.tunnel(0, near, 2152).expect("on the link");
+        let link = |plan: &Plan, id| plan.compile().tunnel(id).expect("there").link().copied();
+        assert_eq!(link(&plan, four), None, "nobody knows where to yet");
+        plan.set_neighbour(0, [10, 0, 3, 254].into(), Mac([4; 6]));
+        plan.set_neighbour(0, near, Mac([6; 6]));
+        assert_eq!(link(&plan, four), Some([4, 4, 4, 4, 4, 4, 2, 0, 0, 0, 0, 0, 8, 0]));
+        assert_eq!(link(&plan, six), None, "its headers leave no room");
+        plan.set_neighbour(0, [10, 0, 3, 254].into(), Mac([5; 6]));
+        assert_eq!(link(&plan, four).map(|link| link[0]), Some(5), "it moved");
+        plan.ports[0].vlan = Some(7);
+        assert_eq!(link(&plan, four), None, "the tag is put on with the rest");
     }
 }

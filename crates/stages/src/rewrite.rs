@@ -3,9 +3,10 @@
 use engine::{Burst, Ctx, Drop, Kind, Stage};
 use wire::ethertype;
 
-use crate::route::{HasForwarding, HasHop};
+use crate::route::{HasForwarding, HasHop, decrement_ttl};
 
-/// Replaces everything before the network header by the hop's link header. Pads nothing: the port does.
+/// Replaces everything before the network header by the hop's link header, and takes one from the TTL of users' packets
+/// that are forwarded as they are. Pads nothing: the port does.
 pub struct RewriteL2;
 
 impl<K: Kind> Stage<K> for RewriteL2
@@ -20,12 +21,14 @@ where
         let at = cx.at();
         let tables = cx.state.forwarding();
         let arena = cx.env.arena();
-        for i in burst.live() {
+        for i in burst.live().without(burst.lane.linked()) {
             let Some(hop) = tables.hop(burst.lane.hop(i)) else {
                 burst.drop(i, Drop::NoRoute, at);
                 continue;
             };
             let l2 = u16::from(hop.l2_len);
+            // What a tunnel was put before is its affair; the tunnel's own TTL is fresh.
+            let forwarded = burst.lane.overhead(i) == 0 && !burst.lane.is_relayed(i);
             let frame = burst.frame_mut(i);
             if frame.move_front(frame.meta.l3, l2).is_err() {
                 burst.drop(i, Drop::NoHeadroom, at);
@@ -35,25 +38,29 @@ where
             let bytes = arena.bytes_mut(frame);
             // Copies of a fixed size are a few moves.
             if l2 == UNTAGGED {
-                put::<{ UNTAGGED as usize }>(bytes, &hop.l2);
+                put::<{ UNTAGGED as usize }>(bytes, &hop.l2, forwarded);
             } else {
-                put::<18>(bytes, &hop.l2);
+                put::<18>(bytes, &hop.l2, forwarded);
             }
         }
     }
 }
 
 /// Bytes of a link header without tag.
-const UNTAGGED: u16 = 14;
+pub(crate) const UNTAGGED: u16 = 14;
 
-/// Writes the first `N` bytes of the link header, the type last: that of the packet behind it.
+/// Writes the first `N` bytes of the link header, the type last: that of the packet behind it, which is `forwarded` or
+/// not.
 #[inline(always)]
-fn put<const N: usize>(frame: &mut [u8], l2: &[u8; 18]) {
+fn put<const N: usize>(frame: &mut [u8], l2: &[u8; 18], forwarded: bool) {
     let Some((to, packet)) = frame.split_first_chunk_mut::<N>() else { return };
-    let kind = match packet.first() {
-        Some(first) if first >> 4 == 6 => ethertype::IP6,
-        _ => ethertype::IP4,
+    let (kind, version) = match packet.first() {
+        Some(first) if first >> 4 == 6 => (ethertype::IP6, 6),
+        _ => (ethertype::IP4, 4),
     };
+    if forwarded {
+        decrement_ttl(packet, version);
+    }
     if let Some(from) = l2.first_chunk::<N>() {
         *to = *from;
         to[N - 2..].copy_from_slice(&kind.to_be_bytes());

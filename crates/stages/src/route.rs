@@ -1,6 +1,6 @@
 //! Choosing the next hop.
 
-use engine::{Burst, Ctx, Drop, Kind, Punt, Stage};
+use engine::{Burst, Ctx, Drop, Kind, Live, Punt, Stage};
 use frame::Arena;
 
 use crate::forward::{Forwarding, InstanceId, NONE, NoHop};
@@ -21,6 +21,11 @@ pub trait HasHop: HasIp {
     fn is_relayed(&self, _i: usize) -> bool {
         false
     }
+    /// Packets that have their hop's link header already: it came with a tunnel's.
+    #[inline(always)]
+    fn linked(&self) -> Live {
+        Live::default()
+    }
 }
 
 /// State with forwarding tables.
@@ -29,8 +34,10 @@ pub trait HasForwarding {
     fn forwarding(&self) -> &Forwarding;
 }
 
-/// Finds the hop (unless the packet has one already, as tunnelled ones do), takes one from the TTL of what is not merely
-/// relayed, and checks the size against the hop's MTU. RFC 1812, 5.2 and 5.3; RFC 8200, 3 and 5.
+/// Finds the hop (unless the packet has one already, as tunnelled ones do), checks that the TTL of what is not merely
+/// relayed has one to take, and the size against the hop's MTU. RFC 1812, 5.2 and 5.3; RFC 8200, 3 and 5. The one is taken
+/// by whoever puts the next header before the packet, who has its bytes in hand: [`RewriteL2`](crate::rewrite::RewriteL2),
+/// or the stage of a tunnel.
 pub struct Route;
 
 impl<K: Kind> Stage<K> for Route
@@ -47,9 +54,8 @@ where
         let arena = cx.env.arena();
         for i in burst.live() {
             let ip = burst.lane.ip(i);
-            let (version, total_len) = (ip.version, ip.total_len);
-            let is_relayed = burst.lane.is_relayed(i);
-            if ip.ttl <= 1 && !is_relayed {
+            let total_len = ip.total_len;
+            if ip.ttl <= 1 && !burst.lane.is_relayed(i) {
                 burst.punt(i, Punt::TtlExpired);
                 continue;
             }
@@ -81,13 +87,6 @@ where
                 continue;
             }
             burst.set_out(i, next.port);
-            if is_relayed {
-                continue;
-            }
-            let l3 = usize::from(burst.frame(i).meta.l3);
-            if let Some(packet) = burst.bytes_mut(i, arena).get_mut(l3..) {
-                decrement_ttl(packet, version);
-            }
         }
     }
 }

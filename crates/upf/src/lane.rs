@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use engine::{Burst, Kind};
+use engine::{Burst, Kind, Live};
 use frame::BURST;
 use stages::acl::{AccessLists, HasAccessLists};
 use stages::forward::{Forwarding, InstanceId, NONE, PortView};
@@ -52,6 +52,8 @@ pub struct Lane {
     pub dscp: [u8; BURST],
     /// Bytes the tunnel will add.
     pub overhead: [u16; BURST],
+    /// Packets whose tunnel's headers came with the link header.
+    pub linked: Live,
 }
 
 impl Default for Lane {
@@ -71,6 +73,7 @@ impl Default for Lane {
             out_qfi: [NONE8; BURST],
             dscp: [NONE8; BURST],
             overhead: [0; BURST],
+            linked: Live::default(),
         }
     }
 }
@@ -106,6 +109,10 @@ impl HasHop for Lane {
     #[inline(always)]
     fn is_relayed(&self, i: usize) -> bool {
         self.tunnel[i] != NONE && self.teid[i] != 0
+    }
+    #[inline(always)]
+    fn linked(&self) -> Live {
+        self.linked
     }
 }
 

@@ -46,11 +46,14 @@ impl Stage<Upf> for FindByAddress {
         let index = sessions.index4(instance);
         for i in live {
             let (ip, hash) = (burst.lane.ip(i), burst.lane.hash[i]);
-            let found = match ip.version {
-                4 => sessions.get_v4(index, hash, ip.dst),
-                _ => find6(burst, i, instance, sessions, arena),
-            };
-            match found.or_else(|| find_behind(burst, i, instance, sessions, arena)) {
+            if ip.version == 4
+                && let Some(session) = sessions.get_v4(index, hash, ip.dst)
+            {
+                burst.lane.session[i] = session;
+                sessions.prefetch_pair(session, record::ACTION_PAIR);
+                continue;
+            }
+            match find_any(burst, i, instance, sessions, arena) {
                 Some(session) => {
                     burst.lane.session[i] = session;
                     sessions.prefetch_pair(session, record::ACTION_PAIR);
@@ -61,8 +64,14 @@ impl Stage<Upf> for FindByAddress {
     }
 }
 
-/// The session of an IPv6 destination. Apart, so that an IPv4 packet has the registers to itself.
+/// The session of any other destination. Apart, so that an IPv4 packet to a subscriber has the registers to itself.
 #[inline(never)]
+fn find_any(burst: &Burst<Upf>, i: usize, at: InstanceId, sessions: &Sessions, arena: &Arena) -> Option<LineId> {
+    let own = if burst.lane.ip(i).version == 6 { find6(burst, i, at, sessions, arena) } else { None };
+    own.or_else(|| find_behind(burst, i, at, sessions, arena))
+}
+
+/// The session of an IPv6 destination.
 fn find6(burst: &Burst<Upf>, i: usize, instance: InstanceId, sessions: &Sessions, arena: &Arena) -> Option<LineId> {
     let l3 = usize::from(burst.frame(i).meta.l3);
     let to = burst.lane.ip(i).dst6(burst.bytes(i, arena).get(l3..).unwrap_or_default());

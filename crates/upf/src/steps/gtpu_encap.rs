@@ -1,10 +1,10 @@
 //! Into the tunnel.
 
-use engine::{Burst, Ctx, Drop, Stage};
+use engine::{Burst, Ctx, Drop, Live, Stage};
 use frame::Arena;
 use stages::forward::{NONE, Tunnel};
 use stages::parse::HasIp;
-use stages::route::HasForwarding;
+use stages::route::{HasForwarding, HasHop, decrement_ttl};
 use wire::{checksum, fast, gtpu};
 
 use super::Outwards;
@@ -22,7 +22,9 @@ pub enum Checksum6 {
 }
 
 /// Puts IP, UDP and GTP-U headers before packets that go into a tunnel (TS 29.281, 5; PDU session container for the
-/// downlink by TS 38.415, 5.5.2.1), or those of another kind of tunnel. Others pass. The outer DSCP is the FAR's mark, or the user packet's own.
+/// downlink by TS 38.415, 5.5.2.1), or those of another kind of tunnel; the link header with them, where it is known.
+/// Others pass. The outer DSCP is the FAR's mark, or the user packet's own. What is not merely relayed from tunnel to
+/// tunnel has one taken from its TTL.
 pub struct GtpuEncap {
     /// UDP checksum over IPv6.
     pub checksum6: Checksum6,
@@ -36,6 +38,7 @@ impl Stage<Upf> for GtpuEncap {
         let at = cx.at();
         let arena = cx.env.arena();
         let tables = cx.state.forwarding();
+        let mut linked = Live::default();
         for i in burst.live() {
             let id = burst.lane.tunnel[i];
             if id == NONE {
@@ -47,8 +50,11 @@ impl Stage<Upf> for GtpuEncap {
             };
             if !self.encapsulate(burst, i, tunnel, arena) {
                 burst.drop(i, Drop::NoHeadroom, at);
+            } else if tunnel.link_len != 0 {
+                linked.add(i);
             }
         }
+        burst.lane.linked = linked;
     }
 }
 
@@ -56,7 +62,8 @@ impl GtpuEncap {
     #[inline(always)]
     fn encapsulate(&self, burst: &mut Burst<Upf>, i: usize, tunnel: &Tunnel, arena: &Arena) -> bool {
         let lane = &burst.lane;
-        let (overhead, ip) = (lane.overhead[i], lane.ip(i));
+        let (overhead, ip, relayed) = (lane.overhead[i], lane.ip(i), lane.is_relayed(i));
+        let version = ip.version;
         let fields = Fields {
             // ECN is the user packet's own (RFC 6040, 4.1: normal mode).
             tos: if lane.dscp[i] == NONE8 { ip.tos } else { lane.dscp[i] << 2 | ip.tos & 3 },
@@ -67,12 +74,19 @@ impl GtpuEncap {
         };
         let frame = burst.frame_mut(i);
         let l3 = frame.meta.l3;
-        // What stood before the user's packet goes; the frame begins with the outer IP header from here on.
-        if frame.move_front(l3, overhead).is_err() {
+        let link = u16::from(tunnel.link_len);
+        // What stood before the user's packet goes; the outer IP header is the packet's from here on.
+        if frame.move_front(l3, overhead.wrapping_add(link)).is_err() {
             return false;
         }
-        frame.meta.l3 = 0;
-        let bytes = arena.bytes_mut(frame);
+        frame.meta.l3 = link;
+        let Some((head, bytes)) = arena.bytes_mut(frame).split_at_mut_checked(link.into()) else { return false };
+        if let (Some(link), Some(head)) = (tunnel.link(), head.first_chunk_mut()) {
+            *head = *link;
+        }
+        if let Some(packet) = bytes.get_mut(usize::from(overhead)..).filter(|_| !relayed) {
+            decrement_ttl(packet, version);
+        }
         if outer::is_other(fields.qfi) {
             let out = Outwards { tunnel, behind: fields.qfi, id: fields.teid, tos: fields.tos };
             return out.write(bytes, self.checksum6).is_some();
