@@ -58,8 +58,8 @@ pub trait Element: Sized {
 
 /// Appends an IE: type, length and what `content` writes.
 pub(crate) fn put_ie(out: &mut Vec<u8>, ie: u16, content: impl FnOnce(&mut Vec<u8>)) {
-    out.extend(ie.to_be_bytes());
-    out.extend([0, 0]);
+    let [high, low] = ie.to_be_bytes();
+    out.extend_from_slice(&[high, low, 0, 0]);
     let start = out.len();
     content(out);
     // One that is too long makes its message too long, which `Packet::emit` refuses.

@@ -98,7 +98,7 @@ impl Header {
         flags |= if self.seid.is_some() { SEID } else { 0 };
         flags |= if self.priority.is_some() { PRIORITY } else { 0 };
         flags |= if self.follow_on { FOLLOW_ON } else { 0 };
-        out.extend([flags, message_type, 0, 0]);
+        out.extend_from_slice(&[flags, message_type, 0, 0]);
         if let Some(seid) = self.seid {
             out.extend(seid.to_be_bytes());
         }

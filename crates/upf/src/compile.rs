@@ -111,8 +111,7 @@ pub fn compile(session: &Session, handle: u32, ways: &mut impl Ways) -> Result<C
     }
     parts.place_the_rest(session);
     let bounds = session.urrs.iter().map(|urr| Bounds::of(urr.threshold, urr.quota));
-    let bounds: Vec<Option<Bounds>> = bounds.map(|bounds| (!bounds.is_none()).then_some(bounds)).collect();
-    let bounded: Vec<Bounds> = bounds.iter().flatten().copied().collect();
+    let bounds = bounds.map(|bounds| (!bounds.is_none()).then_some(bounds));
     let entries = [parts.entries(0..up.len()), parts.entries(up.len()..up.len() + down.len())];
     let places = Places::of(session, &parts, &entries);
     if places.lines > MAX_RECORD {
@@ -148,12 +147,11 @@ pub fn compile(session: &Session, handle: u32, ways: &mut impl Ways) -> Result<C
     let qers = qers.chain(limits.map(|row| Row { limits: 1, ..row }));
     let urrs = session.urrs.iter().map(|u| u.id).zip(&parts.urr_places).map(row);
     let mut next_bounds = places.bounds as u8;
-    let urrs = urrs.zip(&bounds).map(|(row, bounds)| {
+    let urrs = urrs.zip(bounds.clone()).map(|(row, bounds)| {
         let line = next_bounds;
         next_bounds += u8::from(bounds.is_some());
         Row { bounds: if bounds.is_some() { line } else { 0 }, ..row }
     });
-    let table: Vec<Row> = qers.chain(urrs).collect();
     let head = Head {
         generation: 0,
         handle,
@@ -189,8 +187,12 @@ pub fn compile(session: &Session, handle: u32, ways: &mut impl Ways) -> Result<C
     }
     put(places.filters6, 0, parts.filters6.as_bytes());
     put(places.cells, 0, parts.cells.as_bytes());
-    put(places.bounds, 0, bounded.as_bytes());
-    put(places.rows, 0, table.as_bytes());
+    for (n, bounds) in bounds.flatten().enumerate() {
+        put(places.bounds, n * size_of::<Bounds>(), bounds.as_bytes());
+    }
+    for (n, row) in qers.chain(urrs).enumerate() {
+        put(places.rows, n * size_of::<Row>(), row.as_bytes());
+    }
     let mut teids: Vec<u32> = up.iter().filter_map(|p| p.teid).collect();
     teids.sort_unstable();
     teids.dedup();
@@ -233,8 +235,8 @@ impl Places {
     fn of(session: &Session, parts: &Parts, entries: &[Vec<Entry>; 2]) -> Self {
         let of_direction = entries.each_ref().map(|list| list.len().div_ceil(WAYS));
         // Tunnel endpoint and QFI are not asked of downlink packets.
-        let filters = |list: &[Entry]| list.iter().map(|(_, filter)| *filter).collect::<Vec<_>>();
-        let shared = filters(&entries[0]) == filters(&entries[1]);
+        let [up, down] = entries.each_ref().map(|list| list.iter().map(|(_, filter)| filter));
+        let shared = up.eq(down);
         let quads = if shared { of_direction[0] } else { of_direction.iter().sum() };
         let plain = session.ue4.is_some() && parts.filters4.iter().all(Filter4::is_plain);
         let quick = Self::with_quads(session, parts, quads, of_direction);
@@ -294,11 +296,11 @@ impl Parts {
             Some(zerocopy::transmute!(Meter { config, state: State { credit: config.depth, last_ns: 0 } }))
         };
         let mut parts = Self {
-            matches: Vec::new(),
+            matches: Vec::with_capacity(session.pdrs.len()),
             filters4: Vec::new(),
             filters6: Vec::new(),
-            actions: Vec::new(),
-            cells: Vec::new(),
+            actions: Vec::with_capacity(session.pdrs.len()),
+            cells: Vec::with_capacity(2 * (session.pdrs.len() + session.qers.len() + session.urrs.len())),
             qer_places: vec![[NONE8; 2]; session.qers.len()],
             urr_places: vec![[NONE8; 2]; session.urrs.len()],
             qer_cells: session.qers.iter().map(|q| [cell(q.mbr.up), cell(q.mbr.down)]).collect(),
@@ -363,9 +365,18 @@ impl Parts {
             let at = session.urrs.iter().position(|u| u.id == *urr);
             at.ok_or(CompileError::NoUrr { pdr: id, urr: *urr })
         };
-        let qers = pdr.qers.iter().map(find_qer).collect::<Result<Vec<_>, _>>()?;
-        let mut urrs = pdr.urrs.iter().map(find_urr).collect::<Result<Vec<_>, _>>()?;
-        urrs.retain(|at| !session.urrs[*at].paused);
+        let (mut qers, mut urrs) = (Few::<MAX_QERS>::default(), Few::<MAX_URRS>::default());
+        for qer in &pdr.qers {
+            qers.push(find_qer(qer)?);
+        }
+        for urr in &pdr.urrs {
+            let at = find_urr(urr)?;
+            if !session.urrs[at].paused {
+                urrs.push(at);
+            }
+        }
+        qers.check(id, "QER")?;
+        urrs.check(id, "URR")?;
         let mut flags = if pdr.filters.is_empty() { 0 } else { match_flags::FILTERED };
         for (n, at) in qers.iter().enumerate() {
             let qer = &session.qers[*at];
@@ -408,8 +419,8 @@ impl Parts {
                 qfi: pdr.qfi.unwrap_or(NONE8),
                 action,
                 flags,
-                meters: places(id, "QER", &qers, &self.qer_places, direction)?,
-                tallies: places(id, "URR", &urrs, &self.urr_places, direction)?,
+                meters: qers.places(&self.qer_places, direction),
+                tallies: urrs.places(&self.urr_places, direction),
             },
         });
         Ok(())
@@ -417,13 +428,14 @@ impl Parts {
 
     /// The IPv4 filters of a direction's rules by precedence; one for everything where a rule has none.
     fn entries(&self, rules: Range<usize>) -> Vec<Entry> {
-        let of_rule = |n: usize| {
+        let mut entries = Vec::with_capacity(rules.len());
+        for n in rules {
             let rule = &self.matches[n];
             let own = &self.filters4[rule.first4.into()..][..rule.count4.into()];
             let list = if rule.then.flags & match_flags::FILTERED == 0 { &[Filter4::ANY] } else { own };
-            list.iter().map(move |filter| (n, *filter)).collect::<Vec<_>>()
-        };
-        rules.flat_map(of_rule).collect()
+            entries.extend(list.iter().map(|filter| (n, *filter)));
+        }
+        entries
     }
 
     /// The quads, and what is done with their packets in either direction. The rules' positions are final.
@@ -549,20 +561,40 @@ fn share<T: Clone + PartialEq>(all: &mut Vec<T>, list: &[T]) -> (u8, u8) {
     (first as u8, list.len() as u8)
 }
 
-fn places<const N: usize>(
-    pdr: u16,
-    what: &'static str,
-    list: &[usize],
-    cells: &[[u8; 2]],
-    direction: usize,
-) -> Result<[u8; N], CompileError> {
-    const { assert!(MAX_QERS == 2 && MAX_URRS == 2) };
-    if list.len() > N {
-        return Err(CompileError::TooManyPerRule { pdr, what, count: list.len(), most: N });
+/// Which of the session's QERs or URRs a rule names: as many as can apply to one packet, and how many they are.
+struct Few<const N: usize> {
+    list: [usize; N],
+    count: usize,
+}
+
+impl<const N: usize> Default for Few<N> {
+    fn default() -> Self {
+        Self { list: [0; N], count: 0 }
     }
-    let mut places = [NONE8; N];
-    for (place, at) in places.iter_mut().zip(list) {
-        *place = cells[*at][direction];
+}
+
+impl<const N: usize> Few<N> {
+    fn push(&mut self, at: usize) {
+        if let Some(place) = self.list.get_mut(self.count) {
+            *place = at;
+        }
+        self.count += 1;
     }
-    Ok(places)
+
+    /// That they are no more.
+    fn check(&self, pdr: u16, what: &'static str) -> Result<(), CompileError> {
+        let count = self.count;
+        if count > N { Err(CompileError::TooManyPerRule { pdr, what, count, most: N }) } else { Ok(()) }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &usize> {
+        self.list.iter().take(self.count)
+    }
+
+    /// Their cells of a direction.
+    fn places(&self, cells: &[[u8; 2]], direction: usize) -> [u8; N] {
+        let mut places = [NONE8; N];
+        places.iter_mut().zip(self.iter()).for_each(|(place, at)| *place = cells[*at][direction]);
+        places
+    }
 }

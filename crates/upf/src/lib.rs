@@ -7,6 +7,7 @@
 
 pub mod assemble;
 mod by_instance;
+mod chunks;
 pub mod compile;
 pub mod config;
 pub mod control;

@@ -308,13 +308,13 @@ impl N4 {
         self.keep(|_| vec![change], None);
     }
 
-    /// Puts a session of an earlier run in place, with what was written down of its usage; `install` gives it to its
-    /// worker, which does not run yet. Tells whether it is there.
+    /// Puts a session of an earlier run in place: the message it was kept as, the rules in that, and what was written down
+    /// of its usage; `install` gives it to its worker, which does not run yet. Tells whether it is there.
     pub fn restore(
         &mut self,
         seid: u64,
         peer: u32,
-        (rules, usage): (&Rules, Option<&[u8]>),
+        (message, rules, usage): (Vec<u8>, &Rules, Option<&[u8]>),
         control: &mut Control,
         clock: &WallClock,
         install: &mut dyn FnMut(u16, u32, &crate::compile::Compiled) -> bool,
@@ -338,7 +338,8 @@ impl N4 {
             return false;
         }
         steer(control, worker, &[], &keys);
-        let is_there = self.book.restore(seid, peer, worker, rules, meters, keys);
+        let whose = (peer, rules.cp_f_seid.seid);
+        let is_there = self.book.restore(seid, whose, worker, message.into(), meters, keys);
         self.take_paths(number, Path::of(&session), clock.now);
         self.plan_look(number, rules, clock);
         self.go_on(number, kept);

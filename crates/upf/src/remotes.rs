@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use table::bulk::{BulkMap, Seed};
 
+use crate::chunks::Chunks;
 use crate::rules::{Outer, Session};
 
 /// A session's place: its worker, and its handle there.
@@ -23,7 +24,7 @@ pub struct Remotes {
     /// All others.
     owners: HashMap<End, Owner>,
     /// By worker and handle.
-    ends: Vec<Vec<Option<Box<[End]>>>>,
+    ends: Vec<Chunks<Option<Box<[End]>>>>,
     /// How often peers did not know a tunnel of the session.
     errors: HashMap<Owner, u64>,
 }
@@ -43,11 +44,9 @@ impl Remotes {
         ends.iter().for_each(|end| self.link(*end, owner));
         let (worker, handle) = (usize::from(owner.0), owner.1 as usize);
         if self.ends.len() <= worker {
-            self.ends.resize_with(worker + 1, Vec::new);
+            self.ends.resize_with(worker + 1, Chunks::default);
         }
-        if self.ends[worker].len() <= handle {
-            self.ends[worker].resize_with(handle + 1, || None);
-        }
+        self.ends[worker].fill(handle + 1, || None);
         self.ends[worker][handle] = Some(ends);
     }
 

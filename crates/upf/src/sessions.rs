@@ -14,6 +14,7 @@ use table::records::{Line, LineId, Lines};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::by_instance::ByInstance;
+use crate::chunks::Chunks;
 use crate::compile::Compiled;
 use crate::record::{self, Head};
 use crate::routes::Routes;
@@ -51,8 +52,8 @@ pub struct Sessions {
     by_v6: ByInstance<u64>,
     /// To handles, which stay while rules change.
     by_route: Routes,
-    places: Vec<Option<Place>>,
-    keys: Vec<Keys>,
+    places: Chunks<Option<Place>>,
+    keys: Chunks<Keys>,
     count: usize,
     generation: u32,
     born: u16,
@@ -79,8 +80,8 @@ impl Sessions {
             by_v4: ByInstance::new(least, seed),
             by_v6: ByInstance::new(least, seed),
             by_route: Routes::default(),
-            places: Vec::with_capacity(sessions),
-            keys: Vec::with_capacity(sessions),
+            places: Chunks::with_capacity(sessions),
+            keys: Chunks::with_capacity(sessions),
             count: 0,
             generation: 0,
             reached: Vec::with_capacity(REACHED),
@@ -101,8 +102,7 @@ impl Sessions {
     /// Bytes of records in use and of the indexes that lead to them.
     pub fn bytes(&self) -> usize {
         let indexes = self.by_teid.bytes() + self.by_v4.bytes() + self.by_v6.bytes() + self.by_route.bytes();
-        let places = self.places.capacity() * size_of::<Option<Place>>() + self.keys.capacity() * size_of::<Keys>();
-        self.lines.in_use() * record::LINE + indexes + places
+        self.lines.in_use() * record::LINE + indexes + self.places.bytes() + self.keys.bytes()
     }
 
     /// Takes in a new session, or replaces the rules of the one with that handle: buckets and usage of rules that stay
@@ -112,10 +112,8 @@ impl Sessions {
     /// [`Refused`]: memory, or a key that leads to another session.
     pub fn install(&mut self, handle: u32, compiled: &Compiled, now: u64) -> Result<(), Refused> {
         let at = handle as usize;
-        if self.places.len() <= at {
-            self.places.resize(at + 1, None);
-            self.keys.resize(at + 1, Keys::default());
-        }
+        self.places.fill(at + 1, || None);
+        self.keys.fill(at + 1, Keys::default);
         let old = self.places[at];
         self.check_keys(handle, compiled, old)?;
         let count = compiled.lines.len();

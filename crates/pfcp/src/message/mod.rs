@@ -54,8 +54,16 @@ macro_rules! messages {
             /// If it is too long.
             pub fn to_octets(&self, header: &crate::Header) -> Result<Vec<u8>, crate::TooLong> {
                 let mut out = Vec::with_capacity(1024);
-                crate::packet::write(header, $name::TYPE, &mut out, |out| self.emit_ies(out))?;
+                self.write(header, &mut out)?;
                 Ok(out)
+            }
+
+            /// Appends them.
+            ///
+            /// # Errors
+            /// If it is too long; `out` is then as it was.
+            pub fn write(&self, header: &crate::Header, out: &mut Vec<u8>) -> Result<(), crate::TooLong> {
+                crate::packet::write(header, $name::TYPE, out, |out| self.emit_ies(out))
             }
         })*
 

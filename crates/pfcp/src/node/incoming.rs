@@ -36,7 +36,7 @@ impl Node {
             Err(_) => return self.counters.malformed += 1,
         };
         let Header { sequence, priority, .. } = parts.header;
-        let key = RequestKey::new(from, sequence, parts.message_type, octets);
+        let key = RequestKey::new(&self.secret, from, sequence, parts.message_type, octets);
         if is_request(parts.message_type) {
             let peer = self.peers.get_mut(&from.ip()).unwrap_or(&mut self.strangers);
             match peer.responses.note(key, now) {

@@ -47,6 +47,7 @@ use pace::Pace;
 use requests::Requests;
 use responses::{RequestKey, Responses};
 use std::collections::{HashMap, VecDeque};
+use std::hash::RandomState;
 use std::net::{IpAddr, SocketAddr};
 
 /// A point in time: since whatever the driver counts from, never going back.
@@ -129,6 +130,8 @@ pub struct Node {
     events: VecDeque<Event>,
     out: Outbox,
     counters: Counters,
+    /// For digests of requests.
+    secret: RandomState,
 }
 
 impl Node {
@@ -146,6 +149,7 @@ impl Node {
             events: VecDeque::new(),
             out: Outbox::default(),
             counters: Counters::default(),
+            secret: RandomState::new(),
         }
     }
 

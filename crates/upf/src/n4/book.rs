@@ -12,6 +12,7 @@ use super::change::Rules;
 use super::index::Index;
 use super::metering::Metering;
 use super::paths::Path;
+use crate::chunks::Chunks;
 use crate::routes::Route;
 use crate::rules::Session;
 
@@ -90,7 +91,7 @@ const REST: usize = 4096;
 /// All of them.
 #[derive(Debug, Default)]
 pub struct Book {
-    entries: Vec<Option<Entry>>,
+    entries: Chunks<Option<Entry>>,
     /// Numbers to be used again, longest unused first.
     free: VecDeque<u32>,
     index: Index,
@@ -100,6 +101,8 @@ pub struct Book {
     count: usize,
     /// Numbers given out ever, for tags.
     made: u64,
+    /// Where messages are written before it is known how long they are.
+    octets: Vec<u8>,
 }
 
 impl Book {
@@ -129,6 +132,9 @@ impl Book {
         self.made += 1;
         let tag = (self.secret.hash_one(self.made) >> 32) as u32;
         let number = self.next_number();
+        if (number as usize) < self.entries.len() {
+            self.free.pop_front();
+        }
         let entry = Entry {
             peer,
             tag,
@@ -136,61 +142,62 @@ impl Book {
             paged: false,
             look_at: 0,
             cp_seid: rules.cp_f_seid.seid,
-            rules: Box::default(),
+            rules: self.message(tag, number, rules),
             meters: meters.into(),
             keys: keys.into(),
             paths: Box::default(),
         };
-        if number as usize == self.entries.len() {
-            self.entries.push(None);
-        } else {
-            self.free.pop_front();
-        }
-        entry.keys.iter().for_each(|key| self.index.insert(*key, number));
-        self.entries[number as usize] = Some(entry);
-        self.count += 1;
-        *self.by_peer.entry(peer).or_default() += 1;
-        let seid = seid(tag, number);
-        self.set_rules(number, rules);
-        seid
+        self.enter(number, entry);
+        seid(tag, number)
     }
 
-    /// Enters a session of an earlier run under the SEID it had; false when the place is taken. To be followed by
-    /// [`settle`](Self::settle) when all are there.
+    /// Enters a session of an earlier run, kept as `message`, under the SEID it had; false when the place is taken. To be
+    /// followed by [`settle`](Self::settle) when all are there.
     pub fn restore(
         &mut self,
         seid: u64,
-        peer: u32,
+        (peer, cp_seid): (u32, u64),
         worker: u16,
-        rules: &Rules,
+        message: Box<[u8]>,
         meters: Vec<Metering>,
         keys: Vec<Key>,
     ) -> bool {
         let (tag, number) = ((seid >> 32) as u32, (seid as u32).wrapping_sub(1));
-        let at = number as usize;
-        if self.entries.len() <= at {
-            self.entries.resize_with(at + 1, || None);
-        }
-        if self.entries[at].is_some() {
+        if self.get(number).is_some() {
             return false;
         }
-        keys.iter().for_each(|key| self.index.insert(*key, number));
-        self.entries[at] = Some(Entry {
+        let entry = Entry {
             peer,
             tag,
             worker,
             paged: false,
             look_at: 0,
-            cp_seid: rules.cp_f_seid.seid,
-            rules: Box::default(),
+            cp_seid,
+            rules: message,
             meters: meters.into(),
             keys: keys.into(),
             paths: Box::default(),
-        });
-        self.count += 1;
-        *self.by_peer.entry(peer).or_default() += 1;
-        self.set_rules(number, rules);
+        };
+        self.enter(number, entry);
         true
+    }
+
+    fn enter(&mut self, number: u32, entry: Entry) {
+        let at = number as usize;
+        self.entries.fill(at + 1, || None);
+        entry.keys.iter().for_each(|key| self.index.insert(*key, number));
+        *self.by_peer.entry(entry.peer).or_default() += 1;
+        self.entries[at] = Some(entry);
+        self.count += 1;
+    }
+
+    /// The message that would establish a session, as it is kept.
+    fn message(&mut self, tag: u32, number: u32, rules: &Rules) -> Box<[u8]> {
+        let header = Header { seid: Some(seid(tag, number)), ..Header::default() };
+        self.octets.clear();
+        // It came in a message, so it fits one.
+        let _ = rules.write(&header, &mut self.octets);
+        self.octets.as_slice().into()
     }
 
     /// Numbers between restored sessions are free.
@@ -201,11 +208,11 @@ impl Book {
 
     /// Replaces a session's rules.
     pub fn set_rules(&mut self, number: u32, rules: &Rules) {
-        let Some(entry) = self.get_mut(number) else { return };
-        let header = Header { seid: Some(seid(entry.tag, number)), ..Header::default() };
-        entry.cp_seid = rules.cp_f_seid.seid;
-        // It came in a message, so it fits one.
-        entry.rules = rules.to_octets(&header).unwrap_or_default().into();
+        let Some(tag) = self.get(number).map(|entry| entry.tag) else { return };
+        let message = self.message(tag, number, rules);
+        if let Some(entry) = self.get_mut(number) {
+            (entry.cp_seid, entry.rules) = (rules.cp_f_seid.seid, message);
+        }
     }
 
     /// Replaces a session's keys.
@@ -279,8 +286,7 @@ impl Book {
         let of_entry = |(_, entry): (u32, &Entry)| {
             entry.rules.len() + size_of_val(&*entry.meters) + size_of_val(&*entry.keys) + size_of_val(&*entry.paths)
         };
-        let slots = self.entries.capacity() * size_of::<Option<Entry>>();
-        slots + self.iter().map(of_entry).sum::<usize>() + self.index.bytes()
+        self.entries.bytes() + self.iter().map(of_entry).sum::<usize>() + self.index.bytes()
     }
 }
 

@@ -63,8 +63,8 @@ impl Chooser<'_> {
         // F-TEIDs by CHOOSE ID: PDRs of the same one share theirs.
         let mut shared: Vec<(u8, FTeid)> = Vec::new();
         for endpoint in &mut rules.create_traffic_endpoints {
-            let network = endpoint.network_instance.clone();
-            let tunnel = self.tunnel(&mut endpoint.local_f_teid, network.as_ref(), &mut shared, chosen)?;
+            let network = endpoint.network_instance.as_ref();
+            let tunnel = self.tunnel(&mut endpoint.local_f_teid, network, &mut shared, chosen)?;
             let addresses = self.addresses(&mut endpoint.ue_ip_addresses, home, &mut given, chosen)?;
             if tunnel.is_some() || !addresses.is_empty() {
                 chosen.endpoints.push(CreatedTrafficEndpoint {
@@ -77,8 +77,8 @@ impl Chooser<'_> {
         }
         for pdr in &mut rules.create_pdrs {
             let rule = FailedRuleId::Pdr(pdr.pdr_id.0);
-            let network = pdr.pdi.network_instance.clone();
-            let tunnel = self.tunnel(&mut pdr.pdi.local_f_teid, network.as_ref(), &mut shared, chosen);
+            let network = pdr.pdi.network_instance.as_ref();
+            let tunnel = self.tunnel(&mut pdr.pdi.local_f_teid, network, &mut shared, chosen);
             let tunnel = tunnel.map_err(|problem| problem.in_rule(rule))?;
             let addresses = self.addresses(&mut pdr.pdi.ue_ip_addresses, home, &mut given, chosen)?;
             if tunnel.is_some() || !addresses.is_empty() {

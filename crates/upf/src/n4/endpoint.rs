@@ -169,7 +169,7 @@ impl Endpoint {
             let there = rules.and_then(|rules| Some((peers.get(&rules.node_id)?.0, rules)));
             let usage = used.remove(&key);
             let is_there = there.is_some_and(|(peer, rules)| {
-                self.n4.restore(key, peer, (&rules, usage.as_deref()), control, clock, install)
+                self.n4.restore(key, peer, (bytes, &rules, usage.as_deref()), control, clock, install)
             });
             restored.sessions += usize::from(is_there);
             if !is_there {

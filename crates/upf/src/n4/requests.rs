@@ -349,20 +349,14 @@ struct Made {
 
 /// Rule IDs are unique in their session.
 fn check_unique(rules: &Rules) -> Result<(), Problem> {
-    fn twice<T: Copy + PartialEq>(ids: impl Iterator<Item = T>) -> Option<T> {
-        let mut seen = Vec::new();
-        for id in ids {
-            if seen.contains(&id) {
-                return Some(id);
-            }
-            seen.push(id);
-        }
-        None
+    fn twice<T, I: PartialEq>(rules: &[T], id: impl Fn(&T) -> I) -> Option<I> {
+        let mut ids = rules.iter().map(&id).enumerate();
+        ids.find(|(n, own)| rules[..*n].iter().any(|other| id(other) == *own)).map(|(_, id)| id)
     }
-    let pdr = twice(rules.create_pdrs.iter().map(|pdr| pdr.pdr_id.0)).map(FailedRuleId::Pdr);
-    let far = twice(rules.create_fars.iter().map(|far| far.far_id.0)).map(FailedRuleId::Far);
-    let qer = twice(rules.create_qers.iter().map(|qer| qer.qer_id.0)).map(FailedRuleId::Qer);
-    let urr = twice(rules.create_urrs.iter().map(|urr| urr.urr_id.0)).map(FailedRuleId::Urr);
+    let pdr = twice(&rules.create_pdrs, |pdr| pdr.pdr_id.0).map(FailedRuleId::Pdr);
+    let far = twice(&rules.create_fars, |far| far.far_id.0).map(FailedRuleId::Far);
+    let qer = twice(&rules.create_qers, |qer| qer.qer_id.0).map(FailedRuleId::Qer);
+    let urr = twice(&rules.create_urrs, |urr| urr.urr_id.0).map(FailedRuleId::Urr);
     match pdr.or(far).or(qer).or(urr) {
         Some(rule) => Err(Problem::rule(rule)),
         None => Ok(()),

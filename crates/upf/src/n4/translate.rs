@@ -41,7 +41,12 @@ impl Translator<'_> {
     /// # Errors
     /// The rule that can not be, with the cause to answer.
     pub fn session(&self, rules: &Rules, meters: &[Metering]) -> Result<Session, Problem> {
-        let mut session = Session { instance: self.home(rules), ..Session::default() };
+        let mut session = Session {
+            instance: self.home(rules),
+            pdrs: Vec::with_capacity(rules.create_pdrs.len()),
+            fars: Vec::with_capacity(rules.create_fars.len()),
+            ..Session::default()
+        };
         for pdr in rules.create_pdrs.iter().filter(|pdr| is_active(pdr, self.unix)) {
             let rule = FailedRuleId::Pdr(pdr.pdr_id.0);
             self.pdr(&mut session, rules, pdr, meters).map_err(|problem| match problem.rule {
@@ -95,7 +100,7 @@ impl Translator<'_> {
             SourceInterface::CpFunction => Interface::CpFunction,
             _ => Interface::Core,
         };
-        for address in &pdi.ue {
+        for address in pdi.ue {
             claim(session, address)?;
         }
         for route in pdi.routes {
@@ -141,16 +146,16 @@ impl Translator<'_> {
             urrs: pdr.urr_ids.iter().map(|id| id.0).collect(),
         };
         // One rule for each QoS flow that would do; all have the same ID.
-        let qfis = pdr.pdi.qfis.iter().map(|qfi| Some(qfi.0));
-        let qfis: Vec<_> = if pdr.pdi.qfis.is_empty() { vec![None] } else { qfis.collect() };
+        let any = pdr.pdi.qfis.is_empty().then_some(None);
+        let qfis = pdr.pdi.qfis.iter().map(|qfi| Some(qfi.0)).chain(any);
         // Those that are activated come first among rules of their precedence.
         for name in &pdr.activate_predefined_rules {
             let (number, predefined) = self.catalogue.predefined(name)?;
             let rule = self.activate(session, rules, pdr, &new, (number, predefined))?;
-            session.pdrs.extend(qfis.iter().map(|qfi| Pdr { qfi: *qfi, ..rule.clone() }));
+            enter(session, rule, qfis.clone());
         }
         if pdr.far_id.is_some() {
-            session.pdrs.extend(qfis.into_iter().map(|qfi| Pdr { qfi, ..new.clone() }));
+            enter(session, new, qfis);
         }
         Ok(())
     }
@@ -198,12 +203,8 @@ impl Translator<'_> {
     }
 
     /// A PDI's tunnel and addresses: its own, or those of the traffic endpoint it names.
-    fn of_endpoint(&self, rules: &Rules, pdi: &Pdi) -> Result<Endpoint, Problem> {
+    fn of_endpoint<'a>(&self, rules: &'a Rules, pdi: &'a Pdi) -> Result<Endpoint<'a>, Problem> {
         let endpoint = endpoint_of(rules, pdi);
-        let or = |own: &[UeIpAddress], other: Option<&Vec<UeIpAddress>>| match other {
-            Some(other) if own.is_empty() => other.clone(),
-            _ => own.to_vec(),
-        };
         let framed = endpoint.map(|e| (&e.framed_routes, &e.framed_ip6_routes));
         let (four, six) = match framed {
             Some(framed) if pdi.framed_routes.is_empty() && pdi.framed_ip6_routes.is_empty() => framed,
@@ -217,7 +218,10 @@ impl Translator<'_> {
         });
         Ok(Endpoint {
             teid: pdi.local_f_teid.or(endpoint.and_then(|e| e.local_f_teid)),
-            ue: or(&pdi.ue_ip_addresses, endpoint.map(|e| &e.ue_ip_addresses)),
+            ue: endpoint
+                .map(|e| &*e.ue_ip_addresses)
+                .filter(|_| pdi.ue_ip_addresses.is_empty())
+                .unwrap_or(&pdi.ue_ip_addresses),
             routes: four.chain(six).collect::<Result<_, _>>()?,
         })
     }
@@ -338,10 +342,21 @@ fn page(to: &RedirectInformation) -> Result<Box<str>, Problem> {
 }
 
 /// What a PDI says of where packets come from.
-struct Endpoint {
+struct Endpoint<'a> {
     teid: Option<FTeid>,
-    ue: Vec<UeIpAddress>,
+    ue: &'a [UeIpAddress],
     routes: Vec<(IpAddr, u8)>,
+}
+
+/// Enters a rule for each of these QoS flows.
+fn enter(session: &mut Session, rule: Pdr, qfis: impl Iterator<Item = Option<u8>>) {
+    let mut qfis = qfis.peekable();
+    let mut rule = Some(rule);
+    while let Some(qfi) = qfis.next() {
+        // The last one need not be a copy.
+        let one = if qfis.peek().is_some() { rule.clone() } else { rule.take() };
+        session.pdrs.extend(one.map(|rule| Pdr { qfi, ..rule }));
+    }
 }
 
 /// Set in the ID of a FAR that only what we say ourselves passes by; control planes give no such IDs (8.2.74).
