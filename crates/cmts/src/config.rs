@@ -9,10 +9,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 pub use stages::config::{ConfigError, parse_mac, parse_prefix, parse_rate, wrong};
-use stages::config::{Frames, Neighbour, Route, Workers};
+use stages::config::{Frames, Metrics, Neighbour, Route, Workers};
 use stages::forward::InstanceId;
 
-pub use expand::{ChannelPlan, Layout, Named};
+pub use expand::{ChannelPlan, Layout, Named, WrongFlow};
 pub use rule::{Ports, Protocol, RuleEntry, rules};
 
 /// A cable gateway's configuration.
@@ -48,6 +48,9 @@ pub struct Config {
     /// Where `weir show` and `weir cmts` find the running process.
     #[serde(default = "default_socket")]
     pub control_socket: PathBuf,
+    /// Where the process tells its numbers.
+    #[serde(default)]
+    pub metrics: Option<Metrics>,
     /// A second process that goes on when this one stops.
     #[serde(default)]
     pub standby: Option<StandbySection>,

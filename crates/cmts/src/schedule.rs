@@ -8,6 +8,7 @@
 //! Frames that wait are slots of the arena; there are at most [`Limits::frames`] of them, so that what ports need stays
 //! free. Nothing is allocated after flows are made.
 
+use engine::Drop;
 use frame::Frame;
 use table::wheel::Wheel;
 
@@ -37,6 +38,16 @@ pub enum Refused {
     Aqm,
     /// There is no such flow.
     Gone,
+}
+
+impl From<Refused> for Drop {
+    fn from(why: Refused) -> Self {
+        match why {
+            Refused::Full => Drop::FlowQueueFull,
+            Refused::Aqm => Drop::FlowAqm,
+            Refused::Gone => Drop::FlowGone,
+        }
+    }
 }
 
 struct Node {

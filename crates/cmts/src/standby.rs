@@ -124,7 +124,7 @@ impl Entry {
                 specs.push(None);
                 continue;
             };
-            let spec = entry.spec(group, first, number, dsid.unwrap_or(0)).ok()?;
+            let spec = entry.spec(group, (first, &layout.groups), number, dsid.unwrap_or(0)).ok()?;
             if !(first..first + count).contains(&spec.group) {
                 return None;
             }

@@ -100,6 +100,44 @@ fn mistakes_name_the_modem_and_the_key() {
             assert_eq!(said(&text), expected);
         }
     }
+    for (from, to, expected) in [
+        (
+            "[[profile.flow]]\n",
+            "[[profile.flow]]\nbonded = false\n",
+            "service_group.0.modem.0.profile: modem 02:cb:00:00:00:01: service flow \"f0\" is not bonded, on a group of 3 \
+             channels: its packets would come in any order, as its profile has it; leave bonded = false out, or name a \
+             bonding group of one channel",
+        ),
+        (
+            "[[profile.flow]]\n",
+            "[[profile.flow]]\npeak = \"1 kbit/s\"\nrate = \"2 kbit/s\"\n",
+            "profile.0.flow.0.peak: the peak rate is lower than the sustained rate; that rate or more",
+        ),
+        (
+            "[[profile.flow]]\n",
+            "[[profile.flow]]\naqm = true\naqm_target_ms = 0\n",
+            "profile.0.flow.0.aqm_target_ms: 0 ms is no target; 1 to 1000; 10 if left out",
+        ),
+        (
+            "[[profile.flow]]\n",
+            "[[profile.flow]]\nbuffer = 100\n",
+            "profile.0.flow.0.buffer: a buffer of 100 bytes holds no large frame; 2048 or more; 262144 if left out",
+        ),
+        (
+            "gateway = \"cmts\"\n",
+            "gateway = \"cmts\"\nupstream = { wait_ms = 18446744073709551 }\n",
+            "upstream.wait_ms: 18446744073709551 is no such time; 1 to 1000; 18 if left out",
+        ),
+        (
+            "\"ofdm0..2\"",
+            "\"ofdm0..2\", \"ofdm1\"",
+            "service_group.0.bonding_group.0.channels.1: channel \"ofdm1\" is in the bonding group twice; name it once",
+        ),
+    ] {
+        let text = good.replacen(from, to, 1);
+        assert_ne!(text, good, "{from}");
+        assert_eq!(said(&text), expected);
+    }
     // Where the addresses of patterns meet, both modems are named.
     let again = "[[service_group.modem]]\nmac = \"02:cb:00:00:09:09\"\nprofile = \"home\"\nipv4 = \"10.0.0.2\"\nsid = 77\n\
                  key = \"000102030405060708090a0b0c0d0eff\"\n";

@@ -1,6 +1,6 @@
 //! What the configurations of all gateways have in common: plain data, and the error that names a key.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
@@ -94,6 +94,14 @@ pub struct Neighbour {
     pub address: IpAddr,
     /// Its hardware address: `02:00:00:00:00:01`.
     pub mac: String,
+}
+
+/// Numbers, health and readiness for a monitoring system, by HTTP, on the host's own network stack.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metrics {
+    /// Where to listen: `127.0.0.1:9464`. Whoever reaches it may read; nothing can be changed there.
+    pub address: SocketAddr,
 }
 
 /// What is wrong with a configuration: where (a path of keys and list positions), what, and what would be right.

@@ -1,7 +1,6 @@
 //! What an operator writes about a user plane. Plain data; [`Config::check`] says what makes no sense, by key.
 
 pub mod acl;
-mod metrics;
 mod n4;
 mod nat;
 mod reassembly;
@@ -12,10 +11,11 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use stages::forward::InstanceId;
 
-pub use stages::config::{ConfigError, Frames, Neighbour, Route, Workers, parse_mac, parse_prefix, parse_rate, wrong};
+pub use stages::config::{
+    ConfigError, Frames, Metrics, Neighbour, Route, Workers, parse_mac, parse_prefix, parse_rate, wrong,
+};
 
 pub use acl::Acl;
-pub use metrics::Metrics;
 pub use n4::{Action, N4, Policy, Pool, Predefined};
 pub use nat::{Nat, NatPool};
 pub use reassembly::Reassembly;

@@ -33,10 +33,46 @@ impl Config {
         if !(576..=2000).contains(&self.queues.mtu) {
             return Err(wrong(&[&"queues", &"mtu"], "no DOCSIS frame carries that", "1500, at most 2000"));
         }
+        self.check_times()?;
+        self.check_names()?;
         self.check_standby()?;
         self.check_flows()?;
         // Names, numbers and addresses are found out by doing it.
         self.layout().map(|_| ())
+    }
+
+    fn check_times(&self) -> Result<(), ConfigError> {
+        let (depi, queues, upstream) = (&self.depi, &self.queues, &self.upstream);
+        let times: [(&str, &str, u64, std::ops::RangeInclusive<u64>, &str); 3] = [
+            ("depi", "hold_us", depi.hold_us, 0..=100_000, "at most 100000; 50 if left out"),
+            ("queues", "ahead_us", queues.ahead_us, 1..=100_000, "1 to 100000; 250 if left out"),
+            ("upstream", "wait_ms", upstream.wait_ms, 1..=1000, "1 to 1000; 18 if left out"),
+        ];
+        for (section, key, value, range, help) in times {
+            if !range.contains(&value) {
+                return Err(wrong(&[&section, &key], format!("{value} is no such time"), help));
+            }
+        }
+        for (key, value) in [("grant_bytes", upstream.grant_bytes), ("request_unit", upstream.request_unit)] {
+            if value == 0 {
+                return Err(wrong(&[&"upstream", &key], "no bytes at all", "1 or more, or leave it out"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is called by its name has one of its own.
+    fn check_names(&self) -> Result<(), ConfigError> {
+        let unique = |key: &'static str, what: &str, names: Vec<&String>| {
+            let twice = (1..names.len()).find(|n| names[..*n].contains(&names[*n]));
+            twice.map_or(Ok(()), |n| {
+                let what = format!("two {what} are called \"{}\"", names[n]);
+                Err(wrong(&[&key, &n, &"name"], what, "give each its own name"))
+            })
+        };
+        unique("filter_group", "filter groups", self.filter_group.iter().map(|group| &group.name).collect())?;
+        unique("classifiers", "sets of classifiers", self.classifiers.iter().map(|set| &set.name).collect())?;
+        unique("profile", "profiles", self.profile.iter().map(|profile| &profile.name).collect())
     }
 
     fn check_standby(&self) -> Result<(), ConfigError> {
@@ -164,6 +200,26 @@ impl FlowEntry {
         }
         if self.priority > 7 {
             return Err(("priority", "no such priority".into(), "0 to 7, higher first".into()));
+        }
+        let [rate, peak, reserved] =
+            [&self.rate, &self.peak, &self.reserved].map(|text| text.as_deref().and_then(parse_rate));
+        if let (Some(rate), Some(peak)) = (rate, peak)
+            && peak < rate
+        {
+            return Err(("peak", "the peak rate is lower than the sustained rate".into(), "that rate or more".into()));
+        }
+        if let (Some(rate), Some(reserved)) = (rate, reserved)
+            && reserved > rate
+        {
+            return Err(("reserved", "more is reserved than the flow may have".into(), "its rate or less".into()));
+        }
+        if self.buffer < 2048 {
+            let what = format!("a buffer of {} bytes holds no large frame", self.buffer);
+            return Err(("buffer", what, "2048 or more; 262144 if left out".into()));
+        }
+        if self.aqm && !(1..=1000).contains(&self.aqm_target_ms) {
+            let what = format!("{} ms is no target", self.aqm_target_ms);
+            return Err(("aqm_target_ms", what, "1 to 1000; 10 if left out".into()));
         }
         if self.rate.is_some() && self.burst < 2048 {
             let what = format!("a burst of {} bytes lets no large frame pass", self.burst);

@@ -156,6 +156,18 @@ impl Config {
             let flow = |name: &str| {
                 users().find_map(|p| p.flow.iter().position(|flow| flow.name == name)).map(|at| at as u8) // at most 16
             };
+            // A rule chooses by place, which must be the same for everybody.
+            for (m, rule) in set.rule.iter().enumerate() {
+                let Some(name) = &rule.flow else { continue };
+                let place = |p: &Profile| p.flow.iter().position(|flow| &flow.name == name);
+                let first = users().find_map(place);
+                if let Some(other) = users().find(|p| first.is_some() && place(p) != first) {
+                    let what =
+                        format!("service flow \"{name}\" is not at the same place in profile \"{}\"", other.name);
+                    let help = "name the flows of all profiles with these classifiers in one order";
+                    return Err(wrong(&[&"classifiers", &n, &"rule", &m, &"flow"], what, help));
+                }
+            }
             classifiers.push(RuleSet::new(&rules("classifiers", n, &set.rule, Some(&flow))?));
         }
         Ok(Rules { groups, classifiers, default_deny: self.filter_default == super::Action::Deny })
@@ -179,6 +191,12 @@ impl Config {
                 if session == 0 {
                     return Err(at("session", "session 0 is control's".into(), "1 to 4294967295"));
                 }
+                // Of one device: several have sessions of their own.
+                let rpd = |channel: &ChannelPlan| self.service_group[usize::from(channel.service_group)].rpd;
+                if layout.channels.iter().any(|other| other.session == session && rpd(other) == group.rpd) {
+                    let what = format!("session {session} of {} is another channel's", group.rpd);
+                    return Err(at("session", what, "give each channel of a device its own"));
+                }
                 let name = if entry.count == 1 { entry.name.clone() } else { format!("{}{i}", entry.name) };
                 if layout.channels[first..].iter().any(|other| other.name == name) {
                     return Err(at(
@@ -197,6 +215,14 @@ impl Config {
         }
         let begin = layout.groups.len() as u16;
         for (n, bonding) in group.bonding_group.iter().enumerate() {
+            if group.bonding_group[..n].iter().any(|other| other.name == bonding.name) {
+                let what = format!("two bonding groups are called \"{}\"", bonding.name);
+                return Err(wrong(
+                    &[&"service_group", &g, &"bonding_group", &n, &"name"],
+                    what,
+                    "give each its own name",
+                ));
+            }
             let mut channels = Vec::new();
             for (m, text) in bonding.channels.iter().enumerate() {
                 for name in spread(text) {
@@ -206,7 +232,13 @@ impl Config {
                         let path: &[&dyn ToString] = &[&"service_group", &g, &"bonding_group", &n, &"channels", &m];
                         return Err(wrong(path, what, "a channel's name; of several, with its number"));
                     };
-                    channels.push((first + at) as u16);
+                    let channel = (first + at) as u16;
+                    if channels.contains(&channel) {
+                        let what = format!("channel \"{name}\" is in the bonding group twice");
+                        let path: &[&dyn ToString] = &[&"service_group", &g, &"bonding_group", &n, &"channels", &m];
+                        return Err(wrong(path, what, "name it once"));
+                    }
+                    channels.push(channel);
                 }
             }
             if channels.is_empty() {
@@ -321,8 +353,8 @@ impl Config {
         };
         let first_flow = handle * MAX_FLOWS as u32;
         let flows = self
-            .flows(profile, group, *groups, i, dsid)
-            .map_err(|(key, what)| (key, of(&what), "a bonding group of the modem's service group".to_owned()))?;
+            .flows(profile, group, (*groups, &layout.groups), i, dsid)
+            .map_err(|wrong| ("profile", of(&format!("{wrong}, as its profile has it")), wrong.help().to_owned()))?;
         let filters = |names: &[String]| {
             self.filters(names).map_err(|(what, help)| ("profile", of(&format!("{what}, as its profile has it")), help))
         };
@@ -395,35 +427,71 @@ impl Config {
         &self,
         profile: &Profile,
         group: &ServiceGroup,
-        groups: (u16, u16),
+        (groups, all): ((u16, u16), &[Vec<u16>]),
         i: u64,
         first_dsid: u32,
-    ) -> Result<Vec<Option<FlowSpec>>, (&'static str, String)> {
+    ) -> Result<Vec<Option<FlowSpec>>, WrongFlow> {
         let default = groups.0 + (i % u64::from(groups.1.max(1))) as u16;
         let flow = |(n, entry): (usize, &FlowEntry)| {
-            let spec = entry.spec(group, groups.0, default, first_dsid + n as u32);
-            let unknown = |name| ("profile", format!("no bonding group is called \"{name}\", as its profile has it"));
-            spec.map(Some).map_err(unknown)
+            entry.spec(group, (groups.0, all), default, first_dsid + n as u32).map(Some)
         };
         profile.flow.iter().enumerate().map(flow).collect()
     }
 }
 
+/// What is wrong with a service flow in its service group.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WrongFlow {
+    /// The bonding group it names is not there.
+    #[error("no bonding group is called \"{0}\"")]
+    NoGroup(String),
+    /// Unnumbered packets over several channels come in any order.
+    #[error(
+        "service flow \"{flow}\" is not bonded, on a group of {channels} channels: its packets would come in any order"
+    )]
+    NotBonded {
+        /// Its name.
+        flow: String,
+        /// Channels of its bonding group.
+        channels: usize,
+    },
+}
+
+impl WrongFlow {
+    /// What would be right.
+    pub const fn help(&self) -> &'static str {
+        match self {
+            WrongFlow::NoGroup(_) => "a bonding group of the modem's service group",
+            WrongFlow::NotBonded { .. } => "leave bonded = false out, or name a bonding group of one channel",
+        }
+    }
+}
+
 impl FlowEntry {
-    /// What is written, as a worker takes it: in `service_group`, whose first bonding group has the number `first`; what
-    /// names no bonding group goes by the one of number `default`.
+    /// What is written, as a worker takes it: in `service_group`, whose first bonding group has the number `first` of `all`;
+    /// what names no bonding group goes by the one of number `default`.
     ///
     /// # Errors
-    /// The bonding group's name, where there is none of that name.
-    pub fn spec(&self, service_group: &ServiceGroup, first: u16, default: u16, dsid: u32) -> Result<FlowSpec, String> {
+    /// [`WrongFlow`].
+    pub fn spec(
+        &self,
+        service_group: &ServiceGroup,
+        (first, all): (u16, &[Vec<u16>]),
+        default: u16,
+        dsid: u32,
+    ) -> Result<FlowSpec, WrongFlow> {
         let rate = |text: &Option<String>| text.as_deref().and_then(parse_rate);
         let group = match &self.group {
             None => default,
             Some(name) => {
                 let at = service_group.bonding_group.iter().position(|bonding| &bonding.name == name);
-                first + at.ok_or_else(|| name.clone())? as u16
+                first + at.ok_or_else(|| WrongFlow::NoGroup(name.clone()))? as u16
             }
         };
+        let channels = all.get(usize::from(group)).map_or(0, Vec::len);
+        if !self.bonded && channels > 1 {
+            return Err(WrongFlow::NotBonded { flow: self.name.clone(), channels });
+        }
         Ok(FlowSpec {
             sustained: rate(&self.rate),
             burst: self.burst,

@@ -4,7 +4,7 @@ use wire::Mac;
 
 use super::{Control, Purpose, Refusal};
 use crate::assemble::shares;
-use crate::config::{FlowEntry, Named, RuleEntry, rules};
+use crate::config::{FlowEntry, Named, RuleEntry, WrongFlow, rules};
 use crate::flow::FlowSpec;
 use crate::gateway::Command;
 use crate::modems::MAX_FLOWS;
@@ -159,7 +159,10 @@ impl Control {
         let group = &self.config.service_group[g];
         let (first, _) = self.layout.groups_of[g];
         let primary = named.spec.flows.iter().flatten().next().map_or(first, |flow| flow.group);
-        entry.spec(group, first, primary, dsid).map_err(|name| {
+        entry.spec(group, (first, &self.layout.groups), primary, dsid).map_err(|wrong| {
+            let WrongFlow::NoGroup(name) = &wrong else {
+                return Refusal(format!("modem {mac}: bonded: {wrong}; {}", wrong.help()));
+            };
             let names: Vec<_> = group.bonding_group.iter().map(|bonding| bonding.name.as_str()).collect();
             let names = if names.is_empty() { "it has one, without a name".to_owned() } else { names.join(", ") };
             Refusal(format!("service group {} has no bonding group \"{name}\": {names}", group.name))

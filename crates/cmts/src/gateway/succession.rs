@@ -3,7 +3,6 @@
 use engine::{Drop, Env, Io, Punt};
 
 use super::CableGateway;
-use crate::schedule::Refused;
 use crate::standby::{Legacy, Sequences, Waiting};
 
 impl CableGateway {
@@ -72,12 +71,7 @@ impl CableGateway {
             match self.state.scheduler.push(*flow, frame, env.now) {
                 Ok(()) => env.stats.consumed(Punt::ServiceFlow),
                 Err((frame, why)) => {
-                    let reason = match why {
-                        Refused::Full => Drop::FlowQueueFull,
-                        Refused::Aqm => Drop::FlowAqm,
-                        Refused::Gone => Drop::FlowGone,
-                    };
-                    env.stats.drop_outside(reason, frame.len());
+                    env.stats.drop_outside(why.into(), frame.len());
                     env.pool.give(frame);
                 }
             }

@@ -1,9 +1,8 @@
 //! The end of the first pipeline: packets wait in their service flows.
 
-use engine::{Burst, Ctx, Drop, Punt, Stage};
+use engine::{Burst, Ctx, Punt, Stage};
 
 use crate::lane::Cmts;
-use crate::schedule::Refused;
 
 /// Puts packets into their service flows' queues.
 pub struct Enqueue;
@@ -22,12 +21,7 @@ impl Stage<Cmts> for Enqueue {
                 Err((frame, why)) => {
                     // Back into its place, from where it goes back to its pool.
                     *burst.frame_mut(i) = frame;
-                    let reason = match why {
-                        Refused::Full => Drop::FlowQueueFull,
-                        Refused::Aqm => Drop::FlowAqm,
-                        Refused::Gone => Drop::FlowGone,
-                    };
-                    burst.drop(i, reason, at);
+                    burst.drop(i, why.into(), at);
                 }
             }
         }
