@@ -242,7 +242,12 @@ impl CableGateway {
         {
             framed += 1;
             match done.outcome {
-                Outcome::Done => state.depi.push(done.tag as u16, done.frame, env), // a channel's number, as pushed
+                Outcome::Done => {
+                    if env.tracer.is_on() {
+                        env.tracer.note("depi_encap", &done.frame, format!("channel {}", done.tag), env);
+                    }
+                    state.depi.push(done.tag as u16, done.frame, env); // a channel's number, as pushed
+                }
                 outcome => depi::lost(reason(outcome), done.frame, env),
             }
         }
@@ -290,12 +295,39 @@ impl CableGateway {
     /// ICMP errors and fragments, on their way. Says whether there were any.
     fn answer<C: Clock>(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) -> bool {
         let Some(towards) = self.slow.next(burst, env) else { return false };
+        if towards == Towards::Subscriber {
+            self.pass_on(burst, env);
+        }
         let mut cx = Ctx::new(&mut self.state, env);
         match towards {
             Towards::Subscriber => self.pipelines.downstream.run::<C>(burst, &mut cx),
             Towards::Network => self.pipelines.answers.run::<C>(burst, &mut cx),
         }
         true
+    }
+
+    /// What is for modems that this worker hears and does not send to goes to the one that does.
+    fn pass_on(&self, burst: &mut Burst<Cmts>, env: &mut Env) {
+        for i in burst.live() {
+            let to = local::to_address(burst.bytes(i, env.arena()));
+            let modem = to.and_then(|to| self.state.modems.modem(self.state.modems.of_host(to)?));
+            if modem.is_some_and(|modem| modem.flows == 0) {
+                let frame = burst.take(i);
+                env.pass_on(frame.meta.port, frame);
+            }
+        }
+    }
+
+    /// The trace's packets among those that come out of the cipher.
+    #[cold]
+    fn follow_upstream(&self, burst: &mut Burst<Cmts>, env: &Env) {
+        let Some(filter) = env.tracer.filter() else { return };
+        let modem = self.state.modems.of_host(filter.subscriber);
+        for i in burst.live() {
+            if modem == Some(burst.lane.modem[i]) {
+                env.tracer.join("decryption", burst, i, env);
+            }
+        }
     }
 
     /// Packets of bursts → frames → cipher → the network. Says whether anything moved.
@@ -348,6 +380,9 @@ impl CableGateway {
         }
         let deciphered = burst.len();
         if deciphered > 0 {
+            if env.tracer.is_on() {
+                self.follow_upstream(burst, env);
+            }
             self.pipelines.upstream.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
         }
         worked > 0 || pushed > 0 || deciphered > 0
@@ -547,7 +582,10 @@ impl Gateway for CableGateway {
     }
 
     fn follows(&self, filter: &TraceFilter, port: PortId, packet: &[u8]) -> bool {
-        self.roles.get(usize::from(port)) == Some(&Role::Network) && local::is_of_subscriber(packet, filter.subscriber)
+        // What comes from modems is in bursts: it is followed from where they are taken apart.
+        let to = local::to_address(packet).filter(|_| self.roles.get(usize::from(port)) == Some(&Role::Network));
+        let modem = |address| self.state.modems.of_host(address);
+        to.is_some_and(|to| to == filter.subscriber || modem(to).is_some_and(|it| modem(filter.subscriber) == Some(it)))
     }
 
     fn close(&mut self, env: &mut Env) {

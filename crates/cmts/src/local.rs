@@ -8,15 +8,12 @@ use wire::{L3L4, Outer, ethertype, fast, l2tp, protocol};
 
 use crate::config::Role;
 
-/// Whether a frame from the network is to or from a host. For the trace only: it parses anew.
-pub fn is_of_subscriber(frame: &[u8], subscriber: IpAddr) -> bool {
-    let Ok(outer) = Outer::parse(frame) else { return false };
-    let packet = frame.get(usize::from(outer.l3)..).unwrap_or_default();
-    let Ok(ip) = L3L4::parse(packet) else { return false };
-    match subscriber {
-        IpAddr::V4(address) => [ip.src, ip.dst].contains(&address.into()) && ip.version == 4,
-        IpAddr::V6(address) => ip.version == 6 && [ip.src6(packet), ip.dst6(packet)].contains(&u128::from(address)),
-    }
+/// Whom a frame from the network is to. For the trace and the slow path: it parses anew.
+pub fn to_address(frame: &[u8]) -> Option<IpAddr> {
+    let outer = Outer::parse(frame).ok()?;
+    let packet = frame.get(usize::from(outer.l3)..)?;
+    let ip = L3L4::parse(packet).ok()?;
+    Some(if ip.version == 4 { IpAddr::V4(ip.dst.into()) } else { IpAddr::V6(ip.dst6(packet).into()) })
 }
 
 /// Whose worker sees to a frame: by the host it is to, or by its pseudowire. None: whoever got it.

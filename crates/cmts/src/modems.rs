@@ -286,6 +286,11 @@ impl Modems {
         }
     }
 
+    /// The modem that a host is behind.
+    pub fn of_host(&self, address: IpAddr) -> Option<u32> {
+        Some(self.host(self.find(address)?)?.modem)
+    }
+
     /// Takes a modem in, or replaces what is known of it; its counts stay.
     ///
     /// # Errors

@@ -37,6 +37,8 @@ pub struct Env {
     pub tracer: Tracer,
     /// Complete frames of our own (ARP replies, ICMP errors) with the port they leave by.
     pub(crate) outbox: Vec<(u8, frame::Frame)>,
+    /// Frames of our own that are as if they had come in by a port, for another worker.
+    pub(crate) passed_on: Vec<(u8, frame::Frame)>,
     pub(crate) outbox_room: usize,
 }
 
@@ -55,6 +57,17 @@ impl Env {
         } else {
             self.stats.add(Io::Originated, 1);
             self.stats.drop_outside(Drop::OutQueueFull, frame.len());
+            self.pool.give(frame);
+        }
+    }
+
+    /// Gives a frame of our own, counted as originated, to the worker that owns it, at the end of this turn, as if it had
+    /// come in by that port. Where no other worker owns it, it is dropped by name.
+    pub fn pass_on(&mut self, port: u8, frame: frame::Frame) {
+        if self.passed_on.len() < self.outbox_room {
+            self.passed_on.push((port, frame));
+        } else {
+            self.stats.drop_outside(Drop::HandOffFull, frame.len());
             self.pool.give(frame);
         }
     }

@@ -1,11 +1,11 @@
 //! Following packets of one subscriber through the stages.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use frame::flags;
+use frame::{Frame, flags};
 
 use crate::burst::{Burst, Live};
 use crate::pipeline::{Env, Kind};
@@ -20,7 +20,7 @@ pub struct TraceFilter {
 /// What one stage did to one packet.
 #[derive(Clone, Debug)]
 pub struct TraceRecord {
-    /// Which packet: a number of this trace.
+    /// Which packet: a number of its worker's trace, also when the packet waits in between.
     pub packet: u64,
     /// Time of its burst in nanoseconds.
     pub time_ns: u64,
@@ -44,7 +44,23 @@ struct Shared {
     on: AtomicBool,
     packets_left: AtomicU32,
     filter: Mutex<Option<TraceFilter>>,
-    records: Mutex<VecDeque<TraceRecord>>,
+    log: Mutex<Log>,
+}
+
+#[derive(Default)]
+struct Log {
+    records: VecDeque<TraceRecord>,
+    /// The number of the followed packet that is, or was last, in a slot.
+    packets: HashMap<u32, u64>,
+    next: u64,
+}
+
+impl Log {
+    fn number(&mut self, slot: u32) -> u64 {
+        self.next += 1;
+        self.packets.insert(slot, self.next);
+        self.next
+    }
 }
 
 /// The worker's end. When nobody traces it costs one relaxed load a stage and burst.
@@ -74,7 +90,7 @@ impl TracerHandle {
 
     /// Takes what was recorded since the last call.
     pub fn take(&self) -> Vec<TraceRecord> {
-        self.shared.records.lock().expect("no panic under this lock").drain(..).collect()
+        self.shared.log.lock().expect("no panic under this lock").records.drain(..).collect()
     }
 
     /// Packets still to be followed.
@@ -96,23 +112,48 @@ impl Tracer {
     }
 
     /// The filter, when tracing.
-    pub(crate) fn filter(&self) -> Option<TraceFilter> {
+    pub fn filter(&self) -> Option<TraceFilter> {
         if !self.shared.on.load(Ordering::Acquire) {
             return None;
         }
         *self.shared.filter.lock().expect("no panic under this lock")
     }
 
-    /// Flags a packet as followed, as long as the trace wants more.
-    pub(crate) fn flag<K: Kind>(&self, burst: &mut Burst<K>, i: usize, port: &str, env: &Env) {
+    /// Has a packet followed from now on, as long as the trace wants more. False: it does not.
+    fn begin(&self, frame: &mut Frame) -> bool {
         let left = self.shared.packets_left.load(Ordering::Relaxed);
         if left == 0 {
-            return;
+            return false;
         }
         self.shared.packets_left.store(left - 1, Ordering::Relaxed);
-        burst.frame_mut(i).meta.flags |= flags::TRACE;
-        K::forget(&mut burst.lane, i);
-        self.push(burst, i, env, "rx", "keep", format!("port {port}, {} bytes", burst.frame(i).len()));
+        frame.meta.flags |= flags::TRACE;
+        self.shared.log.lock().expect("no panic under this lock").number(frame.slot());
+        true
+    }
+
+    /// Follows a packet that came in by a port.
+    pub(crate) fn flag<K: Kind>(&self, burst: &mut Burst<K>, i: usize, port: &str, env: &Env) {
+        if self.begin(burst.frame_mut(i)) {
+            K::forget(&mut burst.lane, i);
+            let frame = burst.frame(i);
+            self.push(frame, env, "rx", "keep", format!("port {port}, {} bytes", frame.len()));
+        }
+    }
+
+    /// Follows a packet that came in inside of others; `stage` is where it came to light.
+    #[cold]
+    pub fn join<K: Kind>(&self, stage: &'static str, burst: &mut Burst<K>, i: usize, env: &Env) {
+        if self.begin(burst.frame_mut(i)) {
+            self.push(burst.frame(i), env, stage, "keep", K::describe(burst, i));
+        }
+    }
+
+    /// What becomes of a packet outside of pipelines, if it is followed.
+    #[cold]
+    pub fn note(&self, stage: &'static str, frame: &Frame, detail: String, env: &Env) {
+        if frame.meta.flags & flags::TRACE != 0 {
+            self.push(frame, env, stage, "keep", detail);
+        }
     }
 
     #[cold]
@@ -126,37 +167,30 @@ impl Tracer {
                 (_, true) => "punt",
                 _ => "drop",
             };
-            self.push(burst, i, env, stage, verdict, K::describe(burst, i));
+            self.push(burst.frame(i), env, stage, verdict, K::describe(burst, i));
         }
     }
 
-    fn push<K: Kind>(
-        &self,
-        burst: &Burst<K>,
-        i: usize,
-        env: &Env,
-        stage: &'static str,
-        verdict: &'static str,
-        detail: String,
-    ) {
-        let frame = burst.frame(i);
+    fn push(&self, frame: &Frame, env: &Env, stage: &'static str, verdict: &'static str, detail: String) {
         if frame.is_none() {
             return;
         }
         let bytes = env.arena().bytes(frame);
+        let mut log = self.shared.log.lock().expect("no panic under this lock");
+        // Another worker's packet, handed over, has no number here yet.
+        let packet = log.packets.get(&frame.slot()).copied();
+        let packet = packet.unwrap_or_else(|| log.number(frame.slot()));
         let record = TraceRecord {
-            // A slot is not reused within a burst, so this tells a trace's packets apart.
-            packet: env.now.wrapping_mul(64).wrapping_add(u64::from(frame.slot())),
+            packet,
             time_ns: env.now,
             stage,
             verdict,
             detail,
             bytes: bytes[..bytes.len().min(KEEP)].to_vec(),
         };
-        let mut records = self.shared.records.lock().expect("no panic under this lock");
-        if records.len() == BACKLOG {
-            records.pop_front();
+        if log.records.len() == BACKLOG {
+            log.records.pop_front();
         }
-        records.push_back(record);
+        log.records.push_back(record);
     }
 }

@@ -141,6 +141,7 @@ impl<G: Gateway> Worker<G> {
                 stats: Stats::new(layout),
                 tracer: Tracer::default(),
                 outbox: Vec::with_capacity(OUTBOX),
+                passed_on: Vec::with_capacity(OUTBOX),
                 outbox_room: OUTBOX,
             },
             burst: Burst::default(),
@@ -286,6 +287,31 @@ impl<G: Gateway> Worker<G> {
         bytes
     }
 
+    /// Gives frames of our own to the workers that own them.
+    #[cold]
+    fn pass_on(&mut self) {
+        let Env { pool, stats, passed_on, .. } = &mut self.env;
+        for (port, mut frame) in passed_on.drain(..) {
+            frame.meta.port = port;
+            let key = self.gateway.steer_key(port, pool.arena().bytes(&frame));
+            let owner = self.hand_off.as_mut().zip(key).and_then(|(to, key)| Some((to.elsewhere(key)?, to)));
+            let lost = match owner {
+                None => Some((Drop::NoOwner, frame)),
+                Some((owner, to)) => to.send(owner, port, frame).err().map(|frame| (Drop::HandOffFull, frame)),
+            };
+            match lost {
+                None => stats.add(Io::HandedOut, 1),
+                Some((why, frame)) => {
+                    stats.drop_outside(why, frame.len());
+                    pool.give(frame);
+                }
+            }
+        }
+        if let Some(hand_off) = &mut self.hand_off {
+            hand_off.nudge();
+        }
+    }
+
     /// Runs what other workers handed over, a burst per port.
     fn take_over<C: Clock>(&mut self, spent: &mut Spent) -> usize {
         let Some(hand_off) = &mut self.hand_off else { return 0 };
@@ -394,6 +420,10 @@ impl<G: Gateway> Worker<G> {
 
     fn flush(&mut self, spent: &mut Spent) -> usize {
         let begin = Tsc::cycles();
+        let passed_on = self.env.passed_on.len();
+        if passed_on > 0 {
+            self.pass_on();
+        }
         let Env { pool, stats, outbox, .. } = &mut self.env;
         let originated = outbox.len();
         if originated > 0 {
@@ -408,7 +438,7 @@ impl<G: Gateway> Worker<G> {
                 }
             }
         }
-        let mut sent = originated;
+        let mut sent = originated + passed_on;
         for door in &mut self.ports {
             if !door.out.is_empty() {
                 sent += door.out.len();

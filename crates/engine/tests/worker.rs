@@ -201,8 +201,9 @@ fn a_trace_follows_only_the_packets_asked_for() {
         bench.wires[0].send([first, second, 0, 0]);
     }
     drain(&mut bench.worker);
-    let walks: Vec<_> = handle.take().into_iter().map(|r| (r.stage, r.verdict)).collect();
-    let expected = [("rx", "keep"), ("rx", "keep"), ("obey", "keep"), ("obey", "drop"), ("watch", "keep")];
+    let walks: Vec<_> = handle.take().into_iter().map(|r| (r.packet, r.stage, r.verdict)).collect();
+    let first = [(1, "rx", "keep"), (1, "obey", "keep"), (1, "watch", "keep")];
+    let expected = [first[0], (2, "rx", "keep"), first[1], (2, "obey", "drop"), first[2]];
     assert_eq!(walks, expected, "two packets, then no more");
     handle.stop();
     bench.wires[0].send([0, 7, 0, 0]);
