@@ -1,20 +1,8 @@
 //! Every behaviour of the cable gateway as a folder under `tests/golden/cmts`: packets in, packets out, all counters.
 //! `WEIR_BLESS=1 cargo test -p cmts --test golden` writes the folders.
 
-/// A test for each case.
 macro_rules! for_each_case {
-    ($($name:ident)+) => {
-        $(
-            mod $name {
-                #[test]
-                fn case() {
-                    let group = module_path!().rsplit("::").nth(1).expect("a path has two parts");
-                    let case = super::$name().named(group, stringify!($name));
-                    testkit::golden::judge::<crate::device::Device>(&crate::golden_cases::root(), &case);
-                }
-            }
-        )+
-    };
+    ($($name:ident)+) => { testkit::judge_each! { $($name)+ } };
 }
 
 mod device;
@@ -22,8 +10,14 @@ mod golden_cases;
 
 #[test]
 fn no_folder_is_without_its_case() {
-    let known = golden_cases::all();
-    let folders = testkit::golden::Folder::all(&golden_cases::root());
-    let strays: Vec<_> = folders.iter().filter(|name| !known.iter().any(|case| case.name == **name)).collect();
+    let strays = testkit::golden::strays(&golden_cases::root(), &golden_cases::all());
     assert!(strays.is_empty(), "no case describes {strays:?}");
+}
+
+/// A service group's directions on workers of their own, and every packet comes in by the wrong one: all is as with one.
+#[test]
+fn two_workers_do_as_one() {
+    let cases = golden_cases::all();
+    let handed = testkit::golden::judge_all_shared::<device::Device>(&golden_cases::root(), &cases, 2);
+    assert!(handed > 100, "only {handed} packets were handed over");
 }

@@ -25,6 +25,42 @@ pub use run::{Outcome, Subject, run};
 
 use std::path::Path;
 
+/// Declares a group's cases: a list of all, and whatever the test program makes of each by its macro `for_each_case!`.
+#[macro_export]
+macro_rules! cases {
+    ($($name:ident),+ $(,)?) => {
+        /// All cases of the group.
+        pub fn all() -> Vec<$crate::golden::Case> {
+            let group = module_path!().rsplit("::").next().expect("a path has a last part");
+            vec![$($name().named(group, stringify!($name))),+]
+        }
+
+        for_each_case! { $($name)+ }
+    };
+}
+
+/// A test for each case, of a program that has `device::Device` and `golden_cases::root`: what its `for_each_case!` does.
+#[macro_export]
+macro_rules! judge_each {
+    ($($name:ident)+) => {
+        $(
+            mod $name {
+                #[test]
+                fn case() {
+                    let group = module_path!().rsplit("::").nth(1).expect("a path has two parts");
+                    let case = super::$name().named(group, stringify!($name));
+                    $crate::golden::judge::<crate::device::Device>(&crate::golden_cases::root(), &case);
+                }
+            }
+        )+
+    };
+}
+
+/// Folders under `root` that no case describes.
+pub fn strays(root: &Path, cases: &[Case]) -> Vec<String> {
+    Folder::all(root).into_iter().filter(|name| !cases.iter().any(|case| case.name == *name)).collect()
+}
+
 /// Whether folders are to be written.
 pub fn blessing() -> bool {
     std::env::var_os("WEIR_BLESS").is_some_and(|value| value != "0")
@@ -55,6 +91,18 @@ pub fn judge<S: Subject>(root: &Path, case: &Case) {
     if blessing() {
         folder.write(case, &outcome).unwrap_or_else(|error| panic!("{}: {error}", case.name));
     }
+}
+
+/// Runs all those cases on subjects of several workers, as [`judge_shared`]; returns how many packets were handed over.
+///
+/// # Panics
+/// With all differences, when there are some.
+pub fn judge_all_shared<S: Subject>(root: &Path, cases: &[Case], workers: u16) -> u64 {
+    let (handed, faults): (Vec<_>, Vec<_>) =
+        cases.iter().map(|case| judge_shared::<S>(root, case, workers)).partition(Result::is_ok);
+    let faults: Vec<_> = faults.into_iter().filter_map(Result::err).collect();
+    assert!(faults.is_empty(), "{} cases:\n{}", faults.len(), faults.join("\n"));
+    handed.into_iter().flatten().sum()
 }
 
 /// Runs a case on a subject of several workers, and compares with what is recorded of one: everything is the same, but

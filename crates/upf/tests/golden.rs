@@ -1,20 +1,8 @@
 //! Every behaviour of the user plane as a folder under `tests/golden/upf`: packets in, packets out, all counters.
 //! `WEIR_BLESS=1 cargo test -p upf --test golden` writes the folders.
 
-/// A test for each case.
 macro_rules! for_each_case {
-    ($($name:ident)+) => {
-        $(
-            mod $name {
-                #[test]
-                fn case() {
-                    let group = module_path!().rsplit("::").nth(1).expect("a path has two parts");
-                    let case = super::$name().named(group, stringify!($name));
-                    testkit::golden::judge::<crate::device::Device>(&crate::golden_cases::root(), &case);
-                }
-            }
-        )+
-    };
+    ($($name:ident)+) => { testkit::judge_each! { $($name)+ } };
 }
 
 mod device;
@@ -22,9 +10,7 @@ mod golden_cases;
 
 #[test]
 fn no_folder_is_without_its_case() {
-    let known = golden_cases::all();
-    let folders = testkit::golden::Folder::all(&golden_cases::root());
-    let strays: Vec<_> = folders.iter().filter(|name| !known.iter().any(|case| case.name == **name)).collect();
+    let strays = testkit::golden::strays(&golden_cases::root(), &golden_cases::all());
     assert!(strays.is_empty(), "no case describes {strays:?}");
 }
 
@@ -32,14 +18,9 @@ fn no_folder_is_without_its_case() {
 /// or none, everything is as with one worker.
 #[test]
 fn two_workers_do_as_one() {
-    let judge =
-        |case: &golden_cases::Case| testkit::golden::judge_shared::<device::Device>(&golden_cases::root(), case, 2);
     let cases: Vec<_> = golden_cases::all().into_iter().filter(fits_two_workers).collect();
     assert!(cases.len() > 195, "only {} cases fit two workers", cases.len());
-    let (handed, faults): (Vec<_>, Vec<_>) = cases.iter().map(judge).partition(Result::is_ok);
-    let faults: Vec<_> = faults.into_iter().filter_map(Result::err).collect();
-    assert!(faults.is_empty(), "{} cases:\n{}", faults.len(), faults.join("\n"));
-    let handed: u64 = handed.into_iter().flatten().sum();
+    let handed = testkit::golden::judge_all_shared::<device::Device>(&golden_cases::root(), &cases, 2);
     assert!(handed > 300, "only {handed} packets were handed over");
 }
 

@@ -1,4 +1,5 @@
-//! A whole cable gateway between memory wires, with its control: what golden cases run.
+//! A whole cable gateway between memory wires, with its control: what golden cases run. Where there are two workers, the
+//! first sees to downstream and the second to upstream, and packets come in by the other's queues.
 //!
 //! | step | what control does |
 //! |---|---|
@@ -6,8 +7,10 @@
 //! | `do = "add", service_group = "sg", modem = { … }` | adds modems, as in the configuration |
 //! | `do = "remove", modem = "02:cb:…"` | takes the modem out |
 
+use std::collections::BTreeMap;
+
 use cmts::assemble::assemble;
-use cmts::config::{Config, ModemEntry};
+use cmts::config::{Config, ModemEntry, Role};
 use cmts::control::Control;
 use cmts::gateway::CableGateway;
 use cmts::report::Report;
@@ -50,7 +53,7 @@ impl Device {
         let mut device = Self { rig, control, clock, before: Counters::default() };
         device.settle();
         // What it announces at the start is put aside.
-        device.ports().iter().for_each(|port| drop(device.rig.wire(port).received()));
+        device.ports().iter().for_each(|port| drop(device.received(port)));
         device.before = device.all_counters();
         Ok(device)
     }
@@ -58,67 +61,82 @@ impl Device {
     fn all_counters(&mut self) -> Counters {
         let mut counters = Counters::default();
         self.rig.all_stats().for_each(|stats| counters.add(&Counters::of(stats)));
-        // In the room that control would make.
-        let mut report = Report::with_room(64, 64 * cmts::modems::MAX_FLOWS, 64, 8);
-        report.fill(self.rig.gateway().state(), self.clock.now());
-        let mut put = |name: String, value: u64| {
-            if value > 0 {
-                *counters.gateway.entry(name).or_default() += value;
-            }
-        };
-        let c = report.counts;
-        for (name, value) in [
-            ("lookup.matched", c.lookup_matched),
-            ("lookup.unmatched", c.lookup_unmatched),
-            ("filter.down.permit", c.filter_permit[0]),
-            ("filter.down.deny", c.filter_deny[0]),
-            ("filter.down.unmatched", c.filter_unmatched[0]),
-            ("filter.up.permit", c.filter_permit[1]),
-            ("filter.up.deny", c.filter_deny[1]),
-            ("filter.up.unmatched", c.filter_unmatched[1]),
-            ("classified.ipv4", c.classified_ipv4),
-            ("classified.icmp", c.classified_icmp),
-            ("classified.llc", c.classified_llc),
-            ("classified.none", c.unclassified),
-            ("units.bursts", report.units.bursts),
-            ("units.packets_lost", report.units.packets_lost),
-            ("clusters.frames", report.clusters.frames),
-            ("clusters.requests", report.clusters.requests),
-        ] {
-            put(name.to_owned(), value);
+        for worker in self.rig.workers() {
+            // In the room that control would make.
+            let mut report = Report::with_room(64, 64 * cmts::modems::MAX_FLOWS, 64, 8);
+            report.fill(worker.gateway().state(), self.clock.now());
+            count(&report, &mut counters.gateway);
+            put(&mut counters.gateway, "held".into(), worker.gateway().held() as u64);
         }
-        for row in &report.modems {
-            for (way, name) in ["down", "up"].into_iter().enumerate() {
-                put(format!("modem.{}.{name}.packets", row.modem), row.packets[way]);
-                put(format!("modem.{}.{name}.bytes", row.modem), row.bytes[way]);
-            }
-        }
-        let per_modem = cmts::modems::MAX_FLOWS as u32;
-        for row in &report.flows {
-            let name = format!("flow.{}.{}", row.flow / per_modem, row.flow % per_modem);
-            put(format!("{name}.packets"), row.counts.packets);
-            put(format!("{name}.bytes"), row.counts.bytes);
-            put(format!("{name}.full"), row.counts.full);
-            put(format!("{name}.waiting"), row.waiting.0.into());
-        }
-        for row in &report.channels {
-            put(format!("channel.{}.frames", row.channel), row.packets);
-            put(format!("channel.{}.bytes", row.channel), row.bytes);
-            put(format!("channel.{}.packets", row.channel), row.wire.packets);
-        }
-        for (n, grants) in report.grants.iter().enumerate() {
-            put(format!("grants.{n}.requests"), grants.requests);
-            put(format!("grants.{n}.requested_bytes"), grants.requested_bytes);
-        }
-        put("control.refused".into(), self.control.refused());
-        put("held".into(), self.rig.gateway().held() as u64);
+        put(&mut counters.gateway, "control.refused".into(), self.control.refused());
         counters
+    }
+}
+
+/// Counts what moved.
+fn put(counters: &mut BTreeMap<String, u64>, name: String, value: u64) {
+    if value > 0 {
+        *counters.entry(name).or_default() += value;
+    }
+}
+
+/// What a worker reports, by names.
+fn count(report: &Report, counters: &mut BTreeMap<String, u64>) {
+    let mut put = |name: String, value: u64| put(counters, name, value);
+    let c = report.counts;
+    for (name, value) in [
+        ("lookup.matched", c.lookup_matched),
+        ("lookup.unmatched", c.lookup_unmatched),
+        ("filter.down.permit", c.filter_permit[0]),
+        ("filter.down.deny", c.filter_deny[0]),
+        ("filter.down.unmatched", c.filter_unmatched[0]),
+        ("filter.up.permit", c.filter_permit[1]),
+        ("filter.up.deny", c.filter_deny[1]),
+        ("filter.up.unmatched", c.filter_unmatched[1]),
+        ("classified.ipv4", c.classified_ipv4),
+        ("classified.icmp", c.classified_icmp),
+        ("classified.llc", c.classified_llc),
+        ("classified.none", c.unclassified),
+        ("units.bursts", report.units.bursts),
+        ("units.packets_lost", report.units.packets_lost),
+        ("clusters.frames", report.clusters.frames),
+        ("clusters.requests", report.clusters.requests),
+    ] {
+        put(name.to_owned(), value);
+    }
+    for row in &report.modems {
+        for (way, name) in ["down", "up"].into_iter().enumerate() {
+            put(format!("modem.{}.{name}.packets", row.modem), row.packets[way]);
+            put(format!("modem.{}.{name}.bytes", row.modem), row.bytes[way]);
+        }
+    }
+    let per_modem = cmts::modems::MAX_FLOWS as u32;
+    for row in &report.flows {
+        let name = format!("flow.{}.{}", row.flow / per_modem, row.flow % per_modem);
+        put(format!("{name}.packets"), row.counts.packets);
+        put(format!("{name}.bytes"), row.counts.bytes);
+        put(format!("{name}.full"), row.counts.full);
+        put(format!("{name}.waiting"), row.waiting.0.into());
+    }
+    for row in &report.channels {
+        put(format!("channel.{}.frames", row.channel), row.packets);
+        put(format!("channel.{}.bytes", row.channel), row.bytes);
+        put(format!("channel.{}.packets", row.channel), row.wire.packets);
+    }
+    for (n, grants) in report.grants.iter().enumerate() {
+        put(format!("grants.{n}.requests"), grants.requests);
+        put(format!("grants.{n}.requested_bytes"), grants.requested_bytes);
     }
 }
 
 impl Subject for Device {
     fn start(config: &toml::Table) -> Result<Self, String> {
-        Self::new(&Config::deserialize(config.clone()).map_err(|error| error.to_string())?)
+        let mut config = Config::deserialize(config.clone()).map_err(|error| error.to_string())?;
+        // Each worker has the memory that one alone would have.
+        config.frames.slots *= u32::from(config.workers.count);
+        let last = config.workers.count.saturating_sub(1);
+        config.service_group.iter_mut().for_each(|group| group.up_worker = Some(last));
+        Self::new(&config)
     }
 
     fn ports(&self) -> Vec<String> {
@@ -130,7 +148,10 @@ impl Subject for Device {
     }
 
     fn send(&mut self, port: &str, packet: &[u8]) {
-        self.rig.wire(port).send(packet);
+        // What is for the first worker comes in by the last one, and the other way round.
+        let downstream = self.control.config().port.iter().any(|p| p.name == port && p.role == Role::Network);
+        let worker = if downstream { self.rig.workers().count() - 1 } else { 0 };
+        self.rig.wire_of(worker, port).send(packet);
     }
 
     fn step(&mut self, what: &toml::Table) -> Result<(), String> {
@@ -165,7 +186,7 @@ impl Subject for Device {
     }
 
     fn received(&mut self, port: &str) -> Vec<Vec<u8>> {
-        self.rig.wire(port).received()
+        (0..self.rig.workers().count()).flat_map(|worker| self.rig.wire_of(worker, port).received()).collect()
     }
 
     fn counters(&mut self) -> Counters {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! {
+testkit::cases! {
     wrong_hcs, psp_tables_longer_than_the_packet, units_that_never_end, units_without_a_beginning, a_packet_is_missing,
     a_segment_is_missing, segments_that_come_again, unknown_sessions, unknown_service_identifiers, concatenation_and_fragments,
     frames_that_are_too_long, what_is_no_ip, other_frames_on_both_ports, tunnel_packets_in_fragments,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! {
+testkit::cases! {
     each_host_by_its_own_address, ipv6, unknown_destinations, many_hosts_know_their_group, encrypted_frames,
     keys_roll_over, a_key_that_is_not_there, over_udp_with_cookies, without_the_word, split_over_packets,
     longer_than_a_packet, a_modem_comes_and_goes, a_queue_that_is_full,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! {
+testkit::cases! {
     ttl_expired_downstream, hop_limit_expired_downstream, ttl_expired_upstream, hop_limit_expired_upstream,
     too_big_downstream, packet_too_big_downstream, fragments_downstream, no_route_upstream, no_error_about_errors,
     errors_are_limited, pings,

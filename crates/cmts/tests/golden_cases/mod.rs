@@ -12,19 +12,6 @@ use wire::docsis::{self, Element, Kind, Privacy};
 use wire::l2tp::{self, Carrier, Cookie};
 use wire::{ccf, psp, uepi};
 
-/// Declares a group's cases: a list of all, and whatever the test program makes of each (`for_each_case!`).
-macro_rules! cases {
-    ($($name:ident),+ $(,)?) => {
-        /// All cases of the group.
-        pub fn all() -> Vec<Case> {
-            let group = module_path!().rsplit("::").next().expect("a path has a last part");
-            vec![$($name().named(group, stringify!($name))),+]
-        }
-
-        for_each_case! { $($name)+ }
-    };
-}
-
 pub mod broken;
 pub mod downstream;
 pub mod icmp;

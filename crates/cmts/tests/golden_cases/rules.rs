@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! {
+testkit::cases! {
     filters_by_priority, the_default_is_to_deny, filters_upstream, every_field_of_a_filter, classifiers_by_priority,
     classified_by_ipv6_fields, classified_by_hardware_address, classified_by_tag, the_second_group_is_asked_too,
 }

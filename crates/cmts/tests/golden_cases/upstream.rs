@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! {
+testkit::cases! {
     a_packet, ipv6, several_in_a_segment, cut_over_segments, segments_that_overtake_each_other, decrypted,
     crc_is_verified_where_asked, crc_is_left_where_not_asked, type_of_service_is_overwritten, sources_are_verified,
     requests_are_counted, a_unit_over_several_packets,

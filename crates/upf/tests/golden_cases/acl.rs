@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! { both_directions, default_is_deny, before_and_behind_translation }
+testkit::cases! { both_directions, default_is_deny, before_and_behind_translation }
 
 /// A question for the root's address (RFC 1035, 4.1).
 const QUESTION: [u8; 17] = [0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1];

@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! {
+testkit::cases! {
     released_when_active, released_at_another_gnb, new_packets_do_not_overtake, too_many_for_one, too_many_bytes, given_up_after_a_while,
     discarded_with_the_session, discarded_by_rule, idle_again, paged, uplink_goes_on, dropped_by_rule,
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! {
+testkit::cases! {
     ipv4_over_ipv4, ipv6_over_ipv4, ipv4_over_ipv6, ipv6_over_ipv6, zero_checksum_over_ipv6, without_container, tcp,
     odd_lengths_over_ipv6, users_fragments, any_address_of_the_prefix, two_gnbs, unknown_subscribers, dscp_is_copied,
     short_packets_lose_their_padding, a_burst_keeps_its_order,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! {
+testkit::cases! {
     sequence_number, n_pdu_number, all_optional_fields, pdcp_number, long_pdcp_number, long_container, udp_port,
     optional_unknown, chain_of_all, second_container_is_ignored,
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! {
+testkit::cases! {
     ttl_expired_uplink, hop_limit_expired_uplink, ttl_expired_downlink, hop_limit_expired_downlink, no_error_about_errors,
     errors_are_limited, too_big_downlink, too_big_downlink_4g, too_big_downlink_over_ipv6, packet_too_big_downlink, exact_fit,
     fragments_downlink, fragments_uplink, fragments_of_fragments, too_big_uplink, packet_too_big_uplink, marked_fragments,

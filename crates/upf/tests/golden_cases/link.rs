@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! { vlan_port, wrong_vlan, two_tags, priority_tag, wrong_mac, group_mac, group_addresses, other_protocols, padding, jammed_port }
+testkit::cases! { vlan_port, wrong_vlan, two_tags, priority_tag, wrong_mac, group_mac, group_addresses, other_protocols, padding, jammed_port }
 
 /// `n3` in VLAN 30, `n6` in VLAN 60.
 pub const TAGGED: &str = r#"

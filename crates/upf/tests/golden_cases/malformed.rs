@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! {
+testkit::cases! {
     frames, outer_ipv4, outer_ipv6, outer_udp, outer_fragments, not_for_us, gtpu_header, gtpu_extensions,
     gtpu_unknown_message, inner_packet, plain_packet, outer_checksum, outer_checksum_is_trusted,
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! {
+testkit::cases! {
     echo_over_ipv4, echo_over_ipv6, echo_from_another_port, echo_in_a_vlan, echo_response_is_taken, error_indication_over_ipv4,
     error_indication_over_ipv6, error_indications_are_limited, error_indications_are_limited_by_peer,
     no_error_indications_at_all, error_indication_for_tunnel_zero, error_indication_is_heard, broken_error_indication, end_marker,

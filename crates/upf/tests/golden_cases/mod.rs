@@ -7,19 +7,6 @@ use std::path::PathBuf;
 pub use testkit::golden::{Case, ms, secs};
 pub use testkit::packet::{Packet, eth, ip, ip4, ip6, raw};
 
-/// Declares a group's cases: a list of all, and whatever the test program makes of each (`for_each_case!`).
-macro_rules! cases {
-    ($($name:ident),+ $(,)?) => {
-        /// All cases of the group.
-        pub fn all() -> Vec<Case> {
-            let group = module_path!().rsplit("::").next().expect("a path has a last part");
-            vec![$($name().named(group, stringify!($name))),+]
-        }
-
-        for_each_case! { $($name)+ }
-    };
-}
-
 pub mod acl;
 pub mod buffering;
 pub mod downlink;

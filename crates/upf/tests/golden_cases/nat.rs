@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! {
+testkit::cases! {
     udp_there_and_back, tcp_and_its_segment_size, icmp_echo, errors_from_outside, errors_of_ours, ping_of_ours, unknown_from_outside,
     other_protocols, ipv6_goes_as_it_is, no_port_left, a_block_goes_on_to_the_next, subscriber_to_subscriber, waiting_for_a_neighbour,
 }

@@ -5,7 +5,7 @@ use wire::Mac;
 
 use super::*;
 
-cases! {
+testkit::cases! {
     announced_at_start, announced_in_vlans, arp_answered, arp_probe_answered, arp_for_others, broken_arp, arp_in_a_vlan,
     solicitation_answered, solicitation_for_link_local, duplicate_detection, broken_discovery, router_resolved, router_resolved_ipv6,
     gnb_resolved, gnb_resolved_ipv6, host_resolved, resolved_in_a_vlan, never_answers, never_answers_ipv6, too_many_wait, learned_from_its_question,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! {
+testkit::cases! {
     gate_closed, flow_rate_up, flow_rate_down, flow_rates_are_apart, session_rate_up, session_rate_down,
     flow_inside_session_rate, a_refused_packet_costs_nothing, long_run_is_exact, marks_up, marks_down,
     unlimited_is_unlimited, congestion_is_carried_in, congestion_is_carried_in_ipv6, congestion_to_who_would_not_understand,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! { through_a_filter_with_ports, through_translation, given_up_after_a_while }
+testkit::cases! { through_a_filter_with_ports, through_translation, given_up_after_a_while }
 
 const FILTERED: &str = r#"
 reassembly = { seconds = 1 }

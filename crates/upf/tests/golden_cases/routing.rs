@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! { longest_prefix, on_link, no_route, gnb_behind_a_router, overlapping_instances, not_to_be_forwarded, gnb_without_a_route, jumbo,
+testkit::cases! { longest_prefix, on_link, no_route, gnb_behind_a_router, overlapping_instances, not_to_be_forwarded, gnb_without_a_route, jumbo,
 networks_behind_a_subscriber }
 
 const OTHER_MAC: [u8; 6] = [2, 0, 0, 0, 6, 0xfd];

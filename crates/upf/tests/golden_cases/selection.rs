@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! {
+testkit::cases! {
     by_filter_downlink, by_filter_uplink, by_precedence, by_qos_flow, no_rule_for_a_qos_flow, no_rule_at_all,
     filters_for_ipv6, protocols, port_ranges, fragments_have_no_ports, tunnel_per_bearer, sent_to_a_page,
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! { removed, made_while_running, usage_and_credit_survive_new_rules, address_of_another }
+testkit::cases! { removed, made_while_running, usage_and_credit_survive_new_rules, address_of_another }
 
 fn removed() -> Case {
     let packet = up(&request(UE));

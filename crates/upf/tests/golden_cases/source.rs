@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! { spoofed_ipv4, spoofed_ipv6, no_such_family, gtp_in_gtp, martians, martians_ipv6 }
+testkit::cases! { spoofed_ipv4, spoofed_ipv6, no_such_family, gtp_in_gtp, martians, martians_ipv6 }
 
 fn spoofed_ipv4() -> Case {
     let from = |source: [u8; 4]| up(&ip4(source, SERVER).udp(40_000, 50_000));

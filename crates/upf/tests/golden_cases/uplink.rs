@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! {
+testkit::cases! {
     ipv4_over_ipv4, ipv6_over_ipv4, ipv4_over_ipv6, ipv6_over_ipv6, without_container, tcp, ping_of_a_server,
     users_fragments, users_extension_headers, options_in_the_transport_header, extension_headers_in_the_transport,
     bytes_behind_the_users_packet, zero_udp_checksum, a_burst_keeps_its_order, another_subscribers_tunnel,

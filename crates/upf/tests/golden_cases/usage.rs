@@ -2,7 +2,7 @@
 
 use super::*;
 
-cases! { volume_packets_and_time, per_flow, not_measured, dropped_later_is_measured }
+testkit::cases! { volume_packets_and_time, per_flow, not_measured, dropped_later_is_measured }
 
 fn volume_packets_and_time() -> Case {
     case("Octets of the user's IP packets, packets, time of the first and the last.")
