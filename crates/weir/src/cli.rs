@@ -194,12 +194,16 @@ Examples:
   weir trace --ue 10.60.0.1
   weir trace --ue 2001:db8:0:7::1 --packets 20 --hex
   weir trace --ue 10.60.0.1 --pcap walk.pcapng    as they came and as they left, for Wireshark
+  weir trace --modem 02:cb:00:00:00:01            of a cable gateway: all hosts behind a modem
 
 Ends when it has seen so many packets, after --seconds, or on Ctrl-C. One trace at a time.")]
 pub struct TraceArgs {
     /// The subscriber: an address of its own (any address of its /64 for IPv6).
-    #[arg(long, value_name = "ADDRESS")]
-    pub ue: IpAddr,
+    #[arg(long, value_name = "ADDRESS", required_unless_present = "modem")]
+    pub ue: Option<IpAddr>,
+    /// The cable modem: its hardware address, or the address of a host behind it.
+    #[arg(long, value_name = "MAC|ADDRESS", conflicts_with = "ue")]
+    pub modem: Option<String>,
     /// How many packets.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub packets: u32,

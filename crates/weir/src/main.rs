@@ -31,6 +31,7 @@ mod deploy;
 mod doors;
 mod drain;
 mod fail;
+mod followed;
 mod functions;
 mod generate;
 mod load;

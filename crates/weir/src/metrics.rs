@@ -3,10 +3,12 @@
 //! | file | idea |
 //! |---|---|
 //! | `families.rs` | what is told, under which names |
+//! | `cable.rs` | what only a cable gateway tells |
 //! | `load.rs` | how busy workers are: what scaling goes by |
 //! | `text.rs` | the exposition format |
 //! | `http.rs` | a small server with bounds on everything |
 
+mod cable;
 mod families;
 mod http;
 mod load;
@@ -20,17 +22,29 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 
-use crate::observer::Observer;
-use families::Known;
+use crate::snapshot::Snapshot;
+pub use families::{CableKnown, Known, ServiceFlows};
 use http::{Answer, Pages, Server, WORDS};
 use load::Recent;
 
 /// Version 0.0.4 of the text format.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// A running gateway as monitoring sees it. Asked from several threads at once.
+pub trait Monitored: Send + Sync + 'static {
+    /// All counters.
+    fn snapshot(&self) -> Snapshot;
+
+    /// What is known at this moment; how busy workers were, and when the process began, is added by whoever asks.
+    fn known(&self) -> Known;
+
+    /// Why a worker does not answer, if one does not.
+    fn silent(&self) -> Option<String>;
+}
+
 /// A gateway behind glass.
 struct Metrics {
-    observer: Arc<Observer>,
+    gateway: Arc<dyn Monitored>,
     recent: Mutex<Recent>,
     /// Held while a page is made: scrapes at once do not add up.
     making: Mutex<()>,
@@ -41,33 +55,18 @@ struct Metrics {
 ///
 /// # Errors
 /// The address is not ours, or not free.
-pub fn serve(address: SocketAddr, observer: Arc<Observer>) -> anyhow::Result<Server> {
+pub fn serve(address: SocketAddr, gateway: Arc<dyn Monitored>) -> anyhow::Result<Server> {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
-    let metrics = Metrics { observer, recent: Mutex::default(), making: Mutex::default(), started: unix };
+    let metrics = Metrics { gateway, recent: Mutex::default(), making: Mutex::default(), started: unix };
     Server::start(address, Arc::new(metrics))
         .with_context(|| format!("no metrics at {address}: give another [metrics] address, or leave the section out"))
 }
 
 impl Metrics {
     fn known(&self) -> Known {
-        let observer = &self.observer;
-        let snapshot = observer.snapshot();
+        let known = self.gateway.known();
         let recent = self.recent.lock().unwrap_or_else(|e| e.into_inner());
-        let utilisation = recent.utilisation(snapshot.tsc_hz);
-        drop(recent);
-        let (ports, sessions) = (observer.ports(), observer.sessions());
-        let unready = observer.unready(&ports, sessions.as_ref().err());
-        Known {
-            ports,
-            sessions: sessions.ok(),
-            peers: observer.peers().ok(),
-            most_sessions: observer.config.n4.as_ref().map(|n4| n4.sessions.into()),
-            utilisation,
-            draining: observer.is_draining(),
-            unready,
-            started: self.started,
-            snapshot,
-        }
+        Known { utilisation: recent.utilisation(known.snapshot.tsc_hz), started: self.started, ..known }
     }
 
     fn page(&self) -> String {
@@ -77,16 +76,15 @@ impl Metrics {
 
     /// Workers take turns.
     fn health(&self) -> Answer {
-        match self.observer.sessions() {
-            Ok(_) => words(200, "alive\n".to_owned()),
-            Err(sentence) => words(503, sentence + "\n"),
+        match self.gateway.silent() {
+            None => words(200, "alive\n".to_owned()),
+            Some(sentence) => words(503, sentence + "\n"),
         }
     }
 
     /// Traffic may come.
     fn readiness(&self) -> Answer {
-        let sessions = self.observer.sessions();
-        let unready = self.observer.unready(&self.observer.ports(), sessions.as_ref().err());
+        let unready = self.gateway.known().unready;
         match unready.is_empty() {
             true => words(200, "ready\n".to_owned()),
             false => words(503, unready.join("\n") + "\n"),
@@ -109,7 +107,7 @@ impl Pages for Metrics {
     }
 
     fn tick(&self) {
-        let workers = self.observer.snapshot().workers;
+        let workers = self.gateway.snapshot().workers;
         self.recent.lock().unwrap_or_else(|e| e.into_inner()).note(Instant::now(), &workers);
     }
 }

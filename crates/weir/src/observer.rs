@@ -1,12 +1,12 @@
 //! The reading ends of a running gateway: what `weir show` and `weir trace` see. Counters are read where they lie;
 //! sessions are asked for by ring; ports show themselves when asked. Workers notice none of it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use engine::{Io, StatsView, Time, TraceFilter, TracerHandle, Tsc};
+use engine::{Io, StatsView, Time, TracerHandle, Tsc};
 use frame::Arena;
 use pfcp::node::{Association, AssociationId, State};
 use table::hint::tsc_hz;
@@ -16,12 +16,11 @@ use upf::n4::metering::WallClock;
 
 use crate::asked::{Answer, Asker, Question};
 use crate::cdr::{self, Kept};
+use crate::followed::Followed;
+use crate::metrics::{Known, Monitored};
 use crate::n4::N4;
 use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
-use crate::socket::{
-    Answers, DrainView, PeerView, PeersView, PortView, Reply, Request, SessionsView, TraceLine, TraceView,
-    WorkerSessions, hex,
-};
+use crate::socket::{Answers, DrainView, PeerView, PeersView, PortView, Reply, Request, SessionsView, WorkerSessions};
 use crate::watched::Glass;
 
 /// The reading ends of one worker.
@@ -52,8 +51,7 @@ pub struct Observer {
     start_ns: u64,
     /// The ledger it keeps, if any: put here by whoever opens it.
     pub ledger: OnceLock<Kept>,
-    /// The connection that traces, if any.
-    tracing: Mutex<Option<(u64, IpAddr)>>,
+    followed: Followed,
     /// No new sessions are to come.
     draining: AtomicBool,
 }
@@ -76,6 +74,7 @@ impl Observer {
     ) -> Self {
         let WallClock { now, epoch_ns } = wall_clock(&time);
         let config = config.clone();
+        let followed = Followed::new(workers.iter().map(|worker| worker.tracer.clone()).collect(), epoch_ns);
         Self {
             config,
             workers,
@@ -86,7 +85,7 @@ impl Observer {
             n4: OnceLock::new(),
             start_ns: now,
             ledger: OnceLock::new(),
-            tracing: Mutex::new(None),
+            followed,
             draining: AtomicBool::new(false),
         }
     }
@@ -158,14 +157,9 @@ impl Observer {
     }
 
     /// What keeps traffic away from it, a sentence each; `silent`: why a worker does not answer, if one does not.
-    pub fn unready(&self, ports: &[PortView], silent: Option<&String>) -> Vec<String> {
-        let is_down = |port: &&PortView| port.link != "up";
-        let down = ports.iter().filter(is_down).map(|port| match port.link.as_str() {
-            "gone" => format!("port {} of worker {}: the interface is gone", port.name, port.worker),
-            _ => format!("port {} of worker {}: no link", port.name, port.worker),
-        });
+    fn unready(&self, ports: &[PortView], silent: Option<&String>) -> Vec<String> {
         let draining = self.is_draining().then(|| "draining: no new sessions are taken".to_owned());
-        draining.into_iter().chain(silent.cloned()).chain(down).collect()
+        draining.into_iter().chain(silent.cloned()).chain(down(ports)).collect()
     }
 
     /// Whether no new sessions are to come.
@@ -236,38 +230,29 @@ impl Observer {
             news: news.collect(),
         })
     }
+}
 
-    fn trace(&self, connection: u64, ue: IpAddr, packets: u32) -> Result<TraceView, String> {
-        let mut tracing = self.tracing.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some((owner, other)) = *tracing
-            && owner != connection
-        {
-            return Err(format!("another `weir trace` follows {other}; one at a time"));
-        }
-        *tracing = Some((connection, ue));
-        for worker in &self.workers {
-            worker.tracer.stop();
-            worker.tracer.take();
-            worker.tracer.start(TraceFilter { subscriber: ue }, packets);
-        }
-        Ok(TraceView { left: packets, lines: Vec::new() })
+impl Monitored for Observer {
+    fn snapshot(&self) -> Snapshot {
+        Observer::snapshot(self)
     }
 
-    fn traced(&self) -> TraceView {
-        let left = self.workers.iter().map(|worker| worker.tracer.left()).min().unwrap_or(0);
-        let mut lines = Vec::new();
-        for (n, worker) in self.workers.iter().enumerate() {
-            lines.extend(worker.tracer.take().into_iter().map(|record| TraceLine {
-                worker: n as u16,
-                packet: record.packet,
-                unix_ns: self.epoch_ns + record.time_ns,
-                stage: record.stage.to_owned(),
-                verdict: record.verdict.to_owned(),
-                detail: record.detail,
-                bytes: hex(&record.bytes),
-            }));
+    fn known(&self) -> Known {
+        let (ports, sessions) = (self.ports(), self.sessions());
+        Known {
+            unready: self.unready(&ports, sessions.as_ref().err()),
+            ports,
+            sessions: sessions.ok(),
+            peers: self.peers().ok(),
+            most_sessions: self.config.n4.as_ref().map(|n4| n4.sessions.into()),
+            draining: self.is_draining(),
+            snapshot: Observer::snapshot(self),
+            ..Known::default()
         }
-        TraceView { left, lines }
+    }
+
+    fn silent(&self) -> Option<String> {
+        self.sessions().err()
     }
 }
 
@@ -282,9 +267,11 @@ impl Answers for Observer {
             Request::Acl => Reply::Acl(self.acl()),
             Request::Nat { ue } => self.nat(*ue).map_or_else(error, Reply::Nat),
             Request::Session { ue } => self.session(*ue).map_or_else(error, Reply::Session),
-            Request::Trace { ue, packets } => self.trace(connection, *ue, *packets).map_or_else(error, Reply::Trace),
+            Request::Trace { ue, packets } => {
+                self.followed.start(connection, *ue, *packets).map_or_else(error, Reply::Trace)
+            }
             Request::Drain { on, seconds } => self.drain(*on, *seconds).map_or_else(error, Reply::Drain),
-            Request::Traced => Reply::Trace(self.traced()),
+            Request::Traced => Reply::Trace(self.followed.take()),
             Request::Cable(_) => Reply::Error("this gateway is a user plane: it has no modems".to_owned()),
             Request::Records { filter, limit } => cdr::answer::records(self.ledger.get(), filter, *limit),
             Request::Exported { until } => cdr::answer::exported(self.ledger.get(), *until),
@@ -292,14 +279,7 @@ impl Answers for Observer {
     }
 
     fn hung_up(&self, connection: u64) {
-        let mut tracing = self.tracing.lock().unwrap_or_else(|e| e.into_inner());
-        if tracing.is_some_and(|(owner, _)| owner == connection) {
-            for worker in &self.workers {
-                worker.tracer.stop();
-                worker.tracer.take();
-            }
-            *tracing = None;
-        }
+        self.followed.hung_up(connection);
     }
 }
 
@@ -314,6 +294,14 @@ fn events(counters: &ControlCounters) -> Vec<(String, u64)> {
         ("error indications heard", counters.error_indications),
     ];
     all.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| (what.to_owned(), n)).collect()
+}
+
+/// Ports without a link, a sentence each.
+pub(crate) fn down(ports: &[PortView]) -> impl Iterator<Item = String> {
+    ports.iter().filter(|port| port.link != "up").map(|port| match port.link.as_str() {
+        "gone" => format!("port {} of worker {}: the interface is gone", port.name, port.worker),
+        _ => format!("port {} of worker {}: no link", port.name, port.worker),
+    })
 }
 
 /// A worker's port as it was last seen.

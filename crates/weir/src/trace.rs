@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 
 use crate::cli::TraceArgs;
 use crate::pcapng::PcapNg;
 use crate::signals;
-use crate::socket::{Client, Reply, Request, TraceLine, TraceView};
+use crate::socket::{CableReply, CableRequest, Client, Reply, Request, TraceLine, TraceView};
 use crate::tables::{Style, many};
 
 /// Follows them.
@@ -27,10 +28,11 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<()> {
         }
         None => None,
     };
-    client.ask(&Request::Trace { ue: args.ue, packets: args.packets })?;
+    let (ue, whose) = subject(args, &mut client)?;
+    client.ask(&Request::Trace { ue, packets: args.packets })?;
     let style = Style::of_stdout();
     if !args.at.json {
-        eprintln!("following the next {} of {}", many(args.packets as usize, "packet"), args.ue);
+        eprintln!("following the next {} of {}", many(args.packets as usize, "packet"), whose);
     }
     let until = Instant::now() + Duration::from_secs_f64(args.seconds);
     let mut seen = Walks::default();
@@ -58,9 +60,28 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<()> {
         file.finish()?;
     }
     if seen.done == 0 && !args.at.json {
-        eprintln!("no packet of {} came; `weir show drops` and `weir show ports` tell what did", args.ue);
+        eprintln!("no packet of {whose} came; `weir show drops` and `weir show ports` tell what did");
     }
     Ok(())
+}
+
+/// An address that the gateway knows the subscriber by, and what to call it. A modem is known by any of its hosts.
+fn subject(args: &TraceArgs, client: &mut Client) -> anyhow::Result<(IpAddr, String)> {
+    let Some(modem) = &args.modem else {
+        let ue = args.ue.context("say --ue or --modem")?;
+        return Ok((ue, ue.to_string()));
+    };
+    let whose = format!("modem {modem}");
+    if let Ok(host) = modem.parse() {
+        return Ok((host, format!("the modem of {host}")));
+    }
+    let Reply::Cable(CableReply::Modems(modems)) = client.ask(&Request::Cable(CableRequest::Modems))? else {
+        bail!("this gateway knows no modems");
+    };
+    let found = modems.iter().find(|view| view.modem.eq_ignore_ascii_case(modem));
+    let found = found.with_context(|| format!("there is no modem {modem}"))?;
+    let host = found.hosts.first().with_context(|| format!("{whose} has no hosts, so no packets"))?;
+    Ok((*host, whose))
 }
 
 /// One packet's way, in order.
@@ -69,7 +90,7 @@ type Walk = Vec<TraceLine>;
 /// Packets under way: a walk is whole once a later look brought nothing more of it.
 #[derive(Default)]
 struct Walks {
-    open: BTreeMap<(u64, u16, u64), Walk>,
+    open: BTreeMap<(u16, u64), Walk>,
     done: usize,
     clock: Clock,
 }
@@ -84,16 +105,18 @@ struct Clock {
 impl Walks {
     /// Takes in what was recorded; gives the walks that are complete, oldest first. `last`: all of them are.
     fn add(&mut self, lines: Vec<TraceLine>, last: bool) -> Vec<Walk> {
-        // A packet's records are written by one turn of its worker; only the newest may still lack some.
+        // A packet that waits in between may come up again later; whoever waits longer than a look is shown in two parts.
         let mut touched = Vec::new();
         for line in lines {
-            let key = (line.unix_ns, line.worker, line.packet);
+            let key = (line.worker, line.packet);
             touched.push(key);
             self.open.entry(key).or_default().push(line);
         }
         let whole: Vec<_> = self.open.keys().filter(|key| last || !touched.contains(key)).copied().collect();
         self.done += whole.len();
-        whole.iter().filter_map(|key| self.open.remove(key)).collect()
+        let mut walks: Vec<Walk> = whole.iter().filter_map(|key| self.open.remove(key)).collect();
+        walks.sort_by_key(|walk| walk.first().map(|line| line.unix_ns));
+        walks
     }
 }
 
@@ -112,12 +135,14 @@ fn text(walk: &Walk, clock: &mut Clock, hex: bool, style: Style) -> String {
         outcome(walk, style),
     );
     let width = walk.iter().map(|line| line.stage.chars().count()).max().unwrap_or(0);
-    let (mut detail, mut bytes) = ("", "");
+    let (mut detail, mut bytes, mut time) = ("", "", first.unix_ns);
     for line in walk {
         // What a stage left as it was is not said again.
         let said = if line.detail == detail { style.dim("…") } else { line.detail.clone() };
+        let waited = line.unix_ns.saturating_sub(std::mem::replace(&mut time, line.unix_ns));
+        let waited = if waited > 0 { format!(", {:.3} ms later", waited as f64 / 1e6) } else { String::new() };
         let verdict = if line.verdict == "drop" { style.alarm("drop") } else { line.verdict.clone() };
-        out += &format!("  {:<width$}  {verdict}  {said}\n", line.stage);
+        out += &format!("  {:<width$}  {verdict}  {said}{waited}\n", line.stage);
         if hex && line.bytes != bytes {
             out += &dump(&line.raw(), width + 2, style);
         }

@@ -45,6 +45,7 @@ impl Net {
             ok(&["ip", "-n", &net.far, "link", "set", theirs, "up"]);
         }
         // Both ends answer ARP: what the gateway needs it asks for.
+        ok(&["ip", "-n", &net.gateway, "link", "set", "lo", "up"]);
         ok(&["ip", "-n", &net.far, "addr", "add", "198.18.0.1/24", "dev", "net0"]);
         ok(&["ip", "-n", &net.far, "addr", "add", "172.16.0.2/24", "dev", "rpd0"]);
         net
@@ -52,7 +53,8 @@ impl Net {
 
     fn start(&mut self) {
         let text = include_str!("../../../examples/cmts.toml").replace("packet:eth1", "packet:eth9");
-        let text = text.replace("packet:eth2", "packet:eth1").replace("packet:eth9", "packet:eth0");
+        let text = text.replace("packet:eth2", "packet:eth1").replace("packet:eth9", "packet:eth0")
+            + "\n[metrics]\naddress = \"127.0.0.1:9464\"\n";
         let path = self.folder.join("cmts.toml");
         fs::write(&path, text).unwrap();
         let mut command = Command::new("ip");
@@ -124,6 +126,69 @@ impl Drop for Net {
     }
 }
 
+/// What Prometheus's own reader makes of `/metrics`, and what the other paths answer.
+fn scrape(net: &Net) -> serde_json::Value {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let (python, script) = (format!("{root}/target/judge/bin/python3"), format!("{root}/tests/net/scrape.py"));
+    let said = ok(&["ip", "netns", "exec", &net.gateway, &python, &script, "http://127.0.0.1:9464"]);
+    serde_json::from_str(&said).unwrap()
+}
+
+/// A modem's packets are followed from the network into the DEPI packet, and nobody else's.
+fn trace(net: &Net) {
+    let mut command = Command::new(WEIR);
+    command.args(["trace", "--modem", "02:CB:00:00:00:01", "--packets", "3", "--json"]);
+    let socket = net.folder.join("weir.sock");
+    let tracing = command.arg("--socket").arg(&socket).stdout(Stdio::piped()).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    // Another trace is refused as soon as this one is on.
+    while net.weir(&["trace", "--modem", "10.64.0.9", "--seconds", "0.01"]).is_ok() {
+        assert!(Instant::now() < until, "no trace");
+    }
+    net.send(40);
+    let out = tracing.wait_with_output().unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    let walks: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let stages = |walk: &serde_json::Value| -> Vec<String> {
+        walk.as_array().unwrap().iter().map(|line| line["stage"].as_str().unwrap().to_owned()).collect()
+    };
+    let all: Vec<String> = walks.iter().flat_map(stages).collect();
+    for stage in ["rx", "cm_lookup", "classification", "docsis_framing", "depi_encap"] {
+        assert_eq!(all.iter().filter(|name| *name == stage).count() % 3, 0, "{stage}: {text}");
+        assert!(all.iter().any(|name| name == stage), "{stage}: {text}");
+    }
+    let wrong = net.weir(&["trace", "--modem", "02:cb:00:00:77:77"]).expect_err("it is not there");
+    assert!(wrong.contains("there is no modem 02:cb:00:00:77:77"), "{wrong}");
+}
+
+/// Prometheus reads what `weir show` says.
+fn metrics(net: &Net) {
+    let seen = scrape(net);
+    let sum = |family: &str, label: &str| -> u64 {
+        let of = |key: &str| key.split('{').next() == Some(family) && key.contains(label);
+        let samples = seen["samples"].as_object().unwrap().iter().filter(|(key, _)| of(key));
+        samples.map(|(_, value)| value.as_f64().unwrap() as u64).sum()
+    };
+    let show = |key: &str| -> u64 {
+        let channels = net.json(&["show", "channels"]);
+        let all = channels["channels"]["channels"].as_array().unwrap().clone();
+        all.iter().map(|channel| channel[key].as_u64().unwrap()).sum()
+    };
+    let sg0 = "service_group=\"sg0\"";
+    assert_eq!((sum("weir_modems", sg0), sum("weir_ready", "")), (301, 1), "{seen}");
+    assert_eq!(sum("weir_service_flows", "priority=\"5\""), 300, "{seen}");
+    assert_eq!((sum("weir_port_up", ""), sum("weir_standby", "")), (2, 0), "{seen}");
+    assert_eq!(sum("weir_channel_capacity_bits_per_second", "channel=\"ofdm5\""), 1_890_000_000, "{seen}");
+    // Nothing is sent meanwhile.
+    assert!(show("packets") > 0, "{seen}");
+    assert_eq!(sum("weir_channel_frames_total", sg0), show("packets"), "{seen}");
+    assert_eq!(sum("weir_channel_depi_packets_total", sg0), show("depi_packets"), "{seen}");
+    let matched = "event=\"modem_lookup_matched\"";
+    assert_eq!(sum("weir_cable_events_total", matched), show("packets"), "{seen}");
+    assert_eq!(seen["paths"]["/readyz"], serde_json::json!([200, "ready\n"]));
+    assert_eq!(seen["paths"]["/healthz"], serde_json::json!([200, "alive\n"]));
+}
+
 /// Service flows, classifiers and filter groups of a modem, changed over the control socket; and what is refused.
 fn service_flows(net: &Net, modem: &str) {
     let flow = |what: &str, more: &[&str]| net.weir(&[&["cmts", "service-flow", what, modem], more].concat());
@@ -191,6 +256,8 @@ fn a_cable_gateway_runs_shows_itself_and_is_changed() {
     assert!(sent >= u64::from(packets), "{channels}");
     assert!(net.weir(&["show", "channels"]).unwrap().contains("ofdm5"));
     assert!(net.weir(&["show", "run"]).unwrap().contains("docsis_framing"));
+    metrics(&net);
+    trace(&net);
     // Changes, right and wrong, while it runs.
     let said = net.weir(&["cmts", "modem", "del", "02:cb:00:00:00:02"]);
     assert_eq!(said.as_deref(), Ok("modem 02:cb:00:00:00:02 removed\n"));

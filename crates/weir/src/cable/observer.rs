@@ -8,13 +8,16 @@ use cmts::config::{ModemEntry, Role};
 use cmts::control::{Control, Refusal};
 use cmts::report::Report;
 use crypto::{Cipher, Key};
-use engine::{StatsView, Time, Tsc};
+use engine::{StatsView, Time, TracerHandle, Tsc};
 use frame::Arena;
 use table::hint::tsc_hz;
+use upf::n4::metering::WallClock;
 use wire::Mac;
 
 use super::service;
-use crate::observer::{counters, memory, port_view};
+use crate::followed::Followed;
+use crate::metrics::{CableKnown, Known, Monitored, ServiceFlows};
+use crate::observer::{counters, down, memory, port_view, wall_clock};
 use crate::snapshot::Snapshot;
 use crate::socket::{
     Answers, CableReply, CableRequest, ChannelView, ChannelsView, FlowView, ModemView, PortView, Reply, Request,
@@ -27,6 +30,8 @@ pub struct Ends {
     pub cpu: Option<usize>,
     /// Its counters.
     pub stats: StatsView,
+    /// Its trace.
+    pub tracer: TracerHandle,
     /// Its ports.
     pub glasses: Vec<Glass>,
 }
@@ -38,6 +43,7 @@ pub struct Observer {
     arena: Arc<Arena>,
     time: Time,
     start_ns: u64,
+    followed: Followed,
     /// One report at a time.
     reporting: Mutex<()>,
     /// A standby is told what it would need.
@@ -52,13 +58,15 @@ const PATIENCE: Duration = Duration::from_millis(500);
 impl Observer {
     /// Over those ends; the workers' clock is `time`.
     pub fn new(control: Control, ends: Vec<Ends>, arena: Arc<Arena>, time: Time) -> Self {
-        let start_ns = time.now_ns(<Tsc as engine::Clock>::cycles());
+        let WallClock { now: start_ns, epoch_ns } = wall_clock(&time);
+        let followed = Followed::new(ends.iter().map(|ends| ends.tracer.clone()).collect(), epoch_ns);
         Self {
             control: Mutex::new(control),
             ends,
             arena,
             time,
             start_ns,
+            followed,
             reporting: Mutex::new(()),
             heir: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
@@ -183,14 +191,51 @@ impl Observer {
     }
 }
 
+impl Monitored for Observer {
+    fn snapshot(&self) -> Snapshot {
+        Observer::snapshot(self)
+    }
+
+    fn known(&self) -> Known {
+        let ports = self.ports();
+        let cable = self.reports(|control, reports| CableKnown {
+            modems: modems_of_groups(control),
+            flows: waiting(control, reports),
+            channels: channels(control, reports),
+            standby: self.heir.load(Ordering::Relaxed),
+        });
+        let leaving = self.leaving.load(Ordering::Relaxed).then(|| "the standby takes over".to_owned());
+        let silent = cable.as_ref().err().cloned();
+        Known {
+            unready: leaving.into_iter().chain(silent).chain(down(&ports)).collect(),
+            ports,
+            cable: cable.ok(),
+            snapshot: Observer::snapshot(self),
+            ..Known::default()
+        }
+    }
+
+    fn silent(&self) -> Option<String> {
+        self.reports(|_, _| ()).err()
+    }
+}
+
 impl Answers for Observer {
-    fn answer(&self, _connection: u64, request: &Request) -> Reply {
+    fn answer(&self, connection: u64, request: &Request) -> Reply {
         match request {
             Request::Counters => Reply::Counters(self.snapshot()),
             Request::Ports => Reply::Ports(self.ports()),
+            Request::Trace { ue, packets } => {
+                self.followed.start(connection, *ue, *packets).map_or_else(Reply::Error, Reply::Trace)
+            }
+            Request::Traced => Reply::Trace(self.followed.take()),
             Request::Cable(request) => self.cable(request).map_or_else(Reply::Error, Reply::Cable),
             _ => Reply::Error("this gateway is a cable gateway: it has modems, and no sessions".to_owned()),
         }
+    }
+
+    fn hung_up(&self, connection: u64) {
+        self.followed.hung_up(connection);
     }
 }
 
@@ -224,6 +269,35 @@ fn modems(control: &Control, reports: &[&Report]) -> Vec<ModemView> {
         view.up_bytes += row.bytes[1];
     }
     views.into_values().collect()
+}
+
+/// Modems of each service group.
+fn modems_of_groups(control: &Control) -> Vec<(String, u64)> {
+    let mut groups: Vec<_> = control.config().service_group.iter().map(|group| (group.name.clone(), 0)).collect();
+    for modem in control.all() {
+        groups[usize::from(modem.spec.service_group)].1 += 1;
+    }
+    groups
+}
+
+/// Service flows and what waits in them, by service group and traffic priority.
+fn waiting(control: &Control, reports: &[&Report]) -> Vec<ServiceFlows> {
+    let mut found: std::collections::BTreeMap<(u16, u8), ServiceFlows> = std::collections::BTreeMap::new();
+    for row in reports.iter().flat_map(|report| &report.flows) {
+        let Some(named) = control.modem(row.modem) else { continue };
+        let at = row.flow.wrapping_sub(named.spec.first_flow) as usize;
+        let Some(Some(spec)) = named.spec.flows.get(at) else { continue };
+        let group = named.spec.service_group;
+        let flows = found.entry((group, spec.priority)).or_insert_with(|| ServiceFlows {
+            service_group: control.config().service_group[usize::from(group)].name.clone(),
+            priority: spec.priority,
+            ..ServiceFlows::default()
+        });
+        flows.flows += 1;
+        flows.packets += u64::from(row.waiting.0);
+        flows.bytes += u64::from(row.waiting.1);
+    }
+    found.into_values().collect()
 }
 
 fn flows(control: &Control, reports: &[&Report], only: Option<Mac>) -> Vec<FlowView> {

@@ -81,7 +81,8 @@ impl Process {
             let worker = Worker::new(seat.gateway, seat.layout, pool, doors.ports, run.clone());
             let worker = worker.with_hand_off(seat.hand_off);
             let cpu = config.workers.cpus.get(n).copied();
-            ends.push(Ends { cpu, stats: worker.env().stats.view(), glasses: doors.glasses });
+            let (stats, tracer) = (worker.env().stats.view(), worker.env().tracer.handle());
+            ends.push(Ends { cpu, stats, tracer, glasses: doors.glasses });
             ready.push(worker);
         }
         let observer = Arc::new(Observer::new(control, ends, arena.clone(), run.time));

@@ -3,10 +3,11 @@
 
 use engine::Io;
 
+use super::cable;
 use super::text::Kind::{Counter, Gauge};
 use super::text::{Family, Page};
 use crate::snapshot::{Snapshot, WorkerCounters};
-use crate::socket::{PeersView, PortView, SessionsView};
+use crate::socket::{ChannelsView, PeersView, PortView, SessionsView};
 
 /// Everything that is known at one moment.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +22,8 @@ pub struct Known {
     pub peers: Option<PeersView>,
     /// Sessions there may be at most; none: no `[n4]`.
     pub most_sessions: Option<u64>,
+    /// What only a cable gateway has.
+    pub cable: Option<CableKnown>,
     /// How busy each worker is.
     pub utilisation: Vec<f64>,
     /// No new sessions are taken.
@@ -29,6 +32,34 @@ pub struct Known {
     pub unready: Vec<String>,
     /// When the process began, in seconds since 1970.
     pub started: f64,
+}
+
+/// What is known of a cable gateway.
+#[derive(Clone, Debug, Default)]
+pub struct CableKnown {
+    /// Modems of each service group.
+    pub modems: Vec<(String, u64)>,
+    /// Service flows that are there, of each service group and traffic priority.
+    pub flows: Vec<ServiceFlows>,
+    /// Channels, and what is counted besides.
+    pub channels: ChannelsView,
+    /// A standby is there.
+    pub standby: bool,
+}
+
+/// Downstream service flows of a service group and traffic priority.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceFlows {
+    /// The service group.
+    pub service_group: String,
+    /// The traffic priority, 0 to 7.
+    pub priority: u8,
+    /// How many.
+    pub flows: u64,
+    /// Packets that wait in them.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 impl Known {
@@ -53,6 +84,9 @@ pub fn page(known: &Known) -> String {
     sessions(&mut page, known);
     if let Some(peers) = &known.peers {
         pfcp(&mut page, peers);
+    }
+    if let Some(known) = &known.cable {
+        cable::write(&mut page, known);
     }
     memory(&mut page, &known.snapshot);
     page.into_text()

@@ -49,6 +49,7 @@ fn known() -> Known {
             ..PeersView::default()
         }),
         most_sessions: Some(1000),
+        cable: None,
         utilisation: vec![0.2, 0.4],
         draining: false,
         unready: Vec::new(),

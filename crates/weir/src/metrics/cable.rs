@@ -1,0 +1,72 @@
+//! What only a cable gateway tells. Labels are service groups, channels and traffic priorities; modems are too many to have
+//! series of their own, and come and go: what must only grow is counted by channel.
+
+use super::families::CableKnown;
+use super::text::Kind::{Counter, Gauge};
+use super::text::Page;
+use crate::socket::ChannelView;
+
+/// Writes its families.
+pub fn write(page: &mut Page, known: &CableKnown) {
+    let mut family = page.family("weir_modems", Gauge, "Modems of a service group, multicast groups among them.");
+    for (group, modems) in &known.modems {
+        family.sample(&[("service_group", group)], modems);
+    }
+    flows(page, known);
+    channels(page, &known.channels.channels);
+    let help = "Lookups, filters, classifiers, bursts, requests and grants, as `weir show channels` counts them.";
+    let mut family = page.family("weir_cable_events_total", Counter, help);
+    for (event, n) in &known.channels.counters {
+        family.sample(&[("event", &identifier(event))], n);
+    }
+    let help = "1 while a standby is told what it would need to go on.";
+    page.one("weir_standby", Gauge, help, u8::from(known.standby));
+}
+
+fn flows(page: &mut Page, known: &CableKnown) {
+    let mut each = |name: &str, help: &str, value: fn(&super::ServiceFlows) -> u64| {
+        let mut family = page.family(name, Gauge, help);
+        for flows in &known.flows {
+            let labels = [("service_group", flows.service_group.as_str()), ("priority", &flows.priority.to_string())];
+            family.sample(&labels, value(flows));
+        }
+    };
+    each("weir_service_flows", "Downstream service flows, by traffic priority.", |flows| flows.flows);
+    let help = "Packets that wait in downstream service flows, by traffic priority.";
+    each("weir_service_flow_waiting_packets", help, |flows| flows.packets);
+    let help = "Bytes that wait in downstream service flows, by traffic priority.";
+    each("weir_service_flow_waiting_bytes", help, |flows| flows.bytes);
+}
+
+fn channels(page: &mut Page, channels: &[ChannelView]) {
+    let mut each = |name: &str, kind, help: &str, value: fn(&ChannelView) -> u64| {
+        let mut family = page.family(name, kind, help);
+        for channel in channels {
+            family.sample(&labels(channel), value(channel));
+        }
+    };
+    let help = "What a downstream channel carries.";
+    each("weir_channel_capacity_bits_per_second", Gauge, help, |channel| channel.capacity);
+    each("weir_channel_frames_total", Counter, "MAC frames sent by a channel.", |channel| channel.packets);
+    each("weir_channel_frame_bytes_total", Counter, "Their bytes.", |channel| channel.bits / 8);
+    let help = "DEPI packets of a channel that had no more room when they left.";
+    each("weir_channel_depi_full_packets_total", Counter, help, |channel| channel.depi_full);
+    let help = "DEPI packets of a channel, by how many segments they have; 7 stands for more, too.";
+    let mut family = page.family("weir_channel_depi_packets_total", Counter, help);
+    for channel in channels {
+        let [group, name] = labels(channel);
+        for (segments, packets) in channel.segments.iter().enumerate() {
+            family.sample(&[group, name, ("segments", &segments.to_string())], packets);
+        }
+    }
+}
+
+fn labels(channel: &ChannelView) -> [(&str, &str); 2] {
+    [("service_group", &channel.service_group), ("channel", &channel.channel)]
+}
+
+/// A name in words as one word: `modem lookup: matched` is `modem_lookup_matched`.
+fn identifier(words: &str) -> String {
+    let parts = words.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
+    parts.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("_")
+}
