@@ -7,9 +7,11 @@
 //! | `service.rs` | service flows, classifiers and filter groups at run time |
 //! | `command.rs` | `weir cmts` |
 //! | `active.rs`, `heir.rs`, `message.rs` | the standby: what it is told, by whom, and when it goes on |
+//! | `fence.rs` | that the one before speaks no more |
 
 mod active;
 mod command;
+mod fence;
 mod heir;
 mod message;
 mod observer;
@@ -26,6 +28,7 @@ pub use command::{CmtsArgs, cmts};
 
 use crate::cli::RunArgs;
 use crate::load::{LoadError, Text};
+use crate::metrics;
 use crate::signals;
 use crate::socket::Server;
 use crate::tables::{count, duration, many};
@@ -100,6 +103,11 @@ pub fn run(args: &RunArgs, text: Text) -> anyhow::Result<()> {
             port.name, port.role, port.kind, port.interface, port.mtu, port.link
         );
     }
+    let metrics =
+        config.metrics.as_ref().map(|at| metrics::serve(at.address, process.observer().clone())).transpose()?;
+    if let Some(metrics) = &metrics {
+        eprintln!("metrics at http://{}/metrics", metrics.address());
+    }
     let took = duration(begin.elapsed().as_secs_f64());
     eprintln!("ready after {took}; `weir show channels --socket {}` looks into it", path.display());
     let observer = process.observer().clone();
@@ -107,7 +115,7 @@ pub fn run(args: &RunArgs, text: Text) -> anyhow::Result<()> {
         process.turn();
         std::thread::sleep(Duration::from_millis(1));
     }
-    drop(socket);
+    drop((socket, metrics));
     let Some(heir) = teller.and_then(Teller::stop) else { return crate::run::end(&process.stop(), args.json) };
     // Whoever ends it in order, and has a standby, wants it to go on.
     let book = observer.control().book();

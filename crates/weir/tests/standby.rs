@@ -9,6 +9,7 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -289,6 +290,22 @@ fn a_standby_goes_on_for_one_that_is_killed_and_for_one_that_hands_over() {
     assert_eq!((after.packets_late, after.late, after.reordered, after.duplicated), (0, 0, 0, 0), "{after:?}");
     assert_eq!((after.bad_crc, after.no_key, after.strangers, after.bad_header), (0, 0, 0, 0), "{after:?}");
     let (sent, got) = (far.hosts.sent().0, after.in_order);
+    // One that hangs, with traffic flowing: it is ended, and does not speak again.
+    net.start(3, &["--standby"], "standing by");
+    far.run(200);
+    let hung = net.children[2].id().to_string();
+    ok(&format!("kill -STOP {hung}"));
+    far.last = Instant::now();
+    until("the third to take over", || {
+        far.turn(4);
+        net.said(3).contains("ready after").then_some(())
+    });
+    assert!(net.said(3).contains("the active gateway is silent for 500 ms"), "{}", net.said(3));
+    assert_eq!(net.children[2].wait().unwrap().signal(), Some(9), "it was ended");
+    far.run(500);
+    far.rest();
+    let last = far.device.heard();
+    assert_eq!((last.packets_late, last.late, last.reordered, last.duplicated), (0, 0, 0, 0), "{last:?}");
     println!(
         "longest without a packet: {alive:?} alone, {killed:?} when killed, {handed:?} when handed over; {got} of {sent} \
          packets arrived"

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use cmts::standby::{Book, Legacy, Sequences};
 
+use super::fence;
 use super::message::{self, Message};
 use super::observer::Observer;
 use crate::socket::{Place, ServerError, bind};
@@ -79,6 +80,8 @@ fn tell(
     stop: &AtomicBool,
 ) -> io::Result<()> {
     message::write(stream, &Message::Config(config.to_owned()))?;
+    let (pid, namespace) = fence::ourselves();
+    message::write(stream, &Message::Process(pid, namespace))?;
     let mut edition = None;
     while !stop.load(Ordering::Acquire) {
         let begin = Instant::now();

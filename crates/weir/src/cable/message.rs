@@ -11,6 +11,8 @@ use serde::de::DeserializeOwned;
 pub enum Message {
     /// The configuration, which must be the standby's too.
     Config(String),
+    /// The process that speaks: its number, and the namespace in which that is its number.
+    Process(i32, String),
     /// Control's part, as it is now.
     Book(Book),
     /// Where each worker's numbers stand.
@@ -31,6 +33,7 @@ const LONGEST: usize = 64 << 20;
 pub fn write(out: &mut impl Write, message: &Message) -> io::Result<()> {
     let (kind, bytes) = match message {
         Message::Config(text) => (b'C', text.as_bytes().to_vec()),
+        Message::Process(pid, namespace) => (b'P', json(&(pid, namespace))?),
         Message::Book(book) => (b'B', json(book)?),
         Message::Sequences(all) => (b'S', json(all)?),
         Message::Waiting(worker, frame) => {
@@ -64,6 +67,10 @@ pub fn read(from: &mut impl Read) -> io::Result<Message> {
     from.read_exact(&mut bytes)?;
     Ok(match kind {
         b'C' => Message::Config(String::from_utf8(bytes).map_err(|_| nonsense())?),
+        b'P' => {
+            let (pid, namespace) = parse(&bytes)?;
+            Message::Process(pid, namespace)
+        }
         b'B' => Message::Book(parse(&bytes)?),
         b'S' => Message::Sequences(parse(&bytes)?),
         b'W' => {
@@ -93,6 +100,7 @@ mod tests {
     fn messages_are_read_as_written_and_nonsense_is_none() {
         let all = [
             Message::Config("gateway".into()),
+            Message::Process(4711, "pid:[1]".into()),
             Message::Book(Book {
                 next_dsid: 7,
                 neighbours: vec![(1, [10, 0, 0, 1].into(), [2; 6])],
