@@ -30,7 +30,8 @@ impl Fence {
     /// # Errors
     /// It is in another namespace of processes, or the kernel knows no descriptors of processes (before Linux 5.3).
     pub fn of(pid: i32, theirs: &str) -> io::Result<Self> {
-        let pid = Pid::from_raw(pid).filter(|_| !theirs.is_empty() && theirs == namespace());
+        let is_here = pid > 0 && !theirs.is_empty() && theirs == namespace();
+        let pid = is_here.then(|| Pid::from_raw(pid)).flatten();
         let pid = pid.ok_or_else(|| io::Error::other("it is in another namespace of processes"))?;
         Ok(Self { process: pidfd_open(pid, PidfdFlags::empty())?, pid })
     }
