@@ -39,17 +39,17 @@ macro_rules! cases {
     };
 }
 
-/// A test for each case, of a program that has `device::Device` and `golden_cases::root`: what its `for_each_case!` does.
+/// A test for each case, on that kind of device and with the folders there: what `for_each_case!` does, mostly.
 #[macro_export]
 macro_rules! judge_each {
-    ($($name:ident)+) => {
+    ($device:ty, $root:expr => $($name:ident)+) => {
         $(
             mod $name {
                 #[test]
                 fn case() {
                     let group = module_path!().rsplit("::").nth(1).expect("a path has two parts");
                     let case = super::$name().named(group, stringify!($name));
-                    $crate::golden::judge::<crate::device::Device>(&crate::golden_cases::root(), &case);
+                    $crate::golden::judge::<$device>(&$root, &case);
                 }
             }
         )+

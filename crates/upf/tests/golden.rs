@@ -2,7 +2,7 @@
 //! `WEIR_BLESS=1 cargo test -p upf --test golden` writes the folders.
 
 macro_rules! for_each_case {
-    ($($name:ident)+) => { testkit::judge_each! { $($name)+ } };
+    ($($name:ident)+) => { testkit::judge_each! { crate::device::Device, crate::golden_cases::root() => $($name)+ } };
 }
 
 mod device;
