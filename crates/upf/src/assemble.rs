@@ -50,7 +50,7 @@ pub enum AssembleError {
 
 /// Lines of a record to count on before sessions are known.
 const LINES_EACH: usize = 12;
-const RING: usize = 1024;
+pub(crate) const RING: usize = 1024;
 /// NAT blocks a worker may tell of before control looks.
 const BLOCKS: usize = 16_384;
 

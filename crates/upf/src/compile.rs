@@ -193,7 +193,7 @@ pub fn compile(session: &Session, handle: u32, ways: &mut impl Ways) -> Result<C
     for (n, row) in qers.chain(urrs).enumerate() {
         put(places.rows, n * size_of::<Row>(), row.as_bytes());
     }
-    let mut teids: Vec<u32> = up.iter().filter_map(|p| p.teid).collect();
+    let mut teids: Vec<u32> = up.iter().filter_map(|p| p.teid).chain(session.resting.iter().copied()).collect();
     teids.sort_unstable();
     teids.dedup();
     Ok(Compiled {
@@ -396,9 +396,9 @@ impl Parts {
             Some(Outer::Udp) => match_flags::REMOVES_UDP,
             Some(Outer::GtpU | Outer::Nothing) | None => 0,
         };
-        let to_control = session.fars.iter().any(|far| far.id == pdr.far && far.to_control);
+        let elsewhere = session.fars.iter().any(|far| far.id == pdr.far && (far.to_control || far.to_access));
         // In transit (SGW-U, I-UPF) the subscriber's address may not be known; it is checked where it is.
-        flags |= if uplink && session.has_address() && !to_control { match_flags::FROM_UE } else { 0 };
+        flags |= if uplink && session.has_address() && !elsewhere { match_flags::FROM_UE } else { 0 };
         let (first4, count4, first6, count6) = self.add_filters(session, pdr)?;
         let qfi = qers.iter().find_map(|at| session.qers[*at].qfi);
         let action = self.add_action(session, pdr, qfi, ways)?;

@@ -16,7 +16,7 @@ pub use stages::config::{
 };
 
 pub use acl::Acl;
-pub use n4::{Action, N4, Policy, Pool, Predefined};
+pub use n4::{Action, N4, Policy, Pool, Predefined, PredefinedUsage};
 pub use nat::{Nat, NatPool};
 pub use reassembly::Reassembly;
 

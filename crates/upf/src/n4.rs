@@ -18,15 +18,18 @@ pub mod change;
 mod checkpoint;
 pub mod choose;
 pub mod endpoint;
+mod errors;
 pub mod identifiers;
 mod index;
 pub mod keep;
+mod load;
 pub mod metering;
 pub mod networks;
 pub mod paths;
 pub mod problem;
 mod reports;
 mod requests;
+mod silence;
 pub mod translate;
 
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
@@ -53,6 +56,7 @@ use ledger::Change;
 use metering::{Metering, WallClock};
 use networks::Networks;
 use paths::{Pace, Path, Paths};
+use silence::Silence;
 
 /// Bounds that hold whatever a control plane asks for.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +76,9 @@ impl Default for Limits {
         Self { sessions: 4_000_000, sessions_per_peer: 4_000_000, rules: 64, routes: 64 }
     }
 }
+
+/// Changes that may wait for the disk beside those its writer has taken, before fewer are asked for.
+const CROWD: usize = 4096;
 
 /// What has been done and refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -167,6 +174,12 @@ pub struct N4 {
     waits_by_time: BinaryHeap<std::cmp::Reverse<(u64, u32)>>,
     /// Sessions still to be looked through, as applications are detected otherwise from now on.
     outdated: VecDeque<u32>,
+    /// Sessions whose worker had its hands full when it was to get their rules as they are now.
+    again: VecDeque<u32>,
+    /// Tunnels that were told of as unknown to their ends.
+    errors: errors::Told,
+    /// How long sessions have been silent, of which that is to be told.
+    silences: HashMap<u32, Silence>,
     applications_changed: bool,
     workers: u16,
     next_worker: u16,
@@ -220,6 +233,9 @@ impl N4 {
             waits: HashMap::new(),
             waits_by_time: BinaryHeap::new(),
             outdated: VecDeque::new(),
+            again: VecDeque::new(),
+            errors: errors::Told::default(),
+            silences: HashMap::new(),
             applications_changed: false,
             workers: workers.max(1),
             next_worker: 0,
@@ -352,7 +368,7 @@ impl N4 {
     }
 
     /// Replaces an application's filters (PFD management, 7.4.3); none: the application is forgotten. Sessions that detect
-    /// it go by the new ones soon; of one that is forgotten, by those they have.
+    /// it go by the new ones soon; those of one that is forgotten detect it no more.
     pub fn set_application(&mut self, id: &ApplicationId, flows: Vec<FlowDescription>) {
         if flows.is_empty() {
             self.applications.remove(&id.0);
@@ -365,6 +381,7 @@ impl N4 {
     /// Forgets all applications.
     pub fn forget_applications(&mut self) {
         self.applications.clear();
+        self.applications_changed = true;
     }
 
     /// The applications there are, as the message that would bring them.
@@ -389,6 +406,16 @@ impl N4 {
         if self.draining { 100 } else { share.min(100) as u8 }
     }
 
+    /// The share of requests, in per cent, that control planes are to keep to themselves: what is full soon is sessions, or
+    /// the way to the workers, or the disk's.
+    pub fn overload(&self) -> u8 {
+        let thousandths = |many: usize, of: usize| many as u64 * 1000 / of.max(1) as u64;
+        let sessions = thousandths(self.book.len(), self.limits.sessions);
+        let waiting = thousandths(self.pending.len(), usize::from(self.workers) * crate::assemble::RING);
+        let kept = self.keeper.as_ref().map_or(0, |keeper| thousandths(keeper.crowded(), CROWD));
+        load::reduction(sessions.max(waiting).max(kept))
+    }
+
     /// The next message to be sent.
     pub fn take(&mut self) -> Option<Outgoing> {
         self.out.pop_front()
@@ -411,7 +438,8 @@ impl N4 {
 
     /// Sessions of a set end (FQ-CSID, TS 23.527, 4.6). Rare, so all sessions are looked through.
     pub fn end_set(&mut self, peer: u32, sets: &[FqCsid], control: &mut Control) {
-        let belongs = |entry: &Entry| entry.peer == peer && entry.rules().fq_csids.iter().any(|set| sets.contains(set));
+        let named = |own: &FqCsid| sets.iter().any(|set| set.shares_with(own));
+        let belongs = |entry: &Entry| entry.peer == peer && entry.rules().fq_csids.iter().any(named);
         let numbers: Vec<u32> = self.book.iter().filter(|(_, entry)| belongs(entry)).map(|(n, _)| n).collect();
         for number in numbers {
             // Refused only when the worker has its hands full; the control plane asks again.

@@ -137,6 +137,9 @@ pub struct Far {
     pub page: Option<Box<str>>,
     /// Packets go to the control plane's function: link-local ones too.
     pub to_control: bool,
+    /// Packets go towards the subscriber; those that come from its side as well are on their way to it already (indirect
+    /// forwarding, TS 23.502, 4.9.1.3.3), and have anybody's addresses.
+    pub to_access: bool,
     /// Where duplicates of its packets go, whatever becomes of them (DUPL); at most [`crate::record::MAX_DUPLICATES`].
     pub duplicates: Vec<Duplicate>,
 }
@@ -225,6 +228,9 @@ pub struct Session {
     pub qers: Vec<Qer>,
     /// Usage rules.
     pub urrs: Vec<Urr>,
+    /// Tunnel endpoints of rules that do not hold now (their time has not come or is over, their application is not known):
+    /// they are the session's all the same.
+    pub resting: Vec<u32>,
 }
 
 impl Session {

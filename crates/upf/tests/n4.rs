@@ -339,13 +339,16 @@ fn an_error_indication_is_reported_for_the_session_it_is_about() {
     };
     bench.send("n3", &about(GNB_TEID + 1));
     assert_eq!(bench.reports(), []);
-    bench.send("n3", &about(GNB_TEID));
+    bench.send_many("n3", &about(GNB_TEID), 100);
     let reports = bench.reports();
     let [SessionReportRequest { report_type, error_indication_report: Some(report), .. }] = &reports[..] else {
         panic!("one report, not {reports:?}")
     };
     assert_eq!(*report_type, ReportType::ERIR);
     assert_eq!(report.remote_f_teids, [FTeid::new(wire::Teid(GNB_TEID), GNB.into())]);
+    bench.turn_to(secs(2));
+    bench.send("n3", &about(GNB_TEID));
+    assert_eq!(bench.reports().len(), 1, "a flood makes a report a second");
     bench.close();
 }
 

@@ -179,6 +179,37 @@ pub struct FqCsid {
     pub content: Box<[u8]>,
 }
 
+impl FqCsid {
+    /// Sets of a node, by its address.
+    pub fn new(node: std::net::IpAddr, csids: &[u16]) -> FqCsid {
+        let (kind, mut content) = match node {
+            std::net::IpAddr::V4(node) => (0, node.octets().to_vec()),
+            std::net::IpAddr::V6(node) => (1, node.octets().to_vec()),
+        };
+        content.extend(csids.iter().flat_map(|csid| csid.to_be_bytes()));
+        // Four bits for the count: more sets than fit are none a node has.
+        FqCsid { kind_and_count: kind << 4 | csids.len().min(15) as u8, content: content.into() }
+    }
+
+    /// The node, its sets, and what kind of node it is, if that is told.
+    fn parts(&self) -> Option<(&[u8], &[u8], &[u8])> {
+        let node = if self.kind_and_count >> 4 == 1 { 16 } else { 4 };
+        let (node, rest) = self.content.split_at_checked(node)?;
+        let (sets, kind) = rest.split_at_checked(2 * usize::from(self.kind_and_count & 15))?;
+        Some((node, sets, kind))
+    }
+
+    /// Whether both name one set of one node.
+    pub fn shares_with(&self, other: &FqCsid) -> bool {
+        let (Some((node, sets, kind)), Some((node2, sets2, kind2))) = (self.parts(), other.parts()) else {
+            return false;
+        };
+        let same_kind = kind.is_empty() || kind2.is_empty() || kind == kind2;
+        let same_node = self.kind_and_count >> 4 == other.kind_and_count >> 4 && node == node2;
+        same_node && same_kind && sets.chunks(2).any(|set| sets2.chunks(2).any(|set2| set == set2))
+    }
+}
+
 impl Element for FqCsid {
     const TYPE: u16 = 65;
 

@@ -129,6 +129,37 @@ pub struct Predefined {
     /// As `mbr_up`.
     #[serde(default)]
     pub mbr_down: Option<String>,
+    /// QoS flow that packets to the subscriber are marked with.
+    #[serde(default)]
+    pub qfi: Option<u8>,
+    /// The page that subscribers are sent to, with the action `redirect`.
+    #[serde(default)]
+    pub page: Option<String>,
+    /// How the packets are measured, beside what the PDR asks for.
+    #[serde(default)]
+    pub usage: Option<PredefinedUsage>,
+}
+
+/// The usage reporting rule of a predefined rule: it begins with the first PDR of a session that activates the rule, and
+/// its last report comes when the last one deactivates it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PredefinedUsage {
+    /// Its number, 0 to 2147483647. In reports the highest bit is set beside it, which says that the number is the user
+    /// plane's (8.2.54). Rules with the same number are measured together.
+    pub id: u32,
+    /// Octets after which usage is reported.
+    #[serde(default)]
+    pub volume_threshold: Option<u64>,
+    /// Octets that may pass; a control plane that changes the rule by its number gives more.
+    #[serde(default)]
+    pub volume_quota: Option<u64>,
+    /// Seconds of use after which it is reported.
+    #[serde(default)]
+    pub time_threshold: Option<u32>,
+    /// Seconds between reports.
+    #[serde(default)]
+    pub period: Option<u32>,
 }
 
 /// What a predefined rule does.
@@ -139,6 +170,8 @@ pub enum Action {
     Forward,
     /// Drop.
     Drop,
+    /// Send the subscriber to a page.
+    Redirect,
 }
 
 fn rules_per_session() -> u32 {
@@ -264,6 +297,18 @@ impl N4 {
             if let Some(name) = rule.policy.as_ref().filter(|name| !self.policy.iter().any(|p| p.name == **name)) {
                 let what = format!("there is no policy \"{name}\"");
                 return Err(wrong(&[&"n4", &"predefined", &n, &"policy"], what, "one of [[n4.policy]]"));
+            }
+            if rule.qfi.is_some_and(|qfi| qfi > 63) {
+                return Err(wrong(&[&"n4", &"predefined", &n, &"qfi"], "a QFI is 0 to 63", "such as 5"));
+            }
+            let is_page = rule.page.as_deref().is_some_and(|url| stages::redirect::page(url).is_some());
+            if (rule.action == Some(Action::Redirect)) != rule.page.is_some() || (rule.page.is_some() && !is_page) {
+                let help = "action = \"redirect\" with page = \"http://portal.example/\"";
+                return Err(wrong(&[&"n4", &"predefined", &n, &"page"], "a page goes with redirection", help));
+            }
+            if rule.usage.as_ref().is_some_and(|usage| usage.id >= 1 << 31) {
+                let help = "0 to 2147483647: the highest bit is set in reports anyway";
+                return Err(wrong(&[&"n4", &"predefined", &n, &"usage", &"id"], "no number of a URR", help));
             }
             for (key, rate) in [("mbr_up", &rule.mbr_up), ("mbr_down", &rule.mbr_down)] {
                 if rate.as_ref().is_some_and(|rate| parse_rate(rate).is_none()) {

@@ -7,6 +7,7 @@ use pfcp::message::{
 };
 
 use super::book::Entry;
+use super::change::Rules;
 use super::checkpoint::Owed;
 use super::choose::Chosen;
 use super::metering::{Metering, WallClock};
@@ -59,6 +60,12 @@ impl Query {
         !self.all && self.urrs.is_empty()
     }
 
+    /// A URR that it asks about and that is not there.
+    pub(super) fn unknown(&self, rules: &Rules) -> Option<u32> {
+        let is_there = |urr: &u32| rules.create_urrs.iter().any(|rule| rule.urr_id.0 == *urr);
+        self.urrs.iter().copied().find(|urr| !is_there(urr))
+    }
+
     pub(super) fn asks_for(&self, urr: u32) -> bool {
         self.all || self.urrs.contains(&urr)
     }
@@ -86,7 +93,9 @@ impl N4 {
                     self.path_answers(Path { instance, peer }, sequence, clock.now);
                 }
                 Report::Reached { handle } => self.look(handle, control, clock.now),
-                Report::ErrorIndication { handle, peer, teid, .. } => self.error_indicated(handle, peer, teid),
+                Report::ErrorIndication { handle, peer, teid, .. } => {
+                    self.error_indicated(handle, peer, teid, clock.now);
+                }
             }
         }
         self.supervise_paths(control, clock.now);
@@ -107,6 +116,7 @@ impl N4 {
             }
         }
         self.end_waits(control, clock.now);
+        self.refresh_again(control, clock);
         self.update_applications(control, clock);
         self.go_round(control, clock.now);
     }

@@ -75,7 +75,8 @@ pub enum Key {
 
 /// The keys of compiled rules.
 pub fn keys(session: &Session) -> Vec<Key> {
-    let mut keys: Vec<Key> = session.pdrs.iter().filter_map(|pdr| pdr.teid).map(Key::Teid).collect();
+    let teids = session.pdrs.iter().filter_map(|pdr| pdr.teid).chain(session.resting.iter().copied());
+    let mut keys: Vec<Key> = teids.map(Key::Teid).collect();
     keys.sort_unstable();
     keys.dedup();
     keys.extend(session.ue4.map(|address| Key::Ue(session.instance, address.into())));

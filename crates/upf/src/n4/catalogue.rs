@@ -3,12 +3,17 @@
 use std::net::IpAddr;
 
 use pfcp::Element;
-use pfcp::ie::{ActivatePredefinedRules, Cause, ForwardingPolicy, OffendingIe};
+use pfcp::group::{CreatePdr, CreateUrr};
+use pfcp::ie::{
+    ActivatePredefinedRules, Cause, ForwardingPolicy, MeasurementInformation, MeasurementMethod, MeasurementPeriod,
+    OffendingIe, ReportingTriggers, TimeThreshold, UrrId, VolumeQuota, VolumeThreshold,
+};
 use stages::filter::{FlowDescription, Sdf};
 use stages::forward::InstanceId;
 
+use super::change::Rules;
 use super::problem::Problem;
-use crate::config::{Action, Config, parse_rate};
+use crate::config::{Action, Config, PredefinedUsage, parse_rate};
 use crate::rules::{Apply, Far, Mbr, Outer, TunnelEnd};
 
 /// A way to forward packets.
@@ -44,23 +49,53 @@ pub struct Predefined {
     pub filters: Vec<Sdf>,
     /// Precedence; none: the PDR's.
     pub precedence: Option<u32>,
-    /// Packets are dropped.
-    pub drops: bool,
+    /// What becomes of packets; none: what the PDR's FAR says.
+    pub action: Option<Action>,
+    /// The page that subscribers are sent to.
+    page: Option<Box<str>>,
     /// The policy they are forwarded by.
     pub policy: Option<Policy>,
     /// Rates in each session.
     pub mbr: Mbr,
+    /// QoS flow of packets to the subscriber.
+    pub qfi: Option<u8>,
+    /// How packets are measured.
+    pub urr: Option<CreateUrr>,
 }
 
 impl Predefined {
     /// Changes a PDR's own FAR as these rules say.
     pub fn apply(&self, far: &mut Far) {
-        if self.drops {
-            far.apply = Apply::Drop;
+        match self.action {
+            Some(Action::Drop) => far.apply = Apply::Drop,
+            Some(Action::Redirect) => (far.apply, far.page) = (Apply::Redirect, self.page.clone()),
+            Some(Action::Forward) | None => {}
         }
         if let Some(policy) = &self.policy {
             policy.apply(far);
         }
+    }
+}
+
+/// Set in the IDs of URRs that are not the control plane's (8.2.54).
+const OURS: u32 = 1 << 31;
+
+/// A usage reporting rule as a control plane would say it.
+fn urr(usage: &PredefinedUsage) -> CreateUrr {
+    let when = |wanted: bool, trigger| if wanted { trigger } else { ReportingTriggers::NONE };
+    CreateUrr {
+        urr_id: UrrId(OURS | usage.id),
+        measurement_method: MeasurementMethod::VOLUM | MeasurementMethod::DURAT,
+        reporting_triggers: when(usage.volume_threshold.is_some(), ReportingTriggers::VOLTH)
+            | when(usage.volume_quota.is_some(), ReportingTriggers::VOLQU)
+            | when(usage.time_threshold.is_some(), ReportingTriggers::TIMTH)
+            | when(usage.period.is_some(), ReportingTriggers::PERIO),
+        measurement_information: Some(MeasurementInformation::MNOP),
+        volume_threshold: usage.volume_threshold.map(VolumeThreshold::total),
+        volume_quota: usage.volume_quota.map(VolumeQuota::total),
+        time_threshold: usage.time_threshold.map(TimeThreshold),
+        measurement_period: usage.period.map(MeasurementPeriod),
+        ..CreateUrr::default()
     }
 }
 
@@ -90,11 +125,31 @@ impl Catalogue {
             name: rule.name.as_str().into(),
             filters: rule.filters.iter().filter_map(|f| f.parse::<FlowDescription>().ok()).map(Sdf::from).collect(),
             precedence: rule.precedence,
-            drops: rule.action == Some(Action::Drop),
+            action: rule.action,
+            page: rule.page.as_deref().map(Box::from),
             policy: rule.policy.as_deref().and_then(|name| policies.iter().find(|p| *p.name == *name).cloned()),
             mbr: Mbr { up: rate(&rule.mbr_up), down: rate(&rule.mbr_down) },
+            qfi: rule.qfi,
+            urr: rule.usage.as_ref().map(urr),
         });
         Self { predefined: predefined.collect(), policies }
+    }
+
+    /// Has a session's rules measure what those it has activated say: their URRs are there as long as these are active, and
+    /// report like any other.
+    pub fn measure(&self, rules: &mut Rules) {
+        let pdrs = &rules.create_pdrs;
+        let activates =
+            |pdr: &CreatePdr, rule: &Predefined| pdr.activate_predefined_rules.iter().any(|name| *name.0 == *rule.name);
+        let is_active = |rule: &&Predefined| pdrs.iter().any(|pdr| activates(pdr, rule));
+        let active: Vec<&CreateUrr> = self.predefined.iter().filter(is_active).filter_map(|r| r.urr.as_ref()).collect();
+        let is_ours = |urr: &CreateUrr| self.predefined.iter().flat_map(|r| &r.urr).any(|own| own.urr_id == urr.urr_id);
+        rules.create_urrs.retain(|urr| !is_ours(urr) || active.iter().any(|own| own.urr_id == urr.urr_id));
+        for urr in active {
+            if rules.create_urrs.iter().all(|there| there.urr_id != urr.urr_id) {
+                rules.create_urrs.push(urr.clone());
+            }
+        }
     }
 
     /// The policy of a name.

@@ -3,8 +3,8 @@
 
 use pfcp::group::{
     CreateBar, CreateFar, CreatePdr, CreateQer, CreateTrafficEndpoint, CreateUrr, DuplicatingParameters,
-    ForwardingParameters, Pdi, UpdateBar, UpdateDuplicatingParameters, UpdateFar, UpdateForwardingParameters,
-    UpdatePdr, UpdateQer, UpdateTrafficEndpoint, UpdateUrr,
+    ForwardingParameters, Pdi, RemoveTrafficEndpoint, UpdateBar, UpdateDuplicatingParameters, UpdateFar,
+    UpdateForwardingParameters, UpdatePdr, UpdateQer, UpdateTrafficEndpoint, UpdateUrr,
 };
 use pfcp::ie::{FailedRuleId, FarId, OuterHeaderCreation, PfcpSmReqFlags};
 use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
@@ -75,6 +75,9 @@ fn remove(rules: &mut Rules, request: &SessionModificationRequest) -> Result<(),
     }
     for gone in &request.remove_traffic_endpoints {
         let id = gone.traffic_endpoint_id;
+        if rules.create_traffic_endpoints.iter().all(|endpoint| endpoint.traffic_endpoint_id != id) {
+            return Err(Problem::incorrect::<RemoveTrafficEndpoint>());
+        }
         // PDRs that use an endpoint go with it (5.2.1A.2).
         rules.create_traffic_endpoints.retain(|endpoint| endpoint.traffic_endpoint_id != id);
         rules.create_pdrs.retain(|pdr| !pdr.pdi.traffic_endpoint_ids.contains(&id));

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use ledger::{Change, Ledger, LedgerError, Writer};
 
-use pfcp::group::{ApplicationIdsPfds, LoadControlInformation, PfdContext};
+use pfcp::group::{ApplicationIdsPfds, PfdContext};
 use pfcp::ie::{
-    Cause, CpFunctionFeatures, GracefulReleasePeriod, Metric, PfcpAssociationReleaseRequest, PfdContents,
-    RecoveryTimeStamp, SequenceNumber, UpFunctionFeatures,
+    Cause, GracefulReleasePeriod, PfcpAssociationReleaseRequest, PfdContents, RecoveryTimeStamp, UpFunctionFeatures,
 };
 use pfcp::message::SessionSetDeletionResponse;
 use pfcp::message::{
@@ -22,6 +21,7 @@ use pfcp::{Fault, Packet};
 use stages::filter::FlowDescription;
 
 use super::keep::{self, Keeper};
+use super::load::Load;
 use super::metering::WallClock;
 use super::{Asked, N4, Outgoing};
 use crate::compile::Compiled;
@@ -89,8 +89,7 @@ pub struct Endpoint {
     unanswered: u64,
     /// Time between checkpoints of usage.
     checkpoint_ns: u64,
-    /// What control planes are told of our load: its number, and the load in per cent.
-    load: (u32, u8),
+    load: Load,
 }
 
 fn time(clock: &WallClock) -> Time {
@@ -109,7 +108,7 @@ impl Endpoint {
             news: Default::default(),
             unanswered: 0,
             checkpoint_ns: 0,
-            load: (0, 0),
+            load: Load::default(),
         }
     }
 
@@ -367,22 +366,12 @@ impl Endpoint {
         PfdManagementResponse { cause: Cause::REQUEST_ACCEPTED, ..PfdManagementResponse::default() }
     }
 
-    /// Tells a control plane that wants to know how loaded we are (load control, 6.2.3).
-    fn tell_load(&mut self, peer: u32, message: &mut Message) {
-        let Message::SessionEstablishmentResponse(response) = message else { return };
+    /// Tells a control plane that wants to know how loaded we are.
+    fn tell_load(&mut self, peer: u32, message: &mut Message, now: u64) {
         let features = self.node.association(AssociationId(peer)).and_then(|peer| peer.cp_function_features);
-        if !features.is_some_and(|features| features.contains(CpFunctionFeatures::LOAD)) {
-            return;
+        if let Some(features) = features {
+            self.load.tell(features, self.n4.load(), self.n4.overload(), message, now);
         }
-        let metric = self.n4.load();
-        if metric != self.load.1 {
-            self.load = (self.load.0.wrapping_add(1), metric);
-        }
-        response.load_control_information = Some(LoadControlInformation {
-            load_control_sequence_number: SequenceNumber(self.load.0),
-            load_metric: Metric(metric),
-            ..LoadControlInformation::default()
-        });
     }
 
     /// Sessions that failed together with a part of a peer's network (TS 23.527, 4.6).
@@ -394,7 +383,7 @@ impl Endpoint {
         while let Some(outgoing) = self.n4.take() {
             match outgoing {
                 Outgoing::Response { asked, seid, mut message } => {
-                    self.tell_load(asked.peer, &mut message);
+                    self.tell_load(asked.peer, &mut message, clock.now);
                     self.node.respond(asked.ticket, Some(seid), message, time(clock));
                 }
                 Outgoing::NodeReport { peer, message } => {
@@ -404,7 +393,8 @@ impl Endpoint {
                         self.unanswered += 1;
                     }
                 }
-                Outgoing::Report { peer, seid, token, message } => {
+                Outgoing::Report { peer, seid, token, mut message } => {
+                    self.tell_load(peer, &mut message, clock.now);
                     let Some(association) = self.node.association(AssociationId(peer)) else {
                         self.n4.unanswered(token);
                         continue;

@@ -57,6 +57,11 @@ impl Keeper {
         !self.held.is_empty() || !self.crowded.is_empty()
     }
 
+    /// Changes that its writer had no room for.
+    pub fn crowded(&self) -> usize {
+        self.crowded.len()
+    }
+
     /// Why nothing can be kept any more.
     pub fn failed(&self) -> Option<&LedgerError> {
         self.failed.as_ref()

@@ -6,22 +6,22 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use pfcp::group::{
-    CreateFar, DownlinkDataReport, ErrorIndicationReport, UpdateBarInReportResponse, UsageReport,
-    UserPlanePathFailureReport, UserPlanePathRecoveryReport,
+    CreateFar, DownlinkDataReport, UpdateBarInReportResponse, UsageReport, UserPlanePathFailureReport,
+    UserPlanePathRecoveryReport,
 };
 use pfcp::ie::{
-    ApplyAction, Cause, DlBufferingDuration, FTeid, MonitoringTime, NodeReportType, PdrId, PfcpSrRspFlags,
-    RemoteGtpUPeer, ReportType, SuggestedBufferingPacketsCount, UsageReportTrigger,
+    ApplyAction, Cause, DlBufferingDuration, MonitoringTime, NodeReportType, PdrId, PfcpSrRspFlags, RemoteGtpUPeer,
+    ReportType, SuggestedBufferingPacketsCount, UsageReportTrigger,
 };
 use pfcp::message::{NodeReportRequest, SessionReportRequest, SessionReportResponse};
-use wire::Teid;
 
 use super::answers::{Pending, Query};
 use super::change::{self, Rules};
 use super::metering::{Metering, WallClock};
 use super::paths::{Act, Path};
+use super::silence::Silence;
 use super::{N4, Outgoing, book, counted, translate};
-use crate::control::Control;
+use crate::control::{AskError, Control};
 use crate::rules::Usage;
 
 impl N4 {
@@ -58,8 +58,11 @@ impl N4 {
         };
         let of_rules = translate::next_change(rules, clock.unix(clock.now))
             .map(|unix| (unix * 1_000_000_000).saturating_sub(clock.epoch_ns));
-        let inactive = rules.user_plane_inactivity_timer.filter(|timer| timer.0 > 0);
-        let of_session = inactive.map(|timer| clock.now + u64::from(timer.0) * 1_000_000_000);
+        let timer = rules.user_plane_inactivity_timer.filter(|timer| timer.0 > 0);
+        let of_session = timer.map(|timer| {
+            let silence = self.silences.entry(number).or_insert(Silence::from(clock.now));
+            silence.next_look(timer.0, clock.now)
+        });
         let unix = |unix: u64| (unix * 1_000_000_000).saturating_sub(clock.epoch_ns);
         let monitored = rules.create_urrs.iter().filter_map(|urr| Some(unix(urr.monitoring_time?.unix())));
         let next = rules.create_urrs.iter().filter_map(of_urr).chain(monitored).chain(of_rules).chain(of_session).min();
@@ -140,7 +143,10 @@ impl N4 {
             report_type |= ReportType::USAR;
             self.counters.usage_reports += reports.len() as u64;
         }
-        if is_inactive(&rules, usage, clock.now) {
+        let timer = rules.user_plane_inactivity_timer.filter(|timer| timer.0 > 0);
+        if let (Some(timer), Some(silence)) = (timer, self.silences.get_mut(&number))
+            && silence.is_due(usage, timer.0, clock.now)
+        {
             report_type |= ReportType::UPIR;
         }
         let acts = spent(&rules, &entry.meters) != before;
@@ -170,10 +176,14 @@ impl N4 {
         let Some(entry) = self.book.get(number) else { return };
         let Ok(session) = self.translator(clock).session(rules, &entry.meters) else { return };
         let keys = book::keys(&session);
-        if let Ok(ask) = control.install(entry.worker, number, &session) {
-            super::steer(control, entry.worker, entry.keys(), &keys);
-            self.book.set_keys(number, keys);
-            self.pending.insert(ask, Pending::Refresh);
+        match control.install(entry.worker, number, &session) {
+            Ok(ask) => {
+                super::steer(control, entry.worker, entry.keys(), &keys);
+                self.book.set_keys(number, keys);
+                self.pending.insert(ask, Pending::Refresh);
+            }
+            Err(AskError::Busy) => self.again.push_back(number),
+            Err(_) => {}
         }
     }
 
@@ -215,21 +225,6 @@ impl N4 {
             ..SessionReportRequest::default()
         };
         self.counters.downlink_data_reports += 1;
-        self.out.push_back(Outgoing::Report { peer, seid, token: number.into(), message: message.into() });
-    }
-
-    /// A GTP-U peer does not know a tunnel of its own any more (5.2.3.3); the address and TEID are *its*.
-    pub(super) fn error_indicated(&mut self, number: u32, from: IpAddr, teid: u32) {
-        let Some(entry) = self.book.get(number) else { return };
-        let remote = FTeid::new(Teid(teid), from);
-        let report = ErrorIndicationReport { remote_f_teids: vec![remote], ..ErrorIndicationReport::default() };
-        let message = SessionReportRequest {
-            report_type: ReportType::ERIR,
-            error_indication_report: Some(report),
-            ..SessionReportRequest::default()
-        };
-        let (peer, seid) = (entry.peer, entry.cp_seid);
-        self.counters.error_indication_reports += 1;
         self.out.push_back(Outgoing::Report { peer, seid, token: number.into(), message: message.into() });
     }
 
@@ -334,6 +329,16 @@ impl N4 {
         }
     }
 
+    /// Gives workers the rules they had no hands for before.
+    pub(super) fn refresh_again(&mut self, control: &mut Control, clock: &WallClock) {
+        for _ in 0..self.again.len().min(OUTDATED) {
+            let Some(number) = self.again.pop_front() else { break };
+            if let Some(rules) = self.book.get(number).map(book::Entry::rules) {
+                self.refresh(number, &rules, true, control, clock);
+            }
+        }
+    }
+
     /// Has some of the sessions that detect applications go by what is known of these now.
     pub(super) fn update_applications(&mut self, control: &mut Control, clock: &WallClock) {
         if std::mem::take(&mut self.applications_changed) {
@@ -372,11 +377,4 @@ fn remote(path: Path) -> RemoteGtpUPeer {
         IpAddr::V4(ip4) => RemoteGtpUPeer { ip4: Some(ip4), ..RemoteGtpUPeer::default() },
         IpAddr::V6(ip6) => RemoteGtpUPeer { ip6: Some(ip6), ..RemoteGtpUPeer::default() },
     }
-}
-
-/// Whether no packet has come for as long as the session's inactivity timer says (5.2.2.6).
-fn is_inactive(rules: &Rules, usage: &[Usage], now: u64) -> bool {
-    let Some(timer) = rules.user_plane_inactivity_timer.filter(|timer| timer.0 > 0) else { return false };
-    let last = usage.iter().map(|usage| usage.last_ns).max().unwrap_or(0);
-    now.saturating_sub(last) >= u64::from(timer.0) * 1_000_000_000
 }

@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 
-use pfcp::ie::{Cause, FSeid, FTeid, FailedRuleId, PdnType, PfcpSmReqFlags};
+use pfcp::Header;
+use pfcp::group::Pdi;
+use pfcp::ie::{Cause, FSeid, FTeid, FailedRuleId, PdnType, PdrId, PfcpSmReqFlags};
 use pfcp::message::{
     Message, SessionDeletionResponse, SessionEstablishmentRequest, SessionEstablishmentResponse,
     SessionModificationRequest, SessionModificationResponse,
@@ -93,7 +95,9 @@ impl N4 {
         if matches!(rules.pdn_type, Some(PdnType::NonIp | PdnType::Ethernet)) {
             return Err(Problem::of(Cause::SERVICE_NOT_SUPPORTED));
         }
+        self.catalogue.measure(&mut rules);
         check_unique(&rules)?;
+        self.check_applications(rules.create_pdrs.iter().map(|pdr| (pdr.pdr_id, &pdr.pdi)))?;
         let mut chosen = Chosen::default();
         let made = self.prepare(&mut rules, &mut chosen, None, &[], control, clock);
         let result = made.and_then(|made| {
@@ -231,7 +235,18 @@ impl N4 {
         let flags = request.pfcp_sm_req_flags.unwrap_or_default();
         let mut rules = before.clone();
         let left = change::modify(&mut rules, request)?;
+        self.catalogue.measure(&mut rules);
         check_unique(&rules)?;
+        let created = request.create_pdrs.iter().map(|pdr| (pdr.pdr_id, &pdr.pdi));
+        let updated = request.update_pdrs.iter().filter_map(|pdr| Some((pdr.pdr_id, pdr.pdi.as_ref()?)));
+        self.check_applications(created.chain(updated))?;
+        if rules.to_octets(&Header::default()).is_err() {
+            // One message after the other they have become more than a message holds, which is how they are kept.
+            return Err(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
+        }
+        if let Some(urr) = query.unknown(&rules) {
+            return Err(Problem::rule(FailedRuleId::Urr(urr)));
+        }
         let grants = !request.update_urrs.is_empty();
         for update in request.update_urrs.iter().filter(|urr| urr.volume_quota.is_some() || urr.time_quota.is_some()) {
             if let Some(meter) = meters.iter_mut().find(|meter| meter.urr == update.urr_id.0) {
@@ -246,21 +261,30 @@ impl N4 {
             cause: Cause::REQUEST_ACCEPTED,
             ..SessionModificationResponse::default()
         });
-        if flags.contains(PfcpSmReqFlags::DROBU) {
-            control.discard(worker, number);
-        }
+        let drops = flags.contains(PfcpSmReqFlags::DROBU);
         if only_asks(request) {
             let ask = control.measure(worker, number).map_err(|error| not_installed(&error))?;
+            if drops {
+                control.discard(worker, number);
+            }
             self.pending.insert(ask, Pending::Query { asked, number, query, response });
             return Ok(());
         }
         let mut chosen = Chosen::default();
         let made = self.prepare(&mut rules, &mut chosen, Some(number), &meters, control, clock);
         let result = made.and_then(|made| {
+            if drops {
+                // Before the rules that may let it go, if these can be.
+                control.compile(&made.session, number).map_err(|error| not_installed(&error.into()))?;
+                control.discard(worker, number);
+            }
             let install = control.change(worker, number, &made.session, before.create_urrs.len());
             install.map(|ask| (made, ask)).map_err(|error| not_installed(&error))
         });
         let (made, ask) = result.inspect_err(|_| self.give_back(&chosen))?;
+        if request.user_plane_inactivity_timer.is_some() {
+            self.silences.remove(&number);
+        }
         for left in left {
             let end = self.translator(clock).left_tunnel(&left);
             if let Some((instance, end)) = end {
@@ -283,6 +307,13 @@ impl N4 {
         response.created_traffic_endpoints = chosen.endpoints;
         self.pending.insert(ask, Pending::Modify { asked, number, gone, query, grants, response });
         Ok(())
+    }
+
+    /// New rules name applications that there are; those there are may outlive theirs.
+    fn check_applications<'a>(&self, pdis: impl Iterator<Item = (PdrId, &'a Pdi)>) -> Result<(), Problem> {
+        let is_known = |pdi: &Pdi| pdi.application_id.as_ref().is_none_or(|id| self.applications.contains_key(&id.0));
+        let unknown = pdis.filter(|(_, pdi)| !is_known(pdi)).map(|(pdr, _)| FailedRuleId::Pdr(pdr.0)).next();
+        unknown.map_or(Ok(()), |rule| Err(Problem::of(Cause::UNKNOWN_APPLICATION_ID).in_rule(rule)))
     }
 
     /// A session's packets go by these paths from now on.
@@ -321,6 +352,7 @@ impl N4 {
         steer(control, worker, entry.keys(), &[]);
         let owed = self.checkpoints.take_owed(number);
         self.waits.remove(&number);
+        self.silences.remove(&number);
         self.paths.change(entry.peer, &entry.paths, &[], 0);
         self.pending.insert(ask, Pending::Delete { asked, seid, entry: Box::new(entry), owed });
         Ok(())

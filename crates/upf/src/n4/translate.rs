@@ -17,6 +17,7 @@ use super::change::{LeftTunnel, Rules};
 use super::metering::Metering;
 use super::networks::Networks;
 use super::problem::Problem;
+use crate::config::Action;
 use crate::record::{MAX_QERS, MAX_URRS};
 use crate::routes::Route;
 use crate::rules::{
@@ -36,7 +37,8 @@ pub struct Translator<'a> {
 }
 
 impl Translator<'_> {
-    /// The rules of a session. Identifiers have been chosen before; `meters` is what was measured up to now.
+    /// The rules of a session. Identifiers have been chosen before; `meters` is what was measured up to now. What detects an
+    /// application that nobody describes (any more) detects nothing.
     ///
     /// # Errors
     /// The rule that can not be, with the cause to answer.
@@ -47,7 +49,7 @@ impl Translator<'_> {
             fars: Vec::with_capacity(rules.create_fars.len()),
             ..Session::default()
         };
-        for pdr in rules.create_pdrs.iter().filter(|pdr| is_active(pdr, self.unix)) {
+        for pdr in &rules.create_pdrs {
             let rule = FailedRuleId::Pdr(pdr.pdr_id.0);
             self.pdr(&mut session, rules, pdr, meters).map_err(|problem| match problem.rule {
                 Some(_) => problem,
@@ -71,6 +73,9 @@ impl Translator<'_> {
         let qer = |qer: &CreateQer| translate_qer(qer, is_aggregate(rules, qer));
         session.qers.extend(rules.create_qers.iter().map(qer));
         session.urrs = rules.create_urrs.iter().map(|urr| translate_urr(urr, meters)).collect();
+        if rules.user_plane_inactivity_timer.is_some_and(|timer| timer.0 > 0) {
+            watch(&mut session);
+        }
         Ok(session)
     }
 
@@ -116,10 +121,12 @@ impl Translator<'_> {
         for filter in &pdr.pdi.sdf_filters {
             filters.push(sdf(whole(rules, filter))?);
         }
-        if let Some(application) = &pdr.pdi.application_id {
-            let flows = self.applications.get(&application.0).ok_or(Problem::of(Cause::UNKNOWN_APPLICATION_ID))?;
-            filters.extend(flows.iter().cloned().map(Sdf::from));
+        let application = pdr.pdi.application_id.as_ref().map(|application| self.applications.get(&application.0));
+        if !is_active(pdr, self.unix) || application == Some(None) {
+            session.resting.extend(teid);
+            return Ok(());
         }
+        filters.extend(application.flatten().into_iter().flatten().cloned().map(Sdf::from));
         if pdr.far_id.is_none() && pdr.activate_predefined_rules.is_empty() {
             return Err(Problem::missing::<pfcp::ie::FarId>());
         }
@@ -160,7 +167,8 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// The rule that predefined ones make of the PDR that activates them; their FAR and QER are entered.
+    /// The rule that predefined ones make of the PDR that activates them; their FAR and QER are entered. Their URR is in the
+    /// session's rules already ([`Catalogue::measure`]).
     fn activate(
         &self,
         session: &mut Session,
@@ -172,7 +180,7 @@ impl Translator<'_> {
         let mut far = match rules.create_fars.iter().find(|far| Some(far.far_id) == pdr.far_id) {
             Some(far) => self.far(far)?,
             // To the data network there is a way without one; to a subscriber there is not.
-            None if own.source == Interface::Access || predefined.drops => {
+            None if own.source == Interface::Access || predefined.action == Some(Action::Drop) => {
                 Far { apply: Apply::Forward, instance: session.instance, ..Far::default() }
             }
             None => return Err(Problem::missing::<pfcp::ie::FarId>()),
@@ -188,16 +196,17 @@ impl Translator<'_> {
             rule.far = far.id;
             session.fars.push(far);
         }
-        if predefined.mbr != Mbr::default() {
-            let id = PREDEFINED | number;
-            rule.qers.push(id);
-            if rule.qers.len() > MAX_QERS {
-                return Err(Problem::of(Cause::RULE_CREATION_MODIFICATION_FAILURE));
-            }
+        if predefined.mbr != Mbr::default() || predefined.qfi.is_some() {
+            let (id, mbr, qfi) = (PREDEFINED | number, predefined.mbr, predefined.qfi);
+            // Its mark goes before the PDR's own.
+            rule.qers.insert(0, id);
             if session.qers.iter().all(|qer| qer.id != id) {
-                let mbr = predefined.mbr;
-                session.qers.push(Qer { id, gate_up: true, gate_down: true, mbr, ..Qer::default() });
+                session.qers.push(Qer { id, gate_up: true, gate_down: true, mbr, qfi, ..Qer::default() });
             }
+        }
+        rule.urrs.extend(predefined.urr.as_ref().map(|urr| urr.urr_id.0).filter(|urr| !own.urrs.contains(urr)));
+        if rule.qers.len() > MAX_QERS || rule.urrs.len() > MAX_URRS {
+            return Err(Problem::of(Cause::RULE_CREATION_MODIFICATION_FAILURE));
         }
         Ok(rule)
     }
@@ -248,7 +257,7 @@ impl Translator<'_> {
         }
         let Some(way) = &far.forwarding_parameters else { return Ok(new) };
         let to_access = way.destination_interface == DestinationInterface::Access;
-        new.to_control = way.destination_interface == DestinationInterface::CpFunction;
+        (new.to_access, new.to_control) = (to_access, way.destination_interface == DestinationInterface::CpFunction);
         new.instance = match &way.outer_header_creation {
             Some(header) if is_gtpu(header) => self.networks.find_tunnelled(way.network_instance.as_ref()),
             _ => self.networks.find(way.network_instance.as_ref(), to_access || new.to_control),
@@ -364,6 +373,18 @@ const CLOSED: u32 = 1 << 31;
 
 /// Set in the IDs of FARs and QERs that predefined rules bring.
 const PREDEFINED: u32 = 3 << 30;
+
+/// The ID of the URR of ours that sees the packets no other measures, where silence matters.
+pub const WATCH: u32 = u32::MAX;
+
+/// Has all packets seen: the session's silence is to be told of.
+fn watch(session: &mut Session) {
+    let mut unseen = session.pdrs.iter_mut().filter(|pdr| pdr.urrs.is_empty()).peekable();
+    if unseen.peek().is_some() {
+        unseen.for_each(|pdr| pdr.urrs.push(WATCH));
+        session.urrs.push(Urr { id: WATCH, ..Urr::default() });
+    }
+}
 
 /// Such FARs that rules name.
 fn closed(session: &Session) -> Vec<u32> {

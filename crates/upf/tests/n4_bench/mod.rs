@@ -43,7 +43,6 @@ port = [
   { name = "n6", uri = "memory:n6", role = "core", addresses = ["10.0.6.1/24", "fd00:6::1/64"] },
 ]
 n4.address = "10.0.4.1"
-n4.heartbeat_seconds = 0
 "#;
 
 /// The bench.
@@ -55,6 +54,8 @@ pub struct Bench {
     sequence: u32,
     /// What came from the user plane and was not asked for.
     unasked: Vec<Packet>,
+    /// All it has ever said.
+    said: Vec<Vec<u8>>,
 }
 
 /// A tunnel's far end.
@@ -94,7 +95,9 @@ impl Bench {
     }
 
     fn made(more: &str, folder: Option<&std::path::Path>) -> (Self, Restored) {
-        let text = format!("{BASE}{more}\n");
+        // Heartbeats would come between, where they are not what it is about.
+        let quiet = if more.contains("heartbeat_seconds") { "" } else { "n4.heartbeat_seconds = 0\n" };
+        let text = format!("{BASE}{quiet}{more}\n");
         let table: toml::Table = text.parse().expect("TOML");
         let config = Config::deserialize(table).expect("a configuration");
         let mac = |side| [2, 0, 0, 0, side, 1];
@@ -115,7 +118,7 @@ impl Bench {
             endpoint.restore(&ledger, writer, &mut control, &wall, &mut install).expect("readable")
         });
         let rig = Rig::new(seat.plane, seat.layout, &ports, memory, &clock);
-        let mut bench = Self { rig, control, endpoint, clock, sequence: 0, unasked: Vec::new() };
+        let mut bench = Self { rig, control, endpoint, clock, sequence: 0, unasked: Vec::new(), said: Vec::new() };
         bench.unasked = bench.settle();
         bench.received("n3");
         bench.received("n6");
@@ -130,12 +133,13 @@ impl Bench {
     pub fn settle(&mut self) -> Vec<Packet> {
         let wall = self.wall();
         let (mut sent, mut spins) = (Vec::new(), 0);
-        let (control, endpoint) = (&mut self.control, &mut self.endpoint);
+        let (control, endpoint, said) = (&mut self.control, &mut self.endpoint, &mut self.said);
         self.rig.settle(|_, now| {
             control.poll(now);
             endpoint.turn(control, &wall);
             let before = sent.len();
             endpoint.drain(|_, datagram| {
+                said.push(datagram.to_vec());
                 sent.push(Packet::parse(datagram).expect("the endpoint speaks PFCP"));
             });
             spins = if endpoint.is_waiting() { spins + 1 } else { 0 };
@@ -169,9 +173,14 @@ impl Bench {
 
     /// Says something and returns the answer.
     pub fn say(&mut self, seid: Option<u64>, message: Message) -> Packet {
+        self.say_from(CP, seid, message)
+    }
+
+    /// As [`say`](Self::say), by another control plane.
+    pub fn say_from(&mut self, from: SocketAddr, seid: Option<u64>, message: Message) -> Packet {
         self.sequence += 1;
         let header = Header { seid, sequence: self.sequence, ..Header::default() };
-        let sent = self.datagram(&Packet { header, message }.to_vec().expect("fits"));
+        let sent = self.datagram_from(from, &Packet { header, message }.to_vec().expect("fits"));
         let (mut answers, others) = sent.into_iter().partition::<Vec<_>, _>(|packet| !packet.message.is_request());
         self.unasked.extend(others);
         assert_eq!(answers.len(), 1, "one answer: {answers:?}");
@@ -180,12 +189,17 @@ impl Bench {
 
     /// Sets up the association, by a control plane that began at `started`.
     pub fn associate(&mut self, started: u64) {
+        self.associate_from(CP, started);
+    }
+
+    /// As [`associate`](Self::associate), by another control plane.
+    pub fn associate_from(&mut self, from: SocketAddr, started: u64) {
         let request = AssociationSetupRequest {
-            node_id: NodeId::from(CP.ip()),
+            node_id: NodeId::from(from.ip()),
             recovery_time_stamp: RecoveryTimeStamp::from_unix(EPOCH + started / 1_000_000_000),
             ..AssociationSetupRequest::default()
         };
-        match self.say(None, request.into()).message {
+        match self.say_from(from, None, request.into()).message {
             Message::AssociationSetupResponse(response) => assert_eq!(response.cause, Cause::REQUEST_ACCEPTED),
             other => panic!("no association: {other:?}"),
         }
@@ -298,6 +312,11 @@ impl Bench {
             self.unasked.extend(sent);
         }
         told
+    }
+
+    /// All that the user plane has ever said, as octets.
+    pub fn said(&self) -> &[Vec<u8>] {
+        &self.said
     }
 
     /// The sessions as control keeps them.

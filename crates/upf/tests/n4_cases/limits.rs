@@ -31,6 +31,32 @@ fn a_control_plane_has_as_many_sessions_and_a_session_as_many_rules_as_it_may() 
 }
 
 #[test]
+fn rules_that_grow_beyond_a_message_are_refused() {
+    let mut bench = Bench::new("");
+    let (session, teid) = connected(&mut bench, &smf());
+    let good = smf_pdr(&session);
+    let grown = |id: u16| {
+        let vendors = pfcp::RawIe { ie: 0x8001, content: vec![0; 30_000].into() };
+        let pdr = CreatePdr { pdr_id: PdrId(id), others: vec![vendors], ..good.clone() };
+        SessionModificationRequest { create_pdrs: vec![pdr], ..Default::default() }
+    };
+    let causes: Vec<Cause> = (10..13).map(|id| bench.modify(&session, grown(id)).cause).collect();
+    assert_eq!(causes, [Cause::REQUEST_ACCEPTED, Cause::REQUEST_ACCEPTED, Cause::NO_RESOURCES_AVAILABLE]);
+    let remove = RemovePdr { pdr_id: PdrId(10), ..RemovePdr::default() };
+    let less = SessionModificationRequest { remove_pdrs: vec![remove], ..Default::default() };
+    assert_eq!(bench.modify(&session, less).cause, Cause::REQUEST_ACCEPTED);
+    assert_eq!(bench.modify(&session, grown(12)).cause, Cause::REQUEST_ACCEPTED);
+    bench.send("n3", &up(teid, &request(UE)));
+    assert_eq!(bench.received("n6").len(), 1);
+    bench.close();
+}
+
+/// The session's downlink rule, as it was asked for.
+fn smf_pdr(session: &Session) -> CreatePdr {
+    session.establish(&smf(), &NodeId::from(CP.ip()), CP.ip()).create_pdrs.swap_remove(0)
+}
+
+#[test]
 fn networks_behind_a_subscriber_are_bounded() {
     let mut bench = Bench::new("");
     let mut many = asked(1, 1);

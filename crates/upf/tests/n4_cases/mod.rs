@@ -1,12 +1,17 @@
 //! More of what control planes ask for, a file for each kind of rule.
 
 mod buffering;
+mod chaining;
+mod clock;
+mod judge;
 mod limits;
 mod named;
 mod node;
 mod packets;
 mod paths;
+mod peers;
 mod redirect;
 mod routes;
 mod tunnels;
+mod updates;
 mod usage;

@@ -52,6 +52,86 @@ fn predefined_rules_are_activated_by_name() {
 }
 
 #[test]
+fn predefined_rules_bring_their_own_measurement_marking_and_page() {
+    const OURS: u32 = 1 << 31;
+    let mut bench = Bench::new(
+        r#"
+n4.predefined = [
+  { name = "video", filters = ["permit out 17 from 198.51.100.0/24 to assigned"], precedence = 10, qfi = 5,
+    usage = { id = 7, volume_threshold = 100 } },
+  { name = "portal", filters = ["permit out 6 from any 80 to assigned"], precedence = 5, action = "redirect",
+    page = "http://portal.example/" },
+]
+"#,
+    );
+    let profile = Profile { volume_threshold: Some(1 << 40), ..smf() };
+    let (session, teid) = connected(&mut bench, &profile);
+    let names = |names: &[&str]| names.iter().map(|name| ActivatePredefinedRules::from(*name)).collect::<Vec<_>>();
+    let update = |pdr, on: &[&str]| UpdatePdr {
+        pdr_id: PdrId(pdr),
+        activate_predefined_rules: names(on),
+        ..UpdatePdr::default()
+    };
+    let both = vec![update(1, &["video"]), update(2, &["video", "portal"])];
+    let change = SessionModificationRequest { update_pdrs: both, ..Default::default() };
+    assert_eq!(bench.modify(&session, change).cause, Cause::REQUEST_ACCEPTED);
+
+    // Both directions are measured together, by the rule of ours and by the session's.
+    bench.send("n3", &up(teid, &request(UE)));
+    bench.send("n6", &from_router(&response(UE)).build());
+    let marked = tunnel(Over::V4, GNB_TEID).container_down(5).carrying(&response(UE).ttl(63)).build();
+    assert_eq!(bench.received("n3"), [marked]);
+    let told: Vec<_> = bench.reports().into_iter().flat_map(|report| report.usage_reports).collect();
+    let [UsageReport { urr_id: UrrId(id), usage_report_trigger: trigger, volume_measurement: Some(volume), .. }] =
+        &told[..]
+    else {
+        panic!("one report: {told:?}")
+    };
+    assert_eq!((*id, *trigger), (OURS | 7, UsageReportTrigger::VOLTH));
+    assert_eq!((volume.uplink, volume.downlink), (Some(60), Some(60)));
+
+    // Who opens a page is sent to the other.
+    let syn = super::redirect::segment(2, 1000, 0, b"");
+    bench.send("n3", &up(teid, &syn));
+    assert_eq!((bench.received("n3").len(), bench.received("n6").len()), (1, 1));
+
+    // What is not its, it does not measure; a control plane asks for it by its number, and may change it.
+    bench.send("n3", &up(teid, &ip4(UE, Ipv4Addr::new(203, 0, 113, 1)).udp(40_000, 50_000).filled(32)));
+    bench.send("n3", &up(teid, &request(UE)));
+    // What was counted and not reported yet counts.
+    let quota = Some(VolumeQuota::total(61));
+    let ask = SessionModificationRequest {
+        query_urrs: vec![QueryUrr { urr_id: UrrId(OURS | 7), ..QueryUrr::default() }],
+        update_urrs: vec![UpdateUrr { urr_id: UrrId(OURS | 7), volume_quota: quota, ..UpdateUrr::default() }],
+        ..Default::default()
+    };
+    let asked = bench.modify(&session, ask).usage_reports;
+    let of = |report: &UsageReport| (report.urr_id.0, report.volume_measurement.and_then(|v| v.total));
+    assert_eq!(asked.iter().map(of).collect::<Vec<_>>(), [(OURS | 7, Some(60))]);
+    bench.received("n6");
+    (0..2).for_each(|_| bench.send("n3", &up(teid, &request(UE))));
+    assert_eq!(bench.received("n6").len(), 1, "its quota is used up");
+
+    // Deactivated, it has its last word; the session's own goes on.
+    let gone = |pdr| UpdatePdr {
+        pdr_id: PdrId(pdr),
+        deactivate_predefined_rules: vec![DeactivatePredefinedRules::from("video")],
+        ..UpdatePdr::default()
+    };
+    let first = SessionModificationRequest { update_pdrs: vec![gone(1)], ..Default::default() };
+    assert_eq!(bench.modify(&session, first).usage_reports, [], "the other PDR has it still");
+    let second = SessionModificationRequest { update_pdrs: vec![gone(2)], ..Default::default() };
+    let last = bench.modify(&session, second).usage_reports;
+    assert_eq!(last.iter().map(of).collect::<Vec<_>>(), [(OURS | 7, Some(60))]);
+    assert_eq!(last[0].usage_report_trigger, UsageReportTrigger::TERMR);
+    bench.send("n3", &up(teid, &request(UE)));
+    assert_eq!(bench.received("n6").len(), 1);
+    let total: Vec<_> = bench.delete(&session).usage_reports.iter().map(of).collect();
+    assert_eq!(total.len(), 1, "the session's own");
+    bench.close();
+}
+
+#[test]
 fn a_pdr_may_have_predefined_rules_alone() {
     let mut bench = Bench::new(NAMED);
     let session = Session { cp_seid: 1, ip4: Some(UE), ..Session::default() };
@@ -139,6 +219,9 @@ fn mistakes_in_names_point_at_their_key() {
         ("n4.predefined = [{ name = \"a\", policy = \"b\" }]", "n4.predefined.0.policy"),
         ("n4.predefined = [{ name = \"a\", filters = [\"permit all\"] }]", "n4.predefined.0.filters.0"),
         ("n4.predefined = [{ name = \"a\", mbr_up = \"fast\" }]", "n4.predefined.0.mbr_up"),
+        ("n4.predefined = [{ name = \"a\", qfi = 64 }]", "n4.predefined.0.qfi"),
+        ("n4.predefined = [{ name = \"a\", action = \"redirect\" }]", "n4.predefined.0.page"),
+        ("n4.predefined = [{ name = \"a\", usage = { id = 2147483648 } }]", "n4.predefined.0.usage.id"),
         ("n4.rules_per_session = 0", "n4.rules_per_session"),
         ("gtpu.echo_seconds = 10", "gtpu.echo_seconds"),
     ] {

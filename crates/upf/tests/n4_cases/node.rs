@@ -5,7 +5,11 @@ use super::super::*;
 fn pfds(list: &[(&str, &[PfdContents])]) -> PfdManagementRequest {
     let application = |(name, contents): &(&str, &[PfdContents])| ApplicationIdsPfds {
         application_id: ApplicationId::from(*name),
-        pfd_contexts: vec![PfdContext { pfd_contents: contents.to_vec(), ..Default::default() }],
+        // Without any, what was is to be forgotten.
+        pfd_contexts: (!contents.is_empty())
+            .then(|| PfdContext { pfd_contents: contents.to_vec(), ..Default::default() })
+            .into_iter()
+            .collect(),
         ..Default::default()
     };
     PfdManagementRequest { application_ids_pfds: list.iter().map(application).collect(), ..Default::default() }
@@ -58,8 +62,12 @@ fn applications_are_detected_by_what_was_said_last() {
     assert_eq!(told(&mut bench, pfds(&[("video", &[flow(OTHER), flow(VIDEO)])])), OK);
     assert!(passes(&mut bench));
 
-    // No application at all ends them all: new sessions can not name it.
+    // No application at all ends them all: nothing is detected, and new rules can not name it.
     assert_eq!(told(&mut bench, pfds(&[])), OK);
+    assert!(!passes(&mut bench), "nor in sessions there are");
+    let other = UpdatePdr { pdr_id: PdrId(1), precedence: Some(Precedence(77)), ..UpdatePdr::default() };
+    let change = SessionModificationRequest { update_pdrs: vec![other], ..Default::default() };
+    assert_eq!(bench.modify(&session, change).cause, Cause::REQUEST_ACCEPTED, "which go on otherwise");
     let mut asked = Session { cp_seid: 2, ip4: Some(Ipv4Addr::new(10, 45, 0, 2)), ..Session::default() }.establish(
         &smf(),
         &NodeId::from(CP.ip()),
@@ -67,6 +75,11 @@ fn applications_are_detected_by_what_was_said_last() {
     );
     asked.create_pdrs[1].pdi.application_id = Some(ApplicationId::from("video"));
     assert_eq!(cause(&bench.say(Some(0), asked.into())), Cause::UNKNOWN_APPLICATION_ID);
+    // Described again, it is detected again; and no longer when it alone is withdrawn.
+    assert_eq!(told(&mut bench, pfds(&[("video", &[flow(VIDEO)])])), OK);
+    assert!(passes(&mut bench));
+    assert_eq!(told(&mut bench, pfds(&[("video", &[])])), OK);
+    assert!(!passes(&mut bench));
     bench.close();
 }
 
@@ -94,21 +107,25 @@ fn applications_outlive_a_restart() {
     std::fs::remove_dir_all(folder).expect("our own");
 }
 
+fn associate(bench: &mut Bench, features: Option<CpFunctionFeatures>) {
+    let request = AssociationSetupRequest {
+        node_id: NodeId::from(CP.ip()),
+        recovery_time_stamp: RecoveryTimeStamp::from_unix(1_700_000_000),
+        cp_function_features: features,
+        ..AssociationSetupRequest::default()
+    };
+    bench.say(None, request.into());
+}
+
+fn numbered(n: u8) -> Session {
+    Session { cp_seid: n.into(), ip4: Some(Ipv4Addr::new(10, 45, 0, n)), ..Session::default() }
+}
+
 #[test]
 fn control_planes_that_ask_hear_how_loaded_it_is() {
     let mut bench = Bench::without_peer("n4.sessions = 4");
-    let associate = |bench: &mut Bench, features| {
-        let request = AssociationSetupRequest {
-            node_id: NodeId::from(CP.ip()),
-            recovery_time_stamp: RecoveryTimeStamp::from_unix(1_700_000_000),
-            cp_function_features: features,
-            ..AssociationSetupRequest::default()
-        };
-        bench.say(None, request.into());
-    };
     let establish = |bench: &mut Bench, n: u8| {
-        let session = Session { cp_seid: n.into(), ip4: Some(Ipv4Addr::new(10, 45, 0, n)), ..Session::default() };
-        let load = bench.establish(&session, &smf()).load_control_information;
+        let load = bench.establish(&numbered(n), &smf()).load_control_information;
         load.map(|load| (load.load_control_sequence_number.0, load.load_metric.0))
     };
     associate(&mut bench, None);
@@ -120,5 +137,34 @@ fn control_planes_that_ask_hear_how_loaded_it_is() {
     bench.drain(true);
     let refused = establish(&mut bench, 4);
     assert_eq!(refused.map(|(_, metric)| metric), Some(100), "it takes no more");
+    bench.close();
+}
+
+#[test]
+fn control_planes_are_asked_for_less_when_it_is_nearly_full() {
+    let mut bench = Bench::without_peer("n4.sessions = 100");
+    associate(&mut bench, Some(CpFunctionFeatures::OVRL));
+    let mut sessions: Vec<Session> = (1..=100).map(numbered).collect();
+    let mut told = Vec::new();
+    for session in &mut sessions {
+        let response = bench.establish(session, &smf());
+        assert_eq!(response.load_control_information, None, "nobody asked for that");
+        session.established(&response).expect("there is room");
+        told.extend(response.overload_control_information);
+    }
+    let metrics: Vec<u8> = told.iter().map(|one| one.overload_reduction_metric.0).collect();
+    assert_eq!(metrics, [50, 100], "with 99 and with 100 of 100 sessions");
+    assert!(told[0].overload_control_sequence_number.0 < told[1].overload_control_sequence_number.0);
+    assert_eq!(told[1].period_of_validity.seconds(), Some(20));
+    // Every answer says so, and that it is over.
+    let metric = |response: SessionDeletionResponse| {
+        response.overload_control_information.map(|one| one.overload_reduction_metric.0)
+    };
+    let full = bench.modify(&sessions[0], SessionModificationRequest::default()).overload_control_information;
+    assert_eq!(full.map(|one| one.overload_reduction_metric.0), Some(100));
+    let told: Vec<_> = sessions[..3].iter().map(|session| metric(bench.delete(session))).collect();
+    assert_eq!(told, [Some(50), Some(0), Some(0)]);
+    bench.turn_to(secs(30));
+    assert_eq!(metric(bench.delete(&sessions[3])), None, "everybody has forgotten");
     bench.close();
 }

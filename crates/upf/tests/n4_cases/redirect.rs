@@ -22,7 +22,7 @@ fn redirection(kind: u8, address: &str) -> CreateFar {
 }
 
 /// A TCP segment of the subscriber's to a web server.
-fn segment(flags: u8, seq: u32, ack: u32, data: &[u8]) -> Wire {
+pub fn segment(flags: u8, seq: u32, ack: u32, data: &[u8]) -> Wire {
     let head = Repr { src_port: 40_000, dst_port: 80, seq, ack, flags, window: 1000, mss: None };
     let mut bytes = vec![0; head.header_len()];
     head.emit(&mut bytes).expect("room");

@@ -1,0 +1,74 @@
+//! Tunnels that a GTP-U peer does not know any more (Error Indication Report, 3GPP TS 29.244, 5.2.3.3, 7.5.8.4). Whoever sends
+//! Error Indications by the thousand makes no thousand reports of them: each tunnel is told of once in a second.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use pfcp::group::ErrorIndicationReport;
+use pfcp::ie::{FTeid, ReportType};
+use pfcp::message::SessionReportRequest;
+use wire::Teid;
+
+use super::{N4, Outgoing};
+
+/// So long a tunnel that was told of is not told of again.
+const REST: u64 = 1_000_000_000;
+/// Tunnels told of in that time at most: beyond them control planes have other things to hear.
+const MOST: usize = 65_536;
+
+/// When which tunnel was told of, by session and TEID.
+#[derive(Debug, Default)]
+pub(super) struct Told(HashMap<(u32, u32), u64>);
+
+impl Told {
+    /// Whether it is to be told of now; it has been then.
+    fn is_news(&mut self, tunnel: (u32, u32), now: u64) -> bool {
+        if self.0.len() >= MOST {
+            self.0.retain(|_, at| now.saturating_sub(*at) < REST);
+        }
+        let known = self.0.get(&tunnel).is_some_and(|at| now.saturating_sub(*at) < REST);
+        let news = !known && self.0.len() < MOST;
+        if news {
+            self.0.insert(tunnel, now);
+        }
+        news
+    }
+}
+
+impl N4 {
+    /// A GTP-U peer does not know a tunnel of its own any more (5.2.3.3); the address and TEID are *its*.
+    pub(super) fn error_indicated(&mut self, number: u32, from: IpAddr, teid: u32, now: u64) {
+        let Some(entry) = self.book.get(number) else { return };
+        if !self.errors.is_news((number, teid), now) {
+            return;
+        }
+        let remote = FTeid::new(Teid(teid), from);
+        let report = ErrorIndicationReport { remote_f_teids: vec![remote], ..ErrorIndicationReport::default() };
+        let message = SessionReportRequest {
+            report_type: ReportType::ERIR,
+            error_indication_report: Some(report),
+            ..SessionReportRequest::default()
+        };
+        let (peer, seid) = (entry.peer, entry.cp_seid);
+        self.counters.error_indication_reports += 1;
+        self.out.push_back(Outgoing::Report { peer, seid, token: number.into(), message: message.into() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_told_of_once_a_second_and_takes_no_room() {
+        let mut told = Told::default();
+        let news = (0..1000).filter(|ms| told.is_news((1, 7), ms * 10_000_000)).count();
+        assert_eq!(news, 10, "ten seconds");
+        assert!(told.is_news((2, 7), 9_990_000_000), "another session");
+        for teid in 0..2 * MOST as u32 {
+            told.is_news((3, teid), 20 * REST);
+        }
+        assert_eq!(told.0.len(), MOST);
+        assert!(told.is_news((4, 1), 22 * REST), "later there is room again");
+    }
+}

@@ -1,0 +1,60 @@
+//! Sessions nobody sends anything through (User Plane Inactivity Timer, 3GPP TS 29.244, 7.5.2.1, 8.2.83): told of once, until
+//! there is traffic again or the control plane asks anew.
+
+use crate::rules::Usage;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// How long a session has been silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Silence {
+    /// Since when: the last packet seen, or when it was asked for.
+    from: u64,
+    /// The control plane knows.
+    told: bool,
+}
+
+impl Silence {
+    /// From now on.
+    pub fn from(now: u64) -> Self {
+        Self { from: now, told: false }
+    }
+
+    /// Takes note of what was counted; whether the control plane is to be told now.
+    pub fn is_due(&mut self, usage: &[Usage], seconds: u32, now: u64) -> bool {
+        let last = usage.iter().map(|usage| usage.last_ns).max().unwrap_or(0);
+        if last > self.from {
+            *self = Self::from(last);
+        }
+        let due = !self.told && now.saturating_sub(self.from) >= u64::from(seconds) * SECOND;
+        self.told |= due;
+        due
+    }
+
+    /// When to look next.
+    pub fn next_look(&self, seconds: u32, now: u64) -> u64 {
+        // Of traffic that comes again nobody tells: it is looked for.
+        let from = if self.told { now } else { self.from };
+        from.saturating_add(u64::from(seconds) * SECOND)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_told_once_until_there_is_traffic() {
+        let seen = |seconds: u64| [Usage { last_ns: seconds * SECOND, ..Usage::default() }];
+        let mut silence = Silence::from(10 * SECOND);
+        let mut told = Vec::new();
+        for (now, last) in [(11, 0), (14, 0), (15, 0), (16, 0), (30, 0), (31, 31), (35, 31), (36, 31), (40, 31)] {
+            if silence.is_due(&seen(last), 5, now * SECOND) {
+                told.push(now);
+            }
+        }
+        assert_eq!(told, [15, 36]);
+        assert_eq!(silence.next_look(5, 40 * SECOND), 45 * SECOND);
+        assert_eq!(Silence::from(10 * SECOND).next_look(5, 12 * SECOND), 15 * SECOND);
+    }
+}
