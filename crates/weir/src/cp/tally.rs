@@ -52,12 +52,14 @@ pub struct Counts {
     pub refused: u64,
     /// Requests nobody answered.
     pub unanswered: u64,
-    /// Session reports answered.
+    /// Session and node reports answered.
     pub reports: u64,
     /// Reports of usage that came again, and were not counted again.
     pub repeated: u64,
     /// Times the user plane asked to be released: to drain.
     pub asked_to_release: u64,
+    /// Requests kept back, as the user plane had too much to do.
+    pub kept_back: u64,
     /// Times the user plane was lost, or lost its sessions.
     pub lost: u64,
 }

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use clap::Parser;
-use pfcp::group::UsageReport;
+use pfcp::Packet;
+use pfcp::group::{OverloadControlInformation, UsageReport, UserPlanePathFailureReport};
 use pfcp::ie::*;
 use pfcp::message::*;
 use pfcp::node::{Config, Event, Node, Role, Time};
@@ -34,6 +35,10 @@ struct Pair {
     /// The user plane refuses sessions beyond that.
     room: usize,
     sessions: usize,
+    /// The share of requests it wants kept back, in per cent.
+    reduction: Option<u8>,
+    /// Reports of its that were taken.
+    taken: usize,
 }
 
 impl Pair {
@@ -41,7 +46,15 @@ impl Pair {
         let started = RecoveryTimeStamp::from_unix(1_700_000_000);
         let config = Config::new(NodeId::from(UP.ip()), Role::UserPlane(UpFunctionFeatures::FTUP));
         let cp = ControlPlane::new(spec, CP.ip(), started, Time::ZERO);
-        Self { cp, up: Node::new(config, started), now: Time::ZERO, room: usize::MAX, sessions: 0 }
+        Self {
+            cp,
+            up: Node::new(config, started),
+            now: Time::ZERO,
+            room: usize::MAX,
+            sessions: 0,
+            reduction: None,
+            taken: 0,
+        }
     }
 
     /// Time passes, a millisecond at a time.
@@ -62,7 +75,14 @@ impl Pair {
 
     fn answer(&mut self) {
         while let Some(event) = self.up.next_event() {
-            let Event::Request { ticket, packet, .. } = event else { continue };
+            let (ticket, packet) = match event {
+                Event::Request { ticket, packet, .. } => (ticket, packet),
+                Event::Response { packet: Packet { message: Message::NodeReportResponse(response), .. }, .. } => {
+                    self.taken += usize::from(response.cause.is_acceptance());
+                    continue;
+                }
+                _ => continue,
+            };
             let cause = Cause::REQUEST_ACCEPTED;
             let (seid, response): (u64, Message) = match packet.message {
                 Message::SessionEstablishmentRequest(request) => {
@@ -71,7 +91,14 @@ impl Pair {
                     let seid = request.cp_f_seid.seid;
                     let up_f_seid = Some(FSeid::new(seid + 100, UP.ip()));
                     let node_id = NodeId::from(UP.ip());
-                    (seid, SessionEstablishmentResponse { node_id, cause, up_f_seid, ..Default::default() }.into())
+                    let overload_control_information = self.reduction.map(|share| OverloadControlInformation {
+                        overload_control_sequence_number: SequenceNumber(share.into()),
+                        overload_reduction_metric: Metric(share),
+                        period_of_validity: Timer::at_least(2),
+                        ..Default::default()
+                    });
+                    let more = SessionEstablishmentResponse { overload_control_information, ..Default::default() };
+                    (seid, SessionEstablishmentResponse { node_id, cause, up_f_seid, ..more }.into())
                 }
                 Message::SessionModificationRequest(_) => {
                     (0, SessionModificationResponse { cause, ..Default::default() }.into())
@@ -180,6 +207,50 @@ fn who_asks_to_be_released_gets_no_new_sessions() {
     pair.cp.end(false);
     pair.run(100);
     assert_eq!((pair.cp.up().0, pair.cp.stage(), pair.sessions), (0, Stage::Over, 0));
+}
+
+/// TS 29.244, 6.2.4: what is not urgent is kept back, as much of it and as long as the user plane says.
+#[test]
+fn who_has_too_much_to_do_is_asked_for_less() {
+    let mut pair = Pair::new(of("--sessions 1000 --rate 200 --handovers 50"));
+    let features = pair.up.associations().next().and_then(|(_, peer)| peer.cp_function_features);
+    assert_eq!(features, None, "not yet");
+    pair.run(500);
+    let features = pair.up.associations().next().and_then(|(_, peer)| peer.cp_function_features);
+    assert_eq!(features, Some(CpFunctionFeatures::LOAD | CpFunctionFeatures::OVRL));
+    let before = pair.cp.up().0;
+    pair.reduction = Some(75);
+    pair.run(1000);
+    let less = pair.cp.up().0 - before;
+    assert!((45..=60).contains(&less), "{less} of 200 in a second");
+    assert!(pair.cp.tally().counts.kept_back.abs_diff(150) < 10);
+    assert_eq!(pair.cp.load(pair.now).1, 75);
+    // It does not say so any more: after two seconds at most all is as it was, and nobody was forgotten.
+    pair.reduction = None;
+    pair.run(2100);
+    let before = pair.cp.up().0;
+    pair.run(1000);
+    assert!((pair.cp.up().0 - before).abs_diff(200) <= 5);
+    pair.run(3000);
+    assert_eq!((pair.cp.up().0, pair.cp.tally().counts.refused), (1000, 0));
+}
+
+#[test]
+fn reports_about_gtp_u_peers_are_taken_note_of() {
+    let mut pair = Pair::new(of("--sessions 1"));
+    pair.run(20);
+    let peer = RemoteGtpUPeer { ip4: Some(Ipv4Addr::new(10, 0, 3, 100)), ..Default::default() };
+    let failed = UserPlanePathFailureReport { remote_gtp_u_peers: vec![peer], ..Default::default() };
+    let report = NodeReportRequest {
+        node_id: NodeId::from(UP.ip()),
+        node_report_type: NodeReportType::UPFR,
+        user_plane_path_failure_report: Some(failed),
+        ..Default::default()
+    };
+    pair.up.request(CP, None, report.into(), 5, pair.now).unwrap();
+    pair.run(2);
+    assert_eq!(pair.cp.tally().kinds.get("GTP-U peer is silent"), Some(&1));
+    assert_eq!(pair.taken, 1, "and acknowledged");
 }
 
 #[test]

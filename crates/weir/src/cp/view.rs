@@ -146,6 +146,7 @@ impl Summary {
             ("charging records written", self.records.unwrap_or(0)),
             ("usage reports repeated", counts.repeated),
             ("requests sent again", self.retransmitted),
+            ("requests kept back: overload", counts.kept_back),
             ("user plane asked to be released", counts.asked_to_release),
             ("user plane lost or begun anew", counts.lost),
         ];
