@@ -210,6 +210,9 @@ fn qer_text(qer: &Qer) -> String {
 }
 
 fn urr_text(urr: &Urr) -> String {
+    if urr.id == upf::n4::translate::WATCH {
+        return "ours: packets that no other rule measures end the session's silence".to_owned();
+    }
     let mut text = "volume, packets, time".to_owned();
     for (what, volumes) in [("tells at", urr.threshold), ("ends at", urr.quota)] {
         for (of, octets) in [("", volumes.total), (" up", volumes.up), (" down", volumes.down)] {

@@ -54,8 +54,9 @@ fn tshark_reads_every_kind_of_message_a_user_plane_sends() {
         cp_function_features: Some(CpFunctionFeatures::LOAD | CpFunctionFeatures::OVRL),
         ..AssociationSetupRequest::default()
     };
+    let alive = HeartbeatRequest { recovery_time_stamp: hello.recovery_time_stamp, ..Default::default() };
     bench.say(None, hello.into());
-    bench.say(None, HeartbeatRequest::default().into());
+    bench.say(None, alive.into());
     let profile = Profile {
         volume_threshold: Some(150),
         volume_quota: Some(300),

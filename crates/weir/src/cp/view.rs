@@ -17,6 +17,8 @@ pub struct Summary {
     pub user_plane: String,
     /// What it calls itself.
     pub node_id: Option<String>,
+    /// How loaded it says it is, in per cent, if it tells.
+    pub load_percent: Option<u8>,
     /// How long it all took.
     pub seconds: f64,
     /// Sessions asked for.
@@ -58,6 +60,7 @@ impl Summary {
         Self {
             user_plane: plane.spec().upf.to_string(),
             node_id: plane.node().associations().next().map(|(_, association)| association.node_id.to_string()),
+            load_percent: plane.load(),
             seconds,
             sessions: plane.spec().sessions,
             up,

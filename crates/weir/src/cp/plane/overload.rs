@@ -68,9 +68,9 @@ impl Overload {
 }
 
 impl ControlPlane {
-    /// What the user plane says of its load, in per cent, and the share of requests it wants kept back now.
-    pub fn load(&self, now: Time) -> (Option<u8>, u8) {
-        (self.overload.load(), self.overload.reduction(now))
+    /// What the user plane says of its load, in per cent.
+    pub fn load(&self) -> Option<u8> {
+        self.overload.load()
     }
 
     /// Whether a request that can wait is kept back; it is counted then.
