@@ -9,7 +9,7 @@ use bench::{Options, run, show};
 use serde_json::Value;
 
 #[global_allocator]
-static ALLOC: pages::Counting = pages::Counting;
+static ALLOC: pages::Counting<std::alloc::System> = pages::Counting(std::alloc::System);
 
 fn options(seconds: f64) -> Options {
     let settings = Settings { ues: 2000, ..Settings::upf_embb() };

@@ -1,17 +1,17 @@
 //! A global allocator that counts what each thread asks of it.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 
 thread_local! {
     static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system allocator, with a count of allocations kept per thread.
+/// An allocator, with a count of allocations kept per thread.
 ///
-/// Put `#[global_allocator] static ALLOC: pages::Counting = pages::Counting;` into a binary or test, then compare
-/// [`allocations_on_this_thread`] before and after the code in question.
-pub struct Counting;
+/// Put `#[global_allocator] static ALLOC: pages::Counting<System> = pages::Counting(System);` into a binary or test, then
+/// compare [`allocations_on_this_thread`] before and after the code in question.
+pub struct Counting<A>(pub A);
 
 /// How often the calling thread has allocated (or grown an allocation) so far. Always 0 unless [`Counting`] is the
 /// program's global allocator.
@@ -24,36 +24,38 @@ fn count() {
     let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
 }
 
-// SAFETY: every call is passed unchanged to `System`, whose contract is the one asked for; counting touches only a
+// SAFETY: every call is passed unchanged to the allocator, whose contract is the one asked for; counting touches only a
 // const-initialised thread-local and never allocates.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's obligations are `System`'s.
-        unsafe { System.alloc(layout) }
+        // SAFETY: the caller's obligations are the allocator's.
+        unsafe { self.0.alloc(layout) }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's obligations are `System`'s.
-        unsafe { System.alloc_zeroed(layout) }
+        // SAFETY: the caller's obligations are the allocator's.
+        unsafe { self.0.alloc_zeroed(layout) }
     }
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         count();
-        // SAFETY: the caller's obligations are `System`'s.
-        unsafe { System.realloc(ptr, layout, new_size) }
+        // SAFETY: the caller's obligations are the allocator's.
+        unsafe { self.0.realloc(ptr, layout, new_size) }
     }
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller's obligations are `System`'s.
-        unsafe { System.dealloc(ptr, layout) }
+        // SAFETY: the caller's obligations are the allocator's.
+        unsafe { self.0.dealloc(ptr, layout) }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::alloc::System;
+
     use super::*;
 
     #[global_allocator]
-    static ALLOC: Counting = Counting;
+    static ALLOC: Counting<System> = Counting(System);
 
     #[test]
     fn an_allocation_is_counted_and_plain_work_is_not() {

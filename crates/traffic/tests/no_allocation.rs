@@ -7,7 +7,7 @@ use port::memory::{Memory, Wire};
 use traffic::{Clock, Direction, Generator, Load, LoadOptions, LoadPort, Plan, Profile, Schedule, Sizes, Verify};
 
 #[global_allocator]
-static ALLOC: pages::Counting = pages::Counting;
+static ALLOC: pages::Counting<std::alloc::System> = pages::Counting(std::alloc::System);
 
 fn profile() -> Profile {
     let uplink_sizes = Sizes::mix(&[(64, 1), (512, 2), (1400, 1)]);

@@ -60,7 +60,7 @@ use clap::Parser;
 use cli::{Cli, Command};
 
 #[global_allocator]
-static ALLOC: pages::Counting = pages::Counting;
+static ALLOC: pages::Counting<mimalloc::MiMalloc> = pages::Counting(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
