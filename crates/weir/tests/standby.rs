@@ -72,7 +72,10 @@ impl Net {
         ok(&format!("ip -n {far} addr add 172.16.0.2/24 dev rpd0"));
         let text = include_str!("../../../examples/cmts.toml");
         let text = text.replace("packet:eth1", "packet:eth9").replace("packet:eth2", "packet:eth1");
-        let standby = format!("gateway = \"cmts\"\n[standby]\nsocket = \"{}\"\n", net.file("standby").display());
+        let standby = format!(
+            "gateway = \"cmts\"\n[standby]\nsocket = \"{}\"\nsilence_ms = 3000\n",
+            net.file("standby").display()
+        );
         let text = text.replace("packet:eth9", "packet:eth0").replace("gateway = \"cmts\"\n", &standby);
         fs::write(net.file("cmts.toml"), text).unwrap();
         net
@@ -300,7 +303,7 @@ fn a_standby_goes_on_for_one_that_is_killed_and_for_one_that_hands_over() {
         far.turn(4);
         net.said(3).contains("ready after").then_some(())
     });
-    assert!(net.said(3).contains("the active gateway is silent for 500 ms"), "{}", net.said(3));
+    assert!(net.said(3).contains("the active gateway is silent for 3000 ms"), "{}", net.said(3));
     assert_eq!(net.children[2].wait().unwrap().signal(), Some(9), "it was ended");
     far.run(500);
     far.rest();
