@@ -107,6 +107,8 @@ pub struct Worker<G: Gateway> {
     config: WorkerConfig,
     next_tick: u64,
     empty_turns: u32,
+    /// Whether the last turn sent something.
+    sent: bool,
 }
 
 /// A port with the frames that wait to leave by it.
@@ -150,6 +152,7 @@ impl<G: Gateway> Worker<G> {
             config,
             next_tick: 0,
             empty_turns: 0,
+            sent: false,
         }
     }
 
@@ -218,7 +221,8 @@ impl<G: Gateway> Worker<G> {
             packets += self.serve::<C>(id, &mut spent);
         }
         packets += self.take_over::<C>(&mut spent);
-        packets += self.flush(&mut spent);
+        let sent = self.flush(&mut spent);
+        packets += sent;
         if self.env.now >= self.next_tick {
             self.next_tick = self.env.now + TICK_NS;
             self.gateway.tick(&mut self.env);
@@ -226,6 +230,7 @@ impl<G: Gateway> Worker<G> {
         }
         let moved = packets > 0;
         self.account(&spent, Tsc::cycles().wrapping_sub(start), moved);
+        self.sent = sent > 0;
         moved || commands > 0
     }
 
@@ -452,8 +457,9 @@ impl<G: Gateway> Worker<G> {
     fn account(&self, spent: &Spent, total: u64, moved: bool) {
         let stats = &self.env.stats;
         stats.add(Io::Turns, 1);
-        if moved {
-            stats.add(Io::BusyTurns, 1);
+        stats.add(Io::BusyTurns, moved.into());
+        // Ports do the rest of sending in the turn after, which may have nothing else to do.
+        if moved || self.sent {
             stats.add(Io::RxCycles, spent.rx);
             stats.add(Io::PipelineCycles, spent.pipeline);
             stats.add(Io::TxCycles, spent.tx);

@@ -135,6 +135,14 @@ impl CableRig {
         }
     }
 
+    /// A moment without load, for what waits for other frames not to do so while something else is measured.
+    fn rest(&mut self) {
+        let begin = Instant::now();
+        while self.worker.gateway().held() > 0 && begin.elapsed() < Duration::from_millis(10) {
+            self.turn(false);
+        }
+    }
+
     /// No more load; everything on its way arrives.
     pub fn drain(&mut self) {
         let begin = Instant::now();
@@ -196,6 +204,7 @@ impl Trial for CableRig {
         let allocations = pages::allocations_on_this_thread() - allocations;
         let after = self.glance();
         let far = self.far();
+        self.rest();
         let mut window = after.since(&before);
         // What the far sides took is not the gateway's: cycles of making packets, of checking packets.
         let far = [far[0] - far_before[0], far[1] - far_before[1]];

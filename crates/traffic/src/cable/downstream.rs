@@ -19,6 +19,8 @@ use crate::sequence::{Arrival, Window};
 
 /// Frames in reassembly, in the engine, waiting for others: no more.
 const SLOTS: u32 = 8192;
+/// How long the first frames of a stream gather at least, in nanoseconds: what channels are apart in sending.
+const GATHER_NS: u64 = 500_000;
 /// The largest MAC frame: header, extended header, Ethernet frame with tags and CRC.
 const LARGEST: usize = 2048;
 
@@ -245,6 +247,7 @@ impl Downstream {
     /// Forgets counts; packets signed before `now_ns` are early from now on. What is known of sequences stays.
     pub fn count_from(&mut self, now_ns: u64) {
         self.heard = Heard::default();
+        self.orders.values_mut().for_each(|order| (order.lost, order.late) = (0, 0));
         self.latencies.clear();
         self.since_ns = now_ns;
         self.flows.iter_mut().for_each(|flow| (flow.packets, flow.bytes) = (0, 0));
@@ -293,8 +296,11 @@ impl Downstream {
         }
         let count = psp.count();
         if self.pool.free() < count {
-            // Nobody is waited for any longer: frames that wait would keep out those they wait for.
-            self.finish(u64::MAX, now_ns);
+            self.begin(now_ns);
+            if self.pool.free() < count {
+                // Nobody is waited for any longer: frames that wait would keep out those they wait for.
+                self.finish(u64::MAX, now_ns);
+            }
         }
         self.heard.segments += count as u64;
         self.heard.segments_by_count[count.min(7)] += 1;
@@ -460,6 +466,18 @@ impl Downstream {
     /// Nothing comes: finishes what waits in the engine, and gives up what is waited for too long.
     pub fn idle(&mut self, now_ns: u64) {
         self.finish(now_ns, now_ns);
+    }
+
+    /// Streams that have gathered for a moment begin, and what is in order goes: at a high rate memory does not last as long
+    /// as the first could be late.
+    fn begin(&mut self, now_ns: u64) {
+        self.engine.flush(&self.arena);
+        self.decrypted(now_ns);
+        self.orders.values_mut().for_each(|order| order.begin(now_ns, GATHER_NS));
+        let streams: Vec<_> = self.orders.iter().filter(|(_, order)| order.held() > 0).map(|(key, _)| *key).collect();
+        for stream in streams {
+            self.ordered(stream, now_ns, now_ns);
+        }
     }
 
     /// Finishes what waits in the engine, and what waits for others if it has done so long enough at `until_ns`.

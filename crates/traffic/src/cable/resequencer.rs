@@ -66,6 +66,17 @@ impl<T> Resequencer<T> {
         Ok(())
     }
 
+    /// Ends the gathering of the first, if it has gone on for so many nanoseconds: the lowest that waits is due.
+    pub fn begin(&mut self, now: u64, least_ns: u64) {
+        if self.due.is_none()
+            && now.saturating_sub(self.begin.1) >= least_ns
+            && let Some((&first, _)) = self.waiting.first_key_value()
+        {
+            self.at = first;
+            self.due = Some(self.begin.0.wrapping_add(first as u16));
+        }
+    }
+
     /// The packet that is due, if it is there, or if the ones before it are given up at `now`.
     pub fn next(&mut self, now: u64) -> Option<T> {
         let (&first, (_, came)) = self.waiting.first_key_value()?;
@@ -125,6 +136,20 @@ mod tests {
         }
         assert_eq!(all(&mut order, 5), []);
         assert_eq!((all(&mut order, 5 + WAIT_NS), order.lost), (vec![6, 7, 8], 0));
+    }
+
+    #[test]
+    fn the_gathering_can_be_cut_short_but_not_at_once() {
+        let mut order = Resequencer::default();
+        for sequence in [3, 2, 5] {
+            order.take(sequence, sequence, 5).expect("in time");
+        }
+        order.begin(5 + 99, 100);
+        assert_eq!(all(&mut order, 5 + 99), []);
+        order.begin(5 + 100, 100);
+        assert_eq!(all(&mut order, 5 + 100), [2, 3]);
+        order.take(4, 4, 200).expect("is waited for");
+        assert_eq!((all(&mut order, 200), order.lost, order.late), (vec![4, 5], 0, 0));
     }
 
     proptest! {
