@@ -141,7 +141,7 @@ mod tests {
         for (uri, key) in [
             ("xdp:e?ring=1000", "ring"),
             ("xdp:e?fill=0", "fill"),
-            ("xdp:e?fill=2048", "fill"),
+            ("xdp:e?fill=8192", "fill"),
             ("xdp:e?queue=256", "queue"),
             ("xdp:e?copy=maybe", "copy"),
             ("xdp:e?filter=frogs", "filter"),
