@@ -7,19 +7,6 @@ use crate::snapshot::Snapshot;
 use crate::socket::PortView;
 use crate::tables::{Style, count};
 
-/// What a port counts of packets that it lost itself; what the gateway dropped by a rule stands among its drops.
-const BY_A_PORT: [&str; 9] = [
-    "rx_ring_full",
-    "rx_no_frame",
-    "rx_too_long",
-    "rx_invalid",
-    "rx_errors",
-    "tx_full",
-    "tx_link_down",
-    "tx_errors",
-    "tx_lost",
-];
-
 /// Packets lost, by place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
@@ -42,8 +29,8 @@ impl Lost {
             at(format!("on the link to {name}, its queue full"), links.to_gateway[side]);
         }
         for port in ports {
-            for (what, packets) in port.counters.iter().filter(|(what, _)| BY_A_PORT.contains(&what.as_str())) {
-                at(format!("at {}, {what}", port.name), *packets);
+            for (what, packets) in port.losses() {
+                at(format!("at {}, {what}", port.name), packets);
             }
         }
         for drop in carried.workers.iter().flat_map(|worker| &worker.drops) {

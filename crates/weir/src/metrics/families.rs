@@ -135,8 +135,8 @@ fn ports(page: &mut Page, ports: &[PortView]) {
     for port in ports {
         let worker = port.worker.to_string();
         let [name, role, number] = at(port, &worker);
-        for (reason, value) in port.counters.iter().filter(|(name, _)| LOSSES.contains(&name.as_str())) {
-            family.sample(&[name, role, number, ("reason", reason)], *value);
+        for (reason, value) in port.losses() {
+            family.sample(&[name, role, number, ("reason", reason)], value);
         }
     }
     let mut family = page.family("weir_port_up", Gauge, "1 when the link of a port is up.");
@@ -144,19 +144,6 @@ fn ports(page: &mut Page, ports: &[PortView]) {
         family.sample(&at(port, &port.worker.to_string()), u8::from(port.link == "up"));
     }
 }
-
-/// Counters of ports that mean lost packets.
-const LOSSES: [&str; 9] = [
-    "rx_ring_full",
-    "rx_no_frame",
-    "rx_too_long",
-    "rx_invalid",
-    "rx_errors",
-    "tx_full",
-    "tx_link_down",
-    "tx_errors",
-    "tx_lost",
-];
 
 fn at<'a>(port: &'a PortView, worker: &'a str) -> [(&'a str, &'a str); 3] {
     [("port", &port.name), ("role", &port.role), ("worker", worker)]
