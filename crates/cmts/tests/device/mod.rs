@@ -1,5 +1,6 @@
 //! A whole cable gateway between memory wires, with its control: what golden cases run. Where there are two workers, the
-//! first sees to downstream and the second to upstream, and packets come in by the other's queues.
+//! first sees to downstream and the second to upstream (of a second service group the other way round), and packets come
+//! in by the queues of the other one.
 //!
 //! | step | what control does |
 //! |---|---|
@@ -135,7 +136,11 @@ impl Subject for Device {
         // Each worker has the memory that one alone would have.
         config.frames.slots *= u32::from(config.workers.count);
         let last = config.workers.count.saturating_sub(1);
-        config.service_group.iter_mut().for_each(|group| group.up_worker = Some(last));
+        // Of two groups each has its upstream where the other has its downstream.
+        for (n, group) in config.service_group.iter_mut().enumerate() {
+            let (down, up) = if n % 2 == 0 { (0, last) } else { (last, 0) };
+            (group.down_worker, group.up_worker) = (down, Some(up));
+        }
         Self::new(&config)
     }
 

@@ -14,13 +14,17 @@ use wire::{ccf, psp, uepi};
 
 pub mod broken;
 pub mod downstream;
+pub mod groups;
 pub mod icmp;
 pub mod rules;
 pub mod upstream;
 
 /// Every case of every group.
 pub fn all() -> Vec<Case> {
-    [downstream::all, rules::all, upstream::all, broken::all, icmp::all].iter().flat_map(|group| group()).collect()
+    [downstream::all, groups::all, rules::all, upstream::all, broken::all, icmp::all]
+        .iter()
+        .flat_map(|group| group())
+        .collect()
 }
 
 /// Where the folders are.
