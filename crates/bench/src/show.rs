@@ -152,7 +152,7 @@ pub fn facts(r: &Report) -> String {
     }
     if r.port != "memory" && !r.load.saturates {
         line(format!(
-            "the load did not keep the gateway busy all the time: by its busy time it might forward {}",
+            "the load did not keep the gateway busy all the time: in bursts as small as these it might forward {}",
             rate(r.load.busy_mpps)
         ));
     }

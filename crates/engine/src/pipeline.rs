@@ -5,7 +5,7 @@ use std::sync::Arc;
 use frame::{Arena, Pool};
 
 use crate::burst::Burst;
-use crate::clock::Clock;
+use crate::clock::{Clock, Looks};
 use crate::drops::Drop;
 use crate::stats::{Io, Stats};
 use crate::trace::Tracer;
@@ -40,6 +40,8 @@ pub struct Env {
     /// Frames of our own that are as if they had come in by a port, for another worker.
     pub(crate) passed_on: Vec<(u8, frame::Frame)>,
     pub(crate) outbox_room: usize,
+    /// Which bursts are timed stage by stage.
+    pub(crate) looks: Looks,
 }
 
 impl Env {
@@ -185,7 +187,7 @@ macro_rules! pipeline {
 
             #[inline]
             fn run<C: $crate::Clock>(&mut self, burst: &mut $crate::Burst<$kind>, cx: &mut $crate::Ctx<'_, $kind>) {
-                let mut walk = $crate::Walk::start::<C>(self.span, burst.live());
+                let mut walk = $crate::Walk::start::<C>(self.span, burst.live(), cx.env);
                 $(
                     if burst.live().is_empty() {
                         return;
@@ -204,13 +206,16 @@ pub struct Walk {
     stage: usize,
     live: crate::Live,
     cycles: u64,
+    /// How many bursts' cycles this one's stand for; 0: its stages are not timed.
+    weight: u64,
 }
 
 impl Walk {
     /// Begins before the first stage.
     #[inline]
-    pub fn start<C: Clock>(span: StageSpan, live: crate::Live) -> Self {
-        Self { stage: span.first, live, cycles: C::cycles() }
+    pub fn start<C: Clock>(span: StageSpan, live: crate::Live, env: &Env) -> Self {
+        let weight = env.looks.weight(live.count());
+        Self { stage: span.first, live, cycles: if weight == 0 { 0 } else { C::cycles() }, weight }
     }
 
     /// The next stage is about to run.
@@ -222,9 +227,13 @@ impl Walk {
     /// It ran: its cycles and packets are charged, and traced packets get their line.
     #[inline]
     pub fn leave<C: Clock, K: Kind>(&mut self, name: &'static str, burst: &mut Burst<K>, cx: &Ctx<'_, K>) {
-        let now = C::cycles();
-        cx.env.stats.stage(self.stage, self.live.count(), now.wrapping_sub(self.cycles));
-        self.cycles = now;
+        let mut spent = 0;
+        if self.weight != 0 {
+            let now = C::cycles();
+            spent = now.wrapping_sub(self.cycles).saturating_sub(cx.env.looks.cost()) * self.weight;
+            self.cycles = now;
+        }
+        cx.env.stats.stage(self.stage, self.live.count(), spent);
         if cx.env.tracer.is_on() {
             cx.env.tracer.record(name, self.live, burst, cx.env);
         }

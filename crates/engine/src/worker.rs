@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use frame::{BURST, Batch, Frame, Pool, Port, PortCounters};
 
 use crate::burst::Burst;
-use crate::clock::{Clock, Time, Tsc};
+use crate::clock::{Clock, Looks, Time, Tsc};
 use crate::drops::Drop;
 use crate::hand_off::HandOff;
 use crate::idle::Idle;
@@ -145,6 +145,7 @@ impl<G: Gateway> Worker<G> {
                 outbox: Vec::with_capacity(OUTBOX),
                 passed_on: Vec::with_capacity(OUTBOX),
                 outbox_room: OUTBOX,
+                looks: Looks::default(),
             },
             burst: Burst::default(),
             incoming: Batch::new(),

@@ -5,7 +5,7 @@ mod core_clock;
 mod tsc;
 
 pub use core_clock::core_hz;
-pub use tsc::{TscClock, tsc, tsc_hz};
+pub use tsc::{TscClock, tsc, tsc_cost, tsc_hz};
 
 /// Asks for the first cache line of `target` to be brought into L1. Changes nothing, never faults.
 #[inline(always)]

@@ -33,6 +33,19 @@ pub fn tsc_hz() -> u64 {
     })
 }
 
+/// Ticks that pass between two readings of [`tsc`] with nothing in between: what a reading adds to what it measures.
+pub fn tsc_cost() -> u64 {
+    static COST: OnceLock<u64> = OnceLock::new();
+    *COST.get_or_init(|| {
+        let mut before = tsc();
+        let gaps = (0..1000).map(|_| {
+            let now = tsc();
+            now.saturating_sub(std::mem::replace(&mut before, now))
+        });
+        gaps.min().unwrap_or(0)
+    })
+}
+
 /// Turns ticks of [`tsc`] into nanoseconds and back with a multiplication and a shift. Plain data; copy it freely.
 #[derive(Clone, Copy, Debug)]
 pub struct TscClock {
