@@ -1,5 +1,7 @@
 //! Rules → record.
 
+mod groups;
+
 use std::net::{IpAddr, Ipv6Addr};
 use std::ops::Range;
 
@@ -10,11 +12,12 @@ use table::records::{Line, MAX_RECORD};
 use zerocopy::IntoBytes;
 
 use crate::record::{
-    Action, Bounds, CELLS, Head, LINE, MAX_DUPLICATES, MAX_LIMITED, MAX_QERS, MAX_URRS, Match, Meter, NONE8,
-    PacketQuota, Quad, Row, Tally, Treatment, Treatments, apply, match_flags, outer,
+    Action, Bounds, CELLS, Head, LINE, MAX_DUPLICATES, MAX_QERS, MAX_URRS, Match, Meter, NONE8, PacketQuota, Quad, Row,
+    Tally, Treatment, Treatments, apply, match_flags, outer,
 };
 use crate::routes::Route;
 use crate::rules::{Apply, Duplicate, Outer, PacketLimit, Pdr, Session, TunnelEnd, Usage};
+use groups::{Few, Group, Many};
 
 /// A compiled session, on its way to a worker: the record's lines and the keys that lead to it.
 #[derive(Clone, Debug)]
@@ -103,13 +106,11 @@ pub fn compile(session: &Session, handle: u32, ways: &mut impl Ways) -> Result<C
     };
     let (up, down) = (ordered(true), ordered(false));
     let mut parts = Parts::new(session);
-    if parts.limited.len() > MAX_LIMITED {
-        return Err(CompileError::TooMany { what: "QERs with packet rates", most: MAX_LIMITED });
-    }
     for pdr in up.iter().chain(&down) {
         parts.add(session, pdr, ways)?;
     }
     parts.place_the_rest(session);
+    parts.place_groups(session);
     let bounds = session.urrs.iter().map(|urr| Bounds::of(urr.threshold, urr.quota));
     let bounds = bounds.map(|bounds| (!bounds.is_none()).then_some(bounds));
     let entries = [parts.entries(0..up.len()), parts.entries(up.len()..up.len() + down.len())];
@@ -128,6 +129,7 @@ pub fn compile(session: &Session, handle: u32, ways: &mut impl Ways) -> Result<C
         return Err(CompileError::TooMany { what, most });
     }
     let position = |cell: u8| if cell == NONE8 { 0 } else { cell + (places.cells * CELLS) as u8 };
+    parts.enter_groups(position);
     // Every position is below MAX_RECORD lines and every count below 255, both checked above; in units of filters,
     // actions and cells positions still fit eight bits.
     for rule in &mut parts.matches {
@@ -287,6 +289,9 @@ struct Parts {
     /// QERs with limits on the number of packets, and their up and down cells.
     limited: Vec<usize>,
     limit_places: Vec<[u8; 2]>,
+    /// Rules with more of them than a treatment has places, and the groups they are given.
+    many: Vec<Many>,
+    groups: Vec<Group>,
 }
 
 impl Parts {
@@ -306,6 +311,8 @@ impl Parts {
             qer_cells: session.qers.iter().map(|q| [cell(q.mbr.up), cell(q.mbr.down)]).collect(),
             limited: (0..session.qers.len()).filter(|n| session.qers[*n].packets != [None; 2]).collect(),
             limit_places: Vec::new(),
+            many: Vec::new(),
+            groups: Vec::new(),
         };
         // The session's own buckets: both directions in one line.
         for (n, _) in session.qers.iter().enumerate().filter(|(_, q)| q.session) {
@@ -365,6 +372,7 @@ impl Parts {
             let at = session.urrs.iter().position(|u| u.id == *urr);
             at.ok_or(CompileError::NoUrr { pdr: id, urr: *urr })
         };
+        let direction = usize::from(!uplink);
         let (mut qers, mut urrs) = (Few::<MAX_QERS>::default(), Few::<MAX_URRS>::default());
         for qer in &pdr.qers {
             qers.push(find_qer(qer)?);
@@ -378,16 +386,23 @@ impl Parts {
         qers.check(id, "QER")?;
         urrs.check(id, "URR")?;
         let mut flags = if pdr.filters.is_empty() { 0 } else { match_flags::FILTERED };
-        for (n, at) in qers.iter().enumerate() {
+        let (mut metered, mut limited) = (Few::<MAX_QERS>::default(), Few::<MAX_QERS>::default());
+        for at in qers.list() {
             let qer = &session.qers[*at];
-            flags |= if qer.session { [match_flags::SESSION0, match_flags::SESSION1][n.min(1)] } else { 0 };
             let open = if uplink { qer.gate_up } else { qer.gate_down };
             flags |= if open { 0 } else { match_flags::CLOSED };
-            if let Some(n) = self.limited.iter().position(|limited| limited == at) {
-                flags |= match_flags::LIMITED << n | if uplink { 0 } else { match_flags::LIMITED_DOWN };
+            if self.qer_cells[*at][direction].is_some() {
+                metered.push(*at);
+            }
+            if qer.packets[direction].is_some() {
+                limited.push(*at);
             }
         }
-        for (n, at) in urrs.iter().enumerate() {
+        for (n, at) in metered.list().iter().enumerate() {
+            let flag = [match_flags::SESSION0, match_flags::SESSION1][n.min(1)];
+            flags |= if session.qers[*at].session { flag } else { 0 };
+        }
+        for (n, at) in urrs.list().iter().enumerate() {
             let before = session.urrs[*at].before_qos;
             flags |= if before { [match_flags::BEFORE_QOS0, match_flags::BEFORE_QOS1][n.min(1)] } else { 0 };
         }
@@ -400,15 +415,14 @@ impl Parts {
         // In transit (SGW-U, I-UPF) the subscriber's address may not be known; it is checked where it is.
         flags |= if uplink && session.has_address() && !elsewhere { match_flags::FROM_UE } else { 0 };
         let (first4, count4, first6, count6) = self.add_filters(session, pdr)?;
-        let qfi = qers.iter().find_map(|at| session.qers[*at].qfi);
+        let qfi = qers.list().iter().find_map(|at| session.qers[*at].qfi);
         let action = self.add_action(session, pdr, qfi, ways)?;
         // A flow's bucket and its count begin a line of their own.
         if !self.cells.len().is_multiple_of(CELLS) {
             self.cells.push([0; LINE / CELLS]);
         }
-        let direction = usize::from(!uplink);
-        qers.iter().for_each(|n| self.place_qer(*n, direction));
-        urrs.iter().for_each(|n| self.place_urr(*n, direction));
+        qers.list().iter().for_each(|n| self.place_qer(*n, direction));
+        urrs.list().iter().for_each(|n| self.place_urr(*n, direction));
         self.matches.push(Match {
             teid: pdr.teid.unwrap_or(0),
             first4,
@@ -419,10 +433,14 @@ impl Parts {
                 qfi: pdr.qfi.unwrap_or(NONE8),
                 action,
                 flags,
-                meters: qers.places(&self.qer_places, direction),
+                meters: metered.places(&self.qer_places, direction),
                 tallies: urrs.places(&self.urr_places, direction),
             },
         });
+        let many = Many { rule: self.matches.len() - 1, direction, metered, limited, urrs };
+        if many.is_one() {
+            self.many.push(many);
+        }
         Ok(())
     }
 
@@ -559,42 +577,4 @@ fn share<T: Clone + PartialEq>(all: &mut Vec<T>, list: &[T]) -> (u8, u8) {
         all.extend_from_slice(list);
     }
     (first as u8, list.len() as u8)
-}
-
-/// Which of the session's QERs or URRs a rule names: as many as can apply to one packet, and how many they are.
-struct Few<const N: usize> {
-    list: [usize; N],
-    count: usize,
-}
-
-impl<const N: usize> Default for Few<N> {
-    fn default() -> Self {
-        Self { list: [0; N], count: 0 }
-    }
-}
-
-impl<const N: usize> Few<N> {
-    fn push(&mut self, at: usize) {
-        if let Some(place) = self.list.get_mut(self.count) {
-            *place = at;
-        }
-        self.count += 1;
-    }
-
-    /// That they are no more.
-    fn check(&self, pdr: u16, what: &'static str) -> Result<(), CompileError> {
-        let count = self.count;
-        if count > N { Err(CompileError::TooManyPerRule { pdr, what, count, most: N }) } else { Ok(()) }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &usize> {
-        self.list.iter().take(self.count)
-    }
-
-    /// Their cells of a direction.
-    fn places(&self, cells: &[[u8; 2]], direction: usize) -> [u8; N] {
-        let mut places = [NONE8; N];
-        places.iter_mut().zip(self.iter()).for_each(|(place, at)| *place = cells[*at][direction]);
-        places
-    }
 }

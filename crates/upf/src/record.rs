@@ -10,6 +10,7 @@
 //!      …   Filter4 …                               SDF filters of these, two a line
 //!      …   Filter6 …                               one a line
 //!      …   cells: Meter or Tally …                 a QER's bucket or a URR's count, per direction, two a line  (state)
+//!      …   [cell, Members] …                       among them: what rules with many QERs or URRs have, one a line; cold
 //!      …   Bounds …                                what a URR may count, one a line, for those that have some; cold
 //!      …   Row …                                   which cells are which QER's and URR's; cold
 //! ```
@@ -26,12 +27,16 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute_mut, tran
 
 use crate::rules::Volumes;
 
-/// QERs of a session with limits on the number of packets.
-pub const MAX_LIMITED: usize = 6;
 /// QERs that can apply to one packet.
-pub const MAX_QERS: usize = 2;
+pub const MAX_QERS: usize = 16;
 /// URRs that can apply to one packet.
-pub const MAX_URRS: usize = 2;
+pub const MAX_URRS: usize = 16;
+/// Cells of either kind that a [`Treatment`] has places for; where there are more, one of them is a [`GROUP`]'s.
+pub const PLACES: usize = 2;
+/// Added to a cell's position: behind it are the [`Members`] that it stands for.
+pub const GROUP: u8 = 0x80;
+/// Added to the position of a [`Members`]' bucket: it is the session's aggregate.
+pub const OF_SESSION: u8 = 0x80;
 /// Duplicates of a packet.
 pub const MAX_DUPLICATES: usize = 15;
 /// No QER, URR or QFI in a field of eight bits.
@@ -83,28 +88,22 @@ pub struct Head {
 pub mod match_flags {
     /// The rule has SDF filters: one of them must match.
     pub const FILTERED: u16 = 1;
-    /// The first QER is the session's aggregate.
+    /// The first QER's bucket is the session's aggregate.
     pub const SESSION0: u16 = 2;
-    /// The second QER is the session's aggregate.
+    /// The second QER's bucket is the session's aggregate.
     pub const SESSION1: u16 = 4;
     /// A QER's gate is closed in this direction.
     pub const CLOSED: u16 = 8;
     /// Packets come from the subscriber itself: their source is checked.
     pub const FROM_UE: u16 = 16;
-    /// The first URR counts packets before gates and rates.
+    /// What counts in the first place counts packets before gates and rates.
     pub const BEFORE_QOS0: u16 = 32;
-    /// The second URR counts packets before gates and rates.
+    /// What counts in the second place counts packets before gates and rates.
     pub const BEFORE_QOS1: u16 = 64;
     /// The packet's IP header is a tunnel's and taken off.
     pub const REMOVES_IP: u16 = 128;
     /// The packet's UDP and IP headers are a tunnel's and taken off.
     pub const REMOVES_UDP: u16 = 256;
-    /// Of limits on the number of packets those to the subscriber hold, not those from it.
-    pub const LIMITED_DOWN: u16 = 512;
-    /// The first of the session's QERs with such limits applies; the next bit, the second; and so on.
-    pub const LIMITED: u16 = 1 << 10;
-    /// All of them.
-    pub const ALL_LIMITED: u16 = u16::MAX << 10;
 }
 
 /// What a packet must be for a rule to apply, and which lines it then needs.
@@ -135,10 +134,33 @@ pub struct Treatment {
     pub action: u8,
     /// See [`match_flags`].
     pub flags: u16,
-    /// Its QERs' buckets of the rule's direction, in cells from the record's start; 0: none.
-    pub meters: [u8; MAX_QERS],
-    /// Its URRs' counts of the rule's direction, in cells from the record's start; 0: none.
-    pub tallies: [u8; MAX_URRS],
+    /// Its QERs' buckets of the rule's direction, in cells from the record's start; 0: none. See [`GROUP`].
+    pub meters: [u8; PLACES],
+    /// Its URRs' counts of the rule's direction, in cells from the record's start; 0: none. See [`GROUP`].
+    pub tallies: [u8; PLACES],
+}
+
+impl Treatment {
+    /// Its counts, parted: those that count before gates and rates, and those that count behind them.
+    pub fn tallies_parted(&self) -> [[u8; PLACES]; 2] {
+        const FLAGS: [u16; PLACES] = [match_flags::BEFORE_QOS0, match_flags::BEFORE_QOS1];
+        let of = |before: bool| {
+            std::array::from_fn(|n| if (self.flags & FLAGS[n] != 0) == before { self.tallies[n] } else { 0 })
+        };
+        [of(true), of(false)]
+    }
+}
+
+/// The cells that one stands for, in the cell behind it: where a rule has more of them than a treatment has places, or
+/// limits on the number of packets. The cell before calls for a closer look at every packet, for it is a bucket without
+/// credit or a count beyond its trip; so what is usual pays nothing for what is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Members {
+    /// Buckets (see [`OF_SESSION`]) or counts, in cells from the record's start; 0: none.
+    pub cells: [u8; MAX_URRS],
+    /// Limits on the number of packets, likewise.
+    pub limits: [u8; MAX_QERS],
 }
 
 /// Four of a direction's filters by precedence of their rules, in the place where it is: behind the head, or in a pair of
@@ -237,6 +259,14 @@ pub struct Meter {
     pub state: bucket::State,
 }
 
+impl Meter {
+    /// Lets nothing pass.
+    pub const CLOSED: Self = Self {
+        config: bucket::Config { rate: bucket::Rate(0), depth: -1 },
+        state: bucket::State { credit: -1, last_ns: 0 },
+    };
+}
+
 /// A QER's limit on the number of packets in one direction: a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -254,17 +284,22 @@ pub struct PacketQuota {
 }
 
 impl PacketQuota {
-    /// Whether a packet may pass now, and counts it if so. A period begins with its first packet.
-    pub fn take(&mut self, now: u64) -> bool {
-        if self.period_ns == 0 {
-            return true;
-        }
+    /// Whether a packet may pass now; [`take`](Self::take) counts it.
+    pub fn affords(&self, now: u64) -> bool {
+        self.period_ns == 0 || self.passed_by(now) < self.most
+    }
+
+    /// Counts a packet. A period begins with its first one.
+    pub fn take(&mut self, now: u64) {
         if now >= self.ends_ns {
             (self.passed, self.ends_ns) = (0, now.saturating_add(self.period_ns));
         }
-        let passes = self.passed < self.most;
-        self.passed += u32::from(passes);
-        passes
+        self.passed += 1;
+    }
+
+    /// Packets that have passed in the period that holds now.
+    pub fn passed_by(&self, now: u64) -> u32 {
+        if now < self.ends_ns { self.passed } else { 0 }
     }
 }
 
@@ -282,6 +317,24 @@ pub struct Tally {
     pub first: u32,
     /// Time of the last packet, as a [`stamp`].
     pub last: u32,
+}
+
+impl Tally {
+    /// Counts a packet; true when the URR's bounds are to be looked at.
+    #[inline(always)]
+    pub fn count(&mut self, bytes: u64, now: u32) -> bool {
+        self.bytes += bytes;
+        self.packets += 1;
+        self.first = if self.first == 0 { now } else { self.first };
+        self.last = now;
+        self.is_tripped()
+    }
+
+    /// Whether they are to be looked at now.
+    #[inline(always)]
+    pub fn is_tripped(&self) -> bool {
+        self.bytes >= self.trip
+    }
 }
 
 impl Default for Tally {
@@ -387,6 +440,9 @@ const _: () = {
     assert!(
         size_of::<PacketQuota>() == 32 && size_of::<Meter>() == 32 && size_of::<Tally>() == 32 && size_of::<Row>() == 8
     );
+    assert!(size_of::<Members>() == 32 && size_of::<Treatment>() == 8);
+    // A cell's position leaves a bit for what it is.
+    assert!(MAX_CELLS <= GROUP as usize);
     assert!(size_of::<Quad>() == 2 * LINE && size_of::<Treatments>() == 32);
     assert!(size_of::<Filter4>() == 32 && size_of::<Filter6>() == LINE && size_of::<Bounds>() == LINE);
     // Positions in units of 16 bytes and more must fit eight bits.
@@ -475,6 +531,17 @@ pub fn cells_in(window: &Window) -> &[[u8; LINE / CELLS]; MAX_CELLS] {
 #[inline(always)]
 pub fn meters_in(window: &mut Window) -> &mut [Meter; MAX_CELLS] {
     transmute_mut!(window)
+}
+
+/// A window as cells with limits, to change; see [`cell_at`].
+pub fn quotas_in(window: &mut Window) -> &mut [PacketQuota; MAX_CELLS] {
+    transmute_mut!(window)
+}
+
+/// What the cell at a position with [`GROUP`] stands for.
+pub fn members_in(window: &Window, place: u8) -> Members {
+    let all: &[Members; MAX_CELLS] = transmute_ref!(window);
+    all[cell_at(place.wrapping_add(1))]
 }
 
 /// A window as cells with counts, to change; see [`cell_at`].

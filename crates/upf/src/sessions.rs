@@ -1,6 +1,7 @@
 //! A worker's sessions: the records and the indexes that lead to them.
 
 mod find;
+mod groups;
 mod keys;
 mod state;
 mod usage;

@@ -32,7 +32,7 @@ use wire::{L3L4, gtpu};
 
 use crate::config::Config;
 use crate::lane::{Lane, State, Upf};
-use crate::record::{MAX_URRS, NONE8, outer};
+use crate::record::{NONE8, PLACES, outer};
 pub use duplicates::Duplicates;
 pub use onward::Onward;
 pub use waiting::Waiting;
@@ -135,13 +135,13 @@ struct Way {
     /// The routing domain when no action applies.
     instance: InstanceId,
     /// The counts of its rule's URRs, as positions in the record; 0: none, or it was measured when it came.
-    tallies: [u8; MAX_URRS],
+    tallies: [u8; PLACES],
 }
 
 impl Way {
     /// By a rule's action. What goes so was measured, or is of our own making.
     fn by(session: LineId, action: u8) -> Self {
-        Self { session, action, instance: 0, tallies: [0; MAX_URRS] }
+        Self { session, action, instance: 0, tallies: [0; PLACES] }
     }
 }
 

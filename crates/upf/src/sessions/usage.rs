@@ -5,7 +5,7 @@ use table::records::{Line, LineId};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::Sessions;
-use crate::record::{self, Bounds, Meter, PacketQuota, Row, Tally};
+use crate::record::{self, Bounds, GROUP, Meter, PLACES, PacketQuota, Row, Tally};
 use crate::rules::{Credit, Usage};
 
 impl Sessions {
@@ -31,8 +31,7 @@ impl Sessions {
             let line = lines.get(usize::from(at) / record::CELLS).filter(|_| at != 0)?;
             let (left, of) = if row.limits != 0 {
                 let quota = record::cell::<PacketQuota>(line, at).filter(|quota| quota.period_ns > 0)?;
-                let passed = if now < quota.ends_ns { quota.passed } else { 0 };
-                (quota.most.saturating_sub(passed).into(), quota.most.into())
+                (quota.most.saturating_sub(quota.passed_by(now)).into(), quota.most.into())
             } else {
                 let meter = record::cell::<Meter>(line, at)?;
                 let full = bucket::State::full(&meter.config, now);
@@ -67,13 +66,21 @@ impl Sessions {
     /// A count has come to where its URR's bounds are to be looked at. False when the packet just counted (of `bytes`
     /// bytes, in those cells) is beyond a quota: it is counted no more. Off the usual path: some twenty times per quota.
     #[cold]
-    pub fn at_bounds(&mut self, id: LineId, cells: [u8; 2], bytes: u64) -> bool {
+    pub fn at_bounds(&mut self, id: LineId, cells: [u8; PLACES], bytes: u64) -> bool {
+        if cells.iter().any(|cell| *cell >= GROUP) {
+            return self.count_groups(id, cells, bytes);
+        }
+        self.look_at_bounds(id, &cells, bytes)
+    }
+
+    /// As [`at_bounds`](Self::at_bounds), of any number of cells.
+    pub(super) fn look_at_bounds(&mut self, id: LineId, cells: &[u8], bytes: u64) -> bool {
         let Some(head) = self.head(id).copied() else { return true };
         let Some(lines) = self.lines.get_mut(id, head.lines.into()) else { return true };
         let mut passes = true;
         for n in 0..usize::from(head.urrs) {
             let Some(row) = record::rows(lines, &head).1.get(n).copied() else { continue };
-            let cell = cells.into_iter().find(|cell| *cell != 0 && (*cell == row.up || *cell == row.down));
+            let cell = cells.iter().copied().find(|cell| *cell != 0 && (*cell == row.up || *cell == row.down));
             let (Some(cell), Some(mut bounds)) = (cell, bounds_of(lines, &row)) else { continue };
             let [up, down] = counts(lines, &row);
             // What came before this packet decides whether it may pass.
@@ -90,7 +97,7 @@ impl Sessions {
             rearm(lines, &row);
         }
         if !passes {
-            for cell in cells.into_iter().filter(|cell| *cell != 0) {
+            for cell in cells.iter().copied().filter(|cell| *cell != 0) {
                 let line = lines.get_mut(usize::from(cell) / record::CELLS);
                 if let Some(tally) = line.and_then(|line| record::cell_mut::<Tally>(line, cell)) {
                     tally.bytes -= bytes;
@@ -99,52 +106,6 @@ impl Sessions {
             }
         }
         passes
-    }
-
-    /// Whether limits on the number of packets, those that `flags` ([`match_flags`](record::match_flags)) name, let one
-    /// more pass; it counts for all of them then, and for none else.
-    #[cold]
-    pub fn take_packet(&mut self, id: LineId, flags: u16, now: u64) -> bool {
-        let mut refused = None;
-        let mut n = 0;
-        self.each_limit(id, flags, |quota| {
-            if refused.is_none() && !quota.take(now) {
-                refused = Some(n);
-            }
-            n += 1;
-        });
-        // Those before the one that refused have counted it.
-        let Some(refused) = refused else { return true };
-        let mut n = 0;
-        self.each_limit(id, flags, |quota| {
-            quota.passed -= u32::from(n < refused && quota.period_ns > 0);
-            n += 1;
-        });
-        false
-    }
-
-    /// A packet that [`take_packet`](Self::take_packet) let pass does not pass after all.
-    #[cold]
-    pub fn give_packet_back(&mut self, id: LineId, flags: u16) {
-        self.each_limit(id, flags, |quota| quota.passed -= u32::from(quota.period_ns > 0));
-    }
-
-    /// Every limit that `flags` name, in order.
-    fn each_limit(&mut self, id: LineId, flags: u16, mut then: impl FnMut(&mut PacketQuota)) {
-        let Some(head) = self.head(id).copied() else { return };
-        let Some(lines) = self.lines.get_mut(id, head.lines.into()) else { return };
-        for n in 0..record::MAX_LIMITED {
-            if flags & record::match_flags::LIMITED << n == 0 {
-                continue;
-            }
-            let mut limits = record::rows(lines, &head).0.iter().filter(|row| row.limits != 0);
-            let Some(row) = limits.nth(n) else { continue };
-            let at = if flags & record::match_flags::LIMITED_DOWN == 0 { row.up } else { row.down };
-            let line = lines.get_mut(usize::from(at) / record::CELLS);
-            if let Some(quota) = line.and_then(|line| record::cell_mut::<PacketQuota>(line, at)) {
-                then(quota);
-            }
-        }
     }
 
     /// The next session that reached a bound.

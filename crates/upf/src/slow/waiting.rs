@@ -15,7 +15,7 @@ use wire::L3L4;
 use super::errors::About;
 use super::{Event, Limits, SlowPath, Way, destination, enter};
 use crate::lane::{Lane, State, Upf};
-use crate::record::{self, MAX_URRS, Match, apply};
+use crate::record::{self, Match, PLACES, apply};
 
 /// Packets a neighbour may have waiting (RFC 4861, 7.2.2 asks for at least one).
 const PER_NEIGHBOUR: usize = 64;
@@ -105,7 +105,9 @@ impl Waiting {
         env.stats.add(Io::Released, 1);
         match (rule, still) {
             (Some((session, rule)), Some(action)) if action.kind() == apply::FORWARD => {
-                let tallies = if measured { [0; MAX_URRS] } else { rule.then.tallies };
+                // Those that count before gates and rates have counted it.
+                let [_, behind] = rule.then.tallies_parted();
+                let tallies = if measured { [0; PLACES] } else { behind };
                 let way = Way { tallies, ..Way::by(session, rule.then.action) };
                 refill(&self.scratch[..held.len], way, burst, env);
             }
@@ -294,7 +296,7 @@ impl SlowPath {
         }
         let first = waiting == 0;
         // Where nothing is to be counted, it was or never will be.
-        let idle = Idle { pdr, measured: lane.rule[i].tallies == [0; MAX_URRS] };
+        let idle = Idle { pdr, measured: lane.rule[i].tallies == [0; PLACES] };
         match self.waiting.subscribers.push(handle, idle.into(), packet, env.now) {
             Ok(()) => env.stats.consumed(Punt::Buffer),
             Err(_) => env.stats.drop_outside(Drop::BufferFull, frame.len()),

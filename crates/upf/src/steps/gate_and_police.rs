@@ -1,13 +1,13 @@
 //! Gates and maximum bit rates.
 
-use engine::{Burst, Ctx, Drop, Stage};
+use engine::{At, Burst, Ctx, Drop, Stage};
 use stages::parse::HasIp;
 use table::bucket;
 
 use super::measure_usage::measure;
 use super::remove_header::remove_header;
 use crate::lane::{Lane, Upf};
-use crate::record::{self, MAX_CELLS, Meter, Treatment, cell_at, match_flags};
+use crate::record::{self, GROUP, MAX_CELLS, Meter, PLACES, Treatment, cell_at, match_flags};
 use crate::sessions::Sessions;
 
 /// Drops packets whose QER's gate is closed (TS 29.244, 5.4.3), and those over the flow's or the session's maximum bit
@@ -39,32 +39,41 @@ impl Stage<Upf> for GateAndPolice {
                     burst.drop(i, Drop::GateClosed, at);
                     continue;
                 }
-                if flags & match_flags::ALL_LIMITED != 0 && !sessions.take_packet(burst.lane.session[i], flags, now) {
-                    burst.drop(i, Drop::PacketRate, at);
-                    continue;
-                }
             }
-            if cells == [0; 2] {
+            if cells == [0; PLACES] {
                 continue;
             }
             let Some(window) = sessions.window_mut(burst.lane.session[i]) else { continue };
             let cost = bucket::cost(burst.lane.ip(i).total_len);
             let passes = conform(record::meters_in(window), cells, now, cost);
             if passes != (true, true) {
-                if flags & match_flags::ALL_LIMITED != 0 {
-                    sessions.give_packet_back(burst.lane.session[i], flags);
-                }
-                let refused_by = if passes.0 { match_flags::SESSION1 } else { match_flags::SESSION0 };
-                let reason = if flags & refused_by != 0 { Drop::SessionRate } else { Drop::FlowRate };
-                burst.drop(i, reason, at);
+                refused(burst, i, passes, sessions, now, at);
             }
         }
     }
 }
 
+/// Drops a packet that a bucket has no credit for; or asks all that the bucket stands for. Recomputes what it needs, so
+/// that the loop has its registers for itself.
+#[cold]
+#[inline(never)]
+fn refused(burst: &mut Burst<Upf>, i: usize, passes: (bool, bool), sessions: &mut Sessions, now: u64, at: At<'_>) {
+    let Treatment { flags, meters: [_, second], .. } = burst.lane.rule[i];
+    let refused_by = if passes.0 { match_flags::SESSION1 } else { match_flags::SESSION0 };
+    let reason = if flags & refused_by != 0 { Drop::SessionRate } else { Drop::FlowRate };
+    let verdict = if second < GROUP {
+        Err(reason)
+    } else {
+        let cost = bucket::cost(burst.lane.ip(i).total_len);
+        sessions.conform_group(burst.lane.session[i], second, now, cost)
+    };
+    if let Err(reason) = verdict {
+        burst.drop(i, reason, at);
+    }
+}
+
 /// What makes a packet one to be looked at more closely.
-const UNUSUAL: u16 =
-    match_flags::CLOSED | match_flags::BEFORE_QOS0 | match_flags::BEFORE_QOS1 | match_flags::ALL_LIMITED | REMOVES;
+const UNUSUAL: u16 = match_flags::CLOSED | match_flags::BEFORE_QOS0 | match_flags::BEFORE_QOS1 | REMOVES;
 
 /// A data network's tunnel ends here.
 const REMOVES: u16 = match_flags::REMOVES_IP | match_flags::REMOVES_UDP;
@@ -74,17 +83,15 @@ const REMOVES: u16 = match_flags::REMOVES_IP | match_flags::REMOVES_UDP;
 #[cold]
 #[inline(never)]
 fn measure_before(lane: &mut Lane, i: usize, sessions: &mut Sessions, now: u64) -> bool {
-    let Treatment { flags, tallies, .. } = lane.rule[i];
-    let of = |n: usize, flag: u16| if flags & flag != 0 { tallies[n] } else { 0 };
-    let cells = [of(0, match_flags::BEFORE_QOS0), of(1, match_flags::BEFORE_QOS1)];
-    lane.rule[i].tallies = [0, 1].map(|n| if cells[n] == 0 { tallies[n] } else { 0 });
-    measure(sessions, lane.session[i], cells, lane.ip(i).total_len, now)
+    let [before, behind] = lane.rule[i].tallies_parted();
+    lane.rule[i].tallies = behind;
+    measure(sessions, lane.session[i], before, lane.ip(i).total_len, now)
 }
 
 /// Whether the packet conforms to both buckets, and takes its credit from them if so. A bucket that is not there always
 /// has enough.
 #[inline(always)]
-fn conform(meters: &mut [Meter; MAX_CELLS], cells: [u8; 2], now: u64, cost: i64) -> (bool, bool) {
+fn conform(meters: &mut [Meter; MAX_CELLS], cells: [u8; PLACES], now: u64, cost: i64) -> (bool, bool) {
     let [a, b] = cells.map(cell_at);
     if cells[0] != 0 && cells[1] != 0 {
         let (mut first, mut second) = (meters[a], meters[b]);

@@ -5,7 +5,7 @@ use stages::parse::HasIp;
 use table::records::LineId;
 
 use crate::lane::Upf;
-use crate::record::{self, MAX_CELLS, Tally, cell_at};
+use crate::record::{self, MAX_CELLS, PLACES, Tally, cell_at};
 use crate::sessions::Sessions;
 
 /// Adds the packet to its rule's URRs: octets of the user's IP packet, packets, first and last time (TS 29.244, 5.2.2).
@@ -37,7 +37,7 @@ impl Stage<Upf> for MeasureUsage {
 }
 
 /// Counts one packet in these cells, off the usual path; false when a quota is used up.
-pub(super) fn measure(sessions: &mut Sessions, session: LineId, cells: [u8; 2], bytes: u32, now: u64) -> bool {
+pub(super) fn measure(sessions: &mut Sessions, session: LineId, cells: [u8; PLACES], bytes: u32, now: u64) -> bool {
     let Some(window) = sessions.window_mut(session) else { return true };
     let (tallies, bytes, now) = (record::tallies_in(window), u64::from(bytes), record::stamp(now));
     let tripped = count(tallies, cells[0], bytes, now) | count(tallies, cells[1], bytes, now);
@@ -47,13 +47,5 @@ pub(super) fn measure(sessions: &mut Sessions, session: LineId, cells: [u8; 2], 
 /// Counts a packet; true when the URR's bounds are to be looked at.
 #[inline(always)]
 fn count(tallies: &mut [Tally; MAX_CELLS], cell: u8, bytes: u64, now: u32) -> bool {
-    if cell == 0 {
-        return false;
-    }
-    let tally = &mut tallies[cell_at(cell)];
-    tally.bytes += bytes;
-    tally.packets += 1;
-    tally.first = if tally.first == 0 { now } else { tally.first };
-    tally.last = now;
-    tally.bytes >= tally.trip
+    cell != 0 && tallies[cell_at(cell)].count(bytes, now)
 }

@@ -8,6 +8,7 @@
 //! | `do = "rules", ue = 0, idle = true, simulate = { … }` | replaces the subscriber's rules; keys of `simulate` change the configured ones |
 //! | `do = "relay", ue = 0, to = "10.0.3.101", teid = 9` | what the subscriber sends goes on into that tunnel |
 //! | `do = "behind", ue = 0, routes = ["192.168.0.0/16"]` | the subscriber has these networks behind it |
+//! | `do = "more", ue = 0, rates_up = [1000000], quotas = [9000]` | QERs (numbers from 101) and URRs (likewise; 0: no quota) beside those the subscriber's rules have |
 //! | `do = "remove", ue = 0` | takes the session out; what it had used is counted as `final.…` |
 //! | `do = "sessions", instance = "office", simulate = { … }` | sessions beside the configured ones |
 //! | `do = "jam", port = "n6", room = 2` | the port takes so many packets more, then none |
@@ -282,6 +283,30 @@ impl Subject for Device {
                 let simulator = self.subscribers.get(ue()? as usize).ok_or("no such subscriber")?;
                 let mut session = simulator.session(self.index(ue()?), false);
                 session.routes = list.iter().filter_map(prefix).collect();
+                self.install(ue()?, &session)
+            }
+            Some("more") => {
+                let list = |key: &str| what.get(key).and_then(toml::Value::as_array).cloned().unwrap_or_default();
+                let simulator = self.subscribers.get(ue()? as usize).ok_or("no such subscriber")?;
+                let mut session = simulator.session(self.index(ue()?), false);
+                for (id, rate) in (101..).zip(list("rates_up")) {
+                    let up = rate.as_integer().map(|rate| rate as u64);
+                    let mbr = upf::rules::Mbr { up, down: None };
+                    session.qers.push(upf::rules::Qer {
+                        id,
+                        gate_up: true,
+                        gate_down: true,
+                        mbr,
+                        ..Default::default()
+                    });
+                    session.pdrs.iter_mut().for_each(|pdr| pdr.qers.push(id));
+                }
+                for (id, quota) in (101..).zip(list("quotas")) {
+                    let total = quota.as_integer().filter(|quota| *quota > 0).map(|quota| quota as u64);
+                    let quota = upf::rules::Volumes { total, ..Default::default() };
+                    session.urrs.push(upf::rules::Urr { id, quota, ..Default::default() });
+                    session.pdrs.iter_mut().for_each(|pdr| pdr.urrs.push(id));
+                }
                 self.install(ue()?, &session)
             }
             Some("remove") => {

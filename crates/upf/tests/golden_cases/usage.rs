@@ -2,7 +2,7 @@
 
 use super::*;
 
-testkit::cases! { volume_packets_and_time, per_flow, not_measured, dropped_later_is_measured }
+testkit::cases! { volume_packets_and_time, per_flow, not_measured, dropped_later_is_measured, three_rates_and_three_counts }
 
 fn volume_packets_and_time() -> Case {
     case("Octets of the user's IP packets, packets, time of the first and the last.")
@@ -65,4 +65,35 @@ fn dropped_later_is_measured() -> Case {
         .expect("n3", &icmp::error_to_ue(&packet, 3, 0, 0))
         .drops("worker.no_route", 1)
         .counts("usage.ue0.urr1.up_bytes", 100)
+}
+
+fn three_rates_and_three_counts() -> Case {
+    let packet = ip4(UE, SERVER).udp(40_000, 50_000).filled(972);
+    let back = ip4(SERVER, UE).udp(50_000, 40_000).filled(972);
+    let many = |case: Case, count, pass| {
+        let case = (0..count).fold(case, |case, _| case.send("n3", &up(&packet)));
+        (0..pass).fold(case, |case, _| case.expect("n6", &to_router(&packet.clone().ttl(63))))
+    };
+    let counted = |case: Case, urr| {
+        case.counts(&format!("usage.ue0.urr{urr}.up_bytes"), 16_000)
+            .counts(&format!("usage.ue0.urr{urr}.down_bytes"), 2_000)
+            .counts(&format!("usage.ue0.urr{urr}.up_packets"), 16)
+            .counts(&format!("usage.ue0.urr{urr}.down_packets"), 2)
+    };
+    case("A flow with three QERs and three URRs: the slowest rate holds, every count goes on, the first quota ends it.")
+        .with("simulate.bearer = [{ qfi = 9, mbr_up = \"1 Gbit/s\" }]")
+        .step(r#"do = "more", ue = 0, rates_up = [1000000000, 1000000], quotas = [0, 18000]"#)
+        .at(ms(1))
+        .then(|case| many(case, 16, 15))
+        .at(ms(9))
+        .then(|case| many(case, 2, 1))
+        .drops("uplink.gate_and_police.flow_rate", 2)
+        .at(ms(10))
+        .send("n6", &from_router(&back))
+        .send("n6", &from_router(&back))
+        .send("n6", &from_router(&back))
+        .expect("n3", &down(&back.clone().ttl(63)))
+        .expect("n3", &down(&back.ttl(63)))
+        .drops("downlink.measure_usage.quota_exhausted", 1)
+        .then(|case| [1, 101, 102].into_iter().fold(case, counted))
 }
