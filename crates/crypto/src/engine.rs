@@ -76,7 +76,8 @@ pub const ROOM: usize = 256;
 /// The shortest Ethernet frame: its header.
 const HEADER: usize = 14;
 
-/// The most frames that stay in flight after [`Engine::run`].
+/// The most frames that stay in flight after [`Engine::run`]. Frames that came after the oldest of them may be through and
+/// wait behind it, at most as many again.
 pub const FLIGHT: usize = 64;
 
 struct Place {
@@ -88,7 +89,6 @@ struct Place {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Waits,
-    InFlight,
     Through(Outcome),
 }
 
@@ -96,7 +96,8 @@ enum State {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Nobody,
-    Lanes,
+    /// The lanes, with a key of so many bytes.
+    Lanes(u8),
     Soft,
 }
 
@@ -118,13 +119,14 @@ pub struct Engine {
     schedules: Vec<Option<Schedule>>,
     free: Vec<u32>,
     places: Box<[Place; ROOM]>,
-    /// Numbers, modulo [`ROOM`] their places: of the oldest frame; of the first that may be in flight; of the first that
-    /// waits; of the next to come.
+    /// Numbers, modulo [`ROOM`] their places: of the oldest frame; of the first that the engine was not set to work on; of
+    /// the next to come.
     oldest: u64,
-    flying: u64,
     waiting: u64,
     next: u64,
 }
+
+const _: () = assert!(ROOM == 1 << u8::BITS, "a place is known to the lanes by a byte");
 
 const fn place(number: u64) -> usize {
     (number % ROOM as u64) as usize
@@ -155,7 +157,6 @@ impl Engine {
             free: Vec::new(),
             places: places.try_into().unwrap_or_else(|_| unreachable!("as many as there are places")),
             oldest: 0,
-            flying: 0,
             waiting: 0,
             next: 0,
         }
@@ -180,7 +181,7 @@ impl Engine {
         match &mut self.lanes {
             Some(lanes) if key.cipher() != Cipher::Des56 => {
                 self.lane_keys[at] = lanes.expand(key);
-                self.by[at] = By::Lanes;
+                self.by[at] = By::Lanes(key.bytes().len() as u8); // 16 or 32
             }
             _ => {
                 self.schedules[at] = Some(Schedule::new(key));
@@ -241,10 +242,11 @@ impl Engine {
             self.arena = Some(arena.clone());
         }
         while self.waiting != self.next {
-            let number = self.waiting;
+            let at = place(self.waiting);
             self.waiting += 1;
-            let state = self.begin(arena, number);
-            self.places[place(number)].state = state;
+            if let Some(outcome) = self.begin(arena, at) {
+                self.places[at].state = State::Through(outcome);
+            }
             if self.burst.is_full() {
                 self.submit();
             }
@@ -280,13 +282,13 @@ impl Engine {
         self.by.get(key.0 as usize).copied().unwrap_or(By::Nobody)
     }
 
-    /// Does a job, or puts it into the burst for the lanes.
+    /// Does the job of a place and says how it ended, or puts it into the burst for the lanes.
     #[inline]
-    fn begin(&mut self, arena: &Arena, number: u64) -> State {
-        let by = self.by_of(self.places[place(number)].job.key);
-        let Place { frame, job, .. } = &mut self.places[place(number)];
+    fn begin(&mut self, arena: &Arena, at: usize) -> Option<Outcome> {
+        let by = self.by_of(self.places[at].job.key);
+        let Place { frame, job, .. } = &mut self.places[at];
         if by == By::Nobody && job.key != KeyId::CLEAR {
-            return State::Through(Outcome::NoKey);
+            return Some(Outcome::NoKey);
         }
         let front = usize::from(job.at);
         let crc = job.crc == Crc::Done;
@@ -294,51 +296,44 @@ impl Engine {
         let adds = crc && self.direction == Direction::Encrypt;
         let least = front + HEADER + if crc && !adds { CRC } else { 0 };
         if end < least {
-            return State::Through(Outcome::Short);
+            return Some(Outcome::Short);
         }
         if adds && arena.set_len(frame, end + CRC) < end + CRC {
             arena.set_len(frame, end);
-            return State::Through(Outcome::NoRoom);
+            return Some(Outcome::NoRoom);
         }
         let ethernet = &mut arena.bytes_mut(frame)[front..];
-        if by == By::Lanes {
+        if let By::Lanes(key_bytes) = by {
             let key = &self.lane_keys[job.key.0 as usize];
             // SAFETY: the engine owns the frame until it is through, and keeps its arena; keys change only when nothing is in
             // flight.
             #[allow(unsafe_code)]
             unsafe {
-                self.burst.push(ethernet, key, CLEAR as u16, crc);
+                self.burst.push(ethernet, (key, key_bytes), CLEAR as u8, crc, at as u8);
             }
-            return State::InFlight;
+            return None;
         }
         let schedule = self.schedules.get(job.key.0 as usize).and_then(Option::as_ref);
-        State::Through(soft(self.direction, schedule, ethernet, crc))
+        Some(soft(self.direction, schedule, ethernet, crc))
     }
 
     fn submit(&mut self) {
         let Some(lanes) = &mut self.lanes else { return };
-        let bad = lanes.submit(&mut self.burst);
-        settle(&mut self.places, &mut self.flying, self.oldest, bad);
+        lanes.submit(&mut self.burst, |place, bad| self.places[usize::from(place)].end(bad));
     }
 
     fn finish(&mut self, n: usize) {
         if let (Some(lanes), 1..) = (&mut self.lanes, n) {
-            let bad = lanes.flush(n);
-            settle(&mut self.places, &mut self.flying, self.oldest, bad);
+            lanes.flush(n, |place, bad| self.places[usize::from(place)].end(bad));
         }
     }
 }
 
-/// Marks the oldest frames in flight as through: so many as there are verdicts.
-#[inline]
-fn settle(places: &mut [Place; ROOM], flying: &mut u64, oldest: u64, bad: &[u8]) {
-    *flying = (*flying).max(oldest);
-    for &bad in bad {
-        while places[place(*flying)].state != State::InFlight {
-            *flying += 1;
-        }
-        places[place(*flying)].state = State::Through(if bad == 0 { Outcome::Done } else { Outcome::BadCrc });
-        *flying += 1;
+impl Place {
+    /// Its job came out of the lanes.
+    #[inline]
+    fn end(&mut self, bad: bool) {
+        self.state = State::Through(if bad { Outcome::BadCrc } else { Outcome::Done });
     }
 }
 

@@ -20,7 +20,7 @@ impl Burst {
     /// # Safety
     /// Never called: there are no lanes.
     #[allow(unsafe_code)]
-    pub(crate) unsafe fn push(&mut self, _: &mut [u8], _: &LaneKey, _: u16, _: bool) {}
+    pub(crate) unsafe fn push(&mut self, _: &mut [u8], _: (&LaneKey, u8), _: u8, _: bool, _: u8) {}
 }
 
 /// Can not be made.
@@ -43,11 +43,11 @@ impl Lanes {
         match self.0 {}
     }
 
-    pub(crate) fn submit(&mut self, _: &mut Burst) -> &[u8] {
+    pub(crate) fn submit(&mut self, _: &mut Burst, _: impl FnMut(u8, bool)) {
         match self.0 {}
     }
 
-    pub(crate) fn flush(&mut self, _: usize) -> &[u8] {
+    pub(crate) fn flush(&mut self, _: usize, _: impl FnMut(u8, bool)) {
         match self.0 {}
     }
 }

@@ -17,20 +17,21 @@
 
 // In step with lanes.rs.
 struct weir_key {
-    alignas(64) uint8_t enc[240]; // 15 round keys at most
+    alignas(64) uint8_t iv[16]; // with the eleven round keys of AES-128 behind it exactly three cache lines
+    uint8_t enc[240];           // 15 round keys at most
     uint8_t dec[240];
-    uint8_t iv[16];
-    uint64_t key_bytes;
-    uint8_t rest[72]; // an odd number of cache lines: keys spread over all sets of the first-level cache
+    uint8_t rest[80]; // an odd number of cache lines: keys spread over all sets of the first-level cache
 };
 _Static_assert(sizeof(struct weir_key) == 9 * 64, "in step with lanes.rs");
 
 struct weir_job {
     uint8_t *frame; // from the destination address
     const struct weir_key *key;
-    uint32_t len;   // to the end of the CRC where one is to be added or checked, to the end of the frame elsewhere
-    uint16_t clear; // bytes that stay clear
-    uint16_t crc;   // whether the CRC is done
+    uint32_t len;      // to the end of the CRC where one is to be added or checked, to the end of the frame elsewhere
+    uint8_t clear;     // bytes that stay clear
+    uint8_t crc;       // whether the CRC is done
+    uint8_t key_bytes; // 16 or 32
+    uint8_t place;     // the caller's
 };
 
 struct weir_lanes {
@@ -38,8 +39,7 @@ struct weir_lanes {
     IMB_ARCH arch;
     IMB_CIPHER_DIRECTION direction;
     IMB_JOB *burst[IMB_MAX_BURST_SIZE];
-    uint32_t next_tag;
-    uint32_t tags[IMB_MAX_JOBS]; // of every job in flight: the CRC that the library calculated
+    uint32_t tags[IMB_MAX_JOBS]; // of every job of the queue: the CRC that the library calculated
 };
 
 struct weir_lanes *weir_lanes_new(int encrypt) {
@@ -53,6 +53,17 @@ struct weir_lanes *weir_lanes_new(int encrypt) {
     }
     init_mb_mgr_auto(lanes->mgr, &lanes->arch);
     lanes->direction = encrypt ? IMB_DIR_ENCRYPT : IMB_DIR_DECRYPT;
+    // What all jobs have in common. Nobody else fills these, and the library leaves what it is given.
+    for (uint32_t i = 0; i < IMB_MAX_JOBS; i++) {
+        IMB_JOB *job = &lanes->mgr->jobs[i];
+        job->cipher_mode = IMB_CIPHER_DOCSIS_SEC_BPI;
+        job->cipher_direction = lanes->direction;
+        job->chain_order = encrypt ? IMB_ORDER_HASH_CIPHER : IMB_ORDER_CIPHER_HASH;
+        job->iv_len_in_bytes = 16;
+        job->hash_start_src_offset_in_bytes = 0;
+        job->auth_tag_output = (uint8_t *)&lanes->tags[i];
+        job->auth_tag_output_len_in_bytes = 4;
+    }
     return lanes;
 }
 
@@ -80,7 +91,6 @@ void weir_lanes_expand(struct weir_lanes *lanes, struct weir_key *into, const ui
     else
         IMB_AES_KEYEXP_256(lanes->mgr, key, into->enc, into->dec);
     memcpy(into->iv, iv, sizeof into->iv);
-    into->key_bytes = key_bytes;
 }
 
 static void results(IMB_JOB *const *jobs, uint32_t n, uint8_t *bad) {
@@ -90,38 +100,31 @@ static void results(IMB_JOB *const *jobs, uint32_t n, uint8_t *bad) {
     }
 }
 
-// Submits at most IMB_MAX_BURST_SIZE jobs, for which there must be room. The oldest jobs that are through leave: how
-// many is returned, and bad[i] says of each whether its CRC is wrong.
-uint32_t weir_lanes_submit(struct weir_lanes *lanes, const struct weir_job *jobs, uint32_t n, uint8_t *bad) {
+// Submits at most IMB_MAX_BURST_SIZE jobs, for which there must be room, in the order named. The oldest jobs that are
+// through leave: how many is returned, and bad[i] says of each whether its CRC is wrong.
+uint32_t weir_lanes_submit(struct weir_lanes *lanes, const struct weir_job *jobs, const uint8_t *order, uint32_t n,
+                           uint8_t *bad) {
     IMB_JOB **burst = lanes->burst;
     IMB_MGR *mgr = lanes->mgr;
     size_t next = (size_t)mgr->next_job / sizeof(IMB_JOB);
-    const int encrypt = lanes->direction == IMB_DIR_ENCRYPT;
+    const int decrypt = lanes->direction == IMB_DIR_DECRYPT;
     for (uint32_t i = 0; i < n; i++) {
-        const struct weir_job *from = &jobs[i];
+        const struct weir_job *from = &jobs[order[i]];
         IMB_JOB *job = burst[i] = &mgr->jobs[(next + i) % IMB_MAX_JOBS];
         job->enc_keys = from->key->enc;
         job->dec_keys = from->key->dec;
-        job->key_len_in_bytes = from->key->key_bytes;
+        job->key_len_in_bytes = from->key_bytes;
         job->iv = from->key->iv;
-        job->iv_len_in_bytes = 16;
         job->src = from->frame;
         job->dst = from->frame + from->clear;
         job->cipher_start_src_offset_in_bytes = from->clear;
         job->msg_len_to_cipher_in_bytes = from->len - from->clear;
-        job->cipher_mode = IMB_CIPHER_DOCSIS_SEC_BPI;
-        job->cipher_direction = lanes->direction;
-        job->chain_order = encrypt ? IMB_ORDER_HASH_CIPHER : IMB_ORDER_CIPHER_HASH;
         job->user_data = NULL;
         if (from->crc) {
-            uint8_t *tag = (uint8_t *)&lanes->tags[lanes->next_tag++ % IMB_MAX_JOBS];
             job->hash_alg = IMB_AUTH_DOCSIS_CRC32;
-            job->hash_start_src_offset_in_bytes = 0;
             job->msg_len_to_hash_in_bytes = from->len - 4;
-            job->auth_tag_output = tag;
-            job->auth_tag_output_len_in_bytes = 4;
-            if (!encrypt) {
-                job->user_data = tag;
+            if (decrypt) {
+                job->user_data = job->auth_tag_output;
                 job->user_data2 = from->frame + from->len - 4;
             }
         } else {
