@@ -55,9 +55,9 @@ impl Default for FlowSpec {
     }
 }
 
-/// What a flow has counted: a line of its own.
+/// What a flow has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub struct FlowCounts {
     /// Packets that came.
     pub packets_in: u64,
@@ -137,9 +137,22 @@ pub mod asks {
     pub const AQM: u8 = 4;
 }
 
-/// A service flow in the worker's hands. A packet touches two lines of it, and those of its rates where it has some.
+/// What a service flow was given, and how it stands with it: looked at only where the flow has rates, or active queue
+/// management has something to do.
 #[derive(Clone, Debug)]
-#[repr(C, align(64))]
+pub struct Terms {
+    /// As given.
+    pub spec: FlowSpec,
+    /// Active queue management.
+    pub pie: Pie,
+    sustained: Shaper,
+    peak: Shaper,
+    reserved: Shaper,
+}
+
+/// A service flow in the worker's hands: two lines side by side, which every packet touches.
+#[derive(Clone, Debug)]
+#[repr(C, align(128))]
 pub struct Flow {
     /// First and last node of its queue.
     pub head: u32,
@@ -181,16 +194,11 @@ pub struct Flow {
     pub dsid: u32,
     /// What it has counted.
     pub counts: FlowCounts,
-    /// As given.
-    pub spec: FlowSpec,
-    /// Active queue management.
-    pub pie: Pie,
-    sustained: Shaper,
-    peak: Shaper,
-    reserved: Shaper,
+    /// Its rates, elsewhere.
+    pub terms: Box<Terms>,
 }
 
-const _: () = assert!(std::mem::offset_of!(Flow, counts) == 64, "what packets touch is two lines");
+const _: () = assert!(std::mem::offset_of!(Flow, counts) == 64 && size_of::<Flow>() == 128, "two lines");
 
 /// May the flow's first packet go?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,13 +235,15 @@ impl Flow {
             sequence: 0,
             modem,
             security,
-            spec,
-            sustained: Shaper::new(spec.sustained, spec.burst, now),
-            peak: Shaper::new(spec.peak, PEAK_BURST, now),
-            reserved: Shaper::new(Some(spec.reserved.unwrap_or(0)), DEFAULT_BURST, now),
-            pie: Pie::new(now),
             timer: None,
             counts: FlowCounts::default(),
+            terms: Box::new(Terms {
+                spec,
+                pie: Pie::new(now),
+                sustained: Shaper::new(spec.sustained, spec.burst, now),
+                peak: Shaper::new(spec.peak, PEAK_BURST, now),
+                reserved: Shaper::new(Some(spec.reserved.unwrap_or(0)), DEFAULT_BURST, now),
+            }),
         }
     }
 
@@ -249,10 +259,10 @@ impl Flow {
             new.state.credit = old.state.credit.min(new.config.depth);
             new
         };
-        self.sustained = keep(fresh.sustained, &self.sustained);
-        self.peak = keep(fresh.peak, &self.peak);
-        self.reserved = fresh.reserved;
-        self.spec = spec;
+        self.terms.sustained = keep(fresh.terms.sustained, &self.terms.sustained);
+        self.terms.peak = keep(fresh.terms.peak, &self.terms.peak);
+        self.terms.reserved = fresh.terms.reserved;
+        self.terms.spec = spec;
         (self.priority, self.group, self.buffer, self.dsid) = (fresh.priority, fresh.group, fresh.buffer, fresh.dsid);
         self.asks = fresh.asks;
         self.note_aqm();
@@ -260,25 +270,26 @@ impl Flow {
 
     /// Whether arriving packets must ask active queue management.
     fn note_aqm(&mut self) {
-        let drops = self.spec.aqm.is_some() && self.pie.probability() > 0.0;
+        let drops = self.terms.spec.aqm.is_some() && self.terms.pie.probability() > 0.0;
         self.asks = self.asks & !asks::AQM | if drops { asks::AQM } else { 0 };
     }
 
     /// Computes its drop probability anew, if it is time; `whole` is its group's rate in bit/s.
     pub fn manage(&mut self, now: u64, whole: impl Fn(&Self) -> u64) {
-        let Some(aqm) = self.spec.aqm.filter(|_| self.in_use && self.pie.is_due(now)) else { return };
+        let Some(aqm) = self.terms.spec.aqm.filter(|_| self.in_use && self.terms.pie.is_due(now)) else { return };
         let (bytes, credit) = self.backlog();
         // A flow without rates is as fast as its group.
         let rate = |rate: Option<u64>| rate.unwrap_or_else(|| whole(self));
-        let (sustained, peak) = (rate(self.spec.sustained), rate(self.spec.peak));
-        self.pie.update(&aqm, now, bytes, credit, sustained, peak);
+        let (sustained, peak) = (rate(self.terms.spec.sustained), rate(self.terms.spec.peak));
+        self.terms.pie.update(&aqm, now, bytes, credit, sustained, peak);
         self.note_aqm();
     }
 
     /// Whether active queue management drops a packet of `len` bytes that comes.
     #[inline]
     pub fn aqm_drops(&mut self, len: u32) -> bool {
-        self.asks & asks::AQM != 0 && self.spec.aqm.is_some_and(|aqm| self.pie.drops(&aqm, len, self.bytes.into()))
+        self.asks & asks::AQM != 0
+            && self.terms.spec.aqm.is_some_and(|aqm| self.terms.pie.drops(&aqm, len, self.bytes.into()))
     }
 
     /// Something waits in it again.
@@ -287,18 +298,18 @@ impl Flow {
         if self.asks & asks::RATES == 0 {
             return;
         }
-        if !self.sustained.is_open() {
-            self.sustained.awake(now);
+        if !self.terms.sustained.is_open() {
+            self.terms.sustained.awake(now);
         }
-        if !self.peak.is_open() {
-            self.peak.awake(now);
+        if !self.terms.peak.is_open() {
+            self.terms.peak.awake(now);
         }
     }
 
     /// The list it belongs to now.
     #[inline]
     pub fn level_now(&mut self, now: u64, bytes: u32) -> u8 {
-        if self.asks & asks::RESERVED != 0 && self.reserved.affords(now, bytes) {
+        if self.asks & asks::RESERVED != 0 && self.terms.reserved.affords(now, bytes) {
             return 0;
         }
         8 - self.priority
@@ -306,7 +317,7 @@ impl Flow {
 
     /// When its reserved rate will let a packet of `bytes` go first.
     pub fn reserved_at(&self, bytes: u32) -> u64 {
-        self.reserved.ready_at(bytes)
+        self.terms.reserved.ready_at(bytes)
     }
 
     /// Whether both buckets allow a packet of `bytes`; if so, its credit is taken.
@@ -318,8 +329,9 @@ impl Flow {
     /// Apart, as most flows of most networks have no rate of their own here, or wait by it.
     #[inline(never)]
     fn by_rates(&mut self, now: u64, bytes: u32) -> May {
-        let (sustained, peak) = (!self.sustained.is_open(), !self.peak.is_open());
-        if sustained && !self.sustained.affords(now, bytes) || peak && !self.peak.affords(now, bytes) {
+        let terms = &mut *self.terms;
+        let (sustained, peak) = (!terms.sustained.is_open(), !terms.peak.is_open());
+        if sustained && !terms.sustained.affords(now, bytes) || peak && !terms.peak.affords(now, bytes) {
             let at = |on: bool, shaper: &mut Shaper| match on {
                 true => {
                     let _ = shaper.affords(now, bytes);
@@ -327,25 +339,25 @@ impl Flow {
                 }
                 false => 0,
             };
-            return May::Wait(at(sustained, &mut self.sustained).max(at(peak, &mut self.peak)));
+            return May::Wait(at(sustained, &mut terms.sustained).max(at(peak, &mut terms.peak)));
         }
         if sustained {
-            bucket::take(&mut self.sustained.state, bytes);
+            bucket::take(&mut terms.sustained.state, bytes);
         }
         if peak {
-            bucket::take(&mut self.peak.state, bytes);
+            bucket::take(&mut terms.peak.state, bytes);
         }
-        if self.spec.reserved.is_some() {
-            bucket::take(&mut self.reserved.state, bytes);
-            let floor = -self.reserved.config.depth;
-            self.reserved.state.credit = self.reserved.state.credit.max(floor);
+        if terms.spec.reserved.is_some() {
+            bucket::take(&mut terms.reserved.state, bytes);
+            let floor = -terms.reserved.config.depth;
+            terms.reserved.state.credit = terms.reserved.state.credit.max(floor);
         }
         May::Go
     }
 
     /// What waits and what may go at once, for active queue management: bytes, and bytes of credit at the peak rate.
     pub fn backlog(&self) -> (u64, u64) {
-        let credit = self.sustained.state.credit.max(0) as u64 / 8_000_000_000;
-        (self.bytes.into(), if self.sustained.is_open() { u64::MAX } else { credit })
+        let credit = self.terms.sustained.state.credit.max(0) as u64 / 8_000_000_000;
+        (self.bytes.into(), if self.terms.sustained.is_open() { u64::MAX } else { credit })
     }
 }

@@ -211,23 +211,25 @@ impl CableGateway {
         }
         let state = &mut self.state;
         let between = self.pipelines.between;
-        let begin = C::cycles();
-        let mut pulled = 0;
         let may = state.depi.has_room() && state.modems.encrypt.room() >= BURST && !self.sealed;
         if may && state.scheduler.waiting() > 0 {
+            let begin = C::cycles();
             let scratch = &mut self.scratch;
-            pulled = state.scheduler.pull(env.now, BURST, |pulled, flow| {
+            let pulled = state.scheduler.pull(env.now, BURST, |pulled, flow| {
                 // At most a burst is asked for, and it was empty.
                 let Ok(i) = scratch.push(pulled.frame) else { return };
+                state.modems.prefetch_security(flow.security);
                 let lane = &mut scratch.lane;
                 (lane.flow[i], lane.modem[i]) = (pulled.flow, flow.modem);
                 (lane.channel[i], lane.sequence[i]) = (pulled.channel, pulled.sequence);
             });
+            if pulled > 0 {
+                env.stats.charge(between, 0, pulled as u32, C::cycles().wrapping_sub(begin));
+                env.stats.add(Io::Released, pulled as u64);
+            }
         }
-        let mid = C::cycles();
-        if pulled > 0 {
-            env.stats.charge(between, 0, pulled as u32, mid.wrapping_sub(begin));
-            env.stats.add(Io::Released, pulled as u64);
+        let pulled = !self.scratch.is_empty();
+        if pulled {
             self.pipelines.mac.run::<C>(&mut self.scratch, &mut Ctx::new(state, env));
             let pool = &mut env.pool;
             self.scratch.finish(|_, frame| pool.give(frame));
@@ -235,6 +237,14 @@ impl CableGateway {
         } else if state.modems.encrypt.held() > 0 && env.now.saturating_sub(self.pushed) >= FLUSH_NS {
             state.modems.encrypt.flush(env.pool.arena());
         }
+        let framed = state.modems.encrypt.held() > 0 && self.encapsulate::<C>(env);
+        let expired = self.state.depi.expire(false, env);
+        pulled || framed || expired
+    }
+
+    /// What is through the cipher into DEPI packets. Says whether anything was.
+    fn encapsulate<C: Clock>(&mut self, env: &mut Env) -> bool {
+        let state = &mut self.state;
         let begin = C::cycles();
         let mut framed = 0;
         while state.depi.has_room()
@@ -252,10 +262,9 @@ impl CableGateway {
             }
         }
         if framed > 0 {
-            env.stats.charge(between, 1, framed, C::cycles().wrapping_sub(begin));
+            env.stats.charge(self.pipelines.between, 1, framed, C::cycles().wrapping_sub(begin));
         }
-        let expired = state.depi.expire(false, env);
-        pulled > 0 || framed > 0 || expired
+        framed > 0
     }
 
     /// A stage panicked between queues and cipher: its burst is lost, its slots are not.
@@ -334,12 +343,15 @@ impl CableGateway {
     fn upstream<C: Clock>(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) -> bool {
         let between = self.pipelines.between;
         let state = &mut self.state;
-        let begin = C::cycles();
-        let worked = state.upstream.work(BURST, env);
-        if worked > 0 {
-            env.stats.charge(between, 2, worked as u32, C::cycles().wrapping_sub(begin));
+        if state.upstream.is_idle() && state.modems.decrypt.held() == 0 {
+            return false;
         }
         let begin = C::cycles();
+        let worked = state.upstream.work(BURST, env);
+        let mid = C::cycles();
+        if worked > 0 {
+            env.stats.charge(between, 2, worked as u32, mid.wrapping_sub(begin));
+        }
         let mut pushed = 0;
         while state.modems.decrypt.room() > 0
             && let Some(out) = state.upstream.pop()
@@ -376,7 +388,7 @@ impl CableGateway {
             (lane.hop[i], lane.instance[i], lane.ours[i]) = (NONE, Role::Network.instance(), false);
         }
         if pushed > 0 {
-            env.stats.charge(between, 3, pushed, C::cycles().wrapping_sub(begin));
+            env.stats.charge(between, 3, pushed, C::cycles().wrapping_sub(mid));
         }
         let deciphered = burst.len();
         if deciphered > 0 {
@@ -417,7 +429,7 @@ fn change_flows(state: &mut State, spec: &ModemSpec, before: (u32, u16), env: &m
         let (Some(flow), id) = (wanted(n), spec.first_flow + n) else { continue };
         let known = state.scheduler.flows().get(id as usize).filter(|known| known.in_use);
         // Even a change to the same would cost it its turn.
-        if known.is_none_or(|known| (known.spec, known.modem, known.security) != (flow, spec.handle, security)) {
+        if known.is_none_or(|known| (known.terms.spec, known.modem, known.security) != (flow, spec.handle, security)) {
             state.scheduler.install(id, flow, spec.handle, security, env.now);
         }
     }

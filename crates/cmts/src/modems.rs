@@ -240,6 +240,12 @@ impl Modems {
         prefetch_index(&self.modems, modem as usize);
     }
 
+    /// Asks for the line of a modem's security association.
+    #[inline(always)]
+    pub fn prefetch_security(&self, modem: u32) {
+        prefetch_index(&self.securities, modem as usize);
+    }
+
     /// A host.
     #[inline(always)]
     pub fn host(&self, host: u32) -> Option<&Host> {

@@ -105,7 +105,7 @@ impl Report {
             flow: n as u32,
             modem: flow.modem,
             waiting: (flow.packets, flow.bytes),
-            probability: flow.pie.probability(),
+            probability: flow.terms.pie.probability(),
             counts: flow.counts,
         });
         push(&mut self.channels, state.scheduler.loads().iter().enumerate(), |(n, load)| ChannelRow {

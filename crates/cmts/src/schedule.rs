@@ -224,7 +224,7 @@ impl Scheduler {
             self.wheel = larger;
         }
         let flow = &mut self.flows[id as usize];
-        self.managed -= usize::from(flow.spec.aqm.is_some());
+        self.managed -= usize::from(flow.terms.spec.aqm.is_some());
         self.managed += usize::from(spec.aqm.is_some());
         if !flow.in_use {
             *flow = Flow::new(spec, modem, security, now);
@@ -264,7 +264,7 @@ impl Scheduler {
         while let Some((frame, _)) = self.take(id) {
             each(frame);
         }
-        self.managed -= usize::from(self.flows[id as usize].spec.aqm.is_some());
+        self.managed -= usize::from(self.flows[id as usize].terms.spec.aqm.is_some());
         self.flows[id as usize] = Flow::none();
     }
 
@@ -389,6 +389,8 @@ impl Scheduler {
             flow.deficit -= len as i32;
             let sequence = flow.sequence;
             flow.sequence = sequence.wrapping_add(1);
+            let next = flow.next;
+            self.prefetch(next);
             let (frame, at) = self.take(id)?;
             let flow = self.flows.get_mut(id as usize)?;
             flow.counts.packets += 1;

@@ -12,6 +12,7 @@ mod cluster;
 mod unit;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use engine::{Drop, Env, Io, Punt};
 use frame::{Arena, BURST, Frame};
@@ -99,6 +100,8 @@ pub struct Upstream {
     frames: VecDeque<Out>,
     order: Order,
     limits: Limits,
+    /// Where the packets lie, from the first of them on.
+    arena: Option<Arc<Arena>>,
     /// Who may send next.
     pub grants: Vec<Grants>,
     /// CRCs of frames are verified.
@@ -130,6 +133,7 @@ impl Upstream {
             frames: VecDeque::with_capacity(FRAMES),
             order: Order::new(limits.segments, limits.wait_ns),
             limits,
+            arena: None,
             grants,
             verify_crc: false,
         })
@@ -241,8 +245,12 @@ impl Upstream {
 
     /// Works on up to `most` packets; frames are there to [`pop`](Self::pop) afterwards. Returns how many packets.
     pub fn work(&mut self, most: usize, env: &mut Env) -> usize {
+        if self.inbox.is_empty() {
+            return 0;
+        }
         let mut worked = 0;
-        let arena = env.pool.arena().clone();
+        // Kept: counting its users up and down would cost as much as a packet, every turn.
+        let arena = self.arena.take().unwrap_or_else(|| env.pool.arena().clone());
         self.look_ahead(most, &arena);
         while worked < most && self.frames.len() + 128 < FRAMES {
             let Some((frame, wire, at)) = self.inbox.pop_front() else { break };
@@ -250,6 +258,11 @@ impl Upstream {
             env.pool.give(frame);
             worked += 1;
         }
+        if self.inbox.is_empty() {
+            // From the front again, where the lines are at hand.
+            self.inbox.clear();
+        }
+        self.arena = Some(arena);
         worked
     }
 
@@ -280,7 +293,12 @@ impl Upstream {
 
     /// The next frame.
     pub fn pop(&mut self) -> Option<Out> {
-        self.frames.pop_front()
+        let out = self.frames.pop_front();
+        if out.is_none() {
+            // From the front again, where the lines are at hand.
+            self.frames.clear();
+        }
+        out
     }
 
     /// One packet of a pseudowire. It was counted as consumed when it was taken in.

@@ -70,7 +70,7 @@ fn flows_and_classifiers_come_and_go_and_nothing_that_waits_is_lost() {
         assert!(came.packets_in > 0 && came.packets == came.packets_in, "{came:?}");
         assert_eq!(flow(&world, 0, 1).counts.packets_in, usual, "none by its usual one");
         pause(&mut world);
-        dsids.push(flow(&world, 0, 4).spec.dsid);
+        dsids.push(flow(&world, 0, 4).terms.spec.dsid);
         assert!(world.control.remove_flow(modem, "game").expect("it is there") > 3, "its classifiers go with it");
         assert_eq!(world.control.classifiers(modem).expect("a modem").len(), 16);
         world.step(0);
