@@ -56,6 +56,22 @@ struct Node {
     at: u64,
 }
 
+impl Flow {
+    /// Takes the first frame out of its queue: `node` is the queue's head, and becomes that of the `free` ones.
+    #[inline(always)]
+    fn take(&mut self, node: &mut Node, free: &mut u32) -> Frame {
+        let frame = node.frame.take();
+        let next = std::mem::replace(&mut node.next, *free);
+        *free = std::mem::replace(&mut self.head, next);
+        self.bytes -= frame.len() as u32 + CRC;
+        self.packets -= 1;
+        if self.packets == 0 {
+            self.tail = NONE;
+        }
+        frame
+    }
+}
+
 /// A channel as it is loaded.
 #[derive(Clone, Debug)]
 pub struct Load {
@@ -261,8 +277,10 @@ impl Scheduler {
         if flow.standing == Standing::Listed {
             self.unlist(id);
         }
-        while let Some((frame, _)) = self.take(id) {
-            each(frame);
+        let flow = &mut self.flows[id as usize];
+        while let Some(node) = self.nodes.get_mut(flow.head as usize) {
+            each(flow.take(node, &mut self.free));
+            self.waiting -= 1;
         }
         self.managed -= usize::from(self.flows[id as usize].terms.spec.aqm.is_some());
         self.flows[id as usize] = Flow::none();
@@ -371,7 +389,8 @@ impl Scheduler {
         loop {
             let id = self.groups.get(group)?.first()?;
             let flow = self.flows.get_mut(id as usize)?;
-            let len = self.nodes.get(flow.head as usize)?.frame.len() as u32 + CRC;
+            let node = self.nodes.get_mut(flow.head as usize)?;
+            let len = node.frame.len() as u32 + CRC;
             if flow.deficit < len as i32 {
                 // Its turn is over; the next one begins with a quantum, which is more than a frame.
                 flow.deficit += QUANTUM;
@@ -389,15 +408,14 @@ impl Scheduler {
             flow.deficit -= len as i32;
             let sequence = flow.sequence;
             flow.sequence = sequence.wrapping_add(1);
-            let next = flow.next;
-            self.prefetch(next);
-            let (frame, at) = self.take(id)?;
-            let flow = self.flows.get_mut(id as usize)?;
+            let waited = now.saturating_sub(node.at);
             flow.counts.packets += 1;
             flow.counts.bytes += u64::from(len);
-            let waited = now.saturating_sub(at);
             flow.counts.waited_ns += waited;
             flow.counts.longest_ns = flow.counts.longest_ns.max(waited);
+            let frame = flow.take(node, &mut self.free);
+            self.waiting -= 1;
+            let next = flow.next;
             if flow.packets == 0 {
                 flow.deficit = 0;
                 flow.standing = Standing::Idle;
@@ -408,29 +426,12 @@ impl Scheduler {
             } else {
                 table::hint::prefetch_index(&self.nodes, flow.head as usize);
             }
+            self.prefetch(next);
             if let Some(load) = self.loads.get_mut(usize::from(channel)) {
                 load.give(u64::from(len) + MAC_HEADER, now);
             }
             return Some(Pulled { frame, flow: id, channel, sequence });
         }
-    }
-
-    /// The first frame of a flow's queue and when it came.
-    #[inline(always)]
-    fn take(&mut self, id: u32) -> Option<(Frame, u64)> {
-        let flow = self.flows.get_mut(id as usize)?;
-        let at = flow.head;
-        let node = self.nodes.get_mut(at as usize)?;
-        let (frame, came) = (node.frame.take(), node.at);
-        flow.head = std::mem::replace(&mut node.next, self.free);
-        self.free = at;
-        flow.bytes -= frame.len() as u32 + CRC;
-        flow.packets -= 1;
-        self.waiting -= 1;
-        if flow.packets == 0 {
-            flow.tail = NONE;
-        }
-        Some((frame, came))
     }
 
     /// Enters a flow at the end of the list it belongs to.

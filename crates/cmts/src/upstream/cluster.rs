@@ -173,14 +173,8 @@ impl Cluster {
     /// Frames from the beginning of one on.
     fn frames(&mut self, mut rest: &[u8], sink: &mut Sink<'_>) {
         loop {
-            // What is left of a grant is filled: sixteen bytes at once, then what is left of those.
-            while let Some((sixteen, more)) = rest.split_first_chunk()
-                && *sixteen == [ccf::FILL; 16]
-            {
-                rest = more;
-            }
-            while let [ccf::FILL, more @ ..] = rest {
-                rest = more;
+            if let [ccf::FILL, ..] = rest {
+                rest = behind_fill(rest);
             }
             if rest.is_empty() {
                 return;
@@ -253,6 +247,19 @@ impl Cluster {
             Kind::Fragment | Kind::Concatenation => refuse(Drop::DocsisMalformed, frame.len(), sink.env),
         }
     }
+}
+
+/// What stands behind the bytes that fill what is left of a grant: sixteen at once, then what is left of those.
+fn behind_fill(mut rest: &[u8]) -> &[u8] {
+    while let Some((sixteen, more)) = rest.split_first_chunk()
+        && *sixteen == [ccf::FILL; 16]
+    {
+        rest = more;
+    }
+    while let [ccf::FILL, more @ ..] = rest {
+        rest = more;
+    }
+    rest
 }
 
 /// Where what comes out of a stream goes.
