@@ -1,5 +1,6 @@
 //! Threads that play windows: gateways' workers, bare forwarders, sources of load.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -33,6 +34,8 @@ pub struct Slice {
     pub measured: Delta,
     /// From the window's begin to its end.
     pub whole: Delta,
+    /// Packets that the ports lost from the window's begin to its end, by `port.counter`.
+    pub lost_at_ports: BTreeMap<String, u64>,
     /// Heap allocations while it was measured.
     pub allocations: u64,
     /// The clock of its core while it was measured, in Hz, where that can be told.
@@ -176,6 +179,7 @@ pub fn sampled(view: &StatsView, late: &AtomicU64, score: &Score, mut turn: impl
 /// A gateway's worker as a player.
 pub struct Working<G: Gateway> {
     worker: Worker<G>,
+    ports: [String; 2],
     late: Arc<AtomicU64>,
 }
 
@@ -183,10 +187,11 @@ impl<G: Gateway> Working<G> {
     /// A worker made of a seat, on ports whose late sending is told apart.
     pub fn new(seat: Seat<G>, pool: Pool, ports: [Box<dyn Port>; 2]) -> Self {
         let late = Arc::new(AtomicU64::new(0));
+        let names = [0, 1].map(|side: usize| ports[side].caps().name);
         let ports = ports.into_iter().map(|port| Box::new(AfterSend::new(port, &late)) as Box<dyn Port>).collect();
         let config = WorkerConfig { time: time(), idle: Idle::POLL, ..WorkerConfig::default() };
         let worker = Worker::new(seat.gateway, seat.layout, pool, ports, config).with_hand_off(seat.hand_off);
-        Self { worker, late }
+        Self { worker, ports: names, late }
     }
 
     /// Lets it do so many turns here and now: what was asked of it before it plays.
@@ -210,10 +215,18 @@ impl<G: Gateway> Working<G> {
 impl<G: Gateway> Player for Working<G> {
     fn play(&mut self, how: &How, score: &Score) -> Slice {
         let (view, late, worker) = (self.view(), &self.late, &mut self.worker);
-        match how.clocked {
+        let before = worker.port_counters();
+        let slice = match how.clocked {
             true => sampled(&view, late, score, || worker.turn_clocked::<Tsc>()),
             false => sampled(&view, late, score, || worker.turn_clocked::<NoClock>()),
+        };
+        let mut lost_at_ports = BTreeMap::new();
+        for ((name, now), before) in self.ports.iter().zip(worker.port_counters()).zip(&before) {
+            for (what, packets) in now.lost_since(before) {
+                *lost_at_ports.entry(format!("{name}.{what}")).or_default() += packets;
+            }
         }
+        Slice { lost_at_ports, ..slice }
     }
 
     fn close(self: Box<Self>) -> Left {

@@ -45,6 +45,8 @@ pub struct Report {
     pub reference: Reference,
     /// Packets dropped by the gateway, by `pipeline.stage.reason`.
     pub drops: BTreeMap<String, u64>,
+    /// Packets that the gateway's ports lost, by `port.counter`.
+    pub lost_at_ports: BTreeMap<String, u64>,
     /// Heap allocations of the workers for each packet.
     pub allocations_per_packet: f64,
     /// Slots of packet memory that did not come back.
@@ -165,6 +167,7 @@ impl Report {
         self.cost = Cost::of(windows);
         let (mut packets, mut allocations) = (0, 0);
         self.drops.clear();
+        self.lost_at_ports.clear();
         for window in windows {
             packets += together(window).io(engine::Io::RxPackets);
             for slice in &window.workers {
@@ -172,6 +175,9 @@ impl Report {
                 self.handed_over += slice.measured.io(engine::Io::HandedOut);
                 for (name, n) in &slice.whole.drops {
                     *self.drops.entry(name.clone()).or_default() += n;
+                }
+                for (name, n) in &slice.lost_at_ports {
+                    *self.lost_at_ports.entry(name.clone()).or_default() += n;
                 }
             }
         }

@@ -137,6 +137,11 @@ pub fn facts(r: &Report) -> String {
             observer.tc_ns, observer.tc_ns_without, observer.effect_ns
         ));
     }
+    if !(r.drops.is_empty() && r.lost_at_ports.is_empty()) {
+        let dropped = r.drops.iter().map(|(name, n)| format!("{} by {name}", count(*n)));
+        let lost = r.lost_at_ports.iter().map(|(name, n)| format!("{} at {name}", count(*n)));
+        line(format!("of the lost: {}", dropped.chain(lost).collect::<Vec<_>>().join(", ")));
+    }
     if let Some(words) = core_clock(r) {
         line(words);
     }

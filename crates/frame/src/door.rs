@@ -128,6 +128,27 @@ pub struct PortCounters {
 }
 
 impl PortCounters {
+    /// Those that mean lost packets, by name.
+    pub const LOSSES: [&str; 9] = [
+        "rx_ring_full",
+        "rx_no_frame",
+        "rx_too_long",
+        "rx_invalid",
+        "rx_errors",
+        "tx_full",
+        "tx_link_down",
+        "tx_errors",
+        "tx_lost",
+    ];
+
+    /// What was lost since an earlier reading, by name.
+    pub fn lost_since(&self, earlier: &Self) -> impl Iterator<Item = (&'static str, u64)> {
+        let both = self.named().into_iter().zip(earlier.named());
+        both.filter(|((name, _), _)| Self::LOSSES.contains(name))
+            .map(|((name, now), (_, then))| (name, now.saturating_sub(then)))
+            .filter(|(_, lost)| *lost > 0)
+    }
+
     /// Names and values, in the order shown.
     pub fn named(&self) -> [(&'static str, u64); 17] {
         [

@@ -332,23 +332,10 @@ pub struct PortView {
     pub counters: Vec<(String, u64)>,
 }
 
-/// Counters of ports that mean lost packets.
-const LOSSES: [&str; 9] = [
-    "rx_ring_full",
-    "rx_no_frame",
-    "rx_too_long",
-    "rx_invalid",
-    "rx_errors",
-    "tx_full",
-    "tx_link_down",
-    "tx_errors",
-    "tx_lost",
-];
-
 impl PortView {
     /// What it has lost itself, by counter; what the gateway dropped by a rule stands among its drops.
     pub fn losses(&self) -> impl Iterator<Item = (&str, u64)> {
-        let lost = self.counters.iter().filter(|(name, _)| LOSSES.contains(&name.as_str()));
+        let lost = self.counters.iter().filter(|(name, _)| frame::PortCounters::LOSSES.contains(&name.as_str()));
         lost.map(|(name, packets)| (name.as_str(), *packets))
     }
 }
