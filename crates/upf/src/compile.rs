@@ -27,6 +27,8 @@ pub struct Compiled {
     /// What the rules it replaces have measured, as the worker found it; filled as far as there is room, which control
     /// makes if it wants to know.
     pub before: Vec<Usage>,
+    /// What waits for the subscriber is thrown away when the worker takes it.
+    pub discards: bool,
     /// Our tunnel endpoints.
     pub teids: Vec<u32>,
     /// The subscriber's IPv4 address and its network.
@@ -201,6 +203,7 @@ pub fn compile(session: &Session, handle: u32, ways: &mut impl Ways) -> Result<C
     Ok(Compiled {
         lines,
         before: Vec::new(),
+        discards: false,
         teids,
         ue4: session.ue4.map(|a| (session.instance, a.into())),
         ue6: session.ue6.map(|a| (session.instance, prefix64(a))),

@@ -197,21 +197,34 @@ impl Control {
     /// # Errors
     /// Rules that make no session, or a worker with its hands full.
     pub fn install(&mut self, worker: u16, handle: u32, session: &Session) -> Result<u64, AskError> {
-        self.change(worker, handle, session, 0)
+        self.change(worker, handle, session, 0, false)
     }
 
-    /// As [`install`](Self::install); with the answer comes what up to `measure` URRs of the rules replaced had counted.
+    /// As [`install`](Self::install); with the answer comes what up to `measure` URRs of the rules replaced had counted,
+    /// and with the change what waits for the subscriber is thrown away if it `discards`.
     ///
     /// # Errors
     /// Rules that make no session, or a worker with its hands full.
-    pub fn change(&mut self, worker: u16, handle: u32, session: &Session, measure: usize) -> Result<u64, AskError> {
+    pub fn change(
+        &mut self,
+        worker: u16,
+        handle: u32,
+        session: &Session,
+        measure: usize,
+        discards: bool,
+    ) -> Result<u64, AskError> {
         let mut compiled = Box::new(self.compile(session, handle)?);
-        compiled.before = Vec::with_capacity(measure);
+        (compiled.before, compiled.discards) = (Vec::with_capacity(measure), discards);
         // Tunnels first: the worker must know them when it meets the session.
         self.publish();
         let number = self.ask(worker, Command::Install { handle, session: compiled })?;
         self.remotes.set((worker, handle), session);
         Ok(number)
+    }
+
+    /// A session has kept these rules: its worker refused those it was asked to take in.
+    pub fn kept(&mut self, worker: u16, handle: u32, session: &Session) {
+        self.remotes.set((worker, handle), session);
     }
 
     /// Has a worker take a session out.

@@ -205,6 +205,9 @@ impl UserPlane {
                         if before != state.translated(handle) {
                             state.end_translation(before, env.now);
                         }
+                        if session.discards {
+                            slow.discard(handle, env);
+                        }
                         slow.rules_changed(handle);
                         Reply::Installed(session)
                     }

@@ -29,6 +29,7 @@ pub mod paths;
 pub mod problem;
 mod reports;
 mod requests;
+mod settle;
 mod silence;
 pub mod translate;
 
@@ -156,6 +157,8 @@ pub struct N4 {
     counters: Counters,
     applications: HashMap<Box<str>, Vec<FlowDescription>>,
     pending: HashMap<u64, Pending>,
+    /// Sessions whose workers have not yet answered a modification, and what is asked of them meanwhile.
+    unsettled: HashMap<u32, Vec<settle::Deferred>>,
     /// Times at which sessions are to be looked at, soonest first; outdated ones are told by the session itself.
     looks: BinaryHeap<std::cmp::Reverse<(u64, u32)>>,
     /// Sessions whose worker is being asked already.
@@ -222,6 +225,7 @@ impl N4 {
             counters: Counters::default(),
             applications: HashMap::new(),
             pending: HashMap::new(),
+            unsettled: HashMap::new(),
             looks: BinaryHeap::new(),
             looking: HashSet::new(),
             out: VecDeque::new(),

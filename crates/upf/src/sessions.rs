@@ -20,7 +20,7 @@ use crate::compile::Compiled;
 use crate::record::{self, Head};
 use crate::routes::Routes;
 use crate::rules::Usage;
-use keys::{Keys, TeidList};
+use keys::Keys;
 use state::{arm, start_buckets};
 
 /// Why a session can not be taken in.
@@ -60,6 +60,22 @@ pub struct Sessions {
     born: u16,
     /// Sessions that reached a bound on their usage, for control to hear.
     reached: Vec<u32>,
+    room: Room,
+}
+
+/// What a worker's sessions may take of memory, where they are to have less than there is.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Lines of records, of 64 bytes.
+    pub lines: usize,
+    /// Tunnel endpoints.
+    pub keys: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { lines: usize::MAX, keys: usize::MAX }
+    }
 }
 
 /// Sessions that may have reached a bound before control is told; those beyond are noticed with their next packet.
@@ -87,7 +103,13 @@ impl Sessions {
             generation: 0,
             reached: Vec::with_capacity(REACHED),
             born: 0,
+            room: Room::default(),
         })
+    }
+
+    /// From now on no session is taken in that needs more than that; those there are stay.
+    pub fn set_room(&mut self, room: Room) {
+        self.room = room;
     }
 
     /// Sessions in it.
@@ -118,6 +140,10 @@ impl Sessions {
         let old = self.places[at];
         self.check_keys(handle, compiled, old)?;
         let count = compiled.lines.len();
+        // While rules change there are both records.
+        if self.lines.in_use() + count > self.room.lines {
+            return Err(Refused::NoRecord);
+        }
         let line = match self.lines.alloc(count) {
             Some(line) => line,
             None => {
@@ -138,9 +164,12 @@ impl Sessions {
         }
         let born = old.map_or_else(|| self.born.wrapping_add(1), |old| old.born);
         let place = Place { line, lines: count as u8, born };
+        if let Err(why) = self.relink(at, Keys::of(compiled), line, old.map(|old| old.line)) {
+            self.lines.free(line, count);
+            return Err(why);
+        }
         if let Some(old) = old {
             self.carry_over(old, place, now);
-            self.unlink(at);
             self.lines.free(old.line, old.lines.into());
         }
         self.reroute(at, &compiled.routes);
@@ -150,12 +179,6 @@ impl Sessions {
         self.places[at] = Some(place);
         if old.is_none() {
             (self.born, self.count) = (born, self.count + 1);
-        }
-        let keys = &mut self.keys[at];
-        (keys.teids, keys.ue4, keys.ue6) = (TeidList::new(&compiled.teids), compiled.ue4, compiled.ue6);
-        if self.link(at, line).is_err() {
-            self.take_out(at);
-            return Err(Refused::NoIndex);
         }
         Ok(())
     }
@@ -171,8 +194,9 @@ impl Sessions {
     }
 
     fn take_out(&mut self, at: usize) {
-        self.unlink(at);
         self.reroute(at, &[]);
+        let keys = std::mem::take(&mut self.keys[at]);
+        self.unlink(&keys, &Keys::default());
         if let Some(place) = self.places[at].take() {
             // A held packet may still name this place; a generation that is none tells it.
             if let Some([first, ..]) = self.lines.get_mut(place.line, place.lines.into()) {
@@ -181,7 +205,6 @@ impl Sessions {
             self.lines.free(place.line, place.lines.into());
             self.count -= 1;
         }
-        self.keys[at] = Keys::default();
     }
 
     fn lines_of(&self, handle: u32) -> Option<&[Line]> {

@@ -95,3 +95,35 @@ fn a_session_is_told_from_the_next_of_its_handle() {
     install(&mut sessions, Mbr::default(), 3);
     assert_ne!(sessions.born(0), born);
 }
+
+#[test]
+fn what_is_refused_changes_nothing() {
+    let mut sessions = Sessions::with_capacity(1, 4).unwrap();
+    install(&mut sessions, Mbr { up: Some(8_000_000), down: None }, 100);
+    let [up, _] = places(&sessions);
+    meter(&mut sessions, up).state.credit = 5;
+    let (lines, leads) = (sessions.lines.in_use(), sessions.find(0));
+    let mut other = session(Mbr::default());
+    (other.pdrs[0].teid, other.ue4) = (Some(8), Some(Ipv4Addr::new(10, 0, 0, 2)));
+    let mut more = session(Mbr::default());
+    let pdr = Pdr { teid: Some(9), id: 3, ..more.pdrs[0].clone() };
+    more.pdrs.push(pdr);
+    for (room, why) in [
+        (Room { lines: 0, keys: usize::MAX }, Refused::NoRecord),
+        (Room { lines: usize::MAX, keys: 0 }, Refused::NoIndex),
+    ] {
+        sessions.set_room(room);
+        for (handle, wanted) in [(0, &other), (0, &more), (1, &other)] {
+            let compiled = compile(wanted, handle, &mut |_, _| None).unwrap();
+            assert_eq!(sessions.install(handle, &compiled, 200), Err(why));
+            assert_eq!((sessions.len(), sessions.lines.in_use(), sessions.find(0)), (1, lines, leads));
+            let line = leads.map(|(line, _)| line);
+            let by_teid = [7, 8, 9].map(|teid| sessions.get_teid(sessions.prefetch_teid(teid), teid));
+            assert_eq!(by_teid, [line, None, None]);
+            assert_eq!([1, 2].map(|n| sessions.by_v4.get(0, 0x0a00_0000 + n).map(LineId)), [line, None]);
+            assert_eq!(meter(&mut sessions, up).state.credit, 5);
+        }
+    }
+    sessions.set_room(Room::default());
+    install(&mut sessions, Mbr::default(), 300);
+}

@@ -13,6 +13,7 @@ use super::choose::Chosen;
 use super::metering::{Metering, WallClock};
 use super::paths::Path;
 use super::problem::Problem;
+use super::settle::Change as Settling;
 use super::{Asked, N4, Outgoing, counted, steer};
 use crate::control::{Answer, Control, Report};
 
@@ -27,7 +28,7 @@ pub(super) enum Pending {
         number: u32,
         gone: Vec<Gone>,
         query: Query,
-        grants: bool,
+        change: Box<Settling>,
         response: Box<SessionModificationResponse>,
     },
     /// What has been counted, for a modification that only asks.
@@ -143,10 +144,12 @@ impl N4 {
                     self.out.push_back(Outgoing::Response { asked, seid, message });
                 }
             },
-            Pending::Modify { asked, number, gone, query, grants, mut response } => {
+            Pending::Modify { asked, number, gone, query, change, mut response } => {
                 let (mut is_changed, mut used) = (false, None);
                 match answer {
                     Answer::Installed(usage) => {
+                        let grants = change.grants;
+                        self.settle(number, *change, control);
                         self.counters.modified += 1;
                         is_changed = true;
                         for (urr, mut meter) in gone {
@@ -162,9 +165,11 @@ impl N4 {
                         }
                     }
                     _ => {
-                        // The worker has neither the old rules nor the new ones in doubt: it kept the old.
+                        // The worker has neither the old rules nor the new ones in doubt: it kept the old, and so do we.
+                        self.undo(number, *change, control, clock);
                         self.counters.refused += 1;
-                        response.cause = Cause::NO_RESOURCES_AVAILABLE;
+                        let cause = Cause::NO_RESOURCES_AVAILABLE;
+                        *response = SessionModificationResponse { cause, ..SessionModificationResponse::default() };
                     }
                 }
                 let seid = self.book.get(number).map_or(0, |entry| entry.cp_seid);
@@ -174,6 +179,7 @@ impl N4 {
                 } else {
                     self.out.push_back(answer);
                 }
+                self.ask_deferred(number, control, clock);
             }
             Pending::Query { asked, number, query, mut response } => {
                 let mut used = None;
@@ -186,6 +192,7 @@ impl N4 {
                 let seid = self.book.get(number).map_or(0, |entry| entry.cp_seid);
                 let answer = Outgoing::Response { asked, seid, message: (*response).into() };
                 self.keep(|_| used.into_iter().collect(), Some(answer));
+                self.ask_deferred(number, control, clock);
             }
             Pending::Delete { asked, seid: key, entry, owed } => {
                 self.checkpoints.outdate(key);

@@ -51,6 +51,11 @@ impl Entry {
         }
     }
 
+    /// Whether it is the session with that SEID of ours.
+    pub fn is(&self, number: u32, of: u64) -> bool {
+        seid(self.tag, number) == of
+    }
+
     /// What leads to it.
     pub fn keys(&self) -> &[Key] {
         &self.keys
@@ -129,7 +134,16 @@ impl Book {
     }
 
     /// Enters a session under the [`next_number`](Self::next_number); its SEID can't be guessed from another's.
-    pub fn put(&mut self, peer: u32, worker: u16, rules: &Rules, meters: Vec<Metering>, keys: Vec<Key>) -> u64 {
+    /// `message` is what was [`written`](Self::written) of its rules.
+    pub fn put(
+        &mut self,
+        peer: u32,
+        worker: u16,
+        cp_seid: u64,
+        message: Box<[u8]>,
+        meters: Vec<Metering>,
+        keys: Vec<Key>,
+    ) -> u64 {
         self.made += 1;
         let tag = (self.secret.hash_one(self.made) >> 32) as u32;
         let number = self.next_number();
@@ -142,8 +156,8 @@ impl Book {
             worker,
             paged: false,
             look_at: 0,
-            cp_seid: rules.cp_f_seid.seid,
-            rules: self.message(tag, number, rules),
+            cp_seid,
+            rules: with_seid(message, seid(tag, number)),
             meters: meters.into(),
             keys: keys.into(),
             paths: Box::default(),
@@ -192,13 +206,12 @@ impl Book {
         self.count += 1;
     }
 
-    /// The message that would establish a session, as it is kept.
-    fn message(&mut self, tag: u32, number: u32, rules: &Rules) -> Box<[u8]> {
-        let header = Header { seid: Some(seid(tag, number)), ..Header::default() };
+    /// The message that would establish a session, as it is kept, but for its SEID; none: it is longer than a message may be.
+    pub fn written(&mut self, rules: &Rules) -> Option<Box<[u8]>> {
+        let header = Header { seid: Some(0), ..Header::default() };
         self.octets.clear();
-        // It came in a message, so it fits one.
-        let _ = rules.write(&header, &mut self.octets);
-        self.octets.as_slice().into()
+        rules.write(&header, &mut self.octets).ok()?;
+        Some(self.octets.as_slice().into())
     }
 
     /// Numbers between restored sessions are free.
@@ -207,12 +220,17 @@ impl Book {
         self.free = free.map(|(number, _)| number as u32).collect();
     }
 
-    /// Replaces a session's rules.
-    pub fn set_rules(&mut self, number: u32, rules: &Rules) {
-        let Some(tag) = self.get(number).map(|entry| entry.tag) else { return };
-        let message = self.message(tag, number, rules);
+    /// Replaces a session's rules, by what was [`written`](Self::written) of them.
+    pub fn set_rules(&mut self, number: u32, cp_seid: u64, message: Box<[u8]>) {
         if let Some(entry) = self.get_mut(number) {
-            (entry.cp_seid, entry.rules) = (rules.cp_f_seid.seid, message);
+            (entry.cp_seid, entry.rules) = (cp_seid, with_seid(message, seid(entry.tag, number)));
+        }
+    }
+
+    /// As [`set_rules`](Self::set_rules), unless they are more than a message holds.
+    pub fn rewrite(&mut self, number: u32, rules: &Rules) {
+        if let Some(message) = self.written(rules) {
+            self.set_rules(number, rules.cp_f_seid.seid, message);
         }
     }
 
@@ -291,6 +309,14 @@ impl Book {
     }
 }
 
+/// A message with its SEID, behind flags, type and length (3GPP TS 29.244, 7.2.2).
+fn with_seid(mut message: Box<[u8]>, seid: u64) -> Box<[u8]> {
+    if let Some(place) = message.get_mut(4..12) {
+        place.copy_from_slice(&seid.to_be_bytes());
+    }
+    message
+}
+
 /// Tag and number in one; never 0, which means none.
 fn seid(tag: u32, number: u32) -> u64 {
     u64::from(tag) << 32 | (u64::from(number) + 1)
@@ -304,21 +330,26 @@ mod tests {
         Rules { cp_f_seid: pfcp::ie::FSeid::new(seid, IpAddr::from([127, 0, 0, 1])), ..Rules::default() }
     }
 
+    fn put(book: &mut Book, cp_seid: u64, keys: Vec<Key>) -> u64 {
+        let message = book.written(&rules(cp_seid)).expect("short");
+        book.put(0, 0, cp_seid, message, vec![], keys)
+    }
+
     #[test]
     fn a_session_is_found_by_its_seid_and_by_nobody_elses() {
         let mut book = Book::default();
-        let seids: Vec<u64> = (0..3).map(|n| book.put(0, 0, &rules(n), vec![], vec![Key::Teid(n as u32)])).collect();
+        let seids: Vec<u64> = (0..3).map(|n| put(&mut book, n, vec![Key::Teid(n as u32)])).collect();
         assert_eq!(seids.iter().map(|seid| book.find(*seid)).collect::<Vec<_>>(), [Some(0), Some(1), Some(2)]);
         assert_eq!(book.find(seids[0] ^ 1 << 40), None);
         assert_eq!(book.find(0), None);
         assert_eq!(book.lookup(Key::Teid(1)), Some(1));
         book.take(1).expect("there");
         assert_eq!((book.find(seids[1]), book.lookup(Key::Teid(1)), book.len()), (None, None, 2));
-        let mut again = book.put(0, 0, &rules(9), vec![], vec![]);
+        let mut again = put(&mut book, 9, vec![]);
         assert_eq!(book.find(again), Some(3), "a number rests before it comes again");
         while let Some(number) = book.find(again).filter(|number| *number != 1) {
             book.take(number);
-            again = book.put(0, 0, &rules(9), vec![], vec![]);
+            again = put(&mut book, 9, vec![]);
         }
         assert_ne!(again, seids[1], "the number comes again, the SEID does not");
         assert_eq!((book.find(again), book.find(seids[1])), (Some(1), None));
@@ -327,7 +358,7 @@ mod tests {
     #[test]
     fn keys_of_another_session_are_a_conflict() {
         let mut book = Book::default();
-        book.put(0, 0, &rules(1), vec![], vec![Key::Teid(5)]);
+        put(&mut book, 1, vec![Key::Teid(5)]);
         assert_eq!(book.conflict(&[Key::Teid(4), Key::Teid(5)], None), Some(Key::Teid(5)));
         assert_eq!(book.conflict(&[Key::Teid(5)], Some(0)), None);
         book.set_keys(0, vec![Key::Teid(6)]);

@@ -156,7 +156,7 @@ impl N4 {
         }
         if passed {
             // What was given for later is what is given.
-            self.book.set_rules(number, &rules);
+            self.book.rewrite(number, &rules);
             let checkpoint = self.responded(number, &[], usage, clock);
             self.keep_session(number, checkpoint, None);
         }
@@ -172,6 +172,10 @@ impl N4 {
         self.rebound(number, control);
         if !timed && !acts {
             return;
+        }
+        if self.unsettled.contains_key(&number) {
+            // Its worker may yet refuse the rules it has here.
+            return self.again.push_back(number);
         }
         let Some(entry) = self.book.get(number) else { return };
         let Ok(session) = self.translator(clock).session(rules, &entry.meters) else { return };
@@ -304,7 +308,7 @@ impl N4 {
                 self.waits.insert(session, until);
                 self.waits_by_time.push(Reverse((until, session)));
             }
-            self.book.set_rules(session, &rules);
+            self.book.rewrite(session, &rules);
             self.keep_session(session, None, None);
             self.refresh(session, &rules, true, control, clock);
         }

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use pfcp::Header;
 use pfcp::group::Pdi;
 use pfcp::ie::{Cause, FSeid, FTeid, FailedRuleId, PdnType, PdrId, PfcpSmReqFlags};
 use pfcp::message::{
@@ -29,6 +28,7 @@ impl N4 {
     /// Sees to a request about a session. The answer comes by [`take`](Self::take), at once or when a worker has done
     /// its part.
     pub fn request(&mut self, asked: Asked, seid: u64, message: Message, control: &mut Control, clock: &WallClock) {
+        let Some(message) = self.defer(asked, seid, message) else { return };
         let refused = match message {
             Message::SessionEstablishmentRequest(request) => {
                 let cp = request.cp_f_seid.seid;
@@ -74,7 +74,7 @@ impl N4 {
     }
 
     /// The SEID to answer to; 0 where there is no session of the peer's (7.2.2.4.2).
-    fn cp_seid(&self, peer: u32, seid: u64) -> u64 {
+    pub(super) fn cp_seid(&self, peer: u32, seid: u64) -> u64 {
         let entry = self.book.find(seid).and_then(|number| self.book.get(number));
         entry.filter(|entry| entry.peer == peer).map_or(0, |entry| entry.cp_seid)
     }
@@ -107,7 +107,7 @@ impl N4 {
         });
         let (made, number, ask) = result.inspect_err(|_| self.give_back(&chosen))?;
         steer(control, made.worker, &[], &made.keys);
-        let seid = self.book.put(asked.peer, made.worker, &rules, made.meters, made.keys);
+        let seid = self.book.put(asked.peer, made.worker, made.cp_seid, made.message, made.meters, made.keys);
         self.take_paths(number, Path::of(&made.session), clock.now);
         let response = Box::new(SessionEstablishmentResponse {
             node_id: self.node.clone(),
@@ -168,10 +168,12 @@ impl N4 {
                 return Err(Problem::rule(FailedRuleId::Far(far.id)));
             }
         }
+        // With what was chosen, or message after message, it may be more than one holds, which is how it is kept.
+        let message = self.book.written(rules).ok_or(Problem::of(Cause::NO_RESOURCES_AVAILABLE))?;
         let keys = book::keys(&session);
         match self.book.conflict(&keys, old) {
             Some(key) => Err(Problem::rule(blamed(rules, key))),
-            None => Ok(Made { worker, session, meters, keys }),
+            None => Ok(Made { worker, session, meters, keys, cp_seid: rules.cp_f_seid.seid, message }),
         }
     }
 
@@ -240,10 +242,6 @@ impl N4 {
         let created = request.create_pdrs.iter().map(|pdr| (pdr.pdr_id, &pdr.pdi));
         let updated = request.update_pdrs.iter().filter_map(|pdr| Some((pdr.pdr_id, pdr.pdi.as_ref()?)));
         self.check_applications(created.chain(updated))?;
-        if rules.to_octets(&Header::default()).is_err() {
-            // One message after the other they have become more than a message holds, which is how they are kept.
-            return Err(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
-        }
         if let Some(urr) = query.unknown(&rules) {
             return Err(Problem::rule(FailedRuleId::Urr(urr)));
         }
@@ -267,45 +265,24 @@ impl N4 {
             if drops {
                 control.discard(worker, number);
             }
+            self.unsettled.insert(number, Vec::new());
             self.pending.insert(ask, Pending::Query { asked, number, query, response });
             return Ok(());
         }
         let mut chosen = Chosen::default();
         let made = self.prepare(&mut rules, &mut chosen, Some(number), &meters, control, clock);
         let result = made.and_then(|made| {
-            if drops {
-                // Before the rules that may let it go, if these can be.
-                control.compile(&made.session, number).map_err(|error| not_installed(&error.into()))?;
-                control.discard(worker, number);
-            }
-            let install = control.change(worker, number, &made.session, before.create_urrs.len());
+            let install = control.change(worker, number, &made.session, before.create_urrs.len(), drops);
             install.map(|ask| (made, ask)).map_err(|error| not_installed(&error))
         });
         let (made, ask) = result.inspect_err(|_| self.give_back(&chosen))?;
-        if request.user_plane_inactivity_timer.is_some() {
-            self.silences.remove(&number);
-        }
-        for left in left {
-            let end = self.translator(clock).left_tunnel(&left);
-            if let Some((instance, end)) = end {
-                control.end_marker(worker, instance, end);
-            }
-        }
-        let old_keys = self.book.get(number).map(|entry| entry.keys().to_vec()).unwrap_or_default();
-        self.release_keys(&old_keys, &made.keys);
-        steer(control, worker, &old_keys, &made.keys);
-        self.book.set_keys(number, made.keys);
-        self.take_paths(number, Path::of(&made.session), clock.now);
-        self.book.set_rules(number, &rules);
-        if let Some(entry) = self.book.get_mut(number) {
-            entry.meters = made.meters.into();
-            entry.paged = false;
-        }
-        self.waits.remove(&number);
-        self.plan_look(number, &rules, clock);
-        response.created_pdrs = chosen.pdrs;
-        response.created_traffic_endpoints = chosen.endpoints;
-        self.pending.insert(ask, Pending::Modify { asked, number, gone, query, grants, response });
+        let ends = left.iter().filter_map(|left| self.translator(clock).left_tunnel(left)).collect();
+        let restarts = request.user_plane_inactivity_timer.is_some();
+        response.created_pdrs = std::mem::take(&mut chosen.pdrs);
+        response.created_traffic_endpoints = std::mem::take(&mut chosen.endpoints);
+        let mut change = Box::new(self.unsettle(number, before, &rules, made, control, clock));
+        (change.chosen, change.ends, change.restarts, change.grants) = (chosen, ends, restarts, grants);
+        self.pending.insert(ask, Pending::Modify { asked, number, gone, query, change, response });
         Ok(())
     }
 
@@ -324,7 +301,7 @@ impl N4 {
     }
 
     /// Gives back identifiers of ours that a session no longer has.
-    fn release_keys(&mut self, old: &[Key], new: &[Key]) {
+    pub(super) fn release_keys(&mut self, old: &[Key], new: &[Key]) {
         for key in old.iter().filter(|key| !new.contains(key)) {
             match *key {
                 Key::Teid(teid) => self.teids.give(teid),
@@ -372,11 +349,14 @@ fn only_asks(request: &SessionModificationRequest) -> bool {
 }
 
 /// A session that may be installed.
-struct Made {
-    worker: u16,
-    session: Session,
-    meters: Vec<Metering>,
-    keys: Vec<Key>,
+pub(super) struct Made {
+    pub worker: u16,
+    pub session: Session,
+    pub meters: Vec<Metering>,
+    pub keys: Vec<Key>,
+    pub cp_seid: u64,
+    /// What it is kept as.
+    pub message: Box<[u8]>,
 }
 
 /// Rule IDs are unique in their session.

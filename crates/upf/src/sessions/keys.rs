@@ -47,6 +47,14 @@ impl TeidList {
     }
 }
 
+impl Keys {
+    /// Those of a session that begins, but for its networks, which [`Sessions::reroute`] enters.
+    pub(super) fn of(compiled: &Compiled) -> Self {
+        let Compiled { ue4, ue6, .. } = *compiled;
+        Self { teids: TeidList::new(&compiled.teids), ue4, ue6, routes: Box::default() }
+    }
+}
+
 impl Sessions {
     pub(super) fn check_keys(&self, handle: u32, compiled: &Compiled, old: Option<Place>) -> Result<(), Refused> {
         let mine = old.map(|place| place.line.0);
@@ -60,9 +68,38 @@ impl Sessions {
         if taken { Err(Refused::InUse) } else { Ok(()) }
     }
 
-    pub(super) fn link(&mut self, at: usize, line: LineId) -> Result<(), Refused> {
-        let keys = &self.keys[at];
+    /// Has new keys lead to a session's record instead of its old ones, which led to `old`; its networks stay.
+    ///
+    /// # Errors
+    /// [`Refused::NoIndex`]: all is as it was then. What leads there already needs no room.
+    pub(super) fn relink(
+        &mut self,
+        at: usize,
+        mut new: Keys,
+        line: LineId,
+        old: Option<LineId>,
+    ) -> Result<(), Refused> {
+        let before = std::mem::take(&mut self.keys[at]);
+        let result = self.link(&new, line);
+        if result.is_ok() {
+            self.unlink(&before, &new);
+            new.routes = before.routes;
+            self.keys[at] = new;
+        } else {
+            self.unlink(&new, &before);
+            // They were not taken out: there is room for them.
+            let _ = old.map(|old| self.link(&before, old));
+            self.keys[at] = before;
+        }
+        result
+    }
+
+    fn link(&mut self, keys: &Keys, line: LineId) -> Result<(), Refused> {
+        let full = self.by_teid.len() >= self.room.keys;
         for teid in keys.teids.as_slice() {
+            if full && self.by_teid.get(*teid).is_none() {
+                return Err(Refused::NoIndex);
+            }
             self.by_teid.insert(*teid, line.0).map_err(|_| Refused::NoIndex)?;
         }
         if let Some((instance, address)) = keys.ue4 {
@@ -85,16 +122,15 @@ impl Sessions {
         *old = routes.into();
     }
 
-    pub(super) fn unlink(&mut self, at: usize) {
-        let keys = &mut self.keys[at];
-        let (teids, ue4, ue6) = (std::mem::take(&mut keys.teids), keys.ue4.take(), keys.ue6.take());
-        for teid in teids.as_slice() {
+    /// Has keys lead nowhere, but for those that `others` has too.
+    pub(super) fn unlink(&mut self, keys: &Keys, others: &Keys) {
+        for teid in keys.teids.as_slice().iter().filter(|teid| !others.teids.as_slice().contains(teid)) {
             self.by_teid.remove(*teid);
         }
-        if let Some((instance, address)) = ue4 {
+        if let Some((instance, address)) = keys.ue4.filter(|_| keys.ue4 != others.ue4) {
             self.by_v4.remove(instance, address);
         }
-        if let Some((instance, prefix)) = ue6 {
+        if let Some((instance, prefix)) = keys.ue6.filter(|_| keys.ue6 != others.ue6) {
             self.by_v6.remove(instance, prefix);
         }
     }

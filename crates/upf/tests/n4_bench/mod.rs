@@ -21,6 +21,7 @@ use upf::n4::N4;
 use upf::n4::assemble::endpoint;
 use upf::n4::endpoint::{Endpoint, Restored};
 use upf::n4::metering::WallClock;
+use upf::sessions::Room;
 use wire::Teid;
 
 /// The control plane's address.
@@ -228,6 +229,27 @@ impl Bench {
             }
             other => panic!("no answer: {other:?}"),
         }
+    }
+
+    /// Asks for many things of a session before its worker has a turn; the answers, in the order of the requests.
+    pub fn say_together(&mut self, session: &Session, messages: Vec<Message>) -> Vec<Packet> {
+        let (seid, wall) = (session.up_f_seid.map(|up| up.seid), self.wall());
+        for message in messages {
+            self.sequence += 1;
+            let header = Header { seid, sequence: self.sequence, ..Header::default() };
+            let octets = Packet { header, message }.to_vec().expect("fits");
+            self.endpoint.receive(CP, &octets, &mut self.control, &wall);
+        }
+        let sent = self.settle();
+        let (mut answers, others) = sent.into_iter().partition::<Vec<_>, _>(|packet| !packet.message.is_request());
+        self.unasked.extend(others);
+        answers.sort_by_key(|answer| answer.header.sequence);
+        answers
+    }
+
+    /// The worker's sessions have no more memory than that.
+    pub fn set_room(&mut self, room: Room) {
+        self.rig.gateway_mut().sessions_mut().set_room(room);
     }
 
     /// Takes a session down.

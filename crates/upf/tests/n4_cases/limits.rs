@@ -85,3 +85,51 @@ fn a_flood_of_answers_nobody_asked_for_costs_nobody_else() {
     assert_eq!(bench.received("n6").len(), 1);
     bench.close();
 }
+
+#[test]
+fn what_is_chosen_must_fit_a_message_too() {
+    let folder = std::env::temp_dir().join(format!("weir-n4-size-{}", std::process::id()));
+    let (mut bench, _) = Bench::on_ledger("", &folder);
+    bench.associate(0);
+    let padded = |octets: usize| {
+        let mut request = asked(1, 1);
+        let vendors = pfcp::RawIe { ie: 0x8001, content: vec![0; octets / 2].into() };
+        let more = pfcp::RawIe { ie: 0x8001, content: vec![0; octets - octets / 2].into() };
+        request.create_pdrs[0].others.push(vendors);
+        request.create_pdrs[1].others.push(more);
+        request
+    };
+    let header = pfcp::Header { seid: Some(0), ..pfcp::Header::default() };
+    let fits = |request: &SessionEstablishmentRequest| request.to_octets(&header).is_ok();
+    let longest = (64_000..66_000).rev().find(|octets| fits(&padded(*octets))).expect("some fit");
+    // We choose a tunnel endpoint, which is longer than the wish for one.
+    let mut refused = 0;
+    let mut established = loop {
+        let answer = bench.say(Some(0), padded(longest - refused).into());
+        match answer.message {
+            Message::SessionEstablishmentResponse(response) if response.cause == Cause::REQUEST_ACCEPTED => {
+                break response;
+            }
+            Message::SessionEstablishmentResponse(response) => {
+                assert_eq!(response.cause, Cause::NO_RESOURCES_AVAILABLE);
+                assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (0, 0));
+            }
+            other => panic!("no answer: {other:?}"),
+        }
+        refused += 1;
+    };
+    assert!((1..40).contains(&refused), "{refused}");
+    let mut session = Session { cp_seid: 1, ip4: Some(Ipv4Addr::new(10, 45, 0, 1)), ..Session::default() };
+    session.established(&std::mem::take(&mut established)).expect("accepted");
+    let whole = bench.sessions().book().iter().next().map(|(_, entry)| entry.message().to_vec());
+    bench.close();
+
+    let (mut bench, restored) = Bench::on_ledger("", &folder);
+    assert_eq!((restored.sessions, restored.lost), (1, 0));
+    assert_eq!(bench.sessions().book().iter().next().map(|(_, entry)| entry.message().to_vec()), whole);
+    let Some(FTeid::Given { teid, .. }) = session.uplink_f_teid else { panic!("a tunnel was chosen") };
+    bench.send("n3", &up(teid.0, &request(UE)));
+    assert_eq!(bench.received("n6").len(), 1);
+    bench.close();
+    std::fs::remove_dir_all(&folder).expect("ours");
+}

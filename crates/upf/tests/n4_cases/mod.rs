@@ -1,5 +1,6 @@
 //! More of what control planes ask for, a file for each kind of rule.
 
+mod both_gateways;
 mod buffering;
 mod chaining;
 mod clock;
@@ -11,6 +12,7 @@ mod packets;
 mod paths;
 mod peers;
 mod redirect;
+mod room;
 mod routes;
 mod tunnels;
 mod updates;

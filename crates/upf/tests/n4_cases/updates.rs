@@ -208,3 +208,41 @@ fn traffic_endpoints_are_shared_changed_and_removed() {
     assert_eq!(bench.delete(&session).cause, Cause::REQUEST_ACCEPTED);
     bench.close();
 }
+
+#[test]
+fn a_removed_urr_reports_in_the_answer_and_its_usage_in_no_other() {
+    let mut bench = Bench::new("");
+    let (session, teid) = connected(&mut bench, &Profile { volume_threshold: Some(1 << 30), ..smf() });
+    let urr = |id| CreateUrr {
+        urr_id: UrrId(id),
+        measurement_method: MeasurementMethod::VOLUM,
+        reporting_triggers: ReportingTriggers::VOLTH,
+        volume_threshold: Some(VolumeThreshold::total(1 << 30)),
+        ..Default::default()
+    };
+    let of_uplink = |urr_ids: Vec<UrrId>| UpdatePdr { pdr_id: PdrId(2), urr_ids, ..Default::default() };
+    let more = SessionModificationRequest {
+        create_urrs: vec![urr(2), urr(3)],
+        update_pdrs: vec![of_uplink(vec![UrrId(1), UrrId(2), UrrId(3)])],
+        ..Default::default()
+    };
+    assert_eq!(bench.modify(&session, more).cause, Cause::REQUEST_ACCEPTED);
+    bench.send_many("n3", &up(teid, &request(UE)), 5);
+    bench.send("n6", &from_router(&response(UE)).build());
+    let remove = RemoveUrr { urr_id: UrrId(2), ..Default::default() };
+    let answer = bench.modify(&session, SessionModificationRequest { remove_urrs: vec![remove], ..Default::default() });
+    let told = |reports: &[UsageReport]| -> Vec<_> {
+        let one = |report: &UsageReport| {
+            let volume = report.volume_measurement.expect("volume was asked for");
+            (report.urr_id.0, volume.uplink, volume.downlink, report.usage_report_trigger)
+        };
+        reports.iter().map(one).collect()
+    };
+    assert_eq!(told(&answer.usage_reports), [(2, Some(300), Some(0), UsageReportTrigger::TERMR)]);
+    bench.send("n3", &up(teid, &request(UE)));
+    let mut last = told(&bench.delete(&session).usage_reports);
+    last.sort_by_key(|report| report.0);
+    let ended = UsageReportTrigger::TERMR;
+    assert_eq!(last, [(1, Some(360), Some(60), ended), (3, Some(360), Some(0), ended)]);
+    bench.close();
+}

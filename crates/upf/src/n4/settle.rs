@@ -1,0 +1,139 @@
+//! Modifications on their way to workers (3GPP TS 29.244, 7.5.4). Control has the new rules at once; a worker without room
+//! keeps the old ones, and then so does control. What is asked of the session meanwhile is seen to afterwards.
+
+use pfcp::ie::Cause;
+use pfcp::message::{Message, SessionDeletionResponse, SessionModificationResponse};
+use stages::forward::InstanceId;
+
+use super::book::Key;
+use super::change::Rules;
+use super::choose::Chosen;
+use super::metering::{Metering, WallClock};
+use super::paths::Path;
+use super::requests::Made;
+use super::{Asked, N4, Outgoing, steer};
+use crate::control::Control;
+use crate::rules::TunnelEnd;
+
+/// A request that waits until its session's worker has answered: who asked, our SEID, and what.
+pub(super) type Deferred = (Asked, u64, Message);
+
+/// Requests that wait for one session at most; workers answer at once, unless something is wrong with them.
+const DEFERRED: usize = 16;
+
+/// A modification that a worker has not taken yet: how the session was before, and what follows if it does.
+#[derive(Debug, Default)]
+pub(super) struct Change {
+    seid: u64,
+    rules: Rules,
+    meters: Box<[Metering]>,
+    keys: Vec<Key>,
+    /// Those that it does without.
+    left: Vec<Key>,
+    /// Identifiers given out for it.
+    pub chosen: Chosen,
+    /// Tunnels it leaves, which are to hear of it.
+    pub ends: Vec<(InstanceId, TunnelEnd)>,
+    /// The subscriber's silence is counted anew.
+    pub restarts: bool,
+    /// It changes URRs.
+    pub grants: bool,
+}
+
+impl N4 {
+    /// Has a request wait, if it is about a session whose worker has not answered; else gives it back.
+    pub(super) fn defer(&mut self, asked: Asked, seid: u64, message: Message) -> Option<Message> {
+        if self.unsettled.is_empty() || matches!(message, Message::SessionEstablishmentRequest(_)) {
+            return Some(message);
+        }
+        let waiting = self.book.find(seid).and_then(|number| self.unsettled.get_mut(&number));
+        let Some(waiting) = waiting else { return Some(message) };
+        if waiting.len() < DEFERRED {
+            waiting.push((asked, seid, message));
+            return None;
+        }
+        let cause = Cause::PFCP_ENTITY_IN_CONGESTION;
+        let message = match message {
+            Message::SessionDeletionRequest(_) => SessionDeletionResponse { cause, ..Default::default() }.into(),
+            _ => SessionModificationResponse { cause, ..Default::default() }.into(),
+        };
+        self.counters.refused += 1;
+        let seid = self.cp_seid(asked.peer, seid);
+        self.out.push_back(Outgoing::Response { asked, seid, message });
+        None
+    }
+
+    /// Control goes by new rules, from when their worker is asked for them.
+    pub(super) fn unsettle(
+        &mut self,
+        number: u32,
+        before: Rules,
+        rules: &Rules,
+        made: Made,
+        control: &mut Control,
+        clock: &WallClock,
+    ) -> Change {
+        let entry = self.book.get(number);
+        let keys = entry.map(|entry| entry.keys().to_vec()).unwrap_or_default();
+        let seid = self.book.seid(number).unwrap_or(0);
+        let left = keys.iter().filter(|key| !made.keys.contains(key)).copied().collect();
+        let meters = self.enter(number, made, control, clock);
+        self.plan_look(number, rules, clock);
+        self.unsettled.insert(number, Vec::new());
+        Change { seid, rules: before, meters, keys, left, ..Change::default() }
+    }
+
+    /// Rules take the place of others; returns the accounts there were.
+    fn enter(&mut self, number: u32, made: Made, control: &mut Control, clock: &WallClock) -> Box<[Metering]> {
+        let Made { worker, session, meters, keys, cp_seid, message } = made;
+        let old = self.book.get(number).map(|entry| entry.keys().to_vec()).unwrap_or_default();
+        steer(control, worker, &old, &keys);
+        self.book.set_keys(number, keys);
+        self.take_paths(number, Path::of(&session), clock.now);
+        self.book.set_rules(number, cp_seid, message);
+        let entry = self.book.get_mut(number);
+        entry.map(|entry| std::mem::replace(&mut entry.meters, meters.into())).unwrap_or_default()
+    }
+
+    /// The worker has taken the new rules.
+    pub(super) fn settle(&mut self, number: u32, change: Change, control: &mut Control) {
+        self.release_keys(&change.left, &[]);
+        let Some(entry) = self.book.get_mut(number).filter(|entry| entry.is(number, change.seid)) else { return };
+        entry.paged = false;
+        let worker = entry.worker;
+        change.ends.into_iter().for_each(|(instance, end)| control.end_marker(worker, instance, end));
+        self.waits.remove(&number);
+        if change.restarts {
+            self.silences.remove(&number);
+        }
+    }
+
+    /// The worker has kept the old rules.
+    pub(super) fn undo(&mut self, number: u32, change: Change, control: &mut Control, clock: &WallClock) {
+        let Some(entry) = self.book.get(number).filter(|entry| entry.is(number, change.seid)) else {
+            // It has ended meanwhile, and what the change brought with it.
+            return self.release_keys(&change.left, &[]);
+        };
+        let worker = entry.worker;
+        // What was reported meanwhile has been reported; what was granted has not been.
+        let newer = |meter: &Metering| entry.meters.iter().find(|new| new.urr == meter.urr).filter(|_| !change.grants);
+        let meters: Vec<Metering> = change.meters.iter().map(|old| newer(old).unwrap_or(old).clone()).collect();
+        self.give_back(&change.chosen);
+        let session = self.translator(clock).session(&change.rules, &meters);
+        let (Ok(session), Some(message)) = (session, self.book.written(&change.rules)) else { return };
+        control.kept(worker, number, &session);
+        let cp_seid = change.rules.cp_f_seid.seid;
+        let made = Made { worker, session, meters, keys: change.keys, cp_seid, message };
+        self.enter(number, made, control, clock);
+        self.plan_look(number, &change.rules, clock);
+        // A report may have had it written down as it was not to be.
+        self.keep_session(number, None, None);
+    }
+
+    /// Sees to what was asked of a session while its worker had not answered.
+    pub(super) fn ask_deferred(&mut self, number: u32, control: &mut Control, clock: &WallClock) {
+        for (asked, seid, message) in self.unsettled.remove(&number).unwrap_or_default() {
+            self.request(asked, seid, message, control, clock);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Workers without room for what a control plane asks.
+
+use upf::sessions::Room;
+
+use super::super::*;
+
+const NO_LINES: Room = Room { lines: 0, keys: usize::MAX };
+const NO_KEYS: Room = Room { lines: usize::MAX, keys: 0 };
+const PLENTY: Room = Room { lines: usize::MAX, keys: usize::MAX };
+
+/// How control has the only session: rules, what leads to it.
+fn kept(bench: &Bench) -> (Vec<u8>, Vec<upf::n4::book::Key>) {
+    let (_, entry) = bench.sessions().book().iter().next().expect("one session");
+    (entry.message().to_vec(), entry.keys().to_vec())
+}
+
+/// Another tunnel to the subscriber's session, its endpoint for us to choose.
+fn second_tunnel(session: &Session) -> SessionModificationRequest {
+    let mut asked = session.establish(&smf(), &NodeId::from(CP.ip()), CP.ip());
+    let mut pdr = asked.create_pdrs.swap_remove(1);
+    (pdr.pdr_id, pdr.pdi.ue_ip_addresses) = (PdrId(20), Vec::new());
+    SessionModificationRequest { create_pdrs: vec![pdr], ..Default::default() }
+}
+
+#[test]
+fn a_modification_without_room_changes_nothing() {
+    let mut bench = Bench::new("");
+    let profile = Profile { volume_threshold: Some(1 << 30), ..smf() };
+    let (mut session, teid) = connected(&mut bench, &profile);
+    bench.send("n3", &up(teid, &request(UE)));
+    let idle = session.idle();
+    assert_eq!(bench.modify(&session, idle).cause, Cause::REQUEST_ACCEPTED);
+    bench.send("n6", &from_router(&response(UE)).build());
+    bench.send("n6", &from_router(&response(UE)).build());
+    bench.received("n6");
+    let before = kept(&bench);
+
+    for room in [NO_LINES, NO_KEYS] {
+        bench.set_room(room);
+        let mut change = session.clone().connect(access(FAR_AWAY, 0x99));
+        change.pfcp_sm_req_flags = Some(PfcpSmReqFlags::DROBU);
+        change.create_pdrs = second_tunnel(&session).create_pdrs;
+        change.remove_urrs = vec![RemoveUrr { urr_id: UrrId(1), ..Default::default() }];
+        let answer = bench.modify(&session, change);
+        assert_eq!(answer, SessionModificationResponse { cause: Cause::NO_RESOURCES_AVAILABLE, ..Default::default() });
+        assert_eq!(kept(&bench), before);
+        bench.send("n3", &up(teid, &request(UE)));
+        assert_eq!(bench.received("n6").len(), 1, "the tunnel leads where it led");
+        assert_eq!(bench.received("n3"), Vec::<Vec<u8>>::new(), "nothing goes to the other gNB, no tunnel is ended");
+    }
+    bench.set_room(PLENTY);
+    let back = session.connect(access(GNB, GNB_TEID));
+    assert_eq!(bench.modify(&session, back).cause, Cause::REQUEST_ACCEPTED);
+    assert_eq!(bench.received("n3"), vec![down(&response(UE).ttl(63)); 2], "what waited was not thrown away");
+    let second = bench.modify(&session, second_tunnel(&session));
+    assert_eq!((second.cause, second.created_pdrs.len()), (Cause::REQUEST_ACCEPTED, 1));
+    let last = bench.delete(&session);
+    let used = last.usage_reports[0].volume_measurement.expect("volume was asked for");
+    assert_eq!((used.uplink, used.downlink), (Some(3 * 60), Some(2 * 60)));
+    assert_eq!((bench.worker_sessions(), bench.sessions().book().len()), (0, 0));
+    bench.close();
+}
+
+#[test]
+fn an_establishment_without_room_leaves_nothing() {
+    let mut bench = Bench::new("");
+    bench.set_room(NO_KEYS);
+    let session = Session { cp_seid: 1, ip4: Some(UE), ..Session::default() };
+    assert_eq!(bench.establish(&session, &smf()).cause, Cause::NO_RESOURCES_AVAILABLE);
+    assert_eq!((bench.worker_sessions(), bench.sessions().book().len()), (0, 0));
+    bench.set_room(PLENTY);
+    connected(&mut bench, &smf());
+    bench.close();
+}
+
+#[test]
+fn what_is_asked_meanwhile_is_seen_to_afterwards() {
+    let mut bench = Bench::new("");
+    let (session, teid) = connected(&mut bench, &Profile { volume_threshold: Some(1 << 30), ..smf() });
+    bench.send("n3", &up(teid, &request(UE)));
+    let to = |to, teid| session.clone().connect(access(to, teid));
+    let asks = SessionModificationRequest { pfcp_sm_req_flags: Some(PfcpSmReqFlags::QAURR), ..Default::default() };
+    bench.received("n3");
+
+    // A handover and another at once: each tunnel is ended.
+    let answers = bench.say_together(&session, vec![to(FAR_AWAY, 0x99).into(), to(GNB, 0x55).into()]);
+    assert_eq!(answers.iter().map(cause).collect::<Vec<_>>(), [Cause::REQUEST_ACCEPTED; 2]);
+    let ends: Vec<u8> = bench.received("n3").iter().map(|marker| marker[49]).collect();
+    assert_eq!(ends, [GNB_TEID as u8, 0x99]);
+
+    bench.set_room(NO_LINES);
+    let many = vec![to(FAR_AWAY, 0x99).into(), asks.into(), SessionDeletionRequest::default().into()];
+    let answers = bench.say_together(&session, many);
+    let causes: Vec<Cause> = answers.iter().map(cause).collect();
+    assert_eq!(causes, [Cause::NO_RESOURCES_AVAILABLE, Cause::REQUEST_ACCEPTED, Cause::REQUEST_ACCEPTED]);
+    let reports: Vec<usize> = answers
+        .iter()
+        .map(|answer| match &answer.message {
+            Message::SessionModificationResponse(response) => response.usage_reports.len(),
+            Message::SessionDeletionResponse(response) => response.usage_reports.len(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(reports, [0, 1, 1]);
+
+    // Nobody has more waiting than that.
+    bench.set_room(PLENTY);
+    let (session, _) = connected(&mut bench, &smf());
+    let flood = (0..30).map(|n| session.clone().connect(access(FAR_AWAY, n)).into()).collect();
+    let answers = bench.say_together(&session, flood);
+    let congested = answers.iter().filter(|answer| cause(answer) == Cause::PFCP_ENTITY_IN_CONGESTION).count();
+    assert_eq!((answers.len(), congested), (30, 13));
+    bench.close();
+}
