@@ -7,7 +7,7 @@
 //! | neighbours' hardware addresses | as they were learnt: [`Book`] |
 //! | numbers of DEPI packets and of packets of service flows | [`Sequences`]: exactly when handed over, else beyond all that may have been sent: [`Reach`] |
 //! | frames that wait in service flows | [`Waiting`], when handed over; else lost |
-//! | upstream: bursts, segments and frames under way | lost; streams begin anew where a frame begins |
+//! | upstream: bursts, segments and frames under way, and where their numbers stand | [`UnderWay`], when handed over; else lost, and streams begin anew where a frame begins |
 //! | counters, rates' buckets, queue management, grants | begin anew |
 
 use std::net::IpAddr;
@@ -217,6 +217,55 @@ pub struct Waiting {
     pub bytes: Vec<u8>,
 }
 
+/// What is under way upstream: in packets that were taken in, and not yet a frame.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum UnderWay {
+    /// On a pseudowire: the number of its next packet, and the burst under way if there is one.
+    Burst {
+        /// Our number of the session.
+        session: u32,
+        /// The next packet's.
+        next: u16,
+        /// The header of the data unit (CM-SP-R-UEPI).
+        header: Option<[u8; wire::uepi::Header::LEN]>,
+        /// Its payload so far.
+        payload: Vec<u8>,
+    },
+    /// In a SID cluster: the number of its next segment, and the frame under way, if where frames begin is known.
+    Stream {
+        /// The service group.
+        service_group: u16,
+        /// The first of the cluster's service identifiers.
+        sid: u16,
+        /// The next segment's.
+        next: u16,
+        /// The frame so far.
+        begun: Option<Vec<u8>>,
+    },
+    /// A segment that waits for earlier ones.
+    Segment {
+        /// The service group.
+        service_group: u16,
+        /// The first of its cluster's service identifiers.
+        sid: u16,
+        /// Its number.
+        sequence: u16,
+        /// The segment, header and all.
+        bytes: Vec<u8>,
+    },
+}
+
+impl UnderWay {
+    /// Bytes that were in packets; none: it is numbers alone.
+    pub fn bytes(&self) -> Option<usize> {
+        match self {
+            Self::Burst { header, payload, .. } => header.map(|_| payload.len()),
+            Self::Stream { begun, .. } => begun.as_ref().map(Vec::len).filter(|len| *len > 0),
+            Self::Segment { bytes, .. } => Some(bytes.len()),
+        }
+    }
+}
+
 /// What a worker goes on with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Legacy {
@@ -224,6 +273,8 @@ pub struct Legacy {
     pub sequences: Sequences,
     /// What waits, in order.
     pub waiting: Vec<Waiting>,
+    /// What is under way upstream.
+    pub under_way: Vec<UnderWay>,
 }
 
 /// All that a process goes on with.

@@ -9,6 +9,7 @@
 //! for earlier ones.
 
 mod cluster;
+mod succession;
 mod unit;
 
 use std::collections::VecDeque;
@@ -428,6 +429,15 @@ impl Upstream {
             refuse(Drop::FlowGone, out.frame.len(), env);
             env.pool.give(out.frame);
         }
+        for wire in &mut self.wires {
+            if let Some(bytes) = wire.unit.give_up() {
+                refuse(Drop::FlowGone, bytes, env);
+            }
+        }
+        for (_, _, bytes) in self.order.take_all() {
+            refuse(Drop::FlowGone, bytes.len(), env);
+        }
+        self.clusters.iter_mut().for_each(|cluster| cluster.end(env));
     }
 }
 

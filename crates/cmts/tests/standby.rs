@@ -74,10 +74,12 @@ fn what_is_handed_over_goes_on_as_if_nothing_had_been() {
     let legacies: Vec<Legacy> = gateways.iter_mut().map(cmts::gateway::CableGateway::legacy).collect();
     let waiting: usize = legacies.iter().map(|legacy| legacy.waiting.len()).sum();
     assert!(waiting > 20, "{waiting} frames wait");
+    let under_way = legacies.iter().flat_map(|legacy| &legacy.under_way).filter(|it| it.bytes().is_some()).count();
+    assert!(under_way > 2, "{under_way} bursts, frames and segments are under way upstream");
     go_on(&mut world, &text, &book, legacies, None);
     assert_eq!(world.control.book(), book, "nothing is forgotten");
     assert!(edition > 4 && world.control.modems() == 9);
-    assert_eq!(world.io(engine::Io::HandedIn), waiting as u64 + world.io(engine::Io::HandedOut));
+    assert_eq!(world.io(engine::Io::HandedIn), (waiting + under_way) as u64 + world.io(engine::Io::HandedOut));
     let entry = FlowEntry { name: "f0".into(), ..FlowEntry::default() };
     world.control.change_flow(mac("02:cb:00:00:00:02"), &entry).expect("it is there");
     run(&mut world, 20);
@@ -89,7 +91,20 @@ fn what_is_handed_over_goes_on_as_if_nothing_had_been() {
     assert_eq!((heard.packets_lost, heard.packets_late, heard.late, heard.reordered), (0, 0, 0, 0), "{heard:?}");
     assert_eq!((heard.bad_crc, heard.no_key, heard.in_order), (0, 0, sent - unknown), "{heard:?}");
     assert_eq!(world.device.resequenced().0, 0, "no number was left out");
+    // Upstream, whatever was cut in two is whole again: as much arrives as where nobody hands over.
+    let mut other = changed(&text);
+    (0..4).for_each(|_| other.step(50_000));
+    other.control.change_flow(mac("02:cb:00:00:00:02"), &entry).expect("it is there");
+    run(&mut other, 20);
+    other.rest();
+    let came = |world: &World| {
+        let heard = world.hosts.heard();
+        (heard.in_order, heard.reordered, heard.duplicated, heard.misdelivered, heard.bytes)
+    };
+    assert_eq!((came(&world), world.modems.said()), (came(&other), other.modems.said()));
+    assert!(came(&world).0 > 1000 && came(&world).1 == 0, "{:?}", came(&world));
     world.rig.close().expect("nothing lost");
+    other.rig.close().expect("nothing lost");
 }
 
 #[test]
@@ -110,7 +125,7 @@ fn what_died_goes_on_and_no_number_is_used_twice() {
         drops.iter().filter(|drop| drop.1.name() == "unknown_subscriber").map(|drop| drop.2).sum()
     };
     let (sent, unknown) = (world.hosts.sent().0, strangers(&world.drops()));
-    let legacies = told.into_iter().map(|sequences| Legacy { sequences, waiting: Vec::new() }).collect();
+    let legacies = told.into_iter().map(|sequences| Legacy { sequences, ..Legacy::default() }).collect();
     go_on(&mut world, &text, &book, legacies, Some(20_200_000));
     let entry = FlowEntry { name: "f0".into(), ..FlowEntry::default() };
     world.control.change_flow(mac("02:cb:00:00:00:02"), &entry).expect("it is there");

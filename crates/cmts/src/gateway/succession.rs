@@ -6,7 +6,7 @@ use super::CableGateway;
 use crate::standby::{Legacy, Sequences, Waiting};
 
 impl CableGateway {
-    /// Lets nothing out of the queues any more. What is out already goes its way; what waits, and what still comes, is
+    /// Lets nothing out of the queues any more. What is out already goes its way; what waits, what is under way upstream, and what still comes, is
     /// handed over when the worker closes: see [`legacy`](Self::legacy).
     pub fn seal(&mut self) {
         self.sealed = true;
@@ -50,18 +50,20 @@ impl CableGateway {
                 env.pool.give(frame);
             });
         }
+        legacy.under_way = state.upstream.bequeath(env);
         self.legacy = legacy;
     }
 
     /// Goes on: numbers where they stood, and what waited waits here.
     pub(super) fn inherit(&mut self, env: &mut Env) {
-        let Legacy { sequences, waiting } = std::mem::take(&mut self.legacy);
+        let Legacy { sequences, waiting, under_way } = std::mem::take(&mut self.legacy);
         for (n, number) in sequences.channels.iter().enumerate() {
             self.state.depi.set_sequence(n, *number);
         }
         for (flow, number) in &sequences.flows {
             self.state.scheduler.set_sequence(*flow, *number);
         }
+        self.state.upstream.inherit(under_way, env);
         for Waiting { flow, bytes } in &waiting {
             env.stats.add(Io::HandedIn, 1);
             let Some(frame) = env.pool.make(bytes) else {

@@ -120,6 +120,21 @@ impl Cluster {
         (self.modem, self.next) = (u32::MAX, None);
     }
 
+    /// Takes out where the stream stands, for another process: the number of its next segment, and the frame under way;
+    /// none: where frames begin is not known. None at all where nothing has come.
+    pub fn take(&mut self) -> Option<(u16, Option<Vec<u8>>)> {
+        let next = self.next.take()?;
+        let begun = std::mem::take(&mut self.partial);
+        Some((next, std::mem::take(&mut self.in_step).then_some(begun)))
+    }
+
+    /// Goes on where a stream stood elsewhere.
+    pub fn resume(&mut self, next: u16, begun: Option<Vec<u8>>) {
+        (self.next, self.in_step) = (Some(next & (ccf::SEQUENCES - 1)), begun.is_some());
+        self.partial.clear();
+        self.partial.extend_from_slice(begun.as_deref().unwrap_or_default());
+    }
+
     /// Gives up the frame under way and `more` bytes; the next begins where a segment says so.
     fn lose(&mut self, reason: Drop, more: usize, env: &mut Env) {
         if !self.partial.is_empty() || more > 0 {
@@ -335,6 +350,11 @@ impl Order {
             self.restore(bytes);
         }
         dropped
+    }
+
+    /// Takes out all that wait: cluster, number, bytes.
+    pub fn take_all(&mut self) -> Vec<(u32, u16, Vec<u8>)> {
+        self.held.drain(..).map(|held| (held.cluster, held.sequence, held.bytes)).collect()
     }
 
     /// A cluster one of whose segments has waited too long, and the first segment of it that is here.

@@ -62,7 +62,27 @@ impl Unit {
         self.give_up()
     }
 
-    fn give_up(&mut self) -> Option<usize> {
+    /// The number of the next packet, once one has come.
+    pub fn expected(&self) -> Option<u16> {
+        self.next
+    }
+
+    /// The header of the unit that is under way.
+    pub fn begun(&self) -> Option<[u8; uepi::Header::LEN]> {
+        let mut bytes = [0; uepi::Header::LEN];
+        self.header?.emit(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// Goes on with a unit that was begun elsewhere, as far as it has come; none: between units.
+    pub fn resume(&mut self, next: u16, header: Option<uepi::Header>, payload: &[u8]) {
+        (self.next, self.header) = (Some(next), header);
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&payload[..payload.len().min(self.most)]);
+    }
+
+    /// Gives up the unit under way: its bytes.
+    pub fn give_up(&mut self) -> Option<usize> {
         let lost = self.header.take().map(|_| self.bytes.len());
         self.bytes.clear();
         lost

@@ -133,6 +133,7 @@ pub fn hand_over(mut heir: UnixStream, book: Book, legacies: Vec<Legacy>) -> io:
             message::write(&mut out, &Message::Waiting(worker, waiting))?;
             frames += 1;
         }
+        message::write(&mut out, &Message::UnderWay(worker, legacy.under_way))?;
     }
     message::write(&mut out, &Message::End)?;
     io::Write::flush(&mut out)?;

@@ -152,6 +152,11 @@ impl Told {
                     legacy.waiting.push(waiting);
                 }
             }
+            Message::UnderWay(worker, all) => {
+                if let Some(legacy) = self.legacies.get_mut(usize::from(worker)) {
+                    legacy.under_way = all;
+                }
+            }
             Message::Config(_) | Message::Process(..) | Message::End => {}
         }
     }

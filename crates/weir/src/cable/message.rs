@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use cmts::standby::{Book, Sequences, Waiting};
+use cmts::standby::{Book, Sequences, UnderWay, Waiting};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -19,6 +19,8 @@ pub enum Message {
     Sequences(Vec<Sequences>),
     /// The worker that has a waiting frame, and the frame: in order.
     Waiting(u16, Waiting),
+    /// A worker, and what is under way upstream in it.
+    UnderWay(u16, Vec<UnderWay>),
     /// All is told, and the active has stopped.
     End,
 }
@@ -40,6 +42,7 @@ pub fn write(out: &mut impl Write, message: &Message) -> io::Result<()> {
             let head = [&worker.to_be_bytes()[..], &frame.flow.to_be_bytes()].concat();
             (b'W', [head, frame.bytes.clone()].concat())
         }
+        Message::UnderWay(worker, all) => (b'U', json(&(worker, all))?),
         Message::End => (b'E', Vec::new()),
     };
     let len = u32::try_from(bytes.len()).map_err(io::Error::other)?;
@@ -79,6 +82,10 @@ pub fn read(from: &mut impl Read) -> io::Result<Message> {
             let waiting = Waiting { flow: u32::from_be_bytes(flow), bytes: frame.to_vec() };
             Message::Waiting(u16::from_be_bytes([a, b]), waiting)
         }
+        b'U' => {
+            let (worker, all) = parse(&bytes)?;
+            Message::UnderWay(worker, all)
+        }
         b'E' => Message::End,
         _ => return Err(nonsense()),
     })
@@ -108,6 +115,14 @@ mod tests {
             }),
             Message::Sequences(vec![Sequences { channels: vec![1, 65535], flows: vec![(16, 9)] }]),
             Message::Waiting(1, Waiting { flow: 17, bytes: vec![0; 60] }),
+            Message::UnderWay(
+                1,
+                vec![
+                    UnderWay::Burst { session: 0x2000, next: 65535, header: Some([1; 8]), payload: vec![7; 30] },
+                    UnderWay::Stream { service_group: 1, sid: 7, next: 8191, begun: Some(vec![0; 3]) },
+                    UnderWay::Segment { service_group: 1, sid: 7, sequence: 2, bytes: vec![9; 20] },
+                ],
+            ),
             Message::End,
         ];
         let mut bytes = Vec::new();
