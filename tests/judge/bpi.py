@@ -2,9 +2,9 @@
 """BPI+ a second time, from its description, on the cipher and zlib's CRC32 of others.
 
     bpi.py read frames.txt      each line: key iv offset clear encrypted; all but the offset hexadecimal
-    bpi.py write seed           prints such lines, a random frame of every length from 14 to 2000, under 100 keys
+    bpi.py write seed cipher    prints such lines, a random frame of every length from 14 to 2000, under 100 keys
 
-`offset` is where the Ethernet frame begins; `clear` has no CRC, `encrypted` has. Exits with 1 at the first line of a file
+The cipher, aes128, aes256 or des56, shows in a key's length. DES is Triple DES under one key three times. `offset` is where the Ethernet frame begins; `clear` has no CRC, `encrypted` has. Exits with 1 at the first line of a file
 that is not what it should be.
 """
 
@@ -12,13 +12,20 @@ import random
 import sys
 import zlib
 
+from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 CLEAR = 12
+# Bytes of a key and of a block.
+CIPHERS = {"aes128": (16, 16), "aes256": (32, 16), "des56": (8, 8)}
+
+
+def cipher(key):
+    return TripleDES(key * 3) if len(key) == 8 else algorithms.AES(key)
 
 
 def block(key, data):
-    ecb = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+    ecb = Cipher(cipher(key), modes.ECB()).encryptor()
     return ecb.update(data) + ecb.finalize()
 
 
@@ -27,17 +34,19 @@ def residual(key, before, rest):
 
 
 def encrypt(key, iv, body):
-    whole = len(body) // 16 * 16
-    cbc = Cipher(algorithms.AES(key), modes.CBC(iv)).encryptor()
+    size = len(iv)
+    whole = len(body) // size * size
+    cbc = Cipher(cipher(key), modes.CBC(iv)).encryptor()
     out = cbc.update(body[:whole]) + cbc.finalize()
-    return out + residual(key, out[-16:] or iv, body[whole:])
+    return out + residual(key, out[-size:] or iv, body[whole:])
 
 
 def decrypt(key, iv, body):
-    whole = len(body) // 16 * 16
-    cbc = Cipher(algorithms.AES(key), modes.CBC(iv)).decryptor()
+    size = len(iv)
+    whole = len(body) // size * size
+    cbc = Cipher(cipher(key), modes.CBC(iv)).decryptor()
     out = cbc.update(body[:whole]) + cbc.finalize()
-    return out + residual(key, body[whole - 16:whole] if whole else iv, body[whole:])
+    return out + residual(key, body[whole - size:whole] if whole else iv, body[whole:])
 
 
 def crc(frame):
@@ -57,9 +66,9 @@ def read(path):
     print(lines)
 
 
-def write(seed):
+def write(seed, name):
     rng = random.Random(seed)
-    keys = [(rng.randbytes(16), rng.randbytes(16)) for _ in range(100)]
+    keys = [tuple(rng.randbytes(size) for size in CIPHERS[name]) for _ in range(100)]
     for length in range(14, 2001):
         key, iv = rng.choice(keys)
         offset = rng.randrange(0, 60)
@@ -70,4 +79,4 @@ def write(seed):
 
 
 if __name__ == "__main__":
-    {"read": read, "write": lambda seed: write(int(seed))}[sys.argv[1]](sys.argv[2])
+    {"read": read, "write": lambda seed, name: write(int(seed), name)}[sys.argv[1]](*sys.argv[2:])

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crypto::{Crc, Direction, Engine, Job, Key, KeyId, Outcome};
+use crypto::{Cipher, Crc, Direction, Engine, Job, Key, KeyId, Outcome};
 use frame::{Arena, ArenaConfig, Pool};
 
 fn judge(arguments: &[&str]) -> String {
@@ -34,11 +34,10 @@ struct Line {
 }
 
 impl Line {
-    fn read(line: &str) -> Self {
+    fn read(cipher: Cipher, line: &str) -> Self {
         let fields: Vec<&str> = line.split(' ').collect();
-        let sixteen = |hex: &str| bytes(hex).try_into().expect("sixteen bytes");
         Self {
-            key: Key::aes128(sixteen(fields[0]), sixteen(fields[1])),
+            key: Key::new(cipher, &bytes(fields[0]), &bytes(fields[1])).expect("as long as keys and vectors are"),
             at: fields[2].parse().expect("an offset"),
             clear: bytes(fields[3]),
             encrypted: bytes(fields[4]),
@@ -71,10 +70,17 @@ fn through(mut engine: Engine, arena: &std::sync::Arc<Arena>, jobs: &[(Line, Vec
 
 #[test]
 fn others_read_what_we_write_and_write_what_we_read() {
+    for (cipher, name) in [(Cipher::Aes128, "aes128"), (Cipher::Aes256, "aes256"), (Cipher::Des56, "des56")] {
+        both_ways(cipher, name);
+    }
+}
+
+/// Frames of every length under one cipher, by the fast engine and the plain one.
+fn both_ways(cipher: Cipher, cipher_name: &str) {
     let arena = Arena::new(ArenaConfig { slots: 512, slot_bytes: 2304, headroom: 64 }).expect("an arena");
-    let theirs = judge(&["write", "7"]);
+    let theirs = judge(&["write", "7", cipher_name]);
     for (name, make) in [("engine", Engine::new as fn(_) -> Engine), ("soft", Engine::soft)] {
-        let lines = || theirs.lines().map(Line::read);
+        let lines = || theirs.lines().map(|line| Line::read(cipher, line));
         let expected = |pick: fn(Line) -> Vec<u8>| lines().map(|line| (Outcome::Done, pick(line))).collect::<Vec<_>>();
 
         let jobs: Vec<_> = lines()
@@ -85,9 +91,9 @@ fn others_read_what_we_write_and_write_what_we_read() {
             .collect();
         assert_eq!(jobs.len(), 1987);
         let ours = through(make(Direction::Encrypt), &arena, &jobs);
-        assert!(ours == expected(|line| line.encrypted), "{name} encrypts as they do");
+        assert!(ours == expected(|line| line.encrypted), "{name} encrypts {cipher_name} as they do");
 
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bpi-{name}.txt"));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bpi-{cipher_name}-{name}.txt"));
         let written = jobs.iter().zip(&ours).map(|((line, _), (_, encrypted))| {
             let (key, clear) = (&line.key, hex(&line.clear));
             format!("{} {} {} {clear} {}\n", hex(key.bytes()), hex(key.iv()), line.at, hex(encrypted))
@@ -103,6 +109,6 @@ fn others_read_what_we_write_and_write_what_we_read() {
             .collect();
         let mut back = through(make(Direction::Decrypt), &arena, &jobs);
         back.iter_mut().for_each(|(_, frame)| frame.truncate(frame.len() - 4));
-        assert!(back == expected(|line| line.clear), "{name} reads what they wrote");
+        assert!(back == expected(|line| line.clear), "{name} reads the {cipher_name} they wrote");
     }
 }
