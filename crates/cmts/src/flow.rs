@@ -71,8 +71,37 @@ pub struct FlowCounts {
     pub aqm: u64,
     /// Nanoseconds that sent packets waited, summed.
     pub waited_ns: u64,
-    /// The longest wait, in nanoseconds.
-    pub longest_ns: u64,
+    /// How much longer or shorter than the one before each of them waited, summed: units of 2¹⁰ ns.
+    jitter: u64,
+    /// The wait of the last one, and the longest: units of 2¹⁰ ns.
+    last: u32,
+    longest: u32,
+}
+
+const _: () = assert!(size_of::<FlowCounts>() == 64);
+
+/// Nanoseconds in a unit of short times, as a shift.
+const UNIT: u32 = 10;
+
+impl FlowCounts {
+    /// A packet is sent that waited so many nanoseconds.
+    #[inline(always)]
+    pub fn waited(&mut self, ns: u64) {
+        let units = (ns >> UNIT).min(u32::MAX.into()) as u32;
+        self.waited_ns += ns;
+        self.jitter += u64::from(units.abs_diff(std::mem::replace(&mut self.last, units)));
+        self.longest = self.longest.max(units);
+    }
+
+    /// The longest wait, in nanoseconds; rounded down to 2¹⁰.
+    pub fn longest_ns(&self) -> u64 {
+        u64::from(self.longest) << UNIT
+    }
+
+    /// How much longer or shorter than the one before a packet waited, in nanoseconds, summed: D of RFC 3550, 6.4.1.
+    pub fn jitter_ns(&self) -> u64 {
+        self.jitter << UNIT
+    }
 }
 
 /// One bucket that may be there.

@@ -207,6 +207,11 @@ impl Scheduler {
         self.waiting
     }
 
+    /// Bytes of service flows.
+    pub fn bytes(&self) -> usize {
+        self.flows.capacity() * size_of::<Flow>()
+    }
+
     /// All flows' places.
     pub fn flows(&self) -> &[Flow] {
         &self.flows
@@ -411,8 +416,7 @@ impl Scheduler {
             let waited = now.saturating_sub(node.at);
             flow.counts.packets += 1;
             flow.counts.bytes += u64::from(len);
-            flow.counts.waited_ns += waited;
-            flow.counts.longest_ns = flow.counts.longest_ns.max(waited);
+            flow.counts.waited(waited);
             let frame = flow.take(node, &mut self.free);
             self.waiting -= 1;
             let next = flow.next;

@@ -138,6 +138,30 @@ fn mistakes_name_the_modem_and_the_key() {
         assert_ne!(text, good, "{from}");
         assert_eq!(said(&text), expected);
     }
+    // The second classifier, and the first: priorities are 100, 99, … down.
+    for (from, to, expected) in [
+        (
+            "priority = 99\n",
+            "priority = 300\n",
+            "classifiers.0.rule.1.priority: 300 is no priority of a classifier; 0 to 255, higher ones are asked first",
+        ),
+        (
+            "[[profile]]\n",
+            "[[classifiers.rule]]\npriority = 9\nflow = \"f1\"\ntos = [0, 0, 1]\n\
+             [[classifiers.rule]]\npriority = 9\nflow = \"f2\"\ntos = [0, 0, 1]\n[[profile]]\n",
+            "classifiers.0.rule.17.priority: rule 17 matches what rule 16 does, at the same priority: it is never asked; \
+             another priority, or leave it out",
+        ),
+        (
+            "priority = 99\n",
+            "priority = 99\nuser_priority = [3, 9]\n",
+            "classifiers.0.rule.1.user_priority: matches nothing; [low, high], 0 to 7",
+        ),
+    ] {
+        let text = good.replacen(from, to, 1);
+        assert_ne!(text, good, "{from}");
+        assert_eq!(said(&text), expected);
+    }
     // Where the addresses of patterns meet, both modems are named.
     let again = "[[service_group.modem]]\nmac = \"02:cb:00:00:09:09\"\nprofile = \"home\"\nipv4 = \"10.0.0.2\"\nsid = 77\n\
                  key = \"000102030405060708090a0b0c0d0eff\"\n";
@@ -154,4 +178,45 @@ fn mistakes_name_the_modem_and_the_key() {
         error.to_string().starts_with("service_group.0.rpd: no port with role = \"rpd\" leads to 9.9.9.9"),
         "{error}"
     );
+}
+
+#[test]
+fn what_a_modem_can_not_have_is_refused_by_name() {
+    use cmts::config::RuleEntry;
+    use plant::World;
+    use traffic::cable::Cuts;
+    let mut world = World::new(&config(1, 2, false, ""), Cuts::Few);
+    let modem: wire::Mac = "02:cb:00:00:00:02".parse().expect("an address");
+    let rule =
+        |priority, flow: &str| RuleEntry { priority, flow: Some(flow.into()), vlan: Some(7), ..RuleEntry::default() };
+    let mut said = |id, rule: RuleEntry| world.control.add_classifier(modem, id, &rule).map_err(|refusal| refusal.0);
+    assert_eq!(said(Some(40), rule(9, "f1")), Ok(40));
+    for (id, rule, expected) in [
+        (
+            Some(40),
+            rule(8, "f1"),
+            "classifier 40 is there already, of modem 02:cb:00:00:00:02; identifiers are 1 to 65535",
+        ),
+        (Some(0), rule(8, "f1"), "classifier 0 is none; identifiers are 1 to 65535"),
+        (
+            None,
+            rule(256, "f1"),
+            "modem 02:cb:00:00:00:02: priority: 256 is no priority of a classifier; 0 to 255, higher ones are asked first",
+        ),
+        (
+            None,
+            rule(9, "f2"),
+            "modem 02:cb:00:00:00:02: priority: rule 17 matches what rule 16 does, at the same priority: it is never asked; another priority, or leave it out",
+        ),
+        (None, rule(8, "f7"), "modem 02:cb:00:00:00:02 has no service flow \"f7\"; it has f0, f1, f2, f3"),
+        (
+            None,
+            RuleEntry { vlan: Some(4096), ..rule(8, "f1") },
+            "modem 02:cb:00:00:00:02: vlan: no such VLAN; 0 to 4095",
+        ),
+    ] {
+        assert_eq!(said(id, rule), Err(expected.to_owned()));
+    }
+    assert_eq!(world.control.classifiers(modem).expect("a modem").len(), 17, "and nothing was changed");
+    world.rig.close().expect("nothing lost");
 }

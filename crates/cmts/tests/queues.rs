@@ -106,9 +106,9 @@ fn aqm_holds_its_target_under_overload_and_the_rate_is_kept() {
         let flow = format!("rate = \"10 Mbit/s\"\nbuffer = 1000000\naqm = true\naqm_target_ms = {target}");
         let mut world = world(&[&flow], 300_000_000);
         let mut loads = [load(0, LARGE, offered)];
-        run(&mut world, 10_000, &mut loads, |_, _| {});
+        run(&mut world, 6_000, &mut loads, |_, _| {});
         let before = counts(&world);
-        let got = rates(&mut world, 10_000, &mut loads)[0];
+        let got = rates(&mut world, 6_000, &mut loads)[0];
         let (before, after) = (before[0], counts(&world)[0]);
         let wait = mean_wait(&before, &after);
         println!("target {target} ms, {offered} bit/s offered: {wait:.2} ms, {got:.0} bit/s");
@@ -137,6 +137,25 @@ fn without_aqm_the_buffer_is_the_wait() {
 }
 
 #[test]
+fn waits_and_their_jitter_are_told() {
+    // Ten packets at once, every 20 milliseconds.
+    let mut world = world(&["rate = \"10 Mbit/s\"\nburst = 2048\nbuffer = 100000"], 300_000_000);
+    for _ in 0..100 {
+        (0..10).for_each(|_| world.rig.wire("nsi").send(packet(0, LARGE)));
+        run(&mut world, 20, &mut [], |_, _| {});
+    }
+    let counts = &counts(&world)[0];
+    let each = LARGE as f64 * 8e9 / 10e6;
+    // Two go at once; the others wait one after the other. In the end the next burst's first does not wait.
+    let last = 7.0 * each + (3.0 * LARGE as f64 - 2048.0) * 8e9 / 10e6;
+    let (longest, jitter) = (counts.longest_ns() as f64, counts.jitter_ns() as f64 / counts.packets as f64);
+    assert_eq!(counts.packets, 1000);
+    assert!((longest - last).abs() < each / 4.0, "{longest}, {last} expected");
+    assert!((jitter - 2.0 * last / 10.0).abs() < each / 8.0, "{jitter}, {} expected", last / 5.0);
+    whole(world);
+}
+
+#[test]
 fn aqm_lets_bursts_pass() {
     // 40 packets at once, every 200 ms: 33 ms of wait for the last of them, and half a percent of the rate in all.
     let mut world = world(&["rate = \"10 Mbit/s\"\nbuffer = 1000000\naqm = true"], 300_000_000);
@@ -146,7 +165,7 @@ fn aqm_lets_bursts_pass() {
     }
     let counts = &counts(&world)[0];
     assert_eq!((counts.packets, counts.aqm, counts.full), (2000, 0, 0));
-    assert!(counts.longest_ns > 25_000_000, "{counts:?}");
+    assert!(counts.longest_ns() > 25_000_000, "{counts:?}");
     whole(world);
 }
 

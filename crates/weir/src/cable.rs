@@ -7,6 +7,7 @@
 //! | `service.rs` | service flows, classifiers and filter groups at run time |
 //! | `command.rs` | `weir cmts` |
 //! | `active.rs`, `heir.rs`, `message.rs` | the standby: what it is told, by whom, and when it goes on |
+//! | `pulse.rs` | whether a process that says nothing lives |
 //! | `fence.rs` | that the one before speaks no more |
 
 mod active;
@@ -16,6 +17,7 @@ mod heir;
 mod message;
 mod observer;
 mod process;
+mod pulse;
 mod service;
 
 use std::sync::atomic::Ordering;
@@ -126,3 +128,6 @@ pub fn run(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     }
     crate::run::end(&ended, args.json)
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,8 +49,8 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 impl Net {
-    fn new() -> Self {
-        let name = |end: &str| format!("weir-stb-{}-{end}", std::process::id());
+    fn new(test: &str) -> Self {
+        let name = |end: &str| format!("weir-stb-{}-{test}{end}", std::process::id());
         let net = Self {
             far: name("f"),
             gateway: name("g"),
@@ -72,10 +72,7 @@ impl Net {
         ok(&format!("ip -n {far} addr add 172.16.0.2/24 dev rpd0"));
         let text = include_str!("../../../examples/cmts.toml");
         let text = text.replace("packet:eth1", "packet:eth9").replace("packet:eth2", "packet:eth1");
-        let standby = format!(
-            "gateway = \"cmts\"\n[standby]\nsocket = \"{}\"\nsilence_ms = 3000\n",
-            net.file("standby").display()
-        );
+        let standby = format!("gateway = \"cmts\"\n[standby]\nsocket = \"{}\"\n", net.file("standby").display());
         let text = text.replace("packet:eth9", "packet:eth0").replace("gateway = \"cmts\"\n", &standby);
         fs::write(net.file("cmts.toml"), text).unwrap();
         net
@@ -239,7 +236,7 @@ impl Far {
 
 #[test]
 fn a_standby_goes_on_for_one_that_is_killed_and_for_one_that_hands_over() {
-    let mut net = Net::new();
+    let mut net = Net::new("a");
     net.start(0, &[], "ready after");
     let mut far = Far::new(&net);
     far.run(200);
@@ -303,7 +300,7 @@ fn a_standby_goes_on_for_one_that_is_killed_and_for_one_that_hands_over() {
         far.turn(4);
         net.said(3).contains("ready after").then_some(())
     });
-    assert!(net.said(3).contains("the active gateway is silent for 3000 ms"), "{}", net.said(3));
+    assert!(net.said(3).contains("the active gateway is silent for 500 ms"), "{}", net.said(3));
     assert_eq!(net.children[2].wait().unwrap().signal(), Some(9), "it was ended");
     far.run(500);
     far.rest();
@@ -314,4 +311,72 @@ fn a_standby_goes_on_for_one_that_is_killed_and_for_one_that_hands_over() {
          packets arrived"
     );
     assert!(killed < Duration::from_secs(30) && handed < Duration::from_secs(30), "{killed:?}, {handed:?}");
+}
+
+/// Processes that take a CPU as long as this lives, and two minutes of it at most.
+struct Busy(Vec<Child>);
+
+impl Busy {
+    fn on(cpu: &str, count: usize) -> Self {
+        let spin =
+            || Command::new("taskset").args(["-c", cpu, "sh", "-c", "ulimit -t 120; while :; do :; done"]).spawn();
+        Self((0..count).map(|_| spin().unwrap()).collect())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Waits until a process has not been given a CPU for that long, as its run time stood still. Returns how long.
+fn starved(pid: u32, wanted: Duration) -> Duration {
+    let ran = || -> u64 {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        let of = |task: fs::DirEntry| fs::read_to_string(task.path().join("schedstat")).unwrap();
+        tasks.map(|task| of(task.unwrap()).split(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    };
+    let mut last = (Instant::now(), ran());
+    until("a process without a CPU", || {
+        let (now, still) = (ran(), last.0.elapsed());
+        if now != last.1 {
+            last = (Instant::now(), now);
+        }
+        (still > wanted).then_some(still)
+    })
+}
+
+#[test]
+fn a_gateway_that_others_keep_from_running_is_not_taken_for_dead() {
+    let mut net = Net::new("b");
+    net.start(0, &[], "ready after");
+    let mut far = Far::new(&net);
+    far.run(200);
+    net.start(1, &["--standby"], "standing by");
+    far.run(200);
+    let allowed = fs::read_to_string("/proc/self/status").unwrap();
+    let allowed = allowed.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    let cpu = allowed.trim().split([',', '-']).next().unwrap().to_owned();
+    let pid = net.children[0].id();
+    // It has a CPU only when nobody else wants it, and two always do.
+    ok(&format!("taskset -a -p -c {cpu} {pid}"));
+    ok(&format!("chrt -a -i -p 0 {pid}"));
+    let busy = Busy::on(&cpu, 2);
+    // Longer than a gateway that hangs is waited for.
+    (0..3).for_each(|_| println!("without a CPU for {:?}", starved(pid, Duration::from_millis(600))));
+    drop(busy);
+    assert_eq!(net.said(1).matches("taking over").count(), 0, "{}", net.said(1));
+    assert!(net.children[0].try_wait().unwrap().is_none(), "and it was not ended");
+    far.run(200);
+    // Still it is stood by for.
+    net.children[0].kill().unwrap();
+    until("the standby to take over", || {
+        far.turn(4);
+        net.said(1).contains("ready after").then_some(())
+    });
+    far.run(200);
 }

@@ -100,8 +100,20 @@ pub fn rules(
     entries: &[RuleEntry],
     flow: Option<FlowByName<'_>>,
 ) -> Result<Vec<Rule>, ConfigError> {
-    entries.iter().enumerate().map(|(m, entry)| rule(section, n, m, entry, flow)).collect()
+    let rules: Vec<_> =
+        entries.iter().enumerate().map(|(m, entry)| rule(section, n, m, entry, flow)).collect::<Result<_, _>>()?;
+    let same = |a: &Rule, b: &Rule| (a.priority, &a.fields) == (b.priority, &b.fields);
+    for (m, rule) in rules.iter().enumerate() {
+        if let Some(first) = rules[..m].iter().position(|other| same(other, rule)) {
+            let what = format!("rule {m} matches what rule {first} does, at the same priority: it is never asked");
+            return Err(wrong(&[&section, &n, &"rule", &m, &"priority"], what, "another priority, or leave it out"));
+        }
+    }
+    Ok(rules)
 }
+
+/// The highest priority of a classifier: it has eight bits (CM-SP-MULPI, TLV 22.5 and 23.5).
+const CLASSIFIER_PRIORITY: u16 = 255;
 
 fn rule(
     section: &str,
@@ -129,6 +141,10 @@ fn rule(
             return Err(fail("flow", "a classifier chooses a service flow".into(), "flow = \"the flow's name\""));
         }
     };
+    if flow.is_some() && entry.priority > CLASSIFIER_PRIORITY {
+        let what = format!("{} is no priority of a classifier", entry.priority);
+        return Err(fail("priority", what, "0 to 255, higher ones are asked first"));
+    }
     let protocol = match &entry.protocol {
         None => None,
         Some(Protocol::Number(number)) if *number <= TCP_OR_UDP => Some(*number),

@@ -1,6 +1,6 @@
 //! The active gateway's side of a standby: it is told all that it would need, again and again.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use cmts::standby::{Book, Legacy, Sequences};
 
 use super::fence;
-use super::message::{self, Message};
+use super::message::{self, Message, Speaker};
 use super::observer::Observer;
 use crate::socket::{Place, ServerError, bind};
 
@@ -71,7 +71,7 @@ impl Teller {
     }
 }
 
-/// Tells a standby until it is time to stop.
+/// Tells a standby until it is time to stop. That we live it hears whatever control or workers do meanwhile.
 fn tell(
     stream: &mut UnixStream,
     observer: &Observer,
@@ -81,41 +81,57 @@ fn tell(
 ) -> io::Result<()> {
     message::write(stream, &Message::Config(config.to_owned()))?;
     let (pid, namespace) = fence::ourselves();
-    message::write(stream, &Message::Process(pid, namespace))?;
-    let mut edition = None;
+    let teller = rustix::thread::gettid().as_raw_pid();
+    let workers = loop {
+        match observer.threads() {
+            Some(workers) => break workers,
+            None if stop.load(Ordering::Acquire) => return Ok(()),
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    message::write(stream, &Message::Process(Speaker { pid, namespace, teller, workers }))?;
+    let (mut edition, mut asked) = (None, None);
     while !stop.load(Ordering::Acquire) {
         let begin = Instant::now();
-        // Numbers first: a service flow that is in the numbers and not in the book costs nothing.
-        let sequences = sequences(observer)?;
-        let book = {
-            let control = observer.control();
-            let now = Some(control.edition());
-            (std::mem::replace(&mut edition, now) != now).then(|| control.book())
-        };
-        if let Some(book) = book {
-            message::write(stream, &Message::Book(book))?;
+        message::write(stream, &Message::Turns(observer.turns()))?;
+        while let left = interval.saturating_sub(begin.elapsed())
+            && !left.is_zero()
+        {
+            if let Some((at, sequences)) = sequences(observer, &mut asked) {
+                // Numbers first: a service flow that is in the numbers and not in the book costs nothing.
+                if let Some(book) = book(observer, &mut edition) {
+                    message::write(stream, &Message::Book(book))?;
+                }
+                message::write(stream, &Message::Sequences(at, sequences))?;
+                std::thread::sleep(interval.saturating_sub(begin.elapsed()));
+                break;
+            }
+            std::thread::sleep(left.min(Duration::from_micros(200)));
         }
-        message::write(stream, &Message::Sequences(sequences))?;
-        std::thread::sleep(interval.saturating_sub(begin.elapsed()));
     }
-    Ok(())
+    message::write(stream, &Message::Leaving)
 }
 
-/// Where numbers stand: workers answer in their next turn.
-fn sequences(observer: &Observer) -> io::Result<Vec<Sequences>> {
-    observer.control().ask_sequences();
-    let until = Instant::now() + PATIENCE;
-    while Instant::now() < until {
-        {
-            let mut control = observer.control();
-            control.poll(observer.now_ns());
-            if let Some(all) = control.sequences() {
-                return Ok(all.into_iter().cloned().collect());
-            }
-        }
-        std::thread::sleep(Duration::from_micros(200));
-    }
-    Err(io::Error::new(ErrorKind::TimedOut, "a worker does not answer"))
+/// Where numbers stood when they were `asked`, once all workers have answered: in their next turn.
+fn sequences(observer: &Observer, asked: &mut Option<u64>) -> Option<(u64, Vec<Sequences>)> {
+    // Control may have much to do: then there are no news.
+    let mut control = observer.try_control()?;
+    let Some(at) = *asked else {
+        *asked = Some(message::monotonic());
+        control.ask_sequences();
+        return None;
+    };
+    control.poll(observer.now_ns());
+    let all = control.sequences()?.into_iter().cloned().collect();
+    *asked = None;
+    Some((at, all))
+}
+
+/// The book, if it has changed since `edition`.
+fn book(observer: &Observer, edition: &mut Option<u64>) -> Option<Book> {
+    let control = observer.control();
+    let now = Some(control.edition());
+    (std::mem::replace(edition, now) != now).then(|| control.book())
 }
 
 /// Hands everything over to the standby; the workers stand still. Returns how many frames waited.
@@ -126,7 +142,7 @@ pub fn hand_over(mut heir: UnixStream, book: Book, legacies: Vec<Legacy>) -> io:
     let mut out = io::BufWriter::new(&mut heir);
     message::write(&mut out, &Message::Book(book))?;
     let sequences = legacies.iter().map(|legacy| legacy.sequences.clone()).collect();
-    message::write(&mut out, &Message::Sequences(sequences))?;
+    message::write(&mut out, &Message::Sequences(message::monotonic(), sequences))?;
     let mut frames = 0;
     for (worker, legacy) in (0..).zip(legacies) {
         for waiting in legacy.waiting {

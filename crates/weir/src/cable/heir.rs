@@ -1,9 +1,11 @@
 //! The standby: it listens to the active gateway, and says when it is time to go on for it.
 
-use std::io::{BufReader, ErrorKind};
+use std::io::{self, BufReader, ErrorKind};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -11,13 +13,15 @@ use cmts::standby::{Book, Estate, Legacy};
 
 use super::fence::Fence;
 use super::message::{self, Message};
+use super::pulse::{self, Doing, Pulse};
 
 /// What the active has told so far.
 #[derive(Default)]
 struct Told {
     book: Option<Book>,
     legacies: Vec<Legacy>,
-    at: Option<Instant>,
+    /// When numbers stood so, at the earliest.
+    at: Option<u64>,
     /// Ends whoever told it; none: it can not be ended from here.
     fence: Option<Fence>,
 }
@@ -27,7 +31,8 @@ enum Ended {
     HandedOver,
     /// The connection is gone, and maybe its process.
     HungUp,
-    Silent,
+    /// It lives no more, or as good as; a sentence.
+    Dead(String),
     /// We are told to stop.
     Stopped,
 }
@@ -35,8 +40,9 @@ enum Ended {
 /// Time for a process whose connection is gone to be gone, too.
 const GOING: Duration = Duration::from_millis(100);
 
-/// Waits until the active gateway at `path` hands over, dies, or says nothing for `silence`; none: told to stop before.
-/// The sentence says which. One that did not hand over is ended before this returns: nobody speaks beside us.
+/// Waits until the active gateway at `path` hands over, dies, or gives no sign of life for `silence` though it could
+/// ([`Pulse`]); none: told to stop before. The sentence says which. One that did not hand over is ended before this
+/// returns: nobody speaks beside us.
 ///
 /// # Errors
 /// The active has another configuration than `config`, is of another version, or hangs and is not ours to end.
@@ -56,16 +62,16 @@ pub fn wait(
         let gone = stream.is_err();
         let why = match stream {
             Err(_) => {
-                std::thread::sleep(Duration::from_millis(20));
+                std::thread::sleep(pulse::STEP);
                 lost.filter(|at| told.is_dead() || at.elapsed() >= silence).map(|_| "out of reach".to_owned())
             }
-            Ok(stream) => match listen(stream, path, config, silence, stop, &mut told)? {
+            Ok(stream) => match listen(stream, path, config, (interval, silence), stop, &mut told)? {
                 Ended::Stopped => break,
                 Ended::HandedOver => {
                     let estate = std::mem::take(&mut told).estate(None);
                     return Ok(estate.map(|estate| (estate, "handed over".to_owned())));
                 }
-                Ended::Silent => Some(format!("silent for {} ms", silence.as_millis())),
+                Ended::Dead(why) => Some(why),
                 Ended::HungUp => {
                     lost = Some(Instant::now());
                     // One that lives and has hung up takes us again.
@@ -73,9 +79,7 @@ pub fn wait(
                 }
             },
         };
-        // What was told last was true a little before it came here.
-        let since = told.at.map(|at| at.elapsed() + 2 * interval);
-        let (Some(why), Some(since), true) = (why, since, told.book.is_some()) else { continue };
+        let (Some(why), Some(at), true) = (why, told.at, told.book.is_some()) else { continue };
         let why = if told.is_dead() { "dead".to_owned() } else { why };
         match &told.fence {
             Some(fence) => fence.end().with_context(|| format!("the active gateway is {why}, and can not be ended"))?,
@@ -83,37 +87,85 @@ pub fn wait(
             // It may come back, and can not be kept from it.
             None => continue,
         }
-        let estate = std::mem::take(&mut told).estate(Some(since.as_nanos() as u64));
+        // It may have gone on until now.
+        let silent = message::monotonic().saturating_sub(at);
+        let estate = std::mem::take(&mut told).estate(Some(silent));
         return Ok(estate.map(|estate| (estate, why)));
     }
     Ok(None)
 }
 
-/// Listens to the active as long as it speaks.
+/// Messages that are read ahead of their turn.
+const AHEAD: usize = 16;
+
+/// Listens to the active as long as it lives.
 fn listen(
     stream: UnixStream,
     path: &Path,
     config: &str,
-    silence: Duration,
+    (interval, silence): (Duration, Duration),
     stop: &AtomicBool,
     told: &mut Told,
 ) -> anyhow::Result<Ended> {
-    stream.set_read_timeout(Some(silence))?;
-    let mut stream = BufReader::new(stream);
+    // Read apart: the active is looked at every step, also in the middle of a message.
+    let (say, said) = mpsc::sync_channel(AHEAD);
+    let mut from = BufReader::new(stream.try_clone()?);
+    let reader = std::thread::spawn(move || {
+        loop {
+            let message = message::read(&mut from);
+            let is_last = message.is_err();
+            if say.send(message).is_err() || is_last {
+                break;
+            }
+        }
+    });
+    let ended = hear(&said, path, config, (interval, silence), stop, told);
+    drop(said);
+    let _ = stream.shutdown(Shutdown::Both);
+    let _ = reader.join();
+    ended
+}
+
+fn hear(
+    said: &Receiver<io::Result<Message>>,
+    path: &Path,
+    config: &str,
+    (interval, silence): (Duration, Duration),
+    stop: &AtomicBool,
+    told: &mut Told,
+) -> anyhow::Result<Ended> {
+    let mut pulse: Option<Pulse> = None;
+    let mut step = Instant::now() + pulse::STEP;
     while !stop.load(Ordering::Relaxed) {
-        match message::read(&mut stream) {
-            Ok(Message::Config(text)) if text != config => {
+        match said.recv_timeout(step.saturating_duration_since(Instant::now())) {
+            Ok(Ok(Message::Config(text))) if text != config => {
                 bail!("the active gateway at {} has another configuration", path.display());
             }
-            Ok(Message::End) => return Ok(Ended::HandedOver),
-            Ok(Message::Process(pid, namespace)) => told.begin(Fence::of(pid, &namespace), path),
-            Ok(message) => told.take(message),
-            Err(error) if error.kind() == ErrorKind::InvalidData => bail!(error),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                return Ok(Ended::Silent);
+            Ok(Ok(Message::End)) => return Ok(Ended::HandedOver),
+            Ok(Ok(Message::Process(speaker))) => {
+                told.begin(Fence::of(speaker.pid, &speaker.namespace), path);
+                let watch = |_: &Fence| Pulse::new(speaker.teller, &speaker.workers, interval, silence);
+                pulse = told.fence.as_ref().map(watch);
             }
-            Err(_) => return Ok(Ended::HungUp),
+            Ok(Ok(Message::Leaving)) => {
+                // From here on its first thread does all, and waits for workers that end.
+                let watch = |fence: &Fence| Pulse::new(fence.pid().as_raw_pid(), &[], interval, 4 * silence);
+                pulse = told.fence.as_ref().map(watch);
+            }
+            Ok(Ok(Message::Turns(all))) => pulse.iter_mut().for_each(|pulse| pulse.turns(&all)),
+            Ok(Ok(message)) => told.take(message),
+            Ok(Err(error)) if error.kind() == ErrorKind::InvalidData => bail!(error),
+            Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => return Ok(Ended::HungUp),
+            Err(RecvTimeoutError::Timeout) => {
+                step = Instant::now() + pulse::STEP;
+                let (Some(pulse), Some(fence)) = (&mut pulse, &told.fence) else { continue };
+                if let Some(why) = pulse.step(|thread| Doing::of(fence.pid(), thread)) {
+                    return Ok(Ended::Dead(why));
+                }
+                continue;
+            }
         }
+        pulse.iter_mut().for_each(Pulse::heard);
     }
     Ok(Ended::Stopped)
 }
@@ -142,10 +194,10 @@ impl Told {
     fn take(&mut self, message: Message) {
         match message {
             Message::Book(book) => self.book = Some(book),
-            Message::Sequences(all) => {
+            Message::Sequences(at, all) => {
                 self.legacies.resize_with(all.len(), Legacy::default);
                 self.legacies.iter_mut().zip(all).for_each(|(legacy, sequences)| legacy.sequences = sequences);
-                self.at = Some(Instant::now());
+                self.at = Some(at);
             }
             Message::Waiting(worker, waiting) => {
                 if let Some(legacy) = self.legacies.get_mut(usize::from(worker)) {
@@ -157,7 +209,8 @@ impl Told {
                     legacy.under_way = all;
                 }
             }
-            Message::Config(_) | Message::Process(..) | Message::End => {}
+            // The others are no news of what is to be gone on with.
+            _ => {}
         }
     }
 

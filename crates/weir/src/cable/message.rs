@@ -3,26 +3,49 @@
 use std::io::{self, Read, Write};
 
 use cmts::standby::{Book, Sequences, UnderWay, Waiting};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// A message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
     /// The configuration, which must be the standby's too.
     Config(String),
-    /// The process that speaks: its number, and the namespace in which that is its number.
-    Process(i32, String),
+    /// The process that speaks.
+    Process(Speaker),
+    /// How many turns each worker has made.
+    Turns(Vec<u64>),
     /// Control's part, as it is now.
     Book(Book),
-    /// Where each worker's numbers stand.
-    Sequences(Vec<Sequences>),
+    /// Where each worker's numbers stood, and when they were asked at the earliest: nanoseconds of [`monotonic`].
+    Sequences(u64, Vec<Sequences>),
     /// The worker that has a waiting frame, and the frame: in order.
     Waiting(u16, Waiting),
     /// A worker, and what is under way upstream in it.
     UnderWay(u16, Vec<UnderWay>),
+    /// The active stops; what follows is what it hands over.
+    Leaving,
     /// All is told, and the active has stopped.
     End,
+}
+
+/// Who speaks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Speaker {
+    /// The process.
+    pub pid: i32,
+    /// The namespace in which that is its number.
+    pub namespace: String,
+    /// The thread that speaks.
+    pub teller: i32,
+    /// The workers' threads.
+    pub workers: Vec<i32>,
+}
+
+/// The machine's clock that never goes back, in nanoseconds: the same for all its processes.
+pub fn monotonic() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64 // neither is negative
 }
 
 /// Bytes of a message at most.
@@ -35,14 +58,16 @@ const LONGEST: usize = 64 << 20;
 pub fn write(out: &mut impl Write, message: &Message) -> io::Result<()> {
     let (kind, bytes) = match message {
         Message::Config(text) => (b'C', text.as_bytes().to_vec()),
-        Message::Process(pid, namespace) => (b'P', json(&(pid, namespace))?),
+        Message::Process(speaker) => (b'P', json(speaker)?),
+        Message::Turns(all) => (b'T', json(all)?),
         Message::Book(book) => (b'B', json(book)?),
-        Message::Sequences(all) => (b'S', json(all)?),
+        Message::Sequences(at, all) => (b'S', json(&(at, all))?),
         Message::Waiting(worker, frame) => {
             let head = [&worker.to_be_bytes()[..], &frame.flow.to_be_bytes()].concat();
             (b'W', [head, frame.bytes.clone()].concat())
         }
         Message::UnderWay(worker, all) => (b'U', json(&(worker, all))?),
+        Message::Leaving => (b'L', Vec::new()),
         Message::End => (b'E', Vec::new()),
     };
     let len = u32::try_from(bytes.len()).map_err(io::Error::other)?;
@@ -70,12 +95,13 @@ pub fn read(from: &mut impl Read) -> io::Result<Message> {
     from.read_exact(&mut bytes)?;
     Ok(match kind {
         b'C' => Message::Config(String::from_utf8(bytes).map_err(|_| nonsense())?),
-        b'P' => {
-            let (pid, namespace) = parse(&bytes)?;
-            Message::Process(pid, namespace)
-        }
+        b'P' => Message::Process(parse(&bytes)?),
+        b'T' => Message::Turns(parse(&bytes)?),
         b'B' => Message::Book(parse(&bytes)?),
-        b'S' => Message::Sequences(parse(&bytes)?),
+        b'S' => {
+            let (at, all) = parse(&bytes)?;
+            Message::Sequences(at, all)
+        }
         b'W' => {
             let (head, frame) = bytes.split_first_chunk::<6>().ok_or_else(nonsense)?;
             let [a, b, flow @ ..] = *head;
@@ -86,6 +112,7 @@ pub fn read(from: &mut impl Read) -> io::Result<Message> {
             let (worker, all) = parse(&bytes)?;
             Message::UnderWay(worker, all)
         }
+        b'L' => Message::Leaving,
         b'E' => Message::End,
         _ => return Err(nonsense()),
     })
@@ -107,13 +134,19 @@ mod tests {
     fn messages_are_read_as_written_and_nonsense_is_none() {
         let all = [
             Message::Config("gateway".into()),
-            Message::Process(4711, "pid:[1]".into()),
+            Message::Process(Speaker {
+                pid: 4711,
+                namespace: "pid:[1]".into(),
+                teller: 4712,
+                workers: vec![4713, 4714],
+            }),
+            Message::Turns(vec![u64::MAX, 0]),
             Message::Book(Book {
                 next_dsid: 7,
                 neighbours: vec![(1, [10, 0, 0, 1].into(), [2; 6])],
                 ..Book::default()
             }),
-            Message::Sequences(vec![Sequences { channels: vec![1, 65535], flows: vec![(16, 9)] }]),
+            Message::Sequences(7, vec![Sequences { channels: vec![1, 65535], flows: vec![(16, 9)] }]),
             Message::Waiting(1, Waiting { flow: 17, bytes: vec![0; 60] }),
             Message::UnderWay(
                 1,
@@ -123,6 +156,7 @@ mod tests {
                     UnderWay::Segment { service_group: 1, sid: 7, sequence: 2, bytes: vec![9; 20] },
                 ],
             ),
+            Message::Leaving,
             Message::End,
         ];
         let mut bytes = Vec::new();

@@ -1,14 +1,14 @@
 //! What `weir show` and `weir cmts` see and ask of a running cable gateway.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use cmts::config::{ModemEntry, Role};
 use cmts::control::{Control, Refusal};
 use cmts::report::Report;
 use crypto::{Cipher, Key};
-use engine::{StatsView, Time, TracerHandle, Tsc};
+use engine::{Io, StatsView, Time, TracerHandle, Tsc};
 use frame::Arena;
 use table::hint::tsc_hz;
 use upf::n4::metering::WallClock;
@@ -34,6 +34,8 @@ pub struct Ends {
     pub tracer: TracerHandle,
     /// Its ports.
     pub glasses: Vec<Glass>,
+    /// Its thread, as the kernel numbers them; 0 before it has begun.
+    pub thread: Arc<AtomicI32>,
 }
 
 /// The reading ends of a process.
@@ -81,6 +83,26 @@ impl Observer {
     /// Control, for a moment.
     pub fn control(&self) -> MutexGuard<'_, Control> {
         self.control.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Control, if nobody has it.
+    pub fn try_control(&self) -> Option<MutexGuard<'_, Control>> {
+        match self.control.try_lock() {
+            Ok(control) => Some(control),
+            Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// The workers' threads, once all have begun.
+    pub fn threads(&self) -> Option<Vec<i32>> {
+        let thread = |ends: &Ends| Some(ends.thread.load(Ordering::Acquire)).filter(|thread| *thread != 0);
+        self.ends.iter().map(thread).collect()
+    }
+
+    /// Turns that each worker has made: one that lives makes some every millisecond.
+    pub fn turns(&self) -> Vec<u64> {
+        self.ends.iter().map(|ends| ends.stats.io(Io::Turns)).collect()
     }
 
     fn seconds(&self) -> f64 {
@@ -313,16 +335,22 @@ fn flows(control: &Control, reports: &[&Report], only: Option<Mac>) -> Vec<FlowV
             modem: named.mac.to_string(),
             flow: entry.name.clone(),
             rate: spec.sustained,
+            burst: spec.burst,
+            peak: spec.peak,
+            reserved: spec.reserved,
             priority: spec.priority,
             dsid: spec.dsid,
             packets_in: row.counts.packets_in,
             packets: row.counts.packets,
             bits: row.counts.bytes * 8,
             waiting: row.waiting.0,
+            waiting_bits: u64::from(row.waiting.1) * 8,
             full: row.counts.full,
             aqm: row.counts.aqm,
+            drop_probability: row.probability.into(),
             mean_us: row.counts.waited_ns as f64 / row.counts.packets.max(1) as f64 / 1e3,
-            longest_us: row.counts.longest_ns as f64 / 1e3,
+            jitter_us: row.counts.jitter_ns() as f64 / row.counts.packets.max(1) as f64 / 1e3,
+            longest_us: row.counts.longest_ns() as f64 / 1e3,
         });
     }
     views
@@ -346,9 +374,14 @@ fn channels(control: &Control, reports: &[&Report]) -> ChannelsView {
             view.depi_full += row.wire.full;
             view.segments.iter_mut().zip(row.wire.segments).for_each(|(sum, n)| *sum += n);
         }
+        view.depi_partial = view.depi_packets - view.depi_full;
+        view.mean_frame_bytes = view.bits as f64 / 8.0 / view.packets.max(1) as f64;
         view
     };
     let sum = |of: &dyn Fn(&Report) -> u64| reports.iter().map(|report| of(report)).sum::<u64>();
+    let flows = |of: &dyn Fn(&cmts::flow::FlowCounts) -> u64| {
+        sum(&|report| report.flows.iter().map(|row| of(&row.counts)).sum())
+    };
     let grants = |of: &dyn Fn(&cmts::grants::GrantCounts) -> u64| sum(&|report| report.grants.iter().map(of).sum());
     let counters = [
         ("modem lookup: matched", sum(&|r| r.counts.lookup_matched)),
@@ -363,6 +396,8 @@ fn channels(control: &Control, reports: &[&Report]) -> ChannelsView {
         ("classifier: ICMP", sum(&|r| r.counts.classified_icmp)),
         ("classifier: LLC", sum(&|r| r.counts.classified_llc)),
         ("classifier: unmatched", sum(&|r| r.counts.unclassified)),
+        ("scheduler drops: queue full", flows(&|counts| counts.full)),
+        ("scheduler drops: queue management", flows(&|counts| counts.aqm)),
         ("UEPI packets", sum(&|r| r.units.packets)),
         ("UEPI packets lost", sum(&|r| r.units.packets_lost)),
         ("bursts", sum(&|r| r.units.bursts)),

@@ -1,7 +1,7 @@
 //! The cable gateway as threads: workers on their CPUs, and the ends that control and onlookers hold.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -82,21 +82,29 @@ impl Process {
             let worker = worker.with_hand_off(seat.hand_off);
             let cpu = config.workers.cpus.get(n).copied();
             let (stats, tracer) = (worker.env().stats.view(), worker.env().tracer.handle());
-            ends.push(Ends { cpu, stats, tracer, glasses: doors.glasses });
-            ready.push(worker);
+            let thread = Arc::<AtomicI32>::default();
+            ends.push(Ends { cpu, stats, tracer, glasses: doors.glasses, thread: thread.clone() });
+            ready.push((worker, thread));
         }
         let observer = Arc::new(Observer::new(control, ends, arena.clone(), run.time));
         let mut process = Self { observer, arena, stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
-        for (n, worker) in ready.into_iter().enumerate() {
+        for (n, ready) in ready.into_iter().enumerate() {
             let cpu = config.workers.cpus.get(n).copied();
-            process.spawn(n as u16, cpu, worker).map_err(|source| StartError::Thread { worker: n as u16, source })?;
+            process.spawn(n as u16, cpu, ready).map_err(|source| StartError::Thread { worker: n as u16, source })?;
         }
         Ok(process)
     }
 
-    fn spawn(&mut self, n: u16, cpu: Option<usize>, mut worker: Worker<CableGateway>) -> std::io::Result<()> {
+    /// Sets a worker going; its thread enters its number.
+    fn spawn(
+        &mut self,
+        n: u16,
+        cpu: Option<usize>,
+        (mut worker, thread): (Worker<CableGateway>, Arc<AtomicI32>),
+    ) -> std::io::Result<()> {
         let stop = self.stop.clone();
         let turn = move || {
+            thread.store(rustix::thread::gettid().as_raw_pid(), Ordering::Release);
             // The configuration was checked; a CPU taken from us since is not worth stopping for.
             let _ = cpu.map(pin::pin);
             worker.run(&stop);

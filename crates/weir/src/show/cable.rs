@@ -65,31 +65,42 @@ fn flows(flows: &[FlowView], style: Style) -> String {
         ("modem", Align::Left),
         ("flow", Align::Left),
         ("rate", right),
+        ("peak", right),
+        ("reserved", right),
         ("prio", right),
         ("dsid", right),
         ("came", right),
         ("sent", right),
         ("bits", right),
         ("waiting", right),
+        ("bits", right),
         ("full", right),
         ("aqm", right),
+        ("p(drop)", right),
         ("mean wait", right),
+        ("jitter", right),
         ("longest", right),
     ]);
+    let rate = |rate: Option<u64>| rate.map_or_else(|| "–".to_owned(), |rate| format!("{}bit/s", si(rate as f64)));
     for flow in flows {
         table.row([
             flow.modem.clone(),
             flow.flow.clone(),
-            flow.rate.map_or_else(|| "–".to_owned(), |rate| format!("{}bit/s", si(rate as f64))),
+            rate(flow.rate),
+            rate(flow.peak),
+            rate(flow.reserved),
             flow.priority.to_string(),
             flow.dsid.map_or_else(|| "–".to_owned(), |dsid| dsid.to_string()),
             count(flow.packets_in),
             count(flow.packets),
             si(flow.bits as f64),
             flow.waiting.to_string(),
+            si(flow.waiting_bits as f64),
             count(flow.full),
             count(flow.aqm),
+            format!("{:.3}", flow.drop_probability),
             format!("{:.0} µs", flow.mean_us),
+            format!("{:.0} µs", flow.jitter_us),
             format!("{:.0} µs", flow.longest_us),
         ]);
     }
@@ -107,6 +118,8 @@ fn since(now: &ChannelsView, before: &ChannelsView) -> ChannelsView {
         channel.selects -= old.selects.min(channel.selects);
         channel.depi_packets -= old.depi_packets.min(channel.depi_packets);
         channel.depi_full -= old.depi_full.min(channel.depi_full);
+        channel.depi_partial -= old.depi_partial.min(channel.depi_partial);
+        channel.mean_frame_bytes = channel.bits as f64 / 8.0 / channel.packets.max(1) as f64;
         for (n, old) in channel.segments.iter_mut().zip(old.segments) {
             *n -= old.min(*n);
         }
@@ -130,6 +143,7 @@ fn channels(view: &ChannelsView, style: Style) -> String {
         ("selects", right),
         ("DEPI", right),
         ("full", right),
+        ("partial", right),
         ("1 segment", right),
         ("2", right),
         ("3", right),
@@ -140,7 +154,6 @@ fn channels(view: &ChannelsView, style: Style) -> String {
     ]);
     for channel in &view.channels {
         let load = channel.bits as f64 / (channel.capacity as f64 * view.seconds).max(1.0);
-        let mean = channel.bits / 8 / channel.packets.max(1);
         let head = [
             channel.service_group.clone(),
             channel.channel.clone(),
@@ -148,10 +161,11 @@ fn channels(view: &ChannelsView, style: Style) -> String {
             format!("{}bit/s", si(channel.capacity as f64)),
             format!("{:.1} %", load * 100.0),
             count(channel.packets),
-            format!("{mean} B"),
+            format!("{:.0} B", channel.mean_frame_bytes),
             count(channel.selects),
             count(channel.depi_packets),
             count(channel.depi_full),
+            count(channel.depi_partial),
         ];
         table.row(head.into_iter().chain(channel.segments[1..].iter().map(|n| count(*n))));
     }

@@ -217,6 +217,12 @@ pub struct FlowView {
     pub flow: String,
     /// Maximum sustained rate in bit/s.
     pub rate: Option<u64>,
+    /// Maximum traffic burst in bytes.
+    pub burst: u64,
+    /// Peak rate in bit/s.
+    pub peak: Option<u64>,
+    /// Minimum reserved rate in bit/s.
+    pub reserved: Option<u64>,
     /// Traffic priority.
     pub priority: u8,
     /// Downstream service identifier.
@@ -229,12 +235,18 @@ pub struct FlowView {
     pub bits: u64,
     /// Packets that wait.
     pub waiting: u32,
+    /// Their bits.
+    pub waiting_bits: u64,
     /// Dropped: no room.
     pub full: u64,
     /// Dropped by active queue management.
     pub aqm: u64,
+    /// The probability by which that drops now; more than 1 for packets longer than 1024 bytes.
+    pub drop_probability: f64,
     /// Mean wait of packets sent, in microseconds.
     pub mean_us: f64,
+    /// How much longer or shorter than the one before a packet waited, in the mean, in microseconds (D of RFC 3550, 6.4.1).
+    pub jitter_us: f64,
     /// The longest wait, in microseconds.
     pub longest_us: f64,
 }
@@ -260,6 +272,10 @@ pub struct ChannelView {
     pub depi_packets: u64,
     /// Of those: full when they left.
     pub depi_full: u64,
+    /// Of those: sent before they were full, as they had waited long enough.
+    pub depi_partial: u64,
+    /// Mean size of its MAC frames, from behind the HCS through the CRC, in bytes.
+    pub mean_frame_bytes: f64,
     /// DEPI packets by segments: 0 to 6, 7 and more.
     pub segments: [u64; 8],
 }
