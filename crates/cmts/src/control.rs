@@ -9,16 +9,13 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
 use engine::Steer;
-use stages::forward::{Forwarding, InstanceId, Plan};
-use stages::neighbour::{
-    self, Action, Heard, NeighbourCache, Request, Station, arp_announcement, arp_request, neighbour_advertisement,
-    neighbour_solicitation,
-};
+use stages::forward::{Forwarding, InstanceId, Neighbourhood, Plan};
+use stages::neighbour::NeighbourCache;
 use table::command;
 use table::ring::Consumer;
 use table::snapshot::Publisher;
 use table::waker::Waker;
-use wire::{Mac, Vlan};
+use wire::Mac;
 
 use crate::config::{ChannelPlan, Config, Layout, Named, Role};
 use crate::gateway::{Answer, Command};
@@ -80,14 +77,11 @@ pub struct Refusal(pub String);
 pub struct Control {
     config: Config,
     layout: Layout,
-    plan: Plan,
+    neighbourhood: Neighbourhood,
     forwarding: Publisher<Forwarding>,
     rules: Publisher<Rules>,
     steer: Publisher<Steer>,
     links: Vec<Link>,
-    neighbours: NeighbourCache,
-    actions: Vec<Action>,
-    dirty: bool,
     announced: bool,
     /// Modems by hardware address: place in the layout's list, which is the handle.
     by_mac: HashMap<Mac, u32>,
@@ -114,11 +108,6 @@ impl Control {
         published: (Publisher<Forwarding>, Publisher<Rules>, Publisher<Steer>),
         links: Vec<Link>,
     ) -> Self {
-        let mut neighbours = NeighbourCache::new(neighbour::Config::default());
-        let mut actions = Vec::new();
-        for (port, address, mac) in plan.neighbours() {
-            neighbours.set_static((*port).into(), *address, *mac, &mut actions);
-        }
         let next_dsid = modems::following(layout.modems.len() as u32 * crate::modems::MAX_FLOWS as u32 + 1, 0);
         let by_mac = layout.modems.iter().map(|modem| (modem.mac, modem.spec.handle)).collect();
         let reports = links.iter().map(|_| None).collect();
@@ -127,14 +116,11 @@ impl Control {
         Self {
             config,
             layout,
-            plan,
+            neighbourhood: Neighbourhood::new(plan),
             forwarding,
             rules,
             steer,
             links,
-            neighbours,
-            actions,
-            dirty: false,
             announced: false,
             by_mac,
             free: Vec::new(),
@@ -205,7 +191,7 @@ impl Control {
 
     /// Neighbours: port, address, state, hardware address.
     pub fn neighbours(&self) -> &NeighbourCache {
-        &self.neighbours
+        self.neighbourhood.cache()
     }
 
     /// A turn of control; called about every millisecond.
@@ -222,8 +208,7 @@ impl Control {
             }
             self.take_answers(worker);
         }
-        self.neighbours.tick(now, &mut self.actions);
-        self.act();
+        self.act(now);
     }
 
     fn take_answers(&mut self, worker: usize) {
@@ -241,49 +226,30 @@ impl Control {
     /// Asks for everybody we will send to: devices, and routers.
     fn resolve_all(&mut self, now: u64) {
         let devices = self.config.service_group.iter().map(|group| (Role::Rpd.instance(), group.rpd));
-        let routers = self.plan.routes.iter().map(|route| (route.instance, route.via));
+        let routers = self.neighbourhood.plan.routes.iter().map(|route| (route.instance, route.via));
         for (instance, address) in devices.chain(routers).collect::<Vec<_>>() {
             self.want(instance, address, now);
         }
     }
 
     fn want(&mut self, instance: InstanceId, address: IpAddr, now: u64) {
-        if let Some((port, via)) = self.plan.next_hop(instance, address) {
-            let _ = self.neighbours.want(port.into(), via, now, &mut self.actions);
-        }
+        // It is asked; packets for it are dropped by name until it has answered.
+        let _ = self.neighbourhood.want(instance, address, now);
     }
 
     fn on_event(&mut self, event: Event, now: u64) {
         match event {
-            Event::Neighbour { port, message, for_us } => {
-                let Some(heard) = Heard::from_message(&message) else { return };
-                if for_us {
-                    self.neighbours.learn(port.into(), &heard, now, &mut self.actions);
-                } else {
-                    self.neighbours.heard(port.into(), &heard, now, &mut self.actions);
-                }
-            }
+            Event::Neighbour { port, message, for_us } => self.neighbourhood.hear(port, &message, for_us, now),
             Event::Resolve { instance, address } => self.want(instance, address, now),
         }
     }
 
-    /// Carries out what the neighbour cache decided.
-    fn act(&mut self) {
-        for action in std::mem::take(&mut self.actions) {
-            match action {
-                Action::Send(request) => self.send_request(&request),
-                Action::Resolved { port, address, mac } => {
-                    // Ports are few; the cache was given these numbers by us.
-                    self.dirty |= self.plan.set_neighbour(port as u8, address, mac);
-                }
-                Action::Failed { port, address } | Action::Forgotten { port, address } => {
-                    self.dirty |= self.plan.remove_neighbour(port as u8, address);
-                }
-            }
-        }
-        if std::mem::take(&mut self.dirty) {
+    /// Carries out what is decided about neighbours, and publishes what has changed.
+    fn act(&mut self, now: u64) {
+        self.neighbourhood.act(now, |port, frame| send(&mut self.links, port, frame));
+        if self.neighbourhood.has_changed() {
             self.edition += 1;
-            self.forwarding.publish(self.plan.compile());
+            self.forwarding.publish(self.neighbourhood.plan.compile());
             self.links.iter().for_each(|link| link.waker.nudge());
         }
         self.forwarding.reclaim();
@@ -291,47 +257,17 @@ impl Control {
         self.steer.reclaim();
     }
 
-    fn station(&self, port: u16) -> Option<(u8, Station)> {
-        let view = self.plan.ports.get(usize::from(port))?;
-        Some((port as u8, Station { mac: Mac(view.mac), vlan: view.vlan.map(Vlan::of) }))
-    }
-
-    fn send_request(&mut self, request: &Request) {
-        let Some((port, us)) = self.station(request.port) else { return };
-        let view = &self.plan.ports[usize::from(port)];
-        let mut frame = vec![0; neighbour::MAX_FRAME];
-        let len = match (view.source_for(request.address), request.address) {
-            (Some(IpAddr::V4(ours)), IpAddr::V4(target)) => arp_request(&mut frame, &us, ours, target, request.to),
-            (Some(IpAddr::V6(ours)), IpAddr::V6(target)) => {
-                neighbour_solicitation(&mut frame, &us, ours, target, request.to)
-            }
-            _ => None,
-        };
-        self.send_frame(port, frame, len);
-    }
-
-    fn send_frame(&mut self, port: u8, mut frame: Vec<u8>, len: Option<usize>) {
-        if let (Some(len), Some(link)) = (len, self.links.first_mut()) {
-            frame.truncate(len);
-            link.post(Command::Send(port, frame), Purpose::Nothing);
-        }
-    }
-
-    /// Tells the neighbourhood where our addresses are (RFC 5227, 3; RFC 4861, 7.2.6).
+    /// Tells the neighbourhood where our addresses are.
     fn announce(&mut self) {
-        for port in 0..self.plan.ports.len() as u16 {
-            let Some((port, us)) = self.station(port) else { continue };
-            let view = self.plan.ports[usize::from(port)].clone();
-            for (address, _) in view.v4 {
-                let mut frame = vec![0; neighbour::MAX_FRAME];
-                let len = arp_announcement(&mut frame, &us, address.into());
-                self.send_frame(port, frame, len);
-            }
-            for (address, _) in view.v6 {
-                let mut frame = vec![0; neighbour::MAX_FRAME];
-                let len = neighbour_advertisement(&mut frame, &us, address.into(), None, true);
-                self.send_frame(port, frame, len);
-            }
+        for (port, frame) in self.neighbourhood.plan.announcements() {
+            send(&mut self.links, port, frame);
         }
+    }
+}
+
+/// Has a worker send a frame of ours: the first, as good as any.
+fn send(links: &mut [Link], port: u8, frame: Vec<u8>) {
+    if let Some(link) = links.first_mut() {
+        link.post(Command::Send(port, frame), Purpose::Nothing);
     }
 }

@@ -16,11 +16,11 @@ impl Control {
         let modems = self.layout.modems.iter().filter(|modem| here(&modem.spec.handle));
         self.by_mac = modems.map(|modem| (modem.mac, modem.spec.handle)).collect();
         (self.free, self.next_dsid) = (free, next_dsid);
-        let ports = self.plan.ports.len();
+        let ports = self.neighbourhood.plan.ports.len();
         for (port, address, mac) in neighbours.iter().filter(|(port, ..)| usize::from(*port) < ports) {
-            self.plan.set_neighbour(*port, *address, Mac(*mac));
+            self.neighbourhood.plan.set_neighbour(*port, *address, Mac(*mac));
         }
-        self.forwarding.publish(self.plan.compile());
+        self.forwarding.publish(self.neighbourhood.plan.compile());
     }
 
     /// All that is not in the configuration, as it is now.
@@ -30,7 +30,13 @@ impl Control {
         Book {
             modems: modems.into_iter().map(Entry::of).collect(),
             next_dsid: self.next_dsid,
-            neighbours: self.plan.neighbours().iter().map(|(port, address, mac)| (*port, *address, mac.0)).collect(),
+            neighbours: self
+                .neighbourhood
+                .plan
+                .neighbours()
+                .iter()
+                .map(|(port, address, mac)| (*port, *address, mac.0))
+                .collect(),
         }
     }
 

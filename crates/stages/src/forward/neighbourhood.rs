@@ -1,0 +1,143 @@
+//! Neighbours as control keeps them: who is asked, who is told where we are, and what that changes in the plan.
+
+use std::net::IpAddr;
+
+use wire::{Mac, Vlan};
+
+use super::{InstanceId, Plan};
+use crate::neighbour::{
+    Action, Config, Heard, MAX_FRAME, NeighbourCache, NeighbourMessage, Request, Station, Wanted, arp_announcement,
+    arp_request, neighbour_advertisement, neighbour_solicitation,
+};
+
+/// A plan, and the neighbours it needs resolved.
+pub struct Neighbourhood {
+    /// Where packets go.
+    pub plan: Plan,
+    cache: NeighbourCache,
+    actions: Vec<Action>,
+    /// The plan has changed since it was published.
+    dirty: bool,
+}
+
+/// A neighbour that was asked for: the port, its address, and whether it has answered.
+pub type Settled = ((u16, IpAddr), bool);
+
+impl Neighbourhood {
+    /// Of a plan; neighbours that it knows are never asked for.
+    pub fn new(plan: Plan) -> Self {
+        let (mut cache, mut actions) = (NeighbourCache::new(Config::default()), Vec::new());
+        for (port, address, mac) in plan.neighbours() {
+            cache.set_static((*port).into(), *address, *mac, &mut actions);
+        }
+        Self { plan, cache, actions, dirty: false }
+    }
+
+    /// Neighbours: port, address, state, hardware address.
+    pub fn cache(&self) -> &NeighbourCache {
+        &self.cache
+    }
+
+    /// Takes in what a neighbour said, to us or to everybody.
+    pub fn hear(&mut self, port: u8, message: &NeighbourMessage, for_us: bool, now: u64) {
+        let Some(heard) = Heard::from_message(message) else { return };
+        if for_us {
+            self.cache.learn(port.into(), &heard, now, &mut self.actions);
+        } else {
+            self.cache.heard(port.into(), &heard, now, &mut self.actions);
+        }
+    }
+
+    /// Wants the neighbour through which an address is reached; which one, and how that stands. None: no way leads there.
+    pub fn want(&mut self, instance: InstanceId, address: IpAddr, now: u64) -> Option<((u16, IpAddr), Wanted)> {
+        let (port, via) = self.plan.next_hop(instance, address)?;
+        let wanted = self.cache.want(port.into(), via, now, &mut self.actions);
+        if let Wanted::Known(mac) = wanted {
+            self.dirty |= self.plan.set_neighbour(port, via, mac);
+        }
+        Some(((port.into(), via), wanted))
+    }
+
+    /// Carries out what the cache has decided; `send` is given frames and the ports they go by. Returns who was resolved
+    /// and who never answered.
+    pub fn act(&mut self, now: u64, mut send: impl FnMut(u8, Vec<u8>)) -> Vec<Settled> {
+        self.cache.tick(now, &mut self.actions);
+        let mut settled = Vec::new();
+        for action in std::mem::take(&mut self.actions) {
+            match action {
+                Action::Send(request) => {
+                    if let Some((port, frame)) = self.plan.question(&request) {
+                        send(port, frame);
+                    }
+                }
+                Action::Resolved { port, address, mac } => {
+                    // Ports are few; the cache was given these numbers by us.
+                    self.dirty |= self.plan.set_neighbour(port as u8, address, mac);
+                    settled.push(((port, address), true));
+                }
+                Action::Failed { port, address } => {
+                    self.dirty |= self.plan.remove_neighbour(port as u8, address);
+                    settled.push(((port, address), false));
+                }
+                Action::Forgotten { port, address } => {
+                    self.dirty |= self.plan.remove_neighbour(port as u8, address);
+                }
+            }
+        }
+        settled
+    }
+
+    /// Whether the plan has changed since this was asked last.
+    pub fn has_changed(&mut self) -> bool {
+        std::mem::take(&mut self.dirty)
+    }
+
+    /// The plan was changed elsewhere.
+    pub fn touch(&mut self) {
+        self.dirty = true;
+    }
+}
+
+impl Plan {
+    /// We, on a port.
+    fn station(&self, port: u16) -> Option<(u8, Station)> {
+        let view = self.ports.get(usize::from(port))?;
+        Some((port as u8, Station { mac: Mac(view.mac), vlan: view.vlan.map(Vlan::of) }))
+    }
+
+    /// The frame that asks for a neighbour, and its port.
+    fn question(&self, request: &Request) -> Option<(u8, Vec<u8>)> {
+        let (port, us) = self.station(request.port)?;
+        let mut frame = vec![0; MAX_FRAME];
+        let len = match (self.ports[usize::from(port)].source_for(request.address)?, request.address) {
+            (IpAddr::V4(ours), IpAddr::V4(target)) => arp_request(&mut frame, &us, ours, target, request.to),
+            (IpAddr::V6(ours), IpAddr::V6(target)) => neighbour_solicitation(&mut frame, &us, ours, target, request.to),
+            _ => None,
+        }?;
+        frame.truncate(len);
+        Some((port, frame))
+    }
+
+    /// Frames that tell the neighbourhood where our addresses are (RFC 5227, 3; RFC 4861, 7.2.6), with their ports: a
+    /// restart or fail-over may have changed the hardware address behind them.
+    pub fn announcements(&self) -> Vec<(u8, Vec<u8>)> {
+        let mut frames = Vec::new();
+        let mut add = |port: u8, write: &dyn Fn(&mut [u8]) -> Option<usize>| {
+            let mut frame = vec![0; MAX_FRAME];
+            if let Some(len) = write(&mut frame) {
+                frame.truncate(len);
+                frames.push((port, frame));
+            }
+        };
+        for (n, view) in (0..).zip(&self.ports) {
+            let Some((port, us)) = self.station(n) else { continue };
+            for (address, _) in &view.v4 {
+                add(port, &|frame| arp_announcement(frame, &us, (*address).into()));
+            }
+            for (address, _) in &view.v6 {
+                add(port, &|frame| neighbour_advertisement(frame, &us, (*address).into(), None, true));
+            }
+        }
+        frames
+    }
+}

@@ -1,0 +1,259 @@
+//! Where packets go, as control describes it: plain collections that change, and what they compile to.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use table::bulk::{BulkMap, Seed};
+use table::lpm::{Lpm, Prefix};
+use wire::{Mac, ethertype};
+
+use super::{Forwarding, Hop, Instance, InstanceId, NONE, NOWHERE, ON_LINK, PortView, Tunnel, prefix4, prefix6};
+
+/// No router forwards to these: this network, loopback, multicast and broadcast (RFC 1812, 5.3.7; we route no
+/// multicast).
+const NOWHERE4: [(u32, u8); 4] = [(0, 8), (0x7f00_0000, 8), (0xe000_0000, 4), (0xf000_0000, 4)];
+/// Unspecified, loopback, link-local and multicast (RFC 4291, 2.5 and 2.7).
+const NOWHERE6: [(u128, u8); 4] = [(0, 128), (1, 128), (0xfe80 << 112, 10), (0xff << 120, 8)];
+
+/// A route as configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Routing domain.
+    pub instance: InstanceId,
+    /// Destination prefix.
+    pub to: IpAddr,
+    /// Its length in bits.
+    pub len: u8,
+    /// The gateway, a neighbour on one of the instance's ports.
+    pub via: IpAddr,
+}
+
+/// The control side's plain description of where packets go; [`Plan::compile`] makes the tables.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Ports by number.
+    pub ports: Vec<PortView>,
+    /// Routes beside the connected ones.
+    pub routes: Vec<Route>,
+    /// Known neighbours: port, address, hardware address.
+    neighbours: Vec<(u8, IpAddr, Mac)>,
+    by_neighbour: HashMap<(u8, IpAddr), usize>,
+    tunnels: Vec<TunnelPlan>,
+    by_tunnel: HashMap<TunnelPlan, u32>,
+}
+
+/// One end of a tunnel to the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct TunnelPlan {
+    instance: InstanceId,
+    local: IpAddr,
+    remote: IpAddr,
+    udp_port: u16,
+}
+
+impl Plan {
+    /// Learns (or corrects) a neighbour. False when nothing changed.
+    pub fn set_neighbour(&mut self, port: u8, address: IpAddr, mac: Mac) -> bool {
+        match self.by_neighbour.get(&(port, address)) {
+            Some(at) if self.neighbours[*at].2 == mac => false,
+            Some(at) => {
+                self.neighbours[*at].2 = mac;
+                true
+            }
+            None => {
+                self.by_neighbour.insert((port, address), self.neighbours.len());
+                self.neighbours.push((port, address, mac));
+                true
+            }
+        }
+    }
+
+    /// Forgets a neighbour.
+    pub fn remove_neighbour(&mut self, port: u8, address: IpAddr) -> bool {
+        let Some(at) = self.by_neighbour.remove(&(port, address)) else { return false };
+        self.neighbours.swap_remove(at);
+        if let Some((port, address, _)) = self.neighbours.get(at) {
+            self.by_neighbour.insert((*port, *address), at);
+        }
+        true
+    }
+
+    /// Known neighbours.
+    pub fn neighbours(&self) -> &[(u8, IpAddr, Mac)] {
+        &self.neighbours
+    }
+
+    /// The number of the tunnel to `remote`, entered if it is new. None when the instance has no port to speak from.
+    /// The second value tells whether it is new (and has to be published before it is used).
+    pub fn tunnel(&mut self, instance: InstanceId, remote: IpAddr, udp_port: u16) -> Option<(u32, bool)> {
+        let port = self.port_towards(instance, remote)?;
+        let plan = TunnelPlan { instance, local: self.ports[usize::from(port)].source_for(remote)?, remote, udp_port };
+        if let Some(id) = self.by_tunnel.get(&plan) {
+            return Some((*id, false));
+        }
+        let id = self.tunnels.len() as u32;
+        self.tunnels.push(plan);
+        self.by_tunnel.insert(plan, id);
+        Some((id, true))
+    }
+
+    /// Tunnels' far ends, by number.
+    pub fn tunnel_remotes(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.tunnels.iter().map(|t| t.remote)
+    }
+
+    /// The neighbour through which an address is reached: itself on a link, else the longest matching route's
+    /// gateway.
+    pub fn next_hop(&self, instance: InstanceId, to: IpAddr) -> Option<(u8, IpAddr)> {
+        if let Some(port) = self.on_link(instance, to) {
+            return Some((port, to));
+        }
+        let best = self.routes.iter().filter(|r| r.instance == instance && covers(r.to, r.len, to));
+        let via = best.max_by_key(|r| r.len)?.via;
+        Some((self.on_link(instance, via)?, via))
+    }
+
+    fn port_towards(&self, instance: InstanceId, to: IpAddr) -> Option<u8> {
+        self.next_hop(instance, to).map(|(port, _)| port).or_else(|| {
+            self.ports.iter().position(|p| p.instance == instance).map(|at| at as u8) // fewer than 256 ports
+        })
+    }
+
+    /// The port on whose link the address is.
+    pub fn on_link(&self, instance: InstanceId, to: IpAddr) -> Option<u8> {
+        let on = |port: &PortView| match to {
+            IpAddr::V4(to) => port.v4.iter().any(|(a, l)| prefix4(*a, *l) == prefix4(to.into(), *l)),
+            IpAddr::V6(to) => port.v6.iter().any(|(a, l)| prefix6(*a, *l) == prefix6(to.into(), *l)),
+        };
+        self.ports.iter().position(|p| p.instance == instance && on(p)).map(|at| at as u8)
+    }
+
+    /// Compiles the tables.
+    pub fn compile(&self) -> Forwarding {
+        let mut hops: Vec<Hop> = Vec::with_capacity(self.neighbours.len() + self.routes.len());
+        let mut index = HashMap::new();
+        let seed = Seed::random();
+        let capacity = self.neighbours.len().max(16);
+        let mut neighbours4 = BulkMap::with_capacity(capacity, seed).expect("memory for neighbours");
+        let mut neighbours6: Vec<BulkMap<u128, u32>> = Vec::new();
+        for _ in &self.ports {
+            neighbours6.push(BulkMap::with_capacity(capacity, seed).expect("memory for neighbours"));
+        }
+        for (port, address, mac) in &self.neighbours {
+            let id = hops.len() as u32;
+            hops.push(self.hop(*port, Some(*mac)));
+            index.insert((*port, *address), id);
+            let inserted = match address {
+                IpAddr::V4(a) => neighbours4.insert((u32::from(*port), (*a).into()), id),
+                IpAddr::V6(a) => neighbours6[usize::from(*port)].insert((*a).into(), id),
+            };
+            inserted.expect("the table was made large enough");
+        }
+        let mut hop_of = |hops: &mut Vec<Hop>, port: u8, via: IpAddr| {
+            *index.entry((port, via)).or_insert_with(|| {
+                hops.push(self.hop(port, None));
+                hops.len() as u32 - 1
+            })
+        };
+        let count = self.ports.iter().map(|p| p.instance).chain(self.routes.iter().map(|r| r.instance)).max();
+        let count = count.map_or(0, |last| usize::from(last) + 1);
+        let mut instances: Vec<Instance> = (0..count).map(|_| Instance { v4: Lpm::new(), v6: Lpm::new() }).collect();
+        for instance in &mut instances {
+            NOWHERE4.into_iter().for_each(|(to, len)| enter(&mut instance.v4, to, len, NOWHERE));
+            NOWHERE6.into_iter().for_each(|(to, len)| enter(&mut instance.v6, to, len, NOWHERE));
+        }
+        for (number, port) in self.ports.iter().enumerate() {
+            let instance = &mut instances[usize::from(port.instance)];
+            let target = ON_LINK | number as u32;
+            for (address, len) in &port.v4 {
+                enter(&mut instance.v4, *address, *len, target);
+            }
+            // Link-local addresses are for the link alone; what is ours there is not routed to.
+            for (address, len) in port.v6.iter().filter(|(address, _)| address >> 118 != 0xfe80 >> 6) {
+                enter(&mut instance.v6, *address, *len, target);
+            }
+        }
+        for route in &self.routes {
+            let Some(port) = self.on_link(route.instance, route.via) else { continue };
+            let hop = hop_of(&mut hops, port, route.via);
+            let instance = &mut instances[usize::from(route.instance)];
+            match route.to {
+                IpAddr::V4(to) => enter(&mut instance.v4, to.into(), route.len, hop),
+                IpAddr::V6(to) => enter(&mut instance.v6, to.into(), route.len, hop),
+            }
+        }
+        let tunnels = self
+            .tunnels
+            .iter()
+            .map(|plan| {
+                let way = self.next_hop(plan.instance, plan.remote);
+                let hop = way.map_or(NONE, |(port, via)| hop_of(&mut hops, port, via));
+                template(plan, hop).linked(hops.get(hop as usize))
+            })
+            .collect();
+        Forwarding { ports: self.ports.clone(), hops, tunnels, instances, neighbours4, neighbours6 }
+    }
+
+    fn hop(&self, port: u8, to: Option<Mac>) -> Hop {
+        let view = &self.ports[usize::from(port)];
+        let mut hop = Hop { mtu: view.mtu, port, l2_len: 0, l2: [0; 18] };
+        if let Some(mac) = to {
+            hop.l2[..6].copy_from_slice(&mac.0);
+            hop.l2[6..12].copy_from_slice(&view.mac);
+            hop.l2_len = 14;
+            if let Some(vlan) = view.vlan {
+                hop.l2[12..14].copy_from_slice(&ethertype::VLAN.to_be_bytes());
+                hop.l2[14..16].copy_from_slice(&vlan.to_be_bytes());
+                hop.l2_len = 18;
+            }
+        }
+        hop
+    }
+}
+
+/// Enters a prefix; host bits don't matter, and a length beyond the address's is none.
+fn enter<A: table::lpm::Address>(table: &mut Lpm<A>, address: A, len: u8, value: u32) {
+    if let Some(prefix) = Prefix::new(address, len) {
+        table.insert(prefix, value);
+    }
+}
+
+fn covers(prefix: IpAddr, len: u8, address: IpAddr) -> bool {
+    match (prefix, address) {
+        (IpAddr::V4(p), IpAddr::V4(a)) => prefix4(p.into(), len) == prefix4(a.into(), len),
+        (IpAddr::V6(p), IpAddr::V6(a)) => prefix6(p.into(), len) == prefix6(a.into(), len),
+        _ => false,
+    }
+}
+
+/// The IP and UDP headers that lead to a tunnel's far end, lengths and marks left zero.
+fn template(plan: &TunnelPlan, hop: u32) -> Tunnel {
+    let mut header = [0u8; 48];
+    let (len, version, sum) = match (plan.local, plan.remote) {
+        (IpAddr::V4(local), IpAddr::V4(remote)) => {
+            header[0] = 0x45;
+            // Never in pieces, here or on the way: so the identification need not be unique (RFC 6864, 4.1).
+            header[6] = 0x40;
+            header[8] = 64;
+            header[9] = wire::protocol::UDP;
+            header[12..16].copy_from_slice(&local.octets());
+            header[16..20].copy_from_slice(&remote.octets());
+            header[20..22].copy_from_slice(&plan.udp_port.to_be_bytes());
+            header[22..24].copy_from_slice(&plan.udp_port.to_be_bytes());
+            (28, 4, wire::checksum::sum(&header[..20]))
+        }
+        (IpAddr::V6(local), IpAddr::V6(remote)) => {
+            header[0] = 0x60;
+            header[6] = wire::protocol::UDP;
+            header[7] = 64;
+            header[8..24].copy_from_slice(&local.octets());
+            header[24..40].copy_from_slice(&remote.octets());
+            header[40..42].copy_from_slice(&plan.udp_port.to_be_bytes());
+            header[42..44].copy_from_slice(&plan.udp_port.to_be_bytes());
+            (48, 6, wire::checksum::pseudo6(local.into(), remote.into(), wire::protocol::UDP, 0))
+        }
+        // A tunnel's ends are of one family: `Plan::tunnel` takes the source by the remote's.
+        _ => (0, 0, 0),
+    };
+    Tunnel { hop: if len == 0 { NONE } else { hop }, len, version, header, sum, link_len: 0 }
+}

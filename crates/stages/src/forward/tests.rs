@@ -1,0 +1,111 @@
+use std::net::Ipv6Addr;
+
+use wire::Mac;
+
+use super::*;
+
+fn plan() -> Plan {
+    let port = |name: &str, instance, v4: [u8; 4], len| PortView {
+        name: name.into(),
+        mac: [2, 0, 0, 0, 0, instance as u8],
+        mtu: 1500,
+        instance,
+        v4: vec![(u32::from_be_bytes(v4), len)],
+        v6: vec![(0xfd00 << 112 | u128::from(instance) << 64 | 1, 64)],
+        ..PortView::default()
+    };
+    Plan {
+        ports: vec![port("n3", 0, [10, 0, 3, 1], 24), port("n6", 1, [10, 0, 6, 1], 24)],
+        routes: vec![
+            Route { instance: 1, to: [0, 0, 0, 0].into(), len: 0, via: [10, 0, 6, 2].into() },
+            Route { instance: 0, to: [10, 9, 0, 0].into(), len: 16, via: [10, 0, 3, 254].into() },
+        ],
+        ..Plan::default()
+    }
+}
+
+#[test]
+fn a_packet_finds_its_neighbour_its_gateway_or_a_reason() {
+    let mut plan = plan();
+    assert!(plan.set_neighbour(1, [10, 0, 6, 9].into(), Mac([9; 6])));
+    assert!(!plan.set_neighbour(1, [10, 0, 6, 9].into(), Mac([9; 6])));
+    let tables = plan.compile();
+    let on_link = tables.hop4(1, u32::from_be_bytes([10, 0, 6, 9])).expect("known neighbour");
+    let hop = tables.hop(on_link).expect("there");
+    assert_eq!((hop.port, hop.l2_len, &hop.l2[..6]), (1, 14, &[9u8; 6][..]));
+    let other = u32::from_be_bytes([10, 0, 6, 10]);
+    assert_eq!(tables.hop4(1, other), Err(NoHop::Unresolved { port: 1 }));
+    let via = tables.hop4(1, u32::from_be_bytes([8, 8, 8, 8])).expect("default route");
+    assert!(!tables.hop(via).expect("there").is_resolved());
+    assert_eq!(tables.hop4(0, u32::from_be_bytes([8, 8, 8, 8])), Err(NoHop::NoRoute));
+    assert_eq!(tables.hop4(7, other), Err(NoHop::NoRoute), "an instance that is not there");
+    plan.set_neighbour(1, [10, 0, 6, 2].into(), Mac([2; 6]));
+    let tables = plan.compile();
+    let via = tables.hop4(1, u32::from_be_bytes([8, 8, 8, 8])).expect("default route");
+    assert!(tables.hop(via).expect("there").is_resolved());
+    assert!(plan.remove_neighbour(1, [10, 0, 6, 9].into()));
+    assert!(plan.compile().hop4(1, u32::from_be_bytes([10, 0, 6, 9])).is_err());
+}
+
+#[test]
+fn some_addresses_are_nowhere() {
+    let mut plan = plan();
+    plan.routes.push(Route { instance: 1, to: [0u16; 8].into(), len: 0, via: [0xfd00, 0, 0, 1, 0, 0, 0, 9].into() });
+    plan.ports[1].v6.push((0xfe80 << 112 | 1, 64));
+    let tables = plan.compile();
+    for to in [[0, 0, 0, 1], [127, 0, 0, 1], [224, 0, 0, 5], [239, 1, 2, 3], [255, 255, 255, 255]] {
+        assert_eq!(tables.hop4(1, u32::from_be_bytes(to)), Err(NoHop::NoRoute), "{to:?}");
+    }
+    for to in [0, 1, 0xfe80 << 112 | 1, 0xfe80 << 112 | 7, 0xff02 << 112 | 1, 0xff0e << 112 | 1] {
+        assert_eq!(tables.hop6(1, to), Err(NoHop::NoRoute), "{to:x}");
+    }
+    assert!(tables.hop4(1, 0x0808_0808).is_ok() && tables.hop6(1, 0x2001 << 112).is_ok());
+}
+
+#[test]
+fn some_senders_can_not_be() {
+    for from in [[0, 0, 0, 0], [0, 9, 9, 9], [127, 0, 0, 1], [169, 254, 1, 1], [224, 0, 0, 1], [255; 4]] {
+        assert!(is_martian4(u32::from_be_bytes(from)), "{from:?}");
+    }
+    for from in [[1, 0, 0, 1], [10, 0, 0, 1], [126, 1, 1, 1], [128, 0, 0, 1], [169, 253, 0, 1], [223, 255, 255, 255]] {
+        assert!(!is_martian4(u32::from_be_bytes(from)), "{from:?}");
+    }
+    for from in [0, 1, 0xfe80 << 112 | 9, 0xfebf << 112 | 9, 0xff02 << 112 | 1] {
+        assert!(is_martian6(from), "{from:x}");
+    }
+    assert!(!is_martian6(2) && !is_martian6(0xfec0 << 112) && !is_martian6(0x2001 << 112) && !is_martian6(0xfd << 120));
+}
+
+#[test]
+fn tunnels_are_shared_by_those_who_go_the_same_way() {
+    let mut plan = plan();
+    let (first, new) = plan.tunnel(0, [10, 0, 3, 100].into(), 2152).expect("on the link");
+    assert!(new);
+    assert_eq!(plan.tunnel(0, [10, 0, 3, 100].into(), 2152), Some((first, false)));
+    let (far, _) = plan.tunnel(0, [10, 9, 1, 1].into(), 2152).expect("by a gateway");
+    plan.set_neighbour(0, [10, 0, 3, 254].into(), Mac([4; 6]));
+    let tables = plan.compile();
+    let tunnel = tables.tunnel(far).expect("there");
+    assert!(tables.hop(tunnel.hop).expect("there").is_resolved());
+    assert_eq!(&tunnel.header[12..20], &[10, 0, 3, 1, 10, 9, 1, 1]);
+    assert_eq!(&tunnel.header[4..8], &[0, 0, 0x40, 0], "atomic: not to be fragmented, no identification");
+    assert!(!tables.hop(tables.tunnel(first).expect("there").hop).expect("there").is_resolved());
+}
+
+#[test]
+fn a_tunnel_over_ipv4_has_the_link_header_of_a_known_neighbour_without_tag() {
+    let mut plan = plan();
+    let (four, _) = plan.tunnel(0, [10, 9, 1, 1].into(), 2152).expect("by a gateway");
+    let near = Ipv6Addr::from(0xfd00 << 112 | 7).into();
+    let (six, _) = plan.tunnel(0, near, 2152).expect("on the link");
+    let link = |plan: &Plan, id| plan.compile().tunnel(id).expect("there").link().copied();
+    assert_eq!(link(&plan, four), None, "nobody knows where to yet");
+    plan.set_neighbour(0, [10, 0, 3, 254].into(), Mac([4; 6]));
+    plan.set_neighbour(0, near, Mac([6; 6]));
+    assert_eq!(link(&plan, four), Some([4, 4, 4, 4, 4, 4, 2, 0, 0, 0, 0, 0, 8, 0]));
+    assert_eq!(link(&plan, six), None, "its headers leave no room");
+    plan.set_neighbour(0, [10, 0, 3, 254].into(), Mac([5; 6]));
+    assert_eq!(link(&plan, four).map(|link| link[0]), Some(5), "it moved");
+    plan.ports[0].vlan = Some(7);
+    assert_eq!(link(&plan, four), None, "the tag is put on with the rest");
+}
