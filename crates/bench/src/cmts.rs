@@ -9,12 +9,14 @@
 //! | `wired` | one worker on interfaces, its far sides at the other ends of the links |
 //! | `rates` | service flows at their maximum sustained rate, in simulated time |
 //! | `alone` | the cipher without a gateway, on the same sizes |
+//! | `beside` | on interfaces: the same kind of ports with nothing between |
 //! | `report`, `show` | the result: keys, tables |
 //!
 //! In memory everything runs on one thread: what the far sides take to make and check packets is taken off the time by
 //! the time stamp counter, and what is left is the gateway's. Everywhere every frame is taken apart, decrypted, checked.
 
 mod alone;
+mod beside;
 mod ends;
 mod plant;
 mod rates;
@@ -61,6 +63,9 @@ trait Trial {
     /// What encrypts.
     fn cipher(&self) -> &'static str;
 
+    /// Bytes of modems, hosts, keys, service flows and SID clusters.
+    fn bytes(&self) -> usize;
+
     /// What its interfaces are.
     fn nic(&self) -> String;
 
@@ -90,13 +95,20 @@ pub fn run(options: &CableOptions, stop: &AtomicBool) -> Result<CableReport, Ben
             // The first CPU has the machine's interrupts.
             let urgent = cpus().last().is_some_and(|cpu| pin(*cpu)) & urge(Urgency::Packets);
             let port = options.port;
-            let mut report = measured(&options.settings, port, options.seconds, stop)?;
+            let mut beside = match port {
+                PortKind::Memory => None,
+                kind => Some(beside::Beside::new(&options.settings, kind)?),
+            };
+            let mut report = measured(&options.settings, port, options.seconds, &mut beside, stop)?;
+            if let Some(beside) = beside {
+                beside.end(&mut report)?;
+            }
             if port == PortKind::Memory {
                 urgent_word(urgent).clone_into(&mut report.common.host.scheduling);
             }
             for size in &options.sweep {
                 let settings = CableSettings { size: Some(*size), ..options.settings.clone() };
-                let found = measured(&settings, port, (options.seconds / 4.0).max(0.5), stop)?;
+                let found = measured(&settings, port, (options.seconds / 4.0).max(0.5), &mut None, stop)?;
                 report.cable.sweep.push(Sweep::of(*size, &found));
             }
             report.cable.rates = Some(rates::rates(&options.settings)?);
@@ -110,11 +122,12 @@ fn urgent_word(urgent: bool) -> &'static str {
     if urgent { "fifo" } else { "ordinary" }
 }
 
-/// One workload: windows of the gateway and of the cipher alone, in turns.
+/// One workload: windows of the gateway, of the cipher alone, and of a bare forwarder where there is one, in turns.
 fn measured(
     settings: &CableSettings,
     port: PortKind,
     seconds: f64,
+    beside: &mut Option<beside::Beside>,
     stop: &AtomicBool,
 ) -> Result<CableReport, BenchError> {
     let begin = Instant::now();
@@ -134,6 +147,9 @@ fn measured(
         }
         windows.push(rig.window(measure, stop)?);
         references.push(alone.window(measure / 4));
+        if let Some(beside) = beside {
+            beside.window(measure, stop)?;
+        }
         std::thread::sleep(REST);
     }
     let noise = CpuTime::now().since(&before);

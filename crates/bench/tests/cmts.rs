@@ -33,6 +33,9 @@ fn nothing_is_lost_and_everything_is_right() {
     assert!(cable.upstream_ratio > 0.08, "{}", cable.upstream_ratio);
     let rates = cable.rates.as_ref().expect("rates");
     assert!(rates.worst.abs() <= 0.01 && rates.reordered == 0 && rates.flows == 120, "{rates:?}");
+    // A modem has a line, four hosts and their index, two keys each way, eight service flows, a cluster with a frame.
+    let bytes = report.common.bytes_per_subscriber;
+    assert!((2_500.0..60_000.0).contains(&bytes), "{bytes} bytes a modem");
     // Sizes are those published, as far as so few packets can tell.
     let mean = report.common.directions.downlink.frame_bytes_mean;
     assert!((mean - 998.2).abs() < 40.0, "{mean}");
@@ -113,6 +116,10 @@ fn every_kind_of_port() {
             assert_eq!((cable.wrong_frames, cable.reordered), (0, 0));
         }
         assert!(common.cost.trx_ns > 0.0 && common.cost.ttx_ns > 0.0 && common.mpps > 0.0, "{:?}", common.cost);
+        let bare = &common.reference;
+        assert_eq!(bare.name, format!("bare forwarding, {}", port.name()));
+        assert!(bare.mpps > 0.0 && bare.ratio > 0.0 && bare.trx_ns > 0.0 && bare.ttx_ns > 0.0, "{bare:?}");
+        assert!(report.text().contains(&bare.name) && common.bytes_per_subscriber > 2_500.0);
         assert!(common.load.busy_mpps >= common.mpps && common.worker_utilisation[0] > 0.0, "{:?}", common.load);
     }
     let mine = format!("weir-bench-{}-", std::process::id());

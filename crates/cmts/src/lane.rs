@@ -158,6 +158,11 @@ pub struct Counts {
 }
 
 impl State {
+    /// Bytes of modems, hosts, keys, service flows and SID clusters, with their indexes. What waits is slots.
+    pub fn bytes(&self) -> usize {
+        self.modems.bytes() + self.scheduler.bytes() + self.upstream.bytes()
+    }
+
     /// The port a burst came in by, as the stages see it. An unknown one has no address and drops everything.
     #[inline]
     pub fn port(&self, id: u8) -> &PortView {

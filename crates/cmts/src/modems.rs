@@ -270,6 +270,21 @@ impl Modems {
         self.securities.get(modem as usize).filter(|security| security.in_use)
     }
 
+    /// Bytes of modems, hosts and keys, with their indexes.
+    pub fn bytes(&self) -> usize {
+        let addresses = self.addresses.iter().map(Vec::capacity).sum::<usize>() * size_of::<IpAddr>();
+        self.by_v4.bytes()
+            + self.by_v6.bytes()
+            + self.hosts.capacity() * size_of::<Host>()
+            + self.free_hosts.capacity() * size_of::<u32>()
+            + self.modems.capacity() * size_of::<Modem>()
+            + self.securities.capacity() * size_of::<Security>()
+            + self.addresses.capacity() * size_of::<Vec<IpAddr>>()
+            + addresses
+            + self.encrypt.bytes()
+            + self.decrypt.bytes()
+    }
+
     /// All places, with and without a modem.
     pub fn all(&self) -> &[Modem] {
         &self.modems

@@ -140,6 +140,13 @@ impl Upstream {
         })
     }
 
+    /// Bytes of SID clusters, with the frames under way in them and their index.
+    pub fn bytes(&self) -> usize {
+        let clusters = self.clusters.iter().map(Cluster::bytes).sum::<usize>();
+        let spare = self.clusters.capacity() - self.clusters.len();
+        self.by_sid.bytes() + clusters + spare * size_of::<Cluster>() + self.free.capacity() * size_of::<u32>()
+    }
+
     /// Slots it has.
     pub fn held(&self) -> usize {
         self.inbox.len() + self.frames.len()

@@ -133,6 +133,19 @@ const fn place(number: u64) -> usize {
 }
 
 impl Engine {
+    /// Bytes of its keys.
+    pub fn bytes(&self) -> usize {
+        let boxed = |schedule: &Schedule| match schedule {
+            Schedule::Aes128(aes, _) => size_of_val(&**aes),
+            Schedule::Aes256(aes, _) => size_of_val(&**aes),
+            Schedule::Des56(..) => 0,
+        };
+        self.by.capacity() * size_of::<By>()
+            + self.lane_keys.capacity() * size_of::<LaneKey>()
+            + self.schedules.capacity() * size_of::<Option<Schedule>>()
+            + self.schedules.iter().flatten().map(boxed).sum::<usize>()
+    }
+
     /// An engine without keys: by libipsec-mb, where that is built in and the processor serves it.
     pub fn new(direction: Direction) -> Self {
         Self::with(direction, Lanes::new(direction == Direction::Encrypt))

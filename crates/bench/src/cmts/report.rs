@@ -201,6 +201,7 @@ impl CableReport {
                 ratio: both_mpps * 1e6 / (hz / alone),
                 ..Reference::default()
             },
+            bytes_per_subscriber: rig.bytes() as f64 / f64::from(settings.subscribers().max(1)),
             allocations_per_packet: sum(&|w| w.allocations) as f64 / all as f64,
             load: LoadSource { source: "generator".into(), saturates, busy_mpps: both_mpps / busy },
             windows: Windows {

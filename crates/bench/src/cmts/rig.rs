@@ -219,6 +219,10 @@ impl Trial for CableRig {
         self.worker.gateway().state().modems.encrypt.by()
     }
 
+    fn bytes(&self) -> usize {
+        self.worker.gateway().state().bytes()
+    }
+
     fn nic(&self) -> String {
         "in process".to_owned()
     }

@@ -174,14 +174,20 @@ impl CableSettings {
         u32::from(self.groups) * u32::from(self.modems)
     }
 
+    /// Sizes of packets, downstream and upstream.
+    pub fn mixes(&self) -> [Mix; 2] {
+        [Mix::downstream as fn() -> Mix, Mix::upstream]
+            .map(|mix| self.size.map_or_else(mix, |size| Mix::fixed(size - 4)))
+    }
+
     /// Packets downstream.
     pub fn downstream(&self) -> Workload {
-        Workload::new(&self.size.map_or_else(Mix::downstream, |size| Mix::fixed(size - 4)), self.modems.into(), true)
+        Workload::new(&self.mixes()[0], self.modems.into(), true)
     }
 
     /// Packets upstream.
     pub fn upstream(&self) -> Workload {
-        Workload::new(&self.size.map_or_else(Mix::upstream, |size| Mix::fixed(size - 4)), self.modems.into(), true)
+        Workload::new(&self.mixes()[1], self.modems.into(), true)
     }
 
     /// Modems of a service group that share a pair of filter groups: by sixths, in order.

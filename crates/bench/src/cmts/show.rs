@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::report::CableReport;
 use crate::show;
-use crate::text::{Table, count, micros, rate};
+use crate::text::{Table, bytes, count, micros, rate};
 
 impl CableReport {
     /// The whole report.
@@ -79,8 +79,25 @@ impl CableReport {
             cable.downstream_cycles, cable.crypto_cycles, cable.beyond_crypto_cycles, cable.upstream_cycles
         ));
         line(format!(
-            "{}: {:.0} cycles on the same sizes; in the gateway {:.2} times that",
-            common.reference.name, cable.cipher_alone_cycles, cable.crypto_ratio
+            "{}, alone: {:.0} cycles on the same sizes; in the gateway {:.2} times that",
+            cable.cipher, cable.cipher_alone_cycles, cable.crypto_ratio
+        ));
+        if common.port != "memory" {
+            let r = &common.reference;
+            line(format!(
+                "{}: {}, {:.2} Gbit/s (Trx {:.0} ns, Ttx {:.0} ns); busy all the time, the gateway has {:.1} % of its packets",
+                r.name,
+                rate(r.mpps),
+                r.gbps_l2,
+                r.trx_ns,
+                r.ttx_ns,
+                r.ratio * 100.0
+            ));
+        }
+        line(format!(
+            "{} a modem: with its hosts, keys, service flows and SID cluster; {} in all",
+            bytes(common.bytes_per_subscriber),
+            bytes(common.bytes_per_subscriber * common.subscribers as f64)
         ));
         line(format!(
             "{:.2} Gbit/s a service group; upstream {:.1} % of downstream; channels of a bonding group within {:.2} %",

@@ -51,6 +51,8 @@ pub struct WiredRig {
     arenas: [Arc<Arena>; 2],
     view: StatsView,
     cipher: &'static str,
+    /// Bytes of its modems and all that is theirs.
+    bytes: usize,
     /// What its port says of itself.
     detail: String,
     _control: Control,
@@ -77,6 +79,7 @@ impl WiredRig {
         // Modems are taken in by and by.
         working.turns(settings.subscribers() / 8 + 64);
         let (view, cipher) = (working.view(), working.gateway().state().modems.encrypt.by());
+        let bytes = working.gateway().state().bytes();
         let ends = Ends::new(settings, &settings.plant(&config)?);
         let found = Arc::<Mutex<CableWindow>>::default();
         let mut pool = Pool::new(&arenas[1], SLOTS as usize);
@@ -108,6 +111,7 @@ impl WiredRig {
             arenas,
             view,
             cipher,
+            bytes,
             detail,
             _control: control,
         })
@@ -174,6 +178,10 @@ impl Trial for WiredRig {
 
     fn cipher(&self) -> &'static str {
         self.cipher
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
     }
 
     fn nic(&self) -> String {

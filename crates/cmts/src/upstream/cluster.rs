@@ -91,6 +91,11 @@ impl Cluster {
         }
     }
 
+    /// Bytes of it.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.partial.capacity() + self.spec.sids.capacity() * size_of::<u16>()
+    }
+
     /// As given.
     pub fn spec(&self) -> &ClusterSpec {
         &self.spec

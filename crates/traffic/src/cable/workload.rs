@@ -29,6 +29,11 @@ impl Mix {
         Self(vec![(bytes.max(SHORTEST), 100)])
     }
 
+    /// Sizes, each with its share.
+    pub fn shares(&self) -> &[(u16, u32)] {
+        &self.0
+    }
+
     /// Mean size, in bytes.
     pub fn mean(&self) -> f64 {
         let shares: u32 = self.0.iter().map(|(_, share)| share).sum();
