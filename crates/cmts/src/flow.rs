@@ -59,8 +59,6 @@ impl Default for FlowSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct FlowCounts {
-    /// Packets that came.
-    pub packets_in: u64,
     /// Packets sent.
     pub packets: u64,
     /// Bytes sent, each packet from behind the HCS through its CRC.
@@ -78,8 +76,6 @@ pub struct FlowCounts {
     longest: u32,
 }
 
-const _: () = assert!(size_of::<FlowCounts>() == 64);
-
 /// Nanoseconds in a unit of short times, as a shift.
 const UNIT: u32 = 10;
 
@@ -91,6 +87,11 @@ impl FlowCounts {
         self.waited_ns += ns;
         self.jitter += u64::from(units.abs_diff(std::mem::replace(&mut self.last, units)));
         self.longest = self.longest.max(units);
+    }
+
+    /// Packets that came, where so many wait.
+    pub fn came(&self, waiting: u32) -> u64 {
+        self.packets + self.full + self.aqm + u64::from(waiting)
     }
 
     /// The longest wait, in nanoseconds; rounded down to 2¹⁰.

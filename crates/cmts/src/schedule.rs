@@ -209,7 +209,7 @@ impl Scheduler {
 
     /// Bytes of service flows.
     pub fn bytes(&self) -> usize {
-        self.flows.capacity() * size_of::<Flow>()
+        self.flows.capacity() * size_of::<Flow>() + self.flows.len() * size_of::<crate::flow::Terms>()
     }
 
     /// All flows' places.
@@ -308,7 +308,6 @@ impl Scheduler {
             return Err((frame, Refused::Gone));
         };
         let len = frame.len() as u32 + CRC;
-        flow.counts.packets_in += 1;
         let at = self.free;
         let Some(node) = self.nodes.get_mut(at as usize).filter(|_| flow.bytes + len <= flow.buffer) else {
             flow.counts.full += 1;

@@ -15,8 +15,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
 use stages::acl::{AccessLists, Hits};
-use stages::forward::{Forwarding, InstanceId, Neighbourhood, Plan};
-use stages::neighbour::NeighbourCache;
+use stages::forward::{Forwarding, InstanceId, Plan};
+use stages::neighbour::{self, Action, NeighbourCache};
 use table::snapshot::Publisher;
 use wire::gtpu;
 
@@ -33,12 +33,14 @@ use simulated::Churn;
 
 /// Control.
 pub struct Control {
-    neighbourhood: Neighbourhood,
+    plan: Plan,
     publisher: Publisher<Forwarding>,
     links: Vec<Link>,
     simulator: Option<Simulator>,
+    neighbours: NeighbourCache,
     /// Keys (per worker) of packets that wait for a neighbour.
     waiting: HashMap<(u16, IpAddr), HashSet<(usize, u32)>>,
+    actions: Vec<Action>,
     counters: ControlCounters,
     answers: VecDeque<(u64, Answer)>,
     reports: VecDeque<Report>,
@@ -47,6 +49,7 @@ pub struct Control {
     churn: Churn,
     /// Simulated subscribers that are being paged: when they will be back, worker, handle.
     paging: VecDeque<(u64, u16, u32)>,
+    dirty: bool,
     announced: bool,
     /// NAT blocks, as workers tell of them.
     nat_log: NatLog,
@@ -85,13 +88,20 @@ impl Ways for Named<'_> {
 impl Control {
     /// Control of workers with those links.
     pub fn new(plan: Plan, publisher: Publisher<Forwarding>, links: Vec<Link>, simulator: Option<Simulator>) -> Self {
+        let mut neighbours = NeighbourCache::new(neighbour::Config::default());
+        let mut actions = Vec::new();
+        for (port, address, mac) in plan.neighbours() {
+            neighbours.set_static((*port).into(), *address, *mac, &mut actions);
+        }
         let sessions = simulator.as_ref().map_or(0, |s| s.count().into());
         Self {
-            neighbourhood: Neighbourhood::new(plan),
+            plan,
             publisher,
             links,
             simulator,
+            neighbours,
             waiting: HashMap::new(),
+            actions: Vec::new(),
             counters: ControlCounters { sessions, ..ControlCounters::default() },
             answers: VecDeque::new(),
             reports: VecDeque::new(),
@@ -99,6 +109,7 @@ impl Control {
             next_caller: 0,
             churn: Churn::default(),
             paging: VecDeque::new(),
+            dirty: false,
             announced: false,
             nat_log: NatLog::default(),
             lists: None,
@@ -139,15 +150,13 @@ impl Control {
 
     /// Neighbours: port, address, state, hardware address.
     pub fn neighbours(&self) -> &NeighbourCache {
-        self.neighbourhood.cache()
+        &self.neighbours
     }
 
     /// The number of the tunnel to an address; published with the next [`Control::publish`] when it is new.
     pub fn tunnel(&mut self, instance: InstanceId, to: IpAddr) -> Option<u32> {
-        let (id, new) = self.neighbourhood.plan.tunnel(instance, to, gtpu::PORT)?;
-        if new {
-            self.neighbourhood.touch();
-        }
+        let (id, new) = self.plan.tunnel(instance, to, gtpu::PORT)?;
+        self.dirty |= new;
         Some(id)
     }
 
@@ -171,8 +180,9 @@ impl Control {
 
     /// Publishes the forwarding tables if they changed.
     pub fn publish(&mut self) {
-        if self.neighbourhood.has_changed() {
-            self.publisher.publish(self.neighbourhood.plan.compile());
+        if self.dirty {
+            self.publisher.publish(self.plan.compile());
+            self.dirty = false;
             self.counters.published += 1;
             for link in &self.links {
                 link.waker.nudge();
@@ -288,7 +298,7 @@ impl Control {
 
     /// Ports, routes and neighbours as they are.
     pub fn plan(&self) -> &Plan {
-        &self.neighbourhood.plan
+        &self.plan
     }
 
     /// The next answer to something asked: its number and what came of it.
@@ -321,7 +331,10 @@ impl Control {
             }
             self.links[worker].flush();
         }
-        self.act(now);
+        let mut actions = std::mem::take(&mut self.actions);
+        self.neighbours.tick(now, &mut actions);
+        self.actions = actions;
+        self.act();
         self.page(now);
         self.churn(now);
         self.publish();

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use stages::neighbour::Wanted;
+use stages::neighbour::{Heard, Wanted};
 
 use super::link::Purpose;
 use super::{Answer, Control, Report};
@@ -17,20 +17,26 @@ impl Control {
     pub(super) fn on_event(&mut self, worker: usize, event: Event, now: u64) {
         match event {
             Event::Neighbour { port, message, for_us } => {
-                self.neighbourhood.hear(port, &message, for_us, now);
+                let Some(heard) = Heard::from_message(&message) else { return };
+                if for_us {
+                    self.neighbours.learn(port.into(), &heard, now, &mut self.actions);
+                } else {
+                    self.neighbours.heard(port.into(), &heard, now, &mut self.actions);
+                }
             }
             Event::Resolve { instance, address, key } => {
-                let Some((neighbour, wanted)) = self.neighbourhood.want(instance, address, now) else {
+                let Some((port, via)) = self.plan.next_hop(instance, address) else {
                     self.links[worker].post(Command::GiveUp { key });
                     return;
                 };
-                match wanted {
-                    Wanted::Known(_) => {
+                match self.neighbours.want(port.into(), via, now, &mut self.actions) {
+                    Wanted::Known(mac) => {
+                        self.dirty |= self.plan.set_neighbour(port, via, mac);
                         self.publish();
                         self.links[worker].post(Command::Retry { key });
                     }
                     Wanted::Asked => {
-                        self.waiting.entry(neighbour).or_default().insert((worker, key));
+                        self.waiting.entry((port.into(), via)).or_default().insert((worker, key));
                     }
                     Wanted::Unreachable | Wanted::Full => self.links[worker].post(Command::GiveUp { key }),
                 }

@@ -326,7 +326,7 @@ fn flows(control: &Control, reports: &[&Report], only: Option<Mac>) -> Vec<FlowV
     let mut views = Vec::new();
     for row in reports.iter().flat_map(|report| &report.flows) {
         let Some(named) = control.modem(row.modem) else { continue };
-        if only.map_or(row.counts.packets_in == 0, |mac| mac != named.mac) {
+        if only.map_or(row.counts.came(row.waiting.0) == 0, |mac| mac != named.mac) {
             continue;
         }
         let at = row.flow.wrapping_sub(named.spec.first_flow) as usize;
@@ -340,7 +340,7 @@ fn flows(control: &Control, reports: &[&Report], only: Option<Mac>) -> Vec<FlowV
             reserved: spec.reserved,
             priority: spec.priority,
             dsid: spec.dsid,
-            packets_in: row.counts.packets_in,
+            packets_in: row.counts.came(row.waiting.0),
             packets: row.counts.packets,
             bits: row.counts.bytes * 8,
             waiting: row.waiting.0,
