@@ -36,15 +36,15 @@ pub struct Plan {
     /// Routes beside the connected ones.
     pub routes: Vec<Route>,
     /// Known neighbours: port, address, hardware address.
-    neighbours: Vec<(u8, IpAddr, Mac)>,
-    by_neighbour: HashMap<(u8, IpAddr), usize>,
-    tunnels: Vec<TunnelPlan>,
-    by_tunnel: HashMap<TunnelPlan, u32>,
+    pub(super) neighbours: Vec<(u8, IpAddr, Mac)>,
+    pub(super) by_neighbour: HashMap<(u8, IpAddr), usize>,
+    pub(super) tunnels: Vec<TunnelPlan>,
+    pub(super) by_tunnel: HashMap<TunnelPlan, u32>,
 }
 
 /// One end of a tunnel to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct TunnelPlan {
+pub(super) struct TunnelPlan {
     instance: InstanceId,
     local: IpAddr,
     remote: IpAddr,
