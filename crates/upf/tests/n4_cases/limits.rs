@@ -133,3 +133,36 @@ fn what_is_chosen_must_fit_a_message_too() {
     bench.close();
     std::fs::remove_dir_all(&folder).expect("ours");
 }
+
+#[test]
+fn a_rule_has_sixteen_urrs_and_no_more() {
+    let mut bench = Bench::new("");
+    let with = |count: u32| {
+        let mut many = asked(1, 1);
+        let urr = |id| CreateUrr {
+            urr_id: UrrId(id),
+            measurement_method: MeasurementMethod::VOLUM,
+            reporting_triggers: ReportingTriggers::VOLTH,
+            volume_threshold: Some(VolumeThreshold::total(1 << 30)),
+            ..Default::default()
+        };
+        many.create_urrs = (1..=count).map(urr).collect();
+        many.create_pdrs[1].urr_ids = (1..=count).map(UrrId).collect();
+        many
+    };
+    let answer = bench.say(Some(0), with(17).into());
+    let Message::SessionEstablishmentResponse(response) = answer.message else { panic!("{answer:?}") };
+    let blamed = (response.cause, response.failed_rule_id);
+    assert_eq!(blamed, (Cause::RULE_CREATION_MODIFICATION_FAILURE, Some(FailedRuleId::Pdr(2))));
+    let answer = bench.say(Some(0), with(16).into());
+    let Message::SessionEstablishmentResponse(response) = answer.message else { panic!("{answer:?}") };
+    let mut session = Session { cp_seid: 1, ip4: Some(UE), ..Session::default() };
+    session.established(&response).expect("accepted");
+    let Some(FTeid::Given { teid, .. }) = session.uplink_f_teid else { panic!("a tunnel was chosen") };
+    bench.send_many("n3", &up(teid.0, &request(UE)), 3);
+    assert_eq!(bench.received("n6").len(), 3);
+    let last = bench.delete(&session).usage_reports;
+    let volumes = last.iter().filter_map(|report| report.volume_measurement.and_then(|volume| volume.uplink));
+    assert_eq!(volumes.collect::<Vec<_>>(), [180; 16]);
+    bench.close();
+}
