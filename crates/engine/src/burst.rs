@@ -5,6 +5,10 @@ use frame::{Arena, BURST, Batch, Frame};
 use crate::drops::{Drop, Punt};
 use crate::pipeline::{At, Kind};
 
+/// With a port's number in [`Burst::set_out`]: the packet does not leave by that port, it comes in by it again. For what
+/// one session of ours sends to the tunnel of another.
+pub const AGAIN: u8 = 0x80;
+
 /// The packets of a burst that are still in the pipeline, one bit each. Iterating gives their indices; changing the
 /// burst meanwhile does not disturb an iteration begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

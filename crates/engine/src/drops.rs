@@ -54,6 +54,7 @@ named! {
         SessionGone "session_gone" "The session ended while the packet was in flight.",
         TtlExpired "ttl_expired" "The TTL or hop limit ran out here.",
         NoRoute "no_route" "No route to the destination.",
+        TunnelLoop "tunnel_loop" "Forwarding action rules send the packet round in a circle, from tunnel to tunnel of ours.",
         NeighbourUnresolved "neighbour_unresolved" "The next hop does not answer ARP or neighbour discovery.",
         NeighbourQueueFull "neighbour_queue_full" "Too many packets wait for the next hop's hardware address.",
         TooBig "too_big" "Larger than the outgoing MTU and not to be fragmented; the sender was told.",

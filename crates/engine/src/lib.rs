@@ -16,7 +16,7 @@ mod steer;
 mod trace;
 mod worker;
 
-pub use burst::{Burst, Live};
+pub use burst::{AGAIN, Burst, Live};
 pub use clock::{Clock, NoClock, Time, Tsc};
 pub use drops::{Drop, Punt};
 pub use hand_off::HandOff;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use frame::{BURST, Batch, Frame, Pool, Port, PortCounters};
 
-use crate::burst::Burst;
+use crate::burst::{AGAIN, Burst};
 use crate::clock::{Clock, Looks, Time, Tsc};
 use crate::drops::Drop;
 use crate::hand_off::HandOff;
@@ -104,6 +104,8 @@ pub struct Worker<G: Gateway> {
     burst: Burst<G::Kind>,
     incoming: Batch,
     hand_off: Option<HandOff>,
+    /// What was sent to ourselves, with the port it comes in by.
+    again: Vec<(PortId, Frame)>,
     config: WorkerConfig,
     next_tick: u64,
     empty_turns: u32,
@@ -150,6 +152,7 @@ impl<G: Gateway> Worker<G> {
             burst: Burst::default(),
             incoming: Batch::new(),
             hand_off: None,
+            again: Vec::with_capacity(OUTBOX),
             config,
             next_tick: 0,
             empty_turns: 0,
@@ -318,19 +321,22 @@ impl<G: Gateway> Worker<G> {
         }
     }
 
-    /// Runs what other workers handed over, a burst per port.
+    /// Runs what other workers handed over, and what was sent to ourselves, a burst per port.
     fn take_over<C: Clock>(&mut self, spent: &mut Spent) -> usize {
-        let Some(hand_off) = &mut self.hand_off else { return 0 };
-        if hand_off.is_empty() {
+        if self.again.is_empty() && self.hand_off.as_mut().is_none_or(|hand_off| hand_off.is_empty()) {
             return 0;
         }
         let begin = Tsc::cycles();
         let mut came: [(PortId, Frame); BURST] = [const { (0, Frame::none()) }; BURST];
         let mut count = 0;
-        hand_off.receive(BURST, |port, frame| {
+        let mut keep = |port, frame| {
             came[count] = (port, frame);
             count += 1;
-        });
+        };
+        let room = BURST - self.come_again(&mut keep);
+        if let Some(hand_off) = &mut self.hand_off {
+            hand_off.receive(room, keep);
+        }
         self.env.stats.add(Io::HandedIn, count as u64);
         for id in 0..self.ports.len() as PortId {
             for (_, frame) in came[..count].iter_mut().filter(|(port, frame)| *port == id && !frame.is_none()) {
@@ -343,6 +349,32 @@ impl<G: Gateway> Worker<G> {
         }
         spent.pipeline += Tsc::cycles().wrapping_sub(begin);
         count
+    }
+
+    /// Hands over what was sent to ourselves, at most a burst, as far as it is this worker's; the rest goes to the worker
+    /// that owns it. Returns how much it handed over.
+    fn come_again(&mut self, keep: &mut impl FnMut(PortId, Frame)) -> usize {
+        let Env { pool, stats, .. } = &mut self.env;
+        let count = self.again.len().min(BURST);
+        let mut kept = 0;
+        for (port, frame) in self.again.drain(..count) {
+            let key = self.gateway.steer_key(port, pool.arena().bytes(&frame));
+            let owner = self.hand_off.as_mut().zip(key).and_then(|(to, key)| Some((to.elsewhere(key)?, to)));
+            let Some((owner, to)) = owner else {
+                keep(port, frame);
+                kept += 1;
+                continue;
+            };
+            if let Err(frame) = to.send(owner, port, frame) {
+                stats.add(Io::HandedIn, 1);
+                stats.drop_outside(Drop::HandOffFull, frame.len());
+                pool.give(frame);
+            }
+        }
+        if let Some(hand_off) = &mut self.hand_off {
+            hand_off.nudge();
+        }
+        kept
     }
 
     fn release<C: Clock>(&mut self, spent: &mut Spent) -> usize {
@@ -413,14 +445,13 @@ impl<G: Gateway> Worker<G> {
             return;
         }
         let Env { pool, stats, .. } = &mut self.env;
+        let again = &mut self.again;
         self.burst.finish(|out, frame| match out.and_then(|port| self.ports.get_mut(usize::from(port))) {
             Some(door) => door.queue(frame, pool, stats),
-            None => {
-                if out.is_some() {
-                    stats.drop_outside(Drop::NoRoute, frame.len());
-                }
-                pool.give(frame);
-            }
+            None => match out {
+                Some(out) => to_ourselves(out, frame, again, pool, stats),
+                None => pool.give(frame),
+            },
         });
     }
 
@@ -474,7 +505,7 @@ impl<G: Gateway> Worker<G> {
         let stats = &self.env.stats;
         stats.set(Io::FreeSlots, self.env.pool.free() as u64);
         stats.set(Io::PortSlots, self.ports.iter().map(|door| door.port.held() as u64).sum());
-        stats.set(Io::Held, self.gateway.held() as u64);
+        stats.set(Io::Held, (self.gateway.held() + self.again.len()) as u64);
         stats.set(Io::Allocations, pages::allocations_on_this_thread());
     }
 
@@ -535,6 +566,11 @@ impl<G: Gateway> Worker<G> {
     /// Ends the worker: its ports give their slots back. Returns its pool, for the conservation check.
     pub fn close(mut self) -> (G, Env) {
         self.gateway.close(&mut self.env);
+        for (_, frame) in self.again.drain(..) {
+            self.env.stats.add(Io::HandedIn, 1);
+            self.env.stats.drop_outside(Drop::NoOwner, frame.len());
+            self.env.pool.give(frame);
+        }
         if let Some(hand_off) = &mut self.hand_off {
             while !hand_off.is_empty() {
                 hand_off.receive(BURST, |_, frame| {
@@ -550,6 +586,24 @@ impl<G: Gateway> Worker<G> {
         }
         (self.gateway, self.env)
     }
+}
+
+/// Sees to a frame for a port that is none: it comes in again, as far as there is room, or has no way to go.
+#[cold]
+fn to_ourselves(out: u8, mut frame: Frame, again: &mut Vec<(PortId, Frame)>, pool: &mut Pool, stats: &Stats) {
+    frame.meta.port = out & !AGAIN;
+    let lost = if out & AGAIN == 0 {
+        Drop::NoRoute
+    } else if !frame.meta.pass_again() {
+        Drop::TunnelLoop
+    } else if again.len() >= OUTBOX {
+        Drop::HandOffFull
+    } else {
+        stats.add(Io::HandedOut, 1);
+        return again.push((frame.meta.port, frame));
+    };
+    stats.drop_outside(lost, frame.len());
+    pool.give(frame);
 }
 
 impl Door {

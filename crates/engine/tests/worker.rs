@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use engine::{
-    Burst, Clock, Ctx, Drop, Env, Gateway, HandOff, Io, Kind, Layout, Pipeline, PortId, Punt, Stage, Steer, SteerKey,
-    Time, TraceFilter, Worker, WorkerConfig, pipeline,
+    AGAIN, Burst, Clock, Ctx, Drop, Env, Gateway, HandOff, Io, Kind, Layout, Pipeline, PortId, Punt, Stage, Steer,
+    SteerKey, Time, TraceFilter, Worker, WorkerConfig, pipeline,
 };
 use frame::{Arena, ArenaConfig, Pool, Port};
 use port::memory::{Memory, Wire};
@@ -39,6 +39,12 @@ impl Stage<Toy> for Obey {
                 Some(60..70) => burst.punt(i, Punt::Ping),
                 Some(70..80) => burst.punt(i, Punt::Arp),
                 Some(80..90) => burst.set_out(i, 9),
+                Some(100..110) => {
+                    // Once.
+                    burst.bytes_mut(i, cx.env.arena())[0] = 0;
+                    burst.set_out(i, AGAIN | burst.frame(i).meta.port);
+                }
+                Some(110..120) => burst.set_out(i, AGAIN | burst.frame(i).meta.port),
                 Some(255) => panic!("as the packet wished"),
                 _ => burst.drop(i, Drop::Malformed, at),
             }
@@ -236,6 +242,35 @@ fn a_packet_of_another_workers_subscriber_is_processed_there() {
     assert_eq!(others[1].received().len(), 2, "by the owner's own port");
     drop((first.close(), second.close()));
     assert_eq!(arena.in_depot(), 1024);
+}
+
+#[test]
+fn what_is_sent_to_ourselves_comes_in_again_at_its_owner_and_not_for_ever() {
+    let arena = Arena::new(ArenaConfig { slots: 1024, ..ArenaConfig::default() }).expect("memory");
+    let mut steer = Steer::new();
+    steer.own_teids(0, 9, 0).expect("free");
+    steer.own_teids(10, 19, 1).expect("free");
+    let mut nodes = HandOff::among(2, steer, Vec::new()).into_iter();
+    let (first, wires) = worker(&arena, 256);
+    let (second, others) = worker(&arena, 256);
+    let (mut first, mut second) = (first.with_hand_off(nodes.next()), second.with_hand_off(nodes.next()));
+    for packet in [[100, 0, 5, 0], [100, 0, 5, 1], [100, 0, 15, 0], [110, 0, 5, 0], [0, 0, 5, 0]] {
+        wires[0].send(packet);
+    }
+    for _ in 0..8 {
+        first.turn();
+        second.turn();
+    }
+    assert_eq!((wires[1].received().len(), others[1].received().len()), (3, 1));
+    let (one, two) = (first.env().stats.view(), second.env().stats.view());
+    assert_eq!(one.drops(), [("worker".to_owned(), Drop::TunnelLoop, 1, 4)]);
+    assert_eq!((one.missing(), two.missing()), (0, 0));
+    // In the middle of it, all ends.
+    wires[0].send([110, 0, 5, 0]);
+    first.turn();
+    let one = first.env().stats.view();
+    drop((first.close(), second.close()));
+    assert_eq!((one.missing(), arena.in_depot()), (0, 1024));
 }
 
 #[test]

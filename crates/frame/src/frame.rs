@@ -10,6 +10,8 @@ pub mod flags {
     pub const PARTIAL_CHECKSUM: u16 = 1 << 1;
     /// The frame was made here (ICMP error, echo response), not received.
     pub const ORIGINATED: u16 = 1 << 2;
+    /// How often the packet has come in again, sent to ourselves: a number of two bits.
+    pub(crate) const PASSES: u16 = 0b11 << 14;
 }
 
 /// What later stages need to know of a packet without touching its bytes.
@@ -21,6 +23,15 @@ pub struct Meta {
     pub l3: u16,
     /// See [`flags`].
     pub flags: u16,
+}
+
+impl Meta {
+    /// The packet was sent to ourselves and comes in again. False: it has three times before, and goes in a circle.
+    pub fn pass_again(&mut self) -> bool {
+        let goes = self.flags & flags::PASSES != flags::PASSES;
+        self.flags += u16::from(goes) << 14;
+        goes
+    }
 }
 
 /// Exclusive right to one slot of an arena: the packet's bytes are `len` bytes from `head`. Move-only; give it to a

@@ -186,12 +186,32 @@ impl Plan {
             .tunnels
             .iter()
             .map(|plan| {
+                if let Some(port) = self.owner(plan.instance, plan.remote) {
+                    hops.push(self.ourselves(port));
+                    return template(plan, hops.len() as u32 - 1).linked(hops.last());
+                }
                 let way = self.next_hop(plan.instance, plan.remote);
                 let hop = way.map_or(NONE, |(port, via)| hop_of(&mut hops, port, via));
                 template(plan, hop).linked(hops.get(hop as usize))
             })
             .collect();
         Forwarding { ports: self.ports.clone(), hops, tunnels, instances, neighbours4, neighbours6 }
+    }
+
+    /// The port an address of ours is on.
+    fn owner(&self, instance: InstanceId, address: IpAddr) -> Option<u8> {
+        let has = |port: &PortView| match address {
+            IpAddr::V4(address) => port.is_mine4(address.into()),
+            IpAddr::V6(address) => port.is_mine6(address.into()),
+        };
+        self.ports.iter().position(|port| port.instance == instance && has(port)).map(|at| at as u8)
+    }
+
+    /// The hop of tunnels that end here: what takes it comes in by the port again. Only tunnels take it, never a user's
+    /// packet by its destination.
+    fn ourselves(&self, port: u8) -> Hop {
+        let hop = self.hop(port, Some(Mac(self.ports[usize::from(port)].mac)));
+        Hop { port: port | engine::AGAIN, ..hop }
     }
 
     fn hop(&self, port: u8, to: Option<Mac>) -> Hop {

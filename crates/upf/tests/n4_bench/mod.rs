@@ -352,6 +352,11 @@ impl Bench {
         self.rig.gateway().steer_key(port, packet)
     }
 
+    /// Packets dropped so far: where, why, how many.
+    pub fn drops(&self) -> Vec<(String, &'static str, u64)> {
+        self.rig.stats().drops().into_iter().map(|(at, why, packets, _)| (at, why.name(), packets)).collect()
+    }
+
     /// Sessions on the worker.
     pub fn worker_sessions(&self) -> usize {
         self.rig.gateway().sessions().len()

@@ -61,6 +61,54 @@ fn one_process_is_an_sgw_and_a_pgw_for_one_subscriber() {
     bench.close();
 }
 
+/// Our own address on N3.
+const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 3, 1);
+
+/// As before, but the SGW-C and the PGW-C were given the same address for S5, ours: a packet goes from the one session to
+/// the other without a link, up and down, and is measured by both.
+#[test]
+fn between_two_gateways_of_one_process_no_link_is_needed() {
+    let mut bench = Bench::new("");
+    let pgw =
+        Profile { kind: Kind::PgwC, dnn: "internet".into(), volume_threshold: Some(1 << 30), ..Profile::default() };
+    let sgw = Profile { kind: Kind::SgwC, ..pgw.clone() };
+    let mut at_pgw = Session { cp_seid: 1, ip4: Some(UE), ..Session::default() };
+    at_pgw.established(&bench.establish(&at_pgw, &pgw)).expect("accepted");
+    let mut at_sgw = Session { cp_seid: 2, core: Some(access(OURS, teid(at_pgw.uplink_f_teid))), ..Session::default() };
+    at_sgw.established(&bench.establish(&at_sgw, &sgw)).expect("accepted");
+    let connect = at_sgw.connect(access(GNB, GNB_TEID));
+    assert_eq!(bench.modify(&at_sgw, connect).cause, Cause::REQUEST_ACCEPTED);
+    let connect = at_pgw.connect(access(OURS, teid(at_sgw.downlink_f_teid)));
+    assert_eq!(bench.modify(&at_pgw, connect).cause, Cause::REQUEST_ACCEPTED);
+
+    bench.send("n3", &from_gnb(Over::V4).gtpu(teid(at_sgw.uplink_f_teid)).carrying(&request(UE)).build());
+    assert_eq!(bench.received("n6"), [to_router(&request(UE).ttl(63)).build()]);
+    bench.send("n6", &from_router(&response(UE)).build());
+    let down = bench.received("n3");
+    let [packet] = &down[..] else { panic!("one packet: {down:?}") };
+    assert_eq!(opened(packet), (GNB_TEID, &GNB.octets()[..], &response(UE).ttl(63).build()[..]));
+    for session in [&at_sgw, &at_pgw] {
+        let used = bench.delete(session).usage_reports[0].volume_measurement.expect("volume was asked for");
+        assert_eq!((used.uplink, used.downlink), (Some(60), Some(60)));
+    }
+    bench.close();
+}
+
+/// A session whose packets are sent to its own tunnel: they are not sent round for ever.
+#[test]
+fn a_tunnel_that_leads_back_to_itself_is_no_perpetual_motion() {
+    let mut bench = Bench::new("");
+    let sgw = Profile { kind: Kind::SgwC, dnn: "internet".into(), ..Profile::default() };
+    let mut session = Session { cp_seid: 1, core: Some(access(FAR_AWAY, 1)), ..Session::default() };
+    session.established(&bench.establish(&session, &sgw)).expect("accepted");
+    let connect = session.connect(access(OURS, teid(session.downlink_f_teid)));
+    assert_eq!(bench.modify(&session, connect).cause, Cause::REQUEST_ACCEPTED);
+    bench.send("n3", &from_gnb(Over::V4).gtpu(teid(session.downlink_f_teid)).carrying(&request(UE)).build());
+    assert!(bench.received("n3").is_empty() && bench.received("n6").is_empty());
+    assert_eq!(bench.drops(), [("worker".to_owned(), "tunnel_loop", 1)]);
+    bench.close();
+}
+
 #[test]
 fn prefixes_are_given_out_too() {
     let mut bench = Bench::new(r#"n4.pool = [{ v4 = "10.45.0.0/29", v6 = "2001:db8:7::/62" }]"#);
