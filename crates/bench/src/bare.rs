@@ -43,11 +43,17 @@ impl Bare {
         for (from, to) in [(0, 1), (1, 0)] {
             let t0 = tsc();
             ports[from].service(pool);
-            if std::mem::take(&mut has_sent[from]) {
+            let finishes = std::mem::take(&mut has_sent[from]);
+            if finishes {
                 late.store(late.load(Ordering::Relaxed) + tsc().wrapping_sub(t0), Ordering::Relaxed);
             }
             let came = ports[from].rx_burst(pool, batch);
             if came == 0 {
+                if finishes {
+                    // Time spent, as in a gateway's worker.
+                    moved = true;
+                    stats.add(Io::RxCycles, tsc().wrapping_sub(t0));
+                }
                 continue;
             }
             moved = true;

@@ -18,6 +18,9 @@ use crate::run::overload;
 use crate::socket::SocketRig;
 use crate::window::{How, Rig, Window};
 
+/// Windows played again for one in which nothing was forwarded.
+const TRIES: usize = 10;
+
 /// The forwarder, and what it has done.
 pub struct Beside {
     rig: Box<SocketRig>,
@@ -46,7 +49,15 @@ impl Beside {
     /// What broke, or [`BenchError::Interrupted`].
     pub fn window(&mut self, time: Duration, stop: &AtomicBool) -> Result<(), BenchError> {
         let how = How { warm: Duration::from_millis(60), ..How::most(time) };
-        self.windows.push(self.rig.window(&how, stop)?);
+        let mut window = self.rig.window(&how, stop)?;
+        for _ in 0..TRIES {
+            if window.traffic.mpps > 0.0 {
+                break;
+            }
+            // The source had not begun: a busy machine takes its time.
+            window = self.rig.window(&how, stop)?;
+        }
+        self.windows.push(window);
         Ok(())
     }
 
@@ -61,7 +72,7 @@ impl Beside {
             name: format!("bare forwarding, {}", self.kind.name()),
             mpps: bare.mpps,
             gbps_l2: bare.gbps_l2,
-            ratio: report.common.load.busy_mpps / bare.mpps.max(f64::MIN_POSITIVE),
+            ratio: if bare.mpps > 0.0 { report.common.load.busy_mpps / bare.mpps } else { 0.0 },
             trx_ns: cost.trx_ns,
             ttx_ns: cost.ttx_ns,
         };
