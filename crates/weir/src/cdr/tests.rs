@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use ledger::{Cause, Change, Ledger, Moment, Pace, Record, Status};
@@ -100,7 +101,15 @@ fn running(spot: &Spot, kept: Kept) -> (Process, Server) {
 
 fn asked(spot: &Spot) -> Source {
     let What::List(args) = spot.command("list") else { panic!() };
-    Source::find(&args.place).unwrap()
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        match Source::find(&args.place) {
+            Ok(source) => return source,
+            // Whoever was being answered, or begins a process, has the ledger open a moment longer.
+            Err(error) => assert!(Instant::now() < until, "{error:#}"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// The same questions, wherever the records are.
