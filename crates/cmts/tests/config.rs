@@ -1,9 +1,8 @@
 //! Configurations: the example is in order, and mistakes name the key, and the modem where there is one.
 
-mod plant;
-
 use cmts::config::Config;
-use plant::config;
+
+use crate::plant::config;
 
 fn said(text: &str) -> String {
     let config: Config = toml::from_str(text).expect("keys and types are right");
@@ -182,8 +181,8 @@ fn mistakes_name_the_modem_and_the_key() {
 
 #[test]
 fn what_a_modem_can_not_have_is_refused_by_name() {
+    use crate::plant::World;
     use cmts::config::RuleEntry;
-    use plant::World;
     use traffic::cable::Cuts;
     let mut world = World::new(&config(1, 2, false, ""), Cuts::Few);
     let modem: wire::Mac = "02:cb:00:00:00:02".parse().expect("an address");

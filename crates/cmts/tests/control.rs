@@ -1,12 +1,11 @@
 //! What control changes while traffic flows: service flows, classifiers, modems of several workers.
 
-mod plant;
-
 use cmts::config::{FlowEntry, Ports, Protocol, RuleEntry};
 use cmts::flow::Flow;
-use plant::{World, config};
 use traffic::cable::{Cuts, Workload};
 use wire::Mac;
+
+use crate::plant::{World, config};
 
 fn mac(text: &str) -> Mac {
     text.parse().expect("an address")

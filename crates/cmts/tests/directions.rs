@@ -1,10 +1,9 @@
 //! Both directions in memory, judged by a Remote-PHY device, modems and hosts that share only the wire formats.
 
-mod plant;
-
 use engine::Drop;
-use plant::{World, config};
 use traffic::cable::Cuts;
+
+use crate::plant::{World, config};
 
 /// Downstream: everything arrives, in order, in the right service flow, whole, decrypted.
 fn downstream(encrypt: bool) {

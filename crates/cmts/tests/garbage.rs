@@ -1,17 +1,15 @@
 //! Anything on both ports, while modems come and go and keys change: nothing panics, nothing is lost.
 
-#[path = "../../../fuzz/src/cmts_pipeline.rs"]
-mod cmts_pipeline;
-mod plant;
-
 use proptest::prelude::*;
+
+use crate::cmts_pipeline::cmts_pipeline;
 
 #[test]
 fn every_regression_stays_fixed() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/regressions/cmts_pipeline");
     for file in std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.expect("a readable folder").path()) {
         println!("{}", file.display());
-        cmts_pipeline::cmts_pipeline(&std::fs::read(&file).expect("a readable file"));
+        cmts_pipeline(&std::fs::read(&file).expect("a readable file"));
     }
 }
 
@@ -26,6 +24,6 @@ proptest! {
 
     #[test]
     fn no_script_breaks_a_promise(script in prop::collection::vec(any::<u8>(), 0..1500)) {
-        cmts_pipeline::cmts_pipeline(&script);
+        cmts_pipeline(&script);
     }
 }

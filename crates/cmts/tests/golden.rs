@@ -1,12 +1,8 @@
 //! Every behaviour of the cable gateway as a folder under `tests/golden/cmts`: packets in, packets out, all counters.
-//! `WEIR_BLESS=1 cargo test -p cmts --test golden` writes the folders.
+//! `WEIR_BLESS=1 cargo test -p cmts golden` writes the folders.
 
-macro_rules! for_each_case {
-    ($($name:ident)+) => { testkit::judge_each! { crate::device::Device, crate::golden_cases::root() => $($name)+ } };
-}
-
-mod device;
-mod golden_cases;
+use crate::device::Device;
+use crate::golden_cases;
 
 #[test]
 fn no_folder_is_without_its_case() {
@@ -18,6 +14,6 @@ fn no_folder_is_without_its_case() {
 #[test]
 fn two_workers_do_as_one() {
     let cases = golden_cases::all();
-    let handed = testkit::golden::judge_all_shared::<device::Device>(&golden_cases::root(), &cases, 2);
+    let handed = testkit::golden::judge_all_shared::<Device>(&golden_cases::root(), &cases, 2);
     assert!(handed > 100, "only {handed} packets were handed over");
 }

@@ -2,10 +2,10 @@
 
 #[path = "../../traffic/tests/cable/judge.rs"]
 mod judge;
-mod plant;
 
-use plant::{World, config};
 use traffic::cable::Cuts;
+
+use crate::plant::{World, config};
 
 /// A run of a gateway: DEPI packets as they left, of frames from the workload, and how many frames there were.
 fn run(encrypt: bool) -> (World, Vec<Vec<u8>>) {

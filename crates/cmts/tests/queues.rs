@@ -1,12 +1,11 @@
 //! Service flows under more traffic than they may have: what their rates, bursts, priorities and active queue management
 //! promise, to the hundredth. Time is simulated; packets are of sizes and at rates the test chooses.
 
-mod plant;
-
 use cmts::flow::FlowCounts;
-use plant::{FAR, PORTS, World, config};
 use testkit::packet::{eth, ip4};
 use traffic::cable::{Cuts, Workload};
+
+use crate::plant::{FAR, PORTS, World, config};
 
 /// Nanoseconds between looks.
 const STEP: u64 = 100_000;

@@ -1,13 +1,12 @@
 //! Service flows and channels: rates, priorities, balance, and what control changes while traffic flows.
 
-mod plant;
-
 use cmts::config::{Config, FlowEntry};
 use cmts::control::Refusal;
 use crypto::Key;
-use plant::{World, config};
 use traffic::cable::Cuts;
 use wire::Mac;
+
+use crate::plant::{World, config};
 
 /// The configuration with other service flows.
 fn with_flows(text: &str, flows: &str) -> String {

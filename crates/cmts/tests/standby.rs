@@ -1,14 +1,13 @@
 //! A second gateway goes on for a first, before one device and one network that see only packets.
 
-mod plant;
-
 use cmts::assemble::succeed;
 use cmts::config::{Config, FlowEntry, RuleEntry};
 use cmts::standby::{Book, Estate, Legacy, Sequences};
 use crypto::Key;
-use plant::{PORTS, World, config, rig};
 use traffic::cable::Cuts;
 use wire::Mac;
+
+use crate::plant::{PORTS, World, config, rig};
 
 fn mac(text: &str) -> Mac {
     text.parse().expect("an address")

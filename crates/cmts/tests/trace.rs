@@ -1,13 +1,12 @@
 //! A modem's packets followed upstream: from where they come out of bursts to where they leave for the network.
 
-mod plant;
-
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use engine::{TraceFilter, TraceRecord};
-use plant::{World, config};
 use traffic::cable::Cuts;
+
+use crate::plant::{FAR, World, config};
 
 #[test]
 fn a_modems_packets_are_followed_upstream_and_nobody_elses() {
@@ -31,7 +30,7 @@ fn a_modems_packets_are_followed_upstream_and_nobody_elses() {
             assert!(walk.iter().all(|record| record.detail.contains("modem 2")), "{walk:?}");
             // As it leaves: Ethernet and IPv4, from a host of the modem's.
             let bytes = &walk[walk.len() - 1].bytes;
-            assert_eq!(&bytes[..6], &plant::FAR[1].0, "to the next router");
+            assert_eq!(&bytes[..6], &FAR[1].0, "to the next router");
             assert!((9..13).contains(&bytes[29]) && bytes[26..29] == [10, 0, 0], "{bytes:x?}");
         }
         world.rest();

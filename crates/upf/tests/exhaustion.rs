@@ -1,17 +1,10 @@
 //! When memory or queues run out: counted by name, nothing lost, and well again afterwards.
 
-/// The golden cases only lend their packets.
-macro_rules! for_each_case {
-    ($($name:ident)+) => {};
-}
-
-mod device;
-mod golden_cases;
-
-use device::Device;
-use golden_cases::{SERVER, UE, from_router, ip4, request, to_router, up};
 use serde::Deserialize as _;
 use testkit::golden::{Counters, Subject as _};
+
+use crate::device::Device;
+use crate::golden_cases::{SERVER, UE, from_router, ip4, request, to_router, up};
 
 /// Large packets from access, small ones to the core: each is cut into seventeen.
 fn device(slots: u32) -> Device {

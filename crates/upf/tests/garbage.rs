@@ -1,19 +1,10 @@
 //! Anything on both ports, while sessions come, change and go: nothing panics, nothing is lost, what leaves is sound.
 
-/// The golden cases only lend their packets.
-macro_rules! for_each_case {
-    ($($name:ident)+) => {};
-}
-
-mod device;
-mod golden_cases;
-#[path = "../../../fuzz/src/upf_pipeline.rs"]
-mod upf_pipeline;
-
 use std::path::Path;
 
 use proptest::prelude::*;
-use upf_pipeline::upf_pipeline;
+
+use crate::upf_pipeline::upf_pipeline;
 
 #[test]
 fn every_regression_stays_fixed() {

@@ -1,12 +1,8 @@
 //! Every behaviour of the user plane as a folder under `tests/golden/upf`: packets in, packets out, all counters.
-//! `WEIR_BLESS=1 cargo test -p upf --test golden` writes the folders.
+//! `WEIR_BLESS=1 cargo test -p upf golden` writes the folders.
 
-macro_rules! for_each_case {
-    ($($name:ident)+) => { testkit::judge_each! { crate::device::Device, crate::golden_cases::root() => $($name)+ } };
-}
-
-mod device;
-mod golden_cases;
+use crate::device::Device;
+use crate::golden_cases;
 
 #[test]
 fn no_folder_is_without_its_case() {
@@ -20,7 +16,7 @@ fn no_folder_is_without_its_case() {
 fn two_workers_do_as_one() {
     let cases: Vec<_> = golden_cases::all().into_iter().filter(fits_two_workers).collect();
     assert!(cases.len() > 195, "only {} cases fit two workers", cases.len());
-    let handed = testkit::golden::judge_all_shared::<device::Device>(&golden_cases::root(), &cases, 2);
+    let handed = testkit::golden::judge_all_shared::<Device>(&golden_cases::root(), &cases, 2);
     assert!(handed > 300, "only {handed} packets were handed over");
 }
 

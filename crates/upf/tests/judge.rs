@@ -2,20 +2,14 @@
 //!
 //! `make setup` installs both.
 
-/// The cases are read here, not run.
-macro_rules! for_each_case {
-    ($($name:ident)+) => {};
-}
-
-mod golden_cases;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use golden_cases::{all, root};
 use testkit::golden::Folder;
 use testkit::pcap::{self, Seen};
+
+use crate::golden_cases::{all, root};
 
 /// What tshark may say: the case, and what about.
 const MAY: &[(&str, &str)] = &[

@@ -1,24 +1,16 @@
 //! Rules with any number of QERs and URRs, against a model that knows them as lists: what passes, by what the rest is
 //! refused, and what is measured; over changes of rules.
 
-/// The golden cases only lend their packets.
-macro_rules! for_each_case {
-    ($($name:ident)+) => {};
-}
-
-mod device;
-mod golden_cases;
-mod many_rules_model;
-
-use device::Device;
-use golden_cases::{BASE, GNB_TEID, SERVER, TEID, UE, from_router, ip4, up};
-use many_rules_model::{Model, Outcome};
 use proptest::prelude::*;
 use serde::Deserialize;
 use testkit::golden::{Subject, ms};
 use upf::config::Config;
 use upf::record::{MAX_QERS, MAX_URRS};
 use upf::rules::{Apply, Far, Interface, Mbr, PacketLimit, Pdr, Qer, Session, TunnelEnd, Urr, Usage, Volumes};
+
+use crate::device::Device;
+use crate::golden_cases::{BASE, GNB, GNB_TEID, SERVER, TEID, UE, from_router, ip4, up};
+use crate::many_rules_model::{Model, Outcome};
 
 /// QERs and URRs of a session here.
 const RULES: u32 = 9;
@@ -39,7 +31,7 @@ fn session([up, down]: [(Vec<u32>, Vec<u32>); 2], qers: Vec<Qer>, urrs: Vec<Urr>
         instance: 1,
         ue4: Some(UE),
         pdrs: vec![pdr(1, up, Some(TEID)), pdr(2, down, None)],
-        fars: vec![far(1, None), far(2, Some(TunnelEnd::gtpu(golden_cases::GNB.into(), GNB_TEID)))],
+        fars: vec![far(1, None), far(2, Some(TunnelEnd::gtpu(GNB.into(), GNB_TEID)))],
         qers,
         urrs,
         ..Session::default()

@@ -1,26 +1,22 @@
 //! The user plane under a control plane: PFCP in, sessions on a worker, packets through, reports out.
 
-/// The golden cases only lend their packets.
-macro_rules! for_each_case {
-    ($($name:ident)+) => {};
-}
-
-mod device;
-mod golden_cases;
-mod n4_bench;
+#[path = "n4_cases/mod.rs"]
 mod n4_cases;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use golden_cases::{GNB, N3, QFI, SERVER, from_gnb, from_router, ip4, ip6, ms, request, response, secs, to_router};
-use golden_cases::{Over, to_gnb, tunnel};
-use n4_bench::{Bench, CP, access, smf, usage_of};
 use pfcp::Packet;
 use pfcp::control::{Kind, Profile, Session};
 use pfcp::group::*;
 use pfcp::ie::*;
 use pfcp::message::*;
 use testkit::packet::Packet as Wire;
+
+use crate::golden_cases::{
+    GNB, N3, QFI, SERVER, from_gnb, from_router, ip4, ip6, ms, request, response, secs, to_router,
+};
+use crate::golden_cases::{Over, to_gnb, tunnel};
+use crate::n4_bench::{Bench, CP, access, smf, usage_of};
 
 const UE: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 1);
 const FAR_AWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 3, 101);

@@ -1,17 +1,14 @@
 //! What real control planes said to real user planes, said to this one: it takes what those took.
 
-#[path = "../../pfcp/tests/capture/mod.rs"]
-mod capture;
-mod n4_bench;
-
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use capture::Seen;
-use n4_bench::Bench;
 use pfcp::ie::Cause;
 use pfcp::message::Message;
 use pfcp::{Header, Packet};
+
+use crate::capture::{self, Seen};
+use crate::n4_bench::Bench;
 
 /// Cause and, of an establishment, our SEID.
 fn outcome(message: &Message) -> Option<(Cause, Option<u64>)> {

@@ -1,17 +1,15 @@
 //! Messages of real control planes, changed at random: whatever comes of them, nothing panics, every message gets
 //! one answer at most, and control and worker have the same sessions in the end.
 
-#[path = "../../pfcp/tests/capture/mod.rs"]
-mod capture;
-mod n4_bench;
-
 use std::net::SocketAddr;
 
-use n4_bench::Bench;
 use pfcp::message::{AssociationSetupRequest, Message};
 use pfcp::{Header, Packet};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+
+use crate::capture;
+use crate::n4_bench::Bench;
 
 fn requests() -> Vec<(SocketAddr, Vec<u8>)> {
     let of_cp = |octets: &[u8]| matches!(octets.get(1), Some(3 | 5 | 14 | 50 | 52 | 54));

@@ -1,23 +1,15 @@
 //! Rates are kept over ten seconds to one in a hundred, whatever they are: frames in, a clock that is turned by hand,
 //! frames out. What a bucket that begins full lets pass beside is subtracted.
 
-/// The golden cases only lend their packets.
-macro_rules! for_each_case {
-    ($($name:ident)+) => {};
-}
-
-mod device;
-mod golden_cases;
-mod n4_bench;
-
 use std::net::Ipv4Addr;
 
-use golden_cases::{GNB, SERVER, from_router, ip4};
-use n4_bench::{Bench, CP, access, smf};
 use pfcp::control::{Profile, Session};
 use pfcp::group::CreateQer;
 use pfcp::ie::{Mbr, NodeId, QerId};
 use pfcp::message::Message;
+
+use crate::golden_cases::{GNB, SERVER, from_router, ip4};
+use crate::n4_bench::{Bench, CP, access, smf};
 
 const UE: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 1);
 const SECONDS: u64 = 10;

@@ -1,25 +1,17 @@
 //! What a crash costs of sessions' usage: what was counted since the last checkpoint, and nothing else.
 
-/// The golden cases only lend their packets.
-macro_rules! for_each_case {
-    ($($name:ident)+) => {};
-}
-
-mod device;
-mod golden_cases;
-mod n4_bench;
-
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use golden_cases::{GNB, from_router, response};
-use golden_cases::{Over, QFI, from_gnb, ms, request, secs};
-use n4_bench::{Bench, access, smf};
 use pfcp::control::{Profile, Session};
 use pfcp::group::UsageReport;
 use pfcp::ie::*;
 use pfcp::message::SessionDeletionRequest;
 use pfcp::message::{Message, SessionReportRequest};
+
+use crate::golden_cases::{GNB, from_router, response};
+use crate::golden_cases::{Over, QFI, from_gnb, ms, request, secs};
+use crate::n4_bench::{Bench, access, smf};
 
 const UE: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 1);
 /// Octets of the packet each way.

@@ -1,7 +1,5 @@
 //! A gateway in memory with the other sides that share nothing with it but the wire formats.
 
-#![allow(dead_code)] // each test file uses what it needs
-
 use std::net::{IpAddr, Ipv4Addr};
 
 use cmts::assemble::{Seat, assemble};

@@ -13,7 +13,6 @@
 //! | `do = "sessions", instance = "office", simulate = { … }` | sessions beside the configured ones |
 //! | `do = "jam", port = "n6", room = 2` | the port takes so many packets more, then none |
 //! | `do = "show start"` | the case is about what the gateway sends when it starts |
-#![allow(dead_code)] // several test programs use different parts
 
 use std::collections::BTreeMap;
 
@@ -102,11 +101,6 @@ impl Device {
     /// The worker and its wires.
     pub fn rig(&mut self) -> &mut Rig<UserPlane> {
         &mut self.rig
-    }
-
-    /// Its control.
-    pub fn control(&mut self) -> &mut Control {
-        &mut self.control
     }
 
     /// The worker a subscriber lives on, and its number there. Those beside the configured ones live on the first.

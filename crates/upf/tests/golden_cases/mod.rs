@@ -1,5 +1,4 @@
 //! The cases, a file for each group. What they share: a gateway `n3`/`n6` with known neighbours and one subscriber.
-#![allow(dead_code)] // two test programs use different parts
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;

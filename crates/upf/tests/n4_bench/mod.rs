@@ -1,5 +1,4 @@
 //! A user plane between memory wires with its end of N4, and a control plane to talk to it.
-#![allow(dead_code)] // several test programs use different parts
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -127,7 +127,7 @@ fn prefixes_are_given_out_too() {
         assert_eq!(session.ip4.is_some(), cp_seid == 1);
         let prefix = session.ip6.expect("a prefix was chosen");
         let host = Ipv6Addr::from(u128::from(prefix) | 7);
-        bench.send("n6", &from_router(&golden_cases::response(host)).build());
+        bench.send("n6", &from_router(&crate::golden_cases::response(host)).build());
         let down = bench.received("n3");
         assert_eq!(down.len(), 1, "its packets reach it");
         bench.send("n3", &up(teid(session.uplink_f_teid), &request(host)));

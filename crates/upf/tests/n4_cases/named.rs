@@ -179,7 +179,7 @@ fn forwarding_policies_are_named_by_control_planes() {
 
 #[test]
 fn a_policy_has_a_next_hop_of_its_own() {
-    use golden_cases::N6_MAC;
+    use crate::golden_cases::N6_MAC;
     use testkit::packet::eth;
     const PROBE: [u8; 6] = [2, 0, 0, 0, 6, 253];
     let mut bench = Bench::new("n4.policy = [{ name = \"inspected\", via = \"10.0.6.253\", dscp = 8 }]");
@@ -195,7 +195,7 @@ fn a_policy_has_a_next_hop_of_its_own() {
     bench.turn_to(secs(1));
     let asked = bench.received("n6");
     assert!(!asked.is_empty() && asked.iter().all(|frame| frame[12..14] == [8, 6] && frame[38..42] == [10, 0, 6, 253]));
-    bench.send("n6", &eth(PROBE, N6_MAC).arp_reply(PROBE, [10, 0, 6, 253], N6_MAC, golden_cases::N6).build());
+    bench.send("n6", &eth(PROBE, N6_MAC).arp_reply(PROBE, [10, 0, 6, 253], N6_MAC, crate::golden_cases::N6).build());
     let sent = eth(N6_MAC, PROBE).carrying(&request(UE).ttl(63).tos(32)).build();
     assert_eq!(bench.received("n6"), std::slice::from_ref(&sent), "it waited");
     bench.send("n3", &up(teid, &request(UE)));

@@ -1,8 +1,9 @@
 //! Headers of every kind, and duplicates (3GPP TS 29.244, 5.2.3.1, 8.2.56, 8.2.64).
 
-use super::super::*;
-use golden_cases::{N3_MAC, N6, N6_6, N6_MAC, ROUTER, ROUTER_6, ROUTER_MAC};
 use testkit::packet::eth;
+
+use super::super::*;
+use crate::golden_cases::{N3_MAC, N6, N6_6, N6_MAC, ROUTER, ROUTER_6, ROUTER_MAC};
 
 const COLLECTOR: u32 = 0x5555;
 
