@@ -17,17 +17,17 @@ use crate::signals;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  weir bench upf-embb                                 100,000 subscribers in memory: the cost of every stage
-  weir bench upf-embb --set ues=1_000_000             the same for a million
-  weir bench vepc-embb --set ratio=1:9                a published 4G workload; ratios there: 5:5, 2.5:7.5, 4:6, 1:9
-  weir bench fwa --set ratio=2.5:7.5                  fixed wireless access
-  sudo weir bench upf-128 --port all                  every way to reach an interface, beside a bare forwarder
-  sudo weir bench upf-128 --port xdp --json -         one object for programs
-  sudo weir bench upf-128 --port ring --fanout 4      workers on one pair of interfaces
-  weir bench cmts-imix                                the published vCMTS workload, two service groups, every frame checked
+  weir bench upf-embb                              what 100,000 subscribers cost, by stage
+  weir bench upf-embb --set ues=1_000_000          the same for a million
+  weir bench vepc-embb --set ratio=1:9             a published 4G workload; or 5:5, 2.5:7.5, 4:6
+  weir bench fwa --set ratio=2.5:7.5               fixed wireless access
+  sudo weir bench upf-128 --port all               every kind of port, beside bare forwarders
+  sudo weir bench upf-128 --port xdp --json -      one object for programs
+  sudo weir bench upf-128 --port ring --fanout 4   workers on one pair of interfaces
+  weir bench cmts-imix                             the published vCMTS workload, every frame checked
   weir bench cmts-imix --service-groups 1..8 --set channels=ofdm2-scqam32
-  sudo weir bench cmts-imix --port all                the same over links of its own, every frame checked at their ends
-  sudo weir bench suite                               what weir sets out to reach, and whether it does")]
+  sudo weir bench cmts-imix --port all             the same over links of its own
+  sudo weir bench suite                            what weir sets out to reach, and whether it does")]
 pub struct BenchArgs {
     /// The workload: upf-128 (the published experiment), upf-embb (mobile broadband, everything on), vepc-embb (the same
     /// as 4G, with access lists), fwa (fixed wireless), cmts-imix (the published workload of a cable gateway),

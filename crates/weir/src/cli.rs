@@ -17,26 +17,29 @@ use crate::plan::PlanArgs;
 
 /// weir: a user plane for access networks.
 #[derive(Debug, Parser)]
-#[command(name = "weir", version, about = "A user plane for access networks.", after_help = MAP, max_term_width = 100)]
+#[command(name = "weir", version, about = "A user plane for access networks.", after_help = MAP, max_term_width = WIDTH)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
+/// Columns of help, at most.
+const WIDTH: usize = 100;
+
 const MAP: &str = "\
 How they fit together:
   weir run gateway.toml    carries packets between its ports until told to stop
-     ├─ weir show …        looks into it while it runs: costs, drops, sessions, peers, access lists, ports
+     ├─ weir show …        looks into it while it runs: costs, drops, sessions, peers, ports
      ├─ weir trace …       follows one subscriber's packets through its stages
      ├─ weir drain …       takes no new sessions, and waits until the last one has gone
-     ├─ weir cmts …        adds, changes and removes modems of a cable gateway, their flows and keys
+     ├─ weir cmts …        adds, changes and removes modems of a cable gateway, flows and keys
      └─ weir cdr …         lists and exports its charging records, also when it does not run
   weir cp cp.toml          plays its control plane: sessions over PFCP, their lives and their usage
   weir gen load.toml       sends signed traffic into it from outside and checks what comes out
   weir bench upf-128       builds gateway, traffic and network itself, and measures
   weir plan PLAN.toml      says how many of which machine carry a network, and what they cost
-  weir deploy aws PLAN.toml …  writes the files that bring them up
+  weir deploy aws …        writes the files that bring them up
   weir demo                the same to watch
 
 Run a gateway, and see what each stage costs, every two seconds:
@@ -246,6 +249,18 @@ mod tests {
             assert!(MAP.contains(&example), "{example} is not on the map");
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains(&example), "{example} has no example");
+        }
+    }
+
+    #[test]
+    fn nothing_that_stands_in_columns_is_wrapped() {
+        let mut commands = vec![Cli::command()];
+        while let Some(command) = commands.pop() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in help.lines() {
+                assert!(line.chars().count() <= WIDTH, "{}: {line}", command.get_name());
+            }
+            commands.extend(command.get_subcommands().cloned());
         }
     }
 

@@ -34,11 +34,11 @@ Examples:
   sudo weir demo --port ring --pps 100000
   sudo weir demo --simulate              all in one process, sessions by formula
 
-Builds two network namespaces with virtual links between, and starts in them `weir run` as the user
-plane, `weir cp` as the control plane that brings up its sessions by PFCP, and `weir gen` as gNBs and
-servers, which sends traffic both ways through those sessions and checks every packet that comes out.
-At the end sessions are deleted, and what was charged is held against what was carried. Leaves
-nothing behind.")]
+Builds two network namespaces with virtual links between, and starts in them `weir run` as the
+user plane, `weir cp` as the control plane that brings up its sessions by PFCP, and `weir gen` as
+gNBs and servers, which sends traffic both ways through those sessions and checks every packet that
+comes out. At the end sessions are deleted, and what was charged is held against what was carried.
+Leaves nothing behind.")]
 pub struct DemoArgs {
     /// How long.
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]

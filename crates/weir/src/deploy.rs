@@ -24,12 +24,13 @@ use crate::tables::many;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  weir deploy aws examples/plan-upf.toml --out stack          CloudFormation: network, fleet, machine image
-  weir deploy kubernetes examples/plan-upf.toml --out k8s     manifests and a Containerfile
+  weir deploy aws examples/plan-upf.toml --out stack        CloudFormation: network, fleet, machine image
+  weir deploy kubernetes examples/plan-upf.toml --out k8s   manifests and a Containerfile
   weir deploy aws PLAN.toml --machine c5n.4xlarge --out stack
 
-The plan says how many of which machine; its [deploy] section says the rest, and every key of it has a
-default. Nothing is sent anywhere: files are written, after rules that linters lack were checked.")]
+The plan says how many of which machine; its [deploy] section says the rest, and every key of it
+has a default. Nothing is sent anywhere: files are written, after rules that linters lack were
+checked.")]
 pub struct DeployArgs {
     /// Where to.
     #[command(subcommand)]

@@ -15,12 +15,12 @@ use crate::tables::count;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  weir drain                     no new sessions from now on; control planes are asked to move those there are
-  weir drain --wait 600          and wait until none is left, ten minutes at most
-  weir drain --undo              take new sessions again
+  weir drain               no new sessions; control planes are asked to move those there are
+  weir drain --wait 600    and wait until none is left, ten minutes at most
+  weir drain --undo        take new sessions again
 
-New sessions are refused with cause 75, No resources available (3GPP TS 29.244, 8.2.1), and /readyz says no.
-Sessions there are go on as before. Fails if --wait is over and sessions are left.")]
+New sessions are refused with cause 75, No resources available (3GPP TS 29.244, 8.2.1), and /readyz
+says no. Sessions there are go on as before. Fails if --wait is over and sessions are left.")]
 pub struct DrainArgs {
     /// Wait until no session is left, so many seconds at most.
     #[arg(long, value_name = "SECONDS", conflicts_with = "undo", value_parser = clap::value_parser!(u32).range(1..=86_400))]

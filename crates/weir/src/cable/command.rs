@@ -17,12 +17,12 @@ use service::{ClassifierCommand, FlowCommand};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  weir cmts modem add sg0 --mac 02:cb:00:00:99:01 --profile home --ipv4 10.9.0.1 --hosts 4 --sid 900
+  weir cmts modem add sg0 --mac 02:cb:00:00:99:01 --profile home --ipv4 10.9.0.1 --sid 900
   weir cmts modem show 02:cb:00:00:99:01
   weir cmts modem del 02:cb:00:00:99:01
   weir cmts service-flow add 02:cb:00:00:00:01 game --rate \"20 Mbit/s\" --priority 6 --group low
   weir cmts service-flow change 02:cb:00:00:00:01 best-effort --rate \"500 Mbit/s\"
-  weir cmts classifier add 02:cb:00:00:00:01 game --priority 90 --protocol udp --destination-ports 3074
+  weir cmts classifier add 02:cb:00:00:00:01 game --protocol udp --destination-ports 3074
   weir cmts classifier show 02:cb:00:00:00:01
   weir cmts filters 02:cb:00:00:00:01 --up no-mail
   weir cmts key set 02:cb:00:00:00:01 1 --key 000102030405060708090a0b0c0d0e0f

@@ -19,16 +19,16 @@ use crate::load::Text;
 #[derive(Clone, Debug, Default, Args)]
 #[command(after_help = "\
 Examples:
-  weir cp examples/cp.toml                     a thousand sessions for examples/upf-n4.toml, until Ctrl-C
-  weir cp examples/cp.toml --idle 0.2          a fifth of them sleeps and is paged when packets come
+  weir cp examples/cp.toml               a thousand sessions for examples/upf-n4.toml, until Ctrl-C
+  weir cp examples/cp.toml --idle 0.2    a fifth of them sleeps and is paged when packets come
   weir cp --upf 10.0.4.1 --sessions 100000 --rate 20000 --seconds 30 --json
   weir cp --upf 10.0.4.1 --kind sgw-c --core-first 10.0.5.1
   weir cp --upf 10.0.4.1 --sessions 10 --sessions-out sessions.jsonl
 
 The three processes of a demonstration, each in a terminal of its own:
-  sudo weir run examples/upf-n4.toml           the user plane waits for a control plane
-  weir cp examples/cp.toml                     associates with it, brings up sessions, connects them to gNBs
-  sudo weir gen examples/gen.toml              gNBs and servers: signed traffic through those sessions
+  sudo weir run examples/upf-n4.toml     the user plane waits for a control plane
+  weir cp examples/cp.toml               associates with it, brings up sessions, connects them to gNBs
+  sudo weir gen examples/gen.toml        gNBs and servers: signed traffic through those sessions
 
 Who chooses tunnels: with --upf-n3, the user plane's address on N3, this side does, by formula:
 session i has the identifier teid-first + i, which is what `weir gen --uplink-teids` expects.

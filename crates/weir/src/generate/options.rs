@@ -22,7 +22,7 @@ Examples:
            --gnb-first 10.0.3.100 --ue-first 10.60.0.1 --ues 1000 \\
            --uplink-teids 0x1000000 --downlink-teids 0x2000000 \\
            --server-first 10.0.6.200 --servers 10 --pps 50000 --sizes imix
-  weir gen examples/gen.toml --sessions sessions.jsonl     after weir cp --sessions-out sessions.jsonl
+  weir gen examples/gen.toml --sessions sessions.jsonl   after weir cp --sessions-out sessions.jsonl
   weir gen --responder --n6 packet:dn0     turn around what comes out of N6, for
                                            `weir gen --mirror elsewhere` on N3
 

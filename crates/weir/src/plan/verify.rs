@@ -31,12 +31,12 @@ use crate::tables::{Align, Style, Table, count};
 #[command(after_help = "\
 Examples:
   weir plan verify                     a minute, in memory, on two CPUs
-  sudo weir plan verify --port xdp     over sockets: interfaces of its own, in namespaces of its own
+  sudo weir plan verify --port xdp     over sockets, on interfaces and in namespaces of its own
   weir plan verify --rounds 60 --json -
 
-Calibrated at 128 B and 1,000 subscribers on one worker, at other sizes and numbers beside it, and by one
-scale-out from one worker to two; predicted and measured at 512 B, 250,000 subscribers, two workers. Fails when
-the two are further apart than --within.")]
+Calibrated at 128 B and 1,000 subscribers on one worker, at other sizes and numbers beside it, and
+by one scale-out from one worker to two; predicted and measured at 512 B, 250,000 subscribers, two
+workers. Fails when the two are further apart than --within.")]
 pub struct VerifyArgs {
     /// On what ports: memory, plain, mmsg, ring or xdp; all but memory need root.
     #[arg(long, value_name = "KIND", default_value = "memory")]
