@@ -42,6 +42,7 @@ mod error;
 pub mod host;
 pub mod lab;
 pub mod live;
+pub mod machine;
 pub mod memory;
 pub mod modes;
 pub mod options;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::bed::Bed;
 use crate::cost::together;
 use crate::error::BenchError;
+use crate::machine::Machine;
 use crate::memory::MemoryRig;
 use crate::options::{Options, PortKind};
 use crate::report::{Report, together_traffic};
@@ -41,6 +42,9 @@ pub struct Scale {
     pub rows: Vec<Row>,
     /// The whole reports.
     pub results: Vec<Report>,
+    /// What the machine gives to any program.
+    #[serde(default)]
+    pub machine: Machine,
 }
 
 /// One number of gateways or workers.
@@ -69,6 +73,7 @@ pub fn scale<U: UnderTest>(
     most: u16,
     stop: &AtomicBool,
 ) -> Result<Scale, BenchError> {
+    let machine = Machine::measure().map_err(|why| BenchError::system("measuring the machine", why))?;
     let memory = options.port == PortKind::Memory;
     let traffic = under.traffic();
     let mut all = cpus();
@@ -114,7 +119,7 @@ pub fn scale<U: UnderTest>(
         report.close(rig.close()?);
     }
     let rows = windows.iter().enumerate().map(|(n, these)| row(n as u16 + 1, these, &windows[0])).collect();
-    Ok(Scale { schema: 1, axis, gateway_cpus, rows, results: reports })
+    Ok(Scale { schema: 1, axis, gateway_cpus, rows, results: reports, machine })
 }
 
 fn row(count: u16, these: &[Window], one: &[Window]) -> Row {
@@ -157,5 +162,6 @@ pub fn text(scale: &Scale) -> String {
             scale.gateway_cpus
         );
     }
+    out += &format!("\n  {}\n", scale.machine.text());
     out
 }

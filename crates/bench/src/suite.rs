@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::error::BenchError;
 use crate::host::Host;
+use crate::machine::Machine;
 use crate::modes::Modes;
 use crate::options::{Options, PortKind};
 use crate::profiles::Settings;
@@ -96,6 +97,8 @@ pub struct Suite {
     pub left_out: Vec<String>,
     /// The machine.
     pub host: Host,
+    /// What it gives to any program.
+    pub machine: Machine,
 }
 
 /// Measures everything; `quick`: in short. `tell` hears what is being measured.
@@ -104,7 +107,10 @@ pub struct Suite {
 /// What broke, or [`BenchError::Interrupted`].
 pub fn suite(quick: bool, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result<Suite, BenchError> {
     let seconds = if quick { 1.5 } else { 5.0 };
-    let mut suite = Suite { schema: 1, verdicts: vec![], results: vec![], left_out: vec![], host: Host::this() };
+    tell("the machine itself");
+    let machine = Machine::measure().map_err(|why| BenchError::system("measuring the machine", why))?;
+    let (verdicts, results, left_out, host) = (vec![], vec![], vec![], Host::this());
+    let mut suite = Suite { schema: 1, verdicts, results, left_out, host, machine };
     for (settings, target, words) in costs() {
         tell(&format!("processing cost: {words}"));
         let report = run(&Options { seconds, ..Options::new(settings) }, stop)?;
@@ -207,6 +213,7 @@ impl Suite {
             self.host.cpu,
             self.host.kernel
         );
+        out += &format!("  {}\n", self.machine.text());
         out
     }
 }
@@ -231,7 +238,9 @@ mod tests {
             Verdict::at_least("two workers", 1.9, 1.7, "×"),
             Verdict::at_most("frames lost", 0.0, 0.0, ""),
         ];
-        let suite = Suite { schema: 1, verdicts, results: vec![], left_out: vec![], host: Host::default() };
+        let (results, left_out, host) = (vec![], vec![], Host::default());
+        let machine = Machine { line_ns: 10.25, two_cpus: Some(1.31) };
+        let suite = Suite { schema: 1, verdicts, results, left_out, host, machine };
         let text = suite.text();
         let rows: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
@@ -243,5 +252,9 @@ mod tests {
             assert!(rows.iter().any(|have| have == row), "no `{row}` in:\n{text}");
         }
         assert!(text.contains("2 of 3 reached") && !suite.met());
+        assert!(
+            text.contains("10.2 ns where 64") && text.contains("1.31 times done what one does: they share"),
+            "{text}"
+        );
     }
 }

@@ -40,7 +40,8 @@ fn a_second_in_memory() {
     if cfg!(target_arch = "x86_64") {
         let (ghz, cycles) = (report.host.core_ghz.expect("a clock"), c.tc_core_cycles.expect("cycles"));
         assert!((0.01..10.0).contains(&ghz) && cycles > 1.0, "{ghz} GHz, {cycles} cycles");
-        assert_eq!(report.windows.core_ghz.len(), report.windows.count);
+        // A window in which others had the CPU all the time has none.
+        assert!((1..=report.windows.count).contains(&report.windows.core_ghz.len()), "{:?}", report.windows);
         assert!(report.host.core_ghz_quiet.is_some() && c.tc_quiet_core_cycles.is_some());
     }
     let text = show::report(&report);
@@ -139,7 +140,8 @@ fn two_workers_share_the_subscribers() {
         assert_eq!((report.frames_lost, d.uplink.lost_packets, d.downlink.lost_packets), (0, 0, 0));
         assert_eq!(report.worker_utilisation.len(), usize::from(report.workers));
     }
-    assert!(bench::scale::text(&found).contains("× one"));
+    let text = bench::scale::text(&found);
+    assert!(text.contains("× one") && text.contains("this machine: a line of memory takes"), "{text}");
 }
 
 #[test]
