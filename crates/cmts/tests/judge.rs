@@ -1,7 +1,7 @@
 //! tshark and a second reader agree with every frame that the gateway itself sends.
 
 #[path = "../../traffic/tests/cable/judge.rs"]
-mod judge;
+mod readers;
 
 use traffic::cable::Cuts;
 
@@ -24,7 +24,7 @@ fn run(encrypt: bool) -> (World, Vec<Vec<u8>>) {
 fn judges_agree_with_every_frame_of_a_run() {
     for (name, encrypt) in [("gateway_sealed", true), ("gateway_clear", false)] {
         let (world, packets) = run(encrypt);
-        let found = judge::judged(name, &world.plant, &packets);
+        let found = readers::judged(name, &world.plant, &packets);
         let heard = world.device.heard();
         assert_eq!((heard.frames, heard.in_order), (960, 960), "{heard:?}");
         assert_eq!(found["frames"].as_u64(), Some(960), "{found}");
