@@ -24,7 +24,7 @@ use crate::tables::many;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  weir deploy aws examples/plan-upf.toml --out stack        CloudFormation: network, fleet, machine image
+  weir deploy aws examples/plan-upf.toml --out stack        network, fleet, machine image
   weir deploy kubernetes examples/plan-upf.toml --out k8s   manifests and a Containerfile
   weir deploy aws PLAN.toml --machine c5n.4xlarge --out stack
 

@@ -27,7 +27,7 @@ Examples:
 
 The three processes of a demonstration, each in a terminal of its own:
   sudo weir run examples/upf-n4.toml     the user plane waits for a control plane
-  weir cp examples/cp.toml               associates with it, brings up sessions, connects them to gNBs
+  weir cp examples/cp.toml               brings up sessions in it, connects them to gNBs
   sudo weir gen examples/gen.toml        gNBs and servers: signed traffic through those sessions
 
 Who chooses tunnels: with --upf-n3, the user plane's address on N3, this side does, by formula:
