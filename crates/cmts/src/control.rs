@@ -226,7 +226,7 @@ impl Control {
     /// Asks for everybody we will send to: devices, and routers.
     fn resolve_all(&mut self, now: u64) {
         let devices = self.config.service_group.iter().map(|group| (Role::Rpd.instance(), group.rpd));
-        let routers = self.neighbourhood.plan.routes.iter().map(|route| (route.instance, route.via));
+        let routers = self.neighbourhood.plan().routes.iter().map(|route| (route.instance, route.via));
         for (instance, address) in devices.chain(routers).collect::<Vec<_>>() {
             self.want(instance, address, now);
         }
@@ -247,9 +247,9 @@ impl Control {
     /// Carries out what is decided about neighbours, and publishes what has changed.
     fn act(&mut self, now: u64) {
         self.neighbourhood.act(now, |port, frame| send(&mut self.links, port, frame));
-        if self.neighbourhood.has_changed() {
+        if let Some(tables) = self.neighbourhood.tables() {
             self.edition += 1;
-            self.forwarding.publish(self.neighbourhood.plan.compile());
+            self.forwarding.publish(tables);
             self.links.iter().for_each(|link| link.waker.nudge());
         }
         self.forwarding.reclaim();
@@ -259,7 +259,7 @@ impl Control {
 
     /// Tells the neighbourhood where our addresses are.
     fn announce(&mut self) {
-        for (port, frame) in self.neighbourhood.plan.announcements() {
+        for (port, frame) in self.neighbourhood.plan().announcements() {
             send(&mut self.links, port, frame);
         }
     }

@@ -15,8 +15,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
 use stages::acl::{AccessLists, Hits};
-use stages::forward::{Forwarding, InstanceId, Plan};
-use stages::neighbour::{self, Action, NeighbourCache};
+use stages::forward::{Forwarding, InstanceId, Neighbourhood, Plan};
+use stages::neighbour::NeighbourCache;
 use table::snapshot::Publisher;
 use wire::gtpu;
 
@@ -33,14 +33,12 @@ use simulated::Churn;
 
 /// Control.
 pub struct Control {
-    plan: Plan,
+    neighbourhood: Neighbourhood,
     publisher: Publisher<Forwarding>,
     links: Vec<Link>,
     simulator: Option<Simulator>,
-    neighbours: NeighbourCache,
     /// Keys (per worker) of packets that wait for a neighbour.
     waiting: HashMap<(u16, IpAddr), HashSet<(usize, u32)>>,
-    actions: Vec<Action>,
     counters: ControlCounters,
     answers: VecDeque<(u64, Answer)>,
     reports: VecDeque<Report>,
@@ -49,7 +47,6 @@ pub struct Control {
     churn: Churn,
     /// Simulated subscribers that are being paged: when they will be back, worker, handle.
     paging: VecDeque<(u64, u16, u32)>,
-    dirty: bool,
     announced: bool,
     /// NAT blocks, as workers tell of them.
     nat_log: NatLog,
@@ -88,20 +85,13 @@ impl Ways for Named<'_> {
 impl Control {
     /// Control of workers with those links.
     pub fn new(plan: Plan, publisher: Publisher<Forwarding>, links: Vec<Link>, simulator: Option<Simulator>) -> Self {
-        let mut neighbours = NeighbourCache::new(neighbour::Config::default());
-        let mut actions = Vec::new();
-        for (port, address, mac) in plan.neighbours() {
-            neighbours.set_static((*port).into(), *address, *mac, &mut actions);
-        }
         let sessions = simulator.as_ref().map_or(0, |s| s.count().into());
         Self {
-            plan,
+            neighbourhood: Neighbourhood::new(plan),
             publisher,
             links,
             simulator,
-            neighbours,
             waiting: HashMap::new(),
-            actions: Vec::new(),
             counters: ControlCounters { sessions, ..ControlCounters::default() },
             answers: VecDeque::new(),
             reports: VecDeque::new(),
@@ -109,7 +99,6 @@ impl Control {
             next_caller: 0,
             churn: Churn::default(),
             paging: VecDeque::new(),
-            dirty: false,
             announced: false,
             nat_log: NatLog::default(),
             lists: None,
@@ -150,14 +139,12 @@ impl Control {
 
     /// Neighbours: port, address, state, hardware address.
     pub fn neighbours(&self) -> &NeighbourCache {
-        &self.neighbours
+        self.neighbourhood.cache()
     }
 
     /// The number of the tunnel to an address; published with the next [`Control::publish`] when it is new.
     pub fn tunnel(&mut self, instance: InstanceId, to: IpAddr) -> Option<u32> {
-        let (id, new) = self.plan.tunnel(instance, to, gtpu::PORT)?;
-        self.dirty |= new;
-        Some(id)
+        self.neighbourhood.tunnel(instance, to, gtpu::PORT)
     }
 
     /// Compiles rules for a session, entering the tunnels they name.
@@ -180,9 +167,8 @@ impl Control {
 
     /// Publishes the forwarding tables if they changed.
     pub fn publish(&mut self) {
-        if self.dirty {
-            self.publisher.publish(self.plan.compile());
-            self.dirty = false;
+        if let Some(tables) = self.neighbourhood.tables() {
+            self.publisher.publish(tables);
             self.counters.published += 1;
             for link in &self.links {
                 link.waker.nudge();
@@ -298,7 +284,7 @@ impl Control {
 
     /// Ports, routes and neighbours as they are.
     pub fn plan(&self) -> &Plan {
-        &self.plan
+        self.neighbourhood.plan()
     }
 
     /// The next answer to something asked: its number and what came of it.
@@ -331,10 +317,7 @@ impl Control {
             }
             self.links[worker].flush();
         }
-        let mut actions = std::mem::take(&mut self.actions);
-        self.neighbours.tick(now, &mut actions);
-        self.actions = actions;
-        self.act();
+        self.act(now);
         self.page(now);
         self.churn(now);
         self.publish();

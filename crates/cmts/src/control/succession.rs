@@ -16,11 +16,12 @@ impl Control {
         let modems = self.layout.modems.iter().filter(|modem| here(&modem.spec.handle));
         self.by_mac = modems.map(|modem| (modem.mac, modem.spec.handle)).collect();
         (self.free, self.next_dsid) = (free, next_dsid);
-        let ports = self.neighbourhood.plan.ports.len();
-        for (port, address, mac) in neighbours.iter().filter(|(port, ..)| usize::from(*port) < ports) {
-            self.neighbourhood.plan.set_neighbour(*port, *address, Mac(*mac));
+        for (port, address, mac) in neighbours {
+            self.neighbourhood.suppose(*port, *address, Mac(*mac));
         }
-        self.forwarding.publish(self.neighbourhood.plan.compile());
+        if let Some(tables) = self.neighbourhood.tables() {
+            self.forwarding.publish(tables);
+        }
     }
 
     /// All that is not in the configuration, as it is now.
@@ -32,7 +33,7 @@ impl Control {
             next_dsid: self.next_dsid,
             neighbours: self
                 .neighbourhood
-                .plan
+                .plan()
                 .neighbours()
                 .iter()
                 .map(|(port, address, mac)| (*port, *address, mac.0))

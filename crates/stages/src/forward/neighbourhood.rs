@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use wire::{Mac, Vlan};
 
-use super::{InstanceId, Plan};
+use super::{Forwarding, InstanceId, Plan};
 use crate::neighbour::{
     Action, Config, Heard, MAX_FRAME, NeighbourCache, NeighbourMessage, Request, Station, Wanted, arp_announcement,
     arp_request, neighbour_advertisement, neighbour_solicitation,
@@ -12,8 +12,7 @@ use crate::neighbour::{
 
 /// A plan, and the neighbours it needs resolved.
 pub struct Neighbourhood {
-    /// Where packets go.
-    pub plan: Plan,
+    plan: Plan,
     cache: NeighbourCache,
     actions: Vec<Action>,
     /// The plan has changed since it was published.
@@ -31,6 +30,11 @@ impl Neighbourhood {
             cache.set_static((*port).into(), *address, *mac, &mut actions);
         }
         Self { plan, cache, actions, dirty: false }
+    }
+
+    /// Ports, routes and neighbours as they are.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// Neighbours: port, address, state, hardware address.
@@ -66,7 +70,7 @@ impl Neighbourhood {
         for action in std::mem::take(&mut self.actions) {
             match action {
                 Action::Send(request) => {
-                    if let Some((port, frame)) = self.plan.question(&request) {
+                    if let Some((port, frame)) = self.plan.request(&request) {
                         send(port, frame);
                     }
                 }
@@ -87,14 +91,23 @@ impl Neighbourhood {
         settled
     }
 
-    /// Whether the plan has changed since this was asked last.
-    pub fn has_changed(&mut self) -> bool {
-        std::mem::take(&mut self.dirty)
+    /// The number of the tunnel to an address, as [`Plan::tunnel`]; a new one is in the next [`tables`](Self::tables).
+    pub fn tunnel(&mut self, instance: InstanceId, to: IpAddr, udp_port: u16) -> Option<u32> {
+        let (id, new) = self.plan.tunnel(instance, to, udp_port)?;
+        self.dirty |= new;
+        Some(id)
     }
 
-    /// The plan was changed elsewhere.
-    pub fn touch(&mut self) {
-        self.dirty = true;
+    /// Takes a neighbour to be where another gateway found it, until it is heard itself.
+    pub fn suppose(&mut self, port: u8, address: IpAddr, mac: Mac) {
+        if usize::from(port) < self.plan.ports.len() {
+            self.dirty |= self.plan.set_neighbour(port, address, mac);
+        }
+    }
+
+    /// The tables to publish, if the plan has changed since this was asked last.
+    pub fn tables(&mut self) -> Option<Forwarding> {
+        std::mem::take(&mut self.dirty).then(|| self.plan.compile())
     }
 }
 
@@ -106,7 +119,7 @@ impl Plan {
     }
 
     /// The frame that asks for a neighbour, and its port.
-    fn question(&self, request: &Request) -> Option<(u8, Vec<u8>)> {
+    fn request(&self, request: &Request) -> Option<(u8, Vec<u8>)> {
         let (port, us) = self.station(request.port)?;
         let mut frame = vec![0; MAX_FRAME];
         let len = match (self.ports[usize::from(port)].source_for(request.address)?, request.address) {

@@ -3,6 +3,7 @@ use std::net::Ipv6Addr;
 use wire::Mac;
 
 use super::*;
+use crate::neighbour::{NeighbourMessage, Wanted};
 
 fn plan() -> Plan {
     let port = |name: &str, instance, v4: [u8; 4], len| PortView {
@@ -108,4 +109,54 @@ fn a_tunnel_over_ipv4_has_the_link_header_of_a_known_neighbour_without_tag() {
     assert_eq!(link(&plan, four).map(|link| link[0]), Some(5), "it moved");
     plan.ports[0].vlan = Some(7);
     assert_eq!(link(&plan, four), None, "the tag is put on with the rest");
+}
+
+#[test]
+fn who_is_wanted_is_asked_for_and_in_the_tables_once_it_answers() {
+    let mut here = Neighbourhood::new(plan());
+    let (us, router) = (Ipv4Addr::new(10, 0, 6, 1), Ipv4Addr::new(10, 0, 6, 2));
+    let far = IpAddr::from([8, 8, 8, 8]);
+    let key = (1, IpAddr::from(router));
+    assert_eq!(here.want(0, far, 0), None, "no way leads there");
+    assert_eq!(here.want(1, far, 0), Some((key, Wanted::Asked)));
+    let mut sent = Vec::new();
+    assert!(here.act(0, |port, frame| sent.push((port, NeighbourMessage::parse(&frame)))).is_empty());
+    let sender = Mac([2, 0, 0, 0, 0, 1]);
+    assert_eq!(sent, [(1, Ok(NeighbourMessage::ArpRequest { sender, sender_ip: us, target: router }))]);
+    assert!(here.tables().is_none(), "nothing has changed");
+    let answer = NeighbourMessage::ArpReply { sender: Mac([6; 6]), sender_ip: router, target: us };
+    here.hear(1, &answer, true, 1);
+    assert_eq!(here.act(1, |_, _| panic!("nobody is left to ask")), [(key, true)]);
+    let hop = |tables: Option<Forwarding>| {
+        let tables = tables.expect("a neighbour more");
+        tables.hop4(1, 0x0808_0808).ok().and_then(|id| tables.hop(id).map(|hop| hop.l2[..6].to_vec()))
+    };
+    assert_eq!(hop(here.tables()), Some(vec![6; 6]));
+    assert_eq!(here.want(1, far, 2), Some((key, Wanted::Known(Mac([6; 6])))));
+    assert!(here.tables().is_none(), "it is known already");
+}
+
+#[test]
+fn who_never_answers_is_told_of_and_who_was_told_of_by_another_is_taken_to_be_there() {
+    let mut here = Neighbourhood::new(plan());
+    let near = Ipv6Addr::from(0xfd00 << 112 | 1 << 64 | 7);
+    let key = (1, IpAddr::from(near));
+    assert_eq!(here.want(1, near.into(), 0), Some((key, Wanted::Asked)));
+    let (mut asked, mut settled) = (0, Vec::new());
+    for second in 0..5 {
+        let count = |_, frame: Vec<u8>| {
+            asked += 1;
+            let message = NeighbourMessage::parse(&frame);
+            assert!(matches!(message, Ok(NeighbourMessage::NeighbourSolicitation { target, .. }) if target == near));
+        };
+        settled.extend(here.act(second * 1_000_000_000, count));
+    }
+    assert_eq!((asked, settled), (3, vec![(key, false)]));
+    here.suppose(9, near.into(), Mac([4; 6]));
+    assert!(here.tables().is_none(), "there is no such port");
+    here.suppose(1, near.into(), Mac([4; 6]));
+    assert!(here.tables().is_some_and(|tables| tables.hop6(1, near.into()).is_ok()));
+    let (tunnel, again) = (here.tunnel(0, [10, 0, 3, 100].into(), 2152), here.tables().is_some());
+    assert!(tunnel.is_some() && again, "a new tunnel is to be published");
+    assert_eq!((here.tunnel(0, [10, 0, 3, 100].into(), 2152), here.tables().is_some()), (tunnel, false));
 }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use stages::neighbour::{Heard, Wanted};
+use stages::neighbour::Wanted;
 
 use super::link::Purpose;
 use super::{Answer, Control, Report};
@@ -17,26 +17,20 @@ impl Control {
     pub(super) fn on_event(&mut self, worker: usize, event: Event, now: u64) {
         match event {
             Event::Neighbour { port, message, for_us } => {
-                let Some(heard) = Heard::from_message(&message) else { return };
-                if for_us {
-                    self.neighbours.learn(port.into(), &heard, now, &mut self.actions);
-                } else {
-                    self.neighbours.heard(port.into(), &heard, now, &mut self.actions);
-                }
+                self.neighbourhood.hear(port, &message, for_us, now);
             }
             Event::Resolve { instance, address, key } => {
-                let Some((port, via)) = self.plan.next_hop(instance, address) else {
+                let Some((neighbour, wanted)) = self.neighbourhood.want(instance, address, now) else {
                     self.links[worker].post(Command::GiveUp { key });
                     return;
                 };
-                match self.neighbours.want(port.into(), via, now, &mut self.actions) {
-                    Wanted::Known(mac) => {
-                        self.dirty |= self.plan.set_neighbour(port, via, mac);
+                match wanted {
+                    Wanted::Known(_) => {
                         self.publish();
                         self.links[worker].post(Command::Retry { key });
                     }
                     Wanted::Asked => {
-                        self.waiting.entry((port.into(), via)).or_default().insert((worker, key));
+                        self.waiting.entry(neighbour).or_default().insert((worker, key));
                     }
                     Wanted::Unreachable | Wanted::Full => self.links[worker].post(Command::GiveUp { key }),
                 }
