@@ -9,8 +9,8 @@ mod cache;
 mod message;
 
 pub use build::{
-    ALL_NODES, MAX_FRAME, Station, arp_announcement, arp_reply, arp_request, link_local, neighbour_advertisement,
-    neighbour_solicitation, router_solicitation, solicited_node,
+    ALL_NODES, MAX_FRAME, Station, announcement, arp_announcement, arp_reply, arp_request, link_local,
+    neighbour_advertisement, neighbour_solicitation, request, router_solicitation, solicited_node,
 };
 pub use cache::{Action, Config, Heard, NeighbourCache, Request, State, Wanted};
 pub use message::NeighbourMessage;

@@ -1,14 +1,11 @@
 //! Neighbours as control keeps them: who is asked, who is told where we are, and what that changes in the plan.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::{Mac, Vlan};
 
 use super::{Forwarding, InstanceId, Plan};
-use crate::neighbour::{
-    Action, Config, Heard, MAX_FRAME, NeighbourCache, NeighbourMessage, Request, Station, Wanted, arp_announcement,
-    arp_request, neighbour_advertisement, neighbour_solicitation,
-};
+use crate::neighbour::{self, Action, Config, Heard, NeighbourCache, NeighbourMessage, Request, Station, Wanted};
 
 /// A plan, and the neighbours it needs resolved.
 pub struct Neighbourhood {
@@ -121,35 +118,19 @@ impl Plan {
     /// The frame that asks for a neighbour, and its port.
     fn request(&self, request: &Request) -> Option<(u8, Vec<u8>)> {
         let (port, us) = self.station(request.port)?;
-        let mut frame = vec![0; MAX_FRAME];
-        let len = match (self.ports[usize::from(port)].source_for(request.address)?, request.address) {
-            (IpAddr::V4(ours), IpAddr::V4(target)) => arp_request(&mut frame, &us, ours, target, request.to),
-            (IpAddr::V6(ours), IpAddr::V6(target)) => neighbour_solicitation(&mut frame, &us, ours, target, request.to),
-            _ => None,
-        }?;
-        frame.truncate(len);
-        Some((port, frame))
+        let ours = self.ports[usize::from(port)].source_for(request.address)?;
+        Some((port, neighbour::request(&us, ours, request.address, request.to)?))
     }
 
-    /// Frames that tell the neighbourhood where our addresses are (RFC 5227, 3; RFC 4861, 7.2.6), with their ports: a
-    /// restart or fail-over may have changed the hardware address behind them.
+    /// Frames that tell the neighbourhood where our addresses are, with their ports: a restart or fail-over may have
+    /// changed the hardware address behind them.
     pub fn announcements(&self) -> Vec<(u8, Vec<u8>)> {
         let mut frames = Vec::new();
-        let mut add = |port: u8, write: &dyn Fn(&mut [u8]) -> Option<usize>| {
-            let mut frame = vec![0; MAX_FRAME];
-            if let Some(len) = write(&mut frame) {
-                frame.truncate(len);
-                frames.push((port, frame));
-            }
-        };
         for (n, view) in (0..).zip(&self.ports) {
             let Some((port, us)) = self.station(n) else { continue };
-            for (address, _) in &view.v4 {
-                add(port, &|frame| arp_announcement(frame, &us, (*address).into()));
-            }
-            for (address, _) in &view.v6 {
-                add(port, &|frame| neighbour_advertisement(frame, &us, (*address).into(), None, true));
-            }
+            let v4 = view.v4.iter().map(|(address, _)| Ipv4Addr::from(*address).into());
+            let v6 = view.v6.iter().map(|(address, _)| Ipv6Addr::from(*address).into());
+            frames.extend(v4.chain(v6).filter_map(|ours| Some((port, neighbour::announcement(&us, ours)?))));
         }
         frames
     }

@@ -1,7 +1,7 @@
 //! Complete Ethernet frames that ask and answer. Each builder returns the frame's length, or `None` if `out` is too
-//! small: [`MAX_FRAME`] bytes are always enough.
+//! small: [`MAX_FRAME`] bytes are always enough. [`request`] and [`announcement`] are for who has no buffer.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::{Mac, Vlan, checksum, ethertype, fast, ip6, protocol};
 
@@ -103,6 +103,30 @@ struct Arp {
     sender: Ipv4Addr,
     target_mac: Mac,
     target: Ipv4Addr,
+}
+
+/// The frame that asks all, or `to` alone, who has `target`; none where it is not of the family of `ours`, our address.
+pub fn request(us: &Station, ours: IpAddr, target: IpAddr, to: Option<Mac>) -> Option<Vec<u8>> {
+    frame(|out| match (ours, target) {
+        (IpAddr::V4(ours), IpAddr::V4(target)) => arp_request(out, us, ours, target, to),
+        (IpAddr::V6(ours), IpAddr::V6(target)) => neighbour_solicitation(out, us, ours, target, to),
+        _ => None,
+    })
+}
+
+/// The frame that tells all where `ours` is (RFC 5227, 3; RFC 4861, 7.2.6).
+pub fn announcement(us: &Station, ours: IpAddr) -> Option<Vec<u8>> {
+    frame(|out| match ours {
+        IpAddr::V4(ours) => arp_announcement(out, us, ours),
+        IpAddr::V6(ours) => neighbour_advertisement(out, us, ours, None, true),
+    })
+}
+
+fn frame(write: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Vec<u8>> {
+    let mut frame = vec![0; MAX_FRAME];
+    let len = write(&mut frame)?;
+    frame.truncate(len);
+    Some(frame)
 }
 
 /// Asks all, or `to` alone to see if it is still there (RFC 1122, 2.3.2.1), who has `target`; `ours` is our address.

@@ -1,15 +1,15 @@
 //! The gateway's hardware addresses, asked for by ARP (RFC 826) or neighbour discovery (RFC 4861) as an ordinary
 //! neighbour would.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use frame::{Batch, Pool, Port};
+use stages::neighbour::{self, NeighbourMessage, Station};
 use traffic::{Profile, Segment};
-use wire::ethernet::{self, Tag, Tags};
-use wire::{Mac, Outer, arp, ethertype, icmp6, ip6, ndp, protocol};
+use wire::Mac;
 
 use super::options::Spec;
 use crate::fail::Usage;
@@ -66,13 +66,10 @@ fn ask(
     pool: &mut Pool,
     stop: &AtomicBool,
 ) -> anyhow::Result<Mac> {
-    let (question, theirs) = match (ours, theirs) {
-        (IpAddr::V4(ours), Some(IpAddr::V4(to))) => (request(segment, ours, to), IpAddr::from(to)),
-        (IpAddr::V6(ours), Some(IpAddr::V6(to))) => (solicitation(segment, ours, to), to.into()),
-        _ => {
-            let other = if name == "n6" { ", or its address there with --upf-n6" } else { "" };
-            bail!(Usage(format!("give the gateway's hardware address on {name} with --{name}-mac{other}")));
-        }
+    let asked = theirs.and_then(|theirs| Some((question(segment, ours, theirs)?, theirs)));
+    let Some((question, theirs)) = asked else {
+        let other = if name == "n6" { ", or its address there with --upf-n6" } else { "" };
+        bail!(Usage(format!("give the gateway's hardware address on {name} with --{name}-mac{other}")));
     };
     let begin = Instant::now();
     let mut next = begin;
@@ -100,66 +97,25 @@ fn ask(
     )
 }
 
-/// An Ethernet header to `dst`, and behind it what `fill` writes; at least 60 bytes.
-fn framed(segment: &Segment, dst: Mac, ethertype: u16, fill: impl FnOnce(&mut [u8]) -> Option<usize>) -> Vec<u8> {
-    let mut frame = vec![0; 128];
-    let tags = segment.vlan.map_or_else(Tags::default, |vlan| Tags::One(Tag::customer(wire::Vlan::of(vlan))));
-    let head = ethernet::Repr { dst, src: segment.own, tags, ethertype };
-    let emitted = head.emit(&mut frame).ok().and_then(|at| Some(at + fill(frame.get_mut(at..)?)?));
-    frame.truncate(emitted.unwrap_or(0).max(60));
-    frame
-}
-
-fn request(segment: &Segment, ours: Ipv4Addr, theirs: Ipv4Addr) -> Vec<u8> {
-    framed(segment, Mac([0xff; 6]), ethertype::ARP, |out| arp::Repr::request(segment.own, ours, theirs).emit(out).ok())
-}
-
-fn solicitation(segment: &Segment, ours: Ipv6Addr, theirs: Ipv6Addr) -> Vec<u8> {
-    let group = ndp::solicited_node(theirs);
-    framed(segment, Mac::multicast6(group.to_bits()), ethertype::IP6, |out| {
-        let message = ndp::Repr::NeighbourSolicit { target: theirs, source: Some(segment.own) };
-        let message = icmp6::Repr::Ndp(message);
-        let head = ip6::Repr {
-            src: ours,
-            dst: group,
-            next_header: protocol::ICMP6,
-            payload_len: message.message_len() as u16,
-            hop_limit: 255,
-            traffic_class: 0,
-            flow_label: 0,
-        };
-        let at = head.emit(out).ok()?;
-        Some(at + message.emit(&head, out.get_mut(at..)?).ok()?)
-    })
+/// The frame that asks for `theirs`; none where it is of another family than we are.
+fn question(segment: &Segment, ours: IpAddr, theirs: IpAddr) -> Option<Vec<u8>> {
+    let us = Station { mac: segment.own, vlan: segment.vlan.map(wire::Vlan::of) };
+    neighbour::request(&us, ours, theirs, None)
 }
 
 /// Where `theirs` is, if the frame says so.
 fn answered(frame: &[u8], theirs: IpAddr) -> Option<Mac> {
-    let l2 = Outer::parse(frame).ok()?;
-    let inside = frame.get(usize::from(l2.l3)..)?;
-    match (theirs, l2.ethertype) {
-        (IpAddr::V4(theirs), ethertype::ARP) => {
-            let message = arp::Repr::parse(inside).ok()?;
-            (message.operation == arp::REPLY && message.sender_ip == theirs).then_some(message.sender_mac)
-        }
-        (IpAddr::V6(theirs), ethertype::IP6) => {
-            let head = ip6::Repr::parse(inside).ok()?;
-            let message = inside.get(ip6::HEADER_LEN..ip6::HEADER_LEN + usize::from(head.payload_len))?;
-            // Nobody from beyond the link may say so (RFC 4861, 7.1.2); the checksum is verified by parsing.
-            if head.next_header != protocol::ICMP6 || head.hop_limit != 255 {
-                return None;
-            }
-            match icmp6::Repr::parse(&head, message).ok()? {
-                icmp6::Repr::Ndp(ndp::Repr::NeighbourAdvert { target, address, .. }) if target == theirs => address,
-                _ => None,
-            }
-        }
+    match NeighbourMessage::parse(frame).ok()? {
+        NeighbourMessage::ArpReply { sender, sender_ip, .. } if sender_ip == theirs => Some(sender),
+        NeighbourMessage::NeighbourAdvertisement { target, link, .. } if target == theirs => link,
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
     use traffic::{Direction, Neighbours};
 
@@ -169,14 +125,12 @@ mod tests {
         let profile = Profile { servers: 2, ..Profile::default() };
         let neighbour = Neighbours::new(&profile, Direction::Downlink);
         let six = Ipv6Addr::from_bits(profile.server6_first.to_bits() + 1);
-        let (ours, ours6) = (Ipv4Addr::new(10, 9, 9, 9), "fe80::9".parse().unwrap());
+        let (ours, ours6) = (IpAddr::from([10, 9, 9, 9]), "fe80::9".parse().unwrap());
+        assert_eq!(question(&profile.core, ours, six.into()), None);
         for vlan in [None, Some(100)] {
             let asker = Segment { own: Mac([2, 0, 0, 0, 9, 9]), vlan, ..profile.core.clone() };
-            let asked = [
-                (request(&asker, ours, profile.server_first), IpAddr::from(profile.server_first)),
-                (solicitation(&asker, ours6, six), six.into()),
-            ];
-            for (question, theirs) in asked {
+            for (ours, theirs) in [(ours, profile.server_first.into()), (ours6, six.into())] {
+                let question = question(&asker, ours, theirs).expect("of one family");
                 let mut space = [question.clone(), vec![0; 128]].concat();
                 let len = neighbour.answer(&mut space, question.len()).expect("an answer");
                 let answer = &space[..len];
