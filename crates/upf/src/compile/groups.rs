@@ -1,6 +1,7 @@
 //! Rules with more QERs and URRs than a treatment has places, or with limits on the number of packets.
 
-use super::{Cell, CompileError, Parts};
+use super::CompileError;
+use super::parts::{Cell, Parts};
 use crate::record::{
     CELLS, GROUP, LINE, MAX_QERS, MAX_URRS, Members, Meter, NONE8, OF_SESSION, PLACES, Tally, match_flags,
 };

@@ -1,0 +1,145 @@
+//! The parts of a record while it grows: rules, filters, actions, cells.
+
+use std::ops::Range;
+
+use stages::filter::{Filter4, Filter6, Quad4, WAYS};
+use table::bucket::State;
+
+use super::bucket;
+use super::groups::{Group, Many};
+use super::places::Places;
+use crate::record::{
+    Action, CELLS, LINE, Match, Meter, NONE8, PacketQuota, Quad, Tally, Treatment, Treatments, match_flags,
+};
+use crate::rules::{PacketLimit, Session};
+
+/// A cell as bytes: a `Meter` or a `Tally`.
+pub(super) type Cell = [u8; LINE / CELLS];
+
+/// A filter of a direction's quads, and the place of its rule.
+pub(super) type Entry = (usize, Filter4);
+
+/// The parts of a record while it grows. Positions here are relative to their own part; [`NONE8`]: none yet.
+pub(super) struct Parts {
+    pub matches: Vec<Match>,
+    pub filters4: Vec<Filter4>,
+    pub filters6: Vec<Filter6>,
+    pub actions: Vec<Action>,
+    pub cells: Vec<Cell>,
+    /// The up and down cells of each QER and URR.
+    pub qer_places: Vec<[u8; 2]>,
+    pub urr_places: Vec<[u8; 2]>,
+    /// What to put there; a direction without limit needs no cell.
+    pub qer_cells: Vec<[Option<Cell>; 2]>,
+    /// QERs with limits on the number of packets, and their up and down cells.
+    pub limited: Vec<usize>,
+    pub limit_places: Vec<[u8; 2]>,
+    /// Rules with more of them than a treatment has places, and the groups they are given.
+    pub many: Vec<Many>,
+    pub groups: Vec<Group>,
+}
+
+impl Parts {
+    pub fn new(session: &Session) -> Self {
+        let cell = |mbr: Option<u64>| -> Option<Cell> {
+            let config = bucket(Some(mbr?));
+            Some(zerocopy::transmute!(Meter { config, state: State { credit: config.depth, last_ns: 0 } }))
+        };
+        let mut parts = Self {
+            matches: Vec::with_capacity(session.pdrs.len()),
+            filters4: Vec::new(),
+            filters6: Vec::new(),
+            actions: Vec::with_capacity(session.pdrs.len()),
+            cells: Vec::with_capacity(2 * (session.pdrs.len() + session.qers.len() + session.urrs.len())),
+            qer_places: vec![[NONE8; 2]; session.qers.len()],
+            urr_places: vec![[NONE8; 2]; session.urrs.len()],
+            qer_cells: session.qers.iter().map(|q| [cell(q.mbr.up), cell(q.mbr.down)]).collect(),
+            limited: (0..session.qers.len()).filter(|n| session.qers[*n].packets != [None; 2]).collect(),
+            limit_places: Vec::new(),
+            many: Vec::new(),
+            groups: Vec::new(),
+        };
+        // The session's own buckets: both directions in one line.
+        for (n, _) in session.qers.iter().enumerate().filter(|(_, q)| q.session) {
+            parts.place_qer(n, 0);
+            parts.place_qer(n, 1);
+        }
+        parts
+    }
+
+    pub fn place_qer(&mut self, n: usize, direction: usize) {
+        if let (NONE8, Some(cell)) = (self.qer_places[n][direction], self.qer_cells[n][direction]) {
+            self.qer_places[n][direction] = self.cells.len().min(usize::from(NONE8)) as u8;
+            self.cells.push(cell);
+        }
+    }
+
+    pub fn place_urr(&mut self, n: usize, direction: usize) {
+        if self.urr_places[n][direction] == NONE8 {
+            self.urr_places[n][direction] = self.cells.len().min(usize::from(NONE8)) as u8;
+            self.cells.push(zerocopy::transmute!(Tally::default()));
+        }
+    }
+
+    /// Cells no rule needs (yet): a QER or URR keeps its state from when it is made. And those few packets need.
+    pub fn place_the_rest(&mut self, session: &Session) {
+        for direction in 0..2 {
+            (0..self.qer_places.len()).for_each(|n| self.place_qer(n, direction));
+            (0..self.urr_places.len()).for_each(|n| self.place_urr(n, direction));
+        }
+        for n in &self.limited {
+            let place = |limit: Option<PacketLimit>| {
+                let quota = limit.map_or(PacketQuota::default(), |limit| {
+                    let PacketLimit { most, period_ns } = limit;
+                    PacketQuota { most, period_ns, ..PacketQuota::default() }
+                });
+                self.cells.push(zerocopy::transmute!(quota));
+                (self.cells.len() - 1).min(usize::from(NONE8)) as u8
+            };
+            self.limit_places.push(session.qers[*n].packets.map(place));
+        }
+    }
+
+    /// The IPv4 filters of a direction's rules by precedence; one for everything where a rule has none.
+    pub fn entries(&self, rules: Range<usize>) -> Vec<Entry> {
+        let mut entries = Vec::with_capacity(rules.len());
+        for n in rules {
+            let rule = &self.matches[n];
+            let own = &self.filters4[rule.first4.into()..][..rule.count4.into()];
+            let list = if rule.then.flags & match_flags::FILTERED == 0 { &[Filter4::ANY] } else { own };
+            entries.extend(list.iter().map(|filter| (n, *filter)));
+        }
+        entries
+    }
+
+    /// Positions become those in the record, which are below `MAX_RECORD` lines; in units of filters, actions and cells
+    /// they still fit eight bits.
+    pub fn settle(&mut self, places: &Places) {
+        self.enter_groups(|cell| places.cell(cell));
+        for rule in &mut self.matches {
+            rule.first4 += (places.filters4 * LINE / size_of::<Filter4>()) as u8;
+            rule.first6 += places.filters6 as u8;
+            rule.then.action += places.first_action as u8;
+            for cell in rule.then.meters.iter_mut().chain(&mut rule.then.tallies) {
+                *cell = places.cell(*cell);
+            }
+        }
+    }
+
+    /// The quads, and what is done with their packets in either direction. The rules' positions are final.
+    pub fn quads(&self, entries: &[Vec<Entry>; 2], places: &Places) -> (Vec<Quad>, Vec<Treatments>) {
+        let [up, down] = places.of_direction;
+        let mut quads = vec![Quad { before: [0; _], filters: Quad4::NOTHING }; places.quads];
+        let mut treatments = vec![[Treatment::default(); WAYS]; up + down];
+        // Downlink first: where quads are shared, uplink rules have more to ask.
+        for (list, count, quad, then) in [(&entries[1], down, places.quads - down, up), (&entries[0], up, 0, 0)] {
+            for (n, (rule, filter)) in list.iter().enumerate().take(count * WAYS) {
+                let Match { teid, then: treatment, .. } = self.matches[*rule];
+                let qfi = Some(treatment.qfi).filter(|qfi| *qfi != NONE8);
+                quads[quad + n / WAYS].filters.set(n % WAYS, filter, teid, qfi);
+                treatments[then + n / WAYS][n % WAYS] = treatment;
+            }
+        }
+        (quads, treatments)
+    }
+}

@@ -1,0 +1,209 @@
+//! One PDR, with its FAR, its QERs and its URRs, into the parts of a record.
+
+use stages::filter::{self, Direction, Sdf, UeAddresses};
+use stages::forward::NONE;
+
+use super::groups::{Few, Many};
+use super::parts::Parts;
+use super::{CompileError, Ways};
+use crate::record::{
+    Action, CELLS, LINE, MAX_DUPLICATES, MAX_QERS, MAX_URRS, Match, NONE8, Treatment, apply, match_flags, outer,
+};
+use crate::rules::{Apply, Duplicate, Outer, Pdr, Session, TunnelEnd};
+
+impl Parts {
+    /// Enters a rule; it comes behind those before it.
+    pub fn add(&mut self, session: &Session, pdr: &Pdr, ways: &mut impl Ways) -> Result<(), CompileError> {
+        let id = pdr.id;
+        let (uplink, tunnelled) = (pdr.source.is_uplink(), pdr.comes_by_tunnel());
+        if tunnelled && pdr.teid.is_none() {
+            return Err(CompileError::NoTeid { pdr: id });
+        }
+        if !tunnelled && !session.has_address() {
+            return Err(CompileError::NoAddress { pdr: id });
+        }
+        let find_qer = |qer: &u32| {
+            let at = session.qers.iter().position(|q| q.id == *qer);
+            at.ok_or(CompileError::NoQer { pdr: id, qer: *qer })
+        };
+        let find_urr = |urr: &u32| {
+            let at = session.urrs.iter().position(|u| u.id == *urr);
+            at.ok_or(CompileError::NoUrr { pdr: id, urr: *urr })
+        };
+        let direction = usize::from(!uplink);
+        let (mut qers, mut urrs) = (Few::<MAX_QERS>::default(), Few::<MAX_URRS>::default());
+        for qer in &pdr.qers {
+            qers.push(find_qer(qer)?);
+        }
+        for urr in &pdr.urrs {
+            let at = find_urr(urr)?;
+            if !session.urrs[at].paused {
+                urrs.push(at);
+            }
+        }
+        qers.check(id, "QER")?;
+        urrs.check(id, "URR")?;
+        let mut flags = if pdr.filters.is_empty() { 0 } else { match_flags::FILTERED };
+        let (mut metered, mut limited) = (Few::<MAX_QERS>::default(), Few::<MAX_QERS>::default());
+        for at in qers.list() {
+            let qer = &session.qers[*at];
+            let open = if uplink { qer.gate_up } else { qer.gate_down };
+            flags |= if open { 0 } else { match_flags::CLOSED };
+            if self.qer_cells[*at][direction].is_some() {
+                metered.push(*at);
+            }
+            if qer.packets[direction].is_some() {
+                limited.push(*at);
+            }
+        }
+        for (n, at) in metered.list().iter().enumerate() {
+            let flag = [match_flags::SESSION0, match_flags::SESSION1][n.min(1)];
+            flags |= if session.qers[*at].session { flag } else { 0 };
+        }
+        for (n, at) in urrs.list().iter().enumerate() {
+            let before = session.urrs[*at].before_qos;
+            flags |= if before { [match_flags::BEFORE_QOS0, match_flags::BEFORE_QOS1][n.min(1)] } else { 0 };
+        }
+        flags |= match pdr.removes {
+            Some(Outer::Ip) => match_flags::REMOVES_IP,
+            Some(Outer::Udp) => match_flags::REMOVES_UDP,
+            Some(Outer::GtpU | Outer::Nothing) | None => 0,
+        };
+        let elsewhere = session.fars.iter().any(|far| far.id == pdr.far && (far.to_control || far.to_access));
+        // In transit (SGW-U, I-UPF) the subscriber's address may not be known; it is checked where it is.
+        flags |= if uplink && session.has_address() && !elsewhere { match_flags::FROM_UE } else { 0 };
+        let (first4, count4, first6, count6) = self.add_filters(session, pdr)?;
+        let qfi = qers.list().iter().find_map(|at| session.qers[*at].qfi);
+        let action = self.add_action(session, pdr, qfi, ways)?;
+        // A flow's bucket and its count begin a line of their own.
+        if !self.cells.len().is_multiple_of(CELLS) {
+            self.cells.push([0; LINE / CELLS]);
+        }
+        qers.list().iter().for_each(|n| self.place_qer(*n, direction));
+        urrs.list().iter().for_each(|n| self.place_urr(*n, direction));
+        self.matches.push(Match {
+            teid: pdr.teid.unwrap_or(0),
+            first4,
+            count4,
+            first6,
+            count6,
+            then: Treatment {
+                qfi: pdr.qfi.unwrap_or(NONE8),
+                action,
+                flags,
+                meters: metered.places(&self.qer_places, direction),
+                tallies: urrs.places(&self.urr_places, direction),
+            },
+        });
+        let many = Many { rule: self.matches.len() - 1, direction, metered, limited, urrs };
+        if many.is_one() {
+            self.many.push(many);
+        }
+        Ok(())
+    }
+
+    /// Enters the rule's filters, of the families the subscriber has; a list that is there already (usually the other
+    /// direction's) is shared. Returns first and count of either family.
+    fn add_filters(&mut self, session: &Session, pdr: &Pdr) -> Result<(u8, u8, u8, u8), CompileError> {
+        let (mut four, mut six) = (Vec::new(), Vec::new());
+        let in_transit = !session.has_address();
+        for filter in &pdr.filters {
+            // The session was found by the subscriber's address already: `assigned` needs no second comparison.
+            let compiled = filter::compile(&seen_from_below(filter, pdr), &UeAddresses::UNKNOWN);
+            let filters = compiled.map_err(|why| CompileError::Filter { pdr: pdr.id, why })?;
+            four.extend(filters.v4.into_iter().filter(|_| session.has_family(false) || in_transit));
+            six.extend(filters.v6.into_iter().filter(|_| session.has_family(true) || in_transit));
+        }
+        let (first4, count4) = share(&mut self.filters4, &four);
+        let (first6, count6) = share(&mut self.filters6, &six);
+        Ok((first4, count4, first6, count6))
+    }
+
+    fn add_action(
+        &mut self,
+        session: &Session,
+        pdr: &Pdr,
+        qfi: Option<u8>,
+        ways: &mut impl Ways,
+    ) -> Result<u8, CompileError> {
+        let far = session.fars.iter().find(|f| f.id == pdr.far);
+        let far = far.ok_or(CompileError::NoFar { pdr: pdr.id, far: pdr.far })?;
+        let mut tunnel = |instance, end: TunnelEnd| {
+            let missing = CompileError::NoTunnel { far: far.id, address: end.address };
+            ways.tunnel(instance, end.address).ok_or(missing)
+        };
+        let way = far.tunnel.map(|end| Ok((tunnel(far.instance, end)?, end))).transpose()?;
+        if far.duplicates.len() > MAX_DUPLICATES {
+            return Err(CompileError::TooManyDuplicates { far: far.id, count: far.duplicates.len() });
+        }
+        let mut duplicates = Vec::new();
+        for Duplicate { tunnel: end, instance, dscp } in far.duplicates.iter().copied() {
+            duplicates.push(Action {
+                tunnel: tunnel(instance, end)?,
+                teid: end.teid,
+                pdr: pdr.id,
+                instance,
+                apply: apply::FORWARD,
+                dscp: dscp.unwrap_or(NONE8),
+                qfi: behind_ip(end.outer, None),
+                keep: 0,
+            });
+        }
+        let page = match (&far.page, far.apply) {
+            (Some(url), Apply::Redirect) => ways.page(url).ok_or(CompileError::NoPage { far: far.id })?,
+            _ => 0,
+        };
+        let kind = match far.apply {
+            Apply::Forward => apply::FORWARD,
+            Apply::Drop => apply::DROP,
+            Apply::Buffer => apply::BUFFER,
+            Apply::Redirect => apply::REDIRECT,
+            Apply::Closed => apply::CLOSED,
+        };
+        let at = self.actions.len();
+        self.actions.push(Action {
+            tunnel: way.map_or(NONE, |(id, _)| id),
+            teid: way.map_or(page, |(_, end)| end.teid),
+            pdr: pdr.id,
+            instance: far.instance,
+            apply: kind | (duplicates.len() as u8) << apply::DUPLICATES,
+            dscp: far.dscp.unwrap_or(NONE8),
+            qfi: way.map_or(NONE8, |(_, end)| behind_ip(end.outer, qfi)),
+            keep: far.keep,
+        });
+        self.actions.extend(duplicates);
+        // Truncation is mended by the check on the record's length before anything is made of it.
+        Ok(at as u8)
+    }
+}
+
+/// What stands behind the outer IP header, as an action says it.
+fn behind_ip(header: Outer, qfi: Option<u8>) -> u8 {
+    match header {
+        Outer::GtpU => qfi.unwrap_or(NONE8),
+        Outer::Udp => outer::UDP,
+        Outer::Ip => outer::IP,
+        Outer::Nothing => outer::NOTHING,
+    }
+}
+
+/// A rule's filter for the way its packets are looked at: what comes by tunnel is taken to come from the subscriber, so
+/// that a tunnel towards it (N9, S5/S8) has the ends of its filters exchanged.
+fn seen_from_below(filter: &Sdf, pdr: &Pdr) -> Sdf {
+    let mut filter = filter.clone();
+    let is_downward = pdr.comes_by_tunnel() && !pdr.source.is_uplink();
+    if let Some(flow) = filter.flow.as_mut().filter(|_| is_downward) {
+        flow.direction = if flow.direction == Direction::In { Direction::Out } else { Direction::In };
+    }
+    filter
+}
+
+/// Finds `list` within `all`, or adds it; first and count. Truncation is mended by the check on totals.
+fn share<T: Clone + PartialEq>(all: &mut Vec<T>, list: &[T]) -> (u8, u8) {
+    let known = (0..all.len()).find(|at| !list.is_empty() && all[*at..].starts_with(list));
+    let first = known.unwrap_or(all.len());
+    if known.is_none() {
+        all.extend_from_slice(list);
+    }
+    (first as u8, list.len() as u8)
+}
