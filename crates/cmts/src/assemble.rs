@@ -4,13 +4,13 @@ use std::net::IpAddr;
 
 use engine::{HandOff, Overlap, Steer};
 use frame::Caps;
-use stages::config::{ConfigError, parse_mac, parse_prefix, wrong};
-use stages::forward::{Plan, PortView, Route};
+use stages::config::{ConfigError, wrong};
+use stages::forward::Plan;
 use table::command;
 use table::ring::ring;
 use table::snapshot::Publisher;
 use table::waker::Waker;
-use wire::{Mac, l2tp};
+use wire::l2tp;
 
 use crate::config::{Carrier, Config, Layout, Named, Role};
 use crate::control::{Control, Link};
@@ -81,7 +81,7 @@ pub fn succeed(config: &Config, caps: &[Caps], estate: Estate) -> Result<(Contro
 }
 
 fn assemble_for(config: &Config, caps: &[Caps], layout: Layout) -> Result<(Control, Vec<Seat>), AssembleError> {
-    let plan = plan(config, caps)?;
+    let plan = config.links().plan(caps)?;
     let wires = wires(config, &layout, &plan)?;
     let publisher = Publisher::new(plan.compile());
     let rules = Publisher::new(layout.rules.clone());
@@ -201,50 +201,6 @@ fn ranges(mut numbers: Vec<(u64, u16)>) -> Vec<(u64, u64, u16)> {
         }
     }
     ranges
-}
-
-fn plan(config: &Config, caps: &[Caps]) -> Result<Plan, ConfigError> {
-    let mut plan = Plan::default();
-    for (n, port) in config.port.iter().enumerate() {
-        let caps = caps.get(n).cloned().unwrap_or_default();
-        let mtu = port.mtu.map_or(caps.mtu, u32::from).min(u16::MAX.into()) as u16;
-        let mut view = PortView {
-            name: port.name.clone(),
-            mac: caps.mac,
-            vlan: port.vlan,
-            mtu: if mtu == 0 { 1500 } else { mtu },
-            instance: port.role.instance(),
-            ..PortView::default()
-        };
-        for text in &port.addresses {
-            match parse_prefix(text) {
-                Some((IpAddr::V4(a), len)) => view.v4.push((a.into(), len)),
-                Some((IpAddr::V6(a), len)) => view.v6.push((a.into(), len)),
-                None => {}
-            }
-        }
-        if !view.v6.is_empty() {
-            // IPv6 neighbours speak to and from link-local addresses (RFC 4291, 2.8).
-            view.v6.push((stages::neighbour::link_local(Mac(view.mac)).into(), 64));
-        }
-        plan.ports.push(view);
-    }
-    for (n, route) in config.route.iter().enumerate() {
-        let role = if route.instance.as_deref() == Some("rpd") { Role::Rpd } else { Role::Network };
-        let Some((to, len)) = parse_prefix(&route.to) else { continue };
-        if plan.on_link(role.instance(), route.via).is_none() {
-            let what = format!("{} is on the link of no port on that side", route.via);
-            return Err(wrong(&[&"route", &n, &"via"], what, "a gateway inside one of the ports' own prefixes"));
-        }
-        plan.routes.push(Route { instance: role.instance(), to, len, via: route.via });
-    }
-    for neighbour in &config.neighbour {
-        let port = config.port.iter().position(|p| p.name == neighbour.port);
-        if let (Some(port), Some(mac)) = (port, parse_mac(&neighbour.mac)) {
-            plan.set_neighbour(port as u8, neighbour.address, Mac(mac));
-        }
-    }
-    Ok(plan)
 }
 
 /// Each channel's pseudowire, from our address on the port that leads to the device.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 pub use stages::config::{ConfigError, parse_mac, parse_prefix, parse_rate, wrong};
-use stages::config::{Frames, Metrics, Neighbour, Route, Workers};
+use stages::config::{Frames, Link, Metrics, Neighbour, Route, Workers};
 use stages::forward::InstanceId;
 
 pub use expand::{ChannelPlan, Layout, Named, WrongFlow};
@@ -93,6 +93,14 @@ impl Role {
             Role::Network => 1,
         }
     }
+
+    /// What the configuration calls it, and its routing domain.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::Rpd => "rpd",
+            Role::Network => "network",
+        }
+    }
 }
 
 /// An interface.
@@ -114,6 +122,13 @@ pub struct Port {
     /// Largest IP packet; default: the interface's.
     #[serde(default)]
     pub mtu: Option<u16>,
+}
+
+impl Port {
+    fn link(&self) -> Link<'_> {
+        let Self { name, role, addresses, vlan, mtu, .. } = self;
+        Link { name, instance: role.name(), addresses, vlan: *vlan, mtu: *mtu }
+    }
 }
 
 /// Packets that wait in service flows, per worker.

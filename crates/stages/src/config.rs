@@ -1,8 +1,12 @@
 //! What the configurations of all gateways have in common: plain data, and the error that names a key.
 
+mod links;
+
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
+
+pub use links::{Link, Links};
 
 /// Threads that carry packets.
 #[derive(Clone, Debug, Serialize, Deserialize)]

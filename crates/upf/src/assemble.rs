@@ -1,20 +1,19 @@
 //! From a configuration to workers ready to run, and the control side that holds their other ends.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
 
 use engine::{HandOff, Layout};
 use frame::Caps;
 use stages::acl::Hits;
-use stages::forward::{InstanceId, Plan, PortView, Route};
+use stages::forward::{InstanceId, Plan, PortView};
 use stages::nat::Nat;
 use table::command;
 use table::ring::ring;
 use table::snapshot::Publisher;
 use table::waker::Waker;
-use wire::{Mac, gtpu};
+use wire::gtpu;
 
-use crate::config::{self, Config, ConfigError, Port, Role, parse_mac, parse_prefix, wrong};
+use crate::config::{self, Config, ConfigError, Port, Role, parse_prefix, wrong};
 use crate::control::{Control, Link};
 use crate::gateway::{Parts, UserPlane};
 use crate::nat_log::NatLog;
@@ -153,49 +152,10 @@ fn core_instance(config: &Config) -> InstanceId {
 }
 
 fn plan(config: &Config, caps: &[Caps]) -> Result<Plan, ConfigError> {
-    let names = config.instances();
-    let instance = |name: &str| names.iter().position(|n| n == name).unwrap_or(0) as InstanceId;
-    let mut plan = Plan::default();
-    for (n, port) in config.port.iter().enumerate() {
-        let caps = caps.get(n).cloned().unwrap_or_default();
-        let mtu = port.mtu.map_or(caps.mtu, u32::from).min(u16::MAX.into()) as u16;
-        let mut view = PortView {
-            name: port.name.clone(),
-            mac: caps.mac,
-            vlan: port.vlan,
-            mtu: if mtu == 0 { 1500 } else { mtu },
-            instance: instance(port.instance()),
-            ..PortView::default()
-        };
-        for text in &port.addresses {
-            match parse_prefix(text) {
-                Some((IpAddr::V4(a), len)) => view.v4.push((a.into(), len)),
-                Some((IpAddr::V6(a), len)) => view.v6.push((a.into(), len)),
-                None => {}
-            }
-        }
-        if !view.v6.is_empty() {
-            // IPv6 neighbours speak to and from link-local addresses (RFC 4291, 2.8).
-            view.v6.push((stages::neighbour::link_local(Mac(view.mac)).into(), 64));
-        }
+    let mut plan = config.links().plan(caps)?;
+    for (n, (port, view)) in config.port.iter().zip(&mut plan.ports).enumerate() {
         view.verify_udp = port.verify_outer_checksum;
-        check_mtu(config, n, &view)?;
-        plan.ports.push(view);
-    }
-    for (n, route) in config.route.iter().enumerate() {
-        let instance = instance(route.instance.as_deref().unwrap_or("core"));
-        let Some((to, len)) = parse_prefix(&route.to) else { continue };
-        if plan.on_link(instance, route.via).is_none() {
-            let what = format!("{} is on the link of no port in that network instance", route.via);
-            return Err(wrong(&[&"route", &n, &"via"], what, "a gateway inside one of the ports' own prefixes"));
-        }
-        plan.routes.push(Route { instance, to, len, via: route.via });
-    }
-    for neighbour in &config.neighbour {
-        let port = config.port.iter().position(|p| p.name == neighbour.port);
-        if let (Some(port), Some(mac)) = (port, parse_mac(&neighbour.mac)) {
-            plan.set_neighbour(port as u8, neighbour.address, Mac(mac));
-        }
+        check_mtu(config, n, view)?;
     }
     Ok(plan)
 }

@@ -1,8 +1,8 @@
 //! What types do not check.
 
-use stages::config::{ConfigError, parse_mac, parse_prefix, parse_rate, wrong};
+use stages::config::{ConfigError, Links, parse_rate, wrong};
 
-use super::{Config, FlowEntry, Role};
+use super::{Config, FlowEntry, Port, Role};
 use crate::depi::{ChannelWord, MAX_SEGMENTS};
 
 impl Config {
@@ -16,7 +16,6 @@ impl Config {
         }
         self.workers.check(&self.frames)?;
         self.check_ports()?;
-        self.check_routes()?;
         self.channel_word()?;
         if !(1..=MAX_SEGMENTS).contains(&self.depi.segments) {
             return Err(wrong(&[&"depi", &"segments"], "no such number of segments", "1 to 16; leave it out for 8"));
@@ -94,56 +93,18 @@ impl Config {
             let help = "write [[port]] twice: one with role = \"rpd\", one with role = \"network\"";
             return Err(wrong(&[&"port"], "a cable gateway needs a port on either side", help));
         }
-        for (n, port) in self.port.iter().enumerate() {
-            if self.port[..n].iter().any(|p| p.name == port.name) {
-                let what = format!("two ports are called \"{}\"", port.name);
-                return Err(wrong(&[&"port", &n, &"name"], what, "give each its own name"));
-            }
-            if port.addresses.is_empty() {
-                let what = format!("port \"{}\" has no address", port.name);
-                return Err(wrong(&[&"port", &n], what, "addresses = [\"10.0.3.1/24\"]"));
-            }
-            for (m, text) in port.addresses.iter().enumerate() {
-                if parse_prefix(text).is_none() {
-                    let what = format!("\"{text}\" is no address with prefix length");
-                    return Err(wrong(&[&"port", &n, &"addresses", &m], what, "such as 10.0.3.1/24 or fd00:3::1/64"));
-                }
-            }
-            if port.vlan.is_some_and(|v| v == 0 || v > 4094) {
-                return Err(wrong(&[&"port", &n, &"vlan"], "no such VLAN", "1 to 4094, or leave it out"));
-            }
-            if port.mtu.is_some_and(|m| m < 576) {
-                return Err(wrong(&[&"port", &n, &"mtu"], "too small for IP", "576 or more; 1280 for IPv6"));
-            }
-        }
-        Ok(())
+        self.links().check()
     }
 
-    fn check_routes(&self) -> Result<(), ConfigError> {
-        for (n, route) in self.route.iter().enumerate() {
-            let Some((to, _)) = parse_prefix(&route.to) else {
-                let what = format!("\"{}\" is no prefix", route.to);
-                return Err(wrong(&[&"route", &n, &"to"], what, "such as 0.0.0.0/0"));
-            };
-            if to.is_ipv4() != route.via.is_ipv4() {
-                return Err(wrong(&[&"route", &n, &"via"], "of another family than the prefix", "use one of its own"));
-            }
-            if route.instance.as_deref().is_some_and(|name| name != "network" && name != "rpd") {
-                return Err(wrong(&[&"route", &n, &"instance"], "no port is there", "network or rpd"));
-            }
+    /// The links around it.
+    pub fn links(&self) -> Links<'_> {
+        Links {
+            ports: self.port.iter().map(Port::link).collect(),
+            routes: &self.route,
+            neighbours: &self.neighbour,
+            instances: [Role::Rpd, Role::Network].map(|role| role.name().to_owned()).into(),
+            instance: Role::Network.name(),
         }
-        for (n, neighbour) in self.neighbour.iter().enumerate() {
-            if !self.port.iter().any(|p| p.name == neighbour.port) {
-                let names: Vec<&str> = self.port.iter().map(|p| p.name.as_str()).collect();
-                let what = format!("no port is called \"{}\"", neighbour.port);
-                return Err(wrong(&[&"neighbour", &n, &"port"], what, format!("one of {}", names.join(", "))));
-            }
-            if parse_mac(&neighbour.mac).is_none() {
-                let what = format!("\"{}\" is no hardware address", neighbour.mac);
-                return Err(wrong(&[&"neighbour", &n, &"mac"], what, "such as 02:00:00:00:00:01"));
-            }
-        }
-        Ok(())
     }
 
     fn check_flows(&self) -> Result<(), ConfigError> {

@@ -1,0 +1,159 @@
+//! Ports, routes and neighbours as every gateway's configuration has them: checked by key, and made into a plan.
+
+use std::net::IpAddr;
+
+use frame::Caps;
+use wire::Mac;
+
+use super::{ConfigError, Neighbour, Route, parse_mac, parse_prefix, wrong};
+use crate::forward::{self, InstanceId, Plan, PortView};
+use crate::neighbour::link_local;
+
+/// What a configuration says of the links around a gateway.
+pub struct Links<'a> {
+    /// Ports, by number.
+    pub ports: Vec<Link<'a>>,
+    /// Routes beside the connected ones.
+    pub routes: &'a [Route],
+    /// Neighbours that need no resolving.
+    pub neighbours: &'a [Neighbour],
+    /// The network instances there are, by number.
+    pub instances: Vec<String>,
+    /// The instance of a route that names none.
+    pub instance: &'a str,
+}
+
+/// A port's link.
+pub struct Link<'a> {
+    /// What the rest of the configuration calls the port.
+    pub name: &'a str,
+    /// Its network instance.
+    pub instance: &'a str,
+    /// Our addresses, with prefix length.
+    pub addresses: &'a [String],
+    /// VLAN tag of its packets.
+    pub vlan: Option<u16>,
+    /// Largest IP packet; none: the interface's.
+    pub mtu: Option<u16>,
+}
+
+impl Links<'_> {
+    /// Checks all that needs no interface.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.ports.iter().enumerate().try_for_each(|(n, port)| self.check_port(n, port))?;
+        self.routes.iter().enumerate().try_for_each(|(n, route)| self.check_route(n, route))?;
+        self.neighbours.iter().enumerate().try_for_each(|(n, neighbour)| self.check_neighbour(n, neighbour))
+    }
+
+    fn check_port(&self, n: usize, port: &Link<'_>) -> Result<(), ConfigError> {
+        if self.ports[..n].iter().any(|other| other.name == port.name) {
+            let what = format!("two ports are called \"{}\"", port.name);
+            return Err(wrong(&[&"port", &n, &"name"], what, "give each its own name"));
+        }
+        if port.addresses.is_empty() {
+            let what = format!("port \"{}\" has no address", port.name);
+            return Err(wrong(&[&"port", &n], what, "addresses = [\"10.0.3.1/24\"]"));
+        }
+        for (m, text) in port.addresses.iter().enumerate() {
+            if parse_prefix(text).is_none() {
+                let what = format!("\"{text}\" is no address with prefix length");
+                return Err(wrong(&[&"port", &n, &"addresses", &m], what, "such as 10.0.3.1/24 or fd00:3::1/64"));
+            }
+        }
+        if port.vlan.is_some_and(|v| v == 0 || v > 4094) {
+            return Err(wrong(&[&"port", &n, &"vlan"], "no such VLAN", "1 to 4094, or leave it out"));
+        }
+        if port.mtu.is_some_and(|m| m < 576) {
+            return Err(wrong(&[&"port", &n, &"mtu"], "too small for IP", "576 or more; 1280 for IPv6"));
+        }
+        Ok(())
+    }
+
+    fn check_route(&self, n: usize, route: &Route) -> Result<(), ConfigError> {
+        let Some((to, _)) = parse_prefix(&route.to) else {
+            let what = format!("\"{}\" is no prefix", route.to);
+            return Err(wrong(&[&"route", &n, &"to"], what, "such as 0.0.0.0/0"));
+        };
+        if to.is_ipv4() != route.via.is_ipv4() {
+            return Err(wrong(&[&"route", &n, &"via"], "of another family than the prefix", "use one of its own"));
+        }
+        match &route.instance {
+            Some(name) if !self.instances.contains(name) => {
+                let what = format!("no port is in network instance \"{name}\"");
+                Err(wrong(&[&"route", &n, &"instance"], what, format!("one of {}", self.instances.join(", "))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_neighbour(&self, n: usize, neighbour: &Neighbour) -> Result<(), ConfigError> {
+        if !self.ports.iter().any(|port| port.name == neighbour.port) {
+            let names: Vec<&str> = self.ports.iter().map(|port| port.name).collect();
+            let what = format!("no port is called \"{}\"", neighbour.port);
+            return Err(wrong(&[&"neighbour", &n, &"port"], what, format!("one of {}", names.join(", "))));
+        }
+        if parse_mac(&neighbour.mac).is_none() {
+            let what = format!("\"{}\" is no hardware address", neighbour.mac);
+            return Err(wrong(&[&"neighbour", &n, &"mac"], what, "such as 02:00:00:00:00:01"));
+        }
+        Ok(())
+    }
+
+    /// The plan of links that passed [`check`](Self::check); `caps` tells what each port's interface is.
+    ///
+    /// # Errors
+    /// A route's gateway that is on no port's link.
+    pub fn plan(&self, caps: &[Caps]) -> Result<Plan, ConfigError> {
+        let mut plan = Plan::default();
+        for (n, port) in self.ports.iter().enumerate() {
+            plan.ports.push(self.view(port, &caps.get(n).cloned().unwrap_or_default()));
+        }
+        for (n, route) in self.routes.iter().enumerate() {
+            let instance = self.number(route.instance.as_deref().unwrap_or(self.instance));
+            let Some((to, len)) = parse_prefix(&route.to) else { continue };
+            if plan.on_link(instance, route.via).is_none() {
+                let what = format!("{} is on the link of no port in that network instance", route.via);
+                return Err(wrong(&[&"route", &n, &"via"], what, "a gateway inside one of the ports' own prefixes"));
+            }
+            plan.routes.push(forward::Route { instance, to, len, via: route.via });
+        }
+        for neighbour in self.neighbours {
+            let port = self.ports.iter().position(|port| port.name == neighbour.port);
+            if let (Some(port), Some(mac)) = (port, parse_mac(&neighbour.mac)) {
+                plan.set_neighbour(port as u8, neighbour.address, Mac(mac)); // fewer than 256 ports
+            }
+        }
+        Ok(plan)
+    }
+
+    fn view(&self, port: &Link<'_>, caps: &Caps) -> PortView {
+        let mtu = port.mtu.map_or(caps.mtu, u32::from).min(u16::MAX.into()) as u16;
+        let mut view = PortView {
+            name: port.name.to_owned(),
+            mac: caps.mac,
+            vlan: port.vlan,
+            mtu: if mtu == 0 { 1500 } else { mtu },
+            instance: self.number(port.instance),
+            ..PortView::default()
+        };
+        for text in port.addresses {
+            match parse_prefix(text) {
+                Some((IpAddr::V4(a), len)) => view.v4.push((a.into(), len)),
+                Some((IpAddr::V6(a), len)) => view.v6.push((a.into(), len)),
+                None => {}
+            }
+        }
+        if !view.v6.is_empty() {
+            // IPv6 neighbours speak to and from link-local addresses (RFC 4291, 2.8).
+            view.v6.push((link_local(Mac(view.mac)).into(), 64));
+        }
+        view
+    }
+
+    fn number(&self, instance: &str) -> InstanceId {
+        self.instances.iter().position(|name| name == instance).unwrap_or(0) as InstanceId // a handful
+    }
+}
