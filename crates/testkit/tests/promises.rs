@@ -1,0 +1,104 @@
+//! What the documents point at is there: the tests that SPECIFICATION.md names beside its promises, and all links.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn house() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
+}
+
+/// `a/{b,c}` stands for `a/b` and `a/c`.
+fn each(text: &str) -> Vec<String> {
+    match text.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?))) {
+        Some((before, (list, after))) => {
+            list.split(',').flat_map(|one| each(&format!("{before}{one}{after}"))).collect()
+        }
+        None => vec![text.to_owned()],
+    }
+}
+
+/// Whether a folder has an entry of that name; what stands before a `*` may be continued.
+fn has_entry(path: &Path) -> bool {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
+        return false;
+    };
+    match name.strip_suffix('*') {
+        None => path.exists(),
+        Some(start) => fs::read_dir(folder)
+            .is_ok_and(|all| all.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(start))),
+    }
+}
+
+/// Whether what is named is there: `crates/X/tests/y.rs::z`, `::z` of the file named before, `golden:a/b`, `make x`, a path,
+/// or a target of the fuzzer.
+fn is_there(named: &str, file: &mut String) -> bool {
+    if let Some(case) = named.strip_prefix("golden:") {
+        let gateway = if case.starts_with("cmts/") { "tests/golden" } else { "tests/golden/upf" };
+        return has_entry(&house().join(gateway).join(case));
+    }
+    if let Some(target) = named.strip_prefix("make ") {
+        return read(&house().join("Makefile")).lines().any(|line| line.starts_with(&format!("{target}:")));
+    }
+    let (path, test) = named.split_once("::").unwrap_or((named, ""));
+    if !path.contains('/') && !path.is_empty() {
+        return house().join("fuzz/targets").join(path).with_extension("rs").exists();
+    }
+    if !path.is_empty() {
+        path.clone_into(file);
+    }
+    let whole = house().join(&*file);
+    whole.exists() && (test.is_empty() || read(&whole).contains(&format!("fn {test}(")))
+}
+
+#[test]
+fn every_promise_names_tests_that_are_there() {
+    let text = read(&house().join("SPECIFICATION.md"));
+    let (mut promises, mut wrong) = (0, Vec::new());
+    for (number, line) in (1..).zip(text.lines()) {
+        let Some((_, tests)) = line.trim_end_matches([' ', '|']).rsplit_once('|').filter(|_| line.starts_with('|'))
+        else {
+            continue;
+        };
+        if tests.trim() == "test" || tests.starts_with("---") {
+            continue;
+        }
+        promises += 1;
+        let mut file = String::new();
+        let named: Vec<String> = tests.split('`').skip(1).step_by(2).flat_map(each).collect();
+        if named.is_empty() {
+            wrong.push(format!("line {number} names no test"));
+        }
+        for name in named {
+            if !is_there(&name, &mut file) {
+                wrong.push(format!("line {number}: there is no {name}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(promises > 150, "only {promises} promises were found");
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let documents = fs::read_dir(house().join("docs")).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let documents = documents.chain(["README.md", "SPECIFICATION.md"].map(|name| house().join(name)));
+    let (mut links, mut wrong) = (0, Vec::new());
+    for document in documents.filter(|path| path.extension().is_some_and(|kind| kind == "md")) {
+        for (to, _) in read(&document).split("](").skip(1).filter_map(|rest| rest.split_once(')')) {
+            let path = to.split('#').next().unwrap_or_default();
+            if path.is_empty() || path.contains("://") {
+                continue;
+            }
+            links += 1;
+            if !document.with_file_name(path).exists() {
+                wrong.push(format!("{}: {to}", document.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(links > 10, "only {links} links were found");
+}
