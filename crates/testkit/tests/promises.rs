@@ -21,16 +21,14 @@ fn each(text: &str) -> Vec<String> {
     }
 }
 
-/// Whether a folder has an entry of that name; what stands before a `*` may be continued.
+/// Whether a folder has an entry of that name; a `*` in it stands for anything.
 fn has_entry(path: &Path) -> bool {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return false;
     };
-    match name.strip_suffix('*') {
-        None => path.exists(),
-        Some(start) => fs::read_dir(folder)
-            .is_ok_and(|all| all.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(start))),
-    }
+    let Some((start, end)) = name.split_once('*') else { return path.exists() };
+    let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.filter_map(|name| name.into_string().ok()).any(|name| name.starts_with(start) && name.ends_with(end))
 }
 
 /// Whether what is named is there: `crates/X/tests/y.rs::z`, `::z` of the file named before, `golden:a/b`, `make x`, a path,
