@@ -57,6 +57,9 @@ pub struct Control {
     pages: HashMap<Box<str>, u32>,
 }
 
+/// Events of a worker seen to in a turn, so that a flood of them does not starve the rest.
+const EVENTS: usize = 1024;
+
 /// Pages that subscribers are sent to at most: what rules can make workers remember.
 const PAGES: usize = 1024;
 
@@ -310,8 +313,7 @@ impl Control {
         }
         for worker in 0..self.links.len() {
             self.take_replies(worker);
-            // Bounded, so that a flood of events does not starve the rest.
-            for _ in 0..1024 {
+            for _ in 0..EVENTS {
                 let Some(event) = self.links[worker].events.pop() else { break };
                 self.on_event(worker, event, now);
             }

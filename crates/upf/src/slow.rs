@@ -254,9 +254,14 @@ impl SlowPath {
         env.pool.give(frame);
     }
 
-    /// Tells control. When the ring is full the event is lost; whatever caused it happens again.
+    /// Tells control. When the ring is full the event is lost; whatever caused it happens again. What anybody on a network
+    /// can bring about has half of it: the rest is for what sessions and packets wait for.
     fn tell(&mut self, event: Event) {
-        let _ = self.events.push(event);
+        let is_anybodys =
+            matches!(event, Event::Neighbour { .. } | Event::EchoResponse { .. } | Event::ErrorIndication { .. });
+        if !is_anybodys || self.events.room() > self.events.capacity() / 2 {
+            let _ = self.events.push(event);
+        }
     }
 
     /// Queues a packet of our own (it begins with its IP header) for the released pipeline.
@@ -285,7 +290,10 @@ impl SlowPath {
     /// Sessions reached bounds on their usage: control is told.
     pub(crate) fn tell_reached(&mut self, sessions: &mut crate::sessions::Sessions) {
         while let Some(handle) = sessions.take_reached() {
-            self.tell(Event::Reached { handle });
+            if self.events.push(Event::Reached { handle }).is_err() {
+                // A bound is noticed once: it is told later.
+                return sessions.put_reached(handle);
+            }
         }
     }
 

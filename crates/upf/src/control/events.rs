@@ -10,8 +10,8 @@ use crate::gateway::{Command, Reply};
 use crate::remotes::Owner;
 use crate::slow::Event;
 
-/// Reports that wait for who takes them, at most.
-const REPORTS: usize = 1024;
+/// Reports that wait for who takes them, at most, for each worker: what a turn can bring.
+const REPORTS: usize = super::EVENTS;
 
 impl Control {
     pub(super) fn on_event(&mut self, worker: usize, event: Event, now: u64) {
@@ -61,7 +61,7 @@ impl Control {
 
     /// Keeps a report for whoever takes it.
     fn tell(&mut self, report: Report) {
-        if self.reports.len() < REPORTS {
+        if self.reports.len() < REPORTS * self.links.len() {
             self.reports.push_back(report);
         } else {
             self.counters.reports_lost += 1;

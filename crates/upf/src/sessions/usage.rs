@@ -112,6 +112,13 @@ impl Sessions {
     pub fn take_reached(&mut self) -> Option<u32> {
         self.reached.pop()
     }
+
+    /// Puts back what was taken and could not be told.
+    pub fn put_reached(&mut self, handle: u32) {
+        if self.reached.len() < self.reached.capacity() {
+            self.reached.push(handle);
+        }
+    }
 }
 
 /// What the URRs of a record have measured up to `now`.

@@ -246,6 +246,19 @@ impl Bench {
         answers
     }
 
+    /// Turns the clock and has control see to what is due; its worker has no turn before what is said next.
+    pub fn due_at(&mut self, ns: u64) {
+        self.clock.turn_to(ns);
+        let wall = self.wall();
+        self.control.poll(ns);
+        self.endpoint.turn(&mut self.control, &wall);
+    }
+
+    /// The worker has its hands full: as many questions as there is room for come before what it is asked next.
+    pub fn keep_busy(&mut self) {
+        while self.control.measure(0, u32::MAX).is_ok() {}
+    }
+
     /// The worker's sessions have no more memory than that.
     pub fn set_room(&mut self, room: Room) {
         self.rig.gateway_mut().sessions_mut().set_room(room);
@@ -286,6 +299,13 @@ impl Bench {
         (0..count).for_each(|_| wire.send(packet));
         let sent = self.settle();
         self.unasked.extend(sent);
+    }
+
+    /// As [`send_many`](Self::send_many), while control is at something else.
+    pub fn send_unheard(&mut self, port: &str, packet: &[u8], count: usize) {
+        let wire = self.rig.wire(port);
+        (0..count).for_each(|_| wire.send(packet));
+        self.rig.settle(|_, _| false);
     }
 
     /// Packets that went out since the last call.

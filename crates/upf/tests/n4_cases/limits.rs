@@ -87,6 +87,27 @@ fn a_flood_of_answers_nobody_asked_for_costs_nobody_else() {
 }
 
 #[test]
+fn a_flood_of_error_indications_does_not_deafen_control() {
+    let mut bench = Bench::new("");
+    let (session, teid) = connected(&mut bench, &Profile { volume_threshold: Some(120), ..smf() });
+    let ies = [&[16][..], &0x1234u32.to_be_bytes(), &[133, 0, 4], &GNB.octets()].concat();
+    let flood = from_gnb(Over::V4).udp(2152, 2152).gtpu_message(26, 0).payload(&ies).build();
+    (0..3).for_each(|_| bench.send_unheard("n3", &flood, 1000));
+    bench.send_unheard("n3", &up(teid, &request(UE)), 2);
+    let settled = bench.settle();
+    assert!(settled.iter().any(|packet| matches!(packet.message, Message::SessionReportRequest(_))), "{settled:?}");
+    bench.reports();
+    let mut idle = session.clone();
+    let request = idle.idle();
+    assert_eq!(bench.modify(&session, request).cause, Cause::REQUEST_ACCEPTED);
+    (0..3).for_each(|_| bench.send_unheard("n3", &flood, 1000));
+    bench.send_unheard("n6", &from_router(&response(UE)).build(), 1);
+    let settled = bench.settle();
+    assert!(settled.iter().any(|packet| matches!(packet.message, Message::SessionReportRequest(_))), "{settled:?}");
+    bench.close();
+}
+
+#[test]
 fn what_is_chosen_must_fit_a_message_too() {
     let folder = std::env::temp_dir().join(format!("weir-n4-size-{}", std::process::id()));
     let (mut bench, _) = Bench::on_ledger("", &folder);
