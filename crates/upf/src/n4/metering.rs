@@ -4,7 +4,7 @@
 //! given to the worker as counts to be reached, so that none is missed between two looks; what goes by the clock is
 //! looked at when it is due, and found to be so or due later.
 
-use pfcp::group::{CreateUrr, UsageReport};
+use pfcp::group::{CreateUrr, UpdateUrr, UsageReport};
 use pfcp::ie::{
     DurationMeasurement, EndTime, EventQuota, EventThreshold, EventTimeStamp, MeasurementInformation,
     MeasurementMethod, ReportingTriggers, StartTime, SubsequentVolumeQuota, SubsequentVolumeThreshold,
@@ -45,8 +45,8 @@ pub struct Metering {
     looked: u64,
     /// Traffic has been reported to have started, and not yet to have stopped.
     flowing: bool,
-    /// The quota is used up, and this was reported.
-    exhausted: bool,
+    /// Quotas that are used up, which was reported.
+    spent: Spent,
     /// Seconds metered since the quota was given and reported since.
     used: u64,
     /// What few rules need.
@@ -54,6 +54,36 @@ pub struct Metering {
     /// Packets counted when it was last written down.
     #[serde(skip)]
     saved: u64,
+}
+
+/// Quotas that are used up: nothing passes while one is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct Spent {
+    volume: bool,
+    time: bool,
+    events: bool,
+    /// All of them, as nobody used them for so long (Quota Holding Time, 8.2.38).
+    held: bool,
+}
+
+/// Which quotas a control plane gives anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    /// One of octets.
+    pub volume: bool,
+    /// One of seconds.
+    pub time: bool,
+    /// One of events.
+    pub events: bool,
+}
+
+impl Given {
+    /// By an update; one that repeats what holds gives it anew.
+    pub fn by(update: &UpdateUrr) -> Self {
+        let UpdateUrr { volume_quota, time_quota, event_quota, .. } = update;
+        Self { volume: volume_quota.is_some(), time: time_quota.is_some(), events: event_quota.is_some() }
+    }
 }
 
 /// What monitoring times and events leave behind until the next report.
@@ -143,14 +173,21 @@ impl Metering {
         self.saved = u64::MAX;
     }
 
-    /// A control plane gave another quota: it counts from what was last reported.
-    pub fn grant(&mut self, now: u64) {
-        self.granted = self.bytes;
-        self.granted_at = now;
-        self.exhausted = false;
-        self.used = 0;
-        if let Some(aside) = &mut self.aside {
-            aside.used_events = 0;
+    /// A control plane gave other quotas: they count from what was last reported. Those it did not mention go on.
+    pub fn grant(&mut self, given: Given, now: u64) {
+        if given == Given::default() {
+            return;
+        }
+        (self.granted_at, self.spent.held) = (now, false);
+        if given.volume {
+            (self.granted, self.spent.volume) = (self.bytes, false);
+        }
+        if given.time {
+            (self.used, self.spent.time) = (0, false);
+        }
+        if given.events {
+            self.spent.events = false;
+            self.aside.iter_mut().for_each(|aside| aside.used_events = 0);
         }
     }
 
@@ -168,9 +205,9 @@ impl Metering {
         self.aside.as_ref().is_some_and(|aside| aside.running)
     }
 
-    /// Whether the quota is used up, and was reported to be.
+    /// Whether a quota is used up, and was reported to be.
     pub fn is_exhausted(&self) -> bool {
-        self.exhausted
+        self.spent != Spent::default()
     }
 
     /// The counts at which the worker is to tell, and to stop.
@@ -189,16 +226,26 @@ impl Metering {
         if starts || (counts_events(urr) && !self.is_running()) {
             threshold.total = Some(self.bytes[0] + self.bytes[1] + 1);
         }
+        // As good as none; but the record has a place for what comes with time or traffic: a record without has none.
+        let later = ReportingTriggers::VOLTH | ReportingTriggers::START;
+        if threshold == Volumes::default() && (triggers.intersects(later) || counts_events(urr)) {
+            threshold.total = Some(u64::MAX - 1);
+        }
         let quota = urr.volume_quota.map(|volume| above(self.granted, volume.total, volume.uplink, volume.downlink));
         let mut quota = quota.unwrap_or_default();
-        if self.exhausted && urr.far_id_for_quota_action.is_some() {
+        let is_exhausted = self.is_exhausted();
+        if is_exhausted && urr.far_id_for_quota_action.is_some() {
             // Another FAR applies meanwhile (5.2.2.2.1), and says what passes.
             quota = Volumes { total: Some(u64::MAX - 1), ..Volumes::default() };
-        } else if self.exhausted {
+        } else if is_exhausted {
             // Used up, by volume, time or neglect: nothing passes until there is another (5.2.2.2).
             quota.total = Some(0);
-        } else if urr.time_quota.is_some() || urr.quota_holding_time.is_some() || urr.event_quota.is_some() {
-            // As good as none; but the record has a place for what comes when the time is over.
+        } else if urr.time_quota.is_some()
+            || urr.quota_holding_time.is_some()
+            || urr.event_quota.is_some()
+            || triggers.contains(ReportingTriggers::VOLQU)
+        {
+            // As above.
             quota.total = quota.total.or(Some(u64::MAX - 1));
         }
         (threshold, quota)
@@ -258,7 +305,8 @@ impl Metering {
         let volume = |v: &pfcp::ie::VolumeThreshold| reached(self.counted_from(), v.total, v.uplink, v.downlink);
         when(ReportingTriggers::VOLTH, urr.volume_threshold.as_ref().is_some_and(volume), UsageReportTrigger::VOLTH);
         let quota = |v: &pfcp::ie::VolumeQuota| reached(self.granted, v.total, v.uplink, v.downlink);
-        let used_up = !self.exhausted && urr.volume_quota.as_ref().is_some_and(quota);
+        let is_exhausted = self.is_exhausted();
+        let used_up = !is_exhausted && urr.volume_quota.as_ref().is_some_and(quota);
         when(ReportingTriggers::VOLQU, used_up, UsageReportTrigger::VOLQU);
         when(
             ReportingTriggers::PERIO,
@@ -269,17 +317,17 @@ impl Metering {
         let long = |bound: Option<u32>, more: u64| bound.is_some_and(|s| metered + more >= u64::from(s));
         let before = self.aside.as_ref().map_or(0, |aside| aside.seconds);
         when(ReportingTriggers::TIMTH, long(urr.time_threshold.map(|t| t.0), before), UsageReportTrigger::TIMTH);
-        let out_of_time = !self.exhausted && long(urr.time_quota.map(|t| t.0), self.used);
+        let out_of_time = !is_exhausted && long(urr.time_quota.map(|t| t.0), self.used);
         when(ReportingTriggers::TIMQU, out_of_time, UsageReportTrigger::TIMQU);
         let idle_from = self.last.max(self.begun);
         let holding = urr.quota_holding_time.map(|t| t.0);
-        when(ReportingTriggers::QUHTI, !self.exhausted && passed(idle_from, holding), UsageReportTrigger::QUHTI);
+        when(ReportingTriggers::QUHTI, !is_exhausted && passed(idle_from, holding), UsageReportTrigger::QUHTI);
         let validity = urr.quota_validity_time.map(|t| t.0);
         when(ReportingTriggers::QUVTI, passed(self.granted_at, validity), UsageReportTrigger::QUVTI);
         let (events, used) = (self.events(), self.aside.as_ref().map_or(0, |aside| aside.used_events));
         let many = |bound: Option<u32>, more: u32| bound.is_some_and(|bound| events + more >= bound);
         when(ReportingTriggers::EVETH, many(urr.event_threshold.map(|e| e.0), 0), UsageReportTrigger::EVETH);
-        let out_of_events = !self.exhausted && many(urr.event_quota.map(|e| e.0), used);
+        let out_of_events = !is_exhausted && many(urr.event_quota.map(|e| e.0), used);
         when(ReportingTriggers::EVEQU, out_of_events, UsageReportTrigger::EVEQU);
         when(ReportingTriggers::START, !self.flowing && self.first > 0, UsageReportTrigger::START);
         let idle = urr.inactivity_detection_time.map(|t| t.0);
@@ -304,14 +352,14 @@ impl Metering {
         };
         let idle_from = self.last.max(self.begun);
         let idle = urr.inactivity_detection_time.map(|t| t.0);
-        let holding = urr.quota_holding_time.filter(|_| !self.exhausted).map(|t| t.0);
+        let holding = urr.quota_holding_time.filter(|_| !self.is_exhausted()).map(|t| t.0);
         [
             at(ReportingTriggers::PERIO, self.period_from, urr.measurement_period.map(|p| p.0)),
             at(ReportingTriggers::TIMTH, time_from, urr.time_threshold.map(|t| less(t.0, before))),
             at(
                 ReportingTriggers::TIMQU,
                 time_from,
-                urr.time_quota.filter(|_| !self.exhausted).map(|t| less(t.0, self.used)),
+                urr.time_quota.filter(|_| !self.is_exhausted()).map(|t| less(t.0, self.used)),
             ),
             at(ReportingTriggers::QUHTI, idle_from, holding),
             at(ReportingTriggers::QUVTI, self.granted_at, urr.quota_validity_time.map(|t| t.0)),
@@ -384,12 +432,12 @@ impl Metering {
         if urr.subsequent_event_threshold.is_some() {
             aside.used_events += std::mem::take(&mut aside.events);
         }
-        let again = urr.subsequent_volume_quota.is_some()
-            || urr.subsequent_time_quota.is_some()
-            || urr.subsequent_event_quota.is_some();
-        if again {
-            self.grant(clock.now);
-        }
+        let given = Given {
+            volume: urr.subsequent_volume_quota.is_some(),
+            time: urr.subsequent_time_quota.is_some(),
+            events: urr.subsequent_event_quota.is_some(),
+        };
+        self.grant(given, clock.now);
         pass_monitoring_time(urr);
     }
 
@@ -439,11 +487,10 @@ impl Metering {
         if trigger.intersects(UsageReportTrigger::STOPT) {
             self.flowing = false;
         }
-        let spent = UsageReportTrigger::VOLQU
-            | UsageReportTrigger::TIMQU
-            | UsageReportTrigger::QUHTI
-            | UsageReportTrigger::EVEQU;
-        self.exhausted |= trigger.intersects(spent);
+        self.spent.volume |= trigger.intersects(UsageReportTrigger::VOLQU);
+        self.spent.time |= trigger.intersects(UsageReportTrigger::TIMQU);
+        self.spent.events |= trigger.intersects(UsageReportTrigger::EVEQU);
+        self.spent.held |= trigger.intersects(UsageReportTrigger::QUHTI);
         if trigger.intersects(UsageReportTrigger::QUVTI) {
             self.granted_at = now;
         }

@@ -70,7 +70,7 @@ fn a_new_quota_counts_from_what_was_reported() {
     assert_eq!(meter.triggers(&urr, &counted, 3), UsageReportTrigger::NONE, "said once");
     assert_eq!(meter.bounds(&urr).1.total, Some(0), "nothing passes meanwhile");
     urr.volume_quota = Some(VolumeQuota::total(800));
-    meter.grant(4);
+    meter.grant(Given { volume: true, ..Given::default() }, 4);
     assert_eq!(meter.bounds(&urr).1.total, Some(1300));
 }
 
@@ -118,7 +118,7 @@ fn traffic_that_starts_and_stops_is_told_once_each() {
     meter.look(&counted, SECOND);
     assert_eq!(meter.triggers(&urr, &counted, SECOND), UsageReportTrigger::START);
     one(&mut meter, &urr, &counted, UsageReportTrigger::START, &WallClock { now: SECOND, ..CLOCK });
-    assert_eq!((meter.bounds(&urr).0.total, meter.next_look(&urr)), (None, Some(3 * SECOND)));
+    assert_eq!((meter.bounds(&urr).0.total, meter.next_look(&urr)), (Some(u64::MAX - 1), Some(3 * SECOND)));
     assert_eq!(meter.triggers(&urr, &counted, 3 * SECOND), UsageReportTrigger::STOPT);
     one(&mut meter, &urr, &counted, UsageReportTrigger::STOPT, &WallClock { now: 3 * SECOND, ..CLOCK });
     assert_eq!(meter.triggers(&urr, &counted, 9 * SECOND), UsageReportTrigger::NONE);
@@ -196,7 +196,7 @@ fn events_are_traffic_that_begins_after_silence() {
     assert_eq!(told, [(6, UsageReportTrigger::EVETH, vec![1, 6]), (12, UsageReportTrigger::EVEQU, vec![12])]);
     assert_eq!(meter.bounds(&urr).1.total, Some(0), "nothing passes");
     urr.event_quota = Some(EventQuota(1));
-    meter.grant(20 * SECOND);
+    meter.grant(Given { events: true, ..Given::default() }, 20 * SECOND);
     assert_ne!(meter.bounds(&urr).1.total, Some(0));
 }
 
@@ -212,4 +212,34 @@ fn a_quota_of_time_outlives_reports() {
         assert_eq!(due, second == 10, "{second}");
         one(&mut meter, &urr, &counted, UsageReportTrigger::PERIO, &WallClock { now, ..CLOCK });
     }
+}
+
+#[test]
+fn what_is_not_given_anew_goes_on() {
+    let triggers = ReportingTriggers::VOLQU | ReportingTriggers::TIMQU;
+    let urr =
+        CreateUrr { volume_quota: Some(VolumeQuota::total(1000)), time_quota: Some(TimeQuota(10)), ..urr(triggers) };
+    let (volume, time) = (Given { volume: true, ..Given::default() }, Given { time: true, ..Given::default() });
+    let mut meter = Metering::new(&urr, 0);
+    let mut counted = usage(600, 0, 1, 2);
+    let now = 11 * SECOND;
+    meter.look(&counted, now);
+    assert_eq!(meter.triggers(&urr, &counted, now), UsageReportTrigger::TIMQU);
+    one(&mut meter, &urr, &counted, UsageReportTrigger::TIMQU, &WallClock { now, ..CLOCK });
+    assert_eq!(meter.bounds(&urr).1.total, Some(0));
+    meter.grant(volume, now);
+    assert_eq!(meter.bounds(&urr).1.total, Some(0), "octets are no seconds");
+    meter.grant(time, now);
+    assert_eq!(meter.bounds(&urr).1.total, Some(1600), "as many as were given with the volume");
+    // More seconds later on are no more octets.
+    meter.grant(time, now);
+    counted = usage(1600, 0, now, now);
+    meter.look(&counted, now);
+    assert_eq!(meter.triggers(&urr, &counted, now), UsageReportTrigger::VOLQU);
+    one(&mut meter, &urr, &counted, UsageReportTrigger::VOLQU, &WallClock { now, ..CLOCK });
+    meter.grant(time, now);
+    assert_eq!(meter.bounds(&urr).1.total, Some(0));
+    meter.grant(Given::default(), now);
+    meter.grant(volume, now);
+    assert_eq!(meter.bounds(&urr).1.total, Some(2600));
 }

@@ -14,7 +14,7 @@ use super::answers::{Gone, Pending, Query};
 use super::book::{self, Key};
 use super::change::{self, Rules};
 use super::choose::{Chooser, Chosen, Pools};
-use super::metering::{Metering, WallClock};
+use super::metering::{Given, Metering, WallClock};
 use super::networks::Networks;
 use super::paths::Path;
 use super::problem::Problem;
@@ -246,9 +246,9 @@ impl N4 {
             return Err(Problem::rule(FailedRuleId::Urr(urr)));
         }
         let grants = !request.update_urrs.is_empty();
-        for update in request.update_urrs.iter().filter(|urr| urr.volume_quota.is_some() || urr.time_quota.is_some()) {
+        for update in &request.update_urrs {
             if let Some(meter) = meters.iter_mut().find(|meter| meter.urr == update.urr_id.0) {
-                meter.grant(clock.now);
+                meter.grant(Given::by(update), clock.now);
             }
         }
         let gone = before.create_urrs.iter().filter(|urr| !rules.create_urrs.iter().any(|u| u.urr_id == urr.urr_id));

@@ -132,6 +132,32 @@ fn traffic_that_begins_and_ends_is_told() {
 }
 
 #[test]
+fn traffic_is_told_of_whatever_changed_meanwhile() {
+    let mut bench = Bench::new("");
+    let rule = CreateUrr {
+        inactivity_detection_time: Some(InactivityDetectionTime(3)),
+        ..urr(7, MeasurementMethod::VOLUM, ReportingTriggers::START | ReportingTriggers::STOPT)
+    };
+    let (session, teid) = measured(&mut bench, vec![rule]);
+    let mut all = Vec::new();
+    for second in 2..20 {
+        bench.turn_to(secs(second));
+        if [4, 12].contains(&second) {
+            bench.send("n3", &up(teid, &request(UE)));
+        }
+        if second == 5 {
+            // While traffic flows no count matters to this rule; later ones do.
+            let handover = session.clone().connect(access(FAR_AWAY, 0x99));
+            assert_eq!(bench.modify(&session, handover).cause, Cause::REQUEST_ACCEPTED);
+        }
+        all.extend(told(&mut bench).into_iter().map(|(_, trigger)| (second, trigger)));
+    }
+    let (start, stop) = (UsageReportTrigger::START, UsageReportTrigger::STOPT);
+    assert_eq!(all, [(4, start), (7, stop), (12, start), (15, stop)]);
+    bench.close();
+}
+
+#[test]
 fn a_session_without_traffic_is_told_of_once() {
     let mut bench = Bench::new("");
     let profile = Profile { inactivity_timer: Some(5), volume_threshold: Some(1 << 40), ..smf() };

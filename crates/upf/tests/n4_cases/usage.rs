@@ -49,6 +49,35 @@ fn usage_is_split_at_the_monitoring_time() {
 }
 
 #[test]
+fn a_bound_may_begin_with_the_monitoring_time() {
+    let mut bench = Bench::new("");
+    let (session, teid) = connected(&mut bench, &Profile { measurement_period: Some(86_400), ..smf() });
+    change_urr(
+        &mut bench,
+        &session,
+        UpdateUrr {
+            reporting_triggers: Some(ReportingTriggers::VOLTH | ReportingTriggers::VOLQU),
+            monitoring_time: Some(MonitoringTime::from_unix(EPOCH + 10)),
+            subsequent_volume_threshold: Some(SubsequentVolumeThreshold::total(120)),
+            subsequent_volume_quota: Some(SubsequentVolumeQuota::total(240)),
+            ..UpdateUrr::default()
+        },
+    );
+    (0..3).for_each(|_| bench.send("n3", &up(teid, &request(UE))));
+    assert_eq!((bench.reports().len(), bench.received("n6").len()), (0, 3), "there is none yet");
+    bench.turn_to(secs(11));
+    let mut triggers = Vec::new();
+    for _ in 0..6 {
+        bench.send("n3", &up(teid, &request(UE)));
+        triggers.extend(bench.reports().iter().flat_map(usage_of).map(|(_, trigger)| trigger));
+    }
+    let (threshold, quota) = (UsageReportTrigger::VOLTH, UsageReportTrigger::VOLQU);
+    assert_eq!(triggers, [UsageReportTrigger::MONIT, threshold, threshold | quota]);
+    assert_eq!(bench.received("n6").len(), 4, "the quota is met to the packet");
+    bench.close();
+}
+
+#[test]
 fn what_rates_and_gates_drop_is_counted_where_so_asked() {
     for (information, expected) in [
         (MeasurementInformation::NONE, (0, 0)),
@@ -116,5 +145,10 @@ fn events_are_counted_told_and_used_up() {
     // Traffic begins at 6, 12, 18 and 24.
     assert_eq!(told, [(12, UsageReportTrigger::EVETH, 2), (18, UsageReportTrigger::EVEQU, 1)]);
     assert_eq!(bench.received("n6").len(), 5, "the third event's first packet is the last");
+    // Given anew, it is one of three again.
+    change_urr(&mut bench, &session, UpdateUrr { event_quota: Some(EventQuota(3)), ..UpdateUrr::default() });
+    bench.turn_to(secs(36));
+    bench.send("n3", &up(teid, &request(UE)));
+    assert_eq!(bench.received("n6").len(), 1);
     bench.close();
 }
