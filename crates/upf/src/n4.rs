@@ -78,6 +78,9 @@ impl Default for Limits {
     }
 }
 
+/// Sessions looked through in a turn.
+const OUTDATED: usize = 64;
+
 /// Changes that may wait for the disk beside those its writer has taken, before fewer are asked for.
 const CROWD: usize = 4096;
 
@@ -177,8 +180,14 @@ pub struct N4 {
     waits_by_time: BinaryHeap<std::cmp::Reverse<(u64, u32)>>,
     /// Sessions still to be looked through, as applications are detected otherwise from now on.
     outdated: VecDeque<u32>,
-    /// Sessions whose worker had its hands full when it was to get their rules as they are now.
-    again: VecDeque<u32>,
+    /// Sessions whose worker had no room, or its hands full, when it was to get their rules as they are now; and from when
+    /// on it may be asked again.
+    again: VecDeque<(u64, u32)>,
+    /// Which those are, and those whose worker is being asked.
+    is_again: HashSet<u32>,
+    refreshing: HashSet<u32>,
+    /// Sessions that are over, by SEID, and whose worker had its hands full when it was to hear.
+    over: VecDeque<u64>,
     /// Tunnels that were told of as unknown to their ends.
     errors: errors::Told,
     /// How long sessions have been silent, of which that is to be told.
@@ -238,6 +247,9 @@ impl N4 {
             waits_by_time: BinaryHeap::new(),
             outdated: VecDeque::new(),
             again: VecDeque::new(),
+            is_again: HashSet::new(),
+            refreshing: HashSet::new(),
+            over: VecDeque::new(),
             errors: errors::Told::default(),
             silences: HashMap::new(),
             applications_changed: false,
@@ -382,6 +394,16 @@ impl N4 {
         self.applications_changed = true;
     }
 
+    /// What applications are detected by.
+    pub fn applications(&self) -> HashMap<Box<str>, Vec<FlowDescription>> {
+        self.applications.clone()
+    }
+
+    /// Detects applications as it did before, of which it did not go by anything else yet.
+    pub fn set_applications(&mut self, applications: HashMap<Box<str>, Vec<FlowDescription>>) {
+        self.applications = applications;
+    }
+
     /// Forgets all applications.
     pub fn forget_applications(&mut self) {
         self.applications.clear();
@@ -389,7 +411,7 @@ impl N4 {
     }
 
     /// The applications there are, as the message that would bring them.
-    pub fn applications(&self) -> PfdManagementRequest {
+    pub fn say_applications(&self) -> PfdManagementRequest {
         let contents = |flow: &FlowDescription| PfdContents {
             flow_description: Some(flow.to_string().into()),
             ..PfdContents::default()
@@ -445,9 +467,22 @@ impl N4 {
         let named = |own: &FqCsid| sets.iter().any(|set| set.shares_with(own));
         let belongs = |entry: &Entry| entry.peer == peer && entry.rules().fq_csids.iter().any(named);
         let numbers: Vec<u32> = self.book.iter().filter(|(_, entry)| belongs(entry)).map(|(n, _)| n).collect();
-        for number in numbers {
-            // Refused only when the worker has its hands full; the control plane asks again.
-            let _ = self.end(number, None, control);
+        numbers.into_iter().for_each(|number| self.end_unasked(number, control));
+    }
+
+    /// Takes a session out of which the control plane will not speak again: now or when its worker has a hand free.
+    pub(super) fn end_unasked(&mut self, number: u32, control: &mut Control) {
+        let seid = self.book.seid(number);
+        if self.end(number, None, control).is_err() {
+            self.over.extend(seid);
+        }
+    }
+
+    /// Takes out sessions whose worker had its hands full before.
+    pub(super) fn end_again(&mut self, control: &mut Control) {
+        for _ in 0..self.over.len().min(OUTDATED) {
+            let number = self.over.pop_front().and_then(|seid| self.book.find(seid));
+            number.into_iter().for_each(|number| self.end_unasked(number, control));
         }
     }
 }

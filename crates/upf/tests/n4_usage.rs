@@ -4,10 +4,11 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use pfcp::control::{Profile, Session};
-use pfcp::group::UsageReport;
+use pfcp::group::{UpdateUrr, UsageReport};
 use pfcp::ie::*;
-use pfcp::message::SessionDeletionRequest;
 use pfcp::message::{Message, SessionReportRequest};
+use pfcp::message::{SessionDeletionRequest, SessionModificationRequest};
+use upf::sessions::Room;
 
 use crate::golden_cases::{GNB, from_router, response};
 use crate::golden_cases::{Over, QFI, from_gnb, ms, request, secs};
@@ -208,5 +209,37 @@ fn a_quota_is_not_given_twice() {
     assert_eq!(bench.received("n6").len(), 2, "of five, three were used before");
     let reports = reported(&bench.reports());
     assert_eq!(reports.iter().map(|[up, ..]| up).sum::<u64>(), 5, "{reports:?}");
+    bench.close();
+}
+
+#[test]
+fn a_quota_that_was_refused_is_not_given_by_a_restart() {
+    let folder = Folder::new("refused");
+    let mut bench = folder.gateway();
+    let profile = Profile { volume_threshold: Some(2 * PACKET), volume_quota: Some(5 * PACKET), ..smf() };
+    let (session, teid) = connected(&mut bench, &profile);
+    send(&mut bench, teid, 2, 0);
+    assert_eq!(reported(&bench.reports()), [[2, 0, 0]]);
+    send(&mut bench, teid, 1, 0);
+    assert_eq!(bench.received("n6").len(), 3);
+    let quota = VolumeQuota::total(5 * PACKET);
+    let more = UpdateUrr { urr_id: UrrId(1), volume_quota: Some(quota), ..UpdateUrr::default() };
+    let change = SessionModificationRequest { update_urrs: vec![more], ..Default::default() };
+    bench.set_room(Room { lines: 0, keys: usize::MAX });
+    // Its turn in the round comes while its worker is asked to take in the new rules.
+    bench.due_at(secs(10) + ms(50));
+    let answers = bench.say_together(&session, vec![change.into()]);
+    let [Message::SessionModificationResponse(answer)] =
+        &answers.iter().map(|a| a.message.clone()).collect::<Vec<_>>()[..]
+    else {
+        panic!("an answer of its kind")
+    };
+    assert_eq!(answer.cause, Cause::NO_RESOURCES_AVAILABLE);
+    bench.turn_to(secs(11));
+    bench.close();
+
+    let mut bench = folder.gateway();
+    send(&mut bench, teid, 6, 0);
+    assert_eq!(bench.received("n6").len(), 2, "of five, three were used before");
     bench.close();
 }

@@ -1,5 +1,6 @@
 //! What rules say: which packets, and what to do with them.
 
+use crate::ie::Cause;
 use crate::{Element, Fault, Reader};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::Teid;
@@ -361,6 +362,49 @@ pub struct PfdContents {
     pub additional_urls: Option<Box<[u8]>>,
     /// Additional domain names and protocols, as they came.
     pub additional_domain_names: Option<Box<[u8]>>,
+}
+
+impl PfdContents {
+    /// Of these flow descriptions: the first in its own place, the rest as additional ones.
+    pub fn flows(texts: &[&str]) -> PfdContents {
+        let mut more = Vec::new();
+        texts.iter().skip(1).for_each(|text| super::put_text16(text.as_bytes(), &mut more));
+        PfdContents {
+            flow_description: texts.first().map(|text| Box::from(*text)),
+            additional_flow_descriptions: (!more.is_empty()).then(|| more.into()),
+            ..PfdContents::default()
+        }
+    }
+
+    /// Its flow descriptions, the additional ones behind its own.
+    ///
+    /// # Errors
+    /// [`Cause::INVALID_LENGTH`] or [`Cause::MANDATORY_IE_INCORRECT`]: the additional ones are not each a text behind its
+    /// length.
+    pub fn flow_descriptions(&self) -> Result<Vec<&str>, Fault> {
+        let fault = |cause| Fault { cause, ie: Self::TYPE };
+        let mut texts: Vec<&str> = self.flow_description.as_deref().into_iter().collect();
+        let mut rest = self.additional_flow_descriptions.as_deref().unwrap_or_default();
+        while !rest.is_empty() {
+            let (len, behind) = rest.split_first_chunk().ok_or(fault(Cause::INVALID_LENGTH))?;
+            let len = usize::from(u16::from_be_bytes(*len));
+            let (text, behind) = behind.split_at_checked(len).ok_or(fault(Cause::INVALID_LENGTH))?;
+            texts.push(std::str::from_utf8(text).map_err(|_| fault(Cause::MANDATORY_IE_INCORRECT))?);
+            rest = behind;
+        }
+        Ok(texts)
+    }
+
+    /// Whether it has more to look for than flow descriptions: names and addresses of the web, and what only its sender
+    /// knows.
+    pub fn looks_into_packets(&self) -> bool {
+        let flows = PfdContents {
+            flow_description: self.flow_description.clone(),
+            additional_flow_descriptions: self.additional_flow_descriptions.clone(),
+            ..PfdContents::default()
+        };
+        *self != flows
+    }
 }
 
 impl Element for PfdContents {

@@ -4,6 +4,7 @@
 mod capture;
 
 use crate::control::{Kind, Profile, Session};
+use crate::group::{ApplicationIdsPfds, PfdContext};
 use crate::ie::*;
 use crate::message::*;
 use crate::node::{Config, Event, Node, Role, Time};
@@ -63,7 +64,12 @@ fn session() -> Vec<Packet> {
         ];
         said.map(|message| Packet { header: Header::session(9, 5), message })
     };
-    [Kind::Smf, Kind::PgwC, Kind::SgwC].into_iter().flat_map(of_kind).collect()
+    let texts = ["permit out ip from 192.0.2.0/24 to assigned", "permit out 17 from any 443 to assigned"];
+    let pfd_contexts = vec![PfdContext { pfd_contents: vec![PfdContents::flows(&texts)], ..Default::default() }];
+    let application = ApplicationIdsPfds { application_id: "video".into(), pfd_contexts, ..Default::default() };
+    let pfds = PfdManagementRequest { application_ids_pfds: vec![application], ..Default::default() };
+    let said = [Kind::Smf, Kind::PgwC, Kind::SgwC].into_iter().flat_map(of_kind);
+    said.chain([Packet { header: Header::node(9), message: pfds.into() }]).collect()
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub(super) enum Pending {
     /// A look at what has been counted, because a bound was reached or the time has come.
     Look { number: u32 },
     /// A change of ours (a rule's time has come): nobody waits.
-    Refresh,
+    Refresh { number: u32 },
 }
 
 /// A URR that was removed, and its account.
@@ -81,7 +81,7 @@ impl N4 {
             } else if let Some(number) = self.checkpoints.asked(ask)
                 && let Answer::Usage(usage) = answer
             {
-                self.measured(number, &usage, clock);
+                self.measured(number, &usage, control, clock);
             }
         }
         if let Some(keeper) = &mut self.keeper {
@@ -118,6 +118,7 @@ impl N4 {
         }
         self.end_waits(control, clock.now);
         self.refresh_again(control, clock);
+        self.end_again(control);
         self.update_applications(control, clock);
         self.go_round(control, clock.now);
     }
@@ -220,11 +221,17 @@ impl N4 {
             }
             Pending::Look { number } => {
                 self.looking.remove(&number);
-                if let Answer::Usage(usage) = answer {
+                if self.unsettled.contains_key(&number) {
+                    // Reported by rules that its worker may yet refuse, it would be reported again by those it keeps. Asked
+                    // anew, the worker answers behind that.
+                    self.look(number, control, clock.now);
+                } else if let Answer::Usage(usage) = answer {
                     self.looked(number, &usage, control, clock);
                 }
             }
-            Pending::Refresh => {}
+            Pending::Refresh { number } => {
+                self.refreshed(number, matches!(answer, Answer::Installed(_)), control, clock);
+            }
         }
     }
 }

@@ -173,8 +173,22 @@ impl N4 {
         }
     }
 
-    /// What a session has counted, for the round: written if it is news.
-    pub(super) fn measured(&mut self, number: u32, usage: &[Usage], clock: &WallClock) {
+    /// What a session has counted, for the round.
+    pub(super) fn measured(&mut self, number: u32, usage: &[Usage], control: &mut Control, clock: &WallClock) {
+        if !self.unsettled.contains_key(&number) {
+            return self.write_down(number, usage, clock);
+        }
+        // What its worker may yet refuse must not be what a restart goes on with. Asked anew, it answers behind that.
+        let Some(entry) = self.book.get(number) else { return };
+        match control.measure(entry.worker, number) {
+            Ok(ask) => drop(self.checkpoints.asked.insert(ask, number)),
+            // The round comes back to it.
+            Err(_) => self.checkpoints.next = self.checkpoints.next.min(number),
+        }
+    }
+
+    /// Has a session's usage written down if it is news.
+    fn write_down(&mut self, number: u32, usage: &[Usage], clock: &WallClock) {
         let until = |owed: &Owed| owed.until == 0 || owed.until > clock.now;
         let mut is_news = false;
         if let Some(owed) = self.checkpoints.owed.get_mut(&number) {
@@ -350,7 +364,7 @@ impl N4 {
         for number in 0..self.book.numbers() {
             let counted = self.book.get(number).and_then(|entry| usage(entry.worker, number));
             if let Some(counted) = counted {
-                self.measured(number, &counted, clock);
+                self.write_down(number, &counted, clock);
             }
             if self.checkpoints.gathered.len() >= TOGETHER {
                 self.write_gathered();

@@ -44,6 +44,7 @@ pub fn features(chooses_f_teids: bool) -> UpFunctionFeatures {
         | UpFunctionFeatures::UDBC
         | UpFunctionFeatures::QUOAC
         | UpFunctionFeatures::FRRT
+        | UpFunctionFeatures::PFDE
         | UpFunctionFeatures::DPDRA
         | UpFunctionFeatures::ADPDP
         | UpFunctionFeatures::VTIME
@@ -333,17 +334,27 @@ impl Endpoint {
         self.node.respond(ticket, None, response, time(clock));
     }
 
-    /// Packet flow descriptions of applications (5.11): flow descriptions become filters. All of the request is done, or
-    /// nothing; one that names no application ends all (7.4.3.1).
+    /// Packet flow descriptions of applications (5.11): flow descriptions become filters, several of contents too (PFDE).
+    /// All of the request is done, or nothing; one that names no application ends all (7.4.3.1). There may be as many as one
+    /// message says.
     fn manage_pfds(&mut self, request: &PfdManagementRequest) -> PfdManagementResponse {
         let filters = |application: &ApplicationIdsPfds| -> Result<Vec<FlowDescription>, Cause> {
             let contents = application.pfd_contexts.iter().flat_map(|PfdContext { pfd_contents, .. }| pfd_contents);
-            let flow = |contents: &PfdContents| match &contents.flow_description {
-                Some(text) => text.parse().map_err(|_| Cause::MANDATORY_IE_INCORRECT),
-                // Names and addresses of the web: nobody looks that far into packets here.
-                None => Err(Cause::SERVICE_NOT_SUPPORTED),
-            };
-            contents.map(flow).collect()
+            let mut flows = Vec::new();
+            for contents in contents {
+                if contents.looks_into_packets() {
+                    // Nobody looks that far here; half of what describes an application is another one.
+                    return Err(Cause::SERVICE_NOT_SUPPORTED);
+                }
+                let texts = contents.flow_descriptions().map_err(|fault| fault.cause)?;
+                if texts.is_empty() {
+                    return Err(Cause::MANDATORY_IE_INCORRECT);
+                }
+                for text in texts {
+                    flows.push(text.parse().map_err(|_| Cause::MANDATORY_IE_INCORRECT)?);
+                }
+            }
+            Ok(flows)
         };
         let list = &request.application_ids_pfds;
         let all: Result<Vec<_>, Cause> = list.iter().map(|one| Ok((&one.application_id, filters(one)?))).collect();
@@ -354,15 +365,18 @@ impl Endpoint {
                 return PfdManagementResponse { cause, offending_ie, ..PfdManagementResponse::default() };
             }
         };
+        let before = self.n4.applications();
         if all.is_empty() {
             self.n4.forget_applications();
         }
         all.into_iter().for_each(|(id, flows)| self.n4.set_application(id, flows));
-        let packet = Packet { header: pfcp::Header::node(0), message: self.n4.applications().into() };
-        // More of them than fit a message are not kept; the control plane brings them again.
-        if let Ok(bytes) = packet.to_vec() {
-            self.n4.keep_else(Change::PutSession { key: keep::APPLICATIONS, bytes });
-        }
+        let packet = Packet { header: pfcp::Header::node(0), message: self.n4.say_applications().into() };
+        let Ok(bytes) = packet.to_vec() else {
+            self.n4.set_applications(before);
+            let cause = Cause::NO_RESOURCES_AVAILABLE;
+            return PfdManagementResponse { cause, ..PfdManagementResponse::default() };
+        };
+        self.n4.keep_else(Change::PutSession { key: keep::APPLICATIONS, bytes });
         PfdManagementResponse { cause: Cause::REQUEST_ACCEPTED, ..PfdManagementResponse::default() }
     }
 

@@ -20,7 +20,7 @@ use super::change::{self, Rules};
 use super::metering::{Metering, WallClock};
 use super::paths::{Act, Path};
 use super::silence::Silence;
-use super::{N4, Outgoing, book, counted, translate};
+use super::{N4, OUTDATED, Outgoing, book, counted, translate};
 use crate::control::{AskError, Control};
 use crate::rules::Usage;
 
@@ -164,18 +164,18 @@ impl N4 {
         self.plan_look(number, &rules, clock);
     }
 
-    /// Gives the worker the bounds that hold after a report, and the rules whose time has come.
+    /// Gives the worker the bounds that hold after a report, and the rules whose time has come. The latter in one, bounds
+    /// with them: what a quota let pass no more must not pass by the FAR that another takes the place of.
     /// `acts`: a quota is used up, and another FAR takes the place of the usual one.
     pub(super) fn refresh(&mut self, number: u32, rules: &Rules, acts: bool, control: &mut Control, clock: &WallClock) {
         let timed =
             rules.create_pdrs.iter().any(|pdr| pdr.activation_time.is_some() || pdr.deactivation_time.is_some());
-        self.rebound(number, control);
         if !timed && !acts {
-            return;
+            return self.rebound(number, control);
         }
-        if self.unsettled.contains_key(&number) {
+        if self.unsettled.contains_key(&number) || self.refreshing.contains(&number) {
             // Its worker may yet refuse the rules it has here.
-            return self.again.push_back(number);
+            return self.refresh_from(clock.now, number);
         }
         let Some(entry) = self.book.get(number) else { return };
         let Ok(session) = self.translator(clock).session(rules, &entry.meters) else { return };
@@ -184,15 +184,40 @@ impl N4 {
             Ok(ask) => {
                 super::steer(control, entry.worker, entry.keys(), &keys);
                 self.book.set_keys(number, keys);
-                self.pending.insert(ask, Pending::Refresh);
+                self.refreshing.insert(number);
+                self.pending.insert(ask, Pending::Refresh { number });
             }
-            Err(AskError::Busy) => self.again.push_back(number),
+            Err(AskError::Busy) => self.refresh_from(clock.now, number),
             Err(_) => {}
         }
     }
 
-    /// Tells the worker which URRs have reported, and the bounds that hold for them now.
+    /// Has a session's rules given to its worker again, at that time or later.
+    fn refresh_from(&mut self, at: u64, number: u32) {
+        if self.is_again.insert(number) {
+            self.again.push_back((at, number));
+        }
+    }
+
+    /// The worker has taken in a session's rules as they are now, or has no room for them.
+    pub(super) fn refreshed(&mut self, number: u32, is_there: bool, control: &mut Control, clock: &WallClock) {
+        self.refreshing.remove(&number);
+        if !is_there {
+            self.refresh_from(clock.now + ROOM_AGAIN, number);
+        } else if self.unsettled.contains_key(&number) {
+            self.refresh_from(clock.now, number);
+        } else {
+            // Its first packets are those from now on.
+            self.rebound(number, control);
+        }
+    }
+
+    /// Tells the worker which URRs have reported, and the bounds that hold for them now; not before it has the rules that
+    /// they belong to, with which they come too.
     pub(super) fn rebound(&mut self, number: u32, control: &mut Control) {
+        if self.is_again.contains(&number) || self.refreshing.contains(&number) {
+            return;
+        }
         let Some(entry) = self.book.get(number) else { return };
         for urr in &entry.rules().create_urrs {
             if let Some(meter) = entry.meters.iter().find(|meter| meter.urr == urr.urr_id.0) {
@@ -282,9 +307,7 @@ impl N4 {
         let (session, number) = (token as u32, (token >> 32) as u32); // as they were put together
         self.acknowledged(session, number);
         if response.cause == Cause::SESSION_CONTEXT_NOT_FOUND {
-            // Refused only if it is gone already.
-            let _ = self.end(session, None, control);
-            return;
+            return self.end_unasked(session, control);
         }
         let Some(entry) = self.book.get(session) else { return };
         if response.pfcp_sr_rsp_flags.is_some_and(|flags| flags.contains(PfcpSrRspFlags::DROBU)) {
@@ -333,11 +356,14 @@ impl N4 {
         }
     }
 
-    /// Gives workers the rules they had no hands for before.
+    /// Gives workers the rules they had no hands or no room for before.
     pub(super) fn refresh_again(&mut self, control: &mut Control, clock: &WallClock) {
         for _ in 0..self.again.len().min(OUTDATED) {
-            let Some(number) = self.again.pop_front() else { break };
-            if let Some(rules) = self.book.get(number).map(book::Entry::rules) {
+            let Some((from, number)) = self.again.pop_front() else { break };
+            self.is_again.remove(&number);
+            if from > clock.now {
+                self.refresh_from(from, number);
+            } else if let Some(rules) = self.book.get(number).map(book::Entry::rules) {
                 self.refresh(number, &rules, true, control, clock);
             }
         }
@@ -358,8 +384,8 @@ impl N4 {
     }
 }
 
-/// Sessions looked through in a turn.
-const OUTDATED: usize = 64;
+/// Time until a worker that has no room for a session's rules is asked again.
+const ROOM_AGAIN: u64 = 1_000_000_000;
 
 /// Units of a Downlink Data Notification Delay: 50 ms (8.2.28).
 const DELAY_UNIT: u64 = 50_000_000;

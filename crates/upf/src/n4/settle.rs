@@ -115,9 +115,8 @@ impl N4 {
             return self.release_keys(&change.left, &[]);
         };
         let worker = entry.worker;
-        // What was reported meanwhile has been reported; what was granted has not been.
-        let newer = |meter: &Metering| entry.meters.iter().find(|new| new.urr == meter.urr).filter(|_| !change.grants);
-        let meters: Vec<Metering> = change.meters.iter().map(|old| newer(old).unwrap_or(old).clone()).collect();
+        // Nothing was reported meanwhile.
+        let meters = change.meters.into_vec();
         self.give_back(&change.chosen);
         let session = self.translator(clock).session(&change.rules, &meters);
         let (Ok(session), Some(message)) = (session, self.book.written(&change.rules)) else { return };
@@ -126,7 +125,7 @@ impl N4 {
         let made = Made { worker, session, meters, keys: change.keys, cp_seid, message };
         self.enter(number, made, control, clock);
         self.plan_look(number, &change.rules, clock);
-        // A report may have had it written down as it was not to be.
+        // The answer to a report may have had it written down as it was not to be.
         self.keep_session(number, None, None);
     }
 

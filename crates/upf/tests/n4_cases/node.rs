@@ -1,5 +1,7 @@
 //! What is said of the node: applications, load (3GPP TS 29.244, 5.11, 6.2.3).
 
+use upf::sessions::Room;
+
 use super::super::*;
 
 fn pfds(list: &[(&str, &[PfdContents])]) -> PfdManagementRequest {
@@ -80,6 +82,77 @@ fn applications_are_detected_by_what_was_said_last() {
     assert!(passes(&mut bench));
     assert_eq!(told(&mut bench, pfds(&[("video", &[])])), OK);
     assert!(!passes(&mut bench));
+    bench.close();
+}
+
+#[test]
+fn contents_may_have_several_flow_descriptions_and_there_are_as_many_as_a_message_says() {
+    let mut bench = Bench::new("");
+    const OK: (Cause, Option<OffendingIe>) = (Cause::REQUEST_ACCEPTED, None);
+    let mut asked =
+        Session { cp_seid: 1, ip4: Some(UE), ..Session::default() }.establish(&smf(), &NodeId::from(CP.ip()), CP.ip());
+    asked.create_pdrs[1].pdi.application_id = Some(ApplicationId::from("video"));
+    assert_eq!(told(&mut bench, pfds(&[("video", &[PfdContents::flows(&[OTHER, VIDEO])])])), OK);
+    let Message::SessionEstablishmentResponse(response) = bench.say(Some(0), asked.into()).message else {
+        panic!("an answer of its kind")
+    };
+    let teid = response.created_pdrs.iter().find_map(|pdr| match pdr.local_f_teid {
+        Some(FTeid::Given { teid, .. }) => Some(teid.0),
+        _ => None,
+    });
+    let passes = |bench: &mut Bench| {
+        bench.send("n3", &up(teid.expect("a tunnel was chosen"), &request(UE)));
+        bench.received("n6").len() == 1
+    };
+    assert!(passes(&mut bench), "by the second");
+    // What is described in part by what is not looked for is not detected by the rest.
+    let url = PfdContents { url: Some("http://example.com/".into()), ..PfdContents::flows(&[OTHER]) };
+    let cut = PfdContents { additional_flow_descriptions: Some([0, 9, b'p'].into()), ..PfdContents::flows(&[OTHER]) };
+    let blamed = Some(OffendingIe(61));
+    assert_eq!(told(&mut bench, pfds(&[("video", &[url])])), (Cause::SERVICE_NOT_SUPPORTED, blamed));
+    assert_eq!(told(&mut bench, pfds(&[("video", &[cut])])), (Cause::INVALID_LENGTH, blamed));
+    let nothing = PfdContents::default();
+    assert_eq!(told(&mut bench, pfds(&[("video", &[nothing])])), (Cause::MANDATORY_IE_INCORRECT, blamed));
+    assert!(passes(&mut bench));
+    // Messages that each fit: together they are more than one.
+    let many: Vec<PfdContents> =
+        (0..400).map(|n| flow(&format!("permit out 17 from 198.51.100.7 {n} to assigned"))).collect();
+    assert_eq!(told(&mut bench, pfds(&[("a", &many)])), OK);
+    assert_eq!(told(&mut bench, pfds(&[("b", &many)])), OK);
+    let (full, none) = ((Cause::NO_RESOURCES_AVAILABLE, None), &[][..]);
+    assert_eq!(told(&mut bench, pfds(&[("c", &many), ("d", &many), ("video", none)])), full);
+    assert!(passes(&mut bench), "nothing of that is done");
+    assert_eq!(told(&mut bench, pfds(&[("a", none), ("c", &many)])), OK);
+    assert!(passes(&mut bench));
+    bench.close();
+}
+
+#[test]
+fn a_worker_with_its_hands_full_or_without_room_hears_later() {
+    let mut bench = Bench::new("");
+    told(&mut bench, pfds(&[("video", &[flow(VIDEO)])]));
+    let mut session = Session { cp_seid: 1, ip4: Some(UE), ..Session::default() };
+    let mut asked = session.establish(&smf(), &NodeId::from(CP.ip()), CP.ip());
+    asked.create_pdrs[1].pdi.application_id = Some(ApplicationId::from("video"));
+    let Message::SessionEstablishmentResponse(response) = bench.say(Some(0), asked.into()).message else {
+        panic!("an answer of its kind")
+    };
+    session.established(&response).expect("accepted");
+    let Some(FTeid::Given { teid, .. }) = session.uplink_f_teid else { panic!("a tunnel was chosen") };
+    let passes = |bench: &mut Bench| {
+        bench.send("n3", &up(teid.0, &request(UE)));
+        bench.received("n6").len() == 1
+    };
+    assert!(passes(&mut bench));
+    bench.keep_busy();
+    assert_eq!(told(&mut bench, pfds(&[("video", &[flow(OTHER)])])), (Cause::REQUEST_ACCEPTED, None));
+    assert!(!passes(&mut bench), "it has come to it");
+    bench.set_room(Room { lines: 0, keys: usize::MAX });
+    assert_eq!(told(&mut bench, pfds(&[("video", &[flow(VIDEO)])])), (Cause::REQUEST_ACCEPTED, None));
+    assert!(!passes(&mut bench));
+    bench.set_room(Room::default());
+    bench.turn_to(secs(10));
+    assert!(passes(&mut bench));
     bench.close();
 }
 

@@ -119,6 +119,34 @@ fn a_set_of_sessions_ends_as_one() {
 }
 
 #[test]
+fn what_is_over_ends_though_its_worker_has_its_hands_full() {
+    let mut bench = Bench::new("");
+    for last in 1..4 {
+        let session = Session { cp_seid: last.into(), ip4: Some(Ipv4Addr::new(10, 45, 0, last)), ..Session::default() };
+        let profile = Profile { inactivity_timer: Some(u32::from(last) * u32::from(last)), ..smf() };
+        let mut request = session.establish(&profile, &NodeId::from(CP.ip()), CP.ip());
+        request.fq_csids = vec![FqCsid::new(CP.ip(), &[last.into()])];
+        assert_eq!(cause(&bench.say(Some(0), request.into())), Cause::REQUEST_ACCEPTED);
+    }
+    let request = SessionSetDeletionRequest {
+        node_id: NodeId::from(CP.ip()),
+        fq_csids: vec![FqCsid::new(CP.ip(), &[2])],
+        ..Default::default()
+    };
+    bench.keep_busy();
+    bench.say(None, request.into());
+    assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (2, 2));
+    // Of one that the control plane does not know it is told once.
+    bench.turn_to(secs(3));
+    bench.keep_busy();
+    bench.reports_answered(|response| response.cause = Cause::SESSION_CONTEXT_NOT_FOUND);
+    bench.settle();
+    let left: Vec<u64> = bench.sessions().book().iter().map(|(_, entry)| entry.cp_seid).collect();
+    assert_eq!((left, bench.worker_sessions()), (vec![3], 1));
+    bench.close();
+}
+
+#[test]
 fn who_is_not_on_the_list_is_not_heard() {
     let mut bench = Bench::new("n4.allow = [\"10.0.4.8/31\"]");
     established(&mut bench, CP, 1);

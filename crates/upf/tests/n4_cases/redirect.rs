@@ -1,5 +1,6 @@
 //! Subscribers who are sent to a web page (3GPP TS 29.244, 8.2.20), always or when their quota is used up (5.2.2.2.1).
 
+use upf::sessions::Room;
 use wire::tcp::{self, Repr, flag};
 
 use super::super::*;
@@ -110,6 +111,30 @@ fn who_has_used_up_the_quota_is_sent_to_a_page_until_there_is_more() {
     assert_eq!(bench.modify(&session, change).cause, Cause::REQUEST_ACCEPTED);
     bench.send("n3", &up(teid, &request(UE)));
     assert_eq!(bench.received("n6").len(), 1);
+    is_sent_elsewhere(&mut bench, teid);
+    bench.close();
+}
+
+#[test]
+fn a_quota_used_up_stops_even_if_there_is_no_room_for_what_comes_then() {
+    let mut bench = Bench::new("");
+    let (session, teid) = connected(&mut bench, &Profile { volume_quota: Some(120), ..smf() });
+    let update = UpdateUrr { urr_id: UrrId(1), far_id_for_quota_action: Some(FarId(7)), ..UpdateUrr::default() };
+    let create_fars = vec![redirection(2, PAGE)];
+    let change = SessionModificationRequest { create_fars, update_urrs: vec![update], ..Default::default() };
+    assert_eq!(bench.modify(&session, change).cause, Cause::REQUEST_ACCEPTED);
+    bench.set_room(Room { lines: 0, keys: usize::MAX });
+    for second in 2..6 {
+        bench.send("n3", &up(teid, &request(UE)));
+        bench.send("n3", &up(teid, &request(UE)));
+        bench.turn_to(secs(second));
+    }
+    let asks = SessionModificationRequest { pfcp_sm_req_flags: Some(PfcpSmReqFlags::QAURR), ..Default::default() };
+    assert_eq!(bench.modify(&session, asks).cause, Cause::REQUEST_ACCEPTED);
+    bench.send("n3", &up(teid, &request(UE)));
+    assert_eq!(bench.received("n6").len(), 2, "what was paid for");
+    bench.set_room(Room::default());
+    bench.turn_to(secs(10));
     is_sent_elsewhere(&mut bench, teid);
     bench.close();
 }

@@ -62,6 +62,29 @@ fn a_modification_without_room_changes_nothing() {
 }
 
 #[test]
+fn usage_that_is_due_when_a_modification_is_refused_is_reported_once() {
+    let mut bench = Bench::new("");
+    let (session, teid) = connected(&mut bench, &Profile { measurement_period: Some(10), ..smf() });
+    (0..3).for_each(|_| bench.send("n3", &up(teid, &request(UE))));
+    let more = UpdateUrr { urr_id: UrrId(1), volume_quota: Some(VolumeQuota::total(1 << 30)), ..UpdateUrr::default() };
+    let change = SessionModificationRequest { update_urrs: vec![more], ..Default::default() };
+    bench.set_room(NO_LINES);
+    // The worker is asked what was counted, then to take in other rules.
+    bench.due_at(secs(12));
+    let answers = bench.say_together(&session, vec![change.into()]);
+    assert_eq!(answers.iter().map(cause).collect::<Vec<_>>(), [Cause::NO_RESOURCES_AVAILABLE]);
+    let told = |reports: &[UsageReport]| -> Vec<_> {
+        let volume = |report: &UsageReport| report.volume_measurement.and_then(|v| v.total);
+        reports.iter().map(|report| (report.ur_seqn.0, volume(report), report.usage_report_trigger)).collect()
+    };
+    let reports: Vec<UsageReport> = bench.reports().into_iter().flat_map(|report| report.usage_reports).collect();
+    assert_eq!(told(&reports), [(0, Some(180), UsageReportTrigger::PERIO)]);
+    bench.send("n3", &up(teid, &request(UE)));
+    assert_eq!(told(&bench.delete(&session).usage_reports), [(1, Some(60), UsageReportTrigger::TERMR)]);
+    bench.close();
+}
+
+#[test]
 fn an_establishment_without_room_leaves_nothing() {
     let mut bench = Bench::new("");
     bench.set_room(NO_KEYS);
