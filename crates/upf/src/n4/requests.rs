@@ -100,7 +100,9 @@ impl N4 {
         self.check_applications(rules.create_pdrs.iter().map(|pdr| (pdr.pdr_id, &pdr.pdi)))?;
         let mut chosen = Chosen::default();
         let made = self.prepare(&mut rules, &mut chosen, None, &[], control, clock);
+        let made = made.and_then(|made| self.end_namesakes(asked.peer, &made, control).map(|()| made));
         let result = made.and_then(|made| {
+            self.check_free(&rules, &made, None)?;
             let number = self.book.next_number();
             let install = control.install(made.worker, number, &made.session);
             install.map(|ask| (made, number, ask)).map_err(|error| not_installed(&error))
@@ -122,7 +124,7 @@ impl N4 {
         Ok(())
     }
 
-    /// Chooses what is left to choose, translates, and looks for conflicts. `old` is the session's number if it has one.
+    /// Chooses what is left to choose, and translates. `old` is the session's number if it has one.
     fn prepare(
         &mut self,
         rules: &mut Rules,
@@ -171,10 +173,27 @@ impl N4 {
         // With what was chosen, or message after message, it may be more than one holds, which is how it is kept.
         let message = self.book.written(rules).ok_or(Problem::of(Cause::NO_RESOURCES_AVAILABLE))?;
         let keys = book::keys(&session);
-        match self.book.conflict(&keys, old) {
-            Some(key) => Err(Problem::rule(blamed(rules, key))),
-            None => Ok(Made { worker, session, meters, keys, cp_seid: rules.cp_f_seid.seid, message }),
+        Ok(Made { worker, session, meters, keys, cp_seid: rules.cp_f_seid.seid, message })
+    }
+
+    /// Nobody but the session `old` has what these rules bring.
+    fn check_free(&self, rules: &Rules, made: &Made, old: Option<u32>) -> Result<(), Problem> {
+        let taken = self.book.conflict(&made.keys, old);
+        taken.map_or(Ok(()), |key| Err(Problem::rule(blamed(rules, key))))
+    }
+
+    /// Who establishes a session under the number it has for one that is there (CP F-SEID, 8.2.37) knows nothing of that: it
+    /// missed our answer, or has forgotten. Its subscriber is not to be locked out: what the new session needs, the old one
+    /// ends for.
+    fn end_namesakes(&mut self, peer: u32, made: &Made, control: &mut Control) -> Result<(), Problem> {
+        while let Some(key) = self.book.conflict(&made.keys, None) {
+            let is_namesake = |entry: &book::Entry| entry.peer == peer && entry.cp_seid == made.cp_seid;
+            let owner = self.book.lookup(key);
+            let namesake = owner.filter(|number| self.book.get(*number).is_some_and(is_namesake));
+            let Some(number) = namesake else { break };
+            self.end(number, None, control)?;
         }
+        Ok(())
     }
 
     pub(super) fn translator(&self, clock: &WallClock) -> Translator<'_> {
@@ -272,6 +291,7 @@ impl N4 {
         let mut chosen = Chosen::default();
         let made = self.prepare(&mut rules, &mut chosen, Some(number), &meters, control, clock);
         let result = made.and_then(|made| {
+            self.check_free(&rules, &made, Some(number))?;
             let install = control.change(worker, number, &made.session, before.create_urrs.len(), drops);
             install.map(|ask| (made, ask)).map_err(|error| not_installed(&error))
         });

@@ -39,6 +39,29 @@ fn two_control_planes_with_the_same_numbers_do_not_meet() {
 }
 
 #[test]
+fn who_missed_an_answer_may_establish_its_session_again() {
+    let mut bench = Bench::new("");
+    bench.associate_from(OTHER, 0);
+    let first = established(&mut bench, CP, 1);
+    let again = |bench: &mut Bench, by: SocketAddr, number: u64| {
+        let session = Session { cp_seid: number, ip4: Some(UE), ..Session::default() };
+        let request = session.establish(&smf(), &NodeId::from(by.ip()), by.ip());
+        cause(&bench.say_from(by, Some(0), request.into()))
+    };
+    let theirs = Cause::RULE_CREATION_MODIFICATION_FAILURE;
+    assert_eq!((again(&mut bench, OTHER, 1), again(&mut bench, CP, 2)), (theirs, theirs), "another session's address");
+    assert_eq!(cause(&bench.say(seid(&first), SessionModificationRequest::default().into())), Cause::REQUEST_ACCEPTED);
+    let second = established(&mut bench, CP, 1);
+    assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (1, 1));
+    let gone = cause(&bench.say(seid(&first), SessionDeletionRequest::default().into()));
+    assert_eq!(gone, Cause::SESSION_CONTEXT_NOT_FOUND);
+    let Some(FTeid::Given { teid, .. }) = second.uplink_f_teid else { panic!("a tunnel was chosen") };
+    bench.send("n3", &up(teid.0, &request(UE)));
+    assert_eq!(bench.received("n6").len(), 1);
+    bench.close();
+}
+
+#[test]
 fn an_association_takes_its_sessions_with_it_and_nobody_elses() {
     let mut bench = Bench::new("");
     bench.associate_from(OTHER, 0);
