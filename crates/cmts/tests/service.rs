@@ -3,6 +3,7 @@
 use cmts::config::{Config, FlowEntry};
 use cmts::control::Refusal;
 use crypto::Key;
+use engine::Gateway;
 use traffic::cable::Cuts;
 use wire::Mac;
 
@@ -53,6 +54,26 @@ fn rates_are_exact_to_a_hundredth() {
         assert_eq!(world.device.heard().reordered, 0);
         world.rig.close().expect("nothing lost");
     }
+}
+
+/// The cipher's lanes wait for frames of other modems, DEPI packets for more frames; neither for long.
+#[test]
+fn a_lone_frame_waits_neither_for_the_cipher_nor_for_others_for_long() {
+    let mut world = World::new(&config(1, 3, true, ""), Cuts::Few);
+    // Twenty microseconds until the lanes are emptied, fifty for a packet to be filled, and a look at the clock each.
+    let most = 20 + 50 + 2 * 5;
+    for n in 1..=60u64 {
+        world.down(n as usize % 3 + 1);
+        let sent = world.hosts.sent().0;
+        let mut waited = 0;
+        while world.device.heard().frames < sent {
+            assert!(waited < most, "{waited} µs: {:?}", world.device.heard());
+            world.step(5_000);
+            waited += 5;
+        }
+        world.step(1_000_000);
+    }
+    assert_eq!(world.rig.workers().map(|worker| worker.gateway().held()).sum::<usize>(), 0);
 }
 
 #[test]

@@ -4,7 +4,8 @@ use super::*;
 
 testkit::cases! {
     each_host_by_its_own_address, ipv6, unknown_destinations, many_hosts_know_their_group, encrypted_frames,
-    keys_roll_over, a_key_that_is_not_there, over_udp_with_cookies, without_the_word, split_over_packets,
+    keys_roll_over, a_key_that_is_not_there, over_udp_with_cookies, over_ipv6, over_udp_and_ipv6,
+    without_the_word, split_over_packets,
     longer_than_a_packet, a_modem_comes_and_goes, a_queue_that_is_full,
 }
 
@@ -171,6 +172,67 @@ fn over_udp_with_cookies() -> Case {
         .punts("service_flow", 1)
         .punts("depi", 1)
         .punts("uepi", 1)
+}
+
+/// A device that is reached over IPv6, with what carries its pseudowires.
+fn device_over_ipv6(text: &str, carrier: &str) -> Case {
+    case(text)
+        .with(
+            r#"port = [
+              { name = "cin", uri = "memory:cin?mac=02:00:00:00:01:01", role = "rpd", addresses = ["fd00:16::1/64"] },
+              { name = "nsi", uri = "memory:nsi?mac=02:00:00:00:02:01", role = "network", addresses = ["198.18.0.254/24", "fd00:18::254/64"] },
+            ]
+            neighbour = [
+              { port = "cin", address = "fd00:16::2", mac = "02:00:00:00:01:02" },
+              { port = "nsi", address = "198.18.0.1", mac = "02:00:00:00:02:02" },
+            ]"#,
+        )
+        .with(&format!(
+            r#"service_group = [ {{ name = "sg", rpd = "fd00:16::2", mac = "02:00:00:00:0c:01", carrier = "{carrier}",
+                channel = [ {{ name = "ofdm", capacity = "1.89 Gbit/s", session = 0x1000 }} ],
+                upstream_channel = [ {{ session = 0x2000 }} ],
+                modem = [ {{ mac = "02:cb:00:00:00:01", profile = "home", ipv4 = "10.0.0.1", host_mac = "02:ca:00:00:00:01", sid = 7 }} ] }} ]"#
+        ))
+}
+
+const CIN_6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x16, 0, 0, 0, 0, 0, 1);
+const DEVICE_6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x16, 0, 0, 0, 0, 0, 2);
+
+/// Both ways between host and network through it; `down` and `up` put what carries it around a pseudowire's packet.
+fn both_ways(case: Case, wire: [l2tp::Repr; 2], down: impl Fn(&[u8]) -> Packet, up: impl Fn(&[u8]) -> Packet) -> Case {
+    let frame = framed(0, 0, &to_host(0, &datagram(true, 8)));
+    let (head, tail) = unit(SID);
+    let payload = segment(0, Some(0), &stream(&[datagram(false, 9)]));
+    let pieces = [(&head[..], true, false), (&payload[..], false, false), (&tail[..], false, true)];
+    case.send("nsi", &from_router(&datagram(true, 9)))
+        .expect("cin", &down(&pseudowire(wire[0], 0, true, &[(&frame, true, true)])))
+        .at(ms(5))
+        .send("cin", &up(&pseudowire(wire[1], 0, false, &pieces)))
+        .expect("nsi", &to_router(&datagram(false, 8)))
+        .punts("service_flow", 1)
+        .punts("depi", 1)
+        .punts("uepi", 1)
+}
+
+fn over_ipv6() -> Case {
+    let text = "A Remote-PHY device over IPv6: L2TPv3 is its next header, both ways.";
+    both_ways(
+        device_over_ipv6(text, "ip"),
+        [session(DOWN), session(UP)],
+        |body| eth(CIN_MAC, DEVICE_MAC).ip6(CIN_6, DEVICE_6).tos(0x10).says(115).payload(body),
+        |body| eth(DEVICE_MAC, CIN_MAC).ip6(DEVICE_6, CIN_6).says(115).payload(body),
+    )
+}
+
+fn over_udp_and_ipv6() -> Case {
+    let text = "The same over UDP, whose checksum must be there over IPv6 (RFC 8200, 8.1).";
+    let wire = |session| l2tp::Repr { carrier: Carrier::Udp, session, cookie: Cookie::None };
+    both_ways(
+        device_over_ipv6(text, "udp"),
+        [wire(DOWN), wire(UP)],
+        |body| eth(CIN_MAC, DEVICE_MAC).ip6(CIN_6, DEVICE_6).tos(0x10).udp(1701, 1701).payload(body),
+        |body| eth(DEVICE_MAC, CIN_MAC).ip6(DEVICE_6, CIN_6).udp(1701, 1701).payload(body),
+    )
 }
 
 fn without_the_word() -> Case {

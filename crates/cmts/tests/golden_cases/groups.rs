@@ -5,7 +5,7 @@ use super::*;
 
 testkit::cases! {
     each_by_its_own_device, the_same_identifiers_in_each, one_device_for_both, keys_of_each, gaps_in_one, requests_of_each,
-    a_modem_moves,
+    a_modem_moves, ports_of_their_own,
 }
 
 /// The second group's sessions, device, and host.
@@ -222,4 +222,50 @@ fn a_modem_moves() -> Case {
         .punts("service_flow", 2)
         .punts("depi", 2)
         .punts("uepi", 2)
+}
+
+fn ports_of_their_own() -> Case {
+    const PORTS_2: [[u8; 6]; 2] = [[2, 0, 0, 0, 3, 1], [2, 0, 0, 0, 4, 1]];
+    const ROUTER_2: [u8; 6] = [2, 0, 0, 0, 4, 2];
+    let device = (Ipv4Addr::new(172, 17, 0, 2), DEVICE_2_MAC);
+    let payload = segment(0, Some(0), &from_second(&up_2(9)));
+    let from_device_2 = {
+        let (head, tail) = unit(SID);
+        let pieces = [(&head[..], true, false), (&payload[..], false, false), (&tail[..], false, true)];
+        let body = pseudowire(session(UP_2), 0, false, &pieces);
+        eth(device.1, PORTS_2[0]).ip4(device.0, [172, 17, 0, 1]).says(115).payload(body)
+    };
+    let to_device_2 = {
+        let body = pseudowire(session(DOWN_2), 0, true, &[(&framed_2(0), true, true)]);
+        eth(PORTS_2[0], device.1).ip4([172, 17, 0, 1], device.0).tos(0x10).says(115).payload(body)
+    };
+    // What the second group sends goes where the routes say, as of any router: by the second pair to its own part.
+    two("Two ports for each service group, as published: each device behind its own, each network by its own.", device.0)
+        .with(
+            r#"port = [
+              { name = "cin", uri = "memory:cin?mac=02:00:00:00:01:01", role = "rpd", addresses = ["172.16.0.1/16"] },
+              { name = "nsi", uri = "memory:nsi?mac=02:00:00:00:02:01", role = "network", addresses = ["198.18.0.254/24"] },
+              { name = "cin2", uri = "memory:cin2?mac=02:00:00:00:03:01", role = "rpd", addresses = ["172.17.0.1/16"] },
+              { name = "nsi2", uri = "memory:nsi2?mac=02:00:00:00:04:01", role = "network", addresses = ["198.19.0.254/24"] },
+            ]
+            route = [ { to = "0.0.0.0/0", via = "198.18.0.1" }, { to = "198.51.100.0/24", via = "198.19.0.1" } ]
+            neighbour = [
+              { port = "cin", address = "172.16.0.2", mac = "02:00:00:00:01:02" },
+              { port = "nsi", address = "198.18.0.1", mac = "02:00:00:00:02:02" },
+              { port = "cin2", address = "172.17.0.2", mac = "02:00:00:00:01:03" },
+              { port = "nsi2", address = "198.19.0.1", mac = "02:00:00:00:04:02" },
+            ]"#,
+        )
+        .send("nsi", &from_router(&datagram(true, 9)))
+        .send("nsi2", &eth(ROUTER_2, PORTS_2[1]).carrying(&down_2(9)))
+        .expect("cin", &depi(0, &[framed(0, 0, &to_host(0, &datagram(true, 8)))]))
+        .expect("cin2", &to_device_2)
+        .at(ms(5))
+        .send("cin2", &from_device_2)
+        .expect("nsi2", &eth(PORTS_2[1], ROUTER_2).carrying(&up_2(8)))
+        .counts("channel.0.packets", 1)
+        .counts("channel.1.packets", 1)
+        .punts("service_flow", 2)
+        .punts("depi", 2)
+        .punts("uepi", 1)
 }

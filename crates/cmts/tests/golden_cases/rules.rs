@@ -3,7 +3,8 @@
 use super::*;
 
 testkit::cases! {
-    filters_by_priority, the_default_is_to_deny, filters_upstream, every_field_of_a_filter, classifiers_by_priority,
+    filters_by_priority, the_default_is_to_deny, filters_upstream, every_field_of_a_filter,
+    fields_of_the_link_and_of_ipv6, classifiers_by_priority,
     classified_by_ipv6_fields, classified_by_hardware_address, classified_by_tag, the_second_group_is_asked_too,
 }
 
@@ -103,6 +104,63 @@ fn every_field_of_a_filter() -> Case {
         .counts("filter.down.unmatched", 1)
         .punts("service_flow", 1)
         .punts("depi", 1)
+}
+
+fn fields_of_the_link_and_of_ipv6() -> Case {
+    let rules = r#"
+        { priority = 9, action = "deny", source_mac = "02:ca:00:00:00:02" },
+        { priority = 8, action = "deny", destination_mac = "02:ca:00:00:00:02" },
+        { priority = 7, action = "deny", user_priority = [6, 7] },
+        { priority = 6, action = "deny", vlan = 200 },
+        { priority = 5, action = "deny", flow_label = 0x12345 },
+        { priority = 4, action = "deny", destination = "2001:db8:5e::7/128" },
+        { priority = 3, action = "deny", ethertype = 0x86dd, protocol = "tcp" }"#;
+    let second = |ttl| ip4([10, 0, 0, 2], SERVER).ttl(ttl).udp(1, 2);
+    let down6 = |ttl| ip6(SERVER_6, HOST_6).ttl(ttl);
+    let up = |packets: &[(u8, Packet)]| -> Vec<u8> {
+        packets.iter().flat_map(|(host, packet)| mac_frame(&[], &from_host(*host, packet), None)).collect()
+    };
+    let bursts = up(&[(1, second(9)), (0, datagram6(false, 9)), (0, second(9)), (0, datagram(false, 9))]);
+    let tagged =
+        |tag: u16, packet: &Packet| eth(ROUTER_MAC, NSI_MAC).vlan(100).carrying(packet).poke(14, tag.to_be_bytes());
+    filtered(
+        "Hardware addresses, tag, flow label, IPv6 prefixes, Ethernet type: each by itself, downstream and upstream.",
+        rules,
+    )
+    .with(
+        r#"port = [
+          { name = "cin", uri = "memory:cin?mac=02:00:00:00:01:01", role = "rpd", addresses = ["172.16.0.1/16"] },
+          { name = "nsi", uri = "memory:nsi?mac=02:00:00:00:02:01", role = "network", addresses = ["198.18.0.254/24", "fd00:18::254/64"], vlan = 100 },
+        ]"#,
+    )
+    .send("nsi", &tagged(0x0064, &ip4(SERVER, [10, 0, 0, 2]).ttl(9).udp(1, 2)))
+    .send("nsi", &tagged(0xc064, &to(2000, 9)))
+    .send("nsi", &tagged(0x0064, &down6(9).flow_label(0x12345).udp(1, 2)))
+    .send("nsi", &tagged(0x0064, &down6(9).tcp(1, 2)))
+    .send("nsi", &tagged(0xa064, &to(2000, 9)))
+    .send("nsi", &tagged(0x0064, &down6(9).flow_label(0x12344).udp(1, 2)))
+    .expect(
+        "cin",
+        &depi(
+            0,
+            &[
+                framed(0, 0, &to_host(0, &to(2000, 8))),
+                framed(0, 1, &to_host(0, &down6(8).flow_label(0x12344).udp(1, 2))),
+            ],
+        ),
+    )
+    .send("cin", &burst(0, SID, &segment(0, Some(0), &bursts)))
+    .expect("nsi", &eth(NSI_MAC, ROUTER_MAC).vlan(100).carrying(&second(8)))
+    .expect("nsi", &eth(NSI_MAC, ROUTER_MAC).vlan(100).carrying(&datagram(false, 8)))
+    .drops("downstream.filtering.filter_denied", 4)
+    .drops("upstream.filtering.filter_denied", 2)
+    .counts("filter.down.deny", 4)
+    .counts("filter.down.unmatched", 2)
+    .counts("filter.up.deny", 2)
+    .counts("filter.up.unmatched", 2)
+    .punts("service_flow", 2)
+    .punts("depi", 2)
+    .punts("uepi", 1)
 }
 
 /// Packets of which those with `true` belong to the second service flow, and how they leave: traffic priority does not

@@ -110,6 +110,12 @@ pub struct FlowHeard {
     pub packets: u64,
     /// Their bytes from after the HCS through the CRC: what rates of service flows count.
     pub bytes: u64,
+    /// Packets that came after a later one, or again.
+    pub out_of_order: u64,
+    /// Nanoseconds from making the packet to its place in order, of all together and of the slowest.
+    pub latency_ns: u64,
+    /// See `latency_ns`.
+    pub longest_ns: u64,
     /// Traffic priority of the last.
     pub priority: u8,
 }
@@ -250,7 +256,7 @@ impl Downstream {
         self.orders.values_mut().for_each(|order| (order.lost, order.late) = (0, 0));
         self.latencies.clear();
         self.since_ns = now_ns;
-        self.flows.iter_mut().for_each(|flow| (flow.packets, flow.bytes) = (0, 0));
+        self.flows.iter_mut().for_each(|flow| *flow = FlowHeard { window: flow.window, ..FlowHeard::default() });
         self.sessions.values_mut().for_each(|session| session.bytes = 0);
     }
 
@@ -553,10 +559,14 @@ impl Downstream {
                                 Arrival::Reordered | Arrival::Stale => heard.reordered += 1,
                                 Arrival::Duplicate => heard.duplicated += 1,
                             }
+                            let latency = now_ns.saturating_sub(signature.sent_ns);
+                            flow.latency_ns += latency;
+                            flow.longest_ns = flow.longest_ns.max(latency);
+                            flow.out_of_order += u64::from(arrival != Arrival::InOrder);
                             flow.packets += 1;
                             flow.bytes += ethernet.len() as u64 + 4;
                             flow.priority = known.priority;
-                            self.latencies.record(now_ns.saturating_sub(signature.sent_ns));
+                            self.latencies.record(latency);
                         }
                     }
                     _ => heard.misdelivered += 1,

@@ -61,6 +61,11 @@ fn what_is_framed_rightly_is_heard_rightly() {
             assert_eq!((device.resequenced().0, device.latencies().count()), (0, 3000));
             assert_eq!(device.flows().iter().map(|flow| flow.packets).sum::<u64>(), 3000);
             assert_eq!(device.flows().iter().map(|flow| flow.bytes).sum::<u64>(), heard.bytes + 3000 * 4);
+            // Latency by service flow: together those of all, the slowest among them.
+            let latencies = device.flows().iter().map(|flow| (flow.longest_ns, flow.latency_ns));
+            assert!(latencies.clone().all(|(longest, sum)| longest <= sum));
+            assert_eq!(latencies.map(|(longest, _)| longest).max(), Some(device.latencies().max()));
+            assert!(device.flows().iter().all(|flow| flow.out_of_order == 0));
         }
     }
 }
