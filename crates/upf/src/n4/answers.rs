@@ -119,6 +119,7 @@ impl N4 {
         self.end_waits(control, clock.now);
         self.refresh_again(control, clock);
         self.end_again(control);
+        self.send_late(clock.now);
         self.update_applications(control, clock);
         self.go_round(control, clock.now);
     }

@@ -31,6 +31,8 @@ const A_TURN: u32 = 256;
 /// Checkpoints written together, and how long the first may wait for others: few syncs of the disk.
 const TOGETHER: usize = 256;
 const GATHER: u64 = SECOND / 5;
+/// Time until a report that nobody answered is sent again.
+const AGAIN: u64 = 30 * SECOND;
 /// Reports of a session that may be waiting for their acknowledgement.
 const OWED: usize = 64;
 
@@ -80,6 +82,8 @@ pub(super) struct Checkpoints {
     gathered: BTreeMap<u64, Change>,
     since: u64,
     owed: HashMap<u32, Vec<Owed>>,
+    /// Reports that nobody answered: when they are sent again, soonest first; session and number.
+    late: VecDeque<(u64, u32, u32)>,
     last_number: u32,
     gone: HashMap<u64, Gone>,
     /// When the end of which session is no longer worth keeping, soonest first.
@@ -237,12 +241,12 @@ impl N4 {
         clock: &WallClock,
     ) {
         let Some((peer, seid)) = self.book.get(number).map(|entry| (entry.peer, entry.cp_seid)) else { return };
-        if self.keeper.is_none() || report.usage_reports.is_empty() {
+        if report.usage_reports.is_empty() {
             let message = report.into();
             return self.out.push_back(Outgoing::Report { peer, seid, token: token(number, 0), message });
         }
         let id = self.checkpoints.owe(number, octets(seid, report.clone().into()), 0);
-        let change = self.checkpoint(number, usage, clock);
+        let change = self.keeper.is_some().then(|| self.checkpoint(number, usage, clock)).flatten();
         let message = report.into();
         let report = Outgoing::Report { peer, seid, token: token(number, id), message };
         self.keep(|_| change.into_iter().collect(), Some(report));
@@ -310,15 +314,30 @@ impl N4 {
         }
     }
 
-    /// Nobody answered a report. Tells whether it is kept for later.
-    pub fn unanswered(&mut self, token: u64) -> bool {
+    /// Nobody answered a report, or would. Tells whether it is kept for later.
+    pub fn unanswered(&mut self, token: u64, now: u64) -> bool {
         let (session, number) = (token as u32, (token >> 32) as u32); // as `token` put them together
         let owed = self.checkpoints.owed.get_mut(&session).filter(|_| number > 0);
         let owed = owed.and_then(|owed| owed.iter_mut().find(|owed| owed.number == number));
-        owed.is_some_and(|owed| {
-            owed.unanswered = true;
-            true
-        })
+        let is_owed = owed.map(|owed| owed.unanswered = true).is_some();
+        if is_owed {
+            self.checkpoints.late.push_back((now + AGAIN, session, number));
+        }
+        is_owed
+    }
+
+    /// Sends reports again that nobody answered a while ago, though their control plane is there.
+    pub(super) fn send_late(&mut self, now: u64) {
+        while let Some((_, session, number)) = self.checkpoints.late.front().copied().filter(|late| late.0 <= now) {
+            self.checkpoints.late.pop_front();
+            let Some((peer, seid)) = self.book.get(session).map(|entry| (entry.peer, entry.cp_seid)) else { continue };
+            let owed = self.checkpoints.owed.get_mut(&session);
+            let owed = owed.and_then(|owed| owed.iter_mut().find(|owed| owed.number == number && owed.unanswered));
+            if let Some(owed) = owed {
+                owed.unanswered = false;
+                self.out.extend(outgoing(peer, seid, token(session, number), &owed.message));
+            }
+        }
     }
 
     /// A control plane is back: it gets what it has not answered.

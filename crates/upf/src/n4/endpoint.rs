@@ -276,7 +276,7 @@ impl Endpoint {
                 }
                 Event::Failed { token, .. } => {
                     self.unanswered += 1;
-                    self.n4.unanswered(token);
+                    self.n4.unanswered(token, clock.now);
                 }
                 Event::Up(id) => {
                     self.tell(id, "associated", clock);
@@ -410,13 +410,17 @@ impl Endpoint {
                 Outgoing::Report { peer, seid, token, mut message } => {
                     self.tell_load(peer, &mut message, clock.now);
                     let Some(association) = self.node.association(AssociationId(peer)) else {
-                        self.n4.unanswered(token);
+                        self.n4.unanswered(token, clock.now);
                         continue;
                     };
+                    // To one that is lost nothing is said that can be said later.
+                    if association.state != State::Up && self.n4.unanswered(token, clock.now) {
+                        continue;
+                    }
                     let to = association.address;
                     if self.node.request(to, Some(seid), message, token, time(clock)).is_err() {
                         self.unanswered += 1;
-                        self.n4.unanswered(token);
+                        self.n4.unanswered(token, clock.now);
                     }
                 }
             }

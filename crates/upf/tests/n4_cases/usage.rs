@@ -49,6 +49,37 @@ fn usage_is_split_at_the_monitoring_time() {
 }
 
 #[test]
+fn a_report_nobody_answered_is_sent_again_until_somebody_does() {
+    let mut bench = Bench::new("");
+    let (session, teid) = connected(&mut bench, &Profile { volume_threshold: Some(120), ..smf() });
+    (0..2).for_each(|_| bench.send("n3", &up(teid, &request(UE))));
+    let said = |report: &SessionReportRequest| {
+        let usage = &report.usage_reports[0];
+        (report.usage_reports.len(), usage.ur_seqn.0, usage.volume_measurement.and_then(|volume| volume.total))
+    };
+    // Nobody answers, however often a request is sent; nor the next request.
+    let mut requests = std::collections::BTreeSet::new();
+    for second in 2..90 {
+        bench.turn_to(secs(second));
+        for Packet { header, message } in bench.unasked() {
+            let Message::SessionReportRequest(report) = message else { continue };
+            requests.insert((header.sequence, said(&report)));
+        }
+    }
+    assert!(requests.len() > 1, "{requests:?}");
+    assert!(requests.iter().all(|(_, what)| *what == (1, 0, Some(120))), "the same report: {requests:?}");
+    let mut heard = Vec::new();
+    for second in 90..300 {
+        bench.turn_to(secs(second));
+        heard.extend(bench.reports().iter().map(said));
+    }
+    assert_eq!(heard, [(1, 0, Some(120))], "once it is answered, no more");
+    bench.send("n3", &up(teid, &request(UE)));
+    assert_eq!(parts(&bench.delete(&session).usage_reports), [(60, None, UsageReportTrigger::TERMR)]);
+    bench.close();
+}
+
+#[test]
 fn a_bound_may_begin_with_the_monitoring_time() {
     let mut bench = Bench::new("");
     let (session, teid) = connected(&mut bench, &Profile { measurement_period: Some(86_400), ..smf() });
