@@ -1,0 +1,231 @@
+//! What is asked of a cable gateway, and answered.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// What is asked of a cable gateway.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case", deny_unknown_fields)]
+pub enum CableRequest {
+    /// All modems.
+    Modems,
+    /// Service flows: all, or those of one modem.
+    ServiceFlows {
+        /// Its hardware address.
+        #[serde(default)]
+        modem: Option<String>,
+    },
+    /// Downstream channels, and what goes with them.
+    Channels,
+    /// Add modems of a pattern, as in the configuration.
+    Add {
+        /// The service group's name.
+        service_group: String,
+        /// The pattern, as TOML.
+        pattern: String,
+    },
+    /// Take a modem out.
+    Remove {
+        /// Its hardware address.
+        modem: String,
+    },
+    /// Give a modem another service flow.
+    AddFlow {
+        /// The modem's hardware address.
+        modem: String,
+        /// The service flow, as TOML.
+        flow: String,
+    },
+    /// Change a service flow; what is left out stays, what is `none` goes.
+    ChangeFlow {
+        /// The modem's hardware address.
+        modem: String,
+        /// What changes, and the service flow's name, as TOML.
+        flow: String,
+    },
+    /// Take a service flow from a modem, and the classifiers that choose it.
+    RemoveFlow {
+        /// The modem's hardware address.
+        modem: String,
+        /// The service flow's name.
+        flow: String,
+    },
+    /// A modem's classifiers.
+    Classifiers {
+        /// Its hardware address.
+        modem: String,
+    },
+    /// Give a modem a classifier.
+    AddClassifier {
+        /// The modem's hardware address.
+        modem: String,
+        /// Its identifier; left out: the next that is free.
+        #[serde(default)]
+        id: Option<u16>,
+        /// The rule, as TOML.
+        rule: String,
+    },
+    /// Take a classifier from a modem.
+    RemoveClassifier {
+        /// The modem's hardware address.
+        modem: String,
+        /// Its identifier.
+        id: u16,
+    },
+    /// Give a modem other filter groups, by name; what is left out stays.
+    SetFilters {
+        /// The modem's hardware address.
+        modem: String,
+        /// Downstream.
+        #[serde(default)]
+        down: Option<Vec<String>>,
+        /// Upstream.
+        #[serde(default)]
+        up: Option<Vec<String>>,
+    },
+    /// Hand everything over to the standby, and end.
+    TakeOver,
+    /// A key beside the one in use.
+    SetKey {
+        /// The modem's hardware address.
+        modem: String,
+        /// Its number, 0 to 15; the lowest bit says which of two it replaces.
+        sequence: u8,
+        /// 32 hexadecimal digits.
+        key: String,
+        /// 32 hexadecimal digits.
+        iv: String,
+    },
+    /// Send by that key.
+    UseKey {
+        /// The modem's hardware address.
+        modem: String,
+        /// Its number.
+        sequence: u8,
+    },
+}
+
+/// What a cable gateway answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CableReply {
+    /// Modems.
+    Modems(Vec<ModemView>),
+    /// Service flows.
+    ServiceFlows(Vec<FlowView>),
+    /// Channels.
+    Channels(ChannelsView),
+    /// Classifiers of a modem: identifier, and the rule as TOML.
+    Classifiers(Vec<(u16, String)>),
+    /// Done; a sentence.
+    Done(String),
+}
+
+/// A modem.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModemView {
+    /// Its hardware address.
+    pub modem: String,
+    /// Its service group.
+    pub service_group: String,
+    /// Its profile.
+    pub profile: String,
+    /// The hosts behind it.
+    pub hosts: Vec<IpAddr>,
+    /// Service identifiers upstream.
+    pub sids: Vec<u16>,
+    /// Security association and the key in use; none: in clear.
+    pub key: Option<(u16, u8)>,
+    /// Packets to its hosts.
+    pub down_packets: u64,
+    /// Their bytes.
+    pub down_bytes: u64,
+    /// Packets from its hosts.
+    pub up_packets: u64,
+    /// Their bytes.
+    pub up_bytes: u64,
+}
+
+/// A downstream service flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowView {
+    /// Its modem's hardware address.
+    pub modem: String,
+    /// Its name in the modem's profile.
+    pub flow: String,
+    /// Maximum sustained rate in bit/s.
+    pub rate: Option<u64>,
+    /// Maximum traffic burst in bytes.
+    pub burst: u64,
+    /// Peak rate in bit/s.
+    pub peak: Option<u64>,
+    /// Minimum reserved rate in bit/s.
+    pub reserved: Option<u64>,
+    /// Traffic priority.
+    pub priority: u8,
+    /// Downstream service identifier.
+    pub dsid: Option<u32>,
+    /// Packets that came.
+    pub packets_in: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Bits sent, from behind the HCS through the CRC.
+    pub bits: u64,
+    /// Packets that wait.
+    pub waiting: u32,
+    /// Their bits.
+    pub waiting_bits: u64,
+    /// Dropped: no room.
+    pub full: u64,
+    /// Dropped by active queue management.
+    pub aqm: u64,
+    /// The probability by which that drops now; more than 1 for packets longer than 1024 bytes.
+    pub drop_probability: f64,
+    /// Mean wait of packets sent, in microseconds.
+    pub mean_us: f64,
+    /// How much longer or shorter than the one before a packet waited, in the mean, in microseconds (D of RFC 3550, 6.4.1).
+    pub jitter_us: f64,
+    /// The longest wait, in microseconds.
+    pub longest_us: f64,
+}
+
+/// A downstream channel.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChannelView {
+    /// Its service group.
+    pub service_group: String,
+    /// Its name.
+    pub channel: String,
+    /// What it carries, in bit/s.
+    pub capacity: u64,
+    /// The device's L2TPv3 session.
+    pub session: u32,
+    /// MAC frames.
+    pub packets: u64,
+    /// Their bits.
+    pub bits: u64,
+    /// Times it was chosen after another.
+    pub selects: u64,
+    /// DEPI packets.
+    pub depi_packets: u64,
+    /// Of those: full when they left.
+    pub depi_full: u64,
+    /// Of those: sent before they were full, as they had waited long enough.
+    pub depi_partial: u64,
+    /// Mean size of its MAC frames, from behind the HCS through the CRC, in bytes.
+    pub mean_frame_bytes: f64,
+    /// DEPI packets by segments: 0 to 6, 7 and more.
+    pub segments: [u64; 8],
+}
+
+/// Channels, and what a gateway counts besides.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChannelsView {
+    /// Seconds since the start.
+    pub seconds: f64,
+    /// Downstream channels.
+    pub channels: Vec<ChannelView>,
+    /// Lookups, filters, classifiers, bursts, grants, by name.
+    pub counters: Vec<(String, u64)>,
+}
