@@ -3,9 +3,10 @@
 //! ```text
 //! line 0   Head (32 bytes) | Quad4                 packet detection, where all IPv4 filters are plain: four filters, by
 //!      …   Quad4 …                                 precedence, behind the head and in further pairs of lines
-//!      …   [Treatment; 4] …                        what rules do with packets that the quads' filters match: uplink, then
-//!                                                  downlink
-//!      …   Action …                                the actions they name, four a line
+//!      …   Deed … | two cells                      what rules do with uplink packets that the quads' filters match, a line a
+//!                                                  quad: treatments and actions; beside them the session's bucket
+//!      …   Deed … | two cells                      the same for downlink packets
+//!      …   Action …                                actions that have no room there, four a line
 //!      …   Match …                                 packet detection of other packets, uplink rules first, then downlink
 //!      …   Filter4 …                               SDF filters of these, two a line
 //!      …   Filter6 …                               one a line
@@ -14,10 +15,11 @@
 //!      …   Bounds …                                what a URR may count, one a line, for those that have some; cold
 //!      …   Row …                                   which cells are which QER's and URR's; cold
 //! ```
-//! Rules are replaced whole; cells are carried over by rule ID. Cells that a packet touches together stand together:
-//! a flow's bucket and its count in one line, the session's two buckets in another. A packet so touches the head and its
-//! quad, treatments and actions, and two lines of cells, all asked for ahead of use. Both directions usually share a
-//! quad. Records begin at even lines: memory comes by pairs of lines.
+//! Rules are replaced whole; cells are carried over by rule ID. Memory comes by pairs of lines, and what counts is how
+//! many pairs a packet touches: so records begin at even lines, and what a packet needs stands together. The head and its
+//! quad are a pair, which both directions usually share; treatments and actions of a direction are one with the
+//! session's bucket (or the only flow's bucket and count); any other flow's bucket and count are one line. All are asked for
+//! ahead of use.
 
 mod rule; // what a packet must be, and what is done with it then
 mod state; // buckets, counts and their bounds
@@ -27,11 +29,11 @@ use stages::filter::{Filter4, Filter6};
 use table::records::{Line, MAX_RECORD};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-pub use rule::{Action, Match, Quad, Treatment, Treatments, apply, match_flags, outer};
+pub use rule::{Action, Deed, Match, Quad, Treatment, Treatments, apply, match_flags, outer};
 pub use state::{Bounds, Members, Meter, PacketQuota, Row, Tally, stamp, unstamp};
 pub use view::{
-    actions_in, cell, cell_at, cell_mut, cells_in, filters4_in, filters6_in, head, head_in, matches, matches_in,
-    members_in, meters_in, quads_in, quads_of, quotas_in, rows, rules_of, tallies_in, treatments_in,
+    actions_in, cell, cell_at, cell_mut, cells_in, deeds_at, deeds_in, deeds_len, filters4_in, filters6_in, head,
+    head_in, matches, matches_in, members_in, meters_in, quads_in, quads_of, quotas_in, rows, rules_of, tallies_in,
 };
 
 /// QERs that can apply to one packet.
@@ -50,8 +52,11 @@ pub const MAX_DUPLICATES: usize = 15;
 pub const NONE8: u8 = u8::MAX;
 /// The pair of lines that the head is in, and the first quad.
 pub const HEAD_PAIR: usize = 0;
-/// The pair of lines that treatments and actions are in, in the usual session.
-pub const ACTION_PAIR: usize = 1;
+/// The pairs of lines that are an uplink or a downlink packet's in the usual session: treatments, actions, the session's
+/// own bucket.
+pub const UP_PAIR: usize = 1;
+/// See [`UP_PAIR`].
+pub const DOWN_PAIR: usize = 2;
 /// Bytes of a line.
 pub const LINE: usize = size_of::<Line>();
 
@@ -93,6 +98,8 @@ pub struct Head {
 
 /// Actions of a line.
 pub const ACTIONS: usize = LINE / size_of::<Action>();
+/// Actions that stand beside treatments.
+pub const ACTIONS_BESIDE: usize = ACTIONS / 2;
 /// Cells of a line.
 pub const CELLS: usize = LINE / size_of::<Meter>();
 /// Cells of the longest record.
@@ -108,7 +115,7 @@ const _: () = {
     assert!(size_of::<Members>() == 32 && size_of::<Treatment>() == 8);
     // A cell's position leaves a bit for what it is.
     assert!(MAX_CELLS <= GROUP as usize);
-    assert!(size_of::<Quad>() == 2 * LINE && size_of::<Treatments>() == 32);
+    assert!(size_of::<Quad>() == 2 * LINE && size_of::<Deed>() == LINE);
     assert!(size_of::<Filter4>() == 32 && size_of::<Filter6>() == LINE && size_of::<Bounds>() == LINE);
     // Positions in units of 16 bytes and more must fit eight bits.
     assert!(MAX_RECORD * ACTIONS <= 256);

@@ -127,3 +127,40 @@ fn what_is_refused_changes_nothing() {
     sessions.set_room(Room::default());
     install(&mut sessions, Mbr::default(), 300);
 }
+
+/// The pair of lines that a cell is in.
+fn pair(cell: u8) -> usize {
+    record::cell_at(cell) / record::CELLS / 2
+}
+
+#[test]
+fn what_a_packet_touches_stands_together() {
+    let rate = Mbr { up: Some(8_000_000), down: Some(8_000_000) };
+    let alone = session(rate);
+    let mut two = session(rate);
+    for pdr in 0..2 {
+        let first = two.pdrs[pdr].clone();
+        two.pdrs.push(Pdr { id: 3 + first.id, precedence: 2, qers: vec![3, 2], urrs: vec![2], ..first });
+        two.pdrs[pdr].qers.push(2);
+    }
+    two.urrs.push(Urr { id: 2, ..Urr::default() });
+    two.qers.push(Qer { id: 2, session: true, ..two.qers[0].clone() });
+    two.qers.push(Qer { id: 3, ..two.qers[0].clone() });
+    for (session, of_session) in [(alone, false), (two, true)] {
+        let mut sessions = Sessions::with_capacity(1, 16).unwrap();
+        let compiled = compile(&session, 0, &mut |_, _| None).unwrap();
+        sessions.install(0, &compiled, 0).unwrap();
+        let window = sessions.window(sessions.find(0).unwrap().0).unwrap();
+        for (uplink, here) in [(true, record::UP_PAIR), (false, record::DOWN_PAIR)] {
+            let (count, _, at) = record::quads_of(record::head_in(window), uplink);
+            assert_eq!((count, at), (1, here * 2), "one quad's treatments begin the pair");
+            for treatment in record::deeds_in(window)[at].treatments.iter().filter(|t| t.action != 0) {
+                assert_eq!(usize::from(treatment.action) / record::ACTIONS, at, "its action is in the same line");
+                let ([flow, own], [count, none]) = (treatment.meters, treatment.tallies);
+                assert_eq!((record::cell_at(flow) / record::CELLS, none), (record::cell_at(count) / record::CELLS, 0));
+                assert_eq!((pair(flow) == here, own != 0), (!of_session, of_session));
+                assert!(own == 0 || pair(own) == here, "the session's bucket is beside them");
+            }
+        }
+    }
+}

@@ -25,7 +25,10 @@ pub(super) struct Parts {
     pub filters4: Vec<Filter4>,
     pub filters6: Vec<Filter6>,
     pub actions: Vec<Action>,
+    /// The first ones are those beside what is done with a direction's packets: uplink's, then downlink's.
     pub cells: Vec<Cell>,
+    /// How many of those are in use.
+    beside: [usize; 2],
     /// The up and down cells of each QER and URR.
     pub qer_places: Vec<[u8; 2]>,
     pub urr_places: Vec<[u8; 2]>,
@@ -50,7 +53,8 @@ impl Parts {
             filters4: Vec::new(),
             filters6: Vec::new(),
             actions: Vec::with_capacity(session.pdrs.len()),
-            cells: Vec::with_capacity(2 * (session.pdrs.len() + session.qers.len() + session.urrs.len())),
+            cells: vec![[0; LINE / CELLS]; 2 * CELLS],
+            beside: [0; 2],
             qer_places: vec![[NONE8; 2]; session.qers.len()],
             urr_places: vec![[NONE8; 2]; session.urrs.len()],
             qer_cells: session.qers.iter().map(|q| [cell(q.mbr.up), cell(q.mbr.down)]).collect(),
@@ -59,33 +63,57 @@ impl Parts {
             many: Vec::new(),
             groups: Vec::new(),
         };
-        // The session's own buckets: both directions in one line.
+        // The session's own buckets are every packet's.
         for (n, _) in session.qers.iter().enumerate().filter(|(_, q)| q.session) {
-            parts.place_qer(n, 0);
-            parts.place_qer(n, 1);
+            parts.place_qer(n, 0, true);
+            parts.place_qer(n, 1, true);
         }
         parts
     }
 
-    pub fn place_qer(&mut self, n: usize, direction: usize) {
+    /// Makes room for what a rule's packets touch: where no other cells are, so that they stand together. True: beside
+    /// what is done with the direction's packets.
+    pub fn begin_cells(&mut self, direction: usize) -> bool {
+        let is_beside = self.beside[direction] == 0;
+        if !is_beside && !self.cells.len().is_multiple_of(CELLS) {
+            self.cells.push([0; LINE / CELLS]);
+        }
+        is_beside
+    }
+
+    /// A QER's bucket of a direction, if it has one that has no place yet: beside what is done with the direction's
+    /// packets, if so asked and there is room.
+    pub fn place_qer(&mut self, n: usize, direction: usize, beside: bool) {
         if let (NONE8, Some(cell)) = (self.qer_places[n][direction], self.qer_cells[n][direction]) {
-            self.qer_places[n][direction] = self.cells.len().min(usize::from(NONE8)) as u8;
-            self.cells.push(cell);
+            self.qer_places[n][direction] = self.place(cell, direction, beside);
         }
     }
 
-    pub fn place_urr(&mut self, n: usize, direction: usize) {
+    /// A URR's count, likewise.
+    pub fn place_urr(&mut self, n: usize, direction: usize, beside: bool) {
         if self.urr_places[n][direction] == NONE8 {
-            self.urr_places[n][direction] = self.cells.len().min(usize::from(NONE8)) as u8;
-            self.cells.push(zerocopy::transmute!(Tally::default()));
+            self.urr_places[n][direction] = self.place(zerocopy::transmute!(Tally::default()), direction, beside);
         }
+    }
+
+    fn place(&mut self, cell: Cell, direction: usize, beside: bool) -> u8 {
+        let free = self.beside[direction];
+        let at = if beside && free < CELLS {
+            self.beside[direction] += 1;
+            direction * CELLS + free
+        } else {
+            self.cells.push([0; LINE / CELLS]);
+            self.cells.len() - 1
+        };
+        self.cells[at] = cell;
+        at.min(usize::from(NONE8)) as u8
     }
 
     /// Cells no rule needs (yet): a QER or URR keeps its state from when it is made. And those few packets need.
     pub fn place_the_rest(&mut self, session: &Session) {
         for direction in 0..2 {
-            (0..self.qer_places.len()).for_each(|n| self.place_qer(n, direction));
-            (0..self.urr_places.len()).for_each(|n| self.place_urr(n, direction));
+            (0..self.qer_places.len()).for_each(|n| self.place_qer(n, direction, false));
+            (0..self.urr_places.len()).for_each(|n| self.place_urr(n, direction, false));
         }
         for n in &self.limited {
             let place = |limit: Option<PacketLimit>| {
@@ -119,7 +147,7 @@ impl Parts {
         for rule in &mut self.matches {
             rule.first4 += (places.filters4 * LINE / size_of::<Filter4>()) as u8;
             rule.first6 += places.filters6 as u8;
-            rule.then.action += places.first_action as u8;
+            rule.then.action = places.actions[usize::from(rule.then.action)];
             for cell in rule.then.meters.iter_mut().chain(&mut rule.then.tallies) {
                 *cell = places.cell(*cell);
             }
@@ -127,17 +155,17 @@ impl Parts {
     }
 
     /// The quads, and what is done with their packets in either direction. The rules' positions are final.
-    pub fn quads(&self, entries: &[Vec<Entry>; 2], places: &Places) -> (Vec<Quad>, Vec<Treatments>) {
+    pub fn quads(&self, entries: &[Vec<Entry>; 2], places: &Places) -> (Vec<Quad>, [Vec<Treatments>; 2]) {
         let [up, down] = places.of_direction;
         let mut quads = vec![Quad { before: [0; _], filters: Quad4::NOTHING }; places.quads];
-        let mut treatments = vec![[Treatment::default(); WAYS]; up + down];
+        let mut treatments = places.of_direction.map(|count| vec![[Treatment::default(); WAYS]; count]);
         // Downlink first: where quads are shared, uplink rules have more to ask.
-        for (list, count, quad, then) in [(&entries[1], down, places.quads - down, up), (&entries[0], up, 0, 0)] {
-            for (n, (rule, filter)) in list.iter().enumerate().take(count * WAYS) {
+        for (direction, count, quad) in [(1, down, places.quads - down), (0, up, 0)] {
+            for (n, (rule, filter)) in entries[direction].iter().enumerate().take(count * WAYS) {
                 let Match { teid, then: treatment, .. } = self.matches[*rule];
                 let qfi = Some(treatment.qfi).filter(|qfi| *qfi != NONE8);
                 quads[quad + n / WAYS].filters.set(n % WAYS, filter, teid, qfi);
-                treatments[then + n / WAYS][n % WAYS] = treatment;
+                treatments[direction][n / WAYS][n % WAYS] = treatment;
             }
         }
         (quads, treatments)

@@ -6,9 +6,7 @@ use stages::forward::NONE;
 use super::groups::{Few, Many};
 use super::parts::Parts;
 use super::{CompileError, Ways};
-use crate::record::{
-    Action, CELLS, LINE, MAX_DUPLICATES, MAX_QERS, MAX_URRS, Match, NONE8, Treatment, apply, match_flags, outer,
-};
+use crate::record::{Action, MAX_DUPLICATES, MAX_QERS, MAX_URRS, Match, NONE8, Treatment, apply, match_flags, outer};
 use crate::rules::{Apply, Duplicate, Outer, Pdr, Session, TunnelEnd};
 
 impl Parts {
@@ -75,12 +73,9 @@ impl Parts {
         let (first4, count4, first6, count6) = self.add_filters(session, pdr)?;
         let qfi = qers.list().iter().find_map(|at| session.qers[*at].qfi);
         let action = self.add_action(session, pdr, qfi, ways)?;
-        // A flow's bucket and its count begin a line of their own.
-        if !self.cells.len().is_multiple_of(CELLS) {
-            self.cells.push([0; LINE / CELLS]);
-        }
-        qers.list().iter().for_each(|n| self.place_qer(*n, direction));
-        urrs.list().iter().for_each(|n| self.place_urr(*n, direction));
+        let beside = self.begin_cells(direction);
+        qers.list().iter().for_each(|n| self.place_qer(*n, direction, beside));
+        urrs.list().iter().for_each(|n| self.place_urr(*n, direction, beside));
         self.matches.push(Match {
             teid: pdr.teid.unwrap_or(0),
             first4,

@@ -6,7 +6,7 @@ use zerocopy::IntoBytes;
 use super::parts::{Entry, Parts};
 use super::places::Places;
 use super::prefix64;
-use crate::record::{Action, Bounds, Head, LINE, Quad, Row};
+use crate::record::{Action, Bounds, CELLS, Head, LINE, Quad, Row};
 use crate::rules::Session;
 
 /// Writes a record of so many uplink and downlink rules.
@@ -44,15 +44,23 @@ pub(super) fn write(
     for (n, quad) in quads.iter().enumerate() {
         put(0, n * size_of::<Quad>(), quad.as_bytes());
     }
-    put(0, quads.len() * size_of::<Quad>(), treatments.as_bytes());
+    for (deeds, treatments) in places.deeds.into_iter().zip(&treatments) {
+        for (n, these) in treatments.iter().enumerate() {
+            put(deeds + n, 0, these.as_bytes());
+        }
+    }
     put(0, 0, head.as_bytes());
-    put(0, places.first_action * size_of::<Action>(), parts.actions.as_bytes());
+    for (at, action) in places.actions.iter().zip(&parts.actions) {
+        put(0, usize::from(*at) * size_of::<Action>(), action.as_bytes());
+    }
     put(places.rules, 0, parts.matches.as_bytes());
     if places.quads == 0 {
         put(places.filters4, 0, parts.filters4.as_bytes());
     }
     put(places.filters6, 0, parts.filters6.as_bytes());
-    put(places.cells, 0, parts.cells.as_bytes());
+    for (n, cells) in parts.cells.chunks(CELLS).enumerate() {
+        put(places.line_of_cells(n), 0, cells.as_bytes());
+    }
     let bounds = session.urrs.iter().map(|urr| Bounds::of(urr.threshold, urr.quota));
     for (n, bounds) in bounds.filter(|bounds| !bounds.is_none()).enumerate() {
         put(places.bounds, n * size_of::<Bounds>(), bounds.as_bytes());

@@ -4,7 +4,7 @@ use stages::filter::{Quad4, WAYS};
 use stages::forward::NONE;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{Head, NONE8, PLACES};
+use super::{ACTIONS_BESIDE, Head, NONE8, PLACES};
 
 /// What a packet must be for a rule to apply, and which lines it then needs.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -86,6 +86,16 @@ pub struct Quad {
 
 /// What is done with packets that match a quad's filters.
 pub type Treatments = [Treatment; WAYS];
+
+/// What is done with a quad's packets of one direction: a line.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Deed {
+    /// By filter.
+    pub treatments: Treatments,
+    /// Actions they name; others stand behind all deeds.
+    pub actions: [Action; ACTIONS_BESIDE],
+}
 
 /// What a rule does with its packets: the FAR and the markings, compiled.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]

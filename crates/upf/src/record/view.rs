@@ -7,8 +7,8 @@ use table::records::{Line, MAX_RECORD, Window};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute_mut, transmute_ref};
 
 use super::{
-    ACTIONS, Action, CELLS, Head, LINE, MAX_CELLS, MAX_QUADS, Match, Members, Meter, PacketQuota, Quad, Row, Tally,
-    Treatments,
+    ACTIONS, Action, CELLS, Deed, Head, LINE, MAX_CELLS, MAX_QUADS, Match, Members, Meter, PacketQuota, Quad, Row,
+    Tally,
 };
 
 /// The head of the record a window begins with.
@@ -40,21 +40,33 @@ pub fn quads_in(window: &Window) -> &[Quad; MAX_QUADS] {
 
 /// A window as what is done with the packets of quads.
 #[inline(always)]
-pub fn treatments_in(window: &Window) -> &[Treatments; MAX_RECORD * LINE / size_of::<Treatments>()] {
+pub fn deeds_in(window: &Window) -> &[Deed; MAX_RECORD] {
     transmute_ref!(window)
 }
 
-/// A direction's quads: how many, the place of the first among the window's [`quads_in`], and the place of what is done
-/// with the first one's packets among the [`treatments_in`].
+/// A direction's quads: how many, the place of the first among the window's [`quads_in`], and the line of what is done with
+/// the first one's packets.
 #[inline(always)]
-pub fn quads_of(head: &Head, uplink: bool) -> (u8, u8, u8) {
-    const TREATMENTS: u8 = (size_of::<Quad>() / size_of::<Treatments>()) as u8;
-    let then = head.quads.wrapping_mul(TREATMENTS);
+pub fn quads_of(head: &Head, uplink: bool) -> (u8, u8, usize) {
+    let (quads, up) = (usize::from(head.quads), usize::from(head.up_quads));
     if uplink {
-        (head.up_quads, 0, then)
+        (head.up_quads, 0, deeds_at(quads, up, 0))
     } else {
-        (head.down_quads, head.quads.wrapping_sub(head.down_quads), then.wrapping_add(head.up_quads))
+        (head.down_quads, head.quads.wrapping_sub(head.down_quads), deeds_at(quads, up, 1))
     }
+}
+
+/// The line at which a direction's deeds begin, behind so many quads: uplink's (0), then downlink's (1).
+#[inline(always)]
+pub const fn deeds_at(quads: usize, up: usize, direction: usize) -> usize {
+    let first = quads * (size_of::<Quad>() / LINE);
+    if direction == 0 { first } else { first + deeds_len(up) }
+}
+
+/// Lines of so many deeds and the cells beside them: pairs of lines.
+#[inline(always)]
+pub const fn deeds_len(count: usize) -> usize {
+    (count + 1).next_multiple_of(2)
 }
 
 /// A window as IPv4 filters.

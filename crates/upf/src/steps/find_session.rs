@@ -50,13 +50,13 @@ impl Stage<Upf> for FindByAddress {
                 && let Some(session) = sessions.get_v4(index, hash, ip.dst)
             {
                 burst.lane.session[i] = session;
-                sessions.prefetch_pair(session, record::ACTION_PAIR);
+                sessions.prefetch_pair(session, record::DOWN_PAIR);
                 continue;
             }
             match find_any(burst, i, instance, sessions, arena) {
                 Some(session) => {
                     burst.lane.session[i] = session;
-                    sessions.prefetch_pair(session, record::ACTION_PAIR);
+                    sessions.prefetch_pair(session, record::DOWN_PAIR);
                 }
                 None => burst.drop(i, Drop::UnknownSubscriber, at),
             }

@@ -76,9 +76,9 @@ fn quick4<'a, const UPLINK: bool>(window: &'a Window, lane: &Lane, i: usize) -> 
         let quad = &record::quads_in(window)[usize::from(first.wrapping_add(n)) % MAX_QUADS];
         let hits = quad.filters.hits(&key);
         if hits != 0 {
-            let treatments = record::treatments_in(window);
-            let then = usize::from(then.wrapping_add(n)) % treatments.len();
-            return Some(&treatments[then][hits.trailing_zeros() as usize % WAYS]);
+            let deeds = record::deeds_in(window);
+            let deed = &deeds[(then + usize::from(n)) % deeds.len()];
+            return Some(&deed.treatments[hits.trailing_zeros() as usize % WAYS]);
         }
     }
     None

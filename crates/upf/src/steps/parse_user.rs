@@ -34,7 +34,7 @@ impl Stage<Upf> for ParseUser {
                 None => parse_any(burst, i, arena, at),
             }
             // For packets that are gone as well: cheaper than to ask.
-            cx.state.sessions.prefetch_pair(burst.lane.session[i], record::ACTION_PAIR);
+            cx.state.sessions.prefetch_pair(burst.lane.session[i], record::UP_PAIR);
         }
     }
 }
