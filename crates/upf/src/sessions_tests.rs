@@ -1,9 +1,9 @@
 use std::net::Ipv4Addr;
 
 use super::*;
-use crate::compile::compile;
+use crate::compile::{CompileError, compile};
 use crate::record::Meter;
-use crate::rules::{Apply, Far, Interface, Mbr, Pdr, Qer, Session, Urr};
+use crate::rules::{Apply, Duplicate, Far, Interface, Mbr, Pdr, Qer, Session, TunnelEnd, Urr};
 
 /// One bearer with that rate, both directions routed as they are.
 fn session(mbr: Mbr) -> Session {
@@ -163,4 +163,16 @@ fn what_a_packet_touches_stands_together() {
             }
         }
     }
+}
+
+#[test]
+fn more_actions_than_can_be_told_apart_are_refused() {
+    let mut session = session(Mbr::default());
+    let copy = Duplicate { tunnel: TunnelEnd::gtpu([10, 0, 0, 9].into(), 1), instance: 0, dscp: None };
+    session.fars[0].duplicates = vec![copy; record::MAX_DUPLICATES];
+    for id in 3..40 {
+        session.pdrs.push(Pdr { id, ..session.pdrs[1].clone() });
+    }
+    let refused = compile(&session, 0, &mut |_, _| Some(1)).unwrap_err();
+    assert!(matches!(refused, CompileError::TooLarge { lines } if lines > table::records::MAX_RECORD), "{refused}");
 }

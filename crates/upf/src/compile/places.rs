@@ -102,11 +102,11 @@ fn actions(
     of_direction: [usize; 2],
     first: usize,
 ) -> (Vec<u8>, usize) {
-    let ends = parts.matches.iter().skip(1).map(|rule| rule.then.action.into()).chain([parts.actions.len()]);
     let (mut positions, mut more) = (Vec::with_capacity(parts.actions.len()), 0);
     let mut taken = [const { Vec::new() }; 2];
-    for (n, (rule, end)) in parts.matches.iter().zip(ends).enumerate() {
-        let count: usize = end - usize::from(rule.then.action);
+    for n in 0..parts.matches.len() {
+        // Each rule has one, in their order, and its duplicates'.
+        let count = 1 + usize::from(parts.actions[positions.len()].duplicates());
         let mut place = || {
             let quad = |direction: usize| Some(entries[direction].iter().position(|(rule, _)| *rule == n)? / WAYS);
             let (direction, quad) = [0, 1].into_iter().find_map(|direction| Some((direction, quad(direction)?)))?;
