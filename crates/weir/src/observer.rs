@@ -212,6 +212,11 @@ impl Observer {
             ("path_failures", done.path_failures, "GTP-U peers that no longer answered."),
             ("path_recoveries", done.path_recoveries, "GTP-U peers that answered again."),
             ("reports_unanswered", n4.endpoint().unanswered(), "Reports that nobody answered."),
+            (
+                "usage_reports_lost",
+                sessions.usage_reports_lost(),
+                "Reports of usage that nobody acknowledged, given up for later ones of their session.",
+            ),
             ("unsent", n4.unsent(), "Datagrams the kernel would not send."),
         ];
         let counters = counted.into_iter().chain(node.counters().all());

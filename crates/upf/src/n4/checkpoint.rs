@@ -33,7 +33,8 @@ const TOGETHER: usize = 256;
 const GATHER: u64 = SECOND / 5;
 /// Time until a report that nobody answered is sent again.
 const AGAIN: u64 = 30 * SECOND;
-/// Reports of a session that may be waiting for their acknowledgement.
+/// Reports of a session that may be waiting for their acknowledgement. While so many do, a period that ends makes no more;
+/// what else is to be told takes the place of the oldest.
 const OWED: usize = 64;
 
 /// A checkpoint, as the ledger keeps it: JSON, so that a later version reads an earlier one's.
@@ -85,6 +86,8 @@ pub(super) struct Checkpoints {
     /// Reports that nobody answered: when they are sent again, soonest first; session and number.
     late: VecDeque<(u64, u32, u32)>,
     last_number: u32,
+    /// Reports given up for later ones.
+    lost: u64,
     gone: HashMap<u64, Gone>,
     /// When the end of which session is no longer worth keeping, soonest first.
     over: VecDeque<(u64, u64)>,
@@ -110,11 +113,17 @@ impl Checkpoints {
         self.gathered.remove(&key);
     }
 
+    /// Whether as many reports of a session wait as may.
+    pub fn is_full(&self, session: u32) -> bool {
+        self.owed.get(&session).is_some_and(|owed| owed.len() >= OWED)
+    }
+
     fn owe(&mut self, session: u32, message: Vec<u8>, until: u64) -> u32 {
         self.last_number = self.last_number.wrapping_add(1).max(1);
         let owed = self.owed.entry(session).or_default();
         if owed.len() >= OWED {
             owed.remove(0);
+            self.lost += 1;
         }
         owed.push(Owed { number: self.last_number, until, unanswered: false, message });
         self.last_number
@@ -299,6 +308,11 @@ impl N4 {
             self.out.push_back(Outgoing::Response { asked, seid: header.seid.unwrap_or(0), message });
             true
         })
+    }
+
+    /// Reports of usage that nobody acknowledged and that were given up for later ones of their session.
+    pub fn usage_reports_lost(&self) -> u64 {
+        self.checkpoints.lost
     }
 
     /// A report was acknowledged.

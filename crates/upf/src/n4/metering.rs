@@ -286,6 +286,11 @@ impl Metering {
         (usage.up_packets + usage.down_packets).saturating_sub(self.packets[0] + self.packets[1])
     }
 
+    /// A period of measurement begins (8.2.43).
+    pub fn begin_period(&mut self, now: u64) {
+        self.period_from = now;
+    }
+
     /// What makes the rule report, after a [`look`](Self::look).
     pub fn triggers(&self, urr: &CreateUrr, usage: &Usage, now: u64) -> UsageReportTrigger {
         let asked = urr.reporting_triggers;
@@ -479,7 +484,7 @@ impl Metering {
         self.begun = now;
         self.looked = now;
         if trigger.intersects(UsageReportTrigger::PERIO) {
-            self.period_from = now;
+            self.begin_period(now);
         }
         if trigger.intersects(UsageReportTrigger::START) {
             self.flowing = true;

@@ -110,6 +110,7 @@ impl N4 {
             acts.filter(|urr| meters.iter().any(|m| m.urr == urr.urr_id.0 && m.is_exhausted())).count()
         };
         let before = spent(&rules, &entry.meters);
+        let is_full = self.checkpoints.is_full(number);
         let mut passed = false;
         for urr in &mut rules.create_urrs {
             let Some(meter) = entry.meters.iter_mut().find(|meter| meter.urr == urr.urr_id.0) else { continue };
@@ -122,7 +123,10 @@ impl N4 {
                 passed = true;
             }
             let due = meter.triggers(urr, &counted, clock.now);
-            if due != UsageReportTrigger::NONE {
+            if due == UsageReportTrigger::PERIO && is_full {
+                // Nobody is there to hear: what was used is in the next report.
+                meter.begin_period(clock.now);
+            } else if due != UsageReportTrigger::NONE {
                 meter.report(urr, &counted, due, clock, &mut reports);
                 reported.push(meter.urr);
             }

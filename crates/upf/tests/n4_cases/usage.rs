@@ -183,3 +183,30 @@ fn events_are_counted_told_and_used_up() {
     assert_eq!(bench.received("n6").len(), 1);
     bench.close();
 }
+
+#[test]
+fn usage_of_periods_that_nobody_hears_of_is_in_the_report_after() {
+    let mut bench = Bench::new("");
+    let (session, teid) = connected(&mut bench, &Profile { measurement_period: Some(10), ..smf() });
+    let periods = 100;
+    for period in 1..=periods {
+        bench.send("n3", &up(teid, &request(UE)));
+        for second in 0..10 {
+            bench.turn_to(secs(10 * period + second));
+        }
+        drop(bench.unasked());
+    }
+    assert_eq!(bench.sessions().usage_reports_lost(), 0);
+    let mut heard = std::collections::BTreeMap::new();
+    for second in 0..120 {
+        bench.turn_to(secs(10 * (periods + 1) + second));
+        for report in bench.reports().iter().flat_map(|report| &report.usage_reports) {
+            heard.insert(report.ur_seqn.0, report.volume_measurement.and_then(|volume| volume.total).unwrap_or(0));
+        }
+    }
+    let last = bench.delete(&session).usage_reports;
+    let rest: u64 = last.iter().filter_map(|report| report.volume_measurement?.total).sum();
+    assert_eq!(heard.values().sum::<u64>() + rest, 60 * periods, "{heard:?} {rest}");
+    assert!((64..80).contains(&heard.len()), "as many waited as may, and one came after: {}", heard.len());
+    bench.close();
+}
