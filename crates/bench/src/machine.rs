@@ -17,10 +17,11 @@ use crate::window::median;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// What a line of memory takes, in nanoseconds, of 128 MiB on huge pages where there are some: in no order, 64
-    /// asked for before the first is needed, as a burst does. A session of 100,000 has some seven for a packet.
+    /// asked for before the first is needed, as a burst does. A packet of the user plane touches seven, in four pairs.
     pub line_ns: f64,
     /// What two CPUs get done at the same time, by what one does alone, of work that needs nothing but a core: 2 where
-    /// each has one, less where they are threads of one core (SMT). None where there is one CPU only.
+    /// each has one, less where they are threads of one core (SMT) or others use the machine: then it is not the same from
+    /// one measurement to the next. None where there is one CPU only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub two_cpus: Option<f64>,
 }
@@ -47,8 +48,7 @@ impl Machine {
         let mut out =
             format!("this machine: a line of memory takes {:.1} ns where 64 are asked for at once", self.line_ns);
         if let Some(times) = self.two_cpus {
-            let kind = if times < 1.8 { "they share a core" } else { "each has a core" };
-            out += &format!("; two CPUs get {times:.2} times done what one does: {kind}");
+            out += &format!("; two CPUs at once get {times:.2} times done what one does alone");
         }
         out
     }
