@@ -8,6 +8,7 @@
 mod burst;
 mod clock;
 mod drops;
+mod gateway;
 mod hand_off;
 mod idle;
 mod pipeline;
@@ -19,6 +20,7 @@ mod worker;
 pub use burst::{AGAIN, Burst, Live};
 pub use clock::{Clock, NoClock, Time, Tsc};
 pub use drops::{Drop, Punt};
+pub use gateway::{Gateway, PortId};
 pub use hand_off::HandOff;
 pub use idle::Idle;
 #[doc(hidden)]
@@ -27,4 +29,4 @@ pub use pipeline::{At, Ctx, Env, Kind, Pipeline, Source, Stage, StageSpan};
 pub use stats::{Io, Layout, StageInfo, StageRow, Stats, StatsView};
 pub use steer::{Overlap, Owner, Steer, SteerKey};
 pub use trace::{TraceFilter, TraceRecord, Tracer, TracerHandle};
-pub use worker::{Gateway, PortId, Worker, WorkerConfig};
+pub use worker::{Worker, WorkerConfig};

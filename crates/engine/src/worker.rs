@@ -9,75 +9,12 @@ use frame::{BURST, Batch, Frame, Pool, Port, PortCounters};
 use crate::burst::{AGAIN, Burst};
 use crate::clock::{Clock, Looks, Time, Tsc};
 use crate::drops::Drop;
+use crate::gateway::{Gateway, PortId};
 use crate::hand_off::HandOff;
 use crate::idle::Idle;
-use crate::pipeline::{Env, Kind};
+use crate::pipeline::Env;
 use crate::stats::{Io, Layout, Stats};
-use crate::steer::SteerKey;
-use crate::trace::{TraceFilter, Tracer};
-
-/// A port's number among its worker's.
-pub type PortId = u8;
-
-/// What a worker runs: pipelines over a state, fed by ports, commands and timers.
-pub trait Gateway: Send {
-    /// Its family of pipelines.
-    type Kind: Kind;
-
-    /// Runs a burst that came in by `port` through its pipeline. Packets still live afterwards leave by the port set
-    /// with [`Burst::set_out`].
-    fn receive<C: Clock>(&mut self, port: PortId, burst: &mut Burst<Self::Kind>, env: &Env);
-
-    /// Sees to the packets the pipeline punted, with all the time in the world by comparison: answers, events.
-    /// Frames it does not take it leaves; they are given back. Each is counted as consumed or dropped here.
-    fn punted(&mut self, burst: &mut Burst<Self::Kind>, env: &mut Env);
-
-    /// Fills an empty burst from whatever holds packets and runs it on. False: nothing (more) is due.
-    fn release<C: Clock>(&mut self, _burst: &mut Burst<Self::Kind>, _env: &mut Env) -> bool {
-        false
-    }
-
-    /// Packets held now.
-    fn held(&self) -> usize {
-        0
-    }
-
-    /// Takes commands and new snapshots, a bounded number a turn. Returns how many.
-    fn control(&mut self, _env: &mut Env) -> usize {
-        0
-    }
-
-    /// Timers; called about once a millisecond.
-    fn tick(&mut self, _env: &mut Env) {}
-
-    /// Whether a packet that came in by `port` is of the subscriber the trace asks for. Only called while tracing.
-    fn follows(&self, filter: &TraceFilter, port: PortId, packet: &[u8]) -> bool;
-
-    /// A stage panicked on a burst: put away what may have caused it.
-    fn after_panic(&mut self) {}
-
-    /// The worker ends: frames still held go back, counted.
-    fn close(&mut self, _env: &mut Env) {}
-
-    /// What a packet that came in by `port` shows of its subscriber; none: whoever got it sees to it. Called for every
-    /// packet when there are several workers.
-    fn steer_key(&self, _port: PortId, _packet: &[u8]) -> Option<SteerKey> {
-        None
-    }
-
-    /// The worker is about to sleep: last look. False: there is work after all.
-    fn fall_asleep(&mut self) -> bool {
-        true
-    }
-
-    /// It is awake again.
-    fn wake_up(&mut self) {}
-
-    /// Something that becomes readable when a command waits, to sleep on.
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-}
+use crate::trace::Tracer;
 
 /// How a worker is to run.
 #[derive(Clone)]
