@@ -31,24 +31,32 @@ fn told(bench: &mut Bench, request: PfdManagementRequest) -> (Cause, Option<Offe
 const VIDEO: &str = "permit out 17 from 198.51.100.0/24 to assigned";
 const OTHER: &str = "permit out 17 from 203.0.113.0/24 to assigned";
 
+/// A session of the first control plane whose second rule is about the application `video`, and its tunnel.
+fn watching(bench: &mut Bench) -> (Session, u32) {
+    let mut session = Session { cp_seid: 1, ip4: Some(UE), ..Session::default() };
+    let mut asked = session.establish(&smf(), &NodeId::from(CP.ip()), CP.ip());
+    asked.create_pdrs[1].pdi.application_id = Some(ApplicationId::from("video"));
+    let Message::SessionEstablishmentResponse(response) = bench.say(Some(0), asked.into()).message else {
+        panic!("an answer of its kind")
+    };
+    session.established(&response).expect("accepted");
+    let Some(FTeid::Given { teid, .. }) = session.uplink_f_teid else { panic!("a tunnel was chosen") };
+    (session, teid.0)
+}
+
+/// Whether a packet to the application's servers is sent on.
+fn passes(bench: &mut Bench, teid: u32) -> bool {
+    bench.send("n3", &up(teid, &request(UE)));
+    bench.received("n6").len() == 1
+}
+
 #[test]
 fn applications_are_detected_by_what_was_said_last() {
     const OK: (Cause, Option<OffendingIe>) = (Cause::REQUEST_ACCEPTED, None);
     let mut bench = Bench::new("");
     assert_eq!(told(&mut bench, pfds(&[("video", &[flow(VIDEO)])])), OK);
-    let mut session = Session { cp_seid: 1, ip4: Some(UE), ..Session::default() };
-    let mut asked = session.establish(&smf(), &NodeId::from(CP.ip()), CP.ip());
-    asked.create_pdrs[1].pdi.application_id = Some(ApplicationId::from("video"));
-    let Packet { message: Message::SessionEstablishmentResponse(response), .. } = bench.say(Some(0), asked.into())
-    else {
-        panic!("an answer of its kind")
-    };
-    session.established(&response).expect("accepted");
-    let Some(FTeid::Given { teid, .. }) = session.uplink_f_teid else { panic!("a tunnel was chosen") };
-    let passes = |bench: &mut Bench| {
-        bench.send("n3", &up(teid.0, &request(UE)));
-        bench.received("n6").len() == 1
-    };
+    let (session, teid) = watching(&mut bench);
+    let passes = |bench: &mut Bench| passes(bench, teid);
     assert!(passes(&mut bench));
     assert_eq!(told(&mut bench, pfds(&[("video", &[flow(OTHER)])])), OK);
     assert!(!passes(&mut bench), "sessions there are go by it");
@@ -89,21 +97,9 @@ fn applications_are_detected_by_what_was_said_last() {
 fn contents_may_have_several_flow_descriptions_and_there_are_as_many_as_a_message_says() {
     let mut bench = Bench::new("");
     const OK: (Cause, Option<OffendingIe>) = (Cause::REQUEST_ACCEPTED, None);
-    let mut asked =
-        Session { cp_seid: 1, ip4: Some(UE), ..Session::default() }.establish(&smf(), &NodeId::from(CP.ip()), CP.ip());
-    asked.create_pdrs[1].pdi.application_id = Some(ApplicationId::from("video"));
     assert_eq!(told(&mut bench, pfds(&[("video", &[PfdContents::flows(&[OTHER, VIDEO])])])), OK);
-    let Message::SessionEstablishmentResponse(response) = bench.say(Some(0), asked.into()).message else {
-        panic!("an answer of its kind")
-    };
-    let teid = response.created_pdrs.iter().find_map(|pdr| match pdr.local_f_teid {
-        Some(FTeid::Given { teid, .. }) => Some(teid.0),
-        _ => None,
-    });
-    let passes = |bench: &mut Bench| {
-        bench.send("n3", &up(teid.expect("a tunnel was chosen"), &request(UE)));
-        bench.received("n6").len() == 1
-    };
+    let (_, teid) = watching(&mut bench);
+    let passes = |bench: &mut Bench| passes(bench, teid);
     assert!(passes(&mut bench), "by the second");
     // What is described in part by what is not looked for is not detected by the rest.
     let url = PfdContents { url: Some("http://example.com/".into()), ..PfdContents::flows(&[OTHER]) };
@@ -131,18 +127,8 @@ fn contents_may_have_several_flow_descriptions_and_there_are_as_many_as_a_messag
 fn a_worker_with_its_hands_full_or_without_room_hears_later() {
     let mut bench = Bench::new("");
     told(&mut bench, pfds(&[("video", &[flow(VIDEO)])]));
-    let mut session = Session { cp_seid: 1, ip4: Some(UE), ..Session::default() };
-    let mut asked = session.establish(&smf(), &NodeId::from(CP.ip()), CP.ip());
-    asked.create_pdrs[1].pdi.application_id = Some(ApplicationId::from("video"));
-    let Message::SessionEstablishmentResponse(response) = bench.say(Some(0), asked.into()).message else {
-        panic!("an answer of its kind")
-    };
-    session.established(&response).expect("accepted");
-    let Some(FTeid::Given { teid, .. }) = session.uplink_f_teid else { panic!("a tunnel was chosen") };
-    let passes = |bench: &mut Bench| {
-        bench.send("n3", &up(teid.0, &request(UE)));
-        bench.received("n6").len() == 1
-    };
+    let (_, teid) = watching(&mut bench);
+    let passes = |bench: &mut Bench| passes(bench, teid);
     assert!(passes(&mut bench));
     bench.keep_busy();
     assert_eq!(told(&mut bench, pfds(&[("video", &[flow(OTHER)])])), (Cause::REQUEST_ACCEPTED, None));
@@ -162,20 +148,11 @@ fn applications_outlive_a_restart() {
     let (mut bench, _) = Bench::on_ledger("", &folder);
     bench.associate(0);
     assert_eq!(told(&mut bench, pfds(&[("video", &[flow(VIDEO)])])).0, Cause::REQUEST_ACCEPTED);
-    let mut session = Session { cp_seid: 1, ip4: Some(UE), ..Session::default() };
-    let mut asked = session.establish(&smf(), &NodeId::from(CP.ip()), CP.ip());
-    asked.create_pdrs[1].pdi.application_id = Some(ApplicationId::from("video"));
-    let Packet { message: Message::SessionEstablishmentResponse(response), .. } = bench.say(Some(0), asked.into())
-    else {
-        panic!("an answer of its kind")
-    };
-    session.established(&response).expect("accepted");
+    let (_, teid) = watching(&mut bench);
     bench.stop();
     let (mut bench, restored) = Bench::on_ledger("", &folder);
     assert_eq!((restored.sessions, restored.lost), (1, 0));
-    let Some(FTeid::Given { teid, .. }) = session.uplink_f_teid else { panic!("a tunnel was chosen") };
-    bench.send("n3", &up(teid.0, &request(UE)));
-    assert_eq!(bench.received("n6").len(), 1);
+    assert!(passes(&mut bench, teid));
     bench.stop();
     std::fs::remove_dir_all(folder).expect("our own");
 }
