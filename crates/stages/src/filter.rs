@@ -7,7 +7,7 @@
 //!       │ compile (for the subscriber's addresses; port lists are multiplied out)
 //! [Filter4], [Filter6]      32 and 64 bytes each, matched against a Key4 or Key6
 //!       │ four plain ones side by side
-//! Quad4                     96 bytes, matched against a QuadKey at once
+//! Quad4                     80 bytes, matched against a QuadKey at once
 //! ```
 //!
 //! A filter knows the *remote* end (the network's) and the *local* end (the subscriber's), not source and
@@ -21,7 +21,7 @@ mod text;
 
 pub use compile::{CompileError, Filters, MAX_FILTERS, UeAddresses, compile};
 pub use compiled::{Filter4, Filter6, Key4, Key6, Ranges, Traits, state};
-pub use quad::{Quad4, QuadKey, WAYS};
+pub use quad::{ENDS, Quad4, QuadKey, WAYS};
 pub use rule::{Action, Address, Direction, End, FlowDescription, Ports, Prefix, Sdf, Tos};
 pub use text::RuleError;
 

@@ -12,7 +12,7 @@ mod write; // the record's lines
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use stages::filter;
+use stages::filter::{self, Quad4};
 use stages::forward::InstanceId;
 use table::bucket::{Config, Rate};
 use table::records::{Line, MAX_RECORD};
@@ -29,12 +29,14 @@ use write::write;
 pub struct Compiled {
     /// The record. State lines are fresh: full buckets, nothing measured.
     pub lines: Box<[Line]>,
+    /// The IPv4 filters of uplink and of downlink rules, where all are plain.
+    pub filters: [Box<[Quad4]>; 2],
     /// What the rules it replaces have measured, as the worker found it; filled as far as there is room, which control
     /// makes if it wants to know.
     pub before: Vec<Usage>,
     /// What waits for the subscriber is thrown away when the worker takes it.
     pub discards: bool,
-    /// Our tunnel endpoints.
+    /// Our tunnel endpoints, in order: filters name them by their place here.
     pub teids: Vec<u32>,
     /// The subscriber's IPv4 address and its network.
     pub ue4: Option<(InstanceId, u32)>,
@@ -113,15 +115,17 @@ pub fn compile(session: &Session, handle: u32, ways: &mut impl Ways) -> Result<C
     parts.place_the_rest(session);
     parts.place_groups(session);
     let entries = [parts.entries(0..up.len()), parts.entries(up.len()..up.len() + down.len())];
-    let places = Places::of(session, &parts, &entries);
-    check(session, &parts, &places)?;
-    parts.settle(&places);
-    let lines = write(session, handle, [up.len(), down.len()], &parts, &entries, &places);
     let mut teids: Vec<u32> = up.iter().filter_map(|p| p.teid).chain(session.resting.iter().copied()).collect();
     teids.sort_unstable();
     teids.dedup();
+    let places = Places::of(session, &parts, &entries, teids.len());
+    check(session, &parts, &places)?;
+    parts.settle(&places);
+    let (filters, treatments) = parts.quads(&entries, &places, &teids);
+    let lines = write(session, handle, [up.len(), down.len()], &parts, &treatments, &places);
     Ok(Compiled {
         lines,
+        filters,
         before: Vec::new(),
         discards: false,
         teids,

@@ -34,6 +34,8 @@ pub struct Lane {
     pub hash: [Hash; BURST],
     /// Its session's record.
     pub session: [LineId; BURST],
+    /// Which of the session's tunnel endpoints it came by (uplink).
+    pub end: [u8; BURST],
     /// Its rule's action, as a position in the record; 0: none.
     pub action: [u8; BURST],
     /// What its rule does with it.
@@ -64,6 +66,7 @@ impl Default for Lane {
             qfi: [NONE8; BURST],
             hash: [Hash::default(); BURST],
             session: [LineId(0); BURST],
+            end: [0; BURST],
             action: [0; BURST],
             rule: [Treatment::default(); BURST],
             instance: [0; BURST],

@@ -1,25 +1,28 @@
 //! The hot record of a session: one run of cache lines, flat and free of pointers.
 //!
 //! ```text
-//! line 0   Head (32 bytes) | Quad4                 packet detection, where all IPv4 filters are plain: four filters, by
-//!      …   Quad4 …                                 precedence, behind the head and in further pairs of lines
-//!      …   Deed … | two cells                      what rules do with uplink packets that the quads' filters match, a line a
-//!                                                  quad: treatments and actions; beside them the session's bucket
-//!      …   Deed … | two cells                      the same for downlink packets
-//!      …   Action …                                actions that have no room there, four a line
-//!      …   Match …                                 packet detection of other packets, uplink rules first, then downlink
-//!      …   Filter4 …                               SDF filters of these, two a line
-//!      …   Filter6 …                               one a line
-//!      …   cells: Meter or Tally …                 a QER's bucket or a URR's count, per direction, two a line  (state)
-//!      …   [cell, Members] …                       among them: what rules with many QERs or URRs have, one a line; cold
-//!      …   Bounds …                                what a URR may count, one a line, for those that have some; cold
-//!      …   Row …                                   which cells are which QER's and URR's; cold
+//! line 0   Head (32 bytes) | cell                 uplink's pair: which filters, and the session's bucket
+//! line 1   Deed                                   what rules do with packets that these match: treatments and actions
+//! line 2   Head | cell                            downlink's pair, with the head again
+//! line 3   Deed
+//!      …   Deed up | Deed down …                  where there are more than four filters, a pair of lines for each four
+//!      …   Action …                               actions that have no room there, four a line
+//!      …   Match …                                packet detection where filters are not plain, and of IPv6 packets: uplink
+//!                                                 rules first, then downlink
+//!      …   Filter4 …                              SDF filters of these, two a line
+//!      …   Filter6 …                              one a line
+//!      …   cells: Meter or Tally …                a QER's bucket or a URR's count, per direction, two a line  (state)
+//!      …   [cell, Members] …                      among them: what rules with many QERs or URRs have, one a line; cold
+//!      …   Bounds …                               what a URR may count, one a line, for those that have some; cold
+//!      …   Row …                                  which cells are which QER's and URR's; cold
 //! ```
+//! Packet detection, where all IPv4 filters are plain, is no part of the record: its filters, by precedence and in fours,
+//! are those of many sessions (the same rules of charging and policy), which have them in common: [`QuadList`] names them.
+//!
 //! Rules are replaced whole; cells are carried over by rule ID. Memory comes by pairs of lines, and what counts is how
-//! many pairs a packet touches: so records begin at even lines, and what a packet needs stands together. The head and its
-//! quad are a pair, which both directions usually share; treatments and actions of a direction are one with the
-//! session's bucket (or the only flow's bucket and count); any other flow's bucket and count are one line. All are asked for
-//! ahead of use.
+//! many pairs a packet touches: so records begin at even lines, and what a packet needs stands together. The head, what is
+//! done in the packet's direction and the session's bucket (or the only flow's) are one pair; any other flow's bucket and
+//! count are one line. Both are asked for ahead of use.
 
 mod rule; // what a packet must be, and what is done with it then
 mod state; // buckets, counts and their bounds
@@ -29,11 +32,11 @@ use stages::filter::{Filter4, Filter6};
 use table::records::{Line, MAX_RECORD};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-pub use rule::{Action, Deed, Match, Quad, Treatment, Treatments, apply, match_flags, outer};
+pub use rule::{Action, Deed, Match, QuadList, Treatment, Treatments, apply, match_flags, outer};
 pub use state::{Bounds, Members, Meter, PacketQuota, Row, Tally, stamp, unstamp};
 pub use view::{
-    actions_in, cell, cell_at, cell_mut, cells_in, deeds_at, deeds_in, deeds_len, filters4_in, filters6_in, head,
-    head_in, matches, matches_in, members_in, meters_in, quads_in, quads_of, quotas_in, rows, rules_of, tallies_in,
+    actions_in, cell, cell_at, cell_mut, cells_in, deed_at, deeds_in, filters4_in, filters6_in, head, head_in, head_of,
+    heads_mut, matches, matches_in, members_in, meters_in, quotas_in, rows, rules_of, tallies_in,
 };
 
 /// QERs that can apply to one packet.
@@ -50,17 +53,15 @@ pub const OF_SESSION: u8 = 0x80;
 pub const MAX_DUPLICATES: usize = 15;
 /// No QER, URR or QFI in a field of eight bits.
 pub const NONE8: u8 = u8::MAX;
-/// The pair of lines that the head is in, and the first quad.
-pub const HEAD_PAIR: usize = 0;
-/// The pairs of lines that are an uplink or a downlink packet's in the usual session: treatments, actions, the session's
-/// own bucket.
-pub const UP_PAIR: usize = 1;
-/// See [`UP_PAIR`].
-pub const DOWN_PAIR: usize = 2;
+/// The pair of lines that is an uplink packet's: the head, treatments, actions, the session's own bucket.
+pub const UP_PAIR: usize = 0;
+/// The pair of lines that is a downlink packet's.
+pub const DOWN_PAIR: usize = 1;
 /// Bytes of a line.
 pub const LINE: usize = size_of::<Line>();
 
-/// What identifies the session and where its parts are. Positions are in lines from the record's start.
+/// What identifies the session and where its parts are. Positions are in lines from the record's start. It stands in the
+/// record twice, at the beginning of either direction's lines.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Head {
@@ -78,19 +79,13 @@ pub struct Head {
     pub up: u8,
     /// The subscriber's IPv6 prefix; 0: none.
     pub ue6: u64,
+    /// The IPv4 filters of this direction's rules; none: some are not plain, see `rules`.
+    pub filters: QuadList,
     /// Downlink rules, after the uplink ones.
     pub down: u8,
     /// Where `Match`es begin.
     pub rules: u8,
-    /// Quads, from the record's start; 0: there are none.
-    pub quads: u8,
-    /// Quads for uplink packets: the first ones.
-    pub up_quads: u8,
-    /// Quads for downlink packets: the last ones, often the same.
-    pub down_quads: u8,
-    /// Where `Row`s begin.
-    pub rows: u8,
-    /// QERs: the first rows.
+    /// QERs: the first of the `Row`s, which are the record's end.
     pub qers: u8,
     /// URRs: the rows after them.
     pub urrs: u8,
@@ -104,8 +99,8 @@ pub const ACTIONS_BESIDE: usize = ACTIONS / 2;
 pub const CELLS: usize = LINE / size_of::<Meter>();
 /// Cells of the longest record.
 pub const MAX_CELLS: usize = MAX_RECORD * CELLS;
-/// Quads of the longest record.
-pub const MAX_QUADS: usize = MAX_RECORD * LINE / size_of::<Quad>();
+/// Fours of filters that a direction of the longest record can have something done for.
+pub const MAX_QUADS: usize = MAX_RECORD / 2;
 
 const _: () = {
     assert!(size_of::<Head>() == 32 && size_of::<Match>() == 16 && size_of::<Action>() == 16);
@@ -115,7 +110,7 @@ const _: () = {
     assert!(size_of::<Members>() == 32 && size_of::<Treatment>() == 8);
     // A cell's position leaves a bit for what it is.
     assert!(MAX_CELLS <= GROUP as usize);
-    assert!(size_of::<Quad>() == 2 * LINE && size_of::<Deed>() == LINE);
+    assert!(size_of::<Deed>() == LINE && MAX_QUADS <= QuadList::MOST);
     assert!(size_of::<Filter4>() == 32 && size_of::<Filter6>() == LINE && size_of::<Bounds>() == LINE);
     // Positions in units of 16 bytes and more must fit eight bits.
     assert!(MAX_RECORD * ACTIONS <= 256);

@@ -1,25 +1,29 @@
 //! A worker's sessions: the records and the indexes that lead to them.
 
+mod filters;
 mod find;
 mod groups;
 mod keys;
 mod state;
 mod usage;
 
+pub use filters::Quad;
+pub use keys::Endpoint;
 pub use state::set_counts;
 
 use std::io;
 
 use table::bulk::{BulkMap, Seed};
 use table::records::{Line, LineId, Lines};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::FromZeros;
 
 use crate::by_instance::ByInstance;
 use crate::chunks::Chunks;
 use crate::compile::Compiled;
-use crate::record::{self, Head};
+use crate::record::{self, QuadList};
 use crate::routes::Routes;
 use crate::rules::Usage;
+use filters::SharedFilters;
 use keys::Keys;
 use state::{arm, start_buckets};
 
@@ -48,6 +52,7 @@ struct Place {
 /// All sessions of one worker. Only the worker touches it.
 pub struct Sessions {
     lines: Lines,
+    filters: SharedFilters,
     by_teid: BulkMap<u32, u32>,
     by_v4: ByInstance<u32>,
     by_v6: ByInstance<u64>,
@@ -93,6 +98,7 @@ impl Sessions {
         let least = sessions.max(1024) * 7 / 4;
         Ok(Self {
             lines: Lines::with_capacity(sessions * lines)?,
+            filters: SharedFilters::new(seed)?,
             by_teid: BulkMap::with_capacity(least, seed).map_err(full)?,
             by_v4: ByInstance::new(least, seed),
             by_v6: ByInstance::new(least, seed),
@@ -122,10 +128,11 @@ impl Sessions {
         self.count == 0
     }
 
-    /// Bytes of records in use and of the indexes that lead to them.
+    /// Bytes of records in use, of the filters they share and of the indexes that lead to them.
     pub fn bytes(&self) -> usize {
         let indexes = self.by_teid.bytes() + self.by_v4.bytes() + self.by_v6.bytes() + self.by_route.bytes();
-        self.lines.in_use() * record::LINE + indexes + self.places.bytes() + self.keys.bytes()
+        let kept = self.filters.bytes() + self.places.bytes() + self.keys.bytes();
+        self.lines.in_use() * record::LINE + indexes + kept
     }
 
     /// Takes in a new session, or replaces the rules of the one with that handle: buckets and usage of rules that stay
@@ -137,11 +144,35 @@ impl Sessions {
         let at = handle as usize;
         self.places.fill(at + 1, || None);
         self.keys.fill(at + 1, Keys::default);
+        self.check_keys(handle, compiled, self.places[at])?;
+        let filters = self.take_filters(compiled)?;
+        let result = self.replace(handle, compiled, filters, now);
+        if result.is_err() {
+            filters.into_iter().for_each(|list| self.filters.release(list));
+        }
+        result
+    }
+
+    /// Names the filters of either direction, all or none.
+    fn take_filters(&mut self, compiled: &Compiled) -> Result<[QuadList; 2], Refused> {
+        let [up, down] = &compiled.filters;
+        let up = self.filters.take(up)?;
+        let down = self.filters.take(down).inspect_err(|_| self.filters.release(up))?;
+        Ok([up, down])
+    }
+
+    fn replace(
+        &mut self,
+        handle: u32,
+        compiled: &Compiled,
+        filters: [QuadList; 2],
+        now: u64,
+    ) -> Result<(), Refused> {
+        let at = handle as usize;
         let old = self.places[at];
-        self.check_keys(handle, compiled, old)?;
         let count = compiled.lines.len();
         // While rules change there are both records.
-        if self.lines.in_use() + count > self.room.lines {
+        if self.lines.in_use() + self.filters.in_use() + count > self.room.lines {
             return Err(Refused::NoRecord);
         }
         let line = match self.lines.alloc(count) {
@@ -155,11 +186,8 @@ impl Sessions {
         if let Some(record) = self.lines.get_mut(line, count) {
             record.copy_from_slice(&compiled.lines);
             start_buckets(record, now);
-            if let Some(first) = record.first_mut()
-                && let Ok((head, _)) = Head::mut_from_prefix(first.as_mut_bytes())
-            {
-                head.generation = self.generation;
-                head.handle = handle;
+            for (head, filters) in record::heads_mut(record).into_iter().flatten().zip(filters) {
+                (head.generation, head.handle, head.filters) = (self.generation, handle, filters);
             }
         }
         let born = old.map_or_else(|| self.born.wrapping_add(1), |old| old.born);
@@ -170,7 +198,7 @@ impl Sessions {
         }
         if let Some(old) = old {
             self.carry_over(old, place, now);
-            self.lines.free(old.line, old.lines.into());
+            self.give_back(old);
         }
         self.reroute(at, &compiled.routes);
         if let Some(record) = self.lines.get_mut(line, count) {
@@ -181,6 +209,16 @@ impl Sessions {
             (self.born, self.count) = (born, self.count + 1);
         }
         Ok(())
+    }
+
+    /// Gives a record's lines and filters back. A held packet may still name its place; a generation that is none tells it.
+    fn give_back(&mut self, place: Place) {
+        if let Some(record) = self.lines.get_mut(place.line, place.lines.into()) {
+            for head in record::heads_mut(record).into_iter().flatten() {
+                self.filters.release(std::mem::replace(head, FromZeros::new_zeroed()).filters);
+            }
+        }
+        self.lines.free(place.line, place.lines.into());
     }
 
     /// Takes a session out; returns what its URRs measured last.
@@ -198,11 +236,7 @@ impl Sessions {
         let keys = std::mem::take(&mut self.keys[at]);
         self.unlink(&keys, &Keys::default());
         if let Some(place) = self.places[at].take() {
-            // A held packet may still name this place; a generation that is none tells it.
-            if let Some([first, ..]) = self.lines.get_mut(place.line, place.lines.into()) {
-                *first = Line::ZERO;
-            }
-            self.lines.free(place.line, place.lines.into());
+            self.give_back(place);
             self.count -= 1;
         }
     }

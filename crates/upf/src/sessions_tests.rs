@@ -1,5 +1,7 @@
 use std::net::Ipv4Addr;
 
+use stages::filter::Sdf;
+
 use super::*;
 use crate::compile::{CompileError, compile};
 use crate::record::Meter;
@@ -118,7 +120,7 @@ fn what_is_refused_changes_nothing() {
             assert_eq!(sessions.install(handle, &compiled, 200), Err(why));
             assert_eq!((sessions.len(), sessions.lines.in_use(), sessions.find(0)), (1, lines, leads));
             let line = leads.map(|(line, _)| line);
-            let by_teid = [7, 8, 9].map(|teid| sessions.get_teid(sessions.prefetch_teid(teid), teid));
+            let by_teid = [7, 8, 9].map(|teid| sessions.get_teid(sessions.prefetch_teid(teid), teid).map(|at| at.line));
             assert_eq!(by_teid, [line, None, None]);
             assert_eq!([1, 2].map(|n| sessions.by_v4.get(0, 0x0a00_0000 + n).map(LineId)), [line, None]);
             assert_eq!(meter(&mut sessions, up).state.credit, 5);
@@ -152,17 +154,62 @@ fn what_a_packet_touches_stands_together() {
         sessions.install(0, &compiled, 0).unwrap();
         let window = sessions.window(sessions.find(0).unwrap().0).unwrap();
         for (uplink, here) in [(true, record::UP_PAIR), (false, record::DOWN_PAIR)] {
-            let (count, _, at) = record::quads_of(record::head_in(window), uplink);
-            assert_eq!((count, at), (1, here * 2), "one quad's treatments begin the pair");
+            let (filters, at) = (record::head_of(window, uplink).filters, record::deed_at(0, uplink));
+            assert_eq!((sessions.quads(filters).len(), at / 2), (1, here), "what is done stands in the direction's pair");
             for treatment in record::deeds_in(window)[at].treatments.iter().filter(|t| t.action != 0) {
                 assert_eq!(usize::from(treatment.action) / record::ACTIONS, at, "its action is in the same line");
                 let ([flow, own], [count, none]) = (treatment.meters, treatment.tallies);
-                assert_eq!((record::cell_at(flow) / record::CELLS, none), (record::cell_at(count) / record::CELLS, 0));
-                assert_eq!((pair(flow) == here, own != 0), (!of_session, of_session));
-                assert!(own == 0 || pair(own) == here, "the session's bucket is beside them");
+                assert_eq!((pair(flow) == here, own != 0, none), (!of_session, of_session, 0));
+                if of_session {
+                    assert_eq!(record::cell_at(flow) / record::CELLS, record::cell_at(count) / record::CELLS);
+                    assert_eq!(pair(own), here, "the session's bucket is beside them");
+                }
             }
         }
     }
+}
+
+/// One bearer of subscriber `n`, whose filter is that of many others, or its own.
+fn subscriber(n: u32, own: bool) -> Session {
+    let mut session = session(Mbr::default());
+    session.ue4 = Some(Ipv4Addr::from(0x0a00_0000 + n));
+    let text = format!("permit out 17 from any {} to assigned", if own { 1000 + n } else { 53 });
+    for pdr in &mut session.pdrs {
+        pdr.teid = pdr.teid.map(|teid| teid + n);
+        pdr.filters = vec![Sdf { flow: Some(text.parse().unwrap()), ..Sdf::default() }];
+    }
+    session
+}
+
+#[test]
+fn filters_stand_once_for_all_sessions_that_have_them() {
+    let mut sessions = Sessions::with_capacity(16, 16).unwrap();
+    let install = |sessions: &mut Sessions, n: u32, own: bool| {
+        sessions.install(n, &compile(&subscriber(n, own), n, &mut |_, _| None).unwrap(), 0)
+    };
+    let lists = |sessions: &Sessions, n: u32| {
+        let window = sessions.window(sessions.find(n).unwrap().0).unwrap();
+        [true, false].map(|uplink| record::head_of(window, uplink).filters)
+    };
+    for n in 0..8 {
+        install(&mut sessions, n, n >= 6).unwrap();
+    }
+    let shared = lists(&sessions, 0);
+    assert_eq!((shared[0], lists(&sessions, 5)), (shared[1], shared));
+    assert!(lists(&sessions, 6) != shared && lists(&sessions, 6) != lists(&sessions, 7));
+    assert_eq!(sessions.filters.in_use(), 3 * 2);
+    // Rules change, a change is refused, sessions end: what nobody names is gone, and nothing else.
+    install(&mut sessions, 6, false).unwrap();
+    assert_eq!((lists(&sessions, 6), sessions.filters.in_use()), (shared, 2 * 2));
+    sessions.set_room(Room { lines: 0, ..Room::default() });
+    assert_eq!(install(&mut sessions, 5, true), Err(Refused::NoRecord));
+    sessions.set_room(Room { keys: 0, ..Room::default() });
+    assert_eq!(install(&mut sessions, 9, true), Err(Refused::NoIndex));
+    assert_eq!((lists(&sessions, 5), sessions.filters.in_use()), (shared, 2 * 2));
+    (0..7).for_each(|n| drop(sessions.remove(n, 1).unwrap()));
+    assert_eq!((sessions.len(), sessions.filters.in_use()), (1, 2));
+    sessions.remove(7, 1).unwrap();
+    assert_eq!((sessions.lines.in_use(), sessions.filters.in_use()), (0, 0));
 }
 
 #[test]

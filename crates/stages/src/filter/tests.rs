@@ -153,7 +153,7 @@ fn filters_are_plain_bytes() {
     assert!(Filter4::ANY.matches(&Key4::default()) && Filter6::ANY.matches(&Key6::default()));
 }
 
-// A filter matches in a quad what it matches alone. Tunnel and class matter in one direction only.
+// A filter matches in a quad what it matches alone. Tunnel endpoint and class matter in one direction only.
 fn in_a_quad(filter: &Filter4, n: usize, key: &Key4) {
     let Key4 { remote, remote_port, protocol, tos, state, .. } = *key;
     // State follows from the rest in real packets; here it is whatever it is, so it goes in by the protocol.

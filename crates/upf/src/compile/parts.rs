@@ -9,9 +9,13 @@ use super::bucket;
 use super::groups::{Group, Many};
 use super::places::Places;
 use crate::record::{
-    Action, CELLS, LINE, Match, Meter, NONE8, PacketQuota, Quad, Tally, Treatment, Treatments, match_flags,
+    Action, CELLS, LINE, Match, Meter, NONE8, PacketQuota, Tally, Treatment, Treatments, match_flags,
 };
 use crate::rules::{PacketLimit, Session};
+
+/// Cells beside what is done with a direction's packets: one each.
+pub(super) const BESIDE: usize = 2;
+const _: () = assert!(BESIDE.is_multiple_of(CELLS));
 
 /// A cell as bytes: a `Meter` or a `Tally`.
 pub(super) type Cell = [u8; LINE / CELLS];
@@ -27,8 +31,8 @@ pub(super) struct Parts {
     pub actions: Vec<Action>,
     /// The first ones are those beside what is done with a direction's packets: uplink's, then downlink's.
     pub cells: Vec<Cell>,
-    /// How many of those are in use.
-    beside: [usize; 2],
+    /// Whether those are in use.
+    beside: [bool; 2],
     /// The up and down cells of each QER and URR.
     pub qer_places: Vec<[u8; 2]>,
     pub urr_places: Vec<[u8; 2]>,
@@ -53,8 +57,8 @@ impl Parts {
             filters4: Vec::new(),
             filters6: Vec::new(),
             actions: Vec::with_capacity(session.pdrs.len()),
-            cells: vec![[0; LINE / CELLS]; 2 * CELLS],
-            beside: [0; 2],
+            cells: vec![[0; LINE / CELLS]; BESIDE],
+            beside: [false; 2],
             qer_places: vec![[NONE8; 2]; session.qers.len()],
             urr_places: vec![[NONE8; 2]; session.urrs.len()],
             qer_cells: session.qers.iter().map(|q| [cell(q.mbr.up), cell(q.mbr.down)]).collect(),
@@ -74,11 +78,10 @@ impl Parts {
     /// Makes room for what a rule's packets touch: where no other cells are, so that they stand together. True: beside
     /// what is done with the direction's packets.
     pub fn begin_cells(&mut self, direction: usize) -> bool {
-        let is_beside = self.beside[direction] == 0;
-        if !is_beside && !self.cells.len().is_multiple_of(CELLS) {
+        if !self.cells.len().is_multiple_of(CELLS) {
             self.cells.push([0; LINE / CELLS]);
         }
-        is_beside
+        !self.beside[direction]
     }
 
     /// A QER's bucket of a direction, if it has one that has no place yet: beside what is done with the direction's
@@ -97,10 +100,9 @@ impl Parts {
     }
 
     fn place(&mut self, cell: Cell, direction: usize, beside: bool) -> u8 {
-        let free = self.beside[direction];
-        let at = if beside && free < CELLS {
-            self.beside[direction] += 1;
-            direction * CELLS + free
+        let at = if beside && !self.beside[direction] {
+            self.beside[direction] = true;
+            direction
         } else {
             self.cells.push([0; LINE / CELLS]);
             self.cells.len() - 1
@@ -154,19 +156,31 @@ impl Parts {
         }
     }
 
-    /// The quads, and what is done with their packets in either direction. The rules' positions are final.
-    pub fn quads(&self, entries: &[Vec<Entry>; 2], places: &Places) -> (Vec<Quad>, [Vec<Treatments>; 2]) {
-        let [up, down] = places.of_direction;
-        let mut quads = vec![Quad { before: [0; _], filters: Quad4::NOTHING }; places.quads];
-        let mut treatments = places.of_direction.map(|count| vec![[Treatment::default(); WAYS]; count]);
-        // Downlink first: where quads are shared, uplink rules have more to ask.
-        for (direction, count, quad) in [(1, down, places.quads - down), (0, up, 0)] {
-            for (n, (rule, filter)) in entries[direction].iter().enumerate().take(count * WAYS) {
+    /// The filters of either direction in fours, and what is done with their packets. The rules' positions are final.
+    /// Directions with the same filters have the same list.
+    pub fn quads(
+        &self,
+        entries: &[Vec<Entry>; 2],
+        places: &Places,
+        teids: &[u32],
+    ) -> ([Box<[Quad4]>; 2], [Vec<Treatments>; 2]) {
+        let mut quads = places.quads.map(|count| vec![Quad4::NOTHING; count].into_boxed_slice());
+        let mut treatments = places.quads.map(|count| vec![[Treatment::default(); WAYS]; count]);
+        for direction in 0..2 {
+            let places = places.quads[direction] * WAYS;
+            for (n, (rule, filter)) in entries[direction].iter().enumerate().take(places) {
                 let Match { teid, then: treatment, .. } = self.matches[*rule];
+                // Below `ENDS`, or there were no places. Downlink packets have none and are not asked.
+                let end = teids.binary_search(&teid).unwrap_or(0) as u8;
                 let qfi = Some(treatment.qfi).filter(|qfi| *qfi != NONE8);
-                quads[quad + n / WAYS].filters.set(n % WAYS, filter, teid, qfi);
+                quads[direction][n / WAYS].set(n % WAYS, filter, end, qfi);
                 treatments[direction][n / WAYS][n % WAYS] = treatment;
             }
+        }
+        // Uplink rules have more to ask, and of downlink packets only what both have.
+        let filters = |direction: usize| entries[direction].iter().map(|(_, filter)| filter);
+        if filters(0).eq(filters(1)) {
+            quads[1] = quads[0].clone();
         }
         (quads, treatments)
     }

@@ -3,19 +3,22 @@
 use table::records::Line;
 use zerocopy::IntoBytes;
 
-use super::parts::{Entry, Parts};
+use super::parts::{BESIDE, Parts};
 use super::places::Places;
 use super::prefix64;
-use crate::record::{Action, Bounds, CELLS, Head, LINE, Quad, Row};
+use crate::record::{
+    Action, Bounds, CELLS, DOWN_PAIR, Head, LINE, QuadList, Row, Treatments, UP_PAIR, deed_at,
+};
 use crate::rules::Session;
 
-/// Writes a record of so many uplink and downlink rules.
+/// Writes a record of so many uplink and downlink rules. Which filters are its own, where they stand with others', is
+/// entered when it is known.
 pub(super) fn write(
     session: &Session,
     handle: u32,
     [up, down]: [usize; 2],
     parts: &Parts,
-    entries: &[Vec<Entry>; 2],
+    treatments: &[Vec<Treatments>; 2],
     places: &Places,
 ) -> Box<[Line]> {
     let head = Head {
@@ -26,12 +29,9 @@ pub(super) fn write(
         lines: places.lines as u8,
         up: up as u8,
         ue6: session.ue6.map_or(0, prefix64),
+        filters: QuadList::NONE,
         down: down as u8,
         rules: places.rules as u8,
-        quads: places.quads as u8,
-        up_quads: places.of_direction[0] as u8,
-        down_quads: places.of_direction[1] as u8,
-        rows: places.rows as u8,
         qers: (session.qers.len() + parts.limited.len()) as u8,
         urrs: session.urrs.len() as u8,
     };
@@ -40,27 +40,27 @@ pub(super) fn write(
         let at = line * LINE + offset;
         lines.as_mut_bytes()[at..at + bytes.len()].copy_from_slice(bytes);
     };
-    let (quads, treatments) = parts.quads(entries, places);
-    for (n, quad) in quads.iter().enumerate() {
-        put(0, n * size_of::<Quad>(), quad.as_bytes());
-    }
-    for (deeds, treatments) in places.deeds.into_iter().zip(&treatments) {
-        for (n, these) in treatments.iter().enumerate() {
-            put(deeds + n, 0, these.as_bytes());
+    for (direction, list) in treatments.iter().enumerate() {
+        for (n, these) in list.iter().enumerate() {
+            put(deed_at(n, direction == 0), 0, these.as_bytes());
         }
     }
-    put(0, 0, head.as_bytes());
+    for pair in [UP_PAIR, DOWN_PAIR] {
+        put(pair * 2, 0, head.as_bytes());
+    }
     for (at, action) in places.actions.iter().zip(&parts.actions) {
         put(0, usize::from(*at) * size_of::<Action>(), action.as_bytes());
     }
     put(places.rules, 0, parts.matches.as_bytes());
-    if places.quads == 0 {
+    if places.quads == [0; 2] {
         put(places.filters4, 0, parts.filters4.as_bytes());
     }
     put(places.filters6, 0, parts.filters6.as_bytes());
-    for (n, cells) in parts.cells.chunks(CELLS).enumerate() {
-        put(places.line_of_cells(n), 0, cells.as_bytes());
+    let (beside, cells) = parts.cells.split_at(BESIDE);
+    for (pair, cell) in [UP_PAIR, DOWN_PAIR].into_iter().zip(beside) {
+        put(pair * 2, LINE / CELLS, cell.as_bytes());
     }
+    put(places.cells, 0, cells.as_bytes());
     let bounds = session.urrs.iter().map(|urr| Bounds::of(urr.threshold, urr.quota));
     for (n, bounds) in bounds.filter(|bounds| !bounds.is_none()).enumerate() {
         put(places.bounds, n * size_of::<Bounds>(), bounds.as_bytes());

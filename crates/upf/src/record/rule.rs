@@ -1,10 +1,10 @@
 //! Rules of a record: what a packet must be for one to apply, and what is done with it then.
 
-use stages::filter::{Quad4, WAYS};
+use stages::filter::WAYS;
 use stages::forward::NONE;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{ACTIONS_BESIDE, Head, NONE8, PLACES};
+use super::{ACTIONS_BESIDE, NONE8, PLACES};
 
 /// What a packet must be for a rule to apply, and which lines it then needs.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -73,21 +73,59 @@ pub mod match_flags {
     pub const REMOVES_UDP: u16 = 256;
 }
 
-/// Four of a direction's filters by precedence of their rules, in the place where it is: behind the head, or in a pair of
-/// lines alone. By the PDI's tunnel endpoint, QFI and SDF filter; a rule without filters has one for everything.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub struct Quad {
-    /// The head, or nothing.
-    pub before: [u8; size_of::<Head>()],
-    /// The filters.
-    pub filters: Quad4,
+/// A direction's filters by precedence of their rules, in fours, among those that a worker's sessions have in common: where
+/// they begin, in pairs of lines, and how many fours they are. By the PDI's tunnel endpoint, QFI and SDF filter; a rule
+/// without filters has one for everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(transparent)]
+pub struct QuadList(u32);
+
+impl QuadList {
+    /// There is none.
+    pub const NONE: Self = Self(0);
+    /// The most fours of a list.
+    pub const MOST: usize = (1 << Self::COUNT_BITS) - 1;
+    const COUNT_BITS: u32 = 6;
+
+    /// So many fours from that pair of lines. `None` when there are too many of either.
+    pub fn new(pair: usize, count: usize) -> Option<Self> {
+        let fits = (1..=Self::MOST).contains(&count) && pair < 1 << (u32::BITS - Self::COUNT_BITS);
+        fits.then_some(Self((pair << Self::COUNT_BITS | count) as u32))
+    }
+
+    /// The pair of lines where they begin.
+    #[inline(always)]
+    pub fn pair(self) -> u32 {
+        self.0 >> Self::COUNT_BITS
+    }
+
+    /// How many fours.
+    #[inline(always)]
+    pub fn len(self) -> usize {
+        self.0 as usize & Self::MOST
+    }
+
+    /// Whether there are none.
+    #[inline(always)]
+    pub fn is_empty(self) -> bool {
+        self == Self::NONE
+    }
+
+    /// As a word, for an index.
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// From [`bits`](Self::bits).
+    pub fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
 }
 
-/// What is done with packets that match a quad's filters.
+/// What is done with packets that match four filters.
 pub type Treatments = [Treatment; WAYS];
 
-/// What is done with a quad's packets of one direction: a line.
+/// What is done with the packets of four filters of a direction: a line.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Deed {

@@ -7,16 +7,33 @@ use table::records::{Line, MAX_RECORD, Window};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute_mut, transmute_ref};
 
 use super::{
-    ACTIONS, Action, CELLS, Deed, Head, LINE, MAX_CELLS, MAX_QUADS, Match, Members, Meter, PacketQuota, Quad, Row,
-    Tally,
+    ACTIONS, Action, CELLS, DOWN_PAIR, Deed, Head, LINE, MAX_CELLS, Match, Members, Meter, PacketQuota, Row, Tally, UP_PAIR,
 };
+
+type Heads = [Head; MAX_RECORD * LINE / size_of::<Head>()];
 
 /// The head of the record a window begins with.
 #[inline(always)]
 pub fn head_in(window: &Window) -> &Head {
-    let all: &[Head; MAX_RECORD * LINE / size_of::<Head>()] = transmute_ref!(window);
-    &all[0]
+    head_of(window, true)
 }
+
+/// The head as it stands in a direction's lines, with that direction's filters.
+#[inline(always)]
+pub fn head_of(window: &Window, uplink: bool) -> &Head {
+    let all: &Heads = transmute_ref!(window);
+    &all[if uplink { UP_HEAD } else { DOWN_HEAD }]
+}
+
+/// The head, both times, of the lines of a record.
+pub fn heads_mut(lines: &mut [Line]) -> Option<[&mut Head; 2]> {
+    let (heads, _) = <[Head; DOWN_HEAD + 1]>::mut_from_prefix(lines.as_mut_bytes()).ok()?;
+    heads.get_disjoint_mut([UP_HEAD, DOWN_HEAD]).ok()
+}
+
+/// Positions of heads, in heads.
+const UP_HEAD: usize = UP_PAIR * 2 * (LINE / size_of::<Head>());
+const DOWN_HEAD: usize = DOWN_PAIR * 2 * (LINE / size_of::<Head>());
 
 /// A window as rules.
 #[inline(always)]
@@ -32,41 +49,17 @@ pub fn rules_of(head: &Head, uplink: bool) -> (u8, u8) {
     if uplink { (first, head.up) } else { (first.wrapping_add(head.up), head.down) }
 }
 
-/// A window as quads.
-#[inline(always)]
-pub fn quads_in(window: &Window) -> &[Quad; MAX_QUADS] {
-    transmute_ref!(window)
-}
-
-/// A window as what is done with the packets of quads.
+/// A window as what is done with the packets of filters.
 #[inline(always)]
 pub fn deeds_in(window: &Window) -> &[Deed; MAX_RECORD] {
     transmute_ref!(window)
 }
 
-/// A direction's quads: how many, the place of the first among the window's [`quads_in`], and the line of what is done with
-/// the first one's packets.
+/// The line of what is done with the packets of a direction's n-th four filters.
 #[inline(always)]
-pub fn quads_of(head: &Head, uplink: bool) -> (u8, u8, usize) {
-    let (quads, up) = (usize::from(head.quads), usize::from(head.up_quads));
-    if uplink {
-        (head.up_quads, 0, deeds_at(quads, up, 0))
-    } else {
-        (head.down_quads, head.quads.wrapping_sub(head.down_quads), deeds_at(quads, up, 1))
-    }
-}
-
-/// The line at which a direction's deeds begin, behind so many quads: uplink's (0), then downlink's (1).
-#[inline(always)]
-pub const fn deeds_at(quads: usize, up: usize, direction: usize) -> usize {
-    let first = quads * (size_of::<Quad>() / LINE);
-    if direction == 0 { first } else { first + deeds_len(up) }
-}
-
-/// Lines of so many deeds and the cells beside them: pairs of lines.
-#[inline(always)]
-pub const fn deeds_len(count: usize) -> usize {
-    (count + 1).next_multiple_of(2)
+pub const fn deed_at(n: usize, uplink: bool) -> usize {
+    let pair = if uplink { UP_PAIR } else { DOWN_PAIR };
+    if n == 0 { pair * 2 + 1 } else { (DOWN_PAIR + n) * 2 + pair }
 }
 
 /// A window as IPv4 filters.
@@ -136,10 +129,11 @@ pub fn matches<'a>(lines: &'a [Line], head: &Head) -> &'a [Match] {
     <[Match]>::ref_from_prefix_with_elems(bytes, count).map_or(&[], |(list, _)| list)
 }
 
-/// QERs' and URRs' rows.
+/// QERs' and URRs' rows: the end of the record's lines, which must all be there.
 pub fn rows<'a>(lines: &'a [Line], head: &Head) -> (&'a [Row], &'a [Row]) {
     let count = usize::from(head.qers) + usize::from(head.urrs);
-    let bytes = lines.as_bytes().get(usize::from(head.rows) * LINE..).unwrap_or_default();
+    let first = lines.len().saturating_sub((count * size_of::<Row>()).div_ceil(LINE));
+    let bytes = lines.get(first..).unwrap_or_default().as_bytes();
     let all = <[Row]>::ref_from_prefix_with_elems(bytes, count).map_or(&[][..], |(rows, _)| rows);
     all.split_at_checked(head.qers.into()).unwrap_or_default()
 }

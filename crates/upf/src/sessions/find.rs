@@ -5,7 +5,9 @@ use table::bulk::{BulkMap, Hash};
 use table::records::{Line, LineId, Window};
 
 use super::Sessions;
-use crate::record::{self, Action, Head};
+use super::filters::Quad;
+use super::keys::Endpoint;
+use crate::record::{self, Action, Head, QuadList};
 
 impl Sessions {
     /// First half of a lookup by TEID: asks for the bucket.
@@ -14,10 +16,12 @@ impl Sessions {
         self.by_teid.prefetch(teid)
     }
 
-    /// Second half: the record, which is asked for in turn.
+    /// Second half: the record, whose uplink lines are asked for in turn.
     #[inline(always)]
-    pub fn get_teid(&self, hash: Hash, teid: u32) -> Option<LineId> {
-        self.ahead(self.by_teid.get_hashed(hash, teid))
+    pub fn get_teid(&self, hash: Hash, teid: u32) -> Option<Endpoint> {
+        let found = Endpoint::from_bits(self.by_teid.get_hashed(hash, teid)?);
+        self.prefetch_pair(found.line, record::UP_PAIR);
+        Some(found)
     }
 
     /// The index of a network's IPv4 addresses, for the halves of a lookup. The same for all of a burst.
@@ -32,7 +36,7 @@ impl Sessions {
         index.map_or(Hash::default(), |index| index.prefetch(address))
     }
 
-    /// Second half.
+    /// Second half: the record, whose downlink lines are asked for in turn.
     #[inline(always)]
     pub fn get_v4(&self, index: Option<&BulkMap<u32, u32>>, hash: Hash, address: u32) -> Option<LineId> {
         self.ahead(index?.get_hashed(hash, address))
@@ -81,17 +85,33 @@ impl Sessions {
     #[inline(always)]
     fn ahead(&self, found: Option<u32>) -> Option<LineId> {
         let id = LineId(found?);
-        self.prefetch_pair(id, record::HEAD_PAIR);
+        self.prefetch_pair(id, record::DOWN_PAIR);
         Some(id)
     }
 
     /// Asks for a pair of a record's lines. Two lines cost no more than one (memory is read by the 128 bytes), but each
     /// pair beyond what a core can wait for at a time costs 20 ns and more: so stages ask in turn, while others compute,
-    /// rather than for all at once. The first pair comes with the lookup.
+    /// rather than for all at once.
     #[inline(always)]
     pub fn prefetch_pair(&self, id: LineId, pair: usize) {
         self.lines.prefetch(id, pair * 2);
         self.lines.prefetch(id, pair * 2 + 1);
+    }
+
+    /// Asks for the filters of a session's direction, where there are so many that they may not be near. Waits for the head.
+    #[inline(always)]
+    pub fn prefetch_filters(&self, ids: impl Iterator<Item = LineId>, uplink: bool) {
+        if self.filters.are_many() {
+            ids.filter_map(|id| self.window(id)).for_each(|window| {
+                self.filters.prefetch(record::head_of(window, uplink).filters);
+            });
+        }
+    }
+
+    /// Filters that heads name, as the first of these.
+    #[inline(always)]
+    pub fn quads(&self, list: QuadList) -> &[Quad] {
+        self.filters.get(list).map_or(&[], |all| &all[..list.len().min(all.len())])
     }
 
     /// The record at a place a lookup returned.

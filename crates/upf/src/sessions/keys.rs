@@ -1,5 +1,6 @@
 //! What leads to a session: entered with it, and taken out again.
 
+use stages::filter::ENDS;
 use stages::forward::InstanceId;
 use table::records::LineId;
 
@@ -14,6 +15,34 @@ pub(super) struct Keys {
     pub(super) ue4: Option<(InstanceId, u32)>,
     pub(super) ue6: Option<(InstanceId, u64)>,
     routes: Box<[Route]>,
+}
+
+/// What a tunnel endpoint leads to: a session's record, and its place among the session's own endpoints, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The record.
+    pub line: LineId,
+    /// Which of the session's endpoints it is; the last number stands for all beyond.
+    pub end: u8,
+}
+
+impl Endpoint {
+    const END_BITS: u32 = ENDS.trailing_zeros();
+
+    /// None for a record too far into its heap: beyond 32 GiB.
+    fn new(line: LineId, end: usize) -> Option<Self> {
+        let fits = line.0.is_multiple_of(2) && line.0 / 2 < 1 << (u32::BITS - Self::END_BITS);
+        fits.then_some(Self { line, end: end.min(ENDS - 1) as u8 })
+    }
+
+    fn bits(self) -> u32 {
+        self.line.0 / 2 << Self::END_BITS | u32::from(self.end)
+    }
+
+    #[inline(always)]
+    pub(super) fn from_bits(bits: u32) -> Self {
+        Self { line: LineId((bits >> Self::END_BITS) * 2), end: bits as u8 & (ENDS - 1) as u8 }
+    }
 }
 
 /// Most sessions have one or two tunnel endpoints; those need no allocation.
@@ -62,7 +91,8 @@ impl Sessions {
             return Err(Refused::InUse);
         }
         let other = |found: Option<u32>| found.is_some() && found != mine;
-        let taken = compiled.teids.iter().any(|teid| other(self.by_teid.get(*teid)))
+        let by_teid = |teid: &u32| self.by_teid.get(*teid).map(|found| Endpoint::from_bits(found).line.0);
+        let taken = compiled.teids.iter().any(|teid| other(by_teid(teid)))
             || compiled.ue4.is_some_and(|(n, a)| other(self.by_v4.get(n, a)))
             || compiled.ue6.is_some_and(|(n, p)| other(self.by_v6.get(n, p)));
         if taken { Err(Refused::InUse) } else { Ok(()) }
@@ -96,11 +126,12 @@ impl Sessions {
 
     fn link(&mut self, keys: &Keys, line: LineId) -> Result<(), Refused> {
         let full = self.by_teid.len() >= self.room.keys;
-        for teid in keys.teids.as_slice() {
+        for (end, teid) in keys.teids.as_slice().iter().enumerate() {
             if full && self.by_teid.get(*teid).is_none() {
                 return Err(Refused::NoIndex);
             }
-            self.by_teid.insert(*teid, line.0).map_err(|_| Refused::NoIndex)?;
+            let leads_to = Endpoint::new(line, end).ok_or(Refused::NoRecord)?;
+            self.by_teid.insert(*teid, leads_to.bits()).map_err(|_| Refused::NoIndex)?;
         }
         if let Some((instance, address)) = keys.ue4 {
             self.by_v4.insert(instance, address, line.0).map_err(|_| Refused::NoIndex)?;

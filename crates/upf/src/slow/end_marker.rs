@@ -30,7 +30,7 @@ impl SlowPath {
 /// The action that sends a tunnel's packets into another one.
 fn onwards(teid: u32, state: &State) -> Option<&Action> {
     let sessions = &state.sessions;
-    let session = sessions.get_teid(sessions.prefetch_teid(teid), teid)?;
+    let session = sessions.get_teid(sessions.prefetch_teid(teid), teid)?.line;
     let lines = sessions.record(session)?;
     let head = record::head(lines)?;
     let rules = record::matches(lines, head).get(..usize::from(head.up))?.iter().filter(|rule| rule.teid == teid);

@@ -7,7 +7,6 @@ use stages::parse::HasIp;
 use table::records::LineId;
 
 use crate::lane::Upf;
-use crate::record;
 use crate::sessions::Sessions;
 
 /// The session of a tunnel endpoint (PDI's local F-TEID, TS 29.244, 8.2.3). Unknown ones go to the slow path, which
@@ -21,7 +20,7 @@ impl Stage<Upf> for FindByTeid {
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
         for i in burst.live() {
             match cx.state.sessions.get_teid(burst.lane.hash[i], burst.lane.teid[i]) {
-                Some(session) => burst.lane.session[i] = session,
+                Some(found) => (burst.lane.session[i], burst.lane.end[i]) = (found.line, found.end),
                 None => burst.punt(i, Punt::UnknownTeid),
             }
         }
@@ -50,14 +49,10 @@ impl Stage<Upf> for FindByAddress {
                 && let Some(session) = sessions.get_v4(index, hash, ip.dst)
             {
                 burst.lane.session[i] = session;
-                sessions.prefetch_pair(session, record::DOWN_PAIR);
                 continue;
             }
             match find_any(burst, i, instance, sessions, arena) {
-                Some(session) => {
-                    burst.lane.session[i] = session;
-                    sessions.prefetch_pair(session, record::DOWN_PAIR);
-                }
+                Some(session) => burst.lane.session[i] = session,
                 None => burst.drop(i, Drop::UnknownSubscriber, at),
             }
         }

@@ -8,8 +8,8 @@ use table::hint::prefetch_index;
 use table::records::Window;
 
 use crate::lane::{Lane, Upf};
-use crate::record::{self, MAX_QUADS, Match, NONE8, Treatment, match_flags};
-use crate::sessions::Sessions;
+use crate::record::{self, Match, NONE8, Treatment, match_flags};
+use crate::sessions::{Quad, Sessions};
 
 /// Finds the packet detection rule: of those of the packet's direction the first by precedence whose tunnel endpoint,
 /// QoS flow and SDF filters match (TS 29.244, 5.2.1). Asks for the lines that the rule will need.
@@ -41,13 +41,15 @@ impl Stage<Upf> for MatchPdr {
 /// The stage for one direction.
 #[inline(always)]
 fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Sessions, at: At<'_>) {
+    sessions.prefetch_filters(burst.live().into_iter().map(|i| burst.lane.session[i]), UPLINK);
     for i in burst.live() {
         let Some(window) = sessions.window(burst.lane.session[i]) else {
             burst.drop(i, Drop::SessionGone, at);
             continue;
         };
+        let filters = record::head_of(window, UPLINK).filters;
         let found = match burst.lane.ip(i).version {
-            4 if record::head_in(window).quads != 0 => quick4::<UPLINK>(window, &burst.lane, i),
+            4 if !filters.is_empty() => quick4::<UPLINK>(window, sessions.quads(filters), &burst.lane, i),
             4 => rule4::<UPLINK>(window, &burst.lane, i),
             _ => rule6::<UPLINK>(window, burst, i, arena),
         };
@@ -68,16 +70,14 @@ fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Ses
 
 /// The rule of an IPv4 packet in a session with plain filters only: four at once.
 #[inline(always)]
-fn quick4<'a, const UPLINK: bool>(window: &'a Window, lane: &Lane, i: usize) -> Option<&'a Treatment> {
+fn quick4<'a, const UPLINK: bool>(window: &'a Window, quads: &[Quad], lane: &Lane, i: usize) -> Option<&'a Treatment> {
     let ip = lane.ip(i);
-    let key = if UPLINK { QuadKey::uplink(ip, lane.teid[i], lane.qfi[i]) } else { QuadKey::downlink(ip) };
-    let (count, first, then) = record::quads_of(record::head_in(window), UPLINK);
-    for n in 0..count {
-        let quad = &record::quads_in(window)[usize::from(first.wrapping_add(n)) % MAX_QUADS];
+    let key = if UPLINK { QuadKey::uplink(ip, lane.end[i], lane.qfi[i]) } else { QuadKey::downlink(ip) };
+    for (n, quad) in quads.iter().enumerate() {
         let hits = quad.filters.hits(&key);
         if hits != 0 {
             let deeds = record::deeds_in(window);
-            let deed = &deeds[(then + usize::from(n)) % deeds.len()];
+            let deed = &deeds[record::deed_at(n, UPLINK) % deeds.len()];
             return Some(&deed.treatments[hits.trailing_zeros() as usize % WAYS]);
         }
     }
@@ -133,7 +133,7 @@ fn first<const UPLINK: bool>(
     qfi: u8,
     filtered: impl Fn(&Match) -> bool,
 ) -> Option<&Treatment> {
-    let (mut from, mut left) = record::rules_of(record::head_in(window), UPLINK);
+    let (mut from, mut left) = record::rules_of(record::head_of(window, UPLINK), UPLINK);
     let rules = record::matches_in(window);
     while left > 0 {
         let group = left.min(GROUP);

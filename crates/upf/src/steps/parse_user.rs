@@ -8,7 +8,7 @@ use table::bulk::{BulkMap, Hash};
 use wire::L3L4;
 
 use crate::lane::{Lane, Upf};
-use crate::record::{self, NONE8};
+use crate::record::NONE8;
 use crate::sessions::Sessions;
 
 /// Reads the headers of the packet inside a tunnel. The records' lines arrive meanwhile.
@@ -33,8 +33,6 @@ impl Stage<Upf> for ParseUser {
                 }
                 None => parse_any(burst, i, arena, at),
             }
-            // For packets that are gone as well: cheaper than to ask.
-            cx.state.sessions.prefetch_pair(burst.lane.session[i], record::UP_PAIR);
         }
     }
 }
