@@ -161,13 +161,7 @@ impl Sessions {
         Ok([up, down])
     }
 
-    fn replace(
-        &mut self,
-        handle: u32,
-        compiled: &Compiled,
-        filters: [QuadList; 2],
-        now: u64,
-    ) -> Result<(), Refused> {
+    fn replace(&mut self, handle: u32, compiled: &Compiled, filters: [QuadList; 2], now: u64) -> Result<(), Refused> {
         let at = handle as usize;
         let old = self.places[at];
         let count = compiled.lines.len();

@@ -1,6 +1,6 @@
 use std::net::Ipv4Addr;
 
-use stages::filter::Sdf;
+use stages::filter::{ENDS, Sdf};
 
 use super::*;
 use crate::compile::{CompileError, compile};
@@ -155,7 +155,11 @@ fn what_a_packet_touches_stands_together() {
         let window = sessions.window(sessions.find(0).unwrap().0).unwrap();
         for (uplink, here) in [(true, record::UP_PAIR), (false, record::DOWN_PAIR)] {
             let (filters, at) = (record::head_of(window, uplink).filters, record::deed_at(0, uplink));
-            assert_eq!((sessions.quads(filters).len(), at / 2), (1, here), "what is done stands in the direction's pair");
+            assert_eq!(
+                (sessions.quads(filters).len(), at / 2),
+                (1, here),
+                "what is done stands in the direction's pair"
+            );
             for treatment in record::deeds_in(window)[at].treatments.iter().filter(|t| t.action != 0) {
                 assert_eq!(usize::from(treatment.action) / record::ACTIONS, at, "its action is in the same line");
                 let ([flow, own], [count, none]) = (treatment.meters, treatment.tallies);
@@ -210,6 +214,24 @@ fn filters_stand_once_for_all_sessions_that_have_them() {
     assert_eq!((sessions.len(), sessions.filters.in_use()), (1, 2));
     sessions.remove(7, 1).unwrap();
     assert_eq!((sessions.lines.in_use(), sessions.filters.in_use()), (0, 0));
+}
+
+#[test]
+fn endpoints_beyond_those_that_filters_tell_apart_have_rules_of_their_own() {
+    for count in [ENDS, ENDS + 1] {
+        let mut session = session(Mbr::default());
+        let first = session.pdrs[0].clone();
+        let more = (1..count as u16).map(|n| Pdr { id: 2 + n, teid: Some(7 + u32::from(n)), ..first.clone() });
+        session.pdrs.extend(more);
+        let compiled = compile(&session, 0, &mut |_, _| None).unwrap();
+        assert_eq!(compiled.filters.each_ref().map(|list| list.is_empty()), [count > ENDS; 2]);
+        let mut sessions = Sessions::with_capacity(1, 16).unwrap();
+        sessions.install(0, &compiled, 0).unwrap();
+        for n in 0..count {
+            let found = sessions.get_teid(sessions.prefetch_teid(7 + n as u32), 7 + n as u32).unwrap();
+            assert_eq!((found.line, usize::from(found.end)), (sessions.find(0).unwrap().0, n.min(ENDS - 1)));
+        }
+    }
 }
 
 #[test]

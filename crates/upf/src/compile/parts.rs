@@ -8,9 +8,7 @@ use table::bucket::State;
 use super::bucket;
 use super::groups::{Group, Many};
 use super::places::Places;
-use crate::record::{
-    Action, CELLS, LINE, Match, Meter, NONE8, PacketQuota, Tally, Treatment, Treatments, match_flags,
-};
+use crate::record::{Action, CELLS, LINE, Match, Meter, NONE8, PacketQuota, Tally, Treatment, Treatments, match_flags};
 use crate::rules::{PacketLimit, Session};
 
 /// Cells beside what is done with a direction's packets: one each.

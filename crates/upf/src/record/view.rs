@@ -7,7 +7,8 @@ use table::records::{Line, MAX_RECORD, Window};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute_mut, transmute_ref};
 
 use super::{
-    ACTIONS, Action, CELLS, DOWN_PAIR, Deed, Head, LINE, MAX_CELLS, Match, Members, Meter, PacketQuota, Row, Tally, UP_PAIR,
+    ACTIONS, Action, CELLS, DOWN_PAIR, Deed, Head, LINE, MAX_CELLS, Match, Members, Meter, PacketQuota, Row, Tally,
+    UP_PAIR,
 };
 
 type Heads = [Head; MAX_RECORD * LINE / size_of::<Head>()];

@@ -36,7 +36,7 @@ impl Endpoint {
     }
 
     fn bits(self) -> u32 {
-        self.line.0 / 2 << Self::END_BITS | u32::from(self.end)
+        ((self.line.0 / 2) << Self::END_BITS) | u32::from(self.end)
     }
 
     #[inline(always)]
@@ -164,5 +164,22 @@ impl Sessions {
         if let Some((instance, prefix)) = keys.ue6.filter(|_| keys.ue6 != others.ue6) {
             self.by_v6.remove(instance, prefix);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_fits_a_word() {
+        for line in [0, 2, 0x1fff_fffe] {
+            for end in [0, 7, ENDS - 1, ENDS, 1000] {
+                let endpoint = Endpoint::new(LineId(line), end).unwrap();
+                assert_eq!((endpoint.line, usize::from(endpoint.end)), (LineId(line), end.min(ENDS - 1)));
+                assert_eq!(Endpoint::from_bits(endpoint.bits()), endpoint);
+            }
+        }
+        assert_eq!(Endpoint::new(LineId(0x2000_0000), 0), None);
     }
 }
