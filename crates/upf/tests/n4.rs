@@ -13,7 +13,7 @@ use pfcp::message::*;
 use testkit::packet::Packet as Wire;
 
 use crate::golden_cases::{
-    GNB, N3, QFI, SERVER, from_gnb, from_router, ip4, ip6, ms, request, response, secs, to_router,
+    GNB, N3, QFI, SERVER, SERVER_6, from_gnb, from_router, ip4, ip6, ms, request, response, secs, to_router,
 };
 use crate::golden_cases::{Over, to_gnb, tunnel};
 use crate::n4_bench::{Bench, CP, access, smf, usage_of};

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::compiled::{Filter4, Filter6, Ranges, Traits, bit, inverted, state};
+use super::compiled::{FLOW_LABEL, Filter4, Filter6, Ranges, Traits, bit, halves, inverted, state};
 use super::rule::{Action, Address, End, FlowDescription, Ports, Prefix, Sdf, Tos};
 
 /// The most filters of one family a single rule may become: what one port list times another, times the subscriber's
@@ -60,6 +60,10 @@ pub fn compile(sdf: &Sdf, ue: &UeAddresses) -> Result<Filters, CompileError> {
     let (remote_ports, local_ports) = (merged(flow.remote()), merged(flow.local()));
     let mut filters = Filters::default();
     for ipv4 in [true, false] {
+        // IPv4 has no flow labels.
+        if ipv4 && sdf.flow_label.is_some() {
+            continue;
+        }
         let remotes = addresses(&flow.remote().address, ipv4, ue);
         let locals = addresses(&flow.local().address, ipv4, ue);
         let count = [remotes.len(), locals.len(), remote_ports.len(), local_ports.len()]
@@ -72,7 +76,7 @@ pub fn compile(sdf: &Sdf, ue: &UeAddresses) -> Result<Filters, CompileError> {
             for local in &locals {
                 for r in &remote_ports {
                     for l in &local_ports {
-                        let one = One { flow, tos, remote, local, remote_ports: *r, local_ports: *l };
+                        let one = One { sdf, flow, tos, remote, local, remote_ports: *r, local_ports: *l };
                         if ipv4 { filters.v4.push(one.filter4()) } else { filters.v6.push(one.filter6()) }
                     }
                 }
@@ -138,6 +142,7 @@ fn addresses(address: &Address, ipv4: bool, ue: &UeAddresses) -> Vec<Place> {
 
 /// One alternative of a rule.
 struct One<'a> {
+    sdf: &'a Sdf,
     flow: &'a FlowDescription,
     tos: Tos,
     remote: &'a Place,
@@ -147,13 +152,19 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    /// The state wanted: ports known if the rule names any, or a later fragment.
+    /// The state wanted: ports known if the rule names any, a later fragment, IPsec.
     fn state(&self) -> u8 {
         let ports = !self.flow.from.ports.is_empty() || !self.flow.to.ports.is_empty();
-        bit(ports, state::PORTS) | bit(self.flow.later_fragments, state::LATER_FRAGMENT)
+        bit(ports, state::PORTS)
+            | bit(self.flow.later_fragments, state::LATER_FRAGMENT)
+            | bit(self.sdf.spi.is_some(), state::SPI)
     }
 
     fn ports(&self) -> Ranges {
+        if let Some(spi) = self.sdf.spi {
+            let [remote_lo, local_lo] = halves(spi);
+            return Ranges { remote_lo, remote_span: 0, local_lo, local_span: 0 };
+        }
         let span = |ports: &Ports| ports.hi.wrapping_sub(ports.lo);
         Ranges {
             remote_lo: self.remote_ports.lo,
@@ -197,7 +208,9 @@ impl One<'_> {
             traits_mask,
             remote_len: self.remote.len,
             local_len: self.local.len,
-            reserved: [0; 14],
+            flow_label: self.sdf.flow_label.unwrap_or(0) & FLOW_LABEL,
+            flow_label_mask: if self.sdf.flow_label.is_some() { FLOW_LABEL } else { 0 },
+            ..Filter6::ANY
         }
     }
 }

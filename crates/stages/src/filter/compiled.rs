@@ -1,6 +1,6 @@
 //! Filters as the packet path matches them: flat, pointer-free, part of the session's hot record.
 
-use wire::{Fragment, L3L4, protocol};
+use wire::{Fragment, L3L4, fast, protocol};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Bits of a key's and a filter's `state`: what is known of a packet beyond its values.
@@ -10,13 +10,16 @@ pub mod state {
     pub const PORTS: u8 = 1;
     /// The packet is a fragment other than the first.
     pub const LATER_FRAGMENT: u8 = 2;
+    /// The packet is IPsec's: where others have ports, the halves of its Security Parameter Index stand.
+    pub const SPI: u8 = 4;
 }
 
 /// Bits of a filter's `inverted`.
 const NOT_REMOTE: u8 = 1;
 const NOT_LOCAL: u8 = 2;
 
-/// What an IPv4 packet is matched by; all values in host order.
+/// What an IPv4 packet is matched by; all values in host order. In place of an IPsec packet's ports there is its Security
+/// Parameter Index, upper half first, whichever way it goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Key4 {
     /// The network's address: the destination of what the subscriber sends.
@@ -52,6 +55,8 @@ pub struct Key6 {
     pub tos: u8,
     /// See [`state`].
     pub state: u8,
+    /// Flow label.
+    pub flow_label: u32,
 }
 
 /// `bit` if `is`, else nothing.
@@ -78,33 +83,48 @@ pub(super) fn state_of(h: &L3L4) -> u8 {
     if h.fragment == Fragment::Later { state::LATER_FRAGMENT } else { TABLE[usize::from(h.protocol)] }
 }
 
+/// The Security Parameter Index of an IPsec packet (RFC 4303, 2.1; RFC 4302, 2.4) that begins at `ip`.
+#[inline(always)]
+fn spi_of(h: &L3L4, ip: &[u8]) -> Option<u32> {
+    let at = match h.protocol {
+        protocol::ESP => 0,
+        protocol::AH => 4,
+        _ => return None,
+    };
+    if h.fragment == Fragment::Later { None } else { fast::be32(ip, usize::from(h.l4) + at) }
+}
+
+/// Ports, the network's first, and state: or what stands in their place.
+#[inline(always)]
+fn ports_and_state(h: &L3L4, ip: &[u8], [remote, local]: [u16; 2]) -> ([u16; 2], u8) {
+    match spi_of(h, ip) {
+        Some(spi) => (halves(spi), state::SPI),
+        None => ([remote, local], state_of(h)),
+    }
+}
+
+/// A Security Parameter Index as it stands in the place of ports.
+pub(super) fn halves(spi: u32) -> [u16; 2] {
+    [(spi >> 16) as u16, spi as u16]
+}
+
 impl Key4 {
-    /// The key of a packet on its way to the subscriber.
+    /// The key of `ip`, a packet on its way to the subscriber, from which `h` was read.
     #[inline(always)]
-    pub fn downlink(h: &L3L4) -> Key4 {
-        Key4 {
-            remote: h.src,
-            local: h.dst,
-            remote_port: h.src_port,
-            local_port: h.dst_port,
-            protocol: h.protocol,
-            tos: h.tos,
-            state: state_of(h),
-        }
+    pub fn downlink(h: &L3L4, ip: &[u8]) -> Key4 {
+        Key4 { remote: h.src, local: h.dst, ..Self::of(h, ip, [h.src_port, h.dst_port]) }
     }
 
-    /// The key of a packet the subscriber sent.
+    /// The key of `ip`, a packet the subscriber sent, from which `h` was read.
     #[inline(always)]
-    pub fn uplink(h: &L3L4) -> Key4 {
-        Key4 {
-            remote: h.dst,
-            local: h.src,
-            remote_port: h.dst_port,
-            local_port: h.src_port,
-            protocol: h.protocol,
-            tos: h.tos,
-            state: state_of(h),
-        }
+    pub fn uplink(h: &L3L4, ip: &[u8]) -> Key4 {
+        Key4 { remote: h.dst, local: h.src, ..Self::of(h, ip, [h.dst_port, h.src_port]) }
+    }
+
+    #[inline(always)]
+    fn of(h: &L3L4, ip: &[u8], ports: [u16; 2]) -> Key4 {
+        let ([remote_port, local_port], state) = ports_and_state(h, ip, ports);
+        Key4 { remote: 0, local: 0, remote_port, local_port, protocol: h.protocol, tos: h.tos, state }
     }
 }
 
@@ -112,31 +132,25 @@ impl Key6 {
     /// The key of `ip`, a packet on its way to the subscriber, from which `h` was read.
     #[inline(always)]
     pub fn downlink(h: &L3L4, ip: &[u8]) -> Key6 {
-        Key6 {
-            remote: h.src6(ip),
-            local: h.dst6(ip),
-            remote_port: h.src_port,
-            local_port: h.dst_port,
-            protocol: h.protocol,
-            tos: h.tos,
-            state: state_of(h),
-        }
+        Key6 { remote: h.src6(ip), local: h.dst6(ip), ..Self::of(h, ip, [h.src_port, h.dst_port]) }
     }
 
     /// The key of `ip`, a packet the subscriber sent, from which `h` was read.
     #[inline(always)]
     pub fn uplink(h: &L3L4, ip: &[u8]) -> Key6 {
-        Key6 {
-            remote: h.dst6(ip),
-            local: h.src6(ip),
-            remote_port: h.dst_port,
-            local_port: h.src_port,
-            protocol: h.protocol,
-            tos: h.tos,
-            state: state_of(h),
-        }
+        Key6 { remote: h.dst6(ip), local: h.src6(ip), ..Self::of(h, ip, [h.dst_port, h.src_port]) }
+    }
+
+    #[inline(always)]
+    fn of(h: &L3L4, ip: &[u8], ports: [u16; 2]) -> Key6 {
+        let ([remote_port, local_port], state) = ports_and_state(h, ip, ports);
+        let flow_label = fast::be32(ip, 0).unwrap_or(0) & FLOW_LABEL;
+        Key6 { remote_port, local_port, protocol: h.protocol, tos: h.tos, state, flow_label, ..Key6::default() }
     }
 }
+
+/// The bits of an IPv6 header's first word that are the flow label (RFC 8200, 3).
+pub(super) const FLOW_LABEL: u32 = 0x000f_ffff;
 
 /// An IPv4 filter: 32 bytes, all values in host order, ordered so that what is compared together lies together. All
 /// zeroes match next to nothing; [`Filter4::ANY`] everything.
@@ -178,10 +192,16 @@ pub struct Filter6 {
     /// Leading bits of the subscriber's address that count, 0 to 128.
     pub local_len: u8,
     /// Nothing, zero.
-    pub reserved: [u8; 14],
+    pub reserved: [u8; 2],
+    /// The flow label.
+    pub flow_label: u32,
+    /// Which bits of it count.
+    pub flow_label_mask: u32,
+    /// Nothing, zero.
+    pub spare: u32,
 }
 
-/// Ranges of ports.
+/// Ranges of ports, or the halves of a Security Parameter Index: see [`state::SPI`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Ranges {
@@ -300,7 +320,10 @@ impl Filter6 {
         traits_mask: Traits::NONE,
         remote_len: 0,
         local_len: 0,
-        reserved: [0; 14],
+        reserved: [0; 2],
+        flow_label: 0,
+        flow_label_mask: 0,
+        spare: 0,
     };
 
     /// Whether the packet belongs to the flow.
@@ -308,7 +331,9 @@ impl Filter6 {
     pub fn matches(&self, key: &Key6) -> bool {
         let remote = agree(key.remote, self.remote, self.remote_len);
         let local = agree(key.local, self.local, self.local_len);
-        (remote ^ (self.traits.inverted & NOT_REMOTE != 0))
+        let label = (key.flow_label ^ self.flow_label) & self.flow_label_mask == 0;
+        label
+            & (remote ^ (self.traits.inverted & NOT_REMOTE != 0))
             & (local ^ (self.traits.inverted & NOT_LOCAL != 0))
             & self.traits.agree(self.traits_mask, key.protocol, key.tos, key.state)
             & self.ports.hold(key.remote_port, key.local_port)

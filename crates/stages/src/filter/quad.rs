@@ -57,7 +57,7 @@ const _: () = assert!(size_of::<Quad4>() == 80);
 const END_SHIFT: u32 = 4;
 /// The bits it takes.
 const END_BITS: u8 = ((ENDS - 1) << END_SHIFT) as u8;
-const _: () = assert!((state::PORTS | state::LATER_FRAGMENT) & END_BITS == 0);
+const _: () = assert!((state::PORTS | state::LATER_FRAGMENT | state::SPI) & END_BITS == 0);
 
 /// Protocol, type of service, state with tunnel endpoint, and class as they are compared.
 #[inline(always)]

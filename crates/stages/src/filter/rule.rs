@@ -184,10 +184,14 @@ pub struct Sdf {
     pub flow: Option<FlowDescription>,
     /// Type of service or traffic class.
     pub tos: Option<Tos>,
+    /// The Security Parameter Index of ESP and AH packets.
+    pub spi: Option<u32>,
+    /// The flow label of IPv6 packets, 20 bits.
+    pub flow_label: Option<u32>,
 }
 
 impl From<FlowDescription> for Sdf {
     fn from(flow: FlowDescription) -> Sdf {
-        Sdf { flow: Some(flow), tos: None }
+        Sdf { flow: Some(flow), ..Sdf::default() }
     }
 }

@@ -1,7 +1,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use proptest::prelude::*;
-use wire::{Fragment, L3L4};
+use wire::{Fragment, L3L4, protocol};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::*;
@@ -78,13 +78,13 @@ fn errors_say_where_and_what_would_be_right() {
 fn both_directions_meet_one_filter() {
     let packet = L3L4 { src: ip4("192.0.2.7"), dst: ip4("10.1.0.1"), src_port: 443, dst_port: 5000, ..UDP };
     let answer = L3L4 { src: packet.dst, dst: packet.src, src_port: 5000, dst_port: 443, ..UDP };
-    assert_eq!(Key4::downlink(&packet), Key4::uplink(&answer));
+    assert_eq!(Key4::downlink(&packet, &[]), Key4::uplink(&answer, &[]));
     for text in ["permit out 17 from 192.0.2.0/24 443 to assigned", "permit in 17 from assigned to 192.0.2.0/24 443"] {
         let sdf = rule(text).into();
         let filters = compile(&sdf, &UeAddresses::of(Some(Ipv4Addr::new(10, 1, 0, 1)), None)).unwrap();
-        assert!(Filter4::any(&filters.v4, &Key4::downlink(&packet)));
-        assert!(Filter4::any(&filters.v4, &Key4::uplink(&answer)));
-        assert!(!Filter4::any(&filters.v4, &Key4::uplink(&packet)));
+        assert!(Filter4::any(&filters.v4, &Key4::downlink(&packet, &[])));
+        assert!(Filter4::any(&filters.v4, &Key4::uplink(&answer, &[])));
+        assert!(!Filter4::any(&filters.v4, &Key4::uplink(&packet, &[])));
         assert!(filters.v6.is_empty());
     }
 }
@@ -105,9 +105,9 @@ const UDP: L3L4 = L3L4 {
 
 #[test]
 fn fragments_without_ports_match_only_rules_without_ports() {
-    let later = Key4::downlink(&L3L4 { fragment: wire::Fragment::Later, ..UDP });
-    let first = Key4::downlink(&L3L4 { fragment: wire::Fragment::First, ..UDP });
-    let icmp = Key4::downlink(&L3L4 { protocol: 1, ..UDP });
+    let later = Key4::downlink(&L3L4 { fragment: wire::Fragment::Later, ..UDP }, &[]);
+    let first = Key4::downlink(&L3L4 { fragment: wire::Fragment::First, ..UDP }, &[]);
+    let icmp = Key4::downlink(&L3L4 { protocol: 1, ..UDP }, &[]);
     let hits = |text: &str| [&later, &first, &icmp].map(|key| Filter4::any(&filters(text).v4, key));
     assert_eq!(hits("permit out ip from any to assigned"), [true, true, true]);
     assert_eq!(hits("permit out ip from any 0-65535 to assigned"), [false, true, false]);
@@ -117,13 +117,66 @@ fn fragments_without_ports_match_only_rules_without_ports() {
 
 #[test]
 fn tos_is_compared_under_its_mask() {
-    let ef = |mask| Sdf { flow: None, tos: Some(Tos { value: 0xb9, mask }) };
+    let ef = |mask| Sdf { tos: Some(Tos { value: 0xb9, mask }), ..Sdf::default() };
     let hits = |mask, tos| {
         let filters = compile(&ef(mask), &UeAddresses::UNKNOWN).unwrap();
         Filter4::any(&filters.v4, &Key4 { tos, ..Key4::default() })
             & Filter6::any(&filters.v6, &Key6 { tos, ..Key6::default() })
     };
     assert_eq!((hits(0xfc, 0xb8), hits(0xfc, 0xbb), hits(0xfc, 0xb0), hits(0, 1)), (true, true, false, true));
+}
+
+#[test]
+fn ipsec_is_told_apart_by_its_index_in_both_directions() {
+    let by = |spi| {
+        let sdf = Sdf { spi: Some(spi), ..Sdf::default() };
+        compile(&sdf, &UeAddresses::UNKNOWN).unwrap()
+    };
+    // ESP begins with the index; in AH it is the second word.
+    let index = 0xdead_5005u32.to_be_bytes();
+    let mut esp = [0; 28];
+    esp[20..24].copy_from_slice(&index);
+    let mut ah = [0; 32];
+    ah[24..28].copy_from_slice(&index);
+    for (protocol, packet) in [(protocol::ESP, &esp[..]), (protocol::AH, &ah)] {
+        let h = L3L4 { protocol, src: 1, dst: 2, ..UDP };
+        for key in [Key4::uplink(&h, packet), Key4::downlink(&h, packet)] {
+            let hits = |spi| Filter4::any(&by(spi).v4, &key);
+            assert_eq!([0xdead_5005, 0x5005_dead, 0xdead_5004, 0].map(hits), [true, false, false, false]);
+            assert!(Filter4::any(&filters("permit out ip from any to assigned").v4, &key));
+            assert!(!Filter4::any(&filters("permit out ip from any 57005 to assigned 20485").v4, &key), "no ports");
+        }
+        let later = L3L4 { fragment: wire::Fragment::Later, ..h };
+        assert!(!Filter4::any(&by(0xdead_5005).v4, &Key4::uplink(&later, packet)), "has no index");
+        assert!(!Filter4::any(&by(0xdead_5005).v4, &Key4::uplink(&h, &packet[..23])));
+        let six = L3L4 { protocol, version: 6, ..UDP };
+        let hits = |spi| Filter6::any(&by(spi).v6, &Key6::downlink(&six, packet));
+        assert_eq!([0xdead_5005, 0xdead_5004].map(hits), [true, false]);
+    }
+    // Ports that happen to be the index's halves are none.
+    let udp = L3L4 { src_port: 0xdead, dst_port: 0x5005, ..UDP };
+    assert!(!Filter4::any(&by(0xdead_5005).v4, &Key4::downlink(&udp, &esp)));
+    // With a flow description both must match.
+    let flow = Some(rule("permit out 50 from 192.0.2.0/24 to assigned"));
+    let both = compile(&Sdf { flow, spi: Some(1), ..Sdf::default() }, &UeAddresses::UNKNOWN).unwrap();
+    let esp = [&[0; 20][..], &[0, 0, 0, 1, 0, 0, 0, 0]].concat();
+    let hits = |src, protocol| Filter4::any(&both.v4, &Key4::downlink(&L3L4 { src: ip4(src), protocol, ..UDP }, &esp));
+    assert_eq!((hits("192.0.2.9", 50), hits("192.0.3.9", 50), hits("192.0.2.9", 51)), (true, false, false));
+    assert!(!both.v4[0].is_plain());
+}
+
+#[test]
+fn flow_labels_are_told_apart_in_ipv6_only() {
+    let by = |flow_label| {
+        let sdf = Sdf { flow_label: Some(flow_label), ..Sdf::default() };
+        compile(&sdf, &UeAddresses::UNKNOWN).unwrap()
+    };
+    let mut packet = [0; 48];
+    packet[..4].copy_from_slice(&[0x6f, 0xfa, 0xbc, 0xde]);
+    let key = Key6::uplink(&L3L4 { version: 6, l4: 40, tos: 0xff, ..UDP }, &packet);
+    let hits = |label| Filter6::any(&by(label).v6, &key);
+    assert_eq!([0xabcde, 0xabcdf, 0].map(hits), [true, false, false]);
+    assert!(by(0xabcde).v4.is_empty() && Filter6::ANY.matches(&key));
 }
 
 #[test]
@@ -160,7 +213,7 @@ fn in_a_quad(filter: &Filter4, n: usize, key: &Key4) {
     let fragment = if state & state::LATER_FRAGMENT != 0 { Fragment::Later } else { Fragment::Whole };
     let sent = L3L4 { dst: remote, dst_port: remote_port, protocol, tos, fragment, ..L3L4::default() };
     let received = L3L4 { src: remote, src_port: remote_port, ..sent };
-    let key = Key4 { local: key.local, local_port: key.local_port, ..Key4::uplink(&sent) };
+    let key = Key4 { local: key.local, local_port: key.local_port, ..Key4::uplink(&sent, &[]) };
     let mut quad = Quad4::NOTHING;
     assert_eq!((quad.hits(&QuadKey::uplink(&sent, 7, 9)), quad.hits(&QuadKey::downlink(&received))), (0, 0));
     quad.set(n, filter, 7, Some(9));
@@ -231,7 +284,10 @@ impl Packet {
             }
             (IpAddr::V6(r), IpAddr::V6(l)) => {
                 let (remote, local) = (r.to_bits(), l.to_bits());
-                Filter6::any(&filters.v6, &Key6 { remote, local, remote_port, local_port, protocol, tos, state })
+                Filter6::any(
+                    &filters.v6,
+                    &Key6 { remote, local, remote_port, local_port, protocol, tos, state, flow_label: 0 },
+                )
             }
             _ => unreachable!("one family"),
         }
@@ -295,7 +351,7 @@ proptest! {
         ue in prop::collection::vec(any::<bool>().prop_flat_map(a_prefix), 0..3),
         packets in prop::collection::vec(a_packet(), 1..60),
     ) {
-        let (sdf, ue) = (Sdf { flow, tos }, UeAddresses { prefixes: ue });
+        let (sdf, ue) = (Sdf { flow, tos, ..Sdf::default() }, UeAddresses { prefixes: ue });
         match compile(&sdf, &ue) {
             Ok(filters) => for packet in packets {
                 prop_assert_eq!(packet.is_matched_by(&filters), naive(&sdf, &ue, &packet), "{:?} {:?}", packet, filters);

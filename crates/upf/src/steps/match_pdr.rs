@@ -50,7 +50,7 @@ fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Ses
         let filters = record::head_of(window, UPLINK).filters;
         let found = match burst.lane.ip(i).version {
             4 if !filters.is_empty() => quick4::<UPLINK>(window, sessions.quads(filters), &burst.lane, i),
-            4 => rule4::<UPLINK>(window, &burst.lane, i),
+            4 => rule4::<UPLINK>(window, burst, i, arena),
             _ => rule6::<UPLINK>(window, burst, i, arena),
         };
         let Some(rule) = found else {
@@ -86,8 +86,14 @@ fn quick4<'a, const UPLINK: bool>(window: &'a Window, quads: &[Quad], lane: &Lan
 
 /// The rule of any other IPv4 packet. A function of its own, like the next: each needs all registers.
 #[inline(never)]
-fn rule4<'a, const UPLINK: bool>(window: &'a Window, lane: &Lane, i: usize) -> Option<&'a Treatment> {
-    let key = if UPLINK { Key4::uplink(lane.ip(i)) } else { Key4::downlink(lane.ip(i)) };
+fn rule4<'a, const UPLINK: bool>(
+    window: &'a Window,
+    burst: &Burst<Upf>,
+    i: usize,
+    arena: &Arena,
+) -> Option<&'a Treatment> {
+    let (lane, packet) = (&burst.lane, user_packet(burst, i, arena));
+    let key = if UPLINK { Key4::uplink(lane.ip(i), packet) } else { Key4::downlink(lane.ip(i), packet) };
     let filters = record::filters4_in(window);
     first::<UPLINK>(window, lane.teid[i], lane.qfi[i], |rule| {
         any(rule.first4, rule.count4, |n| filters[n % filters.len()].matches(&key))
@@ -102,13 +108,17 @@ fn rule6<'a, const UPLINK: bool>(
     i: usize,
     arena: &Arena,
 ) -> Option<&'a Treatment> {
-    let (lane, l3) = (&burst.lane, usize::from(burst.frame(i).meta.l3));
-    let packet = burst.bytes(i, arena).get(l3..).unwrap_or_default();
+    let (lane, packet) = (&burst.lane, user_packet(burst, i, arena));
     let key = if UPLINK { Key6::uplink(lane.ip(i), packet) } else { Key6::downlink(lane.ip(i), packet) };
     let filters = record::filters6_in(window);
     first::<UPLINK>(window, lane.teid[i], lane.qfi[i], |rule| {
         any(rule.first6, rule.count6, |n| filters[n % filters.len()].matches(&key))
     })
+}
+
+/// The subscriber's packet.
+fn user_packet<'a>(burst: &'a Burst<Upf>, i: usize, arena: &'a Arena) -> &'a [u8] {
+    burst.bytes(i, arena).get(usize::from(burst.frame(i).meta.l3)..).unwrap_or_default()
 }
 
 /// Whether any of a rule's filters matches: all are compared, for a branch too many costs more than a filter.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use pfcp::group::{CreateTrafficEndpoint, Pdi};
-use pfcp::ie::{Cause, FTeid, FramedIp6Route, FramedRoute, SdfFilter, UeIpAddress};
+use pfcp::ie::{FTeid, FramedIp6Route, FramedRoute, SdfFilter, UeIpAddress};
 use stages::filter::{FlowDescription, Prefix, Sdf, Tos};
 
 use crate::n4::change::Rules;
@@ -92,22 +92,20 @@ pub(super) fn behind(session: &mut Session, (address, len): (IpAddr, u8)) {
 
 /// A filter that is only named is the one of that name elsewhere in the session (bidirectional filters, 5.2.1A.2A).
 pub(super) fn whole<'a>(rules: &'a Rules, filter: &'a SdfFilter) -> &'a SdfFilter {
-    if filter.id.is_none() || filter.flow_description.is_some() || filter.traffic_class.is_some() {
+    let says_something = |filter: &SdfFilter| *filter != SdfFilter { id: filter.id, ..SdfFilter::default() };
+    if filter.id.is_none() || says_something(filter) {
         return filter;
     }
     let all = rules.create_pdrs.iter().flat_map(|pdr| &pdr.pdi.sdf_filters);
-    let mut same = all.filter(|other| other.id == filter.id);
-    same.find(|other| other.flow_description.is_some() || other.traffic_class.is_some()).unwrap_or(filter)
+    all.filter(|other| other.id == filter.id).find(|other| says_something(other)).unwrap_or(filter)
 }
 
-/// A filter as it is compiled later; by SPI and flow label nothing is told apart here.
+/// A filter as it is compiled later.
 pub(super) fn sdf(filter: &SdfFilter) -> Result<Sdf, Problem> {
-    if filter.spi.is_some() || filter.flow_label.is_some() {
-        return Err(Problem::of(Cause::SERVICE_NOT_SUPPORTED));
-    }
     let flow = filter.flow_description.as_deref().map(str::parse::<FlowDescription>).transpose();
     let flow = flow.map_err(|_| Problem::incorrect::<SdfFilter>())?;
-    Ok(Sdf { flow, tos: filter.traffic_class.map(|[value, mask]| Tos { value, mask }) })
+    let tos = filter.traffic_class.map(|[value, mask]| Tos { value, mask });
+    Ok(Sdf { flow, tos, spi: filter.spi, flow_label: filter.flow_label })
 }
 
 /// The prefix of a Framed-Route (RFC 2865, 5.22) or Framed-IPv6-Route (RFC 3162, 2.5): `10.1.0.0/16 0.0.0.0 1`.
