@@ -1,5 +1,7 @@
 //! The worker: one thread, its ports, its gateway, its slots.
 
+mod door; // a port, and what waits to leave by it
+
 use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +17,7 @@ use crate::idle::Idle;
 use crate::pipeline::Env;
 use crate::stats::{Io, Layout, Stats};
 use crate::trace::Tracer;
+use door::Door;
 
 /// How a worker is to run.
 #[derive(Clone)]
@@ -50,14 +53,6 @@ pub struct Worker<G: Gateway> {
     sent: bool,
 }
 
-/// A port with the frames that wait to leave by it.
-struct Door {
-    port: Box<dyn Port>,
-    name: String,
-    out: Batch,
-    offered: u64,
-}
-
 const TICK_NS: u64 = 1_000_000;
 const OUTBOX: usize = 512;
 
@@ -72,10 +67,9 @@ struct Spent {
 impl<G: Gateway> Worker<G> {
     /// A worker over its own slots and ports. `layout` is the one the gateway's pipelines were made with.
     pub fn new(gateway: G, layout: Layout, pool: Pool, ports: Vec<Box<dyn Port>>, config: WorkerConfig) -> Self {
-        let door = |port: Box<dyn Port>| Door { name: port.caps().name, port, out: Batch::new(), offered: 0 };
         Self {
             gateway,
-            ports: ports.into_iter().map(door).collect(),
+            ports: ports.into_iter().map(Door::new).collect(),
             env: Env {
                 pool,
                 now: config.time.now_ns(Tsc::cycles()),
@@ -392,7 +386,14 @@ impl<G: Gateway> Worker<G> {
         });
     }
 
+    /// What was sent because no more could wait was sent amid pipelines: cycles that are not theirs.
+    fn sent_amid(&mut self) -> u64 {
+        self.ports.iter_mut().map(|door| std::mem::take(&mut door.amid)).sum()
+    }
+
     fn flush(&mut self, spent: &mut Spent) -> usize {
+        let amid = self.sent_amid();
+        spent.pipeline = spent.pipeline.saturating_sub(amid);
         let begin = Tsc::cycles();
         let passed_on = self.env.passed_on.len();
         if passed_on > 0 {
@@ -419,7 +420,8 @@ impl<G: Gateway> Worker<G> {
                 door.send(pool, stats);
             }
         }
-        spent.tx += Tsc::cycles().wrapping_sub(begin);
+        self.sent_amid(); // by now it is within the time taken here
+        spent.tx += amid + Tsc::cycles().wrapping_sub(begin);
         sent
     }
 
@@ -541,29 +543,4 @@ fn to_ourselves(out: u8, mut frame: Frame, again: &mut Vec<(PortId, Frame)>, poo
     };
     stats.drop_outside(lost, frame.len());
     pool.give(frame);
-}
-
-impl Door {
-    #[inline]
-    fn queue(&mut self, frame: Frame, pool: &mut Pool, stats: &Stats) {
-        if let Err(frame) = self.out.push(frame) {
-            self.send(pool, stats);
-            // Empty after sending: what the port refused was counted and given back.
-            let _ = self.out.push(frame).map_err(|_| unreachable!("the queue was just emptied"));
-        }
-    }
-
-    fn send(&mut self, pool: &mut Pool, stats: &Stats) {
-        self.offered += self.out.len() as u64;
-        let bytes: usize = self.out.frames().iter().map(Frame::len).sum();
-        let sent = self.port.tx_burst(pool, &mut self.out);
-        let mut refused = 0;
-        self.out.drain(|frame| {
-            refused += frame.len();
-            stats.drop_outside(Drop::TxFull, frame.len());
-            pool.give(frame);
-        });
-        stats.add(Io::TxPackets, sent as u64);
-        stats.add(Io::TxBytes, (bytes - refused) as u64);
-    }
 }

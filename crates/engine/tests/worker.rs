@@ -2,13 +2,13 @@
 //! accounted for.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::{
     AGAIN, Burst, Clock, Ctx, Drop, Env, Gateway, HandOff, Io, Kind, Layout, Pipeline, PortId, Punt, Stage, Steer,
-    SteerKey, Time, TraceFilter, Worker, WorkerConfig, pipeline,
+    SteerKey, Time, TraceFilter, Tsc, Worker, WorkerConfig, pipeline,
 };
-use frame::{Arena, ArenaConfig, Pool, Port};
+use frame::{Arena, ArenaConfig, BURST, Batch, Caps, Pool, Port, PortCounters};
 use port::memory::{Memory, Wire};
 use proptest::prelude::*;
 
@@ -174,6 +174,55 @@ fn a_full_port_is_counted_and_the_slots_come_back() {
     assert_eq!(stats.drops(), [("worker".to_owned(), Drop::TxFull, 7, 420)]);
     assert_eq!((stats.io(Io::TxPackets), stats.io(Io::TxBytes), stats.missing()), (3, 180, 0));
     assert_eq!(bench.worker.env().pool.free() + bench.arena.in_depot(), SLOTS);
+}
+
+/// A port that takes its time to send, and says how long it took.
+struct Slow(Memory, Arc<AtomicU64>);
+
+impl Port for Slow {
+    fn rx_burst(&mut self, pool: &mut Pool, out: &mut Batch) -> usize {
+        self.0.rx_burst(pool, out)
+    }
+
+    fn tx_burst(&mut self, pool: &mut Pool, batch: &mut Batch) -> usize {
+        let begin = Tsc::cycles();
+        let sent = self.0.tx_burst(pool, batch);
+        while Tsc::cycles().wrapping_sub(begin) < 100_000 {}
+        self.1.fetch_add(Tsc::cycles().wrapping_sub(begin), Ordering::Relaxed);
+        sent
+    }
+
+    fn service(&mut self, pool: &mut Pool) {
+        self.0.service(pool);
+    }
+
+    fn caps(&self) -> Caps {
+        self.0.caps()
+    }
+
+    fn counters(&self) -> PortCounters {
+        self.0.counters()
+    }
+}
+
+// Where more is to be sent in a turn than can wait, some of it is sent before the turn's end, amid pipelines.
+#[test]
+fn sending_is_charged_to_sending_whenever_it_happens() {
+    let arena = Arena::new(ArenaConfig { slots: SLOTS as u32, ..ArenaConfig::default() }).expect("memory");
+    let (wires, took) = ([Wire::default(), Wire::default()], Arc::new(AtomicU64::new(0)));
+    let port = |wire| Box::new(Slow(Memory::new("m", [2; 6], wire), took.clone())) as Box<dyn Port>;
+    let (plane, layout) = Plane::new();
+    let ports = wires.iter().map(port).collect();
+    let mut worker = Worker::new(plane, layout, Pool::new(&arena, SLOTS), ports, WorkerConfig::default());
+    // Two bursts that come in again, the second of them a turn later, with one more that leaves by the same port.
+    for (wire, first) in [(0, 100), (1, 100), (1, 0)] {
+        (0..BURST).for_each(|_| wires[wire].send([first; 64]));
+    }
+    drain(&mut worker);
+    let stats = worker.env().stats.view();
+    assert_eq!((wires[0].received().len(), wires[1].received().len(), stats.missing()), (2 * BURST, BURST, 0));
+    let (took, charged) = (took.load(Ordering::Relaxed), stats.io(Io::TxCycles));
+    assert!(took >= 200_000 && charged >= took, "{charged} cycles charged, {took} taken");
 }
 
 #[test]
