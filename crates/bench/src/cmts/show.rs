@@ -67,7 +67,11 @@ impl CableReport {
             let _ = writeln!(out, "  {text}");
         };
         line(match common.port.as_str() {
-            "memory" => "time is the gateway's: what it took to make and to check packets is taken off".to_owned(),
+            "memory" => {
+                "time is the gateway's, what it took to make and to check packets is taken off; but not latency's: \
+                         an upstream frame cut by a grant waits for its modem's next"
+                    .to_owned()
+            }
             _ => format!(
                 "the gateway was busy {:.0} % of the time: with nothing else to wait for it might forward {}",
                 common.worker_utilisation.first().unwrap_or(&0.0) * 100.0,
