@@ -11,12 +11,14 @@
 //! what the store keeps, and what [`translate`] makes a worker's rules of.
 
 mod answers;
+mod applications;
 pub mod assemble;
 pub mod book;
 pub mod catalogue;
 pub mod change;
 mod checkpoint;
 pub mod choose;
+mod ending;
 pub mod endpoint;
 mod errors;
 pub mod identifiers;
@@ -36,27 +38,23 @@ pub mod translate;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
-use pfcp::group::{ApplicationIdsPfds, PfdContext};
-use pfcp::ie::{ApplicationId, FqCsid, NodeId, PfdContents};
-use pfcp::message::{Message, PfdManagementRequest};
+use pfcp::ie::NodeId;
+use pfcp::message::Message;
 use pfcp::node::Ticket;
 use stages::filter::FlowDescription;
 
 use crate::control::Control;
 use crate::rules::{Session, Usage};
-use crate::sessions;
 use answers::Pending;
-use book::{Book, Entry, Key};
+use book::{Book, Key};
 use catalogue::Catalogue;
-use change::Rules;
-use checkpoint::{Checkpoints, Kept};
+use checkpoint::Checkpoints;
 use choose::Pools;
 use identifiers::Teids;
 use keep::Keeper;
-use ledger::Change;
-use metering::{Metering, WallClock};
+use metering::WallClock;
 use networks::Networks;
-use paths::{Pace, Path, Paths};
+use paths::{Pace, Paths};
 use silence::Silence;
 
 /// Bounds that hold whatever a control plane asks for.
@@ -80,9 +78,6 @@ impl Default for Limits {
 
 /// Sessions looked through in a turn.
 const OUTDATED: usize = 64;
-
-/// Changes that may wait for the disk beside those its writer has taken, before fewer are asked for.
-const CROWD: usize = 4096;
 
 /// What has been done and refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -310,180 +305,9 @@ impl N4 {
         !self.pending.is_empty() || self.keeper.as_ref().is_some_and(Keeper::is_waiting)
     }
 
-    /// Keeps sessions from now on: answers go when what they acknowledge is on the disk. What they have used is written
-    /// down once in `interval` nanoseconds.
-    pub fn keep_in(&mut self, keeper: Keeper, interval: u64, now: u64) {
-        self.keeper = Some(keeper);
-        self.checkpoints = Checkpoints::every(interval, now);
-    }
-
-    /// Keeps changes, if anything is kept; the answer goes then.
-    fn keep(&mut self, changes: impl FnOnce(&Book) -> Vec<Change>, answer: Option<Outgoing>) {
-        match &mut self.keeper {
-            Some(keeper) => keeper.keep(changes(&self.book), answer),
-            None => self.out.extend(answer),
-        }
-    }
-
-    /// As [`keep`](Self::keep), what is kept of a session, and what of its usage if that has changed.
-    fn keep_session(&mut self, number: u32, usage: Option<Change>, answer: Option<Outgoing>) {
-        let put = |book: &Book| {
-            let entry = book.seid(number).zip(book.get(number));
-            let put = entry.map(|(key, entry)| Change::PutSession { key, bytes: entry.message().to_vec() });
-            put.into_iter().chain(usage).collect()
-        };
-        self.keep(put, answer);
-    }
-
-    /// Keeps what is not a session.
-    pub fn keep_else(&mut self, change: Change) {
-        self.keep(|_| vec![change], None);
-    }
-
-    /// Puts a session of an earlier run in place: the message it was kept as, the rules in that, and what was written down
-    /// of its usage; `install` gives it to its worker, which does not run yet. Tells whether it is there.
-    pub fn restore(
-        &mut self,
-        seid: u64,
-        peer: u32,
-        (message, rules, usage): (Vec<u8>, &Rules, Option<&[u8]>),
-        control: &mut Control,
-        clock: &WallClock,
-        install: &mut dyn FnMut(u16, u32, &crate::compile::Compiled) -> bool,
-    ) -> bool {
-        let kept = usage.map_or_else(Kept::default, |bytes| Kept::read(bytes, clock));
-        let meter = |urr: &pfcp::group::CreateUrr| {
-            let known = kept.meters.iter().find(|meter| meter.urr == urr.urr_id.0);
-            known.cloned().unwrap_or_else(|| Metering::new(urr, clock.now))
-        };
-        let meters: Vec<Metering> = rules.create_urrs.iter().map(meter).collect();
-        let Ok(session) = self.translator(clock).session(rules, &meters) else { return false };
-        let keys = book::keys(&session);
-        let number = (seid as u32).wrapping_sub(1); // as the book puts SEIDs together
-        if self.book.conflict(&keys, None).is_some() {
-            return false;
-        }
-        let worker = self.worker_for(rules, session.instance);
-        let Ok(mut compiled) = control.adopt(worker, number, &session) else { return false };
-        sessions::set_counts(&mut compiled.lines, &kept.counted);
-        if !install(worker, number, &compiled) {
-            return false;
-        }
-        steer(control, worker, &[], &keys);
-        let whose = (peer, rules.cp_f_seid.seid);
-        let is_there = self.book.restore(seid, whose, worker, message.into(), meters, keys);
-        self.take_paths(number, Path::of(&session), clock.now);
-        self.plan_look(number, rules, clock);
-        self.go_on(number, kept);
-        is_there
-    }
-
-    /// All sessions of an earlier run are in place.
-    pub fn restored(&mut self) {
-        self.book.settle();
-    }
-
-    /// Replaces an application's filters (PFD management, 7.4.3); none: the application is forgotten. Sessions that detect
-    /// it go by the new ones soon; those of one that is forgotten detect it no more.
-    pub fn set_application(&mut self, id: &ApplicationId, flows: Vec<FlowDescription>) {
-        if flows.is_empty() {
-            self.applications.remove(&id.0);
-        } else {
-            self.applications.insert(id.0.clone(), flows);
-        }
-        self.applications_changed = true;
-    }
-
-    /// What applications are detected by.
-    pub fn applications(&self) -> HashMap<Box<str>, Vec<FlowDescription>> {
-        self.applications.clone()
-    }
-
-    /// Detects applications as it did before, of which it did not go by anything else yet.
-    pub fn set_applications(&mut self, applications: HashMap<Box<str>, Vec<FlowDescription>>) {
-        self.applications = applications;
-    }
-
-    /// Forgets all applications.
-    pub fn forget_applications(&mut self) {
-        self.applications.clear();
-        self.applications_changed = true;
-    }
-
-    /// The applications there are, as the message that would bring them.
-    pub fn say_applications(&self) -> PfdManagementRequest {
-        let contents = |flow: &FlowDescription| PfdContents {
-            flow_description: Some(flow.to_string().into()),
-            ..PfdContents::default()
-        };
-        let application = |(name, flows): (&str, &[FlowDescription])| ApplicationIdsPfds {
-            application_id: ApplicationId::from(name),
-            pfd_contexts: vec![PfdContext { pfd_contents: flows.iter().map(contents).collect(), ..Default::default() }],
-            ..ApplicationIdsPfds::default()
-        };
-        let all = self.applications.iter().map(|(name, flows)| (&**name, &**flows));
-        let application_ids_pfds = all.map(application).collect();
-        PfdManagementRequest { application_ids_pfds, ..PfdManagementRequest::default() }
-    }
-
-    /// How loaded the node is, in per cent: as many sessions as it has of those it may have, or all when it takes no more.
-    pub fn load(&self) -> u8 {
-        let share = self.book.len().saturating_mul(100) / self.limits.sessions.max(1);
-        if self.draining { 100 } else { share.min(100) as u8 }
-    }
-
-    /// The share of requests, in per cent, that control planes are to keep to themselves: what is full soon is sessions, or
-    /// the way to the workers, or the disk's.
-    pub fn overload(&self) -> u8 {
-        let thousandths = |many: usize, of: usize| many as u64 * 1000 / of.max(1) as u64;
-        let sessions = thousandths(self.book.len(), self.limits.sessions);
-        let waiting = thousandths(self.pending.len(), usize::from(self.workers) * crate::assemble::RING);
-        let kept = self.keeper.as_ref().map_or(0, |keeper| thousandths(keeper.crowded(), CROWD));
-        load::reduction(sessions.max(waiting).max(kept))
-    }
-
     /// The next message to be sent.
     pub fn take(&mut self) -> Option<Outgoing> {
         self.out.pop_front()
-    }
-
-    /// An association is over: its sessions end. At most `most` of them a call; returns whether some are left.
-    pub fn end_peer(&mut self, peer: u32, most: usize, control: &mut Control) -> bool {
-        if self.book.of_peer(peer) == 0 {
-            return false;
-        }
-        let of_peer = self.book.iter().filter(|(_, entry)| entry.peer == peer).map(|(number, _)| number);
-        let numbers: Vec<u32> = of_peer.take(most).collect();
-        for number in numbers {
-            if self.end(number, None, control).is_err() {
-                break;
-            }
-        }
-        self.book.of_peer(peer) > 0
-    }
-
-    /// Sessions of a set end (FQ-CSID, TS 23.527, 4.6). Rare, so all sessions are looked through.
-    pub fn end_set(&mut self, peer: u32, sets: &[FqCsid], control: &mut Control) {
-        let named = |own: &FqCsid| sets.iter().any(|set| set.shares_with(own));
-        let belongs = |entry: &Entry| entry.peer == peer && entry.rules().fq_csids.iter().any(named);
-        let numbers: Vec<u32> = self.book.iter().filter(|(_, entry)| belongs(entry)).map(|(n, _)| n).collect();
-        numbers.into_iter().for_each(|number| self.end_unasked(number, control));
-    }
-
-    /// Takes a session out of which the control plane will not speak again: now or when its worker has a hand free.
-    pub(super) fn end_unasked(&mut self, number: u32, control: &mut Control) {
-        let seid = self.book.seid(number);
-        if self.end(number, None, control).is_err() {
-            self.over.extend(seid);
-        }
-    }
-
-    /// Takes out sessions whose worker had its hands full before.
-    pub(super) fn end_again(&mut self, control: &mut Control) {
-        for _ in 0..self.over.len().min(OUTDATED) {
-            let number = self.over.pop_front().and_then(|seid| self.book.find(seid));
-            number.into_iter().for_each(|number| self.end_unasked(number, control));
-        }
     }
 }
 

@@ -42,6 +42,19 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// One that nothing was told of yet, of an association and its number there.
+    fn new(
+        (peer, cp_seid): (u32, u64),
+        tag: u32,
+        worker: u16,
+        rules: Box<[u8]>,
+        meters: Vec<Metering>,
+        keys: Vec<Key>,
+    ) -> Self {
+        let (meters, keys, paths) = (meters.into(), keys.into(), Box::default());
+        Self { peer, tag, worker, paged: false, look_at: 0, cp_seid, rules, meters, keys, paths }
+    }
+
     /// Its rules.
     pub fn rules(&self) -> Rules {
         match Packet::parse(&self.rules).map(|packet| packet.message) {
@@ -150,19 +163,8 @@ impl Book {
         if (number as usize) < self.entries.len() {
             self.free.pop_front();
         }
-        let entry = Entry {
-            peer,
-            tag,
-            worker,
-            paged: false,
-            look_at: 0,
-            cp_seid,
-            rules: with_seid(message, seid(tag, number)),
-            meters: meters.into(),
-            keys: keys.into(),
-            paths: Box::default(),
-        };
-        self.enter(number, entry);
+        let rules = with_seid(message, seid(tag, number));
+        self.enter(number, Entry::new((peer, cp_seid), tag, worker, rules, meters, keys));
         seid(tag, number)
     }
 
@@ -181,19 +183,7 @@ impl Book {
         if self.get(number).is_some() {
             return false;
         }
-        let entry = Entry {
-            peer,
-            tag,
-            worker,
-            paged: false,
-            look_at: 0,
-            cp_seid,
-            rules: message,
-            meters: meters.into(),
-            keys: keys.into(),
-            paths: Box::default(),
-        };
-        self.enter(number, entry);
+        self.enter(number, Entry::new((peer, cp_seid), tag, worker, message, meters, keys));
         true
     }
 

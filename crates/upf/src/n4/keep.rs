@@ -13,7 +13,14 @@ use pfcp::message::{AssociationSetupRequest, Message};
 use pfcp::node::{Association, AssociationId, State};
 use pfcp::{Header, Packet};
 
-use super::Outgoing;
+use super::book::{self, Book};
+use super::change::Rules;
+use super::checkpoint::{Checkpoints, Kept};
+use super::metering::{Metering, WallClock};
+use super::paths::Path;
+use super::{N4, Outgoing, steer};
+use crate::control::Control;
+use crate::sessions;
 
 /// The way to the ledger.
 pub struct Keeper {
@@ -102,6 +109,81 @@ fn not_kept(mut answer: Outgoing) -> Outgoing {
         }
     }
     answer
+}
+
+impl N4 {
+    /// Keeps sessions from now on: answers go when what they acknowledge is on the disk. What they have used is written
+    /// down once in `interval` nanoseconds.
+    pub fn keep_in(&mut self, keeper: Keeper, interval: u64, now: u64) {
+        self.keeper = Some(keeper);
+        self.checkpoints = Checkpoints::every(interval, now);
+    }
+
+    /// Keeps changes, if anything is kept; the answer goes then.
+    pub(super) fn keep(&mut self, changes: impl FnOnce(&Book) -> Vec<Change>, answer: Option<Outgoing>) {
+        match &mut self.keeper {
+            Some(keeper) => keeper.keep(changes(&self.book), answer),
+            None => self.out.extend(answer),
+        }
+    }
+
+    /// As [`keep`](Self::keep), what is kept of a session, and what of its usage if that has changed.
+    pub(super) fn keep_session(&mut self, number: u32, usage: Option<Change>, answer: Option<Outgoing>) {
+        let put = |book: &Book| {
+            let entry = book.seid(number).zip(book.get(number));
+            let put = entry.map(|(key, entry)| Change::PutSession { key, bytes: entry.message().to_vec() });
+            put.into_iter().chain(usage).collect()
+        };
+        self.keep(put, answer);
+    }
+
+    /// Keeps what is not a session.
+    pub fn keep_else(&mut self, change: Change) {
+        self.keep(|_| vec![change], None);
+    }
+
+    /// Puts a session of an earlier run in place: the message it was kept as, the rules in that, and what was written down
+    /// of its usage; `install` gives it to its worker, which does not run yet. Tells whether it is there.
+    pub fn restore(
+        &mut self,
+        seid: u64,
+        peer: u32,
+        (message, rules, usage): (Vec<u8>, &Rules, Option<&[u8]>),
+        control: &mut Control,
+        clock: &WallClock,
+        install: &mut dyn FnMut(u16, u32, &crate::compile::Compiled) -> bool,
+    ) -> bool {
+        let kept = usage.map_or_else(Kept::default, |bytes| Kept::read(bytes, clock));
+        let meter = |urr: &pfcp::group::CreateUrr| {
+            let known = kept.meters.iter().find(|meter| meter.urr == urr.urr_id.0);
+            known.cloned().unwrap_or_else(|| Metering::new(urr, clock.now))
+        };
+        let meters: Vec<Metering> = rules.create_urrs.iter().map(meter).collect();
+        let Ok(session) = self.translator(clock).session(rules, &meters) else { return false };
+        let keys = book::keys(&session);
+        let number = (seid as u32).wrapping_sub(1); // as the book puts SEIDs together
+        if self.book.conflict(&keys, None).is_some() {
+            return false;
+        }
+        let worker = self.worker_for(rules, session.instance);
+        let Ok(mut compiled) = control.adopt(worker, number, &session) else { return false };
+        sessions::set_counts(&mut compiled.lines, &kept.counted);
+        if !install(worker, number, &compiled) {
+            return false;
+        }
+        steer(control, worker, &[], &keys);
+        let whose = (peer, rules.cp_f_seid.seid);
+        let is_there = self.book.restore(seid, whose, worker, message.into(), meters, keys);
+        self.take_paths(number, Path::of(&session), clock.now);
+        self.plan_look(number, rules, clock);
+        self.go_on(number, kept);
+        is_there
+    }
+
+    /// All sessions of an earlier run are in place.
+    pub fn restored(&mut self) {
+        self.book.settle();
+    }
 }
 
 /// The key an association is kept under: sessions' keys, their SEIDs, have something in the lower half.

@@ -7,6 +7,8 @@ use pfcp::group::{LoadControlInformation, OverloadControlInformation};
 use pfcp::ie::{CpFunctionFeatures, Metric, OciFlags, SequenceNumber, Timer};
 use pfcp::message::Message;
 
+use super::N4;
+
 const SECOND: u64 = 1_000_000_000;
 /// What is asked for holds so long, unless it is taken back.
 const VALID: u32 = 20;
@@ -35,6 +37,27 @@ pub fn reduction(full: u64) -> u8 {
     }
     let share = full.saturating_sub(NEAR) * MOST / (1000 - NEAR);
     share.next_multiple_of(STEP).min(MOST) as u8
+}
+
+/// Changes that may wait for the disk beside those its writer has taken, before fewer are asked for.
+const CROWD: usize = 4096;
+
+impl N4 {
+    /// How loaded the node is, in per cent: as many sessions as it has of those it may have, or all when it takes no more.
+    pub fn load(&self) -> u8 {
+        let share = self.book.len().saturating_mul(100) / self.limits.sessions.max(1);
+        if self.draining { 100 } else { share.min(100) as u8 }
+    }
+
+    /// The share of requests, in per cent, that control planes are to keep to themselves: what is full soon is sessions, or
+    /// the way to the workers, or the disk's.
+    pub fn overload(&self) -> u8 {
+        let thousandths = |many: usize, of: usize| many as u64 * 1000 / of.max(1) as u64;
+        let sessions = thousandths(self.book.len(), self.limits.sessions);
+        let waiting = thousandths(self.pending.len(), usize::from(self.workers) * crate::assemble::RING);
+        let kept = self.keeper.as_ref().map_or(0, |keeper| thousandths(keeper.crowded(), CROWD));
+        reduction(sessions.max(waiting).max(kept))
+    }
 }
 
 impl Load {

@@ -4,14 +4,14 @@
 //! given to the worker as counts to be reached, so that none is missed between two looks; what goes by the clock is
 //! looked at when it is due, and found to be so or due later.
 
-use pfcp::group::{CreateUrr, UpdateUrr, UsageReport};
-use pfcp::ie::{
-    DurationMeasurement, EndTime, EventQuota, EventThreshold, EventTimeStamp, MeasurementInformation,
-    MeasurementMethod, ReportingTriggers, StartTime, SubsequentVolumeQuota, SubsequentVolumeThreshold,
-    TimeOfFirstPacket, TimeOfLastPacket, TimeQuota, TimeThreshold, UrSeqn, UrrId, UsageInformation, UsageReportTrigger,
-    VolumeMeasurement, VolumeQuota, VolumeThreshold,
-};
+mod as_message;
+mod due;
+mod report;
+#[cfg(test)]
+mod tests;
 
+use pfcp::group::{CreateUrr, UpdateUrr, UsageReport};
+use pfcp::ie::{MeasurementMethod, ReportingTriggers};
 use serde::{Deserialize, Serialize};
 
 use crate::rules::{Usage, Volumes};
@@ -91,7 +91,7 @@ impl Given {
 #[serde(default)]
 struct Aside {
     /// Reports of what was counted before monitoring times, to go with the next (5.2.2.3.1).
-    #[serde(with = "reports")]
+    #[serde(with = "as_message")]
     before: Vec<UsageReport>,
     /// Octets and seconds in them that count towards the thresholds there are.
     bytes: [u64; 2],
@@ -106,28 +106,6 @@ struct Aside {
     events: u32,
     /// Events since the quota was given, reported since.
     used_events: u32,
-}
-
-/// Reports, written down as a message that would bring them.
-mod reports {
-    use pfcp::group::UsageReport;
-    use pfcp::message::{Message, SessionReportRequest};
-    use pfcp::{Header, Packet};
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub fn serialize<S: Serializer>(reports: &[UsageReport], to: S) -> Result<S::Ok, S::Error> {
-        let message = SessionReportRequest { usage_reports: reports.to_vec(), ..SessionReportRequest::default() };
-        let packet = Packet { header: Header { seid: Some(0), ..Header::default() }, message: message.into() };
-        packet.to_vec().unwrap_or_default().serialize(to)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<UsageReport>, D::Error> {
-        let octets = Vec::<u8>::deserialize(from)?;
-        Ok(match Packet::parse(&octets).map(|packet| packet.message) {
-            Ok(Message::SessionReportRequest(message)) => message.usage_reports,
-            _ => Vec::new(),
-        })
-    }
 }
 
 /// Times of events in a report at most.
@@ -291,218 +269,6 @@ impl Metering {
         self.period_from = now;
     }
 
-    /// What makes the rule report, after a [`look`](Self::look).
-    pub fn triggers(&self, urr: &CreateUrr, usage: &Usage, now: u64) -> UsageReportTrigger {
-        let asked = urr.reporting_triggers;
-        let mut due = UsageReportTrigger::NONE;
-        let mut when = |asked_for: ReportingTriggers, is_due: bool, trigger: UsageReportTrigger| {
-            if asked.contains(asked_for) && is_due {
-                due |= trigger;
-            }
-        };
-        let since = |from: u64| now.saturating_sub(from);
-        let passed = |from: u64, seconds: Option<u32>| seconds.is_some_and(|s| since(from) >= u64::from(s) * SECOND);
-        let bytes = [usage.up_bytes, usage.down_bytes];
-        let reached = |from: [u64; 2], total: Option<u64>, up: Option<u64>, down: Option<u64>| {
-            let [u, d] = [bytes[0].saturating_sub(from[0]), bytes[1].saturating_sub(from[1])];
-            total.is_some_and(|bound| u + d >= bound) || up.is_some_and(|b| u >= b) || down.is_some_and(|b| d >= b)
-        };
-        let volume = |v: &pfcp::ie::VolumeThreshold| reached(self.counted_from(), v.total, v.uplink, v.downlink);
-        when(ReportingTriggers::VOLTH, urr.volume_threshold.as_ref().is_some_and(volume), UsageReportTrigger::VOLTH);
-        let quota = |v: &pfcp::ie::VolumeQuota| reached(self.granted, v.total, v.uplink, v.downlink);
-        let is_exhausted = self.is_exhausted();
-        let used_up = !is_exhausted && urr.volume_quota.as_ref().is_some_and(quota);
-        when(ReportingTriggers::VOLQU, used_up, UsageReportTrigger::VOLQU);
-        when(
-            ReportingTriggers::PERIO,
-            passed(self.period_from, urr.measurement_period.map(|p| p.0)),
-            UsageReportTrigger::PERIO,
-        );
-        let metered = self.metered(urr, now);
-        let long = |bound: Option<u32>, more: u64| bound.is_some_and(|s| metered + more >= u64::from(s));
-        let before = self.aside.as_ref().map_or(0, |aside| aside.seconds);
-        when(ReportingTriggers::TIMTH, long(urr.time_threshold.map(|t| t.0), before), UsageReportTrigger::TIMTH);
-        let out_of_time = !is_exhausted && long(urr.time_quota.map(|t| t.0), self.used);
-        when(ReportingTriggers::TIMQU, out_of_time, UsageReportTrigger::TIMQU);
-        let idle_from = self.last.max(self.begun);
-        let holding = urr.quota_holding_time.map(|t| t.0);
-        when(ReportingTriggers::QUHTI, !is_exhausted && passed(idle_from, holding), UsageReportTrigger::QUHTI);
-        let validity = urr.quota_validity_time.map(|t| t.0);
-        when(ReportingTriggers::QUVTI, passed(self.granted_at, validity), UsageReportTrigger::QUVTI);
-        let (events, used) = (self.events(), self.aside.as_ref().map_or(0, |aside| aside.used_events));
-        let many = |bound: Option<u32>, more: u32| bound.is_some_and(|bound| events + more >= bound);
-        when(ReportingTriggers::EVETH, many(urr.event_threshold.map(|e| e.0), 0), UsageReportTrigger::EVETH);
-        let out_of_events = !is_exhausted && many(urr.event_quota.map(|e| e.0), used);
-        when(ReportingTriggers::EVEQU, out_of_events, UsageReportTrigger::EVEQU);
-        when(ReportingTriggers::START, !self.flowing && self.first > 0, UsageReportTrigger::START);
-        let idle = urr.inactivity_detection_time.map(|t| t.0);
-        when(ReportingTriggers::STOPT, self.flowing && passed(idle_from, idle), UsageReportTrigger::STOPT);
-        due
-    }
-
-    /// When to look again, if the clock can make the rule report.
-    pub fn next_look(&self, urr: &CreateUrr) -> Option<u64> {
-        let asked = urr.reporting_triggers;
-        let at = |trigger: ReportingTriggers, from: u64, seconds: Option<u32>| {
-            let seconds = seconds.filter(|_| asked.contains(trigger));
-            seconds.map(|s| from.saturating_add(u64::from(s.max(1)) * SECOND))
-        };
-        let less = |seconds: u32, more: u64| u64::from(seconds).saturating_sub(more) as u32; // less than a u32
-        let before = self.aside.as_ref().map_or(0, |aside| aside.seconds);
-        // Time is metered from the first packet on; before one was seen, a whole bound can not have passed.
-        let time_from = match self.first {
-            0 if !starts_at_once(urr) => self.looked,
-            0 => self.begun,
-            first => first,
-        };
-        let idle_from = self.last.max(self.begun);
-        let idle = urr.inactivity_detection_time.map(|t| t.0);
-        let holding = urr.quota_holding_time.filter(|_| !self.is_exhausted()).map(|t| t.0);
-        [
-            at(ReportingTriggers::PERIO, self.period_from, urr.measurement_period.map(|p| p.0)),
-            at(ReportingTriggers::TIMTH, time_from, urr.time_threshold.map(|t| less(t.0, before))),
-            at(
-                ReportingTriggers::TIMQU,
-                time_from,
-                urr.time_quota.filter(|_| !self.is_exhausted()).map(|t| less(t.0, self.used)),
-            ),
-            at(ReportingTriggers::QUHTI, idle_from, holding),
-            at(ReportingTriggers::QUVTI, self.granted_at, urr.quota_validity_time.map(|t| t.0)),
-            at(ReportingTriggers::STOPT, idle_from, idle.filter(|_| self.flowing)),
-            idle.filter(|s| *s > 0 && self.is_running()).map(|s| idle_from.saturating_add(u64::from(s) * SECOND)),
-        ]
-        .into_iter()
-        .flatten()
-        // Never sooner than a second after the last look: a bound that time alone does not fulfil is not spun on.
-        .map(|due| due.max(self.looked + SECOND))
-        .min()
-    }
-
-    /// Seconds metered since the last report: from the first packet (or at once, ISTM), to now, or to the last packet
-    /// when the subscriber has been inactive since.
-    fn metered(&self, urr: &CreateUrr, now: u64) -> u64 {
-        let from = match self.first {
-            0 if starts_at_once(urr) => self.begun,
-            0 => return 0,
-            first => first,
-        };
-        let inactive = urr.inactivity_detection_time.map(|t| u64::from(t.0) * SECOND);
-        let idle = now.saturating_sub(self.last.max(from));
-        let to = if inactive.is_some_and(|after| after > 0 && idle >= after) { self.last.max(from) } else { now };
-        to.saturating_sub(from) / SECOND
-    }
-
-    /// The report of what was counted since the last one, behind those of what was counted before monitoring times.
-    pub fn report(
-        &mut self,
-        urr: &CreateUrr,
-        usage: &Usage,
-        trigger: UsageReportTrigger,
-        clock: &WallClock,
-        reports: &mut Vec<UsageReport>,
-    ) {
-        self.count_events(urr, clock.now);
-        let mut last = self.close(urr, usage, trigger, clock);
-        if let Some(aside) = &mut self.aside {
-            if !aside.before.is_empty() {
-                last.usage_information = Some(UsageInformation::AFT);
-                reports.append(&mut aside.before);
-            }
-            let stamps = std::mem::take(&mut aside.began).into_iter();
-            last.event_time_stamps = stamps.map(|ns| EventTimeStamp::from_unix(clock.unix(ns))).collect();
-            aside.used_events += std::mem::take(&mut aside.events);
-            (aside.bytes, aside.seconds) = ([0; 2], 0);
-        }
-        reports.push(last);
-    }
-
-    /// The monitoring time has come: what was counted until now is a report of its own, which goes with the next. What is
-    /// given for the time after it counts from now, the rest goes on (5.2.2.3.1).
-    pub fn split(&mut self, urr: &mut CreateUrr, usage: &Usage, clock: &WallClock) {
-        let seconds = self.metered(urr, clock.now);
-        let bytes = [usage.up_bytes.saturating_sub(self.bytes[0]), usage.down_bytes.saturating_sub(self.bytes[1])];
-        let mut report = self.close(urr, usage, UsageReportTrigger::MONIT, clock);
-        report.usage_information = Some(UsageInformation::BEF);
-        let aside = self.aside.get_or_insert_default();
-        // A control plane that never hears of any is of no use to it.
-        if aside.before.len() < EVENTS {
-            aside.before.push(report);
-        }
-        if urr.subsequent_volume_threshold.is_none() {
-            (aside.bytes[0], aside.bytes[1]) = (aside.bytes[0] + bytes[0], aside.bytes[1] + bytes[1]);
-        } else {
-            aside.bytes = [0; 2];
-        }
-        aside.seconds = if urr.subsequent_time_threshold.is_none() { aside.seconds + seconds } else { 0 };
-        if urr.subsequent_event_threshold.is_some() {
-            aside.used_events += std::mem::take(&mut aside.events);
-        }
-        let given = Given {
-            volume: urr.subsequent_volume_quota.is_some(),
-            time: urr.subsequent_time_quota.is_some(),
-            events: urr.subsequent_event_quota.is_some(),
-        };
-        self.grant(given, clock.now);
-        pass_monitoring_time(urr);
-    }
-
-    /// Closes the account and begins it anew.
-    fn close(&mut self, urr: &CreateUrr, usage: &Usage, trigger: UsageReportTrigger, clock: &WallClock) -> UsageReport {
-        let now = clock.now;
-        let [up, down] = [usage.up_bytes.saturating_sub(self.bytes[0]), usage.down_bytes.saturating_sub(self.bytes[1])];
-        let [up_packets, down_packets] =
-            [usage.up_packets.saturating_sub(self.packets[0]), usage.down_packets.saturating_sub(self.packets[1])];
-        let information = urr.measurement_information.unwrap_or_default();
-        let with_packets = information.contains(MeasurementInformation::MNOP);
-        let volume = VolumeMeasurement {
-            total: Some(up + down),
-            uplink: Some(up),
-            downlink: Some(down),
-            total_packets: with_packets.then_some(up_packets + down_packets),
-            uplink_packets: with_packets.then_some(up_packets),
-            downlink_packets: with_packets.then_some(down_packets),
-        };
-        let method = urr.measurement_method;
-        let seconds = self.metered(urr, now);
-        self.used += seconds;
-        let duration = DurationMeasurement(seconds.min(u32::MAX.into()) as u32);
-        let report = UsageReport {
-            urr_id: UrrId(self.urr),
-            ur_seqn: UrSeqn(self.sequence),
-            usage_report_trigger: trigger,
-            start_time: Some(StartTime::from_unix(clock.unix(self.begun))),
-            end_time: Some(EndTime::from_unix(clock.unix(now))),
-            volume_measurement: method.contains(MeasurementMethod::VOLUM).then_some(volume),
-            duration_measurement: method.contains(MeasurementMethod::DURAT).then_some(duration),
-            time_of_first_packet: (self.first > 0).then(|| TimeOfFirstPacket::from_unix(clock.unix(self.first))),
-            time_of_last_packet: (self.first > 0).then(|| TimeOfLastPacket::from_unix(clock.unix(self.last))),
-            ..UsageReport::default()
-        };
-        self.sequence = self.sequence.wrapping_add(1);
-        self.bytes = [usage.up_bytes, usage.down_bytes];
-        self.packets = [usage.up_packets, usage.down_packets];
-        self.begun = now;
-        self.looked = now;
-        if trigger.intersects(UsageReportTrigger::PERIO) {
-            self.begin_period(now);
-        }
-        if trigger.intersects(UsageReportTrigger::START) {
-            self.flowing = true;
-        }
-        if trigger.intersects(UsageReportTrigger::STOPT) {
-            self.flowing = false;
-        }
-        self.spent.volume |= trigger.intersects(UsageReportTrigger::VOLQU);
-        self.spent.time |= trigger.intersects(UsageReportTrigger::TIMQU);
-        self.spent.events |= trigger.intersects(UsageReportTrigger::EVEQU);
-        self.spent.held |= trigger.intersects(UsageReportTrigger::QUHTI);
-        if trigger.intersects(UsageReportTrigger::QUVTI) {
-            self.granted_at = now;
-        }
-        (self.first, self.last) = (0, 0);
-        report
-    }
-
     /// Whether something was counted that has not been reported.
     pub fn has_news(&self, usage: &Usage) -> bool {
         self.packets_since(usage) > 0
@@ -512,41 +278,6 @@ impl Metering {
 /// Whether a rule counts events (8.2.40).
 fn counts_events(urr: &CreateUrr) -> bool {
     urr.measurement_method.contains(MeasurementMethod::EVENT)
-}
-
-/// What is given for the time after the monitoring time takes the place of what was given before; the next monitoring
-/// time, if there is one, that of the one that has come (5.2.2.2.1).
-fn pass_monitoring_time(urr: &mut CreateUrr) {
-    if let Some(new) = urr.subsequent_volume_threshold.take() {
-        let SubsequentVolumeThreshold { total, uplink, downlink } = new;
-        urr.volume_threshold = Some(VolumeThreshold { total, uplink, downlink });
-    }
-    if let Some(new) = urr.subsequent_volume_quota.take() {
-        let SubsequentVolumeQuota { total, uplink, downlink } = new;
-        urr.volume_quota = Some(VolumeQuota { total, uplink, downlink });
-    }
-    urr.time_threshold = urr.subsequent_time_threshold.take().map(|t| TimeThreshold(t.0)).or(urr.time_threshold);
-    urr.time_quota = urr.subsequent_time_quota.take().map(|t| TimeQuota(t.0)).or(urr.time_quota);
-    urr.event_threshold = urr.subsequent_event_threshold.take().map(|e| EventThreshold(e.0)).or(urr.event_threshold);
-    urr.event_quota = urr.subsequent_event_quota.take().map(|e| EventQuota(e.0)).or(urr.event_quota);
-    urr.monitoring_time = None;
-    let soonest = (0..urr.additional_monitoring_times.len())
-        .min_by_key(|at| urr.additional_monitoring_times[*at].monitoring_time.unix());
-    if let Some(at) = soonest {
-        let next = urr.additional_monitoring_times.remove(at);
-        urr.monitoring_time = Some(next.monitoring_time);
-        urr.subsequent_volume_threshold = next.subsequent_volume_threshold;
-        urr.subsequent_time_threshold = next.subsequent_time_threshold;
-        urr.subsequent_volume_quota = next.subsequent_volume_quota;
-        urr.subsequent_time_quota = next.subsequent_time_quota;
-        urr.subsequent_event_threshold = next.subsequent_event_threshold;
-        urr.subsequent_event_quota = next.subsequent_event_quota;
-    }
-}
-
-/// Whether time is metered from the rule's beginning rather than from its first packet (ISTM).
-fn starts_at_once(urr: &CreateUrr) -> bool {
-    urr.measurement_information.is_some_and(|info| info.contains(MeasurementInformation::ISTM))
 }
 
 /// The workers' time beside the calendar's.
@@ -564,7 +295,3 @@ impl WallClock {
         (self.epoch_ns + ns) / SECOND
     }
 }
-
-#[cfg(test)]
-#[path = "metering_tests.rs"]
-mod tests;

@@ -372,20 +372,6 @@ impl N4 {
             }
         }
     }
-
-    /// Has some of the sessions that detect applications go by what is known of these now.
-    pub(super) fn update_applications(&mut self, control: &mut Control, clock: &WallClock) {
-        if std::mem::take(&mut self.applications_changed) {
-            self.outdated = self.book.iter().map(|(number, _)| number).collect();
-        }
-        for _ in 0..OUTDATED {
-            let Some(number) = self.outdated.pop_front() else { break };
-            let Some(rules) = self.book.get(number).map(book::Entry::rules) else { continue };
-            if rules.create_pdrs.iter().any(|pdr| pdr.pdi.application_id.is_some()) {
-                self.refresh(number, &rules, true, control, clock);
-            }
-        }
-    }
 }
 
 /// Time until a worker that has no room for a session's rules is asked again.

@@ -2,8 +2,7 @@
 
 use std::net::IpAddr;
 
-use pfcp::group::Pdi;
-use pfcp::ie::{Cause, FSeid, FTeid, FailedRuleId, PdnType, PdrId, PfcpSmReqFlags};
+use pfcp::ie::{Cause, FSeid, FTeid, FailedRuleId, PdnType, PfcpSmReqFlags};
 use pfcp::message::{
     Message, SessionDeletionResponse, SessionEstablishmentRequest, SessionEstablishmentResponse,
     SessionModificationRequest, SessionModificationResponse,
@@ -182,20 +181,6 @@ impl N4 {
         taken.map_or(Ok(()), |key| Err(Problem::rule(blamed(rules, key))))
     }
 
-    /// Who establishes a session under the number it has for one that is there (CP F-SEID, 8.2.37) knows nothing of that: it
-    /// missed our answer, or has forgotten. Its subscriber is not to be locked out: what the new session needs, the old one
-    /// ends for.
-    fn end_namesakes(&mut self, peer: u32, made: &Made, control: &mut Control) -> Result<(), Problem> {
-        while let Some(key) = self.book.conflict(&made.keys, None) {
-            let is_namesake = |entry: &book::Entry| entry.peer == peer && entry.cp_seid == made.cp_seid;
-            let owner = self.book.lookup(key);
-            let namesake = owner.filter(|number| self.book.get(*number).is_some_and(is_namesake));
-            let Some(number) = namesake else { break };
-            self.end(number, None, control)?;
-        }
-        Ok(())
-    }
-
     pub(super) fn translator(&self, clock: &WallClock) -> Translator<'_> {
         let (networks, applications, catalogue) = (&self.networks, &self.applications, &self.catalogue);
         Translator { networks, applications, catalogue, unix: clock.unix(clock.now) }
@@ -236,6 +221,17 @@ impl N4 {
             (Some(Pools { v4: Some(pool), .. }), IpAddr::V4(address)) => pool.give(address),
             (Some(Pools { v6: Some(pool), .. }), IpAddr::V6(address)) => pool.give(address),
             _ => {}
+        }
+    }
+
+    /// Gives back identifiers of ours that a session no longer has.
+    pub(super) fn release_keys(&mut self, old: &[Key], new: &[Key]) {
+        for key in old.iter().filter(|key| !new.contains(key)) {
+            match *key {
+                Key::Teid(teid) => self.teids.give(teid),
+                Key::Ue(instance, address) => self.give_address(instance, address),
+                Key::Route(_) => {}
+            }
         }
     }
 
@@ -306,53 +302,11 @@ impl N4 {
         Ok(())
     }
 
-    /// New rules name applications that there are; those there are may outlive theirs.
-    fn check_applications<'a>(&self, pdis: impl Iterator<Item = (PdrId, &'a Pdi)>) -> Result<(), Problem> {
-        let is_known = |pdi: &Pdi| pdi.application_id.as_ref().is_none_or(|id| self.applications.contains_key(&id.0));
-        let unknown = pdis.filter(|(_, pdi)| !is_known(pdi)).map(|(pdr, _)| FailedRuleId::Pdr(pdr.0)).next();
-        unknown.map_or(Ok(()), |rule| Err(Problem::of(Cause::UNKNOWN_APPLICATION_ID).in_rule(rule)))
-    }
-
     /// A session's packets go by these paths from now on.
     pub(super) fn take_paths(&mut self, number: u32, new: Box<[Path]>, now: u64) {
         let Some(entry) = self.book.get_mut(number) else { return };
         self.paths.change(entry.peer, &entry.paths, &new, now);
         entry.paths = new;
-    }
-
-    /// Gives back identifiers of ours that a session no longer has.
-    pub(super) fn release_keys(&mut self, old: &[Key], new: &[Key]) {
-        for key in old.iter().filter(|key| !new.contains(key)) {
-            match *key {
-                Key::Teid(teid) => self.teids.give(teid),
-                Key::Ue(instance, address) => self.give_address(instance, address),
-                Key::Route(_) => {}
-            }
-        }
-    }
-
-    fn delete(&mut self, asked: Asked, seid: u64, control: &mut Control) -> Result<(), Problem> {
-        let unknown = Problem::of(Cause::SESSION_CONTEXT_NOT_FOUND);
-        let number = self.book.find(seid).ok_or(unknown)?;
-        self.book.get(number).filter(|entry| entry.peer == asked.peer).ok_or(unknown)?;
-        self.end(number, Some(asked), control)
-    }
-
-    /// Takes a session out; the answer goes to whoever asked.
-    pub(super) fn end(&mut self, number: u32, asked: Option<Asked>, control: &mut Control) -> Result<(), Problem> {
-        let unknown = Problem::of(Cause::SESSION_CONTEXT_NOT_FOUND);
-        let worker = self.book.get(number).ok_or(unknown)?.worker;
-        let ask = control.remove(worker, number).map_err(|error| not_installed(&error))?;
-        let seid = self.book.seid(number).ok_or(unknown)?;
-        let entry = self.book.take(number).ok_or(unknown)?;
-        self.release_keys(entry.keys(), &[]);
-        steer(control, worker, entry.keys(), &[]);
-        let owed = self.checkpoints.take_owed(number);
-        self.waits.remove(&number);
-        self.silences.remove(&number);
-        self.paths.change(entry.peer, &entry.paths, &[], 0);
-        self.pending.insert(ask, Pending::Delete { asked, seid, entry: Box::new(entry), owed });
-        Ok(())
     }
 }
 
@@ -407,7 +361,7 @@ fn blamed(rules: &Rules, key: Key) -> FailedRuleId {
 }
 
 /// What to answer when a session can not be given to its worker.
-fn not_installed(error: &AskError) -> Problem {
+pub(super) fn not_installed(error: &AskError) -> Problem {
     match error {
         AskError::Busy => Problem::of(Cause::PFCP_ENTITY_IN_CONGESTION),
         AskError::NoWorker(_) => Problem::of(Cause::SYSTEM_FAILURE),

@@ -1,4 +1,7 @@
-use pfcp::ie::{InactivityDetectionTime, MeasurementPeriod, MonitoringTime};
+use pfcp::ie::{
+    EventQuota, EventThreshold, InactivityDetectionTime, MeasurementPeriod, MonitoringTime, SubsequentVolumeThreshold,
+    TimeQuota, TimeThreshold, UrrId, UsageInformation, UsageReportTrigger, VolumeQuota, VolumeThreshold,
+};
 
 use super::*;
 

@@ -1,0 +1,88 @@
+//! How sessions end: deleted, replaced, with their association or with their set (3GPP TS 29.244, 7.5.6; TS 23.527).
+
+use pfcp::ie::{Cause, FqCsid};
+
+use super::answers::Pending;
+use super::book::Entry;
+use super::problem::Problem;
+use super::requests::{Made, not_installed};
+use super::{Asked, N4, OUTDATED, steer};
+use crate::control::Control;
+
+impl N4 {
+    pub(super) fn delete(&mut self, asked: Asked, seid: u64, control: &mut Control) -> Result<(), Problem> {
+        let unknown = Problem::of(Cause::SESSION_CONTEXT_NOT_FOUND);
+        let number = self.book.find(seid).ok_or(unknown)?;
+        self.book.get(number).filter(|entry| entry.peer == asked.peer).ok_or(unknown)?;
+        self.end(number, Some(asked), control)
+    }
+
+    /// Takes a session out; the answer goes to whoever asked.
+    pub(super) fn end(&mut self, number: u32, asked: Option<Asked>, control: &mut Control) -> Result<(), Problem> {
+        let unknown = Problem::of(Cause::SESSION_CONTEXT_NOT_FOUND);
+        let worker = self.book.get(number).ok_or(unknown)?.worker;
+        let ask = control.remove(worker, number).map_err(|error| not_installed(&error))?;
+        let seid = self.book.seid(number).ok_or(unknown)?;
+        let entry = self.book.take(number).ok_or(unknown)?;
+        self.release_keys(entry.keys(), &[]);
+        steer(control, worker, entry.keys(), &[]);
+        let owed = self.checkpoints.take_owed(number);
+        self.waits.remove(&number);
+        self.silences.remove(&number);
+        self.paths.change(entry.peer, &entry.paths, &[], 0);
+        self.pending.insert(ask, Pending::Delete { asked, seid, entry: Box::new(entry), owed });
+        Ok(())
+    }
+    /// Who establishes a session under the number it has for one that is there (CP F-SEID, 8.2.37) knows nothing of that: it
+    /// missed our answer, or has forgotten. Its subscriber is not to be locked out: what the new session needs, the old one
+    /// ends for.
+    pub(super) fn end_namesakes(&mut self, peer: u32, made: &Made, control: &mut Control) -> Result<(), Problem> {
+        while let Some(key) = self.book.conflict(&made.keys, None) {
+            let is_namesake = |entry: &Entry| entry.peer == peer && entry.cp_seid == made.cp_seid;
+            let owner = self.book.lookup(key);
+            let namesake = owner.filter(|number| self.book.get(*number).is_some_and(is_namesake));
+            let Some(number) = namesake else { break };
+            self.end(number, None, control)?;
+        }
+        Ok(())
+    }
+
+    /// An association is over: its sessions end. At most `most` of them a call; returns whether some are left.
+    pub fn end_peer(&mut self, peer: u32, most: usize, control: &mut Control) -> bool {
+        if self.book.of_peer(peer) == 0 {
+            return false;
+        }
+        let of_peer = self.book.iter().filter(|(_, entry)| entry.peer == peer).map(|(number, _)| number);
+        let numbers: Vec<u32> = of_peer.take(most).collect();
+        for number in numbers {
+            if self.end(number, None, control).is_err() {
+                break;
+            }
+        }
+        self.book.of_peer(peer) > 0
+    }
+
+    /// Sessions of a set end (FQ-CSID, TS 23.527, 4.6). Rare, so all sessions are looked through.
+    pub fn end_set(&mut self, peer: u32, sets: &[FqCsid], control: &mut Control) {
+        let named = |own: &FqCsid| sets.iter().any(|set| set.shares_with(own));
+        let belongs = |entry: &Entry| entry.peer == peer && entry.rules().fq_csids.iter().any(named);
+        let numbers: Vec<u32> = self.book.iter().filter(|(_, entry)| belongs(entry)).map(|(n, _)| n).collect();
+        numbers.into_iter().for_each(|number| self.end_unasked(number, control));
+    }
+
+    /// Takes a session out of which the control plane will not speak again: now or when its worker has a hand free.
+    pub(super) fn end_unasked(&mut self, number: u32, control: &mut Control) {
+        let seid = self.book.seid(number);
+        if self.end(number, None, control).is_err() {
+            self.over.extend(seid);
+        }
+    }
+
+    /// Takes out sessions whose worker had its hands full before.
+    pub(super) fn end_again(&mut self, control: &mut Control) {
+        for _ in 0..self.over.len().min(OUTDATED) {
+            let number = self.over.pop_front().and_then(|seid| self.book.find(seid));
+            number.into_iter().for_each(|number| self.end_unasked(number, control));
+        }
+    }
+}
