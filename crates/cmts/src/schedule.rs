@@ -8,11 +8,15 @@
 //! Frames that wait are slots of the arena; there are at most [`Limits::frames`] of them, so that what ports need stays
 //! free. Nothing is allocated after flows are made.
 
+mod channels; // channels as they are loaded, and the groups they are bonded to
+
 use engine::Drop;
 use frame::Frame;
 use table::wheel::Wheel;
 
-use crate::flow::{Flow, FlowSpec, LEVELS, May, NONE, Standing, asks};
+use crate::flow::{Flow, FlowSpec, May, NONE, Standing, asks};
+use channels::Group;
+pub use channels::Load;
 
 /// Bounds of a worker's scheduler.
 #[derive(Clone, Copy, Debug)]
@@ -72,67 +76,6 @@ impl Flow {
     }
 }
 
-/// A channel as it is loaded.
-#[derive(Clone, Debug)]
-pub struct Load {
-    /// Nanoseconds of a byte, in 2⁻²⁰.
-    cost: u64,
-    /// When everything it was given will have been sent, in nanoseconds.
-    busy_until: u64,
-    /// Time it was given work for, in nanoseconds and 2⁻²⁰ of them: what groups balance.
-    given: u64,
-    rest: u64,
-    /// Bytes of MAC frames given.
-    pub bytes: u64,
-    /// MAC frames given.
-    pub packets: u64,
-    /// Times it was chosen after another.
-    pub selects: u64,
-}
-
-const FRACTION: u32 = 20;
-
-impl Load {
-    /// A channel of that capacity in bit/s.
-    pub fn new(capacity: u64) -> Self {
-        let cost = ((8_000_000_000u128 << FRACTION) / u128::from(capacity.max(1))) as u64;
-        Self { cost, busy_until: 0, given: 0, rest: 0, bytes: 0, packets: 0, selects: 0 }
-    }
-
-    #[inline]
-    fn give(&mut self, bytes: u64, now: u64) {
-        let work = bytes * self.cost + self.rest;
-        self.rest = work & ((1 << FRACTION) - 1);
-        self.busy_until = self.busy_until.max(now) + (work >> FRACTION);
-        self.given += work >> FRACTION;
-        self.bytes += bytes;
-        self.packets += 1;
-    }
-}
-
-#[derive(Clone, Copy)]
-struct List {
-    head: u32,
-    tail: u32,
-}
-
-/// A bonding group: who waits to be sent over which channels.
-pub struct Group {
-    channels: Vec<u16>,
-    lists: [List; LEVELS],
-    /// Lists that are not empty.
-    occupied: u16,
-}
-
-impl Group {
-    /// The flow whose turn it is.
-    #[inline(always)]
-    fn first(&self) -> Option<u32> {
-        // Of none, there is no such list.
-        self.lists.get(self.occupied.trailing_zeros() as usize).map(|list| list.head)
-    }
-}
-
 /// What came out of a queue.
 #[derive(Debug)]
 pub struct Pulled {
@@ -170,8 +113,6 @@ const MAC_HEADER: u64 = wire::docsis::BONDED_HEADER_LEN as u64;
 const QUANTUM: i32 = 3100;
 /// Nanoseconds of a tick of the wheel, as a shift.
 const TICK: u32 = 12;
-/// How far a channel may lag behind the others of its group, in nanoseconds, before that is forgotten.
-const MEMORY_NS: u64 = 20_000_000;
 
 fn tick(ns: u64) -> u64 {
     ns >> TICK
@@ -180,15 +121,13 @@ fn tick(ns: u64) -> u64 {
 impl Scheduler {
     /// A scheduler without flows.
     pub fn new(limits: Limits, groups: &[Vec<u16>], capacities: &[u64], flows: usize, now: u64) -> Self {
-        let list = List { head: NONE, tail: NONE };
-        let group = |channels: &Vec<u16>| Group { channels: channels.clone(), lists: [list; LEVELS], occupied: 0 };
         let nodes = limits.frames.min(NONE as usize);
         let mut this = Self {
             flows: Vec::with_capacity(flows),
             nodes: (0..nodes as u32).map(|n| Node { frame: Frame::none(), next: n + 1, at: 0 }).collect(),
             free: if nodes == 0 { NONE } else { 0 },
             waiting: 0,
-            groups: groups.iter().map(group).collect(),
+            groups: groups.iter().map(|channels| Group::new(channels)).collect(),
             loads: capacities.iter().map(|capacity| Load::new(*capacity)).collect(),
             wheel: Wheel::new(flows.max(16), tick(now)),
             next_group: 0,
@@ -375,16 +314,7 @@ impl Scheduler {
     /// The channel of a group with the least load of those that have room.
     #[inline(always)]
     fn channel(&self, group: usize, now: u64) -> Option<u16> {
-        let until = now + self.limits.ahead_ns;
-        let (mut best, mut least) = (u16::MAX, u64::MAX);
-        for channel in &self.groups.get(group)?.channels {
-            let Some(load) = self.loads.get(usize::from(*channel)) else { continue };
-            // Chosen without a branch: which is the least can not be foretold.
-            let better = (load.busy_until < until) & (load.given < least);
-            best = if better { *channel } else { best };
-            least = if better { load.given } else { least };
-        }
-        (least < u64::MAX).then_some(best)
+        self.groups.get(group)?.freest(&self.loads, now + self.limits.ahead_ns)
     }
 
     /// The next packet of a group that may go.
@@ -519,18 +449,11 @@ impl Scheduler {
         for _ in 0..part {
             self.aqm_at = if self.aqm_at + 1 >= self.flows.len() { 0 } else { self.aqm_at + 1 };
             self.flows[self.aqm_at].manage(now, |flow| {
-                let group = self.groups.get(usize::from(flow.group));
-                let rate =
-                    |c: &u16| (8_000_000_000u128 << FRACTION) / u128::from(self.loads[usize::from(*c)].cost.max(1));
-                group.map_or(1, |group| group.channels.iter().map(rate).sum::<u128>()) as u64
+                self.groups.get(usize::from(flow.group)).map_or(1, |group| group.capacity(&self.loads))
             });
         }
         for group in &self.groups {
-            let most = group.channels.iter().map(|c| self.loads[usize::from(*c)].given).max().unwrap_or(0);
-            for channel in &group.channels {
-                let load = &mut self.loads[usize::from(*channel)];
-                load.given = load.given.max(most.saturating_sub(MEMORY_NS));
-            }
+            group.forget(&mut self.loads);
         }
     }
 }

@@ -68,8 +68,8 @@ impl CableReport {
         };
         line(match common.port.as_str() {
             "memory" => {
-                "time is the gateway's, what it took to make and to check packets is taken off; but not latency's: \
-                         an upstream frame cut by a grant waits for its modem's next"
+                "time is the gateway's, what it took to make and to check packets is taken off, but for latencies; \
+                         an upstream frame that a grant cuts waits for its modem's next"
                     .to_owned()
             }
             _ => format!(
