@@ -11,7 +11,7 @@ mod report;
 mod tests;
 
 use pfcp::group::{CreateUrr, UpdateUrr, UsageReport};
-use pfcp::ie::{MeasurementMethod, ReportingTriggers};
+use pfcp::ie::{MeasurementMethod, ReportingTriggers, UsageReportTrigger};
 use serde::{Deserialize, Serialize};
 
 use crate::rules::{Usage, Volumes};
@@ -45,10 +45,11 @@ pub struct Metering {
     looked: u64,
     /// Traffic has been reported to have started, and not yet to have stopped.
     flowing: bool,
-    /// Quotas that are used up, which was reported.
+    /// Quotas that are used up.
     spent: Spent,
-    /// Seconds metered since the quota was given and reported since.
-    used: u64,
+    /// Seconds metered since the quota was given and reported since; below zero: so many of those not reported yet were
+    /// metered before.
+    used: i64,
     /// What few rules need.
     aside: Option<Box<Aside>>,
     /// Packets counted when it was last written down.
@@ -104,8 +105,8 @@ struct Aside {
     began: Vec<u64>,
     /// All of them.
     events: u32,
-    /// Events since the quota was given, reported since.
-    used_events: u32,
+    /// Events since the quota was given, reported since; below zero: so many of those not reported yet were before.
+    used_events: i64,
 }
 
 /// Times of events in a report at most.
@@ -151,22 +152,37 @@ impl Metering {
         self.saved = u64::MAX;
     }
 
-    /// A control plane gave other quotas: they count from what was last reported. Those it did not mention go on.
-    pub fn grant(&mut self, given: Given, now: u64) {
+    /// A control plane gave other quotas: they count from what was last reported, or from where the last was used up if that
+    /// was later. Those it did not mention go on.
+    pub fn grant(&mut self, given: Given, urr: &CreateUrr, now: u64) {
         if given == Given::default() {
             return;
         }
+        let metered = self.metered(urr, now).cast_signed();
+        let events = i64::from(self.events());
         (self.granted_at, self.spent.held) = (now, false);
         if given.volume {
-            (self.granted, self.spent.volume) = (self.bytes, false);
+            self.granted = [self.granted[0].max(self.bytes[0]), self.granted[1].max(self.bytes[1])];
+            self.spent.volume = false;
         }
         if given.time {
-            (self.used, self.spent.time) = (0, false);
+            self.used = if std::mem::take(&mut self.spent.time) { -metered } else { 0 };
         }
         if given.events {
-            self.spent.events = false;
-            self.aside.iter_mut().for_each(|aside| aside.used_events = 0);
+            let before = if std::mem::take(&mut self.spent.events) { events } else { 0 };
+            self.aside.iter_mut().for_each(|aside| aside.used_events = -before);
         }
+    }
+
+    /// These quotas are used up: nothing passes any more, or what another FAR says, whether or not a report of it was asked
+    /// for (5.2.2.2.1).
+    pub fn use_up(&mut self, quotas: UsageReportTrigger, usage: &Usage) {
+        if quotas.intersects(UsageReportTrigger::VOLQU) {
+            (self.spent.volume, self.granted) = (true, [usage.up_bytes, usage.down_bytes]);
+        }
+        self.spent.time |= quotas.intersects(UsageReportTrigger::TIMQU);
+        self.spent.events |= quotas.intersects(UsageReportTrigger::EVEQU);
+        self.spent.held |= quotas.intersects(UsageReportTrigger::QUHTI);
     }
 
     /// Octets at which what thresholds count begins.
@@ -183,7 +199,7 @@ impl Metering {
         self.aside.as_ref().is_some_and(|aside| aside.running)
     }
 
-    /// Whether a quota is used up, and was reported to be.
+    /// Whether a quota is used up.
     pub fn is_exhausted(&self) -> bool {
         self.spent != Spent::default()
     }
@@ -218,11 +234,7 @@ impl Metering {
         } else if is_exhausted {
             // Used up, by volume, time or neglect: nothing passes until there is another (5.2.2.2).
             quota.total = Some(0);
-        } else if urr.time_quota.is_some()
-            || urr.quota_holding_time.is_some()
-            || urr.event_quota.is_some()
-            || triggers.contains(ReportingTriggers::VOLQU)
-        {
+        } else if may_stop(urr) {
             // As above.
             quota.total = quota.total.or(Some(u64::MAX - 1));
         }
@@ -273,6 +285,16 @@ impl Metering {
     pub fn has_news(&self, usage: &Usage) -> bool {
         self.packets_since(usage) > 0
     }
+}
+
+/// Whether a rule has a quota, or may have one without being changed.
+fn may_stop(urr: &CreateUrr) -> bool {
+    let later = urr.subsequent_volume_quota.is_some()
+        || urr.subsequent_time_quota.is_some()
+        || urr.subsequent_event_quota.is_some()
+        || !urr.additional_monitoring_times.is_empty();
+    let now = urr.volume_quota.is_some() || urr.time_quota.is_some() || urr.event_quota.is_some();
+    now || later || urr.quota_holding_time.is_some() || urr.reporting_triggers.contains(ReportingTriggers::VOLQU)
 }
 
 /// Whether a rule counts events (8.2.40).

@@ -122,12 +122,13 @@ impl N4 {
                 meter.split(urr, &counted, clock);
                 passed = true;
             }
-            let due = meter.triggers(urr, &counted, clock.now);
-            if due == UsageReportTrigger::PERIO && is_full {
+            let due = meter.due(urr, &counted, clock.now);
+            meter.use_up(due.spent, &counted);
+            if due.report == UsageReportTrigger::PERIO && is_full {
                 // Nobody is there to hear: what was used is in the next report.
                 meter.begin_period(clock.now);
-            } else if due != UsageReportTrigger::NONE {
-                meter.report(urr, &counted, due, clock, &mut reports);
+            } else if due.report != UsageReportTrigger::NONE {
+                meter.report(urr, &counted, due.report, clock, &mut reports);
                 reported.push(meter.urr);
             }
         }

@@ -262,8 +262,10 @@ impl N4 {
         }
         let grants = !request.update_urrs.is_empty();
         for update in &request.update_urrs {
-            if let Some(meter) = meters.iter_mut().find(|meter| meter.urr == update.urr_id.0) {
-                meter.grant(Given::by(update), clock.now);
+            let meter = meters.iter_mut().find(|meter| meter.urr == update.urr_id.0);
+            let urr = rules.create_urrs.iter().find(|urr| urr.urr_id == update.urr_id);
+            if let Some((meter, urr)) = meter.zip(urr) {
+                meter.grant(Given::by(update), urr, clock.now);
             }
         }
         let gone = before.create_urrs.iter().filter(|urr| !rules.create_urrs.iter().any(|u| u.urr_id == urr.urr_id));

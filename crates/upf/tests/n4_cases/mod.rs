@@ -12,6 +12,7 @@ mod node;
 mod packets;
 mod paths;
 mod peers;
+mod quotas;
 mod redirect;
 mod room;
 mod routes;

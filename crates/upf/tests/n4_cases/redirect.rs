@@ -8,7 +8,7 @@ use super::super::*;
 const PAGE: &str = "http://top-up.example/";
 
 /// The redirection as FAR 7.
-fn redirection(kind: u8, address: &str) -> CreateFar {
+pub fn redirection(kind: u8, address: &str) -> CreateFar {
     let to = RedirectInformation { kind, address: address.into(), other_address: None };
     CreateFar {
         far_id: FarId(7),
@@ -46,7 +46,7 @@ fn answered(bench: &mut Bench) -> Vec<(u8, u32, u32, Vec<u8>)> {
 }
 
 /// The subscriber asks for a page and is sent elsewhere.
-fn is_sent_elsewhere(bench: &mut Bench, teid: u32) {
+pub fn is_sent_elsewhere(bench: &mut Bench, teid: u32) {
     bench.send("n3", &up(teid, &segment(flag::SYN, 99, 0, b"")));
     let syn = answered(bench);
     let [(flags, ours, 100, _)] = &syn[..] else { panic!("one answer, not {syn:?}") };

@@ -1,4 +1,4 @@
-//! What makes a rule report, and when to look again (5.2.2.2).
+//! What makes a rule report or stop, and when to look again (5.2.2.2).
 
 use pfcp::group::CreateUrr;
 use pfcp::ie::{MeasurementInformation, ReportingTriggers, UsageReportTrigger, VolumeQuota, VolumeThreshold};
@@ -6,14 +6,30 @@ use pfcp::ie::{MeasurementInformation, ReportingTriggers, UsageReportTrigger, Vo
 use super::{Metering, SECOND};
 use crate::rules::Usage;
 
+/// What has come about for a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    /// What makes it report: of what was asked for.
+    pub report: UsageReportTrigger,
+    /// The quotas that are used up, asked for or not.
+    pub spent: UsageReportTrigger,
+}
+
 impl Metering {
-    /// What makes the rule report, after a [`look`](Self::look).
-    pub fn triggers(&self, urr: &CreateUrr, usage: &Usage, now: u64) -> UsageReportTrigger {
+    /// What has come about, after a [`look`](Self::look).
+    pub fn due(&self, urr: &CreateUrr, usage: &Usage, now: u64) -> Due {
         let asked = urr.reporting_triggers;
-        let mut due = UsageReportTrigger::NONE;
+        let quotas = UsageReportTrigger::VOLQU
+            | UsageReportTrigger::TIMQU
+            | UsageReportTrigger::EVEQU
+            | UsageReportTrigger::QUHTI;
+        let mut due = Due::default();
         let mut when = |asked_for: ReportingTriggers, is_due: bool, trigger: UsageReportTrigger| {
-            if asked.contains(asked_for) && is_due {
-                due |= trigger;
+            if is_due && quotas.contains(trigger) {
+                due.spent |= trigger;
+            }
+            if is_due && asked.contains(asked_for) {
+                due.report |= trigger;
             }
         };
         let since = |from: u64| now.saturating_sub(from);
@@ -34,9 +50,9 @@ impl Metering {
             passed(self.period_from, urr.measurement_period.map(|p| p.0)),
             UsageReportTrigger::PERIO,
         );
-        let metered = self.metered(urr, now);
-        let long = |bound: Option<u32>, more: u64| bound.is_some_and(|s| metered + more >= u64::from(s));
-        let before = self.aside.as_ref().map_or(0, |aside| aside.seconds);
+        let metered = self.metered(urr, now).cast_signed();
+        let long = |bound: Option<u32>, more: i64| bound.is_some_and(|s| metered + more >= i64::from(s));
+        let before = self.aside.as_ref().map_or(0, |aside| aside.seconds.cast_signed());
         when(ReportingTriggers::TIMTH, long(urr.time_threshold.map(|t| t.0), before), UsageReportTrigger::TIMTH);
         let out_of_time = !is_exhausted && long(urr.time_quota.map(|t| t.0), self.used);
         when(ReportingTriggers::TIMQU, out_of_time, UsageReportTrigger::TIMQU);
@@ -46,7 +62,7 @@ impl Metering {
         let validity = urr.quota_validity_time.map(|t| t.0);
         when(ReportingTriggers::QUVTI, passed(self.granted_at, validity), UsageReportTrigger::QUVTI);
         let (events, used) = (self.events(), self.aside.as_ref().map_or(0, |aside| aside.used_events));
-        let many = |bound: Option<u32>, more: u32| bound.is_some_and(|bound| events + more >= bound);
+        let many = |bound: Option<u32>, more: i64| bound.is_some_and(|b| i64::from(events) + more >= b.into());
         when(ReportingTriggers::EVETH, many(urr.event_threshold.map(|e| e.0), 0), UsageReportTrigger::EVETH);
         let out_of_events = !is_exhausted && many(urr.event_quota.map(|e| e.0), used);
         when(ReportingTriggers::EVEQU, out_of_events, UsageReportTrigger::EVEQU);
@@ -56,15 +72,15 @@ impl Metering {
         due
     }
 
-    /// When to look again, if the clock can make the rule report.
+    /// When to look again, if the clock can make the rule report or stop.
     pub fn next_look(&self, urr: &CreateUrr) -> Option<u64> {
         let asked = urr.reporting_triggers;
+        let after = |from: u64, seconds: u64| from.saturating_add(seconds.max(1).saturating_mul(SECOND));
         let at = |trigger: ReportingTriggers, from: u64, seconds: Option<u32>| {
-            let seconds = seconds.filter(|_| asked.contains(trigger));
-            seconds.map(|s| from.saturating_add(u64::from(s.max(1)) * SECOND))
+            seconds.filter(|_| asked.contains(trigger)).map(|seconds| after(from, seconds.into()))
         };
-        let less = |seconds: u32, more: u64| u64::from(seconds).saturating_sub(more) as u32; // less than a u32
-        let before = self.aside.as_ref().map_or(0, |aside| aside.seconds);
+        let less = |seconds: u32, used: i64| i64::from(seconds).saturating_sub(used).max(0).cast_unsigned();
+        let before = self.aside.as_ref().map_or(0, |aside| aside.seconds.cast_signed());
         // Time is metered from the first packet on; before one was seen, a whole bound can not have passed.
         let time_from = match self.first {
             0 if !starts_at_once(urr) => self.looked,
@@ -73,16 +89,14 @@ impl Metering {
         };
         let idle_from = self.last.max(self.begun);
         let idle = urr.inactivity_detection_time.map(|t| t.0);
-        let holding = urr.quota_holding_time.filter(|_| !self.is_exhausted()).map(|t| t.0);
+        // Quotas end whether or not that is to be reported.
+        let is_left = !self.is_exhausted();
+        let long = urr.time_threshold.filter(|_| asked.contains(ReportingTriggers::TIMTH));
         [
             at(ReportingTriggers::PERIO, self.period_from, urr.measurement_period.map(|p| p.0)),
-            at(ReportingTriggers::TIMTH, time_from, urr.time_threshold.map(|t| less(t.0, before))),
-            at(
-                ReportingTriggers::TIMQU,
-                time_from,
-                urr.time_quota.filter(|_| !self.is_exhausted()).map(|t| less(t.0, self.used)),
-            ),
-            at(ReportingTriggers::QUHTI, idle_from, holding),
+            long.map(|t| after(time_from, less(t.0, before))),
+            urr.time_quota.filter(|_| is_left).map(|t| after(time_from, less(t.0, self.used))),
+            urr.quota_holding_time.filter(|_| is_left).map(|t| after(idle_from, t.0.into())),
             at(ReportingTriggers::QUVTI, self.granted_at, urr.quota_validity_time.map(|t| t.0)),
             at(ReportingTriggers::STOPT, idle_from, idle.filter(|_| self.flowing)),
             idle.filter(|s| *s > 0 && self.is_running()).map(|s| idle_from.saturating_add(u64::from(s) * SECOND)),

@@ -31,7 +31,7 @@ impl Metering {
             }
             let stamps = std::mem::take(&mut aside.began).into_iter();
             last.event_time_stamps = stamps.map(|ns| EventTimeStamp::from_unix(clock.unix(ns))).collect();
-            aside.used_events += std::mem::take(&mut aside.events);
+            aside.used_events += i64::from(std::mem::take(&mut aside.events));
             (aside.bytes, aside.seconds) = ([0; 2], 0);
         }
         reports.push(last);
@@ -56,14 +56,14 @@ impl Metering {
         }
         aside.seconds = if urr.subsequent_time_threshold.is_none() { aside.seconds + seconds } else { 0 };
         if urr.subsequent_event_threshold.is_some() {
-            aside.used_events += std::mem::take(&mut aside.events);
+            aside.used_events += i64::from(std::mem::take(&mut aside.events));
         }
         let given = Given {
             volume: urr.subsequent_volume_quota.is_some(),
             time: urr.subsequent_time_quota.is_some(),
             events: urr.subsequent_event_quota.is_some(),
         };
-        self.grant(given, clock.now);
+        self.grant(given, urr, clock.now);
         pass_monitoring_time(urr);
     }
 
@@ -85,7 +85,7 @@ impl Metering {
         };
         let method = urr.measurement_method;
         let seconds = self.metered(urr, now);
-        self.used += seconds;
+        self.used += seconds.cast_signed();
         let duration = DurationMeasurement(seconds.min(u32::MAX.into()) as u32);
         let report = UsageReport {
             urr_id: UrrId(self.urr),
@@ -113,10 +113,7 @@ impl Metering {
         if trigger.intersects(UsageReportTrigger::STOPT) {
             self.flowing = false;
         }
-        self.spent.volume |= trigger.intersects(UsageReportTrigger::VOLQU);
-        self.spent.time |= trigger.intersects(UsageReportTrigger::TIMQU);
-        self.spent.events |= trigger.intersects(UsageReportTrigger::EVEQU);
-        self.spent.held |= trigger.intersects(UsageReportTrigger::QUHTI);
+        self.use_up(trigger, usage);
         if trigger.intersects(UsageReportTrigger::QUVTI) {
             self.granted_at = now;
         }

@@ -52,11 +52,11 @@ fn a_threshold_is_met_again_and_again_and_no_octet_is_reported_twice() {
         let now = step * SECOND;
         counted = usage(counted.up_bytes + 700, counted.down_bytes + 400, SECOND / 2, now);
         meter.look(&counted, now);
-        assert_eq!(meter.triggers(&urr, &counted, now), UsageReportTrigger::VOLTH);
+        assert_eq!(meter.due(&urr, &counted, now).report, UsageReportTrigger::VOLTH);
         let report = one(&mut meter, &urr, &counted, UsageReportTrigger::VOLTH, &WallClock { now, ..CLOCK });
         assert_eq!(report.ur_seqn.0, step as u32 - 1);
         total += report.volume_measurement.and_then(|v| v.total).expect("volume");
-        assert_eq!(meter.triggers(&urr, &counted, now), UsageReportTrigger::NONE);
+        assert_eq!(meter.due(&urr, &counted, now).report, UsageReportTrigger::NONE);
         assert_eq!(meter.bounds(&urr).0.total, Some(1100 * step + 1000));
     }
     assert_eq!(total, 5 * 1100);
@@ -68,12 +68,12 @@ fn a_new_quota_counts_from_what_was_reported() {
     let mut meter = Metering::new(&urr, 0);
     let counted = usage(300, 200, 1, 2);
     meter.look(&counted, 3);
-    assert_eq!(meter.triggers(&urr, &counted, 3), UsageReportTrigger::VOLQU);
+    assert_eq!(meter.due(&urr, &counted, 3).report, UsageReportTrigger::VOLQU);
     one(&mut meter, &urr, &counted, UsageReportTrigger::VOLQU, &CLOCK);
-    assert_eq!(meter.triggers(&urr, &counted, 3), UsageReportTrigger::NONE, "said once");
+    assert_eq!(meter.due(&urr, &counted, 3).report, UsageReportTrigger::NONE, "said once");
     assert_eq!(meter.bounds(&urr).1.total, Some(0), "nothing passes meanwhile");
     urr.volume_quota = Some(VolumeQuota::total(800));
-    meter.grant(Given { volume: true, ..Given::default() }, 4);
+    meter.grant(Given { volume: true, ..Given::default() }, &urr, 4);
     assert_eq!(meter.bounds(&urr).1.total, Some(1300));
 }
 
@@ -84,7 +84,7 @@ fn periods_follow_each_other() {
     assert_eq!(meter.next_look(&urr), Some(10 * SECOND));
     let nothing = usage(0, 0, 0, 0);
     meter.look(&nothing, 10 * SECOND);
-    assert_eq!(meter.triggers(&urr, &nothing, 10 * SECOND), UsageReportTrigger::PERIO);
+    assert_eq!(meter.due(&urr, &nothing, 10 * SECOND).report, UsageReportTrigger::PERIO);
     let now = 10 * SECOND;
     let report = one(&mut meter, &urr, &nothing, UsageReportTrigger::PERIO, &WallClock { now, ..CLOCK });
     assert_eq!(report.start_time.map(|t| t.unix()), Some(1_700_000_000));
@@ -98,14 +98,14 @@ fn time_counts_from_the_first_packet_and_stops_with_the_last() {
     let mut urr = CreateUrr { time_threshold: Some(TimeThreshold(5)), ..urr(ReportingTriggers::TIMTH) };
     let mut meter = Metering::new(&urr, 0);
     meter.look(&usage(0, 0, 0, 0), 5 * SECOND);
-    assert_eq!(meter.triggers(&urr, &usage(0, 0, 0, 0), 5 * SECOND), UsageReportTrigger::NONE);
+    assert_eq!(meter.due(&urr, &usage(0, 0, 0, 0), 5 * SECOND).report, UsageReportTrigger::NONE);
     let counted = usage(100, 0, 3 * SECOND, 4 * SECOND);
     meter.look(&counted, 6 * SECOND);
-    assert_eq!(meter.triggers(&urr, &counted, 6 * SECOND), UsageReportTrigger::NONE);
+    assert_eq!(meter.due(&urr, &counted, 6 * SECOND).report, UsageReportTrigger::NONE);
     assert_eq!(meter.next_look(&urr), Some(8 * SECOND), "five seconds after the first packet");
-    assert_eq!(meter.triggers(&urr, &counted, 8 * SECOND), UsageReportTrigger::TIMTH);
+    assert_eq!(meter.due(&urr, &counted, 8 * SECOND).report, UsageReportTrigger::TIMTH);
     urr.inactivity_detection_time = Some(InactivityDetectionTime(2));
-    assert_eq!(meter.triggers(&urr, &counted, 8 * SECOND), UsageReportTrigger::NONE, "one second was used");
+    assert_eq!(meter.due(&urr, &counted, 8 * SECOND).report, UsageReportTrigger::NONE, "one second was used");
     let report = one(&mut meter, &urr, &counted, UsageReportTrigger::TERMR, &WallClock { now: 8 * SECOND, ..CLOCK });
     assert_eq!(report.duration_measurement.map(|d| d.0), Some(1));
     assert_eq!(report.time_of_last_packet.map(|t| t.unix()), Some(1_700_000_004));
@@ -119,12 +119,12 @@ fn traffic_that_starts_and_stops_is_told_once_each() {
     assert_eq!(meter.bounds(&urr).0.total, Some(1), "the first packet is told");
     let counted = usage(100, 0, SECOND, SECOND);
     meter.look(&counted, SECOND);
-    assert_eq!(meter.triggers(&urr, &counted, SECOND), UsageReportTrigger::START);
+    assert_eq!(meter.due(&urr, &counted, SECOND).report, UsageReportTrigger::START);
     one(&mut meter, &urr, &counted, UsageReportTrigger::START, &WallClock { now: SECOND, ..CLOCK });
     assert_eq!((meter.bounds(&urr).0.total, meter.next_look(&urr)), (Some(u64::MAX - 1), Some(3 * SECOND)));
-    assert_eq!(meter.triggers(&urr, &counted, 3 * SECOND), UsageReportTrigger::STOPT);
+    assert_eq!(meter.due(&urr, &counted, 3 * SECOND).report, UsageReportTrigger::STOPT);
     one(&mut meter, &urr, &counted, UsageReportTrigger::STOPT, &WallClock { now: 3 * SECOND, ..CLOCK });
-    assert_eq!(meter.triggers(&urr, &counted, 9 * SECOND), UsageReportTrigger::NONE);
+    assert_eq!(meter.due(&urr, &counted, 9 * SECOND).report, UsageReportTrigger::NONE);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn usage_is_reported_before_and_after_the_monitoring_time() {
     assert_eq!(serde_json::from_str::<Metering>(&written).expect("as written"), meter);
     let counted = usage(700, 300, 11 * SECOND, 15 * SECOND);
     meter.look(&counted, 15 * SECOND);
-    assert_eq!(meter.triggers(&urr, &counted, 15 * SECOND), UsageReportTrigger::VOLTH);
+    assert_eq!(meter.due(&urr, &counted, 15 * SECOND).report, UsageReportTrigger::VOLTH);
     let mut reports = Vec::new();
     meter.report(&urr, &counted, UsageReportTrigger::VOLTH, &at(15), &mut reports);
     let told: Vec<_> = reports
@@ -189,7 +189,7 @@ fn events_are_traffic_that_begins_after_silence() {
         let now = second * SECOND;
         meter.look(&counted, now);
         meter.count_events(&urr, now);
-        let due = meter.triggers(&urr, &counted, now);
+        let due = meter.due(&urr, &counted, now).report;
         if due != UsageReportTrigger::NONE {
             let report = one(&mut meter, &urr, &counted, due, &WallClock { now, ..CLOCK });
             told.push((second, due, report.event_time_stamps.iter().map(|t| t.unix() % 100).collect::<Vec<_>>()));
@@ -199,7 +199,7 @@ fn events_are_traffic_that_begins_after_silence() {
     assert_eq!(told, [(6, UsageReportTrigger::EVETH, vec![1, 6]), (12, UsageReportTrigger::EVEQU, vec![12])]);
     assert_eq!(meter.bounds(&urr).1.total, Some(0), "nothing passes");
     urr.event_quota = Some(EventQuota(1));
-    meter.grant(Given { events: true, ..Given::default() }, 20 * SECOND);
+    meter.grant(Given { events: true, ..Given::default() }, &urr, 20 * SECOND);
     assert_ne!(meter.bounds(&urr).1.total, Some(0));
 }
 
@@ -211,7 +211,7 @@ fn a_quota_of_time_outlives_reports() {
         let counted = usage(100 * second, 0, SECOND, second * SECOND + SECOND / 2);
         let now = (second + 1) * SECOND;
         meter.look(&counted, now);
-        let due = meter.triggers(&urr, &counted, now) == UsageReportTrigger::TIMQU;
+        let due = meter.due(&urr, &counted, now).report == UsageReportTrigger::TIMQU;
         assert_eq!(due, second == 10, "{second}");
         one(&mut meter, &urr, &counted, UsageReportTrigger::PERIO, &WallClock { now, ..CLOCK });
     }
@@ -227,22 +227,22 @@ fn what_is_not_given_anew_goes_on() {
     let mut counted = usage(600, 0, 1, 2);
     let now = 11 * SECOND;
     meter.look(&counted, now);
-    assert_eq!(meter.triggers(&urr, &counted, now), UsageReportTrigger::TIMQU);
+    assert_eq!(meter.due(&urr, &counted, now).report, UsageReportTrigger::TIMQU);
     one(&mut meter, &urr, &counted, UsageReportTrigger::TIMQU, &WallClock { now, ..CLOCK });
     assert_eq!(meter.bounds(&urr).1.total, Some(0));
-    meter.grant(volume, now);
+    meter.grant(volume, &urr, now);
     assert_eq!(meter.bounds(&urr).1.total, Some(0), "octets are no seconds");
-    meter.grant(time, now);
+    meter.grant(time, &urr, now);
     assert_eq!(meter.bounds(&urr).1.total, Some(1600), "as many as were given with the volume");
     // More seconds later on are no more octets.
-    meter.grant(time, now);
+    meter.grant(time, &urr, now);
     counted = usage(1600, 0, now, now);
     meter.look(&counted, now);
-    assert_eq!(meter.triggers(&urr, &counted, now), UsageReportTrigger::VOLQU);
+    assert_eq!(meter.due(&urr, &counted, now).report, UsageReportTrigger::VOLQU);
     one(&mut meter, &urr, &counted, UsageReportTrigger::VOLQU, &WallClock { now, ..CLOCK });
-    meter.grant(time, now);
+    meter.grant(time, &urr, now);
     assert_eq!(meter.bounds(&urr).1.total, Some(0));
-    meter.grant(Given::default(), now);
-    meter.grant(volume, now);
+    meter.grant(Given::default(), &urr, now);
+    meter.grant(volume, &urr, now);
     assert_eq!(meter.bounds(&urr).1.total, Some(2600));
 }
