@@ -19,6 +19,7 @@ use super::answers::{Pending, Query};
 use super::change::{self, Rules};
 use super::metering::{Metering, WallClock};
 use super::paths::{Act, Path};
+use super::settle::Deferred;
 use super::silence::Silence;
 use super::{N4, OUTDATED, Outgoing, book, counted, translate};
 use crate::control::{AskError, Control};
@@ -235,6 +236,14 @@ impl N4 {
     /// Packets wait for an idle subscriber: told once, until the control plane changes something (5.2.3.1, NOCP), at once
     /// or after as long as it said (Downlink Data Notification Delay, 8.2.28).
     pub(super) fn packets_wait(&mut self, number: u32, pdr: u16, now: u64) {
+        if let Some(waiting) = self.unsettled.get_mut(&number) {
+            // The rules it has here may yet be refused, and those it keeps have the packets wait on, told of by nobody.
+            let is_known = |deferred: &Deferred| matches!(deferred, Deferred::Buffered(other) if *other == pdr);
+            if !waiting.iter().any(is_known) {
+                waiting.push(Deferred::Buffered(pdr));
+            }
+            return;
+        }
         let Some(entry) = self.book.get_mut(number).filter(|entry| !entry.paged) else { return };
         let rules = entry.rules();
         let Some(far) = waiting_by(&rules, pdr) else { return };
@@ -313,6 +322,21 @@ impl N4 {
         self.acknowledged(session, number);
         if response.cause == Cause::SESSION_CONTEXT_NOT_FOUND {
             return self.end_unasked(session, control);
+        }
+        self.follow(session, response, control, clock);
+    }
+
+    /// Does what the answer to a report says, when it is settled by which rules the session goes: what is said here stays,
+    /// whatever becomes of a modification.
+    pub(super) fn follow(
+        &mut self,
+        session: u32,
+        response: &SessionReportResponse,
+        control: &mut Control,
+        clock: &WallClock,
+    ) {
+        if let Some(waiting) = self.unsettled.get_mut(&session) {
+            return waiting.push(Deferred::Response(Box::new(response.clone())));
         }
         let Some(entry) = self.book.get(session) else { return };
         if response.pfcp_sr_rsp_flags.is_some_and(|flags| flags.contains(PfcpSrRspFlags::DROBU)) {

@@ -2,7 +2,7 @@
 //! keeps the old ones, and then so does control. What is asked of the session meanwhile is seen to afterwards.
 
 use pfcp::ie::Cause;
-use pfcp::message::{Message, SessionDeletionResponse, SessionModificationResponse};
+use pfcp::message::{Message, SessionDeletionResponse, SessionModificationResponse, SessionReportResponse};
 use stages::forward::InstanceId;
 
 use super::book::Key;
@@ -15,8 +15,16 @@ use super::{Asked, N4, Outgoing, steer};
 use crate::control::Control;
 use crate::rules::TunnelEnd;
 
-/// A request that waits until its session's worker has answered: who asked, our SEID, and what.
-pub(super) type Deferred = (Asked, u64, Message);
+/// What waits until a session's worker has answered: by which rules it is to be taken is only known then.
+#[derive(Debug)]
+pub(super) enum Deferred {
+    /// A request: who asked, our SEID, and what.
+    Request(Asked, u64, Box<Message>),
+    /// The control plane's answer to a report.
+    Response(Box<SessionReportResponse>),
+    /// Packets of a PDR have begun to wait.
+    Buffered(u16),
+}
 
 /// Requests that wait for one session at most; workers answer at once, unless something is wrong with them.
 const DEFERRED: usize = 16;
@@ -48,8 +56,8 @@ impl N4 {
         }
         let waiting = self.book.find(seid).and_then(|number| self.unsettled.get_mut(&number));
         let Some(waiting) = waiting else { return Some(message) };
-        if waiting.len() < DEFERRED {
-            waiting.push((asked, seid, message));
+        if waiting.iter().filter(|deferred| matches!(deferred, Deferred::Request(..))).count() < DEFERRED {
+            waiting.push(Deferred::Request(asked, seid, Box::new(message)));
             return None;
         }
         let cause = Cause::PFCP_ENTITY_IN_CONGESTION;
@@ -125,14 +133,16 @@ impl N4 {
         let made = Made { worker, session, meters, keys: change.keys, cp_seid, message };
         self.enter(number, made, control, clock);
         self.plan_look(number, &change.rules, clock);
-        // The answer to a report may have had it written down as it was not to be.
-        self.keep_session(number, None, None);
     }
 
     /// Sees to what was asked of a session while its worker had not answered.
     pub(super) fn ask_deferred(&mut self, number: u32, control: &mut Control, clock: &WallClock) {
-        for (asked, seid, message) in self.unsettled.remove(&number).unwrap_or_default() {
-            self.request(asked, seid, message, control, clock);
+        for deferred in self.unsettled.remove(&number).unwrap_or_default() {
+            match deferred {
+                Deferred::Request(asked, seid, message) => self.request(asked, seid, *message, control, clock),
+                Deferred::Response(response) => self.follow(number, &response, control, clock),
+                Deferred::Buffered(pdr) => self.packets_wait(number, pdr, clock.now),
+            }
         }
     }
 }

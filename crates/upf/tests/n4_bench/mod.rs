@@ -232,13 +232,27 @@ impl Bench {
 
     /// Asks for many things of a session before its worker has a turn; the answers, in the order of the requests.
     pub fn say_together(&mut self, session: &Session, messages: Vec<Message>) -> Vec<Packet> {
-        let (seid, wall) = (session.up_f_seid.map(|up| up.seid), self.wall());
         for message in messages {
-            self.sequence += 1;
-            let header = Header { seid, sequence: self.sequence, ..Header::default() };
-            let octets = Packet { header, message }.to_vec().expect("fits");
-            self.endpoint.receive(CP, &octets, &mut self.control, &wall);
+            self.hear(session, message);
         }
+        self.answers()
+    }
+
+    /// Something is asked of a session, and its worker has no turn yet.
+    pub fn hear(&mut self, session: &Session, message: Message) {
+        self.sequence += 1;
+        let seid = session.up_f_seid.map(|up| up.seid);
+        self.hear_packet(Packet { header: Header { seid, sequence: self.sequence, ..Header::default() }, message });
+    }
+
+    /// As [`hear`](Self::hear), with its header: an answer.
+    pub fn hear_packet(&mut self, packet: Packet) {
+        let wall = self.wall();
+        self.endpoint.receive(CP, &packet.to_vec().expect("fits"), &mut self.control, &wall);
+    }
+
+    /// The worker has its turns; what it was asked for, answered in the order of the requests.
+    pub fn answers(&mut self) -> Vec<Packet> {
         let sent = self.settle();
         let (mut answers, others) = sent.into_iter().partition::<Vec<_>, _>(|packet| !packet.message.is_request());
         self.unasked.extend(others);

@@ -135,3 +135,98 @@ fn what_is_asked_meanwhile_is_seen_to_afterwards() {
     assert_eq!((answers.len(), congested), (30, 13));
     bench.close();
 }
+
+/// One that asks for what is not there changes nothing of what it also asks for, and neither does one without room: whichever
+/// rules they are about.
+#[test]
+fn whatever_a_refused_modification_is_about_stays() {
+    let mut bench = Bench::new("");
+    let profile = Profile { volume_threshold: Some(1 << 30), ..smf() };
+    let (session, _) = connected(&mut bench, &profile);
+    let many = Some(SuggestedBufferingPacketsCount(7));
+    let rate = Some(Mbr { uplink: 1, downlink: 1 });
+    let none = SessionModificationRequest::default;
+    let bar = UpdateBar { bar_id: BarId(1), suggested_buffering_packets_count: many, ..Default::default() };
+    let urr = UpdateUrr { urr_id: UrrId(1), volume_quota: Some(VolumeQuota::total(1)), ..UpdateUrr::default() };
+    let qer = UpdateQer { qer_id: QerId(1), maximum_bitrate: rate, ..UpdateQer::default() };
+    let far = UpdateFar { far_id: FarId(2), apply_action: Some(ApplyAction::DROP), ..UpdateFar::default() };
+    let pdr = UpdatePdr { pdr_id: PdrId(2), precedence: Some(Precedence(1)), ..UpdatePdr::default() };
+    let changes = [
+        SessionModificationRequest { update_bar: Some(bar), ..none() },
+        SessionModificationRequest { update_urrs: vec![urr], ..none() },
+        SessionModificationRequest { update_qers: vec![qer], ..none() },
+        SessionModificationRequest { update_fars: vec![far], ..none() },
+        SessionModificationRequest { update_pdrs: vec![pdr], ..none() },
+    ];
+    let before = kept(&bench);
+    let meters = |bench: &Bench| bench.sessions().book().iter().next().map(|(_, entry)| entry.meters.clone());
+    let counted = meters(&bench);
+    for change in &changes {
+        bench.set_room(NO_LINES);
+        assert_eq!(bench.modify(&session, change.clone()).cause, Cause::NO_RESOURCES_AVAILABLE);
+        assert_eq!((kept(&bench), meters(&bench)), (before.clone(), counted.clone()), "{change:?}");
+        bench.set_room(PLENTY);
+        let create_qers = vec![CreateQer { qer_id: QerId(1), ..CreateQer::default() }];
+        let answer = bench.modify(&session, SessionModificationRequest { create_qers, ..change.clone() });
+        assert_eq!(answer.failed_rule_id, Some(FailedRuleId::Qer(1)), "it is there already");
+        assert_eq!((kept(&bench), meters(&bench)), (before.clone(), counted.clone()), "{change:?}");
+    }
+    for change in changes {
+        assert_eq!(bench.modify(&session, change.clone()).cause, Cause::REQUEST_ACCEPTED);
+        assert_ne!((kept(&bench), meters(&bench)), (before.clone(), counted.clone()), "{change:?}");
+    }
+    bench.close();
+}
+
+/// An answer to a report is none to a modification that is refused meanwhile: what it says stays.
+#[test]
+fn what_an_answer_to_a_report_says_outlives_a_refused_modification() {
+    let mut bench = Bench::new("");
+    let (mut session, _) = connected(&mut bench, &smf());
+    let idle = session.idle();
+    assert_eq!(bench.modify(&session, idle).cause, Cause::REQUEST_ACCEPTED);
+    bench.send("n6", &from_router(&response(UE)).build());
+    let report = bench.unasked().pop().expect("packets wait");
+    assert!(matches!(report.message, Message::SessionReportRequest(_)), "{report:?}");
+
+    bench.set_room(NO_LINES);
+    let change = session.clone().connect(access(FAR_AWAY, 0x99));
+    bench.hear(&session, change.into());
+    let update = UpdateBarInReportResponse {
+        bar_id: BarId(1),
+        suggested_buffering_packets_count: Some(SuggestedBufferingPacketsCount(2)),
+        ..Default::default()
+    };
+    let update_bar = Some(update);
+    let answer = SessionReportResponse { cause: Cause::REQUEST_ACCEPTED, update_bar, ..Default::default() };
+    let header = pfcp::Header { seid: session.up_f_seid.map(|up| up.seid), ..report.header };
+    bench.hear_packet(Packet { header, message: answer.into() });
+    assert_eq!(bench.answers().iter().map(cause).collect::<Vec<_>>(), [Cause::NO_RESOURCES_AVAILABLE]);
+    bench.set_room(PLENTY);
+    bench.turn_to(secs(5));
+    (0..5).for_each(|_| bench.send("n6", &from_router(&response(UE)).build()));
+    let back = session.connect(access(GNB, GNB_TEID));
+    assert_eq!(bench.modify(&session, back).cause, Cause::REQUEST_ACCEPTED);
+    assert_eq!(bench.received("n3"), vec![down(&response(UE).ttl(63)); 2], "as many as were to wait");
+    bench.close();
+}
+
+/// Packets that begin to wait amid a modification are told of by the rules that hold when it is settled.
+#[test]
+fn packets_that_wait_amid_a_refused_modification_are_told_of() {
+    for (room, told) in [(NO_LINES, 1), (PLENTY, 0)] {
+        let mut bench = Bench::new("");
+        let (mut session, _) = connected(&mut bench, &smf());
+        let idle = session.idle();
+        assert_eq!(bench.modify(&session, idle).cause, Cause::REQUEST_ACCEPTED);
+        bench.set_room(room);
+        bench.send_unheard("n6", &from_router(&response(UE)).build(), 1);
+        let connect = session.connect(access(FAR_AWAY, 0x99));
+        bench.hear(&session, connect.into());
+        bench.due_at(secs(2));
+        assert_eq!(bench.answers().len(), 1);
+        let waits = |report: &SessionReportRequest| report.report_type.contains(ReportType::DLDR);
+        assert_eq!(bench.reports().iter().filter(|report| waits(report)).count(), told, "{room:?}");
+        bench.close();
+    }
+}
