@@ -100,6 +100,8 @@ pub struct Counters {
     pub path_failures: u64,
     /// Those that answered again.
     pub path_recoveries: u64,
+    /// Octets counted and in no report when their sessions ended with nobody to tell.
+    pub octets_unheard: u64,
 }
 
 /// A request that is to be answered: whose it is, and the right to answer it.

@@ -215,7 +215,12 @@ impl Observer {
             (
                 "usage_reports_lost",
                 sessions.usage_reports_lost(),
-                "Reports of usage that nobody acknowledged, given up for later ones of their session.",
+                "Reports of usage that nobody acknowledged, given up for later ones of their session or with it.",
+            ),
+            (
+                "usage_octets_unheard",
+                done.octets_unheard,
+                "Octets counted and in no report when their sessions ended with nobody to tell.",
             ),
             ("unsent", n4.unsent(), "Datagrams the kernel would not send."),
         ];

@@ -1,15 +1,11 @@
 //! What workers answer, and what is told control planes then.
 
-use ledger::Change;
 use pfcp::ie::{Cause, PfcpSmReqFlags, UsageReportTrigger};
-use pfcp::message::{
-    SessionDeletionResponse, SessionEstablishmentResponse, SessionModificationRequest, SessionModificationResponse,
-};
+use pfcp::message::{SessionEstablishmentResponse, SessionModificationRequest, SessionModificationResponse};
 
-use super::book::Entry;
 use super::change::Rules;
-use super::checkpoint::Owed;
 use super::choose::Chosen;
+use super::ending::Ended;
 use super::metering::{Metering, WallClock};
 use super::paths::Path;
 use super::problem::Problem;
@@ -33,8 +29,8 @@ pub(super) enum Pending {
     },
     /// What has been counted, for a modification that only asks.
     Query { asked: Asked, number: u32, query: Query, response: Box<SessionModificationResponse> },
-    /// A deletion, asked for by the control plane (or by nobody who waits).
-    Delete { asked: Option<Asked>, seid: u64, entry: Box<Entry>, owed: Vec<Owed> },
+    /// A deletion.
+    Delete(Ended),
     /// A look at what has been counted, because a bound was reached or the time has come.
     Look { number: u32 },
     /// A change of ours (a rule's time has come): nobody waits.
@@ -196,29 +192,9 @@ impl N4 {
                 self.keep(|_| used.into_iter().collect(), Some(answer));
                 self.ask_deferred(number, control, clock);
             }
-            Pending::Delete { asked, seid: key, entry, owed } => {
-                self.checkpoints.outdate(key);
-                self.counters.deleted += 1;
+            Pending::Delete(ended) => {
                 let usage = if let Answer::Removed(usage) = answer { usage } else { Vec::new() };
-                let Some(asked) = asked else {
-                    return self.keep(|_| vec![Change::DeleteSession { key }, Change::DropCheckpoint { key }], None);
-                };
-                let mut response =
-                    SessionDeletionResponse { cause: Cause::REQUEST_ACCEPTED, ..SessionDeletionResponse::default() };
-                let rules = entry.rules();
-                for urr in &rules.create_urrs {
-                    let Some(mut meter) = entry.meters.iter().find(|meter| meter.urr == urr.urr_id.0).cloned() else {
-                        continue;
-                    };
-                    let counted = counted(&usage, meter.urr);
-                    meter.look(&counted, clock.now);
-                    meter.report(urr, &counted, UsageReportTrigger::TERMR, clock, &mut response.usage_reports);
-                }
-                let seid = entry.cp_seid;
-                let whose = (entry.peer, &rules.node_id);
-                let last = self.ended(key, whose, &owed, (seid, &response), clock);
-                let answer = Outgoing::Response { asked, seid, message: response.into() };
-                self.keep(|_| vec![Change::DeleteSession { key }, last], Some(answer));
+                self.ended_with(ended, &usage, clock);
             }
             Pending::Look { number } => {
                 self.looking.remove(&number);

@@ -108,6 +108,11 @@ impl Checkpoints {
         self.owed.remove(&number).unwrap_or_default()
     }
 
+    /// Reports that nobody will hear any more.
+    pub fn give_up(&mut self, owed: &[Owed]) {
+        self.lost += owed.iter().filter(|owed| owed.until == 0).count() as u64;
+    }
+
     /// A session's checkpoint of the round is out of date.
     pub fn outdate(&mut self, key: u64) {
         self.gathered.remove(&key);
@@ -300,6 +305,13 @@ impl N4 {
         Change::Checkpoint { key, bytes: Checkpoint { gone, owed, ..Checkpoint::default() }.bytes() }
     }
 
+    /// Sends what nobody has answered about a session that ends: there is no later for it.
+    pub(super) fn say_owed(&mut self, peer: u32, cp_seid: u64, owed: &[Owed]) {
+        for owed in owed.iter().filter(|owed| owed.unanswered) {
+            self.out.extend(outgoing(peer, cp_seid, token(u32::MAX, 0), &owed.message));
+        }
+    }
+
     /// Answers a deletion again, of a session that was deleted just before a restart. Tells whether it was.
     pub(super) fn say_again(&mut self, asked: Asked, seid: u64) -> bool {
         let gone = self.checkpoints.gone.get(&seid).filter(|gone| gone.peer == asked.peer);
@@ -310,7 +322,7 @@ impl N4 {
         })
     }
 
-    /// Reports of usage that nobody acknowledged and that were given up for later ones of their session.
+    /// Reports of usage that nobody acknowledged and that were given up, for later ones of their session or with it.
     pub fn usage_reports_lost(&self) -> u64 {
         self.checkpoints.lost
     }
@@ -456,6 +468,12 @@ impl Checkpoint {
 fn report_of(reports: &[pfcp::group::UsageReport]) -> Message {
     let usage_reports = reports.to_vec();
     SessionReportRequest { report_type: ReportType::USAR, usage_reports, ..SessionReportRequest::default() }.into()
+}
+
+/// What a session has used that is over already, as a report.
+pub(super) fn last_report(peer: u32, seid: u64, reports: &[pfcp::group::UsageReport]) -> Option<Outgoing> {
+    let report = || Outgoing::Report { peer, seid, token: token(u32::MAX, 0), message: report_of(reports) };
+    (!reports.is_empty()).then(report)
 }
 
 fn octets(seid: u64, message: Message) -> Vec<u8> {

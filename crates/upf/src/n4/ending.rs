@@ -1,24 +1,49 @@
 //! How sessions end: deleted, replaced, with their association or with their set (3GPP TS 29.244, 7.5.6; TS 23.527).
 
-use pfcp::ie::{Cause, FqCsid};
+use ledger::Change;
+use pfcp::ie::{Cause, FqCsid, UsageReportTrigger};
+use pfcp::message::SessionDeletionResponse;
 
 use super::answers::Pending;
 use super::book::Entry;
+use super::checkpoint::{Owed, last_report};
+use super::metering::WallClock;
 use super::problem::Problem;
 use super::requests::{Made, not_installed};
-use super::{Asked, N4, OUTDATED, steer};
+use super::{Asked, N4, OUTDATED, Outgoing, counted, steer};
 use crate::control::Control;
+use crate::rules::Usage;
+
+/// Why a session ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End {
+    /// The control plane asked for it, and hears what was used in the answer.
+    Asked(Asked),
+    /// The control plane has another in its place, and hears in a report what was used.
+    Replaced,
+    /// The control plane is gone, or knows nothing of it: nobody hears.
+    Unheard,
+}
+
+/// A session that is being taken out.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub end: End,
+    pub seid: u64,
+    pub entry: Box<Entry>,
+    pub owed: Vec<Owed>,
+}
 
 impl N4 {
     pub(super) fn delete(&mut self, asked: Asked, seid: u64, control: &mut Control) -> Result<(), Problem> {
         let unknown = Problem::of(Cause::SESSION_CONTEXT_NOT_FOUND);
         let number = self.book.find(seid).ok_or(unknown)?;
         self.book.get(number).filter(|entry| entry.peer == asked.peer).ok_or(unknown)?;
-        self.end(number, Some(asked), control)
+        self.end(number, End::Asked(asked), control)
     }
 
-    /// Takes a session out; the answer goes to whoever asked.
-    pub(super) fn end(&mut self, number: u32, asked: Option<Asked>, control: &mut Control) -> Result<(), Problem> {
+    /// Takes a session out; what it has used since it was last reported is told when its worker has let it go.
+    pub(super) fn end(&mut self, number: u32, end: End, control: &mut Control) -> Result<(), Problem> {
         let unknown = Problem::of(Cause::SESSION_CONTEXT_NOT_FOUND);
         let worker = self.book.get(number).ok_or(unknown)?.worker;
         let ask = control.remove(worker, number).map_err(|error| not_installed(&error))?;
@@ -30,19 +55,67 @@ impl N4 {
         self.waits.remove(&number);
         self.silences.remove(&number);
         self.paths.change(entry.peer, &entry.paths, &[], 0);
-        self.pending.insert(ask, Pending::Delete { asked, seid, entry: Box::new(entry), owed });
+        let ended = Ended { end, seid, entry: Box::new(entry), owed };
+        self.pending.insert(ask, Pending::Delete(ended));
         Ok(())
     }
+
+    /// A session's worker has let it go, and this is what it had counted: the control plane hears what is not in a report
+    /// yet, or it is counted.
+    pub(super) fn ended_with(&mut self, ended: Ended, usage: &[Usage], clock: &WallClock) {
+        let Ended { end, seid: key, mut entry, owed } = ended;
+        self.checkpoints.outdate(key);
+        self.counters.deleted += 1;
+        let rules = entry.rules();
+        let trigger = match end {
+            End::Asked(_) => UsageReportTrigger::TERMR,
+            End::Replaced | End::Unheard => UsageReportTrigger::TEBUR,
+        };
+        let (mut reports, mut unreported) = (Vec::new(), 0);
+        for urr in &rules.create_urrs {
+            let Some(meter) = entry.meters.iter_mut().find(|meter| meter.urr == urr.urr_id.0) else { continue };
+            let counted = counted(usage, meter.urr);
+            unreported += meter.unreported(&counted);
+            meter.look(&counted, clock.now);
+            meter.report(urr, &counted, trigger, clock, &mut reports);
+        }
+        let whose = (entry.peer, &rules.node_id);
+        let cp_seid = entry.cp_seid;
+        let mut response = SessionDeletionResponse { cause: Cause::REQUEST_ACCEPTED, ..Default::default() };
+        match end {
+            End::Asked(asked) => {
+                self.say_owed(entry.peer, cp_seid, &owed);
+                response.usage_reports = reports;
+                let last = self.ended(key, whose, &owed, (cp_seid, &response), clock);
+                let answer = Outgoing::Response { asked, seid: cp_seid, message: response.into() };
+                self.keep(|_| vec![Change::DeleteSession { key }, last], Some(answer));
+            }
+            End::Replaced => {
+                self.say_owed(entry.peer, cp_seid, &owed);
+                response.usage_reports = if unreported > 0 { reports } else { Vec::new() };
+                let last = self.ended(key, whose, &owed, (cp_seid, &response), clock);
+                self.counters.usage_reports += response.usage_reports.len() as u64;
+                let report = last_report(entry.peer, cp_seid, &response.usage_reports);
+                self.keep(|_| vec![Change::DeleteSession { key }, last], report);
+            }
+            End::Unheard => {
+                self.counters.octets_unheard += unreported;
+                self.checkpoints.give_up(&owed);
+                self.keep(|_| vec![Change::DeleteSession { key }, Change::DropCheckpoint { key }], None);
+            }
+        }
+    }
+
     /// Who establishes a session under the number it has for one that is there (CP F-SEID, 8.2.37) knows nothing of that: it
     /// missed our answer, or has forgotten. Its subscriber is not to be locked out: what the new session needs, the old one
-    /// ends for.
+    /// ends for. What that has used is told under the number they share (Termination by the UP function, 8.2.41).
     pub(super) fn end_namesakes(&mut self, peer: u32, made: &Made, control: &mut Control) -> Result<(), Problem> {
         while let Some(key) = self.book.conflict(&made.keys, None) {
             let is_namesake = |entry: &Entry| entry.peer == peer && entry.cp_seid == made.cp_seid;
             let owner = self.book.lookup(key);
             let namesake = owner.filter(|number| self.book.get(*number).is_some_and(is_namesake));
             let Some(number) = namesake else { break };
-            self.end(number, None, control)?;
+            self.end(number, End::Replaced, control)?;
         }
         Ok(())
     }
@@ -55,7 +128,7 @@ impl N4 {
         let of_peer = self.book.iter().filter(|(_, entry)| entry.peer == peer).map(|(number, _)| number);
         let numbers: Vec<u32> = of_peer.take(most).collect();
         for number in numbers {
-            if self.end(number, None, control).is_err() {
+            if self.end(number, End::Unheard, control).is_err() {
                 break;
             }
         }
@@ -73,7 +146,7 @@ impl N4 {
     /// Takes a session out of which the control plane will not speak again: now or when its worker has a hand free.
     pub(super) fn end_unasked(&mut self, number: u32, control: &mut Control) {
         let seid = self.book.seid(number);
-        if self.end(number, None, control).is_err() {
+        if self.end(number, End::Unheard, control).is_err() {
             self.over.extend(seid);
         }
     }

@@ -281,9 +281,12 @@ impl Metering {
         self.period_from = now;
     }
 
-    /// Whether something was counted that has not been reported.
-    pub fn has_news(&self, usage: &Usage) -> bool {
-        self.packets_since(usage) > 0
+    /// Octets that were counted and are in no report that was sent.
+    pub fn unreported(&self, usage: &Usage) -> u64 {
+        let before = self.aside.iter().flat_map(|aside| &aside.before);
+        let volume = |report: &UsageReport| report.volume_measurement.and_then(|volume| volume.total).unwrap_or(0);
+        let since = (usage.up_bytes + usage.down_bytes).saturating_sub(self.bytes[0] + self.bytes[1]);
+        since + before.map(volume).sum::<u64>()
     }
 }
 

@@ -4,6 +4,7 @@ mod both_gateways;
 mod buffering;
 mod chaining;
 mod clock;
+mod endings;
 mod filters;
 mod judge;
 mod limits;
