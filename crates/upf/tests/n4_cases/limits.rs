@@ -107,6 +107,36 @@ fn a_flood_of_error_indications_does_not_deafen_control() {
     bench.close();
 }
 
+/// More sessions than a worker can tell of, and than control takes in at once: each bound is noticed once, and none is lost.
+#[test]
+fn bounds_reached_while_control_is_away_are_all_told_of() {
+    const SESSIONS: u32 = 1100;
+    let mut bench = Bench::new("");
+    let profile = Profile { volume_threshold: Some(60), ..smf() };
+    let establish = |n: u32| {
+        let ue = Ipv4Addr::from(u32::from(UE) + n);
+        let mut session = Session { cp_seid: n.into(), ip4: Some(ue), ..Session::default() };
+        session.established(&bench.establish(&session, &profile)).expect("accepted");
+        let Some(FTeid::Given { teid, .. }) = session.uplink_f_teid else { panic!("a tunnel was chosen") };
+        (teid.0, ue)
+    };
+    let all: Vec<_> = (1..=SESSIONS).map(establish).collect();
+    for (teid, ue) in all {
+        bench.send_unheard("n3", &up(teid, &request(ue)), 1);
+    }
+    let mut told = std::collections::BTreeSet::new();
+    for second in 2..30 {
+        bench.turn_to(secs(second));
+        for Packet { header, message } in bench.unasked() {
+            let Message::SessionReportRequest(report) = message else { continue };
+            assert_eq!(usage_of(&report), [(60, UsageReportTrigger::VOLTH)]);
+            told.extend(header.seid);
+        }
+    }
+    assert_eq!(told, (1..=u64::from(SESSIONS)).collect());
+    bench.close();
+}
+
 #[test]
 fn what_is_chosen_must_fit_a_message_too() {
     let folder = std::env::temp_dir().join(format!("weir-n4-size-{}", std::process::id()));
