@@ -151,15 +151,33 @@ pub trait Pipeline<K: Kind> {
 
 /// Declares a pipeline: a struct whose fields are its stages in order. The struct is the diagram.
 ///
-/// ```ignore
+/// ```
+/// use engine::{Burst, Ctx, Kind, Layout, Pipeline, Stage, pipeline};
+/// # struct Toy;
+/// # impl Kind for Toy {
+/// #     type Lane = ();
+/// #     type State = ();
+/// #     fn describe(_: &Burst<Self>, _: usize) -> String { String::new() }
+/// # }
+/// # struct Parse;
+/// # impl Stage<Toy> for Parse {
+/// #     const NAME: &'static str = "parse";
+/// #     fn run(&mut self, _: &mut Burst<Toy>, _: &mut Ctx<'_, Toy>) {}
+/// # }
+/// # struct Decap;
+/// # impl Stage<Toy> for Decap {
+/// #     const NAME: &'static str = "decap";
+/// #     fn run(&mut self, _: &mut Burst<Toy>, _: &mut Ctx<'_, Toy>) {}
+/// # }
 /// pipeline! {
-///     /// N3 → N6.
-///     pub struct Uplink("uplink") for Upf { parse: ParseOuter, decap: GtpuDecap, session: FindByTeid }
+///     /// From access.
+///     pub struct Uplink("uplink") for Toy { parse: Parse, decap: Decap }
 /// }
+/// let uplink = Uplink::new(&mut Layout::default(), Parse, Decap);
+/// assert_eq!(Uplink::STAGES, ["parse", "decap"]);
 /// ```
 ///
-/// `Uplink::new(&mut layout, ParseOuter, …)` registers its stages for counting; `run` calls them in order and leaves
-/// as soon as no packet is live.
+/// `new` enters its stages for counting; `run` calls them in order and leaves as soon as no packet is live.
 #[macro_export]
 macro_rules! pipeline {
     ($(#[$doc:meta])* $vis:vis struct $name:ident($text:literal) for $kind:ty { $($field:ident: $stage:ty),+ $(,)? }) => {
