@@ -100,7 +100,7 @@ pub const CELLS: usize = LINE / size_of::<Meter>();
 /// Cells of the longest record.
 pub const MAX_CELLS: usize = MAX_RECORD * CELLS;
 /// Fours of filters that a direction of the longest record can have something done for.
-pub const MAX_QUADS: usize = MAX_RECORD / 2;
+const MAX_QUADS: usize = MAX_RECORD / 2 - 1;
 
 const _: () = {
     assert!(size_of::<Head>() == 32 && size_of::<Match>() == 16 && size_of::<Action>() == 16);

@@ -85,7 +85,7 @@ impl QuadList {
     pub const NONE: Self = Self(0);
     /// The most fours of a list.
     pub const MOST: usize = (1 << Self::COUNT_BITS) - 1;
-    const COUNT_BITS: u32 = 6;
+    const COUNT_BITS: u32 = 5;
 
     /// So many fours from that pair of lines. `None` when there are too many of either.
     pub fn new(pair: usize, count: usize) -> Option<Self> {

@@ -29,7 +29,7 @@ pub struct Quad {
 
 /// Quads of a window.
 const QUADS: usize = MAX_RECORD * LINE / size_of::<Quad>();
-const _: () = assert!(size_of::<Quad>() == 2 * LINE);
+const _: () = assert!(size_of::<Quad>() == 2 * LINE && QuadList::MOST <= QUADS);
 
 /// Lists of filters, each once, however many name it. Owned by one worker, like what names them.
 pub(super) struct SharedFilters {
@@ -76,10 +76,12 @@ impl SharedFilters {
         self.lines.prefetch(first, 1);
     }
 
-    /// The fours of a list, as the first of these.
+    /// The fours of a list.
     #[inline(always)]
-    pub fn get(&self, list: QuadList) -> Option<&[Quad; QUADS]> {
-        self.lines.window(LineId(list.pair() * 2)).map(|window| transmute_ref!(window))
+    pub fn get(&self, list: QuadList) -> &[Quad] {
+        let Some(window) = self.lines.window(LineId(list.pair() * 2)) else { return &[] };
+        let all: &[Quad; QUADS] = transmute_ref!(window);
+        &all[..list.len()]
     }
 
     /// Names a list of filters, which is made if it is not there.
@@ -176,14 +178,14 @@ mod tests {
         assert_eq!((shared.take(&web), first.len(), other.len()), (Ok(first), 1, 2));
         assert_ne!(first, other);
         assert_eq!((shared.count, shared.in_use(), shared.take(&[])), (2, 6, Ok(QuadList::NONE)));
-        assert!(shared.get(first).unwrap()[0].filters == web[0] && shared.get(other).unwrap()[1].filters == more[1]);
+        assert!(shared.get(first)[0].filters == web[0] && shared.get(other)[1].filters == more[1]);
         shared.release(first);
         assert_eq!(shared.count, 2);
         shared.release(first);
         shared.release(QuadList::NONE);
         assert_eq!((shared.count, shared.in_use()), (1, 4));
         let again = shared.take(&web).unwrap();
-        assert!(shared.get(again).unwrap()[0].filters == web[0]);
+        assert!(shared.get(again)[0].filters == web[0]);
     }
 
     #[test]
@@ -195,7 +197,7 @@ mod tests {
             let lists: Vec<_> = (0..count).map(|n| shared.take(&filters(1 + n % 3, n as u16)).unwrap()).collect();
             assert_eq!((shared.count, shared.are_many()), (count, count > MANY));
             for (n, list) in lists.iter().enumerate() {
-                assert!(shared.get(*list).unwrap()[n % 3].filters == filters(1, n as u16)[0]);
+                assert!(shared.get(*list)[n % 3].filters == filters(1, n as u16)[0]);
             }
             lists.into_iter().for_each(|list| shared.release(list));
             assert_eq!((shared.count, shared.in_use()), (0, 0));

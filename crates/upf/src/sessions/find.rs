@@ -108,10 +108,10 @@ impl Sessions {
         }
     }
 
-    /// Filters that heads name, as the first of these.
+    /// Filters that a head names.
     #[inline(always)]
     pub fn quads(&self, list: QuadList) -> &[Quad] {
-        self.filters.get(list).map_or(&[], |all| &all[..list.len().min(all.len())])
+        self.filters.get(list)
     }
 
     /// The record at a place a lookup returned.

@@ -57,8 +57,7 @@ fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Ses
             burst.drop(i, Drop::NoPdr, at);
             continue;
         };
-        // A position that is none asks for the head, which is there.
-        prefetch_index(record::actions_in(window), rule.action.into());
+        // A position that is none asks for the head, which is there, as most rules' actions are.
         prefetch_index(record::cells_in(window), rule.meters[0].into());
         prefetch_index(record::cells_in(window), rule.meters[1].into());
         prefetch_index(record::cells_in(window), rule.tallies[0].into());
