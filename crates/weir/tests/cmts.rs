@@ -14,6 +14,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crypto::Key;
+use crypto::bpi::{Schedule, crc32};
+use wire::docsis::{Element, Kind, Privacy, emit_frame};
+use wire::{ccf, checksum, psp, uepi};
+
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
 struct Net {
@@ -114,6 +119,74 @@ print(got, last.hex())
     }
 }
 
+impl Net {
+    /// Sends frames from the device; returns how many UDP packets of hosts the network got of it.
+    fn send_up(&self, frames: &[Vec<u8>]) -> u32 {
+        let script = r#"
+import socket, sys
+tx = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); tx.bind(("rpd0", 0))
+rx = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800)); rx.bind(("net0", 0x0800)); rx.settimeout(1.0)
+for frame in sys.argv[1:]: tx.send(bytes.fromhex(frame))
+got = 0
+try:
+    while True:
+        packet = rx.recv(2048)
+        got += packet[23] == 17 and packet[26:29] == bytes([10, 64, 0])
+except TimeoutError:
+    pass
+print(got)
+"#;
+        let hex = |frame: &Vec<u8>| frame.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let frames: Vec<String> = frames.iter().map(hex).collect();
+        let args = ["ip", "netns", "exec", &self.far, "python3", "-c", script];
+        ok(&args.into_iter().chain(frames.iter().map(String::as_str)).collect::<Vec<_>>()).trim().parse().unwrap()
+    }
+
+    /// UEPI packets of a burst each: what the first host of a modem sends to the network, under the modem's key.
+    fn bursts(&self, modem: u8, count: u16) -> Vec<Vec<u8>> {
+        let mac = ok(&["ip", "netns", "exec", &self.gateway, "cat", "/sys/class/net/eth1/address"]);
+        let mac = mac.trim().parse::<wire::Mac>().unwrap().0;
+        let first = 0x0001_0203_0405_0607_0809_0a0b_0c0d_0e00u128;
+        let key = (first + u128::from(modem)).to_be_bytes();
+        let key = Key::aes128(key, 0x0f0e_0d0c_0b0a_0908_0706_0504_0302_0100u128.to_be_bytes());
+        let ip = |protocol: u8, addresses: [[u8; 4]; 2], body: &[u8]| {
+            let len = (20 + body.len()) as u16;
+            let mut head = [&[0x45, 0], &len.to_be_bytes()[..], &[0, 0, 0x40, 0, 64, protocol, 0, 0]].concat();
+            head.extend(addresses.concat());
+            let sum = checksum::of(&head);
+            head[10..12].copy_from_slice(&sum.to_be_bytes());
+            [head, body.to_vec()].concat()
+        };
+        let burst = |n: u16| {
+            let udp = [&[3, 0xe8, 7, 0xd0, 0, 48, 0, 0], &[n as u8; 40][..]].concat();
+            let packet = ip(17, [[10, 64, 0, 1 + 4 * modem], [198, 18, 0, 1]], &udp);
+            let mut frame = [&[2, 0, 0, 0, 0, 1, 2, 0xca, 0, 0, 0, 1, 8, 0], &packet[..]].concat();
+            frame.extend(crc32(&frame));
+            Schedule::new(&key).encrypt(&mut frame[12..]);
+            let sid = 1 + u16::from(modem);
+            let mut segment = vec![0; ccf::HEADER_LEN + 32];
+            let privacy = Element::BpUp2(Privacy::encrypted(0, sid));
+            let len = emit_frame(Kind::Packet, &[privacy], frame.len(), &mut segment[ccf::HEADER_LEN..]).unwrap();
+            segment.truncate(ccf::HEADER_LEN + len);
+            segment.extend(frame);
+            ccf::Repr { pointer: Some(0), sequence: n, cluster: 0, request: 0 }.emit(&mut segment).unwrap();
+            let (mut head, mut tail) = ([0; uepi::Header::LEN], [0; uepi::Trailer::LEN]);
+            uepi::Header { no_burst: false, iuc: 9, sid, minislot: 1 }.emit(&mut head).unwrap();
+            uepi::Trailer::default().emit(&mut tail).unwrap();
+            let pieces = [(true, false, &head[..]), (false, false, &segment), (false, true, &tail)];
+            let table = pieces.map(|(begin, end, bytes)| psp::Entry::of(begin, end, bytes.len()));
+            let repr = psp::Repr { flow: 0, sequence: n + count * u16::from(modem), word: None };
+            // The first of the group's sessions that modems' bursts come by.
+            let mut body = [&0x2000u32.to_be_bytes()[..], &vec![0; repr.header_len(3)]].concat();
+            repr.emit(&table, &mut body[4..]).unwrap();
+            pieces.iter().for_each(|(.., bytes)| body.extend_from_slice(bytes));
+            let outer = ip(115, [[172, 16, 0, 2], [172, 16, 0, 1]], &body);
+            [&mac[..], &[2, 0, 0, 0, 0x10, 1, 8, 0], &outer].concat()
+        };
+        (0..count).map(burst).collect()
+    }
+}
+
 impl Drop for Net {
     fn drop(&mut self) {
         if let Some(mut child) = self.running.take() {
@@ -155,6 +228,25 @@ fn trace(net: &Net) {
     assert!(text.contains("modem 0, service flow 0") && !text.contains("modem 1"), "{text}");
     let wrong = net.weir(&["trace", "--modem", "02:cb:00:00:77:77"]).expect_err("it is not there");
     assert!(wrong.contains("there is no modem 02:cb:00:00:77:77"), "{wrong}");
+}
+
+/// A modem's packets are followed from where bursts are taken apart to the network, and nobody else's.
+fn trace_upstream(net: &Net) {
+    let mut command = Command::new(WEIR);
+    command.args(["trace", "--modem", "02:cb:00:00:00:02", "--packets", "3", "--socket"]);
+    command.arg(net.folder.join("weir.sock")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut tracing = command.spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(tracing.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "following the next 3 packets of modem 02:cb:00:00:00:02\n");
+    // The other modem's are not followed. The next hop's hardware address may have to be asked for first.
+    let frames = [net.bursts(0, 3), net.bursts(1, 3)].concat();
+    assert_eq!(net.send_up(&frames), 6, "{}", net.weir(&["show", "drops"]).unwrap());
+    let text = String::from_utf8(tracing.wait_with_output().unwrap().stdout).unwrap();
+    for stage in ["decryption ", "docsis_decap ", "cm_lookup ", "filtering ", "marking ", "route ", "rewrite_l2 "] {
+        assert_eq!(text.matches(&format!("  {stage}")).count(), 3, "{stage}: {text}");
+    }
+    assert!(text.contains("modem 1") && !text.contains("modem 0"), "{text}");
 }
 
 /// Prometheus reads what `weir show` says.
@@ -254,6 +346,7 @@ fn a_cable_gateway_runs_shows_itself_and_is_changed() {
     assert!(net.weir(&["show", "run"]).unwrap().contains("docsis_framing"));
     metrics(&net);
     trace(&net);
+    trace_upstream(&net);
     // Changes, right and wrong, while it runs.
     let said = net.weir(&["cmts", "modem", "del", "02:cb:00:00:00:02"]);
     assert_eq!(said.as_deref(), Ok("modem 02:cb:00:00:00:02 removed\n"));
