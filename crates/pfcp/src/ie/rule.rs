@@ -57,6 +57,11 @@ impl SdfFilter {
     pub fn flow(description: &str) -> SdfFilter {
         SdfFilter { flow_description: Some(description.into()), ..SdfFilter::default() }
     }
+
+    /// Whether it only names a filter that is given elsewhere in the session, for the other direction.
+    pub fn is_name(&self) -> bool {
+        self.id.is_some() && *self == SdfFilter { id: self.id, ..SdfFilter::default() }
+    }
 }
 
 impl Element for SdfFilter {

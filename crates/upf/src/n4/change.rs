@@ -6,7 +6,7 @@ use pfcp::group::{
     ForwardingParameters, Pdi, RemoveTrafficEndpoint, UpdateBar, UpdateDuplicatingParameters, UpdateFar,
     UpdateForwardingParameters, UpdatePdr, UpdateQer, UpdateTrafficEndpoint, UpdateUrr,
 };
-use pfcp::ie::{FailedRuleId, FarId, OuterHeaderCreation, PfcpSmReqFlags};
+use pfcp::ie::{FailedRuleId, FarId, OuterHeaderCreation, PfcpSmReqFlags, SdfFilter};
 use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
 
 use super::problem::Problem;
@@ -36,9 +36,11 @@ pub struct LeftTunnel {
 /// # Errors
 /// The rule that is not there, or is there already; `rules` are then half changed and to be thrown away.
 pub fn modify(rules: &mut Rules, request: &SessionModificationRequest) -> Result<Vec<LeftTunnel>, Problem> {
+    let given = given_once(rules);
     remove(rules, request)?;
     let left = update(rules, request)?;
     create(rules, request)?;
+    keep_given(rules, given);
     if let Some(timer) = request.user_plane_inactivity_timer {
         rules.user_plane_inactivity_timer = Some(timer);
     }
@@ -49,6 +51,24 @@ pub fn modify(rules: &mut Rules, request: &SessionModificationRequest) -> Result
         rules.node_id = node.clone();
     }
     Ok(left)
+}
+
+/// Filters that others in the session name, with their names.
+fn given_once(rules: &Rules) -> Vec<SdfFilter> {
+    let filters = || rules.create_pdrs.iter().flat_map(|pdr| &pdr.pdi.sdf_filters);
+    let is_named = |id| filters().any(|filter| filter.id == id && filter.is_name());
+    filters().filter(|filter| filter.id.is_some() && !filter.is_name() && is_named(filter.id)).cloned().collect()
+}
+
+/// A filter outlives the rule it was given in, where others go by its name (bidirectional filters, 5.2.1A.2A).
+fn keep_given(rules: &mut Rules, given: Vec<SdfFilter>) {
+    for old in given {
+        let mut same = rules.create_pdrs.iter_mut().flat_map(|pdr| &mut pdr.pdi.sdf_filters).filter(|f| f.id == old.id);
+        let Some(first) = same.next().filter(|first| first.is_name()) else { continue };
+        if same.all(|filter| filter.is_name()) {
+            *first = old;
+        }
+    }
 }
 
 fn remove(rules: &mut Rules, request: &SessionModificationRequest) -> Result<(), Problem> {

@@ -54,3 +54,30 @@ fn ipv6_goes_by_its_flow_label() {
     assert_eq!(bench.received("n6"), [to_router(&packet(0xabcde).ttl(63)).build()]);
     bench.close();
 }
+
+#[test]
+fn a_filter_given_once_outlives_its_rule_and_a_name_of_none_is_refused() {
+    let mut bench = Bench::new("");
+    let (session, teid) = connected(&mut bench, &smf());
+    let flow = "permit out 17 from 198.51.100.7 50000 to assigned";
+    let filter = SdfFilter { id: Some(7), ..SdfFilter::flow(flow) };
+    let named = SdfFilter { id: Some(7), ..SdfFilter::default() };
+    let by_name = update(2, SourceInterface::Access, named);
+    let change = SessionModificationRequest { update_pdrs: vec![by_name.clone()], ..Default::default() };
+    let refused = bench.modify(&session, change);
+    assert_eq!((refused.cause, refused.offending_ie), (Cause::MANDATORY_IE_INCORRECT, Some(OffendingIe(23))));
+    assert_eq!(refused.failed_rule_id, Some(FailedRuleId::Pdr(2)));
+
+    let update_pdrs = vec![update(1, SourceInterface::Core, filter), by_name];
+    let change = SessionModificationRequest { update_pdrs, ..Default::default() };
+    assert_eq!(bench.modify(&session, change).cause, Cause::REQUEST_ACCEPTED);
+    let remove_pdrs = vec![RemovePdr { pdr_id: PdrId(1), ..RemovePdr::default() }];
+    let change = SessionModificationRequest { remove_pdrs, ..Default::default() };
+    assert_eq!(bench.modify(&session, change).cause, Cause::REQUEST_ACCEPTED);
+    let of_the_flow = ip4(UE, SERVER).udp(40_000, 50_000).filled(8);
+    let another = ip4(UE, SERVER).udp(40_000, 50_001).filled(8);
+    bench.send("n3", &up(teid, &another));
+    bench.send("n3", &up(teid, &of_the_flow));
+    assert_eq!(bench.received("n6"), [to_router(&of_the_flow.ttl(63)).build()]);
+    bench.close();
+}

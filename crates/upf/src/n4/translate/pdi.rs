@@ -91,13 +91,14 @@ pub(super) fn behind(session: &mut Session, (address, len): (IpAddr, u8)) {
 }
 
 /// A filter that is only named is the one of that name elsewhere in the session (bidirectional filters, 5.2.1A.2A).
-pub(super) fn whole<'a>(rules: &'a Rules, filter: &'a SdfFilter) -> &'a SdfFilter {
-    let says_something = |filter: &SdfFilter| *filter != SdfFilter { id: filter.id, ..SdfFilter::default() };
-    if filter.id.is_none() || says_something(filter) {
-        return filter;
+/// One that nothing in the session says more of is none: it would match whatever there is.
+pub(super) fn whole<'a>(rules: &'a Rules, filter: &'a SdfFilter) -> Result<&'a SdfFilter, Problem> {
+    if !filter.is_name() {
+        return Ok(filter);
     }
     let all = rules.create_pdrs.iter().flat_map(|pdr| &pdr.pdi.sdf_filters);
-    all.filter(|other| other.id == filter.id).find(|other| says_something(other)).unwrap_or(filter)
+    let said = all.filter(|other| other.id == filter.id).find(|other| !other.is_name());
+    said.ok_or(Problem::incorrect::<SdfFilter>())
 }
 
 /// A filter as it is compiled later.

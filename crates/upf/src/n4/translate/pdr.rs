@@ -47,7 +47,7 @@ impl Translator<'_> {
         };
         let mut filters = Vec::with_capacity(pdr.pdi.sdf_filters.len());
         for filter in &pdr.pdi.sdf_filters {
-            filters.push(pdi::sdf(pdi::whole(rules, filter))?);
+            filters.push(pdi::sdf(pdi::whole(rules, filter)?)?);
         }
         let application = pdr.pdi.application_id.as_ref().map(|application| self.applications.get(&application.0));
         if !is_active(pdr, self.unix) || application == Some(None) {
