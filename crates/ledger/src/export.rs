@@ -92,6 +92,7 @@ const COLUMNS: &[Column] = &[
     ("maxBitRateDL", |r| known(r.max_bit_rate_downlink)),
     ("guaranteedBitRateUL", |r| known(r.guaranteed_bit_rate_uplink)),
     ("guaranteedBitRateDL", |r| known(r.guaranteed_bit_rate_downlink)),
+    ("numberOfEvents", |r| known(r.number_of_events)),
 ];
 
 fn known(value: Option<impl ToString>) -> String {

@@ -204,6 +204,9 @@ pub struct Record {
     /// spaces: `VOLTH`, `TERMR`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub report_trigger: String,
+    /// Events, where the rule measures them (EventBasedChargingInformation, numberOfEvents).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number_of_events: Option<u32>,
 }
 
 impl Record {
@@ -275,7 +278,7 @@ pub(crate) mod examples {
             max_bit_rate_downlink: Some(200_000_000),
             guaranteed_bit_rate_uplink: Some(1_000_000),
             guaranteed_bit_rate_downlink: Some(2_000_000),
-            measurement_method: "volume+duration".parse().unwrap(),
+            measurement_method: "volume+duration+event".parse().unwrap(),
             data_volume_uplink: 1_000_000,
             data_volume_downlink: 20_000_000,
             packets_uplink: 5000,
@@ -287,6 +290,7 @@ pub(crate) mod examples {
             duration: 60,
             cause_for_rec_closing: Cause::VolumeLimit,
             report_trigger: "VOLTH".into(),
+            number_of_events: Some(3),
         }
     }
 }

@@ -44,6 +44,10 @@ pub struct Profile {
     pub volume_quota: Option<u64>,
     /// Usage is reported so often, in seconds.
     pub measurement_period: Option<u32>,
+    /// Usage is reported after so many events, which are measured then.
+    pub event_threshold: Option<u32>,
+    /// After so many seconds without a packet traffic counts as stopped: the next one is an event.
+    pub inactivity_detection: Option<u32>,
     /// Where the control plane takes part in user traffic (router solicitations and advertisements), if it does.
     pub control_tunnel: Option<OuterHeaderCreation>,
     /// After so many seconds without a packet the session is reported.
@@ -320,15 +324,19 @@ impl Profile {
         let when = |wanted: bool, trigger| if wanted { trigger } else { ReportingTriggers::NONE };
         let reporting_triggers = when(self.volume_threshold.is_some(), ReportingTriggers::VOLTH)
             | when(self.volume_quota.is_some(), ReportingTriggers::VOLQU)
+            | when(self.event_threshold.is_some(), ReportingTriggers::EVETH)
             | when(self.measurement_period.is_some(), ReportingTriggers::PERIO);
+        let measured = MeasurementMethod::VOLUM | MeasurementMethod::DURAT;
         (reporting_triggers != ReportingTriggers::NONE).then(|| CreateUrr {
             urr_id: rule::URR,
-            measurement_method: MeasurementMethod::VOLUM | MeasurementMethod::DURAT,
+            measurement_method: self.event_threshold.map_or(measured, |_| measured | MeasurementMethod::EVENT),
             reporting_triggers,
             measurement_information: Some(MeasurementInformation::MNOP),
             measurement_period: self.measurement_period.map(MeasurementPeriod),
             volume_threshold: self.volume_threshold.map(VolumeThreshold::total),
             volume_quota: self.volume_quota.map(VolumeQuota::total),
+            event_threshold: self.event_threshold.map(EventThreshold),
+            inactivity_detection_time: self.inactivity_detection.map(InactivityDetectionTime),
             ..Default::default()
         })
     }

@@ -109,8 +109,11 @@ struct Aside {
     used_events: i64,
 }
 
-/// Times of events in a report at most.
-const EVENTS: usize = 32;
+/// Times of events in a report at most: their number says how many there were.
+const EVENTS: usize = 1024;
+
+/// Reports that may wait for the next, of what was counted before monitoring times.
+const BEFORE: usize = 32;
 
 impl Metering {
     /// A rule made now.

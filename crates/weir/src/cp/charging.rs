@@ -93,7 +93,7 @@ impl Account {
             measurement_method: Measurement {
                 volume: report.volume_measurement.is_some(),
                 duration: report.duration_measurement.is_some(),
-                event: false,
+                event: profile.event_threshold.is_some(),
             },
             data_volume_uplink: volume.uplink.unwrap_or(0),
             data_volume_downlink: volume.downlink.unwrap_or(0),
@@ -106,6 +106,7 @@ impl Account {
             duration: measured.unwrap_or(end.since(start)).as_secs(),
             cause_for_rec_closing: cause(report.usage_report_trigger),
             report_trigger: report.usage_report_trigger.names().collect::<Vec<_>>().join(" "),
+            number_of_events: profile.event_threshold.map(|_| report.event_time_stamps.len() as u32), // fits a datagram
             ..Record::default()
         }
     }
@@ -153,6 +154,31 @@ mod tests {
         let mut is_new = |number| account.is_new(&UsageReport { ur_seqn: UrSeqn(number), ..UsageReport::default() });
         let told = [0, 2, 2, 1, 1, 0, 3, 1000, 999, 900, 1000].map(&mut is_new);
         assert_eq!(told, [true, true, false, true, false, false, true, true, true, false, false]);
+    }
+
+    #[test]
+    fn a_record_says_what_was_measured_and_counts_events() {
+        use pfcp::ie::{DurationMeasurement, EventTimeStamp};
+        let of = |more: &str| {
+            let words = format!("weir cp --upf 10.0.4.1 {more}");
+            match <crate::cli::Cli as clap::Parser>::try_parse_from(words.split_whitespace()).unwrap().command {
+                crate::cli::Command::Cp(args) => super::super::spec::spec(&args).unwrap(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let stamp = EventTimeStamp::from_unix(1_700_000_000);
+        let mut report = UsageReport { duration_measurement: Some(DurationMeasurement(3)), ..UsageReport::default() };
+        for (line, stamps, method, events) in [
+            ("", vec![], "duration", None),
+            ("--event-threshold 2 --inactivity-detection 5", vec![stamp, stamp], "duration+event", Some(2)),
+            ("--event-threshold 2", vec![], "duration+event", Some(0)),
+        ] {
+            report.event_time_stamps = stamps;
+            let spec = of(line);
+            let from = From { spec: &spec, node: "upf", address: [10, 0, 4, 2].into(), now: Moment(0) };
+            let record = Account::default().record(0, &Subscriber::default(), &report, &from);
+            assert_eq!((record.measurement_method.to_string().as_str(), record.number_of_events), (method, events));
+        }
     }
 
     #[test]

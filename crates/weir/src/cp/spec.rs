@@ -165,6 +165,10 @@ options! {
     volume_quota: u64 = "BYTES",
     /// Seconds after which usage is reported, again and again.
     report_every: u32 = "SECONDS",
+    /// Events after which usage is reported: they are measured then. An event is traffic that begins.
+    event_threshold: u32 = "EVENTS",
+    /// Seconds without a packet after which traffic that goes on is an event again.
+    inactivity_detection: u32 = "SECONDS",
     /// Seconds without a packet after which the user plane says so.
     inactivity: u32 = "SECONDS",
 }
@@ -460,6 +464,8 @@ fn profile_of(profile: ProfileOptions, kind: Kind, is_limited: bool) -> control:
         volume_threshold: Some(profile.volume_threshold.unwrap_or(100 << 20)),
         volume_quota: profile.volume_quota,
         measurement_period: profile.report_every,
+        event_threshold: profile.event_threshold,
+        inactivity_detection: profile.inactivity_detection,
         inactivity_timer: profile.inactivity,
         ..control::Profile::default()
     }

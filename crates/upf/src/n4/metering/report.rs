@@ -9,7 +9,7 @@ use pfcp::ie::{
     VolumeQuota, VolumeThreshold,
 };
 
-use super::{EVENTS, Given, Metering, WallClock};
+use super::{BEFORE, Given, Metering, WallClock};
 use crate::rules::Usage;
 
 impl Metering {
@@ -46,7 +46,7 @@ impl Metering {
         report.usage_information = Some(UsageInformation::BEF);
         let aside = self.aside.get_or_insert_default();
         // A control plane that never hears of any is of no use to it.
-        if aside.before.len() < EVENTS {
+        if aside.before.len() < BEFORE {
             aside.before.push(report);
         }
         if urr.subsequent_volume_threshold.is_none() {
