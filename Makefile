@@ -36,7 +36,7 @@ miri: setup      ## Undefined behaviour in frames and tables
 	MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) +nightly miri test -q --target-dir target/miri -p frame -p table
 
 loom: setup      ## Every interleaving of rings and snapshots
-	RUSTFLAGS="--cfg loom" $(CARGO) test -q --release --target-dir target/loom -p table --lib loom
+	CARGO_PROFILE_RELEASE_LTO=off RUSTFLAGS="--cfg loom" $(CARGO) test -q --release --target-dir target/loom -p table --lib loom
 
 fuzz: setup      ## Every parser and the whole pipeline, a few seconds each: make fuzz SECONDS=60
 	fuzz/run $(or $(SECONDS),5)
