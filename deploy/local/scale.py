@@ -29,7 +29,7 @@ import time
 import urllib.error
 import urllib.request
 
-from traffic import Traffic
+from traffic import MAC, Traffic
 
 REPLICAS = 8
 BATCH = 50
@@ -52,6 +52,8 @@ uri = "packet:n6?mode=slots"
 role = "core"
 addresses = ["10.0.6.16/24"]
 
+# The driver plays them all, and may be slow to answer on a busy machine: nobody has to ask it.
+{neighbours}
 [n4]
 address = "10.0.4.16"
 sessions = {sessions}
@@ -60,6 +62,13 @@ pool = [{{ v4 = "{pool}" }}]
 [metrics]
 address = "0.0.0.0:9464"
 """
+
+
+GNBS = [f"10.0.3.{200 + n}" for n in range(4)]
+NEIGHBOURS = "".join(
+    f'[[neighbour]]\nport = "{port}"\naddress = "{address}"\nmac = "{MAC.hex(":")}"\n\n'
+    for port, address in [*(("n3", gnb) for gnb in GNBS), ("n6", "10.0.6.1")]
+)
 
 
 def run(line, **more):
@@ -132,7 +141,7 @@ class Batch:
         run(f"ip address add {address}/24 dev n4")
         self.out = os.path.join(net.folder, f"batch-{net.batches}.jsonl")
         line = (f"{net.weir} cp --upf {gateway.address} --address {address} --sessions {count} --rate 4000 "
-                f"--choose-addresses --gnb-first 10.0.3.200 --json --quiet --sessions-out {self.out}")
+                f"--choose-addresses --gnb-first {GNBS[0]} --gnbs {len(GNBS)} --json --quiet --sessions-out {self.out}")
         self.process = subprocess.Popen(line.split(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def is_up(self):
@@ -165,7 +174,7 @@ class Net:
         self.folder = tempfile.mkdtemp(prefix=self.prefix)
         self.config = os.path.join(self.folder, "gateway.toml")
         with open(self.config, "w") as file:
-            file.write(CONFIG.format(sessions=sessions, pool=POOL))
+            file.write(CONFIG.format(sessions=sessions, pool=POOL, neighbours=NEIGHBOURS))
         # The driver moves to a namespace of its own: nothing of this machine is touched.
         run(f"ip netns add {self.prefix}")
         with open(f"/var/run/netns/{self.prefix}") as file:
