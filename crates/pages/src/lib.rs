@@ -6,8 +6,10 @@
 //!
 //! `frame` and `table` both build on regions; this crate knows nobody.
 
+mod ahead;
 mod counting;
 mod region;
 
+pub use ahead::prepare_growth;
 pub use counting::{Counting, allocations_on_this_thread};
 pub use region::{Backing, Region};

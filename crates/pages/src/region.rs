@@ -2,8 +2,11 @@
 
 use std::io;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
-const HUGE: usize = 2 << 20;
+use crate::ahead;
+
+pub(crate) const HUGE: usize = 2 << 20;
 const SMALL: usize = 4096;
 
 /// Which pages a [`Region`] got.
@@ -31,86 +34,33 @@ impl Backing {
 /// A zeroed, page-aligned piece of memory that lives as long as this value. Plain bytes: whoever holds it decides who
 /// may touch which part, and answers for aliasing.
 pub struct Region {
+    /// The mapping's, at hand.
     base: NonNull<u8>,
-    mapped: usize,
+    mapping: Arc<Mapping>,
     backing: Backing,
 }
 
-// SAFETY: a region is an address range owned by this value alone; it has no thread affinity.
+/// What is unmapped when nobody has it any more.
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: an address range that is nobody else's; it has no thread affinity.
+unsafe impl Send for Mapping {}
+// SAFETY: sharing `&Mapping` gives out only its address and length, and lets pages be made present, which changes nothing;
+// access through the pointer is the holder's duty.
+unsafe impl Sync for Mapping {}
+// SAFETY: as its mapping, whose address it repeats.
 unsafe impl Send for Region {}
-// SAFETY: sharing `&Region` gives out only its address and length; access through the pointer is the holder's duty.
+// SAFETY: as its mapping, whose address it repeats.
 unsafe impl Sync for Region {}
 
-impl Region {
-    /// Maps at least `bytes` bytes of zeroes. Tries reserved huge pages first when more than half of one, a megabyte, is
-    /// asked for; never fails for want of them.
-    ///
-    /// # Errors
-    /// What `mmap` said, when even ordinary pages were refused.
-    pub fn new(bytes: usize) -> io::Result<Self> {
-        if bytes > HUGE / 2 {
-            let mapped = bytes.next_multiple_of(HUGE);
-            if let Ok(base) = map(mapped, libc::MAP_HUGETLB) {
-                return Ok(Self { base, mapped, backing: Backing::Huge });
-            }
-            let region = Self { base: map_aligned(mapped, 0)?, mapped, backing: Backing::Transparent };
-            region.advise_huge();
-            return Ok(region);
-        }
-        let mapped = bytes.max(1).next_multiple_of(SMALL);
-        Ok(Self { base: map(mapped, 0)?, mapped, backing: Backing::Small })
-    }
-
-    /// A range of at least `bytes` zeroes that is there to be addressed, its memory taken piece by piece with
-    /// [`populate`](Self::populate) (or at first touch): what begins small and may grow without moving. Transparent
-    /// huge pages; reserved ones would have to be paid for whole.
-    ///
-    /// # Errors
-    /// What `mmap` said, when there are not that many addresses (or, where the host doesn't overcommit, that much
-    /// memory).
-    pub fn reserve(bytes: usize) -> io::Result<Self> {
-        let mapped = bytes.max(1).checked_next_multiple_of(HUGE).filter(|&n| n <= isize::MAX as usize / 2);
-        let mapped = mapped.ok_or(io::ErrorKind::OutOfMemory)?;
-        let base = map_aligned(mapped, libc::MAP_NORESERVE)?;
-        let region = Self { base, mapped, backing: Backing::Transparent };
-        region.advise_huge();
-        Ok(region)
-    }
-
-    /// First byte of the region; aligned to its page size.
-    pub fn base(&self) -> NonNull<u8> {
-        self.base
-    }
-
-    /// Bytes mapped: what was asked for, rounded up to whole pages.
-    pub fn len(&self) -> usize {
-        self.mapped
-    }
-
-    /// Never true: a region has at least one page.
-    pub fn is_empty(&self) -> bool {
-        self.mapped == 0
-    }
-
-    /// The pages it rests on.
-    pub fn backing(&self) -> Backing {
-        self.backing
-    }
-
-    /// Makes every page present now, so that no packet pays for the first fault. Content stays as it is. Kernels before
-    /// 5.14 don't know the request; there pages come at first use.
-    pub fn prefault(&self) {
-        // Without the memory the first use fails as it would have without asking.
-        let _ = self.populate(0, self.mapped);
-    }
-
-    /// As [`prefault`](Self::prefault), for the part of `len` bytes from `at`, as far as it is in the region.
-    ///
-    /// # Errors
-    /// `OutOfMemory` when the host has not that much.
-    pub fn populate(&self, at: usize, len: usize) -> io::Result<()> {
-        let at = at.min(self.mapped) / SMALL * SMALL;
-        let len = len.min(self.mapped - at);
+impl Mapping {
+    /// See [`Region::populate`].
+    pub(crate) fn populate(&self, at: usize, len: usize) -> io::Result<()> {
+        let at = at.min(self.len) / SMALL * SMALL;
+        let len = len.min(self.len - at);
         if cfg!(miri) || len == 0 {
             return Ok(());
         }
@@ -126,15 +76,96 @@ impl Region {
         // SAFETY: exactly our mapping; the advice changes no content. A refusal costs speed only.
         #[cfg(not(miri))]
         unsafe {
-            libc::madvise(self.base.as_ptr().cast(), self.mapped, libc::MADV_HUGEPAGE)
+            libc::madvise(self.base.as_ptr().cast(), self.len, libc::MADV_HUGEPAGE)
         };
     }
 }
 
-impl Drop for Region {
+impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly the range mapped in `new`, unmapped once.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.mapped) };
+        // SAFETY: exactly the range mapped, unmapped once.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+impl Region {
+    /// Maps at least `bytes` bytes of zeroes. Tries reserved huge pages first when more than half of one, a megabyte, is
+    /// asked for; never fails for want of them.
+    ///
+    /// # Errors
+    /// What `mmap` said, when even ordinary pages were refused.
+    pub fn new(bytes: usize) -> io::Result<Self> {
+        if bytes > HUGE / 2 {
+            let mapped = bytes.next_multiple_of(HUGE);
+            if let Ok(base) = map(mapped, libc::MAP_HUGETLB) {
+                return Ok(Self::of(base, mapped, Backing::Huge));
+            }
+            return Ok(Self::of(map_aligned(mapped, 0)?, mapped, Backing::Transparent));
+        }
+        let mapped = bytes.max(1).next_multiple_of(SMALL);
+        Ok(Self::of(map(mapped, 0)?, mapped, Backing::Small))
+    }
+
+    fn of(base: NonNull<u8>, len: usize, backing: Backing) -> Self {
+        let mapping = Mapping { base, len };
+        if backing == Backing::Transparent {
+            mapping.advise_huge();
+        }
+        Self { base, mapping: Arc::new(mapping), backing }
+    }
+
+    /// A range of at least `bytes` zeroes that is there to be addressed, its memory taken piece by piece with
+    /// [`populate`](Self::populate) (or at first touch): what begins small and may grow without moving. Transparent
+    /// huge pages; reserved ones would have to be paid for whole.
+    ///
+    /// # Errors
+    /// What `mmap` said, when there are not that many addresses (or, where the host doesn't overcommit, that much
+    /// memory).
+    pub fn reserve(bytes: usize) -> io::Result<Self> {
+        let mapped = bytes.max(1).checked_next_multiple_of(HUGE).filter(|&n| n <= isize::MAX as usize / 2);
+        let mapped = mapped.ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self::of(map_aligned(mapped, libc::MAP_NORESERVE)?, mapped, Backing::Transparent))
+    }
+
+    /// First byte of the region; aligned to its page size.
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Bytes mapped: what was asked for, rounded up to whole pages.
+    pub fn len(&self) -> usize {
+        self.mapping.len
+    }
+
+    /// Never true: a region has at least one page.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The pages it rests on.
+    pub fn backing(&self) -> Backing {
+        self.backing
+    }
+
+    /// Makes every page present now, so that no packet pays for the first fault. Content stays as it is. Kernels before
+    /// 5.14 don't know the request; there pages come at first use.
+    pub fn prefault(&self) {
+        // Without the memory the first use fails as it would have without asking.
+        let _ = self.populate(0, self.len());
+    }
+
+    /// As [`prefault`](Self::prefault), for the part of `len` bytes from `at`, as far as it is in the region.
+    ///
+    /// # Errors
+    /// `OutOfMemory` when the host has not that much.
+    pub fn populate(&self, at: usize, len: usize) -> io::Result<()> {
+        self.mapping.populate(at, len)
+    }
+
+    /// The same by and by, by a thread of its own (see [`prepare_growth`](crate::prepare_growth)), while others use the
+    /// region.
+    pub fn populate_ahead(&self, at: usize, len: usize) {
+        ahead::wish(&self.mapping, at, len);
     }
 }
 
@@ -203,5 +234,28 @@ mod tests {
         // SAFETY: as above.
         assert_eq!(unsafe { region.base().as_ptr().add(region.len() - 1).read() }, 0);
         assert!(Region::reserve(usize::MAX).is_err() && Region::reserve(usize::MAX / 2).is_err());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "the kernel is asked which pages are there")]
+    fn pages_asked_for_ahead_come_while_the_region_is_used() {
+        crate::prepare_growth();
+        let region = Region::reserve(4 * HUGE).expect("addresses");
+        let present = || {
+            let mut pages = vec![0u8; region.len() / SMALL];
+            // SAFETY: one byte for each page of a live mapping.
+            let done = unsafe { libc::mincore(region.base().as_ptr().cast(), region.len(), pages.as_mut_ptr()) };
+            assert_eq!(done, 0);
+            pages.iter().filter(|page| **page & 1 == 1).count() * SMALL
+        };
+        assert_eq!(present(), 0);
+        region.populate_ahead(HUGE, 2 * HUGE);
+        let begin = std::time::Instant::now();
+        while present() < 2 * HUGE && begin.elapsed().as_secs() < 20 {
+            std::thread::yield_now();
+        }
+        assert_eq!(present(), 2 * HUGE);
+        // A region may go before its turn comes.
+        drop((0..4).map(|_| Region::reserve(HUGE).unwrap().populate_ahead(0, HUGE)).collect::<Vec<_>>());
     }
 }

@@ -42,6 +42,8 @@ const RESERVE: usize = if cfg!(miri) { 4 * CHUNK } else { 1 << 24 };
 const RESERVE_TIMES: usize = if cfg!(miri) { 1 } else { 8 };
 /// The most lines of a heap: ids must fit 32 bits.
 const MOST: usize = (u32::MAX as usize) / CHUNK * CHUNK;
+/// With that few lines left, in a chunk, another thread is asked for the pages of the next.
+const NEARLY_OUT: usize = CHUNK / 2;
 /// Ends a free list.
 const NONE: u32 = u32::MAX;
 
@@ -49,7 +51,8 @@ const NONE: u32 = u32::MAX;
 ///
 /// The heap is one range of addresses, so that an id is a line's distance from its start. Memory for it comes in
 /// chunks of 2 MiB when asked for ([`with_capacity`](Self::with_capacity), [`grow`](Self::grow)), never from
-/// [`alloc`](Self::alloc). Freed records are kept by length and used again for the same length, or split for shorter
+/// [`alloc`](Self::alloc); when a heap is nearly used up, another thread makes the pages of the next chunk present, so that
+/// who grows it does not wait for them. Freed records are kept by length and used again for the same length, or split for shorter
 /// ones; they are not merged, so a heap serves best with few different lengths.
 pub struct Lines {
     /// First line of the region.
@@ -63,6 +66,8 @@ pub struct Lines {
     free: [u32; MAX_RECORD + 1],
     /// The first line never handed out.
     fresh: usize,
+    /// The next chunk's pages were asked for.
+    asked: bool,
     in_use: usize,
 }
 
@@ -78,6 +83,7 @@ impl Lines {
     /// Those of the mapping.
     pub fn with_capacity(lines: usize) -> io::Result<Self> {
         let least = lines.checked_next_multiple_of(CHUNK).filter(|&n| n <= MOST).ok_or(io::ErrorKind::OutOfMemory)?;
+        pages::prepare_growth();
         // Addresses cost nothing, except on hosts that don't overcommit: be content with fewer there.
         let mut lines_reserved = (least * RESERVE_TIMES).clamp(RESERVE, MOST);
         let region = loop {
@@ -87,13 +93,17 @@ impl Lines {
                 Err(_) => lines_reserved = (lines_reserved / 2).max(least),
             }
         };
+        // So that lengths don't have to move when there are more of them; where that is refused, they do.
+        let mut lengths = Vec::new();
+        let _ = lengths.try_reserve_exact(lines_reserved);
         let mut heap = Self {
             base: region.base().cast(),
             capacity: 0,
             region,
-            lengths: Vec::new(),
+            lengths,
             free: [NONE; MAX_RECORD + 1],
             fresh: 0,
+            asked: false,
             in_use: 0,
         };
         heap.grow(lines)?;
@@ -113,6 +123,7 @@ impl Lines {
         }
         self.region.populate(self.capacity * size_of::<Line>(), more * size_of::<Line>())?;
         self.capacity += more;
+        self.asked = false;
         self.lengths.resize(self.capacity, 0);
         Ok(())
     }
@@ -247,6 +258,10 @@ impl Lines {
         }
         let at = self.fresh as u32;
         self.fresh += n;
+        if self.capacity - self.fresh < NEARLY_OUT && !self.asked {
+            self.asked = true;
+            self.region.populate_ahead(self.capacity * size_of::<Line>(), CHUNK * size_of::<Line>());
+        }
         Some(at)
     }
 

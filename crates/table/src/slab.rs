@@ -33,6 +33,11 @@ impl<T: Zeroed> Slab<T> {
         self.region.prefault();
     }
 
+    /// Has that done by and by, by another thread.
+    pub(crate) fn prefault_ahead(&self) {
+        self.region.populate_ahead(0, self.region.len());
+    }
+
     /// Bytes mapped.
     pub(crate) fn bytes(&self) -> usize {
         self.region.len()

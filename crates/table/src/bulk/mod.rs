@@ -17,6 +17,10 @@ use pages::Backing;
 
 /// Keys looked up together in [`BulkMap::lookup_batch`].
 const BURST: usize = 32;
+/// That near its limit, as a part of it, a map has the next table's pages made present.
+const NEARLY_FULL: usize = 16;
+/// A table of that many bytes has pages worth asking for early.
+const MUCH: usize = 2 << 20;
 /// Buckets moved to a larger table with each insertion or removal while growing.
 const DRAIN: usize = 2;
 
@@ -34,11 +38,12 @@ impl std::error::Error for Full {}
 
 /// A hash map from small keys to small values on huge pages, owned by one worker.
 ///
-/// Within [`capacity`](Self::capacity) no call allocates. Beyond it the map grows by half: the new table is mapped at
-/// once, the entries follow a few buckets with each later change (or [`settle`](Self::settle)), and lookups see both
-/// tables until then.
+/// Within [`capacity`](Self::capacity) no call allocates, but for the last of it: then a large map has the next table
+/// mapped, and another thread make its pages present. Beyond, the map grows by half: the entries follow a few buckets with
+/// each later change (or [`settle`](Self::settle)), and lookups see both tables until then.
 pub struct BulkMap<K, V> {
     live: Cuckoo<K, V>,
+    next: Option<Cuckoo<K, V>>,
     old: Option<Draining<K, V>>,
     seed: Seed,
 }
@@ -55,9 +60,10 @@ impl<K: Key, V: Copy> BulkMap<K, V> {
     /// # Errors
     /// [`Full`] when memory for it is refused.
     pub fn with_capacity(capacity: usize, seed: Seed) -> Result<Self, Full> {
+        pages::prepare_growth();
         let live = Cuckoo::new(buckets_for(capacity)).map_err(|_| Full)?;
         live.slab().prefault();
-        Ok(Self { live, old: None, seed })
+        Ok(Self { live, next: None, old: None, seed })
     }
 
     /// Entries in the map.
@@ -77,7 +83,8 @@ impl<K: Key, V: Copy> BulkMap<K, V> {
 
     /// Bytes of memory mapped.
     pub fn bytes(&self) -> usize {
-        self.live.slab().bytes() + self.old.as_ref().map_or(0, |old| old.table.slab().bytes())
+        let others = self.next.iter().chain(self.old.as_ref().map(|old| &old.table));
+        self.live.slab().bytes() + others.map(|table| table.slab().bytes()).sum::<usize>()
     }
 
     /// The pages the map rests on.
@@ -159,7 +166,11 @@ impl<K: Key, V: Copy> BulkMap<K, V> {
             return Ok(Some(std::mem::replace(slot, value)));
         }
         self.drain(DRAIN);
-        if self.live.len() >= self.capacity() {
+        let most = self.capacity();
+        if self.live.len() >= most - most / NEARLY_FULL {
+            self.foresee();
+        }
+        if self.live.len() >= most {
             self.grow()?;
         }
         let hash = self.seed.hash(&key);
@@ -202,7 +213,21 @@ impl<K: Key, V: Copy> BulkMap<K, V> {
     /// Takes out everything; keeps the memory.
     pub fn clear(&mut self) {
         self.live.clear();
-        self.old = None;
+        (self.next, self.old) = (None, None);
+    }
+
+    /// Buckets of the next table.
+    fn larger(&self) -> usize {
+        self.live.buckets() / 2 * 3 + 2
+    }
+
+    /// Has the next table's pages made present, if it has not yet and they are many.
+    #[cold]
+    fn foresee(&mut self) {
+        if self.next.is_none() && self.live.slab().bytes() >= MUCH {
+            self.next = Cuckoo::new(self.larger()).ok();
+            self.next.iter().for_each(|next| next.slab().prefault_ahead());
+        }
     }
 
     /// Replaces the full table by one half as large again; the entries follow by and by.
@@ -213,7 +238,10 @@ impl<K: Key, V: Copy> BulkMap<K, V> {
         if self.old.is_some() || self.live.len() < self.capacity() / 4 && self.live.buckets() > 64 {
             return Err(Full);
         }
-        let larger = Cuckoo::new(self.live.buckets() / 2 * 3 + 2).map_err(|_| Full)?;
+        let larger = match self.next.take() {
+            Some(next) => next,
+            None => Cuckoo::new(self.larger()).map_err(|_| Full)?,
+        };
         self.old = Some(Draining { table: std::mem::replace(&mut self.live, larger), next: 0 });
         self.drain(DRAIN);
         Ok(())

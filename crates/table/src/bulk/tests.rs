@@ -108,6 +108,22 @@ fn its_capacity_fits_without_growing_for_every_key_type() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a small map has no pages to ask for")]
+fn a_large_map_has_its_next_table_before_it_grows() {
+    let mut map = BulkMap::<u32, u32>::with_capacity(200_000, Seed::random()).unwrap();
+    let (most, bytes) = (map.capacity() as u32, map.bytes());
+    let near = most - most / 16;
+    (0..near).for_each(|i| assert_eq!(map.insert(i, i), Ok(None)));
+    assert_eq!((map.next.is_some(), map.bytes()), (false, bytes));
+    assert_eq!(map.insert(near, near), Ok(None));
+    let ready = map.next.as_ref().map(Cuckoo::buckets);
+    assert!(ready > Some(map.live.buckets()) && map.bytes() > bytes * 2, "{ready:?}");
+    (near + 1..most + 1).for_each(|i| assert_eq!(map.insert(i, i), Ok(None)));
+    assert!(map.next.is_none() && ready == Some(map.live.buckets()));
+    assert!((0..=most).all(|i| map.get(i) == Some(i)));
+}
+
+#[test]
 fn a_million_small_entries_stay_under_twenty_megabytes() {
     let map = BulkMap::<u32, u32>::with_capacity(scaled(1_000_000), Seed::new(0)).unwrap();
     assert!(map.bytes() <= 20_000_000 && map.capacity() >= scaled(1_000_000), "{}", map.bytes());
