@@ -208,23 +208,35 @@ fn scrape(net: &Net) -> serde_json::Value {
     serde_json::from_str(&said).unwrap()
 }
 
-/// A modem's packets are followed from the network into the DEPI packet, and nobody else's.
-fn trace(net: &Net) {
+/// `weir trace` of the next three packets of a modem, once it follows them.
+fn follow(net: &Net, modem: &str) -> Child {
     let mut command = Command::new(WEIR);
-    command.args(["trace", "--modem", "02:CB:00:00:00:01", "--packets", "3", "--socket"]);
+    command.args(["trace", "--modem", modem, "--packets", "3", "--socket"]);
     command.arg(net.folder.join("weir.sock")).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut tracing = command.spawn().unwrap();
     let mut said = String::new();
     BufReader::new(tracing.stderr.take().unwrap()).read_line(&mut said).unwrap();
-    assert_eq!(said, "following the next 3 packets of modem 02:CB:00:00:00:01\n");
+    assert_eq!(said, format!("following the next 3 packets of modem {modem}\n"));
+    tracing
+}
+
+/// What it told: each of the packets went through each of these.
+fn followed(tracing: Child, stages: &[&str]) -> String {
+    let text = String::from_utf8(tracing.wait_with_output().unwrap().stdout).unwrap();
+    for stage in stages {
+        assert_eq!(text.matches(&format!("  {stage} ")).count(), 3, "{stage}: {text}");
+    }
+    text
+}
+
+/// A modem's packets are followed from the network into the DEPI packet, and nobody else's.
+fn trace(net: &Net) {
+    let tracing = follow(net, "02:CB:00:00:00:01");
     let other = net.weir(&["trace", "--modem", "10.64.0.9", "--seconds", "0.01"]).expect_err("one at a time");
     assert!(other.contains("another `weir trace` follows 10.64.0.1"), "{other}");
     // Half of them are another modem's.
     net.send(40);
-    let text = String::from_utf8(tracing.wait_with_output().unwrap().stdout).unwrap();
-    for stage in ["cm_lookup ", "classification ", "docsis_framing ", "depi_encap "] {
-        assert_eq!(text.matches(&format!("  {stage}")).count(), 3, "{stage}: {text}");
-    }
+    let text = followed(tracing, &["cm_lookup", "classification", "docsis_framing", "depi_encap"]);
     assert!(text.contains("modem 0, service flow 0") && !text.contains("modem 1"), "{text}");
     let wrong = net.weir(&["trace", "--modem", "02:cb:00:00:77:77"]).expect_err("it is not there");
     assert!(wrong.contains("there is no modem 02:cb:00:00:77:77"), "{wrong}");
@@ -232,20 +244,12 @@ fn trace(net: &Net) {
 
 /// A modem's packets are followed from where bursts are taken apart to the network, and nobody else's.
 fn trace_upstream(net: &Net) {
-    let mut command = Command::new(WEIR);
-    command.args(["trace", "--modem", "02:cb:00:00:00:02", "--packets", "3", "--socket"]);
-    command.arg(net.folder.join("weir.sock")).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut tracing = command.spawn().unwrap();
-    let mut said = String::new();
-    BufReader::new(tracing.stderr.take().unwrap()).read_line(&mut said).unwrap();
-    assert_eq!(said, "following the next 3 packets of modem 02:cb:00:00:00:02\n");
+    let tracing = follow(net, "02:cb:00:00:00:02");
     // The other modem's are not followed. The next hop's hardware address may have to be asked for first.
     let frames = [net.bursts(0, 3), net.bursts(1, 3)].concat();
     assert_eq!(net.send_up(&frames), 6, "{}", net.weir(&["show", "drops"]).unwrap());
-    let text = String::from_utf8(tracing.wait_with_output().unwrap().stdout).unwrap();
-    for stage in ["decryption ", "docsis_decap ", "cm_lookup ", "filtering ", "marking ", "route ", "rewrite_l2 "] {
-        assert_eq!(text.matches(&format!("  {stage}")).count(), 3, "{stage}: {text}");
-    }
+    let stages = ["decryption", "docsis_decap", "cm_lookup", "filtering", "marking", "route", "rewrite_l2"];
+    let text = followed(tracing, &stages);
     assert!(text.contains("modem 1") && !text.contains("modem 0"), "{text}");
 }
 
