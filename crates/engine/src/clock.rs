@@ -32,17 +32,19 @@ impl Clock for NoClock {
 
 /// Which bursts are timed stage by stage, and what a look at the clock costs.
 ///
-/// A look costs 10 to 20 ns: nothing to a stage's work on a full burst, more than the work on a lone packet. So of small
-/// bursts, which a light load brings, some chosen at random are timed and stand for the others.
+/// A look costs 10 to 20 ns: little beside a stage's work on a full burst, more than the work on a lone packet. So some
+/// bursts, chosen at random, are timed and stand for the others: of small ones, which a light load brings, fewer.
 pub struct Looks {
     random: Cell<u32>,
     cost: u64,
 }
 
-/// Packets of a burst that is timed in any case.
+/// Packets of a burst that is not small.
 const MANY: u32 = 16;
-/// Of smaller ones, one in 2^this is timed.
-const ONE_IN: u32 = 3;
+/// Of bursts that are not small one in 2^this is timed.
+const ONE_IN: u32 = 2;
+/// Of small ones.
+const ONE_IN_SMALL: u32 = 3;
 
 impl Default for Looks {
     fn default() -> Self {
@@ -54,18 +56,40 @@ impl Looks {
     /// How many bursts a burst of so many packets stands for when timed; 0: it is not.
     #[inline(always)]
     pub(crate) fn weight(&self, packets: u32) -> u64 {
-        if packets >= MANY {
-            return 1;
-        }
+        let one_in = if packets >= MANY { ONE_IN } else { ONE_IN_SMALL };
         let random = self.random.get().wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
         self.random.set(random);
-        if random >> (u32::BITS - ONE_IN) == 0 { 1 << ONE_IN } else { 0 }
+        if random >> (u32::BITS - one_in) == 0 { 1 << one_in } else { 0 }
     }
 
     /// Cycles that a look itself takes, to be taken off what it found.
     #[inline(always)]
     pub(crate) fn cost(&self) -> u64 {
         self.cost
+    }
+}
+
+/// The begin of work that no pipeline does, as the clock had it; see [`crate::Env::look`].
+#[must_use = "a look is for charging what is done after it"]
+pub struct Look {
+    from: u64,
+    weight: u64,
+}
+
+impl Look {
+    #[inline(always)]
+    pub(crate) fn at<C: Clock>(looks: &Looks) -> Self {
+        let weight = looks.weight(MANY);
+        Self { from: if weight == 0 { 0 } else { C::cycles() }, weight }
+    }
+
+    /// Cycles since, for all that this look stands for.
+    #[inline(always)]
+    pub(crate) fn spent<C: Clock>(self, looks: &Looks) -> u64 {
+        if self.weight == 0 {
+            return 0;
+        }
+        C::cycles().wrapping_sub(self.from).saturating_sub(looks.cost()) * self.weight
     }
 }
 
@@ -110,12 +134,13 @@ mod tests {
     #[test]
     fn timed_bursts_stand_for_all_of_them() {
         let looks = Looks::default();
-        assert!((MANY..=64).all(|packets| looks.weight(packets) == 1));
         // Of two kinds of bursts in turns, neither is overlooked.
-        let mut stands_for = [0; 2];
-        for n in 0..80_000 {
-            stands_for[n % 2] += looks.weight(1 + n as u32 % 5);
+        for least in [1, MANY] {
+            let mut stands_for = [0; 2];
+            for n in 0..80_000 {
+                stands_for[n % 2] += looks.weight(least + n as u32 % 5);
+            }
+            assert!(stands_for.iter().all(|sum| (38_000..42_000).contains(sum)), "{stands_for:?} of 40,000 each");
         }
-        assert!(stands_for.iter().all(|sum| (38_000..42_000).contains(sum)), "{stands_for:?} of 40,000 each");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use frame::{Arena, Pool};
 
 use crate::burst::Burst;
-use crate::clock::{Clock, Looks};
+use crate::clock::{Clock, Look, Looks};
 use crate::drops::Drop;
 use crate::stats::{Io, Stats};
 use crate::trace::Tracer;
@@ -49,6 +49,19 @@ impl Env {
     #[inline]
     pub fn arena(&self) -> &Arc<Arena> {
         self.pool.arena()
+    }
+
+    /// Looks at the clock before work on many packets that no pipeline does, to charge it to a stage of a span when done.
+    /// As with pipelines, some looks chosen at random stand for the others, which cost nothing.
+    #[inline(always)]
+    pub fn look<C: Clock>(&self) -> Look {
+        Look::at::<C>(&self.looks)
+    }
+
+    /// Charges stage `at` of a span for work on so many packets, done since that look.
+    #[inline(always)]
+    pub fn charge<C: Clock>(&self, span: StageSpan, at: usize, packets: u32, look: Look) {
+        self.stats.stage(span.first + at, packets, look.spent::<C>(&self.looks));
     }
 
     /// Sends a complete frame of our own by a port, at the end of this turn. When the queue is full the frame is

@@ -6,8 +6,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use table::hint::tsc_cost;
-
 use crate::drops::{Drop, Punt};
 use crate::pipeline::StageSpan;
 
@@ -187,13 +185,6 @@ impl Stats {
         let at = self.drop_base + (stage * Drop::COUNT + reason as usize) * PER_DROP;
         self.bump(at, 1);
         self.bump(at + 1, bytes as u64);
-    }
-
-    /// Charges stage `at` of a span: for what holds packets, whose work is done by no pipeline. Cycles only where the
-    /// caller's clock counts them; what the look at the clock took is taken off.
-    #[inline]
-    pub fn charge(&self, span: StageSpan, at: usize, packets: u32, cycles: u64) {
-        self.stage(span.first + at, packets, cycles.saturating_sub(tsc_cost()));
     }
 
     /// Counts a drop that happens outside of any pipeline: in the worker, at a port, in the slow path.

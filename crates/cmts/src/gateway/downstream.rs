@@ -22,7 +22,7 @@ impl CableGateway {
         let between = self.pipelines.between;
         let may = state.depi.has_room() && state.modems.encrypt.room() >= BURST && !self.sealed;
         if may && state.scheduler.waiting() > 0 {
-            let begin = C::cycles();
+            let look = env.look::<C>();
             let scratch = &mut self.scratch;
             let pulled = state.scheduler.pull(env.now, BURST, |pulled, flow| {
                 // At most a burst is asked for, and it was empty.
@@ -33,7 +33,7 @@ impl CableGateway {
                 (lane.channel[i], lane.sequence[i]) = (pulled.channel, pulled.sequence);
             });
             if pulled > 0 {
-                env.stats.charge(between, 0, pulled as u32, C::cycles().wrapping_sub(begin));
+                env.charge::<C>(between, 0, pulled as u32, look);
                 env.stats.add(Io::Released, pulled as u64);
             }
         }
@@ -54,7 +54,7 @@ impl CableGateway {
     /// What is through the cipher into DEPI packets. Says whether anything was.
     fn encapsulate<C: Clock>(&mut self, env: &mut Env) -> bool {
         let state = &mut self.state;
-        let begin = C::cycles();
+        let look = env.look::<C>();
         let mut framed = 0;
         while state.depi.has_room()
             && let Some(done) = state.modems.encrypt.pop()
@@ -71,7 +71,7 @@ impl CableGateway {
             }
         }
         if framed > 0 {
-            env.stats.charge(self.pipelines.between, 1, framed, C::cycles().wrapping_sub(begin));
+            env.charge::<C>(self.pipelines.between, 1, framed, look);
         }
         framed > 0
     }

@@ -33,12 +33,12 @@ impl CableGateway {
         if state.upstream.is_idle() && state.modems.decrypt.held() == 0 {
             return false;
         }
-        let begin = C::cycles();
+        let look = env.look::<C>();
         let worked = state.upstream.work(BURST, env);
-        let mid = C::cycles();
         if worked > 0 {
-            env.stats.charge(between, 2, worked as u32, mid.wrapping_sub(begin));
+            env.charge::<C>(between, 2, worked as u32, look);
         }
+        let look = env.look::<C>();
         let mut pushed = 0;
         while state.modems.decrypt.room() > 0
             && let Some(out) = state.upstream.pop()
@@ -75,7 +75,7 @@ impl CableGateway {
             (lane.hop[i], lane.instance[i], lane.ours[i]) = (NONE, Role::Network.instance(), false);
         }
         if pushed > 0 {
-            env.stats.charge(between, 3, pushed, C::cycles().wrapping_sub(mid));
+            env.charge::<C>(between, 3, pushed, look);
         }
         let deciphered = burst.len();
         if deciphered > 0 {
