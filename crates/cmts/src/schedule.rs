@@ -297,11 +297,11 @@ impl Scheduler {
             }
             let group = self.next_group;
             self.next_group = if group + 1 == self.groups.len() { 0 } else { group + 1 };
+            let until = now + self.limits.ahead_ns;
             let mut last = None;
             while pulled < most {
-                let Some(channel) = self.channel(group, now) else { break };
+                let Some(channel) = self.channel(group, last, until) else { break };
                 let Some(packet) = self.one(group, channel, now) else { break };
-                self.loads[usize::from(channel)].selects += u64::from(last != Some(channel));
                 last = Some(channel);
                 let flow = &self.flows[packet.flow as usize];
                 each(packet, flow);
@@ -311,10 +311,16 @@ impl Scheduler {
         pulled
     }
 
-    /// The channel of a group with the least load of those that have room.
+    /// The channel whose turn it still is, or the one of a group with the least load of those that have room.
     #[inline(always)]
-    fn channel(&self, group: usize, now: u64) -> Option<u16> {
-        self.groups.get(group)?.freest(&self.loads, now + self.limits.ahead_ns)
+    fn channel(&mut self, group: usize, last: Option<u16>, until: u64) -> Option<u16> {
+        let goes_on = |channel: &u16| self.loads.get(usize::from(*channel)).is_some_and(|load| load.goes_on(until));
+        if let Some(channel) = last.filter(goes_on) {
+            return Some(channel);
+        }
+        let channel = self.groups.get(group)?.freest(&self.loads, until)?;
+        self.loads.get_mut(usize::from(channel))?.begin_turn();
+        Some(channel)
     }
 
     /// The next packet of a group that may go.
