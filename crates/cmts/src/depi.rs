@@ -85,11 +85,14 @@ struct Channel {
     ip: L3L4,
     carrier: l2tp::Carrier,
     sum: u16,
-    capacity: usize,
+    /// Bytes that fit into a packet of one segment.
+    whole: usize,
     flow: u8,
     word: ChannelWord,
     max_segments: usize,
     open: Option<Frame>,
+    /// Bytes that still fit into it with one more segment.
+    room: usize,
     count: usize,
     since: u64,
     sequence: u16,
@@ -130,6 +133,7 @@ impl Channel {
         let repr = l2tp::Repr { carrier: spec.carrier, session: spec.session, cookie: spec.cookie };
         let l4 = if version == 4 { 20 } else { 40 };
         at += repr.emit(&mut header[at..]).unwrap_or(0);
+        let word = if spec.word == ChannelWord::None { 0 } else { psp::WORD_LEN };
         let port = if udp { l2tp::PORT } else { 0 };
         let v4 = |address| if let IpAddr::V4(address) = address { address.into() } else { 0 };
         let ip = L3L4 {
@@ -150,11 +154,12 @@ impl Channel {
             ip,
             carrier: spec.carrier,
             sum,
-            capacity: usize::from(spec.mtu).saturating_sub(at),
+            whole: usize::from(spec.mtu).saturating_sub(at + psp::HEADER_LEN + psp::ENTRY_LEN + word),
             flow: spec.flow,
             word: spec.word,
             max_segments: spec.segments.clamp(1, MAX_SEGMENTS),
             open: None,
+            room: 0,
             count: 0,
             since: 0,
             sequence: 0,
@@ -162,20 +167,12 @@ impl Channel {
         }
     }
 
-    /// What stands before the segments, if one more was added.
-    fn overhead(&self) -> usize {
-        let word = if self.word == ChannelWord::None { 0 } else { psp::WORD_LEN };
-        psp::HEADER_LEN + (self.count + 1) * psp::ENTRY_LEN + word
-    }
-
-    /// Bytes that still fit with one more segment.
-    fn room(&self, arena: &Arena) -> usize {
-        let Some(open) = &self.open else { return 0 };
-        if self.count >= self.max_segments {
-            return 0;
-        }
-        let slot = usize::from(arena.shape().slot_bytes) - open.headroom() - open.len();
-        self.capacity.saturating_sub(self.overhead() + open.len()).min(slot)
+    /// Begins a packet: it is that frame, or piece of one.
+    fn start(&mut self, begin: bool, end: bool, frame: Frame, arena: &Arena) {
+        self.room = self.whole.min(usize::from(arena.shape().slot_bytes) - frame.headroom());
+        self.count = 0;
+        self.enter(begin, end, frame.len());
+        self.open = Some(frame);
     }
 
     /// Enters a segment in the table.
@@ -184,6 +181,8 @@ impl Channel {
         if fast::put(&mut self.front, at, Entry::of(begin, end, len).to_bytes()).is_some() {
             self.count += 1;
         }
+        let more = self.count < self.max_segments;
+        self.room = if more { self.room.saturating_sub(len + psp::ENTRY_LEN) } else { 0 };
     }
 
     /// Completes what stands before the segments of a packet, `payload` bytes of them; returns its length.
@@ -280,17 +279,17 @@ impl Depi {
         };
         wire.counts.frames += 1;
         let mut begin = true;
-        if wire.open.is_some() {
-            let arena = env.pool.arena();
-            let room = wire.room(arena);
-            if frame.len() <= room {
-                append(wire, arena, arena.bytes(&frame));
+        if let Some(open) = &mut wire.open {
+            let (arena, room) = (env.pool.arena(), wire.room);
+            let bytes = arena.bytes(&frame);
+            if bytes.len() <= room {
+                append(open, bytes, arena);
                 wire.enter(true, true, frame.len());
                 env.pool.give(frame);
                 return;
             }
             if room >= LEAST_PIECE {
-                append(wire, arena, &arena.bytes(&frame)[..room]);
+                append(open, &bytes[..room], arena);
                 wire.enter(true, false, room);
                 let _ = frame.pull_front(room as u16); // less than the frame's length
                 begin = false;
@@ -299,12 +298,10 @@ impl Depi {
         }
         loop {
             let wire = &mut self.channels[at];
-            wire.count = 0;
-            let room = wire.capacity.saturating_sub(wire.overhead());
+            let room = wire.whole;
             if frame.len() <= room {
-                wire.enter(begin, true, frame.len());
+                wire.start(begin, true, frame, env.pool.arena());
                 wire.since = env.now;
-                wire.open = Some(frame);
                 self.open += 1;
                 return;
             }
@@ -318,9 +315,7 @@ impl Depi {
                 return lost(Drop::NoFrame, frame, env);
             }
             let _ = frame.pull_front(room as u16); // less than the frame's length
-            let wire = &mut self.channels[at];
-            wire.enter(begin, false, room);
-            wire.open = Some(piece);
+            self.channels[at].start(begin, false, piece, arena);
             self.open += 1;
             begin = false;
             self.close(at, true, env);
@@ -391,13 +386,12 @@ pub fn lost(reason: Drop, frame: Frame, env: &mut Env) {
 }
 
 /// Copies bytes behind the packet that is being filled; there is room.
-fn append(wire: &mut Channel, arena: &Arena, bytes: &[u8]) {
-    let Some(open) = &mut wire.open else { return };
+#[inline(always)]
+fn append(open: &mut Frame, bytes: &[u8], arena: &Arena) {
     let from = open.len();
     arena.set_len(open, from + bytes.len());
-    if let Some(space) = arena.bytes_mut(open).get_mut(from..) {
-        let len = space.len().min(bytes.len());
-        space[..len].copy_from_slice(&bytes[..len]);
+    if let Some(space) = arena.bytes_mut(open).get_mut(from..).filter(|space| space.len() == bytes.len()) {
+        space.copy_from_slice(bytes);
     }
 }
 

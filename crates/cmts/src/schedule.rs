@@ -87,6 +87,10 @@ pub struct Pulled {
     pub channel: u16,
     /// Its number in the flow.
     pub sequence: u16,
+    /// The flow's modem.
+    pub modem: u32,
+    /// What encrypts the flow; see [`Flow::security`].
+    pub security: u32,
 }
 
 /// The scheduler of one worker.
@@ -277,7 +281,7 @@ impl Scheduler {
     }
 
     /// Takes up to `most` frames that may go now and gives them to `each`, in order. Returns how many.
-    pub fn pull(&mut self, now: u64, most: usize, mut each: impl FnMut(Pulled, &Flow)) -> usize {
+    pub fn pull(&mut self, now: u64, most: usize, mut each: impl FnMut(Pulled)) -> usize {
         while let Some((_, id)) = self.wheel.pop(tick(now)) {
             self.flows[id as usize].timer = None;
             match self.flows[id as usize].standing {
@@ -303,8 +307,7 @@ impl Scheduler {
                 let Some(channel) = self.channel(group, last, until) else { break };
                 let Some(packet) = self.one(group, channel, now) else { break };
                 last = Some(channel);
-                let flow = &self.flows[packet.flow as usize];
-                each(packet, flow);
+                each(packet);
                 pulled += 1;
             }
         }
@@ -327,7 +330,7 @@ impl Scheduler {
     #[inline(always)]
     fn one(&mut self, group: usize, channel: u16, now: u64) -> Option<Pulled> {
         loop {
-            let id = self.groups.get(group)?.first()?;
+            let (level, id) = self.groups.get(group)?.first()?;
             let flow = self.flows.get_mut(id as usize)?;
             let node = self.nodes.get_mut(flow.head as usize)?;
             let len = node.frame.len() as u32 + CRC;
@@ -354,6 +357,7 @@ impl Scheduler {
             flow.counts.waited(waited);
             let frame = flow.take(node, &mut self.free);
             self.waiting -= 1;
+            let (modem, security) = (flow.modem, flow.security);
             let next = flow.next;
             if flow.packets == 0 {
                 flow.deficit = 0;
@@ -361,15 +365,17 @@ impl Scheduler {
                 if let Some(timer) = flow.timer.take() {
                     self.wheel.cancel(timer);
                 }
-                self.unlist(id);
+                // It was the first of its list.
+                flow.next = NONE;
+                self.shift(group, level, next);
             } else {
                 table::hint::prefetch_index(&self.nodes, flow.head as usize);
+                self.prefetch(next);
             }
-            self.prefetch(next);
             if let Some(load) = self.loads.get_mut(usize::from(channel)) {
                 load.give(u64::from(len) + MAC_HEADER, now);
             }
-            return Some(Pulled { frame, flow: id, channel, sequence });
+            return Some(Pulled { frame, flow: id, channel, sequence, modem, security });
         }
     }
 
@@ -433,6 +439,18 @@ impl Scheduler {
         }
         if list.head == NONE {
             group.occupied &= !(1 << level);
+        }
+    }
+
+    /// Has the flow behind the first of a list be the first.
+    #[inline(always)]
+    fn shift(&mut self, group: usize, level: usize, next: u32) {
+        if let Some(next) = self.flows.get_mut(next as usize) {
+            next.prev = NONE;
+            table::hint::prefetch_read(&next.counts);
+        }
+        if let Some(group) = self.groups.get_mut(group) {
+            group.shift(level, next);
         }
     }
 

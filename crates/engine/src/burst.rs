@@ -79,6 +79,8 @@ impl Iterator for Live {
 pub struct Burst<K: Kind> {
     frames: [Frame; BURST],
     len: usize,
+    /// Places that have a frame.
+    here: Live,
     live: Live,
     punted: Live,
     punts: [Punt; BURST],
@@ -92,6 +94,7 @@ impl<K: Kind> Default for Burst<K> {
         Self {
             frames: [const { Frame::none() }; BURST],
             len: 0,
+            here: Live(0),
             live: Live(0),
             punted: Live(0),
             punts: [Punt::Arp; BURST],
@@ -135,6 +138,7 @@ impl<K: Kind> Burst<K> {
         let i = self.len;
         let Some(place) = self.frames.get_mut(i) else { return Err(frame) };
         *place = frame;
+        self.here.0 |= bit(i);
         self.live.0 |= bit(i);
         self.len += 1;
         Ok(i)
@@ -144,7 +148,9 @@ impl<K: Kind> Burst<K> {
     #[inline]
     pub fn load(&mut self, batch: &mut Batch, most: usize) -> usize {
         let count = batch.move_front_to(&mut self.frames[self.len.min(BURST)..], most);
-        self.live.0 |= first(count) << (self.len & (BURST - 1));
+        let new = first(count) << (self.len & (BURST - 1));
+        self.here.0 |= new;
+        self.live.0 |= new;
         self.len += count;
         count
     }
@@ -215,14 +221,24 @@ impl<K: Kind> Burst<K> {
     /// Takes one punted packet out; the caller owns its end. None when no punted packet is left.
     pub fn take_punted(&mut self) -> Option<(usize, Punt, Frame)> {
         let i = self.punted.next()?;
+        self.here.0 &= !bit(i);
         Some((i, self.punts[i], self.frames[i].take()))
     }
 
     /// Takes packet `i` out of the burst, live or not; its place stays empty.
+    #[inline]
     pub fn take(&mut self, i: usize) -> Frame {
+        self.here.0 &= !bit(i);
         self.live.0 &= !bit(i);
         self.punted.0 &= !bit(i);
         self.frames[i].take()
+    }
+
+    /// Puts a packet back into the place it was taken from: nobody would have it, and it is to be dropped there.
+    #[inline]
+    pub fn put_back(&mut self, i: usize, frame: Frame) {
+        self.here.0 |= bit(i);
+        self.frames[i] = frame;
     }
 
     /// The port by which all leave, if nothing was dropped or taken off and all leave by the same.
@@ -238,7 +254,7 @@ impl<K: Kind> Burst<K> {
     pub fn unload(&mut self, batch: &mut Batch) -> bool {
         let moved = batch.append(&mut self.frames[..self.len]);
         if moved {
-            (self.len, self.live, self.punted) = (0, Live(0), Live(0));
+            self.is_done();
         }
         moved
     }
@@ -246,15 +262,15 @@ impl<K: Kind> Burst<K> {
     /// Hands out every frame still here, a live one with the port it leaves by, and is empty.
     #[inline]
     pub fn finish(&mut self, mut each: impl FnMut(Option<u8>, Frame)) {
-        for i in 0..self.len.min(BURST) {
-            let frame = self.frames[i].take();
-            if !frame.is_none() {
-                each(self.live.has(i).then_some(self.out[i]), frame);
-            }
+        for i in self.here {
+            each(self.live.has(i).then_some(self.out[i]), self.frames[i].take());
         }
-        self.len = 0;
-        self.live = Live(0);
-        self.punted = Live(0);
+        self.is_done();
+    }
+
+    #[inline(always)]
+    fn is_done(&mut self) {
+        (self.len, self.here, self.live, self.punted) = (0, Live(0), Live(0), Live(0));
     }
 }
 

@@ -24,12 +24,12 @@ impl CableGateway {
         if may && state.scheduler.waiting() > 0 {
             let look = env.look::<C>();
             let scratch = &mut self.scratch;
-            let pulled = state.scheduler.pull(env.now, BURST, |pulled, flow| {
+            let pulled = state.scheduler.pull(env.now, BURST, |pulled| {
                 // At most a burst is asked for, and it was empty.
                 let Ok(i) = scratch.push(pulled.frame) else { return };
-                state.modems.prefetch_security(flow.security);
+                state.modems.prefetch_security(pulled.security);
                 let lane = &mut scratch.lane;
-                (lane.flow[i], lane.modem[i]) = (pulled.flow, flow.modem);
+                (lane.flow[i], lane.modem[i]) = (pulled.flow, pulled.modem);
                 (lane.channel[i], lane.sequence[i]) = (pulled.channel, pulled.sequence);
             });
             if pulled > 0 {

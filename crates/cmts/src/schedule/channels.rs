@@ -89,11 +89,23 @@ impl Group {
         Self { channels: channels.to_vec(), lists: [list; LEVELS], occupied: 0 }
     }
 
-    /// The flow whose turn it is.
+    /// The flow whose turn it is, and the list it is in.
     #[inline(always)]
-    pub fn first(&self) -> Option<u32> {
+    pub fn first(&self) -> Option<(usize, u32)> {
         // Of none, there is no such list.
-        self.lists.get(self.occupied.trailing_zeros() as usize).map(|list| list.head)
+        let level = self.occupied.trailing_zeros() as usize;
+        self.lists.get(level).map(|list| (level, list.head))
+    }
+
+    /// Takes the first flow out of a list: the one behind it is `next`.
+    #[inline(always)]
+    pub fn shift(&mut self, level: usize, next: u32) {
+        let Some(list) = self.lists.get_mut(level) else { return };
+        list.head = next;
+        if next == NONE {
+            list.tail = NONE;
+            self.occupied &= !(1 << level);
+        }
     }
 
     /// The channel with the least load of those that have nothing to do after `until`.

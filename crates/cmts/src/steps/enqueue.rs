@@ -19,8 +19,7 @@ impl Stage<Cmts> for Enqueue {
             match cx.state.scheduler.push(flow, burst.take(i), now) {
                 Ok(()) => cx.env.stats.consumed(Punt::ServiceFlow),
                 Err((frame, why)) => {
-                    // Back into its place, from where it goes back to its pool.
-                    *burst.frame_mut(i) = frame;
+                    burst.put_back(i, frame);
                     burst.drop(i, why.into(), at);
                 }
             }

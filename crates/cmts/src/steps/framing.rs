@@ -99,7 +99,7 @@ impl Stage<Cmts> for Encrypt {
             match cx.state.modems.encrypt.push(burst.take(i), job) {
                 Ok(()) => cx.env.stats.consumed(Punt::Depi),
                 Err(frame) => {
-                    *burst.frame_mut(i) = frame;
+                    burst.put_back(i, frame);
                     burst.drop(i, Drop::FlowQueueFull, at);
                 }
             }
