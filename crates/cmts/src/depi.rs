@@ -262,13 +262,16 @@ impl Depi {
         self.ready.len() + 256 < READY
     }
 
-    /// The next packet that is ready: it begins with its IP header, which says so much.
-    #[inline]
-    pub fn pop(&mut self) -> Option<(Frame, L3L4)> {
-        let (frame, channel) = self.ready.pop_front()?;
-        let total_len = frame.len() as u32;
-        let ip = self.channels.get(usize::from(channel)).map_or_else(L3L4::default, |wire| wire.ip);
-        Some((frame, L3L4 { total_len, ..ip }))
+    /// The next packet that is ready, and what its IP header says but for the length: it begins with it.
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<(Frame, &L3L4)> {
+        let Some((frame, channel)) = self.ready.pop_front() else {
+            // Begins at its front again, which is in the nearest cache.
+            self.ready.clear();
+            return None;
+        };
+        // Only channels' packets get there.
+        self.channels.get(usize::from(channel)).map(|wire| (frame, &wire.ip))
     }
 
     /// Puts a MAC frame into its channel's packets. The frame is the packet's from now on, or goes back to the pool.

@@ -45,6 +45,8 @@ const MANY: u32 = 16;
 const ONE_IN: u32 = 2;
 /// Of small ones.
 const ONE_IN_SMALL: u32 = 3;
+/// Cycles that no stage takes: somebody else had the processor. They stand for themselves alone.
+const STALL: u64 = 1 << 17;
 
 impl Default for Looks {
     fn default() -> Self {
@@ -62,10 +64,11 @@ impl Looks {
         if random >> (u32::BITS - one_in) == 0 { 1 << one_in } else { 0 }
     }
 
-    /// Cycles that a look itself takes, to be taken off what it found.
+    /// What so many cycles from a look to the next stand for, what the look itself takes taken off.
     #[inline(always)]
-    pub(crate) fn cost(&self) -> u64 {
-        self.cost
+    pub(crate) fn stand_for(&self, cycles: u64, weight: u64) -> u64 {
+        let spent = cycles.saturating_sub(self.cost);
+        if spent < STALL { spent * weight } else { spent }
     }
 }
 
@@ -89,7 +92,7 @@ impl Look {
         if self.weight == 0 {
             return 0;
         }
-        C::cycles().wrapping_sub(self.from).saturating_sub(looks.cost()) * self.weight
+        looks.stand_for(C::cycles().wrapping_sub(self.from), self.weight)
     }
 }
 
@@ -142,5 +145,8 @@ mod tests {
             }
             assert!(stands_for.iter().all(|sum| (38_000..42_000).contains(sum)), "{stands_for:?} of 40,000 each");
         }
+        // A pause of the processor is nobody's but its own.
+        let looks = Looks { cost: 20, ..looks };
+        assert_eq!([10, 120, STALL + 20].map(|cycles| looks.stand_for(cycles, 4)), [0, 400, STALL]);
     }
 }

@@ -261,7 +261,7 @@ impl Walk {
         let mut spent = 0;
         if self.weight != 0 {
             let now = C::cycles();
-            spent = now.wrapping_sub(self.cycles).saturating_sub(cx.env.looks.cost()) * self.weight;
+            spent = cx.env.looks.stand_for(now.wrapping_sub(self.cycles), self.weight);
             self.cycles = now;
         }
         cx.env.stats.stage(self.stage, self.live.count(), spent);

@@ -5,7 +5,7 @@ use engine::{Burst, Clock, Ctx, Drop, Env, Io, Pipeline};
 use frame::BURST;
 use stages::forward::NONE;
 use stages::parse::HasIp;
-use stages::route::HasForwarding;
+use wire::L3L4;
 
 use super::{CableGateway, FLUSH_NS, reason};
 use crate::config::Role;
@@ -93,15 +93,18 @@ impl CableGateway {
         let instance = Role::Rpd.instance();
         // Packets of a device come in rows: its way is looked up for the first.
         let mut last = (0, NONE);
+        let state = &mut self.state;
+        let forwarding = state.forwarding.in_hand().unwrap_or(&state.empty.0);
         while burst.len() < BURST {
-            let Some((frame, ip)) = self.state.depi.pop() else { break };
+            let Some((frame, ip)) = state.depi.pop() else { break };
+            let total_len = frame.len() as u32;
             let Ok(i) = burst.push(frame) else { break };
             if ip.dst != last.0 {
                 // Over IPv6 the stage looks, and where there is no way it says why.
-                last = (ip.dst, self.state.forwarding().hop4(instance, ip.dst).unwrap_or(NONE));
+                last = (ip.dst, forwarding.hop4(instance, ip.dst).unwrap_or(NONE));
             }
             let lane = &mut burst.lane;
-            *lane.ip_mut(i) = ip;
+            *lane.ip_mut(i) = L3L4 { total_len, ..*ip };
             (lane.hop[i], lane.instance[i], lane.ours[i]) = (last.1, instance, true);
             (lane.modem[i], lane.flow[i]) = (NONE, NONE);
         }
