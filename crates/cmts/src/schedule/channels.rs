@@ -42,7 +42,7 @@ impl Load {
     /// It is the one with the least load.
     #[inline]
     pub(super) fn begin_turn(&mut self) {
-        self.turn = self.given + (TURN * self.cost >> FRACTION);
+        self.turn = self.given + ((TURN * self.cost) >> FRACTION);
         self.selects += 1;
     }
 
