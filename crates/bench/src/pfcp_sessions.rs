@@ -1,7 +1,8 @@
 //! How fast control planes can bring sessions up, while traffic runs: `pfcp-sessions`.
 //!
 //! One core does everything here: it reads the requests, compiles the rules, has the worker take them in, carries packets
-//! of a running subscriber, and writes the answers. Requests are made beforehand; sockets are left out, for the kernel's
+//! of a running subscriber, and writes the answers; only the pages of what grows are made present by another thread, as in
+//! a gateway that runs ([`pages::prepare_growth`]). Requests are made beforehand; sockets are left out, for the kernel's
 //! part is the same for all.
 
 use std::collections::BTreeMap;
