@@ -28,6 +28,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 
 from traffic import MAC, Traffic
 
@@ -119,7 +120,7 @@ class Gateway:
         return json.loads(run(line).stdout)["sessions"]
 
     def stop(self):
-        """Ends it; tells what its last counters say."""
+        """Ends it; returns what it dropped, by name."""
         self.process.send_signal(signal.SIGTERM)
         out, _ = self.process.communicate(timeout=20)
         self.net.traffic.close(self.ordinal)
@@ -127,8 +128,13 @@ class Gateway:
             subprocess.run(f"ip link del {side}-{self.ordinal}".split(), capture_output=True)
         run(f"ip netns del {self.name}")
         assert self.process.returncode == 0, open(self.said.name).read()
-        missing = sum(worker["missing"] for worker in json.loads(out)["workers"])
+        workers = json.loads(out)["workers"]
+        missing = sum(worker["missing"] for worker in workers)
         assert missing == 0, f"gateway {self.ordinal}: {missing} packets missing"
+        # What hosts tell all others on a link is not for a gateway.
+        drops = Counter({f"{drop['stage']}.{drop['reason']}": drop["packets"] for worker in workers
+                         for drop in worker["drops"] if drop["reason"] != "multicast"})
+        return drops
 
 
 class Batch:
@@ -213,7 +219,7 @@ class Fleet:
 
     def __init__(self, net, args):
         self.net, self.args = net, args
-        self.gateways, self.batches, self.recent = [], [], []
+        self.gateways, self.batches, self.recent, self.drops = [], [], [], Counter()
         self.counts = {"established": 0, "ended": 0, "moved": 0, "refused_while_draining": 0, "asked_to_release": 0,
                        "scaled_out": 0, "scaled_in": 0, "most_gateways": 0, "blocked": 0}
 
@@ -282,11 +288,14 @@ class Fleet:
             self.drain(active[-1])
         for gateway in [gateway for gateway in self.gateways if gateway.is_draining]:
             if gateway.metrics()[1] == 0:
-                gateway.stop()
-                self.gateways.remove(gateway)
+                self.stop(gateway)
                 self.counts["scaled_in"] += 1
         self.counts["most_gateways"] = max(self.counts["most_gateways"], len(self.gateways))
         return mean
+
+    def stop(self, gateway):
+        self.drops += gateway.stop()
+        self.gateways.remove(gateway)
 
     def drain(self, gateway):
         gateway.drain()
@@ -340,9 +349,9 @@ def main():
                 break
             fleet.scale()
         fleet.counts["gateways_left"] = len(fleet.gateways)
-        fleet.gateways.pop().stop()
+        fleet.stop(fleet.gateways[0])
         net.traffic.stop()
-        fleet.counts.update(net.traffic.counts)
+        fleet.counts.update(net.traffic.counts, drops=dict(fleet.drops), astray=net.traffic.astray)
         print(json.dumps(fleet.counts) if args.json else fleet.counts)
     finally:
         net.close(fleet.batches)

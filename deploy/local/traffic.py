@@ -60,15 +60,18 @@ class Traffic(threading.Thread):
         super().__init__(daemon=True)
         self.lock, self.sockets, self.flows = threading.Lock(), {}, []
         self.counts = {"packets": 0, "packets_lost": 0, "packets_astray": 0}
+        # The first that came where nobody waited for it: side, gateway, the session's gateway, the frame.
+        self.astray = []
         self.ends, self.failed = False, None
 
     def open(self, ordinal):
         """Begins to play both ends of a gateway's links."""
         for side in (3, 6):
-            one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+            # Without a protocol until it is bound: it would hear all other links meanwhile.
+            one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
             one.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 22)
             one.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-            one.bind((f"n{side}-{ordinal}", 0))
+            one.bind((f"n{side}-{ordinal}", ETH_P_ALL))
             one.setblocking(False)
             with self.lock:
                 self.sockets[side, ordinal] = one
@@ -154,3 +157,5 @@ class Traffic(threading.Thread):
             flow.got["up" if side == 6 else "down"].add(sequence)
         else:
             self.counts["packets_astray"] += 1
+            if len(self.astray) < 4:
+                self.astray.append([side, ordinal, flow.ordinal, frame.hex()])
