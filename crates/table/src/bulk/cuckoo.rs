@@ -4,7 +4,7 @@ use std::io;
 
 use super::bucket::{Bucket, WAYS};
 use super::hash::{Hash, Key, Seed};
-use crate::hint::{prefetch_read, prefetch_whole};
+use crate::hint::{prefetch_far, prefetch_whole_far};
 use crate::slab::Slab;
 
 /// Buckets looked at, at most, to find room for one entry: with seven ways that is a chain of at most four moves.
@@ -61,9 +61,27 @@ impl<K: Key, V: Copy> Cuckoo<K, V> {
 
     #[inline(always)]
     pub(super) fn prefetch(&self, hash: Hash) {
-        let bucket = self.bucket(hash.home(self.buckets.len()));
+        self.ask(hash.home(self.buckets.len()));
+    }
+
+    /// As [`prefetch`](Self::prefetch), of a key that is not in its first bucket: asks for the other, if it may be there.
+    #[inline(always)]
+    pub(super) fn prefetch_away(&self, hash: Hash) {
+        let n = self.buckets.len();
+        if self.bucket(hash.home(n)).has_spilled() {
+            self.ask(hash.away(n));
+        }
+    }
+
+    #[inline(always)]
+    fn ask(&self, at: usize) {
+        let bucket = self.bucket(at);
         // The table begins at a page: buckets of one line are lines.
-        if size_of::<Bucket<K, V>>() == 64 { prefetch_read(bucket) } else { prefetch_whole(bucket) }
+        if size_of::<Bucket<K, V>>() == 64 {
+            prefetch_far(std::ptr::from_ref(bucket).cast());
+        } else {
+            prefetch_whole_far(bucket);
+        }
     }
 
     #[inline(always)]

@@ -15,6 +15,8 @@ fn agrees<K: Key + std::hash::Hash + std::fmt::Debug>(map: &BulkMap<K, u32>, mod
     for (key, found) in keys.iter().zip(out) {
         assert_eq!(found, model.get(key).copied(), "{key:?}");
         assert_eq!(map.get(*key), found);
+        let near = map.get_or_ask(map.prefetch(*key), *key);
+        assert!(near.is_none() || near == found, "{key:?}: {near:?}");
     }
     let mut all: Vec<_> = map.iter().map(|(_, v)| v).collect();
     let mut expected: Vec<_> = model.values().copied().collect();
@@ -121,6 +123,15 @@ fn a_large_map_has_its_next_table_before_it_grows() {
     (near + 1..most + 1).for_each(|i| assert_eq!(map.insert(i, i), Ok(None)));
     assert!(map.next.is_none() && ready == Some(map.live.buckets()));
     assert!((0..=most).all(|i| map.get(i) == Some(i)));
+}
+
+#[test]
+fn a_full_map_has_five_of_six_keys_in_their_first_bucket() {
+    let mut map = BulkMap::with_capacity(scaled(50_000), Seed::new(7)).unwrap();
+    let keys = 0..map.capacity() as u32;
+    keys.clone().for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
+    let near = keys.clone().filter(|key| map.get_or_ask(map.prefetch(*key), *key).is_some()).count();
+    assert!(near > keys.len() * 4 / 5 && near < keys.len(), "{near} of {}", keys.len());
 }
 
 #[test]

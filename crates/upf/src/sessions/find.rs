@@ -16,12 +16,16 @@ impl Sessions {
         self.by_teid.prefetch(teid)
     }
 
-    /// Second half: the record, whose uplink lines are asked for in turn.
+    /// Second half: the record, whose uplink lines are asked for in turn. `None` also for one that will take more time to
+    /// find.
     #[inline(always)]
     pub fn get_teid(&self, hash: Hash, teid: u32) -> Option<Endpoint> {
-        let found = Endpoint::from_bits(self.by_teid.get_hashed(hash, teid)?);
-        self.prefetch_pair(found.line, record::UP_PAIR);
-        Some(found)
+        self.uplink_of(self.by_teid.get_or_ask(hash, teid))
+    }
+
+    /// Second half again, of one that was not found and would have taken more time.
+    pub fn get_teid_again(&self, hash: Hash, teid: u32) -> Option<Endpoint> {
+        self.uplink_of(self.by_teid.get_hashed(hash, teid))
     }
 
     /// The index of a network's IPv4 addresses, for the halves of a lookup. The same for all of a burst.
@@ -36,10 +40,16 @@ impl Sessions {
         index.map_or(Hash::default(), |index| index.prefetch(address))
     }
 
-    /// Second half: the record, whose downlink lines are asked for in turn.
+    /// Second half: the record, whose downlink lines are asked for in turn. `None` also for one that will take more time to
+    /// find.
     #[inline(always)]
     pub fn get_v4(&self, index: Option<&BulkMap<u32, u32>>, hash: Hash, address: u32) -> Option<LineId> {
-        self.ahead(index?.get_hashed(hash, address))
+        self.downlink_of(index?.get_or_ask(hash, address))
+    }
+
+    /// Second half again, of one that was not found and would have taken more time.
+    pub fn get_v4_again(&self, index: Option<&BulkMap<u32, u32>>, hash: Hash, address: u32) -> Option<LineId> {
+        self.downlink_of(index?.get_hashed(hash, address))
     }
 
     /// First half of a lookup by IPv6 prefix.
@@ -51,7 +61,7 @@ impl Sessions {
     /// Second half.
     #[inline]
     pub fn get_v6(&self, hash: Hash, instance: InstanceId, prefix: u64) -> Option<LineId> {
-        self.ahead(self.by_v6.of(instance)?.get_hashed(hash, prefix))
+        self.downlink_of(self.by_v6.of(instance)?.get_hashed(hash, prefix))
     }
 
     /// The session of an IPv4 address that is no subscriber's own, by the networks behind subscribers. Off the usual path.
@@ -83,15 +93,20 @@ impl Sessions {
     }
 
     #[inline(always)]
-    fn ahead(&self, found: Option<u32>) -> Option<LineId> {
+    fn uplink_of(&self, found: Option<u32>) -> Option<Endpoint> {
+        let found = Endpoint::from_bits(found?);
+        self.prefetch_pair(found.line, record::UP_PAIR);
+        Some(found)
+    }
+
+    #[inline(always)]
+    fn downlink_of(&self, found: Option<u32>) -> Option<LineId> {
         let id = LineId(found?);
         self.prefetch_pair(id, record::DOWN_PAIR);
         Some(id)
     }
 
-    /// Asks for a pair of a record's lines. Two lines cost no more than one (memory is read by the 128 bytes), but each
-    /// pair beyond what a core can wait for at a time costs 20 ns and more: so stages ask in turn, while others compute,
-    /// rather than for all at once.
+    /// Asks for a pair of a record's lines. Two lines cost little more than one: memory is read by the 128 bytes.
     #[inline(always)]
     pub fn prefetch_pair(&self, id: LineId, pair: usize) {
         self.lines.prefetch(id, pair * 2);

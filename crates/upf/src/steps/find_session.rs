@@ -1,6 +1,6 @@
 //! From a packet to its session.
 
-use engine::{Burst, Ctx, Drop, Punt, Stage};
+use engine::{Burst, Ctx, Drop, Live, Punt, Stage};
 use frame::Arena;
 use stages::forward::InstanceId;
 use stages::parse::HasIp;
@@ -18,8 +18,16 @@ impl Stage<Upf> for FindByTeid {
 
     #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
+        let sessions = &cx.state.sessions;
+        let mut rest = Live::default();
         for i in burst.live() {
-            match cx.state.sessions.get_teid(burst.lane.hash[i], burst.lane.teid[i]) {
+            match sessions.get_teid(burst.lane.hash[i], burst.lane.teid[i]) {
+                Some(found) => (burst.lane.session[i], burst.lane.end[i]) = (found.line, found.end),
+                None => rest.add(i),
+            }
+        }
+        for i in rest {
+            match sessions.get_teid_again(burst.lane.hash[i], burst.lane.teid[i]) {
                 Some(found) => (burst.lane.session[i], burst.lane.end[i]) = (found.line, found.end),
                 None => burst.punt(i, Punt::UnknownTeid),
             }
@@ -43,15 +51,19 @@ impl Stage<Upf> for FindByAddress {
         // A burst is of one port, and a port of one network.
         let instance = burst.lane.instance[first];
         let index = sessions.index4(instance);
+        let mut rest = Live::default();
         for i in live {
             let (ip, hash) = (burst.lane.ip(i), burst.lane.hash[i]);
-            if ip.version == 4
-                && let Some(session) = sessions.get_v4(index, hash, ip.dst)
-            {
-                burst.lane.session[i] = session;
-                continue;
+            let found = if ip.version == 4 { sessions.get_v4(index, hash, ip.dst) } else { None };
+            match found {
+                Some(session) => burst.lane.session[i] = session,
+                None => rest.add(i),
             }
-            match find_any(burst, i, instance, sessions, arena) {
+        }
+        for i in rest {
+            let (ip, hash) = (burst.lane.ip(i), burst.lane.hash[i]);
+            let found = if ip.version == 4 { sessions.get_v4_again(index, hash, ip.dst) } else { None };
+            match found.or_else(|| find_any(burst, i, instance, sessions, arena)) {
                 Some(session) => burst.lane.session[i] = session,
                 None => burst.drop(i, Drop::UnknownSubscriber, at),
             }
@@ -59,8 +71,7 @@ impl Stage<Upf> for FindByAddress {
     }
 }
 
-/// The session of any other destination. Apart, so that an IPv4 packet to a subscriber has the registers to itself.
-#[inline(never)]
+/// The session of any other destination.
 fn find_any(burst: &Burst<Upf>, i: usize, at: InstanceId, sessions: &Sessions, arena: &Arena) -> Option<LineId> {
     let own = if burst.lane.ip(i).version == 6 { find6(burst, i, at, sessions, arena) } else { None };
     own.or_else(|| find_behind(burst, i, at, sessions, arena))

@@ -4,7 +4,7 @@ use engine::{At, Burst, Ctx, Drop, Stage};
 use frame::Arena;
 use stages::filter::{Key4, Key6, QuadKey, WAYS};
 use stages::parse::HasIp;
-use table::hint::prefetch_index;
+use table::hint::prefetch_index_far;
 use table::records::Window;
 
 use crate::lane::{Lane, Upf};
@@ -58,10 +58,10 @@ fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Ses
             continue;
         };
         // A position that is none asks for the head, which is there, as most rules' actions are.
-        prefetch_index(record::cells_in(window), rule.meters[0].into());
-        prefetch_index(record::cells_in(window), rule.meters[1].into());
-        prefetch_index(record::cells_in(window), rule.tallies[0].into());
-        prefetch_index(record::cells_in(window), rule.tallies[1].into());
+        prefetch_index_far(record::cells_in(window), rule.meters[0].into());
+        prefetch_index_far(record::cells_in(window), rule.meters[1].into());
+        prefetch_index_far(record::cells_in(window), rule.tallies[0].into());
+        prefetch_index_far(record::cells_in(window), rule.tallies[1].into());
         burst.lane.action[i] = rule.action;
         burst.lane.rule[i] = *rule;
     }
