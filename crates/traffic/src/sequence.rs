@@ -22,6 +22,13 @@ pub struct Window {
 }
 
 impl Window {
+    /// How many numbers that have not come will be behind, once `seq` has been taken note of, and were ahead before.
+    #[inline]
+    pub fn passed_over_by(&self, seq: u32) -> u32 {
+        let ahead = seq.wrapping_sub(self.latest);
+        if self.seen == 0 || ahead == 0 || ahead >= 1 << 31 { 0 } else { ahead - 1 }
+    }
+
     /// Takes note of a number. Numbers may wrap.
     #[inline(always)]
     pub fn note(&mut self, seq: u32) -> Arrival {
@@ -77,6 +84,7 @@ mod tests {
         #[test]
         fn it_knows_what_a_set_knows(steps in prop::collection::vec(0u32..40, 1..300), start: u32) {
             let (mut flow, mut seen, mut latest) = (Window::default(), HashSet::new(), None::<u32>);
+            let (mut first, mut lost) = (None::<u32>, 0i64);
             for step in steps {
                 // Somewhere between 31 behind the latest and 8 ahead of it.
                 let seq = latest.map_or(start, |l| l.wrapping_add(step).wrapping_sub(31));
@@ -86,10 +94,15 @@ mod tests {
                     (true, true) => Arrival::InOrder,
                     (true, false) => Arrival::Reordered,
                 };
+                lost += i64::from(flow.passed_over_by(seq)) - i64::from(want == Arrival::Reordered);
                 prop_assert_eq!(flow.note(seq), want);
                 if ahead {
                     latest = Some(seq);
                 }
+                // What is missing from the first that came to the latest. What is from before the first makes up for others.
+                let first = *first.get_or_insert(seq);
+                let all = i64::from(latest.unwrap_or(seq).wrapping_sub(first)) + 1;
+                prop_assert_eq!(lost, all - seen.len() as i64);
             }
         }
     }

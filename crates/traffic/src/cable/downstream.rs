@@ -110,6 +110,8 @@ pub struct FlowHeard {
     pub packets: u64,
     /// Their bytes from after the HCS through the CRC: what rates of service flows count.
     pub bytes: u64,
+    /// Packets that have not come, by its sequence numbers: between the first that came and the last.
+    pub lost: u64,
     /// Packets that came after a later one, or again.
     pub out_of_order: u64,
     /// Nanoseconds from making the packet to its place in order, of all together and of the slowest.
@@ -550,6 +552,7 @@ impl Downstream {
                 let right = known.modem == Some(modem) && self.by_address.get(&address) == Some(&(to, modem));
                 match self.flows.get_mut(signature.flow as usize) {
                     Some(flow) if right => {
+                        let passed_over = flow.window.passed_over_by(signature.seq);
                         let arrival = flow.window.note(signature.seq);
                         if signature.sent_ns < self.since_ns {
                             heard.early += 1;
@@ -562,6 +565,9 @@ impl Downstream {
                             let latency = now_ns.saturating_sub(signature.sent_ns);
                             flow.latency_ns += latency;
                             flow.longest_ns = flow.longest_ns.max(latency);
+                            // One that is late was passed over before.
+                            let late = u64::from(arrival == Arrival::Reordered);
+                            flow.lost = (flow.lost + u64::from(passed_over)).saturating_sub(late);
                             flow.out_of_order += u64::from(arrival != Arrival::InOrder);
                             flow.packets += 1;
                             flow.bytes += ethernet.len() as u64 + 4;

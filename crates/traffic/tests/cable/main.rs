@@ -65,9 +65,25 @@ fn what_is_framed_rightly_is_heard_rightly() {
             let latencies = device.flows().iter().map(|flow| (flow.longest_ns, flow.latency_ns));
             assert!(latencies.clone().all(|(longest, sum)| longest <= sum));
             assert_eq!(latencies.map(|(longest, _)| longest).max(), Some(device.latencies().max()));
-            assert!(device.flows().iter().all(|flow| flow.out_of_order == 0));
+            assert!(device.flows().iter().all(|flow| (flow.lost, flow.out_of_order) == (0, 0)));
         }
     }
+}
+
+#[test]
+fn what_is_lost_is_missed_by_its_service_flow() {
+    let plant = plant(Carrier::Ip, [Cookie::None; 2]);
+    let mut packets = depi(&plant, 3000);
+    let whole = hear(&plant, false, &packets);
+    for n in [700, 400, 100] {
+        packets.remove(n);
+    }
+    let torn = hear(&plant, false, &packets);
+    assert_eq!(torn.heard().packets_lost, 3);
+    let missing = whole.flows().iter().zip(torn.flows()).map(|(all, some)| all.packets - some.packets);
+    let missing: Vec<u64> = missing.collect();
+    assert!(missing.iter().sum::<u64>() >= 3);
+    assert_eq!(torn.flows().iter().map(|flow| flow.lost).collect::<Vec<_>>(), missing);
 }
 
 /// More than the device can hold comes at once, while every DSID's first frames still gather.
