@@ -12,6 +12,7 @@
 //! It shares the wire formats with the gateway and nothing else, so that neither can be wrong unnoticed.
 
 mod downstream;
+mod heard;
 mod hosts;
 mod port;
 mod resequencer;
@@ -25,7 +26,8 @@ use wire::Mac;
 use wire::l2tp::{Carrier, Cookie};
 use wire::psp::Word;
 
-pub use downstream::{Downstream, FlowHeard, Heard};
+pub use downstream::Downstream;
+pub use heard::{FlowHeard, Heard};
 pub use hosts::{Hosts, HostsHeard};
 pub use port::{CablePort, Side};
 pub use resequencer::{Resequencer, Turn};

@@ -11,11 +11,12 @@ use wire::docsis::{Element, Header, Kind};
 use wire::l2tp::{Carrier, Message};
 use wire::{Mac, Outer, psp};
 
+use super::heard::{FlowHeard, Heard};
 use super::hosts::{Signed, signature};
 use super::workload::CLASSES;
 use super::{Plant, Resequencer};
 use crate::direction::Direction;
-use crate::sequence::{Arrival, Window};
+use crate::sequence::Arrival;
 
 /// Frames in reassembly, in the engine, waiting for others: no more.
 const SLOTS: u32 = 8192;
@@ -23,104 +24,6 @@ const SLOTS: u32 = 8192;
 const GATHER_NS: u64 = 500_000;
 /// The largest MAC frame: header, extended header, Ethernet frame with tags and CRC.
 const LARGEST: usize = 2048;
-
-/// What the device and its modems have heard. Every packet of the wire is counted once in the first group, every frame
-/// once in the second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
-    /// DEPI packets of our sessions, whole.
-    pub packets: u64,
-    /// Other packets: ARP, control messages, strangers' sessions, wrong cookies.
-    pub foreign: u64,
-    /// Packets of our sessions that contradict themselves.
-    pub malformed: u64,
-
-    /// Packets that never came, by the sessions' sequence numbers.
-    pub packets_lost: u64,
-    /// Packets out of sequence: late or twice.
-    pub packets_late: u64,
-    /// Segments.
-    pub segments: u64,
-    /// Packets that carried this many segments: 0 to 6, 7 and more.
-    pub segments_by_count: [u64; 8],
-    /// Frames that came in more than one segment.
-    pub split: u64,
-    /// Pieces without a beginning or an end.
-    pub pieces: u64,
-
-    /// Whole frames.
-    pub frames: u64,
-    /// Of those: header or HCS wrong, or a length that is not the frame's.
-    pub bad_header: u64,
-    /// MAC management and other frames that are no data.
-    pub management: u64,
-    /// For no modem of ours: unknown security association or address.
-    pub strangers: u64,
-    /// Under a key that is not there.
-    pub no_key: u64,
-    /// In clear, though the modem has keys.
-    pub clear: u64,
-    /// Decrypted, and the CRC32 is wrong.
-    pub bad_crc: u64,
-    /// Too late for their DSID's order, or twice.
-    pub late: u64,
-    /// No memory to hold them: our own fault.
-    pub no_memory: u64,
-    /// To everybody, or a group.
-    pub group: u64,
-    /// Delivered to a host behind a modem, not signed.
-    pub unsigned: u64,
-    /// Delivered to a modem or service flow that is not theirs.
-    pub misdelivered: u64,
-    /// Delivered in order.
-    pub in_order: u64,
-    /// Delivered after a later one of their service flow.
-    pub reordered: u64,
-    /// Delivered again.
-    pub duplicated: u64,
-    /// Signed before counting began.
-    pub early: u64,
-    /// Bytes of Ethernet frames delivered, without CRC.
-    pub bytes: u64,
-}
-
-impl Heard {
-    /// Packets, pieces and frames that were not what a gateway should have sent, or were not taken, by what was wrong.
-    pub fn wrong(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        [
-            ("malformed packets", self.malformed),
-            ("pieces", self.pieces),
-            ("header or HCS", self.bad_header),
-            ("unknown modem", self.strangers),
-            ("no key", self.no_key),
-            ("in clear", self.clear),
-            ("CRC32", self.bad_crc),
-            ("another's", self.misdelivered),
-            ("no memory", self.no_memory),
-        ]
-        .into_iter()
-    }
-}
-
-/// What one service flow has heard.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FlowHeard {
-    window: Window,
-    /// Packets delivered.
-    pub packets: u64,
-    /// Their bytes from after the HCS through the CRC: what rates of service flows count.
-    pub bytes: u64,
-    /// Packets that have not come, by its sequence numbers: between the first that came and the last.
-    pub lost: u64,
-    /// Packets that came after a later one, or again.
-    pub out_of_order: u64,
-    /// Nanoseconds from making the packet to its place in order, of all together and of the slowest.
-    pub latency_ns: u64,
-    /// See `latency_ns`.
-    pub longest_ns: u64,
-    /// Traffic priority of the last.
-    pub priority: u8,
-}
 
 struct Session {
     group: u16,
@@ -258,7 +161,7 @@ impl Downstream {
         self.orders.values_mut().for_each(|order| (order.lost, order.late) = (0, 0));
         self.latencies.clear();
         self.since_ns = now_ns;
-        self.flows.iter_mut().for_each(|flow| *flow = FlowHeard { window: flow.window, ..FlowHeard::default() });
+        self.flows.iter_mut().for_each(|flow| *flow = flow.forgotten());
         self.sessions.values_mut().for_each(|session| session.bytes = 0);
     }
 
@@ -552,9 +455,9 @@ impl Downstream {
                 let right = known.modem == Some(modem) && self.by_address.get(&address) == Some(&(to, modem));
                 match self.flows.get_mut(signature.flow as usize) {
                     Some(flow) if right => {
-                        let passed_over = flow.window.passed_over_by(signature.seq);
-                        let arrival = flow.window.note(signature.seq);
-                        if signature.sent_ns < self.since_ns {
+                        let is_early = signature.sent_ns < self.since_ns;
+                        let arrival = flow.note(signature.seq, !is_early);
+                        if is_early {
                             heard.early += 1;
                         } else {
                             match arrival {
@@ -565,11 +468,6 @@ impl Downstream {
                             let latency = now_ns.saturating_sub(signature.sent_ns);
                             flow.latency_ns += latency;
                             flow.longest_ns = flow.longest_ns.max(latency);
-                            // One that is late was passed over before.
-                            let late = u64::from(arrival == Arrival::Reordered);
-                            flow.lost = (flow.lost + u64::from(passed_over)).saturating_sub(late);
-                            flow.out_of_order += u64::from(arrival != Arrival::InOrder);
-                            flow.packets += 1;
                             flow.bytes += ethernet.len() as u64 + 4;
                             flow.priority = known.priority;
                             self.latencies.record(latency);
