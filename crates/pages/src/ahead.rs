@@ -34,9 +34,9 @@ fn start() -> Option<Sender<Wish>> {
 
 fn work(wishes: &Receiver<Wish>) {
     while let Ok(Wish { mapping, at, len }) = wishes.recv() {
-        // By the page: who changes mappings meanwhile waits for one at most. Where nobody else has it any more, it goes.
+        // By the page: where nobody else has it any more, it goes.
         for at in (at..at.saturating_add(len)).step_by(HUGE) {
-            if Arc::strong_count(&mapping) == 1 || mapping.populate(at, HUGE).is_err() {
+            if Arc::strong_count(&mapping) == 1 || mapping.populate_beside(at, HUGE).is_err() {
                 break;
             }
         }

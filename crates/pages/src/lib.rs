@@ -9,6 +9,7 @@
 mod ahead;
 mod counting;
 mod region;
+mod touch;
 
 pub use ahead::prepare_growth;
 pub use counting::{Counting, allocations_on_this_thread};

@@ -4,7 +4,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::ahead;
+use crate::{ahead, touch};
 
 pub(crate) const HUGE: usize = 2 << 20;
 const SMALL: usize = 4096;
@@ -44,6 +44,8 @@ pub struct Region {
 pub(crate) struct Mapping {
     base: NonNull<u8>,
     len: usize,
+    /// Its pages are reserved ones.
+    is_reserved: bool,
 }
 
 // SAFETY: an address range that is nobody else's; it has no thread affinity.
@@ -70,6 +72,22 @@ impl Mapping {
             error if done != 0 && error.raw_os_error() == Some(libc::ENOMEM) => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// As [`populate`](Self::populate), while others use the mapping and change other ones: for pages asked for by request
+    /// these wait, several milliseconds a page where a hypervisor has to find the memory; for a page that is touched they
+    /// don't.
+    pub(crate) fn populate_beside(&self, at: usize, len: usize) -> io::Result<()> {
+        if self.is_reserved || !touch::IS_KNOWN {
+            // Touching a reserved page that is not to be had after all would end the process.
+            return self.populate(at, len);
+        }
+        let end = self.len.min(at.saturating_add(len));
+        for at in (at..end).step_by(SMALL) {
+            // SAFETY: a byte of our own mapping, as just cut.
+            unsafe { touch::touch(self.base.as_ptr().add(at)) };
+        }
+        Ok(())
     }
 
     fn advise_huge(&self) {
@@ -107,7 +125,7 @@ impl Region {
     }
 
     fn of(base: NonNull<u8>, len: usize, backing: Backing) -> Self {
-        let mapping = Mapping { base, len };
+        let mapping = Mapping { base, len, is_reserved: backing == Backing::Huge };
         if backing == Backing::Transparent {
             mapping.advise_huge();
         }
