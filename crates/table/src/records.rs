@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use pages::{Backing, Region};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::hint::prefetch_far;
+use crate::hint::prefetch_of;
 
 /// One cache line of plain data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -197,7 +197,8 @@ impl Lines {
     /// Asks for the line `line` of the record at `id`. Harmless for ids that are none.
     #[inline(always)]
     pub fn prefetch(&self, id: LineId, line: usize) {
-        prefetch_far(self.base.as_ptr().wrapping_add(id.0 as usize + line).cast());
+        let table = self.fresh * size_of::<Line>();
+        prefetch_of(table, self.base.as_ptr().wrapping_add(id.0 as usize + line).cast());
     }
 
     /// Lines in records now.

@@ -4,7 +4,7 @@ use std::io;
 
 use super::bucket::{Bucket, WAYS};
 use super::hash::{Hash, Key, Seed};
-use crate::hint::{prefetch_far, prefetch_whole_far};
+use crate::hint::{prefetch_of, prefetch_whole_of};
 use crate::slab::Slab;
 
 /// Buckets looked at, at most, to find room for one entry: with seven ways that is a chain of at most four moves.
@@ -76,11 +76,12 @@ impl<K: Key, V: Copy> Cuckoo<K, V> {
     #[inline(always)]
     fn ask(&self, at: usize) {
         let bucket = self.bucket(at);
+        let table = self.buckets.len() * size_of::<Bucket<K, V>>();
         // The table begins at a page: buckets of one line are lines.
         if size_of::<Bucket<K, V>>() == 64 {
-            prefetch_far(std::ptr::from_ref(bucket).cast());
+            prefetch_of(table, std::ptr::from_ref(bucket).cast());
         } else {
-            prefetch_whole_far(bucket);
+            prefetch_whole_of(table, bucket);
         }
     }
 

@@ -29,22 +29,31 @@ pub fn prefetch_index<T>(slice: &[T], index: usize) {
 /// is worth a third of a packet's cost: see `docs/house.md`.
 #[inline(always)]
 pub fn prefetch_index_far<T>(slice: &[T], index: usize) {
-    prefetch_far(slice.as_ptr().wrapping_add(index).cast());
+    far(slice.as_ptr().wrapping_add(index).cast());
 }
 
-/// As [`prefetch_index_far`], of every cache line that `target` touches.
+/// Bytes of a table that is likely in L2 as a whole.
+const SMALL: usize = 1 << 20;
+
+/// Asks for a line of a table of so many bytes: into L1 where the table is small, else into L2. The address may be any.
 #[inline(always)]
-pub(crate) fn prefetch_whole_far<T>(target: &T) {
+pub(crate) fn prefetch_of(table: usize, address: *const u8) {
+    if table <= SMALL { near(address) } else { far(address) }
+}
+
+/// As [`prefetch_of`], every cache line that `target` touches.
+#[inline(always)]
+pub(crate) fn prefetch_whole_of<T>(table: usize, target: &T) {
     let first = std::ptr::from_ref(target).cast::<u8>();
     let size = size_of::<T>();
     let mut at = 0;
     while at < size {
-        prefetch_far(first.wrapping_add(at));
+        prefetch_of(table, first.wrapping_add(at));
         at += 64;
     }
     // A value that is not line-aligned can end one line later than its last step.
     if size > 0 && align_of::<T>() < 64 && size % 64 != 1 {
-        prefetch_far(first.wrapping_add(size - 1));
+        prefetch_of(table, first.wrapping_add(size - 1));
     }
 }
 
@@ -68,7 +77,7 @@ fn near(address: *const u8) {
 
 /// Asks for the line at any address at all to be in L2.
 #[inline(always)]
-pub(crate) fn prefetch_far(address: *const u8) {
+fn far(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch never faults and reads nothing the program can see; SSE is part of x86-64.
     unsafe {
@@ -93,9 +102,11 @@ mod tests {
         let lines = [[7u64; 8]; 4];
         prefetch_read(&lines);
         prefetch_read(&lines[..0]);
-        prefetch_whole_far(&lines);
-        prefetch_whole_far(&());
-        prefetch_far(std::ptr::null());
+        for table in [SMALL, SMALL + 1] {
+            prefetch_whole_of(table, &lines);
+            prefetch_whole_of(table, &());
+            prefetch_of(table, std::ptr::null());
+        }
         for index in [0, 3, 4, usize::MAX / 64] {
             prefetch_index(&lines, index);
             prefetch_index_far(&lines, index);
