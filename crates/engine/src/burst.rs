@@ -144,6 +144,38 @@ impl<K: Kind> Burst<K> {
         Ok(i)
     }
 
+    /// Adds packets as live for as long as there is room and `next` puts one into its place, which holds none. It has the
+    /// index the packet will have, and the arrays beside the burst. Returns how many came.
+    #[inline(always)]
+    pub fn fill(&mut self, mut next: impl FnMut(usize, &mut Frame, &mut K::Lane) -> Option<()>) -> usize {
+        let from = self.len;
+        let mut to = from;
+        while let Some(place) = self.frames.get_mut(to)
+            && next(to, place, &mut self.lane).is_some()
+        {
+            to += 1;
+        }
+        let new = first(to) & !first(from);
+        self.here.0 |= new;
+        self.live.0 |= new;
+        self.len = to;
+        to - from
+    }
+
+    /// All places of an empty burst, which hold none, and the arrays beside it: for what can not be asked packet by packet.
+    /// Say [`came`](Self::came) when some are filled.
+    #[inline]
+    pub fn places(&mut self) -> Option<(&mut [Frame; BURST], &mut K::Lane)> {
+        self.is_empty().then_some((&mut self.frames, &mut self.lane))
+    }
+
+    /// The first `n` places of an empty burst were filled: its packets are live.
+    #[inline]
+    pub fn came(&mut self, n: usize) {
+        let n = n.min(BURST);
+        (self.len, self.here, self.live) = (n, Live(first(n)), Live(first(n)));
+    }
+
     /// Takes frames of a batch as live packets, as many as there is room for and at most `most`. Returns how many.
     #[inline]
     pub fn load(&mut self, batch: &mut Batch, most: usize) -> usize {
@@ -241,6 +273,27 @@ impl<K: Kind> Burst<K> {
         self.frames[i] = frame;
     }
 
+    /// Gives the frames of all live packets away, in order: `each` has a packet's index, its place and the arrays beside
+    /// the burst, and takes the frame out of its place, or says why not; then it is dropped. Returns how many went.
+    #[inline(always)]
+    pub fn give_away(
+        &mut self,
+        at: At<'_>,
+        mut each: impl FnMut(usize, &mut Frame, &mut K::Lane) -> Result<(), Drop>,
+    ) -> u32 {
+        let (live, mut left) = (self.live, Live(0));
+        for i in live {
+            if let Err(reason) = each(i, &mut self.frames[i], &mut self.lane) {
+                at.count_drop(reason, self.frames[i].len());
+                left.add(i);
+            }
+        }
+        let went = live.without(left);
+        self.here = self.here.without(went);
+        self.live = Live(0);
+        went.count()
+    }
+
     /// The port by which all leave, if nothing was dropped or taken off and all leave by the same.
     #[inline]
     pub fn common_out(&self) -> Option<u8> {
@@ -277,6 +330,45 @@ impl<K: Kind> Burst<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    struct Numbers;
+
+    impl Kind for Numbers {
+        type Lane = Vec<u8>;
+        type State = ();
+
+        fn describe(_: &Burst<Self>, _: usize) -> String {
+            String::new()
+        }
+    }
+
+    #[test]
+    fn a_burst_fills_until_nothing_comes_or_it_is_full() {
+        let arena = frame::Arena::new(frame::ArenaConfig { slots: 70, ..Default::default() }).expect("memory");
+        let mut pool = frame::Pool::new(&arena, 70);
+        let mut burst = Burst::<Numbers>::default();
+        let fill = |burst: &mut Burst<Numbers>, pool: &mut frame::Pool, most: u8| {
+            let mut left = most;
+            burst.fill(|i, place, lane| {
+                left = left.checked_sub(1)?;
+                *place = pool.make(&[most])?;
+                assert_eq!(lane.len(), i);
+                lane.push(left);
+                Some(())
+            })
+        };
+        assert_eq!(fill(&mut burst, &mut pool, 3), 3);
+        assert_eq!((burst.live().collect::<Vec<_>>(), &burst.lane[..]), (vec![0, 1, 2], &[2, 1, 0][..]));
+        assert!(burst.places().is_none(), "it is not empty");
+        assert_eq!(fill(&mut burst, &mut pool, 100), BURST - 3);
+        assert_eq!(fill(&mut burst, &mut pool, 1), 0, "it is full");
+        let mut came = 0;
+        burst.finish(|_, frame| {
+            came += 1;
+            pool.give(frame);
+        });
+        assert_eq!((came, pool.free()), (BURST, 70));
+    }
 
     #[test]
     fn sets_of_packets_are_taken_from_each_other() {

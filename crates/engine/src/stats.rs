@@ -196,7 +196,13 @@ impl Stats {
     /// Counts a packet the slow path consumed.
     #[inline]
     pub fn consumed(&self, punt: Punt) {
-        self.bump(self.punt_base + punt as usize, 1);
+        self.consumed_all(punt, 1);
+    }
+
+    /// Counts so many packets that were consumed for the same reason.
+    #[inline]
+    pub fn consumed_all(&self, punt: Punt, packets: u32) {
+        self.bump(self.punt_base + punt as usize, packets.into());
     }
 }
 

@@ -179,6 +179,19 @@ impl Arena {
         true
     }
 
+    /// Adds `bytes` behind the packet. False, and nothing added, when they do not fit into the slot.
+    #[inline]
+    pub fn append(&self, frame: &mut Frame, bytes: &[u8]) -> bool {
+        let from = frame.len();
+        let space = self.space_mut(frame).get_mut(from..from + bytes.len());
+        let fits = space.map(|space| space.copy_from_slice(bytes)).is_some();
+        if fits {
+            // Within the slot, whose size is a u16.
+            frame.len = (from + bytes.len()) as u16;
+        }
+        fits
+    }
+
     #[inline]
     fn locate(&self, frame: &Frame) -> *mut u8 {
         // One predictable branch buys that safe code can not reach outside its own slots: a frame of another arena,

@@ -56,22 +56,25 @@ pub struct Short;
 
 impl Frame {
     pub(crate) const NONE: u32 = u32::MAX;
+    /// The number no arena has: a token with it owns no slot, whatever else it says.
+    pub(crate) const NOWHERE: u16 = u16::MAX;
 
     /// The absence of a frame, for array places. Owns nothing; touching its bytes panics.
     pub const fn none() -> Self {
-        Self { slot: Self::NONE, head: 0, len: 0, arena: u16::MAX, meta: Meta { port: 0, l3: 0, flags: 0 } }
+        Self { slot: Self::NONE, head: 0, len: 0, arena: Self::NOWHERE, meta: Meta { port: 0, l3: 0, flags: 0 } }
     }
 
-    /// Whether this stands for [`Frame::none`].
+    /// Whether there is no frame.
     #[inline]
     pub fn is_none(&self) -> bool {
-        self.slot == Self::NONE
+        self.arena == Self::NOWHERE
     }
 
-    /// Moves the frame out, leaving [`Frame::none`].
+    /// Moves the frame out, leaving none.
     #[inline]
     pub fn take(&mut self) -> Self {
-        std::mem::replace(self, Self::none())
+        let arena = std::mem::replace(&mut self.arena, Self::NOWHERE);
+        Self { slot: self.slot, head: self.head, len: self.len, arena, meta: self.meta }
     }
 
     /// Packet length in bytes.

@@ -34,6 +34,34 @@ fn a_frame_grows_and_shrinks_within_its_slot() {
 }
 
 #[test]
+fn bytes_come_behind_a_packet_while_its_slot_has_room() {
+    let arena = arena(1);
+    let mut pool = Pool::new(&arena, 1);
+    let mut frame = pool.make(b"front").expect("a slot");
+    assert!(arena.append(&mut frame, b" and back"));
+    assert_eq!(arena.bytes(&frame), b"front and back");
+    let room = arena.space_mut(&mut frame).len() - frame.len();
+    assert!(!arena.append(&mut frame, &vec![1; room + 1]), "one byte too many");
+    assert_eq!(arena.bytes(&frame), b"front and back");
+    assert!(arena.append(&mut frame, &vec![1; room]));
+    assert_eq!(frame.len() + frame.headroom(), 2048);
+    pool.give(frame);
+}
+
+#[test]
+fn what_was_taken_leaves_nothing() {
+    let arena = arena(1);
+    let mut pool = Pool::new(&arena, 1);
+    let mut place = pool.make(b"moved").expect("a slot");
+    let frame = place.take();
+    assert!(place.is_none() && place.take().is_none() && !arena.owns(&place));
+    assert_eq!(arena.bytes(&frame), b"moved");
+    pool.give(frame);
+    pool.give(place);
+    assert_eq!(pool.free(), 1);
+}
+
+#[test]
 #[should_panic(expected = "another arena")]
 fn a_frame_of_another_arena_reaches_nothing() {
     let (ours, theirs) = (arena(1), arena(1));
