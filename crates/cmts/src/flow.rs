@@ -80,9 +80,11 @@ pub struct FlowCounts {
 const UNIT: u32 = 10;
 
 impl FlowCounts {
-    /// A packet is sent that waited so many nanoseconds.
+    /// A packet of `len` bytes is sent that waited so many nanoseconds.
     #[inline(always)]
-    pub fn waited(&mut self, ns: u64) {
+    pub fn sent(&mut self, len: u32, ns: u64) {
+        self.packets += 1;
+        self.bytes += u64::from(len);
         let units = (ns >> UNIT).min(u32::MAX.into()) as u32;
         self.waited_ns += ns;
         self.jitter += u64::from(units.abs_diff(std::mem::replace(&mut self.last, units)));
@@ -296,6 +298,13 @@ impl Flow {
         (self.priority, self.group, self.buffer, self.dsid) = (fresh.priority, fresh.group, fresh.buffer, fresh.dsid);
         self.asks = fresh.asks;
         self.note_aqm();
+    }
+
+    /// Asks for its lines.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        table::hint::prefetch_read(self);
+        table::hint::prefetch_read(&self.counts);
     }
 
     /// Whether arriving packets must ask active queue management.

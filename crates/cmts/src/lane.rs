@@ -1,5 +1,7 @@
 //! What the gateway keeps of each packet beside its burst, and what its stages share.
 
+use std::ops::Range;
+
 use crypto::KeyId;
 use engine::{Burst, Kind};
 use frame::BURST;
@@ -77,6 +79,15 @@ impl Lane {
     #[inline]
     pub fn tag(&self, i: usize) -> Option<u16> {
         u16::try_from(self.tag[i]).ok()
+    }
+
+    /// Those packets are DEPI packets of ours, forwarded in that routing domain.
+    #[inline]
+    pub fn are_ours(&mut self, packets: Range<usize>, instance: InstanceId) {
+        self.instance[packets.clone()].fill(instance);
+        self.ours[packets.clone()].fill(true);
+        self.modem[packets.clone()].fill(NONE);
+        self.flow[packets].fill(NONE);
     }
 }
 

@@ -8,6 +8,7 @@ use frame::Arena;
 use table::bulk::{BulkMap, Full, Hash, Seed};
 use table::hint::prefetch_index;
 use wire::Mac;
+use wire::docsis::{BondedPrivacy, Privacy};
 
 use crate::flow::{FlowSpec, NONE};
 
@@ -131,6 +132,17 @@ pub struct Security {
     pub down: [KeyId; KEYS],
     /// Their places in the engine that decrypts.
     pub up: [KeyId; KEYS],
+    /// What frames are sent by; none: the key that is active is not there.
+    sends: Option<Sends>,
+}
+
+/// The key that frames are sent by.
+#[derive(Clone, Copy, Debug)]
+pub struct Sends {
+    /// Its place in the engine that encrypts.
+    pub key: KeyId,
+    /// What frames say of it.
+    pub privacy: BondedPrivacy,
 }
 
 impl Security {
@@ -141,7 +153,17 @@ impl Security {
         sequences: [255; KEYS],
         down: [KeyId::CLEAR; KEYS],
         up: [KeyId::CLEAR; KEYS],
+        sends: None,
     };
+
+    /// A key came, or another is sent by.
+    fn changed(&mut self) {
+        let half = usize::from(self.active & 1);
+        self.sends = (self.sequences[half] == self.active).then(|| Sends {
+            key: self.down[half],
+            privacy: BondedPrivacy::new(Privacy::encrypted(self.active, self.said)),
+        });
+    }
 }
 
 /// Why a worker did not take a modem.
@@ -270,6 +292,12 @@ impl Modems {
         self.securities.get(modem as usize).filter(|security| security.in_use)
     }
 
+    /// What a modem's frames are sent by, if they are encrypted and the key is there.
+    #[inline(always)]
+    pub fn sends(&self, modem: u32) -> Option<&Sends> {
+        self.securities.get(modem as usize)?.sends.as_ref()
+    }
+
     /// Bytes of modems, hosts and keys, with their indexes.
     pub fn bytes(&self) -> usize {
         let addresses = self.addresses.iter().map(Vec::capacity).sum::<usize>() * size_of::<IpAddr>();
@@ -395,6 +423,7 @@ impl Modems {
         security.sequences[half] = sequence & 0x0f;
         security.down[half] = self.encrypt.insert(key);
         security.up[half] = self.decrypt.insert(key);
+        security.changed();
         true
     }
 
@@ -405,6 +434,7 @@ impl Modems {
             return false;
         };
         security.active = sequence & 0x0f;
+        security.changed();
         true
     }
 

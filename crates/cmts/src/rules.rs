@@ -237,16 +237,26 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// What a modem's filter groups say: the matching rule of the highest priority, in whichever group.
+    /// Whether a rule of a modem's filter groups may match the packet with these headers; of most packets none may.
     #[inline(always)]
-    pub fn filter<'a>(&self, groups: [u8; 4], ip: &L3L4, seen: impl Fn() -> Seen<'a>) -> Option<Hit> {
-        let mut best: Option<Hit> = None;
+    pub fn may_filter(&self, groups: [u8; 4], ip: &L3L4) -> bool {
         // As one word: modems have few groups, and behind the last is nothing to look at.
         let mut left = u32::from_le_bytes(groups);
         while left != 0 {
             let group = left as usize & 0xff;
             left >>= 8;
-            let hit = self.groups.get(group).filter(|_| group != 0).and_then(|rules| rules.first(ip, &seen));
+            if self.groups.get(group).is_some_and(|rules| rules.around.has(ip)) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// What a modem's filter groups say: the matching rule of the highest priority, in whichever group.
+    pub fn filter(&self, groups: [u8; 4], seen: &Seen<'_>) -> Option<Hit> {
+        let mut best: Option<Hit> = None;
+        for group in groups.into_iter().filter(|group| *group != 0) {
+            let hit = self.groups.get(usize::from(group)).and_then(|rules| rules.first(seen.ip, || *seen));
             if let Some(hit) = hit
                 && best.is_none_or(|best| hit.priority > best.priority)
             {
@@ -360,10 +370,10 @@ mod tests {
         let rules = Rules { groups, ..Rules::default() };
         let (ip, bytes) = packet(1, 2, 17, (3, 4), 0);
         let seen = Seen { ip: &ip, packet: &bytes, macs: (Mac::ZERO, Mac::ZERO), tag: None };
-        assert_eq!(rules.filter([1, 2, 0, 0], &ip, || seen).map(|hit| hit.then), Some(PERMIT));
-        assert_eq!(rules.filter([1, 0, 0, 0], &ip, || seen).map(|hit| hit.then), Some(DENY));
-        assert_eq!(rules.filter([0, 0, 0, 0], &ip, || seen), None);
-        assert_eq!(rules.filter([77, 0, 0, 0], &ip, || seen), None, "a group that is not there");
+        assert_eq!(rules.filter([1, 2, 0, 0], &seen).map(|hit| hit.then), Some(PERMIT));
+        assert_eq!(rules.filter([1, 0, 0, 0], &seen).map(|hit| hit.then), Some(DENY));
+        assert_eq!(rules.filter([0, 0, 0, 0], &seen), None);
+        assert_eq!(rules.filter([77, 0, 0, 0], &seen), None, "a group that is not there");
     }
 
     #[test]

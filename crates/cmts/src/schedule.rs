@@ -9,12 +9,13 @@
 //! free. Nothing is allocated after flows are made.
 
 mod channels; // channels as they are loaded, and the groups they are bonded to
+mod turn; // what may go, out of its queue
 
 use engine::Drop;
 use frame::Frame;
 use table::wheel::Wheel;
 
-use crate::flow::{Flow, FlowSpec, May, NONE, Standing, asks};
+use crate::flow::{Flow, FlowSpec, NONE, Standing, asks};
 use channels::Group;
 pub use channels::Load;
 
@@ -61,26 +62,27 @@ struct Node {
 }
 
 impl Flow {
-    /// Takes the first frame out of its queue: `node` is the queue's head, and becomes that of the `free` ones.
+    /// Takes the first node out of its queue, a frame of `len` bytes: it becomes that of the `free` ones. Says whether
+    /// nothing waits any more.
     #[inline(always)]
-    fn take(&mut self, node: &mut Node, free: &mut u32) -> Frame {
-        let frame = node.frame.take();
+    fn advance(&mut self, node: &mut Node, len: u32, free: &mut u32) -> bool {
         let next = std::mem::replace(&mut node.next, *free);
         *free = std::mem::replace(&mut self.head, next);
-        self.bytes -= frame.len() as u32 + CRC;
+        self.bytes -= len;
         self.packets -= 1;
-        if self.packets == 0 {
+        let is_last = self.packets == 0;
+        if is_last {
             self.tail = NONE;
         }
-        frame
+        is_last
     }
 }
 
 /// What came out of a queue.
 #[derive(Debug)]
-pub struct Pulled {
-    /// The frame: Ethernet, without CRC.
-    pub frame: Frame,
+pub struct Pulled<'a> {
+    /// The frame, to be taken from there: Ethernet, without CRC.
+    pub frame: &'a mut Frame,
     /// Its flow.
     pub flow: u32,
     /// The channel it goes by.
@@ -169,8 +171,7 @@ impl Scheduler {
     #[inline(always)]
     pub fn prefetch(&self, flow: u32) {
         if let Some(flow) = self.flows.get(flow as usize) {
-            table::hint::prefetch_read(flow);
-            table::hint::prefetch_read(&flow.counts);
+            flow.prefetch();
         }
     }
 
@@ -227,7 +228,8 @@ impl Scheduler {
         }
         let flow = &mut self.flows[id as usize];
         while let Some(node) = self.nodes.get_mut(flow.head as usize) {
-            each(flow.take(node, &mut self.free));
+            flow.advance(node, node.frame.len() as u32 + CRC, &mut self.free);
+            each(node.frame.take());
             self.waiting -= 1;
         }
         self.managed -= usize::from(self.flows[id as usize].terms.spec.aqm.is_some());
@@ -241,27 +243,29 @@ impl Scheduler {
         }
     }
 
-    /// Lets a frame wait in a flow.
+    /// Lets a frame wait in a flow: it is taken.
     ///
     /// # Errors
-    /// The frame, and why not.
-    #[inline]
-    pub fn push(&mut self, id: u32, frame: Frame, now: u64) -> Result<(), (Frame, Refused)> {
+    /// Why not; then it stays.
+    #[inline(always)]
+    pub fn push(&mut self, id: u32, frame: &mut Frame, now: u64) -> Result<(), Refused> {
         let Some(flow) = self.flows.get_mut(id as usize).filter(|flow| flow.in_use) else {
-            return Err((frame, Refused::Gone));
+            return Err(Refused::Gone);
         };
         let len = frame.len() as u32 + CRC;
         let at = self.free;
         let Some(node) = self.nodes.get_mut(at as usize).filter(|_| flow.bytes + len <= flow.buffer) else {
             flow.counts.full += 1;
-            return Err((frame, Refused::Full));
+            return Err(Refused::Full);
         };
         if flow.aqm_drops(len) {
             flow.counts.aqm += 1;
-            return Err((frame, Refused::Aqm));
+            return Err(Refused::Aqm);
         }
-        self.free = node.next;
-        *node = Node { frame, next: NONE, at: now };
+        // A free node has none.
+        std::mem::swap(&mut node.frame, frame);
+        self.free = std::mem::replace(&mut node.next, NONE);
+        node.at = now;
         let last = std::mem::replace(&mut flow.tail, at);
         flow.bytes += len;
         flow.packets += 1;
@@ -278,105 +282,6 @@ impl Scheduler {
             self.list(id, now);
         }
         Ok(())
-    }
-
-    /// Takes up to `most` frames that may go now and gives them to `each`, in order. Returns how many.
-    pub fn pull(&mut self, now: u64, most: usize, mut each: impl FnMut(Pulled)) -> usize {
-        while let Some((_, id)) = self.wheel.pop(tick(now)) {
-            self.flows[id as usize].timer = None;
-            match self.flows[id as usize].standing {
-                // Its reserved rate has credit again: it may move up.
-                Standing::Listed => {
-                    self.unlist(id);
-                    self.list(id, now);
-                }
-                Standing::Parked => self.list(id, now),
-                Standing::Idle => {}
-            }
-        }
-        let mut pulled = 0;
-        for _ in 0..self.groups.len() {
-            if pulled >= most {
-                break;
-            }
-            let group = self.next_group;
-            self.next_group = if group + 1 == self.groups.len() { 0 } else { group + 1 };
-            let until = now + self.limits.ahead_ns;
-            let mut last = None;
-            while pulled < most {
-                let Some(channel) = self.channel(group, last, until) else { break };
-                let Some(packet) = self.one(group, channel, now) else { break };
-                last = Some(channel);
-                each(packet);
-                pulled += 1;
-            }
-        }
-        pulled
-    }
-
-    /// The channel whose turn it still is, or the one of a group with the least load of those that have room.
-    #[inline(always)]
-    fn channel(&mut self, group: usize, last: Option<u16>, until: u64) -> Option<u16> {
-        let goes_on = |channel: &u16| self.loads.get(usize::from(*channel)).is_some_and(|load| load.goes_on(until));
-        if let Some(channel) = last.filter(goes_on) {
-            return Some(channel);
-        }
-        let channel = self.groups.get(group)?.freest(&self.loads, until)?;
-        self.loads.get_mut(usize::from(channel))?.begin_turn();
-        Some(channel)
-    }
-
-    /// The next packet of a group that may go.
-    #[inline(always)]
-    fn one(&mut self, group: usize, channel: u16, now: u64) -> Option<Pulled> {
-        loop {
-            let (level, id) = self.groups.get(group)?.first()?;
-            let flow = self.flows.get_mut(id as usize)?;
-            let node = self.nodes.get_mut(flow.head as usize)?;
-            let len = node.frame.len() as u32 + CRC;
-            if flow.deficit < len as i32 {
-                // Its turn is over; the next one begins with a quantum, which is more than a frame.
-                flow.deficit += QUANTUM;
-                if flow.next != NONE || flow.asks & asks::RESERVED != 0 {
-                    self.unlist(id);
-                    self.list(id, now);
-                }
-                continue;
-            }
-            if let May::Wait(until) = flow.may_send(now, len) {
-                self.unlist(id);
-                self.park(id, until);
-                continue;
-            }
-            flow.deficit -= len as i32;
-            let sequence = flow.sequence;
-            flow.sequence = sequence.wrapping_add(1);
-            let waited = now.saturating_sub(node.at);
-            flow.counts.packets += 1;
-            flow.counts.bytes += u64::from(len);
-            flow.counts.waited(waited);
-            let frame = flow.take(node, &mut self.free);
-            self.waiting -= 1;
-            let (modem, security) = (flow.modem, flow.security);
-            let next = flow.next;
-            if flow.packets == 0 {
-                flow.deficit = 0;
-                flow.standing = Standing::Idle;
-                if let Some(timer) = flow.timer.take() {
-                    self.wheel.cancel(timer);
-                }
-                // It was the first of its list.
-                flow.next = NONE;
-                self.shift(group, level, next);
-            } else {
-                table::hint::prefetch_index(&self.nodes, flow.head as usize);
-                self.prefetch(next);
-            }
-            if let Some(load) = self.loads.get_mut(usize::from(channel)) {
-                load.give(u64::from(len) + MAC_HEADER, now);
-            }
-            return Some(Pulled { frame, flow: id, channel, sequence, modem, security });
-        }
     }
 
     /// Enters a flow at the end of the list it belongs to.
@@ -439,18 +344,6 @@ impl Scheduler {
         }
         if list.head == NONE {
             group.occupied &= !(1 << level);
-        }
-    }
-
-    /// Has the flow behind the first of a list be the first.
-    #[inline(always)]
-    fn shift(&mut self, group: usize, level: usize, next: u32) {
-        if let Some(next) = self.flows.get_mut(next as usize) {
-            next.prev = NONE;
-            table::hint::prefetch_read(&next.counts);
-        }
-        if let Some(group) = self.groups.get_mut(group) {
-            group.shift(level, next);
         }
     }
 

@@ -284,11 +284,17 @@ impl Engine {
     /// The oldest frame, if it is through.
     #[inline]
     pub fn pop(&mut self) -> Option<Done> {
+        self.pop_in_place().map(|(frame, tag, outcome)| Done { frame: frame.take(), tag, outcome })
+    }
+
+    /// The same, with the frame where it is: whoever asks takes it from there.
+    #[inline(always)]
+    pub fn pop_in_place(&mut self) -> Option<(&mut Frame, u32, Outcome)> {
         let place = &mut self.places[place(self.oldest)];
         let State::Through(outcome) = place.state else { return None };
         place.state = State::Waits;
         self.oldest += 1;
-        Some(Done { frame: place.frame.take(), tag: place.job.tag, outcome })
+        Some((&mut place.frame, place.job.tag, outcome))
     }
 
     fn by_of(&self, key: KeyId) -> By {

@@ -93,6 +93,17 @@ fn hcs_of<const N: usize>(header: &[u8]) -> u16 {
     !crc
 }
 
+/// What `bytes` from offset `at` of a header of `len` bytes add to its check, by exclusive or, over what it is with zeros
+/// in their place. At most [`STEP`] bytes, and not the first two.
+pub(crate) fn hcs_part(bytes: &[u8], at: usize, len: usize) -> u16 {
+    let (mut part, mut i) = (0, 0);
+    while i < bytes.len() {
+        part ^= HCS[(len - 1 - at - i) % STEP][bytes[i] as usize];
+        i += 1;
+    }
+    part
+}
+
 fn hcs_any(header: &[u8]) -> u16 {
     let mut crc = 0xffffu16;
     for part in header.chunks(STEP) {

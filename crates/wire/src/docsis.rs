@@ -12,7 +12,7 @@ mod header;
 pub mod management;
 
 pub use element::{Element, Elements, Privacy};
-pub use header::{Header, Kind, emit_bonded, emit_frame, emit_request};
+pub use header::{BondedPrivacy, Header, Kind, emit_bonded, emit_frame, emit_request};
 
 /// FC, MAC_PARM, LEN and HCS: a header without extended header, in bytes.
 pub const HEADER_LEN: usize = 6;

@@ -5,7 +5,6 @@ use engine::{Burst, Clock, Ctx, Drop, Env, Io, Pipeline};
 use frame::BURST;
 use stages::forward::NONE;
 use stages::parse::HasIp;
-use wire::L3L4;
 
 use super::{CableGateway, FLUSH_NS, reason};
 use crate::config::Role;
@@ -23,15 +22,19 @@ impl CableGateway {
         let may = state.depi.has_room() && state.modems.encrypt.room() >= BURST && !self.sealed;
         if may && state.scheduler.waiting() > 0 {
             let look = env.look::<C>();
-            let scratch = &mut self.scratch;
-            let pulled = state.scheduler.pull(env.now, BURST, |pulled| {
-                // At most a burst is asked for, and it was empty.
-                let Ok(i) = scratch.push(pulled.frame) else { return };
-                state.modems.prefetch_security(pulled.security);
-                let lane = &mut scratch.lane;
-                (lane.flow[i], lane.modem[i]) = (pulled.flow, pulled.modem);
-                (lane.channel[i], lane.sequence[i]) = (pulled.channel, pulled.sequence);
-            });
+            let mut pulled = 0;
+            if let Some((places, lane)) = self.scratch.places() {
+                state.scheduler.pull(env.now, BURST, |packet| {
+                    // At most a burst is asked for.
+                    let Some(place) = places.get_mut(pulled) else { return };
+                    std::mem::swap(place, packet.frame);
+                    state.modems.prefetch_security(packet.security);
+                    (lane.flow[pulled], lane.modem[pulled]) = (packet.flow, packet.modem);
+                    (lane.channel[pulled], lane.sequence[pulled]) = (packet.channel, packet.sequence);
+                    pulled += 1;
+                });
+                self.scratch.came(pulled);
+            }
             if pulled > 0 {
                 env.charge::<C>(between, 0, pulled as u32, look);
                 env.stats.add(Io::Released, pulled as u64);
@@ -52,23 +55,23 @@ impl CableGateway {
     }
 
     /// What is through the cipher into DEPI packets. Says whether anything was.
+    #[inline(never)]
     fn encapsulate<C: Clock>(&mut self, env: &mut Env) -> bool {
         let state = &mut self.state;
         let look = env.look::<C>();
         let mut framed = 0;
         while state.depi.has_room()
-            && let Some(done) = state.modems.encrypt.pop()
+            && let Some((frame, tag, outcome)) = state.modems.encrypt.pop_in_place()
         {
             framed += 1;
-            match done.outcome {
-                Outcome::Done => {
-                    if env.tracer.is_on() {
-                        env.tracer.note("depi_encap", &done.frame, format!("channel {}", done.tag), env);
-                    }
-                    state.depi.push(done.tag as u16, done.frame, env); // a channel's number, as pushed
-                }
-                outcome => depi::lost(reason(outcome), done.frame, env),
+            if outcome != Outcome::Done {
+                depi::lost(reason(outcome), frame.take(), env);
+                continue;
             }
+            if env.tracer.is_on() {
+                env.tracer.note("depi_encap", frame, format!("channel {tag}"), env);
+            }
+            state.depi.push(tag as u16, frame, env); // a channel's number, as pushed
         }
         if framed > 0 {
             env.charge::<C>(self.pipelines.between, 1, framed, look);
@@ -95,19 +98,20 @@ impl CableGateway {
         let mut last = (0, NONE);
         let state = &mut self.state;
         let forwarding = state.forwarding.in_hand().unwrap_or(&state.empty.0);
-        while burst.len() < BURST {
-            let Some((frame, ip)) = state.depi.pop() else { break };
-            let total_len = frame.len() as u32;
-            let Ok(i) = burst.push(frame) else { break };
+        let from = burst.len();
+        burst.fill(|i, frame, lane| {
+            let ip = state.depi.pop(frame)?;
             if ip.dst != last.0 {
                 // Over IPv6 the stage looks, and where there is no way it says why.
                 last = (ip.dst, forwarding.hop4(instance, ip.dst).unwrap_or(NONE));
             }
-            let lane = &mut burst.lane;
-            *lane.ip_mut(i) = L3L4 { total_len, ..*ip };
-            (lane.hop[i], lane.instance[i], lane.ours[i]) = (last.1, instance, true);
-            (lane.modem[i], lane.flow[i]) = (NONE, NONE);
-        }
+            let to = lane.ip_mut(i);
+            *to = *ip;
+            to.total_len = frame.len() as u32;
+            lane.hop[i] = last.1;
+            Some(())
+        });
+        burst.lane.are_ours(from..burst.len(), instance);
         if !burst.is_empty() {
             self.pipelines.depi.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
         }

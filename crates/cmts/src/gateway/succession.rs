@@ -66,13 +66,13 @@ impl CableGateway {
         self.state.upstream.inherit(under_way, env);
         for Waiting { flow, bytes } in &waiting {
             env.stats.add(Io::HandedIn, 1);
-            let Some(frame) = env.pool.make(bytes) else {
+            let Some(mut frame) = env.pool.make(bytes) else {
                 env.stats.drop_outside(Drop::NoFrame, bytes.len());
                 continue;
             };
-            match self.state.scheduler.push(*flow, frame, env.now) {
+            match self.state.scheduler.push(*flow, &mut frame, env.now) {
                 Ok(()) => env.stats.consumed(Punt::ServiceFlow),
-                Err((frame, why)) => {
+                Err(why) => {
                     env.stats.drop_outside(why.into(), frame.len());
                     env.pool.give(frame);
                 }

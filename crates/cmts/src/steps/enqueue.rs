@@ -1,6 +1,6 @@
 //! The end of the first pipeline: packets wait in their service flows.
 
-use engine::{Burst, Ctx, Punt, Stage};
+use engine::{Burst, Ctx, Drop, Punt, Stage};
 
 use crate::lane::Cmts;
 
@@ -14,15 +14,8 @@ impl Stage<Cmts> for Enqueue {
     fn run(&mut self, burst: &mut Burst<Cmts>, cx: &mut Ctx<'_, Cmts>) {
         let at = cx.at();
         let now = cx.env.now;
-        for i in burst.live() {
-            let flow = burst.lane.flow[i];
-            match cx.state.scheduler.push(flow, burst.take(i), now) {
-                Ok(()) => cx.env.stats.consumed(Punt::ServiceFlow),
-                Err((frame, why)) => {
-                    burst.put_back(i, frame);
-                    burst.drop(i, why.into(), at);
-                }
-            }
-        }
+        let scheduler = &mut cx.state.scheduler;
+        let queued = burst.give_away(at, |i, frame, lane| scheduler.push(lane.flow[i], frame, now).map_err(Drop::from));
+        cx.env.stats.consumed_all(Punt::ServiceFlow, queued);
     }
 }

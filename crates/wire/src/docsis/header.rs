@@ -156,11 +156,28 @@ pub fn emit_frame(kind: Kind, elements: &[Element<'_>], payload_len: usize, out:
     Ok(at + HCS_LEN)
 }
 
+/// The privacy element of bonded frames, ready to be put into their headers: the same in all frames of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BondedPrivacy {
+    bytes: [u8; 4],
+    /// What it adds to the header's check.
+    check: u16,
+}
+
+impl BondedPrivacy {
+    /// That privacy.
+    pub fn new(privacy: Privacy) -> Self {
+        let [a, b, c] = privacy.bytes();
+        let at = HEADER_LEN - HCS_LEN;
+        Self { bytes: [0x44, a, b, c], check: crc::hcs_part(&[0x44, a, b, c], at, BONDED_HEADER_LEN - HCS_LEN) }
+    }
+}
+
 /// What [`emit_frame`] writes for a packet with downstream privacy and a numbered downstream service, all at once:
 /// nearly every frame there is. `stream`: the downstream service identifier, and the number of the packet in it.
-#[inline]
+#[inline(always)]
 pub fn emit_bonded(
-    privacy: Privacy,
+    privacy: &BondedPrivacy,
     priority: u8,
     stream: (u32, u16),
     payload_len: usize,
@@ -168,14 +185,15 @@ pub fn emit_bonded(
 ) -> Result<(), NoRoom> {
     let length = u16::try_from(usize::from(BONDED_EXTENDED) + payload_len).map_err(|_| NoRoom)?;
     let [l0, l1] = length.to_be_bytes();
-    let [a, b, c] = privacy.bytes();
-    let [_, d0, d1, d2] = stream.0.to_be_bytes();
+    let [p0, p1, p2, p3] = privacy.bytes;
+    // Of the identifier, 20 bits.
+    let service = 0x8500_0000 | u32::from(priority & 7) << 21 | stream.0 & 0xf_ffff;
+    let [d0, d1, d2, d3] = service.to_be_bytes();
     let [s0, s1] = stream.1.to_be_bytes();
-    let service = priority << 5 | d0 & 0x0f;
     let on = Kind::Packet.fc() | 1;
-    let head = [on, BONDED_EXTENDED, l0, l1, 0x44, a, b, c, 0, 0x85, service, d1, d2, s0, s1];
-    let [h0, h1] = crc::hcs(&head).to_le_bytes();
-    *out = [on, BONDED_EXTENDED, l0, l1, 0x44, a, b, c, 0, 0x85, service, d1, d2, s0, s1, h0, h1];
+    let rest = crc::hcs(&[on, BONDED_EXTENDED, l0, l1, 0, 0, 0, 0, 0, d0, d1, d2, d3, s0, s1]);
+    let [h0, h1] = (rest ^ privacy.check).to_le_bytes();
+    *out = [on, BONDED_EXTENDED, l0, l1, p0, p1, p2, p3, 0, d0, d1, d2, d3, s0, s1, h0, h1];
     Ok(())
 }
 
@@ -257,7 +275,7 @@ mod tests {
             let privacy = Privacy::encrypted(key, id);
             let service = Element::DsService { priority, change: false, stream: Some((dsid, Some(number))) };
             let emitted = emit_frame(Kind::Packet, &[Element::BpDown(privacy), service], payload, &mut one);
-            let whole = emit_bonded(privacy, priority, (dsid, number), payload, &mut all);
+            let whole = emit_bonded(&BondedPrivacy::new(privacy), priority, (dsid, number), payload, &mut all);
             prop_assert_eq!(whole.is_ok(), emitted.is_ok());
             prop_assert!(whole.is_err() || one == all);
         }
