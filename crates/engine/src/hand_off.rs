@@ -6,15 +6,16 @@ use frame::Frame;
 use table::mesh::{Node, mesh};
 use table::waker::Waker;
 
-use crate::steer::{Owner, Steer, SteerKey};
+use crate::steer::{Most, Owner, Steer, SteerKey};
 
 /// A worker's ends of the hand-off rings, and the table that says who owns whom.
 ///
 /// Where the device, the kernel or the choice of identifiers steers every packet to its owner, the rings stay empty and
-/// cost one table look-up a packet; where they can not, no packet is processed by two workers' states.
+/// cost a comparison or two a packet; where they can not, no packet is processed by two workers' states.
 pub struct HandOff {
     node: Node<(u8, Frame)>,
     steer: Arc<Steer>,
+    ours: Most,
     wakers: Arc<[Waker]>,
     /// Workers handed to in this turn, to be woken once.
     touched: u64,
@@ -27,13 +28,21 @@ impl HandOff {
     /// One for each of `workers` workers, joined with each other. `wakers` are theirs, by number; there may be fewer.
     pub fn among(workers: usize, steer: Steer, wakers: Vec<Waker>) -> Vec<Self> {
         let (steer, wakers): (Arc<Steer>, Arc<[Waker]>) = (Arc::new(steer), wakers.into());
-        let make = |node| Self { node, steer: steer.clone(), wakers: wakers.clone(), touched: 0 };
+        let make = |node: Node<_>| {
+            let ours = steer.most_of(node.me() as Owner); // as many workers as owners have numbers
+            Self { node, steer: steer.clone(), ours, wakers: wakers.clone(), touched: 0 }
+        };
         mesh(workers, RING).into_iter().map(make).collect()
     }
 
     /// The other worker that owns the subscriber, if it is another.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn elsewhere(&self, key: SteerKey) -> Option<Owner> {
+        if self.ours.has(key) { None } else { self.other(key) }
+    }
+
+    #[inline(never)]
+    fn other(&self, key: SteerKey) -> Option<Owner> {
         self.steer.owner(key).filter(|owner| usize::from(*owner) != self.node.me())
     }
 

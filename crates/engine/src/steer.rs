@@ -48,9 +48,7 @@ impl Steer {
     /// # Errors
     /// [`Overlap`] when part of the range is owned already.
     pub fn own_v4(&mut self, instance: u16, first: u32, last: u32, owner: Owner) -> Result<(), Overlap> {
-        insert(&mut self.v4, (instance, first, last, owner), |r| {
-            ((u64::from(r.0) << 32) | u64::from(r.1), (u64::from(r.0) << 32) | u64::from(r.2))
-        })
+        insert(&mut self.v4, (instance, first, last, owner), |r| (place4(r.0, r.1), place4(r.0, r.2)))
     }
 
     /// Gives the /64 prefixes `first..=last` of a network instance to a worker.
@@ -84,10 +82,56 @@ impl Steer {
         }
     }
 
+    /// The widest ranges of a worker.
+    pub(crate) fn most_of(&self, owner: Owner) -> Most {
+        let teids = self.teids.iter().filter(|r| r.2 == owner).map(|r| (r.0, r.1));
+        let v4 = self.v4.iter().filter(|r| r.3 == owner).map(|r| (place4(r.0, r.1), place4(r.0, r.2)));
+        let none = Most::default();
+        Most {
+            teids: teids.max_by_key(|r| r.1 - r.0).unwrap_or(none.teids),
+            v4: v4.max_by_key(|r| r.1 - r.0).unwrap_or(none.v4),
+        }
+    }
+
     /// The IPv4 ranges as (first, last, owner), all network instances, for a program in the kernel.
     pub fn v4_ranges(&self) -> impl Iterator<Item = (u32, u32, Owner)> + '_ {
         self.v4.iter().map(|r| (r.1, r.2, r.3))
     }
+}
+
+/// The widest range of TEIDs and the widest of IPv4 addresses that a worker owns: nearly all of its packets' subscribers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Most {
+    teids: (u32, u32),
+    v4: (u64, u64),
+}
+
+impl Default for Most {
+    fn default() -> Self {
+        // First behind last: none.
+        Self { teids: (1, 0), v4: (1, 0) }
+    }
+}
+
+impl Most {
+    /// Whether that subscriber is among them.
+    #[inline(always)]
+    pub fn has(&self, key: SteerKey) -> bool {
+        match key {
+            SteerKey::Teid(teid) => self.teids.0 <= teid && teid <= self.teids.1,
+            SteerKey::V4(instance, address) => {
+                let place = place4(instance, address);
+                self.v4.0 <= place && place <= self.v4.1
+            }
+            SteerKey::V6(..) | SteerKey::Owner(_) => false,
+        }
+    }
+}
+
+/// Where an address lies among those of all network instances.
+#[inline(always)]
+fn place4(instance: u16, address: u32) -> u64 {
+    u64::from(instance) << 32 | u64::from(address)
 }
 
 fn insert<R: Copy, E: Ord>(list: &mut Vec<R>, range: R, ends: impl Fn(&R) -> (E, E)) -> Result<(), Overlap> {
@@ -123,6 +167,27 @@ mod tests {
         assert_eq!(steer.owner(SteerKey::V4(1, 20)), None);
         assert_eq!(steer.owner(SteerKey::V6(1, 5)), Some(6));
         assert_eq!(steer.owner(SteerKey::V6(1, 6)), None);
+    }
+
+    #[test]
+    fn the_widest_ranges_of_a_worker_are_its_own() {
+        let mut steer = Steer::new();
+        for (first, last, owner) in [(10, 19, 0), (20, 99, 1), (100, 149, 0), (150, 155, 0)] {
+            steer.own_teids(first, last, owner).expect("free");
+            steer.own_v4(owner + 1, first, last, owner).expect("free");
+        }
+        for owner in 0..3 {
+            let most = steer.most_of(owner);
+            for n in 0..200 {
+                let keys = [SteerKey::Teid(n), SteerKey::V4(1, n), SteerKey::V4(2, n)];
+                let all_ours = keys.into_iter().all(|key| !most.has(key) || steer.owner(key) == Some(owner));
+                assert!(all_ours, "{n} of {owner}");
+            }
+            let has = |n| [most.has(SteerKey::Teid(n)), most.has(SteerKey::V4(owner + 1, n))];
+            let edges = [[99, 100, 149, 150], [19, 20, 99, 100], [0, 1, 2, 3]][usize::from(owner)].map(has);
+            let inside = owner < 2;
+            assert_eq!(edges, [[false; 2], [inside; 2], [inside; 2], [false; 2]]);
+        }
     }
 
     #[test]

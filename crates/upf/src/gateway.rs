@@ -333,6 +333,7 @@ impl Gateway for UserPlane {
         crate::local::is_of_subscriber(packet, self.roles.get(usize::from(port)).copied(), filter.subscriber)
     }
 
+    #[inline(always)]
     fn steer_key(&self, port: PortId, packet: &[u8]) -> Option<SteerKey> {
         let (role, instance) = (*self.roles.get(usize::from(port))?, self.state.port(port).instance);
         if role == Role::Core && !self.state.steered.is_empty() {

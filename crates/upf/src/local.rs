@@ -76,6 +76,7 @@ pub fn to_address(frame: &[u8]) -> Option<IpAddr> {
 /// What a frame shows of its subscriber: the tunnel endpoint it is for, be it a packet or the mark behind the last one,
 /// or the destination address. None for everything that is not a subscriber's, and for what is broken: whoever got it
 /// counts it.
+#[inline(always)]
 pub fn steer_key(frame: &[u8], role: Role, instance: InstanceId) -> Option<SteerKey> {
     usual_key(frame, role, instance).or_else(|| any_key(frame, role, instance))
 }

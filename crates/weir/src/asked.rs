@@ -161,7 +161,7 @@ impl Gateway for Asked {
         self.plane.close(env);
     }
 
-    #[inline]
+    #[inline(always)]
     fn steer_key(&self, port: PortId, packet: &[u8]) -> Option<SteerKey> {
         self.plane.steer_key(port, packet)
     }
