@@ -12,7 +12,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use table::bulk::BulkMap;
 use table::lpm::Lpm;
-use wire::ethertype;
 
 use crate::rewrite::UNTAGGED;
 pub use neighbourhood::Neighbourhood;
@@ -21,7 +20,7 @@ pub use plan::{Plan, Route};
 /// Nothing there: an index that names no hop or tunnel.
 pub const NONE: u32 = u32::MAX;
 /// Set in a route's value: the destination is on the link of the port in the low bits.
-const ON_LINK: u32 = 1 << 31;
+pub(crate) const ON_LINK: u32 = 1 << 31;
 /// A route's value: packets for there are not forwarded, whatever the default route says.
 const NOWHERE: u32 = NONE;
 
@@ -111,7 +110,7 @@ pub struct Hop {
     pub port: u8,
     /// Bytes of `l2` that count; 0: the neighbour's hardware address is not known (yet).
     pub l2_len: u8,
-    /// Ethernet header with tag, all but the type filled in.
+    /// Ethernet header with tag, of an IPv4 packet.
     pub l2: [u8; 18],
 }
 
@@ -147,7 +146,7 @@ impl Tunnel {
     /// The longest link header a tunnel has with it.
     pub const LINK: usize = UNTAGGED as usize;
     /// Where it is kept.
-    const LINK_AT: usize = 28;
+    pub const LINK_AT: usize = 28;
 
     /// The hop's link header, where it can be written with the tunnel's in one go: over IPv4, to a neighbour that is
     /// known, on a link without tag.
@@ -159,8 +158,7 @@ impl Tunnel {
     /// The tunnel with the link header of its hop.
     fn linked(mut self, hop: Option<&Hop>) -> Self {
         if let Some(hop) = hop.filter(|hop| self.version == 4 && u16::from(hop.l2_len) == UNTAGGED) {
-            let (l2, kind) = (&hop.l2[..Self::LINK - 2], ethertype::IP4.to_be_bytes());
-            self.header[Self::LINK_AT..Self::LINK_AT + Self::LINK].copy_from_slice(&[l2, &kind].concat());
+            self.header[Self::LINK_AT..Self::LINK_AT + Self::LINK].copy_from_slice(&hop.l2[..Self::LINK]);
             self.link_len = hop.l2_len;
         }
         self
@@ -203,6 +201,12 @@ impl Forwarding {
     pub fn hop4(&self, instance: InstanceId, to: u32) -> Result<u32, NoHop> {
         let target = self.instances.get(usize::from(instance)).and_then(|i| i.v4.lookup(to)).ok_or(NoHop::NoRoute)?;
         if target & ON_LINK == 0 { Ok(target) } else { self.on_link4(target, to) }
+    }
+
+    /// The hop towards an IPv4 address through a gateway, if one look tells it; else a number with [`ON_LINK`] set.
+    #[inline(always)]
+    pub(crate) fn glance4(&self, instance: InstanceId, to: u32) -> u32 {
+        self.instances.get(usize::from(instance)).map_or(NONE, |i| i.v4.glance(to))
     }
 
     /// The hop of an address on a link. Apart, so that the usual way, through a gateway, has the registers to itself.

@@ -108,8 +108,7 @@ impl<'a> Usual<'a> {
     pub fn is_link(&self, frame: &[u8]) -> bool {
         let Some(head) = frame.first_chunk::<14>() else { return false };
         let to = u64::from_ne_bytes(fast::array(head, 0).unwrap_or_default());
-        let kind = u16::from_be_bytes([head[12], head[13]]);
-        (to & self.mac_mask ^ self.mac) | u64::from(kind ^ ethertype::IP4) == 0
+        to & self.mac_mask == self.mac && head[12..] == ethertype::IP4.to_be_bytes()
     }
 
     /// Where the network layer of a usual packet is.

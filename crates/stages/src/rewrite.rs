@@ -1,8 +1,11 @@
 //! Putting the link header on.
 
 use engine::{Burst, Ctx, Drop, Kind, Stage};
+use frame::Arena;
 use wire::ethertype;
 
+use crate::forward::Hop;
+use crate::parse::HasIp;
 use crate::route::{HasForwarding, HasHop, decrement_ttl};
 
 /// Replaces everything before the network header by the hop's link header, and takes one from the TTL of users' packets
@@ -26,6 +29,9 @@ where
                 burst.drop(i, Drop::NoRoute, at);
                 continue;
             };
+            if usual(burst, i, hop, arena) {
+                continue;
+            }
             let l2 = u16::from(hop.l2_len);
             // What a tunnel was put before is its affair; the tunnel's own TTL is fresh.
             let forwarded = burst.lane.overhead(i) == 0 && !burst.lane.is_relayed(i);
@@ -46,11 +52,30 @@ where
     }
 }
 
+/// The link header without tag of an IPv4 packet that is forwarded as it is. False, and nothing done: it is not of that kind.
+#[inline(always)]
+fn usual<K: Kind>(burst: &mut Burst<K>, i: usize, hop: &Hop, arena: &Arena) -> bool
+where
+    K::Lane: HasHop,
+{
+    let (frame, lane) = burst.parts(i);
+    let kind = u32::from(hop.l2_len) << 8 | u32::from(lane.ip(i).version);
+    let forwarded = lane.overhead(i) == 0 && !lane.is_relayed(i);
+    if kind != u32::from(UNTAGGED) << 8 | 4 || !forwarded || frame.move_front(frame.meta.l3, UNTAGGED).is_err() {
+        return false;
+    }
+    frame.meta.l3 = UNTAGGED;
+    if let Some((link, packet)) = arena.bytes_mut(frame).split_first_chunk_mut::<{ UNTAGGED as usize }>() {
+        decrement_ttl(packet, 4);
+        *link = hop.l2.first_chunk().copied().unwrap_or_default();
+    }
+    true
+}
+
 /// Bytes of a link header without tag.
 pub(crate) const UNTAGGED: u16 = 14;
 
-/// Writes the first `N` bytes of the link header, the type last: that of the packet behind it, which is `forwarded` or
-/// not.
+/// Writes the first `N` bytes of the link header, with the type of the packet behind it, which is `forwarded` or not.
 #[inline(always)]
 fn put<const N: usize>(frame: &mut [u8], l2: &[u8; 18], forwarded: bool) {
     let Some((to, packet)) = frame.split_first_chunk_mut::<N>() else { return };

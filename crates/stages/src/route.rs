@@ -3,7 +3,7 @@
 use engine::{Burst, Ctx, Drop, Kind, Live, Punt, Stage};
 use frame::Arena;
 
-use crate::forward::{Forwarding, InstanceId, NONE, NoHop};
+use crate::forward::{Forwarding, InstanceId, NONE, NoHop, ON_LINK};
 use crate::parse::HasIp;
 
 /// A lane that says where packets are to go and takes the answer.
@@ -60,7 +60,11 @@ where
                 continue;
             }
             let mut hop = burst.lane.hop(i);
-            if hop == NONE {
+            if hop == NONE && burst.lane.ip(i).version == 4 {
+                hop = tables.glance4(burst.lane.instance(i), burst.lane.ip(i).dst);
+                burst.lane.set_hop(i, hop);
+            }
+            if hop & ON_LINK != 0 {
                 hop = match find(burst, i, tables, arena) {
                     Ok(found) => found,
                     Err(NoHop::NoRoute) => {
@@ -92,7 +96,7 @@ where
 }
 
 /// The hop of a packet that is routed by its destination.
-#[inline(always)]
+#[inline(never)]
 fn find<K: Kind>(burst: &Burst<K>, i: usize, tables: &Forwarding, arena: &Arena) -> Result<u32, NoHop>
 where
     K::Lane: HasHop,
@@ -105,19 +109,18 @@ where
     tables.hop6(instance, ip.dst6(burst.bytes(i, arena).get(l3..).unwrap_or_default()))
 }
 
-/// Takes one from the TTL or hop limit of the packet, mending the IPv4 checksum.
+/// Takes one from the TTL or hop limit of the packet, which is not zero, mending the IPv4 checksum.
 #[inline(always)]
 pub fn decrement_ttl(packet: &mut [u8], version: u8) {
     if version == 4 {
-        if let Some(head) = packet.first_chunk_mut::<12>() {
-            head[8] = head[8].wrapping_sub(1);
-            // The word of TTL and protocol fell by 0x0100 (unless it was below: such packets are not sent on), so the
+        // TTL, protocol and checksum as one word, the first byte its lowest.
+        if let Some(word) = packet.get_mut(8..).and_then(|rest| rest.first_chunk_mut()) {
+            let old = u32::from_le_bytes(*word);
+            // The word of TTL and protocol falls by 0x0100 (unless it was below: such packets are not sent on), so the
             // checksum rises by as much, in one's complement, and never becomes 0xffff (RFC 1624, 3 and 4). Sums in one's
             // complement are the same in either order of bytes.
-            const FELL: u16 = u16::from_be(0x0100);
-            let check = u16::from_ne_bytes([head[10], head[11]]);
-            let check = check.wrapping_add(FELL).wrapping_add(u16::from(check >= u16::MAX - FELL));
-            head[10..].copy_from_slice(&check.to_ne_bytes());
+            let rises = 1 + u32::from(old >= 0xfffe_0000);
+            *word = old.wrapping_add(rises << 16).wrapping_sub(1).to_le_bytes();
         }
     } else if let Some(limit) = packet.get_mut(7) {
         *limit = limit.wrapping_sub(1);

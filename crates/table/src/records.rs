@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use pages::{Backing, Region};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::hint::prefetch_of;
+use crate::hint::{is_large, prefetch_of};
 
 /// One cache line of plain data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -197,8 +197,18 @@ impl Lines {
     /// Asks for the line `line` of the record at `id`. Harmless for ids that are none.
     #[inline(always)]
     pub fn prefetch(&self, id: LineId, line: usize) {
-        let table = self.fresh * size_of::<Line>();
-        prefetch_of(table, self.base.as_ptr().wrapping_add(id.0 as usize + line).cast());
+        prefetch_of(self.bytes_used(), self.base.as_ptr().wrapping_add(id.0 as usize + line).cast());
+    }
+
+    /// Whether there are so many lines that those of a record are likely in memory.
+    #[inline(always)]
+    pub fn are_many(&self) -> bool {
+        is_large(self.bytes_used())
+    }
+
+    #[inline(always)]
+    fn bytes_used(&self) -> usize {
+        self.fresh * size_of::<Line>()
     }
 
     /// Lines in records now.

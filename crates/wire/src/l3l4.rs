@@ -69,39 +69,34 @@ impl L3L4 {
     /// may be, right or wrong, is none; [`L3L4::parse`] tells.
     #[inline(always)]
     pub fn usual(ip: &[u8]) -> Option<L3L4> {
-        Self::with_usual(ip, |headers| headers)
+        let mut headers = Self::default();
+        headers.read_usual(ip).then_some(headers)
     }
 
-    /// As [`usual`](Self::usual), and what `then` makes of it: the values stay in registers, where an `Option` of them
-    /// would be put together and taken apart again.
+    /// As [`usual`](Self::usual), into place: field by field, where a whole that is handed on would be put together out of
+    /// words first. False, and nothing read: it is another packet.
     #[inline(always)]
-    pub fn with_usual<R>(ip: &[u8], then: impl FnOnce(L3L4) -> R) -> Option<R> {
-        let head: &[u8; 24] = ip.first_chunk()?;
-        let [first, second] = [0, 8].map(|off| u64::from_be_bytes(crate::fast::at(head, off)));
-        let (total, protocol) = ((first >> 32) as u16, (second >> 48) as u8);
+    pub fn read_usual(&mut self, ip: &[u8]) -> bool {
+        let Some(head) = ip.first_chunk::<24>() else { return false };
+        let first = u64::from_be_bytes(crate::fast::at(head, 0));
         // Version, header length, More Fragments and the offset in one comparison.
-        if first & 0xff00_0000_0000_3fff != 0x4500_0000_0000_0000 || !checksum::is_valid20(head.first_chunk()?) {
-            return None;
+        if first & 0xff00_0000_0000_3fff != 0x4500_0000_0000_0000 {
+            return false;
         }
+        let (total, protocol) = ((first >> 32) as u16, head[9]);
         let ported = protocol == protocol::UDP || protocol == protocol::TCP;
-        if !ported || usize::from(total).wrapping_sub(head.len()) > ip.len() - head.len() {
-            return None;
+        let fits = usize::from(total).wrapping_sub(head.len()) <= ip.len() - head.len();
+        if !ported || !fits || !head.first_chunk().is_some_and(checksum::is_valid20) {
+            return false;
         }
         let addresses = u64::from_be_bytes(crate::fast::at(head, 12));
+        (self.src, self.dst) = ((addresses >> 32) as u32, addresses as u32);
         let ports = u32::from_be_bytes(crate::fast::at(head, 20));
-        Some(then(L3L4 {
-            src: (addresses >> 32) as u32,
-            dst: addresses as u32,
-            total_len: total.into(),
-            l4: 20,
-            src_port: (ports >> 16) as u16,
-            dst_port: ports as u16,
-            version: 4,
-            protocol,
-            tos: (first >> 48) as u8,
-            ttl: (second >> 56) as u8,
-            fragment: Fragment::Whole,
-        }))
+        (self.src_port, self.dst_port) = ((ports >> 16) as u16, ports as u16);
+        self.total_len = total.into();
+        (self.l4, self.version, self.fragment) = (20, 4, Fragment::Whole);
+        (self.protocol, self.ttl, self.tos) = (protocol, head[8], head[1]);
+        true
     }
 
     /// As [`L3L4::parse`], for a packet announced as IPv4: another version is refused (RFC 1812, 5.2.2).

@@ -57,24 +57,16 @@ impl Stage<Cmts> for ReceiveNetwork {
         let modems = &cx.state.modems;
         for i in live {
             let (frame, lane) = burst.parts(i);
-            let bytes = arena.bytes(frame);
-            let packet = bytes.get(Usual::L3..).filter(|_| known.is_link(bytes));
-            let end = packet.and_then(|packet| {
-                L3L4::with_usual(packet, |ip| {
-                    lane.hash[i] = modems.prefetch4(ip.dst);
-                    lane.tag[i] = UNTAGGED;
-                    let end = Usual::L3 as u16 + ip.total_len as u16; // fits: checked against the frame's length
-                    let usual = !known.is_mine(ip.dst) && !is_martian4(ip.src) && ip.dst < 0xe000_0000;
-                    *lane.ip_mut(i) = ip;
-                    usual.then_some(end)
-                })
-            });
-            match end.flatten() {
-                Some(end) => {
-                    frame.meta.l3 = Usual::L3 as u16;
-                    let _ = frame.truncate(end);
-                }
-                None => network(burst, i, port, cx.state, arena, at),
+            let (bytes, ip) = (arena.bytes(frame), lane.ip_mut(i));
+            let read = known.is_link(bytes) && bytes.get(Usual::L3..).is_some_and(|packet| ip.read_usual(packet));
+            let (src, dst, end) = (ip.src, ip.dst, (Usual::L3 as u16).wrapping_add(ip.total_len as u16)); // fits, where it was read
+            if read && !known.is_mine(dst) && !is_martian4(src) && dst < 0xe000_0000 {
+                lane.hash[i] = modems.prefetch4(dst);
+                lane.tag[i] = UNTAGGED;
+                frame.meta.l3 = Usual::L3 as u16;
+                let _ = frame.truncate(end);
+            } else {
+                network(burst, i, port, cx.state, arena, at);
             }
         }
     }

@@ -226,6 +226,8 @@ impl Plan {
                 hop.l2[14..16].copy_from_slice(&vlan.to_be_bytes());
                 hop.l2_len = 18;
             }
+            let kind = usize::from(hop.l2_len) - 2;
+            hop.l2[kind..kind + 2].copy_from_slice(&ethertype::IP4.to_be_bytes());
         }
         hop
     }

@@ -38,7 +38,13 @@ const SMALL: usize = 1 << 20;
 /// Asks for a line of a table of so many bytes: into L1 where the table is small, else into L2. The address may be any.
 #[inline(always)]
 pub(crate) fn prefetch_of(table: usize, address: *const u8) {
-    if table <= SMALL { near(address) } else { far(address) }
+    if is_large(table) { far(address) } else { near(address) }
+}
+
+/// Whether a table of so many bytes is likely not in L2 as a whole.
+#[inline(always)]
+pub(crate) fn is_large(table: usize) -> bool {
+    table > SMALL
 }
 
 /// As [`prefetch_of`], every cache line that `target` touches.

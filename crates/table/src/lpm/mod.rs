@@ -194,6 +194,14 @@ impl<A: Address> Lpm<A> {
         if slot.node == NONE { slot.covering() } else { self.walk(slot, address) }
     }
 
+    /// The value of the longest prefix that covers `address`, where one look tells; else [`NONE`]: none covers it, its
+    /// value is [`NONE`], or [`lookup`](Self::lookup) is to look closer.
+    #[inline(always)]
+    pub fn glance(&self, address: A) -> u32 {
+        let slot = &self.root[address.bits(0, ROOT) as usize];
+        if slot.node == NONE && slot.len != UNCOVERED { slot.value } else { NONE }
+    }
+
     /// The value of an address whose root slot has nodes. Apart: the other slots need a handful of instructions.
     #[inline(never)]
     fn walk(&self, slot: &Slot, address: A) -> Option<u32> {

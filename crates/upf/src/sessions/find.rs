@@ -106,6 +106,12 @@ impl Sessions {
         Some(id)
     }
 
+    /// Whether there are so many sessions that what is of one is likely in memory.
+    #[inline(always)]
+    pub fn are_far(&self) -> bool {
+        self.lines.are_many()
+    }
+
     /// Asks for a pair of a record's lines. Two lines cost little more than one: memory is read by the 128 bytes.
     #[inline(always)]
     pub fn prefetch_pair(&self, id: LineId, pair: usize) {

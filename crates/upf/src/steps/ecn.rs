@@ -10,11 +10,14 @@ const ECT_1: u8 = 1;
 const ECT_0: u8 = 2;
 const CE: u8 = 3;
 
+/// The bit of the type of service of marks that can change the packet inside.
+pub const MATTERS: u8 = 1;
+
 /// Whether an outer mark can change the packet inside: ECT(1) or CE. Most packets have neither and are not looked at;
 /// where the transport marks, a packet costs a second look at its headers.
 #[inline(always)]
 pub fn matters(outer_tos: u8) -> bool {
-    outer_tos & 1 != 0
+    outer_tos & MATTERS != 0
 }
 
 /// Carries the mark of a tunnel packet into the user's packet in its GTP-U message.

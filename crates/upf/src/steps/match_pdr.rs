@@ -4,7 +4,7 @@ use engine::{At, Burst, Ctx, Drop, Stage};
 use frame::Arena;
 use stages::filter::{Key4, Key6, QuadKey, WAYS};
 use stages::parse::HasIp;
-use table::hint::prefetch_index_far;
+use table::hint::{prefetch_index, prefetch_index_far};
 use table::records::Window;
 
 use crate::lane::{Lane, Upf};
@@ -41,6 +41,7 @@ impl Stage<Upf> for MatchPdr {
 /// The stage for one direction.
 #[inline(always)]
 fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Sessions, at: At<'_>) {
+    let far = sessions.are_far();
     sessions.prefetch_filters(burst.live().into_iter().map(|i| burst.lane.session[i]), UPLINK);
     for i in burst.live() {
         let Some(window) = sessions.window(burst.lane.session[i]) else {
@@ -57,11 +58,13 @@ fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Ses
             burst.drop(i, Drop::NoPdr, at);
             continue;
         };
-        // A position that is none asks for the head, which is there, as most rules' actions are.
-        prefetch_index_far(record::cells_in(window), rule.meters[0].into());
-        prefetch_index_far(record::cells_in(window), rule.meters[1].into());
-        prefetch_index_far(record::cells_in(window), rule.tallies[0].into());
-        prefetch_index_far(record::cells_in(window), rule.tallies[1].into());
+        if far {
+            // A position that is none asks for the head, which is there, as most rules' actions are.
+            let cells = record::cells_in(window);
+            rule.meters.iter().chain(&rule.tallies).for_each(|at| prefetch_index_far(cells, (*at).into()));
+        } else {
+            prefetch_index(record::cells_in(window), rule.meters[0].into());
+        }
         burst.lane.action[i] = rule.action;
         burst.lane.rule[i] = *rule;
     }

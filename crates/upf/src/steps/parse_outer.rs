@@ -44,23 +44,28 @@ impl Stage<Upf> for ParseOuter {
     }
 }
 
-/// Ethernet, IPv4 and UDP without anything unusual.
-const USUAL_HEAD: usize = Usual::L3 + 20 + UDP as usize;
+/// Ethernet, IPv4 and UDP without anything unusual: where UDP's header is, and where it ends.
+const UDP_AT: usize = Usual::L3 + 20;
+const USUAL_HEAD: usize = UDP_AT + UDP as usize;
 
 /// The length of the frame to the datagram's end, if it is what nearly all are: for us, untagged, IPv4 without options, whole,
 /// UDP to GTP-U's port, nothing wrong with it.
 #[inline(always)]
 fn usual(frame: &[u8], known: &Usual<'_>) -> Option<u16> {
-    frame.first_chunk::<USUAL_HEAD>()?;
-    let packet = frame.get(Usual::L3..)?;
-    let ip = L3L4::usual(packet)?;
-    let datagram = fast::be16(packet, usize::from(ip.l4) + 4)?;
-    // Two values in one comparison.
-    let kind = u32::from(ip.protocol) << 16 | u32::from(ip.dst_port);
-    let gtpu = u32::from(protocol::UDP) << 16 | u32::from(gtpu::PORT);
-    let fits = datagram >= UDP && u32::from(ip.l4) + u32::from(datagram) <= ip.total_len;
-    let usual = known.is_link(frame) && kind == gtpu && known.is_mine(ip.dst) && fits && !ecn::matters(ip.tos);
-    usual.then_some((USUAL_HEAD as u16 - UDP).wrapping_add(datagram)) // no more than the frame's length
+    let head: &[u8; USUAL_HEAD] = frame.first_chunk()?;
+    let ip: &[u8; 20] = head[Usual::L3..].first_chunk()?;
+    let word = |at| fast::be16(head, at).unwrap_or_default();
+    let first = fast::be64(ip, 0)?;
+    // Version, header length, the mark of congestion, More Fragments and the offset in one comparison.
+    const ASKED: u64 = 0xff00_0000_0000_3fff | (ecn::MATTERS as u64) << 48;
+    let plain = first & ASKED == 0x45 << 56 && checksum::is_valid20(ip);
+    let gtpu = ip[9] == protocol::UDP && head[UDP_AT + 2..UDP_AT + 4] == gtpu::PORT.to_be_bytes();
+    if !(known.is_link(head) && plain && gtpu && known.is_mine(fast::be32(ip, 16)?)) {
+        return None;
+    }
+    let (total, datagram) = (usize::from((first >> 32) as u16), usize::from(word(UDP_AT + 4)));
+    let fits = datagram >= USUAL_HEAD - UDP_AT && 20 + datagram <= total && Usual::L3 + total <= frame.len();
+    fits.then_some((UDP_AT + datagram) as u16) // no more than the frame's length
 }
 
 /// Drops what has a UDP checksum that is wrong. The sum goes over the whole packet, so it is made only where configured.

@@ -7,7 +7,7 @@ use stages::parse::{HasIp, Network, Usual, link, malformed, network};
 use table::bulk::{BulkMap, Hash};
 use wire::L3L4;
 
-use crate::lane::{Lane, Upf};
+use crate::lane::Upf;
 use crate::record::NONE8;
 use crate::sessions::Sessions;
 
@@ -24,23 +24,20 @@ impl Stage<Upf> for ParseUser {
         for i in burst.live() {
             let (frame, lane) = burst.parts(i);
             let l3 = frame.meta.l3;
-            let packet = arena.bytes(frame).get(usize::from(l3)..);
-            let end = packet.and_then(|packet| L3L4::with_usual(packet, |ip| keep(lane, i, ip, l3)));
-            match end {
+            let ip = lane.ip_mut(i);
+            if arena.bytes(frame).get(usize::from(l3)..).is_some_and(|packet| ip.read_usual(packet)) {
                 // What stands behind the packet in its tunnel is no part of it; the length was checked to fit.
-                Some(end) => {
-                    let _ = frame.truncate(end);
-                }
-                None => parse_any(burst, i, arena, at),
+                let _ = frame.truncate(end(ip, l3));
+            } else {
+                parse_any(burst, i, arena, at);
             }
         }
     }
 }
 
-/// Takes note of the headers; returns where the packet ends in its frame.
+/// Where a packet with these headers ends in its frame.
 #[inline(always)]
-fn keep(lane: &mut Lane, i: usize, ip: L3L4, l3: u16) -> u16 {
-    *lane.ip_mut(i) = ip;
+fn end(ip: &L3L4, l3: u16) -> u16 {
     l3 + ip.total_len as u16 // fits: checked against the frame's length, which is a u16
 }
 
@@ -50,8 +47,8 @@ fn parse_any(burst: &mut Burst<Upf>, i: usize, arena: &Arena, at: At<'_>) {
     let l3 = burst.frame(i).meta.l3;
     match L3L4::parse(burst.bytes(i, arena).get(usize::from(l3)..).unwrap_or_default()) {
         Ok(ip) => {
-            let end = keep(&mut burst.lane, i, ip, l3);
-            let _ = burst.frame_mut(i).truncate(end);
+            *burst.lane.ip_mut(i) = ip;
+            let _ = burst.frame_mut(i).truncate(end(&ip, l3));
         }
         Err(why) => burst.drop(i, malformed(why), at),
     }
@@ -78,21 +75,14 @@ impl Stage<Upf> for ParsePlain {
         burst.lane.qfi.fill(NONE8);
         for i in live {
             let (frame, lane) = burst.parts(i);
-            let bytes = arena.bytes(frame);
-            let packet = bytes.get(Usual::L3..).filter(|_| known.is_link(bytes));
-            let end = packet.and_then(|packet| {
-                L3L4::with_usual(packet, |ip| {
-                    let end = keep(lane, i, ip, Usual::L3 as u16);
-                    (!known.is_mine(ip.dst) && !is_martian4(ip.src)).then_some(end)
-                })
-            });
-            match end.flatten() {
-                Some(end) => {
-                    frame.meta.l3 = Usual::L3 as u16;
-                    // The link may have padded.
-                    let _ = frame.truncate(end);
-                }
-                None => parse(burst, i, port, sessions, arena, at),
+            let (bytes, ip) = (arena.bytes(frame), lane.ip_mut(i));
+            let read = known.is_link(bytes) && bytes.get(Usual::L3..).is_some_and(|packet| ip.read_usual(packet));
+            if read && !known.is_mine(ip.dst) && !is_martian4(ip.src) {
+                frame.meta.l3 = Usual::L3 as u16;
+                // The link may have padded.
+                let _ = frame.truncate(end(ip, Usual::L3 as u16));
+            } else {
+                parse(burst, i, port, sessions, arena, at);
             }
         }
         if let Some(index) = sessions.index4(port.instance) {
@@ -149,10 +139,10 @@ fn parse(burst: &mut Burst<Upf>, i: usize, port: &PortView, sessions: &Sessions,
         martian.then_some(Err(Drop::MartianSource))
     };
     burst.lane.hash[i] = hash;
-    let end = keep(&mut burst.lane, i, ip, l3);
+    *burst.lane.ip_mut(i) = ip;
     let frame = burst.frame_mut(i);
     frame.meta.l3 = l3;
-    let _ = frame.truncate(end);
+    let _ = frame.truncate(end(&ip, l3));
     match local {
         None => {}
         Some(Ok(punt)) => burst.punt(i, punt),
