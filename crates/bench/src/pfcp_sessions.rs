@@ -137,7 +137,7 @@ impl Plant {
         let (mut control, mut seats) = assemble(&config, &caps).map_err(|error| wrong(error.to_string()))?;
         let mut seat = seats.pop().ok_or_else(|| wrong("no worker".into()))?;
         let slots = config.frames.slots;
-        let shape = ArenaConfig { slots, slot_bytes: config.frames.slot_bytes, headroom: 256 };
+        let shape = ArenaConfig { slots, slot_bytes: config.frames.slot_bytes, headroom: frame::HEADROOM };
         let arena = Arena::new(shape).map_err(|error| BenchError::system("packet memory", error))?;
         let (n3, n6) = (Wire::default(), Wire::default());
         let door = |name: &str, side, wire: &Wire| -> Box<dyn Port> { Box::new(Memory::new(name, mac(side), wire)) };

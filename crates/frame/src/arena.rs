@@ -8,6 +8,11 @@ use pages::{Backing, Region};
 
 use crate::frame::{Frame, Meta};
 
+/// Bytes usually kept free before a received packet: room for what goes in front of it, and six bytes of the packet's first
+/// cache line. So the header of a user's packet in a tunnel (behind 58 bytes: Ethernet, IPv4, UDP, GTP-U with container) is
+/// on one line, as one without a tunnel is. On two, reading it takes 2 ns more.
+pub const HEADROOM: u16 = 256 + 6;
+
 /// What an [`Arena`] should be.
 #[derive(Clone, Copy, Debug)]
 pub struct ArenaConfig {
@@ -15,13 +20,13 @@ pub struct ArenaConfig {
     pub slots: u32,
     /// Bytes of a slot, headroom included. AF_XDP wants 2048 (or 4096); jumbo frames need more.
     pub slot_bytes: u16,
-    /// Bytes kept free before a received packet, for encapsulation. AF_XDP's kernel reserves 256, which serves.
+    /// Bytes kept free before a received packet, for encapsulation: see [`HEADROOM`]. AF_XDP's kernel reserves 256 itself.
     pub headroom: u16,
 }
 
 impl Default for ArenaConfig {
     fn default() -> Self {
-        Self { slots: 16_384, slot_bytes: 2048, headroom: 256 }
+        Self { slots: 16_384, slot_bytes: 2048, headroom: HEADROOM }
     }
 }
 

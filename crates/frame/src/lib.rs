@@ -15,7 +15,7 @@ mod door;
 mod frame;
 mod pool;
 
-pub use arena::{Arena, ArenaConfig, Shape};
+pub use arena::{Arena, ArenaConfig, HEADROOM, Shape};
 pub use batch::{BURST, Batch};
 pub use door::{Caps, Link, Port, PortCounters, wait_readable};
 pub use frame::{Frame, Meta, NoHeadroom, Short, flags};

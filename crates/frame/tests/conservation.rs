@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use frame::{Arena, ArenaConfig, BURST, Batch, Frame, NoHeadroom, Pool, Short};
+use frame::{Arena, ArenaConfig, BURST, Batch, Frame, HEADROOM, NoHeadroom, Pool, Short};
 use proptest::prelude::*;
 
 fn arena(slots: u32) -> Arc<Arena> {
@@ -14,7 +14,7 @@ fn a_frame_grows_and_shrinks_within_its_slot() {
     let arena = arena(4);
     let mut pool = Pool::new(&arena, 4);
     let mut frame = pool.make(b"payload").expect("a slot");
-    assert_eq!(frame.headroom(), 256);
+    assert_eq!(frame.headroom(), usize::from(HEADROOM));
     frame.push_front(8).expect("headroom");
     arena.bytes_mut(&mut frame)[..8].copy_from_slice(b"a header");
     assert_eq!(arena.bytes(&frame), b"a headerpayload");
@@ -23,13 +23,13 @@ fn a_frame_grows_and_shrinks_within_its_slot() {
     assert_eq!(arena.bytes(&frame), b"headerpayl");
     assert_eq!(frame.pull_front(11), Err(Short));
     assert_eq!(frame.truncate(11), Err(Short));
-    assert_eq!(frame.push_front(251), Err(NoHeadroom));
-    frame.push_front(250).expect("all the headroom there is");
+    assert_eq!(frame.push_front(HEADROOM - 5), Err(NoHeadroom));
+    frame.push_front(HEADROOM - 6).expect("all the headroom there is");
     assert_eq!(arena.space_mut(&mut frame).len(), 2048);
     assert_eq!(arena.set_len(&mut frame, 5000), 2048, "a length is cut to the slot");
     pool.give(frame);
     assert_eq!(pool.free(), 4);
-    assert!(pool.make(&[0; 1793]).is_none(), "1,792 bytes is what a slot of 2,048 has room for");
+    assert!(pool.make(&[0; 1787]).is_none(), "1,786 bytes is what a slot of 2,048 has room for");
     assert_eq!(pool.free(), 4);
 }
 

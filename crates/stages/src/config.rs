@@ -65,7 +65,7 @@ impl Workers {
 pub struct Frames {
     /// Packets it holds, all workers and ports together.
     pub slots: u32,
-    /// Bytes of a slot, 256 of them headroom.
+    /// Bytes of a slot, 262 of them headroom.
     pub slot_bytes: u16,
 }
 

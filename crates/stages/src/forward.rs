@@ -28,8 +28,21 @@ const NOWHERE: u32 = NONE;
 /// multicast, broadcast (RFC 1812, 5.3.7; RFC 3927, 2.7).
 #[inline(always)]
 pub fn is_martian4(source: u32) -> bool {
-    let network = source >> 24;
-    network.wrapping_sub(1) >= 223 || network == 127 || source >> 16 == 0xa9fe
+    const ALL: u8 = 1;
+    const SOME: u8 = 2;
+    // By the first octet: one look for nearly every packet.
+    const NETWORKS: [u8; 256] = {
+        let mut networks = [0; 256];
+        (networks[0], networks[127], networks[169]) = (ALL, ALL, SOME);
+        let mut multicast = 224;
+        while multicast < networks.len() {
+            networks[multicast] = ALL;
+            multicast += 1;
+        }
+        networks
+    };
+    let network = NETWORKS[(source >> 24) as usize];
+    network != 0 && (network == ALL || source >> 16 == 0xa9fe)
 }
 
 /// As [`is_martian4`]: unspecified, loopback, link-local, multicast (RFC 4291, 2.5 and 2.7).

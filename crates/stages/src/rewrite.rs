@@ -65,9 +65,10 @@ where
         return false;
     }
     frame.meta.l3 = UNTAGGED;
-    if let Some((link, packet)) = arena.bytes_mut(frame).split_first_chunk_mut::<{ UNTAGGED as usize }>() {
-        decrement_ttl(packet, 4);
-        *link = hop.l2.first_chunk().copied().unwrap_or_default();
+    const LINK: usize = UNTAGGED as usize;
+    if let Some(head) = arena.bytes_mut(frame).first_chunk_mut::<{ LINK + 12 }>() {
+        decrement_ttl(&mut head[LINK..], 4);
+        head[..LINK].copy_from_slice(&hop.l2[..LINK]);
     }
     true
 }

@@ -235,6 +235,8 @@ impl Lines {
     fn locate(&self, id: LineId, n: usize) -> Option<*mut Line> {
         let at = id.0 as usize;
         if at >= self.capacity || n > self.capacity - at {
+            // Said, lest a place is chosen where a branch would be foretold.
+            std::hint::cold_path();
             return None;
         }
         // SAFETY: `at` is below the capacity, inside the region.

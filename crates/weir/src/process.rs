@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use engine::{Idle, Time, Worker, WorkerConfig};
-use frame::{Arena, ArenaConfig, Pool};
+use frame::{Arena, ArenaConfig, HEADROOM, Pool};
 use port::Wires;
 use upf::assemble::{AssembleError, assemble};
 
@@ -17,9 +17,6 @@ use crate::n4::{N4, N4Error};
 use crate::observer::{self, Observer, WorkerEnds};
 use crate::pin;
 use crate::snapshot::Snapshot;
-
-/// Bytes kept free before a packet: room for any encapsulation, and what AF_XDP reserves anyway.
-pub const HEADROOM: u16 = 256;
 
 /// A running gateway.
 pub struct Process {

@@ -35,9 +35,6 @@ impl Default for Reassembly {
     }
 }
 
-/// Room a slot keeps free before a packet.
-const HEADROOM: usize = 256;
-
 impl Reassembly {
     /// What the stages are configured with.
     pub fn stage(&self, config: &Config) -> reassemble::Config {
@@ -47,7 +44,7 @@ impl Reassembly {
             packets_per_owner: self.packets_per_subscriber,
             fragments_per_packet: self.fragments_per_packet,
             timeout_ns: u64::from(self.seconds) * 1_000_000_000,
-            largest: usize::from(config.frames.slot_bytes).saturating_sub(HEADROOM),
+            largest: usize::from(config.frames.slot_bytes).saturating_sub(frame::HEADROOM.into()),
         }
     }
 

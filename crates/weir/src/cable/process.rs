@@ -9,7 +9,7 @@ use cmts::assemble::{AssembleError, assemble, succeed};
 use cmts::gateway::CableGateway;
 use cmts::standby::{Estate, Legacy};
 use engine::{Idle, Time, Worker, WorkerConfig};
-use frame::{Arena, ArenaConfig, Pool};
+use frame::{Arena, ArenaConfig, HEADROOM, Pool};
 use port::Wires;
 
 use super::Loaded;
@@ -17,7 +17,7 @@ use super::observer::{Ends, Observer};
 use crate::doors::{DoorError, Place};
 use crate::load::LoadError;
 use crate::pin;
-use crate::process::{Ended, HEADROOM};
+use crate::process::Ended;
 
 /// What is in the cipher and in DEPI packets leaves within microseconds.
 const SETTLE: Duration = Duration::from_millis(50);

@@ -87,12 +87,11 @@ impl Header {
         if HEADER_LEN + usize::from(length) > udp_payload.len() {
             return None;
         }
-        if first >> 48 == PLAIN {
-            return Some(then(teid, None, HEADER_LEN as u16));
+        if first >> 48 != PLAIN | u64::from(flag::E) << 8 {
+            return (first >> 48 == PLAIN).then(|| then(teid, None, HEADER_LEN as u16));
         }
         // Next extension, its length, PDU type 0 or 1, and that none follows.
-        let fits = second & 0xff_ff_e0_00_ff == CONTAINER && usize::from(length) >= head.len() - HEADER_LEN;
-        if first >> 48 != PLAIN | u64::from(flag::E) << 8 || !fits {
+        if second & 0xff_ff_e0_00_ff != CONTAINER || usize::from(length) < head.len() - HEADER_LEN {
             return None;
         }
         Some(then(teid, Some((second >> 8) as u8 & 0x3f), head.len() as u16))
