@@ -32,7 +32,7 @@ fn what_can_not_be_says_why() {
 
     net.ip("link set a0 mtu 3000");
     let error = refused(&memory, net.config("a0"));
-    assert!(matches!(error, PortError::Xdp(XdpError::Mtu { mtu: 3000, room: 1792, .. })), "{error}");
+    assert!(matches!(error, PortError::Xdp(XdpError::Mtu { mtu: 3000, room: 1786, .. })), "{error}");
     let large = Arena::new(ArenaConfig { slots: 64, slot_bytes: 9216, headroom: 256 }).expect("memory");
     let error = XdpPort::open(net.config("a0"), &large).err().expect("refused");
     assert!(matches!(error, PortError::Xdp(XdpError::SlotSize { slot_bytes: 9216 })), "{error}");
