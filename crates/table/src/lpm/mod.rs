@@ -194,8 +194,8 @@ impl<A: Address> Lpm<A> {
         if slot.node == NONE { slot.covering() } else { self.walk(slot, address) }
     }
 
-    /// The value of the longest prefix that covers `address`, where one look tells; else [`NONE`]: none covers it, its
-    /// value is [`NONE`], or [`lookup`](Self::lookup) is to look closer.
+    /// The value of the longest prefix that covers `address`, where one look tells; else [`u32::MAX`]: none covers it, that
+    /// is its value, or [`lookup`](Self::lookup) is to look closer.
     #[inline(always)]
     pub fn glance(&self, address: A) -> u32 {
         let slot = &self.root[address.bits(0, ROOT) as usize];

@@ -216,3 +216,38 @@ fn sum_udp6(bytes: &mut [u8], pseudo: u16) {
     let sum = checksum::combine(checksum::sum(datagram), checksum::combine(pseudo, len));
     fast::put16(datagram, 6, checksum::finish_udp(sum));
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Word by word or field by field, the same bytes stand before a packet.
+        #[test]
+        fn both_ways_of_writing_agree(
+            tos: u8, total in 64u16.., teid: u32, qfi in 0..=MOST_QFI,
+            ends: [u8; 8], link: [u8; Tunnel::LINK], ttl in 1u8.., user: [u8; CHANGES],
+        ) {
+            let mut header = [0; 48];
+            header[..12].copy_from_slice(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0]);
+            header[12..20].copy_from_slice(&ends);
+            header[20..24].copy_from_slice(&[gtpu::PORT.to_be_bytes(); 2].concat());
+            header[Tunnel::LINK_AT..][..Tunnel::LINK].copy_from_slice(&link);
+            let sum = checksum::sum(&header[..20]);
+            let tunnel = Tunnel { hop: 0, len: 28, version: 4, header, sum, link_len: Tunnel::LINK as u8 };
+            let mut at_once = [0; USUAL + CHANGES];
+            at_once[USUAL..].copy_from_slice(&user);
+            at_once[USUAL + 8] = ttl;
+            let mut by_fields = at_once;
+            put_usual(&mut at_once, &tunnel, &Fields { tos, total, teid, qfi });
+            by_fields[..Tunnel::LINK].copy_from_slice(&link);
+            let behind_link = &mut by_fields[Tunnel::LINK..];
+            put::<IP4, { USUAL - Tunnel::LINK }>(behind_link, &tunnel, &Fields { tos, total, teid, qfi });
+            decrement_ttl(&mut by_fields[USUAL..], 4);
+            prop_assert_eq!(at_once, by_fields);
+            prop_assert!(checksum::is_valid20(at_once[Tunnel::LINK..].first_chunk().expect("20 bytes")));
+        }
+    }
+}

@@ -76,7 +76,7 @@ impl Header {
         Self::with_usual(udp_payload, |teid, qfi, payload| (teid, qfi, payload))
     }
 
-    /// As [`usual`](Self::usual), and what `then` makes of it; see [`L3L4::with_usual`](crate::L3L4::with_usual).
+    /// As [`usual`](Self::usual), and what `then` makes of it: the values stay in registers.
     #[inline(always)]
     pub fn with_usual<R>(udp_payload: &[u8], then: impl FnOnce(Teid, Option<u8>, u16) -> R) -> Option<R> {
         const PLAIN: u64 = (flag::VERSION_1 as u64) << 8 | super::message_type::G_PDU as u64;
