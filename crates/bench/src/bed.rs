@@ -12,8 +12,9 @@ use wire::Mac;
 use crate::bare::Bare;
 use crate::crew::{Hand, Working};
 use crate::error::BenchError;
+use crate::far_end::FarCpu;
 use crate::lab::{Lab, Shape, Side};
-use crate::options::PortKind;
+use crate::options::{PortKind, ReceiveWork};
 use crate::score::{Manners, Score};
 use crate::socket::{Place, SLOTS, SocketRig, arena, caps, open, uri};
 use crate::thread::cpus;
@@ -30,7 +31,7 @@ pub struct Bed {
     live: bool,
     slots: u32,
     manners: Manners,
-    share_cpu: bool,
+    receive_work: ReceiveWork,
     /// The load's CPU is the first: it has the machine's interrupts, too.
     load_cpu: usize,
     gateway_cpus: Vec<usize>,
@@ -51,27 +52,29 @@ pub struct Ready {
 }
 
 impl Bed {
-    /// An empty lab. `live`: interfaces receive what [`crate::blast`] sends; `share_cpu`: their receive work is done by
-    /// the gateway's CPU instead of the sender's.
+    /// An empty lab. `live`: interfaces receive what [`crate::blast`] sends.
     ///
     /// # Errors
     /// What the system refused.
-    pub fn new(traffic: &Profile, queues: u16, live: bool, share_cpu: bool) -> Result<Self, BenchError> {
-        Self::between([traffic.access.gateway, traffic.core.gateway], queues, live, share_cpu)
+    pub fn new(traffic: &Profile, queues: u16, live: bool, receive_work: ReceiveWork) -> Result<Self, BenchError> {
+        Self::between([traffic.access.gateway, traffic.core.gateway], queues, live, receive_work)
     }
 
     /// The same for gateways whose interfaces have those hardware addresses, access side first.
     ///
     /// # Errors
     /// As [`Bed::new`].
-    pub fn between(macs: [Mac; 2], queues: u16, live: bool, share_cpu: bool) -> Result<Self, BenchError> {
+    pub fn between(macs: [Mac; 2], queues: u16, live: bool, receive_work: ReceiveWork) -> Result<Self, BenchError> {
         let cpus = cpus();
         let load_cpu = cpus[0];
         let gateway_cpus = if cpus.len() > 1 { cpus[1..].to_vec() } else { cpus };
         // With one CPU for all, nobody may be before the others.
         let manners = if load_cpu == gateway_cpus[0] { Manners::Sharing } else { Manners::Urgent };
+        if receive_work == ReceiveWork::Load && manners == Manners::Sharing {
+            return Err(BenchError::Asked("a gateway can have a CPU of its own where there are two at least".into()));
+        }
         let lab = Arc::new(Lab::new(Shape { mtu: MTU, queues })?);
-        Ok(Self { lab, links: 0, macs, live, slots: SLOTS, manners, share_cpu, load_cpu, gateway_cpus })
+        Ok(Self { lab, links: 0, macs, live, slots: SLOTS, manners, receive_work, load_cpu, gateway_cpus })
     }
 
     /// The CPU that load is made on.
@@ -109,10 +112,17 @@ impl Bed {
         if self.live && kind != PortKind::Xdp {
             self.lab.receive_live(n)?;
         }
-        if self.share_cpu {
+        if self.receive_work == ReceiveWork::Gateway {
             self.lab.receive_on(n, self.gateway_cpus[0])?;
         }
         Ok(n)
+    }
+
+    /// Where the far ends' receive work goes beside so many workers: to a CPU nobody has, else to the load's.
+    fn far(&self, workers: usize) -> Option<FarCpu> {
+        let cpu = *self.gateway_cpus.get(workers).unwrap_or(&self.load_cpu);
+        let far = FarCpu { cpu, urgent: self.manners == Manners::Urgent };
+        (self.receive_work == ReceiveWork::Load).then_some(far)
     }
 
     /// The score of worker `n` of `all`, and its CPU.
@@ -167,7 +177,8 @@ impl Bed {
             arenas.push(arena);
         }
         let start = begin.elapsed();
-        let rig = SocketRig::new(&self.lab, score, places, hands, arenas, controls, self.load_cpu);
+        let rig =
+            SocketRig::new(&self.lab, score, places, hands, arenas, controls, self.load_cpu).received(self.far(all));
         Ok(Ready { rig, session_bytes, start, port: said, views })
     }
 
@@ -185,7 +196,8 @@ impl Bed {
         let (own, cpu) = self.seat(&score, 0, 1);
         let hand = Hand::new("bare".into(), Box::new(Bare::new(ports, pool)), own, cpu)?;
         let places = vec![Place { link, plan: Plan::new(traffic.clone())?, verify: Verify::NONE }];
-        Ok(SocketRig::new(&self.lab, score, places, vec![hand], vec![arena], vec![], self.load_cpu))
+        Ok(SocketRig::new(&self.lab, score, places, vec![hand], vec![arena], vec![], self.load_cpu)
+            .received(self.far(1)))
     }
 }
 

@@ -9,7 +9,7 @@ use engine::StatsView;
 use crate::bed::{Bed, Ready};
 use crate::error::BenchError;
 use crate::live::{Picture, Screen};
-use crate::options::{Options, PortKind};
+use crate::options::{Options, PortKind, ReceiveWork};
 use crate::profiles::Settings;
 use crate::report::Report;
 use crate::run::blank;
@@ -52,7 +52,7 @@ pub fn demo(
     let mut screen = Screen::new(out, terminal);
     screen.say("building a network: two namespaces, a user plane, gNBs and servers …");
     let traffic = under.traffic();
-    let mut bed = Bed::new(&traffic, 1, false, false)?;
+    let mut bed = Bed::new(&traffic, 1, false, ReceiveWork::Senders)?;
     bed.be_ordinary();
     let (kind, mut ready) = best(&mut bed, &under, options.port, &mut screen)?;
     screen.say(&format!(

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use wire::Mac;
 
 use crate::error::BenchError;
+use crate::far_end::{self, FarCpu};
 
 const PREFIX: &str = "weir-bench-";
 
@@ -191,6 +192,17 @@ impl Lab {
         Ok(())
     }
 
+    /// Has the load's ends of a gateway's links received on a CPU, or by whoever sends to them.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn far_ends(&self, n: usize, far: Option<FarCpu>) -> Result<(), BenchError> {
+        Side::BOTH.into_iter().try_for_each(|side| match far {
+            Some(far) => far_end::given_to(far, &self.load, &side.load(n)),
+            None => far_end::left_to_sender(&self.load, &side.load(n)),
+        })
+    }
+
     /// The kernel's number of a load-side interface.
     ///
     /// # Errors
@@ -268,7 +280,7 @@ fn within<R>(netns: &str, f: impl FnOnce() -> R) -> Result<R, BenchError> {
     port::netns::within(netns, f).map_err(|source| BenchError::Port { uri: format!("namespace {netns}"), source })
 }
 
-fn exec(netns: &str, program: &str, args: &[&str]) -> Result<(), BenchError> {
+pub(crate) fn exec(netns: &str, program: &str, args: &[&str]) -> Result<(), BenchError> {
     let mut all = vec!["netns", "exec", netns, program];
     all.extend(args);
     ip(&all)

@@ -8,6 +8,7 @@
 //! | `score`, `crew`, `thread` | a window's parts, and the threads that play them |
 //! | `memory` | a gateway without any I/O |
 //! | `lab`, `bed`, `socket` | a gateway on interfaces: namespaces and links, who sits where, how it is loaded |
+//! | `far_end` | whose CPU takes in what the gateway sends |
 //! | `blast` | more load than anything forwards, out of the kernel |
 //! | `bare` | what a gateway is measured against: the same ports and nothing between |
 //! | `sample`, `after_send`, `cost` | from a worker's statistics to what a packet costs |
@@ -21,7 +22,7 @@
 //! Capacity is measured under overload: the kernel itself sends prepared packets of the workload into the gateway's
 //! interfaces from one CPU (4 to 5 million a second), the gateway has another, and what arrives at the far ends is
 //! counted there. Nothing reads at the far ends then: on virtual links their receive work is done by the sender's CPU,
-//! here the gateway's, and a reader would be charged to it. Losses and latencies come from a second trial below
+//! here the gateway's, and a reader would be charged to it (unless it has a CPU of its own: [`ReceiveWork::Load`]). Losses and latencies come from a second trial below
 //! capacity, in which the generator signs every packet and the checker sees every one.
 //!
 //! Gateway and bare forwarder have links of their own and take turns every quarter of a second; ratios are medians over
@@ -39,6 +40,7 @@ pub mod cost;
 pub mod crew;
 pub mod demo;
 mod error;
+pub mod far_end;
 pub mod host;
 pub mod lab;
 pub mod live;
@@ -63,5 +65,5 @@ pub mod upf;
 pub mod window;
 
 pub use error::BenchError;
-pub use options::{Options, PortKind};
-pub use run::{run, run_all};
+pub use options::{Options, PortKind, ReceiveWork};
+pub use run::{run, run_all, run_over};

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::options::ReceiveWork;
 use crate::report::Report;
 use crate::text::{Table, micros, rate};
 use crate::window::median;
@@ -42,11 +43,11 @@ impl Modes {
         Self { schema: 1, results, published: PUBLISHED }
     }
 
-    /// How many times the plain mode's packets a second a report has: the median over rounds, since all modes took
-    /// turns.
+    /// How many times the plain mode's packets a report has for the gateway's time (a second of it, where it was busy
+    /// all the time): the median over rounds, since all modes took turns.
     pub fn times_plain(&self, report: &Report) -> f64 {
         let Some(plain) = self.results.iter().find(|r| r.port == "packet-plain") else { return 0.0 };
-        let pairs = report.windows.mpps.iter().zip(&plain.windows.mpps).filter(|(_, plain)| **plain > 0.0);
+        let pairs = report.windows.busy_mpps.iter().zip(&plain.windows.busy_mpps).filter(|(_, plain)| **plain > 0.0);
         median(pairs.map(|(this, plain)| this / plain))
     }
 
@@ -58,8 +59,10 @@ impl Modes {
                 r.profile, r.subscribers, r.seconds
             )
         });
-        let heads =
-            ["", "gateway", "× plain", "bare", "of bare", "Trx", "Tc", "Ttx", "other", "Tp ns", "p50", "p99", "lost"];
+        let heads = [
+            "", "gateway", "busy", "× plain", "bare", "of bare", "Trx", "Tc", "Ttx", "other", "Tp ns", "p50", "p99",
+            "lost",
+        ];
         let mut table = Table::new(&heads);
         for r in &self.results {
             let c = &r.cost;
@@ -70,6 +73,7 @@ impl Modes {
             table.row([
                 r.port.clone(),
                 rate(r.mpps),
+                format!("{:.0} %", r.worker_utilisation.first().unwrap_or(&0.0) * 100.0),
                 format!("{:.2}", self.times_plain(r)),
                 rate(r.reference.mpps),
                 format!("{:.1} %", r.reference.ratio * 100.0),
@@ -91,6 +95,7 @@ impl Modes {
             String::new(),
             String::new(),
             String::new(),
+            String::new(),
             format!("Tn {:.0}", p.tn_ns),
             format!("{:.0}", p.tc_ns),
             String::new(),
@@ -100,6 +105,14 @@ impl Modes {
         out += &table.text();
         out += "\n  Rates: forwarded under overload, both directions together. Latency and loss: at 80 % of that, every\n  \
                 packet checked, the median window. Bare: a forwarder on the same kind of ports that does nothing else.\n";
+        let all = || self.results.iter();
+        if all().any(|r| r.load.receive_work == ReceiveWork::Load.word()) {
+            out += "  What the gateway sends is taken in on the load's CPU, as beyond a wire.\n";
+        }
+        if all().any(|r| !r.load.saturates) {
+            out += "  Where the load had no more to give (busy below 100 %), × plain and of bare are by the time the \
+                    gateway\n  was busy.\n";
+        }
         if let Some(r) = self.results.first() {
             out += &format!(
                 "  {}, Linux {}, {} cores; machine busy {:.0} %, stolen {:.1} %, scheduling {}\n",

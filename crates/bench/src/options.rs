@@ -68,6 +68,29 @@ impl FromStr for PortKind {
     }
 }
 
+/// Whose CPU does the kernel's receive work on virtual links, which have no interrupts of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReceiveWork {
+    /// Whoever sends: the load for the gateway's interfaces, the gateway for the load's.
+    #[default]
+    Senders,
+    /// The gateway, at both ends: everything but making load is on its CPU.
+    Gateway,
+    /// The load, at both ends, while it comes out of the kernel: the gateway has its CPU for itself, as on a wire.
+    Load,
+}
+
+impl ReceiveWork {
+    /// As results name it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Senders => "senders",
+            Self::Gateway => "gateway",
+            Self::Load => "load",
+        }
+    }
+}
+
 /// What `weir bench` is asked to do.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -81,14 +104,21 @@ pub struct Options {
     pub seconds: f64,
     /// Packets a second offered in the main trial; none: more than can be forwarded.
     pub pps: Option<f64>,
-    /// Receive work of the gateway's interfaces runs on the gateway's own CPU instead of the generator's.
-    pub share_cpu: bool,
+    /// Whose CPU does the links' receive work.
+    pub receive_work: ReceiveWork,
 }
 
 impl Options {
     /// One worker, in memory, five seconds.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, port: PortKind::Memory, workers: 1, seconds: 5.0, pps: None, share_cpu: false }
+        Self {
+            settings,
+            port: PortKind::Memory,
+            workers: 1,
+            seconds: 5.0,
+            pps: None,
+            receive_work: ReceiveWork::default(),
+        }
     }
 
     /// The time measured, cut into windows: how long, how many.

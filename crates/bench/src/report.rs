@@ -101,6 +101,9 @@ pub struct Reference {
 pub struct LoadSource {
     /// `generator`: every packet signed and checked; `kernel`: the same packets again and again, counted only.
     pub source: String,
+    /// Whose CPU did the receive work of virtual links: `senders`, `gateway`, or `load`; empty in memory.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub receive_work: String,
     /// Whether the gateway was the bottleneck: it was hardly ever without packets.
     pub saturates: bool,
     /// `mpps` by the part of the time the workers were busy: what the gateway might forward if there were more to do.
@@ -119,6 +122,9 @@ pub struct Windows {
     pub mpps_max: f64,
     /// All of them, in the order they were played.
     pub mpps: Vec<f64>,
+    /// Of each, packets for the time the workers were busy: as `mpps`, and more where they were not all the time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub busy_mpps: Vec<f64>,
     /// What was offered in them, millions of packets a second.
     pub offered_mpps: Vec<f64>,
     /// The clock of the gateway's cores in them, in GHz; empty where it can not be told.
@@ -194,6 +200,7 @@ impl Report {
             mpps_min: rates().fold(f64::INFINITY, f64::min),
             mpps_max: rates().fold(0.0, f64::max),
             mpps: rates().collect(),
+            busy_mpps: windows.iter().map(Window::busy_mpps).collect(),
             offered_mpps: windows.iter().map(|window| offered(&window.traffic)).collect(),
             core_ghz: windows.iter().filter_map(|window| Some(window.core_hz()? / 1e9)).collect(),
         };

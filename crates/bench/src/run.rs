@@ -14,7 +14,7 @@ use crate::socket::{SocketRig, Source};
 use crate::thread::cpus;
 use crate::under_test::UnderTest;
 use crate::upf::UpfUnderTest;
-use crate::window::{How, Rig, in_turns, ratio};
+use crate::window::{How, Rig, in_turns, ratio_of_time};
 
 /// Runs what is asked for, one port kind.
 ///
@@ -36,8 +36,16 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<Report, BenchError> {
 /// # Errors
 /// As [`run`].
 pub fn run_all(options: &Options, stop: &AtomicBool) -> Result<Vec<Report>, BenchError> {
+    run_over(options, &PortKind::SOCKETS, stop)
+}
+
+/// The same over some of them.
+///
+/// # Errors
+/// As [`run_all`].
+pub fn run_over(options: &Options, kinds: &[PortKind], stop: &AtomicBool) -> Result<Vec<Report>, BenchError> {
     let under = UpfUnderTest { settings: options.settings.clone() };
-    sockets(&under, options, &PortKind::SOCKETS, stop)
+    sockets(&under, options, kinds, stop)
 }
 
 /// What every report says of its trial.
@@ -122,7 +130,7 @@ fn sockets<U: UnderTest>(
     stop: &AtomicBool,
 ) -> Result<Vec<Report>, BenchError> {
     let traffic = under.traffic();
-    let mut bed = Bed::new(&traffic, options.workers, true, options.share_cpu)?;
+    let mut bed = Bed::new(&traffic, options.workers, true, options.receive_work)?;
     let mut pairs = Vec::new();
     for kind in kinds {
         let mut ready = bed.gateways(under, *kind, 1, options.workers)?;
@@ -152,6 +160,7 @@ fn sockets<U: UnderTest>(
             detail => format!("veth ({detail})"),
         };
         source.word().clone_into(&mut report.load.source);
+        options.receive_work.word().clone_into(&mut report.load.receive_work);
         report.start_seconds = ready.start.as_secs_f64();
         report.bytes_per_subscriber = ready.session_bytes as f64 / f64::from(traffic.ues.max(1));
         report.rss_bytes = rss_bytes();
@@ -162,7 +171,7 @@ fn sockets<U: UnderTest>(
             name: format!("bare forwarding, {}", kind.name()),
             mpps: alone.mpps,
             gbps_l2: alone.gbps_l2,
-            ratio: ratio(&windows[0], &windows[1]),
+            ratio: ratio_of_time(&windows[0], &windows[1]),
             trx_ns: cost.trx_ns,
             ttx_ns: cost.ttx_ns,
         };

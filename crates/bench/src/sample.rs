@@ -70,6 +70,11 @@ impl Delta {
         self.io[what as usize]
     }
 
+    #[cfg(test)]
+    pub(crate) fn put(&mut self, what: Io, n: u64) {
+        self.io[what as usize] = n;
+    }
+
     /// Cycles in turns that moved packets.
     pub fn busy_cycles(&self) -> u64 {
         [Io::RxCycles, Io::PipelineCycles, Io::TxCycles, Io::OtherCycles].iter().map(|what| self.io(*what)).sum()

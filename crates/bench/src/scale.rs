@@ -77,7 +77,7 @@ pub fn scale<U: UnderTest>(
     let memory = options.port == PortKind::Memory;
     let traffic = under.traffic();
     let mut all = cpus();
-    let mut bed = if memory { None } else { Some(Bed::new(&traffic, most, true, options.share_cpu)?) };
+    let mut bed = if memory { None } else { Some(Bed::new(&traffic, most, true, options.receive_work)?) };
     all.reverse();
     let gateway_cpus = if memory { all.len() } else { all.len().saturating_sub(1).max(1) };
     let (mut rigs, mut reports): (Vec<Box<dyn Rig>>, Vec<Report>) = (vec![], vec![]);
@@ -99,6 +99,7 @@ pub fn scale<U: UnderTest>(
             Some(bed) => {
                 let mut ready = bed.gateways(under, options.port, instances, workers)?;
                 overload(&mut ready.rig)?.word().clone_into(&mut report.load.source);
+                options.receive_work.word().clone_into(&mut report.load.receive_work);
                 report.start_seconds = ready.start.as_secs_f64();
                 report.bytes_per_subscriber = ready.session_bytes as f64 / report.subscribers as f64;
                 rigs.push(Box::new(ready.rig));

@@ -290,8 +290,8 @@ mod tests {
     fn all_modes_are_one_table() {
         let plain = Report { port: "packet-plain".into(), mpps: 0.5, ..fixed() };
         let mut reports = vec![plain, fixed()];
-        reports[0].windows.mpps = vec![0.5, 0.5];
-        reports[1].windows.mpps = vec![1.5, 1.7];
+        reports[0].windows.busy_mpps = vec![0.5, 0.5];
+        reports[1].windows.busy_mpps = vec![1.5, 1.7];
         let modes = crate::modes::Modes::new(reports);
         let text = modes.text();
         assert!((modes.times_plain(&modes.results[1]) - 3.2).abs() < 1e-9);
@@ -299,5 +299,13 @@ mod tests {
             text.lines().any(|line| line.starts_with("  xdp") && line.contains("1.500 Mpps") && line.contains("3.20"))
         );
         assert!(text.contains("270.0 kpps") && text.contains("Tn 3147") && text.contains("3694"), "{text}");
+        assert!(!text.contains("by the time the gateway") && !text.contains("as beyond a wire"), "{text}");
+        let mut own = modes;
+        own.results[1].load.saturates = false;
+        own.results[1].load.receive_work = "load".into();
+        own.results[1].worker_utilisation = vec![0.75];
+        let text = own.text();
+        assert!(text.contains("by the time the gateway") && text.contains("as beyond a wire"), "{text}");
+        assert!(text.lines().any(|line| line.starts_with("  xdp") && line.contains("75 %")), "{text}");
     }
 }

@@ -11,6 +11,7 @@ use traffic::{Clock, DirectionResult, Directions, Load, LoadOptions, Plan, Profi
 use crate::blast::{Blast, Sent};
 use crate::crew::{Hand, Left, Player, Slice};
 use crate::error::BenchError;
+use crate::far_end::FarCpu;
 use crate::lab::{Lab, Side};
 use crate::options::PortKind;
 use crate::score::{Part, Score, Times};
@@ -60,6 +61,10 @@ pub struct SocketRig {
     hands: Vec<Hand>,
     arenas: Vec<Arc<Arena>>,
     load_cpu: usize,
+    /// Where far ends' receive work goes while load comes out of the kernel.
+    far: Option<FarCpu>,
+    /// Whether it has them now.
+    given: bool,
     load: Option<(Loading, Hand)>,
     progress: Progress,
     _controls: Vec<Box<dyn Control>>,
@@ -129,10 +134,19 @@ impl SocketRig {
             hands,
             arenas,
             load_cpu,
+            far: None,
+            given: false,
             load: None,
             progress: Progress::default(),
             _controls: controls,
         }
+    }
+
+    /// Has what the gateways send taken in on a CPU, while load comes out of the kernel and nobody reads there.
+    #[must_use]
+    pub(crate) fn received(mut self, far: Option<FarCpu>) -> Self {
+        self.far = far;
+        self
     }
 
     /// Where a generator tells what it has found so far.
@@ -148,6 +162,11 @@ impl SocketRig {
         // What was there before holds interfaces.
         self.load = None;
         let name = "load".to_owned();
+        let far = self.far.filter(|_| source == Source::Kernel);
+        if far.is_some() != self.given {
+            self.given = far.is_some();
+            self.places.iter().try_for_each(|place| self.lab.far_ends(place.link, far))?;
+        }
         self.load = Some(match source {
             Source::Kernel => {
                 let plans: Vec<_> = self.places.iter().map(|place| (place.link, place.plan.clone())).collect();

@@ -45,6 +45,16 @@ impl Window {
     }
 }
 
+impl Window {
+    /// Millions of packets for each second in which the workers were busy with packets: its rate where they were busy
+    /// all the time, what it might come to where the load had no more to give.
+    pub fn busy_mpps(&self) -> f64 {
+        let busy: f64 = self.workers.iter().map(|slice| slice.measured.utilisation()).sum();
+        let busy = busy / self.workers.len().max(1) as f64;
+        if busy > 0.0 { self.traffic.mpps / busy } else { self.traffic.mpps }
+    }
+}
+
 /// Something whose windows can be measured: a gateway or a reference on some ports.
 pub trait Rig {
     /// Plays one window.
@@ -105,6 +115,12 @@ pub fn ratio(these: &[Window], those: &[Window]) -> f64 {
     median(pairs.map(|(this, that)| this.traffic.mpps / that.traffic.mpps))
 }
 
+/// As [`ratio`], of packets for the workers' busy time: the same where both were busy all the time.
+pub fn ratio_of_time(these: &[Window], those: &[Window]) -> f64 {
+    let pairs = these.iter().zip(those).filter(|(_, that)| that.traffic.mpps > 0.0);
+    median(pairs.map(|(this, that)| this.busy_mpps() / that.busy_mpps()))
+}
+
 /// The middle of some numbers; 0 of none.
 pub fn median(numbers: impl IntoIterator<Item = f64>) -> f64 {
     let mut numbers: Vec<f64> = numbers.into_iter().filter(|n| n.is_finite()).collect();
@@ -128,12 +144,31 @@ pub fn latency<'a>(windows: impl Iterator<Item = &'a LatencySummary> + Clone) ->
 
 #[cfg(test)]
 mod tests {
+    use engine::Io;
+
     use super::*;
 
     #[test]
     fn the_middle_of_numbers() {
         assert_eq!((median([]), median([3.0]), median([4.0, 1.0])), (0.0, 3.0, 2.5));
         assert_eq!(median([9.0, 1.0, 2.0, f64::NAN]), 2.0);
+    }
+
+    #[test]
+    fn packets_for_the_busy_time() {
+        let traffic = TrialResult { mpps: 3.0, ..TrialResult::default() };
+        let worker = |busy, idle| {
+            let mut slice = Slice::default();
+            slice.measured.put(Io::TxCycles, busy);
+            slice.measured.put(Io::IdleCycles, idle);
+            slice
+        };
+        let window = |workers| Window { traffic, workers };
+        assert_eq!(window(vec![]).busy_mpps(), 3.0);
+        assert_eq!(window(vec![worker(60, 0)]).busy_mpps(), 3.0);
+        assert_eq!(window(vec![worker(60, 20)]).busy_mpps(), 4.0);
+        let half = window(vec![worker(60, 20), worker(20, 60)]);
+        assert_eq!((half.busy_mpps(), ratio_of_time(&[half], &[window(vec![worker(1, 0)])])), (6.0, 2.0));
     }
 
     struct Fake(Vec<usize>, usize);

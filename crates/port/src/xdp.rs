@@ -44,8 +44,13 @@
 //!   `/sys/class/net/PEER/`) makes it poll every 20 µs instead of once a packet: +15–20 % where it has NAPI (XDP or
 //!   GRO), for up to 20 µs of latency. On the receiving veth it relieves the sender's CPU, not ours.
 //! * **No XDP at the far end**: a native program there has every buffer copied once more (headroom).
-//! * **Threaded NAPI at the far end** needs a third CPU: without one the reader starves, the veth's 256 places fill up
-//!   and what does not fit is dropped (`EBUSY`, told as `tx_errors`).
+//! * **Threaded NAPI at the far end**, on the load's CPU, before the load and woken by a timer every 200 µs: sending takes
+//!   this port's CPU half (Zen 4 VM: 800 to 480 ns a packet), and then the load's CPU is what has no more to give. So
+//!   `weir bench --own-cpu` measures. Not before the load it starves, the veth's 256 places fill up and what does not
+//!   fit is dropped (`EBUSY`, told as `tx_errors`). With a timer of 20 µs it is slower than without: timers of virtual
+//!   machines are dear.
+//! * **Received packets asked for early**, each line of them up to 256 bytes: nothing won (1.158 Mpps, 1.170 without, the
+//!   quietest of eight runs in turns).
 //! * **Budget**: raised to the whole ring (`XDP_MAX_TX_SKB_BUDGET`), so that a burst is one system call: 64.0 packets
 //!   a call under load.
 //! * Busy polling was left out: earlier trials on this kind of machine saw little in it.

@@ -62,6 +62,9 @@ pub struct BenchArgs {
     /// Let the gateway's CPU do the receive work of its interfaces, too, instead of the sender's.
     #[arg(long)]
     pub share_cpu: bool,
+    /// Keep the gateway's CPU for the gateway: what it sends is taken in on the load's, as beyond a wire.
+    #[arg(long, conflicts_with = "share_cpu")]
+    pub own_cpu: bool,
     /// With suite: in short.
     #[arg(long)]
     pub quick: bool,
@@ -74,6 +77,17 @@ pub struct BenchArgs {
 }
 
 impl BenchArgs {
+    fn receive_work(&self) -> ::bench::ReceiveWork {
+        use ::bench::ReceiveWork::{Gateway, Load, Senders};
+        if self.own_cpu {
+            Load
+        } else if self.share_cpu {
+            Gateway
+        } else {
+            Senders
+        }
+    }
+
     /// The number of a `--set KEY=NUMBER`, of a workload that has no profile.
     fn number(&self, wanted: &str) -> anyhow::Result<Option<u32>> {
         let mut found = None;
@@ -125,7 +139,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         workers: args.workers,
         seconds: args.seconds,
         pps: args.pps,
-        share_cpu: args.share_cpu,
+        receive_work: args.receive_work(),
         ..Options::new(settings)
     };
     let under = ::bench::upf::UpfUnderTest { settings: options.settings.clone() };
@@ -154,6 +168,7 @@ fn cable(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
         ("--fanout", args.fanout.is_some()),
         ("--pps", args.pps.is_some()),
         ("--share-cpu", args.share_cpu),
+        ("--own-cpu", args.own_cpu),
     ];
     if let Some((flag, _)) = elsewhere.into_iter().find(|(_, given)| *given) {
         let help =

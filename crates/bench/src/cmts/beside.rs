@@ -12,7 +12,7 @@ use super::settings::CableSettings;
 use crate::bed::Bed;
 use crate::cost::Cost;
 use crate::error::BenchError;
-use crate::options::PortKind;
+use crate::options::{PortKind, ReceiveWork};
 use crate::report::{Reference, together_traffic};
 use crate::run::overload;
 use crate::socket::SocketRig;
@@ -37,7 +37,7 @@ impl Beside {
     /// What the system refused.
     pub fn new(settings: &CableSettings, kind: PortKind) -> Result<Self, BenchError> {
         let traffic = traffic(settings);
-        let mut bed = Bed::new(&traffic, 1, true, false)?;
+        let mut bed = Bed::new(&traffic, 1, true, ReceiveWork::Senders)?;
         let mut rig = Box::new(bed.bare(&traffic, kind)?);
         overload(&mut rig)?;
         Ok(Self { rig, kind, windows: Vec::new(), _bed: bed })

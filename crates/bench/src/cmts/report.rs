@@ -203,7 +203,12 @@ impl CableReport {
             },
             bytes_per_subscriber: rig.bytes() as f64 / f64::from(settings.subscribers().max(1)),
             allocations_per_packet: sum(&|w| w.allocations) as f64 / all as f64,
-            load: LoadSource { source: "generator".into(), saturates, busy_mpps: both_mpps / busy },
+            load: LoadSource {
+                source: "generator".into(),
+                saturates,
+                busy_mpps: both_mpps / busy,
+                ..LoadSource::default()
+            },
             windows: Windows {
                 count: windows.len(),
                 mpps_min: mpps.iter().copied().fold(f64::INFINITY, f64::min),

@@ -24,7 +24,7 @@ use crate::bed::Bed;
 use crate::crew::{Hand, Left, Player, Slice, Working};
 use crate::error::BenchError;
 use crate::lab::Side;
-use crate::options::PortKind;
+use crate::options::{PortKind, ReceiveWork};
 use crate::score::{Part, Score, Times};
 use crate::socket::{caps, far_ends, open, uri};
 use crate::under_test::Seat;
@@ -64,7 +64,7 @@ impl WiredRig {
     /// # Errors
     /// What can not be, or what the system refused.
     pub fn new(settings: &CableSettings, kind: PortKind) -> Result<Self, BenchError> {
-        let mut bed = Bed::between(CableSettings::macs(), 1, false, false)?;
+        let mut bed = Bed::between(CableSettings::macs(), 1, false, ReceiveWork::Senders)?;
         let link = bed.link(kind)?;
         let (score, arenas) = (bed.score(), [memory()?, memory()?]);
         let uris = Side::BOTH.map(|side| uri(kind, bed.lab(), side, link, (0, 1)));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use ::bench::bed::Bed;
 use ::bench::host::{CpuTime, Host, date};
 use ::bench::memory::MemoryRig;
-use ::bench::options::PortKind;
+use ::bench::options::{PortKind, ReceiveWork};
 use ::bench::profiles::Settings;
 use ::bench::socket::Source;
 use ::bench::under_test::UnderTest as _;
@@ -213,7 +213,7 @@ fn rig(load: Load, port: PortKind) -> anyhow::Result<Box<dyn Rig>> {
         cpus.reverse();
         return Ok(Box::new(MemoryRig::new(&under, 1, load.workers, &cpus)?));
     }
-    let mut bed = Bed::new(&under.traffic(), load.workers, true, false)?;
+    let mut bed = Bed::new(&under.traffic(), load.workers, true, ReceiveWork::Senders)?;
     let mut ready = bed.gateways(&under, port, 1, load.workers)?;
     // The generator would be slower than what it is to measure.
     ready.rig.load_from(Source::Kernel)?;
