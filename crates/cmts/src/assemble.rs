@@ -118,6 +118,7 @@ fn assemble_for(config: &Config, caps: &[Caps], layout: Layout) -> Result<(Contr
             capacities: layout.channels.iter().map(|channel| channel.capacity).collect(),
             wires: wires.clone(),
             pseudowires: layout.pseudowires.clone(),
+            networks: config.networks(),
             grants: layout.granted.iter().map(grants).collect(),
             flows: modems.max(64) * crate::modems::MAX_FLOWS,
             clusters: modems.max(64),

@@ -30,7 +30,7 @@ pub struct Config {
     /// Interfaces.
     #[serde(default)]
     pub port: Vec<Port>,
-    /// Routes beside the connected ones; `instance` is `network`, the default, or `rpd`.
+    /// Routes beside the connected ones; `instance` is `network`, the default, `rpd`, or one that ports are in.
     #[serde(default)]
     pub route: Vec<Route>,
     /// Neighbours that need no resolving.
@@ -86,7 +86,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The routing domain of its ports.
+    /// The routing domain of its ports, if they name none of their own.
     pub const fn instance(self) -> InstanceId {
         match self {
             Role::Rpd => 0,
@@ -113,6 +113,10 @@ pub struct Port {
     pub uri: String,
     /// Its side.
     pub role: Role,
+    /// The network instance it is in, with routes of its own; left out: `network`, or `rpd` by its role. Only of ports
+    /// towards the network.
+    #[serde(default)]
+    pub instance: Option<String>,
     /// Our addresses on it, with prefix length.
     #[serde(default)]
     pub addresses: Vec<String>,
@@ -126,8 +130,13 @@ pub struct Port {
 
 impl Port {
     fn link(&self) -> Link<'_> {
-        let Self { name, role, addresses, vlan, mtu, .. } = self;
-        Link { name, instance: role.name(), addresses, vlan: *vlan, mtu: *mtu }
+        let Self { name, addresses, vlan, mtu, .. } = self;
+        Link { name, instance: self.instance(), addresses, vlan: *vlan, mtu: *mtu }
+    }
+
+    /// The network instance it is in.
+    pub fn instance(&self) -> &str {
+        self.instance.as_deref().unwrap_or(self.role.name())
     }
 }
 
@@ -338,6 +347,11 @@ pub struct ServiceGroup {
     /// What carries its pseudowires.
     #[serde(default)]
     pub carrier: Carrier,
+    /// The network instance that what its modems send is forwarded in: a service group with ports of its own towards
+    /// the network is in theirs. Left out: `network`. Its hosts' addresses are the gateway's, whatever the instance:
+    /// no two groups may have the same.
+    #[serde(default)]
+    pub instance: Option<String>,
     /// The worker that sees to its downstream.
     #[serde(default)]
     pub down_worker: u16,

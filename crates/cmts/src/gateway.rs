@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 
 use crypto::Outcome;
 use engine::{Burst, Clock, Ctx, Drop, Env, Gateway, Layout, Pipeline, PortId, Steer, SteerKey, TraceFilter};
-use stages::forward::{Forwarding, Plan};
+use stages::forward::{Forwarding, InstanceId, Plan};
 use table::command::Inbox;
 use table::snapshot::Reader;
 use table::waker::Waker;
@@ -62,6 +62,8 @@ pub struct Parts {
     pub pseudowires: Vec<PseudowireSpec>,
     /// Grants by service group.
     pub grants: Vec<Grants>,
+    /// The network instance that each service group's packets are forwarded in.
+    pub networks: Vec<InstanceId>,
     /// Service flows to expect.
     pub flows: usize,
     /// SID clusters to expect.
@@ -117,7 +119,7 @@ impl CableGateway {
         let pipelines = Pipelines::new(&mut layout, parts.limits.mtu);
         let limits = parts.limits;
         let mut upstream = Upstream::new(&parts.pseudowires, parts.clusters, limits.upstream, parts.grants)?;
-        upstream.verify_crc = limits.verify_crc;
+        (upstream.verify_crc, upstream.networks) = (limits.verify_crc, parts.networks);
         let state = State {
             forwarding: parts.forwarding,
             rules: parts.rules,
@@ -165,7 +167,7 @@ impl CableGateway {
 
     /// ICMP errors and fragments, on their way. Says whether there were any.
     fn answer<C: Clock>(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) -> bool {
-        let Some(towards) = self.slow.next(burst, env) else { return false };
+        let Some(towards) = self.slow.next(burst, &self.state, env) else { return false };
         if towards == Towards::Subscriber {
             self.pass_on(burst, env);
         }
@@ -294,7 +296,7 @@ impl Gateway for CableGateway {
     }
 
     fn steer_key(&self, port: PortId, packet: &[u8]) -> Option<SteerKey> {
-        let key = local::steer_key(packet, *self.roles.get(usize::from(port))?, self.state.port(port).instance)?;
+        let key = local::steer_key(packet, *self.roles.get(usize::from(port))?)?;
         self.steer.in_hand()?.owner(key).map(SteerKey::Owner)
     }
 

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use engine::SteerKey;
-use stages::forward::InstanceId;
 use wire::{L3L4, Outer, ethertype, fast, l2tp, protocol};
 
 use crate::config::Role;
@@ -17,11 +16,13 @@ pub fn to_address(frame: &[u8]) -> Option<IpAddr> {
 }
 
 /// Whose worker sees to a frame: by the host it is to, or by its pseudowire. None: whoever got it.
-pub fn steer_key(frame: &[u8], role: Role, instance: InstanceId) -> Option<SteerKey> {
+pub fn steer_key(frame: &[u8], role: Role) -> Option<SteerKey> {
     let outer = Outer::parse(frame).ok()?;
     let packet = frame.get(usize::from(outer.l3)..)?;
     let version = packet.first()? >> 4;
     if role == Role::Network {
+        // A host is one modem's, whatever network asks for it.
+        let instance = Role::Network.instance();
         return match (outer.ethertype, version) {
             (ethertype::IP4, 4) => Some(SteerKey::V4(instance, fast::be32(packet, 16)?)),
             (ethertype::IP6, 6) => Some(SteerKey::V6(instance, fast::be64(packet, 24)?)),

@@ -15,6 +15,7 @@ use stages::parse::HasIp;
 use table::ring::Producer;
 use wire::{L3L4, Mac, Vlan};
 
+use crate::config::Role;
 use crate::lane::{Cmts, Lane, State};
 use errors::Own;
 pub use errors::{Came, Towards};
@@ -83,6 +84,12 @@ impl SlowPath {
         let arena = env.pool.arena().clone();
         let l3 = usize::from(frame.meta.l3);
         let packet = arena.bytes(&frame).get(l3..l3 + lane.ip(i).total_len as usize).unwrap_or_default();
+        // Who sent it is where it came from: an answer goes there.
+        let network = match came {
+            Came::Port => state.port(frame.meta.port).instance.max(Role::Network.instance()),
+            _ => lane.instance[i],
+        };
+        let from = (came, network);
         match punt {
             Punt::Arp | Punt::Neighbour => self.hear(&frame, punt, state, env),
             Punt::Ping => {
@@ -93,10 +100,10 @@ impl SlowPath {
                 env.stats.drop_outside(Drop::Limited, frame.len());
             }
             Punt::TtlExpired => {
-                self.refuse((Drop::TtlExpired, Told::TTL_EXPIRED), came, packet, &frame, state, env);
+                self.refuse((Drop::TtlExpired, Told::TTL_EXPIRED), from, packet, &frame, state, env);
             }
-            Punt::NoRoute => self.refuse((Drop::NoRoute, Told::NO_ROUTE), came, packet, &frame, state, env),
-            Punt::Oversize => self.oversize((lane, i), came, packet, &frame, state, env),
+            Punt::NoRoute => self.refuse((Drop::NoRoute, Told::NO_ROUTE), from, packet, &frame, state, env),
+            Punt::Oversize => self.oversize((lane, i), from, packet, &frame, state, env),
             Punt::Resolve => {
                 env.stats.drop_outside(Drop::NeighbourUnresolved, frame.len());
                 if self.resolves.allow(env.now) {

@@ -17,11 +17,14 @@ use std::sync::Arc;
 
 use engine::{Drop, Env, Io, Punt};
 use frame::{Arena, BURST, Frame};
+use stages::forward::InstanceId;
 use table::bulk::{BulkMap, Full, Seed};
 use table::hint::prefetch_index;
 use wire::docsis::Header;
 use wire::{Malformed, ccf, l2tp, psp, uepi};
 
+use crate::config::Role;
+use crate::flow::NONE as NOBODY;
 use crate::grants::Grants;
 use crate::modems::{ClusterSpec, ModemSpec};
 pub use cluster::ClusterCounts;
@@ -107,6 +110,8 @@ pub struct Upstream {
     pub grants: Vec<Grants>,
     /// CRCs of frames are verified.
     pub verify_crc: bool,
+    /// The network instance that each service group's packets are forwarded in.
+    pub networks: Vec<InstanceId>,
 }
 
 /// Frames put together and not yet taken, at most; a burst has no more than a few hundred.
@@ -137,6 +142,7 @@ impl Upstream {
             arena: None,
             grants,
             verify_crc: false,
+            networks: Vec::new(),
         })
     }
 
@@ -237,6 +243,13 @@ impl Upstream {
             self.clusters[at].end(env);
             self.free.push(at as u32);
         }
+    }
+
+    /// The modem a cluster is of, and the network instance its packets go to.
+    pub fn owner(&self, cluster: u32) -> (u32, InstanceId) {
+        let Some(cluster) = self.cluster(cluster) else { return (NOBODY, Role::Network.instance()) };
+        let network = self.networks.get(usize::from(cluster.service_group)).copied();
+        (cluster.modem, network.unwrap_or(Role::Network.instance()))
     }
 
     /// A cluster.

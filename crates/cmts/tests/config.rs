@@ -88,6 +88,21 @@ fn mistakes_name_the_modem_and_the_key() {
         ),
         (
             "role = \"rpd\"",
+            "role = \"rpd\"\ninstance = \"west\"",
+            "port.0.instance: a port towards devices can't be in network instance \"west\"; leave it out: all devices are reached in one",
+        ),
+        (
+            "role = \"network\"",
+            "role = \"network\"\ninstance = \"rpd\"",
+            "port.1.instance: no network instance is called \"rpd\"; a name of its own, or leave it out for \"network\"",
+        ),
+        (
+            "rpd = \"172.16.0.2\"",
+            "rpd = \"172.16.0.2\"\ninstance = \"west\"",
+            "service_group.0.instance: no port is in network instance \"west\"; one of network",
+        ),
+        (
+            "role = \"rpd\"",
             "role = \"network\"",
             "port: a cable gateway needs a port on either side; write [[port]] twice: one with role = \"rpd\", one with role = \"network\"",
         ),

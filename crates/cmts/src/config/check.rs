@@ -1,8 +1,9 @@
 //! What types do not check.
 
 use stages::config::{ConfigError, Links, parse_rate, wrong};
+use stages::forward::InstanceId;
 
-use super::{Config, FlowEntry, Port, Role};
+use super::{Config, FlowEntry, Port, Role, ServiceGroup};
 use crate::depi::{ChannelWord, MAX_SEGMENTS};
 
 impl Config {
@@ -93,7 +94,52 @@ impl Config {
             let help = "write [[port]] twice: one with role = \"rpd\", one with role = \"network\"";
             return Err(wrong(&[&"port"], "a cable gateway needs a port on either side", help));
         }
-        self.links().check()
+        for (n, port) in self.port.iter().enumerate() {
+            let Some(name) = port.instance.as_deref() else { continue };
+            let key: [&dyn ToString; 3] = [&"port", &n, &"instance"];
+            if port.role == Role::Rpd && name != Role::Rpd.name() {
+                let what = format!("a port towards devices can't be in network instance \"{name}\"");
+                return Err(wrong(&key, what, "leave it out: all devices are reached in one"));
+            }
+            if name.is_empty() || (port.role == Role::Network && name == Role::Rpd.name()) {
+                let what = format!("no network instance is called \"{name}\"");
+                return Err(wrong(&key, what, "a name of its own, or leave it out for \"network\""));
+            }
+        }
+        self.links().check()?;
+        let instances = self.instances();
+        for (n, group) in self.service_group.iter().enumerate() {
+            let Some(name) = &group.instance else { continue };
+            let known = |port: &Port| port.role == Role::Network && port.instance() == name;
+            if !self.port.iter().any(known) {
+                let what = format!("no port is in network instance \"{name}\"");
+                let help = format!("one of {}", instances[1..].join(", "));
+                return Err(wrong(&[&"service_group", &n, &"instance"], what, help));
+            }
+        }
+        Ok(())
+    }
+
+    /// Network instances by number: the devices', the one that is meant where none is named, and those that ports name.
+    pub fn instances(&self) -> Vec<String> {
+        let mut instances = vec![Role::Rpd.name().to_owned(), Role::Network.name().to_owned()];
+        for port in &self.port {
+            if !instances.iter().any(|name| name == port.instance()) {
+                instances.push(port.instance().to_owned());
+            }
+        }
+        instances
+    }
+
+    /// The network instance of what modems of each service group send.
+    pub fn networks(&self) -> Vec<InstanceId> {
+        let instances = self.instances();
+        let number = |group: &ServiceGroup| {
+            let name = group.instance.as_deref().unwrap_or(Role::Network.name());
+            // Checked to be there, and there are fewer than 256 ports.
+            instances.iter().position(|one| one == name).map_or(Role::Network.instance(), |n| n as InstanceId)
+        };
+        self.service_group.iter().map(number).collect()
     }
 
     /// The links around it.
@@ -102,7 +148,7 @@ impl Config {
             ports: self.port.iter().map(Port::link).collect(),
             routes: &self.route,
             neighbours: &self.neighbour,
-            instances: [Role::Rpd, Role::Network].map(|role| role.name().to_owned()).into(),
+            instances: self.instances(),
             instance: Role::Network.name(),
         }
     }

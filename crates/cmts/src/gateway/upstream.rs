@@ -7,9 +7,7 @@ use stages::forward::NONE;
 use wire::docsis::Element;
 
 use super::{CableGateway, FLUSH_NS, reason};
-use crate::config::Role;
 use crate::depi;
-use crate::flow::NONE as NOTHING;
 use crate::lane::{Cmts, State};
 use crate::upstream::Out;
 
@@ -71,8 +69,9 @@ impl CableGateway {
             let Ok(i) = burst.push(done.frame) else { break };
             let lane = &mut burst.lane;
             lane.flow[i] = done.tag;
-            lane.modem[i] = state.upstream.cluster(done.tag).map_or(NOTHING, |cluster| cluster.modem);
-            (lane.hop[i], lane.instance[i], lane.ours[i]) = (NONE, Role::Network.instance(), false);
+            let (modem, network) = state.upstream.owner(done.tag);
+            (lane.modem[i], lane.instance[i]) = (modem, network);
+            (lane.hop[i], lane.ours[i]) = (NONE, false);
         }
         if pushed > 0 {
             env.charge::<C>(between, 3, pushed, look);

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use engine::{Burst, Drop, Env, Io, Punt};
 use frame::{BURST, Frame};
-use stages::forward::{NONE, PortView};
+use stages::forward::{InstanceId, NONE, PortView};
 use stages::fragment::{Plan, dont_fragment};
 use stages::icmp::{self, Told, may_answer, one_more_hop};
 use stages::parse::HasIp;
@@ -16,7 +16,6 @@ use wire::ethernet::{self, Tag, Tags};
 use wire::{L3L4, Mac, Vlan, ethertype};
 
 use super::{SlowPath, make};
-use crate::config::Role;
 use crate::lane::{Cmts, Lane, State};
 
 /// Where the packets of a burst came from, that some were taken out of.
@@ -29,6 +28,9 @@ pub enum Came {
     /// Ourselves.
     Us,
 }
+
+/// Where a packet came from, and the network instance it was in, or is to be answered in.
+pub(super) type Whence = (Came, InstanceId);
 
 /// Where packets of ours go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,18 +78,20 @@ impl SlowPath {
     }
 
     /// Fills an empty burst with packets of ours that go the same way, and says which; none: there are none.
-    pub fn next(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) -> Option<Towards> {
+    pub fn next(&mut self, burst: &mut Burst<Cmts>, state: &State, env: &mut Env) -> Option<Towards> {
         let ways = [Towards::Subscriber, Towards::Network];
         let towards = ways.into_iter().find(|towards| !self.own.0[*towards as usize].is_empty())?;
         let queue = &mut self.own.0[towards as usize];
         while burst.len() < BURST {
             let Some(frame) = queue.pop_front() else { break };
             let ip = L3L4::parse(env.pool.arena().bytes(&frame));
+            // Of the port that speaks for us.
+            let network = state.port(frame.meta.port).instance;
             let Ok(i) = burst.push(frame) else { break };
             if towards == Towards::Network {
                 let lane = &mut burst.lane;
                 *lane.ip_mut(i) = ip.unwrap_or_default();
-                (lane.hop[i], lane.instance[i], lane.ours[i]) = (NONE, Role::Network.instance(), false);
+                (lane.hop[i], lane.instance[i], lane.ours[i]) = (NONE, network, false);
                 (lane.modem[i], lane.flow[i]) = (NONE, NONE);
             }
         }
@@ -98,7 +102,7 @@ impl SlowPath {
     pub(super) fn refuse(
         &mut self,
         (why, told): (Drop, Told),
-        came: Came,
+        (came, network): Whence,
         packet: &[u8],
         frame: &Frame,
         state: &State,
@@ -109,7 +113,7 @@ impl SlowPath {
         if came == Came::Us || to_many || !may_answer(packet) || !self.icmp.allow(env.now) {
             return;
         }
-        self.originate(came, state, env, |space, port| {
+        self.originate((came, network), state, env, |space, port| {
             let len = match packet.first()? >> 4 {
                 4 => icmp::error4(space, port.v4.first()?.0.into(), told.v4, packet)?,
                 _ => icmp::error6(space, port.v6.first()?.0.into(), told.v6, packet)?,
@@ -124,7 +128,7 @@ impl SlowPath {
     pub(super) fn oversize(
         &mut self,
         (lane, i): (&Lane, usize),
-        came: Came,
+        (came, network): Whence,
         packet: &[u8],
         frame: &Frame,
         state: &State,
@@ -143,28 +147,27 @@ impl SlowPath {
             env.stats.consumed(Punt::Oversize);
             for piece in plan.pieces() {
                 // Pieces go on where the packet was going: where an answer to who came from there would go.
-                if !self.originate(onward, state, env, |space, _| piece.write(space)) {
+                if !self.originate((onward, network), state, env, |space, _| piece.write(space)) {
                     env.stats.add(Io::Originated, 1);
                     env.stats.drop_outside(Drop::NoFrame, piece.len());
                 }
             }
             return;
         }
-        self.refuse((Drop::TooBig, Told::too_big(mtu)), came, packet, frame, state, env);
+        self.refuse((Drop::TooBig, Told::too_big(mtu)), (came, network), packet, frame, state, env);
     }
 
     /// Makes a packet that goes back to where another came from; `write` is given room for it and the port that speaks
     /// for us. False when there is no slot, or no address to speak from.
     fn originate(
         &mut self,
-        came: Came,
+        (came, network): Whence,
         state: &State,
         env: &mut Env,
         write: impl FnOnce(&mut [u8], &PortView) -> Option<usize>,
     ) -> bool {
         let ports = &state.forwarding().ports;
-        let network = |view: &PortView| view.instance == Role::Network.instance();
-        let Some(id) = ports.iter().position(network) else { return false };
+        let Some(id) = ports.iter().position(|view| view.instance == network) else { return false };
         let view = &ports[id];
         let towards = if came == Came::Modems { Towards::Subscriber } else { Towards::Network };
         let made = make(env, |space| match towards {

@@ -5,7 +5,7 @@ use super::*;
 
 testkit::cases! {
     each_by_its_own_device, the_same_identifiers_in_each, one_device_for_both, keys_of_each, gaps_in_one, requests_of_each,
-    a_modem_moves, ports_of_their_own,
+    a_modem_moves, ports_of_their_own, networks_of_their_own,
 }
 
 /// The second group's sessions, device, and host.
@@ -21,9 +21,14 @@ const KEY_2: [u8; 16] = [0x77; 16];
 
 /// Two service groups of one modem each; the second one's device has that address.
 fn two(text: &str, device: Ipv4Addr) -> Case {
-    let group = |name: &str, device: Ipv4Addr, [down, up, requests]: [u32; 3], modem: &str| {
+    two_and(text, device, "")
+}
+
+/// The same, with more said of the second group.
+fn two_and(text: &str, device: Ipv4Addr, more: &str) -> Case {
+    let group = |name: &str, device: Ipv4Addr, [down, up, requests]: [u32; 3], modem: &str, more: &str| {
         format!(
-            r#"{{ name = "{name}", rpd = "{device}", mac = "02:00:00:00:0c:01",
+            r#"{{ {more} name = "{name}", rpd = "{device}", mac = "02:00:00:00:0c:01",
                 channel = [ {{ name = "ofdm", capacity = "1.89 Gbit/s", session = {down} }} ],
                 upstream_channel = [ {{ session = {up}, capacity = "100 Mbit/s" }},
                                      {{ session = {requests}, carries = "requests" }} ],
@@ -36,8 +41,8 @@ fn two(text: &str, device: Ipv4Addr) -> Case {
         key = "77777777777777777777777777777777""#;
     let one = |text: &str| text.replace('\n', " ");
     let groups = [
-        group("first", DEVICE, [DOWN, UP, REQUESTS], &one(first)),
-        group("second", device, [DOWN_2, UP_2, REQUESTS_2], &one(second)),
+        group("first", DEVICE, [DOWN, UP, REQUESTS], &one(first), ""),
+        group("second", device, [DOWN_2, UP_2, REQUESTS_2], &one(second), more),
     ];
     case(text).with(&format!("service_group = [ {} ]", groups.join(", "))).with(
         r#"neighbour = [
@@ -268,4 +273,65 @@ fn ports_of_their_own() -> Case {
         .punts("service_flow", 2)
         .punts("depi", 2)
         .punts("uepi", 1)
+}
+
+fn networks_of_their_own() -> Case {
+    const WEST: [u8; 6] = [2, 0, 0, 0, 4, 1];
+    const WEST_ROUTER: [u8; 6] = [2, 0, 0, 0, 4, 2];
+    let from_west = |packet: &Packet| eth(WEST_ROUTER, WEST).carrying(packet);
+    let to_west = |packet: &Packet| eth(WEST, WEST_ROUTER).carrying(packet);
+    let error = |about: &Packet| {
+        let quoted = about.build();
+        ip4(NSI, SERVER).tos(0xc0).icmp4(11, 0, 0).payload(&quoted[..quoted.len().min(548)])
+    };
+    let whole = ip4(HOST_2, SERVER).ttl(9).ident(77).may_fragment().udp(1, 2).filled(1000);
+    let bytes = whole.build();
+    let piece = |from: usize, to: usize, more: bool| {
+        let data = &bytes[20 + from..20 + to];
+        ip4(HOST_2, SERVER).ttl(8).ident(77).fragment(from as u16, more).says(17).payload(data)
+    };
+    two_and(
+        "Service groups with ports of their own, in networks that have the same addresses: what each group's modems send \
+         leaves by its own, to the same destination, whole and in pieces; who sent what can't go on is told where it came from.",
+        DEVICE_2,
+        "instance = \"west\",",
+    )
+    .with(
+        r#"port = [
+          { name = "cin", uri = "memory:cin?mac=02:00:00:00:01:01", role = "rpd", addresses = ["172.16.0.1/16"] },
+          { name = "nsi", uri = "memory:nsi?mac=02:00:00:00:02:01", role = "network", addresses = ["198.18.0.254/24"] },
+          { name = "west", uri = "memory:west?mac=02:00:00:00:04:01", role = "network", instance = "west",
+            addresses = ["198.18.0.254/24"], mtu = 600 },
+        ]
+        route = [ { to = "0.0.0.0/0", via = "198.18.0.1" }, { to = "0.0.0.0/0", via = "198.18.0.1", instance = "west" } ]
+        neighbour = [
+          { port = "cin", address = "172.16.0.2", mac = "02:00:00:00:01:02" },
+          { port = "cin", address = "172.16.0.3", mac = "02:00:00:00:01:03" },
+          { port = "nsi", address = "198.18.0.1", mac = "02:00:00:00:02:02" },
+          { port = "west", address = "198.18.0.1", mac = "02:00:00:00:04:02" },
+        ]"#,
+    )
+    .send("west", &from_west(&down_2(9)))
+    .expect("cin", &depi_2(SECOND, 0, &framed_2(0)))
+    .at(ms(5))
+    .send("cin", &burst(0, SID, &segment(0, Some(0), &stream(&[datagram(false, 9)]))))
+    .send("cin", &burst_2(SECOND, 0, &segment(0, Some(0), &from_second(&up_2(9)))))
+    .expect("nsi", &to_router(&datagram(false, 8)))
+    .expect("west", &to_west(&up_2(8)))
+    .at(ms(6))
+    .send("cin", &burst_2(SECOND, 1, &segment(1, Some(0), &from_second(&whole))))
+    .expect("west", &to_west(&piece(0, 576, true)))
+    .expect("west", &to_west(&piece(576, 1008, false)))
+    .at(ms(7))
+    .send("west", &from_west(&down_2(1)))
+    .send("nsi", &from_router(&datagram(true, 1)))
+    .expect("west", &to_west(&error(&down_2(1))))
+    .expect("nsi", &to_router(&error(&datagram(true, 1))))
+    .drops("worker.ttl_expired", 2)
+    .counts("modem.0.up.packets", 1)
+    .counts("modem.1.up.packets", 2)
+    .punts("oversize", 1)
+    .punts("service_flow", 1)
+    .punts("depi", 1)
+    .punts("uepi", 3)
 }
