@@ -375,6 +375,13 @@ pub struct ServiceGroup {
     pub modem: Vec<ModemEntry>,
 }
 
+impl ServiceGroup {
+    /// The network instance of what its modems send.
+    pub fn instance(&self) -> &str {
+        self.instance.as_deref().unwrap_or(Role::Network.name())
+    }
+}
+
 /// Downstream channels of one kind.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

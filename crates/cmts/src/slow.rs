@@ -15,7 +15,6 @@ use stages::parse::HasIp;
 use table::ring::Producer;
 use wire::{L3L4, Mac, Vlan};
 
-use crate::config::Role;
 use crate::lane::{Cmts, Lane, State};
 use errors::Own;
 pub use errors::{Came, Towards};
@@ -84,9 +83,9 @@ impl SlowPath {
         let arena = env.pool.arena().clone();
         let l3 = usize::from(frame.meta.l3);
         let packet = arena.bytes(&frame).get(l3..l3 + lane.ip(i).total_len as usize).unwrap_or_default();
-        // Who sent it is where it came from: an answer goes there.
+        // Who sent it is where it came from: an answer goes there. (What devices send is not for others to answer.)
         let network = match came {
-            Came::Port => state.port(frame.meta.port).instance.max(Role::Network.instance()),
+            Came::Port => state.port(frame.meta.port).instance,
             _ => lane.instance[i],
         };
         let from = (came, network);

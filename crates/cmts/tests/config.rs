@@ -99,7 +99,12 @@ fn mistakes_name_the_modem_and_the_key() {
         (
             "rpd = \"172.16.0.2\"",
             "rpd = \"172.16.0.2\"\ninstance = \"west\"",
-            "service_group.0.instance: no port is in network instance \"west\"; one of network",
+            "service_group.0.instance: no port is in network instance \"west\"; such as \"network\", which a port is in",
+        ),
+        (
+            "role = \"network\"",
+            "role = \"network\"\ninstance = \"west\"",
+            "service_group.0.instance: no port is in network instance \"network\"; such as \"west\", which a port is in",
         ),
         (
             "role = \"rpd\"",

@@ -107,13 +107,12 @@ impl Config {
             }
         }
         self.links().check()?;
-        let instances = self.instances();
         for (n, group) in self.service_group.iter().enumerate() {
-            let Some(name) = &group.instance else { continue };
-            let known = |port: &Port| port.role == Role::Network && port.instance() == name;
-            if !self.port.iter().any(known) {
-                let what = format!("no port is in network instance \"{name}\"");
-                let help = format!("one of {}", instances[1..].join(", "));
+            let mut networks = self.port.iter().filter(|port| port.role == Role::Network).map(Port::instance);
+            if !networks.clone().any(|network| network == group.instance()) {
+                let what = format!("no port is in network instance \"{}\"", group.instance());
+                // There is one: see above.
+                let help = format!("such as \"{}\", which a port is in", networks.next().unwrap_or_default());
                 return Err(wrong(&[&"service_group", &n, &"instance"], what, help));
             }
         }
@@ -135,7 +134,7 @@ impl Config {
     pub fn networks(&self) -> Vec<InstanceId> {
         let instances = self.instances();
         let number = |group: &ServiceGroup| {
-            let name = group.instance.as_deref().unwrap_or(Role::Network.name());
+            let name = group.instance();
             // Checked to be there, and there are fewer than 256 ports.
             instances.iter().position(|one| one == name).map_or(Role::Network.instance(), |n| n as InstanceId)
         };
