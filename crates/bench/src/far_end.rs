@@ -6,10 +6,9 @@
 //! gateway has its CPU for itself.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 
 use crate::error::BenchError;
-use crate::lab::exec;
+use crate::lab::{exec, run};
 
 /// Nanoseconds between two looks at a far end. A veth has room for 256 packets: enough for 1.2 million a second, and
 /// a timer takes some microseconds on a virtual machine, so more often is dear.
@@ -75,14 +74,4 @@ fn threads(name: &str) -> BTreeSet<u32> {
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.filter(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.starts_with(&ours)))
         .collect()
-}
-
-fn run(program: &str, args: &[&str]) -> Result<(), BenchError> {
-    let command = format!("{program} {}", args.join(" "));
-    let done = Command::new(program).args(args).output();
-    let done = done.map_err(|error| BenchError::Lab { command: command.clone(), said: error.to_string() })?;
-    if done.status.success() {
-        return Ok(());
-    }
-    Err(BenchError::Lab { command, said: String::from_utf8_lossy(&done.stderr).trim().to_owned() })
 }

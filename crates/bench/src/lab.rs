@@ -287,8 +287,12 @@ pub(crate) fn exec(netns: &str, program: &str, args: &[&str]) -> Result<(), Benc
 }
 
 fn ip(args: &[&str]) -> Result<(), BenchError> {
-    let command = format!("ip {}", args.join(" "));
-    let done = Command::new("ip").args(args).output();
+    run("ip", args)
+}
+
+pub(crate) fn run(program: &str, args: &[&str]) -> Result<(), BenchError> {
+    let command = format!("{program} {}", args.join(" "));
+    let done = Command::new(program).args(args).output();
     let done = done.map_err(|error| BenchError::Lab { command: command.clone(), said: error.to_string() })?;
     if done.status.success() {
         return Ok(());

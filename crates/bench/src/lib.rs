@@ -22,8 +22,9 @@
 //! Capacity is measured under overload: the kernel itself sends prepared packets of the workload into the gateway's
 //! interfaces from one CPU (4 to 5 million a second), the gateway has another, and what arrives at the far ends is
 //! counted there. Nothing reads at the far ends then: on virtual links their receive work is done by the sender's CPU,
-//! here the gateway's, and a reader would be charged to it (unless it has a CPU of its own: [`ReceiveWork::Load`]). Losses and latencies come from a second trial below
-//! capacity, in which the generator signs every packet and the checker sees every one.
+//! here the gateway's, and a reader would be charged to it. With [`ReceiveWork::Load`] even that is taken off the
+//! gateway's CPU. Losses and latencies come from a second trial below capacity, in which the generator signs every packet
+//! and the checker sees every one.
 //!
 //! Gateway and bare forwarder have links of their own and take turns every quarter of a second; ratios are medians over
 //! turns. Threads that carry packets run at real-time priority while a window lasts, if they may.

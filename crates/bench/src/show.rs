@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use traffic::DirectionResult;
 
+use crate::options::ReceiveWork;
 use crate::report::Report;
 use crate::text::{Table, bytes, count, micros, rate};
 
@@ -155,9 +156,13 @@ pub fn facts(r: &Report) -> String {
             r.reference.ratio * 100.0
         ));
     }
+    if r.load.receive_work == ReceiveWork::Load.word() {
+        line("what the gateway sends is taken in on the load's CPU, as beyond a wire".into());
+    }
     if r.port != "memory" && !r.load.saturates {
         line(format!(
-            "the load did not keep the gateway busy all the time: in bursts as small as these it might forward {}",
+            "the load did not keep the gateway busy all the time: in bursts as small as these it might forward {}; it is \
+             compared by the time it was busy",
             rate(r.load.busy_mpps)
         ));
     }

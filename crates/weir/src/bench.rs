@@ -142,6 +142,12 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         receive_work: args.receive_work(),
         ..Options::new(settings)
     };
+    if port == PortKind::Memory && options.receive_work != ::bench::ReceiveWork::default() {
+        let flag = if args.own_cpu { "--own-cpu" } else { "--share-cpu" };
+        return Err(
+            Usage(format!("`{flag}` is about interfaces, of which memory has none: add --port xdp, or all")).into()
+        );
+    }
     let under = ::bench::upf::UpfUnderTest { settings: options.settings.clone() };
     let scaled = args.instances.map(|n| (Axis::Instances, n)).or(args.fanout.map(|n| (Axis::Fanout, n)));
     if all && scaled.is_some() {

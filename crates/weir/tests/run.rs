@@ -364,3 +364,16 @@ fn nothing_to_talk_to() {
     assert_eq!(out.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&out.stderr).contains("weir trace --ue"));
 }
+
+#[test]
+fn a_benchmark_says_what_an_option_has_nothing_to_do_with() {
+    for (asked, told) in [
+        (&["upf-embb", "--own-cpu"][..], "`--own-cpu` is about interfaces, of which memory has none: add --port xdp"),
+        (&["upf-embb", "--share-cpu"], "`--share-cpu` is about interfaces"),
+        (&["cmts-imix", "--own-cpu"], "`--own-cpu`: cmts-imix loads one worker"),
+    ] {
+        let out = Command::new(WEIR).arg("bench").args(asked).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.code() == Some(2) && said.contains(told), "{asked:?}: {said}");
+    }
+}
