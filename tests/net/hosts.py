@@ -5,7 +5,9 @@
     tun0 10.60.0.1 ─ gnb.py ─ ran0 10.0.3.100 ══ n3 10.0.3.1 ─ weir ─ n6 10.0.6.1 ══ dn0 10.0.6.2
 
 Nothing is told about hardware addresses: both sides resolve them. Everything is made here and removed at the end.
-usage: hosts.py WEIR_BINARY MODE TRANSPORT     MODE: plain mmsg ring slots xdp; TRANSPORT: ipv4 ipv6
+In mode `tun` the data network is the UPF's own host: n6 is a TUN interface with the address 10.0.6.2, and weir's is
+10.0.6.1 as ever.
+usage: hosts.py WEIR_BINARY MODE TRANSPORT     MODE: plain mmsg ring slots xdp tun; TRANSPORT: ipv4 ipv6
 """
 import json, os, re, signal, subprocess, sys, tempfile, time
 
@@ -15,7 +17,10 @@ GNB, N3 = ("10.0.3.100", "10.0.3.1") if TRANSPORT == "ipv4" else ("fd00:3::100",
 OVERHEAD = (20 if TRANSPORT == "ipv4" else 40) + 8 + 16
 HERE = os.path.dirname(os.path.abspath(__file__))
 TAG = f"weir-{os.getpid()}"
-RAN, UPF, DN = f"{TAG}-ran", f"{TAG}-upf", f"{TAG}-dn"
+TUN = MODE == "tun"
+RAN, UPF = f"{TAG}-ran", f"{TAG}-upf"
+DN = UPF if TUN else f"{TAG}-dn"
+NAMESPACES = (RAN, UPF) if TUN else (RAN, UPF, DN)
 BEGAN, LIMIT = time.time(), 100
 children = []
 
@@ -39,30 +44,36 @@ def expect(what, holds, shown):
         raise SystemExit(f"{what}:\n{shown}")
 
 def build():
-    for namespace in (RAN, UPF, DN):
+    for namespace in NAMESPACES:
         run("ip", "netns", "add", namespace)
         inside(namespace, "ip", "link", "set", "lo", "up")
         # No strangers on the links: no duplicate detection to wait for, no router solicitations.
         inside(namespace, "sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0", "net.ipv6.conf.default.accept_ra=0")
-    for left, a, right, b in ((RAN, "ran0", UPF, "n3"), (DN, "dn0", UPF, "n6")):
+    pairs = ((RAN, "ran0", UPF, "n3"),) if TUN else ((RAN, "ran0", UPF, "n3"), (DN, "dn0", UPF, "n6"))
+    for left, a, right, b in pairs:
         run("ip", "link", "add", a, "netns", left, "type", "veth", "peer", "name", b, "netns", right)
         for namespace, device in ((left, a), (right, b)):
             inside(namespace, "ip", "link", "set", device, "up")
     inside(RAN, "ip", "address", "add", "10.0.3.100/24", "dev", "ran0")
     inside(RAN, "ip", "address", "add", "fd00:3::100/64", "dev", "ran0")
-    inside(DN, "ip", "address", "add", "10.0.6.2/24", "dev", "dn0")
-    inside(DN, "ip", "address", "add", "fd00:6::2/64", "dev", "dn0")
-    inside(DN, "ip", "route", "add", "10.60.0.0/16", "via", "10.0.6.1")
-    inside(DN, "ip", "route", "add", "2001:db8:60::/48", "via", "fd00:6::1")
+    if TUN:
+        inside(DN, "ip", "tuntap", "add", "name", "n6", "mode", "tun")
+        inside(DN, "ip", "link", "set", "n6", "up")
+    dn0 = "n6" if TUN else "dn0"
+    inside(DN, "ip", "address", "add", "10.0.6.2/24", "dev", dn0)
+    inside(DN, "ip", "address", "add", "fd00:6::2/64", "dev", dn0, "nodad")
+    inside(DN, "ip", "route", "add", "10.60.0.0/16", *(("dev", dn0) if TUN else ("via", "10.0.6.1")))
+    inside(DN, "ip", "route", "add", "2001:db8:60::/48", *(("dev", dn0) if TUN else ("via", "fd00:6::1")))
     # A veth hands over what its sender left to hardware that is not there: segments not yet cut, half a checksum. A
     # wire never carries such packets; here the hosts must be told to cut them. Checksums are completed by ports that
     # the kernel tells of them, which is all but AF_XDP's.
     finish = ["tso", "off", "gso", "off"] + (["tx", "off"] if MODE == "xdp" else [])
-    for namespace, device in ((RAN, "ran0"), (DN, "dn0")):
+    for namespace, device in ((RAN, "ran0"),) if TUN else ((RAN, "ran0"), (DN, "dn0")):
         inside(namespace, "ethtool", "-K", device, *finish, check=False)
 
 def config(folder):
-    uri = {"xdp": "xdp:{0}?netns={1}"}.get(MODE, "packet:{0}?netns={1}&mode=" + MODE)
+    uri = {"xdp": "xdp:{0}?netns={1}", "tun": "packet:{0}?netns={1}"}.get(MODE, "packet:{0}?netns={1}&mode=" + MODE)
+    core = "tun:{0}?netns={1}" if TUN else uri
     text = f"""
 gateway = "upf"
 control_socket = "{folder}/weir.sock"
@@ -75,7 +86,7 @@ addresses = ["10.0.3.1/24", "fd00:3::1/64"]
 
 [[port]]
 name = "n6"
-uri = "{uri.format('n6', UPF)}"
+uri = "{core.format('n6', UPF)}"
 role = "core"
 addresses = ["10.0.6.1/24", "fd00:6::1/64"]
 
@@ -183,7 +194,7 @@ def clean():
         if child.poll() is None:
             child.kill()
             child.wait()
-    for namespace in (RAN, UPF, DN):
+    for namespace in NAMESPACES:
         subprocess.run(["ip", "netns", "del", namespace], capture_output=True)
 
 signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"took longer than {LIMIT} s"))

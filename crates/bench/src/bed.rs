@@ -21,7 +21,7 @@ use crate::thread::cpus;
 use crate::under_test::UnderTest;
 
 /// Room for a tunnel around a packet of 1500 bytes, within what AF_XDP's slots hold.
-const MTU: u16 = 1600;
+pub const MTU: u16 = 1600;
 
 /// A lab, and who has which CPU in it.
 pub struct Bed {

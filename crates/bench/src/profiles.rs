@@ -300,6 +300,9 @@ impl Settings {
             acl: self.acl.then(access_list).into_iter().collect(),
             reassembly: None,
             metrics: None,
+            health: None,
+            log: Default::default(),
+            process: Default::default(),
         }
     }
 }
@@ -317,6 +320,7 @@ fn port(name: &str, uri: &str, role: Role, addresses: Vec<String>) -> Port {
         uri: uri.into(),
         role,
         instance: None,
+        claim_interface: false,
         addresses,
         vlan: None,
         mtu: Some(1600),
@@ -340,5 +344,5 @@ fn access_list() -> Acl {
 }
 
 fn route(to: &str, via: IpAddr) -> Route {
-    Route { to: to.into(), via, instance: None }
+    Route { to: to.into(), via: Some(via), port: None, instance: None }
 }

@@ -58,6 +58,21 @@ fn other_channels_other_sizes_and_more_service_groups() {
 
 /// Keys that reports, comparisons and the planner read.
 #[test]
+fn packets_may_be_longer_than_small_buffers_hold() {
+    for mtu in [1400, 1800, 2000] {
+        whole(&short(0.1, |options| options.settings.mtu = mtu));
+    }
+}
+
+#[test]
+fn an_mtu_beyond_the_links_is_refused() {
+    let settings = CableSettings { mtu: 1800, ..CableSettings::default() };
+    let options = CableOptions { port: PortKind::Plain, settings, ..CableOptions::default() };
+    let error = run(&options, &AtomicBool::new(false)).unwrap_err().to_string();
+    assert!(error.contains("mtu = 1800") && error.contains("up to 1600 bytes"), "{error}");
+}
+
+#[test]
 fn the_result_is_the_object_that_every_benchmark_gives() {
     let report = short(0.1, |_| {});
     let json = serde_json::to_value(&report).expect("JSON");

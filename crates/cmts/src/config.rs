@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 pub use stages::config::{ConfigError, parse_mac, parse_prefix, parse_rate, wrong};
-use stages::config::{Frames, Link, Metrics, Neighbour, Route, Workers};
+use stages::config::{Frames, Health, Link, Log, Metrics, Neighbour, ProcessSection, Route, Workers};
 use stages::forward::InstanceId;
 
 pub use expand::{ChannelPlan, Layout, Named, WrongFlow};
@@ -48,9 +48,18 @@ pub struct Config {
     /// Where `weir show` and `weir cmts` find the running process.
     #[serde(default = "default_socket")]
     pub control_socket: PathBuf,
+    /// What the running process keeps of its privileges.
+    #[serde(default)]
+    pub process: ProcessSection,
     /// Where the process tells its numbers.
     #[serde(default)]
     pub metrics: Option<Metrics>,
+    /// Probes of an orchestrator.
+    #[serde(default)]
+    pub health: Option<Health>,
+    /// The event log.
+    #[serde(default)]
+    pub log: Log,
     /// A second process that goes on when this one stops.
     #[serde(default)]
     pub standby: Option<StandbySection>,
@@ -117,6 +126,10 @@ pub struct Port {
     /// towards the network.
     #[serde(default)]
     pub instance: Option<String>,
+    /// Take the interface though the host's default route leads by it or the host has addresses on it: what the host sends
+    /// and receives there is cut off.
+    #[serde(default)]
+    pub claim_interface: bool,
     /// Our addresses on it, with prefix length.
     #[serde(default)]
     pub addresses: Vec<String>,
@@ -131,7 +144,8 @@ pub struct Port {
 impl Port {
     fn link(&self) -> Link<'_> {
         let Self { name, addresses, vlan, mtu, .. } = self;
-        Link { name, instance: self.instance(), addresses, vlan: *vlan, mtu: *mtu }
+        let point_to_point = self.uri.starts_with("tun:");
+        Link { name, instance: self.instance(), addresses, point_to_point, vlan: *vlan, mtu: *mtu }
     }
 
     /// The network instance it is in.

@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
 use engine::Steer;
-use stages::forward::{Forwarding, InstanceId, Neighbourhood, Plan};
+use stages::forward::{Forwarding, InstanceId, Neighbourhood, Plan, Route, Via};
 use stages::neighbour::NeighbourCache;
 use table::command;
 use table::ring::Consumer;
@@ -226,7 +226,11 @@ impl Control {
     /// Asks for everybody we will send to: devices, and routers.
     fn resolve_all(&mut self, now: u64) {
         let devices = self.config.service_group.iter().map(|group| (Role::Rpd.instance(), group.rpd));
-        let routers = self.neighbourhood.plan().routes.iter().map(|route| (route.instance, route.via));
+        let gateway = |route: &Route| match route.via {
+            Via::Gateway(via) => Some((route.instance, via)),
+            Via::Port(_) => None,
+        };
+        let routers = self.neighbourhood.plan().routes.iter().filter_map(gateway);
         for (instance, address) in devices.chain(routers).collect::<Vec<_>>() {
             self.want(instance, address, now);
         }

@@ -13,6 +13,7 @@ mod succession;
 mod unit;
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use engine::{Drop, Env, Io, Punt};
@@ -52,6 +53,8 @@ pub struct PseudowireSpec {
     pub service_group: u16,
     /// What it carries.
     pub carries: Carries,
+    /// The Remote-PHY device at its far end: packets from other addresses are dropped.
+    pub remote: IpAddr,
 }
 
 /// Bounds.
@@ -163,11 +166,15 @@ impl Upstream {
         self.inbox.is_empty() && self.frames.is_empty()
     }
 
-    /// The pseudowire with that number whose cookie the packet shows.
+    /// The pseudowire with that session number, if the packet has its cookie and its device's source address.
     #[inline]
-    pub fn pseudowire(&self, header: &l2tp::Header, message: &[u8]) -> Result<(u16, u16), Drop> {
+    pub fn pseudowire(&self, header: &l2tp::Header, message: &[u8], source: IpAddr) -> Result<(u16, u16), Drop> {
         let wire = self.by_session.get(header.session).ok_or(Drop::UnknownPseudowire)?;
-        let cookie = self.wires.get(wire as usize).ok_or(Drop::UnknownPseudowire)?.spec.cookie;
+        let spec = &self.wires.get(wire as usize).ok_or(Drop::UnknownPseudowire)?.spec;
+        if spec.remote != source {
+            return Err(Drop::UnknownRpd);
+        }
+        let cookie = spec.cookie;
         if header.payload(message, cookie).is_none() {
             return Err(Drop::L2tpMalformed);
         }

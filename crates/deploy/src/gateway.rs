@@ -26,6 +26,8 @@ pub struct Places {
     pub cpus: Option<String>,
     /// Where metrics are told.
     pub metrics: String,
+    /// Where probes are answered, if anybody asks.
+    pub health: Option<String>,
     /// Where the ledger is.
     pub ledger: String,
     /// Where the control socket is.
@@ -54,7 +56,8 @@ pub fn toml(fleet: &Fleet, places: &Places) -> String {
     ];
     for (name, role, interface, address, group) in ports {
         line(format!("\n[[port]]\nname = \"{name}\"\nuri = \"{}\"", fleet.uri(interface, group)));
-        line(format!("role = \"{role}\"\naddresses = [\"{address}\"]"));
+        // The interface is the gateway's alone, but the cloud or cluster may have given the host an address on it.
+        line(format!("role = \"{role}\"\naddresses = [\"{address}\"]\nclaim_interface = true"));
     }
     line(format!("\n[[route]]\nto = \"0.0.0.0/0\"\nvia = \"{}\"", places.core_router));
     line(format!("\n[[route]]\nto = \"0.0.0.0/0\"\nvia = \"{}\"\ninstance = \"access\"", places.access_router));
@@ -65,5 +68,8 @@ pub fn toml(fleet: &Fleet, places: &Places) -> String {
     line(format!("ledger = \"{}\"", places.ledger));
     line(format!("pool = [{{ v4 = \"{}\" }}]", fleet.settings.ue_pool));
     line(format!("\n[metrics]\naddress = \"{}\"", places.metrics));
+    if let Some(health) = &places.health {
+        line(format!("\n[health]\naddress = \"{health}\""));
+    }
     out
 }

@@ -142,12 +142,9 @@ fn labels(fleet: &Fleet, part: &str) -> Node {
 }
 
 /// What a container may do, instead of everything: raw sockets, interfaces, memory that stays, BPF.
-fn security(fleet: &Fleet) -> Node {
-    let mut capabilities = vec!["NET_RAW", "NET_ADMIN", "IPC_LOCK"];
-    if fleet.settings.io == crate::settings::Io::Xdp {
-        capabilities.push("BPF");
-    }
-    let capabilities: Vec<Node> = capabilities.into_iter().map(Node::from).collect();
+fn security() -> Node {
+    // BPF with AF_PACKET too: a program keeps the host stack from handling the same packets.
+    let capabilities: Vec<Node> = ["NET_RAW", "NET_ADMIN", "IPC_LOCK", "BPF"].into_iter().map(Node::from).collect();
     map! {
         "privileged" => false,
         "allowPrivilegeEscalation" => false,

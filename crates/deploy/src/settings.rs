@@ -131,6 +131,10 @@ pub struct Kubernetes {
     pub access: Cidr,
     /// The network between gateways and the data network.
     pub core: Cidr,
+    /// The namespace whose pods may read metrics.
+    pub monitoring_namespace: String,
+    /// Networks that kubelets probe from, where the cluster's network plugin does not let a pod's own node pass anyway.
+    pub nodes: Vec<Cidr>,
     /// Memory of a pod beside huge pages, in MiB.
     pub memory_mib: u32,
     /// With a traffic generator's jobs.
@@ -149,6 +153,8 @@ impl Default for Kubernetes {
             core_resource: "weir.dev/core".to_owned(),
             access: constant("10.0.3.0/24"),
             core: constant("10.0.6.0/24"),
+            monitoring_namespace: "monitoring".to_owned(),
+            nodes: Vec::new(),
             memory_mib: 1024,
             traffic: true,
         }

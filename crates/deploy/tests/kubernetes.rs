@@ -44,7 +44,7 @@ fn kubernetes_validate_finds_nothing() {
         let folder = fleets::write(&format!("k8s-{name}"), &written(name, &fleet));
         let out = fleets::judge(&["-c", VALIDATE, folder.to_str().expect("UTF-8")]);
         fleets::well(name, &out);
-        assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "9", "{name}: objects of Kubernetes' own kinds");
+        assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "10", "{name}: objects of Kubernetes' own kinds");
     }
 }
 
@@ -59,6 +59,29 @@ fn kubernetes_validate_would_find_something() {
     let out = fleets::judge(&["-c", VALIDATE, folder.to_str().expect("UTF-8")]);
     assert!(!out.status.success());
     assert!(String::from_utf8_lossy(&out.stderr).contains("terminationGracePeriodSecond"));
+}
+
+#[test]
+fn a_network_policy_names_who_may_come() {
+    let mut fleet = macvlan();
+    fleet.settings.kubernetes.monitoring_namespace = "watch".to_owned();
+    fleet.settings.kubernetes.nodes = vec!["192.0.2.0/24".parse().expect("a network")];
+    let all = written("macvlan", &fleet);
+    let file = |name: &str| all.iter().find(|file| file.name == name).map(|file| file.text.as_str()).expect(name);
+    let (_, policy) = file("gateways.yaml").split_once("kind: NetworkPolicy").expect("a policy");
+    for part in [
+        "cidr: \"10.20.0.0/16\"",
+        "kubernetes.io/metadata.name: watch",
+        "port: pfcp",
+        "port: metrics",
+        "cidr: \"192.0.2.0/24\"",
+        "port: health",
+    ] {
+        assert!(policy.contains(part), "{part}: {policy}");
+    }
+    assert!(file("gateways.yaml").contains("port: health"), "probes ask the listener that is theirs");
+    let configuration = deploy::kubernetes::configuration(&fleet);
+    assert!(configuration.contains("[health]\naddress = \"0.0.0.0:9465\""), "{configuration}");
 }
 
 #[test]

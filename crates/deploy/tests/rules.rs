@@ -206,11 +206,16 @@ fn manifests_that_do_not_hold_together_are_found() {
         ("Service", &["spec", "selector"][..]),
         ("PodDisruptionBudget", &["spec", "selector", "matchLabels"]),
         ("ServiceMonitor", &["spec", "selector", "matchLabels"]),
+        ("NetworkPolicy", &["spec", "podSelector", "matchLabels"]),
     ] {
         assert!(of_manifests(kind, path, other()).contains("its selector chooses nothing"), "{kind}");
     }
     let port = ["spec", "endpoints", "0", "port"];
     assert!(of_manifests("ServiceMonitor", &port, Some("web".into())).contains("the service has no port \"web\""));
+    let port = ["spec", "ingress", "0", "ports", "0", "port"];
+    assert!(of_manifests("NetworkPolicy", &port, Some("sctp".into())).contains("no container has a port \"sctp\""));
+    let from = ["spec", "ingress", "1", "from"];
+    assert!(of_manifests("NetworkPolicy", &from, Some(Node::List(Vec::new()))).contains("lets everybody in"));
     let cpu = in_container(&["resources", "requests", "cpu"]);
     assert!(of_manifests(set, &cpu, Some("1".into())).contains("requests and limits alike"));
     assert!(of_manifests(set, &cpu, Some("64".into())).contains("64 CPUs on nodes of 8"));

@@ -49,6 +49,8 @@ named! {
         SessionRate "session_rate" "Over the session's aggregate maximum bit rate.",
         FarDrop "far_drop" "The forwarding action rule says drop.",
         FarIncomplete "far_incomplete" "The forwarding action rule names a tunnel or peer that is not there (yet).",
+        NoControlPath "no_control_path" "For the control plane, and no path leads there: no GTP-U socket at the N4 address, or a forwarding action rule without the control plane's tunnel.",
+        ControlBusy "control_busy" "For the control plane, and more than its rate limit or the queue to control takes.",
         BufferFull "buffer_full" "The subscriber is idle and its buffer, or all buffers together, are full.",
         BufferDiscarded "buffer_discarded" "Was buffered for an idle subscriber whose session ended, dropped or timed out.",
         SessionGone "session_gone" "The session ended while the packet was in flight.",
@@ -86,6 +88,7 @@ named! {
         NotL2tp "not_l2tp" "A packet to one of our pseudowire addresses that is not L2TPv3.",
         L2tpMalformed "l2tp_malformed" "The L2TPv3 header is broken, or the cookie is not the session's.",
         UnknownPseudowire "unknown_pseudowire" "No pseudowire of ours has this L2TPv3 session identifier.",
+        UnknownRpd "unknown_rpd" "A packet of a pseudowire from another address than that of its Remote-PHY device.",
         PspMalformed "psp_malformed" "The table of segments of a PSP packet does not fit the packet.",
         UepiMalformed "uepi_malformed" "A data unit of an upstream burst is broken, too long, or begins or ends where none can.",
         SegmentLost "segment_lost" "Part of a burst or frame whose other parts were lost on the way.",
@@ -101,7 +104,21 @@ named! {
         FlowGone "flow_gone" "The service flow ended while the packet waited in it.",
         Redirected "redirected" "The forwarding action rule sends the subscriber to a web page, and this is no request for one.",
         PacketRate "packet_rate" "As many packets as a QER lets pass in a time have passed.",
+        PortRingFull "port_ring_full" "Lost before it was received: the port's ring, or the kernel's queue before it, was full.",
+        PortNoFrame "port_no_frame" "Lost before it was received: there was no free slot for it.",
+        PortTooLong "port_too_long" "Lost before it was received: larger than a slot.",
+        PortInvalid "port_invalid" "Lost before it was received: broken, or of a kind the port does not know.",
+        PortRefused "port_refused" "Refused by the kernel or device for what it is, such as larger than the interface's MTU.",
+        PortLost "port_lost" "Taken for sending by the kernel or device, and dropped there.",
     }
+}
+
+impl Drop {
+    /// What ports lose before a worker receives it.
+    pub const BEFORE_RECEIVED: [Self; 4] =
+        [Self::PortRingFull, Self::PortNoFrame, Self::PortTooLong, Self::PortInvalid];
+    /// What ports lose after a worker has sent it.
+    pub const AFTER_SENT: [Self; 2] = [Self::PortRefused, Self::PortLost];
 }
 
 named! {
@@ -131,6 +148,7 @@ named! {
         Uepi "uepi" "A piece of an upstream burst; the frames in it go on by themselves.",
         BandwidthRequest "bandwidth_request" "Modems' requests for bandwidth, counted for their grants.",
         L2tpControl "l2tp_control" "An L2TPv3 control message; sessions are configured here.",
+        ControlPlane "control_plane" "To be sent to the control plane's function by GTP-U.",
         Redirect "redirect" "A subscriber's request is answered with the page it is sent to.",
     }
 }

@@ -60,7 +60,7 @@ io! {
     RxPackets "rx_packets",
     /// Their bytes.
     RxBytes "rx_bytes",
-    /// Packets a port took.
+    /// Packets a port took; less [`Drop::AFTER_SENT`], they were sent.
     TxPackets "tx_packets",
     /// Their bytes.
     TxBytes "tx_bytes",
@@ -193,6 +193,12 @@ impl Stats {
         self.drop(self.outside, reason, bytes);
     }
 
+    /// Sets the packets that ports have lost for one of the reasons of [`Drop::BEFORE_RECEIVED`] and [`Drop::AFTER_SENT`].
+    pub(crate) fn set_lost_at_ports(&self, reason: Drop, packets: u64) {
+        let at = self.drop_base + (self.outside * Drop::COUNT + reason as usize) * PER_DROP;
+        self.shared.cells[at].store(packets, Ordering::Relaxed);
+    }
+
     /// Counts a packet the slow path consumed.
     #[inline]
     pub fn consumed(&self, punt: Punt) {
@@ -269,6 +275,10 @@ impl StatsView {
             .sum()
     }
 
+    fn lost_at_ports(&self, reason: Drop) -> u64 {
+        self.shared.get(self.shared.drop_at(self.shared.layout.stages.len(), reason as usize))
+    }
+
     /// Every punt counter that moved.
     pub fn punts(&self) -> Vec<(Punt, u64)> {
         let value = |punt: &Punt| (*punt, self.shared.get(self.shared.punt_at(*punt as usize)));
@@ -284,8 +294,11 @@ impl StatsView {
     /// the worker stands still.
     pub fn missing(&self) -> i64 {
         let io = |what| self.io(what) as i64;
-        let came = io(Io::RxPackets) + io(Io::Originated) + io(Io::Released) + io(Io::HandedIn);
-        let went = io(Io::TxPackets) + io(Io::HandedOut) + self.dropped() as i64 + self.consumed() as i64;
+        let lost = |reasons: &[Drop]| reasons.iter().map(|reason| self.lost_at_ports(*reason) as i64).sum::<i64>();
+        let came = lost(&Drop::BEFORE_RECEIVED) + io(Io::RxPackets);
+        let came = came + io(Io::Originated) + io(Io::Released) + io(Io::HandedIn);
+        let sent = io(Io::TxPackets) - lost(&Drop::AFTER_SENT);
+        let went = sent + io(Io::HandedOut) + self.dropped() as i64 + self.consumed() as i64;
         came - went
     }
 }

@@ -338,6 +338,20 @@ impl<G: Gateway> Worker<G> {
         stats.set(Io::PortSlots, self.ports.iter().map(|door| door.port.held() as u64).sum());
         stats.set(Io::Held, (self.gateway.held() + self.again.len()) as u64);
         stats.set(Io::Allocations, pages::allocations_on_this_thread());
+        self.count_losses();
+    }
+
+    /// Counts what ports have lost among the drops.
+    fn count_losses(&self) {
+        let mut sums = [0; Drop::BEFORE_RECEIVED.len() + Drop::AFTER_SENT.len()];
+        for door in &self.ports {
+            let PortCounters { rx_ring_full, rx_no_frame, rx_too_long, rx_invalid, tx_errors, tx_lost, .. } =
+                door.port.counters();
+            let lost = [rx_ring_full, rx_no_frame, rx_too_long, rx_invalid, tx_errors, tx_lost];
+            sums.iter_mut().zip(lost).for_each(|(sum, lost)| *sum += lost);
+        }
+        let reasons = Drop::BEFORE_RECEIVED.into_iter().chain(Drop::AFTER_SENT);
+        reasons.zip(sums).for_each(|(reason, lost)| self.env.stats.set_lost_at_ports(reason, lost));
     }
 
     fn rest(&mut self) {
@@ -415,6 +429,7 @@ impl<G: Gateway> Worker<G> {
             self.env.pool.give_all(&mut door.out);
             door.port.close(&mut self.env.pool);
         }
+        self.count_losses();
         (self.gateway, self.env)
     }
 }

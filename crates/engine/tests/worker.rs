@@ -205,6 +205,63 @@ impl Port for Slow {
     }
 }
 
+/// A port that loses packets: the first of each burst it is to send is refused, and the second lost on its way.
+struct Lossy(Memory, PortCounters);
+
+impl Port for Lossy {
+    fn rx_burst(&mut self, pool: &mut Pool, out: &mut Batch) -> usize {
+        self.0.rx_burst(pool, out)
+    }
+
+    fn tx_burst(&mut self, pool: &mut Pool, batch: &mut Batch) -> usize {
+        self.1.tx_errors += 1;
+        self.1.tx_lost += 1;
+        batch.drain_front(2, |frame| pool.give(frame));
+        2 + self.0.tx_burst(pool, batch)
+    }
+
+    fn service(&mut self, pool: &mut Pool) {
+        self.0.service(pool);
+    }
+
+    fn caps(&self) -> Caps {
+        self.0.caps()
+    }
+
+    fn counters(&self) -> PortCounters {
+        let PortCounters { tx_errors, tx_lost, rx_ring_full, .. } = self.1;
+        let inner = self.0.counters();
+        PortCounters { tx_packets: inner.tx_packets + tx_lost, tx_errors, tx_lost, rx_ring_full, ..inner }
+    }
+
+    fn close(&mut self, _pool: &mut Pool) {
+        // Known only at the end.
+        self.1.rx_ring_full += 5;
+    }
+}
+
+#[test]
+fn losses_at_ports_are_drops() {
+    let arena = Arena::new(ArenaConfig { slots: SLOTS as u32, ..ArenaConfig::default() }).expect("memory");
+    let wires = [Wire::default(), Wire::default()];
+    let port = |wire| Box::new(Lossy(Memory::new("m", [2; 6], wire), PortCounters::default())) as Box<dyn Port>;
+    let (plane, layout) = Plane::new();
+    let ports = wires.iter().map(port).collect();
+    let mut worker = Worker::new(plane, layout, Pool::new(&arena, SLOTS), ports, WorkerConfig::default());
+    (0..10).for_each(|_| wires[0].send([1; 64]));
+    wires[0].send([1; 4000]);
+    drain(&mut worker);
+    let stats = worker.env().stats.view();
+    worker.close();
+    assert_eq!(wires[1].received().len(), 8);
+    let mut drops: Vec<_> = stats.drops().into_iter().map(|(_, reason, packets, _)| (reason, packets)).collect();
+    drops.sort();
+    let expected = [(Drop::PortRingFull, 10), (Drop::PortTooLong, 1), (Drop::PortRefused, 1), (Drop::PortLost, 1)];
+    assert_eq!(drops, expected);
+    assert_eq!((stats.io(Io::RxPackets), stats.io(Io::TxPackets), stats.dropped()), (10, 10, 13));
+    assert_eq!(stats.missing(), 0);
+}
+
 // Where more is to be sent in a turn than can wait, some of it is sent before the turn's end, amid pipelines.
 #[test]
 fn sending_is_charged_to_sending_whenever_it_happens() {

@@ -85,10 +85,13 @@ pub struct Caps {
     pub mtu: u32,
     /// State of the link.
     pub link: Link,
+    /// The port has no link layer and needs no resolving: every packet goes to this hardware address. Headers are added and
+    /// taken off by the port.
+    pub peer: Option<[u8; 6]>,
 }
 
-/// What a port has seen. Packets that the port itself lost are named here, in the same spirit as drop reasons; the
-/// conservation law of a worker starts behind `rx_packets` and ends at `tx_packets`.
+/// What a port has seen. Packets that the port itself lost are named here, in the same spirit as drop reasons. A worker
+/// gives a port `tx_packets` + `tx_errors` packets; of `tx_packets`, `tx_lost` did not leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// Packets handed to the worker.
@@ -115,9 +118,9 @@ pub struct PortCounters {
     pub tx_full: u64,
     /// Refused: the link was down or the interface gone.
     pub tx_link_down: u64,
-    /// Refused by the kernel for another reason (a packet over the MTU, say).
+    /// Refused for what it is (a packet over the MTU, say), and thrown away.
     pub tx_errors: u64,
-    /// Accepted frames, lost when the interface went away.
+    /// Accepted, counted in `tx_packets`, and then dropped by the kernel or device, or lost with the interface.
     pub tx_lost: u64,
     /// Times the link went down or the interface away.
     pub link_losses: u64,

@@ -25,8 +25,10 @@ pub enum LedgerError {
     Full { path: PathBuf },
     #[error("no permission for the ledger at {}: run as the user that owns it, or give another folder", path.display())]
     Permission { path: PathBuf },
-    #[error("the ledger at {} is damaged ({what}): put back a copy, or move it away and begin a new one", path.display())]
+    #[error("the ledger at {} is damaged ({what}): `weir ledger check` says what is there, `weir ledger salvage` writes it to a new one", path.display())]
     Damaged { path: PathBuf, what: String },
+    #[error("there is a ledger at {} already: give another folder", path.display())]
+    Occupied { path: PathBuf },
     #[error("the ledger at {} has a writer already: there is one at a time", path.display())]
     SecondWriter { path: PathBuf },
     #[error("the disk of the ledger at {} failed ({what}): see to the disk, then start again", path.display())]

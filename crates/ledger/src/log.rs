@@ -30,7 +30,7 @@ pub(crate) struct Log {
 }
 
 /// An entry: its key and its bytes; none: the key has none any more.
-fn entry(kept: &[u8]) -> Result<(u64, Option<&[u8]>), redb::Error> {
+pub(crate) fn entry(kept: &[u8]) -> Result<(u64, Option<&[u8]>), redb::Error> {
     let (key, rest) =
         kept.split_first_chunk().ok_or_else(|| redb::Error::Corrupted("an entry without a key".into()))?;
     // One byte tells an entry without bytes from a removal.

@@ -108,12 +108,18 @@ impl Ledger {
         let start = || {
             let at = At(&inner.path);
             let logs = at.guarded(|| Logs::load(&inner.db).map_err(|error| at.redb(error)))?;
-            let mut turn = Turn { ledger: self.clone(), shared: shared.clone(), logs };
+            let mut turn = Turn { ledger: self.clone(), shared: shared.clone(), logs, is_slow: false };
             turn.commit(Batch::clean(false))?;
             let spawned = std::thread::Builder::new().name("weir-ledger".into()).spawn(move || turn.run(told));
             spawned.map_err(|error| at.io(&error))
         };
         let started = start();
+        if started.is_ok() && !self.was_clean() {
+            tracing::warn!(
+                target: "ledger", event = "repaired", path = %inner.path.display(),
+                "the ledger was not closed in order: it has been checked and repaired"
+            );
+        }
         match started {
             Ok(thread) => Ok(Writer { shared, thread: Some(thread) }),
             Err(error) => {
@@ -238,12 +244,39 @@ struct Turn {
     ledger: Ledger,
     shared: Arc<Shared>,
     logs: Logs,
+    /// The last commit was slow.
+    is_slow: bool,
 }
+
+/// A commit that takes so long holds answers to control planes up noticeably.
+const SLOW: Duration = Duration::from_millis(250);
 
 impl Turn {
     fn commit(&mut self, batch: Batch) -> Result<(), LedgerError> {
-        let at = At(&self.ledger.inner.path);
-        at.guarded(|| batch.commit(&self.ledger.inner.db, &mut self.logs).map_err(|error| at.redb(error)))
+        let (at, begin) = (At(&self.ledger.inner.path), Instant::now());
+        let done = at.guarded(|| batch.commit(&self.ledger.inner.db, &mut self.logs).map_err(|error| at.redb(error)));
+        self.report(begin.elapsed(), done.as_ref().err());
+        done
+    }
+
+    /// Reports a commit that failed, and slow ones once until one is fast again.
+    fn report(&mut self, took: Duration, error: Option<&LedgerError>) {
+        let (path, ms) = (self.ledger.inner.path.display(), took.as_millis() as u64);
+        match error {
+            Some(error @ LedgerError::Full { .. }) => {
+                tracing::error!(target: "ledger", event = "disk_full", %path, "{error}");
+            }
+            Some(error) => tracing::error!(target: "ledger", event = "write_failed", %path, "{error}"),
+            None if took >= SLOW && !self.is_slow => {
+                self.is_slow = true;
+                tracing::warn!(target: "ledger", event = "commit_slow", %path, ms, "a commit took {ms} ms");
+            }
+            None if took < SLOW && self.is_slow => {
+                self.is_slow = false;
+                tracing::info!(target: "ledger", event = "commit_fast", %path, ms, "commits are fast again");
+            }
+            None => {}
+        }
     }
 
     fn run(mut self, mut told: impl FnMut(&Progress)) {

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::bpf::BpfError;
+
 /// Why a port could not be opened. Each says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
@@ -80,6 +82,17 @@ pub enum PortError {
         /// How many had joined.
         joined: u16,
     },
+    /// Another process has the interface.
+    #[error(
+        "`{name}` is in use by {process}: each of two processes would handle every packet; stop it, or divide the \
+         interface among members of one group with fanout=…&group=…&member=…"
+    )]
+    InUse {
+        /// The interface.
+        name: String,
+        /// Who has it, for people.
+        process: String,
+    },
     /// This kernel or device can not.
     #[error("{what} is not to be had here; {advice}")]
     Unsupported {
@@ -110,6 +123,14 @@ pub enum PortError {
     /// AF_XDP can not be had that way.
     #[error(transparent)]
     Xdp(#[from] crate::xdp::XdpError),
+    /// The privileged helper refused; what it said.
+    #[error("{text}")]
+    Helper {
+        /// Its words.
+        text: String,
+        /// Whether a privilege is missing.
+        permission: bool,
+    },
     /// The kernel refused for a reason not named above.
     #[error("{doing} failed: {source}")]
     System {
@@ -121,6 +142,20 @@ pub enum PortError {
 }
 
 impl PortError {
+    /// Whether a privilege is missing: more capabilities would help.
+    pub fn is_permission(&self) -> bool {
+        let denied = |source: &io::Error| matches!(source.raw_os_error(), Some(libc::EPERM | libc::EACCES));
+        match self {
+            Self::Capability { .. } | Self::LockedMemory { .. } => true,
+            Self::Helper { permission, .. } => *permission,
+            Self::Bpf(
+                BpfError::Load { source, .. } | BpfError::Map { source, .. } | BpfError::Attach { source, .. },
+            ) => denied(source),
+            Self::System { source, .. } => denied(source),
+            _ => false,
+        }
+    }
+
     /// A system error of `doing`: one of permission names `capability`, any other what the kernel said.
     pub(crate) fn system(doing: impl Into<String>, capability: &'static str, source: io::Error) -> Self {
         let doing = doing.into();

@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use frame::Link;
 
 use crate::PortError;
+use crate::helper;
 use crate::netns::Netns;
 
 /// Asks about the interface of one name in one namespace, from whatever thread.
@@ -23,6 +24,10 @@ impl Iface {
     /// # Errors
     /// [`PortError::NoInterface`] telling the ones there are, [`PortError::NoNamespace`], or what the system said.
     pub fn open(name: &str, netns: Option<&str>) -> Result<Self, PortError> {
+        if let Some(helper) = helper::client_of_process() {
+            let [namespace, control] = helper.interface(name, netns)?;
+            return Ok(Self { control, netns: Netns::of(namespace.into(), netns), name: name.to_owned() });
+        }
         let netns = Netns::open(netns)?;
         let doing = || format!("a socket in {}", netns.place());
         let control = netns.within(control)?.map_err(|e| PortError::system(doing(), "CAP_NET_RAW", e))?;
@@ -35,6 +40,11 @@ impl Iface {
                 Err(PortError::NoInterface { name, place, there: there.join(", ") })
             }
         }
+    }
+
+    /// The namespace, and the socket in it by which the kernel is asked.
+    pub(crate) fn into_descriptors(self) -> [OwnedFd; 2] {
+        [self.netns.into_descriptor(), self.control]
     }
 
     /// Its name.
@@ -76,6 +86,25 @@ impl Iface {
         let request = self.request(libc::SIOCGIFMTU, |_| ())?;
         // SAFETY: a successful SIOCGIFMTU has filled this member of the union.
         Ok(unsafe { request.ifr_ifru.ifru_mtu }.unsigned_abs())
+    }
+
+    /// Sets the largest network-layer packet, in bytes.
+    ///
+    /// # Errors
+    /// What the kernel said: `EPERM` without `CAP_NET_ADMIN`, `EINVAL` for what the device can not carry.
+    pub(crate) fn set_mtu(&self, mtu: u32) -> io::Result<()> {
+        self.request(libc::SIOCSIFMTU, |request| request.ifr_ifru.ifru_mtu = mtu.cast_signed()).map(drop)
+    }
+
+    /// Brings it up.
+    ///
+    /// # Errors
+    /// `EPERM` without `CAP_NET_ADMIN`.
+    pub(crate) fn set_up(&self) -> io::Result<()> {
+        let request = self.request(libc::SIOCGIFFLAGS, |_| ())?;
+        // SAFETY: a successful SIOCGIFFLAGS has filled this member of the union.
+        let flags = unsafe { request.ifr_ifru.ifru_flags } | libc::IFF_UP as libc::c_short;
+        self.request(libc::SIOCSIFFLAGS, |request| request.ifr_ifru.ifru_flags = flags).map(drop)
     }
 
     /// Whether it is up and has a carrier, or is there at all.

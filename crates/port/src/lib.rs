@@ -6,6 +6,7 @@
 //! | `pcap:in.pcap?out=out.pcap&loop=3` | files in, files out: [`pcap`] |
 //! | `packet:eth0?mode=ring\|slots\|mmsg\|plain` | AF_PACKET: [`packet`] |
 //! | `xdp:eth0?queue=0&copy=auto` | AF_XDP: [`xdp`] |
+//! | `tun:ogstun?offloads=on` | a TUN interface of the host's: [`tun`] |
 //!
 //! | key on any of them | wrapper |
 //! |---|---|
@@ -24,8 +25,12 @@
 
 pub mod bpf;
 mod capture;
+mod claim;
+mod clock;
 mod error;
 pub mod faulty;
+pub mod helper;
+pub mod host;
 pub mod iface;
 pub mod memory;
 pub mod netns;
@@ -38,6 +43,8 @@ pub mod pcap;
 mod quiet;
 mod shared;
 pub mod tap;
+pub mod tun;
+pub mod udp;
 mod uri;
 pub mod xdp;
 

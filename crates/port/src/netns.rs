@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
 use crate::PortError;
@@ -38,6 +38,16 @@ impl Netns {
         }
     }
 
+    /// One that is open already.
+    pub(crate) fn of(file: File, name: Option<&str>) -> Self {
+        Self { file, name: name.map(str::to_owned) }
+    }
+
+    /// What holds it open.
+    pub(crate) fn into_descriptor(self) -> OwnedFd {
+        self.file.into()
+    }
+
     /// Device and inode, which tell one namespace from another.
     ///
     /// # Errors
@@ -45,6 +55,11 @@ impl Netns {
     pub fn id(&self) -> io::Result<(u64, u64)> {
         let data = self.file.metadata()?;
         Ok((data.dev(), data.ino()))
+    }
+
+    /// Its name; none: the thread's own when it was opened.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
     /// Its name, for people.

@@ -7,12 +7,16 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::iface::Iface;
 use crate::shared::Key;
 
 const FOLDER: &str = "/run/weir";
+/// How long to wait for a note that another process has.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A note of this process; gone with it.
 #[derive(Debug)]
@@ -30,8 +34,7 @@ impl Note {
         let ((device, inode), index) = key;
         let path = Path::new(FOLDER).join(format!("{kind}-{device}-{inode}-{index}"));
         fs::create_dir_all(FOLDER).ok()?;
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).ok()?;
-        file.try_lock().ok()?;
+        let mut file = locked(&path)?;
         let head = format!("{} {:x?}\n", iface.name(), iface.mac().ok()?);
         let mut text = String::new();
         let _ = file.read_to_string(&mut text);
@@ -44,6 +47,24 @@ impl Note {
         let whole = format!("{}{text}", self.head);
         let _ =
             self.file.set_len(0).and_then(|()| self.file.rewind()).and_then(|()| self.file.write_all(whole.as_bytes()));
+    }
+}
+
+/// The file, locked: by this process alone. The helper of a process that was killed has its lock for a moment still.
+fn locked(path: &Path) -> Option<File> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).ok()?;
+        // One that was removed before it was ours is of no use: the next process would not find it.
+        let is_there = |file: &File| Some(fs::metadata(path).ok()?.ino() == file.metadata().ok()?.ino());
+        if file.try_lock().is_ok() && is_there(&file) == Some(true) {
+            return Some(file);
+        }
+        if Instant::now() >= until {
+            return None;
+        }
+        drop(file);
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -13,6 +13,7 @@
 use std::io;
 
 use crate::PortError;
+use crate::helper::{Kept, Place, Request};
 use crate::iface::Iface;
 use crate::note::Note;
 use crate::shared::{self, Key, Registry, Share};
@@ -20,7 +21,7 @@ use crate::shared::{self, Key, Registry, Share};
 static FITTED: Registry<Fitted> = Registry::new();
 
 /// One port's share in an interface made fit; the last one dropped restores it.
-pub(crate) type Fit = Share<Fitted>;
+pub(crate) type Fit = Kept<Share<Fitted>>;
 
 /// What was wanted before.
 pub(crate) struct Fitted {
@@ -34,16 +35,20 @@ pub(crate) struct Fitted {
 
 /// Makes the interface fit for a port.
 pub(crate) fn fit(name: &str, netns: Option<&str>) -> Result<Fit, PortError> {
-    let iface = Iface::open(name, netns)?;
-    let key = shared::key(&iface)?;
-    FITTED.share(key, || Fitted::new(iface, key))
+    let here = || {
+        let iface = Iface::open(name, netns)?;
+        let key = shared::key(&iface)?;
+        FITTED.share(key, || Fitted::new(iface, key))
+    };
+    Kept::make(|| Request::Fit(Place::new(name, netns)), here)
 }
 
 impl Fitted {
     fn new(iface: Iface, key: Key) -> Result<Self, PortError> {
+        // Before looking: the helper of a process that was killed may be about to restore them.
+        let mut note = Note::open("offloads", &iface, key);
         // A device that does not tell its features has none that are unfit.
         let mut before = unfit(&iface).unwrap_or_default();
-        let mut note = Note::open("offloads", &iface, key);
         if let Some((note, left)) = &mut note {
             // A process that was killed has switched these off: they come back with ours.
             for ((which, what), (left_which, left_what)) in before.iter_mut().zip(read(left)) {

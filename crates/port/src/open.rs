@@ -8,6 +8,7 @@ use crate::paced::Paced;
 use crate::packet::{Packet, Steer};
 use crate::pcap::Pcap;
 use crate::tap::Tap;
+use crate::tun::Tun;
 use crate::xdp::{XdpConfig, XdpPort};
 use crate::{PortError, Uri};
 
@@ -41,8 +42,9 @@ pub fn open(uri: &Uri, cx: &mut OpenContext<'_>) -> Result<Box<dyn Port>, PortEr
         "pcap" => Box::new(Pcap::open(uri)?),
         "packet" => Box::new(Packet::open(uri, &cx.steer)?),
         "xdp" => Box::new(XdpPort::open(XdpConfig::from_uri(uri)?, cx.pool.arena())?),
+        "tun" => Box::new(Tun::open(uri)?),
         _ => {
-            let what = format!("there is no kind `{}`; there are memory, pcap, packet and xdp", uri.kind());
+            let what = format!("there is no kind `{}`; there are memory, pcap, packet, xdp and tun", uri.kind());
             return Err(PortError::BadUri { uri: uri.to_string(), what });
         }
     };

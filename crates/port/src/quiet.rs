@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::PortError;
 use crate::bpf::{Asm, BpfError, Link, Program, ProgramType, Reg, TCX_INGRESS};
+use crate::helper::{Kept, Place, Request};
 use crate::iface::Iface;
 use crate::shared::{Key, Registry, Share};
 
@@ -36,11 +37,12 @@ pub(crate) struct Filter {
 static QUIET: Registry<Quiet> = Registry::new();
 
 /// One port's share in a silenced interface; with the last one dropped the host hears again.
-pub(crate) type Hush = Share<Quiet>;
+pub(crate) type Hush = Kept<Share<Quiet>>;
 
 /// Silences the host on that interface.
 pub(crate) fn hush(iface: &Iface, key: Key) -> Result<Hush, PortError> {
-    QUIET.share(key, || quiet(iface, key.1))
+    let request = || Request::Hush(Place::new(iface.name(), iface.netns().name()));
+    Kept::make(request, || QUIET.share(key, || quiet(iface, key.1)))
 }
 
 fn quiet(iface: &Iface, index: u32) -> Result<Quiet, PortError> {

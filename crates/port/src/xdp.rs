@@ -76,11 +76,41 @@ mod ring;
 mod socket;
 mod umem;
 
+use std::os::fd::OwnedFd;
+
 pub use attach::Steering;
+pub(crate) use attach::{Attachment, attach};
 pub use config::{Copying, XdpConfig};
 pub use filter::{BadFilter, Filter, Terms};
 pub use port::XdpPort;
 pub use program::{Steer, SteerCounts};
+pub(crate) use socket::{bind as bind_socket, released};
+
+use crate::PortError;
+use crate::iface::Iface;
+
+/// The privileged part of opening: a socket in the interface's namespace.
+pub(crate) fn create_socket(iface: &Iface) -> Result<OwnedFd, PortError> {
+    let doing = || format!("making a socket for AF_XDP on {}", iface.name());
+    iface.netns().within(socket::create)?.map_err(|e| match e.raw_os_error() {
+        Some(libc::EAFNOSUPPORT) => no_af_xdp(iface.name()),
+        _ => PortError::system(doing(), "CAP_NET_RAW", e),
+    })
+}
+
+/// The kernel was built without it.
+fn no_af_xdp(interface: &str) -> PortError {
+    PortError::Unsupported {
+        what: "AF_XDP".to_owned(),
+        advice: format!("use packet:{interface}, or a kernel with CONFIG_XDP_SOCKETS"),
+    }
+}
+
+/// Lets this process register as much memory as its ports take, also when it has no capability any more: raises
+/// RLIMIT_MEMLOCK. False when the limit is below `bytes` and stays there.
+pub fn allow_locked_memory(bytes: u64) -> bool {
+    memlock::raise(bytes) || memlock::allows(bytes)
+}
 
 /// Why an AF_XDP port could not be opened, beyond what any port may suffer.
 #[derive(Debug, thiserror::Error)]

@@ -1,12 +1,16 @@
 //! What the configurations of all gateways have in common: plain data, and the error that names a key.
 
 mod links;
+mod log;
+mod process;
 
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
 pub use links::{Link, Links};
+pub use log::{LOG_TARGETS, Log, LogFormat, LogLevel};
+pub use process::{ProcessSection, Seccomp};
 
 /// Threads that carry packets.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -82,7 +86,11 @@ pub struct Route {
     /// Destination prefix: `0.0.0.0/0`.
     pub to: String,
     /// The gateway, on the link of one of the instance's ports.
-    pub via: IpAddr,
+    #[serde(default)]
+    pub via: Option<IpAddr>,
+    /// Instead: the port its packets leave by, one without link layer (`tun:`).
+    #[serde(default)]
+    pub port: Option<String>,
     /// The network instance; default: `core`.
     #[serde(default)]
     pub instance: Option<String>,
@@ -105,6 +113,14 @@ pub struct Neighbour {
 #[serde(deny_unknown_fields)]
 pub struct Metrics {
     /// Where to listen: `127.0.0.1:9464`. Whoever reaches it may read; nothing can be changed there.
+    pub address: SocketAddr,
+}
+
+/// `/healthz` and `/readyz` by HTTP, on a listener of their own: whatever is done to `/metrics`, probes are answered.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Health {
+    /// Where to listen: `0.0.0.0:9465`. Nothing can be changed there, and little is told.
     pub address: SocketAddr,
 }
 

@@ -15,7 +15,7 @@ use table::lpm::Lpm;
 
 use crate::rewrite::UNTAGGED;
 pub use neighbourhood::Neighbourhood;
-pub use plan::{Plan, Route};
+pub use plan::{Plan, Route, Via};
 
 /// Nothing there: an index that names no hop or tunnel.
 pub const NONE: u32 = u32::MAX;
@@ -73,6 +73,8 @@ pub struct PortView {
     pub v6: Vec<(u128, u8)>,
     /// Whether UDP checksums of what comes in by it are verified.
     pub verify_udp: bool,
+    /// The port has no link layer: every packet goes to this hardware address, and no neighbour is resolved.
+    pub peer: Option<[u8; 6]>,
 }
 
 impl PortView {

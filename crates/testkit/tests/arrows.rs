@@ -6,11 +6,12 @@ use std::process::Command;
 /// Who may know whom. A crate that is not here does not belong; rooms still to be built are.
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("pages", &[]),
+    ("confine", &[]),
     ("wire", &[]),
     ("frame", &["pages"]),
     ("table", &["pages"]),
     ("engine", &["pages", "frame", "table"]),
-    ("port", &["frame"]),
+    ("port", &["confine", "frame", "wire"]),
     ("crypto", &["frame"]),
     ("stages", &["engine", "frame", "table", "wire"]),
     ("pfcp", &["wire"]),
@@ -31,8 +32,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     (
         "weir",
         &[
-            "bench", "bng", "capacity", "cmts", "deploy", "crypto", "engine", "frame", "ledger", "pages", "pfcp",
-            "port", "stages", "table", "traffic", "upf", "wire",
+            "bench", "bng", "capacity", "cmts", "confine", "deploy", "crypto", "engine", "frame", "ledger", "pages",
+            "pfcp", "port", "stages", "table", "traffic", "upf", "wire",
         ],
     ),
     // For tests only: see `nobody_ships_the_testkit`.

@@ -1,6 +1,7 @@
 //! From a configuration to workers ready to run, and the control side that holds their other ends.
 
 use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
 
 use engine::{HandOff, Layout};
 use frame::Caps;
@@ -113,8 +114,9 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
         Some(simulate) => Some(Simulator::new(simulate, 0, core_instance(config))?),
         None => None,
     };
-    let log = config.nat.as_ref().and_then(|nat| nat.log.as_deref());
-    let log = NatLog::new(blocks, config.instances(), log).map_err(|why| {
+    let (log, interval) = config.nat.as_ref().map_or((None, 0), |nat| (nat.log.as_deref(), nat.log_sync_ms));
+    let interval = Duration::from_millis(interval.into());
+    let log = NatLog::new(blocks, config.instances(), log, interval).map_err(|why| {
         wrong(&[&"nat", &"log"], format!("it can not be written: {why}"), "a file in a folder that is there")
     })?;
     let control = Control::new(plan, publisher, links, simulator);

@@ -64,6 +64,10 @@ pub enum CompileError {
     NoAddress { pdr: u16 },
     #[error("PDR {pdr} has a filter that can not be: {why}")]
     Filter { pdr: u16, why: filter::CompileError },
+    #[error(
+        "PDR {pdr} has QERs whose marks exclude each other: a paging policy, and a DSCP or reflective QoS of flow 60 to 63"
+    )]
+    Marks { pdr: u16 },
     #[error("no path to the tunnel endpoint {address} that FAR {far} names")]
     NoTunnel { far: u32, address: IpAddr },
     #[error("FAR {far} asks for {count} duplicates; at most {MAX_DUPLICATES} are made")]
@@ -89,6 +93,11 @@ pub fn bucket(mbr: Option<u64>) -> Config {
 pub trait Ways {
     /// The tunnel to an address in an instance.
     fn tunnel(&mut self, instance: InstanceId, to: IpAddr) -> Option<u32>;
+
+    /// A control plane's function that packets are sent to from the N4 address.
+    fn control_end(&mut self, _address: IpAddr) -> Option<u32> {
+        None
+    }
 
     /// The page of an address of the web.
     fn page(&mut self, _url: &str) -> Option<u32> {

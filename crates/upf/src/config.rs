@@ -12,11 +12,14 @@ use serde::{Deserialize, Serialize};
 use stages::forward::InstanceId;
 
 pub use stages::config::{
-    ConfigError, Frames, Link, Links, Metrics, Neighbour, Route, Workers, parse_mac, parse_prefix, parse_rate, wrong,
+    ConfigError, Frames, Health, Link, Links, Log, Metrics, Neighbour, ProcessSection, Route, Workers, parse_mac,
+    parse_prefix, parse_rate, wrong,
 };
 
 pub use acl::Acl;
-pub use n4::{Action, N4, Policy, Pool, Predefined, PredefinedUsage};
+pub use n4::{
+    Action, GbrCapacity, LedgerDamaged, N4, Peer, Policy, Pool, Predefined, PredefinedUsage, UnknownNetworkInstance,
+};
 pub use nat::{Nat, NatPool};
 pub use reassembly::Reassembly;
 pub use simulate::{Bearer, Simulate};
@@ -66,9 +69,18 @@ pub struct Config {
     /// Users' fragments are put together.
     #[serde(default)]
     pub reassembly: Option<Reassembly>,
+    /// What the running process keeps of its privileges.
+    #[serde(default)]
+    pub process: ProcessSection,
     /// Numbers for a monitoring system.
     #[serde(default)]
     pub metrics: Option<Metrics>,
+    /// Probes of an orchestrator.
+    #[serde(default)]
+    pub health: Option<Health>,
+    /// The event log.
+    #[serde(default)]
+    pub log: Log,
 }
 
 fn default_socket() -> PathBuf {
@@ -98,6 +110,10 @@ pub struct Port {
     /// The network instance it belongs to; default: its role.
     #[serde(default)]
     pub instance: Option<String>,
+    /// Take the interface though the host's default route leads by it or the host has addresses on it: what the host sends
+    /// and receives there is cut off.
+    #[serde(default)]
+    pub claim_interface: bool,
     /// Our addresses on it, with prefix length: `10.0.3.1/24`.
     #[serde(default)]
     pub addresses: Vec<String>,
@@ -203,6 +219,7 @@ impl Config {
             return Err(wrong(&[&"gateway"], format!("no gateway is called \"{}\"", self.gateway), "use \"upf\""));
         }
         self.workers.check(&self.frames)?;
+        self.log.check()?;
         self.check_ports()?;
         self.gtpu.check()?;
         if let Some(n4) = &self.n4 {
@@ -260,7 +277,8 @@ impl Port {
 
     fn link(&self) -> Link<'_> {
         let Self { name, addresses, vlan, mtu, .. } = self;
-        Link { name, instance: self.instance(), addresses, vlan: *vlan, mtu: *mtu }
+        let point_to_point = self.uri.starts_with("tun:");
+        Link { name, instance: self.instance(), addresses, point_to_point, vlan: *vlan, mtu: *mtu }
     }
 }
 

@@ -20,6 +20,7 @@ use stages::neighbour::NeighbourCache;
 use table::snapshot::Publisher;
 use wire::gtpu;
 
+use crate::assemble::RING;
 use crate::compile::{CompileError, Compiled, Ways, compile};
 use crate::gateway::Command;
 use crate::nat_log::{BlockCounters, NatLog};
@@ -55,6 +56,8 @@ pub struct Control {
     hits: Hits,
     /// Pages that subscribers are sent to, by their numbers on workers.
     pages: HashMap<Box<str>, u32>,
+    /// Control planes' functions that packets are sent to, by their numbers on workers.
+    control_ends: Vec<IpAddr>,
 }
 
 /// Events of a worker seen to in a turn, so that a flood of them does not starve the rest.
@@ -63,12 +66,25 @@ const EVENTS: usize = 1024;
 /// Pages that subscribers are sent to at most: what rules can make workers remember.
 const PAGES: usize = 1024;
 
+/// Addresses of control planes' functions at most: what rules can make control remember.
+const CONTROL_ENDS: usize = 4096;
+
 /// What rules name is entered where it is new.
 struct Named<'a>(&'a mut Control);
 
 impl Ways for Named<'_> {
     fn tunnel(&mut self, instance: InstanceId, to: IpAddr) -> Option<u32> {
         self.0.tunnel(instance, to)
+    }
+
+    fn control_end(&mut self, address: IpAddr) -> Option<u32> {
+        let ends = &mut self.0.control_ends;
+        let known = ends.iter().position(|end| *end == address);
+        let at = known.or_else(|| {
+            let is_new = ends.len() < CONTROL_ENDS;
+            is_new.then(|| ends.push(address)).map(|()| ends.len() - 1)
+        });
+        at.map(|at| at as u32) // a few thousand at most
     }
 
     fn page(&mut self, url: &str) -> Option<u32> {
@@ -107,6 +123,7 @@ impl Control {
             lists: None,
             hits: Hits::new(0),
             pages: HashMap::new(),
+            control_ends: Vec::new(),
         }
     }
 
@@ -234,6 +251,17 @@ impl Control {
         self.ask(worker, Command::Measure { handle })
     }
 
+    /// Whether a worker's command ring takes a command more; one that is not there is asked in vain, with its own error.
+    pub fn has_room(&self, worker: u16) -> bool {
+        self.links.get(usize::from(worker)).is_none_or(|link| link.commands.unanswered() < RING)
+    }
+
+    /// Whether less than half of a worker's command ring is in use: what no control plane waits for is sent only then, so
+    /// that requests find room.
+    pub fn has_background_room(&self, worker: u16) -> bool {
+        self.links.get(usize::from(worker)).is_none_or(|link| link.commands.unanswered() < RING / 2)
+    }
+
     fn ask(&mut self, worker: u16, command: Command) -> Result<u64, AskError> {
         let link = self.links.get_mut(usize::from(worker)).ok_or(AskError::NoWorker(worker))?;
         let number = self.next_caller;
@@ -258,6 +286,16 @@ impl Control {
         for (route, owner) in gone.map(|route| (route, None)).chain(new.map(|route| (route, Some(worker)))) {
             self.links.iter_mut().for_each(|link| link.post(Command::Steer { route, owner }));
         }
+    }
+
+    /// Has a worker take in a packet that a control plane's function sent into a tunnel of ours.
+    ///
+    /// # Errors
+    /// A worker with its command ring full, or none of that number.
+    pub fn from_control(&mut self, worker: u16, teid: u32, packet: &[u8]) -> Result<(), AskError> {
+        let link = self.links.get_mut(usize::from(worker)).ok_or(AskError::NoWorker(worker))?;
+        let command = Command::FromControl { teid, packet: packet.to_vec() };
+        link.send(command, Purpose::Nothing).map_err(|_| AskError::Busy)
     }
 
     /// Has a worker throw away what waits for a subscriber.

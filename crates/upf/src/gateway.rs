@@ -51,6 +51,13 @@ pub enum Command {
         /// What it may count until then, as a line of the record.
         bounds: Bounds,
     },
+    /// Take in a packet that a control plane's function sent to the N4 address.
+    FromControl {
+        /// Our tunnel endpoint.
+        teid: u32,
+        /// The user's packet; comes back.
+        packet: Vec<u8>,
+    },
     /// Throw away what waits for a subscriber.
     Discard {
         /// Which.
@@ -242,6 +249,10 @@ impl UserPlane {
             Command::Echo { tunnel, sequence, instance } => {
                 slow.tell_end(tunnel, &Message::EchoRequest { seq: sequence }, instance, state, env);
                 Reply::Done
+            }
+            Command::FromControl { teid, packet } => {
+                slow.take_from_control(teid, &packet, env);
+                Reply::Sent(packet)
             }
             Command::Steer { route, owner: Some(owner) } => {
                 state.steered.insert(&route, owner.into());

@@ -152,6 +152,7 @@ impl State {
             v4: vec![],
             v6: vec![],
             verify_udp: false,
+            peer: None,
         };
         self.forwarding().ports.get(usize::from(id)).unwrap_or(&NOWHERE)
     }

@@ -18,27 +18,34 @@ pub mod catalogue;
 pub mod change;
 mod checkpoint;
 pub mod choose;
+mod control_packets;
 mod ending;
 pub mod endpoint;
 mod errors;
+mod gbr;
 pub mod identifiers;
+pub mod ies;
 mod index;
+pub mod intake;
 pub mod keep;
 mod load;
 pub mod metering;
+mod named;
 pub mod networks;
 pub mod paths;
 pub mod problem;
+mod queue;
 mod reports;
 mod requests;
+mod sets;
 mod settle;
 mod silence;
 pub mod translate;
 
-use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
-use pfcp::ie::NodeId;
+use pfcp::ie::{NodeId, UserPlaneIpResourceInformation};
 use pfcp::message::Message;
 use pfcp::node::Ticket;
 use stages::filter::FlowDescription;
@@ -50,11 +57,17 @@ use book::{Book, Key};
 use catalogue::Catalogue;
 use checkpoint::Checkpoints;
 use choose::Pools;
+pub use control_packets::ControlPacketCounters;
+use control_packets::ControlPackets;
+pub use gbr::GuaranteedView;
 use identifiers::Teids;
 use keep::Keeper;
 use metering::WallClock;
-use networks::Networks;
+use named::UnknownNetworks;
+use networks::{ControlPath, Networks};
 use paths::{Pace, Paths};
+use queue::Queue;
+use sets::SetEnd;
 use silence::Silence;
 
 /// Bounds that hold whatever a control plane asks for.
@@ -62,7 +75,7 @@ use silence::Silence;
 pub struct Limits {
     /// Sessions in all.
     pub sessions: usize,
-    /// Sessions of one association.
+    /// Sessions of one peer: of all its associations together.
     pub sessions_per_peer: u32,
     /// Rules of each kind in a session.
     pub rules: usize,
@@ -76,8 +89,9 @@ impl Default for Limits {
     }
 }
 
-/// Sessions looked through in a turn.
-const OUTDATED: usize = 64;
+/// Sessions that a turn sees to for each kind of work that concerns many of them (ending, checkpoints, new applications,
+/// reports sent again): a turn is short whatever is due, and the rest follows in the next ones.
+const SLICE: usize = 64;
 
 /// What has been done and refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,6 +116,10 @@ pub struct Counters {
     pub path_recoveries: u64,
     /// Octets counted and in no report when their sessions ended with nobody to tell.
     pub octets_unheard: u64,
+    /// Requests that waited for room in a worker's command ring.
+    pub queued: u64,
+    /// Those refused (cause 74), as there was none for too long or too many waited.
+    pub congested: u64,
 }
 
 /// A request that is to be answered: whose it is, and the right to answer it.
@@ -111,6 +129,8 @@ pub struct Asked {
     pub peer: u32,
     /// What the answer is handed back with.
     pub ticket: Ticket,
+    /// Sessions the association may have, as its peer's others are now.
+    pub most: u32,
 }
 
 /// What is to be sent.
@@ -175,14 +195,21 @@ pub struct N4 {
     /// Sessions whose packets wait no longer than the control plane said: until when; and the same, soonest first.
     waits: HashMap<u32, u64>,
     waits_by_time: BinaryHeap<std::cmp::Reverse<(u64, u32)>>,
-    /// Sessions still to be looked through, as applications are detected otherwise from now on.
-    outdated: VecDeque<u32>,
+    /// Sessions still to be looked through, as applications are detected otherwise from now on: the next one, and how many
+    /// from there, round the end.
+    outdated: (u32, u32),
     /// Sessions whose worker had no room, or its hands full, when it was to get their rules as they are now; and from when
     /// on it may be asked again.
     again: VecDeque<(u64, u32)>,
     /// Which those are, and those whose worker is being asked.
     is_again: HashSet<u32>,
     refreshing: HashSet<u32>,
+    /// Sets of connections whose sessions are being ended.
+    ending_sets: BTreeMap<u32, SetEnd>,
+    /// Sessions that may still be ended in this turn without a request.
+    slice: usize,
+    /// Requests that wait for room in a worker's command ring.
+    queue: Queue,
     /// Sessions that are over, by SEID, and whose worker had its hands full when it was to hear.
     over: VecDeque<u64>,
     /// Tunnels that were told of as unknown to their ends.
@@ -190,6 +217,10 @@ pub struct N4 {
     /// How long sessions have been silent, of which that is to be told.
     silences: HashMap<u32, Silence>,
     applications_changed: bool,
+    control_packets: ControlPackets,
+    unknown_networks: UnknownNetworks,
+    ignored_ies: ies::IgnoredIes,
+    guaranteed: gbr::Guaranteed,
     workers: u16,
     next_worker: u16,
     /// No new sessions are taken.
@@ -214,12 +245,14 @@ pub struct Parts {
     pub pace: Option<Pace>,
     /// What control planes know by name.
     pub catalogue: Catalogue,
+    /// Capacity for guaranteed bit rates.
+    guaranteed: gbr::Guaranteed,
 }
 
 impl N4 {
     /// A node without sessions.
     pub fn new(parts: Parts) -> Self {
-        let Parts { node, address, networks, pools, limits, workers, pace, catalogue } = parts;
+        let Parts { node, address, networks, pools, limits, workers, pace, catalogue, guaranteed } = parts;
         Self {
             node,
             address,
@@ -242,7 +275,10 @@ impl N4 {
             delayed: BinaryHeap::new(),
             waits: HashMap::new(),
             waits_by_time: BinaryHeap::new(),
-            outdated: VecDeque::new(),
+            outdated: (0, 0),
+            ending_sets: BTreeMap::new(),
+            slice: SLICE,
+            queue: Queue::default(),
             again: VecDeque::new(),
             is_again: HashSet::new(),
             refreshing: HashSet::new(),
@@ -250,6 +286,10 @@ impl N4 {
             errors: errors::Told::default(),
             silences: HashMap::new(),
             applications_changed: false,
+            control_packets: ControlPackets::default(),
+            unknown_networks: UnknownNetworks::default(),
+            ignored_ies: ies::IgnoredIes::default(),
+            guaranteed,
             workers: workers.max(1),
             next_worker: 0,
             draining: false,
@@ -292,6 +332,46 @@ impl N4 {
         &self.paths
     }
 
+    /// Whether it has subscribers' addresses to give out.
+    pub(super) fn has_pools(&self) -> bool {
+        !self.pools.is_empty()
+    }
+
+    /// Where tunnels may end that control planes choose, of all TEIDs (8.2.82).
+    pub(super) fn ip_resources(&self) -> Vec<UserPlaneIpResourceInformation> {
+        self.networks.ip_resources()
+    }
+
+    /// The next thing about an association's requests that the operator is to read.
+    pub(super) fn take_notice(&mut self) -> Option<(u32, String)> {
+        self.unknown_networks.take_notice()
+    }
+
+    /// Network instances that control planes named and nobody configured: names, and how many rules had them.
+    pub fn unknown_networks(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.unknown_networks.all()
+    }
+
+    /// Where packets between subscribers and control planes' functions go.
+    pub fn control_path(&self) -> ControlPath {
+        self.networks.control_path()
+    }
+
+    /// There is no GTP-U socket at the N4 address: what would leave by it is dropped by name.
+    pub fn close_control_path(&mut self) {
+        self.networks.close_control_path();
+    }
+
+    /// Its bounds.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Associations whose number of sessions has changed since the last call, and their numbers.
+    pub fn recounted(&mut self) -> impl Iterator<Item = (u32, u32)> {
+        self.book.recounted()
+    }
+
     /// What it has done.
     pub fn counters(&self) -> Counters {
         self.counters
@@ -304,7 +384,10 @@ impl N4 {
 
     /// Whether requests wait for a worker or the disk.
     pub fn is_waiting(&self) -> bool {
-        !self.pending.is_empty() || self.keeper.as_ref().is_some_and(Keeper::is_waiting)
+        !self.pending.is_empty()
+            || !self.queue.is_empty()
+            || !self.ending_sets.is_empty()
+            || self.keeper.as_ref().is_some_and(Keeper::is_waiting)
     }
 
     /// The next message to be sent.

@@ -9,7 +9,9 @@ use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ledger::Moment;
 use stages::nat::{BlockEvent, Ended};
@@ -25,6 +27,8 @@ pub struct BlockCounters {
     /// Times the file could not be written. What was to be written is kept; rings fill up behind it, and no more blocks
     /// are given out until it can.
     pub failed: u64,
+    /// Times the disk did not take what was written (`fdatasync` failed): lines since the sync before may be lost.
+    pub unsynced: u64,
 }
 
 /// The log, control's: the other ends of the workers' rings.
@@ -36,25 +40,45 @@ pub struct NatLog {
     file: Option<File>,
     /// Lines not yet written.
     lines: String,
+    /// The last write failed.
+    is_failing: bool,
     counters: BlockCounters,
+    /// Syncs the file.
+    syncer: Option<Syncer>,
 }
 
 /// Lines written at a time.
 const AT_ONCE: usize = 1024;
 
 impl NatLog {
-    /// A log of those workers into a file, which is appended to; none: events are only counted.
+    /// A log of those workers into a file, which is appended to; none: events are only counted. What is written is on the
+    /// disk `interval` later at most, if the disk does its part.
     ///
     /// # Errors
-    /// When the file can not be opened.
-    pub fn new(rings: Vec<Consumer<BlockEvent>>, instances: Vec<String>, file: Option<&Path>) -> io::Result<Self> {
+    /// When the file can not be opened, or there is no thread that syncs it.
+    pub fn new(
+        rings: Vec<Consumer<BlockEvent>>,
+        instances: Vec<String>,
+        file: Option<&Path>,
+        interval: Duration,
+    ) -> io::Result<Self> {
         let open = |path| OpenOptions::new().create(true).append(true).open(path);
-        Ok(Self { rings, instances, file: file.map(open).transpose()?, ..Self::default() })
+        let file = file.map(open).transpose()?;
+        let syncer = file.as_ref().map(|file| {
+            let file = file.try_clone()?;
+            Syncer::start(interval, move || match file.sync_data() {
+                // A pipe or a device has no disk behind it.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+                done => done,
+            })
+        });
+        Ok(Self { rings, instances, file, syncer: syncer.transpose()?, ..Self::default() })
     }
 
     /// What has been logged.
     pub fn counters(&self) -> BlockCounters {
-        self.counters
+        let unsynced = self.syncer.as_ref().map_or(0, |syncer| syncer.shared.state().failed);
+        BlockCounters { unsynced, ..self.counters }
     }
 
     /// Writes what workers tell; `now` is their clock.
@@ -66,8 +90,24 @@ impl NatLog {
             return;
         }
         match self.file.as_mut().map_or(Ok(()), |file| file.write_all(self.lines.as_bytes())) {
-            Ok(()) => self.lines.clear(),
-            Err(_) => self.counters.failed += 1,
+            Ok(()) => {
+                self.lines.clear();
+                if let Some(syncer) = &self.syncer {
+                    syncer.written();
+                }
+                if std::mem::take(&mut self.is_failing) {
+                    tracing::info!(target: "nat", event = "nat_log_written", "the NAT log can be written again");
+                }
+            }
+            Err(error) => {
+                self.counters.failed += 1;
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    tracing::error!(
+                        target: "nat", event = "nat_log_failed", %error,
+                        "the NAT log can not be written: no new blocks are given out until it can"
+                    );
+                }
+            }
         }
     }
 
@@ -88,6 +128,84 @@ impl NatLog {
                 let at = wall.saturating_sub(now.saturating_sub(event.at));
                 write(lines, &event, at, instances);
             }
+        }
+    }
+}
+
+/// Has what was written reach the disk, on a thread of its own: a slow disk delays nobody else.
+struct Syncer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<SyncState>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Default)]
+struct SyncState {
+    /// Since when something written is not synced.
+    since: Option<Instant>,
+    failed: u64,
+    ending: bool,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, SyncState> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn run(&self, interval: Duration, mut sync: impl FnMut() -> io::Result<()>) {
+        loop {
+            let mut state = self.state();
+            loop {
+                let left = state.since.map(|since| interval.saturating_sub(since.elapsed()));
+                state = match left {
+                    Some(left) if left.is_zero() || state.ending => break,
+                    Some(left) => self.changed.wait_timeout(state, left).unwrap_or_else(|e| e.into_inner()).0,
+                    None if state.ending => return,
+                    None => self.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
+                };
+            }
+            // What is written from here on may be missed by this sync.
+            state.since = None;
+            drop(state);
+            if let Err(error) = sync() {
+                tracing::error!(target: "nat", event = "nat_log_sync_failed", %error, "NAT log not synced");
+                self.state().failed += 1;
+            }
+        }
+    }
+}
+
+impl Syncer {
+    fn start(interval: Duration, sync: impl FnMut() -> io::Result<()> + Send + 'static) -> io::Result<Self> {
+        let shared = Arc::<Shared>::default();
+        let run = shared.clone();
+        let thread = std::thread::Builder::new().name("weir-nat-log".into()).spawn(move || run.run(interval, sync))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Something was written.
+    fn written(&self) {
+        let mut state = self.shared.state();
+        if state.since.is_none() {
+            state.since = Some(Instant::now());
+            drop(state);
+            self.shared.changed.notify_one();
+        }
+    }
+}
+
+impl Drop for Syncer {
+    /// Syncs what is not synced yet.
+    fn drop(&mut self) {
+        self.shared.state().ending = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 }
@@ -131,18 +249,45 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_is_synced_within_the_interval() {
+        const INTERVAL: Duration = Duration::from_millis(30);
+        let (report, synced) = std::sync::mpsc::channel();
+        let syncer = Syncer::start(INTERVAL, move || report.send(Instant::now()).map_err(io::Error::other)).unwrap();
+        for _ in 0..3 {
+            let began = Instant::now();
+            // Many lines, one sync.
+            (0..100).for_each(|_| syncer.written());
+            let at = synced.recv().expect("a sync");
+            assert!(at - began >= INTERVAL, "{:?}", at - began);
+            assert!(synced.try_recv().is_err());
+        }
+        syncer.written();
+        drop(syncer);
+        assert_eq!(synced.iter().count(), 1, "what is left is synced at the end");
+    }
+
+    #[test]
+    fn a_sync_that_fails_is_counted() {
+        let syncer = Syncer::start(Duration::ZERO, || Err(io::Error::other("no disk"))).unwrap();
+        let shared = syncer.shared.clone();
+        syncer.written();
+        drop(syncer);
+        assert_eq!(shared.state().failed, 1);
+    }
+
+    #[test]
     fn no_event_is_lost_when_the_file_can_not_be_written() {
         let (mut worker, end) = ring(8);
         // Every write to it fails: the device is full.
-        let mut log = NatLog::new(vec![end], vec![], Some(Path::new("/dev/full"))).expect("a device");
+        let mut log = NatLog::new(vec![end], vec![], Some(Path::new("/dev/full")), Duration::ZERO).expect("a device");
         worker.push(event(5, None)).expect("room");
         log.poll(10);
         worker.push(event(6, Some(Ended::Idle))).expect("room");
         log.poll(20);
-        assert_eq!(log.counters(), BlockCounters { given: 1, ended: 0, failed: 2 });
+        assert_eq!(log.counters(), BlockCounters { given: 1, ended: 0, failed: 2, unsynced: 0 });
         log.file = None;
         log.poll(30);
         log.poll(40);
-        assert_eq!(log.counters(), BlockCounters { given: 1, ended: 1, failed: 2 });
+        assert_eq!(log.counters(), BlockCounters { given: 1, ended: 1, failed: 2, unsynced: 0 });
     }
 }

@@ -32,7 +32,7 @@ use stages::filter::{Filter4, Filter6};
 use table::records::{Line, MAX_RECORD};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-pub use rule::{Action, Deed, Match, QuadList, Treatment, Treatments, apply, match_flags, outer};
+pub use rule::{Action, Deed, Match, QuadList, Treatment, Treatments, apply, container, match_flags, outer};
 pub use state::{Bounds, Members, Meter, PacketQuota, Row, Tally, stamp, unstamp};
 pub use view::{
     actions_in, cell, cell_at, cell_mut, cells_in, deed_at, deeds_in, filters4_in, filters6_in, head, head_in, head_of,

@@ -72,6 +72,8 @@ pub enum Apply {
     Redirect,
     /// The subscriber's quota is used up: drop, but for what we say ourselves.
     Closed,
+    /// FORW to the control plane's function, from the N4 address.
+    Control,
 }
 
 /// What is put before packets (Outer Header Creation, 8.2.56).
@@ -135,7 +137,7 @@ pub struct Far {
     pub keep: u8,
     /// The page that subscribers are sent to (8.2.20), with [`Apply::Redirect`].
     pub page: Option<Box<str>>,
-    /// Packets go to the control plane's function: link-local ones too.
+    /// Packets go to the control plane's function (by a port, or with [`Apply::Control`]): link-local ones too.
     pub to_control: bool,
     /// Packets go towards the subscriber; those that come from its side as well are on their way to it already (indirect
     /// forwarding, TS 23.502, 4.9.1.3.3), and have anybody's addresses.
@@ -175,8 +177,16 @@ pub struct Qer {
     pub mbr: Mbr,
     /// How many packets may pass, from the subscriber and to it; none: any number.
     pub packets: [Option<PacketLimit>; 2],
+    /// Guaranteed bit rates (8.2.9), for which capacity is set aside.
+    pub gbr: Mbr,
     /// QoS flow to mark packets with towards the radio network.
     pub qfi: Option<u8>,
+    /// With a QoS flow: packets to the subscriber ask it for reflective QoS (RQI, 8.2.88).
+    pub reflective: bool,
+    /// With a QoS flow: paging policy of packets to the subscriber (PPI, 8.2.116), 0 to 7.
+    pub paging_policy: Option<u8>,
+    /// DSCP that packets to the subscriber are marked with themselves (DL Flow Level Marking, 8.2.66).
+    pub mark: Option<u8>,
     /// Whether it is the session's aggregate (APN-AMBR, Session-AMBR) rather than a flow's.
     pub session: bool,
 }

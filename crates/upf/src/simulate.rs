@@ -122,9 +122,8 @@ impl Simulator {
                 gate_up: true,
                 gate_down: true,
                 mbr: self.ambr,
-                packets: [None; 2],
-                qfi: None,
                 session: true,
+                ..Qer::default()
             });
         }
         let count = self.bearers.len();
@@ -136,9 +135,11 @@ impl Simulator {
                 gate_up: open,
                 gate_down: open,
                 mbr: bearer.mbr,
-                packets: [None; 2],
                 qfi: config.qfi,
-                session: false,
+                reflective: config.reflective,
+                paging_policy: config.paging_policy,
+                mark: config.mark_down,
+                ..Qer::default()
             });
             if !config.no_usage {
                 session.urrs.push(Urr { id: 1 + b, ..Urr::default() });

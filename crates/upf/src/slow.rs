@@ -4,6 +4,7 @@
 //! events by a ring. A packet seen to here is counted once: consumed (it was for us, or waits) or dropped by name.
 
 mod answer;
+mod control_plane;
 mod duplicates;
 mod end_marker;
 mod errors;
@@ -33,12 +34,13 @@ use wire::{L3L4, gtpu};
 use crate::config::Config;
 use crate::lane::{Lane, State, Upf};
 use crate::record::{NONE8, PLACES, outer};
+use control_plane::ControlPackets;
 pub use duplicates::Duplicates;
 pub use onward::Onward;
 pub use waiting::Waiting;
 
 /// What a worker tells control.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// ARP or neighbour discovery was heard.
     Neighbour {
@@ -78,6 +80,15 @@ pub enum Event {
     Reached {
         /// The session.
         handle: u32,
+    },
+    /// A packet for a control plane's function.
+    ForControl {
+        /// Which, by control's number.
+        end: u32,
+        /// Its tunnel endpoint.
+        teid: u32,
+        /// The user's packet.
+        packet: Box<[u8]>,
     },
     /// The first packet for an idle subscriber is waiting.
     Buffered {
@@ -154,6 +165,8 @@ pub struct SlowPath {
     error_indications: PeerLimit,
     extension_notices: PeerLimit,
     answers: Limit,
+    /// Packets for and from control planes.
+    control: ControlPackets,
     /// Packets from subscriber to subscriber.
     turned: Turned,
     /// Fragments from access and from the core.
@@ -180,6 +193,7 @@ impl SlowPath {
             error_indications: PeerLimit::new(each, all, 0x5eed),
             extension_notices: PeerLimit::new(each, all, 0x5eed),
             answers: Limit::new(Allowance::new(10_000, 1000)),
+            control: ControlPackets::default(),
             turned: Turned::new(PENDING),
             fragments: limits.reassembly.map(|config| [(); 2].map(|()| Reassembly::new(config, onward::seed()))),
             undone: Vec::with_capacity(u16::MAX.into()),
@@ -249,6 +263,7 @@ impl SlowPath {
             }
             Punt::Hairpin => return self.turned.push(frame, lane.instance[i], env),
             Punt::Redirect => self.redirect(lane, i, &frame, state, env),
+            Punt::ControlPlane => self.send_to_control(lane, i, &frame, state, env),
             Punt::Reassemble => self.hold_fragment(lane, i, &frame, state, env),
         }
         env.pool.give(frame);
@@ -259,9 +274,14 @@ impl SlowPath {
     fn tell(&mut self, event: Event) {
         let is_anybodys =
             matches!(event, Event::Neighbour { .. } | Event::EchoResponse { .. } | Event::ErrorIndication { .. });
-        if !is_anybodys || self.events.room() > self.events.capacity() / 2 {
+        if !is_anybodys || self.has_room() {
             let _ = self.events.push(event);
         }
+    }
+
+    /// Whether control's ring has room for what anybody can bring about.
+    fn has_room(&mut self) -> bool {
+        self.events.room() > self.events.capacity() / 2
     }
 
     /// Queues a packet of our own (it begins with its IP header) for the released pipeline.
@@ -315,6 +335,7 @@ impl SlowPath {
         }
         self.waiting.close(env);
         self.turned.close(env);
+        self.control.close(env);
         self.fragments.iter_mut().flatten().for_each(|fragments| fragments.close(env));
     }
 
@@ -338,7 +359,7 @@ impl Source<Upf> for SlowPath {
 
     fn held(&self) -> usize {
         let fragments: usize = self.fragments.iter().flatten().map(Reassembly::held).sum();
-        self.waiting.held() + self.pending.len() + self.turned.held() + fragments
+        self.waiting.held() + self.pending.len() + self.turned.held() + self.control.held() + fragments
     }
 }
 

@@ -11,9 +11,12 @@ mod device;
 mod golden_cases;
 mod many_rules_model;
 mod n4_bench;
+#[path = "../../../fuzz/src/n4.rs"]
+mod n4_script;
 #[path = "../../../fuzz/src/upf_pipeline.rs"]
 mod upf_pipeline;
 
+mod core_captures;
 mod exhaustion;
 mod functions;
 mod garbage;
@@ -22,6 +25,8 @@ mod judge;
 mod many_rules;
 mod n4;
 mod n4_captures;
+mod n4_fuzzed;
 mod n4_garbage;
+mod n4_peers;
 mod n4_rates;
 mod n4_usage;

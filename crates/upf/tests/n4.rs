@@ -291,28 +291,6 @@ fn an_sgw_carries_packets_from_tunnel_to_tunnel() {
 }
 
 #[test]
-fn router_solicitations_go_to_the_control_plane() {
-    let mut bench = Bench::new("");
-    let profile = Profile { control_tunnel: Some(access(FAR_AWAY, 0x42)), ..smf() };
-    let mut session =
-        Session { cp_seid: 1, ip6: Some("2001:db8:60:1::".parse().expect("address")), ..Session::default() };
-    let established = bench.establish(&session, &profile);
-    session.established(&established).expect("accepted");
-    let connect = session.connect(access(GNB, GNB_TEID));
-    assert_eq!(bench.modify(&session, connect).cause, Cause::REQUEST_ACCEPTED);
-    let Some(FTeid::Given { teid, .. }) = session.uplink_f_teid else { panic!("a tunnel was chosen") };
-    let local: Ipv6Addr = "fe80::7".parse().expect("address");
-    let routers: Ipv6Addr = "ff02::2".parse().expect("address");
-    let solicitation = ip6(local, routers).ttl(255).icmp6(133, 0, 0);
-    bench.send("n3", &up(teid.0, &solicitation));
-    let sent = bench.received("n3");
-    assert_eq!(sent.len(), 1);
-    assert_eq!((&sent[0][30..34], &sent[0][46..50]), (&FAR_AWAY.octets()[..], &0x42u32.to_be_bytes()[..]));
-    assert!(sent[0].ends_with(&solicitation.build()), "with its hop limit of 255, or nobody would believe it");
-    bench.close();
-}
-
-#[test]
 fn a_peer_that_restarts_leaves_no_session_behind() {
     let mut bench = Bench::new("");
     connected(&mut bench, &smf());
@@ -345,6 +323,24 @@ fn an_error_indication_is_reported_for_the_session_it_is_about() {
     bench.turn_to(secs(2));
     bench.send("n3", &about(GNB_TEID));
     assert_eq!(bench.reports().len(), 1, "a flood makes a report a second");
+    bench.close();
+}
+
+#[test]
+fn error_indication_after_modification_is_reported() {
+    let mut bench = Bench::new("");
+    let (mut session, _) = connected(&mut bench, &smf());
+    let ies = [&[16][..], &GNB_TEID.to_be_bytes(), &[133, 0, 4], &GNB.octets()].concat();
+    let indication = from_gnb(Over::V4).udp(2152, 2152).gtpu_message(26, 0).payload(&ies).build();
+    bench.send("n3", &indication);
+    assert_eq!(bench.reports().len(), 1);
+    // The control plane releases the bearer and connects it again, all within a second.
+    let request = session.idle();
+    bench.modify(&session, request);
+    let request = session.connect(access(GNB, GNB_TEID));
+    bench.modify(&session, request);
+    bench.send("n3", &indication);
+    assert_eq!(bench.reports().len(), 1, "it is about the new rules");
     bench.close();
 }
 

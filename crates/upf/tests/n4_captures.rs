@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use pfcp::ie::Cause;
+use pfcp::ie::{Cause, FTeid};
 use pfcp::message::Message;
 use pfcp::{Header, Packet};
 
 use crate::capture::{self, Seen};
+use crate::golden_cases::N3;
 use crate::n4_bench::Bench;
 
 /// Cause and, of an establishment, our SEID.
@@ -19,6 +20,27 @@ fn outcome(message: &Message) -> Option<(Cause, Option<u64>)> {
         Message::AssociationSetupResponse(r) => (r.cause, None),
         _ => return None,
     })
+}
+
+/// Tunnels that the control plane chose end at our address instead of theirs.
+fn moved_here(mut packet: Packet) -> Packet {
+    let here = |end: &mut Option<FTeid>| {
+        if let Some(FTeid::Given { ip4, ip6, .. }) = end {
+            (*ip4, *ip6) = (Some(N3), None);
+        }
+    };
+    match &mut packet.message {
+        Message::SessionEstablishmentRequest(request) => {
+            request.create_pdrs.iter_mut().for_each(|pdr| here(&mut pdr.pdi.local_f_teid));
+        }
+        Message::SessionModificationRequest(request) => {
+            request.create_pdrs.iter_mut().for_each(|pdr| here(&mut pdr.pdi.local_f_teid));
+            let updated = request.update_pdrs.iter_mut().filter_map(|pdr| pdr.pdi.as_mut());
+            updated.for_each(|pdi| here(&mut pdi.local_f_teid));
+        }
+        _ => {}
+    }
+    packet
 }
 
 /// One capture: every request of a control plane is said again, to our SEIDs instead of theirs.
@@ -36,7 +58,7 @@ fn replay(name: &str, capture: &[Seen], more: &str) {
     }
     let mut bench = Bench::without_peer(more);
     let mut seids: HashMap<(Ipv4Addr, u64), u64> = HashMap::new();
-    let mut associated = Vec::new();
+    let (mut associated, mut now) = (Vec::new(), 1);
     let (mut said, mut taken, mut wrong) = (0, 0, Vec::new());
     for (seen, packet) in parsed {
         let from_cp = matches!(
@@ -59,10 +81,16 @@ fn replay(name: &str, capture: &[Seen], more: &str) {
             let header = Header { sequence: 0x00ff_fff0, ..Header::default() };
             bench.datagram_from(cp, &Packet { header, message: request.into() }.to_vec().expect("fits"));
         }
+        if associated.contains(&seen.from) && matches!(packet.message, Message::AssociationSetupRequest(_)) {
+            // An association is confirmed once in a second at most.
+            now += 2_000_000_000;
+            bench.turn_to(now);
+        }
         associated.push(seen.from);
         let kind = packet.message.message_type() + 1;
         let sequence = packet.header.sequence;
         let Some((cause, theirs)) = answers.get(&(seen.from, seen.to, sequence, kind)).copied() else { continue };
+        let packet = moved_here(packet);
         let seid = packet.header.seid.map(|seid| seids.get(&(seen.to, seid)).copied().unwrap_or(seid));
         let header = Header { seid, ..packet.header };
         let sent = bench.datagram_from(cp, &Packet { header, ..packet.clone() }.to_vec().expect("fits"));

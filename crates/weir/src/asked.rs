@@ -16,6 +16,8 @@ use upf::rules::{Credit, Usage};
 pub enum Question {
     /// How many sessions there are.
     Sessions,
+    /// How full its tables are.
+    Levels,
     /// What one session has used.
     Usage {
         /// Control's number of it.
@@ -40,6 +42,8 @@ pub enum Answer {
     },
     /// What a session's URRs have measured, what its QERs let pass, and the worker's time; none: there is no such session.
     Usage(Option<(Vec<Usage>, Vec<Credit>)>, u64),
+    /// What of a worker's own may run out: name, used, there.
+    Levels(Option<[(&'static str, u64, u64); 3]>),
     /// Blocks and the mappings on each; where to go on, if there are more; subscribers and mappings in all.
     Blocks {
         /// The blocks.
@@ -135,6 +139,7 @@ impl Gateway for Asked {
                 let usage = sessions.usage(handle, now);
                 Answer::Usage(usage.map(|usage| (usage, sessions.credits(handle, now))), now)
             }
+            Question::Levels => Answer::Levels(plane.nat().map(stages::nat::Nat::levels)),
             Question::Blocks { from } => {
                 let (mut blocks, nat) = (Vec::new(), plane.nat());
                 let next = nat.and_then(|nat| nat.given(from, BLOCKS, |block, used| blocks.push((block, used))));

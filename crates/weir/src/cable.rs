@@ -15,9 +15,9 @@ mod command;
 mod fence;
 mod heir;
 mod message;
-mod observer;
+pub(crate) mod observer;
 mod process;
-mod pulse;
+pub(crate) mod pulse;
 mod service;
 
 use std::sync::atomic::Ordering;
@@ -29,13 +29,17 @@ use port::Wires;
 pub use command::{CmtsArgs, cmts};
 
 use crate::cli::RunArgs;
+use crate::doors;
 use crate::load::{LoadError, Text};
+use crate::log;
 use crate::metrics;
+use crate::privilege::{self, Privileges, Reach};
 use crate::signals;
 use crate::socket::Server;
-use crate::tables::{count, duration, many};
+use crate::tables::duration;
+use crate::watch::{self, Watch};
 use active::Teller;
-use process::Process;
+use process::{Opened, StartError};
 
 /// A configuration, checked, and the text it was read from.
 pub struct Loaded {
@@ -79,54 +83,83 @@ pub fn run(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     let (standby, theirs) = (config.standby.as_ref(), serde_json::to_string(config)?);
     let interval = Duration::from_millis(standby.map_or(0, |standby| standby.interval_ms));
     let (mut estate, mut begin) = (None, Instant::now());
+    log::start(&config.log, &args.log)?;
+    log::starting("cmts", &args.config);
+    let uris = || config.port.iter().map(|port| port.uri.as_str());
+    let tcp = || {
+        let health = config.health.iter().map(|health| health.address.port());
+        config.metrics.iter().map(|metrics| metrics.address.port()).chain(health).collect::<Vec<_>>()
+    };
+    let mut privileges = Privileges::start(&config.process, doors::of_all(uris(), config.workers.count))?;
     if args.standby {
         let standby = standby.context("--standby needs a [standby] section, which says where the active gateway is")?;
         let silence = Duration::from_millis(standby.silence_ms);
         let Some((taken, why)) = heir::wait(&standby.socket, &theirs, interval, silence, &stop)? else { return Ok(()) };
         begin = Instant::now();
-        eprintln!("taking over {}: the active gateway is {why}", many(taken.book.modems.len(), "modem"));
+        tracing::warn!(
+            target: "standby", event = "taking_over", modems = taken.book.modems.len(),
+            "taking over: the active gateway is {why}"
+        );
         estate = Some(taken);
     }
-    let process = Process::start(&loaded, &Wires::default(), estate)?;
+    let opened = Opened::new(&loaded, &Wires::default());
+    let opened = opened.map_err(|error| match error {
+        StartError::Door(error) => privilege::refused(error, uris(), tcp().into_iter()),
+        other => other.into(),
+    })?;
+    let sockets = [Some(path.clone()), standby.map(|standby| standby.socket.clone())].into_iter().flatten().collect();
+    privileges.give_up(&Reach { write: Vec::new(), sockets, tcp: tcp() })?;
+    let process = opened.start(estate)?;
+    let health =
+        config.health.as_ref().map(|at| watch::serve(at.address, process.observer().vitals().clone())).transpose()?;
     process.turn();
+    let watch = Watch::start(process.observer().clone())?;
+    process.observer().vitals().run();
     let socket = Server::start(&path, process.observer().clone())?;
     let teller = standby.map(|standby| Teller::start(&standby.socket, process.observer().clone(), theirs, interval));
     let teller = teller.transpose()?;
-    eprintln!(
-        "weir cmts: {}, {} of {}, {} slots",
-        many(config.workers.count.into(), "worker"),
-        many(process.observer().control().modems(), "modem"),
-        many(config.service_group.len(), "service group"),
-        count(config.frames.slots.into()),
-    );
     for port in process.observer().ports().iter().filter(|port| port.worker == 0) {
-        eprintln!(
-            "  {:<6} {:<8} {}:{}  mtu {}  link {}",
-            port.name, port.role, port.kind, port.interface, port.mtu, port.link
-        );
+        log::port_open(port, "");
     }
     let metrics =
         config.metrics.as_ref().map(|at| metrics::serve(at.address, process.observer().clone())).transpose()?;
     if let Some(metrics) = &metrics {
-        eprintln!("metrics at http://{}/metrics", metrics.address());
+        log::listening("metrics", metrics.address());
     }
-    let took = duration(begin.elapsed().as_secs_f64());
-    eprintln!("ready after {took}; `weir show channels --socket {}` looks into it", path.display());
+    if let Some(health) = &health {
+        log::listening("probes", health.address());
+    }
+    privileges.seal()?;
+    let took = begin.elapsed();
+    tracing::info!(
+        target: "process", event = "ready",
+        ms = took.as_millis() as u64, workers = config.workers.count, modems = process.observer().control().modems(),
+        service_groups = config.service_group.len(), slots = config.frames.slots,
+        "ready after {}; `weir show channels --socket {}` looks into it", duration(took.as_secs_f64()), path.display()
+    );
+    privileges.ready();
     let observer = process.observer().clone();
-    while !stop.load(Ordering::Relaxed) && !observer.leaving.load(Ordering::Relaxed) && !process.is_broken() {
+    while !stop.load(Ordering::Relaxed) && !observer.leaving.load(Ordering::Relaxed) && process.broken().is_none() {
+        if privileges.is_helper_gone() {
+            break;
+        }
         process.turn();
         std::thread::sleep(Duration::from_millis(1));
     }
-    drop((socket, metrics));
-    let Some(heir) = teller.and_then(Teller::stop) else { return crate::run::end(&process.stop(), args.json) };
+    log::stopping(process.broken());
+    process.observer().vitals().stop();
+    drop((watch, socket, metrics));
+    let Some(heir) = teller.and_then(Teller::stop) else {
+        return privileges.ended(crate::run::end(&process.stop(), args.json));
+    };
     // Whoever ends it in order, and has a standby, wants it to go on.
     let book = observer.control().book();
     let (ended, legacies) = process.hand_over();
     match active::hand_over(heir, book, legacies) {
-        Ok(frames) => eprintln!("handed over to the standby, with {}", many(frames, "waiting frame")),
-        Err(error) => eprintln!("the standby is gone: {error}"),
+        Ok(frames) => tracing::info!(target: "standby", event = "handed_over", frames, "handed over to the standby"),
+        Err(error) => active::standby_lost(&error),
     }
-    crate::run::end(&ended, args.json)
+    privileges.ended(crate::run::end(&ended, args.json))
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use crate::demo::DemoArgs;
 use crate::deploy::DeployArgs;
 use crate::drain::DrainArgs;
 use crate::generate::GenArgs;
+use crate::ledger_tool::LedgerArgs;
+use crate::log::{Level, LogArgs, LogOptions};
 use crate::plan::PlanArgs;
 
 /// weir: a user plane for access networks.
@@ -32,9 +34,11 @@ How they fit together:
   weir run gateway.toml    carries packets between its ports until told to stop
      ├─ weir show …        looks into it while it runs: costs, drops, sessions, peers, ports
      ├─ weir trace …       follows one subscriber's packets through its stages
+     ├─ weir log …         sets how much it reports while it runs; weir show log reads it
      ├─ weir drain …       takes no new sessions, and waits until the last one has gone
      ├─ weir cmts …        adds, changes and removes modems of a cable gateway, flows and keys
-     └─ weir cdr …         lists and exports its charging records, also when it does not run
+     ├─ weir cdr …         lists and exports its charging records, also when it does not run
+     └─ weir ledger …      checks a ledger that does not open, and saves what can be read
   weir cp cp.toml          plays its control plane: sessions over PFCP, their lives and their usage
   weir gen load.toml       sends signed traffic into it from outside and checks what comes out
   weir bench upf-128       builds gateway, traffic and network itself, and measures
@@ -61,12 +65,16 @@ pub enum Command {
     Show(ShowArgs),
     /// Follow a subscriber's packets through a running gateway.
     Trace(TraceArgs),
+    /// Levels of the event log of a running gateway.
+    Log(LogArgs),
     /// Take no new sessions: before a gateway is stopped.
     Drain(DrainArgs),
     /// Modems, service flows and keys of a running cable gateway.
     Cmts(CmtsArgs),
     /// List and export charging records.
     Cdr(CdrArgs),
+    /// Check a ledger, and save what can be read of a damaged one.
+    Ledger(LedgerArgs),
     /// Play a control plane: bring up sessions by PFCP, live with them, collect their usage.
     Cp(Box<CpArgs>),
     /// Send signed traffic through a gateway, and check what comes out.
@@ -117,6 +125,9 @@ pub struct RunArgs {
     /// At the end print the last counters as JSON instead of the summary.
     #[arg(long)]
     pub json: bool,
+    /// The event log.
+    #[command(flatten)]
+    pub log: LogOptions,
 }
 
 /// What `weir show` can show.
@@ -134,6 +145,8 @@ pub enum Topic {
     Ports,
     /// Control planes by PFCP: associations, sessions, messages, what was refused.
     Peers,
+    /// Processes and threads: what each may do, its CPU, memory, open descriptors.
+    Process,
     /// Access lists: packets and bytes each rule decided on.
     Acl,
     /// Address translation: who has which blocks of public ports; with --ue one subscriber's.
@@ -144,6 +157,8 @@ pub enum Topic {
     ServiceFlows,
     /// Downstream channels: load, DEPI packets; lookups, filters, classifiers, bursts and grants besides.
     Channels,
+    /// The last thousand events; with --follow those that come, too.
+    Log,
 }
 
 /// Finding the running gateway.
@@ -165,6 +180,8 @@ Examples:
   weir show run --over 5              the next five seconds
   weir show drops --watch 1           every second, until Ctrl-C
   weir show sessions --ue 10.60.0.1   one subscriber's rules and usage
+  weir show log --level warn          the last events that need attention
+  weir show log --follow              and those that come, until Ctrl-C
   weir show ports --json | jq '.[].counters'")]
 pub struct ShowArgs {
     /// What to show.
@@ -185,6 +202,15 @@ pub struct ShowArgs {
     /// With `service-flows`: this modem's.
     #[arg(long, value_name = "MAC")]
     pub modem: Option<String>,
+    /// With `log`: print events as they come, until Ctrl-C.
+    #[arg(long)]
+    pub follow: bool,
+    /// With `log`: only events of this level or worse.
+    #[arg(long, value_enum)]
+    pub level: Option<Level>,
+    /// With `log`: only events of this subsystem, such as n4.
+    #[arg(long)]
+    pub target: Option<String>,
     /// With `run`: stages no packet has reached, too. With `ports`: counters that are zero, too.
     #[arg(long)]
     pub all: bool,

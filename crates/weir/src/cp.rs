@@ -169,6 +169,9 @@ struct Wire {
     space: Box<[u8]>,
 }
 
+/// Octets of datagrams that may wait in the kernel.
+const ROOM: usize = 8 << 20;
+
 impl Wire {
     fn open(spec: &Spec) -> anyhow::Result<Self> {
         let address = match spec.address {
@@ -179,7 +182,7 @@ impl Wire {
         let open = || {
             let socket = UdpSocket::bind(at)?;
             socket.set_nonblocking(true)?;
-            crate::n4::make_room(&socket);
+            crate::n4::make_room(&socket, ROOM);
             Ok::<_, std::io::Error>(socket)
         };
         let socket = open().with_context(|| {

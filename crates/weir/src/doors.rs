@@ -1,8 +1,11 @@
 //! Opening the configured ports for each worker.
 
+use std::net::IpAddr;
+
 use frame::{Caps, Pool, Port};
+use port::host::{HostUse, Sharing};
 use port::{OpenContext, PortError, Steer, Uri, Wires};
-use upf::config::{Config, Simulate};
+use upf::config::{self, Config, Simulate, parse_prefix};
 
 use crate::load::{LoadError, Loaded, Text};
 use crate::watched::{Glass, Watched};
@@ -39,9 +42,26 @@ pub enum DoorError {
 /// [`DoorError`], each telling what to do.
 pub fn open(loaded: &Loaded, worker: u16, pool: &mut Pool, wires: &Wires) -> Result<Doors, DoorError> {
     let config = &loaded.config;
-    let entries = config.port.iter().map(|port| (port.name.as_str(), port.uri.as_str()));
+    let entries = config.port.iter().map(entry);
     let place = Place { text: &loaded.text, worker, workers: config.workers.count, wires };
     place.open(entries, steer(config), pool)
+}
+
+fn entry(port: &config::Port) -> Entry<'_> {
+    let config::Port { name, uri, addresses, claim_interface, .. } = port;
+    Entry { name, uri, addresses, claim_interface: *claim_interface }
+}
+
+/// A port as configured.
+pub struct Entry<'p> {
+    /// What the configuration calls it.
+    pub name: &'p str,
+    /// What it is.
+    pub uri: &'p str,
+    /// Our addresses on it.
+    pub addresses: &'p [String],
+    /// Whether it may take what the host uses.
+    pub claim_interface: bool,
 }
 
 /// Whose ports are opened.
@@ -63,13 +83,14 @@ impl Place<'_> {
     /// [`DoorError`], each telling what to do.
     pub fn open<'p>(
         &self,
-        entries: impl Iterator<Item = (&'p str, &'p str)>,
+        entries: impl Iterator<Item = Entry<'p>>,
         steer: Steer,
         pool: &mut Pool,
     ) -> Result<Doors, DoorError> {
         let mut doors = Doors { ports: Vec::new(), caps: Vec::new(), glasses: Vec::new() };
         let mut cx = OpenContext { pool, wires: self.wires.clone(), steer };
-        for (n, (name, uri)) in entries.enumerate() {
+        for (n, entry) in entries.enumerate() {
+            let Entry { name, uri, .. } = entry;
             let failed = |error: PortError| match error {
                 PortError::BadUri { .. } | PortError::UnknownKey { .. } | PortError::BadValue { .. } => {
                     let path = ["port".to_owned(), n.to_string(), "uri".to_owned()];
@@ -78,6 +99,17 @@ impl Place<'_> {
                 source => DoorError::Port { name: name.to_owned(), source },
             };
             let uri = named(uri, self.worker, self.workers).parse::<Uri>().map_err(failed)?;
+            let sharing = Sharing::of(&uri);
+            let used = match sharing {
+                Sharing::None => HostUse::default(),
+                _ => HostUse::of(&uri).map_err(failed)?,
+            };
+            if let Some(what) = entry.harm(sharing, &used, uri.target()) {
+                let path = ["port".to_owned(), n.to_string(), "uri".to_owned()];
+                let help = "name an interface of the gateway's own, or, if nothing of the host's depends on this one \
+                            (you may be connected by it), say claim_interface = true";
+                return Err(self.text.at(&path, what, help).into());
+            }
             let port = port::open(&uri, &mut cx).map_err(failed)?;
             let (watched, glass) = Watched::new(port);
             doors.caps.push(watched.caps());
@@ -88,9 +120,43 @@ impl Place<'_> {
     }
 }
 
+impl Entry<'_> {
+    /// What opening the port would do to the host, if anything that is not allowed.
+    fn harm(&self, sharing: Sharing, used: &HostUse, interface: &str) -> Option<String> {
+        if self.claim_interface || sharing == Sharing::None {
+            return None;
+        }
+        let list = |addresses: &[IpAddr]| addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ");
+        if sharing == Sharing::Copies {
+            // Both would answer for the address.
+            let ours = |address: &&IpAddr| {
+                self.addresses.iter().any(|text| parse_prefix(text).is_some_and(|(ours, _)| ours == **address))
+            };
+            let both: Vec<IpAddr> = used.addresses.iter().filter(ours).copied().collect();
+            return (!both.is_empty()).then(|| {
+                format!("the host has an address of port \"{}\" on `{interface}` itself: {}", self.name, list(&both))
+            });
+        }
+        let what = match (used.default_route, used.addresses.is_empty()) {
+            (false, true) => return None,
+            (true, true) => "the host's default route leads by it".to_owned(),
+            (true, false) => {
+                format!("the host's default route leads by it, and it has {} there", list(&used.addresses))
+            }
+            (false, false) => format!("the host has {} there", list(&used.addresses)),
+        };
+        Some(format!("port \"{}\" would take `{interface}` from the host: {what}", self.name))
+    }
+}
+
 /// The URI of one worker's port: `{worker}` is its number, `{workers}` how many there are.
 fn named(uri: &str, worker: u16, workers: u16) -> String {
     uri.replace("{workers}", &workers.to_string()).replace("{worker}", &worker.to_string())
+}
+
+/// The URIs of all workers' ports.
+pub fn of_all<'u>(uris: impl Iterator<Item = &'u str>, workers: u16) -> impl Iterator<Item = String> {
+    uris.flat_map(move |uri| (0..workers).map(move |worker| named(uri, worker, workers)))
 }
 
 fn help(error: &PortError) -> &'static str {
@@ -135,6 +201,31 @@ mod tests {
     fn a_uri_is_made_for_each_worker() {
         let uri = "packet:eth0?fanout=subscriber&group=1&member={worker}/{workers}";
         assert_eq!(named(uri, 1, 2), "packet:eth0?fanout=subscriber&group=1&member=1/2");
+    }
+
+    #[test]
+    fn what_the_host_uses_is_refused() {
+        let addresses = ["10.0.3.1/24".to_owned()];
+        let entry = |claim_interface| Entry { name: "n3", uri: "xdp:eth0", addresses: &addresses, claim_interface };
+        let used = |addresses: &[[u8; 4]], default_route| HostUse {
+            addresses: addresses.iter().map(|address| IpAddr::from(*address)).collect(),
+            default_route,
+        };
+        let harm = |sharing, used: &HostUse| entry(false).harm(sharing, used, "eth0");
+        let busy = used(&[[192, 0, 2, 7]], true);
+        let said = harm(Sharing::Takes, &busy).unwrap();
+        assert!(
+            said.contains("would take `eth0`") && said.contains("default route") && said.contains("192.0.2.7"),
+            "{said}"
+        );
+        assert!(harm(Sharing::Takes, &used(&[[192, 0, 2, 7]], false)).is_some());
+        assert!(harm(Sharing::Takes, &used(&[], true)).is_some());
+        assert_eq!(harm(Sharing::Takes, &used(&[], false)), None);
+        assert_eq!(entry(true).harm(Sharing::Takes, &busy, "eth0"), None);
+        // Copies harm only where both answer.
+        assert_eq!(harm(Sharing::Copies, &busy), None);
+        assert!(harm(Sharing::Copies, &used(&[[10, 0, 3, 1]], false)).unwrap().contains("10.0.3.1"));
+        assert_eq!(harm(Sharing::None, &busy), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `weir drain`: no new sessions, before a gateway is stopped.
 
 use std::io::Write;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -8,7 +9,7 @@ use clap::Args;
 
 use crate::cli::At;
 use crate::signals;
-use crate::socket::{Client, DrainView, Reply, Request};
+use crate::socket::{Client, ClientError, DrainView, Reply, Request};
 use crate::tables::count;
 
 /// `weir drain`.
@@ -43,13 +44,14 @@ const GRACE: u32 = 1800;
 pub fn drain(args: &DrainArgs) -> anyhow::Result<()> {
     let stop = signals::stop_flag()?;
     let mut client = Client::connect(&args.at.socket)?;
+    let until = Instant::now() + Duration::from_secs(args.wait.unwrap_or(0).into());
     let mut ask = |seconds: u32| -> anyhow::Result<DrainView> {
-        match client.ask(&Request::Drain { on: !args.undo, seconds })? {
+        let wait_on = |_: &ClientError| args.wait.is_some() && Instant::now() < until && !stop.load(Ordering::Relaxed);
+        match client.ask_while(&Request::Drain { on: !args.undo, seconds }, wait_on)? {
             Reply::Drain(view) => Ok(view),
             _ => bail!("the running weir answered something else; are they of different versions?"),
         }
     };
-    let until = Instant::now() + Duration::from_secs(args.wait.unwrap_or(0).into());
     let mut view = ask(args.wait.unwrap_or(GRACE))?;
     while args.wait.is_some() && view.sessions > 0 && Instant::now() < until && signals::sleep(0.5, &stop) {
         view = ask(until.saturating_duration_since(Instant::now()).as_secs() as u32)?;

@@ -131,7 +131,8 @@ impl Text {
                 Ok(uri) => uri,
                 Err(error) => return Err(self.at(&path, error.to_string(), "such as packet:eth0?mode=ring")),
             };
-            if workers.count > 1 && !text.contains("{worker}") {
+            // A TUN interface gives each packet to one of its queues.
+            if workers.count > 1 && !text.contains("{worker}") && uri.kind() != "tun" {
                 let what = format!("{} workers would each receive every packet of this port", workers.count);
                 let help = match uri.kind() {
                     "packet" => "add fanout=subscriber&group=1&member={worker}/{workers}",

@@ -23,8 +23,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 
 use crate::snapshot::Snapshot;
+use crate::watch::Vitals;
 pub use families::{CableKnown, Known, ServiceFlows};
-use http::{Answer, Pages, Server, WORDS};
+pub use http::{Answer, Pages, Server, WORDS};
 use load::Recent;
 
 /// Version 0.0.4 of the text format.
@@ -38,8 +39,8 @@ pub trait Monitored: Send + Sync + 'static {
     /// What is known at this moment; how busy workers were, and when the process began, is added by whoever asks.
     fn known(&self) -> Known;
 
-    /// Why a worker does not answer, if one does not.
-    fn silent(&self) -> Option<String>;
+    /// What probes are answered from.
+    fn vitals(&self) -> &Arc<Vitals>;
 }
 
 /// A gateway behind glass.
@@ -58,7 +59,7 @@ struct Metrics {
 pub fn serve(address: SocketAddr, gateway: Arc<dyn Monitored>) -> anyhow::Result<Server> {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
     let metrics = Metrics { gateway, recent: Mutex::default(), making: Mutex::default(), started: unix };
-    Server::start(address, Arc::new(metrics))
+    Server::start("weir-metrics", address, Arc::new(metrics))
         .with_context(|| format!("no metrics at {address}: give another [metrics] address, or leave the section out"))
 }
 
@@ -66,44 +67,26 @@ impl Metrics {
     fn known(&self) -> Known {
         let known = self.gateway.known();
         let recent = self.recent.lock().unwrap_or_else(|e| e.into_inner());
-        Known { utilisation: recent.utilisation(known.snapshot.tsc_hz), started: self.started, ..known }
+        let unready = self.gateway.vitals().unready();
+        Known { utilisation: recent.utilisation(known.snapshot.tsc_hz), started: self.started, unready, ..known }
     }
 
     fn page(&self) -> String {
         let _one_at_a_time = self.making.lock().unwrap_or_else(|e| e.into_inner());
         families::page(&self.known())
     }
-
-    /// Workers take turns.
-    fn health(&self) -> Answer {
-        match self.gateway.silent() {
-            None => words(200, "alive\n".to_owned()),
-            Some(sentence) => words(503, sentence + "\n"),
-        }
-    }
-
-    /// Traffic may come.
-    fn readiness(&self) -> Answer {
-        let unready = self.gateway.known().unready;
-        match unready.is_empty() {
-            true => words(200, "ready\n".to_owned()),
-            false => words(503, unready.join("\n") + "\n"),
-        }
-    }
-}
-
-fn words(status: u16, body: String) -> Answer {
-    Answer { status, media: WORDS, body }
 }
 
 impl Pages for Metrics {
     fn page(&self, path: &str) -> Option<Answer> {
         match path {
             "/metrics" => Some(Answer { status: 200, media: EXPOSITION, body: Metrics::page(self) }),
-            "/healthz" => Some(self.health()),
-            "/readyz" => Some(self.readiness()),
-            _ => None,
+            _ => self.gateway.vitals().page(path),
         }
+    }
+
+    fn paths(&self) -> &'static str {
+        "/metrics, /healthz and /readyz"
     }
 
     fn tick(&self) {

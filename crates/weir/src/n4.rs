@@ -1,25 +1,35 @@
-//! The UDP socket of N4: datagrams in and out of the endpoint, which has neither socket nor clock.
+//! N4: datagrams between the sockets and the endpoint, which has neither sockets nor a clock.
+//!
+//! A turn takes a bounded time whatever has come: datagrams are read into a queue for each control plane and one for all
+//! strangers, which are served in turn, by the clock ([`Intake`]).
 
-use std::io::ErrorKind;
-use std::net::{SocketAddr, UdpSocket};
+mod control_socket;
+mod sockets;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ledger::{Ledger, LedgerError, Pace, Writer};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use ledger::{Ledger, LedgerError, Moment, Pace, Writer};
 use upf::assemble::Seat;
 use upf::compile::Compiled;
-use upf::config::Config;
+use upf::config::{Config, LedgerDamaged, parse_prefix};
 use upf::control::Control;
 use upf::n4::assemble;
 use upf::n4::endpoint::{Endpoint, Restored};
+use upf::n4::intake::Intake;
 use upf::n4::metering::WallClock;
 use upf::rules::Usage;
 
+use control_socket::ControlSocket;
+pub use sockets::{Lost, Sockets, make_room};
+
 /// The longest message there is.
 const LONGEST: usize = 65_535;
-/// Datagrams taken in a turn: the rest waits in the kernel while workers are seen to.
-const DATAGRAMS: usize = 256;
+/// Nanoseconds of a turn in which datagrams are handed to the endpoint; workers, the disk and answers come after that.
+const BUDGET: u64 = 500_000;
 
 /// Why there is no N4.
 #[derive(Debug, thiserror::Error)]
@@ -37,15 +47,16 @@ pub enum N4Error {
     Ledger(#[from] LedgerError),
 }
 
-/// Bytes of datagrams that may wait in the kernel: a window of requests of many control planes, while a turn is long.
-const ROOM: usize = 8 << 20;
-
-/// Lets more datagrams wait at a socket than are usual.
-pub fn make_room(socket: &UdpSocket) {
-    use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
-    // Beyond what the system allows with CAP_NET_ADMIN; as much as it allows without. What is lost then is sent again.
-    let forced = set_socket_recv_buffer_size_force(socket, ROOM);
-    let _ = forced.or_else(|_| set_socket_recv_buffer_size(socket, ROOM));
+/// The sockets as configured, with room for what comes at once, which takes privileges; none, if no control plane is.
+///
+/// # Errors
+/// An address that is not ours, or not free.
+pub fn sockets(config: &Config) -> Result<Option<Sockets>, N4Error> {
+    let Some(n4) = &config.n4 else { return Ok(None) };
+    let address = SocketAddr::new(n4.address, n4.port);
+    let allow = n4.allow.iter().filter_map(|text| parse_prefix(text)).collect();
+    let sockets = Sockets::open(address, allow).map_err(|source| N4Error::Socket { address, source })?;
+    Ok(Some(sockets))
 }
 
 /// The ledger sessions are kept in, and its writer.
@@ -53,8 +64,15 @@ pub type Kept = (Ledger, Arc<Writer>);
 
 /// The endpoint with its socket.
 pub struct N4 {
-    socket: UdpSocket,
+    sockets: Sockets,
+    intake: Intake,
+    /// Associations by the addresses their peers send from.
+    classes: HashMap<IpAddr, u32>,
+    /// What that was made of: associations, and the number of the last.
+    classes_of: (usize, u32),
     endpoint: Endpoint,
+    /// For packets between subscribers and control planes.
+    control_socket: ControlSocket,
     space: Box<[u8]>,
     /// Datagrams the kernel would not send.
     unsent: u64,
@@ -62,27 +80,49 @@ pub struct N4 {
     restored: Option<Restored>,
 }
 
+/// Opens the ledger in a folder, with the Recovery Time Stamp in it; a damaged one is set aside for an empty one, if it may
+/// be.
+fn open_ledger(dir: &Path, damaged: LedgerDamaged) -> Result<(Ledger, Option<u32>), LedgerError> {
+    let open = || {
+        let ledger = Ledger::open(dir)?;
+        let recovery = ledger.status()?.recovery;
+        Ok((ledger, recovery))
+    };
+    match open() {
+        Err(why @ (LedgerError::Damaged { .. } | LedgerError::NotALedger { .. }))
+            if damaged == LedgerDamaged::SetAside =>
+        {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+            let aside = ledger::set_aside(dir, Moment(now))?;
+            tracing::error!(
+                target: "ledger", event = "ledger_set_aside", error = %why, aside = %aside.display(),
+                "damaged ledger set aside; sessions begin anew"
+            );
+            open()
+        }
+        done => done,
+    }
+}
+
 impl N4 {
     /// As configured; none, if no control plane is. Sessions that a ledger kept are in place then: workers must not run
     /// yet.
     ///
     /// # Errors
-    /// An address that is not ours, or not free; a ledger that is no good.
+    /// A ledger that is no good.
     pub fn open(
+        sockets: Option<Sockets>,
         config: &Config,
         control: &mut Control,
         seats: &mut [Seat],
         clock: &WallClock,
     ) -> Result<Option<(Self, Option<Kept>)>, N4Error> {
-        let Some(n4) = &config.n4 else { return Ok(None) };
-        let address = SocketAddr::new(n4.address, n4.port);
-        let fail = |source| N4Error::Socket { address, source };
-        let socket = UdpSocket::bind(address).map_err(fail)?;
-        socket.set_nonblocking(true).map_err(fail)?;
-        make_room(&socket);
-        let ledger = n4.ledger.as_ref().map(Ledger::open).transpose()?;
-        let began = ledger.as_ref().map(Ledger::status).transpose()?.and_then(|status| status.recovery);
+        let (Some(n4), Some(sockets)) = (&config.n4, sockets) else { return Ok(None) };
+        let opened = n4.ledger.as_ref().map(|dir| open_ledger(dir, n4.ledger_damaged)).transpose()?;
+        let (ledger, began) = opened.map_or((None, None), |(ledger, recovery)| (Some(ledger), recovery));
         let Some(mut endpoint) = assemble::endpoint(config, clock, began) else { return Ok(None) };
+        // Before sessions are compiled: their rules lead there.
+        let control_socket = ControlSocket::open(&mut endpoint);
         let (mut kept, mut restored) = (None, None);
         if let Some(ledger) = ledger {
             let writer = Arc::new(ledger.writer(Pace::default(), |_| {})?);
@@ -93,7 +133,18 @@ impl N4 {
             restored = Some(endpoint.restore(&ledger, writer.clone(), control, clock, &mut install)?);
             kept = Some((ledger, writer));
         }
-        Ok(Some((Self { socket, endpoint, space: vec![0; LONGEST].into(), unsent: 0, restored }, kept)))
+        let n4 = Self {
+            sockets,
+            intake: Intake::default(),
+            classes: HashMap::new(),
+            classes_of: (0, 0),
+            endpoint,
+            control_socket,
+            space: vec![0; LONGEST].into(),
+            unsent: 0,
+            restored,
+        };
+        Ok(Some((n4, kept)))
     }
 
     /// What was there of an earlier run, if sessions are kept.
@@ -113,26 +164,60 @@ impl N4 {
 
     /// Datagrams the kernel would not send.
     pub fn unsent(&self) -> u64 {
-        self.unsent
+        self.unsent + self.control_socket.unsent()
     }
 
-    /// Takes in what has come, sees to what is due, sends what is to be sent.
-    pub fn turn(&mut self, control: &mut Control, clock: &WallClock) {
-        for _ in 0..DATAGRAMS {
-            match self.socket.recv_from(&mut self.space) {
-                Ok((len, from)) => self.endpoint.receive(from, &self.space[..len], control, clock),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Nothing more; or an ICMP error about something we sent, which the node's timers see to.
-                Err(_) => break,
-            }
-        }
-        control.poll(clock.now);
-        self.endpoint.turn(control, clock);
-        let (socket, unsent) = (&self.socket, &mut self.unsent);
-        self.endpoint.drain(|to, datagram| {
-            // What is lost here is sent again: by us after T1, or by the peer.
-            *unsent += u64::from(socket.send_to(datagram, to).is_err());
+    /// Datagrams lost in the kernel.
+    pub fn lost(&self) -> Lost {
+        self.sockets.lost()
+    }
+
+    /// The queues of datagrams that have been read.
+    pub fn intake(&self) -> &Intake {
+        &self.intake
+    }
+
+    /// Takes in what has come, sees to what is due, sends what is to be sent. `clock` tells the time as it goes on.
+    pub fn turn(&mut self, control: &mut Control, clock: impl Fn() -> WallClock) {
+        self.classify();
+        let Self { sockets, intake, classes, endpoint, control_socket, space, unsent, .. } = self;
+        sockets.read(space, |from, datagram| {
+            intake.push(classes.get(&from.ip().to_canonical()).copied(), from, datagram);
         });
+        intake.serve(
+            BUDGET,
+            || clock().now,
+            |_, from, datagram| {
+                endpoint.receive(from, datagram, control, &clock());
+                // Sending costs more than most datagrams: it belongs to the sender's time.
+                endpoint.drain(|to, datagram| *unsent += u64::from(!sockets.send(to, datagram)));
+            },
+        );
+        let wall = clock();
+        control_socket.receive(endpoint, control, &wall);
+        control.poll(wall.now);
+        endpoint.turn(control, &wall);
+        control_socket.send(endpoint);
+        let mut at = clock().now;
+        endpoint.drain(|to, datagram| {
+            *unsent += u64::from(!sockets.send(to, datagram));
+            let then = clock().now;
+            intake.charge(classes.get(&to.ip().to_canonical()).copied(), then.saturating_sub(at));
+            at = then;
+        });
+    }
+
+    /// Takes note of the associations there are.
+    fn classify(&mut self) {
+        let node = self.endpoint.node();
+        let associations = node.associations().fold((0, 0), |(count, last), (id, _)| (count + 1, id.0.max(last)));
+        if associations == self.classes_of {
+            return;
+        }
+        self.classes_of = associations;
+        self.classes = node.addresses().map(|(address, id)| (address.to_canonical(), id.0)).collect();
+        self.sockets.know(self.classes.keys().copied());
+        self.intake.retain(|id| node.association(pfcp::node::AssociationId(id)).is_some());
     }
 
     /// Writes down what sessions have used, if they are kept: workers stand still, and `usage` is what they have counted.
@@ -140,11 +225,12 @@ impl N4 {
         self.endpoint.close(clock, usage);
     }
 
-    /// Waits for a datagram, or for so long; hardly at all while control planes wait for workers.
+    /// Waits for a datagram, or for so long; hardly at all while control planes wait for workers, and not while datagrams
+    /// wait here.
     pub fn wait(&self, at_most: Duration) {
-        let at_most = if self.endpoint.is_waiting() { Duration::from_micros(20) } else { at_most };
-        let time = Timespec { tv_sec: 0, tv_nsec: at_most.subsec_nanos().into() };
-        // Interrupted or not, the next turn follows.
-        let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&time));
+        if self.intake.is_empty() {
+            let at_most = if self.endpoint.is_waiting() { Duration::from_micros(20) } else { at_most };
+            self.sockets.wait(self.control_socket.socket(), at_most);
+        }
     }
 }

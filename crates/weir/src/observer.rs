@@ -2,7 +2,7 @@
 //! sessions are asked for by ring; ports show themselves when asked. Workers notice none of it.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -21,7 +21,8 @@ use crate::metrics::{Known, Monitored};
 use crate::n4::N4;
 use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
 use crate::socket::{Answers, DrainView, PeerView, PeersView, PortView, Reply, Request, SessionsView, WorkerSessions};
-use crate::watched::Glass;
+use crate::watch::{Level, Vitals};
+use crate::watched::{Glass, Seen};
 
 /// The reading ends of one worker.
 pub struct WorkerEnds {
@@ -35,6 +36,8 @@ pub struct WorkerEnds {
     pub asker: Asker,
     /// Its ports.
     pub glasses: Vec<Glass>,
+    /// Its thread, as the kernel numbers them; 0 before it has begun.
+    pub thread: Arc<AtomicI32>,
 }
 
 /// The reading ends of a process.
@@ -42,7 +45,7 @@ pub struct Observer {
     pub(crate) config: Config,
     pub(crate) workers: Vec<WorkerEnds>,
     pub(crate) control: Arc<Mutex<Control>>,
-    arena: Arc<Arena>,
+    pub(crate) arena: Arc<Arena>,
     time: Time,
     /// Wall clock at the time's nanosecond 0.
     epoch_ns: u64,
@@ -52,8 +55,12 @@ pub struct Observer {
     /// The ledger it keeps, if any: put here by whoever opens it.
     pub ledger: OnceLock<Kept>,
     followed: Followed,
-    /// No new sessions are to come.
-    draining: AtomicBool,
+    vitals: OnceLock<Arc<Vitals>>,
+    /// How full N4's pools are and how many sessions it has, as control saw it last, and when it looks again.
+    pub(crate) levels: Mutex<(Vec<Level>, Option<u64>)>,
+    pub(crate) next_levels: AtomicU64,
+    /// Threads that wait for the end of N4 or for control.
+    waiting: AtomicUsize,
 }
 
 /// The workers' time beside the calendar's, now.
@@ -86,7 +93,10 @@ impl Observer {
             start_ns: now,
             ledger: OnceLock::new(),
             followed,
-            draining: AtomicBool::new(false),
+            vitals: OnceLock::new(),
+            levels: Mutex::default(),
+            next_levels: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
         }
     }
 
@@ -97,7 +107,22 @@ impl Observer {
 
     /// The end of N4 for a moment, if control planes are configured. Taken before [`control`](Self::control).
     pub fn n4(&self) -> Option<MutexGuard<'_, N4>> {
-        self.n4.get().map(|n4| n4.lock().unwrap_or_else(|e| e.into_inner()))
+        self.n4.get().map(|n4| self.lock(n4))
+    }
+
+    fn lock<'a, T>(&self, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let guard = mutex.lock().unwrap_or_else(|e| e.into_inner());
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        guard
+    }
+
+    /// Lets threads that wait for the end of N4 or for control have it: one that takes it again and again, as in a flood,
+    /// would be there first each time.
+    pub fn let_others_in(&self) {
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            std::thread::sleep(Duration::from_micros(50));
+        }
     }
 
     /// The workers' time, now.
@@ -107,7 +132,7 @@ impl Observer {
 
     /// Control, for a moment.
     pub fn control(&self) -> MutexGuard<'_, Control> {
-        self.control.lock().unwrap_or_else(|e| e.into_inner())
+        self.lock(&self.control)
     }
 
     /// All counters.
@@ -133,17 +158,22 @@ impl Observer {
     /// The ports of all workers, freshly looked at.
     pub fn ports(&self) -> Vec<PortView> {
         self.workers.iter().flat_map(|worker| &worker.glasses).for_each(Glass::ask);
+        self.port_views(Glass::look)
+    }
+
+    /// The ports of all workers, as `see` sees them.
+    pub(crate) fn port_views(&self, see: impl Fn(&Glass) -> Seen) -> Vec<PortView> {
         let of_worker = |(worker, ends): (usize, &WorkerEnds)| {
-            let view = |(n, glass): (usize, &Glass)| self.port(worker as u16, n, glass);
+            let view = |(n, glass): (usize, &Glass)| self.port(worker as u16, n, &see(glass));
             ends.glasses.iter().enumerate().map(view).collect::<Vec<_>>()
         };
         self.workers.iter().enumerate().flat_map(of_worker).collect()
     }
 
-    fn port(&self, worker: u16, n: usize, glass: &Glass) -> PortView {
+    fn port(&self, worker: u16, n: usize, seen: &Seen) -> PortView {
         let entry = self.config.port.get(n);
         let role = entry.map_or("", |p| if p.role == Role::Access { "access" } else { "core" });
-        port_view(entry.map_or("", |p| &p.name), role, worker, glass)
+        port_view(entry.map_or("", |p| &p.name), role, worker, seen)
     }
 
     /// How many sessions there are, where.
@@ -156,20 +186,19 @@ impl Observer {
         Ok(SessionsView { workers, control: events(&self.control().counters()) })
     }
 
-    /// What keeps traffic away from it, a sentence each; `silent`: why a worker does not answer, if one does not.
-    fn unready(&self, ports: &[PortView], silent: Option<&String>) -> Vec<String> {
-        let draining = self.is_draining().then(|| "draining: no new sessions are taken".to_owned());
-        draining.into_iter().chain(silent.cloned()).chain(down(ports)).collect()
+    /// What probes are answered from.
+    pub fn vitals(&self) -> &Arc<Vitals> {
+        self.vitals.get_or_init(Arc::default)
     }
 
-    /// Whether no new sessions are to come.
-    pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+    /// Has probes answered from these, if nobody has asked for any before.
+    pub fn set_vitals(&self, vitals: Arc<Vitals>) {
+        let _ = self.vitals.set(vitals);
     }
 
     /// Takes no new sessions from now on, or takes them again.
     fn drain(&self, on: bool, seconds: u32) -> Result<DrainView, String> {
-        self.draining.store(on, Ordering::Relaxed);
+        let is_change = self.vitals().drain(on);
         let clock = self.wall_clock();
         let sessions = match self.n4() {
             Some(mut n4) => {
@@ -178,6 +207,13 @@ impl Observer {
             }
             None => self.sessions()?.workers.iter().map(|worker| worker.sessions).sum(),
         };
+        match on {
+            _ if !is_change => {}
+            true => tracing::info!(
+                target: "process", event = "drain_begin", sessions, grace_seconds = seconds, "no new sessions are taken"
+            ),
+            false => tracing::info!(target: "process", event = "drain_end", sessions, "new sessions are taken again"),
+        }
         Ok(DrainView { draining: on, sessions })
     }
 
@@ -197,10 +233,12 @@ impl Observer {
                 State::Lost { until } => Some((until.as_secs_f64() - now.now as f64 / 1e9).max(0.0)),
             },
             answers_heartbeats: peer.answers_heartbeats,
+            datagrams_lost: n4.intake().lost(Some(id.0)),
         };
         let mut peers: Vec<PeerView> = node.associations().map(peer).collect();
         peers.sort_by(|a, b| a.address.cmp(&b.address));
-        let done = sessions.counters();
+        let (done, lost, queues) = (sessions.counters(), n4.lost(), n4.intake());
+        let guaranteed = sessions.guaranteed();
         let counted = [
             ("established", done.established, "Sessions established."),
             ("modified", done.modified, "Sessions modified."),
@@ -222,9 +260,31 @@ impl Observer {
                 done.octets_unheard,
                 "Octets counted and in no report when their sessions ended with nobody to tell.",
             ),
+            (
+                "network_instance_unknown",
+                sessions.unknown_networks().map(|(_, rules)| rules).sum(),
+                "Rules with a network instance that no port is in.",
+            ),
+            ("requests_queued", done.queued, "Requests that waited for room in a worker's command ring."),
+            ("requests_congested", done.congested, "Requests refused with cause 74, as that ring stayed full."),
+            (
+                "ies_ignored",
+                sessions.ignored_ies().map(|(.., count)| count).sum(),
+                "Information elements without effect here; docs/pfcp-ies.md lists them.",
+            ),
+            ("gbr_refused", guaranteed.refused, "Requests refused as guaranteed bit rates were over the capacity."),
             ("unsent", n4.unsent(), "Datagrams the kernel would not send."),
+            ("socket_lost_peers", lost.of_peers, "Datagrams of control planes lost, as their socket was full."),
+            ("socket_lost_strangers", lost.of_strangers, "Datagrams of others lost, as their socket was full."),
+            (
+                "kernel_not_allowed",
+                lost.not_allowed,
+                "Datagrams that the kernel dropped as n4.allow does not allow them.",
+            ),
+            ("queue_lost_peers", queues.lost_of_peers(), "Datagrams of control planes lost, as their queue was full."),
+            ("queue_lost_strangers", queues.lost(None), "Datagrams of others lost, as their queue was full."),
         ];
-        let counters = counted.into_iter().chain(node.counters().all());
+        let counters = counted.into_iter().chain(sessions.control_packets().all()).chain(node.counters().all());
         let news = n4.endpoint().news().map(|news| {
             let who = news.peer.map_or_else(|| "a control plane".to_owned(), |peer| peer.to_string());
             (now.now.saturating_sub(news.at) as f64 / 1e9, who, news.what.clone())
@@ -234,6 +294,7 @@ impl Observer {
             node_id: node.config().node_id.to_string(),
             sessions: sessions.book().len() as u64,
             waiting: sessions.waiting() as u64,
+            guaranteed: [guaranteed.sessions, guaranteed.up, guaranteed.down],
             peers,
             paths: self.paths(sessions.paths()),
             counters: counters.map(|(name, n, sentence)| (name.to_owned(), n, sentence.to_owned())).collect(),
@@ -250,19 +311,18 @@ impl Monitored for Observer {
     fn known(&self) -> Known {
         let (ports, sessions) = (self.ports(), self.sessions());
         Known {
-            unready: self.unready(&ports, sessions.as_ref().err()),
             ports,
             sessions: sessions.ok(),
             peers: self.peers().ok(),
             most_sessions: self.config.n4.as_ref().map(|n4| n4.sessions.into()),
-            draining: self.is_draining(),
+            draining: self.vitals().is_draining(),
             snapshot: Observer::snapshot(self),
             ..Known::default()
         }
     }
 
-    fn silent(&self) -> Option<String> {
-        self.sessions().err()
+    fn vitals(&self) -> &Arc<Vitals> {
+        Observer::vitals(self)
     }
 }
 
@@ -281,6 +341,8 @@ impl Answers for Observer {
                 self.followed.start(connection, *ue, *packets).map_or_else(error, Reply::Trace)
             }
             Request::Drain { on, seconds } => self.drain(*on, *seconds).map_or_else(error, Reply::Drain),
+            Request::Log(request) => crate::log::answer(request).map_or_else(error, Reply::Log),
+            Request::Process => crate::privilege::answer().map_or_else(error, Reply::Process),
             Request::Traced => Reply::Trace(self.followed.take()),
             Request::Cable(_) => Reply::Error("this gateway is a user plane: it has no modems".to_owned()),
             Request::Records { filter, limit } => cdr::answer::records(self.ledger.get(), filter, *limit),
@@ -306,17 +368,8 @@ fn events(counters: &ControlCounters) -> Vec<(String, u64)> {
     all.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| (what.to_owned(), n)).collect()
 }
 
-/// Ports without a link, a sentence each.
-pub(crate) fn down(ports: &[PortView]) -> impl Iterator<Item = String> {
-    ports.iter().filter(|port| port.link != "up").map(|port| match port.link.as_str() {
-        "gone" => format!("port {} of worker {}: the interface is gone", port.name, port.worker),
-        _ => format!("port {} of worker {}: no link", port.name, port.worker),
-    })
-}
-
-/// A worker's port as it was last seen.
-pub(crate) fn port_view(name: &str, role: &str, worker: u16, glass: &Glass) -> PortView {
-    let seen = glass.look();
+/// A worker's port as it was seen.
+pub(crate) fn port_view(name: &str, role: &str, worker: u16, seen: &Seen) -> PortView {
     let named = seen.counters.named();
     let counters = named.iter().chain(&seen.extras).map(|(name, value)| ((*name).to_owned(), *value));
     PortView {

@@ -1,9 +1,10 @@
 //! A gateway as threads: workers on their CPUs, and the ends that control and onlookers hold.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::{Idle, Time, Worker, WorkerConfig};
 use frame::{Arena, ArenaConfig, HEADROOM, Pool};
@@ -11,9 +12,9 @@ use port::Wires;
 use upf::assemble::{AssembleError, assemble};
 
 use crate::asked::Asked;
-use crate::doors::{self, DoorError};
+use crate::doors::{self, DoorError, Doors};
 use crate::load::{LoadError, Loaded};
-use crate::n4::{N4, N4Error};
+use crate::n4::{self, N4, N4Error};
 use crate::observer::{self, Observer, WorkerEnds};
 use crate::pin;
 use crate::snapshot::Snapshot;
@@ -55,24 +56,42 @@ pub struct Ended {
     pub crashed: usize,
 }
 
-impl Process {
-    /// Opens the ports, puts the sessions in place and sets the workers going.
+/// What needs privileges: memory, ports and the sockets of N4. No thread runs yet.
+pub struct Opened<'a> {
+    loaded: &'a Loaded,
+    arena: Arc<Arena>,
+    ports: Vec<(Pool, Doors)>,
+    n4: Option<n4::Sockets>,
+}
+
+impl<'a> Opened<'a> {
+    /// Opens the ports.
     ///
     /// # Errors
     /// [`StartError`], each telling what to do; nothing is left open then.
-    pub fn start(loaded: &Loaded, wires: &Wires) -> Result<Self, StartError> {
+    pub fn new(loaded: &'a Loaded, wires: &Wires) -> Result<Self, StartError> {
         let config = &loaded.config;
         let (slots, slot_bytes) = (config.frames.slots, config.frames.slot_bytes);
         let arena = Arena::new(ArenaConfig { slots, slot_bytes, headroom: HEADROOM });
         let arena = arena.map_err(|source| StartError::Memory { slots, bytes: slot_bytes, source })?;
         let count = config.workers.count;
         let share = slots as usize / usize::from(count.max(1));
-        let mut open = Vec::new();
+        let mut ports = Vec::new();
         for worker in 0..count {
             let mut pool = Pool::new(&arena, share);
             let doors = doors::open(loaded, worker, &mut pool, wires)?;
-            open.push((pool, doors));
+            ports.push((pool, doors));
         }
+        Ok(Self { loaded, arena, ports, n4: n4::sockets(config)? })
+    }
+
+    /// Puts the sessions in place and sets the workers going.
+    ///
+    /// # Errors
+    /// [`StartError`], each telling what to do; nothing is left open then.
+    pub fn start(self) -> Result<Process, StartError> {
+        let Self { loaded, arena, ports: open, n4 } = self;
+        let config = &loaded.config;
         let caps = open.first().map(|(_, doors)| doors.caps.clone()).unwrap_or_default();
         let (mut control, mut seats) = assemble(config, &caps).map_err(|error| match error {
             AssembleError::Config(error) => StartError::Config(loaded.wrong(&error)),
@@ -80,7 +99,7 @@ impl Process {
         })?;
         let idle = if config.workers.poll { Idle::POLL } else { Idle::default() };
         let run = WorkerConfig { time: Time::real(), idle, burst: config.workers.burst };
-        let n4 = N4::open(config, &mut control, &mut seats, &observer::wall_clock(&run.time))?;
+        let n4 = N4::open(n4, config, &mut control, &mut seats, &observer::wall_clock(&run.time))?;
         let mut ends = Vec::new();
         let mut workers = Vec::new();
         for (n, (seat, (pool, doors))) in seats.into_iter().zip(open).enumerate() {
@@ -88,7 +107,8 @@ impl Process {
             let worker = Worker::new(plane, seat.layout, pool, doors.ports, run.clone()).with_hand_off(seat.hand_off);
             let (stats, tracer) = (worker.env().stats.view(), worker.env().tracer.handle());
             let cpu = config.workers.cpus.get(n).copied();
-            ends.push(WorkerEnds { cpu, stats, tracer, asker, glasses: doors.glasses });
+            let thread = Arc::default();
+            ends.push(WorkerEnds { cpu, stats, tracer, asker, glasses: doors.glasses, thread });
             workers.push(worker);
         }
         let control = Arc::new(Mutex::new(control));
@@ -98,17 +118,68 @@ impl Process {
             let _ = observer.n4.set(Mutex::new(n4));
             kept.map(|kept| observer.ledger.set(kept));
         }
-        let mut process = Self { observer, arena, stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
+        let mut process = Process { observer, arena, stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
         for (n, worker) in workers.into_iter().enumerate() {
             process.spawn(n as u16, worker).map_err(|source| StartError::Thread { worker: n as u16, source })?;
         }
+        process.resolve();
         Ok(process)
+    }
+}
+
+impl Process {
+    /// Opens the ports, puts the sessions in place and sets the workers going.
+    ///
+    /// # Errors
+    /// As [`Opened::new`] and [`Opened::start`].
+    #[cfg(test)]
+    pub fn start(loaded: &Loaded, wires: &Wires) -> Result<Self, StartError> {
+        Opened::new(loaded, wires)?.start()
+    }
+
+    /// Where sessions are restored, has the next hops of all routes and tunnels resolved and waits for that, so that packets
+    /// find their way as soon as the gateway is ready; for as long as a next hop that is there takes at most. Elsewhere the
+    /// first packet asks: a next hop that is not up yet would be taken to be unreachable when it comes.
+    fn resolve(&self) {
+        const AT_MOST: Duration = Duration::from_secs(1);
+        const AGAIN: Duration = Duration::from_millis(200);
+        if self.observer.n4().and_then(|n4| n4.restored()).is_none_or(|restored| restored.sessions == 0) {
+            return;
+        }
+        let (until, mut asked) = (Instant::now() + AT_MOST, Instant::now());
+        loop {
+            let again = asked.elapsed() >= AGAIN;
+            if again {
+                asked = Instant::now();
+            }
+            let now = self.observer.wall_clock().now;
+            let silent = self.observer.control().resolve_next_hops(now, again);
+            if silent.is_empty() {
+                return;
+            }
+            if Instant::now() >= until {
+                return self.tell_silent(&silent);
+            }
+            self.turn();
+            self.rest();
+        }
+    }
+
+    fn tell_silent(&self, silent: &[(u8, IpAddr)]) {
+        let ports = self.observer.ports();
+        for (port, address) in silent {
+            let view = ports.iter().filter(|view| view.worker == 0).nth((*port).into());
+            let port = view.map_or("", |view| view.name.as_str());
+            tracing::warn!(target: "port", event = "next_hop_silent", port, %address, "next hop {address} does not answer");
+        }
     }
 
     fn spawn(&mut self, n: u16, mut worker: Worker<Asked>) -> std::io::Result<()> {
         let cpu = self.observer.workers.get(usize::from(n)).and_then(|ends| ends.cpu);
+        let thread = self.observer.workers.get(usize::from(n)).map(|ends| ends.thread.clone()).unwrap_or_default();
         let stop = self.stop.clone();
         let turn = move || {
+            thread.store(rustix::thread::gettid().as_raw_pid(), Ordering::Release);
             // The configuration was checked; a CPU taken from us since is not worth stopping for.
             let _ = cpu.map(pin::pin);
             worker.run(&stop);
@@ -125,10 +196,14 @@ impl Process {
 
     /// A turn of control: control planes, neighbours, events, churn. Called about every millisecond.
     pub fn turn(&self) {
-        let clock = self.observer.wall_clock();
+        self.observer.let_others_in();
+        self.observer.vitals().turned();
         match self.observer.n4() {
-            Some(mut n4) => n4.turn(&mut self.observer.control(), &clock),
-            None => self.observer.control().poll(clock.now),
+            Some(mut n4) => {
+                n4.turn(&mut self.observer.control(), || self.observer.wall_clock());
+                self.observer.note_levels(&n4, self.observer.now_ns());
+            }
+            None => self.observer.control().poll(self.observer.now_ns()),
         }
     }
 
@@ -141,9 +216,9 @@ impl Process {
         }
     }
 
-    /// Whether a worker has ended by itself.
-    pub fn is_broken(&self) -> bool {
-        self.threads.iter().any(JoinHandle::is_finished)
+    /// A worker that has ended by itself, if one has.
+    pub fn broken(&self) -> Option<usize> {
+        self.threads.iter().position(JoinHandle::is_finished)
     }
 
     /// Stops the workers and closes their ports: interfaces are as they were.

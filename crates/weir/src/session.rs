@@ -163,6 +163,7 @@ fn far_text(far: &Far) -> String {
         Apply::Buffer => "buffer",
         Apply::Redirect => "redirect",
         Apply::Closed => "closed, quota used up",
+        Apply::Control => "forward to the control plane from the N4 address",
     }
     .to_owned();
     if let Some(page) = &far.page {
@@ -194,8 +195,20 @@ fn qer_text(qer: &Qer) -> String {
     let Mbr { up, down } = qer.mbr;
     let rate = |rate: Option<u64>| rate.map_or("no limit".to_owned(), |r| format!("{}bit/s", spaced(r)));
     let mut text = format!("gate {}/{}, up {}, down {}", gate(qer.gate_up), gate(qer.gate_down), rate(up), rate(down));
+    if qer.gbr != Mbr::default() {
+        text += &format!(", guaranteed {}/{}", rate(qer.gbr.up), rate(qer.gbr.down));
+    }
     if let Some(qfi) = qer.qfi {
         text += &format!(", marks qfi {qfi}");
+    }
+    if qer.reflective {
+        text += ", reflective";
+    }
+    if let Some(policy) = qer.paging_policy {
+        text += &format!(", paging policy {policy}");
+    }
+    if let Some(dscp) = qer.mark {
+        text += &format!(", marks dscp {dscp} downlink");
     }
     for (way, limit) in ["up", "down"].into_iter().zip(qer.packets) {
         if let Some(PacketLimit { most, period_ns }) = limit {

@@ -7,17 +7,20 @@ pub mod frames;
 pub mod nat;
 pub mod peers;
 pub mod ports;
+pub mod process;
 pub mod run;
 pub mod sessions;
 #[cfg(test)]
 mod tests;
 
 use std::io::Write;
+use std::sync::atomic::Ordering;
 
 use anyhow::bail;
 
 use crate::cli::{ShowArgs, Topic};
 use crate::fail::Usage;
+use crate::log::LogRequest;
 use crate::signals;
 use crate::snapshot::Snapshot;
 use crate::socket::{AclRuleView, CableReply, CableRequest, Client, Reply, Request};
@@ -33,6 +36,12 @@ pub fn show(args: &ShowArgs) -> anyhow::Result<()> {
             "--ue goes with `weir show sessions` and `weir show nat`; to follow packets: `weir trace --ue`".to_owned()
         ));
     }
+    if args.topic == Topic::Log {
+        return crate::log::command::show(args);
+    }
+    if args.follow || args.level.is_some() || args.target.is_some() {
+        bail!(Usage("--follow, --level and --target go with `weir show log`".to_owned()));
+    }
     let stop = signals::stop_flag()?;
     let mut client = Client::connect(&args.at.socket)?;
     let mut earlier = None;
@@ -43,7 +52,7 @@ pub fn show(args: &ShowArgs) -> anyhow::Result<()> {
         }
     }
     loop {
-        let now = client.ask(&question(args))?;
+        let now = client.ask_while(&question(args), |_| args.watch.is_some() && !stop.load(Ordering::Relaxed))?;
         let text = if args.at.json {
             json(&now, earlier.as_ref(), args.topic)? + "\n"
         } else {
@@ -69,11 +78,13 @@ fn question(args: &ShowArgs) -> Request {
         (Topic::Sessions, None) => Request::Sessions,
         (Topic::Ports, _) => Request::Ports,
         (Topic::Peers, _) => Request::Peers,
+        (Topic::Process, _) => Request::Process,
         (Topic::Acl, _) => Request::Acl,
         (Topic::Nat, ue) => Request::Nat { ue },
         (Topic::Modems, _) => Request::Cable(CableRequest::Modems),
         (Topic::ServiceFlows, _) => Request::Cable(CableRequest::ServiceFlows { modem: args.modem.clone() }),
         (Topic::Channels, _) => Request::Cable(CableRequest::Channels),
+        (Topic::Log, _) => Request::Log(LogRequest::Read { after: 0 }),
     }
 }
 
@@ -123,11 +134,12 @@ fn page(now: &Reply, earlier: Option<&Reply>, args: &ShowArgs, style: Style) -> 
         }
         Reply::Sessions(view) => sessions::text(view, style),
         Reply::Peers(view) => peers::text(view, style),
+        Reply::Process(view) => process::text(view, style),
         Reply::Acl(rules) => acl::text(rules, acl_before(earlier), style),
         Reply::Nat(view) => nat::text(view, style),
         Reply::Session(view) => sessions::one(view, style),
         Reply::Cable(view) => cable::text(view, cable_before(earlier), style),
-        Reply::Trace(_) | Reply::Drain(_) | Reply::Records(_) | Reply::Error(_) => String::new(),
+        Reply::Trace(_) | Reply::Drain(_) | Reply::Records(_) | Reply::Log(_) | Reply::Error(_) => String::new(),
     }
 }
 
@@ -143,11 +155,13 @@ fn json(now: &Reply, earlier: Option<&Reply>, topic: Topic) -> anyhow::Result<St
         Reply::Sessions(view) => serde_json::to_string(view)?,
         Reply::Session(view) => serde_json::to_string(view)?,
         Reply::Peers(view) => serde_json::to_string(view)?,
+        Reply::Process(view) => serde_json::to_string(view)?,
         Reply::Acl(rules) => serde_json::to_string(&acl::since(rules, acl_before(earlier)))?,
         Reply::Nat(view) => serde_json::to_string(view)?,
         Reply::Cable(view) => serde_json::to_string(view)?,
         Reply::Trace(view) => serde_json::to_string(view)?,
         Reply::Drain(view) => serde_json::to_string(view)?,
+        Reply::Log(view) => serde_json::to_string(view)?,
         Reply::Records(view) => serde_json::to_string(view)?,
         Reply::Error(error) => bail!("{error}"),
     })

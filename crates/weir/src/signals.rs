@@ -1,8 +1,8 @@
 //! Being told to stop.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -14,12 +14,23 @@ use signal_hook::flag;
 /// What the system said.
 pub fn stop_flag() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
+    let came = CAME.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         // In this order: the first signal finds the flag still down.
         flag::register_conditional_shutdown(signal, 1, stop.clone())?;
+        flag::register_usize(signal, came.clone(), signal as usize)?;
         flag::register(signal, stop.clone())?;
     }
     Ok(stop)
+}
+
+static CAME: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+
+/// The signal that set the flag, by name; none: none has come.
+pub fn came() -> Option<&'static str> {
+    let signal = CAME.get()?.load(Ordering::Relaxed);
+    let known = [(SIGHUP, "SIGHUP"), (SIGINT, "SIGINT"), (SIGTERM, "SIGTERM")];
+    known.into_iter().find(|(number, _)| *number as usize == signal).map(|(_, name)| name)
 }
 
 /// Sleeps, unless told to stop. False when it was.

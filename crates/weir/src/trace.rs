@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::IpAddr;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -39,7 +40,7 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<()> {
     let mut go_on = true;
     while go_on {
         go_on = signals::sleep(0.1, &stop) && Instant::now() < until;
-        let Reply::Trace(view) = client.ask(&Request::Traced)? else { break };
+        let Reply::Trace(view) = client.ask_while(&Request::Traced, |_| !stop.load(Ordering::Relaxed))? else { break };
         let TraceView { left, lines } = view;
         // Packets are counted before they walk: with none left, one more look has everything.
         go_on &= left > 0 || !lines.is_empty();

@@ -72,6 +72,11 @@ impl Glass {
         self.0.wanted.store(true, Ordering::Relaxed);
     }
 
+    /// What was seen last. Does not wait.
+    pub fn seen(&self) -> Seen {
+        self.0.lock().clone()
+    }
+
     /// What there was to see after the last [`Glass::ask`], waiting a little for it; or the last that was seen, of a
     /// worker that has ended or is busy beyond measure.
     pub fn look(&self) -> Seen {

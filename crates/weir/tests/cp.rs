@@ -51,7 +51,7 @@ fn sessions_of_a_control_plane_carry_traffic_and_their_end_says_how_much() {
     let of = |direction: &str, key: &str| number(&result["directions"][direction][key]);
     for direction in ["uplink", "downlink"] {
         let whole = of(direction, "sent_packets") > 1000 && of(direction, "lost_packets") == 0;
-        assert!(whole && of(direction, "misdelivered_packets") == 0, "{result}");
+        assert!(whole && of(direction, "misdelivered_packets") == 0, "{result} {}", net.show("drops"));
     }
 
     // What a subscriber has done is seen: its rules, what it used, what it may, whose it is.

@@ -17,9 +17,15 @@ fn hosts(mode: &str, transport: &str) {
 // One after the other: each runs iperf3 through a machine of two cores.
 #[test]
 fn hosts_talk_through_every_mode() {
-    for (mode, transport) in
-        [("plain", "ipv4"), ("mmsg", "ipv6"), ("ring", "ipv4"), ("slots", "ipv6"), ("xdp", "ipv4"), ("xdp", "ipv6")]
-    {
+    for (mode, transport) in [
+        ("plain", "ipv4"),
+        ("mmsg", "ipv6"),
+        ("ring", "ipv4"),
+        ("slots", "ipv6"),
+        ("xdp", "ipv4"),
+        ("xdp", "ipv6"),
+        ("tun", "ipv4"),
+    ] {
         hosts(mode, transport);
     }
 }

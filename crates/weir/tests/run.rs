@@ -67,10 +67,12 @@ impl Net {
 
     /// Writes a configuration and starts `weir run` with it; returns once it answers.
     fn start(&self, config: &str) -> Running {
-        let path = self.file("gw.toml");
-        fs::write(&path, config).unwrap();
-        let mut command = within(&self.gateway, &[WEIR, "run"]);
-        command.arg(&path).arg("--socket").arg(self.socket());
+        self.start_at(config, &self.socket())
+    }
+
+    /// The same with another control socket.
+    fn start_at(&self, config: &str, socket: &Path) -> Running {
+        let mut command = self.command(config, socket, &[WEIR, "run"]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut running = Running(Some(child));
         until("the control socket", || {
@@ -80,9 +82,25 @@ impl Net {
                 let out = running.0.take().unwrap().wait_with_output().unwrap();
                 panic!("weir run ended: {}", String::from_utf8_lossy(&out.stderr));
             }
-            self.socket().exists().then_some(())
+            socket.exists().then_some(())
         });
         running
+    }
+
+    fn command(&self, config: &str, socket: &Path, program: &[&str]) -> Command {
+        let path = self.file("gw.toml");
+        fs::write(&path, config).unwrap();
+        let mut command = within(&self.gateway, program);
+        command.arg(&path).arg("--socket").arg(socket);
+        command
+    }
+
+    /// Why a gateway of that configuration does not start, and its exit status.
+    fn refusal(&self, config: &str) -> (String, Option<i32>) {
+        let out = run(self.command(config, &self.file("second.sock"), &["timeout", "20", WEIR, "run"]));
+        // Without the frame and the line breaks that a terminal gets.
+        let said = String::from_utf8_lossy(&out.stderr).replace('│', " ");
+        (said.split_whitespace().collect::<Vec<_>>().join(" "), out.status.code())
     }
 
     /// Asks the running gateway.
@@ -184,7 +202,7 @@ fn a_gateway_runs_is_looked_into_and_leaves_nothing_behind() {
     let during = net.traces_on("eth0");
     assert_ne!(during, before[0], "offloads are off while it runs");
 
-    // A second one finds the socket in use and says so.
+    // A second one finds the interfaces in use and says so.
     let second = within(&net.gateway, &[WEIR, "run"])
         .arg(net.file("gw.toml"))
         .args(["--socket"])
@@ -193,7 +211,7 @@ fn a_gateway_runs_is_looked_into_and_leaves_nothing_behind() {
         .unwrap();
     assert_eq!(second.status.code(), Some(1));
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert!(said.contains("another weir answers at"), "{said}");
+    assert!(said.contains("`eth0` is in use by process"), "{said}");
 
     // Traffic, and a trace of one subscriber meanwhile.
     let profile = net.file("gen.toml");
@@ -327,7 +345,8 @@ fn what_can_not_start_says_why() {
     let good = example("upf-packet.toml");
     let text = said(good.replace("eth1", "eth9"), 1);
     assert!(text.contains("port \"n6\": there is no interface `eth9`") && text.contains("eth0"), "{text}");
-    assert_eq!(text.trim_end().lines().count(), 1, "one sentence: {text}");
+    let sentences = text.lines().filter(|line| !line.starts_with("ts=")).count();
+    assert_eq!(sentences, 1, "one sentence beside the event log: {text}");
     let text = said(good.replace("mode=ring", "mode=fast"), 2);
     assert!(text.contains("`mode=fast` makes no sense") && text.contains("gw.toml:14"), "{text}");
     let text = said(good.replace("qfi = 9", "qif = 9"), 2);
@@ -335,6 +354,86 @@ fn what_can_not_start_says_why() {
     let text = said(good.replace("10.0.6.254", "10.9.9.9"), 2);
     assert!(text.contains("10.9.9.9 is on the link of no port") && text.contains("via = \"10.9.9.9\""), "{text}");
     assert!(!net.socket().exists());
+}
+
+#[test]
+fn two_processes_share_no_interface() {
+    let net = Net::new("lock");
+    let good = example("upf-packet.toml");
+    let first = net.start(&good);
+    let pid = net.json(&["show", "run"])["pid"].as_u64().unwrap();
+    for other in [good.clone(), good.replace("?mode=ring", "?mode=ring&fanout=hash&group=1&member=0/2")] {
+        let (said, code) = net.refusal(&other);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("`eth0` is in use by") && said.contains(&format!("process {pid}:")), "{said}");
+    }
+    first.stop();
+    // Members of one group divide the packets.
+    let member = |n: u32| {
+        let divided = |text: &str, port: &str, group| {
+            let uri = format!("packet:{port}?mode=ring");
+            text.replace(&uri, &format!("{uri}&fanout=hash&group={group}&member={n}/2"))
+        };
+        divided(&divided(&good, "eth0", 1), "eth1", 2)
+    };
+    let first = net.start(&member(0));
+    let second = net.start_at(&member(1), &net.file("second.sock"));
+    let (said, code) = net.refusal(&member(1));
+    assert!(code == Some(1) && said.contains("`eth0` is in use by process"), "{said}");
+    let (said, code) = net.refusal(&good);
+    assert!(code == Some(1) && said.contains("`eth0` is in use by process"), "{said}");
+    drop((first, second));
+    // What was killed has it no more.
+    fs::remove_file(net.socket()).unwrap();
+    assert!(net.start(&good).stop().status.success());
+}
+
+#[test]
+fn what_the_host_uses_is_not_taken() {
+    let net = Net::new("claim");
+    let good = example("upf-packet.toml");
+    ok(&["ip", "-n", &net.gateway, "address", "add", "192.0.2.7/24", "dev", "eth0"]);
+    let (said, code) = net.refusal(&good);
+    assert_eq!(code, Some(2), "{said}");
+    for part in
+        ["would take `eth0` from the host: the host has 192.0.2.7 there", "claim_interface = true", "gw.toml:14"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    ok(&["ip", "-n", &net.gateway, "address", "del", "192.0.2.7/24", "dev", "eth0"]);
+    ok(&["ip", "-n", &net.gateway, "route", "add", "default", "dev", "eth1"]);
+    let (said, code) = net.refusal(&good);
+    assert!(code == Some(2) && said.contains("would take `eth1`") && said.contains("default route"), "{said}");
+    // Copies take nothing away, unless both answer for an address; and who says so gets it all.
+    net.start(&good.replace("packet:eth1?mode=ring", "packet:eth1?mode=ring&host=shared")).stop();
+    ok(&["ip", "-n", &net.gateway, "address", "add", "10.0.3.1/24", "dev", "eth0"]);
+    let claimed = good.replace("role = ", "claim_interface = true\nrole = ");
+    net.start(&claimed).stop();
+    let (said, code) = net.refusal(&good.replace("?mode=ring", "?mode=ring&host=shared"));
+    assert!(code == Some(2) && said.contains("10.0.3.1"), "{said}");
+}
+
+#[test]
+fn losses_at_a_port_are_in_the_account() {
+    let net = Net::new("losses");
+    // The gateway takes the interface to carry more than it does: the kernel refuses what is larger.
+    ok(&["ip", "-n", &net.gateway, "link", "set", "eth1", "mtu", "600"]);
+    let config = example("upf-packet.toml")
+        .replace("addresses = [\"10.0.6.1/24\"]", "addresses = [\"10.0.6.1/24\"]\nmtu = 1500");
+    let running = net.start(&config);
+    let gen_config = example("gen.toml");
+    let config_path = net.file("gen.toml");
+    fs::write(&config_path, gen_config).unwrap();
+    let mut command = within(&net.host, &[WEIR, "gen"]);
+    command.arg(&config_path).args("--ues 10 --pps 500 --seconds 1 --ratio 1:0 --sizes 1000 --json".split(' '));
+    run(command);
+    let drops = net.json(&["show", "drops"]);
+    let refused = drops.as_array().unwrap().iter().find(|row| row["reason"] == "port_refused");
+    let refused = refused.unwrap_or_else(|| panic!("{drops}"))["packets"].as_u64().unwrap();
+    assert!(refused > 100, "{drops}");
+    let out = running.stop();
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert!(said.contains("port_refused") && said.contains(" 0 missing") && !said.contains("MISSING"), "{said}");
 }
 
 #[test]

@@ -63,8 +63,8 @@ impl CableRig {
         let caps = [0, 1].map(|n| Caps { kind: "memory", mac: macs[n], mtu: mtus[n], ..Caps::default() });
         let (control, seats) = assemble(&config, &caps).map_err(|error| BenchError::Gateway(error.to_string()))?;
         let seat = seats.into_iter().next().ok_or_else(|| BenchError::Gateway("no worker".into()))?;
-        let arena = Arena::new(ArenaConfig { slots: SLOTS, ..ArenaConfig::default() })
-            .map_err(|error| BenchError::system("memory for packets", error))?;
+        let shape = ArenaConfig { slots: SLOTS, slot_bytes: settings.slot_bytes(), ..ArenaConfig::default() };
+        let arena = Arena::new(shape).map_err(|error| BenchError::system("memory for packets", error))?;
         let ends = Ends::new(settings, &plant);
         let credit = [Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0))];
         let far: Arc<[AtomicU64; 2]> = Arc::default();

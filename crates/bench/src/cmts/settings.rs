@@ -200,13 +200,19 @@ impl CableSettings {
         u128::from_be_bytes(*b"benchmark keys:\0") ^ u128::from(group) << 64 ^ u128::from(first) << 16
     }
 
+    /// Bytes of a packet buffer: a frame of the largest IP packet and its headroom fit, in 2048 or 4096 as AF_XDP wants it.
+    pub fn slot_bytes(&self) -> u16 {
+        let frame = wire::ethernet::HEADER_LEN + usize::from(self.mtu.max(1500));
+        if usize::from(frame::HEADROOM) + frame > 2048 { 4096 } else { 2048 }
+    }
+
     /// The gateway's configuration, as an operator would write it.
     pub fn text(&self, uris: [&str; 2]) -> String {
         let mut t = String::new();
-        let slots = 16_384;
+        let (slots, slot_bytes) = (16_384, self.slot_bytes());
         let _ = write!(
             t,
-            "gateway = \"cmts\"\ncontrol_socket = \"/dev/null\"\nframes = {{ slots = {slots} }}\n\
+            "gateway = \"cmts\"\ncontrol_socket = \"/dev/null\"\nframes = {{ slots = {slots}, slot_bytes = {slot_bytes} }}\n\
              queues = {{ packets = 12288 }}\ndepi = {{ segments = {} }}\n\
              [[port]]\nname = \"rphy\"\nuri = \"{}\"\nrole = \"rpd\"\naddresses = [\"{OURS}/16\"]\nmtu = {}\n\
              [[port]]\nname = \"core\"\nuri = \"{}\"\nrole = \"network\"\naddresses = [\"198.18.255.1/16\"]\n\

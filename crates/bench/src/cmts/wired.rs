@@ -20,7 +20,7 @@ use super::Trial;
 use super::ends::{CableEnd, CableWindow, Ends};
 use super::rig::{OFFERED, SLOTS};
 use super::settings::CableSettings;
-use crate::bed::Bed;
+use crate::bed::{self, Bed};
 use crate::crew::{Hand, Left, Player, Slice, Working};
 use crate::error::BenchError;
 use crate::lab::Side;
@@ -64,6 +64,12 @@ impl WiredRig {
     /// # Errors
     /// What can not be, or what the system refused.
     pub fn new(settings: &CableSettings, kind: PortKind) -> Result<Self, BenchError> {
+        if settings.mtu > bed::MTU {
+            let (mtu, most) = (settings.mtu, bed::MTU);
+            return Err(BenchError::Asked(format!(
+                "mtu = {mtu}: the benchmark's own links carry IP packets of up to {most} bytes; --port memory carries 2000"
+            )));
+        }
         let mut bed = Bed::between(CableSettings::macs(), 1, false, ReceiveWork::Senders)?;
         let link = bed.link(kind)?;
         let (score, arenas) = (bed.score(), [memory()?, memory()?]);

@@ -16,6 +16,7 @@ impl Config {
             return Err(wrong(&[&"gateway"], format!("no gateway is called \"{}\"", self.gateway), "use \"cmts\""));
         }
         self.workers.check(&self.frames)?;
+        self.log.check()?;
         self.check_ports()?;
         self.channel_word()?;
         if !(1..=MAX_SEGMENTS).contains(&self.depi.segments) {

@@ -278,7 +278,8 @@ impl Config {
                     Carries::Requests => upstream::Carries::Requests,
                 };
                 granted += rate;
-                layout.pseudowires.push(PseudowireSpec { session, cookie, service_group: g as u16, carries });
+                let (service_group, remote) = (g as u16, group.rpd);
+                layout.pseudowires.push(PseudowireSpec { session, cookie, service_group, carries, remote });
             }
         }
         layout.granted.push(granted);

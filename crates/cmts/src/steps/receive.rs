@@ -1,5 +1,7 @@
 //! First looks: at packets from the network, at packets of Remote-PHY devices.
 
+use std::net::IpAddr;
+
 use engine::{At, Burst, Ctx, Drop, Punt, Stage};
 use frame::Arena;
 use stages::forward::{PortView, is_martian4, is_martian6};
@@ -181,7 +183,11 @@ fn rpd(bytes: &[u8], port: &PortView, state: &State) -> Result<Packet, Drop> {
     let message = packet.get(from..ip.total_len as usize).ok_or(Drop::L2tpMalformed)?;
     match l2tp::Message::parse(message, carrier) {
         Ok(l2tp::Message::Data(header)) => {
-            let (wire, payload) = state.upstream.pseudowire(&header, message)?;
+            let source = match ip.version {
+                4 => IpAddr::V4(ip.src.into()),
+                _ => IpAddr::V6(ip.src6(packet).into()),
+            };
+            let (wire, payload) = state.upstream.pseudowire(&header, message, source)?;
             let payload = l3 + from as u16 + payload;
             Ok(Packet::Pseudowire { wire, payload, end })
         }

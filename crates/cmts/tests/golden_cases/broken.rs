@@ -4,7 +4,8 @@ use super::*;
 
 testkit::cases! {
     wrong_hcs, psp_tables_longer_than_the_packet, units_that_never_end, units_without_a_beginning, a_packet_is_missing,
-    a_segment_is_missing, segments_that_come_again, unknown_sessions, unknown_service_identifiers, concatenation_and_fragments,
+    a_segment_is_missing, segments_that_come_again, more_segments_wait_than_may, unknown_sessions,
+    packets_from_other_addresses, unknown_service_identifiers, concatenation_and_fragments,
     frames_that_are_too_long, what_is_no_ip, other_frames_on_both_ports, tunnel_packets_in_fragments,
 }
 
@@ -115,6 +116,74 @@ fn segments_that_come_again() -> Case {
         .send("cin", &burst(2, SID, &segment(4, Some(0), &stream(&[datagram(false, 9)]))))
         .drops("worker.segment_late", 2)
         .punts("uepi", 3)
+}
+
+/// Segments that wait for earlier ones at most, all clusters together.
+const WAITING: u16 = 256;
+/// How far ahead of its turn a segment may come.
+const WINDOW: u16 = 64;
+
+fn more_segments_wait_than_may() -> Case {
+    let sid = |modem: u16| SID + modem;
+    let modem = |n: u16| {
+        format!(
+            r#"{{ mac = "02:cb:00:00:00:{:02x}", profile = "home", ipv4 = "10.0.0.{n}", host_mac = "02:ca:00:00:00:{n:02x}", sid = {} }}"#,
+            n,
+            sid(n - 1)
+        )
+    };
+    let modems: Vec<String> = (1..=5).map(modem).collect();
+    let groups = format!(
+        r#"service_group = [ {{ name = "sg", rpd = "172.16.0.2", mac = "02:00:00:00:0c:01",
+            channel = [ {{ name = "ofdm", capacity = "1.89 Gbit/s", session = 0x1000 }} ],
+            upstream_channel = [ {{ session = 0x2000, count = 2 }} ], modem = [ {} ] }} ]"#,
+        modems.join(", ")
+    );
+    let empty = |n| segment(n, Some(0), &[0xff; 8]);
+    let case =
+        case("As many segments wait for earlier ones as there is room for: the next is dropped by name.").with(&groups);
+    // The first segment of each comes, and the second is missing. So many others of four modems wait; of the first modem as
+    // many as there is still room for, and one more.
+    let mut segments: Vec<_> = (0..5).map(|modem| (modem, empty(0))).collect();
+    segments.extend((1..5).flat_map(|modem| (2..=WINDOW).map(move |n| (modem, n))).map(|(modem, n)| (modem, empty(n))));
+    let room = WAITING - 4 * (WINDOW - 1);
+    segments.extend((2..2 + room - 1).map(|n| (0, empty(n))));
+    segments.push((0, segment(room + 1, Some(0), &stream(&[datagram(false, 9)]))));
+    segments.push((0, segment(room + 2, Some(0), &stream(&[datagram(false, 19)]))));
+    segments.push((0, segment(1, Some(0), &stream(&[datagram(false, 29)]))));
+    let case = (0..)
+        .zip(&segments)
+        .fold(case, |case, (number, (modem, payload))| case.send("cin", &burst(number, sid(*modem), payload)));
+    case.expect("nsi", &to_router(&datagram(false, 28)))
+        .expect("nsi", &to_router(&datagram(false, 8)))
+        .drops("worker.segment_lost", 1)
+        .counts("clusters.frames", 2)
+        .punts("uepi", segments.len() as u64)
+}
+
+fn packets_from_other_addresses() -> Case {
+    let good = || burst(0, SID, &segment(0, Some(0), &stream(&[datagram(false, 9)])));
+    let (head, tail) = unit(SID);
+    let forged = segment(0, Some(0), &stream(&[datagram(false, 9)]));
+    let pieces = [(&head[..], true, false), (&forged[..], false, false), (&tail[..], false, true)];
+    let from = |source: [u8; 4]| {
+        let body = pseudowire(session(UP), 0, false, &pieces);
+        eth(DEVICE_MAC, CIN_MAC).ip4(source, CIN).says(115).payload(body)
+    };
+    let mut asked = vec![0; uepi::Request::LEN];
+    uepi::Request { size: 300, sid: SID, scheduled_sid: SID, in_units: true, ..uepi::Request::default() }
+        .emit(&mut asked)
+        .expect("room");
+    let asks = pseudowire(session(REQUESTS), 0, false, &[(&asked, true, true)]);
+    case("Packets of the device's sessions from other addresses: neither bursts nor requests are believed.")
+        .send("cin", &from([172, 16, 0, 3]))
+        .send("cin", &from([10, 9, 9, 9]))
+        .send("cin", &eth(DEVICE_MAC, CIN_MAC).ip4([172, 16, 0, 3], CIN).says(115).payload(asks))
+        .drops("bursts.rx.unknown_rpd", 3)
+        .counts("grants.0.requests", 0)
+        .send("cin", &good())
+        .expect("nsi", &to_router(&datagram(false, 8)))
+        .punts("uepi", 1)
 }
 
 fn unknown_sessions() -> Case {

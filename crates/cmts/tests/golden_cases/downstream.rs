@@ -4,7 +4,7 @@ use super::*;
 
 testkit::cases! {
     each_host_by_its_own_address, ipv6, unknown_destinations, many_hosts_know_their_group, encrypted_frames,
-    keys_roll_over, a_key_that_is_not_there, over_udp_with_cookies, over_ipv6, over_udp_and_ipv6,
+    keys_roll_over, key_numbers_go_round, key_numbers_without_streams, a_key_that_is_not_there, over_udp_with_cookies, over_ipv6, over_udp_and_ipv6,
     without_the_word, split_over_packets,
     longer_than_a_packet, a_modem_comes_and_goes, a_queue_that_is_full,
 }
@@ -122,6 +122,56 @@ fn keys_roll_over() -> Case {
         .expect("cin", &depi(1, &[frame(1, 1, &second)]))
         .punts("service_flow", 2)
         .punts("depi", 2)
+}
+
+/// The `n`th key since the first, and the step that gives it to the modem and has it used.
+fn next_key(n: u8) -> (Key, String) {
+    let (number, hex) = (n & 0x0f, format!("{n:02x}").repeat(16));
+    let step = format!(r#"do = "key", modem = "02:cb:00:00:00:01", sequence = {number}, key = "{hex}""#);
+    (Key::aes128([n; 16], IV), step)
+}
+
+/// Key sequence numbers have four bits (CM-SP-SECv3.1, BPI+ key management): each new key has the next one, and a modem
+/// drops a frame with a number it has no key of.
+fn key_numbers_go_round() -> Case {
+    let up = |number: u8, toggle: bool, key: &Key, at: u16| {
+        let privacy = Privacy { toggle, ..Privacy::encrypted(number, SID) };
+        let frame = mac_frame(&[Element::BpUp2(privacy)], &from_host(0, &datagram(false, 9)), Some(key));
+        burst(at, SID, &segment(at, Some(0), &frame))
+    };
+    let case =
+        encrypted("Keys 1 to 15, then 0 again: frames both ways have their key's number; other numbers are refused.");
+    let case = (1..=16u8).fold(case, |case, n| {
+        let ((key, step), number, odd) = (next_key(n), n & 0x0f, n & 1 == 1);
+        let (from, at) = (ms(20 * u64::from(n)), u16::from(n) - 1);
+        case.at(from)
+            .step(&step)
+            .at(from + ms(10))
+            .send("nsi", &from_router(&datagram(true, 9)))
+            .expect("cin", &depi(at, &[sealed(at, &to_host(0, &datagram(true, 8)), number, &key)]))
+            .send("cin", &up(number, odd, &key, 3 * at))
+            .expect("nsi", &to_router(&datagram(false, 8)))
+            // A number of the same parity, and the right one with the other key's toggle.
+            .send("cin", &up(number ^ 2, odd, &key, 3 * at + 1))
+            .send("cin", &up(number, !odd, &key, 3 * at + 2))
+    });
+    case.drops("worker.unknown_key", 32).punts("service_flow", 16).punts("depi", 16).punts("uepi", 48)
+}
+
+fn key_numbers_without_streams() -> Case {
+    let ((_, first), (key, second)) = (next_key(1), next_key(2));
+    let privacy = Element::BpDown(Privacy::encrypted(2, SID));
+    let frame = mac_frame(&[privacy], &to_host(0, &datagram(true, 8)), Some(&key));
+    case("Frames of a service flow without sequence numbers have the number of their key as well.")
+        .with(r#"profile = [ { name = "home", encrypt = true, flow = [ { name = "best", bonded = false } ] } ]"#)
+        .step(&first)
+        .at(ms(10))
+        .step(&second)
+        .at(ms(20))
+        .send("nsi", &from_router(&datagram(true, 9)))
+        .expect("cin", &depi(0, &[frame]))
+        .punts("service_flow", 1)
+        .punts("depi", 1)
 }
 
 fn a_key_that_is_not_there() -> Case {

@@ -189,16 +189,17 @@ fn gaps_in_one() -> Case {
 }
 
 fn requests_of_each() -> Case {
-    let asked = |wire, size| {
+    let asked = |device: (Ipv4Addr, [u8; 6]), wire, size| {
         let mut request = vec![0; uepi::Request::LEN];
         let of = uepi::Request { size, sid: SID, scheduled_sid: SID, in_units: true, ..uepi::Request::default() };
         of.emit(&mut request).expect("room");
-        from_device(pseudowire(session(wire), 0, false, &[(&request, true, true)]))
+        let body = pseudowire(session(wire), 0, false, &[(&request, true, true)]);
+        eth(device.1, CIN_MAC).ip4(device.0, CIN).says(115).payload(body)
     };
     two("Requests for bandwidth are counted for the group whose session they came on.", DEVICE_2)
-        .send("cin", &asked(REQUESTS, 10))
-        .send("cin", &asked(REQUESTS_2, 300))
-        .send("cin", &asked(REQUESTS_2, 20))
+        .send("cin", &asked((DEVICE, DEVICE_MAC), REQUESTS, 10))
+        .send("cin", &asked(SECOND, REQUESTS_2, 300))
+        .send("cin", &asked(SECOND, REQUESTS_2, 20))
         .counts("grants.0.requests", 1)
         .counts("grants.0.requested_bytes", 10 * 16)
         .counts("grants.1.requests", 2)

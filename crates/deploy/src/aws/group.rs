@@ -163,6 +163,7 @@ pub fn setup(fleet: &Fleet) -> String {
         n4_address: place("N4"),
         cpus: Some(place("CPUS")),
         metrics: "127.0.0.1:946@GATEWAY_NUMBER@".to_owned(),
+        health: None,
         ledger: "/var/lib/weir-@GATEWAY_NUMBER@/ledger".to_owned(),
         socket: "/run/weir-@GATEWAY_NUMBER@.sock".to_owned(),
     };

@@ -68,6 +68,7 @@ pub fn configuration(fleet: &Fleet) -> String {
         n4_address: "0.0.0.0".to_owned(),
         cpus: None,
         metrics: "0.0.0.0:9464".to_owned(),
+        health: Some("0.0.0.0:9465".to_owned()),
         ledger: "/var/lib/weir/ledger".to_owned(),
         socket: SOCKET.to_owned(),
     };
@@ -93,7 +94,38 @@ pub fn gateways(fleet: &Fleet) -> Vec<Node> {
     let service = object(fleet, "v1", "Service", name, vec![("spec", service)]);
     let budget = map! { "maxUnavailable" => 1_i64, "selector" => map! { "matchLabels" => labels(fleet, "gateway") } };
     let budget = object(fleet, "policy/v1", "PodDisruptionBudget", name, vec![("spec", budget)]);
-    vec![account, config, service, stateful_set(fleet), budget]
+    vec![account, config, service, stateful_set(fleet), budget, policy(fleet)]
+}
+
+/// Who may reach a pod by the cluster's network: control planes PFCP, monitoring the metrics. Probes come from the pod's
+/// own node, which Kubernetes lets pass whatever a policy says; plugins that do not are told the nodes' networks. N3 and
+/// N6 are no part of the cluster's network.
+fn policy(fleet: &Fleet) -> Node {
+    let its = &fleet.settings.kubernetes;
+    let rule = |from: Vec<Node>, protocol: &str, port: &str| {
+        map! { "from" => from, "ports" => list![map! { "protocol" => protocol, "port" => port }] }
+    };
+    let block = |network: &crate::cidr::Cidr| map! { "ipBlock" => map! { "cidr" => network.to_string() } };
+    let mut control_planes: Vec<Node> = fleet.settings.control_planes.iter().map(block).collect();
+    if its.traffic {
+        // The generator's jobs play a control plane.
+        control_planes.push(map! { "podSelector" => map! { "matchLabels" => labels(fleet, "traffic") } });
+    }
+    let monitoring = map! {
+        "namespaceSelector" => map! {
+            "matchLabels" => map! { "kubernetes.io/metadata.name" => &its.monitoring_namespace },
+        },
+    };
+    let mut rules = vec![rule(control_planes, "UDP", "pfcp"), rule(vec![monitoring], "TCP", "metrics")];
+    if !its.nodes.is_empty() {
+        rules.push(rule(its.nodes.iter().map(block).collect(), "TCP", "health"));
+    }
+    let spec = map! {
+        "podSelector" => map! { "matchLabels" => labels(fleet, "gateway") },
+        "policyTypes" => list!["Ingress"],
+        "ingress" => rules,
+    };
+    object(fleet, "networking.k8s.io/v1", "NetworkPolicy", &fleet.settings.name, vec![("spec", spec)])
 }
 
 fn stateful_set(fleet: &Fleet) -> Node {
@@ -168,7 +200,7 @@ fn container(fleet: &Fleet) -> Node {
     let its = &fleet.settings.kubernetes;
     let probe = |path: &str, period: u32, failures: u32| {
         map! {
-            "httpGet" => map! { "path" => path, "port" => "metrics" },
+            "httpGet" => map! { "path" => path, "port" => "health" },
             "periodSeconds" => period,
             "timeoutSeconds" => 3_i64,
             "failureThreshold" => failures,
@@ -187,8 +219,9 @@ fn container(fleet: &Fleet) -> Node {
         "ports" => list![
             map! { "name" => "pfcp", "containerPort" => 8805_i64, "protocol" => "UDP" },
             map! { "name" => "metrics", "containerPort" => 9464_i64, "protocol" => "TCP" },
+            map! { "name" => "health", "containerPort" => 9465_i64, "protocol" => "TCP" },
         ],
-        "securityContext" => security(fleet),
+        "securityContext" => security(),
         "resources" => resources(fleet),
         "startupProbe" => probe("/healthz", 2, 30),
         "livenessProbe" => probe("/healthz", 10, 3),

@@ -34,7 +34,7 @@ pub fn jobs(fleet: &Fleet) -> Vec<Node> {
         "name" => "trial",
         "image" => &its.image,
         "command" => list!["/bin/sh", "-c", script],
-        "securityContext" => security(fleet),
+        "securityContext" => security(),
         "resources" => super::gateways::resources(fleet),
         "volumeMounts" => list![
             map! { "name" => "trial", "mountPath" => "/trial", "readOnly" => true },

@@ -59,6 +59,27 @@ fn selected(place: &str, object: &Node, objects: &[&Node], set: Option<&Node>, f
             object.at(&["spec", "selector", "matchLabels"]),
             set.and_then(|set| set.at(&["spec", "template", "metadata", "labels"])),
         ),
+        "NetworkPolicy" => {
+            let ports = set.and_then(|set| set.at(&["spec", "template", "spec", "containers"])).map(Node::items);
+            let ports = ports.unwrap_or_default().iter().filter_map(|container| container.get("ports"));
+            let named = |port: &Node| port.get("name").and_then(Node::text).map(str::to_owned);
+            let names: Vec<String> = ports.flat_map(Node::items).filter_map(named).collect();
+            for rule in object.at(&["spec", "ingress"]).map(Node::items).unwrap_or_default() {
+                for port in rule.get("ports").map(Node::items).unwrap_or_default() {
+                    let port = port.get("port").and_then(Node::text).unwrap_or_default();
+                    if !names.iter().any(|name| name == port) {
+                        found.push(Finding::at(place, format!("no container has a port \"{port}\""), names.join(", ")));
+                    }
+                }
+                if rule.get("from").map(Node::items).unwrap_or_default().is_empty() {
+                    found.push(Finding::at(place, "a rule lets everybody in", "whom it is for"));
+                }
+            }
+            (
+                object.at(&["spec", "podSelector", "matchLabels"]),
+                set.and_then(|set| set.at(&["spec", "template", "metadata", "labels"])),
+            )
+        }
         "ServiceMonitor" => {
             let service = objects.iter().find(|object| object.get("kind").and_then(Node::text) == Some("Service"));
             let names: Vec<_> = service

@@ -199,15 +199,32 @@ impl FqCsid {
         Some((node, sets, kind))
     }
 
-    /// Whether both name one set of one node.
-    pub fn shares_with(&self, other: &FqCsid) -> bool {
-        let (Some((node, sets, kind)), Some((node2, sets2, kind2))) = (self.parts(), other.parts()) else {
-            return false;
-        };
-        let same_kind = kind.is_empty() || kind2.is_empty() || kind == kind2;
-        let same_node = self.kind_and_count >> 4 == other.kind_and_count >> 4 && node == node2;
-        same_node && same_kind && sets.chunks(2).any(|set| sets2.chunks(2).any(|set2| set == set2))
+    /// The sets it names, one by one; none if its octets are fewer than its count says.
+    pub fn sets(&self) -> impl Iterator<Item = ConnectionSet> + '_ {
+        let (address, csids, kind) = self.parts().unwrap_or((&[], &[], &[]));
+        let mut node = [0; 16];
+        node[..address.len()].copy_from_slice(address);
+        let (node_id_type, node_type) = (self.kind_and_count >> 4, kind.first().map(|octet| octet & 0x0f));
+        csids.chunks_exact(2).map(move |csid| ConnectionSet {
+            node_id_type,
+            node,
+            csid: u16::from_be_bytes([csid[0], csid[1]]),
+            node_type,
+        })
     }
+}
+
+/// One set of connections of one node, as an [`FqCsid`] names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnectionSet {
+    /// FQ-CSID Node-ID Type: 0 IPv4, 1 IPv6, 2 MCC, MNC and a number.
+    pub node_id_type: u8,
+    /// The node's address, followed by zeros.
+    pub node: [u8; 16],
+    /// The set's number at that node.
+    pub csid: u16,
+    /// FQ-CSID Node Type (MME, SGW-C, PGW-C, ...), if it is present.
+    pub node_type: Option<u8>,
 }
 
 impl Element for FqCsid {

@@ -1,5 +1,6 @@
 //! With whom a node works together (6.2.6 to 6.2.8).
 
+use super::Pin;
 use crate::ie::{CpFunctionFeatures, NodeId, RecoveryTimeStamp, UpFunctionFeatures, UserPlaneIpResourceInformation};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -27,7 +28,20 @@ pub struct Association {
     pub state: State,
     /// It has answered a heartbeat, ever.
     pub answers_heartbeats: bool,
+    /// Further addresses its requests may come from: SMFs of its set (5.22). Not those of the configuration.
+    pub alternatives: Vec<IpAddr>,
+    /// Its address has answered a heartbeat with its Recovery Time Stamp.
+    pub confirmed: bool,
+    /// Another association has, or had, the same address.
+    pub shared: bool,
+    /// Its sessions, as far as [`Node::set_sessions`](super::Node::set_sessions) was told.
+    pub sessions: u32,
+    /// When it was made.
+    pub since: super::Time,
 }
+
+/// Further addresses of an association at most.
+const MAX_ALTERNATIVES: usize = 16;
 
 /// Whether a peer is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,10 +61,17 @@ pub(super) struct Associations {
     all: HashMap<AssociationId, Association>,
     by_node: HashMap<NodeId, AssociationId>,
     by_address: HashMap<IpAddr, Vec<AssociationId>>,
+    /// By further addresses, none of which is in `by_address`.
+    by_alternative: HashMap<IpAddr, Vec<AssociationId>>,
+    pins: Vec<Pin>,
     next: u32,
 }
 
 impl Associations {
+    pub fn new(pins: Vec<Pin>) -> Associations {
+        Associations { pins, ..Associations::default() }
+    }
+
     pub fn len(&self) -> usize {
         self.all.len()
     }
@@ -71,38 +92,113 @@ impl Associations {
         self.by_node.get(node).copied()
     }
 
-    /// Those of an address, oldest first.
+    /// Those whose messages go to an address, oldest first.
     pub fn of_address(&self, address: IpAddr) -> &[AssociationId] {
         self.by_address.get(&address).map_or(&[], Vec::as_slice)
+    }
+
+    /// Addresses with an association, and the oldest of each.
+    pub fn addresses(&self) -> impl Iterator<Item = (IpAddr, AssociationId)> {
+        self.by_address.iter().filter_map(|(address, ids)| Some((*address, *ids.first()?)))
+    }
+
+    /// The configuration's entry for a Node ID.
+    pub fn pin_of(&self, node: &NodeId) -> Option<usize> {
+        self.pins.iter().position(|pin| pin.node_id == *node)
+    }
+
+    /// The first of the configuration's entries with an address.
+    pub fn pin_at(&self, address: IpAddr) -> Option<usize> {
+        self.pins.iter().position(|pin| pin.contains(address))
+    }
+
+    pub fn pin(&self, n: usize) -> Option<&Pin> {
+        self.pins.get(n)
+    }
+
+    /// Those that requests from an address may be of: configured for it, at it, with it as a further address.
+    pub fn at(&self, address: IpAddr) -> impl Iterator<Item = AssociationId> {
+        self.at_home(address).chain(self.by_alternative.get(&address).into_iter().flatten().copied())
+    }
+
+    /// As [`at`](Self::at), without those that have the address as a further one.
+    pub fn at_home(&self, address: IpAddr) -> impl Iterator<Item = AssociationId> {
+        let pinned = self.pins.iter().filter(move |pin| pin.contains(address));
+        let pinned = pinned.filter_map(move |pin| self.of_node(&pin.node_id));
+        let others = self.of_address(address).iter().copied();
+        pinned.chain(others.filter(move |id| self.get(*id).is_some_and(|one| self.pin_of(&one.node_id).is_none())))
+    }
+
+    /// Those that share the limits of a peer: of its entry in the configuration, or of its address.
+    pub fn siblings(&self, id: AssociationId) -> Vec<AssociationId> {
+        let group = |one: &Association| self.pin_of(&one.node_id).or_else(|| self.pin_at(one.address.ip()));
+        let Some(own) = self.get(id) else { return Vec::new() };
+        match group(own) {
+            Some(pin) => self.iter().filter(|(_, one)| group(one) == Some(pin)).map(|(id, _)| id).collect(),
+            None => self.of_address(own.address.ip()).to_vec(),
+        }
     }
 
     pub fn add(&mut self, association: Association) -> AssociationId {
         let id = AssociationId(self.next);
         self.next += 1;
-        self.by_node.insert(association.node_id.clone(), id);
-        self.by_address.entry(association.address.ip()).or_default().push(id);
-        self.all.insert(id, association);
+        self.enter(id, association);
         id
     }
 
-    pub fn remove(&mut self, id: AssociationId) -> Option<Association> {
-        let association = self.all.remove(&id)?;
-        self.by_node.remove(&association.node_id);
+    fn enter(&mut self, id: AssociationId, mut association: Association) {
         let address = association.address.ip();
-        if let Some(ids) = self.by_address.get_mut(&address) {
-            ids.retain(|other| *other != id);
-            if ids.is_empty() {
-                self.by_address.remove(&address);
+        self.by_node.insert(association.node_id.clone(), id);
+        let here = self.by_address.entry(address).or_default();
+        here.push(id);
+        if here.len() > 1 {
+            association.shared = true;
+            for other in here {
+                self.all.entry(*other).and_modify(|other| other.shared = true);
             }
         }
+        // From now on the address is this peer's.
+        for other in self.by_alternative.remove(&address).unwrap_or_default() {
+            if let Some(other) = self.all.get_mut(&other) {
+                other.alternatives.retain(|alternative| *alternative != address);
+            }
+        }
+        let alternatives = std::mem::take(&mut association.alternatives);
+        self.all.insert(id, association);
+        alternatives.into_iter().for_each(|alternative| self.learn(id, alternative));
+    }
+
+    /// Takes note of a further address of a peer, unless it is another's or there are too many.
+    pub fn learn(&mut self, id: AssociationId, alternative: IpAddr) {
+        let is_taken = self.by_address.contains_key(&alternative) || self.pin_at(alternative).is_some();
+        let is_pinned = self.get(id).is_none_or(|association| self.pin_of(&association.node_id).is_some());
+        let Some(association) = self.all.get_mut(&id).filter(|_| !is_taken && !is_pinned) else { return };
+        let known = &mut association.alternatives;
+        if known.len() < MAX_ALTERNATIVES && !known.contains(&alternative) {
+            known.push(alternative);
+            self.by_alternative.entry(alternative).or_default().push(id);
+        }
+    }
+
+    pub fn remove(&mut self, id: AssociationId) -> Option<Association> {
+        fn leave(by: &mut HashMap<IpAddr, Vec<AssociationId>>, address: IpAddr, id: AssociationId) {
+            if let Some(ids) = by.get_mut(&address) {
+                ids.retain(|other| *other != id);
+                if ids.is_empty() {
+                    by.remove(&address);
+                }
+            }
+        }
+        let association = self.all.remove(&id)?;
+        self.by_node.remove(&association.node_id);
+        leave(&mut self.by_address, association.address.ip(), id);
+        association.alternatives.iter().for_each(|address| leave(&mut self.by_alternative, *address, id));
         Some(association)
     }
 
     /// Replaces what is known of a peer, whose address may have changed.
     pub fn replace(&mut self, id: AssociationId, association: Association) {
         self.remove(id);
-        self.by_node.insert(association.node_id.clone(), id);
-        self.by_address.entry(association.address.ip()).or_default().push(id);
-        self.all.insert(id, association);
+        self.enter(id, association);
     }
 }

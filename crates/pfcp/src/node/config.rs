@@ -1,6 +1,6 @@
 //! What is set when a node is made.
 
-use crate::ie::{CpFunctionFeatures, NodeId, UpFunctionFeatures};
+use crate::ie::{CpFunctionFeatures, NodeId, UpFunctionFeatures, UserPlaneIpResourceInformation};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -31,12 +31,47 @@ pub struct Config {
     pub keep_lost: Duration,
     /// Associations at most.
     pub max_associations: usize,
+    /// Associations of one address at most; those of [`pins`](Self::pins) are not counted.
+    pub max_associations_per_address: usize,
+    /// Time between the heartbeats that confirm a request which would end or take over sessions, and between two such
+    /// confirmations of an association.
+    pub probe_interval: Duration,
+    /// How many of them go unanswered before a peer counts as silent to a request from its own addresses.
+    pub probes: u8,
+    /// As `probes`, to an Association Setup Request from any other address.
+    pub takeover_probes: u8,
+    /// How long a peer with sessions has to contradict, by using one of them, a request in its name that ends them all.
+    pub contradiction: Duration,
+    /// Peers whose addresses and limits are configured.
+    pub pins: Vec<Pin>,
     /// Messages per second and peer.
     pub message_rate: u32,
     /// As many messages of a peer are taken at once.
     pub message_burst: u32,
+    /// Addresses and TEIDs that control planes may give out, told when an association is set up.
+    pub user_plane_ip_resources: Vec<UserPlaneIpResourceInformation>,
     /// Networks (address, prefix length in bits) messages are taken from; if empty, all.
     pub allow: Vec<(IpAddr, u8)>,
+}
+
+/// A peer whose addresses are configured: its Node ID is accepted from these and from no others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pin {
+    /// The Node ID.
+    pub node_id: NodeId,
+    /// Networks (address, prefix length in bits) its messages come from.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// Sessions at most; `None`: as any other peer.
+    pub sessions: Option<u32>,
+    /// Messages per second, and as many in a tenth of a second at once; `None`: as any other peer.
+    pub message_rate: Option<u32>,
+}
+
+impl Pin {
+    /// Whether the peer's messages may come from there.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.addresses.iter().any(|(network, len)| contains(*network, *len, address))
+    }
 }
 
 /// Which side of the reference point a node is.
@@ -83,20 +118,27 @@ impl Config {
             never_answers: NeverAnswers::Ignore,
             keep_lost: Duration::from_secs(120),
             max_associations: 256,
+            max_associations_per_address: 4,
+            probe_interval: Duration::from_secs(1),
+            probes: 3,
+            takeover_probes: 8,
+            contradiction: Duration::from_secs(2),
+            pins: Vec::new(),
             message_rate: 100_000,
             message_burst: 10_000,
+            user_plane_ip_resources: Vec::new(),
             allow: Vec::new(),
         }
     }
 
-    /// Whether messages from there are taken at all.
-    pub(super) fn allows(&self, address: IpAddr) -> bool {
+    /// Whether messages are taken from an address.
+    pub fn allows(&self, address: IpAddr) -> bool {
         self.allow.is_empty() || self.allow.iter().any(|(network, len)| contains(*network, *len, address))
     }
 }
 
 /// Whether an address lies in a network.
-fn contains(network: IpAddr, len: u8, address: IpAddr) -> bool {
+pub fn contains(network: IpAddr, len: u8, address: IpAddr) -> bool {
     // Both as 128 bits, the network's bits foremost.
     let (network, address) = match (network, address.to_canonical()) {
         (IpAddr::V4(network), IpAddr::V4(address)) => {

@@ -46,6 +46,30 @@ counters! {
     no_association,
     /// Association setups refused because there are too many.
     associations_full,
+    /// Association setups refused because their address has as many as it may.
+    associations_full_address,
+    /// Association setups refused because the Node ID is configured for other addresses.
+    pinned_elsewhere,
+    /// Requests refused because they name the Node ID of a peer at another address.
+    names_of_others,
+    /// Associations without sessions, never confirmed, that gave way because there were too many.
+    associations_displaced,
+    /// Heartbeats sent to confirm a request that would end or take over sessions.
+    probes,
+    /// Confirmations given up because forged answers came.
+    probes_forged,
+    /// Associations taken over by another address because the one before did not answer.
+    associations_taken_over,
+    /// Association setups refused because the peer answers at another address.
+    takeovers_refused,
+    /// Association setups refused because the peer, asked at its own address, contradicts them.
+    setups_refused,
+    /// Association releases and deletions of session sets refused because the peer contradicts them.
+    releases_refused,
+    /// Heartbeats with a later Recovery Time Stamp that the peer, asked at its own address, did not confirm.
+    restarts_not_confirmed,
+    /// Requests not considered because too many wait for the same confirmation.
+    claims_dropped,
     /// Responses ignored because they answer nothing.
     unexpected_responses,
     /// Responses that can not be used; what they answer has failed.

@@ -1,7 +1,7 @@
 //! What a node tells whoever drives it.
 
 use super::{AssociationId, Ticket};
-use crate::ie::Cause;
+use crate::ie::{Cause, NodeId};
 use crate::message::AssociationUpdateRequest;
 use crate::{Fault, Packet};
 use std::net::SocketAddr;
@@ -15,7 +15,8 @@ pub enum Event {
     Request {
         /// Gives the answer its way.
         ticket: Ticket,
-        /// Whose it is.
+        /// The association it names; if it names none, the first of its address: a session's request belongs to the
+        /// association that owns the session if [`Node::belongs`](super::Node::belongs) says so.
         association: AssociationId,
         /// What it is.
         packet: Packet,
@@ -62,6 +63,39 @@ pub enum Event {
     Back(AssociationId),
     /// The association is gone, and its sessions are to go.
     Gone(AssociationId, Removal),
+    /// A request that would have ended or taken over the sessions of a peer was refused, or had to be granted without that
+    /// peer's word: for the operator to know.
+    Contested {
+        /// The peer.
+        node_id: NodeId,
+        /// Where the request came from.
+        from: SocketAddr,
+        /// What became of it.
+        outcome: Contest,
+    },
+}
+
+/// What became of a request that would end or take over the sessions of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Contest {
+    /// Another address has the association now.
+    #[error("association taken over: its address before did not answer")]
+    TakenOver,
+    /// The peer answers at the address it had.
+    #[error("takeover refused: the peer answers at its own address")]
+    TakeoverRefused,
+    /// The peer did not send the Association Setup Request, by its Recovery Time Stamp or because it uses its sessions.
+    #[error("association setup refused: the peer's heartbeat contradicts it")]
+    SetupRefused,
+    /// The peer goes on using its sessions.
+    #[error("release refused: the peer uses its sessions")]
+    ReleaseRefused,
+    /// The peer's own answer has not the Recovery Time Stamp of a heartbeat in its name.
+    #[error("restart not confirmed by the peer")]
+    RestartNotConfirmed,
+    /// The configuration has other addresses for the Node ID.
+    #[error("association setup refused: the Node ID is configured for other addresses")]
+    PinnedElsewhere,
 }
 
 /// Why a request has failed.
@@ -92,4 +126,6 @@ pub enum Removal {
     SetUpAnew,
     /// The peer has been lost for too long.
     Lost,
+    /// It had no sessions, was never confirmed, and there were too many.
+    Displaced,
 }

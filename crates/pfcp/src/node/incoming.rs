@@ -1,14 +1,18 @@
 //! What becomes of a datagram.
 
 use super::association::{Association, State};
+use super::claims::{Claim, Reading};
 use super::responses::{RequestKey, Seen};
-use super::{AssociationId, Event, Failure, Node, Peer, Purpose, Removal, Ticket, Time};
+use super::{AssociationId, Contest, Event, Failure, Node, Peer, Purpose, Removal, Ticket, Time};
 use crate::header::Malformed;
 use crate::ie::{Cause, NodeId, PfcpAsRspFlags, RecoveryTimeStamp};
 use crate::message::*;
 use crate::{Fault, Header, Packet, Refusal};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
+/// An association without sessions that was not confirmed by then may give way to another.
+const DISPLACED_AFTER: Duration = Duration::from_secs(30);
 const NO_ASSOCIATION: Fault = Fault { cause: Cause::NO_ESTABLISHED_PFCP_ASSOCIATION, ie: 0 };
 
 impl Node {
@@ -19,8 +23,7 @@ impl Node {
             return;
         }
         for message in crate::messages(datagram) {
-            let peer = self.peers.get_mut(&from.ip()).unwrap_or(&mut self.strangers);
-            if !peer.pace.pass(now) {
+            if !self.peer(from.ip()).pace.pass(now) {
                 self.counters.too_many += 1;
                 return;
             }
@@ -38,7 +41,8 @@ impl Node {
         let Header { sequence, priority, .. } = parts.header;
         let key = RequestKey::new(&self.secret, from, sequence, parts.message_type, octets);
         if is_request(parts.message_type) {
-            let peer = self.peers.get_mut(&from.ip()).unwrap_or(&mut self.strangers);
+            let pinned = self.associations.pin_at(from.ip()).and_then(|pin| self.pinned.get_mut(pin));
+            let peer = pinned.or(self.peers.get_mut(&from.ip())).unwrap_or(&mut self.strangers);
             match peer.responses.note(key, now) {
                 Seen::New => {}
                 Seen::Waiting => return self.counters.duplicates_waiting += 1,
@@ -60,65 +64,116 @@ impl Node {
     /// A request nobody has seen before.
     fn on_request(&mut self, ticket: Ticket, packet: Packet, now: Time) {
         let from = ticket.from();
+        self.heard(from.ip());
         match packet.message {
             Message::HeartbeatRequest(request) => {
-                self.is_alive(from, request.recovery_time_stamp);
+                self.heartbeat_in_name_of(from, request.recovery_time_stamp, now);
                 let response = HeartbeatResponse { recovery_time_stamp: self.started, ..Default::default() };
                 self.respond(ticket, None, response.into(), now);
             }
-            Message::AssociationSetupRequest(request) => self.on_set_up(ticket, request, now),
+            Message::AssociationSetupRequest(request) => self.on_set_up(ticket, Box::new(request), now),
             Message::AssociationUpdateRequest(request) => self.on_update(ticket, request, now),
             Message::AssociationReleaseRequest(request) => self.on_release(ticket, &request, now),
             _ => match self.association_of(from, &packet.message) {
+                Some(id) if matches!(packet.message, Message::SessionSetDeletionRequest(_)) => {
+                    self.claim(id, Claim::set_deletion(ticket, packet, now), now);
+                }
                 Some(association) => self.events.push_back(Event::Request { ticket, association, packet }),
                 None => {
-                    self.counters.no_association += 1;
                     let seid = match &packet.message {
                         Message::SessionEstablishmentRequest(request) => Some(request.cp_f_seid.seid),
                         _ => packet.header.seid.map(|_| 0),
                     };
-                    self.refuse(ticket, seid, NO_ASSOCIATION, now);
+                    self.refuse_stranger(ticket, seid, now);
                 }
             },
         }
     }
 
-    /// Whose request this is: the node's it names, else that of the address.
-    fn association_of(&self, from: SocketAddr, message: &Message) -> Option<AssociationId> {
-        let of_address = self.associations.of_address(from.ip());
-        let named = match message {
-            Message::SessionEstablishmentRequest(request) => self.associations.of_node(&request.node_id),
-            _ => None,
-        };
-        // Naming a node does not make one of it: the address has to have an association.
-        named.filter(|_| !of_address.is_empty()).or(of_address.first().copied())
+    pub(super) fn refuse_stranger(&mut self, ticket: Ticket, seid: Option<u64>, now: Time) {
+        self.counters.no_association += 1;
+        self.refuse(ticket, seid, NO_ASSOCIATION, now);
     }
 
-    /// The node's association, if named, else that of the address: some name nobody in particular.
-    fn association_named(&self, from: SocketAddr, node: &NodeId) -> Option<AssociationId> {
-        let of_address = self.associations.of_address(from.ip());
-        let named = self.associations.of_node(node).filter(|id| of_address.contains(id));
-        named.or(of_address.first().copied())
+    /// Whose request this is: the node's it names, else that of the address.
+    fn association_of(&mut self, from: SocketAddr, message: &Message) -> Option<AssociationId> {
+        match message {
+            Message::SessionEstablishmentRequest(request) => self.association_named(from, &request.node_id),
+            Message::SessionSetDeletionRequest(request) => self.association_named(from, &request.node_id),
+            _ => self.associations.at(from.ip()).next(),
+        }
+    }
+
+    /// The node's association, if the address is one of its own. A name that no peer has (some name nobody in particular)
+    /// is that of the address's association, if there is only one.
+    fn association_named(&mut self, from: SocketAddr, node: &NodeId) -> Option<AssociationId> {
+        if let Some(id) = self.associations.of_node(node) {
+            let belongs = self.belongs(id, from.ip());
+            self.counters.names_of_others += u64::from(!belongs);
+            return Some(id).filter(|_| belongs);
+        }
+        let mut home = self.associations.at_home(from.ip());
+        home.next().filter(|_| home.next().is_none())
     }
 
     /// PFCP Association Setup Request (6.2.6).
-    fn on_set_up(&mut self, ticket: Ticket, request: AssociationSetupRequest, now: Time) {
-        let before = self.associations.of_node(&request.node_id);
-        let retains = request.pfcp_session_retention_information.is_some();
-        let mut response = AssociationSetupResponse {
-            node_id: self.config.node_id.clone(),
-            recovery_time_stamp: Some(self.started),
-            up_function_features: self.config.role.up_function_features(),
-            cp_function_features: self.config.role.cp_function_features(),
-            ..Default::default()
-        };
-        if before.is_none() && self.associations.len() >= self.config.max_associations {
-            self.counters.associations_full += 1;
-            response.cause = Cause::NO_RESOURCES_AVAILABLE;
-            return self.respond(ticket, None, response.into(), now);
+    pub(super) fn on_set_up(&mut self, ticket: Ticket, request: Box<AssociationSetupRequest>, now: Time) {
+        let from = ticket.from().ip();
+        let pin = self.associations.pin_of(&request.node_id);
+        if pin.and_then(|pin| self.associations.pin(pin)).is_some_and(|pin| !pin.contains(from)) {
+            self.counters.pinned_elsewhere += 1;
+            self.contest(request.node_id, ticket.from(), Contest::PinnedElsewhere);
+            return self.answer_set_up(ticket, Cause::REQUEST_REJECTED, false, now);
         }
-        response.cause = Cause::REQUEST_ACCEPTED;
-        response.pfcp_as_rsp_flags = (before.is_some() && retains).then_some(PfcpAsRspFlags::PSREI);
+        if let Some(id) = self.associations.of_node(&request.node_id) {
+            let own = self.associations.at_home(from).any(|one| one == id);
+            return self.claim(id, Claim::set_up(ticket, request, own, now), now);
+        }
+        let here = self.associations.of_address(from).len();
+        if pin.is_none() && here >= self.config.max_associations_per_address {
+            self.counters.associations_full_address += 1;
+            return self.answer_set_up(ticket, Cause::NO_RESOURCES_AVAILABLE, false, now);
+        }
+        if self.associations.len() >= self.config.max_associations && !self.displace(now) {
+            self.counters.associations_full += 1;
+            return self.answer_set_up(ticket, Cause::NO_RESOURCES_AVAILABLE, false, now);
+        }
+        self.accept_set_up(ticket, *request, None, now);
+    }
+
+    /// Makes room for an association: one without sessions goes that was made long enough ago to have been confirmed, and
+    /// never was. They are looked through once in so long only.
+    fn displace(&mut self, now: Time) -> bool {
+        if now < self.displace_at {
+            return false;
+        }
+        let is_idle = |(_, one): &(AssociationId, &Association)| {
+            one.sessions == 0 && !one.answers_heartbeats && one.since + DISPLACED_AFTER <= now
+        };
+        match self.associations.iter().filter(is_idle).min_by_key(|(id, _)| *id).map(|(id, _)| id) {
+            Some(id) => {
+                self.counters.associations_displaced += 1;
+                self.remove(id, Removal::Displaced, now);
+                true
+            }
+            None => {
+                self.displace_at = now + DISPLACED_AFTER / 30;
+                false
+            }
+        }
+    }
+
+    /// Sets up an association, in the place of one whose sessions are kept, or of none.
+    pub(super) fn accept_set_up(
+        &mut self,
+        ticket: Ticket,
+        request: AssociationSetupRequest,
+        kept: Option<AssociationId>,
+        now: Time,
+    ) {
+        let alternatives = request.alternative_smf_ip_addresses.iter();
+        let alternatives = alternatives.flat_map(|one| [one.ip4.map(IpAddr::V4), one.ip6.map(IpAddr::V6)]).flatten();
+        let alternatives: Vec<IpAddr> = alternatives.collect();
         let association = Association {
             node_id: request.node_id,
             address: SocketAddr::new(ticket.from().ip(), self.config.peer_port),
@@ -128,20 +183,43 @@ impl Node {
             user_plane_ip_resource_information: request.user_plane_ip_resource_information,
             state: State::Up,
             answers_heartbeats: false,
+            alternatives: Vec::new(),
+            confirmed: false,
+            shared: false,
+            sessions: 0,
+            since: now,
         };
-        self.set_up(before.filter(|_| retains), association, now);
+        let id = self.set_up(kept, association, now);
+        alternatives.into_iter().for_each(|alternative| self.learn(id, alternative));
+        self.answer_set_up(ticket, Cause::REQUEST_ACCEPTED, kept.is_some(), now);
+    }
+
+    pub(super) fn answer_set_up(&mut self, ticket: Ticket, cause: Cause, retained: bool, now: Time) {
+        let response = AssociationSetupResponse {
+            node_id: self.config.node_id.clone(),
+            cause,
+            recovery_time_stamp: Some(self.started),
+            up_function_features: self.config.role.up_function_features(),
+            cp_function_features: self.config.role.cp_function_features(),
+            user_plane_ip_resource_information: self.config.user_plane_ip_resources.clone(),
+            pfcp_as_rsp_flags: retained.then_some(PfcpAsRspFlags::PSREI),
+            ..Default::default()
+        };
         self.respond(ticket, None, response.into(), now);
     }
 
     /// Notes an association, in the place of one whose sessions are kept, or of none.
-    fn set_up(&mut self, kept: Option<AssociationId>, association: Association, now: Time) {
+    fn set_up(&mut self, kept: Option<AssociationId>, mut association: Association, now: Time) -> AssociationId {
         let address = association.address.ip();
-        let id = if let Some(id) = kept {
+        let before = kept.and_then(|id| self.associations.get(id).map(|before| (id, before.clone())));
+        let id = if let Some((id, before)) = before {
+            association.sessions = before.sessions;
             self.associations.replace(id, association);
+            self.leave(before.address.ip());
             id
         } else {
             if let Some(before) = self.associations.of_node(&association.node_id) {
-                self.remove(before, Removal::SetUpAnew);
+                self.remove(before, Removal::SetUpAnew, now);
             }
             let id = self.associations.add(association);
             self.schedule_heartbeat(id, now);
@@ -149,6 +227,14 @@ impl Node {
         };
         self.peers.entry(address).or_insert_with(|| Peer::new(&self.config));
         self.events.push_back(Event::Up(id));
+        id
+    }
+
+    /// Forgets what was kept for an address, if it is no association's any more.
+    fn leave(&mut self, address: IpAddr) {
+        if self.associations.of_address(address).is_empty() {
+            self.peers.remove(&address);
+        }
     }
 
     /// Takes over an association of an earlier run, which the peer does not know to have ended. No event tells of it.
@@ -163,8 +249,7 @@ impl Node {
     /// PFCP Association Update Request (6.2.7).
     fn on_update(&mut self, ticket: Ticket, request: AssociationUpdateRequest, now: Time) {
         let Some(id) = self.association_named(ticket.from(), &request.node_id) else {
-            self.counters.no_association += 1;
-            return self.refuse(ticket, None, NO_ASSOCIATION, now);
+            return self.refuse_stranger(ticket, None, now);
         };
         if let Some(association) = self.associations.get_mut(id) {
             association.up_function_features = request.up_function_features.or(association.up_function_features);
@@ -183,24 +268,19 @@ impl Node {
 
     /// PFCP Association Release Request (6.2.8).
     fn on_release(&mut self, ticket: Ticket, request: &AssociationReleaseRequest, now: Time) {
-        let Some(id) = self.association_named(ticket.from(), &request.node_id) else {
-            self.counters.no_association += 1;
-            return self.refuse(ticket, None, NO_ASSOCIATION, now);
+        let named = self.association_named(ticket.from(), &request.node_id);
+        // Members of a set that a peer named use its sessions; they do not end its association.
+        let Some(id) = named.filter(|_| self.is_home(ticket.from().ip())) else {
+            return self.refuse_stranger(ticket, None, now);
         };
-        let response = AssociationReleaseResponse {
-            node_id: self.config.node_id.clone(),
-            cause: Cause::REQUEST_ACCEPTED,
-            ..Default::default()
-        };
-        self.remove(id, Removal::Released);
-        self.respond(ticket, None, response.into(), now);
+        self.claim(id, Claim::release(ticket, now), now);
     }
 
     /// A response: to a request of ours, or to nothing.
     fn on_response(&mut self, from: SocketAddr, packet: Packet, now: Time) {
         let (sequence, message_type) = (packet.header.sequence, packet.message.message_type());
         let Some(request) = self.requests.answered(from, sequence, message_type) else {
-            return self.counters.unexpected_responses += 1;
+            return self.on_probe_response(from, packet, now);
         };
         self.requests.recycle(request.octets);
         match (request.purpose, packet.message) {
@@ -208,15 +288,12 @@ impl Node {
                 self.failed(request.to, purpose, Failure::Version, now);
             }
             (Purpose::Heartbeat(id), Message::HeartbeatResponse(response)) => {
-                if let Some(association) = self.associations.get_mut(id) {
-                    association.answers_heartbeats = true;
-                }
-                self.is_alive(from, response.recovery_time_stamp);
+                self.is_alive(id, response.recovery_time_stamp, now);
             }
             (Purpose::SetUp, Message::AssociationSetupResponse(response)) => {
                 self.on_set_up_response(request.to, response, now);
             }
-            (Purpose::Release(id), _) => self.remove(id, Removal::Released),
+            (Purpose::Release(id), _) => self.remove(id, Removal::Released, now),
             (Purpose::Driver(token), message) => {
                 self.events.push_back(Event::Response { token, packet: Packet { header: packet.header, message } });
             }
@@ -238,6 +315,12 @@ impl Node {
             user_plane_ip_resource_information: response.user_plane_ip_resource_information,
             state: State::Up,
             answers_heartbeats: false,
+            alternatives: Vec::new(),
+            // It has answered a request of ours, whose number nobody else knows.
+            confirmed: true,
+            shared: false,
+            sessions: 0,
+            since: now,
         };
         self.set_up(None, association, now);
     }
@@ -260,7 +343,7 @@ impl Node {
             Refusal::Request { message_type, header, fault, cp_seid } => {
                 self.counters.refused += 1;
                 // Only who keeps the sessions knows by which number the peer wants to hear of this one.
-                let knows_us = !self.associations.of_address(ticket.from().ip()).is_empty();
+                let knows_us = self.associations.at(ticket.from().ip()).next().is_some();
                 if knows_us && message_type > SessionEstablishmentRequest::TYPE {
                     self.events.push_back(Event::Unreadable { ticket, seid: header.seid, fault });
                 } else {
@@ -270,30 +353,40 @@ impl Node {
         }
     }
 
-    /// The peer at this address is alive, and since then: if that is later than it was, it has restarted.
-    fn is_alive(&mut self, from: SocketAddr, since: RecoveryTimeStamp) {
-        let ids = self.associations.of_address(from.ip()).to_vec();
-        for id in ids {
-            let Some(association) = self.associations.get_mut(id) else { continue };
-            let later = since.0.wrapping_sub(association.recovery_time_stamp.0);
-            // An older time stamp is of a message that was long on its way.
-            if (1..1 << 31).contains(&later) {
+    /// A heartbeat of ours was answered by the peer's address, which has been there since then. If that is later than it
+    /// was, the peer has restarted.
+    pub(super) fn is_alive(&mut self, id: AssociationId, since: RecoveryTimeStamp, now: Time) {
+        let reading = self.read(id, since);
+        let Some(association) = self.associations.get_mut(id) else { return };
+        association.answers_heartbeats = true;
+        match reading {
+            Reading::Restarted => {
                 self.counters.peers_restarted += 1;
-                self.remove(id, Removal::Restarted);
-            } else if association.state != State::Up {
-                association.state = State::Up;
-                self.events.push_back(Event::Back(id));
+                self.remove(id, Removal::Restarted, now);
+            }
+            Reading::Another => {}
+            Reading::Same | Reading::Older => {
+                association.confirmed |= reading == Reading::Same;
+                self.is_back(id);
             }
         }
     }
 
-    /// Forgets an association.
-    pub(super) fn remove(&mut self, id: AssociationId, why: Removal) {
-        let Some(association) = self.associations.remove(id) else { return };
-        if self.associations.of_address(association.address.ip()).is_empty() {
-            self.peers.remove(&association.address.ip());
+    /// A lost peer is there.
+    pub(super) fn is_back(&mut self, id: AssociationId) {
+        let Some(association) = self.associations.get_mut(id) else { return };
+        if association.state != State::Up {
+            association.state = State::Up;
+            self.events.push_back(Event::Back(id));
         }
+    }
+
+    /// Forgets an association.
+    pub(super) fn remove(&mut self, id: AssociationId, why: Removal, now: Time) {
+        let Some(association) = self.associations.remove(id) else { return };
+        self.leave(association.address.ip());
         self.events.push_back(Event::Gone(id, why));
+        self.drop_claims(id, now);
     }
 
     /// Says which version we speak (7.6.2), in the words of a version whose header is not known to be alike.

@@ -18,8 +18,13 @@
 //!
 //! All work is O(1) per message, all memory bounded by the [`Config`]. Sources without an association share one rate and
 //! one store of responses, so that making up addresses gains nothing.
+//!
+//! A peer is its Node ID and a set of addresses: that of its Association Setup Request, those of its set it names, or
+//! those of its [`Pin`]. The port is none of it. What would end or take over its sessions waits until the peer has been
+//! asked at the address it had: see `claims.rs`.
 
 mod association;
+mod claims;
 mod config;
 mod counters;
 mod event;
@@ -31,17 +36,20 @@ mod responses;
 mod timers;
 
 #[cfg(test)]
+mod claims_tests;
+#[cfg(test)]
 mod tests;
 
 pub use association::{Association, AssociationId, State};
-pub use config::{Config, NeverAnswers, Role};
+pub use config::{Config, NeverAnswers, Pin, Role, contains};
 pub use counters::Counters;
-pub use event::{Event, Failure, Removal};
+pub use event::{Contest, Event, Failure, Removal};
 
-use crate::ie::RecoveryTimeStamp;
+use crate::ie::{CpFunctionFeatures, RecoveryTimeStamp};
 use crate::message::{AssociationReleaseRequest, AssociationSetupRequest, HeartbeatRequest};
 use crate::{Fault, Header, Message, Packet, refusal};
 use association::Associations;
+use claims::Probe;
 use outbox::Outbox;
 use pace::Pace;
 use requests::Requests;
@@ -105,10 +113,17 @@ struct Peer {
 
 impl Peer {
     fn new(config: &Config) -> Peer {
-        Peer {
-            pace: Pace::new(config.message_rate, config.message_burst),
-            responses: Responses::new(config.keep_responses, config.max_responses),
-        }
+        Peer::with_rate(config, config.message_rate, config.message_burst)
+    }
+
+    fn pinned(config: &Config, pin: &Pin) -> Peer {
+        let own = pin.message_rate.map(|rate| (rate, rate.div_ceil(10).max(100)));
+        let (rate, burst) = own.unwrap_or((config.message_rate, config.message_burst));
+        Peer::with_rate(config, rate, burst)
+    }
+
+    fn with_rate(config: &Config, rate: u32, burst: u32) -> Peer {
+        Peer { pace: Pace::new(rate, burst), responses: Responses::new(config.keep_responses, config.max_responses) }
     }
 }
 
@@ -120,9 +135,19 @@ pub struct Node {
     associations: Associations,
     /// Addresses with an association.
     peers: HashMap<IpAddr, Peer>,
+    /// Those of [`Config::pins`], each for all its addresses.
+    pinned: Vec<Peer>,
     /// All other addresses.
     strangers: Peer,
     requests: Requests<Purpose>,
+    /// Heartbeats that confirm claims.
+    probing: Requests<AssociationId>,
+    /// Associations with claims.
+    probes: HashMap<AssociationId, Probe>,
+    /// When an association was probed last.
+    probed: HashMap<AssociationId, Time>,
+    /// No association gives way to another before that.
+    displace_at: Time,
     /// When which association's peer gets a heartbeat.
     heartbeats: VecDeque<(Time, AssociationId)>,
     /// When which lost association goes.
@@ -139,10 +164,15 @@ impl Node {
     pub fn new(config: Config, started: RecoveryTimeStamp) -> Node {
         Node {
             strangers: Peer::new(&config),
+            pinned: config.pins.iter().map(|pin| Peer::pinned(&config, pin)).collect(),
             requests: Requests::new(config.t1, config.n1, config.max_requests),
+            probing: Requests::new(config.probe_interval, config.takeover_probes, config.max_associations),
+            probes: HashMap::new(),
+            probed: HashMap::new(),
+            displace_at: Time::ZERO,
+            associations: Associations::new(config.pins.clone()),
             config,
             started,
-            associations: Associations::default(),
             peers: HashMap::new(),
             heartbeats: VecDeque::new(),
             lost: VecDeque::new(),
@@ -173,6 +203,11 @@ impl Node {
         self.associations.iter()
     }
 
+    /// Addresses that associated peers send from, and the oldest association of each.
+    pub fn addresses(&self) -> impl Iterator<Item = (IpAddr, AssociationId)> {
+        self.associations.addresses()
+    }
+
     /// The next thing to react to.
     pub fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
@@ -183,10 +218,49 @@ impl Node {
         self.out.drain(send);
     }
 
-    /// Numbers our requests from there on. One that goes on with the sessions of an earlier run begins somewhere else than
-    /// that did, or peers answer its first requests as they answered others.
-    pub fn begin_at(&mut self, sequence: u32) {
-        self.requests.begin_at(sequence);
+    /// Whether requests from an address may be those of an association.
+    pub fn belongs(&self, id: AssociationId, from: IpAddr) -> bool {
+        self.associations.at(from).any(|one| one == id)
+    }
+
+    /// Whether an address is that of an association, or configured for one; a further one it named does not count.
+    pub fn is_home(&self, from: IpAddr) -> bool {
+        self.associations.at_home(from).next().is_some()
+    }
+
+    /// Associations that share the limits of this one: of the same [`Pin`], or else of the same address.
+    pub fn siblings(&self, id: AssociationId) -> Vec<AssociationId> {
+        self.associations.siblings(id)
+    }
+
+    /// Sessions that the association's [`Pin`] allows it.
+    pub fn max_sessions(&self, id: AssociationId) -> Option<u32> {
+        let association = self.associations.get(id)?;
+        let pins = &self.associations;
+        let pin = pins.pin_of(&association.node_id).or_else(|| pins.pin_at(association.address.ip()))?;
+        pins.pin(pin)?.sessions
+    }
+
+    /// Whether a peer says that it is one of a set of SMFs (SSET, MPAS: 5.22).
+    pub fn is_of_set(&self, id: AssociationId) -> bool {
+        let features = self.associations.get(id).and_then(|association| association.cp_function_features);
+        features.is_some_and(|features| {
+            features.contains(CpFunctionFeatures::SSET) || features.contains(CpFunctionFeatures::MPAS)
+        })
+    }
+
+    /// A peer that is one of a set acts on its sessions from this address too; addresses of others are ignored.
+    pub fn learn(&mut self, id: AssociationId, address: IpAddr) {
+        if self.is_of_set(id) && self.config.allows(address) {
+            self.associations.learn(id, address);
+        }
+    }
+
+    /// The driver has so many sessions of an association.
+    pub fn set_sessions(&mut self, id: AssociationId, sessions: u32) {
+        if let Some(association) = self.associations.get_mut(id) {
+            association.sessions = sessions;
+        }
     }
 
     /// Sends a request about the session the peer numbers `seid`, or about no session.
@@ -214,7 +288,9 @@ impl Node {
         let packet = Packet { header: Header { seid, sequence: key.sequence, priority, follow_on: false }, message };
         match self.out.write(key.from, |out| packet.emit(out)) {
             Ok(octets) => {
-                let peer = self.peers.get_mut(&key.from.ip()).unwrap_or(&mut self.strangers);
+                let from = key.from.ip();
+                let pinned = self.associations.pin_at(from).and_then(|pin| self.pinned.get_mut(pin));
+                let peer = pinned.or(self.peers.get_mut(&from)).unwrap_or(&mut self.strangers);
                 peer.responses.keep(key, octets, now);
                 self.counters.sent += 1;
             }
@@ -252,6 +328,12 @@ impl Node {
         let to = self.associations.get(id).ok_or(NotSent::NoAssociation)?.address;
         let request = AssociationReleaseRequest { node_id: self.config.node_id.clone(), ..Default::default() };
         self.send_request(to, None, request.into(), Purpose::Release(id), now)
+    }
+
+    /// What is kept for an address.
+    fn peer(&mut self, from: IpAddr) -> &mut Peer {
+        let pinned = self.associations.pin_at(from).and_then(|pin| self.pinned.get_mut(pin));
+        pinned.or(self.peers.get_mut(&from)).unwrap_or(&mut self.strangers)
     }
 
     fn send_heartbeat(&mut self, id: AssociationId, now: Time) {

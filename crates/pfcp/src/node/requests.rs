@@ -3,8 +3,30 @@
 use super::Time;
 use crate::header::SEQUENCE_MASK;
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::SocketAddr;
 use std::time::Duration;
+
+/// Sequence numbers in an order that cannot be predicted: a secret permutation of all 2^24, so that none is used again
+/// soon. A sender that forges a response has to guess the number.
+#[derive(Debug, Default)]
+struct Sequences {
+    counter: u32,
+    secret: RandomState,
+}
+
+impl Sequences {
+    fn next(&mut self) -> u32 {
+        let counter = self.counter;
+        self.counter = (counter + 1) & SEQUENCE_MASK;
+        // A Feistel network of four rounds over two halves of 12 bits.
+        (0..4u32).fold(counter, |number, round| {
+            let (left, right) = (number >> 12, number & 0xfff);
+            let mixed = self.secret.hash_one((round, right)) as u32 & 0xfff;
+            right << 12 | (left ^ mixed)
+        })
+    }
+}
 
 /// A request of ours.
 #[derive(Debug)]
@@ -24,7 +46,7 @@ pub(super) struct Request<P> {
 pub(super) struct Requests<P> {
     waiting: HashMap<u32, Request<P>>,
     due: VecDeque<(Time, u32)>,
-    next_sequence: u32,
+    sequences: Sequences,
     t1: Duration,
     n1: u8,
     max: usize,
@@ -45,12 +67,7 @@ impl<P> Requests<P> {
     pub fn new(t1: Duration, n1: u8, max: usize) -> Requests<P> {
         let (waiting, due, spare) = (HashMap::new(), VecDeque::new(), Vec::new());
         // Sequence numbers have 24 bits; half of them free leaves the next one near.
-        Requests { waiting, due, next_sequence: 1, t1, n1, max: max.min(1 << 23), spare }
-    }
-
-    /// The next sequence number, if nothing waits for it.
-    pub fn begin_at(&mut self, sequence: u32) {
-        self.next_sequence = sequence & SEQUENCE_MASK;
+        Requests { waiting, due, sequences: Sequences::default(), t1, n1, max: max.min(1 << 23), spare }
     }
 
     /// A sequence number nothing waits for, and a buffer; `None` if too many are waiting.
@@ -58,11 +75,10 @@ impl<P> Requests<P> {
         if self.waiting.len() >= self.max {
             return None;
         }
-        while self.waiting.contains_key(&self.next_sequence) {
-            self.next_sequence = (self.next_sequence + 1) & SEQUENCE_MASK;
+        let mut sequence = self.sequences.next();
+        while self.waiting.contains_key(&sequence) {
+            sequence = self.sequences.next();
         }
-        let sequence = self.next_sequence;
-        self.next_sequence = (sequence + 1) & SEQUENCE_MASK;
         let mut octets = self.spare.pop().unwrap_or_default();
         octets.clear();
         Some((sequence, octets))
@@ -100,6 +116,13 @@ impl<P> Requests<P> {
             return self.waiting.remove(&sequence).map(Due::Over);
         }
         None
+    }
+
+    /// Waits for a response no longer.
+    pub fn cancel(&mut self, sequence: u32) {
+        if let Some(request) = self.waiting.remove(&sequence) {
+            self.recycle(request.octets);
+        }
     }
 
     /// A request that waits.
@@ -144,6 +167,19 @@ mod tests {
             }
         }
         panic!("never over");
+    }
+
+    #[test]
+    fn sequence_numbers_are_a_secret_permutation() {
+        let (mut one, mut other) = (Sequences::default(), Sequences::default());
+        let numbers: Vec<u32> = (0..10_000).map(|_| one.next()).collect();
+        let distinct: std::collections::HashSet<u32> = numbers.iter().copied().collect();
+        assert_eq!(distinct.len(), numbers.len());
+        assert!(numbers.iter().all(|number| *number <= SEQUENCE_MASK));
+        let successors = numbers.windows(2).filter(|pair| pair[1].wrapping_sub(pair[0]) == 1).count();
+        assert!(successors < 10, "{successors}");
+        let equal = numbers.iter().filter(|number| other.next() == **number).count();
+        assert!(equal < 10, "another node has another order: {equal}");
     }
 
     #[test]

@@ -131,6 +131,13 @@ impl Responses {
         requests[at].response = Some(start..octets.len());
     }
 
+    /// Forgets a request that was not answered: it is carried out when it comes again.
+    pub fn withdraw(&mut self, key: &RequestKey) {
+        if self.find(key).is_some() {
+            self.places.remove(&key.digest);
+        }
+    }
+
     /// Where a request is: its chunk, and its place there.
     fn find(&self, key: &RequestKey) -> Option<(usize, usize)> {
         let (chunk, at) = self.place(*self.places.get(&key.digest)?);

@@ -6,19 +6,22 @@ use crate::ie::*;
 use crate::message::*;
 use std::time::Duration;
 
-const CP: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), 8805);
-const UP: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2)), 8805);
+pub(super) const CP: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), 8805);
+pub(super) const OTHER: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 3)), 8805);
+pub(super) const UP: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2)), 8805);
 
-struct Pair {
-    cp: Node,
-    up: Node,
-    now: Time,
+pub(super) struct Pair {
+    pub(super) cp: Node,
+    pub(super) up: Node,
+    pub(super) now: Time,
     /// Datagrams to the user plane, and to the control plane, that are lost from now on.
-    lose: [usize; 2],
+    pub(super) lose: [usize; 2],
+    /// What the user plane said to others.
+    pub(super) others: Vec<(SocketAddr, Packet)>,
 }
 
 impl Pair {
-    fn with(change: impl Fn(&mut Config)) -> Pair {
+    pub(super) fn with(change: impl Fn(&mut Config)) -> Pair {
         let node = |address: SocketAddr, role| {
             let mut config = Config::new(address.ip().into(), role);
             change(&mut config);
@@ -29,15 +32,16 @@ impl Pair {
             up: node(UP, Role::UserPlane(UpFunctionFeatures::FTUP)),
             now: Time::from_secs(1000),
             lose: [0; 2],
+            others: Vec::new(),
         }
     }
 
-    fn new() -> Pair {
+    pub(super) fn new() -> Pair {
         Pair::with(|_| {})
     }
 
     /// Exchanges datagrams until nobody says anything.
-    fn exchange(&mut self) {
+    pub(super) fn exchange(&mut self) {
         loop {
             let mut on_their_way = Vec::new();
             for (node, from) in [(&mut self.cp, CP), (&mut self.up, UP)] {
@@ -47,6 +51,10 @@ impl Pair {
                 return;
             }
             for (from, to, octets) in on_their_way {
+                if to != UP && to != CP {
+                    self.others.push((to, Packet::parse(&octets).expect("PFCP")));
+                    continue;
+                }
                 let (node, lose) =
                     if to == UP { (&mut self.up, &mut self.lose[0]) } else { (&mut self.cp, &mut self.lose[1]) };
                 if *lose > 0 {
@@ -59,7 +67,7 @@ impl Pair {
     }
 
     /// Lets time pass, second by second.
-    fn wait(&mut self, seconds: u64) {
+    pub(super) fn wait(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.now += Duration::from_secs(1);
             self.cp.tick(self.now);
@@ -68,7 +76,16 @@ impl Pair {
         }
     }
 
-    fn associate(&mut self) -> (AssociationId, AssociationId) {
+    /// Anybody says something to the user plane, from whatever address.
+    pub(super) fn say(&mut self, from: SocketAddr, sequence: u32, message: impl Into<Message>) {
+        let message = message.into();
+        let seid = message.is_session().then_some(0);
+        let packet = Packet { header: Header { seid, ..Header::node(sequence) }, message };
+        self.up.receive(from, &packet.to_vec().expect("short"), self.now);
+        self.exchange();
+    }
+
+    pub(super) fn associate(&mut self) -> (AssociationId, AssociationId) {
         self.cp.associate(UP, self.now).expect("room");
         self.exchange();
         let (Some(Event::Up(at_cp)), Some(Event::Up(at_up))) = (self.cp.next_event(), self.up.next_event()) else {
@@ -78,7 +95,7 @@ impl Pair {
     }
 }
 
-fn establishment() -> SessionEstablishmentRequest {
+pub(super) fn establishment() -> SessionEstablishmentRequest {
     SessionEstablishmentRequest {
         node_id: CP.ip().into(),
         cp_f_seid: FSeid::new(7, CP.ip()),
@@ -243,6 +260,7 @@ fn set_up_anew_an_association_keeps_its_sessions_only_if_asked() {
         };
         pair.cp.request(UP, None, request.into(), 5, pair.now).expect("room");
         pair.exchange();
+        pair.wait(1);
     };
     set_up(&mut pair, Some(Default::default()));
     assert_eq!(pair.up.next_event(), Some(Event::Up(at_up)));
@@ -257,9 +275,9 @@ fn a_peer_that_has_restarted_may_count_from_where_it_was() {
     let (_, first) = pair.associate();
     let set_up = |pair: &mut Pair, started| {
         let recovery_time_stamp = RecoveryTimeStamp::from_unix(started);
+        pair.cp = Node::new(pair.cp.config().clone(), recovery_time_stamp);
         let request = AssociationSetupRequest { node_id: CP.ip().into(), recovery_time_stamp, ..Default::default() };
-        let packet = Packet { header: Header::node(7), message: request.into() };
-        pair.up.receive(CP, &packet.to_vec().expect("short"), pair.now);
+        pair.say(CP, 7, request);
     };
     set_up(&mut pair, 1_700_000_000);
     assert_eq!(pair.up.next_event(), Some(Event::Gone(first, Removal::SetUpAnew)));
@@ -275,9 +293,7 @@ fn a_peer_that_has_restarted_may_count_from_where_it_was() {
 fn some_release_in_nobodys_name_with_sequence_number_0() {
     let mut pair = Pair::new();
     let (_, at_up) = pair.associate();
-    let message = AssociationReleaseRequest { node_id: NodeId::default(), ..Default::default() };
-    let packet = Packet { header: Header::node(0), message: message.into() };
-    pair.up.receive(CP, &packet.to_vec().expect("short"), pair.now);
+    pair.say(CP, 0, AssociationReleaseRequest { node_id: NodeId::default(), ..Default::default() });
     assert_eq!(pair.up.next_event(), Some(Event::Gone(at_up, Removal::Released)));
 }
 

@@ -5,17 +5,21 @@ use super::requests::Due;
 use super::{AssociationId, Event, Failure, NeverAnswers, Node, Purpose, Removal, Time};
 use std::net::SocketAddr;
 
+/// Requests that are sent again or given up in a call.
+const AT_ONCE: usize = 256;
+
 impl Node {
     /// When [`tick`](Node::tick) will have something to do, if nothing happens before.
     pub fn due_at(&self) -> Option<Time> {
         let heartbeat = self.heartbeats.front().map(|(due, _)| *due);
         let lost = self.lost.front().map(|(due, _)| *due);
-        [self.requests.due_at(), heartbeat, lost].into_iter().flatten().min()
+        [self.requests.due_at(), heartbeat, lost, self.claims_due_at()].into_iter().flatten().min()
     }
 
-    /// Does what is due by now.
+    /// Does what is due by now, of requests so many at a time: the rest follows in the next call.
     pub fn tick(&mut self, now: Time) {
-        while let Some(due) = self.requests.next_due(now) {
+        for _ in 0..AT_ONCE {
+            let Some(due) = self.requests.next_due(now) else { break };
             match due {
                 Due::Again { sequence } => {
                     if let Some(request) = self.requests.get(sequence) {
@@ -31,14 +35,24 @@ impl Node {
                 }
             }
         }
+        self.see_to_claims(now);
         while let Some((_, id)) = self.heartbeats.pop_front_if(|(due, _)| *due <= now) {
             self.send_heartbeat(id, now);
             self.schedule_heartbeat(id, now);
         }
         while let Some((until, id)) = self.lost.pop_front_if(|(until, _)| *until <= now) {
             // It may have come back, and even have been lost again: then a later entry is the one that counts.
-            if self.associations.get(id).is_some_and(|association| association.state == State::Lost { until }) {
-                self.remove(id, Removal::Lost);
+            let Some(association) = self.associations.get_mut(id) else { continue };
+            if association.state != (State::Lost { until }) {
+                continue;
+            }
+            if self.probes.contains_key(&id) {
+                // It may be about to come back.
+                let until = now + self.config.probe_interval * self.config.takeover_probes.into();
+                association.state = State::Lost { until };
+                self.lost.push_back((until, id));
+            } else {
+                self.remove(id, Removal::Lost, now);
             }
         }
     }
@@ -56,7 +70,7 @@ impl Node {
             Purpose::Driver(token) => self.events.push_back(Event::Failed { token, why }),
             Purpose::SetUp => self.events.push_back(Event::NotSetUp { to, why }),
             // What can't be released by agreement is released all the same.
-            Purpose::Release(id) => self.remove(id, Removal::Released),
+            Purpose::Release(id) => self.remove(id, Removal::Released, now),
             Purpose::Heartbeat(id) => self.heartbeat_failed(id, now),
         }
     }

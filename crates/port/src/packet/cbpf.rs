@@ -7,11 +7,11 @@ use libc::sock_filter;
 
 /// Where a jump goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Label(usize);
+pub(crate) struct Label(usize);
 
 /// What to compare A with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     Equal(u32),
     Least(u32),
     Above(u32),
@@ -21,30 +21,33 @@ pub(super) enum Next {
 /// The most instructions the kernel takes.
 const MOST: usize = 4096;
 
+/// Loads from here on count from the network header (SKF_NET_OFF).
+const NETWORK_HEADER: u32 = 0xfff0_0000;
+
 const RET_K: u16 = 0x06;
 const RET_A: u16 = 0x16;
 const JA: u16 = 0x05;
 
 /// A program in the making. A is the accumulator, X the index; loads of packet bytes count from X.
 #[derive(Default)]
-pub(super) struct Assembler {
+pub(crate) struct Assembler {
     code: Vec<sock_filter>,
     labels: Vec<Option<usize>>,
     jumps: Vec<(usize, Label)>,
 }
 
 impl Assembler {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    pub(super) fn label(&mut self) -> Label {
+    pub(crate) fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
 
     /// The label stands here.
-    pub(super) fn here(&mut self, label: Label) -> &mut Self {
+    pub(crate) fn here(&mut self, label: Label) -> &mut Self {
         self.labels[label.0] = Some(self.code.len());
         self
     }
@@ -55,97 +58,107 @@ impl Assembler {
     }
 
     /// A = the packet's link-layer protocol, what a removed tag hid.
-    pub(super) fn protocol(&mut self) -> &mut Self {
+    pub(crate) fn protocol(&mut self) -> &mut Self {
         self.op(0x28, 0xffff_f000)
     }
 
-    pub(super) fn byte(&mut self, at: u32) -> &mut Self {
+    /// A = four octets of a datagram's IP header, in a program of a UDP socket: loads from there are absolute.
+    pub(crate) fn ip_word(&mut self, at: u32) -> &mut Self {
+        self.op(0x20, NETWORK_HEADER.wrapping_add(at))
+    }
+
+    /// A = an octet of a datagram's IP header, in a program of a UDP socket.
+    pub(crate) fn ip_byte(&mut self, at: u32) -> &mut Self {
+        self.op(0x30, NETWORK_HEADER.wrapping_add(at))
+    }
+
+    pub(crate) fn byte(&mut self, at: u32) -> &mut Self {
         self.op(0x50, at)
     }
 
-    pub(super) fn half(&mut self, at: u32) -> &mut Self {
+    pub(crate) fn half(&mut self, at: u32) -> &mut Self {
         self.op(0x48, at)
     }
 
-    pub(super) fn word(&mut self, at: u32) -> &mut Self {
+    pub(crate) fn word(&mut self, at: u32) -> &mut Self {
         self.op(0x40, at)
     }
 
     /// X = k.
-    pub(super) fn x(&mut self, k: u32) -> &mut Self {
+    pub(crate) fn x(&mut self, k: u32) -> &mut Self {
         self.op(0x01, k)
     }
 
     /// X = a scratch word.
-    pub(super) fn x_from(&mut self, scratch: u32) -> &mut Self {
+    pub(crate) fn x_from(&mut self, scratch: u32) -> &mut Self {
         self.op(0x61, scratch)
     }
 
-    pub(super) fn keep_x(&mut self, scratch: u32) -> &mut Self {
+    pub(crate) fn keep_x(&mut self, scratch: u32) -> &mut Self {
         self.op(0x03, scratch)
     }
 
-    pub(super) fn keep(&mut self, scratch: u32) -> &mut Self {
+    pub(crate) fn keep(&mut self, scratch: u32) -> &mut Self {
         self.op(0x02, scratch)
     }
 
     /// A = a scratch word.
-    pub(super) fn recall(&mut self, scratch: u32) -> &mut Self {
+    pub(crate) fn recall(&mut self, scratch: u32) -> &mut Self {
         self.op(0x60, scratch)
     }
 
-    pub(super) fn x_is_a(&mut self) -> &mut Self {
+    pub(crate) fn x_is_a(&mut self) -> &mut Self {
         self.op(0x07, 0)
     }
 
     /// X += k. A is lost.
-    pub(super) fn step(&mut self, k: u32) -> &mut Self {
+    pub(crate) fn step(&mut self, k: u32) -> &mut Self {
         self.op(0x87, 0).op(0x04, k).x_is_a()
     }
 
-    pub(super) fn add_x(&mut self) -> &mut Self {
+    pub(crate) fn add_x(&mut self) -> &mut Self {
         self.op(0x0c, 0)
     }
 
-    pub(super) fn xor_x(&mut self) -> &mut Self {
+    pub(crate) fn xor_x(&mut self) -> &mut Self {
         self.op(0xac, 0)
     }
 
-    pub(super) fn and(&mut self, k: u32) -> &mut Self {
+    pub(crate) fn and(&mut self, k: u32) -> &mut Self {
         self.op(0x54, k)
     }
 
-    pub(super) fn multiply(&mut self, k: u32) -> &mut Self {
+    pub(crate) fn multiply(&mut self, k: u32) -> &mut Self {
         self.op(0x24, k)
     }
 
-    pub(super) fn modulo(&mut self, k: u32) -> &mut Self {
+    pub(crate) fn modulo(&mut self, k: u32) -> &mut Self {
         self.op(0x94, k)
     }
 
-    pub(super) fn shift_left(&mut self, k: u32) -> &mut Self {
+    pub(crate) fn shift_left(&mut self, k: u32) -> &mut Self {
         self.op(0x64, k)
     }
 
-    pub(super) fn shift_right(&mut self, k: u32) -> &mut Self {
+    pub(crate) fn shift_right(&mut self, k: u32) -> &mut Self {
         self.op(0x74, k)
     }
 
-    pub(super) fn give(&mut self, k: u32) -> &mut Self {
+    pub(crate) fn give(&mut self, k: u32) -> &mut Self {
         self.op(RET_K, k)
     }
 
-    pub(super) fn give_a(&mut self) -> &mut Self {
+    pub(crate) fn give_a(&mut self) -> &mut Self {
         self.op(RET_A, 0)
     }
 
-    pub(super) fn jump(&mut self, to: Label) -> &mut Self {
+    pub(crate) fn jump(&mut self, to: Label) -> &mut Self {
         self.jumps.push((self.code.len(), to));
         self.op(JA, 0)
     }
 
     /// Goes to the label when A compares so.
-    pub(super) fn compare(&mut self, with: Next, to: Label) -> &mut Self {
+    pub(crate) fn compare(&mut self, with: Next, to: Label) -> &mut Self {
         let (code, k) = match with {
             Next::Equal(k) => (0x15, k),
             Next::Above(k) => (0x25, k),
@@ -156,21 +169,21 @@ impl Assembler {
         self.jump(to)
     }
 
-    pub(super) fn equal(&mut self, k: u32, to: Label) -> &mut Self {
+    pub(crate) fn equal(&mut self, k: u32, to: Label) -> &mut Self {
         self.compare(Next::Equal(k), to)
     }
 
-    pub(super) fn least(&mut self, k: u32, to: Label) -> &mut Self {
+    pub(crate) fn least(&mut self, k: u32, to: Label) -> &mut Self {
         self.compare(Next::Least(k), to)
     }
 
     /// Goes to the label when A has any of these bits.
-    pub(super) fn any(&mut self, bits: u32, to: Label) -> &mut Self {
+    pub(crate) fn any(&mut self, bits: u32, to: Label) -> &mut Self {
         self.compare(Next::Any(bits), to)
     }
 
     /// Goes to the label unless A is k.
-    pub(super) fn other(&mut self, k: u32, to: Label) -> &mut Self {
+    pub(crate) fn other(&mut self, k: u32, to: Label) -> &mut Self {
         self.code.push(sock_filter { code: 0x15, jt: 1, jf: 0, k });
         self.jump(to)
     }
@@ -179,7 +192,7 @@ impl Assembler {
     ///
     /// # Panics
     /// On a label that stands nowhere or behind its jump: classic BPF only jumps ahead.
-    pub(super) fn finish(mut self) -> Option<Vec<sock_filter>> {
+    pub(crate) fn finish(mut self) -> Option<Vec<sock_filter>> {
         for (from, label) in &self.jumps {
             let to = self.labels[label.0].expect("every label stands somewhere");
             let skip = to.checked_sub(from + 1).expect("jumps go ahead");
@@ -190,11 +203,11 @@ impl Assembler {
 }
 
 /// A program that lets nothing through, for a socket not yet set up.
-pub(super) const NOTHING: [sock_filter; 1] = [sock_filter { code: RET_K, jt: 0, jf: 0, k: 0 }];
+pub(crate) const NOTHING: [sock_filter; 1] = [sock_filter { code: RET_K, jt: 0, jf: 0, k: 0 }];
 
 /// Runs a program over a packet of that protocol, as the kernel would: a load past the end gives 0.
 #[cfg(test)]
-pub(super) fn run(code: &[sock_filter], protocol: u16, packet: &[u8]) -> u32 {
+pub(crate) fn run(code: &[sock_filter], protocol: u16, packet: &[u8]) -> u32 {
     let (mut a, mut x, mut scratch, mut pc) = (0u32, 0u32, [0u32; 16], 0usize);
     let load = |at: u32, len: usize| -> Option<u32> {
         let bytes = packet.get(at as usize..at as usize + len)?;
@@ -206,6 +219,11 @@ pub(super) fn run(code: &[sock_filter], protocol: u16, packet: &[u8]) -> u32 {
         let mut branch = |so: bool| pc += usize::from(if so { jt } else { jf });
         match op {
             0x28 if k == 0xffff_f000 => a = protocol.into(),
+            // The packet is taken to begin with its network header.
+            0x20 | 0x30 => match load(k.wrapping_sub(NETWORK_HEADER), if op == 0x20 { 4 } else { 1 }) {
+                Some(value) => a = value,
+                None => return 0,
+            },
             0x40 | 0x48 | 0x50 => match load(x.wrapping_add(k), [4, 2, 1][usize::from(op - 0x40) / 8]) {
                 Some(value) => a = value,
                 None => return 0,

@@ -1,8 +1,8 @@
 //! One interface, several workers: PACKET_FANOUT groups and a member's seat in one.
 //!
-//! The kernel numbers a group's members by the order they join, so they must be opened in order, 0 first, and all by
-//! one process; after the interface went away each waits for the ones before it. A member that closes moves the last
-//! one to its place: members leave together.
+//! The kernel numbers a group's members by the order they join, so they must be opened in order, 0 first, by one process
+//! or several; after the interface went away each waits for the ones before it. A member that closes moves the last one
+//! to its place: members leave together.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,6 +10,8 @@ use std::sync::Mutex;
 
 use super::socket::Socket;
 use super::steer::{Look, Steer};
+use crate::claim::{self, Claim};
+use crate::iface::Iface;
 use crate::shared::Key;
 use crate::{PortError, Uri};
 
@@ -53,6 +55,17 @@ impl Fanout {
         Ok(Self { kind, group, member, members, look: uri.choice("steer", &looks)? })
     }
 
+    /// What it takes of the interface.
+    pub(super) fn claim(&self) -> Claim {
+        Claim::Member { group: self.group, member: self.member }
+    }
+
+    /// Members of the group that have joined, without this one.
+    pub(super) fn others(&self, iface: &Iface, key: Key) -> Result<u16, PortError> {
+        let members = claim::members(iface, key, self.group)?;
+        Ok(members.iter().filter(|member| **member != self.member).count() as u16) // at most 256 members
+    }
+
     /// For people.
     pub(super) fn words(&self) -> String {
         format!("{} {}/{}", self.entry().1, self.member, self.members)
@@ -63,7 +76,8 @@ impl Fanout {
     }
 
     /// Joins the group of a bound socket that lets nothing through yet.
-    pub(super) fn join(&self, socket: &Socket, key: Key, steer: &Steer) -> Result<Seat, PortError> {
+    /// `others` are the members that have joined, of other processes too.
+    pub(super) fn join(&self, socket: &Socket, key: Key, others: u16, steer: &Steer) -> Result<Seat, PortError> {
         let program = match self.kind {
             FanoutKind::Subscriber => Some(steer.program(self.members, self.look)?),
             _ => None,
@@ -71,7 +85,7 @@ impl Fanout {
         let seat = (key, self.group);
         let mut seats = SEATS.lock().unwrap_or_else(|e| e.into_inner());
         let seats = seats.get_or_insert_default();
-        let joined = seats.get(&seat).copied().unwrap_or(0);
+        let joined = seats.get(&seat).copied().unwrap_or(0).max(others);
         if joined != self.member {
             return Err(PortError::FanoutOrder { group: self.group, member: self.member, joined });
         }
@@ -80,7 +94,7 @@ impl Fanout {
         if let Some(program) = program {
             socket.fanout_program(&program).map_err(system)?;
         }
-        seats.insert(seat, joined + 1);
+        *seats.entry(seat).or_insert(0) += 1;
         Ok(Seat(seat))
     }
 

@@ -47,12 +47,12 @@
 //! What a port changed is undone when it is dropped, also by a panic. A process that is killed leaves the offloads
 //! off, but the host stack hears again.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use frame::{Batch, Caps, Link, Pool, Port, PortCounters};
 
 mod auxdata;
-mod cbpf;
+pub(crate) mod cbpf;
 mod config;
 mod fanout;
 mod line;
@@ -67,13 +67,16 @@ mod steer;
 
 pub use steer::{EXTENSIONS, Look, Steer};
 
+use crate::claim::{self, Claim, Hold};
+use crate::clock::coarse_now as now;
+use crate::helper::{self, Place, Request};
 use crate::iface::Iface;
 use crate::offload::{self, Fit};
 use crate::quiet::{self, Hush};
 use crate::shared::{self, Key};
 use crate::{PortError, Uri};
 use config::{Config, Mode};
-use fanout::Seat;
+use fanout::{Fanout, Seat};
 use line::Line;
 use ring::Ring;
 use slots::Slots;
@@ -107,6 +110,7 @@ struct Bound {
     _seat: Option<Seat>,
     _hush: Option<Hush>,
     _fit: Option<Fit>,
+    _hold: Hold,
     key: Key,
 }
 
@@ -141,19 +145,19 @@ impl Packet {
             iface,
             line,
         };
-        port.bind()?;
+        port.bind(true)?;
         Ok(port)
     }
 
-    /// Opens the interface that has the name now.
-    fn bind(&mut self) -> Result<(), PortError> {
+    /// Opens the interface that has the name now. With `wait` a process that is just leaving it is waited for.
+    fn bind(&mut self, wait: bool) -> Result<(), PortError> {
         let config = &self.config;
         let key = shared::key(&self.iface)?;
+        let hold = claim::hold(&self.iface, key, config.fanout.as_ref().map_or(Claim::Whole, Fanout::claim), wait)?;
         let fit = if config.fit { Some(offload::fit(&config.name, config.netns.as_deref())?) } else { None };
         let doing = |what| format!("{what} {}", config.name);
         let system = |what, e| PortError::system(doing(what), "CAP_NET_RAW", e);
-        let socket = self.iface.netns().within(Socket::new)?.map_err(|e| system("a packet socket for", e))?;
-        socket.buffers(config.receive_buffer, config.send_buffer);
+        let socket = socket_of(config, &self.iface, key.1)?;
         let shared = match config.mode {
             Mode::Ring(geometry) => Ring::new(&socket, geometry).map(Shared::Ring),
             Mode::Slots => Slots::new(&socket, self.iface.mtu().unwrap_or(1500) as usize + LINK).map(Shared::Slots),
@@ -164,19 +168,17 @@ impl Packet {
             if matches!(shared, Shared::None) && config.vlan {
                 socket.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1i32)?;
             }
-            socket.filter(&cbpf::NOTHING)?;
-            socket.bind(key.1)?;
             socket.listen_wide(key.1, config.promiscuous)
         };
         join().map_err(|e| system("binding to", e))?;
         let seat = match &config.fanout {
-            Some(fanout) => Some(fanout.join(&socket, key, &self.steer)?),
+            Some(fanout) => Some(fanout.join(&socket, key, fanout.others(&self.iface, key)?, &self.steer)?),
             None => None,
         };
         let hush = if config.quiet { Some(quiet::hush(&self.iface, key)?) } else { None };
         socket.unfilter().map_err(|e| system("listening to", e))?;
         self.line.fd = socket.raw();
-        self.bound = Some(Bound { shared, socket, _seat: seat, _hush: hush, _fit: fit, key });
+        self.bound = Some(Bound { shared, socket, _seat: seat, _hush: hush, _fit: fit, _hold: hold, key });
         self.refresh();
         Ok(())
     }
@@ -204,7 +206,7 @@ impl Packet {
             self.bound = None;
             self.line.fd = -1;
             // Whatever is in the way (a member before us not yet back), it is tried again at the next look.
-            let _ = self.bind();
+            let _ = self.bind(false);
         }
         if index.is_some() && self.bound.is_some() {
             self.refresh();
@@ -218,6 +220,36 @@ impl Packet {
         counters.link_returns += u64::from(self.link != Link::Up && link == Link::Up);
         self.link = link;
     }
+}
+
+/// A socket bound to the interface of that number, which lets nothing through yet: the helper's, if there is one.
+fn socket_of(config: &Config, iface: &Iface, index: u32) -> Result<Socket, PortError> {
+    let (receive, send) = (config.receive_buffer, config.send_buffer);
+    let Some(helper) = helper::client_of_process() else {
+        return open_socket(iface, index, receive, send).map(Socket::of);
+    };
+    let place = Place::new(&config.name, config.netns.as_deref());
+    let request = Request::PacketSocket { place, receive: receive as u64, send: send as u64 };
+    let (answer, socket) = helper.descriptor(&request)?;
+    if answer.number != u64::from(index) {
+        // Removed and made again meanwhile: the next attempt has the new one.
+        let source = std::io::Error::from_raw_os_error(libc::ENODEV);
+        return Err(PortError::System { doing: format!("a packet socket for {}", config.name), source });
+    }
+    Ok(Socket::of(socket))
+}
+
+/// The privileged part of opening: a socket with buffers of those sizes, bound to the interface of that number, which
+/// lets nothing through yet.
+pub(crate) fn open_socket(iface: &Iface, index: u32, receive: usize, send: usize) -> Result<OwnedFd, PortError> {
+    let system = |what| {
+        let doing = format!("{what} {}", iface.name());
+        move |e| PortError::system(doing, "CAP_NET_RAW", e)
+    };
+    let socket = iface.netns().within(Socket::new)?.map_err(system("a packet socket for"))?;
+    socket.buffers(receive, send);
+    socket.filter(&cbpf::NOTHING).and_then(|()| socket.bind(index)).map_err(system("binding to"))?;
+    Ok(socket.into_owned())
 }
 
 impl Port for Packet {
@@ -264,7 +296,8 @@ impl Port for Packet {
             let comma = if detail.is_empty() { "" } else { ", " };
             detail = format!("{detail}{comma}{}", fanout.words());
         }
-        Caps { kind, name: self.config.name.clone(), detail, mac: self.line.mac, mtu: self.mtu, link: self.link }
+        let name = self.config.name.clone();
+        Caps { kind, name, detail, mac: self.line.mac, mtu: self.mtu, link: self.link, ..Caps::default() }
     }
 
     fn counters(&self) -> PortCounters {
@@ -288,12 +321,4 @@ impl Port for Packet {
         }
         self.closed = true;
     }
-}
-
-/// Nanoseconds of a clock that is cheap to read and right within a few milliseconds.
-fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the clock exists on every Linux; `time` outlives the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
-    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }

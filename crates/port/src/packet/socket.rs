@@ -28,6 +28,15 @@ impl Socket {
         Ok(socket)
     }
 
+    /// One that is open already.
+    pub(super) fn of(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+
+    pub(super) fn into_owned(self) -> OwnedFd {
+        self.fd
+    }
+
     pub(super) fn owned(&self) -> &OwnedFd {
         &self.fd
     }

@@ -1,7 +1,11 @@
 //! One program per interface, whatever number of ports it has: attached by the first, detached with the last.
 
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
 use crate::PortError;
-use crate::bpf::{XdpLink, XdpMode};
+use crate::bpf::{BpfError, XdpLink, XdpMode};
+use crate::helper::{self, Lease, Place, Request};
 use crate::iface::Iface;
 use crate::note::Note;
 use crate::shared::{self, Registry, Share};
@@ -19,9 +23,11 @@ const SET_FLAGS: u32 = 0x26;
 const FLAG_RX_VLAN: u32 = 1 << 8;
 /// What a note says of an interface that stripped tags.
 const STRIPPED: &str = "stripped\n";
+/// How long to wait for an interface that has another program.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A program on an interface.
-pub(super) struct Attached {
+pub(crate) struct Attached {
     // Dropped in this order: detached first.
     link: XdpLink,
     steer: Steer,
@@ -33,10 +39,62 @@ pub(super) struct Attached {
 }
 
 /// A share in the program of an interface.
-pub(super) type Attachment = Share<Attached>;
+pub(crate) enum Attachment {
+    /// Of this process.
+    Here(Share<Attached>),
+    /// Of the helper.
+    There {
+        /// Detached with the last.
+        _lease: Lease,
+        /// Where it runs.
+        mode: XdpMode,
+    },
+}
 
-/// The program of `config`'s interface, attached if it is not yet.
-pub(super) fn attach(config: &XdpConfig) -> Result<Attachment, PortError> {
+impl Attachment {
+    /// Native or generic.
+    pub(crate) fn mode(&self) -> XdpMode {
+        match self {
+            Self::Here(share) => share.get().link.mode(),
+            Self::There { mode, .. } => *mode,
+        }
+    }
+
+    /// Its maps, if they are this process's.
+    pub(super) fn steer(&self) -> Option<&Steer> {
+        match self {
+            Self::Here(share) => Some(share.get().steer()),
+            Self::There { .. } => None,
+        }
+    }
+}
+
+/// The program of `config`'s interface, attached if it is not yet, gives the packets of `config`'s queue to the socket
+/// from now on.
+pub(crate) fn attach(config: &XdpConfig, socket: BorrowedFd<'_>) -> Result<Attachment, PortError> {
+    let share = share(config)?;
+    share.get().steer().sockets().set_fd(config.queue, socket)?;
+    Ok(Attachment::Here(share))
+}
+
+/// The same by the helper, for its copy of the socket.
+pub(super) fn attach_by(
+    helper: &'static helper::Client,
+    config: &XdpConfig,
+    socket: &Lease,
+) -> Result<Attachment, PortError> {
+    let (answer, lease) = helper.lease(&Request::XdpAttach {
+        socket: socket.number(),
+        place: Place::new(&config.interface, config.netns.as_deref()),
+        queue: config.queue,
+        filter: config.filter.to_string(),
+        mode: config.mode,
+        keep_offloads: config.keep_offloads,
+    })?;
+    Ok(Attachment::There { _lease: lease, mode: helper::mode(answer.number) })
+}
+
+fn share(config: &XdpConfig) -> Result<Share<Attached>, PortError> {
     let iface = Iface::open(&config.interface, config.netns.as_deref())?;
     let share = ATTACHED.share(shared::key(&iface)?, || Attached::new(config, iface))?;
     let there = &share.get().filter;
@@ -52,7 +110,7 @@ impl Attached {
         let doing = || format!("looking at {}", iface.name());
         let index = iface.index().map_err(|e| PortError::system(doing(), "CAP_NET_RAW", e))?;
         let steer = Steer::new(&config.filter)?;
-        let link = iface.netns().within(|| XdpLink::attach(steer.program(), index, config.mode))??;
+        let link = attached(&iface, &steer, index, config.mode)?;
         let flags = iface.ethtool_get(GET_FLAGS).unwrap_or(0);
         let mut strips_tags = flags & FLAG_RX_VLAN != 0 && !config.keep_offloads;
         let mut note = None;
@@ -74,10 +132,16 @@ impl Attached {
     pub(super) fn steer(&self) -> &Steer {
         &self.steer
     }
+}
 
-    /// Native or generic.
-    pub(super) fn mode(&self) -> XdpMode {
-        self.link.mode()
+/// Attached, once nobody else's program is there: the helper of a process that was killed has its own for a moment.
+fn attached(iface: &Iface, steer: &Steer, index: u32, mode: XdpMode) -> Result<XdpLink, PortError> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match iface.netns().within(|| XdpLink::attach(steer.program(), index, mode))? {
+            Err(BpfError::Occupied { .. }) if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+            other => return Ok(other?),
+        }
     }
 }
 
@@ -94,7 +158,7 @@ impl Drop for Attached {
 /// The steering of an interface that some port of this process has open: for control, which adds prefixes, reads
 /// counts or installs a fast path. Holding it keeps the program attached. An interface that was removed and made again
 /// has new steering.
-pub struct Steering(Attachment);
+pub struct Steering(Share<Attached>);
 
 impl Steering {
     /// Of the interface of that name in that namespace (by name; none: the calling thread's).

@@ -12,8 +12,11 @@ use super::socket::{Refusal, Socket, Spec, Step};
 use super::umem::{self, Umem};
 use super::{XdpError, memlock};
 use crate::PortError;
+use crate::claim::{self, Claim, Hold};
+use crate::helper;
 use crate::iface::Iface;
 use crate::offload::{self, Fit};
+use crate::shared;
 
 /// After the kernel or the device would take no more, so many services pass before it is asked again, unless this many
 /// packets were reported sent before: asking a full ring at every loop is a system call a packet, and on a veth whose
@@ -31,6 +34,7 @@ pub(super) struct Live {
     pub(super) socket: Socket,
     pub(super) attached: Attachment,
     pub(super) _fit: Option<Fit>,
+    _hold: Hold,
     pub(super) ifindex: u32,
     pub(super) unkicked: usize,
     stall: u32,
@@ -51,6 +55,8 @@ impl Live {
             return Err(XdpError::SlotSize { slot_bytes: shape.slot_bytes.into() }.into());
         }
         let (ifindex, mtu) = (iface.index().map_err(system)?, iface.mtu().map_err(system)?);
+        let claim = Claim::Queue(config.queue);
+        let hold = claim::hold(iface, shared::key(iface)?, claim, !patience.is_zero())?;
         let fit = match config.keep_offloads {
             false => Some(offload::fit(&config.interface, config.netns.as_deref())?),
             true => None,
@@ -78,12 +84,14 @@ impl Live {
             copy,
             patience,
         };
-        let (socket, rings) = iface.netns().within(|| open_socket(&spec))?.map_err(|r| said(r, config, &spec))?;
+        let (socket, rings) = open_socket(iface, &spec)?.map_err(|r| said(r, config, &spec))?;
         let umem = if socket.zero_copy() { Umem::new(shape, if huge { HUGE_PAGE } else { 4096 }) } else { plain };
         let queue = Queue::new(rings, umem, shape.slots, config.fill as usize, longest);
-        let attached = attach::attach(config)?;
-        attached.get().steer().sockets().set_fd(config.queue, socket.as_fd())?;
-        Ok(Self { queue, socket, attached, _fit: fit, ifindex, unkicked: 0, stall: 0 })
+        let attached = match (helper::client_of_process(), socket.lease()) {
+            (Some(helper), Some(lease)) => attach::attach_by(helper, config, lease)?,
+            _ => attach::attach(config, socket.as_fd())?,
+        };
+        Ok(Self { queue, socket, attached, _fit: fit, _hold: hold, ifindex, unkicked: 0, stall: 0 })
     }
 
     /// Has the kernel send what is in the ring.
@@ -103,7 +111,7 @@ impl Live {
             match error.raw_os_error() {
                 // The device dropped a packet, and the kernel stopped behind it.
                 Some(libc::EBUSY) => {
-                    counters.tx_errors += 1;
+                    counters.tx_lost += 1;
                     self.stall = STALL;
                 }
                 Some(libc::EAGAIN | libc::ENOBUFS) => self.stall = STALL,
@@ -121,15 +129,15 @@ impl Live {
     }
 }
 
-fn open_socket(spec: &Spec) -> Result<(Socket, Rings), Refusal> {
+fn open_socket(iface: &Iface, spec: &Spec) -> Result<Result<(Socket, Rings), Refusal>, PortError> {
     // SAFETY: the arena outlives the port, which keeps socket and rings together; see `XdpPort` on when it is for the slots.
-    let first = unsafe { Socket::open(spec) };
+    let first = unsafe { Socket::open(iface, spec) }?;
     match first {
         Err(Refusal { step: Step::Register, .. }) if memlock::raise(spec.bytes) => {
             // SAFETY: as above.
-            unsafe { Socket::open(spec) }
+            unsafe { Socket::open(iface, spec) }
         }
-        other => other,
+        other => Ok(other),
     }
 }
 
@@ -138,10 +146,7 @@ fn said(refusal: Refusal, config: &XdpConfig, spec: &Spec) -> PortError {
     let Refusal { step, source } = refusal;
     let (name, queue) = (config.interface.clone(), config.queue);
     match (step, source.raw_os_error()) {
-        (Step::Create, Some(libc::EAFNOSUPPORT)) => PortError::Unsupported {
-            what: "AF_XDP".to_owned(),
-            advice: format!("use packet:{name}, or a kernel with CONFIG_XDP_SOCKETS"),
-        },
+        (Step::Create, Some(libc::EAFNOSUPPORT)) => super::no_af_xdp(&name),
         (Step::Register, Some(libc::ENOBUFS | libc::EPERM)) => PortError::LockedMemory {
             doing: format!("AF_XDP on {name}"),
             // Fits: memory of this process.

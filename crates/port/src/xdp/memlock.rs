@@ -22,3 +22,10 @@ pub(super) fn raise(bytes: u64) -> bool {
         differs && unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, to) } == 0
     })
 }
+
+/// Whether the limit lets that many bytes be locked, if nothing else is.
+pub(super) fn allows(bytes: u64) -> bool {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: an rlimit to write to.
+    unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) == 0 && limit.rlim_cur >= bytes }
+}

@@ -12,6 +12,7 @@ use super::program::Steer;
 use super::socket::{self, Socket};
 use crate::PortError;
 use crate::bpf::XdpMode;
+use crate::clock::coarse_now;
 use crate::iface::Iface;
 
 /// How often the link and the kernel's counters are looked at, in nanoseconds.
@@ -87,9 +88,10 @@ impl XdpPort {
         })
     }
 
-    /// The interface's steering: what the XDP program takes, and what it counted. None while the interface is gone.
+    /// The interface's steering: what the XDP program takes, and what it counted. None while the interface is gone, and
+    /// where a helper has it.
     pub fn steer(&self) -> Option<&Steer> {
-        self.live.as_ref().map(|live| live.attached.get().steer())
+        self.live.as_ref().and_then(|live| live.attached.steer())
     }
 
     /// Whether the device reads and writes the arena itself.
@@ -161,7 +163,7 @@ impl XdpPort {
         // Closed is not yet let go of: a device takes its time, and so does a child of this process that has a copy of
         // the descriptor until it runs its program.
         let (queue_of, patience) = (self.config.queue, PATIENCE);
-        let released = self.iface.netns().within(|| socket::released(ifindex, queue_of, patience)).unwrap_or(false);
+        let released = socket::released(&self.iface, ifindex, queue_of, patience);
         if released {
             // SAFETY: the socket is closed, and the kernel was seen to have let go of the queue.
             self.counters.tx_lost += unsafe { queue.recover(pool) } as u64;
@@ -270,13 +272,13 @@ impl Port for XdpPort {
         let detail = match &self.live {
             Some(live) => {
                 let copy = if live.socket.zero_copy() { "zero copy" } else { "copy mode" };
-                let mode = if live.attached.get().mode() == XdpMode::Generic { "generic" } else { "native" };
+                let mode = if live.attached.mode() == XdpMode::Generic { "generic" } else { "native" };
                 format!("{copy}, {mode} program, queue {queue}, filter {}", self.config.filter)
             }
             None => format!("waiting for the interface, queue {queue}"),
         };
         let name = self.config.interface.clone();
-        Caps { kind: "xdp", name, detail, mac: self.mac, mtu: self.mtu, link: self.link }
+        Caps { kind: "xdp", name, detail, mac: self.mac, mtu: self.mtu, link: self.link, ..Caps::default() }
     }
 
     fn counters(&self) -> PortCounters {
@@ -306,13 +308,4 @@ impl Port for XdpPort {
         }
         self.end(live, pool);
     }
-}
-
-/// Nanoseconds of the kernel's coarse clock: a few cycles, a few milliseconds' grain.
-#[inline]
-fn coarse_now() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a timespec to write to.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut now) };
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }

@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 
 use super::queue::Rings;
 use super::ring::{Consumer, Layout, Producer};
+use crate::PortError;
+use crate::helper::{self, Lease, Place, Request};
+use crate::iface::Iface;
 
 /// Socket option missing in libc: how many packets one `sendto` may take in copy mode, 32 unless raised.
 const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
@@ -86,26 +89,38 @@ pub struct Socket {
     fd: OwnedFd,
     zero_copy: bool,
     _mappings: [Mapping; 4],
+    /// The helper's copy of the descriptor.
+    lease: Option<Lease>,
 }
 
 impl Socket {
-    /// Opens a socket in the calling thread's network namespace.
+    /// Opens a socket in the interface's network namespace, by the helper if there is one.
     ///
     /// # Errors
-    /// The step that failed.
+    /// The step that failed; or the helper's words.
     ///
     /// # Safety
     /// `spec.base` must be valid for `spec.bytes` until the socket is closed and [`released`]; the rings returned must
     /// not outlive the socket.
-    pub unsafe fn open(spec: &Spec) -> Result<(Self, Rings), Refusal> {
+    pub unsafe fn open(iface: &Iface, spec: &Spec) -> Result<Result<(Self, Rings), Refusal>, PortError> {
+        let (fd, lease) = match helper::client_of_process() {
+            Some(client) => {
+                let (answer, fd) = client.descriptor(&Request::XdpSocket(place(iface)))?;
+                (fd, Some(Lease::new(client, answer.lease)))
+            }
+            None => match iface.netns().within(create)? {
+                Ok(fd) => (fd, None),
+                Err(source) => return Ok(Err(Refusal { step: Step::Create, source })),
+            },
+        };
+        // SAFETY: the caller's promise.
+        Ok(unsafe { Self::set_up(fd, lease, iface, spec) })
+    }
+
+    /// # Safety
+    /// As [`Socket::open`].
+    unsafe fn set_up(fd: OwnedFd, lease: Option<Lease>, iface: &Iface, spec: &Spec) -> Result<(Self, Rings), Refusal> {
         let at = |step| move |source| Refusal { step, source };
-        // SAFETY: plain system call, no pointers.
-        let raw = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        if raw < 0 {
-            return Err(at(Step::Create)(io::Error::last_os_error()));
-        }
-        // SAFETY: a descriptor the kernel just made for us.
-        let fd = unsafe { OwnedFd::from_raw_fd(raw) };
         let umem = libc::xdp_umem_reg {
             addr: spec.base as usize as u64,
             len: spec.bytes,
@@ -118,11 +133,8 @@ impl Socket {
         for ring in [libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_COMPLETION_RING, libc::XDP_RX_RING, libc::XDP_TX_RING] {
             set(&fd, libc::SOL_XDP, ring, &spec.ring).map_err(at(Step::Ring))?;
         }
-        // Both only make copy mode faster; old kernels know no budget, and the buffer is capped without CAP_NET_ADMIN.
+        // Only makes copy mode faster; old kernels know no budget.
         let _ = set(&fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &spec.ring);
-        if set(&fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER).is_err() {
-            let _ = set(&fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER);
-        }
 
         let offsets: libc::xdp_mmap_offsets = get(&fd, libc::XDP_MMAP_OFFSETS).map_err(at(Step::Ring))?;
         // SAFETY: the offsets are the kernel's own for these four rings of `spec.ring` entries each; the caller keeps
@@ -140,10 +152,19 @@ impl Socket {
             };
             (rings, [a, b, c, d])
         };
-        bind(&fd, spec).map_err(at(Step::Bind))?;
+        match &lease {
+            Some(lease) => lease.bind(place(iface), spec),
+            None => bind(&fd, spec.ifindex, spec.queue, spec.copy, spec.patience),
+        }
+        .map_err(at(Step::Bind))?;
         let zero_copy = get::<libc::xdp_options>(&fd, libc::XDP_OPTIONS)
             .is_ok_and(|options| options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0);
-        Ok((Self { fd, zero_copy, _mappings: mappings }, rings))
+        Ok((Self { fd, zero_copy, _mappings: mappings, lease }, rings))
+    }
+
+    /// The helper's copy of the descriptor, if a helper made it.
+    pub fn lease(&self) -> Option<&Lease> {
+        self.lease.as_ref()
     }
 
     /// Whether the device reads and writes our memory itself.
@@ -186,7 +207,12 @@ impl AsFd for Socket {
 
 /// Whether the kernel and the device have let go of whatever memory a closed socket had on this queue, waiting up to
 /// `patience`: tried by binding a socket with memory of its own.
-pub fn released(ifindex: u32, queue: u32, patience: Duration) -> bool {
+pub fn released(iface: &Iface, ifindex: u32, queue: u32, patience: Duration) -> bool {
+    if let Some(client) = helper::client_of_process() {
+        let patience_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+        let answer = client.ask(&Request::XdpReleased { place: place(iface), ifindex, queue, patience_ms });
+        return answer.is_ok_and(|(answer, _)| answer.number != 0);
+    }
     let Ok(page) = Mapping::anonymous(4096) else { return false };
     let spec = Spec {
         base: page.base.as_ptr(),
@@ -200,22 +226,58 @@ pub fn released(ifindex: u32, queue: u32, patience: Duration) -> bool {
         patience,
     };
     // SAFETY: the page outlives the socket, which is in copy mode: closed means released. The rings go at once.
-    match unsafe { Socket::open(&spec) } {
-        Ok(_) => true,
+    match unsafe { Socket::open(iface, &spec) } {
+        Ok(Ok(_)) => true,
         // Nothing to be bound to any more, so nothing that has our memory.
-        Err(refusal) => refusal.source.raw_os_error() == Some(libc::ENODEV),
+        Ok(Err(refusal)) => refusal.source.raw_os_error() == Some(libc::ENODEV),
+        Err(_) => false,
     }
 }
 
-fn bind(fd: &OwnedFd, spec: &Spec) -> io::Result<()> {
+fn place(iface: &Iface) -> Place {
+    Place::new(iface.name(), iface.netns().name())
+}
+
+/// A socket in the calling thread's network namespace.
+pub(crate) fn create() -> io::Result<OwnedFd> {
+    // SAFETY: plain system call, no pointers.
+    let raw = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if raw < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor the kernel just made for us.
+    let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+    // Only makes copy mode faster; capped without CAP_NET_ADMIN.
+    if set(&fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER).is_err() {
+        let _ = set(&fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER);
+    }
+    Ok(fd)
+}
+
+impl Lease {
+    fn bind(&self, place: Place, spec: &Spec) -> io::Result<()> {
+        let patience_ms = u64::try_from(spec.patience.as_millis()).unwrap_or(u64::MAX);
+        let (ifindex, queue, flags) = (spec.ifindex, spec.queue, spec.copy);
+        let request = Request::XdpBind { socket: self.number(), place, ifindex, queue, flags, patience_ms };
+        match self.client().ask(&request) {
+            Ok(_) => Ok(()),
+            // Only the kernel's word tells what to do about it.
+            Err(PortError::System { source, .. }) => Err(source),
+            Err(other) => Err(io::Error::other(other.to_string())),
+        }
+    }
+}
+
+/// Binds a socket whose memory and rings are set up to a queue, trying for so long while the queue is busy.
+pub(crate) fn bind(fd: &OwnedFd, ifindex: u32, queue: u32, flags: u16, patience: Duration) -> io::Result<()> {
     let address = libc::sockaddr_xdp {
         sxdp_family: libc::AF_XDP as u16,
-        sxdp_flags: spec.copy | libc::XDP_USE_NEED_WAKEUP,
-        sxdp_ifindex: spec.ifindex,
-        sxdp_queue_id: spec.queue,
+        sxdp_flags: flags | libc::XDP_USE_NEED_WAKEUP,
+        sxdp_ifindex: ifindex,
+        sxdp_queue_id: queue,
         sxdp_shared_umem_fd: 0,
     };
-    let until = Instant::now() + spec.patience;
+    let until = Instant::now() + patience;
     loop {
         // SAFETY: a sockaddr_xdp of the size given.
         let got = unsafe {
@@ -348,13 +410,14 @@ mod tests {
                 patience: Duration::from_secs(2),
             };
             let moment = Duration::from_millis(20);
-            assert!(released(ifindex, 0, moment));
+            let iface = Iface::open("weir0", None).expect("made");
+            assert!(released(&iface, ifindex, 0, moment));
             // SAFETY: the memory outlives the socket, and the rings go with it.
-            let open = unsafe { Socket::open(&spec) }.expect("a socket");
-            assert!(!released(ifindex, 0, moment), "it has the queue");
+            let open = unsafe { Socket::open(&iface, &spec) }.expect("no helper").expect("a socket");
+            assert!(!released(&iface, ifindex, 0, moment), "it has the queue");
             drop(open);
-            assert!(released(ifindex, 0, Duration::from_secs(2)));
-            assert!(released(ifindex + 1000, 0, moment), "no interface, nothing to wait for");
+            assert!(released(&iface, ifindex, 0, Duration::from_secs(2)));
+            assert!(released(&iface, ifindex + 1000, 0, moment), "no interface, nothing to wait for");
         };
         std::thread::spawn(run).join().expect("no panic");
     }

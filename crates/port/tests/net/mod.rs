@@ -90,7 +90,12 @@ impl Net {
     }
 
     pub fn exec_b(&self, args: &[&str]) -> String {
-        let out = ok(&[&["ip", "netns", "exec", &self.b], args].concat());
+        Self::exec(&self.b, args)
+    }
+
+    /// What a command in a namespace says.
+    pub fn exec(ns: &str, args: &[&str]) -> String {
+        let out = ok(&[&["ip", "netns", "exec", ns], args].concat());
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
 
@@ -201,6 +206,15 @@ impl Door {
         }
     }
 
+    /// Receives until `so` of what came together, at most three seconds.
+    pub fn until_with(&mut self, what: &str, mut so: impl FnMut(&[(Vec<u8>, u16)]) -> bool) {
+        let end = Instant::now() + Duration::from_secs(3);
+        while !so(&self.poll()) {
+            assert!(Instant::now() < end, "{what}: {:?} {:?}", self.port.caps(), self.port.counters());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Closes the port; every slot must be back.
     pub fn close(mut self) {
         assert_eq!(self.pool.free() + self.arena.in_depot() + self.port.held(), self.slots);
@@ -214,6 +228,16 @@ pub fn packet(to: [u8; 6], from: [u8; 6], n: u32, len: usize) -> Vec<u8> {
     let mut bytes = [&to[..], &from[..], &[0x88, 0xb5], &n.to_be_bytes()].concat();
     bytes.extend((bytes.len()..len).map(|i| (i as u32 ^ n) as u8));
     bytes
+}
+
+/// Has the kernel cut what a socket sends into datagrams of that many bytes (UDP_SEGMENT).
+pub fn segment_datagrams(socket: &std::net::UdpSocket, bytes: u16) {
+    use std::os::fd::AsRawFd;
+    let (size, at) = (i32::from(bytes), std::mem::size_of::<i32>() as u32);
+    // SAFETY: the option is an int of that size, which outlives the call.
+    let got =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, (&raw const size).cast(), at) };
+    assert_eq!(got, 0, "{}", std::io::Error::last_os_error());
 }
 
 /// Puts a tag behind the addresses.

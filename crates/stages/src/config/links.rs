@@ -6,7 +6,7 @@ use frame::Caps;
 use wire::Mac;
 
 use super::{ConfigError, Neighbour, Route, parse_mac, parse_prefix, wrong};
-use crate::forward::{self, InstanceId, Plan, PortView};
+use crate::forward::{self, InstanceId, Plan, PortView, Via};
 use crate::neighbour::link_local;
 
 /// What a configuration says of the links around a gateway.
@@ -31,6 +31,8 @@ pub struct Link<'a> {
     pub instance: &'a str,
     /// Our addresses, with prefix length.
     pub addresses: &'a [String],
+    /// It has no link layer, and needs no address of ours.
+    pub point_to_point: bool,
     /// VLAN tag of its packets.
     pub vlan: Option<u16>,
     /// Largest IP packet; none: the interface's.
@@ -53,7 +55,7 @@ impl Links<'_> {
             let what = format!("two ports are called \"{}\"", port.name);
             return Err(wrong(&[&"port", &n, &"name"], what, "give each its own name"));
         }
-        if port.addresses.is_empty() {
+        if port.addresses.is_empty() && !port.point_to_point {
             let what = format!("port \"{}\" has no address", port.name);
             return Err(wrong(&[&"port", &n], what, "addresses = [\"10.0.3.1/24\"]"));
         }
@@ -62,6 +64,10 @@ impl Links<'_> {
                 let what = format!("\"{text}\" is no address with prefix length");
                 return Err(wrong(&[&"port", &n, &"addresses", &m], what, "such as 10.0.3.1/24 or fd00:3::1/64"));
             }
+        }
+        if port.point_to_point && port.vlan.is_some() {
+            let what = format!("port \"{}\" has no link layer, and so no VLAN tags", port.name);
+            return Err(wrong(&[&"port", &n, &"vlan"], what, "leave it out"));
         }
         if port.vlan.is_some_and(|v| v == 0 || v > 4094) {
             return Err(wrong(&[&"port", &n, &"vlan"], "no such VLAN", "1 to 4094, or leave it out"));
@@ -77,8 +83,15 @@ impl Links<'_> {
             let what = format!("\"{}\" is no prefix", route.to);
             return Err(wrong(&[&"route", &n, &"to"], what, "such as 0.0.0.0/0"));
         };
-        if to.is_ipv4() != route.via.is_ipv4() {
-            return Err(wrong(&[&"route", &n, &"via"], "of another family than the prefix", "use one of its own"));
+        let help = "via = \"…\", a neighbour's address; or, for a port without link layer, port = \"…\", its name";
+        match (route.via, &route.port) {
+            (Some(via), None) if to.is_ipv4() != via.is_ipv4() => {
+                return Err(wrong(&[&"route", &n, &"via"], "of another family than the prefix", "use one of its own"));
+            }
+            (Some(_), None) => {}
+            (None, Some(name)) => self.check_route_port(n, name, route.instance.as_deref())?,
+            (None, None) => return Err(wrong(&[&"route", &n], "a route without next hop", help)),
+            (Some(_), Some(_)) => return Err(wrong(&[&"route", &n, &"port"], "a route with two next hops", help)),
         }
         match &route.instance {
             Some(name) if !self.instances.contains(name) => {
@@ -87,6 +100,30 @@ impl Links<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    fn check_route_port(&self, n: usize, name: &str, instance: Option<&str>) -> Result<(), ConfigError> {
+        let ports = self.ports.iter().filter(|port| port.point_to_point);
+        let Some(port) = ports.clone().find(|port| port.name == name) else {
+            let names: Vec<&str> = ports.map(|port| port.name).collect();
+            let (what, help) = match self.ports.iter().any(|port| port.name == name) {
+                true => (
+                    "has a link layer: a route by it needs the address of a gateway",
+                    "write via = \"…\" instead".into(),
+                ),
+                false if names.is_empty() => {
+                    ("is not there, and no port is without link layer", "write via = \"…\"".into())
+                }
+                false => ("is not there", format!("one of {}", names.join(", "))),
+            };
+            return Err(wrong(&[&"route", &n, &"port"], format!("port \"{name}\" {what}"), help));
+        };
+        let instance = instance.unwrap_or(self.instance);
+        if port.instance == instance {
+            return Ok(());
+        }
+        let what = format!("port \"{name}\" is in network instance \"{}\", not \"{instance}\"", port.instance);
+        Err(wrong(&[&"route", &n, &"port"], what, "a port of the route's own network instance"))
     }
 
     fn check_neighbour(&self, n: usize, neighbour: &Neighbour) -> Result<(), ConfigError> {
@@ -114,11 +151,22 @@ impl Links<'_> {
         for (n, route) in self.routes.iter().enumerate() {
             let instance = self.number(route.instance.as_deref().unwrap_or(self.instance));
             let Some((to, len)) = parse_prefix(&route.to) else { continue };
-            if plan.on_link(instance, route.via).is_none() {
-                let what = format!("{} is on the link of no port in that network instance", route.via);
-                return Err(wrong(&[&"route", &n, &"via"], what, "a gateway inside one of the ports' own prefixes"));
-            }
-            plan.routes.push(forward::Route { instance, to, len, via: route.via });
+            let via = match (route.via, &route.port) {
+                (Some(via), _) if plan.on_link(instance, via).is_none() => {
+                    let what = format!("{via} is on the link of no port in that network instance");
+                    return Err(wrong(
+                        &[&"route", &n, &"via"],
+                        what,
+                        "a gateway inside one of the ports' own prefixes",
+                    ));
+                }
+                (Some(via), _) => Via::Gateway(via),
+                (None, name) => match self.ports.iter().position(|port| Some(port.name) == name.as_deref()) {
+                    Some(port) => Via::Port(port as u8), // fewer than 256 ports
+                    None => continue,
+                },
+            };
+            plan.routes.push(forward::Route { instance, to, len, via });
         }
         for neighbour in self.neighbours {
             let port = self.ports.iter().position(|port| port.name == neighbour.port);
@@ -137,6 +185,7 @@ impl Links<'_> {
             vlan: port.vlan,
             mtu: if mtu == 0 { 1500 } else { mtu },
             instance: self.number(port.instance),
+            peer: caps.peer.filter(|_| port.point_to_point),
             ..PortView::default()
         };
         for text in port.addresses {

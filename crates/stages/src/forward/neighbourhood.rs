@@ -52,11 +52,37 @@ impl Neighbourhood {
     /// Wants the neighbour through which an address is reached; which one, and how that stands. None: no way leads there.
     pub fn want(&mut self, instance: InstanceId, address: IpAddr, now: u64) -> Option<((u16, IpAddr), Wanted)> {
         let (port, via) = self.plan.next_hop(instance, address)?;
+        if let Some(peer) = self.plan.ports.get(usize::from(port)).and_then(|view| view.peer) {
+            return Some(((port.into(), via), Wanted::Known(Mac(peer))));
+        }
         let wanted = self.cache.want(port.into(), via, now, &mut self.actions);
         if let Wanted::Known(mac) = wanted {
             self.dirty |= self.plan.set_neighbour(port, via, mac);
         }
         Some(((port.into(), via), wanted))
+    }
+
+    /// Wants every neighbour that routes and tunnels lead through, before the first packet needs it; returns those that are
+    /// not known yet. As many are asked for at a time as the cache allows: to be called again until none is left, or for as
+    /// long as is worth waiting.
+    pub fn want_next_hops(&mut self, now: u64) -> Vec<(u8, IpAddr)> {
+        let mut unknown = Vec::new();
+        let is_resolved = |port: u8| self.plan.ports.get(usize::from(port)).is_some_and(|view| view.peer.is_none());
+        for (port, address) in
+            self.plan.next_hops().into_iter().filter(|(port, _)| is_resolved(*port)).collect::<Vec<_>>()
+        {
+            match self.cache.want(port.into(), address, now, &mut self.actions) {
+                Wanted::Known(mac) => self.dirty |= self.plan.set_neighbour(port, address, mac),
+                Wanted::Asked | Wanted::Unreachable | Wanted::Full => unknown.push((port, address)),
+            }
+        }
+        unknown
+    }
+
+    /// Asks again for neighbours that have not answered yet, sooner than RFC 4861 has it: after a start, when links have
+    /// just come up.
+    pub fn ask_again(&mut self) {
+        self.cache.ask_again(&mut self.actions);
     }
 
     /// Carries out what the cache has decided; `send` is given frames and the ports they go by. Returns who was resolved
@@ -126,7 +152,7 @@ impl Plan {
     /// changed the hardware address behind them.
     pub fn announcements(&self) -> Vec<(u8, Vec<u8>)> {
         let mut frames = Vec::new();
-        for (n, view) in (0..).zip(&self.ports) {
+        for (n, view) in (0..).zip(&self.ports).filter(|(_, view)| view.peer.is_none()) {
             let Some((port, us)) = self.station(n) else { continue };
             let v4 = view.v4.iter().map(|(address, _)| Ipv4Addr::from(*address).into());
             let v6 = view.v6.iter().map(|(address, _)| Ipv6Addr::from(*address).into());

@@ -1,7 +1,7 @@
 //! Where packets go, as control describes it: plain collections that change, and what they compile to.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr};
 
 use table::bulk::{BulkMap, Seed};
 use table::lpm::{Lpm, Prefix};
@@ -24,8 +24,17 @@ pub struct Route {
     pub to: IpAddr,
     /// Its length in bits.
     pub len: u8,
-    /// The gateway, a neighbour on one of the instance's ports.
-    pub via: IpAddr,
+    /// Where its packets go.
+    pub via: Via,
+}
+
+/// The next hop of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// A gateway: a neighbour on one of the instance's ports.
+    Gateway(IpAddr),
+    /// A port without link layer ([`PortView::peer`]).
+    Port(u8),
 }
 
 /// The control side's plain description of where packets go; [`Plan::compile`] makes the tables.
@@ -109,8 +118,21 @@ impl Plan {
             return Some((port, to));
         }
         let best = self.routes.iter().filter(|r| r.instance == instance && covers(r.to, r.len, to));
-        let via = best.max_by_key(|r| r.len)?.via;
-        Some((self.on_link(instance, via)?, via))
+        match best.max_by_key(|r| r.len)?.via {
+            Via::Gateway(via) => Some((self.on_link(instance, via)?, via)),
+            Via::Port(port) => Some((port, to)),
+        }
+    }
+
+    /// The neighbours that routes and tunnels lead through, with their ports.
+    pub fn next_hops(&self) -> BTreeSet<(u8, IpAddr)> {
+        let remotes: HashSet<_> = self.tunnels.iter().map(|tunnel| (tunnel.instance, tunnel.remote)).collect();
+        let remotes = remotes.into_iter().filter(|(instance, remote)| self.owner(*instance, *remote).is_none());
+        let routes = self.routes.iter().filter_map(|route| match route.via {
+            Via::Gateway(via) => Some((route.instance, via)),
+            Via::Port(_) => None,
+        });
+        routes.chain(remotes).filter_map(|(instance, to)| self.next_hop(instance, to)).collect()
     }
 
     fn port_towards(&self, instance: InstanceId, to: IpAddr) -> Option<u8> {
@@ -149,9 +171,12 @@ impl Plan {
             };
             inserted.expect("the table was made large enough");
         }
+        // All there is behind a port without link layer has one hop.
+        let peer = |port: u8| self.ports.get(usize::from(port)).and_then(|view| view.peer).map(Mac);
         let mut hop_of = |hops: &mut Vec<Hop>, port: u8, via: IpAddr| {
+            let via = if peer(port).is_some() { Ipv4Addr::UNSPECIFIED.into() } else { via };
             *index.entry((port, via)).or_insert_with(|| {
-                hops.push(self.hop(port, None));
+                hops.push(self.hop(port, peer(port)));
                 hops.len() as u32 - 1
             })
         };
@@ -164,7 +189,10 @@ impl Plan {
         }
         for (number, port) in self.ports.iter().enumerate() {
             let instance = &mut instances[usize::from(port.instance)];
-            let target = ON_LINK | number as u32;
+            let target = match port.peer {
+                Some(_) => hop_of(&mut hops, number as u8, Ipv4Addr::UNSPECIFIED.into()),
+                None => ON_LINK | number as u32,
+            };
             for (address, len) in &port.v4 {
                 enter(&mut instance.v4, *address, *len, target);
             }
@@ -174,8 +202,12 @@ impl Plan {
             }
         }
         for route in &self.routes {
-            let Some(port) = self.on_link(route.instance, route.via) else { continue };
-            let hop = hop_of(&mut hops, port, route.via);
+            let way = match route.via {
+                Via::Gateway(via) => self.on_link(route.instance, via).map(|port| (port, via)),
+                Via::Port(port) => Some((port, route.to)),
+            };
+            let Some((port, via)) = way else { continue };
+            let hop = hop_of(&mut hops, port, via);
             let instance = &mut instances[usize::from(route.instance)];
             match route.to {
                 IpAddr::V4(to) => enter(&mut instance.v4, to.into(), route.len, hop),

@@ -18,8 +18,8 @@ fn plan() -> Plan {
     Plan {
         ports: vec![port("n3", 0, [10, 0, 3, 1], 24), port("n6", 1, [10, 0, 6, 1], 24)],
         routes: vec![
-            Route { instance: 1, to: [0, 0, 0, 0].into(), len: 0, via: [10, 0, 6, 2].into() },
-            Route { instance: 0, to: [10, 9, 0, 0].into(), len: 16, via: [10, 0, 3, 254].into() },
+            Route { instance: 1, to: [0, 0, 0, 0].into(), len: 0, via: Via::Gateway([10, 0, 6, 2].into()) },
+            Route { instance: 0, to: [10, 9, 0, 0].into(), len: 16, via: Via::Gateway([10, 0, 3, 254].into()) },
         ],
         ..Plan::default()
     }
@@ -49,9 +49,33 @@ fn a_packet_finds_its_neighbour_its_gateway_or_a_reason() {
 }
 
 #[test]
+fn without_link_layer_nothing_is_resolved() {
+    let mut plan = plan();
+    plan.ports[1].peer = Some([9; 6]);
+    plan.routes[0].via = Via::Port(1);
+    plan.routes.push(Route { instance: 1, to: [0u16; 8].into(), len: 0, via: Via::Port(1) });
+    let tables = plan.compile();
+    let by_route = tables.hop4(1, 0x0808_0808).expect("default route");
+    assert_eq!(tables.hop4(1, u32::from_be_bytes([10, 0, 6, 77])), Ok(by_route), "on the link");
+    assert_eq!(
+        (tables.hop6(1, 0x2001 << 112), tables.hop6(1, 0xfd00 << 112 | 1 << 64 | 7)),
+        (Ok(by_route), Ok(by_route))
+    );
+    let hop = tables.hop(by_route).expect("there");
+    assert_eq!((hop.port, hop.l2_len, &hop.l2[..6]), (1, 14, &[9u8; 6][..]));
+    assert_eq!(tables.hop4(1, u32::from_be_bytes([224, 0, 0, 1])), Err(NoHop::NoRoute));
+    let mut neighbourhood = Neighbourhood::new(plan);
+    let to = [8, 8, 8, 8].into();
+    assert_eq!(neighbourhood.want(1, to, 0), Some(((1, to), Wanted::Known(Mac([9; 6])))));
+    neighbourhood.act(0, |_, _| panic!("nobody is asked"));
+    assert!(neighbourhood.plan().announcements().iter().all(|(port, _)| *port == 0));
+}
+
+#[test]
 fn some_addresses_are_nowhere() {
     let mut plan = plan();
-    plan.routes.push(Route { instance: 1, to: [0u16; 8].into(), len: 0, via: [0xfd00, 0, 0, 1, 0, 0, 0, 9].into() });
+    let via = Via::Gateway([0xfd00, 0, 0, 1, 0, 0, 0, 9].into());
+    plan.routes.push(Route { instance: 1, to: [0u16; 8].into(), len: 0, via });
     plan.ports[1].v6.push((0xfe80 << 112 | 1, 64));
     let tables = plan.compile();
     for to in [[0, 0, 0, 1], [127, 0, 0, 1], [224, 0, 0, 5], [239, 1, 2, 3], [255, 255, 255, 255]] {

@@ -138,6 +138,15 @@ impl Nat {
         self.blocks.given
     }
 
+    /// What may run out: its name, how much of it is used, how much there is.
+    pub fn levels(&self) -> [(&'static str, u64, u64); 3] {
+        [
+            ("nat_blocks", self.blocks.given as u64, self.blocks.blocks.len() as u64),
+            ("nat_mappings", self.mappings() as u64, self.most_mappings as u64),
+            ("nat_subscribers", self.subscribers() as u64, self.most_subscribers as u64),
+        ]
+    }
+
     /// Blocks that subscribers have, with the mappings on each, among the `count` blocks from number `from`: to be asked
     /// bit by bit, as packets wait meanwhile. The number to go on from; none: these were the last.
     pub fn given(&self, from: usize, count: usize, mut tell: impl FnMut(BlockEvent, u16)) -> Option<usize> {

@@ -298,6 +298,14 @@ impl NeighbourCache {
         }
     }
 
+    /// Asks again for all that have not answered yet. It does not count as a try.
+    pub fn ask_again(&self, out: &mut Vec<Action>) {
+        let incomplete = self.entries.iter().filter(|(_, entry)| entry.state == State::Incomplete);
+        out.extend(
+            incomplete.map(|((port, address), _)| Action::Send(Request { port: *port, address: *address, to: None })),
+        );
+    }
+
     /// When [`NeighbourCache::tick`] has something to do next.
     pub fn next_deadline(&self) -> Option<u64> {
         self.timers.first().map(|(deadline, _)| *deadline)

@@ -6,7 +6,9 @@ use stages::forward::NONE;
 use super::groups::{Few, Many};
 use super::parts::Parts;
 use super::{CompileError, Ways};
-use crate::record::{Action, MAX_DUPLICATES, MAX_QERS, MAX_URRS, Match, NONE8, Treatment, apply, match_flags, outer};
+use crate::record::{
+    Action, MAX_DUPLICATES, MAX_QERS, MAX_URRS, Match, NONE8, Treatment, apply, container, match_flags, outer,
+};
 use crate::rules::{Apply, Duplicate, Outer, Pdr, Session, TunnelEnd};
 
 impl Parts {
@@ -71,8 +73,17 @@ impl Parts {
         // In transit (SGW-U, I-UPF) the subscriber's address may not be known; it is checked where it is.
         flags |= if uplink && session.has_address() && !elsewhere { match_flags::FROM_UE } else { 0 };
         let (first4, count4, first6, count6) = self.add_filters(session, pdr)?;
-        let qfi = qers.list().iter().find_map(|at| session.qers[*at].qfi);
-        let action = self.add_action(session, pdr, qfi, ways)?;
+        let own = || qers.list().iter().map(|at| &session.qers[*at]);
+        let mut marks = Marks { qfi: own().find_map(|qer| qer.qfi), ..Marks::default() };
+        if !uplink {
+            marks.reflective = own().any(|qer| qer.reflective);
+            marks.paging_policy = own().find_map(|qer| qer.paging_policy).filter(|_| marks.qfi.is_some());
+            marks.dscp = own().find_map(|qer| qer.mark);
+        }
+        if marks.is_too_much() {
+            return Err(CompileError::Marks { pdr: id });
+        }
+        let action = self.add_action(session, pdr, marks, ways)?;
         let beside = self.begin_cells(direction);
         qers.list().iter().for_each(|n| self.place_qer(*n, direction, beside));
         urrs.list().iter().for_each(|n| self.place_urr(*n, direction, beside));
@@ -118,7 +129,7 @@ impl Parts {
         &mut self,
         session: &Session,
         pdr: &Pdr,
-        qfi: Option<u8>,
+        marks: Marks,
         ways: &mut impl Ways,
     ) -> Result<u8, CompileError> {
         let far = session.fars.iter().find(|f| f.id == pdr.far);
@@ -127,7 +138,8 @@ impl Parts {
             let missing = CompileError::NoTunnel { far: far.id, address: end.address };
             ways.tunnel(instance, end.address).ok_or(missing)
         };
-        let way = far.tunnel.map(|end| Ok((tunnel(far.instance, end)?, end))).transpose()?;
+        let own = far.tunnel.filter(|_| far.apply != Apply::Control);
+        let way = own.map(|end| Ok((tunnel(far.instance, end)?, end))).transpose()?;
         if far.duplicates.len() > MAX_DUPLICATES {
             return Err(CompileError::TooManyDuplicates { far: far.id, count: far.duplicates.len() });
         }
@@ -148,27 +160,62 @@ impl Parts {
             (Some(url), Apply::Redirect) => ways.page(url).ok_or(CompileError::NoPage { far: far.id })?,
             _ => 0,
         };
+        // Without a path, or with more control planes than there are numbers for, its packets are dropped by name.
+        let control = far.tunnel.filter(|_| far.apply == Apply::Control);
+        let control = control.and_then(|end| Some((ways.control_end(end.address)?, end)));
         let kind = match far.apply {
             Apply::Forward => apply::FORWARD,
             Apply::Drop => apply::DROP,
             Apply::Buffer => apply::BUFFER,
             Apply::Redirect => apply::REDIRECT,
             Apply::Closed => apply::CLOSED,
+            Apply::Control => apply::CONTROL,
+        };
+        let (kind, keep) = match (far.apply, marks) {
+            (Apply::Forward, Marks { dscp: Some(dscp), .. }) => (apply::MARKED, dscp),
+            (Apply::Forward | Apply::Closed, Marks { paging_policy: Some(policy), .. }) => (kind, policy),
+            _ => (kind, far.keep),
         };
         let at = self.actions.len();
         self.actions.push(Action {
-            tunnel: way.map_or(NONE, |(id, _)| id),
-            teid: way.map_or(page, |(_, end)| end.teid),
+            tunnel: way.or(control).map_or(NONE, |(id, _)| id),
+            teid: way.or(control).map_or(page, |(_, end)| end.teid),
             pdr: pdr.id,
             instance: far.instance,
             apply: kind | (duplicates.len() as u8) << apply::DUPLICATES,
             dscp: far.dscp.unwrap_or(NONE8),
-            qfi: way.map_or(NONE8, |(_, end)| behind_ip(end.outer, qfi)),
-            keep: far.keep,
+            qfi: way.map_or(NONE8, |(_, end)| behind_ip(end.outer, marks.container())),
+            keep,
         });
         self.actions.extend(duplicates);
         // Truncation is mended by the check on the record's length before anything is made of it.
         Ok(at as u8)
+    }
+}
+
+/// What a rule's QERs mark packets with.
+#[derive(Clone, Copy, Default)]
+struct Marks {
+    qfi: Option<u8>,
+    reflective: bool,
+    paging_policy: Option<u8>,
+    /// The user packet's own.
+    dscp: Option<u8>,
+}
+
+impl Marks {
+    /// An action has room for either a paging policy or a DSCP; and [`outer`]'s values stand where the last QoS flows with
+    /// both flags would.
+    fn is_too_much(&self) -> bool {
+        let last = self.reflective && self.qfi.is_some_and(|qfi| qfi >= outer::NOTHING & 0x3f);
+        self.paging_policy.is_some() && (self.dscp.is_some() || last)
+    }
+
+    /// The QoS flow with its flags.
+    fn container(&self) -> Option<u8> {
+        let reflective = if self.reflective { container::RQI } else { 0 };
+        let policy = if self.paging_policy.is_some() { container::PPP } else { 0 };
+        self.qfi.map(|qfi| qfi | reflective | policy)
     }
 }
 

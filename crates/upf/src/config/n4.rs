@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use pfcp::ie::NodeId;
+use pfcp::node::{Pin, contains};
 use serde::{Deserialize, Serialize};
 use stages::forward::{prefix4, prefix6};
 
@@ -23,9 +25,27 @@ pub struct N4 {
     /// Networks that control planes may speak from: `10.0.4.0/24`; empty: all.
     #[serde(default)]
     pub allow: Vec<String>,
+    /// Control planes whose addresses, and perhaps limits, are fixed.
+    #[serde(default)]
+    pub peer: Vec<Peer>,
+    /// Associations of one address at most, beside those of `peer`.
+    #[serde(default = "associations_per_address")]
+    pub associations_per_address: u32,
     /// We choose tunnel endpoints (FTUP); otherwise the control plane does, for whatever address of ours it knows.
     #[serde(default = "yes")]
     pub choose_f_teid: bool,
+    /// The access port through which packets between subscribers and control planes go by GTP-U (router solicitations and
+    /// advertisements); left out: a UDP socket at `address`, port 2152.
+    #[serde(default)]
+    pub cp_port: Option<String>,
+    /// Capacity by network instance that guaranteed bit rates may take; networks that are not here have no limit.
+    #[serde(default)]
+    pub gbr_capacity: Vec<GbrCapacity>,
+    /// What becomes of rules with a network instance that no port is in: `"refuse"`, or `"first"`, which takes them for the
+    /// first network of the side (core or access), counted and shown. Left out: refused where the side's ports name their
+    /// network instances, else taken.
+    #[serde(default)]
+    pub unknown_network_instance: Option<UnknownNetworkInstance>,
     /// Seconds between heartbeats; 0: none are sent.
     #[serde(default = "heartbeat_seconds")]
     pub heartbeat_seconds: u32,
@@ -38,7 +58,7 @@ pub struct N4 {
     /// Sessions at most.
     #[serde(default = "most_sessions")]
     pub sessions: u32,
-    /// Sessions of one control plane at most; left out: as many as there may be in all.
+    /// Sessions of one control plane at most, whatever Node IDs it has; left out: as many as there may be in all.
     #[serde(default)]
     pub sessions_per_peer: Option<u32>,
     /// Messages a second that one control plane may send.
@@ -48,6 +68,9 @@ pub struct N4 {
     /// see it by the Recovery Time Stamp.
     #[serde(default)]
     pub ledger: Option<PathBuf>,
+    /// What to do with a ledger that is damaged: begin a new one, or do not start.
+    #[serde(default)]
+    pub ledger_damaged: LedgerDamaged,
     /// With a ledger: seconds within which what every session has used is written down, that much a crash may cost.
     #[serde(default = "checkpoint_seconds")]
     pub checkpoint_seconds: u32,
@@ -63,6 +86,69 @@ pub struct N4 {
     /// Rules that control planes activate by name (8.2.72).
     #[serde(default)]
     pub predefined: Vec<Predefined>,
+}
+
+/// Capacity that guaranteed bit rates of a network instance's subscribers may take.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GbrCapacity {
+    /// The network instance; left out: `core`.
+    #[serde(default)]
+    pub instance: Option<String>,
+    /// From subscribers: `"1 Gbit/s"`; left out: no limit.
+    #[serde(default)]
+    pub up: Option<String>,
+    /// To subscribers, as `up`.
+    #[serde(default)]
+    pub down: Option<String>,
+}
+
+/// What becomes of rules with a network instance that no port is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnknownNetworkInstance {
+    /// They are refused.
+    Refuse,
+    /// They are taken for the first network of the side, counted and shown.
+    First,
+}
+
+/// A control plane: its Node ID is accepted from these addresses only, and they are one peer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peer {
+    /// Its Node ID: a domain name or an address.
+    pub node_id: String,
+    /// Where its messages come from: addresses and networks, those of the other members of its SMF set too.
+    pub addresses: Vec<String>,
+    /// Sessions at most; left out: `sessions_per_peer`.
+    #[serde(default)]
+    pub sessions: Option<u32>,
+    /// Messages a second; left out: as `n4.messages_per_second`.
+    #[serde(default)]
+    pub messages_per_second: Option<u32>,
+}
+
+impl Peer {
+    /// As PFCP's end goes by it.
+    pub fn pin(&self) -> Pin {
+        let node_id = match self.node_id.parse::<IpAddr>() {
+            Ok(address) => address.into(),
+            Err(_) => NodeId::Fqdn(self.node_id.as_str().into()),
+        };
+        Pin {
+            node_id,
+            addresses: self.addresses.iter().filter_map(|text| network(text)).collect(),
+            sessions: self.sessions,
+            message_rate: self.messages_per_second,
+        }
+    }
+}
+
+/// A network, or an address alone.
+fn network(text: &str) -> Option<(IpAddr, u8)> {
+    let alone = |address: IpAddr| (address, if address.is_ipv4() { 32 } else { 128 });
+    parse_prefix(text).or_else(|| text.parse().ok().map(alone))
 }
 
 /// A way to forward packets, by name.
@@ -174,8 +260,25 @@ pub enum Action {
     Redirect,
 }
 
+fn associations_per_address() -> u32 {
+    4
+}
+
 fn rules_per_session() -> u32 {
     64
+}
+
+/// What becomes of a damaged ledger at the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LedgerDamaged {
+    /// It is renamed and kept, and the gateway begins with an empty one and a new Recovery Time Stamp: control planes know
+    /// then that their sessions are gone, and make them anew. The default: a gateway that does not start serves nobody, and
+    /// nothing is deleted.
+    #[default]
+    SetAside,
+    /// The gateway does not start.
+    Stop,
 }
 
 fn checkpoint_seconds() -> u32 {
@@ -230,6 +333,15 @@ impl N4 {
                 return Err(wrong(&[&"n4", &"allow", &n], what, "such as 10.0.4.0/24"));
             }
         }
+        if let Some(name) = &self.cp_port
+            && !config.port.iter().any(|port| port.name == *name && port.role == Role::Access)
+        {
+            let access = config.port.iter().filter(|port| port.role == Role::Access).map(|port| &*port.name);
+            let what = format!("\"{name}\" is no access port: GTP-U ends at none other");
+            let help = format!("one of {}", access.collect::<Vec<_>>().join(", "));
+            return Err(wrong(&[&"n4", &"cp_port"], what, help));
+        }
+        self.check_peers()?;
         if self.checkpoint_seconds == 0 {
             let what = "a checkpoint at all times is none".to_owned();
             return Err(wrong(&[&"n4", &"checkpoint_seconds"], what, "1 or more; 30 when left out"));
@@ -257,10 +369,62 @@ impl N4 {
                 return Err(wrong(&[&"n4", &"pool", &n, &"v6"], what, "such as 2001:db8::/48"));
             }
         }
+        for (n, capacity) in self.gbr_capacity.iter().enumerate() {
+            if let Some(name) = capacity.instance.as_ref().filter(|name| !instances.contains(name)) {
+                let what = format!("no port is in network instance \"{name}\"");
+                let help = format!("one of {}", instances.join(", "));
+                return Err(wrong(&[&"n4", &"gbr_capacity", &n, &"instance"], what, help));
+            }
+            for (key, rate) in [("up", &capacity.up), ("down", &capacity.down)] {
+                if let Some(rate) = rate.as_ref().filter(|rate| parse_rate(rate).is_none()) {
+                    let what = format!("\"{rate}\" is no rate");
+                    return Err(wrong(&[&"n4", &"gbr_capacity", &n, &key], what, "such as \"1 Gbit/s\""));
+                }
+            }
+        }
         if self.rules_per_session == 0 {
             return Err(wrong(&[&"n4", &"rules_per_session"], "a session without rules", "such as 64"));
         }
         self.check_named(config, &instances)
+    }
+
+    /// Control planes with fixed addresses.
+    fn check_peers(&self) -> Result<(), ConfigError> {
+        if self.associations_per_address == 0 {
+            let what = "n4.associations_per_address = 0 refuses every control plane".to_owned();
+            return Err(wrong(&[&"n4", &"associations_per_address"], what, "1 or more; 4 when left out"));
+        }
+        let allow: Vec<(IpAddr, u8)> = self.allow.iter().filter_map(|text| parse_prefix(text)).collect();
+        for (n, peer) in self.peer.iter().enumerate() {
+            let is_same = |other: &Peer| other.node_id.eq_ignore_ascii_case(&peer.node_id);
+            if peer.node_id.is_empty() || self.peer[..n].iter().any(is_same) {
+                let what = format!("node_id \"{}\" is empty or given twice", peer.node_id);
+                return Err(wrong(&[&"n4", &"peer", &n, &"node_id"], what, "one [[n4.peer]] for each Node ID"));
+            }
+            if peer.addresses.is_empty() {
+                let what = format!("control plane \"{}\" has no address", peer.node_id);
+                return Err(wrong(&[&"n4", &"peer", &n, &"addresses"], what, "addresses = [\"10.0.4.9\"]"));
+            }
+            for (m, text) in peer.addresses.iter().enumerate() {
+                let at: [&dyn ToString; 5] = [&"n4", &"peer", &n, &"addresses", &m];
+                let Some((address, len)) = network(text) else {
+                    let what = format!("\"{text}\" is neither an address nor a network");
+                    return Err(wrong(&at, what, "such as 10.0.4.9 or 10.0.4.8/29"));
+                };
+                let is_allowed = allow.iter().any(|(network, of)| *of <= len && contains(*network, *of, address));
+                if !allow.is_empty() && !is_allowed {
+                    let what = format!("\"{text}\" is not within n4.allow, so nothing would be taken from there");
+                    return Err(wrong(&at, what, "a network of n4.allow, or one more there"));
+                }
+            }
+            for (key, limit) in [("sessions", peer.sessions), ("messages_per_second", peer.messages_per_second)] {
+                if limit == Some(0) {
+                    let what = format!("{key} = 0 leaves nothing to \"{}\"", peer.node_id);
+                    return Err(wrong(&[&"n4", &"peer", &n, &key], what, "1 or more, or left out"));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What control planes name.

@@ -44,6 +44,9 @@ pub struct Nat {
     /// The file that gets a line for each block given out or taken back; left out: no log. While it can not be written, no
     /// block is given out.
     pub log: Option<PathBuf>,
+    /// Milliseconds after which a line of the log is on the disk at the latest (`fdatasync`): what a power cut may cost. A
+    /// crash of the process alone costs nothing.
+    pub log_sync_ms: u32,
     /// What ports are chosen by, for tests; left out: chance.
     pub seed: Option<u64>,
 }
@@ -78,6 +81,7 @@ impl Default for Nat {
             mappings: usual.mappings,
             subscribers: usual.subscribers,
             log: None,
+            log_sync_ms: 1000,
             seed: None,
         }
     }

@@ -81,6 +81,12 @@ pub struct Bearer {
     pub dscp: Option<u8>,
     /// DSCP of packets towards the data network.
     pub dscp_up: Option<u8>,
+    /// DSCP that packets to the subscriber are marked with themselves.
+    pub mark_down: Option<u8>,
+    /// Packets to the subscriber ask it for reflective QoS (RQI).
+    pub reflective: bool,
+    /// Paging policy of packets to the subscriber (PPI).
+    pub paging_policy: Option<u8>,
     /// Bearer is dropped by its FAR.
     pub far_drop: bool,
     /// No usage measurement.

@@ -45,6 +45,10 @@ impl Control {
             Event::EchoResponse { instance, peer, sequence } => {
                 self.tell(Report::EchoResponse { instance, peer, sequence });
             }
+            Event::ForControl { end, teid, packet } => {
+                let Some(to) = self.control_ends.get(end as usize).copied() else { return };
+                self.tell(Report::ForControl { to, teid, packet });
+            }
             Event::Reached { handle } => self.tell(Report::Reached { handle }),
             Event::Buffered { handle, pdr } => {
                 self.counters.pages += 1;

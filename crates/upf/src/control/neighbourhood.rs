@@ -1,5 +1,7 @@
 //! Neighbours: who is asked, who is told where we are, and what waited for them.
 
+use std::net::IpAddr;
+
 use super::{Control, Link};
 use crate::gateway::Command;
 
@@ -22,6 +24,17 @@ impl Control {
                 self.links[worker].post(command);
             }
         }
+    }
+
+    /// Has every next hop of routes and tunnels resolved; returns those that are not: their ports and addresses. The answers
+    /// come with the next [`poll`](Self::poll)s. With `again`, those asked before are asked again.
+    pub fn resolve_next_hops(&mut self, now: u64, again: bool) -> Vec<(u8, IpAddr)> {
+        if again {
+            self.neighbourhood.ask_again();
+        }
+        let unknown = self.neighbourhood.want_next_hops(now);
+        self.act(now);
+        unknown
     }
 
     /// Tells the neighbourhood where our addresses are.

@@ -49,7 +49,7 @@ pub enum Answer {
 }
 
 /// What happened to a session, for the control plane to hear (TS 29.244, 7.5.8).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
     /// Packets wait for an idle subscriber: Downlink Data Report.
     Buffered {
@@ -71,6 +71,15 @@ pub enum Report {
         peer: IpAddr,
         /// The request's number.
         sequence: u16,
+    },
+    /// A packet is for a control plane's function.
+    ForControl {
+        /// Its address.
+        to: IpAddr,
+        /// Its tunnel endpoint.
+        teid: u32,
+        /// The user's packet.
+        packet: Box<[u8]>,
     },
     /// A peer does not know a tunnel we send into any more: Error Indication Report.
     ErrorIndication {

@@ -10,8 +10,11 @@ use super::metering::{Metering, WallClock};
 use super::paths::Path;
 use super::problem::Problem;
 use super::settle::Change as Settling;
-use super::{Asked, N4, Outgoing, counted, steer};
+use super::{Asked, N4, Outgoing, SLICE, counted, steer};
 use crate::control::{Answer, Control, Report};
+
+/// What the clock brings due in a turn, of each kind: the rest is seen to in the next one.
+const DUE: usize = 256;
 
 /// What a worker was asked for, and what is to be done with its answer.
 #[derive(Debug)]
@@ -71,6 +74,7 @@ impl Query {
 impl N4 {
     /// Sees to what workers have answered and noticed, and to what is due.
     pub fn poll(&mut self, control: &mut Control, clock: &WallClock) {
+        self.slice = SLICE;
         while let Some((ask, answer)) = control.answer() {
             if let Some(pending) = self.pending.remove(&ask) {
                 self.finish(pending, answer, control, clock);
@@ -80,6 +84,7 @@ impl N4 {
                 self.measured(number, &usage, control, clock);
             }
         }
+        self.serve_queue(control, clock);
         if let Some(keeper) = &mut self.keeper {
             keeper.let_go(&mut self.out);
         }
@@ -89,6 +94,7 @@ impl N4 {
                 Report::EchoResponse { instance, peer, sequence } => {
                     self.path_answers(Path { instance, peer }, sequence, clock.now);
                 }
+                Report::ForControl { to, teid, packet } => self.control_packets.send(to, teid, &packet),
                 Report::Reached { handle } => self.look(handle, control, clock.now),
                 Report::ErrorIndication { handle, peer, teid, .. } => {
                     self.error_indicated(handle, peer, teid, clock.now);
@@ -96,14 +102,16 @@ impl N4 {
             }
         }
         self.supervise_paths(control, clock.now);
-        while let Some(std::cmp::Reverse((at, number, pdr))) = self.delayed.peek().copied() {
+        for _ in 0..DUE {
+            let Some(&std::cmp::Reverse((at, number, pdr))) = self.delayed.peek() else { break };
             if at > clock.now {
                 break;
             }
             self.delayed.pop();
             self.tell_packets_wait(number, pdr);
         }
-        while let Some(std::cmp::Reverse((at, number))) = self.looks.peek().copied() {
+        for _ in 0..DUE {
+            let Some(&std::cmp::Reverse((at, number))) = self.looks.peek() else { break };
             if at > clock.now {
                 break;
             }
@@ -115,7 +123,9 @@ impl N4 {
         self.end_waits(control, clock.now);
         self.refresh_again(control, clock);
         self.end_again(control);
+        self.end_sets(control);
         self.send_late(clock.now);
+        self.send_unanswered();
         self.update_applications(control, clock);
         self.go_round(control, clock.now);
     }
@@ -131,6 +141,7 @@ impl N4 {
                 }
                 _ => {
                     let entry = self.book.take(number);
+                    self.guaranteed.forget(number);
                     if let Some(entry) = &entry {
                         steer(control, entry.worker, entry.keys(), &[]);
                         self.paths.change(entry.peer, &entry.paths, &[], clock.now);
@@ -148,6 +159,7 @@ impl N4 {
                     Answer::Installed(usage) => {
                         let grants = change.grants;
                         self.settle(number, *change, control);
+                        self.errors.forget(number);
                         self.counters.modified += 1;
                         is_changed = true;
                         for (urr, mut meter) in gone {

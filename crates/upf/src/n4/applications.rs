@@ -9,7 +9,7 @@ use stages::filter::FlowDescription;
 
 use super::metering::WallClock;
 use super::problem::Problem;
-use super::{N4, OUTDATED, book};
+use super::{N4, SLICE, book};
 use crate::control::Control;
 
 impl N4 {
@@ -65,11 +65,17 @@ impl N4 {
 
     /// Has some of the sessions that detect applications go by what is known of these now.
     pub(super) fn update_applications(&mut self, control: &mut Control, clock: &WallClock) {
+        let all = self.book.numbers();
         if std::mem::take(&mut self.applications_changed) {
-            self.outdated = self.book.iter().map(|(number, _)| number).collect();
+            // Those that were looked through before are to be again: once round from here.
+            self.outdated.1 = all;
         }
-        for _ in 0..OUTDATED {
-            let Some(number) = self.outdated.pop_front() else { break };
+        for _ in 0..SLICE {
+            let (number, left) = self.outdated;
+            if left == 0 {
+                break;
+            }
+            self.outdated = (if number + 1 < all { number + 1 } else { 0 }, left - 1);
             let Some(rules) = self.book.get(number).map(book::Entry::rules) else { continue };
             if rules.create_pdrs.iter().any(|pdr| pdr.pdi.application_id.is_some()) {
                 self.refresh(number, &rules, true, control, clock);

@@ -10,6 +10,7 @@ use pfcp::node::{self, NeverAnswers, Role};
 use super::catalogue::Catalogue;
 use super::choose::Pools;
 use super::endpoint::Endpoint;
+use super::gbr::Guaranteed;
 use super::identifiers::{Pool, Teids};
 use super::metering::WallClock;
 use super::networks::Networks;
@@ -25,6 +26,10 @@ pub fn endpoint(config: &Config, clock: &WallClock, began: Option<u32>) -> Optio
         Some(name) => NodeId::Fqdn(name.as_str().into()),
         None => n4.address.into(),
     };
+    if n4.allow.is_empty() {
+        let text = "n4.allow is not set: any address that reaches N4 may set up an association and establish sessions";
+        tracing::warn!(target: "n4", event = "n4_allow_not_set", address = %n4.address, "{text}");
+    }
     let parts = Parts {
         node: node.clone(),
         address: n4.address,
@@ -37,6 +42,7 @@ pub fn endpoint(config: &Config, clock: &WallClock, began: Option<u32>) -> Optio
             ..Limits::default()
         },
         catalogue: Catalogue::of(config),
+        guaranteed: Guaranteed::of(config),
         workers: config.workers.count,
         pace: (config.gtpu.echo_seconds > 0).then_some(Pace {
             interval: config.gtpu.echo_seconds,
@@ -53,6 +59,8 @@ pub fn endpoint(config: &Config, clock: &WallClock, began: Option<u32>) -> Optio
         keep_lost: seconds(n4.keep_seconds),
         message_rate: n4.messages_per_second,
         message_burst: n4.messages_per_second.div_ceil(10).max(100),
+        max_associations_per_address: n4.associations_per_address as usize,
+        pins: n4.peer.iter().map(config::Peer::pin).collect(),
         allow: n4.allow.iter().filter_map(|text| parse_prefix(text)).collect(),
         ..node::Config::new(node, role)
     };

@@ -1,9 +1,10 @@
 //! The sessions of a node, as control keeps them: compact, because there may be a million.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
+use pfcp::ie::FqCsid;
 use pfcp::message::Message;
 use pfcp::{Header, Packet};
 use stages::forward::InstanceId;
@@ -12,6 +13,7 @@ use super::change::Rules;
 use super::index::Index;
 use super::metering::Metering;
 use super::paths::Path;
+use super::sets::Sets;
 use crate::chunks::Chunks;
 use crate::routes::Route;
 use crate::rules::Session;
@@ -27,6 +29,11 @@ pub struct Entry {
     pub worker: u16,
     /// The control plane was told that packets wait, and has not reacted yet.
     pub paged: bool,
+    /// It belongs to sets of connections (FQ-CSID): the index of sets has it.
+    has_sets: bool,
+    /// Neighbours in the list of its association's sessions; [`NONE`] at the ends.
+    before: u32,
+    after: u32,
     /// When it is to be looked at; 0: not by the clock.
     pub look_at: u64,
     /// The control plane's number of it.
@@ -52,7 +59,22 @@ impl Entry {
         keys: Vec<Key>,
     ) -> Self {
         let (meters, keys, paths) = (meters.into(), keys.into(), Box::default());
-        Self { peer, tag, worker, paged: false, look_at: 0, cp_seid, rules, meters, keys, paths }
+        let (has_sets, before, after) = (false, NONE, NONE);
+        Self {
+            peer,
+            tag,
+            worker,
+            paged: false,
+            has_sets,
+            before,
+            after,
+            look_at: 0,
+            cp_seid,
+            rules,
+            meters,
+            keys,
+            paths,
+        }
     }
 
     /// Its rules.
@@ -107,6 +129,16 @@ pub fn keys(session: &Session) -> Vec<Key> {
 /// than commands fit a worker's ring.
 const REST: usize = 4096;
 
+/// No session: the end of a list.
+const NONE: u32 = u32::MAX;
+
+/// Sessions of an association: how many, and the first of their list.
+#[derive(Clone, Copy, Debug)]
+struct OfPeer {
+    count: u32,
+    first: u32,
+}
+
 /// All of them.
 #[derive(Debug, Default)]
 pub struct Book {
@@ -115,7 +147,11 @@ pub struct Book {
     free: VecDeque<u32>,
     index: Index,
     /// Sessions of an association.
-    by_peer: HashMap<u32, u32>,
+    by_peer: HashMap<u32, OfPeer>,
+    /// Sessions by the sets of connections they belong to.
+    sets: Sets,
+    /// Associations whose number of sessions has changed.
+    recounted: HashSet<u32>,
     secret: RandomState,
     count: usize,
     /// Numbers given out ever, for tags.
@@ -137,7 +173,37 @@ impl Book {
 
     /// Sessions of an association.
     pub fn of_peer(&self, peer: u32) -> u32 {
-        self.by_peer.get(&peer).copied().unwrap_or(0)
+        self.by_peer.get(&peer).map_or(0, |sessions| sessions.count)
+    }
+
+    /// The numbers of an association's sessions, newest first: no other session is looked at.
+    pub fn numbers_of_peer(&self, peer: u32) -> impl Iterator<Item = u32> + '_ {
+        let first = self.by_peer.get(&peer).map(|sessions| sessions.first);
+        std::iter::successors(first, |number| Some(self.get(*number)?.after)).take_while(|number| *number != NONE)
+    }
+
+    /// A session belongs to these sets of connections from now on.
+    pub fn set_sets(&mut self, number: u32, sets: &[FqCsid]) {
+        let made = self.made;
+        let Some(entry) = self.entries.get_mut(number as usize).and_then(Option::as_mut) else { return };
+        entry.has_sets |= !sets.is_empty();
+        self.sets.insert(entry.peer, number, sets, made);
+    }
+
+    /// The sets of connections that sessions belong to.
+    pub fn sets(&self) -> &Sets {
+        &self.sets
+    }
+
+    /// How many sessions were ever made: what was made later has a higher number.
+    pub fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// Associations whose number of sessions has changed since the last call, and their numbers.
+    pub fn recounted(&mut self) -> impl Iterator<Item = (u32, u32)> {
+        let by_peer = &self.by_peer;
+        self.recounted.drain().map(|peer| (peer, by_peer.get(&peer).map_or(0, |sessions| sessions.count)))
     }
 
     /// The number of a new session: its handle on the worker. It is used with [`put`](Self::put) or not at all.
@@ -191,9 +257,41 @@ impl Book {
         let at = number as usize;
         self.entries.fill(at + 1, || None);
         entry.keys.iter().for_each(|key| self.index.insert(*key, number));
-        *self.by_peer.entry(entry.peer).or_default() += 1;
+        let peer = entry.peer;
+        self.recounted.insert(peer);
         self.entries[at] = Some(entry);
         self.count += 1;
+        self.link(peer, number);
+    }
+
+    /// Puts a session at the head of its association's list.
+    fn link(&mut self, peer: u32, number: u32) {
+        let sessions = self.by_peer.entry(peer).or_insert(OfPeer { count: 0, first: NONE });
+        let after = std::mem::replace(&mut sessions.first, number);
+        sessions.count += 1;
+        if let Some(entry) = self.get_mut(number) {
+            entry.after = after;
+        }
+        if let Some(entry) = self.get_mut(after) {
+            entry.before = number;
+        }
+    }
+
+    /// Takes a session out of its association's list.
+    fn unlink(&mut self, peer: u32, before: u32, after: u32) {
+        match self.get_mut(before) {
+            Some(entry) => entry.after = after,
+            None => drop(self.by_peer.get_mut(&peer).map(|sessions| sessions.first = after)),
+        }
+        if let Some(entry) = self.get_mut(after) {
+            entry.before = before;
+        }
+        if let Some(sessions) = self.by_peer.get_mut(&peer) {
+            sessions.count -= 1;
+            if sessions.count == 0 {
+                self.by_peer.remove(&peer);
+            }
+        }
     }
 
     /// The message that would establish a session, as it is kept, but for its SEID; none: it is longer than a message may be.
@@ -238,11 +336,10 @@ impl Book {
         entry.keys.iter().for_each(|key| self.index.remove(key, number));
         self.count -= 1;
         self.free.push_back(number);
-        if let Some(count) = self.by_peer.get_mut(&entry.peer) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_peer.remove(&entry.peer);
-            }
+        self.recounted.insert(entry.peer);
+        self.unlink(entry.peer, entry.before, entry.after);
+        if entry.has_sets {
+            self.sets.remove(entry.peer, number, &entry.rules().fq_csids);
         }
         Some(entry)
     }
@@ -295,7 +392,7 @@ impl Book {
         let of_entry = |(_, entry): (u32, &Entry)| {
             entry.rules.len() + size_of_val(&*entry.meters) + size_of_val(&*entry.keys) + size_of_val(&*entry.paths)
         };
-        self.entries.bytes() + self.iter().map(of_entry).sum::<usize>() + self.index.bytes()
+        self.entries.bytes() + self.iter().map(of_entry).sum::<usize>() + self.index.bytes() + self.sets.bytes()
     }
 }
 
@@ -343,6 +440,25 @@ mod tests {
         }
         assert_ne!(again, seids[1], "the number comes again, the SEID does not");
         assert_eq!((book.find(again), book.find(seids[1])), (Some(1), None));
+    }
+
+    #[test]
+    fn sessions_of_an_association_are_listed_without_others() {
+        let mut book = Book::default();
+        for n in 0..9 {
+            let message = book.written(&rules(n)).expect("short");
+            book.put(n as u32 % 3, 0, n, message, vec![], vec![]);
+        }
+        let of = |book: &Book, peer: u32| book.numbers_of_peer(peer).collect::<Vec<_>>();
+        assert_eq!((of(&book, 0), of(&book, 1), of(&book, 3)), (vec![6, 3, 0], vec![7, 4, 1], vec![]));
+        for number in [3, 1, 6] {
+            book.take(number).expect("there");
+        }
+        assert_eq!((of(&book, 0), of(&book, 1), of(&book, 2)), (vec![0], vec![7, 4], vec![8, 5, 2]));
+        for number in [0, 8, 5, 2] {
+            book.take(number).expect("there");
+        }
+        assert_eq!((of(&book, 0), of(&book, 2), book.of_peer(0), book.of_peer(1)), (vec![], vec![], 0, 2));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! the control plane knows it. Usage in responses counts as arrived after a while, for whoever misses a response asks
 //! again; the response to a deletion is kept that long, for the session it was about is gone.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use ledger::Change;
 use pfcp::ie::{NodeId, ReportType};
@@ -19,15 +19,13 @@ use pfcp::{Header, Packet};
 use serde::{Deserialize, Serialize};
 
 use super::metering::{Metering, WallClock};
-use super::{Asked, N4, Outgoing};
+use super::{Asked, N4, Outgoing, SLICE};
 use crate::control::Control;
 use crate::rules::Usage;
 
 const SECOND: u64 = 1_000_000_000;
 /// A response has arrived by then, or has been asked for again (T1 and N1 of usual peers, twice).
 const ARRIVED: u64 = 20 * SECOND;
-/// Sessions asked in a turn: more would wait too long in the workers' rings.
-const A_TURN: u32 = 256;
 /// Checkpoints written together, and how long the first may wait for others: few syncs of the disk.
 const TOGETHER: usize = 256;
 const GATHER: u64 = SECOND / 5;
@@ -85,6 +83,10 @@ pub(super) struct Checkpoints {
     owed: HashMap<u32, Vec<Owed>>,
     /// Reports that nobody answered: when they are sent again, soonest first; session and number.
     late: VecDeque<(u64, u32, u32)>,
+    /// Sessions with reports that nobody answered, by association.
+    unanswered: BTreeSet<(u32, u32)>,
+    /// Associations that get those again, and from which session on: none is sent twice in a round.
+    sending_again: BTreeMap<u32, u32>,
     last_number: u32,
     /// Reports given up for later ones.
     lost: u64,
@@ -103,14 +105,20 @@ impl Checkpoints {
         self.asked.remove(&ask)
     }
 
-    /// What is owed for a session, which ends.
-    pub fn take_owed(&mut self, number: u32) -> Vec<Owed> {
+    /// What is owed for a session of an association, which ends.
+    pub fn take_owed(&mut self, peer: u32, number: u32) -> Vec<Owed> {
+        self.unanswered.remove(&(peer, number));
         self.owed.remove(&number).unwrap_or_default()
     }
 
     /// Reports that nobody will hear any more.
     pub fn give_up(&mut self, owed: &[Owed]) {
         self.lost += owed.iter().filter(|owed| owed.until == 0).count() as u64;
+    }
+
+    /// The association that deleted a session lately.
+    pub fn gone_of(&self, seid: u64) -> Option<u32> {
+        self.gone.get(&seid).map(|gone| gone.peer)
     }
 
     /// A session's checkpoint of the round is out of date.
@@ -151,13 +159,16 @@ impl N4 {
         let due = u128::from(all) * u128::from(elapsed) / u128::from(self.checkpoints.interval);
         // No more than there are.
         let due = due.min(all.into()) as u32;
-        for _ in 0..A_TURN {
+        for _ in 0..SLICE {
             let number = self.checkpoints.next;
             if number >= due {
                 break;
             }
             if let Some(entry) = self.book.get(number).filter(|entry| !entry.meters.is_empty()) {
-                // A worker with its hands full is asked in the next turn.
+                // A worker with much to do is asked in the next turn: half of its command ring is left to requests.
+                if !control.has_background_room(entry.worker) {
+                    break;
+                }
                 let Ok(ask) = control.measure(entry.worker, number) else { break };
                 self.checkpoints.asked.insert(ask, number);
             }
@@ -166,7 +177,8 @@ impl N4 {
         if self.checkpoints.next >= all && elapsed >= self.checkpoints.interval {
             (self.checkpoints.next, self.checkpoints.began) = (0, now);
         }
-        while let Some((_, seid)) = self.checkpoints.over.front().copied().filter(|(at, _)| *at <= now) {
+        for _ in 0..SLICE {
+            let Some((_, seid)) = self.checkpoints.over.front().copied().filter(|(at, _)| *at <= now) else { break };
             self.checkpoints.over.pop_front();
             self.checkpoints.gone.remove(&seid);
             self.gather(seid, Change::DropCheckpoint { key: seid }, now);
@@ -348,13 +360,17 @@ impl N4 {
         let is_owed = owed.map(|owed| owed.unanswered = true).is_some();
         if is_owed {
             self.checkpoints.late.push_back((now + AGAIN, session, number));
+            let peer = self.book.get(session).map(|entry| entry.peer);
+            self.checkpoints.unanswered.extend(peer.map(|peer| (peer, session)));
         }
         is_owed
     }
 
     /// Sends reports again that nobody answered a while ago, though their control plane is there.
     pub(super) fn send_late(&mut self, now: u64) {
-        while let Some((_, session, number)) = self.checkpoints.late.front().copied().filter(|late| late.0 <= now) {
+        for _ in 0..SLICE {
+            let late = self.checkpoints.late.front().copied().filter(|late| late.0 <= now);
+            let Some((_, session, number)) = late else { break };
             self.checkpoints.late.pop_front();
             let Some((peer, seid)) = self.book.get(session).map(|entry| (entry.peer, entry.cp_seid)) else { continue };
             let owed = self.checkpoints.owed.get_mut(&session);
@@ -366,13 +382,29 @@ impl N4 {
         }
     }
 
-    /// A control plane is back: it gets what it has not answered.
+    /// A control plane is back: it gets what it has not answered, a few reports in each turn.
     pub fn send_again(&mut self, peer: u32) {
-        for (session, owed) in &mut self.checkpoints.owed {
-            let Some(entry) = self.book.get(*session).filter(|entry| entry.peer == peer) else { continue };
-            for owed in owed.iter_mut().filter(|owed| owed.unanswered) {
+        self.checkpoints.sending_again.insert(peer, 0);
+    }
+
+    /// Sends some of the reports that control planes have not answered, which are back.
+    pub(super) fn send_unanswered(&mut self) {
+        for _ in 0..SLICE {
+            let Some((&peer, &next)) = self.checkpoints.sending_again.first_key_value() else { return };
+            let Some((_, session)) = self.checkpoints.unanswered.range((peer, next)..=(peer, u32::MAX)).next().copied()
+            else {
+                self.checkpoints.sending_again.remove(&peer);
+                continue;
+            };
+            self.checkpoints.unanswered.remove(&(peer, session));
+            self.checkpoints.sending_again.insert(peer, session.saturating_add(1));
+            let Some(seid) = self.book.get(session).filter(|entry| entry.peer == peer).map(|entry| entry.cp_seid)
+            else {
+                continue;
+            };
+            for owed in self.checkpoints.owed.get_mut(&session).into_iter().flatten().filter(|owed| owed.unanswered) {
                 owed.unanswered = false;
-                self.out.extend(outgoing(peer, entry.cp_seid, token(*session, owed.number), &owed.message));
+                self.out.extend(outgoing(peer, seid, token(session, owed.number), &owed.message));
             }
         }
     }

@@ -1,9 +1,11 @@
 //! Identifiers left to us: F-TEIDs with CHOOSE, addresses with CHV4 and CHV6 (3GPP TS 29.244, 5.5.3 and 5.21).
 
+mod ids;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use pfcp::group::{CreatedPdr, CreatedTrafficEndpoint};
-use pfcp::ie::{Cause, FTeid, FailedRuleId, NetworkInstance, UeIpAddress};
+use pfcp::ie::{Cause, FTeid, FailedRuleId, NetworkInstance, SourceInterface, UeIpAddress};
 use stages::forward::InstanceId;
 use wire::Teid;
 
@@ -11,6 +13,7 @@ use super::change::Rules;
 use super::identifiers::{Pool, Teids};
 use super::networks::Networks;
 use super::problem::Problem;
+use ids::{ChooseIds, ChooseKey};
 
 /// The addresses we may give out in a network.
 #[derive(Debug)]
@@ -52,19 +55,33 @@ pub struct Chooser<'a> {
     pub address_used: &'a dyn Fn(InstanceId, IpAddr) -> bool,
 }
 
+/// F-TEIDs by CHOOSE ID.
+struct Shared {
+    /// Of this request: all of the same ID get the same (5.5.3).
+    request: Vec<(u8, FTeid)>,
+    /// Of earlier requests about the session.
+    session: ChooseIds,
+}
+
 impl Chooser<'_> {
-    /// Replaces every CHOOSE in the rules by what is chosen. `home` is the subscriber's network.
+    /// Replaces every CHOOSE in the rules by what is chosen, for a session that is new or not. `home` is the subscriber's
+    /// network.
     ///
     /// # Errors
     /// No address left; an address family that we don't have on that interface. What was taken by then is in `chosen`.
-    pub fn choose(&mut self, rules: &mut Rules, home: InstanceId, chosen: &mut Chosen) -> Result<(), Problem> {
+    pub fn choose(
+        &mut self,
+        rules: &mut Rules,
+        is_new: bool,
+        home: InstanceId,
+        chosen: &mut Chosen,
+    ) -> Result<(), Problem> {
         // One address a family and session, whichever PDRs ask for it.
         let mut given = (None, None);
-        // F-TEIDs by CHOOSE ID: PDRs of the same one share theirs.
-        let mut shared: Vec<(u8, FTeid)> = Vec::new();
+        let mut shared = Shared { request: Vec::new(), session: ChooseIds::take(rules, is_new) };
         for endpoint in &mut rules.create_traffic_endpoints {
             let network = endpoint.network_instance.as_ref();
-            let tunnel = self.tunnel(&mut endpoint.local_f_teid, network, &mut shared, chosen)?;
+            let tunnel = self.tunnel(&mut endpoint.local_f_teid, None, network, &mut shared, chosen)?;
             let addresses = self.addresses(&mut endpoint.ue_ip_addresses, home, &mut given, chosen)?;
             if tunnel.is_some() || !addresses.is_empty() {
                 chosen.endpoints.push(CreatedTrafficEndpoint {
@@ -78,7 +95,8 @@ impl Chooser<'_> {
         for pdr in &mut rules.create_pdrs {
             let rule = FailedRuleId::Pdr(pdr.pdr_id.0);
             let network = pdr.pdi.network_instance.as_ref();
-            let tunnel = self.tunnel(&mut pdr.pdi.local_f_teid, network, &mut shared, chosen);
+            let from = Some(pdr.pdi.source_interface);
+            let tunnel = self.tunnel(&mut pdr.pdi.local_f_teid, from, network, &mut shared, chosen);
             let tunnel = tunnel.map_err(|problem| problem.in_rule(rule))?;
             let addresses = self.addresses(&mut pdr.pdi.ue_ip_addresses, home, &mut given, chosen)?;
             if tunnel.is_some() || !addresses.is_empty() {
@@ -90,24 +108,46 @@ impl Chooser<'_> {
                 });
             }
         }
+        shared.session.keep(rules);
         Ok(())
     }
 
     fn tunnel(
         &mut self,
         slot: &mut Option<FTeid>,
+        from: Option<SourceInterface>,
         network: Option<&NetworkInstance>,
-        shared: &mut Vec<(u8, FTeid)>,
+        shared: &mut Shared,
         chosen: &mut Chosen,
     ) -> Result<Option<FTeid>, Problem> {
-        let Some(FTeid::Choose { ip4, ip6, id }) = *slot else { return Ok(None) };
-        let known = id.and_then(|id| shared.iter().find(|(other, _)| *other == id));
-        if let Some((_, tunnel)) = known {
-            *slot = Some(*tunnel);
-            return Ok(*slot);
+        let Some(asked @ FTeid::Choose { ip4, ip6, id }) = *slot else { return Ok(None) };
+        let key = ChooseKey::of(&asked, from, network);
+        let of_request = id.and_then(|id| shared.request.iter().find(|(other, _)| *other == id));
+        let known = of_request.map(|(_, tunnel)| *tunnel);
+        let tunnel = match known.or_else(|| key.as_ref().and_then(|key| shared.session.get(key))) {
+            Some(known) => known,
+            None => self.new_tunnel((ip4, ip6), from, network, chosen)?,
+        };
+        shared.request.extend(id.map(|id| (id, tunnel)).filter(|_| known.is_none()));
+        if let Some(key) = key {
+            shared.session.set(key, tunnel);
         }
+        *slot = Some(tunnel);
+        Ok(*slot)
+    }
+
+    /// A tunnel endpoint that the session does not have yet.
+    fn new_tunnel(
+        &mut self,
+        (ip4, ip6): (bool, bool),
+        from: Option<SourceInterface>,
+        network: Option<&NetworkInstance>,
+        chosen: &mut Chosen,
+    ) -> Result<FTeid, Problem> {
         let instance = self.networks.find_tunnelled(network);
-        let (ours4, ours6) = self.networks.endpoint(instance);
+        let of_control = from.filter(|from| *from == SourceInterface::CpFunction);
+        let of_control = of_control.and_then(|_| self.networks.control_endpoint((ip4, ip6)));
+        let (ours4, ours6) = of_control.unwrap_or_else(|| self.networks.endpoint(instance));
         let (ip4, ip6) = (ours4.filter(|_| ip4), ours6.filter(|_| ip6));
         if ip4.is_none() && ip6.is_none() {
             return Err(Problem::incorrect::<FTeid>());
@@ -115,10 +155,7 @@ impl Chooser<'_> {
         let none_left = Problem::of(Cause::NO_RESOURCES_AVAILABLE);
         let teid = self.teids.take(self.worker, self.teid_used).ok_or(none_left)?;
         chosen.teids.push(teid);
-        let tunnel = FTeid::Given { teid: Teid(teid), ip4, ip6 };
-        shared.extend(id.map(|id| (id, tunnel)));
-        *slot = Some(tunnel);
-        Ok(*slot)
+        Ok(FTeid::Given { teid: Teid(teid), ip4, ip6 })
     }
 
     fn addresses(

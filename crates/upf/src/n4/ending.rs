@@ -10,7 +10,8 @@ use super::checkpoint::{Owed, last_report};
 use super::metering::WallClock;
 use super::problem::Problem;
 use super::requests::{Made, not_installed};
-use super::{Asked, N4, OUTDATED, Outgoing, counted, steer};
+use super::sets::SetEnd;
+use super::{Asked, N4, Outgoing, SLICE, counted, steer};
 use crate::control::Control;
 use crate::rules::Usage;
 
@@ -49,9 +50,10 @@ impl N4 {
         let ask = control.remove(worker, number).map_err(|error| not_installed(&error))?;
         let seid = self.book.seid(number).ok_or(unknown)?;
         let entry = self.book.take(number).ok_or(unknown)?;
+        self.guaranteed.forget(number);
         self.release_keys(entry.keys(), &[]);
         steer(control, worker, entry.keys(), &[]);
-        let owed = self.checkpoints.take_owed(number);
+        let owed = self.checkpoints.take_owed(entry.peer, number);
         self.waits.remove(&number);
         self.silences.remove(&number);
         self.paths.change(entry.peer, &entry.paths, &[], 0);
@@ -120,27 +122,61 @@ impl N4 {
         Ok(())
     }
 
-    /// An association is over: its sessions end. At most `most` of them a call; returns whether some are left.
-    pub fn end_peer(&mut self, peer: u32, most: usize, control: &mut Control) -> bool {
-        if self.book.of_peer(peer) == 0 {
-            return false;
-        }
-        let of_peer = self.book.iter().filter(|(_, entry)| entry.peer == peer).map(|(number, _)| number);
-        let numbers: Vec<u32> = of_peer.take(most).collect();
-        for number in numbers {
-            if self.end(number, End::Unheard, control).is_err() {
-                break;
+    /// An association is over: its sessions end, a few in a call. Returns whether some are left.
+    pub fn end_peer(&mut self, peer: u32, control: &mut Control) -> bool {
+        loop {
+            let first = self.book.numbers_of_peer(peer).next();
+            let Some(number) = first else { return false };
+            if !self.may_end(number, control) || self.end(number, End::Unheard, control).is_err() {
+                return true;
             }
         }
-        self.book.of_peer(peer) > 0
     }
 
-    /// Sessions of a set end (FQ-CSID, TS 23.527, 4.6). Rare, so all sessions are looked through.
-    pub fn end_set(&mut self, peer: u32, sets: &[FqCsid], control: &mut Control) {
-        let named = |own: &FqCsid| sets.iter().any(|set| set.shares_with(own));
-        let belongs = |entry: &Entry| entry.peer == peer && entry.rules().fq_csids.iter().any(named);
-        let numbers: Vec<u32> = self.book.iter().filter(|(_, entry)| belongs(entry)).map(|(n, _)| n).collect();
-        numbers.into_iter().for_each(|number| self.end_unasked(number, control));
+    /// Sessions of a set end (FQ-CSID, TS 23.527, 4.6): those there are now, a few in each turn. A request that is repeated
+    /// meanwhile adds nothing but the sessions made since.
+    pub fn end_set(&mut self, peer: u32, sets: &[FqCsid]) {
+        let made = self.book.made();
+        for set in sets.iter().flat_map(FqCsid::sets) {
+            for id in self.book.sets().find(peer, set) {
+                self.ending_sets.insert(id, SetEnd { made, next: 0 });
+            }
+        }
+    }
+
+    /// Ends some sessions of sets that are to end.
+    pub(super) fn end_sets(&mut self, control: &mut Control) {
+        while let Some((&set, &SetEnd { made, next })) = self.ending_sets.first_key_value() {
+            let Some((number, entered)) = self.book.sets().next(set, next) else {
+                self.ending_sets.remove(&set);
+                continue;
+            };
+            if entered <= made {
+                if !self.may_end(number, control) {
+                    return;
+                }
+                self.end_unasked(number, control);
+            } else if !self.take_from_slice() {
+                return;
+            }
+            if let Some(end) = self.ending_sets.get_mut(&set) {
+                end.next = number.saturating_add(1);
+            }
+        }
+    }
+
+    /// Whether one more session may end in this turn without a request: so many may, and half of its worker's command ring
+    /// is left to requests.
+    fn may_end(&mut self, number: u32, control: &Control) -> bool {
+        let worker = self.book.get(number).map(|entry| entry.worker);
+        worker.is_none_or(|worker| control.has_background_room(worker)) && self.take_from_slice()
+    }
+
+    /// Takes one piece of work from this turn's slice, if there is one left.
+    fn take_from_slice(&mut self) -> bool {
+        let is_left = self.slice > 0;
+        self.slice = self.slice.saturating_sub(1);
+        is_left
     }
 
     /// Takes a session out of which the control plane will not speak again: now or when its worker has a hand free.
@@ -153,7 +189,7 @@ impl N4 {
 
     /// Takes out sessions whose worker had its hands full before.
     pub(super) fn end_again(&mut self, control: &mut Control) {
-        for _ in 0..self.over.len().min(OUTDATED) {
+        for _ in 0..self.over.len().min(SLICE) {
             let number = self.over.pop_front().and_then(|seid| self.book.find(seid));
             number.into_iter().for_each(|number| self.end_unasked(number, control));
         }

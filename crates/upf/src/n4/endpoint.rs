@@ -1,6 +1,8 @@
 //! The user plane's end of N4, Sxa and Sxb: a PFCP node with its sessions behind it. No socket and no clock: datagrams
 //! and time are handed in, datagrams are taken out.
 
+mod peers;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,27 +18,24 @@ use pfcp::message::SessionSetDeletionResponse;
 use pfcp::message::{
     AssociationUpdateRequest, Message, PfdManagementRequest, PfdManagementResponse, SessionSetDeletionRequest,
 };
-use pfcp::node::{AssociationId, Config, Event, Node, Role, State, Ticket, Time};
+use pfcp::node::{Association, AssociationId, Config, Event, Node, Role, State, Ticket, Time};
 use pfcp::{Fault, Packet};
 use stages::filter::FlowDescription;
 
 use super::keep::{self, Keeper};
 use super::load::Load;
 use super::metering::WallClock;
-use super::{Asked, N4, Outgoing};
+use super::networks::ControlPath;
+use super::{N4, Outgoing};
 use crate::compile::Compiled;
 use crate::control::Control;
 use crate::rules::Usage;
 
-/// Sessions of an ended association that are taken out in a turn.
-const ENDED: usize = 256;
-
-/// What a user plane tells of itself.
-pub fn features(chooses_f_teids: bool) -> UpFunctionFeatures {
+/// What a user plane tells of itself: whether it chooses F-TEIDs, and subscribers' addresses.
+pub fn features(chooses_f_teids: bool, has_pools: bool) -> UpFunctionFeatures {
     let always = UpFunctionFeatures::EMPU
         | UpFunctionFeatures::PFDM
         | UpFunctionFeatures::PDIU
-        | UpFunctionFeatures::UEIP
         | UpFunctionFeatures::MNOP
         | UpFunctionFeatures::DDND
         | UpFunctionFeatures::DLBD
@@ -49,7 +48,8 @@ pub fn features(chooses_f_teids: bool) -> UpFunctionFeatures {
         | UpFunctionFeatures::ADPDP
         | UpFunctionFeatures::VTIME
         | UpFunctionFeatures::IP6PL;
-    if chooses_f_teids { always | UpFunctionFeatures::FTUP } else { always }
+    let when = |is: bool, feature| if is { feature } else { UpFunctionFeatures::NONE };
+    always | when(chooses_f_teids, UpFunctionFeatures::FTUP) | when(has_pools, UpFunctionFeatures::UEIP)
 }
 
 /// What happened to an association, for the operator to read.
@@ -100,7 +100,10 @@ fn time(clock: &WallClock) -> Time {
 impl Endpoint {
     /// An endpoint that began at `started`: now, or when the run began whose sessions it goes on with.
     pub fn new(mut config: Config, chooses_f_teids: bool, n4: N4, started: RecoveryTimeStamp) -> Self {
-        config.role = Role::UserPlane(features(chooses_f_teids));
+        config.role = Role::UserPlane(features(chooses_f_teids, n4.has_pools()));
+        if !chooses_f_teids {
+            config.user_plane_ip_resources = n4.ip_resources();
+        }
         Self {
             node: Node::new(config, started),
             n4,
@@ -166,7 +169,7 @@ impl Endpoint {
                 Ok(Message::SessionEstablishmentRequest(rules)) => Some(rules),
                 _ => None,
             };
-            let there = rules.and_then(|rules| Some((peers.get(&rules.node_id)?.0, rules)));
+            let there = rules.and_then(|rules| Some((self.owner_of_kept(&rules, &peers)?.0, rules)));
             let usage = used.remove(&key);
             let is_there = there.is_some_and(|(peer, rules)| {
                 self.n4.restore(key, peer, (bytes, &rules, usage.as_deref()), control, clock, install)
@@ -182,9 +185,8 @@ impl Endpoint {
             let peer = |name: &str| peers.iter().find(|(node, _)| node.to_string() == name).map(|(_, id)| id.0);
             self.n4.restore_gone(key, &bytes, peer, clock.now);
         }
-        // A peer must not take our first requests for those of the run before.
-        self.node.begin_at((clock.unix(clock.now) as u32).wrapping_mul(0x9e37_79b1) >> 8);
         self.n4.restored();
+        self.recount();
         control.publish();
         Ok(restored)
     }
@@ -221,6 +223,7 @@ impl Endpoint {
             let request = AssociationUpdateRequest {
                 node_id: node_id.clone(),
                 pfcp_association_release_request: Some(PfcpAssociationReleaseRequest::SARR),
+                user_plane_ip_resource_information: self.node.config().user_plane_ip_resources.clone(),
                 graceful_release_period: Some(GracefulReleasePeriod::at_least(grace.as_secs() as u32)),
                 ..AssociationUpdateRequest::default()
             };
@@ -245,9 +248,32 @@ impl Endpoint {
         self.node.tick(time(clock));
         self.react(control, clock);
         self.n4.poll(control, clock);
+        while let Some((peer, what)) = self.n4.take_notice() {
+            self.tell(AssociationId(peer), &what, clock);
+        }
         let n4 = &mut self.n4;
-        self.ending.retain(|peer| n4.end_peer(*peer, ENDED, control));
+        self.ending.retain(|peer| n4.end_peer(*peer, control));
         self.send(clock);
+        self.recount();
+    }
+
+    /// Takes in a GTP-U datagram that a control plane's function sent to the N4 address.
+    pub fn receive_gtpu(&mut self, from: SocketAddr, datagram: &[u8], control: &mut Control, clock: &WallClock) {
+        if self.node.config().allows(from.ip()) {
+            self.n4.receive_gtpu(from, datagram, control, clock.now);
+        }
+    }
+
+    /// Hands over GTP-U datagrams to be sent from the N4 address.
+    pub fn drain_gtpu(&mut self, mut send: impl FnMut(SocketAddr, &[u8])) {
+        while let Some((to, datagram)) = self.n4.take_gtpu() {
+            send(to, &datagram);
+        }
+    }
+
+    /// There is no GTP-U socket at the N4 address.
+    pub fn close_control_path(&mut self) {
+        self.n4.close_control_path();
     }
 
     /// Hands over what is to be sent.
@@ -259,18 +285,24 @@ impl Endpoint {
         while let Some(event) = self.node.next_event() {
             match event {
                 Event::Request { ticket, association, packet } if packet.message.is_session() => {
-                    let asked = Asked { peer: association.0, ticket };
-                    self.n4.request(asked, packet.header.seid.unwrap_or(0), packet.message, control, clock);
+                    self.session_request(ticket, association, packet, control, clock);
                 }
                 Event::Request { ticket, association, packet } => {
-                    self.node_request(ticket, association, packet.message, control, clock);
+                    self.node_request(ticket, association, packet.message, clock);
                 }
                 Event::Unreadable { ticket, seid, fault } => {
-                    let seid = seid.map(|seid| self.n4.seid_of_peer(seid));
+                    let seid = seid.map(|seid| match self.n4.owner(seid) {
+                        Some(owner) if self.node.belongs(AssociationId(owner), ticket.from().ip()) => {
+                            self.n4.seid_of_peer(seid)
+                        }
+                        _ => 0,
+                    });
                     self.node.refuse(ticket, seid, fault, time(clock));
                 }
                 Event::Response { token, packet } => {
                     if let Message::SessionReportResponse(response) = packet.message {
+                        let owner = self.n4.owner_of_report(token).filter(|_| response.cause.is_acceptance());
+                        owner.into_iter().for_each(|owner| self.node.session_used(AssociationId(owner)));
                         self.n4.reported(token, &response, control, clock);
                     }
                 }
@@ -280,49 +312,72 @@ impl Endpoint {
                 }
                 Event::Up(id) => {
                     self.tell(id, "associated", clock);
+                    self.check_control_path(id, clock);
                     self.n4.send_again(id.0);
-                    if let Some(association) = self.node.association(id) {
-                        let bytes = keep::association_bytes(association);
-                        self.n4.keep_else(Change::PutSession { key: keep::association_key(id), bytes });
+                    self.keep_association(id);
+                    if let Some(Association { node_id, address, .. }) = self.node.association(id) {
+                        tracing::info!(target: "n4", event = "association_up", %node_id, %address, "association is up");
                     }
                 }
                 Event::NotSetUp { .. } => {}
                 Event::Updated(id, _) => self.tell(id, "association updated", clock),
-                Event::Lost(id) => self.tell(id, "no longer answers; its sessions are kept for now", clock),
+                Event::Lost(id) => {
+                    self.tell(id, "no longer answers; its sessions are kept for now", clock);
+                    if let Some(Association { node_id, address, sessions, .. }) = self.node.association(id) {
+                        let text = "control plane does not answer heartbeats";
+                        tracing::warn!(target: "n4", event = "association_lost", %node_id, %address, sessions, "{text}");
+                    }
+                }
                 Event::Back(id) => {
                     self.tell(id, "answers again, its sessions are as they were", clock);
                     self.n4.send_again(id.0);
+                    if let Some(Association { node_id, address, .. }) = self.node.association(id) {
+                        let text = "control plane answers again";
+                        tracing::info!(target: "n4", event = "association_back", %node_id, %address, "{text}");
+                    }
                 }
+                Event::Contested { node_id, from, outcome } => self.contested(&node_id, from, outcome, clock),
                 Event::Gone(id, why) => {
                     self.tell(id, &format!("association over ({why:?}); its sessions end"), clock);
+                    let sessions = self.n4.book().of_peer(id.0);
+                    let text = "association over, its sessions end";
+                    tracing::info!(target: "n4", event = "association_over", ?why, sessions, "{text}");
                     self.ending.push(id.0);
                     self.n4.keep_else(Change::DeleteSession { key: keep::association_key(id) });
                 }
             }
         }
         self.send(clock);
+        self.recount();
     }
 
-    fn tell(&mut self, id: AssociationId, what: &str, clock: &WallClock) {
+    /// A control plane may want router solicitations: whether there is a path for them is said before they are lost.
+    fn check_control_path(&mut self, id: AssociationId, clock: &WallClock) {
+        if self.n4.control_path() == ControlPath::None {
+            let what = "no path for packets to the control plane: no GTP-U socket at the N4 address and no n4.cp_port";
+            self.tell(id, what, clock);
+            let address = self.node.association(id).map(|association| association.address.to_string());
+            tracing::warn!(target: "n4", event = "control_path_missing", peer = address, "{what}");
+        }
+    }
+
+    fn note(&mut self, peer: Option<SocketAddr>, what: String, clock: &WallClock) {
         if self.news.len() == NEWS {
             self.news.pop_front();
         }
-        let peer = self.node.association(id).map(|association| association.address);
-        self.news.push_back(News { at: clock.now, peer, what: what.to_owned() });
+        self.news.push_back(News { at: clock.now, peer, what });
     }
 
-    fn node_request(
-        &mut self,
-        ticket: Ticket,
-        association: AssociationId,
-        message: Message,
-        control: &mut Control,
-        clock: &WallClock,
-    ) {
+    fn tell(&mut self, id: AssociationId, what: &str, clock: &WallClock) {
+        let peer = self.node.association(id).map(|association| association.address);
+        self.note(peer, what.to_owned(), clock);
+    }
+
+    fn node_request(&mut self, ticket: Ticket, association: AssociationId, message: Message, clock: &WallClock) {
         let response: Message = match message {
             Message::PfdManagementRequest(request) => self.manage_pfds(&request).into(),
             Message::SessionSetDeletionRequest(request) => {
-                self.delete_set(association, &request, control);
+                self.delete_set(association, &request);
                 let node_id = self.node.config().node_id.clone();
                 SessionSetDeletionResponse { node_id, cause: Cause::REQUEST_ACCEPTED, ..Default::default() }.into()
             }
@@ -389,8 +444,8 @@ impl Endpoint {
     }
 
     /// Sessions that failed together with a part of a peer's network (TS 23.527, 4.6).
-    fn delete_set(&mut self, id: AssociationId, request: &SessionSetDeletionRequest, control: &mut Control) {
-        self.n4.end_set(id.0, &request.fq_csids, control);
+    fn delete_set(&mut self, id: AssociationId, request: &SessionSetDeletionRequest) {
+        self.n4.end_set(id.0, &request.fq_csids);
     }
 
     fn send(&mut self, clock: &WallClock) {

@@ -13,25 +13,39 @@ use super::{N4, Outgoing};
 
 /// So long a tunnel that was told of is not told of again.
 const REST: u64 = 1_000_000_000;
-/// Tunnels told of in that time at most: beyond them control planes have other things to hear.
+/// Sessions with tunnels told of in that time at most: beyond them control planes have other things to hear.
 const MOST: usize = 65_536;
+/// Tunnels of one session told of in that time at most.
+const TUNNELS: usize = 64;
 
-/// When which tunnel was told of, by session and TEID.
+/// When which tunnel was told of: TEID and time, by session.
 #[derive(Debug, Default)]
-pub(super) struct Told(HashMap<(u32, u32), u64>);
+pub(super) struct Told(HashMap<u32, Vec<(u32, u64)>>);
 
 impl Told {
     /// Whether it is to be told of now; it has been then.
-    fn is_news(&mut self, tunnel: (u32, u32), now: u64) -> bool {
+    fn is_news(&mut self, (session, teid): (u32, u32), now: u64) -> bool {
+        let fresh = |(_, at): &(u32, u64)| now.saturating_sub(*at) < REST;
         if self.0.len() >= MOST {
-            self.0.retain(|_, at| now.saturating_sub(*at) < REST);
+            self.0.retain(|_, told| told.iter().any(fresh));
         }
-        let known = self.0.get(&tunnel).is_some_and(|at| now.saturating_sub(*at) < REST);
-        let news = !known && self.0.len() < MOST;
+        if self.0.len() >= MOST && !self.0.contains_key(&session) {
+            return false;
+        }
+        let told = self.0.entry(session).or_default();
+        told.retain(fresh);
+        // A session has few tunnels, so there are few to look through.
+        let news = told.len() < TUNNELS && told.iter().all(|(known, _)| *known != teid);
         if news {
-            self.0.insert(tunnel, now);
+            told.push((teid, now));
         }
         news
+    }
+
+    /// The session's rules were changed: what its tunnels answer from now on is about the new ones. Open5GS's SGW-C pages
+    /// a subscriber after each of two Error Indications about one TEID within a second.
+    pub(super) fn forget(&mut self, session: u32) {
+        self.0.remove(&session);
     }
 }
 
@@ -65,10 +79,14 @@ mod tests {
         let news = (0..1000).filter(|ms| told.is_news((1, 7), ms * 10_000_000)).count();
         assert_eq!(news, 10, "ten seconds");
         assert!(told.is_news((2, 7), 9_990_000_000), "another session");
-        for teid in 0..2 * MOST as u32 {
-            told.is_news((3, teid), 20 * REST);
+        for session in 0..2 * MOST as u32 {
+            told.is_news((session, 1), 20 * REST);
         }
         assert_eq!(told.0.len(), MOST);
-        assert!(told.is_news((4, 1), 22 * REST), "later there is room again");
+        for teid in 0..2 * TUNNELS as u32 {
+            told.is_news((3, teid), 20 * REST);
+        }
+        assert_eq!(told.0[&3].len(), TUNNELS);
+        assert!(told.is_news((u32::MAX, 1), 22 * REST), "later there is room again");
     }
 }

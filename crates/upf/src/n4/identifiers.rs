@@ -33,6 +33,18 @@ impl Numbers {
     fn give(&mut self, number: u64) {
         self.back.push_back(number);
     }
+
+    /// How many are out.
+    fn out(&self) -> u64 {
+        self.next.saturating_sub(self.back.len() as u64)
+    }
+}
+
+/// How many of the identifiers are out, and how many there are: of the worker that is nearest to its end, since each has
+/// a part of its own.
+fn fullest(workers: &[Numbers]) -> (u64, u64) {
+    let shares = workers.iter().map(|numbers| (numbers.out(), numbers.count.max(1)));
+    shares.max_by_key(|(out, count)| u128::from(*out) * 1_000_000 / u128::from(*count)).unwrap_or((0, 1))
 }
 
 /// A secret permutation of the numbers below a power of four: a Feistel network of four rounds over a keyed hash.
@@ -131,6 +143,11 @@ impl Teids {
         }
     }
 
+    /// Endpoints that are out, and all there are, of the worker that is nearest to its end.
+    pub fn used(&self) -> (u64, u64) {
+        fullest(&self.workers)
+    }
+
     /// Marks an endpoint as out that an earlier run gave out: as if taken.
     pub fn is_ours(&self, teid: u32) -> bool {
         usize::from(self.worker(teid)) < self.workers.len()
@@ -205,6 +222,11 @@ impl<A: Address> Pool<A> {
             numbers.give(number);
         }
         None
+    }
+
+    /// Addresses that are out, and all there are, of the worker that is nearest to its end.
+    pub fn used(&self) -> (u64, u64) {
+        fullest(&self.workers)
     }
 
     /// Gives back an address that [`take`](Self::take) gave out.

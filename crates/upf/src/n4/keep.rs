@@ -4,11 +4,12 @@
 //! fails, the answer says so: nothing is pretended.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ledger::{Change, LedgerError, Refused, Ticket, Writer};
-use pfcp::ie::Cause;
+use pfcp::ie::{AlternativeSmfIpAddress, Cause};
 use pfcp::message::{AssociationSetupRequest, Message};
 use pfcp::node::{Association, AssociationId, State};
 use pfcp::{Header, Packet};
@@ -174,7 +175,9 @@ impl N4 {
         steer(control, worker, &[], &keys);
         let whose = (peer, rules.cp_f_seid.seid);
         let is_there = self.book.restore(seid, whose, worker, message.into(), meters, keys);
+        self.book.set_sets(number, &rules.fq_csids);
         self.take_paths(number, Path::of(&session), clock.now);
+        self.guaranteed.set(number, &session);
         self.plan_look(number, rules, clock);
         self.go_on(number, kept);
         is_there
@@ -206,6 +209,7 @@ pub fn association_bytes(association: &Association) -> Vec<u8> {
         node_id: association.node_id.clone(),
         recovery_time_stamp: association.recovery_time_stamp,
         cp_function_features: association.cp_function_features,
+        alternative_smf_ip_addresses: association.alternatives.iter().copied().map(alternative).collect(),
         ..AssociationSetupRequest::default()
     };
     let mut bytes = vec![address.len() as u8]; // an address and a port: some fifty at most
@@ -213,6 +217,14 @@ pub fn association_bytes(association: &Association) -> Vec<u8> {
     // A few octets; it fits a message.
     let _ = Packet { header: Header::node(0), message: message.into() }.emit(&mut bytes);
     bytes
+}
+
+fn alternative(address: IpAddr) -> AlternativeSmfIpAddress {
+    let (ip4, ip6) = match address {
+        IpAddr::V4(ip4) => (Some(ip4), None),
+        IpAddr::V6(ip6) => (None, Some(ip6)),
+    };
+    AlternativeSmfIpAddress { ip4, ip6, ..AlternativeSmfIpAddress::default() }
 }
 
 /// The way back.
@@ -223,7 +235,16 @@ pub fn association_of(bytes: &[u8]) -> Option<Association> {
     let Ok(Packet { message: Message::AssociationSetupRequest(request), .. }) = Packet::parse(message) else {
         return None;
     };
+    let alternatives = request.alternative_smf_ip_addresses.iter();
     Some(Association {
+        alternatives: alternatives
+            .flat_map(|one| [one.ip4.map(IpAddr::V4), one.ip6.map(IpAddr::V6)])
+            .flatten()
+            .collect(),
+        confirmed: false,
+        shared: false,
+        sessions: 0,
+        since: Duration::ZERO,
         node_id: request.node_id,
         address,
         recovery_time_stamp: request.recovery_time_stamp,

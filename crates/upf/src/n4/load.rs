@@ -43,6 +43,21 @@ pub fn reduction(full: u64) -> u8 {
 const CROWD: usize = 4096;
 
 impl N4 {
+    /// What may run out: its name, how much of it is used, how much there is.
+    pub fn levels(&self) -> Vec<(String, u64, u64)> {
+        let mut levels = vec![("sessions".to_owned(), self.book.len() as u64, self.limits.sessions as u64)];
+        let (used, of) = self.teids.used();
+        levels.push(("teids".to_owned(), used, of));
+        for pools in &self.pools {
+            let name = self.networks.name(pools.instance);
+            let v4 = pools.v4.as_ref().map(|pool| ("v4", pool.used()));
+            let v6 = pools.v6.as_ref().map(|pool| ("v6", pool.used()));
+            let both = v4.into_iter().chain(v6);
+            levels.extend(both.map(|(family, (used, of))| (format!("ue_addresses_{family}:{name}"), used, of)));
+        }
+        levels
+    }
+
     /// How loaded the node is, in per cent: as many sessions as it has of those it may have, or all when it takes no more.
     pub fn load(&self) -> u8 {
         let share = self.book.len().saturating_mul(100) / self.limits.sessions.max(1);

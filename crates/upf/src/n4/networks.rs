@@ -2,10 +2,21 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use pfcp::ie::NetworkInstance;
+use pfcp::ie::{NetworkInstance, UserPlaneIpResourceInformation};
 use stages::forward::{InstanceId, Plan};
 
-use crate::config::{Config, Role, parse_prefix};
+use crate::config::{Config, Role, UnknownNetworkInstance, parse_prefix};
+
+/// Where packets between subscribers and control planes' functions (N4-u) go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControlPath {
+    /// From and to a UDP socket at the N4 address.
+    Socket(IpAddr),
+    /// Through the network of an access port, by GTP-U as from gNBs.
+    Port(InstanceId),
+    /// Nowhere: no socket could be opened.
+    None,
+}
 
 /// What a control plane may name, and what it means here.
 #[derive(Clone, Debug)]
@@ -18,6 +29,24 @@ pub struct Networks {
     tunnelled: Vec<InstanceId>,
     /// Our addresses by instance, for tunnel endpoints.
     addresses: Vec<(InstanceId, IpAddr)>,
+    control_path: ControlPath,
+    /// Those whose ports name them.
+    named: Vec<InstanceId>,
+    /// What to do with a name that is none of ours; none: it is taken where the side's ports name no network.
+    unknown: Option<UnknownNetworkInstance>,
+    /// Whether core ports name their networks.
+    core_is_named: bool,
+}
+
+/// A network that a control plane names, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// It is one of ours, or there is but one that can be meant.
+    Yes,
+    /// It is none of ours; the side's first is meant.
+    Assumed,
+    /// It is none of ours.
+    No,
 }
 
 impl Networks {
@@ -31,10 +60,39 @@ impl Networks {
             let address = |text: &String| parse_prefix(text).map(|(address, _)| (instance, address));
             port.addresses.iter().filter_map(address).collect::<Vec<_>>()
         };
-        let addresses = config.port.iter().flat_map(of_port).collect();
+        let addresses: Vec<(InstanceId, IpAddr)> = config.port.iter().flat_map(of_port).collect();
+        // The control plane reaches the N4 address through a port, where that is the port's: no socket would get anything.
+        let of_address = |n4: &crate::config::N4| addresses.iter().find(|(_, address)| *address == n4.address);
+        let control_path = config.n4.as_ref().map_or(ControlPath::None, |n4| match (&n4.cp_port, of_address(n4)) {
+            (Some(name), _) => {
+                let port = config.port.iter().find(|port| port.name == *name);
+                port.map_or(ControlPath::None, |port| ControlPath::Port(number(port.instance())))
+            }
+            (None, Some((instance, _))) => ControlPath::Port(*instance),
+            (None, None) => ControlPath::Socket(n4.address),
+        });
         let is_access = |port: &&crate::config::Port| port.role == Role::Access;
         let tunnelled = config.port.iter().filter(is_access).map(|port| number(port.instance())).collect();
-        Self { access: first(Role::Access), core: first(Role::Core), tunnelled, addresses, names }
+        let named = config.port.iter().filter(|port| port.instance.is_some()).map(|port| number(port.instance()));
+        let (named, core_is_named) =
+            (named.collect(), config.port.iter().any(|port| port.role == Role::Core && port.instance.is_some()));
+        let unknown = config.n4.as_ref().and_then(|n4| n4.unknown_network_instance);
+        Self {
+            unknown,
+            core_is_named,
+            named,
+            access: first(Role::Access),
+            core: first(Role::Core),
+            tunnelled,
+            addresses,
+            control_path,
+            names,
+        }
+    }
+
+    /// The name of an instance.
+    pub fn name(&self, instance: InstanceId) -> &str {
+        self.names.get(usize::from(instance)).map_or("", String::as_str)
     }
 
     /// All instances.
@@ -42,8 +100,8 @@ impl Networks {
         0..self.names.len() as InstanceId // a handful
     }
 
-    /// The instance of a name; without a name, or with one that is none of ours, the first of the side. Control planes
-    /// name the data network even where there is but one.
+    /// The instance of a name; without a name, or with one that [`knows`](Self::knows) assumes, the first of the side.
+    /// Control planes name the data network even where there is but one.
     pub fn find(&self, name: Option<&NetworkInstance>, is_access: bool) -> InstanceId {
         let known = name.and_then(|name| self.names.iter().position(|n| **n == *name.text));
         match known {
@@ -51,6 +109,51 @@ impl Networks {
             None if is_access => self.access,
             None => self.core,
         }
+    }
+
+    /// Whether a name means one of our networks: of those that tunnels lead through, or of the core side.
+    pub fn knows(&self, name: &NetworkInstance, tunnelled: bool) -> Known {
+        let at = self.names.iter().position(|n| **n == *name.text).map(|at| at as InstanceId); // a handful
+        let mut tunnels = self.tunnelled.iter();
+        // Data networks' names stand in rules of access as well, where there is but one network for tunnels.
+        let one_tunnelled = tunnels.next().is_some_and(|first| tunnels.all(|other| other == first));
+        let is_known = match at {
+            Some(at) => !tunnelled || one_tunnelled || self.tunnelled.contains(&at),
+            None => false,
+        };
+        let is_unnamed =
+            if tunnelled { one_tunnelled && !self.named.contains(&self.access) } else { !self.core_is_named };
+        match self.unknown {
+            _ if is_known => Known::Yes,
+            Some(UnknownNetworkInstance::First) => Known::Assumed,
+            None if is_unnamed => Known::Assumed,
+            Some(UnknownNetworkInstance::Refuse) | None => Known::No,
+        }
+    }
+
+    /// Where tunnels may end that control planes choose. A network is named where its ports name it.
+    pub fn ip_resources(&self) -> Vec<UserPlaneIpResourceInformation> {
+        let mut instances = self.tunnelled.clone();
+        instances.sort_unstable();
+        instances.dedup();
+        let resource = |instance: InstanceId| {
+            let (ip4, ip6) = self.endpoint(instance);
+            let name = self.names.get(usize::from(instance)).filter(|_| self.named.contains(&instance));
+            let mut labels = Vec::new();
+            if let Some(name) = name {
+                pfcp::Element::emit(&NetworkInstance::from(name.as_str()), &mut labels);
+            }
+            let network_instance = name.map(|_| labels.into());
+            UserPlaneIpResourceInformation { ip4, ip6, network_instance, ..Default::default() }
+        };
+        let all = instances.into_iter().map(resource);
+        all.filter(|resource| resource.ip4.is_some() || resource.ip6.is_some()).collect()
+    }
+
+    /// Whether tunnels to us may end at an address.
+    pub fn is_endpoint(&self, address: IpAddr) -> bool {
+        let of_port = |(instance, ours): &(InstanceId, IpAddr)| *ours == address && self.tunnelled.contains(instance);
+        self.addresses.iter().any(of_port) || self.control_path == ControlPath::Socket(address)
     }
 
     /// The instance that tunnels lead through: the one named, if tunnels end there; else the first of the access side.
@@ -72,6 +175,26 @@ impl Networks {
             }
         }
         (ip4, ip6)
+    }
+
+    /// Where packets between subscribers and control planes' functions go.
+    pub fn control_path(&self) -> ControlPath {
+        self.control_path
+    }
+
+    /// There is no socket at the N4 address.
+    pub fn close_control_path(&mut self) {
+        self.control_path = ControlPath::None;
+    }
+
+    /// Where tunnels from control planes' functions to us end, of the families asked for; `None`: where others do.
+    pub fn control_endpoint(&self, (ip4, ip6): (bool, bool)) -> Option<(Option<Ipv4Addr>, Option<Ipv6Addr>)> {
+        match self.control_path {
+            ControlPath::Socket(IpAddr::V4(address)) if ip4 => Some((Some(address), None)),
+            ControlPath::Socket(IpAddr::V6(address)) if ip6 => Some((None, Some(address))),
+            ControlPath::Port(instance) => Some(self.endpoint(instance)),
+            ControlPath::Socket(_) | ControlPath::None => None,
+        }
     }
 
     /// Whether a port speaks from an instance to an address of that family.

@@ -39,9 +39,10 @@ pub struct Path {
 }
 
 impl Path {
-    /// Those a session's packets take.
+    /// Those a session's packets take. Control planes' functions are supervised by PFCP heartbeats.
     pub fn of(session: &Session) -> Box<[Path]> {
-        let own = session.fars.iter().filter_map(|far| Some((far.instance, far.tunnel?)));
+        let own = session.fars.iter().filter(|far| !far.to_control);
+        let own = own.filter_map(|far| Some((far.instance, far.tunnel?)));
         let duplicates = session.fars.iter().flat_map(|far| &far.duplicates).map(|copy| (copy.instance, copy.tunnel));
         // Others know no Echo Request.
         let ends = own.chain(duplicates).filter(|(_, end)| end.outer == Outer::GtpU);

@@ -21,7 +21,7 @@ use super::metering::{Metering, WallClock};
 use super::paths::{Act, Path};
 use super::settle::Deferred;
 use super::silence::Silence;
-use super::{N4, OUTDATED, Outgoing, book, counted, translate};
+use super::{N4, Outgoing, SLICE, book, counted, translate};
 use crate::control::{AskError, Control};
 use crate::rules::Usage;
 
@@ -32,12 +32,15 @@ impl N4 {
         if !self.looking.insert(number) {
             return;
         }
-        match control.measure(entry.worker, number) {
-            Ok(ask) => {
+        let worker = entry.worker;
+        // Half of the command ring is left to requests.
+        let asked = control.has_background_room(worker).then(|| control.measure(worker, number).ok()).flatten();
+        match asked {
+            Some(ask) => {
                 self.pending.insert(ask, Pending::Look { number });
             }
-            Err(_) => {
-                // The worker has its hands full; the next look is as good.
+            None => {
+                // The next look is as good.
                 self.looking.remove(&number);
                 self.set_look(number, now + 50_000_000);
             }
@@ -186,6 +189,9 @@ impl N4 {
         let Some(entry) = self.book.get(number) else { return };
         let Ok(session) = self.translator(clock).session(rules, &entry.meters) else { return };
         let keys = book::keys(&session);
+        if !control.has_background_room(entry.worker) {
+            return self.refresh_from(clock.now, number);
+        }
         match control.install(entry.worker, number, &session) {
             Ok(ask) => {
                 super::steer(control, entry.worker, entry.keys(), &keys);
@@ -280,6 +286,11 @@ impl N4 {
                 Act::Echo(path, sequence) => control.echo(path.instance, path.peer, sequence),
                 Act::Failed(path, whom) => {
                     self.counters.path_failures += 1;
+                    tracing::warn!(
+                        target: "gtpu", event = "path_failed",
+                        peer = %path.peer, instance = self.networks.name(path.instance),
+                        "the peer does not answer Echo Requests"
+                    );
                     whom.into_iter().for_each(|peer| failed.entry(peer).or_default().push(remote(path)));
                 }
             }
@@ -302,6 +313,10 @@ impl N4 {
     pub(super) fn path_answers(&mut self, path: Path, sequence: u16, now: u64) {
         let Some(whom) = self.paths.heard(path, sequence, now) else { return };
         self.counters.path_recoveries += 1;
+        tracing::info!(
+            target: "gtpu", event = "path_recovered",
+            peer = %path.peer, instance = self.networks.name(path.instance), "the peer answers again"
+        );
         for peer in whom {
             let remote_gtp_u_peers = vec![remote(path)];
             let report = UserPlanePathRecoveryReport { remote_gtp_u_peers, ..Default::default() };
@@ -371,7 +386,10 @@ impl N4 {
     /// Packets that have waited as long as the control plane said (DL Buffering Duration, 8.2.29) are dropped; the next one
     /// is told of again.
     pub(super) fn end_waits(&mut self, control: &mut Control, now: u64) {
-        while let Some(Reverse((until, number))) = self.waits_by_time.peek().copied().filter(|due| due.0.0 <= now) {
+        for _ in 0..SLICE {
+            let Some(Reverse((until, number))) = self.waits_by_time.peek().copied().filter(|due| due.0.0 <= now) else {
+                break;
+            };
             self.waits_by_time.pop();
             // Something has changed since, or it is another session's number.
             if self.waits.get(&number) != Some(&until) {
@@ -387,7 +405,7 @@ impl N4 {
 
     /// Gives workers the rules they had no hands or no room for before.
     pub(super) fn refresh_again(&mut self, control: &mut Control, clock: &WallClock) {
-        for _ in 0..self.again.len().min(OUTDATED) {
+        for _ in 0..self.again.len().min(SLICE) {
             let Some((from, number)) = self.again.pop_front() else { break };
             self.is_again.remove(&number);
             if from > clock.now {

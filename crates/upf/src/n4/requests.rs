@@ -21,12 +21,27 @@ use super::translate::Translator;
 use super::{Asked, N4, Outgoing, steer};
 use crate::compile::CompileError;
 use crate::control::{AskError, Control};
-use crate::rules::Session;
+use crate::rules::{Apply, Mbr, Session};
 
 impl N4 {
     /// Sees to a request about a session. The answer comes by [`take`](Self::take), at once or when a worker has done
     /// its part.
     pub fn request(&mut self, asked: Asked, seid: u64, message: Message, control: &mut Control, clock: &WallClock) {
+        let Some(message) = self.defer(asked, seid, message) else { return };
+        if let Some(message) = self.enqueue(asked, seid, message, control, clock) {
+            self.carry_out(asked, seid, message, control, clock);
+        }
+    }
+
+    /// As [`request`](Self::request), now.
+    pub(super) fn carry_out(
+        &mut self,
+        asked: Asked,
+        seid: u64,
+        message: Message,
+        control: &mut Control,
+        clock: &WallClock,
+    ) {
         let Some(message) = self.defer(asked, seid, message) else { return };
         let refused = match message {
             Message::SessionEstablishmentRequest(request) => {
@@ -60,6 +75,23 @@ impl N4 {
         }
     }
 
+    /// The association that owns the session we number `seid`, or owned it and may not know that it is gone.
+    pub fn owner(&self, seid: u64) -> Option<u32> {
+        let entry = self.book.find(seid).and_then(|number| self.book.get(number));
+        entry.map(|entry| entry.peer).or_else(|| self.checkpoints.gone_of(seid))
+    }
+
+    /// The control plane's F-SEID of the session we number `seid`.
+    pub fn cp_f_seid(&self, seid: u64) -> Option<FSeid> {
+        let entry = self.book.find(seid).and_then(|number| self.book.get(number));
+        entry.map(|entry| entry.rules().cp_f_seid)
+    }
+
+    /// The association that owns the session a report was about, by the report's token.
+    pub fn owner_of_report(&self, token: u64) -> Option<u32> {
+        self.book.get(token as u32).map(|entry| entry.peer) // the lower half, as it was put together
+    }
+
     /// The number the control plane has for the session that we number `seid`; 0: there is none.
     pub fn seid_of_peer(&self, seid: u64) -> u64 {
         self.book.find(seid).and_then(|number| self.book.get(number)).map_or(0, |entry| entry.cp_seid)
@@ -85,8 +117,7 @@ impl N4 {
         control: &mut Control,
         clock: &WallClock,
     ) -> Result<(), Problem> {
-        let full =
-            self.book.len() >= self.limits.sessions || self.book.of_peer(asked.peer) >= self.limits.sessions_per_peer;
+        let full = self.book.len() >= self.limits.sessions || self.book.of_peer(asked.peer) >= asked.most;
         // Either way another user plane may have room: "a temporary unavailability of resources" (8.2.1).
         if full || self.draining {
             return Err(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
@@ -94,6 +125,8 @@ impl N4 {
         if matches!(rules.pdn_type, Some(PdnType::NonIp | PdnType::Ethernet)) {
             return Err(Problem::of(Cause::SERVICE_NOT_SUPPORTED));
         }
+        self.check_ies(asked.peer, &rules)?;
+        self.check_new(asked.peer, &rules)?;
         self.catalogue.measure(&mut rules);
         check_unique(&rules)?;
         self.check_applications(rules.create_pdrs.iter().map(|pdr| (pdr.pdr_id, &pdr.pdi)))?;
@@ -109,7 +142,9 @@ impl N4 {
         let (made, number, ask) = result.inspect_err(|_| self.give_back(&chosen))?;
         steer(control, made.worker, &[], &made.keys);
         let seid = self.book.put(asked.peer, made.worker, made.cp_seid, made.message, made.meters, made.keys);
+        self.book.set_sets(number, &rules.fq_csids);
         self.take_paths(number, Path::of(&made.session), clock.now);
+        self.guaranteed.set(number, &made.session);
         let response = Box::new(SessionEstablishmentResponse {
             node_id: self.node.clone(),
             cause: Cause::REQUEST_ACCEPTED,
@@ -152,7 +187,7 @@ impl N4 {
             teid_used: &|teid| book.lookup(Key::Teid(teid)).is_some(),
             address_used: &|instance, address| book.lookup(Key::Ue(instance, address)).is_some(),
         }
-        .choose(rules, home, chosen)?;
+        .choose(rules, old.is_none(), home, chosen)?;
         let new = rules.create_urrs.iter().map(|urr| {
             let known = meters.iter().find(|meter| meter.urr == urr.urr_id.0);
             known.cloned().unwrap_or_else(|| Metering::new(urr, clock.now))
@@ -162,8 +197,13 @@ impl N4 {
         if session.routes.len() > self.limits.routes {
             return Err(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
         }
+        if !self.guaranteed.admits(old, &session) {
+            let qer = session.qers.iter().find(|qer| qer.gbr != Mbr::default());
+            let none_left = Problem::of(Cause::NO_RESOURCES_AVAILABLE);
+            return Err(qer.map_or(none_left, |qer| none_left.in_rule(FailedRuleId::Qer(qer.id))));
+        }
         for far in &session.fars {
-            let own = far.tunnel.map(|end| (far.instance, end));
+            let own = far.tunnel.filter(|_| far.apply != Apply::Control).map(|end| (far.instance, end));
             let mut ends = own.into_iter().chain(far.duplicates.iter().map(|copy| (copy.instance, copy.tunnel)));
             if !ends.all(|(instance, end)| Networks::can_reach(control.plan(), instance, end.address)) {
                 return Err(Problem::rule(FailedRuleId::Far(far.id)));
@@ -252,6 +292,8 @@ impl N4 {
         let flags = request.pfcp_sm_req_flags.unwrap_or_default();
         let mut rules = before.clone();
         let left = change::modify(&mut rules, request)?;
+        self.check_changed_ies(asked.peer, request)?;
+        self.check_change(asked.peer, request, &rules)?;
         self.catalogue.measure(&mut rules);
         check_unique(&rules)?;
         let created = request.create_pdrs.iter().map(|pdr| (pdr.pdr_id, &pdr.pdi));
@@ -371,6 +413,7 @@ pub(super) fn not_installed(error: &AskError) -> Problem {
             CompileError::NoFar { pdr, .. }
             | CompileError::NoQer { pdr, .. }
             | CompileError::NoUrr { pdr, .. }
+            | CompileError::Marks { pdr }
             | CompileError::TooManyPerRule { pdr, .. }
             | CompileError::NoTeid { pdr }
             | CompileError::NoAddress { pdr }

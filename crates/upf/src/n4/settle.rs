@@ -1,8 +1,7 @@
 //! Modifications on their way to workers (3GPP TS 29.244, 7.5.4). Control has the new rules at once; a worker without room
 //! keeps the old ones, and then so does control. What is asked of the session meanwhile is seen to afterwards.
 
-use pfcp::ie::Cause;
-use pfcp::message::{Message, SessionDeletionResponse, SessionModificationResponse, SessionReportResponse};
+use pfcp::message::{Message, SessionReportResponse};
 use stages::forward::InstanceId;
 
 use super::book::Key;
@@ -11,7 +10,7 @@ use super::choose::Chosen;
 use super::metering::{Metering, WallClock};
 use super::paths::Path;
 use super::requests::Made;
-use super::{Asked, N4, Outgoing, steer};
+use super::{Asked, N4, steer};
 use crate::control::Control;
 use crate::rules::TunnelEnd;
 
@@ -60,14 +59,7 @@ impl N4 {
             waiting.push(Deferred::Request(asked, seid, Box::new(message)));
             return None;
         }
-        let cause = Cause::PFCP_ENTITY_IN_CONGESTION;
-        let message = match message {
-            Message::SessionDeletionRequest(_) => SessionDeletionResponse { cause, ..Default::default() }.into(),
-            _ => SessionModificationResponse { cause, ..Default::default() }.into(),
-        };
-        self.counters.refused += 1;
-        let seid = self.cp_seid(asked.peer, seid);
-        self.out.push_back(Outgoing::Response { asked, seid, message });
+        self.refuse_congested(asked, seid, &message);
         None
     }
 
@@ -98,6 +90,7 @@ impl N4 {
         steer(control, worker, &old, &keys);
         self.book.set_keys(number, keys);
         self.take_paths(number, Path::of(&session), clock.now);
+        self.guaranteed.set(number, &session);
         self.book.set_rules(number, cp_seid, message);
         let entry = self.book.get_mut(number);
         entry.map(|entry| std::mem::replace(&mut entry.meters, meters.into())).unwrap_or_default()

@@ -15,8 +15,8 @@ mod urr;
 
 use std::collections::HashMap;
 
-use pfcp::group::CreateFar;
-use pfcp::ie::{DestinationInterface, FailedRuleId, SourceInterface};
+use pfcp::group::{CreateFar, Pdi};
+use pfcp::ie::{DestinationInterface, FTeid, FailedRuleId, SourceInterface};
 use stages::filter::FlowDescription;
 use stages::forward::InstanceId;
 
@@ -66,6 +66,7 @@ impl Translator<'_> {
             new.keep = bar.and_then(|bar| bar.suggested_buffering_packets_count).map_or(0, |count| count.0);
             session.fars.push(new);
         }
+        far::leave_out_pending(&mut session);
         far::close(&mut session);
         urr::check(rules)?;
         session.qers.extend(rules.create_qers.iter().map(|qer| qer::translate(rules, qer)));
@@ -94,6 +95,11 @@ impl Translator<'_> {
         };
         rules.create_fars.iter().find_map(to_core).unwrap_or_else(|| self.networks.find(None, false))
     }
+}
+
+/// The tunnel a PDI's packets come by: its own, or that of the traffic endpoint it names.
+pub fn local_f_teid(rules: &Rules, pdi: &Pdi) -> Option<FTeid> {
+    pdi.local_f_teid.or_else(|| pdi::endpoint_of(rules, pdi)?.local_f_teid)
 }
 
 /// The next time after `unix` at which one of the rules begins or ends to apply.

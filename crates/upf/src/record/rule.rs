@@ -151,9 +151,10 @@ pub struct Action {
     pub apply: u8,
     /// DSCP to mark; [`NONE8`]: leave.
     pub dscp: u8,
-    /// QFI to put in the PDU session container; [`NONE8`]: no container; else see [`outer`].
+    /// QFI to put in the PDU session container, with [`container`]'s flags; [`NONE8`]: no container; else see [`outer`].
     pub qfi: u8,
-    /// How many packets wait at most, with [`apply::BUFFER`]; 0: as many as there is room for.
+    /// How many packets wait at most, with [`apply::BUFFER`]; 0: as many as there is room for. The user packet's DSCP, with
+    /// [`apply::MARKED`]. The paging policy, with [`apply::FORWARD`] and [`container::PPP`].
     pub keep: u8,
 }
 
@@ -186,9 +187,29 @@ pub mod apply {
     pub const REDIRECT: u8 = 3;
     /// End it, but let pass what is of our own making.
     pub const CLOSED: u8 = 4;
+    /// Send it to the control plane; which one, by control's number, stands in the place of the tunnel.
+    pub const CONTROL: u8 = 5;
+    /// Send it on, the user's packet marked.
+    pub const MARKED: u8 = 6;
 
     /// How many duplicates of it are made first stands in the bits from here on; the actions behind say where they go.
     pub const DUPLICATES: u32 = 4;
+}
+
+/// Flags beside the QoS flow in [`Action::qfi`], as in DL PDU SESSION INFORMATION (TS 38.415, 5.5.2.1).
+pub mod container {
+    /// Reflective QoS Indicator.
+    pub const RQI: u8 = 0x40;
+    /// Paging Policy Presence: the container is 4 bytes longer.
+    pub const PPP: u8 = 0x80;
+    /// Bytes that a paging policy takes.
+    pub const PPI_LEN: u16 = 4;
+
+    /// Whether it has a paging policy; see also [`outer`](super::outer), which comes first.
+    #[inline(always)]
+    pub const fn has_policy(qfi: u8) -> bool {
+        qfi & PPP != 0 && qfi < super::outer::NOTHING
+    }
 }
 
 /// Values of [`Action::qfi`] beyond those of QoS flows and [`NONE8`]: what tunnels have in place of GTP-U.

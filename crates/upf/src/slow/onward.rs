@@ -31,6 +31,10 @@ pub enum Onward {
 impl SlowPath {
     /// Fills the burst with what goes on next: says where, and whether more is due.
     pub(crate) fn next(&mut self, burst: &mut Burst<Upf>, state: &State, env: &mut Env) -> (Onward, bool) {
+        if self.control.held() > 0 {
+            let more = self.control.poll(burst, state, env);
+            return (Onward::UplinkWhole, more);
+        }
         if self.turned.held() > 0 {
             let enter = |burst: &mut Burst<Upf>, i, instance| arrive(burst, i, instance, state, None);
             self.turned.poll(burst, env, enter);

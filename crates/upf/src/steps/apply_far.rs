@@ -8,7 +8,7 @@ use wire::{checksum, fast, gtpu};
 
 use super::Outwards;
 use crate::lane::{Lane, State, Upf};
-use crate::record::{Action, NONE8, apply, outer};
+use crate::record::{Action, NONE8, apply, container, outer};
 use crate::sessions::Sessions;
 use crate::slow::Duplicates;
 
@@ -34,7 +34,9 @@ impl Stage<Upf> for ApplyFar {
                 if action.duplicates() > 0 {
                     duplicate(burst, i, action.duplicates(), sessions, duplicates, arena);
                 }
-                if action.kind() != apply::FORWARD {
+                if action.kind() == apply::MARKED {
+                    mark_user(burst, i, action.keep, arena);
+                } else if action.kind() != apply::FORWARD {
                     keep_back(burst, i, action.kind(), at);
                     continue;
                 }
@@ -70,6 +72,7 @@ fn keep_back(burst: &mut Burst<Upf>, i: usize, apply: u8, at: At<'_>) {
         apply::BUFFER => burst.punt(i, Punt::Buffer),
         apply::CLOSED => burst.drop(i, Drop::QuotaExhausted, at),
         apply::REDIRECT => burst.punt(i, Punt::Redirect),
+        apply::CONTROL => burst.punt(i, Punt::ControlPlane),
         _ => burst.drop(i, Drop::FarDrop, at),
     }
 }
@@ -94,16 +97,30 @@ pub(crate) fn forward(lane: &mut Lane, i: usize, action: &Action, tables: &Forwa
     lane.out_qfi[i] = action.qfi;
     let gtpu = if action.qfi == NONE8 { gtpu::HEADER_LEN } else { gtpu::HEADER_WITH_CONTAINER_LEN };
     lane.overhead[i] = u16::from(tunnel.len) + gtpu as u16; // 64 at most
-    if outer::is_other(action.qfi) {
+    if action.qfi >= container::PPP && action.qfi != NONE8 {
         forward_otherwise(lane, i, action, tunnel);
     }
     true
 }
 
-/// As [`forward`], into a tunnel that is none of GTP-U, or straight to a next hop.
+/// Marks the user's packet itself; its tunnel's header says the same, unless the FAR says otherwise.
+#[cold]
+#[inline(never)]
+pub(crate) fn mark_user(burst: &mut Burst<Upf>, i: usize, dscp: u8, arena: &Arena) {
+    let (l3, ip) = (usize::from(burst.frame(i).meta.l3), burst.lane.ip_mut(i));
+    ip.tos = dscp << 2 | ip.tos & 3;
+    let version = ip.version;
+    mark(burst.bytes_mut(i, arena).get_mut(l3..).unwrap_or_default(), version, dscp);
+}
+
+/// As [`forward`], with a paging policy, into a tunnel that is none of GTP-U, or straight to a next hop.
 #[cold]
 #[inline(never)]
 fn forward_otherwise(lane: &mut Lane, i: usize, action: &Action, tunnel: &Tunnel) {
+    if container::has_policy(action.qfi) {
+        lane.overhead[i] += container::PPI_LEN;
+        return;
+    }
     if action.qfi == outer::NOTHING {
         (lane.tunnel[i], lane.overhead[i]) = (NONE, 0);
         return;

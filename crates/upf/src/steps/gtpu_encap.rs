@@ -8,8 +8,8 @@ use stages::route::{HasForwarding, HasHop, decrement_ttl};
 use wire::{checksum, fast, gtpu};
 
 use super::Outwards;
-use crate::lane::Upf;
-use crate::record::{NONE8, outer};
+use crate::lane::{State, Upf};
+use crate::record::{NONE8, container, outer};
 
 /// How the UDP checksum over IPv6 transport is made (RFC 6935, RFC 6936).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +37,8 @@ impl Stage<Upf> for GtpuEncap {
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
         let at = cx.at();
         let arena = cx.env.arena();
-        let tables = cx.state.forwarding();
+        let state = &*cx.state;
+        let tables = state.forwarding();
         let mut linked = Live::default();
         for i in burst.live() {
             let id = burst.lane.tunnel[i];
@@ -50,7 +51,7 @@ impl Stage<Upf> for GtpuEncap {
             };
             if usual(burst, i, tunnel, arena) {
                 linked.add(i);
-            } else if !self.encapsulate(burst, i, tunnel, arena) {
+            } else if !self.encapsulate(burst, i, tunnel, state, arena) {
                 burst.drop(i, Drop::NoHeadroom, at);
             } else if tunnel.link_len != 0 {
                 linked.add(i);
@@ -120,7 +121,7 @@ fn put_usual(head: &mut [u8; USUAL + CHANGES], tunnel: &Tunnel, fields: &Fields)
 
 impl GtpuEncap {
     #[inline(always)]
-    fn encapsulate(&self, burst: &mut Burst<Upf>, i: usize, tunnel: &Tunnel, arena: &Arena) -> bool {
+    fn encapsulate(&self, burst: &mut Burst<Upf>, i: usize, tunnel: &Tunnel, state: &State, arena: &Arena) -> bool {
         let lane = &burst.lane;
         let (overhead, ip, relayed) = (lane.overhead[i], lane.ip(i), lane.is_relayed(i));
         let version = ip.version;
@@ -132,6 +133,7 @@ impl GtpuEncap {
             teid: lane.out_teid[i],
             qfi: lane.out_qfi[i],
         };
+        let policy = container::has_policy(fields.qfi).then(|| paging_policy(burst, i, state));
         let frame = burst.frame_mut(i);
         let l3 = frame.meta.l3;
         let link = u16::from(tunnel.link_len);
@@ -156,6 +158,9 @@ impl GtpuEncap {
             (4, true) => put::<IP4, { IP4 + gtpu::HEADER_LEN }>(bytes, tunnel, &fields),
             (_, false) => put::<IP6, { IP6 + gtpu::HEADER_WITH_CONTAINER_LEN }>(bytes, tunnel, &fields),
             (_, true) => put::<IP6, { IP6 + gtpu::HEADER_LEN }>(bytes, tunnel, &fields),
+        }
+        if let Some(policy) = policy {
+            put_policy(bytes, tunnel, fields.qfi, policy);
         }
         if tunnel.version == 6 && self.checksum6 == Checksum6::Full {
             sum_udp6(bytes, tunnel.sum);
@@ -203,8 +208,24 @@ fn put<const OUTER: usize, const ALL: usize>(bytes: &mut [u8], tunnel: &Tunnel, 
     head[OUTER..OUTER + 8].copy_from_slice(&first.to_be_bytes());
     if container {
         // Sequence and N-PDU number absent, next extension: one of 4 bytes, DL PDU SESSION INFORMATION.
-        let bytes = [0, 0, 0, gtpu::extension_type::PDU_SESSION_CONTAINER, 1, 0, qfi & 0x3f, 0];
+        let bytes = [0, 0, 0, gtpu::extension_type::PDU_SESSION_CONTAINER, 1, 0, qfi & !container::PPP, 0];
         head[OUTER + 8..OUTER + 16].copy_from_slice(&bytes);
+    }
+}
+
+/// The paging policy of a packet's rule.
+#[cold]
+fn paging_policy(burst: &Burst<Upf>, i: usize, state: &State) -> u8 {
+    let action = state.sessions.action(burst.lane.session[i], burst.lane.action[i]);
+    action.map_or(0, |action| action.keep & 7)
+}
+
+/// A container of 8 bytes in the place of the short one, which `put` wrote: with the paging policy, and padding.
+#[cold]
+fn put_policy(bytes: &mut [u8], tunnel: &Tunnel, qfi: u8, policy: u8) {
+    let at = usize::from(tunnel.len) + gtpu::HEADER_LEN + 4; // behind sequence number, N-PDU number and next type
+    if let Some(place) = bytes.get_mut(at..at + 8) {
+        place.copy_from_slice(&[2, 0, qfi, policy << 5, 0, 0, 0, 0]);
     }
 }
 

@@ -4,7 +4,7 @@ use engine::{Burst, Ctx, Drop, Punt, Stage};
 use stages::forward::NONE;
 use stages::route::HasForwarding;
 
-use super::apply_far::forward;
+use super::apply_far::{forward, mark_user};
 use crate::lane::Upf;
 use crate::record::{NONE8, apply};
 
@@ -16,7 +16,7 @@ impl Stage<Upf> for Resume {
     const NAME: &'static str = "resume";
 
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
-        let at = cx.at();
+        let (at, arena) = (cx.at(), cx.env.arena());
         let state = &*cx.state;
         let tables = state.forwarding();
         for i in burst.live() {
@@ -31,12 +31,13 @@ impl Stage<Upf> for Resume {
                 None => burst.drop(i, Drop::SessionGone, at),
                 // The subscriber became idle while the packet waited for a neighbour.
                 Some(action) if action.kind() == apply::BUFFER => burst.punt(i, Punt::Buffer),
-                Some(action) if action.kind() != apply::FORWARD && action.kind() != apply::CLOSED => {
+                Some(action) if ![apply::FORWARD, apply::CLOSED, apply::MARKED].contains(&action.kind()) => {
                     burst.drop(i, Drop::FarDrop, at)
                 }
                 Some(action) if !forward(&mut burst.lane, i, action, tables) => {
                     burst.drop(i, Drop::FarIncomplete, at);
                 }
+                Some(action) if action.kind() == apply::MARKED => mark_user(burst, i, action.keep, arena),
                 Some(_) => {}
             }
         }

@@ -3,7 +3,7 @@
 use super::*;
 
 testkit::cases! {
-    udp_there_and_back, tcp_and_its_segment_size, icmp_echo, errors_from_outside, errors_of_ours, ping_of_ours, unknown_from_outside,
+    udp_there_and_back, tcp_and_its_segment_size, segment_size_over_ipv6, icmp_echo, errors_from_outside, errors_of_ours, ping_of_ours, unknown_from_outside,
     other_protocols, ipv6_goes_as_it_is, no_port_left, a_block_goes_on_to_the_next, subscriber_to_subscriber, waiting_for_a_neighbour,
 }
 
@@ -50,6 +50,17 @@ fn tcp_and_its_segment_size() -> Case {
         .at(ms(1))
         .send("n6", &from_router(&ip4(SERVER, PUBLIC).tcp(443, PORT).mss(1400)))
         .expect("n3", &down(&ip4(SERVER, UE).ttl(63).tcp(443, 40_000).mss(1300)))
+}
+
+fn segment_size_over_ipv6() -> Case {
+    case("TCP over IPv6: segments are 20 bytes smaller than the port's mss, as the header is 20 bytes longer.")
+        .with(&CLAMPED.replace("most", "1300"))
+        .send("n3", &up(&ip6(UE_6, SERVER_6).tcp(40_000, 443).mss(1440)))
+        .expect("n6", &to_router(&ip6(UE_6, SERVER_6).ttl(63).tcp(40_000, 443).mss(1280)))
+        .send("n6", &from_router(&ip6(SERVER_6, UE_6).tcp(443, 40_000).mss(1281)))
+        .expect("n3", &down(&ip6(SERVER_6, UE_6).ttl(63).tcp(443, 40_000).mss(1280)))
+        .send("n6", &from_router(&ip6(SERVER_6, UE_6).tcp(443, 40_001).mss(1280)))
+        .expect("n3", &down(&ip6(SERVER_6, UE_6).ttl(63).tcp(443, 40_001).mss(1280)))
 }
 
 const CLAMPED: &str = r#"

@@ -4,7 +4,8 @@ use super::*;
 
 testkit::cases! {
     gate_closed, flow_rate_up, flow_rate_down, flow_rates_are_apart, session_rate_up, session_rate_down,
-    flow_inside_session_rate, a_refused_packet_costs_nothing, long_run_is_exact, marks_up, marks_down,
+    flow_inside_session_rate, a_refused_packet_costs_nothing, long_run_is_exact, marks_up, marks_down, marks_user_down,
+    reflective, paging_policy, paging_policy_over_ipv6,
     unlimited_is_unlimited, congestion_is_carried_in, congestion_is_carried_in_ipv6, congestion_to_who_would_not_understand,
 }
 
@@ -250,6 +251,51 @@ fn marks_down() -> Case {
         .with("simulate.bearer = [{ qfi = 9, dscp = 46 }]")
         .send("n6", &from_router(&user(64)))
         .expect("n3", &head.carrying(&user(63)))
+}
+
+fn marks_user_down() -> Case {
+    let user = |ttl, tos| ip4(SERVER, UE).ttl(ttl).tos(tos).udp(50_000, 40_000).filled(8);
+    let user6 = |hops, tos| ip6(SERVER_6, UE_6).ttl(hops).tos(tos).flow_label(0xfffff).udp(50_000, 40_000).filled(8);
+    let head = || eth(N3_MAC, GNB_MAC).ip4(N3, GNB).tos(0xb9).gtpu_unsummed(GNB_TEID).container_down(QFI);
+    case("Downlink, the user's packet gets the flow's DSCP (DL Flow Level Marking), and the tunnel's header with it.")
+        .with("simulate.bearer = [{ qfi = 9, mark_down = 46 }]")
+        .send("n6", &from_router(&user(64, 0x29)))
+        .expect("n3", &head().carrying(&user(63, 0xb9)))
+        .send("n6", &from_router(&user6(64, 0x29)))
+        .expect("n3", &head().carrying(&user6(63, 0xb9)))
+}
+
+/// In its tunnel with a container of these octets, type and length aside.
+fn with_container(over: Over, content: &[u8]) -> Packet {
+    tunnel(over, GNB_TEID).extension(0x85, content)
+}
+
+fn reflective() -> Case {
+    case("Downlink packets of a flow with reflective QoS say so in their container (TS 38.415, RQI); uplink ones do not.")
+        .with("simulate.bearer = [{ qfi = 9, reflective = true }]")
+        .send("n6", &from_router(&response(UE)))
+        .expect("n3", &with_container(Over::V4, &[0, 0x40 | QFI]).carrying(&response(UE).ttl(63)))
+        .send("n6", &from_router(&response(UE_6)))
+        .expect("n3", &with_container(Over::V4, &[0, 0x40 | QFI]).carrying(&response(UE_6).ttl(63)))
+        .send("n3", &up(&request(UE)))
+        .expect("n6", &to_router(&request(UE).ttl(63)))
+}
+
+fn paging_policy() -> Case {
+    let container = [0, 0xc0 | QFI, 5 << 5, 0, 0, 0];
+    case("Downlink packets of a flow with a paging policy have it in their container (TS 38.415, PPI), beside the RQI.")
+        .with("simulate.bearer = [{ qfi = 9, reflective = true, paging_policy = 5 }]")
+        .send("n6", &from_router(&response(UE)))
+        .expect("n3", &with_container(Over::V4, &container).carrying(&response(UE).ttl(63)))
+}
+
+fn paging_policy_over_ipv6() -> Case {
+    let container = [0, 0x80 | QFI, 7 << 5, 0, 0, 0];
+    case("A paging policy through a tunnel over IPv6.")
+        .with(OVER_6)
+        .with("simulate.bearer = [{ qfi = 9, paging_policy = 7 }]")
+        .send("n6", &from_router(&response(UE_6)))
+        .expect("n3", &with_container(Over::V6, &container).carrying(&response(UE_6).ttl(63)))
 }
 
 fn unlimited_is_unlimited() -> Case {

@@ -1,5 +1,6 @@
 //! A user plane between memory wires with its end of N4, and a control plane to talk to it.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ use wire::Teid;
 
 /// The control plane's address.
 pub const CP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 4, 9)), pfcp::PORT);
+/// Commands that a worker's ring holds.
+pub const COMMANDS: usize = 1024;
 /// 2023.
 const EPOCH: u64 = 1_700_000_000;
 
@@ -56,6 +59,10 @@ pub struct Bench {
     unasked: Vec<Packet>,
     /// All it has ever said.
     said: Vec<Vec<u8>>,
+    /// Control planes that answer heartbeats, with their Recovery Time Stamps.
+    alive: HashMap<IpAddr, RecoveryTimeStamp>,
+    /// Those that associate are among them.
+    answers: bool,
 }
 
 /// A tunnel's far end.
@@ -86,18 +93,32 @@ impl Bench {
 
     /// As [`new`](Self::new), without the control plane.
     pub fn without_peer(more: &str) -> Self {
-        Self::made(more, None).0
+        Self::made(BASE, more, None).0
+    }
+
+    /// As [`new`](Self::new), where N6's network has a name: `internet`.
+    pub fn with_named_core(more: &str) -> Self {
+        let base = BASE.replace(r#"role = "core""#, r#"role = "core", instance = "internet""#);
+        let routed = base.replace("{ to = ", r#"{ instance = "internet", to = "#);
+        let mut bench = Self::made(&routed, more, None).0;
+        bench.associate(0);
+        bench
     }
 
     /// As [`without_peer`](Self::without_peer), with what a ledger kept; tells what that was.
     pub fn on_ledger(more: &str, folder: &std::path::Path) -> (Self, Restored) {
-        Self::made(more, Some(folder))
+        Self::made(BASE, more, Some(folder))
     }
 
-    fn made(more: &str, folder: Option<&std::path::Path>) -> (Self, Restored) {
+    /// With a configuration of its own, with ports `n3` and `n6`; no control plane is associated.
+    pub fn configured(text: &str) -> Self {
+        Self::made(text, "", None).0
+    }
+
+    fn made(base: &str, more: &str, folder: Option<&std::path::Path>) -> (Self, Restored) {
         // Heartbeats would come between, where they are not what it is about.
         let quiet = if more.contains("heartbeat_seconds") { "" } else { "n4.heartbeat_seconds = 0\n" };
-        let text = format!("{BASE}{quiet}{more}\n");
+        let text = format!("{base}{quiet}{more}\n");
         let table: toml::Table = text.parse().expect("TOML");
         let config = Config::deserialize(table).expect("a configuration");
         let mac = |side| [2, 0, 0, 0, side, 1];
@@ -118,7 +139,17 @@ impl Bench {
             endpoint.restore(&ledger, writer, &mut control, &wall, &mut install).expect("readable")
         });
         let rig = Rig::new(seat.plane, seat.layout, &ports, memory, &clock);
-        let mut bench = Self { rig, control, endpoint, clock, sequence: 0, unasked: Vec::new(), said: Vec::new() };
+        let mut bench = Self {
+            rig,
+            control,
+            endpoint,
+            clock,
+            sequence: 0,
+            unasked: Vec::new(),
+            said: Vec::new(),
+            alive: HashMap::new(),
+            answers: !quiet.is_empty(),
+        };
         bench.unasked = bench.settle();
         bench.received("n3");
         bench.received("n6");
@@ -134,20 +165,31 @@ impl Bench {
         let wall = self.wall();
         let (mut sent, mut spins) = (Vec::new(), 0);
         let (control, endpoint, said) = (&mut self.control, &mut self.endpoint, &mut self.said);
+        let alive = &self.alive;
         self.rig.settle(|_, now| {
             control.poll(now);
             endpoint.turn(control, &wall);
             let before = sent.len();
-            endpoint.drain(|_, datagram| {
+            let mut heartbeats = Vec::new();
+            endpoint.drain(|to, datagram| {
                 said.push(datagram.to_vec());
-                sent.push(Packet::parse(datagram).expect("the endpoint speaks PFCP"));
+                let packet = Packet::parse(datagram).expect("the endpoint speaks PFCP");
+                match (&packet.message, alive.get(&to.ip())) {
+                    (Message::HeartbeatRequest(_), Some(stamp)) => heartbeats.push((to, packet.header, *stamp)),
+                    _ => sent.push(packet),
+                }
             });
+            let is_probed = !heartbeats.is_empty();
+            for (from, header, recovery_time_stamp) in heartbeats {
+                let message = HeartbeatResponse { recovery_time_stamp, ..Default::default() }.into();
+                endpoint.receive(from, &Packet { header, message }.to_vec().expect("fits"), control, &wall);
+            }
             spins = if endpoint.is_waiting() { spins + 1 } else { 0 };
             if spins > 64 {
                 // For the disk; the worker would have answered.
                 std::thread::sleep(std::time::Duration::from_micros(50));
             }
-            sent.len() > before || endpoint.is_waiting()
+            sent.len() > before || is_probed || endpoint.is_waiting()
         });
         sent
     }
@@ -166,9 +208,32 @@ impl Bench {
 
     /// As [`datagram`](Self::datagram), from another control plane.
     pub fn datagram_from(&mut self, from: SocketAddr, octets: &[u8]) -> Vec<Packet> {
+        if let Ok(Packet { message: Message::AssociationSetupRequest(request), .. }) = Packet::parse(octets)
+            && self.answers
+        {
+            self.alive.insert(from.ip(), request.recovery_time_stamp);
+        }
+        self.forged_from(from, octets)
+    }
+
+    /// As [`datagram_from`](Self::datagram_from), by somebody else who writes that address into it.
+    pub fn forged_from(&mut self, from: SocketAddr, octets: &[u8]) -> Vec<Packet> {
         let wall = self.wall();
         self.endpoint.receive(from, octets, &mut self.control, &wall);
         self.settle()
+    }
+
+    /// A control plane that answers heartbeats with that Recovery Time Stamp, or answers none.
+    pub fn answer_heartbeats(&mut self, address: IpAddr, stamp: Option<RecoveryTimeStamp>) {
+        match stamp {
+            Some(stamp) => self.alive.insert(address, stamp),
+            None => self.alive.remove(&address),
+        };
+    }
+
+    /// The endpoint.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
     /// Says something and returns the answer.
@@ -185,6 +250,25 @@ impl Bench {
         self.unasked.extend(others);
         assert_eq!(answers.len(), 1, "one answer: {answers:?}");
         answers.remove(0)
+    }
+
+    /// As [`say_from`](Self::say_from), and the answer may take up to ten seconds.
+    pub fn say_patiently(&mut self, from: SocketAddr, message: Message) -> Packet {
+        self.sequence += 1;
+        let header = Header { seid: None, sequence: self.sequence, ..Header::default() };
+        let mut sent = self.datagram_from(from, &Packet { header, message }.to_vec().expect("fits"));
+        let is_answer = |packet: &Packet| !packet.message.is_request() && packet.header.sequence == header.sequence;
+        for _ in 0..10 {
+            if let Some(at) = sent.iter().position(is_answer) {
+                let answer = sent.remove(at);
+                self.unasked.extend(sent);
+                return answer;
+            }
+            self.unasked.extend(sent);
+            self.clock.turn_to(self.clock.now() + 1_000_000_000);
+            sent = self.settle();
+        }
+        panic!("no answer within ten seconds")
     }
 
     /// Sets up the association, by a control plane that began at `started`.
@@ -268,9 +352,33 @@ impl Bench {
         self.endpoint.turn(&mut self.control, &wall);
     }
 
-    /// The worker has its hands full: as many questions as there is room for come before what it is asked next.
-    pub fn keep_busy(&mut self) {
-        while self.control.measure(0, u32::MAX).is_ok() {}
+    /// Something about no session is asked, and the worker has no turn yet.
+    pub fn hear_node(&mut self, message: Message) {
+        self.sequence += 1;
+        self.hear_packet(Packet { header: Header::node(self.sequence), message });
+    }
+
+    /// As [`hear_node`](Self::hear_node), and the control plane answers the heartbeat that confirms it.
+    pub fn hear_confirmed(&mut self, message: Message) {
+        self.hear_node(message);
+        let (wall, alive) = (self.wall(), &self.alive);
+        let mut answers = Vec::new();
+        self.endpoint.drain(|to, datagram| {
+            let Packet { header, message } = Packet::parse(datagram).expect("the endpoint speaks PFCP");
+            if let (Message::HeartbeatRequest(_), Some(stamp)) = (message, alive.get(&to.ip())) {
+                let response = HeartbeatResponse { recovery_time_stamp: *stamp, ..Default::default() };
+                answers.push((to, Packet { header, message: response.into() }.to_vec().expect("fits")));
+            }
+        });
+        for (from, answer) in answers {
+            self.endpoint.receive(from, &answer, &mut self.control, &wall);
+        }
+    }
+
+    /// The worker's command ring is full: as many questions as there is room for come before what it is asked next. Returns
+    /// how many that was.
+    pub fn keep_busy(&mut self) -> usize {
+        (0..).take_while(|_| self.control.measure(0, u32::MAX).is_ok()).count()
     }
 
     /// The worker's sessions have no more memory than that.
@@ -285,6 +393,31 @@ impl Bench {
             Message::SessionDeletionResponse(response) => response,
             other => panic!("no answer: {other:?}"),
         }
+    }
+
+    /// GTP-U datagrams sent from the N4 address since the last call.
+    pub fn gtpu_sent(&mut self) -> Vec<(SocketAddr, Vec<u8>)> {
+        let mut sent = Vec::new();
+        self.endpoint.drain_gtpu(|to, datagram| sent.push((to, datagram.to_vec())));
+        sent
+    }
+
+    /// A GTP-U datagram comes to the N4 address.
+    pub fn gtpu_from(&mut self, from: SocketAddr, datagram: &[u8]) {
+        let wall = self.wall();
+        self.endpoint.receive_gtpu(from, datagram, &mut self.control, &wall);
+        let sent = self.settle();
+        self.unasked.extend(sent);
+    }
+
+    /// There is no GTP-U socket at the N4 address.
+    pub fn close_control_path(&mut self) {
+        self.endpoint.close_control_path();
+    }
+
+    /// What happened to associations, as the operator reads it.
+    pub fn news(&self) -> Vec<String> {
+        self.endpoint.news().map(|news| news.what.clone()).collect()
     }
 
     /// The operator wants it empty within a minute, or takes that back.
@@ -377,6 +510,16 @@ impl Bench {
     /// The sessions as control keeps them.
     pub fn sessions(&self) -> &N4 {
         self.endpoint.sessions()
+    }
+
+    /// Associations: their numbers and where their requests go.
+    pub fn associations(&self) -> impl Iterator<Item = (u32, SocketAddr)> + '_ {
+        self.endpoint.node().associations().map(|(id, association)| (id.0, association.address))
+    }
+
+    /// Whether there is an association of that number.
+    pub fn is_associated(&self, id: u32) -> bool {
+        self.endpoint.node().association(pfcp::node::AssociationId(id)).is_some()
     }
 
     /// What a worker of several is asked to steer a packet by.

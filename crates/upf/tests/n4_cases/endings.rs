@@ -42,7 +42,7 @@ fn what_nobody_is_there_to_hear_is_counted() {
     (0..5).for_each(|_| bench.send("n3", &up(teid, &request(UE))));
     assert_eq!(bench.reports().len(), 1);
     let release = AssociationReleaseRequest { node_id: NodeId::from(CP.ip()), ..Default::default() };
-    bench.say(None, release.into());
+    bench.say_patiently(CP, release.into());
     bench.settle();
     assert_eq!(bench.sessions().book().len(), 0);
     assert_eq!((bench.sessions().counters().octets_unheard, bench.sessions().usage_reports_lost()), (120, 0));

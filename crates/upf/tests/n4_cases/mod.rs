@@ -1,11 +1,16 @@
 //! More of what control planes ask for, a file for each kind of rule.
 
+mod association;
 mod both_gateways;
 mod buffering;
 mod chaining;
+mod choose;
 mod clock;
+mod control_packets;
 mod endings;
 mod filters;
+mod floods;
+mod ies;
 mod judge;
 mod limits;
 mod named;

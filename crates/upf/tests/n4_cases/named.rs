@@ -223,6 +223,18 @@ fn mistakes_in_names_point_at_their_key() {
         ("n4.predefined = [{ name = \"a\", action = \"redirect\" }]", "n4.predefined.0.page"),
         ("n4.predefined = [{ name = \"a\", usage = { id = 2147483648 } }]", "n4.predefined.0.usage.id"),
         ("n4.rules_per_session = 0", "n4.rules_per_session"),
+        ("n4.associations_per_address = 0", "n4.associations_per_address"),
+        ("n4.peer = [{ node_id = \"a\", addresses = [] }]", "n4.peer.0.addresses"),
+        ("n4.peer = [{ node_id = \"a\", addresses = [\"10.0.4.9\", \"smf\"] }]", "n4.peer.0.addresses.1"),
+        (
+            "n4.allow = [\"10.0.4.0/29\"]\nn4.peer = [{ node_id = \"a\", addresses = [\"10.0.4.9\"] }]",
+            "n4.peer.0.addresses.0",
+        ),
+        (
+            "n4.peer = [{ node_id = \"a\", addresses = [\"::1\"] }, { node_id = \"A\", addresses = [\"::1\"] }]",
+            "n4.peer.1.node_id",
+        ),
+        ("n4.peer = [{ node_id = \"a\", addresses = [\"::1\"], sessions = 0 }]", "n4.peer.0.sessions"),
         ("gtpu.echo_seconds = 10", "gtpu.echo_seconds"),
     ] {
         let table: toml::Table = format!("{base}{more}").parse().expect("TOML");

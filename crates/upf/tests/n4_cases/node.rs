@@ -164,7 +164,7 @@ fn associate(bench: &mut Bench, features: Option<CpFunctionFeatures>) {
         cp_function_features: features,
         ..AssociationSetupRequest::default()
     };
-    bench.say(None, request.into());
+    bench.say_patiently(CP, request.into());
 }
 
 fn numbered(n: u8) -> Session {

@@ -59,6 +59,26 @@ fn a_silent_gnb_is_told_of_once_and_again_when_it_is_back() {
 }
 
 #[test]
+fn a_silent_gnb_is_an_event_once() {
+    let events = testkit::events::emitted(|| {
+        let mut bench = Bench::new("");
+        let (_session, _) = connected(&mut bench, &smf());
+        let mut last = 0;
+        for second in 60..200 {
+            bench.turn_to(secs(second));
+            last = echoes(&mut bench).last().copied().unwrap_or(last);
+        }
+        bench.send("n3", &answer(last));
+        bench.close();
+    });
+    let paths: Vec<&String> = events.iter().filter(|line| line.contains("target=gtpu")).collect();
+    assert_eq!(paths.len(), 2, "{events:?}");
+    let failed = format!(" event=path_failed peer={GNB} instance=access");
+    assert!(paths[0].starts_with("level=WARN ") && paths[0].contains(&failed), "{paths:?}");
+    assert!(paths[1].contains(&format!(" event=path_recovered peer={GNB} instance=access")), "{paths:?}");
+}
+
+#[test]
 fn answers_nobody_asked_for_and_supervision_that_is_off() {
     let mut bench = Bench::new("gtpu.echo_seconds = 0");
     let (_, _) = connected(&mut bench, &smf());

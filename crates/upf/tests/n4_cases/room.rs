@@ -19,6 +19,8 @@ fn second_tunnel(session: &Session) -> SessionModificationRequest {
     let mut asked = session.establish(&smf(), &NodeId::from(CP.ip()), CP.ip());
     let mut pdr = asked.create_pdrs.swap_remove(1);
     (pdr.pdr_id, pdr.pdi.ue_ip_addresses) = (PdrId(20), Vec::new());
+    // A CHOOSE ID of its own: the uplink's has an F-TEID.
+    pdr.pdi.local_f_teid = Some(FTeid::Choose { ip4: true, ip6: false, id: Some(20) });
     SessionModificationRequest { create_pdrs: vec![pdr], ..Default::default() }
 }
 

@@ -50,9 +50,10 @@ impl Teller {
                 };
                 let begun = stream.set_nonblocking(false).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
                 observer.heir.store(true, Ordering::Relaxed);
+                tracing::info!(target: "standby", event = "standby_connected", "a standby has connected");
                 match begun.and_then(|()| tell(&mut stream, &observer, &config, interval, &told)) {
                     Ok(()) => return Some(stream),
-                    Err(error) => eprintln!("the standby is gone: {error}"),
+                    Err(error) => standby_lost(&error),
                 }
                 observer.heir.store(false, Ordering::Relaxed);
             }
@@ -69,6 +70,11 @@ impl Teller {
         drop(self.place);
         heir
     }
+}
+
+/// Reports that the standby does not listen any more.
+pub fn standby_lost(error: &io::Error) {
+    tracing::warn!(target: "standby", event = "standby_lost", %error, "the standby is gone: nobody would take over");
 }
 
 /// Tells a standby until it is time to stop. That we live it hears whatever control or workers do meanwhile.

@@ -173,7 +173,10 @@ fn hear(
 impl Told {
     /// Somebody begins to tell. What another process told before is worth nothing any more.
     fn begin(&mut self, fence: std::io::Result<Fence>, path: &Path) {
-        eprintln!("standing by for the active gateway at {}", path.display());
+        tracing::info!(
+            target: "standby", event = "standing_by", socket = %path.display(),
+            "standing by for the active gateway at {}", path.display()
+        );
         match fence {
             Ok(fence) => {
                 let same = self.fence.as_ref().is_some_and(|known| known.pid() == fence.pid() && !self.is_dead());
@@ -181,7 +184,10 @@ impl Told {
                 self.fence = Some(fence);
             }
             Err(error) => {
-                eprintln!("the active gateway can not be ended from here ({error}): one that hangs is waited for");
+                tracing::warn!(
+                    target: "standby", event = "fence_impossible", %error,
+                    "the active gateway can not be ended from here: this standby waits for one that hangs"
+                );
                 *self = Self::default();
             }
         }

@@ -17,12 +17,13 @@ use wire::Mac;
 use super::service;
 use crate::followed::Followed;
 use crate::metrics::{CableKnown, Known, Monitored, ServiceFlows};
-use crate::observer::{counters, down, memory, port_view, wall_clock};
+use crate::observer::{counters, memory, port_view, wall_clock};
 use crate::snapshot::Snapshot;
 use crate::socket::{
     Answers, CableReply, CableRequest, ChannelView, ChannelsView, FlowView, ModemView, PortView, Reply, Request,
 };
-use crate::watched::Glass;
+use crate::watch::Vitals;
+use crate::watched::{Glass, Seen};
 
 /// The reading ends of one worker.
 pub struct Ends {
@@ -41,8 +42,8 @@ pub struct Ends {
 /// The reading ends of a process.
 pub struct Observer {
     control: Mutex<Control>,
-    ends: Vec<Ends>,
-    arena: Arc<Arena>,
+    pub(crate) ends: Vec<Ends>,
+    pub(crate) arena: Arc<Arena>,
     time: Time,
     start_ns: u64,
     followed: Followed,
@@ -51,7 +52,8 @@ pub struct Observer {
     /// A standby is told what it would need.
     pub(super) heir: AtomicBool,
     /// It is to go on.
-    pub(super) leaving: AtomicBool,
+    pub(crate) leaving: AtomicBool,
+    vitals: Arc<Vitals>,
 }
 
 /// A worker answers in its next turn; a stopped one never.
@@ -72,6 +74,7 @@ impl Observer {
             reporting: Mutex::new(()),
             heir: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
+            vitals: Arc::default(),
         }
     }
 
@@ -83,6 +86,11 @@ impl Observer {
     /// Control, for a moment.
     pub fn control(&self) -> MutexGuard<'_, Control> {
         self.control.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// What probes are answered from.
+    pub fn vitals(&self) -> &Arc<Vitals> {
+        &self.vitals
     }
 
     /// Control, if nobody has it.
@@ -127,12 +135,17 @@ impl Observer {
     /// The ports of all workers, freshly looked at.
     pub fn ports(&self) -> Vec<PortView> {
         self.ends.iter().flat_map(|worker| &worker.glasses).for_each(Glass::ask);
+        self.port_views(Glass::look)
+    }
+
+    /// The ports of all workers, as `see` sees them.
+    pub(crate) fn port_views(&self, see: impl Fn(&Glass) -> Seen) -> Vec<PortView> {
         let control = self.control();
         let entries = &control.config().port;
         let of_worker = |(worker, ends): (usize, &Ends)| {
             let view = |(entry, glass): (&cmts::config::Port, &Glass)| {
                 let role = if entry.role == Role::Rpd { "rpd" } else { "network" };
-                port_view(&entry.name, role, worker as u16, glass)
+                port_view(&entry.name, role, worker as u16, &see(glass))
             };
             entries.iter().zip(&ends.glasses).map(view).collect::<Vec<_>>()
         };
@@ -226,19 +239,11 @@ impl Monitored for Observer {
             channels: channels(control, reports),
             standby: self.heir.load(Ordering::Relaxed),
         });
-        let leaving = self.leaving.load(Ordering::Relaxed).then(|| "the standby takes over".to_owned());
-        let silent = cable.as_ref().err().cloned();
-        Known {
-            unready: leaving.into_iter().chain(silent).chain(down(&ports)).collect(),
-            ports,
-            cable: cable.ok(),
-            snapshot: Observer::snapshot(self),
-            ..Known::default()
-        }
+        Known { ports, cable: cable.ok(), snapshot: Observer::snapshot(self), ..Known::default() }
     }
 
-    fn silent(&self) -> Option<String> {
-        self.reports(|_, _| ()).err()
+    fn vitals(&self) -> &Arc<Vitals> {
+        Observer::vitals(self)
     }
 }
 
@@ -250,6 +255,8 @@ impl Answers for Observer {
             Request::Trace { ue, packets } => {
                 self.followed.start(connection, *ue, *packets).map_or_else(Reply::Error, Reply::Trace)
             }
+            Request::Log(request) => crate::log::answer(request).map_or_else(Reply::Error, Reply::Log),
+            Request::Process => crate::privilege::answer().map_or_else(Reply::Error, Reply::Process),
             Request::Traced => Reply::Trace(self.followed.take()),
             Request::Cable(request) => self.cable(request).map_or_else(Reply::Error, Reply::Cable),
             _ => Reply::Error("this gateway is a cable gateway: it has modems, and no sessions".to_owned()),

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cmts::assemble::{AssembleError, assemble, succeed};
+use cmts::config;
 use cmts::gateway::CableGateway;
 use cmts::standby::{Estate, Legacy};
 use engine::{Idle, Time, Worker, WorkerConfig};
@@ -14,7 +15,7 @@ use port::Wires;
 
 use super::Loaded;
 use super::observer::{Ends, Observer};
-use crate::doors::{DoorError, Place};
+use crate::doors::{DoorError, Doors, Entry, Place};
 use crate::load::LoadError;
 use crate::pin;
 use crate::process::Ended;
@@ -46,25 +47,47 @@ pub enum StartError {
     Thread { worker: u16, source: std::io::Error },
 }
 
-impl Process {
-    /// Opens the ports and sets the workers going; with an estate, where another process stopped.
+fn entry(port: &config::Port) -> Entry<'_> {
+    let config::Port { name, uri, addresses, claim_interface, .. } = port;
+    Entry { name, uri, addresses, claim_interface: *claim_interface }
+}
+
+/// What needs privileges: memory and ports. No thread runs yet.
+pub struct Opened<'a> {
+    loaded: &'a Loaded,
+    arena: Arc<Arena>,
+    ports: Vec<(Pool, Doors)>,
+}
+
+impl<'a> Opened<'a> {
+    /// Opens the ports.
     ///
     /// # Errors
     /// [`StartError`], each telling what to do; nothing is left open then.
-    pub fn start(loaded: &Loaded, wires: &Wires, estate: Option<Estate>) -> Result<Self, StartError> {
+    pub fn new(loaded: &'a Loaded, wires: &Wires) -> Result<Self, StartError> {
         let config = &loaded.config;
         let (slots, slot_bytes) = (config.frames.slots, config.frames.slot_bytes);
         let arena = Arena::new(ArenaConfig { slots, slot_bytes, headroom: HEADROOM });
         let arena = arena.map_err(|source| StartError::Memory { slots, bytes: slot_bytes, source })?;
         let workers = config.workers.count;
-        let mut open = Vec::new();
+        let mut ports = Vec::new();
         for worker in 0..workers {
             let mut pool = Pool::new(&arena, slots as usize / usize::from(workers.max(1)));
             let place = Place { text: &loaded.text, worker, workers, wires };
-            let entries = config.port.iter().map(|port| (port.name.as_str(), port.uri.as_str()));
+            let entries = config.port.iter().map(entry);
             let doors = place.open(entries, port::Steer::new(), &mut pool)?;
-            open.push((pool, doors));
+            ports.push((pool, doors));
         }
+        Ok(Self { loaded, arena, ports })
+    }
+
+    /// Sets the workers going; with an estate, where another process stopped.
+    ///
+    /// # Errors
+    /// [`StartError`], each telling what to do; nothing is left open then.
+    pub fn start(self, estate: Option<Estate>) -> Result<Process, StartError> {
+        let Self { loaded, arena, ports: open } = self;
+        let config = &loaded.config;
         let caps = open.first().map(|(_, doors)| doors.caps.clone()).unwrap_or_default();
         let made = match estate {
             None => assemble(config, &caps),
@@ -87,14 +110,16 @@ impl Process {
             ready.push((worker, thread));
         }
         let observer = Arc::new(Observer::new(control, ends, arena.clone(), run.time));
-        let mut process = Self { observer, arena, stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
+        let mut process = Process { observer, arena, stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
         for (n, ready) in ready.into_iter().enumerate() {
             let cpu = config.workers.cpus.get(n).copied();
             process.spawn(n as u16, cpu, ready).map_err(|source| StartError::Thread { worker: n as u16, source })?;
         }
         Ok(process)
     }
+}
 
+impl Process {
     /// Sets a worker going; its thread enters its number.
     fn spawn(
         &mut self,
@@ -122,12 +147,13 @@ impl Process {
     /// A turn of control. Called about every millisecond.
     pub fn turn(&self) {
         let now = self.observer.now_ns();
+        self.observer.vitals().turned();
         self.observer.control().poll(now);
     }
 
-    /// Whether a worker has ended by itself.
-    pub fn is_broken(&self) -> bool {
-        self.threads.iter().any(JoinHandle::is_finished)
+    /// A worker that has ended by itself, if one has.
+    pub fn broken(&self) -> Option<usize> {
+        self.threads.iter().position(JoinHandle::is_finished)
     }
 
     /// Stops the workers and closes their ports.

@@ -120,6 +120,7 @@ impl ControlPlane {
         let features = CpFunctionFeatures::LOAD | CpFunctionFeatures::OVRL;
         let config = Config {
             t1: spec.patience,
+            n1: spec.n1_requests,
             max_requests: spec.window + 64,
             ..Config::new(NodeId::from(address), Role::ControlPlane(features))
         };

@@ -97,8 +97,10 @@ options! {
     address: IpAddr = "ADDRESS",
     /// Our UDP port; user planes send reports to 8805 [default: 8805].
     port: u16 = "PORT",
-    /// Seconds until a request is sent again; three times in all [default: 3].
+    /// Seconds until a request is sent again (T1) [default: 3].
     patience: f64 = "SECONDS",
+    /// Times a request is sent in all (N1), 1 to 255 [default: 3].
+    n1_requests: u8 = "N",
     /// Which control plane is played [default: smf].
     #[arg(value_enum)]
     kind: Kind = "KIND",
@@ -290,6 +292,8 @@ pub struct Spec {
     pub port: u16,
     /// Until a request is sent again.
     pub patience: Duration,
+    /// Times a request is sent in all.
+    pub n1_requests: u8,
     /// Sessions.
     pub sessions: u32,
     /// Brought up a second.
@@ -373,6 +377,9 @@ fn resolve(options: Options) -> Result<Spec, String> {
     if sessions == 0 || options.window == Some(0) {
         return Err("sessions and window: 1 or more".to_owned());
     }
+    if options.n1_requests == Some(0) {
+        return Err("n1_requests: 1 or more".to_owned());
+    }
     let kind = options.kind.unwrap_or_default();
     let profile = options.profile;
     let life = life(&options.life, &at_least, &time)?;
@@ -381,6 +388,7 @@ fn resolve(options: Options) -> Result<Spec, String> {
         address: options.address,
         port: options.port.unwrap_or(pfcp::PORT),
         patience: time("patience", options.patience.unwrap_or(3.0))?,
+        n1_requests: options.n1_requests.unwrap_or(3),
         sessions,
         rate: at_least("rate", options.rate.unwrap_or(1000.0), 0.001)?,
         window: options.window.unwrap_or(128),

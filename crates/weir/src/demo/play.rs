@@ -16,7 +16,7 @@ use super::network::{N4, Network, SMF};
 use super::picture::{Charged, Picture, Screen, Story};
 use super::processes::Process;
 use crate::snapshot::Snapshot;
-use crate::socket::{Client, PortView, Reply, Request};
+use crate::socket::{Client, ClientError, PeersView, PortView, Reply, Request};
 use crate::tables::{count, duration};
 
 /// Best first; AF_XDP locks packet memory, so less of it where little may be locked.
@@ -40,9 +40,9 @@ pub fn play(args: &DemoArgs, only: Option<PortKind>, stop: &AtomicBool) -> anyho
     screen.say("building a network: two namespaces, links for N3, N4 and N6 …");
     let network = Network::new()?;
     let (kind, gateway) = user_plane(&network, args, only, &mut screen)?;
-    let mut client = Client::connect(&network.socket())?;
+    let mut gauge = Gauge::connect(&network.socket(), stop)?;
 
-    let control = control_plane(&network, args, &mut client, &mut screen, stop)?;
+    let control = control_plane(&network, args, &mut gauge, &mut screen)?;
     let pps = match args.pps {
         Some(pps) => pps,
         None => {
@@ -58,23 +58,23 @@ pub fn play(args: &DemoArgs, only: Option<PortKind>, stop: &AtomicBool) -> anyho
         count(u64::from(args.ues) * 8),
         kind.name()
     );
-    let first = counters(&mut client)?;
-    let (rings, links) = (ports(&mut client)?, network.link_drops());
+    let first = gauge.counters()?;
+    let (rings, links) = (gauge.ports()?, network.link_drops());
     let mut before = first.clone();
     let result = generate(&network, Some(pps), args.seconds, stop, &mut |traffic| {
-        let (Ok(now), Ok(peers)) = (counters(&mut client), peers(&mut client)) else { return };
+        let Some((now, peers)) = gauge.glance() else { return };
         let counters = now.since(&before);
         before = now;
         let (elapsed, seconds) = (traffic.seconds, args.seconds);
         screen.draw(&Picture { head: &head, elapsed, seconds, traffic, counters: &counters, peers: &peers });
     })?;
-    let carried = counters(&mut client)?.since(&first);
-    let lost = Lost::of(&result, &carried, &since(&ports(&mut client)?, &rings), network.link_drops().since(&links));
+    let carried = gauge.counters()?.since(&first);
+    let lost = Lost::of(&result, &carried, &since(&gauge.ports()?, &rings), network.link_drops().since(&links));
 
     screen.say("deleting the sessions, collecting what they used …");
     let charged = charged(control)?;
-    let sessions = peers(&mut client)?.sessions;
-    drop(client);
+    let sessions = gauge.peers()?.sessions;
+    drop(gauge);
     gateway.interrupt();
     let said = ended(gateway)?;
     let in_order = said
@@ -115,9 +115,12 @@ fn user_plane(
         while !process.said().contains("ready after") && !process.has_ended() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(10));
         }
-        if !process.has_ended() {
+        if process.said().contains("ready after") && !process.has_ended() {
             screen.say(&format!("user plane:    weir run, over {}", kind.name()));
             return Ok((kind, process));
+        }
+        if !process.has_ended() {
+            bail!("the user plane is not ready after {} s", PATIENCE.as_secs());
         }
         if kind != PortKind::Xdp || slots.is_some() {
             screen.say(&format!("{} is not to be had here", kind.name()));
@@ -131,9 +134,8 @@ fn user_plane(
 fn control_plane(
     network: &Network,
     args: &DemoArgs,
-    client: &mut Client,
+    gauge: &mut Gauge<'_>,
     screen: &mut Screen,
-    stop: &AtomicBool,
 ) -> anyhow::Result<Process> {
     let words = format!(
         "cp --upf {N4} --address {SMF} --sessions {} --rate {RATE} --gnbs 100 --gnb-first 172.16.1.1 --ue-first 10.60.0.1 \
@@ -149,10 +151,10 @@ fn control_plane(
         if process.has_ended() || began.elapsed() > PATIENCE {
             return Err(process.complaint());
         }
-        if stop.load(Ordering::Relaxed) {
+        if gauge.stop.load(Ordering::Relaxed) {
             bail!("interrupted");
         }
-        screen.pass(&format!("control plane: {} sessions up", count(peers(client)?.sessions)));
+        screen.pass(&format!("control plane: {} sessions up", count(gauge.peers()?.sessions)));
         std::thread::sleep(Duration::from_millis(100));
     }
     screen.say(&format!(
@@ -203,24 +205,52 @@ fn generate(
     take().pop().or(last).context("weir gen has told nothing")
 }
 
-fn counters(client: &mut Client) -> anyhow::Result<Snapshot> {
-    match client.ask(&Request::Counters)? {
-        Reply::Counters(snapshot) => Ok(snapshot),
-        other => bail!("that is no answer: {other:?}"),
-    }
+/// The user plane, as its control socket shows it. A machine that is busy is waited for.
+struct Gauge<'a> {
+    client: Client,
+    stop: &'a AtomicBool,
 }
 
-fn ports(client: &mut Client) -> anyhow::Result<Vec<PortView>> {
-    match client.ask(&Request::Ports)? {
-        Reply::Ports(ports) => Ok(ports),
-        other => bail!("that is no answer: {other:?}"),
+impl<'a> Gauge<'a> {
+    fn connect(path: &std::path::Path, stop: &'a AtomicBool) -> anyhow::Result<Self> {
+        Ok(Self { client: Client::connect(path)?, stop })
     }
-}
 
-fn peers(client: &mut Client) -> anyhow::Result<crate::socket::PeersView> {
-    match client.ask(&Request::Peers)? {
-        Reply::Peers(view) => Ok(view),
-        other => bail!("that is no answer: {other:?}"),
+    fn ask(&mut self, request: &Request) -> anyhow::Result<Reply> {
+        let (until, stop) = (Instant::now() + PATIENCE, self.stop);
+        let wait_on = |why: &ClientError| {
+            eprintln!("weir demo: {why}; waiting on");
+            Instant::now() < until && !stop.load(Ordering::Relaxed)
+        };
+        Ok(self.client.ask_while(request, wait_on)?)
+    }
+
+    fn counters(&mut self) -> anyhow::Result<Snapshot> {
+        match self.ask(&Request::Counters)? {
+            Reply::Counters(snapshot) => Ok(snapshot),
+            other => bail!("that is no answer: {other:?}"),
+        }
+    }
+
+    fn ports(&mut self) -> anyhow::Result<Vec<PortView>> {
+        match self.ask(&Request::Ports)? {
+            Reply::Ports(ports) => Ok(ports),
+            other => bail!("that is no answer: {other:?}"),
+        }
+    }
+
+    fn peers(&mut self) -> anyhow::Result<PeersView> {
+        match self.ask(&Request::Peers)? {
+            Reply::Peers(view) => Ok(view),
+            other => bail!("that is no answer: {other:?}"),
+        }
+    }
+
+    /// What the picture of the next moment shows; nothing, where no answer comes in time.
+    fn glance(&mut self) -> Option<(Snapshot, PeersView)> {
+        let Ok(Reply::Counters(counters)) = self.client.ask(&Request::Counters) else { return None };
+        let Ok(Reply::Peers(peers)) = self.client.ask(&Request::Peers) else { return None };
+        Some((counters, peers))
     }
 }
 

@@ -1,10 +1,12 @@
-//! As much HTTP as a scraper and a prober speak: GET and HEAD of a few paths, one request a connection. Everything is
-//! bounded: connections at once, bytes of a request, time for all of it. Its threads are its own; workers never wait.
+//! As much HTTP as a scraper and a prober speak: GET and HEAD of a few paths, one request a connection. One thread
+//! serves all connections of a listener, so that a slow one holds no other up, and everything is bounded: connections
+//! at once, bytes of a request, time for a request and for taking the answer. When all places are taken, the oldest
+//! connection that has not sent its request is closed for a new one.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -17,17 +19,20 @@ pub struct Answer {
     pub status: u16,
     /// Its media type.
     pub media: &'static str,
-    /// What it says.
+    /// Its body.
     pub body: String,
 }
 
-/// Plain words.
+/// Plain text.
 pub const WORDS: &str = "text/plain; charset=utf-8";
 
-/// What can answer. Called from several threads at once.
+/// What answers. Called from the server's thread.
 pub trait Pages: Send + Sync + 'static {
     /// The page at a path, without the query; none: there is none.
     fn page(&self, path: &str) -> Option<Answer>;
+
+    /// The paths there are, for who asks for another.
+    fn paths(&self) -> &'static str;
 
     /// Called about every second.
     fn tick(&self) {}
@@ -40,27 +45,30 @@ pub struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Connections at once: a few scrapers and probers.
-const CONNECTIONS: u32 = 8;
+/// Connections at once.
+const CONNECTIONS: usize = 32;
+/// Connections accepted in a turn.
+const ACCEPTED: usize = 64;
 /// Bytes of a request, header and all.
 const LONGEST: usize = 8192;
-/// Time for a request and its answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-const SECOND: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// Time for sending a request, and again for taking the answer.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Between two ticks.
+const TICK: Duration = Duration::from_secs(1);
 
 impl Server {
-    /// Listens.
+    /// Listens; `name` is that of its thread, 15 bytes at most.
     ///
     /// # Errors
     /// What the system said: the address is not ours, or not free.
-    pub fn start(address: SocketAddr, pages: Arc<dyn Pages>) -> io::Result<Self> {
+    pub fn start(name: &str, address: SocketAddr, pages: Arc<dyn Pages>) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
         let told = stop.clone();
-        let listen = move || listen(&listener, &pages, &told);
-        let thread = std::thread::Builder::new().name("weir-metrics".into()).spawn(listen)?;
+        let serve = move || serve(&listener, &*pages, &told);
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(serve)?;
         Ok(Self { address, stop, thread: Some(thread) })
     }
 
@@ -73,7 +81,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // It looks once a second at least; being connected to wakes it at once.
+        // It looks once a second at least; a connection wakes it at once.
         let _ = TcpStream::connect_timeout(&self.address, Duration::from_millis(200));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -81,91 +89,139 @@ impl Drop for Server {
     }
 }
 
-fn listen(listener: &TcpListener, pages: &Arc<dyn Pages>, stop: &AtomicBool) {
-    let open = Arc::new(AtomicU32::new(0));
+fn serve(listener: &TcpListener, pages: &dyn Pages, stop: &AtomicBool) {
+    let mut connections: Vec<Connection> = Vec::with_capacity(CONNECTIONS);
     let mut ticked = Instant::now();
     pages.tick();
     while !stop.load(Ordering::Acquire) {
-        // Interrupted or not, it is looked again.
-        let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&SECOND));
-        if ticked.elapsed() >= Duration::from_secs(1) {
+        wait(listener, &mut connections, ticked + TICK);
+        if ticked.elapsed() >= TICK {
             ticked = Instant::now();
             pages.tick();
         }
+        connections.retain_mut(|connection| connection.goes_on(pages));
+        accept(listener, &mut connections, pages);
+    }
+}
+
+/// Waits until something can be done; marks the connections it can be done for.
+fn wait(listener: &TcpListener, connections: &mut [Connection], until: Instant) {
+    let until = connections.iter().map(|connection| connection.until).fold(until, Instant::min);
+    let left = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
+    let mut fds = vec![PollFd::new(listener, PollFlags::IN)];
+    let wanted = |connection: &Connection| if connection.answer.is_some() { PollFlags::OUT } else { PollFlags::IN };
+    fds.extend(connections.iter().map(|connection| PollFd::new(&connection.stream, wanted(connection))));
+    let ready: Vec<bool> = match poll(&mut fds, left.as_ref()) {
+        Ok(_) => fds[1..].iter().map(|fd| !fd.revents().is_empty()).collect(),
+        // Interrupted: all are tried.
+        Err(_) => Vec::new(),
+    };
+    for (n, connection) in connections.iter_mut().enumerate() {
+        connection.ready = ready.get(n).copied().unwrap_or(true);
+    }
+}
+
+/// Takes new connections in, each in the place of the oldest idle one where there is no room.
+fn accept(listener: &TcpListener, connections: &mut Vec<Connection>, pages: &dyn Pages) {
+    for _ in 0..ACCEPTED {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => continue,
             Err(_) => {
-                // Out of descriptors, say; not worth a busy loop.
-                std::thread::sleep(Duration::from_millis(50));
-                continue;
+                // Out of descriptors: the oldest gives its own back. Not worth a busy loop.
+                drop(oldest(connections));
+                return std::thread::sleep(Duration::from_millis(10));
             }
         };
-        // One too many is hung up on: it comes again.
-        if open.load(Ordering::Relaxed) >= CONNECTIONS {
+        if stream.set_nonblocking(true).is_err() {
             continue;
         }
-        let (pages, count) = (pages.clone(), open.clone());
-        count.fetch_add(1, Ordering::Relaxed);
-        let serve = move || {
-            // Who hangs up early does not get an answer.
-            let _ = serve(stream, &*pages);
-            count.fetch_sub(1, Ordering::Relaxed);
+        let mut connection = Connection::new(stream);
+        if !connection.goes_on(pages) {
+            continue;
+        }
+        if connections.len() >= CONNECTIONS {
+            drop(oldest(connections));
+        }
+        connections.push(connection);
+    }
+}
+
+/// Takes out the connection that has been there longest without a request, or longest of all if each has sent one. They
+/// stand in the order they came.
+fn oldest(connections: &mut Vec<Connection>) -> Option<Connection> {
+    let idle = connections.iter().position(|connection| connection.answer.is_none());
+    (!connections.is_empty()).then(|| connections.remove(idle.unwrap_or(0)))
+}
+
+/// A connection.
+struct Connection {
+    stream: TcpStream,
+    /// What is done must be done by then.
+    until: Instant,
+    request: Vec<u8>,
+    /// The answer, once there is one, and how much of it is sent.
+    answer: Option<(Vec<u8>, usize)>,
+    ready: bool,
+}
+
+impl Connection {
+    fn new(stream: TcpStream) -> Self {
+        Self { stream, until: Instant::now() + DEADLINE, request: Vec::new(), answer: None, ready: true }
+    }
+
+    /// Does what can be done now; false when it is over.
+    fn goes_on(&mut self, pages: &dyn Pages) -> bool {
+        if Instant::now() >= self.until {
+            return false;
+        }
+        if !std::mem::take(&mut self.ready) {
+            return true;
+        }
+        let done = match self.answer {
+            None => self.read(pages),
+            Some(_) => self.write(),
         };
-        if std::thread::Builder::new().name("weir-scrape".into()).spawn(serve).is_err() {
-            open.fetch_sub(1, Ordering::Relaxed);
+        match done {
+            Ok(is_over) => !is_over,
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
         }
     }
-}
 
-/// A connection that must be through by a certain time.
-struct Timed {
-    stream: TcpStream,
-    until: Instant,
-}
-
-impl Timed {
-    fn left(&self) -> io::Result<Duration> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
-    }
-
-    fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(Some(self.left()?))?;
-        self.stream.read(space)
-    }
-
-    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            self.stream.set_write_timeout(Some(self.left()?))?;
-            match self.stream.write(bytes)? {
-                0 => return Err(ErrorKind::WriteZero.into()),
-                n => bytes = &bytes[n..],
+    /// Reads on; a whole request is answered. True when the connection is over.
+    fn read(&mut self, pages: &dyn Pages) -> io::Result<bool> {
+        let mut space = [0; 2048];
+        let mut is_end = false;
+        while !is_whole(&self.request) && self.request.len() < LONGEST && !is_end {
+            let most = space.len().min(LONGEST - self.request.len());
+            match self.stream.read(&mut space[..most])? {
+                0 => is_end = true,
+                n => self.request.extend_from_slice(&space[..n]),
             }
         }
-        Ok(())
+        let (answer, is_head) = match is_whole(&self.request) {
+            true => answer(&self.request, pages),
+            false if is_end => (told(400, "The request is not whole.\n"), false),
+            false => (told(431, "The request is too long.\n"), false),
+        };
+        self.answer = Some((octets(&answer, is_head), 0));
+        self.until = Instant::now() + DEADLINE;
+        self.write()
     }
-}
 
-fn serve(stream: TcpStream, pages: &dyn Pages) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
-    let mut connection = Timed { stream, until: Instant::now() + PATIENCE };
-    let mut request = vec![0; LONGEST];
-    let mut len = 0;
-    while !is_whole(&request[..len]) && len < LONGEST {
-        match connection.read(&mut request[len..])? {
-            0 => break,
-            n => len += n,
+    fn write(&mut self) -> io::Result<bool> {
+        let Some((octets, sent)) = &mut self.answer else { return Ok(true) };
+        while *sent < octets.len() {
+            match self.stream.write(&octets[*sent..])? {
+                0 => return Err(ErrorKind::WriteZero.into()),
+                n => *sent += n,
+            }
         }
+        let _ = self.stream.shutdown(Shutdown::Write);
+        Ok(true)
     }
-    let (answer, is_head) = match is_whole(&request[..len]) {
-        true => answer(&request[..len], pages),
-        false if len == LONGEST => (told(431, "The request is too long.\n"), false),
-        false => (told(400, "The request is not whole.\n"), false),
-    };
-    connection.write_all(&octets(&answer, is_head))
 }
-
 /// Whether the header's end is there. A body is nobody's concern: no method that has one is allowed.
 fn is_whole(request: &[u8]) -> bool {
     request.windows(4).any(|four| four == b"\r\n\r\n") || request.windows(2).any(|two| two == b"\n\n")
@@ -187,7 +243,7 @@ fn answer(request: &[u8], pages: &dyn Pages) -> (Answer, bool) {
         return (told(405, "Only GET and HEAD.\n"), false);
     }
     let path = target.split(['?', '#']).next().unwrap_or_default();
-    let answer = pages.page(path).unwrap_or_else(|| told(404, "There are /metrics, /healthz and /readyz.\n"));
+    let answer = pages.page(path).unwrap_or_else(|| told(404, &format!("There are {}.\n", pages.paths())));
     (answer, method == "HEAD")
 }
 
@@ -224,16 +280,24 @@ fn octets(answer: &Answer, is_head: bool) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    struct Two;
+    struct One;
 
-    impl Pages for Two {
+    impl Pages for One {
         fn page(&self, path: &str) -> Option<Answer> {
-            (path == "/healthz").then(|| told(200, "well\n"))
+            match path {
+                "/healthz" => Some(told(200, "well\n")),
+                "/long" => Some(told(200, &"x".repeat(8 << 20))),
+                _ => None,
+            }
+        }
+
+        fn paths(&self) -> &'static str {
+            "/healthz and /long"
         }
     }
 
     fn server() -> Server {
-        Server::start(SocketAddr::from(([127, 0, 0, 1], 0)), Arc::new(Two)).unwrap()
+        Server::start("weir-test", SocketAddr::from(([127, 0, 0, 1], 0)), Arc::new(One)).unwrap()
     }
 
     fn ask(server: &Server, request: &[u8]) -> String {
@@ -263,15 +327,53 @@ mod tests {
     }
 
     #[test]
-    fn those_who_say_nothing_keep_nobody_out_for_long() {
+    fn slow_connections_keep_nobody_out() {
         let server = server();
-        let quiet: Vec<_> = (0..CONNECTIONS + 4).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
-        // All places are taken by those who say nothing; when they hang up, or their time is over, there is room again.
-        drop(quiet);
-        let until = Instant::now() + Duration::from_secs(20);
-        while !ask(&server, b"GET /healthz HTTP/1.1\r\n\r\n").ends_with("well\n") {
-            assert!(Instant::now() < until, "nobody is answered any more");
-            std::thread::sleep(Duration::from_millis(20));
+        let slow = |_| {
+            let mut stream = TcpStream::connect(server.address()).unwrap();
+            stream.write_all(b"GET /healthz HT").unwrap();
+            stream
+        };
+        let _slow: Vec<_> = (0..100).map(slow).collect();
+        let begin = Instant::now();
+        for _ in 0..20 {
+            assert!(ask(&server, b"GET /healthz HTTP/1.1\r\n\r\n").ends_with("well\n"));
         }
+        // Their time was not waited for.
+        assert!(begin.elapsed() < DEADLINE, "{:?}", begin.elapsed());
+    }
+
+    #[test]
+    fn the_oldest_idle_connection_makes_room() {
+        let server = server();
+        let connect = |_| TcpStream::connect(server.address()).unwrap();
+        let mut idle: Vec<_> = (0..CONNECTIONS + 1).map(connect).collect();
+        idle[0].set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+        match idle[0].read(&mut [0; 8]) {
+            Ok(read) => assert_eq!(read, 0),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "closed for the last"),
+        }
+        let last = idle.last_mut().unwrap();
+        last.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").unwrap();
+        let mut said = String::new();
+        last.read_to_string(&mut said).unwrap();
+        assert!(said.ends_with("well\n"), "{said}");
+    }
+
+    #[test]
+    fn an_answer_taken_slowly_is_whole_and_holds_nobody_up() {
+        let server = server();
+        let mut slow = TcpStream::connect(server.address()).unwrap();
+        slow.write_all(b"GET /long HTTP/1.1\r\n\r\n").unwrap();
+        let mut space = vec![0; 1 << 16];
+        let mut taken = slow.read(&mut space).unwrap();
+        assert!(ask(&server, b"GET /healthz HTTP/1.1\r\n\r\n").ends_with("well\n"));
+        loop {
+            match slow.read(&mut space).unwrap() {
+                0 => break,
+                n => taken += n,
+            }
+        }
+        assert!(taken > 8 << 20, "{taken}");
     }
 }

@@ -1,7 +1,7 @@
 //! `weir show peers`: control planes, what they and we have said, and what happened to them.
 
 use crate::socket::PeersView;
-use crate::tables::{Align, Style, Table, count, duration};
+use crate::tables::{Align, Style, Table, count, duration, si};
 
 /// The page.
 pub fn text(view: &PeersView, style: Style) -> String {
@@ -13,6 +13,15 @@ pub fn text(view: &PeersView, style: Style) -> String {
         count(view.sessions),
         count(view.waiting),
     );
+    let [sessions, up, down] = view.guaranteed;
+    if sessions > 0 {
+        out += &format!(
+            "guaranteed bit rates: {}bit/s up, {}bit/s down, of {} sessions\n\n",
+            si(up as f64),
+            si(down as f64),
+            count(sessions)
+        );
+    }
     let mut table = Table::new(&[
         ("control plane", Align::Left),
         ("node", Align::Left),
@@ -40,6 +49,9 @@ pub fn text(view: &PeersView, style: Style) -> String {
         true => "  no control plane is associated\n".to_owned(),
         false => table.render(style),
     };
+    for peer in view.peers.iter().filter(|peer| peer.datagrams_lost > 0) {
+        out += &format!("  {} of its datagrams lost: {}'s queue was full\n", count(peer.datagrams_lost), peer.address);
+    }
     let mut table =
         Table::new(&[("GTP-U peer", Align::Left), ("network", Align::Left), ("sessions", right), ("", Align::Left)]);
     for path in &view.paths {
@@ -88,6 +100,7 @@ mod tests {
             node_id: "10.0.4.1".into(),
             sessions: 4000,
             waiting: 0,
+            guaranteed: [2, 3_000_000, 5_000_000],
             peers: vec![peer, lost],
             paths: vec![PathView { peer: "10.0.3.100".into(), sessions: 7, failed: true, ..PathView::default() }],
             counters: vec![("received".into(), 5, "Messages.".into()), ("malformed".into(), 0, "None.".into())],
@@ -103,6 +116,7 @@ mod tests {
             "2,000",
             "kept for 7.0 s",
             "3.0 s ago: 10.0.4.2",
+            "guaranteed bit rates",
         ] {
             assert!(page.contains(part), "{part}: {page}");
         }

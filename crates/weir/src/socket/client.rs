@@ -1,6 +1,6 @@
 //! The asking end.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +11,11 @@ use super::protocol::{Reply, Request};
 #[derive(Debug)]
 pub struct Client {
     stream: BufReader<UnixStream>,
+    timeout: Duration,
+    /// Bytes of an answer whose end has not come yet.
+    partial: Vec<u8>,
+    /// Questions whose answers have not been read: more than one where an answer was given up.
+    pending: u32,
 }
 
 /// Why there is no answer.
@@ -21,8 +26,12 @@ pub enum ClientError {
     NoServer { path: PathBuf, source: std::io::Error },
     #[error("the control socket at {} is of another user: use sudo", path.display())]
     Refused { path: PathBuf },
-    #[error("the running weir ended the conversation")]
-    Gone,
+    #[error("no answer within {seconds} s: the running weir, or its host, is busy or stopped; try again")]
+    NoAnswer { seconds: f64 },
+    #[error("connection closed by the running weir")]
+    Closed,
+    #[error("the connection to the running weir failed: {0}")]
+    Failed(std::io::Error),
     #[error("the running weir said what this one does not understand; are they of different versions? ({0})")]
     Babble(String),
     #[error("{0}")]
@@ -30,7 +39,7 @@ pub enum ClientError {
 }
 
 /// Answers come within a moment; a session's details wait for a worker.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Client {
     /// Connects.
@@ -39,31 +48,86 @@ impl Client {
     /// [`ClientError::NoServer`], [`ClientError::Refused`].
     pub fn connect(path: &Path) -> Result<Self, ClientError> {
         let stream = UnixStream::connect(path).map_err(|source| match source.kind() {
-            std::io::ErrorKind::PermissionDenied => ClientError::Refused { path: path.to_owned() },
+            ErrorKind::PermissionDenied => ClientError::Refused { path: path.to_owned() },
             _ => ClientError::NoServer { path: path.to_owned(), source },
         })?;
-        // A timeout that can not be set costs nothing but patience.
-        let _ = stream.set_read_timeout(Some(PATIENCE));
-        Ok(Self { stream: BufReader::new(stream) })
+        let client = Self { stream: BufReader::new(stream), timeout: TIMEOUT, partial: Vec::new(), pending: 0 };
+        Ok(client.with_timeout(TIMEOUT))
     }
 
-    /// Asks and waits for the answer.
+    /// Waits so long for an answer.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        // Where it can not be set, waiting has no end.
+        let _ = self.stream.get_ref().set_read_timeout(Some(timeout));
+        let _ = self.stream.get_ref().set_write_timeout(Some(timeout));
+        self.timeout = timeout;
+        self
+    }
+
+    /// Asks and waits for the answer. After [`ClientError::NoAnswer`] the connection can still be used: the late answer is
+    /// read and discarded.
     ///
     /// # Errors
     /// [`ClientError`]; an answer that is an error is [`ClientError::Said`].
     pub fn ask(&mut self, request: &Request) -> Result<Reply, ClientError> {
-        let mut line = serde_json::to_string(request).map_err(|e| ClientError::Babble(e.to_string()))?;
-        line.push('\n');
-        self.stream.get_mut().write_all(line.as_bytes()).map_err(|_| ClientError::Gone)?;
-        line.clear();
-        match self.stream.read_line(&mut line) {
-            Ok(0) | Err(_) => return Err(ClientError::Gone),
-            Ok(_) => {}
+        self.ask_while(request, |_| false)
+    }
+
+    /// As [`ask`](Self::ask); each time no answer has come in time, `wait_on` decides whether to go on waiting.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn ask_while(
+        &mut self,
+        request: &Request,
+        mut wait_on: impl FnMut(&ClientError) -> bool,
+    ) -> Result<Reply, ClientError> {
+        let mut line = serde_json::to_vec(request).map_err(|e| ClientError::Babble(e.to_string()))?;
+        line.push(b'\n');
+        self.stream.get_mut().write_all(&line).map_err(|error| self.failed(error))?;
+        self.pending += 1;
+        loop {
+            match self.line() {
+                Ok(line) => {
+                    self.pending -= 1;
+                    if self.pending == 0 {
+                        return read(&line);
+                    }
+                }
+                Err(error @ ClientError::NoAnswer { .. }) if wait_on(&error) => {}
+                Err(error) => return Err(error),
+            }
         }
-        match serde_json::from_str(&line) {
-            Ok(Reply::Error(sentence)) => Err(ClientError::Said(sentence)),
-            Ok(reply) => Ok(reply),
-            Err(error) => Err(ClientError::Babble(error.to_string())),
+    }
+
+    /// The next line, without its end.
+    fn line(&mut self) -> Result<Vec<u8>, ClientError> {
+        loop {
+            match self.stream.read_until(b'\n', &mut self.partial) {
+                Ok(_) if self.partial.ends_with(b"\n") => return Ok(std::mem::take(&mut self.partial)),
+                Ok(_) => return Err(ClientError::Closed),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(error)),
+            }
         }
+    }
+
+    fn failed(&self, error: std::io::Error) -> ClientError {
+        match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                ClientError::NoAnswer { seconds: self.timeout.as_secs_f64() }
+            }
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => ClientError::Closed,
+            _ => ClientError::Failed(error),
+        }
+    }
+}
+
+fn read(line: &[u8]) -> Result<Reply, ClientError> {
+    match serde_json::from_slice(line) {
+        Ok(Reply::Error(sentence)) => Err(ClientError::Said(sentence)),
+        Ok(reply) => Ok(reply),
+        Err(error) => Err(ClientError::Babble(error.to_string())),
     }
 }

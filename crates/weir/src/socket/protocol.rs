@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::log::{LogReply, LogRequest};
+use crate::privilege::ProcessesView;
 use crate::snapshot::Snapshot;
 pub use cable::{CableReply, CableRequest, ChannelView, ChannelsView, FlowView, ModemView};
 
@@ -44,8 +46,12 @@ pub enum Request {
     },
     /// What the trace of this connection has recorded since last asked.
     Traced,
+    /// What the processes and their threads may do.
+    Process,
     /// What only a cable gateway answers.
     Cable(CableRequest),
+    /// The event log.
+    Log(LogRequest),
     /// Take no new sessions from now on, or take them again.
     Drain {
         /// Which.
@@ -92,6 +98,10 @@ pub enum Reply {
     Drain(DrainView),
     /// To [`Request::Records`]; to [`Request::Exported`], without records.
     Records(RecordsView),
+    /// To [`Request::Log`].
+    Log(LogReply),
+    /// To [`Request::Process`].
+    Process(ProcessesView),
     /// To [`Request::Cable`].
     Cable(CableReply),
     /// The question was not understood, or can not be answered; a sentence.
@@ -164,6 +174,9 @@ pub struct PeersView {
     pub sessions: u64,
     /// Requests that wait for a worker.
     pub waiting: u64,
+    /// Sessions with guaranteed bit rates, and these rates from and to subscribers in bit/s, in all.
+    #[serde(default)]
+    pub guaranteed: [u64; 3],
     /// The control planes.
     pub peers: Vec<PeerView>,
     /// GTP-U peers: those that do not answer first, then those of most sessions; a hundred at most.
@@ -190,6 +203,9 @@ pub struct PeerView {
     pub lost_for: Option<f64>,
     /// It has answered a heartbeat, ever.
     pub answers_heartbeats: bool,
+    /// Datagrams of it that were lost, as its queue was full.
+    #[serde(default)]
+    pub datagrams_lost: u64,
 }
 
 /// A GTP-U peer.

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use engine::Io;
@@ -202,6 +202,51 @@ fn a_trace_belongs_to_its_connection() {
     assert!(lines[0].raw().len() > 100 && lines[0].unix_ns > 1_600_000_000_000_000_000);
     drop(first);
     until(|| second.ask(&Request::Trace { ue, packets: 1 }).ok());
+}
+
+/// Answers when the gate is open: with how many questions there were.
+#[derive(Default)]
+struct Gated {
+    open: Mutex<bool>,
+    opened: Condvar,
+    asked: AtomicU32,
+}
+
+impl Answers for Gated {
+    fn answer(&self, _: u64, _: &Request) -> Reply {
+        drop(self.opened.wait_while(self.open.lock().unwrap(), |open| !*open).unwrap());
+        Reply::Error(format!("answer {}", self.asked.fetch_add(1, Ordering::Relaxed) + 1))
+    }
+}
+
+#[test]
+fn a_late_answer_is_named_and_waited_for() {
+    let spot = Spot::new();
+    let gated = Arc::new(Gated::default());
+    let _server = Server::start(&spot.0, gated.clone()).unwrap();
+    let mut client = Client::connect(&spot.0).unwrap().with_timeout(Duration::from_millis(50));
+    let error = client.ask(&Request::Counters).unwrap_err().to_string();
+    assert!(error.starts_with("no answer within 0.05 s"), "{error}");
+    let mut waited = 0;
+    let answer = client.ask_while(&Request::Ports, |_| {
+        waited += 1;
+        *gated.open.lock().unwrap() = true;
+        gated.opened.notify_all();
+        true
+    });
+    // The answer to the first question is not taken for the second's.
+    assert_eq!(answer.unwrap_err().to_string(), "answer 2");
+    assert!(waited > 0);
+}
+
+#[test]
+fn a_closed_connection_is_no_late_answer() {
+    let spot = Spot::new();
+    let listener = UnixListener::bind(&spot.0).unwrap();
+    let mut client = Client::connect(&spot.0).unwrap();
+    drop(listener.accept().unwrap());
+    let error = client.ask_while(&Request::Counters, |_| true).unwrap_err().to_string();
+    assert_eq!(error, "connection closed by the running weir");
 }
 
 #[test]

@@ -115,6 +115,17 @@ impl Running {
         well(self.0.take().unwrap().wait_with_output().unwrap())
     }
 
+    /// Waits until it ends by itself, well or not.
+    pub fn end_anyhow(mut self) -> Output {
+        let mut child = self.0.take().unwrap();
+        let end = Instant::now() + PATIENCE;
+        while child.try_wait().unwrap().is_none() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = child.kill();
+        child.wait_with_output().unwrap()
+    }
+
     /// Interrupts it, as Ctrl-C does, and waits until it has ended.
     pub fn stop(mut self) -> Output {
         let mut child = self.0.take().unwrap();

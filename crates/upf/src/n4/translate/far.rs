@@ -9,8 +9,9 @@ use stages::forward::InstanceId;
 use super::Translator;
 use crate::n4::catalogue::Policy;
 use crate::n4::change::LeftTunnel;
+use crate::n4::networks::ControlPath;
 use crate::n4::problem::Problem;
-use crate::rules::{Apply, Duplicate, Far, Outer, Session, TunnelEnd};
+use crate::rules::{Apply, Duplicate, Far, Interface, Outer, Pdr, Session, TunnelEnd};
 
 /// Set in the ID of a FAR that only what we say ourselves passes by; control planes give no such IDs (8.2.74).
 pub(super) const CLOSED: u32 = 1 << 31;
@@ -40,11 +41,18 @@ impl Translator<'_> {
         let Some(way) = &far.forwarding_parameters else { return Ok(new) };
         let to_access = way.destination_interface == DestinationInterface::Access;
         (new.to_access, new.to_control) = (to_access, way.destination_interface == DestinationInterface::CpFunction);
+        new.dscp = way.transport_level_marking.map(|marking| marking.traffic_class >> 2);
+        if new.to_control {
+            if apply == Apply::Forward {
+                let header = way.outer_header_creation.as_ref();
+                self.to_control(&mut new, header).map_err(|problem| problem.in_rule(rule))?;
+            }
+            return Ok(new);
+        }
         new.instance = match &way.outer_header_creation {
             Some(header) if is_gtpu(header) => self.networks.find_tunnelled(way.network_instance.as_ref()),
-            _ => self.networks.find(way.network_instance.as_ref(), to_access || new.to_control),
+            _ => self.networks.find(way.network_instance.as_ref(), to_access),
         };
-        new.dscp = way.transport_level_marking.map(|marking| marking.traffic_class >> 2);
         if let Some(header) = &way.outer_header_creation {
             let end = self.tunnel_end(header, new.instance).map_err(|problem| problem.in_rule(rule))?;
             new.tunnel = Some(end);
@@ -58,9 +66,36 @@ impl Translator<'_> {
         Ok(new)
     }
 
+    /// Lets a FAR lead to the control plane's function: through a port, or by the socket at the N4 address. One that names
+    /// no tunnel of the control plane's, or an address that nothing leads to, ends packets by name.
+    fn to_control(&self, far: &mut Far, header: Option<&OuterHeaderCreation>) -> Result<(), Problem> {
+        let header = header.filter(|header| is_gtpu(header));
+        let end =
+            |address, header: &OuterHeaderCreation| TunnelEnd::gtpu(address, header.teid.map_or(0, |teid| teid.0));
+        far.apply = Apply::Control;
+        match (self.networks.control_path(), header) {
+            (ControlPath::Port(instance), Some(header)) => {
+                (far.apply, far.instance) = (Apply::Forward, instance);
+                far.tunnel = Some(self.tunnel_end(header, instance)?);
+            }
+            (ControlPath::Socket(IpAddr::V4(_)), Some(header)) => {
+                far.tunnel = header.ip4.map(|address| end(address.into(), header));
+            }
+            (ControlPath::Socket(IpAddr::V6(_)), Some(header)) => {
+                far.tunnel = header.ip6.map(|address| end(address.into(), header));
+            }
+            (ControlPath::None, _) | (_, None) => {}
+        }
+        Ok(())
+    }
+
     /// The end of a tunnel that packets no longer take, and its network.
     pub fn left_tunnel(&self, left: &LeftTunnel) -> Option<(InstanceId, TunnelEnd)> {
         let way = left.far.forwarding_parameters.as_ref()?;
+        // A control plane's function knows no End Marker.
+        if way.destination_interface == DestinationInterface::CpFunction {
+            return None;
+        }
         let instance = self.networks.find_tunnelled(way.network_instance.as_ref());
         let end = self.tunnel_end(&left.header, instance).ok()?;
         Some((instance, end)).filter(|(_, end)| end.outer == Outer::GtpU)
@@ -118,6 +153,25 @@ fn page(to: &RedirectInformation) -> Result<Box<str>, Problem> {
         _ => return Err(Problem::of(Cause::SERVICE_NOT_SUPPORTED)),
     };
     stages::redirect::page(&url).map(|_| url).ok_or(wrong)
+}
+
+/// Leaves out downlink PDRs of dedicated QoS flows that the radio network has not accepted yet: their FARs buffer and have
+/// never had a tunnel. Open5GS's SMF creates them so before it asks the gNB, and expects that packets go, or wait, by the
+/// default flow's PDR meanwhile.
+pub(super) fn leave_out_pending(session: &mut Session) {
+    let far = |id: u32| session.fars.iter().find(|far| far.id == id);
+    let is_plain = |pdr: &Pdr| pdr.source == Interface::Core && pdr.teid.is_none();
+    let is_default = |pdr: &&Pdr| {
+        let takes = |far: &Far| matches!(far.apply, Apply::Forward | Apply::Buffer);
+        is_plain(pdr) && pdr.filters.is_empty() && far(pdr.far).is_some_and(takes)
+    };
+    let Some(default) = session.pdrs.iter().filter(is_default).map(|pdr| pdr.precedence).max() else { return };
+    let is_pending = |pdr: &Pdr| {
+        let waits = |far: &Far| far.apply == Apply::Buffer && far.tunnel.is_none();
+        is_plain(pdr) && !pdr.filters.is_empty() && pdr.precedence < default && far(pdr.far).is_some_and(waits)
+    };
+    let pending: Vec<u16> = session.pdrs.iter().filter(|pdr| is_pending(pdr)).map(|pdr| pdr.id).collect();
+    session.pdrs.retain(|pdr| pdr.source != Interface::Core || !pending.contains(&pdr.id));
 }
 
 /// Enters those FARs that rules name with [`CLOSED`]: as their own, but only what we say ourselves passes.

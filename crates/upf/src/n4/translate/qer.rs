@@ -18,7 +18,13 @@ pub(super) fn translate(rules: &Rules, qer: &CreateQer) -> Qer {
         gate_down: !qer.gate_status.downlink_closed,
         mbr,
         packets: packet_limits(qer.packet_rate),
+        gbr: qer
+            .guaranteed_bitrate
+            .map_or(Mbr::default(), |gbr| Mbr { up: Some(bits(gbr.uplink)), down: Some(bits(gbr.downlink)) }),
         qfi: qer.qfi.map(|qfi| qfi.0),
+        reflective: qer.rqi.is_some_and(|rqi| rqi.0),
+        paging_policy: qer.paging_policy_indicator.map(|ppi| ppi.0 & 7),
+        mark: qer.dl_flow_level_marking.and_then(|marking| marking.traffic_class).map(|[value, _]| value >> 2),
         session: is_aggregate(rules, qer),
     }
 }

@@ -33,7 +33,7 @@ impl ControlPlane {
                 Event::Lost(_) => self.tally.counts.lost += 1,
                 Event::Gone(_, why) => self.gone(why, now),
                 Event::Updated(_, update) => self.updated(&update),
-                Event::Back(_) => {}
+                Event::Back(_) | Event::Contested { .. } => {}
             }
         }
     }

@@ -1,0 +1,163 @@
+//! The asking end.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::{recvmsg, sendmsg, sockopt};
+
+use super::message::{self, Answer, Request};
+use super::{Place, client_of_process, lost};
+use crate::PortError;
+
+/// Longest wait for a reply. The longest a request takes is two seconds, for a queue that is busy.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A helper process at the other end of a socket.
+#[derive(Debug)]
+pub struct Client {
+    socket: OwnedFd,
+    /// The number of the last request. Held while its reply is waited for.
+    sequence: Mutex<u64>,
+}
+
+impl Client {
+    /// Over a connected socket that keeps messages apart (SOCK_SEQPACKET).
+    ///
+    /// # Errors
+    /// What setting its time-out said.
+    pub fn new(socket: OwnedFd) -> io::Result<Self> {
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE))?;
+        Ok(Self { socket, sequence: Mutex::new(0) })
+    }
+
+    /// What the helper says of itself.
+    ///
+    /// # Errors
+    /// It is gone, or does not answer.
+    pub fn report(&self) -> Result<String, PortError> {
+        self.ask(&Request::Report).map(|(answer, _)| answer.text)
+    }
+
+    /// For waiting until the helper is gone: then there is something to read.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    pub(crate) fn ask(&self, request: &Request) -> Result<(Answer, Vec<OwnedFd>), PortError> {
+        let mut sequence = self.sequence.lock().unwrap_or_else(|e| e.into_inner());
+        *sequence += 1;
+        let octets = request.write(*sequence);
+        sendmsg(&self.socket, &[IoSlice::new(&octets)], &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
+            .map_err(|errno| lost(errno.into()))?;
+        let garbled = |_| lost(io::ErrorKind::InvalidData.into());
+        loop {
+            let (octets, descriptors) = receive(&self.socket).map_err(lost)?;
+            if octets.is_empty() {
+                return Err(lost(io::ErrorKind::UnexpectedEof.into()));
+            }
+            let (answered, reply) = message::read_reply(&octets).map_err(garbled)?;
+            // An earlier one was late.
+            if answered == *sequence {
+                return reply.map(|answer| (answer, descriptors));
+            }
+        }
+    }
+
+    /// A request that gives one descriptor.
+    pub(crate) fn descriptor(&self, request: &Request) -> Result<(Answer, OwnedFd), PortError> {
+        let (answer, descriptors) = self.ask(request)?;
+        let first = descriptors.into_iter().next();
+        Ok((answer, first.ok_or_else(|| lost(io::ErrorKind::InvalidData.into()))?))
+    }
+
+    /// A request that gives a lease.
+    pub(crate) fn lease(&'static self, request: &Request) -> Result<(Answer, Lease), PortError> {
+        let (answer, _) = self.ask(request)?;
+        let lease = Lease { client: self, number: answer.lease };
+        Ok((answer, lease))
+    }
+
+    /// The namespace of an interface, and a socket in it to ask about interfaces.
+    pub(crate) fn interface(&self, name: &str, netns: Option<&str>) -> Result<[OwnedFd; 2], PortError> {
+        let (_, descriptors) = self.ask(&Request::Interface(Place::new(name, netns)))?;
+        descriptors.try_into().map_err(|_| lost(io::ErrorKind::InvalidData.into()))
+    }
+}
+
+/// Something the helper keeps for this process until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    client: &'static Client,
+    number: u64,
+}
+
+impl Lease {
+    /// Of that number.
+    pub(crate) fn new(client: &'static Client, number: u64) -> Self {
+        Self { client, number }
+    }
+
+    /// Whose it is.
+    pub(crate) fn client(&self) -> &'static Client {
+        self.client
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        // A helper that is gone has ended every lease.
+        let _ = self.client.ask(&Request::Release(self.number));
+    }
+}
+
+/// A change to an interface: made by this process, or kept by the helper.
+#[derive(Debug)]
+pub(crate) enum Kept<T> {
+    /// Undone when dropped.
+    Here(#[allow(dead_code, reason = "held, not read")] T),
+    /// Undone by the helper when dropped.
+    There(#[allow(dead_code, reason = "held, not read")] Lease),
+}
+
+impl<T> Kept<T> {
+    /// Asks the helper, if there is one, or else does it here.
+    pub(crate) fn make(
+        request: impl FnOnce() -> Request,
+        here: impl FnOnce() -> Result<T, PortError>,
+    ) -> Result<Self, PortError> {
+        match client_of_process() {
+            Some(client) => client.lease(&request()).map(|(_, lease)| Self::There(lease)),
+            None => here().map(Self::Here),
+        }
+    }
+}
+
+/// One message and its descriptors; no octets: the other end is closed.
+pub(super) fn receive(socket: &OwnedFd) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    let mut octets = vec![0; message::LONGEST];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(message::MOST_DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let got = loop {
+        match recvmsg(socket, &mut [IoSliceMut::new(&mut octets)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            other => break other?,
+        }
+    };
+    octets.truncate(got.bytes);
+    let mut descriptors = Vec::new();
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(passed) = part {
+            descriptors.extend(passed);
+        }
+    }
+    Ok((octets, descriptors))
+}

@@ -1,0 +1,96 @@
+use super::message::{self, Answer, Request};
+use super::*;
+use crate::bpf::XdpMode;
+
+fn every_request() -> Vec<Request> {
+    let place = || Place::new("eth0", Some("inside"));
+    vec![
+        Request::Interface(Place::new("eth0", None)),
+        Request::PacketSocket { place: place(), receive: 8 << 20, send: 1 },
+        Request::Fit(place()),
+        Request::Hush(place()),
+        Request::XdpSocket(place()),
+        Request::XdpBind { socket: 7, place: place(), ifindex: 3, queue: 1, flags: 2, patience_ms: 9 },
+        Request::XdpAttach {
+            socket: 7,
+            place: place(),
+            queue: 1,
+            filter: "udp:2152".to_owned(),
+            mode: XdpMode::Generic,
+            keep_offloads: true,
+        },
+        Request::XdpReleased { place: place(), ifindex: 3, queue: 1, patience_ms: 9 },
+        Request::Release(12),
+        Request::Report,
+    ]
+}
+
+#[test]
+fn requests_are_read_as_they_were_written() {
+    for (sequence, request) in (5..).zip(every_request()) {
+        let octets = request.write(sequence);
+        assert_eq!(Request::read(&octets), Ok((sequence, request.clone())));
+        for cut in 0..octets.len() {
+            assert!(Request::read(&octets[..cut]).is_err(), "{request:?} cut to {cut}");
+        }
+        assert!(Request::read(&[&octets[..], &[0]].concat()).is_err(), "{request:?} and more");
+    }
+}
+
+#[test]
+fn errors_cross_with_what_they_say() {
+    let system = |errno| PortError::system("trying", "CAP_BPF", std::io::Error::from_raw_os_error(errno));
+    let errors = [
+        system(libc::EPERM),
+        system(libc::ENODEV),
+        PortError::NoNamespace { name: "n".into() },
+        PortError::NoInterface { name: "a".into(), place: "here".into(), there: "lo".into() },
+        PortError::Unsupported { what: "this".into(), advice: "do that".into() },
+        crate::bpf::BpfError::Map { what: "x", source: std::io::Error::from_raw_os_error(libc::EPERM) }.into(),
+    ];
+    for error in errors {
+        let (said, permission) = (error.to_string(), error.is_permission());
+        let (sequence, reply) = message::read_reply(&message::write_reply(3, &Err(error))).ok().unwrap();
+        let back = reply.unwrap_err();
+        assert_eq!((sequence, back.to_string(), back.is_permission()), (3, said, permission));
+    }
+    let answer = Answer { number: 1, lease: 2, text: "three".into() };
+    let (_, reply) = message::read_reply(&message::write_reply(4, &Ok(answer))).ok().unwrap();
+    let back = reply.unwrap();
+    assert_eq!((back.number, back.lease, &*back.text), (1, 2, "three"));
+}
+
+#[test]
+fn only_configured_interfaces_are_touched() {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    let helper = std::thread::spawn(move || {
+        let allowed = [Place::new("lo", None)];
+        serve(&theirs, &allowed, &|| "I am the helper".to_owned())
+    });
+    let client = Client::new(ours).unwrap();
+    for request in every_request() {
+        match request.place() {
+            Some(_) => {
+                let error = client.ask(&request).unwrap_err();
+                assert!(error.to_string().contains("not one of this gateway's ports"), "{error}");
+                assert!(error.is_permission());
+            }
+            None => drop(client.ask(&request).unwrap()),
+        }
+    }
+    assert_eq!(client.report().unwrap(), "I am the helper");
+    let [_netns, _control] = client.interface("lo", None).unwrap();
+    drop(client);
+    helper.join().unwrap().unwrap();
+}
+
+#[test]
+fn places_are_written_with_their_namespace() {
+    let places = ["eth0", "ns-1/eth0"].map(|text| text.parse::<Place>().unwrap());
+    assert_eq!(places, [Place::new("eth0", None), Place::new("eth0", Some("ns-1"))]);
+    assert_eq!(places.map(|place| place.to_string()), ["eth0", "ns-1/eth0"]);
+    let of = |uri: &str| Place::of(&uri.parse().unwrap()).map(|place| place.to_string());
+    assert_eq!(of("packet:eth0?netns=a&mode=slots"), Some("a/eth0".to_owned()));
+    assert_eq!((of("xdp:eth1?queue=1"), of("memory:x"), of("pcap:a.pcap")), (Some("eth1".to_owned()), None, None));
+}

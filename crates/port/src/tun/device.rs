@@ -1,0 +1,101 @@
+//! The kernel's side of a TUN interface: attaching to one, or making it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+
+use crate::PortError;
+use crate::iface::Iface;
+use crate::netns::Netns;
+
+const DEVICE: &str = "/dev/net/tun";
+/// What the kernel may leave to us (linux/if_tun.h): checksums, segmentation of TCP, also with marks of congestion, and
+/// of UDP.
+const TCP_OFFLOADS: libc::c_uint = 0x01 | 0x02 | 0x04 | 0x08;
+const UDP_OFFLOADS: libc::c_uint = 0x20 | 0x40;
+
+/// One queue of a TUN interface.
+pub(super) struct Device {
+    pub(super) queue: File,
+    /// The interface is ours and goes with its last queue.
+    pub(super) made: bool,
+}
+
+impl Device {
+    /// Attaches to the interface of that name, or makes it. With `offloads` packets have a
+    /// [`VnetHeader`](super::segment::VnetHeader) before them.
+    ///
+    /// # Errors
+    /// No TUN here, an interface of the name that is none, one queue where another is needed, a missing capability.
+    pub(super) fn open(name: &str, netns: &Netns, netns_name: Option<&str>, offloads: bool) -> Result<Self, PortError> {
+        let there = Iface::open(name, netns_name).is_ok();
+        let system = |doing: &str, e| PortError::system(format!("{doing} {name}"), "CAP_NET_ADMIN", e);
+        // A queue serves the network namespace it was opened in.
+        let queue = netns.within(device)?.map_err(|source| match source.raw_os_error() {
+            Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => PortError::Unsupported {
+                what: format!("the device {DEVICE}"),
+                advice: "load the kernel module `tun`, or give the container the device".to_owned(),
+            },
+            _ => PortError::system(format!("opening {DEVICE}"), "CAP_NET_ADMIN", source),
+        })?;
+        let header = if offloads { libc::IFF_VNET_HDR } else { 0 };
+        let attach = |flags: libc::c_int| attach(&queue, name, libc::IFF_TUN | libc::IFF_NO_PI | header | flags);
+        let attached = match attach(libc::IFF_MULTI_QUEUE) {
+            // Made without several queues: it has one.
+            Err(e) if there && e.raw_os_error() == Some(libc::EINVAL) => attach(0),
+            other => other,
+        };
+        attached.map_err(|source| match source.raw_os_error() {
+            Some(libc::EBUSY) => PortError::Unsupported {
+                what: format!("another queue of `{name}`"),
+                advice: format!(
+                    "its only queue is taken, by another worker or process; for several workers make it with \
+                     `ip tuntap add name {name} mode tun multi_queue`"
+                ),
+            },
+            Some(libc::E2BIG) => PortError::Unsupported {
+                what: format!("another queue of `{name}`"),
+                advice: "the kernel allows 256".to_owned(),
+            },
+            Some(libc::EINVAL) if there => PortError::Unsupported {
+                what: format!("TUN on `{name}`, an interface of another kind,"),
+                advice: "name a new interface, or one made with `ip tuntap add name … mode tun`".to_owned(),
+            },
+            _ => system("attaching to", source),
+        })?;
+        if offloads {
+            // UDP segmentation came with Linux 6.2.
+            let set = set_offloads(&queue, TCP_OFFLOADS | UDP_OFFLOADS).or_else(|_| set_offloads(&queue, TCP_OFFLOADS));
+            set.map_err(|e| system("leaving segmentation (or say offloads=off) to", e))?;
+        }
+        Ok(Self { queue, made: !there })
+    }
+}
+
+fn device() -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(DEVICE)
+}
+
+fn attach(queue: &File, name: &str, flags: libc::c_int) -> io::Result<()> {
+    // SAFETY: an ifreq is plain data; all zeros is a valid one.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The name was checked to leave room for its end.
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from.cast_signed();
+    }
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    // SAFETY: the descriptor is open; `request` is a valid ifreq with a terminated name and outlives the call.
+    match unsafe { libc::ioctl(queue.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) } {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn set_offloads(queue: &File, offloads: libc::c_uint) -> io::Result<()> {
+    // SAFETY: the descriptor is open; the argument is a number.
+    match unsafe { libc::ioctl(queue.as_raw_fd(), libc::TUNSETOFFLOAD as _, libc::c_ulong::from(offloads)) } {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,261 @@
+//! Datagrams on their way to the PFCP node: a queue for each control plane and one for all strangers, served by deficit round
+//! robin. What a datagram costs is time, so time is what each queue gets a share of: a sender of many datagrams, or of
+//! costly ones, waits for itself and for nobody else.
+//!
+//! ```text
+//! sockets ──► queue of association 1 ─┐
+//!         ──► queue of association 2 ─┼─ in turn, each for so long ──► node
+//!         ──► queue of all strangers ─┘
+//! ```
+//!
+//! No socket and no clock: datagrams and time are handed in. A queue that was empty is served before those that were not,
+//! once, so one who sends little does not wait for those who send much.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+
+/// Whose datagrams a queue holds: an association's, by its number, or (none) those of all addresses without one.
+pub type Class = Option<u32>;
+
+/// Nanoseconds that a control plane's queue is served for in its turn.
+const OF_PEER: u64 = 200_000;
+/// The same of all strangers together.
+const OF_STRANGERS: u64 = 50_000;
+/// Datagrams and octets that wait in a control plane's queue at most.
+const MOST_OF_PEER: (usize, usize) = (2048, 1 << 20);
+/// The same of all strangers together.
+const MOST_OF_STRANGERS: (usize, usize) = (256, 256 << 10);
+
+/// Datagrams that wait, oldest first.
+#[derive(Debug, Default)]
+struct Queue {
+    datagrams: VecDeque<(SocketAddr, usize)>,
+    /// Their octets, one after the other, from `head` on.
+    octets: Vec<u8>,
+    head: usize,
+    /// Nanoseconds it may be served for; below zero: it was served longer than its turn.
+    left: i64,
+    /// It is in one of the lists.
+    is_listed: bool,
+    /// Datagrams there was no room for.
+    lost: u64,
+}
+
+impl Queue {
+    fn push(&mut self, from: SocketAddr, datagram: &[u8], (count, octets): (usize, usize)) {
+        if self.datagrams.len() >= count || self.octets.len() - self.head + datagram.len() > octets {
+            self.lost += 1;
+            return;
+        }
+        if self.head > octets / 2 {
+            self.octets.drain(..self.head);
+            self.head = 0;
+        }
+        self.octets.extend_from_slice(datagram);
+        self.datagrams.push_back((from, datagram.len()));
+    }
+
+    /// Hands the oldest datagram over.
+    fn pop(&mut self, handle: impl FnOnce(SocketAddr, &[u8])) {
+        let Some((from, len)) = self.datagrams.pop_front() else { return };
+        handle(from, &self.octets[self.head..self.head + len]);
+        self.head += len;
+        if self.datagrams.is_empty() {
+            self.octets.clear();
+            self.head = 0;
+            // What one flood has taken is given back.
+            self.octets.shrink_to(64 << 10);
+        }
+    }
+}
+
+/// All queues.
+#[derive(Debug, Default)]
+pub struct Intake {
+    queues: HashMap<Class, Queue>,
+    /// Queues that were empty until now, and those that have been served since.
+    fresh: VecDeque<Class>,
+    turns: VecDeque<Class>,
+    /// Datagrams lost of associations that are over.
+    lost_before: u64,
+}
+
+fn quantum(class: Class) -> i64 {
+    (if class.is_some() { OF_PEER } else { OF_STRANGERS }).cast_signed()
+}
+
+impl Intake {
+    /// Puts a datagram into its queue; if that is full, it is dropped and counted.
+    pub fn push(&mut self, class: Class, from: SocketAddr, datagram: &[u8]) {
+        let most = if class.is_some() { MOST_OF_PEER } else { MOST_OF_STRANGERS };
+        let queue = self.queues.entry(class).or_default();
+        queue.push(from, datagram, most);
+        if !queue.is_listed {
+            (queue.is_listed, queue.left) = (true, quantum(class));
+            self.fresh.push_back(class);
+        }
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.queues.values().all(|queue| queue.datagrams.is_empty())
+    }
+
+    /// Datagrams that wait.
+    pub fn len(&self) -> usize {
+        self.queues.values().map(|queue| queue.datagrams.len()).sum()
+    }
+
+    /// Hands datagrams to `handle`, each queue's in its turn, until none waits or `budget` nanoseconds by `now` are over.
+    pub fn serve(
+        &mut self,
+        budget: u64,
+        mut now: impl FnMut() -> u64,
+        mut handle: impl FnMut(Class, SocketAddr, &[u8]),
+    ) {
+        let begin = now();
+        let mut at = begin;
+        while at - begin < budget {
+            let is_fresh = !self.fresh.is_empty();
+            let list = if is_fresh { &mut self.fresh } else { &mut self.turns };
+            let Some(class) = list.front().copied() else { return };
+            let Some(queue) = self.queues.get_mut(&class) else {
+                list.pop_front();
+                continue;
+            };
+            if queue.datagrams.is_empty() {
+                list.pop_front();
+                if is_fresh {
+                    // Once more behind the others: who empties its queue again and again is not always the first.
+                    self.turns.push_back(class);
+                } else {
+                    (queue.is_listed, queue.left) = (false, 0);
+                }
+                continue;
+            }
+            if queue.left <= 0 {
+                queue.left += quantum(class);
+                list.pop_front();
+                self.turns.push_back(class);
+                continue;
+            }
+            queue.pop(|from, datagram| handle(class, from, datagram));
+            let then = now().max(at);
+            queue.left -= (then - at).cast_signed();
+            at = then;
+        }
+    }
+
+    /// So many nanoseconds were spent for a sender of this class elsewhere.
+    pub fn charge(&mut self, class: Class, ns: u64) {
+        if let Some(queue) = self.queues.get_mut(&class).filter(|queue| queue.is_listed) {
+            queue.left -= ns.min(quantum(class).cast_unsigned()).cast_signed();
+        }
+    }
+
+    /// Forgets the queues of associations that `is_there` does not know, once they are empty.
+    pub fn retain(&mut self, is_there: impl Fn(u32) -> bool) {
+        let lost_before = &mut self.lost_before;
+        self.queues.retain(|class, queue| {
+            let stays = class.is_none_or(&is_there) || queue.is_listed;
+            *lost_before += if stays { 0 } else { queue.lost };
+            stays
+        });
+    }
+
+    /// Datagrams lost as a queue was full: an association's, or all strangers'.
+    pub fn lost(&self, class: Class) -> u64 {
+        self.queues.get(&class).map_or(0, |queue| queue.lost)
+    }
+
+    /// The same of all associations, those that are over too.
+    pub fn lost_of_peers(&self) -> u64 {
+        let peers = self.queues.iter().filter(|(class, _)| class.is_some());
+        self.lost_before + peers.map(|(_, queue)| queue.lost).sum::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FROM: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8805);
+
+    /// Serves for `budget` nanoseconds, each datagram costing as many as its octets say; the classes served, in order.
+    fn served(intake: &mut Intake, budget: u64) -> Vec<Class> {
+        let (clock, mut order) = (std::cell::Cell::new(0), Vec::new());
+        intake.serve(
+            budget,
+            || clock.get(),
+            |class, _, datagram| {
+                clock.set(clock.get() + u64::from(u32::from_be_bytes(datagram[..4].try_into().expect("a cost"))));
+                order.push(class);
+            },
+        );
+        order
+    }
+
+    fn push(intake: &mut Intake, class: Class, cost: u32, count: usize) {
+        (0..count).for_each(|_| intake.push(class, FROM, &cost.to_be_bytes()));
+    }
+
+    #[test]
+    fn a_quiet_peer_is_served_before_a_flood() {
+        let mut intake = Intake::default();
+        push(&mut intake, Some(1), 10_000, 1500);
+        push(&mut intake, None, 10_000, 200);
+        served(&mut intake, 1_000_000);
+        push(&mut intake, Some(2), 10_000, 1);
+        assert_eq!(served(&mut intake, 1_000_000)[0], Some(2));
+        // Again and again: at the latest after one turn of each other.
+        for _ in 0..20 {
+            push(&mut intake, Some(2), 10_000, 1);
+            let order = served(&mut intake, 1_000_000);
+            let at = order.iter().position(|class| *class == Some(2)).expect("served");
+            assert!(at <= 27, "{at}");
+        }
+    }
+
+    #[test]
+    fn time_is_shared_whatever_a_datagram_costs() {
+        let mut intake = Intake::default();
+        push(&mut intake, Some(1), 1_000, 2000);
+        push(&mut intake, Some(2), 100_000, 2000);
+        push(&mut intake, None, 5_000, 250);
+        let order = served(&mut intake, 4_000_000);
+        let time = |class: Class, cost: usize| order.iter().filter(|other| **other == class).count() * cost;
+        let [one, two, strangers] = [time(Some(1), 1_000), time(Some(2), 100_000), time(None, 5_000)];
+        assert!(one.abs_diff(two) <= 300_000, "{one} {two}");
+        assert!(strangers * 3 < one, "{strangers} {one}");
+    }
+
+    #[test]
+    fn queues_are_bounded_and_count_what_is_lost() {
+        let mut intake = Intake::default();
+        push(&mut intake, Some(1), 1, 3000);
+        push(&mut intake, None, 1, 300);
+        intake.push(Some(2), FROM, &[0; 60_000]);
+        for _ in 0..100 {
+            intake.push(Some(2), FROM, &[0; 60_000]);
+        }
+        assert_eq!((intake.lost(Some(1)), intake.lost(None), intake.lost(Some(2))), (952, 44, 84));
+        assert_eq!((intake.len(), intake.lost_of_peers()), (2048 + 256 + 17, 952 + 84));
+        served(&mut intake, u64::MAX);
+        assert!(intake.is_empty());
+        intake.retain(|_| false);
+        assert_eq!((intake.queues.len(), intake.lost_of_peers()), (1, 952 + 84));
+    }
+
+    #[test]
+    fn time_spent_elsewhere_counts() {
+        let mut intake = Intake::default();
+        push(&mut intake, Some(1), 1_000, 1000);
+        push(&mut intake, Some(2), 1_000, 1000);
+        for _ in 0..10 {
+            served(&mut intake, 50_000);
+            intake.charge(Some(1), 100_000);
+        }
+        let left = |class: Class| intake.queues[&class].datagrams.len();
+        assert!(left(Some(1)) > left(Some(2)) + 200, "{} {}", left(Some(1)), left(Some(2)));
+    }
+}

@@ -1,0 +1,149 @@
+//! Every event there is. `docs/events.md` is this table; tests hold it, this and the sources against each other.
+
+use super::record::Level::{self, Error, Info, Warn};
+
+/// A kind of event: its name, subsystem, level, what has happened, and what an operator does about it.
+pub struct Known(pub &'static str, pub &'static str, pub Level, pub &'static str, pub &'static str);
+
+/// By subsystem, in the order of a run.
+#[rustfmt::skip]
+pub const EVENTS: &[Known] = &[
+    Known("start", "process", Info, "The process begins to start.", ""),
+    Known("config_warning", "process", Warn, "The configuration is valid, but unsafe or unusual.", "Read `key` and the message; change the key."),
+    Known("listening", "process", Info, "An HTTP listener is open.", ""),
+    Known("ready", "process", Info, "Sessions are in place and workers carry packets.", ""),
+    Known("confined", "process", Info, "No thread has a capability; what the process may open and call is limited.", ""),
+    Known("not_confined", "process", Warn, "`[process] confine = false`: the process keeps the privileges it was started with.", "Take it out, except to find a fault."),
+    Known("landlock_missing", "process", Warn, "The kernel does not limit which files the gateway may open.", "Linux 5.13 or newer with Landlock."),
+    Known("helper_gone", "process", Error, "The privileged helper has ended; the process stops.", "Start it again; report it."),
+    Known("control_stalled", "process", Warn, "The control thread has made no turn for a second: PFCP and neighbours wait.", "Look at the load of the host and at `weir show peers`."),
+    Known("control_back", "process", Info, "The control thread makes turns again.", ""),
+    Known("drain_begin", "process", Info, "New sessions are refused from now on; `/readyz` answers 503.", ""),
+    Known("drained", "process", Info, "No session is left; the process can be stopped without loss.", "Stop it."),
+    Known("drain_end", "process", Info, "New sessions are taken again.", ""),
+    Known("log_levels_changed", "process", Info, "`weir log set` changed levels.", ""),
+    Known("log_lines_lost", "process", Warn, "stderr did not take lines in time.", "Read the rest with `weir show log`; look at what reads stderr."),
+    Known("events_suppressed", "process", Warn, "A kind of event came too fast; this many were not written.", "Look at the events of that kind."),
+    Known("panic", "process", Error, "A defect: a thread panicked. In a stage it costs one burst of packets.", "Report it, with `location` and message."),
+    Known("stopping", "process", Info, "The process was told to stop.", ""),
+    Known("stopped", "process", Info, "The process has stopped; what became of packets and packet buffers.", "`packets_missing` or `slots_missing` other than 0 is a defect: report it."),
+    Known("worker_stalled", "worker", Warn, "A worker has made no turn for 250 ms: its packets wait or are lost.", "`state=waiting_for_cpu`: give it a CPU of its own. Else report it."),
+    Known("worker_back", "worker", Info, "The worker makes turns again.", ""),
+    Known("worker_crashed", "worker", Error, "A worker ended by itself; the process stops.", "Report it, with the `panic` event before it."),
+    Known("pool_nearly_full", "worker", Warn, "A pool or table is 90 % full.", "Enlarge it, or add a gateway."),
+    Known("pool_relieved", "worker", Info, "The pool or table is below 80 % again.", ""),
+    Known("port_open", "port", Info, "A port is open.", ""),
+    Known("link_up", "port", Info, "A port's link is up again.", ""),
+    Known("link_down", "port", Warn, "A port has no link.", "Look at the cable, the switch, the peer."),
+    Known("interface_gone", "port", Error, "A port's interface does not exist any more.", "Make it again; the port takes it up."),
+    Known("next_hop_silent", "port", Warn, "A next hop did not answer address resolution before packets were let in.", "Look at the next hop and the link."),
+    Known("locked_memory_limited", "port", Warn, "An AF_XDP port may not be opened again when its interface is removed.", "Raise `LimitMEMLOCK=` or `ulimit -l`."),
+    Known("port_errors", "port", Warn, "A port loses packets; told once until it has lost none for ten seconds.", "`weir show ports` tells each counter."),
+    Known("port_errors_over", "port", Info, "The port has lost no packet for ten seconds.", ""),
+    Known("n4_allow_not_set", "n4", Warn, "`n4.allow` is not set: any address that reaches N4 may set up an association.", "Name your control planes' networks in `n4.allow`."),
+    Known("no_kernel_filter", "n4", Warn, "The kernel does not filter N4 by `n4.allow`; weir does.", "Look at the error; strangers' datagrams cost more until then."),
+    Known("no_socket_division", "n4", Warn, "The kernel does not divide N4's sockets: control planes share them with strangers.", "Look at the error."),
+    Known("control_path_missing", "n4", Warn, "Packets for control planes have no way out: they are dropped.", "Free UDP port 2152 at the N4 address, or name an access port in `n4.cp_port`."),
+    Known("network_instance_unknown", "n4", Warn, "A control plane names a network instance that no port is in.", "Correct it there, or give a port that `instance`."),
+    Known("ie_ignored", "n4", Info, "A control plane sent an optional information element whose feature is not advertised; told once for each.", ""),
+    Known("sessions_restored", "n4", Info, "Sessions and associations of the run before are in place.", "`lost` other than 0: the configuration has changed, or their control plane is unknown."),
+    Known("association_up", "n4", Info, "A control plane has associated.", ""),
+    Known("association_setup_refused", "n4", Warn, "An Association Setup was refused.", "Look at `n4.allow`, `[[n4.peer]]` and the limits of associations."),
+    Known("association_taken_over", "n4", Warn, "A control plane has set up its association from another address, after the old one did not answer.", "Find out whether that control plane has moved."),
+    Known("association_takeover_refused", "n4", Warn, "Somebody set up an association under another's Node ID; the other answers, so it was refused.", "Find out who sends it."),
+    Known("association_release_refused", "n4", Warn, "A release from another than the control plane itself was refused.", "Find out who sends it."),
+    Known("restart_not_confirmed", "n4", Warn, "A later Recovery Time Stamp was not confirmed by our own heartbeat: nothing has changed.", "Find out who sends it."),
+    Known("association_lost", "n4", Warn, "A control plane does not answer heartbeats; its sessions are kept for now.", "Look at the control plane and the path to it."),
+    Known("association_back", "n4", Info, "A lost control plane answers again; its sessions are as they were.", ""),
+    Known("association_over", "n4", Info, "An association is over; its sessions end.", ""),
+    Known("path_failed", "gtpu", Warn, "A GTP-U peer does not answer Echo Requests; control planes are told.", "Look at the peer and the path to it."),
+    Known("path_recovered", "gtpu", Info, "A GTP-U peer answers again.", ""),
+    Known("nat_log_failed", "nat", Error, "The NAT log can not be written; no new blocks are given out until it can.", "Look at the disk and the file's permissions."),
+    Known("nat_log_written", "nat", Info, "The NAT log can be written again.", ""),
+    Known("nat_log_sync_failed", "nat", Error, "The disk did not take what was written to the NAT log: a power cut may cost lines.", "Look at the disk."),
+    Known("commit_slow", "ledger", Warn, "A commit took 250 ms or more: answers to control planes wait for it.", "Look at the disk: `iostat -x 1`."),
+    Known("commit_fast", "ledger", Info, "Commits take less than 250 ms again.", ""),
+    Known("write_failed", "ledger", Error, "The ledger takes nothing any more; sessions are refused with cause 77.", "Do what the message says, then start again."),
+    Known("disk_full", "ledger", Error, "The ledger's disk is full; sessions are refused with cause 77.", "Make room, then start again."),
+    Known("repaired", "ledger", Warn, "The ledger was not closed in order and has been repaired.", ""),
+    Known("ledger_set_aside", "ledger", Error, "The ledger was damaged: it was renamed, and an empty one begun.", "`weir ledger check` and `salvage` with the file in `aside`; look at the disk."),
+    Known("standing_by", "standby", Info, "A standby listens to the active gateway.", ""),
+    Known("standby_connected", "standby", Info, "A standby listens to this gateway.", ""),
+    Known("standby_lost", "standby", Warn, "The standby is gone: nobody would take over.", "Start one."),
+    Known("fence_impossible", "standby", Warn, "The standby can not end a hanging active gateway.", "Run both in one PID namespace."),
+    Known("taking_over", "standby", Warn, "The standby takes over.", "Find out what became of the active gateway; start a new standby."),
+    Known("handed_over", "standby", Info, "This gateway handed everything over to its standby.", ""),
+];
+
+fn table() -> String {
+    let row = |Known(event, target, level, meaning, action): &Known| {
+        format!("| `{event}` | {target} | {} | {meaning} | {action} |\n", level.as_str())
+    };
+    let head = "| event | target | level | meaning | what to do |\n|---|---|---|---|---|\n";
+    head.to_owned() + &EVENTS.iter().map(row).collect::<String>()
+}
+
+fn root() -> std::path::PathBuf {
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../..").into()
+}
+
+#[test]
+fn the_documentation_is_the_catalogue() {
+    let path = root().join("docs/events.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once("<!-- events -->\n").unwrap();
+    let (_, after) = rest.split_once("<!-- end -->\n").unwrap();
+    let wanted = format!("{before}<!-- events -->\n{}<!-- end -->\n{after}", table());
+    if std::env::var_os("WEIR_WRITE_DOCS").is_some() {
+        std::fs::write(&path, &wanted).unwrap();
+    }
+    assert!(text == wanted, "docs/events.md is not the catalogue: run this test with WEIR_WRITE_DOCS=1");
+}
+
+/// What sources emit: names, with the target if it stands before the name.
+fn emitted(text: &str) -> Vec<(Option<&str>, &str)> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("event = \"") {
+        let before = &rest[rest.floor_char_boundary(at.saturating_sub(60))..at];
+        let target = before.rsplit_once("target: \"").and_then(|(_, target)| target.split('"').next());
+        let target = target.filter(|_| !before.rsplit_once("target: \"").is_some_and(|(_, after)| after.contains(';')));
+        rest = &rest[at + "event = \"".len()..];
+        found.push((target, rest.split('"').next().unwrap_or_default()));
+    }
+    found
+}
+
+#[test]
+fn every_event_is_in_the_catalogue() {
+    let (mut folders, mut seen) = (vec![root().join("crates")], std::collections::BTreeMap::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let (path, name) = (entry.path(), entry.file_name().into_string().unwrap());
+            if path.is_dir() && name != "tests" && name != "target" {
+                folders.push(path);
+            } else if name.ends_with(".rs") && !name.ends_with("tests.rs") && name != "catalogue.rs" {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let shipped = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+                for (target, event) in emitted(shipped) {
+                    seen.insert(event.to_owned(), (target.map(str::to_owned), path.clone()));
+                }
+            }
+        }
+    }
+    for (event, (target, path)) in &seen {
+        let known = EVENTS.iter().find(|known| known.0 == event);
+        let known = known.unwrap_or_else(|| panic!("{event} of {} is not in the catalogue", path.display()));
+        assert!(target.as_deref().is_none_or(|target| target == known.1), "{event}: {target:?}, not {}", known.1);
+    }
+}
+
+#[test]
+fn names_are_unique_and_targets_exist() {
+    for (n, known) in EVENTS.iter().enumerate() {
+        assert!(stages::config::LOG_TARGETS.contains(&known.1), "{}", known.1);
+        assert!(EVENTS[..n].iter().all(|other| other.0 != known.0), "{} twice", known.0);
+        assert!(known.3.ends_with('.') && (known.4.is_empty() || known.4.ends_with('.')), "{}", known.0);
+        assert!(known.2 == Level::Info || !known.4.is_empty() || known.0 == "repaired", "{}: what to do?", known.0);
+    }
+}

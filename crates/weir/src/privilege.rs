@@ -1,0 +1,218 @@
+//! Least privilege: a helper process keeps what opening ports takes; the gateway itself gives up everything.
+//!
+//! | file | what |
+//! |---|---|
+//! | `helper.rs` | the helper process: started, confined, watched |
+//! | `needs.rs` | which capabilities a configuration takes, and the setcap line |
+//! | `view.rs` | what `weir show process` tells |
+//! | `notify.rs` | READY=1 for systemd |
+//!
+//! The order, in `run.rs` and `cable.rs`: [`Privileges::start`] starts the helper; ports and sockets are opened;
+//! [`Privileges::give_up`] drops capabilities and limits files while there is one thread; threads start; control and
+//! metrics sockets are opened; [`Privileges::seal`] filters system calls for all threads and checks each of them.
+
+mod helper;
+mod needs;
+mod notify;
+mod view;
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use confine::{Calls, Capabilities, Enforced, Files, Landlock, Mode};
+use port::helper::Place;
+use port::{PortError, Uri};
+use stages::config::{ProcessSection, Seccomp};
+
+pub use helper::main_of_helper;
+use needs::setcap_line;
+pub use view::{ProcessesView, answer};
+
+use crate::doors::DoorError;
+use helper::Helper;
+use notify::Notify;
+
+/// What a gateway touches by path and port once it runs.
+#[derive(Clone, Debug, Default)]
+pub struct Reach {
+    /// Folders it writes in: the ledger's, the NAT log's.
+    pub write: Vec<PathBuf>,
+    /// Sockets it makes and removes.
+    pub sockets: Vec<PathBuf>,
+    /// TCP ports it listens at.
+    pub tcp: Vec<u16>,
+}
+
+/// What a starting gateway still may, on its way to nothing.
+pub struct Privileges {
+    section: ProcessSection,
+    helper: Option<Helper>,
+    notify: Option<Notify>,
+    landlock: Option<Landlock>,
+    looked: Instant,
+    helper_gone: bool,
+}
+
+/// How far Landlock holds; none: the gateway is not confined, or not yet.
+static LANDLOCK: OnceLock<Landlock> = OnceLock::new();
+
+/// How often the helper is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+impl Privileges {
+    /// Starts the helper, if opening one of those ports takes privileges.
+    ///
+    /// # Errors
+    /// The helper does not start.
+    pub fn start(section: &ProcessSection, uris: impl Iterator<Item = String>) -> anyhow::Result<Self> {
+        // What is no URI is told by whoever opens it.
+        let uris: Vec<Uri> = uris.filter_map(|uri| uri.parse().ok()).collect();
+        let mut places: Vec<Place> = uris.iter().filter_map(Place::of).collect();
+        places.dedup();
+        if section.confine && uris.iter().any(|uri| uri.kind() == "xdp") && !port::xdp::allow_locked_memory(u64::MAX) {
+            // Memory is registered again, without privileges, when an interface comes back.
+            tracing::warn!(
+                target: "port", event = "locked_memory_limited",
+                "an AF_XDP port whose interface is removed may not be opened again: raise LimitMEMLOCK= or `ulimit -l`"
+            );
+        }
+        let helper = (section.confine && !places.is_empty()).then(|| Helper::start(&places)).transpose()?;
+        Ok(Self {
+            section: section.clone(),
+            helper,
+            notify: Notify::connect(),
+            landlock: None,
+            looked: Instant::now(),
+            helper_gone: false,
+        })
+    }
+
+    /// Drops every capability, becomes the configured user and limits files to `reach`. There is one thread: those made
+    /// later have no more than it.
+    ///
+    /// # Errors
+    /// [`confine::ConfineError`]; no such user.
+    pub fn give_up(&mut self, reach: &Reach) -> anyhow::Result<()> {
+        if !self.section.confine {
+            let message = "[process] confine = false: this process keeps every privilege it was started with";
+            tracing::warn!(target: "process", event = "not_confined", "{message}");
+            return Ok(());
+        }
+        for folder in &reach.write {
+            // A rule needs a folder that is there. Where it can't be made, opening what belongs there says why.
+            let _ = std::fs::create_dir_all(folder);
+        }
+        if let Some(user) = &self.section.user {
+            confine::become_user(user)?;
+        }
+        confine::drop_capabilities(Capabilities::NONE)?;
+        confine::no_new_privileges()?;
+        let mut sockets: Vec<PathBuf> = reach.sockets.iter().filter_map(|path| folder_of(path)).collect();
+        sockets.dedup();
+        let mut read = vec![PathBuf::from("/proc/self"), PathBuf::from("/sys/devices/system/cpu")];
+        // Symbols, for the backtrace of a panic.
+        read.extend(std::env::current_exe());
+        let landlock = Files { read, write: reach.write.clone(), sockets, tcp: reach.tcp.clone() }.restrict()?;
+        if landlock.enforced != Enforced::All {
+            tracing::warn!(
+                target: "process", event = "landlock_missing", landlock = landlock.enforced.as_str(),
+                "this kernel does not limit which files the gateway may open: Landlock needs Linux 5.13, its newest rules 6.12"
+            );
+        }
+        self.landlock = Some(landlock);
+        let _ = LANDLOCK.set(landlock);
+        Ok(())
+    }
+
+    /// Filters system calls in every thread, and checks that no thread has kept anything.
+    ///
+    /// # Errors
+    /// [`confine::ConfineError`]; a thread that has kept a privilege.
+    pub fn seal(&self) -> anyhow::Result<()> {
+        if !self.section.confine {
+            return Ok(());
+        }
+        let mode = match self.section.seccomp {
+            Seccomp::Enforce => Mode::Enforce,
+            Seccomp::Log => Mode::Log,
+            Seccomp::Off => Mode::Off,
+        };
+        confine::filter_calls(Calls::Gateway, mode)?;
+        let process = confine::status::Process::this()?;
+        for thread in &process.threads {
+            let filtered = thread.seccomp == 2 || mode == Mode::Off;
+            if thread.has_capabilities() || !thread.no_new_privs || !filtered {
+                anyhow::bail!("thread {} ({}) has kept privileges: {thread:?}", thread.tid, thread.name);
+            }
+        }
+        tracing::info!(
+            target: "process", event = "confined", threads = process.threads.len(), uid = process.uid,
+            seccomp = mode.as_str(), landlock = self.landlock.map_or("off", |landlock| landlock.enforced.as_str()),
+            helper = self.helper.as_ref().map_or(0, Helper::pid),
+            "no thread has a capability"
+        );
+        Ok(())
+    }
+
+    /// Says to systemd that the gateway is ready.
+    pub fn ready(&self) {
+        if let Some(notify) = &self.notify {
+            notify.ready();
+        }
+    }
+
+    /// Whether the helper has ended: its BPF programs went with it, and no port can be opened again. Cheap enough to be
+    /// asked every turn.
+    pub fn is_helper_gone(&mut self) -> bool {
+        let Some(helper) = &self.helper else { return false };
+        if self.helper_gone || self.looked.elapsed() < LOOK_EVERY {
+            return self.helper_gone;
+        }
+        self.looked = Instant::now();
+        self.helper_gone = helper.is_gone();
+        if self.helper_gone {
+            tracing::error!(
+                target: "process", event = "helper_gone", pid = helper.pid(),
+                "the privileged helper has ended: stopping, because ports depend on it"
+            );
+        }
+        self.helper_gone
+    }
+
+    /// How the gateway ended, if its helper had not ended before.
+    ///
+    /// # Errors
+    /// It had.
+    pub fn ended(&self, ended: anyhow::Result<()>) -> anyhow::Result<()> {
+        ended?;
+        anyhow::ensure!(!self.helper_gone, "the privileged helper ended by itself");
+        Ok(())
+    }
+}
+
+/// Why a port could not be opened; where a privilege is missing, with the one command that grants all that the
+/// configuration takes.
+pub fn refused<'a>(
+    error: DoorError,
+    uris: impl Iterator<Item = &'a str>,
+    listens: impl Iterator<Item = u16>,
+) -> anyhow::Error {
+    let DoorError::Port { name, source } = &error else { return error.into() };
+    if !source.is_permission() {
+        return error.into();
+    }
+    let what = match source {
+        PortError::Capability { doing, capability } => format!("{doing} needs {capability}"),
+        other => other.to_string(),
+    };
+    let line = setcap_line(uris, listens);
+    anyhow!("port \"{name}\": {what}; run as root, or grant all that this configuration takes with `{line}`")
+}
+
+/// The folder a path is in.
+pub fn folder_of(path: &Path) -> Option<PathBuf> {
+    let folder = path.parent()?;
+    Some(if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() })
+}

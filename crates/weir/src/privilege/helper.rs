@@ -1,0 +1,125 @@
+//! The helper process: this program again, with the other end of a socket as its standard input.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use confine::status::Process;
+use confine::{Calls, Files, Mode};
+use port::helper::{Client, Place};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::needs;
+use super::view::{HELPER, ProcessView};
+
+/// The first argument of a program that is to be the helper.
+const WORD: &str = "privileged-helper";
+
+/// A helper that this process has started.
+pub struct Helper {
+    client: &'static Client,
+    pid: u32,
+}
+
+impl Helper {
+    /// Starts it for those interfaces; this process opens its ports through it from now on.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn start(places: &[Place]) -> anyhow::Result<Self> {
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .context("a socket pair")?;
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("weir").arg(WORD).args(places.iter().map(ToString::to_string));
+        // A group of its own: Ctrl-C is for the gateway, which ends the helper when its ports are closed.
+        let child = command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).process_group(0).spawn();
+        let child = child.context("the privileged helper does not start")?;
+        let client = port::helper::connect(Client::new(ours)?);
+        let client = client.map_err(|_| anyhow::anyhow!("this process has a privileged helper already"))?;
+        Ok(Self { client, pid: child.id() })
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Whether it has ended.
+    pub fn is_gone(&self) -> bool {
+        let mut socket = [PollFd::from_borrowed_fd(self.client.socket(), PollFlags::empty())];
+        poll(&mut socket, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok()
+            && socket[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+    }
+}
+
+/// What the helper of this process says of itself, if there is one.
+pub fn report() -> Option<Result<ProcessView, String>> {
+    let text = port::helper::report()?;
+    Some(text.map_err(|error| error.to_string()).and_then(|text| {
+        serde_json::from_str(&text).map_err(|error| format!("the helper's report is not readable: {error}"))
+    }))
+}
+
+/// Is the helper, if the command line says so; none: it does not.
+pub fn main_of_helper() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().as_deref() != Some(OsStr::new(WORD)) {
+        return None;
+    }
+    let places = arguments.map(|text| text.to_string_lossy().parse()).collect::<Result<Vec<Place>, _>>();
+    Some(match serve(&places.unwrap_or_default()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("weir {WORD}: {error:#}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+fn serve(places: &[Place]) -> anyhow::Result<()> {
+    let socket: OwnedFd = std::io::stdin().as_fd().try_clone_to_owned()?;
+    rustix::net::sockopt::socket_domain(&socket)
+        .context("started by hand? `weir run` starts it when a gateway's ports need it")?;
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        // It ends when the gateway has: until then interfaces are to be kept as they are.
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    let _ = rustix::thread::set_name(c"weir-helper");
+    confine::drop_capabilities(needs::of_helper(places))?;
+    confine::no_new_privileges()?;
+    let notes = "/run/weir";
+    let _ = std::fs::create_dir_all(notes);
+    let files = Files {
+        read: ["/proc", "/run/netns", "/sys/devices/system/cpu"].map(PathBuf::from).to_vec(),
+        write: vec![notes.into(), "/dev/net/tun".into()],
+        ..Files::default()
+    };
+    let landlock = files.restrict()?;
+    confine::filter_calls(Calls::Helper, Mode::Enforce)?;
+    let report = || {
+        let view = Process::this().map(|process| ProcessView::of(HELPER, process, Some(landlock)));
+        view.ok().and_then(|view| serde_json::to_string(&view).ok()).unwrap_or_default()
+    };
+    port::helper::serve(&socket, places, &report).context("serving a gateway")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use confine::Capabilities;
+
+    #[test]
+    fn the_helper_keeps_only_what_ports_take() {
+        let kept = needs::of_helper(&["eth0".parse().unwrap()]);
+        assert_eq!(kept.to_string(), "cap_net_admin,cap_net_raw,cap_bpf");
+        let kept = needs::of_helper(&["eth0".parse().unwrap(), "inside/eth0".parse().unwrap()]);
+        assert!(kept.without(Capabilities::SYS_ADMIN) != kept, "entering a namespace takes CAP_SYS_ADMIN");
+    }
+}

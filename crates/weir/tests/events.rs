@@ -1,0 +1,156 @@
+//! What a running gateway reports: events on stderr and in `weir show log`, and probes.
+
+mod net;
+
+use std::fs;
+use std::process::Command;
+
+use net::{Net, Running, WEIR, ends_well, example, ok, until, user_plane, well, within};
+
+/// What the gateway has written to stderr.
+fn written(net: &Net) -> String {
+    fs::read_to_string(net.file("run.err")).unwrap()
+}
+
+/// A user plane whose probes the host can reach.
+fn probed() -> String {
+    user_plane().replace("127.0.0.1:9465", "10.0.4.1:9465")
+}
+
+/// Names of the events in lines of logfmt.
+fn names(lines: &str) -> Vec<String> {
+    let name = |line: &str| line.split(" event=").nth(1)?.split(' ').next().map(str::to_owned);
+    lines.lines().filter_map(name).collect()
+}
+
+/// Waits for an event; returns its line.
+fn wait_for(net: &Net, event: &str) -> String {
+    let wanted = format!(" event={event} ");
+    until(event, || written(net).lines().find(|line| line.contains(&wanted)).map(str::to_owned))
+}
+
+fn weir(net: &Net, args: &str) -> String {
+    let out = Command::new(WEIR).args(args.split(' ')).arg("--socket").arg(net.file("weir.sock")).output();
+    String::from_utf8(well(out.unwrap()).stdout).unwrap()
+}
+
+/// Status and body of a page of the gateway's listener for probes, as the host sees it.
+fn probe(net: &Net, path: &str) -> String {
+    const GET: &str = "
+import sys, urllib.error, urllib.request
+try:
+    answer = urllib.request.urlopen('http://10.0.4.1:9465' + sys.argv[1], timeout=5)
+except urllib.error.HTTPError as error:
+    answer = error
+print(answer.status, answer.read().decode())
+";
+    let mut command = within(&net.host, "python3");
+    String::from_utf8(well(command.args(["-c", GET, path]).output().unwrap()).stdout).unwrap()
+}
+
+#[test]
+fn a_run_is_reported_in_order() {
+    let net = Net::new("events");
+    let gateway = net.start(&probed());
+    until("readiness", || probe(&net, "/readyz").starts_with("200 ready").then_some(()));
+    let control = net.control(&net.host, &format!("{} --sessions 20 --rate 1000 --idle 0", example("cp.toml")));
+
+    ok(&format!("ip -n {} link set gnb0 down", net.host));
+    let line = wait_for(&net, "link_down");
+    assert!(line.contains("level=warn target=port") && line.contains("interface=eth0"), "{line}");
+    until("the probe", || probe(&net, "/readyz").starts_with("503 port n3: no link").then_some(()));
+    assert!(probe(&net, "/healthz").starts_with("200 alive"));
+    ok(&format!("ip -n {} link set gnb0 up", net.host));
+    wait_for(&net, "link_up");
+
+    weir(&net, "drain");
+    assert!(probe(&net, "/readyz").starts_with("503 draining"));
+    weir(&net, "drain --undo");
+    assert_eq!(weir(&net, "log set n4=debug,ledger=error"), "info,ledger=error,n4=debug\n");
+    assert_eq!(weir(&net, "log show"), "info,ledger=error,n4=debug\n");
+    let refused = Command::new(WEIR).args(["log", "set", "n5=debug", "--socket"]).arg(net.file("weir.sock")).output();
+    assert!(
+        String::from_utf8_lossy(&refused.unwrap().stderr).contains("unknown target \"n5\"; allowed: process, worker")
+    );
+    assert!(control.stop().status.success());
+
+    // The ring has what stderr has, and chooses.
+    let kept = weir(&net, "show log");
+    assert_eq!(names(&kept), names(&written(&net)));
+    let warned = weir(&net, "show log --level warn --target port");
+    assert!(names(&warned).iter().all(|name| name == "link_down" || name == "port_errors"), "{warned}");
+    let line = weir(&net, "show log --json --target port").lines().next().unwrap().to_owned();
+    let json: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert!(json["ts"].as_str().unwrap().ends_with('Z') && json["level"].is_string(), "{json}");
+
+    ends_well(gateway);
+    let all = names(&written(&net));
+    let mut left = all.iter();
+    for event in [
+        "start",
+        "config_warning",
+        "port_open",
+        "ready",
+        "link_down",
+        "link_up",
+        "drain_begin",
+        "drain_end",
+        "log_levels_changed",
+        "stopping",
+        "stopped",
+    ] {
+        assert!(left.any(|name| name == event), "{event} is missing or out of order: {all:?}");
+    }
+    assert!(written(&net).contains(" event=stopping signal=SIGINT "), "{}", written(&net));
+    assert!(written(&net).lines().all(|line| line.starts_with("ts=2")), "{}", written(&net));
+}
+
+#[test]
+fn a_full_disk_is_reported_and_not_ready() {
+    let net = Net::new("events-full");
+    let folder = net.file("small");
+    fs::create_dir_all(&folder).unwrap();
+    let config = probed().replace("[n4]", &format!("[n4]\nledger = {folder:?}"));
+    fs::write(net.file("upf.toml"), config).unwrap();
+    // `ip netns exec` has mounts of its own: the small disk is seen by the gateway only.
+    let run = format!(
+        "mount -t tmpfs -o size=6m small {} && exec {WEIR} run {} --log-format json --socket {}",
+        folder.display(),
+        net.file("upf.toml").display(),
+        net.file("weir.sock").display()
+    );
+    let mut command = within(&net.gateway, "sh");
+    command.args(["-c", &run]);
+    let _gateway = Running::start(command, &net.file("run.err"));
+    until("readiness", || written(&net).contains("\"event\":\"ready\"").then_some(()));
+    let mut command = within(&net.host, WEIR);
+    command.args(["cp", &example("cp.toml")]).args("--sessions 20000 --rate 20000 --idle 0".split(' '));
+    let _control = Running::start(command, &net.file("cp.err"));
+    let line = until("a full disk", || {
+        written(&net).lines().find(|line| line.contains("\"event\":\"disk_full\"")).map(str::to_owned)
+    });
+    let json: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&json["level"], &json["target"]), (&"error".into(), &"ledger".into()), "{line}");
+    until("the probe", || probe(&net, "/readyz").starts_with("503 the disk of the ledger").then_some(()));
+}
+
+#[test]
+fn levels_come_from_file_and_command_line() {
+    let net = Net::new("events-levels");
+    let log = "\n[log]\nformat = \"json\"\nlevel = \"warn\"\ntargets = { process = \"info\" }\n";
+    let gateway = net.start(&(user_plane() + log));
+    ends_well(gateway);
+    let said = written(&net);
+    assert!(said.contains("\"event\":\"ready\"") && !said.contains("port_open"), "{said}");
+    assert!(said.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{said}");
+    let mut command = within(&net.gateway, WEIR);
+    command.arg("run").arg(net.file("upf.toml")).args(["--log-level", "loud"]);
+    let out = command.output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(2), "{said}");
+    assert!(said.contains("unknown level \"loud\"; allowed: off, error, warn, info, debug, trace"), "{said}");
+    fs::write(net.file("upf.toml"), user_plane() + "\n[log]\ntargets = { n5 = \"info\" }\n").unwrap();
+    let out = Command::new(WEIR).arg("run").arg("--check").arg(net.file("upf.toml")).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(said.contains("unknown target \"n5\"") && said.contains("one of process, worker"), "{said}");
+}
