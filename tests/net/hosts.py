@@ -120,10 +120,10 @@ def phone():
     return gnb
 
 def iperf(name, *options):
-    # The server may still be putting the last test away.
+    # The server may still be putting the last test away: it says that it is busy, or resets the connection.
     for _ in range(20):
         text = inside(RAN, "iperf3", "-c", "10.0.6.2", "-t", "2", "-J", *options, timeout=40, check=False)
-        if "server is busy" not in text:
+        if "server is busy" not in text and "unable to connect to server" not in text:
             break
         time.sleep(0.5)
     try:

@@ -42,7 +42,7 @@ mod settle;
 mod silence;
 pub mod translate;
 
-use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
 use pfcp::ie::{NodeId, UserPlaneIpResourceInformation};
@@ -127,6 +127,8 @@ pub struct Counters {
 pub struct Asked {
     /// The association.
     pub peer: u32,
+    /// The association whose queue the request waited in: that of its sender's address.
+    pub queue: u32,
     /// What the answer is handed back with.
     pub ticket: Ticket,
     /// Sessions the association may have, as its peer's others are now.
@@ -206,6 +208,8 @@ pub struct N4 {
     refreshing: HashSet<u32>,
     /// Sets of connections whose sessions are being ended.
     ending_sets: BTreeMap<u32, SetEnd>,
+    /// Associations that are over, with sessions that have not ended yet.
+    ending_peers: BTreeSet<u32>,
     /// Sessions that may still be ended in this turn without a request.
     slice: usize,
     /// Requests that wait for room in a worker's command ring.
@@ -277,6 +281,7 @@ impl N4 {
             waits_by_time: BinaryHeap::new(),
             outdated: (0, 0),
             ending_sets: BTreeMap::new(),
+            ending_peers: BTreeSet::new(),
             slice: SLICE,
             queue: Queue::default(),
             again: VecDeque::new(),
@@ -387,6 +392,7 @@ impl N4 {
         !self.pending.is_empty()
             || !self.queue.is_empty()
             || !self.ending_sets.is_empty()
+            || !self.ending_peers.is_empty()
             || self.keeper.as_ref().is_some_and(Keeper::is_waiting)
     }
 

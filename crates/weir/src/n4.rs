@@ -6,8 +6,7 @@
 mod control_socket;
 mod sockets;
 
-use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,7 +18,7 @@ use upf::config::{Config, LedgerDamaged, parse_prefix};
 use upf::control::Control;
 use upf::n4::assemble;
 use upf::n4::endpoint::{Endpoint, Restored};
-use upf::n4::intake::Intake;
+use upf::n4::intake::{Intake, Next};
 use upf::n4::metering::WallClock;
 use upf::rules::Usage;
 
@@ -30,6 +29,9 @@ pub use sockets::{Lost, Sockets, make_room};
 const LONGEST: usize = 65_535;
 /// Nanoseconds of a turn in which datagrams are handed to the endpoint; workers, the disk and answers come after that.
 const BUDGET: u64 = 500_000;
+
+/// Commits are short: a request waits for the one before and its own.
+const PACE: Pace = Pace { gather: Duration::from_millis(1), batch: 256, queue: 16_384 };
 
 /// Why there is no N4.
 #[derive(Debug, thiserror::Error)]
@@ -66,10 +68,8 @@ pub type Kept = (Ledger, Arc<Writer>);
 pub struct N4 {
     sockets: Sockets,
     intake: Intake,
-    /// Associations by the addresses their peers send from.
-    classes: HashMap<IpAddr, u32>,
-    /// What that was made of: associations, and the number of the last.
-    classes_of: (usize, u32),
+    /// The associations that the sockets know: how many, and the number of the last.
+    known: (usize, u32),
     endpoint: Endpoint,
     /// For packets between subscribers and control planes.
     control_socket: ControlSocket,
@@ -125,7 +125,7 @@ impl N4 {
         let control_socket = ControlSocket::open(&mut endpoint);
         let (mut kept, mut restored) = (None, None);
         if let Some(ledger) = ledger {
-            let writer = Arc::new(ledger.writer(Pace::default(), |_| {})?);
+            let writer = Arc::new(ledger.writer(PACE, |_| {})?);
             let mut install = |worker: u16, handle: u32, session: &Compiled| {
                 let seat = seats.get_mut(usize::from(worker));
                 seat.is_some_and(|seat| seat.plane.sessions_mut().install(handle, session, clock.now).is_ok())
@@ -136,8 +136,7 @@ impl N4 {
         let n4 = Self {
             sockets,
             intake: Intake::default(),
-            classes: HashMap::new(),
-            classes_of: (0, 0),
+            known: (0, 0),
             endpoint,
             control_socket,
             space: vec![0; LONGEST].into(),
@@ -179,18 +178,20 @@ impl N4 {
 
     /// Takes in what has come, sees to what is due, sends what is to be sent. `clock` tells the time as it goes on.
     pub fn turn(&mut self, control: &mut Control, clock: impl Fn() -> WallClock) {
-        self.classify();
-        let Self { sockets, intake, classes, endpoint, control_socket, space, unsent, .. } = self;
+        self.know();
+        let Self { sockets, intake, endpoint, control_socket, space, unsent, .. } = self;
         sockets.read(space, |from, datagram| {
-            intake.push(classes.get(&from.ip().to_canonical()).copied(), from, datagram);
+            intake.push(endpoint.class(from.ip()), from, datagram);
         });
+        intake.resume(|class| endpoint.may_serve(class));
         intake.serve(
             BUDGET,
             || clock().now,
-            |_, from, datagram| {
+            |class, from, datagram| {
                 endpoint.receive(from, datagram, control, &clock());
                 // Sending costs more than most datagrams: it belongs to the sender's time.
                 endpoint.drain(|to, datagram| *unsent += u64::from(!sockets.send(to, datagram)));
+                if endpoint.may_serve(class) { Next::Serve } else { Next::Hold }
             },
         );
         let wall = clock();
@@ -199,24 +200,27 @@ impl N4 {
         endpoint.turn(control, &wall);
         control_socket.send(endpoint);
         let mut at = clock().now;
+        let mut spent = Vec::new();
         endpoint.drain(|to, datagram| {
             *unsent += u64::from(!sockets.send(to, datagram));
             let then = clock().now;
-            intake.charge(classes.get(&to.ip().to_canonical()).copied(), then.saturating_sub(at));
+            spent.push((to.ip(), then.saturating_sub(at)));
             at = then;
         });
+        for (to, ns) in spent {
+            intake.charge(endpoint.class(to), ns);
+        }
     }
 
-    /// Takes note of the associations there are.
-    fn classify(&mut self) {
+    /// Has the sockets know the associations there are.
+    fn know(&mut self) {
         let node = self.endpoint.node();
         let associations = node.associations().fold((0, 0), |(count, last), (id, _)| (count + 1, id.0.max(last)));
-        if associations == self.classes_of {
+        if associations == self.known {
             return;
         }
-        self.classes_of = associations;
-        self.classes = node.addresses().map(|(address, id)| (address.to_canonical(), id.0)).collect();
-        self.sockets.know(self.classes.keys().copied());
+        self.known = associations;
+        self.sockets.know(node.addresses().map(|address| address.to_canonical()));
         self.intake.retain(|id| node.association(pfcp::node::AssociationId(id)).is_some());
     }
 
@@ -225,10 +229,10 @@ impl N4 {
         self.endpoint.close(clock, usage);
     }
 
-    /// Waits for a datagram, or for so long; hardly at all while control planes wait for workers, and not while datagrams
-    /// wait here.
+    /// Waits for a datagram, or for so long; hardly at all while control planes wait for workers or the disk, and not
+    /// while datagrams wait here that may be served.
     pub fn wait(&self, at_most: Duration) {
-        if self.intake.is_empty() {
+        if !self.intake.is_ready() {
             let at_most = if self.endpoint.is_waiting() { Duration::from_micros(20) } else { at_most };
             self.sockets.wait(self.control_socket.socket(), at_most);
         }

@@ -97,9 +97,18 @@ impl Associations {
         self.by_address.get(&address).map_or(&[], Vec::as_slice)
     }
 
-    /// Addresses with an association, and the oldest of each.
-    pub fn addresses(&self) -> impl Iterator<Item = (IpAddr, AssociationId)> {
-        self.by_address.iter().filter_map(|(address, ids)| Some((*address, *ids.first()?)))
+    /// Addresses that associations are with.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.by_address.keys().copied()
+    }
+
+    /// The oldest association with an address, or with the peer that the configuration has the address for. One that a peer
+    /// only named does not count: it may be somebody else's.
+    pub fn first_at(&self, address: IpAddr) -> Option<AssociationId> {
+        self.of_address(address).first().copied().or_else(|| {
+            let mut pins = self.pins.iter().filter(|pin| pin.contains(address));
+            pins.find_map(|pin| self.by_node.get(&pin.node_id)).copied()
+        })
     }
 
     /// The configuration's entry for a Node ID.

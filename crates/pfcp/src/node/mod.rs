@@ -203,9 +203,14 @@ impl Node {
         self.associations.iter()
     }
 
-    /// Addresses that associated peers send from, and the oldest association of each.
-    pub fn addresses(&self) -> impl Iterator<Item = (IpAddr, AssociationId)> {
+    /// Addresses that associations are with.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.associations.addresses()
+    }
+
+    /// The oldest association with an address, or with the peer that the configuration has the address for.
+    pub fn first_at(&self, address: IpAddr) -> Option<AssociationId> {
+        self.associations.first_at(address)
     }
 
     /// The next thing to react to.

@@ -123,6 +123,7 @@ impl N4 {
         self.end_waits(control, clock.now);
         self.refresh_again(control, clock);
         self.end_again(control);
+        self.end_peers(control);
         self.end_sets(control);
         self.send_late(clock.now);
         self.send_unanswered();

@@ -18,6 +18,7 @@ use pfcp::message::{Message, SessionDeletionResponse, SessionReportRequest};
 use pfcp::{Header, Packet};
 use serde::{Deserialize, Serialize};
 
+use super::keep::Keeper;
 use super::metering::{Metering, WallClock};
 use super::{Asked, N4, Outgoing, SLICE};
 use crate::control::Control;
@@ -166,7 +167,9 @@ impl N4 {
             }
             if let Some(entry) = self.book.get(number).filter(|entry| !entry.meters.is_empty()) {
                 // A worker with much to do is asked in the next turn: half of its command ring is left to requests.
-                if !control.has_background_room(entry.worker) {
+                if !control.has_background_room(entry.worker)
+                    || !self.keeper.as_ref().is_none_or(Keeper::has_background_room)
+                {
                     break;
                 }
                 let Ok(ask) = control.measure(entry.worker, number) else { break };

@@ -7,6 +7,7 @@ use pfcp::message::SessionDeletionResponse;
 use super::answers::Pending;
 use super::book::Entry;
 use super::checkpoint::{Owed, last_report};
+use super::keep::Keeper;
 use super::metering::WallClock;
 use super::problem::Problem;
 use super::requests::{Made, not_installed};
@@ -114,21 +115,42 @@ impl N4 {
     pub(super) fn end_namesakes(&mut self, peer: u32, made: &Made, control: &mut Control) -> Result<(), Problem> {
         while let Some(key) = self.book.conflict(&made.keys, None) {
             let is_namesake = |entry: &Entry| entry.peer == peer && entry.cp_seid == made.cp_seid;
-            let owner = self.book.lookup(key);
-            let namesake = owner.filter(|number| self.book.get(*number).is_some_and(is_namesake));
-            let Some(number) = namesake else { break };
-            self.end(number, End::Replaced, control)?;
+            let Some(number) = self.book.lookup(key) else { break };
+            if self.book.get(number).is_some_and(is_namesake) {
+                self.end(number, End::Replaced, control)?;
+            } else if self.is_to_end(number) {
+                self.end(number, End::Unheard, control)?;
+            } else {
+                break;
+            }
         }
         Ok(())
     }
 
-    /// An association is over: its sessions end, a few in a call. Returns whether some are left.
-    pub fn end_peer(&mut self, peer: u32, control: &mut Control) -> bool {
-        loop {
-            let first = self.book.numbers_of_peer(peer).next();
-            let Some(number) = first else { return false };
+    /// Whether a session's association is over or its set is to end, and only its turn has not come yet.
+    fn is_to_end(&self, number: u32) -> bool {
+        let is_in = |(set, end): (&u32, &SetEnd)| {
+            let found = self.book.sets().next(*set, number);
+            found.is_some_and(|(session, entered)| session == number && entered <= end.made)
+        };
+        self.book.get(number).is_some_and(|entry| self.ending_peers.contains(&entry.peer))
+            || self.ending_sets.iter().any(is_in)
+    }
+
+    /// An association is over: its sessions end, a few in each turn.
+    pub fn end_peer(&mut self, peer: u32) {
+        self.ending_peers.insert(peer);
+    }
+
+    /// Ends some sessions of associations that are over.
+    pub(super) fn end_peers(&mut self, control: &mut Control) {
+        while let Some(peer) = self.ending_peers.first().copied() {
+            let Some(number) = self.book.numbers_of_peer(peer).next() else {
+                self.ending_peers.remove(&peer);
+                continue;
+            };
             if !self.may_end(number, control) || self.end(number, End::Unheard, control).is_err() {
-                return true;
+                return;
             }
         }
     }
@@ -165,11 +187,13 @@ impl N4 {
         }
     }
 
-    /// Whether one more session may end in this turn without a request: so many may, and half of its worker's command ring
-    /// is left to requests.
+    /// Whether one more session may end in this turn without a request: so many may, half of its worker's command ring is
+    /// left to requests, and few changes are on their way to the disk.
     fn may_end(&mut self, number: u32, control: &Control) -> bool {
         let worker = self.book.get(number).map(|entry| entry.worker);
-        worker.is_none_or(|worker| control.has_background_room(worker)) && self.take_from_slice()
+        worker.is_none_or(|worker| control.has_background_room(worker))
+            && self.keeper.as_ref().is_none_or(Keeper::has_background_room)
+            && self.take_from_slice()
     }
 
     /// Takes one piece of work from this turn's slice, if there is one left.

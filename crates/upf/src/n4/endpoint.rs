@@ -1,10 +1,12 @@
 //! The user plane's end of N4, Sxa and Sxb: a PFCP node with its sessions behind it. No socket and no clock: datagrams
 //! and time are handed in, datagrams are taken out.
 
+mod kept;
 mod peers;
+mod window;
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +24,7 @@ use pfcp::node::{Association, AssociationId, Config, Event, Node, Role, State, T
 use pfcp::{Fault, Packet};
 use stages::filter::FlowDescription;
 
+use super::intake::Class;
 use super::keep::{self, Keeper};
 use super::load::Load;
 use super::metering::WallClock;
@@ -30,6 +33,8 @@ use super::{N4, Outgoing};
 use crate::compile::Compiled;
 use crate::control::Control;
 use crate::rules::Usage;
+use kept::Unkept;
+use window::Window;
 
 /// What a user plane tells of itself: whether it chooses F-TEIDs, and subscribers' addresses.
 pub fn features(chooses_f_teids: bool, has_pools: bool) -> UpFunctionFeatures {
@@ -81,8 +86,6 @@ const NEWS: usize = 256;
 pub struct Endpoint {
     node: Node,
     n4: N4,
-    /// Associations whose sessions are on their way out.
-    ending: Vec<u32>,
     /// What peers are told.
     began: RecoveryTimeStamp,
     news: std::collections::VecDeque<News>,
@@ -91,6 +94,8 @@ pub struct Endpoint {
     /// Time between checkpoints of usage.
     checkpoint_ns: u64,
     load: Load,
+    window: Window,
+    unkept: Unkept,
 }
 
 fn time(clock: &WallClock) -> Time {
@@ -107,12 +112,13 @@ impl Endpoint {
         Self {
             node: Node::new(config, started),
             n4,
-            ending: Vec::new(),
             began: started,
             news: Default::default(),
             unanswered: 0,
             checkpoint_ns: 0,
             load: Load::default(),
+            window: Window::default(),
+            unkept: Unkept::default(),
         }
     }
 
@@ -123,6 +129,7 @@ impl Endpoint {
 
     /// Writes down what all sessions have used: workers stand still, and `usage` is what they have counted.
     pub fn close(&mut self, clock: &WallClock, usage: &mut dyn FnMut(u16, u32) -> Option<Vec<Usage>>) {
+        self.keep_changed();
         self.n4.close(clock, usage);
     }
 
@@ -151,7 +158,7 @@ impl Endpoint {
             self.n4.keep_else(Change::DeleteSession { key });
             if key == keep::APPLICATIONS {
                 if let Ok(Message::PfdManagementRequest(request)) = Packet::parse(&bytes).map(|packet| packet.message) {
-                    self.manage_pfds(&request);
+                    self.manage_pfds(&request, clock);
                 }
                 continue;
             }
@@ -186,6 +193,7 @@ impl Endpoint {
             self.n4.restore_gone(key, &bytes, peer, clock.now);
         }
         self.n4.restored();
+        self.keep_changed();
         self.recount();
         control.publish();
         Ok(restored)
@@ -237,6 +245,17 @@ impl Endpoint {
         self.n4.is_waiting()
     }
 
+    /// Whose queue a sender's datagrams wait in.
+    pub fn class(&self, from: IpAddr) -> Class {
+        self.node.first_at(from).map(|id| id.0)
+    }
+
+    /// Whether a sender's next datagram may be handed in: requests of a control plane that wait for workers or the disk are
+    /// bounded, so that those of others do not wait behind them.
+    pub fn may_serve(&self, class: Class) -> bool {
+        class.is_none_or(|queue| self.window.has_room(queue))
+    }
+
     /// Takes in a datagram.
     pub fn receive(&mut self, from: SocketAddr, datagram: &[u8], control: &mut Control, clock: &WallClock) {
         self.node.receive(from, datagram, time(clock));
@@ -251,8 +270,7 @@ impl Endpoint {
         while let Some((peer, what)) = self.n4.take_notice() {
             self.tell(AssociationId(peer), &what, clock);
         }
-        let n4 = &mut self.n4;
-        self.ending.retain(|peer| n4.end_peer(*peer, control));
+        self.keep_due(clock);
         self.send(clock);
         self.recount();
     }
@@ -314,7 +332,7 @@ impl Endpoint {
                     self.tell(id, "associated", clock);
                     self.check_control_path(id, clock);
                     self.n4.send_again(id.0);
-                    self.keep_association(id);
+                    self.unkept.association(id, clock.now);
                     if let Some(Association { node_id, address, .. }) = self.node.association(id) {
                         tracing::info!(target: "n4", event = "association_up", %node_id, %address, "association is up");
                     }
@@ -342,8 +360,8 @@ impl Endpoint {
                     let sessions = self.n4.book().of_peer(id.0);
                     let text = "association over, its sessions end";
                     tracing::info!(target: "n4", event = "association_over", ?why, sessions, "{text}");
-                    self.ending.push(id.0);
-                    self.n4.keep_else(Change::DeleteSession { key: keep::association_key(id) });
+                    self.n4.end_peer(id.0);
+                    self.unkept.association(id, clock.now);
                 }
             }
         }
@@ -375,7 +393,7 @@ impl Endpoint {
 
     fn node_request(&mut self, ticket: Ticket, association: AssociationId, message: Message, clock: &WallClock) {
         let response: Message = match message {
-            Message::PfdManagementRequest(request) => self.manage_pfds(&request).into(),
+            Message::PfdManagementRequest(request) => self.manage_pfds(&request, clock).into(),
             Message::SessionSetDeletionRequest(request) => {
                 self.delete_set(association, &request);
                 let node_id = self.node.config().node_id.clone();
@@ -392,7 +410,7 @@ impl Endpoint {
     /// Packet flow descriptions of applications (5.11): flow descriptions become filters, several of contents too (PFDE).
     /// All of the request is done, or nothing; one that names no application ends all (7.4.3.1). There may be as many as one
     /// message says.
-    fn manage_pfds(&mut self, request: &PfdManagementRequest) -> PfdManagementResponse {
+    fn manage_pfds(&mut self, request: &PfdManagementRequest, clock: &WallClock) -> PfdManagementResponse {
         let filters = |application: &ApplicationIdsPfds| -> Result<Vec<FlowDescription>, Cause> {
             let contents = application.pfd_contexts.iter().flat_map(|PfdContext { pfd_contents, .. }| pfd_contents);
             let mut flows = Vec::new();
@@ -425,13 +443,12 @@ impl Endpoint {
             self.n4.forget_applications();
         }
         all.into_iter().for_each(|(id, flows)| self.n4.set_application(id, flows));
-        let packet = Packet { header: pfcp::Header::node(0), message: self.n4.say_applications().into() };
-        let Ok(bytes) = packet.to_vec() else {
+        if self.applications_bytes().is_none() {
             self.n4.set_applications(before);
             let cause = Cause::NO_RESOURCES_AVAILABLE;
             return PfdManagementResponse { cause, ..PfdManagementResponse::default() };
-        };
-        self.n4.keep_else(Change::PutSession { key: keep::APPLICATIONS, bytes });
+        }
+        self.unkept.applications(clock.now);
         PfdManagementResponse { cause: Cause::REQUEST_ACCEPTED, ..PfdManagementResponse::default() }
     }
 
@@ -452,6 +469,7 @@ impl Endpoint {
         while let Some(outgoing) = self.n4.take() {
             match outgoing {
                 Outgoing::Response { asked, seid, mut message } => {
+                    self.window.answered(asked.queue);
                     self.tell_load(asked.peer, &mut message, clock.now);
                     self.node.respond(asked.ticket, Some(seid), message, time(clock));
                 }

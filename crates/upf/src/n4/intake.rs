@@ -8,6 +8,9 @@
 //!         ──► queue of all strangers ─┘
 //! ```
 //!
+//! A control plane whose requests wait for workers or the disk, as many as may, is passed over until some are answered: what
+//! it sends on waits here, behind nobody else's.
+//!
 //! No socket and no clock: datagrams and time are handed in. A queue that was empty is served before those that were not,
 //! once, so one who sends little does not wait for those who send much.
 
@@ -16,6 +19,15 @@ use std::net::SocketAddr;
 
 /// Whose datagrams a queue holds: an association's, by its number, or (none) those of all addresses without one.
 pub type Class = Option<u32>;
+
+/// Whether more datagrams of a queue may be handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// They may.
+    Serve,
+    /// Not until [`Intake::resume`] is told so.
+    Hold,
+}
 
 /// Nanoseconds that a control plane's queue is served for in its turn.
 const OF_PEER: u64 = 200_000;
@@ -35,7 +47,7 @@ struct Queue {
     head: usize,
     /// Nanoseconds it may be served for; below zero: it was served longer than its turn.
     left: i64,
-    /// It is in one of the lists.
+    /// It is in one of the lists, or held.
     is_listed: bool,
     /// Datagrams there was no room for.
     lost: u64,
@@ -76,6 +88,8 @@ pub struct Intake {
     /// Queues that were empty until now, and those that have been served since.
     fresh: VecDeque<Class>,
     turns: VecDeque<Class>,
+    /// Queues that are passed over.
+    held: Vec<Class>,
     /// Datagrams lost of associations that are over.
     lost_before: u64,
 }
@@ -96,9 +110,22 @@ impl Intake {
         }
     }
 
-    /// Whether none waits.
-    pub fn is_empty(&self) -> bool {
-        self.queues.values().all(|queue| queue.datagrams.is_empty())
+    /// Whether a datagram waits whose queue is not held.
+    pub fn is_ready(&self) -> bool {
+        let mut listed = self.fresh.iter().chain(&self.turns);
+        listed.any(|class| self.queues.get(class).is_some_and(|queue| !queue.datagrams.is_empty()))
+    }
+
+    /// Has those queues served again that were held and may be.
+    pub fn resume(&mut self, mut may: impl FnMut(Class) -> bool) {
+        let turns = &mut self.turns;
+        self.held.retain(|class| {
+            let stays = !may(*class);
+            if !stays {
+                turns.push_back(*class);
+            }
+            stays
+        });
     }
 
     /// Datagrams that wait.
@@ -111,7 +138,7 @@ impl Intake {
         &mut self,
         budget: u64,
         mut now: impl FnMut() -> u64,
-        mut handle: impl FnMut(Class, SocketAddr, &[u8]),
+        mut handle: impl FnMut(Class, SocketAddr, &[u8]) -> Next,
     ) {
         let begin = now();
         let mut at = begin;
@@ -139,10 +166,15 @@ impl Intake {
                 self.turns.push_back(class);
                 continue;
             }
-            queue.pop(|from, datagram| handle(class, from, datagram));
+            let mut next = Next::Serve;
+            queue.pop(|from, datagram| next = handle(class, from, datagram));
             let then = now().max(at);
             queue.left -= (then - at).cast_signed();
             at = then;
+            if next == Next::Hold {
+                list.pop_front();
+                self.held.push(class);
+            }
         }
     }
 
@@ -190,6 +222,7 @@ mod tests {
             |class, _, datagram| {
                 clock.set(clock.get() + u64::from(u32::from_be_bytes(datagram[..4].try_into().expect("a cost"))));
                 order.push(class);
+                Next::Serve
             },
         );
         order
@@ -241,7 +274,7 @@ mod tests {
         assert_eq!((intake.lost(Some(1)), intake.lost(None), intake.lost(Some(2))), (952, 44, 84));
         assert_eq!((intake.len(), intake.lost_of_peers()), (2048 + 256 + 17, 952 + 84));
         served(&mut intake, u64::MAX);
-        assert!(intake.is_empty());
+        assert!(!intake.is_ready() && intake.len() == 0);
         intake.retain(|_| false);
         assert_eq!((intake.queues.len(), intake.lost_of_peers()), (1, 952 + 84));
     }
@@ -257,5 +290,31 @@ mod tests {
         }
         let left = |class: Class| intake.queues[&class].datagrams.len();
         assert!(left(Some(1)) > left(Some(2)) + 200, "{} {}", left(Some(1)), left(Some(2)));
+    }
+
+    #[test]
+    fn a_queue_that_is_held_is_passed_over() {
+        let mut intake = Intake::default();
+        push(&mut intake, Some(1), 0, 3);
+        push(&mut intake, Some(2), 0, 2);
+        let (clock, mut order) = (std::cell::Cell::new(0), Vec::new());
+        let mut serve = |intake: &mut Intake| {
+            order.clear();
+            let now = || clock.replace(clock.get() + 1);
+            intake.serve(1000, now, |class, _, _| {
+                order.push(class);
+                if class == Some(1) { Next::Hold } else { Next::Serve }
+            });
+            order.clone()
+        };
+        assert_eq!(serve(&mut intake), [Some(1), Some(2), Some(2)]);
+        push(&mut intake, Some(1), 0, 1);
+        assert_eq!(serve(&mut intake), [], "held, whatever comes");
+        assert!(!intake.is_ready() && intake.len() == 3);
+        intake.resume(|_| false);
+        assert!(!intake.is_ready());
+        intake.resume(|class| class == Some(1));
+        assert!(intake.is_ready());
+        assert_eq!(serve(&mut intake), [Some(1)]);
     }
 }

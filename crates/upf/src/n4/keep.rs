@@ -23,11 +23,24 @@ use super::{N4, Outgoing, steer};
 use crate::control::Control;
 use crate::sessions;
 
+/// Changes that go together.
+struct Held {
+    ticket: Ticket,
+    changes: usize,
+    answer: Option<Outgoing>,
+}
+
+/// Changes that may be on their way when work nobody waits for goes on: an answer waits for all that is before it.
+const BACKGROUND: usize = 256;
+
 /// The way to the ledger.
 pub struct Keeper {
     writer: Arc<Writer>,
-    /// Answers whose changes are on their way, in order.
-    held: VecDeque<(Ticket, Outgoing)>,
+    /// Changes that are on their way, in order, and the answers that wait for them.
+    held: VecDeque<Held>,
+    /// Changes in `held`, and answers.
+    backlog: usize,
+    answers: usize,
     /// Changes the ledger had no room for yet, with their answers.
     crowded: VecDeque<(Vec<Change>, Option<Outgoing>)>,
     failed: Option<LedgerError>,
@@ -36,7 +49,7 @@ pub struct Keeper {
 impl Keeper {
     /// Over a ledger's writer.
     pub fn new(writer: Arc<Writer>) -> Self {
-        Self { writer, held: VecDeque::new(), crowded: VecDeque::new(), failed: None }
+        Self { writer, held: VecDeque::new(), backlog: 0, answers: 0, crowded: VecDeque::new(), failed: None }
     }
 
     /// Keeps changes; the answer goes when they are on the disk.
@@ -49,20 +62,32 @@ impl Keeper {
     }
 
     fn submit(&mut self, changes: Vec<Change>, answer: Option<Outgoing>) {
+        let count = changes.len();
         match self.writer.submit(changes) {
-            Ok(ticket) => self.held.extend(answer.map(|answer| (ticket, answer))),
+            Ok(ticket) => self.hold(ticket, count, answer),
             Err(Refused::Full(changes)) => self.crowded.push_front((changes, answer)),
             Err(Refused::Failed(error)) => {
                 self.failed = Some(error);
                 // Ordered behind all others; let go with them.
-                self.held.extend(answer.map(|answer| (Ticket(u64::MAX), answer)));
+                self.hold(Ticket(u64::MAX), count, answer);
             }
         }
     }
 
+    fn hold(&mut self, ticket: Ticket, changes: usize, answer: Option<Outgoing>) {
+        self.backlog += changes;
+        self.answers += usize::from(answer.is_some());
+        self.held.push_back(Held { ticket, changes, answer });
+    }
+
     /// Whether answers wait.
     pub fn is_waiting(&self) -> bool {
-        !self.held.is_empty() || !self.crowded.is_empty()
+        self.answers > 0 || !self.crowded.is_empty()
+    }
+
+    /// Whether work that nobody waits for may add changes.
+    pub fn has_background_room(&self) -> bool {
+        self.backlog < BACKGROUND && self.crowded.is_empty()
     }
 
     /// Changes that its writer had no room for.
@@ -89,12 +114,15 @@ impl Keeper {
         }
         let progress = self.writer.progress();
         self.failed = self.failed.take().or(progress.failed);
-        while let Some((ticket, _)) = self.held.front() {
+        while let Some(Held { ticket, .. }) = self.held.front() {
             let is_kept = *ticket <= progress.durable;
             if !is_kept && self.failed.is_none() {
                 break;
             }
-            let Some((_, answer)) = self.held.pop_front() else { break };
+            let Some(Held { changes, answer, .. }) = self.held.pop_front() else { break };
+            self.backlog -= changes;
+            let Some(answer) = answer else { continue };
+            self.answers -= 1;
             out.push_back(if is_kept { answer } else { not_kept(answer) });
         }
     }

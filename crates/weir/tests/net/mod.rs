@@ -8,6 +8,7 @@
 //! ```
 #![allow(dead_code)] // several test programs use different parts
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -53,7 +54,9 @@ impl Net {
     /// Starts `weir run`; returns once it answers.
     pub fn start(&self, config: &str) -> Running {
         fs::write(self.file("upf.toml"), config).unwrap();
-        let mut command = within(&self.gateway, WEIR);
+        // Another build of it, say one for release, with `WEIR_BINARY`.
+        let binary = std::env::var_os("WEIR_BINARY").unwrap_or_else(|| WEIR.into());
+        let mut command = within(&self.gateway, binary);
         command.arg("run").arg(self.file("upf.toml")).arg("--socket").arg(self.file("weir.sock"));
         let running = Running::start(command, &self.file("run.err"));
         let said = || fs::read_to_string(self.file("run.err")).unwrap();
@@ -148,9 +151,9 @@ impl Drop for Running {
     }
 }
 
-pub fn within(ns: &str, program: impl AsRef<Path>) -> Command {
+pub fn within(ns: &str, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("ip");
-    command.args(["netns", "exec", ns]).arg(program.as_ref());
+    command.args(["netns", "exec", ns]).arg(program);
     command
 }
 

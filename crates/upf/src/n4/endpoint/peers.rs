@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-use ledger::Change;
 use pfcp::ie::{Cause, NodeId};
 use pfcp::message::{Message, SessionEstablishmentRequest};
 use pfcp::node::{AssociationId, Contest, Node, Ticket};
 use pfcp::{Fault, Packet};
 
+use super::super::Asked;
 use super::super::metering::WallClock;
-use super::super::{Asked, keep};
+use super::window::is_answered;
 use super::{Endpoint, time};
 use crate::control::Control;
 
@@ -71,7 +71,7 @@ impl Endpoint {
                     Some(owner) => {
                         association = owner;
                         self.node.session_used(owner);
-                        self.learn(owner, seid);
+                        self.learn(owner, seid, clock);
                     }
                     None if !self.node.is_home(from) => {
                         let fault = Fault { cause: Cause::NO_ESTABLISHED_PFCP_ASSOCIATION, ie: 0 };
@@ -85,7 +85,12 @@ impl Endpoint {
                 }
             }
         }
-        let asked = Asked { peer: association.0, ticket, most };
+        // By the sender's queue, which may be another association's of the same address.
+        let asked = Asked { peer: association.0, queue: self.class(from).unwrap_or(association.0), ticket, most };
+        if is_answered(&packet.message) {
+            self.window.asked(asked.queue);
+        }
+        self.keep_before(association);
         self.n4.request(asked, seid, packet.message, control, clock);
     }
 
@@ -98,7 +103,7 @@ impl Endpoint {
 
     /// A member of a set uses a session: the address in its CP F-SEID is a member's too. An establishment alone does not
     /// tell, for anybody may have written it; a session's SEID is known to the set only.
-    fn learn(&mut self, association: AssociationId, seid: u64) {
+    fn learn(&mut self, association: AssociationId, seid: u64, clock: &WallClock) {
         if !self.node.is_of_set(association) {
             return;
         }
@@ -108,14 +113,7 @@ impl Endpoint {
         let addresses = cp_f_seid.into_iter().flat_map(|one| [one.ip4.map(IpAddr::V4), one.ip6.map(IpAddr::V6)]);
         addresses.flatten().for_each(|address| self.node.learn(association, address));
         if alternatives(&self.node) != before {
-            self.keep_association(association);
-        }
-    }
-
-    pub(super) fn keep_association(&mut self, id: AssociationId) {
-        if let Some(association) = self.node.association(id) {
-            let bytes = keep::association_bytes(association);
-            self.n4.keep_else(Change::PutSession { key: keep::association_key(id), bytes });
+            self.unkept.association(association, clock.now);
         }
     }
 
