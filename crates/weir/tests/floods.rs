@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,13 @@ const SESSIONS: u32 = 2000;
 /// A machine that does something else meanwhile fails no test: a kind is tried so often.
 const TRIES: usize = 4;
 
+/// Sequence numbers, none of which is used twice: answers to a flood come late.
+static SEQUENCE: AtomicU32 = AtomicU32::new(1);
+
+fn sequences(count: u32) -> u32 {
+    SEQUENCE.fetch_add(count, Ordering::Relaxed)
+}
+
 fn gnb(teid: u32) -> OuterHeaderCreation {
     OuterHeaderCreation::gtp_u(Teid(teid), Some(Ipv4Addr::new(10, 0, 3, 100)), None)
 }
@@ -47,7 +54,6 @@ fn gnb(teid: u32) -> OuterHeaderCreation {
 struct Peer {
     socket: UdpSocket,
     address: IpAddr,
-    sequence: u32,
     profile: Profile,
 }
 
@@ -57,7 +63,7 @@ impl Peer {
         let socket = port::netns::within(&net.gateway, || UdpSocket::bind((address, pfcp::PORT))).unwrap().unwrap();
         socket.connect(UP).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-        Self { socket, address, sequence: 0, profile: Profile { dnn: "internet".into(), ..Profile::default() } }
+        Self { socket, address, profile: Profile { dnn: "internet".into(), ..Profile::default() } }
     }
 
     fn node(&self) -> NodeId {
@@ -70,8 +76,8 @@ impl Peer {
 
     /// Asks; sent again after a second. The answer, and how long it took.
     fn ask(&mut self, seid: Option<u64>, message: Message) -> (Message, Duration) {
-        self.sequence += 1;
-        let header = seid.map_or(Header::node(self.sequence), |seid| Header::session(seid, self.sequence));
+        let sequence = sequences(1);
+        let header = seid.map_or(Header::node(sequence), |seid| Header::session(seid, sequence));
         let octets = Packet { header, message }.to_vec().unwrap();
         let begin = Instant::now();
         let mut space = [0; 8192];
@@ -82,7 +88,7 @@ impl Peer {
                 match packet.message {
                     Message::HeartbeatRequest(_) => answer(&self.socket, packet.header.sequence, self.stamp()),
                     Message::SessionReportRequest(_) => {}
-                    message if packet.header.sequence == self.sequence => return (message, begin.elapsed()),
+                    message if packet.header.sequence == sequence => return (message, begin.elapsed()),
                     _ => {}
                 }
             }
@@ -129,7 +135,7 @@ impl Peer {
         let mut space = [0; 8192];
         for first in (0..SESSIONS).step_by(100) {
             let mut missing = 100;
-            let base = self.sequence + 1;
+            let base = sequences(100);
             while missing > 0 {
                 for n in first..first + 100 {
                     if seids[n as usize] == 0 {
@@ -144,7 +150,9 @@ impl Peer {
                     let Ok(Packet { header, message }) = Packet::parse(&space[..len]) else { continue };
                     match message {
                         Message::HeartbeatRequest(_) => answer(&self.socket, header.sequence, self.stamp()),
-                        Message::SessionEstablishmentResponse(response) if header.sequence >= base => {
+                        Message::SessionEstablishmentResponse(response)
+                            if (base..base + 100).contains(&header.sequence) =>
+                        {
                             let n = (header.sequence - base + first) as usize;
                             assert_eq!(response.cause, Cause::REQUEST_ACCEPTED);
                             missing -= usize::from(seids[n] == 0);
@@ -154,7 +162,6 @@ impl Peer {
                     }
                 }
             }
-            self.sequence += 100;
         }
         seids
     }
@@ -254,14 +261,15 @@ impl Flood {
         let thread = std::thread::spawn(move || {
             socket.set_nonblocking(true).unwrap();
             let mut space = [0; 8192];
-            let mut sequence = 0_u32;
+            let mut done = 0_usize;
             while !stopped.load(Ordering::Relaxed) {
-                let due = (began.elapsed().as_micros() as u64 * RATE / 1_000_000).saturating_sub(u64::from(sequence));
+                let due = (began.elapsed().as_micros() as u64 * RATE / 1_000_000).saturating_sub(done as u64);
                 // What could not be sent in time is not made up for: no bursts.
                 for _ in 0..due.min(RATE / 500) {
                     let len = datagrams.len();
-                    let datagram = &mut datagrams[sequence as usize % len];
-                    sequence += 1;
+                    let datagram = &mut datagrams[done % len];
+                    done += 1;
+                    let sequence = sequences(1);
                     let at = if datagram[0] & 1 == 1 { 12 } else { 4 };
                     datagram[at..at + 3].copy_from_slice(&sequence.to_be_bytes()[1..]);
                     match socket.send(datagram) {
@@ -289,6 +297,22 @@ impl Flood {
     }
 }
 
+/// What the gateway has done with requests about sessions, those refused, and datagrams lost in queues.
+fn counted(net: &Net) -> [u64; 3] {
+    let peers = net.show("peers");
+    let of = |names: &[&str]| {
+        let all = peers["counters"].as_array().unwrap().iter();
+        all.filter(|counter| names.contains(&counter[0].as_str().unwrap()))
+            .map(|counter| net::number(&counter[1]))
+            .sum()
+    };
+    [
+        of(&["established", "modified", "deleted"]),
+        of(&["requests_refused", "refused", "no_association"]),
+        of(&["queue_lost_peers", "queue_lost_strangers", "socket_lost_peers", "socket_lost_strangers"]),
+    ]
+}
+
 fn p99(times: &[Duration]) -> Duration {
     let mut times = times.to_vec();
     times.sort_unstable();
@@ -308,7 +332,10 @@ fn floods_do_not_delay_other_control_planes() {
     let stranger = Peer::new(&net, 9);
     let mut late = Vec::new();
     let mut before = quiet.exchange(time);
-    println!("{:30} {:9} {:>8} {:>6}  p99 in ms without and with it", "flood of", "from", "sent/s", "asked");
+    println!(
+        "{:30} {:9} {:>8} {:>7} {:>7} {:>7} {:>6}  p99 in ms without and with it",
+        "flood of", "from", "sent/s", "done", "refused", "lost", "asked"
+    );
     let names: Vec<&str> = kinds(&stranger, &[1]).into_iter().map(|(name, _)| name).collect();
     for (n, name) in names.into_iter().enumerate() {
         for from in ["peer", "stranger"] {
@@ -331,13 +358,16 @@ fn floods_do_not_delay_other_control_planes() {
                 if tried > 1 {
                     before = quiet.exchange(time);
                 }
+                let counts = counted(&net);
                 let flood =
                     Flood::begin(foe.socket.try_clone().unwrap(), kinds(foe, &seids).swap_remove(n).1, foe.stamp());
                 std::thread::sleep(Duration::from_millis(100));
                 let during = quiet.exchange(time);
                 let rate = flood.end();
                 let asked: usize = during.values().map(Vec::len).sum();
-                print!("{name:30} {from:9} {rate:8.0} {asked:6} ");
+                let after = counted(&net);
+                let [done, refused, lost]: [u64; 3] = std::array::from_fn(|n| after[n] - counts[n]);
+                print!("{name:30} {from:9} {rate:8.0} {done:7} {refused:7} {lost:7} {asked:6} ");
                 let mut worst = Duration::ZERO;
                 for what in ["heartbeat", "establishment", "modification", "deletion"] {
                     let (quiet, flooded) = (p99(&before[what]), p99(&during[what]));

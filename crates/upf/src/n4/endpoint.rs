@@ -3,15 +3,13 @@
 
 mod kept;
 mod peers;
+mod restore;
 mod window;
 
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{Change, Ledger, LedgerError, Writer};
-
+use pfcp::Fault;
 use pfcp::group::{ApplicationIdsPfds, PfdContext};
 use pfcp::ie::{
     Cause, GracefulReleasePeriod, PfcpAssociationReleaseRequest, PfdContents, RecoveryTimeStamp, UpFunctionFeatures,
@@ -21,16 +19,13 @@ use pfcp::message::{
     AssociationUpdateRequest, Message, PfdManagementRequest, PfdManagementResponse, SessionSetDeletionRequest,
 };
 use pfcp::node::{Association, AssociationId, Config, Event, Node, Role, State, Ticket, Time};
-use pfcp::{Fault, Packet};
 use stages::filter::FlowDescription;
 
 use super::intake::Class;
-use super::keep::{self, Keeper};
 use super::load::Load;
 use super::metering::WallClock;
 use super::networks::ControlPath;
 use super::{N4, Outgoing};
-use crate::compile::Compiled;
 use crate::control::Control;
 use crate::rules::Usage;
 use kept::Unkept;
@@ -131,72 +126,6 @@ impl Endpoint {
     pub fn close(&mut self, clock: &WallClock, usage: &mut dyn FnMut(u16, u32) -> Option<Vec<Usage>>) {
         self.keep_changed();
         self.n4.close(clock, usage);
-    }
-
-    /// Goes on with the associations and sessions that a ledger kept, and keeps them from now on. `install` gives a session
-    /// to its worker, which does not run yet.
-    ///
-    /// # Errors
-    /// A ledger that can not be read or written.
-    pub fn restore(
-        &mut self,
-        ledger: &Ledger,
-        writer: Arc<Writer>,
-        control: &mut Control,
-        clock: &WallClock,
-        install: &mut dyn FnMut(u16, u32, &Compiled) -> bool,
-    ) -> Result<Restored, LedgerError> {
-        let (mut associations, mut sessions) = (Vec::new(), Vec::new());
-        ledger.sessions(|key, bytes| {
-            if keep::is_association(key) { &mut associations } else { &mut sessions }.push((key, bytes.to_vec()));
-        })?;
-        self.n4.keep_in(Keeper::new(writer), self.checkpoint_ns, clock.now);
-        // The next run begins when this one did: its peers are to see no restart.
-        self.n4.keep_else(Change::Recovery(self.began.0));
-        let mut peers = HashMap::new();
-        for (key, bytes) in associations {
-            self.n4.keep_else(Change::DeleteSession { key });
-            if key == keep::APPLICATIONS {
-                if let Ok(Message::PfdManagementRequest(request)) = Packet::parse(&bytes).map(|packet| packet.message) {
-                    self.manage_pfds(&request, clock);
-                }
-                continue;
-            }
-            let Some(association) = keep::association_of(&bytes) else { continue };
-            let node = association.node_id.clone();
-            let id = self.node.adopt(association, time(clock));
-            self.n4.keep_else(Change::PutSession { key: keep::association_key(id), bytes });
-            peers.insert(node, id);
-        }
-        let mut used = HashMap::new();
-        ledger.checkpoints(|key, bytes| drop(used.insert(key, bytes.to_vec())))?;
-        let mut restored = Restored { associations: peers.len(), ..Restored::default() };
-        for (key, bytes) in sessions {
-            let rules = match Packet::parse(&bytes).map(|packet| packet.message) {
-                Ok(Message::SessionEstablishmentRequest(rules)) => Some(rules),
-                _ => None,
-            };
-            let there = rules.and_then(|rules| Some((self.owner_of_kept(&rules, &peers)?.0, rules)));
-            let usage = used.remove(&key);
-            let is_there = there.is_some_and(|(peer, rules)| {
-                self.n4.restore(key, peer, (bytes, &rules, usage.as_deref()), control, clock, install)
-            });
-            restored.sessions += usize::from(is_there);
-            if !is_there {
-                restored.lost += 1;
-                self.n4.keep_else(Change::DeleteSession { key });
-                self.n4.keep_else(Change::DropCheckpoint { key });
-            }
-        }
-        for (key, bytes) in used {
-            let peer = |name: &str| peers.iter().find(|(node, _)| node.to_string() == name).map(|(_, id)| id.0);
-            self.n4.restore_gone(key, &bytes, peer, clock.now);
-        }
-        self.n4.restored();
-        self.keep_changed();
-        self.recount();
-        control.publish();
-        Ok(restored)
     }
 
     /// The PFCP node: its associations and counters.
