@@ -11,7 +11,7 @@
 //! what the store keeps, and what [`translate`] makes a worker's rules of.
 
 mod answers;
-mod applications;
+pub mod applications;
 pub mod assemble;
 pub mod book;
 pub mod catalogue;
@@ -48,11 +48,11 @@ use std::net::IpAddr;
 use pfcp::ie::{NodeId, UserPlaneIpResourceInformation};
 use pfcp::message::Message;
 use pfcp::node::Ticket;
-use stages::filter::FlowDescription;
 
 use crate::control::Control;
 use crate::rules::{Session, Usage};
 use answers::Pending;
+use applications::Applications;
 use book::{Book, Key};
 use catalogue::Catalogue;
 use checkpoint::Checkpoints;
@@ -177,7 +177,8 @@ pub struct N4 {
     book: Book,
     limits: Limits,
     counters: Counters,
-    applications: HashMap<Box<str>, Vec<FlowDescription>>,
+    /// By association.
+    applications: HashMap<u32, Applications>,
     pending: HashMap<u64, Pending>,
     /// Sessions whose workers have not yet answered a modification, and what is asked of them meanwhile.
     unsettled: HashMap<u32, Vec<settle::Deferred>>,
@@ -220,7 +221,8 @@ pub struct N4 {
     errors: errors::Told,
     /// How long sessions have been silent, of which that is to be told.
     silences: HashMap<u32, Silence>,
-    applications_changed: bool,
+    /// Associations whose applications are detected otherwise since not all sessions have been looked through.
+    applications_changed: BTreeSet<u32>,
     control_packets: ControlPackets,
     unknown_networks: UnknownNetworks,
     ignored_ies: ies::IgnoredIes,
@@ -290,7 +292,7 @@ impl N4 {
             over: VecDeque::new(),
             errors: errors::Told::default(),
             silences: HashMap::new(),
-            applications_changed: false,
+            applications_changed: BTreeSet::new(),
             control_packets: ControlPackets::default(),
             unknown_networks: UnknownNetworks::default(),
             ignored_ies: ies::IgnoredIes::default(),
@@ -329,7 +331,7 @@ impl N4 {
     /// A session's rules as workers go by them, by its number.
     pub fn session(&self, number: u32, clock: &WallClock) -> Option<Session> {
         let entry = self.book.get(number)?;
-        self.translator(clock).session(&entry.rules(), &entry.meters).ok()
+        self.translator(entry.peer, clock).session(&entry.rules(), &entry.meters).ok()
     }
 
     /// The GTP-U peers its sessions send to.

@@ -147,6 +147,7 @@ impl N4 {
         while let Some(peer) = self.ending_peers.first().copied() {
             let Some(number) = self.book.numbers_of_peer(peer).next() else {
                 self.ending_peers.remove(&peer);
+                self.applications.remove(&peer);
                 continue;
             };
             if !self.may_end(number, control) || self.end(number, End::Unheard, control).is_err() {

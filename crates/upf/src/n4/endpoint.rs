@@ -9,7 +9,7 @@ mod window;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use pfcp::Fault;
+use pfcp::{Fault, Packet};
 use pfcp::group::{ApplicationIdsPfds, PfdContext};
 use pfcp::ie::{
     Cause, GracefulReleasePeriod, PfcpAssociationReleaseRequest, PfdContents, RecoveryTimeStamp, UpFunctionFeatures,
@@ -21,6 +21,7 @@ use pfcp::message::{
 use pfcp::node::{Association, AssociationId, Config, Event, Node, Role, State, Ticket, Time};
 use stages::filter::FlowDescription;
 
+use super::applications::{self, Applications};
 use super::intake::Class;
 use super::load::Load;
 use super::metering::WallClock;
@@ -322,7 +323,7 @@ impl Endpoint {
 
     fn node_request(&mut self, ticket: Ticket, association: AssociationId, message: Message, clock: &WallClock) {
         let response: Message = match message {
-            Message::PfdManagementRequest(request) => self.manage_pfds(&request, clock).into(),
+            Message::PfdManagementRequest(request) => self.manage_pfds(association, &request, clock).into(),
             Message::SessionSetDeletionRequest(request) => {
                 self.delete_set(association, &request);
                 let node_id = self.node.config().node_id.clone();
@@ -337,9 +338,14 @@ impl Endpoint {
     }
 
     /// Packet flow descriptions of applications (5.11): flow descriptions become filters, several of contents too (PFDE).
-    /// All of the request is done, or nothing; one that names no application ends all (7.4.3.1). There may be as many as one
-    /// message says.
-    fn manage_pfds(&mut self, request: &PfdManagementRequest, clock: &WallClock) -> PfdManagementResponse {
+    /// All of the request is done, or nothing; one that names no application ends all (7.4.3.1). A control plane may have as
+    /// many as one message says.
+    fn manage_pfds(
+        &mut self,
+        id: AssociationId,
+        request: &PfdManagementRequest,
+        clock: &WallClock,
+    ) -> PfdManagementResponse {
         let filters = |application: &ApplicationIdsPfds| -> Result<Vec<FlowDescription>, Cause> {
             let contents = application.pfd_contexts.iter().flat_map(|PfdContext { pfd_contents, .. }| pfd_contents);
             let mut flows = Vec::new();
@@ -367,17 +373,24 @@ impl Endpoint {
                 return PfdManagementResponse { cause, offending_ie, ..PfdManagementResponse::default() };
             }
         };
-        let before = self.n4.applications();
-        if all.is_empty() {
-            self.n4.forget_applications();
+        let mut applications = match all.is_empty() {
+            true => Applications::new(),
+            false => self.n4.applications(id.0).cloned().unwrap_or_default(),
+        };
+        for (id, flows) in all {
+            // Without filters it is forgotten.
+            match flows.is_empty() {
+                true => drop(applications.remove(&id.0)),
+                false => drop(applications.insert(id.0.clone(), flows)),
+            }
         }
-        all.into_iter().for_each(|(id, flows)| self.n4.set_application(id, flows));
-        if self.applications_bytes().is_none() {
-            self.n4.set_applications(before);
+        let packet = Packet { header: pfcp::Header::node(0), message: applications::say(&applications).into() };
+        if packet.to_vec().is_err() {
             let cause = Cause::NO_RESOURCES_AVAILABLE;
             return PfdManagementResponse { cause, ..PfdManagementResponse::default() };
         }
-        self.unkept.applications(clock.now);
+        self.n4.set_applications(id.0, applications);
+        self.unkept.association(id, clock.now);
         PfdManagementResponse { cause: Cause::REQUEST_ACCEPTED, ..PfdManagementResponse::default() }
     }
 

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use ledger::{Change, LedgerError, Refused, Ticket, Writer};
 use pfcp::ie::{AlternativeSmfIpAddress, Cause};
-use pfcp::message::{AssociationSetupRequest, Message};
+use pfcp::message::{AssociationSetupRequest, Message, PfdManagementRequest};
 use pfcp::node::{Association, AssociationId, State};
 use pfcp::{Header, Packet};
 
+use super::applications::{self, Applications};
 use super::book::{self, Book};
 use super::change::Rules;
 use super::checkpoint::{Checkpoints, Kept};
@@ -188,7 +189,7 @@ impl N4 {
             known.cloned().unwrap_or_else(|| Metering::new(urr, clock.now))
         };
         let meters: Vec<Metering> = rules.create_urrs.iter().map(meter).collect();
-        let Ok(session) = self.translator(clock).session(rules, &meters) else { return false };
+        let Ok(session) = self.translator(peer, clock).session(rules, &meters) else { return false };
         let keys = book::keys(&session);
         let number = (seid as u32).wrapping_sub(1); // as the book puts SEIDs together
         if self.book.conflict(&keys, None).is_some() {
@@ -222,7 +223,8 @@ pub fn association_key(id: AssociationId) -> u64 {
     u64::from(id.0) << 32
 }
 
-/// The key that what applications are detected by is kept under: no association has that number.
+/// The key that earlier versions kept under what all control planes' applications are detected by: no association has that
+/// number.
 pub const APPLICATIONS: u64 = (u32::MAX as u64) << 32;
 
 /// Whether what is kept under a key is an association (or what [`APPLICATIONS`] names).
@@ -230,8 +232,9 @@ pub fn is_association(key: u64) -> bool {
     key & u64::from(u32::MAX) == 0
 }
 
-/// An association as octets: its address as text after its length, and the message that would set it up.
-pub fn association_bytes(association: &Association) -> Vec<u8> {
+/// An association as octets: its address as text after its length, the message that would set it up, and, if it has
+/// applications, the one that would bring these.
+pub fn association_bytes(association: &Association, applications: Option<&Applications>) -> Vec<u8> {
     let address = association.address.to_string();
     let message = AssociationSetupRequest {
         node_id: association.node_id.clone(),
@@ -244,6 +247,10 @@ pub fn association_bytes(association: &Association) -> Vec<u8> {
     bytes.extend(address.as_bytes());
     // A few octets; it fits a message.
     let _ = Packet { header: Header::node(0), message: message.into() }.emit(&mut bytes);
+    if let Some(applications) = applications {
+        // It fits a message: otherwise it was refused.
+        let _ = Packet { header: Header::node(0), message: applications::say(applications).into() }.emit(&mut bytes);
+    }
     bytes
 }
 
@@ -255,16 +262,22 @@ fn alternative(address: IpAddr) -> AlternativeSmfIpAddress {
     AlternativeSmfIpAddress { ip4, ip6, ..AlternativeSmfIpAddress::default() }
 }
 
-/// The way back.
-pub fn association_of(bytes: &[u8]) -> Option<Association> {
+/// The way back: the association, and the message that would bring its applications.
+pub fn association_of(bytes: &[u8]) -> Option<(Association, Option<PfdManagementRequest>)> {
     let (len, rest) = bytes.split_first()?;
     let (address, message) = rest.split_at_checked(usize::from(*len))?;
     let address: SocketAddr = std::str::from_utf8(address).ok()?.parse().ok()?;
-    let Ok(Packet { message: Message::AssociationSetupRequest(request), .. }) = Packet::parse(message) else {
+    let of_setup = 4 + usize::from(u16::from_be_bytes(message.get(2..4)?.try_into().ok()?));
+    let (setup, applications) = message.split_at_checked(of_setup)?;
+    let Ok(Packet { message: Message::AssociationSetupRequest(request), .. }) = Packet::parse(setup) else {
         return None;
     };
+    let applications = match Packet::parse(applications).map(|packet| packet.message) {
+        Ok(Message::PfdManagementRequest(request)) => Some(request),
+        _ => None,
+    };
     let alternatives = request.alternative_smf_ip_addresses.iter();
-    Some(Association {
+    let association = Association {
         alternatives: alternatives
             .flat_map(|one| [one.ip4.map(IpAddr::V4), one.ip6.map(IpAddr::V6)])
             .flatten()
@@ -281,5 +294,6 @@ pub fn association_of(bytes: &[u8]) -> Option<Association> {
         user_plane_ip_resource_information: Vec::new(),
         state: State::Up,
         answers_heartbeats: false,
-    })
+    };
+    Some((association, applications))
 }

@@ -187,7 +187,7 @@ impl N4 {
             return self.refresh_from(clock.now, number);
         }
         let Some(entry) = self.book.get(number) else { return };
-        let Ok(session) = self.translator(clock).session(rules, &entry.meters) else { return };
+        let Ok(session) = self.translator(entry.peer, clock).session(rules, &entry.meters) else { return };
         let keys = book::keys(&session);
         if !control.has_background_room(entry.worker) {
             return self.refresh_from(clock.now, number);

@@ -129,9 +129,9 @@ impl N4 {
         self.check_new(asked.peer, &rules)?;
         self.catalogue.measure(&mut rules);
         check_unique(&rules)?;
-        self.check_applications(rules.create_pdrs.iter().map(|pdr| (pdr.pdr_id, &pdr.pdi)))?;
+        self.check_applications(asked.peer, rules.create_pdrs.iter().map(|pdr| (pdr.pdr_id, &pdr.pdi)))?;
         let mut chosen = Chosen::default();
-        let made = self.prepare(&mut rules, &mut chosen, None, &[], control, clock);
+        let made = self.prepare(asked.peer, &mut rules, &mut chosen, None, &[], control, clock);
         let made = made.and_then(|made| self.end_namesakes(asked.peer, &made, control).map(|()| made));
         let result = made.and_then(|made| {
             self.check_free(&rules, &made, None)?;
@@ -161,6 +161,7 @@ impl N4 {
     /// Chooses what is left to choose, and translates. `old` is the session's number if it has one.
     fn prepare(
         &mut self,
+        peer: u32,
         rules: &mut Rules,
         chosen: &mut Chosen,
         old: Option<u32>,
@@ -173,7 +174,7 @@ impl N4 {
         if counts.into_iter().any(|count| count > most) || rules.create_urrs.len() > most {
             return Err(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
         }
-        let home = self.translator(clock).home(rules);
+        let home = self.translator(peer, clock).home(rules);
         let worker = match old.and_then(|number| self.book.get(number)) {
             Some(entry) => entry.worker,
             None => self.worker_for(rules, home),
@@ -193,7 +194,7 @@ impl N4 {
             known.cloned().unwrap_or_else(|| Metering::new(urr, clock.now))
         });
         let meters: Vec<Metering> = new.collect();
-        let session = self.translator(clock).session(rules, &meters)?;
+        let session = self.translator(peer, clock).session(rules, &meters)?;
         if session.routes.len() > self.limits.routes {
             return Err(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
         }
@@ -221,8 +222,9 @@ impl N4 {
         taken.map_or(Ok(()), |key| Err(Problem::rule(blamed(rules, key))))
     }
 
-    pub(super) fn translator(&self, clock: &WallClock) -> Translator<'_> {
-        let (networks, applications, catalogue) = (&self.networks, &self.applications, &self.catalogue);
+    /// Translates the rules of an association's sessions.
+    pub(super) fn translator(&self, peer: u32, clock: &WallClock) -> Translator<'_> {
+        let (networks, applications, catalogue) = (&self.networks, self.applications(peer), &self.catalogue);
         Translator { networks, applications, catalogue, unix: clock.unix(clock.now) }
     }
 
@@ -298,7 +300,7 @@ impl N4 {
         check_unique(&rules)?;
         let created = request.create_pdrs.iter().map(|pdr| (pdr.pdr_id, &pdr.pdi));
         let updated = request.update_pdrs.iter().filter_map(|pdr| Some((pdr.pdr_id, pdr.pdi.as_ref()?)));
-        self.check_applications(created.chain(updated))?;
+        self.check_applications(asked.peer, created.chain(updated))?;
         if let Some(urr) = query.unknown(&rules) {
             return Err(Problem::rule(FailedRuleId::Urr(urr)));
         }
@@ -329,14 +331,14 @@ impl N4 {
             return Ok(());
         }
         let mut chosen = Chosen::default();
-        let made = self.prepare(&mut rules, &mut chosen, Some(number), &meters, control, clock);
+        let made = self.prepare(asked.peer, &mut rules, &mut chosen, Some(number), &meters, control, clock);
         let result = made.and_then(|made| {
             self.check_free(&rules, &made, Some(number))?;
             let install = control.change(worker, number, &made.session, before.create_urrs.len(), drops);
             install.map(|ask| (made, ask)).map_err(|error| not_installed(&error))
         });
         let (made, ask) = result.inspect_err(|_| self.give_back(&chosen))?;
-        let ends = left.iter().filter_map(|left| self.translator(clock).left_tunnel(left)).collect();
+        let ends = left.iter().filter_map(|left| self.translator(asked.peer, clock).left_tunnel(left)).collect();
         let restarts = request.user_plane_inactivity_timer.is_some();
         response.created_pdrs = std::mem::take(&mut chosen.pdrs);
         response.created_traffic_endpoints = std::mem::take(&mut chosen.endpoints);

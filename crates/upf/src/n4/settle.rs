@@ -115,11 +115,11 @@ impl N4 {
             // It has ended meanwhile, and what the change brought with it.
             return self.release_keys(&change.left, &[]);
         };
-        let worker = entry.worker;
+        let (worker, peer) = (entry.worker, entry.peer);
         // Nothing was reported meanwhile.
         let meters = change.meters.into_vec();
         self.give_back(&change.chosen);
-        let session = self.translator(clock).session(&change.rules, &meters);
+        let session = self.translator(peer, clock).session(&change.rules, &meters);
         let (Ok(session), Some(message)) = (session, self.book.written(&change.rules)) else { return };
         control.kept(worker, number, &session);
         let cp_seid = change.rules.cp_f_seid.seid;

@@ -13,13 +13,11 @@ mod pdr;
 mod qer;
 mod urr;
 
-use std::collections::HashMap;
-
 use pfcp::group::{CreateFar, Pdi};
 use pfcp::ie::{DestinationInterface, FTeid, FailedRuleId, SourceInterface};
-use stages::filter::FlowDescription;
 use stages::forward::InstanceId;
 
+use super::applications::Applications;
 use super::catalogue::Catalogue;
 use super::change::Rules;
 use super::metering::Metering;
@@ -33,7 +31,7 @@ pub struct Translator<'a> {
     /// Names of networks.
     pub networks: &'a Networks,
     /// The filters of applications, by name (PFDs, 5.11).
-    pub applications: &'a HashMap<Box<str>, Vec<FlowDescription>>,
+    pub applications: Option<&'a Applications>,
     /// What control planes know by name.
     pub catalogue: &'a Catalogue,
     /// Now, in seconds since 1970: rules may have a time.

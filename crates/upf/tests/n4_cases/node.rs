@@ -143,6 +143,22 @@ fn a_worker_with_its_hands_full_or_without_room_hears_later() {
 }
 
 #[test]
+fn a_control_plane_changes_its_own_applications_only() {
+    let foe: std::net::SocketAddr = "10.0.4.77:8805".parse().expect("an address");
+    let mut bench = Bench::new("");
+    assert_eq!(told(&mut bench, pfds(&[("video", &[flow(VIDEO)])])), (Cause::REQUEST_ACCEPTED, None));
+    let (_, teid) = watching(&mut bench);
+    bench.associate_from(foe, 0);
+    for request in [pfds(&[("video", &[flow(OTHER)])]), PfdManagementRequest::default()] {
+        let answer = bench.say_from(foe, None, request.into()).message;
+        assert!(matches!(answer, Message::PfdManagementResponse(it) if it.cause == Cause::REQUEST_ACCEPTED));
+        bench.turn_to(secs(1));
+        assert!(passes(&mut bench, teid), "as its own control plane said");
+    }
+    bench.close();
+}
+
+#[test]
 fn applications_outlive_a_restart() {
     let folder = std::env::temp_dir().join(format!("weir-n4-node-{}", std::process::id()));
     let (mut bench, _) = Bench::on_ledger("", &folder);

@@ -1,9 +1,9 @@
-//! Associations and applications on their way to the ledger: however often one changes, it is written once in a while.
+//! Associations, with their applications, on their way to the ledger: however often one changes, it is written once in a
+//! while.
 
 use std::collections::BTreeSet;
 
 use ledger::Change;
-use pfcp::Packet;
 use pfcp::node::AssociationId;
 
 use super::super::keep;
@@ -18,38 +18,21 @@ const SOON: u64 = 10_000_000;
 pub(super) struct Unkept {
     /// Associations, those that are over too.
     associations: BTreeSet<AssociationId>,
-    applications: bool,
     /// Since when.
     since: u64,
 }
 
 impl Unkept {
-    /// An association has changed, or is over.
+    /// An association has changed, or what its applications are detected by, or it is over.
     pub fn association(&mut self, id: AssociationId, now: u64) {
-        self.begin(now);
-        self.associations.insert(id);
-    }
-
-    /// What applications are detected by has changed.
-    pub fn applications(&mut self, now: u64) {
-        self.begin(now);
-        self.applications = true;
-    }
-
-    fn begin(&mut self, now: u64) {
-        if self.associations.is_empty() && !self.applications {
+        if self.associations.is_empty() {
             self.since = now;
         }
+        self.associations.insert(id);
     }
 }
 
 impl Endpoint {
-    /// Applications as the ledger keeps them; none: one message does not say them.
-    pub(super) fn applications_bytes(&self) -> Option<Vec<u8>> {
-        let packet = Packet { header: pfcp::Header::node(0), message: self.n4.say_applications().into() };
-        packet.to_vec().ok()
-    }
-
     /// Writes an association now if it has changed: its session, which is to follow, would not be found again without it.
     pub(super) fn keep_before(&mut self, id: AssociationId) {
         if self.unkept.associations.remove(&id) {
@@ -69,18 +52,22 @@ impl Endpoint {
         for id in std::mem::take(&mut self.unkept.associations) {
             self.keep_association(id);
         }
-        if std::mem::take(&mut self.unkept.applications)
-            && let Some(bytes) = self.applications_bytes()
-        {
-            self.n4.keep_else(Change::PutSession { key: keep::APPLICATIONS, bytes });
-        }
     }
 
     fn keep_association(&mut self, id: AssociationId) {
+        let change = self.kept_association(id);
+        self.n4.keep_else(change);
+    }
+
+    /// What an association is kept as now.
+    pub(super) fn kept_association(&self, id: AssociationId) -> Change {
         let key = keep::association_key(id);
-        self.n4.keep_else(match self.node.association(id) {
-            Some(association) => Change::PutSession { key, bytes: keep::association_bytes(association) },
+        match self.node.association(id) {
+            Some(association) => {
+                let bytes = keep::association_bytes(association, self.n4.applications(id.0));
+                Change::PutSession { key, bytes }
+            }
             None => Change::DeleteSession { key },
-        });
+        }
     }
 }

@@ -18,7 +18,7 @@ use pfcp::node::AssociationId;
 use super::super::change::Rules;
 use super::super::keep::{self, Keeper};
 use super::super::metering::WallClock;
-use super::{Endpoint, Restored, time};
+use super::{Endpoint, Restored, Unkept, time};
 use crate::compile::Compiled;
 use crate::control::Control;
 
@@ -114,21 +114,32 @@ impl Endpoint {
     }
 
     fn restore_associations(&mut self, kept: Vec<Raw>, clock: &WallClock) -> HashMap<NodeId, AssociationId> {
-        let mut peers = HashMap::new();
+        let (mut peers, mut of_all) = (HashMap::new(), None);
+        // All of it in one commit: a crash in between would cost the sessions.
+        let mut changes = Vec::new();
         for (key, bytes) in kept {
-            self.n4.keep_else(Change::DeleteSession { key });
+            changes.push(Change::DeleteSession { key });
             if key == keep::APPLICATIONS {
                 if let Ok(Message::PfdManagementRequest(request)) = Packet::parse(&bytes).map(|packet| packet.message) {
-                    self.manage_pfds(&request, clock);
+                    of_all = Some(request);
                 }
                 continue;
             }
-            let Some(association) = keep::association_of(&bytes) else { continue };
+            let Some((association, applications)) = keep::association_of(&bytes) else { continue };
             let node = association.node_id.clone();
             let id = self.node.adopt(association, time(clock));
-            self.n4.keep_else(Change::PutSession { key: keep::association_key(id), bytes });
+            if let Some(request) = applications {
+                self.manage_pfds(id, &request, clock);
+            }
             peers.insert(node, id);
         }
+        // An earlier version kept one list for all.
+        for (id, request) in peers.values().flat_map(|id| of_all.as_ref().map(|request| (*id, request))) {
+            self.manage_pfds(id, request, clock);
+        }
+        self.unkept = Unkept::default();
+        changes.extend(peers.values().map(|id| self.kept_association(*id)));
+        self.n4.keep(|_| changes, None);
         peers
     }
 

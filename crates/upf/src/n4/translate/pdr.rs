@@ -1,7 +1,7 @@
 //! PDRs: which rule a packet goes by, and the rules it brings with it (5.2.1).
 
 use pfcp::group::CreatePdr;
-use pfcp::ie::{Cause, FTeid, OuterHeaderRemoval, Precedence, SourceInterface};
+use pfcp::ie::{ApplicationId, Cause, FTeid, OuterHeaderRemoval, Precedence, SourceInterface};
 use stages::filter::Sdf;
 
 use super::pdi::{self, Endpoint};
@@ -49,7 +49,8 @@ impl Translator<'_> {
         for filter in &pdr.pdi.sdf_filters {
             filters.push(pdi::sdf(pdi::whole(rules, filter)?)?);
         }
-        let application = pdr.pdi.application_id.as_ref().map(|application| self.applications.get(&application.0));
+        let known = |id: &ApplicationId| self.applications.and_then(|all| all.get(&id.0));
+        let application = pdr.pdi.application_id.as_ref().map(known);
         if !is_active(pdr, self.unix) || application == Some(None) {
             session.resting.extend(teid);
             return Ok(());
