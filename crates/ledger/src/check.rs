@@ -26,9 +26,9 @@ pub struct Finding {
 /// What a ledger is like.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Health {
-    /// The file.
+    /// The ledger's file, as it was opened.
     pub path: PathBuf,
-    /// Its bytes.
+    /// Length of the file, bytes.
     pub bytes: u64,
     /// The process that wrote to it was killed: normal, and no damage.
     pub killed: bool,
@@ -36,7 +36,7 @@ pub struct Health {
     pub sessions: Finding,
     /// Checkpoints of usage.
     pub checkpoints: Finding,
-    /// Charging records.
+    /// What is readable of the charging records.
     pub records: Finding,
     /// The Recovery Time Stamp written last.
     pub recovery: Option<u32>,
@@ -56,7 +56,7 @@ impl Health {
 pub(crate) struct Contents {
     pub sessions: HashMap<u64, Vec<u8>>,
     pub checkpoints: HashMap<u64, Vec<u8>>,
-    /// By number.
+    /// Charging records by sequence number, as they are kept.
     pub records: Vec<(u64, Vec<u8>)>,
     pub meta: HashMap<String, u64>,
 }

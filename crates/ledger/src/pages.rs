@@ -101,7 +101,7 @@ pub(crate) struct Lost {
     pub until: Option<Option<Vec<u8>>>,
 }
 
-/// The file.
+/// Reads the file's pages without the database, which refuses a damaged file as a whole.
 pub(crate) struct Pages {
     file: File,
     len: u64,

@@ -177,7 +177,7 @@ pub struct N4 {
     book: Book,
     limits: Limits,
     counters: Counters,
-    /// By association.
+    /// Packet flow descriptions by the association that sent them.
     applications: HashMap<u32, Applications>,
     pending: HashMap<u64, Pending>,
     /// Sessions whose workers have not yet answered a modification, and what is asked of them meanwhile.
@@ -369,7 +369,7 @@ impl N4 {
         self.networks.close_control_path();
     }
 
-    /// Its bounds.
+    /// Bounds that hold whatever control planes ask for.
     pub fn limits(&self) -> Limits {
         self.limits
     }

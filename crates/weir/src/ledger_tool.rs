@@ -57,7 +57,7 @@ pub struct SalvageArgs {
     pub json: bool,
 }
 
-/// Does it.
+/// Runs `weir ledger check` or `weir ledger salvage`.
 ///
 /// # Errors
 /// A ledger that can not be read at all, or is damaged (`check`); a folder that can not be written.

@@ -104,7 +104,7 @@ pub enum LogRequest {
 pub enum LogReply {
     /// Events, oldest first.
     Events {
-        /// The events.
+        /// Events, oldest first.
         events: Vec<Record>,
         /// The sequence number of the newest event there is.
         newest: u64,

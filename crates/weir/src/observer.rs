@@ -234,6 +234,7 @@ impl Observer {
             },
             answers_heartbeats: peer.answers_heartbeats,
             datagrams_lost: n4.intake().lost(Some(id.0)),
+            further_addresses: peer.alternatives.iter().map(ToString::to_string).collect(),
         };
         let mut peers: Vec<PeerView> = node.associations().map(peer).collect();
         peers.sort_by(|a, b| a.address.cmp(&b.address));

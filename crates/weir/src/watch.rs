@@ -72,7 +72,7 @@ impl Watch {
     /// Watches a gateway whose control thread is the one that calls.
     ///
     /// # Errors
-    /// No thread.
+    /// The operating system gives no thread.
     pub fn start(gateway: Arc<dyn Watchable>) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let told = stop.clone();

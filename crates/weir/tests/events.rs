@@ -91,6 +91,7 @@ fn a_run_is_reported_in_order() {
         "config_warning",
         "port_open",
         "ready",
+        "association_up",
         "link_down",
         "link_up",
         "drain_begin",
@@ -103,6 +104,31 @@ fn a_run_is_reported_in_order() {
     }
     assert!(written(&net).contains(" event=stopping signal=SIGINT "), "{}", written(&net));
     assert!(written(&net).lines().all(|line| line.starts_with("ts=2")), "{}", written(&net));
+}
+
+#[test]
+fn the_life_of_an_association_is_reported() {
+    let net = Net::new("assoc");
+    let pace = "[n4]\nheartbeat_seconds = 1\nkeep_seconds = 60";
+    let gateway = net.start(&user_plane().replace("keep_seconds = 120", "").replace("[n4]", pace));
+    let life = format!("{} --sessions 20 --rate 1000 --idle 0 --limits 0 --queries 0", example("cp.toml"));
+    let mut control = net.control(&net.host, &life);
+    let line = wait_for(&net, "association_up");
+    assert!(
+        line.contains("target=n4") && line.contains("node_id=10.0.4.2") && line.contains("10.0.4.2:8805"),
+        "{line}"
+    );
+    // One that has never answered a heartbeat is not missed.
+    until("heartbeats", || (net.show("peers")["peers"][0]["answers_heartbeats"] == true).then_some(()));
+    control.kill();
+    let line = wait_for(&net, "association_lost");
+    assert!(line.contains("level=warn") && line.contains("sessions=20"), "{line}");
+    // It comes back as one that has restarted: what it had is over.
+    let control = net.control(&net.host, &life);
+    let line = wait_for(&net, "association_over");
+    assert!(line.contains("node_id=10.0.4.2") && line.contains("sessions=20"), "{line}");
+    assert!(control.stop().status.success());
+    ends_well(gateway);
 }
 
 #[test]

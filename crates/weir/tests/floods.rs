@@ -37,7 +37,7 @@ const MOVED: Duration = Duration::from_millis(10);
 /// Sessions of the control plane that floods.
 const SESSIONS: u32 = 2000;
 /// A machine that does something else meanwhile fails no test: a kind is tried so often.
-const TRIES: usize = 5;
+const TRIES: usize = 10;
 
 /// Sequence numbers, none of which is used twice: answers to a flood come late.
 static SEQUENCE: AtomicU32 = AtomicU32::new(1);

@@ -40,7 +40,7 @@ fn causes(pair: &mut Pair) -> Vec<Cause> {
 fn gone(pair: &mut Pair) -> Vec<(AssociationId, Removal)> {
     let mut gone = Vec::new();
     while let Some(event) = pair.up.next_event() {
-        if let Event::Gone(id, why) = event {
+        if let Event::Gone(id, why, _) = event {
             gone.push((id, why));
         }
     }

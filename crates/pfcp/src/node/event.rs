@@ -61,12 +61,12 @@ pub enum Event {
     Lost(AssociationId),
     /// A lost peer is back, with its sessions.
     Back(AssociationId),
-    /// The association is gone, and its sessions are to go.
-    Gone(AssociationId, Removal),
+    /// The association with that Node ID is gone, and its sessions are to go.
+    Gone(AssociationId, Removal, NodeId),
     /// A request that would have ended or taken over the sessions of a peer was refused, or had to be granted without that
     /// peer's word: for the operator to know.
     Contested {
-        /// The peer.
+        /// The Node ID that two senders claim.
         node_id: NodeId,
         /// Where the request came from.
         from: SocketAddr,

@@ -385,7 +385,7 @@ impl Node {
     pub(super) fn remove(&mut self, id: AssociationId, why: Removal, now: Time) {
         let Some(association) = self.associations.remove(id) else { return };
         self.leave(association.address.ip());
-        self.events.push_back(Event::Gone(id, why));
+        self.events.push_back(Event::Gone(id, why, association.node_id));
         self.drop_claims(id, now);
     }
 

@@ -114,8 +114,8 @@ fn an_association_is_set_up_and_released() {
     assert_eq!(pair.up.association(at_up).map(|cp| cp.address), Some(CP));
     pair.cp.release(at_cp, pair.now).expect("room");
     pair.exchange();
-    assert_eq!(pair.cp.next_event(), Some(Event::Gone(at_cp, Removal::Released)));
-    assert_eq!(pair.up.next_event(), Some(Event::Gone(at_up, Removal::Released)));
+    assert!(matches!(pair.cp.next_event(), Some(Event::Gone(id, Removal::Released, _)) if id == at_cp));
+    assert!(matches!(pair.up.next_event(), Some(Event::Gone(id, Removal::Released, _)) if id == at_up));
     assert_eq!((pair.cp.associations().count(), pair.up.associations().count()), (0, 0));
 }
 
@@ -216,7 +216,7 @@ fn a_peer_that_no_longer_answers_is_lost_comes_back_or_goes() {
     pair.lose = [usize::MAX; 2];
     pair.wait(70 + 120);
     assert_eq!(pair.cp.next_event(), Some(Event::Lost(at_cp)));
-    assert_eq!(pair.cp.next_event(), Some(Event::Gone(at_cp, Removal::Lost)));
+    assert!(matches!(pair.cp.next_event(), Some(Event::Gone(id, Removal::Lost, _)) if id == at_cp));
     pair.wait(1000);
     assert_eq!((pair.cp.next_event(), pair.cp.due_at()), (None, None));
 }
@@ -243,7 +243,7 @@ fn a_peer_that_has_restarted_has_lost_its_sessions() {
     pair.cp.request(UP, None, heartbeat.into(), 0, pair.now).expect("room");
     // The sequence number is that of the setup request, the type is not.
     pair.exchange();
-    assert_eq!(pair.up.next_event(), Some(Event::Gone(at_up, Removal::Restarted)));
+    assert!(matches!(pair.up.next_event(), Some(Event::Gone(id, Removal::Restarted, _)) if id == at_up));
     assert_eq!(pair.up.counters().peers_restarted, 1);
 }
 
@@ -265,7 +265,7 @@ fn set_up_anew_an_association_keeps_its_sessions_only_if_asked() {
     set_up(&mut pair, Some(Default::default()));
     assert_eq!(pair.up.next_event(), Some(Event::Up(at_up)));
     set_up(&mut pair, None);
-    assert_eq!(pair.up.next_event(), Some(Event::Gone(at_up, Removal::SetUpAnew)));
+    assert!(matches!(pair.up.next_event(), Some(Event::Gone(id, Removal::SetUpAnew, _)) if id == at_up));
     assert!(matches!(pair.up.next_event(), Some(Event::Up(id)) if id != at_up));
 }
 
@@ -280,10 +280,10 @@ fn a_peer_that_has_restarted_may_count_from_where_it_was() {
         pair.say(CP, 7, request);
     };
     set_up(&mut pair, 1_700_000_000);
-    assert_eq!(pair.up.next_event(), Some(Event::Gone(first, Removal::SetUpAnew)));
+    assert!(matches!(pair.up.next_event(), Some(Event::Gone(id, Removal::SetUpAnew, _)) if id == first));
     let Some(Event::Up(second)) = pair.up.next_event() else { panic!("set up") };
     set_up(&mut pair, 1_700_000_001);
-    assert_eq!(pair.up.next_event(), Some(Event::Gone(second, Removal::SetUpAnew)));
+    assert!(matches!(pair.up.next_event(), Some(Event::Gone(id, Removal::SetUpAnew, _)) if id == second));
     assert!(matches!(pair.up.next_event(), Some(Event::Up(_))));
     set_up(&mut pair, 1_700_000_001);
     assert_eq!((pair.up.next_event(), pair.up.counters().duplicates_answered), (None, 1));
@@ -294,7 +294,7 @@ fn some_release_in_nobodys_name_with_sequence_number_0() {
     let mut pair = Pair::new();
     let (_, at_up) = pair.associate();
     pair.say(CP, 0, AssociationReleaseRequest { node_id: NodeId::default(), ..Default::default() });
-    assert_eq!(pair.up.next_event(), Some(Event::Gone(at_up, Removal::Released)));
+    assert!(matches!(pair.up.next_event(), Some(Event::Gone(id, Removal::Released, _)) if id == at_up));
 }
 
 #[test]

@@ -74,7 +74,7 @@ pub enum Report {
     },
     /// A packet is for a control plane's function.
     ForControl {
-        /// Its address.
+        /// Address of the control plane's function that the packet is for.
         to: IpAddr,
         /// Its tunnel endpoint.
         teid: u32,

@@ -9,7 +9,6 @@ mod window;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use pfcp::{Fault, Packet};
 use pfcp::group::{ApplicationIdsPfds, PfdContext};
 use pfcp::ie::{
     Cause, GracefulReleasePeriod, PfcpAssociationReleaseRequest, PfdContents, RecoveryTimeStamp, UpFunctionFeatures,
@@ -19,6 +18,7 @@ use pfcp::message::{
     AssociationUpdateRequest, Message, PfdManagementRequest, PfdManagementResponse, SessionSetDeletionRequest,
 };
 use pfcp::node::{Association, AssociationId, Config, Event, Node, Role, State, Ticket, Time};
+use pfcp::{Fault, Packet};
 use stages::filter::FlowDescription;
 
 use super::applications::{self, Applications};
@@ -285,11 +285,11 @@ impl Endpoint {
                     }
                 }
                 Event::Contested { node_id, from, outcome } => self.contested(&node_id, from, outcome, clock),
-                Event::Gone(id, why) => {
-                    self.tell(id, &format!("association over ({why:?}); its sessions end"), clock);
+                Event::Gone(id, why, node_id) => {
+                    self.tell(id, &format!("association of {node_id} over ({why:?}); its sessions end"), clock);
                     let sessions = self.n4.book().of_peer(id.0);
                     let text = "association over, its sessions end";
-                    tracing::info!(target: "n4", event = "association_over", ?why, sessions, "{text}");
+                    tracing::info!(target: "n4", event = "association_over", %node_id, ?why, sessions, "{text}");
                     self.n4.end_peer(id.0);
                     self.unkept.association(id, clock.now);
                 }

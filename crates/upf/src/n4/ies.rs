@@ -45,7 +45,7 @@ impl Treatment {
 /// An IE.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Its type.
+    /// Type of the information element (8.1.2).
     pub ie: u16,
     /// Its name in the standard.
     pub name: &'static str,

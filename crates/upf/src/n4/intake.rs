@@ -23,7 +23,7 @@ pub type Class = Option<u32>;
 /// Whether more datagrams of a queue may be handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// They may.
+    /// More of this queue may be handed over.
     Serve,
     /// Not until [`Intake::resume`] is told so.
     Hold,
@@ -81,7 +81,7 @@ impl Queue {
     }
 }
 
-/// All queues.
+/// Queues of datagrams, and the order in which they are served.
 #[derive(Debug, Default)]
 pub struct Intake {
     queues: HashMap<Class, Queue>,

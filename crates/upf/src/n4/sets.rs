@@ -18,7 +18,7 @@ struct Known {
     sessions: u32,
 }
 
-/// The index.
+/// Sessions by set, and sets by the names they have in messages.
 #[derive(Debug, Default)]
 pub struct Sets {
     known: HashMap<SetKey, Vec<Known>>,

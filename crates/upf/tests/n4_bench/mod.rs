@@ -231,7 +231,7 @@ impl Bench {
         };
     }
 
-    /// The endpoint.
+    /// The endpoint under test, to look at.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }

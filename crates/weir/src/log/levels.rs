@@ -19,7 +19,7 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// As configured.
+    /// Levels as the configuration's `[log]` sets them.
     pub fn of(config: &LogConfig) -> Self {
         Self { level: config.level, targets: config.targets.clone() }
     }

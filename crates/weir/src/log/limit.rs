@@ -19,7 +19,7 @@ const KINDS: usize = 256;
 /// Whether an event is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is.
+    /// The event is written.
     Pass,
     /// It is, and so many of its kind were not since the last that was.
     PassAfter(u64),

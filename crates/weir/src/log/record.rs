@@ -66,22 +66,22 @@ impl From<tracing::Level> for Level {
     }
 }
 
-/// One event.
+/// An event as `weir show log --json` gives it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Its place in the order of all events of the process, from 1; 0: not kept yet.
     pub sequence: u64,
-    /// When.
+    /// When it happened, in UTC.
     pub ts: Moment,
     /// How much it matters.
     pub level: Level,
-    /// The subsystem.
+    /// Part of weir that reports it, by which levels are set: `n4`, `port`, `ledger`…
     pub target: String,
     /// Its kind, a name of `docs/events.md`.
     pub event: String,
     /// What it is about.
     pub fields: Vec<(String, Value)>,
-    /// For people.
+    /// The event in words; its fields say the same to programs.
     pub msg: String,
 }
 

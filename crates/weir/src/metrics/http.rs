@@ -19,11 +19,11 @@ pub struct Answer {
     pub status: u16,
     /// Its media type.
     pub media: &'static str,
-    /// Its body.
+    /// Body of the response, UTF-8.
     pub body: String,
 }
 
-/// Plain text.
+/// Content type of answers in words.
 pub const WORDS: &str = "text/plain; charset=utf-8";
 
 /// What answers. Called from the server's thread.

@@ -49,6 +49,9 @@ pub fn text(view: &PeersView, style: Style) -> String {
         true => "  no control plane is associated\n".to_owned(),
         false => table.render(style),
     };
+    for peer in view.peers.iter().filter(|peer| !peer.further_addresses.is_empty()) {
+        out += &format!("  {} is one of a set, with {}\n", peer.address, peer.further_addresses.join(", "));
+    }
     for peer in view.peers.iter().filter(|peer| peer.datagrams_lost > 0) {
         out += &format!("  {} of its datagrams lost: {}'s queue was full\n", count(peer.datagrams_lost), peer.address);
     }

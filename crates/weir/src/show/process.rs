@@ -3,7 +3,7 @@
 use crate::privilege::ProcessesView;
 use crate::tables::{Align, Style, Table, bytes, many};
 
-/// The page.
+/// What `weir show process` prints.
 pub fn text(view: &ProcessesView, style: Style) -> String {
     let mut out = String::new();
     for process in &view.processes {

@@ -206,6 +206,9 @@ pub struct PeerView {
     /// Datagrams of it that were lost, as its queue was full.
     #[serde(default)]
     pub datagrams_lost: u64,
+    /// Further addresses it may use its sessions from, as a member of a set.
+    #[serde(default)]
+    pub further_addresses: Vec<String>,
 }
 
 /// A GTP-U peer.

@@ -8,7 +8,7 @@ const RELIEVED_PERCENT: u64 = 80;
 /// How much of a pool or table is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// Which.
+    /// Name of the pool or table.
     pub pool: String,
     /// How much of it is used.
     pub used: u64,

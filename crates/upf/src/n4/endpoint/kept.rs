@@ -18,7 +18,7 @@ const SOON: u64 = 10_000_000;
 pub(super) struct Unkept {
     /// Associations, those that are over too.
     associations: BTreeSet<AssociationId>,
-    /// Since when.
+    /// When the first of them changed, nanoseconds of the workers' clock.
     since: u64,
 }
 

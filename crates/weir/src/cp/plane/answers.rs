@@ -31,7 +31,7 @@ impl ControlPlane {
                     self.node.refuse(ticket, seid, fault, now);
                 }
                 Event::Lost(_) => self.tally.counts.lost += 1,
-                Event::Gone(_, why) => self.gone(why, now),
+                Event::Gone(_, why, _) => self.gone(why, now),
                 Event::Updated(_, update) => self.updated(&update),
                 Event::Back(_) | Event::Contested { .. } => {}
             }
