@@ -1,6 +1,7 @@
 //! The memory all packets lie in.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -63,6 +64,18 @@ impl Arena {
     /// What the kernel said, when there is not that much memory; `InvalidInput` when a slot has no room beside its
     /// headroom, when there are no slots, or after 65,534 arenas in one process.
     pub fn new(config: ArenaConfig) -> io::Result<Arc<Self>> {
+        Self::of(config, Region::new)
+    }
+
+    /// The same of memory that another process can map: see [`Arena::file`].
+    ///
+    /// # Errors
+    /// As [`Arena::new`].
+    pub fn shared(config: ArenaConfig) -> io::Result<Arc<Self>> {
+        Self::of(config, Region::shared)
+    }
+
+    fn of(config: ArenaConfig, region: impl FnOnce(usize) -> io::Result<Region>) -> io::Result<Arc<Self>> {
         let invalid = |what| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         if config.slots == 0 || config.slots == Frame::NONE {
             return invalid("an arena needs at least one slot");
@@ -82,7 +95,7 @@ impl Arena {
             lines += 1;
         }
         let stride = lines * 64;
-        let region = Region::new(config.slots as usize * stride as usize)?;
+        let region = region(config.slots as usize * stride as usize)?;
         region.prefault();
         let depot = Mutex::new((0..config.slots).rev().collect());
         let shape = Shape { slots: config.slots, stride, slot_bytes: config.slot_bytes, headroom: config.headroom };
@@ -107,6 +120,11 @@ impl Arena {
     /// First byte of the memory, for registering it with a kernel or a device. Aligned to a page.
     pub fn base(&self) -> *mut u8 {
         self.region.base().as_ptr()
+    }
+
+    /// The file by which another process can map the memory, if it was made so.
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.region.file()
     }
 
     /// Bytes of the memory from [`Arena::base`].

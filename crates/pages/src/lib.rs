@@ -1,6 +1,6 @@
 //! Where weir's memory comes from.
 //!
-//! [`Region`] is one anonymous mapping on the largest pages the host grants: explicit 2 MiB pages when some are
+//! [`Region`] is one mapping on the largest pages the host grants: explicit 2 MiB pages when some are
 //! reserved, transparent ones otherwise, ordinary pages when neither is there. [`Counting`] is a global allocator
 //! that counts per thread, so that "no allocation per packet" is a measurement and not a promise.
 //!

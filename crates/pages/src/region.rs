@@ -1,6 +1,7 @@
-//! One anonymous mapping on the largest pages to be had.
+//! One mapping on the largest pages to be had.
 
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -8,6 +9,8 @@ use crate::{ahead, touch};
 
 pub(crate) const HUGE: usize = 2 << 20;
 const SMALL: usize = 4096;
+/// Merges pages into huge ones at once, whatever `shmem_enabled` is (Linux 6.1). libc has it for some C libraries only.
+const MADV_COLLAPSE: libc::c_int = 25;
 
 /// Which pages a [`Region`] got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub struct Region {
     base: NonNull<u8>,
     mapping: Arc<Mapping>,
     backing: Backing,
+    /// The memory as a file, of a region that other processes can map.
+    file: Option<OwnedFd>,
 }
 
 /// What is unmapped when nobody has it any more.
@@ -129,7 +134,7 @@ impl Region {
         if backing == Backing::Transparent {
             mapping.advise_huge();
         }
-        Self { base, mapping: Arc::new(mapping), backing }
+        Self { base, mapping: Arc::new(mapping), backing, file: None }
     }
 
     /// A range of at least `bytes` zeroes that is there to be addressed, its memory taken piece by piece with
@@ -143,6 +148,29 @@ impl Region {
         let mapped = bytes.max(1).checked_next_multiple_of(HUGE).filter(|&n| n <= isize::MAX as usize / 2);
         let mapped = mapped.ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self::of(map_aligned(mapped, libc::MAP_NORESERVE)?, mapped, Backing::Transparent))
+    }
+
+    /// As [`Region::new`], of memory that is a file as well (see [`Region::file`]). Its transparent huge pages depend on
+    /// `shmem_enabled` (in /sys/kernel/mm/transparent_hugepage), or on Linux 6.1.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn shared(bytes: usize) -> io::Result<Self> {
+        let mapped = bytes.max(1).next_multiple_of(HUGE);
+        if let Ok(file) = memory_file(mapped, libc::MFD_HUGETLB)
+            && let Ok(base) = map_file(&file, None, mapped)
+        {
+            return Ok(Self { file: Some(file), ..Self::of(base, mapped, Backing::Huge) });
+        }
+        let file = memory_file(mapped, 0)?;
+        let place = map_aligned(mapped, libc::MAP_NORESERVE)?;
+        let base = map_file(&file, Some(place), mapped)?;
+        Ok(Self { file: Some(file), ..Self::of(base, mapped, Backing::Transparent) })
+    }
+
+    /// The file by which another process can map the same memory; none: nobody can.
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(OwnedFd::as_fd)
     }
 
     /// First byte of the region; aligned to its page size.
@@ -170,6 +198,10 @@ impl Region {
     pub fn prefault(&self) {
         // Without the memory the first use fails as it would have without asking.
         let _ = self.populate(0, self.len());
+        if self.file.is_some() && self.backing == Backing::Transparent && !cfg!(miri) {
+            // SAFETY: exactly our mapping, whose content stays as it is. Where the kernel can't, the pages stay small.
+            unsafe { libc::madvise(self.base.as_ptr().cast(), self.len(), MADV_COLLAPSE) };
+        }
     }
 
     /// As [`prefault`](Self::prefault), for the part of `len` bytes from `at`, as far as it is in the region.
@@ -202,6 +234,35 @@ fn map(bytes: usize, extra: i32) -> io::Result<NonNull<u8>> {
             0,
         )
     };
+    if got == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(got.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
+}
+
+/// A file of `bytes` bytes in memory.
+fn memory_file(bytes: usize, flags: libc::c_uint) -> io::Result<OwnedFd> {
+    // SAFETY: a terminated string that outlives the call.
+    let fd = unsafe { libc::memfd_create(c"weir".as_ptr(), libc::MFD_CLOEXEC | flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor just made, owned by nobody else.
+    let file = unsafe { OwnedFd::from_raw_fd(fd) };
+    let len = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    // SAFETY: takes no pointers.
+    if unsafe { libc::ftruncate(file.as_raw_fd(), len) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(file)
+}
+
+/// Maps the file, over the mapping of `bytes` bytes at `place` if there is one.
+fn map_file(file: &OwnedFd, place: Option<NonNull<u8>>, bytes: usize) -> io::Result<NonNull<u8>> {
+    let (at, fixed) = place.map_or((std::ptr::null_mut(), 0), |place| (place.as_ptr(), libc::MAP_FIXED));
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a fresh mapping, or one over a mapping of our own that nobody uses yet.
+    let got = unsafe { libc::mmap(at.cast(), bytes, protection, libc::MAP_SHARED | fixed, file.as_raw_fd(), 0) };
     if got == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
@@ -241,6 +302,23 @@ mod tests {
             // SAFETY: the last byte of a live mapping nobody else uses.
             assert_eq!(unsafe { region.base().as_ptr().add(region.len() - 1).read() }, 0);
         }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "no files in memory")]
+    fn another_mapping_of_a_shared_region_has_the_same_bytes() {
+        let region = Region::shared(HUGE + 1).expect("memory");
+        assert_eq!((region.len(), region.base().as_ptr() as usize % HUGE), (2 * HUGE, 0));
+        region.prefault();
+        let file = region.file().unwrap().try_clone_to_owned().unwrap();
+        let again = map_file(&file, None, region.len()).unwrap();
+        // SAFETY: bytes of two live mappings nobody else uses; the second is unmapped once.
+        unsafe {
+            region.base().as_ptr().add(HUGE).write(7);
+            assert_eq!((again.as_ptr().add(HUGE).read(), again.as_ptr().read()), (7, 0));
+            libc::munmap(again.as_ptr().cast(), region.len());
+        }
+        assert!(Region::new(HUGE).unwrap().file().is_none());
     }
 
     #[test]
