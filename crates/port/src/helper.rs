@@ -8,7 +8,9 @@
 //! |---|---|
 //! | AF_PACKET and AF_XDP sockets: made, bound, socket buffers sized | rings, fanout, memberships, all packets |
 //! | offloads switched off and on again | asking the kernel about an interface |
-//! | BPF programs and maps: loaded, attached, the socket put into the map | UMEM registration of its own memory |
+//! | BPF programs and maps: loaded, attached, the socket put into the map | UMEM registration of its own memory, if it may lock that much |
+//! | UMEM registration of shared memory | |
+//! | queues of TUN interfaces, the interface made, its MTU set | |
 //! | entering network namespaces | |
 //!
 //! What the helper changed on an interface it undoes when it is told to, or when the process is gone: also after SIGKILL.
@@ -44,6 +46,11 @@ pub fn connect(client: Client) -> Result<&'static Client, Client> {
 /// What the helper of this process says of itself; none: it has no helper.
 pub fn report() -> Option<Result<String, PortError>> {
     CLIENT.get().map(Client::report)
+}
+
+/// Whether the helper of this process registers packet memory: see [`Client::registering_memory`].
+pub fn registers_memory() -> bool {
+    CLIENT.get().is_some_and(Client::registers_memory)
 }
 
 /// The helper of this process, if it has one.

@@ -28,10 +28,7 @@ impl Iface {
             let [namespace, control] = helper.interface(name, netns)?;
             return Ok(Self { control, netns: Netns::of(namespace.into(), netns), name: name.to_owned() });
         }
-        let netns = Netns::open(netns)?;
-        let doing = || format!("a socket in {}", netns.place());
-        let control = netns.within(control)?.map_err(|e| PortError::system(doing(), "CAP_NET_RAW", e))?;
-        let iface = Self { control, netns, name: name.to_owned() };
+        let iface = Self::named(name, netns)?;
         match iface.index() {
             Ok(_) => Ok(iface),
             Err(_) => {
@@ -40,6 +37,17 @@ impl Iface {
                 Err(PortError::NoInterface { name, place, there: there.join(", ") })
             }
         }
+    }
+
+    /// The same without a helper, and whether or not there is an interface of that name.
+    ///
+    /// # Errors
+    /// [`PortError::NoNamespace`], or what the system said.
+    pub(crate) fn named(name: &str, netns: Option<&str>) -> Result<Self, PortError> {
+        let netns = Netns::open(netns)?;
+        let doing = || format!("a socket in {}", netns.place());
+        let control = netns.within(control)?.map_err(|e| PortError::system(doing(), "CAP_NET_RAW", e))?;
+        Ok(Self { control, netns, name: name.to_owned() })
     }
 
     /// The namespace, and the socket in it by which the kernel is asked.

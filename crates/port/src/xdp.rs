@@ -84,7 +84,7 @@ pub use config::{Copying, XdpConfig};
 pub use filter::{BadFilter, Filter, Terms};
 pub use port::XdpPort;
 pub use program::{Steer, SteerCounts};
-pub(crate) use socket::{bind as bind_socket, released};
+pub(crate) use socket::{bind as bind_socket, register_file, released};
 
 use crate::PortError;
 use crate::iface::Iface;
@@ -109,7 +109,8 @@ fn no_af_xdp(interface: &str) -> PortError {
 /// Lets this process register as much memory as its ports take, also when it has no capability any more: raises
 /// RLIMIT_MEMLOCK. False when the limit is below `bytes` and stays there.
 pub fn allow_locked_memory(bytes: u64) -> bool {
-    memlock::raise(bytes) || memlock::allows(bytes)
+    memlock::raise(bytes);
+    memlock::allows(bytes)
 }
 
 /// Why an AF_XDP port could not be opened, beyond what any port may suffer.

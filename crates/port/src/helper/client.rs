@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags};
-use rustix::net::{recvmsg, sendmsg, sockopt};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use super::message::{self, Answer, Request};
 use super::{Place, client_of_process, lost};
@@ -20,6 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Client {
     socket: OwnedFd,
+    registers_memory: bool,
     /// The number of the last request. Held while its reply is waited for.
     sequence: Mutex<u64>,
 }
@@ -31,7 +32,19 @@ impl Client {
     /// What setting its time-out said.
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE))?;
-        Ok(Self { socket, sequence: Mutex::new(0) })
+        Ok(Self { socket, registers_memory: false, sequence: Mutex::new(0) })
+    }
+
+    /// To a helper that may lock more memory than this process: it registers the packet memory of AF_XDP ports, if that
+    /// is an arena made by [`frame::Arena::shared`].
+    #[must_use]
+    pub fn registering_memory(self) -> Self {
+        Self { registers_memory: true, ..self }
+    }
+
+    /// Whether packet memory is to be made so that the helper can register it.
+    pub fn registers_memory(&self) -> bool {
+        self.registers_memory
     }
 
     /// What the helper says of itself.
@@ -48,11 +61,19 @@ impl Client {
     }
 
     pub(crate) fn ask(&self, request: &Request) -> Result<(Answer, Vec<OwnedFd>), PortError> {
+        self.ask_with(request, &[])
+    }
+
+    /// The same with descriptors beside it.
+    pub(crate) fn ask_with(
+        &self,
+        request: &Request,
+        beside: &[BorrowedFd<'_>],
+    ) -> Result<(Answer, Vec<OwnedFd>), PortError> {
         let mut sequence = self.sequence.lock().unwrap_or_else(|e| e.into_inner());
         *sequence += 1;
         let octets = request.write(*sequence);
-        sendmsg(&self.socket, &[IoSlice::new(&octets)], &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
-            .map_err(|errno| lost(errno.into()))?;
+        send(&self.socket, &octets, beside).map_err(lost)?;
         let garbled = |_| lost(io::ErrorKind::InvalidData.into());
         loop {
             let (octets, descriptors) = receive(&self.socket).map_err(lost)?;
@@ -139,6 +160,17 @@ impl<T> Kept<T> {
             None => here().map(Self::Here),
         }
     }
+}
+
+/// Sends one message and descriptors beside it.
+pub(super) fn send(socket: &OwnedFd, octets: &[u8], beside: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(message::MOST_DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !beside.is_empty() && !control.push(SendAncillaryMessage::ScmRights(beside)) {
+        return Err(io::Error::other("more descriptors than a message has"));
+    }
+    sendmsg(socket, &[IoSlice::new(octets)], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
 }
 
 /// One message and its descriptors; no octets: the other end is closed.

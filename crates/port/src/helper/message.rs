@@ -22,12 +22,17 @@ pub(crate) enum Request {
     Hush(Place),
     /// An AF_XDP socket in the interface's namespace.
     XdpSocket(Place),
+    /// Registers the first `bytes` of the file beside the message as the packet memory of that lease's socket.
+    XdpRegister { socket: u64, place: Place, bytes: u64, chunk: u32, headroom: u32 },
     /// Binds a socket of that lease, trying so many milliseconds while the queue is busy.
     XdpBind { socket: u64, place: Place, ifindex: u32, queue: u32, flags: u16, patience_ms: u64 },
     /// The interface's XDP program, attached until the lease ends, gives the queue's packets to the socket.
     XdpAttach { socket: u64, place: Place, queue: u32, filter: String, mode: XdpMode, keep_offloads: bool },
     /// Whether the kernel has let go of a closed socket's queue.
     XdpReleased { place: Place, ifindex: u32, queue: u32, patience_ms: u64 },
+    /// A queue of the TUN interface, which is made if there is none, with that MTU (0: as it is), and the kernel's
+    /// counters of interfaces.
+    Tun { place: Place, offloads: bool, mtu: u32 },
     /// Ends a lease.
     Release(u64),
     /// What the helper says of itself.
@@ -128,6 +133,10 @@ impl Request {
             }
             Self::Release(lease) => out(8).number(*lease),
             Self::Report => out(9),
+            Self::XdpRegister { socket, place, bytes, chunk, headroom } => {
+                out(10).number(*socket).place(place).number(*bytes).number((*chunk).into()).number((*headroom).into())
+            }
+            Self::Tun { place, offloads, mtu } => out(11).place(place).number((*offloads).into()).number((*mtu).into()),
         };
         out.0
     }
@@ -165,6 +174,14 @@ impl Request {
             },
             8 => Self::Release(input.number()?),
             9 => Self::Report,
+            10 => Self::XdpRegister {
+                socket: input.number()?,
+                place: input.place()?,
+                bytes: input.number()?,
+                chunk: input.small()?,
+                headroom: input.small()?,
+            },
+            11 => Self::Tun { place: input.place()?, offloads: input.number()? != 0, mtu: input.small()? },
             _ => return Err(Garbled),
         };
         input.end((sequence, request))
@@ -175,6 +192,8 @@ impl Request {
         match self {
             Self::Interface(place) | Self::Fit(place) | Self::Hush(place) | Self::XdpSocket(place) => Some(place),
             Self::PacketSocket { place, .. }
+            | Self::Tun { place, .. }
+            | Self::XdpRegister { place, .. }
             | Self::XdpBind { place, .. }
             | Self::XdpAttach { place, .. }
             | Self::XdpReleased { place, .. } => Some(place),

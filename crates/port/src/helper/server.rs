@@ -1,22 +1,21 @@
 //! The helper's end: one request after the other, until the other end is gone.
 
 use std::collections::BTreeMap;
-use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-
 use super::Place;
-use super::client::receive;
+use super::client::{receive, send};
 use super::message::{self, Answer, Reply, Request};
 use crate::PortError;
 use crate::iface::Iface;
+use crate::netns::Netns;
 use crate::offload::{self, Fit};
 use crate::packet;
 use crate::quiet::{self, Hush};
 use crate::shared;
+use crate::tun::{self, Opened};
 use crate::xdp::{self, XdpConfig};
 
 /// Longest that a request may wait.
@@ -52,7 +51,7 @@ pub fn serve(socket: &OwnedFd, allowed: &[Place], report: &dyn Fn() -> String) -
 impl Server<'_> {
     fn run(&mut self, socket: &OwnedFd) -> io::Result<()> {
         loop {
-            let (octets, _) = match receive(socket) {
+            let (octets, beside) = match receive(socket) {
                 Ok(got) if got.0.is_empty() => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
                 other => other?,
@@ -61,7 +60,8 @@ impl Server<'_> {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "a request that is none"));
             };
             let mut descriptors = Vec::new();
-            let reply = self.answer(&request, &mut descriptors);
+            let reply = self.answer(&request, &beside, &mut descriptors);
+            let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
             match send(socket, &message::write_reply(sequence, &reply), &descriptors) {
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
                 other => other?,
@@ -69,7 +69,8 @@ impl Server<'_> {
         }
     }
 
-    fn answer(&mut self, request: &Request, out: &mut Vec<OwnedFd>) -> Reply {
+    /// `beside` came with the request, `out` goes with the reply.
+    fn answer(&mut self, request: &Request, beside: &[OwnedFd], out: &mut Vec<OwnedFd>) -> Reply {
         if let Some(place) = request.place().filter(|place| !self.allowed.contains(place)) {
             let text = format!("interface {place} is not one of this gateway's ports: the helper leaves it alone");
             return Err(PortError::Helper { text, permission: true });
@@ -102,6 +103,13 @@ impl Server<'_> {
                 out.push(socket);
                 Ok(self.keep(Held::Socket(copy)))
             }
+            Request::XdpRegister { socket, bytes, chunk, headroom, .. } => {
+                let none = || PortError::Helper { text: "no packet memory came along".to_owned(), permission: false };
+                let file = beside.first().ok_or_else(none)?;
+                let registered = xdp::register_file(self.socket(*socket)?, file, *bytes, *chunk, *headroom);
+                registered.map_err(|source| PortError::System { doing: "registering memory".to_owned(), source })?;
+                Ok(Answer::default())
+            }
             Request::XdpBind { socket, ifindex, queue, flags, patience_ms, .. } => {
                 let wait = Duration::from_millis(*patience_ms).min(LONGEST_WAIT);
                 let bound = xdp::bind_socket(self.socket(*socket)?, *ifindex, *queue, *flags, wait);
@@ -123,8 +131,17 @@ impl Server<'_> {
             }
             Request::XdpReleased { place, ifindex, queue, patience_ms } => {
                 let wait = Duration::from_millis(*patience_ms).min(LONGEST_WAIT);
-                let released = xdp::released(&open(place)?, *ifindex, *queue, wait);
+                // Also when the interface is gone, or has another name now.
+                let iface = Iface::named(&place.name, place.netns.as_deref())?;
+                let released = xdp::released(&iface, *ifindex, *queue, wait);
                 Ok(Answer { number: released.into(), ..Answer::default() })
+            }
+            Request::Tun { place, offloads, mtu } => {
+                let netns = Netns::open(place.netns.as_deref())?;
+                let mtu = (*mtu != 0).then_some(*mtu);
+                let Opened { queue, made, statistics } = tun::open(&place.name, &netns, *offloads, mtu)?;
+                out.extend([Some(queue), statistics].into_iter().flatten().map(OwnedFd::from));
+                Ok(Answer { number: made.into(), ..Answer::default() })
             }
             Request::Release(lease) => {
                 self.held.remove(lease);
@@ -147,15 +164,4 @@ impl Server<'_> {
             _ => Err(PortError::Helper { text: format!("{lease} is no socket's lease"), permission: false }),
         }
     }
-}
-
-fn send(socket: &OwnedFd, octets: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
-    let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(message::MOST_DESCRIPTORS))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !borrowed.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&borrowed)) {
-        return Err(io::Error::other("more descriptors than a reply has"));
-    }
-    sendmsg(socket, &[IoSlice::new(octets)], &mut control, SendFlags::NOSIGNAL)?;
-    Ok(())
 }

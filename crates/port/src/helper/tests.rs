@@ -10,6 +10,7 @@ fn every_request() -> Vec<Request> {
         Request::Fit(place()),
         Request::Hush(place()),
         Request::XdpSocket(place()),
+        Request::XdpRegister { socket: 7, place: place(), bytes: 1 << 20, chunk: 2048, headroom: 6 },
         Request::XdpBind { socket: 7, place: place(), ifindex: 3, queue: 1, flags: 2, patience_ms: 9 },
         Request::XdpAttach {
             socket: 7,
@@ -20,6 +21,7 @@ fn every_request() -> Vec<Request> {
             keep_offloads: true,
         },
         Request::XdpReleased { place: place(), ifindex: 3, queue: 1, patience_ms: 9 },
+        Request::Tun { place: place(), offloads: true, mtu: 1400 },
         Request::Release(12),
         Request::Report,
     ]

@@ -16,61 +16,69 @@ const TCP_OFFLOADS: libc::c_uint = 0x01 | 0x02 | 0x04 | 0x08;
 const UDP_OFFLOADS: libc::c_uint = 0x20 | 0x40;
 
 /// One queue of a TUN interface.
-pub(super) struct Device {
-    pub(super) queue: File,
+pub(crate) struct Opened {
+    pub(crate) queue: File,
     /// The interface is ours and goes with its last queue.
-    pub(super) made: bool,
+    pub(crate) made: bool,
+    /// The kernel's counters of the interfaces beside it, if they can be read.
+    pub(crate) statistics: Option<File>,
 }
 
-impl Device {
-    /// Attaches to the interface of that name, or makes it. With `offloads` packets have a
-    /// [`VnetHeader`](super::segment::VnetHeader) before them.
-    ///
-    /// # Errors
-    /// No TUN here, an interface of the name that is none, one queue where another is needed, a missing capability.
-    pub(super) fn open(name: &str, netns: &Netns, netns_name: Option<&str>, offloads: bool) -> Result<Self, PortError> {
-        let there = Iface::open(name, netns_name).is_ok();
-        let system = |doing: &str, e| PortError::system(format!("{doing} {name}"), "CAP_NET_ADMIN", e);
-        // A queue serves the network namespace it was opened in.
-        let queue = netns.within(device)?.map_err(|source| match source.raw_os_error() {
-            Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => PortError::Unsupported {
-                what: format!("the device {DEVICE}"),
-                advice: "load the kernel module `tun`, or give the container the device".to_owned(),
-            },
-            _ => PortError::system(format!("opening {DEVICE}"), "CAP_NET_ADMIN", source),
-        })?;
-        let header = if offloads { libc::IFF_VNET_HDR } else { 0 };
-        let attach = |flags: libc::c_int| attach(&queue, name, libc::IFF_TUN | libc::IFF_NO_PI | header | flags);
-        let attached = match attach(libc::IFF_MULTI_QUEUE) {
-            // Made without several queues: it has one.
-            Err(e) if there && e.raw_os_error() == Some(libc::EINVAL) => attach(0),
-            other => other,
-        };
-        attached.map_err(|source| match source.raw_os_error() {
-            Some(libc::EBUSY) => PortError::Unsupported {
-                what: format!("another queue of `{name}`"),
-                advice: format!(
-                    "its only queue is taken, by another worker or process; for several workers make it with \
-                     `ip tuntap add name {name} mode tun multi_queue`"
-                ),
-            },
-            Some(libc::E2BIG) => PortError::Unsupported {
-                what: format!("another queue of `{name}`"),
-                advice: "the kernel allows 256".to_owned(),
-            },
-            Some(libc::EINVAL) if there => PortError::Unsupported {
-                what: format!("TUN on `{name}`, an interface of another kind,"),
-                advice: "name a new interface, or one made with `ip tuntap add name … mode tun`".to_owned(),
-            },
-            _ => system("attaching to", source),
-        })?;
-        if offloads {
-            // UDP segmentation came with Linux 6.2.
-            let set = set_offloads(&queue, TCP_OFFLOADS | UDP_OFFLOADS).or_else(|_| set_offloads(&queue, TCP_OFFLOADS));
-            set.map_err(|e| system("leaving segmentation (or say offloads=off) to", e))?;
-        }
-        Ok(Self { queue, made: !there })
+/// The privileged part of opening: attaches to the interface of that name, or makes it and brings it up; sets its MTU, if
+/// there is one to set. With `offloads` packets have a [`VnetHeader`](super::segment::VnetHeader) before them.
+///
+/// # Errors
+/// No TUN here, an interface of the name that is none, one queue where another is needed, a missing capability.
+pub(crate) fn open(name: &str, netns: &Netns, offloads: bool, mtu: Option<u32>) -> Result<Opened, PortError> {
+    let there = Iface::named(name, netns.name())?.index().is_ok();
+    let system = |doing: &str, e| PortError::system(format!("{doing} {name}"), "CAP_NET_ADMIN", e);
+    // A queue serves the network namespace it was opened in.
+    let queue = netns.within(device)?.map_err(|source| match source.raw_os_error() {
+        Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => PortError::Unsupported {
+            what: format!("the device {DEVICE}"),
+            advice: "load the kernel module `tun`, or give the container the device".to_owned(),
+        },
+        _ => PortError::system(format!("opening {DEVICE}"), "CAP_NET_ADMIN", source),
+    })?;
+    let header = if offloads { libc::IFF_VNET_HDR } else { 0 };
+    let attach = |flags: libc::c_int| attach(&queue, name, libc::IFF_TUN | libc::IFF_NO_PI | header | flags);
+    let attached = match attach(libc::IFF_MULTI_QUEUE) {
+        // Made without several queues: it has one.
+        Err(e) if there && e.raw_os_error() == Some(libc::EINVAL) => attach(0),
+        other => other,
+    };
+    attached.map_err(|source| match source.raw_os_error() {
+        Some(libc::EBUSY) => PortError::Unsupported {
+            what: format!("another queue of `{name}`"),
+            advice: format!(
+                "its only queue is taken, by another worker or process; for several workers make it with \
+                 `ip tuntap add name {name} mode tun multi_queue`"
+            ),
+        },
+        Some(libc::E2BIG) => PortError::Unsupported {
+            what: format!("another queue of `{name}`"),
+            advice: "the kernel allows 256".to_owned(),
+        },
+        Some(libc::EINVAL) if there => PortError::Unsupported {
+            what: format!("TUN on `{name}`, an interface of another kind,"),
+            advice: "name a new interface, or one made with `ip tuntap add name … mode tun`".to_owned(),
+        },
+        _ => system("attaching to", source),
+    })?;
+    if offloads {
+        // UDP segmentation came with Linux 6.2.
+        let set = set_offloads(&queue, TCP_OFFLOADS | UDP_OFFLOADS).or_else(|_| set_offloads(&queue, TCP_OFFLOADS));
+        set.map_err(|e| system("leaving segmentation (or say offloads=off) to", e))?;
     }
+    let iface = Iface::named(name, netns.name())?;
+    if let Some(mtu) = mtu {
+        iface.set_mtu(mtu).map_err(|e| system("setting the MTU of", e))?;
+    }
+    if !there {
+        iface.set_up().map_err(|e| system("bringing up", e))?;
+    }
+    let statistics = netns.within(|| File::open("/proc/thread-self/net/dev"))?.ok();
+    Ok(Opened { queue, made: !there, statistics })
 }
 
 fn device() -> io::Result<File> {

@@ -48,12 +48,13 @@ use frame::{BURST, Batch, Caps, Frame, Link, Pool, Port, PortCounters};
 
 use crate::claim::{self, Claim, Hold};
 use crate::clock::coarse_now;
+use crate::helper::{self, Place, Request};
 use crate::iface::Iface;
 use crate::netns::Netns;
 use crate::shared::{self, Registry, Share};
 use crate::{PortError, Uri};
 use coalesce::{Groups, HEADERS};
-use device::Device;
+pub(crate) use device::{Opened, open};
 use segment::{Cut, GSO_NONE, NEEDS_CSUM, VnetHeader};
 
 /// Our hardware address on every TUN port: it never leaves the process.
@@ -78,7 +79,9 @@ pub struct Tun {
     want_mtu: Option<u32>,
     netns_name: Option<String>,
     netns: Netns,
-    device: Option<Device>,
+    queue: Option<File>,
+    /// The interface is ours and goes with its last queue.
+    made: bool,
     hold: Option<Hold>,
     iface: Option<Iface>,
     index: u32,
@@ -127,7 +130,8 @@ impl Tun {
             netns: Netns::open(netns_name.as_deref())?,
             netns_name,
             name,
-            device: None,
+            queue: None,
+            made: false,
             hold: None,
             iface: None,
             index: 0,
@@ -150,25 +154,32 @@ impl Tun {
 
     /// With `wait` a process that is just leaving the interface is waited for.
     fn attach(&mut self, wait: bool) -> Result<(), PortError> {
-        let device = Device::open(&self.name, &self.netns, self.netns_name.as_deref(), self.offloads)?;
+        let Opened { queue, made, statistics } = self.open_queue()?;
         let iface = Iface::open(&self.name, self.netns_name.as_deref())?;
         let key = shared::key(&iface)?;
         let hold = claim::hold(&iface, key, Claim::Whole, wait)?;
         let doing = |what| format!("{what} {}", self.name);
-        if let Some(mtu) = self.want_mtu {
-            iface.set_mtu(mtu).map_err(|e| PortError::system(doing("setting the MTU of"), "CAP_NET_ADMIN", e))?;
-        }
-        if device.made {
-            iface.set_up().map_err(|e| PortError::system(doing("bringing up"), "CAP_NET_ADMIN", e))?;
-        }
         self.index = iface.index().map_err(|e| PortError::system(doing("looking at"), "CAP_NET_ADMIN", e))?;
         self.link = iface.link();
         self.mtu = iface.mtu().unwrap_or(self.mtu);
-        self.statistics = self.netns.within(|| File::open("/proc/thread-self/net/dev"))?.ok();
+        (self.made, self.statistics) = (made, statistics);
         let dropped = self.kernel_dropped().unwrap_or(0);
         self.counted = Some(COUNTED.share(key, || Ok(AtomicU64::new(dropped)))?);
-        (self.device, self.hold, self.iface) = (Some(device), Some(hold), Some(iface));
+        (self.queue, self.hold, self.iface) = (Some(queue), Some(hold), Some(iface));
         Ok(())
+    }
+
+    /// By the helper, if there is one.
+    fn open_queue(&self) -> Result<Opened, PortError> {
+        let Some(helper) = helper::client_of_process() else {
+            return open(&self.name, &self.netns, self.offloads, self.want_mtu);
+        };
+        let place = Place::new(&self.name, self.netns_name.as_deref());
+        let request = Request::Tun { place, offloads: self.offloads, mtu: self.want_mtu.unwrap_or(0) };
+        let (answer, descriptors) = helper.ask(&request)?;
+        let mut files = descriptors.into_iter().map(File::from);
+        let queue = files.next().ok_or_else(|| helper::lost(ErrorKind::InvalidData.into()))?;
+        Ok(Opened { queue, made: answer.number != 0, statistics: files.next() })
     }
 
     /// Packets the kernel dropped for want of room, since the interface was made.
@@ -184,11 +195,11 @@ impl Tun {
     fn look(&mut self) {
         self.doubtful = false;
         let there = self.iface.as_ref().and_then(|iface| iface.index().ok());
-        if self.device.is_some() && there != Some(self.index) {
-            (self.device, self.hold, self.statistics, self.counted) = (None, None, None, None);
+        if self.queue.is_some() && there != Some(self.index) {
+            (self.queue, self.hold, self.statistics, self.counted) = (None, None, None, None);
             self.turn(Link::Gone);
         }
-        if self.device.is_none() {
+        if self.queue.is_none() {
             if there.is_some() && self.attach(false).is_ok() {
                 self.counters.link_returns += u64::from(self.link == Link::Up);
             }
@@ -247,7 +258,7 @@ impl Tun {
 
     /// Reads a packet. False: there is none, or no slot for it.
     fn read(&mut self, pool: &mut Pool, out: &mut Batch) -> bool {
-        let Some(device) = &mut self.device else { return false };
+        let Some(queue) = &mut self.queue else { return false };
         let Some(mut frame) = pool.take() else { return false };
         let arena = pool.arena();
         let (mut header, space) = ([0; VnetHeader::LEN], arena.space_mut(&mut frame));
@@ -261,7 +272,7 @@ impl Tun {
             IoSliceMut::new(&mut self.large[room..]),
         ];
         self.counters.syscalls += 1;
-        let len = match device.queue.read_vectored(parts) {
+        let len = match queue.read_vectored(parts) {
             Ok(len) if len > with_header => len - with_header,
             Ok(_) => {
                 self.counters.rx_invalid += 1;
@@ -324,7 +335,7 @@ impl Port for Tun {
 
     fn tx_burst(&mut self, pool: &mut Pool, batch: &mut Batch) -> usize {
         let count = batch.len();
-        let Some(device) = self.device.as_mut().filter(|_| self.link == Link::Up) else {
+        let Some(queue) = self.queue.as_mut().filter(|_| self.link == Link::Up) else {
             self.counters.tx_link_down += count as u64;
             return 0;
         };
@@ -361,7 +372,7 @@ impl Port for Tun {
             members.for_each(|i| add(&packet(i)[from..]));
             let fate = loop {
                 self.counters.syscalls += 1;
-                let Err(error) = device.queue.write_vectored(&parts[..used]) else { break Fate::Sent };
+                let Err(error) = queue.write_vectored(&parts[..used]) else { break Fate::Sent };
                 match error.raw_os_error() {
                     Some(libc::EINTR) => {}
                     Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => break Fate::Waits,
@@ -415,7 +426,7 @@ impl Port for Tun {
 
     fn caps(&self) -> Caps {
         let offloads = if self.offloads { "segmentation and joining here" } else { "a packet per call" };
-        let made = if self.device.as_ref().is_some_and(|device| device.made) { ", made by this process" } else { "" };
+        let made = if self.queue.is_some() && self.made { ", made by this process" } else { "" };
         Caps {
             kind: "tun",
             name: self.name.clone(),
@@ -432,7 +443,7 @@ impl Port for Tun {
     }
 
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.device.as_ref().map(|device| device.queue.as_fd())
+        self.queue.as_ref().map(File::as_fd)
     }
 
     fn close(&mut self, _pool: &mut Pool) {
@@ -443,7 +454,7 @@ impl Port for Tun {
         }
         self.cut = None;
         self.count();
-        (self.device, self.hold, self.closed) = (None, None, true);
+        (self.queue, self.hold, self.closed) = (None, None, true);
     }
 }
 

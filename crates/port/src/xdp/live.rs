@@ -83,6 +83,7 @@ impl Live {
             ring: config.ring,
             copy,
             patience,
+            file: arena.file(),
         };
         let (socket, rings) = open_socket(iface, &spec)?.map_err(|r| said(r, config, &spec))?;
         let umem = if socket.zero_copy() { Umem::new(shape, if huge { HUGE_PAGE } else { 4096 }) } else { plain };
@@ -129,7 +130,7 @@ impl Live {
     }
 }
 
-fn open_socket(iface: &Iface, spec: &Spec) -> Result<Result<(Socket, Rings), Refusal>, PortError> {
+fn open_socket(iface: &Iface, spec: &Spec<'_>) -> Result<Result<(Socket, Rings), Refusal>, PortError> {
     // SAFETY: the arena outlives the port, which keeps socket and rings together; see `XdpPort` on when it is for the slots.
     let first = unsafe { Socket::open(iface, spec) }?;
     match first {
@@ -142,7 +143,7 @@ fn open_socket(iface: &Iface, spec: &Spec) -> Result<Result<(Socket, Rings), Ref
 }
 
 /// What a refusal means.
-fn said(refusal: Refusal, config: &XdpConfig, spec: &Spec) -> PortError {
+fn said(refusal: Refusal, config: &XdpConfig, spec: &Spec<'_>) -> PortError {
     let Refusal { step, source } = refusal;
     let (name, queue) = (config.interface.clone(), config.queue);
     match (step, source.raw_os_error()) {

@@ -120,6 +120,7 @@ impl XdpPort {
         }
         self.set_link(if self.live.is_some() { link } else { Link::Gone });
         if let Some(live) = &mut self.live {
+            self.mac = self.iface.mac().unwrap_or(self.mac);
             let before = self.counters.rx_no_frame;
             self.lost.plus(&live.socket).show(&mut self.counters);
             if self.counters.rx_no_frame > before {
@@ -181,7 +182,6 @@ impl XdpPort {
         match Live::open(&self.config, &self.iface, &self.arena, Duration::ZERO) {
             Ok(live) => {
                 self.live = Some(live);
-                self.mac = self.iface.mac().unwrap_or(self.mac);
                 self.mtu = self.iface.mtu().unwrap_or(self.mtu);
                 self.skip = (0, 0);
             }

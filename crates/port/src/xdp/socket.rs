@@ -25,12 +25,14 @@ use crate::iface::Iface;
 const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
 /// Bytes of socket buffers that may be under way in copy mode: enough for a full ring, at about 2 KiB a packet.
 const SEND_BUFFER: i32 = 8 << 20;
+/// The size of a huge page.
+const HUGE_PAGE: usize = 2 << 20;
 /// Pause between attempts to bind a queue whose last socket is still being taken down.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// What to open.
 #[derive(Clone, Copy, Debug)]
-pub struct Spec {
+pub struct Spec<'a> {
     /// First byte of the memory; page aligned.
     pub base: *mut u8,
     /// Bytes to register.
@@ -49,6 +51,8 @@ pub struct Spec {
     pub copy: u16,
     /// How long to try again while the queue is busy.
     pub patience: Duration,
+    /// The memory as a file: a helper that may lock more of it than this process registers it.
+    pub file: Option<BorrowedFd<'a>>,
 }
 
 /// The step that failed, and what the kernel said.
@@ -102,7 +106,7 @@ impl Socket {
     /// # Safety
     /// `spec.base` must be valid for `spec.bytes` until the socket is closed and [`released`]; the rings returned must
     /// not outlive the socket.
-    pub unsafe fn open(iface: &Iface, spec: &Spec) -> Result<Result<(Self, Rings), Refusal>, PortError> {
+    pub unsafe fn open(iface: &Iface, spec: &Spec<'_>) -> Result<Result<(Self, Rings), Refusal>, PortError> {
         let (fd, lease) = match helper::client_of_process() {
             Some(client) => {
                 let (answer, fd) = client.descriptor(&Request::XdpSocket(place(iface)))?;
@@ -119,17 +123,18 @@ impl Socket {
 
     /// # Safety
     /// As [`Socket::open`].
-    unsafe fn set_up(fd: OwnedFd, lease: Option<Lease>, iface: &Iface, spec: &Spec) -> Result<(Self, Rings), Refusal> {
+    unsafe fn set_up(
+        fd: OwnedFd,
+        lease: Option<Lease>,
+        iface: &Iface,
+        spec: &Spec<'_>,
+    ) -> Result<(Self, Rings), Refusal> {
         let at = |step| move |source| Refusal { step, source };
-        let umem = libc::xdp_umem_reg {
-            addr: spec.base as usize as u64,
-            len: spec.bytes,
-            chunk_size: spec.chunk,
-            headroom: spec.headroom,
-            flags: libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG,
-            tx_metadata_len: 0,
-        };
-        set(&fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &umem).map_err(at(Step::Register))?;
+        match (&lease, spec.file) {
+            (Some(lease), Some(file)) => lease.register(place(iface), spec, file),
+            _ => register(&fd, spec.base, spec.bytes, spec.chunk, spec.headroom),
+        }
+        .map_err(at(Step::Register))?;
         for ring in [libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_COMPLETION_RING, libc::XDP_RX_RING, libc::XDP_TX_RING] {
             set(&fd, libc::SOL_XDP, ring, &spec.ring).map_err(at(Step::Ring))?;
         }
@@ -224,6 +229,7 @@ pub fn released(iface: &Iface, ifindex: u32, queue: u32, patience: Duration) -> 
         ring: 2,
         copy: libc::XDP_COPY,
         patience,
+        file: None,
     };
     // SAFETY: the page outlives the socket, which is in copy mode: closed means released. The rings go at once.
     match unsafe { Socket::open(iface, &spec) } {
@@ -255,17 +261,49 @@ pub(crate) fn create() -> io::Result<OwnedFd> {
 }
 
 impl Lease {
-    fn bind(&self, place: Place, spec: &Spec) -> io::Result<()> {
+    fn bind(&self, place: Place, spec: &Spec<'_>) -> io::Result<()> {
         let patience_ms = u64::try_from(spec.patience.as_millis()).unwrap_or(u64::MAX);
         let (ifindex, queue, flags) = (spec.ifindex, spec.queue, spec.copy);
-        let request = Request::XdpBind { socket: self.number(), place, ifindex, queue, flags, patience_ms };
-        match self.client().ask(&request) {
+        self.ask(&Request::XdpBind { socket: self.number(), place, ifindex, queue, flags, patience_ms }, &[])
+    }
+
+    fn register(&self, place: Place, spec: &Spec<'_>, file: BorrowedFd<'_>) -> io::Result<()> {
+        let &Spec { bytes, chunk, headroom, .. } = spec;
+        self.ask(&Request::XdpRegister { socket: self.number(), place, bytes, chunk, headroom }, &[file])
+    }
+
+    fn ask(&self, request: &Request, beside: &[BorrowedFd<'_>]) -> io::Result<()> {
+        match self.client().ask_with(request, beside) {
             Ok(_) => Ok(()),
             // Only the kernel's word tells what to do about it.
             Err(PortError::System { source, .. }) => Err(source),
             Err(other) => Err(io::Error::other(other.to_string())),
         }
     }
+}
+
+/// Registers memory as a socket's UMEM. The kernel pins its pages, and counts them against RLIMIT_MEMLOCK of a process
+/// without CAP_IPC_LOCK.
+fn register(fd: &OwnedFd, base: *mut u8, bytes: u64, chunk: u32, headroom: u32) -> io::Result<()> {
+    let umem = libc::xdp_umem_reg {
+        addr: base as usize as u64,
+        len: bytes,
+        chunk_size: chunk,
+        headroom,
+        flags: libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG,
+        tx_metadata_len: 0,
+    };
+    set(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &umem)
+}
+
+/// The same of the first `bytes` of a file in memory, another process's packet memory. It is pinned, and reached by the
+/// kernel's own mapping, so none is kept here.
+pub(crate) fn register_file(fd: &OwnedFd, file: &OwnedFd, bytes: u64, chunk: u32, headroom: u32) -> io::Result<()> {
+    let too_much = || io::Error::from_raw_os_error(libc::ENOMEM);
+    // Whole huge pages, or a mapping of reserved ones could not be taken away. Nothing beyond it is registered.
+    let mapped = usize::try_from(bytes).ok().and_then(|bytes| bytes.checked_next_multiple_of(HUGE_PAGE));
+    let mapping = Mapping::map(mapped.ok_or_else(too_much)?, libc::MAP_SHARED, file.as_raw_fd(), 0)?;
+    register(fd, mapping.base.as_ptr(), bytes, chunk, headroom)
 }
 
 /// Binds a socket whose memory and rings are set up to a queue, trying for so long while the queue is busy.
@@ -408,6 +446,7 @@ mod tests {
                 copy: libc::XDP_COPY,
                 // The socket that asked is itself taken down a moment later.
                 patience: Duration::from_secs(2),
+                file: None,
             };
             let moment = Duration::from_millis(20);
             let iface = Iface::open("weir0", None).expect("made");
