@@ -49,6 +49,11 @@ impl Capabilities {
         Self(self.0 & !other.0)
     }
 
+    /// Whether it has all of the other set.
+    pub fn contains(self, other: Self) -> bool {
+        other.without(self).is_empty()
+    }
+
     /// Whether it is the empty set.
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -148,6 +153,7 @@ mod tests {
         assert_eq!(Capabilities::NONE.to_string(), "");
         assert_eq!(Capabilities::from_bits(1 << 63).to_string(), "63");
         assert_eq!(both.without(Capabilities::BPF).bits(), 0x3000);
+        assert!(both.contains(Capabilities::BPF) && !both.contains(Capabilities::BPF.and(Capabilities::IPC_LOCK)));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! seccomp: the system calls that are left, for all threads.
 //!
-//! A call that is not on the list fails with EPERM ([`Mode::Enforce`]) or is made and told to the audit log
-//! ([`Mode::Log`]). EPERM rather than death: a gateway that meets a call nobody thought of, in a new C library say,
+//! A call that is not on the list fails with EPERM ([`Mode::Enforce`]), is made and told to the audit log
+//! ([`Mode::Log`]), or ends the process ([`Mode::Kill`]). EPERM rather than death: a gateway that meets a call nobody thought of, in a new C library say,
 //! carries on forwarding, and the error names what failed.
 
 use std::collections::BTreeMap;
@@ -23,6 +23,8 @@ pub enum Mode {
     Enforce,
     /// It is made, and the kernel writes it to the audit log (`type=1326` in dmesg or auditd's log).
     Log,
+    /// It ends the process by SIGSYS: for tests of the list.
+    Kill,
     /// There is no filter.
     Off,
 }
@@ -33,6 +35,7 @@ impl Mode {
         match self {
             Self::Enforce => "enforce",
             Self::Log => "log",
+            Self::Kill => "kill",
             Self::Off => "off",
         }
     }
@@ -45,8 +48,9 @@ impl FromStr for Mode {
         match text {
             "enforce" => Ok(Self::Enforce),
             "log" => Ok(Self::Log),
+            "kill" => Ok(Self::Kill),
             "off" => Ok(Self::Off),
-            _ => Err("enforce, log or off"),
+            _ => Err("enforce, log, kill or off"),
         }
     }
 }
@@ -68,6 +72,7 @@ pub fn filter_calls(calls: Calls, mode: Mode) -> Result<(), ConfineError> {
     let refused = match mode {
         Mode::Off => return Ok(()),
         Mode::Log => SeccompAction::Log,
+        Mode::Kill => SeccompAction::KillProcess,
         Mode::Enforce => SeccompAction::Errno(libc::EPERM.cast_unsigned()),
     };
     // The flags of clone3 lie in memory, where no filter can see them. With ENOSYS the C library uses clone, whose flags
@@ -312,7 +317,9 @@ mod tests {
 
     #[test]
     fn modes_are_words() {
-        assert_eq!(["enforce", "log", "off"].map(str::parse), [Ok(Mode::Enforce), Ok(Mode::Log), Ok(Mode::Off)]);
-        assert_eq!("on".parse::<Mode>(), Err("enforce, log or off"));
+        for mode in [Mode::Enforce, Mode::Log, Mode::Kill, Mode::Off] {
+            assert_eq!(mode.as_str().parse(), Ok(mode));
+        }
+        assert_eq!("on".parse::<Mode>(), Err("enforce, log, kill or off"));
     }
 }

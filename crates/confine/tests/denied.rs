@@ -1,15 +1,18 @@
 //! A process that has confined itself is refused what it gave up, and does what it kept. Each test runs itself again as
 //! a child, because a confined process stays so.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Command;
 
 use confine::status::Process;
-use confine::{Calls, Capabilities, Enforced, Files, Mode};
+use confine::{Calls, Capabilities, Enforced, Files, Landlock, Mode};
 use rustix::net::{AddressFamily, SocketType};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
 const CHILD: &str = "WEIR_CONFINED_CHILD";
 
@@ -113,6 +116,39 @@ fn calls_outside_the_list_are_refused_in_every_thread() {
         // What death is told with goes on working.
         let panicked = std::thread::spawn(|| panic!("a death is explained")).join();
         assert!(panicked.is_err());
+    });
+}
+
+#[test]
+fn kill_mode_ends_the_process() {
+    const TEST: &str = "kill_mode_ends_the_process";
+    if std::env::var_os(CHILD).is_some() {
+        confine::filter_calls(Calls::Gateway, Mode::Kill).unwrap();
+        let _ = UdpSocket::bind("127.0.0.1:0");
+        return;
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let out = command.args(["--exact", TEST, "--test-threads=1"]).env(CHILD, "1").output().unwrap();
+    assert_eq!(out.status.signal(), Some(libc::SIGSYS), "{out:?}");
+}
+
+#[test]
+fn a_kernel_without_landlock_leaves_files_alone() {
+    child("a_kernel_without_landlock_leaves_files_alone", || {
+        // Not built in, and switched off.
+        for errno in [libc::ENOSYS, libc::EOPNOTSUPP] {
+            let landlock = std::thread::spawn(move || {
+                let rules = BTreeMap::from([(libc::SYS_landlock_create_ruleset, Vec::new())]);
+                let refused = SeccompAction::Errno(errno.cast_unsigned());
+                let arch = std::env::consts::ARCH.try_into().unwrap();
+                let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).unwrap();
+                seccompiler::apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
+                let landlock = Files::default().restrict().unwrap();
+                assert!(File::open("/proc/self/status").is_ok() && this_thread().no_new_privs);
+                landlock
+            });
+            assert_eq!(landlock.join().unwrap(), Landlock { enforced: Enforced::Nothing, abi: None }, "{errno}");
+        }
     });
 }
 

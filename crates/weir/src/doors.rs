@@ -1,8 +1,10 @@
 //! Opening the configured ports for each worker.
 
+use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use frame::{Caps, Pool, Port};
+use frame::{Arena, ArenaConfig, Caps, Pool, Port};
 use port::host::{HostUse, Sharing};
 use port::{OpenContext, PortError, Steer, Uri, Wires};
 use upf::config::{self, Config, Simulate, parse_prefix};
@@ -62,6 +64,14 @@ pub struct Entry<'p> {
     pub addresses: &'p [String],
     /// Whether it may take what the host uses.
     pub claim_interface: bool,
+}
+
+/// Packet memory; where the helper registers it for AF_XDP ports, such that it can.
+///
+/// # Errors
+/// As [`Arena::new`].
+pub fn arena(config: ArenaConfig) -> io::Result<Arc<Arena>> {
+    if port::helper::registers_memory() { Arena::shared(config) } else { Arena::new(config) }
 }
 
 /// Whose ports are opened.

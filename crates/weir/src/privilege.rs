@@ -71,14 +71,19 @@ impl Privileges {
         let uris: Vec<Uri> = uris.filter_map(|uri| uri.parse().ok()).collect();
         let mut places: Vec<Place> = uris.iter().filter_map(Place::of).collect();
         places.dedup();
-        if section.confine && uris.iter().any(|uri| uri.kind() == "xdp") && !port::xdp::allow_locked_memory(u64::MAX) {
-            // Memory is registered again, without privileges, when an interface comes back.
+        // Memory is registered again when an interface comes back: by the gateway, which has no capability then, or, where
+        // its limit is finite, by the helper.
+        let has_xdp = section.confine && uris.iter().any(|uri| uri.kind() == "xdp");
+        let registers = has_xdp && !port::xdp::allow_locked_memory(u64::MAX);
+        if registers && !Capabilities::effective().contains(Capabilities::IPC_LOCK) {
             tracing::warn!(
                 target: "port", event = "locked_memory_limited",
-                "an AF_XDP port whose interface is removed may not be opened again: raise LimitMEMLOCK= or `ulimit -l`"
+                "an AF_XDP port whose interface is removed may not be opened again: raise LimitMEMLOCK= or `ulimit -l`, \
+                 or grant CAP_IPC_LOCK"
             );
         }
-        let helper = (section.confine && !places.is_empty()).then(|| Helper::start(&places)).transpose()?;
+        let start = || Helper::start(&places, registers, mode(section));
+        let helper = (section.confine && !places.is_empty()).then(start).transpose()?;
         Ok(Self {
             section: section.clone(),
             helper,
@@ -134,11 +139,7 @@ impl Privileges {
         if !self.section.confine {
             return Ok(());
         }
-        let mode = match self.section.seccomp {
-            Seccomp::Enforce => Mode::Enforce,
-            Seccomp::Log => Mode::Log,
-            Seccomp::Off => Mode::Off,
-        };
+        let mode = mode(&self.section);
         confine::filter_calls(Calls::Gateway, mode)?;
         let process = confine::status::Process::this()?;
         for thread in &process.threads {
@@ -209,6 +210,15 @@ pub fn refused<'a>(
     };
     let line = setcap_line(uris, listens);
     anyhow!("port \"{name}\": {what}; run as root, or grant all that this configuration takes with `{line}`")
+}
+
+fn mode(section: &ProcessSection) -> Mode {
+    match section.seccomp {
+        Seccomp::Enforce => Mode::Enforce,
+        Seccomp::Log => Mode::Log,
+        Seccomp::Kill => Mode::Kill,
+        Seccomp::Off => Mode::Off,
+    }
 }
 
 /// The folder a path is in.

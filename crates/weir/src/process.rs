@@ -72,7 +72,7 @@ impl<'a> Opened<'a> {
     pub fn new(loaded: &'a Loaded, wires: &Wires) -> Result<Self, StartError> {
         let config = &loaded.config;
         let (slots, slot_bytes) = (config.frames.slots, config.frames.slot_bytes);
-        let arena = Arena::new(ArenaConfig { slots, slot_bytes, headroom: HEADROOM });
+        let arena = doors::arena(ArenaConfig { slots, slot_bytes, headroom: HEADROOM });
         let arena = arena.map_err(|source| StartError::Memory { slots, bytes: slot_bytes, source })?;
         let count = config.workers.count;
         let share = slots as usize / usize::from(count.max(1));

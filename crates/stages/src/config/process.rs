@@ -29,6 +29,8 @@ pub enum Seccomp {
     Enforce,
     /// It is made, and written to the audit log.
     Log,
+    /// It ends the process by SIGSYS.
+    Kill,
     /// There is no filter.
     Off,
 }

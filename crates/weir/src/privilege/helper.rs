@@ -21,6 +21,8 @@ use super::view::{HELPER, ProcessView};
 
 /// The first argument of a program that is to be the helper.
 const WORD: &str = "privileged-helper";
+/// Its last, if it is to register packet memory. No interface has such a name: it is too long.
+const REGISTERS: &str = "--registers-memory";
 
 /// A helper that this process has started.
 pub struct Helper {
@@ -29,19 +31,23 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// Starts it for those interfaces; this process opens its ports through it from now on.
+    /// Starts it for those interfaces; this process opens its ports through it from now on. With `registers` the helper
+    /// registers packet memory, of which it may lock more than this process. `mode` is what becomes of system calls that it
+    /// should not make.
     ///
     /// # Errors
     /// What the system said.
-    pub fn start(places: &[Place]) -> anyhow::Result<Self> {
+    pub fn start(places: &[Place], registers: bool, mode: Mode) -> anyhow::Result<Self> {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
             .context("a socket pair")?;
         let mut command = Command::new("/proc/self/exe");
-        command.arg0("weir").arg(WORD).args(places.iter().map(ToString::to_string));
+        command.arg0("weir").args([WORD, mode.as_str()]).args(places.iter().map(ToString::to_string));
+        command.args(registers.then_some(REGISTERS));
         // A group of its own: Ctrl-C is for the gateway, which ends the helper when its ports are closed.
         let child = command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).process_group(0).spawn();
         let child = child.context("the privileged helper does not start")?;
-        let client = port::helper::connect(Client::new(ours)?);
+        let client = Client::new(ours)?;
+        let client = port::helper::connect(if registers { client.registering_memory() } else { client });
         let client = client.map_err(|_| anyhow::anyhow!("this process has a privileged helper already"))?;
         Ok(Self { client, pid: child.id() })
     }
@@ -73,8 +79,10 @@ pub fn main_of_helper() -> Option<ExitCode> {
     if arguments.next().as_deref() != Some(OsStr::new(WORD)) {
         return None;
     }
-    let places = arguments.map(|text| text.to_string_lossy().parse()).collect::<Result<Vec<Place>, _>>();
-    Some(match serve(&places.unwrap_or_default()) {
+    let mode = arguments.next().and_then(|mode| mode.to_str()?.parse().ok()).unwrap_or_default();
+    let (registers, places): (Vec<_>, Vec<_>) = arguments.partition(|word| word == REGISTERS);
+    let places = places.iter().map(|text| text.to_string_lossy().parse()).collect::<Result<Vec<Place>, _>>();
+    Some(match serve(&places.unwrap_or_default(), !registers.is_empty(), mode) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("weir {WORD}: {error:#}");
@@ -83,7 +91,7 @@ pub fn main_of_helper() -> Option<ExitCode> {
     })
 }
 
-fn serve(places: &[Place]) -> anyhow::Result<()> {
+fn serve(places: &[Place], registers: bool, mode: Mode) -> anyhow::Result<()> {
     let socket: OwnedFd = std::io::stdin().as_fd().try_clone_to_owned()?;
     rustix::net::sockopt::socket_domain(&socket)
         .context("started by hand? `weir run` starts it when a gateway's ports need it")?;
@@ -92,7 +100,7 @@ fn serve(places: &[Place]) -> anyhow::Result<()> {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
     let _ = rustix::thread::set_name(c"weir-helper");
-    confine::drop_capabilities(needs::of_helper(places))?;
+    confine::drop_capabilities(needs::of_helper(places, registers))?;
     confine::no_new_privileges()?;
     let notes = "/run/weir";
     let _ = std::fs::create_dir_all(notes);
@@ -102,7 +110,7 @@ fn serve(places: &[Place]) -> anyhow::Result<()> {
         ..Files::default()
     };
     let landlock = files.restrict()?;
-    confine::filter_calls(Calls::Helper, Mode::Enforce)?;
+    confine::filter_calls(Calls::Helper, mode)?;
     let report = || {
         let view = Process::this().map(|process| ProcessView::of(HELPER, process, Some(landlock)));
         view.ok().and_then(|view| serde_json::to_string(&view).ok()).unwrap_or_default()
@@ -117,9 +125,11 @@ mod tests {
 
     #[test]
     fn the_helper_keeps_only_what_ports_take() {
-        let kept = needs::of_helper(&["eth0".parse().unwrap()]);
+        let kept = needs::of_helper(&["eth0".parse().unwrap()], false);
         assert_eq!(kept.to_string(), "cap_net_admin,cap_net_raw,cap_bpf");
-        let kept = needs::of_helper(&["eth0".parse().unwrap(), "inside/eth0".parse().unwrap()]);
+        let locks = needs::of_helper(&["eth0".parse().unwrap()], true);
+        assert_eq!(locks.without(kept), Capabilities::IPC_LOCK);
+        let kept = needs::of_helper(&["eth0".parse().unwrap(), "inside/eth0".parse().unwrap()], false);
         assert!(kept.without(Capabilities::SYS_ADMIN) != kept, "entering a namespace takes CAP_SYS_ADMIN");
     }
 }

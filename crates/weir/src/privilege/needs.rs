@@ -37,9 +37,10 @@ pub fn setcap_line<'a>(uris: impl Iterator<Item = &'a str>, listens: impl Iterat
     format!("setcap {}+ep {program}", of(uris, listens))
 }
 
-/// What the helper keeps to open those interfaces now and later.
-pub fn of_helper(places: &[Place]) -> Capabilities {
+/// What the helper keeps to open those interfaces now and later, and to register packet memory if it does.
+pub fn of_helper(places: &[Place], registers: bool) -> Capabilities {
     let kept = Capabilities::NET_RAW.and(Capabilities::NET_ADMIN).and(Capabilities::BPF);
+    let kept = if registers { kept.and(Capabilities::IPC_LOCK) } else { kept };
     if places.iter().any(|place| place.netns.is_some()) { kept.and(Capabilities::SYS_ADMIN) } else { kept }
 }
 
