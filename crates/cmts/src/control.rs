@@ -251,14 +251,29 @@ impl Control {
     /// Carries out what is decided about neighbours, and publishes what has changed.
     fn act(&mut self, now: u64) {
         self.neighbourhood.act(now, |port, frame| send(&mut self.links, port, frame));
+        self.publish_tables();
+        self.forwarding.reclaim();
+        self.rules.reclaim();
+        self.steer.reclaim();
+    }
+
+    fn publish_tables(&mut self) {
         if let Some(tables) = self.neighbourhood.tables() {
             self.edition += 1;
             self.forwarding.publish(tables);
             self.links.iter().for_each(|link| link.waker.nudge());
         }
-        self.forwarding.reclaim();
-        self.rules.reclaim();
-        self.steer.reclaim();
+    }
+
+    /// Takes on the hardware address that the interface of a port has now, and tells its link. False: it has it already.
+    pub fn set_port_mac(&mut self, port: u8, mac: Mac) -> bool {
+        let Some(frames) = self.neighbourhood.set_port_mac(port, mac) else { return false };
+        // Tables before packets to the new address.
+        self.publish_tables();
+        for (port, frame) in frames {
+            send(&mut self.links, port, frame);
+        }
+        true
     }
 
     /// Tells the neighbourhood where our addresses are.

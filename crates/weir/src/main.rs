@@ -23,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod asked;
 mod bench;
 mod cable;

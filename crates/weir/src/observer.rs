@@ -14,6 +14,7 @@ use upf::config::{Config, Role};
 use upf::control::{Control, ControlCounters};
 use upf::n4::metering::WallClock;
 
+use crate::addresses::{self, Addresses};
 use crate::asked::{Answer, Asker, Question};
 use crate::cdr::{self, Kept};
 use crate::followed::Followed;
@@ -59,6 +60,7 @@ pub struct Observer {
     /// How full N4's pools are and how many sessions it has, as control saw it last, and when it looks again.
     pub(crate) levels: Mutex<(Vec<Level>, Option<u64>)>,
     pub(crate) next_levels: AtomicU64,
+    addresses: Addresses,
     /// Threads that wait for the end of N4 or for control.
     waiting: AtomicUsize,
 }
@@ -96,6 +98,7 @@ impl Observer {
             vitals: OnceLock::new(),
             levels: Mutex::default(),
             next_levels: AtomicU64::new(0),
+            addresses: Addresses::default(),
             waiting: AtomicUsize::new(0),
         }
     }
@@ -168,6 +171,16 @@ impl Observer {
             ends.glasses.iter().enumerate().map(view).collect::<Vec<_>>()
         };
         self.workers.iter().enumerate().flat_map(of_worker).collect()
+    }
+
+    /// Takes on hardware addresses that interfaces have now. Called every turn of control.
+    pub fn follow_addresses(&self) {
+        let Some(first) = self.workers.first() else { return };
+        for (port, mac) in self.addresses.look(&first.glasses, self.now_ns()) {
+            if self.control().set_port_mac(port, mac) {
+                addresses::report(self.config.port.get(usize::from(port)).map_or("", |port| &port.name), mac);
+            }
+        }
     }
 
     fn port(&self, worker: u16, n: usize, seen: &Seen) -> PortView {

@@ -198,6 +198,7 @@ impl Process {
     pub fn turn(&self) {
         self.observer.let_others_in();
         self.observer.vitals().turned();
+        self.observer.follow_addresses();
         match self.observer.n4() {
             Some(mut n4) => {
                 n4.turn(&mut self.observer.control(), || self.observer.wall_clock());

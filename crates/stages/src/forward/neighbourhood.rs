@@ -34,6 +34,15 @@ impl Neighbourhood {
         &self.plan
     }
 
+    /// Takes on the hardware address that the interface of a port has now; returns the frames that tell its link so, with
+    /// their port. None: it has it already. The link-local address stays what it was: neighbours may route to it.
+    pub fn set_port_mac(&mut self, port: u8, mac: Mac) -> Option<Vec<(u8, Vec<u8>)>> {
+        let view = self.plan.ports.get_mut(usize::from(port)).filter(|view| view.peer.is_none() && view.mac != mac.0);
+        view?.mac = mac.0;
+        self.dirty = true;
+        Some(self.plan.announcements_of(port.into()))
+    }
+
     /// Neighbours: port, address, state, hardware address.
     pub fn cache(&self) -> &NeighbourCache {
         &self.cache
@@ -151,13 +160,18 @@ impl Plan {
     /// Frames that tell the neighbourhood where our addresses are, with their ports: a restart or fail-over may have
     /// changed the hardware address behind them.
     pub fn announcements(&self) -> Vec<(u8, Vec<u8>)> {
-        let mut frames = Vec::new();
-        for (n, view) in (0..).zip(&self.ports).filter(|(_, view)| view.peer.is_none()) {
-            let Some((port, us)) = self.station(n) else { continue };
-            let v4 = view.v4.iter().map(|(address, _)| Ipv4Addr::from(*address).into());
-            let v6 = view.v6.iter().map(|(address, _)| Ipv6Addr::from(*address).into());
-            frames.extend(v4.chain(v6).filter_map(|ours| Some((port, neighbour::announcement(&us, ours)?))));
+        (0..self.ports.len() as u16).flat_map(|port| self.announcements_of(port)).collect() // fewer than 256 ports
+    }
+
+    /// The same on one port.
+    fn announcements_of(&self, port: u16) -> Vec<(u8, Vec<u8>)> {
+        let Some((n, us)) = self.station(port) else { return Vec::new() };
+        let view = &self.ports[usize::from(n)];
+        if view.peer.is_some() {
+            return Vec::new();
         }
-        frames
+        let v4 = view.v4.iter().map(|(address, _)| Ipv4Addr::from(*address).into());
+        let v6 = view.v6.iter().map(|(address, _)| Ipv6Addr::from(*address).into());
+        v4.chain(v6).filter_map(|ours| Some((n, neighbour::announcement(&us, ours)?))).collect()
     }
 }

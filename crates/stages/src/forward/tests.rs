@@ -72,6 +72,22 @@ fn without_link_layer_nothing_is_resolved() {
 }
 
 #[test]
+fn another_hardware_address_is_taken_on_and_announced() {
+    let mut plan = plan();
+    plan.set_neighbour(0, [10, 0, 3, 9].into(), Mac([9; 6]));
+    let mut neighbourhood = Neighbourhood::new(plan);
+    let mac = Mac([2, 0, 0, 0, 7, 7]);
+    let frames = neighbourhood.set_port_mac(0, mac).expect("another");
+    assert_eq!(frames.iter().map(|(port, _)| *port).collect::<Vec<_>>(), [0, 0], "for each of its addresses");
+    assert!(frames.iter().all(|(_, frame)| frame[6..12] == mac.0));
+    let tables = neighbourhood.tables().expect("the plan has changed");
+    let hop = tables.hop4(0, u32::from_be_bytes([10, 0, 3, 9])).expect("a static neighbour");
+    assert_eq!((&tables.hop(hop).expect("there").l2[6..12], tables.ports[0].mac), (&mac.0[..], mac.0));
+    assert!(neighbourhood.set_port_mac(0, mac).is_none() && neighbourhood.tables().is_none(), "it has it already");
+    assert!(neighbourhood.set_port_mac(9, mac).is_none(), "no such port");
+}
+
+#[test]
 fn some_addresses_are_nowhere() {
     let mut plan = plan();
     let via = Via::Gateway([0xfd00, 0, 0, 1, 0, 0, 0, 9].into());

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use wire::Mac;
+
 use super::{Control, Link};
 use crate::gateway::Command;
 
@@ -35,6 +37,17 @@ impl Control {
         let unknown = self.neighbourhood.want_next_hops(now);
         self.act(now);
         unknown
+    }
+
+    /// Takes on the hardware address that the interface of a port has now, and tells its link. False: it has it already.
+    pub fn set_port_mac(&mut self, port: u8, mac: Mac) -> bool {
+        let Some(frames) = self.neighbourhood.set_port_mac(port, mac) else { return false };
+        // Tables before packets to the new address.
+        self.publish();
+        for (port, frame) in frames {
+            send(&mut self.links, port, frame);
+        }
+        true
     }
 
     /// Tells the neighbourhood where our addresses are.

@@ -15,6 +15,7 @@ use upf::n4::metering::WallClock;
 use wire::Mac;
 
 use super::service;
+use crate::addresses::{self, Addresses};
 use crate::followed::Followed;
 use crate::metrics::{CableKnown, Known, Monitored, ServiceFlows};
 use crate::observer::{counters, memory, port_view, wall_clock};
@@ -54,6 +55,7 @@ pub struct Observer {
     /// It is to go on.
     pub(crate) leaving: AtomicBool,
     vitals: Arc<Vitals>,
+    addresses: Addresses,
 }
 
 /// A worker answers in its next turn; a stopped one never.
@@ -75,6 +77,7 @@ impl Observer {
             heir: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
             vitals: Arc::default(),
+            addresses: Addresses::default(),
         }
     }
 
@@ -150,6 +153,17 @@ impl Observer {
             entries.iter().zip(&ends.glasses).map(view).collect::<Vec<_>>()
         };
         self.ends.iter().enumerate().flat_map(of_worker).collect()
+    }
+
+    /// Takes on hardware addresses that interfaces have now. Called every turn of control.
+    pub fn follow_addresses(&self) {
+        let Some(first) = self.ends.first() else { return };
+        for (port, mac) in self.addresses.look(&first.glasses, self.now_ns()) {
+            let mut control = self.control();
+            if control.set_port_mac(port, mac) {
+                addresses::report(control.config().port.get(usize::from(port)).map_or("", |port| &port.name), mac);
+            }
+        }
     }
 
     /// What all workers have counted; `see` is shown each report, with control.

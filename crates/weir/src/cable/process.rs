@@ -149,6 +149,7 @@ impl Process {
         let now = self.observer.now_ns();
         self.observer.vitals().turned();
         self.observer.control().poll(now);
+        self.observer.follow_addresses();
     }
 
     /// A worker that has ended by itself, if one has.
