@@ -44,9 +44,9 @@ fn is_confined(net: &Net) {
         }
         assert_eq!((field(&status, "NoNewPrivs"), field(&status, "Seccomp")), ("1".into(), "2".into()), "{status}");
     }
-    // CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF.
+    // CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF; CAP_IPC_LOCK where it registers packet memory.
     for status in threads(pid(net, "helper")) {
-        assert_eq!(field(&status, "CapPrm"), "0000008000003000", "{status}");
+        assert!(["0000008000003000", "0000008000007000"].contains(&&*field(&status, "CapPrm")), "{status}");
         assert_eq!((field(&status, "NoNewPrivs"), field(&status, "Seccomp")), ("1".into(), "2".into()), "{status}");
     }
 }
@@ -59,6 +59,11 @@ fn with_ports(kind: &str) -> String {
         None => format!("{kind}:{interface}"),
     };
     config.replace("packet:eth0?mode=ring", &kind("eth0")).replace("packet:eth1?mode=ring", &kind("eth1"))
+}
+
+/// The same, run with a filter that ends the process at a system call that is not on the list.
+fn strict(config: &str) -> String {
+    format!("{config}\n[process]\nseccomp = \"kill\"\n")
 }
 
 /// Signed traffic both ways; what arrived of it.
@@ -99,7 +104,7 @@ fn no_thread_of_a_running_gateway_keeps_a_capability() {
         let config = with_ports(kind).replace(&n3, &format!("{n3}{glue}tap={}", tap.display()));
         let config = format!("{config}\n[metrics]\naddress = \"127.0.0.1:9464\"\n");
         ok(&format!("ip -n {} link set lo up", net.gateway));
-        let gateway = net.start(&config);
+        let gateway = net.start(&strict(&config));
         is_confined(&net);
         assert!(arrives(&net, "0.7") > 100, "{kind}");
         is_confined(&net);
@@ -114,6 +119,7 @@ fn sessions_are_kept_by_a_confined_gateway() {
     let net = Net::new("pvn4");
     let ledger = net.file("kept");
     let config = user_plane().replace("[n4]", &format!("[n4]\nledger = {ledger:?}\ncheckpoint_seconds = 1"));
+    let config = strict(&config);
     let mut gateway = net.start(&config);
     is_confined(&net);
     let control = net.control(&net.host, &format!("{} --sessions 50 --rate 2000 --idle 0", example("cp.toml")));
@@ -128,34 +134,165 @@ fn sessions_are_kept_by_a_confined_gateway() {
     ends_well(gateway);
 }
 
+/// What `weir show ports` tells of the port on an interface.
+fn port(net: &Net, interface: &str) -> Value {
+    let ports = net.show("ports");
+    let found = ports.as_array().unwrap().iter().find(|port| port["interface"] == interface);
+    found.unwrap_or_else(|| panic!("no port on {interface}: {ports}")).clone()
+}
+
+fn until_link(net: &Net, interface: &str, state: &str) {
+    until(&format!("link {state} on {interface}"), || (port(net, interface)["link"] == state).then_some(()));
+}
+
+/// Removes n3's interface while the gateway runs and makes it again, with that hardware address or the one it had.
+fn made_again(net: &Net, kind: &str, address: Option<&str>) -> Running {
+    let gateway = net.start(&strict(&with_ports(kind)));
+    assert!(arrives(net, "0.5") > 50, "{kind}");
+    let before = port(net, "eth0")["mac"].as_str().unwrap().to_owned();
+    for _ in 0..2 {
+        ok(&format!("ip -n {} link del eth0", net.gateway));
+        until_link(net, "eth0", "gone");
+        let address = address.unwrap_or(&before);
+        let (ours, theirs) = (&net.gateway, &net.host);
+        ok(&format!("ip -n {ours} link add eth0 address {address} type veth peer name gnb0 netns {theirs}"));
+        ok(&format!("ip -n {ours} link set eth0 up"));
+        ok(&format!("ip -n {theirs} link set gnb0 up"));
+        until_link(net, "eth0", "up");
+        assert_eq!(port(net, "eth0")["mac"], address);
+    }
+    is_confined(net);
+    let all = arrives(net, "0.7");
+    assert!(all > 50, "{kind}: {all} {} {}", net.show("drops"), net.show("ports"));
+    gateway
+}
+
 #[test]
 fn an_interface_made_again_is_opened_without_privileges() {
-    let kind = "packet?mode=slots";
-    let net = Net::new("pvre");
-    let gateway = net.start(&with_ports(kind));
-    assert!(arrives(&net, "0.5") > 50, "{kind}");
-    let link = |state: &'static str| {
-        let net = &net;
-        move || {
-            let ports = net.show("ports");
-            let is = |port: &Value| port["interface"] == "eth0" && port["link"] == state;
-            ports.as_array().unwrap().iter().any(is).then_some(())
-        }
+    for (n, kind) in ["packet?mode=slots", "xdp"].into_iter().enumerate() {
+        let net = Net::new(&format!("pvre{n}"));
+        ends_well(made_again(&net, kind, None));
+    }
+}
+
+#[test]
+fn another_hardware_address_is_taken_on() {
+    for (n, kind) in ["packet?mode=ring", "xdp"].into_iter().enumerate() {
+        let net = Net::new(&format!("pvmac{n}"));
+        let gateway = made_again(&net, kind, Some("02:00:00:00:7e:57"));
+        let said = || fs::read_to_string(net.file("run.err")).unwrap();
+        assert_eq!(said().matches("event=hardware_address_changed").count(), 1, "{}", said());
+        // Of the same interface.
+        ok(&format!("ip -n {} link set eth0 address 02:00:00:00:7e:58", net.gateway));
+        until("the address", || (said().matches("event=hardware_address_changed").count() == 2).then_some(()));
+        let all = arrives(&net, "0.7");
+        assert!(all > 50, "{kind}: {all} {} {}", net.show("drops"), net.show("ports"));
+        ends_well(gateway);
+    }
+}
+
+/// A ping to the port's address from the host at the other end of the TUN interface.
+fn ping(net: &Net) -> bool {
+    let out = within(&net.gateway, "ping").args(["-c", "3", "-i", "0.1", "-W", "2", "10.0.6.1"]).output().unwrap();
+    out.status.success()
+}
+
+#[test]
+fn a_tun_interface_made_again_is_opened_without_privileges() {
+    let net = Net::new("pvtun");
+    let make = || {
+        ok(&format!("ip -n {} tuntap add name ogstun mode tun", net.gateway));
+        ok(&format!("ip -n {} address add 10.0.6.254/24 dev ogstun", net.gateway));
+        ok(&format!("ip -n {} link set ogstun up", net.gateway));
     };
-    let ports = net.show("ports");
-    let port = ports.as_array().unwrap().iter().find(|port| port["interface"] == "eth0").unwrap();
-    let mac = port["mac"].as_str().unwrap().to_owned();
-    ok(&format!("ip -n {} link del eth0", net.gateway));
-    until("the interface to be missed", link("gone"));
-    // The same device comes back: the gateway goes on with the hardware address it has announced.
-    ok(&format!("ip -n {} link add eth0 address {mac} type veth peer name gnb0 netns {}", net.gateway, net.host));
-    ok(&format!("ip -n {} link set eth0 up", net.gateway));
-    ok(&format!("ip -n {} link set gnb0 up", net.host));
-    until("the interface to be opened again", link("up"));
+    make();
+    let config = with_ports("packet").replace("packet:eth1", "tun:ogstun?mtu=1400");
+    let config = config.replace("via = \"10.0.6.254\"", "port = \"n6\"");
+    let gateway = net.start(&strict(&config));
+    assert!(ping(&net));
+    for _ in 0..2 {
+        ok(&format!("ip -n {} link del ogstun", net.gateway));
+        until_link(&net, "ogstun", "gone");
+        make();
+        until_link(&net, "ogstun", "up");
+        assert!(ping(&net), "{} {}", net.show("drops"), net.show("ports"));
+        assert_eq!(port(&net, "ogstun")["mtu"], 1400, "it is set again");
+    }
     is_confined(&net);
-    let all = arrives(&net, "0.7");
-    assert!(all > 50, "{kind}: {all} {} {}", net.show("drops"), net.show("ports"));
     ends_well(gateway);
+}
+
+#[test]
+fn capture_files_and_the_nat_log_are_written_by_a_confined_gateway() {
+    let net = Net::new("pvnat");
+    let (log, out) = (net.file("nat/log"), net.file("out.pcap"));
+    let packets = net::root().join("tests/golden/upf/nat/udp_there_and_back/n3.in.pcap");
+    let config = format!(
+        r#"
+        gateway = "upf"
+        port = [
+            {{ name = "n3", uri = "pcap:{}?loop=forever&pace=2000pps", role = "access", addresses = ["10.0.3.1/24"] }},
+            {{ name = "n6", uri = "pcap:?out={}", role = "core", addresses = ["10.0.6.1/24"] }},
+        ]
+        route = [{{ to = "0.0.0.0/0", via = "10.0.6.254" }}]
+        neighbour = [{{ port = "n6", address = "10.0.6.254", mac = "02:00:00:00:06:fe" }}]
+        [nat]
+        log = "{}"
+        block_ports = 64
+        pool = [{{ addresses = "203.0.113.1/32" }}]
+        [simulate]
+        ues = 2
+        ue_first = "10.60.0.1"
+        gnbs = 1
+        gnb_first = "10.0.3.100"
+        bearer = [{{ qfi = 9 }}]
+        [metrics]
+        address = "127.0.0.1:9464"
+        "#,
+        packets.display(),
+        out.display(),
+        log.display(),
+    );
+    let gateway = net.start(&strict(&config));
+    let size = |path: &std::path::Path| fs::metadata(path).map_or(0, |file| file.len());
+    until("packets and a line of the log", || (size(&out) > 10_000 && size(&log) > 20).then_some(()));
+    for topic in ["run", "ports", "drops", "frames", "nat", "process"] {
+        let _ = net.show(topic);
+    }
+    assert_eq!(process(&net, "gateway")["landlock"], "enforced");
+    for status in threads(pid(&net, "gateway")) {
+        assert_eq!((field(&status, "CapEff"), field(&status, "Seccomp")), ("0000000000000000".into(), "2".into()));
+    }
+    ends_well(gateway);
+}
+
+#[test]
+fn a_kernel_without_landlock_is_reported() {
+    // The filter is this thread's, and that of processes it starts.
+    let run = || {
+        refuse_landlock();
+        let net = Net::new("pvabi");
+        let gateway = net.start(&with_ports("packet?mode=slots"));
+        let said = fs::read_to_string(net.file("run.err")).unwrap();
+        assert!(said.contains("event=landlock_missing") && said.contains("not supported"), "{said}");
+        for role in ["gateway", "helper"] {
+            let process = process(&net, role);
+            assert_eq!((&process["landlock"], &process["landlock_abi"]), (&"not supported".into(), &Value::Null));
+        }
+        is_confined(&net);
+        assert!(arrives(&net, "0.4") > 20);
+        ends_well(gateway);
+    };
+    std::thread::spawn(run).join().unwrap();
+}
+
+/// From now on the kernel seems to have no Landlock.
+fn refuse_landlock() {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+    let rules = std::collections::BTreeMap::from([(libc::SYS_landlock_create_ruleset, Vec::new())]);
+    let missing = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, missing, std::env::consts::ARCH.try_into().unwrap());
+    apply_filter(&BpfProgram::try_from(filter.unwrap()).unwrap()).unwrap();
 }
 
 /// Offloads and XDP programs: what a port changes on an interface.
