@@ -3,7 +3,7 @@
 use super::*;
 
 testkit::cases! {
-    udp_there_and_back, tcp_and_its_segment_size, segment_size_over_ipv6, icmp_echo, errors_from_outside, errors_of_ours, ping_of_ours, unknown_from_outside,
+    udp_there_and_back, tcp_and_its_segment_size, segment_size_over_ipv6, segment_size_of_what_waited, icmp_echo, errors_from_outside, errors_of_ours, ping_of_ours, unknown_from_outside,
     other_protocols, ipv6_goes_as_it_is, no_port_left, a_block_goes_on_to_the_next, subscriber_to_subscriber, waiting_for_a_neighbour,
 }
 
@@ -61,6 +61,25 @@ fn segment_size_over_ipv6() -> Case {
         .expect("n3", &down(&ip6(SERVER_6, UE_6).ttl(63).tcp(443, 40_000).mss(1280)))
         .send("n6", &from_router(&ip6(SERVER_6, UE_6).tcp(443, 40_001).mss(1280)))
         .expect("n3", &down(&ip6(SERVER_6, UE_6).ttl(63).tcp(443, 40_001).mss(1280)))
+}
+
+fn segment_size_of_what_waited() -> Case {
+    case("A packet that waited for its neighbour's address has its segment size lowered as well, inside an IPv6 tunnel too.")
+        .with(&CLAMPED.replace("most", "1300"))
+        .with(r#"route = [{ to = "0.0.0.0/0", via = "10.0.6.253" }]"#)
+        .send(
+            "n3",
+            &from_gnb(Over::V6).gtpu(TEID).container_up(QFI).carrying(&ip4(UE, SERVER).tcp(40_000, 443).mss(1460)),
+        )
+        .expect("n6", &eth(N6_MAC, [0xff; 6]).arp_request(N6_MAC, N6, [10, 0, 6, 253]).padded())
+        .at(ms(2))
+        .send("n6", &eth([2, 0, 0, 0, 6, 253], N6_MAC).arp_reply([2, 0, 0, 0, 6, 253], [10, 0, 6, 253], N6_MAC, N6))
+        .expect(
+            "n6",
+            &eth(N6_MAC, [2, 0, 0, 0, 6, 253]).carrying(&ip4(UE, SERVER).ttl(63).tcp(40_000, 443).mss(1300)),
+        )
+        .punts("resolve", 1)
+        .punts("arp", 1)
 }
 
 const CLAMPED: &str = r#"
