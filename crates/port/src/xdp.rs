@@ -13,7 +13,8 @@
 //! # Memory
 //! The arena is registered as a UMEM of its own by every socket: the same memory several times. So a frame received on
 //! one port is sent by another without a copy (only its slot's number moves), and each port is in copy or zero-copy
-//! mode as its device allows. Locked memory counts once for each port, unless the process has CAP_IPC_LOCK.
+//! mode as its device allows. Locked memory counts once for each port, unless the process has CAP_IPC_LOCK;
+//! a confined process whose limit is finite has its helper register it.
 //!
 //! A ledger knows which slots the kernel has, so that [`held`](frame::Port::held) is exact, everything comes back when
 //! the port is closed or its interface removed, and a slot the kernel names without having it is refused.

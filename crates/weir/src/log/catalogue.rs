@@ -36,7 +36,7 @@ pub const EVENTS: &[Known] = &[
     Known("link_up", "port", Info, "A port's link is up again.", ""),
     Known("link_down", "port", Warn, "A port has no link.", "Look at the cable, the switch, the peer."),
     Known("interface_gone", "port", Error, "A port's interface does not exist any more.", "Make it again; the port takes it up."),
-    Known("hardware_address_changed", "port", Warn, "An interface has come back with another hardware address; it is used and announced.", ""),
+    Known("hardware_address_changed", "port", Warn, "An interface has come back with another hardware address; it is used and announced.", "Expected when the device was replaced; else find out what changed it."),
     Known("next_hop_silent", "port", Warn, "A next hop did not answer address resolution before packets were let in.", "Look at the next hop and the link."),
     Known("locked_memory_limited", "port", Warn, "An AF_XDP port may not be opened again when its interface is removed.", "Raise `LimitMEMLOCK=` or `ulimit -l`, or grant CAP_IPC_LOCK."),
     Known("port_errors", "port", Warn, "A port loses packets; told once until it has lost none for ten seconds.", "`weir show ports` tells each counter."),
