@@ -36,13 +36,15 @@ pub struct ControlPacketCounters {
     pub malformed: u64,
     /// Packets for subscribers over the rate limit, or whose worker's command ring was full.
     pub limited: u64,
+    /// Datagrams from addresses that `n4.allow` does not have.
+    pub not_allowed: u64,
     /// Echo Requests answered.
     pub echoes: u64,
 }
 
 impl ControlPacketCounters {
     /// Names, values and sentences.
-    pub fn all(&self) -> [(&'static str, u64, &'static str); 7] {
+    pub fn all(&self) -> [(&'static str, u64, &'static str); 8] {
         [
             ("control_packets_sent", self.sent, "Subscribers' packets sent to control planes from the N4 address."),
             ("control_packets_send_queue_full", self.send_queue_full, "Those dropped: too many waited for the socket."),
@@ -50,6 +52,7 @@ impl ControlPacketCounters {
             ("control_packets_unknown_teid", self.unknown_teid, "Those dropped: no session has their TEID for N4-u."),
             ("control_packets_malformed", self.malformed, "Datagrams at the N4 address that are no GTP-U we expect."),
             ("control_packets_limited", self.limited, "Those dropped by rate limit or for a full command ring."),
+            ("control_packets_not_allowed", self.not_allowed, "GTP-U dropped: its source is not in n4.allow."),
             ("control_packets_echoes", self.echoes, "GTP-U Echo Requests answered at the N4 address."),
         ]
     }
@@ -119,6 +122,11 @@ impl N4 {
             message_type::ERROR_INDICATION | message_type::ECHO_RESPONSE | message_type::END_MARKER => {}
             _ => self.control_packets.counters.malformed += 1,
         }
+    }
+
+    /// A datagram came from an address that may not send any.
+    pub fn refuse_gtpu(&mut self) {
+        self.control_packets.counters.not_allowed += 1;
     }
 
     /// Answers an Echo Request with its sequence number and Recovery 0 (TS 29.281, 7.2.2, 8.2).

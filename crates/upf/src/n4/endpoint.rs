@@ -209,6 +209,8 @@ impl Endpoint {
     pub fn receive_gtpu(&mut self, from: SocketAddr, datagram: &[u8], control: &mut Control, clock: &WallClock) {
         if self.node.config().allows(from.ip()) {
             self.n4.receive_gtpu(from, datagram, control, clock.now);
+        } else {
+            self.n4.refuse_gtpu();
         }
     }
 

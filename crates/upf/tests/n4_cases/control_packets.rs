@@ -98,6 +98,7 @@ fn the_n4_address_takes_in_nothing_else() {
     bench.gtpu_from(SMF, &g_pdu(teid ^ 1, &packet));
     assert_eq!(count(&bench, "control_packets_unknown_teid"), 2, "access is not this way");
     bench.gtpu_from(SocketAddr::from(([192, 0, 2, 1], 2152)), &g_pdu(teid, &packet));
+    assert_eq!(count(&bench, "control_packets_not_allowed"), 1);
     for garbage in [&[][..], &[0x30], &[0x10, 255, 0, 0, 0, 0, 0, 0], &[0x30, 255, 0, 9, 0, 0, 0, 1]] {
         bench.gtpu_from(SMF, garbage);
     }
