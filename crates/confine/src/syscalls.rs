@@ -138,6 +138,8 @@ const IOCTLS: &[u64] = &[
     libc::SIOCGIFMTU,
     libc::SIOCGIFFLAGS,
     libc::SIOCETHTOOL,
+    // TUN ports give back what the kernel left to them.
+    libc::TUNSETOFFLOAD,
     libc::FIONBIO,
     libc::FIONREAD,
     libc::FIOCLEX,

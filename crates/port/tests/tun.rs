@@ -255,6 +255,29 @@ fn another_kind_of_interface_is_refused() {
     assert!(matches!(open("tun:x?mode=ring".into()), PortError::UnknownKey { .. }));
 }
 
+/// Whether the kernel leaves checksums and segmentation to whoever reads the interface.
+const LEFT_TO_READERS: &str = "
+import array, fcntl, socket, struct
+def get(command):
+    value = array.array('B', struct.pack('II', command, 0))
+    request = struct.pack('16sP', b'weirtun', value.buffer_info()[0])
+    fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x8946, request)
+    return struct.unpack('II', value)[1]
+print(get(0x16), get(0x1e))
+";
+
+#[test]
+fn the_next_process_gets_checksums_and_packets_that_fit() {
+    let net = net();
+    net.ip_a(&["tuntap", "add", "name", "weirtun", "mode", "tun"]);
+    net.ip_a(&["link", "set", "weirtun", "up"]);
+    let left = || Net::exec(&net.a, &["python3", "-c", LEFT_TO_READERS]);
+    let door = Door::open(&tun(&net.a, ""));
+    assert_eq!(left().trim(), "1 1");
+    door.close();
+    assert_eq!(left().trim(), "0 0");
+}
+
 #[test]
 fn an_interface_that_comes_back_is_attached_to() {
     let net = net();

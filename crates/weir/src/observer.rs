@@ -372,7 +372,7 @@ impl Answers for Observer {
 /// What control has done and heard, in words.
 fn events(counters: &ControlCounters) -> Vec<(String, u64)> {
     let all = [
-        ("made while running", counters.made),
+        ("rules installed while running", counters.made),
         ("removed while running", counters.removed),
         ("refused by a worker", counters.refused),
         ("bytes in final usage reports", counters.reported_bytes),

@@ -69,6 +69,9 @@ pub(crate) fn open(name: &str, netns: &Netns, offloads: bool, mtu: Option<u32>) 
         // UDP segmentation came with Linux 6.2.
         let set = set_offloads(&queue, TCP_OFFLOADS | UDP_OFFLOADS).or_else(|_| set_offloads(&queue, TCP_OFFLOADS));
         set.map_err(|e| system("leaving segmentation (or say offloads=off) to", e))?;
+    } else {
+        // A process that was killed may have left them on: checksums would be missing.
+        let _ = set_offloads(&queue, 0);
     }
     let iface = Iface::named(name, netns.name())?;
     if let Some(mtu) = mtu {
@@ -79,6 +82,12 @@ pub(crate) fn open(name: &str, netns: &Netns, offloads: bool, mtu: Option<u32>) 
     }
     let statistics = netns.within(|| File::open("/proc/thread-self/net/dev"))?.ok();
     Ok(Opened { queue, made: !there, statistics })
+}
+
+/// Takes back what was left to us: the next process on the interface gets packets with checksums, none of them too long.
+pub(crate) fn clear_offloads(queue: &File) {
+    // It can not fail on a queue that is attached; one that is not has nothing left to take back.
+    let _ = set_offloads(queue, 0);
 }
 
 fn device() -> io::Result<File> {

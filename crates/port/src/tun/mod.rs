@@ -54,7 +54,7 @@ use crate::netns::Netns;
 use crate::shared::{self, Registry, Share};
 use crate::{PortError, Uri};
 use coalesce::{Groups, HEADERS};
-pub(crate) use device::{Opened, open};
+pub(crate) use device::{Opened, clear_offloads, open};
 use segment::{Cut, GSO_NONE, NEEDS_CSUM, VnetHeader};
 
 /// Our hardware address on every TUN port: it never leaves the process.
@@ -454,6 +454,7 @@ impl Port for Tun {
         }
         self.cut = None;
         self.count();
+        self.queue.iter().filter(|_| self.offloads).for_each(clear_offloads);
         (self.queue, self.hold, self.closed) = (None, None, true);
     }
 }

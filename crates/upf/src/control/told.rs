@@ -13,7 +13,7 @@ use crate::sessions::Refused;
 pub struct ControlCounters {
     /// Sessions there are.
     pub sessions: u64,
-    /// Sessions made while running.
+    /// Installations of rules while running: sessions that are new, and those whose rules have changed.
     pub made: u64,
     /// Sessions removed while running.
     pub removed: u64,

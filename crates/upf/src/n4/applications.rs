@@ -22,12 +22,12 @@ pub fn say(applications: &Applications) -> PfdManagementRequest {
         flow_description: Some(flow.to_string().into()),
         ..PfdContents::default()
     };
-    let application = |(name, flows): (&Box<str>, &Vec<FlowDescription>)| ApplicationIdsPfds {
-        application_id: ApplicationId::from(&**name),
+    let application = |name: &str, flows: &[FlowDescription]| ApplicationIdsPfds {
+        application_id: ApplicationId::from(name),
         pfd_contexts: vec![PfdContext { pfd_contents: flows.iter().map(contents).collect(), ..Default::default() }],
         ..ApplicationIdsPfds::default()
     };
-    let application_ids_pfds = applications.iter().map(application).collect();
+    let application_ids_pfds = applications.iter().map(|(name, flows)| application(name, flows)).collect();
     PfdManagementRequest { application_ids_pfds, ..PfdManagementRequest::default() }
 }
 

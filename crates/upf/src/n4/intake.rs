@@ -129,7 +129,7 @@ impl Intake {
     }
 
     /// Datagrams that wait.
-    pub fn len(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.queues.values().map(|queue| queue.datagrams.len()).sum()
     }
 
@@ -272,9 +272,9 @@ mod tests {
             intake.push(Some(2), FROM, &[0; 60_000]);
         }
         assert_eq!((intake.lost(Some(1)), intake.lost(None), intake.lost(Some(2))), (952, 44, 84));
-        assert_eq!((intake.len(), intake.lost_of_peers()), (2048 + 256 + 17, 952 + 84));
+        assert_eq!((intake.waiting(), intake.lost_of_peers()), (2048 + 256 + 17, 952 + 84));
         served(&mut intake, u64::MAX);
-        assert!(!intake.is_ready() && intake.len() == 0);
+        assert!(!intake.is_ready() && intake.waiting() == 0);
         intake.retain(|_| false);
         assert_eq!((intake.queues.len(), intake.lost_of_peers()), (1, 952 + 84));
     }
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(serve(&mut intake), [Some(1), Some(2), Some(2)]);
         push(&mut intake, Some(1), 0, 1);
         assert_eq!(serve(&mut intake), [], "held, whatever comes");
-        assert!(!intake.is_ready() && intake.len() == 3);
+        assert!(!intake.is_ready() && intake.waiting() == 3);
         intake.resume(|_| false);
         assert!(!intake.is_ready());
         intake.resume(|class| class == Some(1));

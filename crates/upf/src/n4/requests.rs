@@ -131,7 +131,7 @@ impl N4 {
         check_unique(&rules)?;
         self.check_applications(asked.peer, rules.create_pdrs.iter().map(|pdr| (pdr.pdr_id, &pdr.pdi)))?;
         let mut chosen = Chosen::default();
-        let made = self.prepare(asked.peer, &mut rules, &mut chosen, None, &[], control, clock);
+        let made = self.prepare((asked.peer, None), &mut rules, &mut chosen, &[], control, clock);
         let made = made.and_then(|made| self.end_namesakes(asked.peer, &made, control).map(|()| made));
         let result = made.and_then(|made| {
             self.check_free(&rules, &made, None)?;
@@ -158,13 +158,12 @@ impl N4 {
         Ok(())
     }
 
-    /// Chooses what is left to choose, and translates. `old` is the session's number if it has one.
+    /// Chooses what is left to choose, and translates, for an association; `old` is the session's number if it has one.
     fn prepare(
         &mut self,
-        peer: u32,
+        (peer, old): (u32, Option<u32>),
         rules: &mut Rules,
         chosen: &mut Chosen,
-        old: Option<u32>,
         meters: &[Metering],
         control: &Control,
         clock: &WallClock,
@@ -331,7 +330,7 @@ impl N4 {
             return Ok(());
         }
         let mut chosen = Chosen::default();
-        let made = self.prepare(asked.peer, &mut rules, &mut chosen, Some(number), &meters, control, clock);
+        let made = self.prepare((asked.peer, Some(number)), &mut rules, &mut chosen, &meters, control, clock);
         let result = made.and_then(|made| {
             self.check_free(&rules, &made, Some(number))?;
             let install = control.change(worker, number, &made.session, before.create_urrs.len(), drops);
