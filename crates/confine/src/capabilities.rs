@@ -12,7 +12,7 @@ use crate::ConfineError;
 pub struct Capabilities(u64);
 
 impl Capabilities {
-    /// No capability.
+    /// The empty set: a thread with it is as any other user's.
     pub const NONE: Self = Self(0);
     /// Ports below 1024.
     pub const NET_BIND_SERVICE: Self = Self(CapabilitySet::NET_BIND_SERVICE.bits());
@@ -37,7 +37,7 @@ impl Capabilities {
         self.0
     }
 
-    /// Both sets.
+    /// Capabilities that are in this set or in the other.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)

@@ -37,11 +37,11 @@ pub struct Landlock {
 /// What the kernel enforces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enforced {
-    /// Everything.
+    /// All that was asked for.
     All,
     /// A part: the kernel does not know the newest rights.
     Part,
-    /// Nothing.
+    /// None of it: the kernel has no Landlock, or it is switched off.
     Nothing,
 }
 

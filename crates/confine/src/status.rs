@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 pub struct Process {
     /// Its number in its own namespace of processes.
     pub pid: u32,
-    /// Effective user.
+    /// Effective user ID of the process.
     pub uid: u32,
-    /// Effective group.
+    /// Effective group ID of the process.
     pub gid: u32,
     /// Resident memory in bytes.
     pub resident_bytes: u64,
@@ -29,7 +29,7 @@ pub struct Process {
 /// A thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thread {
-    /// Its number.
+    /// Thread ID, as `ps -L` shows it.
     pub tid: u32,
     /// Its name, at most 15 bytes.
     pub name: String,
@@ -37,13 +37,13 @@ pub struct Thread {
     pub cpu: u32,
     /// CPUs it may run on, as a list such as `0-3,8`.
     pub allowed_cpus: String,
-    /// Effective capabilities.
+    /// Effective capabilities, a bit each by number (CapEff).
     pub effective: u64,
-    /// Permitted capabilities.
+    /// Permitted capabilities, a bit each (CapPrm).
     pub permitted: u64,
-    /// Inheritable capabilities.
+    /// Inheritable capabilities, a bit each (CapInh).
     pub inheritable: u64,
-    /// Ambient capabilities.
+    /// Ambient capabilities, a bit each (CapAmb).
     pub ambient: u64,
     /// Whether an exec can gain no privileges.
     pub no_new_privs: bool,

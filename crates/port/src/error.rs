@@ -88,7 +88,7 @@ pub enum PortError {
          interface among members of one group with fanout=…&group=…&member=…"
     )]
     InUse {
-        /// The interface.
+        /// Name of the interface, as the URI has it.
         name: String,
         /// Who has it, for people.
         process: String,

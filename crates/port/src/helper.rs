@@ -61,9 +61,9 @@ pub(crate) fn client_of_process() -> Option<&'static Client> {
 /// An interface by name, in a network namespace by name (none: the process's own). Written `eth0` or `namespace/eth0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The interface.
+    /// Name of the interface in its network namespace.
     pub name: String,
-    /// The namespace.
+    /// Name of the network namespace; none: that of the process.
     pub netns: Option<String>,
 }
 

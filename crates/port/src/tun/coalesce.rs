@@ -164,7 +164,7 @@ impl Groups {
         false
     }
 
-    /// The groups.
+    /// Groups of segments, in the order of their first.
     pub(super) fn list(&self) -> &[Group] {
         &self.groups
     }

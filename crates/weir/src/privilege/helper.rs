@@ -52,7 +52,7 @@ impl Helper {
         Ok(Self { client, pid: child.id() })
     }
 
-    /// Its number.
+    /// Process ID of the helper.
     pub fn pid(&self) -> u32 {
         self.pid
     }

@@ -23,7 +23,7 @@ impl Notify {
         Some(Self(socket))
     }
 
-    /// Ready.
+    /// Tells the service manager that the gateway takes packets (READY=1).
     pub fn ready(&self) {
         // A service manager that does not listen any more is no reason to stop.
         let _ = self.0.send(b"READY=1");
