@@ -253,7 +253,12 @@ impl Control {
 
     /// Whether a worker's command ring takes a command more; one that is not there is asked in vain, with its own error.
     pub fn has_room(&self, worker: u16) -> bool {
-        self.links.get(usize::from(worker)).is_none_or(|link| link.commands.unanswered() < RING)
+        self.has_room_for(worker, 1)
+    }
+
+    /// As [`has_room`](Self::has_room), for so many commands.
+    pub fn has_room_for(&self, worker: u16, commands: usize) -> bool {
+        self.links.get(usize::from(worker)).is_none_or(|link| link.commands.unanswered() + commands <= RING)
     }
 
     /// Whether less than half of a worker's command ring is in use: what no control plane waits for is sent only then, so

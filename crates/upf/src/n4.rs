@@ -61,6 +61,7 @@ pub use control_packets::ControlPacketCounters;
 use control_packets::ControlPackets;
 pub use gbr::GuaranteedView;
 use identifiers::Teids;
+use intake::Class;
 use keep::Keeper;
 use metering::WallClock;
 use named::UnknownNetworks;
@@ -127,8 +128,8 @@ pub struct Counters {
 pub struct Asked {
     /// The association.
     pub peer: u32,
-    /// The association whose queue the request waited in: that of its sender's address.
-    pub queue: u32,
+    /// The queue the request waited in: that of its sender's address.
+    pub queue: Class,
     /// What the answer is handed back with.
     pub ticket: Ticket,
     /// Sessions the association may have, as its peer's others are now.
@@ -144,6 +145,15 @@ pub enum Outgoing {
         asked: Asked,
         /// The SEID to answer to.
         seid: u64,
+        /// The answer.
+        message: Message,
+    },
+    /// The answer to a request that is about no session.
+    NodeResponse {
+        /// Which.
+        ticket: Ticket,
+        /// The queue the request waited in.
+        queue: Class,
         /// The answer.
         message: Message,
     },

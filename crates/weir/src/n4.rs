@@ -68,8 +68,8 @@ pub type Kept = (Ledger, Arc<Writer>);
 pub struct N4 {
     sockets: Sockets,
     intake: Intake,
-    /// The associations that the sockets know: how many, and the number of the last.
-    known: (usize, u32),
+    /// The state of the associations that the sockets know: see [`changes`](pfcp::node::Node::changes).
+    known: u64,
     endpoint: Endpoint,
     /// For packets between subscribers and control planes.
     control_socket: ControlSocket,
@@ -136,7 +136,7 @@ impl N4 {
         let n4 = Self {
             sockets,
             intake: Intake::default(),
-            known: (0, 0),
+            known: 0,
             endpoint,
             control_socket,
             space: vec![0; LONGEST].into(),
@@ -215,11 +215,10 @@ impl N4 {
     /// Has the sockets know the associations there are.
     fn know(&mut self) {
         let node = self.endpoint.node();
-        let associations = node.associations().fold((0, 0), |(count, last), (id, _)| (count + 1, id.0.max(last)));
-        if associations == self.known {
+        if node.changes() == self.known {
             return;
         }
-        self.known = associations;
+        self.known = node.changes();
         self.sockets.know(node.addresses().map(|address| address.to_canonical()));
         self.intake.retain(|id| node.association(pfcp::node::AssociationId(id)).is_some());
     }

@@ -39,6 +39,15 @@ const SESSIONS: u32 = 2000;
 /// A machine that does something else meanwhile fails no test: a kind is tried so often.
 const TRIES: usize = 10;
 
+/// Messages in a datagram of many.
+const BUNDLE: u32 = 80;
+
+/// A message that others follow in its datagram (FO, 7.2.2.1), but for the last.
+fn in_bundle(n: u32, message: Message) -> Vec<u8> {
+    let header = Header { follow_on: n + 1 < BUNDLE, ..Header::node(sequences(1)) };
+    Packet { header, message }.to_vec().unwrap()
+}
+
 /// Sequence numbers, none of which is used twice: answers to a flood come late.
 static SEQUENCE: AtomicU32 = AtomicU32::new(1);
 
@@ -206,6 +215,7 @@ fn kinds(peer: &Peer, seids: &[u64]) -> Vec<(&'static str, Vec<Vec<u8>>)> {
     };
     let stamp = peer.stamp();
     let heartbeat = HeartbeatRequest { recovery_time_stamp: stamp, ..HeartbeatRequest::default() };
+    let bundle: Vec<u8> = (0..BUNDLE).flat_map(|n| in_bundle(n, heartbeat.clone().into())).collect();
     let unasked = HeartbeatResponse { recovery_time_stamp: stamp, ..HeartbeatResponse::default() };
     let setup = AssociationSetupRequest {
         node_id: node_id.clone(),
@@ -232,6 +242,7 @@ fn kinds(peer: &Peer, seids: &[u64]) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ("garbage", vec![vec![0x5a; 200]]),
         ("another version", vec![vec![0x40, 1, 0, 4, 0, 0, 0, 0]]),
         ("heartbeat", one(heartbeat.into())),
+        ("heartbeats, 80 in a datagram", vec![bundle]),
         ("heartbeat response", one(unasked.into())),
         ("association update", one(update.into())),
         ("PFD management", one(pfds.into())),

@@ -65,6 +65,8 @@ pub(super) struct Associations {
     by_alternative: HashMap<IpAddr, Vec<AssociationId>>,
     pins: Vec<Pin>,
     next: u32,
+    /// How often one has come or gone.
+    changes: u64,
 }
 
 impl Associations {
@@ -155,7 +157,19 @@ impl Associations {
         id
     }
 
+    /// Enters one of an earlier run under the number it had.
+    pub fn restore(&mut self, id: AssociationId, association: Association) {
+        self.next = self.next.max(id.0.saturating_add(1));
+        self.enter(id, association);
+    }
+
+    /// How often one has come or gone: unless this has changed, they have the same addresses.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
     fn enter(&mut self, id: AssociationId, mut association: Association) {
+        self.changes += 1;
         let address = association.address.ip();
         self.by_node.insert(association.node_id.clone(), id);
         let here = self.by_address.entry(address).or_default();
@@ -199,7 +213,10 @@ impl Associations {
             }
         }
         let association = self.all.remove(&id)?;
-        self.by_node.remove(&association.node_id);
+        self.changes += 1;
+        if self.of_node(&association.node_id) == Some(id) {
+            self.by_node.remove(&association.node_id);
+        }
         leave(&mut self.by_address, association.address.ip(), id);
         association.alternatives.iter().for_each(|address| leave(&mut self.by_alternative, *address, id));
         Some(association)

@@ -237,13 +237,13 @@ impl Node {
         }
     }
 
-    /// Takes over an association of an earlier run, which the peer does not know to have ended. No event tells of it.
-    pub fn adopt(&mut self, association: Association, now: Time) -> AssociationId {
+    /// Takes over an association of an earlier run under the number it had there; the peer does not know that to have
+    /// ended. No event tells of it.
+    pub fn adopt(&mut self, id: AssociationId, association: Association, now: Time) {
         let address = association.address.ip();
-        let id = self.associations.add(association);
+        self.associations.restore(id, association);
         self.schedule_heartbeat(id, now);
         self.peers.entry(address).or_insert_with(|| Peer::new(&self.config));
-        id
     }
 
     /// PFCP Association Update Request (6.2.7).

@@ -208,6 +208,11 @@ impl Node {
         self.associations.addresses()
     }
 
+    /// How often an association has come or gone: unless this has changed, [`addresses`](Self::addresses) are the same.
+    pub fn changes(&self) -> u64 {
+        self.associations.changes()
+    }
+
     /// The oldest association with an address, or with the peer that the configuration has the address for.
     pub fn first_at(&self, address: IpAddr) -> Option<AssociationId> {
         self.associations.first_at(address)

@@ -229,7 +229,7 @@ impl Book {
         if (number as usize) < self.entries.len() {
             self.free.pop_front();
         }
-        let rules = with_seid(message, seid(tag, number));
+        let rules = with_header(message, seid(tag, number), peer);
         self.enter(number, Entry::new((peer, cp_seid), tag, worker, rules, meters, keys));
         seid(tag, number)
     }
@@ -249,7 +249,8 @@ impl Book {
         if self.get(number).is_some() {
             return false;
         }
-        self.enter(number, Entry::new((peer, cp_seid), tag, worker, message, meters, keys));
+        let rules = with_header(message, seid, peer);
+        self.enter(number, Entry::new((peer, cp_seid), tag, worker, rules, meters, keys));
         true
     }
 
@@ -311,7 +312,8 @@ impl Book {
     /// Replaces a session's rules, by what was [`written`](Self::written) of them.
     pub fn set_rules(&mut self, number: u32, cp_seid: u64, message: Box<[u8]>) {
         if let Some(entry) = self.get_mut(number) {
-            (entry.cp_seid, entry.rules) = (cp_seid, with_seid(message, seid(entry.tag, number)));
+            let rules = with_header(message, seid(entry.tag, number), entry.peer);
+            (entry.cp_seid, entry.rules) = (cp_seid, rules);
         }
     }
 
@@ -396,12 +398,22 @@ impl Book {
     }
 }
 
-/// A message with its SEID, behind flags, type and length (3GPP TS 29.244, 7.2.2).
-fn with_seid(mut message: Box<[u8]>, seid: u64) -> Box<[u8]> {
+/// A message with its SEID and, as its sequence number, its association's [`mark`], behind flags, type and length (3GPP
+/// TS 29.244, 7.2.2).
+fn with_header(mut message: Box<[u8]>, seid: u64, peer: u32) -> Box<[u8]> {
     if let Some(place) = message.get_mut(4..12) {
         place.copy_from_slice(&seid.to_be_bytes());
     }
+    if let Some(place) = message.get_mut(12..15) {
+        place.copy_from_slice(&mark(peer).to_be_bytes()[1..]);
+    }
     message
+}
+
+/// An association in 24 bits, as it stands in what is kept of its sessions: after a restart they are told from those of an
+/// association with the same Node ID that was over. Never 0, which means that an earlier version did not say.
+pub fn mark(peer: u32) -> u32 {
+    peer % 0xff_ffff + 1
 }
 
 /// Tag and number in one; never 0, which means none.

@@ -1,5 +1,7 @@
 //! How sessions end: deleted, replaced, with their association or with their set (3GPP TS 29.244, 7.5.6; TS 23.527).
 
+use std::collections::BTreeSet;
+
 use ledger::Change;
 use pfcp::ie::{Cause, FqCsid, UsageReportTrigger};
 use pfcp::message::SessionDeletionResponse;
@@ -13,7 +15,7 @@ use super::problem::Problem;
 use super::requests::{Made, not_installed};
 use super::sets::SetEnd;
 use super::{Asked, N4, Outgoing, SLICE, counted, steer};
-use crate::control::Control;
+use crate::control::{AskError, Control};
 use crate::rules::Usage;
 
 /// Why a session ends.
@@ -111,20 +113,34 @@ impl N4 {
 
     /// Who establishes a session under the number it has for one that is there (CP F-SEID, 8.2.37) knows nothing of that: it
     /// missed our answer, or has forgotten. Its subscriber is not to be locked out: what the new session needs, the old one
-    /// ends for. What that has used is told under the number they share (Termination by the UP function, 8.2.41).
+    /// ends for. What that has used is told under the number they share (Termination by the UP function, 8.2.41). None ends
+    /// if the new one can't be.
     pub(super) fn end_namesakes(&mut self, peer: u32, made: &Made, control: &mut Control) -> Result<(), Problem> {
-        while let Some(key) = self.book.conflict(&made.keys, None) {
-            let is_namesake = |entry: &Entry| entry.peer == peer && entry.cp_seid == made.cp_seid;
-            let Some(number) = self.book.lookup(key) else { break };
-            if self.book.get(number).is_some_and(is_namesake) {
-                self.end(number, End::Replaced, control)?;
-            } else if self.is_to_end(number) {
-                self.end(number, End::Unheard, control)?;
-            } else {
-                break;
+        let owners: BTreeSet<u32> = made.keys.iter().filter_map(|key| self.book.lookup(*key)).collect();
+        let mut ends = Vec::new();
+        let mut commands = vec![(made.worker, 1)];
+        for (number, entry) in owners.iter().filter_map(|number| Some((*number, self.book.get(*number)?))) {
+            let end = match entry.peer == peer && entry.cp_seid == made.cp_seid {
+                true => End::Replaced,
+                false if self.is_to_end(number) => End::Unheard,
+                // A session that stays has the key: the new one is refused.
+                false => return Ok(()),
+            };
+            ends.push((number, end));
+            match commands.iter_mut().find(|(worker, _)| *worker == entry.worker) {
+                Some((_, count)) => *count += 1,
+                None => commands.push((entry.worker, 1)),
             }
         }
-        Ok(())
+        if ends.is_empty() {
+            return Ok(());
+        }
+        if commands.iter().any(|(worker, count)| !control.has_room_for(*worker, *count)) {
+            return Err(not_installed(&AskError::Busy));
+        }
+        let compiled = control.compile(&made.session, self.book.next_number());
+        compiled.map_err(|error| not_installed(&error.into()))?;
+        ends.into_iter().try_for_each(|(number, end)| self.end(number, end, control))
     }
 
     /// Whether a session's association is over or its set is to end, and only its turn has not come yet.
@@ -137,8 +153,9 @@ impl N4 {
             || self.ending_sets.iter().any(is_in)
     }
 
-    /// An association is over: its sessions end, a few in each turn.
+    /// An association is over: its sessions end, a few in each turn, and what waits to be carried out for it is refused.
     pub fn end_peer(&mut self, peer: u32) {
+        self.refuse_waiting(peer, Cause::NO_ESTABLISHED_PFCP_ASSOCIATION);
         self.ending_peers.insert(peer);
     }
 

@@ -4,6 +4,7 @@
 mod kept;
 mod peers;
 mod restore;
+mod under_way;
 mod window;
 
 use std::net::{IpAddr, SocketAddr};
@@ -30,6 +31,7 @@ use super::{N4, Outgoing};
 use crate::control::Control;
 use crate::rules::Usage;
 use kept::Unkept;
+use under_way::{NO_SESSION, Report, UnderWay};
 use window::Window;
 
 /// What a user plane tells of itself: whether it chooses F-TEIDs, and subscribers' addresses.
@@ -92,6 +94,7 @@ pub struct Endpoint {
     load: Load,
     window: Window,
     unkept: Unkept,
+    reports: UnderWay,
 }
 
 fn time(clock: &WallClock) -> Time {
@@ -115,6 +118,7 @@ impl Endpoint {
             load: Load::default(),
             window: Window::default(),
             unkept: Unkept::default(),
+            reports: UnderWay::default(),
         }
     }
 
@@ -166,7 +170,7 @@ impl Endpoint {
                 ..AssociationUpdateRequest::default()
             };
             // Nobody's answer is needed: those who do not know the message are refused new sessions all the same.
-            self.unanswered += u64::from(self.node.request(to, None, request.into(), 0, time(clock)).is_err());
+            self.unanswered += u64::from(self.node.request(to, None, request.into(), NO_SESSION, time(clock)).is_err());
         }
     }
 
@@ -181,9 +185,10 @@ impl Endpoint {
     }
 
     /// Whether a sender's next datagram may be handed in: requests of a control plane that wait for workers or the disk are
-    /// bounded, so that those of others do not wait behind them.
+    /// bounded, so that those of others do not wait behind them. So are those of the further addresses of control planes,
+    /// which wait in the queue of strangers.
     pub fn may_serve(&self, class: Class) -> bool {
-        class.is_none_or(|queue| self.window.has_room(queue))
+        self.window.has_room(class)
     }
 
     /// Takes in a datagram.
@@ -250,15 +255,21 @@ impl Endpoint {
                     self.node.refuse(ticket, seid, fault, time(clock));
                 }
                 Event::Response { token, packet } => {
-                    if let Message::SessionReportResponse(response) = packet.message {
-                        let owner = self.n4.owner_of_report(token).filter(|_| response.cause.is_acceptance());
+                    let report = self.reports.take(token);
+                    if let (Some(Report { token, seid: Some(seid) }), Message::SessionReportResponse(response)) =
+                        (report, packet.message)
+                    {
+                        let owner = self.n4.owner(seid).filter(|_| response.cause.is_acceptance());
                         owner.into_iter().for_each(|owner| self.node.session_used(AssociationId(owner)));
-                        self.n4.reported(token, &response, control, clock);
+                        self.n4.reported(token, seid, &response, control, clock);
                     }
                 }
                 Event::Failed { token, .. } => {
                     self.unanswered += 1;
-                    self.n4.unanswered(token, clock.now);
+                    let report = self.reports.take(token);
+                    if let Some(report) = report {
+                        self.n4.unanswered(report.token, clock.now);
+                    }
                 }
                 Event::Up(id) => {
                     self.tell(id, "associated", clock);
@@ -270,7 +281,10 @@ impl Endpoint {
                     }
                 }
                 Event::NotSetUp { .. } => {}
-                Event::Updated(id, _) => self.tell(id, "association updated", clock),
+                Event::Updated(id, _) => {
+                    self.unkept.association(id, clock.now);
+                    self.tell(id, "association updated", clock);
+                }
                 Event::Lost(id) => {
                     self.tell(id, "no longer answers; its sessions are kept for now", clock);
                     if let Some(Association { node_id, address, sessions, .. }) = self.node.association(id) {
@@ -325,7 +339,16 @@ impl Endpoint {
 
     fn node_request(&mut self, ticket: Ticket, association: AssociationId, message: Message, clock: &WallClock) {
         let response: Message = match message {
-            Message::PfdManagementRequest(request) => self.manage_pfds(association, &request, clock).into(),
+            Message::PfdManagementRequest(request) => {
+                let response = self.manage_pfds(association, &request, clock);
+                if response.cause.is_acceptance() && self.n4.is_kept() {
+                    let queue = self.class(ticket.from().ip());
+                    self.window.asked(queue);
+                    let message = response.into();
+                    return self.unkept.answer(Outgoing::NodeResponse { ticket, queue, message });
+                }
+                response.into()
+            }
             Message::SessionSetDeletionRequest(request) => {
                 self.delete_set(association, &request);
                 let node_id = self.node.config().node_id.clone();
@@ -417,10 +440,14 @@ impl Endpoint {
                     self.tell_load(asked.peer, &mut message, clock.now);
                     self.node.respond(asked.ticket, Some(seid), message, time(clock));
                 }
+                Outgoing::NodeResponse { ticket, queue, message } => {
+                    self.window.answered(queue);
+                    self.node.respond(ticket, None, message, time(clock));
+                }
                 Outgoing::NodeReport { peer, message } => {
                     let Some(association) = self.node.association(AssociationId(peer)) else { continue };
                     let to = association.address;
-                    if self.node.request(to, None, message, 0, time(clock)).is_err() {
+                    if self.node.request(to, None, message, NO_SESSION, time(clock)).is_err() {
                         self.unanswered += 1;
                     }
                 }
@@ -435,7 +462,9 @@ impl Endpoint {
                         continue;
                     }
                     let to = association.address;
-                    if self.node.request(to, Some(seid), message, token, time(clock)).is_err() {
+                    let handle = self.reports.sent(Report { token, seid: self.n4.reported_session(token, peer, seid) });
+                    if self.node.request(to, Some(seid), message, handle, time(clock)).is_err() {
+                        self.reports.take(handle);
                         self.unanswered += 1;
                         self.n4.unanswered(token, clock.now);
                     }

@@ -49,15 +49,15 @@ struct Queue {
     left: i64,
     /// It is in one of the lists, or held.
     is_listed: bool,
-    /// Datagrams there was no room for.
+    /// Datagrams there was no room for, or not for all of their messages.
     lost: u64,
 }
 
 impl Queue {
-    fn push(&mut self, from: SocketAddr, datagram: &[u8], (count, octets): (usize, usize)) {
+    fn push(&mut self, from: SocketAddr, datagram: &[u8], (count, octets): (usize, usize)) -> bool {
         if self.datagrams.len() >= count || self.octets.len() - self.head + datagram.len() > octets {
             self.lost += 1;
-            return;
+            return false;
         }
         if self.head > octets / 2 {
             self.octets.drain(..self.head);
@@ -65,6 +65,7 @@ impl Queue {
         }
         self.octets.extend_from_slice(datagram);
         self.datagrams.push_back((from, datagram.len()));
+        true
     }
 
     /// Hands the oldest datagram over.
@@ -99,11 +100,13 @@ fn quantum(class: Class) -> i64 {
 }
 
 impl Intake {
-    /// Puts a datagram into its queue; if that is full, it is dropped and counted.
+    /// Puts a datagram into its queue, each of its messages (6.6) by itself: thousands in one are not to be served in one go.
+    /// If the queue is full, the rest is dropped and counted once.
     pub fn push(&mut self, class: Class, from: SocketAddr, datagram: &[u8]) {
         let most = if class.is_some() { MOST_OF_PEER } else { MOST_OF_STRANGERS };
         let queue = self.queues.entry(class).or_default();
-        queue.push(from, datagram, most);
+        let mut messages = pfcp::messages(datagram);
+        while messages.next().is_some_and(|message| queue.push(from, message, most)) {}
         if !queue.is_listed {
             (queue.is_listed, queue.left) = (true, quantum(class));
             self.fresh.push_back(class);
@@ -277,6 +280,28 @@ mod tests {
         assert!(!intake.is_ready() && intake.waiting() == 0);
         intake.retain(|_| false);
         assert_eq!((intake.queues.len(), intake.lost_of_peers()), (1, 952 + 84));
+    }
+
+    #[test]
+    fn messages_of_one_datagram_are_served_one_by_one() {
+        let heartbeat =
+            |follow_on: bool| [0x20 | u8::from(follow_on) << 2, 1, 0, 12, 0, 0, 7, 0, 0, 96, 0, 4, 1, 2, 3, 4];
+        let bundle = |count: usize| (1..=count).flat_map(|n| heartbeat(n < count)).collect::<Vec<u8>>();
+        let mut intake = Intake::default();
+        intake.push(Some(1), FROM, &bundle(3));
+        intake.push(Some(2), FROM, &bundle(4000));
+        assert_eq!((intake.waiting(), intake.lost(Some(1)), intake.lost(Some(2))), (3 + 2048, 0, 1));
+        let (clock, mut lengths) = (std::cell::Cell::new(0), Vec::new());
+        intake.serve(
+            5000,
+            || clock.get(),
+            |_, _, message| {
+                clock.set(clock.get() + 1000);
+                lengths.push(message.len());
+                Next::Serve
+            },
+        );
+        assert_eq!(lengths, [16; 5], "until its time is over");
     }
 
     #[test]

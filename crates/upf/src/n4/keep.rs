@@ -131,8 +131,9 @@ impl Keeper {
 
 /// An answer whose change could not be kept.
 fn not_kept(mut answer: Outgoing) -> Outgoing {
-    if let Outgoing::Response { message, .. } = &mut answer {
+    if let Outgoing::Response { message, .. } | Outgoing::NodeResponse { message, .. } = &mut answer {
         match message {
+            Message::PfdManagementResponse(response) => response.cause = Cause::SYSTEM_FAILURE,
             Message::SessionEstablishmentResponse(response) => response.cause = Cause::SYSTEM_FAILURE,
             Message::SessionModificationResponse(response) => response.cause = Cause::SYSTEM_FAILURE,
             _ => {}
@@ -147,6 +148,11 @@ impl N4 {
     pub fn keep_in(&mut self, keeper: Keeper, interval: u64, now: u64) {
         self.keeper = Some(keeper);
         self.checkpoints = Checkpoints::every(interval, now);
+    }
+
+    /// Whether sessions survive a restart.
+    pub fn is_kept(&self) -> bool {
+        self.keeper.is_some()
     }
 
     /// Keeps changes, if anything is kept; the answer goes then.
@@ -221,6 +227,11 @@ impl N4 {
 /// The key an association is kept under: sessions' keys, their SEIDs, have something in the lower half.
 pub fn association_key(id: AssociationId) -> u64 {
     u64::from(id.0) << 32
+}
+
+/// The association that a key is of.
+pub fn association_id(key: u64) -> AssociationId {
+    AssociationId((key >> 32) as u32) // the upper half, as it was put together
 }
 
 /// The key that earlier versions kept under what all control planes' applications are detected by: no association has that

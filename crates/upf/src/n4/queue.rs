@@ -65,6 +65,12 @@ impl Queue {
         Ok(())
     }
 
+    /// Takes all requests of a control plane out.
+    fn take(&mut self, peer: u32) -> VecDeque<Waiting> {
+        self.turns.retain(|other| *other != peer);
+        self.of_peers.remove(&peer).unwrap_or_default()
+    }
+
     /// The first request of a control plane.
     fn front(&self, peer: u32) -> Option<&Waiting> {
         self.of_peers.get(&peer)?.front()
@@ -147,9 +153,20 @@ impl N4 {
         }
     }
 
+    /// Refuses what a control plane has asked for and waits for room.
+    pub(super) fn refuse_waiting(&mut self, peer: u32, cause: Cause) {
+        for Waiting { asked, seid, message, .. } in self.queue.take(peer) {
+            self.refuse(asked, seid, &message, cause);
+        }
+    }
+
     /// Refuses a request as there is too much to do.
     pub(super) fn refuse_congested(&mut self, asked: Asked, seid: u64, message: &Message) {
-        let cause = Cause::PFCP_ENTITY_IN_CONGESTION;
+        self.counters.congested += 1;
+        self.refuse(asked, seid, message, Cause::PFCP_ENTITY_IN_CONGESTION);
+    }
+
+    fn refuse(&mut self, asked: Asked, seid: u64, message: &Message, cause: Cause) {
         let (seid, message) = match message {
             Message::SessionEstablishmentRequest(request) => {
                 (request.cp_f_seid.seid, self.no_session(Problem::of(cause)))
@@ -160,7 +177,6 @@ impl N4 {
             _ => (self.cp_seid(asked.peer, seid), SessionModificationResponse { cause, ..Default::default() }.into()),
         };
         self.counters.refused += 1;
-        self.counters.congested += 1;
         self.out.push_back(Outgoing::Response { asked, seid, message });
     }
 }

@@ -330,11 +330,18 @@ impl N4 {
         }
     }
 
-    /// The control plane's answer to a report: how to buffer from now on (7.5.9.2). A session it does not know is none
-    /// (7.5.9).
-    pub fn reported(&mut self, token: u64, response: &SessionReportResponse, control: &mut Control, clock: &WallClock) {
-        let (session, number) = (token as u32, (token >> 32) as u32); // as they were put together
-        self.acknowledged(session, number);
+    /// The control plane's answer to a report about the session we number `seid`: how to buffer from now on (7.5.9.2). A
+    /// session it does not know is none (7.5.9). Nothing, if the session is gone.
+    pub fn reported(
+        &mut self,
+        token: u64,
+        seid: u64,
+        response: &SessionReportResponse,
+        control: &mut Control,
+        clock: &WallClock,
+    ) {
+        let Some(session) = self.book.find(seid) else { return };
+        self.acknowledged(session, (token >> 32) as u32); // as it was put together
         if response.cause == Cause::SESSION_CONTEXT_NOT_FOUND {
             return self.end_unasked(session, control);
         }

@@ -87,9 +87,12 @@ impl N4 {
         entry.map(|entry| entry.rules().cp_f_seid)
     }
 
-    /// The association that owns the session a report was about, by the report's token.
-    pub fn owner_of_report(&self, token: u64) -> Option<u32> {
-        self.book.get(token as u32).map(|entry| entry.peer) // the lower half, as it was put together
+    /// Our SEID of the session that a report is about, by the report's token, the association and its SEID; none: the session
+    /// is gone.
+    pub fn reported_session(&self, token: u64, peer: u32, cp_seid: u64) -> Option<u64> {
+        let number = token as u32; // the lower half, as it was put together
+        self.book.get(number).filter(|entry| entry.peer == peer && entry.cp_seid == cp_seid)?;
+        self.book.seid(number)
     }
 
     /// The number the control plane has for the session that we number `seid`; 0: there is none.

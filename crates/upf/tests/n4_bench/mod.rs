@@ -331,8 +331,13 @@ impl Bench {
 
     /// As [`hear`](Self::hear), with its header: an answer.
     pub fn hear_packet(&mut self, packet: Packet) {
+        self.hear_from(CP, packet);
+    }
+
+    /// As [`hear_packet`](Self::hear_packet), from another control plane.
+    pub fn hear_from(&mut self, from: SocketAddr, packet: Packet) {
         let wall = self.wall();
-        self.endpoint.receive(CP, &packet.to_vec().expect("fits"), &mut self.control, &wall);
+        self.endpoint.receive(from, &packet.to_vec().expect("fits"), &mut self.control, &wall);
     }
 
     /// The worker has its turns; what it was asked for, answered in the order of the requests.

@@ -10,6 +10,7 @@ mod control_packets;
 mod endings;
 mod filters;
 mod floods;
+mod hostile;
 mod ies;
 mod judge;
 mod limits;

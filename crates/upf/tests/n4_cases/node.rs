@@ -22,7 +22,7 @@ fn flow(text: &str) -> PfdContents {
 }
 
 fn told(bench: &mut Bench, request: PfdManagementRequest) -> (Cause, Option<OffendingIe>) {
-    match bench.say(None, request.into()).message {
+    match bench.say_patiently(CP, request.into()).message {
         Message::PfdManagementResponse(response) => (response.cause, response.offending_ie),
         other => panic!("no answer of its kind: {other:?}"),
     }

@@ -1,13 +1,13 @@
 //! Associations, with their applications, on their way to the ledger: however often one changes, it is written once in a
-//! while.
+//! while, and what acknowledges the change waits for that.
 
 use std::collections::BTreeSet;
 
 use ledger::Change;
 use pfcp::node::AssociationId;
 
-use super::super::keep;
 use super::super::metering::WallClock;
+use super::super::{Outgoing, keep};
 use super::Endpoint;
 
 /// Nanoseconds until what has changed is written.
@@ -20,9 +20,18 @@ pub(super) struct Unkept {
     associations: BTreeSet<AssociationId>,
     /// When the first of them changed, nanoseconds of the workers' clock.
     since: u64,
+    /// Answers that go when what has changed is on the disk.
+    answers: Vec<Outgoing>,
+    /// Associations that the ledger has.
+    kept: BTreeSet<AssociationId>,
 }
 
 impl Unkept {
+    /// Nothing has changed since the ledger had these.
+    pub fn none_but(kept: impl Iterator<Item = AssociationId>) -> Self {
+        Self { kept: kept.collect(), ..Self::default() }
+    }
+
     /// An association has changed, or what its applications are detected by, or it is over.
     pub fn association(&mut self, id: AssociationId, now: u64) {
         if self.associations.is_empty() {
@@ -30,12 +39,17 @@ impl Unkept {
         }
         self.associations.insert(id);
     }
+
+    /// An answer is to go when what has changed is on the disk.
+    pub fn answer(&mut self, answer: Outgoing) {
+        self.answers.push(answer);
+    }
 }
 
 impl Endpoint {
-    /// Writes an association now if it has changed: its session, which is to follow, would not be found again without it.
-    pub(super) fn keep_before(&mut self, id: AssociationId) {
-        if self.unkept.associations.remove(&id) {
+    /// Writes an association now if it never was: its session, which is to follow, would not be found again without it.
+    pub(super) fn keep_first(&mut self, id: AssociationId) {
+        if !self.unkept.kept.contains(&id) {
             self.keep_association(id);
         }
     }
@@ -52,9 +66,16 @@ impl Endpoint {
         for id in std::mem::take(&mut self.unkept.associations) {
             self.keep_association(id);
         }
+        for answer in std::mem::take(&mut self.unkept.answers) {
+            self.n4.keep(|_| Vec::new(), Some(answer));
+        }
     }
 
     fn keep_association(&mut self, id: AssociationId) {
+        match self.node.association(id) {
+            Some(_) => self.unkept.kept.insert(id),
+            None => self.unkept.kept.remove(&id),
+        };
         let change = self.kept_association(id);
         self.n4.keep_else(change);
     }

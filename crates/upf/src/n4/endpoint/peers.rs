@@ -8,20 +8,25 @@ use pfcp::message::{Message, SessionEstablishmentRequest};
 use pfcp::node::{AssociationId, Contest, Node, Ticket};
 use pfcp::{Fault, Packet};
 
-use super::super::Asked;
 use super::super::metering::WallClock;
+use super::super::{Asked, book};
 use super::window::is_answered;
 use super::{Endpoint, time};
 use crate::control::Control;
 
 impl Endpoint {
-    /// The association of a session that was kept. It is kept under the association's Node ID; one kept by an earlier version
-    /// may have another, and is found by its control plane's address.
+    /// The association of a session that was kept. It is kept under the association's Node ID and with its mark: one of
+    /// another mark is of an association that was over. One kept by an earlier version has no mark and may have another
+    /// name: it is found by its control plane's address then.
     pub(super) fn owner_of_kept(
         &self,
         rules: &SessionEstablishmentRequest,
+        mark: u32,
         peers: &HashMap<NodeId, AssociationId>,
     ) -> Option<AssociationId> {
+        if mark != 0 {
+            return peers.get(&rules.node_id).copied().filter(|id| book::mark(id.0) == mark);
+        }
         if let Some(id) = peers.get(&rules.node_id) {
             return Some(*id);
         }
@@ -56,6 +61,11 @@ impl Endpoint {
         clock: &WallClock,
     ) {
         let (from, seid) = (ticket.from().ip(), packet.header.seid.unwrap_or(0));
+        if !is_answered(&packet.message) {
+            // A report is a user plane's to send.
+            let fault = Fault { cause: Cause::SERVICE_NOT_SUPPORTED, ie: 0 };
+            return self.node.refuse(ticket, Some(0), fault, time(clock));
+        }
         let mut most = 0;
         match &mut packet.message {
             Message::SessionEstablishmentRequest(request) => {
@@ -86,11 +96,11 @@ impl Endpoint {
             }
         }
         // By the sender's queue, which may be another association's of the same address.
-        let asked = Asked { peer: association.0, queue: self.class(from).unwrap_or(association.0), ticket, most };
-        if is_answered(&packet.message) {
-            self.window.asked(asked.queue);
+        let asked = Asked { peer: association.0, queue: self.class(from), ticket, most };
+        self.window.asked(asked.queue);
+        if matches!(packet.message, Message::SessionEstablishmentRequest(_)) {
+            self.keep_first(association);
         }
-        self.keep_before(association);
         self.n4.request(asked, seid, packet.message, control, clock);
     }
 

@@ -29,11 +29,12 @@ const AHEAD: usize = 8;
 /// What is kept under a key.
 type Raw = (u64, Vec<u8>);
 
-/// A session that was kept: its key, the message that established it, and that read, if it can be.
+/// A session that was kept: its key, the message that established it, and that read, with its association's mark, if it can
+/// be.
 struct Session {
     key: u64,
     bytes: Vec<u8>,
-    rules: Option<Box<Rules>>,
+    rules: Option<(u32, Box<Rules>)>,
 }
 
 /// Reads all that is kept; hands associations over, then sessions as they are parsed.
@@ -47,8 +48,10 @@ fn read(ledger: &Ledger, first: &SyncSender<Vec<Raw>>, rest: &SyncSender<Vec<Ses
     let mut sessions = sessions.into_iter();
     loop {
         let parse = |(key, bytes): Raw| {
-            let rules = match Packet::parse(&bytes).map(|packet| packet.message) {
-                Ok(Message::SessionEstablishmentRequest(rules)) => Some(Box::new(rules)),
+            let rules = match Packet::parse(&bytes) {
+                Ok(Packet { header, message: Message::SessionEstablishmentRequest(rules) }) => {
+                    Some((header.sequence, Box::new(rules)))
+                }
                 _ => None,
             };
             Session { key, bytes, rules }
@@ -113,10 +116,11 @@ impl Endpoint {
         Ok(restored)
     }
 
-    fn restore_associations(&mut self, kept: Vec<Raw>, clock: &WallClock) -> HashMap<NodeId, AssociationId> {
-        let (mut peers, mut of_all) = (HashMap::new(), None);
+    fn restore_associations(&mut self, mut kept: Vec<Raw>, clock: &WallClock) -> HashMap<NodeId, AssociationId> {
+        let (mut newest, mut of_all) = (HashMap::new(), None);
         // All of it in one commit: a crash in between would cost the sessions.
         let mut changes = Vec::new();
+        kept.sort_unstable_by_key(|(key, _)| *key);
         for (key, bytes) in kept {
             changes.push(Change::DeleteSession { key });
             if key == keep::APPLICATIONS {
@@ -126,18 +130,19 @@ impl Endpoint {
                 continue;
             }
             let Some((association, applications)) = keep::association_of(&bytes) else { continue };
-            let node = association.node_id.clone();
-            let id = self.node.adopt(association, time(clock));
-            if let Some(request) = applications {
-                self.manage_pfds(id, &request, clock);
+            // Of two with one name the earlier was over.
+            newest.insert(association.node_id.clone(), (keep::association_id(key), association, applications));
+        }
+        let mut peers = HashMap::new();
+        for (node, (id, association, applications)) in newest {
+            self.node.adopt(id, association, time(clock));
+            // An earlier version kept one list for all.
+            for request in applications.iter().chain(&of_all) {
+                self.manage_pfds(id, request, clock);
             }
             peers.insert(node, id);
         }
-        // An earlier version kept one list for all.
-        for (id, request) in peers.values().flat_map(|id| of_all.as_ref().map(|request| (*id, request))) {
-            self.manage_pfds(id, request, clock);
-        }
-        self.unkept = Unkept::default();
+        self.unkept = Unkept::none_but(peers.values().copied());
         changes.extend(peers.values().map(|id| self.kept_association(*id)));
         self.n4.keep(|_| changes, None);
         peers
@@ -153,8 +158,8 @@ impl Endpoint {
         clock: &WallClock,
         install: &mut dyn FnMut(u16, u32, &Compiled) -> bool,
     ) -> bool {
-        let Some(rules) = rules else { return false };
-        let Some(AssociationId(peer)) = self.owner_of_kept(&rules, peers) else { return false };
+        let Some((mark, rules)) = rules else { return false };
+        let Some(AssociationId(peer)) = self.owner_of_kept(&rules, mark, peers) else { return false };
         self.n4.restore(key, peer, (bytes, &rules, usage.as_deref()), control, clock, install)
     }
 }

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 
 use pfcp::message::Message;
 
+use super::super::intake::Class;
+
 /// Requests under way in all: a commit of so many takes a few milliseconds.
 const IN_ALL: usize = 512;
 /// What a control plane may have under way however many there are.
@@ -15,7 +17,7 @@ const AT_LEAST: usize = 4;
 /// Requests under way by the queue they came from.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    by_queue: HashMap<u32, usize>,
+    by_queue: HashMap<Class, usize>,
 }
 
 /// Whether sessions answer a message: others are not carried out.
@@ -30,12 +32,12 @@ pub(super) fn is_answered(message: &Message) -> bool {
 
 impl Window {
     /// A request is handed to its sessions.
-    pub fn asked(&mut self, queue: u32) {
+    pub fn asked(&mut self, queue: Class) {
         *self.by_queue.entry(queue).or_default() += 1;
     }
 
     /// A request is answered.
-    pub fn answered(&mut self, queue: u32) {
+    pub fn answered(&mut self, queue: Class) {
         if let Some(asked) = self.by_queue.get_mut(&queue) {
             *asked -= 1;
             if *asked == 0 {
@@ -45,7 +47,7 @@ impl Window {
     }
 
     /// Whether one more from a queue may be under way. Half of all is left to those who ask next.
-    pub fn has_room(&self, queue: u32) -> bool {
+    pub fn has_room(&self, queue: Class) -> bool {
         let mine = self.by_queue.get(&queue).copied().unwrap_or(0);
         let others = self.by_queue.len() - usize::from(mine > 0);
         mine < (IN_ALL / (others + 2)).max(AT_LEAST)
@@ -59,7 +61,7 @@ mod tests {
     #[test]
     fn each_has_a_share_and_gets_it_back() {
         let mut window = Window::default();
-        let mut fill = |queue: u32| {
+        let mut fill = |queue: Class| {
             let mut count = 0;
             while window.has_room(queue) {
                 window.asked(queue);
@@ -67,12 +69,12 @@ mod tests {
             }
             count
         };
-        assert_eq!((fill(1), fill(2), fill(3), fill(1)), (256, 170, 128, 0));
-        (0..256).for_each(|_| window.answered(1));
-        (0..170).for_each(|_| window.answered(2));
-        (0..128).for_each(|_| window.answered(3));
+        assert_eq!((fill(Some(1)), fill(None), fill(Some(3)), fill(Some(1))), (256, 170, 128, 0));
+        (0..256).for_each(|_| window.answered(Some(1)));
+        (0..170).for_each(|_| window.answered(None));
+        (0..128).for_each(|_| window.answered(Some(3)));
         assert!(window.by_queue.is_empty());
-        (0..1000).for_each(|peer| window.asked(peer));
-        assert!(window.has_room(7), "each has some");
+        (0..1000).for_each(|peer| window.asked(Some(peer)));
+        assert!(window.has_room(Some(7)) && window.has_room(None), "each has some");
     }
 }
