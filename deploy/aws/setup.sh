@@ -83,20 +83,17 @@ ready() { # device, CPUs of its interrupts
   done
 }
 
+# The usual unit, hardened, and what is other here.
+useradd --system --home-dir /var/lib/weir --shell /usr/sbin/nologin weir || true
+mkdir -p /etc/systemd/system/weir@.service.d
 cat > /etc/systemd/system/weir@.service <<'UNIT'
-[Unit]
-Description=weir, gateway %i
-After=network-online.target
+@UNIT@UNIT
+cat > /etc/systemd/system/weir@.service.d/fleet.conf <<'FLEET'
 [Service]
 EnvironmentFile=/etc/weir/%i.env
+ExecStart=
 ExecStart=/usr/local/bin/weir run /etc/weir/%i.toml --pool-from-ordinal @ORDINALS@
-Restart=always
-LimitMEMLOCK=infinity
-StateDirectory=weir-%i
-AmbientCapabilities=CAP_NET_RAW CAP_NET_ADMIN CAP_IPC_LOCK CAP_BPF
-[Install]
-WantedBy=multi-user.target
-UNIT
+FLEET
 mkdir -p /etc/weir
 cat > /etc/weir/gateway.template <<'GATEWAY'
 @GATEWAY@GATEWAY
@@ -158,7 +155,7 @@ while sleep 5; do
   state=$(curl -sf -H "X-aws-ec2-metadata-token: $TOKEN" \
     http://169.254.169.254/latest/meta-data/autoscaling/target-lifecycle-state)
   [ "$state" = Terminated ] || continue
-  for socket in /run/weir-*.sock; do weir drain --wait @DRAIN@ --socket "$socket" & done
+  for socket in /run/weir/*.sock; do weir drain --wait @DRAIN@ --socket "$socket" & done
   wait
   aws autoscaling complete-lifecycle-action --lifecycle-hook-name leaving --auto-scaling-group-name "$GROUP" \
     --instance-id "$INSTANCE" --lifecycle-action-result CONTINUE

@@ -59,6 +59,21 @@ fn the_set_up_is_a_script_with_nothing_left_to_fill_in() {
     }
 }
 
+/// A gateway of the fleet may do no more than one that is set up by hand.
+#[test]
+fn gateways_run_by_the_hardened_unit() {
+    let unit = include_str!("../../../deploy/systemd/weir@.service");
+    let script = deploy::aws::setup(&fleets::upf());
+    let settings = unit.lines().filter(|line| line.contains('=') && !line.starts_with('#'));
+    let left_out: Vec<&str> = settings.filter(|line| !script.lines().any(|other| other == *line)).collect();
+    assert!(left_out.is_empty(), "{left_out:?}");
+    let (_, own) = script.split_once("fleet.conf <<'FLEET'\n").expect("what is other in a fleet");
+    let own: Vec<&str> =
+        own.lines().take_while(|line| *line != "FLEET").filter_map(|line| line.split('=').next()).collect();
+    assert_eq!(own, ["[Service]", "EnvironmentFile", "ExecStart", "ExecStart"], "nothing is loosened");
+    assert!(script.len() < 16_384, "{} octets: more than an instance is started with", script.len());
+}
+
 #[test]
 fn what_is_planned_is_what_is_written() {
     let fleet = fleets::large();

@@ -7,6 +7,7 @@ use crate::node::Node;
 use crate::{list, map};
 
 const SETUP: &str = include_str!("../../../../deploy/aws/setup.sh");
+const UNIT: &str = include_str!("../../../../deploy/systemd/weir@.service");
 
 /// The auto-scaling group and all it needs.
 pub fn group(fleet: &Fleet, resources: &mut Resources) {
@@ -164,8 +165,8 @@ pub fn setup(fleet: &Fleet) -> String {
         cpus: Some(place("CPUS")),
         metrics: "127.0.0.1:946@GATEWAY_NUMBER@".to_owned(),
         health: None,
-        ledger: "/var/lib/weir-@GATEWAY_NUMBER@/ledger".to_owned(),
-        socket: "/run/weir-@GATEWAY_NUMBER@.sock".to_owned(),
+        ledger: "/var/lib/weir/@GATEWAY_NUMBER@/ledger".to_owned(),
+        socket: "/run/weir/@GATEWAY_NUMBER@.sock".to_owned(),
     };
     let cpus = |of: fn(&Fleet, u32) -> Vec<u32>| {
         let list = |gateway| of(fleet, gateway).iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
@@ -173,7 +174,11 @@ pub fn setup(fleet: &Fleet) -> String {
     };
     // 2 MiB pages for all gateways of the machine.
     let pages = fleet.gateways() * fleet.settings.hugepages_mib / 2;
+    // What starts an instance is bounded: comments stay here.
+    let is_kept = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    let unit: String = UNIT.lines().filter(is_kept).flat_map(|line| [line, "\n"]).collect();
     SETUP
+        .replace("@UNIT@", &unit)
         .replace("@GATEWAY@", &toml(fleet, &places))
         .replace("@GATEWAYS@", &fleet.gateways().to_string())
         .replace("@ORDINALS@", &fleet.ordinals().to_string())
