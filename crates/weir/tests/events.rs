@@ -180,3 +180,80 @@ fn levels_come_from_file_and_command_line() {
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(said.contains("unknown target \"n5\"") && said.contains("one of process, worker"), "{said}");
 }
+
+/// Threads of a process by name.
+fn thread(pid: u64, name: &str) -> i32 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let mut tasks = tasks.map(|task| task.unwrap().path());
+    let found = tasks.find(|task| fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim() == name));
+    found.unwrap().file_name().unwrap().to_str().unwrap().parse().unwrap()
+}
+
+/// Keeps one thread of another process from running for as long as `meanwhile` takes.
+fn frozen(thread: i32, meanwhile: impl FnOnce()) {
+    let none = std::ptr::null_mut::<libc::c_void>();
+    let trace = |request| {
+        // SAFETY: these requests neither read nor write memory of either process.
+        let done = unsafe { libc::ptrace(request, thread, none, none) };
+        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    };
+    trace(libc::PTRACE_SEIZE);
+    trace(libc::PTRACE_INTERRUPT);
+    // SAFETY: waiting for one's tracee, without a status.
+    assert_eq!(unsafe { libc::waitpid(thread, std::ptr::null_mut(), libc::__WALL) }, thread);
+    meanwhile();
+    trace(libc::PTRACE_DETACH);
+}
+
+#[test]
+fn a_worker_that_stands_still_and_what_its_ports_lose_are_reported() {
+    const FLOOD: &str = "
+import socket
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind(('gnb0', 0))
+frame = bytes.fromhex('ffffffffffff020000000301') + b'\\x08\\x00' + bytes(60)
+for _ in range(100_000):
+    out.send(frame)
+";
+    let net = Net::new("events-stall");
+    let gateway = net.start(&user_plane());
+    let process = net.show("process");
+    let processes = process["processes"].as_array().unwrap();
+    let own = processes.iter().find(|process| process["role"] == "gateway").unwrap();
+    frozen(thread(net::number(&own["pid"]), "weir-0"), || {
+        let line = wait_for(&net, "worker_stalled");
+        assert!(line.contains("level=warn") && line.contains("worker=0"), "{line}");
+        well(within(&net.host, "python3").args(["-c", FLOOD]).output().unwrap());
+    });
+    let line = wait_for(&net, "worker_back");
+    assert!(line.contains("worker=0"), "{line}");
+    let line = wait_for(&net, "port_errors");
+    assert!(line.contains("level=warn") && line.contains("port=n3") && line.contains("packets="), "{line}");
+    ends_well(gateway);
+}
+
+#[test]
+fn a_nat_log_that_can_not_be_written_is_reported() {
+    let net = Net::new("events-nat");
+    let packets = net::root().join("tests/golden/upf/nat/udp_there_and_back/n3.in.pcap");
+    let config = format!(
+        r#"
+        gateway = "upf"
+        port = [
+            {{ name = "n3", uri = "pcap:{}?loop=forever&pace=2000pps", role = "access", addresses = ["10.0.3.1/24"] }},
+            {{ name = "n6", uri = "pcap:?out={}", role = "core", addresses = ["10.0.6.1/24"] }},
+        ]
+        route = [{{ to = "0.0.0.0/0", via = "10.0.6.254" }}]
+        neighbour = [{{ port = "n6", address = "10.0.6.254", mac = "02:00:00:00:06:fe" }}]
+        nat = {{ log = "/dev/full", block_ports = 64, pool = [{{ addresses = "203.0.113.1/32" }}] }}
+        simulate = {{ ues = 2, ue_first = "10.60.0.1", gnbs = 1, gnb_first = "10.0.3.100", bearer = [{{ qfi = 9 }}] }}
+        "#,
+        packets.display(),
+        net.file("out.pcap").display(),
+    );
+    let gateway = net.start(&config);
+    let line = wait_for(&net, "nat_log_failed");
+    assert!(line.contains("level=error target=nat") && line.contains("No space left"), "{line}");
+    assert_eq!(written(&net).matches("event=nat_log_failed").count(), 1, "once, not for each block");
+    ends_well(gateway);
+}
