@@ -19,6 +19,7 @@ use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketTy
 use crate::PortError;
 use crate::helper;
 use crate::iface::Iface;
+use crate::netns::Netns;
 use crate::shared::Key;
 
 /// How long a process that ends is waited for.
@@ -79,6 +80,21 @@ static HELD: Mutex<Option<Held>> = Mutex::new(None);
 /// A port's hold on an interface, until dropped.
 #[derive(Debug)]
 pub(crate) struct Hold(Key, Claim);
+
+impl Hold {
+    /// Whether no other process may be using the interface. True while the name is bound. A confined process that opened an
+    /// interface again could bind none (see [`hold`]): there it is whether nobody else has bound one, and false where that
+    /// can not be seen, as in a namespace that a confined process can not enter.
+    pub(crate) fn is_exclusive(&self, netns: &Netns) -> bool {
+        let Self(key, claim) = *self;
+        let held = HELD.lock().unwrap_or_else(|e| e.into_inner());
+        if held.as_ref().is_some_and(|held| held.contains_key(&(key, claim))) {
+            return true;
+        }
+        let excluded = |others: HashSet<Claim>| others.into_iter().any(|other| claim.excludes(other));
+        netns.name().is_none() && named(key).is_ok_and(|others| !excluded(others))
+    }
+}
 
 /// Takes hold of an interface. With `wait` a process that is just ending is waited for.
 ///
@@ -162,14 +178,19 @@ fn take(key: Key, claim: Claim) -> Result<(), Refused> {
 /// What processes have of an interface of the calling thread's namespace. None where /proc can not be read: the same claim
 /// by two processes is noticed all the same.
 fn claims(key: Key) -> HashSet<Claim> {
-    let text = std::fs::read_to_string("/proc/thread-self/net/unix").unwrap_or_default();
+    named(key).unwrap_or_default()
+}
+
+/// The same, or why /proc can not be read.
+fn named(key: Key) -> io::Result<HashSet<Claim>> {
+    let text = std::fs::read_to_string("/proc/thread-self/net/unix")?;
     let start = format!("@{}", prefix(key));
     let name = |line: &str| line.rsplit(' ').next()?.strip_prefix(&start).and_then(Claim::read);
     // A child just forked has a copy of a socket that was given up, until it runs its program.
     let is_held = |claim: &Claim| !matches!(reach(key, *claim), Err(Errno::CONNREFUSED));
     // Connections that nobody accepts have the name of what they were made to.
     let named: HashSet<Claim> = text.lines().filter_map(name).collect();
-    named.into_iter().filter(is_held).collect()
+    Ok(named.into_iter().filter(is_held).collect())
 }
 
 /// Connects to whoever has it. Never waits: nobody accepts, so at some time there is no room for more.

@@ -57,22 +57,35 @@ impl<T: Send + Sync> Registry<T> {
 impl<T: Send + Sync> Share<T> {
     /// The change itself.
     pub(crate) fn get(&self) -> &T {
-        self.change.as_ref().expect("taken only by drop")
+        self.change.as_ref().expect("taken only at its end")
     }
-}
 
-impl<T: Send + Sync> Drop for Share<T> {
-    fn drop(&mut self) {
+    /// Gives the share back. If it was the last, `undo` runs before the next port can have a share: of ports that close at
+    /// the same time exactly one runs it.
+    pub(crate) fn leave(mut self, undo: impl FnOnce()) {
+        self.end(undo);
+    }
+
+    fn end(&mut self, undo: impl FnOnce()) {
         let mut changes = self.registry.changes.lock().unwrap_or_else(|e| e.into_inner());
-        drop(self.change.take());
+        if self.change.take().is_none() {
+            return;
+        }
         let changes = changes.get_or_insert_default();
         if let Some((_, shares)) = changes.get_mut(&self.key) {
             *shares -= 1;
             if *shares == 0 {
                 // Undone under the lock: whoever comes next must see the interface as it was.
+                undo();
                 drop(changes.remove(&self.key));
             }
         }
+    }
+}
+
+impl<T: Send + Sync> Drop for Share<T> {
+    fn drop(&mut self) {
+        self.end(|| ());
     }
 }
 
@@ -104,5 +117,17 @@ mod tests {
         assert_eq!(UNDONE.load(Ordering::Relaxed), 1);
         drop(CHANGES.share(key, || Ok(Change)));
         assert_eq!(UNDONE.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn the_last_share_to_leave_runs_undo() {
+        static VALUES: Registry<u32> = Registry::new();
+        let key = ((1, 2), 3);
+        let [first, second] = [7, 8].map(|value| VALUES.share(key, || Ok(value)).ok().unwrap());
+        let mut undone = false;
+        first.leave(|| panic!("not the last"));
+        assert_eq!(*second.get(), 7);
+        second.leave(|| undone = true);
+        assert!(undone);
     }
 }

@@ -7,8 +7,9 @@
 
 mod net;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -276,6 +277,62 @@ fn the_next_process_gets_checksums_and_packets_that_fit() {
     assert_eq!(left().trim(), "1 1");
     door.close();
     assert_eq!(left().trim(), "0 0");
+}
+
+/// Claims `weirtun` as another gateway's process does, until its standard input ends.
+const CLAIM: &str = r#"
+import socket, sys
+claim = socket.socket(socket.AF_UNIX)
+claim.bind("\0weir/interface/%d/whole" % socket.if_nametoindex("weirtun"))
+claim.listen()
+print("claimed", flush=True)
+sys.stdin.read()
+"#;
+
+/// What the kernel is set to: its MTU, and what it leaves to readers.
+fn settings(net: &Net) -> (String, String) {
+    let mtu = Net::exec(&net.a, &["cat", "/sys/class/net/weirtun/mtu"]);
+    (mtu.trim().to_owned(), Net::exec(&net.a, &["python3", "-c", LEFT_TO_READERS]).trim().to_owned())
+}
+
+#[test]
+fn a_refused_process_changes_no_settings() {
+    let net = net();
+    net.ip_a(&["tuntap", "add", "name", "weirtun", "mode", "tun", "multi_queue"]);
+    net.ip_a(&["link", "set", "weirtun", "up"]);
+    let mut other = Command::new("ip")
+        .args(["netns", "exec", &net.a, "python3", "-c", CLAIM])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    BufReader::new(other.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said.trim(), "claimed");
+    let before = settings(&net);
+    let refused = Door::try_open(&tun(&net.a, "&mtu=1400"), &Steer::new()).map(drop);
+    let after = settings(&net);
+    drop(other.stdin.take());
+    other.wait().unwrap();
+    let Err(PortError::InUse { process, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(process, format!("process {}", other.id()));
+    assert_eq!((before, after), (("1500".into(), "0 0".into()), ("1500".into(), "0 0".into())));
+    // The same process is not in the way once it has ended.
+    let door = Door::open(&tun(&net.a, "&mtu=1400"));
+    assert_eq!(settings(&net), ("1400".into(), "1 1".into()));
+    door.close();
+}
+
+#[test]
+fn offloads_last_as_long_as_any_queue() {
+    let net = net();
+    net.ip_a(&["tuntap", "add", "name", "weirtun", "mode", "tun", "multi_queue"]);
+    net.ip_a(&["link", "set", "weirtun", "up"]);
+    let [first, second] = [0; 2].map(|_| Door::open(&tun(&net.a, "")));
+    first.close();
+    assert_eq!(settings(&net).1, "1 1", "the other queue's reader expects super-packets");
+    second.close();
+    assert_eq!(settings(&net).1, "0 0");
 }
 
 #[test]

@@ -4,7 +4,8 @@
 mod net;
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use net::{Net, Running, ends_well, example, json, number, ok, until, user_plane, well, within};
@@ -220,6 +221,50 @@ fn a_tun_interface_made_again_is_opened_without_privileges() {
     }
     is_confined(&net);
     ends_well(gateway);
+}
+
+/// Claims `ogstun` if told to, as another gateway's process does. When its standard input ends, it says whether the kernel
+/// leaves checksums to readers.
+const NEXT_PROCESS: &str = r#"
+import array, fcntl, socket, struct, sys
+if sys.argv[1] == "claims":
+    claim = socket.socket(socket.AF_UNIX)
+    claim.bind("\0weir/interface/%d/whole" % socket.if_nametoindex("ogstun"))
+    claim.listen()
+print("ready", flush=True)
+sys.stdin.read()
+value = array.array("B", struct.pack("II", 0x16, 0))
+request = struct.pack("16sP", b"ogstun", value.buffer_info()[0])
+fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x8946, request)
+print(struct.unpack("II", value)[1])
+"#;
+
+#[test]
+fn offloads_of_the_next_process_are_left_alone() {
+    // A confined gateway that opened an interface again could not claim it: then the next process may have it already.
+    for (n, (next, left)) in [("claims", "1"), ("waits", "0")].into_iter().enumerate() {
+        let net = Net::new(&format!("pvnext{n}"));
+        let make = || {
+            ok(&format!("ip -n {} tuntap add name ogstun mode tun multi_queue", net.gateway));
+            ok(&format!("ip -n {} link set ogstun up", net.gateway));
+        };
+        make();
+        let config = with_ports("packet").replace("packet:eth1", "tun:ogstun");
+        let gateway = net.start(&strict(&config.replace("via = \"10.0.6.254\"", "port = \"n6\"")));
+        ok(&format!("ip -n {} link del ogstun", net.gateway));
+        until_link(&net, "ogstun", "gone");
+        make();
+        until_link(&net, "ogstun", "up");
+        let mut command = within(&net.gateway, "python3");
+        command.args(["-c", NEXT_PROCESS, next]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
+        assert_eq!(said.next().unwrap().unwrap(), "ready");
+        ends_well(gateway);
+        drop(process.stdin.take());
+        assert_eq!(said.next().unwrap().unwrap(), left, "{next}");
+        process.wait().unwrap();
+    }
 }
 
 #[test]

@@ -30,9 +30,10 @@ pub(crate) enum Request {
     XdpAttach { socket: u64, place: Place, queue: u32, filter: String, mode: XdpMode, keep_offloads: bool },
     /// Whether the kernel has let go of a closed socket's queue.
     XdpReleased { place: Place, ifindex: u32, queue: u32, patience_ms: u64 },
-    /// A queue of the TUN interface, which is made if there is none, with that MTU (0: as it is), and the kernel's
-    /// counters of interfaces.
-    Tun { place: Place, offloads: bool, mtu: u32 },
+    /// A queue of the TUN interface, which is made if there is none, and the kernel's counters of interfaces.
+    Tun { place: Place, offloads: bool },
+    /// The TUN interface, which the process has claimed, has that MTU in bytes from now on.
+    TunMtu { place: Place, mtu: u32 },
     /// Ends a lease.
     Release(u64),
     /// What the helper says of itself.
@@ -136,7 +137,8 @@ impl Request {
             Self::XdpRegister { socket, place, bytes, chunk, headroom } => {
                 out(10).number(*socket).place(place).number(*bytes).number((*chunk).into()).number((*headroom).into())
             }
-            Self::Tun { place, offloads, mtu } => out(11).place(place).number((*offloads).into()).number((*mtu).into()),
+            Self::Tun { place, offloads } => out(11).place(place).number((*offloads).into()),
+            Self::TunMtu { place, mtu } => out(12).place(place).number((*mtu).into()),
         };
         out.0
     }
@@ -181,7 +183,8 @@ impl Request {
                 chunk: input.small()?,
                 headroom: input.small()?,
             },
-            11 => Self::Tun { place: input.place()?, offloads: input.number()? != 0, mtu: input.small()? },
+            11 => Self::Tun { place: input.place()?, offloads: input.number()? != 0 },
+            12 => Self::TunMtu { place: input.place()?, mtu: input.small()? },
             _ => return Err(Garbled),
         };
         input.end((sequence, request))
@@ -193,6 +196,7 @@ impl Request {
             Self::Interface(place) | Self::Fit(place) | Self::Hush(place) | Self::XdpSocket(place) => Some(place),
             Self::PacketSocket { place, .. }
             | Self::Tun { place, .. }
+            | Self::TunMtu { place, .. }
             | Self::XdpRegister { place, .. }
             | Self::XdpBind { place, .. }
             | Self::XdpAttach { place, .. }

@@ -136,12 +136,15 @@ impl Server<'_> {
                 let released = xdp::released(&iface, *ifindex, *queue, wait);
                 Ok(Answer { number: released.into(), ..Answer::default() })
             }
-            Request::Tun { place, offloads, mtu } => {
+            Request::Tun { place, offloads } => {
                 let netns = Netns::open(place.netns.as_deref())?;
-                let mtu = (*mtu != 0).then_some(*mtu);
-                let Opened { queue, made, statistics } = tun::open(&place.name, &netns, *offloads, mtu)?;
+                let Opened { queue, made, statistics } = tun::open(&place.name, &netns, *offloads)?;
                 out.extend([Some(queue), statistics].into_iter().flatten().map(OwnedFd::from));
                 Ok(Answer { number: made.into(), ..Answer::default() })
+            }
+            Request::TunMtu { place, mtu } => {
+                tun::set_mtu(&place.name, &Netns::open(place.netns.as_deref())?, *mtu)?;
+                Ok(Answer::default())
             }
             Request::Release(lease) => {
                 self.held.remove(lease);

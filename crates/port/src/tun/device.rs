@@ -24,12 +24,13 @@ pub(crate) struct Opened {
     pub(crate) statistics: Option<File>,
 }
 
-/// The privileged part of opening: attaches to the interface of that name, or makes it and brings it up; sets its MTU, if
-/// there is one to set. With `offloads` packets have a [`VnetHeader`](super::segment::VnetHeader) before them.
+/// The privileged part of opening: attaches to the interface of that name, or makes it and brings it up. Nothing else of it
+/// is changed: who is to have the interface is known only when it is claimed. With `offloads` packets have a
+/// [`VnetHeader`](super::segment::VnetHeader) before them.
 ///
 /// # Errors
 /// No TUN here, an interface of the name that is none, one queue where another is needed, a missing capability.
-pub(crate) fn open(name: &str, netns: &Netns, offloads: bool, mtu: Option<u32>) -> Result<Opened, PortError> {
+pub(crate) fn open(name: &str, netns: &Netns, offloads: bool) -> Result<Opened, PortError> {
     let there = Iface::named(name, netns.name())?.index().is_ok();
     let system = |doing: &str, e| PortError::system(format!("{doing} {name}"), "CAP_NET_ADMIN", e);
     // A queue serves the network namespace it was opened in.
@@ -65,23 +66,37 @@ pub(crate) fn open(name: &str, netns: &Netns, offloads: bool, mtu: Option<u32>) 
         },
         _ => system("attaching to", source),
     })?;
-    if offloads {
-        // UDP segmentation came with Linux 6.2.
-        let set = set_offloads(&queue, TCP_OFFLOADS | UDP_OFFLOADS).or_else(|_| set_offloads(&queue, TCP_OFFLOADS));
-        set.map_err(|e| system("leaving segmentation (or say offloads=off) to", e))?;
-    } else {
-        // A process that was killed may have left them on: checksums would be missing.
-        let _ = set_offloads(&queue, 0);
-    }
-    let iface = Iface::named(name, netns.name())?;
-    if let Some(mtu) = mtu {
-        iface.set_mtu(mtu).map_err(|e| system("setting the MTU of", e))?;
-    }
     if !there {
-        iface.set_up().map_err(|e| system("bringing up", e))?;
+        Iface::named(name, netns.name())?.set_up().map_err(|e| system("bringing up", e))?;
     }
     let statistics = netns.within(|| File::open("/proc/thread-self/net/dev"))?.ok();
     Ok(Opened { queue, made: !there, statistics })
+}
+
+/// Sets the interface's MTU, in bytes. Privileged.
+///
+/// # Errors
+/// There is none of that name, it can not carry that much, or a missing capability.
+pub(crate) fn set_mtu(name: &str, netns: &Netns, mtu: u32) -> Result<(), PortError> {
+    let set = Iface::named(name, netns.name())?.set_mtu(mtu);
+    set.map_err(|e| PortError::system(format!("setting the MTU of {name}"), "CAP_NET_ADMIN", e))
+}
+
+/// Has the kernel leave checksums and segmentation to whoever reads the interface, or not. They are the interface's, not
+/// the queue's: every queue of it gets other packets from then on. Takes no privilege.
+///
+/// # Errors
+/// A kernel that leaves none.
+pub(crate) fn choose_offloads(queue: &File, name: &str, offloads: bool) -> Result<(), PortError> {
+    if !offloads {
+        // A process that was killed may have left them on: checksums would be missing.
+        clear_offloads(queue);
+        return Ok(());
+    }
+    // UDP segmentation came with Linux 6.2.
+    let set = set_offloads(queue, TCP_OFFLOADS | UDP_OFFLOADS).or_else(|_| set_offloads(queue, TCP_OFFLOADS));
+    let doing = || format!("leaving segmentation (or say offloads=off) to {name}");
+    set.map_err(|e| PortError::system(doing(), "CAP_NET_ADMIN", e))
 }
 
 /// Takes back what was left to us: the next process on the interface gets packets with checksums, none of them too long.

@@ -54,7 +54,8 @@ use crate::netns::Netns;
 use crate::shared::{self, Registry, Share};
 use crate::{PortError, Uri};
 use coalesce::{Groups, HEADERS};
-pub(crate) use device::{Opened, clear_offloads, open};
+pub(crate) use device::{Opened, open, set_mtu};
+use device::{choose_offloads, clear_offloads};
 use segment::{Cut, GSO_NONE, NEEDS_CSUM, VnetHeader};
 
 /// Our hardware address on every TUN port: it never leaves the process.
@@ -153,29 +154,73 @@ impl Tun {
     }
 
     /// With `wait` a process that is just leaving the interface is waited for.
+    ///
+    /// An interface that is there is claimed before a queue is opened, which would already take packets from a process that
+    /// has it. One that is made is claimed as soon as it has a number. Settings of the interface come after the claim.
     fn attach(&mut self, wait: bool) -> Result<(), PortError> {
+        let take = |iface: &Iface| {
+            let key = shared::key(iface)?;
+            claim::hold(iface, key, Claim::Whole, wait).map(|hold| (key, hold))
+        };
+        let claimed = match Iface::open(&self.name, self.netns_name.as_deref()) {
+            Ok(iface) => Some(take(&iface)?),
+            Err(PortError::NoInterface { .. }) => None,
+            Err(error) => return Err(error),
+        };
         let Opened { queue, made, statistics } = self.open_queue()?;
         let iface = Iface::open(&self.name, self.netns_name.as_deref())?;
-        let key = shared::key(&iface)?;
-        let hold = claim::hold(&iface, key, Claim::Whole, wait)?;
-        let doing = |what| format!("{what} {}", self.name);
-        self.index = iface.index().map_err(|e| PortError::system(doing("looking at"), "CAP_NET_ADMIN", e))?;
-        self.link = iface.link();
-        self.mtu = iface.mtu().unwrap_or(self.mtu);
+        let now = shared::key(&iface)?;
+        // What was there may have gone with the process that was waited for.
+        let claimed = claimed.filter(|(key, _)| *key == now);
+        let (key, hold) = claimed.map_or_else(|| take(&iface), Ok)?;
         (self.made, self.statistics) = (made, statistics);
         let dropped = self.kernel_dropped().unwrap_or(0);
-        self.counted = Some(COUNTED.share(key, || Ok(AtomicU64::new(dropped)))?);
+        // Shared before offloads are set: another worker's port that is just closing is not the last.
+        let counted = COUNTED.share(key, || Ok(AtomicU64::new(dropped)))?;
+        self.change_mtu()?;
+        choose_offloads(&queue, &self.name, self.offloads)?;
+        self.index = key.1;
+        self.link = iface.link();
+        self.mtu = iface.mtu().unwrap_or(self.mtu);
+        self.counted = Some(counted);
         (self.queue, self.hold, self.iface) = (Some(queue), Some(hold), Some(iface));
         Ok(())
+    }
+
+    /// Leaves the interface, in this order: with the last queue of this process offloads are taken back, while no other
+    /// process can have the interface; the queue is closed; the claim is released, and the next process may begin.
+    fn detach(&mut self) {
+        let (queue, hold) = (self.queue.take(), self.hold.take());
+        if let Some(counted) = self.counted.take() {
+            counted.leave(|| match (&queue, &hold) {
+                (Some(queue), Some(hold)) if self.offloads && hold.is_exclusive(&self.netns) => clear_offloads(queue),
+                _ => {}
+            });
+        }
+        drop(queue);
+        drop(hold);
+        self.statistics = None;
+    }
+
+    /// Sets the MTU, if the configuration has one: by the helper, if there is one.
+    fn change_mtu(&self) -> Result<(), PortError> {
+        let Some(mtu) = self.want_mtu else { return Ok(()) };
+        match helper::client_of_process() {
+            Some(helper) => {
+                let place = Place::new(&self.name, self.netns_name.as_deref());
+                helper.ask(&Request::TunMtu { place, mtu }).map(drop)
+            }
+            None => set_mtu(&self.name, &self.netns, mtu),
+        }
     }
 
     /// By the helper, if there is one.
     fn open_queue(&self) -> Result<Opened, PortError> {
         let Some(helper) = helper::client_of_process() else {
-            return open(&self.name, &self.netns, self.offloads, self.want_mtu);
+            return open(&self.name, &self.netns, self.offloads);
         };
         let place = Place::new(&self.name, self.netns_name.as_deref());
-        let request = Request::Tun { place, offloads: self.offloads, mtu: self.want_mtu.unwrap_or(0) };
+        let request = Request::Tun { place, offloads: self.offloads };
         let (answer, descriptors) = helper.ask(&request)?;
         let mut files = descriptors.into_iter().map(File::from);
         let queue = files.next().ok_or_else(|| helper::lost(ErrorKind::InvalidData.into()))?;
@@ -196,7 +241,7 @@ impl Tun {
         self.doubtful = false;
         let there = self.iface.as_ref().and_then(|iface| iface.index().ok());
         if self.queue.is_some() && there != Some(self.index) {
-            (self.queue, self.hold, self.statistics, self.counted) = (None, None, None, None);
+            self.detach();
             self.turn(Link::Gone);
         }
         if self.queue.is_none() {
@@ -454,8 +499,8 @@ impl Port for Tun {
         }
         self.cut = None;
         self.count();
-        self.queue.iter().filter(|_| self.offloads).for_each(clear_offloads);
-        (self.queue, self.hold, self.closed) = (None, None, true);
+        self.detach();
+        self.closed = true;
     }
 }
 
