@@ -123,12 +123,12 @@ pub enum PortError {
     /// AF_XDP can not be had that way.
     #[error(transparent)]
     Xdp(#[from] crate::xdp::XdpError),
-    /// The privileged helper refused; what it said.
+    /// Opening a port failed in the privileged helper, for a reason that only its own process could name.
     #[error("{text}")]
     Helper {
-        /// Its words.
+        /// The helper's error message, a whole sentence for people.
         text: String,
-        /// Whether a privilege is missing.
+        /// Whether the helper lacks a privilege, so that more capabilities would help.
         permission: bool,
     },
     /// The kernel refused for a reason not named above.

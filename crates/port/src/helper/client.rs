@@ -117,17 +117,17 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Of that number.
+    /// The lease that a reply gave; the helper ends it when this is dropped.
     pub(crate) fn new(client: &'static Client, number: u64) -> Self {
         Self { client, number }
     }
 
-    /// Whose it is.
+    /// The helper that keeps it, for further requests about the same socket.
     pub(crate) fn client(&self) -> &'static Client {
         self.client
     }
 
-    /// Its number.
+    /// By which requests name the lease: counted from 1 by each helper, never given twice.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
