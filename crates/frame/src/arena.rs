@@ -31,6 +31,19 @@ impl Default for ArenaConfig {
     }
 }
 
+impl ArenaConfig {
+    /// The geometry of an arena made so.
+    pub fn shape(&self) -> Shape {
+        let mut lines = u32::from(self.slot_bytes).div_ceil(64);
+        // A stride of an odd number of lines walks through every L1 set; a power of two would pile headers on one or
+        // two of them.
+        if lines.is_multiple_of(2) {
+            lines += 1;
+        }
+        Shape { slots: self.slots, stride: lines * 64, slot_bytes: self.slot_bytes, headroom: self.headroom }
+    }
+}
+
 /// Geometry of an arena, as AF_XDP and DPDK need to know it.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
@@ -88,17 +101,10 @@ impl Arena {
         let Ok(id) = NEXT_ID.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) else {
             return invalid("no more arenas in this process");
         };
-        let mut lines = u32::from(config.slot_bytes).div_ceil(64);
-        // A stride of an odd number of lines walks through every L1 set; a power of two would pile headers on one or
-        // two of them.
-        if lines.is_multiple_of(2) {
-            lines += 1;
-        }
-        let stride = lines * 64;
-        let region = region(config.slots as usize * stride as usize)?;
+        let shape = config.shape();
+        let region = region(shape.slots as usize * shape.stride as usize)?;
         region.prefault();
         let depot = Mutex::new((0..config.slots).rev().collect());
-        let shape = Shape { slots: config.slots, stride, slot_bytes: config.slot_bytes, headroom: config.headroom };
         Ok(Arc::new(Self { region, shape, id, depot }))
     }
 

@@ -131,6 +131,9 @@ pub enum PortError {
         /// Whether the helper lacks a privilege, so that more capabilities would help.
         permission: bool,
     },
+    /// This process is the privileged helper, and will not do what the gateway asks for.
+    #[error("the privileged helper refused ({}): {}", .0.name(), .0)]
+    Refused(#[from] crate::helper::Refusal),
     /// The kernel refused for a reason not named above.
     #[error("{doing} failed: {source}")]
     System {

@@ -2,7 +2,8 @@
 //!
 //! A process that has called [`connect`] opens every port through the helper at the other end of the socket, now and
 //! when an interface that was removed is made again. [`serve`] is that helper. Requests are a closed set
-//! (`message::Request`), and name only interfaces that the helper was started for.
+//! (`message::Request`), and name only interfaces that the helper was started for. The process that asks is not trusted:
+//! [`Scope`] limits what it can have, and how much of it at one time ([`Refusal`]).
 //!
 //! | done by the helper | done by the process itself |
 //! |---|---|
@@ -16,7 +17,11 @@
 //! What the helper changed on an interface it undoes when it is told to, or when the process is gone: also after SIGKILL.
 
 mod client;
+mod memory;
 mod message;
+mod scope;
+#[cfg(test)]
+mod scope_tests;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -28,9 +33,10 @@ use std::sync::OnceLock;
 pub use client::Client;
 pub(crate) use client::{Kept, Lease};
 pub(crate) use message::Request;
+pub use scope::{Kind, Refusal, Scope, ScopedPort};
 pub use server::serve;
 
-use crate::{PortError, Uri};
+use crate::PortError;
 
 static CLIENT: OnceLock<Client> = OnceLock::new();
 
@@ -68,12 +74,6 @@ pub struct Place {
 }
 
 impl Place {
-    /// The interface a port's URI names, if opening it takes privileges.
-    pub fn of(uri: &Uri) -> Option<Self> {
-        matches!(uri.kind(), "packet" | "xdp" | "tun")
-            .then(|| Self { name: uri.target().to_owned(), netns: uri.get("netns").map(str::to_owned) })
-    }
-
     pub(crate) fn new(name: &str, netns: Option<&str>) -> Self {
         Self { name: name.to_owned(), netns: netns.map(str::to_owned) }
     }

@@ -114,6 +114,11 @@ pub fn allow_locked_memory(bytes: u64) -> bool {
     memlock::allows(bytes)
 }
 
+/// Bytes of an arena made so that an AF_XDP port registers.
+pub fn registered_bytes(arena: &frame::ArenaConfig) -> u64 {
+    umem::Umem::new(arena.shape(), 0).bytes()
+}
+
 /// Why an AF_XDP port could not be opened, beyond what any port may suffer.
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {

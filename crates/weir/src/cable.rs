@@ -90,7 +90,8 @@ pub fn run(args: &RunArgs, text: Text) -> anyhow::Result<()> {
         let health = config.health.iter().map(|health| health.address.port());
         config.metrics.iter().map(|metrics| metrics.address.port()).chain(health).collect::<Vec<_>>()
     };
-    let mut privileges = Privileges::start(&config.process, doors::of_all(uris(), config.workers.count))?;
+    let all = doors::of_all(uris(), config.workers.count);
+    let mut privileges = Privileges::start(&config.process, all, &doors::arena_config(&config.frames))?;
     if args.standby {
         let standby = standby.context("--standby needs a [standby] section, which says where the active gateway is")?;
         let silence = Duration::from_millis(standby.silence_ms);

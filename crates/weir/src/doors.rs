@@ -4,9 +4,10 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use frame::{Arena, ArenaConfig, Caps, Pool, Port};
+use frame::{Arena, ArenaConfig, Caps, HEADROOM, Pool, Port};
 use port::host::{HostUse, Sharing};
 use port::{OpenContext, PortError, Steer, Uri, Wires};
+use stages::config::Frames;
 use upf::config::{self, Config, Simulate, parse_prefix};
 
 use crate::load::{LoadError, Loaded, Text};
@@ -64,6 +65,11 @@ pub struct Entry<'p> {
     pub addresses: &'p [String],
     /// Whether it may take what the host uses.
     pub claim_interface: bool,
+}
+
+/// What a configuration says of its packet memory.
+pub fn arena_config(frames: &Frames) -> ArenaConfig {
+    ArenaConfig { slots: frames.slots, slot_bytes: frames.slot_bytes, headroom: HEADROOM }
 }
 
 /// Packet memory; where the helper registers it for AF_XDP ports, such that it can.

@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use confine::{Calls, Capabilities, Enforced, Files, Landlock, Mode};
-use port::helper::Place;
+use frame::ArenaConfig;
+use port::helper::{Scope, ScopedPort};
 use port::{PortError, Uri};
 use stages::config::{ProcessSection, Seccomp};
 
@@ -62,15 +63,19 @@ static LANDLOCK: OnceLock<Landlock> = OnceLock::new();
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 impl Privileges {
-    /// Starts the helper, if opening one of those ports takes privileges.
+    /// Starts the helper, if opening one of those ports (all workers') takes privileges. It registers no more packet memory
+    /// than `arena` has.
     ///
     /// # Errors
     /// The helper does not start.
-    pub fn start(section: &ProcessSection, uris: impl Iterator<Item = String>) -> anyhow::Result<Self> {
+    pub fn start(
+        section: &ProcessSection,
+        uris: impl Iterator<Item = String>,
+        arena: &ArenaConfig,
+    ) -> anyhow::Result<Self> {
         // What is no URI is told by whoever opens it.
         let uris: Vec<Uri> = uris.filter_map(|uri| uri.parse().ok()).collect();
-        let mut places: Vec<Place> = uris.iter().filter_map(Place::of).collect();
-        places.dedup();
+        let ports: Vec<ScopedPort> = uris.iter().filter_map(ScopedPort::of).collect();
         // Memory is registered again when an interface comes back: by the gateway, which has no capability then, or, where
         // its limit is finite, by the helper.
         let has_xdp = section.confine && uris.iter().any(|uri| uri.kind() == "xdp");
@@ -82,8 +87,9 @@ impl Privileges {
                  or grant CAP_IPC_LOCK"
             );
         }
-        let start = || Helper::start(&places, registers, mode(section));
-        let helper = (section.confine && !places.is_empty()).then(start).transpose()?;
+        let scope = Scope { ports, memory: registers.then(|| port::xdp::registered_bytes(arena)) };
+        let start = || Helper::start(&scope, mode(section));
+        let helper = (section.confine && !scope.ports.is_empty()).then(start).transpose()?;
         Ok(Self {
             section: section.clone(),
             helper,

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use engine::{Idle, Time, Worker, WorkerConfig};
-use frame::{Arena, ArenaConfig, HEADROOM, Pool};
+use frame::{Arena, Pool};
 use port::Wires;
 use upf::assemble::{AssembleError, assemble};
 
@@ -72,7 +72,7 @@ impl<'a> Opened<'a> {
     pub fn new(loaded: &'a Loaded, wires: &Wires) -> Result<Self, StartError> {
         let config = &loaded.config;
         let (slots, slot_bytes) = (config.frames.slots, config.frames.slot_bytes);
-        let arena = doors::arena(ArenaConfig { slots, slot_bytes, headroom: HEADROOM });
+        let arena = doors::arena(doors::arena_config(&config.frames));
         let arena = arena.map_err(|source| StartError::Memory { slots, bytes: slot_bytes, source })?;
         let count = config.workers.count;
         let share = slots as usize / usize::from(count.max(1));

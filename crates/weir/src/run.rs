@@ -55,7 +55,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     log::starting("upf", &args.config);
     log::config_warnings(&loaded.config);
     let uris = || loaded.config.port.iter().map(|port| port.uri.as_str());
-    let mut privileges = Privileges::start(&loaded.config.process, doors::of_all(uris(), loaded.config.workers.count))?;
+    let all = doors::of_all(uris(), loaded.config.workers.count);
+    let arena = doors::arena_config(&loaded.config.frames);
+    let mut privileges = Privileges::start(&loaded.config.process, all, &arena)?;
     let opened = Opened::new(&loaded, &Wires::default()).map_err(|error| match error {
         StartError::Door(error) => privilege::refused(error, uris(), listens(&loaded)),
         other => other.into(),

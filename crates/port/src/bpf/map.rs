@@ -133,6 +133,24 @@ impl Map {
         self.update(&index.to_ne_bytes(), &fd.as_raw_fd().to_ne_bytes())
     }
 
+    /// Sets entry `index` to a socket's descriptor, unless it has another socket: then false. The kernel empties the entry
+    /// when the socket is closed.
+    ///
+    /// # Errors
+    /// As [`Map::update`].
+    pub fn set_fd_if_empty(&self, index: u32, fd: BorrowedFd<'_>) -> Result<bool, BpfError> {
+        let (key, value) = (index.to_ne_bytes(), fd.as_raw_fd().to_ne_bytes());
+        fits(key.len(), self.key)?;
+        fits(value.len(), self.value_bytes()?)?;
+        let mut attr = sys::MapElement { flags: sys::NO_EXIST, ..self.element(&key, value.as_ptr()) };
+        // SAFETY: key and value are readable for the map's sizes, as just checked.
+        match unsafe { sys::bpf(sys::MAP_UPDATE, &mut attr) } {
+            Ok(_) => Ok(true),
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
+            Err(source) => Err(BpfError::Map { what: "entry could not be set", source }),
+        }
+    }
+
     /// Reads the value of a key into `value`; false when there is none. For a [`MapType::PerCpuArray`] see
     /// [`Map::update`].
     ///

@@ -13,6 +13,8 @@ pub const PROG_TEST_RUN: i32 = 10;
 pub const LINK_CREATE: i32 = 28;
 pub const LINK_DETACH: i32 = 34;
 
+/// `BPF_NOEXIST`: an update fails where there is an entry.
+pub const NO_EXIST: u64 = 1;
 /// `BPF_XDP` of `enum bpf_attach_type`.
 pub const ATTACH_XDP: u32 = 37;
 /// `BPF_TCX_INGRESS` of the same.

@@ -1,47 +1,82 @@
 //! The helper's end: one request after the other, until the other end is gone.
+//!
+//! Whatever the other end asks for, this process waits at most [`LONGEST_WAIT`] for a request and keeps at most what
+//! [`Scope`] allows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use super::Place;
 use super::client::{receive, send};
+use super::memory::Registrations;
 use super::message::{self, Answer, Reply, Request};
+use super::{Place, Refusal, Scope};
 use crate::PortError;
 use crate::iface::Iface;
 use crate::netns::Netns;
 use crate::offload::{self, Fit};
 use crate::packet;
 use crate::quiet::{self, Hush};
-use crate::shared;
+use crate::shared::{self, Key};
 use crate::tun::{self, Opened};
 use crate::xdp::{self, XdpConfig};
 
 /// Longest that a request may wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
+/// Interface numbers to which sockets were bound that are remembered: enough for every port of a gateway to close what it
+/// had while interfaces are removed and made again.
+const MOST_BOUND: usize = 4096;
 
 /// What the process at the other end has, until it gives it back or is gone.
 enum Held {
     Fit { _fit: Fit },
     Hush { _hush: Hush },
-    Socket(OwnedFd),
+    Socket(Made),
     Program { _program: xdp::Attachment },
 }
 
-struct Server<'a> {
-    allowed: &'a [Place],
-    report: &'a dyn Fn() -> String,
-    held: BTreeMap<u64, Held>,
-    next: u64,
+/// An AF_XDP socket, and the interface it was made for.
+struct Made {
+    socket: OwnedFd,
+    place: Place,
+    key: Key,
 }
 
-/// Answers requests about the `allowed` interfaces until the other end is gone, and undoes then what it holds.
+struct Server<'a> {
+    scope: &'a Scope,
+    report: &'a dyn Fn() -> String,
+    refused: &'a dyn Fn(&Refusal),
+    /// Names of refusals that were told.
+    told: BTreeSet<&'static str>,
+    held: BTreeMap<u64, Held>,
+    next: u64,
+    memory: Registrations,
+    /// Interfaces that sockets were bound to, the latest last: also of those that are gone now.
+    bound: VecDeque<(Place, u32)>,
+}
+
+/// Answers requests within the scope until the other end is gone, and undoes then what it holds. Of each kind of refusal
+/// the first is told to `refused`.
 ///
 /// # Errors
 /// What the socket said.
-pub fn serve(socket: &OwnedFd, allowed: &[Place], report: &dyn Fn() -> String) -> io::Result<()> {
-    let mut server = Server { allowed, report, held: BTreeMap::new(), next: 1 };
+pub fn serve(
+    socket: &OwnedFd,
+    scope: &Scope,
+    report: &dyn Fn() -> String,
+    refused: &dyn Fn(&Refusal),
+) -> io::Result<()> {
+    let mut server = Server {
+        scope,
+        report,
+        refused,
+        told: BTreeSet::new(),
+        held: BTreeMap::new(),
+        next: 1,
+        memory: Registrations::default(),
+        bound: VecDeque::new(),
+    };
     let end = server.run(socket);
     // The latest first, as they were made one upon the other.
     while server.held.pop_last().is_some() {}
@@ -61,6 +96,11 @@ impl Server<'_> {
             };
             let mut descriptors = Vec::new();
             let reply = self.answer(&request, &beside, &mut descriptors);
+            if let Err(PortError::Refused(refusal)) = &reply
+                && self.told.insert(refusal.name())
+            {
+                (self.refused)(refusal);
+            }
             let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
             match send(socket, &message::write_reply(sequence, &reply), &descriptors) {
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
@@ -71,9 +111,9 @@ impl Server<'_> {
 
     /// `beside` came with the request, `out` goes with the reply.
     fn answer(&mut self, request: &Request, beside: &[OwnedFd], out: &mut Vec<OwnedFd>) -> Reply {
-        if let Some(place) = request.place().filter(|place| !self.allowed.contains(place)) {
-            let text = format!("interface {place} is not one of this gateway's ports: the helper leaves it alone");
-            return Err(PortError::Helper { text, permission: true });
+        self.scope.check(request)?;
+        if matches!(request, Request::Fit(_) | Request::Hush(_) | Request::XdpSocket(_)) {
+            self.has_room()?;
         }
         let open = |place: &Place| Iface::open(&place.name, place.netns.as_deref());
         match request {
@@ -98,22 +138,35 @@ impl Server<'_> {
                 Ok(self.keep(Held::Hush { _hush: hush }))
             }
             Request::XdpSocket(place) => {
-                let socket = xdp::create_socket(&open(place)?)?;
+                let iface = open(place)?;
+                let (place, key) = (place.clone(), shared::key(&iface)?);
+                let socket = xdp::create_socket(&iface)?;
                 let copy = socket.try_clone().map_err(|e| PortError::system("copying a descriptor", "", e))?;
                 out.push(socket);
-                Ok(self.keep(Held::Socket(copy)))
+                Ok(self.keep(Held::Socket(Made { socket: copy, place, key })))
             }
-            Request::XdpRegister { socket, bytes, chunk, headroom, .. } => {
-                let none = || PortError::Helper { text: "no packet memory came along".to_owned(), permission: false };
-                let file = beside.first().ok_or_else(none)?;
-                let registered = xdp::register_file(self.socket(*socket)?, file, *bytes, *chunk, *headroom);
+            Request::XdpRegister { socket, place, bytes, chunk, headroom } => {
+                let made = made(&self.held, *socket, place)?;
+                let file = beside.first().ok_or(Refusal::NotMemory)?;
+                self.memory.admit(self.scope, &made.socket, file, *bytes)?;
+                let registered = xdp::register_file(&made.socket, file, *bytes, *chunk, *headroom);
                 registered.map_err(|source| PortError::System { doing: "registering memory".to_owned(), source })?;
                 Ok(Answer::default())
             }
-            Request::XdpBind { socket, ifindex, queue, flags, patience_ms, .. } => {
+            Request::XdpBind { socket, place, ifindex, queue, flags, patience_ms } => {
+                let made = made(&self.held, *socket, place)?;
+                // The number and the namespace: one number is of different interfaces in two namespaces.
+                let key = shared::key(&open(place)?)?;
+                if *ifindex != key.1 || made.key != key {
+                    return Err(Refusal::OtherNumber { place: place.clone(), given: *ifindex }.into());
+                }
+                if ![0, libc::XDP_COPY, libc::XDP_ZEROCOPY].contains(flags) {
+                    return Err(Refusal::BindFlags { flags: *flags }.into());
+                }
                 let wait = Duration::from_millis(*patience_ms).min(LONGEST_WAIT);
-                let bound = xdp::bind_socket(self.socket(*socket)?, *ifindex, *queue, *flags, wait);
+                let bound = xdp::bind_socket(&made.socket, *ifindex, *queue, *flags, wait);
                 bound.map_err(|source| PortError::System { doing: "binding an AF_XDP socket".to_owned(), source })?;
+                self.remember(place, *ifindex);
                 Ok(Answer::default())
             }
             Request::XdpAttach { socket, place, queue, filter, mode, keep_offloads } => {
@@ -123,7 +176,7 @@ impl Server<'_> {
                 let (netns, queue, mode) = (place.netns.clone(), *queue, *mode);
                 let keep_offloads = *keep_offloads;
                 let config = XdpConfig { netns, queue, mode, filter, keep_offloads, ..XdpConfig::new(&*place.name) };
-                let program = xdp::attach(&config.checked()?, self.socket(*socket)?.as_fd())?;
+                let program = xdp::attach(&config.checked()?, made(&self.held, *socket, place)?.socket.as_fd())?;
                 // In the map now; the process itself has the other descriptor.
                 self.held.remove(socket);
                 let number = message::mode_number(program.mode());
@@ -133,6 +186,10 @@ impl Server<'_> {
                 let wait = Duration::from_millis(*patience_ms).min(LONGEST_WAIT);
                 // Also when the interface is gone, or has another name now.
                 let iface = Iface::named(&place.name, place.netns.as_deref())?;
+                let was_bound = self.bound.iter().any(|(bound, number)| (bound, number) == (place, ifindex));
+                if !was_bound && iface.index().ok() != Some(*ifindex) {
+                    return Err(Refusal::OtherNumber { place: place.clone(), given: *ifindex }.into());
+                }
                 let released = xdp::released(&iface, *ifindex, *queue, wait);
                 Ok(Answer { number: released.into(), ..Answer::default() })
             }
@@ -161,10 +218,27 @@ impl Server<'_> {
         Answer { lease, ..Answer::default() }
     }
 
-    fn socket(&self, lease: u64) -> Result<&OwnedFd, PortError> {
-        match self.held.get(&lease) {
-            Some(Held::Socket(socket)) => Ok(socket),
-            _ => Err(PortError::Helper { text: format!("{lease} is no socket's lease"), permission: false }),
+    fn has_room(&self) -> Result<(), Refusal> {
+        let most = self.scope.most_leases();
+        if self.held.len() < most { Ok(()) } else { Err(Refusal::TooManyLeases { most }) }
+    }
+
+    /// That a socket was bound to the interface of that number.
+    fn remember(&mut self, place: &Place, number: u32) {
+        let bound = (place.clone(), number);
+        if !self.bound.contains(&bound) {
+            self.bound.push_back(bound);
         }
+        while self.bound.len() > MOST_BOUND {
+            self.bound.pop_front();
+        }
+    }
+}
+
+/// The socket of that lease, if it was made for that interface.
+fn made<'h>(held: &'h BTreeMap<u64, Held>, lease: u64, place: &Place) -> Result<&'h Made, Refusal> {
+    match held.get(&lease) {
+        Some(Held::Socket(made)) if made.place == *place => Ok(made),
+        _ => Err(Refusal::NoSocket { place: place.clone(), lease }),
     }
 }

@@ -68,8 +68,8 @@ fn only_configured_interfaces_are_touched() {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
     let helper = std::thread::spawn(move || {
-        let allowed = [Place::new("lo", None)];
-        serve(&theirs, &allowed, &|| "I am the helper".to_owned())
+        let scope = Scope { ports: vec!["packet:lo".parse().unwrap()], memory: None };
+        serve(&theirs, &scope, &|| "I am the helper".to_owned(), &|_| ())
     });
     let client = Client::new(ours).unwrap();
     for request in every_request() {
@@ -77,7 +77,7 @@ fn only_configured_interfaces_are_touched() {
             Some(_) => {
                 let error = client.ask(&request).unwrap_err();
                 assert!(error.to_string().contains("not one of this gateway's ports"), "{error}");
-                assert!(error.is_permission());
+                assert!(error.to_string().contains("(other_interface)") && !error.is_permission(), "{error}");
             }
             None => drop(client.ask(&request).unwrap()),
         }
@@ -93,7 +93,11 @@ fn places_are_written_with_their_namespace() {
     let places = ["eth0", "ns-1/eth0"].map(|text| text.parse::<Place>().unwrap());
     assert_eq!(places, [Place::new("eth0", None), Place::new("eth0", Some("ns-1"))]);
     assert_eq!(places.map(|place| place.to_string()), ["eth0", "ns-1/eth0"]);
-    let of = |uri: &str| Place::of(&uri.parse().unwrap()).map(|place| place.to_string());
-    assert_eq!(of("packet:eth0?netns=a&mode=slots"), Some("a/eth0".to_owned()));
-    assert_eq!((of("xdp:eth1?queue=1"), of("memory:x"), of("pcap:a.pcap")), (Some("eth1".to_owned()), None, None));
+    let of = |uri: &str| ScopedPort::of(&uri.parse().unwrap()).map(|port| port.to_string());
+    assert_eq!(of("packet:eth0?netns=a&mode=slots"), Some("packet:a/eth0".to_owned()));
+    assert_eq!((of("xdp:eth1?queue=1"), of("memory:x"), of("pcap:a.pcap")), (Some("xdp:eth1".to_owned()), None, None));
+    for text in ["packet:a/eth0", "xdp:eth1", "tun:ogstun"] {
+        assert_eq!(text.parse::<ScopedPort>().unwrap().to_string(), text);
+    }
+    assert!("eth0".parse::<ScopedPort>().is_err() && "memory:x".parse::<ScopedPort>().is_err());
 }

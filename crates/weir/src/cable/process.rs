@@ -10,7 +10,7 @@ use cmts::config;
 use cmts::gateway::CableGateway;
 use cmts::standby::{Estate, Legacy};
 use engine::{Idle, Time, Worker, WorkerConfig};
-use frame::{Arena, ArenaConfig, HEADROOM, Pool};
+use frame::{Arena, Pool};
 use port::Wires;
 
 use super::Loaded;
@@ -67,7 +67,7 @@ impl<'a> Opened<'a> {
     pub fn new(loaded: &'a Loaded, wires: &Wires) -> Result<Self, StartError> {
         let config = &loaded.config;
         let (slots, slot_bytes) = (config.frames.slots, config.frames.slot_bytes);
-        let arena = crate::doors::arena(ArenaConfig { slots, slot_bytes, headroom: HEADROOM });
+        let arena = crate::doors::arena(crate::doors::arena_config(&config.frames));
         let arena = arena.map_err(|source| StartError::Memory { slots, bytes: slot_bytes, source })?;
         let workers = config.workers.count;
         let mut ports = Vec::new();

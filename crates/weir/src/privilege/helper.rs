@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use confine::status::Process;
 use confine::{Calls, Files, Mode};
-use port::helper::{Client, Place};
+use port::helper::{Client, Refusal, Scope};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -21,8 +21,8 @@ use super::view::{HELPER, ProcessView};
 
 /// The first argument of a program that is to be the helper.
 const WORD: &str = "privileged-helper";
-/// Its last, if it is to register packet memory. No interface has such a name: it is too long.
-const REGISTERS: &str = "--registers-memory";
+/// Its last, if it is to register packet memory: at most the bytes that follow.
+const REGISTERS: &str = "--registers-memory=";
 
 /// A helper that this process has started.
 pub struct Helper {
@@ -31,23 +31,23 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// Starts it for those interfaces; this process opens its ports through it from now on. With `registers` the helper
-    /// registers packet memory, of which it may lock more than this process. `mode` is what becomes of system calls that it
-    /// should not make.
+    /// Starts it for those ports; this process opens them through it from now on. If the scope has packet memory, the helper
+    /// registers it, because it may lock more than this process. `mode` is what becomes of system calls that it should not
+    /// make.
     ///
     /// # Errors
     /// What the system said.
-    pub fn start(places: &[Place], registers: bool, mode: Mode) -> anyhow::Result<Self> {
+    pub fn start(scope: &Scope, mode: Mode) -> anyhow::Result<Self> {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
             .context("a socket pair")?;
         let mut command = Command::new("/proc/self/exe");
-        command.arg0("weir").args([WORD, mode.as_str()]).args(places.iter().map(ToString::to_string));
-        command.args(registers.then_some(REGISTERS));
+        command.arg0("weir").args([WORD, mode.as_str()]).args(scope.ports.iter().map(ToString::to_string));
+        command.args(scope.memory.map(|bytes| format!("{REGISTERS}{bytes}")));
         // A group of its own: Ctrl-C is for the gateway, which ends the helper when its ports are closed.
         let child = command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).process_group(0).spawn();
         let child = child.context("the privileged helper does not start")?;
         let client = Client::new(ours)?;
-        let client = port::helper::connect(if registers { client.registering_memory() } else { client });
+        let client = port::helper::connect(if scope.memory.is_some() { client.registering_memory() } else { client });
         let client = client.map_err(|_| anyhow::anyhow!("this process has a privileged helper already"))?;
         Ok(Self { client, pid: child.id() })
     }
@@ -80,9 +80,8 @@ pub fn main_of_helper() -> Option<ExitCode> {
         return None;
     }
     let mode = arguments.next().and_then(|mode| mode.to_str()?.parse().ok()).unwrap_or_default();
-    let (registers, places): (Vec<_>, Vec<_>) = arguments.partition(|word| word == REGISTERS);
-    let places = places.iter().map(|text| text.to_string_lossy().parse()).collect::<Result<Vec<Place>, _>>();
-    Some(match serve(&places.unwrap_or_default(), !registers.is_empty(), mode) {
+    let words: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
+    Some(match scope(&words).and_then(|scope| serve(&scope, mode)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("weir {WORD}: {error:#}");
@@ -91,7 +90,19 @@ pub fn main_of_helper() -> Option<ExitCode> {
     })
 }
 
-fn serve(places: &[Place], registers: bool, mode: Mode) -> anyhow::Result<()> {
+/// The scope that a command line gives.
+fn scope(words: &[String]) -> anyhow::Result<Scope> {
+    let mut scope = Scope::default();
+    for word in words {
+        match word.strip_prefix(REGISTERS) {
+            Some(bytes) => scope.memory = Some(bytes.parse().context(REGISTERS)?),
+            None => scope.ports.push(word.parse()?),
+        }
+    }
+    Ok(scope)
+}
+
+fn serve(scope: &Scope, mode: Mode) -> anyhow::Result<()> {
     let socket: OwnedFd = std::io::stdin().as_fd().try_clone_to_owned()?;
     rustix::net::sockopt::socket_domain(&socket)
         .context("started by hand? `weir run` starts it when a gateway's ports need it")?;
@@ -100,7 +111,7 @@ fn serve(places: &[Place], registers: bool, mode: Mode) -> anyhow::Result<()> {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
     let _ = rustix::thread::set_name(c"weir-helper");
-    confine::drop_capabilities(needs::of_helper(places, registers))?;
+    confine::drop_capabilities(needs::of_helper(scope))?;
     confine::no_new_privileges()?;
     let notes = "/run/weir";
     let _ = std::fs::create_dir_all(notes);
@@ -115,7 +126,12 @@ fn serve(places: &[Place], registers: bool, mode: Mode) -> anyhow::Result<()> {
         let view = Process::this().map(|process| ProcessView::of(HELPER, process, Some(landlock)));
         view.ok().and_then(|view| serde_json::to_string(&view).ok()).unwrap_or_default()
     };
-    port::helper::serve(&socket, places, &report).context("serving a gateway")
+    // The gateway's own log is out of reach, and what asks for this may not be the gateway any more.
+    let refused = |refusal: &Refusal| {
+        let name = refusal.name();
+        eprintln!("weir {WORD}: refused a request of the gateway ({name}, told once): {refusal}");
+    };
+    port::helper::serve(&socket, scope, &report, &refused).context("serving a gateway")
 }
 
 #[cfg(test)]
@@ -125,11 +141,15 @@ mod tests {
 
     #[test]
     fn the_helper_keeps_only_what_ports_take() {
-        let kept = needs::of_helper(&["eth0".parse().unwrap()], false);
+        let of = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            needs::of_helper(&scope(&words).unwrap())
+        };
+        let kept = of(&["xdp:eth0"]);
         assert_eq!(kept.to_string(), "cap_net_admin,cap_net_raw,cap_bpf");
-        let locks = needs::of_helper(&["eth0".parse().unwrap()], true);
+        let locks = of(&["xdp:eth0", "--registers-memory=4096"]);
         assert_eq!(locks.without(kept), Capabilities::IPC_LOCK);
-        let kept = needs::of_helper(&["eth0".parse().unwrap(), "inside/eth0".parse().unwrap()], false);
+        let kept = of(&["packet:eth0", "packet:inside/eth0"]);
         assert!(kept.without(Capabilities::SYS_ADMIN) != kept, "entering a namespace takes CAP_SYS_ADMIN");
     }
 }

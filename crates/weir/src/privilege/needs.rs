@@ -2,7 +2,7 @@
 
 use confine::Capabilities;
 use port::Uri;
-use port::helper::Place;
+use port::helper::Scope;
 
 /// Capabilities that opening those ports takes, and listening at those ports of TCP and UDP.
 fn of<'a>(uris: impl Iterator<Item = &'a str>, mut listens: impl Iterator<Item = u16>) -> Capabilities {
@@ -37,11 +37,11 @@ pub fn setcap_line<'a>(uris: impl Iterator<Item = &'a str>, listens: impl Iterat
     format!("setcap {}+ep {program}", of(uris, listens))
 }
 
-/// What the helper keeps to open those interfaces now and later, and to register packet memory if it does.
-pub fn of_helper(places: &[Place], registers: bool) -> Capabilities {
+/// What the helper keeps to open those ports now and later, and to register packet memory if it does.
+pub fn of_helper(scope: &Scope) -> Capabilities {
     let kept = Capabilities::NET_RAW.and(Capabilities::NET_ADMIN).and(Capabilities::BPF);
-    let kept = if registers { kept.and(Capabilities::IPC_LOCK) } else { kept };
-    if places.iter().any(|place| place.netns.is_some()) { kept.and(Capabilities::SYS_ADMIN) } else { kept }
+    let kept = if scope.memory.is_some() { kept.and(Capabilities::IPC_LOCK) } else { kept };
+    if scope.ports.iter().any(|port| port.place.netns.is_some()) { kept.and(Capabilities::SYS_ADMIN) } else { kept }
 }
 
 #[cfg(test)]
