@@ -176,7 +176,7 @@ pub(super) fn send(socket: &OwnedFd, octets: &[u8], beside: &[BorrowedFd<'_>]) -
 /// One message and its descriptors; no octets: the other end is closed.
 pub(super) fn receive(socket: &OwnedFd) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let mut octets = vec![0; message::LONGEST];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(message::MOST_DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(message::MOST_RECEIVED))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let got = loop {
         match recvmsg(socket, &mut [IoSliceMut::new(&mut octets)], &mut control, RecvFlags::CMSG_CLOEXEC) {

@@ -6,8 +6,11 @@ use crate::bpf::XdpMode;
 
 /// Octets of the longest message. A filter of a thousand prefixes fits.
 pub(super) const LONGEST: usize = 64 << 10;
-/// Descriptors beside a message.
+/// Descriptors beside a message that is sent.
 pub(super) const MOST_DESCRIPTORS: usize = 2;
+/// Descriptors beside a message that is received: as many as the kernel passes (SCM_MAX_FD). The kernel itself would close
+/// those for which there is no room, before they could be looked at.
+pub(super) const MOST_RECEIVED: usize = 253;
 
 /// All that the helper does.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,13 +1,18 @@
 //! What a process that was taken over can not have from its helper. Needs root: interfaces are of a namespace of their own.
 
 use std::cell::RefCell;
+use std::io::{IoSlice, Write};
+use std::mem::MaybeUninit;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use frame::{Arena, ArenaConfig};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use super::message::{Answer, Request};
 use super::*;
@@ -178,6 +183,45 @@ fn leases_are_bounded() {
         refused(fit(), "too_many_leases");
         client.ask(&Request::Release(leases[0])).unwrap();
         fit().unwrap();
+    });
+}
+
+/// A TCP connection of a namespace of its own, with so much to send that the other end has no room for it.
+fn full_connection() -> [TcpStream; 2] {
+    let made = std::thread::spawn(|| {
+        // SAFETY: plain system call; concerns this thread only.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0, "root");
+        assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip").success());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        near.set_nonblocking(true).unwrap();
+        while near.write(&[0; 65536]).is_ok() {}
+        near.set_nonblocking(false).unwrap();
+        [near, far]
+    });
+    made.join().unwrap()
+}
+
+#[test]
+fn a_lingering_descriptor_does_not_stop_the_helper() {
+    with_helper(scope(&["packet:weir0"]), |client, _| {
+        // The third is one more than any request has.
+        for before in [0, 2] {
+            let [near, _far] = full_connection();
+            sockopt::set_socket_linger(&near, Some(Duration::from_secs(20))).unwrap();
+            let file = std::fs::File::open("/proc/self/exe").unwrap();
+            let descriptors = [vec![file.as_fd(); before], vec![near.as_fd()]].concat();
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+            let octets = Request::Report.write(0);
+            sendmsg(client.socket(), &[IoSlice::new(&octets)], &mut control, SendFlags::NOSIGNAL).unwrap();
+            drop(near);
+            let begin = Instant::now();
+            client.report().unwrap();
+            assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+        }
     });
 }
 

@@ -8,6 +8,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::net::sockopt;
+
 use super::client::{receive, send};
 use super::memory::Registrations;
 use super::message::{self, Answer, Reply, Request};
@@ -91,6 +93,10 @@ impl Server<'_> {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
                 other => other?,
             };
+            for descriptor in &beside {
+                // Closing the last descriptor of a TCP connection that lingers would wait for its other end.
+                let _ = sockopt::set_socket_linger(descriptor, None);
+            }
             let Ok((sequence, request)) = Request::read(&octets) else {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "a request that is none"));
             };
