@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use engine::{Idle, Time, Tsc, Worker, WorkerConfig};
 use frame::{Arena, ArenaConfig, Caps, Pool, Port};
-use ledger::{Ledger, Pace};
+use ledger::{Ledger, LedgerError, Pace};
 use pfcp::control::{Profile, Session};
 use pfcp::ie::{Mbr, NodeId, OuterHeaderCreation, Qfi, RecoveryTimeStamp};
 use pfcp::message::{AssociationSetupRequest, Message};
@@ -26,7 +26,7 @@ use upf::compile::Compiled;
 use upf::config::Config;
 use upf::control::Control;
 use upf::gateway::UserPlane;
-use upf::n4::endpoint::Endpoint;
+use upf::n4::endpoint::{self, Endpoint};
 use upf::n4::metering::WallClock;
 use wire::Teid;
 
@@ -151,14 +151,16 @@ impl Plant {
         let mut endpoint = endpoint.ok_or_else(|| wrong("no N4".into()))?;
         let mut restored = 0;
         if let Some(ledger) = kept {
+            let read = || {
+                let (stored, places) = endpoint::Stored::read(&ledger)?;
+                Ok((stored, Arc::new(ledger.writer_after(places, Pace::default(), |_| {})?)))
+            };
+            let (stored, writer) = read().map_err(|error: LedgerError| wrong(error.to_string()))?;
             let sessions = seat.plane.sessions_mut();
+            sessions.reserve(stored.sessions());
             let mut install =
                 |_: u16, handle: u32, session: &Compiled| sessions.install(handle, session, clock.now).is_ok();
-            let mut restore = || {
-                let writer = Arc::new(ledger.writer(Pace::default(), |_| {})?);
-                endpoint.restore(&ledger, writer, &mut control, &clock, &mut install)
-            };
-            restored = restore().map_err(|error| wrong(error.to_string()))?.sessions;
+            restored = endpoint.restore(stored, writer, &mut control, &clock, &mut install).sessions;
         }
         let worker = Worker::new(seat.plane, seat.layout, Pool::new(&arena, slots as usize), doors, run);
         let (traffic, packet, answered) = (Traffic::default(), downlink_packet(FIRST_UE), Vec::new());

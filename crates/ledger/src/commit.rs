@@ -83,7 +83,16 @@ pub(crate) struct Logs {
 
 impl Logs {
     pub fn load(db: &Database) -> Result<Self, redb::Error> {
-        Ok(Self { sessions: Log::load(db, SESSIONS)?, checkpoints: Log::load(db, CHECKPOINTS)? })
+        Self::load_with(db, |_, _| {}, |_, _| {})
+    }
+
+    /// As [`load`](Self::load), and gives what is kept to `session` and `checkpoint`.
+    pub fn load_with(
+        db: &Database,
+        session: impl FnMut(u64, &[u8]),
+        checkpoint: impl FnMut(u64, &[u8]),
+    ) -> Result<Self, redb::Error> {
+        Ok(Self { sessions: Log::load(db, SESSIONS, session)?, checkpoints: Log::load(db, CHECKPOINTS, checkpoint)? })
     }
 }
 

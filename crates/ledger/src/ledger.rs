@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
@@ -70,6 +70,8 @@ pub(crate) struct Inner {
     pub db: Database,
     pub path: PathBuf,
     pub has_writer: AtomicBool,
+    /// How often it was written to since it was opened.
+    pub commits: AtomicU64,
     clean: bool,
 }
 
@@ -171,7 +173,13 @@ impl Ledger {
         })?;
         match seen {
             Some((Some(VERSION), clean)) => {
-                let inner = Inner { db, path, has_writer: AtomicBool::new(false), clean: clean != Some(0) };
+                let inner = Inner {
+                    db,
+                    path,
+                    has_writer: AtomicBool::new(false),
+                    commits: AtomicU64::new(0),
+                    clean: clean != Some(0),
+                };
                 Ok(Self { inner: Arc::new(inner) })
             }
             Some((Some(found), _)) => Err(LedgerError::OtherVersion { path, found, known: VERSION }),
@@ -271,7 +279,7 @@ impl Ledger {
         })
     }
 
-    fn read<T>(&self, run: impl FnOnce(&Database) -> Result<T, redb::Error>) -> Result<T, LedgerError> {
+    pub(crate) fn read<T>(&self, run: impl FnOnce(&Database) -> Result<T, redb::Error>) -> Result<T, LedgerError> {
         let at = At(&self.inner.path);
         at.guarded(|| run(&self.inner.db).map_err(|error| at.redb(error)))
     }

@@ -43,4 +43,4 @@ pub use ledger::{FILE, Ledger, Status, VERSION};
 pub use record::{Cause, Record, RecordType};
 pub use salvage::{Salvaged, salvage, set_aside};
 pub use values::{BadText, Measurement, Moment, Prefix6, Seid, Snssai};
-pub use writer::{Pace, Progress, Ticket, Writer};
+pub use writer::{Pace, Places, Progress, Ticket, Writer};

@@ -56,12 +56,13 @@ pub(crate) fn newest(
 }
 
 impl Log {
-    /// Over what is in the table.
-    pub fn load(db: &Database, table: Bytes) -> Result<Self, redb::Error> {
+    /// Over what is in the table; what that is comes by `each`.
+    pub fn load(db: &Database, table: Bytes, mut each: impl FnMut(u64, &[u8])) -> Result<Self, redb::Error> {
         let mut log = Self { table, newest: HashMap::new(), end: 0 };
         let kept = db.begin_read()?.open_table(table)?;
-        newest(&kept, |at, key, _| {
+        newest(&kept, |at, key, bytes| {
             log.newest.insert(key, at);
+            each(key, bytes);
         })?;
         log.end = kept.last()?.map_or(0, |(at, _)| at.value() + 1);
         Ok(log)

@@ -214,6 +214,37 @@ fn one_writer_at_a_time_and_the_flag_it_leaves() {
 }
 
 #[test]
+fn a_writer_goes_on_with_what_was_loaded() {
+    let disk = Disk::default();
+    let ledger = Ledger::on(disk).unwrap();
+    let writer = ledger.writer(quick(), |_| {}).unwrap();
+    (0..100).for_each(|n| commit(&writer, vec![put(n % 7, &[n as u8; 9])]));
+    commit(&writer, vec![Change::DeleteSession { key: 3 }, Change::Checkpoint { key: 9, bytes: vec![1] }]);
+    drop(writer);
+    let load = || {
+        let (mut sessions, mut checkpoints) = (BTreeMap::new(), BTreeMap::new());
+        let session = |key, bytes: &[u8]| drop(sessions.insert(key, bytes.to_vec()));
+        let places = ledger.load(session, |key, bytes| drop(checkpoints.insert(key, bytes.to_vec()))).unwrap();
+        (sessions, checkpoints, places)
+    };
+    let (kept, checkpoints, places) = load();
+    assert_eq!((&kept, kept.len(), checkpoints.len()), (&sessions(&ledger), 6, 1));
+    let writer = ledger.writer_after(places, quick(), |_| {}).unwrap();
+    commit(&writer, vec![put(3, b"again"), put(8, b"new")]);
+    drop(writer);
+    assert_eq!(sessions(&ledger).len(), 8);
+    // What was loaded before somebody else wrote is not gone by.
+    let (.., places) = load();
+    ledger.amend(vec![put(20, b"between"), Change::DeleteSession { key: 8 }]).unwrap();
+    let writer = ledger.writer_after(places, quick(), |_| {}).unwrap();
+    commit(&writer, vec![put(21, b"after"), Change::DeleteSession { key: 8 }]);
+    drop(writer);
+    let keys: Vec<u64> = sessions(&ledger).into_keys().collect();
+    assert_eq!(keys, [0, 1, 2, 3, 4, 5, 6, 20, 21]);
+    assert_eq!(ledger.status().unwrap().sessions, 9);
+}
+
+#[test]
 fn retention_removes_the_oldest_and_counts_them() {
     let ledger = Ledger::on(Disk::default()).unwrap();
     let writer = ledger.writer(quick(), |_| {}).unwrap();

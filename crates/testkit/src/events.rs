@@ -1,13 +1,21 @@
 //! The events that a piece of code emits.
 
+use std::cell::RefCell;
 use std::fmt::{Debug, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Once;
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-struct Collector(Arc<Mutex<Vec<String>>>);
+thread_local! {
+    /// Lines of this thread, while somebody wants them.
+    static LINES: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// For all threads and for good. With a subscriber for each test, an event's first use on another thread at the wrong time
+/// has it looked on as unwanted.
+struct Collector;
 
 /// A line of `key=value`.
 struct Line(String);
@@ -37,10 +45,13 @@ impl Subscriber for Collector {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let metadata = event.metadata();
-        let mut line = Line(format!("level={} target={}", metadata.level(), metadata.target()));
-        event.record(&mut line);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line.0);
+        LINES.with_borrow_mut(|lines| {
+            let Some(lines) = lines else { return };
+            let metadata = event.metadata();
+            let mut line = Line(format!("level={} target={}", metadata.level(), metadata.target()));
+            event.record(&mut line);
+            lines.push(line.0);
+        });
     }
 
     fn enter(&self, _: &Id) {}
@@ -48,9 +59,17 @@ impl Subscriber for Collector {
     fn exit(&self, _: &Id) {}
 }
 
+/// From now on every event counts as wanted, on every thread.
+pub fn want_all() {
+    static ONCE: Once = Once::new();
+    // Another one for all threads does as well.
+    ONCE.call_once(|| drop(tracing::subscriber::set_global_default(Collector)));
+}
+
 /// What this thread emits while it runs that: a line an event, `level=WARN target=n4 message=… event=association_lost …`.
 pub fn emitted(run: impl FnOnce()) -> Vec<String> {
-    let lines = Arc::default();
-    tracing::subscriber::with_default(Collector(Arc::clone(&lines)), run);
-    std::mem::take(&mut *lines.lock().unwrap_or_else(PoisonError::into_inner))
+    want_all();
+    LINES.set(Some(Vec::new()));
+    run();
+    LINES.take().unwrap_or_default()
 }

@@ -17,6 +17,20 @@ impl<K: Key> ByInstance<K> {
         Self { maps: Vec::new(), expected, seed }
     }
 
+    /// Makes room for `expected` entries in the first instance that is, or will be, used.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no memory for it.
+    pub fn reserve(&mut self, expected: usize) -> Result<(), Full> {
+        match self.maps.iter_mut().find(|map| !map.is_empty()) {
+            Some(map) => map.reserve(expected),
+            None => {
+                self.expected = self.expected.max(expected);
+                Ok(())
+            }
+        }
+    }
+
     /// The map of an instance, to be looked up by the burst. None: it has no entries.
     #[inline(always)]
     pub fn of(&self, instance: InstanceId) -> Option<&BulkMap<K, u32>> {

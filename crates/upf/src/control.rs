@@ -175,6 +175,11 @@ impl Control {
         compile(session, handle, &mut Named(self))
     }
 
+    /// Makes room for so many sessions: they come in quicker then.
+    pub fn reserve(&mut self, sessions: usize) {
+        self.remotes.reserve(sessions);
+    }
+
     /// Compiles rules for a session that is put in place before its worker runs.
     ///
     /// # Errors

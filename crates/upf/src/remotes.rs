@@ -50,6 +50,17 @@ impl Remotes {
         self.ends[worker][handle] = Some(ends);
     }
 
+    /// Makes room for so many sessions, as far as there is memory.
+    pub fn reserve(&mut self, sessions: usize) {
+        if self.owners4.is_none() {
+            self.owners4 = BulkMap::with_capacity(0, Seed::random()).ok();
+        }
+        if let Some(map) = &mut self.owners4 {
+            // Without room it grows.
+            let _ = map.reserve(sessions);
+        }
+    }
+
     /// Forgets a session.
     pub fn forget(&mut self, owner: Owner) {
         self.unlink(owner);

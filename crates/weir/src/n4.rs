@@ -9,15 +9,16 @@ mod sockets;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ledger::{Ledger, LedgerError, Moment, Pace, Writer};
+use ledger::{Ledger, LedgerError, Moment, Pace, Places, Writer};
 use upf::assemble::Seat;
 use upf::compile::Compiled;
 use upf::config::{Config, LedgerDamaged, parse_prefix};
 use upf::control::Control;
 use upf::n4::assemble;
-use upf::n4::endpoint::{Endpoint, Restored};
+use upf::n4::endpoint::{Endpoint, Restored, Stored};
 use upf::n4::intake::{Intake, Next};
 use upf::n4::metering::WallClock;
 use upf::rules::Usage;
@@ -44,6 +45,9 @@ pub enum N4Error {
         /// What the kernel said.
         source: std::io::Error,
     },
+    /// No thread.
+    #[error("no thread to read the ledger: {0}")]
+    Thread(std::io::Error),
     /// Nowhere to keep sessions.
     #[error("sessions can not be kept: {0}")]
     Ledger(#[from] LedgerError),
@@ -80,6 +84,49 @@ pub struct N4 {
     restored: Option<Restored>,
 }
 
+/// A ledger that is opened and read by a thread of its own, while ports are opened.
+pub struct Reading(Option<JoinHandle<Result<Read, LedgerError>>>);
+
+/// What is read of it: what was kept, and the Recovery Time Stamp.
+struct Read {
+    ledger: Ledger,
+    stored: Stored,
+    places: Places,
+    began: Option<u32>,
+}
+
+impl Reading {
+    /// Begins to read the ledger, if sessions are kept.
+    ///
+    /// # Errors
+    /// No thread.
+    pub fn begin(config: &Config) -> Result<Self, N4Error> {
+        let Some((dir, damaged)) = config.n4.as_ref().and_then(|n4| Some((n4.ledger.clone()?, n4.ledger_damaged)))
+        else {
+            return Ok(Self(None));
+        };
+        let read = move || {
+            let (ledger, began) = open_ledger(&dir, damaged)?;
+            let (stored, places) = Stored::read(&ledger)?;
+            Ok(Read { ledger, stored, places, began })
+        };
+        let thread = std::thread::Builder::new().name("weir-restore".into()).spawn(read);
+        Ok(Self(Some(thread.map_err(N4Error::Thread)?)))
+    }
+
+    fn end(&mut self) -> Result<Option<Read>, LedgerError> {
+        let Some(thread) = self.0.take() else { return Ok(None) };
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map(Some)
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        // Something else has failed: what that was is told.
+        drop(self.end());
+    }
+}
+
 /// Opens the ledger in a folder, with the Recovery Time Stamp in it; a damaged one is set aside for an empty one, if it may
 /// be.
 fn open_ledger(dir: &Path, damaged: LedgerDamaged) -> Result<(Ledger, Option<u32>), LedgerError> {
@@ -112,25 +159,29 @@ impl N4 {
     /// A ledger that is no good.
     pub fn open(
         sockets: Option<Sockets>,
+        mut reading: Reading,
         config: &Config,
         control: &mut Control,
         seats: &mut [Seat],
         clock: &WallClock,
     ) -> Result<Option<(Self, Option<Kept>)>, N4Error> {
-        let (Some(n4), Some(sockets)) = (&config.n4, sockets) else { return Ok(None) };
-        let opened = n4.ledger.as_ref().map(|dir| open_ledger(dir, n4.ledger_damaged)).transpose()?;
-        let (ledger, began) = opened.map_or((None, None), |(ledger, recovery)| (Some(ledger), recovery));
+        let Some(sockets) = sockets else { return Ok(None) };
+        let read = reading.end()?;
+        let began = read.as_ref().and_then(|read| read.began);
         let Some(mut endpoint) = assemble::endpoint(config, clock, began) else { return Ok(None) };
         // Before sessions are compiled: their rules lead there.
         let control_socket = ControlSocket::open(&mut endpoint);
         let (mut kept, mut restored) = (None, None);
-        if let Some(ledger) = ledger {
-            let writer = Arc::new(ledger.writer(PACE, |_| {})?);
+        if let Some(Read { ledger, stored, places, .. }) = read {
+            // Its thread stays: it has no more privileges than this one by now.
+            let writer = Arc::new(ledger.writer_after(places, PACE, |_| {})?);
+            let each = stored.sessions() / seats.len().max(1);
+            seats.iter_mut().for_each(|seat| seat.plane.sessions_mut().reserve(each));
             let mut install = |worker: u16, handle: u32, session: &Compiled| {
                 let seat = seats.get_mut(usize::from(worker));
                 seat.is_some_and(|seat| seat.plane.sessions_mut().install(handle, session, clock.now).is_ok())
             };
-            restored = Some(endpoint.restore(&ledger, writer.clone(), control, clock, &mut install)?);
+            restored = Some(endpoint.restore(stored, writer.clone(), control, clock, &mut install));
             kept = Some((ledger, writer));
         }
         let n4 = Self {

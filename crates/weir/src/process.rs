@@ -62,6 +62,7 @@ pub struct Opened<'a> {
     arena: Arc<Arena>,
     ports: Vec<(Pool, Doors)>,
     n4: Option<n4::Sockets>,
+    reading: n4::Reading,
 }
 
 impl<'a> Opened<'a> {
@@ -71,6 +72,7 @@ impl<'a> Opened<'a> {
     /// [`StartError`], each telling what to do; nothing is left open then.
     pub fn new(loaded: &'a Loaded, wires: &Wires) -> Result<Self, StartError> {
         let config = &loaded.config;
+        let reading = n4::Reading::begin(config)?;
         let (slots, slot_bytes) = (config.frames.slots, config.frames.slot_bytes);
         let arena = doors::arena(doors::arena_config(&config.frames));
         let arena = arena.map_err(|source| StartError::Memory { slots, bytes: slot_bytes, source })?;
@@ -82,7 +84,7 @@ impl<'a> Opened<'a> {
             let doors = doors::open(loaded, worker, &mut pool, wires)?;
             ports.push((pool, doors));
         }
-        Ok(Self { loaded, arena, ports, n4: n4::sockets(config)? })
+        Ok(Self { loaded, arena, ports, n4: n4::sockets(config)?, reading })
     }
 
     /// Puts the sessions in place and sets the workers going.
@@ -90,7 +92,7 @@ impl<'a> Opened<'a> {
     /// # Errors
     /// [`StartError`], each telling what to do; nothing is left open then.
     pub fn start(self) -> Result<Process, StartError> {
-        let Self { loaded, arena, ports: open, n4 } = self;
+        let Self { loaded, arena, ports: open, n4, reading } = self;
         let config = &loaded.config;
         let caps = open.first().map(|(_, doors)| doors.caps.clone()).unwrap_or_default();
         let (mut control, mut seats) = assemble(config, &caps).map_err(|error| match error {
@@ -99,7 +101,7 @@ impl<'a> Opened<'a> {
         })?;
         let idle = if config.workers.poll { Idle::POLL } else { Idle::default() };
         let run = WorkerConfig { time: Time::real(), idle, burst: config.workers.burst };
-        let n4 = N4::open(n4, config, &mut control, &mut seats, &observer::wall_clock(&run.time))?;
+        let n4 = N4::open(n4, reading, config, &mut control, &mut seats, &observer::wall_clock(&run.time))?;
         let mut ends = Vec::new();
         let mut workers = Vec::new();
         for (n, (seat, (pool, doors))) in seats.into_iter().zip(open).enumerate() {

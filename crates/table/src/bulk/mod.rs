@@ -66,6 +66,26 @@ impl<K: Key, V: Copy> BulkMap<K, V> {
         Ok(Self { live, next: None, old: None, seed })
     }
 
+    /// Makes room for `capacity` entries in all; what is there moves at once. Pages are made present by and by.
+    ///
+    /// # Errors
+    /// [`Full`] when memory for it is refused; the map stays as it was.
+    pub fn reserve(&mut self, capacity: usize) -> Result<(), Full> {
+        if capacity <= self.capacity() {
+            return Ok(());
+        }
+        self.drain(usize::MAX);
+        if self.old.is_some() {
+            return Err(Full);
+        }
+        let larger = Cuckoo::new(buckets_for(capacity)).map_err(|_| Full)?;
+        larger.slab().prefault_ahead();
+        self.next = None;
+        self.old = Some(Draining { table: std::mem::replace(&mut self.live, larger), next: 0 });
+        self.drain(usize::MAX);
+        Ok(())
+    }
+
     /// Entries in the map.
     pub fn len(&self) -> usize {
         self.live.len() + self.old.as_ref().map_or(0, |old| old.table.len())

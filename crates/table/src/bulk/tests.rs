@@ -86,6 +86,28 @@ fn grows_from_nothing_and_empties_again() {
 }
 
 #[test]
+fn room_is_made_for_many_at_once() {
+    let (few, many) = (scaled(50), scaled(20_000));
+    let mut map = BulkMap::<u32, u32>::with_capacity(few, Seed::new(5)).unwrap();
+    let mut model = HashMap::new();
+    // Some are there, and a growth is under way.
+    for n in 0..2 * few as u32 {
+        map.insert(n, n + 1).unwrap();
+        model.insert(n, n + 1);
+    }
+    map.reserve(many).unwrap();
+    let (room, bytes) = (map.capacity(), map.bytes());
+    assert!(room >= many);
+    map.reserve(few).unwrap();
+    for n in 0..many as u32 {
+        map.insert(n, n + 2).unwrap();
+        model.insert(n, n + 2);
+    }
+    assert_eq!((map.capacity(), map.bytes()), (room, bytes), "it has not grown");
+    agrees(&map, &model, &(0..many as u32 + 100).collect::<Vec<_>>());
+}
+
+#[test]
 fn its_capacity_fits_without_growing_for_every_key_type() {
     fn fill<K: Key + std::hash::Hash + std::fmt::Debug>(key: impl Fn(u32) -> K) {
         let mut map = BulkMap::with_capacity(scaled(40_000), Seed::random()).unwrap();

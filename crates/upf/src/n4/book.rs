@@ -161,6 +161,11 @@ pub struct Book {
 }
 
 impl Book {
+    /// Makes room for so many sessions.
+    pub fn reserve(&mut self, sessions: usize) {
+        self.index.reserve(sessions);
+    }
+
     /// Sessions in it.
     pub fn len(&self) -> usize {
         self.count

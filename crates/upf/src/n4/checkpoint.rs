@@ -422,7 +422,7 @@ impl N4 {
     }
 
     /// A session that ended just before a restart: its control plane may not know. `peer` finds that.
-    pub(super) fn restore_gone(&mut self, key: u64, bytes: &[u8], peer: impl Fn(&str) -> Option<u32>, now: u64) {
+    pub(super) fn restore_gone(&mut self, key: u64, bytes: &[u8], peer: impl FnOnce(&str) -> Option<u32>, now: u64) {
         let kept = Kept::read(bytes, &WallClock::default());
         let whose = kept.gone.as_ref().and_then(|(node, _)| peer(node));
         let (Some((_, response)), Some(peer)) = (kept.gone, whose) else {

@@ -31,6 +31,7 @@ use super::{N4, Outgoing};
 use crate::control::Control;
 use crate::rules::Usage;
 use kept::Unkept;
+pub use restore::Stored;
 use under_way::{NO_SESSION, Report, UnderWay};
 use window::Window;
 

@@ -73,6 +73,17 @@ impl std::fmt::Debug for Index {
 }
 
 impl Index {
+    /// Makes room for so many sessions, as far as there is memory: they come in quicker then.
+    pub fn reserve(&mut self, sessions: usize) {
+        let common = if self.common.is_none() { Common::new().ok() } else { self.common.take() };
+        self.common = common.map(|mut common| {
+            // Without room they grow.
+            let _ = common.teids.reserve(sessions);
+            let _ = common.v4.reserve(sessions).and_then(|()| common.v6.reserve(sessions));
+            common
+        });
+    }
+
     /// Lets a key lead to `number`, whatever it led to before.
     pub fn insert(&mut self, key: Key, number: u32) {
         if self.common.is_none() {

@@ -3,7 +3,7 @@
 //! A change and the answer that acknowledges it wait here until the ledger has committed the change. When the ledger
 //! fails, the answer says so: nothing is pretended.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,17 @@ use pfcp::node::{Association, AssociationId, State};
 use pfcp::{Header, Packet};
 
 use super::applications::{self, Applications};
-use super::book::{self, Book};
+use super::book::{self, Book, Key};
+use super::catalogue::Catalogue;
 use super::change::Rules;
 use super::checkpoint::{Checkpoints, Kept};
 use super::metering::{Metering, WallClock};
+use super::networks::Networks;
 use super::paths::Path;
+use super::translate::Translator;
 use super::{N4, Outgoing, steer};
 use crate::control::Control;
+use crate::rules::Session;
 use crate::sessions;
 
 /// Changes that go together.
@@ -173,35 +177,37 @@ impl N4 {
         self.keep(put, answer);
     }
 
+    /// Makes room for so many sessions.
+    pub fn reserve(&mut self, sessions: usize) {
+        self.book.reserve(sessions);
+    }
+
     /// Keeps what is not a session.
     pub fn keep_else(&mut self, change: Change) {
         self.keep(|_| vec![change], None);
     }
 
-    /// Puts a session of an earlier run in place: the message it was kept as, the rules in that, and what was written down
-    /// of its usage; `install` gives it to its worker, which does not run yet. Tells whether it is there.
-    pub fn restore(
+    /// What kept sessions are read by, on another thread.
+    pub(super) fn reader(&self, clock: &WallClock) -> Reader {
+        let (networks, catalogue) = (self.networks.clone(), self.catalogue.clone());
+        Reader { networks, catalogue, applications: self.applications.clone(), clock: *clock }
+    }
+
+    /// Puts a session of an earlier run in place; `install` gives it to its worker, which does not run yet. Tells whether it
+    /// is there.
+    pub(super) fn restore(
         &mut self,
-        seid: u64,
-        peer: u32,
-        (message, rules, usage): (Vec<u8>, &Rules, Option<&[u8]>),
+        ready: Ready,
         control: &mut Control,
         clock: &WallClock,
         install: &mut dyn FnMut(u16, u32, &crate::compile::Compiled) -> bool,
     ) -> bool {
-        let kept = usage.map_or_else(Kept::default, |bytes| Kept::read(bytes, clock));
-        let meter = |urr: &pfcp::group::CreateUrr| {
-            let known = kept.meters.iter().find(|meter| meter.urr == urr.urr_id.0);
-            known.cloned().unwrap_or_else(|| Metering::new(urr, clock.now))
-        };
-        let meters: Vec<Metering> = rules.create_urrs.iter().map(meter).collect();
-        let Ok(session) = self.translator(peer, clock).session(rules, &meters) else { return false };
-        let keys = book::keys(&session);
+        let Ready { seid, peer, message, rules, kept, meters, session, keys } = ready;
         let number = (seid as u32).wrapping_sub(1); // as the book puts SEIDs together
         if self.book.conflict(&keys, None).is_some() {
             return false;
         }
-        let worker = self.worker_for(rules, session.instance);
+        let worker = self.worker_for(&rules, session.instance);
         let Ok(mut compiled) = control.adopt(worker, number, &session) else { return false };
         sessions::set_counts(&mut compiled.lines, &kept.counted);
         if !install(worker, number, &compiled) {
@@ -213,7 +219,7 @@ impl N4 {
         self.book.set_sets(number, &rules.fq_csids);
         self.take_paths(number, Path::of(&session), clock.now);
         self.guaranteed.set(number, &session);
-        self.plan_look(number, rules, clock);
+        self.plan_look(number, &rules, clock);
         self.go_on(number, kept);
         is_there
     }
@@ -221,6 +227,51 @@ impl N4 {
     /// All sessions of an earlier run are in place.
     pub fn restored(&mut self) {
         self.book.settle();
+    }
+}
+
+/// A session of an earlier run, read, to be put in place.
+pub(super) struct Ready {
+    seid: u64,
+    peer: u32,
+    message: Vec<u8>,
+    rules: Box<Rules>,
+    kept: Kept,
+    meters: Vec<Metering>,
+    session: Session,
+    keys: Vec<Key>,
+}
+
+/// What kept sessions are read by.
+pub(super) struct Reader {
+    networks: Networks,
+    catalogue: Catalogue,
+    applications: HashMap<u32, Applications>,
+    clock: WallClock,
+}
+
+impl Reader {
+    /// A session of an association's: the message it was kept as, the rules in that, and what was written down of its
+    /// usage. None: it can not be any more.
+    pub fn ready(
+        &self,
+        (seid, peer): (u64, u32),
+        message: Vec<u8>,
+        rules: Box<Rules>,
+        usage: Option<Vec<u8>>,
+    ) -> Option<Ready> {
+        let Self { networks, catalogue, applications, clock } = self;
+        let kept = usage.map_or_else(Kept::default, |bytes| Kept::read(&bytes, clock));
+        let meter = |urr: &pfcp::group::CreateUrr| {
+            let known = kept.meters.iter().find(|meter| meter.urr == urr.urr_id.0);
+            known.cloned().unwrap_or_else(|| Metering::new(urr, clock.now))
+        };
+        let meters: Vec<Metering> = rules.create_urrs.iter().map(meter).collect();
+        let unix = clock.unix(clock.now);
+        let translator = Translator { networks, applications: applications.get(&peer), catalogue, unix };
+        let session = translator.session(&rules, &meters).ok()?;
+        let keys = book::keys(&session);
+        Some(Ready { seid, peer, message, rules, kept, meters, session, keys })
     }
 }
 

@@ -19,7 +19,7 @@ use upf::control::Control;
 use upf::gateway::UserPlane;
 use upf::n4::N4;
 use upf::n4::assemble::endpoint;
-use upf::n4::endpoint::{Endpoint, Restored};
+use upf::n4::endpoint::{Endpoint, Restored, Stored};
 use upf::n4::metering::WallClock;
 use upf::sessions::Room;
 use wire::Teid;
@@ -133,10 +133,11 @@ impl Bench {
         let began = kept.as_ref().and_then(|ledger| ledger.status().expect("readable").recovery);
         let mut endpoint = endpoint(&config, &wall, began).expect("N4 is configured");
         let restored = kept.map_or(Restored::default(), |ledger| {
-            let writer = Arc::new(ledger.writer(Pace::default(), |_| {}).expect("nobody else writes"));
             let sessions = seat.plane.sessions_mut();
             let mut install = |_: u16, handle: u32, session: &Compiled| sessions.install(handle, session, 1).is_ok();
-            endpoint.restore(&ledger, writer, &mut control, &wall, &mut install).expect("readable")
+            let (stored, places) = Stored::read(&ledger).expect("readable");
+            let writer = Arc::new(ledger.writer_after(places, Pace::default(), |_| {}).expect("nobody else writes"));
+            endpoint.restore(stored, writer, &mut control, &wall, &mut install)
         });
         let rig = Rig::new(seat.plane, seat.layout, &ports, memory, &clock);
         let mut bench = Self {

@@ -16,6 +16,7 @@ pub fn emitted(levels: &str, run: impl FnOnce()) -> Vec<Record> {
         output: Output::to(Style { json: false, journal: false }, std::io::sink()).unwrap(),
     });
     let subscriber = Registry::default().with(all.filter()).with(Events(shared.clone()));
+    testkit::events::want_all();
     tracing::subscriber::with_default(subscriber, run);
     lock(&shared.ring).after(0)
 }

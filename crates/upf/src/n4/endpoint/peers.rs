@@ -1,49 +1,19 @@
 //! Whose a session and a request are, and what is said of peers.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 use pfcp::ie::{Cause, NodeId};
-use pfcp::message::{Message, SessionEstablishmentRequest};
+use pfcp::message::Message;
 use pfcp::node::{AssociationId, Contest, Node, Ticket};
 use pfcp::{Fault, Packet};
 
+use super::super::Asked;
 use super::super::metering::WallClock;
-use super::super::{Asked, book};
 use super::window::is_answered;
 use super::{Endpoint, time};
 use crate::control::Control;
 
 impl Endpoint {
-    /// The association of a session that was kept. It is kept under the association's Node ID and with its mark: one of
-    /// another mark is of an association that was over. One kept by an earlier version has no mark and may have another
-    /// name: it is found by its control plane's address then.
-    pub(super) fn owner_of_kept(
-        &self,
-        rules: &SessionEstablishmentRequest,
-        mark: u32,
-        peers: &HashMap<NodeId, AssociationId>,
-    ) -> Option<AssociationId> {
-        if mark != 0 {
-            return peers.get(&rules.node_id).copied().filter(|id| book::mark(id.0) == mark);
-        }
-        if let Some(id) = peers.get(&rules.node_id) {
-            return Some(*id);
-        }
-        let seid = &rules.cp_f_seid;
-        let is_at = |address: IpAddr| {
-            seid.ip4.is_some_and(|ip4| address == IpAddr::V4(ip4))
-                || seid.ip6.is_some_and(|ip6| address == IpAddr::V6(ip6))
-        };
-        let all = || self.node.associations();
-        let mut there = all().filter(|(_, peer)| is_at(peer.address.ip())).map(|(id, _)| id);
-        let only = || all().map(|(id, _)| id).next().filter(|_| all().count() == 1);
-        match (there.next(), there.next()) {
-            (Some(id), None) => Some(id),
-            _ => only(),
-        }
-    }
-
     /// The node goes by how many sessions its associations have.
     pub(super) fn recount(&mut self) {
         for (peer, sessions) in self.n4.recounted() {

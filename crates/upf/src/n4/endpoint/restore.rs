@@ -1,22 +1,25 @@
 //! A start that goes on with the sessions of an earlier run.
 //!
 //! ```text
-//! a thread of its own:  ledger ─► read all ─► parse, some hundred sessions at a time ─┐
-//! the caller's:                     usage, associations ─► translate, compile, install ◄┘
+//! a thread of its own, while ports are opened:  ledger ─► all that is kept
+//! another:                          parse and translate, some hundred sessions at a time ─┐
+//! the caller's:                                         associations, then compile, install ◄┘
 //! ```
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use ledger::{Change, Ledger, LedgerError, Writer};
+use ledger::{Change, Ledger, LedgerError, Places, Writer};
 use pfcp::Packet;
 use pfcp::ie::NodeId;
 use pfcp::message::Message;
 use pfcp::node::AssociationId;
 
+use super::super::book;
 use super::super::change::Rules;
-use super::super::keep::{self, Keeper};
+use super::super::keep::{self, Keeper, Reader, Ready};
 use super::super::metering::WallClock;
 use super::{Endpoint, Restored, Unkept, time};
 use crate::compile::Compiled;
@@ -29,36 +32,87 @@ const AHEAD: usize = 8;
 /// What is kept under a key.
 type Raw = (u64, Vec<u8>);
 
-/// A session that was kept: its key, the message that established it, and that read, with its association's mark, if it can
-/// be.
-struct Session {
-    key: u64,
-    bytes: Vec<u8>,
-    rules: Option<(u32, Box<Rules>)>,
+/// A session that was kept: its key, and what it is; none: it can not be any more.
+type Session = (u64, Option<Ready>);
+
+/// Whose kept sessions are.
+struct Owners {
+    peers: HashMap<NodeId, AssociationId>,
+    addresses: Vec<(AssociationId, IpAddr)>,
 }
 
-/// Reads all that is kept; hands associations over, then sessions as they are parsed.
-fn read(ledger: &Ledger, first: &SyncSender<Vec<Raw>>, rest: &SyncSender<Vec<Session>>) -> Result<(), LedgerError> {
-    let (mut associations, mut sessions) = (Vec::new(), Vec::new());
-    ledger.sessions(|key, bytes| {
-        if keep::is_association(key) { &mut associations } else { &mut sessions }.push((key, bytes.to_vec()));
-    })?;
-    // Nobody takes them: the other side has failed, and says so.
-    let _ = first.send(associations);
-    let mut sessions = sessions.into_iter();
-    loop {
-        let parse = |(key, bytes): Raw| {
-            let rules = match Packet::parse(&bytes) {
-                Ok(Packet { header, message: Message::SessionEstablishmentRequest(rules) }) => {
-                    Some((header.sequence, Box::new(rules)))
-                }
-                _ => None,
-            };
-            Session { key, bytes, rules }
+impl Owners {
+    /// The association of a session. It is kept under the association's Node ID and with its mark: one of another mark is of
+    /// an association that was over. One kept by an earlier version has no mark and may have another name: it is found by
+    /// its control plane's address then.
+    fn of(&self, rules: &Rules, mark: u32) -> Option<AssociationId> {
+        let named = self.peers.get(&rules.node_id).copied();
+        if mark != 0 {
+            return named.filter(|id| book::mark(id.0) == mark);
+        }
+        let seid = &rules.cp_f_seid;
+        let is_there = |address: IpAddr| {
+            seid.ip4.is_some_and(|ip4| address == IpAddr::V4(ip4))
+                || seid.ip6.is_some_and(|ip6| address == IpAddr::V6(ip6))
         };
-        let batch: Vec<Session> = sessions.by_ref().take(BATCH).map(parse).collect();
-        if batch.is_empty() || rest.send(batch).is_err() {
-            return Ok(());
+        let mut there = self.addresses.iter().filter(|(_, address)| is_there(*address)).map(|(id, _)| *id);
+        let only = || self.addresses.first().map(|(id, _)| *id).filter(|_| self.addresses.len() == 1);
+        named.or_else(|| there.next().filter(|_| there.next().is_none())).or_else(only)
+    }
+}
+
+/// All that a ledger has kept.
+#[derive(Debug, Default)]
+pub struct Stored {
+    associations: Vec<Raw>,
+    sessions: Vec<Raw>,
+    /// What sessions have used, by their keys.
+    usage: HashMap<u64, Vec<u8>>,
+}
+
+impl Stored {
+    /// Reads it; where it is, for the writer that follows.
+    ///
+    /// # Errors
+    /// A ledger that can not be read.
+    pub fn read(ledger: &Ledger) -> Result<(Self, Places), LedgerError> {
+        let Self { mut associations, mut sessions, mut usage } = Self::default();
+        let session = |key, bytes: &[u8]| {
+            let kind = if keep::is_association(key) { &mut associations } else { &mut sessions };
+            kind.push((key, bytes.to_vec()));
+        };
+        let places = ledger.load(session, |key, bytes| drop(usage.insert(key, bytes.to_vec())))?;
+        Ok((Self { associations, sessions, usage }, places))
+    }
+
+    /// How many sessions there are.
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+}
+
+/// Reads sessions and hands them over; gives back what was used by those that are gone.
+fn read(
+    sessions: Vec<Raw>,
+    mut usage: HashMap<u64, Vec<u8>>,
+    reader: &Reader,
+    owners: &Owners,
+    ready: &SyncSender<Vec<Session>>,
+) -> HashMap<u64, Vec<u8>> {
+    let mut sessions = sessions.into_iter();
+    let mut one = |(key, bytes): Raw| {
+        let usage = usage.remove(&key);
+        let Ok(Packet { header, message: Message::SessionEstablishmentRequest(rules) }) = Packet::parse(&bytes) else {
+            return (key, None);
+        };
+        let owner = owners.of(&rules, header.sequence);
+        (key, owner.and_then(|owner| reader.ready((key, owner.0), bytes, Box::new(rules), usage)))
+    };
+    loop {
+        let batch: Vec<Session> = sessions.by_ref().take(BATCH).map(&mut one).collect();
+        // Nobody takes them: the other side has failed.
+        if batch.is_empty() || ready.send(batch).is_err() {
+            return usage;
         }
     }
 }
@@ -66,36 +120,30 @@ fn read(ledger: &Ledger, first: &SyncSender<Vec<Raw>>, rest: &SyncSender<Vec<Ses
 impl Endpoint {
     /// Goes on with the associations and sessions that a ledger kept, and keeps them from now on. `install` gives a session
     /// to its worker, which does not run yet.
-    ///
-    /// # Errors
-    /// A ledger that can not be read or written.
     pub fn restore(
         &mut self,
-        ledger: &Ledger,
+        stored: Stored,
         writer: Arc<Writer>,
         control: &mut Control,
         clock: &WallClock,
         install: &mut dyn FnMut(u16, u32, &Compiled) -> bool,
-    ) -> Result<Restored, LedgerError> {
-        let joined = |done: std::thread::Result<_>| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let restored = std::thread::scope(|scope| {
-            let (first, associations) = sync_channel(1);
-            let (rest, sessions) = sync_channel(AHEAD);
-            let reader = scope.spawn(move || read(ledger, &first, &rest));
-            let mut used = HashMap::new();
-            ledger.checkpoints(|key, bytes| drop(used.insert(key, bytes.to_vec())))?;
-            let Ok(associations) = associations.recv() else {
-                return joined(reader.join()).map(|()| Restored::default());
-            };
-            // All has been read. From here on things change.
-            self.n4.keep_in(Keeper::new(writer), self.checkpoint_ns, clock.now);
-            // The next run begins when this one did: its peers are to see no restart.
-            self.n4.keep_else(Change::Recovery(self.began.0));
-            let peers = self.restore_associations(associations, clock);
-            let mut restored = Restored { associations: peers.len(), ..Restored::default() };
-            for session in sessions.into_iter().flatten() {
-                let key = session.key;
-                let is_there = self.restore_session(session, &peers, used.remove(&key), control, clock, install);
+    ) -> Restored {
+        let Stored { associations, sessions, usage } = stored;
+        self.n4.reserve(sessions.len());
+        control.reserve(sessions.len());
+        self.n4.keep_in(Keeper::new(writer), self.checkpoint_ns, clock.now);
+        // The next run begins when this one did: its peers are to see no restart.
+        self.n4.keep_else(Change::Recovery(self.began.0));
+        let peers = self.restore_associations(associations, clock);
+        let mut restored = Restored { associations: peers.len(), ..Restored::default() };
+        let addresses = self.node.associations().map(|(id, peer)| (id, peer.address.ip())).collect();
+        let (owners, reader) = (Owners { peers, addresses }, self.n4.reader(clock));
+        let usage = std::thread::scope(|scope| {
+            let (send, ready) = sync_channel(AHEAD);
+            let (owners, reader) = (&owners, &reader);
+            let rest = scope.spawn(move || read(sessions, usage, reader, owners, &send));
+            for (key, session) in ready.into_iter().flatten() {
+                let is_there = session.is_some_and(|session| self.n4.restore(session, control, clock, install));
                 restored.sessions += usize::from(is_there);
                 restored.lost += usize::from(!is_there);
                 if !is_there {
@@ -103,17 +151,18 @@ impl Endpoint {
                     self.n4.keep_else(Change::DropCheckpoint { key });
                 }
             }
-            for (key, bytes) in used {
-                let peer = |name: &str| peers.iter().find(|(node, _)| node.to_string() == name).map(|(_, id)| id.0);
-                self.n4.restore_gone(key, &bytes, peer, clock.now);
-            }
-            joined(reader.join()).map(|()| restored)
-        })?;
+            rest.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        for (key, bytes) in usage {
+            let mut peers = owners.peers.iter();
+            let peer = |name: &str| peers.find(|(node, _)| node.to_string() == name).map(|(_, id)| id.0);
+            self.n4.restore_gone(key, &bytes, peer, clock.now);
+        }
         self.n4.restored();
         self.keep_changed();
         self.recount();
         control.publish();
-        Ok(restored)
+        restored
     }
 
     fn restore_associations(&mut self, mut kept: Vec<Raw>, clock: &WallClock) -> HashMap<NodeId, AssociationId> {
@@ -146,20 +195,5 @@ impl Endpoint {
         changes.extend(peers.values().map(|id| self.kept_association(*id)));
         self.n4.keep(|_| changes, None);
         peers
-    }
-
-    /// Puts a session in place; tells whether it is there.
-    fn restore_session(
-        &mut self,
-        Session { key, bytes, rules }: Session,
-        peers: &HashMap<NodeId, AssociationId>,
-        usage: Option<Vec<u8>>,
-        control: &mut Control,
-        clock: &WallClock,
-        install: &mut dyn FnMut(u16, u32, &Compiled) -> bool,
-    ) -> bool {
-        let Some((mark, rules)) = rules else { return false };
-        let Some(AssociationId(peer)) = self.owner_of_kept(&rules, mark, peers) else { return false };
-        self.n4.restore(key, peer, (bytes, &rules, usage.as_deref()), control, clock, install)
     }
 }
