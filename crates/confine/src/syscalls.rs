@@ -55,7 +55,7 @@ impl FromStr for Mode {
     }
 }
 
-/// Whose calls.
+/// Which process a list of system calls is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Calls {
     /// A gateway that has opened its ports and sockets: workers and control.

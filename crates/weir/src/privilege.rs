@@ -191,7 +191,7 @@ impl Privileges {
     /// How the gateway ended, if its helper had not ended before.
     ///
     /// # Errors
-    /// It had.
+    /// The helper ended before the gateway did: nothing could be opened again since.
     pub fn ended(&self, ended: anyhow::Result<()>) -> anyhow::Result<()> {
         ended?;
         anyhow::ensure!(!self.helper_gone, "the privileged helper ended by itself");
