@@ -17,6 +17,7 @@ that drains. Packets flow through a session of each all the time it is up, both 
 
 import argparse
 import ctypes
+import glob
 import ipaddress
 import json
 import math
@@ -119,15 +120,32 @@ class Gateway:
         line = f"{self.net.weir} drain --socket {self.socket} --json {more}"
         return json.loads(run(line).stdout)["sessions"]
 
+    def words(self):
+        with open(self.said.name) as said:
+            return said.read()
+
+    def threads(self):
+        """What its threads and its helper's wait for: process, name, state, kernel function."""
+        lines = []
+        for pid in run(f"ip netns pids {self.name}").stdout.split():
+            for thread in glob.glob(f"/proc/{pid}/task/*"):
+                read = lambda name: open(os.path.join(thread, name)).read().strip()
+                state = read("stat").rpartition(")")[2].split()[0]
+                lines.append(f"{pid} {read('comm')} {state} {read('wchan')}")
+        return "\n".join(lines)
+
     def stop(self):
         """Ends it; returns what it dropped, by name."""
         self.process.send_signal(signal.SIGTERM)
-        out, _ = self.process.communicate(timeout=20)
+        try:
+            out, _ = self.process.communicate(timeout=20)
+        except subprocess.TimeoutExpired as late:
+            raise AssertionError(f"gateway {self.ordinal} does not end:\n{self.threads()}\n{self.words()}") from late
         self.net.traffic.close(self.ordinal)
         for side in ("n3", "n6", "n4"):
             subprocess.run(f"ip link del {side}-{self.ordinal}".split(), capture_output=True)
         run(f"ip netns del {self.name}")
-        assert self.process.returncode == 0, open(self.said.name).read()
+        assert self.process.returncode == 0, self.words()
         workers = json.loads(out)["workers"]
         missing = sum(worker["missing"] for worker in workers)
         assert missing == 0, f"gateway {self.ordinal}: {missing} packets missing"

@@ -1,6 +1,6 @@
 //! The file: opening it, what is in it, reading from it while the writer writes.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -113,6 +113,8 @@ impl Ledger {
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, LedgerError> {
         let path = dir.as_ref().join(FILE);
         let at = At(&path);
+        fs::create_dir_all(dir.as_ref()).map_err(|error| at.io(&error))?;
+        let _alone = alone(dir.as_ref(), &path)?;
         if !fs::exists(&path).map_err(|error| at.io(&error))? {
             begin(dir.as_ref(), &path)?;
         }
@@ -291,11 +293,29 @@ pub(crate) fn builder() -> Builder {
     builder
 }
 
+/// Two processes that start at once must not both begin a ledger, or set it aside: the second would put its own in the
+/// place of one that the first writes to. Holds until it is dropped; the open file has a lock of its own.
+///
+/// # Errors
+/// [`LedgerError::Locked`], after a second.
+pub(crate) fn alone(dir: &Path, path: &Path) -> Result<File, LedgerError> {
+    let folder = File::open(dir).map_err(|error| At(path).io(&error))?;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match folder.try_lock() {
+            Ok(()) => return Ok(folder),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+            Err(TryLockError::WouldBlock) => return Err(LedgerError::Locked { path: path.to_owned() }),
+            // A file system without locks.
+            Err(TryLockError::Error(_)) => return Ok(folder),
+        }
+    }
+}
+
 /// Makes an empty ledger under another name, and puts it in its place when it is whole.
 fn begin(dir: &Path, path: &Path) -> Result<(), LedgerError> {
     let at = At(path);
     let io = |error: std::io::Error| at.io(&error);
-    fs::create_dir_all(dir).map_err(io)?;
     let draft = path.with_extension("new");
     let _ = fs::remove_file(&draft);
     at.guarded(|| {

@@ -1,7 +1,7 @@
 //! A damaged ledger: what can be read of it goes into a new one; or it is set aside for later.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use redb::Durability;
@@ -124,6 +124,10 @@ pub fn set_aside(dir: &Path, now: Moment) -> Result<PathBuf, LedgerError> {
     let path = dir.join(FILE);
     let at = At(&path);
     let io = |error: std::io::Error| at.io(&error);
+    let _alone = crate::ledger::alone(dir, &path)?;
+    if let Err(TryLockError::WouldBlock) = File::open(&path).map_err(io)?.try_lock() {
+        return Err(LedgerError::Locked { path });
+    }
     let named = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(&format!("{FILE}.damaged-"));
     let aside = fs::read_dir(dir).map_err(io)?.filter(|entry| entry.as_ref().is_ok_and(|e| named(&e.file_name())));
     let aside = aside.count();

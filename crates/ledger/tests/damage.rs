@@ -94,6 +94,30 @@ fn an_open_ledger_is_locked() {
 }
 
 #[test]
+fn of_those_that_begin_a_ledger_at_once_one_has_it() {
+    for round in 0..5 {
+        let folder = Folder::new(&format!("at-once-{round}"));
+        let start = std::sync::Barrier::new(4);
+        let open = || {
+            start.wait();
+            Ledger::open(&folder.0)
+        };
+        let all: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let (have, have_not): (Vec<_>, Vec<_>) = all.into_iter().partition(Result::is_ok);
+        assert!(have_not.iter().all(|one| matches!(one, Err(LedgerError::Locked { .. }))), "{have_not:?}");
+        let [Ok(ledger)] = &have[..] else { panic!("{have:?}") };
+        let aside = ledger::set_aside(&folder.0, Moment(0));
+        assert!(matches!(aside, Err(LedgerError::Locked { .. })), "nor is it taken from who writes: {aside:?}");
+        ledger.amend(vec![Change::PutSession { key: 1, bytes: vec![7; 700] }]).unwrap();
+        drop(have);
+        assert_eq!(Ledger::open(&folder.0).unwrap().status().unwrap().sessions, 1, "it is the one in the folder");
+    }
+}
+
+#[test]
 fn a_draft_left_by_a_crash_is_nothing() {
     let folder = Folder::new("draft");
     fs::create_dir_all(&folder.0).unwrap();

@@ -170,6 +170,8 @@ pub enum Outgoing {
         peer: u32,
         /// The control plane's SEID.
         seid: u64,
+        /// Ours; none: the session is gone.
+        session: Option<u64>,
         /// To hand in with the answer.
         token: u64,
         /// The report.

@@ -23,6 +23,7 @@ use upf::n4::intake::{Intake, Next};
 use upf::n4::metering::WallClock;
 use upf::rules::Usage;
 
+use crate::privilege;
 use control_socket::ControlSocket;
 pub use sockets::{Lost, Sockets, make_room};
 
@@ -48,6 +49,9 @@ pub enum N4Error {
     /// No thread.
     #[error("no thread to read the ledger: {0}")]
     Thread(std::io::Error),
+    /// Its privileges could not be given up.
+    #[error("reading the ledger: {0:#}")]
+    Privileges(anyhow::Error),
     /// Nowhere to keep sessions.
     #[error("sessions can not be kept: {0}")]
     Ledger(#[from] LedgerError),
@@ -85,7 +89,7 @@ pub struct N4 {
 }
 
 /// A ledger that is opened and read by a thread of its own, while ports are opened.
-pub struct Reading(Option<JoinHandle<Result<Read, LedgerError>>>);
+pub struct Reading(Option<JoinHandle<Result<Read, N4Error>>>);
 
 /// What is read of it: what was kept, and the Recovery Time Stamp.
 struct Read {
@@ -96,7 +100,7 @@ struct Read {
 }
 
 impl Reading {
-    /// Begins to read the ledger, if sessions are kept.
+    /// Begins to read the ledger, if sessions are kept, without a privilege.
     ///
     /// # Errors
     /// No thread.
@@ -105,7 +109,9 @@ impl Reading {
         else {
             return Ok(Self(None));
         };
+        let section = config.process.clone();
         let read = move || {
+            privilege::give_up_in_thread(&section, &dir).map_err(N4Error::Privileges)?;
             let (ledger, began) = open_ledger(&dir, damaged)?;
             let (stored, places) = Stored::read(&ledger)?;
             Ok(Read { ledger, stored, places, began })
@@ -114,7 +120,7 @@ impl Reading {
         Ok(Self(Some(thread.map_err(N4Error::Thread)?)))
     }
 
-    fn end(&mut self) -> Result<Option<Read>, LedgerError> {
+    fn end(&mut self) -> Result<Option<Read>, N4Error> {
         let Some(thread) = self.0.take() else { return Ok(None) };
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map(Some)
     }
@@ -123,7 +129,9 @@ impl Reading {
 impl Drop for Reading {
     fn drop(&mut self) {
         // Something else has failed: what that was is told.
-        drop(self.end());
+        if let Some(thread) = self.0.take() {
+            let _ = thread.join();
+        }
     }
 }
 

@@ -8,7 +8,8 @@
 //! | `notify.rs` | READY=1 for systemd |
 //!
 //! The order, in `run.rs` and `cable.rs`: [`Privileges::start`] starts the helper; ports and sockets are opened;
-//! [`Privileges::give_up`] drops capabilities and limits files while there is one thread; threads start; control and
+//! [`Privileges::give_up`] drops capabilities and limits files while the only other thread reads the ledger, which has done
+//! the same for itself and ends; threads start; control and
 //! metrics sockets are opened; [`Privileges::seal`] filters system calls for all threads and checks each of them.
 
 mod helper;
@@ -61,6 +62,32 @@ static LANDLOCK: OnceLock<Landlock> = OnceLock::new();
 
 /// How often the helper is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Becomes the configured user without a capability, in this thread and those it starts.
+fn drop_all(section: &ProcessSection) -> anyhow::Result<()> {
+    if let Some(user) = &section.user {
+        confine::become_user(user)?;
+    }
+    confine::drop_capabilities(Capabilities::NONE)?;
+    confine::no_new_privileges()?;
+    Ok(())
+}
+
+/// Gives up in this thread what the process gives up when its ports are open, and limits files to a folder: for one that
+/// works meanwhile and then ends.
+///
+/// # Errors
+/// As [`Privileges::give_up`].
+pub fn give_up_in_thread(section: &ProcessSection, folder: &Path) -> anyhow::Result<()> {
+    if !section.confine {
+        return Ok(());
+    }
+    // A rule needs a folder that is there. Where it can't be made, opening what belongs there says why.
+    let _ = std::fs::create_dir_all(folder);
+    drop_all(section)?;
+    Files { write: vec![folder.to_owned()], ..Files::default() }.restrict()?;
+    Ok(())
+}
 
 impl Privileges {
     /// Starts the helper, if opening one of those ports (all workers') takes privileges. It registers no more packet memory
@@ -115,11 +142,7 @@ impl Privileges {
             // A rule needs a folder that is there. Where it can't be made, opening what belongs there says why.
             let _ = std::fs::create_dir_all(folder);
         }
-        if let Some(user) = &self.section.user {
-            confine::become_user(user)?;
-        }
-        confine::drop_capabilities(Capabilities::NONE)?;
-        confine::no_new_privileges()?;
+        drop_all(&self.section)?;
         let mut sockets: Vec<PathBuf> = reach.sockets.iter().filter_map(|path| folder_of(path)).collect();
         sockets.dedup();
         let mut read = vec![PathBuf::from("/proc/self"), PathBuf::from("/sys/devices/system/cpu")];

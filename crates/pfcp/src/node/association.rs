@@ -5,7 +5,7 @@ use crate::ie::{CpFunctionFeatures, NodeId, RecoveryTimeStamp, UpFunctionFeature
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// An association of this node, as long as it lives; numbers are not used again.
+/// An association of this node, as long as it lives: below 2^24 - 1. Numbers are not used again soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AssociationId(pub u32);
 
@@ -39,6 +39,9 @@ pub struct Association {
     /// When it was made.
     pub since: super::Time,
 }
+
+/// Numbers of associations: as many as those who keep them by 24 bits tell from each other, and none for nothing.
+const NUMBERS: u32 = 0xff_ffff;
 
 /// Further addresses of an association at most.
 const MAX_ALTERNATIVES: usize = 16;
@@ -151,15 +154,19 @@ impl Associations {
     }
 
     pub fn add(&mut self, association: Association) -> AssociationId {
-        let id = AssociationId(self.next);
-        self.next += 1;
+        // Numbers come round after 2^24, which takes longer than anything of an association that is over lasts.
+        let mut id = AssociationId(self.next % NUMBERS);
+        while self.all.contains_key(&id) {
+            id.0 = (id.0 + 1) % NUMBERS;
+        }
+        self.next = id.0 + 1;
         self.enter(id, association);
         id
     }
 
     /// Enters one of an earlier run under the number it had.
     pub fn restore(&mut self, id: AssociationId, association: Association) {
-        self.next = self.next.max(id.0.saturating_add(1));
+        self.next = self.next.max(id.0.saturating_add(1)) % NUMBERS;
         self.enter(id, association);
     }
 
@@ -226,5 +233,41 @@ impl Associations {
     pub fn replace(&mut self, id: AssociationId, association: Association) {
         self.remove(id);
         self.enter(id, association);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn association(n: u8) -> Association {
+        Association {
+            node_id: NodeId::from(IpAddr::from([10, 0, 0, n])),
+            address: SocketAddr::from(([10, 0, 0, n], crate::PORT)),
+            recovery_time_stamp: RecoveryTimeStamp::default(),
+            up_function_features: None,
+            cp_function_features: None,
+            user_plane_ip_resource_information: Vec::new(),
+            state: State::Up,
+            answers_heartbeats: false,
+            alternatives: Vec::new(),
+            confirmed: false,
+            shared: false,
+            sessions: 0,
+            since: super::super::Time::ZERO,
+        }
+    }
+
+    #[test]
+    fn numbers_come_round_to_those_that_are_free() {
+        let mut all = Associations::new(Vec::new());
+        all.restore(AssociationId(NUMBERS - 2), association(1));
+        all.restore(AssociationId(0), association(2));
+        let ids: Vec<u32> = (3..6).map(|n| all.add(association(n)).0).collect();
+        assert_eq!((ids, all.len()), (vec![NUMBERS - 1, 1, 2], 5));
+        // One that has the name of another takes nothing with it when it goes.
+        all.restore(AssociationId(77), association(2));
+        all.remove(AssociationId(0));
+        assert_eq!(all.of_node(&association(2).node_id), Some(AssociationId(77)));
     }
 }

@@ -19,8 +19,14 @@ const DUE: usize = 256;
 /// What a worker was asked for, and what is to be done with its answer.
 #[derive(Debug)]
 pub(super) enum Pending {
-    /// A new session.
-    Establish { asked: Asked, number: u32, chosen: Chosen, response: Box<SessionEstablishmentResponse> },
+    /// A new session: its number, our SEID and the control plane's.
+    Establish {
+        asked: Asked,
+        number: u32,
+        whose: (u64, u64),
+        chosen: Chosen,
+        response: Box<SessionEstablishmentResponse>,
+    },
     /// Changed rules. Accounts of URRs that are gone come along with what they were for.
     Modify {
         asked: Asked,
@@ -133,10 +139,15 @@ impl N4 {
 
     fn finish(&mut self, pending: Pending, answer: Answer, control: &mut Control, clock: &WallClock) {
         match pending {
-            Pending::Establish { asked, number, chosen, response } => match answer {
+            Pending::Establish { asked, number, whose: (own, seid), .. } if self.book.seid(number) != Some(own) => {
+                // It has ended meanwhile, and what was chosen for it went back then.
+                self.counters.refused += 1;
+                let message = self.no_session(Problem::of(Cause::REQUEST_REJECTED));
+                self.out.push_back(Outgoing::Response { asked, seid, message });
+            }
+            Pending::Establish { asked, number, whose: (_, seid), chosen, response } => match answer {
                 Answer::Installed(_) => {
                     self.counters.established += 1;
-                    let seid = self.book.get(number).map_or(0, |entry| entry.cp_seid);
                     let message = (*response).into();
                     self.keep_session(number, None, Some(Outgoing::Response { asked, seid, message }));
                 }
@@ -147,7 +158,6 @@ impl N4 {
                         steer(control, entry.worker, entry.keys(), &[]);
                         self.paths.change(entry.peer, &entry.paths, &[], clock.now);
                     }
-                    let seid = entry.map_or(0, |entry| entry.cp_seid);
                     self.give_back(&chosen);
                     self.counters.refused += 1;
                     let message = self.no_session(Problem::of(Cause::NO_RESOURCES_AVAILABLE));

@@ -272,12 +272,14 @@ impl N4 {
         let Some((peer, seid)) = self.book.get(number).map(|entry| (entry.peer, entry.cp_seid)) else { return };
         if report.usage_reports.is_empty() {
             let message = report.into();
-            return self.out.push_back(Outgoing::Report { peer, seid, token: token(number, 0), message });
+            let session = self.book.seid(number);
+            return self.out.push_back(Outgoing::Report { peer, seid, session, token: token(number, 0), message });
         }
         let id = self.checkpoints.owe(number, octets(seid, report.clone().into()), 0);
         let change = self.keeper.is_some().then(|| self.checkpoint(number, usage, clock)).flatten();
         let message = report.into();
-        let report = Outgoing::Report { peer, seid, token: token(number, id), message };
+        let session = self.book.seid(number);
+        let report = Outgoing::Report { peer, seid, session, token: token(number, id), message };
         self.keep(|_| change.into_iter().collect(), Some(report));
     }
 
@@ -323,7 +325,7 @@ impl N4 {
     /// Sends what nobody has answered about a session that ends: there is no later for it.
     pub(super) fn say_owed(&mut self, peer: u32, cp_seid: u64, owed: &[Owed]) {
         for owed in owed.iter().filter(|owed| owed.unanswered) {
-            self.out.extend(outgoing(peer, cp_seid, token(u32::MAX, 0), &owed.message));
+            self.out.extend(outgoing((peer, cp_seid), None, token(u32::MAX, 0), &owed.message));
         }
     }
 
@@ -380,7 +382,8 @@ impl N4 {
             let owed = owed.and_then(|owed| owed.iter_mut().find(|owed| owed.number == number && owed.unanswered));
             if let Some(owed) = owed {
                 owed.unanswered = false;
-                self.out.extend(outgoing(peer, seid, token(session, number), &owed.message));
+                let own = self.book.seid(session);
+                self.out.extend(outgoing((peer, seid), own, token(session, number), &owed.message));
             }
         }
     }
@@ -407,7 +410,8 @@ impl N4 {
             };
             for owed in self.checkpoints.owed.get_mut(&session).into_iter().flatten().filter(|owed| owed.unanswered) {
                 owed.unanswered = false;
-                self.out.extend(outgoing(peer, seid, token(session, owed.number), &owed.message));
+                let own = self.book.seid(session);
+                self.out.extend(outgoing((peer, seid), own, token(session, owed.number), &owed.message));
             }
         }
     }
@@ -417,7 +421,8 @@ impl N4 {
         let Some((peer, seid)) = self.book.get(number).map(|entry| (entry.peer, entry.cp_seid)) else { return };
         for message in kept.owed {
             let id = self.checkpoints.owe(number, message.clone(), 0);
-            self.out.extend(outgoing(peer, seid, token(number, id), &message));
+            let own = self.book.seid(number);
+            self.out.extend(outgoing((peer, seid), own, token(number, id), &message));
         }
     }
 
@@ -430,7 +435,7 @@ impl N4 {
         };
         for message in kept.owed {
             let seid = Packet::parse(&message).ok().and_then(|packet| packet.header.seid).unwrap_or(0);
-            self.out.extend(outgoing(peer, seid, token(u32::MAX, 0), &message));
+            self.out.extend(outgoing((peer, seid), None, token(u32::MAX, 0), &message));
         }
         self.checkpoints.gone.insert(key, Gone { peer, response });
         self.checkpoints.over.push_back((now + ARRIVED, key));
@@ -507,7 +512,8 @@ fn report_of(reports: &[pfcp::group::UsageReport]) -> Message {
 
 /// What a session has used that is over already, as a report.
 pub(super) fn last_report(peer: u32, seid: u64, reports: &[pfcp::group::UsageReport]) -> Option<Outgoing> {
-    let report = || Outgoing::Report { peer, seid, token: token(u32::MAX, 0), message: report_of(reports) };
+    let report =
+        || Outgoing::Report { peer, seid, session: None, token: token(u32::MAX, 0), message: report_of(reports) };
     (!reports.is_empty()).then(report)
 }
 
@@ -516,9 +522,10 @@ fn octets(seid: u64, message: Message) -> Vec<u8> {
     Packet { header: Header { seid: Some(seid), ..Header::default() }, message }.to_vec().unwrap_or_default()
 }
 
-fn outgoing(peer: u32, seid: u64, token: u64, message: &[u8]) -> Option<Outgoing> {
+/// A kept report again, about our session of that SEID, if it is still there.
+fn outgoing((peer, seid): (u32, u64), session: Option<u64>, token: u64, message: &[u8]) -> Option<Outgoing> {
     let message = Packet::parse(message).ok()?.message;
-    Some(Outgoing::Report { peer, seid, token, message })
+    Some(Outgoing::Report { peer, seid, session, token, message })
 }
 
 fn hex(octets: &[u8]) -> String {

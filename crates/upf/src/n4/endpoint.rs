@@ -276,7 +276,7 @@ impl Endpoint {
                     self.tell(id, "associated", clock);
                     self.check_control_path(id, clock);
                     self.n4.send_again(id.0);
-                    self.unkept.association(id, clock.now);
+                    self.unkept.set_up(id, clock.now);
                     if let Some(Association { node_id, address, .. }) = self.node.association(id) {
                         tracing::info!(target: "n4", event = "association_up", %node_id, %address, "association is up");
                     }
@@ -452,7 +452,7 @@ impl Endpoint {
                         self.unanswered += 1;
                     }
                 }
-                Outgoing::Report { peer, seid, token, mut message } => {
+                Outgoing::Report { peer, seid, session, token, mut message } => {
                     self.tell_load(peer, &mut message, clock.now);
                     let Some(association) = self.node.association(AssociationId(peer)) else {
                         self.n4.unanswered(token, clock.now);
@@ -463,7 +463,7 @@ impl Endpoint {
                         continue;
                     }
                     let to = association.address;
-                    let handle = self.reports.sent(Report { token, seid: self.n4.reported_session(token, peer, seid) });
+                    let handle = self.reports.sent(Report { token, seid: session });
                     if self.node.request(to, Some(seid), message, handle, time(clock)).is_err() {
                         self.reports.take(handle);
                         self.unanswered += 1;

@@ -65,7 +65,8 @@ impl N4 {
         };
         let (peer, seid) = (entry.peer, entry.cp_seid);
         self.counters.error_indication_reports += 1;
-        self.out.push_back(Outgoing::Report { peer, seid, token: number.into(), message: message.into() });
+        let session = self.book.seid(number);
+        self.out.push_back(Outgoing::Report { peer, seid, session, token: number.into(), message: message.into() });
     }
 }
 

@@ -202,9 +202,9 @@ impl N4 {
         clock: &WallClock,
         install: &mut dyn FnMut(u16, u32, &crate::compile::Compiled) -> bool,
     ) -> bool {
-        let Ready { seid, peer, message, rules, kept, meters, session, keys } = ready;
+        let Ready { seid, peer, is_marked, message, rules, kept, meters, session, keys } = ready;
         let number = (seid as u32).wrapping_sub(1); // as the book puts SEIDs together
-        if self.book.conflict(&keys, None).is_some() {
+        if self.book.get(number).is_some() || self.book.conflict(&keys, None).is_some() {
             return false;
         }
         let worker = self.worker_for(&rules, session.instance);
@@ -221,6 +221,9 @@ impl N4 {
         self.guaranteed.set(number, &session);
         self.plan_look(number, &rules, clock);
         self.go_on(number, kept);
+        if !is_marked {
+            self.keep_session(number, None, None);
+        }
         is_there
     }
 
@@ -234,6 +237,8 @@ impl N4 {
 pub(super) struct Ready {
     seid: u64,
     peer: u32,
+    /// Its association's mark is kept with it: not by earlier versions.
+    is_marked: bool,
     message: Vec<u8>,
     rules: Box<Rules>,
     kept: Kept,
@@ -255,7 +260,7 @@ impl Reader {
     /// usage. None: it can not be any more.
     pub fn ready(
         &self,
-        (seid, peer): (u64, u32),
+        (seid, peer, is_marked): (u64, u32, bool),
         message: Vec<u8>,
         rules: Box<Rules>,
         usage: Option<Vec<u8>>,
@@ -271,7 +276,7 @@ impl Reader {
         let translator = Translator { networks, applications: applications.get(&peer), catalogue, unix };
         let session = translator.session(&rules, &meters).ok()?;
         let keys = book::keys(&session);
-        Some(Ready { seid, peer, message, rules, kept, meters, session, keys })
+        Some(Ready { seid, peer, is_marked, message, rules, kept, meters, session, keys })
     }
 }
 

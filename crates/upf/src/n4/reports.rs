@@ -274,7 +274,8 @@ impl N4 {
             ..SessionReportRequest::default()
         };
         self.counters.downlink_data_reports += 1;
-        self.out.push_back(Outgoing::Report { peer, seid, token: number.into(), message: message.into() });
+        let session = self.book.seid(number);
+        self.out.push_back(Outgoing::Report { peer, seid, session, token: number.into(), message: message.into() });
     }
 
     /// Asks GTP-U peers whether they are there, and tells of those that are not (User Plane Path Failure Report,

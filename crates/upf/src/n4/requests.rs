@@ -87,14 +87,6 @@ impl N4 {
         entry.map(|entry| entry.rules().cp_f_seid)
     }
 
-    /// Our SEID of the session that a report is about, by the report's token, the association and its SEID; none: the session
-    /// is gone.
-    pub fn reported_session(&self, token: u64, peer: u32, cp_seid: u64) -> Option<u64> {
-        let number = token as u32; // the lower half, as it was put together
-        self.book.get(number).filter(|entry| entry.peer == peer && entry.cp_seid == cp_seid)?;
-        self.book.seid(number)
-    }
-
     /// The number the control plane has for the session that we number `seid`; 0: there is none.
     pub fn seid_of_peer(&self, seid: u64) -> u64 {
         self.book.find(seid).and_then(|number| self.book.get(number)).map_or(0, |entry| entry.cp_seid)
@@ -157,7 +149,8 @@ impl N4 {
             ..SessionEstablishmentResponse::default()
         });
         self.plan_look(number, &rules, clock);
-        self.pending.insert(ask, Pending::Establish { asked, number, chosen, response });
+        let whose = (seid, made.cp_seid);
+        self.pending.insert(ask, Pending::Establish { asked, number, whose, chosen, response });
         Ok(())
     }
 

@@ -190,6 +190,36 @@ fn sessions_of_an_association_that_is_over_do_not_come_back() {
     std::fs::remove_dir_all(folder).expect("our own");
 }
 
+/// Sessions as a ledger has them: the messages they are kept as, by SEID.
+fn kept(ledger: &ledger::Ledger) -> Vec<(u64, Vec<u8>)> {
+    let mut sessions = Vec::new();
+    let is_session = |key: u64| key & u64::from(u32::MAX) != 0;
+    ledger.sessions(|key, bytes| sessions.extend(is_session(key).then(|| (key, bytes.to_vec())))).expect("readable");
+    sessions
+}
+
+#[test]
+fn sessions_of_an_earlier_version_are_kept_with_their_association_from_now_on() {
+    let folder = std::env::temp_dir().join(format!("weir-n4-marks-{}", std::process::id()));
+    let (mut bench, _) = Bench::on_ledger("", &folder);
+    bench.associate(0);
+    connected(&mut bench, &smf());
+    bench.stop();
+    let old = ledger::Ledger::open(&folder).expect("a ledger");
+    let [(key, mut bytes)] = <[_; 1]>::try_from(kept(&old)).expect("one session");
+    assert_ne!(bytes[12..15], [0; 3]);
+    bytes[12..15].fill(0);
+    old.amend(vec![ledger::Change::PutSession { key, bytes }]).expect("written");
+    drop(old);
+    let (bench, restored) = Bench::on_ledger("", &folder);
+    assert_eq!((restored.sessions, restored.lost), (1, 0));
+    bench.stop();
+    let new = ledger::Ledger::open(&folder).expect("a ledger");
+    assert_ne!(kept(&new)[0].1[12..15], [0; 3]);
+    drop(new);
+    std::fs::remove_dir_all(folder).expect("our own");
+}
+
 /// What is acknowledged is on the disk, and nobody can have it written with each message.
 #[test]
 fn applications_are_acknowledged_when_they_are_kept() {

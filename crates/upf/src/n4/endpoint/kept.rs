@@ -22,7 +22,7 @@ pub(super) struct Unkept {
     since: u64,
     /// Answers that go when what has changed is on the disk.
     answers: Vec<Outgoing>,
-    /// Associations that the ledger has.
+    /// Associations that the ledger has as they were set up.
     kept: BTreeSet<AssociationId>,
 }
 
@@ -40,6 +40,12 @@ impl Unkept {
         self.associations.insert(id);
     }
 
+    /// An association is set up, anew too: a session that follows would be another one's after a restart.
+    pub fn set_up(&mut self, id: AssociationId, now: u64) {
+        self.kept.remove(&id);
+        self.association(id, now);
+    }
+
     /// An answer is to go when what has changed is on the disk.
     pub fn answer(&mut self, answer: Outgoing) {
         self.answers.push(answer);
@@ -47,7 +53,8 @@ impl Unkept {
 }
 
 impl Endpoint {
-    /// Writes an association now if it never was: its session, which is to follow, would not be found again without it.
+    /// Writes an association now if it was not since it was set up: its session, which is to follow, would not be found again
+    /// without it.
     pub(super) fn keep_first(&mut self, id: AssociationId) {
         if !self.unkept.kept.contains(&id) {
             self.keep_association(id);

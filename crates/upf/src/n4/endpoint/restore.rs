@@ -106,7 +106,8 @@ fn read(
             return (key, None);
         };
         let owner = owners.of(&rules, header.sequence);
-        (key, owner.and_then(|owner| reader.ready((key, owner.0), bytes, Box::new(rules), usage)))
+        let is_marked = header.sequence != 0;
+        (key, owner.and_then(|owner| reader.ready((key, owner.0, is_marked), bytes, Box::new(rules), usage)))
     };
     loop {
         let batch: Vec<Session> = sessions.by_ref().take(BATCH).map(&mut one).collect();
@@ -182,6 +183,9 @@ impl Endpoint {
             // Of two with one name the earlier was over.
             newest.insert(association.node_id.clone(), (keep::association_id(key), association, applications));
         }
+        // The oldest first, as they came.
+        let mut newest: Vec<_> = newest.into_iter().collect();
+        newest.sort_unstable_by_key(|(_, (id, ..))| *id);
         let mut peers = HashMap::new();
         for (node, (id, association, applications)) in newest {
             self.node.adopt(id, association, time(clock));
