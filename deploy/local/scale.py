@@ -138,7 +138,9 @@ class Gateway:
         """Ends it; returns what it dropped, by name."""
         self.process.send_signal(signal.SIGTERM)
         try:
-            out, _ = self.process.communicate(timeout=20)
+            # Closing a packet socket waits for an RCU grace period of the kernel, and that, where nobody leaves the CPUs, for
+            # many seconds.
+            out, _ = self.process.communicate(timeout=60)
         except subprocess.TimeoutExpired as late:
             raise AssertionError(f"gateway {self.ordinal} does not end:\n{self.threads()}\n{self.words()}") from late
         self.net.traffic.close(self.ordinal)
