@@ -85,10 +85,10 @@ impl Pipelines {
                 Enqueue,
             ),
             mac: Mac::new(l, Framing, Encrypt),
-            depi: Depi::new(l, Route, RewriteL2),
+            depi: Depi::new(l, Route::default(), RewriteL2),
             bursts: Bursts::new(l, ReceiveRpd, TakeIn),
-            upstream: Upstream::new(l, DocsisDecap, CheckSource, Filter::UP, Mark, Route, RewriteL2),
-            answers: Answers::new(l, Route, RewriteL2),
+            upstream: Upstream::new(l, DocsisDecap, CheckSource, Filter::UP, Mark, Route::default(), RewriteL2),
+            answers: Answers::new(l, Route::default(), RewriteL2),
             between: l.add("between", BETWEEN),
         }
     }

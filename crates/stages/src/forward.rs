@@ -199,6 +199,8 @@ struct Instance {
 
 /// The compiled tables. Immutable; replaced whole.
 pub struct Forwarding {
+    /// Which tables they are: no two of a process have the same.
+    version: u64,
     /// The worker's ports, by number.
     pub ports: Vec<PortView>,
     /// All hops.
@@ -211,6 +213,12 @@ pub struct Forwarding {
 }
 
 impl Forwarding {
+    /// Which tables these are, from 1: what was looked up in others may differ.
+    #[inline(always)]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
     /// The hop towards an IPv4 address.
     #[inline(always)]
     pub fn hop4(&self, instance: InstanceId, to: u32) -> Result<u32, NoHop> {

@@ -38,7 +38,62 @@ pub trait HasForwarding {
 /// relayed has one to take, and the size against the hop's MTU. RFC 1812, 5.2 and 5.3; RFC 8200, 3 and 5. The one is taken
 /// by whoever puts the next header before the packet, who has its bytes in hand: [`RewriteL2`](crate::rewrite::RewriteL2),
 /// or the stage of a tunnel.
-pub struct Route;
+#[derive(Default)]
+pub struct Route {
+    recent: Recent,
+}
+
+/// Destinations whose hop is remembered, a power of two.
+const RECENT: usize = 64;
+
+/// IPv4 destinations that took more than a glance at the routes, such as those on a link of ours, with their hops: a walk
+/// through the routes and a look for the neighbour cost 45 ns more than this.
+struct Recent {
+    /// The tables the hops are of.
+    version: u64,
+    entries: [Entry; RECENT],
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    to: u32,
+    instance: InstanceId,
+    hop: u32,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self { version: 0, entries: [Entry { to: 0, instance: 0, hop: NONE }; RECENT] }
+    }
+}
+
+impl Recent {
+    /// Forgets everything that is not of these tables.
+    #[inline(always)]
+    fn belong_to(&mut self, tables: &Forwarding) {
+        if self.version != tables.version() {
+            *self = Self { version: tables.version(), ..Self::default() };
+        }
+    }
+
+    #[inline(always)]
+    fn place(to: u32, instance: InstanceId) -> usize {
+        let mixed = (to ^ u32::from(instance) << 16).wrapping_mul(0x9e37_79b1);
+        (mixed >> 16) as usize % RECENT
+    }
+
+    /// The hop, or [`NONE`].
+    #[inline(always)]
+    fn get(&self, to: u32, instance: InstanceId) -> u32 {
+        let entry = &self.entries[Self::place(to, instance)];
+        if entry.to == to && entry.instance == instance { entry.hop } else { NONE }
+    }
+
+    #[inline(always)]
+    fn put(&mut self, to: u32, instance: InstanceId, hop: u32) {
+        self.entries[Self::place(to, instance)] = Entry { to, instance, hop };
+    }
+}
 
 impl<K: Kind> Stage<K> for Route
 where
@@ -52,6 +107,7 @@ where
         let at = cx.at();
         let tables = cx.state.forwarding();
         let arena = cx.env.arena();
+        self.recent.belong_to(tables);
         for i in burst.live() {
             let ip = burst.lane.ip(i);
             let total_len = ip.total_len;
@@ -65,7 +121,7 @@ where
                 burst.lane.set_hop(i, hop);
             }
             if hop & ON_LINK != 0 {
-                hop = match find(burst, i, tables, arena) {
+                hop = match find(&mut self.recent, burst, i, tables, arena) {
                     Ok(found) => found,
                     Err(NoHop::NoRoute) => {
                         burst.punt(i, Punt::NoRoute);
@@ -97,13 +153,25 @@ where
 
 /// The hop of a packet that is routed by its destination.
 #[inline(never)]
-fn find<K: Kind>(burst: &Burst<K>, i: usize, tables: &Forwarding, arena: &Arena) -> Result<u32, NoHop>
+fn find<K: Kind>(
+    recent: &mut Recent,
+    burst: &Burst<K>,
+    i: usize,
+    tables: &Forwarding,
+    arena: &Arena,
+) -> Result<u32, NoHop>
 where
     K::Lane: HasHop,
 {
     let (ip, instance) = (burst.lane.ip(i), burst.lane.instance(i));
     if ip.version == 4 {
-        return tables.hop4(instance, ip.dst);
+        let known = recent.get(ip.dst, instance);
+        if known != NONE {
+            return Ok(known);
+        }
+        let hop = tables.hop4(instance, ip.dst)?;
+        recent.put(ip.dst, instance, hop);
+        return Ok(hop);
     }
     let l3 = usize::from(burst.frame(i).meta.l3);
     tables.hop6(instance, ip.dst6(burst.bytes(i, arena).get(l3..).unwrap_or_default()))

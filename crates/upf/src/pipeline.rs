@@ -109,26 +109,26 @@ impl Pipelines {
         Self {
             uplink: Uplink::new(
                 l, ParseOuter, GtpuDecap, FindByTeid, ParseUser, whole(), up(), CheckSource, GateAndPolice, ApplyFar,
-                acl_up(), MeasureUsage, nat_out(), Route, mss(), encap(), RewriteL2,
+                acl_up(), MeasureUsage, nat_out(), Route::default(), mss(), encap(), RewriteL2,
             ),
             downlink: Downlink::new(
                 l, ParsePlain, whole(), nat_in(), acl_down(), FindByAddress, down(), GateAndPolice, ApplyFar,
-                MeasureUsage, Route, mss(), encap(), RewriteL2,
+                MeasureUsage, Route::default(), mss(), encap(), RewriteL2,
             ),
             uplink_whole: UplinkWhole::new(
-                l, FindByTeid, up(), CheckSource, GateAndPolice, ApplyFar, acl_up(), MeasureUsage, nat_out(), Route,
+                l, FindByTeid, up(), CheckSource, GateAndPolice, ApplyFar, acl_up(), MeasureUsage, nat_out(), Route::default(),
                 mss(), encap(), RewriteL2,
             ),
             downlink_whole: DownlinkWhole::new(
-                l, nat_in(), acl_down(), FindByAddress, down(), GateAndPolice, ApplyFar, MeasureUsage, Route, mss(),
+                l, nat_in(), acl_down(), FindByAddress, down(), GateAndPolice, ApplyFar, MeasureUsage, Route::default(), mss(),
                 encap(), RewriteL2,
             ),
             turned: Turned::new(
-                l, acl_down(), FindByAddress, down(), GateAndPolice, ApplyFar, MeasureUsage, Route, mss(), encap(),
+                l, acl_down(), FindByAddress, down(), GateAndPolice, ApplyFar, MeasureUsage, Route::default(), mss(), encap(),
                 RewriteL2,
             ),
             released: Released::new(
-                l, Resume, MeasureUsage, TranslateOut::again(), Route, ClampMss::released(&with.mss), encap(),
+                l, Resume, MeasureUsage, TranslateOut::again(), Route::default(), ClampMss::released(&with.mss), encap(),
                 RewriteL2,
             ),
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use table::bulk::{BulkMap, Seed};
 use table::lpm::{Lpm, Prefix};
@@ -227,7 +228,9 @@ impl Plan {
                 template(plan, hop).linked(hops.get(hop as usize))
             })
             .collect();
-        Forwarding { ports: self.ports.clone(), hops, tunnels, instances, neighbours4, neighbours6 }
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let version = NEXT.fetch_add(1, Ordering::Relaxed);
+        Forwarding { version, ports: self.ports.clone(), hops, tunnels, instances, neighbours4, neighbours6 }
     }
 
     /// The port an address of ours is on.
