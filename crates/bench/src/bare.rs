@@ -1,8 +1,6 @@
 //! The bare forwarder: what comes in by one port leaves by the other, and nothing else. What a gateway is measured
 //! against.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use engine::{Io, Layout, Stats, StatsView};
 use frame::{Batch, Frame, Pool, Port};
 use table::hint::tsc;
@@ -17,50 +15,31 @@ pub struct Bare {
     pool: Pool,
     batch: Batch,
     stats: Stats,
-    late: AtomicU64,
-    /// Which ports have sent since they were serviced.
-    sent: [bool; 2],
 }
 
 impl Bare {
     /// Between those ports.
     pub fn new(ports: [Box<dyn Port>; 2], pool: Pool) -> Self {
-        Self {
-            ports,
-            pool,
-            batch: Batch::new(),
-            stats: Stats::new(Layout::default()),
-            late: AtomicU64::new(0),
-            sent: [false; 2],
-        }
+        Self { ports, pool, batch: Batch::new(), stats: Stats::new(Layout::default()) }
     }
 
     /// Both ways once.
-    fn turn(&mut self, late: &AtomicU64) -> bool {
-        let Self { ports, pool, batch, stats, sent: has_sent, .. } = self;
+    fn turn(&mut self) -> bool {
+        let Self { ports, pool, batch, stats } = self;
         let begin = tsc();
         let mut moved = false;
         for (from, to) in [(0, 1), (1, 0)] {
             let t0 = tsc();
             ports[from].service(pool);
-            let finishes = std::mem::take(&mut has_sent[from]);
-            if finishes {
-                late.store(late.load(Ordering::Relaxed) + tsc().wrapping_sub(t0), Ordering::Relaxed);
-            }
             let came = ports[from].rx_burst(pool, batch);
             if came == 0 {
-                if finishes {
-                    // Time spent, as in a gateway's worker.
-                    moved = true;
-                    stats.add(Io::RxCycles, tsc().wrapping_sub(t0));
-                }
                 continue;
             }
             moved = true;
             let t1 = tsc();
             let bytes: usize = batch.frames().iter().map(Frame::len).sum();
-            has_sent[to] = true;
             let sent = ports[to].tx_burst(pool, batch);
+            ports[to].kick(pool);
             let refused: usize = batch.frames().iter().map(Frame::len).sum();
             batch.drain(|frame| {
                 stats.drop_outside(engine::Drop::TxFull, frame.len());
@@ -68,6 +47,7 @@ impl Bare {
             });
             let t2 = tsc();
             for (what, by) in [
+                (Io::Bursts, 1),
                 (Io::RxPackets, came as u64),
                 (Io::RxBytes, bytes as u64),
                 (Io::TxPackets, sent as u64),
@@ -95,11 +75,7 @@ impl Bare {
 impl Player for Bare {
     fn play(&mut self, _how: &How, score: &Score) -> Slice {
         let view = self.view();
-        // The statistics are read between turns: the counter can be lent to both.
-        let late = std::mem::take(&mut self.late);
-        let slice = sampled(&view, &late, score, || self.turn(&late));
-        self.late = late;
-        slice
+        sampled(&view, score, || self.turn())
     }
 
     fn close(mut self: Box<Self>) -> Left {

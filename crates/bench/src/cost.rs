@@ -85,8 +85,8 @@ impl Cost {
         let ns = |cycles: f64| cycles * 1e9 / hz;
         let part = |what: Io| ns(cycles(&|delta| delta.io(what)));
         // A port serviced after it was sent to is still sending.
-        let trx_ns = ns(cycles(&|delta| delta.io(Io::RxCycles).saturating_sub(delta.late)));
-        let ttx_ns = ns(cycles(&|delta| delta.io(Io::TxCycles) + delta.late));
+        let trx_ns = ns(cycles(&|delta| delta.io(Io::RxCycles)));
+        let ttx_ns = ns(cycles(&|delta| delta.io(Io::TxCycles)));
         let (tc_ns, other_ns) = (part(Io::PipelineCycles), part(Io::OtherCycles));
         let tp_ns = trx_ns + tc_ns + ttx_ns + other_ns;
         let first = deltas.first().map(|delta| delta.stages.as_slice()).unwrap_or_default();

@@ -1,15 +1,13 @@
 //! Threads that play windows: gateways' workers, bare forwarders, sources of load.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use engine::{Gateway, Idle, NoClock, StatsView, Tsc, Worker, WorkerConfig};
 use frame::{Pool, Port};
 
-use crate::after_send::AfterSend;
 use crate::core_clock::CoreClock;
 use crate::error::BenchError;
 use crate::sample::{Delta, Sample};
@@ -158,20 +156,20 @@ fn live(mut player: Box<dyn Player>, score: &Score, orders: &Receiver<Order>, an
 }
 
 /// Plays a window with `turn`, reading the statistics where parts change.
-pub fn sampled(view: &StatsView, late: &AtomicU64, score: &Score, mut turn: impl FnMut() -> bool) -> Slice {
+pub fn sampled(view: &StatsView, score: &Score, mut turn: impl FnMut() -> bool) -> Slice {
     let mut core = CoreClock::start();
-    let begin = Sample::take(view, late);
+    let begin = Sample::take(view);
     score.during(Part::Warm, &mut turn);
-    let first = Sample::take(view, late);
+    let first = Sample::take(view);
     let allocations = pages::allocations_on_this_thread();
     score.during(Part::Measure, || {
         core.between_turns();
         turn()
     });
     let allocations = pages::allocations_on_this_thread() - allocations;
-    let last = Sample::take(view, late);
+    let last = Sample::take(view);
     score.during(Part::Drain, &mut turn);
-    let end = Sample::take(view, late);
+    let end = Sample::take(view);
     let (measured, whole) = (last.since(&first), end.since(&begin));
     Slice { measured, whole, allocations, core_hz: core.hz(), ..Slice::default() }
 }
@@ -180,18 +178,16 @@ pub fn sampled(view: &StatsView, late: &AtomicU64, score: &Score, mut turn: impl
 pub struct Working<G: Gateway> {
     worker: Worker<G>,
     ports: [String; 2],
-    late: Arc<AtomicU64>,
 }
 
 impl<G: Gateway> Working<G> {
-    /// A worker made of a seat, on ports whose late sending is told apart.
+    /// A worker made of a seat, on those ports.
     pub fn new(seat: Seat<G>, pool: Pool, ports: [Box<dyn Port>; 2]) -> Self {
-        let late = Arc::new(AtomicU64::new(0));
         let names = [0, 1].map(|side: usize| ports[side].caps().name);
-        let ports = ports.into_iter().map(|port| Box::new(AfterSend::new(port, &late)) as Box<dyn Port>).collect();
+        let ports = Vec::from(ports);
         let config = WorkerConfig { time: time(), idle: Idle::POLL, ..WorkerConfig::default() };
         let worker = Worker::new(seat.gateway, seat.layout, pool, ports, config).with_hand_off(seat.hand_off);
-        Self { worker, ports: names, late }
+        Self { worker, ports: names }
     }
 
     /// Lets it do so many turns here and now: what was asked of it before it plays.
@@ -214,11 +210,12 @@ impl<G: Gateway> Working<G> {
 
 impl<G: Gateway> Player for Working<G> {
     fn play(&mut self, how: &How, score: &Score) -> Slice {
-        let (view, late, worker) = (self.view(), &self.late, &mut self.worker);
+        let (view, worker) = (self.view(), &mut self.worker);
         let before = worker.port_counters();
+        worker.resume();
         let slice = match how.clocked {
-            true => sampled(&view, late, score, || worker.turn_clocked::<Tsc>()),
-            false => sampled(&view, late, score, || worker.turn_clocked::<NoClock>()),
+            true => sampled(&view, score, || worker.turn_clocked::<Tsc>()),
+            false => sampled(&view, score, || worker.turn_clocked::<NoClock>()),
         };
         let mut lost_at_ports = BTreeMap::new();
         for ((name, now), before) in self.ports.iter().zip(worker.port_counters()).zip(&before) {

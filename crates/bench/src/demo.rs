@@ -171,5 +171,5 @@ fn watch(
 }
 
 fn look(views: &[StatsView]) -> Vec<Sample> {
-    views.iter().map(|view| Sample::take(view, &std::sync::atomic::AtomicU64::new(0))).collect()
+    views.iter().map(Sample::take).collect()
 }

@@ -11,7 +11,7 @@
 //! | `far_end` | whose CPU takes in what the gateway sends |
 //! | `blast` | more load than anything forwards, out of the kernel |
 //! | `bare` | what a gateway is measured against: the same ports and nothing between |
-//! | `sample`, `after_send`, `cost` | from a worker's statistics to what a packet costs |
+//! | `sample`, `cost` | from a worker's statistics to what a packet costs |
 //! | `report`, `show`, `text`, `host` | the result: keys, tables, the machine |
 //! | `options`, `run`, `modes`, `scale` | a benchmark from what is asked to its report; side by side; more and more |
 //! | `suite` | what weir sets out to reach, and whether it does |
@@ -31,7 +31,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod after_send;
 pub mod bare;
 pub mod bed;
 pub mod blast;

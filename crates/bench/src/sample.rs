@@ -1,7 +1,6 @@
 //! What a worker's statistics say, and the difference between two readings.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::{Io, StageRow, StatsView};
 use table::hint::tsc;
@@ -10,15 +9,14 @@ use table::hint::tsc;
 #[derive(Clone, Debug)]
 pub struct Sample {
     tsc: u64,
-    late: u64,
     io: [u64; Io::COUNT],
     stages: Vec<StageRow>,
     drops: BTreeMap<String, u64>,
 }
 
 impl Sample {
-    /// Reads them, and the cycles of [`crate::after_send`]. Exact when done by the worker's own thread.
-    pub fn take(view: &StatsView, late: &AtomicU64) -> Self {
+    /// Reads them. Exact when done by the worker's own thread.
+    pub fn take(view: &StatsView) -> Self {
         let mut io = [0; Io::COUNT];
         for what in Io::ALL {
             io[*what as usize] = view.io(*what);
@@ -27,7 +25,7 @@ impl Sample {
         for (stage, reason, packets, _) in view.drops() {
             drops.insert(format!("{stage}.{}", reason.name()), packets);
         }
-        Self { tsc: tsc(), late: late.load(Ordering::Relaxed), io, stages: view.stages(), drops }
+        Self { tsc: tsc(), io, stages: view.stages(), drops }
     }
 
     /// What happened from `earlier` until this.
@@ -42,7 +40,6 @@ impl Sample {
         let drops = self.drops.iter().map(|(name, n)| (name.clone(), n - before(name))).filter(|(_, n)| *n > 0);
         Delta {
             cycles: self.tsc.wrapping_sub(earlier.tsc),
-            late: self.late.wrapping_sub(earlier.late),
             io: std::array::from_fn(|i| self.io[i].wrapping_sub(earlier.io[i])),
             stages: stages.collect(),
             drops: drops.collect(),
@@ -55,8 +52,6 @@ impl Sample {
 pub struct Delta {
     /// Cycles that passed.
     pub cycles: u64,
-    /// Cycles of sending that the worker counts as receiving.
-    pub late: u64,
     io: [u64; Io::COUNT],
     /// Its stages.
     pub stages: Vec<StageRow>,
@@ -89,7 +84,6 @@ impl Delta {
     /// Adds what another worker of the same gateway, or the same in another window, did.
     pub fn add(&mut self, other: &Self) {
         self.cycles += other.cycles;
-        self.late += other.late;
         for (sum, n) in self.io.iter_mut().zip(other.io) {
             *sum = sum.wrapping_add(n);
         }

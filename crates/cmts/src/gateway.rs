@@ -110,6 +110,11 @@ pub struct CableGateway {
 }
 
 impl CableGateway {
+    /// Wakes its worker.
+    pub fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
     /// A worker's gateway, and the layout of its stages.
     ///
     /// # Errors
@@ -309,8 +314,12 @@ impl Gateway for CableGateway {
         self.inbox.is_empty() && self.held() == 0
     }
 
-    fn wake_up(&mut self) {
-        self.waker.drain();
+    fn wake_up(&mut self, called: bool) {
+        if called {
+            self.waker.drain();
+        } else {
+            self.waker.awake();
+        }
     }
 
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {

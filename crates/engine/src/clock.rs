@@ -45,7 +45,7 @@ const MANY: u32 = 16;
 const ONE_IN: u32 = 2;
 /// Of small ones.
 const ONE_IN_SMALL: u32 = 3;
-/// Cycles that no stage takes: somebody else had the processor. They stand for themselves alone.
+/// Cycles that no stage takes for a burst: the worker was not running. The worker counts them, not the stage.
 const STALL: u64 = 1 << 17;
 
 impl Default for Looks {
@@ -68,7 +68,7 @@ impl Looks {
     #[inline(always)]
     pub(crate) fn stand_for(&self, cycles: u64, weight: u64) -> u64 {
         let spent = cycles.saturating_sub(self.cost);
-        if spent < STALL { spent * weight } else { spent }
+        if spent < STALL { spent * weight } else { 0 }
     }
 }
 
@@ -145,8 +145,8 @@ mod tests {
             }
             assert!(stands_for.iter().all(|sum| (38_000..42_000).contains(sum)), "{stands_for:?} of 40,000 each");
         }
-        // A pause of the processor is nobody's but its own.
+        // A pause of the processor is no stage's.
         let looks = Looks { cost: 20, ..looks };
-        assert_eq!([10, 120, STALL + 20].map(|cycles| looks.stand_for(cycles, 4)), [0, 400, STALL]);
+        assert_eq!([10, 120, STALL + 20].map(|cycles| looks.stand_for(cycles, 4)), [0, 400, 0]);
     }
 }

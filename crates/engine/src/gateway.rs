@@ -39,8 +39,14 @@ pub trait Gateway: Send {
         0
     }
 
-    /// Timers; called about once a millisecond.
+    /// Timers; called about once a millisecond while the worker is awake, and at [`Gateway::next_deadline`].
     fn tick(&mut self, _env: &mut Env) {}
+
+    /// When [`Gateway::tick`] or [`Gateway::release`] has something to do next, in nanoseconds of the worker's clock; none:
+    /// not before a packet or a command comes. Asked before the worker sleeps.
+    fn next_deadline(&self) -> Option<u64> {
+        None
+    }
 
     /// Whether a packet that came in by `port` is of the subscriber the trace asks for. Only called while tracing.
     fn follows(&self, filter: &TraceFilter, port: PortId, packet: &[u8]) -> bool;
@@ -62,8 +68,8 @@ pub trait Gateway: Send {
         true
     }
 
-    /// It is awake again.
-    fn wake_up(&mut self) {}
+    /// It is awake again; `called`: what it sleeps on was readable, or it did not sleep after all.
+    fn wake_up(&mut self, _called: bool) {}
 
     /// Something that becomes readable when a command waits, to sleep on.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {

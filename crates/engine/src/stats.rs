@@ -82,18 +82,26 @@ io! {
     Turns "turns",
     /// Turns that moved at least one packet.
     BusyTurns "busy_turns",
+    /// Bursts received: packets that a port had ready at once.
+    Bursts "bursts",
     /// Times the worker slept.
     Sleeps "sleeps",
+    /// Gauge: nanoseconds of the worker's clock until which it sleeps if nothing wakes it; 0: it is awake.
+    SleepsUntil "sleeps_until",
     /// Cycles spent receiving (and in port service), in busy turns.
     RxCycles "rx_cycles",
     /// Cycles spent in pipelines.
     PipelineCycles "pipeline_cycles",
-    /// Cycles spent sending.
+    /// Cycles spent sending, the kernel's work for it included.
     TxCycles "tx_cycles",
     /// Cycles of busy turns spent on anything else: commands, timers, slow path, statistics.
     OtherCycles "other_cycles",
     /// Cycles of turns without packets.
     IdleCycles "idle_cycles",
+    /// Cycles in which the worker was awake but not running: preempted, or its CPU stolen. No other number has them.
+    NotRunningCycles "not_running_cycles",
+    /// Gauge: CPU time of the worker's thread in nanoseconds, sleeping and waking up included.
+    CpuNs "cpu_ns",
     /// Bursts lost to a panic.
     Panics "panics",
     /// Heap allocations made by the worker in its loop.

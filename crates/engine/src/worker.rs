@@ -1,23 +1,26 @@
 //! The worker: one thread, its ports, its gateway, its slots.
 
+mod cpu_meter; // CPU time beside cycles
 mod door; // a port, and what waits to leave by it
 mod elsewhere; // what is other workers', or comes in again
+mod sleep; // without packets
 
-use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use frame::{BURST, Batch, Frame, Pool, Port, PortCounters};
+use table::hint::prefetch_index;
 
 use crate::burst::Burst;
 use crate::clock::{Clock, Looks, Time, Tsc};
 use crate::drops::Drop;
 use crate::gateway::{Gateway, PortId};
 use crate::hand_off::HandOff;
-use crate::idle::Idle;
+use crate::idle::{Idle, Pace};
 use crate::pipeline::Env;
 use crate::stats::{Io, Layout, Stats};
 use crate::trace::Tracer;
+use cpu_meter::CpuMeter;
 use door::Door;
 use elsewhere::to_ourselves;
 
@@ -50,13 +53,20 @@ pub struct Worker<G: Gateway> {
     again: Vec<(PortId, Frame)>,
     config: WorkerConfig,
     next_tick: u64,
-    empty_turns: u32,
-    /// Whether the last turn sent something.
-    sent: bool,
+    /// Whether packets moved since the gauges were set.
+    stale: bool,
+    pace: Pace,
+    meter: CpuMeter,
+    /// When the first of the packets that wait for a kick was given to its port, in cycles.
+    unkicked_since: Option<u64>,
 }
 
 const TICK_NS: u64 = 1_000_000;
 const OUTBOX: usize = 512;
+/// Packets accepted by a port that are not kept waiting for more.
+const KICK_AT: usize = 64;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// Cycles of one turn by where they went.
 #[derive(Default)]
@@ -86,10 +96,12 @@ impl<G: Gateway> Worker<G> {
             incoming: Batch::new(),
             hand_off: None,
             again: Vec::with_capacity(OUTBOX),
+            pace: Pace::new(config.idle, Tsc::cycles()),
+            meter: CpuMeter::new(),
             config,
             next_tick: 0,
-            empty_turns: 0,
-            sent: false,
+            stale: false,
+            unkicked_since: None,
         }
     }
 
@@ -131,14 +143,19 @@ impl<G: Gateway> Worker<G> {
 
     /// [`Worker::run`], charging stages by clock `C`.
     pub fn run_clocked<C: Clock>(&mut self, stop: &AtomicBool) {
+        self.resume();
         while !stop.load(Ordering::Relaxed) {
-            if self.turn_clocked::<C>() {
-                self.empty_turns = 0;
-            } else {
+            if !self.turn_clocked::<C>() {
                 self.rest();
             }
         }
         self.gauges();
+    }
+
+    /// Tells time in which this thread runs from time in which it does not from now on. For whoever drives the worker by turns
+    /// without a pause, after each pause; without, all time counts as running.
+    pub fn resume(&mut self) {
+        self.env.stats.set(Io::CpuNs, self.meter.begin());
     }
 
     /// One turn: commands, ports, sources, transmit, timers. Says whether anything moved.
@@ -158,16 +175,20 @@ impl<G: Gateway> Worker<G> {
             packets += self.serve::<C>(id, &mut spent);
         }
         packets += self.take_over::<C>(&mut spent);
-        let sent = self.flush(&mut spent);
-        packets += sent;
+        packets += self.flush(&mut spent);
+        self.stale |= packets > 0 || commands > 0;
         if self.env.now >= self.next_tick {
             self.next_tick = self.env.now + TICK_NS;
             self.gateway.tick(&mut self.env);
             self.gauges();
+            self.stale = false;
         }
         let moved = packets > 0;
-        self.account(&spent, Tsc::cycles().wrapping_sub(start), moved);
-        self.sent = sent > 0;
+        let end = Tsc::cycles();
+        if moved {
+            self.pace.packets(packets as u64, start, end);
+        }
+        self.account(spent, end.wrapping_sub(start), moved, end);
         moved || commands > 0
     }
 
@@ -177,6 +198,9 @@ impl<G: Gateway> Worker<G> {
         let door = &mut self.ports[id];
         door.port.service(&mut self.env.pool);
         let received = door.port.rx_burst(&mut self.env.pool, &mut self.incoming);
+        if received > 1 {
+            self.prefetch_headers();
+        }
         let mid = Tsc::cycles();
         spent.rx += mid.wrapping_sub(begin);
         if received == 0 {
@@ -194,10 +218,22 @@ impl<G: Gateway> Worker<G> {
             }
             self.process(|gateway, burst, env| gateway.receive::<C>(id as PortId, burst, env), Some(id));
         }
+        self.env.stats.add(Io::Bursts, 1);
         self.env.stats.add(Io::RxPackets, received as u64);
         self.env.stats.add(Io::RxBytes, bytes as u64);
         spent.pipeline += Tsc::cycles().wrapping_sub(mid);
         received
+    }
+
+    /// Another CPU wrote what came in: the lines with the headers are on their way here while the first packets are parsed.
+    #[inline]
+    fn prefetch_headers(&self) {
+        let arena = self.env.pool.arena();
+        for frame in self.incoming.frames() {
+            let bytes = arena.bytes(frame);
+            prefetch_index(bytes, 0);
+            prefetch_index(bytes, LINE);
+        }
     }
 
     fn release<C: Clock>(&mut self, spent: &mut Spent) -> usize {
@@ -312,23 +348,61 @@ impl<G: Gateway> Worker<G> {
                 door.send(pool, stats);
             }
         }
+        let kicked = self.kick_in_time(sent > 0, begin);
         self.sent_amid(); // by now it is within the time taken here
-        spent.tx += amid + Tsc::cycles().wrapping_sub(begin);
+        if sent > 0 || kicked || amid > 0 {
+            spent.tx += amid + Tsc::cycles().wrapping_sub(begin);
+        }
         sent
     }
 
-    fn account(&self, spent: &Spent, total: u64, moved: bool) {
+    /// Kicks the ports when as many packets wait as are worth a system call, or the first has waited for others long
+    /// enough. Returns whether it did.
+    #[inline]
+    fn kick_in_time(&mut self, sent: bool, now: u64) -> bool {
+        if !sent && self.unkicked_since.is_none() {
+            return false;
+        }
+        let most = self.ports.iter().map(|door| door.port.unkicked()).max().unwrap_or(0);
+        if most == 0 {
+            self.unkicked_since = None;
+            return false;
+        }
+        let since = *self.unkicked_since.get_or_insert(now);
+        if most < KICK_AT && !self.pace.is_gathered(since, now) {
+            return false;
+        }
+        self.kick();
+        true
+    }
+
+    /// Has every port send what it accepted.
+    fn kick(&mut self) {
+        self.unkicked_since = None;
+        for door in &mut self.ports {
+            door.port.kick(&mut self.env.pool);
+        }
+    }
+
+    /// Charges a turn of `total` cycles that ended at `end`.
+    fn account(&mut self, mut spent: Spent, total: u64, moved: bool, end: u64) {
+        let mut other = total.saturating_sub(spent.rx + spent.pipeline + spent.tx);
         let stats = &self.env.stats;
         stats.add(Io::Turns, 1);
         stats.add(Io::BusyTurns, moved.into());
-        // Ports do the rest of sending in the turn after, which may have nothing else to do.
-        if moved || self.sent {
+        if self.meter.is_due(total, end) {
+            let (away, cpu_ns) = self.meter.read();
+            stats.add(Io::NotRunningCycles, away);
+            stats.set(Io::CpuNs, cpu_ns);
+        }
+        self.meter.settle([&mut spent.rx, &mut spent.pipeline, &mut spent.tx, &mut other]);
+        stats.add(Io::TxCycles, spent.tx);
+        if moved {
             stats.add(Io::RxCycles, spent.rx);
             stats.add(Io::PipelineCycles, spent.pipeline);
-            stats.add(Io::TxCycles, spent.tx);
-            stats.add(Io::OtherCycles, total.saturating_sub(spent.rx + spent.pipeline + spent.tx));
+            stats.add(Io::OtherCycles, other);
         } else {
-            stats.add(Io::IdleCycles, total);
+            stats.add(Io::IdleCycles, other + spent.rx + spent.pipeline);
         }
     }
 
@@ -352,49 +426,6 @@ impl<G: Gateway> Worker<G> {
         }
         let reasons = Drop::BEFORE_RECEIVED.into_iter().chain(Drop::AFTER_SENT);
         reasons.zip(sums).for_each(|(reason, lost)| self.env.stats.set_lost_at_ports(reason, lost));
-    }
-
-    fn rest(&mut self) {
-        self.empty_turns = self.empty_turns.saturating_add(1);
-        if self.empty_turns < self.config.idle.poll_turns {
-            std::hint::spin_loop();
-            return;
-        }
-        let handed = self.hand_off.as_mut().is_some_and(|hand_off| !hand_off.is_empty());
-        if !self.gateway.fall_asleep() || handed {
-            self.gateway.wake_up();
-            return;
-        }
-        // Between turns nothing may be left in a queue of ours, so sleeping delays no packet; a port that needs its
-        // completions served is woken by its own descriptor or after the longest sleep.
-        let mut fds: [Option<BorrowedFd<'_>>; 16] = [None; 16];
-        let mut count = 0;
-        let mut all = true;
-        for fd in self.ports.iter().map(|door| door.port.wait_fd()).chain([self.gateway.wait_fd()]) {
-            match fd {
-                Some(fd) if count < fds.len() => {
-                    fds[count] = Some(fd);
-                    count += 1;
-                }
-                Some(_) => {}
-                None => all = false,
-            }
-        }
-        let mut list = fds.iter().flatten().copied();
-        let slept = match list.next() {
-            None => self.config.idle.rest(self.empty_turns, &[], false),
-            Some(first) => {
-                let mut open = [first; 16];
-                for (place, fd) in open.iter_mut().skip(1).zip(list) {
-                    *place = fd;
-                }
-                self.config.idle.rest(self.empty_turns, &open[..count], all)
-            }
-        };
-        self.gateway.wake_up();
-        if slept {
-            self.env.stats.add(Io::Sleeps, 1);
-        }
     }
 
     #[cold]

@@ -10,8 +10,8 @@ use crate::pool::Pool;
 /// One queue pair of a network interface (or of something that acts like one), owned by one worker.
 ///
 /// The life of a burst: the worker calls [`Port::service`] once a loop, [`Port::rx_burst`] while there is something,
-/// and [`Port::tx_burst`] with what it has to send. A port never logs and never panics on what the wire or the kernel
-/// does; it counts.
+/// [`Port::tx_burst`] with what it has to send, and [`Port::kick`] when nothing more will join it soon. A port never logs
+/// and never panics on what the wire or the kernel does; it counts.
 pub trait Port: Send {
     /// Receives up to `out.room()` packets to the end of `out`; frames come from `pool` or are the port's own. Sets
     /// nothing of their [`crate::Meta`] but flags. Returns how many came.
@@ -21,8 +21,17 @@ pub trait Port: Send {
     /// `TxFull`) and give back. Accepted frames return to the pool now or in a later [`Port::service`].
     fn tx_burst(&mut self, pool: &mut Pool, batch: &mut Batch) -> usize;
 
-    /// Housekeeping once a loop: completions to the pool, fill ring, one kick for everything sent, link watch.
+    /// Housekeeping once a loop: completions to the pool, fill ring, link watch.
     fn service(&mut self, pool: &mut Pool);
+
+    /// Has the kernel or the device send what was accepted, where that takes a call, and gives back to `pool` what has left.
+    /// Cheap when there is nothing to send.
+    fn kick(&mut self, _pool: &mut Pool) {}
+
+    /// Packets accepted that wait for [`Port::kick`].
+    fn unkicked(&self) -> usize {
+        0
+    }
 
     /// What it is and can.
     fn caps(&self) -> Caps;
@@ -38,8 +47,22 @@ pub trait Port: Send {
         0
     }
 
-    /// Something to sleep on: readable when a packet waits. None: poll.
+    /// Something to sleep on: readable when a packet waits. None, and no [`Port::change_fd`] either: poll.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Something that becomes readable when the interface changes (link, address, existence); see [`Port::changed`].
+    fn change_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// The interface may have changed: the next [`Port::service`] looks.
+    fn changed(&mut self) {}
+
+    /// How long a worker without packets may sleep before it calls [`Port::service`] again. None: until a descriptor is
+    /// readable.
+    fn service_within(&self) -> Option<Duration> {
         None
     }
 
@@ -176,11 +199,12 @@ impl PortCounters {
     }
 }
 
-/// Sleeps until one of `fds` is readable or `timeout` has passed. Interruptions count as waking.
+/// Sleeps until one of `fds` is readable or `timeout` has passed. Interruptions count as waking. Returns which of the
+/// first 16 are readable (or in error), as bits.
 ///
 /// # Errors
 /// What `poll` said, other than an interruption.
-pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<()> {
+pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<u16> {
     let mut list = [libc::pollfd { fd: -1, events: 0, revents: 0 }; 16];
     let used = fds.len().min(list.len());
     for (entry, fd) in list.iter_mut().zip(fds) {
@@ -194,6 +218,8 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<()
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error);
         }
+        return Ok(0);
     }
-    Ok(())
+    let ready = list[..used].iter().enumerate().filter(|(_, entry)| entry.revents != 0);
+    Ok(ready.fold(0, |bits, (n, _)| bits | 1 << n))
 }

@@ -111,6 +111,7 @@ fn phase(ports: &mut [Box<dyn Port>], pool: &mut Pool, batch: &mut Batch) -> Opt
 
 fn forward(ports: &mut [Box<dyn Port>], pool: &mut Pool, batch: &mut Batch) {
     for (from, to) in [(0, 1), (1, 0)] {
+        ports[from].kick(pool);
         ports[from].service(pool);
         if ports[from].rx_burst(pool, batch) > 0 {
             ports[to].tx_burst(pool, batch);
@@ -128,6 +129,7 @@ fn load(port: &mut dyn Port, pool: &mut Pool, batch: &mut Batch) {
     {
         let _ = batch.push(frame);
     }
+    port.kick(pool);
     port.service(pool);
     port.tx_burst(pool, batch);
 }

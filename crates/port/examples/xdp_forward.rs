@@ -46,6 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for _ in 0..256 {
             loops += 1;
             for (rx, tx) in [(0, 1), (1, 0)] {
+                ports[rx].kick(&mut pool);
                 ports[rx].service(&mut pool);
                 if ports[rx].rx_burst(&mut pool, &mut batch) > 0 {
                     bursts += 1;

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use frame::{Batch, Caps, Frame, Pool, Port, PortCounters};
 
@@ -249,6 +250,26 @@ impl Port for Faulty {
 
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
         self.inner.wait_fd()
+    }
+
+    fn kick(&mut self, pool: &mut Pool) {
+        self.inner.kick(pool);
+    }
+
+    fn unkicked(&self) -> usize {
+        self.inner.unkicked()
+    }
+
+    fn change_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.change_fd()
+    }
+
+    fn changed(&mut self) {
+        self.inner.changed();
+    }
+
+    fn service_within(&self) -> Option<Duration> {
+        self.inner.service_within()
     }
 
     fn close(&mut self, pool: &mut Pool) {

@@ -2,11 +2,12 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use frame::Link;
 
 use crate::PortError;
+use crate::changes;
 use crate::helper;
 use crate::netns::Netns;
 
@@ -14,6 +15,8 @@ use crate::netns::Netns;
 #[derive(Debug)]
 pub struct Iface {
     control: OwnedFd,
+    /// Readable when an interface of the namespace has changed.
+    changes: OwnedFd,
     netns: Netns,
     name: String,
 }
@@ -25,8 +28,8 @@ impl Iface {
     /// [`PortError::NoInterface`] telling the ones there are, [`PortError::NoNamespace`], or what the system said.
     pub fn open(name: &str, netns: Option<&str>) -> Result<Self, PortError> {
         if let Some(helper) = helper::client_of_process() {
-            let [namespace, control] = helper.interface(name, netns)?;
-            return Ok(Self { control, netns: Netns::of(namespace.into(), netns), name: name.to_owned() });
+            let [namespace, control, changes] = helper.interface(name, netns)?;
+            return Ok(Self { control, changes, netns: Netns::of(namespace.into(), netns), name: name.to_owned() });
         }
         let iface = Self::named(name, netns)?;
         match iface.index() {
@@ -46,13 +49,24 @@ impl Iface {
     pub(crate) fn named(name: &str, netns: Option<&str>) -> Result<Self, PortError> {
         let netns = Netns::open(netns)?;
         let doing = || format!("a socket in {}", netns.place());
-        let control = netns.within(control)?.map_err(|e| PortError::system(doing(), "CAP_NET_RAW", e))?;
-        Ok(Self { control, netns, name: name.to_owned() })
+        let sockets = netns.within(|| Ok([control()?, changes::open()?]))?;
+        let [control, changes] = sockets.map_err(|e| PortError::system(doing(), "CAP_NET_RAW", e))?;
+        Ok(Self { control, changes, netns, name: name.to_owned() })
     }
 
-    /// The namespace, and the socket in it by which the kernel is asked.
-    pub(crate) fn into_descriptors(self) -> [OwnedFd; 2] {
-        [self.netns.into_descriptor(), self.control]
+    /// The namespace, the socket in it by which the kernel is asked, and the one that tells of changes.
+    pub(crate) fn into_descriptors(self) -> [OwnedFd; 3] {
+        [self.netns.into_descriptor(), self.control, self.changes]
+    }
+
+    /// Readable when an interface of the namespace has changed since [`Iface::forget_changes`].
+    pub fn changes(&self) -> BorrowedFd<'_> {
+        self.changes.as_fd()
+    }
+
+    /// Changes so far are known.
+    pub fn forget_changes(&self) {
+        changes::forget(self.changes.as_fd());
     }
 
     /// Its name.

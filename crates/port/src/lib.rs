@@ -25,6 +25,7 @@
 
 pub mod bpf;
 mod capture;
+mod changes;
 mod claim;
 mod clock;
 mod error;

@@ -156,6 +156,26 @@ impl Port for Paced {
         self.inner.wait_fd()
     }
 
+    fn kick(&mut self, pool: &mut Pool) {
+        self.inner.kick(pool);
+    }
+
+    fn unkicked(&self) -> usize {
+        self.inner.unkicked()
+    }
+
+    fn change_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.change_fd()
+    }
+
+    fn changed(&mut self) {
+        self.inner.changed();
+    }
+
+    fn service_within(&self) -> Option<Duration> {
+        self.inner.service_within()
+    }
+
     fn close(&mut self, pool: &mut Pool) {
         self.inner.close(pool);
     }

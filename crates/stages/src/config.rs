@@ -5,7 +5,9 @@ mod log;
 mod process;
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
+use engine::Idle;
 use serde::{Deserialize, Serialize};
 
 pub use links::{Link, Links};
@@ -20,7 +22,13 @@ pub struct Workers {
     pub count: u16,
     /// The CPU each is pinned to; empty: the kernel decides.
     pub cpus: Vec<usize>,
-    /// Poll without pause (a CPU of its own for each worker) instead of sleeping when idle.
+    /// What a worker does without packets: `"save"` sleeps at once, `"balanced"` first polls for up to `spin_us` while
+    /// packets come that fast, `"latency"` never sleeps (a CPU of its own for each worker).
+    pub idle: IdleMode,
+    /// Microseconds a balanced worker polls for the next packet, at most.
+    pub spin_us: u32,
+    /// The former name of `idle = "latency"`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub poll: bool,
     /// Packets taken from a port at a time, 1 to 64.
     pub burst: usize,
@@ -28,11 +36,34 @@ pub struct Workers {
 
 impl Default for Workers {
     fn default() -> Self {
-        Self { count: 1, cpus: Vec::new(), poll: false, burst: 64 }
+        Self { count: 1, cpus: Vec::new(), idle: IdleMode::default(), spin_us: 10, poll: false, burst: 64 }
     }
 }
 
+/// What a worker does without packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdleMode {
+    /// Sleeps at once: the least CPU time.
+    Save,
+    /// Polls while packets follow each other within `spin_us`, else sleeps.
+    #[default]
+    Balanced,
+    /// Never sleeps: the lowest latency.
+    Latency,
+}
+
 impl Workers {
+    /// How workers wait for packets.
+    pub fn idle(&self) -> Idle {
+        match self.idle {
+            _ if self.poll => Idle::POLL,
+            IdleMode::Latency => Idle::POLL,
+            IdleMode::Save => Idle::SAVE,
+            IdleMode::Balanced => Idle { spin: Duration::from_micros(self.spin_us.into()), ..Idle::BALANCED },
+        }
+    }
+
     /// Checks workers, and the memory they work in.
     ///
     /// # Errors
@@ -45,6 +76,10 @@ impl Workers {
         if !workers.cpus.is_empty() && workers.cpus.len() != usize::from(workers.count) {
             let what = format!("{} CPUs for {} workers", workers.cpus.len(), workers.count);
             return Err(wrong(&[&"workers", &"cpus"], what, "name one CPU per worker, or leave the list out"));
+        }
+        if workers.spin_us > 1000 {
+            let what = format!("polling for {} microseconds before each sleep", workers.spin_us);
+            return Err(wrong(&[&"workers", &"spin_us"], what, "0 to 1000, or idle = \"latency\" to poll without end"));
         }
         if !(1..=64).contains(&workers.burst) {
             return Err(wrong(&[&"workers", &"burst"], "a burst has 1 to 64 packets", "leave it out for 64"));

@@ -112,6 +112,11 @@ impl Reassembly {
         count_lost(env, Drop::ReassemblyTimeout, late.packets, late.bytes);
     }
 
+    /// When [`Reassembly::tick`] has something to do next, in nanoseconds.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.datagrams.next_deadline()
+    }
+
     /// Fragments it holds.
     pub fn held(&self) -> usize {
         self.datagrams.fragments()

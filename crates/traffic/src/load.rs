@@ -171,6 +171,7 @@ impl Load {
             if !door.pending.is_empty() {
                 moved += door.port.tx_burst(&mut self.pool, &mut door.pending);
             }
+            door.port.kick(&mut self.pool);
         }
         moved
     }
@@ -219,12 +220,14 @@ impl Load {
                 }
             }
             if !door.answers.is_empty() {
+                door.port.kick(&mut self.pool);
                 door.port.service(&mut self.pool);
                 let sent = door.port.tx_burst(&mut self.pool, &mut door.answers);
                 if mirrors {
                     self.turned_sent += sent as u64;
                 }
             }
+            door.port.kick(&mut self.pool);
         }
         moved
     }

@@ -195,6 +195,11 @@ impl UserPlane {
         &mut self.state.sessions
     }
 
+    /// Wakes its worker.
+    pub fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
     /// Its translation.
     pub fn nat(&self) -> Option<&Nat> {
         self.state.nat.as_deref()
@@ -340,6 +345,11 @@ impl Gateway for UserPlane {
         }
     }
 
+    fn next_deadline(&self) -> Option<u64> {
+        let nat = self.state.nat.as_ref().and_then(|nat| nat.next_deadline());
+        self.slow.next_deadline().into_iter().chain(nat).min()
+    }
+
     fn follows(&self, filter: &TraceFilter, port: PortId, packet: &[u8]) -> bool {
         crate::local::is_of_subscriber(packet, self.roles.get(usize::from(port)).copied(), filter.subscriber)
     }
@@ -366,8 +376,12 @@ impl Gateway for UserPlane {
         self.inbox.is_empty()
     }
 
-    fn wake_up(&mut self) {
-        self.waker.drain();
+    fn wake_up(&mut self, called: bool) {
+        if called {
+            self.waker.drain();
+        } else {
+            self.waker.awake();
+        }
     }
 
     fn close(&mut self, env: &mut Env) {

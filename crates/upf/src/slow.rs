@@ -339,6 +339,12 @@ impl SlowPath {
         self.fragments.iter_mut().flatten().for_each(|fragments| fragments.close(env));
     }
 
+    /// When [`SlowPath::tick`] has something to do next.
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        let fragments = self.fragments.iter().flatten().filter_map(Reassembly::next_deadline);
+        fragments.chain(self.waiting.next_deadline()).min()
+    }
+
     /// Ages what waits.
     pub(crate) fn tick(&mut self, state: &State, env: &mut Env) {
         self.expire_neighbours(state, env);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use engine::{Burst, Clock, Env, Gateway, PortId, SteerKey, TraceFilter};
 use stages::nat::BlockEvent;
 use table::command::{self, Inbox};
+use table::waker::Waker;
 use upf::Upf;
 use upf::gateway::UserPlane;
 use upf::rules::{Credit, Usage};
@@ -64,7 +65,10 @@ pub struct Asked {
 }
 
 /// The asking side.
-pub struct Asker(Mutex<command::Control<Question, Answer>>);
+pub struct Asker {
+    ring: Mutex<command::Control<Question, Answer>>,
+    waker: Waker,
+}
 
 const RING: usize = 16;
 /// Questions answered in a turn.
@@ -78,7 +82,13 @@ impl Asked {
     /// The plane, and whoever may ask it.
     pub fn new(plane: UserPlane) -> (Self, Asker) {
         let (ask, inbox) = command::commands(RING);
-        (Self { plane, inbox }, Asker(Mutex::new(ask)))
+        let asker = Asker { ring: Mutex::new(ask), waker: plane.waker().clone() };
+        (Self { plane, inbox }, asker)
+    }
+
+    /// Wakes its worker.
+    pub fn waker(&self) -> &Waker {
+        self.plane.waker()
     }
 
     /// What a session has used, when the worker stands still.
@@ -90,10 +100,11 @@ impl Asked {
 impl Asker {
     /// Asks and waits for the answer; none when the worker has ended or is stuck.
     pub fn ask(&self, question: Question) -> Option<Answer> {
-        let mut ring = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let mut ring = self.ring.lock().unwrap_or_else(|e| e.into_inner());
         // Answers nobody waited for any more.
         while ring.poll().is_some() {}
         let ticket = ring.send(question).ok()?;
+        self.waker.nudge();
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until && !ring.is_alone() {
             match ring.poll() {
@@ -154,6 +165,10 @@ impl Gateway for Asked {
         self.plane.tick(env);
     }
 
+    fn next_deadline(&self) -> Option<u64> {
+        self.plane.next_deadline()
+    }
+
     fn follows(&self, filter: &TraceFilter, port: PortId, packet: &[u8]) -> bool {
         self.plane.follows(filter, port, packet)
     }
@@ -175,8 +190,8 @@ impl Gateway for Asked {
         self.plane.fall_asleep() && self.inbox.is_empty()
     }
 
-    fn wake_up(&mut self) {
-        self.plane.wake_up();
+    fn wake_up(&mut self, called: bool) {
+        self.plane.wake_up(called);
     }
 
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {

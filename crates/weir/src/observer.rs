@@ -10,6 +10,7 @@ use engine::{Io, StatsView, Time, TracerHandle, Tsc};
 use frame::Arena;
 use pfcp::node::{Association, AssociationId, State};
 use table::hint::tsc_hz;
+use table::waker::Waker;
 use upf::config::{Config, Role};
 use upf::control::{Control, ControlCounters};
 use upf::n4::metering::WallClock;
@@ -39,6 +40,16 @@ pub struct WorkerEnds {
     pub glasses: Vec<Glass>,
     /// Its thread, as the kernel numbers them; 0 before it has begun.
     pub thread: Arc<AtomicI32>,
+    /// Wakes it.
+    pub waker: Waker,
+}
+
+impl WorkerEnds {
+    /// Asks for a fresh look at its ports. Does not wait.
+    pub fn ask_ports(&self) {
+        self.glasses.iter().for_each(Glass::ask);
+        self.waker.nudge();
+    }
 }
 
 /// The reading ends of a process.
@@ -160,7 +171,7 @@ impl Observer {
 
     /// The ports of all workers, freshly looked at.
     pub fn ports(&self) -> Vec<PortView> {
-        self.workers.iter().flat_map(|worker| &worker.glasses).for_each(Glass::ask);
+        self.workers.iter().for_each(WorkerEnds::ask_ports);
         self.port_views(Glass::look)
     }
 

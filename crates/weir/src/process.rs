@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use engine::{Idle, Time, Worker, WorkerConfig};
+use engine::{Time, Worker, WorkerConfig};
 use frame::{Arena, Pool};
 use port::Wires;
 use upf::assemble::{AssembleError, assemble};
@@ -99,7 +99,7 @@ impl<'a> Opened<'a> {
             AssembleError::Config(error) => StartError::Config(loaded.wrong(&error)),
             other => StartError::Assemble(other),
         })?;
-        let idle = if config.workers.poll { Idle::POLL } else { Idle::default() };
+        let idle = config.workers.idle();
         let run = WorkerConfig { time: Time::real(), idle, burst: config.workers.burst };
         let n4 = N4::open(n4, reading, config, &mut control, &mut seats, &observer::wall_clock(&run.time))?;
         let mut ends = Vec::new();
@@ -109,8 +109,8 @@ impl<'a> Opened<'a> {
             let worker = Worker::new(plane, seat.layout, pool, doors.ports, run.clone()).with_hand_off(seat.hand_off);
             let (stats, tracer) = (worker.env().stats.view(), worker.env().tracer.handle());
             let cpu = config.workers.cpus.get(n).copied();
-            let thread = Arc::default();
-            ends.push(WorkerEnds { cpu, stats, tracer, asker, glasses: doors.glasses, thread });
+            let (thread, waker) = (Arc::default(), worker.gateway().waker().clone());
+            ends.push(WorkerEnds { cpu, stats, tracer, asker, glasses: doors.glasses, thread, waker });
             workers.push(worker);
         }
         let control = Arc::new(Mutex::new(control));
@@ -234,6 +234,7 @@ impl Process {
 
     fn halt(&mut self) -> usize {
         self.stop.store(true, Ordering::Relaxed);
+        self.observer.workers.iter().for_each(|worker| worker.waker.wake());
         // Closed only when all stand still: until then they may hand packets to each other.
         let stopped: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
         let clock = self.observer.wall_clock();

@@ -105,7 +105,7 @@ pub struct FrameMemory {
 }
 
 /// Numbers that say how it is now, not how much there was.
-const GAUGES: [Io; 3] = [Io::Held, Io::FreeSlots, Io::PortSlots];
+const GAUGES: [Io; 4] = [Io::Held, Io::FreeSlots, Io::PortSlots, Io::SleepsUntil];
 
 impl WorkerCounters {
     /// A number of the worker.

@@ -127,6 +127,26 @@ impl Port for Watched {
         self.port.wait_fd()
     }
 
+    fn kick(&mut self, pool: &mut Pool) {
+        self.port.kick(pool);
+    }
+
+    fn unkicked(&self) -> usize {
+        self.port.unkicked()
+    }
+
+    fn change_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.port.change_fd()
+    }
+
+    fn changed(&mut self) {
+        self.port.changed();
+    }
+
+    fn service_within(&self) -> Option<Duration> {
+        self.port.service_within()
+    }
+
     fn close(&mut self, pool: &mut Pool) {
         self.port.close(pool);
         self.show();

@@ -173,7 +173,7 @@ impl Trial for WiredRig {
         let mut window = self.found.lock().map_or_else(|_| CableWindow::default(), |found| found.clone());
         window.cycles = done.busy_cycles();
         window.pipelines = done.io(Io::PipelineCycles);
-        window.doors = [done.io(Io::RxCycles).saturating_sub(done.late), done.io(Io::TxCycles) + done.late];
+        window.doors = [done.io(Io::RxCycles), done.io(Io::TxCycles)];
         window.time = done.cycles as f64 / hz;
         window.utilisation = done.utilisation();
         window.urgent = slice.urgent;

@@ -102,8 +102,8 @@ impl Client {
         Ok((answer, lease))
     }
 
-    /// The namespace of an interface, and a socket in it to ask about interfaces.
-    pub(crate) fn interface(&self, name: &str, netns: Option<&str>) -> Result<[OwnedFd; 2], PortError> {
+    /// The namespace of an interface, a socket in it to ask about interfaces, and one that tells of their changes.
+    pub(crate) fn interface(&self, name: &str, netns: Option<&str>) -> Result<[OwnedFd; 3], PortError> {
         let (_, descriptors) = self.ask(&Request::Interface(Place::new(name, netns)))?;
         descriptors.try_into().map_err(|_| lost(io::ErrorKind::InvalidData.into()))
     }

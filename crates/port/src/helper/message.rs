@@ -7,7 +7,7 @@ use crate::bpf::XdpMode;
 /// Octets of the longest message. A filter of a thousand prefixes fits.
 pub(super) const LONGEST: usize = 64 << 10;
 /// Descriptors beside a message that is sent.
-pub(super) const MOST_DESCRIPTORS: usize = 2;
+pub(super) const MOST_DESCRIPTORS: usize = 3;
 /// Descriptors beside a message that is received: as many as the kernel passes (SCM_MAX_FD). The kernel itself would close
 /// those for which there is no room, before they could be looked at.
 pub(super) const MOST_RECEIVED: usize = 253;
@@ -15,7 +15,7 @@ pub(super) const MOST_RECEIVED: usize = 253;
 /// All that the helper does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// Descriptors of the interface's namespace and of a socket in it to ask about the interface.
+    /// Descriptors of the interface's namespace, of a socket in it to ask about the interface, and of one that tells of changes.
     Interface(Place),
     /// An AF_PACKET socket bound to the interface, with buffers of that many bytes, which lets nothing through yet.
     PacketSocket { place: Place, receive: u64, send: u64 },

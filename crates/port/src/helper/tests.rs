@@ -83,7 +83,7 @@ fn only_configured_interfaces_are_touched() {
         }
     }
     assert_eq!(client.report().unwrap(), "I am the helper");
-    let [_netns, _control] = client.interface("lo", None).unwrap();
+    let [_netns, _control, _changes] = client.interface("lo", None).unwrap();
     drop(client);
     helper.join().unwrap().unwrap();
 }

@@ -48,6 +48,7 @@
 //! off, but the host stack hears again.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use frame::{Batch, Caps, Link, Pool, Port, PortCounters};
 
@@ -310,6 +311,23 @@ impl Port for Packet {
 
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
         self.bound.as_ref().map(|bound| bound.socket.owned().as_fd())
+    }
+
+    fn change_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.iface.changes())
+    }
+
+    fn changed(&mut self) {
+        self.iface.forget_changes();
+        self.looked = 0;
+    }
+
+    fn service_within(&self) -> Option<Duration> {
+        let after = match self.line.doubtful {
+            true => Some(LOOK_IN_DOUBT),
+            false => (self.link != Link::Up).then_some(LOOK_EVERY),
+        };
+        after.map(Duration::from_nanos)
     }
 
     fn close(&mut self, pool: &mut Pool) {

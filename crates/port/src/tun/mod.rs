@@ -43,6 +43,7 @@ use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use frame::{BURST, Batch, Caps, Frame, Link, Pool, Port, PortCounters};
 
@@ -488,7 +489,22 @@ impl Port for Tun {
     }
 
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.queue.as_ref().map(File::as_fd)
+        // A queue whose interface is down or gone reports an error for ever, which would be no sleep.
+        self.queue.as_ref().filter(|_| self.link == Link::Up && !self.doubtful).map(File::as_fd)
+    }
+
+    fn change_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.iface.as_ref().map(Iface::changes)
+    }
+
+    fn changed(&mut self) {
+        self.iface.iter().for_each(Iface::forget_changes);
+        self.looked = 0;
+    }
+
+    fn service_within(&self) -> Option<Duration> {
+        let looks = self.queue.is_none() || self.link != Link::Up || self.doubtful;
+        looks.then_some(Duration::from_nanos(LOOK_EVERY))
     }
 
     fn close(&mut self, _pool: &mut Pool) {

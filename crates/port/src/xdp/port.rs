@@ -21,7 +21,7 @@ const WATCH_EVERY: u64 = 20_000_000;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long closing waits for packets still being sent.
 const LINGER: Duration = Duration::from_millis(100);
-/// Packets accepted for sending before the kernel is told without waiting for the next `service`.
+/// Packets accepted for sending before the kernel is told without waiting for the next [`Port::kick`].
 const KICK_AT: usize = 128;
 /// The part of all slots, one in so many, that a port at most keeps ready to receive.
 const SHARE: u32 = 8;
@@ -241,8 +241,26 @@ impl Port for XdpPort {
         live.unkicked += taken;
         if live.unkicked >= KICK_AT {
             live.kick(&mut self.counters);
+            live.reap(pool, &mut self.counters);
         }
         taken
+    }
+
+    #[inline]
+    fn kick(&mut self, pool: &mut Pool) {
+        self.check(pool);
+        if let Some(live) = &mut self.live
+            && live.unkicked > 0
+        {
+            live.kick(&mut self.counters);
+            // What was just sent first: its slots are warm.
+            live.reap(pool, &mut self.counters);
+        }
+    }
+
+    #[inline]
+    fn unkicked(&self) -> usize {
+        self.live.as_ref().map_or(0, |live| live.unkicked)
     }
 
     #[inline]
@@ -257,8 +275,6 @@ impl Port for XdpPort {
             self.watch(pool);
         }
         let Some(live) = &mut self.live else { return };
-        live.kick(&mut self.counters);
-        // What was just sent first: its slots are warm.
         live.reap(pool, &mut self.counters);
         live.queue.refill(pool);
         if live.queue.fill_needs_wakeup() {
@@ -292,6 +308,22 @@ impl Port for XdpPort {
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
         // An unbound socket reports an error for ever, which would be no sleep.
         self.live.as_ref().filter(|_| self.link != Link::Gone).map(|live| live.socket.as_fd())
+    }
+
+    fn change_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.iface.changes())
+    }
+
+    fn changed(&mut self) {
+        self.iface.forget_changes();
+        self.looked = 0;
+    }
+
+    fn service_within(&self) -> Option<Duration> {
+        let unsent = self.live.as_ref().is_some_and(|live| live.unkicked > 0);
+        // An interface that is there may not be ready to be opened, and a device that took no more says nothing when it does.
+        let looks = self.live.is_none() || self.link != Link::Up || unsent;
+        looks.then_some(Duration::from_nanos(WATCH_EVERY))
     }
 
     /// Gives every slot back, those the kernel still had included, once the queue is free again, which is waited for.

@@ -153,6 +153,7 @@ impl Memory {
     /// Opens the port and gives it slots.
     pub fn open(&mut self, config: XdpConfig) -> XdpPort {
         let mut port = XdpPort::open(config, &self.arena).expect("an AF_XDP port");
+        port.kick(&mut self.pool);
         port.service(&mut self.pool);
         port
     }
@@ -168,6 +169,7 @@ impl Memory {
         let mut until = Instant::now() + BOUND;
         let mut complete = false;
         while Instant::now() < until {
+            port.kick(&mut self.pool);
             port.service(&mut self.pool);
             port.rx_burst(&mut self.pool, &mut batch);
             for frame in batch.frames() {
@@ -194,11 +196,13 @@ impl Memory {
             }
             until("sent", || {
                 port.tx_burst(&mut self.pool, &mut batch);
+                port.kick(&mut self.pool);
                 port.service(&mut self.pool);
                 batch.is_empty()
             });
         }
         until("completed", || {
+            port.kick(&mut self.pool);
             port.service(&mut self.pool);
             port.held() <= held
         });

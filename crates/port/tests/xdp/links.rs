@@ -24,6 +24,7 @@ fn every_slot_is_back_after_close_whatever_was_under_way() {
         port.close(&mut memory.pool);
         assert_eq!((port.held(), memory.free() + batch.len()), (0, 1024), "round {round}");
         assert_eq!(tap.drain().len(), 20, "accepted is sent, also when closed at once");
+        port.kick(&mut memory.pool);
         port.service(&mut memory.pool);
         assert_eq!(port.tx_burst(&mut memory.pool, &mut batch), 0);
         memory.pool.give_all(&mut batch);
@@ -62,6 +63,7 @@ fn a_link_that_goes_down_comes_back() {
     for (times, interface) in [(1, "a0"), (2, "b0")] {
         net.ip(&format!("link set {interface} down"));
         until("down", || {
+            port.kick(&mut memory.pool);
             port.service(&mut memory.pool);
             port.caps().link == Link::Down
         });
@@ -72,6 +74,7 @@ fn a_link_that_goes_down_comes_back() {
         assert_eq!(port.counters().tx_link_down, times);
         net.ip(&format!("link set {interface} up"));
         until("up", || {
+            port.kick(&mut memory.pool);
             port.service(&mut memory.pool);
             port.caps().link == Link::Up
         });
@@ -108,6 +111,7 @@ fn an_interface_removed_and_made_again_is_found() {
                 let mut batch = Batch::new();
                 fetched += port.rx_burst(&mut memory.pool, &mut batch);
                 memory.pool.give_all(&mut batch);
+                port.kick(&mut memory.pool);
                 port.service(&mut memory.pool);
             }
             ports.iter().all(|port| port.caps().link == Link::Gone && port.held() == 0)
@@ -120,7 +124,10 @@ fn an_interface_removed_and_made_again_is_found() {
         assert!(ports[0].wait_fd().is_none());
         net.pair(0, 2);
         until("back", || {
-            ports.iter_mut().for_each(|port| port.service(&mut memory.pool));
+            ports.iter_mut().for_each(|port| {
+                port.kick(&mut memory.pool);
+                port.service(&mut memory.pool);
+            });
             ports.iter().all(|port| port.caps().link == Link::Up && port.held() == 512)
         });
         let tap = net.tap("b0");
@@ -146,6 +153,7 @@ fn what_was_under_way_when_the_interface_went_is_told() {
     // The port does not know yet.
     assert_eq!(port.tx_burst(&mut memory.pool, &mut batch), 10);
     until("gone", || {
+        port.kick(&mut memory.pool);
         port.service(&mut memory.pool);
         port.caps().link == Link::Gone
     });

@@ -53,6 +53,7 @@ fn pass(net: &Net) -> Option<String> {
     let (opened, mut moved, mut batch) = (Instant::now(), [0, 0], Batch::new());
     while moved.iter().any(|moved| *moved < WANTED) && opened.elapsed() < PATIENCE {
         for (rx, tx) in [(0, 1), (1, 0)] {
+            ports[rx].kick(&mut memory.pool);
             ports[rx].service(&mut memory.pool);
             ports[rx].rx_burst(&mut memory.pool, &mut batch);
             moved[tx] += ports[tx].tx_burst(&mut memory.pool, &mut batch);

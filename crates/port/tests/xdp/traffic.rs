@@ -88,6 +88,7 @@ fn a_pause_that_emptied_the_stock_makes_it_larger() {
         until("all received or counted", || {
             port.rx_burst(&mut memory.pool, &mut batch);
             batch.drain(|frame| memory.pool.give(frame));
+            port.kick(&mut memory.pool);
             port.service(&mut memory.pool);
             let now = port.counters();
             let (came, missed) = (now.rx_packets - before.rx_packets, now.rx_no_frame - before.rx_no_frame);
@@ -128,6 +129,7 @@ fn a_frame_goes_from_port_to_port_without_a_copy() {
     assert_eq!(b.tx_burst(&mut memory.pool, &mut batch), packets.len());
     assert_eq!((memory.free(), b.held()), (free, held + packets.len()), "the very slots, and no others");
     until("completed", || {
+        b.kick(&mut memory.pool);
         b.service(&mut memory.pool);
         b.held() == held
     });
@@ -245,6 +247,7 @@ fn without_slots_packets_are_counted() {
     assert_eq!((port.held(), memory.free()), (64, 0));
     (0..100).for_each(|at| tap.send(&packet(at, 60)));
     until("counted", || {
+        port.kick(&mut memory.pool);
         port.service(&mut memory.pool);
         let counters = port.counters();
         counters.rx_no_frame + counters.rx_ring_full == 36

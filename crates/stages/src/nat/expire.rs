@@ -29,6 +29,11 @@ impl Nat {
         false
     }
 
+    /// When [`Nat::tick`] has something to do next, in nanoseconds, or somewhat before.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.wheel.next_tick().map(|tick| tick << TICK_SHIFT)
+    }
+
     /// A tick so many from now. The wheel has a timer for every mapping and block.
     pub(super) fn set_timer(&mut self, after: u32, what: u32) -> Option<Handle> {
         self.wheel.insert(u64::from(self.now) + u64::from(after), what)

@@ -371,6 +371,12 @@ impl Datagrams {
         lost
     }
 
+    /// When [`Datagrams::expire`] has something to do next.
+    pub(super) fn next_deadline(&self) -> Option<u64> {
+        let until = |stand: Stand| Some(self.datagrams.get(self.lists[stand.list()].0 as usize)?.until);
+        until(Stand::Open).into_iter().chain(until(Stand::Done)).min()
+    }
+
     /// Gives up everything.
     pub(super) fn clear(&mut self) -> Lost {
         while let Some(id) = Some(self.lists[Stand::Whole.list()].0).filter(|id| *id != NONE) {

@@ -1,10 +1,12 @@
-//! What a worker tells the processor and asks of it: prefetch, the time stamp counter, the core's own clock. All safe to
+//! What a worker tells the processor and asks of it: prefetch, the time stamp counter, the core's own clock, CPU time. All safe to
 //! call, so that crates without `unsafe` can use them.
 
 mod core_clock;
+mod cpu_time;
 mod tsc;
 
 pub use core_clock::core_hz;
+pub use cpu_time::thread_cpu_ns;
 pub use tsc::{TscClock, tsc, tsc_cost, tsc_hz};
 
 /// Asks for the first cache line of `target` to be brought into L1. Changes nothing, never faults.

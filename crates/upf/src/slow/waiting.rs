@@ -73,6 +73,14 @@ impl Waiting {
         count_lost(env, Drop::BufferDiscarded, late.packets, late.bytes);
     }
 
+    /// When the packet that waits longest is given up; none waits: never.
+    pub(super) fn next_deadline(&self) -> Option<u64> {
+        let after = |hold: &Hold, ns: u64| hold.oldest().map(|at| at.saturating_add(ns));
+        let (neighbours, subscribers) =
+            (after(&self.neighbours, NEIGHBOUR_NS), after(&self.subscribers, self.paging_ns));
+        neighbours.into_iter().chain(subscribers).min()
+    }
+
     /// Gives up everything.
     pub(super) fn close(&mut self, env: &mut Env) {
         let late = self.neighbours.expire(u64::MAX, 0, |_, _| {});

@@ -11,6 +11,7 @@ use crypto::{Cipher, Key};
 use engine::{Io, StatsView, Time, TracerHandle, Tsc};
 use frame::Arena;
 use table::hint::tsc_hz;
+use table::waker::Waker;
 use upf::n4::metering::WallClock;
 use wire::Mac;
 
@@ -38,6 +39,16 @@ pub struct Ends {
     pub glasses: Vec<Glass>,
     /// Its thread, as the kernel numbers them; 0 before it has begun.
     pub thread: Arc<AtomicI32>,
+    /// Wakes it.
+    pub waker: Waker,
+}
+
+impl Ends {
+    /// Asks for a fresh look at its ports. Does not wait.
+    pub fn ask_ports(&self) {
+        self.glasses.iter().for_each(Glass::ask);
+        self.waker.nudge();
+    }
 }
 
 /// The reading ends of a process.
@@ -111,8 +122,9 @@ impl Observer {
         self.ends.iter().map(thread).collect()
     }
 
-    /// Turns that each worker has made: one that lives makes some every millisecond.
+    /// Turns that each worker has made. One that sleeps is woken, so that it makes one before it is asked again.
     pub fn turns(&self) -> Vec<u64> {
+        self.ends.iter().for_each(|ends| ends.waker.nudge());
         self.ends.iter().map(|ends| ends.stats.io(Io::Turns)).collect()
     }
 
@@ -137,7 +149,7 @@ impl Observer {
 
     /// The ports of all workers, freshly looked at.
     pub fn ports(&self) -> Vec<PortView> {
-        self.ends.iter().flat_map(|worker| &worker.glasses).for_each(Glass::ask);
+        self.ends.iter().for_each(Ends::ask_ports);
         self.port_views(Glass::look)
     }
 

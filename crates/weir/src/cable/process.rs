@@ -9,7 +9,7 @@ use cmts::assemble::{AssembleError, assemble, succeed};
 use cmts::config;
 use cmts::gateway::CableGateway;
 use cmts::standby::{Estate, Legacy};
-use engine::{Idle, Time, Worker, WorkerConfig};
+use engine::{Time, Worker, WorkerConfig};
 use frame::{Arena, Pool};
 use port::Wires;
 
@@ -97,7 +97,7 @@ impl<'a> Opened<'a> {
             AssembleError::Config(error) => StartError::Config(loaded.wrong(&error)),
             other => StartError::Assemble(other),
         })?;
-        let idle = if config.workers.poll { Idle::POLL } else { Idle::default() };
+        let idle = config.workers.idle();
         let run = WorkerConfig { time: Time::real(), idle, burst: config.workers.burst };
         let (mut ends, mut ready) = (Vec::new(), Vec::new());
         for (n, (seat, (pool, doors))) in seats.into_iter().zip(open).enumerate() {
@@ -105,8 +105,8 @@ impl<'a> Opened<'a> {
             let worker = worker.with_hand_off(seat.hand_off);
             let cpu = config.workers.cpus.get(n).copied();
             let (stats, tracer) = (worker.env().stats.view(), worker.env().tracer.handle());
-            let thread = Arc::<AtomicI32>::default();
-            ends.push(Ends { cpu, stats, tracer, glasses: doors.glasses, thread: thread.clone() });
+            let (thread, waker) = (Arc::<AtomicI32>::default(), worker.gateway().waker().clone());
+            ends.push(Ends { cpu, stats, tracer, glasses: doors.glasses, thread: thread.clone(), waker });
             ready.push((worker, thread));
         }
         let observer = Arc::new(Observer::new(control, ends, arena.clone(), run.time));
@@ -157,6 +157,11 @@ impl Process {
         self.threads.iter().position(JoinHandle::is_finished)
     }
 
+    fn stop_workers(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.observer.ends.iter().for_each(|ends| ends.waker.wake());
+    }
+
     /// Stops the workers and closes their ports.
     pub fn stop(mut self) -> Ended {
         let crashed = self.halt();
@@ -168,7 +173,7 @@ impl Process {
     /// Stops the workers; what waits in service flows is given to whoever goes on. Their ports close last: until then they
     /// take packets in.
     pub fn hand_over(mut self) -> (Ended, Vec<Legacy>) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop_workers();
         let mut workers: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
         workers.iter_mut().flatten().for_each(|worker| worker.gateway_mut().seal());
         let until = Instant::now() + SETTLE;
@@ -187,7 +192,7 @@ impl Process {
     }
 
     fn halt(&mut self) -> usize {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop_workers();
         // Closed only when all stand still: until then they may hand packets to each other.
         let stopped: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
         stopped.into_iter().map(|worker| usize::from(worker.map(Worker::close).is_err())).sum()

@@ -83,6 +83,7 @@ fn ask(
                 pool.give_all(&mut batch);
             }
         }
+        port.kick(pool);
         port.service(pool);
         port.rx_burst(pool, &mut batch);
         let answer = batch.frames().iter().find_map(|frame| answered(pool.arena().bytes(frame), theirs));

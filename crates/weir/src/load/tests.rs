@@ -70,7 +70,7 @@ const CASES: &[Case] = &[
         5,
         "workers.cont",
         "cont",
-        &["no key `cont`", "did you mean `count`?", "cpus, poll, burst"],
+        &["no key `cont`", "did you mean `count`?", "cpus, idle, spin_us, poll, burst"],
     ),
     case(("ues", "subscribers"), 24, "simulate.subscribers", "subscribers", &["the keys here are: ues, "]),
     case(("count = 1", "count = \"one\""), 5, "workers.count", "count = \"one\"", &["the text \"one\"", "0 to 65535"]),
@@ -129,7 +129,7 @@ fn an_error_looks_like_this() {
    · ────────
  6 │ 
    ╰────
-  help: did you mean `count`? the keys here are: count, cpus, poll, burst
+  help: did you mean `count`? the keys here are: count, cpus, idle, spin_us, poll, burst
 ";
     assert_eq!(spoilt("count", "cont").drawn(false, 100), wanted);
     let plain = "gw.toml:5: workers.count: no worker at all; at least 1";

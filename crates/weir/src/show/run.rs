@@ -12,6 +12,7 @@ pub fn text(snapshot: &Snapshot, since_start: bool, all: bool, style: Style) -> 
     for worker in &snapshot.workers {
         out += &summary(worker, snapshot.seconds, style);
         out += &shares(worker, style);
+        out += &cpu(worker, snapshot.seconds, style);
         out.push('\n');
         out += &stages(worker, snapshot.tsc_hz, all).render(style);
         out.push('\n');
@@ -66,6 +67,26 @@ fn shares(worker: &WorkerCounters, style: Style) -> String {
     out
 }
 
+/// CPU time of the thread, whatever it did with it, and what shapes it: bursts and sleeps; and time it was kept from running.
+fn cpu(worker: &WorkerCounters, seconds: f64, style: Style) -> String {
+    let io = |what| worker.io(what) as f64;
+    let share = |ns: f64| if seconds > 0.0 { 100.0 * ns / 1e9 / seconds } else { 0.0 };
+    let mut out = format!(
+        "  CPU time {:.1} % of a CPU, {} ns/packet · {} packets/burst · {} sleeps/s",
+        share(io(Io::CpuNs)),
+        per(io(Io::CpuNs), io(Io::RxPackets), 0),
+        per(io(Io::RxPackets), io(Io::Bursts), 1),
+        si(per_second(worker.io(Io::Sleeps), seconds)),
+    );
+    let away = worker.io(Io::NotRunningCycles);
+    if away > 0 {
+        let total: u64 = SPENT.iter().map(|(_, io)| worker.io(*io)).sum::<u64>() + away;
+        let text = format!("not running {:.1} % of its time awake", 100.0 * away as f64 / total as f64);
+        out += &format!(" · {}", style.dim(&text));
+    }
+    out + "\n"
+}
+
 /// Rx, the stages, tx, other: what a packet passes from top to bottom.
 fn stages(worker: &WorkerCounters, hz: f64, all: bool) -> Table {
     let right = Align::Right;
@@ -90,7 +111,7 @@ fn stages(worker: &WorkerCounters, hz: f64, all: bool) -> Table {
         ]);
     };
     let (busy, rx, tx) = (worker.io(Io::BusyTurns), worker.io(Io::RxPackets), worker.io(Io::TxPackets));
-    row(&mut table, "receive".to_owned(), busy, rx, worker.io(Io::RxCycles));
+    row(&mut table, "receive".to_owned(), worker.io(Io::Bursts), rx, worker.io(Io::RxCycles));
     let mut pipeline = "";
     for stage in worker.stages.iter().filter(|stage| all || stage.packets > 0) {
         if stage.pipeline != pipeline {

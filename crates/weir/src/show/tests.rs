@@ -24,6 +24,10 @@ fn snapshot() -> Snapshot {
         (Io::TxPackets, 999_000),
         (Io::TxBytes, 127_872_000),
         (Io::BusyTurns, 20_000),
+        (Io::Bursts, 25_000),
+        (Io::Sleeps, 14_000),
+        (Io::NotRunningCycles, 1_000_000_000),
+        (Io::CpuNs, 8_000_000_000),
         (Io::RxCycles, 5_000_000_000),
         (Io::PipelineCycles, 2_500_000_000),
         (Io::TxCycles, 7_500_000_000),
@@ -80,10 +84,11 @@ weir upf · 1 worker · up 10.0 s · since the start
 
 worker 0 on CPU 1 · in 100 kpps, 102 Mbit/s · out 99.9 kpps, 102 Mbit/s · 100 pps dropped
   rx ▕█▌    ▏ 25 %   pipelines ▕▊     ▏ 12 %   tx ▕██▎   ▏ 38 %   other ▕      ▏  0 %   idle ▕█▌    ▏ 25 %
+  CPU time 80.0 % of a CPU, 8000 ns/packet · 40.0 packets/burst · 1.40 k sleeps/s · not running 4.8 % of its time awake
 
   stage          calls    packets  packets/call  cycles/packet  ns/packet
   ───────────────────────────────────────────────────────────────────────
-  receive       20,000  1,000,000          50.0         5000.0     2500.0
+  receive       25,000  1,000,000          40.0         5000.0     2500.0
   ───────────────────────────────────────────────────────────────────────
   uplink.outer  20,000  1,000,000          50.0          100.0       50.0
   uplink.decap  20,000    999,000          50.0           50.0       25.0

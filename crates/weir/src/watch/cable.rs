@@ -16,12 +16,14 @@ impl Watchable for Observer {
     }
 
     fn turns(&self) -> Vec<(u64, i32)> {
+        // A worker that sleeps turns before the next look.
+        self.ends.iter().for_each(|ends| ends.waker.nudge());
         let turns = |ends: &Ends| ends.stats.io(Io::Turns);
         self.ends.iter().map(|ends| (turns(ends), ends.thread.load(Ordering::Acquire))).collect()
     }
 
     fn ask_ports(&self) {
-        self.ends.iter().flat_map(|worker| &worker.glasses).for_each(Glass::ask);
+        self.ends.iter().for_each(Ends::ask_ports);
     }
 
     fn seen_ports(&self) -> Vec<PortView> {

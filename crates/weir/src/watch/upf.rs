@@ -35,12 +35,14 @@ impl Watchable for Observer {
     }
 
     fn turns(&self) -> Vec<(u64, i32)> {
+        // A worker that sleeps turns before the next look.
+        self.workers.iter().for_each(|ends| ends.waker.nudge());
         let turns = |ends: &crate::observer::WorkerEnds| ends.stats.io(Io::Turns);
         self.workers.iter().map(|ends| (turns(ends), ends.thread.load(Ordering::Acquire))).collect()
     }
 
     fn ask_ports(&self) {
-        self.workers.iter().flat_map(|worker| &worker.glasses).for_each(Glass::ask);
+        self.workers.iter().for_each(crate::observer::WorkerEnds::ask_ports);
     }
 
     fn seen_ports(&self) -> Vec<PortView> {

@@ -1,0 +1,134 @@
+//! A worker without packets: it polls, or sleeps until a descriptor is readable or something is due.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use super::Worker;
+use crate::clock::{Clock, Tsc};
+use crate::gateway::Gateway;
+use crate::idle::Rest;
+use crate::stats::Io;
+
+/// The sleep between two looks at a port that has nothing to wait on.
+const WITHOUT_FD: Duration = Duration::from_micros(50);
+/// Descriptors a worker sleeps on, at most: as many as one `poll` takes.
+const FDS: usize = 16;
+
+/// What made a descriptor readable.
+#[derive(Clone, Copy)]
+enum Source {
+    /// Packets wait.
+    Packets,
+    /// The interface of that port has changed.
+    Change(usize),
+    /// The gateway is called: a command, packets handed over.
+    Call,
+}
+
+/// What a worker sleeps on.
+struct Fds<'a> {
+    list: [Option<(BorrowedFd<'a>, Source)>; FDS],
+    count: usize,
+    /// Not everything that may happen makes a descriptor readable.
+    partial: bool,
+}
+
+impl<'a> Fds<'a> {
+    fn add(&mut self, fd: Option<BorrowedFd<'a>>, source: Source) {
+        let Some(fd) = fd else { return };
+        match self.list.get_mut(self.count) {
+            Some(place) => {
+                *place = Some((fd, source));
+                self.count += 1;
+            }
+            None => self.partial = true,
+        }
+    }
+
+    /// Sleeps; what happened, by place.
+    fn wait(&self, longest: Duration) -> [Option<Source>; FDS] {
+        let mut happened = [None; FDS];
+        let Some((first, _)) = self.list[0] else {
+            std::thread::sleep(longest);
+            return happened;
+        };
+        let list: [BorrowedFd<'_>; FDS] = std::array::from_fn(|n| self.list[n].map_or(first, |(fd, _)| fd));
+        // An error can only be a bad descriptor; its port finds that out itself.
+        let ready = frame::wait_readable(&list[..self.count], longest).unwrap_or(0);
+        for (n, place) in self.list.iter().enumerate().filter(|(n, _)| ready >> n & 1 != 0) {
+            happened[n] = place.map(|(_, source)| source);
+        }
+        happened
+    }
+}
+
+impl<G: Gateway> Worker<G> {
+    /// Spends the time after an empty turn.
+    pub(super) fn rest(&mut self) {
+        match self.pace.rest(Tsc::cycles()) {
+            Rest::Poll => std::hint::spin_loop(),
+            Rest::Yield => std::thread::yield_now(),
+            Rest::Moderate(time) => self.sleep(Some(time)),
+            Rest::Sleep => self.sleep(None),
+        }
+    }
+
+    /// Sleeps; with a time, for that time whatever packets come.
+    fn sleep(&mut self, moderate: Option<Duration>) {
+        if self.unkicked_since.is_some() {
+            let begin = Tsc::cycles();
+            self.kick();
+            self.env.stats.add(Io::TxCycles, Tsc::cycles().wrapping_sub(begin));
+        }
+        let handed = self.hand_off.as_mut().is_some_and(|hand_off| !hand_off.is_empty());
+        let now = self.config.time.now_ns(Tsc::cycles());
+        // Who looks at the gauges sees them as they were when the worker fell asleep.
+        let tick = Duration::from_nanos(self.next_tick.saturating_sub(now));
+        let most = moderate.or(self.stale.then_some(tick)).unwrap_or(Duration::MAX);
+        let longest = self.longest_sleep(now).min(most);
+        if !self.gateway.fall_asleep() || handed || !self.again.is_empty() || longest.is_zero() {
+            self.gateway.wake_up(true);
+            // What keeps it awake may need this CPU.
+            std::thread::yield_now();
+            return;
+        }
+        let fds = self.fds(moderate.is_none());
+        let longest = if fds.partial { longest.min(WITHOUT_FD) } else { longest };
+        self.env.stats.set(Io::SleepsUntil, now.saturating_add(longest.as_nanos() as u64).max(1));
+        let happened = fds.wait(longest);
+        self.env.stats.set(Io::SleepsUntil, 0);
+        self.env.stats.add(Io::Sleeps, 1);
+        self.gateway.wake_up(happened.iter().any(|what| matches!(what, Some(Source::Call))));
+        self.env.stats.set(Io::CpuNs, self.meter.begin());
+        for what in happened {
+            if let Some(Source::Change(port)) = what {
+                self.ports[port].port.changed();
+            }
+        }
+    }
+
+    /// How long nothing is due.
+    fn longest_sleep(&self, now: u64) -> Duration {
+        let until = |at: u64| Duration::from_nanos(at.saturating_sub(now));
+        let within = self.ports.iter().filter_map(|door| door.port.service_within());
+        let deadline = self.gateway.next_deadline().map(until);
+        within.chain(deadline).fold(self.config.idle.sleep, Duration::min)
+    }
+
+    /// What to sleep on; packets among it, if they are to wake it.
+    fn fds(&self, packets_wake: bool) -> Fds<'_> {
+        let mut fds = Fds { list: [None; FDS], count: 0, partial: false };
+        // The gateway first: there is always room for it.
+        let call = self.gateway.wait_fd();
+        fds.partial |= call.is_none();
+        fds.add(call, Source::Call);
+        for (n, door) in self.ports.iter().enumerate().filter(|_| packets_wake) {
+            let (packets, change) = (door.port.wait_fd(), door.port.change_fd());
+            // While its interface is gone, a port waits for another.
+            fds.partial |= packets.is_none() && change.is_none();
+            fds.add(packets, Source::Packets);
+            fds.add(change, Source::Change(n));
+        }
+        fds
+    }
+}
