@@ -164,6 +164,17 @@ impl Iface {
         self.ethtool(&mut [command, data]).map(drop)
     }
 
+    /// Whether it is one end of a veth pair without GRO. Such an end has no NAPI, and the kernel throws away what an XDP
+    /// program redirects to it at the far end.
+    pub fn loses_redirected_frames(&self) -> bool {
+        // Command, driver (32 bytes), version, firmware, bus, and five words more.
+        let mut words = [0; 49];
+        words[0] = ETHTOOL_GDRVINFO;
+        let Ok(()) = self.ethtool_slice(&mut words) else { return false };
+        let driver = words[1..3].iter().flat_map(|word| word.to_ne_bytes());
+        driver.take_while(|byte| *byte != 0).eq(*b"veth") && self.ethtool_get(ETHTOOL_GGRO).is_ok_and(|on| on == 0)
+    }
+
     /// Hands ethtool a command and its structure, made of words, and gives back what became of it.
     ///
     /// # Errors
@@ -200,6 +211,10 @@ impl Iface {
 
 /// Command: is there a carrier?
 const ETHTOOL_GLINK: u32 = 0x0a;
+/// Command: which driver is it?
+const ETHTOOL_GDRVINFO: u32 = 0x03;
+/// Command: are packets joined on reception?
+const ETHTOOL_GGRO: u32 = 0x2b;
 
 fn control() -> io::Result<OwnedFd> {
     // SAFETY: socket takes no pointers.

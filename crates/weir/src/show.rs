@@ -4,6 +4,7 @@ pub mod acl;
 pub mod cable;
 pub mod drops;
 pub mod frames;
+mod napi;
 pub mod nat;
 pub mod peers;
 pub mod ports;
@@ -130,7 +131,7 @@ fn page(now: &Reply, earlier: Option<&Reply>, args: &ShowArgs, style: Style) -> 
                 Some(Reply::Ports(before)) => Some(before.as_slice()),
                 _ => None,
             };
-            ports::text(ports, before, args.all, style)
+            ports::text(ports, before, args.all, style) + &napi::text(ports, std::path::Path::new("/proc"))
         }
         Reply::Sessions(view) => sessions::text(view, style),
         Reply::Peers(view) => peers::text(view, style),

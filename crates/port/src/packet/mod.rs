@@ -113,6 +113,8 @@ struct Bound {
     _fit: Option<Fit>,
     _hold: Hold,
     key: Key,
+    /// See [`Iface::loses_redirected_frames`].
+    loses_redirected: bool,
 }
 
 /// Memory the kernel receives into.
@@ -179,7 +181,9 @@ impl Packet {
         let hush = if config.quiet { Some(quiet::hush(&self.iface, key)?) } else { None };
         socket.unfilter().map_err(|e| system("listening to", e))?;
         self.line.fd = socket.raw();
-        self.bound = Some(Bound { shared, socket, _seat: seat, _hush: hush, _fit: fit, _hold: hold, key });
+        let loses_redirected = self.iface.loses_redirected_frames();
+        self.bound =
+            Some(Bound { shared, socket, _seat: seat, _hush: hush, _fit: fit, _hold: hold, key, loses_redirected });
         self.refresh();
         Ok(())
     }
@@ -296,6 +300,10 @@ impl Port for Packet {
         if let Some(fanout) = &self.config.fanout {
             let comma = if detail.is_empty() { "" } else { ", " };
             detail = format!("{detail}{comma}{}", fanout.words());
+        }
+        if self.bound.as_ref().is_some_and(|bound| bound.loses_redirected) {
+            let comma = if detail.is_empty() { "" } else { ", " };
+            detail += &format!("{comma}veth without GRO: frames that XDP redirects here at its far end are lost");
         }
         let name = self.config.name.clone();
         Caps { kind, name, detail, mac: self.line.mac, mtu: self.mtu, link: self.link, ..Caps::default() }

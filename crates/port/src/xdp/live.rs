@@ -61,11 +61,12 @@ impl Live {
             false => Some(offload::fit(&config.interface, config.netns.as_deref())?),
             true => None,
         };
-        // A device needs contiguous pages, which only huge ones promise.
+        // The kernel tries zero copy where nothing is said. A device needs contiguous pages, which only huge ones promise:
+        // without, buffers that lie across two pages are set aside.
         let huge = arena.backing() == frame::Backing::Huge;
         let copy = match config.copy {
-            Copying::Auto if huge => 0,
-            Copying::Auto | Copying::Copy => libc::XDP_COPY,
+            Copying::Auto => 0,
+            Copying::Copy => libc::XDP_COPY,
             Copying::Zero => libc::XDP_ZEROCOPY,
         };
         let plain = Umem::new(shape, 0);

@@ -287,7 +287,11 @@ impl Port for XdpPort {
         let queue = self.config.queue;
         let detail = match &self.live {
             Some(live) => {
-                let copy = if live.socket.zero_copy() { "zero copy" } else { "copy mode" };
+                let copy = match (live.socket.zero_copy(), self.arena.backing()) {
+                    (false, _) => "copy mode",
+                    (true, frame::Backing::Huge) => "zero copy",
+                    (true, _) => "zero copy without huge pages: buffers across two pages are not used",
+                };
                 let mode = if live.attached.mode() == XdpMode::Generic { "generic" } else { "native" };
                 format!("{copy}, {mode} program, queue {queue}, filter {}", self.config.filter)
             }
