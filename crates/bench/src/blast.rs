@@ -27,6 +27,11 @@ const MOST: usize = 1 << 17;
 /// Where the time of sending is in a [`traffic::Signature`].
 const SENT_IN_SIGNATURE: i16 = 10;
 
+/// Nanoseconds that a source of packets may be behind its rate and make good. Where packets are received on its CPU as well
+/// it is interrupted for longer.
+const BEHIND: i32 = 20_000;
+const STAMPED_BEHIND: i32 = 100_000;
+
 /// Frames a second that no processor we know can send, and that none can look at and drop.
 const SENT_AT_MOST: f64 = 6e6;
 const DROPPED_AT_MOST: f64 = 15e6;
@@ -212,8 +217,8 @@ fn program(frames: &Map, state: &Map, entries: i32, stamps: Option<[i16; 2]>) ->
     a.load(Width::Double, R1, R7, state::LENGTH).add(R1, R0).store(Width::Double, R7, state::UNTIL, R1);
     a.place(begun).jump_if(Cond::Ge, R0, R1, drop);
     a.load(Width::Double, R2, R7, state::DUE).jump_if(Cond::Lt, R0, R2, drop);
-    // Behind by 20 µs at most, so that a pause is not made good in one lump.
-    a.add(R0, -20_000).jump_if(Cond::Lt, R2, R0, late).jump(send);
+    // Behind by so much at most, so that a pause is not made good in one lump.
+    a.add(R0, -(if stamps.is_some() { STAMPED_BEHIND } else { BEHIND })).jump_if(Cond::Lt, R2, R0, late).jump(send);
     a.place(late).mov(R2, R0);
     a.place(send).load(Width::Double, R1, R7, state::GAP).add(R2, R1).store(Width::Double, R7, state::DUE, R2);
     // The next prepared packet.

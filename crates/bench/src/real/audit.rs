@@ -86,7 +86,7 @@ fn load(
     pps: f64,
 ) -> Result<Trial, BenchError> {
     let blast = Blast::stamped(&contender.lab, contender.link, &plan(options, of, Flow::Mixed)?)?;
-    trials.run(contender, Some(Load { blast: &blast, pps: Some(pps) }), WINDOW)
+    trials.run(contender, Some(Load { blast: &blast, pps: Some(pps), most: false }), WINDOW)
 }
 
 fn control(contender: &mut Contender) -> Result<&mut ControlPlane, BenchError> {

@@ -25,6 +25,13 @@ const OVERLOAD: f64 = 2.2;
 /// Time counted in a trial of the search.
 const SEARCH: Duration = Duration::from_millis(250);
 
+/// What is asked of a load.
+#[derive(Clone, Copy)]
+struct Asked {
+    pps: f64,
+    most: bool,
+}
+
 /// What a contender did in a cell: one trial per round.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -117,13 +124,14 @@ impl Player<'_> {
                 order.reverse();
             }
             for at in order {
-                let pps = (offered != Offered::Idle).then_some(cell.rows[at].offered);
+                let asked = (offered != Offered::Idle)
+                    .then_some(Asked { pps: cell.rows[at].offered, most: offered == Offered::Saturation });
                 (self.tell)(&format!(
                     "{offered}: {} round {} of {least} to {most}",
                     cell.rows[at].kind.name(),
                     round + 1
                 ));
-                let trial = self.valid(&mut contenders[at], pps, self.options.window)?;
+                let trial = self.valid(&mut contenders[at], asked, self.options.window)?;
                 cell.rows[at].trials.push(trial);
             }
             let wide = |kind| cell.main_ratio(kind).is_some_and(|ratio| ratio.half_width() > WELL_ENOUGH);
@@ -136,13 +144,18 @@ impl Player<'_> {
     }
 
     /// A trial of the cells' packets; repeated while it is invalid, at most three times.
-    fn valid(&mut self, contender: &mut Contender, pps: Option<f64>, window: Duration) -> Result<Trial, BenchError> {
+    fn valid(
+        &mut self,
+        contender: &mut Contender,
+        asked: Option<Asked>,
+        window: Duration,
+    ) -> Result<Trial, BenchError> {
         let mut again = 0;
         loop {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(BenchError::Interrupted);
             }
-            let trial = self.played(contender, pps, window)?;
+            let trial = self.played(contender, asked, window)?;
             let Some(why) = &trial.invalid else { return Ok(trial) };
             if again == AGAIN {
                 (self.tell)(&format!("{}: kept an invalid trial: {why}", contender.kind.name()));
@@ -154,10 +167,15 @@ impl Player<'_> {
         }
     }
 
-    fn played(&mut self, contender: &mut Contender, pps: Option<f64>, window: Duration) -> Result<Trial, BenchError> {
+    fn played(
+        &mut self,
+        contender: &mut Contender,
+        asked: Option<Asked>,
+        window: Duration,
+    ) -> Result<Trial, BenchError> {
         contender.child.hold(false);
         let blast = contender.blast.clone();
-        let load = pps.map(|pps| Load { blast: &blast, pps: Some(pps) });
+        let load = asked.map(|Asked { pps, most }| Load { blast: &blast, pps: Some(pps), most });
         let trial = self.trials.run(contender, load, window);
         contender.child.hold(true);
         let trial = trial?;
@@ -199,10 +217,7 @@ impl Player<'_> {
 
     /// A trial of the search: of those only the best counts.
     fn once(&mut self, contender: &mut Contender, pps: f64) -> Result<Trial, BenchError> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(BenchError::Interrupted);
-        }
-        self.played(contender, Some(pps), SEARCH.min(self.options.window))
+        self.valid(contender, Some(Asked { pps, most: true }), SEARCH.min(self.options.window))
     }
 }
 

@@ -115,6 +115,8 @@ pub struct Record {
     pub sent_pps: f64,
     /// The rate offered is the one at which most is delivered.
     pub saturated: bool,
+    /// The load's CPU had no more to give, and hardly a packet was lost: the contender might deliver more.
+    pub load_limited: bool,
     /// Packets delivered a second.
     pub pps: f64,
     /// The part of the packets sent that did not arrive.
@@ -189,6 +191,11 @@ fn record(cell: &Cell, row: &Row, port: RealPort, options: &RealOptions) -> Reco
     let (pps, sent_pps) = (whole(&Trial::pps), whole(&Trial::sent_pps));
     let cpu_ns = of(&Trial::cpu_ns_per_packet);
     let reference = (own != Kind::Bare).then(|| beside(cell, row, Kind::Bare)).flatten();
+    let loss_ratio = whole(&|trial| {
+        let (sent, arrived): (u64, u64) = (trial.sent.iter().sum(), trial.arrived.by_direction().iter().sum());
+        if sent == 0 { 0.0 } else { (1.0 - arrived as f64 / sent as f64).max(0.0) }
+    });
+    let saturated = cell.offered == Offered::Saturation;
     Record {
         path: own.path(),
         contender: own.name(),
@@ -197,12 +204,10 @@ fn record(cell: &Cell, row: &Row, port: RealPort, options: &RealOptions) -> Reco
         direction: options.flow.word(),
         offered_pps: row.offered,
         sent_pps,
-        saturated: cell.offered == Offered::Saturation,
+        saturated,
+        load_limited: saturated && loss_ratio < 0.01 && sent_pps < 0.97 * row.offered,
         pps,
-        loss_ratio: whole(&|trial| {
-            let (sent, arrived): (u64, u64) = (trial.sent.iter().sum(), trial.arrived.by_direction().iter().sum());
-            if sent == 0 { 0.0 } else { (1.0 - arrived as f64 / sent as f64).max(0.0) }
-        }),
+        loss_ratio,
         cpu_ns_per_packet: cpu_ns,
         cpu_seconds_per_million: cpu_ns.map(|ns| ns / 1e3),
         cpu_percent: whole(&Trial::cpu_percent),

@@ -106,7 +106,7 @@ fn table(cells: &[Record]) -> String {
             offered,
             cell.contender.into(),
             cell.port.into(),
-            format!("{:.0}", cell.pps),
+            format!("{}{:.0}", if cell.load_limited { "≥ " } else { "" }, cell.pps),
             format!("{:.1}", 100.0 * cell.loss_ratio),
             format!("{:.2}", cell.cpu_percent),
             number(cell.cpu_ns_per_packet, 0),
@@ -120,7 +120,9 @@ fn table(cells: &[Record]) -> String {
             ratio(cell.peer.as_ref(), cell.saturated),
         ]);
     }
-    table.text() + "  × bare, × peer: rate where max is offered, CPU time elsewhere; in brackets the 95 % interval\n"
+    table.text()
+        + "  × bare, × peer: rate where max is offered, CPU time elsewhere; in brackets the 95 % interval; ≥: \
+                    the load's CPU had no more to give\n"
 }
 
 fn ratio(beside: Option<&Beside>, saturated: bool) -> String {
