@@ -29,7 +29,7 @@ Examples:
   weir bench cmts-imix                             the published vCMTS workload, every frame checked
   weir bench cmts-imix --service-groups 1..8 --set channels=ofdm2-scqam32
   sudo weir bench cmts-imix --port all             the same over links of its own
-  sudo weir bench real                             a gateway process on frames another CPU wrote, idle to full
+  sudo weir bench real                             a process on frames of another CPU, idle to full
   sudo weir bench real --loads idle,10k,max --peer /usr/local/bin/eupf
   sudo weir bench suite                            what weir sets out to reach, and whether it does")]
 pub struct BenchArgs {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::cells::Carried;
-use super::contender::{Contender, Kind};
+use super::contender::Contender;
 use super::control::{ControlPlane, Usage, expected_triggers};
 use super::options::{Flow, RealOptions};
 use super::rules::LOW_KBITS;
@@ -37,6 +37,8 @@ const SAMPLED: u32 = 32;
 pub struct Check {
     /// Of which contender.
     pub contender: &'static str,
+    /// Mode of its ports.
+    pub port: &'static str,
     /// What was checked.
     pub what: &'static str,
     /// It was as the rules say.
@@ -113,7 +115,7 @@ fn collect(
 }
 
 fn check(what: &'static str, ok: bool, found: String) -> Check {
-    Check { contender: "", what, ok, found }
+    Check { contender: "", port: "", what, ok, found }
 }
 
 /// Sum of octets and, where all sessions report them, packets by direction.
@@ -230,11 +232,6 @@ fn sampled(
         usage.len()
     );
     Ok(check("usage in cells", ok, found))
-}
-
-/// Contenders that are audited.
-pub fn is_audited(kind: Kind) -> bool {
-    kind != Kind::Bare
 }
 
 #[cfg(test)]

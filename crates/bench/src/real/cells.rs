@@ -15,9 +15,9 @@ use crate::error::BenchError;
 const AGAIN: usize = 3;
 /// A ratio is known well enough when half its interval is this part of it.
 pub const WELL_ENOUGH: f64 = 0.05;
-/// Rates of the search for saturation are this factor apart, at first and around the best.
+/// Rates of the search for saturation are this factor apart at first; then the best is tried with each of these.
 const COARSE: f64 = 1.5;
-const FINE: f64 = 1.2;
+const FINE: [f64; 5] = [1.25, 1.1, 0.9, 1.05, 0.95];
 /// Packets a second the search begins at.
 const FIRST_RATE: f64 = 60e3;
 /// Beyond this many offered for each delivered, more load changes nothing.
@@ -135,7 +135,9 @@ impl Player<'_> {
                 cell.rows[at].trials.push(trial);
             }
             let wide = |kind| cell.main_ratio(kind).is_some_and(|ratio| ratio.half_width() > WELL_ENOUGH);
-            cell.settled = round + 1 >= 3 && ![Kind::Bare, Kind::Peer].into_iter().any(wide);
+            // What nothing costs is judged by itself: ratios of two times near zero never settle.
+            let judged = offered != Offered::Idle;
+            cell.settled = round + 1 >= 3 && !(judged && [Kind::Bare, Kind::Peer].into_iter().any(wide));
             if round + 1 >= least && cell.settled {
                 break;
             }
@@ -206,7 +208,8 @@ impl Player<'_> {
             }
             rate *= COARSE;
         }
-        for rate in [best.1 * FINE, best.1 / FINE] {
+        for factor in FINE {
+            let rate = best.1 * factor;
             let trial = self.once(contender, rate)?;
             if trial.pps() > best.0 {
                 best = (trial.pps(), rate);

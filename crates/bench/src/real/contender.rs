@@ -47,10 +47,24 @@ impl Kind {
         }
     }
 
+    /// Mode of its ports, as results name it: a peer has its own.
+    pub const fn port(self, port: RealPort) -> &'static str {
+        if matches!(self, Self::Peer) { "xdp-native" } else { port.word() }
+    }
+
     /// Where its packets are processed.
     pub const fn path(self) -> &'static str {
         if matches!(self, Self::Peer) { "kernel" } else { "user" }
     }
+}
+
+/// Processes whose time is a contender's cost, by their numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Charged {
+    /// Itself and its children.
+    pub process: Vec<u32>,
+    /// NAPI threads of its interfaces.
+    pub napi: Vec<u32>,
 }
 
 /// A process on links of its own, with its load and its sink. Fields are dropped in this order: the process first, the
@@ -131,9 +145,9 @@ impl Contender {
         place.pin_napi(&self.lab, self.link, &mut self.napi)
     }
 
-    /// Processes whose time is its cost: itself, its children, the NAPI threads of its interfaces.
-    pub fn charged(&self) -> Vec<u32> {
-        self.child.pids().iter().chain(&self.napi.near).copied().collect()
+    /// Whose time is its cost.
+    pub fn charged(&self) -> Charged {
+        Charged { process: self.child.pids().to_vec(), napi: self.napi.near.iter().copied().collect() }
     }
 
     /// Its bursts so far, if it counts them.

@@ -23,7 +23,9 @@ impl Sched {
         }
     }
 
-    fn and(self, other: Self) -> Self {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
         Self {
             run_ns: self.run_ns + other.run_ns,
             wait_ns: self.wait_ns + other.wait_ns,

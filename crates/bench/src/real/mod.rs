@@ -109,12 +109,14 @@ fn run(
     let Player { mut trials, tell, repeated, carried, .. } = player;
     report.trials_repeated += repeated;
     for contender in &mut contenders {
-        if !audit::is_audited(contender.kind) {
+        if contender.control.is_none() {
             continue;
         }
         tell(&format!("checking usage, rates and gates of {}", contender.kind.name()));
         let carried = carried.get(&contender.kind).cloned().unwrap_or_default();
-        report.checks.extend(audit::audit(contender, &mut trials, options, &carried, stop)?);
+        let mut checks = audit::audit(contender, &mut trials, options, &carried, stop)?;
+        checks.iter_mut().for_each(|check| check.port = contender.kind.port(port));
+        report.checks.extend(checks);
     }
     Ok(())
 }

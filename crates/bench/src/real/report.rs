@@ -15,21 +15,21 @@ use crate::host::{Host, date};
 /// What was measured under which conditions.
 #[derive(Clone, Debug, Serialize)]
 pub struct Conditions {
-    /// The machine.
+    /// The processor's model.
     pub cpu: String,
     /// The kernel's release.
     pub kernel: String,
-    /// Processors there are.
+    /// Processors that this process may use.
     pub cores: usize,
     /// Version of weir.
     pub version: String,
     /// The gateway's binary, if it is another build.
     pub gateway: Option<String>,
-    /// The peer's binary.
+    /// The peer's binary, if one was measured.
     pub peer: Option<String>,
-    /// When.
+    /// When it began, in UTC, as 2026-01-31T12:00:00Z.
     pub date: String,
-    /// Who has which CPU.
+    /// CPUs and scheduling class of gateway, load and far ends.
     pub placement: String,
     /// Sessions, brought up by PFCP.
     pub sessions: u32,
@@ -101,13 +101,13 @@ pub struct Beside {
 pub struct Record {
     /// `user` or `kernel`: where packets are processed.
     pub path: &'static str,
-    /// Which contender.
+    /// `weir`, `bare` or `eupf`.
     pub contender: &'static str,
     /// Mode of the ports; of a peer, its own.
     pub port: &'static str,
-    /// Sessions.
+    /// Sessions that the packets are of.
     pub sessions: u32,
-    /// Which packets are offered.
+    /// `mixed`, `uplink` or `downlink`.
     pub direction: &'static str,
     /// Packets a second asked for; 0: idle.
     pub offered_pps: f64,
@@ -127,7 +127,9 @@ pub struct Record {
     pub cpu_seconds_per_million: Option<f64>,
     /// CPU time of all threads, in per cent of a CPU.
     pub cpu_percent: f64,
-    /// Time runnable and not running, in per cent.
+    /// The part of `cpu_percent` that the NAPI threads of its interfaces take.
+    pub napi_percent: f64,
+    /// Time runnable and not running, in per cent, all threads together.
     pub waited_percent: f64,
     /// The part of both CPUs' time that the hypervisor took.
     pub steal_ratio: f64,
@@ -139,7 +141,7 @@ pub struct Record {
     pub burst_mean: Option<f64>,
     /// Times a second that threads were woken.
     pub wakeups_per_second: f64,
-    /// Trials.
+    /// Rounds: trials that the figures are medians of.
     pub repeats: usize,
     /// Trials that could not be used, and were the last of their kind.
     pub invalid: usize,
@@ -155,16 +157,16 @@ pub struct Record {
     pub samples: Vec<f64>,
 }
 
-/// All of it.
+/// The object that `weir bench real --json` writes. Keys are a contract: they are added, not renamed.
 #[derive(Clone, Debug, Serialize)]
 pub struct RealReport {
-    /// Version of this object.
+    /// Version of this object's keys: 1.
     pub schema: u32,
     /// `real`.
     pub profile: &'static str,
-    /// Under which conditions.
+    /// The machine, and what was asked for.
     pub conditions: Conditions,
-    /// Figures.
+    /// One record for each contender in each cell, the gateway's first.
     pub cells: Vec<Record>,
     /// Whether user planes did what their rules say.
     pub checks: Vec<Check>,
@@ -199,7 +201,7 @@ fn record(cell: &Cell, row: &Row, port: RealPort, options: &RealOptions) -> Reco
     Record {
         path: own.path(),
         contender: own.name(),
-        port: if own == Kind::Peer { "xdp-native" } else { port.word() },
+        port: own.port(port),
         sessions: options.sessions,
         direction: options.flow.word(),
         offered_pps: row.offered,
@@ -211,6 +213,7 @@ fn record(cell: &Cell, row: &Row, port: RealPort, options: &RealOptions) -> Reco
         cpu_ns_per_packet: cpu_ns,
         cpu_seconds_per_million: cpu_ns.map(|ns| ns / 1e3),
         cpu_percent: whole(&Trial::cpu_percent),
+        napi_percent: whole(&Trial::napi_percent),
         waited_percent: whole(&Trial::waited_percent),
         steal_ratio: whole(&|trial| trial.steal),
         p50_us: of(&|trial| trial.latency_us(0.5)),

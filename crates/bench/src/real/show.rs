@@ -15,7 +15,7 @@ pub fn text(report: &RealReport) -> String {
     out += "\nchecks, in sessions of their own:\n";
     for check in &report.checks {
         let verdict = if check.ok { "ok  " } else { "NOT " };
-        out += &format!("  {verdict} {:<5} {}: {}\n", check.contender, check.what, check.found);
+        out += &format!("  {verdict} {} {}: {}: {}\n", check.contender, check.port, check.what, check.found);
     }
     let unsettled = report.cells.iter().filter(|cell| cell.contender == "weir" && !cell.settled).count();
     if unsettled > 0 {
@@ -68,13 +68,14 @@ fn conditions(of: &Conditions) -> String {
     out
 }
 
-const HEADS: [&str; 15] = [
+const HEADS: [&str; 16] = [
     "offered",
     "contender",
     "port",
     "pps",
     "lost %",
     "CPU %",
+    "NAPI %",
     "ns/packet",
     "s/Mpacket",
     "p50",
@@ -109,6 +110,7 @@ fn table(cells: &[Record]) -> String {
             format!("{}{:.0}", if cell.load_limited { "≥ " } else { "" }, cell.pps),
             format!("{:.1}", 100.0 * cell.loss_ratio),
             format!("{:.2}", cell.cpu_percent),
+            format!("{:.2}", cell.napi_percent),
             number(cell.cpu_ns_per_packet, 0),
             number(cell.cpu_seconds_per_million, 2),
             time(cell.p50_us),

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::contender::Contender;
+use super::contender::{Charged, Contender};
 use super::cpu::{Sched, Steal, Threads};
 use super::place::Place;
 use super::sink::{Arrived, Sink};
@@ -49,6 +49,8 @@ pub struct Trial {
     pub whole: ([u64; 2], [u64; 2]),
     /// CPU time of all threads charged to the contender.
     pub sched: Sched,
+    /// Nanoseconds of it that the NAPI threads of its interfaces ran.
+    pub napi_ns: u64,
     /// The part of both CPUs' time that the hypervisor took.
     pub steal: f64,
     /// Packets per burst, where the contender counts bursts.
@@ -79,7 +81,12 @@ impl Trial {
         self.sched.run_ns as f64 / self.seconds / 1e7
     }
 
-    /// Time runnable and not running, in per cent of the trial.
+    /// The NAPI threads' part of it, in per cent of a CPU.
+    pub fn napi_percent(&self) -> f64 {
+        self.napi_ns as f64 / self.seconds / 1e7
+    }
+
+    /// Time runnable and not running, in per cent of the trial, all threads together: more than 100 when several wait.
     pub fn waited_percent(&self) -> f64 {
         self.sched.wait_ns as f64 / self.seconds / 1e7
     }
@@ -110,7 +117,16 @@ struct Moment {
     sent: [u64; 2],
     arrived: Arrived,
     threads: Threads,
+    napi: Threads,
     steal: Steal,
+}
+
+/// Threads that play a trial, ended.
+struct Played {
+    /// The load ended before it should have.
+    ended_early: bool,
+    /// Where counting begins and ends.
+    moments: [Moment; 2],
 }
 
 impl Trials {
@@ -136,7 +152,7 @@ impl Trials {
         let bursts = contender.bursts();
         let sent = || counter.as_ref().map_or([0; 2], Sent::packets);
         let (sent_before, arrived_before) = (sent(), contender.sink.arrived().by_direction());
-        let (ended_early, moments) = self.play(&contender.sink, load, counter.as_ref(), &charged, window)?;
+        let Played { ended_early, moments } = self.play(&contender.sink, load, counter.as_ref(), &charged, window)?;
         let burst = bursts.zip(contender.bursts()).and_then(|(before, now)| now.mean_since(&before));
         let less = |now: [u64; 2], before: [u64; 2]| [0, 1].map(|way| now[way].saturating_sub(before[way]));
         let [first, last] = moments;
@@ -145,7 +161,8 @@ impl Trials {
             sent: less(last.sent, first.sent),
             arrived: last.arrived.since(&first.arrived),
             whole: (less(sent(), sent_before), less(contender.sink.arrived().by_direction(), arrived_before)),
-            sched: last.threads.since(&first.threads),
+            sched: last.threads.since(&first.threads).and(last.napi.since(&first.napi)),
+            napi_ns: last.napi.since(&first.napi).run_ns,
             steal: last.steal.since(&first.steal),
             burst,
             invalid: None,
@@ -154,22 +171,23 @@ impl Trials {
         Ok(trial)
     }
 
-    /// Load and conductor on threads of their own. Says whether the load ended before it should have.
+    /// Load and conductor on threads of their own.
     fn play(
         &mut self,
         sink: &Sink,
         load: Option<Load<'_>>,
         counter: Option<&Sent>,
-        charged: &[u32],
+        charged: &Charged,
         window: Duration,
-    ) -> Result<(bool, [Moment; 2]), BenchError> {
+    ) -> Result<Played, BenchError> {
         let place = self.place;
         let length = WARM + window + AFTER;
         let moment = || Moment {
             at: Instant::now(),
             sent: counter.map_or([0; 2], Sent::packets),
             arrived: sink.arrived(),
-            threads: Threads::now(charged),
+            threads: Threads::now(&charged.process),
+            napi: Threads::now(&charged.napi),
             steal: Steal::now(&[place.load, place.gateway]),
         };
         let settle = move |urgency| {
@@ -181,28 +199,28 @@ impl Trials {
         let looks = load.map_or(0.0, |load| load.pps.map_or(LOOKS_UNPACED, |_| self.looks) * length.as_secs_f64());
         let (took, moments) = thread::scope(|scope| {
             let named = |name: &str| thread::Builder::new().name(name.into());
-            let blowing = named("load").spawn_scoped(scope, move || -> Result<Duration, BenchError> {
-                let Some(load) = load else { return Ok(length) };
+            let blowing = named("load").spawn_scoped(scope, move || -> Result<Instant, BenchError> {
                 settle(Urgency::Packets);
-                let begin = Instant::now();
-                load.blast.send(length, load.pps, looks as u32)?;
-                Ok(begin.elapsed())
+                load.map_or(Ok(()), |load| load.blast.send(length, load.pps, looks as u32))?;
+                Ok(Instant::now())
             });
             let conducting = named("conductor").spawn_scoped(scope, move || {
                 settle(Urgency::Conductor);
                 wait_for_load(counter);
+                let begun = Instant::now();
                 thread::sleep(WARM);
                 let first = moment();
                 thread::sleep(window);
-                [first, moment()]
+                (begun, [first, moment()])
             });
             let failed = |error| BenchError::system("a thread", error);
             let (blowing, conducting) = (blowing.map_err(failed)?, conducting.map_err(failed)?);
-            let moments = conducting.join().map_err(|_| BenchError::Died("conductor"))?;
-            let took = blowing.join().map_err(|_| BenchError::Died("load"))??;
-            Ok::<_, BenchError>((took, moments))
+            let (begun, moments) = conducting.join().map_err(|_| BenchError::Died("conductor"))?;
+            let ended = blowing.join().map_err(|_| BenchError::Died("load"))??;
+            Ok::<_, BenchError>((ended.duration_since(begun), moments))
         })?;
-        let ended_early = took < length;
+        // It is seen to have begun a millisecond late.
+        let ended_early = load.is_some() && took + Duration::from_millis(5) < length;
         if let Some(Load { pps: Some(pps), .. }) = load {
             let seen = looks / took.as_secs_f64().max(1e-3);
             if ended_early {
@@ -212,7 +230,7 @@ impl Trials {
             }
         }
         thread::sleep(DRAIN);
-        Ok((ended_early, moments))
+        Ok(Played { ended_early, moments })
     }
 }
 
