@@ -24,6 +24,14 @@ const BEFORE: usize = 16;
 /// Prepared packets, both directions together, at most.
 const MOST: usize = 1 << 17;
 
+/// Where the time of sending is in a [`traffic::Signature`].
+const SENT_IN_SIGNATURE: i16 = 10;
+
+/// Nanoseconds that a source of packets may be behind its rate and make good. Where packets are received on its CPU as well
+/// it is interrupted for longer.
+const BEHIND: i32 = 20_000;
+const STAMPED_BEHIND: i32 = 100_000;
+
 /// Frames a second that no processor we know can send, and that none can look at and drop.
 const SENT_AT_MOST: f64 = 6e6;
 const DROPPED_AT_MOST: f64 = 15e6;
@@ -63,6 +71,21 @@ impl Blast {
     /// # Errors
     /// When the kernel refuses.
     pub fn new(lab: &Lab, plans: &[(usize, Arc<Plan>)]) -> Result<Self, BenchError> {
+        Self::made(lab, plans, None)
+    }
+
+    /// The same for one gateway, each packet's signature with the kernel's monotonic clock in nanoseconds as the time it
+    /// was sent. Users' UDP must have no checksum ([`traffic::Profile::user_checksums`] off), and the links no VLAN tag.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn stamped(lab: &Lab, link: usize, plan: &Arc<Plan>) -> Result<Self, BenchError> {
+        let plain = 14 + 20 + 8 + SENT_IN_SIGNATURE;
+        let up = plain + plan.profile().tunnel_bytes() as i16;
+        Self::made(lab, &[(link, plan.clone())], Some([up, plain]))
+    }
+
+    fn made(lab: &Lab, plans: &[(usize, Arc<Plan>)], stamps: Option<[i16; 2]>) -> Result<Self, BenchError> {
         let entries = prepare(lab, plans)?;
         let longest = entries.iter().map(|entry| entry.len).max().unwrap_or(0).max(HEAD);
         let frames = Map::array(BEFORE + HEAD, entries.len() as u32)?;
@@ -76,7 +99,7 @@ impl Blast {
             lens.iter().sum::<f64>() / lens.len().max(1) as f64
         });
         let state = Arc::new(Map::array(state::BYTES, 1)?);
-        let program = program(&frames, &state, entries.len() as i32)?;
+        let program = program(&frames, &state, entries.len() as i32, stamps)?;
         let netns = lab.load().to_owned();
         Ok(Self { program, state, frame: vec![0; longest], netns, mean, _frames: frames })
     }
@@ -94,6 +117,20 @@ impl Blast {
         }
         self.state.update(&[0; 4], &value)?;
         Ok(())
+    }
+
+    /// Sends for so long, at most `pps` packets a second, on the calling thread. `looks` is how many frames the program is
+    /// run on: too few, and sending ends early; too many, and the call lasts longer. Sends in one system call, for between
+    /// two the kernel would send nothing for tens of milliseconds.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn send(&self, length: Duration, pps: Option<f64>, looks: u32) -> Result<(), BenchError> {
+        let within = port::netns::within(&self.netns, || {
+            self.aim(length, pps)?;
+            Ok(self.program.run_live(&self.frame, 0, looks)?)
+        });
+        within.map_err(|source| BenchError::Port { uri: format!("namespace {}", self.netns), source })?
     }
 
     /// To see what it has sent.
@@ -163,7 +200,8 @@ fn prepare(lab: &Lab, plans: &[(usize, Arc<Plan>)]) -> Result<Vec<Entry>, BenchE
     Ok(entries)
 }
 
-fn program(frames: &Map, state: &Map, entries: i32) -> Result<Program, BenchError> {
+/// With `stamps`, the time is written into each frame there: up, down.
+fn program(frames: &Map, state: &Map, entries: i32, stamps: Option<[i16; 2]>) -> Result<Program, BenchError> {
     let mut a = Asm::new();
     let [drop, late, send, wrap, uplink, counted, begun, look, next] = std::array::from_fn(|_| a.label());
     a.mov(R6, R1);
@@ -179,8 +217,8 @@ fn program(frames: &Map, state: &Map, entries: i32) -> Result<Program, BenchErro
     a.load(Width::Double, R1, R7, state::LENGTH).add(R1, R0).store(Width::Double, R7, state::UNTIL, R1);
     a.place(begun).jump_if(Cond::Ge, R0, R1, drop);
     a.load(Width::Double, R2, R7, state::DUE).jump_if(Cond::Lt, R0, R2, drop);
-    // Behind by 20 µs at most, so that a pause is not made good in one lump.
-    a.add(R0, -20_000).jump_if(Cond::Lt, R2, R0, late).jump(send);
+    // Behind by so much at most, so that a pause is not made good in one lump.
+    a.add(R0, -(if stamps.is_some() { STAMPED_BEHIND } else { BEHIND })).jump_if(Cond::Lt, R2, R0, late).jump(send);
     a.place(late).mov(R2, R0);
     a.place(send).load(Width::Double, R1, R7, state::GAP).add(R2, R1).store(Width::Double, R7, state::DUE, R2);
     // The next prepared packet.
@@ -190,6 +228,9 @@ fn program(frames: &Map, state: &Map, entries: i32) -> Result<Program, BenchErro
     a.place(wrap).store(Width::Double, R7, state::NEXT, R1);
     a.mov(R2, R10).add(R2, -8).load_map(R1, frames).call(Helper::MapLookup);
     a.jump_if(Cond::Eq, R0, 0, drop).mov(R8, R0);
+    if stamps.is_some() {
+        a.call(Helper::KtimeNs).mov(R9, R0).to_network(R9, 64);
+    }
     a.load(Width::Word, R2, R6, 0).load(Width::Word, R3, R6, 4);
     a.mov(R4, R2).add(R4, HEAD as i32).jump_if(Cond::Gt, R4, R3, drop);
     for at in (0..HEAD as i16).step_by(8) {
@@ -197,11 +238,17 @@ fn program(frames: &Map, state: &Map, entries: i32) -> Result<Program, BenchErro
     }
     // The program's counters by direction; the verifier wants constants.
     a.load(Width::Double, R1, R8, 8).jump_if(Cond::Eq, R1, 0, uplink);
+    if let Some([_, down]) = stamps {
+        a.store(Width::Double, R2, down, R9);
+    }
     a.load(Width::Double, R1, R7, state::SENT + 8)
         .add(R1, 1)
         .store(Width::Double, R7, state::SENT + 8, R1)
         .jump(counted);
     a.place(uplink);
+    if let Some([up, _]) = stamps {
+        a.store(Width::Double, R2, up, R9);
+    }
     a.load(Width::Double, R1, R7, state::SENT).add(R1, 1).store(Width::Double, R7, state::SENT, R1);
     a.place(counted);
     a.load(Width::Word, R1, R8, 4).mov(R2, 0).alu(Alu::Sub, R2, R1).mov(R1, R6).call(Helper::XdpAdjustTail);

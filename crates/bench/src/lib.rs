@@ -15,6 +15,7 @@
 //! | `report`, `show`, `text`, `host` | the result: keys, tables, the machine |
 //! | `options`, `run`, `modes`, `scale` | a benchmark from what is asked to its report; side by side; more and more |
 //! | `suite` | what weir sets out to reach, and whether it does |
+//! | `real` | a gateway process on frames that another CPU wrote, beside a bare forwarder and eUPF |
 //! | `cmts` | the cable gateway under the published reference workload |
 //! | `demo`, `live` | a user plane at work, to watch |
 //!
@@ -50,6 +51,7 @@ pub mod modes;
 pub mod options;
 pub mod pfcp_sessions;
 pub mod profiles;
+pub mod real;
 pub mod report;
 pub mod run;
 pub mod sample;

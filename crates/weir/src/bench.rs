@@ -1,5 +1,7 @@
 //! `weir bench`: what a gateway does to every packet, measured.
 
+mod real;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -27,17 +29,21 @@ Examples:
   weir bench cmts-imix                             the published vCMTS workload, every frame checked
   weir bench cmts-imix --service-groups 1..8 --set channels=ofdm2-scqam32
   sudo weir bench cmts-imix --port all             the same over links of its own
+  sudo weir bench real                             a process on frames of another CPU, idle to full
+  sudo weir bench real --loads idle,10k,max --peer /usr/local/bin/eupf
   sudo weir bench suite                            what weir sets out to reach, and whether it does")]
 pub struct BenchArgs {
     /// The workload: upf-128 (the published experiment), upf-embb (mobile broadband, everything on), vepc-embb (the same
     /// as 4G, with access lists), fwa (fixed wireless), cmts-imix (the published workload of a cable gateway),
-    /// pfcp-sessions (how fast a control plane can bring sessions up); or suite: everything weir sets out to reach, with
-    /// a verdict a line.
+    /// pfcp-sessions (how fast a control plane can bring sessions up), real (a gateway process on frames that another CPU
+    /// wrote, at the loads of --loads); suite: everything weir sets out to reach, with a verdict a line; or forward: no
+    /// measurement, but a bare forwarder between the ports --set n3=URI and --set n6=URI, until Ctrl-C.
     #[arg(value_name = "PROFILE")]
     pub profile: String,
-    /// What the gateway's ports are: memory, plain, mmsg, ring, xdp, or all.
-    #[arg(long, value_name = "KIND", default_value = "memory")]
-    pub port: String,
+    /// What the gateway's ports are: memory, plain, mmsg, ring, xdp, or all [default: memory; with real: xdp, and there is
+    /// slots, too].
+    #[arg(long, value_name = "KIND")]
+    pub port: Option<String>,
     /// Workers, each with its part of the subscribers.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub workers: u16,
@@ -47,9 +53,9 @@ pub struct BenchArgs {
     /// Measure 1 to R workers of one gateway on one pair of interfaces, subscribers divided among them.
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub fanout: Option<u16>,
-    /// How long to measure.
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
-    pub seconds: f64,
+    /// How long to measure [default: 5; with real: 1, of each trial].
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub seconds: Option<f64>,
     /// With cmts-imix: service groups on the core, a number or from..to.
     #[arg(long, value_name = "N", default_value = "2")]
     pub service_groups: String,
@@ -65,9 +71,12 @@ pub struct BenchArgs {
     /// Keep the gateway's CPU for the gateway: what it sends is taken in on the load's, as beyond a wire.
     #[arg(long, conflicts_with = "share_cpu")]
     pub own_cpu: bool,
-    /// With suite: in short.
+    /// With suite and real: in short.
     #[arg(long)]
     pub quick: bool,
+    /// Options of real.
+    #[command(flatten)]
+    pub real: real::RealArgs,
     /// Change a number of the workload, such as ues=50000 or new_flows=0.1. May be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -77,6 +86,14 @@ pub struct BenchArgs {
 }
 
 impl BenchArgs {
+    fn port(&self) -> &str {
+        self.port.as_deref().unwrap_or("memory")
+    }
+
+    fn seconds(&self) -> f64 {
+        self.seconds.unwrap_or(5.0)
+    }
+
     fn receive_work(&self) -> ::bench::ReceiveWork {
         use ::bench::ReceiveWork::{Gateway, Load, Senders};
         if self.own_cpu {
@@ -102,7 +119,8 @@ impl BenchArgs {
     fn settings(&self) -> anyhow::Result<::bench::profiles::Settings> {
         let mut settings = ::bench::profiles::Settings::named(&self.profile).ok_or_else(|| {
             Usage(format!(
-                "no workload is called `{}`; there are upf-128, upf-embb, vepc-embb, fwa, cmts-imix and pfcp-sessions",
+                "no workload is called `{}`; there are upf-128, upf-embb, vepc-embb, fwa, cmts-imix, \
+                 pfcp-sessions, real and suite",
                 self.profile
             ))
         })?;
@@ -120,6 +138,11 @@ impl BenchArgs {
 /// What can not be measured here, and why.
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     let stop = signals::stop_flag().context("no signal handlers")?;
+    match args.profile.as_str() {
+        "real" => return real::run(args, &stop),
+        "forward" => return real::forward(args, &stop),
+        _ => args.real.refuse()?,
+    }
     if args.profile == "suite" {
         return suite(args, &stop);
     }
@@ -132,12 +155,12 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         return cable(args, &stop);
     }
     let settings = args.settings()?;
-    let all = args.port == "all";
-    let port = if all { PortKind::Plain } else { args.port.parse().map_err(usage)? };
+    let all = args.port() == "all";
+    let port = if all { PortKind::Plain } else { args.port().parse().map_err(usage)? };
     let options = Options {
         port,
         workers: args.workers,
-        seconds: args.seconds,
+        seconds: args.seconds(),
         pps: args.pps,
         receive_work: args.receive_work(),
         ..Options::new(settings)
@@ -181,11 +204,11 @@ fn cable(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
             "cmts-imix loads one worker as far as channels and ports carry; there are --service-groups and --set";
         return Err(Usage(format!("`{flag}`: {help}")).into());
     }
-    let ports = match args.port.as_str() {
+    let ports = match args.port() {
         "all" => PortKind::SOCKETS.to_vec(),
         word => vec![word.parse::<PortKind>().map_err(usage)?],
     };
-    let mut options = CableOptions { seconds: args.seconds, ..CableOptions::default() };
+    let mut options = CableOptions { seconds: args.seconds(), ..CableOptions::default() };
     for pair in &args.set {
         let (key, value) = pair.split_once('=').ok_or_else(|| Usage(format!("`--set {pair}` wants KEY=VALUE")))?;
         options.settings.set(key, value).map_err(usage)?;

@@ -1,0 +1,221 @@
+//! What is measured: the gateway, a bare forwarder of its port mode, or a peer, each a process in a lab of its own.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use traffic::Plan;
+
+use super::child::Child;
+use super::configuration;
+use super::control::ControlPlane;
+use super::counters::Bursts;
+use super::options::{RealOptions, RealPort};
+use super::place::{Napi, Place};
+use super::rules::Rules;
+use super::sink::Sink;
+use super::traffic::{Of, all_sessions, plan, profile};
+use crate::blast::Blast;
+use crate::error::BenchError;
+use crate::lab::{Lab, Shape, Side, exec};
+
+/// Room for a tunnel around a packet of 1500 bytes.
+const MTU: u16 = 1600;
+/// Time from start to ready.
+const TO_START: Duration = Duration::from_secs(30);
+
+/// Kinds of contenders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// `weir run`.
+    Weir,
+    /// Two ports of the same mode and nothing between.
+    Bare,
+    /// eUPF.
+    Peer,
+}
+
+impl Kind {
+    /// As results name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Weir => "weir",
+            Self::Bare => "bare",
+            Self::Peer => "eupf",
+        }
+    }
+
+    /// Mode of its ports, as results name it: a peer has its own.
+    pub const fn port(self, port: RealPort) -> &'static str {
+        if matches!(self, Self::Peer) { "xdp-native" } else { port.word() }
+    }
+
+    /// Where its packets are processed.
+    pub const fn path(self) -> &'static str {
+        if matches!(self, Self::Peer) { "kernel" } else { "user" }
+    }
+}
+
+/// Processes whose time is a contender's cost, by their numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Charged {
+    /// Itself and its children.
+    pub process: Vec<u32>,
+    /// NAPI threads of its interfaces.
+    pub napi: Vec<u32>,
+}
+
+/// A process on links of its own, with its load and its sink. Fields are dropped in this order: the process first, the
+/// namespaces last.
+pub struct Contender {
+    /// What it is.
+    pub kind: Kind,
+    /// The process.
+    pub child: Child,
+    /// The far ends.
+    pub sink: Sink,
+    /// The packets of the cells.
+    pub plan: Arc<Plan>,
+    /// The load of the cells.
+    pub blast: Arc<Blast>,
+    /// Its control plane; the bare forwarder has none.
+    pub control: Option<ControlPlane>,
+    /// Number of its links, which is in their names.
+    pub link: usize,
+    /// Its namespaces.
+    pub lab: Lab,
+    napi: Napi,
+    socket: PathBuf,
+}
+
+impl Contender {
+    /// Starts a contender and brings up its sessions.
+    ///
+    /// # Errors
+    /// What did not start, or refused a session.
+    pub fn start(
+        kind: Kind,
+        port: RealPort,
+        options: &RealOptions,
+        place: &Place,
+        folder: &Path,
+        stop: &AtomicBool,
+    ) -> Result<Self, BenchError> {
+        let link = kind as usize;
+        let traffic = profile(options, options.flow);
+        let lab = Lab::new(Shape { mtu: MTU, queues: 1 })?;
+        lab.links(link, [traffic.access.gateway, traffic.core.gateway])?;
+        if port != RealPort::Xdp && kind != Kind::Peer {
+            lab.receive_live(link)?;
+        }
+        exec(lab.gateway(), "ip", &["link", "set", "lo", "up"])?;
+        let interfaces = Side::BOTH.map(|side| side.gateway(link));
+        let socket = folder.join("weir.sock");
+        let words = words(kind, port, options, place, folder, &socket, &interfaces, &lab)?;
+        let mut child = Child::start(kind.name(), lab.gateway(), &words, place, folder)?;
+        if kind != Kind::Peer {
+            child.wait_for("ready", TO_START)?;
+        }
+        let control = match kind {
+            Kind::Bare => None,
+            _ => Some(sessions(&lab, options, &traffic, stop).map_err(|error| explain(error, &child))?),
+        };
+        child.settle();
+        let sink = Sink::attach(&lab, link)?;
+        let plan = plan(options, Of::Cells, options.flow)?;
+        let blast = Arc::new(Blast::stamped(&lab, link, &plan)?);
+        let mut contender = Self { kind, child, sink, plan, blast, control, link, lab, napi: Napi::default(), socket };
+        contender.prepare(place)?;
+        Ok(contender)
+    }
+
+    /// Before a trial: answers what its user plane has asked, and sees to it that NAPI threads are where they belong.
+    ///
+    /// # Errors
+    /// The process has ended.
+    pub fn prepare(&mut self, place: &Place) -> Result<(), BenchError> {
+        if self.child.has_ended() {
+            return Err(self.child.complaint("ended by itself"));
+        }
+        if let Some(control) = &mut self.control {
+            control.serve();
+        }
+        place.pin_napi(&self.lab, self.link, &mut self.napi)
+    }
+
+    /// Whose time is its cost.
+    pub fn charged(&self) -> Charged {
+        Charged { process: self.child.pids().to_vec(), napi: self.napi.near.iter().copied().collect() }
+    }
+
+    /// Its bursts so far, if it counts them.
+    pub fn bursts(&mut self) -> Option<Bursts> {
+        match self.kind {
+            Kind::Weir => Bursts::of_gateway(&self.socket),
+            Kind::Bare => self.child.ask("counters").and_then(|line| serde_json::from_str(&line).ok()),
+            Kind::Peer => None,
+        }
+    }
+}
+
+/// The command line, and what must be there before it runs.
+#[allow(clippy::too_many_arguments, reason = "each is one thing, once")]
+fn words(
+    kind: Kind,
+    port: RealPort,
+    options: &RealOptions,
+    place: &Place,
+    folder: &Path,
+    socket: &Path,
+    interfaces: &[String; 2],
+    lab: &Lab,
+) -> Result<Vec<OsString>, BenchError> {
+    let write = |name: &str, text: String| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).map_err(|e| BenchError::system(format!("writing {}", path.display()), e))?;
+        Ok::<_, BenchError>(path.into_os_string())
+    };
+    let uris = interfaces.each_ref().map(|name| port.uri(name));
+    Ok(match kind {
+        Kind::Weir => {
+            let file = write("weir.toml", configuration::weir(options, &uris, place.gateway, socket))?;
+            let binary = options.gateway.as_ref().unwrap_or(&options.weir);
+            vec![binary.into(), "run".into(), file]
+        }
+        Kind::Bare => {
+            let [n3, n6] = uris;
+            let sets = [format!("n3={n3}"), format!("n6={n6}")];
+            let words = ["bench", "forward", "--set", &sets[0], "--set", &sets[1]];
+            std::iter::once(options.weir.clone().into()).chain(words.into_iter().map(Into::into)).collect()
+        }
+        Kind::Peer => {
+            let binary = options.peer.clone().ok_or_else(|| BenchError::Asked("no --peer given".into()))?;
+            configuration::host(lab.gateway(), interfaces, options)?;
+            let file = write("eupf.yml", configuration::eupf(options, interfaces))?;
+            // A namespace entered by `ip netns exec` has a /sys of its own, without bpffs.
+            let script = "mount -t bpf bpf /sys/fs/bpf && exec \"$0\" --config \"$1\"";
+            vec!["sh".into(), "-c".into(), script.into(), binary.into(), file]
+        }
+    })
+}
+
+/// Associates and brings up all sessions.
+fn sessions(
+    lab: &Lab,
+    options: &RealOptions,
+    traffic: &traffic::Profile,
+    stop: &AtomicBool,
+) -> Result<ControlPlane, BenchError> {
+    let mut control = ControlPlane::associate(lab.gateway(), stop)?;
+    let rules = Rules { sessions: options.sessions, sdf: options.sdf };
+    let address = super::control::SMF.into();
+    control.establish(0..all_sessions(options.sessions), stop, |ue| rules.establish(ue, traffic, address))?;
+    Ok(control)
+}
+
+/// Adds the process's last words to an error of its control plane.
+fn explain(error: BenchError, child: &Child) -> BenchError {
+    if matches!(error, BenchError::Interrupted) { error } else { child.complaint(&error.to_string()) }
+}
