@@ -61,6 +61,12 @@ impl Waker {
         self.0.fd.as_fd()
     }
 
+    /// Said by the worker when it is awake again and [`fd`](Self::fd) was not readable: without a system call. A wake-up
+    /// that came since makes it readable the next time.
+    pub fn awake(&self) {
+        self.0.sleep.end();
+    }
+
     /// Said by the worker when it is awake again: forgets all wake-ups so far. True if there was one.
     pub fn drain(&self) -> bool {
         self.0.sleep.end();
@@ -137,6 +143,10 @@ mod tests {
         assert!(waker.drain() && !waker.drain());
         waker.nudge();
         assert!(!waker.drain(), "awake again");
+        waker.fall_asleep();
+        waker.awake();
+        waker.nudge();
+        assert!(!waker.drain(), "awake, without a look at the descriptor");
         waker.wake();
         assert!(waker.drain());
     }
