@@ -97,6 +97,7 @@ fn assemble_for(config: &Config, caps: &[Caps], layout: Layout) -> Result<(Contr
         verify_crc: config.upstream.verify_crc,
     };
     let (mut seats, mut links, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
+    let control_waker = Waker::new().map_err(AssembleError::Waker)?;
     for _ in 0..config.workers.count {
         let (commands, inbox) = command::commands(RING);
         let (events, incoming) = ring(RING);
@@ -111,6 +112,7 @@ fn assemble_for(config: &Config, caps: &[Caps], layout: Layout) -> Result<(Contr
             roles: config.port.iter().map(|port| port.role).collect(),
             inbox,
             waker,
+            control: control_waker.clone(),
             slow: SlowPath::new(events, config.queues.mtu.min(u16::MAX.into()) as u16),
             modems: Modems::with_capacity(modems.max(64), hosts.max(1024))
                 .map_err(|_| AssembleError::Memory { modems })?,
@@ -139,6 +141,7 @@ fn assemble_for(config: &Config, caps: &[Caps], layout: Layout) -> Result<(Contr
             seat.hand_off = Some(hand_off);
         }
     }
+    let links = (links, control_waker);
     Ok((Control::new(config.clone(), layout, plan, (publisher, rules, steer), links), seats))
 }
 

@@ -82,7 +82,10 @@ pub struct Control {
     rules: Publisher<Rules>,
     steer: Publisher<Steer>,
     links: Vec<Link>,
+    waker: Waker,
     announced: bool,
+    /// The last turn took events of workers.
+    took_events: bool,
     /// Modems by hardware address: place in the layout's list, which is the handle.
     by_mac: HashMap<Mac, u32>,
     /// Handles without a modem.
@@ -100,13 +103,13 @@ pub struct Control {
 }
 
 impl Control {
-    /// Control of workers with those links.
+    /// Control of workers with those links, which wake it by that waker.
     pub fn new(
         config: Config,
         layout: Layout,
         plan: Plan,
         published: (Publisher<Forwarding>, Publisher<Rules>, Publisher<Steer>),
-        links: Vec<Link>,
+        (links, waker): (Vec<Link>, Waker),
     ) -> Self {
         let next_dsid = modems::following(layout.modems.len() as u32 * crate::modems::MAX_FLOWS as u32 + 1, 0);
         let by_mac = layout.modems.iter().map(|modem| (modem.mac, modem.spec.handle)).collect();
@@ -121,7 +124,9 @@ impl Control {
             rules,
             steer,
             links,
+            waker,
             announced: false,
+            took_events: false,
             by_mac,
             free: Vec::new(),
             next_dsid,
@@ -194,17 +199,41 @@ impl Control {
         self.neighbourhood.cache()
     }
 
-    /// A turn of control; called about every millisecond.
+    /// Wakes the thread that drives it: workers do when they have an event or an answer.
+    pub fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    /// Whether workers have events or answers for the next [`poll`](Self::poll).
+    pub fn has_news(&mut self) -> bool {
+        self.links.iter_mut().any(|link| !link.events.is_empty() || link.commands.has_answers())
+    }
+
+    /// Whether the last [`poll`](Self::poll) took events of workers: more may follow at once.
+    pub fn took_events(&self) -> bool {
+        self.took_events
+    }
+
+    /// When [`poll`](Self::poll) has something to do next though workers have nothing for it, in nanoseconds of their
+    /// clock. A time that is past means: work is left over, and goes on soon.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let is_left = !self.announced || self.links.iter().any(|link| !link.backlog.is_empty());
+        if is_left { Some(0) } else { self.neighbourhood.next_deadline() }
+    }
+
+    /// A turn of control.
     pub fn poll(&mut self, now: u64) {
         if !self.announced {
             self.announced = true;
             self.announce();
             self.resolve_all(now);
         }
+        self.took_events = false;
         for worker in 0..self.links.len() {
             self.links[worker].flush();
             while let Some(event) = self.links[worker].events.pop() {
                 self.on_event(event, now);
+                self.took_events = true;
             }
             self.take_answers(worker);
         }

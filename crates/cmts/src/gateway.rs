@@ -48,6 +48,8 @@ pub struct Parts {
     pub inbox: Inbox<Command, Answer>,
     /// Wakes it for a command.
     pub waker: Waker,
+    /// Wakes control for an event or an answer.
+    pub control: Waker,
     /// Events to control.
     pub slow: SlowPath,
     /// Modems, none yet.
@@ -97,6 +99,10 @@ pub struct CableGateway {
     roles: Vec<Role>,
     inbox: Inbox<Command, Answer>,
     waker: Waker,
+    /// Wakes control.
+    control: Waker,
+    /// Events that control has been woken for.
+    told: u64,
     slow: SlowPath,
     pushed: u64,
     pushed_up: u64,
@@ -143,6 +149,8 @@ impl CableGateway {
             roles: parts.roles,
             inbox: parts.inbox,
             waker: parts.waker,
+            control: parts.control,
+            told: 0,
             slow: parts.slow,
             pushed: 0,
             pushed_up: 0,
@@ -168,6 +176,16 @@ impl CableGateway {
     /// Modems that could not be taken in at the start.
     pub fn refused(&self) -> usize {
         self.refused
+    }
+
+    /// Wakes control if it sleeps and there are events or answers since the last call: once a turn, however many there are.
+    #[inline]
+    fn call_control(&mut self, answers: usize) {
+        let told = self.slow.told();
+        if answers > 0 || told != self.told {
+            self.told = told;
+            self.control.nudge();
+        }
     }
 
     /// ICMP errors and fragments, on their way. Says whether there were any.
@@ -268,6 +286,7 @@ impl Gateway for CableGateway {
         state.forwarding.get();
         state.rules.get();
         self.steer.get();
+        self.call_control(done);
         done
     }
 
@@ -306,6 +325,8 @@ impl Gateway for CableGateway {
     }
 
     fn fall_asleep(&mut self) -> bool {
+        // What this turn's packets told control: the next turn may be far.
+        self.call_control(0);
         self.waker.fall_asleep();
         // A sleeping worker holds no old tables back.
         self.state.forwarding.park();

@@ -120,6 +120,12 @@ impl SlowPath {
         env.pool.give(frame);
     }
 
+    /// Events told so far.
+    #[inline]
+    pub(crate) fn told(&self) -> u64 {
+        self.events.gauge().sent()
+    }
+
     /// Tells control. When the ring is full the event is lost; whatever caused it happens again.
     fn tell(&mut self, event: Event) {
         let _ = self.events.push(event);

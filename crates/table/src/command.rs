@@ -62,6 +62,11 @@ impl<C: Send, R: Send> Control<C, R> {
         Some(reply)
     }
 
+    /// Whether [`poll`](Self::poll) has a reply.
+    pub fn has_answers(&mut self) -> bool {
+        !self.answers.is_empty()
+    }
+
     /// Commands sent whose replies have not been taken.
     pub fn unanswered(&self) -> usize {
         (self.next - self.answered) as usize
@@ -135,6 +140,7 @@ mod tests {
         assert_eq!(control.send(Box::new(9)), Err(Box::new(9)), "too many unanswered");
         assert_eq!(inbox.drain(3, |new| std::mem::replace(&mut rules, new)), 3);
         assert!(control.send(Box::new(9)).is_err(), "answered, but the replies not taken");
+        assert!(control.has_answers());
         assert_eq!(control.poll(), Some((Ticket(0), Ok(Box::new(0)))));
         assert_eq!(control.send(Box::new(5)), Ok(Ticket(4)));
         assert!(!inbox.is_empty());
@@ -142,6 +148,7 @@ mod tests {
         assert!(inbox.is_empty());
         let old: Vec<_> = std::iter::from_fn(|| control.poll()).map(|(t, r)| (t.0, *r.unwrap())).collect();
         assert_eq!(old, [(1, 1), (2, 2), (3, 3), (4, 4)]);
+        assert!(!control.has_answers());
         assert_eq!((control.unanswered(), control.gauge().sent(), *rules), (0, 5, 5));
     }
 

@@ -79,9 +79,10 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
     let mut seats = Vec::new();
     let mut links = Vec::new();
     let mut wakers = Vec::new();
+    let memory = |source| AssembleError::Memory { sessions: expected as u32, source };
+    let control_waker = Waker::new().map_err(memory)?;
     for worker in 0..workers {
         let sessions = Sessions::with_capacity(expected.max(1024), LINES_EACH);
-        let memory = |source| AssembleError::Memory { sessions: expected as u32, source };
         let (commands, inbox) = command::commands(RING);
         let (events, incoming) = ring(RING);
         let waker = Waker::new().map_err(memory)?;
@@ -101,6 +102,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
             roles: roles.clone(),
             inbox,
             waker,
+            control: control_waker.clone(),
             events,
             limits: Limits::of(config),
             lists: lists.as_ref().map(Publisher::reader),
@@ -119,7 +121,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
     let log = NatLog::new(blocks, config.instances(), log, interval).map_err(|why| {
         wrong(&[&"nat", &"log"], format!("it can not be written: {why}"), "a file in a folder that is there")
     })?;
-    let control = Control::new(plan, publisher, links, simulator);
+    let control = Control::new(plan, publisher, (links, control_waker), simulator);
     let mut control = control.with_nat_log(log).with_lists(lists, choices.hits);
     populate(&mut control, &mut seats)?;
     if workers > 1 {

@@ -7,6 +7,7 @@ mod link;
 mod neighbourhood;
 mod simulated;
 mod told;
+mod wait;
 
 pub use link::Link;
 pub use told::{Answer, AskError, ControlCounters, Report};
@@ -18,6 +19,7 @@ use stages::acl::{AccessLists, Hits};
 use stages::forward::{Forwarding, InstanceId, Neighbourhood, Plan};
 use stages::neighbour::NeighbourCache;
 use table::snapshot::Publisher;
+use table::waker::Waker;
 use wire::gtpu;
 
 use crate::assemble::RING;
@@ -37,6 +39,7 @@ pub struct Control {
     neighbourhood: Neighbourhood,
     publisher: Publisher<Forwarding>,
     links: Vec<Link>,
+    waker: Waker,
     simulator: Option<Simulator>,
     /// Keys (per worker) of packets that wait for a neighbour.
     waiting: HashMap<(u16, IpAddr), HashSet<(usize, u32)>>,
@@ -49,6 +52,8 @@ pub struct Control {
     /// Simulated subscribers that are being paged: when they will be back, worker, handle.
     paging: VecDeque<(u64, u16, u32)>,
     announced: bool,
+    /// The last turn took events of workers.
+    took_events: bool,
     /// NAT blocks, as workers tell of them.
     nat_log: NatLog,
     lists: Option<Publisher<AccessLists>>,
@@ -102,13 +107,19 @@ impl Ways for Named<'_> {
 }
 
 impl Control {
-    /// Control of workers with those links.
-    pub fn new(plan: Plan, publisher: Publisher<Forwarding>, links: Vec<Link>, simulator: Option<Simulator>) -> Self {
+    /// Control of workers with those links, which wake it by that waker.
+    pub fn new(
+        plan: Plan,
+        publisher: Publisher<Forwarding>,
+        (links, waker): (Vec<Link>, Waker),
+        simulator: Option<Simulator>,
+    ) -> Self {
         let sessions = simulator.as_ref().map_or(0, |s| s.count().into());
         Self {
             neighbourhood: Neighbourhood::new(plan),
             publisher,
             links,
+            waker,
             simulator,
             waiting: HashMap::new(),
             counters: ControlCounters { sessions, ..ControlCounters::default() },
@@ -119,6 +130,7 @@ impl Control {
             churn: Churn::default(),
             paging: VecDeque::new(),
             announced: false,
+            took_events: false,
             nat_log: NatLog::default(),
             lists: None,
             hits: Hits::new(0),
@@ -359,11 +371,13 @@ impl Control {
             self.announced = true;
             self.announce();
         }
+        self.took_events = false;
         for worker in 0..self.links.len() {
             self.take_replies(worker);
             for _ in 0..EVENTS {
                 let Some(event) = self.links[worker].events.pop() else { break };
                 self.on_event(worker, event, now);
+                self.took_events = true;
             }
             self.links[worker].flush();
         }
@@ -371,7 +385,7 @@ impl Control {
         self.page(now);
         self.churn(now);
         self.publish();
-        self.nat_log.poll(now);
+        self.took_events |= self.nat_log.poll(now);
         if let Some(lists) = &mut self.lists {
             lists.reclaim();
         }

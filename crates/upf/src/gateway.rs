@@ -144,6 +144,10 @@ pub struct UserPlane {
     roles: Vec<Role>,
     inbox: Inbox<Command, Reply>,
     waker: Waker,
+    /// Wakes control.
+    control: Waker,
+    /// Events and replies that control has been woken for.
+    told: u64,
     slow: SlowPath,
 }
 
@@ -159,6 +163,8 @@ pub struct Parts {
     pub inbox: Inbox<Command, Reply>,
     /// Wakes it for a command.
     pub waker: Waker,
+    /// Wakes control for an event or a reply.
+    pub control: Waker,
     /// Events to control.
     pub events: Producer<crate::slow::Event>,
     /// Bounds of what it holds and answers.
@@ -177,11 +183,11 @@ impl UserPlane {
         let mut layout = Layout::default();
         let pipelines = Pipelines::new(&mut layout, &parts.choices);
         let empty = Plan::default().compile();
-        let Parts { sessions, forwarding, lists, nat, .. } = parts;
+        let Parts { sessions, forwarding, lists, nat, events, limits, roles, inbox, waker, control, .. } = parts;
         let (steered, pages, duplicates) = (Routes::default(), Vec::new(), Duplicates::default());
         let state = State { sessions, forwarding, empty, lists, nat, steered, pages, duplicates };
-        let slow = SlowPath::new(parts.events, parts.limits);
-        let plane = Self { pipelines, state, roles: parts.roles, inbox: parts.inbox, waker: parts.waker, slow };
+        let slow = SlowPath::new(events, limits);
+        let plane = Self { pipelines, state, roles, inbox, waker, control, told: 0, slow };
         (plane, layout)
     }
 
@@ -203,6 +209,16 @@ impl UserPlane {
     /// Its translation.
     pub fn nat(&self) -> Option<&Nat> {
         self.state.nat.as_deref()
+    }
+
+    /// Wakes control if it sleeps and there are events or replies since the last call: once a turn, however many there are.
+    #[inline]
+    fn call_control(&mut self, replies: usize) {
+        let told = self.slow.told() + self.state.nat.as_ref().map_or(0, |nat| nat.logged());
+        if replies > 0 || told != self.told {
+            self.told = told;
+            self.control.nudge();
+        }
     }
 
     fn carry_out(state: &mut State, slow: &mut SlowPath, command: Command, env: &mut Env) -> Reply {
@@ -335,7 +351,9 @@ impl Gateway for UserPlane {
         }
         let (state, slow) = (&mut self.state, &mut self.slow);
         slow.tell_reached(&mut state.sessions);
-        self.inbox.drain(COMMANDS, |command| Self::carry_out(state, slow, command, env))
+        let done = self.inbox.drain(COMMANDS, |command| Self::carry_out(state, slow, command, env));
+        self.call_control(done);
+        done
     }
 
     fn tick(&mut self, env: &mut Env) {
@@ -367,6 +385,8 @@ impl Gateway for UserPlane {
     }
 
     fn fall_asleep(&mut self) -> bool {
+        // What this turn's packets and timers told control: the next turn may be far.
+        self.call_control(0);
         self.waker.fall_asleep();
         // A sleeping worker holds no old tables back.
         self.state.forwarding.park();

@@ -19,6 +19,7 @@ pub mod change;
 mod checkpoint;
 pub mod choose;
 mod control_packets;
+mod deadline;
 mod ending;
 pub mod endpoint;
 mod errors;

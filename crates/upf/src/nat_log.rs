@@ -81,13 +81,23 @@ impl NatLog {
         BlockCounters { unsynced, ..self.counters }
     }
 
-    /// Writes what workers tell; `now` is their clock.
-    pub fn poll(&mut self, now: u64) {
+    /// Whether workers have told something since the last [`poll`](Self::poll).
+    pub fn has_news(&mut self) -> bool {
+        self.rings.iter_mut().any(|ring| !ring.is_empty()) && !self.has_failed()
+    }
+
+    /// Whether lines could not be written: they are tried again with the next [`poll`](Self::poll).
+    pub fn has_failed(&self) -> bool {
+        !self.lines.is_empty()
+    }
+
+    /// Writes what workers tell; `now` is their clock. Whether there was something.
+    pub fn poll(&mut self, now: u64) -> bool {
         if self.lines.is_empty() {
             self.collect(now);
         }
         if self.lines.is_empty() {
-            return;
+            return false;
         }
         match self.file.as_mut().map_or(Ok(()), |file| file.write_all(self.lines.as_bytes())) {
             Ok(()) => {
@@ -109,6 +119,7 @@ impl NatLog {
                 }
             }
         }
+        true
     }
 
     fn collect(&mut self, now: u64) {

@@ -284,6 +284,12 @@ impl SlowPath {
         self.events.room() > self.events.capacity() / 2
     }
 
+    /// Events told so far.
+    #[inline]
+    pub(crate) fn told(&self) -> u64 {
+        self.events.gauge().sent()
+    }
+
     /// Queues a packet of our own (it begins with its IP header) for the released pipeline.
     fn originate(&mut self, frame: Frame, way: Way, env: &mut Env) {
         env.stats.add(Io::Originated, 1);

@@ -1,6 +1,6 @@
 //! Hardware addresses of ports' interfaces: one that was removed may come back with another.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use frame::Link;
 use wire::Mac;
@@ -12,20 +12,31 @@ const LOOK_EVERY: u64 = 100_000_000;
 
 /// When the first worker's ports are looked at next; other workers have the same interfaces.
 #[derive(Debug, Default)]
-pub struct Addresses(AtomicU64);
+pub struct Addresses {
+    next: AtomicU64,
+    /// A port had no link when it was looked at: its interface may come back with another address.
+    changes: AtomicBool,
+}
 
 impl Addresses {
     /// The hardware addresses of ports, as of the look before; nothing until a look is due. A port without a link is left
     /// out: what announces its address would be lost.
     pub fn look(&self, ports: &[Glass], now: u64) -> Vec<(u8, Mac)> {
-        if now < self.0.load(Ordering::Relaxed) {
+        if now < self.next.load(Ordering::Relaxed) {
             return Vec::new();
         }
-        self.0.store(now + LOOK_EVERY, Ordering::Relaxed);
-        let seen = (0..).zip(ports.iter().map(|port| port.seen().caps));
-        let found = seen.filter(|(_, caps)| caps.link == Link::Up).map(|(n, caps)| (n, Mac(caps.mac))).collect();
+        self.next.store(now + LOOK_EVERY, Ordering::Relaxed);
+        let seen: Vec<_> = (0..).zip(ports.iter().map(|port| port.seen().caps)).collect();
+        self.changes.store(seen.iter().any(|(_, caps)| caps.link != Link::Up), Ordering::Relaxed);
+        let found =
+            seen.into_iter().filter(|(_, caps)| caps.link == Link::Up).map(|(n, caps)| (n, Mac(caps.mac))).collect();
         ports.iter().for_each(Glass::ask);
         found
+    }
+
+    /// When ports are to be looked at next, if a second from now is too late.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.changes.load(Ordering::Relaxed).then(|| self.next.load(Ordering::Relaxed))
     }
 }
 

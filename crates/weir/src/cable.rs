@@ -34,7 +34,7 @@ use crate::load::{LoadError, Text};
 use crate::log;
 use crate::metrics;
 use crate::privilege::{self, Privileges, Reach};
-use crate::signals;
+use crate::signals::Stop;
 use crate::socket::Server;
 use crate::tables::duration;
 use crate::watch::{self, Watch};
@@ -77,7 +77,7 @@ pub fn run(args: &RunArgs, text: Text) -> anyhow::Result<()> {
         println!("{} is in order", args.config.display());
         return Ok(());
     }
-    let stop = signals::stop_flag().context("no signal handlers")?;
+    let stop = Stop::register().context("no signal handlers")?;
     let path = args.socket.clone().unwrap_or_else(|| loaded.config.control_socket.clone());
     let config = &loaded.config;
     let (standby, theirs) = (config.standby.as_ref(), serde_json::to_string(config)?);
@@ -95,7 +95,9 @@ pub fn run(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     if args.standby {
         let standby = standby.context("--standby needs a [standby] section, which says where the active gateway is")?;
         let silence = Duration::from_millis(standby.silence_ms);
-        let Some((taken, why)) = heir::wait(&standby.socket, &theirs, interval, silence, &stop)? else { return Ok(()) };
+        let Some((taken, why)) = heir::wait(&standby.socket, &theirs, interval, silence, stop.flag())? else {
+            return Ok(());
+        };
         begin = Instant::now();
         tracing::warn!(
             target: "standby", event = "taking_over", modems = taken.book.modems.len(),
@@ -140,12 +142,15 @@ pub fn run(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     );
     privileges.ready();
     let observer = process.observer().clone();
-    while !stop.load(Ordering::Relaxed) && !observer.leaving.load(Ordering::Relaxed) && process.broken().is_none() {
+    let others = privileges.wakes(&stop);
+    while !stop.is_set() && !observer.leaving.load(Ordering::Relaxed) && process.broken().is_none() {
         if privileges.is_helper_gone() {
             break;
         }
         process.turn();
-        std::thread::sleep(Duration::from_millis(1));
+        if process.rest(&others) {
+            privileges.look();
+        }
     }
     log::stopping(process.broken());
     process.observer().vitals().stop();

@@ -180,13 +180,16 @@ pub fn flush() {
     }
 }
 
-/// Reports what was suppressed of kinds that have calmed down; at the `end`, of all. Called about every second.
-pub fn calm_down() {
-    if let Some(log) = LOG.get() {
+/// Reports what was suppressed of kinds that have calmed down. Whether more is suppressed: then this is called again in
+/// about a second.
+pub fn calm_down() -> bool {
+    LOG.get().is_some_and(|log| {
         tick(&log.shared, false);
-    }
+        lock(&log.shared.limiter).is_suppressing()
+    })
 }
 
+/// Reports what was suppressed of kinds that have calmed down; at the `end`, of all.
 fn tick(shared: &Shared, end: bool) {
     let over = lock(&shared.limiter).over(Instant::now(), end);
     for (kind, suppressed) in over {
@@ -233,7 +236,7 @@ impl<S: Subscriber> Layer<S> for Events {
         match verdict {
             Verdict::Pass => {}
             Verdict::PassAfter(suppressed) => record.add_suppressed(suppressed),
-            Verdict::Suppress => return,
+            Verdict::Suppress => return self.0.output.suppressed(),
         }
         self.0.keep(record);
     }

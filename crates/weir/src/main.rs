@@ -5,6 +5,7 @@
 //! | `cli.rs` | the command line |
 //! | `load.rs` | configuration, or an error that points at the key |
 //! | `run.rs`, `process.rs`, `doors.rs` | a gateway as threads on ports |
+//! | `rest.rs` | how the control thread sleeps |
 //! | `observer.rs`, `watched.rs`, `asked.rs`, `session.rs` | looking on without disturbing |
 //! | `socket.rs` | the control socket, both ends |
 //! | `metrics.rs`, `watch.rs` | what monitoring reads: Prometheus, health, readiness; what is watched for events |
@@ -50,6 +51,7 @@ mod plan;
 mod privilege;
 mod process;
 mod replica;
+mod rest;
 mod run;
 mod session;
 mod show;

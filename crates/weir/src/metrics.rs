@@ -18,7 +18,7 @@ mod text;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 
@@ -66,7 +66,8 @@ pub fn serve(address: SocketAddr, gateway: Arc<dyn Monitored>) -> anyhow::Result
 impl Metrics {
     fn known(&self) -> Known {
         let known = self.gateway.known();
-        let recent = self.recent.lock().unwrap_or_else(|e| e.into_inner());
+        let mut recent = self.recent.lock().unwrap_or_else(|e| e.into_inner());
+        recent.note(Instant::now(), &known.snapshot.workers);
         let unready = self.gateway.vitals().unready();
         Known { utilisation: recent.utilisation(known.snapshot.tsc_hz), started: self.started, unready, ..known }
     }
@@ -87,6 +88,10 @@ impl Pages for Metrics {
 
     fn paths(&self) -> &'static str {
         "/metrics, /healthz and /readyz"
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        Some(load::INTERVAL)
     }
 
     fn tick(&self) {

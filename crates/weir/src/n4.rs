@@ -6,7 +6,9 @@
 mod control_socket;
 mod sockets;
 
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -24,6 +26,7 @@ use upf::n4::metering::WallClock;
 use upf::rules::Usage;
 
 use crate::privilege;
+use crate::rest::{ControlWaker, SOON, Wait};
 use control_socket::ControlSocket;
 pub use sockets::{Lost, Sockets, make_room};
 
@@ -161,7 +164,7 @@ fn open_ledger(dir: &Path, damaged: LedgerDamaged) -> Result<(Ledger, Option<u32
 
 impl N4 {
     /// As configured; none, if no control plane is. Sessions that a ledger kept are in place then: workers must not run
-    /// yet.
+    /// yet. `waker` calls the thread that turns it, when something is on the disk.
     ///
     /// # Errors
     /// A ledger that is no good.
@@ -172,6 +175,7 @@ impl N4 {
         control: &mut Control,
         seats: &mut [Seat],
         clock: &WallClock,
+        waker: &ControlWaker,
     ) -> Result<Option<(Self, Option<Kept>)>, N4Error> {
         let Some(sockets) = sockets else { return Ok(None) };
         let read = reading.end()?;
@@ -182,7 +186,10 @@ impl N4 {
         let (mut kept, mut restored) = (None, None);
         if let Some(Read { ledger, stored, places, .. }) = read {
             // Its thread stays: it has no more privileges than this one by now.
-            let writer = Arc::new(ledger.writer_after(places, PACE, |_| {})?);
+            let writer = Arc::new(ledger.writer_after(places, PACE, {
+                let waker = waker.clone();
+                move |_| waker.call()
+            })?);
             let each = stored.sessions() / seats.len().max(1);
             seats.iter_mut().for_each(|seat| seat.plane.sessions_mut().reserve(each));
             let mut install = |worker: u16, handle: u32, session: &Compiled| {
@@ -287,12 +294,20 @@ impl N4 {
         self.endpoint.close(clock, usage);
     }
 
-    /// Waits for a datagram, or for so long; hardly at all while control planes wait for workers or the disk, and not
-    /// while datagrams wait here that may be served.
-    pub fn wait(&self, at_most: Duration) {
-        if !self.intake.is_ready() {
-            let at_most = if self.endpoint.is_waiting() { Duration::from_micros(20) } else { at_most };
-            self.sockets.wait(self.control_socket.socket(), at_most);
+    /// The sockets, to wait on.
+    ///
+    /// # Errors
+    /// No more descriptors.
+    pub fn to_wait_on(&self) -> io::Result<Vec<OwnedFd>> {
+        self.sockets.to_wait_on(self.control_socket.socket())
+    }
+
+    /// What is to be done soon, if no datagram comes: control planes wait for workers or the disk, or datagrams wait here
+    /// that may be served.
+    pub fn wait(&self) -> Option<Wait> {
+        if self.intake.is_ready() || self.intake.may_resume(|class| self.endpoint.may_serve(class)) {
+            return Some(Wait::No);
         }
+        self.endpoint.is_waiting().then_some(Wait::Short(SOON))
     }
 }

@@ -21,6 +21,7 @@ use crate::cdr::{self, Kept};
 use crate::followed::Followed;
 use crate::metrics::{Known, Monitored};
 use crate::n4::N4;
+use crate::rest::ControlWaker;
 use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
 use crate::socket::{Answers, DrainView, PeerView, PeersView, PortView, Reply, Request, SessionsView, WorkerSessions};
 use crate::watch::{Level, Vitals};
@@ -74,6 +75,7 @@ pub struct Observer {
     addresses: Addresses,
     /// Threads that wait for the end of N4 or for control.
     waiting: AtomicUsize,
+    waker: ControlWaker,
 }
 
 /// The workers' time beside the calendar's, now.
@@ -84,13 +86,14 @@ pub fn wall_clock(time: &Time) -> WallClock {
 }
 
 impl Observer {
-    /// Over those ends; the workers' clock is `time`.
+    /// Over those ends; the workers' clock is `time`, and `waker` calls the control thread.
     pub fn new(
         config: &Config,
         workers: Vec<WorkerEnds>,
         control: Arc<Mutex<Control>>,
         arena: Arc<Arena>,
         time: Time,
+        waker: ControlWaker,
     ) -> Self {
         let WallClock { now, epoch_ns } = wall_clock(&time);
         let config = config.clone();
@@ -111,6 +114,7 @@ impl Observer {
             next_levels: AtomicU64::new(0),
             addresses: Addresses::default(),
             waiting: AtomicUsize::new(0),
+            waker,
         }
     }
 
@@ -172,7 +176,10 @@ impl Observer {
     /// The ports of all workers, freshly looked at.
     pub fn ports(&self) -> Vec<PortView> {
         self.workers.iter().for_each(WorkerEnds::ask_ports);
-        self.port_views(Glass::look)
+        let views = self.port_views(Glass::look);
+        // Interfaces may have other hardware addresses.
+        self.waker.call();
+        views
     }
 
     /// The ports of all workers, as `see` sees them.
@@ -182,6 +189,11 @@ impl Observer {
             ends.glasses.iter().enumerate().map(view).collect::<Vec<_>>()
         };
         self.workers.iter().enumerate().flat_map(of_worker).collect()
+    }
+
+    /// When [`follow_addresses`](Self::follow_addresses) has something to look at, if a second from now is too late.
+    pub fn next_address(&self) -> Option<u64> {
+        self.addresses.next_deadline()
     }
 
     /// Takes on hardware addresses that interfaces have now. Called every turn of control.
@@ -227,6 +239,8 @@ impl Observer {
         let sessions = match self.n4() {
             Some(mut n4) => {
                 n4.drain(on, Duration::from_secs(seconds.into()), &clock);
+                // It sends what control planes are asked.
+                self.waker.call();
                 n4.endpoint().sessions().book().len() as u64
             }
             None => self.sessions()?.workers.iter().map(|worker| worker.sessions).sum(),

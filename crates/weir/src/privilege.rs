@@ -26,6 +26,7 @@ use confine::{Calls, Capabilities, Enforced, Files, Landlock, Mode};
 use frame::ArenaConfig;
 use port::helper::{Scope, ScopedPort};
 use port::{PortError, Uri};
+use rustix::event::PollFlags;
 use stages::config::{ProcessSection, Seccomp};
 
 pub use helper::main_of_helper;
@@ -33,6 +34,8 @@ use needs::setcap_line;
 pub use view::{ProcessesView, answer};
 
 use crate::doors::DoorError;
+use crate::rest::Other;
+use crate::signals::Stop;
 use helper::Helper;
 use notify::Notify;
 
@@ -53,14 +56,15 @@ pub struct Privileges {
     helper: Option<Helper>,
     notify: Option<Notify>,
     landlock: Option<Landlock>,
-    looked: Instant,
+    /// When the helper was looked at; none: it is to be looked at now.
+    looked: Option<Instant>,
     helper_gone: bool,
 }
 
 /// How far Landlock holds; none: the gateway is not confined, or not yet.
 static LANDLOCK: OnceLock<Landlock> = OnceLock::new();
 
-/// How often the helper is looked at.
+/// How often the helper is looked at while control does not sleep.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Becomes the configured user without a capability, in this thread and those it starts.
@@ -122,7 +126,7 @@ impl Privileges {
             helper,
             notify: Notify::connect(),
             landlock: None,
-            looked: Instant::now(),
+            looked: None,
             helper_gone: false,
         })
     }
@@ -193,14 +197,25 @@ impl Privileges {
         }
     }
 
+    /// What ends a sleep of the control thread: a signal, and the end of the helper.
+    pub fn wakes<'a>(&self, stop: &'a Stop) -> Vec<Other<'a>> {
+        let helper = self.helper.as_ref().map(|helper| (helper.socket(), PollFlags::empty()));
+        [(stop.fd(), PollFlags::IN)].into_iter().chain(helper).collect()
+    }
+
+    /// The helper may have ended.
+    pub fn look(&mut self) {
+        self.looked = None;
+    }
+
     /// Whether the helper has ended: its BPF programs went with it, and no port can be opened again. Cheap enough to be
     /// asked every turn.
     pub fn is_helper_gone(&mut self) -> bool {
         let Some(helper) = &self.helper else { return false };
-        if self.helper_gone || self.looked.elapsed() < LOOK_EVERY {
+        if self.helper_gone || self.looked.is_some_and(|looked| looked.elapsed() < LOOK_EVERY) {
             return self.helper_gone;
         }
-        self.looked = Instant::now();
+        self.looked = Some(Instant::now());
         self.helper_gone = helper.is_gone();
         if self.helper_gone {
             tracing::error!(

@@ -1,7 +1,7 @@
 //! A gateway as threads: workers on their CPUs, and the ends that control and onlookers hold.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use crate::load::{LoadError, Loaded};
 use crate::n4::{self, N4, N4Error};
 use crate::observer::{self, Observer, WorkerEnds};
 use crate::pin;
+use crate::rest::{AGAIN, ControlWaker, EndNotice, Other, Rest, Wait, until};
 use crate::snapshot::Snapshot;
 
 /// A running gateway.
@@ -25,6 +26,11 @@ pub struct Process {
     arena: Arc<Arena>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Worker<Asked>>>,
+    /// Whether each worker's thread has come to its end.
+    ended: Vec<Arc<AtomicBool>>,
+    rest: Rest,
+    /// When the last turn of control began, in nanoseconds of the workers' clock.
+    turned: AtomicU64,
 }
 
 /// Why a gateway does not start.
@@ -41,6 +47,8 @@ pub enum StartError {
     Memory { slots: u32, bytes: u16, source: std::io::Error },
     #[error(transparent)]
     N4(#[from] N4Error),
+    #[error("no descriptors to wait on: {0}; raise LimitNOFILE= or `ulimit -n`")]
+    Descriptors(std::io::Error),
     #[error("no thread for worker {worker}: {source}")]
     Thread { worker: u16, source: std::io::Error },
 }
@@ -101,7 +109,11 @@ impl<'a> Opened<'a> {
         })?;
         let idle = config.workers.idle();
         let run = WorkerConfig { time: Time::real(), idle, burst: config.workers.burst };
-        let n4 = N4::open(n4, reading, config, &mut control, &mut seats, &observer::wall_clock(&run.time))?;
+        let waker = ControlWaker::new(control.waker().clone());
+        let clock = observer::wall_clock(&run.time);
+        let n4 = N4::open(n4, reading, config, &mut control, &mut seats, &clock, &waker)?;
+        let sockets = n4.as_ref().map_or_else(|| Ok(Vec::new()), |(n4, _)| n4.to_wait_on());
+        let rest = Rest::new(waker.clone(), sockets.map_err(StartError::Descriptors)?);
         let mut ends = Vec::new();
         let mut workers = Vec::new();
         for (n, (seat, (pool, doors))) in seats.into_iter().zip(open).enumerate() {
@@ -114,13 +126,14 @@ impl<'a> Opened<'a> {
             workers.push(worker);
         }
         let control = Arc::new(Mutex::new(control));
-        let observer = Arc::new(Observer::new(config, ends, control, arena.clone(), run.time));
+        let observer = Arc::new(Observer::new(config, ends, control, arena.clone(), run.time, waker));
         if let Some((n4, kept)) = n4 {
             // Set once, here.
             let _ = observer.n4.set(Mutex::new(n4));
             kept.map(|kept| observer.ledger.set(kept));
         }
-        let mut process = Process { observer, arena, stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
+        let (stop, turned) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(0));
+        let mut process = Process { observer, arena, stop, threads: Vec::new(), ended: Vec::new(), rest, turned };
         for (n, worker) in workers.into_iter().enumerate() {
             process.spawn(n as u16, worker).map_err(|source| StartError::Thread { worker: n as u16, source })?;
         }
@@ -163,7 +176,8 @@ impl Process {
                 return self.tell_silent(&silent);
             }
             self.turn();
-            self.rest();
+            // The workers take what they were given; what they say ends the sleep.
+            self.rest_at_most(&[], AGAIN);
         }
     }
 
@@ -180,7 +194,10 @@ impl Process {
         let cpu = self.observer.workers.get(usize::from(n)).and_then(|ends| ends.cpu);
         let thread = self.observer.workers.get(usize::from(n)).map(|ends| ends.thread.clone()).unwrap_or_default();
         let stop = self.stop.clone();
+        let (notice, ended) = EndNotice::new(self.rest.waker());
+        self.ended.push(ended);
         let turn = move || {
+            let _notice = notice;
             thread.store(rustix::thread::gettid().as_raw_pid(), Ordering::Release);
             // The configuration was checked; a CPU taken from us since is not worth stopping for.
             let _ = cpu.map(pin::pin);
@@ -196,9 +213,11 @@ impl Process {
         &self.observer
     }
 
-    /// A turn of control: control planes, neighbours, events, churn. Called about every millisecond.
+    /// A turn of control: control planes, neighbours, events, churn. To be made again after each [`rest`](Self::rest).
     pub fn turn(&self) {
         self.observer.let_others_in();
+        self.rest.waker().begin_turn();
+        self.turned.store(self.observer.now_ns(), Ordering::Relaxed);
         self.observer.vitals().turned();
         self.observer.follow_addresses();
         match self.observer.n4() {
@@ -210,18 +229,39 @@ impl Process {
         }
     }
 
-    /// Waits until a control plane says something, a millisecond at most.
-    pub fn rest(&self) {
-        const REST: Duration = Duration::from_millis(1);
-        match self.observer.n4() {
-            Some(n4) => n4.wait(REST),
-            None => std::thread::sleep(REST),
+    /// Waits until there is something for the next turn. Whether one of the `others` is ready.
+    pub fn rest(&self, others: &[Other<'_>]) -> bool {
+        self.rest_at_most(others, Duration::MAX)
+    }
+
+    fn rest_at_most(&self, others: &[Other<'_>], most: Duration) -> bool {
+        let observer = &self.observer;
+        self.rest.rest(others, most, observer.vitals(), || observer.now_ns(), || self.wait())
+    }
+
+    /// How long nothing is to be done.
+    fn wait(&self) -> Wait {
+        let n4 = self.observer.n4();
+        if let Some(wait) = n4.as_ref().and_then(|n4| n4.wait()) {
+            return wait;
         }
+        let (mut control, now) = (self.observer.control(), self.observer.now_ns());
+        // Events of workers are taken together.
+        let since = Duration::from_nanos(now.saturating_sub(self.turned.load(Ordering::Relaxed)));
+        if control.took_events() && since < AGAIN {
+            return Wait::Short(AGAIN - since);
+        }
+        if self.rest.waker().is_called() || control.has_news() {
+            return Wait::No;
+        }
+        let of_n4 = n4.and_then(|n4| n4.endpoint().next_deadline());
+        let deadlines = [control.next_deadline(), of_n4, self.observer.next_address()];
+        Wait::Long(until(deadlines.into_iter().flatten().min(), now))
     }
 
     /// A worker that has ended by itself, if one has.
     pub fn broken(&self) -> Option<usize> {
-        self.threads.iter().position(JoinHandle::is_finished)
+        self.ended.iter().position(|ended| ended.load(Ordering::Acquire))
     }
 
     /// Stops the workers and closes their ports: interfaces are as they were.

@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -21,7 +20,7 @@ use crate::privilege::{self, Privileges, Reach, folder_of};
 use crate::process::{Ended, Opened, Process, StartError};
 use crate::replica;
 use crate::show;
-use crate::signals;
+use crate::signals::Stop;
 use crate::socket::Server;
 use crate::tables::{Style, count, duration, many};
 use crate::watch::{self, Vitals, Watch};
@@ -48,7 +47,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         println!("{} is in order", args.config.display());
         return Ok(());
     }
-    let stop = signals::stop_flag().context("no signal handlers")?;
+    let stop = Stop::register().context("no signal handlers")?;
     let path = args.socket.clone().unwrap_or_else(|| loaded.config.control_socket.clone());
     let begin = Instant::now();
     log::start(&loaded.config.log, &args.log)?;
@@ -83,9 +82,12 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     vitals.run();
     greet(&loaded, &process, begin.elapsed(), &path);
     privileges.ready();
-    while !stop.load(Ordering::Relaxed) && process.broken().is_none() && !privileges.is_helper_gone() {
+    let others = privileges.wakes(&stop);
+    while !stop.is_set() && process.broken().is_none() && !privileges.is_helper_gone() {
         process.turn();
-        process.rest();
+        if process.rest(&others) {
+            privileges.look();
+        }
     }
     log::stopping(process.broken());
     vitals.stop();

@@ -1,12 +1,15 @@
 //! Being told to stop.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
+use signal_hook::low_level::pipe;
 
 /// Set once SIGINT, SIGTERM or SIGHUP came. A second one ends the process at once.
 ///
@@ -22,6 +25,44 @@ pub fn stop_flag() -> io::Result<Arc<AtomicBool>> {
         flag::register(signal, stop.clone())?;
     }
     Ok(stop)
+}
+
+/// What tells a gateway to stop: a flag, and a descriptor that is readable once the flag is set.
+#[derive(Debug)]
+pub struct Stop {
+    flag: Arc<AtomicBool>,
+    readable: UnixStream,
+}
+
+impl Stop {
+    /// As [`stop_flag`], with the descriptor.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn register() -> io::Result<Self> {
+        let flag = stop_flag()?;
+        let (readable, write) = UnixStream::pair()?;
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // After the flag: actions run in the order they were registered in.
+            pipe::register(signal, write.try_clone()?)?;
+        }
+        Ok(Self { flag, readable })
+    }
+
+    /// Whether a signal came.
+    pub fn is_set(&self) -> bool {
+        self.flag.load(Ordering::Relaxed)
+    }
+
+    /// The flag itself.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.flag
+    }
+
+    /// Readable once a signal came.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.readable.as_fd()
+    }
 }
 
 static CAME: OnceLock<Arc<AtomicUsize>> = OnceLock::new();

@@ -35,16 +35,19 @@ use stall::{Sight, Stalls};
 
 /// Between two looks at turns.
 const STEP: Duration = Duration::from_millis(50);
-/// Looks at turns for one at ports and levels.
-const STEPS: u32 = 20;
+/// Between two looks at ports and levels, and at turns while all threads sleep.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// A running gateway, as it is watched.
 pub trait Watchable: Send + Sync + 'static {
     /// What probes are answered from.
     fn vitals(&self) -> &Arc<Vitals>;
 
-    /// Each worker: turns it has made, and its thread as the kernel numbers them; 0: it has not begun.
-    fn turns(&self) -> Vec<(u64, i32)>;
+    /// Each worker: turns it has made, its thread as the kernel numbers them, and until when it sleeps.
+    fn turns(&self) -> Vec<Sight>;
+
+    /// The workers' time, now.
+    fn now_ns(&self) -> u64;
 
     /// Asks workers for a fresh look at their ports. Does not wait.
     fn ask_ports(&self);
@@ -96,27 +99,34 @@ impl Drop for Watch {
 fn watch(gateway: &dyn Watchable, control: i32, stop: &AtomicBool) {
     let (mut stalls, mut ports, mut levels) = (Stalls::default(), Ports::default(), Levels::default());
     let mut drained = false;
-    let mut step = 0;
+    // The time between this look and the one before, and since ports were asked.
+    let (mut step, mut since_asked) = (STEP, SECOND);
+    let mut answers = false;
     while !stop.load(Ordering::Acquire) {
         let begin = Instant::now();
         let vitals = gateway.vitals();
-        let workers = gateway.turns().into_iter().map(|(turns, thread)| Sight { turns, thread }).collect();
+        // Turns first: who turns after that sleeps again, or is seen awake.
+        let (turns, workers) = (vitals.turns(), gateway.turns());
+        let control = Sight { turns, thread: control, asleep_until: vitals.asleep_until() };
+        let now = gateway.now_ns();
+        let is_quiet = stalls.is_quiet(&workers, control, now);
         // However late this thread is itself, a look counts as one step: a paused machine has no stalled workers.
-        let (stalled, dead) = stalls.step(workers, Sight { turns: vitals.turns(), thread: control }, STEP);
-        match step % STEPS {
-            0 => gateway.ask_ports(),
+        let (stalled, dead) = stalls.step(workers, control, now, step);
+        if std::mem::take(&mut answers) {
             // Workers have had a step's time to answer.
-            1 => {
-                ports.look(&gateway.seen_ports());
-                levels.look(&gateway.levels());
-                drained = report_drained(gateway, drained);
-            }
-            _ => {}
+            ports.look(&gateway.seen_ports());
+            levels.look(&gateway.levels());
+            drained = report_drained(gateway, drained);
         }
-        step = step.wrapping_add(1);
+        if since_asked >= SECOND {
+            gateway.ask_ports();
+            (answers, since_asked) = (true, Duration::ZERO);
+        }
         let unready = stalled.into_iter().chain(ports.down()).chain(gateway.hindrances()).collect();
         vitals.see(dead, unready);
-        std::thread::park_timeout(STEP.saturating_sub(begin.elapsed()));
+        step = if is_quiet { SECOND } else { STEP };
+        since_asked += step;
+        std::thread::park_timeout(step.saturating_sub(begin.elapsed()));
     }
 }
 

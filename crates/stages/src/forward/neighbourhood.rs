@@ -123,6 +123,12 @@ impl Neighbourhood {
         settled
     }
 
+    /// When [`act`](Self::act) or [`tables`](Self::tables) has something to do next, in nanoseconds; 0: now.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let is_now = self.dirty || !self.actions.is_empty();
+        if is_now { Some(0) } else { self.cache.next_deadline() }
+    }
+
     /// The number of the tunnel to an address, as [`Plan::tunnel`]; a new one is in the next [`tables`](Self::tables).
     pub fn tunnel(&mut self, instance: InstanceId, to: IpAddr, udp_port: u16) -> Option<u32> {
         let (id, new) = self.plan.tunnel(instance, to, udp_port)?;

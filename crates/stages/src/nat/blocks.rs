@@ -242,6 +242,11 @@ impl Blocks {
         Ok(block)
     }
 
+    /// Events written to the log's ring so far.
+    pub(super) fn logged(&self) -> u64 {
+        self.log.gauge().sent()
+    }
+
     /// Ends a block that no mapping uses: tells the log. False when that has to be tried again.
     pub(super) fn end(&mut self, block: u32, why: Ended, now: u64) -> bool {
         let event = self.event(block, now, Some(why));

@@ -138,6 +138,11 @@ impl Nat {
         self.blocks.given
     }
 
+    /// Blocks given out and ended so far, as written to the log's ring.
+    pub fn logged(&self) -> u64 {
+        self.blocks.logged()
+    }
+
     /// What may run out: its name, how much of it is used, how much there is.
     pub fn levels(&self) -> [(&'static str, u64, u64); 3] {
         [

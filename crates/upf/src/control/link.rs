@@ -50,6 +50,11 @@ impl Link {
         }
     }
 
+    /// Whether the worker has sent events or replies.
+    pub(super) fn has_news(&mut self) -> bool {
+        !self.events.is_empty() || self.commands.has_answers()
+    }
+
     pub(super) fn flush(&mut self) {
         while let Some(command) = self.backlog.pop_front() {
             if let Err(command) = self.send(command, Purpose::Nothing) {

@@ -82,6 +82,13 @@ impl Control {
         }
     }
 
+    /// When the next session comes or goes by formula.
+    pub(super) fn next_churn(&self) -> Option<u64> {
+        let rate = self.simulator.as_ref().map_or(0, |simulator| u64::from(simulator.config().churn_per_second));
+        let last = self.churn.last.filter(|_| rate > 0)?;
+        Some(last.saturating_add(1_000_000_000u64.saturating_sub(self.churn.owed).div_ceil(rate)))
+    }
+
     /// Removes sessions and makes them anew, at the configured rate.
     pub(super) fn churn(&mut self, now: u64) {
         let Some(simulator) = self.simulator.clone().filter(|s| s.config().churn_per_second > 0) else { return };

@@ -149,7 +149,44 @@ fn token(session: u32, number: u32) -> u64 {
     u64::from(number) << 32 | u64::from(session)
 }
 
+/// The number of sessions, of `all`, that a round has come to after `elapsed` nanoseconds.
+fn due(all: u32, elapsed: u64, interval: u64) -> u32 {
+    let elapsed = if elapsed < interval { elapsed - elapsed % step(interval) } else { interval };
+    (u128::from(all) * u128::from(elapsed) / u128::from(interval)) as u32 // no more than there are
+}
+
+/// A round asks sessions in steps that are so many nanoseconds apart, so that control and workers sleep in between.
+fn step(interval: u64) -> u64 {
+    (interval / 8).clamp(1, SECOND)
+}
+
+/// Nanoseconds after which a round of `all` sessions comes to session number `next`; of the last ones, to its end.
+fn comes_to(all: u32, next: u32, interval: u64) -> u64 {
+    let after = (u128::from(next) + 1) * u128::from(interval);
+    let step = u128::from(step(interval));
+    let after = after.div_ceil(u128::from(all.max(1))).div_ceil(step) * step;
+    after.min(interval.into()) as u64
+}
+
 impl N4 {
+    /// When [`go_round`](Self::go_round) or [`send_late`](Self::send_late) has something to do next; a time that is past: the
+    /// rest of what was due.
+    pub(super) fn next_checkpoint(&self) -> Option<u64> {
+        let Checkpoints { interval, began, next, gathered, since, late, over, .. } = &self.checkpoints;
+        let late = late.front().map(|(at, ..)| *at);
+        if self.keeper.is_none() || *interval == 0 {
+            return late;
+        }
+        let after = comes_to(self.book.numbers(), *next, *interval);
+        let written = (!gathered.is_empty()).then(|| since + GATHER);
+        [late, Some(began + after), written, over.front().map(|(at, _)| *at)].into_iter().flatten().min()
+    }
+
+    /// Whether reports are on their way to control planes that are back.
+    pub(super) fn is_sending(&self) -> bool {
+        !self.checkpoints.sending_again.is_empty()
+    }
+
     /// Asks the next sessions of the round what they have counted, and writes what has been gathered.
     pub(super) fn go_round(&mut self, control: &mut Control, now: u64) {
         let Some(all) = self.keeper.is_some().then(|| self.book.numbers()).filter(|_| self.checkpoints.interval > 0)
@@ -157,9 +194,7 @@ impl N4 {
             return;
         };
         let elapsed = now.saturating_sub(self.checkpoints.began);
-        let due = u128::from(all) * u128::from(elapsed) / u128::from(self.checkpoints.interval);
-        // No more than there are.
-        let due = due.min(all.into()) as u32;
+        let due = due(all, elapsed, self.checkpoints.interval);
         for _ in 0..SLICE {
             let number = self.checkpoints.next;
             if number >= due {
@@ -540,4 +575,35 @@ fn hex(octets: &[u8]) -> String {
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let pairs = text.as_bytes().chunks(2);
     pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_comes_to_each_session_when_it_says() {
+        for interval in [3, 1000, SECOND, 30 * SECOND, 30 * SECOND + 7] {
+            for all in [0, 1, 2, 7, 100, 4096, 1_000_000] {
+                for next in (0..=all).step_by((all as usize / 100).max(1)) {
+                    let at = comes_to(all, next, interval);
+                    let is_last = next >= all;
+                    assert!(at == interval || due(all, at, interval) > next, "{next} of {all} in {interval} ns");
+                    assert!(is_last || due(all, interval, interval) > next);
+                    assert!(at == 0 || due(all, at - 1, interval) <= next, "{next} of {all} in {interval} ns");
+                }
+            }
+        }
+        assert_eq!(due(7, u64::MAX, 30 * SECOND), 7);
+    }
+
+    #[test]
+    fn a_round_has_few_steps() {
+        let steps = |all, interval| {
+            let all: std::collections::BTreeSet<u64> = (0..all).map(|next| comes_to(all, next, interval)).collect();
+            all.len()
+        };
+        assert_eq!((steps(100_000, 30 * SECOND), steps(5, 30 * SECOND)), (30, 5));
+        assert_eq!((steps(1000, SECOND), steps(1000, SECOND / 8)), (8, 8));
+    }
 }

@@ -180,6 +180,13 @@ impl Endpoint {
         self.n4.is_waiting()
     }
 
+    /// When [`turn`](Self::turn) has something to do next, in nanoseconds of the workers' clock, if nothing comes before and
+    /// it is not [waiting](Self::is_waiting). A time that is past means: work is left over, and goes on soon.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let of_node = self.node.due_at().map(|at| at.as_nanos() as u64); // centuries fit
+        [of_node, self.unkept.next_deadline(), self.n4.next_deadline()].into_iter().flatten().min()
+    }
+
     /// Whose queue a sender's datagrams wait in.
     pub fn class(&self, from: IpAddr) -> Class {
         self.node.first_at(from).map(|id| id.0)

@@ -119,6 +119,11 @@ impl Intake {
         listed.any(|class| self.queues.get(class).is_some_and(|queue| !queue.datagrams.is_empty()))
     }
 
+    /// Whether a queue that is held may be served again: `may` tells.
+    pub fn may_resume(&self, mut may: impl FnMut(Class) -> bool) -> bool {
+        self.held.iter().any(|class| may(*class))
+    }
+
     /// Has those queues served again that were held and may be.
     pub fn resume(&mut self, mut may: impl FnMut(Class) -> bool) {
         let turns = &mut self.turns;

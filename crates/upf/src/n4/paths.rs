@@ -153,6 +153,11 @@ impl Paths {
         }
     }
 
+    /// When [`act`](Self::act) has something next.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
     /// The next thing that is due; call until there is none, at most so often as keeps answers from piling up.
     pub fn act(&mut self, now: u64) -> impl Iterator<Item = Act> + '_ {
         (0..AT_A_TIME).map_while(move |_| self.one(now))

@@ -195,6 +195,21 @@ impl Bench {
         sent
     }
 
+    /// The time, in nanoseconds.
+    pub fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    /// When control has something to do next, if nothing comes before.
+    pub fn next_deadline(&self) -> Option<u64> {
+        [self.control.next_deadline(), self.endpoint.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// What came from the user plane and was not asked for, and is not taken yet.
+    pub fn heard(&self) -> &[Packet] {
+        &self.unasked
+    }
+
     /// Turns the clock.
     pub fn turn_to(&mut self, ns: u64) {
         self.clock.turn_to(ns);

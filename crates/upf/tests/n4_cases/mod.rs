@@ -7,6 +7,7 @@ mod chaining;
 mod choose;
 mod clock;
 mod control_packets;
+mod deadlines;
 mod endings;
 mod filters;
 mod floods;

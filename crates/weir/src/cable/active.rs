@@ -9,6 +9,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cmts::standby::{Book, Legacy, Sequences};
+use rustix::event::{PollFd, PollFlags, poll};
+use table::waker::Waker;
 
 use super::fence;
 use super::message::{self, Message, Speaker};
@@ -20,9 +22,13 @@ pub struct Teller {
     /// Where it connects to; the socket goes with this.
     place: Place,
     stop: Arc<AtomicBool>,
+    /// Ends its wait for a standby.
+    waker: Waker,
     thread: JoinHandle<Option<UnixStream>>,
 }
 
+/// Between two tries to take a connection.
+const PAUSE: Duration = Duration::from_millis(1);
 /// A standby that takes nothing for so long is none.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -40,12 +46,17 @@ impl Teller {
         let system = |source| ServerError::System { path: path.to_owned(), source };
         let (listener, place) = bind(path)?;
         listener.set_nonblocking(true).map_err(system)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let told = stop.clone();
+        let (stop, waker) = (Arc::new(AtomicBool::new(false)), Waker::new().map_err(system)?);
+        let (told, woken) = (stop.clone(), waker.clone());
         let turn = move || {
             while !told.load(Ordering::Acquire) {
                 let Ok((mut stream, _)) = listener.accept() else {
-                    std::thread::sleep(interval);
+                    let mut fds =
+                        [PollFd::new(&listener, PollFlags::IN), PollFd::from_borrowed_fd(woken.fd(), PollFlags::IN)];
+                    // Accepting fails without a connection, or for want of descriptors: not worth a busy loop.
+                    if !poll(&mut fds, None).is_ok_and(|_| fds[0].revents().is_empty()) {
+                        std::thread::sleep(PAUSE);
+                    }
                     continue;
                 };
                 let begun = stream.set_nonblocking(false).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
@@ -60,12 +71,13 @@ impl Teller {
             None
         };
         let thread = std::thread::Builder::new().name("weir-standby".into()).spawn(turn).map_err(system)?;
-        Ok(Self { place, stop, thread })
+        Ok(Self { place, stop, waker, thread })
     }
 
     /// Stops; the standby that is there, to hand over to.
     pub fn stop(self) -> Option<UnixStream> {
         self.stop.store(true, Ordering::Release);
+        self.waker.wake();
         let heir = self.thread.join().ok().flatten();
         drop(self.place);
         heir

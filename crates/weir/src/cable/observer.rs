@@ -20,6 +20,7 @@ use crate::addresses::{self, Addresses};
 use crate::followed::Followed;
 use crate::metrics::{CableKnown, Known, Monitored, ServiceFlows};
 use crate::observer::{counters, memory, port_view, wall_clock};
+use crate::rest::ControlWaker;
 use crate::snapshot::Snapshot;
 use crate::socket::{
     Answers, CableReply, CableRequest, ChannelView, ChannelsView, FlowView, ModemView, PortView, Reply, Request,
@@ -67,14 +68,15 @@ pub struct Observer {
     pub(crate) leaving: AtomicBool,
     vitals: Arc<Vitals>,
     addresses: Addresses,
+    waker: ControlWaker,
 }
 
 /// A worker answers in its next turn; a stopped one never.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Observer {
-    /// Over those ends; the workers' clock is `time`.
-    pub fn new(control: Control, ends: Vec<Ends>, arena: Arc<Arena>, time: Time) -> Self {
+    /// Over those ends; the workers' clock is `time`, and `waker` calls the control thread.
+    pub fn new(control: Control, ends: Vec<Ends>, arena: Arc<Arena>, time: Time, waker: ControlWaker) -> Self {
         let WallClock { now: start_ns, epoch_ns } = wall_clock(&time);
         let followed = Followed::new(ends.iter().map(|ends| ends.tracer.clone()).collect(), epoch_ns);
         Self {
@@ -89,6 +91,7 @@ impl Observer {
             leaving: AtomicBool::new(false),
             vitals: Arc::default(),
             addresses: Addresses::default(),
+            waker,
         }
     }
 
@@ -150,7 +153,10 @@ impl Observer {
     /// The ports of all workers, freshly looked at.
     pub fn ports(&self) -> Vec<PortView> {
         self.ends.iter().for_each(Ends::ask_ports);
-        self.port_views(Glass::look)
+        let views = self.port_views(Glass::look);
+        // Interfaces may have other hardware addresses.
+        self.waker.call();
+        views
     }
 
     /// The ports of all workers, as `see` sees them.
@@ -165,6 +171,11 @@ impl Observer {
             entries.iter().zip(&ends.glasses).map(view).collect::<Vec<_>>()
         };
         self.ends.iter().enumerate().flat_map(of_worker).collect()
+    }
+
+    /// When [`follow_addresses`](Self::follow_addresses) has something to look at, if a second from now is too late.
+    pub fn next_address(&self) -> Option<u64> {
+        self.addresses.next_deadline()
     }
 
     /// Takes on hardware addresses that interfaces have now. Called every turn of control.
@@ -284,7 +295,12 @@ impl Answers for Observer {
             Request::Log(request) => crate::log::answer(request).map_or_else(Reply::Error, Reply::Log),
             Request::Process => crate::privilege::answer().map_or_else(Reply::Error, Reply::Process),
             Request::Traced => Reply::Trace(self.followed.take()),
-            Request::Cable(request) => self.cable(request).map_or_else(Reply::Error, Reply::Cable),
+            Request::Cable(request) => {
+                let answer = self.cable(request);
+                // Much of what is asked for changes control.
+                self.waker.call();
+                answer.map_or_else(Reply::Error, Reply::Cable)
+            }
             _ => Reply::Error("this gateway is a cable gateway: it has modems, and no sessions".to_owned()),
         }
     }

@@ -1,7 +1,7 @@
 //! The cable gateway as threads: workers on their CPUs, and the ends that control and onlookers hold.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use crate::doors::{DoorError, Doors, Entry, Place};
 use crate::load::LoadError;
 use crate::pin;
 use crate::process::Ended;
+use crate::rest::{AGAIN, ControlWaker, EndNotice, Other, Rest, Wait, until};
 
 /// What is in the cipher and in DEPI packets leaves within microseconds.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -29,6 +30,11 @@ pub struct Process {
     arena: Arc<Arena>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Worker<CableGateway>>>,
+    /// Whether each worker's thread has come to its end.
+    ended: Vec<Arc<AtomicBool>>,
+    rest: Rest,
+    /// When the last turn of control began, in nanoseconds of the workers' clock.
+    turned: AtomicU64,
 }
 
 /// Why it does not start.
@@ -109,8 +115,11 @@ impl<'a> Opened<'a> {
             ends.push(Ends { cpu, stats, tracer, glasses: doors.glasses, thread: thread.clone(), waker });
             ready.push((worker, thread));
         }
-        let observer = Arc::new(Observer::new(control, ends, arena.clone(), run.time));
-        let mut process = Process { observer, arena, stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
+        let waker = ControlWaker::new(control.waker().clone());
+        let rest = Rest::new(waker.clone(), Vec::new());
+        let observer = Arc::new(Observer::new(control, ends, arena.clone(), run.time, waker));
+        let (stop, turned) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(0));
+        let mut process = Process { observer, arena, stop, threads: Vec::new(), ended: Vec::new(), rest, turned };
         for (n, ready) in ready.into_iter().enumerate() {
             let cpu = config.workers.cpus.get(n).copied();
             process.spawn(n as u16, cpu, ready).map_err(|source| StartError::Thread { worker: n as u16, source })?;
@@ -128,7 +137,10 @@ impl Process {
         (mut worker, thread): (Worker<CableGateway>, Arc<AtomicI32>),
     ) -> std::io::Result<()> {
         let stop = self.stop.clone();
+        let (notice, ended) = EndNotice::new(self.rest.waker());
+        self.ended.push(ended);
         let turn = move || {
+            let _notice = notice;
             thread.store(rustix::thread::gettid().as_raw_pid(), Ordering::Release);
             // The configuration was checked; a CPU taken from us since is not worth stopping for.
             let _ = cpu.map(pin::pin);
@@ -144,17 +156,40 @@ impl Process {
         &self.observer
     }
 
-    /// A turn of control. Called about every millisecond.
+    /// A turn of control. To be made again after each [`rest`](Self::rest).
     pub fn turn(&self) {
+        self.rest.waker().begin_turn();
         let now = self.observer.now_ns();
+        self.turned.store(now, Ordering::Relaxed);
         self.observer.vitals().turned();
         self.observer.control().poll(now);
         self.observer.follow_addresses();
     }
 
+    /// Waits until there is something for the next turn. Whether one of the `others` is ready.
+    pub fn rest(&self, others: &[Other<'_>]) -> bool {
+        let observer = &self.observer;
+        self.rest.rest(others, Duration::MAX, observer.vitals(), || observer.now_ns(), || self.wait())
+    }
+
+    /// How long nothing is to be done.
+    fn wait(&self) -> Wait {
+        let (mut control, now) = (self.observer.control(), self.observer.now_ns());
+        // Events of workers are taken together.
+        let since = Duration::from_nanos(now.saturating_sub(self.turned.load(Ordering::Relaxed)));
+        if control.took_events() && since < AGAIN {
+            Wait::Short(AGAIN - since)
+        } else if self.rest.waker().is_called() || control.has_news() {
+            Wait::No
+        } else {
+            let deadlines = [control.next_deadline(), self.observer.next_address()];
+            Wait::Long(until(deadlines.into_iter().flatten().min(), now))
+        }
+    }
+
     /// A worker that has ended by itself, if one has.
     pub fn broken(&self) -> Option<usize> {
-        self.threads.iter().position(JoinHandle::is_finished)
+        self.ended.iter().position(|ended| ended.load(Ordering::Acquire))
     }
 
     fn stop_workers(&self) {

@@ -66,6 +66,11 @@ impl Limiter {
         }
     }
 
+    /// Whether events are suppressed that nothing has told of yet.
+    pub fn is_suppressing(&self) -> bool {
+        self.0.values().any(|kind| kind.suppressed > 0)
+    }
+
     /// Kinds that have calmed down with events suppressed, and how many; all of them at the `end`. Each is told once.
     pub fn over(&mut self, now: Instant, end: bool) -> Vec<(String, u64)> {
         let calm = |kind: &Kind| end || now.saturating_duration_since(kind.last) >= CALM;
@@ -101,10 +106,11 @@ mod tests {
         for _ in 0..60 {
             limiter.take("port_errors", Level::Warn, begin);
         }
+        assert!(limiter.is_suppressing());
         assert!(limiter.over(begin + Duration::from_secs(1), false).is_empty(), "it may go on");
         let later = begin + Duration::from_secs(3);
         assert_eq!(limiter.over(later, false), [("port_errors".to_owned(), 10)]);
-        assert!(limiter.over(later, true).is_empty());
+        assert!(limiter.over(later, true).is_empty() && !limiter.is_suppressing());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ use super::record::Record;
 const LINES: usize = 1024;
 /// What [`Output::flush`] waits at most.
 const FLUSH: Duration = Duration::from_secs(1);
+/// Between two looks at kinds of events that are suppressed, while there are some.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// How lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,8 @@ pub fn is_stream(file: &impl AsFd, stream: &str) -> bool {
 enum Job {
     Line(String),
     Flush(Sender<()>),
+    /// Look at what is suppressed and lost.
+    Look,
 }
 
 /// The way to stderr.
@@ -60,7 +64,16 @@ enum Job {
 pub struct Output {
     style: Style,
     jobs: SyncSender<Job>,
-    lost: Arc<AtomicU64>,
+    shared: Arc<Shared>,
+}
+
+/// What the writer finds when it looks.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Lines there was no room for.
+    lost: AtomicU64,
+    /// The writer looks from time to time, or is about to.
+    looks: AtomicBool,
 }
 
 impl Output {
@@ -75,21 +88,30 @@ impl Output {
     /// The same, to somewhere else.
     pub(super) fn to(style: Style, out: impl Write + Send + 'static) -> io::Result<Self> {
         let (jobs, queue) = sync_channel(LINES);
-        let lost = Arc::<AtomicU64>::default();
-        let told = lost.clone();
+        let shared = Arc::<Shared>::default();
+        let told = shared.clone();
         let write = move || {
             // It starts before the others, which have nothing left by then; `Privileges::seal` checks all.
             let _ = confine::give_up_everything();
             write(&queue, &told, out);
         };
         std::thread::Builder::new().name("weir-log".into()).spawn(write)?;
-        Ok(Self { style, jobs, lost })
+        Ok(Self { style, jobs, shared })
     }
 
     /// Writes a record, in a moment. Never waits.
     pub fn write(&self, record: &Record) {
         if self.jobs.try_send(Job::Line(self.style.line(record))).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
+            // If there is no room for this either, the writer looks when it comes to what fills the queue.
+            let _ = self.jobs.try_send(Job::Look);
+        }
+    }
+
+    /// An event is suppressed: the writer tells of it when its kind has calmed down.
+    pub fn suppressed(&self) {
+        if !self.shared.looks.swap(true, Ordering::AcqRel) {
+            let _ = self.jobs.try_send(Job::Look);
         }
     }
 
@@ -102,23 +124,31 @@ impl Output {
     }
 }
 
-fn write(queue: &Receiver<Job>, lost: &AtomicU64, mut out: impl Write) {
+fn write(queue: &Receiver<Job>, shared: &Shared, mut out: impl Write) {
+    let mut looks = false;
     loop {
-        match queue.recv_timeout(Duration::from_secs(1)) {
+        let job = match looks {
+            true => queue.recv_timeout(LOOK),
+            false => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match job {
             // Nobody reads any more: the ring still has them.
             Ok(Job::Line(line)) => drop(out.write_all(line.as_bytes())),
             Ok(Job::Flush(done)) => drop(done.send(())),
-            Err(RecvTimeoutError::Timeout) => {}
+            Ok(Job::Look) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        let lines = lost.swap(0, Ordering::Relaxed);
+        let lines = shared.lost.swap(0, Ordering::Relaxed);
         if lines > 0 {
             tracing::warn!(
                 target: "process", event = "log_lines_lost", lines,
                 "stderr did not take these lines in time; `weir show log` has the last thousand events"
             );
         }
-        super::calm_down();
+        // Before the look: what is suppressed after it is told by another job.
+        shared.looks.store(false, Ordering::Release);
+        looks = super::calm_down();
+        shared.looks.fetch_or(looks, Ordering::AcqRel);
     }
 }
 
@@ -165,13 +195,13 @@ mod tests {
         }
         let (release, stuck) = channel();
         let (jobs, queue) = sync_channel(LINES);
-        let output = Output { style: Style { json: false, journal: false }, jobs, lost: Arc::default() };
-        let told = output.lost.clone();
+        let output = Output { style: Style { json: false, journal: false }, jobs, shared: Arc::default() };
+        let told = output.shared.clone();
         let writer = std::thread::spawn(move || write(&queue, &told, Stuck(stuck)));
         let begin = Instant::now();
         (0..3 * LINES).for_each(|_| output.write(&record("x")));
         assert!(begin.elapsed() < Duration::from_secs(10));
-        let lost = output.lost.load(Ordering::Relaxed);
+        let lost = output.shared.lost.load(Ordering::Relaxed);
         assert!(lost >= LINES as u64, "{lost}");
         drop((release, output));
         writer.join().unwrap();

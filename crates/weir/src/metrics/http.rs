@@ -34,7 +34,12 @@ pub trait Pages: Send + Sync + 'static {
     /// The paths there are, for who asks for another.
     fn paths(&self) -> &'static str;
 
-    /// Called about every second.
+    /// Time between two calls of [`tick`](Self::tick); none: it is not called.
+    fn interval(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Called from time to time.
     fn tick(&self) {}
 }
 
@@ -53,8 +58,6 @@ const ACCEPTED: usize = 64;
 const LONGEST: usize = 8192;
 /// Time for sending a request, and again for taking the answer.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// Between two ticks.
-const TICK: Duration = Duration::from_secs(1);
 
 impl Server {
     /// Listens; `name` is that of its thread, 15 bytes at most.
@@ -81,7 +84,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // It looks once a second at least; a connection wakes it at once.
+        // A connection wakes it.
         let _ = TcpStream::connect_timeout(&self.address, Duration::from_millis(200));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -91,23 +94,22 @@ impl Drop for Server {
 
 fn serve(listener: &TcpListener, pages: &dyn Pages, stop: &AtomicBool) {
     let mut connections: Vec<Connection> = Vec::with_capacity(CONNECTIONS);
-    let mut ticked = Instant::now();
-    pages.tick();
+    let mut tick = pages.interval().map(|_| Instant::now());
     while !stop.load(Ordering::Acquire) {
-        wait(listener, &mut connections, ticked + TICK);
-        if ticked.elapsed() >= TICK {
-            ticked = Instant::now();
+        if tick.is_some_and(|tick| tick <= Instant::now()) {
             pages.tick();
+            tick = pages.interval().map(|interval| Instant::now() + interval);
         }
+        wait(listener, &mut connections, tick);
         connections.retain_mut(|connection| connection.goes_on(pages));
         accept(listener, &mut connections, pages);
     }
 }
 
 /// Waits until something can be done; marks the connections it can be done for.
-fn wait(listener: &TcpListener, connections: &mut [Connection], until: Instant) {
-    let until = connections.iter().map(|connection| connection.until).fold(until, Instant::min);
-    let left = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
+fn wait(listener: &TcpListener, connections: &mut [Connection], until: Option<Instant>) {
+    let until = connections.iter().map(|connection| connection.until).chain(until).min();
+    let left = until.and_then(|until| Timespec::try_from(until.saturating_duration_since(Instant::now())).ok());
     let mut fds = vec![PollFd::new(listener, PollFlags::IN)];
     let wanted = |connection: &Connection| if connection.answer.is_some() { PollFlags::OUT } else { PollFlags::IN };
     fds.extend(connections.iter().map(|connection| PollFd::new(&connection.stream, wanted(connection))));

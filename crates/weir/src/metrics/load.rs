@@ -10,13 +10,21 @@ use crate::snapshot::WorkerCounters;
 /// The time utilisation is a mean over.
 const WINDOW: Duration = Duration::from_secs(10);
 
+/// Between two notes, if nobody asks.
+pub const INTERVAL: Duration = Duration::from_secs(5);
+/// Between two notes, however often is asked.
+const LEAST: Duration = Duration::from_secs(1);
+
 /// Each worker's busy cycles at some moments of the last seconds.
 #[derive(Debug, Default)]
 pub struct Recent(VecDeque<(Instant, Vec<u64>)>);
 
 impl Recent {
-    /// Notes how it is at `now`.
+    /// Notes how it is at `now`, unless it was noted within the last second.
     pub fn note(&mut self, now: Instant, workers: &[WorkerCounters]) {
+        if self.0.back().is_some_and(|(at, _)| now.duration_since(*at) < LEAST) {
+            return;
+        }
         self.0.push_back((now, workers.iter().map(busy).collect()));
         // One from before the window stays, so that the window is covered.
         while self.0.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= WINDOW) {
@@ -65,5 +73,8 @@ mod tests {
         }
         assert_eq!(recent.utilisation(hz), [0.0, 0.0]);
         assert!(recent.0.len() <= 12, "{}", recent.0.len());
+        let before = recent.0.len();
+        recent.note(begin + Duration::from_millis(39_999), &[worker(0), worker(0)]);
+        assert_eq!(recent.0.len(), before, "a scraper that asks often has no more notes");
     }
 }

@@ -3,9 +3,9 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
 
 use port::udp::{self, Division, Network};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Sockets that associated control planes share; each keeps the one it got first.
 const OF_PEERS: usize = 4;
@@ -129,13 +129,13 @@ impl Sockets {
         self.group[STRANGERS].send_to(datagram, to).is_ok()
     }
 
-    /// Waits for a datagram, here or at another socket, or for so long.
-    pub fn wait(&self, other: Option<&UdpSocket>, at_most: std::time::Duration) {
-        let time = Timespec { tv_sec: 0, tv_nsec: at_most.subsec_nanos().into() };
-        let mut ready: Vec<PollFd<'_>> =
-            self.group.iter().take(OUTSIDE).chain(other).map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
-        // Interrupted or not, the next turn follows.
-        let _ = poll(&mut ready, Some(&time));
+    /// The sockets, and another, to wait on.
+    ///
+    /// # Errors
+    /// No more descriptors.
+    pub fn to_wait_on(&self, other: Option<&UdpSocket>) -> io::Result<Vec<OwnedFd>> {
+        let all = self.group.iter().take(OUTSIDE).chain(other);
+        all.map(|socket| socket.as_fd().try_clone_to_owned()).collect()
     }
 
     /// What was lost in the kernel until now.

@@ -1,7 +1,7 @@
 //! The helper process: this program again, with the other end of a socket as its standard input.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
@@ -55,6 +55,11 @@ impl Helper {
     /// Process ID of the helper.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// Hangs up when it ends.
+    pub fn socket(&self) -> BorrowedFd<'static> {
+        self.client.socket()
     }
 
     /// Whether it has ended.

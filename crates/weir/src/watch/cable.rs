@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use engine::Io;
 
+use super::stall::{Sight, asleep_until};
 use super::{Level, Vitals, Watchable};
 use crate::cable::observer::{Ends, Observer};
 use crate::socket::PortView;
@@ -15,11 +16,17 @@ impl Watchable for Observer {
         Observer::vitals(self)
     }
 
-    fn turns(&self) -> Vec<(u64, i32)> {
-        // A worker that sleeps turns before the next look.
-        self.ends.iter().for_each(|ends| ends.waker.nudge());
-        let turns = |ends: &Ends| ends.stats.io(Io::Turns);
-        self.ends.iter().map(|ends| (turns(ends), ends.thread.load(Ordering::Acquire))).collect()
+    fn turns(&self) -> Vec<Sight> {
+        let sight = |ends: &Ends| Sight {
+            turns: ends.stats.io(Io::Turns),
+            thread: ends.thread.load(Ordering::Acquire),
+            asleep_until: asleep_until(&ends.stats),
+        };
+        self.ends.iter().map(sight).collect()
+    }
+
+    fn now_ns(&self) -> u64 {
+        Observer::now_ns(self)
     }
 
     fn ask_ports(&self) {

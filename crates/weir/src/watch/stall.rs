@@ -1,8 +1,10 @@
-//! Threads that make no turns: reported once, and once when they turn again. An idle worker sleeps a millisecond at a
-//! time, so one that makes no turn for a quarter of a second is held up by something.
+//! Threads that make no turns: reported once, and once when they turn again. An idle thread says until when it sleeps: one
+//! that is awake and makes no turn for a quarter of a second, or sleeps so much longer than it said, is held up by
+//! something.
 
 use std::time::Duration;
 
+use engine::{Io, StatsView};
 use rustix::process::getpid;
 
 use crate::cable::pulse::Doing;
@@ -16,6 +18,9 @@ const UNREADY: Duration = Duration::from_secs(2);
 /// Time without a turn, though it had a CPU, after which the process should be started again.
 const DEAD: Duration = Duration::from_secs(20);
 
+/// Turns of an idle thread between two looks: it was woken now and then.
+const FEW: u64 = 10;
+
 /// A thread at a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sight {
@@ -23,12 +28,28 @@ pub struct Sight {
     pub turns: u64,
     /// Its number; 0: it has not begun.
     pub thread: i32,
+    /// Until when it sleeps, in nanoseconds of the workers' clock; none: it is awake.
+    pub asleep_until: Option<u64>,
+}
+
+impl Sight {
+    /// Nanoseconds that it sleeps still; none: it is awake, or should be.
+    fn sleeps_for(&self, now: u64) -> Option<u64> {
+        self.asleep_until.and_then(|until| until.checked_sub(now)).filter(|left| *left > 0)
+    }
+}
+
+/// Until when a worker sleeps, by its own statistics; none: it is awake.
+pub fn asleep_until(stats: &StatsView) -> Option<u64> {
+    Some(stats.io(Io::SleepsUntil)).filter(|until| *until > 0)
 }
 
 /// What is known of a thread.
 #[derive(Debug, Default)]
 struct Still {
     turns: Option<u64>,
+    /// It slept at the last look.
+    slept: bool,
     /// Processor time it had used at the last look without a turn.
     ran: Option<u64>,
     /// Time without a turn.
@@ -48,12 +69,21 @@ enum Change {
 }
 
 impl Still {
-    fn step(&mut self, sight: Sight, elapsed: Duration, limit: Duration) -> Change {
-        if sight.thread == 0 || self.turns.replace(sight.turns) != Some(sight.turns) {
+    fn step(&mut self, sight: Sight, now: u64, elapsed: Duration, limit: Duration) -> Change {
+        let is_asleep = sight.sleeps_for(now).is_some();
+        let slept = std::mem::replace(&mut self.slept, is_asleep);
+        if sight.thread == 0 || self.turns.replace(sight.turns) != Some(sight.turns) || is_asleep {
             let back = std::mem::take(&mut self.reported).then_some(self.still);
-            *self = Self { turns: self.turns, ..Self::default() };
+            *self = Self { turns: self.turns, slept: self.slept, ..Self::default() };
             return back.map_or(Change::None, Change::Back);
         }
+        let elapsed = match sight.asleep_until {
+            // It should have woken since.
+            Some(until) => elapsed.min(Duration::from_nanos(now.saturating_sub(until))),
+            // It woke since, nobody knows when.
+            None if slept => Duration::ZERO,
+            None => elapsed,
+        };
         let doing = Doing::of(getpid(), sight.thread);
         let state = match (doing, self.ran) {
             (None, _) => "unknown",
@@ -79,11 +109,28 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// A look, so long after the one before. Returns what keeps it from being ready, and why it should be started again.
-    pub fn step(&mut self, workers: Vec<Sight>, control: Sight, elapsed: Duration) -> (Vec<String>, Vec<String>) {
+    /// Whether every thread sleeps, and has hardly turned since the last step: the next may be a while off.
+    pub fn is_quiet(&self, workers: &[Sight], control: Sight, now: u64) -> bool {
+        let still = self.workers.iter().zip(workers).chain([(&self.control, &control)]);
+        let is_quiet = |(still, sight): (&Still, &Sight)| {
+            let turned = still.turns.map_or(u64::MAX, |turns| sight.turns.saturating_sub(turns));
+            sight.sleeps_for(now).is_some() && turned <= FEW
+        };
+        self.workers.len() == workers.len() && still.map(is_quiet).all(|is_quiet| is_quiet)
+    }
+
+    /// A look at `now`, so long after the one before. Returns what keeps it from being ready, and why it should be started
+    /// again.
+    pub fn step(
+        &mut self,
+        workers: Vec<Sight>,
+        control: Sight,
+        now: u64,
+        elapsed: Duration,
+    ) -> (Vec<String>, Vec<String>) {
         self.workers.resize_with(workers.len(), Still::default);
         for (worker, (still, sight)) in self.workers.iter_mut().zip(workers).enumerate() {
-            match still.step(sight, elapsed, WORKER) {
+            match still.step(sight, now, elapsed, WORKER) {
                 Change::None => {}
                 Change::Stalled(state) => {
                     let ms = still.still.as_millis() as u64;
@@ -98,7 +145,7 @@ impl Stalls {
                 }
             }
         }
-        match self.control.step(control, elapsed, CONTROL) {
+        match self.control.step(control, now, elapsed, CONTROL) {
             Change::None => {}
             Change::Stalled(state) => {
                 let ms = self.control.still.as_millis() as u64;
@@ -132,15 +179,15 @@ mod tests {
 
     #[test]
     fn a_stalled_worker_is_reported_once_and_when_it_is_back() {
-        let control = |turns| Sight { turns, thread: 1 };
+        let control = |turns| Sight { turns, thread: 1, asleep_until: None };
         let records = emitted("info", || {
             let mut stalls = Stalls::default();
             let thread = rustix::thread::gettid().as_raw_pid();
             for step in 0..100 {
                 // Worker 0 turns; worker 1 does not from step 10 to step 60.
                 let stalled = if (10..60).contains(&step) { 10 } else { step };
-                let workers = [step, stalled].map(|turns| Sight { turns, thread }).to_vec();
-                let (unready, dead) = stalls.step(workers, control(step), STEP);
+                let workers = [step, stalled].map(|turns| Sight { turns, thread, asleep_until: None }).to_vec();
+                let (unready, dead) = stalls.step(workers, control(step), 0, STEP);
                 assert!(dead.is_empty());
                 assert_eq!(!unready.is_empty(), (50..60).contains(&step), "step {step}: {unready:?}");
             }
@@ -154,9 +201,9 @@ mod tests {
     #[test]
     fn who_hangs_for_long_is_dead() {
         let mut stalls = Stalls::default();
-        let sight = Sight { turns: 7, thread: i32::MAX };
+        let sight = Sight { turns: 7, thread: i32::MAX, asleep_until: None };
         let records = emitted("info", || {
-            let dead: Vec<usize> = (0..500).map(|_| stalls.step(vec![sight], sight, STEP).1.len()).collect();
+            let dead: Vec<usize> = (0..500).map(|_| stalls.step(vec![sight], sight, 0, STEP).1.len()).collect();
             assert_eq!((dead[399], dead[401]), (0, 2));
         });
         let events: Vec<_> = records.iter().map(|record| record.event.as_str()).collect();
@@ -168,9 +215,52 @@ mod tests {
         let mut stalls = Stalls::default();
         let records = emitted("info", || {
             (0..100).for_each(|n| {
-                stalls.step(vec![Sight { turns: 0, thread: 0 }], Sight { turns: n, thread: 1 }, STEP);
+                let sight = |turns, thread| Sight { turns, thread, asleep_until: None };
+                stalls.step(vec![sight(0, 0)], sight(n, 1), 0, STEP);
             });
         });
         assert!(records.is_empty());
+    }
+
+    /// What is reported of a worker that is looked at at those milliseconds: turns it has made, and until when it sleeps.
+    fn reported(looks: &[(u64, u64, Option<u64>)]) -> Vec<String> {
+        let records = emitted("info", || {
+            let (mut stalls, mut last) = (Stalls::default(), 0);
+            for (ms, turns, asleep_until) in looks {
+                let asleep_until = asleep_until.map(|ms| ms * 1_000_000);
+                let worker = Sight { turns: *turns, thread: i32::MAX, asleep_until };
+                let control = Sight { turns: *ms, thread: 1, asleep_until: None };
+                stalls.step(vec![worker], control, ms * 1_000_000, Duration::from_millis(ms - last));
+                last = *ms;
+            }
+        });
+        records.iter().map(|record| record.event.clone()).collect()
+    }
+
+    #[test]
+    fn a_sleeping_worker_is_not_stalled() {
+        let sleeps = |until| (1..60).map(move |n| (1000 * n, 5, Some(until))).collect::<Vec<_>>();
+        assert!(reported(&sleeps(1_000_000)).is_empty());
+        // It sleeps for half a minute, and never wakes.
+        assert_eq!(reported(&sleeps(30_500)), ["worker_stalled"]);
+        assert!(reported(&sleeps(30_500)[..30]).is_empty(), "its time has not come");
+    }
+
+    #[test]
+    fn a_worker_that_oversleeps_counts_from_its_deadline() {
+        assert!(reported(&[(1000, 5, Some(1900)), (2000, 5, Some(1900))]).is_empty(), "100 ms late");
+        let late = [(1000, 5, Some(1900)), (2000, 5, Some(1900)), (2050, 5, Some(1900)), (2200, 5, Some(1900))];
+        assert_eq!(reported(&late), ["worker_stalled"]);
+    }
+
+    #[test]
+    fn a_worker_that_hangs_after_a_sleep_is_stalled() {
+        // Seen awake with as many turns as before: it may have woken just now.
+        let mut looks = vec![(1000, 5, Some(2500)), (2000, 5, None)];
+        assert!(reported(&looks).is_empty());
+        looks.extend((1..=5).map(|n| (2000 + 50 * n, 5, None)));
+        assert_eq!(reported(&looks), ["worker_stalled"]);
+        looks.push((2300, 5, Some(9000)));
+        assert_eq!(reported(&looks), ["worker_stalled", "worker_back"]);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use engine::Io;
 
+use super::stall::{Sight, asleep_until};
 use super::{Level, Vitals, Watchable};
 use crate::asked::{Answer, Question};
 use crate::n4::N4;
@@ -34,11 +35,17 @@ impl Watchable for Observer {
         Observer::vitals(self)
     }
 
-    fn turns(&self) -> Vec<(u64, i32)> {
-        // A worker that sleeps turns before the next look.
-        self.workers.iter().for_each(|ends| ends.waker.nudge());
-        let turns = |ends: &crate::observer::WorkerEnds| ends.stats.io(Io::Turns);
-        self.workers.iter().map(|ends| (turns(ends), ends.thread.load(Ordering::Acquire))).collect()
+    fn turns(&self) -> Vec<Sight> {
+        let sight = |ends: &crate::observer::WorkerEnds| Sight {
+            turns: ends.stats.io(Io::Turns),
+            thread: ends.thread.load(Ordering::Acquire),
+            asleep_until: asleep_until(&ends.stats),
+        };
+        self.workers.iter().map(sight).collect()
+    }
+
+    fn now_ns(&self) -> u64 {
+        Observer::now_ns(self)
     }
 
     fn ask_ports(&self) {

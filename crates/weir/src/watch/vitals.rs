@@ -18,6 +18,8 @@ pub struct Vitals {
     stage: AtomicU8,
     /// Turns of the control thread.
     turns: AtomicU64,
+    /// Until when the control thread sleeps; 0: it is awake.
+    sleeps_until: AtomicU64,
     draining: AtomicBool,
     seen: Mutex<Option<Seen>>,
 }
@@ -38,6 +40,16 @@ impl Vitals {
     /// Turns that the control thread has made.
     pub fn turns(&self) -> u64 {
         self.turns.load(Ordering::Relaxed)
+    }
+
+    /// The control thread sleeps until that time of the workers' clock, in nanoseconds; 0: it is awake.
+    pub fn sleeps_until(&self, at: u64) {
+        self.sleeps_until.store(at, Ordering::Relaxed);
+    }
+
+    /// Until when the control thread sleeps, if it does.
+    pub fn asleep_until(&self) -> Option<u64> {
+        Some(self.sleeps_until.load(Ordering::Relaxed)).filter(|at| *at > 0)
     }
 
     /// The gateway runs from now on.

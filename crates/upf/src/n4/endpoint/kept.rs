@@ -46,6 +46,12 @@ impl Unkept {
         self.association(id, now);
     }
 
+    /// When what has changed is written.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let is_due = !self.associations.is_empty() || !self.answers.is_empty();
+        is_due.then(|| self.since + SOON)
+    }
+
     /// An answer is to go when what has changed is on the disk.
     pub fn answer(&mut self, answer: Outgoing) {
         self.answers.push(answer);
