@@ -111,12 +111,12 @@ pub struct Stalls {
 impl Stalls {
     /// Whether every thread sleeps, and has hardly turned since the last step: the next may be a while off.
     pub fn is_quiet(&self, workers: &[Sight], control: Sight, now: u64) -> bool {
-        let still = self.workers.iter().zip(workers).chain([(&self.control, &control)]);
+        let mut still = self.workers.iter().zip(workers).chain([(&self.control, &control)]);
         let is_quiet = |(still, sight): (&Still, &Sight)| {
             let turned = still.turns.map_or(u64::MAX, |turns| sight.turns.saturating_sub(turns));
             sight.sleeps_for(now).is_some() && turned <= FEW
         };
-        self.workers.len() == workers.len() && still.map(is_quiet).all(|is_quiet| is_quiet)
+        self.workers.len() == workers.len() && still.all(is_quiet)
     }
 
     /// A look at `now`, so long after the one before. Returns what keeps it from being ready, and why it should be started
