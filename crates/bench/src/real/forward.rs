@@ -22,7 +22,7 @@ const LARGE: usize = 8;
 const YIELDS: u32 = 16;
 
 /// Forwards between two ports until told to stop or its input ends. Writes "ready" to the error stream once the ports are
-/// open, and a line of JSON, [`Bursts`], to the output for every line that comes by the input.
+/// open, and a line of JSON, `Bursts`, to the output for every line that comes by the input.
 ///
 /// # Errors
 /// What a port said.
