@@ -34,7 +34,7 @@ pub struct RealArgs {
     /// Give every PDR an SDF filter. Not by default: eUPF does not count usage then.
     #[arg(long)]
     pub sdf: bool,
-    /// The gateway's [workers] idle.
+    /// The gateway's `workers.idle`.
     #[arg(long, value_name = "MODE")]
     pub idle: Option<String>,
     /// Rounds of trials in a cell at most; fewer where ratios are known to 5 % before [default: 9; with --quick: 1].
