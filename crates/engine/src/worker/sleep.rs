@@ -80,13 +80,15 @@ impl<G: Gateway> Worker<G> {
             self.kick();
             self.env.stats.add(Io::TxCycles, Tsc::cycles().wrapping_sub(begin));
         }
-        let handed = self.hand_off.as_mut().is_some_and(|hand_off| !hand_off.is_empty());
         let now = self.config.time.now_ns(Tsc::cycles());
         // Who looks at the gauges sees them as they were when the worker fell asleep.
         let tick = Duration::from_nanos(self.next_tick.saturating_sub(now));
         let most = moderate.or(self.stale.then_some(tick)).unwrap_or(Duration::MAX);
         let longest = self.longest_sleep(now).min(most);
-        if !self.gateway.fall_asleep() || handed || !self.again.is_empty() || longest.is_zero() {
+        let called = !self.gateway.fall_asleep();
+        // Looked at when other workers know that this one sleeps: what they hand over from here on wakes it.
+        let handed = self.hand_off.as_mut().is_some_and(|hand_off| !hand_off.is_empty());
+        if called || handed || !self.again.is_empty() || longest.is_zero() {
             self.gateway.wake_up(true);
             // What keeps it awake may need this CPU.
             std::thread::yield_now();
