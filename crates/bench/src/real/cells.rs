@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::contender::{Contender, Kind};
 use super::options::{Offered, RealOptions};
+use super::search::{self, Peak};
 use super::stats::Ratio;
 use super::trial::{Load, Trial, Trials};
 use super::verify::Verified;
@@ -15,13 +16,6 @@ use crate::error::BenchError;
 const AGAIN: usize = 3;
 /// A ratio is known well enough when half its interval is this part of it.
 pub const WELL_ENOUGH: f64 = 0.05;
-/// Rates of the search for saturation are this factor apart at first; then the best is tried with each of these.
-const COARSE: f64 = 1.5;
-const FINE: [f64; 5] = [1.25, 1.1, 0.9, 1.05, 0.95];
-/// Packets a second the search begins at.
-const FIRST_RATE: f64 = 60e3;
-/// Beyond this many offered for each delivered, more load changes nothing.
-const OVERLOAD: f64 = 2.2;
 /// Time counted in a trial of the search.
 const SEARCH: Duration = Duration::from_millis(250);
 
@@ -35,18 +29,18 @@ struct Asked {
 /// What a contender did in a cell: one trial per round.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Which contender.
     pub kind: Kind,
     /// Packets a second that were asked for.
     pub offered: f64,
+    /// The load's CPU can not send more.
+    pub limited: bool,
     /// Valid trials, and those that stayed invalid.
     pub trials: Vec<Trial>,
 }
 
-/// A cell.
+/// One load, played to all contenders.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Its load.
     pub offered: Offered,
     /// A row for each contender, the gateway's first.
     pub rows: Vec<Row>,
@@ -73,15 +67,13 @@ impl Cell {
     }
 }
 
-/// Plays cells.
+/// Plays cells, and keeps what all of them have in common.
 pub struct Player<'a> {
-    /// What is asked for.
     pub options: &'a RealOptions,
-    /// Trials.
     pub trials: Trials,
-    /// Ends everything early.
+    /// Set on Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Where progress is told.
+    /// Receives a line of progress.
     pub tell: &'a mut dyn FnMut(&str),
     /// Trials that were repeated as they were invalid.
     pub repeated: usize,
@@ -101,19 +93,19 @@ pub struct Carried {
 }
 
 impl Player<'_> {
-    /// A cell of all contenders.
+    /// Plays one load to all contenders by turns, until ratios are settled or the rounds are used up.
     ///
     /// # Errors
     /// Told to stop, or a contender has ended.
     pub fn cell(&mut self, contenders: &mut [Contender], offered: Offered) -> Result<Cell, BenchError> {
         let mut rows = Vec::new();
         for contender in contenders.iter_mut() {
-            let pps = match offered {
-                Offered::Idle => 0.0,
-                Offered::Pps(pps) => pps,
+            let load = match offered {
+                Offered::Idle => Peak::default(),
+                Offered::Pps(rate) => Peak { rate, limited: false },
                 Offered::Saturation => self.saturation(contender)?,
             };
-            rows.push(Row { kind: contender.kind, offered: pps, trials: Vec::new() });
+            rows.push(Row { kind: contender.kind, offered: load.rate, limited: load.limited, trials: Vec::new() });
         }
         let (least, most) = self.options.rounds;
         let mut cell = Cell { offered, rows, settled: false };
@@ -194,33 +186,13 @@ impl Player<'_> {
     }
 
     /// The rate offered at which a contender delivers most: more load than that costs it packets.
-    fn saturation(&mut self, contender: &mut Contender) -> Result<f64, BenchError> {
+    fn saturation(&mut self, contender: &mut Contender) -> Result<Peak, BenchError> {
         (self.tell)(&format!("max: looking for the rate at which {} delivers most", contender.kind.name()));
-        let mut best = (0.0, FIRST_RATE);
-        let mut rate = FIRST_RATE;
-        loop {
-            let trial = self.once(contender, rate)?;
-            if trial.pps() > best.0 {
-                best = (trial.pps(), rate);
-            }
-            if rate > OVERLOAD * best.0 || trial.sent_pps() < 0.8 * rate {
-                break;
-            }
-            rate *= COARSE;
-        }
-        for factor in FINE {
-            let rate = best.1 * factor;
-            let trial = self.once(contender, rate)?;
-            if trial.pps() > best.0 {
-                best = (trial.pps(), rate);
-            }
-        }
-        Ok(best.1)
-    }
-
-    /// A trial of the search: of those only the best counts.
-    fn once(&mut self, contender: &mut Contender, pps: f64) -> Result<Trial, BenchError> {
-        self.valid(contender, Some(Asked { pps, most: true }), SEARCH.min(self.options.window))
+        let window = SEARCH.min(self.options.window);
+        search::peak(|pps| {
+            let trial = self.valid(contender, Some(Asked { pps, most: true }), window)?;
+            Ok(search::Found { sent: trial.sent_pps(), delivered: trial.pps() })
+        })
     }
 }
 
@@ -238,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_cell_compares_round_by_round() {
-        let row = |kind, run: [u64; 3]| Row { kind, offered: 1e3, trials: run.map(trial).to_vec() };
+        let row = |kind, run: [u64; 3]| Row { kind, offered: 1e3, limited: false, trials: run.map(trial).to_vec() };
         let rows = vec![row(Kind::Weir, [2000, 4000, 6000]), row(Kind::Bare, [1000, 2000, 3000])];
         let cell = Cell { offered: Offered::Pps(1e3), rows, settled: true };
         let ratio = cell.main_ratio(Kind::Bare).expect("pairs");

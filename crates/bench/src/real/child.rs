@@ -22,7 +22,7 @@ pub struct Child {
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     stderr: PathBuf,
-    /// It and its children, once it is ready.
+    /// Process numbers of it and its descendants, noted by `settle`.
     pids: Vec<u32>,
 }
 
@@ -77,22 +77,21 @@ impl Child {
         Ok(())
     }
 
-    /// Notes its child processes, which are stopped and measured with it from now on.
+    /// Notes its descendants, which are stopped and measured with it from now on.
     pub fn settle(&mut self) {
         self.pids = family(self.process.id());
     }
 
-    /// It and its children.
+    /// Process numbers noted by [`settle`](Self::settle).
     pub fn pids(&self) -> &[u32] {
         &self.pids
     }
 
-    /// Whether it has ended.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.process.try_wait(), Ok(None))
     }
 
-    /// What it has written to its error stream.
+    /// The text of its error stream so far.
     pub fn said(&self) -> String {
         fs::read_to_string(&self.stderr).unwrap_or_default()
     }
@@ -114,7 +113,7 @@ impl Child {
         Some(answer)
     }
 
-    /// Stops it and its children where they are, or lets them go on.
+    /// Sends SIGSTOP (true) or SIGCONT (false) to it and its descendants.
     pub fn hold(&self, held: bool) {
         self.signal(if held { "STOP" } else { "CONT" }, &self.pids);
     }

@@ -21,24 +21,24 @@ use crate::blast::Blast;
 use crate::error::BenchError;
 use crate::lab::{Lab, Shape, Side, exec};
 
-/// Room for a tunnel around a packet of 1500 bytes.
+/// MTU of the links, in bytes: a packet of 1500 bytes and a GTP-U tunnel fit.
 const MTU: u16 = 1600;
-/// Time from start to ready.
+/// A process that is not ready by then counts as failed.
 const TO_START: Duration = Duration::from_secs(30);
 
 /// Kinds of contenders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// `weir run`.
+    /// The gateway: `weir run`.
     Weir,
     /// Two ports of the same mode and nothing between.
     Bare,
-    /// eUPF.
+    /// eUPF, an eBPF user plane.
     Peer,
 }
 
 impl Kind {
-    /// As results name it.
+    /// The word for it in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Weir => "weir",
@@ -61,7 +61,7 @@ impl Kind {
 /// Processes whose time is a contender's cost, by their numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Charged {
-    /// Itself and its children.
+    /// The process and its descendants.
     pub process: Vec<u32>,
     /// NAPI threads of its interfaces.
     pub napi: Vec<u32>,
@@ -70,11 +70,8 @@ pub struct Charged {
 /// A process on links of its own, with its load and its sink. Fields are dropped in this order: the process first, the
 /// namespaces last.
 pub struct Contender {
-    /// What it is.
     pub kind: Kind,
-    /// The process.
     pub child: Child,
-    /// The far ends.
     pub sink: Sink,
     /// The packets of the cells.
     pub plan: Arc<Plan>,
@@ -84,7 +81,6 @@ pub struct Contender {
     pub control: Option<ControlPlane>,
     /// Number of its links, which is in their names.
     pub link: usize,
-    /// Its namespaces.
     pub lab: Lab,
     napi: Napi,
     socket: PathBuf,
@@ -145,7 +141,7 @@ impl Contender {
         place.pin_napi(&self.lab, self.link, &mut self.napi)
     }
 
-    /// Whose time is its cost.
+    /// Processes and threads whose CPU time is charged to it.
     pub fn charged(&self) -> Charged {
         Charged { process: self.child.pids().to_vec(), napi: self.napi.near.iter().copied().collect() }
     }

@@ -18,7 +18,7 @@
 //! | `configuration`, `child`, `place`, `contender` | processes: what they are told, how they are run, on which CPU |
 //! | `sink`, `histogram`, `verify` | what arrives: counted, timed, looked at |
 //! | `cpu`, `counters` | CPU time of threads; bursts |
-//! | `trial`, `cells`, `stats` | one trial; trials by turns; how well a ratio is known |
+//! | `trial`, `search`, `cells`, `stats` | one trial; the rate that most is delivered at; trials by turns; how well a ratio is known |
 //! | `audit` | whether usage is counted, rates are kept, gates shut |
 //! | `report`, `show` | the result |
 //! | `forward` | the bare forwarder's process |
@@ -37,6 +37,7 @@ mod options;
 mod place;
 mod report;
 mod rules;
+mod search;
 mod show;
 mod sink;
 mod stats;

@@ -92,7 +92,9 @@ pub struct Beside {
     pub pps_ratio: Option<f64>,
     /// The cell's CPU time per packet (idle: CPU time) as a part of its own.
     pub cpu_ratio: Option<f64>,
-    /// 95 % confidence interval of `pps_ratio` in a saturated cell, of `cpu_ratio` in others.
+    /// The ratio that the cell is about: `pps_ratio` in a saturated cell, `cpu_ratio` in others.
+    pub ratio: Option<f64>,
+    /// 95 % confidence interval of `ratio`.
     pub ci95: Option<[f64; 2]>,
 }
 
@@ -115,7 +117,7 @@ pub struct Record {
     pub sent_pps: f64,
     /// The rate offered is the one at which most is delivered.
     pub saturated: bool,
-    /// The load's CPU had no more to give, and hardly a packet was lost: the contender might deliver more.
+    /// Saturated by the load's CPU: hardly a packet was lost, so the contender might deliver more.
     pub load_limited: bool,
     /// Packets delivered a second.
     pub pps: f64,
@@ -207,7 +209,7 @@ fn record(cell: &Cell, row: &Row, port: RealPort, options: &RealOptions) -> Reco
         offered_pps: row.offered,
         sent_pps,
         saturated,
-        load_limited: saturated && loss_ratio < 0.01 && sent_pps < 0.97 * row.offered,
+        load_limited: row.limited && loss_ratio < 0.01,
         pps,
         loss_ratio,
         cpu_ns_per_packet: cpu_ns,
@@ -250,6 +252,7 @@ fn beside(cell: &Cell, row: &Row, other: Kind) -> Option<Beside> {
         cpu_percent: middle(theirs.trials.iter().map(Trial::cpu_percent))?,
         pps_ratio: pps.map(|ratio| ratio.mean),
         cpu_ratio: cpu.map(|ratio| ratio.mean),
+        ratio: main.map(|ratio| ratio.mean),
         ci95: main.and_then(|ratio| ratio.ci95),
     })
 }

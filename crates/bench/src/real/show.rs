@@ -118,8 +118,8 @@ fn table(cells: &[Record]) -> String {
             number(cell.burst_mean, 1),
             format!("{:.0}", cell.wakeups_per_second),
             format!("{:.1}", cell.waited_percent),
-            ratio(cell.reference.as_ref(), cell.saturated),
-            ratio(cell.peer.as_ref(), cell.saturated),
+            ratio(cell.reference.as_ref()),
+            ratio(cell.peer.as_ref()),
         ]);
     }
     table.text()
@@ -127,9 +127,8 @@ fn table(cells: &[Record]) -> String {
                     the load's CPU had no more to give\n"
 }
 
-fn ratio(beside: Option<&Beside>, saturated: bool) -> String {
+fn ratio(beside: Option<&Beside>) -> String {
     let Some(beside) = beside else { return "-".into() };
-    let ratio = if saturated { beside.pps_ratio } else { beside.cpu_ratio };
     let interval = beside.ci95.map_or(String::new(), |[low, high]| format!(" [{low:.2}, {high:.2}]"));
-    ratio.map_or("-".into(), |ratio| format!("{ratio:.2}{interval}"))
+    beside.ratio.map_or("-".into(), |ratio| format!("{ratio:.2}{interval}"))
 }

@@ -25,10 +25,9 @@ const LOOKS_UNPACED: f64 = 6e6;
 /// The most a hypervisor may take from the two CPUs, as a part of their time.
 const MOST_STEAL: f64 = 0.02;
 
-/// What a load is.
+/// A source of packets and its rate.
 #[derive(Clone, Copy)]
 pub struct Load<'a> {
-    /// Its source.
     pub blast: &'a Blast,
     /// Packets a second; none: as many as the kernel makes.
     pub pps: Option<f64>,
@@ -39,7 +38,7 @@ pub struct Load<'a> {
 /// What happened in a trial.
 #[derive(Clone, Debug, Default)]
 pub struct Trial {
-    /// Time counted.
+    /// Seconds between the first and the last reading of counters.
     pub seconds: f64,
     /// Packets sent meanwhile: uplink, downlink.
     pub sent: [u64; 2],
@@ -55,7 +54,7 @@ pub struct Trial {
     pub steal: f64,
     /// Packets per burst, where the contender counts bursts.
     pub burst: Option<f64>,
-    /// Why it can not be used.
+    /// Why it can not be used, if so.
     pub invalid: Option<String>,
 }
 
@@ -104,14 +103,14 @@ impl Trial {
     }
 }
 
-/// Trials on one machine.
+/// Plays trials; learns how many frames the load's program must look at.
 pub struct Trials {
     place: Place,
     /// Frames a second that the load's program looks at.
     looks: f64,
 }
 
-/// A moment of a trial.
+/// Counters read at one moment of a trial.
 struct Moment {
     at: Instant,
     sent: [u64; 2],
@@ -121,7 +120,7 @@ struct Moment {
     steal: Steal,
 }
 
-/// Threads that play a trial, ended.
+/// What the threads of a trial return.
 struct Played {
     /// The load ended before it should have.
     ended_early: bool,
