@@ -12,7 +12,8 @@ pub struct Idle {
     /// The longest time a worker polls for the next packet. It polls only while packets come that fast.
     /// [`Duration::MAX`]: it never sleeps.
     pub spin: Duration,
-    /// How long packets to send may wait for others while the worker is awake, so that one system call sends them all.
+    /// How long packets to send may wait for others while the worker is awake, so that one system call sends them all. They
+    /// wait only while packets come that fast.
     pub gather: Duration,
     /// The longest time packets may wait in a port for others, so that one wake-up serves them all, as a network card's
     /// interrupts are moderated. A packet that comes alone does not wait.
@@ -71,9 +72,13 @@ pub(crate) struct Pace {
     moderate: u64,
     share: u64,
     hz: u64,
-    /// Mean time from packet to packet, the last burst with a weight of an eighth.
+    /// Time of the last turns with packets, from begin to begin, and packets that came in them, in units of 1 / `ONE`. Each
+    /// turn lets go of an eighth of both: their quotient is the mean time from packet to packet, however they bunch.
+    span: u64,
+    came: u64,
     interval: u64,
-    /// When the last turn with packets ended.
+    /// When the last turn with packets began, and ended.
+    begun: u64,
     since: u64,
     /// Empty turns in this gap.
     polls: u32,
@@ -83,6 +88,10 @@ pub(crate) struct Pace {
 
 /// A gap counts for at most so many times the longest wait, so that the first packets after a quiet time change the mean.
 const LONGEST: u64 = 4;
+/// A packet in [`Pace::came`].
+const ONE: u64 = 1 << 10;
+/// Turns that the mean is over: each lets go of one in so many of what was before it.
+const TURNS: u64 = 8;
 
 impl Pace {
     pub(crate) fn new(idle: Idle, now: u64) -> Self {
@@ -99,7 +108,10 @@ impl Pace {
             moderate,
             share: idle.share.into(),
             hz,
+            span: TURNS * interval,
+            came: TURNS * ONE,
             interval,
+            begun: now,
             since: now,
             polls: 0,
             moderated: false,
@@ -111,10 +123,12 @@ impl Pace {
     pub(crate) fn packets(&mut self, count: u64, begin: u64, end: u64) {
         if self.spin != u64::MAX {
             let longest = self.spin.max(self.moderate).saturating_mul(LONGEST);
-            let each = begin.saturating_sub(self.since).min(longest) / count.max(1);
-            self.interval = self.interval - self.interval / 8 + each / 8;
+            // From begin to begin: a turn that takes long does not make packets seem to come fast.
+            self.span = self.span - self.span / TURNS + begin.saturating_sub(self.begun).min(longest);
+            self.came = self.came - self.came / TURNS + count.max(1) * ONE;
+            self.interval = self.span.saturating_mul(ONE) / self.came;
         }
-        (self.since, self.polls, self.moderated) = (end, 0, false);
+        (self.begun, self.since, self.polls, self.moderated) = (begin, end, 0, false);
     }
 
     /// What to do after an empty turn that ended `now`.
@@ -142,11 +156,11 @@ impl Pace {
         self.interval < self.spin
     }
 
-    /// Whether packets for sending of which the first was accepted at `since` have waited long enough for others. Those of a
-    /// worker that falls asleep do not wait.
+    /// Whether packets for sending of which the first was accepted at `since` have waited long enough for others, or others
+    /// are not likely to come in time. Those of a worker that falls asleep do not wait.
     #[inline]
     pub(crate) fn is_gathered(&self, since: u64, now: u64) -> bool {
-        now.saturating_sub(since) >= self.gather
+        self.interval >= self.gather || now.saturating_sub(since) >= self.gather
     }
 }
 
@@ -218,6 +232,27 @@ mod tests {
             assert!(wakes * u64::from(idle.share) <= did.packets * 4 / 3, "every {gap} us: {did:?}");
             assert_eq!(did.polls, 0, "every {gap} us: {did:?}");
         }
+    }
+
+    #[test]
+    fn a_rate_is_no_faster_for_turns_that_take_long() {
+        let mut pace = Pace::new(Idle::BALANCED, 0);
+        for n in 1..200 {
+            pace.packets(1, us(20 * n), us(20 * n + 15));
+        }
+        assert!(matches!(pace.rest(us(20 * 199 + 15)), Rest::Moderate(time) if time > Duration::from_micros(60)));
+    }
+
+    #[test]
+    fn bunches_do_not_hide_a_rate() {
+        let mut pace = Pace::new(Idle::BALANCED, 0);
+        // 10,000 packets a second: three are found after a sleep, the fourth while they are seen to.
+        for n in 0..100 {
+            pace.packets(3, us(400 * n + 300), us(400 * n + 315));
+            pace.packets(1, us(400 * n + 320), us(400 * n + 330));
+        }
+        let Rest::Moderate(time) = pace.rest(us(400 * 99 + 330)) else { panic!("it polls or sleeps for ever") };
+        assert!((300..=400).contains(&time.as_micros()), "{time:?}");
     }
 
     #[test]

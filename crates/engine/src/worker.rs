@@ -175,6 +175,7 @@ impl<G: Gateway> Worker<G> {
             packets += self.serve::<C>(id, &mut spent);
         }
         packets += self.take_over::<C>(&mut spent);
+        let came = packets as u64;
         packets += self.flush(&mut spent);
         self.stale |= packets > 0 || commands > 0;
         if self.env.now >= self.next_tick {
@@ -185,8 +186,8 @@ impl<G: Gateway> Worker<G> {
         }
         let moved = packets > 0;
         let end = Tsc::cycles();
-        if moved {
-            self.pace.packets(packets as u64, start, end);
+        if came > 0 {
+            self.pace.packets(came, start, end);
         }
         self.account(spent, end.wrapping_sub(start), moved, end);
         moved || commands > 0

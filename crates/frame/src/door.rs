@@ -60,6 +60,9 @@ pub trait Port: Send {
     /// The interface may have changed: the next [`Port::service`] looks.
     fn changed(&mut self) {}
 
+    /// The worker has slept on [`Port::change_fd`], and it is not readable: the next [`Port::service`] need not look.
+    fn unchanged(&mut self) {}
+
     /// How long a worker without packets may sleep before it calls [`Port::service`] again. None: until a descriptor is
     /// readable.
     fn service_within(&self) -> Option<Duration> {

@@ -268,6 +268,10 @@ impl Port for Faulty {
         self.inner.changed();
     }
 
+    fn unchanged(&mut self) {
+        self.inner.unchanged();
+    }
+
     fn service_within(&self) -> Option<Duration> {
         self.inner.service_within()
     }

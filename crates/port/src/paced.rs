@@ -172,6 +172,10 @@ impl Port for Paced {
         self.inner.changed();
     }
 
+    fn unchanged(&mut self) {
+        self.inner.unchanged();
+    }
+
     fn service_within(&self) -> Option<Duration> {
         self.inner.service_within()
     }

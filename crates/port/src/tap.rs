@@ -208,6 +208,10 @@ impl Port for Tap {
         self.inner.changed();
     }
 
+    fn unchanged(&mut self) {
+        self.inner.unchanged();
+    }
+
     fn service_within(&self) -> Option<Duration> {
         self.inner.service_within()
     }

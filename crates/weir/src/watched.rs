@@ -143,6 +143,10 @@ impl Port for Watched {
         self.port.changed();
     }
 
+    fn unchanged(&mut self) {
+        self.port.unchanged();
+    }
+
     fn service_within(&self) -> Option<Duration> {
         self.port.service_within()
     }

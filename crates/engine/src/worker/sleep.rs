@@ -81,10 +81,12 @@ impl<G: Gateway> Worker<G> {
             self.env.stats.add(Io::TxCycles, Tsc::cycles().wrapping_sub(begin));
         }
         let now = self.config.time.now_ns(Tsc::cycles());
-        // Who looks at the gauges sees them as they were when the worker fell asleep.
-        let tick = Duration::from_nanos(self.next_tick.saturating_sub(now));
-        let most = moderate.or(self.stale.then_some(tick)).unwrap_or(Duration::MAX);
-        let longest = self.longest_sleep(now).min(most);
+        if self.stale && moderate.is_none() {
+            // Who looks at the gauges sees them as they were when the worker fell asleep.
+            self.gauges();
+            self.stale = false;
+        }
+        let longest = self.longest_sleep(now).min(moderate.unwrap_or(Duration::MAX));
         let called = !self.gateway.fall_asleep();
         // Looked at when other workers know that this one sleeps: what they hand over from here on wakes it.
         let handed = self.hand_off.as_mut().is_some_and(|hand_off| !hand_off.is_empty());
@@ -102,9 +104,14 @@ impl<G: Gateway> Worker<G> {
         self.env.stats.add(Io::Sleeps, 1);
         self.gateway.wake_up(happened.iter().any(|what| matches!(what, Some(Source::Call))));
         self.env.stats.set(Io::CpuNs, self.meter.begin());
-        for what in happened {
-            if let Some(Source::Change(port)) = what {
-                self.ports[port].port.changed();
+        if moderate.is_some() {
+            return; // it did not listen to them
+        }
+        for (n, door) in self.ports.iter_mut().enumerate() {
+            if happened.iter().any(|what| matches!(what, Some(Source::Change(port)) if *port == n)) {
+                door.port.changed();
+            } else if door.port.change_fd().is_some() {
+                door.port.unchanged();
             }
         }
     }
