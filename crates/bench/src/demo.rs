@@ -74,12 +74,8 @@ pub fn demo(
             (most / 2.0 / 10_000.0).floor().max(1.0) * 10_000.0
         }
     };
-    let how = How {
-        warm: Duration::from_millis(300),
-        pps: Some(pps),
-        measure: Duration::from_secs_f64(options.seconds),
-        clocked: true,
-    };
+    let how =
+        How { warm: Duration::from_millis(300), pps: Some(pps), ..How::most(Duration::from_secs_f64(options.seconds)) };
     let head = format!(
         "weir: a 5G user plane for {} subscribers, {} flows, over {}",
         crate::text::count(u64::from(traffic.ues)),

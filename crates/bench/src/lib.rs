@@ -7,6 +7,7 @@
 //! | `window` | short windows in turns, medians of them |
 //! | `score`, `crew`, `thread` | a window's parts, and the threads that play them |
 //! | `memory` | a gateway without any I/O |
+//! | `bursts` | the same with packets a few at a time, from no cache |
 //! | `lab`, `bed`, `socket` | a gateway on interfaces: namespaces and links, who sits where, how it is loaded |
 //! | `far_end` | whose CPU takes in what the gateway sends |
 //! | `blast` | more load than anything forwards, out of the kernel |
@@ -35,6 +36,7 @@
 pub mod bare;
 pub mod bed;
 pub mod blast;
+pub mod bursts;
 pub mod cmts;
 pub mod core_clock;
 pub mod cost;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use frame::{Arena, ArenaConfig, Caps, Pool};
+use frame::{Arena, ArenaConfig, Caps, Pool, Port};
 use traffic::{Clock, LoadHandle, LoadPort, Plan, Schedule, Verify};
 
+use crate::bursts::{Giving, SmallBursts};
 use crate::crew::{Hand, Working};
 use crate::error::BenchError;
 use crate::score::{Manners, Part, Score, Times};
@@ -25,6 +26,7 @@ pub struct MemoryRig {
     hands: Vec<Hand>,
     arenas: Vec<Arc<Arena>>,
     controls: Vec<Box<dyn Control>>,
+    giving: Arc<Giving>,
     /// Bytes of sessions, rules and indexes.
     pub session_bytes: usize,
     /// From nothing to ready.
@@ -49,6 +51,7 @@ impl MemoryRig {
             session_bytes: 0,
             start: Duration::ZERO,
             controls: vec![],
+            giving: Arc::default(),
         };
         for _ in 0..instances {
             let begin = Instant::now();
@@ -67,7 +70,8 @@ impl MemoryRig {
                 base += plan.flow_count();
                 let (n3, n6, load) = LoadPort::pair(&plan, Verify::default(), Clock::tsc(), false)?;
                 rig.loads.push(load);
-                let worker = Working::new(seat, Pool::new(&arena, SLOTS as usize), [Box::new(n3), Box::new(n6)]);
+                let [n3, n6] = [n3, n6].map(|port| -> Box<dyn Port> { Box::new(SmallBursts::new(port, &rig.giving)) });
+                let worker = Working::new(seat, Pool::new(&arena, SLOTS as usize), [n3, n6]);
                 let n = rig.hands.len();
                 let score = if all > cpus.len() { score.with(Manners::Sharing) } else { score.clone() };
                 rig.hands.push(Hand::new(format!("worker-{n}"), Box::new(worker), score, cpus[n % cpus.len()])?);
@@ -83,6 +87,7 @@ impl Rig for MemoryRig {
         let times = Times { warm: Duration::from_millis(30), measure: how.measure, drain: Duration::from_millis(2) };
         let schedule = Schedule { pps: how.pps, ..Schedule::default() };
         let (loads, hands) = (&self.loads, &self.hands);
+        self.giving.set(how);
         let played = self.score.play(&times, stop, |part| match part {
             Part::Warm => {
                 loads.iter().for_each(|load| load.start(&schedule));

@@ -19,12 +19,16 @@ pub struct How {
     pub pps: Option<f64>,
     /// Whether stages are charged by the clock.
     pub clocked: bool,
+    /// In memory: packets that a port gives at a time, at most.
+    pub burst: usize,
+    /// In memory: whether the packets' headers are to be in no cache.
+    pub cold: bool,
 }
 
 impl How {
     /// As many packets as can be, stages charged.
     pub fn most(measure: Duration) -> Self {
-        Self { warm: Duration::from_millis(30), measure, pps: None, clocked: true }
+        Self { warm: Duration::from_millis(30), measure, pps: None, clocked: true, burst: frame::BURST, cold: false }
     }
 }
 

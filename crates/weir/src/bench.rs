@@ -21,6 +21,7 @@ use crate::signals;
 Examples:
   weir bench upf-embb                              what 100,000 subscribers cost, by stage
   weir bench upf-embb --set ues=1_000_000          the same for a million
+  weir bench upf-embb --bursts 1,4,16,64           processing time by burst, headers warm and cold
   weir bench vepc-embb --set ratio=1:9             a published 4G workload; or 5:5, 2.5:7.5, 4:6
   weir bench fwa --set ratio=2.5:7.5               fixed wireless access
   sudo weir bench upf-128 --port all               every kind of port, beside bare forwarders
@@ -62,6 +63,11 @@ pub struct BenchArgs {
     /// With cmts-imix: packets of one size besides, 64 to 1518 bytes.
     #[arg(long)]
     pub sweep: bool,
+    /// Processing time by packets at a time, with headers in the caches and in none: so many of each port, such as
+    /// 1,2,4,8,16,32,64. In memory.
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=64),
+          conflicts_with_all = ["instances", "fanout", "sweep"])]
+    pub bursts: Option<Vec<u16>>,
     /// Packets offered a second, instead of more than can be forwarded.
     #[arg(long, value_name = "RATE")]
     pub pps: Option<f64>,
@@ -143,6 +149,11 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         "forward" => return real::forward(args, &stop),
         _ => args.real.refuse()?,
     }
+    if args.bursts.is_some() && matches!(args.profile.as_str(), "suite" | "pfcp-sessions" | "cmts-imix") {
+        return Err(
+            Usage(format!("`--bursts` is of upf-128, upf-embb, vepc-embb and fwa, not {}", args.profile)).into()
+        );
+    }
     if args.profile == "suite" {
         return suite(args, &stop);
     }
@@ -170,6 +181,14 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         return Err(
             Usage(format!("`{flag}` is about interfaces, of which memory has none: add --port xdp, or all")).into()
         );
+    }
+    if let Some(sizes) = &args.bursts {
+        if port != PortKind::Memory {
+            return Err(Usage("`--bursts`: on interfaces packets come as they come; leave --port away".into()).into());
+        }
+        let sizes: Vec<usize> = sizes.iter().map(|size| usize::from(*size)).collect();
+        let found = ::bench::bursts::bursts(&options, &sizes, &stop)?;
+        return print(args, &found, &found.text());
     }
     let under = ::bench::upf::UpfUnderTest { settings: options.settings.clone() };
     let scaled = args.instances.map(|n| (Axis::Instances, n)).or(args.fanout.map(|n| (Axis::Fanout, n)));

@@ -65,6 +65,23 @@ pub(crate) fn prefetch_whole_of<T>(table: usize, target: &T) {
     }
 }
 
+/// Writes the cache lines of `bytes` back to memory and has no cache keep them, so that the next who reads them waits for
+/// memory. For measuring; see [`can_forget`].
+pub fn forget(bytes: &[u8]) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    for line in bytes.chunks(64).chain(bytes.len().checked_sub(1).map(|last| &bytes[last..])) {
+        // SAFETY: the address is that of a byte that may be read, which is all `clflush` asks; SSE2 is part of x86-64.
+        unsafe { std::arch::x86_64::_mm_clflush(line.as_ptr()) };
+    }
+    #[cfg(any(miri, not(target_arch = "x86_64")))]
+    let _ = bytes;
+}
+
+/// Whether [`forget`] does something on this kind of processor.
+pub const fn can_forget() -> bool {
+    cfg!(all(target_arch = "x86_64", not(miri)))
+}
+
 /// Asks for the line at any address at all to be in L1: a hint has no other effect than on caches.
 #[inline(always)]
 fn near(address: *const u8) {
@@ -119,6 +136,8 @@ mod tests {
             prefetch_index(&lines, index);
             prefetch_index_far(&lines, index);
         }
+        forget(&[]);
+        forget(&[7; 200]);
         assert_eq!(lines, [[7; 8]; 4]);
     }
 }

@@ -87,6 +87,7 @@ fn options(args: &BenchArgs) -> anyhow::Result<RealOptions> {
         ("--share-cpu", args.share_cpu),
         ("--own-cpu", args.own_cpu),
         ("--set", !args.set.is_empty()),
+        ("--bursts", args.bursts.is_some()),
     ];
     if let Some((flag, _)) = elsewhere.into_iter().find(|(_, given)| *given) {
         let help = "real measures one gateway with one worker, at --loads, with --sessions";
