@@ -28,8 +28,10 @@ pub struct Settings {
     pub ratio: Ratio,
     /// Share of packets that open a new flow.
     pub new_flows: f64,
-    /// Rates, gates, usage, filters and source check; without them a bearer only forwards.
+    /// Bearer rates, gates, usage, filters and source check; without them a bearer only forwards.
     pub functions: bool,
+    /// A rate of the whole session (AMBR) beside those of its bearers, where there are functions.
+    pub session_rate: bool,
     /// An access list of the data network, whose rules every packet is held against and passes.
     pub acl: bool,
     /// 4G: each bearer has a tunnel of its own, and packets no QoS flow identifier.
@@ -71,13 +73,14 @@ pub const KEYS: &[&str] = &[
     "ratio",
     "new_flows",
     "functions",
+    "session_rate",
     "acl",
     "ipv6_share",
     "ipv6_transport",
 ];
 
 impl Settings {
-    /// The published experiment: 128-byte packets, sessions in place, one bearer.
+    /// The published experiment: 128-byte packets, sessions in place, one bearer with its rate and usage.
     pub fn upf_128() -> Self {
         Self {
             profile: "upf-128",
@@ -89,7 +92,8 @@ impl Settings {
             sizes: Sizes::Fixed(128),
             ratio: Ratio { up: 1.0, down: 1.0 },
             new_flows: 0.0,
-            functions: false,
+            functions: true,
+            session_rate: false,
             acl: false,
             lte: false,
             services: false,
@@ -109,7 +113,7 @@ impl Settings {
             gnbs: 100,
             servers: 64,
             sizes: mix,
-            functions: true,
+            session_rate: true,
             ..Self::upf_128()
         }
     }
@@ -159,6 +163,7 @@ impl Settings {
             "sizes" => self.sizes = read(key, value)?,
             "new_flows" => self.new_flows = read(key, value)?,
             "functions" => self.functions = read(key, value)?,
+            "session_rate" => self.session_rate = read(key, value)?,
             "acl" => self.acl = read(key, value)?,
             "ipv6_share" => self.ipv6_share = read(key, value)?,
             "ipv6_transport" => self.ipv6_transport = read(key, value)?,
@@ -247,8 +252,8 @@ impl Settings {
             Bearer {
                 qfi: (!self.lte).then(|| self.qfi(b)),
                 filters,
-                mbr_up: rate("1 Gbit/s"),
-                mbr_down: rate("1 Gbit/s"),
+                mbr_up: rate(BEARER_RATE),
+                mbr_down: rate(BEARER_RATE),
                 no_usage: !self.functions,
                 ..Bearer::default()
             }
@@ -263,7 +268,7 @@ impl Settings {
             let filters = vec![format!("permit out 17 from any {first}-{last} to assigned")];
             bearers.insert(bearers.len() - 1, Bearer { filters, ..rest });
         }
-        let rate = |text: &str| self.functions.then(|| text.to_owned());
+        let ambr = (self.functions && self.session_rate).then(|| SESSION_RATE.to_owned());
         let n3 = format!("{}/{}", self.n3(), if self.ipv6_transport { 64 } else { 16 });
         Config {
             gateway: "upf".into(),
@@ -290,8 +295,8 @@ impl Settings {
                 gnb_teid_first: GNB_TEID_FIRST,
                 gnbs: self.gnbs,
                 gnb_first: self.gnb_first(),
-                ambr_up: rate("2 Gbit/s"),
-                ambr_down: rate("2 Gbit/s"),
+                ambr_up: ambr.clone(),
+                ambr_down: ambr,
                 bearer: bearers,
                 ..Simulate::default()
             }),
@@ -306,6 +311,10 @@ impl Settings {
         }
     }
 }
+
+/// Rates that are enforced and never reached, also when all packets of a core in memory are one subscriber's.
+const BEARER_RATE: &str = "100 Gbit/s";
+const SESSION_RATE: &str = "200 Gbit/s";
 
 const UE_FIRST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const UE6_FIRST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x1000, 0, 0, 0, 0, 1);

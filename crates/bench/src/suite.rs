@@ -4,16 +4,18 @@ use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 
+use crate::cmts::{CableOptions, CableReport};
 use crate::error::BenchError;
 use crate::host::Host;
 use crate::machine::Machine;
 use crate::modes::Modes;
 use crate::options::{Options, PortKind, ReceiveWork};
+use crate::pfcp_sessions::{PfcpSessions, pfcp_sessions};
 use crate::profiles::Settings;
 use crate::report::Report;
 use crate::run::{run, run_all, run_over};
 use crate::scale::{Axis, scale};
-use crate::text::Table;
+use crate::text::{Table, count};
 use crate::upf::UpfUnderTest;
 
 /// One target and what was measured.
@@ -37,6 +39,8 @@ pub struct Verdict {
     pub unit: &'static str,
     /// Whether the target is reached.
     pub met: bool,
+    /// What it was measured under: ports, workers, subscribers, what is on, packets at a time, for how long.
+    pub conditions: String,
 }
 
 /// A time in cycles of the core, whose clock is not the same from day to day. For comparing days; it decides nothing.
@@ -70,13 +74,19 @@ impl Verdict {
 
     fn new(what: String, at_most: bool, target: f64, measured: f64, unit: &'static str) -> Self {
         let met = if at_most { measured <= target } else { measured >= target };
-        Self { what, at_most, target, measured, quietest: None, core: None, unit, met }
+        Self { what, at_most, target, measured, quietest: None, core: None, unit, met, conditions: String::new() }
+    }
+
+    fn under(mut self, conditions: impl Into<String>) -> Self {
+        self.conditions = conditions.into();
+        self
     }
 
     fn number(&self, n: f64) -> String {
         let number = match self.unit {
             "" | "×" if n != 0.0 => format!("{n:.2}"),
             "s" => format!("{n:.2}"),
+            "/s" | "B" => count(n as u64),
             "" | "×" => "0".to_owned(),
             _ => format!("{n:.1}"),
         };
@@ -91,8 +101,12 @@ pub struct Suite {
     pub schema: u32,
     /// Line by line.
     pub verdicts: Vec<Verdict>,
-    /// The reports behind them.
+    /// The user plane's reports behind them.
     pub results: Vec<Report>,
+    /// The user plane's control side.
+    pub pfcp_sessions: Option<PfcpSessions>,
+    /// The cable gateway's report.
+    pub cable: Option<CableReport>,
     /// What could not be measured here, and why.
     pub left_out: Vec<String>,
     /// The machine.
@@ -110,7 +124,8 @@ pub fn suite(quick: bool, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Resu
     tell("the machine itself");
     let machine = Machine::measure().map_err(|why| BenchError::system("measuring the machine", why))?;
     let (verdicts, results, left_out, host) = (vec![], vec![], vec![], Host::this());
-    let mut suite = Suite { schema: 1, verdicts, results, left_out, host, machine };
+    let (pfcp_sessions, cable) = (None, None);
+    let mut suite = Suite { schema: 2, verdicts, results, pfcp_sessions, cable, left_out, host, machine };
     for (settings, target, words) in costs() {
         tell(&format!("processing cost: {words}"));
         let report = run(&Options { seconds, ..Options::new(settings) }, stop)?;
@@ -121,8 +136,11 @@ pub fn suite(quick: bool, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Resu
     let under = UpfUnderTest { settings: Settings::upf_embb() };
     let two = scale(&under, &Options { seconds, ..Options::new(Settings::upf_embb()) }, Axis::Fanout, 2, stop)?;
     let times = two.rows.last().map_or(0.0, |row| row.times_one);
-    suite.verdicts.push(Verdict::at_least("two workers in memory, against one", 1.9, times, "×"));
+    let under = two.results.last().map(conditions).unwrap_or_default();
+    suite.verdicts.push(Verdict::at_least("two workers in memory, against one", 1.9, times, "×").under(under));
     suite.results.extend(two.results);
+    suite.control(quick, stop, tell)?;
+    suite.cable(seconds, stop, tell)?;
     tell("all kinds of sockets, each beside a bare forwarder");
     match run_all(&Options { seconds, ..Options::new(Settings::upf_128()) }, stop) {
         Ok(reports) => {
@@ -144,6 +162,22 @@ pub fn suite(quick: bool, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Resu
     Ok(suite)
 }
 
+/// What a report was measured under.
+fn conditions(r: &Report) -> String {
+    let mut words = vec![format!("{} over {}", r.profile, r.port)];
+    words.push(if r.workers == 1 { "1 worker".to_owned() } else { format!("{} workers", r.workers) });
+    words.push(format!("{} subscribers", count(r.subscribers)));
+    words.push(format!("{} flows", count(r.flows)));
+    if r.cost.packets_per_turn > 0.0 {
+        words.push(format!("{:.0} packets a burst", r.cost.packets_per_turn));
+    }
+    if !r.load.receive_work.is_empty() {
+        words.push(format!("receive work: {}", r.load.receive_work));
+    }
+    words.push(format!("{:.1} s", r.seconds));
+    words.join(", ")
+}
+
 fn costs() -> Vec<(Settings, f64, &'static str)> {
     let embb = |ues| Settings { ues, ..Settings::upf_embb() };
     vec![
@@ -156,22 +190,89 @@ fn costs() -> Vec<(Settings, f64, &'static str)> {
 
 impl Suite {
     fn cost(&mut self, r: &Report, target: f64, words: &str) {
+        let mut found = Vec::new();
         let verdict = Verdict::at_most(format!("Tc, {words}"), target, r.cost.tc_ns, "ns");
-        self.verdicts.push(Verdict { quietest: Some(r.cost.tc_quiet_ns), core: CoreCycles::of(r), ..verdict });
+        found.push(Verdict { quietest: Some(r.cost.tc_quiet_ns), core: CoreCycles::of(r), ..verdict });
         if words.starts_with("100,000") {
             let what = |what: &str| format!("{what}, {words}");
-            self.verdicts.push(Verdict::at_most(what("allocations a packet"), 0.0, r.allocations_per_packet, ""));
-            self.verdicts.push(Verdict::at_most(what("frames lost"), 0.0, r.frames_lost as f64, ""));
+            found.push(Verdict::at_most(what("allocations a packet"), 0.0, r.allocations_per_packet, ""));
+            found.push(Verdict::at_most(what("frames lost"), 0.0, r.frames_lost as f64, ""));
             let lost = r.loss_ratio * 100.0;
-            self.verdicts.push(Verdict::at_most(what("packets lost"), 0.0, lost, "%"));
+            found.push(Verdict::at_most(what("packets lost"), 0.0, lost, "%"));
         }
         if words == "100,000 subscribers" {
             let megabytes = r.bytes_per_subscriber * r.subscribers as f64 / 1e6;
-            self.verdicts.push(Verdict::at_most("sessions and indexes of 100,000", 150.0, megabytes, "MB"));
+            found.push(Verdict::at_most("sessions and indexes of 100,000", 150.0, megabytes, "MB"));
         }
         if r.subscribers == 1_000_000 {
-            self.verdicts.push(Verdict::at_most("start with 1,000,000 subscribers", 10.0, r.start_seconds, "s"));
+            found.push(Verdict::at_most("start with 1,000,000 subscribers", 10.0, r.start_seconds, "s"));
         }
+        let under = conditions(r);
+        self.verdicts.extend(found.into_iter().map(|verdict| verdict.under(under.as_str())));
+    }
+
+    /// The user plane's control side.
+    fn control(&mut self, quick: bool, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result<(), BenchError> {
+        tell("PFCP sessions");
+        let found = match pfcp_sessions(if quick { 20_000 } else { 200_000 }, stop) {
+            Ok(found) => found,
+            Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
+            Err(error) => {
+                self.left_out.push(format!("PFCP sessions: {error}"));
+                return Ok(());
+            }
+        };
+        let under = format!(
+            "1 core, {} sessions, {} PDRs each, QER and URR, no sockets, traffic beside",
+            count(found.sessions.into()),
+            found.pdrs
+        );
+        let stored = format!("{under}, ledger on disk");
+        let churn = format!("{under}, 5,000 come and go a second");
+        self.verdicts.extend([
+            Verdict::at_least("PFCP sessions up a second", 50_000.0, found.sessions_per_second, "/s").under(&*under),
+            Verdict::at_least("the same, kept first", 20_000.0, found.stored_sessions_per_second, "/s").under(stored),
+            Verdict::at_most("PFCP response p99 at half the rate", 5.0, found.response_ms.p99, "ms").under(&*under),
+            Verdict::at_most("a session in all", 2048.0, found.bytes_per_session, "B").under(&*under),
+            Verdict::at_most("packets lost beside churn", 0.0, found.churn.lost as f64, "").under(churn),
+        ]);
+        self.pfcp_sessions = Some(found);
+        Ok(())
+    }
+
+    /// The cable gateway.
+    fn cable(&mut self, seconds: f64, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result<(), BenchError> {
+        tell("the cable gateway under the published workload");
+        let found = match crate::cmts::run(&CableOptions { seconds, ..CableOptions::default() }, stop) {
+            Ok(found) => found,
+            Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
+            Err(error) => {
+                self.left_out.push(format!("the cable gateway: {error}"));
+                return Ok(());
+            }
+        };
+        let CableReport { common, cable } = &found;
+        let under = format!(
+            "cmts-imix over {}, 1 worker, {} service groups of {} modems, {}, CRC and BPI+ on, both directions, {:.1} s",
+            common.port, cable.service_groups, cable.modems, cable.channels, common.seconds
+        );
+        let lost = common.directions.uplink.lost_packets + common.directions.downlink.lost_packets;
+        let wrong = (lost + cable.reordered + cable.wrong_frames) as f64;
+        let mut verdicts = vec![
+            Verdict::at_least("cable, one core", 20.0, common.gbps_l2, "Gbit/s"),
+            Verdict::at_most("cable, downstream beyond CRC and cipher", 350.0, cable.beyond_crypto_cycles, "cycles"),
+            Verdict::at_most("cable, CRC and cipher against alone", 1.4, cable.crypto_ratio, "×"),
+            Verdict::at_most("cable, channels of a bonding group apart", 2.0, cable.channel_imbalance * 100.0, "%"),
+            Verdict::at_most("cable, packets lost, late or wrong", 0.0, wrong, ""),
+            Verdict::at_most("cable, frames lost", 0.0, common.frames_lost as f64, ""),
+        ];
+        if let Some(rates) = cable.rates {
+            let off = rates.worst.abs() * 100.0;
+            verdicts.push(Verdict::at_most("cable, service flow furthest from its rate", 1.0, off, "%"));
+        }
+        self.verdicts.extend(verdicts.into_iter().map(|verdict| verdict.under(&*under)));
+        self.cable = Some(found);
+        Ok(())
     }
 
     fn sockets(&mut self, modes: &Modes) {
@@ -179,16 +280,19 @@ impl Suite {
         for (kind, target) in targets {
             let Some(r) = modes.results.iter().find(|r| r.port == kind.name()) else { continue };
             let what = format!("gateway against bare forwarder, {}", kind.name());
-            self.verdicts.push(Verdict::at_least(what, target, r.reference.ratio * 100.0, "%"));
+            let busy = if r.load.saturates { "saturated" } else { "not saturated: by busy time" };
+            let under = format!("{}, load: {}, {busy}", conditions(r), r.load.source);
+            self.verdicts.push(Verdict::at_least(what, target, r.reference.ratio * 100.0, "%").under(under));
         }
         let frames: i64 = modes.results.iter().map(|r| r.frames_lost.abs()).sum();
-        self.verdicts.push(Verdict::at_most("frames lost, all sockets", 0.0, frames as f64, ""));
+        self.verdicts.push(Verdict::at_most("frames lost, all sockets", 0.0, frames as f64, "").under("all of these"));
     }
 
     fn own_cpu(&mut self, modes: Modes) {
         if let Some(xdp) = modes.results.iter().find(|r| r.port == PortKind::Xdp.name()) {
             let what = "gateway over xdp, against packet-plain, its CPU its own";
-            self.verdicts.push(Verdict::at_least(what, 3.5, modes.times_plain(xdp), "×"));
+            let under = format!("{}, load: {}", conditions(xdp), xdp.load.source);
+            self.verdicts.push(Verdict::at_least(what, 3.5, modes.times_plain(xdp), "×").under(under));
         }
         self.results.extend(modes.results);
     }
@@ -200,7 +304,8 @@ impl Suite {
 
     /// The table.
     pub fn text(&self) -> String {
-        let mut table = Table::new(&["", "target", "measured", "quietest", "core cycles", "at nominal", ""]);
+        let heads = ["", "target", "measured", "quietest", "core cycles", "at nominal", "", "measured under"];
+        let mut table = Table::new(&heads).words(7);
         for v in &self.verdicts {
             let target = format!("{} {}", if v.at_most { "≤" } else { "≥" }, v.number(v.target));
             let verdict = if v.met { "reached" } else { "MISSED" };
@@ -212,6 +317,7 @@ impl Suite {
                 v.core.map_or(String::new(), |core| format!("{:.0} at {:.2} GHz", core.cycles, core.ghz)),
                 v.core.map_or(String::new(), |core| v.number(core.nominal_ns)),
                 verdict.to_owned(),
+                v.conditions.clone(),
             ]);
         }
         let mut out = table.text();
@@ -247,19 +353,20 @@ mod tests {
                 core: Some(CoreCycles { cycles: 110.5, ghz: 2.0, nominal_ns: 55.25 }),
                 ..Verdict::at_most("Tc", 60.0, 55.25, "ns")
             },
-            Verdict::at_least("two workers", 1.9, 1.7, "×"),
+            Verdict::at_least("two workers", 1.9, 1.7, "×").under("upf-embb over memory, 2 workers"),
             Verdict::at_most("frames lost", 0.0, 0.0, ""),
         ];
         let (results, left_out, host) = (vec![], vec![], Host::default());
         let machine = Machine { line_ns: 10.25, two_cpus: Some(1.31) };
-        let suite = Suite { schema: 1, verdicts, results, left_out, host, machine };
+        let (pfcp_sessions, cable) = (None, None);
+        let suite = Suite { schema: 2, verdicts, results, pfcp_sessions, cable, left_out, host, machine };
         let text = suite.text();
         let rows: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         for row in [
-            "target measured quietest core cycles at nominal",
+            "target measured quietest core cycles at nominal measured under",
             "Tc ≤ 60.0 ns 55.2 ns 110 at 2.00 GHz 55.2 ns reached",
-            "two workers ≥ 1.90 × 1.70 × MISSED",
+            "two workers ≥ 1.90 × 1.70 × MISSED upf-embb over memory, 2 workers",
         ] {
             assert!(rows.iter().any(|have| have == row), "no `{row}` in:\n{text}");
         }

@@ -36,17 +36,24 @@ pub fn bytes(n: f64) -> String {
     if step == 0 { format!("{value:.0} B") } else { format!("{value:.1} {}", units[step]) }
 }
 
-/// A table: first column to the left, the others to the right, as wide as they need.
+/// A table: first column to the left, the others to the right unless asked for otherwise, as wide as they need.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     rows: Vec<Vec<String>>,
     rules: Vec<usize>,
+    left: Vec<usize>,
 }
 
 impl Table {
     /// With those column heads.
     pub fn new(heads: &[&str]) -> Self {
-        Self { rows: vec![heads.iter().map(|head| (*head).to_owned()).collect()], rules: vec![1] }
+        Self { rows: vec![heads.iter().map(|head| (*head).to_owned()).collect()], rules: vec![1], left: vec![0] }
+    }
+
+    /// With that column to the left: words.
+    pub fn words(mut self, column: usize) -> Self {
+        self.left.push(column);
+        self
     }
 
     /// Adds a row.
@@ -78,11 +85,13 @@ impl Table {
                 let gap = " ".repeat(widths[column].saturating_sub(cell.chars().count()));
                 if column > 0 {
                     line += "  ";
-                    line += &gap;
+                }
+                if self.left.contains(&column) {
                     line += cell;
+                    line += &gap;
                 } else {
-                    line += cell;
                     line += &gap;
+                    line += cell;
                 }
             }
             out += line.trim_end();
@@ -114,5 +123,8 @@ mod tests {
             ["what           µs", "─────────────────", "a long name   1.5", "─────────────────", "sum          12.5"];
         let want: String = lines.iter().map(|line| format!("  {line}\n")).collect();
         assert_eq!(table.text(), want);
+        let mut table = Table::new(&["", "n", "under"]).words(2);
+        table.row(["a", "10", "x"]);
+        assert_eq!(table.text().lines().last(), Some("  a  10  x"));
     }
 }
