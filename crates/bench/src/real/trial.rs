@@ -223,9 +223,9 @@ impl Trials {
         if let Some(Load { pps: Some(pps), .. }) = load {
             let seen = looks / took.as_secs_f64().max(1e-3);
             if ended_early {
-                self.looks = (seen * 1.2).min(40e6);
+                self.looks = (seen * 1.5).min(40e6);
             } else if pps < 60e3 {
-                self.looks = seen * 1.1;
+                self.looks = seen * 1.3;
             }
         }
         thread::sleep(DRAIN);
