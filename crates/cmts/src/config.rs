@@ -118,7 +118,7 @@ impl Role {
 pub struct Port {
     /// What the rest of the configuration calls it.
     pub name: String,
-    /// What it is: `packet:eth0?mode=ring`, `xdp:eth0`, …. `{worker}` stands for the worker's number.
+    /// What it is: `packet:eth0`, `xdp:eth0`, …. `{worker}` stands for the worker's number.
     pub uri: String,
     /// Its side.
     pub role: Role,

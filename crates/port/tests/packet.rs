@@ -8,7 +8,7 @@ use frame::Link;
 use net::{Door, LEFT_MAC, Net, RIGHT_MAC, packet, tagged};
 use port::{PortCounters, PortError, Steer};
 
-const MODES: [&str; 5] = ["plain", "plain&vlan=off", "mmsg", "ring", "slots"];
+const MODES: [&str; 6] = ["plain", "plain&vlan=off", "mmsg", "ring", "slots", "auto"];
 
 fn right(net: &Net, keys: &str) -> String {
     format!("packet:right?netns={}&mode={keys}", net.b)

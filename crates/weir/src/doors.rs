@@ -179,7 +179,7 @@ fn help(error: &PortError) -> &'static str {
     match error {
         PortError::UnknownKey { .. } => "leave it out, or use a key of that kind of port",
         PortError::BadValue { .. } => "leave it out for the usual value",
-        _ => "such as packet:eth0?mode=ring",
+        _ => "such as packet:eth0",
     }
 }
 

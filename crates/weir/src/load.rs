@@ -129,7 +129,7 @@ impl Text {
             let path = ["port".to_owned(), n.to_string(), "uri".to_owned()];
             let uri: port::Uri = match text.parse() {
                 Ok(uri) => uri,
-                Err(error) => return Err(self.at(&path, error.to_string(), "such as packet:eth0?mode=ring")),
+                Err(error) => return Err(self.at(&path, error.to_string(), "such as packet:eth0")),
             };
             // A TUN interface gives each packet to one of its queues.
             if workers.count > 1 && !text.contains("{worker}") && uri.kind() != "tun" {

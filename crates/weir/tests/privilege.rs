@@ -59,7 +59,7 @@ fn with_ports(kind: &str) -> String {
         Some((kind, keys)) => format!("{kind}:{interface}?{keys}"),
         None => format!("{kind}:{interface}"),
     };
-    config.replace("packet:eth0?mode=ring", &kind("eth0")).replace("packet:eth1?mode=ring", &kind("eth1"))
+    config.replace("packet:eth0?mode=auto", &kind("eth0")).replace("packet:eth1?mode=auto", &kind("eth1"))
 }
 
 /// The same, run with a filter that ends the process at a system call that is not on the list.

@@ -247,7 +247,7 @@ fn a_gateway_runs_is_looked_into_and_leaves_nothing_behind() {
     assert!(net.weir(&["show", "drops"]).contains("what it means"));
     assert!(net.weir(&["show", "frames"]).contains("16,384 slots"));
     let page = net.weir(&["show", "ports"]);
-    assert!(page.contains("packet-ring") && page.contains("eth1"), "{page}");
+    assert!(page.contains("packet-slots") && page.contains("chosen by mode=auto") && page.contains("eth1"), "{page}");
     assert!(net.weir(&["show", "sessions"]).contains("1,000"));
     let one = net.json(&["show", "sessions", "--ue", "10.60.0.9"]);
     assert!(one["usage"][0]["up_packets"].as_u64().unwrap() >= 2, "{one}");
@@ -347,7 +347,7 @@ fn what_can_not_start_says_why() {
     assert!(text.contains("port \"n6\": there is no interface `eth9`") && text.contains("eth0"), "{text}");
     let sentences = text.lines().filter(|line| !line.starts_with("ts=")).count();
     assert_eq!(sentences, 1, "one sentence beside the event log: {text}");
-    let text = said(good.replace("mode=ring", "mode=fast"), 2);
+    let text = said(good.replace("mode=auto", "mode=fast"), 2);
     assert!(text.contains("`mode=fast` makes no sense") && text.contains("gw.toml:14"), "{text}");
     let text = said(good.replace("qfi = 9", "qif = 9"), 2);
     assert!(text.contains("did you mean `qfi`?") && text.contains("qif = 9"), "{text}");
@@ -362,7 +362,7 @@ fn two_processes_share_no_interface() {
     let good = example("upf-packet.toml");
     let first = net.start(&good);
     let pid = net.json(&["show", "run"])["pid"].as_u64().unwrap();
-    for other in [good.clone(), good.replace("?mode=ring", "?mode=ring&fanout=hash&group=1&member=0/2")] {
+    for other in [good.clone(), good.replace("?mode=auto", "?mode=auto&fanout=hash&group=1&member=0/2")] {
         let (said, code) = net.refusal(&other);
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains("`eth0` is in use by") && said.contains(&format!("process {pid}:")), "{said}");
@@ -371,7 +371,7 @@ fn two_processes_share_no_interface() {
     // Members of one group divide the packets.
     let member = |n: u32| {
         let divided = |text: &str, port: &str, group| {
-            let uri = format!("packet:{port}?mode=ring");
+            let uri = format!("packet:{port}?mode=auto");
             text.replace(&uri, &format!("{uri}&fanout=hash&group={group}&member={n}/2"))
         };
         divided(&divided(&good, "eth0", 1), "eth1", 2)
@@ -405,11 +405,11 @@ fn what_the_host_uses_is_not_taken() {
     let (said, code) = net.refusal(&good);
     assert!(code == Some(2) && said.contains("would take `eth1`") && said.contains("default route"), "{said}");
     // Copies take nothing away, unless both answer for an address; and who says so gets it all.
-    net.start(&good.replace("packet:eth1?mode=ring", "packet:eth1?mode=ring&host=shared")).stop();
+    net.start(&good.replace("packet:eth1?mode=auto", "packet:eth1?mode=auto&host=shared")).stop();
     ok(&["ip", "-n", &net.gateway, "address", "add", "10.0.3.1/24", "dev", "eth0"]);
     let claimed = good.replace("role = ", "claim_interface = true\nrole = ");
     net.start(&claimed).stop();
-    let (said, code) = net.refusal(&good.replace("?mode=ring", "?mode=ring&host=shared"));
+    let (said, code) = net.refusal(&good.replace("?mode=auto", "?mode=auto&host=shared"));
     assert!(code == Some(2) && said.contains("10.0.3.1"), "{said}");
 }
 

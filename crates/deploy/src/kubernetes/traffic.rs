@@ -81,7 +81,7 @@ fn configurations(fleet: &Fleet, ordinal: u32) -> Option<(String, String)> {
          gnb_teid_first = 0x02000000\nqfi = 9\n"
     );
     let traffic = format!(
-        "n3 = \"packet:gnb0?mode=ring\"\nn6 = \"packet:dn0?mode=ring\"\nupf_n6 = \"{n6}\"\nanswer_n6 = [\"{router}\"]\n\
+        "n3 = \"packet:gnb0?mode=auto\"\nn6 = \"packet:dn0?mode=auto\"\nupf_n6 = \"{n6}\"\nanswer_n6 = [\"{router}\"]\n\
          pps = 20000\nseconds = 20\n\n[profile]\nues = {subscribers}\nue_first = \"{first}\"\n\
          uplink_teids = {{ first = 0x01000000 }}\ndownlink_teids = {{ first = 0x02000000 }}\ngnbs = 1\n\
          gnb_first = \"{gnb}\"\nupf_n3 = \"{n3}\"\nservers = 16\nserver_first = \"198.18.0.1\"\nqfis = [9]\n\

@@ -12,6 +12,8 @@ const KEYS: &[&str] = &[
 /// How packets are received and sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
+    /// Slots where the interface's packets leave room for enough of them, else a ring of that geometry.
+    Auto(Geometry),
     Ring(Geometry),
     Slots,
     Mmsg,
@@ -44,11 +46,17 @@ impl Config {
             blocks: uri.number("blocks", 0, "a number of blocks")?,
             retire_ms: uri.number("retire", 1, "milliseconds")?,
         };
-        let modes =
-            [("ring", Mode::Ring(geometry)), ("slots", Mode::Slots), ("mmsg", Mode::Mmsg), ("plain", Mode::Plain)];
+        let modes = [
+            ("auto", Mode::Auto(geometry)),
+            ("ring", Mode::Ring(geometry)),
+            ("slots", Mode::Slots),
+            ("mmsg", Mode::Mmsg),
+            ("plain", Mode::Plain),
+        ];
         let mode = uri.choice("mode", &modes)?;
+        let asks_for_ring = ["block", "blocks", "retire"].into_iter().any(|key| uri.get(key).is_some());
         let mode = match mode {
-            Mode::Ring(mut geometry) => {
+            Mode::Auto(mut geometry) | Mode::Ring(mut geometry) => {
                 if !geometry.block.is_power_of_two() || !(4096..=4 << 20).contains(&geometry.block) {
                     return Err(uri.bad_value("block", "a power of two from 4k to 4M"));
                 }
@@ -61,7 +69,11 @@ impl Config {
                 if !(1..=1000).contains(&geometry.retire_ms) {
                     return Err(uri.bad_value("retire", "1 to 1000 milliseconds"));
                 }
-                Mode::Ring(geometry)
+                if matches!(mode, Mode::Auto(_)) && !asks_for_ring {
+                    Mode::Auto(geometry)
+                } else {
+                    Mode::Ring(geometry)
+                }
             }
             other => other,
         };
@@ -104,7 +116,11 @@ mod tests {
     #[test]
     fn defaults() {
         let config = read("packet:eth0").unwrap();
-        assert_eq!(config.mode, Mode::Ring(Geometry { block: 65_536, blocks: 64, retire_ms: 1 }));
+        let geometry = Geometry { block: 65_536, blocks: 64, retire_ms: 1 };
+        assert_eq!(config.mode, Mode::Auto(geometry));
+        assert_eq!(read("packet:eth0?mode=ring").unwrap().mode, Mode::Ring(geometry));
+        let asked = read("packet:eth0?retire=5").unwrap().mode;
+        assert_eq!(asked, Mode::Ring(Geometry { retire_ms: 5, ..geometry }), "a key of the ring asks for one");
         assert!(config.vlan && config.fit && config.quiet && !config.promiscuous && config.fanout.is_none());
         let config = read("packet:eth0?mode=plain&vlan=off&host=shared&offloads=keep&promisc=on").unwrap();
         assert_eq!(config.mode, Mode::Plain);

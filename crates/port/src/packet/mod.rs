@@ -1,10 +1,10 @@
 //! AF_PACKET ports: any Linux interface, no driver needed.
 //!
-//! `packet:eth0?mode=ring|slots|mmsg|plain` and further keys:
+//! `packet:eth0?mode=auto|ring|slots|mmsg|plain` and further keys:
 //!
 //! | key | values (first: default) | |
 //! |---|---|---|
-//! | `mode` | `ring`, `slots`, `mmsg`, `plain` | see below |
+//! | `mode` | `auto`, `ring`, `slots`, `mmsg`, `plain` | see below |
 //! | `netns` | a name of `ip netns` | where the interface is |
 //! | `fanout` | `none`, `qm`, `hash`, `subscriber` | how several ports of one interface share its packets |
 //! | `group`, `member` | `7`, `0/2` | which of them this one is; see [`Steer`] for `subscriber` |
@@ -35,6 +35,9 @@
 //! | `mmsg` | 350–580 | 880 | 2 |
 //! | `plain` | 450–670 | 1000 | 2 |
 //! | `plain&vlan=off` | 310–390 | 930 | 2 |
+//!
+//! `auto` is `slots` where 2,000 packets of the interface's MTU find room, else `ring`, or where a key of the ring is given;
+//! [`Caps::detail`] says which it chose.
 //!
 //! Sending, which makes a socket buffer for each packet, is all but everything that is left of `ring`. Its blocks may
 //! be 32 KiB to 1 MiB with the same result; at 16 KiB the kernel's work for each block shows.
@@ -88,6 +91,8 @@ const LOOK_EVERY: u64 = 100_000_000;
 const LOOK_IN_DOUBT: u64 = 5_000_000;
 /// Ethernet header and a tag.
 const LINK: usize = 18;
+/// Slots that are enough for what comes while the worker is away: 2 ms at a million packets a second.
+const PLACES: usize = 2000;
 
 /// A port on an AF_PACKET socket.
 pub struct Packet {
@@ -98,6 +103,8 @@ pub struct Packet {
     receive: Option<mmsg::Receiver>,
     send: Option<mmsg::Sender>,
     bound: Option<Bound>,
+    /// What `mode=auto` has become for the interface as it was bound last.
+    mode: Mode,
     link: Link,
     mtu: u32,
     looked: u64,
@@ -139,6 +146,7 @@ impl Packet {
             receive: mmsg.then(|| mmsg::Receiver::new(config.vlan)),
             send: (!plain).then(mmsg::Sender::new),
             bound: None,
+            mode: config.mode,
             link: iface.link(),
             mtu: 0,
             looked: now(),
@@ -161,9 +169,15 @@ impl Packet {
         let doing = |what| format!("{what} {}", config.name);
         let system = |what, e| PortError::system(doing(what), "CAP_NET_RAW", e);
         let socket = socket_of(config, &self.iface, key.1)?;
-        let shared = match config.mode {
-            Mode::Ring(geometry) => Ring::new(&socket, geometry).map(Shared::Ring),
-            Mode::Slots => Slots::new(&socket, self.iface.mtu().unwrap_or(1500) as usize + LINK).map(Shared::Slots),
+        let longest = self.iface.mtu().unwrap_or(1500) as usize + LINK;
+        self.mode = match config.mode {
+            Mode::Auto(_) if Slots::places(longest) >= PLACES => Mode::Slots,
+            Mode::Auto(geometry) => Mode::Ring(geometry),
+            asked => asked,
+        };
+        let shared = match self.mode {
+            Mode::Auto(geometry) | Mode::Ring(geometry) => Ring::new(&socket, geometry).map(Shared::Ring),
+            Mode::Slots => Slots::new(&socket, longest).map(Shared::Slots),
             Mode::Mmsg | Mode::Plain => Ok(Shared::None),
         };
         let shared = shared.map_err(|e| system("a receive ring for", e))?;
@@ -289,14 +303,18 @@ impl Port for Packet {
     }
 
     fn caps(&self) -> Caps {
-        let (kind, mut detail) = match self.config.mode {
-            Mode::Ring(geometry) => {
+        let (kind, mut detail) = match self.mode {
+            Mode::Auto(geometry) | Mode::Ring(geometry) => {
                 ("packet-ring", format!("{} blocks of {} KiB", geometry.blocks, geometry.block >> 10))
             }
             Mode::Slots => ("packet-slots", String::new()),
             Mode::Mmsg => ("packet-mmsg", String::new()),
             Mode::Plain => ("packet-plain", String::new()),
         };
+        if matches!(self.config.mode, Mode::Auto(_)) {
+            let comma = if detail.is_empty() { "" } else { ", " };
+            detail += &format!("{comma}chosen by mode=auto");
+        }
         if let Some(fanout) = &self.config.fanout {
             let comma = if detail.is_empty() { "" } else { ", " };
             detail = format!("{detail}{comma}{}", fanout.words());

@@ -33,9 +33,7 @@ impl Slots {
     pub(super) fn new(socket: &Socket, longest: usize) -> io::Result<Self> {
         let version = libc::tpacket_versions::TPACKET_V2 as i32;
         socket.set(libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
-        // An odd number of cache lines, so that headers spread over all L1 sets.
-        let slot = ((longest + BEFORE).div_ceil(64) | 1) * 64;
-        let block = BLOCK.max(slot.next_power_of_two());
+        let (slot, block) = Self::geometry(longest);
         let (each, blocks) = (block / slot, MEMORY / block);
         let request = libc::tpacket_req {
             tp_block_size: block as u32,
@@ -49,6 +47,19 @@ impl Slots {
         // kernel's and the walk's alone.
         let walk = unsafe { Walk::new(mapping.base(), [block, each, slot], each * blocks) };
         Ok(Self { walk, _mapping: mapping })
+    }
+
+    /// Bytes of a slot and of a block, for packets of that many bytes.
+    fn geometry(longest: usize) -> (usize, usize) {
+        // An odd number of cache lines, so that headers spread over all L1 sets.
+        let slot = ((longest + BEFORE).div_ceil(64) | 1) * 64;
+        (slot, BLOCK.max(slot.next_power_of_two()))
+    }
+
+    /// How many packets of that many bytes there is room for.
+    pub(super) fn places(longest: usize) -> usize {
+        let (slot, block) = Self::geometry(longest);
+        block / slot * (MEMORY / block)
     }
 
     /// Copies what has come into frames.

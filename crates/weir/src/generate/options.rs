@@ -288,7 +288,7 @@ pub fn spec(args: &GenArgs) -> anyhow::Result<Spec> {
     if let Some(path) = &args.sessions {
         sessions::read(path, &mut spec.profile)?;
     }
-    let missing = |what: &str| Usage(format!("{what}, such as packet:eth0?mode=ring"));
+    let missing = |what: &str| Usage(format!("{what}, such as packet:eth0"));
     if spec.n6.is_none() && (args.responder || spec.mirror != Mirror::Elsewhere) {
         return Err(missing("give --n6 the port on the gateway's core side").into());
     }

@@ -95,7 +95,7 @@ fn example(name: &str) -> String {
     let value = match name {
         "gateway" => "\"upf\"",
         "name" => "\"n3\"",
-        "uri" => "\"packet:eth0?mode=ring\"",
+        "uri" => "\"packet:eth0\"",
         "role" => "\"access\" or role = \"core\"",
         "to" => "\"0.0.0.0/0\"",
         "via" => "\"10.0.6.254\"",
