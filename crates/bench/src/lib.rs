@@ -11,6 +11,7 @@
 //! | `lab`, `bed`, `socket` | a gateway on interfaces: namespaces and links, who sits where, how it is loaded |
 //! | `far_end` | whose CPU takes in what the gateway sends |
 //! | `blast` | more load than anything forwards, out of the kernel |
+//! | `kernel_load` | as much as is wanted out of the kernel, counted and timed at the far ends |
 //! | `bare` | what a gateway is measured against: the same ports and nothing between |
 //! | `sample`, `cost` | from a worker's statistics to what a packet costs |
 //! | `report`, `show`, `text`, `host` | the result: keys, tables, the machine |
@@ -45,6 +46,7 @@ pub mod demo;
 mod error;
 pub mod far_end;
 pub mod host;
+pub mod kernel_load;
 pub mod lab;
 pub mod live;
 pub mod machine;

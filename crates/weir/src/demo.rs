@@ -1,4 +1,4 @@
-//! `weir demo`: a network at work, to watch: control plane, user plane, gNBs and data network, each a process of its own.
+//! `weir demo`: a network at work, to watch: control plane and user plane as processes, gNBs and data network beside them.
 //!
 //! | file | idea |
 //! |---|---|
@@ -35,18 +35,19 @@ Examples:
   sudo weir demo --simulate              all in one process, sessions by formula
 
 Builds two network namespaces with virtual links between, and starts in them `weir run` as the
-user plane, `weir cp` as the control plane that brings up its sessions by PFCP, and `weir gen` as
-gNBs and servers, which sends traffic both ways through those sessions and checks every packet that
-comes out. At the end sessions are deleted, and what was charged is held against what was carried.
-Leaves nothing behind.")]
+user plane and `weir cp` as the control plane that brings up its sessions by PFCP. The kernel plays
+gNBs and servers: one CPU sends live frames both ways through those sessions, XDP programs count and
+time every packet that comes out, and some are looked into. Over ports other than xdp, and where
+the kernel can not, `weir gen` does that as a process, and checks every packet. At the end sessions
+are deleted, and what was charged is held against what was carried. Leaves nothing behind.")]
 pub struct DemoArgs {
     /// How long.
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
     pub seconds: f64,
-    /// Subscribers, with eight flows each.
+    /// Subscribers.
     #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub ues: u32,
-    /// Packets a second; without, half of what this machine carries.
+    /// Packets a second; without, 70 % of what this machine carries.
     #[arg(long, value_name = "RATE")]
     pub pps: Option<f64>,
     /// Only this kind of port: xdp, ring, mmsg, plain; without, the best that opens.

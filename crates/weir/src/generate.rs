@@ -10,7 +10,7 @@
 mod options;
 mod report;
 mod resolve;
-mod sessions;
+pub(crate) mod sessions;
 #[cfg(test)]
 mod tests;
 

@@ -7,16 +7,31 @@
 //!   SMF  10.0.4.2 ═════════════════ n4     10.0.4.1
 //! ```
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use ::bench::PortKind;
+use ::bench::kernel_load::KernelLoad;
 use ::bench::lab::{Lab, LinkDrops, Shape, Side};
+use traffic::{Direction, Profile, Sizes};
+
 use wire::Mac;
+
+use crate::generate::sessions;
 
 /// Where the user plane is reached by PFCP.
 pub const N4: &str = "10.0.4.1";
 /// Where the control plane is.
 pub const SMF: &str = "10.0.4.2";
+/// gNBs, and the first of their addresses.
+pub const GNBS: u32 = 100;
+pub const GNB_FIRST: Ipv4Addr = Ipv4Addr::new(172, 16, 1, 1);
+/// The router towards the data network.
+const ROUTER: &str = "172.17.0.2";
+const SERVERS: u32 = 64;
+const SERVER_FIRST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+/// Bytes of packets, the same number of each.
+const SIZES: [u16; 6] = [64, 128, 256, 512, 1024, 1400];
 
 /// The namespaces, and a folder for what the processes tell each other. Gone when dropped.
 pub struct Network {
@@ -31,7 +46,8 @@ impl Network {
     /// What the system refused: this wants root.
     pub fn new() -> anyhow::Result<Self> {
         let lab = Lab::new(Shape { mtu: 1600, queues: 1 })?;
-        lab.links(0, [Mac([2, 0, 0, 0, 3, 0]), Mac([2, 0, 0, 0, 6, 0])])?;
+        let known = Profile::default();
+        lab.links(0, [known.access.gateway, known.core.gateway])?;
         lab.hosts(("n4", &format!("{N4}/24")), ("smf", &format!("{SMF}/24")))?;
         let folder = std::env::temp_dir().join(format!("weir-demo-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
@@ -60,18 +76,39 @@ impl Network {
 
     /// The user plane's configuration.
     pub fn configuration(&self, kind: PortKind, slots: Option<u32>, sessions: u32) -> String {
-        let uri = |side: Side| uri(kind, &side.gateway(0));
+        // The user plane shares its CPU with the control plane: a larger stock lasts while it waits.
+        let more = if kind == PortKind::Xdp && slots.is_none() { "?fill=2048" } else { "" };
+        let uri = |side: Side| uri(kind, &side.gateway(0)) + more;
         let frames = slots.map_or(String::new(), |slots| format!("frames = {{ slots = {slots} }}\n"));
         format!(
-            "gateway = \"upf\"\ncontrol_socket = {:?}\n{frames}\
-             route = [{{ to = \"0.0.0.0/0\", via = \"172.17.0.2\" }}]\n\
+            "gateway = \"upf\"\ncontrol_socket = {:?}\n{frames}{}\
+             route = [{{ to = \"0.0.0.0/0\", via = \"{ROUTER}\" }}]\nneighbour = [\n{}]\n\
              port = [\n  {{ name = \"n3\", uri = \"{}\", role = \"access\", addresses = [\"172.16.0.1/16\"], mtu = 1600 }},\n  \
              {{ name = \"n6\", uri = \"{}\", role = \"core\", addresses = [\"172.17.0.1/16\"], mtu = 1600 }},\n]\n\
              n4 = {{ address = \"{N4}\", allow = [\"10.0.4.0/24\"], sessions = {sessions} }}\n",
             self.socket(),
+            worker(),
+            neighbours(),
             uri(Side::N3),
             uri(Side::N6),
         )
+    }
+
+    /// The traffic out of the kernel, through the sessions in a file.
+    ///
+    /// # Errors
+    /// The file; or what this kernel can not do.
+    pub fn kernel_load(&self, file: &Path) -> anyhow::Result<KernelLoad> {
+        let sizes = Sizes::mix(&SIZES.map(|bytes| (bytes, 1)));
+        let mut profile = Profile {
+            servers: SERVERS,
+            server_first: SERVER_FIRST,
+            uplink_sizes: sizes.clone(),
+            downlink_sizes: sizes,
+            ..Profile::default()
+        };
+        sessions::read(file, &mut profile)?;
+        Ok(KernelLoad::new(&self.lab, 0, profile)?)
     }
 
     /// The user plane's control socket.
@@ -79,14 +116,15 @@ impl Network {
         self.file("weir.sock")
     }
 
-    /// What `weir gen` is told of it.
+    /// What `weir gen` is told of it, where the kernel does not make the traffic.
     pub fn traffic(&self, sessions: &Path) -> Vec<String> {
         let port = |side: Side| uri(PortKind::Ring, &side.load(0));
         let words = format!(
-            "--n3 {} --n6 {} --upf-n6 172.17.0.1 --answer-n6 172.17.0.2 --servers 64 --server-first 198.18.0.1 --qfis 9 \
-             --flows 8 --sizes 64:1,128:1,256:1,512:1,1024:1,1400:1 --sessions",
+            "--n3 {} --n6 {} --upf-n6 172.17.0.1 --answer-n6 {ROUTER} --servers {SERVERS} --server-first {SERVER_FIRST} \
+             --qfis 9 --flows 1 --sizes {} --sessions",
             port(Side::N3),
-            port(Side::N6)
+            port(Side::N6),
+            SIZES.map(|bytes| format!("{bytes}:1")).join(",")
         );
         words.split(' ').map(str::to_owned).chain([sessions.display().to_string()]).collect()
     }
@@ -98,11 +136,31 @@ impl Drop for Network {
     }
 }
 
+/// The worker's CPU: another one than the load's, where there are two.
+fn worker() -> String {
+    match ::bench::thread::cpus().as_slice() {
+        [_, .., last] => format!("workers = {{ cpus = [{last}] }}\n"),
+        _ => String::new(),
+    }
+}
+
+/// gNBs and the router: where the kernel makes the traffic, nobody answers ARP.
+fn neighbours() -> String {
+    let known = Profile::default();
+    let [gnbs, router] = [Direction::Uplink, Direction::Downlink].map(|side| known.entry(side).own);
+    let line = |port: &str, address: String, mac: Mac| {
+        format!("  {{ port = \"{port}\", address = \"{address}\", mac = \"{mac}\" }},\n")
+    };
+    let gnb = |n: u32| line("n3", Ipv4Addr::from_bits(GNB_FIRST.to_bits() + n).to_string(), gnbs);
+    (0..GNBS).map(gnb).collect::<String>() + &line("n6", ROUTER.to_owned(), router)
+}
+
 fn uri(kind: PortKind, interface: &str) -> String {
     match kind {
         PortKind::Xdp => format!("xdp:{interface}"),
         PortKind::Mmsg => format!("packet:{interface}?mode=mmsg"),
         PortKind::Plain => format!("packet:{interface}?mode=plain"),
-        _ => format!("packet:{interface}?mode=ring"),
+        PortKind::Ring => format!("packet:{interface}?mode=ring"),
+        PortKind::Memory => format!("packet:{interface}"),
     }
 }

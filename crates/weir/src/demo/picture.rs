@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use ::bench::kernel_load::Looked;
 use engine::Io;
 use traffic::{DirectionResult, TrialResult};
 
@@ -53,6 +54,8 @@ pub struct Story<'a> {
     pub pps: f64,
     /// What gNBs and servers found.
     pub traffic: &'a TrialResult,
+    /// What was found in packets that were looked into, where not in all.
+    pub looked: Option<&'a Looked>,
     /// What the user plane did meanwhile.
     pub carried: &'a Snapshot,
     /// Where the packets went that did not come out.
@@ -228,15 +231,21 @@ impl Picture<'_> {
 }
 
 impl Story<'_> {
+    /// How it is known that packets came out where they belong.
+    fn checked(&self, style: Style) -> String {
+        match self.looked {
+            None => " where they belong, each checked".to_owned(),
+            Some(Looked { packets, wrong }) if wrong.is_empty() => {
+                format!("; {} were looked into, each in its own tunnel and of its own subscriber", count(*packets))
+            }
+            Some(Looked { wrong, .. }) => style.alarm(&format!("; looked into: {}", wrong.join(", "))),
+        }
+    }
+
     fn text(&self, style: Style) -> String {
         let traffic = self.traffic;
-        let mut out = format!(
-            "\n{} subscribers, {} flows, {:.0} seconds over {}\n\n",
-            count(self.ues.into()),
-            count(u64::from(self.ues) * 8),
-            traffic.seconds,
-            self.port
-        );
+        let mut out =
+            format!("\n{} subscribers, {:.0} seconds over {}\n\n", count(self.ues.into()), traffic.seconds, self.port);
         let heads =
             ["packets/s", "Gbit/s", "sent", "forwarded", "lost", "p50", "p99", "p99.9"].map(|head| (head, RIGHT));
         let mut table = Table::new(&[&[("direction", Align::Left)][..], &heads].concat());
@@ -258,9 +267,10 @@ impl Story<'_> {
         let cost = |what| ns(self.carried.io(what), packets, self.carried);
         let transfer = cost(Io::RxCycles) + cost(Io::TxCycles);
         out += &format!(
-            "\n  traffic        {} of {} packets came out where they belong, each checked; {} a second were asked for\n",
+            "\n  traffic        {} of {} packets came out{}; {} a second were asked for\n",
             count(sum(|d| d.forwarded_packets)),
             count(sum(|d| d.sent_packets)),
+            self.checked(style),
             count(self.pps as u64)
         );
         out += &self.lost.text(style);

@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ::bench::PortKind;
+use ::bench::kernel_load::{KernelLoad, Looked};
 use anyhow::{Context, bail};
 use serde_json::Value;
 use traffic::TrialResult;
 
 use super::DemoArgs;
 use super::losses::{Lost, since};
-use super::network::{N4, Network, SMF};
+use super::network::{GNB_FIRST, GNBS, N4, Network, SMF};
 use super::picture::{Charged, Picture, Screen, Story};
 use super::processes::Process;
 use crate::snapshot::Snapshot;
@@ -30,6 +31,10 @@ const DOORS: [(PortKind, Option<u32>); 5] = [
 /// Sessions asked for in a second, if the machine can.
 const RATE: u32 = 20_000;
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How much of what it can carry the user plane is given.
+const OF_MOST: f64 = 0.7;
+/// Ports know by then what the kernel lost.
+const COUNTED: Duration = Duration::from_millis(1100);
 
 /// Plays it.
 ///
@@ -43,31 +48,33 @@ pub fn play(args: &DemoArgs, only: Option<PortKind>, stop: &AtomicBool) -> anyho
     let mut gauge = Gauge::connect(&network.socket(), stop)?;
 
     let control = control_plane(&network, args, &mut gauge, &mut screen)?;
+    let load = Load::for_ports(kind, &network, &mut screen);
     let pps = match args.pps {
         Some(pps) => pps,
         None => {
             screen.say("looking what this machine carries …");
-            let most = generate(&network, None, 0.6, stop, &mut |_| {})?.mpps * 1e6;
-            // Half of it leaves room for whatever else the machine does; round, for people.
-            (most / 2.0 / 10_000.0).floor().max(1.0) * 10_000.0
+            let most = load.run(&network, None, 0.6, stop, &mut |_| {})?.0.mpps * 1e6;
+            // The rest leaves room for whatever else the machine does; round, for people.
+            (most * OF_MOST / 10_000.0).floor().max(1.0) * 10_000.0
         }
     };
     let head = format!(
-        "weir: a 5G user plane for {} subscribers, {} flows, over {}; its control plane, gNBs and servers beside it",
+        "weir: a 5G user plane for {} subscribers over {}; its control plane, gNBs and servers beside it",
         count(args.ues.into()),
-        count(u64::from(args.ues) * 8),
         kind.name()
     );
+    std::thread::sleep(COUNTED);
     let first = gauge.counters()?;
     let (rings, links) = (gauge.ports()?, network.link_drops());
     let mut before = first.clone();
-    let result = generate(&network, Some(pps), args.seconds, stop, &mut |traffic| {
+    let (result, looked) = load.run(&network, Some(pps), args.seconds, stop, &mut |traffic| {
         let Some((now, peers)) = gauge.glance() else { return };
         let counters = now.since(&before);
         before = now;
         let (elapsed, seconds) = (traffic.seconds, args.seconds);
         screen.draw(&Picture { head: &head, elapsed, seconds, traffic, counters: &counters, peers: &peers });
     })?;
+    std::thread::sleep(COUNTED);
     let carried = gauge.counters()?.since(&first);
     let lost = Lost::of(&result, &carried, &since(&gauge.ports()?, &rings), network.link_drops().since(&links));
 
@@ -86,6 +93,7 @@ pub fn play(args: &DemoArgs, only: Option<PortKind>, stop: &AtomicBool) -> anyho
         port: kind.name(),
         pps,
         traffic: &result,
+        looked: looked.as_ref(),
         carried: &carried,
         lost: &lost,
         charged: &charged,
@@ -138,7 +146,7 @@ fn control_plane(
     screen: &mut Screen,
 ) -> anyhow::Result<Process> {
     let words = format!(
-        "cp --upf {N4} --address {SMF} --sessions {} --rate {RATE} --gnbs 100 --gnb-first 172.16.1.1 --ue-first 10.60.0.1 \
+        "cp --upf {N4} --address {SMF} --sessions {} --rate {RATE} --gnbs {GNBS} --gnb-first {GNB_FIRST} --ue-first 10.60.0.1 \
          --mbr-up 1Gbit/s --mbr-down 1Gbit/s --queries 100 --rating-group 10 --json --sessions-out {} --ledger {}",
         args.ues,
         network.file("sessions.jsonl").display(),
@@ -165,7 +173,47 @@ fn control_plane(
     Ok(process)
 }
 
-/// Sends traffic through the sessions, and shows how it goes.
+/// Where the traffic comes from.
+enum Load {
+    /// The kernel, which takes the least of the CPUs that the user plane is to have.
+    Kernel(Box<KernelLoad>),
+    /// `weir gen`, a process.
+    Process,
+}
+
+impl Load {
+    /// What suits the user plane's ports and this kernel.
+    fn for_ports(kind: PortKind, network: &Network, screen: &mut Screen) -> Self {
+        let made = (kind == PortKind::Xdp).then(|| network.kernel_load(&network.file("sessions.jsonl")));
+        let (load, words) = match made {
+            Some(Ok(load)) => (Self::Kernel(Box::new(load)), "the kernel, live frames; XDP at the far ends".to_owned()),
+            Some(Err(error)) => (Self::Process, format!("weir gen ({error})")),
+            None => (Self::Process, "weir gen".to_owned()),
+        };
+        screen.say(&format!("traffic:       {words}"));
+        load
+    }
+
+    /// Sends traffic through the sessions, and shows how it goes.
+    fn run(
+        &self,
+        network: &Network,
+        pps: Option<f64>,
+        seconds: f64,
+        stop: &AtomicBool,
+        show: &mut dyn FnMut(&TrialResult),
+    ) -> anyhow::Result<(TrialResult, Option<Looked>)> {
+        match self {
+            Self::Kernel(load) => {
+                let (result, looked) = load.run(Duration::from_secs_f64(seconds), pps, stop, show)?;
+                Ok((result, Some(looked)))
+            }
+            Self::Process => Ok((generate(network, pps, seconds, stop, show)?, None)),
+        }
+    }
+}
+
+/// Traffic by `weir gen`.
 fn generate(
     network: &Network,
     pps: Option<f64>,

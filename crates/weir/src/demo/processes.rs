@@ -24,7 +24,10 @@ impl Process {
     /// What the system said.
     pub fn start(name: &'static str, netns: &str, words: &[String], said: PathBuf) -> anyhow::Result<Self> {
         let weir = std::env::current_exe().context("where is weir?")?;
-        let all = ["ip", "netns", "exec", netns].into_iter().map(Into::into).chain([weir.into_os_string()]);
+        // They share two CPUs: what a control plane has to write must not keep packets waiting.
+        let behind = if name == "cp" { &["nice", "-n", "10"][..] } else { &[] };
+        let words_before = ["ip", "netns", "exec", netns].into_iter().chain(behind.iter().copied());
+        let all = words_before.map(Into::into).chain([weir.into_os_string()]);
         let all: Vec<std::ffi::OsString> = all.chain(words.iter().map(Into::into)).collect();
         // Should this process be killed, the others go with it.
         let guard = ["setpriv", "--pdeathsig", "KILL"];
