@@ -4,6 +4,7 @@
 //! time and were written by the core itself a moment ago; here they come in bursts of chosen sizes, and their headers are
 //! in the core's caches (warm) or in none (cold: read from memory, which is farther than another CPU's cache).
 
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,13 +13,14 @@ use std::time::Duration;
 use frame::{BURST, Batch, Caps, Pool, Port, PortCounters};
 use serde::Serialize;
 use table::hint::{can_forget, forget};
+use traffic::Directions;
 
 use crate::cost::{Cost, StageCost};
 use crate::error::BenchError;
 use crate::host::{CpuTime, Host, date};
 use crate::memory::MemoryRig;
 use crate::options::Options;
-use crate::report::VERSION;
+use crate::report::{Report, VERSION};
 use crate::text::{Table, count};
 use crate::thread::cpus;
 use crate::under_test::UnderTest;
@@ -155,10 +157,14 @@ pub struct Bursts {
     pub subscribers: u64,
     /// By size, warm before cold.
     pub rows: Vec<BurstRow>,
-    /// What bursts of any size take, warm: the line of least squares.
-    pub warm: Line,
-    /// The same, cold; none where caches can not be told to forget.
+    /// What bursts of any size take, warm: the line of least squares; none of a single size.
+    pub warm: Option<Line>,
+    /// The same, cold; none where caches can not be told to forget, either.
     pub cold: Option<Line>,
+    /// Packets sent and not received.
+    pub packets_lost: u64,
+    /// Packets dropped by the gateway, by `pipeline.stage.reason`.
+    pub drops: BTreeMap<String, u64>,
     /// Slots of packet memory that did not come back.
     pub frames_lost: i64,
     /// Packets that went in and neither came out nor were named.
@@ -200,14 +206,14 @@ pub struct Line {
 }
 
 impl Line {
-    /// The line of least squares through times of a packet over 1/burst.
-    fn through(points: impl Iterator<Item = (f64, f64)> + Clone) -> Self {
+    /// The line of least squares through times of a packet over 1/burst; none through one size.
+    fn through(points: impl Iterator<Item = (f64, f64)> + Clone) -> Option<Self> {
         let n = points.clone().count() as f64;
         let mean = |of: &dyn Fn((f64, f64)) -> f64| points.clone().map(of).sum::<f64>() / n.max(1.0);
         let (x, y) = (mean(&|p| p.0), mean(&|p| p.1));
         let square = mean(&|p| (p.0 - x) * (p.0 - x));
-        let burst_ns = if square > 0.0 { mean(&|p| (p.0 - x) * (p.1 - y)) / square } else { 0.0 };
-        Self { packet_ns: y - burst_ns * x, burst_ns }
+        let burst_ns = mean(&|p| (p.0 - x) * (p.1 - y)) / square;
+        (square > 1e-9).then_some(Self { packet_ns: y - burst_ns * x, burst_ns })
     }
 }
 
@@ -237,15 +243,19 @@ pub fn bursts(options: &Options, sizes: &[usize], stop: &AtomicBool) -> Result<B
     let rows: Vec<BurstRow> = each.iter().zip(&windows).map(row).collect();
     let line =
         |cold| Line::through(rows.iter().filter(move |r| r.cold == cold).map(|r| (1.0 / r.burst as f64, r.tc_ns)));
-    let (warm, cold) = (line(false), can_forget().then(|| line(true)));
+    let mut report = Report::default();
+    report.take(&windows.concat());
+    let Report { directions: Directions { uplink, downlink }, drops, .. } = report;
     let closing = rig.close()?;
     Ok(Bursts {
         schema: 1,
         profile: under.profile().to_owned(),
         subscribers: under.traffic().ues.into(),
+        warm: line(false),
+        cold: line(true),
         rows,
-        warm,
-        cold,
+        packets_lost: uplink.lost_packets + downlink.lost_packets,
+        drops,
         frames_lost: closing.frames_lost,
         packets_missing: closing.packets_missing,
         host,
@@ -270,9 +280,12 @@ impl Bursts {
             table.row([row.burst.to_string(), headers.to_owned(), tc, quiet, stages, other]);
         }
         out += &table.text();
-        let lines = [("warm", Some(self.warm)), ("cold", self.cold)];
+        let lines = [("warm", self.warm), ("cold", self.cold)];
         for (word, line) in lines.into_iter().filter_map(|(word, line)| Some((word, line?))) {
             out += &format!("\n  {word}: {:.1} ns a packet and {:.0} ns a burst", line.packet_ns, line.burst_ns);
+        }
+        if self.packets_lost > 0 || !self.drops.is_empty() {
+            out += &format!("\n  {} packets lost; dropped: {:?}", count(self.packets_lost), self.drops);
         }
         out += &format!("\n  {}, Linux {}\n", self.host.cpu, self.host.kernel);
         out
@@ -310,6 +323,8 @@ mod tests {
     #[test]
     fn a_line_tells_packets_from_bursts() {
         let line = Line::through([1.0, 4.0, 64.0].into_iter().map(|n: f64| (1.0 / n, 50.0 + 600.0 / n)));
+        let line = line.expect("three sizes");
         assert!((line.packet_ns - 50.0).abs() < 1e-6 && (line.burst_ns - 600.0).abs() < 1e-6, "{line:?}");
+        assert_eq!(Line::through([(1.0, 50.0), (1.0, 60.0)].into_iter()), None, "one size tells nothing of another");
     }
 }

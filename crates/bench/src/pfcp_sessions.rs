@@ -77,7 +77,9 @@ pub struct PfcpSessions {
     pub churn: Traffic,
     /// Sessions that end a second, as fast as one core can.
     pub deletions_per_second: f64,
-    /// Sessions brought up a second when each is on the disk before it is acknowledged.
+    /// Sessions brought up so that each is on the disk before it is acknowledged.
+    pub stored_sessions: u32,
+    /// How many of those a second.
     pub stored_sessions_per_second: f64,
     /// Sessions that were so kept, and were there again after a restart.
     pub restored_sessions: usize,
@@ -379,7 +381,8 @@ pub fn pfcp_sessions(sessions: u32, stop: &AtomicBool) -> Result<PfcpSessions, B
     let last = plant.traffic();
     traffic.add(last);
     plant.worker.close();
-    let stored = stored(sessions.min(100_000), stop)?;
+    let stored_sessions = sessions.min(100_000);
+    let stored = stored(stored_sessions, stop)?;
     Ok(PfcpSessions {
         sessions,
         pdrs,
@@ -389,6 +392,7 @@ pub fn pfcp_sessions(sessions: u32, stop: &AtomicBool) -> Result<PfcpSessions, B
         traffic,
         churn,
         deletions_per_second: ends.len() as f64 / ended.as_secs_f64(),
+        stored_sessions,
         stored_sessions_per_second: stored.rate,
         restored_sessions: stored.restored,
         restore_seconds: stored.seconds,

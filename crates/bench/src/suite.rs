@@ -222,16 +222,21 @@ impl Suite {
                 return Ok(());
             }
         };
-        let under = format!(
-            "1 core, {} sessions, {} PDRs each, QER and URR, no sockets, traffic beside",
-            count(found.sessions.into()),
-            found.pdrs
-        );
-        let stored = format!("{under}, ledger on disk");
+        let of = |sessions: u32| {
+            let (sessions, pdrs) = (count(sessions.into()), found.pdrs);
+            format!("1 core, {sessions} sessions, {pdrs} PDRs each, QER and URR, no sockets, traffic beside")
+        };
+        let (under, stored) = (of(found.sessions), format!("{}, ledger on disk", of(found.stored_sessions)));
         let churn = format!("{under}, 5,000 come and go a second");
         self.verdicts.extend([
             Verdict::at_least("PFCP sessions up a second", 50_000.0, found.sessions_per_second, "/s").under(&*under),
-            Verdict::at_least("the same, kept first", 20_000.0, found.stored_sessions_per_second, "/s").under(stored),
+            Verdict::at_least(
+                "PFCP sessions up a second, each on disk first",
+                20_000.0,
+                found.stored_sessions_per_second,
+                "/s",
+            )
+            .under(stored),
             Verdict::at_most("PFCP response p99 at half the rate", 5.0, found.response_ms.p99, "ms").under(&*under),
             Verdict::at_most("a session in all", 2048.0, found.bytes_per_session, "B").under(&*under),
             Verdict::at_most("packets lost beside churn", 0.0, found.churn.lost as f64, "").under(churn),
@@ -266,11 +271,15 @@ impl Suite {
             Verdict::at_most("cable, packets lost, late or wrong", 0.0, wrong, ""),
             Verdict::at_most("cable, frames lost", 0.0, common.frames_lost as f64, ""),
         ];
+        verdicts.iter_mut().for_each(|verdict| verdict.conditions.clone_from(&under));
         if let Some(rates) = cable.rates {
-            let off = rates.worst.abs() * 100.0;
-            verdicts.push(Verdict::at_most("cable, service flow furthest from its rate", 1.0, off, "%"));
+            let (off, flows) = (rates.worst.abs() * 100.0, count(rates.flows as u64));
+            let mbits = rates.rate as f64 / 1e6;
+            let under = format!("{flows} service flows of {mbits:.0} Mbit/s, sent more than that, simulated time");
+            let what = "cable, service flow furthest from its rate";
+            verdicts.push(Verdict::at_most(what, 1.0, off, "%").under(under));
         }
-        self.verdicts.extend(verdicts.into_iter().map(|verdict| verdict.under(&*under)));
+        self.verdicts.extend(verdicts);
         self.cable = Some(found);
         Ok(())
     }
@@ -285,7 +294,9 @@ impl Suite {
             self.verdicts.push(Verdict::at_least(what, target, r.reference.ratio * 100.0, "%").under(under));
         }
         let frames: i64 = modes.results.iter().map(|r| r.frames_lost.abs()).sum();
-        self.verdicts.push(Verdict::at_most("frames lost, all sockets", 0.0, frames as f64, "").under("all of these"));
+        self.verdicts.push(
+            Verdict::at_most("frames lost, all sockets", 0.0, frames as f64, "").under("all kinds of sockets above"),
+        );
     }
 
     fn own_cpu(&mut self, modes: Modes) {

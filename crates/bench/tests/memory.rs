@@ -2,6 +2,7 @@
 //! that says so has all the keys it must have.
 
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bench::profiles::Settings;
 use bench::scale::{Axis, scale};
@@ -11,6 +12,13 @@ use serde_json::Value;
 #[global_allocator]
 static ALLOC: pages::Counting<std::alloc::System> = pages::Counting(std::alloc::System);
 
+/// Trials run at real-time priority: one beside another may get no CPU for all of its time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn options(seconds: f64) -> Options {
     let settings = Settings { ues: 2000, ..Settings::upf_embb() };
     Options { seconds, ..Options::new(settings) }
@@ -18,6 +26,7 @@ fn options(seconds: f64) -> Options {
 
 #[test]
 fn a_second_in_memory() {
+    let _alone = alone();
     let report = run(&options(1.0), &AtomicBool::new(false)).expect("a trial");
     let d = &report.directions;
     for (name, d) in [("uplink", &d.uplink), ("downlink", &d.downlink)] {
@@ -51,7 +60,26 @@ fn a_second_in_memory() {
 }
 
 #[test]
+fn packets_come_a_few_at_a_time_and_all_arrive() {
+    let _alone = alone();
+    let found = bench::bursts::bursts(&options(0.3), &[1, 4, 64], &AtomicBool::new(false)).expect("a trial");
+    assert_eq!((found.frames_lost, found.packets_missing, found.packets_lost), (0, 0, 0));
+    assert!(found.drops.is_empty(), "{:?}", found.drops);
+    let sizes: Vec<usize> = found.rows.iter().filter(|row| !row.cold).map(|row| row.burst).collect();
+    assert_eq!(sizes, [1, 4, 64]);
+    assert_eq!(found.cold.is_some(), found.rows.iter().any(|row| row.cold));
+    for row in &found.rows {
+        let most = row.stages.iter().map(|stage| stage.packets_per_call).fold(0.0, f64::max);
+        // Larger ones are not always full: directions keep their ratio.
+        let least = 0.5 * row.burst.min(4) as f64;
+        assert!(row.tc_ns > 0.0 && most <= row.burst as f64 + 1e-9 && most > least, "{row:?}");
+    }
+    assert!(found.text().contains("ns a burst"), "{}", found.text());
+}
+
+#[test]
 fn the_published_workloads_run_at_their_ratios() {
+    let _alone = alone();
     for (settings, ratio) in [(Settings::vepc_embb(), "2.5:7.5"), (Settings::fwa(), "1:9")] {
         let (name, flows) = (settings.profile, u64::from(settings.bearers * settings.flows));
         let mut settings = Settings { ues: 1000, ..settings };
@@ -131,6 +159,7 @@ fn has_all_keys(report: &Value) {
 
 #[test]
 fn two_workers_share_the_subscribers() {
+    let _alone = alone();
     let options = options(0.4);
     let under = bench::upf::UpfUnderTest { settings: options.settings.clone() };
     let found = scale(&under, &options, Axis::Fanout, 2, &AtomicBool::new(false)).expect("a scale-out");
@@ -146,6 +175,7 @@ fn two_workers_share_the_subscribers() {
 
 #[test]
 fn a_trial_can_be_interrupted() {
+    let _alone = alone();
     let stop = AtomicBool::new(true);
     let begin = std::time::Instant::now();
     assert!(matches!(run(&options(60.0), &stop), Err(bench::BenchError::Interrupted)));

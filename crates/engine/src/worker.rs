@@ -170,13 +170,13 @@ impl<G: Gateway> Worker<G> {
         let commands = self.gateway.control(&mut self.env);
         let mut spent = Spent::default();
         // What waited goes first: packets of the same flow that come now must not overtake it.
-        let mut packets = self.release::<C>(&mut spent);
+        let released = self.release::<C>(&mut spent);
+        let mut came = 0;
         for id in 0..self.ports.len() {
-            packets += self.serve::<C>(id, &mut spent);
+            came += self.serve::<C>(id, &mut spent);
         }
-        packets += self.take_over::<C>(&mut spent);
-        let came = packets as u64;
-        packets += self.flush(&mut spent);
+        came += self.take_over::<C>(&mut spent);
+        let packets = released + came + self.flush(&mut spent);
         self.stale |= packets > 0 || commands > 0;
         if self.env.now >= self.next_tick {
             self.next_tick = self.env.now + TICK_NS;
@@ -187,7 +187,7 @@ impl<G: Gateway> Worker<G> {
         let moved = packets > 0;
         let end = Tsc::cycles();
         if came > 0 {
-            self.pace.packets(came, start, end);
+            self.pace.packets(came as u64, start, end);
         }
         self.account(spent, end.wrapping_sub(start), moved, end);
         moved || commands > 0

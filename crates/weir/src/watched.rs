@@ -38,7 +38,7 @@ pub struct Watched {
     pane: Arc<Pane>,
 }
 
-/// How long an onlooker waits for the worker's next turn: a sleeping one wakes every millisecond.
+/// How long an onlooker waits for the worker's next turn: one that sleeps is woken.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 impl Watched {

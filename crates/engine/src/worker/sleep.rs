@@ -45,6 +45,15 @@ impl<'a> Fds<'a> {
         }
     }
 
+    /// Ports whose changes are listened to, as bits.
+    fn heard(&self) -> u64 {
+        let ports = self.list.iter().flatten().filter_map(|(_, source)| match source {
+            Source::Change(port) => Some(*port),
+            _ => None,
+        });
+        ports.fold(0, |bits, port| bits | 1 << (port & 63))
+    }
+
     /// Sleeps; what happened, by place.
     fn wait(&self, longest: Duration) -> [Option<Source>; FDS] {
         let mut happened = [None; FDS];
@@ -99,6 +108,7 @@ impl<G: Gateway> Worker<G> {
         let fds = self.fds(moderate.is_none());
         let longest = if fds.partial { longest.min(WITHOUT_FD) } else { longest };
         self.env.stats.set(Io::SleepsUntil, now.saturating_add(longest.as_nanos() as u64).max(1));
+        let heard = fds.heard();
         let happened = fds.wait(longest);
         self.env.stats.set(Io::SleepsUntil, 0);
         self.env.stats.add(Io::Sleeps, 1);
@@ -110,7 +120,7 @@ impl<G: Gateway> Worker<G> {
         for (n, door) in self.ports.iter_mut().enumerate() {
             if happened.iter().any(|what| matches!(what, Some(Source::Change(port)) if *port == n)) {
                 door.port.changed();
-            } else if door.port.change_fd().is_some() {
+            } else if heard >> n & 1 != 0 {
                 door.port.unchanged();
             }
         }
