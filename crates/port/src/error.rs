@@ -9,7 +9,7 @@ use crate::bpf::BpfError;
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
     /// The text is not a port's URI.
-    #[error("`{uri}` does not name a port: {what}; write kind:target?key=value, as in packet:eth0?mode=ring")]
+    #[error("`{uri}` does not name a port: {what}; write kind:target?key=value, as in packet:eth0")]
     BadUri {
         /// The text.
         uri: String,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `memory:left` | frames laid on and taken off a wire in process: [`memory`] |
 //! | `pcap:in.pcap?out=out.pcap&loop=3` | files in, files out: [`pcap`] |
-//! | `packet:eth0?mode=ring\|slots\|mmsg\|plain` | AF_PACKET: [`packet`] |
+//! | `packet:eth0?mode=auto\|ring\|slots\|mmsg\|plain` | AF_PACKET: [`packet`] |
 //! | `xdp:eth0?queue=0&copy=auto` | AF_XDP: [`xdp`] |
 //! | `tun:ogstun?offloads=on` | a TUN interface of the host's: [`tun`] |
 //!

@@ -308,6 +308,23 @@ fn an_interface_may_be_removed_and_made_again() {
 }
 
 #[test]
+fn a_larger_mtu_gets_larger_slots() {
+    let net = Net::new();
+    let (mut a, mut b) = (Door::open(&left(&net, "plain")), Door::open(&right(&net, "auto")));
+    assert!(b.port.caps().detail.contains("chosen by mode=auto"), "{:?}", b.port.caps());
+    net.ip_a(&["link", "set", "left", "mtu", "1780"]);
+    net.ip_b(&["link", "set", "right", "mtu", "1780"]);
+    b.until("the new MTU", |port| port.caps().mtu == 1780);
+    a.until("the new MTU", |port| port.caps().mtu == 1780);
+    let long = [to_right(1, 1764)];
+    a.send(&long);
+    assert_eq!(b.receive(1), long, "{:?}", b.port.counters());
+    assert_eq!((b.port.counters().rx_too_long, b.port.counters().link_losses), (0, 0));
+    a.close();
+    b.close();
+}
+
+#[test]
 fn an_unknown_interface_lists_those_there_are() {
     let net = Net::new();
     let Err(error) = Door::try_open(&format!("packet:wrong?netns={}", net.b), &Steer::new()) else { panic!() };

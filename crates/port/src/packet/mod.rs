@@ -220,7 +220,7 @@ impl Packet {
         if !same {
             self.turn(Link::Gone);
         }
-        if index.is_some() && !same {
+        if index.is_some() && (!same || self.has_outgrown_slots()) {
             // The old socket first: its seat and its share in the interface's changes are in the way.
             self.bound = None;
             self.line.fd = -1;
@@ -231,6 +231,13 @@ impl Packet {
             self.refresh();
             self.turn(self.iface.link());
         }
+    }
+
+    /// Packets of the interface's MTU do not fit the slots any more, and no packet waits in them.
+    fn has_outgrown_slots(&self) -> bool {
+        let Some(Bound { shared: Shared::Slots(slots), .. }) = &self.bound else { return false };
+        let mtu = self.iface.mtu().unwrap_or_default() as usize;
+        !slots.fit(mtu + LINK) && slots.is_empty()
     }
 
     fn turn(&mut self, link: Link) {

@@ -62,6 +62,16 @@ impl Slots {
         block / slot * (MEMORY / block)
     }
 
+    /// Whether packets of that many bytes fit.
+    pub(super) fn fit(&self, longest: usize) -> bool {
+        longest + BEFORE <= self.walk.shape[2]
+    }
+
+    /// Whether no packet waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.walk.lying().is_none()
+    }
+
     /// Copies what has come into frames.
     pub(super) fn receive(&mut self, line: &mut Line, pool: &mut Pool, out: &mut Batch) -> usize {
         let before = out.len();
