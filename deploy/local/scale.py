@@ -179,6 +179,17 @@ class Batch:
         except FileNotFoundError:
             return False
 
+    def state(self):
+        """Both sides of a batch that is not up: what the control plane and the gateway say and count."""
+        self.process.send_signal(signal.SIGINT)
+        try:
+            said = "\n".join(self.process.communicate(timeout=10))
+        except subprocess.TimeoutExpired:
+            said = "the control plane does not end"
+        show = f"{self.net.weir} show peers --socket {self.gateway.socket}"
+        peers = subprocess.run(show.split(), capture_output=True, text=True, timeout=20)
+        return "\n".join([said, peers.stdout + peers.stderr, self.gateway.threads(), self.gateway.words()])
+
     def carry(self):
         """Lets packets flow through its first session."""
         with open(self.out) as lines:
@@ -214,11 +225,11 @@ class Net:
         self.traffic = Traffic()
         self.traffic.start()
 
-    def until(self, what, done):
+    def until(self, what, done, state=lambda: ""):
         end = time.monotonic() + 30
         while not done():
             if time.monotonic() > end:
-                raise TimeoutError(f"waited too long for {what}")
+                raise TimeoutError(f"waited too long for {what}\n{state()}")
             time.sleep(0.02)
 
     def close(self, batches):
@@ -257,7 +268,7 @@ class Fleet:
                     self.batches.append(fresh[-1])
                     room, wanted = room - fresh[-1].count, wanted - fresh[-1].count
         for batch in fresh:
-            self.net.until("sessions", batch.is_up)
+            self.net.until("sessions", batch.is_up, batch.state)
             # The addresses are of the gateway's own part of the pool.
             part = list(POOL.subnets(prefixlen_diff=3))[batch.gateway.ordinal]
             for line in open(batch.out):

@@ -408,11 +408,12 @@ fn floods_do_not_delay_other_control_planes() {
                 }
                 println!();
                 foe.socket.set_nonblocking(false).unwrap();
-                if worst <= MOVED {
+                let was_flood = rate >= RATE as f64 / 5.0;
+                if was_flood && worst <= MOVED {
                     break;
                 }
                 if tried == TRIES {
-                    late.push(format!("{name} from a {from}: {worst:?} later"));
+                    late.push(format!("{name} from a {from}: {worst:?} later, {rate:.0} datagrams a second"));
                 }
             }
         }
