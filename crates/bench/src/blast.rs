@@ -22,7 +22,7 @@ const HEAD: usize = 168;
 /// Of an entry: interface, bytes to cut off, direction, unused.
 const BEFORE: usize = 16;
 /// Prepared packets, both directions together, at most.
-const MOST: usize = 1 << 17;
+pub(crate) const MOST: usize = 1 << 17;
 
 /// Where the time of sending is in a [`traffic::Signature`].
 const SENT_IN_SIGNATURE: i16 = 10;

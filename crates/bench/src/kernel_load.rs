@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use traffic::{DirectionResult, Directions, LatencySummary, Plan, Profile, TrialResult};
 
-use crate::blast::Blast;
+use crate::blast::{Blast, MOST};
 use crate::error::BenchError;
 use crate::lab::{Lab, Side, exec};
 use crate::real::histogram::Histogram;
@@ -20,9 +20,11 @@ use crate::thread::{cpus, pin};
 /// The first call only learns how many frames the program looks at in a second; at the end of each of the others a few
 /// tens of milliseconds pass without a packet.
 const FIRST: Duration = Duration::from_millis(250);
-const LATER: Duration = Duration::from_secs(4);
-/// Frames looked at a second, before it is known.
+const LATER: Duration = Duration::from_secs(2);
+/// Frames looked at a second, before it is known: where a rate is kept, and where each of them is sent.
 const LOOKS: f64 = 4e6;
+const LOOKS_UNPACED: f64 = 1e6;
+const MOST_LOOKS: f64 = 40e6;
 /// Time between pictures, and between looks at samples.
 const PICTURE: Duration = Duration::from_millis(500);
 /// What is on its way has arrived after that.
@@ -45,8 +47,8 @@ pub struct Looked {
 }
 
 impl KernelLoad {
-    /// Prepares packets of all users, and attaches the far ends. The gateway must know whom it sends to: nobody answers
-    /// ARP there.
+    /// Prepares packets of as many users as there is room for, and attaches the far ends. The gateway must know whom it sends
+    /// to: nobody answers ARP there.
     ///
     /// # Errors
     /// A profile that can not be; or the kernel has no live frames (before Linux 5.18), or refuses.
@@ -58,6 +60,11 @@ impl KernelLoad {
         let load = Self { blast: Blast::stamped(lab, link, &plan)?, sink: Sink::attach(lab, link)?, plan };
         take_in_by_threads(lab, link)?;
         Ok(load)
+    }
+
+    /// Users that packets are prepared for.
+    pub fn users(&self) -> u32 {
+        self.plan.ues().min(MOST as u32 / 2)
     }
 
     /// Sends for so long, at `pps` packets a second or as fast as can be. `show` is told what was found so far.
@@ -81,7 +88,7 @@ impl KernelLoad {
             self.result(seconds, sent, &self.sink.arrived().since(&arrived), counter.mean)
         };
         let begun = Instant::now();
-        let seconds = thread::scope(|scope| {
+        let sent_for = thread::scope(|scope| {
             let sending = thread::Builder::new().name("load".into()).spawn_scoped(scope, || {
                 // Where it may not be pinned it runs wherever there is room.
                 let _ = cpus().first().is_some_and(|cpu| pin(*cpu));
@@ -97,28 +104,38 @@ impl KernelLoad {
                     show(&found(begun.elapsed().as_secs_f64()));
                 }
             }
-            let seconds = begun.elapsed().as_secs_f64();
-            sending.join().map_err(|_| BenchError::Died("load"))?.map(|()| seconds)
+            sending.join().map_err(|_| BenchError::Died("load"))?
         })?;
         thread::sleep(DRAIN);
         look();
         let looked = Looked { packets: verified.checked.iter().sum(), wrong: verified.wrong };
-        Ok((found(seconds), looked))
+        Ok((found(sent_for.as_secs_f64()), looked))
     }
 
-    fn send(&self, begun: Instant, length: Duration, pps: Option<f64>, stop: &AtomicBool) -> Result<(), BenchError> {
-        let (mut looks, mut part) = (LOOKS, FIRST);
+    /// Returns how long it sent: not the end of a call, in which frames that are left are looked at and dropped.
+    fn send(
+        &self,
+        begun: Instant,
+        length: Duration,
+        pps: Option<f64>,
+        stop: &AtomicBool,
+    ) -> Result<Duration, BenchError> {
+        let (mut looks, mut part) = (pps.map_or(LOOKS_UNPACED, |_| LOOKS), FIRST);
+        let mut sent_for = Duration::ZERO;
         while !stop.load(Ordering::Relaxed) {
             let left = length.saturating_sub(begun.elapsed());
             if left.is_zero() {
                 break;
             }
-            let (now, frames) = (Instant::now(), looks * part.min(left).as_secs_f64());
-            self.blast.send(part.min(left), pps, frames.max(64.0) as u32)?;
-            looks = frames / now.elapsed().as_secs_f64().max(1e-3);
+            let (now, time) = (Instant::now(), part.min(left));
+            let frames = (looks * time.as_secs_f64()).max(64.0);
+            self.blast.send(time, pps, frames as u32)?;
+            let took = now.elapsed();
+            sent_for += took.min(time);
+            looks = (frames / took.as_secs_f64().max(1e-3)).min(MOST_LOOKS);
             part = LATER;
         }
-        Ok(())
+        Ok(sent_for)
     }
 
     fn result(&self, seconds: f64, sent: [u64; 2], arrived: &Arrived, mean: [f64; 2]) -> TrialResult {

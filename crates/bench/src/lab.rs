@@ -154,6 +154,17 @@ impl Lab {
         Ok(())
     }
 
+    /// Gives the load's ends of a gateway's links hardware addresses, on N3 and N6: for gateways that are told them.
+    ///
+    /// # Errors
+    /// What `ip` said.
+    pub fn load_addresses(&self, n: usize, macs: [Mac; 2]) -> Result<(), BenchError> {
+        let set = |(side, mac): (Side, Mac)| {
+            ip(&["-n", &self.load, "link", "set", &side.load(n), "address", &mac.to_string()])
+        };
+        Side::BOTH.into_iter().zip(macs).try_for_each(set)
+    }
+
     /// Joins the two namespaces by a link that the kernel's own hosts talk over: name and address of each end.
     ///
     /// # Errors

@@ -258,6 +258,17 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A rate in packets a second on the command line.
+///
+/// # Errors
+/// What would be one.
+pub fn packets_per_second(text: &str) -> Result<f64, String> {
+    match text.replace('_', "").parse::<f64>() {
+        Ok(rate) if (1.0..=1e8).contains(&rate) => Ok(rate),
+        _ => Err("a number of packets a second from 1 to 100000000".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,6 +299,12 @@ mod tests {
             }
             commands.extend(command.get_subcommands().cloned());
         }
+    }
+
+    #[test]
+    fn rates_are_sensible() {
+        assert_eq!(packets_per_second("50_000"), Ok(5e4));
+        assert!(["0", "-5", "NaN", "inf", "many"].iter().all(|text| packets_per_second(text).is_err()));
     }
 
     #[test]

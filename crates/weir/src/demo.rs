@@ -21,7 +21,7 @@ use ::bench::demo::{self, DemoOptions};
 use anyhow::Context;
 use clap::Args;
 
-use crate::cli::seconds;
+use crate::cli::{packets_per_second, seconds};
 use crate::fail::Usage;
 use crate::signals;
 
@@ -48,7 +48,7 @@ pub struct DemoArgs {
     #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub ues: u32,
     /// Packets a second; without, 70 % of what this machine carries.
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = packets_per_second)]
     pub pps: Option<f64>,
     /// Only this kind of port: xdp, ring, mmsg, plain; without, the best that opens.
     #[arg(long, value_name = "KIND")]

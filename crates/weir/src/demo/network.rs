@@ -48,6 +48,7 @@ impl Network {
         let lab = Lab::new(Shape { mtu: 1600, queues: 1 })?;
         let known = Profile::default();
         lab.links(0, [known.access.gateway, known.core.gateway])?;
+        lab.load_addresses(0, [known.access.own, known.core.own])?;
         lab.hosts(("n4", &format!("{N4}/24")), ("smf", &format!("{SMF}/24")))?;
         let folder = std::env::temp_dir().join(format!("weir-demo-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
@@ -77,7 +78,7 @@ impl Network {
     /// The user plane's configuration.
     pub fn configuration(&self, kind: PortKind, slots: Option<u32>, sessions: u32) -> String {
         // The user plane shares its CPU with the control plane: a larger stock lasts while it waits.
-        let more = if kind == PortKind::Xdp && slots.is_none() { "?fill=2048" } else { "" };
+        let more = if kind == PortKind::Xdp && slots.is_none() { "?fill=4096" } else { "" };
         let uri = |side: Side| uri(kind, &side.gateway(0)) + more;
         let frames = slots.map_or(String::new(), |slots| format!("frames = {{ slots = {slots} }}\n"));
         format!(

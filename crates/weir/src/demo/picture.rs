@@ -235,8 +235,10 @@ impl Story<'_> {
     fn checked(&self, style: Style) -> String {
         match self.looked {
             None => " where they belong, each checked".to_owned(),
+            Some(Looked { packets: 0, wrong }) if wrong.is_empty() => style.alarm("; none was looked into"),
             Some(Looked { packets, wrong }) if wrong.is_empty() => {
-                format!("; {} were looked into, each in its own tunnel and of its own subscriber", count(*packets))
+                let all = "all with the right subscriber's address, and downlink in the right tunnel";
+                format!("; {} of 128 bytes and more were looked into, {all}", count(*packets))
             }
             Some(Looked { wrong, .. }) => style.alarm(&format!("; looked into: {}", wrong.join(", "))),
         }

@@ -33,7 +33,7 @@ const RATE: u32 = 20_000;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How much of what it can carry the user plane is given.
 const OF_MOST: f64 = 0.7;
-/// Ports know by then what the kernel lost.
+/// A sleeping worker reads the kernel's counters of lost packets once a second.
 const COUNTED: Duration = Duration::from_millis(1100);
 
 /// Plays it.
@@ -63,7 +63,7 @@ pub fn play(args: &DemoArgs, only: Option<PortKind>, stop: &AtomicBool) -> anyho
         count(args.ues.into()),
         kind.name()
     );
-    std::thread::sleep(COUNTED);
+    pause(COUNTED, stop);
     let first = gauge.counters()?;
     let (rings, links) = (gauge.ports()?, network.link_drops());
     let mut before = first.clone();
@@ -74,7 +74,7 @@ pub fn play(args: &DemoArgs, only: Option<PortKind>, stop: &AtomicBool) -> anyho
         let (elapsed, seconds) = (traffic.seconds, args.seconds);
         screen.draw(&Picture { head: &head, elapsed, seconds, traffic, counters: &counters, peers: &peers });
     })?;
-    std::thread::sleep(COUNTED);
+    pause(COUNTED, stop);
     let carried = gauge.counters()?.since(&first);
     let lost = Lost::of(&result, &carried, &since(&gauge.ports()?, &rings), network.link_drops().since(&links));
 
@@ -173,9 +173,17 @@ fn control_plane(
     Ok(process)
 }
 
+/// Waits, unless told to stop.
+fn pause(time: Duration, stop: &AtomicBool) {
+    let until = Instant::now() + time;
+    while Instant::now() < until && !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Where the traffic comes from.
 enum Load {
-    /// The kernel, which takes the least of the CPUs that the user plane is to have.
+    /// The kernel: needs less CPU time than a process.
     Kernel(Box<KernelLoad>),
     /// `weir gen`, a process.
     Process,
@@ -186,7 +194,11 @@ impl Load {
     fn for_ports(kind: PortKind, network: &Network, screen: &mut Screen) -> Self {
         let made = (kind == PortKind::Xdp).then(|| network.kernel_load(&network.file("sessions.jsonl")));
         let (load, words) = match made {
-            Some(Ok(load)) => (Self::Kernel(Box::new(load)), "the kernel, live frames; XDP at the far ends".to_owned()),
+            Some(Ok(load)) => {
+                let words =
+                    format!("the kernel, live frames of {} sessions; XDP at the far ends", count(load.users().into()));
+                (Self::Kernel(Box::new(load)), words)
+            }
             Some(Err(error)) => (Self::Process, format!("weir gen ({error})")),
             None => (Self::Process, "weir gen".to_owned()),
         };
