@@ -181,11 +181,13 @@ class Batch:
 
     def state(self):
         """Both sides of a batch that is not up: what the control plane and the gateway say and count."""
+        tasks = glob.glob(f"/proc/{self.process.pid}/task/*")
+        said = "\n".join(f"control plane: {open(task + '/comm').read().strip()} {open(task + '/wchan').read()}" for task in tasks)
         self.process.send_signal(signal.SIGINT)
         try:
-            said = "\n".join(self.process.communicate(timeout=10))
+            said += "\n".join(self.process.communicate(timeout=10))
         except subprocess.TimeoutExpired:
-            said = "the control plane does not end"
+            said += "\nthe control plane does not end"
         show = f"{self.net.weir} show peers --socket {self.gateway.socket}"
         peers = subprocess.run(show.split(), capture_output=True, text=True, timeout=20)
         return "\n".join([said, peers.stdout + peers.stderr, self.gateway.threads(), self.gateway.words()])
@@ -199,7 +201,10 @@ class Batch:
         """Deletes its sessions; every answer must have been a good one."""
         self.net.traffic.end(self.flow)
         self.process.send_signal(signal.SIGINT)
-        out, said = self.process.communicate(timeout=30)
+        try:
+            out, said = self.process.communicate(timeout=30)
+        except subprocess.TimeoutExpired as late:
+            raise AssertionError(f"a batch does not end\n{self.state()}") from late
         assert self.process.returncode == 0, out + said
         return json.loads(out)
 
