@@ -151,9 +151,9 @@ impl<P: Port> Port for SmallBursts<P> {
 pub struct Bursts {
     /// Version of these keys.
     pub schema: u32,
-    /// The workload.
+    /// Name of the workload, as on the command line: `upf-embb`.
     pub profile: String,
-    /// Subscribers.
+    /// Subscribers with sessions in the gateway.
     pub subscribers: u64,
     /// By size, warm before cold.
     pub rows: Vec<BurstRow>,
@@ -169,15 +169,15 @@ pub struct Bursts {
     pub frames_lost: i64,
     /// Packets that went in and neither came out nor were named.
     pub packets_missing: i64,
-    /// The machine.
+    /// Processor, kernel and what else ran on the machine meanwhile.
     pub host: Host,
-    /// When.
+    /// Day and time of the measurement, UTC, RFC 3339.
     pub date: String,
-    /// Of weir.
+    /// Version of weir that was measured.
     pub version: String,
 }
 
-/// One size.
+/// Processing time at one number of packets a burst, headers warm or cold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BurstRow {
     /// Packets at a time, of each port.

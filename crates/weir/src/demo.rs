@@ -44,7 +44,7 @@ pub struct DemoArgs {
     /// How long.
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
     pub seconds: f64,
-    /// Subscribers.
+    /// Subscribers, with one session each.
     #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub ues: u32,
     /// Packets a second; without, 70 % of what this machine carries.
