@@ -11,7 +11,8 @@ use traffic::{DirectionResult, Directions, LatencySummary, Plan, Profile, TrialR
 
 use crate::blast::{Blast, MOST};
 use crate::error::BenchError;
-use crate::lab::{Lab, Side, exec};
+use crate::lab::{Lab, Side, exec, run};
+use crate::real::cpu::napi_threads;
 use crate::real::histogram::Histogram;
 use crate::real::sink::{Arrived, Sink};
 use crate::real::verify::Verified;
@@ -167,12 +168,16 @@ impl KernelLoad {
 }
 
 /// Has what the gateway sends taken in by threads, which the scheduler puts where there is room: else the gateway's worker
-/// does that amid sending.
+/// does that amid sending. They come before all else where that is allowed, or links fill up.
 fn take_in_by_threads(lab: &Lab, link: usize) -> Result<(), BenchError> {
-    Side::BOTH.into_iter().try_for_each(|side| {
-        let write = format!("echo 1 > /sys/class/net/{}/threaded", side.load(link));
-        exec(lab.load(), "sh", &["-c", &write])
-    })
+    let names = Side::BOTH.map(|side| side.load(link));
+    for name in &names {
+        exec(lab.load(), "sh", &["-c", &format!("echo 1 > /sys/class/net/{name}/threaded")])?;
+    }
+    for thread in napi_threads(&names) {
+        let _ = run("chrt", &["-f", "-p", "10", &thread.to_string()]);
+    }
+    Ok(())
 }
 
 fn summary(latency: &Histogram) -> LatencySummary {

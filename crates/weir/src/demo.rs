@@ -47,7 +47,7 @@ pub struct DemoArgs {
     /// Subscribers, with one session each.
     #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub ues: u32,
-    /// Packets a second; without, 70 % of what this machine carries.
+    /// Packets a second; without, 60 % of what this machine carries.
     #[arg(long, value_name = "RATE", value_parser = packets_per_second)]
     pub pps: Option<f64>,
     /// Only this kind of port: xdp, ring, mmsg, plain; without, the best that opens.

@@ -30,7 +30,7 @@ mod configuration;
 mod contender;
 mod control;
 mod counters;
-mod cpu;
+pub(crate) mod cpu;
 mod forward;
 pub(crate) mod histogram;
 mod options;

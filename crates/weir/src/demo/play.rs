@@ -32,7 +32,7 @@ const DOORS: [(PortKind, Option<u32>); 5] = [
 const RATE: u32 = 20_000;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How much of what it can carry the user plane is given.
-const OF_MOST: f64 = 0.7;
+const OF_MOST: f64 = 0.6;
 /// A sleeping worker reads the kernel's counters of lost packets once a second.
 const COUNTED: Duration = Duration::from_millis(1100);
 
