@@ -132,6 +132,9 @@ class Gateway:
                 read = lambda name: open(os.path.join(thread, name)).read().strip()
                 state = read("stat").rpartition(")")[2].split()[0]
                 lines.append(f"{pid} {read('comm')} {state} {read('wchan')}")
+        # Sockets with what waits in them.
+        with open(f"/proc/{self.process.pid}/net/udp") as sockets:
+            lines += [" ".join(line.split()[i] for i in (1, 2, 4, 12)) for line in sockets]
         return "\n".join(lines)
 
     def stop(self):
@@ -189,8 +192,12 @@ class Batch:
         except subprocess.TimeoutExpired:
             said += "\nthe control plane does not end"
         show = f"{self.net.weir} show peers --socket {self.gateway.socket}"
-        peers = subprocess.run(show.split(), capture_output=True, text=True, timeout=20)
-        return "\n".join([said, peers.stdout + peers.stderr, self.gateway.threads(), self.gateway.words()])
+        try:
+            peers = subprocess.run(show.split(), capture_output=True, text=True, timeout=20)
+            said += peers.stdout + peers.stderr
+        except subprocess.TimeoutExpired:
+            said += "\nthe gateway does not answer `show peers`"
+        return "\n".join([said, self.gateway.threads(), self.gateway.words()])
 
     def carry(self):
         """Lets packets flow through its first session."""
