@@ -6,9 +6,9 @@
 
 use std::net::Ipv4Addr;
 
+use dataplane::acl::{AccessList, AccessLists, Action, Hits, PortRange, Rule};
+use dataplane::nat;
 use engine::Io;
-use stages::acl::{AccessList, AccessLists, Action, Hits, PortRange, Rule};
-use stages::nat;
 use testkit::packet::{Packet, ip4, ip6, raw};
 use testkit::rig::{Clock, Memories, Rig};
 use wire::{Fragment, L3L4};
@@ -39,12 +39,12 @@ pub fn plane(clock: &Clock) -> (Rig<Plane>, table::ring::Consumer<nat::BlockEven
     let mut lists = AccessLists::default();
     lists.set(WORLD, AccessList::compile(&rules, Action::Permit, 0).expect("sound rules"));
     let hits = Hits::new(2);
-    let reassembly = stages::reassemble::Config {
+    let reassembly = dataplane::reassemble::Config {
         bytes: 16_384,
         packets: 16,
         packets_per_owner: 4,
         fragments_per_packet: 8,
-        ..stages::reassemble::Config::default()
+        ..dataplane::reassemble::Config::default()
     };
     let (plane, layout) = Plane::new(State { nat, lists }, &hits, reassembly);
     (Rig::new(plane, layout, &Plane::ports(), Memories { slots: 256, slot_bytes: 4096 }, clock), log, hits)

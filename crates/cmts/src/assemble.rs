@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
+use dataplane::config::{ConfigError, wrong};
+use dataplane::forward::Plan;
 use engine::{HandOff, Overlap, Steer};
 use frame::Caps;
-use stages::config::{ConfigError, wrong};
-use stages::forward::Plan;
 use table::command;
 use table::ring::ring;
 use table::snapshot::Publisher;

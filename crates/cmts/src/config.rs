@@ -7,10 +7,10 @@ mod rule;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
+pub use dataplane::config::{ConfigError, parse_mac, parse_prefix, parse_rate, wrong};
+use dataplane::config::{Frames, Health, Link, Log, Metrics, Neighbour, ProcessSection, Route, Workers};
+use dataplane::forward::InstanceId;
 use serde::{Deserialize, Serialize};
-pub use stages::config::{ConfigError, parse_mac, parse_prefix, parse_rate, wrong};
-use stages::config::{Frames, Health, Link, Log, Metrics, Neighbour, ProcessSection, Route, Workers};
-use stages::forward::InstanceId;
 
 pub use expand::{ChannelPlan, Layout, Named, WrongFlow};
 pub use rule::{Ports, Protocol, RuleEntry, rules};

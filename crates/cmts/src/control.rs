@@ -8,9 +8,9 @@ mod succession;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
+use dataplane::forward::{Forwarding, InstanceId, Neighbourhood, Plan, Route, Via};
+use dataplane::neighbour::NeighbourCache;
 use engine::Steer;
-use stages::forward::{Forwarding, InstanceId, Neighbourhood, Plan, Route, Via};
-use stages::neighbour::NeighbourCache;
 use table::command;
 use table::ring::Consumer;
 use table::snapshot::Publisher;

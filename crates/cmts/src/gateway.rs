@@ -8,8 +8,8 @@ mod upstream;
 use std::os::fd::BorrowedFd;
 
 use crypto::Outcome;
+use dataplane::forward::{Forwarding, InstanceId, Plan};
 use engine::{Burst, Clock, Ctx, Drop, Env, Gateway, Layout, Pipeline, PortId, Steer, SteerKey, TraceFilter};
-use stages::forward::{Forwarding, InstanceId, Plan};
 use table::command::Inbox;
 use table::snapshot::Reader;
 use table::waker::Waker;

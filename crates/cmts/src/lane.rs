@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use crypto::KeyId;
+use dataplane::forward::{Forwarding, InstanceId, NONE, PortView};
+use dataplane::parse::{HasIp, UserIp};
+use dataplane::route::{HasForwarding, HasHop};
 use engine::{Burst, Kind};
 use frame::BURST;
-use stages::forward::{Forwarding, InstanceId, NONE, PortView};
-use stages::parse::{HasIp, UserIp};
-use stages::route::{HasForwarding, HasHop};
 use table::bulk::Hash;
 use table::snapshot::Reader;
 use wire::L3L4;

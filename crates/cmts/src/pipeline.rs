@@ -5,9 +5,9 @@
 //! device ─► Bursts ─► data units, segments, frames ─► decipher ─► Upstream ─► network
 //! ```
 
+use dataplane::rewrite::RewriteL2;
+use dataplane::route::Route;
 use engine::{Layout, StageSpan, pipeline};
-use stages::rewrite::RewriteL2;
-use stages::route::Route;
 
 use crate::lane::Cmts;
 use crate::steps::{

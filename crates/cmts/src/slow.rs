@@ -5,13 +5,13 @@ mod errors;
 
 use std::net::IpAddr;
 
+use dataplane::forward::InstanceId;
+use dataplane::icmp::{Told, echo_reply};
+use dataplane::limit::{Allowance, Limit};
+use dataplane::neighbour::{NeighbourMessage, Station, arp_reply, neighbour_advertisement};
+use dataplane::parse::HasIp;
 use engine::{Burst, Drop, Env, Punt};
 use frame::Frame;
-use stages::forward::InstanceId;
-use stages::icmp::{Told, echo_reply};
-use stages::limit::{Allowance, Limit};
-use stages::neighbour::{NeighbourMessage, Station, arp_reply, neighbour_advertisement};
-use stages::parse::HasIp;
 use table::ring::Producer;
 use wire::{L3L4, Mac, Vlan};
 
@@ -136,7 +136,7 @@ impl SlowPath {
     fn hear(&mut self, frame: &Frame, punt: Punt, state: &State, env: &mut Env) {
         let message = match NeighbourMessage::parse(env.arena().bytes(frame)) {
             Ok(message) => message,
-            Err(why) => return env.stats.drop_outside(stages::parse::malformed(why), frame.len()),
+            Err(why) => return env.stats.drop_outside(dataplane::parse::malformed(why), frame.len()),
         };
         env.stats.consumed(punt);
         let id = frame.meta.port;

@@ -1,4 +1,4 @@
-//! The gateway's own stages. What is shared with other gateways is in the crate `stages`.
+//! The gateway's own stages. What is shared with other gateways is in the crate `dataplane`.
 
 mod classify;
 mod decap;

@@ -16,9 +16,9 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use dataplane::forward::InstanceId;
 use engine::{Drop, Env, Io, Punt};
 use frame::{Arena, BURST, Frame};
-use stages::forward::InstanceId;
 use table::bulk::{BulkMap, Full, Seed};
 use table::hint::prefetch_index;
 use wire::docsis::Header;

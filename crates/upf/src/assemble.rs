@@ -3,11 +3,11 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use dataplane::acl::Hits;
+use dataplane::forward::{InstanceId, Plan, PortView};
+use dataplane::nat::Nat;
 use engine::{HandOff, Layout};
 use frame::Caps;
-use stages::acl::Hits;
-use stages::forward::{InstanceId, Plan, PortView};
-use stages::nat::Nat;
 use table::command;
 use table::ring::ring;
 use table::snapshot::Publisher;
@@ -43,7 +43,7 @@ pub enum AssembleError {
     #[error("not enough memory for {sessions} sessions: {source}")]
     Memory { sessions: u32, source: std::io::Error },
     #[error(transparent)]
-    Nat(#[from] stages::nat::Unavailable),
+    Nat(#[from] dataplane::nat::Unavailable),
     #[error("simulated subscriber {ue} can not be: {why}")]
     Session { ue: u32, why: String },
 }

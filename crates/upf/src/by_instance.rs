@@ -1,6 +1,6 @@
 //! An index of sessions by an address in a network instance.
 
-use stages::forward::InstanceId;
+use dataplane::forward::InstanceId;
 use table::bulk::{BulkMap, Full, Key, Seed};
 
 /// A map for each network instance, so that addresses alone are keys: a bucket of seven IPv4 addresses is then one cache

@@ -12,8 +12,8 @@ mod write; // the record's lines
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use stages::filter::{self, Quad4};
-use stages::forward::InstanceId;
+use dataplane::filter::{self, Quad4};
+use dataplane::forward::InstanceId;
 use table::bucket::{Config, Rate};
 use table::records::{Line, MAX_RECORD};
 

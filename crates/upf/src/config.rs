@@ -8,10 +8,10 @@ mod simulate;
 
 use std::path::PathBuf;
 
+use dataplane::forward::InstanceId;
 use serde::{Deserialize, Serialize};
-use stages::forward::InstanceId;
 
-pub use stages::config::{
+pub use dataplane::config::{
     ConfigError, Frames, Health, Link, Links, Log, Metrics, Neighbour, ProcessSection, Route, Workers, parse_mac,
     parse_prefix, parse_rate, wrong,
 };

@@ -15,9 +15,9 @@ pub use told::{Answer, AskError, ControlCounters, Report};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
-use stages::acl::{AccessLists, Hits};
-use stages::forward::{Forwarding, InstanceId, Neighbourhood, Plan};
-use stages::neighbour::NeighbourCache;
+use dataplane::acl::{AccessLists, Hits};
+use dataplane::forward::{Forwarding, InstanceId, Neighbourhood, Plan};
+use dataplane::neighbour::NeighbourCache;
 use table::snapshot::Publisher;
 use table::waker::Waker;
 use wire::gtpu;
@@ -96,7 +96,7 @@ impl Ways for Named<'_> {
         if let Some(number) = self.0.pages.get(url) {
             return Some(*number);
         }
-        let page = stages::redirect::page(url).filter(|_| self.0.pages.len() < PAGES)?;
+        let page = dataplane::redirect::page(url).filter(|_| self.0.pages.len() < PAGES)?;
         let number = self.0.pages.len() as u32;
         for link in &mut self.0.links {
             link.post(Command::Page { number, page: page.clone() });

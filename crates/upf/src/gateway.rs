@@ -2,10 +2,10 @@
 
 use std::os::fd::BorrowedFd;
 
+use dataplane::acl::AccessLists;
+use dataplane::forward::{Forwarding, InstanceId, Plan};
+use dataplane::nat::Nat;
 use engine::{Burst, Clock, Ctx, Env, Gateway, Layout, Pipeline, PortId, Source, SteerKey, TraceFilter};
-use stages::acl::AccessLists;
-use stages::forward::{Forwarding, InstanceId, Plan};
-use stages::nat::Nat;
 use table::command::Inbox;
 use table::ring::Producer;
 use table::snapshot::Reader;
@@ -83,7 +83,7 @@ pub enum Command {
     Page {
         /// Its number, from 0.
         number: u32,
-        /// The answer, as of [`stages::redirect::page`].
+        /// The answer, as of [`dataplane::redirect::page`].
         page: Box<[u8]>,
     },
     /// Ask the end of a tunnel whether it is there (TS 29.281, 7.2.1).

@@ -2,13 +2,13 @@
 
 use std::net::Ipv4Addr;
 
+use dataplane::acl::{AccessLists, HasAccessLists};
+use dataplane::forward::{Forwarding, InstanceId, NONE, PortView};
+use dataplane::nat::{Nat, Translates};
+use dataplane::parse::{HasIp, UserIp};
+use dataplane::route::{HasForwarding, HasHop};
 use engine::{Burst, Kind, Live};
 use frame::BURST;
-use stages::acl::{AccessLists, HasAccessLists};
-use stages::forward::{Forwarding, InstanceId, NONE, PortView};
-use stages::nat::{Nat, Translates};
-use stages::parse::{HasIp, UserIp};
-use stages::route::{HasForwarding, HasHop};
 use table::bulk::Hash;
 use table::records::LineId;
 use table::snapshot::Reader;

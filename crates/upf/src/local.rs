@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
+use dataplane::forward::InstanceId;
 use engine::{Drop, Punt, SteerKey};
-use stages::forward::InstanceId;
 use wire::gtpu::message_type;
 use wire::{L3L4, Outer, ethertype, fast, gtpu, protocol};
 

@@ -13,8 +13,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use dataplane::nat::{BlockEvent, Ended};
 use ledger::Moment;
-use stages::nat::{BlockEvent, Ended};
 use table::ring::Consumer;
 
 /// What has been logged.

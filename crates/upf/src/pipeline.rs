@@ -1,12 +1,12 @@
 //! The user plane as lists of stages.
 
+use dataplane::acl::{CheckAcl, Direction, Hits};
+use dataplane::mss::ClampMss;
+use dataplane::nat::{TranslateIn, TranslateOut};
+use dataplane::reassemble::CatchFragments;
+use dataplane::rewrite::RewriteL2;
+use dataplane::route::Route;
 use engine::{Layout, pipeline};
-use stages::acl::{CheckAcl, Direction, Hits};
-use stages::mss::ClampMss;
-use stages::nat::{TranslateIn, TranslateOut};
-use stages::reassemble::CatchFragments;
-use stages::rewrite::RewriteL2;
-use stages::route::Route;
 
 use crate::lane::Upf;
 use crate::steps::{

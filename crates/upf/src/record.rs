@@ -28,7 +28,7 @@ mod rule; // what a packet must be, and what is done with it then
 mod state; // buckets, counts and their bounds
 mod view; // lines as what they are
 
-use stages::filter::{Filter4, Filter6};
+use dataplane::filter::{Filter4, Filter6};
 use table::records::{Line, MAX_RECORD};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

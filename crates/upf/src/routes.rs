@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use stages::forward::{InstanceId, prefix4, prefix6};
+use dataplane::forward::{InstanceId, prefix4, prefix6};
 use table::lpm::{Lpm4, Lpm6, Prefix};
 
 /// A prefix in a network instance; bits behind its length are zero.

@@ -3,8 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use stages::filter::Sdf;
-use stages::forward::InstanceId;
+use dataplane::filter::Sdf;
+use dataplane::forward::InstanceId;
 
 /// Where a packet comes from (TS 29.244, 8.2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 use std::net::Ipv4Addr;
 
-use stages::filter::{ENDS, Sdf};
+use dataplane::filter::{ENDS, Sdf};
 
 use super::*;
 use crate::compile::{CompileError, compile};

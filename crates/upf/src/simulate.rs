@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use stages::filter::Sdf;
-use stages::forward::InstanceId;
+use dataplane::filter::Sdf;
+use dataplane::forward::InstanceId;
 
 use crate::config::{ConfigError, Simulate, parse_rate};
 use crate::rules::{Apply, Far, Interface, Mbr, Pdr, Qer, Session, TunnelEnd, Urr};
@@ -40,8 +40,8 @@ impl Simulator {
         let rate = |text: &Option<String>| text.as_deref().and_then(parse_rate);
         let bearer = |(n, bearer): (usize, &crate::config::Bearer)| {
             let parse = |(m, text): (usize, &String)| {
-                text.parse::<stages::filter::FlowDescription>().map(Sdf::from).map_err(
-                    |error: stages::filter::RuleError| {
+                text.parse::<dataplane::filter::FlowDescription>().map(Sdf::from).map_err(
+                    |error: dataplane::filter::RuleError| {
                         crate::config::wrong(
                             &[&"simulate", &"bearer", &n, &"filters", &m],
                             error.to_string(),

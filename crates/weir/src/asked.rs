@@ -4,8 +4,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use dataplane::nat::BlockEvent;
 use engine::{Burst, Clock, Env, Gateway, PortId, SteerKey, TraceFilter};
-use stages::nat::BlockEvent;
 use table::command::{self, Inbox};
 use table::waker::Waker;
 use upf::Upf;
@@ -150,7 +150,7 @@ impl Gateway for Asked {
                 let usage = sessions.usage(handle, now);
                 Answer::Usage(usage.map(|usage| (usage, sessions.credits(handle, now))), now)
             }
-            Question::Levels => Answer::Levels(plane.nat().map(stages::nat::Nat::levels)),
+            Question::Levels => Answer::Levels(plane.nat().map(dataplane::nat::Nat::levels)),
             Question::Blocks { from } => {
                 let (mut blocks, nat) = (Vec::new(), plane.nat());
                 let next = nat.and_then(|nat| nat.given(from, BLOCKS, |block, used| blocks.push((block, used))));

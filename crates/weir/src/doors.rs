@@ -4,10 +4,10 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use dataplane::config::Frames;
 use frame::{Arena, ArenaConfig, Caps, HEADROOM, Pool, Port};
 use port::host::{HostUse, Sharing};
 use port::{OpenContext, PortError, Steer, Uri, Wires};
-use stages::config::Frames;
 use upf::config::{self, Config, Simulate, parse_prefix};
 
 use crate::load::{LoadError, Loaded, Text};

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use stages::forward::InstanceId;
-use stages::nat::BlockEvent;
+use dataplane::forward::InstanceId;
+use dataplane::nat::BlockEvent;
 use upf::config::acl::Otherwise;
 use upf::n4::paths::Paths;
 

@@ -123,7 +123,7 @@ impl Text {
     pub fn check_machine<'a>(
         &self,
         uris: impl Iterator<Item = &'a str>,
-        workers: &stages::config::Workers,
+        workers: &dataplane::config::Workers,
     ) -> Result<(), LoadError> {
         for (n, text) in uris.enumerate() {
             let path = ["port".to_owned(), n.to_string(), "uri".to_owned()];

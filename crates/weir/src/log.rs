@@ -44,7 +44,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::reload;
 
-pub use stages::config::{Log as LogConfig, LogFormat};
+pub use dataplane::config::{Log as LogConfig, LogFormat};
 
 pub use command::{LogArgs, log};
 pub use levels::Levels;

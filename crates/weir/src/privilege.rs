@@ -23,11 +23,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use confine::{Calls, Capabilities, Enforced, Files, Landlock, Mode};
+use dataplane::config::{ProcessSection, Seccomp};
 use frame::ArenaConfig;
 use port::helper::{Scope, ScopedPort};
 use port::{PortError, Uri};
 use rustix::event::PollFlags;
-use stages::config::{ProcessSection, Seccomp};
 
 pub use helper::main_of_helper;
 use needs::setcap_line;

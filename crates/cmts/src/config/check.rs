@@ -1,7 +1,7 @@
 //! What types do not check.
 
-use stages::config::{ConfigError, Links, parse_rate, wrong};
-use stages::forward::InstanceId;
+use dataplane::config::{ConfigError, Links, parse_rate, wrong};
+use dataplane::forward::InstanceId;
 
 use super::{Config, FlowEntry, Port, Role, ServiceGroup};
 use crate::depi::{ChannelWord, MAX_SEGMENTS};

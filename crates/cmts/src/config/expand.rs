@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use crypto::Key;
-use stages::config::{ConfigError, parse_mac, parse_rate, wrong};
+use dataplane::config::{ConfigError, parse_mac, parse_rate, wrong};
 use wire::{Mac, l2tp};
 
 use super::{Carries, Config, FlowEntry, ModemEntry, Profile, RuleEntry, ServiceGroup, rules};

@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use dataplane::config::{ConfigError, parse_mac, parse_prefix, wrong};
 use serde::{Deserialize, Serialize};
-use stages::config::{ConfigError, parse_mac, parse_prefix, wrong};
 use wire::Mac;
 
 use super::Action;

@@ -1,10 +1,10 @@
 //! From the queues to the devices: what goes on between pipelines.
 
 use crypto::Outcome;
+use dataplane::forward::NONE;
+use dataplane::parse::HasIp;
 use engine::{Burst, Clock, Ctx, Drop, Env, Io, Pipeline};
 use frame::BURST;
-use stages::forward::NONE;
-use stages::parse::HasIp;
 
 use super::{CableGateway, FLUSH_NS, reason};
 use crate::config::Role;

@@ -1,9 +1,9 @@
 //! From bursts to the network: what goes on between pipelines.
 
 use crypto::{Crc, Job, KeyId, Outcome};
+use dataplane::forward::NONE;
 use engine::{Burst, Clock, Ctx, Drop, Env, Io, Pipeline};
 use frame::BURST;
-use stages::forward::NONE;
 use wire::docsis::Element;
 
 use super::{CableGateway, FLUSH_NS, reason};

@@ -5,13 +5,13 @@
 
 use std::collections::VecDeque;
 
+use dataplane::forward::{InstanceId, NONE, PortView};
+use dataplane::fragment::{Plan, dont_fragment};
+use dataplane::icmp::{self, Told, may_answer, one_more_hop};
+use dataplane::parse::HasIp;
+use dataplane::route::HasForwarding;
 use engine::{Burst, Drop, Env, Io, Punt};
 use frame::{BURST, Frame};
-use stages::forward::{InstanceId, NONE, PortView};
-use stages::fragment::{Plan, dont_fragment};
-use stages::icmp::{self, Told, may_answer, one_more_hop};
-use stages::parse::HasIp;
-use stages::route::HasForwarding;
 use wire::ethernet::{self, Tag, Tags};
 use wire::{L3L4, Mac, Vlan, ethertype};
 

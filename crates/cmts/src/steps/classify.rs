@@ -1,7 +1,7 @@
 //! Which service flow a packet belongs to, and what upstream packets are marked with.
 
+use dataplane::parse::HasIp;
 use engine::{Burst, Ctx, Drop, Stage};
-use stages::parse::HasIp;
 use wire::{checksum, fast, protocol};
 
 use super::filter::seen;

@@ -1,8 +1,8 @@
 //! Upstream frames, decrypted: out of DOCSIS, back to IP.
 
+use dataplane::forward::{is_martian4, is_martian6};
+use dataplane::parse::{HasIp, malformed};
 use engine::{Burst, Ctx, Drop, Stage};
-use stages::forward::{is_martian4, is_martian6};
-use stages::parse::{HasIp, malformed};
 use wire::{L3L4, Outer, docsis, ethertype, fast};
 
 use crate::lane::{Cmts, UNTAGGED};

@@ -1,8 +1,8 @@
 //! DOCSIS filtering: the rules of the subscriber's filter groups (DOCS-SUBMGT3-MIB).
 
+use dataplane::parse::HasIp;
 use engine::{Burst, Ctx, Drop, Stage};
 use frame::Arena;
-use stages::parse::HasIp;
 use wire::Mac;
 
 use crate::lane::Cmts;

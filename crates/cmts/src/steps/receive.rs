@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
+use dataplane::forward::{PortView, is_martian4, is_martian6};
+use dataplane::parse::{self, HasIp, Usual, malformed};
 use engine::{At, Burst, Ctx, Drop, Punt, Stage};
 use frame::Arena;
-use stages::forward::{PortView, is_martian4, is_martian6};
-use stages::parse::{self, HasIp, Usual, malformed};
 use wire::{Fragment, L3L4, Outer, l2tp, protocol, psp};
 
 use crate::lane::{Cmts, State, UNTAGGED};

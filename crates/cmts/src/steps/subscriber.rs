@@ -1,9 +1,9 @@
 //! Whose packet it is, downstream.
 
+use dataplane::forward::NONE;
+use dataplane::parse::HasIp;
+use dataplane::route::decrement_ttl;
 use engine::{Burst, Ctx, Drop, Punt, Stage};
-use stages::forward::NONE;
-use stages::parse::HasIp;
-use stages::route::decrement_ttl;
 use wire::ethernet::{HEADER_LEN, MIN_FRAME};
 use wire::{L3L4, ethertype, fast};
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use stages::filter::{Filter4, Filter6, Quad4, WAYS};
+use dataplane::filter::{Filter4, Filter6, Quad4, WAYS};
 use table::bucket::State;
 
 use super::bucket;

@@ -1,6 +1,6 @@
 //! Where a record's parts begin.
 
-use stages::filter::{ENDS, Filter4, Filter6, WAYS};
+use dataplane::filter::{ENDS, Filter4, Filter6, WAYS};
 use table::records::MAX_RECORD;
 
 use super::parts::{BESIDE, Entry, Parts};

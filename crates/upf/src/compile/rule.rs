@@ -1,7 +1,7 @@
 //! One PDR, with its FAR, its QERs and its URRs, into the parts of a record.
 
-use stages::filter::{self, Direction, Sdf, UeAddresses};
-use stages::forward::NONE;
+use dataplane::filter::{self, Direction, Sdf, UeAddresses};
+use dataplane::forward::NONE;
 
 use super::groups::{Few, Many};
 use super::parts::Parts;

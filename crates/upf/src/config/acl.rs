@@ -1,7 +1,7 @@
 //! `[[acl]]`: what may pass between subscribers and a network instance.
 
+use dataplane::acl::{AccessList, AccessLists, Action, Rule};
 use serde::{Deserialize, Serialize};
-use stages::acl::{AccessList, AccessLists, Action, Rule};
 
 use super::{Config, ConfigError, wrong};
 
@@ -49,7 +49,7 @@ pub fn lists(config: &Config) -> Result<(AccessLists, u32), ConfigError> {
         }
         let mut rules = Vec::with_capacity(acl.rules.len());
         for (m, text) in acl.rules.iter().enumerate() {
-            let rule: Rule = text.parse().map_err(|why: stages::acl::RuleError| {
+            let rule: Rule = text.parse().map_err(|why: dataplane::acl::RuleError| {
                 wrong(&[&"acl", &n, &"rules", &m], format!("\"{text}\" is no rule"), why.to_string())
             })?;
             rules.push(Rule { counter, ..rule });

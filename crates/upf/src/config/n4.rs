@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use dataplane::forward::{prefix4, prefix6};
 use pfcp::ie::NodeId;
 use pfcp::node::{Pin, contains};
 use serde::{Deserialize, Serialize};
-use stages::forward::{prefix4, prefix6};
 
 use super::{Config, ConfigError, Port, Role, parse_prefix, parse_rate, wrong};
 
@@ -453,7 +453,7 @@ impl N4 {
                 return Err(wrong(&[&"n4", &"predefined", &n, &"name"], "no name of its own", "another name"));
             }
             for (m, filter) in rule.filters.iter().enumerate() {
-                if let Err(error) = filter.parse::<stages::filter::FlowDescription>() {
+                if let Err(error) = filter.parse::<dataplane::filter::FlowDescription>() {
                     let help = "such as \"permit out 17 from 10.0.6.0/24 5000-5003 to assigned\"";
                     return Err(wrong(&[&"n4", &"predefined", &n, &"filters", &m], error.to_string(), help));
                 }
@@ -465,7 +465,7 @@ impl N4 {
             if rule.qfi.is_some_and(|qfi| qfi > 63) {
                 return Err(wrong(&[&"n4", &"predefined", &n, &"qfi"], "a QFI is 0 to 63", "such as 5"));
             }
-            let is_page = rule.page.as_deref().is_some_and(|url| stages::redirect::page(url).is_some());
+            let is_page = rule.page.as_deref().is_some_and(|url| dataplane::redirect::page(url).is_some());
             if (rule.action == Some(Action::Redirect)) != rule.page.is_some() || (rule.page.is_some() && !is_page) {
                 let help = "action = \"redirect\" with page = \"http://portal.example/\"";
                 return Err(wrong(&[&"n4", &"predefined", &n, &"page"], "a page goes with redirection", help));
@@ -484,9 +484,9 @@ impl N4 {
     }
 
     /// The network instance of a pool, by number.
-    pub fn instance(pool: &Pool, config: &Config) -> stages::forward::InstanceId {
+    pub fn instance(pool: &Pool, config: &Config) -> dataplane::forward::InstanceId {
         let name = pool.instance.as_deref().unwrap_or("core");
         // A handful of names, checked before.
-        config.instances().iter().position(|n| n == name).unwrap_or(1) as stages::forward::InstanceId
+        config.instances().iter().position(|n| n == name).unwrap_or(1) as dataplane::forward::InstanceId
     }
 }

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
+use dataplane::nat::{self, Misconfigured, Timeouts};
 use serde::{Deserialize, Serialize};
-use stages::nat::{self, Misconfigured, Timeouts};
 
 use super::{Config, ConfigError, parse_prefix, wrong};
 

@@ -1,7 +1,7 @@
 //! `[reassembly]`: users' fragments put together before rules look at them.
 
+use dataplane::reassemble;
 use serde::{Deserialize, Serialize};
-use stages::reassemble;
 
 use super::{Config, ConfigError, wrong};
 

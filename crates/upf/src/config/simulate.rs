@@ -146,11 +146,11 @@ impl Simulate {
                     return fail(key, "no rate".into(), "such as \"10 Mbit/s\"".into());
                 }
             }
-            if bearer.redirect.as_ref().is_some_and(|url| stages::redirect::page(url).is_none()) {
+            if bearer.redirect.as_ref().is_some_and(|url| dataplane::redirect::page(url).is_none()) {
                 return fail("redirect", "no address of a web page".into(), "such as \"http://example.com/\"".into());
             }
             for (m, filter) in bearer.filters.iter().enumerate() {
-                if let Err(error) = filter.parse::<stages::filter::FlowDescription>() {
+                if let Err(error) = filter.parse::<dataplane::filter::FlowDescription>() {
                     let mut path = path("filters").to_vec();
                     path.push(m.to_string());
                     let help = "such as \"permit out 17 from 10.0.6.0/24 5000-5003 to assigned\"".to_owned();

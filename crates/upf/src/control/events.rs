@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use stages::neighbour::Wanted;
+use dataplane::neighbour::Wanted;
 
 use super::link::Purpose;
 use super::{Answer, Control, Report};

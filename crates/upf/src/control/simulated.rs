@@ -1,7 +1,7 @@
 //! Sessions made by formula: where they are, how they come and go, and how idle ones are paged.
 
+use dataplane::forward::InstanceId;
 use engine::{Overlap, Steer};
-use stages::forward::InstanceId;
 
 use super::Control;
 use super::link::Purpose;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use stages::forward::InstanceId;
+use dataplane::forward::InstanceId;
 
 use crate::compile::CompileError;
 use crate::rules::Usage;

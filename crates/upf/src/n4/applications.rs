@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 
+use dataplane::filter::FlowDescription;
 use pfcp::group::{ApplicationIdsPfds, Pdi, PfdContext};
 use pfcp::ie::{ApplicationId, Cause, FailedRuleId, PdrId, PfdContents};
 use pfcp::message::PfdManagementRequest;
-use stages::filter::FlowDescription;
 
 use super::metering::WallClock;
 use super::problem::Problem;

@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
+use dataplane::forward::InstanceId;
 use pfcp::ie::FqCsid;
 use pfcp::message::Message;
 use pfcp::{Header, Packet};
-use stages::forward::InstanceId;
 
 use super::change::Rules;
 use super::index::Index;

@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
+use dataplane::filter::{FlowDescription, Sdf};
+use dataplane::forward::InstanceId;
 use pfcp::Element;
 use pfcp::group::{CreatePdr, CreateUrr};
 use pfcp::ie::{
     ActivatePredefinedRules, Cause, ForwardingPolicy, MeasurementInformation, MeasurementMethod, MeasurementPeriod,
     OffendingIe, ReportingTriggers, TimeThreshold, UrrId, VolumeQuota, VolumeThreshold,
 };
-use stages::filter::{FlowDescription, Sdf};
-use stages::forward::InstanceId;
 
 use super::change::Rules;
 use super::problem::Problem;

@@ -4,9 +4,9 @@ mod ids;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use dataplane::forward::InstanceId;
 use pfcp::group::{CreatedPdr, CreatedTrafficEndpoint};
 use pfcp::ie::{Cause, FTeid, FailedRuleId, NetworkInstance, SourceInterface, UeIpAddress};
-use stages::forward::InstanceId;
 use wire::Teid;
 
 use super::change::Rules;

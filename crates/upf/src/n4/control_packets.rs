@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
+use dataplane::limit::{Allowance, Limit};
 use pfcp::ie::{FTeid, SourceInterface};
-use stages::limit::{Allowance, Limit};
 use wire::Teid;
 use wire::gtpu::{self, Header, message_type};
 

@@ -10,6 +10,7 @@ mod window;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use dataplane::filter::FlowDescription;
 use pfcp::group::{ApplicationIdsPfds, PfdContext};
 use pfcp::ie::{
     Cause, GracefulReleasePeriod, PfcpAssociationReleaseRequest, PfdContents, RecoveryTimeStamp, UpFunctionFeatures,
@@ -20,7 +21,6 @@ use pfcp::message::{
 };
 use pfcp::node::{Association, AssociationId, Config, Event, Node, Role, State, Ticket, Time};
 use pfcp::{Fault, Packet};
-use stages::filter::FlowDescription;
 
 use super::applications::{self, Applications};
 use super::intake::Class;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use stages::forward::InstanceId;
+use dataplane::forward::InstanceId;
 
 use super::N4;
 use crate::config::{Config, parse_rate};

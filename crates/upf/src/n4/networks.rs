@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use dataplane::forward::{InstanceId, Plan};
 use pfcp::ie::{NetworkInstance, UserPlaneIpResourceInformation};
-use stages::forward::{InstanceId, Plan};
 
 use crate::config::{Config, Role, UnknownNetworkInstance, parse_prefix};
 

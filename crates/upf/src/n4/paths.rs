@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use stages::forward::InstanceId;
+use dataplane::forward::InstanceId;
 
 use crate::rules::{Outer, Session};
 

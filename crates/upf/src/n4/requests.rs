@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
+use dataplane::forward::InstanceId;
 use pfcp::ie::{Cause, FSeid, FTeid, FailedRuleId, PdnType, PfcpSmReqFlags};
 use pfcp::message::{
     Message, SessionDeletionResponse, SessionEstablishmentRequest, SessionEstablishmentResponse,
     SessionModificationRequest, SessionModificationResponse,
 };
-use stages::forward::InstanceId;
 
 use super::answers::{Gone, Pending, Query};
 use super::book::{self, Key};

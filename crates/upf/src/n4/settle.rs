@@ -1,8 +1,8 @@
 //! Modifications on their way to workers (3GPP TS 29.244, 7.5.4). Control has the new rules at once; a worker without room
 //! keeps the old ones, and then so does control. What is asked of the session meanwhile is seen to afterwards.
 
+use dataplane::forward::InstanceId;
 use pfcp::message::{Message, SessionReportResponse};
-use stages::forward::InstanceId;
 
 use super::book::Key;
 use super::change::Rules;

@@ -13,9 +13,9 @@ mod pdr;
 mod qer;
 mod urr;
 
+use dataplane::forward::InstanceId;
 use pfcp::group::{CreateFar, Pdi};
 use pfcp::ie::{DestinationInterface, FTeid, FailedRuleId, SourceInterface};
-use stages::forward::InstanceId;
 
 use super::applications::Applications;
 use super::catalogue::Catalogue;

@@ -1,7 +1,7 @@
 //! Rules of a record: what a packet must be for one to apply, and what is done with it then.
 
-use stages::filter::WAYS;
-use stages::forward::NONE;
+use dataplane::filter::WAYS;
+use dataplane::forward::NONE;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{ACTIONS_BESIDE, NONE8, PLACES};
@@ -12,11 +12,11 @@ use super::{ACTIONS_BESIDE, NONE8, PLACES};
 pub struct Match {
     /// Our tunnel endpoint (uplink rules).
     pub teid: u32,
-    /// First of its IPv4 filters, in units of [`Filter4`](stages::filter::Filter4) from the record's start.
+    /// First of its IPv4 filters, in units of [`Filter4`](dataplane::filter::Filter4) from the record's start.
     pub first4: u8,
     /// How many.
     pub count4: u8,
-    /// First of its IPv6 filters, in units of [`Filter6`](stages::filter::Filter6) from the record's start.
+    /// First of its IPv6 filters, in units of [`Filter6`](dataplane::filter::Filter6) from the record's start.
     pub first6: u8,
     /// How many.
     pub count6: u8,

@@ -2,7 +2,7 @@
 //!
 //! A window is seen as an array of whatever is wanted; a position of eight bits then needs no bounds check.
 
-use stages::filter::{Filter4, Filter6};
+use dataplane::filter::{Filter4, Filter6};
 use table::records::{Line, MAX_RECORD, Window};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute_mut, transmute_ref};
 

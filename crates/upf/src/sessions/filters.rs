@@ -6,7 +6,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 
-use stages::filter::Quad4;
+use dataplane::filter::Quad4;
 use table::bulk::{BulkMap, Seed};
 use table::records::{LineId, Lines, MAX_RECORD, Window};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute_mut, transmute_ref};
@@ -157,7 +157,7 @@ impl SharedFilters {
 
 #[cfg(test)]
 mod tests {
-    use stages::filter::Filter4;
+    use dataplane::filter::Filter4;
 
     use super::*;
 

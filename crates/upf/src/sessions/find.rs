@@ -1,6 +1,6 @@
 //! From a packet's fields to its session's record, in halves: ask for the memory, then read it.
 
-use stages::forward::InstanceId;
+use dataplane::forward::InstanceId;
 use table::bulk::{BulkMap, Hash};
 use table::records::{Line, LineId, Window};
 

@@ -1,7 +1,7 @@
 //! What leads to a session: entered with it, and taken out again.
 
-use stages::filter::ENDS;
-use stages::forward::InstanceId;
+use dataplane::filter::ENDS;
+use dataplane::forward::InstanceId;
 use table::records::LineId;
 
 use super::{Place, Refused, Sessions};

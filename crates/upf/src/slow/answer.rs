@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use dataplane::forward::NONE;
+use dataplane::icmp::{echo_reply, one_more_hop};
+use dataplane::nat::Side;
+use dataplane::neighbour::{NeighbourMessage, Station, arp_reply, neighbour_advertisement};
+use dataplane::parse::HasIp;
 use engine::{Drop, Env, Io, Punt};
 use frame::Frame;
-use stages::forward::NONE;
-use stages::icmp::{echo_reply, one_more_hop};
-use stages::nat::Side;
-use stages::neighbour::{NeighbourMessage, Station, arp_reply, neighbour_advertisement};
-use stages::parse::HasIp;
 use wire::gtpu::{Message, extension_type, message_type};
 use wire::{L3L4, Mac, Outer, Vlan, checksum, protocol};
 
@@ -22,7 +22,7 @@ impl SlowPath {
         let message = match NeighbourMessage::parse(env.arena().bytes(frame)) {
             Ok(message) => message,
             Err(why) => {
-                env.stats.drop_outside(stages::parse::malformed(why), frame.len());
+                env.stats.drop_outside(dataplane::parse::malformed(why), frame.len());
                 return;
             }
         };

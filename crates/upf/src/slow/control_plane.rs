@@ -3,11 +3,11 @@
 
 use std::collections::VecDeque;
 
+use dataplane::forward::NONE;
+use dataplane::limit::{Allowance, Limit};
+use dataplane::parse::HasIp;
 use engine::{Burst, Drop, Env, Io, Punt};
 use frame::Frame;
-use stages::forward::NONE;
-use stages::limit::{Allowance, Limit};
-use stages::parse::HasIp;
 use wire::L3L4;
 
 use super::{Event, SlowPath};

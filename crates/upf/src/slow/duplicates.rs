@@ -1,10 +1,10 @@
 //! Duplicates of packets (Apply Action DUPL, 3GPP TS 29.244, 5.2.3.1): on their way from the rule that asks for them to
 //! the tunnels they go into.
 
+use dataplane::forward::Tunnel;
+use dataplane::icmp::one_more_hop;
+use dataplane::route::HasForwarding;
 use engine::{Drop, Env, Io};
-use stages::forward::Tunnel;
-use stages::icmp::one_more_hop;
-use stages::route::HasForwarding;
 use table::records::LineId;
 
 use super::errors::make;

@@ -1,8 +1,8 @@
 //! End Markers: the last packet on an old path (TS 29.281, 7.3.2; TS 23.501, 5.8.2.9).
 
+use dataplane::forward::{Hop, NONE, Tunnel};
+use dataplane::route::HasForwarding;
 use engine::Env;
-use stages::forward::{Hop, NONE, Tunnel};
-use stages::route::HasForwarding;
 use wire::gtpu::Message;
 use wire::{Teid, checksum, ethertype};
 

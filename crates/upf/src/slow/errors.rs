@@ -1,13 +1,13 @@
 //! ICMP errors and fragments.
 
+use dataplane::forward::InstanceId;
+use dataplane::fragment::{Plan, dont_fragment};
+use dataplane::icmp::{self, Told, may_answer, one_more_hop};
+use dataplane::nat::Side;
+use dataplane::parse::HasIp;
+use dataplane::route::HasForwarding;
 use engine::{Drop, Env, Punt};
 use frame::Frame;
-use stages::forward::InstanceId;
-use stages::fragment::{Plan, dont_fragment};
-use stages::icmp::{self, Told, may_answer, one_more_hop};
-use stages::nat::Side;
-use stages::parse::HasIp;
-use stages::route::HasForwarding;
 use table::records::LineId;
 
 use super::{SlowPath, Way};

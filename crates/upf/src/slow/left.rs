@@ -1,9 +1,9 @@
 //! What control has us say to the end of a tunnel: that no more packets come by it, and whether it is there.
 
+use dataplane::forward::{InstanceId, Tunnel};
+use dataplane::icmp::one_more_hop;
+use dataplane::route::HasForwarding;
 use engine::{Drop, Env, Io};
-use stages::forward::{InstanceId, Tunnel};
-use stages::icmp::one_more_hop;
-use stages::route::HasForwarding;
 use table::records::LineId;
 use wire::gtpu::Message;
 use wire::{checksum, protocol};

@@ -3,12 +3,12 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use dataplane::acl::{Action, Direction, HasAccessLists};
+use dataplane::forward::InstanceId;
+use dataplane::parse::HasIp;
+use dataplane::reassemble::Whose;
 use engine::{Burst, Drop, Env, Source};
 use frame::Frame;
-use stages::acl::{Action, Direction, HasAccessLists};
-use stages::forward::InstanceId;
-use stages::parse::HasIp;
-use stages::reassemble::Whose;
 
 use super::SlowPath;
 use crate::lane::{Lane, State, Upf};

@@ -2,11 +2,11 @@
 
 use std::hash::BuildHasher;
 
+use dataplane::icmp::one_more_hop;
+use dataplane::parse::HasIp;
+use dataplane::redirect;
 use engine::{Drop, Env, Punt};
 use frame::Frame;
-use stages::icmp::one_more_hop;
-use stages::parse::HasIp;
-use stages::redirect;
 
 use super::SlowPath;
 use super::errors::{make, towards_subscriber};

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
+use dataplane::forward::InstanceId;
+use dataplane::hold::Hold;
+use dataplane::icmp::Told;
+use dataplane::parse::HasIp;
 use engine::{Burst, Drop, Env, Io, Punt, Source};
 use frame::{BURST, Frame};
-use stages::forward::InstanceId;
-use stages::hold::Hold;
-use stages::icmp::Told;
-use stages::parse::HasIp;
 use table::records::LineId;
 use wire::L3L4;
 

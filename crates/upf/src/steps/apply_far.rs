@@ -1,9 +1,9 @@
 //! What becomes of the packet.
 
+use dataplane::forward::{Forwarding, NONE, Tunnel};
+use dataplane::parse::HasIp;
 use engine::{At, Burst, Ctx, Drop, Punt, Stage};
 use frame::Arena;
-use stages::forward::{Forwarding, NONE, Tunnel};
-use stages::parse::HasIp;
 use wire::{checksum, fast, gtpu};
 
 use super::Outwards;

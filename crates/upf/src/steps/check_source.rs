@@ -1,7 +1,7 @@
 //! Subscribers speak for themselves only.
 
+use dataplane::parse::HasIp;
 use engine::{Burst, Ctx, Drop, Punt, Stage};
-use stages::parse::HasIp;
 use wire::protocol;
 
 use crate::lane::Upf;

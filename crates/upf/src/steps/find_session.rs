@@ -1,9 +1,9 @@
 //! From a packet to its session.
 
+use dataplane::forward::InstanceId;
+use dataplane::parse::HasIp;
 use engine::{Burst, Ctx, Drop, Live, Punt, Stage};
 use frame::Arena;
-use stages::forward::InstanceId;
-use stages::parse::HasIp;
 use table::records::LineId;
 
 use crate::lane::Upf;

@@ -1,7 +1,7 @@
 //! Gates and maximum bit rates.
 
+use dataplane::parse::HasIp;
 use engine::{At, Burst, Ctx, Drop, Stage};
-use stages::parse::HasIp;
 use table::bucket;
 
 use super::measure_usage::measure;

@@ -1,10 +1,10 @@
 //! Into the tunnel.
 
+use dataplane::forward::{NONE, Tunnel};
+use dataplane::parse::HasIp;
+use dataplane::route::{HasForwarding, HasHop, decrement_ttl};
 use engine::{Burst, Ctx, Drop, Live, Stage};
 use frame::Arena;
-use stages::forward::{NONE, Tunnel};
-use stages::parse::HasIp;
-use stages::route::{HasForwarding, HasHop, decrement_ttl};
 use wire::{checksum, fast, gtpu};
 
 use super::Outwards;

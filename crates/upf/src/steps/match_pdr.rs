@@ -1,9 +1,9 @@
 //! Which rule applies.
 
+use dataplane::filter::{Key4, Key6, QuadKey, WAYS};
+use dataplane::parse::HasIp;
 use engine::{At, Burst, Ctx, Drop, Stage};
 use frame::Arena;
-use stages::filter::{Key4, Key6, QuadKey, WAYS};
-use stages::parse::HasIp;
 use table::hint::{prefetch_index, prefetch_index_far};
 use table::records::Window;
 

@@ -1,7 +1,7 @@
 //! What each subscriber used.
 
+use dataplane::parse::HasIp;
 use engine::{Burst, Ctx, Drop, Stage};
-use stages::parse::HasIp;
 use table::records::LineId;
 
 use crate::lane::Upf;

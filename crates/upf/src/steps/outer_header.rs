@@ -1,6 +1,6 @@
 //! Headers of tunnels of every kind (Outer Header Creation, 3GPP TS 29.244, 8.2.56), for what does not go the usual way.
 
-use stages::forward::Tunnel;
+use dataplane::forward::Tunnel;
 use wire::gtpu::{flag, message_type};
 use wire::{checksum, fast, gtpu, ip6, protocol};
 

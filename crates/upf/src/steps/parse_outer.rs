@@ -1,9 +1,9 @@
 //! The transport headers of a tunnelled packet.
 
+use dataplane::forward::PortView;
+use dataplane::parse::{Network, Usual, link, network};
 use engine::{At, Burst, Ctx, Drop, Punt, Stage};
 use frame::Arena;
-use stages::forward::PortView;
-use stages::parse::{Network, Usual, link, network};
 use wire::{Fragment, L3L4, Outer, checksum, fast, gtpu, protocol, udp};
 
 use super::ecn;
@@ -131,7 +131,7 @@ fn parse(burst: &mut Burst<Upf>, i: usize, port: &PortView, arena: &Arena, at: A
     }
     let local = crate::local::classify(&ip, ours, true, packet);
     burst.frame_mut(i).meta.l3 = l3;
-    *stages::parse::HasIp::ip_mut(&mut burst.lane, i) = ip;
+    *dataplane::parse::HasIp::ip_mut(&mut burst.lane, i) = ip;
     match local {
         Ok(punt) => burst.punt(i, punt),
         Err(reason) => burst.drop(i, reason, at),

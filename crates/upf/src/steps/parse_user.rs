@@ -1,9 +1,9 @@
 //! The subscriber's own packet.
 
+use dataplane::forward::{PortView, is_martian4, is_martian6};
+use dataplane::parse::{HasIp, Network, Usual, link, malformed, network};
 use engine::{At, Burst, Ctx, Drop, Punt, Stage};
 use frame::Arena;
-use stages::forward::{PortView, is_martian4, is_martian6};
-use stages::parse::{HasIp, Network, Usual, link, malformed, network};
 use table::bulk::{BulkMap, Hash};
 use wire::L3L4;
 

@@ -1,8 +1,8 @@
 //! Out of a data network's tunnel.
 
+use dataplane::parse::{HasIp, malformed};
 use engine::{Burst, Drop};
 use frame::Arena;
-use stages::parse::{HasIp, malformed};
 use wire::{Fragment, L3L4, protocol};
 
 use crate::lane::Upf;

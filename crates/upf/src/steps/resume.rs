@@ -1,8 +1,8 @@
 //! Packets that waited go on.
 
+use dataplane::forward::NONE;
+use dataplane::route::HasForwarding;
 use engine::{Burst, Ctx, Drop, Punt, Stage};
-use stages::forward::NONE;
-use stages::route::HasForwarding;
 
 use super::apply_far::{forward, mark_user};
 use crate::lane::Upf;

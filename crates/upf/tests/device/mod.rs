@@ -16,11 +16,11 @@
 
 use std::collections::BTreeMap;
 
+use dataplane::forward::InstanceId;
 use engine::Gateway as _;
 use frame::Caps;
 use port::Uri;
 use serde::Deserialize as _;
-use stages::forward::InstanceId;
 use testkit::golden::{Counters, Subject};
 use testkit::rig::{Clock, Crew, Memories, PortSpec, Rig};
 use upf::assemble::{Seat, assemble};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use dataplane::neighbour::{self, NeighbourMessage, Station};
 use frame::{Batch, Pool, Port};
-use stages::neighbour::{self, NeighbourMessage, Station};
 use traffic::{Profile, Segment};
 use wire::Mac;
 

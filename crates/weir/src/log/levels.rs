@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
+use dataplane::config::{LOG_TARGETS, LogLevel};
 use serde::{Deserialize, Serialize};
-use stages::config::{LOG_TARGETS, LogLevel};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::LogConfig;

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use dataplane::forward::InstanceId;
 use pfcp::group::{CreateFar, DuplicatingParameters};
 use pfcp::ie::{ApplyAction, Cause, DestinationInterface, FailedRuleId, OuterHeaderCreation, RedirectInformation};
-use stages::forward::InstanceId;
 
 use super::Translator;
 use crate::n4::catalogue::Policy;
@@ -152,7 +152,7 @@ fn page(to: &RedirectInformation) -> Result<Box<str>, Problem> {
         // Nobody here speaks SIP.
         _ => return Err(Problem::of(Cause::SERVICE_NOT_SUPPORTED)),
     };
-    stages::redirect::page(&url).map(|_| url).ok_or(wrong)
+    dataplane::redirect::page(&url).map(|_| url).ok_or(wrong)
 }
 
 /// Leaves out downlink PDRs of dedicated QoS flows that the radio network has not accepted yet: their FARs buffer and have

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use dataplane::filter::{FlowDescription, Prefix, Sdf, Tos};
 use pfcp::group::{CreateTrafficEndpoint, Pdi};
 use pfcp::ie::{FTeid, FramedIp6Route, FramedRoute, SdfFilter, UeIpAddress};
-use stages::filter::{FlowDescription, Prefix, Sdf, Tos};
 
 use crate::n4::change::Rules;
 use crate::n4::problem::Problem;

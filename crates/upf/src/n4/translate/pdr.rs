@@ -1,8 +1,8 @@
 //! PDRs: which rule a packet goes by, and the rules it brings with it (5.2.1).
 
+use dataplane::filter::Sdf;
 use pfcp::group::CreatePdr;
 use pfcp::ie::{ApplicationId, Cause, FTeid, OuterHeaderRemoval, Precedence, SourceInterface};
-use stages::filter::Sdf;
 
 use super::pdi::{self, Endpoint};
 use super::{Translator, far};

@@ -11,9 +11,9 @@ mod gateway;
 
 use std::net::Ipv4Addr;
 
+use dataplane::acl::{AccessList, AccessLists, Action, Hits, PortRange, Rule};
+use dataplane::nat;
 use gateway::{Plane, State, WORLD};
-use stages::acl::{AccessList, AccessLists, Action, Hits, PortRange, Rule};
-use stages::nat;
 use table::hint::tsc_hz;
 use testkit::packet::ip4;
 use testkit::rig::{Clock, Memories, Rig};
@@ -58,7 +58,7 @@ fn rig(flows: usize, lists: AccessLists) -> Rig<Plane> {
     let (producer, log) = table::ring::ring(flows / FLOWS as usize + 1000);
     let nat = nat::Nat::new(&config, 0, 1, producer, 0).expect("a translator");
     std::mem::forget(log);
-    let (plane, layout) = Plane::new(State { nat, lists }, &Hits::new(0), stages::reassemble::Config::default());
+    let (plane, layout) = Plane::new(State { nat, lists }, &Hits::new(0), dataplane::reassemble::Config::default());
     Rig::new(plane, layout, &Plane::ports(), Memories::default(), &Clock::at(0))
 }
 

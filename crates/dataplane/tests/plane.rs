@@ -43,12 +43,12 @@ fn there_back_across_and_put_together() {
     // Fragments, last first, by way of the whole packet.
     let mut pieces = Vec::new();
     let long = ip4(ONE, REMOTE).may_fragment().udp(1000, 53).filled(1200).build();
-    let cut = |piece: stages::fragment::Piece<'_>| {
+    let cut = |piece: dataplane::fragment::Piece<'_>| {
         let mut bytes = vec![0; piece.len()];
         piece.write(&mut bytes).expect("room");
         pieces.insert(0, bytes);
     };
-    assert_eq!(stages::fragment::fragment(&long, 576, cut), Ok(3));
+    assert_eq!(dataplane::fragment::fragment(&long, 576, cut), Ok(3));
     let whole = run("inside", &pieces, "outside");
     assert_eq!((whole.len(), whole[0].0.len(), whole[0].1.src_port), (1, long.len(), one.1));
     // What the list forbids, and what nobody asked for.

@@ -2,15 +2,15 @@
 //!
 //! It shows where the stages stand, and serves tests and fuzzing.
 
+use dataplane::acl::{AccessLists, CheckAcl, Direction, HasAccessLists, Hits};
+use dataplane::nat::{Nat, TranslateIn, TranslateOut, Translates, Turned};
+use dataplane::parse::{HasIp, UserIp, malformed};
+use dataplane::reassemble::{CatchFragments, Reassembly, Whose};
+use dataplane::route::HasHop;
 use engine::{
     Burst, Clock, Ctx, Drop, Env, Gateway, Kind, Layout, Pipeline, PortId, Punt, Stage, TraceFilter, pipeline,
 };
 use frame::BURST;
-use stages::acl::{AccessLists, CheckAcl, Direction, HasAccessLists, Hits};
-use stages::nat::{Nat, TranslateIn, TranslateOut, Translates, Turned};
-use stages::parse::{HasIp, UserIp, malformed};
-use stages::reassemble::{CatchFragments, Reassembly, Whose};
-use stages::route::HasHop;
 use testkit::rig::PortSpec;
 use wire::L3L4;
 
@@ -127,7 +127,7 @@ pub struct Plane {
 }
 
 impl Plane {
-    pub fn new(state: State, hits: &Hits, config: stages::reassemble::Config) -> (Self, Layout) {
+    pub fn new(state: State, hits: &Hits, config: dataplane::reassemble::Config) -> (Self, Layout) {
         let mut layout = Layout::default();
         let l = &mut layout;
         let acl = |direction| CheckAcl::new(direction, hits);
