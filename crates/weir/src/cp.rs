@@ -47,8 +47,10 @@ use view::{Live, Summary};
 const LONGEST: usize = 65_535;
 /// Datagrams taken in a turn: what is due must not wait for more.
 const DATAGRAMS: usize = 256;
-/// As long as nothing comes.
+/// Between turns while something is to be done at a rate.
 const REST: Duration = Duration::from_millis(1);
+/// Between turns while nothing is, if nothing comes.
+const QUIET: Duration = Duration::from_millis(50);
 /// How often the live table is drawn.
 const PICTURE: Duration = Duration::from_secs(1);
 
@@ -130,7 +132,11 @@ fn play(
         if matches!(plane.stage(), Stage::Over | Stage::Failed(_)) {
             return out.as_mut().map_or(Ok(()), Sessions::flush);
         }
-        wire.wait(kept.as_ref().is_some_and(Kept::is_waiting));
+        wire.wait(match kept {
+            Some(kept) if kept.is_waiting() => REST / 5,
+            _ if plane.is_quiet() => QUIET,
+            _ => REST,
+        });
     }
 }
 
@@ -207,9 +213,8 @@ impl Wire {
         plane.drain(|to, datagram| _ = self.socket.send_to(datagram, to));
     }
 
-    /// Until something comes, or a little; less while the disk is waited for.
-    fn wait(&self, for_disk: bool) {
-        let rest = if for_disk { REST / 5 } else { REST };
+    /// Until something comes, or so long.
+    fn wait(&self, rest: Duration) {
         let time = Timespec { tv_sec: 0, tv_nsec: rest.subsec_nanos().into() };
         // Interrupted or not, the next turn follows.
         let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&time));

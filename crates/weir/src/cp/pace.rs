@@ -16,9 +16,14 @@ impl Pace {
         Self { per_second, since: Time::ZERO, owed: 1.0 }
     }
 
+    /// Whether none is ever due.
+    pub fn is_zero(&self) -> bool {
+        self.per_second <= 0.0
+    }
+
     /// Takes one, if one is due.
     pub fn take(&mut self, now: Time) -> bool {
-        if self.per_second <= 0.0 {
+        if self.is_zero() {
             return false;
         }
         let most = (self.per_second / 10.0).max(1.0);

@@ -255,6 +255,22 @@ impl ControlPlane {
         }
     }
 
+    /// Whether nothing is to be done until a datagram comes, but for what is due by the second: heartbeats, and requests
+    /// that nobody answers.
+    pub fn is_quiet(&self) -> bool {
+        let Paces { establish: _, hand_over, limit, query, churn } = &self.paces;
+        match self.stage {
+            Stage::Associating | Stage::Releasing => true,
+            Stage::Working => {
+                let is_still = [hand_over, limit, query, churn].into_iter().all(Pace::is_zero);
+                let has_work = !(self.waiting.is_empty() && self.wakes.is_empty() && self.naps.is_empty());
+                self.complete.is_some() && is_still && !has_work
+            }
+            Stage::Ending => self.in_flight > 0,
+            Stage::Over | Stage::Failed(_) => false,
+        }
+    }
+
     /// Ends it: sessions deleted and the association released, unless they are to be kept.
     pub fn end(&mut self, keep: bool) {
         self.keep = keep;
