@@ -30,6 +30,22 @@ impl Clock for NoClock {
     }
 }
 
+/// The workers' time beside the calendar's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WallClock {
+    /// The workers' time, in nanoseconds.
+    pub now: u64,
+    /// Nanoseconds from 1970 to the workers' time 0.
+    pub epoch_ns: u64,
+}
+
+impl WallClock {
+    /// Seconds since 1970 of a time of the workers'.
+    pub fn unix(&self, ns: u64) -> u64 {
+        (self.epoch_ns + ns) / 1_000_000_000
+    }
+}
+
 /// Which bursts are timed stage by stage, and what a look at the clock costs.
 ///
 /// A look costs 10 to 20 ns: little beside a stage's work on a full burst, more than the work on a lone packet. So some

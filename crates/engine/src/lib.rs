@@ -18,7 +18,7 @@ mod trace;
 mod worker;
 
 pub use burst::{AGAIN, Burst, Live};
-pub use clock::{Clock, Look, NoClock, Time, Tsc};
+pub use clock::{Clock, Look, NoClock, Time, Tsc, WallClock};
 pub use drops::{Drop, Punt};
 pub use gateway::{Gateway, PortId};
 pub use hand_off::HandOff;

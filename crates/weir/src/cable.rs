@@ -2,8 +2,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `process.rs` | the gateway as threads |
-//! | `observer.rs` | looking on, and what control is asked |
+//! | `observer.rs` | its control side: looking on, and what it is asked |
 //! | `service.rs` | service flows, classifiers and filter groups at run time |
 //! | `command.rs` | `weir cmts` |
 //! | `active.rs`, `heir.rs`, `message.rs` | the standby: what it is told, by whom, and when it goes on |
@@ -15,157 +14,182 @@ mod command;
 mod fence;
 mod heir;
 mod message;
-pub(crate) mod observer;
-mod process;
+mod observer;
 pub(crate) mod pulse;
 mod service;
 
-use std::sync::atomic::Ordering;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use port::Wires;
+use cmts::assemble::{AssembleError, assemble, succeed};
+use cmts::config::Config;
+use cmts::standby::{Estate, Legacy};
+use engine::Time;
 
 pub use command::{CmtsArgs, cmts};
 
 use crate::cli::RunArgs;
-use crate::doors;
-use crate::load::{LoadError, Text};
-use crate::log;
-use crate::metrics;
-use crate::privilege::{self, Privileges, Reach};
-use crate::signals::Stop;
-use crate::socket::Server;
+use crate::load::Text;
+use crate::shell::doors::Entry;
+use crate::shell::rest::ControlWaker;
+use crate::shell::{self, Ended, Gateway, Head, Opened, Process, Reach, Seat, Seats, StartError};
 use crate::tables::duration;
-use crate::watch::{self, Watch};
+use crate::watch::Vitals;
 use active::Teller;
-use process::{Opened, StartError};
+use observer::Observer;
 
-/// A configuration, checked, and the text it was read from.
-pub struct Loaded {
-    /// What it says.
-    pub config: cmts::config::Config,
-    text: Text,
+/// What is in the cipher and in DEPI packets leaves within microseconds.
+const SETTLE: Duration = Duration::from_millis(50);
+
+/// A cable gateway's configuration, checked.
+pub type Loaded = shell::Loaded<Config>;
+
+impl shell::Config for Config {
+    fn check(&self) -> Result<(), cmts::config::ConfigError> {
+        Config::check(self)
+    }
+
+    fn head(&self) -> Head<'_> {
+        fn entry(port: &cmts::config::Port) -> Entry<'_> {
+            let cmts::config::Port { name, uri, addresses, claim_interface, .. } = port;
+            Entry { name, uri, role: port.role.name(), addresses, claim_interface: *claim_interface }
+        }
+        Head {
+            ports: self.port.iter().map(entry).collect(),
+            workers: &self.workers,
+            frames: &self.frames,
+            process: &self.process,
+            metrics: self.metrics.as_ref(),
+            health: self.health.as_ref(),
+            log: &self.log,
+            control_socket: &self.control_socket,
+        }
+    }
 }
 
-impl Loaded {
-    /// The configuration a text holds.
-    ///
-    /// # Errors
-    /// [`LoadError`], pointing at the key.
-    pub fn of(text: Text) -> Result<Self, LoadError> {
-        let config: cmts::config::Config = text.parse()?;
-        let loaded = Self { config, text };
-        loaded.config.check().map_err(|error| loaded.wrong(&error))?;
-        let uris = loaded.config.port.iter().map(|port| port.uri.as_str());
-        loaded.text.check_machine(uris, &loaded.config.workers)?;
-        Ok(loaded)
-    }
-
-    fn wrong(&self, error: &cmts::config::ConfigError) -> LoadError {
-        self.text.at(&error.path, error.what.clone(), error.help.clone())
-    }
+/// A cable gateway on its way to run, and at its end.
+pub struct Cable {
+    /// What another process left, to be gone on with.
+    estate: Option<Estate>,
+    /// What a standby must have, too: the configuration.
+    theirs: String,
+    /// Tells a standby.
+    teller: Option<Teller>,
 }
 
-/// Runs a cable gateway until it is told to stop.
-///
-/// # Errors
-/// What kept it from starting, or that it did not end well.
-pub fn run(args: &RunArgs, text: Text) -> anyhow::Result<()> {
-    let loaded = Loaded::of(text)?;
-    if args.check {
-        println!("{} is in order", args.config.display());
-        return Ok(());
+impl Gateway for Cable {
+    const NAME: &'static str = "cmts";
+    type Config = Config;
+    type Product = Observer;
+
+    fn load(_args: &RunArgs, text: Text) -> anyhow::Result<Loaded> {
+        Ok(Loaded::of(text)?)
     }
-    let stop = Stop::register().context("no signal handlers")?;
-    let path = args.socket.clone().unwrap_or_else(|| loaded.config.control_socket.clone());
-    let config = &loaded.config;
-    let (standby, theirs) = (config.standby.as_ref(), serde_json::to_string(config)?);
-    let interval = Duration::from_millis(standby.map_or(0, |standby| standby.interval_ms));
-    let (mut estate, mut begin) = (None, Instant::now());
-    log::start(&config.log, &args.log)?;
-    log::starting("cmts", &args.config);
-    let uris = || config.port.iter().map(|port| port.uri.as_str());
-    let tcp = || {
-        let health = config.health.iter().map(|health| health.address.port());
-        config.metrics.iter().map(|metrics| metrics.address.port()).chain(health).collect::<Vec<_>>()
-    };
-    let all = doors::of_all(uris(), config.workers.count);
-    let mut privileges = Privileges::start(&config.process, all, &doors::arena_config(&config.frames))?;
-    if args.standby {
-        let standby = standby.context("--standby needs a [standby] section, which says where the active gateway is")?;
-        let silence = Duration::from_millis(standby.silence_ms);
-        let Some((taken, why)) = heir::wait(&standby.socket, &theirs, interval, silence, stop.flag())? else {
-            return Ok(());
+
+    fn reach(config: &Config) -> Reach {
+        let sockets = config.standby.iter().map(|standby| standby.socket.clone()).collect();
+        Reach { sockets, ..Reach::default() }
+    }
+
+    fn begin(loaded: &Loaded, standby: bool, stop: &AtomicBool) -> anyhow::Result<Option<(Self, Instant)>> {
+        let config = &loaded.config;
+        let (estate, theirs) = (None, serde_json::to_string(config)?);
+        if !standby {
+            return Ok(Some((Self { estate, theirs, teller: None }, Instant::now())));
+        }
+        let section = config.standby.as_ref();
+        let section = section.context("--standby needs a [standby] section, which says where the active gateway is")?;
+        let (interval, silence) =
+            (Duration::from_millis(section.interval_ms), Duration::from_millis(section.silence_ms));
+        let Some((estate, why)) = heir::wait(&section.socket, &theirs, interval, silence, stop)? else {
+            return Ok(None);
         };
-        begin = Instant::now();
+        let begin = Instant::now();
         tracing::warn!(
-            target: "standby", event = "taking_over", modems = taken.book.modems.len(),
+            target: "standby", event = "taking_over", modems = estate.book.modems.len(),
             "taking over: the active gateway is {why}"
         );
-        estate = Some(taken);
+        Ok(Some((Self { estate: Some(estate), theirs, teller: None }, begin)))
     }
-    let opened = Opened::new(&loaded, &Wires::default());
-    let opened = opened.map_err(|error| match error {
-        StartError::Door(error) => privilege::refused(error, uris(), tcp().into_iter()),
-        other => other.into(),
-    })?;
-    let sockets = [Some(path.clone()), standby.map(|standby| standby.socket.clone())].into_iter().flatten().collect();
-    privileges.give_up(&Reach { write: Vec::new(), sockets, tcp: tcp() })?;
-    let process = opened.start(estate)?;
-    let health =
-        config.health.as_ref().map(|at| watch::serve(at.address, process.observer().vitals().clone())).transpose()?;
-    process.turn();
-    let watch = Watch::start(process.observer().clone())?;
-    process.observer().vitals().run();
-    let socket = Server::start(&path, process.observer().clone())?;
-    let teller = standby.map(|standby| Teller::start(&standby.socket, process.observer().clone(), theirs, interval));
-    let teller = teller.transpose()?;
-    for port in process.observer().ports().iter().filter(|port| port.worker == 0) {
-        log::port_open(port, "");
+
+    fn start(&mut self, loaded: &Loaded, opened: Opened, vitals: Arc<Vitals>) -> Result<Process<Observer>, StartError> {
+        let made = match self.estate.take() {
+            None => assemble(&loaded.config, opened.caps()),
+            Some(estate) => succeed(&loaded.config, opened.caps(), estate),
+        };
+        let (control, seats) = made.map_err(|error| match error {
+            AssembleError::Config(error) => StartError::Config(loaded.wrong(&error)),
+            other => StartError::Gateway(Box::new(other)),
+        })?;
+        let seat = |seat: cmts::assemble::Seat| Seat {
+            waker: seat.gateway.waker().clone(),
+            plane: seat.gateway,
+            layout: seat.layout,
+            hand_off: seat.hand_off,
+        };
+        let all = Seats {
+            seats: seats.into_iter().map(seat).collect(),
+            time: Time::real(),
+            waker: ControlWaker::new(control.waker().clone()),
+            sockets: Vec::new(),
+            vitals,
+        };
+        opened.start((Self::NAME, loaded), all, |shell| Observer::new(shell, control))
     }
-    let metrics =
-        config.metrics.as_ref().map(|at| metrics::serve(at.address, process.observer().clone())).transpose()?;
-    if let Some(metrics) = &metrics {
-        log::listening("metrics", metrics.address());
+
+    fn started(&mut self, config: &Config, process: &Process<Observer>) -> anyhow::Result<()> {
+        let Some(standby) = &config.standby else { return Ok(()) };
+        let interval = Duration::from_millis(standby.interval_ms);
+        let teller = Teller::start(&standby.socket, process.observer().clone(), self.theirs.clone(), interval)?;
+        self.teller = Some(teller);
+        Ok(())
     }
-    if let Some(health) = &health {
-        log::listening("probes", health.address());
+
+    fn ready(&self, config: &Config, process: &Process<Observer>, took: Duration, socket: &Path) {
+        tracing::info!(
+            target: "process", event = "ready",
+            ms = took.as_millis() as u64, workers = config.workers.count,
+            modems = process.observer().control().modems(), service_groups = config.service_group.len(),
+            slots = config.frames.slots,
+            "ready after {}; `weir show channels --socket {}` looks into it",
+            duration(took.as_secs_f64()),
+            socket.display()
+        );
     }
-    privileges.seal()?;
-    let took = begin.elapsed();
-    tracing::info!(
-        target: "process", event = "ready",
-        ms = took.as_millis() as u64, workers = config.workers.count, modems = process.observer().control().modems(),
-        service_groups = config.service_group.len(), slots = config.frames.slots,
-        "ready after {}; `weir show channels --socket {}` looks into it", duration(took.as_secs_f64()), path.display()
-    );
-    privileges.ready();
-    let observer = process.observer().clone();
-    let others = privileges.wakes(&stop);
-    while !stop.is_set() && !observer.leaving.load(Ordering::Relaxed) && process.broken().is_none() {
-        if privileges.is_helper_gone() {
-            break;
+
+    /// Whoever ends it in order, and has a standby, wants it to go on.
+    fn end(self, process: Process<Observer>) -> Ended {
+        let Some(heir) = self.teller.and_then(Teller::stop) else { return process.stop() };
+        let book = process.observer().control().book();
+        let (ended, legacies) = hand_over(process);
+        match active::hand_over(heir, book, legacies) {
+            Ok(frames) => {
+                tracing::info!(target: "standby", event = "handed_over", frames, "handed over to the standby")
+            }
+            Err(error) => active::standby_lost(&error),
         }
-        process.turn();
-        if process.rest(&others) {
-            privileges.look();
-        }
+        ended
     }
-    log::stopping(process.broken());
-    process.observer().vitals().stop();
-    drop((watch, socket, metrics));
-    let Some(heir) = teller.and_then(Teller::stop) else {
-        return privileges.ended(crate::run::end(&process.stop(), args.json));
-    };
-    // Whoever ends it in order, and has a standby, wants it to go on.
-    let book = observer.control().book();
-    let (ended, legacies) = process.hand_over();
-    match active::hand_over(heir, book, legacies) {
-        Ok(frames) => tracing::info!(target: "standby", event = "handed_over", frames, "handed over to the standby"),
-        Err(error) => active::standby_lost(&error),
-    }
-    privileges.ended(crate::run::end(&ended, args.json))
+}
+
+/// Stops the workers; what waits in service flows is given to whoever goes on. Their ports close last: until then they take
+/// packets in.
+fn hand_over(process: Process<Observer>) -> (Ended, Vec<Legacy>) {
+    process.stop_with(
+        |workers| {
+            workers.iter_mut().flatten().for_each(|worker| worker.gateway_mut().seal());
+            let until = Instant::now() + SETTLE;
+            while workers.iter().flatten().any(|worker| !worker.gateway().is_settled()) && Instant::now() < until {
+                workers.iter_mut().flatten().for_each(|worker| {
+                    worker.turn();
+                });
+            }
+        },
+        |plane| plane.map_or_else(Legacy::default, |mut plane| plane.legacy()),
+    )
 }
 
 #[cfg(test)]

@@ -27,8 +27,9 @@ pub use options::GenArgs;
 use options::{Mirror, Spec};
 
 use crate::fail::Usage;
+use crate::shell::pin;
+use crate::signals;
 use crate::tables::Style;
-use crate::{pin, signals};
 
 /// Sends and checks, or mirrors.
 ///

@@ -18,7 +18,6 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::DeTable;
-use upf::config::{Config, ConfigError};
 
 pub use error::{LoadError, Wrong};
 
@@ -78,43 +77,6 @@ impl Text {
     }
 }
 
-/// A gateway's configuration, checked, and the text it was read from.
-#[derive(Clone, Debug)]
-pub struct Loaded {
-    /// The configuration.
-    pub config: Config,
-    /// Its text.
-    pub text: Text,
-}
-
-/// Reads and checks a gateway's configuration.
-///
-/// # Errors
-/// [`LoadError`], pointing at the key.
-pub fn load(path: &Path) -> Result<Loaded, LoadError> {
-    Loaded::of(Text::read(path)?)
-}
-
-impl Loaded {
-    /// The configuration a text holds.
-    ///
-    /// # Errors
-    /// [`LoadError`], pointing at the key.
-    pub fn of(text: Text) -> Result<Self, LoadError> {
-        let config: Config = text.parse()?;
-        let loaded = Self { config, text };
-        loaded.config.check().map_err(|error| loaded.wrong(&error))?;
-        let uris = loaded.config.port.iter().map(|port| port.uri.as_str());
-        loaded.text.check_machine(uris, &loaded.config.workers)?;
-        Ok(loaded)
-    }
-
-    /// A semantic error, pointing at its key.
-    pub fn wrong(&self, error: &ConfigError) -> LoadError {
-        self.text.at(&error.path, error.what.clone(), error.help.clone())
-    }
-}
-
 impl Text {
     /// What configuration alone can not see: URIs, that workers do not all receive the same packets, and CPUs.
     ///
@@ -142,7 +104,7 @@ impl Text {
                 return Err(self.at(&path, what, help));
             }
         }
-        let there = crate::pin::cpus();
+        let there = crate::shell::pin::cpus();
         for (n, cpu) in workers.cpus.iter().enumerate() {
             if !there.is_empty() && !there.contains(cpu) {
                 let path = ["workers".to_owned(), "cpus".to_owned(), n.to_string()];

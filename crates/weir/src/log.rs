@@ -48,7 +48,7 @@ pub use dataplane::config::{Log as LogConfig, LogFormat};
 
 pub use command::{LogArgs, log};
 pub use levels::Levels;
-pub use life::{config_warnings, listening, port_open, starting, stopped, stopping};
+pub use life::{listening, port_open, starting, stopped, stopping};
 pub use record::{Level, Record};
 
 use limit::{Limiter, Verdict};

@@ -4,9 +4,8 @@
 //! |---|---|
 //! | `cli.rs` | the command line |
 //! | `load.rs` | configuration, or an error that points at the key |
-//! | `run.rs`, `process.rs`, `doors.rs` | a gateway as threads on ports |
-//! | `rest.rs` | how the control thread sleeps |
-//! | `observer.rs`, `watched.rs`, `asked.rs`, `session.rs` | looking on without disturbing |
+//! | `shell.rs` | the process around every gateway's workers, `weir run` |
+//! | `user_plane.rs`, `cable.rs` | the gateways: how each is started, its control side |
 //! | `socket.rs` | the control socket, both ends |
 //! | `metrics.rs`, `watch.rs` | what monitoring reads: Prometheus, health, readiness; what is watched for events |
 //! | `show.rs`, `trace.rs` | what operators see |
@@ -14,8 +13,7 @@
 //! | `cdr.rs` | charging records, out of a running gateway or its ledger |
 //! | `ledger_tool.rs` | a damaged ledger: checking it, saving what can be read |
 //! | `privilege.rs` | the helper that opens ports, and giving up every other privilege |
-//! | `drain.rs`, `replica.rs` | one of many: leaving without loss, finding its share |
-//! | `cable.rs` | the cable gateway: running it, its modems |
+//! | `drain.rs` | one of many: leaving without loss |
 //! | `cp.rs` | a control plane from outside |
 //! | `generate.rs` | traffic from outside |
 //! | `bench.rs`, `demo.rs` | measuring, and showing |
@@ -24,8 +22,6 @@
 
 #![forbid(unsafe_code)]
 
-mod addresses;
-mod asked;
 mod bench;
 mod cable;
 mod cdr;
@@ -33,41 +29,35 @@ mod cli;
 mod cp;
 mod demo;
 mod deploy;
-mod doors;
 mod drain;
 mod fail;
-mod followed;
-mod functions;
 mod generate;
 mod ledger_tool;
 mod load;
 mod log;
 mod metrics;
-mod n4;
-mod observer;
 mod pcapng;
-mod pin;
 mod plan;
 mod privilege;
-mod process;
-mod replica;
-mod rest;
-mod run;
-mod session;
+mod shell;
 mod show;
 mod signals;
 mod snapshot;
 mod socket;
 mod tables;
 mod trace;
+mod user_plane;
 mod watch;
-mod watched;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Cli, Command};
+use cable::Cable;
+use cli::{Cli, Command, RunArgs};
+use load::Text;
+use shell::Gateway;
+use user_plane::UserPlane;
 
 #[global_allocator]
 static ALLOC: pages::Counting<mimalloc::MiMalloc> = pages::Counting(mimalloc::MiMalloc);
@@ -77,7 +67,7 @@ fn main() -> ExitCode {
         return ended;
     }
     let done = match Cli::parse().command {
-        Command::Run(args) => run::run(&args),
+        Command::Run(args) => run(&args),
         Command::Show(args) => show::show(&args),
         Command::Trace(args) => trace::trace(&args),
         Command::Drain(args) => drain::drain(&args),
@@ -94,4 +84,19 @@ fn main() -> ExitCode {
     };
     log::flush();
     fail::exit(done)
+}
+
+/// Runs the gateway that a configuration's text describes.
+type Run = fn(&RunArgs, Text) -> anyhow::Result<()>;
+
+/// The gateways there are, by what configurations call them.
+const GATEWAYS: &[(&str, Run)] = &[(UserPlane::NAME, shell::run::<UserPlane>), (Cable::NAME, shell::run::<Cable>)];
+
+/// `weir run`: the gateway that the configuration names; where it names none, the first says so.
+fn run(args: &RunArgs) -> anyhow::Result<()> {
+    let text = Text::read(&args.config)?;
+    let named = text.gateway();
+    let found = GATEWAYS.iter().find(|(name, _)| Some(*name) == named.as_deref());
+    let (_, run) = found.unwrap_or(&GATEWAYS[0]);
+    run(args, text)
 }

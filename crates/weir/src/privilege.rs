@@ -7,7 +7,7 @@
 //! | `view.rs` | what `weir show process` tells |
 //! | `notify.rs` | READY=1 for systemd |
 //!
-//! The order, in `run.rs` and `cable.rs`: [`Privileges::start`] starts the helper; ports and sockets are opened;
+//! The order, in `shell/run.rs`: [`Privileges::start`] starts the helper; ports and sockets are opened;
 //! [`Privileges::give_up`] drops capabilities and limits files while the only other thread reads the ledger, which has done
 //! the same for itself and ends; threads start; control and
 //! metrics sockets are opened; [`Privileges::seal`] filters system calls for all threads and checks each of them.
@@ -33,8 +33,8 @@ pub use helper::main_of_helper;
 use needs::setcap_line;
 pub use view::{ProcessesView, answer};
 
-use crate::doors::DoorError;
-use crate::rest::Other;
+use crate::shell::doors::DoorError;
+use crate::shell::rest::Other;
 use crate::signals::Stop;
 use helper::Helper;
 use notify::Notify;

@@ -7,15 +7,12 @@
 //! | `stall.rs` | workers and control that make no turns |
 //! | `ports.rs` | links, and losses at ports |
 //! | `levels.rs` | pools and tables that are nearly full |
-//! | `upf.rs`, `cable.rs` | what is looked at of a gateway |
 //! | `probe.rs` | `/healthz` and `/readyz` on a listener of their own |
 
-mod cable;
 mod levels;
 mod ports;
 mod probe;
 mod stall;
-mod upf;
 mod vitals;
 
 use std::sync::Arc;
@@ -27,11 +24,12 @@ use crate::socket::PortView;
 
 pub use levels::Level;
 pub use probe::serve;
+pub use stall::{Sight, asleep_until};
 pub use vitals::Vitals;
 
 use levels::Levels;
 use ports::Ports;
-use stall::{Sight, Stalls};
+use stall::Stalls;
 
 /// Between two looks at turns.
 const STEP: Duration = Duration::from_millis(50);

@@ -10,6 +10,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+pub use engine::WallClock;
 use pfcp::group::{CreateUrr, UpdateUrr, UsageReport};
 use pfcp::ie::{MeasurementMethod, ReportingTriggers, UsageReportTrigger};
 use serde::{Deserialize, Serialize};
@@ -306,20 +307,4 @@ fn may_stop(urr: &CreateUrr) -> bool {
 /// Whether a rule counts events (8.2.40).
 fn counts_events(urr: &CreateUrr) -> bool {
     urr.measurement_method.contains(MeasurementMethod::EVENT)
-}
-
-/// The workers' time beside the calendar's.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct WallClock {
-    /// The workers' time, in nanoseconds.
-    pub now: u64,
-    /// Nanoseconds from 1970 to the workers' time 0.
-    pub epoch_ns: u64,
-}
-
-impl WallClock {
-    /// Seconds since 1970 of a time of the workers'.
-    pub fn unix(&self, ns: u64) -> u64 {
-        (self.epoch_ns + ns) / SECOND
-    }
 }

@@ -15,6 +15,7 @@ use table::waker::Waker;
 use super::fence;
 use super::message::{self, Message, Speaker};
 use super::observer::Observer;
+use crate::shell::Product;
 use crate::socket::{Place, ServerError, bind};
 
 /// Tells a standby, one at a time, until stopped.
@@ -101,7 +102,7 @@ fn tell(
     let (pid, namespace) = fence::ourselves();
     let teller = rustix::thread::gettid().as_raw_pid();
     let workers = loop {
-        match observer.threads() {
+        match observer.shell().threads() {
             Some(workers) => break workers,
             None if stop.load(Ordering::Acquire) => return Ok(()),
             None => std::thread::sleep(Duration::from_millis(1)),
@@ -111,7 +112,7 @@ fn tell(
     let (mut edition, mut asked) = (None, None);
     while !stop.load(Ordering::Acquire) {
         let begin = Instant::now();
-        message::write(stream, &Message::Turns(observer.turns()))?;
+        message::write(stream, &Message::Turns(observer.shell().turns()))?;
         while let left = interval.saturating_sub(begin.elapsed())
             && !left.is_zero()
         {
@@ -139,7 +140,7 @@ fn sequences(observer: &Observer, asked: &mut Option<u64>) -> Option<(u64, Vec<S
         control.ask_sequences();
         return None;
     };
-    control.poll(observer.now_ns());
+    control.poll(observer.shell().now_ns());
     let all = control.sequences()?.into_iter().cloned().collect();
     *asked = None;
     Some((at, all))

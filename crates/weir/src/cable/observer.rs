@@ -1,113 +1,53 @@
 //! What `weir show` and `weir cmts` see and ask of a running cable gateway.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use cmts::config::{ModemEntry, Role};
+use cmts::config::ModemEntry;
 use cmts::control::{Control, Refusal};
+use cmts::gateway::CableGateway;
 use cmts::report::Report;
 use crypto::{Cipher, Key};
-use engine::{Io, StatsView, Time, TracerHandle, Tsc};
-use frame::Arena;
-use table::hint::tsc_hz;
-use table::waker::Waker;
-use upf::n4::metering::WallClock;
+use engine::PortId;
 use wire::Mac;
 
 use super::service;
-use crate::addresses::{self, Addresses};
-use crate::followed::Followed;
-use crate::metrics::{CableKnown, Known, Monitored, ServiceFlows};
-use crate::observer::{counters, memory, port_view, wall_clock};
-use crate::rest::ControlWaker;
-use crate::snapshot::Snapshot;
-use crate::socket::{
-    Answers, CableReply, CableRequest, ChannelView, ChannelsView, FlowView, ModemView, PortView, Reply, Request,
-};
-use crate::watch::Vitals;
-use crate::watched::{Glass, Seen};
+use crate::metrics::{CableKnown, Known, ServiceFlows};
+use crate::shell::rest::Wait;
+use crate::shell::{Product, Shell};
+use crate::socket::{CableReply, CableRequest, ChannelView, ChannelsView, FlowView, ModemView, Reply, Request};
 
-/// The reading ends of one worker.
-pub struct Ends {
-    /// The CPU it is pinned to.
-    pub cpu: Option<usize>,
-    /// Its counters.
-    pub stats: StatsView,
-    /// Its trace.
-    pub tracer: TracerHandle,
-    /// Its ports.
-    pub glasses: Vec<Glass>,
-    /// Its thread, as the kernel numbers them; 0 before it has begun.
-    pub thread: Arc<AtomicI32>,
-    /// Wakes it.
-    pub waker: Waker,
-}
-
-impl Ends {
-    /// Asks for a fresh look at its ports. Does not wait.
-    pub fn ask_ports(&self) {
-        self.glasses.iter().for_each(Glass::ask);
-        self.waker.nudge();
-    }
-}
-
-/// The reading ends of a process.
+/// The control side of a running cable gateway.
 pub struct Observer {
+    shell: Shell,
     control: Mutex<Control>,
-    pub(crate) ends: Vec<Ends>,
-    pub(crate) arena: Arc<Arena>,
-    time: Time,
-    start_ns: u64,
-    followed: Followed,
     /// One report at a time.
     reporting: Mutex<()>,
     /// A standby is told what it would need.
     pub(super) heir: AtomicBool,
     /// It is to go on.
-    pub(crate) leaving: AtomicBool,
-    vitals: Arc<Vitals>,
-    addresses: Addresses,
-    waker: ControlWaker,
+    leaving: AtomicBool,
 }
 
 /// A worker answers in its next turn; a stopped one never.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Observer {
-    /// Over those ends; the workers' clock is `time`, and `waker` calls the control thread.
-    pub fn new(control: Control, ends: Vec<Ends>, arena: Arc<Arena>, time: Time, waker: ControlWaker) -> Self {
-        let WallClock { now: start_ns, epoch_ns } = wall_clock(&time);
-        let followed = Followed::new(ends.iter().map(|ends| ends.tracer.clone()).collect(), epoch_ns);
+    /// Over the reading ends of its workers.
+    pub fn new(shell: Shell, control: Control) -> Self {
         Self {
+            shell,
             control: Mutex::new(control),
-            ends,
-            arena,
-            time,
-            start_ns,
-            followed,
             reporting: Mutex::new(()),
             heir: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
-            vitals: Arc::default(),
-            addresses: Addresses::default(),
-            waker,
         }
-    }
-
-    /// The workers' time, now.
-    pub fn now_ns(&self) -> u64 {
-        self.time.now_ns(<Tsc as engine::Clock>::cycles())
     }
 
     /// Control, for a moment.
     pub fn control(&self) -> MutexGuard<'_, Control> {
-        self.control.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// What probes are answered from.
-    pub fn vitals(&self) -> &Arc<Vitals> {
-        &self.vitals
+        self.shell.lock(&self.control)
     }
 
     /// Control, if nobody has it.
@@ -119,76 +59,6 @@ impl Observer {
         }
     }
 
-    /// The workers' threads, once all have begun.
-    pub fn threads(&self) -> Option<Vec<i32>> {
-        let thread = |ends: &Ends| Some(ends.thread.load(Ordering::Acquire)).filter(|thread| *thread != 0);
-        self.ends.iter().map(thread).collect()
-    }
-
-    /// Turns that each worker has made. One that sleeps is woken, so that it makes one before it is asked again.
-    pub fn turns(&self) -> Vec<u64> {
-        self.ends.iter().for_each(|ends| ends.waker.nudge());
-        self.ends.iter().map(|ends| ends.stats.io(Io::Turns)).collect()
-    }
-
-    fn seconds(&self) -> f64 {
-        self.now_ns().saturating_sub(self.start_ns) as f64 / 1e9
-    }
-
-    /// All counters.
-    pub fn snapshot(&self) -> Snapshot {
-        let ends = self.ends.iter().enumerate();
-        Snapshot {
-            gateway: "cmts".to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            uptime: self.seconds(),
-            seconds: self.seconds(),
-            tsc_hz: tsc_hz() as f64,
-            workers: ends.map(|(n, ends)| counters(n as u16, ends.cpu, &ends.stats)).collect(),
-            frames: memory(&self.arena),
-        }
-    }
-
-    /// The ports of all workers, freshly looked at.
-    pub fn ports(&self) -> Vec<PortView> {
-        self.ends.iter().for_each(Ends::ask_ports);
-        let views = self.port_views(Glass::look);
-        // Interfaces may have other hardware addresses.
-        self.waker.call();
-        views
-    }
-
-    /// The ports of all workers, as `see` sees them.
-    pub(crate) fn port_views(&self, see: impl Fn(&Glass) -> Seen) -> Vec<PortView> {
-        let control = self.control();
-        let entries = &control.config().port;
-        let of_worker = |(worker, ends): (usize, &Ends)| {
-            let view = |(entry, glass): (&cmts::config::Port, &Glass)| {
-                let role = if entry.role == Role::Rpd { "rpd" } else { "network" };
-                port_view(&entry.name, role, worker as u16, &see(glass))
-            };
-            entries.iter().zip(&ends.glasses).map(view).collect::<Vec<_>>()
-        };
-        self.ends.iter().enumerate().flat_map(of_worker).collect()
-    }
-
-    /// When [`follow_addresses`](Self::follow_addresses) has something to look at, if a second from now is too late.
-    pub fn next_address(&self) -> Option<u64> {
-        self.addresses.next_deadline()
-    }
-
-    /// Takes on hardware addresses that interfaces have now. Called every turn of control.
-    pub fn follow_addresses(&self) {
-        let Some(first) = self.ends.first() else { return };
-        for (port, mac) in self.addresses.look(&first.glasses, self.now_ns()) {
-            let mut control = self.control();
-            if control.set_port_mac(port, mac) {
-                addresses::report(control.config().port.get(usize::from(port)).map_or("", |port| &port.name), mac);
-            }
-        }
-    }
-
     /// What all workers have counted; `see` is shown each report, with control.
     fn reports<T>(&self, see: impl FnOnce(&Control, &[&Report]) -> T) -> Result<T, String> {
         let _one = self.reporting.lock().unwrap_or_else(|e| e.into_inner());
@@ -197,7 +67,7 @@ impl Observer {
         loop {
             {
                 let mut control = self.control();
-                control.poll(self.now_ns());
+                control.poll(self.shell.now_ns());
                 let reports: Option<Vec<&Report>> = (0..control.workers()).map(|n| control.report(n)).collect();
                 if let Some(reports) = reports {
                     return Ok(see(&control, &reports));
@@ -224,7 +94,7 @@ impl Observer {
             }
             CableRequest::Channels => {
                 let view = self.reports(channels)?;
-                Ok(CableReply::Channels(ChannelsView { seconds: self.seconds(), ..view }))
+                Ok(CableReply::Channels(ChannelsView { seconds: self.shell.seconds(), ..view }))
             }
             CableRequest::Add { service_group, pattern } => {
                 let entry: ModemEntry = toml::from_str(pattern).map_err(|error| error.message().to_owned())?;
@@ -263,50 +133,52 @@ impl Observer {
     }
 }
 
-impl Monitored for Observer {
-    fn snapshot(&self) -> Snapshot {
-        Observer::snapshot(self)
+impl Product for Observer {
+    type Plane = CableGateway;
+
+    fn shell(&self) -> &Shell {
+        &self.shell
+    }
+
+    fn turn(&self) {
+        self.control().poll(self.shell.now_ns());
+    }
+
+    fn wait(&self, since: Duration) -> Wait {
+        let mut control = self.control();
+        self.shell.wait(since, control.took_events(), control.has_news(), [control.next_deadline(), None])
+    }
+
+    fn set_port_mac(&self, port: PortId, mac: Mac) -> bool {
+        self.control().set_port_mac(port, mac)
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Relaxed)
+    }
+
+    fn answer(&self, request: &Request) -> Reply {
+        let Request::Cable(request) = request else {
+            return Reply::Error("this gateway is a cable gateway: it has modems, and no sessions".to_owned());
+        };
+        let answer = self.cable(request);
+        // Much of what is asked for changes control.
+        self.shell.call_control();
+        answer.map_or_else(Reply::Error, Reply::Cable)
     }
 
     fn known(&self) -> Known {
-        let ports = self.ports();
         let cable = self.reports(|control, reports| CableKnown {
             modems: modems_of_groups(control),
             flows: waiting(control, reports),
             channels: channels(control, reports),
             standby: self.heir.load(Ordering::Relaxed),
         });
-        Known { ports, cable: cable.ok(), snapshot: Observer::snapshot(self), ..Known::default() }
+        Known { cable: cable.ok(), ..Known::default() }
     }
 
-    fn vitals(&self) -> &Arc<Vitals> {
-        Observer::vitals(self)
-    }
-}
-
-impl Answers for Observer {
-    fn answer(&self, connection: u64, request: &Request) -> Reply {
-        match request {
-            Request::Counters => Reply::Counters(self.snapshot()),
-            Request::Ports => Reply::Ports(self.ports()),
-            Request::Trace { ue, packets } => {
-                self.followed.start(connection, *ue, *packets).map_or_else(Reply::Error, Reply::Trace)
-            }
-            Request::Log(request) => crate::log::answer(request).map_or_else(Reply::Error, Reply::Log),
-            Request::Process => crate::privilege::answer().map_or_else(Reply::Error, Reply::Process),
-            Request::Traced => Reply::Trace(self.followed.take()),
-            Request::Cable(request) => {
-                let answer = self.cable(request);
-                // Much of what is asked for changes control.
-                self.waker.call();
-                answer.map_or_else(Reply::Error, Reply::Cable)
-            }
-            _ => Reply::Error("this gateway is a cable gateway: it has modems, and no sessions".to_owned()),
-        }
-    }
-
-    fn hung_up(&self, connection: u64) {
-        self.followed.hung_up(connection);
+    fn hindrances(&self) -> Vec<String> {
+        self.is_leaving().then(|| "the standby takes over".to_owned()).into_iter().collect()
     }
 }
 

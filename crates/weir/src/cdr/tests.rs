@@ -14,9 +14,10 @@ use super::export::{Exported, export};
 use super::source::Source;
 use super::*;
 use crate::cli::{Cli, Command};
-use crate::process::Process;
+use crate::shell::Process;
 use crate::socket::Server;
 use crate::socket::tests::gateway;
+use crate::user_plane::observer::Observer;
 
 /// A folder of its own, removed at the end.
 struct Spot(PathBuf);
@@ -92,7 +93,7 @@ fn kept(spot: &Spot) -> Kept {
 }
 
 /// A gateway with that ledger, and its socket.
-fn running(spot: &Spot, kept: Kept) -> (Process, Server) {
+fn running(spot: &Spot, kept: Kept) -> (Process<Observer>, Server) {
     let process = gateway(&Wires::default());
     assert!(process.observer().ledger.set(kept).is_ok());
     let server = Server::start(spot.path("weir.sock").as_ref(), process.observer().clone()).unwrap();

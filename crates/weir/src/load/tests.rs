@@ -1,4 +1,5 @@
 use super::*;
+use crate::user_plane::Loaded;
 
 const GOOD: &str = r#"gateway = "upf"
 control_socket = "/run/weir.sock"
@@ -144,7 +145,7 @@ fn what_is_right_is_taken() {
 
 #[test]
 fn a_file_that_is_not_there_is_named() {
-    let error = load(Path::new("/nowhere/gw.toml")).unwrap_err().to_string();
+    let error = Text::read(Path::new("/nowhere/gw.toml")).unwrap_err().to_string();
     assert!(error.starts_with("/nowhere/gw.toml can not be read: "), "{error}");
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use engine::Io;
 
-use crate::process::Ended;
+use crate::shell::Ended;
 use crate::signals;
 use crate::socket::PortView;
 
@@ -16,18 +16,6 @@ pub fn starting(gateway: &str, config: &Path) {
         version = env!("CARGO_PKG_VERSION"), gateway, config = %config.display(), pid = std::process::id(),
         "starting"
     );
-}
-
-/// What is allowed in a user plane's configuration, but seldom meant.
-pub fn config_warnings(config: &upf::config::Config) {
-    if config.n4.as_ref().is_some_and(|n4| n4.ledger.is_none()) {
-        let text = "sessions end with the process: n4.ledger names a folder to keep them in";
-        tracing::warn!(target: "process", event = "config_warning", key = "n4.ledger", "{text}");
-    }
-    if config.nat.as_ref().is_some_and(|nat| nat.log.is_none()) {
-        let text = "nobody can tell later who had which public ports: nat.log names a file for it";
-        tracing::warn!(target: "process", event = "config_warning", key = "nat.log", "{text}");
-    }
 }
 
 /// A port is open; `addresses` are ours on it.

@@ -13,9 +13,11 @@ use port::Wires;
 
 use super::server::ServerError;
 use super::*;
-use crate::load::{Loaded, Text};
-use crate::process::Process;
+use crate::load::Text;
+use crate::shell::{Gateway, Process};
 use crate::snapshot::Snapshot;
+use crate::user_plane::observer::Observer;
+use crate::user_plane::{Loaded, UserPlane};
 
 pub const GATEWAY: &str = r#"
 gateway = "upf"
@@ -70,13 +72,13 @@ impl Drop for Spot {
     }
 }
 
-pub fn gateway(wires: &Wires) -> Process {
+pub fn gateway(wires: &Wires) -> Process<Observer> {
     start(GATEWAY, wires)
 }
 
-fn start(config: &str, wires: &Wires) -> Process {
+fn start(config: &str, wires: &Wires) -> Process<Observer> {
     let text = Text { name: "gw.toml".into(), text: config.into() };
-    Process::start(&Loaded::of(text).unwrap(), wires).unwrap()
+    UserPlane::started_from(&Loaded::of(text).unwrap(), wires).unwrap()
 }
 
 /// A packet of the first subscriber, as its gNB sends it.
@@ -171,7 +173,7 @@ fn workers_hand_each_other_what_came_to_the_wrong_one() {
     let process = start(&two, &wires);
     // Subscribers 0 to 4 are worker 0's, 5 to 9 worker 1's; all of them come in by worker 0.
     (0..10).for_each(|ue| wires.wire("n3-0").send(uplink_of(ue)));
-    let snapshot = until(|| Some(process.observer().snapshot()).filter(|s| s.io(Io::TxPackets) == 10));
+    let snapshot = until(|| Some(process.shell().snapshot()).filter(|s| s.io(Io::TxPackets) == 10));
     let per_worker = |what| snapshot.workers.iter().map(|worker| worker.io(what)).collect::<Vec<_>>();
     assert_eq!((per_worker(Io::RxPackets), per_worker(Io::TxPackets)), (vec![10, 0], vec![5, 5]));
     assert_eq!((per_worker(Io::HandedOut), per_worker(Io::HandedIn)), (vec![5, 0], vec![0, 5]));

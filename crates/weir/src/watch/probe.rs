@@ -70,7 +70,7 @@ mod tests {
     fn probes_answer_beside_a_hundred_slow_scrapers() {
         let process = gateway(&Wires::default());
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let vitals = process.observer().vitals().clone();
+        let vitals = process.shell().vitals().clone();
         let health = serve(any, vitals.clone()).unwrap();
         let scraped = metrics::serve(any, process.observer().clone()).unwrap();
         assert!(ask(health.address(), "/readyz").ends_with("starting\n"));

@@ -26,7 +26,7 @@ use upf::n4::metering::WallClock;
 use upf::rules::Usage;
 
 use crate::privilege;
-use crate::rest::{ControlWaker, SOON, Wait};
+use crate::shell::rest::{ControlWaker, SOON, Wait};
 use control_socket::ControlSocket;
 pub use sockets::{Lost, Sockets, make_room};
 
@@ -163,24 +163,23 @@ fn open_ledger(dir: &Path, damaged: LedgerDamaged) -> Result<(Ledger, Option<u32
 }
 
 impl N4 {
-    /// As configured; none, if no control plane is. Sessions that a ledger kept are in place then: workers must not run
+    /// As configured; none, if no control plane is; and the ledger sessions are kept in. Sessions that a ledger kept are in place then: workers must not run
     /// yet. `waker` calls the thread that turns it, when something is on the disk.
     ///
     /// # Errors
     /// A ledger that is no good.
     pub fn open(
-        sockets: Option<Sockets>,
+        sockets: Sockets,
         mut reading: Reading,
         config: &Config,
         control: &mut Control,
         seats: &mut [Seat],
         clock: &WallClock,
         waker: &ControlWaker,
-    ) -> Result<Option<(Self, Option<Kept>)>, N4Error> {
-        let Some(sockets) = sockets else { return Ok(None) };
+    ) -> Result<(Option<Self>, Option<Kept>), N4Error> {
         let read = reading.end()?;
         let began = read.as_ref().and_then(|read| read.began);
-        let Some(mut endpoint) = assemble::endpoint(config, clock, began) else { return Ok(None) };
+        let Some(mut endpoint) = assemble::endpoint(config, clock, began) else { return Ok((None, None)) };
         // Before sessions are compiled: their rules lead there.
         let control_socket = ControlSocket::open(&mut endpoint);
         let (mut kept, mut restored) = (None, None);
@@ -209,7 +208,7 @@ impl N4 {
             unsent: 0,
             restored,
         };
-        Ok(Some((n4, kept)))
+        Ok((Some(n4), kept))
     }
 
     /// What was there of an earlier run, if sessions are kept.

@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use dataplane::config::Frames;
+use dataplane::config::parse_prefix;
 use frame::{Arena, ArenaConfig, Caps, HEADROOM, Pool, Port};
 use port::host::{HostUse, Sharing};
 use port::{OpenContext, PortError, Steer, Uri, Wires};
-use upf::config::{self, Config, Simulate, parse_prefix};
 
-use crate::load::{LoadError, Loaded, Text};
-use crate::watched::{Glass, Watched};
+use super::watched::{Glass, Watched};
+use crate::load::{LoadError, Text};
 
 /// A worker's ports, in the order of the configuration.
 pub struct Doors {
@@ -39,28 +39,14 @@ pub enum DoorError {
     },
 }
 
-/// Opens all ports of a worker.
-///
-/// # Errors
-/// [`DoorError`], each telling what to do.
-pub fn open(loaded: &Loaded, worker: u16, pool: &mut Pool, wires: &Wires) -> Result<Doors, DoorError> {
-    let config = &loaded.config;
-    let entries = config.port.iter().map(entry);
-    let place = Place { text: &loaded.text, worker, workers: config.workers.count, wires };
-    place.open(entries, steer(config), pool)
-}
-
-fn entry(port: &config::Port) -> Entry<'_> {
-    let config::Port { name, uri, addresses, claim_interface, .. } = port;
-    Entry { name, uri, addresses, claim_interface: *claim_interface }
-}
-
 /// A port as configured.
 pub struct Entry<'p> {
     /// What the configuration calls it.
     pub name: &'p str,
     /// What it is.
     pub uri: &'p str,
+    /// Its side of the gateway.
+    pub role: &'static str,
     /// Our addresses on it.
     pub addresses: &'p [String],
     /// Whether it may take what the host uses.
@@ -97,16 +83,11 @@ impl Place<'_> {
     ///
     /// # Errors
     /// [`DoorError`], each telling what to do.
-    pub fn open<'p>(
-        &self,
-        entries: impl Iterator<Item = Entry<'p>>,
-        steer: Steer,
-        pool: &mut Pool,
-    ) -> Result<Doors, DoorError> {
+    pub fn open(&self, entries: &[Entry<'_>], steer: Steer, pool: &mut Pool) -> Result<Doors, DoorError> {
         let mut doors = Doors { ports: Vec::new(), caps: Vec::new(), glasses: Vec::new() };
         let mut cx = OpenContext { pool, wires: self.wires.clone(), steer };
-        for (n, entry) in entries.enumerate() {
-            let Entry { name, uri, .. } = entry;
+        for (n, entry) in entries.iter().enumerate() {
+            let Entry { name, uri, .. } = *entry;
             let failed = |error: PortError| match error {
                 PortError::BadUri { .. } | PortError::UnknownKey { .. } | PortError::BadValue { .. } => {
                     let path = ["port".to_owned(), n.to_string(), "uri".to_owned()];
@@ -183,32 +164,6 @@ fn help(error: &PortError) -> &'static str {
     }
 }
 
-/// Simulated subscribers lie on workers in contiguous ranges; ports that can steer are told.
-fn steer(config: &Config) -> Steer {
-    let mut steer = Steer::new();
-    let (Some(simulate), workers) = (&config.simulate, u32::from(config.workers.count.max(1))) else { return steer };
-    let each = simulate.ues.div_ceil(workers).max(1);
-    for worker in 0..workers {
-        let (first, end) = (worker * each, ((worker + 1) * each).min(simulate.ues));
-        if first < end {
-            give(&mut steer, simulate, first, end - 1, worker as u16);
-        }
-    }
-    steer
-}
-
-fn give(steer: &mut Steer, simulate: &Simulate, first: u32, last: u32, worker: u16) {
-    // Ranges of one formula do not overlap; the configuration was checked to fit the address space.
-    if let Some(base) = simulate.first4() {
-        let at = |i: u32| std::net::Ipv4Addr::from_bits(base.to_bits().wrapping_add(i)).into();
-        let _ = steer.give(at(first), at(last), worker);
-    }
-    if let Some(base) = simulate.ue6_first {
-        let at = |i: u32| std::net::Ipv6Addr::from_bits(base.to_bits().wrapping_add(u128::from(i) << 64)).into();
-        let _ = steer.give(at(first), at(last), worker);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,7 +177,13 @@ mod tests {
     #[test]
     fn what_the_host_uses_is_refused() {
         let addresses = ["10.0.3.1/24".to_owned()];
-        let entry = |claim_interface| Entry { name: "n3", uri: "xdp:eth0", addresses: &addresses, claim_interface };
+        let entry = |claim_interface| Entry {
+            name: "n3",
+            uri: "xdp:eth0",
+            role: "access",
+            addresses: &addresses,
+            claim_interface,
+        };
         let used = |addresses: &[[u8; 4]], default_route| HostUse {
             addresses: addresses.iter().map(|address| IpAddr::from(*address)).collect(),
             default_route,
@@ -242,13 +203,5 @@ mod tests {
         assert_eq!(harm(Sharing::Copies, &busy), None);
         assert!(harm(Sharing::Copies, &used(&[[10, 0, 3, 1]], false)).unwrap().contains("10.0.3.1"));
         assert_eq!(harm(Sharing::None, &busy), None);
-    }
-
-    #[test]
-    fn subscribers_are_steered_to_where_their_sessions_are() {
-        let toml = "gateway = \"upf\"\nworkers.count = 2\nsimulate = { ues = 5, ue_first = \"10.0.0.1\" }";
-        let steer = steer(&toml::from_str(toml).unwrap());
-        let members = |last: u8| steer.member_of(std::net::IpAddr::from([10, 0, 0, last]), 2);
-        assert_eq!([1, 2, 3, 4, 5].map(members), [0, 0, 0, 1, 1]);
     }
 }

@@ -5,8 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use upf::config::Simulate;
 use upf::rules::{Apply, Credit, Far, Interface, Mbr, Outer, PacketLimit, Pdr, Qer, Session, TunnelEnd, Urr, Usage};
 
-use crate::asked::{Answer, Question};
-use crate::observer::Observer;
+use super::asked::{Answer, Question};
+use super::observer::Observer;
+use crate::shell::Product;
 use crate::socket::{CreditView, RuleUsage, SessionView};
 
 impl Observer {
@@ -15,7 +16,7 @@ impl Observer {
     /// # Errors
     /// A sentence: there is none, or its worker does not answer.
     pub fn session(&self, ue: IpAddr) -> Result<SessionView, String> {
-        if self.n4.get().is_some() {
+        if self.n4.is_some() {
             return self.session_of_control_plane(ue);
         }
         let (session, worker, handle) = {
@@ -32,7 +33,7 @@ impl Observer {
     /// As [`session`](Self::session), of one that a control plane brought.
     fn session_of_control_plane(&self, ue: IpAddr) -> Result<SessionView, String> {
         let none = || format!("no session has the address {ue}");
-        let clock = self.wall_clock();
+        let clock = self.shell().wall_clock();
         let (session, place, whose) = {
             let n4 = self.n4().ok_or_else(none)?;
             let sessions = n4.endpoint().sessions();
@@ -56,8 +57,8 @@ impl Observer {
         (worker, handle): (u16, u32),
         control_plane: Option<(String, u64, u64)>,
     ) -> Result<SessionView, String> {
-        let ends = self.workers.get(usize::from(worker)).ok_or("its worker is not there")?;
-        let ((usage, credits), now) = match ends.asker.ask(Question::Usage { handle }) {
+        let asker = self.askers.get(usize::from(worker)).ok_or("its worker is not there")?;
+        let ((usage, credits), now) = match asker.ask(Question::Usage { handle }) {
             Some(Answer::Usage(Some(measured), now)) => (measured, now),
             Some(_) => return Err(format!("no session has the address {ue} now")),
             None => return Err(format!("worker {worker} does not answer")),

@@ -7,8 +7,8 @@ use dataplane::nat::BlockEvent;
 use upf::config::acl::Otherwise;
 use upf::n4::paths::Paths;
 
-use crate::asked::{Answer, Question};
-use crate::observer::Observer;
+use super::asked::{Answer, Question};
+use super::observer::Observer;
 use crate::socket::{AclRuleView, BlockView, NatView, PathView};
 
 /// Rows of a page at most.
@@ -43,11 +43,10 @@ impl Observer {
         }
         let names = self.config.instances();
         let mut view = NatView::default();
-        for (n, ends) in self.workers.iter().enumerate() {
+        for (n, asker) in self.askers.iter().enumerate() {
             let mut from = 0;
             let (more_subscribers, more_mappings) = loop {
-                let Some(Answer::Blocks { blocks, next, subscribers, mappings }) =
-                    ends.asker.ask(Question::Blocks { from })
+                let Some(Answer::Blocks { blocks, next, subscribers, mappings }) = asker.ask(Question::Blocks { from })
                 else {
                     return Err(format!("worker {n} does not answer"));
                 };

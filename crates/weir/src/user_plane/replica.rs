@@ -8,9 +8,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use upf::config::{Config, ConfigError, parse_prefix, wrong};
 
+use super::Loaded;
 use crate::cli::RunArgs;
 use crate::fail::Usage;
-use crate::load::{self, Loaded};
+use crate::load::Text;
 
 /// Which one, of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +26,8 @@ pub struct Replica {
 ///
 /// # Errors
 /// What is wrong with the file, or that the share is none.
-pub fn load(args: &RunArgs) -> anyhow::Result<Loaded> {
-    let mut loaded = load::load(&args.config)?;
+pub fn load(args: &RunArgs, text: Text) -> anyhow::Result<Loaded> {
+    let mut loaded = Loaded::of(text)?;
     if let Some(of) = args.pool_from_ordinal {
         let replica = Replica::of(args.ordinal, &host_name(), of)?;
         replica.apply(&mut loaded.config).map_err(|error| loaded.wrong(&error))?;
@@ -34,7 +35,7 @@ pub fn load(args: &RunArgs) -> anyhow::Result<Loaded> {
     if let (Some(address), Some(n4)) = (args.n4_address, &mut loaded.config.n4) {
         n4.address = address;
     }
-    loaded.config.check().map_err(|error| loaded.wrong(&error))?;
+    loaded.check()?;
     Ok(loaded)
 }
 

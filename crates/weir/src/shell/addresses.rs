@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use frame::Link;
 use wire::Mac;
 
-use crate::watched::Glass;
+use super::watched::Glass;
 
 /// Nanoseconds between looks.
 const LOOK_EVERY: u64 = 100_000_000;

@@ -1,0 +1,368 @@
+//! The reading ends of a running gateway: what `weir show`, `weir trace` and monitoring see of every one. Counters are read
+//! where they lie; ports show themselves when asked. Workers notice none of it.
+
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use engine::{Io, PortId, StatsView, Time, TracerHandle, Tsc, WallClock};
+use frame::Arena;
+use table::hint::tsc_hz;
+use table::waker::Waker;
+use wire::Mac;
+
+use super::addresses::{self, Addresses};
+use super::followed::Followed;
+use super::product::Product;
+use super::rest::{AGAIN, ControlWaker, Wait, until};
+use super::watched::{Glass, Seen};
+use crate::metrics::{Known, Monitored};
+use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
+use crate::socket::{Answers, PortView, Reply, Request};
+use crate::watch::{Level, Sight, Vitals, Watchable, asleep_until};
+
+/// The reading ends of one worker.
+pub struct WorkerEnds {
+    /// The CPU it is pinned to.
+    pub cpu: Option<usize>,
+    /// Its counters.
+    pub stats: StatsView,
+    /// Its trace.
+    pub tracer: TracerHandle,
+    /// Its ports.
+    pub glasses: Vec<Glass>,
+    /// Its thread, as the kernel numbers them; 0 before it has begun.
+    pub thread: Arc<AtomicI32>,
+    /// Wakes it.
+    pub waker: Waker,
+}
+
+impl WorkerEnds {
+    /// Asks for a fresh look at its ports. Does not wait.
+    fn ask_ports(&self) {
+        self.glasses.iter().for_each(Glass::ask);
+        self.waker.nudge();
+    }
+}
+
+/// What the configuration calls a port.
+#[derive(Clone, Debug)]
+pub struct PortName {
+    /// Its name.
+    pub name: String,
+    /// Its side of the gateway.
+    pub role: &'static str,
+}
+
+/// The reading ends of a process.
+pub struct Shell {
+    gateway: &'static str,
+    ports: Vec<PortName>,
+    workers: Vec<WorkerEnds>,
+    arena: Arc<Arena>,
+    time: Time,
+    /// Wall clock at the time's nanosecond 0.
+    epoch_ns: u64,
+    start_ns: u64,
+    followed: Followed,
+    vitals: Arc<Vitals>,
+    addresses: Addresses,
+    /// Threads that wait for what control has locked.
+    waiting: AtomicUsize,
+    waker: ControlWaker,
+}
+
+/// The workers' time beside the calendar's, now.
+pub fn wall_clock(time: &Time) -> WallClock {
+    let now = time.now_ns(<Tsc as engine::Clock>::cycles());
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+    WallClock { now, epoch_ns: wall.saturating_sub(now) }
+}
+
+impl Shell {
+    /// Over those ends; the workers' clock is `time`, and `waker` calls the control thread.
+    pub fn new(
+        gateway: &'static str,
+        ports: Vec<PortName>,
+        workers: Vec<WorkerEnds>,
+        arena: Arc<Arena>,
+        time: Time,
+        waker: ControlWaker,
+        vitals: Arc<Vitals>,
+    ) -> Self {
+        let WallClock { now: start_ns, epoch_ns } = wall_clock(&time);
+        let followed = Followed::new(workers.iter().map(|worker| worker.tracer.clone()).collect(), epoch_ns);
+        let (addresses, waiting) = (Addresses::default(), AtomicUsize::new(0));
+        Self { gateway, ports, workers, arena, time, epoch_ns, start_ns, followed, vitals, addresses, waiting, waker }
+    }
+
+    /// The workers' time, now.
+    pub fn now_ns(&self) -> u64 {
+        self.time.now_ns(<Tsc as engine::Clock>::cycles())
+    }
+
+    /// The workers' time beside the calendar's.
+    pub fn wall_clock(&self) -> WallClock {
+        WallClock { now: self.now_ns(), epoch_ns: self.epoch_ns }
+    }
+
+    /// Seconds since the start.
+    pub fn seconds(&self) -> f64 {
+        self.now_ns().saturating_sub(self.start_ns) as f64 / 1e9
+    }
+
+    /// Calls the control thread: after something was changed for it.
+    pub fn call_control(&self) {
+        self.waker.call();
+    }
+
+    /// The workers' reading ends.
+    pub fn workers(&self) -> &[WorkerEnds] {
+        &self.workers
+    }
+
+    /// What probes are answered from.
+    pub fn vitals(&self) -> &Arc<Vitals> {
+        &self.vitals
+    }
+
+    /// What control has locked, for a moment.
+    pub fn lock<'a, T>(&self, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let guard = mutex.lock().unwrap_or_else(|e| e.into_inner());
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        guard
+    }
+
+    /// Lets threads that wait for a lock of control have it: one that takes it again and again, as in a flood, would be
+    /// there first each time.
+    pub fn let_others_in(&self) {
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    /// All counters.
+    pub fn snapshot(&self) -> Snapshot {
+        let uptime = self.seconds();
+        let workers = self.workers.iter().enumerate();
+        Snapshot {
+            gateway: self.gateway.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime,
+            seconds: uptime,
+            tsc_hz: tsc_hz() as f64,
+            workers: workers.map(|(n, ends)| counters(n as u16, ends.cpu, &ends.stats)).collect(),
+            frames: memory(&self.arena),
+        }
+    }
+
+    /// The ports of all workers, freshly looked at.
+    pub fn ports(&self) -> Vec<PortView> {
+        self.ask_ports();
+        let views = self.port_views(Glass::look);
+        // Interfaces may have other hardware addresses.
+        self.waker.call();
+        views
+    }
+
+    fn ask_ports(&self) {
+        self.workers.iter().for_each(WorkerEnds::ask_ports);
+    }
+
+    /// The ports of all workers, as `see` sees them.
+    fn port_views(&self, see: impl Fn(&Glass) -> Seen) -> Vec<PortView> {
+        let of_worker = |(worker, ends): (usize, &WorkerEnds)| {
+            let view = |(port, glass): (&PortName, &Glass)| port_view(port, worker as u16, &see(glass));
+            self.ports.iter().zip(&ends.glasses).map(view).collect::<Vec<_>>()
+        };
+        self.workers.iter().enumerate().flat_map(of_worker).collect()
+    }
+
+    /// The workers' threads, once all have begun.
+    pub fn threads(&self) -> Option<Vec<i32>> {
+        let thread = |ends: &WorkerEnds| Some(ends.thread.load(Ordering::Acquire)).filter(|thread| *thread != 0);
+        self.workers.iter().map(thread).collect()
+    }
+
+    /// Turns that each worker has made. One that sleeps is woken, so that it makes one before it is asked again.
+    pub fn turns(&self) -> Vec<u64> {
+        self.workers.iter().for_each(|ends| ends.waker.nudge());
+        self.workers.iter().map(|ends| ends.stats.io(Io::Turns)).collect()
+    }
+
+    /// Gives `set` the hardware addresses that interfaces have now. Called every turn of control.
+    pub fn follow_addresses(&self, set: impl Fn(PortId, Mac) -> bool) {
+        let Some(first) = self.workers.first() else { return };
+        for (port, mac) in self.addresses.look(&first.glasses, self.now_ns()) {
+            if set(port, mac) {
+                addresses::report(self.ports.get(usize::from(port)).map_or("", |port| &port.name), mac);
+            }
+        }
+    }
+
+    /// How long the control thread has nothing to do whose last turn began `since` ago and took events of workers, or did
+    /// not; `has_news`: a worker has said something since; `deadlines`: what is due, in nanoseconds of the workers' time.
+    pub fn wait(&self, since: Duration, took_events: bool, has_news: bool, deadlines: [Option<u64>; 2]) -> Wait {
+        // Events of workers are taken together.
+        if took_events && since < AGAIN {
+            return Wait::Short(AGAIN - since);
+        }
+        if self.waker.is_called() || has_news {
+            return Wait::No;
+        }
+        let deadlines = deadlines.into_iter().chain([self.addresses.next_deadline()]);
+        Wait::Long(until(deadlines.flatten().min(), self.now_ns()))
+    }
+
+    /// How full packet memory is.
+    fn packet_buffers(&self) -> Level {
+        let capacity = u64::from(self.arena.shape().slots);
+        let free: u64 = self.workers.iter().map(|ends| ends.stats.io(Io::FreeSlots)).sum();
+        let used = capacity.saturating_sub(free + self.arena.in_depot() as u64);
+        Level { pool: "packet_buffers".to_owned(), used, capacity }
+    }
+}
+
+impl<P: Product> Monitored for P {
+    fn snapshot(&self) -> Snapshot {
+        self.shell().snapshot()
+    }
+
+    fn known(&self) -> Known {
+        let ports = self.shell().ports();
+        let draining = self.shell().vitals.is_draining();
+        Known { ports, draining, snapshot: self.shell().snapshot(), ..Product::known(self) }
+    }
+
+    fn vitals(&self) -> &Arc<Vitals> {
+        &self.shell().vitals
+    }
+}
+
+impl<P: Product> Watchable for P {
+    fn vitals(&self) -> &Arc<Vitals> {
+        &self.shell().vitals
+    }
+
+    fn turns(&self) -> Vec<Sight> {
+        let sight = |ends: &WorkerEnds| Sight {
+            turns: ends.stats.io(Io::Turns),
+            thread: ends.thread.load(Ordering::Acquire),
+            asleep_until: asleep_until(&ends.stats),
+        };
+        self.shell().workers.iter().map(sight).collect()
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.shell().now_ns()
+    }
+
+    fn ask_ports(&self) {
+        self.shell().ask_ports();
+    }
+
+    fn seen_ports(&self) -> Vec<PortView> {
+        self.shell().port_views(Glass::seen)
+    }
+
+    fn levels(&self) -> Vec<Level> {
+        let mut levels = Product::levels(self);
+        levels.push(self.shell().packet_buffers());
+        levels
+    }
+
+    fn sessions(&self) -> Option<u64> {
+        Product::sessions(self)
+    }
+
+    fn hindrances(&self) -> Vec<String> {
+        Product::hindrances(self)
+    }
+}
+
+impl<P: Product> Answers for P {
+    fn answer(&self, connection: u64, request: &Request) -> Reply {
+        let shell = self.shell();
+        match request {
+            Request::Counters => Reply::Counters(shell.snapshot()),
+            Request::Ports => Reply::Ports(shell.ports()),
+            Request::Trace { ue, packets } => {
+                shell.followed.start(connection, *ue, *packets).map_or_else(Reply::Error, Reply::Trace)
+            }
+            Request::Traced => Reply::Trace(shell.followed.take()),
+            Request::Log(request) => crate::log::answer(request).map_or_else(Reply::Error, Reply::Log),
+            Request::Process => crate::privilege::answer().map_or_else(Reply::Error, Reply::Process),
+            other => Product::answer(self, other),
+        }
+    }
+
+    fn hung_up(&self, connection: u64) {
+        self.shell().followed.hung_up(connection);
+    }
+}
+
+/// A worker's port as it was seen.
+fn port_view(port: &PortName, worker: u16, seen: &Seen) -> PortView {
+    let named = seen.counters.named();
+    let counters = named.iter().chain(&seen.extras).map(|(name, value)| ((*name).to_owned(), *value));
+    PortView {
+        name: port.name.clone(),
+        worker,
+        role: port.role.to_owned(),
+        kind: seen.caps.kind.to_owned(),
+        interface: seen.caps.name.clone(),
+        detail: seen.caps.detail.clone(),
+        mac: seen.caps.mac.map(|byte| format!("{byte:02x}")).join(":"),
+        mtu: seen.caps.mtu,
+        link: seen.caps.link.as_str().to_owned(),
+        held: seen.held as u64,
+        counters: counters.collect(),
+    }
+}
+
+/// Packet memory as it stands.
+fn memory(arena: &Arena) -> FrameMemory {
+    let shape = arena.shape();
+    FrameMemory {
+        slots: shape.slots.into(),
+        slot_bytes: shape.slot_bytes.into(),
+        headroom: shape.headroom.into(),
+        bytes: arena.bytes_len() as u64,
+        pages: arena.backing().as_str().to_owned(),
+        depot: arena.in_depot() as u64,
+    }
+}
+
+/// A worker's counters as they stand.
+fn counters(worker: u16, cpu: Option<usize>, stats: &StatsView) -> WorkerCounters {
+    let stage = |row: engine::StageRow| StageCounters {
+        pipeline: row.stage.pipeline.to_owned(),
+        name: row.stage.name.to_owned(),
+        calls: row.calls,
+        packets: row.packets,
+        cycles: row.cycles,
+    };
+    let drop = |(stage, reason, packets, bytes): (String, engine::Drop, u64, u64)| DropCounters {
+        stage,
+        reason: reason.name().to_owned(),
+        sentence: reason.sentence().to_owned(),
+        packets,
+        bytes,
+    };
+    let punt = |(punt, packets): (engine::Punt, u64)| PuntCounters {
+        reason: punt.name().to_owned(),
+        sentence: punt.sentence().to_owned(),
+        packets,
+    };
+    WorkerCounters {
+        worker,
+        cpu,
+        io: Io::ALL.iter().map(|io| (io.name().to_owned(), stats.io(*io))).collect(),
+        stages: stats.stages().into_iter().map(stage).collect(),
+        drops: stats.drops().into_iter().map(drop).collect(),
+        consumed: stats.punts().into_iter().map(punt).collect(),
+        missing: stats.missing(),
+    }
+}

@@ -1,0 +1,278 @@
+//! A gateway as threads: workers on their CPUs, and the ends that control and onlookers hold.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use engine::{HandOff, Layout, Time, Worker, WorkerConfig};
+use frame::{Arena, Caps, Pool};
+use port::{Steer, Wires};
+use table::waker::Waker;
+
+use super::doors::{self, DoorError, Doors, Place};
+use super::ends::{PortName, Shell, WorkerEnds};
+use super::pin;
+use super::product::{Config, Loaded, Product};
+use super::rest::{ControlWaker, EndNotice, Other, Rest};
+use crate::load::LoadError;
+use crate::snapshot::Snapshot;
+use crate::watch::Vitals;
+
+/// A running gateway.
+pub struct Process<P: Product> {
+    observer: Arc<P>,
+    arena: Arc<Arena>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<Worker<P::Plane>>>,
+    /// Whether each worker's thread has come to its end.
+    ended: Vec<Arc<AtomicBool>>,
+    rest: Rest,
+    /// When the last turn of control began, in nanoseconds of the workers' clock.
+    turned: AtomicU64,
+}
+
+/// Why a gateway does not start.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum StartError {
+    #[error("the configuration is wrong")]
+    Config(#[from] LoadError),
+    #[error(transparent)]
+    Door(#[from] DoorError),
+    #[error("no memory for {slots} slots of {bytes} bytes: {source}; lower [frames] slots")]
+    Memory { slots: u32, bytes: u16, source: std::io::Error },
+    #[error("no descriptors to wait on: {0}; raise LimitNOFILE= or `ulimit -n`")]
+    Descriptors(std::io::Error),
+    #[error("no thread for worker {worker}: {source}")]
+    Thread { worker: u16, source: std::io::Error },
+    /// What only one gateway can suffer.
+    #[error(transparent)]
+    Gateway(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// What became of a gateway.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its last counters.
+    pub last: Snapshot,
+    /// Slots that did not come back; 0 when the conservation law of slots held.
+    pub slots_missing: i64,
+    /// Workers that did not end by themselves.
+    pub crashed: usize,
+}
+
+/// What becomes a worker once it has its ports.
+pub struct Seat<G> {
+    /// What it runs.
+    pub plane: G,
+    /// Wakes it.
+    pub waker: Waker,
+    /// Its stages.
+    pub layout: Layout,
+    /// Its ends of the rings between workers, when there are several.
+    pub hand_off: Option<HandOff>,
+}
+
+/// All workers, and what they share with control.
+pub struct Seats<G> {
+    /// The workers, in order.
+    pub seats: Vec<Seat<G>>,
+    /// Their clock.
+    pub time: Time,
+    /// Calls the control thread.
+    pub waker: ControlWaker,
+    /// What ends a sleep of the control thread when there is something to read.
+    pub sockets: Vec<OwnedFd>,
+    /// What probes are answered from.
+    pub vitals: Arc<Vitals>,
+}
+
+/// What needs privileges: memory and ports. No thread runs yet.
+pub struct Opened {
+    arena: Arc<Arena>,
+    ports: Vec<(Pool, Doors)>,
+}
+
+impl Opened {
+    /// Opens the ports; those that can steer do by `steer`.
+    ///
+    /// # Errors
+    /// [`StartError`], each telling what to do; nothing is left open then.
+    pub fn new<C: Config>(loaded: &Loaded<C>, steer: Steer, wires: &Wires) -> Result<Self, StartError> {
+        let head = loaded.config.head();
+        let (slots, slot_bytes) = (head.frames.slots, head.frames.slot_bytes);
+        let arena = doors::arena(doors::arena_config(head.frames));
+        let arena = arena.map_err(|source| StartError::Memory { slots, bytes: slot_bytes, source })?;
+        let workers = head.workers.count;
+        let mut ports = Vec::new();
+        for worker in 0..workers {
+            let mut pool = Pool::new(&arena, slots as usize / usize::from(workers.max(1)));
+            let place = Place { text: &loaded.text, worker, workers, wires };
+            let doors = place.open(&head.ports, steer.clone(), &mut pool)?;
+            ports.push((pool, doors));
+        }
+        Ok(Self { arena, ports })
+    }
+
+    /// What the ports of each worker are.
+    pub fn caps(&self) -> &[Caps] {
+        self.ports.first().map_or(&[], |(_, doors)| &doors.caps)
+    }
+
+    /// Sets the workers going; `product` is given the reading ends.
+    ///
+    /// # Errors
+    /// [`StartError::Thread`]; nothing is left open then.
+    pub fn start<C: Config, P: Product>(
+        self,
+        (gateway, loaded): (&'static str, &Loaded<C>),
+        all: Seats<P::Plane>,
+        product: impl FnOnce(Shell) -> P,
+    ) -> Result<Process<P>, StartError> {
+        let Self { arena, ports } = self;
+        let Seats { seats, time, waker, sockets, vitals } = all;
+        let head = loaded.config.head();
+        let run = WorkerConfig { time, idle: head.workers.idle(), burst: head.workers.burst };
+        let (mut ends, mut ready) = (Vec::new(), Vec::new());
+        for (n, (seat, (pool, doors))) in seats.into_iter().zip(ports).enumerate() {
+            let worker = Worker::new(seat.plane, seat.layout, pool, doors.ports, run.clone());
+            let worker = worker.with_hand_off(seat.hand_off);
+            let cpu = head.workers.cpus.get(n).copied();
+            let (stats, tracer) = (worker.env().stats.view(), worker.env().tracer.handle());
+            let thread = Arc::<AtomicI32>::default();
+            ends.push(WorkerEnds {
+                cpu,
+                stats,
+                tracer,
+                glasses: doors.glasses,
+                thread: thread.clone(),
+                waker: seat.waker,
+            });
+            ready.push((worker, cpu, thread));
+        }
+        let rest = Rest::new(waker.clone(), sockets);
+        let names = head.ports.iter().map(|port| PortName { name: port.name.to_owned(), role: port.role });
+        let shell = Shell::new(gateway, names.collect(), ends, arena.clone(), run.time, waker, vitals);
+        let (observer, stop) = (Arc::new(product(shell)), Arc::new(AtomicBool::new(false)));
+        let (threads, ended, turned) = (Vec::new(), Vec::new(), AtomicU64::new(0));
+        let mut process = Process { observer, arena, stop, threads, ended, rest, turned };
+        for (n, (worker, cpu, thread)) in (0..).zip(ready) {
+            process.spawn(n, worker, cpu, thread).map_err(|source| StartError::Thread { worker: n, source })?;
+        }
+        Ok(process)
+    }
+}
+
+impl<P: Product> Process<P> {
+    /// Sets a worker going; its thread enters its number.
+    fn spawn(
+        &mut self,
+        n: u16,
+        mut worker: Worker<P::Plane>,
+        cpu: Option<usize>,
+        thread: Arc<AtomicI32>,
+    ) -> std::io::Result<()> {
+        let stop = self.stop.clone();
+        let (notice, ended) = EndNotice::new(self.rest.waker());
+        self.ended.push(ended);
+        let turn = move || {
+            let _notice = notice;
+            thread.store(rustix::thread::gettid().as_raw_pid(), Ordering::Release);
+            // The configuration was checked; a CPU taken from us since is not worth stopping for.
+            let _ = cpu.map(pin::pin);
+            worker.run(&stop);
+            worker
+        };
+        self.threads.push(std::thread::Builder::new().name(format!("weir-{n}")).spawn(turn)?);
+        Ok(())
+    }
+
+    /// What onlookers see.
+    pub fn observer(&self) -> &Arc<P> {
+        &self.observer
+    }
+
+    /// The reading ends that every gateway has.
+    pub fn shell(&self) -> &Shell {
+        self.observer.shell()
+    }
+
+    /// A turn of control. To be made again after each [`rest`](Self::rest).
+    pub fn turn(&self) {
+        let shell = self.shell();
+        shell.let_others_in();
+        self.rest.waker().begin_turn();
+        self.turned.store(shell.now_ns(), Ordering::Relaxed);
+        shell.vitals().turned();
+        shell.follow_addresses(|port, mac| self.observer.set_port_mac(port, mac));
+        self.observer.turn();
+    }
+
+    /// Waits until there is something for the next turn. Whether one of the `others` is ready.
+    pub fn rest(&self, others: &[Other<'_>]) -> bool {
+        self.rest_at_most(others, Duration::MAX)
+    }
+
+    /// As [`rest`](Self::rest), for `most` at most.
+    pub fn rest_at_most(&self, others: &[Other<'_>], most: Duration) -> bool {
+        let shell = self.shell();
+        let wait = || {
+            let since = shell.now_ns().saturating_sub(self.turned.load(Ordering::Relaxed));
+            self.observer.wait(Duration::from_nanos(since))
+        };
+        self.rest.rest(others, most, shell.vitals(), || shell.now_ns(), wait)
+    }
+
+    /// A worker that has ended by itself, if one has.
+    pub fn broken(&self) -> Option<usize> {
+        self.ended.iter().position(|ended| ended.load(Ordering::Acquire))
+    }
+
+    /// Stops the workers and closes their ports: interfaces are as they were.
+    pub fn stop(mut self) -> Ended {
+        let crashed = self.halt();
+        self.ended(crashed)
+    }
+
+    /// Stops the workers. `settle` sees them stand still with their ports open; after that these close, and `each` is given
+    /// what every worker ran that did not crash.
+    pub fn stop_with<T>(
+        mut self,
+        settle: impl FnOnce(&mut [std::thread::Result<Worker<P::Plane>>]),
+        each: impl Fn(Option<P::Plane>) -> T,
+    ) -> (Ended, Vec<T>) {
+        let mut workers = self.stand_still();
+        settle(&mut workers);
+        let crashed = workers.iter().filter(|worker| worker.is_err()).count();
+        let closed: Vec<_> = workers.into_iter().map(|worker| worker.ok().map(|worker| worker.close().0)).collect();
+        (self.ended(crashed), closed.into_iter().map(each).collect())
+    }
+
+    fn ended(&self, crashed: usize) -> Ended {
+        let slots_missing = i64::from(self.arena.shape().slots) - self.arena.in_depot() as i64;
+        Ended { last: self.shell().snapshot(), slots_missing, crashed }
+    }
+
+    /// Closed only when all stand still: until then they may hand packets to each other.
+    fn stand_still(&mut self) -> Vec<std::thread::Result<Worker<P::Plane>>> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.shell().workers().iter().for_each(|worker| worker.waker.wake());
+        self.threads.drain(..).map(JoinHandle::join).collect()
+    }
+
+    fn halt(&mut self) -> usize {
+        let stopped = self.stand_still();
+        if !stopped.is_empty() {
+            self.observer.halted(&stopped);
+        }
+        stopped.into_iter().map(|worker| usize::from(worker.map(Worker::close).is_err())).sum()
+    }
+}
+
+impl<P: Product> Drop for Process<P> {
+    fn drop(&mut self) {
+        self.halt();
+    }
+}

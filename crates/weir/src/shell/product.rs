@@ -1,0 +1,233 @@
+//! What a gateway brings to the shell.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use dataplane::config::{ConfigError, Frames, Health, Log, Metrics, ProcessSection, Workers};
+use engine::{PortId, Worker};
+use port::Steer;
+use serde::de::DeserializeOwned;
+use wire::Mac;
+
+use super::doors::Entry;
+use super::ends::Shell;
+use super::process::{Ended, Opened, Process, StartError};
+use super::rest::Wait;
+use crate::cli::RunArgs;
+use crate::load::{LoadError, Text};
+use crate::metrics::Known;
+use crate::socket::{Reply, Request};
+use crate::watch::{Level, Vitals};
+
+/// What all gateways' configurations have in common.
+pub struct Head<'a> {
+    /// Ports, in order.
+    pub ports: Vec<Entry<'a>>,
+    /// Threads that carry packets.
+    pub workers: &'a Workers,
+    /// Packet memory.
+    pub frames: &'a Frames,
+    /// What the process keeps of its privileges.
+    pub process: &'a ProcessSection,
+    /// Numbers for a monitoring system.
+    pub metrics: Option<&'a Metrics>,
+    /// Probes of an orchestrator.
+    pub health: Option<&'a Health>,
+    /// The event log.
+    pub log: &'a Log,
+    /// Where `weir show` and `weir trace` find the running process.
+    pub control_socket: &'a Path,
+}
+
+/// A gateway's configuration.
+pub trait Config: DeserializeOwned {
+    /// What makes no sense, by key.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    fn check(&self) -> Result<(), ConfigError>;
+
+    /// The sections that all gateways have.
+    fn head(&self) -> Head<'_>;
+}
+
+/// A gateway's configuration, checked, and the text it was read from.
+#[derive(Clone, Debug)]
+pub struct Loaded<C> {
+    /// The configuration.
+    pub config: C,
+    /// Its text.
+    pub text: Text,
+}
+
+impl<C: Config> Loaded<C> {
+    /// The configuration a text holds.
+    ///
+    /// # Errors
+    /// [`LoadError`], pointing at the key.
+    pub fn of(text: Text) -> Result<Self, LoadError> {
+        let config: C = text.parse()?;
+        let loaded = Self { config, text };
+        loaded.check()?;
+        let head = loaded.config.head();
+        loaded.text.check_machine(head.ports.iter().map(|port| port.uri), head.workers)?;
+        Ok(loaded)
+    }
+
+    /// What makes no sense, as when it was read: after a change.
+    ///
+    /// # Errors
+    /// [`LoadError`], pointing at the key.
+    pub fn check(&self) -> Result<(), LoadError> {
+        self.config.check().map_err(|error| self.wrong(&error))
+    }
+
+    /// A semantic error, pointing at its key.
+    pub fn wrong(&self, error: &ConfigError) -> LoadError {
+        self.text.at(&error.path, error.what.clone(), error.help.clone())
+    }
+}
+
+/// What a running gateway touches by path and port, beside what all do.
+#[derive(Clone, Debug, Default)]
+pub struct Reach {
+    /// Folders it writes in.
+    pub write: Vec<PathBuf>,
+    /// Sockets it makes and removes.
+    pub sockets: Vec<PathBuf>,
+    /// Ports of UDP it listens at.
+    pub udp: Vec<u16>,
+}
+
+/// How a gateway is started from its configuration, and ended. The methods are called in the order in which they stand here.
+pub trait Gateway: Sized {
+    /// What the configuration calls it.
+    const NAME: &'static str;
+    /// What an operator writes about it.
+    type Config: Config;
+    /// Its control side.
+    type Product: Product;
+
+    /// The configuration that the command line asks for.
+    ///
+    /// # Errors
+    /// What is wrong with the file or the command line.
+    fn load(args: &RunArgs, text: Text) -> anyhow::Result<Loaded<Self::Config>>;
+
+    /// Reports what is allowed in its configuration, but seldom meant.
+    fn warn(_config: &Self::Config) {}
+
+    /// What it touches once it runs.
+    fn reach(config: &Self::Config) -> Reach;
+
+    /// Waits for its turn, if it has to, and begins what can be done while ports are opened; with when its start began. None:
+    /// told to stop before.
+    ///
+    /// # Errors
+    /// What keeps it from starting.
+    fn begin(
+        loaded: &Loaded<Self::Config>,
+        standby: bool,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Option<(Self, Instant)>>;
+
+    /// Which subscribers' packets belong to which worker, for ports that can steer.
+    fn steer(_config: &Self::Config) -> Steer {
+        Steer::new()
+    }
+
+    /// Opens what takes privileges, beside memory and ports.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    fn open(&mut self, _loaded: &Loaded<Self::Config>) -> Result<(), StartError> {
+        Ok(())
+    }
+
+    /// Sets its workers going. It has no privileges any more.
+    ///
+    /// # Errors
+    /// [`StartError`], each telling what to do; nothing is left open then.
+    fn start(
+        &mut self,
+        loaded: &Loaded<Self::Config>,
+        opened: Opened,
+        vitals: Arc<Vitals>,
+    ) -> Result<Process<Self::Product>, StartError>;
+
+    /// Starts threads beside the workers.
+    ///
+    /// # Errors
+    /// They do not start.
+    fn started(&mut self, _config: &Self::Config, _process: &Process<Self::Product>) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// Reports what runs now: `took` after it began, with its control socket at `socket`.
+    fn ready(&self, config: &Self::Config, process: &Process<Self::Product>, took: Duration, socket: &Path);
+
+    /// Stops its workers.
+    fn end(self, process: Process<Self::Product>) -> Ended {
+        process.stop()
+    }
+
+    /// All of that without privileges to give up, a command line or a control socket, for tests.
+    ///
+    /// # Errors
+    /// As its parts.
+    #[cfg(test)]
+    fn started_from(loaded: &Loaded<Self::Config>, wires: &port::Wires) -> anyhow::Result<Process<Self::Product>> {
+        let begun = Self::begin(loaded, false, &AtomicBool::new(false))?;
+        let (mut gateway, _) = begun.expect("nobody has told it to stop");
+        let opened = Opened::new(loaded, Self::steer(&loaded.config), wires)?;
+        gateway.open(loaded)?;
+        Ok(gateway.start(loaded, opened, Arc::default())?)
+    }
+}
+
+/// The control side of a running gateway. The control thread turns it; threads that answer questions share it.
+pub trait Product: Send + Sync + 'static {
+    /// What its workers run.
+    type Plane: engine::Gateway + 'static;
+
+    /// The reading ends that every gateway has.
+    fn shell(&self) -> &Shell;
+
+    /// A turn of control.
+    fn turn(&self);
+
+    /// How long nothing is to be done; the last turn began `since` ago.
+    fn wait(&self, since: Duration) -> Wait;
+
+    /// A port's interface has that hardware address. Whether it had another.
+    fn set_port_mac(&self, port: PortId, mac: Mac) -> bool;
+
+    /// Whether it is to end though nobody told it by a signal.
+    fn is_leaving(&self) -> bool {
+        false
+    }
+
+    /// Its workers stand still, their ports are still open.
+    fn halted(&self, _workers: &[std::thread::Result<Worker<Self::Plane>>]) {}
+
+    /// The answer to what only it is asked.
+    fn answer(&self, request: &Request) -> Reply;
+
+    /// What monitoring is told of it, beside what every gateway tells.
+    fn known(&self) -> Known;
+
+    /// Its pools and tables.
+    fn levels(&self) -> Vec<Level> {
+        Vec::new()
+    }
+
+    /// Sessions there are, if they can be counted without waiting.
+    fn sessions(&self) -> Option<u64> {
+        None
+    }
+
+    /// What else keeps it from taking traffic, a sentence each.
+    fn hindrances(&self) -> Vec<String>;
+}

@@ -1,0 +1,260 @@
+//! The user plane: `weir run` with `gateway = "upf"`.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `n4.rs` | datagrams between N4's sockets and its endpoint |
+//! | `observer.rs`, `asked.rs`, `session.rs`, `functions.rs` | looking on, without disturbing workers |
+//! | `replica.rs` | one of many: finding its share |
+
+pub mod asked;
+mod functions;
+pub mod n4;
+pub mod observer;
+mod replica;
+mod session;
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use engine::Time;
+use port::Steer;
+use upf::assemble::{AssembleError, assemble};
+use upf::config::{Config, Role, Simulate};
+
+use crate::cli::RunArgs;
+use crate::fail::Usage;
+use crate::load::Text;
+use crate::privilege::folder_of;
+use crate::shell::doors::Entry;
+use crate::shell::rest::ControlWaker;
+use crate::shell::{self, Gateway, Head, Opened, Process, Reach, Seat, Seats, StartError, wall_clock};
+use crate::tables::{count, duration, many};
+use crate::watch::Vitals;
+use asked::Asked;
+use n4::{N4, N4Error};
+use observer::Observer;
+
+/// A user plane's configuration, checked.
+pub type Loaded = shell::Loaded<Config>;
+
+impl shell::Config for Config {
+    fn check(&self) -> Result<(), upf::config::ConfigError> {
+        Config::check(self)
+    }
+
+    fn head(&self) -> Head<'_> {
+        fn entry(port: &upf::config::Port) -> Entry<'_> {
+            let upf::config::Port { name, uri, addresses, claim_interface, .. } = port;
+            let role = if port.role == Role::Access { "access" } else { "core" };
+            Entry { name, uri, role, addresses, claim_interface: *claim_interface }
+        }
+        Head {
+            ports: self.port.iter().map(entry).collect(),
+            workers: &self.workers,
+            frames: &self.frames,
+            process: &self.process,
+            metrics: self.metrics.as_ref(),
+            health: self.health.as_ref(),
+            log: &self.log,
+            control_socket: &self.control_socket,
+        }
+    }
+}
+
+/// A user plane on its way to run.
+pub struct UserPlane {
+    /// The ledger, while it is read.
+    reading: Option<n4::Reading>,
+    sockets: Option<n4::Sockets>,
+}
+
+impl From<N4Error> for StartError {
+    fn from(error: N4Error) -> Self {
+        StartError::Gateway(Box::new(error))
+    }
+}
+
+impl Gateway for UserPlane {
+    const NAME: &'static str = "upf";
+    type Config = Config;
+    type Product = Observer;
+
+    fn load(args: &RunArgs, text: Text) -> anyhow::Result<Loaded> {
+        let loaded = replica::load(args, text)?;
+        if args.standby {
+            bail!(Usage(format!(
+                "--standby is refused: a standby exists for gateway = \"cmts\" only, and {} says gateway = \"{}\"; leave \
+                 --standby out, and keep sessions over a restart by [n4] ledger",
+                args.config.display(),
+                loaded.config.gateway,
+            )));
+        }
+        Ok(loaded)
+    }
+
+    fn warn(config: &Config) {
+        if config.n4.as_ref().is_some_and(|n4| n4.ledger.is_none()) {
+            let text = "sessions end with the process: n4.ledger names a folder to keep them in";
+            tracing::warn!(target: "process", event = "config_warning", key = "n4.ledger", "{text}");
+        }
+        if config.nat.as_ref().is_some_and(|nat| nat.log.is_none()) {
+            let text = "nobody can tell later who had which public ports: nat.log names a file for it";
+            tracing::warn!(target: "process", event = "config_warning", key = "nat.log", "{text}");
+        }
+    }
+
+    fn reach(config: &Config) -> Reach {
+        let ledger = config.n4.iter().filter_map(|n4| n4.ledger.as_ref()).map(PathBuf::from);
+        let log = config.nat.iter().filter_map(|nat| nat.log.as_deref()).filter_map(folder_of);
+        let udp = config.n4.iter().map(|n4| n4.port).collect();
+        Reach { write: ledger.chain(log).collect(), sockets: Vec::new(), udp }
+    }
+
+    fn begin(loaded: &Loaded, _standby: bool, _stop: &AtomicBool) -> anyhow::Result<Option<(Self, Instant)>> {
+        let begin = Instant::now();
+        let reading = n4::Reading::begin(&loaded.config).map_err(StartError::from)?;
+        Ok(Some((Self { reading: Some(reading), sockets: None }, begin)))
+    }
+
+    fn steer(config: &Config) -> Steer {
+        steer(config)
+    }
+
+    fn open(&mut self, loaded: &Loaded) -> Result<(), StartError> {
+        self.sockets = n4::sockets(&loaded.config)?;
+        Ok(())
+    }
+
+    fn start(&mut self, loaded: &Loaded, opened: Opened, vitals: Arc<Vitals>) -> Result<Process<Observer>, StartError> {
+        let config = &loaded.config;
+        let (mut control, mut seats) = assemble(config, opened.caps()).map_err(|error| match error {
+            AssembleError::Config(error) => StartError::Config(loaded.wrong(&error)),
+            other => StartError::Gateway(Box::new(other)),
+        })?;
+        let (time, waker) = (Time::real(), ControlWaker::new(control.waker().clone()));
+        let (n4, ledger) = match (self.sockets.take(), self.reading.take()) {
+            (Some(sockets), Some(reading)) => {
+                N4::open(sockets, reading, config, &mut control, &mut seats, &wall_clock(&time), &waker)?
+            }
+            _ => (None, None),
+        };
+        let sockets = n4.as_ref().map_or_else(|| Ok(Vec::new()), N4::to_wait_on).map_err(StartError::Descriptors)?;
+        let (mut ready, mut askers) = (Vec::new(), Vec::new());
+        for seat in seats {
+            let (plane, asker) = Asked::new(seat.plane);
+            askers.push(asker);
+            let waker = plane.waker().clone();
+            ready.push(Seat { plane, waker, layout: seat.layout, hand_off: seat.hand_off });
+        }
+        let observer = |shell| Observer::new(config, shell, askers, control, n4.map(Mutex::new), ledger);
+        let all = Seats { seats: ready, time, waker, sockets, vitals };
+        let process = opened.start((Self::NAME, loaded), all, observer)?;
+        resolve(&process);
+        Ok(process)
+    }
+
+    fn ready(&self, _config: &Config, process: &Process<Observer>, took: Duration, socket: &Path) {
+        let observer = process.observer();
+        let frames = process.shell().snapshot().frames;
+        let sessions: u64 = observer.sessions().map_or(0, |view| view.workers.iter().map(|w| w.sessions).sum());
+        if let Some(restored) = observer.n4().and_then(|n4| n4.restored()) {
+            tracing::info!(
+                target: "n4", event = "sessions_restored",
+                sessions = restored.sessions, associations = restored.associations, lost = restored.lost,
+                "{} sessions of {} restored",
+                count(restored.sessions as u64),
+                many(restored.associations, "control plane")
+            );
+        }
+        tracing::info!(
+            target: "process", event = "ready",
+            ms = took.as_millis() as u64, workers = process.shell().workers().len(), sessions,
+            slots = frames.slots, pages = frames.pages,
+            "ready after {}; `weir show run --socket {}` looks into it",
+            duration(took.as_secs_f64()),
+            socket.display()
+        );
+    }
+}
+
+/// Where sessions are restored, has the next hops of all routes and tunnels resolved and waits for that, so that packets
+/// find their way as soon as the gateway is ready; for as long as a next hop that is there takes at most. Elsewhere the
+/// first packet asks: a next hop that is not up yet would be taken to be unreachable when it comes.
+fn resolve(process: &Process<Observer>) {
+    const AT_MOST: Duration = Duration::from_secs(1);
+    const AGAIN: Duration = Duration::from_millis(200);
+    let observer = process.observer();
+    if observer.n4().and_then(|n4| n4.restored()).is_none_or(|restored| restored.sessions == 0) {
+        return;
+    }
+    let (until, mut asked) = (Instant::now() + AT_MOST, Instant::now());
+    loop {
+        let again = asked.elapsed() >= AGAIN;
+        if again {
+            asked = Instant::now();
+        }
+        let now = process.shell().now_ns();
+        let silent = observer.control().resolve_next_hops(now, again);
+        if silent.is_empty() {
+            return;
+        }
+        if Instant::now() >= until {
+            return tell_silent(process, &silent);
+        }
+        process.turn();
+        // The workers take what they were given; what they say ends the sleep.
+        process.rest_at_most(&[], AGAIN);
+    }
+}
+
+fn tell_silent(process: &Process<Observer>, silent: &[(u8, IpAddr)]) {
+    let ports = process.shell().ports();
+    for (port, address) in silent {
+        let view = ports.iter().filter(|view| view.worker == 0).nth((*port).into());
+        let port = view.map_or("", |view| view.name.as_str());
+        tracing::warn!(target: "port", event = "next_hop_silent", port, %address, "next hop {address} does not answer");
+    }
+}
+
+/// Simulated subscribers lie on workers in contiguous ranges; ports that can steer are told.
+fn steer(config: &Config) -> Steer {
+    let mut steer = Steer::new();
+    let (Some(simulate), workers) = (&config.simulate, u32::from(config.workers.count.max(1))) else { return steer };
+    let each = simulate.ues.div_ceil(workers).max(1);
+    for worker in 0..workers {
+        let (first, end) = (worker * each, ((worker + 1) * each).min(simulate.ues));
+        if first < end {
+            give(&mut steer, simulate, first, end - 1, worker as u16);
+        }
+    }
+    steer
+}
+
+fn give(steer: &mut Steer, simulate: &Simulate, first: u32, last: u32, worker: u16) {
+    // Ranges of one formula do not overlap; the configuration was checked to fit the address space.
+    if let Some(base) = simulate.first4() {
+        let at = |i: u32| std::net::Ipv4Addr::from_bits(base.to_bits().wrapping_add(i)).into();
+        let _ = steer.give(at(first), at(last), worker);
+    }
+    if let Some(base) = simulate.ue6_first {
+        let at = |i: u32| std::net::Ipv6Addr::from_bits(base.to_bits().wrapping_add(u128::from(i) << 64)).into();
+        let _ = steer.give(at(first), at(last), worker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subscribers_are_steered_to_where_their_sessions_are() {
+        let toml = "gateway = \"upf\"\nworkers.count = 2\nsimulate = { ues = 5, ue_first = \"10.0.0.1\" }";
+        let steer = steer(&toml::from_str(toml).unwrap());
+        let members = |last: u8| steer.member_of(std::net::IpAddr::from([10, 0, 0, last]), 2);
+        assert_eq!([1, 2, 3, 4, 5].map(members), [0, 0, 0, 1, 1]);
+    }
+}

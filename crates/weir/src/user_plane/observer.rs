@@ -1,0 +1,303 @@
+//! The control side of a user plane, and what `weir show` sees of it: sessions are asked for by ring, control is locked for
+//! a moment.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+use engine::{PortId, Worker};
+use pfcp::node::{Association, AssociationId, State};
+use upf::config::Config;
+use upf::control::{Control, ControlCounters};
+use wire::Mac;
+
+use super::asked::{Answer, Asked, Asker, Question};
+use super::n4::N4;
+use crate::cdr::{self, Kept};
+use crate::metrics::Known;
+use crate::shell::rest::Wait;
+use crate::shell::{Product, Shell};
+use crate::socket::{DrainView, PeerView, PeersView, Reply, Request, SessionsView, WorkerSessions};
+use crate::watch::Level;
+
+/// The control side of a running user plane.
+pub struct Observer {
+    shell: Shell,
+    pub(super) config: Config,
+    /// Asks workers about their sessions, by worker.
+    pub(super) askers: Vec<Asker>,
+    control: Mutex<Control>,
+    /// The end of N4, if control planes are configured.
+    pub(super) n4: Option<Mutex<N4>>,
+    /// The ledger it keeps, if any: put here by whoever opens it.
+    pub ledger: OnceLock<Kept>,
+    /// How full N4's pools are and how many sessions it has, as control saw it last, and when it looks again.
+    levels: Mutex<(Vec<Level>, Option<u64>)>,
+    next_levels: AtomicU64,
+}
+
+/// Nanoseconds between two looks of control at its pools.
+const SECOND: u64 = 1_000_000_000;
+
+impl Observer {
+    /// Over the reading ends of its workers.
+    pub fn new(
+        config: &Config,
+        shell: Shell,
+        askers: Vec<Asker>,
+        control: Control,
+        n4: Option<Mutex<N4>>,
+        ledger: Option<Kept>,
+    ) -> Self {
+        Self {
+            shell,
+            config: config.clone(),
+            askers,
+            control: Mutex::new(control),
+            n4,
+            ledger: ledger.map_or_else(OnceLock::new, OnceLock::from),
+            levels: Mutex::default(),
+            next_levels: AtomicU64::new(0),
+        }
+    }
+
+    /// The end of N4 for a moment, if control planes are configured. Taken before [`control`](Self::control).
+    pub fn n4(&self) -> Option<MutexGuard<'_, N4>> {
+        self.n4.as_ref().map(|n4| self.shell.lock(n4))
+    }
+
+    /// Control, for a moment.
+    pub fn control(&self) -> MutexGuard<'_, Control> {
+        self.shell.lock(&self.control)
+    }
+
+    /// Notes how full N4's pools are, once a second: control does, which has N4 at hand.
+    fn note_levels(&self, n4: &N4, now: u64) {
+        if now < self.next_levels.load(Ordering::Relaxed) {
+            return;
+        }
+        self.next_levels.store(now + SECOND, Ordering::Relaxed);
+        let sessions = n4.endpoint().sessions();
+        let levels = sessions.levels().into_iter().map(|(pool, used, capacity)| Level { pool, used, capacity });
+        let noted = (levels.collect(), Some(sessions.book().len() as u64));
+        *self.levels.lock().unwrap_or_else(|e| e.into_inner()) = noted;
+    }
+
+    /// How many sessions there are, where.
+    pub fn sessions(&self) -> Result<SessionsView, String> {
+        let of_worker = |(n, asker): (usize, &Asker)| match asker.ask(Question::Sessions) {
+            Some(Answer::Sessions { count, bytes }) => Ok(WorkerSessions { worker: n as u16, sessions: count, bytes }),
+            _ => Err(format!("worker {n} does not answer")),
+        };
+        let workers = self.askers.iter().enumerate().map(of_worker).collect::<Result<_, _>>()?;
+        Ok(SessionsView { workers, control: events(&self.control().counters()) })
+    }
+
+    /// Takes no new sessions from now on, or takes them again.
+    fn drain(&self, on: bool, seconds: u32) -> Result<DrainView, String> {
+        let is_change = self.shell.vitals().drain(on);
+        let clock = self.shell.wall_clock();
+        let sessions = match self.n4() {
+            Some(mut n4) => {
+                n4.drain(on, Duration::from_secs(seconds.into()), &clock);
+                // It sends what control planes are asked.
+                self.shell.call_control();
+                n4.endpoint().sessions().book().len() as u64
+            }
+            None => self.sessions()?.workers.iter().map(|worker| worker.sessions).sum(),
+        };
+        match on {
+            _ if !is_change => {}
+            true => tracing::info!(
+                target: "process", event = "drain_begin", sessions, grace_seconds = seconds, "no new sessions are taken"
+            ),
+            false => tracing::info!(target: "process", event = "drain_end", sessions, "new sessions are taken again"),
+        }
+        Ok(DrainView { draining: on, sessions })
+    }
+
+    /// The control planes.
+    pub fn peers(&self) -> Result<PeersView, String> {
+        let (now, configured) = (self.shell.wall_clock(), self.config.n4.as_ref());
+        let none = || "no control plane is configured: there is no [n4]".to_owned();
+        let (n4, configured) = self.n4().zip(configured).ok_or_else(none)?;
+        let (node, sessions) = (n4.endpoint().node(), n4.endpoint().sessions());
+        let peer = |(id, peer): (AssociationId, &Association)| PeerView {
+            address: peer.address.to_string(),
+            node_id: peer.node_id.to_string(),
+            seconds: now.unix(now.now).saturating_sub(peer.recovery_time_stamp.unix()) as f64,
+            sessions: sessions.book().of_peer(id.0).into(),
+            lost_for: match peer.state {
+                State::Up => None,
+                State::Lost { until } => Some((until.as_secs_f64() - now.now as f64 / 1e9).max(0.0)),
+            },
+            answers_heartbeats: peer.answers_heartbeats,
+            datagrams_lost: n4.intake().lost(Some(id.0)),
+            further_addresses: peer.alternatives.iter().map(ToString::to_string).collect(),
+        };
+        let mut peers: Vec<PeerView> = node.associations().map(peer).collect();
+        peers.sort_by(|a, b| a.address.cmp(&b.address));
+        let (done, lost, queues) = (sessions.counters(), n4.lost(), n4.intake());
+        let guaranteed = sessions.guaranteed();
+        let counted = [
+            ("established", done.established, "Sessions established."),
+            ("modified", done.modified, "Sessions modified."),
+            ("deleted", done.deleted, "Sessions deleted, by whomever."),
+            ("requests_refused", done.refused, "Requests about sessions refused."),
+            ("usage_reports", done.usage_reports, "Reports of usage sent."),
+            ("downlink_data_reports", done.downlink_data_reports, "Reports of waiting packets sent."),
+            ("error_indication_reports", done.error_indication_reports, "Reports of Error Indications sent."),
+            ("path_failures", done.path_failures, "GTP-U peers that no longer answered."),
+            ("path_recoveries", done.path_recoveries, "GTP-U peers that answered again."),
+            ("reports_unanswered", n4.endpoint().unanswered(), "Reports that nobody answered."),
+            (
+                "usage_reports_lost",
+                sessions.usage_reports_lost(),
+                "Reports of usage that nobody acknowledged, given up for later ones of their session or with it.",
+            ),
+            (
+                "usage_octets_unheard",
+                done.octets_unheard,
+                "Octets counted and in no report when their sessions ended with nobody to tell.",
+            ),
+            (
+                "network_instance_unknown",
+                sessions.unknown_networks().map(|(_, rules)| rules).sum(),
+                "Rules with a network instance that no port is in.",
+            ),
+            ("requests_queued", done.queued, "Requests that waited for room in a worker's command ring."),
+            ("requests_congested", done.congested, "Requests refused with cause 74, as that ring stayed full."),
+            (
+                "ies_ignored",
+                sessions.ignored_ies().map(|(.., count)| count).sum(),
+                "Information elements without effect here; docs/pfcp-ies.md lists them.",
+            ),
+            ("gbr_refused", guaranteed.refused, "Requests refused as guaranteed bit rates were over the capacity."),
+            ("unsent", n4.unsent(), "Datagrams the kernel would not send."),
+            ("socket_lost_peers", lost.of_peers, "Datagrams of control planes lost, as their socket was full."),
+            ("socket_lost_strangers", lost.of_strangers, "Datagrams of others lost, as their socket was full."),
+            (
+                "kernel_not_allowed",
+                lost.not_allowed,
+                "Datagrams that the kernel dropped as n4.allow does not allow them.",
+            ),
+            ("queue_lost_peers", queues.lost_of_peers(), "Datagrams of control planes lost, as their queue was full."),
+            ("queue_lost_strangers", queues.lost(None), "Datagrams of others lost, as their queue was full."),
+        ];
+        let counters = counted.into_iter().chain(sessions.control_packets().all()).chain(node.counters().all());
+        let news = n4.endpoint().news().map(|news| {
+            let who = news.peer.map_or_else(|| "a control plane".to_owned(), |peer| peer.to_string());
+            (now.now.saturating_sub(news.at) as f64 / 1e9, who, news.what.clone())
+        });
+        Ok(PeersView {
+            address: SocketAddr::new(configured.address, configured.port).to_string(),
+            node_id: node.config().node_id.to_string(),
+            sessions: sessions.book().len() as u64,
+            waiting: sessions.waiting() as u64,
+            guaranteed: [guaranteed.sessions, guaranteed.up, guaranteed.down],
+            peers,
+            paths: self.paths(sessions.paths()),
+            counters: counters.map(|(name, n, sentence)| (name.to_owned(), n, sentence.to_owned())).collect(),
+            news: news.collect(),
+        })
+    }
+}
+
+impl Product for Observer {
+    type Plane = Asked;
+
+    fn shell(&self) -> &Shell {
+        &self.shell
+    }
+
+    fn turn(&self) {
+        match self.n4() {
+            Some(mut n4) => {
+                n4.turn(&mut self.control(), || self.shell.wall_clock());
+                self.note_levels(&n4, self.shell.now_ns());
+            }
+            None => self.control().poll(self.shell.now_ns()),
+        }
+    }
+
+    fn wait(&self, since: Duration) -> Wait {
+        let n4 = self.n4();
+        if let Some(wait) = n4.as_ref().and_then(|n4| n4.wait()) {
+            return wait;
+        }
+        let mut control = self.control();
+        let deadlines = [control.next_deadline(), n4.and_then(|n4| n4.endpoint().next_deadline())];
+        self.shell.wait(since, control.took_events(), control.has_news(), deadlines)
+    }
+
+    fn set_port_mac(&self, port: PortId, mac: Mac) -> bool {
+        self.control().set_port_mac(port, mac)
+    }
+
+    fn halted(&self, workers: &[std::thread::Result<Worker<Asked>>]) {
+        let clock = self.shell.wall_clock();
+        if let Some(mut n4) = self.n4() {
+            n4.close(&clock, &mut |worker, handle| {
+                workers.get(usize::from(worker))?.as_ref().ok()?.gateway().usage(handle, clock.now)
+            });
+        }
+    }
+
+    fn answer(&self, request: &Request) -> Reply {
+        let error = Reply::Error;
+        match request {
+            Request::Sessions => self.sessions().map_or_else(error, Reply::Sessions),
+            Request::Peers => self.peers().map_or_else(error, Reply::Peers),
+            Request::Acl => Reply::Acl(self.acl()),
+            Request::Nat { ue } => self.nat(*ue).map_or_else(error, Reply::Nat),
+            Request::Session { ue } => self.session(*ue).map_or_else(error, Reply::Session),
+            Request::Drain { on, seconds } => self.drain(*on, *seconds).map_or_else(error, Reply::Drain),
+            Request::Records { filter, limit } => cdr::answer::records(self.ledger.get(), filter, *limit),
+            Request::Exported { until } => cdr::answer::exported(self.ledger.get(), *until),
+            _ => Reply::Error("this gateway is a user plane: it has no modems".to_owned()),
+        }
+    }
+
+    fn known(&self) -> Known {
+        Known {
+            sessions: self.sessions().ok(),
+            peers: self.peers().ok(),
+            most_sessions: self.config.n4.as_ref().map(|n4| n4.sessions.into()),
+            ..Known::default()
+        }
+    }
+
+    fn levels(&self) -> Vec<Level> {
+        let mut levels = self.levels.lock().unwrap_or_else(|e| e.into_inner()).0.clone();
+        for (worker, asker) in self.askers.iter().enumerate().filter(|_| self.config.nat.is_some()) {
+            if let Some(Answer::Levels(Some(all))) = asker.ask(Question::Levels) {
+                let name = |pool| format!("{pool}:worker{worker}");
+                levels.extend(all.into_iter().map(|(pool, used, capacity)| Level { pool: name(pool), used, capacity }));
+            }
+        }
+        levels
+    }
+
+    fn sessions(&self) -> Option<u64> {
+        self.levels.lock().unwrap_or_else(|e| e.into_inner()).1
+    }
+
+    fn hindrances(&self) -> Vec<String> {
+        let failed = self.ledger.get().and_then(|(_, writer)| writer.progress().failed);
+        failed.map(|error| error.to_string()).into_iter().collect()
+    }
+}
+
+/// What control has done and heard, in words.
+fn events(counters: &ControlCounters) -> Vec<(String, u64)> {
+    let all = [
+        ("rules installed while running", counters.made),
+        ("removed while running", counters.removed),
+        ("refused by a worker", counters.refused),
+        ("bytes in final usage reports", counters.reported_bytes),
+        ("paged", counters.pages),
+        ("error indications heard", counters.error_indications),
+    ];
+    all.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| (what.to_owned(), n)).collect()
+}
