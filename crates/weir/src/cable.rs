@@ -3,6 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `observer.rs` | its control side: looking on, and what it is asked |
+//! | `metrics.rs` | what only it tells monitoring |
 //! | `service.rs` | service flows, classifiers and filter groups at run time |
 //! | `command.rs` | `weir cmts` |
 //! | `active.rs`, `heir.rs`, `message.rs` | the standby: what it is told, by whom, and when it goes on |
@@ -14,6 +15,7 @@ mod command;
 mod fence;
 mod heir;
 mod message;
+mod metrics;
 mod observer;
 pub(crate) mod pulse;
 mod service;

@@ -2,13 +2,11 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `families.rs` | what is told, under which names |
-//! | `cable.rs` | what only a cable gateway tells |
+//! | `families.rs` | what every gateway tells, under which names |
 //! | `load.rs` | how busy workers are: what scaling goes by |
 //! | `text.rs` | the exposition format |
 //! | `http.rs` | a small server with bounds on everything |
 
-mod cable;
 mod families;
 mod http;
 mod load;
@@ -24,9 +22,10 @@ use anyhow::Context;
 
 use crate::snapshot::Snapshot;
 use crate::watch::Vitals;
-pub use families::{CableKnown, Known, ServiceFlows};
+pub use families::Known;
 pub use http::{Answer, Pages, Server, WORDS};
 use load::Recent;
+pub use text::{Kind, Page};
 
 /// Version 0.0.4 of the text format.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `n4.rs` | datagrams between N4's sockets and its endpoint |
 //! | `observer.rs`, `asked.rs`, `session.rs`, `functions.rs` | looking on, without disturbing workers |
+//! | `metrics.rs` | what only it tells monitoring |
 //! | `replica.rs` | one of many: finding its share |
 
 pub mod asked;
 mod functions;
+pub mod metrics;
 pub mod n4;
 pub mod observer;
 mod replica;

@@ -12,8 +12,9 @@ use crypto::{Cipher, Key};
 use engine::PortId;
 use wire::Mac;
 
+use super::metrics::{CableKnown, ServiceFlows, told};
 use super::service;
-use crate::metrics::{CableKnown, Known, ServiceFlows};
+use crate::metrics::{Known, Page};
 use crate::shell::rest::Wait;
 use crate::shell::{Product, Shell};
 use crate::socket::{CableReply, CableRequest, ChannelView, ChannelsView, FlowView, ModemView, Reply, Request};
@@ -174,7 +175,7 @@ impl Product for Observer {
             channels: channels(control, reports),
             standby: self.heir.load(Ordering::Relaxed),
         });
-        Known { cable: cable.ok(), ..Known::default() }
+        Known { own: cable.map_or_else(|_| Page::default(), |known| told(&known)), ..Known::default() }
     }
 
     fn hindrances(&self) -> Vec<String> {

@@ -3,11 +3,10 @@
 
 use engine::Io;
 
-use super::cable;
 use super::text::Kind::{Counter, Gauge};
 use super::text::{Family, Page};
 use crate::snapshot::{Snapshot, WorkerCounters};
-use crate::socket::{ChannelsView, PeersView, PortView, SessionsView};
+use crate::socket::PortView;
 
 /// Everything that is known at one moment.
 #[derive(Clone, Debug, Default)]
@@ -16,14 +15,10 @@ pub struct Known {
     pub snapshot: Snapshot,
     /// The ports of all workers.
     pub ports: Vec<PortView>,
-    /// Sessions of each worker; none: a worker did not answer in time.
-    pub sessions: Option<SessionsView>,
-    /// Control planes; none: no `[n4]`.
-    pub peers: Option<PeersView>,
-    /// Sessions there may be at most; none: no `[n4]`.
-    pub most_sessions: Option<u64>,
-    /// What only a cable gateway has.
-    pub cable: Option<CableKnown>,
+    /// The families that only this gateway has.
+    pub own: Page,
+    /// How much of what only this gateway has is used, 0 to 1, such as its room for sessions.
+    pub used: f64,
     /// How busy each worker is.
     pub utilisation: Vec<f64>,
     /// No new sessions are taken.
@@ -34,44 +29,11 @@ pub struct Known {
     pub started: f64,
 }
 
-/// What is known of a cable gateway.
-#[derive(Clone, Debug, Default)]
-pub struct CableKnown {
-    /// Modems of each service group.
-    pub modems: Vec<(String, u64)>,
-    /// Service flows that are there, of each service group and traffic priority.
-    pub flows: Vec<ServiceFlows>,
-    /// Channels, and what is counted besides.
-    pub channels: ChannelsView,
-    /// A standby is there.
-    pub standby: bool,
-}
-
-/// Downstream service flows of a service group and traffic priority.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ServiceFlows {
-    /// The service group.
-    pub service_group: String,
-    /// The traffic priority, 0 to 7.
-    pub priority: u8,
-    /// How many.
-    pub flows: u64,
-    /// Packets that wait in them.
-    pub packets: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
-
 impl Known {
-    /// The one number that says how much of the gateway is used: the busiest worker's time, or its room for sessions,
+    /// The one number that says how much of the gateway is used: the busiest worker's time, or what only this gateway has,
     /// whichever is nearer to its end. 1 is full.
     pub fn load(&self) -> f64 {
-        let busiest = self.utilisation.iter().copied().fold(0.0, f64::max);
-        let sessions = match (&self.peers, self.most_sessions) {
-            (Some(peers), Some(most)) if most > 0 => peers.sessions as f64 / most as f64,
-            _ => 0.0,
-        };
-        busiest.max(sessions)
+        self.utilisation.iter().copied().fold(self.used, f64::max)
     }
 }
 
@@ -81,14 +43,8 @@ pub fn page(known: &Known) -> String {
     process(&mut page, known);
     ports(&mut page, &known.ports);
     workers(&mut page, known);
-    sessions(&mut page, known);
-    if let Some(peers) = &known.peers {
-        pfcp(&mut page, peers);
-    }
-    if let Some(known) = &known.cable {
-        cable::write(&mut page, known);
-    }
     memory(&mut page, &known.snapshot);
+    page.append(&known.own);
     page.into_text()
 }
 
@@ -241,38 +197,6 @@ fn stages(page: &mut Page, snapshot: &Snapshot) {
     each("weir_stage_packets_total", "Packets that reached a stage.", &|stage| stage.packets.to_string());
     let hz = snapshot.tsc_hz.max(1.0);
     each("weir_stage_seconds_total", "Time spent in a stage.", &|stage| (stage.cycles as f64 / hz).to_string());
-}
-
-fn sessions(page: &mut Page, known: &Known) {
-    let Some(view) = &known.sessions else { return };
-    let mut family = page.family("weir_sessions", Gauge, "Sessions a worker has.");
-    for worker in &view.workers {
-        family.sample(&[("worker", &worker.worker.to_string())], worker.sessions);
-    }
-    let help = "Memory of session records and of the indexes that lead to them.";
-    let mut family = page.family("weir_session_memory_bytes", Gauge, help);
-    for worker in &view.workers {
-        family.sample(&[("worker", &worker.worker.to_string())], worker.bytes);
-    }
-    if let Some(most) = known.most_sessions {
-        page.one("weir_sessions_limit", Gauge, "Sessions there may be at most, as configured.", most);
-    }
-}
-
-fn pfcp(page: &mut Page, peers: &PeersView) {
-    let lost = peers.peers.iter().filter(|peer| peer.lost_for.is_some()).count();
-    page.family("weir_pfcp_associations", Gauge, "Control planes that are associated; lost ones no longer answer.")
-        .sample(&[("state", "up")], peers.peers.len() - lost)
-        .sample(&[("state", "lost")], lost);
-    page.one("weir_pfcp_waiting_requests", Gauge, "Requests that wait for a worker or the disk.", peers.waiting);
-    page.family("weir_guaranteed_bits_per_second", Gauge, "Guaranteed bit rates set aside for sessions.")
-        .sample(&[("direction", "up")], peers.guaranteed[1])
-        .sample(&[("direction", "down")], peers.guaranteed[2]);
-    let help = "What was done, said and refused with control planes; `weir show peers` has a sentence for each.";
-    let mut family = page.family("weir_pfcp_events_total", Counter, help);
-    for (event, n, _) in &peers.counters {
-        family.sample(&[("event", event)], *n);
-    }
 }
 
 fn memory(page: &mut Page, snapshot: &Snapshot) {

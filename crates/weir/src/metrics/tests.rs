@@ -1,8 +1,22 @@
 use super::families::{Known, page};
 use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
 use crate::socket::{PeerView, PeersView, PortView, SessionsView, WorkerSessions};
+use crate::user_plane::metrics::told;
 
-fn known() -> Known {
+fn views() -> (SessionsView, PeersView) {
+    let of = |worker| WorkerSessions { worker, sessions: 250, bytes: 1000 };
+    let sessions = SessionsView { workers: vec![of(0), of(1)], control: Vec::new() };
+    let peers = PeersView {
+        sessions: 500,
+        peers: vec![PeerView::default(), PeerView { lost_for: Some(1.0), ..PeerView::default() }],
+        counters: vec![("established".into(), 500, "Sessions.".into())],
+        ..PeersView::default()
+    };
+    (sessions, peers)
+}
+
+/// A user plane with those sessions, of a thousand.
+fn known((sessions, peers): (SessionsView, PeersView)) -> Known {
     let drop = |stage: &str| DropCounters {
         stage: stage.into(),
         reason: "no_session".into(),
@@ -31,7 +45,7 @@ fn known() -> Known {
         counters: vec![("rx_packets".into(), 7), ("rx_bytes".into(), 700), ("tx_full".into(), 1)],
         ..PortView::default()
     };
-    let of = |worker| WorkerSessions { worker, sessions: 250, bytes: 1000 };
+    let (own, used) = told(Some(&sessions), Some(&peers), Some(1000));
     Known {
         snapshot: Snapshot {
             gateway: "upf".into(),
@@ -41,15 +55,8 @@ fn known() -> Known {
             ..Snapshot::default()
         },
         ports: vec![port],
-        sessions: Some(SessionsView { workers: vec![of(0), of(1)], control: Vec::new() }),
-        peers: Some(PeersView {
-            sessions: 500,
-            peers: vec![PeerView::default(), PeerView { lost_for: Some(1.0), ..PeerView::default() }],
-            counters: vec![("established".into(), 500, "Sessions.".into())],
-            ..PeersView::default()
-        }),
-        most_sessions: Some(1000),
-        cable: None,
+        own,
+        used,
         utilisation: vec![0.2, 0.4],
         draining: false,
         unready: Vec::new(),
@@ -59,7 +66,7 @@ fn known() -> Known {
 
 #[test]
 fn every_family_has_its_head_once_and_samples_of_its_own_name() {
-    let text = page(&known());
+    let text = page(&known(views()));
     let mut families: Vec<&str> = Vec::new();
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
@@ -93,23 +100,20 @@ fn every_family_has_its_head_once_and_samples_of_its_own_name() {
 
 #[test]
 fn load_is_what_is_nearest_to_its_end() {
-    let mut known = known();
+    let mut known = known(views());
     assert_eq!(known.load(), 0.5, "half the sessions there may be");
     known.utilisation = vec![0.9, 0.1];
     assert_eq!(known.load(), 0.9, "a busy worker");
     known.utilisation.clear();
-    known.peers = None;
+    known.used = 0.0;
     assert_eq!(known.load(), 0.0, "nothing known");
 }
 
 #[test]
 fn there_are_no_more_series_with_more_sessions() {
-    let few = page(&known()).lines().count();
-    let mut many = known();
-    many.peers.as_mut().unwrap().sessions = 256_000;
-    many.peers.as_mut().unwrap().peers = vec![PeerView::default(); 100];
-    for worker in &mut many.sessions.as_mut().unwrap().workers {
-        worker.sessions = 128_000;
-    }
-    assert_eq!(page(&many).lines().count(), few);
+    let few = page(&known(views())).lines().count();
+    let (mut sessions, mut peers) = views();
+    (peers.sessions, peers.peers) = (256_000, vec![PeerView::default(); 100]);
+    sessions.workers.iter_mut().for_each(|worker| worker.sessions = 128_000);
+    assert_eq!(page(&known((sessions, peers))).lines().count(), few);
 }

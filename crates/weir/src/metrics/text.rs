@@ -15,7 +15,7 @@ pub enum Kind {
 pub type Labels<'a> = &'a [(&'a str, &'a str)];
 
 /// A page of families.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Page(String);
 
 /// A family whose samples are being written.
@@ -36,6 +36,11 @@ impl Page {
     /// A family of one sample without labels.
     pub fn one(&mut self, name: &str, kind: Kind, help: &str, value: impl Display) {
         self.family(name, kind, help).sample(&[], value);
+    }
+
+    /// Adds the families of another page; none may be on both.
+    pub fn append(&mut self, other: &Self) {
+        self.0 += &other.0;
     }
 
     /// The page.

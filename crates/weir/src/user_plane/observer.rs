@@ -13,6 +13,7 @@ use upf::control::{Control, ControlCounters};
 use wire::Mac;
 
 use super::asked::{Answer, Asked, Asker, Question};
+use super::metrics::told;
 use super::n4::N4;
 use crate::cdr::{self, Kept};
 use crate::metrics::Known;
@@ -260,12 +261,10 @@ impl Product for Observer {
     }
 
     fn known(&self) -> Known {
-        Known {
-            sessions: self.sessions().ok(),
-            peers: self.peers().ok(),
-            most_sessions: self.config.n4.as_ref().map(|n4| n4.sessions.into()),
-            ..Known::default()
-        }
+        let (sessions, peers) = (self.sessions().ok(), self.peers().ok());
+        let most = self.config.n4.as_ref().map(|n4| n4.sessions.into());
+        let (own, used) = told(sessions.as_ref(), peers.as_ref(), most);
+        Known { own, used, ..Known::default() }
     }
 
     fn levels(&self) -> Vec<Level> {

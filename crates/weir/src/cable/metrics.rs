@@ -1,19 +1,47 @@
 //! What only a cable gateway tells. Labels are service groups, channels and traffic priorities; modems are too many to have
 //! series of their own, and come and go: what must only grow is counted by channel.
 
-use super::families::CableKnown;
-use super::text::Kind::{Counter, Gauge};
-use super::text::Page;
-use crate::socket::ChannelView;
+use crate::metrics::Kind::{Counter, Gauge};
+use crate::metrics::Page;
+use crate::socket::{ChannelView, ChannelsView};
 
-/// Writes its families.
-pub fn write(page: &mut Page, known: &CableKnown) {
+/// What is known of a cable gateway.
+#[derive(Clone, Debug, Default)]
+pub struct CableKnown {
+    /// Modems of each service group.
+    pub modems: Vec<(String, u64)>,
+    /// Service flows that are there, of each service group and traffic priority.
+    pub flows: Vec<ServiceFlows>,
+    /// Channels, and what is counted besides.
+    pub channels: ChannelsView,
+    /// A standby is there.
+    pub standby: bool,
+}
+
+/// Downstream service flows of a service group and traffic priority.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceFlows {
+    /// The service group.
+    pub service_group: String,
+    /// The traffic priority, 0 to 7.
+    pub priority: u8,
+    /// How many.
+    pub flows: u64,
+    /// Packets that wait in them.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Its families.
+pub fn told(known: &CableKnown) -> Page {
+    let mut page = Page::default();
     let mut family = page.family("weir_modems", Gauge, "Modems of a service group, multicast groups among them.");
     for (group, modems) in &known.modems {
         family.sample(&[("service_group", group)], modems);
     }
-    flows(page, known);
-    channels(page, &known.channels.channels);
+    flows(&mut page, known);
+    channels(&mut page, &known.channels.channels);
     let help = "Lookups, filters, classifiers, bursts, requests and grants, as `weir show channels` counts them.";
     let mut family = page.family("weir_cable_events_total", Counter, help);
     for (event, n) in &known.channels.counters {
@@ -21,10 +49,11 @@ pub fn write(page: &mut Page, known: &CableKnown) {
     }
     let help = "1 while a standby is told what it would need to go on.";
     page.one("weir_standby", Gauge, help, u8::from(known.standby));
+    page
 }
 
 fn flows(page: &mut Page, known: &CableKnown) {
-    let mut each = |name: &str, help: &str, value: fn(&super::ServiceFlows) -> u64| {
+    let mut each = |name: &str, help: &str, value: fn(&ServiceFlows) -> u64| {
         let mut family = page.family(name, Gauge, help);
         for flows in &known.flows {
             let labels = [("service_group", flows.service_group.as_str()), ("priority", &flows.priority.to_string())];
