@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `observer.rs` | its control side: looking on, and what it is asked |
 //! | `metrics.rs` | what only it tells monitoring |
+//! | `protocol.rs`, `show.rs` | what it is asked and answers, as tables |
 //! | `service.rs` | service flows, classifiers and filter groups at run time |
 //! | `command.rs` | `weir cmts` |
 //! | `active.rs`, `heir.rs`, `message.rs` | the standby: what it is told, by whom, and when it goes on |
@@ -17,8 +18,10 @@ mod heir;
 mod message;
 mod metrics;
 mod observer;
+pub(crate) mod protocol;
 pub(crate) mod pulse;
 mod service;
+mod show;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -42,6 +45,7 @@ use crate::tables::duration;
 use crate::watch::Vitals;
 use active::Teller;
 use observer::Observer;
+pub use show::VIEWS;
 
 /// What is in the cipher and in DEPI packets leaves within microseconds.
 const SETTLE: Duration = Duration::from_millis(50);

@@ -4,6 +4,7 @@
 pub mod answer;
 mod export;
 mod list;
+mod protocol;
 mod source;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, Parser, Subcommand};
 
 use crate::bench::BenchArgs;
 use crate::cable::CmtsArgs;
@@ -130,37 +131,6 @@ pub struct RunArgs {
     pub log: LogOptions,
 }
 
-/// What `weir show` can show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Topic {
-    /// Calls, packets, packets per call, cycles and ns per packet of every stage; where the workers' time goes.
-    Run,
-    /// Every packet that did not come out: where, why, how many.
-    Drops,
-    /// Sessions and their memory; with --ue one session's rules and usage.
-    Sessions,
-    /// Where every slot of packet memory is.
-    Frames,
-    /// Interfaces: kind, link, addresses, counters.
-    Ports,
-    /// Control planes by PFCP: associations, sessions, messages, what was refused.
-    Peers,
-    /// Processes and threads: what each may do, its CPU, memory, open descriptors.
-    Process,
-    /// Access lists: packets and bytes each rule decided on.
-    Acl,
-    /// Address translation: who has which blocks of public ports; with --ue one subscriber's.
-    Nat,
-    /// Cable modems: hosts, keys, packets either way.
-    Modems,
-    /// Downstream service flows: rates, queues, drops, waits. With --modem one modem's.
-    ServiceFlows,
-    /// Downstream channels: load, DEPI packets; lookups, filters, classifiers, bursts and grants besides.
-    Channels,
-    /// The last thousand events; with --follow those that come, too.
-    Log,
-}
-
 /// Finding the running gateway.
 #[derive(Debug, Args)]
 pub struct At {
@@ -185,8 +155,8 @@ Examples:
   weir show ports --json | jq '.[].counters'")]
 pub struct ShowArgs {
     /// What to show.
-    #[arg(value_enum)]
-    pub topic: Topic,
+    #[arg(value_parser = topics())]
+    pub topic: String,
     /// Where it runs, how to print.
     #[command(flatten)]
     pub at: At,
@@ -248,6 +218,13 @@ pub struct TraceArgs {
     /// Where it runs, how to print.
     #[command(flatten)]
     pub at: At,
+}
+
+/// What `weir show` can show.
+fn topics() -> PossibleValuesParser {
+    let log = PossibleValue::new(crate::show::LOG).help("The last thousand events; with --follow those that come, too");
+    let views = crate::views().into_iter().map(|view| PossibleValue::new(view.topic).help(view.help));
+    PossibleValuesParser::new(views.chain([log]))
 }
 
 /// A time of more than nothing and at most a day.

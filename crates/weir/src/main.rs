@@ -68,7 +68,7 @@ fn main() -> ExitCode {
     }
     let done = match Cli::parse().command {
         Command::Run(args) => run(&args),
-        Command::Show(args) => show::show(&args),
+        Command::Show(args) => show::show(&args, &views()),
         Command::Trace(args) => trace::trace(&args),
         Command::Drain(args) => drain::drain(&args),
         Command::Log(args) => log::log(&args),
@@ -99,4 +99,9 @@ fn run(args: &RunArgs) -> anyhow::Result<()> {
     let found = GATEWAYS.iter().find(|(name, _)| Some(*name) == named.as_deref());
     let (_, run) = found.unwrap_or(&GATEWAYS[0]);
     run(args, text)
+}
+
+/// The tables of all gateways.
+fn views() -> Vec<show::View> {
+    [show::VIEWS, user_plane::VIEWS, cable::VIEWS].concat()
 }

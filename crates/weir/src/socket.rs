@@ -7,9 +7,5 @@ mod server;
 pub(crate) mod tests;
 
 pub use client::{Client, ClientError};
-pub use protocol::{
-    AclRuleView, BlockView, CableReply, CableRequest, ChannelView, ChannelsView, CreditView, DrainView, FlowView,
-    ModemView, NatView, PathView, PeerView, PeersView, PortView, RecordsView, Reply, Request, RuleUsage, SessionView,
-    SessionsView, TraceLine, TraceView, WorkerSessions, hex,
-};
+pub use protocol::{Ask, DrainView, PortView, RawAnswer, RawRequest, Reply, Request, TraceLine, TraceView, hex};
 pub use server::{Answers, Place, Server, ServerError, bind};

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+use crate::cable::protocol::{self as cable, CableReply, CableRequest};
 use crate::cli::TraceArgs;
 use crate::pcapng::PcapNg;
 use crate::signals;
-use crate::socket::{CableReply, CableRequest, Client, Reply, Request, TraceLine, TraceView};
+use crate::socket::{Client, Reply, Request, TraceLine, TraceView};
 use crate::tables::{Style, many};
 
 /// Follows them.
@@ -76,7 +77,8 @@ fn subject(args: &TraceArgs, client: &mut Client) -> anyhow::Result<(IpAddr, Str
     if let Ok(host) = modem.parse() {
         return Ok((host, format!("the modem of {host}")));
     }
-    let Reply::Cable(CableReply::Modems(modems)) = client.ask(&Request::Cable(CableRequest::Modems))? else {
+    let cable::Reply::Cable(CableReply::Modems(modems)) = client.ask(&cable::Request::Cable(CableRequest::Modems))?
+    else {
         bail!("this gateway knows no modems");
     };
     let found = modems.iter().find(|view| view.modem.eq_ignore_ascii_case(modem));

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `n4.rs` | datagrams between N4's sockets and its endpoint |
 //! | `observer.rs`, `asked.rs`, `session.rs`, `functions.rs` | looking on, without disturbing workers |
+//! | `protocol.rs`, `show.rs` | what it is asked and answers, as tables |
 //! | `metrics.rs` | what only it tells monitoring |
 //! | `replica.rs` | one of many: finding its share |
 
@@ -12,8 +13,10 @@ mod functions;
 pub mod metrics;
 pub mod n4;
 pub mod observer;
+pub mod protocol;
 mod replica;
 mod session;
+mod show;
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -39,6 +42,7 @@ use crate::watch::Vitals;
 use asked::Asked;
 use n4::{N4, N4Error};
 use observer::Observer;
+pub use show::VIEWS;
 
 /// A user plane's configuration, checked.
 pub type Loaded = shell::Loaded<Config>;

@@ -4,12 +4,11 @@ mod service;
 
 use std::io::Write;
 
-use anyhow::bail;
 use clap::{Args, Subcommand};
 
+use super::protocol::{CableReply, CableRequest, Reply, Request};
 use crate::cli::At;
-use crate::show;
-use crate::socket::{CableReply, CableRequest, Client, Reply, Request};
+use crate::socket::Client;
 use crate::tables::Style;
 use service::{ClassifierCommand, FlowCommand};
 
@@ -151,14 +150,12 @@ enum KeyCommand {
 /// No cable gateway runs there, or it says why not.
 pub fn cmts(args: &CmtsArgs) -> anyhow::Result<()> {
     let mut client = Client::connect(&args.at.socket)?;
-    let Reply::Cable(reply) = client.ask(&Request::Cable(request(&args.what)))? else {
-        bail!("the running weir answered something else; are they of different versions?");
-    };
+    let Reply::Cable(reply) = client.ask(&Request::Cable(request(&args.what)))?;
     let mut out = std::io::stdout().lock();
     match (args.at.json, &reply) {
         (true, reply) => writeln!(out, "{}", serde_json::to_string(reply)?)?,
         (false, CableReply::Done(sentence)) => writeln!(out, "{sentence}")?,
-        (false, reply) => write!(out, "{}", show::cable::text(reply, None, Style::of_stdout()))?,
+        (false, reply) => write!(out, "{}", super::show::text(reply, None, Style::of_stdout()))?,
     }
     Ok(())
 }

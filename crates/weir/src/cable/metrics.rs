@@ -1,9 +1,9 @@
 //! What only a cable gateway tells. Labels are service groups, channels and traffic priorities; modems are too many to have
 //! series of their own, and come and go: what must only grow is counted by channel.
 
+use super::protocol::{ChannelView, ChannelsView};
 use crate::metrics::Kind::{Counter, Gauge};
 use crate::metrics::Page;
-use crate::socket::{ChannelView, ChannelsView};
 
 /// What is known of a cable gateway.
 #[derive(Clone, Debug, Default)]

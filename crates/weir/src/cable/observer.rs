@@ -13,11 +13,12 @@ use engine::PortId;
 use wire::Mac;
 
 use super::metrics::{CableKnown, ServiceFlows, told};
+use super::protocol::{CableReply, CableRequest, ChannelView, ChannelsView, FlowView, ModemView, Reply, Request};
 use super::service;
 use crate::metrics::{Known, Page};
 use crate::shell::rest::Wait;
 use crate::shell::{Product, Shell};
-use crate::socket::{CableReply, CableRequest, ChannelView, ChannelsView, FlowView, ModemView, Reply, Request};
+use crate::socket::{Ask, RawAnswer, RawRequest};
 
 /// The control side of a running cable gateway.
 pub struct Observer {
@@ -158,14 +159,17 @@ impl Product for Observer {
         self.leaving.load(Ordering::Relaxed)
     }
 
-    fn answer(&self, request: &Request) -> Reply {
-        let Request::Cable(request) = request else {
-            return Reply::Error("this gateway is a cable gateway: it has modems, and no sessions".to_owned());
-        };
-        let answer = self.cable(request);
-        // Much of what is asked for changes control.
-        self.shell.call_control();
-        answer.map_or_else(Reply::Error, Reply::Cable)
+    fn answer(&self, asked: &RawRequest) -> Option<RawAnswer> {
+        Request::answered(asked, |Request::Cable(request)| {
+            let answer = self.cable(&request);
+            // Much of what is asked for changes control.
+            self.shell.call_control();
+            answer.map(Reply::Cable)
+        })
+    }
+
+    fn drain(&self, _on: bool, _grace: Duration) -> Result<u64, String> {
+        Err("this gateway has modems, and no sessions that could be drained".to_owned())
     }
 
     fn known(&self) -> Known {

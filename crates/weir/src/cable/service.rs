@@ -5,7 +5,7 @@ use cmts::control::{Control, Refusal};
 use serde::de::DeserializeOwned;
 
 use super::observer::mac;
-use crate::socket::{CableReply, CableRequest};
+use super::protocol::{CableReply, CableRequest};
 
 /// Does what is asked and says so.
 ///

@@ -4,12 +4,13 @@ use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use ledger::{Change, FILE, Filter, Ledger, Record};
 
 use super::answer::AN_ANSWER;
+use super::protocol::{RecordsView, Reply, Request};
 use super::{DOOR, FOLDER, Where};
-use crate::socket::{Client, ClientError, RecordsView, Reply, Request};
+use crate::socket::{Client, ClientError};
 
 /// A place with records.
 pub enum Source {
@@ -112,10 +113,8 @@ impl Source {
 }
 
 fn view(client: &mut Client, request: &Request) -> anyhow::Result<RecordsView> {
-    match client.ask(request)? {
-        Reply::Records(view) => Ok(view),
-        other => bail!("that is no answer: {other:?}"),
-    }
+    let Reply::Records(view) = client.ask(request)?;
+    Ok(view)
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {

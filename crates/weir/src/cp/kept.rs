@@ -9,7 +9,7 @@ use ledger::{Change, Ledger, LedgerError, Pace, Record, Refused, Ticket, Writer}
 
 use super::plane::Acknowledgement;
 use crate::cdr::{self, DOOR};
-use crate::socket::{Answers, Reply, Request, Server, ServerError};
+use crate::socket::{Answers, RawAnswer, RawRequest, Server, ServerError};
 
 /// Records that belong together, and the acknowledgement that waits for them.
 pub type Batch = (Vec<Record>, Option<Acknowledgement>);
@@ -112,11 +112,8 @@ impl Kept {
 struct Door(cdr::Kept);
 
 impl Answers for Door {
-    fn answer(&self, _connection: u64, request: &Request) -> Reply {
-        match request {
-            Request::Records { filter, limit } => cdr::answer::records(Some(&self.0), filter, *limit),
-            Request::Exported { until } => cdr::answer::exported(Some(&self.0), *until),
-            _ => Reply::Error("this is a control plane: ask the gateway at its own control socket".to_owned()),
-        }
+    fn answer(&self, _connection: u64, asked: &RawRequest) -> RawAnswer {
+        let answer = cdr::answer::answered(Some(&self.0), asked);
+        answer.unwrap_or_else(|| Err("this is a control plane: ask the gateway at its own control socket".to_owned()))
     }
 }

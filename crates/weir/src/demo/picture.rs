@@ -8,8 +8,8 @@ use traffic::{DirectionResult, TrialResult};
 
 use super::losses::Lost;
 use crate::snapshot::{Snapshot, StageCounters};
-use crate::socket::PeersView;
 use crate::tables::{Align, Style, Table, bytes, count, si};
+use crate::user_plane::protocol::PeersView;
 
 /// A moment of it.
 pub struct Picture<'a> {

@@ -17,8 +17,9 @@ use super::network::{GNB_FIRST, GNBS, N4, Network, SMF};
 use super::picture::{Charged, Picture, Screen, Story};
 use super::processes::Process;
 use crate::snapshot::Snapshot;
-use crate::socket::{Client, ClientError, PeersView, PortView, Reply, Request};
+use crate::socket::{Ask, Client, ClientError, PortView, Reply, Request};
 use crate::tables::{count, duration};
+use crate::user_plane::protocol::{self, PeersView};
 
 /// Best first; AF_XDP locks packet memory, so less of it where little may be locked.
 const DOORS: [(PortKind, Option<u32>); 5] = [
@@ -276,7 +277,7 @@ impl<'a> Gauge<'a> {
         Ok(Self { client: Client::connect(path)?, stop })
     }
 
-    fn ask(&mut self, request: &Request) -> anyhow::Result<Reply> {
+    fn ask<Q: Ask>(&mut self, request: &Q) -> anyhow::Result<Q::Answer> {
         let (until, stop) = (Instant::now() + PATIENCE, self.stop);
         let wait_on = |why: &ClientError| {
             eprintln!("weir demo: {why}; waiting on");
@@ -300,8 +301,8 @@ impl<'a> Gauge<'a> {
     }
 
     fn peers(&mut self) -> anyhow::Result<PeersView> {
-        match self.ask(&Request::Peers)? {
-            Reply::Peers(view) => Ok(view),
+        match self.ask(&protocol::Request::Peers)? {
+            protocol::Reply::Peers(view) => Ok(view),
             other => bail!("that is no answer: {other:?}"),
         }
     }
@@ -309,7 +310,7 @@ impl<'a> Gauge<'a> {
     /// What the picture of the next moment shows; nothing, where no answer comes in time.
     fn glance(&mut self) -> Option<(Snapshot, PeersView)> {
         let Ok(Reply::Counters(counters)) = self.client.ask(&Request::Counters) else { return None };
-        let Ok(Reply::Peers(peers)) = self.client.ask(&Request::Peers) else { return None };
+        let Ok(protocol::Reply::Peers(peers)) = self.client.ask(&protocol::Request::Peers) else { return None };
         Some((counters, peers))
     }
 }

@@ -1,7 +1,8 @@
 use super::families::{Known, page};
 use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
-use crate::socket::{PeerView, PeersView, PortView, SessionsView, WorkerSessions};
+use crate::socket::PortView;
 use crate::user_plane::metrics::told;
+use crate::user_plane::protocol::{PeerView, PeersView, SessionsView, WorkerSessions};
 
 fn views() -> (SessionsView, PeersView) {
     let of = |worker| WorkerSessions { worker, sessions: 250, bytes: 1000 };

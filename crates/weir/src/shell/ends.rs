@@ -18,7 +18,7 @@ use super::rest::{AGAIN, ControlWaker, Wait, until};
 use super::watched::{Glass, Seen};
 use crate::metrics::{Known, Monitored};
 use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
-use crate::socket::{Answers, PortView, Reply, Request};
+use crate::socket::{Answers, Ask, DrainView, PortView, RawAnswer, RawRequest, Reply, Request};
 use crate::watch::{Level, Sight, Vitals, Watchable, asleep_until};
 
 /// The reading ends of one worker.
@@ -283,24 +283,44 @@ impl<P: Product> Watchable for P {
 }
 
 impl<P: Product> Answers for P {
-    fn answer(&self, connection: u64, request: &Request) -> Reply {
-        let shell = self.shell();
-        match request {
-            Request::Counters => Reply::Counters(shell.snapshot()),
-            Request::Ports => Reply::Ports(shell.ports()),
-            Request::Trace { ue, packets } => {
-                shell.followed.start(connection, *ue, *packets).map_or_else(Reply::Error, Reply::Trace)
-            }
-            Request::Traced => Reply::Trace(shell.followed.take()),
-            Request::Log(request) => crate::log::answer(request).map_or_else(Reply::Error, Reply::Log),
-            Request::Process => crate::privilege::answer().map_or_else(Reply::Error, Reply::Process),
-            other => Product::answer(self, other),
-        }
+    fn answer(&self, connection: u64, asked: &RawRequest) -> RawAnswer {
+        let common = Request::answered(asked, |request| common(self, connection, request));
+        common.or_else(|| Product::answer(self, asked)).unwrap_or_else(|| {
+            Err(format!("this gateway is a {}: it does not answer \"{}\"", self.shell().gateway, asked.name))
+        })
     }
 
     fn hung_up(&self, connection: u64) {
         self.shell().followed.hung_up(connection);
     }
+}
+
+/// The answer to what every gateway is asked.
+fn common(product: &impl Product, connection: u64, request: Request) -> Result<Reply, String> {
+    let shell = product.shell();
+    match request {
+        Request::Counters => Ok(Reply::Counters(shell.snapshot())),
+        Request::Ports => Ok(Reply::Ports(shell.ports())),
+        Request::Trace { ue, packets } => shell.followed.start(connection, ue, packets).map(Reply::Trace),
+        Request::Traced => Ok(Reply::Trace(shell.followed.take())),
+        Request::Log(request) => crate::log::answer(&request).map(Reply::Log),
+        Request::Process => crate::privilege::answer().map(Reply::Process),
+        Request::Drain { on, seconds } => drain(product, on, seconds).map(Reply::Drain),
+    }
+}
+
+/// Takes no new sessions from now on, or takes them again.
+fn drain(product: &impl Product, on: bool, seconds: u32) -> Result<DrainView, String> {
+    let sessions = product.drain(on, Duration::from_secs(seconds.into()))?;
+    let is_change = product.shell().vitals.drain(on);
+    match on {
+        _ if !is_change => {}
+        true => tracing::info!(
+            target: "process", event = "drain_begin", sessions, grace_seconds = seconds, "no new sessions are taken"
+        ),
+        false => tracing::info!(target: "process", event = "drain_end", sessions, "new sessions are taken again"),
+    }
+    Ok(DrainView { draining: on, sessions })
 }
 
 /// A worker's port as it was seen.

@@ -18,7 +18,7 @@ use super::rest::Wait;
 use crate::cli::RunArgs;
 use crate::load::{LoadError, Text};
 use crate::metrics::Known;
-use crate::socket::{Reply, Request};
+use crate::socket::{RawAnswer, RawRequest};
 use crate::watch::{Level, Vitals};
 
 /// What all gateways' configurations have in common.
@@ -212,8 +212,15 @@ pub trait Product: Send + Sync + 'static {
     /// Its workers stand still, their ports are still open.
     fn halted(&self, _workers: &[std::thread::Result<Worker<Self::Plane>>]) {}
 
-    /// The answer to what only it is asked.
-    fn answer(&self, request: &Request) -> Reply;
+    /// The answer to what only it is asked; none: it knows no such question.
+    fn answer(&self, asked: &RawRequest) -> Option<RawAnswer>;
+
+    /// Takes no new sessions from now on, or takes them again; whoever may end them is told that those there are may stay
+    /// for a `grace`. Returns how many there are.
+    ///
+    /// # Errors
+    /// They can not be counted, or it has none; a sentence.
+    fn drain(&self, on: bool, grace: Duration) -> Result<u64, String>;
 
     /// What monitoring is told of it, beside what every gateway tells.
     fn known(&self) -> Known;

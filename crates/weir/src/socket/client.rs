@@ -5,7 +5,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::protocol::{Reply, Request};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::protocol::Ask;
 
 /// A connection to a running weir.
 #[derive(Debug)]
@@ -70,7 +73,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`]; an answer that is an error is [`ClientError::Said`].
-    pub fn ask(&mut self, request: &Request) -> Result<Reply, ClientError> {
+    pub fn ask<Q: Ask>(&mut self, request: &Q) -> Result<Q::Answer, ClientError> {
         self.ask_while(request, |_| false)
     }
 
@@ -78,11 +81,23 @@ impl Client {
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
-    pub fn ask_while(
+    pub fn ask_while<Q: Ask>(
         &mut self,
-        request: &Request,
+        request: &Q,
+        wait_on: impl FnMut(&ClientError) -> bool,
+    ) -> Result<Q::Answer, ClientError> {
+        self.ask_any(request, wait_on)
+    }
+
+    /// As [`ask_while`](Self::ask_while), of a question whose type is not known: the answer is read as a `T`.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn ask_any<T: DeserializeOwned>(
+        &mut self,
+        request: &impl Serialize,
         mut wait_on: impl FnMut(&ClientError) -> bool,
-    ) -> Result<Reply, ClientError> {
+    ) -> Result<T, ClientError> {
         let mut line = serde_json::to_vec(request).map_err(|e| ClientError::Babble(e.to_string()))?;
         line.push(b'\n');
         self.stream.get_mut().write_all(&line).map_err(|error| self.failed(error))?;
@@ -124,10 +139,16 @@ impl Client {
     }
 }
 
-fn read(line: &[u8]) -> Result<Reply, ClientError> {
-    match serde_json::from_slice(line) {
-        Ok(Reply::Error(sentence)) => Err(ClientError::Said(sentence)),
-        Ok(reply) => Ok(reply),
-        Err(error) => Err(ClientError::Babble(error.to_string())),
+/// An answer that is none.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Failure {
+    error: String,
+}
+
+fn read<T: DeserializeOwned>(line: &[u8]) -> Result<T, ClientError> {
+    match serde_json::from_slice::<Failure>(line) {
+        Ok(Failure { error }) => Err(ClientError::Said(error)),
+        Err(_) => serde_json::from_slice(line).map_err(|error| ClientError::Babble(error.to_string())),
     }
 }

@@ -1,18 +1,16 @@
 //! What is asked and answered over the control socket.
 
-mod cable;
-
 use std::net::IpAddr;
-use std::path::PathBuf;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::log::{LogReply, LogRequest};
 use crate::privilege::ProcessesView;
 use crate::snapshot::Snapshot;
-pub use cable::{CableReply, CableRequest, ChannelView, ChannelsView, FlowView, ModemView};
 
-/// A question, as `{"ask": "counters"}` or `{"ask": "session", "ue": "10.60.0.1"}`.
+/// What every gateway is asked, as `{"ask": "counters"}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
@@ -20,23 +18,6 @@ pub enum Request {
     Counters,
     /// The ports of all workers.
     Ports,
-    /// How many sessions there are, where.
-    Sessions,
-    /// The control planes.
-    Peers,
-    /// What rules of access lists have counted.
-    Acl,
-    /// Who has which blocks of public ports.
-    Nat {
-        /// Only this subscriber's.
-        #[serde(default)]
-        ue: Option<IpAddr>,
-    },
-    /// One subscriber's session.
-    Session {
-        /// Its address.
-        ue: IpAddr,
-    },
     /// Follow a subscriber's packets. The trace ends with the connection.
     Trace {
         /// Its address.
@@ -48,8 +29,6 @@ pub enum Request {
     Traced,
     /// What the processes and their threads may do.
     Process,
-    /// What only a cable gateway answers.
-    Cable(CableRequest),
     /// The event log.
     Log(LogRequest),
     /// Take no new sessions from now on, or take them again.
@@ -59,22 +38,9 @@ pub enum Request {
         /// Seconds that control planes are told sessions may still stay.
         seconds: u32,
     },
-    /// Charging records of the ledger it has open, some at a time.
-    Records {
-        /// Which.
-        #[serde(default)]
-        filter: ledger::Filter,
-        /// How many at most.
-        limit: u32,
-    },
-    /// Records up to this sequence number are exported and safe: retention may remove them.
-    Exported {
-        /// The last of them.
-        until: u64,
-    },
 }
 
-/// An answer, as `{"counters": {…}}` or `{"error": "…"}`.
+/// An answer, as `{"counters": {…}}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
@@ -82,30 +48,59 @@ pub enum Reply {
     Counters(Snapshot),
     /// To [`Request::Ports`].
     Ports(Vec<PortView>),
-    /// To [`Request::Sessions`].
-    Sessions(SessionsView),
-    /// To [`Request::Peers`].
-    Peers(PeersView),
-    /// To [`Request::Session`].
-    Session(SessionView),
-    /// To [`Request::Acl`].
-    Acl(Vec<AclRuleView>),
-    /// To [`Request::Nat`].
-    Nat(NatView),
     /// To [`Request::Trace`] and [`Request::Traced`].
     Trace(TraceView),
     /// To [`Request::Drain`].
     Drain(DrainView),
-    /// To [`Request::Records`]; to [`Request::Exported`], without records.
-    Records(RecordsView),
     /// To [`Request::Log`].
     Log(LogReply),
     /// To [`Request::Process`].
     Process(ProcessesView),
-    /// To [`Request::Cable`].
-    Cable(CableReply),
-    /// The question was not understood, or can not be answered; a sentence.
-    Error(String),
+}
+
+impl Ask for Request {
+    type Answer = Reply;
+    const NAMES: &'static [&'static str] = &["counters", "ports", "trace", "traced", "process", "log", "drain"];
+}
+
+/// Questions that are asked over a control socket: one JSON object with the name of the question under `ask`.
+pub trait Ask: Serialize + DeserializeOwned {
+    /// What is answered. Where there is no answer that is `{"error": "a sentence"}` instead.
+    type Answer: Serialize + DeserializeOwned;
+    /// The names of all questions.
+    const NAMES: &'static [&'static str];
+
+    /// Answers what came, if it is one of these questions: `answer` gives the answer or a sentence why there is none.
+    fn answered(asked: &RawRequest, answer: impl FnOnce(Self) -> Result<Self::Answer, String>) -> Option<RawAnswer> {
+        let is_ours = Self::NAMES.contains(&asked.name.as_str());
+        let understood = || Self::deserialize(&asked.question).map_err(|error| format!("not a question: {error}"));
+        let text = |reply| serde_json::to_string(&reply).map_err(|error| error.to_string());
+        is_ours.then(|| understood().and_then(answer).and_then(text))
+    }
+}
+
+/// A question as it came.
+#[derive(Clone, Debug)]
+pub struct RawRequest {
+    /// Its name.
+    pub name: String,
+    question: Value,
+}
+
+/// JSON, or a sentence why there is none.
+pub type RawAnswer = Result<String, String>;
+
+impl RawRequest {
+    /// The question in a line.
+    ///
+    /// # Errors
+    /// It is none; a sentence.
+    pub fn of(line: &str) -> Result<Self, String> {
+        let question: Value = serde_json::from_str(line).map_err(|error| format!("not a question: {error}"))?;
+        let name = question.get("ask").and_then(Value::as_str);
+        let name = name.ok_or(r#"not a question: such as {"ask": "counters"}"#)?.to_owned();
+        Ok(Self { name, question })
+    }
 }
 
 /// A worker's port.
@@ -115,7 +110,7 @@ pub struct PortView {
     pub name: String,
     /// The worker it belongs to.
     pub worker: u16,
-    /// Its side: `access` or `core`.
+    /// Its side of the gateway, as the configuration has it.
     pub role: String,
     /// Kind and mode: `packet-ring`.
     pub kind: String,
@@ -143,128 +138,6 @@ impl PortView {
     }
 }
 
-/// Sessions of all workers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SessionsView {
-    /// Each worker's.
-    pub workers: Vec<WorkerSessions>,
-    /// What control has done and heard, by name; what never happened is not there.
-    pub control: Vec<(String, u64)>,
-}
-
-/// Sessions of one worker.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct WorkerSessions {
-    /// Its number.
-    pub worker: u16,
-    /// How many.
-    pub sessions: u64,
-    /// Bytes of their records and of the indexes that lead to them.
-    pub bytes: u64,
-}
-
-/// The end of N4 and who is at the others.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PeersView {
-    /// Where control planes reach it.
-    pub address: String,
-    /// What it calls itself.
-    pub node_id: String,
-    /// Sessions of all of them.
-    pub sessions: u64,
-    /// Requests that wait for a worker.
-    pub waiting: u64,
-    /// Sessions with guaranteed bit rates, and these rates from and to subscribers in bit/s, in all.
-    #[serde(default)]
-    pub guaranteed: [u64; 3],
-    /// The control planes.
-    pub peers: Vec<PeerView>,
-    /// GTP-U peers: those that do not answer first, then those of most sessions; a hundred at most.
-    #[serde(default)]
-    pub paths: Vec<PathView>,
-    /// What was done, said and refused: name, how often, a sentence.
-    pub counters: Vec<(String, u64, String)>,
-    /// What happened to associations: seconds ago, to whom, what.
-    pub news: Vec<(f64, String, String)>,
-}
-
-/// A control plane.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PeerView {
-    /// Where its requests go.
-    pub address: String,
-    /// What it calls itself.
-    pub node_id: String,
-    /// Seconds since it began, by its own account.
-    pub seconds: f64,
-    /// Its sessions.
-    pub sessions: u64,
-    /// It no longer answers; seconds until its sessions go.
-    pub lost_for: Option<f64>,
-    /// It has answered a heartbeat, ever.
-    pub answers_heartbeats: bool,
-    /// Datagrams of it that were lost, as its queue was full.
-    #[serde(default)]
-    pub datagrams_lost: u64,
-    /// Further addresses it may use its sessions from, as a member of a set.
-    #[serde(default)]
-    pub further_addresses: Vec<String>,
-}
-
-/// A GTP-U peer.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PathView {
-    /// Its address.
-    pub peer: String,
-    /// The network instance it is in.
-    pub instance: String,
-    /// Sessions that send to it.
-    pub sessions: u64,
-    /// It does not answer Echo Requests.
-    pub failed: bool,
-}
-
-/// A rule of an access list, or what holds for packets that none matches.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AclRuleView {
-    /// The network instance.
-    pub instance: String,
-    /// The rule as it was written; `permit` or `deny` alone: the list's default.
-    pub rule: String,
-    /// Packets it decided on.
-    pub packets: u64,
-    /// Their octets.
-    pub bytes: u64,
-}
-
-/// Translation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct NatView {
-    /// Subscribers with blocks.
-    pub subscribers: u64,
-    /// Blocks they have.
-    pub blocks: u64,
-    /// Mappings on them.
-    pub mappings: u64,
-    /// The blocks, by subscriber: a thousand at most.
-    pub list: Vec<BlockView>,
-}
-
-/// A block of public ports that a subscriber has.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BlockView {
-    /// The subscriber's own address.
-    pub private: IpAddr,
-    /// The network instance it is in.
-    pub instance: String,
-    /// Its public address.
-    pub public: IpAddr,
-    /// First and last port.
-    pub ports: [u16; 2],
-    /// Mappings on them.
-    pub mappings: u16,
-}
-
 /// Whether new sessions are taken.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DrainView {
@@ -272,74 +145,6 @@ pub struct DrainView {
     pub draining: bool,
     /// Sessions there still are.
     pub sessions: u64,
-}
-
-/// One subscriber's session.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SessionView {
-    /// Its addresses.
-    pub addresses: Vec<IpAddr>,
-    /// The worker that owns it.
-    pub worker: u16,
-    /// Control's number of it on that worker.
-    pub handle: u32,
-    /// The network instance it is in.
-    pub instance: String,
-    /// Its rules: kind (`pdr`, `far`, `qer`, `urr`), number, and what it says.
-    pub rules: Vec<(String, u32, String)>,
-    /// What its URRs have measured.
-    pub usage: Vec<RuleUsage>,
-    /// What its QERs let pass.
-    #[serde(default)]
-    pub credits: Vec<CreditView>,
-    /// Its control plane, and the session's numbers: the control plane's and ours; none: it is simulated.
-    #[serde(default)]
-    pub control_plane: Option<(String, u64, u64)>,
-}
-
-/// What a QER lets pass in one direction.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CreditView {
-    /// The rule.
-    pub qer: u32,
-    /// `up` or `down`.
-    pub direction: String,
-    /// `bytes` or `packets`.
-    pub unit: String,
-    /// How many may pass now.
-    pub left: u64,
-    /// How many could at most.
-    pub of: u64,
-}
-
-/// What a URR has measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RuleUsage {
-    /// The rule.
-    pub urr: u32,
-    /// Packets from the subscriber.
-    pub up_packets: u64,
-    /// Their octets.
-    pub up_bytes: u64,
-    /// Packets to the subscriber.
-    pub down_packets: u64,
-    /// Their octets.
-    pub down_bytes: u64,
-    /// Seconds from first to last packet.
-    pub seconds: f64,
-    /// Seconds since the last packet; none: there was none.
-    pub idle: Option<f64>,
-}
-
-/// Charging records, and the ledger they are from.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RecordsView {
-    /// The ledger's file.
-    pub ledger: PathBuf,
-    /// The records.
-    pub page: ledger::Page,
-    /// What the ledger holds.
-    pub status: ledger::Status,
 }
 
 /// What was recorded of a trace.

@@ -10,12 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::protocol::{Reply, Request};
+use serde_json::json;
+
+use super::protocol::{RawAnswer, RawRequest};
 
 /// What can answer. Called from the server's threads, several at once.
 pub trait Answers: Send + Sync {
     /// Answers a question asked over a connection.
-    fn answer(&self, connection: u64, request: &Request) -> Reply;
+    fn answer(&self, connection: u64, asked: &RawRequest) -> RawAnswer;
 
     /// A connection has ended.
     fn hung_up(&self, _connection: u64) {}
@@ -172,11 +174,8 @@ fn serve(stream: UnixStream, connection: u64, answers: &dyn Answers) {
             Ok(n) if n > 0 && line.ends_with('\n') => {}
             _ => return,
         }
-        let reply = match serde_json::from_str::<Request>(&line) {
-            Ok(request) => answers.answer(connection, &request),
-            Err(error) => Reply::Error(format!("not a question: {error}")),
-        };
-        let Ok(mut text) = serde_json::to_string(&reply) else { return };
+        let answer = RawRequest::of(&line).and_then(|asked| answers.answer(connection, &asked));
+        let mut text = answer.unwrap_or_else(|error| json!({ "error": error }).to_string());
         text.push('\n');
         if reader.get_mut().write_all(text.as_bytes()).is_err() {
             return;

@@ -17,7 +17,7 @@ use crate::load::Text;
 use crate::shell::{Gateway, Process};
 use crate::snapshot::Snapshot;
 use crate::user_plane::observer::Observer;
-use crate::user_plane::{Loaded, UserPlane};
+use crate::user_plane::{Loaded, UserPlane, protocol};
 
 pub const GATEWAY: &str = r#"
 gateway = "upf"
@@ -144,17 +144,17 @@ fn a_running_gateway_answers_every_question() {
     assert_eq!((ports[0].name.as_str(), ports[1].role.as_str(), ports[0].kind.as_str()), ("n3", "core", "memory"));
     assert!(ports[0].counters.contains(&("rx_packets".to_owned(), 7)), "{:?}", ports[0]);
 
-    let Reply::Sessions(view) = client.ask(&Request::Sessions).unwrap() else { panic!() };
+    let protocol::Reply::Sessions(view) = client.ask(&protocol::Request::Sessions).unwrap() else { panic!() };
     assert_eq!(view.workers[0].sessions, 10);
     assert!(view.workers[0].bytes > 1000);
 
-    let ask = |ue: &str| Request::Session { ue: ue.parse().unwrap() };
-    let Reply::Session(one) = client.ask(&ask("10.60.0.1")).unwrap() else { panic!() };
+    let ask = |ue: &str| protocol::Request::Session { ue: ue.parse().unwrap() };
+    let protocol::Reply::Session(one) = client.ask(&ask("10.60.0.1")).unwrap() else { panic!() };
     assert_eq!(one.usage.iter().map(|usage| usage.up_packets).sum::<u64>(), 7);
     let says: Vec<&str> = one.rules.iter().map(|(_, _, says)| says.as_str()).collect();
     assert!(says.iter().any(|says| says.contains("permit out 17 from any 20000-20099")), "{says:?}");
     assert!(says.iter().any(|says| says.contains("down 100 Mbit/s, whole session")), "{says:?}");
-    let Reply::Session(same) = client.ask(&ask("2001:db8:7::99")).unwrap() else { panic!() };
+    let protocol::Reply::Session(same) = client.ask(&ask("2001:db8:7::99")).unwrap() else { panic!() };
     assert_eq!(same.addresses, one.addresses);
     let error = client.ask(&ask("10.60.9.9")).unwrap_err().to_string();
     assert_eq!(error, "no session has the address 10.60.9.9");
@@ -216,9 +216,9 @@ struct Gated {
 }
 
 impl Answers for Gated {
-    fn answer(&self, _: u64, _: &Request) -> Reply {
+    fn answer(&self, _: u64, _: &RawRequest) -> RawAnswer {
         drop(self.opened.wait_while(self.open.lock().unwrap(), |open| !*open).unwrap());
-        Reply::Error(format!("answer {}", self.asked.fetch_add(1, Ordering::Relaxed) + 1))
+        Err(format!("answer {}", self.asked.fetch_add(1, Ordering::Relaxed) + 1))
     }
 }
 
@@ -257,13 +257,13 @@ fn nonsense_is_answered_with_a_sentence() {
     let spot = Spot::new();
     struct Deaf;
     impl Answers for Deaf {
-        fn answer(&self, _: u64, _: &Request) -> Reply {
-            Reply::Error("no".to_owned())
+        fn answer(&self, _: u64, _: &RawRequest) -> RawAnswer {
+            Err("no".to_owned())
         }
     }
     let server = Server::start(&spot.0, Arc::new(Deaf)).unwrap();
     let mut stream = BufReader::new(UnixStream::connect(&spot.0).unwrap());
-    stream.get_mut().write_all(b"{\"ask\": \"everything\"}\n").unwrap();
+    stream.get_mut().write_all(b"{\"tell\": \"everything\"}\n").unwrap();
     let mut line = String::new();
     stream.read_line(&mut line).unwrap();
     assert!(line.starts_with("{\"error\":\"not a question: "), "{line}");

@@ -9,7 +9,7 @@ use upf::n4::paths::Paths;
 
 use super::asked::{Answer, Question};
 use super::observer::Observer;
-use crate::socket::{AclRuleView, BlockView, NatView, PathView};
+use super::protocol::{AclRuleView, BlockView, NatView, PathView};
 
 /// Rows of a page at most.
 const BLOCKS: usize = 1000;

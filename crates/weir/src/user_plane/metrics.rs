@@ -1,9 +1,9 @@
 //! What only a user plane tells monitoring: sessions and control planes. Labels are workers and events; nothing has a
 //! subscriber's or a peer's name on it.
 
+use super::protocol::{PeersView, SessionsView};
 use crate::metrics::Kind::{Counter, Gauge};
 use crate::metrics::Page;
-use crate::socket::{PeersView, SessionsView};
 
 /// Its families, and how much of its room for sessions is used, 0 to 1. `sessions`: of each worker; none: a worker did not
 /// answer in time. `peers`: control planes; none: no `[n4]`. `most`: sessions there may be.

@@ -15,11 +15,12 @@ use wire::Mac;
 use super::asked::{Answer, Asked, Asker, Question};
 use super::metrics::told;
 use super::n4::N4;
+use super::protocol::{PeerView, PeersView, Reply, Request, SessionsView, WorkerSessions};
 use crate::cdr::{self, Kept};
 use crate::metrics::Known;
 use crate::shell::rest::Wait;
 use crate::shell::{Product, Shell};
-use crate::socket::{DrainView, PeerView, PeersView, Reply, Request, SessionsView, WorkerSessions};
+use crate::socket::{Ask, RawAnswer, RawRequest};
 use crate::watch::Level;
 
 /// The control side of a running user plane.
@@ -93,29 +94,6 @@ impl Observer {
         };
         let workers = self.askers.iter().enumerate().map(of_worker).collect::<Result<_, _>>()?;
         Ok(SessionsView { workers, control: events(&self.control().counters()) })
-    }
-
-    /// Takes no new sessions from now on, or takes them again.
-    fn drain(&self, on: bool, seconds: u32) -> Result<DrainView, String> {
-        let is_change = self.shell.vitals().drain(on);
-        let clock = self.shell.wall_clock();
-        let sessions = match self.n4() {
-            Some(mut n4) => {
-                n4.drain(on, Duration::from_secs(seconds.into()), &clock);
-                // It sends what control planes are asked.
-                self.shell.call_control();
-                n4.endpoint().sessions().book().len() as u64
-            }
-            None => self.sessions()?.workers.iter().map(|worker| worker.sessions).sum(),
-        };
-        match on {
-            _ if !is_change => {}
-            true => tracing::info!(
-                target: "process", event = "drain_begin", sessions, grace_seconds = seconds, "no new sessions are taken"
-            ),
-            false => tracing::info!(target: "process", event = "drain_end", sessions, "new sessions are taken again"),
-        }
-        Ok(DrainView { draining: on, sessions })
     }
 
     /// The control planes.
@@ -245,19 +223,26 @@ impl Product for Observer {
         }
     }
 
-    fn answer(&self, request: &Request) -> Reply {
-        let error = Reply::Error;
-        match request {
-            Request::Sessions => self.sessions().map_or_else(error, Reply::Sessions),
-            Request::Peers => self.peers().map_or_else(error, Reply::Peers),
-            Request::Acl => Reply::Acl(self.acl()),
-            Request::Nat { ue } => self.nat(*ue).map_or_else(error, Reply::Nat),
-            Request::Session { ue } => self.session(*ue).map_or_else(error, Reply::Session),
-            Request::Drain { on, seconds } => self.drain(*on, *seconds).map_or_else(error, Reply::Drain),
-            Request::Records { filter, limit } => cdr::answer::records(self.ledger.get(), filter, *limit),
-            Request::Exported { until } => cdr::answer::exported(self.ledger.get(), *until),
-            _ => Reply::Error("this gateway is a user plane: it has no modems".to_owned()),
-        }
+    fn answer(&self, asked: &RawRequest) -> Option<RawAnswer> {
+        let own = Request::answered(asked, |request| match request {
+            Request::Sessions => self.sessions().map(Reply::Sessions),
+            Request::Peers => self.peers().map(Reply::Peers),
+            Request::Acl => Ok(Reply::Acl(self.acl())),
+            Request::Nat { ue } => self.nat(ue).map(Reply::Nat),
+            Request::Session { ue } => self.session(ue).map(Reply::Session),
+        });
+        own.or_else(|| cdr::answer::answered(self.ledger.get(), asked))
+    }
+
+    fn drain(&self, on: bool, grace: Duration) -> Result<u64, String> {
+        let clock = self.shell.wall_clock();
+        let Some(mut n4) = self.n4() else {
+            return Ok(self.sessions()?.workers.iter().map(|worker| worker.sessions).sum());
+        };
+        n4.drain(on, grace, &clock);
+        // It sends what control planes are asked.
+        self.shell.call_control();
+        Ok(n4.endpoint().sessions().book().len() as u64)
     }
 
     fn known(&self) -> Known {

@@ -7,8 +7,8 @@ use upf::rules::{Apply, Credit, Far, Interface, Mbr, Outer, PacketLimit, Pdr, Qe
 
 use super::asked::{Answer, Question};
 use super::observer::Observer;
+use super::protocol::{CreditView, RuleUsage, SessionView};
 use crate::shell::Product;
-use crate::socket::{CreditView, RuleUsage, SessionView};
 
 impl Observer {
     /// A subscriber's session, by its address.

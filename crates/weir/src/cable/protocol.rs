@@ -4,6 +4,29 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::socket::Ask;
+
+/// A question, as `{"ask": "cable", "what": "modems"}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case")]
+pub enum Request {
+    /// What only a cable gateway answers.
+    Cable(CableRequest),
+}
+
+/// An answer, as `{"cable": {…}}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// To [`Request::Cable`].
+    Cable(CableReply),
+}
+
+impl Ask for Request {
+    type Answer = Reply;
+    const NAMES: &'static [&'static str] = &["cable"];
+}
+
 /// What is asked of a cable gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case", deny_unknown_fields)]

@@ -1,7 +1,63 @@
-//! `weir show modems|service-flows|channels`: a cable gateway.
+//! The tables that only a cable gateway has.
 
-use crate::socket::{CableReply, ChannelsView, FlowView, ModemView};
+use serde::Serialize;
+
+use super::protocol::{CableReply, CableRequest, ChannelsView, FlowView, ModemView, Request};
+use crate::cli::ShowArgs;
+use crate::show::{Look, Table as Shown, View};
 use crate::tables::{Align, Style, Table, bytes, count, many, si};
+
+/// All of them.
+pub const VIEWS: &[View] = &[View::of::<Modems>(), View::of::<ServiceFlows>(), View::of::<Channels>()];
+
+struct Modems;
+
+impl Shown for Modems {
+    type Seen = CableReply;
+    const TOPIC: &'static str = "modems";
+    const HELP: &'static str = "Cable modems: hosts, keys, packets either way";
+
+    fn question(_args: &ShowArgs) -> impl Serialize {
+        Request::Cable(CableRequest::Modems)
+    }
+
+    fn text(look: &Look<'_, CableReply>) -> String {
+        text(&look.now, look.earlier.as_ref(), look.style)
+    }
+}
+
+struct ServiceFlows;
+
+impl Shown for ServiceFlows {
+    type Seen = CableReply;
+    const TOPIC: &'static str = "service-flows";
+    const HELP: &'static str = "Downstream service flows: rates, queues, drops, waits. With --modem one modem's";
+
+    fn question(args: &ShowArgs) -> impl Serialize {
+        Request::Cable(CableRequest::ServiceFlows { modem: args.modem.clone() })
+    }
+
+    fn text(look: &Look<'_, CableReply>) -> String {
+        text(&look.now, look.earlier.as_ref(), look.style)
+    }
+}
+
+struct Channels;
+
+impl Shown for Channels {
+    type Seen = CableReply;
+    const TOPIC: &'static str = "channels";
+    const HELP: &'static str =
+        "Downstream channels: load, DEPI packets; lookups, filters, classifiers, bursts and grants besides";
+
+    fn question(_args: &ShowArgs) -> impl Serialize {
+        Request::Cable(CableRequest::Channels)
+    }
+
+    fn text(look: &Look<'_, CableReply>) -> String {
+        text(&look.now, look.earlier.as_ref(), look.style)
+    }
+}
 
 /// The page; `before`: what an earlier look saw.
 pub fn text(view: &CableReply, before: Option<&CableReply>, style: Style) -> String {

@@ -1,7 +1,7 @@
 //! `weir show nat`: which subscriber has which public ports.
 
-use crate::socket::NatView;
 use crate::tables::{Align, Style, Table, count};
+use crate::user_plane::protocol::NatView;
 
 /// The page.
 pub fn text(view: &NatView, style: Style) -> String {
@@ -44,7 +44,7 @@ pub fn text(view: &NatView, style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::BlockView;
+    use crate::user_plane::protocol::BlockView;
 
     #[test]
     fn a_page_of_blocks() {

@@ -1,7 +1,7 @@
 //! `weir show peers`: control planes, what they and we have said, and what happened to them.
 
-use crate::socket::PeersView;
 use crate::tables::{Align, Style, Table, count, duration, si};
+use crate::user_plane::protocol::PeersView;
 
 /// The page.
 pub fn text(view: &PeersView, style: Style) -> String {
@@ -86,7 +86,7 @@ pub fn text(view: &PeersView, style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::{PathView, PeerView};
+    use crate::user_plane::protocol::{PathView, PeerView};
 
     #[test]
     fn a_page_of_control_planes() {

@@ -1,0 +1,114 @@
+//! The tables that every gateway has.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::{Look, Table, View, drops, frames, napi, ports, process, run};
+use crate::cli::ShowArgs;
+use crate::privilege::ProcessesView;
+use crate::snapshot::Snapshot;
+use crate::socket::{PortView, Request};
+
+/// All of them.
+pub const VIEWS: &[View] =
+    &[View::of::<Run>(), View::of::<Drops>(), View::of::<Frames>(), View::of::<Ports>(), View::of::<Processes>()];
+
+/// What was counted since the earlier look, when there was one.
+fn counted(look: &Look<'_, Snapshot>) -> Snapshot {
+    look.earlier.as_ref().map_or_else(|| look.now.clone(), |before| look.now.since(before))
+}
+
+struct Run;
+
+impl Table for Run {
+    type Seen = Snapshot;
+    const TOPIC: &'static str = "run";
+    const HELP: &'static str =
+        "Calls, packets, packets per call, cycles and ns per packet of every stage; where the workers' time goes";
+
+    fn question(_args: &ShowArgs) -> impl Serialize {
+        Request::Counters
+    }
+
+    fn text(look: &Look<'_, Snapshot>) -> String {
+        run::text(&counted(look), look.earlier.is_none(), look.args.all, look.style)
+    }
+
+    fn json(look: &Look<'_, Snapshot>) -> serde_json::Result<String> {
+        serde_json::to_string(&counted(look))
+    }
+}
+
+struct Drops;
+
+impl Table for Drops {
+    type Seen = Snapshot;
+    const TOPIC: &'static str = "drops";
+    const HELP: &'static str = "Every packet that did not come out: where, why, how many";
+
+    fn question(_args: &ShowArgs) -> impl Serialize {
+        Request::Counters
+    }
+
+    fn text(look: &Look<'_, Snapshot>) -> String {
+        drops::page(&counted(look), &look.now, look.earlier.is_none(), look.style)
+    }
+
+    fn json(look: &Look<'_, Snapshot>) -> serde_json::Result<String> {
+        serde_json::to_string(&drops::rows(&counted(look), &look.now))
+    }
+}
+
+struct Frames;
+
+impl Table for Frames {
+    type Seen = Snapshot;
+    const TOPIC: &'static str = "frames";
+    const HELP: &'static str = "Where every slot of packet memory is";
+
+    fn question(_args: &ShowArgs) -> impl Serialize {
+        Request::Counters
+    }
+
+    fn text(look: &Look<'_, Snapshot>) -> String {
+        frames::text(&look.now, look.style)
+    }
+
+    fn json(look: &Look<'_, Snapshot>) -> serde_json::Result<String> {
+        serde_json::to_string(&frames::accounts(&look.now))
+    }
+}
+
+struct Ports;
+
+impl Table for Ports {
+    type Seen = Vec<PortView>;
+    const TOPIC: &'static str = "ports";
+    const HELP: &'static str = "Interfaces: kind, link, addresses, counters";
+
+    fn question(_args: &ShowArgs) -> impl Serialize {
+        Request::Ports
+    }
+
+    fn text(look: &Look<'_, Vec<PortView>>) -> String {
+        ports::text(&look.now, look.earlier.as_deref(), look.args.all, look.style)
+            + &napi::text(&look.now, Path::new("/proc"))
+    }
+}
+
+struct Processes;
+
+impl Table for Processes {
+    type Seen = ProcessesView;
+    const TOPIC: &'static str = "process";
+    const HELP: &'static str = "Processes and threads: what each may do, its CPU, memory, open descriptors";
+
+    fn question(_args: &ShowArgs) -> impl Serialize {
+        Request::Process
+    }
+
+    fn text(look: &Look<'_, ProcessesView>) -> String {
+        process::text(&look.now, look.style)
+    }
+}

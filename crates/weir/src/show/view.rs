@@ -1,0 +1,78 @@
+//! Tables that `weir show` knows. Every gateway brings its own; the list of all is the binary's.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::cli::ShowArgs;
+use crate::tables::Style;
+
+/// A table over what a running gateway answers to one question.
+pub trait Table {
+    /// What is answered, without the name that stands over it.
+    type Seen: DeserializeOwned + Serialize;
+    /// What the command line calls it.
+    const TOPIC: &'static str;
+    /// What it shows, in a sentence.
+    const HELP: &'static str;
+
+    /// The question.
+    fn question(args: &ShowArgs) -> impl Serialize;
+
+    /// The table.
+    fn text(look: &Look<'_, Self::Seen>) -> String;
+
+    /// The same as JSON.
+    ///
+    /// # Errors
+    /// It can not be written.
+    fn json(look: &Look<'_, Self::Seen>) -> serde_json::Result<String> {
+        serde_json::to_string(&look.now)
+    }
+}
+
+/// What there is to show.
+pub struct Look<'a, T> {
+    /// What was answered now.
+    pub now: T,
+    /// What was answered before, to count from; none: count since the start.
+    pub earlier: Option<T>,
+    /// How to show it.
+    pub args: &'a ShowArgs,
+    /// How to print it.
+    pub style: Style,
+}
+
+/// A [`Table`] among others.
+#[derive(Clone, Copy)]
+pub struct View {
+    /// What the command line calls it.
+    pub topic: &'static str,
+    /// What it shows, in a sentence.
+    pub help: &'static str,
+    /// The question.
+    pub question: fn(&ShowArgs) -> serde_json::Result<Value>,
+    /// What was answered now, and before, as a table or as JSON.
+    pub print: fn(&Value, Option<&Value>, &ShowArgs, Style) -> serde_json::Result<String>,
+}
+
+impl View {
+    /// One table.
+    pub const fn of<T: Table>() -> Self {
+        Self {
+            topic: T::TOPIC,
+            help: T::HELP,
+            question: |args| serde_json::to_value(T::question(args)),
+            print: |now, earlier, args, style| {
+                let read = |answer: &Value| T::Seen::deserialize(inside(answer));
+                let look = Look { now: read(now)?, earlier: earlier.map(read).transpose()?, args, style };
+                if args.at.json { Ok(T::json(&look)? + "\n") } else { Ok(T::text(&look)) }
+            },
+        }
+    }
+}
+
+/// An answer without the name that stands over it: `{"ports": […]}`.
+fn inside(answer: &Value) -> &Value {
+    answer.as_object().and_then(|object| object.values().next()).unwrap_or(answer)
+}

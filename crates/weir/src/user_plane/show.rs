@@ -1,0 +1,96 @@
+//! The tables that only a user plane has.
+
+mod acl;
+mod nat;
+mod peers;
+mod sessions;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use super::protocol::{AclRuleView, NatView, PeersView, Request, SessionView, SessionsView};
+use crate::cli::ShowArgs;
+use crate::show::{Look, Table, View};
+
+/// All of them.
+pub const VIEWS: &[View] = &[View::of::<Sessions>(), View::of::<Peers>(), View::of::<Acl>(), View::of::<Nat>()];
+
+/// All sessions, or one.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Seen {
+    One(Box<SessionView>),
+    All(SessionsView),
+}
+
+struct Sessions;
+
+impl Table for Sessions {
+    type Seen = Seen;
+    const TOPIC: &'static str = "sessions";
+    const HELP: &'static str = "Sessions and their memory; with --ue one session's rules and usage";
+
+    fn question(args: &ShowArgs) -> impl Serialize {
+        args.ue.map_or(Request::Sessions, |ue| Request::Session { ue })
+    }
+
+    fn text(look: &Look<'_, Seen>) -> String {
+        match &look.now {
+            Seen::One(session) => sessions::one(session, look.style),
+            Seen::All(all) => sessions::text(all, look.style),
+        }
+    }
+}
+
+struct Peers;
+
+impl Table for Peers {
+    type Seen = PeersView;
+    const TOPIC: &'static str = "peers";
+    const HELP: &'static str = "Control planes by PFCP: associations, sessions, messages, what was refused";
+
+    fn question(_args: &ShowArgs) -> impl Serialize {
+        Request::Peers
+    }
+
+    fn text(look: &Look<'_, PeersView>) -> String {
+        peers::text(&look.now, look.style)
+    }
+}
+
+struct Acl;
+
+impl Table for Acl {
+    type Seen = Vec<AclRuleView>;
+    const TOPIC: &'static str = "acl";
+    const HELP: &'static str = "Access lists: packets and bytes each rule decided on";
+
+    fn question(_args: &ShowArgs) -> impl Serialize {
+        Request::Acl
+    }
+
+    fn text(look: &Look<'_, Vec<AclRuleView>>) -> String {
+        acl::text(&look.now, look.earlier.as_deref(), look.style)
+    }
+
+    fn json(look: &Look<'_, Vec<AclRuleView>>) -> serde_json::Result<String> {
+        serde_json::to_string(&acl::since(&look.now, look.earlier.as_deref()))
+    }
+}
+
+struct Nat;
+
+impl Table for Nat {
+    type Seen = NatView;
+    const TOPIC: &'static str = "nat";
+    const HELP: &'static str = "Address translation: who has which blocks of public ports; with --ue one subscriber's";
+
+    fn question(args: &ShowArgs) -> impl Serialize {
+        Request::Nat { ue: args.ue }
+    }
+
+    fn text(look: &Look<'_, NatView>) -> String {
+        nat::text(&look.now, look.style)
+    }
+}
