@@ -11,9 +11,9 @@ use ::bench::{Options, PortKind};
 use anyhow::Context;
 use clap::Args;
 
-use crate::cli::seconds;
-use crate::fail::Usage;
-use crate::signals;
+use gateway::cli::seconds;
+use gateway::fail::Usage;
+use gateway::signals;
 
 /// `weir bench`.
 #[derive(Debug, Args)]

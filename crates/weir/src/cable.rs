@@ -8,7 +8,6 @@
 //! | `service.rs` | service flows, classifiers and filter groups at run time |
 //! | `command.rs` | `weir cmts` |
 //! | `active.rs`, `heir.rs`, `message.rs` | the standby: what it is told, by whom, and when it goes on |
-//! | `pulse.rs` | whether a process that says nothing lives |
 //! | `fence.rs` | that the one before speaks no more |
 
 mod active;
@@ -19,7 +18,6 @@ mod message;
 mod metrics;
 mod observer;
 pub(crate) mod protocol;
-pub(crate) mod pulse;
 mod service;
 mod show;
 
@@ -36,14 +34,14 @@ use engine::Time;
 
 pub use command::{CmtsArgs, cmts};
 
-use crate::cli::RunArgs;
-use crate::load::Text;
-use crate::shell::doors::Entry;
-use crate::shell::rest::ControlWaker;
-use crate::shell::{self, Ended, Gateway, Head, Opened, Process, Reach, Seat, Seats, StartError};
-use crate::tables::duration;
-use crate::watch::Vitals;
 use active::Teller;
+use gateway::cli::RunArgs;
+use gateway::load::Text;
+use gateway::shell::doors::Entry;
+use gateway::shell::rest::ControlWaker;
+use gateway::shell::{self, Ended, Gateway, Head, Opened, Process, Reach, Seat, Seats, StartError};
+use gateway::tables::duration;
+use gateway::watch::Vitals;
 use observer::Observer;
 pub use show::VIEWS;
 
@@ -51,30 +49,7 @@ pub use show::VIEWS;
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// A cable gateway's configuration, checked.
-pub type Loaded = shell::Loaded<Config>;
-
-impl shell::Config for Config {
-    fn check(&self) -> Result<(), cmts::config::ConfigError> {
-        Config::check(self)
-    }
-
-    fn head(&self) -> Head<'_> {
-        fn entry(port: &cmts::config::Port) -> Entry<'_> {
-            let cmts::config::Port { name, uri, addresses, claim_interface, .. } = port;
-            Entry { name, uri, role: port.role.name(), addresses, claim_interface: *claim_interface }
-        }
-        Head {
-            ports: self.port.iter().map(entry).collect(),
-            workers: &self.workers,
-            frames: &self.frames,
-            process: &self.process,
-            metrics: self.metrics.as_ref(),
-            health: self.health.as_ref(),
-            log: &self.log,
-            control_socket: &self.control_socket,
-        }
-    }
-}
+pub type Loaded = shell::Loaded<Cable>;
 
 /// A cable gateway on its way to run, and at its end.
 pub struct Cable {
@@ -90,6 +65,27 @@ impl Gateway for Cable {
     const NAME: &'static str = "cmts";
     type Config = Config;
     type Product = Observer;
+
+    fn check(config: &Config) -> Result<(), cmts::config::ConfigError> {
+        config.check()
+    }
+
+    fn head(config: &Config) -> Head<'_> {
+        fn entry(port: &cmts::config::Port) -> Entry<'_> {
+            let cmts::config::Port { name, uri, addresses, claim_interface, .. } = port;
+            Entry { name, uri, role: port.role.name(), addresses, claim_interface: *claim_interface }
+        }
+        Head {
+            ports: config.port.iter().map(entry).collect(),
+            workers: &config.workers,
+            frames: &config.frames,
+            process: &config.process,
+            metrics: config.metrics.as_ref(),
+            health: config.health.as_ref(),
+            log: &config.log,
+            control_socket: &config.control_socket,
+        }
+    }
 
     fn load(_args: &RunArgs, text: Text) -> anyhow::Result<Loaded> {
         Ok(Loaded::of(text)?)
@@ -143,7 +139,7 @@ impl Gateway for Cable {
             sockets: Vec::new(),
             vitals,
         };
-        opened.start((Self::NAME, loaded), all, |shell| Observer::new(shell, control))
+        opened.start(loaded, all, |shell| Observer::new(shell, control))
     }
 
     fn started(&mut self, config: &Config, process: &Process<Observer>) -> anyhow::Result<()> {

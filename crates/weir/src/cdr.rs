@@ -15,8 +15,8 @@ use std::sync::Arc;
 use clap::{Args, Subcommand, ValueEnum};
 use ledger::{Filter, Ledger, Moment, Writer};
 
-use crate::fail::Usage;
-use crate::tables::Style;
+use gateway::fail::Usage;
+use gateway::tables::Style;
 use source::Source;
 
 /// A ledger a gateway has open, and its writer.

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use gateway::cli::{At, RunArgs, ShowArgs, seconds};
 
 use crate::bench::BenchArgs;
 use crate::cable::CmtsArgs;
@@ -12,11 +12,11 @@ use crate::cdr::CdrArgs;
 use crate::cp::CpArgs;
 use crate::demo::DemoArgs;
 use crate::deploy::DeployArgs;
-use crate::drain::DrainArgs;
 use crate::generate::GenArgs;
 use crate::ledger_tool::LedgerArgs;
-use crate::log::{Level, LogArgs, LogOptions};
 use crate::plan::PlanArgs;
+use gateway::drain::DrainArgs;
+use gateway::log::LogArgs;
 
 /// weir: a user plane for access networks.
 #[derive(Debug, Parser)]
@@ -25,6 +25,18 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// The command line, with the topics of all gateways.
+    pub fn of_all() -> clap::Command {
+        gateway::cli::with_topics(Self::command(), &crate::views())
+    }
+
+    /// What was asked for; ends the process where that is nothing.
+    pub fn read() -> Self {
+        Self::from_arg_matches(&Self::of_all().get_matches()).unwrap_or_else(|error| error.exit())
+    }
 }
 
 /// Columns of help, at most.
@@ -90,102 +102,6 @@ pub enum Command {
     Demo(DemoArgs),
 }
 
-/// `weir run`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  sudo weir run examples/upf-packet.toml
-  weir run --check gateway.toml         say what is wrong with it, and do nothing else
-  weir run gateway.toml --pool-from-ordinal 8      as one of 8 replicas; host weir-3 takes part 3
-
-Ends on Ctrl-C or SIGTERM: workers stop, ports close, interfaces are left as they were found, and
-the summary says what became of every packet and every slot of packet memory.")]
-pub struct RunArgs {
-    /// The gateway's configuration.
-    #[arg(value_name = "CONFIG.toml")]
-    pub config: PathBuf,
-    /// Check the configuration and end.
-    #[arg(long)]
-    pub check: bool,
-    /// Where the control socket goes, instead of the configuration's control_socket.
-    #[arg(long, value_name = "PATH", env = "WEIR_SOCKET")]
-    pub socket: Option<PathBuf>,
-    /// This is one of so many replicas with one configuration: take this one's part of every pool of addresses, and add
-    /// its number to the ports' addresses.
-    #[arg(long, value_name = "REPLICAS", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub pool_from_ordinal: Option<u32>,
-    /// Which replica this is, from 0. Left out: what the host's name ends in (weir-3).
-    #[arg(long, value_name = "N", env = "WEIR_ORDINAL", requires = "pool_from_ordinal")]
-    pub ordinal: Option<u32>,
-    /// The address for PFCP, instead of the configuration's n4.address: a pod's own, say.
-    #[arg(long, value_name = "ADDRESS", env = "WEIR_N4_ADDRESS")]
-    pub n4_address: Option<IpAddr>,
-    /// Stand by for the cable gateway that runs with this configuration, and go on when it stops.
-    #[arg(long)]
-    pub standby: bool,
-    /// At the end print the last counters as JSON instead of the summary.
-    #[arg(long)]
-    pub json: bool,
-    /// The event log.
-    #[command(flatten)]
-    pub log: LogOptions,
-}
-
-/// Finding the running gateway.
-#[derive(Debug, Args)]
-pub struct At {
-    /// The running gateway's control socket.
-    #[arg(long, global = true, value_name = "PATH", env = "WEIR_SOCKET", default_value = "/run/weir.sock")]
-    pub socket: PathBuf,
-    /// Print JSON instead of tables.
-    #[arg(long, global = true)]
-    pub json: bool,
-}
-
-/// `weir show`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  weir show run                       since the start
-  weir show run --over 5              the next five seconds
-  weir show drops --watch 1           every second, until Ctrl-C
-  weir show sessions --ue 10.60.0.1   one subscriber's rules and usage
-  weir show log --level warn          the last events that need attention
-  weir show log --follow              and those that come, until Ctrl-C
-  weir show ports --json | jq '.[].counters'")]
-pub struct ShowArgs {
-    /// What to show.
-    #[arg(value_parser = topics())]
-    pub topic: String,
-    /// Where it runs, how to print.
-    #[command(flatten)]
-    pub at: At,
-    /// Show it again and again, each time for the seconds since.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub watch: Option<f64>,
-    /// Count for so many seconds from now, instead of since the start.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "watch")]
-    pub over: Option<f64>,
-    /// With `sessions` and `nat`: this subscriber's.
-    #[arg(long, value_name = "ADDRESS")]
-    pub ue: Option<IpAddr>,
-    /// With `service-flows`: this modem's.
-    #[arg(long, value_name = "MAC")]
-    pub modem: Option<String>,
-    /// With `log`: print events as they come, until Ctrl-C.
-    #[arg(long)]
-    pub follow: bool,
-    /// With `log`: only events of this level or worse.
-    #[arg(long, value_enum)]
-    pub level: Option<Level>,
-    /// With `log`: only events of this subsystem, such as n4.
-    #[arg(long)]
-    pub target: Option<String>,
-    /// With `run`: stages no packet has reached, too. With `ports`: counters that are zero, too.
-    #[arg(long)]
-    pub all: bool,
-}
-
 /// `weir trace`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -220,21 +136,6 @@ pub struct TraceArgs {
     pub at: At,
 }
 
-/// What `weir show` can show.
-fn topics() -> PossibleValuesParser {
-    let log = PossibleValue::new(crate::show::LOG).help("The last thousand events; with --follow those that come, too");
-    let views = crate::views().into_iter().map(|view| PossibleValue::new(view.topic).help(view.help));
-    PossibleValuesParser::new(views.chain([log]))
-}
-
-/// A time of more than nothing and at most a day.
-pub fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(seconds),
-        _ => Err("a number of seconds from 0.01 to 86400".to_owned()),
-    }
-}
-
 /// A rate in packets a second on the command line.
 ///
 /// # Errors
@@ -249,16 +150,15 @@ pub fn packets_per_second(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        Cli::of_all().debug_assert();
     }
 
     #[test]
     fn every_command_is_on_the_map_and_has_an_example() {
-        for command in Cli::command().get_subcommands() {
+        for command in Cli::of_all().get_subcommands() {
             let example = format!("weir {}", command.get_name());
             assert!(MAP.contains(&example), "{example} is not on the map");
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -268,7 +168,7 @@ mod tests {
 
     #[test]
     fn nothing_that_stands_in_columns_is_wrapped() {
-        let mut commands = vec![Cli::command()];
+        let mut commands = vec![Cli::of_all()];
         while let Some(command) = commands.pop() {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             for line in help.lines() {
@@ -282,10 +182,5 @@ mod tests {
     fn rates_are_sensible() {
         assert_eq!(packets_per_second("50_000"), Ok(5e4));
         assert!(["0", "-5", "NaN", "inf", "many"].iter().all(|text| packets_per_second(text).is_err()));
-    }
-
-    #[test]
-    fn seconds_are_sensible() {
-        assert_eq!((seconds("0.5"), seconds("0").is_err(), seconds("soon").is_err()), (Ok(0.5), true, true));
     }
 }

@@ -33,8 +33,8 @@ use pfcp::ie::{Cause, RecoveryTimeStamp};
 use pfcp::node::{Failure, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::signals;
-use crate::tables::{Style, count, duration, many};
+use gateway::signals;
+use gateway::tables::{Style, count, duration, many};
 use kept::Kept;
 use plane::{ControlPlane, Stage};
 pub use spec::CpArgs;

@@ -21,9 +21,10 @@ use ::bench::demo::{self, DemoOptions};
 use anyhow::Context;
 use clap::Args;
 
-use crate::cli::{packets_per_second, seconds};
-use crate::fail::Usage;
-use crate::signals;
+use crate::cli::packets_per_second;
+use gateway::cli::seconds;
+use gateway::fail::Usage;
+use gateway::signals;
 
 /// `weir demo`.
 #[derive(Clone, Debug, Args)]

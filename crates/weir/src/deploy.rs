@@ -16,9 +16,9 @@ use capacity::question::{Gateway, Host};
 use clap::{Args, Subcommand};
 use serde::Deserialize;
 
-use crate::fail::Usage;
 use crate::plan::Plan;
-use crate::tables::many;
+use gateway::fail::Usage;
+use gateway::tables::many;
 
 /// `weir deploy`.
 #[derive(Debug, Args)]

@@ -26,10 +26,10 @@ use traffic::{Clock, Load, LoadOptions, Plan, Schedule, TrialResult};
 pub use options::GenArgs;
 use options::{Mirror, Spec};
 
-use crate::fail::Usage;
-use crate::shell::pin;
-use crate::signals;
-use crate::tables::Style;
+use gateway::fail::Usage;
+use gateway::shell::pin;
+use gateway::signals;
+use gateway::tables::Style;
 
 /// Sends and checks, or mirrors.
 ///

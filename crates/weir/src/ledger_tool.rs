@@ -7,7 +7,7 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use ledger::{Finding, Health};
 
-use crate::tables::{bytes, count};
+use gateway::tables::{bytes, count};
 
 /// `weir ledger`.
 #[derive(Debug, Args)]

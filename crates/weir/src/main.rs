@@ -3,17 +3,10 @@
 //! | file | idea |
 //! |---|---|
 //! | `cli.rs` | the command line |
-//! | `load.rs` | configuration, or an error that points at the key |
-//! | `shell.rs` | the process around every gateway's workers, `weir run` |
 //! | `user_plane.rs`, `cable.rs` | the gateways: how each is started, its control side |
-//! | `socket.rs` | the control socket, both ends |
-//! | `metrics.rs`, `watch.rs` | what monitoring reads: Prometheus, health, readiness; what is watched for events |
-//! | `show.rs`, `trace.rs` | what operators see |
-//! | `log.rs` | the event log: stderr, and the last thousand events |
+//! | `trace.rs` | one subscriber's packets, stage by stage |
 //! | `cdr.rs` | charging records, out of a running gateway or its ledger |
 //! | `ledger_tool.rs` | a damaged ledger: checking it, saving what can be read |
-//! | `privilege.rs` | the helper that opens ports, and giving up every other privilege |
-//! | `drain.rs` | one of many: leaving without loss |
 //! | `cp.rs` | a control plane from outside |
 //! | `generate.rs` | traffic from outside |
 //! | `bench.rs`, `demo.rs` | measuring, and showing |
@@ -29,34 +22,25 @@ mod cli;
 mod cp;
 mod demo;
 mod deploy;
-mod drain;
-mod fail;
 mod generate;
 mod ledger_tool;
-mod load;
-mod log;
-mod metrics;
+#[cfg(test)]
+mod load_tests;
 mod pcapng;
 mod plan;
-mod privilege;
-mod shell;
-mod show;
-mod signals;
-mod snapshot;
-mod socket;
-mod tables;
+#[cfg(test)]
+mod shell_tests;
 mod trace;
 mod user_plane;
-mod watch;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use cable::Cable;
-use cli::{Cli, Command, RunArgs};
-use load::Text;
-use shell::Gateway;
+use cli::{Cli, Command};
+use gateway::cli::RunArgs;
+use gateway::load::Text;
+use gateway::shell::Gateway;
+use gateway::{drain, fail, log, privilege, shell, show};
 use user_plane::UserPlane;
 
 #[global_allocator]
@@ -66,7 +50,7 @@ fn main() -> ExitCode {
     if let Some(ended) = privilege::main_of_helper() {
         return ended;
     }
-    let done = match Cli::parse().command {
+    let done = match Cli::read().command {
         Command::Run(args) => run(&args),
         Command::Show(args) => show::show(&args, &views()),
         Command::Trace(args) => trace::trace(&args),

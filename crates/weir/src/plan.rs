@@ -27,8 +27,8 @@ use anyhow::Context;
 use capacity::plan::{Answer, Planner};
 use clap::{Args, Subcommand};
 
-use crate::fail::Usage;
-use crate::tables::Style;
+use gateway::fail::Usage;
+use gateway::tables::Style;
 
 pub use read::Plan;
 #[cfg(test)]

@@ -12,9 +12,9 @@ use anyhow::{Context, bail};
 use crate::cable::protocol::{self as cable, CableReply, CableRequest};
 use crate::cli::TraceArgs;
 use crate::pcapng::PcapNg;
-use crate::signals;
-use crate::socket::{Client, Reply, Request, TraceLine, TraceView};
-use crate::tables::{Style, many};
+use gateway::signals;
+use gateway::socket::{Client, Reply, Request, TraceLine, TraceView};
+use gateway::tables::{Style, many};
 
 /// Follows them.
 ///

@@ -30,46 +30,22 @@ use port::Steer;
 use upf::assemble::{AssembleError, assemble};
 use upf::config::{Config, Role, Simulate};
 
-use crate::cli::RunArgs;
-use crate::fail::Usage;
-use crate::load::Text;
-use crate::privilege::folder_of;
-use crate::shell::doors::Entry;
-use crate::shell::rest::ControlWaker;
-use crate::shell::{self, Gateway, Head, Opened, Process, Reach, Seat, Seats, StartError, wall_clock};
-use crate::tables::{count, duration, many};
-use crate::watch::Vitals;
 use asked::Asked;
+use gateway::cli::RunArgs;
+use gateway::fail::Usage;
+use gateway::load::Text;
+use gateway::privilege::folder_of;
+use gateway::shell::doors::Entry;
+use gateway::shell::rest::ControlWaker;
+use gateway::shell::{self, Gateway, Head, Opened, Process, Reach, Seat, Seats, StartError, wall_clock};
+use gateway::tables::{count, duration, many};
+use gateway::watch::Vitals;
 use n4::{N4, N4Error};
 use observer::Observer;
 pub use show::VIEWS;
 
 /// A user plane's configuration, checked.
-pub type Loaded = shell::Loaded<Config>;
-
-impl shell::Config for Config {
-    fn check(&self) -> Result<(), upf::config::ConfigError> {
-        Config::check(self)
-    }
-
-    fn head(&self) -> Head<'_> {
-        fn entry(port: &upf::config::Port) -> Entry<'_> {
-            let upf::config::Port { name, uri, addresses, claim_interface, .. } = port;
-            let role = if port.role == Role::Access { "access" } else { "core" };
-            Entry { name, uri, role, addresses, claim_interface: *claim_interface }
-        }
-        Head {
-            ports: self.port.iter().map(entry).collect(),
-            workers: &self.workers,
-            frames: &self.frames,
-            process: &self.process,
-            metrics: self.metrics.as_ref(),
-            health: self.health.as_ref(),
-            log: &self.log,
-            control_socket: &self.control_socket,
-        }
-    }
-}
+pub type Loaded = shell::Loaded<UserPlane>;
 
 /// A user plane on its way to run.
 pub struct UserPlane {
@@ -88,6 +64,28 @@ impl Gateway for UserPlane {
     const NAME: &'static str = "upf";
     type Config = Config;
     type Product = Observer;
+
+    fn check(config: &Config) -> Result<(), upf::config::ConfigError> {
+        config.check()
+    }
+
+    fn head(config: &Config) -> Head<'_> {
+        fn entry(port: &upf::config::Port) -> Entry<'_> {
+            let upf::config::Port { name, uri, addresses, claim_interface, .. } = port;
+            let role = if port.role == Role::Access { "access" } else { "core" };
+            Entry { name, uri, role, addresses, claim_interface: *claim_interface }
+        }
+        Head {
+            ports: config.port.iter().map(entry).collect(),
+            workers: &config.workers,
+            frames: &config.frames,
+            process: &config.process,
+            metrics: config.metrics.as_ref(),
+            health: config.health.as_ref(),
+            log: &config.log,
+            control_socket: &config.control_socket,
+        }
+    }
 
     fn load(args: &RunArgs, text: Text) -> anyhow::Result<Loaded> {
         let loaded = replica::load(args, text)?;
@@ -158,7 +156,7 @@ impl Gateway for UserPlane {
         }
         let observer = |shell| Observer::new(config, shell, askers, control, n4.map(Mutex::new), ledger);
         let all = Seats { seats: ready, time, waker, sockets, vitals };
-        let process = opened.start((Self::NAME, loaded), all, observer)?;
+        let process = opened.start(loaded, all, observer)?;
         resolve(&process);
         Ok(process)
     }

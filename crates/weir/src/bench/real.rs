@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use super::{BenchArgs, print, usage};
-use crate::fail::Usage;
+use gateway::fail::Usage;
 
 /// Options of `weir bench real`.
 #[derive(Debug, Default, Args)]

@@ -15,8 +15,8 @@ use table::waker::Waker;
 use super::fence;
 use super::message::{self, Message, Speaker};
 use super::observer::Observer;
-use crate::shell::Product;
-use crate::socket::{Place, ServerError, bind};
+use gateway::shell::Product;
+use gateway::socket::{Place, ServerError, bind};
 
 /// Tells a standby, one at a time, until stopped.
 pub struct Teller {

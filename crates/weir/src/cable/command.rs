@@ -7,9 +7,9 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 
 use super::protocol::{CableReply, CableRequest, Reply, Request};
-use crate::cli::At;
-use crate::socket::Client;
-use crate::tables::Style;
+use gateway::cli::At;
+use gateway::socket::Client;
+use gateway::tables::Style;
 use service::{ClassifierCommand, FlowCommand};
 
 /// `weir cmts`.

@@ -13,7 +13,7 @@ use cmts::standby::{Book, Estate, Legacy};
 
 use super::fence::Fence;
 use super::message::{self, Message};
-use super::pulse::{self, Doing, Pulse};
+use gateway::pulse::{self, Doing, Pulse};
 
 /// What the active has told so far.
 #[derive(Default)]

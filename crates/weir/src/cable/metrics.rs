@@ -2,8 +2,8 @@
 //! series of their own, and come and go: what must only grow is counted by channel.
 
 use super::protocol::{ChannelView, ChannelsView};
-use crate::metrics::Kind::{Counter, Gauge};
-use crate::metrics::Page;
+use gateway::metrics::Kind::{Counter, Gauge};
+use gateway::metrics::Page;
 
 /// What is known of a cable gateway.
 #[derive(Clone, Debug, Default)]

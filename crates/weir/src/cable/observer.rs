@@ -15,10 +15,10 @@ use wire::Mac;
 use super::metrics::{CableKnown, ServiceFlows, told};
 use super::protocol::{CableReply, CableRequest, ChannelView, ChannelsView, FlowView, ModemView, Reply, Request};
 use super::service;
-use crate::metrics::{Known, Page};
-use crate::shell::rest::Wait;
-use crate::shell::{Product, Shell};
-use crate::socket::{Ask, RawAnswer, RawRequest};
+use gateway::metrics::{Known, Page};
+use gateway::shell::rest::Wait;
+use gateway::shell::{Product, Shell};
+use gateway::socket::{Ask, RawAnswer, RawRequest};
 
 /// The control side of a running cable gateway.
 pub struct Observer {
@@ -101,7 +101,7 @@ impl Observer {
             CableRequest::Add { service_group, pattern } => {
                 let entry: ModemEntry = toml::from_str(pattern).map_err(|error| error.message().to_owned())?;
                 let added = self.control().add_modems(service_group, &entry).map_err(said)?;
-                done(format!("{} added to {service_group}", crate::tables::many(added.len(), "modem")))
+                done(format!("{} added to {service_group}", gateway::tables::many(added.len(), "modem")))
             }
             CableRequest::Remove { modem } => {
                 self.control().remove_modem(mac(modem)?).map_err(said)?;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::socket::Ask;
+use gateway::socket::Ask;
 
 /// A question, as `{"ask": "cable", "what": "modems"}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::protocol::{CableReply, CableRequest, ChannelsView, FlowView, ModemView, Request};
-use crate::cli::ShowArgs;
-use crate::show::{Look, Table as Shown, View};
-use crate::tables::{Align, Style, Table, bytes, count, many, si};
+use gateway::cli::ShowArgs;
+use gateway::show::{Look, Table as Shown, View};
+use gateway::tables::{Align, Style, Table, bytes, count, many, si};
 
 /// All of them.
 pub const VIEWS: &[View] = &[View::of::<Modems>(), View::of::<ServiceFlows>(), View::of::<Channels>()];

@@ -10,8 +10,8 @@ use ledger::{csv_header, csv_line, json_line};
 
 use super::source::Source;
 use super::{ExportArgs, Format};
-use crate::fail::Usage;
-use crate::tables::count;
+use gateway::fail::Usage;
+use gateway::tables::count;
 
 /// What was exported.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use ledger::{Moment, Record, Status};
 
 use super::ListArgs;
 use super::source::Source;
-use crate::tables::{Align, Style, Table, bytes, count, duration};
+use gateway::tables::{Align, Style, Table, bytes, count, duration};
 
 /// Lists them.
 ///

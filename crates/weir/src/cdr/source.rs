@@ -10,7 +10,7 @@ use ledger::{Change, FILE, Filter, Ledger, Record};
 use super::answer::AN_ANSWER;
 use super::protocol::{RecordsView, Reply, Request};
 use super::{DOOR, FOLDER, Where};
-use crate::socket::{Client, ClientError};
+use gateway::socket::{Client, ClientError};
 
 /// A place with records.
 pub enum Source {

@@ -14,10 +14,10 @@ use super::export::{Exported, export};
 use super::source::Source;
 use super::*;
 use crate::cli::{Cli, Command};
-use crate::shell::Process;
-use crate::socket::Server;
-use crate::socket::tests::gateway;
+use crate::shell_tests::gateway;
 use crate::user_plane::observer::Observer;
+use gateway::shell::Process;
+use gateway::socket::Server;
 
 /// A folder of its own, removed at the end.
 struct Spot(PathBuf);

@@ -9,7 +9,7 @@ use ledger::{Change, Ledger, LedgerError, Pace, Record, Refused, Ticket, Writer}
 
 use super::plane::Acknowledgement;
 use crate::cdr::{self, DOOR};
-use crate::socket::{Answers, RawAnswer, RawRequest, Server, ServerError};
+use gateway::socket::{Answers, RawAnswer, RawRequest, Server, ServerError};
 
 /// Records that belong together, and the acknowledgement that waits for them.
 pub type Batch = (Vec<Record>, Option<Acknowledgement>);

@@ -12,8 +12,8 @@ use serde::Deserialize;
 use upf::config::parse_rate;
 use wire::Teid;
 
-use crate::fail::Usage;
-use crate::load::Text;
+use gateway::fail::Usage;
+use gateway::load::Text;
 
 /// `weir cp`.
 #[derive(Clone, Debug, Default, Args)]

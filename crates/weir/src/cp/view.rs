@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::plane::{ControlPlane, Stage};
 use super::tally::{Asked, Counts, Times, Usage};
-use crate::tables::{Align, Style, Table, bytes, count, duration, si};
+use gateway::tables::{Align, Style, Table, bytes, count, duration, si};
 
 /// The whole story, for people and programs.
 #[derive(Clone, Debug, Serialize)]

@@ -3,9 +3,9 @@
 use ::bench::lab::LinkDrops;
 use traffic::TrialResult;
 
-use crate::snapshot::Snapshot;
-use crate::socket::PortView;
-use crate::tables::{Style, count};
+use gateway::snapshot::Snapshot;
+use gateway::socket::PortView;
+use gateway::tables::{Style, count};
 
 /// Packets lost, by place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,7 +91,7 @@ mod tests {
     use traffic::{DirectionResult, Directions};
 
     use super::*;
-    use crate::snapshot::{DropCounters, WorkerCounters};
+    use gateway::snapshot::{DropCounters, WorkerCounters};
 
     #[test]
     fn every_loss_has_a_place_or_is_said_to_have_none() {

@@ -7,9 +7,9 @@ use engine::Io;
 use traffic::{DirectionResult, TrialResult};
 
 use super::losses::Lost;
-use crate::snapshot::{Snapshot, StageCounters};
-use crate::tables::{Align, Style, Table, bytes, count, si};
 use crate::user_plane::protocol::PeersView;
+use gateway::snapshot::{Snapshot, StageCounters};
+use gateway::tables::{Align, Style, Table, bytes, count, si};
 
 /// A moment of it.
 pub struct Picture<'a> {

@@ -9,9 +9,9 @@ use traffic::{Profile, ProfileError, Ratio, Sizes, Teids, Verify};
 use wire::Mac;
 
 use super::sessions;
-use crate::cli::seconds;
-use crate::fail::Usage;
-use crate::load::Text;
+use gateway::cli::seconds;
+use gateway::fail::Usage;
+use gateway::load::Text;
 
 /// `weir gen`.
 #[derive(Clone, Debug, Default, Args)]

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use traffic::{Direction, DirectionResult, TrialResult};
 
-use crate::tables::{Align, Style, Table, count, per, si};
+use gateway::tables::{Align, Style, Table, count, per, si};
 
 /// A line each second, of that second.
 pub struct Live {

@@ -12,7 +12,7 @@ use traffic::{Profile, Segment};
 use wire::Mac;
 
 use super::options::Spec;
-use crate::fail::Usage;
+use gateway::fail::Usage;
 
 /// How long a gateway may take to answer, and how often it is asked.
 const PATIENCE: Duration = Duration::from_secs(3);

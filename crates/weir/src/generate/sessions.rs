@@ -8,7 +8,7 @@ use traffic::{Profile, Teids};
 
 use crate::cp::Line;
 use crate::cp::nth;
-use crate::fail::Usage;
+use gateway::fail::Usage;
 
 /// Has the traffic go through the sessions in a file.
 ///

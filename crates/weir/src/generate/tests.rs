@@ -62,7 +62,7 @@ fn a_profile_in_a_file_is_pointed_at() {
     std::fs::write(&path, "n3 = \"memory:a\"\nn6 = \"memory:b\"\n[profile]\nservers = 0\n").unwrap();
     let error = options::spec(&GenArgs { file: Some(path.clone()), ..GenArgs::default() }).unwrap_err();
     std::fs::remove_file(&path).unwrap();
-    let Some(crate::load::LoadError::Wrong(wrong)) = error.downcast_ref() else { panic!("{error}") };
+    let Some(gateway::load::LoadError::Wrong(wrong)) = error.downcast_ref() else { panic!("{error}") };
     assert_eq!((wrong.line(), wrong.key.as_str()), (4, "profile.servers"));
 }
 
@@ -82,7 +82,7 @@ fn cross(wires: &Wires, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
 #[test]
 fn a_gateway_in_memory_loses_nothing_and_the_report_says_so() {
     let wires = Wires::default();
-    let process = crate::socket::tests::gateway(&wires);
+    let process = crate::shell_tests::gateway(&wires);
     let stop = Arc::new(AtomicBool::new(false));
     let crossing = cross(&wires, &stop);
     let args = args(

@@ -17,8 +17,8 @@ use capacity::scaling::Usl;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::fail::Usage;
-use crate::tables::{Align, Style, Table, count};
+use gateway::fail::Usage;
+use gateway::tables::{Align, Style, Table, count};
 
 /// A measurement to plan with.
 #[derive(Clone, Debug, Serialize)]
@@ -121,7 +121,7 @@ impl Measured {
         };
         let crowded = of_gateway > 0 && units as usize > of_gateway;
         if crowded {
-            let processors = crate::tables::many(of_gateway, "processor");
+            let processors = gateway::tables::many(of_gateway, "processor");
             caveats.push(format!("{units} workers had {processors} between them: no point of a plan"));
         }
         if report.host.steal_ratio > 0.02 {

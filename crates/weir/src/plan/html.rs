@@ -150,7 +150,7 @@ fn tiles(best: &Candidate) -> String {
 
 /// Who is lost with a machine, in words.
 fn all_lost(best: &Candidate) -> String {
-    let subscribers = best.lost_with_one.subscribers.map(|n| crate::tables::count(n.round() as u64));
+    let subscribers = best.lost_with_one.subscribers.map(|n| gateway::tables::count(n.round() as u64));
     subscribers.map_or_else(|| "of all".to_owned(), |n| format!("{n} subscribers"))
 }
 

@@ -8,7 +8,7 @@ use capacity::plan::World;
 use capacity::question::Question;
 use capacity::site::{SITES, Sites};
 
-use crate::load::{LoadError, Text};
+use gateway::load::{LoadError, Text};
 
 /// A plan, its text, and the world it is answered in.
 pub struct Plan {

@@ -6,8 +6,8 @@ use capacity::quantity::digits;
 use capacity::reproduce::{Figure, Inputs, Verdict, reproduce};
 use clap::Args;
 
-use crate::fail::Usage;
-use crate::tables::{Align, Style, Table, item, many};
+use gateway::fail::Usage;
+use gateway::tables::{Align, Style, Table, item, many};
 
 /// `weir plan reproduce`.
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use capacity::plan::{Answer, Candidate, Lost};
 use capacity::quantity::digits;
 use capacity::sensitivity::Lever;
 
-use crate::tables::{Align, Style, Table, bar, count, item};
+use gateway::tables::{Align, Style, Table, bar, count, item};
 
 /// Candidates shown unless all are asked for.
 const FEW: usize = 12;

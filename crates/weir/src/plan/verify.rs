@@ -23,8 +23,8 @@ use capacity::quantity::{FrameSize, Time};
 use clap::Args;
 use serde::Serialize;
 
-use crate::signals;
-use crate::tables::{Align, Style, Table, count};
+use gateway::signals;
+use gateway::tables::{Align, Style, Table, count};
 
 /// `weir plan verify`.
 #[derive(Debug, Args)]

@@ -2,8 +2,8 @@
 //! subscriber's or a peer's name on it.
 
 use super::protocol::{PeersView, SessionsView};
-use crate::metrics::Kind::{Counter, Gauge};
-use crate::metrics::Page;
+use gateway::metrics::Kind::{Counter, Gauge};
+use gateway::metrics::Page;
 
 /// Its families, and how much of its room for sessions is used, 0 to 1. `sessions`: of each worker; none: a worker did not
 /// answer in time. `peers`: control planes; none: no `[n4]`. `most`: sessions there may be.
@@ -52,3 +52,6 @@ fn pfcp(page: &mut Page, peers: &PeersView) {
         family.sample(&[("event", event)], *n);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,9 +25,9 @@ use upf::n4::intake::{Intake, Next};
 use upf::n4::metering::WallClock;
 use upf::rules::Usage;
 
-use crate::privilege;
-use crate::shell::rest::{ControlWaker, SOON, Wait};
 use control_socket::ControlSocket;
+use gateway::privilege;
+use gateway::shell::rest::{ControlWaker, SOON, Wait};
 pub use sockets::{Lost, Sockets, make_room};
 
 /// The longest message there is.

@@ -17,11 +17,11 @@ use super::metrics::told;
 use super::n4::N4;
 use super::protocol::{PeerView, PeersView, Reply, Request, SessionsView, WorkerSessions};
 use crate::cdr::{self, Kept};
-use crate::metrics::Known;
-use crate::shell::rest::Wait;
-use crate::shell::{Product, Shell};
-use crate::socket::{Ask, RawAnswer, RawRequest};
-use crate::watch::Level;
+use gateway::metrics::Known;
+use gateway::shell::rest::Wait;
+use gateway::shell::{Product, Shell};
+use gateway::socket::{Ask, RawAnswer, RawRequest};
+use gateway::watch::Level;
 
 /// The control side of a running user plane.
 pub struct Observer {

@@ -9,9 +9,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use upf::config::{Config, ConfigError, parse_prefix, wrong};
 
 use super::Loaded;
-use crate::cli::RunArgs;
-use crate::fail::Usage;
-use crate::load::Text;
+use gateway::cli::RunArgs;
+use gateway::fail::Usage;
+use gateway::load::Text;
 
 /// Which one, of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

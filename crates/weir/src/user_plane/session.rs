@@ -8,7 +8,7 @@ use upf::rules::{Apply, Credit, Far, Interface, Mbr, Outer, PacketLimit, Pdr, Qe
 use super::asked::{Answer, Question};
 use super::observer::Observer;
 use super::protocol::{CreditView, RuleUsage, SessionView};
-use crate::shell::Product;
+use gateway::shell::Product;
 
 impl Observer {
     /// A subscriber's session, by its address.
@@ -146,7 +146,7 @@ fn pdr_text(pdr: &Pdr) -> String {
     }
     match pdr.filters.len() {
         0 => text += ", any packet",
-        n => text += &format!(", {}", crate::tables::many(n, "filter")),
+        n => text += &format!(", {}", gateway::tables::many(n, "filter")),
     }
     text += &format!(" → far {}", pdr.far);
     for (kind, list) in [("qer", &pdr.qers), ("urr", &pdr.urrs)] {
@@ -213,7 +213,7 @@ fn qer_text(qer: &Qer) -> String {
     }
     for (way, limit) in ["up", "down"].into_iter().zip(qer.packets) {
         if let Some(PacketLimit { most, period_ns }) = limit {
-            let time = crate::tables::duration(period_ns as f64 / 1e9);
+            let time = gateway::tables::duration(period_ns as f64 / 1e9);
             text += &format!(", {way} {most} packets in {time}");
         }
     }
@@ -230,7 +230,7 @@ fn urr_text(urr: &Urr) -> String {
     let mut text = "volume, packets, time".to_owned();
     for (what, volumes) in [("tells at", urr.threshold), ("ends at", urr.quota)] {
         for (of, octets) in [("", volumes.total), (" up", volumes.up), (" down", volumes.down)] {
-            text += &octets.map_or_else(String::new, |n| format!(", {what} {}{of}", crate::tables::bytes(n)));
+            text += &octets.map_or_else(String::new, |n| format!(", {what} {}{of}", gateway::tables::bytes(n)));
         }
     }
     if urr.before_qos {
@@ -244,7 +244,7 @@ fn urr_text(urr: &Urr) -> String {
 
 /// `100 M`, `7 `.
 fn spaced(rate: u64) -> String {
-    let text = crate::tables::si(rate as f64);
+    let text = gateway::tables::si(rate as f64);
     if text.contains(' ') { text } else { text + " " }
 }
 

@@ -10,8 +10,8 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use super::protocol::{AclRuleView, NatView, PeersView, Request, SessionView, SessionsView};
-use crate::cli::ShowArgs;
-use crate::show::{Look, Table, View};
+use gateway::cli::ShowArgs;
+use gateway::show::{Look, Table, View};
 
 /// All of them.
 pub const VIEWS: &[View] = &[View::of::<Sessions>(), View::of::<Peers>(), View::of::<Acl>(), View::of::<Nat>()];

@@ -1,7 +1,7 @@
 //! `weir show acl`: what rules of access lists have decided on.
 
-use crate::tables::{Align, Style, Table, bytes, count};
 use crate::user_plane::protocol::AclRuleView;
+use gateway::tables::{Align, Style, Table, bytes, count};
 
 /// Counts since the earlier look, when there was one.
 pub fn since(now: &[AclRuleView], earlier: Option<&[AclRuleView]>) -> Vec<AclRuleView> {

@@ -1,7 +1,7 @@
 //! `weir show nat`: which subscriber has which public ports.
 
-use crate::tables::{Align, Style, Table, count};
 use crate::user_plane::protocol::NatView;
+use gateway::tables::{Align, Style, Table, count};
 
 /// The page.
 pub fn text(view: &NatView, style: Style) -> String {

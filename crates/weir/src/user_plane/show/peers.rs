@@ -1,7 +1,7 @@
 //! `weir show peers`: control planes, what they and we have said, and what happened to them.
 
-use crate::tables::{Align, Style, Table, count, duration, si};
 use crate::user_plane::protocol::PeersView;
+use gateway::tables::{Align, Style, Table, count, duration, si};
 
 /// The page.
 pub fn text(view: &PeersView, style: Style) -> String {

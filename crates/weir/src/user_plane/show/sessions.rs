@@ -1,7 +1,7 @@
 //! `weir show sessions`: how many there are and what they take; one of them in detail.
 
-use crate::tables::{Align, Style, Table, bytes, count, duration, per};
 use crate::user_plane::protocol::{SessionView, SessionsView};
+use gateway::tables::{Align, Style, Table, bytes, count, duration, per};
 
 /// The page of all.
 pub fn text(view: &SessionsView, style: Style) -> String {

@@ -1,7 +1,7 @@
 //! Pages from fixed numbers.
 
-use crate::tables::Style;
 use crate::user_plane::protocol::{CreditView, RuleUsage, SessionView, SessionsView, WorkerSessions};
+use gateway::tables::Style;
 
 const PLAIN: Style = Style::coloured(false);
 

@@ -26,5 +26,5 @@ pub mod watched;
 
 pub use ends::{Shell, wall_clock};
 pub use process::{Ended, Opened, Process, Seat, Seats, StartError};
-pub use product::{Config, Gateway, Head, Loaded, Product, Reach};
+pub use product::{Gateway, Head, Loaded, Product, Reach};
 pub use run::run;

@@ -8,8 +8,6 @@
 
 mod error;
 mod spans;
-#[cfg(test)]
-mod tests;
 mod wording;
 
 use std::ops::Range;

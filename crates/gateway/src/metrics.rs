@@ -10,8 +10,6 @@
 mod families;
 mod http;
 mod load;
-#[cfg(test)]
-mod tests;
 mod text;
 
 use std::net::SocketAddr;
@@ -22,7 +20,7 @@ use anyhow::Context;
 
 use crate::snapshot::Snapshot;
 use crate::watch::Vitals;
-pub use families::Known;
+pub use families::{Known, page};
 pub use http::{Answer, Pages, Server, WORDS};
 use load::Recent;
 pub use text::{Kind, Page};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use engine::{Io, StatsView};
 use rustix::process::getpid;
 
-use crate::cable::pulse::Doing;
+use crate::pulse::Doing;
 
 /// Time without a turn after which a worker is reported.
 const WORKER: Duration = Duration::from_millis(250);

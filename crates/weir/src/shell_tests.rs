@@ -1,6 +1,7 @@
 //! Both ends of the socket over a gateway on memory ports.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -11,13 +12,14 @@ use std::time::{Duration, Instant};
 use engine::Io;
 use port::Wires;
 
-use super::server::ServerError;
-use super::*;
-use crate::load::Text;
-use crate::shell::{Gateway, Process};
-use crate::snapshot::Snapshot;
 use crate::user_plane::observer::Observer;
 use crate::user_plane::{Loaded, UserPlane, protocol};
+use gateway::load::Text;
+use gateway::metrics;
+use gateway::shell::{Gateway, Process};
+use gateway::snapshot::Snapshot;
+use gateway::socket::{Answers, Client, ClientError, RawAnswer, RawRequest, Reply, Request, Server, ServerError};
+use gateway::watch::{Watch, serve};
 
 pub const GATEWAY: &str = r#"
 gateway = "upf"
@@ -289,4 +291,54 @@ fn a_stale_socket_is_replaced_and_a_file_is_not() {
     std::fs::write(&spot.0, "precious").unwrap();
     assert!(matches!(server().err().unwrap(), ServerError::NotASocket { .. }));
     assert_eq!(std::fs::read_to_string(&spot.0).unwrap(), "precious");
+}
+
+fn get(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    said
+}
+
+#[test]
+fn probes_answer_beside_a_hundred_slow_scrapers() {
+    let process = gateway(&Wires::default());
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let vitals = process.shell().vitals().clone();
+    let health = serve(any, vitals.clone()).unwrap();
+    let scraped = metrics::serve(any, process.observer().clone()).unwrap();
+    assert!(get(health.address(), "/readyz").ends_with("starting\n"));
+    let watch = Watch::start(process.observer().clone()).unwrap();
+    vitals.run();
+    let slow = |n: usize| {
+        let address = if n.is_multiple_of(2) { scraped.address() } else { health.address() };
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nX-Slow: ").unwrap();
+        stream
+    };
+    let slow: Vec<_> = (0..200).map(slow).collect();
+    let until = Instant::now() + Duration::from_secs(10);
+    while !get(health.address(), "/readyz").starts_with("HTTP/1.1 200 ") {
+        assert!(Instant::now() < until, "{}", get(health.address(), "/readyz"));
+        process.turn();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let begin = Instant::now();
+    for _ in 0..10 {
+        process.turn();
+        assert!(get(health.address(), "/healthz").ends_with("alive\n"));
+        assert!(get(health.address(), "/readyz").ends_with("ready\n"));
+        assert!(get(scraped.address(), "/readyz").ends_with("ready\n"), "/metrics' listener answers, too");
+    }
+    // Far from the five seconds that slow connections have.
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert!(
+        get(health.address(), "/metrics").contains("404 ")
+            && get(scraped.address(), "/metrics").contains("weir_ready 1")
+    );
+    assert!(vitals.drain(true));
+    assert!(get(health.address(), "/readyz").ends_with("draining: no new sessions are taken\n"));
+    drop((slow, watch));
 }

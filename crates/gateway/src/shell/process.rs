@@ -14,7 +14,7 @@ use table::waker::Waker;
 use super::doors::{self, DoorError, Doors, Place};
 use super::ends::{PortName, Shell, WorkerEnds};
 use super::pin;
-use super::product::{Config, Loaded, Product};
+use super::product::{Gateway, Loaded, Product};
 use super::rest::{ControlWaker, EndNotice, Other, Rest};
 use crate::load::LoadError;
 use crate::snapshot::Snapshot;
@@ -100,8 +100,8 @@ impl Opened {
     ///
     /// # Errors
     /// [`StartError`], each telling what to do; nothing is left open then.
-    pub fn new<C: Config>(loaded: &Loaded<C>, steer: Steer, wires: &Wires) -> Result<Self, StartError> {
-        let head = loaded.config.head();
+    pub fn new<G: Gateway>(loaded: &Loaded<G>, steer: Steer, wires: &Wires) -> Result<Self, StartError> {
+        let head = G::head(&loaded.config);
         let (slots, slot_bytes) = (head.frames.slots, head.frames.slot_bytes);
         let arena = doors::arena(doors::arena_config(head.frames));
         let arena = arena.map_err(|source| StartError::Memory { slots, bytes: slot_bytes, source })?;
@@ -125,15 +125,15 @@ impl Opened {
     ///
     /// # Errors
     /// [`StartError::Thread`]; nothing is left open then.
-    pub fn start<C: Config, P: Product>(
+    pub fn start<G: Gateway>(
         self,
-        (gateway, loaded): (&'static str, &Loaded<C>),
-        all: Seats<P::Plane>,
-        product: impl FnOnce(Shell) -> P,
-    ) -> Result<Process<P>, StartError> {
+        loaded: &Loaded<G>,
+        all: Seats<<G::Product as Product>::Plane>,
+        product: impl FnOnce(Shell) -> G::Product,
+    ) -> Result<Process<G::Product>, StartError> {
         let Self { arena, ports } = self;
         let Seats { seats, time, waker, sockets, vitals } = all;
-        let head = loaded.config.head();
+        let head = G::head(&loaded.config);
         let run = WorkerConfig { time, idle: head.workers.idle(), burst: head.workers.burst };
         let (mut ends, mut ready) = (Vec::new(), Vec::new());
         for (n, (seat, (pool, doors))) in seats.into_iter().zip(ports).enumerate() {
@@ -154,7 +154,7 @@ impl Opened {
         }
         let rest = Rest::new(waker.clone(), sockets);
         let names = head.ports.iter().map(|port| PortName { name: port.name.to_owned(), role: port.role });
-        let shell = Shell::new(gateway, names.collect(), ends, arena.clone(), run.time, waker, vitals);
+        let shell = Shell::new(G::NAME, names.collect(), ends, arena.clone(), run.time, waker, vitals);
         let (observer, stop) = (Arc::new(product(shell)), Arc::new(AtomicBool::new(false)));
         let (threads, ended, turned) = (Vec::new(), Vec::new(), AtomicU64::new(0));
         let mut process = Process { observer, arena, stop, threads, ended, rest, turned };

@@ -1,8 +1,8 @@
-use super::families::{Known, page};
-use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
-use crate::socket::PortView;
-use crate::user_plane::metrics::told;
+use super::told;
 use crate::user_plane::protocol::{PeerView, PeersView, SessionsView, WorkerSessions};
+use gateway::metrics::{Known, page};
+use gateway::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
+use gateway::socket::PortView;
 
 fn views() -> (SessionsView, PeersView) {
     let of = |worker| WorkerSessions { worker, sessions: 250, bytes: 1000 };

@@ -1,4 +1,9 @@
-use super::*;
+//! Mistakes in a user plane's file, as an operator sees them; and that every example is valid.
+
+use std::path::Path;
+
+use gateway::load::{LoadError, Text, Wrong};
+
 use crate::user_plane::Loaded;
 
 const GOOD: &str = r#"gateway = "upf"

@@ -9,7 +9,7 @@ use port::Wires;
 
 use super::doors;
 use super::process::{Ended, Opened, StartError};
-use super::product::{Config, Gateway, Product};
+use super::product::{Gateway, Product};
 use crate::cli::RunArgs;
 use crate::load::Text;
 use crate::log;
@@ -32,7 +32,7 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
         return Ok(());
     }
     let stop = Stop::register().context("no signal handlers")?;
-    let (config, head) = (&loaded.config, loaded.config.head());
+    let (config, head) = (&loaded.config, G::head(&loaded.config));
     let path = args.socket.as_deref().unwrap_or(head.control_socket);
     log::start(head.log, &args.log)?;
     log::starting(G::NAME, &args.config);

@@ -29,7 +29,7 @@ mod output;
 mod record;
 mod ring;
 #[cfg(test)]
-pub mod tests;
+pub(crate) mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime};

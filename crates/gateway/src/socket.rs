@@ -3,8 +3,6 @@
 mod client;
 mod protocol;
 mod server;
-#[cfg(test)]
-pub(crate) mod tests;
 
 pub use client::{Client, ClientError};
 pub use protocol::{Ask, DrainView, PortView, RawAnswer, RawRequest, Reply, Request, TraceLine, TraceView, hex};

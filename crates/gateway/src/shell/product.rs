@@ -41,37 +41,24 @@ pub struct Head<'a> {
     pub control_socket: &'a Path,
 }
 
-/// A gateway's configuration.
-pub trait Config: DeserializeOwned {
-    /// What makes no sense, by key.
-    ///
-    /// # Errors
-    /// The first thing that is wrong.
-    fn check(&self) -> Result<(), ConfigError>;
-
-    /// The sections that all gateways have.
-    fn head(&self) -> Head<'_>;
-}
-
 /// A gateway's configuration, checked, and the text it was read from.
-#[derive(Clone, Debug)]
-pub struct Loaded<C> {
+pub struct Loaded<G: Gateway> {
     /// The configuration.
-    pub config: C,
+    pub config: G::Config,
     /// Its text.
     pub text: Text,
 }
 
-impl<C: Config> Loaded<C> {
+impl<G: Gateway> Loaded<G> {
     /// The configuration a text holds.
     ///
     /// # Errors
     /// [`LoadError`], pointing at the key.
     pub fn of(text: Text) -> Result<Self, LoadError> {
-        let config: C = text.parse()?;
+        let config: G::Config = text.parse()?;
         let loaded = Self { config, text };
         loaded.check()?;
-        let head = loaded.config.head();
+        let head = G::head(&loaded.config);
         loaded.text.check_machine(head.ports.iter().map(|port| port.uri), head.workers)?;
         Ok(loaded)
     }
@@ -81,7 +68,7 @@ impl<C: Config> Loaded<C> {
     /// # Errors
     /// [`LoadError`], pointing at the key.
     pub fn check(&self) -> Result<(), LoadError> {
-        self.config.check().map_err(|error| self.wrong(&error))
+        G::check(&self.config).map_err(|error| self.wrong(&error))
     }
 
     /// A semantic error, pointing at its key.
@@ -106,15 +93,24 @@ pub trait Gateway: Sized {
     /// What the configuration calls it.
     const NAME: &'static str;
     /// What an operator writes about it.
-    type Config: Config;
+    type Config: DeserializeOwned;
     /// Its control side.
     type Product: Product;
+
+    /// What makes no sense in a configuration, by key.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    fn check(config: &Self::Config) -> Result<(), ConfigError>;
+
+    /// The sections of a configuration that all gateways have.
+    fn head(config: &Self::Config) -> Head<'_>;
 
     /// The configuration that the command line asks for.
     ///
     /// # Errors
     /// What is wrong with the file or the command line.
-    fn load(args: &RunArgs, text: Text) -> anyhow::Result<Loaded<Self::Config>>;
+    fn load(args: &RunArgs, text: Text) -> anyhow::Result<Loaded<Self>>;
 
     /// Reports what is allowed in its configuration, but seldom meant.
     fn warn(_config: &Self::Config) {}
@@ -127,11 +123,7 @@ pub trait Gateway: Sized {
     ///
     /// # Errors
     /// What keeps it from starting.
-    fn begin(
-        loaded: &Loaded<Self::Config>,
-        standby: bool,
-        stop: &AtomicBool,
-    ) -> anyhow::Result<Option<(Self, Instant)>>;
+    fn begin(loaded: &Loaded<Self>, standby: bool, stop: &AtomicBool) -> anyhow::Result<Option<(Self, Instant)>>;
 
     /// Which subscribers' packets belong to which worker, for ports that can steer.
     fn steer(_config: &Self::Config) -> Steer {
@@ -142,7 +134,7 @@ pub trait Gateway: Sized {
     ///
     /// # Errors
     /// [`StartError`].
-    fn open(&mut self, _loaded: &Loaded<Self::Config>) -> Result<(), StartError> {
+    fn open(&mut self, _loaded: &Loaded<Self>) -> Result<(), StartError> {
         Ok(())
     }
 
@@ -152,7 +144,7 @@ pub trait Gateway: Sized {
     /// [`StartError`], each telling what to do; nothing is left open then.
     fn start(
         &mut self,
-        loaded: &Loaded<Self::Config>,
+        loaded: &Loaded<Self>,
         opened: Opened,
         vitals: Arc<Vitals>,
     ) -> Result<Process<Self::Product>, StartError>;
@@ -173,12 +165,11 @@ pub trait Gateway: Sized {
         process.stop()
     }
 
-    /// All of that without privileges to give up, a command line or a control socket, for tests.
+    /// All of that with memory ports of `wires`, without privileges to give up and without a control socket, for tests.
     ///
     /// # Errors
     /// As its parts.
-    #[cfg(test)]
-    fn started_from(loaded: &Loaded<Self::Config>, wires: &port::Wires) -> anyhow::Result<Process<Self::Product>> {
+    fn started_from(loaded: &Loaded<Self>, wires: &port::Wires) -> anyhow::Result<Process<Self::Product>> {
         let begun = Self::begin(loaded, false, &AtomicBool::new(false))?;
         let (mut gateway, _) = begun.expect("nobody has told it to stop");
         let opened = Opened::new(loaded, Self::steer(&loaded.config), wires)?;

@@ -1,0 +1,131 @@
+//! Command lines of the commands that every gateway has.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, Command};
+
+use crate::log::{Level, LogOptions};
+use crate::show::{LOG, View};
+
+/// `weir run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sudo weir run examples/upf-packet.toml
+  weir run --check gateway.toml         say what is wrong with it, and do nothing else
+  weir run gateway.toml --pool-from-ordinal 8      as one of 8 replicas; host weir-3 takes part 3
+
+Ends on Ctrl-C or SIGTERM: workers stop, ports close, interfaces are left as they were found, and
+the summary says what became of every packet and every slot of packet memory.")]
+pub struct RunArgs {
+    /// The gateway's configuration.
+    #[arg(value_name = "CONFIG.toml")]
+    pub config: PathBuf,
+    /// Check the configuration and end.
+    #[arg(long)]
+    pub check: bool,
+    /// Where the control socket goes, instead of the configuration's control_socket.
+    #[arg(long, value_name = "PATH", env = "WEIR_SOCKET")]
+    pub socket: Option<PathBuf>,
+    /// This is one of so many replicas with one configuration: take this one's part of every pool of addresses, and add
+    /// its number to the ports' addresses.
+    #[arg(long, value_name = "REPLICAS", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub pool_from_ordinal: Option<u32>,
+    /// Which replica this is, from 0. Left out: what the host's name ends in (weir-3).
+    #[arg(long, value_name = "N", env = "WEIR_ORDINAL", requires = "pool_from_ordinal")]
+    pub ordinal: Option<u32>,
+    /// The address for PFCP, instead of the configuration's n4.address: a pod's own, say.
+    #[arg(long, value_name = "ADDRESS", env = "WEIR_N4_ADDRESS")]
+    pub n4_address: Option<IpAddr>,
+    /// Stand by for the cable gateway that runs with this configuration, and go on when it stops.
+    #[arg(long)]
+    pub standby: bool,
+    /// At the end print the last counters as JSON instead of the summary.
+    #[arg(long)]
+    pub json: bool,
+    /// The event log.
+    #[command(flatten)]
+    pub log: LogOptions,
+}
+
+/// Finding the running gateway.
+#[derive(Debug, Args)]
+pub struct At {
+    /// The running gateway's control socket.
+    #[arg(long, global = true, value_name = "PATH", env = "WEIR_SOCKET", default_value = "/run/weir.sock")]
+    pub socket: PathBuf,
+    /// Print JSON instead of tables.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// `weir show`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir show run                       since the start
+  weir show run --over 5              the next five seconds
+  weir show drops --watch 1           every second, until Ctrl-C
+  weir show sessions --ue 10.60.0.1   one subscriber's rules and usage
+  weir show log --level warn          the last events that need attention
+  weir show log --follow              and those that come, until Ctrl-C
+  weir show ports --json | jq '.[].counters'")]
+pub struct ShowArgs {
+    /// What to show.
+    pub topic: String,
+    /// Where it runs, how to print.
+    #[command(flatten)]
+    pub at: At,
+    /// Show it again and again, each time for the seconds since.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub watch: Option<f64>,
+    /// Count for so many seconds from now, instead of since the start.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "watch")]
+    pub over: Option<f64>,
+    /// With `sessions` and `nat`: this subscriber's.
+    #[arg(long, value_name = "ADDRESS")]
+    pub ue: Option<IpAddr>,
+    /// With `service-flows`: this modem's.
+    #[arg(long, value_name = "MAC")]
+    pub modem: Option<String>,
+    /// With `log`: print events as they come, until Ctrl-C.
+    #[arg(long)]
+    pub follow: bool,
+    /// With `log`: only events of this level or worse.
+    #[arg(long, value_enum)]
+    pub level: Option<Level>,
+    /// With `log`: only events of this subsystem, such as n4.
+    #[arg(long)]
+    pub target: Option<String>,
+    /// With `run`: stages no packet has reached, too. With `ports`: counters that are zero, too.
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// `command` with the topics of `weir show`: those of `views`, and the event log.
+pub fn with_topics(command: Command, views: &[View]) -> Command {
+    let log = PossibleValue::new(LOG).help("The last thousand events; with --follow those that come, too");
+    let views = views.iter().map(|view| PossibleValue::new(view.topic).help(view.help));
+    let topics = PossibleValuesParser::new(views.chain([log]).collect::<Vec<_>>());
+    command.mut_subcommand("show", |show| show.mut_arg("topic", |topic| topic.value_parser(topics)))
+}
+
+/// A time of more than nothing and at most a day.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 0.01 to 86400".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_sensible() {
+        assert_eq!((seconds("0.5"), seconds("0").is_err(), seconds("soon").is_err()), (Ok(0.5), true, true));
+    }
+}
