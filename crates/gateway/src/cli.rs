@@ -3,11 +3,47 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
-use clap::{Args, Command};
+use clap::{Args, Subcommand};
 
-use crate::log::{Level, LogOptions};
-use crate::show::{LOG, View};
+use crate::drain::DrainArgs;
+use crate::log::{Level, LogArgs, LogOptions};
+
+/// What is done with every gateway.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a gateway until interrupted.
+    Run(RunArgs),
+    /// Look into a running gateway.
+    Show(ShowArgs),
+    /// Follow a subscriber's packets through a running gateway.
+    Trace(TraceArgs),
+    /// Levels of the event log of a running gateway.
+    Log(LogArgs),
+    /// Take no new sessions: before a gateway is stopped.
+    Drain(DrainArgs),
+}
+
+/// An option that a gateway adds to `weir show` or `weir trace`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Its name: `ue` for `--ue`.
+    pub name: &'static str,
+    /// What stands for its value in help.
+    pub value: &'static str,
+    /// What it is, in a sentence.
+    pub help: &'static str,
+}
+
+/// Values of such options, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keys(pub Vec<(&'static str, String)>);
+
+impl Keys {
+    /// The value of one, if it was given.
+    pub fn get(&self, key: &Key) -> Option<&str> {
+        self.0.iter().find(|(name, _)| *name == key.name).map(|(_, value)| value.as_str())
+    }
+}
 
 /// `weir run`.
 #[derive(Debug, Args)]
@@ -74,6 +110,7 @@ Examples:
   weir show ports --json | jq '.[].counters'")]
 pub struct ShowArgs {
     /// What to show.
+    #[arg(value_name = "TOPIC")]
     pub topic: String,
     /// Where it runs, how to print.
     #[command(flatten)]
@@ -84,12 +121,9 @@ pub struct ShowArgs {
     /// Count for so many seconds from now, instead of since the start.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "watch")]
     pub over: Option<f64>,
-    /// With `sessions` and `nat`: this subscriber's.
-    #[arg(long, value_name = "ADDRESS")]
-    pub ue: Option<IpAddr>,
-    /// With `service-flows`: this modem's.
-    #[arg(long, value_name = "MAC")]
-    pub modem: Option<String>,
+    /// Which part of a table, by a key of its own.
+    #[arg(skip)]
+    pub keys: Keys,
     /// With `log`: print events as they come, until Ctrl-C.
     #[arg(long)]
     pub follow: bool,
@@ -104,12 +138,37 @@ pub struct ShowArgs {
     pub all: bool,
 }
 
-/// `command` with the topics of `weir show`: those of `views`, and the event log.
-pub fn with_topics(command: Command, views: &[View]) -> Command {
-    let log = PossibleValue::new(LOG).help("The last thousand events; with --follow those that come, too");
-    let views = views.iter().map(|view| PossibleValue::new(view.topic).help(view.help));
-    let topics = PossibleValuesParser::new(views.chain([log]).collect::<Vec<_>>());
-    command.mut_subcommand("show", |show| show.mut_arg("topic", |topic| topic.value_parser(topics)))
+/// `weir trace`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir trace --ue 10.60.0.1
+  weir trace --ue 2001:db8:0:7::1 --packets 20 --hex
+  weir trace --ue 10.60.0.1 --pcap walk.pcapng    as they came and as they left, for Wireshark
+
+Ends when it has seen so many packets, after --seconds, or on Ctrl-C. One trace at a time.")]
+pub struct TraceArgs {
+    /// The subscriber: an address of its own (any address of its /64 for IPv6).
+    #[arg(long, value_name = "ADDRESS")]
+    pub ue: Option<IpAddr>,
+    /// Instead: what a gateway calls a subscriber, by a key of its own.
+    #[arg(skip)]
+    pub keys: Keys,
+    /// How many packets.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub packets: u32,
+    /// Wait no longer than this.
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    pub seconds: f64,
+    /// Print the packet's first bytes whenever a stage changed them.
+    #[arg(long)]
+    pub hex: bool,
+    /// Write the packets, as they came and as they left, to a pcapng file.
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+    /// Where it runs, how to print.
+    #[command(flatten)]
+    pub at: At,
 }
 
 /// A time of more than nothing and at most a day.

@@ -8,7 +8,8 @@
 //! |---|---|
 //! | [`shell`] | `weir run`: memory, ports, workers, the control thread |
 //! | [`load`] | a configuration, or an error that points at file, line and key |
-//! | [`socket`], [`show`] | the control socket, and tables over what it answers |
+//! | [`Registry`] | the gateways of a binary, and the commands that all have |
+//! | [`socket`], [`show`], [`trace`] | the control socket, tables over what it answers, one subscriber's packets |
 //! | [`metrics`], [`watch`] | Prometheus; probes, and what is watched for events |
 //! | [`log`] | the event log: stderr, and the last thousand events |
 //! | [`privilege`] | the helper that opens ports, and giving up every other privilege |
@@ -23,12 +24,17 @@ pub mod fail;
 pub mod load;
 pub mod log;
 pub mod metrics;
+mod pcapng;
 pub mod privilege;
 pub mod pulse;
+mod registry;
 pub mod shell;
 pub mod show;
 pub mod signals;
 pub mod snapshot;
 pub mod socket;
 pub mod tables;
+pub mod trace;
 pub mod watch;
+
+pub use registry::{Entry, Registry};

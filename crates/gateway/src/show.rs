@@ -29,15 +29,21 @@ pub use view::{Look, Table, View};
 /// The topic that is no table: the event log.
 pub const LOG: &str = "log";
 
+/// The option of `weir trace` that tables may have, too.
+const SUBSCRIBER: &str = "ue";
+
 /// Shows one of those views, or the event log.
 ///
 /// # Errors
 /// No gateway runs there, or it can not say.
 pub fn show(args: &ShowArgs, views: &[View]) -> anyhow::Result<()> {
-    if args.ue.is_some() && !matches!(args.topic.as_str(), "sessions" | "nat") {
-        bail!(Usage(
-            "--ue goes with `weir show sessions` and `weir show nat`; to follow packets: `weir trace --ue`".to_owned()
-        ));
+    for (name, _) in &args.keys.0 {
+        let of = views.iter().filter(|view| view.key.is_some_and(|key| key.name == *name));
+        let with: Vec<String> = of.map(|view| format!("`weir show {}`", view.topic)).collect();
+        if !with.contains(&format!("`weir show {}`", args.topic)) {
+            let trace = if *name == SUBSCRIBER { "; to follow packets: `weir trace --ue`" } else { "" };
+            bail!(Usage(format!("--{name} goes with {}{trace}", with.join(" and "))));
+        }
     }
     if args.topic == LOG {
         return crate::log::command::show(args);
@@ -46,7 +52,7 @@ pub fn show(args: &ShowArgs, views: &[View]) -> anyhow::Result<()> {
         bail!(Usage("--follow, --level and --target go with `weir show log`".to_owned()));
     }
     let view = views.iter().find(|view| view.topic == args.topic).context("there is no such table")?;
-    let question = (view.question)(args)?;
+    let question = (view.question)(args).map_err(Usage)?;
     let stop = signals::stop_flag()?;
     let mut client = Client::connect(&args.at.socket)?;
     let mut earlier: Option<Value> = None;

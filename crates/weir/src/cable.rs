@@ -40,10 +40,11 @@ use gateway::load::Text;
 use gateway::shell::doors::Entry;
 use gateway::shell::rest::ControlWaker;
 use gateway::shell::{self, Ended, Gateway, Head, Opened, Process, Reach, Seat, Seats, StartError};
+use gateway::show::View;
 use gateway::tables::duration;
+use gateway::trace::TraceKey;
 use gateway::watch::Vitals;
 use observer::Observer;
-pub use show::VIEWS;
 
 /// What is in the cipher and in DEPI packets leaves within microseconds.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -63,6 +64,8 @@ pub struct Cable {
 
 impl Gateway for Cable {
     const NAME: &'static str = "cmts";
+    const VIEWS: &'static [View] = show::VIEWS;
+    const TRACE_KEYS: &'static [TraceKey] = &[show::MODEM];
     type Config = Config;
     type Product = Observer;
 

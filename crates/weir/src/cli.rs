@@ -1,10 +1,6 @@
 //! The command line: what there is, and words to learn it from.
 
-use std::net::IpAddr;
-use std::path::PathBuf;
-
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use gateway::cli::{At, RunArgs, ShowArgs, seconds};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::bench::BenchArgs;
 use crate::cable::CmtsArgs;
@@ -15,8 +11,6 @@ use crate::deploy::DeployArgs;
 use crate::generate::GenArgs;
 use crate::ledger_tool::LedgerArgs;
 use crate::plan::PlanArgs;
-use gateway::drain::DrainArgs;
-use gateway::log::LogArgs;
 
 /// weir: a user plane for access networks.
 #[derive(Debug, Parser)]
@@ -28,14 +22,19 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// The command line, with the topics of all gateways.
+    /// The command line, with what all gateways add to it.
     pub fn of_all() -> clap::Command {
-        gateway::cli::with_topics(Self::command(), &crate::views())
+        crate::GATEWAYS.command(Self::command())
     }
 
     /// What was asked for; ends the process where that is nothing.
     pub fn read() -> Self {
-        Self::from_arg_matches(&Self::of_all().get_matches()).unwrap_or_else(|error| error.exit())
+        let matches = Self::of_all().get_matches();
+        let mut cli = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        if let Command::Shell(command) = &mut cli.command {
+            crate::GATEWAYS.read_keys(command, &matches);
+        }
+        cli
     }
 }
 
@@ -72,16 +71,9 @@ Exit codes: 0 all well, 1 something failed, 2 the command line or a configuratio
 /// What there is to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a gateway until interrupted.
-    Run(RunArgs),
-    /// Look into a running gateway.
-    Show(ShowArgs),
-    /// Follow a subscriber's packets through a running gateway.
-    Trace(TraceArgs),
-    /// Levels of the event log of a running gateway.
-    Log(LogArgs),
-    /// Take no new sessions: before a gateway is stopped.
-    Drain(DrainArgs),
+    /// What is done with every gateway.
+    #[command(flatten)]
+    Shell(gateway::cli::Command),
     /// Modems, service flows and keys of a running cable gateway.
     Cmts(CmtsArgs),
     /// List and export charging records.
@@ -100,40 +92,6 @@ pub enum Command {
     Deploy(DeployArgs),
     /// Watch a user plane at work on a network made for it.
     Demo(DemoArgs),
-}
-
-/// `weir trace`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  weir trace --ue 10.60.0.1
-  weir trace --ue 2001:db8:0:7::1 --packets 20 --hex
-  weir trace --ue 10.60.0.1 --pcap walk.pcapng    as they came and as they left, for Wireshark
-  weir trace --modem 02:cb:00:00:00:01            of a cable gateway: all hosts behind a modem
-
-Ends when it has seen so many packets, after --seconds, or on Ctrl-C. One trace at a time.")]
-pub struct TraceArgs {
-    /// The subscriber: an address of its own (any address of its /64 for IPv6).
-    #[arg(long, value_name = "ADDRESS", required_unless_present = "modem")]
-    pub ue: Option<IpAddr>,
-    /// The cable modem: its hardware address, or the address of a host behind it.
-    #[arg(long, value_name = "MAC|ADDRESS", conflicts_with = "ue")]
-    pub modem: Option<String>,
-    /// How many packets.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub packets: u32,
-    /// Wait no longer than this.
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
-    pub seconds: f64,
-    /// Print the packet's first bytes whenever a stage changed them.
-    #[arg(long)]
-    pub hex: bool,
-    /// Write the packets, as they came and as they left, to a pcapng file.
-    #[arg(long, value_name = "FILE")]
-    pub pcap: Option<PathBuf>,
-    /// Where it runs, how to print.
-    #[command(flatten)]
-    pub at: At,
 }
 
 /// A rate in packets a second on the command line.

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `cli.rs` | the command line |
 //! | `user_plane.rs`, `cable.rs` | the gateways: how each is started, its control side |
-//! | `trace.rs` | one subscriber's packets, stage by stage |
 //! | `cdr.rs` | charging records, out of a running gateway or its ledger |
 //! | `ledger_tool.rs` | a damaged ledger: checking it, saving what can be read |
 //! | `cp.rs` | a control plane from outside |
@@ -26,21 +25,16 @@ mod generate;
 mod ledger_tool;
 #[cfg(test)]
 mod load_tests;
-mod pcapng;
 mod plan;
 #[cfg(test)]
 mod shell_tests;
-mod trace;
 mod user_plane;
 
 use std::process::ExitCode;
 
 use cable::Cable;
 use cli::{Cli, Command};
-use gateway::cli::RunArgs;
-use gateway::load::Text;
-use gateway::shell::Gateway;
-use gateway::{drain, fail, log, privilege, shell, show};
+use gateway::{Entry, Registry, fail, log, privilege};
 use user_plane::UserPlane;
 
 #[global_allocator]
@@ -51,11 +45,7 @@ fn main() -> ExitCode {
         return ended;
     }
     let done = match Cli::read().command {
-        Command::Run(args) => run(&args),
-        Command::Show(args) => show::show(&args, &views()),
-        Command::Trace(args) => trace::trace(&args),
-        Command::Drain(args) => drain::drain(&args),
-        Command::Log(args) => log::log(&args),
+        Command::Shell(command) => GATEWAYS.perform(&command),
         Command::Cmts(args) => cable::cmts(&args),
         Command::Cdr(args) => cdr::cdr(&args),
         Command::Ledger(args) => ledger_tool::run(&args),
@@ -70,22 +60,5 @@ fn main() -> ExitCode {
     fail::exit(done)
 }
 
-/// Runs the gateway that a configuration's text describes.
-type Run = fn(&RunArgs, Text) -> anyhow::Result<()>;
-
-/// The gateways there are, by what configurations call them.
-const GATEWAYS: &[(&str, Run)] = &[(UserPlane::NAME, shell::run::<UserPlane>), (Cable::NAME, shell::run::<Cable>)];
-
-/// `weir run`: the gateway that the configuration names; where it names none, the first says so.
-fn run(args: &RunArgs) -> anyhow::Result<()> {
-    let text = Text::read(&args.config)?;
-    let named = text.gateway();
-    let found = GATEWAYS.iter().find(|(name, _)| Some(*name) == named.as_deref());
-    let (_, run) = found.unwrap_or(&GATEWAYS[0]);
-    run(args, text)
-}
-
-/// The tables of all gateways.
-fn views() -> Vec<show::View> {
-    [show::VIEWS, user_plane::VIEWS, cable::VIEWS].concat()
-}
+/// The gateways there are.
+const GATEWAYS: Registry = Registry(&[Entry::of::<UserPlane>(), Entry::of::<Cable>()]);

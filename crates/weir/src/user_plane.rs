@@ -38,11 +38,11 @@ use gateway::privilege::folder_of;
 use gateway::shell::doors::Entry;
 use gateway::shell::rest::ControlWaker;
 use gateway::shell::{self, Gateway, Head, Opened, Process, Reach, Seat, Seats, StartError, wall_clock};
+use gateway::show::View;
 use gateway::tables::{count, duration, many};
 use gateway::watch::Vitals;
 use n4::{N4, N4Error};
 use observer::Observer;
-pub use show::VIEWS;
 
 /// A user plane's configuration, checked.
 pub type Loaded = shell::Loaded<UserPlane>;
@@ -62,6 +62,7 @@ impl From<N4Error> for StartError {
 
 impl Gateway for UserPlane {
     const NAME: &'static str = "upf";
+    const VIEWS: &'static [View] = show::VIEWS;
     type Config = Config;
     type Product = Observer;
 

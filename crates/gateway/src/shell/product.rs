@@ -18,7 +18,9 @@ use super::rest::Wait;
 use crate::cli::RunArgs;
 use crate::load::{LoadError, Text};
 use crate::metrics::Known;
+use crate::show::View;
 use crate::socket::{RawAnswer, RawRequest};
+use crate::trace::TraceKey;
 use crate::watch::{Level, Vitals};
 
 /// What all gateways' configurations have in common.
@@ -92,6 +94,10 @@ pub struct Reach {
 pub trait Gateway: Sized {
     /// What the configuration calls it.
     const NAME: &'static str;
+    /// Its tables.
+    const VIEWS: &'static [View] = &[];
+    /// What it calls subscribers in traces, beside their addresses.
+    const TRACE_KEYS: &'static [TraceKey] = &[];
     /// What an operator writes about it.
     type Config: DeserializeOwned;
     /// Its control side.

@@ -5,7 +5,6 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::{Look, Table, View, drops, frames, napi, ports, process, run};
-use crate::cli::ShowArgs;
 use crate::privilege::ProcessesView;
 use crate::snapshot::Snapshot;
 use crate::socket::{PortView, Request};
@@ -27,8 +26,8 @@ impl Table for Run {
     const HELP: &'static str =
         "Calls, packets, packets per call, cycles and ns per packet of every stage; where the workers' time goes";
 
-    fn question(_args: &ShowArgs) -> impl Serialize {
-        Request::Counters
+    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+        Ok(Request::Counters)
     }
 
     fn text(look: &Look<'_, Snapshot>) -> String {
@@ -47,8 +46,8 @@ impl Table for Drops {
     const TOPIC: &'static str = "drops";
     const HELP: &'static str = "Every packet that did not come out: where, why, how many";
 
-    fn question(_args: &ShowArgs) -> impl Serialize {
-        Request::Counters
+    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+        Ok(Request::Counters)
     }
 
     fn text(look: &Look<'_, Snapshot>) -> String {
@@ -67,8 +66,8 @@ impl Table for Frames {
     const TOPIC: &'static str = "frames";
     const HELP: &'static str = "Where every slot of packet memory is";
 
-    fn question(_args: &ShowArgs) -> impl Serialize {
-        Request::Counters
+    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+        Ok(Request::Counters)
     }
 
     fn text(look: &Look<'_, Snapshot>) -> String {
@@ -87,8 +86,8 @@ impl Table for Ports {
     const TOPIC: &'static str = "ports";
     const HELP: &'static str = "Interfaces: kind, link, addresses, counters";
 
-    fn question(_args: &ShowArgs) -> impl Serialize {
-        Request::Ports
+    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+        Ok(Request::Ports)
     }
 
     fn text(look: &Look<'_, Vec<PortView>>) -> String {
@@ -104,8 +103,8 @@ impl Table for Processes {
     const TOPIC: &'static str = "process";
     const HELP: &'static str = "Processes and threads: what each may do, its CPU, memory, open descriptors";
 
-    fn question(_args: &ShowArgs) -> impl Serialize {
-        Request::Process
+    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+        Ok(Request::Process)
     }
 
     fn text(look: &Look<'_, ProcessesView>) -> String {

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::cli::ShowArgs;
+use crate::cli::{Key, ShowArgs};
 use crate::tables::Style;
 
 /// A table over what a running gateway answers to one question.
@@ -15,9 +15,14 @@ pub trait Table {
     const TOPIC: &'static str;
     /// What it shows, in a sentence.
     const HELP: &'static str;
+    /// The option that chooses a part of it.
+    const KEY: Option<Key> = None;
 
-    /// The question.
-    fn question(args: &ShowArgs) -> impl Serialize;
+    /// The question; `key`: the value of that option, if it was given.
+    ///
+    /// # Errors
+    /// What is wrong with the value; a sentence.
+    fn question(key: Option<&str>) -> Result<impl Serialize, String>;
 
     /// The table.
     fn text(look: &Look<'_, Self::Seen>) -> String;
@@ -50,8 +55,10 @@ pub struct View {
     pub topic: &'static str,
     /// What it shows, in a sentence.
     pub help: &'static str,
+    /// The option that chooses a part of it.
+    pub key: Option<Key>,
     /// The question.
-    pub question: fn(&ShowArgs) -> serde_json::Result<Value>,
+    pub question: fn(&ShowArgs) -> Result<Value, String>,
     /// What was answered now, and before, as a table or as JSON.
     pub print: fn(&Value, Option<&Value>, &ShowArgs, Style) -> serde_json::Result<String>,
 }
@@ -62,7 +69,11 @@ impl View {
         Self {
             topic: T::TOPIC,
             help: T::HELP,
-            question: |args| serde_json::to_value(T::question(args)),
+            key: T::KEY,
+            question: |args| {
+                let question = T::question(T::KEY.and_then(|key| args.keys.get(&key)))?;
+                serde_json::to_value(question).map_err(|error| error.to_string())
+            },
             print: |now, earlier, args, style| {
                 let read = |answer: &Value| T::Seen::deserialize(inside(answer));
                 let look = Look { now: read(now)?, earlier: earlier.map(read).transpose()?, args, style };

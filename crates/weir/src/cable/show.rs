@@ -1,14 +1,43 @@
 //! The tables that only a cable gateway has.
 
+use std::net::IpAddr;
+
+use anyhow::{Context, bail};
+use gateway::socket::Client;
+use gateway::trace::TraceKey;
 use serde::Serialize;
 
-use super::protocol::{CableReply, CableRequest, ChannelsView, FlowView, ModemView, Request};
-use gateway::cli::ShowArgs;
+use super::protocol::{CableReply, CableRequest, ChannelsView, FlowView, ModemView, Reply, Request};
+use gateway::cli::Key;
 use gateway::show::{Look, Table as Shown, View};
 use gateway::tables::{Align, Style, Table, bytes, count, many, si};
 
 /// All of them.
 pub const VIEWS: &[View] = &[View::of::<Modems>(), View::of::<ServiceFlows>(), View::of::<Channels>()];
+
+/// What traces call a subscriber: any host behind a modem stands for it.
+pub const MODEM: TraceKey = TraceKey {
+    key: Key {
+        name: "modem",
+        value: "MAC|ADDRESS",
+        help: "The cable modem: its hardware address, or the address of a host behind it",
+    },
+    find,
+};
+
+fn find(modem: &str, client: &mut Client) -> anyhow::Result<(IpAddr, String)> {
+    let whose = format!("modem {modem}");
+    if let Ok(host) = modem.parse() {
+        return Ok((host, format!("the modem of {host}")));
+    }
+    let Reply::Cable(CableReply::Modems(modems)) = client.ask(&Request::Cable(CableRequest::Modems))? else {
+        bail!("this gateway knows no modems");
+    };
+    let found = modems.iter().find(|view| view.modem.eq_ignore_ascii_case(modem));
+    let found = found.with_context(|| format!("there is no modem {modem}"))?;
+    let host = found.hosts.first().with_context(|| format!("{whose} has no hosts, so no packets"))?;
+    Ok((*host, whose))
+}
 
 struct Modems;
 
@@ -17,8 +46,8 @@ impl Shown for Modems {
     const TOPIC: &'static str = "modems";
     const HELP: &'static str = "Cable modems: hosts, keys, packets either way";
 
-    fn question(_args: &ShowArgs) -> impl Serialize {
-        Request::Cable(CableRequest::Modems)
+    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+        Ok(Request::Cable(CableRequest::Modems))
     }
 
     fn text(look: &Look<'_, CableReply>) -> String {
@@ -33,8 +62,11 @@ impl Shown for ServiceFlows {
     const TOPIC: &'static str = "service-flows";
     const HELP: &'static str = "Downstream service flows: rates, queues, drops, waits. With --modem one modem's";
 
-    fn question(args: &ShowArgs) -> impl Serialize {
-        Request::Cable(CableRequest::ServiceFlows { modem: args.modem.clone() })
+    const KEY: Option<Key> =
+        Some(Key { name: "modem", value: "MAC", help: "With `service-flows`: the modem with this hardware address" });
+
+    fn question(modem: Option<&str>) -> Result<impl Serialize, String> {
+        Ok(Request::Cable(CableRequest::ServiceFlows { modem: modem.map(str::to_owned) }))
     }
 
     fn text(look: &Look<'_, CableReply>) -> String {
@@ -50,8 +82,8 @@ impl Shown for Channels {
     const HELP: &'static str =
         "Downstream channels: load, DEPI packets; lookups, filters, classifiers, bursts and grants besides";
 
-    fn question(_args: &ShowArgs) -> impl Serialize {
-        Request::Cable(CableRequest::Channels)
+    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+        Ok(Request::Cable(CableRequest::Channels))
     }
 
     fn text(look: &Look<'_, CableReply>) -> String {

@@ -7,14 +7,25 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
 use super::protocol::{AclRuleView, NatView, PeersView, Request, SessionView, SessionsView};
-use gateway::cli::ShowArgs;
+use gateway::cli::Key;
 use gateway::show::{Look, Table, View};
 
 /// All of them.
 pub const VIEWS: &[View] = &[View::of::<Sessions>(), View::of::<Peers>(), View::of::<Acl>(), View::of::<Nat>()];
+
+/// One subscriber.
+const UE: Key =
+    Key { name: "ue", value: "ADDRESS", help: "With `sessions` and `nat`: the subscriber with this address" };
+
+fn address(text: Option<&str>) -> Result<Option<IpAddr>, String> {
+    let read = |text: &str| text.parse().map_err(|_| format!("--ue {text}: this is no IP address"));
+    text.map(read).transpose()
+}
 
 /// All sessions, or one.
 #[derive(Serialize, Deserialize)]
@@ -31,8 +42,10 @@ impl Table for Sessions {
     const TOPIC: &'static str = "sessions";
     const HELP: &'static str = "Sessions and their memory; with --ue one session's rules and usage";
 
-    fn question(args: &ShowArgs) -> impl Serialize {
-        args.ue.map_or(Request::Sessions, |ue| Request::Session { ue })
+    const KEY: Option<Key> = Some(UE);
+
+    fn question(ue: Option<&str>) -> Result<impl Serialize, String> {
+        Ok(address(ue)?.map_or(Request::Sessions, |ue| Request::Session { ue }))
     }
 
     fn text(look: &Look<'_, Seen>) -> String {
@@ -50,8 +63,8 @@ impl Table for Peers {
     const TOPIC: &'static str = "peers";
     const HELP: &'static str = "Control planes by PFCP: associations, sessions, messages, what was refused";
 
-    fn question(_args: &ShowArgs) -> impl Serialize {
-        Request::Peers
+    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+        Ok(Request::Peers)
     }
 
     fn text(look: &Look<'_, PeersView>) -> String {
@@ -66,8 +79,8 @@ impl Table for Acl {
     const TOPIC: &'static str = "acl";
     const HELP: &'static str = "Access lists: packets and bytes each rule decided on";
 
-    fn question(_args: &ShowArgs) -> impl Serialize {
-        Request::Acl
+    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+        Ok(Request::Acl)
     }
 
     fn text(look: &Look<'_, Vec<AclRuleView>>) -> String {
@@ -86,8 +99,10 @@ impl Table for Nat {
     const TOPIC: &'static str = "nat";
     const HELP: &'static str = "Address translation: who has which blocks of public ports; with --ue one subscriber's";
 
-    fn question(args: &ShowArgs) -> impl Serialize {
-        Request::Nat { ue: args.ue }
+    const KEY: Option<Key> = Some(UE);
+
+    fn question(ue: Option<&str>) -> Result<impl Serialize, String> {
+        Ok(Request::Nat { ue: address(ue)? })
     }
 
     fn text(look: &Look<'_, NatView>) -> String {

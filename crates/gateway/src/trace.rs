@@ -7,21 +7,22 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 
-use crate::cable::protocol::{self as cable, CableReply, CableRequest};
-use crate::cli::TraceArgs;
+use crate::cli::{Key, TraceArgs};
+use crate::fail::Usage;
 use crate::pcapng::PcapNg;
-use gateway::signals;
-use gateway::socket::{Client, Reply, Request, TraceLine, TraceView};
-use gateway::tables::{Style, many};
+use crate::signals;
+use crate::socket::{Client, Reply, Request, TraceLine, TraceView};
+use crate::tables::{Style, many};
 
-/// Follows them.
+/// Follows them; `keys`: what gateways call subscribers.
 ///
 /// # Errors
 /// No gateway runs there, another trace does, or the file can not be written.
-pub fn trace(args: &TraceArgs) -> anyhow::Result<()> {
+pub fn trace(args: &TraceArgs, keys: &[TraceKey]) -> anyhow::Result<()> {
     let stop = signals::stop_flag()?;
+    let subject = Subject::of(args, keys)?;
     let mut client = Client::connect(&args.at.socket)?;
     let mut file = match &args.pcap {
         Some(path) => {
@@ -30,7 +31,7 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<()> {
         }
         None => None,
     };
-    let (ue, whose) = subject(args, &mut client)?;
+    let (ue, whose) = subject.find(&mut client)?;
     client.ask(&Request::Trace { ue, packets: args.packets })?;
     let style = Style::of_stdout();
     if !args.at.json {
@@ -67,24 +68,42 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An address that the gateway knows the subscriber by, and what to call it. A modem is known by any of its hosts.
-fn subject(args: &TraceArgs, client: &mut Client) -> anyhow::Result<(IpAddr, String)> {
-    let Some(modem) = &args.modem else {
-        let ue = args.ue.context("say --ue or --modem")?;
-        return Ok((ue, ue.to_string()));
-    };
-    let whose = format!("modem {modem}");
-    if let Ok(host) = modem.parse() {
-        return Ok((host, format!("the modem of {host}")));
+/// What a gateway calls subscribers, beside their addresses.
+#[derive(Clone, Copy)]
+pub struct TraceKey {
+    /// The option.
+    pub key: Key,
+    /// An address of the subscriber, and what to call it.
+    pub find: fn(&str, &mut Client) -> anyhow::Result<(IpAddr, String)>,
+}
+
+/// Whose packets are asked for.
+enum Subject<'a> {
+    Address(IpAddr),
+    Key(&'a TraceKey, &'a str),
+}
+
+impl<'a> Subject<'a> {
+    fn of(args: &'a TraceArgs, keys: &'a [TraceKey]) -> Result<Self, Usage> {
+        let given = keys.iter().find_map(|key| Some((key, args.keys.get(&key.key)?)));
+        match (args.ue, given) {
+            (None, Some((key, value))) => Ok(Self::Key(key, value)),
+            (Some(ue), None) => Ok(Self::Address(ue)),
+            (Some(_), Some((key, _))) => Err(Usage(format!("--ue or --{}, not both", key.key.name))),
+            (None, None) => {
+                let all = keys.iter().map(|key| format!(" or --{} {}", key.key.name, key.key.value));
+                Err(Usage(format!("whose packets? Say --ue ADDRESS{}", all.collect::<String>())))
+            }
+        }
     }
-    let cable::Reply::Cable(CableReply::Modems(modems)) = client.ask(&cable::Request::Cable(CableRequest::Modems))?
-    else {
-        bail!("this gateway knows no modems");
-    };
-    let found = modems.iter().find(|view| view.modem.eq_ignore_ascii_case(modem));
-    let found = found.with_context(|| format!("there is no modem {modem}"))?;
-    let host = found.hosts.first().with_context(|| format!("{whose} has no hosts, so no packets"))?;
-    Ok((*host, whose))
+
+    /// An address that the gateway knows the subscriber by, and what to call it.
+    fn find(&self, client: &mut Client) -> anyhow::Result<(IpAddr, String)> {
+        match self {
+            Self::Address(ue) => Ok((*ue, ue.to_string())),
+            Self::Key(key, value) => (key.find)(value, client),
+        }
+    }
 }
 
 /// One packet's way, in order.

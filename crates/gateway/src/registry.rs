@@ -1,0 +1,124 @@
+//! The gateways that a binary can run, and the commands that all of them have.
+
+use std::process::ExitCode;
+
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser};
+
+use crate::cli::{Command, Key, Keys, RunArgs};
+use crate::load::Text;
+use crate::shell::{self, Gateway};
+use crate::show::{self, LOG, View};
+use crate::trace::{self, TraceKey};
+use crate::{drain, fail, log, privilege};
+
+/// A gateway that a binary can run.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// What configurations call it.
+    name: &'static str,
+    run: fn(&RunArgs, Text) -> anyhow::Result<()>,
+    views: &'static [View],
+    trace_keys: &'static [TraceKey],
+}
+
+impl Entry {
+    /// That gateway.
+    pub const fn of<G: Gateway>() -> Self {
+        Self { name: G::NAME, run: shell::run::<G>, views: G::VIEWS, trace_keys: G::TRACE_KEYS }
+    }
+}
+
+/// The gateways that a binary can run; at least one.
+#[derive(Clone, Copy)]
+pub struct Registry(pub &'static [Entry]);
+
+impl Registry {
+    /// The tables of all gateways.
+    fn views(self) -> Vec<View> {
+        [show::VIEWS].into_iter().chain(self.0.iter().map(|entry| entry.views)).flatten().copied().collect()
+    }
+
+    fn trace_keys(self) -> Vec<TraceKey> {
+        self.0.iter().flat_map(|entry| entry.trace_keys).copied().collect()
+    }
+
+    /// The options that tables add to `weir show`, each once.
+    fn show_keys(self) -> Vec<Key> {
+        let mut keys: Vec<Key> = Vec::new();
+        for key in self.views().iter().filter_map(|view| view.key) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+
+    /// `command` with what all gateways add to [`Command`]: topics of `weir show`, and options.
+    pub fn command(self, command: clap::Command) -> clap::Command {
+        let log = PossibleValue::new(LOG).help("The last thousand events; with --follow those that come, too");
+        let views = self.views().into_iter().map(|view| PossibleValue::new(view.topic).help(view.help));
+        let topics = PossibleValuesParser::new(views.chain([log]).collect::<Vec<_>>());
+        let option = |key: Key| Arg::new(key.name).long(key.name).value_name(key.value).help(key.help);
+        let (of_show, of_trace) = (self.show_keys(), self.trace_keys());
+        command
+            .mut_subcommand("show", |show| {
+                show.mut_arg("topic", |topic| topic.value_parser(topics)).args(of_show.into_iter().map(option))
+            })
+            .mut_subcommand("trace", |trace| trace.args(of_trace.into_iter().map(|key| option(key.key))))
+    }
+
+    /// Puts the values of those options into a command that was read from `matches`.
+    pub fn read_keys(self, command: &mut Command, matches: &ArgMatches) {
+        let Some((_, matches)) = matches.subcommand() else { return };
+        let (into, keys) = match command {
+            Command::Show(args) => (&mut args.keys, self.show_keys()),
+            Command::Trace(args) => (&mut args.keys, self.trace_keys().iter().map(|key| key.key).collect()),
+            Command::Run(_) | Command::Log(_) | Command::Drain(_) => return,
+        };
+        let value = |key: Key| Some((key.name, matches.get_one::<String>(key.name)?.clone()));
+        *into = Keys(keys.into_iter().filter_map(value).collect());
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// What went wrong.
+    pub fn perform(self, command: &Command) -> anyhow::Result<()> {
+        match command {
+            Command::Run(args) => self.run(args),
+            Command::Show(args) => show::show(args, &self.views()),
+            Command::Trace(args) => trace::trace(args, &self.trace_keys()),
+            Command::Log(args) => log::log(args),
+            Command::Drain(args) => drain::drain(args),
+        }
+    }
+
+    /// `weir run`: the gateway that the configuration names; where it names none, the first one's error tells.
+    fn run(self, args: &RunArgs) -> anyhow::Result<()> {
+        let text = Text::read(&args.config)?;
+        let named = text.gateway();
+        let found = self.0.iter().find(|entry| Some(entry.name) == named.as_deref()).or(self.0.first());
+        found.map_or_else(|| Err(anyhow::anyhow!("this program has no gateway")), |entry| (entry.run)(args, text))
+    }
+
+    /// A program that runs these gateways and has no command but those that all gateways have: all of its `main`.
+    pub fn main(self) -> ExitCode {
+        if let Some(ended) = privilege::main_of_helper() {
+            return ended;
+        }
+        let matches = self.command(Cli::command()).get_matches();
+        let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        self.read_keys(&mut cli.command, &matches);
+        let done = self.perform(&cli.command);
+        log::flush();
+        fail::exit(done)
+    }
+}
+
+/// The command line of such a program.
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
