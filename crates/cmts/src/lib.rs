@@ -17,6 +17,7 @@ mod local;
 pub mod modems;
 pub mod pie;
 pub mod pipeline;
+pub mod product;
 pub mod report;
 pub mod rules;
 pub mod schedule;

@@ -13,6 +13,7 @@
 //! | [`metrics`], [`watch`] | Prometheus; probes, and what is watched for events |
 //! | [`log`] | the event log: stderr, and the last thousand events |
 //! | [`privilege`] | the helper that opens ports, and giving up every other privilege |
+//! | [`records`] | charging records of a ledger that the process has open |
 //! | [`pulse`] | whether a process that does not answer is alive |
 //! | [`cli`], [`fail`], [`tables`], [`signals`] | command lines, exit codes, text tables, signals |
 
@@ -27,6 +28,7 @@ pub mod metrics;
 mod pcapng;
 pub mod privilege;
 pub mod pulse;
+pub mod records;
 mod registry;
 pub mod shell;
 pub mod show;

@@ -17,6 +17,7 @@ mod local;
 pub mod n4;
 pub mod nat_log;
 pub mod pipeline;
+pub mod product;
 pub mod record;
 mod remotes;
 pub mod routes;

@@ -1,26 +1,20 @@
 //! `weir cdr`: charging records, listed and exported. A running gateway has its ledger to itself, so it is asked; when
 //! none runs, the file is read.
 
-pub mod answer;
 mod export;
 mod list;
-mod protocol;
 mod source;
 #[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum};
-use ledger::{Filter, Ledger, Moment, Writer};
+use ledger::{Filter, Moment};
 
 use gateway::fail::Usage;
 use gateway::tables::Style;
 use source::Source;
-
-/// A ledger a gateway has open, and its writer.
-pub type Kept = (Ledger, Arc<Writer>);
 
 /// `weir cdr`.
 #[derive(Debug, Args)]

@@ -3,7 +3,6 @@
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::bench::BenchArgs;
-use crate::cable::CmtsArgs;
 use crate::cdr::CdrArgs;
 use crate::cp::CpArgs;
 use crate::demo::DemoArgs;
@@ -11,6 +10,7 @@ use crate::deploy::DeployArgs;
 use crate::generate::GenArgs;
 use crate::ledger_tool::LedgerArgs;
 use crate::plan::PlanArgs;
+use cmts::product::CmtsArgs;
 
 /// weir: a user plane for access networks.
 #[derive(Debug, Parser)]

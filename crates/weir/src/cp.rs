@@ -188,7 +188,7 @@ impl Wire {
         let open = || {
             let socket = UdpSocket::bind(at)?;
             socket.set_nonblocking(true)?;
-            crate::user_plane::n4::make_room(&socket, ROOM);
+            upf::product::n4::make_room(&socket, ROOM);
             Ok::<_, std::io::Error>(socket)
         };
         let socket = open().with_context(|| {

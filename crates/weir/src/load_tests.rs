@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gateway::load::{LoadError, Text, Wrong};
 
-use crate::user_plane::Loaded;
+use upf::product::Loaded;
 
 const GOOD: &str = r#"gateway = "upf"
 control_socket = "/run/weir.sock"
@@ -165,7 +165,7 @@ fn every_example_is_in_order() {
             crate::plan::check_file(&path).unwrap_or_else(|error| panic!("{error}"));
         } else if text.gateway().as_deref() == Some("cmts") {
             gateways += 1;
-            let loaded = crate::cable::Loaded::of(text).unwrap_or_else(|error| panic!("{error}"));
+            let loaded = cmts::product::Loaded::of(text).unwrap_or_else(|error| panic!("{error}"));
             assert!(!loaded.config.service_group.is_empty(), "{}", path.display());
         } else if text.text.contains("\ngateway = ") {
             gateways += 1;

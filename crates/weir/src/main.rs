@@ -3,7 +3,6 @@
 //! | file | idea |
 //! |---|---|
 //! | `cli.rs` | the command line |
-//! | `user_plane.rs`, `cable.rs` | the gateways: how each is started, its control side |
 //! | `cdr.rs` | charging records, out of a running gateway or its ledger |
 //! | `ledger_tool.rs` | a damaged ledger: checking it, saving what can be read |
 //! | `cp.rs` | a control plane from outside |
@@ -15,7 +14,6 @@
 #![forbid(unsafe_code)]
 
 mod bench;
-mod cable;
 mod cdr;
 mod cli;
 mod cp;
@@ -28,14 +26,13 @@ mod load_tests;
 mod plan;
 #[cfg(test)]
 mod shell_tests;
-mod user_plane;
 
 use std::process::ExitCode;
 
-use cable::Cable;
 use cli::{Cli, Command};
+use cmts::product::CmtsGateway;
 use gateway::{Entry, Registry, fail, log, privilege};
-use user_plane::UserPlane;
+use upf::product::UpfGateway;
 
 #[global_allocator]
 static ALLOC: pages::Counting<mimalloc::MiMalloc> = pages::Counting(mimalloc::MiMalloc);
@@ -46,7 +43,7 @@ fn main() -> ExitCode {
     }
     let done = match Cli::read().command {
         Command::Shell(command) => GATEWAYS.perform(&command),
-        Command::Cmts(args) => cable::cmts(&args),
+        Command::Cmts(args) => cmts::product::cmts(&args),
         Command::Cdr(args) => cdr::cdr(&args),
         Command::Ledger(args) => ledger_tool::run(&args),
         Command::Cp(args) => cp::run(&args),
@@ -61,4 +58,4 @@ fn main() -> ExitCode {
 }
 
 /// The gateways there are.
-const GATEWAYS: Registry = Registry(&[Entry::of::<UserPlane>(), Entry::of::<Cable>()]);
+const GATEWAYS: Registry = Registry(&[Entry::of::<UpfGateway>(), Entry::of::<CmtsGateway>()]);

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use engine::Io;
 use port::Wires;
 
-use crate::user_plane::observer::Observer;
-use crate::user_plane::{Loaded, UserPlane, protocol};
 use gateway::load::Text;
 use gateway::metrics;
 use gateway::shell::{Gateway, Process};
 use gateway::snapshot::Snapshot;
 use gateway::socket::{Answers, Client, ClientError, RawAnswer, RawRequest, Reply, Request, Server, ServerError};
 use gateway::watch::{Watch, serve};
+use upf::product::observer::Observer;
+use upf::product::{Loaded, UpfGateway, protocol};
 
 pub const GATEWAY: &str = r#"
 gateway = "upf"
@@ -80,7 +80,7 @@ pub fn gateway(wires: &Wires) -> Process<Observer> {
 
 fn start(config: &str, wires: &Wires) -> Process<Observer> {
     let text = Text { name: "gw.toml".into(), text: config.into() };
-    UserPlane::started_from(&Loaded::of(text).unwrap(), wires).unwrap()
+    UpfGateway::started_from(&Loaded::of(text).unwrap(), wires).unwrap()
 }
 
 /// A packet of the first subscriber, as its gNB sends it.

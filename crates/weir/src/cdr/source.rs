@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use ledger::{Change, FILE, Filter, Ledger, Record};
 
-use super::answer::AN_ANSWER;
-use super::protocol::{RecordsView, Reply, Request};
 use super::{DOOR, FOLDER, Where};
+use gateway::records::{AN_ANSWER, RecordsView, Reply, Request};
 use gateway::socket::{Client, ClientError};
 
 /// A place with records.

@@ -15,9 +15,10 @@ use super::source::Source;
 use super::*;
 use crate::cli::{Cli, Command};
 use crate::shell_tests::gateway;
-use crate::user_plane::observer::Observer;
+use gateway::records::Kept;
 use gateway::shell::Process;
 use gateway::socket::Server;
+use upf::product::observer::Observer;
 
 /// A folder of its own, removed at the end.
 struct Spot(PathBuf);

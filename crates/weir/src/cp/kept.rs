@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ledger::{Change, Ledger, LedgerError, Pace, Record, Refused, Ticket, Writer};
 
 use super::plane::Acknowledgement;
-use crate::cdr::{self, DOOR};
+use crate::cdr::DOOR;
 use gateway::socket::{Answers, RawAnswer, RawRequest, Server, ServerError};
 
 /// Records that belong together, and the acknowledgement that waits for them.
@@ -109,11 +109,11 @@ impl Kept {
 }
 
 /// What is answered about the ledger.
-struct Door(cdr::Kept);
+struct Door(gateway::records::Kept);
 
 impl Answers for Door {
     fn answer(&self, _connection: u64, asked: &RawRequest) -> RawAnswer {
-        let answer = cdr::answer::answered(Some(&self.0), asked);
+        let answer = gateway::records::answered(Some(&self.0), asked);
         answer.unwrap_or_else(|| Err("this is a control plane: ask the gateway at its own control socket".to_owned()))
     }
 }

@@ -7,9 +7,9 @@ use engine::Io;
 use traffic::{DirectionResult, TrialResult};
 
 use super::losses::Lost;
-use crate::user_plane::protocol::PeersView;
 use gateway::snapshot::{Snapshot, StageCounters};
 use gateway::tables::{Align, Style, Table, bytes, count, si};
+use upf::product::protocol::PeersView;
 
 /// A moment of it.
 pub struct Picture<'a> {

@@ -16,10 +16,10 @@ use super::losses::{Lost, since};
 use super::network::{GNB_FIRST, GNBS, N4, Network, SMF};
 use super::picture::{Charged, Picture, Screen, Story};
 use super::processes::Process;
-use crate::user_plane::protocol::{self, PeersView};
 use gateway::snapshot::Snapshot;
 use gateway::socket::{Ask, Client, ClientError, PortView, Reply, Request};
 use gateway::tables::{count, duration};
+use upf::product::protocol::{self, PeersView};
 
 /// Best first; AF_XDP locks packet memory, so less of it where little may be locked.
 const DOORS: [(PortKind, Option<u32>); 5] = [

@@ -1,8 +1,8 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::user_plane::Loaded;
 use gateway::load::{LoadError, Text};
+use upf::product::Loaded;
 
 fn plan(text: &str) -> anyhow::Result<Plan> {
     static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);

@@ -24,11 +24,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::assemble::{AssembleError, assemble};
+use crate::config::{Config, Role, Simulate};
 use anyhow::bail;
 use engine::Time;
 use port::Steer;
-use upf::assemble::{AssembleError, assemble};
-use upf::config::{Config, Role, Simulate};
 
 use asked::Asked;
 use gateway::cli::RunArgs;
@@ -45,10 +45,10 @@ use n4::{N4, N4Error};
 use observer::Observer;
 
 /// A user plane's configuration, checked.
-pub type Loaded = shell::Loaded<UserPlane>;
+pub type Loaded = shell::Loaded<UpfGateway>;
 
 /// A user plane on its way to run.
-pub struct UserPlane {
+pub struct UpfGateway {
     /// The ledger, while it is read.
     reading: Option<n4::Reading>,
     sockets: Option<n4::Sockets>,
@@ -60,19 +60,19 @@ impl From<N4Error> for StartError {
     }
 }
 
-impl Gateway for UserPlane {
+impl Gateway for UpfGateway {
     const NAME: &'static str = "upf";
     const VIEWS: &'static [View] = show::VIEWS;
     type Config = Config;
     type Product = Observer;
 
-    fn check(config: &Config) -> Result<(), upf::config::ConfigError> {
+    fn check(config: &Config) -> Result<(), crate::config::ConfigError> {
         config.check()
     }
 
     fn head(config: &Config) -> Head<'_> {
-        fn entry(port: &upf::config::Port) -> Entry<'_> {
-            let upf::config::Port { name, uri, addresses, claim_interface, .. } = port;
+        fn entry(port: &crate::config::Port) -> Entry<'_> {
+            let crate::config::Port { name, uri, addresses, claim_interface, .. } = port;
             let role = if port.role == Role::Access { "access" } else { "core" };
             Entry { name, uri, role, addresses, claim_interface: *claim_interface }
         }

@@ -4,7 +4,7 @@ use ledger::{Change, Filter, LedgerError, Page};
 
 use super::Kept;
 use super::protocol::{RecordsView, Reply, Request};
-use gateway::socket::{Ask, RawAnswer, RawRequest};
+use crate::socket::{Ask, RawAnswer, RawRequest};
 
 /// Records in one answer.
 pub const AN_ANSWER: u32 = 1000;

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use toml::{Table, Value};
 
-use crate::cable::protocol::CableRequest;
+use crate::product::protocol::CableRequest;
 
 /// `weir cmts service-flow`.
 #[derive(Debug, Subcommand)]

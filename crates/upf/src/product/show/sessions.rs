@@ -1,6 +1,6 @@
 //! `weir show sessions`: how many there are and what they take; one of them in detail.
 
-use crate::user_plane::protocol::{SessionView, SessionsView};
+use crate::product::protocol::{SessionView, SessionsView};
 use gateway::tables::{Align, Style, Table, bytes, count, duration, per};
 
 /// The page of all.

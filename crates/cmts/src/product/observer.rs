@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use cmts::config::ModemEntry;
-use cmts::control::{Control, Refusal};
-use cmts::gateway::CableGateway;
-use cmts::report::Report;
+use crate::config::ModemEntry;
+use crate::control::{Control, Refusal};
+use crate::gateway::CableGateway;
+use crate::report::Report;
 use crypto::{Cipher, Key};
 use engine::PortId;
 use wire::Mac;
@@ -283,7 +283,7 @@ fn flows(control: &Control, reports: &[&Report], only: Option<Mac>) -> Vec<FlowV
 }
 
 fn channels(control: &Control, reports: &[&Report]) -> ChannelsView {
-    let channel = |(n, plan): (usize, &cmts::config::ChannelPlan)| {
+    let channel = |(n, plan): (usize, &crate::config::ChannelPlan)| {
         let mut view = ChannelView {
             service_group: control.config().service_group[usize::from(plan.service_group)].name.clone(),
             channel: plan.name.clone(),
@@ -305,10 +305,10 @@ fn channels(control: &Control, reports: &[&Report]) -> ChannelsView {
         view
     };
     let sum = |of: &dyn Fn(&Report) -> u64| reports.iter().map(|report| of(report)).sum::<u64>();
-    let flows = |of: &dyn Fn(&cmts::flow::FlowCounts) -> u64| {
+    let flows = |of: &dyn Fn(&crate::flow::FlowCounts) -> u64| {
         sum(&|report| report.flows.iter().map(|row| of(&row.counts)).sum())
     };
-    let grants = |of: &dyn Fn(&cmts::grants::GrantCounts) -> u64| sum(&|report| report.grants.iter().map(of).sum());
+    let grants = |of: &dyn Fn(&crate::grants::GrantCounts) -> u64| sum(&|report| report.grants.iter().map(of).sum());
     let counters = [
         ("modem lookup: matched", sum(&|r| r.counts.lookup_matched)),
         ("modem lookup: unmatched", sum(&|r| r.counts.lookup_unmatched)),

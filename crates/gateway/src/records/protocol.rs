@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use gateway::socket::Ask;
+use crate::socket::Ask;
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
+use crate::config::acl::Otherwise;
+use crate::n4::paths::Paths;
 use dataplane::forward::InstanceId;
 use dataplane::nat::BlockEvent;
-use upf::config::acl::Otherwise;
-use upf::n4::paths::Paths;
 
 use super::asked::{Answer, Question};
 use super::observer::Observer;
@@ -69,7 +69,7 @@ impl Observer {
     /// GTP-U peers: those that do not answer first, then those of most sessions.
     pub(crate) fn paths(&self, paths: &Paths) -> Vec<PathView> {
         let names = self.config.instances();
-        let view = |(path, sessions, failed): (upf::n4::paths::Path, u64, bool)| PathView {
+        let view = |(path, sessions, failed): (crate::n4::paths::Path, u64, bool)| PathView {
             peer: path.peer.to_string(),
             instance: name_of(&names, path.instance),
             sessions,

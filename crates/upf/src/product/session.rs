@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use upf::config::Simulate;
-use upf::rules::{Apply, Credit, Far, Interface, Mbr, Outer, PacketLimit, Pdr, Qer, Session, TunnelEnd, Urr, Usage};
+use crate::config::Simulate;
+use crate::rules::{Apply, Credit, Far, Interface, Mbr, Outer, PacketLimit, Pdr, Qer, Session, TunnelEnd, Urr, Usage};
 
 use super::asked::{Answer, Question};
 use super::observer::Observer;
@@ -224,7 +224,7 @@ fn qer_text(qer: &Qer) -> String {
 }
 
 fn urr_text(urr: &Urr) -> String {
-    if urr.id == upf::n4::translate::WATCH {
+    if urr.id == crate::n4::translate::WATCH {
         return "ours: packets that no other rule measures end the session's silence".to_owned();
     }
     let mut text = "volume, packets, time".to_owned();

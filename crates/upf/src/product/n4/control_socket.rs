@@ -3,10 +3,10 @@
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 
-use upf::control::Control;
-use upf::n4::endpoint::Endpoint;
-use upf::n4::metering::WallClock;
-use upf::n4::networks::ControlPath;
+use crate::control::Control;
+use crate::n4::endpoint::Endpoint;
+use crate::n4::metering::WallClock;
+use crate::n4::networks::ControlPath;
 use wire::gtpu;
 
 /// Datagrams taken in a turn: the rest waits in the kernel while PFCP is seen to.

@@ -14,16 +14,16 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::assemble::Seat;
+use crate::compile::Compiled;
+use crate::config::{Config, LedgerDamaged, parse_prefix};
+use crate::control::Control;
+use crate::n4::assemble;
+use crate::n4::endpoint::{Endpoint, Restored, Stored};
+use crate::n4::intake::{Intake, Next};
+use crate::n4::metering::WallClock;
+use crate::rules::Usage;
 use ledger::{Ledger, LedgerError, Moment, Pace, Places, Writer};
-use upf::assemble::Seat;
-use upf::compile::Compiled;
-use upf::config::{Config, LedgerDamaged, parse_prefix};
-use upf::control::Control;
-use upf::n4::assemble;
-use upf::n4::endpoint::{Endpoint, Restored, Stored};
-use upf::n4::intake::{Intake, Next};
-use upf::n4::metering::WallClock;
-use upf::rules::Usage;
 
 use control_socket::ControlSocket;
 use gateway::privilege;

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use upf::config::{Config, ConfigError, parse_prefix, wrong};
+use crate::config::{Config, ConfigError, parse_prefix, wrong};
 
 use super::Loaded;
 use gateway::cli::RunArgs;

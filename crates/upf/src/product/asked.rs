@@ -4,13 +4,13 @@ use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use crate::Upf;
+use crate::gateway::UserPlane;
+use crate::rules::{Credit, Usage};
 use dataplane::nat::BlockEvent;
 use engine::{Burst, Clock, Env, Gateway, PortId, SteerKey, TraceFilter};
 use table::command::{self, Inbox};
 use table::waker::Waker;
-use upf::Upf;
-use upf::gateway::UserPlane;
-use upf::rules::{Credit, Usage};
 
 /// What can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

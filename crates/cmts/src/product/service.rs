@@ -1,7 +1,7 @@
 //! Service flows, classifiers and filter groups of modems, as they are asked for over the control socket.
 
-use cmts::config::{FlowEntry, RuleEntry};
-use cmts::control::{Control, Refusal};
+use crate::config::{FlowEntry, RuleEntry};
+use crate::control::{Control, Refusal};
 use serde::de::DeserializeOwned;
 
 use super::observer::mac;

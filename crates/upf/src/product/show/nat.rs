@@ -1,6 +1,6 @@
 //! `weir show nat`: which subscriber has which public ports.
 
-use crate::user_plane::protocol::NatView;
+use crate::product::protocol::NatView;
 use gateway::tables::{Align, Style, Table, count};
 
 /// The page.
@@ -44,7 +44,7 @@ pub fn text(view: &NatView, style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::user_plane::protocol::BlockView;
+    use crate::product::protocol::BlockView;
 
     #[test]
     fn a_page_of_blocks() {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use cmts::standby::{Book, Sequences, UnderWay, Waiting};
+use crate::standby::{Book, Sequences, UnderWay, Waiting};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use crate::standby::{Book, Estate, Legacy};
 use anyhow::{Context, bail};
-use cmts::standby::{Book, Estate, Legacy};
 
 use super::fence::Fence;
 use super::message::{self, Message};

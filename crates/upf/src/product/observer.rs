@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
+use crate::config::Config;
+use crate::control::{Control, ControlCounters};
 use engine::{PortId, Worker};
 use pfcp::node::{Association, AssociationId, State};
-use upf::config::Config;
-use upf::control::{Control, ControlCounters};
 use wire::Mac;
 
 use super::asked::{Answer, Asked, Asker, Question};
 use super::metrics::told;
 use super::n4::N4;
 use super::protocol::{PeerView, PeersView, Reply, Request, SessionsView, WorkerSessions};
-use crate::cdr::{self, Kept};
 use gateway::metrics::Known;
+use gateway::records::{self, Kept};
 use gateway::shell::rest::Wait;
 use gateway::shell::{Product, Shell};
 use gateway::socket::{Ask, RawAnswer, RawRequest};
@@ -231,7 +231,7 @@ impl Product for Observer {
             Request::Nat { ue } => self.nat(ue).map(Reply::Nat),
             Request::Session { ue } => self.session(ue).map(Reply::Session),
         });
-        own.or_else(|| cdr::answer::answered(self.ledger.get(), asked))
+        own.or_else(|| records::answered(self.ledger.get(), asked))
     }
 
     fn drain(&self, on: bool, grace: Duration) -> Result<u64, String> {

@@ -1,6 +1,6 @@
 //! Pages from fixed numbers.
 
-use crate::user_plane::protocol::{CreditView, RuleUsage, SessionView, SessionsView, WorkerSessions};
+use crate::product::protocol::{CreditView, RuleUsage, SessionView, SessionsView, WorkerSessions};
 use gateway::tables::Style;
 
 const PLAIN: Style = Style::coloured(false);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cmts::standby::{Book, Legacy, Sequences};
+use crate::standby::{Book, Legacy, Sequences};
 use rustix::event::{PollFd, PollFlags, poll};
 use table::waker::Waker;
 

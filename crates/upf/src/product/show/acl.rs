@@ -1,6 +1,6 @@
 //! `weir show acl`: what rules of access lists have decided on.
 
-use crate::user_plane::protocol::AclRuleView;
+use crate::product::protocol::AclRuleView;
 use gateway::tables::{Align, Style, Table, bytes, count};
 
 /// Counts since the earlier look, when there was one.

@@ -1,6 +1,6 @@
 //! `weir show peers`: control planes, what they and we have said, and what happened to them.
 
-use crate::user_plane::protocol::PeersView;
+use crate::product::protocol::PeersView;
 use gateway::tables::{Align, Style, Table, count, duration, si};
 
 /// The page.
@@ -86,7 +86,7 @@ pub fn text(view: &PeersView, style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::user_plane::protocol::{PathView, PeerView};
+    use crate::product::protocol::{PathView, PeerView};
 
     #[test]
     fn a_page_of_control_planes() {

@@ -26,10 +26,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use crate::assemble::{AssembleError, assemble, succeed};
+use crate::config::Config;
+use crate::standby::{Estate, Legacy};
 use anyhow::Context;
-use cmts::assemble::{AssembleError, assemble, succeed};
-use cmts::config::Config;
-use cmts::standby::{Estate, Legacy};
 use engine::Time;
 
 pub use command::{CmtsArgs, cmts};
@@ -50,10 +50,10 @@ use observer::Observer;
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// A cable gateway's configuration, checked.
-pub type Loaded = shell::Loaded<Cable>;
+pub type Loaded = shell::Loaded<CmtsGateway>;
 
 /// A cable gateway on its way to run, and at its end.
-pub struct Cable {
+pub struct CmtsGateway {
     /// What another process left, to be gone on with.
     estate: Option<Estate>,
     /// What a standby must have, too: the configuration.
@@ -62,20 +62,20 @@ pub struct Cable {
     teller: Option<Teller>,
 }
 
-impl Gateway for Cable {
+impl Gateway for CmtsGateway {
     const NAME: &'static str = "cmts";
     const VIEWS: &'static [View] = show::VIEWS;
     const TRACE_KEYS: &'static [TraceKey] = &[show::MODEM];
     type Config = Config;
     type Product = Observer;
 
-    fn check(config: &Config) -> Result<(), cmts::config::ConfigError> {
+    fn check(config: &Config) -> Result<(), crate::config::ConfigError> {
         config.check()
     }
 
     fn head(config: &Config) -> Head<'_> {
-        fn entry(port: &cmts::config::Port) -> Entry<'_> {
-            let cmts::config::Port { name, uri, addresses, claim_interface, .. } = port;
+        fn entry(port: &crate::config::Port) -> Entry<'_> {
+            let crate::config::Port { name, uri, addresses, claim_interface, .. } = port;
             Entry { name, uri, role: port.role.name(), addresses, claim_interface: *claim_interface }
         }
         Head {
@@ -129,7 +129,7 @@ impl Gateway for Cable {
             AssembleError::Config(error) => StartError::Config(loaded.wrong(&error)),
             other => StartError::Gateway(Box::new(other)),
         })?;
-        let seat = |seat: cmts::assemble::Seat| Seat {
+        let seat = |seat: crate::assemble::Seat| Seat {
             waker: seat.gateway.waker().clone(),
             plane: seat.gateway,
             layout: seat.layout,

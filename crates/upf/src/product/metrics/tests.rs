@@ -1,5 +1,5 @@
 use super::told;
-use crate::user_plane::protocol::{PeerView, PeersView, SessionsView, WorkerSessions};
+use crate::product::protocol::{PeerView, PeersView, SessionsView, WorkerSessions};
 use gateway::metrics::{Known, page};
 use gateway::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
 use gateway::socket::PortView;

@@ -1,0 +1,14 @@
+//! Charging records of a ledger that a running process has open: what it is asked about them, and answers.
+
+mod answer;
+mod protocol;
+
+use std::sync::Arc;
+
+use ledger::{Ledger, Writer};
+
+pub use answer::{AN_ANSWER, answered};
+pub use protocol::{RecordsView, Reply, Request};
+
+/// A ledger a process has open, and its writer.
+pub type Kept = (Ledger, Arc<Writer>);
