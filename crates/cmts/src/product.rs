@@ -37,9 +37,9 @@ pub use command::{CmtsArgs, cmts};
 use active::Teller;
 use gateway::cli::RunArgs;
 use gateway::load::Text;
-use gateway::shell::doors::Entry;
+use gateway::shell::ports::Entry;
 use gateway::shell::rest::ControlWaker;
-use gateway::shell::{self, Ended, Gateway, Head, Opened, Process, Reach, Seat, Seats, StartError};
+use gateway::shell::{self, Ended, Gateway, Head, Opened, Process, Reach, StartError, WorkerInit, WorkerInits};
 use gateway::show::View;
 use gateway::tables::duration;
 use gateway::trace::TraceKey;
@@ -129,14 +129,14 @@ impl Gateway for CmtsGateway {
             AssembleError::Config(error) => StartError::Config(loaded.wrong(&error)),
             other => StartError::Gateway(Box::new(other)),
         })?;
-        let seat = |seat: crate::assemble::Seat| Seat {
+        let seat = |seat: crate::assemble::Seat| WorkerInit {
             waker: seat.gateway.waker().clone(),
             plane: seat.gateway,
             layout: seat.layout,
             hand_off: seat.hand_off,
         };
-        let all = Seats {
-            seats: seats.into_iter().map(seat).collect(),
+        let all = WorkerInits {
+            workers: seats.into_iter().map(seat).collect(),
             time: Time::real(),
             waker: ControlWaker::new(control.waker().clone()),
             sockets: Vec::new(),

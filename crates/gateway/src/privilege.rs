@@ -33,7 +33,7 @@ pub use helper::main_of_helper;
 use needs::setcap_line;
 pub use view::{ProcessesView, answer};
 
-use crate::shell::doors::DoorError;
+use crate::shell::ports::PortsError;
 use crate::shell::rest::Other;
 use crate::signals::Stop;
 use helper::Helper;
@@ -240,11 +240,11 @@ impl Privileges {
 /// Why a port could not be opened; where a privilege is missing, with the one command that grants all that the
 /// configuration takes.
 pub fn refused<'a>(
-    error: DoorError,
+    error: PortsError,
     uris: impl Iterator<Item = &'a str>,
     listens: impl Iterator<Item = u16>,
 ) -> anyhow::Error {
-    let DoorError::Port { name, source } = &error else { return error.into() };
+    let PortsError::Port { name, source } = &error else { return error.into() };
     if !source.is_permission() {
         return error.into();
     }

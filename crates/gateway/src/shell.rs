@@ -8,23 +8,23 @@
 //! | `product.rs` | what a gateway brings |
 //! | `run.rs` | `weir run`, from the configuration to the last table |
 //! | `process.rs` | memory, ports, workers as threads, control's turns |
-//! | `ends.rs` | the reading ends: counters, ports, traces, without disturbing workers |
-//! | `doors.rs`, `watched.rs`, `addresses.rs` | opening ports, looking at them, their hardware addresses |
+//! | `observe.rs` | the reading ends: counters, ports, traces, without disturbing workers |
+//! | `ports.rs`, `port_stats.rs`, `addresses.rs` | opening ports, looking at them, their hardware addresses |
 //! | `followed.rs` | whose packets are traced, for whom |
 //! | `rest.rs`, `pin.rs` | how the control thread sleeps; CPUs |
 
 mod addresses;
-pub mod doors;
-mod ends;
 mod followed;
+mod observe;
 pub mod pin;
+pub mod port_stats;
+pub mod ports;
 mod process;
 mod product;
 pub mod rest;
 mod run;
-pub mod watched;
 
-pub use ends::{Shell, wall_clock};
-pub use process::{Ended, Opened, Process, Seat, Seats, StartError};
+pub use observe::{Shell, wall_clock};
+pub use process::{Ended, Opened, Process, StartError, WorkerInit, WorkerInits};
 pub use product::{Gateway, Head, Loaded, Product, Reach};
 pub use run::run;

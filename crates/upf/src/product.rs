@@ -3,17 +3,17 @@
 //! | file | idea |
 //! |---|---|
 //! | `n4.rs` | datagrams between N4's sockets and its endpoint |
-//! | `observer.rs`, `asked.rs`, `session.rs`, `functions.rs` | looking on, without disturbing workers |
+//! | `observer.rs`, `query.rs`, `session.rs`, `functions.rs` | looking on, without disturbing workers |
 //! | `protocol.rs`, `show.rs` | what it is asked and answers, as tables |
 //! | `metrics.rs` | what only it tells monitoring |
 //! | `replica.rs` | one of many: finding its share |
 
-pub mod asked;
 mod functions;
 pub mod metrics;
 pub mod n4;
 pub mod observer;
 pub mod protocol;
+pub mod query;
 mod replica;
 mod session;
 mod show;
@@ -30,19 +30,19 @@ use anyhow::bail;
 use engine::Time;
 use port::Steer;
 
-use asked::Asked;
 use gateway::cli::RunArgs;
 use gateway::fail::Usage;
 use gateway::load::Text;
 use gateway::privilege::folder_of;
-use gateway::shell::doors::Entry;
+use gateway::shell::ports::Entry;
 use gateway::shell::rest::ControlWaker;
-use gateway::shell::{self, Gateway, Head, Opened, Process, Reach, Seat, Seats, StartError, wall_clock};
+use gateway::shell::{self, Gateway, Head, Opened, Process, Reach, StartError, WorkerInit, WorkerInits, wall_clock};
 use gateway::show::View;
 use gateway::tables::{count, duration, many};
 use gateway::watch::Vitals;
 use n4::{N4, N4Error};
 use observer::Observer;
+use query::QueriedPlane;
 
 /// A user plane's configuration, checked.
 pub type Loaded = shell::Loaded<UpfGateway>;
@@ -148,15 +148,15 @@ impl Gateway for UpfGateway {
             _ => (None, None),
         };
         let sockets = n4.as_ref().map_or_else(|| Ok(Vec::new()), N4::to_wait_on).map_err(StartError::Descriptors)?;
-        let (mut ready, mut askers) = (Vec::new(), Vec::new());
+        let (mut ready, mut queries) = (Vec::new(), Vec::new());
         for seat in seats {
-            let (plane, asker) = Asked::new(seat.plane);
-            askers.push(asker);
+            let (plane, query) = QueriedPlane::new(seat.plane);
+            queries.push(query);
             let waker = plane.waker().clone();
-            ready.push(Seat { plane, waker, layout: seat.layout, hand_off: seat.hand_off });
+            ready.push(WorkerInit { plane, waker, layout: seat.layout, hand_off: seat.hand_off });
         }
-        let observer = |shell| Observer::new(config, shell, askers, control, n4.map(Mutex::new), ledger);
-        let all = Seats { seats: ready, time, waker, sockets, vitals };
+        let observer = |shell| Observer::new(config, shell, queries, control, n4.map(Mutex::new), ledger);
+        let all = WorkerInits { workers: ready, time, waker, sockets, vitals };
         let process = opened.start(loaded, all, observer)?;
         resolve(&process);
         Ok(process)

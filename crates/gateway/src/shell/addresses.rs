@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use frame::Link;
 use wire::Mac;
 
-use super::watched::Glass;
+use super::port_stats::PortStatsReader;
 
 /// Nanoseconds between looks.
 const LOOK_EVERY: u64 = 100_000_000;
@@ -21,7 +21,7 @@ pub struct Addresses {
 impl Addresses {
     /// The hardware addresses of ports, as of the look before; nothing until a look is due. A port without a link is left
     /// out: what announces its address would be lost.
-    pub fn look(&self, ports: &[Glass], now: u64) -> Vec<(u8, Mac)> {
+    pub fn look(&self, ports: &[PortStatsReader], now: u64) -> Vec<(u8, Mac)> {
         if now < self.next.load(Ordering::Relaxed) {
             return Vec::new();
         }
@@ -30,7 +30,7 @@ impl Addresses {
         self.changes.store(seen.iter().any(|(_, caps)| caps.link != Link::Up), Ordering::Relaxed);
         let found =
             seen.into_iter().filter(|(_, caps)| caps.link == Link::Up).map(|(n, caps)| (n, Mac(caps.mac))).collect();
-        ports.iter().for_each(Glass::ask);
+        ports.iter().for_each(PortStatsReader::ask);
         found
     }
 

@@ -11,9 +11,9 @@ use frame::{Arena, Caps, Pool};
 use port::{Steer, Wires};
 use table::waker::Waker;
 
-use super::doors::{self, DoorError, Doors, Place};
-use super::ends::{PortName, Shell, WorkerEnds};
+use super::observe::{PortName, Shell, WorkerEnds};
 use super::pin;
+use super::ports::{self, Place, PortsError, WorkerPorts};
 use super::product::{Gateway, Loaded, Product};
 use super::rest::{ControlWaker, EndNotice, Other, Rest};
 use crate::load::LoadError;
@@ -40,7 +40,7 @@ pub enum StartError {
     #[error("the configuration is wrong")]
     Config(#[from] LoadError),
     #[error(transparent)]
-    Door(#[from] DoorError),
+    Door(#[from] PortsError),
     #[error("no memory for {slots} slots of {bytes} bytes: {source}; lower [frames] slots")]
     Memory { slots: u32, bytes: u16, source: std::io::Error },
     #[error("no descriptors to wait on: {0}; raise LimitNOFILE= or `ulimit -n`")]
@@ -64,7 +64,7 @@ pub struct Ended {
 }
 
 /// What becomes a worker once it has its ports.
-pub struct Seat<G> {
+pub struct WorkerInit<G> {
     /// What it runs.
     pub plane: G,
     /// Wakes it.
@@ -76,9 +76,9 @@ pub struct Seat<G> {
 }
 
 /// All workers, and what they share with control.
-pub struct Seats<G> {
+pub struct WorkerInits<G> {
     /// The workers, in order.
-    pub seats: Vec<Seat<G>>,
+    pub workers: Vec<WorkerInit<G>>,
     /// Their clock.
     pub time: Time,
     /// Calls the control thread.
@@ -92,7 +92,7 @@ pub struct Seats<G> {
 /// What needs privileges: memory and ports. No thread runs yet.
 pub struct Opened {
     arena: Arc<Arena>,
-    ports: Vec<(Pool, Doors)>,
+    ports: Vec<(Pool, WorkerPorts)>,
 }
 
 impl Opened {
@@ -103,22 +103,22 @@ impl Opened {
     pub fn new<G: Gateway>(loaded: &Loaded<G>, steer: Steer, wires: &Wires) -> Result<Self, StartError> {
         let head = G::head(&loaded.config);
         let (slots, slot_bytes) = (head.frames.slots, head.frames.slot_bytes);
-        let arena = doors::arena(doors::arena_config(head.frames));
+        let arena = ports::arena(ports::arena_config(head.frames));
         let arena = arena.map_err(|source| StartError::Memory { slots, bytes: slot_bytes, source })?;
         let workers = head.workers.count;
         let mut ports = Vec::new();
         for worker in 0..workers {
             let mut pool = Pool::new(&arena, slots as usize / usize::from(workers.max(1)));
             let place = Place { text: &loaded.text, worker, workers, wires };
-            let doors = place.open(&head.ports, steer.clone(), &mut pool)?;
-            ports.push((pool, doors));
+            let of_worker = place.open(&head.ports, steer.clone(), &mut pool)?;
+            ports.push((pool, of_worker));
         }
         Ok(Self { arena, ports })
     }
 
     /// What the ports of each worker are.
     pub fn caps(&self) -> &[Caps] {
-        self.ports.first().map_or(&[], |(_, doors)| &doors.caps)
+        self.ports.first().map_or(&[], |(_, ports)| &ports.caps)
     }
 
     /// Sets the workers going; `product` is given the reading ends.
@@ -128,17 +128,17 @@ impl Opened {
     pub fn start<G: Gateway>(
         self,
         loaded: &Loaded<G>,
-        all: Seats<<G::Product as Product>::Plane>,
+        all: WorkerInits<<G::Product as Product>::Plane>,
         product: impl FnOnce(Shell) -> G::Product,
     ) -> Result<Process<G::Product>, StartError> {
         let Self { arena, ports } = self;
-        let Seats { seats, time, waker, sockets, vitals } = all;
+        let WorkerInits { workers, time, waker, sockets, vitals } = all;
         let head = G::head(&loaded.config);
         let run = WorkerConfig { time, idle: head.workers.idle(), burst: head.workers.burst };
         let (mut ends, mut ready) = (Vec::new(), Vec::new());
-        for (n, (seat, (pool, doors))) in seats.into_iter().zip(ports).enumerate() {
-            let worker = Worker::new(seat.plane, seat.layout, pool, doors.ports, run.clone());
-            let worker = worker.with_hand_off(seat.hand_off);
+        for (n, (init, (pool, ports))) in workers.into_iter().zip(ports).enumerate() {
+            let worker = Worker::new(init.plane, init.layout, pool, ports.ports, run.clone());
+            let worker = worker.with_hand_off(init.hand_off);
             let cpu = head.workers.cpus.get(n).copied();
             let (stats, tracer) = (worker.env().stats.view(), worker.env().tracer.handle());
             let thread = Arc::<AtomicI32>::default();
@@ -146,9 +146,9 @@ impl Opened {
                 cpu,
                 stats,
                 tracer,
-                glasses: doors.glasses,
+                port_stats: ports.port_stats,
                 thread: thread.clone(),
-                waker: seat.waker,
+                waker: init.waker,
             });
             ready.push((worker, cpu, thread));
         }

@@ -11,8 +11,8 @@ use port::Steer;
 use serde::de::DeserializeOwned;
 use wire::Mac;
 
-use super::doors::Entry;
-use super::ends::Shell;
+use super::observe::Shell;
+use super::ports::Entry;
 use super::process::{Ended, Opened, Process, StartError};
 use super::rest::Wait;
 use crate::cli::RunArgs;

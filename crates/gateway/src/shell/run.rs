@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use engine::{Drop, Io};
 use port::Wires;
 
-use super::doors;
+use super::ports;
 use super::process::{Ended, Opened, StartError};
 use super::product::{Gateway, Product};
 use crate::cli::RunArgs;
@@ -38,8 +38,8 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     log::starting(G::NAME, &args.config);
     G::warn(config);
     let uris = || head.ports.iter().map(|port| port.uri);
-    let all = doors::of_all(uris(), head.workers.count);
-    let mut privileges = Privileges::start(head.process, all, &doors::arena_config(head.frames))?;
+    let all = ports::of_all(uris(), head.workers.count);
+    let mut privileges = Privileges::start(head.process, all, &ports::arena_config(head.frames))?;
     let Some((mut gateway, begin)) = G::begin(&loaded, args.standby, stop.flag())? else { return Ok(()) };
     let mut reach = G::reach(config);
     reach.sockets.push(path.to_owned());

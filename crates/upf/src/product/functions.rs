@@ -7,9 +7,9 @@ use crate::n4::paths::Paths;
 use dataplane::forward::InstanceId;
 use dataplane::nat::BlockEvent;
 
-use super::asked::{Answer, Question};
 use super::observer::Observer;
 use super::protocol::{AclRuleView, BlockView, NatView, PathView};
+use super::query::{Query, QueryAnswer};
 
 /// Rows of a page at most.
 const BLOCKS: usize = 1000;
@@ -43,10 +43,11 @@ impl Observer {
         }
         let names = self.config.instances();
         let mut view = NatView::default();
-        for (n, asker) in self.askers.iter().enumerate() {
+        for (n, query) in self.queries.iter().enumerate() {
             let mut from = 0;
             let (more_subscribers, more_mappings) = loop {
-                let Some(Answer::Blocks { blocks, next, subscribers, mappings }) = asker.ask(Question::Blocks { from })
+                let Some(QueryAnswer::Blocks { blocks, next, subscribers, mappings }) =
+                    query.ask(Query::Blocks { from })
                 else {
                     return Err(format!("worker {n} does not answer"));
                 };

@@ -12,10 +12,10 @@ use engine::{PortId, Worker};
 use pfcp::node::{Association, AssociationId, State};
 use wire::Mac;
 
-use super::asked::{Answer, Asked, Asker, Question};
 use super::metrics::told;
 use super::n4::N4;
 use super::protocol::{PeerView, PeersView, Reply, Request, SessionsView, WorkerSessions};
+use super::query::{QueriedPlane, Query, QueryAnswer, WorkerQuery};
 use gateway::metrics::Known;
 use gateway::records::{self, Kept};
 use gateway::shell::rest::Wait;
@@ -28,7 +28,7 @@ pub struct Observer {
     shell: Shell,
     pub(super) config: Config,
     /// Asks workers about their sessions, by worker.
-    pub(super) askers: Vec<Asker>,
+    pub(super) queries: Vec<WorkerQuery>,
     control: Mutex<Control>,
     /// The end of N4, if control planes are configured.
     pub(super) n4: Option<Mutex<N4>>,
@@ -47,7 +47,7 @@ impl Observer {
     pub fn new(
         config: &Config,
         shell: Shell,
-        askers: Vec<Asker>,
+        queries: Vec<WorkerQuery>,
         control: Control,
         n4: Option<Mutex<N4>>,
         ledger: Option<Kept>,
@@ -55,7 +55,7 @@ impl Observer {
         Self {
             shell,
             config: config.clone(),
-            askers,
+            queries,
             control: Mutex::new(control),
             n4,
             ledger: ledger.map_or_else(OnceLock::new, OnceLock::from),
@@ -88,11 +88,13 @@ impl Observer {
 
     /// How many sessions there are, where.
     pub fn sessions(&self) -> Result<SessionsView, String> {
-        let of_worker = |(n, asker): (usize, &Asker)| match asker.ask(Question::Sessions) {
-            Some(Answer::Sessions { count, bytes }) => Ok(WorkerSessions { worker: n as u16, sessions: count, bytes }),
+        let of_worker = |(n, query): (usize, &WorkerQuery)| match query.ask(Query::Sessions) {
+            Some(QueryAnswer::Sessions { count, bytes }) => {
+                Ok(WorkerSessions { worker: n as u16, sessions: count, bytes })
+            }
             _ => Err(format!("worker {n} does not answer")),
         };
-        let workers = self.askers.iter().enumerate().map(of_worker).collect::<Result<_, _>>()?;
+        let workers = self.queries.iter().enumerate().map(of_worker).collect::<Result<_, _>>()?;
         Ok(SessionsView { workers, control: events(&self.control().counters()) })
     }
 
@@ -184,7 +186,7 @@ impl Observer {
 }
 
 impl Product for Observer {
-    type Plane = Asked;
+    type Plane = QueriedPlane;
 
     fn shell(&self) -> &Shell {
         &self.shell
@@ -214,7 +216,7 @@ impl Product for Observer {
         self.control().set_port_mac(port, mac)
     }
 
-    fn halted(&self, workers: &[std::thread::Result<Worker<Asked>>]) {
+    fn halted(&self, workers: &[std::thread::Result<Worker<QueriedPlane>>]) {
         let clock = self.shell.wall_clock();
         if let Some(mut n4) = self.n4() {
             n4.close(&clock, &mut |worker, handle| {
@@ -254,8 +256,8 @@ impl Product for Observer {
 
     fn levels(&self) -> Vec<Level> {
         let mut levels = self.levels.lock().unwrap_or_else(|e| e.into_inner()).0.clone();
-        for (worker, asker) in self.askers.iter().enumerate().filter(|_| self.config.nat.is_some()) {
-            if let Some(Answer::Levels(Some(all))) = asker.ask(Question::Levels) {
+        for (worker, query) in self.queries.iter().enumerate().filter(|_| self.config.nat.is_some()) {
+            if let Some(QueryAnswer::Levels(Some(all))) = query.ask(Query::Levels) {
                 let name = |pool| format!("{pool}:worker{worker}");
                 levels.extend(all.into_iter().map(|(pool, used, capacity)| Level { pool: name(pool), used, capacity }));
             }

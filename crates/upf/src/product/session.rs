@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::config::Simulate;
 use crate::rules::{Apply, Credit, Far, Interface, Mbr, Outer, PacketLimit, Pdr, Qer, Session, TunnelEnd, Urr, Usage};
 
-use super::asked::{Answer, Question};
 use super::observer::Observer;
 use super::protocol::{CreditView, RuleUsage, SessionView};
+use super::query::{Query, QueryAnswer};
 use gateway::shell::Product;
 
 impl Observer {
@@ -57,9 +57,9 @@ impl Observer {
         (worker, handle): (u16, u32),
         control_plane: Option<(String, u64, u64)>,
     ) -> Result<SessionView, String> {
-        let asker = self.askers.get(usize::from(worker)).ok_or("its worker is not there")?;
-        let ((usage, credits), now) = match asker.ask(Question::Usage { handle }) {
-            Some(Answer::Usage(Some(measured), now)) => (measured, now),
+        let query = self.queries.get(usize::from(worker)).ok_or("its worker is not there")?;
+        let ((usage, credits), now) = match query.ask(Query::Usage { handle }) {
+            Some(QueryAnswer::Usage(Some(measured), now)) => (measured, now),
             Some(_) => return Err(format!("no session has the address {ue} now")),
             None => return Err(format!("worker {worker} does not answer")),
         };

@@ -1,7 +1,7 @@
-//! Looking at a port that a worker owns, without disturbing it.
+//! Reading the counters of a port that a worker owns, without disturbing the worker.
 //!
-//! Whoever wants to see raises a flag; the worker's next [`Port::service`] sees it, copies what the port has counted
-//! behind the glass, and lowers it. While nobody looks it costs one relaxed load a turn.
+//! A reader sets a flag; the worker's next [`Port::service`] copies the port's counters to where the reader finds them and
+//! clears the flag. While nobody reads it costs one relaxed load a turn.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -23,31 +23,31 @@ pub struct Seen {
     pub held: usize,
 }
 
-/// The onlooker's side.
+/// The reading side.
 #[derive(Clone)]
-pub struct Glass(Arc<Pane>);
+pub struct PortStatsReader(Arc<PortStats>);
 
-struct Pane {
+struct PortStats {
     wanted: AtomicBool,
     seen: Mutex<Seen>,
 }
 
-/// A port that can be looked at.
-pub struct Watched {
+/// A port whose counters can be read by another thread.
+pub struct ObservedPort {
     port: Box<dyn Port>,
-    pane: Arc<Pane>,
+    stats: Arc<PortStats>,
 }
 
-/// How long an onlooker waits for the worker's next turn: one that sleeps is woken.
+/// How long a reader waits for the worker's next turn: one that sleeps is woken.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-impl Watched {
-    /// The port behind glass.
-    pub fn new(port: Box<dyn Port>) -> (Self, Glass) {
-        let pane = Arc::new(Pane { wanted: AtomicBool::new(false), seen: Mutex::default() });
-        let watched = Self { port, pane: pane.clone() };
-        watched.show();
-        (watched, Glass(pane))
+impl ObservedPort {
+    /// The port, and a reader of its counters.
+    pub fn new(port: Box<dyn Port>) -> (Self, PortStatsReader) {
+        let stats = Arc::new(PortStats { wanted: AtomicBool::new(false), seen: Mutex::default() });
+        let observed = Self { port, stats: stats.clone() };
+        observed.show();
+        (observed, PortStatsReader(stats))
     }
 
     #[cold]
@@ -55,18 +55,18 @@ impl Watched {
         let mut extras = Vec::new();
         self.port.extras(&mut |name, value| extras.push((name, value)));
         let (caps, counters, held) = (self.port.caps(), self.port.counters(), self.port.held());
-        *self.pane.lock() = Seen { caps, counters, extras, held };
-        self.pane.wanted.store(false, Ordering::Release);
+        *self.stats.lock() = Seen { caps, counters, extras, held };
+        self.stats.wanted.store(false, Ordering::Release);
     }
 }
 
-impl Pane {
+impl PortStats {
     fn lock(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
-impl Glass {
+impl PortStatsReader {
     /// Asks for a fresh look.
     pub fn ask(&self) {
         self.0.wanted.store(true, Ordering::Relaxed);
@@ -77,7 +77,7 @@ impl Glass {
         self.0.lock().clone()
     }
 
-    /// What there was to see after the last [`Glass::ask`], waiting a little for it; or the last that was seen, of a
+    /// What there was to see after the last [`PortStatsReader::ask`], waiting a little for it; or the last that was seen, of a
     /// worker that has ended or is busy beyond measure.
     pub fn look(&self) -> Seen {
         let until = Instant::now() + PATIENCE;
@@ -88,7 +88,7 @@ impl Glass {
     }
 }
 
-impl Port for Watched {
+impl Port for ObservedPort {
     #[inline]
     fn rx_burst(&mut self, pool: &mut Pool, out: &mut Batch) -> usize {
         self.port.rx_burst(pool, out)
@@ -102,7 +102,7 @@ impl Port for Watched {
     #[inline]
     fn service(&mut self, pool: &mut Pool) {
         self.port.service(pool);
-        if self.pane.wanted.load(Ordering::Relaxed) {
+        if self.stats.wanted.load(Ordering::Relaxed) {
             self.show();
         }
     }
@@ -168,17 +168,17 @@ mod tests {
         let arena = Arena::new(ArenaConfig { slots: 16, ..ArenaConfig::default() }).unwrap();
         let mut pool = Pool::new(&arena, 16);
         let wire = Wire::default();
-        let (mut port, glass) = Watched::new(Box::new(Memory::new("n3", [2; 6], &wire)));
+        let (mut port, reader) = ObservedPort::new(Box::new(Memory::new("n3", [2; 6], &wire)));
         wire.send([0; 60]);
         let mut batch = Batch::new();
         assert_eq!(port.rx_burst(&mut pool, &mut batch), 1);
-        assert_eq!(glass.look().counters.rx_packets, 0, "nobody asked");
-        glass.ask();
+        assert_eq!(reader.look().counters.rx_packets, 0, "nobody asked");
+        reader.ask();
         port.service(&mut pool);
-        let seen = glass.look();
+        let seen = reader.look();
         assert_eq!((seen.counters.rx_packets, seen.caps.name.as_str()), (1, "n3"));
-        glass.ask();
-        assert_eq!(glass.look().counters.rx_packets, 1, "a worker that stands still is not waited for without end");
+        reader.ask();
+        assert_eq!(reader.look().counters.rx_packets, 1, "a worker that stands still is not waited for without end");
         pool.give_all(&mut batch);
     }
 }

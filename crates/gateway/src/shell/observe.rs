@@ -13,9 +13,9 @@ use wire::Mac;
 
 use super::addresses::{self, Addresses};
 use super::followed::Followed;
+use super::port_stats::{PortStatsReader, Seen};
 use super::product::Product;
 use super::rest::{AGAIN, ControlWaker, Wait, until};
-use super::watched::{Glass, Seen};
 use crate::metrics::{Known, Monitored};
 use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
 use crate::socket::{Answers, Ask, DrainView, PortView, RawAnswer, RawRequest, Reply, Request};
@@ -30,7 +30,7 @@ pub struct WorkerEnds {
     /// Its trace.
     pub tracer: TracerHandle,
     /// Its ports.
-    pub glasses: Vec<Glass>,
+    pub port_stats: Vec<PortStatsReader>,
     /// Its thread, as the kernel numbers them; 0 before it has begun.
     pub thread: Arc<AtomicI32>,
     /// Wakes it.
@@ -40,7 +40,7 @@ pub struct WorkerEnds {
 impl WorkerEnds {
     /// Asks for a fresh look at its ports. Does not wait.
     fn ask_ports(&self) {
-        self.glasses.iter().for_each(Glass::ask);
+        self.port_stats.iter().for_each(PortStatsReader::ask);
         self.waker.nudge();
     }
 }
@@ -161,7 +161,7 @@ impl Shell {
     /// The ports of all workers, freshly looked at.
     pub fn ports(&self) -> Vec<PortView> {
         self.ask_ports();
-        let views = self.port_views(Glass::look);
+        let views = self.port_views(PortStatsReader::look);
         // Interfaces may have other hardware addresses.
         self.waker.call();
         views
@@ -172,10 +172,10 @@ impl Shell {
     }
 
     /// The ports of all workers, as `see` sees them.
-    fn port_views(&self, see: impl Fn(&Glass) -> Seen) -> Vec<PortView> {
+    fn port_views(&self, see: impl Fn(&PortStatsReader) -> Seen) -> Vec<PortView> {
         let of_worker = |(worker, ends): (usize, &WorkerEnds)| {
-            let view = |(port, glass): (&PortName, &Glass)| port_view(port, worker as u16, &see(glass));
-            self.ports.iter().zip(&ends.glasses).map(view).collect::<Vec<_>>()
+            let view = |(port, reader): (&PortName, &PortStatsReader)| port_view(port, worker as u16, &see(reader));
+            self.ports.iter().zip(&ends.port_stats).map(view).collect::<Vec<_>>()
         };
         self.workers.iter().enumerate().flat_map(of_worker).collect()
     }
@@ -195,7 +195,7 @@ impl Shell {
     /// Gives `set` the hardware addresses that interfaces have now. Called every turn of control.
     pub fn follow_addresses(&self, set: impl Fn(PortId, Mac) -> bool) {
         let Some(first) = self.workers.first() else { return };
-        for (port, mac) in self.addresses.look(&first.glasses, self.now_ns()) {
+        for (port, mac) in self.addresses.look(&first.port_stats, self.now_ns()) {
             if set(port, mac) {
                 addresses::report(self.ports.get(usize::from(port)).map_or("", |port| &port.name), mac);
             }
@@ -264,7 +264,7 @@ impl<P: Product> Watchable for P {
     }
 
     fn seen_ports(&self) -> Vec<PortView> {
-        self.shell().port_views(Glass::seen)
+        self.shell().port_views(PortStatsReader::seen)
     }
 
     fn levels(&self) -> Vec<Level> {

@@ -10,22 +10,22 @@ use frame::{Arena, ArenaConfig, Caps, HEADROOM, Pool, Port};
 use port::host::{HostUse, Sharing};
 use port::{OpenContext, PortError, Steer, Uri, Wires};
 
-use super::watched::{Glass, Watched};
+use super::port_stats::{ObservedPort, PortStatsReader};
 use crate::load::{LoadError, Text};
 
 /// A worker's ports, in the order of the configuration.
-pub struct Doors {
+pub struct WorkerPorts {
     /// The ports.
     pub ports: Vec<Box<dyn Port>>,
     /// What they are.
     pub caps: Vec<Caps>,
     /// For looking at them later.
-    pub glasses: Vec<Glass>,
+    pub port_stats: Vec<PortStatsReader>,
 }
 
 /// Why a port could not be opened.
 #[derive(Debug, thiserror::Error)]
-pub enum DoorError {
+pub enum PortsError {
     /// What the configuration says of it makes no sense.
     #[error("the configuration is wrong")]
     Config(#[from] LoadError),
@@ -82,18 +82,18 @@ impl Place<'_> {
     /// Opens ports by name and URI.
     ///
     /// # Errors
-    /// [`DoorError`], each telling what to do.
-    pub fn open(&self, entries: &[Entry<'_>], steer: Steer, pool: &mut Pool) -> Result<Doors, DoorError> {
-        let mut doors = Doors { ports: Vec::new(), caps: Vec::new(), glasses: Vec::new() };
+    /// [`PortsError`], each telling what to do.
+    pub fn open(&self, entries: &[Entry<'_>], steer: Steer, pool: &mut Pool) -> Result<WorkerPorts, PortsError> {
+        let mut ports = WorkerPorts { ports: Vec::new(), caps: Vec::new(), port_stats: Vec::new() };
         let mut cx = OpenContext { pool, wires: self.wires.clone(), steer };
         for (n, entry) in entries.iter().enumerate() {
             let Entry { name, uri, .. } = *entry;
             let failed = |error: PortError| match error {
                 PortError::BadUri { .. } | PortError::UnknownKey { .. } | PortError::BadValue { .. } => {
                     let path = ["port".to_owned(), n.to_string(), "uri".to_owned()];
-                    DoorError::Config(self.text.at(&path, error.to_string(), help(&error)))
+                    PortsError::Config(self.text.at(&path, error.to_string(), help(&error)))
                 }
-                source => DoorError::Port { name: name.to_owned(), source },
+                source => PortsError::Port { name: name.to_owned(), source },
             };
             let uri = named(uri, self.worker, self.workers).parse::<Uri>().map_err(failed)?;
             let sharing = Sharing::of(&uri);
@@ -108,12 +108,12 @@ impl Place<'_> {
                 return Err(self.text.at(&path, what, help).into());
             }
             let port = port::open(&uri, &mut cx).map_err(failed)?;
-            let (watched, glass) = Watched::new(port);
-            doors.caps.push(watched.caps());
-            doors.glasses.push(glass);
-            doors.ports.push(Box::new(watched));
+            let (observed, reader) = ObservedPort::new(port);
+            ports.caps.push(observed.caps());
+            ports.port_stats.push(reader);
+            ports.ports.push(Box::new(observed));
         }
-        Ok(doors)
+        Ok(ports)
     }
 }
 

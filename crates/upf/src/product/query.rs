@@ -14,7 +14,7 @@ use table::waker::Waker;
 
 /// What can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum Query {
     /// How many sessions there are.
     Sessions,
     /// How full its tables are.
@@ -33,7 +33,7 @@ pub enum Question {
 
 /// What the worker says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum QueryAnswer {
     /// Sessions.
     Sessions {
         /// How many.
@@ -59,14 +59,14 @@ pub enum Answer {
 }
 
 /// A user plane that can be asked.
-pub struct Asked {
+pub struct QueriedPlane {
     plane: UserPlane,
-    inbox: Inbox<Question, Answer>,
+    inbox: Inbox<Query, QueryAnswer>,
 }
 
 /// The asking side.
-pub struct Asker {
-    ring: Mutex<command::Control<Question, Answer>>,
+pub struct WorkerQuery {
+    ring: Mutex<command::Control<Query, QueryAnswer>>,
     waker: Waker,
 }
 
@@ -78,12 +78,12 @@ const BLOCKS: usize = 2048;
 /// A worker answers in its next turn; a stopped one never.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-impl Asked {
+impl QueriedPlane {
     /// The plane, and whoever may ask it.
-    pub fn new(plane: UserPlane) -> (Self, Asker) {
+    pub fn new(plane: UserPlane) -> (Self, WorkerQuery) {
         let (ask, inbox) = command::commands(RING);
-        let asker = Asker { ring: Mutex::new(ask), waker: plane.waker().clone() };
-        (Self { plane, inbox }, asker)
+        let query = WorkerQuery { ring: Mutex::new(ask), waker: plane.waker().clone() };
+        (Self { plane, inbox }, query)
     }
 
     /// Wakes its worker.
@@ -97,9 +97,9 @@ impl Asked {
     }
 }
 
-impl Asker {
+impl WorkerQuery {
     /// Asks and waits for the answer; none when the worker has ended or is stuck.
-    pub fn ask(&self, question: Question) -> Option<Answer> {
+    pub fn ask(&self, question: Query) -> Option<QueryAnswer> {
         let mut ring = self.ring.lock().unwrap_or_else(|e| e.into_inner());
         // Answers nobody waited for any more.
         while ring.poll().is_some() {}
@@ -118,7 +118,7 @@ impl Asker {
 }
 
 /// Every method is the plane's own, those with a default too.
-impl Gateway for Asked {
+impl Gateway for QueriedPlane {
     type Kind = Upf;
 
     #[inline]
@@ -141,21 +141,21 @@ impl Gateway for Asked {
     fn control(&mut self, env: &mut Env) -> usize {
         let (plane, now) = (&self.plane, env.now);
         let answered = self.inbox.drain(A_TURN, |question| match question {
-            Question::Sessions => {
+            Query::Sessions => {
                 let sessions = plane.sessions();
-                Answer::Sessions { count: sessions.len() as u64, bytes: sessions.bytes() as u64 }
+                QueryAnswer::Sessions { count: sessions.len() as u64, bytes: sessions.bytes() as u64 }
             }
-            Question::Usage { handle } => {
+            Query::Usage { handle } => {
                 let sessions = plane.sessions();
                 let usage = sessions.usage(handle, now);
-                Answer::Usage(usage.map(|usage| (usage, sessions.credits(handle, now))), now)
+                QueryAnswer::Usage(usage.map(|usage| (usage, sessions.credits(handle, now))), now)
             }
-            Question::Levels => Answer::Levels(plane.nat().map(dataplane::nat::Nat::levels)),
-            Question::Blocks { from } => {
+            Query::Levels => QueryAnswer::Levels(plane.nat().map(dataplane::nat::Nat::levels)),
+            Query::Blocks { from } => {
                 let (mut blocks, nat) = (Vec::new(), plane.nat());
                 let next = nat.and_then(|nat| nat.given(from, BLOCKS, |block, used| blocks.push((block, used))));
                 let subscribers = nat.map_or(0, |nat| nat.subscribers() as u64);
-                Answer::Blocks { blocks, next, subscribers, mappings: nat.map_or(0, |nat| nat.mappings() as u64) }
+                QueryAnswer::Blocks { blocks, next, subscribers, mappings: nat.map_or(0, |nat| nat.mappings() as u64) }
             }
         });
         answered + self.plane.control(env)
