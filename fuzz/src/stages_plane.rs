@@ -2,7 +2,7 @@
 //!
 //! The bytes are a script. Whatever they are, nothing may panic, every packet and slot must be accounted for, what leaves
 //! must be a whole packet, and time must end all that is held. Included by `fuzz/targets/stages_plane.rs` and by
-//! `crates/stages/tests/plane.rs`, which replays what fuzzing found on the stable compiler.
+//! `crates/dataplane/tests/plane.rs`, which replays what fuzzing found on the stable compiler.
 
 use std::net::Ipv4Addr;
 

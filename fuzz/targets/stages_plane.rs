@@ -1,6 +1,6 @@
 #![no_main]
 
-#[path = "../../crates/stages/tests/gateway/mod.rs"]
+#[path = "../../crates/dataplane/tests/gateway/mod.rs"]
 mod gateway;
 #[path = "../src/stages_plane.rs"]
 mod stages_plane;
