@@ -10,7 +10,6 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `catalogue.rs` | every event there is: `docs/events.md` is checked against it |
 //! | `record.rs` | one event, as logfmt and as JSON |
 //! | `levels.rs` | levels by target, also while running |
 //! | `limit.rs` | so many events of a kind, then a count of the others |
@@ -19,8 +18,6 @@
 //! | `life.rs` | events of every gateway's start and end |
 //! | `command.rs` | `weir log` and `weir show log` |
 
-#[cfg(test)]
-mod catalogue;
 pub mod command;
 mod levels;
 mod life;

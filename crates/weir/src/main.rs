@@ -19,6 +19,8 @@ mod cli;
 mod cp;
 mod demo;
 mod deploy;
+#[cfg(test)]
+mod event_catalogue;
 mod generate;
 mod ledger_tool;
 #[cfg(test)]
