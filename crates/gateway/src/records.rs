@@ -10,5 +10,8 @@ use ledger::{Ledger, Writer};
 pub use answer::{AN_ANSWER, answered};
 pub use protocol::{RecordsView, Reply, Request};
 
+/// The socket, in the ledger's folder, at which a process answers that has the ledger open and no control socket.
+pub const SOCKET: &str = "cdr.sock";
+
 /// A ledger a process has open, and its writer.
 pub type Kept = (Ledger, Arc<Writer>);

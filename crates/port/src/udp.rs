@@ -12,6 +12,14 @@ use libc::{c_int, sock_filter};
 
 use crate::packet::cbpf::{Assembler, Label};
 
+/// Sets a socket's receive buffer to `octets`: beyond `net.core.rmem_max` with CAP_NET_ADMIN, up to that without.
+pub fn set_receive_buffer(socket: &UdpSocket, octets: usize) {
+    use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
+    // A smaller buffer loses more datagrams, which are retransmitted: not worth failing for.
+    let forced = set_socket_recv_buffer_size_force(socket, octets);
+    let _ = forced.or_else(|_| set_socket_recv_buffer_size(socket, octets));
+}
+
 /// A network: an address and the length of its prefix in bits.
 pub type Network = (IpAddr, u8);
 

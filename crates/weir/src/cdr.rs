@@ -69,9 +69,6 @@ pub struct Where {
 /// Where a ledger is when nobody says where.
 const FOLDER: &str = "/var/lib/weir";
 
-/// Where a `weir cp` that has the ledger open answers about it: beside the file.
-pub const DOOR: &str = "cdr.sock";
-
 /// Which records.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Which {

@@ -4,13 +4,13 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::bench::BenchArgs;
 use crate::cdr::CdrArgs;
-use crate::cp::CpArgs;
 use crate::demo::DemoArgs;
 use crate::deploy::DeployArgs;
 use crate::generate::GenArgs;
 use crate::ledger_tool::LedgerArgs;
 use crate::plan::PlanArgs;
 use cmts::product::CmtsArgs;
+use cpsim::CpArgs;
 
 /// weir: a user plane for access networks.
 #[derive(Debug, Parser)]

@@ -173,7 +173,7 @@ fn every_example_is_in_order() {
             let sessions = loaded.config.simulate.is_some() || loaded.config.n4.is_some();
             assert!(sessions, "{}", path.display());
         } else if path.ends_with("cp.toml") {
-            crate::cp::check_file(&path).unwrap_or_else(|error| panic!("{error}"));
+            cpsim::check_file(&path).unwrap_or_else(|error| panic!("{error}"));
         } else {
             crate::generate::check_file(&path).unwrap_or_else(|error| panic!("{error}"));
         }

@@ -5,7 +5,6 @@
 //! | `cli.rs` | the command line |
 //! | `cdr.rs` | charging records, out of a running gateway or its ledger |
 //! | `ledger_tool.rs` | a damaged ledger: checking it, saving what can be read |
-//! | `cp.rs` | a control plane from outside |
 //! | `generate.rs` | traffic from outside |
 //! | `bench.rs`, `demo.rs` | measuring, and showing |
 //! | `plan.rs` | how many of which machine carry a network |
@@ -16,7 +15,6 @@
 mod bench;
 mod cdr;
 mod cli;
-mod cp;
 mod demo;
 mod deploy;
 #[cfg(test)]
@@ -48,7 +46,7 @@ fn main() -> ExitCode {
         Command::Cmts(args) => cmts::product::cmts(&args),
         Command::Cdr(args) => cdr::cdr(&args),
         Command::Ledger(args) => ledger_tool::run(&args),
-        Command::Cp(args) => cp::run(&args),
+        Command::Cp(args) => cpsim::run(&args),
         Command::Gen(args) => generate::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Plan(args) => plan::run(&args),

@@ -28,7 +28,7 @@ use ledger::{Ledger, LedgerError, Moment, Pace, Places, Writer};
 use control_socket::ControlSocket;
 use gateway::privilege;
 use gateway::shell::rest::{ControlWaker, SOON, Wait};
-pub use sockets::{Lost, Sockets, make_room};
+pub use sockets::{Lost, Sockets};
 
 /// The longest message there is.
 const LONGEST: usize = 65_535;

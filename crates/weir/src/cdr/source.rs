@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use ledger::{Change, FILE, Filter, Ledger, Record};
 
-use super::{DOOR, FOLDER, Where};
-use gateway::records::{AN_ANSWER, RecordsView, Reply, Request};
+use super::{FOLDER, Where};
+use gateway::records::{AN_ANSWER, RecordsView, Reply, Request, SOCKET};
 use gateway::socket::{Client, ClientError};
 
 /// A place with records.
@@ -47,7 +47,7 @@ impl Source {
 
     /// The control plane that has a folder's ledger open, or the file.
     fn at(folder: &Path) -> anyhow::Result<Self> {
-        match Self::ask(&folder.join(DOOR)) {
+        match Self::ask(&folder.join(SOCKET)) {
             Ok(source) => Ok(source),
             Err(_) => Ok(Self::File(Ledger::open_existing(folder)?)),
         }

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use traffic::{Profile, Teids};
 
-use crate::cp::Line;
-use crate::cp::nth;
+use cpsim::Line;
+use cpsim::nth;
 use gateway::fail::Usage;
 
 /// Has the traffic go through the sessions in a file.

@@ -42,14 +42,6 @@ pub struct Sockets {
     known: Vec<(IpAddr, u32)>,
 }
 
-/// Lets more datagrams wait at a socket than are usual.
-pub fn make_room(socket: &UdpSocket, octets: usize) {
-    use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
-    // Beyond what the system allows with CAP_NET_ADMIN; as much as it allows without. What is lost then is sent again.
-    let forced = set_socket_recv_buffer_size_force(socket, octets);
-    let _ = forced.or_else(|_| set_socket_recv_buffer_size(socket, octets));
-}
-
 impl Sockets {
     /// Sockets at an address, for datagrams from these networks; an empty list allows all.
     ///
@@ -61,7 +53,7 @@ impl Sockets {
         let count = if allow.is_empty() { OUTSIDE } else { OUTSIDE + 1 };
         let group = (0..count).map(|_| udp::bind_shared(address)).collect::<io::Result<Vec<_>>>()?;
         for (n, socket) in group.iter().enumerate() {
-            make_room(socket, if n == STRANGERS { ROOM_OF_STRANGERS } else { ROOM });
+            udp::set_receive_buffer(socket, if n == STRANGERS { ROOM_OF_STRANGERS } else { ROOM });
             // Who is not allowed is refused by the node too: without this he only costs more.
             if let Err(error) = udp::filter(socket, &allow) {
                 tracing::warn!(target: "n4", event = "no_kernel_filter", %error, "n4.allow is applied in weir only");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ledger::{Change, Ledger, LedgerError, Pace, Record, Refused, Ticket, Writer};
 
 use super::plane::Acknowledgement;
-use crate::cdr::DOOR;
+use gateway::records::SOCKET;
 use gateway::socket::{Answers, RawAnswer, RawRequest, Server, ServerError};
 
 /// Records that belong together, and the acknowledgement that waits for them.
@@ -42,7 +42,7 @@ impl Kept {
     /// No socket can be there.
     pub fn open_door(&self) -> Result<Server, ServerError> {
         let folder = self.ledger.path().parent().unwrap_or(Path::new("."));
-        Server::start(&folder.join(DOOR), Arc::new(Door((self.ledger.clone(), self.writer.clone()))))
+        Server::start(&folder.join(SOCKET), Arc::new(Door((self.ledger.clone(), self.writer.clone()))))
     }
 
     /// Takes records in.

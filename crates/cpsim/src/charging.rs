@@ -159,13 +159,7 @@ mod tests {
     #[test]
     fn a_record_says_what_was_measured_and_counts_events() {
         use pfcp::ie::{DurationMeasurement, EventTimeStamp};
-        let of = |more: &str| {
-            let words = format!("weir cp --upf 10.0.4.1 {more}");
-            match <crate::cli::Cli as clap::Parser>::try_parse_from(words.split_whitespace()).unwrap().command {
-                crate::cli::Command::Cp(args) => super::super::spec::spec(&args).unwrap(),
-                other => panic!("{other:?}"),
-            }
-        };
+        let of = |more: &str| crate::spec::spec(&crate::tests::args(&format!("--upf 10.0.4.1 {more}"))).unwrap();
         let stamp = EventTimeStamp::from_unix(1_700_000_000);
         let mut report = UsageReport { duration_measurement: Some(DurationMeasurement(3)), ..UsageReport::default() };
         for (line, stamps, method, events) in [

@@ -6,10 +6,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use dataplane::config::parse_rate;
 use pfcp::control::{self, OwnTeids};
 use pfcp::ie::{Gbr, Mbr, Qfi};
 use serde::Deserialize;
-use upf::config::parse_rate;
 use wire::Teid;
 
 use gateway::fail::Usage;

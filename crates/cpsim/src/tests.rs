@@ -11,16 +11,23 @@ use pfcp::node::{Config, Event, Node, Role, Time};
 
 use super::plane::{ControlPlane, Stage};
 use super::spec::{CpArgs, Spec, spec};
-use crate::cli::{Cli, Command};
 
 const CP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 4, 2)), pfcp::PORT);
 const UP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 4, 1)), pfcp::PORT);
 
-fn args(more: &str) -> CpArgs {
-    match Cli::try_parse_from(format!("weir cp {more}").split_whitespace()).unwrap().command {
-        Command::Cp(args) => *args,
-        other => panic!("{other:?}"),
-    }
+/// The command line of a program of its own.
+#[derive(Parser)]
+struct CommandLine {
+    #[command(flatten)]
+    args: CpArgs,
+}
+
+fn read(more: &str) -> Result<CpArgs, clap::Error> {
+    CommandLine::try_parse_from(format!("cp {more}").split_whitespace()).map(|line| line.args)
+}
+
+pub fn args(more: &str) -> CpArgs {
+    read(more).unwrap()
 }
 
 fn of(more: &str) -> Spec {
@@ -284,5 +291,5 @@ fn mistakes_are_told() {
         let said = spec(&args(line.trim())).unwrap_err().to_string();
         assert!(said.contains(word), "{line}: {said}");
     }
-    assert!(Cli::try_parse_from(["weir", "cp", "--upf", "nowhere"]).is_err());
+    assert!(read("--upf nowhere").is_err());
 }

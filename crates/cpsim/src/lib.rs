@@ -10,6 +10,8 @@
 //! | `tally.rs` | what was done, refused and reported |
 //! | `view.rs` | the live table and the summary |
 
+#![forbid(unsafe_code)]
+
 mod charging;
 mod kept;
 mod pace;
@@ -188,7 +190,7 @@ impl Wire {
         let open = || {
             let socket = UdpSocket::bind(at)?;
             socket.set_nonblocking(true)?;
-            upf::product::n4::make_room(&socket, ROOM);
+            port::udp::set_receive_buffer(&socket, ROOM);
             Ok::<_, std::io::Error>(socket)
         };
         let socket = open().with_context(|| {
@@ -251,8 +253,10 @@ impl Sessions {
     }
 }
 
-/// Whether a file is in order, for the test of the examples.
-#[cfg(test)]
+/// Reads and checks a file of `weir cp`.
+///
+/// # Errors
+/// What is wrong with it.
 pub fn check_file(path: &Path) -> anyhow::Result<()> {
     spec::spec(&CpArgs { file: Some(path.to_owned()), ..CpArgs::default() }).map(drop)
 }
