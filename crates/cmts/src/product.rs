@@ -64,6 +64,7 @@ pub struct CmtsGateway {
 
 impl Gateway for CmtsGateway {
     const NAME: &'static str = "cmts";
+    const TITLE: &'static str = "a cable gateway";
     const VIEWS: &'static [View] = show::VIEWS;
     const TRACE_KEYS: &'static [TraceKey] = &[show::MODEM];
     type Config = Config;
@@ -99,11 +100,11 @@ impl Gateway for CmtsGateway {
         Reach { sockets, ..Reach::default() }
     }
 
-    fn begin(loaded: &Loaded, standby: bool, stop: &AtomicBool) -> anyhow::Result<Option<(Self, Instant)>> {
+    fn begin(loaded: &Loaded, standby: bool, stop: &AtomicBool) -> anyhow::Result<Option<(Self, Option<Instant>)>> {
         let config = &loaded.config;
         let (estate, theirs) = (None, serde_json::to_string(config)?);
         if !standby {
-            return Ok(Some((Self { estate, theirs, teller: None }, Instant::now())));
+            return Ok(Some((Self { estate, theirs, teller: None }, None)));
         }
         let section = config.standby.as_ref();
         let section = section.context("--standby needs a [standby] section, which says where the active gateway is")?;
@@ -117,7 +118,7 @@ impl Gateway for CmtsGateway {
             target: "standby", event = "taking_over", modems = estate.book.modems.len(),
             "taking over: the active gateway is {why}"
         );
-        Ok(Some((Self { estate: Some(estate), theirs, teller: None }, begin)))
+        Ok(Some((Self { estate: Some(estate), theirs, teller: None }, Some(begin))))
     }
 
     fn start(&mut self, loaded: &Loaded, opened: Opened, vitals: Arc<Vitals>) -> Result<Process<Observer>, StartError> {
@@ -142,7 +143,10 @@ impl Gateway for CmtsGateway {
             sockets: Vec::new(),
             vitals,
         };
-        opened.start(loaded, all, |shell| Observer::new(shell, control))
+        let process = opened.start(loaded, all, |shell| Observer::new(shell, control))?;
+        // Where it takes over, its addresses are announced at once.
+        process.turn();
+        Ok(process)
     }
 
     fn started(&mut self, config: &Config, process: &Process<Observer>) -> anyhow::Result<()> {

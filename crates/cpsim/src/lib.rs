@@ -51,7 +51,7 @@ const LONGEST: usize = 65_535;
 const DATAGRAMS: usize = 256;
 /// Between turns while something is to be done at a rate.
 const REST: Duration = Duration::from_millis(1);
-/// Between turns while nothing is, if nothing comes.
+/// Between turns at most: signals are looked at after a turn.
 const QUIET: Duration = Duration::from_millis(50);
 /// How often the live table is drawn.
 const PICTURE: Duration = Duration::from_secs(1);
@@ -136,8 +136,7 @@ fn play(
         }
         wire.wait(match kept {
             Some(kept) if kept.is_waiting() => REST / 5,
-            _ if plane.is_quiet() => QUIET,
-            _ => REST,
+            _ => plane.idle_for(now).clamp(REST, QUIET),
         });
     }
 }

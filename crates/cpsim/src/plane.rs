@@ -255,19 +255,26 @@ impl ControlPlane {
         }
     }
 
-    /// Whether nothing is to be done until a datagram comes, but for what is due by the second: heartbeats, and requests
-    /// that nobody answers.
-    pub fn is_quiet(&self) -> bool {
+    /// How long nothing is to be done, if no datagram comes.
+    pub fn idle_for(&self, now: Time) -> Time {
+        let due = [self.node.due_at(), first_due(&self.wakes), first_due(&self.naps)].into_iter().flatten().min();
+        if self.has_work() { Time::ZERO } else { due.map_or(Time::MAX, |due| due.saturating_sub(now)) }
+    }
+
+    /// Whether something is to be done at a rate, or at once.
+    fn has_work(&self) -> bool {
         let Paces { establish: _, hand_over, limit, query, churn } = &self.paces;
         match self.stage {
-            Stage::Associating | Stage::Releasing => true,
+            Stage::Associating | Stage::Releasing => false,
             Stage::Working => {
-                let is_still = [hand_over, limit, query, churn].into_iter().all(Pace::is_zero);
-                let has_work = !(self.waiting.is_empty() && self.wakes.is_empty() && self.naps.is_empty());
-                self.complete.is_some() && is_still && !has_work
+                let lives = [hand_over, limit, query, churn].into_iter().any(|pace| !pace.is_zero());
+                self.complete.is_none() || lives || (!self.waiting.is_empty() && !self.asked_to_release)
             }
-            Stage::Ending => self.in_flight > 0,
-            Stage::Over | Stage::Failed(_) => false,
+            Stage::Ending => {
+                let all_asked = self.keep || self.silent || self.cursor >= self.subscribers.len();
+                self.in_flight == 0 || (self.in_flight < self.spec.window && !all_asked)
+            }
+            Stage::Over | Stage::Failed(_) => true,
         }
     }
 
@@ -291,4 +298,9 @@ impl ControlPlane {
             self.in_flight += 1;
         }
     }
+}
+
+/// When the first of those is due.
+fn first_due(all: &VecDeque<(Time, u32)>) -> Option<Time> {
+    all.front().map(|(due, _)| *due)
 }

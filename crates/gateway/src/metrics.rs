@@ -40,7 +40,7 @@ pub trait Monitored: Send + Sync + 'static {
     fn vitals(&self) -> &Arc<Vitals>;
 }
 
-/// A gateway behind glass.
+/// A gateway, and how busy it was of late.
 struct Metrics {
     gateway: Arc<dyn Monitored>,
     recent: Mutex<Recent>,

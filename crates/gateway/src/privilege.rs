@@ -9,7 +9,7 @@
 //!
 //! The order, in `shell/run.rs`: [`Privileges::start`] starts the helper; ports and sockets are opened;
 //! [`Privileges::give_up`] drops capabilities and limits files while the only other thread reads the ledger, which has done
-//! the same for itself and ends; threads start; control and
+//! the same for itself and ends; threads start, that of probes first; control and
 //! metrics sockets are opened; [`Privileges::seal`] filters system calls for all threads and checks each of them.
 
 mod helper;

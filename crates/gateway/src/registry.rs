@@ -39,15 +39,22 @@ impl Registry {
         [show::VIEWS].into_iter().chain(self.0.iter().map(|entry| entry.views)).flatten().copied().collect()
     }
 
+    /// The options that gateways add to `weir trace`, each once.
     fn trace_keys(self) -> Vec<TraceKey> {
-        self.0.iter().flat_map(|entry| entry.trace_keys).copied().collect()
+        let mut keys: Vec<TraceKey> = Vec::new();
+        for key in self.0.iter().flat_map(|entry| entry.trace_keys) {
+            if keys.iter().all(|other| other.key.name != key.key.name) {
+                keys.push(*key);
+            }
+        }
+        keys
     }
 
     /// The options that tables add to `weir show`, each once.
     fn show_keys(self) -> Vec<Key> {
         let mut keys: Vec<Key> = Vec::new();
         for key in self.views().iter().filter_map(|view| view.key) {
-            if !keys.contains(&key) {
+            if keys.iter().all(|other| other.name != key.name) {
                 keys.push(key);
             }
         }

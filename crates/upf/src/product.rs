@@ -3,7 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `n4.rs` | datagrams between N4's sockets and its endpoint |
-//! | `observer.rs`, `query.rs`, `session.rs`, `functions.rs` | looking on, without disturbing workers |
+//! | `observer.rs`, `query.rs`, `session.rs`, `functions.rs` | its control side, and looking on without disturbing workers |
 //! | `protocol.rs`, `show.rs` | what it is asked and answers, as tables |
 //! | `metrics.rs` | what only it tells monitoring |
 //! | `replica.rs` | one of many: finding its share |
@@ -62,6 +62,7 @@ impl From<N4Error> for StartError {
 
 impl Gateway for UpfGateway {
     const NAME: &'static str = "upf";
+    const TITLE: &'static str = "a user plane";
     const VIEWS: &'static [View] = show::VIEWS;
     type Config = Config;
     type Product = Observer;
@@ -119,10 +120,9 @@ impl Gateway for UpfGateway {
         Reach { write: ledger.chain(log).collect(), sockets: Vec::new(), udp }
     }
 
-    fn begin(loaded: &Loaded, _standby: bool, _stop: &AtomicBool) -> anyhow::Result<Option<(Self, Instant)>> {
-        let begin = Instant::now();
+    fn begin(loaded: &Loaded, _standby: bool, _stop: &AtomicBool) -> anyhow::Result<Option<(Self, Option<Instant>)>> {
         let reading = n4::Reading::begin(&loaded.config).map_err(StartError::from)?;
-        Ok(Some((Self { reading: Some(reading), sockets: None }, begin)))
+        Ok(Some((Self { reading: Some(reading), sockets: None }, None)))
     }
 
     fn steer(config: &Config) -> Steer {

@@ -168,10 +168,6 @@ impl Product for Observer {
         })
     }
 
-    fn drain(&self, _on: bool, _grace: Duration) -> Result<u64, String> {
-        Err("this gateway has modems, and no sessions that could be drained".to_owned())
-    }
-
     fn known(&self) -> Known {
         let cable = self.reports(|control, reports| CableKnown {
             modems: modems_of_groups(control),

@@ -57,6 +57,7 @@ pub struct PortName {
 /// The reading ends of a process.
 pub struct Shell {
     gateway: &'static str,
+    title: &'static str,
     ports: Vec<PortName>,
     workers: Vec<WorkerEnds>,
     arena: Arc<Arena>,
@@ -82,7 +83,7 @@ pub fn wall_clock(time: &Time) -> WallClock {
 impl Shell {
     /// Over those ends; the workers' clock is `time`, and `waker` calls the control thread.
     pub fn new(
-        gateway: &'static str,
+        (gateway, title): (&'static str, &'static str),
         ports: Vec<PortName>,
         workers: Vec<WorkerEnds>,
         arena: Arc<Arena>,
@@ -93,7 +94,21 @@ impl Shell {
         let WallClock { now: start_ns, epoch_ns } = wall_clock(&time);
         let followed = Followed::new(workers.iter().map(|worker| worker.tracer.clone()).collect(), epoch_ns);
         let (addresses, waiting) = (Addresses::default(), AtomicUsize::new(0));
-        Self { gateway, ports, workers, arena, time, epoch_ns, start_ns, followed, vitals, addresses, waiting, waker }
+        Self {
+            gateway,
+            title,
+            ports,
+            workers,
+            arena,
+            time,
+            epoch_ns,
+            start_ns,
+            followed,
+            vitals,
+            addresses,
+            waiting,
+            waker,
+        }
     }
 
     /// The workers' time, now.
@@ -231,9 +246,10 @@ impl<P: Product> Monitored for P {
     }
 
     fn known(&self) -> Known {
-        let ports = self.shell().ports();
+        let (own, ports) = (Product::known(self), self.shell().ports());
         let draining = self.shell().vitals.is_draining();
-        Known { ports, draining, snapshot: self.shell().snapshot(), ..Product::known(self) }
+        // Last: whoever asks notes the time when it is there.
+        Known { ports, draining, snapshot: self.shell().snapshot(), ..own }
     }
 
     fn vitals(&self) -> &Arc<Vitals> {
@@ -286,7 +302,7 @@ impl<P: Product> Answers for P {
     fn answer(&self, connection: u64, asked: &RawRequest) -> RawAnswer {
         let common = Request::answered(asked, |request| common(self, connection, request));
         common.or_else(|| Product::answer(self, asked)).unwrap_or_else(|| {
-            Err(format!("this gateway is a {}: it does not answer \"{}\"", self.shell().gateway, asked.name))
+            Err(format!("this gateway is {}: it knows nothing of \"{}\"", self.shell().title, asked.name))
         })
     }
 
@@ -311,8 +327,12 @@ fn common(product: &impl Product, connection: u64, request: Request) -> Result<R
 
 /// Takes no new sessions from now on, or takes them again.
 fn drain(product: &impl Product, on: bool, seconds: u32) -> Result<DrainView, String> {
-    let sessions = product.drain(on, Duration::from_secs(seconds.into()))?;
+    if !product.can_drain() {
+        return Err(format!("this gateway is {}: it has no sessions that could be drained", product.shell().title));
+    }
+    // First: probes fail also while sessions can not be counted.
     let is_change = product.shell().vitals.drain(on);
+    let sessions = product.drain(on, Duration::from_secs(seconds.into()))?;
     match on {
         _ if !is_change => {}
         true => tracing::info!(

@@ -40,7 +40,7 @@ pub enum StartError {
     #[error("the configuration is wrong")]
     Config(#[from] LoadError),
     #[error(transparent)]
-    Door(#[from] PortsError),
+    Port(#[from] PortsError),
     #[error("no memory for {slots} slots of {bytes} bytes: {source}; lower [frames] slots")]
     Memory { slots: u32, bytes: u16, source: std::io::Error },
     #[error("no descriptors to wait on: {0}; raise LimitNOFILE= or `ulimit -n`")]
@@ -154,7 +154,7 @@ impl Opened {
         }
         let rest = Rest::new(waker.clone(), sockets);
         let names = head.ports.iter().map(|port| PortName { name: port.name.to_owned(), role: port.role });
-        let shell = Shell::new(G::NAME, names.collect(), ends, arena.clone(), run.time, waker, vitals);
+        let shell = Shell::new((G::NAME, G::TITLE), names.collect(), ends, arena.clone(), run.time, waker, vitals);
         let (observer, stop) = (Arc::new(product(shell)), Arc::new(AtomicBool::new(false)));
         let (threads, ended, turned) = (Vec::new(), Vec::new(), AtomicU64::new(0));
         let mut process = Process { observer, arena, stop, threads, ended, rest, turned };
@@ -237,7 +237,7 @@ impl<P: Product> Process<P> {
     }
 
     /// Stops the workers. `settle` sees them stand still with their ports open; after that these close, and `each` is given
-    /// what every worker ran that did not crash.
+    /// what every worker ran, in order; none of one that crashed.
     pub fn stop_with<T>(
         mut self,
         settle: impl FnOnce(&mut [std::thread::Result<Worker<P::Plane>>]),
@@ -245,6 +245,7 @@ impl<P: Product> Process<P> {
     ) -> (Ended, Vec<T>) {
         let mut workers = self.stand_still();
         settle(&mut workers);
+        self.observer.halted(&workers);
         let crashed = workers.iter().filter(|worker| worker.is_err()).count();
         let closed: Vec<_> = workers.into_iter().map(|worker| worker.ok().map(|worker| worker.close().0)).collect();
         (self.ended(crashed), closed.into_iter().map(each).collect())

@@ -90,10 +90,13 @@ pub struct Reach {
     pub udp: Vec<u16>,
 }
 
-/// How a gateway is started from its configuration, and ended. The methods are called in the order in which they stand here.
+/// How a gateway is started from its configuration, and ended. From `load` on, the methods are called in the order in which they
+/// stand here; [`Loaded`] calls `check` and `head`.
 pub trait Gateway: Sized {
     /// What the configuration calls it.
     const NAME: &'static str;
+    /// What it is, in words, with an article: `a user plane`.
+    const TITLE: &'static str;
     /// Its tables.
     const VIEWS: &'static [View] = &[];
     /// What it calls subscribers in traces, beside their addresses.
@@ -121,15 +124,19 @@ pub trait Gateway: Sized {
     /// Reports what is allowed in its configuration, but seldom meant.
     fn warn(_config: &Self::Config) {}
 
-    /// What it touches once it runs.
-    fn reach(config: &Self::Config) -> Reach;
-
-    /// Waits for its turn, if it has to, and begins what can be done while ports are opened; with when its start began. None:
-    /// told to stop before.
+    /// Waits for its turn, if it has to, and begins what can be done while ports are opened; with when its start began, if it
+    /// had to wait. None: told to stop before.
     ///
     /// # Errors
     /// What keeps it from starting.
-    fn begin(loaded: &Loaded<Self>, standby: bool, stop: &AtomicBool) -> anyhow::Result<Option<(Self, Instant)>>;
+    fn begin(
+        loaded: &Loaded<Self>,
+        standby: bool,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Option<(Self, Option<Instant>)>>;
+
+    /// What it touches once it runs.
+    fn reach(config: &Self::Config) -> Reach;
 
     /// Which subscribers' packets belong to which worker, for ports that can steer.
     fn steer(_config: &Self::Config) -> Steer {
@@ -206,18 +213,25 @@ pub trait Product: Send + Sync + 'static {
         false
     }
 
-    /// Its workers stand still, their ports are still open.
+    /// Its workers stand still, their ports are still open: usage can be written down.
     fn halted(&self, _workers: &[std::thread::Result<Worker<Self::Plane>>]) {}
 
     /// The answer to what only it is asked; none: it knows no such question.
     fn answer(&self, asked: &RawRequest) -> Option<RawAnswer>;
 
+    /// Whether it has sessions that could be drained.
+    fn can_drain(&self) -> bool {
+        false
+    }
+
     /// Takes no new sessions from now on, or takes them again; whoever may end them is told that those there are may stay
-    /// for a `grace`. Returns how many there are.
+    /// for a `grace`. Returns how many there are. Called only if it can be drained.
     ///
     /// # Errors
-    /// They can not be counted, or it has none; a sentence.
-    fn drain(&self, on: bool, grace: Duration) -> Result<u64, String>;
+    /// They can not be counted; a sentence.
+    fn drain(&self, _on: bool, _grace: Duration) -> Result<u64, String> {
+        Ok(0)
+    }
 
     /// What monitoring is told of it, beside what every gateway tells.
     fn known(&self) -> Known;

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 use engine::{Drop, Io};
@@ -31,7 +32,7 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
         println!("{} is in order", args.config.display());
         return Ok(());
     }
-    let stop = Stop::register().context("no signal handlers")?;
+    let (stop, begin) = (Stop::register().context("no signal handlers")?, Instant::now());
     let (config, head) = (&loaded.config, G::head(&loaded.config));
     let path = args.socket.as_deref().unwrap_or(head.control_socket);
     log::start(head.log, &args.log)?;
@@ -40,13 +41,14 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     let uris = || head.ports.iter().map(|port| port.uri);
     let all = ports::of_all(uris(), head.workers.count);
     let mut privileges = Privileges::start(head.process, all, &ports::arena_config(head.frames))?;
-    let Some((mut gateway, begin)) = G::begin(&loaded, args.standby, stop.flag())? else { return Ok(()) };
+    let Some((mut gateway, begun)) = G::begin(&loaded, args.standby, stop.flag())? else { return Ok(()) };
+    let begin = begun.unwrap_or(begin);
     let mut reach = G::reach(config);
     reach.sockets.push(path.to_owned());
     let http = [head.metrics.map(|at| at.address), head.health.map(|at| at.address)];
     let tcp: Vec<u16> = http.iter().flatten().map(|address| address.port()).collect();
     let opened = Opened::new(&loaded, G::steer(config), &Wires::default()).map_err(|error| match error {
-        StartError::Door(error) => privilege::refused(error, uris(), reach.udp.iter().chain(&tcp).copied()),
+        StartError::Port(error) => privilege::refused(error, uris(), reach.udp.iter().chain(&tcp).copied()),
         other => other.into(),
     })?;
     gateway.open(&loaded)?;
@@ -55,7 +57,6 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     let vitals = Arc::<Vitals>::default();
     let health = head.health.map(|at| watch::serve(at.address, vitals.clone())).transpose()?;
     let process = gateway.start(&loaded, opened, vitals.clone())?;
-    process.turn();
     let watch = Watch::start(process.observer().clone())?;
     let socket = Server::start(path, process.observer().clone())?;
     let metrics = head.metrics.map(|at| metrics::serve(at.address, process.observer().clone())).transpose()?;
@@ -84,7 +85,8 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     }
     log::stopping(process.broken());
     vitals.stop();
-    drop((watch, socket, metrics));
+    // A process that takes over binds to the same addresses.
+    drop((watch, socket, metrics, health));
     privileges.ended(end(&gateway.end(process), args.json))
 }
 

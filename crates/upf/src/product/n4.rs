@@ -163,8 +163,8 @@ fn open_ledger(dir: &Path, damaged: LedgerDamaged) -> Result<(Ledger, Option<u32
 }
 
 impl N4 {
-    /// As configured; none, if no control plane is; and the ledger sessions are kept in. Sessions that a ledger kept are in place then: workers must not run
-    /// yet. `waker` calls the thread that turns it, when something is on the disk.
+    /// As configured; none, if no control plane is; and the ledger sessions are kept in. Sessions that a ledger kept are in
+    /// place then: workers must not run yet. `waker` calls the thread that turns it, when something is on the disk.
     ///
     /// # Errors
     /// A ledger that is no good.

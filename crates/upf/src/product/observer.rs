@@ -236,6 +236,10 @@ impl Product for Observer {
         own.or_else(|| records::answered(self.ledger.get(), asked))
     }
 
+    fn can_drain(&self) -> bool {
+        true
+    }
+
     fn drain(&self, on: bool, grace: Duration) -> Result<u64, String> {
         let clock = self.shell.wall_clock();
         let Some(mut n4) = self.n4() else {
