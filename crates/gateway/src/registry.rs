@@ -23,7 +23,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// That gateway.
+    /// The registry line of a gateway.
     pub const fn of<G: Gateway>() -> Self {
         Self { name: G::NAME, run: shell::run::<G>, views: G::VIEWS, trace_keys: G::TRACE_KEYS }
     }
@@ -87,7 +87,7 @@ impl Registry {
         *into = Keys(keys.into_iter().filter_map(value).collect());
     }
 
-    /// Does it.
+    /// Runs a command that all gateways have.
     ///
     /// # Errors
     /// What went wrong.

@@ -71,7 +71,7 @@ pub fn trace(args: &TraceArgs, keys: &[TraceKey]) -> anyhow::Result<()> {
 /// What a gateway calls subscribers, beside their addresses.
 #[derive(Clone, Copy)]
 pub struct TraceKey {
-    /// The option.
+    /// The option that it adds to `weir trace`.
     pub key: Key,
     /// An address of the subscriber, and what to call it.
     pub find: fn(&str, &mut Client) -> anyhow::Result<(IpAddr, String)>,

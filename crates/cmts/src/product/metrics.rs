@@ -33,7 +33,7 @@ pub struct ServiceFlows {
     pub bytes: u64,
 }
 
-/// Its families.
+/// The metric families that only a cable gateway has.
 pub fn told(known: &CableKnown) -> Page {
     let mut page = Page::default();
     let mut family = page.family("weir_modems", Gauge, "Modems of a service group, multicast groups among them.");

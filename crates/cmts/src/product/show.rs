@@ -20,7 +20,7 @@ pub const MODEM: TraceKey = TraceKey {
     key: Key {
         name: "modem",
         value: "MAC|ADDRESS",
-        help: "The cable modem: its hardware address, or the address of a host behind it",
+        help: "The cable modem: its hardware address (02:cb:00:00:00:01), or the address of a host behind it",
     },
     find,
 };

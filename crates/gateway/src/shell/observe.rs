@@ -25,15 +25,15 @@ use crate::watch::{Level, Sight, Vitals, Watchable, asleep_until};
 pub struct WorkerEnds {
     /// The CPU it is pinned to.
     pub cpu: Option<usize>,
-    /// Its counters.
+    /// Counters of its stages, drops and turns, readable while it runs.
     pub stats: StatsView,
-    /// Its trace.
+    /// Starts and reads traces of packets that it follows.
     pub tracer: TracerHandle,
-    /// Its ports.
+    /// Readers of its ports' counters, in the order of the configuration.
     pub port_stats: Vec<PortStatsReader>,
     /// Its thread, as the kernel numbers them; 0 before it has begun.
     pub thread: Arc<AtomicI32>,
-    /// Wakes it.
+    /// Ends the worker's sleep: after a command or a request was put where it looks in its next turn.
     pub waker: Waker,
 }
 
@@ -48,7 +48,7 @@ impl WorkerEnds {
 /// What the configuration calls a port.
 #[derive(Clone, Debug)]
 pub struct PortName {
-    /// Its name.
+    /// `[[port]] name`.
     pub name: String,
     /// Its side of the gateway.
     pub role: &'static str,

@@ -67,9 +67,9 @@ pub struct Ended {
 pub struct WorkerInit<G> {
     /// What it runs.
     pub plane: G,
-    /// Wakes it.
+    /// Ends the worker's sleep; also used to stop it.
     pub waker: Waker,
-    /// Its stages.
+    /// Stages of the gateway's pipelines, as entered when these were made.
     pub layout: Layout,
     /// Its ends of the rings between workers, when there are several.
     pub hand_off: Option<HandOff>,
@@ -79,7 +79,7 @@ pub struct WorkerInit<G> {
 pub struct WorkerInits<G> {
     /// The workers, in order.
     pub workers: Vec<WorkerInit<G>>,
-    /// Their clock.
+    /// The clock of all workers and of control, in nanoseconds.
     pub time: Time,
     /// Calls the control thread.
     pub waker: ControlWaker,

@@ -29,7 +29,7 @@ pub struct Head<'a> {
     pub ports: Vec<Entry<'a>>,
     /// Threads that carry packets.
     pub workers: &'a Workers,
-    /// Packet memory.
+    /// `[frames]`: number and size of packet buffers, all workers together.
     pub frames: &'a Frames,
     /// What the process keeps of its privileges.
     pub process: &'a ProcessSection,
@@ -45,9 +45,9 @@ pub struct Head<'a> {
 
 /// A gateway's configuration, checked, and the text it was read from.
 pub struct Loaded<G: Gateway> {
-    /// The configuration.
+    /// What the text says, after `check` found nothing wrong.
     pub config: G::Config,
-    /// Its text.
+    /// The text it was read from, for errors to point into.
     pub text: Text,
 }
 
@@ -97,7 +97,7 @@ pub trait Gateway: Sized {
     const NAME: &'static str;
     /// What it is, in words, with an article: `a user plane`.
     const TITLE: &'static str;
-    /// Its tables.
+    /// Topics that it adds to `weir show`.
     const VIEWS: &'static [View] = &[];
     /// What it calls subscribers in traces, beside their addresses.
     const TRACE_KEYS: &'static [TraceKey] = &[];

@@ -24,7 +24,7 @@ pub trait Table {
     /// What is wrong with the value; a sentence.
     fn question(key: Option<&str>) -> Result<impl Serialize, String>;
 
-    /// The table.
+    /// The table as it is printed, with its line ends.
     fn text(look: &Look<'_, Self::Seen>) -> String;
 
     /// The same as JSON.
@@ -57,14 +57,14 @@ pub struct View {
     pub help: &'static str,
     /// The option that chooses a part of it.
     pub key: Option<Key>,
-    /// The question.
+    /// The request as JSON; an error is a wrong value of the option, in a sentence.
     pub question: fn(&ShowArgs) -> Result<Value, String>,
     /// What was answered now, and before, as a table or as JSON.
     pub print: fn(&Value, Option<&Value>, &ShowArgs, Style) -> serde_json::Result<String>,
 }
 
 impl View {
-    /// One table.
+    /// The entry of a [`Table`] in a gateway's list.
     pub const fn of<T: Table>() -> Self {
         Self {
             topic: T::TOPIC,

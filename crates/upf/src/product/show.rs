@@ -18,7 +18,7 @@ use gateway::show::{Look, Table, View};
 /// All of them.
 pub const VIEWS: &[View] = &[View::of::<Sessions>(), View::of::<Peers>(), View::of::<Acl>(), View::of::<Nat>()];
 
-/// One subscriber.
+/// Chooses one subscriber's session or port blocks.
 const UE: Key =
     Key { name: "ue", value: "ADDRESS", help: "With `sessions` and `nat`: the subscriber with this address" };
 
