@@ -81,12 +81,12 @@ pub fn n4_sessions(bytes: &[u8]) {
             break;
         }
         all.step();
-        assert_eq!(all.bench.sessions().book().len(), all.bench.worker_sessions(), "control and worker differ");
+        assert_eq!(all.bench.sessions().store().len(), all.bench.worker_sessions(), "control and worker differ");
     }
     // Whatever waits is given up after this, and what is reported is heard by nobody.
     all.now += 100_000_000_000;
     all.bench.turn_to(all.now);
-    assert_eq!(all.bench.sessions().book().len(), all.bench.worker_sessions(), "control and worker differ");
+    assert_eq!(all.bench.sessions().store().len(), all.bench.worker_sessions(), "control and worker differ");
     all.bench.close();
 }
 
@@ -215,8 +215,8 @@ impl Scene<'_> {
 
     /// The sessions as control keeps them.
     fn kept(&self) -> Vec<Kept> {
-        let book = self.bench.sessions().book();
-        let one = |(number, entry): (u32, &upf::n4::book::Entry)| {
+        let book = self.bench.sessions().store();
+        let one = |(number, entry): (u32, &upf::n4::store::StoredSession)| {
             (book.seid(number).unwrap_or(0), entry.peer, entry.cp_seid, entry.message().to_vec())
         };
         book.iter().map(one).collect()
@@ -244,7 +244,7 @@ impl Scene<'_> {
             }));
             let Some(FSeid { seid, .. }) = response.up_f_seid else { return };
             let owner =
-                self.bench.sessions().book().find(seid).and_then(|number| self.bench.sessions().book().get(number));
+                self.bench.sessions().store().find(seid).and_then(|number| self.bench.sessions().store().get(number));
             let address = owner.and_then(|entry| self.bench.associations().find(|(id, _)| *id == entry.peer));
             let peer = self.peers.iter_mut().find(|peer| address.is_some_and(|(_, at)| at.ip() == peer.at.ip()));
             peer.into_iter().for_each(|peer| peer.seids.push(seid));

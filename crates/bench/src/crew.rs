@@ -13,7 +13,7 @@ use crate::error::BenchError;
 use crate::sample::{Delta, Sample};
 use crate::score::{Manners, Part, Score};
 use crate::thread::{Urgency, pin, urge};
-use crate::under_test::{Seat, time};
+use crate::under_test::{WorkerInit, time};
 use crate::window::How;
 
 /// Something that plays its voice in a window, on a thread of its own.
@@ -182,7 +182,7 @@ pub struct Working<G: Gateway> {
 
 impl<G: Gateway> Working<G> {
     /// A worker made of a seat, on those ports.
-    pub fn new(seat: Seat<G>, pool: Pool, ports: [Box<dyn Port>; 2]) -> Self {
+    pub fn new(seat: WorkerInit<G>, pool: Pool, ports: [Box<dyn Port>; 2]) -> Self {
         let names = [0, 1].map(|side: usize| ports[side].caps().name);
         let ports = Vec::from(ports);
         let config = WorkerConfig { time: time(), idle: Idle::POLL, ..WorkerConfig::default() };

@@ -364,7 +364,7 @@ pub fn pfcp_sessions(sessions: u32, stop: &AtomicBool) -> Result<PfcpSessions, B
     let response_ms = Response { p50: at(0.5), p99: at(0.99), max: at(1.0) };
     let mut traffic = plant.traffic();
 
-    let book = plant.endpoint.sessions().book();
+    let book = plant.endpoint.sessions().store();
     let up = book.len() as f64;
     let held = book.bytes() + plant.worker.gateway().sessions().bytes();
     let seids = book.iter().filter(|(_, entry)| entry.cp_seid > 1).filter_map(|(number, _)| book.seid(number));

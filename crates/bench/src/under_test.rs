@@ -34,7 +34,7 @@ pub trait UnderTest {
 /// A gateway without ports.
 pub struct Assembled<G> {
     /// A seat for each worker.
-    pub seats: Vec<Seat<G>>,
+    pub seats: Vec<WorkerInit<G>>,
     /// The control side. It lives as long as the gateway, and is polled with the workers' time.
     pub control: Box<dyn Control>,
     /// Bytes of sessions, rules and indexes.
@@ -42,7 +42,7 @@ pub struct Assembled<G> {
 }
 
 /// What one worker will run.
-pub struct Seat<G> {
+pub struct WorkerInit<G> {
     /// The gateway.
     pub gateway: G,
     /// Its stages.

@@ -10,7 +10,7 @@ use upf::gateway::UserPlane;
 
 use crate::error::BenchError;
 use crate::profiles::Settings;
-use crate::under_test::{Assembled, Control, Seat, UnderTest};
+use crate::under_test::{Assembled, Control, UnderTest, WorkerInit};
 
 /// A user plane with a workload's sessions.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ impl UnderTest for UpfUnderTest {
         // Subscribers lie on workers in contiguous ranges.
         let each = traffic.ues.div_ceil(workers.max(1).into()).max(1);
         let range = |n: u32| (n * each).min(traffic.ues)..((n + 1) * each).min(traffic.ues);
-        let seat = |(n, seat): (usize, upf::assemble::Seat)| Seat {
+        let seat = |(n, seat): (usize, upf::assemble::WorkerInit)| WorkerInit {
             gateway: seat.plane,
             layout: seat.layout,
             hand_off: seat.hand_off,

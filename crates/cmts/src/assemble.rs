@@ -19,11 +19,11 @@ use crate::gateway::{CableGateway, Limits, Parts};
 use crate::grants::Grants;
 use crate::modems::{ModemSpec, Modems};
 use crate::slow::SlowPath;
-use crate::standby::{Estate, Foreign, Reach};
+use crate::standby::{Foreign, HaState, Reach};
 use crate::{schedule, upstream};
 
 /// A worker's gateway before it has ports.
-pub struct Seat {
+pub struct WorkerInit {
     /// The gateway.
     pub gateway: CableGateway,
     /// Its stages.
@@ -53,7 +53,7 @@ const RING: usize = 1024;
 ///
 /// # Errors
 /// What is wrong with the configuration, by key, or what the machine has too little of.
-pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), AssembleError> {
+pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerInit>), AssembleError> {
     config.check()?;
     assemble_for(config, caps, config.layout()?)
 }
@@ -61,26 +61,26 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
 /// The same, to go on where another process of that configuration stopped.
 ///
 /// # Errors
-/// As [`assemble`], and when the estate is of another configuration.
-pub fn succeed(config: &Config, caps: &[Caps], estate: Estate) -> Result<(Control, Vec<Seat>), AssembleError> {
+/// As [`assemble`], and when the ha_state is of another configuration.
+pub fn succeed(config: &Config, caps: &[Caps], ha_state: HaState) -> Result<(Control, Vec<WorkerInit>), AssembleError> {
     config.check()?;
-    let Estate { book, mut legacies, silent_ns } = estate;
+    let HaState { book, mut exports, silent_ns } = ha_state;
     let mut layout = config.layout()?;
     let (next_dsid, neighbours) = (book.next_dsid, book.neighbours.clone());
     let free = book.enter(config, &mut layout).map_err(|Foreign| AssembleError::Foreign)?;
     if let Some(ns) = silent_ns {
         let reach = Reach::of(config, &layout);
-        legacies.iter_mut().for_each(|legacy| reach.skip(&mut legacy.sequences, ns));
+        exports.iter_mut().for_each(|export| reach.skip(&mut export.sequences, ns));
     }
     let (mut control, mut seats) = assemble_for(config, caps, layout)?;
     control.go_on(free, next_dsid, &neighbours);
-    for (seat, legacy) in seats.iter_mut().zip(legacies) {
-        seat.gateway.succeed(legacy);
+    for (seat, export) in seats.iter_mut().zip(exports) {
+        seat.gateway.succeed(export);
     }
     Ok((control, seats))
 }
 
-fn assemble_for(config: &Config, caps: &[Caps], layout: Layout) -> Result<(Control, Vec<Seat>), AssembleError> {
+fn assemble_for(config: &Config, caps: &[Caps], layout: Layout) -> Result<(Control, Vec<WorkerInit>), AssembleError> {
     let plan = config.links().plan(caps)?;
     let wires = wires(config, &layout, &plan)?;
     let publisher = Publisher::new(plan.compile());
@@ -127,7 +127,7 @@ fn assemble_for(config: &Config, caps: &[Caps], layout: Layout) -> Result<(Contr
             limits,
         };
         let (gateway, stages) = CableGateway::new(parts).map_err(|_| AssembleError::Memory { modems })?;
-        seats.push(Seat { gateway, layout: stages, hand_off: None });
+        seats.push(WorkerInit { gateway, layout: stages, hand_off: None });
     }
     for modem in &layout.modems {
         for (worker, spec) in shares(config, &modem.spec) {

@@ -23,8 +23,8 @@ use crate::modems::{ModemSpec, Modems};
 use crate::pipeline::Pipelines;
 use crate::rules::Rules;
 use crate::schedule::{self, Scheduler};
-use crate::slow::{Came, SlowPath, Towards};
-use crate::standby::Legacy;
+use crate::slow::{ReceivedFrom, ReplyTo, SlowPath};
+use crate::standby::WorkerExport;
 use crate::upstream::{Limits as UpstreamLimits, PseudowireSpec, Upstream};
 pub use commands::{Answer, Command};
 
@@ -112,7 +112,7 @@ pub struct CableGateway {
     /// Nothing is let out of the queues any more.
     sealed: bool,
     /// What it goes on with, or what another does.
-    legacy: Legacy,
+    export: WorkerExport,
 }
 
 impl CableGateway {
@@ -158,7 +158,7 @@ impl CableGateway {
             adopted: Vec::new(),
             refused: 0,
             sealed: false,
-            legacy: Legacy::default(),
+            export: WorkerExport::default(),
         };
         Ok((gateway, layout))
     }
@@ -191,13 +191,13 @@ impl CableGateway {
     /// ICMP errors and fragments, on their way. Says whether there were any.
     fn answer<C: Clock>(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) -> bool {
         let Some(towards) = self.slow.next(burst, &self.state, env) else { return false };
-        if towards == Towards::Subscriber {
+        if towards == ReplyTo::Subscriber {
             self.pass_on(burst, env);
         }
         let mut cx = Ctx::new(&mut self.state, env);
         match towards {
-            Towards::Subscriber => self.pipelines.downstream.run::<C>(burst, &mut cx),
-            Towards::Network => self.pipelines.answers.run::<C>(burst, &mut cx),
+            ReplyTo::Subscriber => self.pipelines.downstream.run::<C>(burst, &mut cx),
+            ReplyTo::Network => self.pipelines.answers.run::<C>(burst, &mut cx),
         }
         true
     }
@@ -238,17 +238,17 @@ impl Gateway for CableGateway {
     }
 
     fn punted(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) {
-        self.slow.see_to(burst, Came::Port, &self.state, env);
+        self.slow.see_to(burst, ReceivedFrom::Port, &self.state, env);
     }
 
     fn release<C: Clock>(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) -> bool {
         // In turns, or one direction would have the burst to itself.
         self.upstream_next = !self.upstream_next;
         let mut moved = self.answer::<C>(burst, env);
-        let mut came = Came::Us;
+        let mut came = ReceivedFrom::Us;
         if self.upstream_next && burst.is_empty() {
             moved |= self.upstream::<C>(burst, env);
-            came = if burst.is_empty() { Came::Us } else { Came::Modems };
+            came = if burst.is_empty() { ReceivedFrom::Us } else { ReceivedFrom::Modems };
         }
         if burst.is_empty() {
             moved |= self.downstream::<C>(env);
@@ -305,7 +305,7 @@ impl Gateway for CableGateway {
     fn close(&mut self, env: &mut Env) {
         self.sweep(env);
         if self.sealed {
-            self.bequeath(env);
+            self.export_upstream(env);
         }
         let state = &mut self.state;
         state.scheduler.close(|frame| depi::lost(Drop::FlowGone, frame, env));

@@ -7,19 +7,19 @@
 //! | `protocol.rs`, `show.rs` | what it is asked and answers, as tables |
 //! | `service.rs` | service flows, classifiers and filter groups at run time |
 //! | `command.rs` | `weir cmts` |
-//! | `active.rs`, `heir.rs`, `message.rs` | the standby: what it is told, by whom, and when it goes on |
+//! | `active.rs`, `standby.rs`, `message.rs` | the standby: what it is told, by whom, and when it goes on |
 //! | `fence.rs` | that the one before speaks no more |
 
 mod active;
 mod command;
 mod fence;
-mod heir;
 mod message;
 mod metrics;
 mod observer;
 pub(crate) mod protocol;
 mod service;
 mod show;
+mod take_over;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use crate::assemble::{AssembleError, assemble, succeed};
 use crate::config::Config;
-use crate::standby::{Estate, Legacy};
+use crate::standby::{HaState, WorkerExport};
 use anyhow::Context;
 use engine::Time;
 
@@ -37,7 +37,7 @@ pub use command::{CmtsArgs, cmts};
 use active::Teller;
 use gateway::cli::RunArgs;
 use gateway::load::Text;
-use gateway::shell::ports::Entry;
+use gateway::shell::ports::PortEntry;
 use gateway::shell::rest::ControlWaker;
 use gateway::shell::{self, Ended, Gateway, Head, Opened, Process, Reach, StartError, WorkerInit, WorkerInits};
 use gateway::show::View;
@@ -55,7 +55,7 @@ pub type Loaded = shell::Loaded<CmtsGateway>;
 /// A cable gateway on its way to run, and at its end.
 pub struct CmtsGateway {
     /// What another process left, to be gone on with.
-    estate: Option<Estate>,
+    ha_state: Option<HaState>,
     /// What a standby must have, too: the configuration.
     theirs: String,
     /// Tells a standby.
@@ -75,9 +75,9 @@ impl Gateway for CmtsGateway {
     }
 
     fn head(config: &Config) -> Head<'_> {
-        fn entry(port: &crate::config::Port) -> Entry<'_> {
+        fn entry(port: &crate::config::Port) -> PortEntry<'_> {
             let crate::config::Port { name, uri, addresses, claim_interface, .. } = port;
-            Entry { name, uri, role: port.role.name(), addresses, claim_interface: *claim_interface }
+            PortEntry { name, uri, role: port.role.name(), addresses, claim_interface: *claim_interface }
         }
         Head {
             ports: config.port.iter().map(entry).collect(),
@@ -102,35 +102,35 @@ impl Gateway for CmtsGateway {
 
     fn begin(loaded: &Loaded, standby: bool, stop: &AtomicBool) -> anyhow::Result<Option<(Self, Option<Instant>)>> {
         let config = &loaded.config;
-        let (estate, theirs) = (None, serde_json::to_string(config)?);
+        let (ha_state, theirs) = (None, serde_json::to_string(config)?);
         if !standby {
-            return Ok(Some((Self { estate, theirs, teller: None }, None)));
+            return Ok(Some((Self { ha_state, theirs, teller: None }, None)));
         }
         let section = config.standby.as_ref();
         let section = section.context("--standby needs a [standby] section, which says where the active gateway is")?;
         let (interval, silence) =
             (Duration::from_millis(section.interval_ms), Duration::from_millis(section.silence_ms));
-        let Some((estate, why)) = heir::wait(&section.socket, &theirs, interval, silence, stop)? else {
+        let Some((ha_state, why)) = take_over::wait(&section.socket, &theirs, interval, silence, stop)? else {
             return Ok(None);
         };
         let begin = Instant::now();
         tracing::warn!(
-            target: "standby", event = "taking_over", modems = estate.book.modems.len(),
+            target: "standby", event = "taking_over", modems = ha_state.book.modems.len(),
             "taking over: the active gateway is {why}"
         );
-        Ok(Some((Self { estate: Some(estate), theirs, teller: None }, Some(begin))))
+        Ok(Some((Self { ha_state: Some(ha_state), theirs, teller: None }, Some(begin))))
     }
 
     fn start(&mut self, loaded: &Loaded, opened: Opened, vitals: Arc<Vitals>) -> Result<Process<Observer>, StartError> {
-        let made = match self.estate.take() {
+        let made = match self.ha_state.take() {
             None => assemble(&loaded.config, opened.caps()),
-            Some(estate) => succeed(&loaded.config, opened.caps(), estate),
+            Some(ha_state) => succeed(&loaded.config, opened.caps(), ha_state),
         };
         let (control, seats) = made.map_err(|error| match error {
             AssembleError::Config(error) => StartError::Config(loaded.wrong(&error)),
             other => StartError::Gateway(Box::new(other)),
         })?;
-        let seat = |seat: crate::assemble::Seat| WorkerInit {
+        let seat = |seat: crate::assemble::WorkerInit| WorkerInit {
             waker: seat.gateway.waker().clone(),
             plane: seat.gateway,
             layout: seat.layout,
@@ -171,10 +171,10 @@ impl Gateway for CmtsGateway {
 
     /// Whoever ends it in order, and has a standby, wants it to go on.
     fn end(self, process: Process<Observer>) -> Ended {
-        let Some(heir) = self.teller.and_then(Teller::stop) else { return process.stop() };
+        let Some(standby) = self.teller.and_then(Teller::stop) else { return process.stop() };
         let book = process.observer().control().book();
-        let (ended, legacies) = hand_over(process);
-        match active::hand_over(heir, book, legacies) {
+        let (ended, exports) = hand_over(process);
+        match active::hand_over(standby, book, exports) {
             Ok(frames) => {
                 tracing::info!(target: "standby", event = "handed_over", frames, "handed over to the standby")
             }
@@ -186,7 +186,7 @@ impl Gateway for CmtsGateway {
 
 /// Stops the workers; what waits in service flows is given to whoever goes on. Their ports close last: until then they take
 /// packets in.
-fn hand_over(process: Process<Observer>) -> (Ended, Vec<Legacy>) {
+fn hand_over(process: Process<Observer>) -> (Ended, Vec<WorkerExport>) {
     process.stop_with(
         |workers| {
             workers.iter_mut().flatten().for_each(|worker| worker.gateway_mut().seal());
@@ -197,7 +197,7 @@ fn hand_over(process: Process<Observer>) -> (Ended, Vec<Legacy>) {
                 });
             }
         },
-        |plane| plane.map_or_else(Legacy::default, |mut plane| plane.legacy()),
+        |plane| plane.map_or_else(WorkerExport::default, |mut plane| plane.export()),
     )
 }
 

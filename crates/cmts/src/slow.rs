@@ -17,7 +17,7 @@ use wire::{L3L4, Mac, Vlan};
 
 use crate::lane::{Cmts, Lane, State};
 use errors::Own;
-pub use errors::{Came, Towards};
+pub use errors::{ReceivedFrom, ReplyTo};
 
 /// What a worker tells control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl SlowPath {
     }
 
     /// Sees to every punted packet of the burst.
-    pub fn see_to(&mut self, burst: &mut Burst<Cmts>, came: Came, state: &State, env: &mut Env) {
+    pub fn see_to(&mut self, burst: &mut Burst<Cmts>, came: ReceivedFrom, state: &State, env: &mut Env) {
         while let Some((i, punt, frame)) = burst.take_punted() {
             self.one((&burst.lane, i), punt, frame, came, state, env);
         }
@@ -79,13 +79,21 @@ impl SlowPath {
         self.own.close(env);
     }
 
-    fn one(&mut self, (lane, i): (&Lane, usize), punt: Punt, frame: Frame, came: Came, state: &State, env: &mut Env) {
+    fn one(
+        &mut self,
+        (lane, i): (&Lane, usize),
+        punt: Punt,
+        frame: Frame,
+        came: ReceivedFrom,
+        state: &State,
+        env: &mut Env,
+    ) {
         let arena = env.pool.arena().clone();
         let l3 = usize::from(frame.meta.l3);
         let packet = arena.bytes(&frame).get(l3..l3 + lane.ip(i).total_len as usize).unwrap_or_default();
         // Who sent it is where it came from: an answer goes there. (What devices send is not for others to answer.)
         let network = match came {
-            Came::Port => state.port(frame.meta.port).instance,
+            ReceivedFrom::Port => state.port(frame.meta.port).instance,
             _ => lane.instance[i],
         };
         let from = (came, network);

@@ -2,9 +2,9 @@
 //!
 //! | what | how it goes on |
 //! |---|---|
-//! | modems, hosts, service flows, classifiers, filter groups | as they are now: [`Book`] |
-//! | keys, even and odd, and which is in use | as they are now: [`Book`] |
-//! | neighbours' hardware addresses | as they were learnt: [`Book`] |
+//! | modems, hosts, service flows, classifiers, filter groups | as they are now: [`ExportedState`] |
+//! | keys, even and odd, and which is in use | as they are now: [`ExportedState`] |
+//! | neighbours' hardware addresses | as they were learnt: [`ExportedState`] |
 //! | numbers of DEPI packets and of packets of service flows | [`Sequences`]: exactly when handed over, else beyond all that may have been sent: [`Reach`] |
 //! | frames that wait in service flows | [`Waiting`], when handed over; else lost |
 //! | upstream: bursts, segments and frames under way, and where their numbers stand | [`UnderWay`], when handed over; else lost, and streams begin anew where a frame begins |
@@ -23,9 +23,9 @@ use crate::rules::RuleSet;
 
 /// What control knows that is not in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Book {
+pub struct ExportedState {
     /// Modems.
-    pub modems: Vec<Entry>,
+    pub modems: Vec<ExportedModem>,
     /// First of the downstream service identifiers to be given next.
     pub next_dsid: u32,
     /// Neighbours: port, address, hardware address.
@@ -34,7 +34,7 @@ pub struct Book {
 
 /// A modem.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct ExportedModem {
     handle: u32,
     service_group: u16,
     profile: usize,
@@ -54,9 +54,9 @@ type Keys = (u16, u8, [Option<(u8, KeyBytes)>; 2]);
 type Cluster = (Vec<u16>, Option<(u8, u8)>);
 
 /// Never shows keys.
-impl std::fmt::Debug for Entry {
+impl std::fmt::Debug for ExportedModem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Entry({})", Mac(self.mac))
+        write!(f, "ExportedModem({})", Mac(self.mac))
     }
 }
 
@@ -85,7 +85,7 @@ impl KeyBytes {
     }
 }
 
-impl Entry {
+impl ExportedModem {
     /// A modem as it is now.
     pub fn of(named: &Named) -> Self {
         let spec = &named.spec;
@@ -170,7 +170,7 @@ impl Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Foreign;
 
-impl Book {
+impl ExportedState {
     /// Puts its modems into a layout instead of the configuration's. Returns the handles without a modem.
     ///
     /// # Errors
@@ -268,7 +268,7 @@ impl UnderWay {
 
 /// What a worker goes on with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Legacy {
+pub struct WorkerExport {
     /// Its numbers.
     pub sequences: Sequences,
     /// What waits, in order.
@@ -279,11 +279,11 @@ pub struct Legacy {
 
 /// All that a process goes on with.
 #[derive(Clone, Debug, Default)]
-pub struct Estate {
+pub struct HaState {
     /// Control's part.
-    pub book: Book,
+    pub book: ExportedState,
     /// Each worker's.
-    pub legacies: Vec<Legacy>,
+    pub exports: Vec<WorkerExport>,
     /// Nanoseconds for which the other may have gone on after it told of its numbers; none: it had stopped.
     pub silent_ns: Option<u64>,
 }

@@ -2,7 +2,7 @@
 
 use cmts::assemble::succeed;
 use cmts::config::{Config, FlowEntry, RuleEntry};
-use cmts::standby::{Book, Estate, Legacy, Sequences};
+use cmts::standby::{ExportedState, HaState, Sequences, WorkerExport};
 use crypto::Key;
 use traffic::cable::Cuts;
 use wire::Mac;
@@ -45,12 +45,12 @@ fn changed(text: &str) -> World {
 }
 
 /// A gateway of the same configuration goes on, told what would be told over a socket.
-fn go_on(world: &mut World, text: &str, book: &Book, legacies: Vec<Legacy>, silent_ns: Option<u64>) {
+fn go_on(world: &mut World, text: &str, book: &ExportedState, exports: Vec<WorkerExport>, silent_ns: Option<u64>) {
     let book = serde_json::from_str(&serde_json::to_string(book).expect("JSON")).expect("the same again");
     let config: Config = toml::from_str(text).expect("a configuration");
     let caps: Vec<_> = PORTS.iter().map(|mac| frame::Caps { mac: mac.0, mtu: 1500, ..Default::default() }).collect();
-    let estate = Estate { book, legacies, silent_ns };
-    let (control, seats) = succeed(&config, &caps, estate).expect("of the same configuration");
+    let ha_state = HaState { book, exports, silent_ns };
+    let (control, seats) = succeed(&config, &caps, ha_state).expect("of the same configuration");
     let clock = world.rig.clock().clone();
     (world.control, world.rig) = (control, rig(&config, seats, &clock));
     world.step(0);
@@ -70,12 +70,12 @@ fn what_is_handed_over_goes_on_as_if_nothing_had_been() {
     let drops = world.drops();
     let spare = World::new(&config(1, 1, false, ""), Cuts::Few).rig;
     let mut gateways = std::mem::replace(&mut world.rig, spare).end().expect("what is handed over is counted");
-    let legacies: Vec<Legacy> = gateways.iter_mut().map(cmts::gateway::CableGateway::legacy).collect();
-    let waiting: usize = legacies.iter().map(|legacy| legacy.waiting.len()).sum();
+    let exports: Vec<WorkerExport> = gateways.iter_mut().map(cmts::gateway::CableGateway::export).collect();
+    let waiting: usize = exports.iter().map(|export| export.waiting.len()).sum();
     assert!(waiting > 20, "{waiting} frames wait");
-    let under_way = legacies.iter().flat_map(|legacy| &legacy.under_way).filter(|it| it.bytes().is_some()).count();
+    let under_way = exports.iter().flat_map(|export| &export.under_way).filter(|it| it.bytes().is_some()).count();
     assert!(under_way > 2, "{under_way} bursts, frames and segments are under way upstream");
-    go_on(&mut world, &text, &book, legacies, None);
+    go_on(&mut world, &text, &book, exports, None);
     assert_eq!(world.control.book(), book, "nothing is forgotten");
     assert!(edition > 4 && world.control.modems() == 9);
     assert_eq!(world.io(engine::Io::HandedIn), (waiting + under_way) as u64 + world.io(engine::Io::HandedOut));
@@ -124,8 +124,8 @@ fn what_died_goes_on_and_no_number_is_used_twice() {
         drops.iter().filter(|drop| drop.1.name() == "unknown_subscriber").map(|drop| drop.2).sum()
     };
     let (sent, unknown) = (world.hosts.sent().0, strangers(&world.drops()));
-    let legacies = told.into_iter().map(|sequences| Legacy { sequences, ..Legacy::default() }).collect();
-    go_on(&mut world, &text, &book, legacies, Some(20_200_000));
+    let exports = told.into_iter().map(|sequences| WorkerExport { sequences, ..WorkerExport::default() }).collect();
+    go_on(&mut world, &text, &book, exports, Some(20_200_000));
     let entry = FlowEntry { name: "f0".into(), ..FlowEntry::default() };
     world.control.change_flow(mac("02:cb:00:00:00:02"), &entry).expect("it is there");
     run(&mut world, 40);
@@ -145,7 +145,7 @@ fn the_book_of_another_configuration_is_refused() {
     let world = World::new(&config(2, 3, true, ""), Cuts::Few);
     let other: Config = toml::from_str(&config(1, 3, true, "")).expect("a configuration");
     let caps: Vec<_> = PORTS.iter().map(|mac| frame::Caps { mac: mac.0, mtu: 1500, ..Default::default() }).collect();
-    let said = succeed(&other, &caps, Estate { book: world.control.book(), ..Estate::default() })
+    let said = succeed(&other, &caps, HaState { book: world.control.book(), ..HaState::default() })
         .err()
         .expect("a group too many");
     assert!(said.to_string().contains("another configuration"), "{said}");

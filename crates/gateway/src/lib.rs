@@ -39,4 +39,4 @@ pub mod tables;
 pub mod trace;
 pub mod watch;
 
-pub use registry::{Entry, Registry};
+pub use registry::{GatewayEntry, Registry};

@@ -45,7 +45,7 @@ impl Doing {
 
 /// A thread that is watched.
 #[derive(Debug)]
-struct Watched {
+struct MonitoredThread {
     thread: i32,
     /// Turns it has made, and whether it has made some since the last step.
     turns: Option<u64>,
@@ -56,7 +56,7 @@ struct Watched {
     still: Duration,
 }
 
-impl Watched {
+impl MonitoredThread {
     fn new(thread: &i32) -> Self {
         Self { thread: *thread, turns: None, moved: true, ran: 0, still: Duration::ZERO }
     }
@@ -66,9 +66,9 @@ impl Watched {
 #[derive(Debug)]
 pub struct Pulse {
     /// The thread that speaks.
-    teller: Watched,
+    teller: MonitoredThread,
     /// The workers, of which it speaks.
-    workers: Vec<Watched>,
+    workers: Vec<MonitoredThread>,
     /// It has spoken of them since the last step.
     told: bool,
     /// Between two sayings.
@@ -79,8 +79,8 @@ pub struct Pulse {
 impl Pulse {
     /// Of a process whose `teller` speaks every `interval`; nobody is dead before `patience` is over.
     pub fn new(teller: i32, workers: &[i32], interval: Duration, patience: Duration) -> Self {
-        let workers = workers.iter().map(Watched::new).collect();
-        Self { teller: Watched::new(&teller), workers, told: false, interval, patience }
+        let workers = workers.iter().map(MonitoredThread::new).collect();
+        Self { teller: MonitoredThread::new(&teller), workers, told: false, interval, patience }
     }
 
     /// It has said something.

@@ -14,7 +14,7 @@ use crate::{drain, fail, log, privilege};
 
 /// A gateway that a binary can run.
 #[derive(Clone, Copy)]
-pub struct Entry {
+pub struct GatewayEntry {
     /// What configurations call it.
     name: &'static str,
     run: fn(&RunArgs, Text) -> anyhow::Result<()>,
@@ -22,7 +22,7 @@ pub struct Entry {
     trace_keys: &'static [TraceKey],
 }
 
-impl Entry {
+impl GatewayEntry {
     /// The registry line of a gateway.
     pub const fn of<G: Gateway>() -> Self {
         Self { name: G::NAME, run: shell::run::<G>, views: G::VIEWS, trace_keys: G::TRACE_KEYS }
@@ -31,7 +31,7 @@ impl Entry {
 
 /// The gateways that a binary can run; at least one.
 #[derive(Clone, Copy)]
-pub struct Registry(pub &'static [Entry]);
+pub struct Registry(pub &'static [GatewayEntry]);
 
 impl Registry {
     /// The tables of all gateways.

@@ -92,7 +92,7 @@ pub struct Crew<G> {
 }
 
 /// A worker, and the far ends of its ports.
-struct Seat<G: Gateway> {
+struct WorkerInit<G: Gateway> {
     worker: Worker<G>,
     wires: Vec<(String, Wire)>,
     stats: StatsView,
@@ -101,7 +101,7 @@ struct Seat<G: Gateway> {
 /// Workers with a gateway each, all their ports memory wires, their packets of one arena. Most rigs have one worker, and
 /// most of what a rig tells is of the first.
 pub struct Rig<G: Gateway> {
-    seats: Vec<Seat<G>>,
+    seats: Vec<WorkerInit<G>>,
     clock: Clock,
     arena: Arc<Arena>,
 }
@@ -137,7 +137,7 @@ impl<G: Gateway> Rig<G> {
             let pool = Pool::new(&arena, each);
             let worker = Worker::new(gateway, layout, pool, doors, config).with_hand_off(hand_off);
             let stats = worker.env().stats.view();
-            Seat { worker, wires, stats }
+            WorkerInit { worker, wires, stats }
         };
         let seats: Vec<_> = crews.map(seat).collect();
         assert!(!seats.is_empty(), "a rig has a worker");

@@ -25,7 +25,7 @@ use crate::slow::Limits;
 use crate::steps::Checksum6;
 
 /// A worker's user plane before it has ports.
-pub struct Seat {
+pub struct WorkerInit {
     /// The gateway.
     pub plane: UserPlane,
     /// Its stages.
@@ -59,7 +59,7 @@ const BLOCKS: usize = 16_384;
 ///
 /// # Errors
 /// What is wrong with the configuration, by key, or what the machine has too little of.
-pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), AssembleError> {
+pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerInit>), AssembleError> {
     config.check()?;
     let plan = plan(config, caps)?;
     let publisher = Publisher::new(plan.compile());
@@ -110,7 +110,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<Seat>), 
             choices: choices.clone(),
         };
         let (plane, layout) = UserPlane::new(parts);
-        seats.push(Seat { plane, layout, hand_off: None });
+        seats.push(WorkerInit { plane, layout, hand_off: None });
     }
     let simulator = match &config.simulate {
         Some(simulate) => Some(Simulator::new(simulate, 0, core_instance(config))?),
@@ -192,7 +192,7 @@ fn check_mtu(config: &Config, n: usize, view: &PortView) -> Result<(), ConfigErr
 }
 
 /// Puts the simulated sessions in place, each on the worker that owns it.
-fn populate(control: &mut Control, seats: &mut [Seat]) -> Result<(), AssembleError> {
+fn populate(control: &mut Control, seats: &mut [WorkerInit]) -> Result<(), AssembleError> {
     let Some(simulator) = control.simulator().cloned() else { return Ok(()) };
     let mut idle = simulator.config().idle;
     for ue in 0..simulator.count() {

@@ -21,7 +21,7 @@ use crate::record::Bounds;
 use crate::routes::{Route, Routes};
 use crate::rules::Usage;
 use crate::sessions::{Refused, Sessions};
-use crate::slow::{Duplicates, Onward, SlowPath};
+use crate::slow::{Duplicates, NextReinject, SlowPath};
 
 /// What control asks of a worker.
 pub enum Command {
@@ -324,14 +324,14 @@ impl Gateway for UserPlane {
         if self.state.duplicates.len() > 0 {
             self.slow.send_duplicates(&mut self.state, env);
         }
-        let (onward, more) = self.slow.next(burst, &self.state, env);
+        let (next_reinject, more) = self.slow.next(burst, &self.state, env);
         if !burst.is_empty() {
             let mut cx = Ctx::new(&mut self.state, env);
-            match onward {
-                Onward::Released => self.pipelines.released.run::<C>(burst, &mut cx),
-                Onward::Turned => self.pipelines.turned.run::<C>(burst, &mut cx),
-                Onward::UplinkWhole => self.pipelines.uplink_whole.run::<C>(burst, &mut cx),
-                Onward::DownlinkWhole => self.pipelines.downlink_whole.run::<C>(burst, &mut cx),
+            match next_reinject {
+                NextReinject::Released => self.pipelines.released.run::<C>(burst, &mut cx),
+                NextReinject::Turned => self.pipelines.turned.run::<C>(burst, &mut cx),
+                NextReinject::UplinkWhole => self.pipelines.uplink_whole.run::<C>(burst, &mut cx),
+                NextReinject::DownlinkWhole => self.pipelines.downlink_whole.run::<C>(burst, &mut cx),
             }
         }
         if !burst.punted().is_empty() {

@@ -14,7 +14,7 @@ use table::records::LineId;
 use table::snapshot::Reader;
 use wire::L3L4;
 
-use crate::record::{NONE8, Treatment};
+use crate::record::{NONE8, RuleResult};
 use crate::routes::Routes;
 use crate::sessions::Sessions;
 use crate::slow::Duplicates;
@@ -39,7 +39,7 @@ pub struct Lane {
     /// Its rule's action, as a position in the record; 0: none.
     pub action: [u8; BURST],
     /// What its rule does with it.
-    pub rule: [Treatment; BURST],
+    pub rule: [RuleResult; BURST],
     /// The network instance it is forwarded in.
     pub instance: [InstanceId; BURST],
     /// Where it goes next.
@@ -68,7 +68,7 @@ impl Default for Lane {
             session: [LineId(0); BURST],
             end: [0; BURST],
             action: [0; BURST],
-            rule: [Treatment::default(); BURST],
+            rule: [RuleResult::default(); BURST],
             instance: [0; BURST],
             hop: [NONE; BURST],
             tunnel: [NONE; BURST],

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! datagrams ── pfcp::node ──► requests ──► N4 ──► Control ──► workers
-//!                  ▲                        │  rules changed in the book, identifiers chosen, compiled, installed
+//!                  ▲                        │  rules changed in the store, identifiers chosen, compiled, installed
 //!                  └── responses, reports ◄─┘  once the worker has answered
 //! ```
 //!
@@ -13,7 +13,6 @@
 mod answers;
 pub mod applications;
 pub mod assemble;
-pub mod book;
 pub mod catalogue;
 pub mod change;
 mod checkpoint;
@@ -26,6 +25,7 @@ mod errors;
 mod gbr;
 pub mod identifiers;
 pub mod ies;
+mod in_progress;
 mod index;
 pub mod intake;
 pub mod keep;
@@ -39,8 +39,8 @@ mod queue;
 mod reports;
 mod requests;
 mod sets;
-mod settle;
 mod silence;
+pub mod store;
 pub mod translate;
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
@@ -54,7 +54,6 @@ use crate::control::Control;
 use crate::rules::{Session, Usage};
 use answers::Pending;
 use applications::Applications;
-use book::{Book, Key};
 use catalogue::Catalogue;
 use checkpoint::Checkpoints;
 use choose::Pools;
@@ -71,6 +70,7 @@ use paths::{Pace, Paths};
 use queue::Queue;
 use sets::SetEnd;
 use silence::Silence;
+use store::{Key, SessionStore};
 
 /// Bounds that hold whatever a control plane asks for.
 #[derive(Clone, Copy, Debug)]
@@ -126,7 +126,7 @@ pub struct Counters {
 
 /// A request that is to be answered: whose it is, and the right to answer it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestContext {
     /// The association.
     pub peer: u32,
     /// The queue the request waited in: that of its sender's address.
@@ -143,7 +143,7 @@ pub enum Outgoing {
     /// The answer to a request.
     Response {
         /// Which.
-        asked: Asked,
+        asked: RequestContext,
         /// The SEID to answer to.
         seid: u64,
         /// The answer.
@@ -187,14 +187,14 @@ pub struct N4 {
     networks: Networks,
     teids: Teids,
     pools: Vec<Pools>,
-    book: Book,
+    store: SessionStore,
     limits: Limits,
     counters: Counters,
     /// Packet flow descriptions by the association that sent them.
     applications: HashMap<u32, Applications>,
     pending: HashMap<u64, Pending>,
     /// Sessions whose workers have not yet answered a modification, and what is asked of them meanwhile.
-    unsettled: HashMap<u32, Vec<settle::Deferred>>,
+    unsettled: HashMap<u32, Vec<in_progress::Deferred>>,
     /// Times at which sessions are to be looked at, soonest first; outdated ones are told by the session itself.
     looks: BinaryHeap<std::cmp::Reverse<(u64, u32)>>,
     /// Sessions whose worker is being asked already.
@@ -278,7 +278,7 @@ impl N4 {
             networks,
             teids: Teids::new(workers),
             pools,
-            book: Book::default(),
+            store: SessionStore::default(),
             limits,
             counters: Counters::default(),
             applications: HashMap::new(),
@@ -327,8 +327,8 @@ impl N4 {
     }
 
     /// Its sessions.
-    pub fn book(&self) -> &Book {
-        &self.book
+    pub fn store(&self) -> &SessionStore {
+        &self.store
     }
 
     /// The session of a subscriber's address, in whichever network: its number.
@@ -338,12 +338,12 @@ impl N4 {
             IpAddr::V6(ip6) => std::net::Ipv6Addr::from_bits(ip6.to_bits() & !u128::from(u64::MAX)).into(),
             IpAddr::V4(_) => address,
         };
-        self.networks.all().find_map(|instance| self.book.lookup(Key::Ue(instance, own)))
+        self.networks.all().find_map(|instance| self.store.lookup(Key::Ue(instance, own)))
     }
 
     /// A session's rules as workers go by them, by its number.
     pub fn session(&self, number: u32, clock: &WallClock) -> Option<Session> {
-        let entry = self.book.get(number)?;
+        let entry = self.store.get(number)?;
         self.translator(entry.peer, clock).session(&entry.rules(), &entry.meters).ok()
     }
 
@@ -389,7 +389,7 @@ impl N4 {
 
     /// Associations whose number of sessions has changed since the last call, and their numbers.
     pub fn recounted(&mut self) -> impl Iterator<Item = (u32, u32)> {
-        self.book.recounted()
+        self.store.recounted()
     }
 
     /// What it has done.

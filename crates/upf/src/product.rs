@@ -34,7 +34,7 @@ use gateway::cli::RunArgs;
 use gateway::fail::Usage;
 use gateway::load::Text;
 use gateway::privilege::folder_of;
-use gateway::shell::ports::Entry;
+use gateway::shell::ports::PortEntry;
 use gateway::shell::rest::ControlWaker;
 use gateway::shell::{self, Gateway, Head, Opened, Process, Reach, StartError, WorkerInit, WorkerInits, wall_clock};
 use gateway::show::View;
@@ -72,10 +72,10 @@ impl Gateway for UpfGateway {
     }
 
     fn head(config: &Config) -> Head<'_> {
-        fn entry(port: &crate::config::Port) -> Entry<'_> {
+        fn entry(port: &crate::config::Port) -> PortEntry<'_> {
             let crate::config::Port { name, uri, addresses, claim_interface, .. } = port;
             let role = if port.role == Role::Access { "access" } else { "core" };
-            Entry { name, uri, role, addresses, claim_interface: *claim_interface }
+            PortEntry { name, uri, role, addresses, claim_interface: *claim_interface }
         }
         Head {
             ports: config.port.iter().map(entry).collect(),

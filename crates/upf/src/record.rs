@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! line 0   Head (32 bytes) | cell                 uplink's pair: which filters, and the session's bucket
-//! line 1   Deed                                   what rules do with packets that these match: treatments and actions
+//! line 1   QuadActions                                   what rules do with packets that these match: treatments and actions
 //! line 2   Head | cell                            downlink's pair, with the head again
-//! line 3   Deed
-//!      …   Deed up | Deed down …                  where there are more than four filters, a pair of lines for each four
+//! line 3   QuadActions
+//!      …   QuadActions up | QuadActions down …                  where there are more than four filters, a pair of lines for each four
 //!      …   Action …                               actions that have no room there, four a line
 //!      …   Match …                                packet detection where filters are not plain, and of IPv6 packets: uplink
 //!                                                 rules first, then downlink
@@ -32,18 +32,18 @@ use dataplane::filter::{Filter4, Filter6};
 use table::records::{Line, MAX_RECORD};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-pub use rule::{Action, Deed, Match, QuadList, Treatment, Treatments, apply, container, match_flags, outer};
+pub use rule::{Action, Match, QuadActions, QuadList, RuleResult, RuleResults, apply, container, match_flags, outer};
 pub use state::{Bounds, Members, Meter, PacketQuota, Row, Tally, stamp, unstamp};
 pub use view::{
-    actions_in, cell, cell_at, cell_mut, cells_in, deed_at, deeds_in, filters4_in, filters6_in, head, head_in, head_of,
-    heads_mut, matches, matches_in, members_in, meters_in, quotas_in, rows, rules_of, tallies_in,
+    actions_in, cell, cell_at, cell_mut, cells_in, deed_at, filters4_in, filters6_in, head, head_in, head_of,
+    heads_mut, matches, matches_in, members_in, meters_in, quad_actions_in, quotas_in, rows, rules_of, tallies_in,
 };
 
 /// QERs that can apply to one packet.
 pub const MAX_QERS: usize = 16;
 /// URRs that can apply to one packet.
 pub const MAX_URRS: usize = 16;
-/// Cells of either kind that a [`Treatment`] has places for; where there are more, one of them is a [`GROUP`]'s.
+/// Cells of either kind that a [`RuleResult`] has places for; where there are more, one of them is a [`GROUP`]'s.
 pub const PLACES: usize = 2;
 /// Added to a cell's position: behind it are the [`Members`] that it stands for.
 pub const GROUP: u8 = 0x80;
@@ -107,10 +107,10 @@ const _: () = {
     assert!(
         size_of::<PacketQuota>() == 32 && size_of::<Meter>() == 32 && size_of::<Tally>() == 32 && size_of::<Row>() == 8
     );
-    assert!(size_of::<Members>() == 32 && size_of::<Treatment>() == 8);
+    assert!(size_of::<Members>() == 32 && size_of::<RuleResult>() == 8);
     // A cell's position leaves a bit for what it is.
     assert!(MAX_CELLS <= GROUP as usize);
-    assert!(size_of::<Deed>() == LINE && MAX_QUADS <= QuadList::MOST);
+    assert!(size_of::<QuadActions>() == LINE && MAX_QUADS <= QuadList::MOST);
     assert!(size_of::<Filter4>() == 32 && size_of::<Filter6>() == LINE && size_of::<Bounds>() == LINE);
     // Positions in units of 16 bytes and more must fit eight bits.
     assert!(MAX_RECORD * ACTIONS <= 256);

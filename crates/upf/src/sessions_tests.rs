@@ -160,7 +160,7 @@ fn what_a_packet_touches_stands_together() {
                 (1, here),
                 "what is done stands in the direction's pair"
             );
-            for treatment in record::deeds_in(window)[at].treatments.iter().filter(|t| t.action != 0) {
+            for treatment in record::quad_actions_in(window)[at].treatments.iter().filter(|t| t.action != 0) {
                 assert_eq!(usize::from(treatment.action) / record::ACTIONS, at, "its action is in the same line");
                 let ([flow, own], [count, none]) = (treatment.meters, treatment.tallies);
                 assert_eq!((pair(flow) == here, own != 0, none), (!of_session, of_session, 0));

@@ -9,7 +9,7 @@ mod duplicates;
 mod end_marker;
 mod errors;
 mod left;
-mod onward;
+mod next_reinject;
 mod redirect;
 mod waiting;
 
@@ -36,7 +36,7 @@ use crate::lane::{Lane, State, Upf};
 use crate::record::{NONE8, PLACES, outer};
 use control_plane::ControlPackets;
 pub use duplicates::Duplicates;
-pub use onward::Onward;
+pub use next_reinject::NextReinject;
 pub use waiting::Waiting;
 
 /// What a worker tells control.
@@ -134,12 +134,12 @@ const ICMP: Allowance = Allowance::new(1000, 100);
 struct Pending {
     frame: Frame,
     ip: L3L4,
-    way: Way,
+    way: Reinject,
 }
 
 /// Where a packet that re-enters goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Way {
+struct Reinject {
     /// The session whose action applies; with `action` 0 none does.
     session: LineId,
     action: u8,
@@ -149,7 +149,7 @@ struct Way {
     tallies: [u8; PLACES],
 }
 
-impl Way {
+impl Reinject {
     /// By a rule's action. What goes so was measured, or is of our own making.
     fn by(session: LineId, action: u8) -> Self {
         Self { session, action, instance: 0, tallies: [0; PLACES] }
@@ -195,7 +195,7 @@ impl SlowPath {
             answers: Limit::new(Allowance::new(10_000, 1000)),
             control: ControlPackets::default(),
             turned: Turned::new(PENDING),
-            fragments: limits.reassembly.map(|config| [(); 2].map(|()| Reassembly::new(config, onward::seed()))),
+            fragments: limits.reassembly.map(|config| [(); 2].map(|()| Reassembly::new(config, next_reinject::seed()))),
             undone: Vec::with_capacity(u16::MAX.into()),
             secret: RandomState::new(),
         }
@@ -242,7 +242,7 @@ impl SlowPath {
                 return self.answer_subscriber(lane, i, frame, state, env);
             }
             Punt::Resolve => self.wait_for_neighbour(lane, i, &frame, state, env),
-            Punt::Buffer if onward::is_denied(lane, i, &frame, state, env) => {
+            Punt::Buffer if next_reinject::is_denied(lane, i, &frame, state, env) => {
                 env.stats.drop_outside(Drop::AclDenied, frame.len());
             }
             Punt::Buffer => self.wait_for_subscriber(lane, i, &frame, state, env),
@@ -291,7 +291,7 @@ impl SlowPath {
     }
 
     /// Queues a packet of our own (it begins with its IP header) for the released pipeline.
-    fn originate(&mut self, frame: Frame, way: Way, env: &mut Env) {
+    fn originate(&mut self, frame: Frame, way: Reinject, env: &mut Env) {
         env.stats.add(Io::Originated, 1);
         let parsed = L3L4::parse(env.arena().bytes(&frame));
         match parsed {
@@ -376,7 +376,7 @@ impl Source<Upf> for SlowPath {
 }
 
 /// Puts a packet that begins with its IP header into the burst, with its way.
-fn enter(burst: &mut Burst<Upf>, mut frame: Frame, ip: L3L4, way: Way, env: &mut Env) {
+fn enter(burst: &mut Burst<Upf>, mut frame: Frame, ip: L3L4, way: Reinject, env: &mut Env) {
     frame.meta.l3 = 0;
     match burst.push(frame) {
         Ok(i) => {

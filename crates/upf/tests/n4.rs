@@ -201,7 +201,7 @@ fn what_can_not_be_is_refused_by_name() {
     assert_eq!(cause(&first), Cause::REQUEST_ACCEPTED);
     let again = SessionEstablishmentRequest { cp_f_seid: FSeid::new(2, CP.ip()), ..good };
     assert_eq!(cause(&bench.say(Some(0), again.into())), Cause::RULE_CREATION_MODIFICATION_FAILURE, "the same address");
-    assert_eq!(bench.sessions().book().len(), 1);
+    assert_eq!(bench.sessions().store().len(), 1);
     bench.close();
 }
 
@@ -294,10 +294,10 @@ fn an_sgw_carries_packets_from_tunnel_to_tunnel() {
 fn a_peer_that_restarts_leaves_no_session_behind() {
     let mut bench = Bench::new("");
     connected(&mut bench, &smf());
-    assert_eq!(bench.sessions().book().len(), 1);
+    assert_eq!(bench.sessions().store().len(), 1);
     bench.turn_to(secs(10));
     bench.associate(secs(10));
-    assert_eq!(bench.sessions().book().len(), 0);
+    assert_eq!(bench.sessions().store().len(), 0);
     assert_eq!(bench.worker_sessions(), 0);
     bench.close();
 }
@@ -396,7 +396,7 @@ fn a_draining_user_plane_keeps_its_sessions_and_takes_no_more() {
     bench.send("n3", &up(teid, &request(UE)));
     assert_eq!(bench.received("n6").len(), 1, "sessions there are go on");
     assert_eq!(bench.delete(&session).cause, Cause::REQUEST_ACCEPTED);
-    assert_eq!(bench.sessions().book().len(), 0);
+    assert_eq!(bench.sessions().store().len(), 0);
     bench.drain(true);
     assert!(bench.unasked().is_empty(), "once is enough");
     bench.drain(false);

@@ -66,7 +66,7 @@ fn changed_messages_do_no_harm() {
             }));
         }
         bench.turn_to(1_000_000_000);
-        prop_assert_eq!(bench.sessions().book().len(), bench.worker_sessions());
+        prop_assert_eq!(bench.sessions().store().len(), bench.worker_sessions());
         bench.close();
         Ok(())
     });

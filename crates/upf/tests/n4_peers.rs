@@ -306,7 +306,7 @@ impl Model {
         let associations: BTreeMap<u32, String> =
             self.bench.endpoint().node().associations().map(|(id, one)| (id.0, one.node_id.to_string())).collect();
         let there: BTreeMap<(String, u64), Vec<u8>> = sessions
-            .book()
+            .store()
             .iter()
             .map(|(_, entry)| {
                 let owner = associations.get(&entry.peer).cloned().unwrap_or_default();
@@ -316,7 +316,7 @@ impl Model {
         let known: Vec<(String, u64)> =
             self.sessions.keys().map(|(peer, n)| (Self::node(*peer).to_string(), *n)).collect();
         assert_eq!(there.keys().cloned().collect::<Vec<_>>(), known);
-        assert_eq!((sessions.book().len(), self.bench.worker_sessions()), (known.len(), known.len()));
+        assert_eq!((sessions.store().len(), self.bench.worker_sessions()), (known.len(), known.len()));
         let own = by.map(|peer| Self::node(peer).to_string());
         for (key, rules) in &there {
             let is_own = own.as_ref() == Some(&key.0);

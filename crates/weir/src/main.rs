@@ -31,7 +31,7 @@ use std::process::ExitCode;
 
 use cli::{Cli, Command};
 use cmts::product::CmtsGateway;
-use gateway::{Entry, Registry, fail, log, privilege};
+use gateway::{GatewayEntry, Registry, fail, log, privilege};
 use upf::product::UpfGateway;
 
 #[global_allocator]
@@ -58,4 +58,4 @@ fn main() -> ExitCode {
 }
 
 /// The gateways there are.
-const GATEWAYS: Registry = Registry(&[Entry::of::<UpfGateway>(), Entry::of::<CmtsGateway>()]);
+const GATEWAYS: Registry = Registry(&[GatewayEntry::of::<UpfGateway>(), GatewayEntry::of::<CmtsGateway>()]);

@@ -27,7 +27,7 @@ use crate::lab::Side;
 use crate::options::{PortKind, ReceiveWork};
 use crate::score::{Part, Score, Times};
 use crate::socket::{caps, far_ends, open, uri};
-use crate::under_test::Seat;
+use crate::under_test::WorkerInit;
 use crate::window::How;
 
 /// Packets downstream between the far ends: as many as a virtual link holds before a thread that pauses (AF_XDP there).
@@ -80,7 +80,7 @@ impl WiredRig {
         let (caps, detail) = (caps(&ports), ports[0].caps().detail);
         let (control, seats) = assemble(&config, &caps).map_err(|error| BenchError::Gateway(error.to_string()))?;
         let seat = seats.into_iter().next().ok_or_else(|| BenchError::Gateway("no worker".into()))?;
-        let seat = Seat { gateway: seat.gateway, layout: seat.layout, hand_off: None, users: 0..0 };
+        let seat = WorkerInit { gateway: seat.gateway, layout: seat.layout, hand_off: None, users: 0..0 };
         let mut working = Working::new(seat, pool, ports);
         // Modems are taken in by and by.
         working.turns(settings.subscribers() / 8 + 64);

@@ -6,7 +6,7 @@ use wire::Mac;
 
 use super::{Control, Purpose};
 use crate::gateway::Command;
-use crate::standby::{Book, Entry, Sequences};
+use crate::standby::{ExportedModem, ExportedState, Sequences};
 
 impl Control {
     /// Goes on with handles that are free, downstream service identifiers from there on, and neighbours that another has
@@ -25,11 +25,11 @@ impl Control {
     }
 
     /// All that is not in the configuration, as it is now.
-    pub fn book(&self) -> Book {
+    pub fn book(&self) -> ExportedState {
         let mut modems: Vec<_> = self.all().collect();
         modems.sort_by_key(|modem| modem.spec.handle);
-        Book {
-            modems: modems.into_iter().map(Entry::of).collect(),
+        ExportedState {
+            modems: modems.into_iter().map(ExportedModem::of).collect(),
             next_dsid: self.next_dsid,
             neighbours: self
                 .neighbourhood

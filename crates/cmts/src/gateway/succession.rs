@@ -3,11 +3,11 @@
 use engine::{Drop, Env, Io, Punt};
 
 use super::CableGateway;
-use crate::standby::{Legacy, Sequences, Waiting};
+use crate::standby::{Sequences, Waiting, WorkerExport};
 
 impl CableGateway {
     /// Lets nothing out of the queues any more. What is out already goes its way; what waits, what is under way upstream, and what still comes, is
-    /// handed over when the worker closes: see [`legacy`](Self::legacy).
+    /// handed over when the worker closes: see [`export`](Self::export).
     pub fn seal(&mut self) {
         self.sealed = true;
     }
@@ -19,13 +19,13 @@ impl CableGateway {
     }
 
     /// What another goes on with, of a worker that was sealed and is closed.
-    pub fn legacy(&mut self) -> Legacy {
-        std::mem::take(&mut self.legacy)
+    pub fn export(&mut self) -> WorkerExport {
+        std::mem::take(&mut self.export)
     }
 
     /// Has a worker that does not run yet go on with that, in its first turn, for the modems it has adopted.
-    pub fn succeed(&mut self, legacy: Legacy) {
-        self.legacy = legacy;
+    pub fn succeed(&mut self, export: WorkerExport) {
+        self.export = export;
     }
 
     /// Fills in where numbers stand. Allocates where there is no room.
@@ -38,25 +38,25 @@ impl CableGateway {
     }
 
     /// What waits is another's from now on: counted as handed out.
-    pub(super) fn bequeath(&mut self, env: &mut Env) {
+    pub(super) fn export_upstream(&mut self, env: &mut Env) {
         let state = &mut self.state;
-        let mut legacy = Legacy::default();
-        Self::sequences(state, &mut legacy.sequences);
+        let mut export = WorkerExport::default();
+        Self::sequences(state, &mut export.sequences);
         for flow in 0..state.scheduler.flows().len() as u32 {
             state.scheduler.remove(flow, |frame| {
-                legacy.waiting.push(Waiting { flow, bytes: env.pool.arena().bytes(&frame).to_vec() });
+                export.waiting.push(Waiting { flow, bytes: env.pool.arena().bytes(&frame).to_vec() });
                 env.stats.add(Io::Released, 1);
                 env.stats.add(Io::HandedOut, 1);
                 env.pool.give(frame);
             });
         }
-        legacy.under_way = state.upstream.bequeath(env);
-        self.legacy = legacy;
+        export.under_way = state.upstream.export_upstream(env);
+        self.export = export;
     }
 
     /// Goes on: numbers where they stood, and what waited waits here.
     pub(super) fn inherit(&mut self, env: &mut Env) {
-        let Legacy { sequences, waiting, under_way } = std::mem::take(&mut self.legacy);
+        let WorkerExport { sequences, waiting, under_way } = std::mem::take(&mut self.export);
         for (n, number) in sequences.channels.iter().enumerate() {
             self.state.depi.set_sequence(n, *number);
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::standby::{Book, Legacy, Sequences};
+use crate::standby::{ExportedState, Sequences, WorkerExport};
 use rustix::event::{PollFd, PollFlags, poll};
 use table::waker::Waker;
 
@@ -61,13 +61,13 @@ impl Teller {
                     continue;
                 };
                 let begun = stream.set_nonblocking(false).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
-                observer.heir.store(true, Ordering::Relaxed);
+                observer.standby_connected.store(true, Ordering::Relaxed);
                 tracing::info!(target: "standby", event = "standby_connected", "a standby has connected");
                 match begun.and_then(|()| tell(&mut stream, &observer, &config, interval, &told)) {
                     Ok(()) => return Some(stream),
                     Err(error) => standby_lost(&error),
                 }
-                observer.heir.store(false, Ordering::Relaxed);
+                observer.standby_connected.store(false, Ordering::Relaxed);
             }
             None
         };
@@ -79,9 +79,9 @@ impl Teller {
     pub fn stop(self) -> Option<UnixStream> {
         self.stop.store(true, Ordering::Release);
         self.waker.wake();
-        let heir = self.thread.join().ok().flatten();
+        let standby = self.thread.join().ok().flatten();
         drop(self.place);
-        heir
+        standby
     }
 }
 
@@ -119,7 +119,7 @@ fn tell(
             if let Some((at, sequences)) = sequences(observer, &mut asked) {
                 // Numbers first: a service flow that is in the numbers and not in the book costs nothing.
                 if let Some(book) = book(observer, &mut edition) {
-                    message::write(stream, &Message::Book(book))?;
+                    message::write(stream, &Message::ExportedState(book))?;
                 }
                 message::write(stream, &Message::Sequences(at, sequences))?;
                 std::thread::sleep(interval.saturating_sub(begin.elapsed()));
@@ -147,7 +147,7 @@ fn sequences(observer: &Observer, asked: &mut Option<u64>) -> Option<(u64, Vec<S
 }
 
 /// The book, if it has changed since `edition`.
-fn book(observer: &Observer, edition: &mut Option<u64>) -> Option<Book> {
+fn book(observer: &Observer, edition: &mut Option<u64>) -> Option<ExportedState> {
     let control = observer.control();
     let now = Some(control.edition());
     (std::mem::replace(edition, now) != now).then(|| control.book())
@@ -157,18 +157,18 @@ fn book(observer: &Observer, edition: &mut Option<u64>) -> Option<Book> {
 ///
 /// # Errors
 /// The standby is gone.
-pub fn hand_over(mut heir: UnixStream, book: Book, legacies: Vec<Legacy>) -> io::Result<usize> {
-    let mut out = io::BufWriter::new(&mut heir);
-    message::write(&mut out, &Message::Book(book))?;
-    let sequences = legacies.iter().map(|legacy| legacy.sequences.clone()).collect();
+pub fn hand_over(mut standby: UnixStream, book: ExportedState, exports: Vec<WorkerExport>) -> io::Result<usize> {
+    let mut out = io::BufWriter::new(&mut standby);
+    message::write(&mut out, &Message::ExportedState(book))?;
+    let sequences = exports.iter().map(|export| export.sequences.clone()).collect();
     message::write(&mut out, &Message::Sequences(message::monotonic(), sequences))?;
     let mut frames = 0;
-    for (worker, legacy) in (0..).zip(legacies) {
-        for waiting in legacy.waiting {
+    for (worker, export) in (0..).zip(exports) {
+        for waiting in export.waiting {
             message::write(&mut out, &Message::Waiting(worker, waiting))?;
             frames += 1;
         }
-        message::write(&mut out, &Message::UnderWay(worker, legacy.under_way))?;
+        message::write(&mut out, &Message::UnderWay(worker, export.under_way))?;
     }
     message::write(&mut out, &Message::End)?;
     io::Write::flush(&mut out)?;

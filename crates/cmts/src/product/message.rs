@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use crate::standby::{Book, Sequences, UnderWay, Waiting};
+use crate::standby::{ExportedState, Sequences, UnderWay, Waiting};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub enum Message {
     /// How many turns each worker has made.
     Turns(Vec<u64>),
     /// Control's part, as it is now.
-    Book(Book),
+    ExportedState(ExportedState),
     /// Where each worker's numbers stood, and when they were asked at the earliest: nanoseconds of [`monotonic`].
     Sequences(u64, Vec<Sequences>),
     /// The worker that has a waiting frame, and the frame: in order.
@@ -60,7 +60,7 @@ pub fn write(out: &mut impl Write, message: &Message) -> io::Result<()> {
         Message::Config(text) => (b'C', text.as_bytes().to_vec()),
         Message::Process(speaker) => (b'P', json(speaker)?),
         Message::Turns(all) => (b'T', json(all)?),
-        Message::Book(book) => (b'B', json(book)?),
+        Message::ExportedState(book) => (b'B', json(book)?),
         Message::Sequences(at, all) => (b'S', json(&(at, all))?),
         Message::Waiting(worker, frame) => {
             let head = [&worker.to_be_bytes()[..], &frame.flow.to_be_bytes()].concat();
@@ -97,7 +97,7 @@ pub fn read(from: &mut impl Read) -> io::Result<Message> {
         b'C' => Message::Config(String::from_utf8(bytes).map_err(|_| nonsense())?),
         b'P' => Message::Process(parse(&bytes)?),
         b'T' => Message::Turns(parse(&bytes)?),
-        b'B' => Message::Book(parse(&bytes)?),
+        b'B' => Message::ExportedState(parse(&bytes)?),
         b'S' => {
             let (at, all) = parse(&bytes)?;
             Message::Sequences(at, all)
@@ -141,10 +141,10 @@ mod tests {
                 workers: vec![4713, 4714],
             }),
             Message::Turns(vec![u64::MAX, 0]),
-            Message::Book(Book {
+            Message::ExportedState(ExportedState {
                 next_dsid: 7,
                 neighbours: vec![(1, [10, 0, 0, 1].into(), [2; 6])],
-                ..Book::default()
+                ..ExportedState::default()
             }),
             Message::Sequences(7, vec![Sequences { channels: vec![1, 65535], flows: vec![(16, 9)] }]),
             Message::Waiting(1, Waiting { flow: 17, bytes: vec![0; 60] }),

@@ -27,7 +27,7 @@ pub struct Observer {
     /// One report at a time.
     reporting: Mutex<()>,
     /// A standby is told what it would need.
-    pub(super) heir: AtomicBool,
+    pub(super) standby_connected: AtomicBool,
     /// It is to go on.
     leaving: AtomicBool,
 }
@@ -42,7 +42,7 @@ impl Observer {
             shell,
             control: Mutex::new(control),
             reporting: Mutex::new(()),
-            heir: AtomicBool::new(false),
+            standby_connected: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
         }
     }
@@ -115,7 +115,7 @@ impl Observer {
             | CableRequest::RemoveClassifier { .. }
             | CableRequest::SetFilters { .. } => service::answer(&mut self.control(), request),
             CableRequest::TakeOver => {
-                if !self.heir.load(Ordering::Relaxed) {
+                if !self.standby_connected.load(Ordering::Relaxed) {
                     return Err("no standby is there to take over".to_owned());
                 }
                 self.leaving.store(true, Ordering::Relaxed);
@@ -173,7 +173,7 @@ impl Product for Observer {
             modems: modems_of_groups(control),
             flows: waiting(control, reports),
             channels: channels(control, reports),
-            standby: self.heir.load(Ordering::Relaxed),
+            standby: self.standby_connected.load(Ordering::Relaxed),
         });
         Known { own: cable.map_or_else(|_| Page::default(), |known| told(&known)), ..Known::default() }
     }

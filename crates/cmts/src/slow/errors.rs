@@ -20,7 +20,7 @@ use crate::lane::{Cmts, Lane, State};
 
 /// Where the packets of a burst came from, that some were taken out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Came {
+pub enum ReceivedFrom {
     /// A port.
     Port,
     /// Hosts behind modems.
@@ -30,11 +30,11 @@ pub enum Came {
 }
 
 /// Where a packet came from, and the network instance it was in, or is to be answered in.
-pub(super) type Whence = (Came, InstanceId);
+pub(super) type ErrorOrigin = (ReceivedFrom, InstanceId);
 
 /// Where packets of ours go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Towards {
+pub enum ReplyTo {
     /// A host behind a modem: by the downstream pipeline.
     Subscriber,
     /// Somewhere in the network.
@@ -53,7 +53,7 @@ impl Own {
         self.0.iter().map(VecDeque::len).sum()
     }
 
-    fn put(&mut self, towards: Towards, frame: Frame, env: &mut Env) {
+    fn put(&mut self, towards: ReplyTo, frame: Frame, env: &mut Env) {
         env.stats.add(Io::Originated, 1);
         let queue = &mut self.0[towards as usize];
         if queue.len() < MOST {
@@ -78,8 +78,8 @@ impl SlowPath {
     }
 
     /// Fills an empty burst with packets of ours that go the same way, and says which; none: there are none.
-    pub fn next(&mut self, burst: &mut Burst<Cmts>, state: &State, env: &mut Env) -> Option<Towards> {
-        let ways = [Towards::Subscriber, Towards::Network];
+    pub fn next(&mut self, burst: &mut Burst<Cmts>, state: &State, env: &mut Env) -> Option<ReplyTo> {
+        let ways = [ReplyTo::Subscriber, ReplyTo::Network];
         let towards = ways.into_iter().find(|towards| !self.own.0[*towards as usize].is_empty())?;
         let queue = &mut self.own.0[towards as usize];
         while burst.len() < BURST {
@@ -88,7 +88,7 @@ impl SlowPath {
             // Of the port that speaks for us.
             let network = state.port(frame.meta.port).instance;
             let Ok(i) = burst.push(frame) else { break };
-            if towards == Towards::Network {
+            if towards == ReplyTo::Network {
                 let lane = &mut burst.lane;
                 *lane.ip_mut(i) = ip.unwrap_or_default();
                 (lane.hop[i], lane.instance[i], lane.ours[i]) = (NONE, network, false);
@@ -102,15 +102,15 @@ impl SlowPath {
     pub(super) fn refuse(
         &mut self,
         (why, told): (Drop, Told),
-        (came, network): Whence,
+        (came, network): ErrorOrigin,
         packet: &[u8],
         frame: &Frame,
         state: &State,
         env: &mut Env,
     ) {
         env.stats.drop_outside(why, frame.len());
-        let to_many = came == Came::Port && env.arena().bytes(frame).first().is_some_and(|byte| byte & 1 == 1);
-        if came == Came::Us || to_many || !may_answer(packet) || !self.icmp.allow(env.now) {
+        let to_many = came == ReceivedFrom::Port && env.arena().bytes(frame).first().is_some_and(|byte| byte & 1 == 1);
+        if came == ReceivedFrom::Us || to_many || !may_answer(packet) || !self.icmp.allow(env.now) {
             return;
         }
         self.originate((came, network), state, env, |space, port| {
@@ -128,19 +128,19 @@ impl SlowPath {
     pub(super) fn oversize(
         &mut self,
         (lane, i): (&Lane, usize),
-        (came, network): Whence,
+        (came, network): ErrorOrigin,
         packet: &[u8],
         frame: &Frame,
         state: &State,
         env: &mut Env,
     ) {
         let mtu = match came {
-            Came::Port => self.mtu,
+            ReceivedFrom::Port => self.mtu,
             _ => state.forwarding().hop(lane.hop[i]).map_or(0, |hop| hop.mtu),
         };
-        let onward = if came == Came::Port { Came::Modems } else { Came::Port };
+        let onward = if came == ReceivedFrom::Port { ReceivedFrom::Modems } else { ReceivedFrom::Port };
         if lane.ip(i).version == 4
-            && came != Came::Us
+            && came != ReceivedFrom::Us
             && !dont_fragment(packet)
             && let Ok(plan) = Plan::new(packet, mtu.into())
         {
@@ -161,7 +161,7 @@ impl SlowPath {
     /// for us. False when there is no slot, or no address to speak from.
     fn originate(
         &mut self,
-        (came, network): Whence,
+        (came, network): ErrorOrigin,
         state: &State,
         env: &mut Env,
         write: impl FnOnce(&mut [u8], &PortView) -> Option<usize>,
@@ -169,10 +169,10 @@ impl SlowPath {
         let ports = &state.forwarding().ports;
         let Some(id) = ports.iter().position(|view| view.instance == network) else { return false };
         let view = &ports[id];
-        let towards = if came == Came::Modems { Towards::Subscriber } else { Towards::Network };
+        let towards = if came == ReceivedFrom::Modems { ReplyTo::Subscriber } else { ReplyTo::Network };
         let made = make(env, |space| match towards {
-            Towards::Network => write(space, view),
-            Towards::Subscriber => {
+            ReplyTo::Network => write(space, view),
+            ReplyTo::Subscriber => {
                 // As it would come in by the port.
                 let tags = view.vlan.map_or(Tags::None, |id| Tags::One(Tag::customer(Vlan::of(id))));
                 let mac = Mac(view.mac);

@@ -45,8 +45,11 @@ impl Device {
         let caps = |port: &PortSpec| Caps { kind: "memory", mac: port.mac, mtu: 1500, ..Caps::default() };
         let caps: Vec<_> = ports.iter().map(caps).collect();
         let (control, seats) = assemble(config, &caps).map_err(|error| error.to_string())?;
-        let crew =
-            |seat: cmts::assemble::Seat| Crew { gateway: seat.gateway, layout: seat.layout, hand_off: seat.hand_off };
+        let crew = |seat: cmts::assemble::WorkerInit| Crew {
+            gateway: seat.gateway,
+            layout: seat.layout,
+            hand_off: seat.hand_off,
+        };
         let crews: Vec<_> = seats.into_iter().map(crew).collect();
         let clock = Clock::at(0);
         let memory = Memories { slots: config.frames.slots, slot_bytes: config.frames.slot_bytes };

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use cmts::assemble::{Seat, assemble};
+use cmts::assemble::{WorkerInit, assemble};
 use cmts::config::Config;
 use cmts::control::Control;
 use cmts::gateway::CableGateway;
@@ -187,10 +187,10 @@ pub struct World {
 pub const NOW: u64 = 1_000_000_000;
 
 /// Workers before memory wires.
-pub fn rig(config: &Config, seats: Vec<Seat>, clock: &Clock) -> Rig<CableGateway> {
+pub fn rig(config: &Config, seats: Vec<WorkerInit>, clock: &Clock) -> Rig<CableGateway> {
     let ports = config.port.iter().zip(PORTS).map(|(port, mac)| PortSpec { name: port.name.clone(), mac: mac.0 });
     let ports: Vec<_> = ports.collect();
-    let crew = |seat: Seat| Crew { gateway: seat.gateway, layout: seat.layout, hand_off: seat.hand_off };
+    let crew = |seat: WorkerInit| Crew { gateway: seat.gateway, layout: seat.layout, hand_off: seat.hand_off };
     let crews: Vec<_> = seats.into_iter().map(crew).collect();
     Rig::among(crews, &ports, Memories { slots: config.frames.slots, slot_bytes: 2048 }, clock)
 }

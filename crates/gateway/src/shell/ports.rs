@@ -40,7 +40,7 @@ pub enum PortsError {
 }
 
 /// A port as configured.
-pub struct Entry<'p> {
+pub struct PortEntry<'p> {
     /// What the configuration calls it.
     pub name: &'p str,
     /// What it is.
@@ -83,11 +83,11 @@ impl Place<'_> {
     ///
     /// # Errors
     /// [`PortsError`], each telling what to do.
-    pub fn open(&self, entries: &[Entry<'_>], steer: Steer, pool: &mut Pool) -> Result<WorkerPorts, PortsError> {
+    pub fn open(&self, entries: &[PortEntry<'_>], steer: Steer, pool: &mut Pool) -> Result<WorkerPorts, PortsError> {
         let mut ports = WorkerPorts { ports: Vec::new(), caps: Vec::new(), port_stats: Vec::new() };
         let mut cx = OpenContext { pool, wires: self.wires.clone(), steer };
         for (n, entry) in entries.iter().enumerate() {
-            let Entry { name, uri, .. } = *entry;
+            let PortEntry { name, uri, .. } = *entry;
             let failed = |error: PortError| match error {
                 PortError::BadUri { .. } | PortError::UnknownKey { .. } | PortError::BadValue { .. } => {
                     let path = ["port".to_owned(), n.to_string(), "uri".to_owned()];
@@ -117,7 +117,7 @@ impl Place<'_> {
     }
 }
 
-impl Entry<'_> {
+impl PortEntry<'_> {
     /// What opening the port would do to the host, if anything that is not allowed.
     fn harm(&self, sharing: Sharing, used: &HostUse, interface: &str) -> Option<String> {
         if self.claim_interface || sharing == Sharing::None {
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn what_the_host_uses_is_refused() {
         let addresses = ["10.0.3.1/24".to_owned()];
-        let entry = |claim_interface| Entry {
+        let entry = |claim_interface| PortEntry {
             name: "n3",
             uri: "xdp:eth0",
             role: "access",

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use wire::Mac;
 
 use super::observe::Shell;
-use super::ports::Entry;
+use super::ports::PortEntry;
 use super::process::{Ended, Opened, Process, StartError};
 use super::rest::Wait;
 use crate::cli::RunArgs;
@@ -26,7 +26,7 @@ use crate::watch::{Level, Vitals};
 /// What all gateways' configurations have in common.
 pub struct Head<'a> {
     /// Ports, in order.
-    pub ports: Vec<Entry<'a>>,
+    pub ports: Vec<PortEntry<'a>>,
     /// Threads that carry packets.
     pub workers: &'a Workers,
     /// `[frames]`: number and size of packet buffers, all workers together.

@@ -77,7 +77,13 @@ impl Fanout {
 
     /// Joins the group of a bound socket that lets nothing through yet.
     /// `others` are the members that have joined, of other processes too.
-    pub(super) fn join(&self, socket: &Socket, key: Key, others: u16, steer: &Steer) -> Result<Seat, PortError> {
+    pub(super) fn join(
+        &self,
+        socket: &Socket,
+        key: Key,
+        others: u16,
+        steer: &Steer,
+    ) -> Result<FanoutMember, PortError> {
         let program = match self.kind {
             FanoutKind::Subscriber => Some(steer.program(self.members, self.look)?),
             _ => None,
@@ -95,7 +101,7 @@ impl Fanout {
             socket.fanout_program(&program).map_err(system)?;
         }
         *seats.entry(seat).or_insert(0) += 1;
-        Ok(Seat(seat))
+        Ok(FanoutMember(seat))
     }
 
     fn enter(&self, socket: &Socket) -> io::Result<()> {
@@ -109,9 +115,9 @@ static SEATS: Mutex<Option<HashMap<(Key, u16), u16>>> = Mutex::new(None);
 
 /// A place in a group, left when dropped (after its socket closed).
 #[derive(Debug)]
-pub(super) struct Seat((Key, u16));
+pub(super) struct FanoutMember((Key, u16));
 
-impl Drop for Seat {
+impl Drop for FanoutMember {
     fn drop(&mut self) {
         let mut seats = SEATS.lock().unwrap_or_else(|e| e.into_inner());
         let seats = seats.get_or_insert_default();

@@ -80,7 +80,7 @@ use crate::quiet::{self, Hush};
 use crate::shared::{self, Key};
 use crate::{PortError, Uri};
 use config::{Config, Mode};
-use fanout::{Fanout, Seat};
+use fanout::{Fanout, FanoutMember};
 use line::Line;
 use ring::Ring;
 use slots::Slots;
@@ -115,7 +115,7 @@ pub struct Packet {
 struct Bound {
     shared: Shared,
     socket: Socket,
-    _seat: Option<Seat>,
+    _seat: Option<FanoutMember>,
     _hush: Option<Hush>,
     _fit: Option<Fit>,
     _hold: Hold,

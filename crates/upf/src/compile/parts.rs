@@ -8,7 +8,9 @@ use table::bucket::State;
 use super::bucket;
 use super::groups::{Group, Many};
 use super::places::Places;
-use crate::record::{Action, CELLS, LINE, Match, Meter, NONE8, PacketQuota, Tally, Treatment, Treatments, match_flags};
+use crate::record::{
+    Action, CELLS, LINE, Match, Meter, NONE8, PacketQuota, RuleResult, RuleResults, Tally, match_flags,
+};
 use crate::rules::{PacketLimit, Session};
 
 /// Cells beside what is done with a direction's packets: one each.
@@ -161,9 +163,9 @@ impl Parts {
         entries: &[Vec<Entry>; 2],
         places: &Places,
         teids: &[u32],
-    ) -> ([Box<[Quad4]>; 2], [Vec<Treatments>; 2]) {
+    ) -> ([Box<[Quad4]>; 2], [Vec<RuleResults>; 2]) {
         let mut quads = places.quads.map(|count| vec![Quad4::NOTHING; count].into_boxed_slice());
-        let mut treatments = places.quads.map(|count| vec![[Treatment::default(); WAYS]; count]);
+        let mut treatments = places.quads.map(|count| vec![[RuleResult::default(); WAYS]; count]);
         for direction in 0..2 {
             let places = places.quads[direction] * WAYS;
             for (n, (rule, filter)) in entries[direction].iter().enumerate().take(places) {

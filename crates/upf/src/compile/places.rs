@@ -37,9 +37,9 @@ impl Places {
 
     fn with_quads(session: &Session, parts: &Parts, entries: &[Vec<Entry>; 2], quads: [usize; 2]) -> Self {
         let is_quick = quads != [0; 2];
-        let deeds = quads[0].max(quads[1]).max(1);
-        let before = deed_at(deeds - 1, false) + 1;
-        let (actions, more) = actions(parts, entries, deeds, before * ACTIONS);
+        let actions_of_quads = quads[0].max(quads[1]).max(1);
+        let before = deed_at(actions_of_quads - 1, false) + 1;
+        let (actions, more) = actions(parts, entries, actions_of_quads, before * ACTIONS);
         let mut lines = before;
         // Whole lines for so many bytes; the first.
         let mut take = |bytes: usize| {
@@ -78,9 +78,9 @@ impl Places {
 
 /// The position of each action, and how many have none beside what else is done with their rule's packets: an action with
 /// duplicates behind it takes as many places.
-fn actions(parts: &Parts, entries: &[Vec<Entry>; 2], deeds: usize, first: usize) -> (Vec<u8>, usize) {
+fn actions(parts: &Parts, entries: &[Vec<Entry>; 2], actions_of_quads: usize, first: usize) -> (Vec<u8>, usize) {
     let (mut positions, mut more) = (Vec::with_capacity(parts.actions.len()), 0);
-    let mut taken = vec![[0; 2]; deeds];
+    let mut taken = vec![[0; 2]; actions_of_quads];
     for n in 0..parts.matches.len() {
         // Each rule has one, in their order, and its duplicates'.
         let count = 1 + usize::from(parts.actions[positions.len()].duplicates());

@@ -7,7 +7,7 @@ use super::groups::{Few, Many};
 use super::parts::Parts;
 use super::{CompileError, Ways};
 use crate::record::{
-    Action, MAX_DUPLICATES, MAX_QERS, MAX_URRS, Match, NONE8, Treatment, apply, container, match_flags, outer,
+    Action, MAX_DUPLICATES, MAX_QERS, MAX_URRS, Match, NONE8, RuleResult, apply, container, match_flags, outer,
 };
 use crate::rules::{Apply, Duplicate, Outer, Pdr, Session, TunnelEnd};
 
@@ -93,7 +93,7 @@ impl Parts {
             count4,
             first6,
             count6,
-            then: Treatment {
+            then: RuleResult {
                 qfi: pdr.qfi.unwrap_or(NONE8),
                 action,
                 flags,

@@ -6,7 +6,7 @@ use zerocopy::IntoBytes;
 use super::parts::{BESIDE, Parts};
 use super::places::Places;
 use super::prefix64;
-use crate::record::{Action, Bounds, CELLS, DOWN_PAIR, Head, LINE, QuadList, Row, Treatments, UP_PAIR, deed_at};
+use crate::record::{Action, Bounds, CELLS, DOWN_PAIR, Head, LINE, QuadList, Row, RuleResults, UP_PAIR, deed_at};
 use crate::rules::Session;
 
 /// Writes a record of so many uplink and downlink rules. Which filters are its own, where they stand with others', is
@@ -16,7 +16,7 @@ pub(super) fn write(
     handle: u32,
     [up, down]: [usize; 2],
     parts: &Parts,
-    treatments: &[Vec<Treatments>; 2],
+    treatments: &[Vec<RuleResults>; 2],
     places: &Places,
 ) -> Box<[Line]> {
     let head = Head {

@@ -6,11 +6,11 @@ use pfcp::message::{SessionEstablishmentResponse, SessionModificationRequest, Se
 use super::change::Rules;
 use super::choose::Chosen;
 use super::ending::Ended;
+use super::in_progress::Change as Settling;
 use super::metering::{Metering, WallClock};
 use super::paths::Path;
 use super::problem::Problem;
-use super::settle::Change as Settling;
-use super::{Asked, N4, Outgoing, SLICE, counted, steer};
+use super::{N4, Outgoing, RequestContext, SLICE, counted, steer};
 use crate::control::{Answer, Control, Report};
 
 /// What the clock brings due in a turn, of each kind: the rest is seen to in the next one.
@@ -21,7 +21,7 @@ const DUE: usize = 256;
 pub(super) enum Pending {
     /// A new session: its number, our SEID and the control plane's.
     Establish {
-        asked: Asked,
+        asked: RequestContext,
         number: u32,
         whose: (u64, u64),
         chosen: Chosen,
@@ -29,7 +29,7 @@ pub(super) enum Pending {
     },
     /// Changed rules. Accounts of URRs that are gone come along with what they were for.
     Modify {
-        asked: Asked,
+        asked: RequestContext,
         number: u32,
         gone: Vec<Gone>,
         query: Query,
@@ -37,7 +37,7 @@ pub(super) enum Pending {
         response: Box<SessionModificationResponse>,
     },
     /// What has been counted, for a modification that only asks.
-    Query { asked: Asked, number: u32, query: Query, response: Box<SessionModificationResponse> },
+    Query { asked: RequestContext, number: u32, query: Query, response: Box<SessionModificationResponse> },
     /// A deletion.
     Delete(Ended),
     /// A look at what has been counted, because a bound was reached or the time has come.
@@ -122,7 +122,7 @@ impl N4 {
                 break;
             }
             self.looks.pop();
-            if self.book.get(number).is_some_and(|entry| entry.look_at == at) {
+            if self.store.get(number).is_some_and(|entry| entry.look_at == at) {
                 self.look(number, control, clock.now);
             }
         }
@@ -139,7 +139,7 @@ impl N4 {
 
     fn finish(&mut self, pending: Pending, answer: Answer, control: &mut Control, clock: &WallClock) {
         match pending {
-            Pending::Establish { asked, number, whose: (own, seid), .. } if self.book.seid(number) != Some(own) => {
+            Pending::Establish { asked, number, whose: (own, seid), .. } if self.store.seid(number) != Some(own) => {
                 // It has ended meanwhile, and what was chosen for it went back then.
                 self.counters.refused += 1;
                 let message = self.no_session(Problem::of(Cause::REQUEST_REJECTED));
@@ -152,7 +152,7 @@ impl N4 {
                     self.keep_session(number, None, Some(Outgoing::Response { asked, seid, message }));
                 }
                 _ => {
-                    let entry = self.book.take(number);
+                    let entry = self.store.take(number);
                     self.guaranteed.forget(number);
                     if let Some(entry) = &entry {
                         steer(control, entry.worker, entry.keys(), &[]);
@@ -169,7 +169,7 @@ impl N4 {
                 match answer {
                     Answer::Installed(usage) => {
                         let grants = change.grants;
-                        self.settle(number, *change, control);
+                        self.commit_change(number, *change, control);
                         self.errors.forget(number);
                         self.counters.modified += 1;
                         is_changed = true;
@@ -193,7 +193,7 @@ impl N4 {
                         *response = SessionModificationResponse { cause, ..SessionModificationResponse::default() };
                     }
                 }
-                let seid = self.book.get(number).map_or(0, |entry| entry.cp_seid);
+                let seid = self.store.get(number).map_or(0, |entry| entry.cp_seid);
                 let answer = Outgoing::Response { asked, seid, message: (*response).into() };
                 if is_changed {
                     self.keep_session(number, used, Some(answer));
@@ -210,7 +210,7 @@ impl N4 {
                     self.rebound(number, control);
                     used = self.responded(number, &response.usage_reports, &usage, clock);
                 }
-                let seid = self.book.get(number).map_or(0, |entry| entry.cp_seid);
+                let seid = self.store.get(number).map_or(0, |entry| entry.cp_seid);
                 let answer = Outgoing::Response { asked, seid, message: (*response).into() };
                 self.keep(|_| used.into_iter().collect(), Some(answer));
                 self.ask_deferred(number, control, clock);
@@ -222,7 +222,7 @@ impl N4 {
             Pending::Look { number } => {
                 self.looking.remove(&number);
                 if self.unsettled.contains_key(&number) {
-                    // Reported by rules that its worker may yet refuse, it would be reported again by those it keeps. Asked
+                    // Reported by rules that its worker may yet refuse, it would be reported again by those it keeps. RequestContext
                     // anew, the worker answers behind that.
                     self.look(number, control, clock.now);
                 } else if let Answer::Usage(usage) = answer {

@@ -10,7 +10,7 @@ use pfcp::message::PfdManagementRequest;
 
 use super::metering::WallClock;
 use super::problem::Problem;
-use super::{N4, SLICE, book};
+use super::{N4, SLICE, store};
 use crate::control::Control;
 
 /// Filters of a control plane's applications, by name.
@@ -42,7 +42,7 @@ impl N4 {
         }
         self.applications_changed.insert(peer);
         // Those that were looked through before are to be again: once round from here.
-        self.outdated.1 = self.book.numbers();
+        self.outdated.1 = self.store.numbers();
     }
 
     /// What a control plane's applications are detected by.
@@ -67,7 +67,7 @@ impl N4 {
         if self.applications_changed.is_empty() {
             return;
         }
-        let all = self.book.numbers();
+        let all = self.store.numbers();
         for _ in 0..SLICE {
             let (number, left) = self.outdated;
             if left == 0 {
@@ -75,8 +75,8 @@ impl N4 {
                 break;
             }
             self.outdated = (if number + 1 < all { number + 1 } else { 0 }, left - 1);
-            let entry = self.book.get(number).filter(|entry| self.applications_changed.contains(&entry.peer));
-            let Some(rules) = entry.map(book::Entry::rules) else { continue };
+            let entry = self.store.get(number).filter(|entry| self.applications_changed.contains(&entry.peer));
+            let Some(rules) = entry.map(store::StoredSession::rules) else { continue };
             if rules.create_pdrs.iter().any(|pdr| pdr.pdi.application_id.is_some()) {
                 self.refresh(number, &rules, true, control, clock);
             }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::keep::Keeper;
 use super::metering::{Metering, WallClock};
-use super::{Asked, N4, Outgoing, SLICE};
+use super::{N4, Outgoing, RequestContext, SLICE};
 use crate::control::Control;
 use crate::rules::Usage;
 
@@ -177,7 +177,7 @@ impl N4 {
         if self.keeper.is_none() || *interval == 0 {
             return late;
         }
-        let after = comes_to(self.book.numbers(), *next, *interval);
+        let after = comes_to(self.store.numbers(), *next, *interval);
         let written = (!gathered.is_empty()).then(|| since + GATHER);
         [late, Some(began + after), written, over.front().map(|(at, _)| *at)].into_iter().flatten().min()
     }
@@ -189,7 +189,7 @@ impl N4 {
 
     /// Asks the next sessions of the round what they have counted, and writes what has been gathered.
     pub(super) fn go_round(&mut self, control: &mut Control, now: u64) {
-        let Some(all) = self.keeper.is_some().then(|| self.book.numbers()).filter(|_| self.checkpoints.interval > 0)
+        let Some(all) = self.keeper.is_some().then(|| self.store.numbers()).filter(|_| self.checkpoints.interval > 0)
         else {
             return;
         };
@@ -200,7 +200,7 @@ impl N4 {
             if number >= due {
                 break;
             }
-            if let Some(entry) = self.book.get(number).filter(|entry| !entry.meters.is_empty()) {
+            if let Some(entry) = self.store.get(number).filter(|entry| !entry.meters.is_empty()) {
                 // A worker with much to do is asked in the next turn: half of its command ring is left to requests.
                 if !control.has_background_room(entry.worker)
                     || !self.keeper.as_ref().is_none_or(Keeper::has_background_room)
@@ -246,8 +246,8 @@ impl N4 {
         if !self.unsettled.contains_key(&number) {
             return self.write_down(number, usage, clock);
         }
-        // What its worker may yet refuse must not be what a restart goes on with. Asked anew, it answers behind that.
-        let Some(entry) = self.book.get(number) else { return };
+        // What its worker may yet refuse must not be what a restart goes on with. RequestContext anew, it answers behind that.
+        let Some(entry) = self.store.get(number) else { return };
         match control.measure(entry.worker, number) {
             Ok(ask) => drop(self.checkpoints.asked.insert(ask, number)),
             // The round comes back to it.
@@ -267,13 +267,13 @@ impl N4 {
                 self.checkpoints.owed.remove(&number);
             }
         }
-        let Some(entry) = self.book.get_mut(number) else { return };
+        let Some(entry) = self.store.get_mut(number) else { return };
         for meter in &mut entry.meters {
             let counted = super::counted(usage, meter.urr);
             meter.look(&counted, clock.now);
             is_news |= meter.is_unsaved(&counted);
         }
-        let key = self.book.seid(number).filter(|_| is_news);
+        let key = self.store.seid(number).filter(|_| is_news);
         if let Some((key, change)) = key.and_then(|key| Some((key, self.checkpoint(number, usage, clock)?))) {
             self.gather(key, change, clock.now);
         }
@@ -281,9 +281,9 @@ impl N4 {
 
     /// What is to be kept of a session's usage now, in place of what was gathered.
     fn checkpoint(&mut self, number: u32, usage: &[Usage], clock: &WallClock) -> Option<Change> {
-        let key = self.book.seid(number)?;
+        let key = self.store.seid(number)?;
         self.checkpoints.outdate(key);
-        let entry = self.book.get_mut(number)?;
+        let entry = self.store.get_mut(number)?;
         let urrs = entry.meters.iter_mut().map(|meter| {
             let counted = super::counted(usage, meter.urr);
             meter.set_saved(&counted);
@@ -304,16 +304,16 @@ impl N4 {
         usage: &[Usage],
         clock: &WallClock,
     ) {
-        let Some((peer, seid)) = self.book.get(number).map(|entry| (entry.peer, entry.cp_seid)) else { return };
+        let Some((peer, seid)) = self.store.get(number).map(|entry| (entry.peer, entry.cp_seid)) else { return };
         if report.usage_reports.is_empty() {
             let message = report.into();
-            let session = self.book.seid(number);
+            let session = self.store.seid(number);
             return self.out.push_back(Outgoing::Report { peer, seid, session, token: token(number, 0), message });
         }
         let id = self.checkpoints.owe(number, octets(seid, report.clone().into()), 0);
         let change = self.keeper.is_some().then(|| self.checkpoint(number, usage, clock)).flatten();
         let message = report.into();
-        let session = self.book.seid(number);
+        let session = self.store.seid(number);
         let report = Outgoing::Report { peer, seid, session, token: token(number, id), message };
         self.keep(|_| change.into_iter().collect(), Some(report));
     }
@@ -328,7 +328,7 @@ impl N4 {
     ) -> Option<Change> {
         self.keeper.as_ref()?;
         if !reports.is_empty() {
-            let seid = self.book.get(number)?.cp_seid;
+            let seid = self.store.get(number)?.cp_seid;
             self.checkpoints.owe(number, octets(seid, report_of(reports)), clock.now + ARRIVED);
         }
         self.checkpoint(number, usage, clock)
@@ -365,7 +365,7 @@ impl N4 {
     }
 
     /// Answers a deletion again, of a session that was deleted just before a restart. Tells whether it was.
-    pub(super) fn say_again(&mut self, asked: Asked, seid: u64) -> bool {
+    pub(super) fn say_again(&mut self, asked: RequestContext, seid: u64) -> bool {
         let gone = self.checkpoints.gone.get(&seid).filter(|gone| gone.peer == asked.peer);
         let packet = gone.and_then(|gone| Packet::parse(&gone.response).ok());
         packet.is_some_and(|Packet { header, message }| {
@@ -386,7 +386,7 @@ impl N4 {
         if owed.is_empty() {
             self.checkpoints.owed.remove(&session);
         }
-        if let Some(meter) = self.book.get_mut(session).and_then(|entry| entry.meters.first_mut()) {
+        if let Some(meter) = self.store.get_mut(session).and_then(|entry| entry.meters.first_mut()) {
             // The next round writes it down.
             meter.set_unsaved();
         }
@@ -400,7 +400,7 @@ impl N4 {
         let is_owed = owed.map(|owed| owed.unanswered = true).is_some();
         if is_owed {
             self.checkpoints.late.push_back((now + AGAIN, session, number));
-            let peer = self.book.get(session).map(|entry| entry.peer);
+            let peer = self.store.get(session).map(|entry| entry.peer);
             self.checkpoints.unanswered.extend(peer.map(|peer| (peer, session)));
         }
         is_owed
@@ -412,12 +412,12 @@ impl N4 {
             let late = self.checkpoints.late.front().copied().filter(|late| late.0 <= now);
             let Some((_, session, number)) = late else { break };
             self.checkpoints.late.pop_front();
-            let Some((peer, seid)) = self.book.get(session).map(|entry| (entry.peer, entry.cp_seid)) else { continue };
+            let Some((peer, seid)) = self.store.get(session).map(|entry| (entry.peer, entry.cp_seid)) else { continue };
             let owed = self.checkpoints.owed.get_mut(&session);
             let owed = owed.and_then(|owed| owed.iter_mut().find(|owed| owed.number == number && owed.unanswered));
             if let Some(owed) = owed {
                 owed.unanswered = false;
-                let own = self.book.seid(session);
+                let own = self.store.seid(session);
                 self.out.extend(outgoing((peer, seid), own, token(session, number), &owed.message));
             }
         }
@@ -439,13 +439,13 @@ impl N4 {
             };
             self.checkpoints.unanswered.remove(&(peer, session));
             self.checkpoints.sending_again.insert(peer, session.saturating_add(1));
-            let Some(seid) = self.book.get(session).filter(|entry| entry.peer == peer).map(|entry| entry.cp_seid)
+            let Some(seid) = self.store.get(session).filter(|entry| entry.peer == peer).map(|entry| entry.cp_seid)
             else {
                 continue;
             };
             for owed in self.checkpoints.owed.get_mut(&session).into_iter().flatten().filter(|owed| owed.unanswered) {
                 owed.unanswered = false;
-                let own = self.book.seid(session);
+                let own = self.store.seid(session);
                 self.out.extend(outgoing((peer, seid), own, token(session, owed.number), &owed.message));
             }
         }
@@ -453,10 +453,10 @@ impl N4 {
 
     /// Sends what an earlier run may not have, and goes on with it.
     pub(super) fn go_on(&mut self, number: u32, kept: Kept) {
-        let Some((peer, seid)) = self.book.get(number).map(|entry| (entry.peer, entry.cp_seid)) else { return };
+        let Some((peer, seid)) = self.store.get(number).map(|entry| (entry.peer, entry.cp_seid)) else { return };
         for message in kept.owed {
             let id = self.checkpoints.owe(number, message.clone(), 0);
-            let own = self.book.seid(number);
+            let own = self.store.seid(number);
             self.out.extend(outgoing((peer, seid), own, token(number, id), &message));
         }
     }
@@ -481,8 +481,8 @@ impl N4 {
         if self.keeper.is_none() {
             return;
         }
-        for number in 0..self.book.numbers() {
-            let counted = self.book.get(number).and_then(|entry| usage(entry.worker, number));
+        for number in 0..self.store.numbers() {
+            let counted = self.store.get(number).and_then(|entry| usage(entry.worker, number));
             if let Some(counted) = counted {
                 self.write_down(number, &counted, clock);
             }

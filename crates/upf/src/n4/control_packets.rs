@@ -10,7 +10,7 @@ use wire::Teid;
 use wire::gtpu::{self, Header, message_type};
 
 use super::N4;
-use super::book::Key;
+use super::store::Key;
 use super::translate::local_f_teid;
 use crate::control::Control;
 
@@ -148,9 +148,9 @@ impl N4 {
 
     /// Only into tunnels of control planes' functions: what comes this way is not access.
     fn pass_to_subscriber(&mut self, teid: Teid, packet: &[u8], control: &mut Control, now: u64) {
-        let found = self.book.lookup(Key::Teid(teid.0)).and_then(|number| self.book.get(number));
+        let found = self.store.lookup(Key::Teid(teid.0)).and_then(|number| self.store.get(number));
         let counters = &mut self.control_packets.counters;
-        let is_theirs = |entry: &super::book::Entry| {
+        let is_theirs = |entry: &super::store::StoredSession| {
             let rules = entry.rules();
             let of_control =
                 rules.create_pdrs.iter().filter(|pdr| pdr.pdi.source_interface == SourceInterface::CpFunction);

@@ -7,14 +7,14 @@ use pfcp::ie::{Cause, FqCsid, UsageReportTrigger};
 use pfcp::message::SessionDeletionResponse;
 
 use super::answers::Pending;
-use super::book::Entry;
 use super::checkpoint::{Owed, last_report};
 use super::keep::Keeper;
 use super::metering::WallClock;
 use super::problem::Problem;
 use super::requests::{Made, not_installed};
 use super::sets::SetEnd;
-use super::{Asked, N4, Outgoing, SLICE, counted, steer};
+use super::store::StoredSession;
+use super::{N4, Outgoing, RequestContext, SLICE, counted, steer};
 use crate::control::{AskError, Control};
 use crate::rules::Usage;
 
@@ -22,7 +22,7 @@ use crate::rules::Usage;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
     /// The control plane asked for it, and hears what was used in the answer.
-    Asked(Asked),
+    Request(RequestContext),
     /// The control plane has another in its place, and hears in a report what was used.
     Replaced,
     /// The control plane is gone, or knows nothing of it: nobody hears.
@@ -34,25 +34,25 @@ pub(super) enum End {
 pub(super) struct Ended {
     pub end: End,
     pub seid: u64,
-    pub entry: Box<Entry>,
+    pub entry: Box<StoredSession>,
     pub owed: Vec<Owed>,
 }
 
 impl N4 {
-    pub(super) fn delete(&mut self, asked: Asked, seid: u64, control: &mut Control) -> Result<(), Problem> {
+    pub(super) fn delete(&mut self, asked: RequestContext, seid: u64, control: &mut Control) -> Result<(), Problem> {
         let unknown = Problem::of(Cause::SESSION_CONTEXT_NOT_FOUND);
-        let number = self.book.find(seid).ok_or(unknown)?;
-        self.book.get(number).filter(|entry| entry.peer == asked.peer).ok_or(unknown)?;
-        self.end(number, End::Asked(asked), control)
+        let number = self.store.find(seid).ok_or(unknown)?;
+        self.store.get(number).filter(|entry| entry.peer == asked.peer).ok_or(unknown)?;
+        self.end(number, End::Request(asked), control)
     }
 
     /// Takes a session out; what it has used since it was last reported is told when its worker has let it go.
     pub(super) fn end(&mut self, number: u32, end: End, control: &mut Control) -> Result<(), Problem> {
         let unknown = Problem::of(Cause::SESSION_CONTEXT_NOT_FOUND);
-        let worker = self.book.get(number).ok_or(unknown)?.worker;
+        let worker = self.store.get(number).ok_or(unknown)?.worker;
         let ask = control.remove(worker, number).map_err(|error| not_installed(&error))?;
-        let seid = self.book.seid(number).ok_or(unknown)?;
-        let entry = self.book.take(number).ok_or(unknown)?;
+        let seid = self.store.seid(number).ok_or(unknown)?;
+        let entry = self.store.take(number).ok_or(unknown)?;
         self.guaranteed.forget(number);
         self.release_keys(entry.keys(), &[]);
         steer(control, worker, entry.keys(), &[]);
@@ -73,7 +73,7 @@ impl N4 {
         self.counters.deleted += 1;
         let rules = entry.rules();
         let trigger = match end {
-            End::Asked(_) => UsageReportTrigger::TERMR,
+            End::Request(_) => UsageReportTrigger::TERMR,
             End::Replaced | End::Unheard => UsageReportTrigger::TEBUR,
         };
         let (mut reports, mut unreported) = (Vec::new(), 0);
@@ -88,7 +88,7 @@ impl N4 {
         let cp_seid = entry.cp_seid;
         let mut response = SessionDeletionResponse { cause: Cause::REQUEST_ACCEPTED, ..Default::default() };
         match end {
-            End::Asked(asked) => {
+            End::Request(asked) => {
                 self.say_owed(entry.peer, cp_seid, &owed);
                 response.usage_reports = reports;
                 let last = self.ended(key, whose, &owed, (cp_seid, &response), clock);
@@ -116,10 +116,10 @@ impl N4 {
     /// ends for. What that has used is told under the number they share (Termination by the UP function, 8.2.41). None ends
     /// if the new one can't be.
     pub(super) fn end_namesakes(&mut self, peer: u32, made: &Made, control: &mut Control) -> Result<(), Problem> {
-        let owners: BTreeSet<u32> = made.keys.iter().filter_map(|key| self.book.lookup(*key)).collect();
+        let owners: BTreeSet<u32> = made.keys.iter().filter_map(|key| self.store.lookup(*key)).collect();
         let mut ends = Vec::new();
         let mut commands = vec![(made.worker, 1)];
-        for (number, entry) in owners.iter().filter_map(|number| Some((*number, self.book.get(*number)?))) {
+        for (number, entry) in owners.iter().filter_map(|number| Some((*number, self.store.get(*number)?))) {
             let end = match entry.peer == peer && entry.cp_seid == made.cp_seid {
                 true => End::Replaced,
                 false if self.is_to_end(number) => End::Unheard,
@@ -138,7 +138,7 @@ impl N4 {
         if commands.iter().any(|(worker, count)| !control.has_room_for(*worker, *count)) {
             return Err(not_installed(&AskError::Busy));
         }
-        let compiled = control.compile(&made.session, self.book.next_number());
+        let compiled = control.compile(&made.session, self.store.next_number());
         compiled.map_err(|error| not_installed(&error.into()))?;
         ends.into_iter().try_for_each(|(number, end)| self.end(number, end, control))
     }
@@ -146,10 +146,10 @@ impl N4 {
     /// Whether a session's association is over or its set is to end, and only its turn has not come yet.
     fn is_to_end(&self, number: u32) -> bool {
         let is_in = |(set, end): (&u32, &SetEnd)| {
-            let found = self.book.sets().next(*set, number);
+            let found = self.store.sets().next(*set, number);
             found.is_some_and(|(session, entered)| session == number && entered <= end.made)
         };
-        self.book.get(number).is_some_and(|entry| self.ending_peers.contains(&entry.peer))
+        self.store.get(number).is_some_and(|entry| self.ending_peers.contains(&entry.peer))
             || self.ending_sets.iter().any(is_in)
     }
 
@@ -162,7 +162,7 @@ impl N4 {
     /// Ends some sessions of associations that are over.
     pub(super) fn end_peers(&mut self, control: &mut Control) {
         while let Some(peer) = self.ending_peers.first().copied() {
-            let Some(number) = self.book.numbers_of_peer(peer).next() else {
+            let Some(number) = self.store.numbers_of_peer(peer).next() else {
                 self.ending_peers.remove(&peer);
                 self.applications.remove(&peer);
                 continue;
@@ -176,9 +176,9 @@ impl N4 {
     /// Sessions of a set end (FQ-CSID, TS 23.527, 4.6): those there are now, a few in each turn. A request that is repeated
     /// meanwhile adds nothing but the sessions made since.
     pub fn end_set(&mut self, peer: u32, sets: &[FqCsid]) {
-        let made = self.book.made();
+        let made = self.store.made();
         for set in sets.iter().flat_map(FqCsid::sets) {
-            for id in self.book.sets().find(peer, set) {
+            for id in self.store.sets().find(peer, set) {
                 self.ending_sets.insert(id, SetEnd { made, next: 0 });
             }
         }
@@ -187,7 +187,7 @@ impl N4 {
     /// Ends some sessions of sets that are to end.
     pub(super) fn end_sets(&mut self, control: &mut Control) {
         while let Some((&set, &SetEnd { made, next })) = self.ending_sets.first_key_value() {
-            let Some((number, entered)) = self.book.sets().next(set, next) else {
+            let Some((number, entered)) = self.store.sets().next(set, next) else {
                 self.ending_sets.remove(&set);
                 continue;
             };
@@ -208,7 +208,7 @@ impl N4 {
     /// Whether one more session may end in this turn without a request: so many may, half of its worker's command ring is
     /// left to requests, and few changes are on their way to the disk.
     fn may_end(&mut self, number: u32, control: &Control) -> bool {
-        let worker = self.book.get(number).map(|entry| entry.worker);
+        let worker = self.store.get(number).map(|entry| entry.worker);
         worker.is_none_or(|worker| control.has_background_room(worker))
             && self.keeper.as_ref().is_none_or(Keeper::has_background_room)
             && self.take_from_slice()
@@ -223,7 +223,7 @@ impl N4 {
 
     /// Takes a session out of which the control plane will not speak again: now or when its worker has a hand free.
     pub(super) fn end_unasked(&mut self, number: u32, control: &mut Control) {
-        let seid = self.book.seid(number);
+        let seid = self.store.seid(number);
         if self.end(number, End::Unheard, control).is_err() {
             self.over.extend(seid);
         }
@@ -232,7 +232,7 @@ impl N4 {
     /// Takes out sessions whose worker had its hands full before.
     pub(super) fn end_again(&mut self, control: &mut Control) {
         for _ in 0..self.over.len().min(SLICE) {
-            let number = self.over.pop_front().and_then(|seid| self.book.find(seid));
+            let number = self.over.pop_front().and_then(|seid| self.store.find(seid));
             number.into_iter().for_each(|number| self.end_unasked(number, control));
         }
     }

@@ -311,7 +311,7 @@ impl Endpoint {
                 Event::Contested { node_id, from, outcome } => self.contested(&node_id, from, outcome, clock),
                 Event::Gone(id, why, node_id) => {
                     self.tell(id, &format!("association of {node_id} over ({why:?}); its sessions end"), clock);
-                    let sessions = self.n4.book().of_peer(id.0);
+                    let sessions = self.n4.store().of_peer(id.0);
                     let text = "association over, its sessions end";
                     tracing::info!(target: "n4", event = "association_over", %node_id, ?why, sessions, "{text}");
                     self.n4.end_peer(id.0);

@@ -52,7 +52,7 @@ impl Told {
 impl N4 {
     /// A GTP-U peer does not know a tunnel of its own any more (5.2.3.3); the address and TEID are *its*.
     pub(super) fn error_indicated(&mut self, number: u32, from: IpAddr, teid: u32, now: u64) {
-        let Some(entry) = self.book.get(number) else { return };
+        let Some(entry) = self.store.get(number) else { return };
         if !self.errors.is_news((number, teid), now) {
             return;
         }
@@ -65,7 +65,7 @@ impl N4 {
         };
         let (peer, seid) = (entry.peer, entry.cp_seid);
         self.counters.error_indication_reports += 1;
-        let session = self.book.seid(number);
+        let session = self.store.seid(number);
         self.out.push_back(Outgoing::Report { peer, seid, session, token: number.into(), message: message.into() });
     }
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use table::bulk::{BulkMap, Full, Seed};
 
-use super::book::Key;
+use super::store::Key;
 use crate::by_instance::ByInstance;
 
 /// Sessions by their keys. The common keys are in maps that grow by a few entries with each change: among a million

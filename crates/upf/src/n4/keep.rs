@@ -15,13 +15,13 @@ use pfcp::node::{Association, AssociationId, State};
 use pfcp::{Header, Packet};
 
 use super::applications::{self, Applications};
-use super::book::{self, Book, Key};
 use super::catalogue::Catalogue;
 use super::change::Rules;
 use super::checkpoint::{Checkpoints, Kept};
 use super::metering::{Metering, WallClock};
 use super::networks::Networks;
 use super::paths::Path;
+use super::store::{self, Key, SessionStore};
 use super::translate::Translator;
 use super::{N4, Outgoing, steer};
 use crate::control::Control;
@@ -160,17 +160,17 @@ impl N4 {
     }
 
     /// Keeps changes, if anything is kept; the answer goes then.
-    pub(super) fn keep(&mut self, changes: impl FnOnce(&Book) -> Vec<Change>, answer: Option<Outgoing>) {
+    pub(super) fn keep(&mut self, changes: impl FnOnce(&SessionStore) -> Vec<Change>, answer: Option<Outgoing>) {
         match &mut self.keeper {
-            Some(keeper) => keeper.keep(changes(&self.book), answer),
+            Some(keeper) => keeper.keep(changes(&self.store), answer),
             None => self.out.extend(answer),
         }
     }
 
     /// As [`keep`](Self::keep), what is kept of a session, and what of its usage if that has changed.
     pub(super) fn keep_session(&mut self, number: u32, usage: Option<Change>, answer: Option<Outgoing>) {
-        let put = |book: &Book| {
-            let entry = book.seid(number).zip(book.get(number));
+        let put = |store: &SessionStore| {
+            let entry = store.seid(number).zip(store.get(number));
             let put = entry.map(|(key, entry)| Change::PutSession { key, bytes: entry.message().to_vec() });
             put.into_iter().chain(usage).collect()
         };
@@ -179,7 +179,7 @@ impl N4 {
 
     /// Makes room for so many sessions.
     pub fn reserve(&mut self, sessions: usize) {
-        self.book.reserve(sessions);
+        self.store.reserve(sessions);
     }
 
     /// Keeps what is not a session.
@@ -203,8 +203,8 @@ impl N4 {
         install: &mut dyn FnMut(u16, u32, &crate::compile::Compiled) -> bool,
     ) -> bool {
         let Ready { seid, peer, is_marked, message, rules, kept, meters, session, keys } = ready;
-        let number = (seid as u32).wrapping_sub(1); // as the book puts SEIDs together
-        if self.book.get(number).is_some() || self.book.conflict(&keys, None).is_some() {
+        let number = (seid as u32).wrapping_sub(1); // as the store puts SEIDs together
+        if self.store.get(number).is_some() || self.store.conflict(&keys, None).is_some() {
             return false;
         }
         let worker = self.worker_for(&rules, session.instance);
@@ -215,8 +215,8 @@ impl N4 {
         }
         steer(control, worker, &[], &keys);
         let whose = (peer, rules.cp_f_seid.seid);
-        let is_there = self.book.restore(seid, whose, worker, message.into(), meters, keys);
-        self.book.set_sets(number, &rules.fq_csids);
+        let is_there = self.store.restore(seid, whose, worker, message.into(), meters, keys);
+        self.store.set_sets(number, &rules.fq_csids);
         self.take_paths(number, Path::of(&session), clock.now);
         self.guaranteed.set(number, &session);
         self.plan_look(number, &rules, clock);
@@ -229,7 +229,7 @@ impl N4 {
 
     /// All sessions of an earlier run are in place.
     pub fn restored(&mut self) {
-        self.book.settle();
+        self.store.settle();
     }
 }
 
@@ -275,7 +275,7 @@ impl Reader {
         let unix = clock.unix(clock.now);
         let translator = Translator { networks, applications: applications.get(&peer), catalogue, unix };
         let session = translator.session(&rules, &meters).ok()?;
-        let keys = book::keys(&session);
+        let keys = store::keys(&session);
         Some(Ready { seid, peer, is_marked, message, rules, kept, meters, session, keys })
     }
 }

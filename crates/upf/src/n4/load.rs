@@ -45,7 +45,7 @@ const CROWD: usize = 4096;
 impl N4 {
     /// What may run out: its name, how much of it is used, how much there is.
     pub fn levels(&self) -> Vec<(String, u64, u64)> {
-        let mut levels = vec![("sessions".to_owned(), self.book.len() as u64, self.limits.sessions as u64)];
+        let mut levels = vec![("sessions".to_owned(), self.store.len() as u64, self.limits.sessions as u64)];
         let (used, of) = self.teids.used();
         levels.push(("teids".to_owned(), used, of));
         for pools in &self.pools {
@@ -60,7 +60,7 @@ impl N4 {
 
     /// How loaded the node is, in per cent: as many sessions as it has of those it may have, or all when it takes no more.
     pub fn load(&self) -> u8 {
-        let share = self.book.len().saturating_mul(100) / self.limits.sessions.max(1);
+        let share = self.store.len().saturating_mul(100) / self.limits.sessions.max(1);
         if self.draining { 100 } else { share.min(100) as u8 }
     }
 
@@ -68,7 +68,7 @@ impl N4 {
     /// the way to the workers, or the disk's.
     pub fn overload(&self) -> u8 {
         let thousandths = |many: usize, of: usize| many as u64 * 1000 / of.max(1) as u64;
-        let sessions = thousandths(self.book.len(), self.limits.sessions);
+        let sessions = thousandths(self.store.len(), self.limits.sessions);
         let waiting = thousandths(self.pending.len(), usize::from(self.workers) * crate::assemble::RING);
         let kept = self.keeper.as_ref().map_or(0, |keeper| thousandths(keeper.crowded(), CROWD));
         reduction(sessions.max(waiting).max(kept))

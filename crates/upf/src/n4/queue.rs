@@ -10,7 +10,7 @@ use pfcp::message::{Message, SessionDeletionResponse, SessionModificationRespons
 
 use super::metering::WallClock;
 use super::problem::Problem;
-use super::{Asked, N4, Outgoing};
+use super::{N4, Outgoing, RequestContext};
 use crate::control::Control;
 
 /// How long a request waits.
@@ -22,7 +22,7 @@ const OF_PEER: usize = 256;
 #[derive(Debug)]
 struct Waiting {
     until: u64,
-    asked: Asked,
+    asked: RequestContext,
     seid: u64,
     message: Box<Message>,
 }
@@ -97,7 +97,7 @@ impl N4 {
     /// that can not wait is refused.
     pub(super) fn enqueue(
         &mut self,
-        asked: Asked,
+        asked: RequestContext,
         seid: u64,
         message: Message,
         control: &Control,
@@ -120,7 +120,7 @@ impl N4 {
         if matches!(message, Message::SessionEstablishmentRequest(_)) {
             return (0..self.workers).all(|worker| control.has_room(worker));
         }
-        let entry = self.book.find(seid).and_then(|number| self.book.get(number));
+        let entry = self.store.find(seid).and_then(|number| self.store.get(number));
         entry.is_none_or(|entry| control.has_room(entry.worker))
     }
 
@@ -161,12 +161,12 @@ impl N4 {
     }
 
     /// Refuses a request as there is too much to do.
-    pub(super) fn refuse_congested(&mut self, asked: Asked, seid: u64, message: &Message) {
+    pub(super) fn refuse_congested(&mut self, asked: RequestContext, seid: u64, message: &Message) {
         self.counters.congested += 1;
         self.refuse(asked, seid, message, Cause::PFCP_ENTITY_IN_CONGESTION);
     }
 
-    fn refuse(&mut self, asked: Asked, seid: u64, message: &Message, cause: Cause) {
+    fn refuse(&mut self, asked: RequestContext, seid: u64, message: &Message, cause: Cause) {
         let (seid, message) = match message {
             Message::SessionEstablishmentRequest(request) => {
                 (request.cp_f_seid.seid, self.no_session(Problem::of(cause)))

@@ -17,18 +17,18 @@ use pfcp::message::{NodeReportRequest, SessionReportRequest, SessionReportRespon
 
 use super::answers::{Pending, Query};
 use super::change::{self, Rules};
+use super::in_progress::Deferred;
 use super::metering::{Metering, WallClock};
 use super::paths::{Act, Path};
-use super::settle::Deferred;
 use super::silence::Silence;
-use super::{N4, Outgoing, SLICE, book, counted, translate};
+use super::{N4, Outgoing, SLICE, counted, store, translate};
 use crate::control::{AskError, Control};
 use crate::rules::Usage;
 
 impl N4 {
     /// Asks a session's worker what it has counted, unless it is being asked.
     pub(super) fn look(&mut self, number: u32, control: &mut Control, now: u64) {
-        let Some(entry) = self.book.get(number) else { return };
+        let Some(entry) = self.store.get(number) else { return };
         if !self.looking.insert(number) {
             return;
         }
@@ -48,7 +48,7 @@ impl N4 {
     }
 
     pub(super) fn set_look(&mut self, number: u32, at: u64) {
-        if let Some(entry) = self.book.get_mut(number) {
+        if let Some(entry) = self.store.get_mut(number) {
             entry.look_at = at;
             self.looks.push(std::cmp::Reverse((at, number)));
         }
@@ -56,7 +56,7 @@ impl N4 {
 
     /// Enters when a session is to be looked at next, if the clock matters to it.
     pub(super) fn plan_look(&mut self, number: u32, rules: &Rules, clock: &WallClock) {
-        let Some(entry) = self.book.get(number) else { return };
+        let Some(entry) = self.store.get(number) else { return };
         let of_urr = |urr: &pfcp::group::CreateUrr| {
             entry.meters.iter().find(|meter| meter.urr == urr.urr_id.0).and_then(|meter| meter.next_look(urr))
         };
@@ -74,7 +74,7 @@ impl N4 {
             Some(at) if at != entry.look_at => self.set_look(number, at),
             Some(_) => {}
             None => {
-                if let Some(entry) = self.book.get_mut(number) {
+                if let Some(entry) = self.store.get_mut(number) {
                     entry.look_at = 0;
                 }
             }
@@ -92,7 +92,7 @@ impl N4 {
         if query.is_empty() {
             return Vec::new();
         }
-        let Some(entry) = self.book.get_mut(number) else { return Vec::new() };
+        let Some(entry) = self.store.get_mut(number) else { return Vec::new() };
         let rules = entry.rules();
         let mut reports = Vec::new();
         for urr in rules.create_urrs.iter().filter(|urr| query.asks_for(urr.urr_id.0)) {
@@ -106,7 +106,7 @@ impl N4 {
 
     /// What a worker has counted: reports what is due, plans the next look.
     pub(super) fn looked(&mut self, number: u32, usage: &[Usage], control: &mut Control, clock: &WallClock) {
-        let Some(entry) = self.book.get_mut(number) else { return };
+        let Some(entry) = self.store.get_mut(number) else { return };
         let mut rules = entry.rules();
         let (mut reports, mut reported) = (Vec::new(), Vec::new());
         let spent = |rules: &Rules, meters: &[Metering]| {
@@ -165,7 +165,7 @@ impl N4 {
         }
         if passed {
             // What was given for later is what is given.
-            self.book.rewrite(number, &rules);
+            self.store.rewrite(number, &rules);
             let checkpoint = self.responded(number, &[], usage, clock);
             self.keep_session(number, checkpoint, None);
         }
@@ -186,16 +186,16 @@ impl N4 {
             // Its worker may yet refuse the rules it has here.
             return self.refresh_from(clock.now, number);
         }
-        let Some(entry) = self.book.get(number) else { return };
+        let Some(entry) = self.store.get(number) else { return };
         let Ok(session) = self.translator(entry.peer, clock).session(rules, &entry.meters) else { return };
-        let keys = book::keys(&session);
+        let keys = store::keys(&session);
         if !control.has_background_room(entry.worker) {
             return self.refresh_from(clock.now, number);
         }
         match control.install(entry.worker, number, &session) {
             Ok(ask) => {
                 super::steer(control, entry.worker, entry.keys(), &keys);
-                self.book.set_keys(number, keys);
+                self.store.set_keys(number, keys);
                 self.refreshing.insert(number);
                 self.pending.insert(ask, Pending::Refresh { number });
             }
@@ -230,7 +230,7 @@ impl N4 {
         if self.is_again.contains(&number) || self.refreshing.contains(&number) {
             return;
         }
-        let Some(entry) = self.book.get(number) else { return };
+        let Some(entry) = self.store.get(number) else { return };
         for urr in &entry.rules().create_urrs {
             if let Some(meter) = entry.meters.iter().find(|meter| meter.urr == urr.urr_id.0) {
                 let (threshold, quota) = meter.bounds(urr);
@@ -250,7 +250,7 @@ impl N4 {
             }
             return;
         }
-        let Some(entry) = self.book.get_mut(number).filter(|entry| !entry.paged) else { return };
+        let Some(entry) = self.store.get_mut(number).filter(|entry| !entry.paged) else { return };
         let rules = entry.rules();
         let Some(far) = waiting_by(&rules, pdr) else { return };
         entry.paged = true;
@@ -263,7 +263,7 @@ impl N4 {
 
     /// Sends the report, if there is still reason to.
     pub(super) fn tell_packets_wait(&mut self, number: u32, pdr: u16) {
-        let Some(entry) = self.book.get(number).filter(|entry| waiting_by(&entry.rules(), pdr).is_some()) else {
+        let Some(entry) = self.store.get(number).filter(|entry| waiting_by(&entry.rules(), pdr).is_some()) else {
             return;
         };
         let (peer, seid) = (entry.peer, entry.cp_seid);
@@ -274,7 +274,7 @@ impl N4 {
             ..SessionReportRequest::default()
         };
         self.counters.downlink_data_reports += 1;
-        let session = self.book.seid(number);
+        let session = self.store.seid(number);
         self.out.push_back(Outgoing::Report { peer, seid, session, token: number.into(), message: message.into() });
     }
 
@@ -341,7 +341,7 @@ impl N4 {
         control: &mut Control,
         clock: &WallClock,
     ) {
-        let Some(session) = self.book.find(seid) else { return };
+        let Some(session) = self.store.find(seid) else { return };
         self.acknowledged(session, (token >> 32) as u32); // as it was put together
         if response.cause == Cause::SESSION_CONTEXT_NOT_FOUND {
             return self.end_unasked(session, control);
@@ -361,7 +361,7 @@ impl N4 {
         if let Some(waiting) = self.unsettled.get_mut(&session) {
             return waiting.push(Deferred::Response(Box::new(response.clone())));
         }
-        let Some(entry) = self.book.get(session) else { return };
+        let Some(entry) = self.store.get(session) else { return };
         if response.pfcp_sr_rsp_flags.is_some_and(|flags| flags.contains(PfcpSrRspFlags::DROBU)) {
             control.discard(entry.worker, session);
         }
@@ -383,7 +383,7 @@ impl N4 {
                 self.waits.insert(session, until);
                 self.waits_by_time.push(Reverse((until, session)));
             }
-            self.book.rewrite(session, &rules);
+            self.store.rewrite(session, &rules);
             self.keep_session(session, None, None);
             self.refresh(session, &rules, true, control, clock);
         }
@@ -404,7 +404,7 @@ impl N4 {
                 continue;
             }
             self.waits.remove(&number);
-            if let Some(entry) = self.book.get_mut(number) {
+            if let Some(entry) = self.store.get_mut(number) {
                 entry.paged = false;
                 control.discard(entry.worker, number);
             }
@@ -418,7 +418,7 @@ impl N4 {
             self.is_again.remove(&number);
             if from > clock.now {
                 self.refresh_from(from, number);
-            } else if let Some(rules) = self.book.get(number).map(book::Entry::rules) {
+            } else if let Some(rules) = self.store.get(number).map(store::StoredSession::rules) {
                 self.refresh(number, &rules, true, control, clock);
             }
         }

@@ -10,15 +10,15 @@ use pfcp::message::{
 };
 
 use super::answers::{Gone, Pending, Query};
-use super::book::{self, Key};
 use super::change::{self, Rules};
 use super::choose::{Chooser, Chosen, Pools};
 use super::metering::{Given, Metering, WallClock};
 use super::networks::Networks;
 use super::paths::Path;
 use super::problem::Problem;
+use super::store::{self, Key};
 use super::translate::Translator;
-use super::{Asked, N4, Outgoing, steer};
+use super::{N4, Outgoing, RequestContext, steer};
 use crate::compile::CompileError;
 use crate::control::{AskError, Control};
 use crate::rules::{Apply, Mbr, Session};
@@ -26,7 +26,14 @@ use crate::rules::{Apply, Mbr, Session};
 impl N4 {
     /// Sees to a request about a session. The answer comes by [`take`](Self::take), at once or when a worker has done
     /// its part.
-    pub fn request(&mut self, asked: Asked, seid: u64, message: Message, control: &mut Control, clock: &WallClock) {
+    pub fn request(
+        &mut self,
+        asked: RequestContext,
+        seid: u64,
+        message: Message,
+        control: &mut Control,
+        clock: &WallClock,
+    ) {
         let Some(message) = self.defer(asked, seid, message) else { return };
         if let Some(message) = self.enqueue(asked, seid, message, control, clock) {
             self.carry_out(asked, seid, message, control, clock);
@@ -36,7 +43,7 @@ impl N4 {
     /// As [`request`](Self::request), now.
     pub(super) fn carry_out(
         &mut self,
-        asked: Asked,
+        asked: RequestContext,
         seid: u64,
         message: Message,
         control: &mut Control,
@@ -59,7 +66,7 @@ impl N4 {
             }
             Message::SessionDeletionRequest(_) => {
                 let cp = self.cp_seid(asked.peer, seid);
-                if self.book.find(seid).is_none() && self.say_again(asked, seid) {
+                if self.store.find(seid).is_none() && self.say_again(asked, seid) {
                     return;
                 }
                 self.delete(asked, seid, control).err().map(|Problem { cause, ie, .. }| {
@@ -77,19 +84,19 @@ impl N4 {
 
     /// The association that owns the session we number `seid`, or owned it and may not know that it is gone.
     pub fn owner(&self, seid: u64) -> Option<u32> {
-        let entry = self.book.find(seid).and_then(|number| self.book.get(number));
+        let entry = self.store.find(seid).and_then(|number| self.store.get(number));
         entry.map(|entry| entry.peer).or_else(|| self.checkpoints.gone_of(seid))
     }
 
     /// The control plane's F-SEID of the session we number `seid`.
     pub fn cp_f_seid(&self, seid: u64) -> Option<FSeid> {
-        let entry = self.book.find(seid).and_then(|number| self.book.get(number));
+        let entry = self.store.find(seid).and_then(|number| self.store.get(number));
         entry.map(|entry| entry.rules().cp_f_seid)
     }
 
     /// The number the control plane has for the session that we number `seid`; 0: there is none.
     pub fn seid_of_peer(&self, seid: u64) -> u64 {
-        self.book.find(seid).and_then(|number| self.book.get(number)).map_or(0, |entry| entry.cp_seid)
+        self.store.find(seid).and_then(|number| self.store.get(number)).map_or(0, |entry| entry.cp_seid)
     }
 
     pub(super) fn no_session(&self, problem: Problem) -> Message {
@@ -101,18 +108,18 @@ impl N4 {
 
     /// The SEID to answer to; 0 where there is no session of the peer's (7.2.2.4.2).
     pub(super) fn cp_seid(&self, peer: u32, seid: u64) -> u64 {
-        let entry = self.book.find(seid).and_then(|number| self.book.get(number));
+        let entry = self.store.find(seid).and_then(|number| self.store.get(number));
         entry.filter(|entry| entry.peer == peer).map_or(0, |entry| entry.cp_seid)
     }
 
     fn establish(
         &mut self,
-        asked: Asked,
+        asked: RequestContext,
         mut rules: SessionEstablishmentRequest,
         control: &mut Control,
         clock: &WallClock,
     ) -> Result<(), Problem> {
-        let full = self.book.len() >= self.limits.sessions || self.book.of_peer(asked.peer) >= asked.most;
+        let full = self.store.len() >= self.limits.sessions || self.store.of_peer(asked.peer) >= asked.most;
         // Either way another user plane may have room: "a temporary unavailability of resources" (8.2.1).
         if full || self.draining {
             return Err(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
@@ -130,14 +137,14 @@ impl N4 {
         let made = made.and_then(|made| self.end_namesakes(asked.peer, &made, control).map(|()| made));
         let result = made.and_then(|made| {
             self.check_free(&rules, &made, None)?;
-            let number = self.book.next_number();
+            let number = self.store.next_number();
             let install = control.install(made.worker, number, &made.session);
             install.map(|ask| (made, number, ask)).map_err(|error| not_installed(&error))
         });
         let (made, number, ask) = result.inspect_err(|_| self.give_back(&chosen))?;
         steer(control, made.worker, &[], &made.keys);
-        let seid = self.book.put(asked.peer, made.worker, made.cp_seid, made.message, made.meters, made.keys);
-        self.book.set_sets(number, &rules.fq_csids);
+        let seid = self.store.put(asked.peer, made.worker, made.cp_seid, made.message, made.meters, made.keys);
+        self.store.set_sets(number, &rules.fq_csids);
         self.take_paths(number, Path::of(&made.session), clock.now);
         self.guaranteed.set(number, &made.session);
         let response = Box::new(SessionEstablishmentResponse {
@@ -170,18 +177,18 @@ impl N4 {
             return Err(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
         }
         let home = self.translator(peer, clock).home(rules);
-        let worker = match old.and_then(|number| self.book.get(number)) {
+        let worker = match old.and_then(|number| self.store.get(number)) {
             Some(entry) => entry.worker,
             None => self.worker_for(rules, home),
         };
-        let book = &self.book;
+        let store = &self.store;
         Chooser {
             networks: &self.networks,
             teids: &mut self.teids,
             pools: &mut self.pools,
             worker,
-            teid_used: &|teid| book.lookup(Key::Teid(teid)).is_some(),
-            address_used: &|instance, address| book.lookup(Key::Ue(instance, address)).is_some(),
+            teid_used: &|teid| store.lookup(Key::Teid(teid)).is_some(),
+            address_used: &|instance, address| store.lookup(Key::Ue(instance, address)).is_some(),
         }
         .choose(rules, old.is_none(), home, chosen)?;
         let new = rules.create_urrs.iter().map(|urr| {
@@ -206,14 +213,14 @@ impl N4 {
             }
         }
         // With what was chosen, or message after message, it may be more than one holds, which is how it is kept.
-        let message = self.book.written(rules).ok_or(Problem::of(Cause::NO_RESOURCES_AVAILABLE))?;
-        let keys = book::keys(&session);
+        let message = self.store.written(rules).ok_or(Problem::of(Cause::NO_RESOURCES_AVAILABLE))?;
+        let keys = store::keys(&session);
         Ok(Made { worker, session, meters, keys, cp_seid: rules.cp_f_seid.seid, message })
     }
 
     /// Nobody but the session `old` has what these rules bring.
     fn check_free(&self, rules: &Rules, made: &Made, old: Option<u32>) -> Result<(), Problem> {
-        let taken = self.book.conflict(&made.keys, old);
+        let taken = self.store.conflict(&made.keys, old);
         taken.map_or(Ok(()), |key| Err(Problem::rule(blamed(rules, key))))
     }
 
@@ -274,15 +281,15 @@ impl N4 {
 
     fn modify(
         &mut self,
-        asked: Asked,
+        asked: RequestContext,
         seid: u64,
         request: &SessionModificationRequest,
         control: &mut Control,
         clock: &WallClock,
     ) -> Result<(), Problem> {
         let unknown = Problem::of(Cause::SESSION_CONTEXT_NOT_FOUND);
-        let number = self.book.find(seid).ok_or(unknown)?;
-        let entry = self.book.get(number).filter(|entry| entry.peer == asked.peer).ok_or(unknown)?;
+        let number = self.store.find(seid).ok_or(unknown)?;
+        let entry = self.store.get(number).filter(|entry| entry.peer == asked.peer).ok_or(unknown)?;
         let (worker, before) = (entry.worker, entry.rules());
         let mut meters = entry.meters.to_vec();
         let query = Query::of(request);
@@ -337,7 +344,7 @@ impl N4 {
         let restarts = request.user_plane_inactivity_timer.is_some();
         response.created_pdrs = std::mem::take(&mut chosen.pdrs);
         response.created_traffic_endpoints = std::mem::take(&mut chosen.endpoints);
-        let mut change = Box::new(self.unsettle(number, before, &rules, made, control, clock));
+        let mut change = Box::new(self.begin_change(number, before, &rules, made, control, clock));
         (change.chosen, change.ends, change.restarts, change.grants) = (chosen, ends, restarts, grants);
         self.pending.insert(ask, Pending::Modify { asked, number, gone, query, change, response });
         Ok(())
@@ -345,7 +352,7 @@ impl N4 {
 
     /// A session's packets go by these paths from now on.
     pub(super) fn take_paths(&mut self, number: u32, new: Box<[Path]>, now: u64) {
-        let Some(entry) = self.book.get_mut(number) else { return };
+        let Some(entry) = self.store.get_mut(number) else { return };
         self.paths.change(entry.peer, &entry.paths, &new, now);
         entry.paths = new;
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::assemble::Seat;
+use crate::assemble::WorkerInit;
 use crate::compile::Compiled;
 use crate::config::{Config, LedgerDamaged, parse_prefix};
 use crate::control::Control;
@@ -173,7 +173,7 @@ impl N4 {
         mut reading: Reading,
         config: &Config,
         control: &mut Control,
-        seats: &mut [Seat],
+        seats: &mut [WorkerInit],
         clock: &WallClock,
         waker: &ControlWaker,
     ) -> Result<(Option<Self>, Option<Kept>), N4Error> {

@@ -82,7 +82,7 @@ impl Observer {
         self.next_levels.store(now + SECOND, Ordering::Relaxed);
         let sessions = n4.endpoint().sessions();
         let levels = sessions.levels().into_iter().map(|(pool, used, capacity)| Level { pool, used, capacity });
-        let noted = (levels.collect(), Some(sessions.book().len() as u64));
+        let noted = (levels.collect(), Some(sessions.store().len() as u64));
         *self.levels.lock().unwrap_or_else(|e| e.into_inner()) = noted;
     }
 
@@ -108,7 +108,7 @@ impl Observer {
             address: peer.address.to_string(),
             node_id: peer.node_id.to_string(),
             seconds: now.unix(now.now).saturating_sub(peer.recovery_time_stamp.unix()) as f64,
-            sessions: sessions.book().of_peer(id.0).into(),
+            sessions: sessions.store().of_peer(id.0).into(),
             lost_for: match peer.state {
                 State::Up => None,
                 State::Lost { until } => Some((until.as_secs_f64() - now.now as f64 / 1e9).max(0.0)),
@@ -174,7 +174,7 @@ impl Observer {
         Ok(PeersView {
             address: SocketAddr::new(configured.address, configured.port).to_string(),
             node_id: node.config().node_id.to_string(),
-            sessions: sessions.book().len() as u64,
+            sessions: sessions.store().len() as u64,
             waiting: sessions.waiting() as u64,
             guaranteed: [guaranteed.sessions, guaranteed.up, guaranteed.down],
             peers,
@@ -248,7 +248,7 @@ impl Product for Observer {
         n4.drain(on, grace, &clock);
         // It sends what control planes are asked.
         self.shell.call_control();
-        Ok(n4.endpoint().sessions().book().len() as u64)
+        Ok(n4.endpoint().sessions().store().len() as u64)
     }
 
     fn known(&self) -> Known {

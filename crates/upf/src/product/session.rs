@@ -38,11 +38,11 @@ impl Observer {
             let n4 = self.n4().ok_or_else(none)?;
             let sessions = n4.endpoint().sessions();
             let number = sessions.find_subscriber(ue).ok_or_else(none)?;
-            let entry = sessions.book().get(number).ok_or_else(none)?;
+            let entry = sessions.store().get(number).ok_or_else(none)?;
             let peer = n4.endpoint().node().associations().find(|(id, _)| id.0 == entry.peer);
             let peer =
                 peer.map_or_else(|| "a control plane that is gone".to_owned(), |(_, peer)| peer.address.to_string());
-            let ours = sessions.book().seid(number).unwrap_or_default();
+            let ours = sessions.store().seid(number).unwrap_or_default();
             let session = sessions.session(number, &clock).ok_or_else(none)?;
             (session, (entry.worker, number), (peer, entry.cp_seid, ours))
         };

@@ -21,13 +21,13 @@ pub struct Match {
     /// How many.
     pub count6: u8,
     /// What is done with its packets.
-    pub then: Treatment,
+    pub then: RuleResult,
 }
 
 /// What is done with a rule's packets, in one word.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C, align(8))]
-pub struct Treatment {
+pub struct RuleResult {
     /// The QoS flow the packets must carry; [`NONE8`]: any.
     pub qfi: u8,
     /// Its action, in units of [`Action`] from the record's start.
@@ -40,7 +40,7 @@ pub struct Treatment {
     pub tallies: [u8; PLACES],
 }
 
-impl Treatment {
+impl RuleResult {
     /// Its counts, parted: those that count before gates and rates, and those that count behind them.
     pub fn tallies_parted(&self) -> [[u8; PLACES]; 2] {
         const FLAGS: [u16; PLACES] = [match_flags::BEFORE_QOS0, match_flags::BEFORE_QOS1];
@@ -51,7 +51,7 @@ impl Treatment {
     }
 }
 
-/// Bits of [`Treatment::flags`].
+/// Bits of [`RuleResult::flags`].
 pub mod match_flags {
     /// The rule has SDF filters: one of them must match.
     pub const FILTERED: u16 = 1;
@@ -123,15 +123,15 @@ impl QuadList {
 }
 
 /// What is done with packets that match four filters.
-pub type Treatments = [Treatment; WAYS];
+pub type RuleResults = [RuleResult; WAYS];
 
 /// What is done with the packets of four filters of a direction: a line.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
-pub struct Deed {
+pub struct QuadActions {
     /// By filter.
-    pub treatments: Treatments,
-    /// Actions they name; others stand behind all deeds.
+    pub treatments: RuleResults,
+    /// Actions they name; others stand behind all actions_of_quads.
     pub actions: [Action; ACTIONS_BESIDE],
 }
 

@@ -7,8 +7,8 @@ use table::records::{Line, MAX_RECORD, Window};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute_mut, transmute_ref};
 
 use super::{
-    ACTIONS, Action, CELLS, DOWN_PAIR, Deed, Head, LINE, MAX_CELLS, Match, Members, Meter, PacketQuota, Row, Tally,
-    UP_PAIR,
+    ACTIONS, Action, CELLS, DOWN_PAIR, Head, LINE, MAX_CELLS, Match, Members, Meter, PacketQuota, QuadActions, Row,
+    Tally, UP_PAIR,
 };
 
 type Heads = [Head; MAX_RECORD * LINE / size_of::<Head>()];
@@ -52,7 +52,7 @@ pub fn rules_of(head: &Head, uplink: bool) -> (u8, u8) {
 
 /// A window as what is done with the packets of filters.
 #[inline(always)]
-pub fn deeds_in(window: &Window) -> &[Deed; MAX_RECORD] {
+pub fn quad_actions_in(window: &Window) -> &[QuadActions; MAX_RECORD] {
     transmute_ref!(window)
 }
 

@@ -108,7 +108,7 @@ impl Sessions {
 
     /// Whether there are so many sessions that what is of one is likely in memory.
     #[inline(always)]
-    pub fn are_far(&self) -> bool {
+    pub fn prefetch_l2(&self) -> bool {
         self.lines.are_many()
     }
 

@@ -8,7 +8,7 @@ use engine::{Drop, Env, Io};
 use table::records::LineId;
 
 use super::errors::make;
-use super::{SlowPath, Way};
+use super::{Reinject, SlowPath};
 use crate::lane::State;
 use crate::record::{Action, NONE8};
 use crate::steps::{Checksum6, Outwards};
@@ -70,7 +70,7 @@ impl SlowPath {
             match frame {
                 // It goes by its outer header.
                 Some(frame) => {
-                    self.originate(frame, Way { instance: action.instance, ..Way::by(LineId(0), 0) }, env);
+                    self.originate(frame, Reinject { instance: action.instance, ..Reinject::by(LineId(0), 0) }, env);
                 }
                 None => lose(env, if tunnel.is_some() { Drop::NoFrame } else { Drop::FarIncomplete }, len),
             }

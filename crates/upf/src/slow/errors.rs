@@ -10,7 +10,7 @@ use engine::{Drop, Env, Punt};
 use frame::Frame;
 use table::records::LineId;
 
-use super::{SlowPath, Way};
+use super::{Reinject, SlowPath};
 use crate::lane::{Lane, State};
 use crate::record;
 
@@ -48,7 +48,7 @@ impl SlowPath {
             && let Ok(plan) = Plan::new(packet, mtu.into())
         {
             env.stats.consumed(Punt::Oversize);
-            let way = Way { instance: lane.instance[i], ..Way::by(lane.session[i], lane.action[i]) };
+            let way = Reinject { instance: lane.instance[i], ..Reinject::by(lane.session[i], lane.action[i]) };
             for piece in plan.pieces() {
                 match make(env, |space| piece.write(space)) {
                     Some(made) => self.originate(made, way, env),
@@ -110,7 +110,7 @@ fn about(lane: &Lane, i: usize) -> About<'static> {
 
 /// The way back to where a packet came from, and the network to speak for. None for packets of our own, and for those
 /// that go from tunnel to tunnel: the rule does not tell the tunnel back.
-fn back(about: &About<'_>, state: &State) -> Option<(Way, InstanceId)> {
+fn back(about: &About<'_>, state: &State) -> Option<(Reinject, InstanceId)> {
     if about.action == 0 {
         return None;
     }
@@ -119,7 +119,7 @@ fn back(about: &About<'_>, state: &State) -> Option<(Way, InstanceId)> {
     let rule = record::matches(lines, head).iter().position(|rule| rule.then.action == about.action)?;
     if rule >= usize::from(head.up) {
         // It came plainly.
-        return Some((Way { instance: head.instance, ..Way::by(LineId(0), 0) }, head.instance));
+        return Some((Reinject { instance: head.instance, ..Reinject::by(LineId(0), 0) }, head.instance));
     }
     let plainly_on = state.sessions.action(about.session, about.action)?.is_plain();
     let way = if plainly_on { towards_subscriber(state, about.session) } else { None };
@@ -127,11 +127,11 @@ fn back(about: &About<'_>, state: &State) -> Option<(Way, InstanceId)> {
 }
 
 /// The way to a session's subscriber: the downlink rule of least precedence, which is the one for everything.
-pub(super) fn towards_subscriber(state: &State, session: LineId) -> Option<Way> {
+pub(super) fn towards_subscriber(state: &State, session: LineId) -> Option<Reinject> {
     let lines = state.sessions.record(session)?;
     let head = record::head(lines)?;
     let rule = record::matches(lines, head).get(usize::from(head.up)..)?.last()?;
-    Some(Way::by(session, rule.then.action))
+    Some(Reinject::by(session, rule.then.action))
 }
 
 fn our4(state: &State, instance: InstanceId) -> Option<u32> {

@@ -9,7 +9,7 @@ use wire::gtpu::Message;
 use wire::{checksum, protocol};
 
 use super::errors::make;
-use super::{SlowPath, Way};
+use super::{Reinject, SlowPath};
 use crate::lane::State;
 
 impl SlowPath {
@@ -25,7 +25,7 @@ impl SlowPath {
     ) {
         let Some(tunnel) = state.forwarding().tunnel(tunnel) else { return };
         match make(env, |space| write(space, tunnel, message)) {
-            Some(frame) => self.originate(frame, Way { instance, ..Way::by(LineId(0), 0) }, env),
+            Some(frame) => self.originate(frame, Reinject { instance, ..Reinject::by(LineId(0), 0) }, env),
             None => {
                 env.stats.add(Io::Originated, 1);
                 env.stats.drop_outside(Drop::NoFrame, 0);

@@ -13,7 +13,7 @@ use table::records::LineId;
 use wire::L3L4;
 
 use super::errors::About;
-use super::{Event, Limits, SlowPath, Way, destination, enter};
+use super::{Event, Limits, Reinject, SlowPath, destination, enter};
 use crate::lane::{Lane, State, Upf};
 use crate::record::{self, Match, PLACES, apply};
 
@@ -116,7 +116,7 @@ impl Waiting {
                 // Those that count before gates and rates have counted it.
                 let [_, behind] = rule.then.tallies_parted();
                 let tallies = if measured { [0; PLACES] } else { behind };
-                let way = Way { tallies, ..Way::by(session, rule.then.action) };
+                let way = Reinject { tallies, ..Reinject::by(session, rule.then.action) };
                 refill(&self.scratch[..held.len], way, burst, env);
             }
             _ => env.stats.drop_outside(Drop::BufferDiscarded, held.len),
@@ -156,7 +156,7 @@ fn count_lost(env: &Env, why: Drop, packets: usize, bytes: usize) {
 }
 
 /// Makes a frame of held bytes and puts it into the burst.
-fn refill(bytes: &[u8], way: Way, burst: &mut Burst<Upf>, env: &mut Env) {
+fn refill(bytes: &[u8], way: Reinject, burst: &mut Burst<Upf>, env: &mut Env) {
     let made: Option<Frame> = env.pool.make(bytes);
     match (made, L3L4::parse(bytes)) {
         (Some(frame), Ok(ip)) => enter(burst, frame, ip, way, env),
@@ -198,13 +198,13 @@ impl Tag {
     }
 
     /// The way by the rules of now; none when the session or the rule is gone.
-    fn way(self, state: &State) -> Option<Way> {
+    fn way(self, state: &State) -> Option<Reinject> {
         if self.pdr == 0 {
-            return Some(Way { instance: self.low, ..Way::by(LineId(0), 0) });
+            return Some(Reinject { instance: self.low, ..Reinject::by(LineId(0), 0) });
         }
         let (session, _) = state.sessions.find(self.handle)?;
         let rule = find_rule(state, session, self.pdr).filter(|_| state.sessions.born(self.handle) == self.low)?;
-        Some(Way::by(session, rule.then.action))
+        Some(Reinject::by(session, rule.then.action))
     }
 }
 
@@ -277,7 +277,7 @@ impl SlowPath {
         let held = self.waiting.neighbours.pop(key, &mut space);
         if let Some(held) = held {
             count_lost(env, Drop::NeighbourUnresolved, 1, held.len);
-            if let Some(Way { session, action, .. }) = Tag::from(held.tag).way(state) {
+            if let Some(Reinject { session, action, .. }) = Tag::from(held.tag).way(state) {
                 let about = About { packet: &space[..held.len], session, action };
                 self.tell_sender(&about, Told::NO_NEIGHBOUR, state, env);
             }

@@ -7,7 +7,7 @@ use table::bucket;
 use super::measure_usage::measure;
 use super::remove_header::remove_header;
 use crate::lane::{Lane, Upf};
-use crate::record::{self, GROUP, MAX_CELLS, Meter, PLACES, Treatment, cell_at, match_flags};
+use crate::record::{self, GROUP, MAX_CELLS, Meter, PLACES, RuleResult, cell_at, match_flags};
 use crate::sessions::Sessions;
 
 /// Drops packets whose QER's gate is closed (TS 29.244, 5.4.3), and those over the flow's or the session's maximum bit
@@ -23,7 +23,7 @@ impl Stage<Upf> for GateAndPolice {
         let now = cx.env.now;
         let sessions = &mut cx.state.sessions;
         for i in burst.live() {
-            let Treatment { flags, meters: cells, .. } = burst.lane.rule[i];
+            let RuleResult { flags, meters: cells, .. } = burst.lane.rule[i];
             if flags & UNUSUAL != 0 {
                 if flags & REMOVES != 0
                     && let Err(why) = remove_header(burst, i, flags, cx.env.arena())
@@ -58,7 +58,7 @@ impl Stage<Upf> for GateAndPolice {
 #[cold]
 #[inline(never)]
 fn refused(burst: &mut Burst<Upf>, i: usize, passes: (bool, bool), sessions: &mut Sessions, now: u64, at: At<'_>) {
-    let Treatment { flags, meters: [_, second], .. } = burst.lane.rule[i];
+    let RuleResult { flags, meters: [_, second], .. } = burst.lane.rule[i];
     let refused_by = if passes.0 { match_flags::SESSION1 } else { match_flags::SESSION0 };
     let reason = if flags & refused_by != 0 { Drop::SessionRate } else { Drop::FlowRate };
     let verdict = if second < GROUP {

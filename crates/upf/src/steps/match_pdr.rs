@@ -8,7 +8,7 @@ use table::hint::{prefetch_index, prefetch_index_far};
 use table::records::Window;
 
 use crate::lane::{Lane, Upf};
-use crate::record::{self, Match, NONE8, Treatment, match_flags};
+use crate::record::{self, Match, NONE8, RuleResult, match_flags};
 use crate::sessions::{Quad, Sessions};
 
 /// Finds the packet detection rule: of those of the packet's direction the first by precedence whose tunnel endpoint,
@@ -41,7 +41,7 @@ impl Stage<Upf> for MatchPdr {
 /// The stage for one direction.
 #[inline(always)]
 fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Sessions, at: At<'_>) {
-    let far = sessions.are_far();
+    let far = sessions.prefetch_l2();
     sessions.prefetch_filters(burst.live().into_iter().map(|i| burst.lane.session[i]), UPLINK);
     for i in burst.live() {
         let Some(window) = sessions.window(burst.lane.session[i]) else {
@@ -72,15 +72,15 @@ fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Ses
 
 /// The rule of an IPv4 packet in a session with plain filters only: four at once.
 #[inline(always)]
-fn quick4<'a, const UPLINK: bool>(window: &'a Window, quads: &[Quad], lane: &Lane, i: usize) -> Option<&'a Treatment> {
+fn quick4<'a, const UPLINK: bool>(window: &'a Window, quads: &[Quad], lane: &Lane, i: usize) -> Option<&'a RuleResult> {
     let ip = lane.ip(i);
     let key = if UPLINK { QuadKey::uplink(ip, lane.end[i], lane.qfi[i]) } else { QuadKey::downlink(ip) };
     for (n, quad) in quads.iter().enumerate() {
         let hits = quad.filters.hits(&key);
         if hits != 0 {
-            let deeds = record::deeds_in(window);
-            let deed = &deeds[record::deed_at(n, UPLINK) % deeds.len()];
-            return Some(&deed.treatments[hits.trailing_zeros() as usize % WAYS]);
+            let actions_of_quads = record::quad_actions_in(window);
+            let quad_actions = &actions_of_quads[record::deed_at(n, UPLINK) % actions_of_quads.len()];
+            return Some(&quad_actions.treatments[hits.trailing_zeros() as usize % WAYS]);
         }
     }
     None
@@ -93,7 +93,7 @@ fn rule4<'a, const UPLINK: bool>(
     burst: &Burst<Upf>,
     i: usize,
     arena: &Arena,
-) -> Option<&'a Treatment> {
+) -> Option<&'a RuleResult> {
     let (lane, packet) = (&burst.lane, user_packet(burst, i, arena));
     let key = if UPLINK { Key4::uplink(lane.ip(i), packet) } else { Key4::downlink(lane.ip(i), packet) };
     let filters = record::filters4_in(window);
@@ -109,7 +109,7 @@ fn rule6<'a, const UPLINK: bool>(
     burst: &Burst<Upf>,
     i: usize,
     arena: &Arena,
-) -> Option<&'a Treatment> {
+) -> Option<&'a RuleResult> {
     let (lane, packet) = (&burst.lane, user_packet(burst, i, arena));
     let key = if UPLINK { Key6::uplink(lane.ip(i), packet) } else { Key6::downlink(lane.ip(i), packet) };
     let filters = record::filters6_in(window);
@@ -144,7 +144,7 @@ fn first<const UPLINK: bool>(
     teid: u32,
     qfi: u8,
     filtered: impl Fn(&Match) -> bool,
-) -> Option<&Treatment> {
+) -> Option<&RuleResult> {
     let (mut from, mut left) = record::rules_of(record::head_of(window, UPLINK), UPLINK);
     let rules = record::matches_in(window);
     while left > 0 {

@@ -23,7 +23,7 @@ use port::Uri;
 use serde::Deserialize as _;
 use testkit::golden::{Counters, Subject};
 use testkit::rig::{Clock, Crew, Memories, PortSpec, Rig};
-use upf::assemble::{Seat, assemble};
+use upf::assemble::{WorkerInit, assemble};
 use upf::config::{Config, Simulate};
 use upf::control::{Answer, Control};
 use upf::gateway::UserPlane;
@@ -76,7 +76,7 @@ impl Device {
         let (control, seats) = assemble(&config, &caps).map_err(|error| error.to_string())?;
         let clock = Clock::at(0);
         let memory = Memories { slots: config.frames.slots, slot_bytes: config.frames.slot_bytes };
-        let crew = |Seat { plane, layout, hand_off }| Crew { gateway: plane, layout, hand_off };
+        let crew = |WorkerInit { plane, layout, hand_off }| Crew { gateway: plane, layout, hand_off };
         let rig = Rig::among(seats.into_iter().map(crew), &ports, memory, &clock);
         let configured = control.simulator().cloned();
         let subscribers = configured.map_or(vec![], |s| vec![s.clone(); s.count() as usize]);

@@ -494,8 +494,8 @@ impl Bench {
             reports.push(report);
             let mut response = SessionReportResponse { cause: Cause::REQUEST_ACCEPTED, ..Default::default() };
             more(&mut response);
-            let seid = self.endpoint.sessions().book().iter().find_map(|(number, entry)| {
-                (Some(entry.cp_seid) == header.seid).then(|| self.endpoint.sessions().book().seid(number)).flatten()
+            let seid = self.endpoint.sessions().store().iter().find_map(|(number, entry)| {
+                (Some(entry.cp_seid) == header.seid).then(|| self.endpoint.sessions().store().seid(number)).flatten()
             });
             let header = Header { seid: Some(seid.unwrap_or(0)), ..header };
             let answer = Packet { header, message: response.into() }.to_vec().expect("fits");

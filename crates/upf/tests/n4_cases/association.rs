@@ -151,7 +151,7 @@ fn a_report_answered_with_an_error_makes_no_loop() {
         // Six periods, a threshold, a quota, an Error Indication, packets that wait, silence.
         assert!((1..=12).contains(&reports), "{cause:?}: {reports} reports");
         let is_over = cause == Cause::SESSION_CONTEXT_NOT_FOUND;
-        assert_eq!(bench.sessions().book().len(), usize::from(!is_over), "one it does not know is none");
+        assert_eq!(bench.sessions().store().len(), usize::from(!is_over), "one it does not know is none");
         bench.close();
     }
 }

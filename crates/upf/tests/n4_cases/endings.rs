@@ -17,7 +17,7 @@ fn a_session_established_anew_tells_what_the_one_before_used() {
     let (session, teid) = connected(&mut bench, &profile);
     let told: Vec<_> = bench.reports().iter().map(|report| volumes(&report.usage_reports)).collect();
     assert_eq!(told, [[(180, UsageReportTrigger::TEBUR)]]);
-    assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (1, 1));
+    assert_eq!((bench.sessions().store().len(), bench.worker_sessions()), (1, 1));
     bench.send("n3", &up(teid, &request(UE)));
     assert_eq!(volumes(&bench.delete(&session).usage_reports), [(60, UsageReportTrigger::TERMR)], "its own");
     // Nothing was used, and nothing is to be told.
@@ -28,7 +28,7 @@ fn a_session_established_anew_tells_what_the_one_before_used() {
     bench.send("n6", &from_router(&response(UE)).build());
     let (again, _) = connected(&mut bench, &profile);
     let told = bench.reports_answered(|response| response.cause = Cause::SESSION_CONTEXT_NOT_FOUND);
-    assert_eq!((told.len(), bench.sessions().book().len()), (1, 1));
+    assert_eq!((told.len(), bench.sessions().store().len()), (1, 1));
     assert_ne!(session.up_f_seid, again.up_f_seid);
     assert_eq!(bench.delete(&again).cause, Cause::REQUEST_ACCEPTED);
     assert_eq!(bench.sessions().counters().octets_unheard, 0);
@@ -44,7 +44,7 @@ fn what_nobody_is_there_to_hear_is_counted() {
     let release = AssociationReleaseRequest { node_id: NodeId::from(CP.ip()), ..Default::default() };
     bench.say_patiently(CP, release.into());
     bench.settle();
-    assert_eq!(bench.sessions().book().len(), 0);
+    assert_eq!(bench.sessions().store().len(), 0);
     assert_eq!((bench.sessions().counters().octets_unheard, bench.sessions().usage_reports_lost()), (120, 0));
     bench.close();
 }

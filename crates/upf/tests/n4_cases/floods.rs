@@ -36,11 +36,11 @@ fn a_set_ends_in_slices() {
     let mut bench = Bench::new("");
     let sessions = in_sets(&mut bench, SESSIONS as u32, |n| if n == 0 { 8 } else { 7 });
     bench.hear_confirmed(set_deletion(7));
-    let mut left = bench.sessions().book().len();
+    let mut left = bench.sessions().store().len();
     assert_eq!(left, SESSIONS, "none ends while its request is read");
     for turn in 0..8u64 {
         bench.due_at(2 + turn);
-        let now = bench.sessions().book().len();
+        let now = bench.sessions().store().len();
         assert!(left - now <= SLICE, "{} ended in a turn", left - now);
         left = now;
         // The same again adds nothing.
@@ -48,7 +48,7 @@ fn a_set_ends_in_slices() {
     }
     assert_eq!((left, COMMANDS - bench.keep_busy()), (1, SESSIONS - 1));
     bench.settle();
-    assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (1, 1));
+    assert_eq!((bench.sessions().store().len(), bench.worker_sessions()), (1, 1));
     assert_eq!(bench.delete(&sessions[0]).cause, Cause::REQUEST_ACCEPTED);
     bench.close();
 }
@@ -64,12 +64,12 @@ fn sessions_made_after_a_set_deletion_stay() {
     request.fq_csids = vec![FqCsid::new(CP.ip(), &[7])];
     bench.hear(&Session { up_f_seid: Some(FSeid::new(0, CP.ip())), ..Session::default() }, request.into());
     assert_eq!(bench.answers().last().map(cause), Some(Cause::REQUEST_ACCEPTED));
-    let left: Vec<u64> = bench.sessions().book().iter().map(|(_, entry)| entry.cp_seid).collect();
+    let left: Vec<u64> = bench.sessions().store().iter().map(|(_, entry)| entry.cp_seid).collect();
     assert_eq!((left, bench.worker_sessions()), (vec![1000], 1));
     bench.turn_to(secs(2));
     bench.say(None, set_deletion(7));
     bench.settle();
-    assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (0, 0));
+    assert_eq!((bench.sessions().store().len(), bench.worker_sessions()), (0, 0));
     bench.close();
 }
 
@@ -92,7 +92,7 @@ fn what_is_to_end_gives_way_to_new_sessions() {
         } else {
             bench.hear_confirmed(set_deletion(7));
         }
-        assert!(bench.sessions().book().len() > 400, "most have not had their turn");
+        assert!(bench.sessions().store().len() > 400, "most have not had their turn");
         for n in 400..500_u32 {
             let ip4 = Some(Ipv4Addr::from_bits(u32::from(UE) + n));
             let session = Session { cp_seid: 5000 + u64::from(n), ip4, ..Session::default() };
@@ -107,7 +107,7 @@ fn what_is_to_end_gives_way_to_new_sessions() {
         });
         assert_eq!(accepted.count(), 100, "release: {is_release}");
         bench.settle();
-        assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (100, 100));
+        assert_eq!((bench.sessions().store().len(), bench.worker_sessions()), (100, 100));
         bench.close();
     }
 }
@@ -127,12 +127,12 @@ fn a_set_deletion_costs_little_whatever_sessions_there_are() {
             begin.elapsed()
         };
         let best = (0..REQUESTS).map(&mut once).min().expect("requests");
-        assert_eq!(bench.sessions().book().len(), sessions as usize);
+        assert_eq!(bench.sessions().store().len(), sessions as usize);
         // Carried out, not only received.
         bench.due_at(secs(2 * u64::from(REQUESTS) + 2));
         bench.hear_confirmed(set_deletion(100));
         bench.settle();
-        assert!(bench.sessions().book().len() < sessions as usize);
+        assert!(bench.sessions().store().len() < sessions as usize);
         bench.close();
         best
     };
@@ -149,7 +149,7 @@ fn sessions_of_an_ended_association_end_in_slices() {
     let mut left = 300;
     for turn in 0..5u64 {
         bench.due_at(secs(3) + turn);
-        let now = bench.sessions().book().len();
+        let now = bench.sessions().store().len();
         assert!(left - now <= SLICE, "{} ended in a turn", left - now);
         left = now;
     }
@@ -212,6 +212,6 @@ fn a_request_waits_for_room_before_it_is_refused() {
     (0..300).for_each(|_| bench.hear(&session, change().into()));
     assert_eq!((bench.sessions().queued(), bench.sessions().counters().congested), (256, 2 + 44));
     bench.settle();
-    assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (1, 1));
+    assert_eq!((bench.sessions().store().len(), bench.worker_sessions()), (1, 1));
     bench.close();
 }

@@ -43,7 +43,7 @@ fn a_late_answer_to_a_report_is_about_its_session_only() {
     for n in 0..NUMBERS {
         let churned = established(&mut bench, FOE, 2 + n % 200, &smf());
         bench.say_from(FOE, seid(&churned), SessionDeletionRequest::default().into());
-        if bench.sessions().book().next_number() + 1 == number(&foes) as u32 {
+        if bench.sessions().store().next_number() + 1 == number(&foes) as u32 {
             break;
         }
     }
@@ -53,7 +53,7 @@ fn a_late_answer_to_a_report_is_about_its_session_only() {
     let message = SessionReportResponse { cause, ..Default::default() }.into();
     bench.hear_from(FOE, Packet { header: pfcp::Header { seid: seid(&foes), ..header }, message });
     bench.settle();
-    assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (1, 1));
+    assert_eq!((bench.sessions().store().len(), bench.worker_sessions()), (1, 1));
     assert_eq!(bench.delete(&session).cause, Cause::REQUEST_ACCEPTED);
     bench.close();
 }
@@ -129,7 +129,7 @@ fn what_waits_for_room_is_refused_when_its_association_ends() {
         _ => None,
     });
     assert_eq!(refused, Some(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION), "{answers:?}");
-    assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (0, 0));
+    assert_eq!((bench.sessions().store().len(), bench.worker_sessions()), (0, 0));
     bench.close();
 }
 
@@ -171,7 +171,7 @@ fn sessions_of_an_association_that_is_over_do_not_come_back() {
     bench.hear_node(setup.into());
     bench.due_at(secs(3) + ms(1));
     bench.due_at(secs(3) + ms(20));
-    let left = bench.sessions().book().len();
+    let left = bench.sessions().store().len();
     assert!((1..SESSIONS as usize).contains(&left), "{left}");
     // A crash: nothing more is written.
     drop(bench);

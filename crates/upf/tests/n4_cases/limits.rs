@@ -14,7 +14,7 @@ fn a_control_plane_has_as_many_sessions_and_a_session_as_many_rules_as_it_may() 
         assert_eq!(cause(&bench.say(Some(0), asked(cp_seid, cp_seid as u8).into())), Cause::REQUEST_ACCEPTED);
     }
     assert_eq!(cause(&bench.say(Some(0), asked(3, 3).into())), Cause::NO_RESOURCES_AVAILABLE);
-    assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (2, 2));
+    assert_eq!((bench.sessions().store().len(), bench.worker_sessions()), (2, 2));
     bench.close();
 
     let mut bench = Bench::new("n4.rules_per_session = 2");
@@ -163,7 +163,7 @@ fn what_is_chosen_must_fit_a_message_too() {
             }
             Message::SessionEstablishmentResponse(response) => {
                 assert_eq!(response.cause, Cause::NO_RESOURCES_AVAILABLE);
-                assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (0, 0));
+                assert_eq!((bench.sessions().store().len(), bench.worker_sessions()), (0, 0));
             }
             other => panic!("no answer: {other:?}"),
         }
@@ -172,12 +172,12 @@ fn what_is_chosen_must_fit_a_message_too() {
     assert!((1..40).contains(&refused), "{refused}");
     let mut session = Session { cp_seid: 1, ip4: Some(Ipv4Addr::new(10, 45, 0, 1)), ..Session::default() };
     session.established(&std::mem::take(&mut established)).expect("accepted");
-    let whole = bench.sessions().book().iter().next().map(|(_, entry)| entry.message().to_vec());
+    let whole = bench.sessions().store().iter().next().map(|(_, entry)| entry.message().to_vec());
     bench.close();
 
     let (mut bench, restored) = Bench::on_ledger("", &folder);
     assert_eq!((restored.sessions, restored.lost), (1, 0));
-    assert_eq!(bench.sessions().book().iter().next().map(|(_, entry)| entry.message().to_vec()), whole);
+    assert_eq!(bench.sessions().store().iter().next().map(|(_, entry)| entry.message().to_vec()), whole);
     let Some(FTeid::Given { teid, .. }) = session.uplink_f_teid else { panic!("a tunnel was chosen") };
     bench.send("n3", &up(teid.0, &request(UE)));
     assert_eq!(bench.received("n6").len(), 1);

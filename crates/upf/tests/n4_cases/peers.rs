@@ -76,7 +76,7 @@ fn who_missed_an_answer_may_establish_its_session_again() {
     assert_eq!((again(&mut bench, OTHER, 1), again(&mut bench, CP, 2)), (theirs, theirs), "another session's address");
     assert_eq!(cause(&bench.say(seid(&first), SessionModificationRequest::default().into())), Cause::REQUEST_ACCEPTED);
     let second = established(&mut bench, CP, 1);
-    assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (1, 1));
+    assert_eq!((bench.sessions().store().len(), bench.worker_sessions()), (1, 1));
     let gone = cause(&bench.say(seid(&first), SessionDeletionRequest::default().into()));
     assert_eq!(gone, Cause::SESSION_CONTEXT_NOT_FOUND);
     let Some(FTeid::Given { teid, .. }) = second.uplink_f_teid else { panic!("a tunnel was chosen") };
@@ -97,7 +97,7 @@ fn an_association_takes_its_sessions_with_it_and_nobody_elses() {
     };
     assert_eq!(response.cause, Cause::REQUEST_ACCEPTED);
     bench.settle();
-    assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (1, 1));
+    assert_eq!((bench.sessions().store().len(), bench.worker_sessions()), (1, 1));
     let late = bench.say(Some(1), SessionDeletionRequest::default().into());
     assert_eq!(cause(&late), Cause::NO_ESTABLISHED_PFCP_ASSOCIATION);
     assert_eq!(
@@ -118,11 +118,11 @@ fn a_control_plane_that_is_lost_has_its_sessions_kept_for_so_long() {
     for second in 12..60 {
         bench.turn_to(secs(second));
     }
-    assert_eq!(bench.sessions().book().len(), 1, "it is not there, but its sessions are");
+    assert_eq!(bench.sessions().store().len(), 1, "it is not there, but its sessions are");
     for second in 60..120 {
         bench.turn_to(secs(second));
     }
-    assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (0, 0));
+    assert_eq!((bench.sessions().store().len(), bench.worker_sessions()), (0, 0));
     bench.close();
 }
 
@@ -159,7 +159,7 @@ fn a_set_of_sessions_ends_as_one() {
     };
     assert_eq!(response.cause, Cause::REQUEST_ACCEPTED);
     bench.settle();
-    let mut left: Vec<u64> = bench.sessions().book().iter().map(|(_, entry)| entry.cp_seid).collect();
+    let mut left: Vec<u64> = bench.sessions().store().iter().map(|(_, entry)| entry.cp_seid).collect();
     left.sort_unstable();
     assert_eq!((left, bench.worker_sessions()), (vec![3, 4], 2), "another set, another control plane");
     bench.close();
@@ -187,7 +187,7 @@ fn what_is_over_ends_though_its_worker_has_its_hands_full() {
     bench.keep_busy();
     bench.due_at(ms(3500));
     assert_eq!(bench.answers().len(), 1);
-    assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (2, 2));
+    assert_eq!((bench.sessions().store().len(), bench.worker_sessions()), (2, 2));
     // Sessions are looked at again once the worker's command ring has room.
     bench.due_at(ms(3700));
     assert_eq!(bench.answers(), []);
@@ -195,7 +195,7 @@ fn what_is_over_ends_though_its_worker_has_its_hands_full() {
     bench.keep_busy();
     bench.reports_answered(|response| response.cause = Cause::SESSION_CONTEXT_NOT_FOUND);
     bench.settle();
-    let left: Vec<u64> = bench.sessions().book().iter().map(|(_, entry)| entry.cp_seid).collect();
+    let left: Vec<u64> = bench.sessions().store().iter().map(|(_, entry)| entry.cp_seid).collect();
     assert_eq!((left, bench.worker_sessions()), (vec![3], 1));
     bench.close();
 }
@@ -218,7 +218,7 @@ fn node_id_from_another_address_is_refused() {
         let session = established(&mut bench, CP, 1);
         let answers = bench.datagram_from(OTHER, &octets(None, 1, set_up(&CP.ip().into(), 60, retains)));
         assert_eq!(answers.iter().map(cause).collect::<Vec<_>>(), [Cause::REQUEST_REJECTED]);
-        assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (1, 1));
+        assert_eq!((bench.sessions().store().len(), bench.worker_sessions()), (1, 1));
         let own = cause(&bench.say_from(OTHER, seid(&session), SessionDeletionRequest::default().into()));
         assert_eq!(own, Cause::NO_ESTABLISHED_PFCP_ASSOCIATION);
         assert_eq!(modify(&mut bench, CP, &session), Cause::REQUEST_ACCEPTED);
@@ -258,7 +258,7 @@ fn session_in_another_name_is_refused() {
     let forged = forged.establish(&smf(), &NodeId::from(CP.ip()), CP.ip());
     let answer = bench.say_from(OTHER, Some(0), forged.into());
     assert_eq!((cause(&answer), answer.header.seid), (Cause::NO_ESTABLISHED_PFCP_ASSOCIATION, Some(1)));
-    assert_eq!((bench.sessions().book().len(), counter(&bench, "names_of_others")), (1, 1));
+    assert_eq!((bench.sessions().store().len(), counter(&bench, "names_of_others")), (1, 1));
     assert_eq!(modify(&mut bench, CP, &session), Cause::REQUEST_ACCEPTED, "the one it would have replaced");
     bench.close();
 }
@@ -282,7 +282,7 @@ fn forged_messages_end_no_session() {
     let accepted = answers.iter().filter(|answer| answer.header.sequence == 50).map(cause).collect::<Vec<_>>();
     assert_eq!(accepted, [Cause::REQUEST_ACCEPTED], "which contradicts the release");
     bench.turn_to(secs(20));
-    assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (1, 1));
+    assert_eq!((bench.sessions().store().len(), bench.worker_sessions()), (1, 1));
     let counts = ["restarts_not_confirmed", "setups_refused", "releases_refused"].map(|name| counter(&bench, name));
     assert_eq!(counts, [1, 2, 1]);
     bench.close();
@@ -308,7 +308,7 @@ fn associations_of_one_address_keep_to_their_sessions() {
     let release = AssociationReleaseRequest { node_id: second, ..Default::default() };
     bench.say_patiently(from, release.into());
     bench.settle();
-    assert_eq!((bench.sessions().book().len(), bench.worker_sessions()), (1, 1));
+    assert_eq!((bench.sessions().store().len(), bench.worker_sessions()), (1, 1));
     assert_eq!(modify(&mut bench, CP, &mine), Cause::REQUEST_ACCEPTED);
     bench.close();
 }

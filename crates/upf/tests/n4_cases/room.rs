@@ -9,8 +9,8 @@ const NO_KEYS: Room = Room { lines: usize::MAX, keys: 0 };
 const PLENTY: Room = Room { lines: usize::MAX, keys: usize::MAX };
 
 /// How control has the only session: rules, what leads to it.
-fn kept(bench: &Bench) -> (Vec<u8>, Vec<upf::n4::book::Key>) {
-    let (_, entry) = bench.sessions().book().iter().next().expect("one session");
+fn kept(bench: &Bench) -> (Vec<u8>, Vec<upf::n4::store::Key>) {
+    let (_, entry) = bench.sessions().store().iter().next().expect("one session");
     (entry.message().to_vec(), entry.keys().to_vec())
 }
 
@@ -59,7 +59,7 @@ fn a_modification_without_room_changes_nothing() {
     let last = bench.delete(&session);
     let used = last.usage_reports[0].volume_measurement.expect("volume was asked for");
     assert_eq!((used.uplink, used.downlink), (Some(3 * 60), Some(2 * 60)));
-    assert_eq!((bench.worker_sessions(), bench.sessions().book().len()), (0, 0));
+    assert_eq!((bench.worker_sessions(), bench.sessions().store().len()), (0, 0));
     bench.close();
 }
 
@@ -92,7 +92,7 @@ fn an_establishment_without_room_leaves_nothing() {
     bench.set_room(NO_KEYS);
     let session = Session { cp_seid: 1, ip4: Some(UE), ..Session::default() };
     assert_eq!(bench.establish(&session, &smf()).cause, Cause::NO_RESOURCES_AVAILABLE);
-    assert_eq!((bench.worker_sessions(), bench.sessions().book().len()), (0, 0));
+    assert_eq!((bench.worker_sessions(), bench.sessions().store().len()), (0, 0));
     bench.set_room(PLENTY);
     connected(&mut bench, &smf());
     bench.close();
@@ -161,7 +161,7 @@ fn whatever_a_refused_modification_is_about_stays() {
         SessionModificationRequest { update_pdrs: vec![pdr], ..none() },
     ];
     let before = kept(&bench);
-    let meters = |bench: &Bench| bench.sessions().book().iter().next().map(|(_, entry)| entry.meters.clone());
+    let meters = |bench: &Bench| bench.sessions().store().iter().next().map(|(_, entry)| entry.meters.clone());
     let counted = meters(&bench);
     for change in &changes {
         bench.set_room(NO_LINES);

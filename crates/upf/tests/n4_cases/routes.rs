@@ -82,7 +82,7 @@ fn a_network_is_behind_one_subscriber_and_a_subscriber_within_it_is_its_own() {
         wrong.create_pdrs[0].pdi.ue_ip_addresses[0].ip4 = Some(Ipv4Addr::new(10, 46, 0, 1));
         assert_eq!(cause(&bench.say(Some(0), wrong.into())), Cause::MANDATORY_IE_INCORRECT, "{nonsense}");
     }
-    assert_eq!(bench.sessions().book().len(), 2);
+    assert_eq!(bench.sessions().store().len(), 2);
     bench.close();
 }
 

@@ -7,7 +7,7 @@ use pfcp::message::Message;
 use pfcp::node::{AssociationId, Contest, Node, Ticket};
 use pfcp::{Fault, Packet};
 
-use super::super::Asked;
+use super::super::RequestContext;
 use super::super::metering::WallClock;
 use super::window::is_answered;
 use super::{Endpoint, time};
@@ -66,7 +66,7 @@ impl Endpoint {
             }
         }
         // By the sender's queue, which may be another association's of the same address.
-        let asked = Asked { peer: association.0, queue: self.class(from), ticket, most };
+        let asked = RequestContext { peer: association.0, queue: self.class(from), ticket, most };
         self.window.asked(asked.queue);
         if matches!(packet.message, Message::SessionEstablishmentRequest(_)) {
             self.keep_first(association);
@@ -78,7 +78,7 @@ impl Endpoint {
     fn most(&self, association: AssociationId) -> u32 {
         let of_peer = self.node.max_sessions(association).unwrap_or(self.n4.limits().sessions_per_peer);
         let siblings = self.node.siblings(association).into_iter().filter(|id| *id != association);
-        siblings.fold(of_peer, |most, id| most.saturating_sub(self.n4.book().of_peer(id.0)))
+        siblings.fold(of_peer, |most, id| most.saturating_sub(self.n4.store().of_peer(id.0)))
     }
 
     /// A member of a set uses a session: the address in its CP F-SEID is a member's too. An establishment alone does not

@@ -17,10 +17,10 @@ use pfcp::ie::NodeId;
 use pfcp::message::Message;
 use pfcp::node::AssociationId;
 
-use super::super::book;
 use super::super::change::Rules;
 use super::super::keep::{self, Keeper, Reader, Ready};
 use super::super::metering::WallClock;
+use super::super::store;
 use super::{Endpoint, Restored, Unkept, time};
 use crate::compile::Compiled;
 use crate::control::Control;
@@ -48,7 +48,7 @@ impl Owners {
     fn of(&self, rules: &Rules, mark: u32) -> Option<AssociationId> {
         let named = self.peers.get(&rules.node_id).copied();
         if mark != 0 {
-            return named.filter(|id| book::mark(id.0) == mark);
+            return named.filter(|id| store::mark(id.0) == mark);
         }
         let seid = &rules.cp_f_seid;
         let is_there = |address: IpAddr| {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use crate::standby::{Book, Estate, Legacy};
+use crate::standby::{ExportedState, HaState, WorkerExport};
 use anyhow::{Context, bail};
 
 use super::fence::Fence;
@@ -18,8 +18,8 @@ use gateway::pulse::{self, Doing, Pulse};
 /// What the active has told so far.
 #[derive(Default)]
 struct Told {
-    book: Option<Book>,
-    legacies: Vec<Legacy>,
+    book: Option<ExportedState>,
+    exports: Vec<WorkerExport>,
     /// When numbers stood so, at the earliest.
     at: Option<u64>,
     /// Ends whoever told it; none: it can not be ended from here.
@@ -52,7 +52,7 @@ pub fn wait(
     interval: Duration,
     silence: Duration,
     stop: &AtomicBool,
-) -> anyhow::Result<Option<(Estate, String)>> {
+) -> anyhow::Result<Option<(HaState, String)>> {
     let mut told = Told::default();
     // Since when the active that has told something is out of reach.
     let mut lost: Option<Instant> = None;
@@ -68,8 +68,8 @@ pub fn wait(
             Ok(stream) => match listen(stream, path, config, (interval, silence), stop, &mut told)? {
                 Ended::Stopped => break,
                 Ended::HandedOver => {
-                    let estate = std::mem::take(&mut told).estate(None);
-                    return Ok(estate.map(|estate| (estate, "handed over".to_owned())));
+                    let ha_state = std::mem::take(&mut told).ha_state(None);
+                    return Ok(ha_state.map(|ha_state| (ha_state, "handed over".to_owned())));
                 }
                 Ended::Dead(why) => Some(why),
                 Ended::HungUp => {
@@ -89,8 +89,8 @@ pub fn wait(
         }
         // It may have gone on until now.
         let silent = message::monotonic().saturating_sub(at);
-        let estate = std::mem::take(&mut told).estate(Some(silent));
-        return Ok(estate.map(|estate| (estate, why)));
+        let ha_state = std::mem::take(&mut told).ha_state(Some(silent));
+        return Ok(ha_state.map(|ha_state| (ha_state, why)));
     }
     Ok(None)
 }
@@ -199,20 +199,20 @@ impl Told {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Book(book) => self.book = Some(book),
+            Message::ExportedState(book) => self.book = Some(book),
             Message::Sequences(at, all) => {
-                self.legacies.resize_with(all.len(), Legacy::default);
-                self.legacies.iter_mut().zip(all).for_each(|(legacy, sequences)| legacy.sequences = sequences);
+                self.exports.resize_with(all.len(), WorkerExport::default);
+                self.exports.iter_mut().zip(all).for_each(|(export, sequences)| export.sequences = sequences);
                 self.at = Some(at);
             }
             Message::Waiting(worker, waiting) => {
-                if let Some(legacy) = self.legacies.get_mut(usize::from(worker)) {
-                    legacy.waiting.push(waiting);
+                if let Some(export) = self.exports.get_mut(usize::from(worker)) {
+                    export.waiting.push(waiting);
                 }
             }
             Message::UnderWay(worker, all) => {
-                if let Some(legacy) = self.legacies.get_mut(usize::from(worker)) {
-                    legacy.under_way = all;
+                if let Some(export) = self.exports.get_mut(usize::from(worker)) {
+                    export.under_way = all;
                 }
             }
             // The others are no news of what is to be gone on with.
@@ -220,7 +220,7 @@ impl Told {
         }
     }
 
-    fn estate(self, silent_ns: Option<u64>) -> Option<Estate> {
-        Some(Estate { book: self.book?, legacies: self.legacies, silent_ns })
+    fn ha_state(self, silent_ns: Option<u64>) -> Option<HaState> {
+        Some(HaState { book: self.book?, exports: self.exports, silent_ns })
     }
 }

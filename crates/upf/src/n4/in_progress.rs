@@ -4,13 +4,13 @@
 use dataplane::forward::InstanceId;
 use pfcp::message::{Message, SessionReportResponse};
 
-use super::book::Key;
 use super::change::Rules;
 use super::choose::Chosen;
 use super::metering::{Metering, WallClock};
 use super::paths::Path;
 use super::requests::Made;
-use super::{Asked, N4, steer};
+use super::store::Key;
+use super::{N4, RequestContext, steer};
 use crate::control::Control;
 use crate::rules::TunnelEnd;
 
@@ -18,7 +18,7 @@ use crate::rules::TunnelEnd;
 #[derive(Debug)]
 pub(super) enum Deferred {
     /// A request: who asked, our SEID, and what.
-    Request(Asked, u64, Box<Message>),
+    Request(RequestContext, u64, Box<Message>),
     /// The control plane's answer to a report.
     Response(Box<SessionReportResponse>),
     /// Packets of a PDR have begun to wait.
@@ -49,11 +49,11 @@ pub(super) struct Change {
 
 impl N4 {
     /// Has a request wait, if it is about a session whose worker has not answered; else gives it back.
-    pub(super) fn defer(&mut self, asked: Asked, seid: u64, message: Message) -> Option<Message> {
+    pub(super) fn defer(&mut self, asked: RequestContext, seid: u64, message: Message) -> Option<Message> {
         if self.unsettled.is_empty() || matches!(message, Message::SessionEstablishmentRequest(_)) {
             return Some(message);
         }
-        let waiting = self.book.find(seid).and_then(|number| self.unsettled.get_mut(&number));
+        let waiting = self.store.find(seid).and_then(|number| self.unsettled.get_mut(&number));
         let Some(waiting) = waiting else { return Some(message) };
         if waiting.iter().filter(|deferred| matches!(deferred, Deferred::Request(..))).count() < DEFERRED {
             waiting.push(Deferred::Request(asked, seid, Box::new(message)));
@@ -64,7 +64,7 @@ impl N4 {
     }
 
     /// Control goes by new rules, from when their worker is asked for them.
-    pub(super) fn unsettle(
+    pub(super) fn begin_change(
         &mut self,
         number: u32,
         before: Rules,
@@ -73,9 +73,9 @@ impl N4 {
         control: &mut Control,
         clock: &WallClock,
     ) -> Change {
-        let entry = self.book.get(number);
+        let entry = self.store.get(number);
         let keys = entry.map(|entry| entry.keys().to_vec()).unwrap_or_default();
-        let seid = self.book.seid(number).unwrap_or(0);
+        let seid = self.store.seid(number).unwrap_or(0);
         let left = keys.iter().filter(|key| !made.keys.contains(key)).copied().collect();
         let meters = self.enter(number, made, control, clock);
         self.plan_look(number, rules, clock);
@@ -86,20 +86,20 @@ impl N4 {
     /// Rules take the place of others; returns the accounts there were.
     fn enter(&mut self, number: u32, made: Made, control: &mut Control, clock: &WallClock) -> Box<[Metering]> {
         let Made { worker, session, meters, keys, cp_seid, message } = made;
-        let old = self.book.get(number).map(|entry| entry.keys().to_vec()).unwrap_or_default();
+        let old = self.store.get(number).map(|entry| entry.keys().to_vec()).unwrap_or_default();
         steer(control, worker, &old, &keys);
-        self.book.set_keys(number, keys);
+        self.store.set_keys(number, keys);
         self.take_paths(number, Path::of(&session), clock.now);
         self.guaranteed.set(number, &session);
-        self.book.set_rules(number, cp_seid, message);
-        let entry = self.book.get_mut(number);
+        self.store.set_rules(number, cp_seid, message);
+        let entry = self.store.get_mut(number);
         entry.map(|entry| std::mem::replace(&mut entry.meters, meters.into())).unwrap_or_default()
     }
 
     /// The worker has taken the new rules.
-    pub(super) fn settle(&mut self, number: u32, change: Change, control: &mut Control) {
+    pub(super) fn commit_change(&mut self, number: u32, change: Change, control: &mut Control) {
         self.release_keys(&change.left, &[]);
-        let Some(entry) = self.book.get_mut(number).filter(|entry| entry.is(number, change.seid)) else { return };
+        let Some(entry) = self.store.get_mut(number).filter(|entry| entry.is(number, change.seid)) else { return };
         entry.paged = false;
         let worker = entry.worker;
         change.ends.into_iter().for_each(|(instance, end)| control.end_marker(worker, instance, end));
@@ -111,7 +111,7 @@ impl N4 {
 
     /// The worker has kept the old rules.
     pub(super) fn undo(&mut self, number: u32, change: Change, control: &mut Control, clock: &WallClock) {
-        let Some(entry) = self.book.get(number).filter(|entry| entry.is(number, change.seid)) else {
+        let Some(entry) = self.store.get(number).filter(|entry| entry.is(number, change.seid)) else {
             // It has ended meanwhile, and what the change brought with it.
             return self.release_keys(&change.left, &[]);
         };
@@ -120,7 +120,7 @@ impl N4 {
         let meters = change.meters.into_vec();
         self.give_back(&change.chosen);
         let session = self.translator(peer, clock).session(&change.rules, &meters);
-        let (Ok(session), Some(message)) = (session, self.book.written(&change.rules)) else { return };
+        let (Ok(session), Some(message)) = (session, self.store.written(&change.rules)) else { return };
         control.kept(worker, number, &session);
         let cp_seid = change.rules.cp_f_seid.seid;
         let made = Made { worker, session, meters, keys: change.keys, cp_seid, message };

@@ -20,7 +20,7 @@ use crate::rules::Session;
 
 /// A session.
 #[derive(Debug)]
-pub struct Entry {
+pub struct StoredSession {
     /// The association it belongs to.
     pub peer: u32,
     /// The upper half of its SEID.
@@ -48,7 +48,7 @@ pub struct Entry {
     pub paths: Box<[Path]>,
 }
 
-impl Entry {
+impl StoredSession {
     /// One that nothing was told of yet, of an association and its number there.
     fn new(
         (peer, cp_seid): (u32, u64),
@@ -141,8 +141,8 @@ struct OfPeer {
 
 /// All of them.
 #[derive(Debug, Default)]
-pub struct Book {
-    entries: Chunks<Option<Entry>>,
+pub struct SessionStore {
+    entries: Chunks<Option<StoredSession>>,
     /// Numbers to be used again, longest unused first.
     free: VecDeque<u32>,
     index: Index,
@@ -160,7 +160,7 @@ pub struct Book {
     octets: Vec<u8>,
 }
 
-impl Book {
+impl SessionStore {
     /// Makes room for so many sessions.
     pub fn reserve(&mut self, sessions: usize) {
         self.index.reserve(sessions);
@@ -235,7 +235,7 @@ impl Book {
             self.free.pop_front();
         }
         let rules = with_header(message, seid(tag, number), peer);
-        self.enter(number, Entry::new((peer, cp_seid), tag, worker, rules, meters, keys));
+        self.enter(number, StoredSession::new((peer, cp_seid), tag, worker, rules, meters, keys));
         seid(tag, number)
     }
 
@@ -255,11 +255,11 @@ impl Book {
             return false;
         }
         let rules = with_header(message, seid, peer);
-        self.enter(number, Entry::new((peer, cp_seid), tag, worker, rules, meters, keys));
+        self.enter(number, StoredSession::new((peer, cp_seid), tag, worker, rules, meters, keys));
         true
     }
 
-    fn enter(&mut self, number: u32, entry: Entry) {
+    fn enter(&mut self, number: u32, entry: StoredSession) {
         let at = number as usize;
         self.entries.fill(at + 1, || None);
         entry.keys.iter().for_each(|key| self.index.insert(*key, number));
@@ -338,7 +338,7 @@ impl Book {
     }
 
     /// Takes a session out.
-    pub fn take(&mut self, number: u32) -> Option<Entry> {
+    pub fn take(&mut self, number: u32) -> Option<StoredSession> {
         let entry = self.entries.get_mut(number as usize)?.take()?;
         entry.keys.iter().for_each(|key| self.index.remove(key, number));
         self.count -= 1;
@@ -380,23 +380,23 @@ impl Book {
     }
 
     /// A session.
-    pub fn get(&self, number: u32) -> Option<&Entry> {
+    pub fn get(&self, number: u32) -> Option<&StoredSession> {
         self.entries.get(number as usize)?.as_ref()
     }
 
     /// A session, to change.
-    pub fn get_mut(&mut self, number: u32) -> Option<&mut Entry> {
+    pub fn get_mut(&mut self, number: u32) -> Option<&mut StoredSession> {
         self.entries.get_mut(number as usize)?.as_mut()
     }
 
     /// All sessions with their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Entry)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &StoredSession)> {
         self.entries.iter().enumerate().filter_map(|(n, entry)| Some((n as u32, entry.as_ref()?)))
     }
 
     /// Bytes it takes, about: entries, rules, accounts, keys and index.
     pub fn bytes(&self) -> usize {
-        let of_entry = |(_, entry): (u32, &Entry)| {
+        let of_entry = |(_, entry): (u32, &StoredSession)| {
             entry.rules.len() + size_of_val(&*entry.meters) + size_of_val(&*entry.keys) + size_of_val(&*entry.paths)
         };
         self.entries.bytes() + self.iter().map(of_entry).sum::<usize>() + self.index.bytes() + self.sets.bytes()
@@ -434,57 +434,57 @@ mod tests {
         Rules { cp_f_seid: pfcp::ie::FSeid::new(seid, IpAddr::from([127, 0, 0, 1])), ..Rules::default() }
     }
 
-    fn put(book: &mut Book, cp_seid: u64, keys: Vec<Key>) -> u64 {
-        let message = book.written(&rules(cp_seid)).expect("short");
-        book.put(0, 0, cp_seid, message, vec![], keys)
+    fn put(store: &mut SessionStore, cp_seid: u64, keys: Vec<Key>) -> u64 {
+        let message = store.written(&rules(cp_seid)).expect("short");
+        store.put(0, 0, cp_seid, message, vec![], keys)
     }
 
     #[test]
     fn a_session_is_found_by_its_seid_and_by_nobody_elses() {
-        let mut book = Book::default();
-        let seids: Vec<u64> = (0..3).map(|n| put(&mut book, n, vec![Key::Teid(n as u32)])).collect();
-        assert_eq!(seids.iter().map(|seid| book.find(*seid)).collect::<Vec<_>>(), [Some(0), Some(1), Some(2)]);
-        assert_eq!(book.find(seids[0] ^ 1 << 40), None);
-        assert_eq!(book.find(0), None);
-        assert_eq!(book.lookup(Key::Teid(1)), Some(1));
-        book.take(1).expect("there");
-        assert_eq!((book.find(seids[1]), book.lookup(Key::Teid(1)), book.len()), (None, None, 2));
-        let mut again = put(&mut book, 9, vec![]);
-        assert_eq!(book.find(again), Some(3), "a number rests before it comes again");
-        while let Some(number) = book.find(again).filter(|number| *number != 1) {
-            book.take(number);
-            again = put(&mut book, 9, vec![]);
+        let mut store = SessionStore::default();
+        let seids: Vec<u64> = (0..3).map(|n| put(&mut store, n, vec![Key::Teid(n as u32)])).collect();
+        assert_eq!(seids.iter().map(|seid| store.find(*seid)).collect::<Vec<_>>(), [Some(0), Some(1), Some(2)]);
+        assert_eq!(store.find(seids[0] ^ 1 << 40), None);
+        assert_eq!(store.find(0), None);
+        assert_eq!(store.lookup(Key::Teid(1)), Some(1));
+        store.take(1).expect("there");
+        assert_eq!((store.find(seids[1]), store.lookup(Key::Teid(1)), store.len()), (None, None, 2));
+        let mut again = put(&mut store, 9, vec![]);
+        assert_eq!(store.find(again), Some(3), "a number rests before it comes again");
+        while let Some(number) = store.find(again).filter(|number| *number != 1) {
+            store.take(number);
+            again = put(&mut store, 9, vec![]);
         }
         assert_ne!(again, seids[1], "the number comes again, the SEID does not");
-        assert_eq!((book.find(again), book.find(seids[1])), (Some(1), None));
+        assert_eq!((store.find(again), store.find(seids[1])), (Some(1), None));
     }
 
     #[test]
     fn sessions_of_an_association_are_listed_without_others() {
-        let mut book = Book::default();
+        let mut store = SessionStore::default();
         for n in 0..9 {
-            let message = book.written(&rules(n)).expect("short");
-            book.put(n as u32 % 3, 0, n, message, vec![], vec![]);
+            let message = store.written(&rules(n)).expect("short");
+            store.put(n as u32 % 3, 0, n, message, vec![], vec![]);
         }
-        let of = |book: &Book, peer: u32| book.numbers_of_peer(peer).collect::<Vec<_>>();
-        assert_eq!((of(&book, 0), of(&book, 1), of(&book, 3)), (vec![6, 3, 0], vec![7, 4, 1], vec![]));
+        let of = |store: &SessionStore, peer: u32| store.numbers_of_peer(peer).collect::<Vec<_>>();
+        assert_eq!((of(&store, 0), of(&store, 1), of(&store, 3)), (vec![6, 3, 0], vec![7, 4, 1], vec![]));
         for number in [3, 1, 6] {
-            book.take(number).expect("there");
+            store.take(number).expect("there");
         }
-        assert_eq!((of(&book, 0), of(&book, 1), of(&book, 2)), (vec![0], vec![7, 4], vec![8, 5, 2]));
+        assert_eq!((of(&store, 0), of(&store, 1), of(&store, 2)), (vec![0], vec![7, 4], vec![8, 5, 2]));
         for number in [0, 8, 5, 2] {
-            book.take(number).expect("there");
+            store.take(number).expect("there");
         }
-        assert_eq!((of(&book, 0), of(&book, 2), book.of_peer(0), book.of_peer(1)), (vec![], vec![], 0, 2));
+        assert_eq!((of(&store, 0), of(&store, 2), store.of_peer(0), store.of_peer(1)), (vec![], vec![], 0, 2));
     }
 
     #[test]
     fn keys_of_another_session_are_a_conflict() {
-        let mut book = Book::default();
-        put(&mut book, 1, vec![Key::Teid(5)]);
-        assert_eq!(book.conflict(&[Key::Teid(4), Key::Teid(5)], None), Some(Key::Teid(5)));
-        assert_eq!(book.conflict(&[Key::Teid(5)], Some(0)), None);
-        book.set_keys(0, vec![Key::Teid(6)]);
-        assert_eq!((book.lookup(Key::Teid(5)), book.lookup(Key::Teid(6))), (None, Some(0)));
+        let mut store = SessionStore::default();
+        put(&mut store, 1, vec![Key::Teid(5)]);
+        assert_eq!(store.conflict(&[Key::Teid(4), Key::Teid(5)], None), Some(Key::Teid(5)));
+        assert_eq!(store.conflict(&[Key::Teid(5)], Some(0)), None);
+        store.set_keys(0, vec![Key::Teid(6)]);
+        assert_eq!((store.lookup(Key::Teid(5)), store.lookup(Key::Teid(6))), (None, Some(0)));
     }
 }

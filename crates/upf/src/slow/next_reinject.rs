@@ -17,7 +17,7 @@ use crate::sessions::Sessions;
 
 /// The pipeline that a burst goes on in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Onward {
+pub enum NextReinject {
     /// What waited, and what is of our own making.
     Released,
     /// From subscriber to subscriber.
@@ -30,20 +30,20 @@ pub enum Onward {
 
 impl SlowPath {
     /// Fills the burst with what goes on next: says where, and whether more is due.
-    pub(crate) fn next(&mut self, burst: &mut Burst<Upf>, state: &State, env: &mut Env) -> (Onward, bool) {
+    pub(crate) fn next(&mut self, burst: &mut Burst<Upf>, state: &State, env: &mut Env) -> (NextReinject, bool) {
         if self.control.held() > 0 {
             let more = self.control.poll(burst, state, env);
-            return (Onward::UplinkWhole, more);
+            return (NextReinject::UplinkWhole, more);
         }
         if self.turned.held() > 0 {
             let enter = |burst: &mut Burst<Upf>, i, instance| arrive(burst, i, instance, state, None);
             self.turned.poll(burst, env, enter);
-            return (Onward::Turned, true);
+            return (NextReinject::Turned, true);
         }
         if let Some([up, down]) = &mut self.fragments {
             if up.is_ready() {
                 up.poll(burst, env, |burst, i, tag| Tunnelled::from(tag).enter(burst, i, state));
-                return (Onward::UplinkWhole, true);
+                return (NextReinject::UplinkWhole, true);
             }
             if down.is_ready() {
                 let arena = env.pool.arena().clone();
@@ -53,10 +53,10 @@ impl SlowPath {
                     let to6 = (burst.lane.ip(i).version == 6).then(|| burst.lane.ip(i).dst6(burst.bytes(i, &arena)));
                     arrive(burst, i, state.port(port).instance, state, to6);
                 });
-                return (Onward::DownlinkWhole, true);
+                return (NextReinject::DownlinkWhole, true);
             }
         }
-        (Onward::Released, self.poll(burst, state, env))
+        (NextReinject::Released, self.poll(burst, state, env))
     }
 
     /// Holds a user's fragment until the others are there.
