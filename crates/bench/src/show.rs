@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use traffic::DirectionResult;
 
 use crate::options::ReceiveWork;
-use crate::report::Report;
+use crate::report::{Paced, Report};
 use crate::text::{Table, bytes, count, micros, rate};
 
 /// The whole report.
@@ -167,23 +167,7 @@ pub fn facts(r: &Report) -> String {
         ));
     }
     if let Some(paced) = &r.paced {
-        line(format!(
-            "at {} ({:.0} % of capacity), every packet checked: {:.4} % lost (median window {:.4} %)",
-            rate(paced.offered_mpps),
-            paced.of_capacity * 100.0,
-            paced.loss_ratio * 100.0,
-            paced.loss_ratio_median * 100.0
-        ));
-        for (name, d) in [("uplink", &paced.directions.uplink), ("downlink", &paced.directions.downlink)] {
-            let l = &d.latency_us;
-            line(format!(
-                "  {name}: p50 {}, p99 {}, p99.9 {}, slowest {}",
-                micros(l.p50),
-                micros(l.p99),
-                micros(l.p999),
-                micros(l.max)
-            ));
-        }
+        paced_facts(paced, &mut line);
     }
     line(format!(
         "started in {:.2} s; {} a subscriber ({} in all); process {}",
@@ -215,11 +199,32 @@ pub fn facts(r: &Report) -> String {
     out
 }
 
+/// Loss and latency at a fraction of the capacity.
+fn paced_facts(paced: &Paced, line: &mut impl FnMut(String)) {
+    line(format!(
+        "at {} ({:.0} % of capacity), every packet checked: {:.4} % lost (median window {:.4} %)",
+        rate(paced.offered_mpps),
+        paced.of_capacity * 100.0,
+        paced.loss_ratio * 100.0,
+        paced.loss_ratio_median * 100.0
+    ));
+    for (name, d) in [("uplink", &paced.directions.uplink), ("downlink", &paced.directions.downlink)] {
+        let l = &d.latency_us;
+        line(format!(
+            "  {name}: p50 {}, p99 {}, p99.9 {}, slowest {}",
+            micros(l.p50),
+            micros(l.p99),
+            micros(l.p999),
+            micros(l.max)
+        ));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cost::{Cost, StageCost};
-    use crate::report::{Paced, Reference};
+    use crate::report::Reference;
 
     fn fixed() -> Report {
         let stage = |direction: &str, name: &str, ns: f64| StageCost {

@@ -223,25 +223,7 @@ impl UserPlane {
 
     fn carry_out(state: &mut State, slow: &mut SlowPath, command: Command, env: &mut Env) -> Reply {
         match command {
-            Command::Install { handle, mut session } => {
-                if session.before.capacity() > 0 {
-                    state.sessions.usage_into(handle, env.now, &mut session.before);
-                }
-                let before = state.translated(handle);
-                match state.sessions.install(handle, &session, env.now) {
-                    Ok(()) => {
-                        if before != state.translated(handle) {
-                            state.end_translation(before, env.now);
-                        }
-                        if session.discards {
-                            slow.discard(handle, env);
-                        }
-                        slow.rules_changed(handle);
-                        Reply::Installed(session)
-                    }
-                    Err(why) => Reply::Refused(why, session),
-                }
-            }
+            Command::Install { handle, session } => Self::install(state, slow, handle, session, env),
             Command::Remove { handle } => {
                 let before = state.translated(handle);
                 match state.sessions.remove(handle, env.now) {
@@ -301,6 +283,30 @@ impl UserPlane {
             Command::Retry { key } => Reply::Waiting(slow.retry(key)),
             Command::GiveUp { key } => Reply::Waiting(slow.give_up(key, state, env)),
         }
+    }
+
+    fn install(
+        state: &mut State,
+        slow: &mut SlowPath,
+        handle: u32,
+        mut session: Box<Compiled>,
+        env: &mut Env,
+    ) -> Reply {
+        if session.before.capacity() > 0 {
+            state.sessions.usage_into(handle, env.now, &mut session.before);
+        }
+        let before = state.translated(handle);
+        if let Err(why) = state.sessions.install(handle, &session, env.now) {
+            return Reply::Refused(why, session);
+        }
+        if before != state.translated(handle) {
+            state.end_translation(before, env.now);
+        }
+        if session.discards {
+            slow.discard(handle, env);
+        }
+        slow.rules_changed(handle);
+        Reply::Installed(session)
     }
 }
 

@@ -128,117 +128,12 @@ impl CableReport {
         alone: &[(f64, f64)],
     ) -> Self {
         let hz = tsc_hz() as f64;
-        let sum = |of: &dyn Fn(&CableWindow) -> u64| windows.iter().map(of).sum::<u64>();
-        let packets = |w: &CableWindow| w.heard.in_order + w.up.in_order;
-        let bits = |w: &CableWindow| (w.heard.bytes + w.up.bytes) as f64 * 8.0;
-        let (all, down, up) = (sum(&packets).max(1), sum(&|w| w.heard.in_order).max(1), sum(&|w| w.up.in_order).max(1));
-        let mpps: Vec<f64> = windows.iter().map(|w| packets(w) as f64 / w.time / 1e6).collect();
-        let ns = |cycles: u64| cycles as f64 / all as f64 * 1e9 / hz;
-        let (cycles, pipelines) = (sum(&|w| w.cycles), sum(&|w| w.pipelines));
-        let doors = [0, 1].map(|n: usize| sum(&|w| w.doors[n]));
-        // Every stage: sums over windows.
-        let mut stages = windows.first().map(|w| w.stages.clone()).unwrap_or_default();
-        for window in windows.iter().skip(1) {
-            for (row, more) in stages.iter_mut().zip(&window.stages) {
-                row.calls += more.calls;
-                row.packets += more.packets;
-                row.cycles += more.cycles;
-            }
-        }
-        let charged = |of: &dyn Fn(&StageRow) -> bool| {
-            stages.iter().filter(|row| of(row)).map(|row| row.cycles).sum::<u64>() as f64
-        };
-        let (downstream, everything) = (charged(&is_downstream), charged(&|_| true).max(1.0));
-        // What is charged to no stage (the worker's loop, timers) is borne by stages in proportion.
-        let spread = cycles as f64 / everything;
-        let crypto = charged(&|row| row.stage.name == "crc_encryption") / down as f64;
-        let downstream_cycles = downstream * spread / down as f64;
+        let stages = Stages::of(windows);
         let alone = median(alone.iter().map(|(cycles, _)| *cycles));
-        let stage = |row: &StageRow| StageCost {
-            direction: row.stage.pipeline.to_owned(),
-            name: row.stage.name.to_owned(),
-            packets: row.packets,
-            cycles_per_packet: row.cycles as f64 / row.packets as f64,
-            ns_per_packet: row.cycles as f64 / row.packets as f64 * 1e9 / hz,
-            packets_per_call: row.packets as f64 / row.calls.max(1) as f64,
-        };
-        let cost = Cost {
-            trx_ns: ns(doors[0]),
-            tc_ns: ns(pipelines),
-            ttx_ns: ns(doors[1]),
-            other_ns: ns(cycles.saturating_sub(pipelines + doors[0] + doors[1])),
-            tp_ns: ns(cycles),
-            cycles_per_packet: cycles as f64 / all as f64,
-            tsc_hz: hz,
-            stages_ns: ns(everything as u64),
-            stages: stages.iter().filter(|row| row.packets > 0).map(stage).collect(),
-            ..Cost::default()
-        };
-        let gbps = median(windows.iter().map(|w| bits(w) / w.time / 1e9));
-        let both_mpps = median(mpps.iter().copied());
-        let mean = bits_mean(windows);
-        let utilisation = median(windows.iter().map(|w| w.utilisation));
-        let saturates = utilisation > 0.97;
-        let busy = if saturates || utilisation <= 0.0 { 1.0 } else { utilisation };
-        let scheduling = if windows.iter().all(|w| w.urgent) { "fifo" } else { "ordinary" };
-        let common = Report {
-            schema: 1,
-            profile: "cmts-imix".into(),
-            gateway: "cmts".into(),
-            port: port.name().into(),
-            workers: 1,
-            instances: 1,
-            seconds: windows.iter().map(|w| w.seconds).sum(),
-            subscribers: settings.subscribers().into(),
-            flows: settings.flows(),
-            mpps: both_mpps,
-            gbps_l2: gbps,
-            cost,
-            reference: Reference {
-                name: format!("{}, alone", rig.cipher()),
-                mpps: hz / alone / 1e6,
-                gbps_l2: hz / alone * mean * 8.0 / 1e9,
-                ratio: both_mpps * 1e6 / (hz / alone),
-                ..Reference::default()
-            },
-            bytes_per_subscriber: rig.bytes() as f64 / f64::from(settings.subscribers().max(1)),
-            allocations_per_packet: sum(&|w| w.allocations) as f64 / all as f64,
-            load: LoadSource {
-                source: "generator".into(),
-                saturates,
-                busy_mpps: both_mpps / busy,
-                ..LoadSource::default()
-            },
-            windows: Windows {
-                count: windows.len(),
-                mpps_min: mpps.iter().copied().fold(f64::INFINITY, f64::min),
-                mpps_max: mpps.iter().copied().fold(0.0, f64::max),
-                mpps,
-                ..Windows::default()
-            },
-            worker_utilisation: vec![utilisation],
-            host: Host { nic: rig.nic(), scheduling: scheduling.into(), ..Host::this() },
-            date: date(),
-            version: VERSION.to_owned(),
-            ..Report::default()
-        };
-        let cable = Cable {
-            service_groups: settings.groups,
-            modems: settings.modems,
-            channels: settings.channels.name().to_owned(),
-            cipher: rig.cipher().to_owned(),
-            gbps_per_service_group: gbps / f64::from(settings.groups),
-            downstream_cycles,
-            crypto_cycles: crypto,
-            beyond_crypto_cycles: downstream_cycles - crypto,
-            cipher_alone_cycles: alone,
-            crypto_ratio: crypto / alone,
-            upstream_cycles: (everything - downstream) * spread / up as f64,
-            upstream_ratio: sum(&|w| w.up.bytes) as f64 / sum(&|w| w.heard.bytes).max(1) as f64,
-            channel_imbalance: imbalance(settings, windows),
-            ..Cable::default()
-        };
-        Self { common, cable }
+        Self {
+            common: common(settings, port, rig, windows, &stages, hz / alone),
+            cable: cable(settings, rig, windows, &stages, alone),
+        }
     }
 
     /// Takes over what the end brought to light.
@@ -285,6 +180,162 @@ impl CableReport {
         cable.wrong = wrong.map(|(why, n)| (why.to_owned(), n)).collect();
         cable.wrong_frames = cable.wrong.iter().map(|(_, n)| n).sum();
         cable.reordered = heard.reordered + hosts.reordered + heard.late + end.unordered;
+    }
+}
+
+/// What windows have in common, summed over them.
+struct Stages {
+    rows: Vec<StageRow>,
+    /// Cycles charged to any stage.
+    everything: f64,
+    /// Cycles that a packet costs by cycles that stages were charged: what is charged to no stage (the worker's loop, timers)
+    /// is borne by stages in proportion.
+    spread: f64,
+}
+
+impl Stages {
+    fn of(windows: &[CableWindow]) -> Self {
+        let mut rows = windows.first().map(|w| w.stages.clone()).unwrap_or_default();
+        for window in windows.iter().skip(1) {
+            for (row, more) in rows.iter_mut().zip(&window.stages) {
+                row.calls += more.calls;
+                row.packets += more.packets;
+                row.cycles += more.cycles;
+            }
+        }
+        let everything = (rows.iter().map(|row| row.cycles).sum::<u64>() as f64).max(1.0);
+        let spread = sum(windows, |w| w.cycles) as f64 / everything;
+        Self { rows, everything, spread }
+    }
+
+    /// Cycles charged to some stages.
+    fn charged(&self, of: impl Fn(&StageRow) -> bool) -> f64 {
+        self.rows.iter().filter(|row| of(row)).map(|row| row.cycles).sum::<u64>() as f64
+    }
+}
+
+fn sum(windows: &[CableWindow], of: impl Fn(&CableWindow) -> u64) -> u64 {
+    windows.iter().map(of).sum()
+}
+
+/// Packets of a window that arrived in order, both directions.
+fn packets(window: &CableWindow) -> u64 {
+    window.heard.in_order + window.up.in_order
+}
+
+fn gbps(windows: &[CableWindow]) -> f64 {
+    median(windows.iter().map(|w| (w.heard.bytes + w.up.bytes) as f64 * 8.0 / w.time / 1e9))
+}
+
+/// What a packet costs: receive, processing, transmit, and each stage.
+fn cost(windows: &[CableWindow], stages: &Stages) -> Cost {
+    let hz = tsc_hz() as f64;
+    let all = sum(windows, packets).max(1) as f64;
+    let ns = |cycles: u64| cycles as f64 / all * 1e9 / hz;
+    let (cycles, pipelines) = (sum(windows, |w| w.cycles), sum(windows, |w| w.pipelines));
+    let [receive, transmit] = [0, 1].map(|n: usize| sum(windows, |w| w.doors[n]));
+    let stage = |row: &StageRow| StageCost {
+        direction: row.stage.pipeline.to_owned(),
+        name: row.stage.name.to_owned(),
+        packets: row.packets,
+        cycles_per_packet: row.cycles as f64 / row.packets as f64,
+        ns_per_packet: row.cycles as f64 / row.packets as f64 * 1e9 / hz,
+        packets_per_call: row.packets as f64 / row.calls.max(1) as f64,
+    };
+    Cost {
+        trx_ns: ns(receive),
+        tc_ns: ns(pipelines),
+        ttx_ns: ns(transmit),
+        other_ns: ns(cycles.saturating_sub(pipelines + receive + transmit)),
+        tp_ns: ns(cycles),
+        cycles_per_packet: cycles as f64 / all,
+        tsc_hz: hz,
+        stages_ns: ns(stages.everything as u64),
+        stages: stages.rows.iter().filter(|row| row.packets > 0).map(stage).collect(),
+        ..Cost::default()
+    }
+}
+
+/// The keys of every result; the cipher alone does `alone_pps` packets a second.
+fn common(
+    settings: &CableSettings,
+    port: PortKind,
+    rig: &dyn Trial,
+    windows: &[CableWindow],
+    stages: &Stages,
+    alone_pps: f64,
+) -> Report {
+    let mpps: Vec<f64> = windows.iter().map(|w| packets(w) as f64 / w.time / 1e6).collect();
+    let both_mpps = median(mpps.iter().copied());
+    let utilisation = median(windows.iter().map(|w| w.utilisation));
+    let saturates = utilisation > 0.97;
+    let busy = if saturates || utilisation <= 0.0 { 1.0 } else { utilisation };
+    let scheduling = if windows.iter().all(|w| w.urgent) { "fifo" } else { "ordinary" };
+    Report {
+        schema: 1,
+        profile: "cmts-imix".into(),
+        gateway: "cmts".into(),
+        port: port.name().into(),
+        workers: 1,
+        instances: 1,
+        seconds: windows.iter().map(|w| w.seconds).sum(),
+        subscribers: settings.subscribers().into(),
+        flows: settings.flows(),
+        mpps: both_mpps,
+        gbps_l2: gbps(windows),
+        cost: cost(windows, stages),
+        reference: Reference {
+            name: format!("{}, alone", rig.cipher()),
+            mpps: alone_pps / 1e6,
+            gbps_l2: alone_pps * bits_mean(windows) * 8.0 / 1e9,
+            ratio: both_mpps * 1e6 / alone_pps,
+            ..Reference::default()
+        },
+        bytes_per_subscriber: rig.bytes() as f64 / f64::from(settings.subscribers().max(1)),
+        allocations_per_packet: sum(windows, |w| w.allocations) as f64 / sum(windows, packets).max(1) as f64,
+        load: LoadSource {
+            source: "generator".into(),
+            saturates,
+            busy_mpps: both_mpps / busy,
+            ..LoadSource::default()
+        },
+        windows: Windows {
+            count: windows.len(),
+            mpps_min: mpps.iter().copied().fold(f64::INFINITY, f64::min),
+            mpps_max: mpps.iter().copied().fold(0.0, f64::max),
+            mpps,
+            ..Windows::default()
+        },
+        worker_utilisation: vec![utilisation],
+        host: Host { nic: rig.nic(), scheduling: scheduling.into(), ..Host::this() },
+        date: date(),
+        version: VERSION.to_owned(),
+        ..Report::default()
+    }
+}
+
+/// A cable gateway's own keys; the cipher alone takes `alone` cycles a packet.
+fn cable(settings: &CableSettings, rig: &dyn Trial, windows: &[CableWindow], stages: &Stages, alone: f64) -> Cable {
+    let down = sum(windows, |w| w.heard.in_order).max(1) as f64;
+    let up = sum(windows, |w| w.up.in_order).max(1) as f64;
+    let downstream = stages.charged(is_downstream);
+    let crypto = stages.charged(|row| row.stage.name == "crc_encryption") / down;
+    let downstream_cycles = downstream * stages.spread / down;
+    Cable {
+        service_groups: settings.groups,
+        modems: settings.modems,
+        channels: settings.channels.name().to_owned(),
+        cipher: rig.cipher().to_owned(),
+        gbps_per_service_group: gbps(windows) / f64::from(settings.groups),
+        downstream_cycles,
+        crypto_cycles: crypto,
+        beyond_crypto_cycles: downstream_cycles - crypto,
+        cipher_alone_cycles: alone,
+        crypto_ratio: crypto / alone,
+        upstream_cycles: (stages.everything - downstream) * stages.spread / up,
+        upstream_ratio: sum(windows, |w| w.up.bytes) as f64 / sum(windows, |w| w.heard.bytes).max(1) as f64,
+        channel_imbalance: imbalance(settings, windows),
+        ..Cable::default()
     }
 }
 

@@ -98,40 +98,7 @@ impl CableReport {
                 r.ratio * 100.0
             ));
         }
-        line(format!(
-            "{} a modem: with its hosts, keys, service flows and SID cluster; {} in all",
-            bytes(common.bytes_per_subscriber),
-            bytes(common.bytes_per_subscriber * common.subscribers as f64)
-        ));
-        line(format!(
-            "{:.2} Gbit/s a service group; upstream {:.1} % of downstream; channels of a bonding group within {:.2} %",
-            cable.gbps_per_service_group,
-            cable.upstream_ratio * 100.0,
-            cable.channel_imbalance * 100.0
-        ));
-        let packets: u64 = cable.segments_per_packet.iter().sum();
-        let segments: u64 = (0u64..).zip(cable.segments_per_packet).map(|(n, packets)| n * packets).sum();
-        line(format!(
-            "{:.2} segments a DEPI packet, {:.1} % of frames split over two",
-            segments as f64 / packets.max(1) as f64,
-            cable.split_ratio * 100.0
-        ));
-        line(format!(
-            "every frame taken apart and decrypted: {} wrong, {} out of order; {} packets missing, {} slots lost",
-            cable.wrong_frames, cable.reordered, common.packets_missing, common.frames_lost
-        ));
-        for (why, n) in &cable.wrong {
-            line(format!("wrong, {why}: {}", count(*n)));
-        }
-        if let Some(rates) = &cable.rates {
-            line(format!(
-                "{} service flows sent more than their {} Mbit/s got {:.2} % of it on average, the worst {:+.2} %",
-                rates.flows,
-                rates.rate / 1_000_000,
-                rates.mean * 100.0,
-                rates.worst * 100.0
-            ));
-        }
+        cable_facts(self, &mut line);
         line(format!(
             "{:.3} allocations a packet{}; started in {:.2} s",
             common.allocations_per_packet,
@@ -202,4 +169,43 @@ pub fn side_by_side(reports: &[CableReport]) -> String {
         ]);
     }
     table.text()
+}
+
+/// What channels, segments, frames and rates of service flows came to.
+fn cable_facts(report: &CableReport, line: &mut impl FnMut(String)) {
+    let (common, cable) = (&report.common, &report.cable);
+    line(format!(
+        "{} a modem: with its hosts, keys, service flows and SID cluster; {} in all",
+        bytes(common.bytes_per_subscriber),
+        bytes(common.bytes_per_subscriber * common.subscribers as f64)
+    ));
+    line(format!(
+        "{:.2} Gbit/s a service group; upstream {:.1} % of downstream; channels of a bonding group within {:.2} %",
+        cable.gbps_per_service_group,
+        cable.upstream_ratio * 100.0,
+        cable.channel_imbalance * 100.0
+    ));
+    let packets: u64 = cable.segments_per_packet.iter().sum();
+    let segments: u64 = (0u64..).zip(cable.segments_per_packet).map(|(n, packets)| n * packets).sum();
+    line(format!(
+        "{:.2} segments a DEPI packet, {:.1} % of frames split over two",
+        segments as f64 / packets.max(1) as f64,
+        cable.split_ratio * 100.0
+    ));
+    line(format!(
+        "every frame taken apart and decrypted: {} wrong, {} out of order; {} packets missing, {} slots lost",
+        cable.wrong_frames, cable.reordered, common.packets_missing, common.frames_lost
+    ));
+    for (why, n) in &cable.wrong {
+        line(format!("wrong, {why}: {}", count(*n)));
+    }
+    if let Some(rates) = &cable.rates {
+        line(format!(
+            "{} service flows sent more than their {} Mbit/s got {:.2} % of it on average, the worst {:+.2} %",
+            rates.flows,
+            rates.rate / 1_000_000,
+            rates.mean * 100.0,
+            rates.worst * 100.0
+        ));
+    }
 }

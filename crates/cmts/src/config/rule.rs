@@ -115,6 +115,9 @@ pub fn rules(
 /// The highest priority of a classifier: it has eight bits (CM-SP-MULPI, TLV 22.5 and 23.5).
 const CLASSIFIER_PRIORITY: u16 = 255;
 
+/// An error of one rule, at a key of it.
+type Fail<'a> = &'a dyn Fn(&str, String, &str) -> ConfigError;
+
 fn rule(
     section: &str,
     n: usize,
@@ -122,55 +125,64 @@ fn rule(
     entry: &RuleEntry,
     flow: Option<FlowByName<'_>>,
 ) -> Result<Rule, ConfigError> {
-    let fail = |key: &str, what: String, help: &str| wrong(&[&section, &n, &"rule", &m, &key], what, help);
-    let then = match (flow, entry.action, &entry.flow) {
-        (None, action, None) => match action.unwrap_or_default() {
-            Action::Permit => PERMIT,
-            Action::Deny => DENY,
-        },
-        (None, _, Some(_)) => return Err(fail("flow", "a filter chooses no service flow".into(), "leave it out")),
-        (Some(_), Some(_), _) => return Err(fail("action", "a classifier permits nothing".into(), "leave it out")),
-        (Some(flow), None, Some(name)) => flow(name).ok_or_else(|| {
-            fail(
-                "flow",
-                format!("no profile with these classifiers has a service flow \"{name}\""),
-                "name one of its flows",
-            )
-        })?,
-        (Some(_), None, None) => {
-            return Err(fail("flow", "a classifier chooses a service flow".into(), "flow = \"the flow's name\""));
-        }
-    };
+    let fail: Fail<'_> = &|key, what, help| wrong(&[&section, &n, &"rule", &m, &key], what, help);
+    let then = then(entry, flow, fail)?;
     if flow.is_some() && entry.priority > CLASSIFIER_PRIORITY {
         let what = format!("{} is no priority of a classifier", entry.priority);
         return Err(fail("priority", what, "0 to 255, higher ones are asked first"));
     }
-    let protocol = match &entry.protocol {
-        None => None,
-        Some(Protocol::Number(number)) if *number <= TCP_OR_UDP => Some(*number),
-        Some(Protocol::Name(name)) => Some(match name.as_str() {
+    let protocol = protocol(entry, fail)?;
+    let mut fields = Match { protocol, flow_label: entry.flow_label, ethertype: entry.ethertype, ..Match::default() };
+    addresses(entry, &mut fields, fail)?;
+    ports(entry, &mut fields, fail)?;
+    marks(entry, &mut fields, fail)?;
+    hardware_addresses(entry, &mut fields, fail)?;
+    Ok(Rule { priority: entry.priority, fields, then })
+}
+
+/// What a rule does: a filter permits or denies, a classifier chooses a service flow.
+fn then(entry: &RuleEntry, flow: Option<FlowByName<'_>>, fail: Fail<'_>) -> Result<u8, ConfigError> {
+    match (flow, entry.action, &entry.flow) {
+        (None, action, None) => Ok(match action.unwrap_or_default() {
+            Action::Permit => PERMIT,
+            Action::Deny => DENY,
+        }),
+        (None, _, Some(_)) => Err(fail("flow", "a filter chooses no service flow".into(), "leave it out")),
+        (Some(_), Some(_), _) => Err(fail("action", "a classifier permits nothing".into(), "leave it out")),
+        (Some(flow), None, Some(name)) => flow(name).ok_or_else(|| {
+            let what = format!("no profile with these classifiers has a service flow \"{name}\"");
+            fail("flow", what, "name one of its flows")
+        }),
+        (Some(_), None, None) => {
+            Err(fail("flow", "a classifier chooses a service flow".into(), "flow = \"the flow's name\""))
+        }
+    }
+}
+
+fn protocol(entry: &RuleEntry, fail: Fail<'_>) -> Result<Option<u16>, ConfigError> {
+    let number = match &entry.protocol {
+        None => return Ok(None),
+        Some(Protocol::Number(number)) if *number <= TCP_OR_UDP => *number,
+        Some(Protocol::Number(number)) => {
+            let help = "0 to 255, 256 for any, 257 for TCP or UDP";
+            return Err(fail("protocol", format!("{number} is no protocol"), help));
+        }
+        Some(Protocol::Name(name)) => match name.as_str() {
             "tcp" => 6,
             "udp" => 17,
             "icmp" => 1,
             "any" => ANY_IP,
             "tcp/udp" => TCP_OR_UDP,
             _ => {
-                return Err(fail(
-                    "protocol",
-                    format!("no protocol is called \"{name}\""),
-                    "tcp, udp, icmp, or its number",
-                ));
+                let what = format!("no protocol is called \"{name}\"");
+                return Err(fail("protocol", what, "tcp, udp, icmp, or its number"));
             }
-        }),
-        Some(Protocol::Number(number)) => {
-            return Err(fail(
-                "protocol",
-                format!("{number} is no protocol"),
-                "0 to 255, 256 for any, 257 for TCP or UDP",
-            ));
-        }
+        },
     };
-    let mut fields = Match { protocol, flow_label: entry.flow_label, ethertype: entry.ethertype, ..Match::default() };
+    Ok(Some(number))
+}
+
+fn addresses(entry: &RuleEntry, fields: &mut Match, fail: Fail<'_>) -> Result<(), ConfigError> {
     for (key, text, is_src) in [("source", &entry.source, true), ("destination", &entry.destination, false)] {
         let Some(text) = text else { continue };
         match parse_prefix(text) {
@@ -185,6 +197,10 @@ fn rule(
             None => return Err(fail(key, format!("\"{text}\" is no prefix"), "such as 10.0.0.0/8")),
         }
     }
+    Ok(())
+}
+
+fn ports(entry: &RuleEntry, fields: &mut Match, fail: Fail<'_>) -> Result<(), ConfigError> {
     for (key, ports, is_src) in
         [("source_ports", &entry.source_ports, true), ("destination_ports", &entry.destination_ports, false)]
     {
@@ -194,25 +210,16 @@ fn rule(
             range.ok_or_else(|| fail(key, "that is no port or range of ports".into(), "53 or \"1024-65535\""))?;
         *if is_src { &mut fields.src_ports } else { &mut fields.dst_ports } = Some(range);
     }
+    Ok(())
+}
+
+/// Type of service, user priority, VLAN.
+fn marks(entry: &RuleEntry, fields: &mut Match, fail: Fail<'_>) -> Result<(), ConfigError> {
     if let Some([low, high, mask]) = entry.tos {
         if low > high || low & !mask != 0 {
             return Err(fail("tos", "matches nothing".into(), "[low, high, mask] with low <= high within the mask"));
         }
         fields.tos = Some((low, high, mask));
-    }
-    if let Some(text) = &entry.destination_mac {
-        let (mac, mask) = text.split_once('/').unwrap_or((text, "ff:ff:ff:ff:ff:ff"));
-        let pair = parse_mac(mac).zip(parse_mac(mask));
-        let help = "such as 02:00:00:00:00:01, with a mask or without";
-        let (mac, mask) =
-            pair.ok_or_else(|| fail("destination_mac", format!("\"{text}\" is no hardware address"), help))?;
-        fields.dst_mac = Some((Mac(mac), Mac(mask)));
-    }
-    if let Some(text) = &entry.source_mac {
-        let mac = parse_mac(text);
-        let help = "such as 02:00:00:00:00:01";
-        fields.src_mac =
-            Some(Mac(mac.ok_or_else(|| fail("source_mac", format!("\"{text}\" is no hardware address"), help))?));
     }
     if let Some([low, high]) = entry.user_priority {
         if low > high || high > 7 {
@@ -224,5 +231,23 @@ fn rule(
         return Err(fail("vlan", "no such VLAN".into(), "0 to 4095"));
     }
     fields.vlan = entry.vlan;
-    Ok(Rule { priority: entry.priority, fields, then })
+    Ok(())
+}
+
+fn hardware_addresses(entry: &RuleEntry, fields: &mut Match, fail: Fail<'_>) -> Result<(), ConfigError> {
+    if let Some(text) = &entry.destination_mac {
+        let (mac, mask) = text.split_once('/').unwrap_or((text, "ff:ff:ff:ff:ff:ff"));
+        let pair = parse_mac(mac).zip(parse_mac(mask));
+        let help = "such as 02:00:00:00:00:01, with a mask or without";
+        let (mac, mask) =
+            pair.ok_or_else(|| fail("destination_mac", format!("\"{text}\" is no hardware address"), help))?;
+        fields.dst_mac = Some((Mac(mac), Mac(mask)));
+    }
+    if let Some(text) = &entry.source_mac {
+        let help = "such as 02:00:00:00:00:01";
+        let mac = parse_mac(text);
+        let mac = mac.ok_or_else(|| fail("source_mac", format!("\"{text}\" is no hardware address"), help))?;
+        fields.src_mac = Some(Mac(mac));
+    }
+    Ok(())
 }

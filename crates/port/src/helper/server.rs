@@ -45,6 +45,10 @@ struct Made {
     key: Key,
 }
 
+fn open(place: &Place) -> Result<Iface, PortError> {
+    Iface::open(&place.name, place.netns.as_deref())
+}
+
 struct Server<'a> {
     scope: &'a Scope,
     report: &'a dyn Fn() -> String,
@@ -121,7 +125,6 @@ impl Server<'_> {
         if matches!(request, Request::Fit(_) | Request::Hush(_) | Request::XdpSocket(_)) {
             self.has_room()?;
         }
-        let open = |place: &Place| Iface::open(&place.name, place.netns.as_deref());
         match request {
             Request::Interface(place) => {
                 out.extend(open(place)?.into_descriptors());
@@ -143,6 +146,32 @@ impl Server<'_> {
                 let hush = quiet::hush(&iface, shared::key(&iface)?)?;
                 Ok(self.keep(Held::Hush { _hush: hush }))
             }
+            Request::XdpSocket(_)
+            | Request::XdpRegister { .. }
+            | Request::XdpBind { .. }
+            | Request::XdpAttach { .. }
+            | Request::XdpReleased { .. } => self.answer_xdp(request, beside, out),
+            Request::Tun { place, offloads } => {
+                let netns = Netns::open(place.netns.as_deref())?;
+                let Opened { queue, made, statistics } = tun::open(&place.name, &netns, *offloads)?;
+                out.extend([Some(queue), statistics].into_iter().flatten().map(OwnedFd::from));
+                Ok(Answer { number: made.into(), ..Answer::default() })
+            }
+            Request::TunMtu { place, mtu } => {
+                tun::set_mtu(&place.name, &Netns::open(place.netns.as_deref())?, *mtu)?;
+                Ok(Answer::default())
+            }
+            Request::Release(lease) => {
+                self.held.remove(lease);
+                Ok(Answer::default())
+            }
+            Request::Report => Ok(Answer { text: (self.report)(), ..Answer::default() }),
+        }
+    }
+
+    /// Those of the requests that concern AF_XDP sockets.
+    fn answer_xdp(&mut self, request: &Request, beside: &[OwnedFd], out: &mut Vec<OwnedFd>) -> Reply {
+        match request {
             Request::XdpSocket(place) => {
                 let iface = open(place)?;
                 let (place, key) = (place.clone(), shared::key(&iface)?);
@@ -199,21 +228,7 @@ impl Server<'_> {
                 let released = xdp::released(&iface, *ifindex, *queue, wait);
                 Ok(Answer { number: released.into(), ..Answer::default() })
             }
-            Request::Tun { place, offloads } => {
-                let netns = Netns::open(place.netns.as_deref())?;
-                let Opened { queue, made, statistics } = tun::open(&place.name, &netns, *offloads)?;
-                out.extend([Some(queue), statistics].into_iter().flatten().map(OwnedFd::from));
-                Ok(Answer { number: made.into(), ..Answer::default() })
-            }
-            Request::TunMtu { place, mtu } => {
-                tun::set_mtu(&place.name, &Netns::open(place.netns.as_deref())?, *mtu)?;
-                Ok(Answer::default())
-            }
-            Request::Release(lease) => {
-                self.held.remove(lease);
-                Ok(Answer::default())
-            }
-            Request::Report => Ok(Answer { text: (self.report)(), ..Answer::default() }),
+            _ => Err(PortError::Helper { text: "not a request for AF_XDP".to_owned(), permission: false }),
         }
     }
 

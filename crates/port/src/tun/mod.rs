@@ -367,9 +367,41 @@ impl Tun {
 /// What became of a packet to send.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
+    /// The queue is full, or the packet's turn has not come.
     Waits,
+    /// The interface is down, or gone.
+    Down,
     Sent,
     Refused,
+}
+
+/// Writes a packet, or several joined into one, to the device.
+fn write(queue: &mut File, parts: &[IoSlice<'_>], syscalls: &mut u64) -> Fate {
+    loop {
+        *syscalls += 1;
+        let Err(error) = queue.write_vectored(parts) else { return Fate::Sent };
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => return Fate::Waits,
+            Some(libc::EIO | libc::EBADFD | libc::ENETDOWN) => return Fate::Down,
+            _ => return Fate::Refused,
+        }
+    }
+}
+
+/// Leaves those packets in the batch that still wait, and gives the buffers of the others back.
+fn keep_waiting(pool: &mut Pool, batch: &mut Batch, fates: &[Fate; BURST]) {
+    let mut waiting = Batch::new();
+    let mut i = 0;
+    batch.drain(|frame| {
+        if fates[i] == Fate::Waits {
+            let _ = waiting.push(frame).map_err(|_| unreachable!("as many as came"));
+        } else {
+            pool.give(frame);
+        }
+        i += 1;
+    });
+    *batch = waiting;
 }
 
 impl Port for Tun {
@@ -416,21 +448,9 @@ impl Port for Tun {
                 add(&headers[..from]);
             }
             members.for_each(|i| add(&packet(i)[from..]));
-            let fate = loop {
-                self.counters.syscalls += 1;
-                let Err(error) = queue.write_vectored(&parts[..used]) else { break Fate::Sent };
-                match error.raw_os_error() {
-                    Some(libc::EINTR) => {}
-                    Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => break Fate::Waits,
-                    // The interface is down, or gone.
-                    Some(libc::EIO | libc::EBADFD | libc::ENETDOWN) => {
-                        self.doubtful = true;
-                        break Fate::Waits;
-                    }
-                    _ => break Fate::Refused,
-                }
-            };
-            if fate == Fate::Waits {
+            let fate = write(queue, &parts[..used], &mut self.counters.syscalls);
+            self.doubtful |= fate == Fate::Down;
+            if matches!(fate, Fate::Waits | Fate::Down) {
                 break;
             }
             for i in self.groups.members(group) {
@@ -444,17 +464,7 @@ impl Port for Tun {
                 }
             }
         }
-        let mut waiting = Batch::new();
-        let mut i = 0;
-        batch.drain(|frame| {
-            if fates[i] == Fate::Waits {
-                let _ = waiting.push(frame).map_err(|_| unreachable!("as many as came"));
-            } else {
-                pool.give(frame);
-            }
-            i += 1;
-        });
-        *batch = waiting;
+        keep_waiting(pool, batch, &fates);
         let left = batch.len() as u64;
         let counter = if self.doubtful { &mut self.counters.tx_link_down } else { &mut self.counters.tx_full };
         *counter += left;

@@ -19,23 +19,10 @@ const DUE: usize = 256;
 /// What a worker was asked for, and what is to be done with its answer.
 #[derive(Debug)]
 pub(super) enum Pending {
-    /// A new session: its number, our SEID and the control plane's.
-    Establish {
-        asked: RequestContext,
-        number: u32,
-        whose: (u64, u64),
-        chosen: Chosen,
-        response: Box<SessionEstablishmentResponse>,
-    },
-    /// Changed rules. Accounts of URRs that are gone come along with what they were for.
-    Modify {
-        asked: RequestContext,
-        number: u32,
-        gone: Vec<Gone>,
-        query: Query,
-        change: Box<Settling>,
-        response: Box<SessionModificationResponse>,
-    },
+    /// A new session.
+    Establish(Box<Establishment>),
+    /// Changed rules.
+    Modify(Box<Modification>),
     /// What has been counted, for a modification that only asks.
     Query { asked: RequestContext, number: u32, query: Query, response: Box<SessionModificationResponse> },
     /// A deletion.
@@ -44,6 +31,32 @@ pub(super) enum Pending {
     Look { number: u32 },
     /// A change of ours (a rule's time has come): nobody waits.
     Refresh { number: u32 },
+}
+
+/// A session whose worker has not installed it yet.
+#[derive(Debug)]
+pub(super) struct Establishment {
+    pub asked: RequestContext,
+    pub number: u32,
+    /// Our SEID.
+    pub seid: u64,
+    /// The control plane's SEID.
+    pub cp_seid: u64,
+    pub chosen: Chosen,
+    pub response: SessionEstablishmentResponse,
+}
+
+/// A modification whose rules the worker has not taken yet.
+#[derive(Debug)]
+pub(super) struct Modification {
+    pub asked: RequestContext,
+    pub number: u32,
+    /// URRs that it removes.
+    pub gone: Vec<Gone>,
+    /// URRs that it queries.
+    pub query: Query,
+    pub change: Settling,
+    pub response: SessionModificationResponse,
 }
 
 /// A URR that was removed, and its account.
@@ -139,69 +152,8 @@ impl N4 {
 
     fn finish(&mut self, pending: Pending, answer: Answer, control: &mut Control, clock: &WallClock) {
         match pending {
-            Pending::Establish { asked, number, whose: (own, seid), .. } if self.store.seid(number) != Some(own) => {
-                // It has ended meanwhile, and what was chosen for it went back then.
-                self.counters.refused += 1;
-                let message = self.no_session(Problem::of(Cause::REQUEST_REJECTED));
-                self.out.push_back(Outgoing::Response { asked, seid, message });
-            }
-            Pending::Establish { asked, number, whose: (_, seid), chosen, response } => match answer {
-                Answer::Installed(_) => {
-                    self.counters.established += 1;
-                    let message = (*response).into();
-                    self.keep_session(number, None, Some(Outgoing::Response { asked, seid, message }));
-                }
-                _ => {
-                    let entry = self.store.take(number);
-                    self.guaranteed.forget(number);
-                    if let Some(entry) = &entry {
-                        steer(control, entry.worker, entry.keys(), &[]);
-                        self.paths.change(entry.peer, &entry.paths, &[], clock.now);
-                    }
-                    self.give_back(&chosen);
-                    self.counters.refused += 1;
-                    let message = self.no_session(Problem::of(Cause::NO_RESOURCES_AVAILABLE));
-                    self.out.push_back(Outgoing::Response { asked, seid, message });
-                }
-            },
-            Pending::Modify { asked, number, gone, query, change, mut response } => {
-                let (mut is_changed, mut used) = (false, None);
-                match answer {
-                    Answer::Installed(usage) => {
-                        let grants = change.grants;
-                        self.commit_change(number, *change, control);
-                        self.errors.forget(number);
-                        self.counters.modified += 1;
-                        is_changed = true;
-                        for (urr, mut meter) in gone {
-                            let counted = counted(&usage, meter.urr);
-                            meter.look(&counted, clock.now);
-                            let reports = &mut response.usage_reports;
-                            meter.report(&urr, &counted, UsageReportTrigger::TERMR, clock, reports);
-                        }
-                        response.usage_reports.extend(self.asked_for(number, &query, &usage, clock));
-                        self.rebound(number, control);
-                        if grants || !response.usage_reports.is_empty() {
-                            used = self.responded(number, &response.usage_reports, &usage, clock);
-                        }
-                    }
-                    _ => {
-                        // The worker has neither the old rules nor the new ones in doubt: it kept the old, and so do we.
-                        self.undo(number, *change, control, clock);
-                        self.counters.refused += 1;
-                        let cause = Cause::NO_RESOURCES_AVAILABLE;
-                        *response = SessionModificationResponse { cause, ..SessionModificationResponse::default() };
-                    }
-                }
-                let seid = self.store.get(number).map_or(0, |entry| entry.cp_seid);
-                let answer = Outgoing::Response { asked, seid, message: (*response).into() };
-                if is_changed {
-                    self.keep_session(number, used, Some(answer));
-                } else {
-                    self.out.push_back(answer);
-                }
-                self.ask_deferred(number, control, clock);
-            }
+            Pending::Establish(establishment) => self.established(*establishment, &answer, control, clock),
+            Pending::Modify(modification) => self.modified(*modification, &answer, control, clock),
             Pending::Query { asked, number, query, mut response } => {
                 let mut used = None;
                 if let Answer::Usage(usage) = answer {
@@ -222,8 +174,8 @@ impl N4 {
             Pending::Look { number } => {
                 self.looking.remove(&number);
                 if self.unsettled.contains_key(&number) {
-                    // Reported by rules that its worker may yet refuse, it would be reported again by those it keeps. RequestContext
-                    // anew, the worker answers behind that.
+                    // Reported by rules that the worker may still refuse, usage would be reported again by those it keeps.
+                    // Queried again, the worker answers after the change.
                     self.look(number, control, clock.now);
                 } else if let Answer::Usage(usage) = answer {
                     self.looked(number, &usage, control, clock);
@@ -233,5 +185,61 @@ impl N4 {
                 self.refreshed(number, matches!(answer, Answer::Installed(_)), control, clock);
             }
         }
+    }
+
+    /// A worker has answered an establishment.
+    fn established(&mut self, new: Establishment, answer: &Answer, control: &mut Control, clock: &WallClock) {
+        let Establishment { asked, number, seid, cp_seid, chosen, response } = new;
+        let cause = if self.store.seid(number) != Some(seid) {
+            // The session has ended meanwhile, and what was chosen for it was released then.
+            Cause::REQUEST_REJECTED
+        } else if let Answer::Installed(_) = answer {
+            self.counters.established += 1;
+            let answer = Outgoing::Response { asked, seid: cp_seid, message: response.into() };
+            return self.keep_session(number, None, Some(answer));
+        } else {
+            let entry = self.store.take(number);
+            self.guaranteed.forget(number);
+            if let Some(entry) = &entry {
+                steer(control, entry.worker, entry.keys(), &[]);
+                self.paths.change(entry.peer, &entry.paths, &[], clock.now);
+            }
+            self.give_back(&chosen);
+            Cause::NO_RESOURCES_AVAILABLE
+        };
+        self.counters.refused += 1;
+        let message = self.no_session(Problem::of(cause));
+        self.out.push_back(Outgoing::Response { asked, seid: cp_seid, message });
+    }
+
+    /// A worker has answered a modification.
+    fn modified(&mut self, new: Modification, answer: &Answer, control: &mut Control, clock: &WallClock) {
+        let Modification { asked, number, gone, query, change, mut response } = new;
+        let cp_seid = |n4: &Self| n4.store.get(number).map_or(0, |entry| entry.cp_seid);
+        if let Answer::Installed(usage) = answer {
+            let grants = change.grants;
+            self.commit_change(number, change, control);
+            self.errors.forget(number);
+            self.counters.modified += 1;
+            for (urr, mut meter) in gone {
+                let counted = counted(usage, meter.urr);
+                meter.look(&counted, clock.now);
+                meter.report(&urr, &counted, UsageReportTrigger::TERMR, clock, &mut response.usage_reports);
+            }
+            response.usage_reports.extend(self.asked_for(number, &query, usage, clock));
+            self.rebound(number, control);
+            let reports = grants || !response.usage_reports.is_empty();
+            let used = reports.then(|| self.responded(number, &response.usage_reports, usage, clock)).flatten();
+            let answer = Outgoing::Response { asked, seid: cp_seid(self), message: response.into() };
+            self.keep_session(number, used, Some(answer));
+        } else {
+            // The worker has neither the old rules nor the new ones in doubt: it kept the old, and so does the store.
+            self.undo(number, change, control, clock);
+            self.counters.refused += 1;
+            let cause = Cause::NO_RESOURCES_AVAILABLE;
+            response = SessionModificationResponse { cause, ..SessionModificationResponse::default() };
+            self.out.push_back(Outgoing::Response { asked, seid: cp_seid(self), message: response.into() });
+        }
+        self.ask_deferred(number, control, clock);
     }
 }

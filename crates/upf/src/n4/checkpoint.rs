@@ -246,7 +246,7 @@ impl N4 {
         if !self.unsettled.contains_key(&number) {
             return self.write_down(number, usage, clock);
         }
-        // What its worker may yet refuse must not be what a restart goes on with. RequestContext anew, it answers behind that.
+        // What its worker may yet refuse must not be what a restart goes on with. Queried again, it answers behind that.
         let Some(entry) = self.store.get(number) else { return };
         match control.measure(entry.worker, number) {
             Ok(ask) => drop(self.checkpoints.asked.insert(ask, number)),

@@ -9,7 +9,7 @@ use pfcp::message::{
     SessionModificationRequest, SessionModificationResponse,
 };
 
-use super::answers::{Gone, Pending, Query};
+use super::answers::{Establishment, Gone, Modification, Pending, Query};
 use super::change::{self, Rules};
 use super::choose::{Chooser, Chosen, Pools};
 use super::metering::{Given, Metering, WallClock};
@@ -147,17 +147,17 @@ impl N4 {
         self.store.set_sets(number, &rules.fq_csids);
         self.take_paths(number, Path::of(&made.session), clock.now);
         self.guaranteed.set(number, &made.session);
-        let response = Box::new(SessionEstablishmentResponse {
+        let response = SessionEstablishmentResponse {
             node_id: self.node.clone(),
             cause: Cause::REQUEST_ACCEPTED,
             up_f_seid: Some(FSeid::new(seid, self.address)),
             created_pdrs: std::mem::take(&mut chosen.pdrs),
             created_traffic_endpoints: std::mem::take(&mut chosen.endpoints),
             ..SessionEstablishmentResponse::default()
-        });
+        };
         self.plan_look(number, &rules, clock);
-        let whose = (seid, made.cp_seid);
-        self.pending.insert(ask, Pending::Establish { asked, number, whose, chosen, response });
+        let new = Establishment { asked, number, seid, cp_seid: made.cp_seid, chosen, response };
+        self.pending.insert(ask, Pending::Establish(Box::new(new)));
         Ok(())
     }
 
@@ -318,10 +318,8 @@ impl N4 {
         let gone: Vec<Gone> = gone
             .filter_map(|urr| Some((urr.clone(), meters.iter().find(|meter| meter.urr == urr.urr_id.0)?.clone())))
             .collect();
-        let mut response = Box::new(SessionModificationResponse {
-            cause: Cause::REQUEST_ACCEPTED,
-            ..SessionModificationResponse::default()
-        });
+        let mut response =
+            SessionModificationResponse { cause: Cause::REQUEST_ACCEPTED, ..SessionModificationResponse::default() };
         let drops = flags.contains(PfcpSmReqFlags::DROBU);
         if only_asks(request) {
             let ask = control.measure(worker, number).map_err(|error| not_installed(&error))?;
@@ -329,7 +327,7 @@ impl N4 {
                 control.discard(worker, number);
             }
             self.unsettled.insert(number, Vec::new());
-            self.pending.insert(ask, Pending::Query { asked, number, query, response });
+            self.pending.insert(ask, Pending::Query { asked, number, query, response: Box::new(response) });
             return Ok(());
         }
         let mut chosen = Chosen::default();
@@ -344,9 +342,10 @@ impl N4 {
         let restarts = request.user_plane_inactivity_timer.is_some();
         response.created_pdrs = std::mem::take(&mut chosen.pdrs);
         response.created_traffic_endpoints = std::mem::take(&mut chosen.endpoints);
-        let mut change = Box::new(self.begin_change(number, before, &rules, made, control, clock));
+        let mut change = self.begin_change(number, before, &rules, made, control, clock);
         (change.chosen, change.ends, change.restarts, change.grants) = (chosen, ends, restarts, grants);
-        self.pending.insert(ask, Pending::Modify { asked, number, gone, query, change, response });
+        let new = Modification { asked, number, gone, query, change, response };
+        self.pending.insert(ask, Pending::Modify(Box::new(new)));
         Ok(())
     }
 

@@ -119,54 +119,8 @@ impl Observer {
         };
         let mut peers: Vec<PeerView> = node.associations().map(peer).collect();
         peers.sort_by(|a, b| a.address.cmp(&b.address));
-        let (done, lost, queues) = (sessions.counters(), n4.lost(), n4.intake());
         let guaranteed = sessions.guaranteed();
-        let counted = [
-            ("established", done.established, "Sessions established."),
-            ("modified", done.modified, "Sessions modified."),
-            ("deleted", done.deleted, "Sessions deleted, by whomever."),
-            ("requests_refused", done.refused, "Requests about sessions refused."),
-            ("usage_reports", done.usage_reports, "Reports of usage sent."),
-            ("downlink_data_reports", done.downlink_data_reports, "Reports of waiting packets sent."),
-            ("error_indication_reports", done.error_indication_reports, "Reports of Error Indications sent."),
-            ("path_failures", done.path_failures, "GTP-U peers that no longer answered."),
-            ("path_recoveries", done.path_recoveries, "GTP-U peers that answered again."),
-            ("reports_unanswered", n4.endpoint().unanswered(), "Reports that nobody answered."),
-            (
-                "usage_reports_lost",
-                sessions.usage_reports_lost(),
-                "Reports of usage that nobody acknowledged, given up for later ones of their session or with it.",
-            ),
-            (
-                "usage_octets_unheard",
-                done.octets_unheard,
-                "Octets counted and in no report when their sessions ended with nobody to tell.",
-            ),
-            (
-                "network_instance_unknown",
-                sessions.unknown_networks().map(|(_, rules)| rules).sum(),
-                "Rules with a network instance that no port is in.",
-            ),
-            ("requests_queued", done.queued, "Requests that waited for room in a worker's command ring."),
-            ("requests_congested", done.congested, "Requests refused with cause 74, as that ring stayed full."),
-            (
-                "ies_ignored",
-                sessions.ignored_ies().map(|(.., count)| count).sum(),
-                "Information elements without effect here; docs/pfcp-ies.md lists them.",
-            ),
-            ("gbr_refused", guaranteed.refused, "Requests refused as guaranteed bit rates were over the capacity."),
-            ("unsent", n4.unsent(), "Datagrams the kernel would not send."),
-            ("socket_lost_peers", lost.of_peers, "Datagrams of control planes lost, as their socket was full."),
-            ("socket_lost_strangers", lost.of_strangers, "Datagrams of others lost, as their socket was full."),
-            (
-                "kernel_not_allowed",
-                lost.not_allowed,
-                "Datagrams that the kernel dropped as n4.allow does not allow them.",
-            ),
-            ("queue_lost_peers", queues.lost_of_peers(), "Datagrams of control planes lost, as their queue was full."),
-            ("queue_lost_strangers", queues.lost(None), "Datagrams of others lost, as their queue was full."),
-        ];
-        let counters = counted.into_iter().chain(sessions.control_packets().all()).chain(node.counters().all());
+        let counters = control_counters(&n4).chain(sessions.control_packets().all()).chain(node.counters().all());
         let news = n4.endpoint().news().map(|news| {
             let who = news.peer.map_or_else(|| "a control plane".to_owned(), |peer| peer.to_string());
             (now.now.saturating_sub(news.at) as f64 / 1e9, who, news.what.clone())
@@ -183,6 +137,55 @@ impl Observer {
             news: news.collect(),
         })
     }
+}
+
+/// What the N4 endpoint has counted: id, count, help text.
+fn control_counters(n4: &N4) -> impl Iterator<Item = (&'static str, u64, &'static str)> {
+    let sessions = n4.endpoint().sessions();
+    let (done, lost, queues) = (sessions.counters(), n4.lost(), n4.intake());
+    let guaranteed = sessions.guaranteed();
+    [
+        ("established", done.established, "Sessions established."),
+        ("modified", done.modified, "Sessions modified."),
+        ("deleted", done.deleted, "Sessions deleted, by whomever."),
+        ("requests_refused", done.refused, "Requests about sessions refused."),
+        ("usage_reports", done.usage_reports, "Reports of usage sent."),
+        ("downlink_data_reports", done.downlink_data_reports, "Reports of waiting packets sent."),
+        ("error_indication_reports", done.error_indication_reports, "Reports of Error Indications sent."),
+        ("path_failures", done.path_failures, "GTP-U peers that no longer answered."),
+        ("path_recoveries", done.path_recoveries, "GTP-U peers that answered again."),
+        ("reports_unanswered", n4.endpoint().unanswered(), "Reports that nobody answered."),
+        (
+            "usage_reports_lost",
+            sessions.usage_reports_lost(),
+            "Reports of usage that nobody acknowledged, given up for later ones of their session or with it.",
+        ),
+        (
+            "usage_octets_unheard",
+            done.octets_unheard,
+            "Octets counted and in no report when their sessions ended with nobody to tell.",
+        ),
+        (
+            "network_instance_unknown",
+            sessions.unknown_networks().map(|(_, rules)| rules).sum(),
+            "Rules with a network instance that no port is in.",
+        ),
+        ("requests_queued", done.queued, "Requests that waited for room in a worker's command ring."),
+        ("requests_congested", done.congested, "Requests refused with cause 74, as that ring stayed full."),
+        (
+            "ies_ignored",
+            sessions.ignored_ies().map(|(.., count)| count).sum(),
+            "Information elements without effect here; docs/pfcp-ies.md lists them.",
+        ),
+        ("gbr_refused", guaranteed.refused, "Requests refused as guaranteed bit rates were over the capacity."),
+        ("unsent", n4.unsent(), "Datagrams the kernel would not send."),
+        ("socket_lost_peers", lost.of_peers, "Datagrams of control planes lost, as their socket was full."),
+        ("socket_lost_strangers", lost.of_strangers, "Datagrams of others lost, as their socket was full."),
+        ("kernel_not_allowed", lost.not_allowed, "Datagrams that the kernel dropped as n4.allow does not allow them."),
+        ("queue_lost_peers", queues.lost_of_peers(), "Datagrams of control planes lost, as their queue was full."),
+        ("queue_lost_strangers", queues.lost(None), "Datagrams of others lost, as their queue was full."),
+    ]
+    .into_iter()
 }
 
 impl Product for Observer {
