@@ -25,7 +25,6 @@ pub mod fail;
 pub mod load;
 pub mod log;
 pub mod metrics;
-mod pcapng;
 pub mod privilege;
 pub mod pulse;
 pub mod records;

@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use port::capture::{self, Format};
 
 use crate::cli::{Key, TraceArgs};
 use crate::fail::Usage;
-use crate::pcapng::PcapNg;
 use crate::signals;
 use crate::socket::{Client, Reply, Request, TraceLine, TraceView};
 use crate::tables::{Style, many};
@@ -27,7 +27,11 @@ pub fn trace(args: &TraceArgs, keys: &[TraceKey]) -> anyhow::Result<()> {
     let mut file = match &args.pcap {
         Some(path) => {
             let file = File::create(path).with_context(|| format!("{} can not be written", path.display()))?;
-            Some(PcapNg::new(BufWriter::new(file))?)
+            let mut head = Vec::new();
+            Format::PcapNg.head(&mut head);
+            let mut file = BufWriter::new(file);
+            file.write_all(&head)?;
+            Some(file)
         }
         None => None,
     };
@@ -59,8 +63,8 @@ pub fn trace(args: &TraceArgs, keys: &[TraceKey]) -> anyhow::Result<()> {
             }
         }
     }
-    if let Some(file) = file {
-        file.finish()?;
+    if let Some(mut file) = file {
+        file.flush()?;
     }
     if seen.done == 0 && !args.at.json {
         eprintln!("no packet of {whose} came; `weir show drops` and `weir show ports` tell what did");
@@ -203,15 +207,16 @@ fn dump(bytes: &[u8], indent: usize, style: Style) -> String {
 }
 
 /// The packet as it came, and as it left or last was.
-fn save(file: &mut PcapNg<BufWriter<File>>, walk: &Walk) -> anyhow::Result<()> {
+fn save(file: &mut BufWriter<File>, walk: &Walk) -> anyhow::Result<()> {
     let (Some(first), Some(last)) = (walk.first(), walk.last()) else { return Ok(()) };
+    let mut out = Vec::new();
     let came = format!("worker {}, as it came: {}", first.worker, first.detail);
-    file.packet(first.unix_ns, &first.raw(), length(&first.raw()), &came)?;
+    capture::commented(&mut out, first.unix_ns, &first.raw(), length(&first.raw()), &came);
     if walk.len() > 1 {
         let left = format!("worker {}, {} {}: {}", last.worker, last.verdict, last.stage, last.detail);
-        file.packet(last.unix_ns, &last.raw(), length(&last.raw()), &left)?;
+        capture::commented(&mut out, last.unix_ns, &last.raw(), length(&last.raw()), &left);
     }
-    Ok(())
+    Ok(file.write_all(&out)?)
 }
 
 /// Length of an Ethernet frame of which only the first bytes may be known, from what its IP header says.

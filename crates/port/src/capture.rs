@@ -18,15 +18,18 @@ const PCAPNG: u32 = 0x0a0d_0d0a;
 
 /// Where the packets of a file lie in it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Index {
+pub struct Index {
     /// Nanoseconds since 1970, first byte and length of each.
-    pub(crate) packets: Vec<(u64, usize, usize)>,
+    pub packets: Vec<(u64, usize, usize)>,
     /// Records that were cut short when captured, or by the end of the file.
-    pub(crate) cut: u64,
+    pub cut: u64,
 }
 
 /// Finds the packets of a capture file: pcapng, or classic pcap in micro- or nanoseconds, of either byte order.
-pub(crate) fn index(file: &[u8]) -> Result<Index, &'static str> {
+///
+/// # Errors
+/// What is wrong with the file, in words that go on from its name.
+pub fn index(file: &[u8]) -> Result<Index, &'static str> {
     if file.first_chunk() == Some(&PCAPNG.to_le_bytes()) {
         return ng::index(file);
     }
@@ -68,16 +71,18 @@ pub(crate) fn index(file: &[u8]) -> Result<Index, &'static str> {
     Ok(index)
 }
 
-/// Which way a packet went.
+/// Which way a packet went through the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub enum Direction {
+    /// Received.
     In = 1,
+    /// Sent.
     Out = 2,
 }
 
 /// What is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub enum Format {
     /// Classic pcap with nanoseconds.
     Pcap,
     /// pcapng, which tells directions apart.
@@ -86,15 +91,15 @@ pub(crate) enum Format {
 
 impl Format {
     /// By the file's extension.
-    pub(crate) fn of(path: &Path) -> Self {
+    pub fn of(path: &Path) -> Self {
         if path.extension().is_some_and(|extension| extension == "pcapng") { Self::PcapNg } else { Self::Pcap }
     }
 
     /// Bytes a packet takes beyond its own, at most.
-    pub(crate) const OVERHEAD: usize = 48;
+    pub const OVERHEAD: usize = 48;
 
     /// What a file starts with.
-    pub(crate) fn head(self, out: &mut Vec<u8>) {
+    pub fn head(self, out: &mut Vec<u8>) {
         match self {
             Self::Pcap => {
                 words(out, &[NANO]);
@@ -109,25 +114,54 @@ impl Format {
         }
     }
 
-    /// A packet, at nanoseconds since 1970.
-    pub(crate) fn packet(self, out: &mut Vec<u8>, time: u64, way: Way, bytes: &[u8]) {
-        let len = bytes.len() as u32;
+    /// Appends a packet that a port received or sent, at nanoseconds since 1970.
+    pub fn packet(self, out: &mut Vec<u8>, time: u64, direction: Direction, bytes: &[u8]) {
         match self {
             Self::Pcap => {
+                let len = bytes.len() as u32;
                 // Seconds fit until 2106.
                 words(out, &[(time / 1_000_000_000) as u32, (time % 1_000_000_000) as u32, len, len]);
                 out.extend_from_slice(bytes);
             }
-            // An enhanced packet block with flags (option 2).
-            Self::PcapNg => {
-                let total = 44 + len.next_multiple_of(4);
-                words(out, &[6, total, 0, (time >> 32) as u32, time as u32, len, len]);
-                out.extend_from_slice(bytes);
-                out.resize(out.len().next_multiple_of(4), 0);
-                words(out, &[2 | 4 << 16, way as u32, 0, total]);
-            }
+            Self::PcapNg => enhanced(out, time, bytes, bytes.len(), |out| {
+                words(out, &[u32::from(FLAGS) | 4 << 16, direction as u32]);
+            }),
         }
     }
+}
+
+/// Appends a packet with a comment to a pcapng file; `length` is the packet's, of which `bytes` may be only the first.
+pub fn commented(out: &mut Vec<u8>, time: u64, bytes: &[u8], length: usize, comment: &str) {
+    let comment = &comment.as_bytes()[..comment.len().min(usize::from(u16::MAX))];
+    enhanced(out, time, bytes, length.max(bytes.len()), |out| {
+        words(out, &[u32::from(COMMENT) | (comment.len() as u32) << 16]);
+        out.extend_from_slice(comment);
+        pad(out);
+    });
+}
+
+/// Options of an enhanced packet block.
+const COMMENT: u16 = 1;
+const FLAGS: u16 = 2;
+
+/// An enhanced packet block of interface 0.
+fn enhanced(out: &mut Vec<u8>, time: u64, bytes: &[u8], length: usize, options: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    words(out, &[6, 0, 0, (time >> 32) as u32, time as u32, bytes.len() as u32, length as u32]);
+    out.extend_from_slice(bytes);
+    pad(out);
+    options(out);
+    // The end of options, and the block's length again.
+    words(out, &[0, 0]);
+    let total = (out.len() - start) as u32;
+    for at in [start + 4, out.len() - 4] {
+        out[at..at + 4].copy_from_slice(&total.to_le_bytes());
+    }
+}
+
+/// Blocks begin at multiples of four bytes, as a file's first one does.
+fn pad(out: &mut Vec<u8>) {
+    out.resize(out.len().next_multiple_of(4), 0);
 }
 
 fn words(out: &mut Vec<u8>, words: &[u32]) {
@@ -135,7 +169,7 @@ fn words(out: &mut Vec<u8>, words: &[u32]) {
 }
 
 /// Nanoseconds since 1970 now.
-pub(crate) fn now() -> u64 {
+pub fn now() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     // Fits until 2554.
     since.as_nanos() as u64
@@ -185,7 +219,7 @@ mod tests {
         Format::PcapNg.head(&mut out);
         for len in [14, 15, 16, 17] {
             let before = out.len();
-            Format::PcapNg.packet(&mut out, 1 << 40, Way::Out, &vec![9; len]);
+            Format::PcapNg.packet(&mut out, 1 << 40, Direction::Out, &vec![9; len]);
             assert!(out.len() - before <= len + Format::OVERHEAD);
         }
         let mut at = 0;
@@ -200,13 +234,27 @@ mod tests {
         assert_eq!((blocks, at), (6, out.len()));
     }
 
+    #[test]
+    fn a_commented_packet_reads_back() {
+        let mut out = Vec::new();
+        Format::PcapNg.head(&mut out);
+        commented(&mut out, 0x1_0000_0002, &[7; 5], 5, "as it came");
+        let whole = out.len();
+        commented(&mut out, 3, &[8; 5], 100, "");
+        let index = index(&out).unwrap();
+        let [(time, at, len)] = index.packets[..] else { panic!("{index:?}") };
+        assert_eq!((time, &out[at..at + len]), (0x1_0000_0002, &[7; 5][..]));
+        assert_eq!(index.cut, 1, "of the second only five bytes are known");
+        assert!(out[..whole].windows(14).any(|bytes| bytes == b"\x01\0\x0a\0as it came"));
+    }
+
     proptest! {
         #[test]
         fn what_is_written_reads_back(packets in prop::collection::vec((any::<u32>(), 0usize..200), 0..9)) {
             let mut out = Vec::new();
             Format::Pcap.head(&mut out);
             for (time, len) in &packets {
-                Format::Pcap.packet(&mut out, (*time).into(), Way::In, &vec![*time as u8; *len]);
+                Format::Pcap.packet(&mut out, (*time).into(), Direction::In, &vec![*time as u8; *len]);
             }
             let index = index(&out).unwrap();
             let got: Vec<_> = index.packets.iter().map(|(time, at, len)| (*time as u32, out[*at..at + len].len())).collect();

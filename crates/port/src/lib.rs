@@ -24,7 +24,7 @@
 //! ```
 
 pub mod bpf;
-mod capture;
+pub mod capture;
 mod changes;
 mod claim;
 mod clock;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use frame::{Batch, Caps, Pool, Port, PortCounters};
 
-use crate::capture::{self, Format, Way};
+use crate::capture::{self, Direction, Format};
 use crate::{PortError, Uri};
 
 /// Written bytes are kept back until there are so many, or the port is serviced.
@@ -120,7 +120,7 @@ impl Port for Pcap {
             self.counters.tx_packets += 1;
             self.counters.tx_bytes += bytes.len() as u64;
             if let Some(out) = &mut self.out {
-                out.format.packet(&mut out.pending, time, Way::Out, bytes);
+                out.format.packet(&mut out.pending, time, Direction::Out, bytes);
                 out.waiting += 1;
             }
             pool.give(frame);

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use frame::{BURST, Batch, Caps, Pool, Port, PortCounters};
 
 use crate::PortError;
-use crate::capture::{self, Format, Way};
+use crate::capture::{self, Direction, Format};
 
 const CHUNKS: usize = 16;
 const CHUNK: usize = 256 << 10;
@@ -130,7 +130,7 @@ impl Port for Tap {
                 Some(chunk) => {
                     let time = capture::now();
                     for frame in &out.frames()[out.len() - got..] {
-                        format.packet(chunk, time, Way::In, pool.arena().bytes(frame));
+                        format.packet(chunk, time, Direction::In, pool.arena().bytes(frame));
                     }
                     self.recorded(got);
                 }
@@ -146,7 +146,7 @@ impl Port for Tap {
         let start = self.chunk().map(|chunk| {
             let (start, time) = (chunk.len(), capture::now());
             for (end, frame) in ends.iter_mut().zip(batch.frames()) {
-                format.packet(chunk, time, Way::Out, pool.arena().bytes(frame));
+                format.packet(chunk, time, Direction::Out, pool.arena().bytes(frame));
                 *end = chunk.len();
             }
             start

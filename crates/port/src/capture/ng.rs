@@ -128,7 +128,7 @@ fn nanoseconds(stamp: u64, units: u8) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Format, Way, index};
+    use super::super::{Direction, Format, index};
     use super::*;
     use proptest::prelude::*;
 
@@ -191,7 +191,7 @@ mod tests {
             let mut out = Vec::new();
             Format::PcapNg.head(&mut out);
             for (time, len) in &packets {
-                Format::PcapNg.packet(&mut out, *time, Way::In, &vec![*time as u8; *len]);
+                Format::PcapNg.packet(&mut out, *time, Direction::In, &vec![*time as u8; *len]);
             }
             let got = index(&out).unwrap();
             let seen: Vec<_> = got.packets.iter().map(|(time, at, len)| (*time, out[*at..at + len].len())).collect();
