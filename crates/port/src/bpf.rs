@@ -32,7 +32,6 @@ mod asm;
 mod insn;
 mod link;
 mod map;
-mod netlink;
 mod program;
 mod sys;
 

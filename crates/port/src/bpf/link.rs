@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::program::Program;
-use super::{BpfError, netlink, sys};
+use super::{BpfError, sys};
 
 /// Where the program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,28 +31,19 @@ impl XdpMode {
     fn flags(self) -> u32 {
         match self {
             Self::Auto => 0,
-            Self::Generic => netlink::FLAG_SKB,
-            Self::Native => netlink::FLAG_DRIVER,
+            Self::Generic => sys::XDP_GENERIC,
+            Self::Native => sys::XDP_NATIVE,
         }
     }
 }
 
-/// An XDP program attached to an interface for as long as this value lives. The kernel detaches it as well when the
-/// process dies, if it knows links (5.9).
+/// An XDP program attached to an interface for as long as this value lives; the kernel detaches it as well when the
+/// process dies (Linux 5.9).
 #[derive(Debug)]
 pub struct XdpLink {
     ifindex: u32,
     mode: XdpMode,
-    how: How,
-}
-
-#[derive(Debug)]
-enum How {
-    Link {
-        _link: Link,
-    },
-    /// Set over netlink; to be unset.
-    Netlink,
+    _link: Link,
 }
 
 impl XdpLink {
@@ -69,8 +60,8 @@ impl XdpLink {
         };
         let mut last = BpfError::Occupied { ifindex };
         for &mode in modes {
-            match attach(program, ifindex, mode) {
-                Ok(how) => return Ok(Self { ifindex, mode, how }),
+            match Link::new(program, ifindex, sys::ATTACH_XDP, mode.flags()) {
+                Ok(link) => return Ok(Self { ifindex, mode, _link: link }),
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
                     return Err(BpfError::Occupied { ifindex });
                 }
@@ -88,20 +79,6 @@ impl XdpLink {
     /// Where the program runs: [`XdpMode::Native`] or [`XdpMode::Generic`].
     pub fn mode(&self) -> XdpMode {
         self.mode
-    }
-
-    /// Whether a link holds it (false: set over netlink, because the kernel knows no links).
-    pub fn by_link(&self) -> bool {
-        matches!(self.how, How::Link { .. })
-    }
-}
-
-impl Drop for XdpLink {
-    fn drop(&mut self) {
-        if let How::Netlink = self.how {
-            // Nothing to be done when it fails: the interface may be gone already.
-            let _ = netlink::set_xdp(self.ifindex, -1, self.mode.flags());
-        }
     }
 }
 
@@ -133,22 +110,6 @@ impl Drop for Link {
     }
 }
 
-fn attach(program: &Program, ifindex: u32, mode: XdpMode) -> io::Result<How> {
-    match Link::new(program, ifindex, sys::ATTACH_XDP, mode.flags()) {
-        Ok(link) => Ok(How::Link { _link: link }),
-        // Kernels before 5.9 know no links for XDP and say EINVAL; the other way says what is really wrong.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) => {
-            by_netlink(program, ifindex, mode)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-fn by_netlink(program: &Program, ifindex: u32, mode: XdpMode) -> io::Result<How> {
-    netlink::set_xdp(ifindex, program.raw_fd(), mode.flags() | netlink::FLAG_IF_NOEXIST)?;
-    Ok(How::Netlink)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{Asm, ProgramType, Reg};
@@ -174,25 +135,11 @@ mod tests {
     fn a_link_goes_with_its_value_and_keeps_others_out() {
         alone(|program| {
             let link = XdpLink::attach(program, LOOPBACK, XdpMode::Auto).expect("attached");
-            assert_eq!((link.by_link(), link.mode()), (true, XdpMode::Generic), "the loopback has no native XDP");
+            assert_eq!(link.mode(), XdpMode::Generic, "the loopback has no native XDP");
             let second = XdpLink::attach(program, LOOPBACK, XdpMode::Generic);
             assert!(matches!(second, Err(BpfError::Occupied { ifindex: LOOPBACK })), "{second:?}");
             drop(link);
             XdpLink::attach(program, LOOPBACK, XdpMode::Generic).expect("free again");
-        });
-    }
-
-    #[test]
-    fn where_there_are_no_links_netlink_does_the_same() {
-        alone(|program| {
-            let mode = XdpMode::Generic;
-            let how = by_netlink(program, LOOPBACK, mode).expect("attached");
-            let link = XdpLink { ifindex: LOOPBACK, mode, how };
-            assert!(!link.by_link());
-            assert_eq!(by_netlink(program, LOOPBACK, mode).expect_err("taken").raw_os_error(), Some(libc::EBUSY));
-            assert!(matches!(XdpLink::attach(program, LOOPBACK, mode), Err(BpfError::Occupied { .. })));
-            drop(link);
-            XdpLink::attach(program, LOOPBACK, mode).expect("free again");
         });
     }
 

@@ -57,7 +57,7 @@ impl Program {
         }
     }
 
-    /// Its descriptor, for `setsockopt` and netlink.
+    /// Its descriptor, for `setsockopt`.
     pub fn raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }

@@ -17,6 +17,10 @@ pub const LINK_DETACH: i32 = 34;
 pub const NO_EXIST: u64 = 1;
 /// `BPF_XDP` of `enum bpf_attach_type`.
 pub const ATTACH_XDP: u32 = 37;
+/// `XDP_FLAGS_SKB_MODE`: behind the driver.
+pub const XDP_GENERIC: u32 = 1 << 1;
+/// `XDP_FLAGS_DRV_MODE`: in the driver.
+pub const XDP_NATIVE: u32 = 1 << 2;
 /// `BPF_TCX_INGRESS` of the same.
 pub const ATTACH_TCX_INGRESS: u32 = 46;
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
