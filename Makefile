@@ -1,12 +1,15 @@
 # weir: short commands for people. Plain cargo works too.
-.PHONY: help setup build demo test quick bench check arrows miri loom fuzz clean
+.PHONY: help setup setup-test build demo test quick bench check arrows miri loom fuzz install uninstall deb image clean
 CARGO ?= cargo
 
 help:            ## What there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 18
 
-setup:           ## Install what is missing: compiler, ip, tshark, iperf3, scapy
+setup:           ## Install what is missing to build and run: compiler, ip
 	@scripts/setup
+
+setup-test:      ## Install what is missing to test: nightly compiler, tshark, iperf3, scapy, buildah
+	@scripts/setup test
 
 build: setup     ## The release binary: target/release/weir
 	$(CARGO) build --release -p weir
@@ -14,7 +17,7 @@ build: setup     ## The release binary: target/release/weir
 demo: build      ## A control plane, a user plane and 50,000 subscribers over real interfaces, 20 seconds, live
 	scripts/as-root target/release/weir demo
 
-test: setup      ## All tests: units, properties, golden cases, real sockets, judges, Miri, loom, fuzzing
+test: setup-test      ## All tests: units, properties, golden cases, real sockets, judges, Miri, loom, fuzzing
 	@CARGO=$(CARGO) scripts/test
 
 quick:           ## Tests that need no root and no tools
@@ -32,14 +35,27 @@ check:           ## Format, lints, documentation, arrows
 arrows:          ## Dependencies run one way
 	$(CARGO) test -q -p testkit --test arrows
 
-miri: setup      ## Undefined behaviour in frames and tables
+miri: setup-test      ## Undefined behaviour in frames and tables
 	MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) +nightly miri test -q --target-dir target/miri -p frame -p table
 
-loom: setup      ## Every interleaving of rings and snapshots
+loom: setup-test      ## Every interleaving of rings and snapshots
 	CARGO_PROFILE_RELEASE_LTO=off RUSTFLAGS="--cfg loom" $(CARGO) test -q --release --target-dir target/loom -p table --lib loom
 
-fuzz: setup      ## Every parser and the whole pipeline, a few seconds each: make fuzz SECONDS=60
+fuzz: setup-test      ## Every parser and the whole pipeline, a few seconds each: make fuzz SECONDS=60
 	fuzz/run $(or $(SECONDS),5)
+
+install:         ## Install into PREFIX=/usr/local: binary, service, manual pages, completions, examples
+	scripts/install
+
+uninstall:       ## Take that away again; configurations and ledgers stay
+	scripts/install --remove
+
+deb: build       ## Debian packages in target/deb: weir, and its debug symbols apart
+	@command -v dpkg-shlibdeps >/dev/null || { echo 'make deb needs: apt install dpkg-dev' >&2; exit 1; }
+	scripts/deb
+
+image: deb       ## A container image of that package, with buildah
+	scripts/image
 
 clean:           ## Remove what was built
 	$(CARGO) clean

@@ -7,6 +7,7 @@ use crate::cdr::CdrArgs;
 use crate::demo::DemoArgs;
 use crate::deploy::DeployArgs;
 use crate::generate::GenArgs;
+use crate::install::{CompletionsArgs, ManArgs};
 use crate::ledger_tool::LedgerArgs;
 use crate::plan::PlanArgs;
 use cmts::product::CmtsArgs;
@@ -57,6 +58,7 @@ How they fit together:
   weir plan PLAN.toml      says how many of which machine carry a network, and what they cost
   weir deploy aws …        writes the files that bring them up
   weir demo                the same to watch
+  weir completions SHELL   and weir man FOLDER write what an installation takes beside the binary
 
 Run a gateway, and see what each stage costs, every two seconds:
   sudo weir run examples/upf-packet.toml
@@ -92,6 +94,10 @@ pub enum Command {
     Deploy(DeployArgs),
     /// Watch a user plane at work on a network made for it.
     Demo(DemoArgs),
+    /// Write a shell's completions to the standard output.
+    Completions(CompletionsArgs),
+    /// Write manual pages into a folder.
+    Man(ManArgs),
 }
 
 /// A rate in packets a second on the command line.

@@ -9,6 +9,7 @@
 //! | `bench.rs`, `demo.rs` | measuring, and showing |
 //! | `plan.rs` | how many of which machine carry a network |
 //! | `deploy.rs` | the files that bring them up |
+//! | `install.rs` | manual pages and shell completions |
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ mod deploy;
 #[cfg(test)]
 mod event_catalogue;
 mod generate;
+mod install;
 mod ledger_tool;
 #[cfg(test)]
 mod load_tests;
@@ -52,6 +54,8 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::run(&args),
         Command::Deploy(args) => deploy::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Completions(args) => install::completions(&args),
+        Command::Man(args) => install::man(&args),
     };
     log::flush();
     fail::exit(done)
