@@ -127,7 +127,7 @@ impl CableGateway {
     /// When there is no memory for its tables.
     pub fn new(parts: Parts) -> Result<(Self, Layout), table::bulk::Full> {
         let mut layout = Layout::default();
-        let pipelines = Pipelines::new(&mut layout, parts.limits.mtu);
+        let pipelines = Pipelines::new(&mut layout, &parts.limits);
         let limits = parts.limits;
         let mut upstream = Upstream::new(&parts.pseudowires, parts.clusters, limits.upstream, parts.grants)?;
         (upstream.verify_crc, upstream.networks) = (limits.verify_crc, parts.networks);

@@ -13,6 +13,7 @@ use table::snapshot::Reader;
 use wire::L3L4;
 
 use crate::depi::Depi;
+use crate::gateway::Limits;
 use crate::modems::Modems;
 use crate::rules::Rules;
 use crate::schedule::Scheduler;
@@ -208,6 +209,7 @@ impl HasForwarding for State {
 impl Kind for Cmts {
     type Lane = Lane;
     type State = State;
+    type Config = Limits;
 
     fn describe(burst: &Burst<Self>, i: usize) -> String {
         let lane = &burst.lane;

@@ -7,7 +7,7 @@
 
 use dataplane::rewrite::RewriteL2;
 use dataplane::route::Route;
-use engine::{Layout, StageSpan, pipeline};
+use engine::pipelines;
 
 use crate::lane::Cmts;
 use crate::steps::{
@@ -15,81 +15,32 @@ use crate::steps::{
     ReceiveNetwork, ReceiveRpd, TakeIn,
 };
 
-pipeline! {
-    /// From the network into the queue of a service flow.
-    pub struct Downstream("downstream") for Cmts {
-        rx: ReceiveNetwork, lookup: FindModem, subscriber: ManageSubscriber, filter: Filter, classify: Classify,
-        qos: Enqueue,
-    }
-}
+const UPSTREAM: bool = true;
+const DOWNSTREAM: bool = false;
 
-pipeline! {
-    /// From the queues, as the channels have room, to where CRC32 and encryption are done.
-    pub struct Mac("mac") for Cmts { framing: Framing, encrypt: Encrypt }
-}
-
-pipeline! {
-    /// DEPI packets of our own, to the Remote-PHY devices.
-    pub struct Depi("depi_tx") for Cmts { route: Route, out: RewriteL2 }
-}
-
-pipeline! {
-    /// From a Remote-PHY device, to where bursts are put together.
-    pub struct Bursts("bursts") for Cmts { rx: ReceiveRpd, uepi: TakeIn }
-}
-
-pipeline! {
-    /// Frames out of bursts, decrypted, to the network.
-    pub struct Upstream("upstream") for Cmts {
-        decap: DocsisDecap, lookup: CheckSource, filter: Filter, mark: Mark, route: Route, out: RewriteL2,
-    }
-}
-
-pipeline! {
-    /// Answers of our own, to the network.
-    pub struct Answers("answers") for Cmts { route: Route, out: RewriteL2 }
-}
-
-/// All of them.
-pub struct Pipelines {
-    /// From the network.
-    pub downstream: Downstream,
-    /// From the queues.
-    pub mac: Mac,
-    /// To the devices.
-    pub depi: Depi,
-    /// From the devices.
-    pub bursts: Bursts,
-    /// To the network.
-    pub upstream: Upstream,
-    /// From us to the network.
-    pub answers: Answers,
-    /// What stands between them: [`BETWEEN`].
-    pub between: StageSpan,
-}
-
-/// What holds packets, in the order it is charged.
-pub const BETWEEN: &[&str] = &["upper_lower_mac_xfer", "depi_encap", "segment_reassembly", "decryption"];
-
-impl Pipelines {
-    /// Assembles the pipelines, their stages entered in `layout`. `mtu`: the largest IP packet towards modems.
-    pub fn new(l: &mut Layout, mtu: u32) -> Self {
-        Self {
-            downstream: Downstream::new(
-                l,
-                ReceiveNetwork,
-                FindModem,
-                ManageSubscriber { mtu },
-                Filter::DOWN,
-                Classify,
-                Enqueue,
-            ),
-            mac: Mac::new(l, Framing, Encrypt),
-            depi: Depi::new(l, Route::default(), RewriteL2),
-            bursts: Bursts::new(l, ReceiveRpd, TakeIn),
-            upstream: Upstream::new(l, DocsisDecap, CheckSource, Filter::UP, Mark, Route::default(), RewriteL2),
-            answers: Answers::new(l, Route::default(), RewriteL2),
-            between: l.add("between", BETWEEN),
+pipelines! {
+    /// All pipelines of the cable gateway, and what holds packets between them.
+    pub struct Pipelines for Cmts {
+        /// From the network into the queue of a service flow.
+        downstream: Downstream("downstream") {
+            rx: ReceiveNetwork, lookup: FindModem, subscriber: ManageSubscriber, filter: Filter<DOWNSTREAM>,
+            classify: Classify, qos: Enqueue,
         }
+        /// From the queues, as the channels have room, to where CRC32 and encryption are done.
+        mac: Mac("mac") { framing: Framing, encrypt: Encrypt }
+        /// DEPI packets of our own, to the Remote-PHY devices.
+        depi: Depi("depi_tx") { route: Route, out: RewriteL2 }
+        /// From a Remote-PHY device, to where bursts are put together.
+        bursts: Bursts("bursts") { rx: ReceiveRpd, uepi: TakeIn }
+        /// Frames out of bursts, decrypted, to the network.
+        upstream: Upstream("upstream") {
+            decap: DocsisDecap, lookup: CheckSource, filter: Filter<UPSTREAM>, mark: Mark, route: Route, out: RewriteL2,
+        }
+        /// Answers of our own, to the network.
+        answers: Answers("answers") { route: Route, out: RewriteL2 }
+    }
+    between("between") {
+        scheduler: "upper_lower_mac_xfer", depi_encap: "depi_encap",
+        reassembly: "segment_reassembly", decryption: "decryption",
     }
 }

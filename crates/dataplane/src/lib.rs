@@ -18,3 +18,26 @@ pub mod reassemble;
 pub mod redirect;
 pub mod rewrite;
 pub mod route;
+
+/// What stages here are built from: a gateway's [`Kind::Config`](engine::Kind::Config). By default all of them are off.
+pub trait StageConfig {
+    /// Where access lists count, by rule; `None`: there are no lists.
+    fn acl_hits(&self) -> Option<&acl::Hits> {
+        None
+    }
+
+    /// The largest TCP segment over IPv4 by port, in bytes; over IPv6 it is 20 less, as the header is 20 more.
+    fn mss(&self) -> &[Option<u16>] {
+        &[]
+    }
+
+    /// Whether users' fragments are put together.
+    fn reassembles(&self) -> bool {
+        false
+    }
+
+    /// Whether users' IPv4 addresses are translated.
+    fn translates(&self) -> bool {
+        false
+    }
+}

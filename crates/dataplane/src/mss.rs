@@ -6,6 +6,7 @@
 use engine::{Burst, Ctx, Kind, Stage};
 use wire::{Fragment, L3L4, checksum, fast, protocol};
 
+use crate::StageConfig;
 use crate::parse::HasIp;
 
 /// The SYN flag, in the header's fourteenth byte.
@@ -56,27 +57,23 @@ fn lower(tcp: &mut [u8], most: u16) -> Option<()> {
 }
 
 /// Lowers what subscribers' TCP segments may measure to what the port a packet came by, or leaves by, is configured for.
-/// Stands behind the stage that chose the port, before the tunnel.
+/// Stands behind the stage that chose the port, before the tunnel. `HELD`: for packets that were held, and no longer know
+/// the port they came by.
 #[derive(Clone, Debug, Default)]
-pub struct ClampMss {
+pub struct ClampMss<const HELD: bool = false> {
     /// By port; 65,535: as it is. Empty where no port is configured.
     most: Box<[u16]>,
     /// The least of them, for packets that no longer know the port they came by.
     least: Option<u16>,
 }
 
-impl ClampMss {
-    /// By port, in bytes over IPv4; over IPv6 it is 20 less, as the header is 20 more.
-    pub fn new(by_port: &[Option<u16>]) -> Self {
+impl<const HELD: bool> ClampMss<HELD> {
+    fn new(by_port: &[Option<u16>]) -> Self {
         if by_port.iter().all(Option::is_none) {
             return Self::default();
         }
-        Self { most: by_port.iter().map(|most| most.unwrap_or(u16::MAX)).collect(), least: None }
-    }
-
-    /// As [`new`](Self::new), for packets that were held.
-    pub fn released(by_port: &[Option<u16>]) -> Self {
-        Self { least: by_port.iter().flatten().copied().min(), ..Self::new(by_port) }
+        let least = by_port.iter().flatten().copied().min().filter(|_| HELD);
+        Self { most: by_port.iter().map(|most| most.unwrap_or(u16::MAX)).collect(), least }
     }
 
     fn of(&self, port: u8) -> u16 {
@@ -84,17 +81,24 @@ impl ClampMss {
     }
 }
 
-impl<K: Kind> Stage<K> for ClampMss
+impl<K: Kind, const HELD: bool> Stage<K> for ClampMss<HELD>
 where
     K::Lane: HasIp,
+    K::Config: StageConfig,
 {
     const NAME: &'static str = "clamp_mss";
 
+    fn build(config: &K::Config) -> Self {
+        Self::new(config.mss())
+    }
+
+    #[inline]
+    fn is_on(&self) -> bool {
+        !self.most.is_empty()
+    }
+
     #[inline(never)]
     fn run(&mut self, burst: &mut Burst<K>, cx: &mut Ctx<'_, K>) {
-        if self.most.is_empty() {
-            return;
-        }
         let arena = cx.env.arena();
         for i in burst.live() {
             let ip = *burst.lane.ip(i);

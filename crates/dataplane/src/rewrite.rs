@@ -10,6 +10,7 @@ use crate::route::{HasForwarding, HasHop, decrement_ttl};
 
 /// Replaces everything before the network header by the hop's link header, and takes one from the TTL of users' packets
 /// that are forwarded as they are. Pads nothing: the port does.
+#[derive(Default)]
 pub struct RewriteL2;
 
 impl<K: Kind> Stage<K> for RewriteL2

@@ -336,6 +336,7 @@ mod tests {
     impl Kind for Numbers {
         type Lane = Vec<u8>;
         type State = ();
+        type Config = ();
 
         fn describe(_: &Burst<Self>, _: usize) -> String {
             String::new()

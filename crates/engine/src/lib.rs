@@ -25,7 +25,7 @@ pub use hand_off::HandOff;
 pub use idle::Idle;
 #[doc(hidden)]
 pub use pipeline::Walk;
-pub use pipeline::{At, Ctx, Env, Kind, Pipeline, Source, Stage, StageSpan};
+pub use pipeline::{At, Ctx, Env, Kind, Pipeline, Source, Stage, StageId, StageSpan};
 pub use stats::{Io, Layout, StageInfo, StageRow, Stats, StatsView};
 pub use steer::{Overlap, Owner, Steer, SteerKey};
 pub use trace::{TraceFilter, TraceRecord, Tracer, TracerHandle};

@@ -16,6 +16,8 @@ pub trait Kind: Sized + 'static {
     type Lane: Default + Send;
     /// What the worker owns and its stages share: sessions, routes, buckets.
     type State: Send;
+    /// What stages are built from: see [`Stage::build`].
+    type Config;
 
     /// Packet `i` in words, for the trace: what the lane knows of it by now.
     fn describe(burst: &Burst<Self>, i: usize) -> String;
@@ -58,10 +60,10 @@ impl Env {
         Look::at::<C>(&self.looks)
     }
 
-    /// Charges stage `at` of a span for work on so many packets, done since that look.
+    /// Charges a stage between pipelines for work on so many packets, done since that look.
     #[inline(always)]
-    pub fn charge<C: Clock>(&self, span: StageSpan, at: usize, packets: u32, look: Look) {
-        self.stats.stage(span.first + at, packets, look.spent::<C>(&self.looks));
+    pub fn charge<C: Clock>(&self, stage: StageId, packets: u32, look: Look) {
+        self.stats.stage(stage.0, packets, look.spent::<C>(&self.looks));
     }
 
     /// Sends a complete frame of our own by a port, at the end of this turn. When the queue is full the frame is
@@ -126,9 +128,23 @@ impl At<'_> {
 }
 
 /// One verb acting on a burst: it changes, drops or punts packets, and never holds one.
-pub trait Stage<K: Kind> {
+///
+/// The default of a stage is what it is without any configuration.
+pub trait Stage<K: Kind>: Default {
     /// Name in tables and results.
     const NAME: &'static str;
+
+    /// Builds the stage from the gateway's configuration.
+    fn build(_config: &K::Config) -> Self {
+        Self::default()
+    }
+
+    /// False when the configuration switches the stage off: the pipeline leaves it out, and it is not in the tables.
+    /// Must not change after [`Stage::build`].
+    #[inline(always)]
+    fn is_on(&self) -> bool {
+        true
+    }
 
     /// Acts on every live packet.
     fn run(&mut self, burst: &mut Burst<K>, cx: &mut Ctx<'_, K>);
@@ -151,6 +167,11 @@ pub struct StageSpan {
     pub first: usize,
 }
 
+/// A stage between pipelines, as [`pipelines!`](crate::pipelines) enters it: work on packets that are held, charged by
+/// [`Env::charge`].
+#[derive(Clone, Copy, Debug)]
+pub struct StageId(pub(crate) usize);
+
 /// A list of stages made by [`crate::pipeline!`].
 pub trait Pipeline<K: Kind> {
     /// Its name.
@@ -170,27 +191,36 @@ pub trait Pipeline<K: Kind> {
 /// # impl Kind for Toy {
 /// #     type Lane = ();
 /// #     type State = ();
+/// #     type Config = bool;
 /// #     fn describe(_: &Burst<Self>, _: usize) -> String { String::new() }
 /// # }
+/// # #[derive(Default)]
 /// # struct Parse;
 /// # impl Stage<Toy> for Parse {
 /// #     const NAME: &'static str = "parse";
 /// #     fn run(&mut self, _: &mut Burst<Toy>, _: &mut Ctx<'_, Toy>) {}
 /// # }
-/// # struct Decap;
-/// # impl Stage<Toy> for Decap {
-/// #     const NAME: &'static str = "decap";
-/// #     fn run(&mut self, _: &mut Burst<Toy>, _: &mut Ctx<'_, Toy>) {}
-/// # }
+/// #[derive(Default)]
+/// struct Decap(bool);
+/// impl Stage<Toy> for Decap {
+///     const NAME: &'static str = "decap";
+///     fn build(tunnels: &bool) -> Self { Self(*tunnels) }
+///     fn is_on(&self) -> bool { self.0 }
+///     fn run(&mut self, _: &mut Burst<Toy>, _: &mut Ctx<'_, Toy>) { /* … */ }
+/// }
 /// pipeline! {
 ///     /// From access.
 ///     pub struct Uplink("uplink") for Toy { parse: Parse, decap: Decap }
 /// }
-/// let uplink = Uplink::new(&mut Layout::default(), Parse, Decap);
+/// let mut layout = Layout::default();
+/// let uplink = Uplink::new(&mut layout, &true);
 /// assert_eq!(Uplink::STAGES, ["parse", "decap"]);
+/// let without = Uplink::new(&mut layout, &false);
+/// assert_eq!(layout.stages().iter().filter(|stage| stage.is_on).count(), 3);
 /// ```
 ///
-/// `new` enters its stages for counting; `run` calls them in order and leaves as soon as no packet is live.
+/// `new` builds its stages from the configuration and enters them for counting; `run` calls those that are on in order
+/// and leaves as soon as no packet is live.
 #[macro_export]
 macro_rules! pipeline {
     ($(#[$doc:meta])* $vis:vis struct $name:ident($text:literal) for $kind:ty { $($field:ident: $stage:ty),+ $(,)? }) => {
@@ -201,13 +231,12 @@ macro_rules! pipeline {
         }
 
         impl $name {
-            /// The pipeline, its stages entered in `layout`.
-            #[allow(clippy::too_many_arguments)]
-            $vis fn new(layout: &mut $crate::Layout, $($field: $stage),+) -> Self {
-                let span = layout.add(
-                    <Self as $crate::Pipeline<$kind>>::NAME,
-                    <Self as $crate::Pipeline<$kind>>::STAGES,
-                );
+            /// The pipeline, built from the configuration, its stages entered in `layout`.
+            $vis fn new(layout: &mut $crate::Layout, config: &<$kind as $crate::Kind>::Config) -> Self {
+                $(let $field = <$stage as $crate::Stage<$kind>>::build(config);)+
+                let on = [$($crate::Stage::<$kind>::is_on(&$field)),+];
+                let stages = <Self as $crate::Pipeline<$kind>>::STAGES;
+                let span = layout.add(<Self as $crate::Pipeline<$kind>>::NAME, stages, &on);
                 Self { span, $($field),+ }
             }
         }
@@ -220,13 +249,79 @@ macro_rules! pipeline {
             fn run<C: $crate::Clock>(&mut self, burst: &mut $crate::Burst<$kind>, cx: &mut $crate::Ctx<'_, $kind>) {
                 let mut walk = $crate::Walk::start::<C>(self.span, burst.live(), cx.env);
                 $(
-                    if burst.live().is_empty() {
-                        return;
+                    if $crate::Stage::<$kind>::is_on(&self.$field) {
+                        if burst.live().is_empty() {
+                            return;
+                        }
+                        walk.enter(cx);
+                        $crate::Stage::run(&mut self.$field, burst, cx);
+                        walk.leave::<C, $kind>(<$stage as $crate::Stage<$kind>>::NAME, burst, cx);
                     }
-                    walk.enter(cx);
-                    $crate::Stage::run(&mut self.$field, burst, cx);
-                    walk.leave::<C, $kind>(<$stage as $crate::Stage<$kind>>::NAME, burst, cx);
+                    walk.next();
                 )+
+            }
+        }
+    };
+}
+
+/// Declares all pipelines of a gateway, as [`pipeline!`](crate::pipeline) does one, and the struct that holds them. After
+/// `between` stands what holds packets between pipelines; each is a [`StageId`] to be charged by [`Env::charge`].
+///
+/// ```
+/// use engine::{Burst, Ctx, Kind, Layout, Stage, pipelines};
+/// # struct Toy;
+/// # impl Kind for Toy {
+/// #     type Lane = ();
+/// #     type State = ();
+/// #     type Config = ();
+/// #     fn describe(_: &Burst<Self>, _: usize) -> String { String::new() }
+/// # }
+/// # #[derive(Default)]
+/// # struct Parse;
+/// # impl Stage<Toy> for Parse {
+/// #     const NAME: &'static str = "parse";
+/// #     fn run(&mut self, _: &mut Burst<Toy>, _: &mut Ctx<'_, Toy>) {}
+/// # }
+/// pipelines! {
+///     /// A toy.
+///     pub struct Pipelines for Toy {
+///         /// From access.
+///         uplink: Uplink("uplink") { parse: Parse }
+///         /// From the core.
+///         downlink: Downlink("downlink") { parse: Parse }
+///     }
+///     between("between") { scheduler: "scheduler" }
+/// }
+/// let mut layout = Layout::default();
+/// let all = Pipelines::new(&mut layout, &());
+/// assert_eq!(layout.stages().iter().map(|stage| stage.name).collect::<Vec<_>>(), ["parse", "parse", "scheduler"]);
+/// ```
+#[macro_export]
+macro_rules! pipelines {
+    (
+        $(#[$doc:meta])* $vis:vis struct $all:ident for $kind:ty {
+            $($(#[$about:meta])* $pipeline:ident: $name:ident($text:literal) { $($field:ident: $stage:ty),+ $(,)? })+
+        }
+        $(between($between:literal) { $($holder:ident: $holder_name:literal),+ $(,)? })?
+    ) => {
+        $($crate::pipeline! {
+            $(#[$about])*
+            $vis struct $name($text) for $kind { $($field: $stage),+ }
+        })+
+
+        $(#[$doc])*
+        $vis struct $all {
+            $($(#[$about])* pub $pipeline: $name,)+
+            $($(#[doc = concat!("Between pipelines: ", $holder_name, ".")] pub $holder: $crate::StageId,)+)?
+        }
+
+        impl $all {
+            /// All pipelines, built from the configuration, their stages entered in `layout` in this order.
+            $vis fn new(layout: &mut $crate::Layout, config: &<$kind as $crate::Kind>::Config) -> Self {
+                Self {
+                    $($pipeline: $name::new(layout, config),)+
+                    $($($holder: layout.add_between($between, $holder_name),)+)?
+                }
             }
         }
     };
@@ -269,6 +364,11 @@ impl Walk {
             cx.env.tracer.record(name, self.live, burst, cx.env);
         }
         self.live = burst.live();
+    }
+
+    /// On to the next stage, whether or not this one is on.
+    #[inline(always)]
+    pub fn next(&mut self) {
         self.stage += 1;
     }
 }

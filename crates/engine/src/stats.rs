@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::drops::{Drop, Punt};
-use crate::pipeline::StageSpan;
+use crate::pipeline::{StageId, StageSpan};
 
 /// A stage's place in a gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct StageInfo {
     pub pipeline: &'static str,
     /// Its own name.
     pub name: &'static str,
+    /// False: configuration switched it off, and its pipeline leaves it out.
+    pub is_on: bool,
 }
 
 /// The stages of all pipelines of a gateway, in the order they were made.
@@ -25,11 +27,16 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Enters a pipeline's stages.
-    pub fn add(&mut self, pipeline: &'static str, stages: &'static [&'static str]) -> StageSpan {
+    /// Enters a pipeline's stages, and which of them are on.
+    pub fn add(&mut self, pipeline: &'static str, stages: &[&'static str], on: &[bool]) -> StageSpan {
         let first = self.stages.len();
-        self.stages.extend(stages.iter().map(|name| StageInfo { pipeline, name }));
+        self.stages.extend(stages.iter().zip(on).map(|(&name, &is_on)| StageInfo { pipeline, name, is_on }));
         StageSpan { first }
+    }
+
+    /// Enters a stage that holds packets between pipelines, under the heading `group`.
+    pub fn add_between(&mut self, group: &'static str, name: &'static str) -> StageId {
+        StageId(self.add(group, &[name], &[true]).first)
     }
 
     /// The stages.
@@ -245,8 +252,14 @@ impl StatsView {
         self.shared.get(what as usize)
     }
 
-    /// All stages, in order.
+    /// The stages that are on, in order.
     pub fn stages(&self) -> Vec<StageRow> {
+        self.all_stages().into_iter().filter(|row| row.stage.is_on).collect()
+    }
+
+    /// All stages, in order. One that is off has the packets of the next one of its pipeline, as it lets all pass, and
+    /// neither calls nor cycles: so tables of packets are the same whichever stages are on.
+    pub fn all_stages(&self) -> Vec<StageRow> {
         let row = |(n, stage): (usize, &StageInfo)| {
             let at = self.shared.stage_at(n);
             StageRow {
@@ -256,7 +269,13 @@ impl StatsView {
                 cycles: self.shared.get(at + 2),
             }
         };
-        self.shared.layout.stages.iter().enumerate().map(row).collect()
+        let mut rows: Vec<_> = self.shared.layout.stages.iter().enumerate().map(row).collect();
+        for n in (1..rows.len()).rev() {
+            if !rows[n - 1].stage.is_on && rows[n].stage.pipeline == rows[n - 1].stage.pipeline {
+                rows[n - 1].packets = rows[n].packets;
+            }
+        }
+        rows
     }
 
     /// Every drop counter that moved: stage (`pipeline.stage`, or `worker`), reason, packets, bytes.

@@ -17,6 +17,7 @@ struct Toy;
 impl Kind for Toy {
     type Lane = ();
     type State = u64;
+    type Config = ();
 
     fn describe(burst: &Burst<Self>, i: usize) -> String {
         format!("{} bytes", burst.frame(i).len())
@@ -24,6 +25,7 @@ impl Kind for Toy {
 }
 
 /// Does what the packet's first byte says.
+#[derive(Default)]
 struct Obey;
 
 impl Stage<Toy> for Obey {
@@ -53,6 +55,7 @@ impl Stage<Toy> for Obey {
 }
 
 /// Lets everything pass: a second stage sees only who is still there.
+#[derive(Default)]
 struct Watch;
 
 impl Stage<Toy> for Watch {
@@ -61,9 +64,25 @@ impl Stage<Toy> for Watch {
     fn run(&mut self, _burst: &mut Burst<Toy>, _cx: &mut Ctx<'_, Toy>) {}
 }
 
+/// Switched off.
+#[derive(Default)]
+struct Off;
+
+impl Stage<Toy> for Off {
+    const NAME: &'static str = "off";
+
+    fn is_on(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, _burst: &mut Burst<Toy>, _cx: &mut Ctx<'_, Toy>) {
+        panic!("a stage that is off ran");
+    }
+}
+
 pipeline! {
-    /// Both stages.
-    struct Both("both") for Toy { obey: Obey, watch: Watch }
+    /// Both stages that are on.
+    struct Both("both") for Toy { obey: Obey, off: Off, watch: Watch }
 }
 
 struct Plane {
@@ -75,7 +94,7 @@ struct Plane {
 impl Plane {
     fn new() -> (Self, Layout) {
         let mut layout = Layout::default();
-        (Self { both: Both::new(&mut layout, Obey, Watch), seen: 0, panics: 0 }, layout)
+        (Self { both: Both::new(&mut layout, &()), seen: 0, panics: 0 }, layout)
     }
 }
 
@@ -158,7 +177,9 @@ fn each_fate_is_counted_where_it_happened() {
     assert_eq!(drops, expected);
     assert_eq!(stats.punts(), [(Punt::Arp, 1), (Punt::Ping, 1)]);
     assert_eq!(stats.missing(), 0);
-    let stages: Vec<_> = stats.stages().into_iter().map(|row| (row.stage.name, row.packets)).collect();
+    let packets =
+        |rows: Vec<engine::StageRow>| -> Vec<_> { rows.into_iter().map(|row| (row.stage.name, row.packets)).collect() };
+    let stages = packets(stats.stages());
     assert_eq!(stages, [("obey", 6), ("watch", 2)], "who left early is not charged to later stages");
 }
 

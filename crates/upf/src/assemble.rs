@@ -70,9 +70,10 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
     let lists = (!config.acl.is_empty()).then(|| Publisher::new(lists));
     let choices = Choices {
         checksum6: if config.gtpu.zero_checksum_over_ipv6 { Checksum6::Zero } else { Checksum6::Full },
-        hits: Hits::new(counters),
+        hits: lists.is_some().then(|| Hits::new(counters)),
         mss: config.port.iter().map(|port| port.mss).collect(),
         reassemble: config.reassembly.is_some(),
+        translate: config.nat.is_some(),
     };
     let nat = config.nat.as_ref().map(|nat| nat.stage(config, chance()));
     let mut blocks = Vec::new();

@@ -145,8 +145,8 @@ impl Control {
     }
 
     /// With access lists as published to its workers, and what they count.
-    pub fn with_lists(self, lists: Option<Publisher<AccessLists>>, hits: Hits) -> Self {
-        Self { lists, hits, ..self }
+    pub fn with_lists(self, lists: Option<Publisher<AccessLists>>, hits: Option<Hits>) -> Self {
+        Self { lists, hits: hits.unwrap_or(self.hits), ..self }
     }
 
     /// NAT blocks given out and ended.

@@ -14,6 +14,7 @@ use table::records::LineId;
 use table::snapshot::Reader;
 use wire::L3L4;
 
+use crate::pipeline::Choices;
 use crate::record::{NONE8, RuleResult};
 use crate::routes::Routes;
 use crate::sessions::Sessions;
@@ -208,6 +209,7 @@ impl Translates<Lane> for State {
 impl Kind for Upf {
     type Lane = Lane;
     type State = State;
+    type Config = Choices;
 
     fn describe(burst: &Burst<Self>, i: usize) -> String {
         let lane = &burst.lane;

@@ -18,7 +18,6 @@ impl CableGateway {
             self.sweep(env);
         }
         let state = &mut self.state;
-        let between = self.pipelines.between;
         let may = state.depi.has_room() && state.modems.encrypt.room() >= BURST && !self.sealed;
         if may && state.scheduler.waiting() > 0 {
             let look = env.look::<C>();
@@ -36,7 +35,7 @@ impl CableGateway {
                 self.scratch.came(pulled);
             }
             if pulled > 0 {
-                env.charge::<C>(between, 0, pulled as u32, look);
+                env.charge::<C>(self.pipelines.scheduler, pulled as u32, look);
                 env.stats.add(Io::Released, pulled as u64);
             }
         }
@@ -74,7 +73,7 @@ impl CableGateway {
             state.depi.push(tag as u16, frame, env); // a channel's number, as pushed
         }
         if framed > 0 {
-            env.charge::<C>(self.pipelines.between, 1, framed, look);
+            env.charge::<C>(self.pipelines.depi_encap, framed, look);
         }
         framed > 0
     }

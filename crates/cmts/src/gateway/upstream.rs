@@ -26,7 +26,6 @@ impl CableGateway {
 
     /// Packets of bursts → frames → cipher → the network. Says whether anything moved.
     pub(super) fn upstream<C: Clock>(&mut self, burst: &mut Burst<Cmts>, env: &mut Env) -> bool {
-        let between = self.pipelines.between;
         let state = &mut self.state;
         if state.upstream.is_idle() && state.modems.decrypt.held() == 0 {
             return false;
@@ -34,7 +33,7 @@ impl CableGateway {
         let look = env.look::<C>();
         let worked = state.upstream.work(BURST, env);
         if worked > 0 {
-            env.charge::<C>(between, 2, worked as u32, look);
+            env.charge::<C>(self.pipelines.reassembly, worked as u32, look);
         }
         let look = env.look::<C>();
         let mut pushed = 0;
@@ -74,7 +73,7 @@ impl CableGateway {
             (lane.hop[i], lane.ours[i]) = (NONE, false);
         }
         if pushed > 0 {
-            env.charge::<C>(between, 3, pushed, look);
+            env.charge::<C>(self.pipelines.decryption, pushed, look);
         }
         let deciphered = burst.len();
         if deciphered > 0 {

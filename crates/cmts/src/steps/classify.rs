@@ -8,6 +8,7 @@ use super::filter::seen;
 use crate::lane::Cmts;
 
 /// Chooses the service flow by the modem's classifiers; what none matches goes by the primary (CM-SP-MULPI).
+#[derive(Default)]
 pub struct Classify;
 
 impl Stage<Cmts> for Classify {
@@ -48,6 +49,7 @@ impl Stage<Cmts> for Classify {
 }
 
 /// Overwrites the type of service of what a modem sent, where its service flow says so (TLV 24.23).
+#[derive(Default)]
 pub struct Mark;
 
 impl Stage<Cmts> for Mark {

@@ -8,6 +8,7 @@ use wire::{L3L4, Outer, docsis, ethertype, fast};
 use crate::lane::{Cmts, UNTAGGED};
 
 /// Takes the DOCSIS header and the CRC off and reads the packet.
+#[derive(Default)]
 pub struct DocsisDecap;
 
 impl Stage<Cmts> for DocsisDecap {
@@ -64,6 +65,7 @@ impl Stage<Cmts> for DocsisDecap {
 }
 
 /// Lets pass only what comes from an address of a host behind the modem (source address verification).
+#[derive(Default)]
 pub struct CheckSource;
 
 impl Stage<Cmts> for CheckSource {

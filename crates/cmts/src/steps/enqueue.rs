@@ -5,6 +5,7 @@ use engine::{Burst, Ctx, Drop, Punt, Stage};
 use crate::lane::Cmts;
 
 /// Puts packets into their service flows' queues.
+#[derive(Default)]
 pub struct Enqueue;
 
 impl Stage<Cmts> for Enqueue {

@@ -9,17 +9,9 @@ use crate::lane::Cmts;
 use crate::rules::{DENY, Rules, Seen};
 
 /// Drops what a rule of the modem's filter groups denies, or what none matches where the default is to deny.
-pub struct Filter {
-    /// 0: downstream, 1: upstream.
-    way: usize,
-}
-
-impl Filter {
-    /// By the groups for downstream.
-    pub const DOWN: Self = Self { way: 0 };
-    /// By the groups for upstream.
-    pub const UP: Self = Self { way: 1 };
-}
+/// `UPSTREAM`: by the groups for upstream, else by those for downstream.
+#[derive(Default)]
+pub struct Filter<const UPSTREAM: bool>;
 
 /// Packet `i` as rules see it; its bytes begin with the Ethernet header.
 pub fn seen<'a>(burst: &'a Burst<Cmts>, i: usize, arena: &'a Arena) -> Seen<'a> {
@@ -31,7 +23,7 @@ pub fn seen<'a>(burst: &'a Burst<Cmts>, i: usize, arena: &'a Arena) -> Seen<'a> 
     Seen { ip: burst.lane.ip(i), packet: bytes.get(l3..).unwrap_or_default(), macs, tag: burst.lane.tag(i) }
 }
 
-impl Stage<Cmts> for Filter {
+impl<const UPSTREAM: bool> Stage<Cmts> for Filter<UPSTREAM> {
     const NAME: &'static str = "filtering";
 
     #[inline(never)]
@@ -45,7 +37,7 @@ impl Stage<Cmts> for Filter {
                 burst.drop(i, Drop::UnknownSubscriber, at);
                 continue;
             };
-            let groups = modem.filters[self.way];
+            let groups = modem.filters[usize::from(UPSTREAM)];
             let may_match = rules.may_filter(groups, burst.lane.ip(i));
             let says = if may_match { ask(rules, groups, burst, i, arena) } else { Says::Nothing };
             said[says as usize] += 1;
@@ -54,9 +46,9 @@ impl Stage<Cmts> for Filter {
             }
         }
         let counts = &mut cx.state.counts;
-        counts.filter_unmatched[self.way] += said[Says::Nothing as usize];
-        counts.filter_permit[self.way] += said[Says::Permit as usize];
-        counts.filter_deny[self.way] += said[Says::Deny as usize];
+        counts.filter_unmatched[usize::from(UPSTREAM)] += said[Says::Nothing as usize];
+        counts.filter_permit[usize::from(UPSTREAM)] += said[Says::Permit as usize];
+        counts.filter_deny[usize::from(UPSTREAM)] += said[Says::Deny as usize];
     }
 }
 

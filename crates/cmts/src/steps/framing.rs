@@ -10,6 +10,7 @@ use crate::lane::Cmts;
 use crate::modems::Security;
 
 /// Puts the DOCSIS header before each frame: privacy first, then the downstream service (CM-SP-MULPI).
+#[derive(Default)]
 pub struct Framing;
 
 /// Bytes of Ethernet's CRC, which comes with encryption.
@@ -90,6 +91,7 @@ fn put_any(
 }
 
 /// Gives the frames to the engine that adds CRC32 and encrypts: the end of this pipeline. They come back in this order.
+#[derive(Default)]
 pub struct Encrypt;
 
 impl Stage<Cmts> for Encrypt {

@@ -42,6 +42,7 @@ fn is_discovery(ip: &L3L4, packet: &[u8]) -> bool {
 }
 
 /// From the network: link header, then IP; asks for the host's place in the index.
+#[derive(Default)]
 pub struct ReceiveNetwork;
 
 impl Stage<Cmts> for ReceiveNetwork {
@@ -121,6 +122,7 @@ fn network(burst: &mut Burst<Cmts>, i: usize, port: &PortView, state: &State, ar
 }
 
 /// From a Remote-PHY device: link header, IP, UDP if there is one, L2TPv3; finds the pseudowire.
+#[derive(Default)]
 pub struct ReceiveRpd;
 
 impl Stage<Cmts> for ReceiveRpd {
@@ -197,6 +199,7 @@ fn rpd(bytes: &[u8], port: &PortView, state: &State) -> Result<Packet, Drop> {
 }
 
 /// Checks the table of segments and puts the packet by, to be worked on with others of its pseudowire.
+#[derive(Default)]
 pub struct TakeIn;
 
 impl Stage<Cmts> for TakeIn {

@@ -7,9 +7,11 @@ use engine::{Burst, Ctx, Drop, Punt, Stage};
 use wire::ethernet::{HEADER_LEN, MIN_FRAME};
 use wire::{L3L4, ethertype, fast};
 
+use crate::gateway::Limits;
 use crate::lane::Cmts;
 
 /// Finds the host behind a modem by the destination address. What is nobody's is dropped: hosts are not learnt.
+#[derive(Default)]
 pub struct FindModem;
 
 impl Stage<Cmts> for FindModem {
@@ -53,13 +55,18 @@ impl Stage<Cmts> for FindModem {
 }
 
 /// Makes the packet the host's: one hop less to live, the host's Ethernet header, at least the shortest frame.
+#[derive(Default)]
 pub struct ManageSubscriber {
     /// Largest IP packet towards modems, in bytes.
-    pub mtu: u32,
+    mtu: u32,
 }
 
 impl Stage<Cmts> for ManageSubscriber {
     const NAME: &'static str = "sub_mgmt";
+
+    fn build(limits: &Limits) -> Self {
+        Self { mtu: limits.mtu }
+    }
 
     #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Cmts>, cx: &mut Ctx<'_, Cmts>) {

@@ -5,6 +5,7 @@ use table::shard::{Counters, Shard};
 
 use super::lists::AccessLists;
 use super::rule::{Action, Direction};
+use crate::StageConfig;
 use crate::parse::HasIp;
 use crate::route::HasHop;
 
@@ -36,39 +37,46 @@ impl Hits {
 
 /// Asks the access list of the network instance a packet is in ([`HasHop::instance`]) whether it may pass. Addresses are
 /// the subscriber's own: it stands before translation uplink, behind it downlink.
-pub struct CheckAcl {
-    direction: Direction,
-    hits: Shard,
+///
+/// Counts into a shard of [`StageConfig::acl_hits`], and is off without.
+#[derive(Default)]
+pub struct CheckAcl<const UPLINK: bool> {
+    hits: Option<Shard>,
     rules: u32,
 }
 
-impl CheckAcl {
-    /// For a pipeline in that direction, counting into a shard of `hits`.
-    pub fn new(direction: Direction, hits: &Hits) -> Self {
-        Self { direction, hits: hits.counters.shard(), rules: hits.rules }
-    }
-}
-
-impl<K: Kind> Stage<K> for CheckAcl
+impl<K: Kind, const UPLINK: bool> Stage<K> for CheckAcl<UPLINK>
 where
     K::Lane: HasHop,
     K::State: HasAccessLists,
+    K::Config: StageConfig,
 {
     const NAME: &'static str = "check_acl";
+
+    fn build(config: &K::Config) -> Self {
+        let hits = config.acl_hits();
+        Self { hits: hits.map(|hits| hits.counters.shard()), rules: hits.map_or(0, |hits| hits.rules) }
+    }
+
+    #[inline]
+    fn is_on(&self) -> bool {
+        self.hits.is_some()
+    }
 
     #[inline(never)]
     fn run(&mut self, burst: &mut Burst<K>, cx: &mut Ctx<'_, K>) {
         let (at, arena) = (cx.at(), cx.env.arena());
-        let Some(lists) = cx.state.access_lists() else { return };
+        let direction = if UPLINK { Direction::Up } else { Direction::Down };
+        let (Some(lists), Some(hits)) = (cx.state.access_lists(), &mut self.hits) else { return };
         for i in burst.live() {
             let Some(list) = lists.of(burst.lane.instance(i)) else { continue };
             let (ip, l3) = (burst.lane.ip(i), usize::from(burst.frame(i).meta.l3));
             let packet = burst.bytes(i, arena).get(l3..).unwrap_or_default();
-            let decision = list.decide(self.direction, ip, packet);
+            let decision = list.decide(direction, ip, packet);
             if decision.counter < self.rules {
                 let counter = decision.counter as usize * 2;
-                self.hits.inc(counter);
-                self.hits.add(counter + 1, ip.total_len.into());
+                hits.inc(counter);
+                hits.add(counter + 1, ip.total_len.into());
             }
             if decision.action == Action::Deny {
                 burst.drop(i, Drop::AclDenied, at);

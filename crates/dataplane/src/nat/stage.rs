@@ -6,6 +6,7 @@ use frame::BURST;
 use super::rewrite::End;
 use super::tables::Nat;
 use super::translate::{Ticket, Way};
+use crate::StageConfig;
 use crate::parse::HasIp;
 use crate::route::HasHop;
 
@@ -24,32 +25,36 @@ pub trait Translates<L> {
 }
 
 /// Translates the source of subscribers' IPv4 packets that leave by a translated network instance ([`HasHop::instance`]),
-/// not by a tunnel ([`HasHop::overhead`]). Stands before the next hop is looked up. See [`nat`](crate::nat).
-pub struct TranslateOut {
+/// not by a tunnel ([`HasHop::overhead`]). Stands before the next hop is looked up. `AGAIN`: for packets that may have been
+/// translated before; those from a public address go as they are. See [`nat`](crate::nat).
+pub struct TranslateOut<const AGAIN: bool = false> {
     tickets: [Ticket; BURST],
     sessions: [Option<u32>; BURST],
-    again: bool,
+    is_on: bool,
 }
 
-impl Default for TranslateOut {
+impl<const AGAIN: bool> Default for TranslateOut<AGAIN> {
     fn default() -> Self {
-        Self { tickets: [Ticket::default(); BURST], sessions: [None; BURST], again: false }
+        Self { tickets: [Ticket::default(); BURST], sessions: [None; BURST], is_on: false }
     }
 }
 
-impl TranslateOut {
-    /// For packets that may have been translated before: those from a public address go as they are.
-    pub fn again() -> Self {
-        Self { again: true, ..Self::default() }
-    }
-}
-
-impl<K: Kind> Stage<K> for TranslateOut
+impl<K: Kind, const AGAIN: bool> Stage<K> for TranslateOut<AGAIN>
 where
     K::Lane: HasHop,
     K::State: Translates<K::Lane>,
+    K::Config: StageConfig,
 {
     const NAME: &'static str = "translate_out";
+
+    fn build(config: &K::Config) -> Self {
+        Self { is_on: config.translates(), ..Self::default() }
+    }
+
+    #[inline]
+    fn is_on(&self) -> bool {
+        self.is_on
+    }
 
     #[inline(never)]
     fn run(&mut self, burst: &mut Burst<K>, cx: &mut Ctx<'_, K>) {
@@ -66,7 +71,7 @@ where
             let (ip, l3) = (burst.lane.ip(i), usize::from(burst.frame(i).meta.l3));
             let plain = ip.version == 4 && burst.lane.overhead(i) == 0 && self.sessions[i].is_some();
             let domain = nat.blocks.domain(burst.lane.instance(i)).filter(|_| plain);
-            let domain = domain.filter(|domain| !self.again || !nat.blocks.is_public(*domain, ip.src));
+            let domain = domain.filter(|domain| !AGAIN || !nat.blocks.is_public(*domain, ip.src));
             self.tickets[i] = domain.map_or(Ticket::default(), |domain| {
                 let packet = burst.bytes(i, env.arena()).get(l3..).unwrap_or_default();
                 nat.look(domain, ip, packet, End::Source)
@@ -94,11 +99,12 @@ where
 /// up. See [`nat`](crate::nat).
 pub struct TranslateIn {
     tickets: [Ticket; BURST],
+    is_on: bool,
 }
 
 impl Default for TranslateIn {
     fn default() -> Self {
-        Self { tickets: [Ticket::default(); BURST] }
+        Self { tickets: [Ticket::default(); BURST], is_on: false }
     }
 }
 
@@ -106,8 +112,18 @@ impl<K: Kind> Stage<K> for TranslateIn
 where
     K::Lane: HasHop,
     K::State: Translates<K::Lane>,
+    K::Config: StageConfig,
 {
     const NAME: &'static str = "translate_in";
+
+    fn build(config: &K::Config) -> Self {
+        Self { is_on: config.translates(), ..Self::default() }
+    }
+
+    #[inline]
+    fn is_on(&self) -> bool {
+        self.is_on
+    }
 
     #[inline(never)]
     fn run(&mut self, burst: &mut Burst<K>, cx: &mut Ctx<'_, K>) {

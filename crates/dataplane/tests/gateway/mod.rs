@@ -2,13 +2,14 @@
 //!
 //! It shows where the stages stand, and serves tests and fuzzing.
 
-use dataplane::acl::{AccessLists, CheckAcl, Direction, HasAccessLists, Hits};
+use dataplane::StageConfig;
+use dataplane::acl::{AccessLists, CheckAcl, HasAccessLists, Hits};
 use dataplane::nat::{Nat, TranslateIn, TranslateOut, Translates, Turned};
 use dataplane::parse::{HasIp, UserIp, malformed};
 use dataplane::reassemble::{CatchFragments, Reassembly, Whose};
 use dataplane::route::HasHop;
 use engine::{
-    Burst, Clock, Ctx, Drop, Env, Gateway, Kind, Layout, Pipeline, PortId, Punt, Stage, TraceFilter, pipeline,
+    Burst, Clock, Ctx, Drop, Env, Gateway, Kind, Layout, Pipeline, PortId, Punt, Stage, TraceFilter, pipelines,
 };
 use frame::BURST;
 use testkit::rig::PortSpec;
@@ -73,6 +74,7 @@ impl HasAccessLists for State {
 impl Kind for Toy {
     type Lane = Lane;
     type State = State;
+    type Config = Everything;
 
     fn describe(burst: &Burst<Self>, i: usize) -> String {
         format!("{:?}", burst.lane.ip(i))
@@ -80,6 +82,7 @@ impl Kind for Toy {
 }
 
 /// Packets come without a link header.
+#[derive(Default)]
 pub struct Parse;
 
 impl Stage<Toy> for Parse {
@@ -98,28 +101,53 @@ impl Stage<Toy> for Parse {
 }
 
 /// All that is left goes there.
-pub struct LeaveBy(PortId);
+#[derive(Default)]
+pub struct LeaveBy<const PORT: PortId>;
 
-impl Stage<Toy> for LeaveBy {
+impl<const PORT: PortId> Stage<Toy> for LeaveBy<PORT> {
     const NAME: &'static str = "leave";
 
     fn run(&mut self, burst: &mut Burst<Toy>, _: &mut Ctx<'_, Toy>) {
-        burst.live().for_each(|i| burst.set_out(i, self.0));
+        burst.live().for_each(|i| burst.set_out(i, PORT));
     }
 }
 
-pipeline! { struct Up("up") for Toy { parse: Parse, whole: CatchFragments, acl: CheckAcl, nat: TranslateOut, out: LeaveBy } }
-pipeline! { struct UpWhole("up_whole") for Toy { acl: CheckAcl, nat: TranslateOut, out: LeaveBy } }
-pipeline! { struct Down("down") for Toy { parse: Parse, whole: CatchFragments, nat: TranslateIn, acl: CheckAcl, out: LeaveBy } }
-pipeline! { struct DownWhole("down_whole") for Toy { nat: TranslateIn, acl: CheckAcl, out: LeaveBy } }
-pipeline! { struct DownTurned("down_turned") for Toy { acl: CheckAcl, out: LeaveBy } }
+const UPLINK: bool = true;
+const DOWNLINK: bool = false;
+
+pipelines! {
+    struct Pipelines for Toy {
+        up: Up("up") {
+            parse: Parse, whole: CatchFragments, acl: CheckAcl<UPLINK>, nat: TranslateOut, out: LeaveBy<OUTSIDE>,
+        }
+        up_whole: UpWhole("up_whole") { acl: CheckAcl<UPLINK>, nat: TranslateOut, out: LeaveBy<OUTSIDE> }
+        down: Down("down") {
+            parse: Parse, whole: CatchFragments, nat: TranslateIn, acl: CheckAcl<DOWNLINK>, out: LeaveBy<INSIDE>,
+        }
+        down_whole: DownWhole("down_whole") { nat: TranslateIn, acl: CheckAcl<DOWNLINK>, out: LeaveBy<INSIDE> }
+        down_turned: DownTurned("down_turned") { acl: CheckAcl<DOWNLINK>, out: LeaveBy<INSIDE> }
+    }
+}
+
+/// All functions are on.
+pub struct Everything(Hits);
+
+impl StageConfig for Everything {
+    fn acl_hits(&self) -> Option<&Hits> {
+        Some(&self.0)
+    }
+
+    fn reassembles(&self) -> bool {
+        true
+    }
+
+    fn translates(&self) -> bool {
+        true
+    }
+}
 
 pub struct Plane {
-    up: Up,
-    up_whole: UpWhole,
-    down: Down,
-    down_whole: DownWhole,
-    down_turned: DownTurned,
+    pipelines: Pipelines,
     pub state: State,
     /// Fragments from inside and from outside.
     reassembly: [Reassembly; 2],
@@ -129,15 +157,8 @@ pub struct Plane {
 impl Plane {
     pub fn new(state: State, hits: &Hits, config: dataplane::reassemble::Config) -> (Self, Layout) {
         let mut layout = Layout::default();
-        let l = &mut layout;
-        let acl = |direction| CheckAcl::new(direction, hits);
-        let (up, down) = (Direction::Up, Direction::Down);
         let plane = Self {
-            up: Up::new(l, Parse, CatchFragments(true), acl(up), TranslateOut::default(), LeaveBy(OUTSIDE)),
-            up_whole: UpWhole::new(l, acl(up), TranslateOut::default(), LeaveBy(OUTSIDE)),
-            down: Down::new(l, Parse, CatchFragments(true), TranslateIn::default(), acl(down), LeaveBy(INSIDE)),
-            down_whole: DownWhole::new(l, TranslateIn::default(), acl(down), LeaveBy(INSIDE)),
-            down_turned: DownTurned::new(l, acl(down), LeaveBy(INSIDE)),
+            pipelines: Pipelines::new(&mut layout, &Everything(hits.clone())),
             state,
             reassembly: [Reassembly::new(config, 1), Reassembly::new(config, 2)],
             turned: Turned::new(64),
@@ -157,8 +178,8 @@ impl Gateway for Plane {
     fn receive<C: Clock>(&mut self, port: PortId, burst: &mut Burst<Toy>, env: &Env) {
         let mut cx = Ctx::new(&mut self.state, env);
         match port {
-            INSIDE => self.up.run::<C>(burst, &mut cx),
-            _ => self.down.run::<C>(burst, &mut cx),
+            INSIDE => self.pipelines.up.run::<C>(burst, &mut cx),
+            _ => self.pipelines.down.run::<C>(burst, &mut cx),
         }
     }
 
@@ -184,16 +205,16 @@ impl Gateway for Plane {
     fn release<C: Clock>(&mut self, burst: &mut Burst<Toy>, env: &mut Env) -> bool {
         self.turned.poll(burst, env, |_, _, _| {});
         if !burst.is_empty() {
-            self.down_turned.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
+            self.pipelines.down_turned.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
             return true;
         }
         self.reassembly[0].poll(burst, env, |_, _, _| {});
         if !burst.is_empty() {
-            self.up_whole.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
+            self.pipelines.up_whole.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
             return true;
         }
         self.reassembly[1].poll(burst, env, |_, _, _| {});
-        self.down_whole.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
+        self.pipelines.down_whole.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
         !burst.is_empty()
     }
 

@@ -50,7 +50,7 @@ impl Counters {
         Self {
             io: IO.iter().map(|what| (what.name().to_owned(), stats.io(*what))).filter(moved).collect(),
             stages: stats
-                .stages()
+                .all_stages()
                 .into_iter()
                 .map(|row| (format!("{}.{}", row.stage.pipeline, row.stage.name), row.packets))
                 .filter(moved)

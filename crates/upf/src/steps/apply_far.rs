@@ -14,6 +14,7 @@ use crate::slow::Duplicates;
 
 /// Carries out the forwarding action rule (TS 29.244, 5.2.3): drop, buffer (slow path), or forward: into a tunnel or as
 /// it is, in which network, with which marking.
+#[derive(Default)]
 pub struct ApplyFar;
 
 impl Stage<Upf> for ApplyFar {

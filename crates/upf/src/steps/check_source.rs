@@ -11,6 +11,7 @@ use crate::record::match_flags;
 /// framed routes: TS 29.244, 5.16), and what it sends to our
 /// own tunnel endpoints. IPv6 link-local traffic is for the control plane, where a rule sends it; without one, router
 /// solicitations are punted. Behind the rule, which tells whether packets come from a subscriber at all.
+#[derive(Default)]
 pub struct CheckSource;
 
 /// fe80::/10.

@@ -11,6 +11,7 @@ use crate::sessions::Sessions;
 
 /// The session of a tunnel endpoint (PDI's local F-TEID, TS 29.244, 8.2.3). Unknown ones go to the slow path, which
 /// answers with Error Indication (TS 29.281, 7.3.1).
+#[derive(Default)]
 pub struct FindByTeid;
 
 impl Stage<Upf> for FindByTeid {
@@ -36,6 +37,7 @@ impl Stage<Upf> for FindByTeid {
 }
 
 /// The session of a destination address in the port's network (PDI's UE IP address, TS 29.244, 8.2.62).
+#[derive(Default)]
 pub struct FindByAddress;
 
 impl Stage<Upf> for FindByAddress {

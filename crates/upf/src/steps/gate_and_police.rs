@@ -12,6 +12,7 @@ use crate::sessions::Sessions;
 
 /// Drops packets whose QER's gate is closed (TS 29.244, 5.4.3), and those over the flow's or the session's maximum bit
 /// rate (5.4.4), or one packet too many for its time (8.2.63). A packet that one bucket refuses takes credit from none. Before that, a data network's tunnel ends.
+#[derive(Default)]
 pub struct GateAndPolice;
 
 impl Stage<Upf> for GateAndPolice {

@@ -11,6 +11,7 @@ use crate::sessions::Sessions;
 
 /// Reads the GTP-U header and walks its extension headers (TS 29.281, 5; TS 38.415), asks for the session's place in
 /// the index, and leaves the offset of the user's packet in `meta.l3`. Messages other than G-PDUs go to the slow path.
+#[derive(Default)]
 pub struct GtpuDecap;
 
 impl Stage<Upf> for GtpuDecap {

@@ -9,6 +9,7 @@ use wire::{checksum, fast, gtpu};
 
 use super::Outwards;
 use crate::lane::{State, Upf};
+use crate::pipeline::Choices;
 use crate::record::{NONE8, container, outer};
 
 /// How the UDP checksum over IPv6 transport is made (RFC 6935, RFC 6936).
@@ -25,13 +26,17 @@ pub enum Checksum6 {
 /// downlink by TS 38.415, 5.5.2.1), or those of another kind of tunnel; the link header with them, where it is known.
 /// Others pass. The outer DSCP is the FAR's mark, or the user packet's own. What is not merely relayed from tunnel to
 /// tunnel has one taken from its TTL.
+#[derive(Default)]
 pub struct GtpuEncap {
-    /// UDP checksum over IPv6.
-    pub checksum6: Checksum6,
+    checksum6: Checksum6,
 }
 
 impl Stage<Upf> for GtpuEncap {
     const NAME: &'static str = "gtpu_encap";
+
+    fn build(config: &Choices) -> Self {
+        Self { checksum6: config.checksum6 }
+    }
 
     #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {

@@ -13,28 +13,17 @@ use crate::sessions::{Quad, Sessions};
 
 /// Finds the packet detection rule: of those of the packet's direction the first by precedence whose tunnel endpoint,
 /// QoS flow and SDF filters match (TS 29.244, 5.2.1). Asks for the lines that the rule will need.
-pub struct MatchPdr {
-    uplink: bool,
-}
+/// `UPLINK`: for packets from access, else from the core.
+#[derive(Default)]
+pub struct MatchPdr<const UPLINK: bool>;
 
-impl MatchPdr {
-    /// For packets from access (`uplink`) or from the core.
-    pub fn new(uplink: bool) -> Self {
-        Self { uplink }
-    }
-}
-
-impl Stage<Upf> for MatchPdr {
+impl<const UPLINK: bool> Stage<Upf> for MatchPdr<UPLINK> {
     const NAME: &'static str = "match_pdr";
 
     #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Upf>, cx: &mut Ctx<'_, Upf>) {
         let (at, arena, sessions) = (cx.at(), cx.env.arena(), &cx.state.sessions);
-        if self.uplink {
-            run::<true>(burst, arena, sessions, at);
-        } else {
-            run::<false>(burst, arena, sessions, at);
-        }
+        run::<UPLINK>(burst, arena, sessions, at);
     }
 }
 

@@ -10,6 +10,7 @@ use crate::sessions::Sessions;
 
 /// Adds the packet to its rule's URRs: octets of the user's IP packet, packets, first and last time (TS 29.244, 5.2.2).
 /// Behind the FAR: what it drops or keeps back was not used. Drops what comes when a quota is used up (5.2.2.2).
+#[derive(Default)]
 pub struct MeasureUsage;
 
 impl Stage<Upf> for MeasureUsage {

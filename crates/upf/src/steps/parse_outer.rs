@@ -11,6 +11,7 @@ use crate::lane::Upf;
 
 /// Ethernet, IPv4 or IPv6 and UDP of a packet from access: it must be for us and for GTP-U's port (TS 29.281, 4.4.2).
 /// ARP, neighbour discovery and pings to us go to the slow path. Leaves the offset of the GTP-U header in `meta.l3`.
+#[derive(Default)]
 pub struct ParseOuter;
 
 /// Bytes of a UDP header.

@@ -12,6 +12,7 @@ use crate::record::NONE8;
 use crate::sessions::Sessions;
 
 /// Reads the headers of the packet inside a tunnel. The records' lines arrive meanwhile.
+#[derive(Default)]
 pub struct ParseUser;
 
 impl Stage<Upf> for ParseUser {
@@ -55,6 +56,7 @@ fn parse_any(burst: &mut Burst<Upf>, i: usize, arena: &Arena, at: At<'_>) {
 }
 
 /// Reads a packet from the core: link header, then IP; asks for the subscriber's place in the index.
+#[derive(Default)]
 pub struct ParsePlain;
 
 impl Stage<Upf> for ParsePlain {

@@ -10,6 +10,7 @@ use crate::record::{NONE8, apply};
 
 /// Applies the forwarding action rule *as it is now* to packets that were held: the subscriber may be at another gNB
 /// since. Packets without a session (action 0) are routed as they are.
+#[derive(Default)]
 pub struct Resume;
 
 impl Stage<Upf> for Resume {
