@@ -28,7 +28,7 @@ pub fn prefetch_index<T>(slice: &[T], index: usize) {
 /// is harmless.
 ///
 /// L2 waits for several times as many lines as L1, and L1 then fetches what has come in 4 ns. With 100,000 sessions this
-/// is worth a third of a packet's cost: see `docs/house.md`.
+/// is worth a third of a packet's cost: see `docs/decisions/014-prefetch-into-second-level-cache.md`.
 #[inline(always)]
 pub fn prefetch_index_far<T>(slice: &[T], index: usize) {
     far(slice.as_ptr().wrapping_add(index).cast());
