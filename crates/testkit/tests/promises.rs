@@ -80,12 +80,19 @@ fn every_promise_names_tests_that_are_there() {
     assert!(promises > 150, "only {promises} promises were found");
 }
 
+/// All Markdown files below a folder.
+fn documents_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    let files = files.into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "md"));
+    files.chain(folders.iter().flat_map(|folder| documents_below(folder))).collect()
+}
+
 #[test]
 fn links_lead_somewhere() {
-    let documents = fs::read_dir(house().join("docs")).expect("a folder").map(|entry| entry.expect("an entry").path());
-    let documents = documents.chain(["README.md", "SPECIFICATION.md"].map(|name| house().join(name)));
+    let top = ["README.md", "SPECIFICATION.md", "CONTRIBUTING.md"].map(|name| house().join(name));
     let (mut links, mut wrong) = (0, Vec::new());
-    for document in documents.filter(|path| path.extension().is_some_and(|kind| kind == "md")) {
+    for document in documents_below(&house().join("docs")).into_iter().chain(top) {
         for (to, _) in read(&document).split("](").skip(1).filter_map(|rest| rest.split_once(')')) {
             let path = to.split('#').next().unwrap_or_default();
             if path.is_empty() || path.contains("://") {
@@ -99,4 +106,21 @@ fn links_lead_somewhere() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(links > 10, "only {links} links were found");
+}
+
+#[test]
+fn every_drop_reason_has_a_cure() {
+    let page = read(&house().join("docs/troubleshooting.md"));
+    let missing: Vec<&str> =
+        engine::Drop::ALL.iter().map(|reason| reason.name()).filter(|id| !page.contains(&format!("`{id}`"))).collect();
+    assert!(missing.is_empty(), "docs/troubleshooting.md does not explain {missing:?}");
+}
+
+#[test]
+fn every_decision_is_listed() {
+    let index = read(&house().join("docs/decisions/README.md"));
+    let pages = documents_below(&house().join("docs/decisions"));
+    let names = pages.iter().filter_map(|page| page.file_name()?.to_str()).filter(|name| *name != "README.md");
+    let missing: Vec<&str> = names.filter(|name| !index.contains(&format!("({name})"))).collect();
+    assert!(missing.is_empty(), "docs/decisions/README.md does not list {missing:?}");
 }
