@@ -1,33 +1,45 @@
-//! Trials, searches and reports: what a gateway does to every packet, measured.
+//! Benchmarks: what a gateway does to every packet, measured.
 //!
-//! | file | idea |
+//! ```no_run
+//! use std::sync::atomic::AtomicBool;
+//!
+//! use bench::profiles::Settings;
+//! use bench::{Options, run, show};
+//!
+//! // 100,000 subscribers in memory, for five seconds.
+//! let report = run(&Options { seconds: 5.0, ..Options::new(Settings::upf_embb()) }, &AtomicBool::new(false))?;
+//! println!("{}", show::report(&report));
+//! assert_eq!(report.frames_lost, 0);
+//! # Ok::<(), bench::BenchError>(())
+//! ```
+//!
+//! | file | content |
 //! |---|---|
-//! | `profiles` | the workloads: configuration and traffic from the same numbers |
-//! | `under_test`, `upf` | what a trial asks of a gateway, and the user plane's answer |
-//! | `window` | short windows in turns, medians of them |
-//! | `score`, `crew`, `thread` | a window's parts, and the threads that play them |
-//! | `memory` | a gateway without any I/O |
-//! | `bursts` | the same with packets a few at a time, from no cache |
-//! | `lab`, `bed`, `socket` | a gateway on interfaces: namespaces and links, who sits where, how it is loaded |
-//! | `far_end` | whose CPU takes in what the gateway sends |
-//! | `blast` | more load than anything forwards, out of the kernel |
-//! | `kernel_load` | as much as is wanted out of the kernel, counted and timed at the far ends |
-//! | `bare` | what a gateway is measured against: the same ports and nothing between |
-//! | `sample`, `cost` | from a worker's statistics to what a packet costs |
+//! | `profiles` | workloads: configuration and traffic from the same numbers |
+//! | `under_test`, `upf` | the interface of a gateway under test, and the user plane's implementation |
+//! | `window` | short alternating windows, and their medians |
+//! | `score`, `crew`, `thread` | the parts of a window, and their threads |
+//! | `memory` | a gateway without I/O |
+//! | `bursts` | the same by packets in a burst, headers in no cache |
+//! | `lab`, `bed`, `socket` | a gateway on interfaces: namespaces and links, placement, load |
+//! | `far_end` | the CPU that receives what the gateway sends |
+//! | `blast` | more load than can be forwarded, sent by the kernel |
+//! | `kernel_load` | load at a rate, sent by the kernel, counted and timed at the far ends |
+//! | `bare` | the reference: the same ports and nothing between |
+//! | `sample`, `cost` | from a worker's statistics to the cost of a packet |
 //! | `report`, `show`, `text`, `host` | the result: keys, tables, the machine |
-//! | `options`, `run`, `modes`, `scale` | a benchmark from what is asked to its report; side by side; more and more |
-//! | `suite` | what weir sets out to reach, and whether it does |
+//! | `options`, `run`, `modes`, `scale` | a benchmark from options to report; side by side; scale-out |
+//! | `suite` | all targets with verdicts |
 //! | `real` | a gateway process on frames that another CPU wrote, beside a bare forwarder and eUPF |
 //! | `cmts` | the cable gateway under the published reference workload |
 //! | `demo`, `live` | a user plane at work, to watch |
 //!
 //! # How load is made and counted on interfaces
-//! Capacity is measured under overload: the kernel itself sends prepared packets of the workload into the gateway's
-//! interfaces from one CPU (4 to 5 million a second), the gateway has another, and what arrives at the far ends is
-//! counted there. Nothing reads at the far ends then: on virtual links their receive work is done by the sender's CPU,
-//! here the gateway's, and a reader would be charged to it. With [`ReceiveWork::Load`] even that is taken off the
-//! gateway's CPU. Losses and latencies come from a second trial below capacity, in which the generator signs every packet
-//! and the checker sees every one.
+//! Capacity is measured under overload: the kernel sends prepared packets of the workload into the gateway's interfaces
+//! from one CPU (4 to 5 million a second), the gateway has another CPU, and the far ends count what arrives. Nothing
+//! reads at the far ends: on virtual links their receive work is done by the sender's CPU, here the gateway's. With
+//! [`ReceiveWork::Load`] that work is moved off the gateway's CPU as well. Losses and latencies come from a second trial
+//! below capacity, in which every packet is signed and checked.
 //!
 //! Gateway and bare forwarder have links of their own and take turns every quarter of a second; ratios are medians over
 //! turns. Threads that carry packets run at real-time priority while a window lasts, if they may.

@@ -1,19 +1,26 @@
-//! The planner's arithmetic: from what a packet costs to how many of which machine carry a network, what limits them,
-//! what stays unused, what it costs, and whether to put it in a cloud or on premise.
+//! The planner's arithmetic: from the cost of a packet to the number of machines that carry a network, what limits
+//! them, what stays unused, what it costs, and whether to use a cloud or own servers.
 //!
-//! Pure: no input or output, no clock, nothing of the rest of the house. A plan goes in as a [`question::Question`],
-//! an [`plan::Answer`] comes out, and every number in it says what it rests on. What is not known stays unknown.
+//! ```
+//! use capacity::erlang;
 //!
-//! | file | idea |
+//! // Places for 100 erlangs when at most 1 % may be turned away.
+//! assert_eq!(erlang::places(100.0, 0.01), 117);
+//! ```
+//!
+//! Pure: no I/O, no clock, no dependency on other crates of the workspace. A [`question::Question`] goes in, a
+//! [`plan::Answer`] comes out, and every number in it has its provenance. Unknown values stay unknown.
+//!
+//! | file | content |
 //! |---|---|
 //! | `quantity.rs`, `known.rs` | units as types; ranges with provenance |
-//! | `frames.rs`, `erlang.rs`, `demand.rs` | what is to be carried |
-//! | `cost.rs`, `scaling.rs`, `sources.rs` | what was measured, what lies between, beyond, and on other machines |
-//! | `machine.rs`, `catalogue.rs`, `onprem.rs` | what there is to run it on |
-//! | `unit.rs`, `limits.rs`, `placement.rs`, `price.rs` | what a unit takes, what holds it, where, for how much |
+//! | `frames.rs`, `erlang.rs`, `demand.rs` | demand |
+//! | `cost.rs`, `scaling.rs`, `sources.rs` | measurements, interpolation, extrapolation, other machines |
+//! | `machine.rs`, `catalogue.rs`, `onprem.rs` | machines |
+//! | `unit.rs`, `limits.rs`, `placement.rs`, `price.rs` | resources of a unit, limits, placement, price |
 //! | `question.rs`, `check.rs`, `fit.rs`, `plan.rs` | the question, one machine, all of them |
-//! | `choice.rs`, `sensitivity.rs`, `ideal.rs`, `scale_out.rs`, `day.rs`, `site.rs` | what follows from that |
-//! | `reproduce.rs` | the publications' own figures, calculated again |
+//! | `choice.rs`, `sensitivity.rs`, `ideal.rs`, `scale_out.rs`, `day.rs`, `site.rs` | consequences |
+//! | `reproduce.rs` | published figures, calculated again |
 
 #![forbid(unsafe_code)]
 

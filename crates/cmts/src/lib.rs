@@ -1,7 +1,16 @@
-//! The CCAP core's data plane for Remote-PHY: a cable gateway.
+//! The data plane of a CCAP core for Remote-PHY: a cable gateway.
 //!
-//! Reading order: [`pipeline`] is the gateway on one screen; [`schedule`] and [`depi`] stand between its downstream
-//! pipelines, [`upstream`] before its upstream one; [`config`] is what an operator writes.
+//! ```
+//! # let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/cmts.toml"));
+//! // text is examples/cmts.toml: one service group of 300 modems with four addresses each, and a multicast group.
+//! let config: cmts::config::Config = toml::from_str(text).expect("known keys of the right type");
+//! config.check().expect("values that fit together");
+//! assert_eq!(config.layout().expect("patterns that fit").modems.len(), 301);
+//! ```
+//!
+//! Reading order: [`pipeline`] is the packet path on one screen; the scheduler and [`depi`] are between its downstream
+//! pipelines, [`upstream`] is before its upstream one; [`config`] is what an operator writes; [`product`] is the
+//! control side.
 
 #![forbid(unsafe_code)]
 

@@ -1,14 +1,29 @@
-//! Giving up privileges, and reading back which are left.
+//! Dropping privileges, and reading which are left.
 //!
-//! | file | what |
+//! ```no_run
+//! use confine::{Capabilities, Calls, Files, Mode, drop_capabilities, filter_calls, no_new_privileges};
+//!
+//! # fn main() -> Result<(), confine::ConfineError> {
+//! drop_capabilities(Capabilities::NONE)?; // before the second thread exists
+//! no_new_privileges()?;
+//! Files::default().restrict()?; // Landlock: no file, no TCP port
+//! // … start threads …
+//! filter_calls(Calls::Gateway, Mode::Enforce)?; // seccomp, for all threads
+//! for thread in confine::status::Process::this().expect("/proc").threads {
+//!     println!("{}: capabilities {:x}", thread.name, thread.effective);
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! | file | content |
 //! |---|---|
 //! | `capabilities.rs` | Linux capabilities, no_new_privs, the user the process runs as |
-//! | `files.rs` | Landlock: which paths, which TCP ports, no signals to other processes |
-//! | `syscalls.rs` | seccomp: the system calls a gateway or its helper makes |
-//! | `status.rs` | what /proc tells of a process and each of its threads |
+//! | `files.rs` | Landlock: paths, TCP ports, no signals to other processes |
+//! | `syscalls.rs` | seccomp: the system calls of a gateway and of its helper |
+//! | `status.rs` | privileges of a process and of each of its threads, from /proc |
 //!
-//! Capabilities, Landlock and the user belong to a thread and pass to the threads it makes: they are set before the
-//! second thread exists. The seccomp filter is installed last, for all threads at once (TSYNC).
+//! Capabilities, Landlock and the user belong to a thread and are inherited by the threads it starts: they are set
+//! before the second thread exists. The seccomp filter is installed last, for all threads at once (TSYNC).
 
 #![forbid(unsafe_code)]
 

@@ -1,13 +1,26 @@
-//! `weir cp`: a control plane as a tool. It associates with any user plane and lives the lives of many sessions.
+//! `weir cp`: a control plane as a tool. It associates with any user plane and drives the lives of many sessions.
 //!
-//! | file | idea |
+//! ```no_run
+//! use clap::Parser;
+//!
+//! #[derive(Parser)]
+//! struct Cli {
+//!     #[command(flatten)]
+//!     cp: cpsim::CpArgs,
+//! }
+//! let cli = Cli::parse_from(["cp", "--upf", "10.0.4.1", "--address", "10.0.4.2", "--sessions", "100"]);
+//! cpsim::run(&cli.cp)?; // until all sessions were established, used and deleted
+//! # Ok::<(), anyhow::Error>(())
+//! ```
+//!
+//! | file | content |
 //! |---|---|
-//! | `spec.rs` | what it is to do: options and files |
+//! | `spec.rs` | options and files |
 //! | `plane.rs` | the control plane, without socket and clock |
-//! | `subscriber.rs` | one session, and what waits for an answer |
+//! | `subscriber.rs` | one session, and the requests that wait for an answer |
 //! | `charging.rs`, `kept.rs` | usage reports as charging records, on the disk before they are acknowledged |
-//! | `pace.rs` | things done at a rate |
-//! | `tally.rs` | what was done, refused and reported |
+//! | `pace.rs` | actions at a rate |
+//! | `tally.rs` | counts of what was done, refused and reported |
 //! | `view.rs` | the live table and the summary |
 
 #![forbid(unsafe_code)]
@@ -72,7 +85,7 @@ pub fn run(args: &CpArgs) -> anyhow::Result<()> {
     let mut wire = Wire::open(&spec)?;
     let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let begin = Instant::now();
-    live.say(&format!("weir cp: {} asks {} for an association", wire.address, spec.upf));
+    live.say(&format!("weir cp: {} requests an association of {}", wire.address, spec.upf));
     let mut plane = ControlPlane::new(spec, wire.address, RecoveryTimeStamp::from_unix(started), Time::ZERO);
     play(&mut plane, &mut wire, &mut out, &mut kept, &mut live, &stop, begin, args.keep)?;
     let records = kept.map(Kept::close).transpose()?;
@@ -183,7 +196,7 @@ impl Wire {
     fn open(spec: &Spec) -> anyhow::Result<Self> {
         let address = match spec.address {
             Some(address) => address,
-            None => towards(spec.upf).with_context(|| format!("there is no way to {}", spec.upf))?,
+            None => towards(spec.upf).with_context(|| format!("no route to {}", spec.upf))?,
         };
         let at = SocketAddr::new(address, spec.port);
         let open = || {
@@ -236,7 +249,7 @@ struct Sessions(BufWriter<File>);
 
 impl Sessions {
     fn create(path: &Path) -> anyhow::Result<Self> {
-        let file = File::create(path).with_context(|| format!("{} can not be written", path.display()))?;
+        let file = File::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
         Ok(Self(BufWriter::new(file)))
     }
 

@@ -1,4 +1,21 @@
-//! What all gateways share: stages, and the tables and packet builders behind them.
+//! Stages, tables and packet builders that gateways share, and the common sections of their configurations.
+//!
+//! ```
+//! use dataplane::limit::{Allowance, Limit};
+//!
+//! // ICMP errors: at most 100 a second in the long run, two at once. Time is in nanoseconds.
+//! let mut limit = Limit::new(Allowance::new(100, 2));
+//! assert!(limit.allow(0) && limit.allow(0) && !limit.allow(0));
+//! assert!(limit.allow(10_000_000)); // 10 ms later
+//! ```
+//!
+//! | module | content |
+//! |---|---|
+//! | [`parse`], [`route`], [`rewrite`], [`mss`] | stages of every packet path |
+//! | [`forward`], [`neighbour`] | routes, next hops, tunnels, address resolution |
+//! | [`acl`], [`filter`], [`nat`], [`reassemble`], [`redirect`] | functions between subscriber and network |
+//! | [`hold`], [`fragment`], [`icmp`], [`limit`] | parts of the slow path |
+//! | [`config`] | sections that all configurations have |
 
 #![forbid(unsafe_code)]
 

@@ -1,14 +1,24 @@
-//! Writes what brings a planned fleet of gateways up: text, and nothing else. No input or output, no clock, nothing of
-//! the rest of the house: a [`fleet::Fleet`] goes in, files come out, and what is wrong with either is said.
+//! CloudFormation templates and Kubernetes manifests of a planned fleet, as text.
 //!
-//! | file | idea |
+//! ```
+//! use deploy::cidr::Cidr;
+//!
+//! let network: Cidr = "10.0.0.0/16".parse().unwrap();
+//! let subnet = network.part(3, 24).unwrap(); // the fourth /24
+//! assert!(network.contains(subnet) && subnet.has("10.0.3.7".parse().unwrap()));
+//! ```
+//!
+//! No I/O, no clock, no dependency on other crates of the workspace: a [`fleet::Fleet`] goes in, files and findings
+//! come out.
+//!
+//! | file | content |
 //! |---|---|
-//! | `settings.rs`, `fleet.rs` | what a plan says and answers; each gateway's number, addresses, processors |
+//! | `settings.rs`, `fleet.rs` | settings and result of a plan; each gateway's number, addresses, processors |
 //! | `gateway.rs` | a gateway's configuration |
 //! | `aws.rs` | CloudFormation: network, fleet, machine image |
-//! | `kubernetes.rs` | manifests and a container's recipe |
-//! | `rules.rs` | what linters can not know |
-//! | `node.rs`, `cidr.rs`, `finding.rs` | documents, networks, mistakes |
+//! | `kubernetes.rs` | manifests and the container file |
+//! | `rules.rs` | checks that linters cannot do |
+//! | `node.rs`, `cidr.rs`, `finding.rs` | documents, networks, findings |
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,44 @@
-//! The engine every gateway runs on: bursts go through lists of stages, each packet leaves by a port or under a name.
+//! The packet engine of every gateway: bursts run through pipelines of stages.
 //!
-//! Reading order: [`Burst`] is what flows, [`Stage`] what acts, [`pipeline!`] the list; [`Drop`] and [`Punt`] name
-//! every other way out; [`Worker`] turns the crank; [`Stats`] and [`Tracer`] let one look on.
+//! ```
+//! use engine::{Burst, Ctx, Drop, Kind, Layout, Pipeline, Stage, pipeline};
+//!
+//! /// A gateway's per-packet data and the state of its worker.
+//! struct Toy;
+//! impl Kind for Toy {
+//!     type Lane = ();
+//!     type State = u64;
+//!     fn describe(burst: &Burst<Self>, i: usize) -> String {
+//!         format!("{} bytes", burst.frame(i).len())
+//!     }
+//! }
+//!
+//! /// Drops packets shorter than an Ethernet header.
+//! struct CheckLength;
+//! impl Stage<Toy> for CheckLength {
+//!     const NAME: &'static str = "check_length";
+//!     fn run(&mut self, burst: &mut Burst<Toy>, cx: &mut Ctx<'_, Toy>) {
+//!         let at = cx.at();
+//!         for i in burst.live() {
+//!             *cx.state += 1;
+//!             if burst.frame(i).len() < 14 {
+//!                 burst.drop(i, Drop::Malformed, at); // counted by stage and reason
+//!             }
+//!         }
+//!     }
+//! }
+//!
+//! pipeline! {
+//!     /// From port to port.
+//!     struct Forward("forward") for Toy { check: CheckLength }
+//! }
+//! let forward = Forward::new(&mut Layout::default(), CheckLength);
+//! assert_eq!(Forward::STAGES, ["check_length"]);
+//! # let _ = forward;
+//! ```
+//!
+//! A packet leaves by a port, by a [`Drop`] reason, or as a [`Punt`] to the slow path. Reading order: [`Burst`],
+//! [`Stage`], [`pipeline!`], [`Drop`] and [`Punt`], [`Worker`], [`Stats`], [`Tracer`].
 
 #![forbid(unsafe_code)]
 

@@ -1,13 +1,24 @@
-//! Packet memory: one [`Arena`], many doors.
+//! Packet buffers: arena, frame, batch, pool, and the [`Port`] trait.
 //!
-//! Every packet weir handles lies in a slot of an arena. A [`Frame`] is the exclusive, move-only right to one slot;
-//! a [`Batch`] is a burst of frames; a [`Pool`] is a worker's stock of free slots. [`Port`] is the contract of every
-//! door a frame can come in by or leave through: the trait lives here, beside the memory it is about, so that the
-//! engine can drive ports without knowing any of them.
+//! Every packet is in a buffer of an [`Arena`]. A [`Frame`] is the exclusive, move-only right to one buffer; a
+//! [`Batch`] is a burst of frames; a [`Pool`] is a worker's stock of free buffers.
+//!
+//! ```
+//! use frame::{Arena, ArenaConfig, Pool};
+//!
+//! let arena = Arena::new(ArenaConfig { slots: 64, ..ArenaConfig::default() })?;
+//! let mut pool = Pool::new(&arena, 64);
+//! let mut frame = pool.make(b"payload").expect("a free buffer");
+//! frame.push_front(4).expect("headroom"); // four bytes in front, to be written
+//! arena.bytes_mut(&mut frame)[..4].copy_from_slice(b"head");
+//! assert_eq!(arena.bytes(&frame), b"headpayload");
+//! pool.give(frame);
+//! # Ok::<(), std::io::Error>(())
+//! ```
 //!
 //! # Conservation
-//! free + in bursts + in ports + held = slots. [`Pool::free`] and [`Port::held`] give the terms; nothing else may own
-//! a slot. A frame that is forgotten is lost until the arena goes, so tests check the sum and production shows it.
+//! Free + in bursts + in ports + held = all buffers of the arena. [`Pool::free`] and [`Port::held`] give the terms. A
+//! frame that is forgotten is lost until the arena is dropped; tests check the sum.
 
 mod arena;
 mod batch;

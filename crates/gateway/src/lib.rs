@@ -1,18 +1,36 @@
-//! The shell of every gateway: what runs, watches, shows and stops a process of workers.
+//! The shell of every gateway: the process around the packet path.
 //!
-//! A gateway brings a [`Gateway`](shell::Gateway), which says how it is started from its configuration, and a
-//! [`Product`](shell::Product), its control side while it runs. Its tables ([`show::Table`]), questions
-//! ([`socket::Ask`]) and metrics ([`metrics::Page`]) are its own; everything else is here, once for all gateways.
+//! A gateway implements [`Gateway`](shell::Gateway) (how it starts and stops) and [`Product`](shell::Product) (its
+//! control side while it runs). Its tables ([`show::Table`]), requests ([`socket::Ask`]) and metrics
+//! ([`metrics::Page`]) are its own. A binary lists its gateways in a [`Registry`], which has all commands: `const
+//! GATEWAYS: Registry = Registry(&[GatewayEntry::of::<MyGateway>()]);`.
 //!
-//! | module | idea |
+//! Configurations are parsed with errors that point at file, line and key:
+//!
+//! ```
+//! use gateway::load::{LoadError, Text};
+//!
+//! #[derive(serde::Deserialize, Debug)]
+//! #[serde(deny_unknown_fields)]
+//! struct Config {
+//!     #[allow(dead_code)]
+//!     mtu: u16,
+//! }
+//! let text = Text { name: "gateway.toml".into(), text: "mut = 1500".into() };
+//! let Err(LoadError::Wrong(wrong)) = text.parse::<Config>() else { panic!("`mut` is no key") };
+//! let drawn = wrong.drawn(false, 80);
+//! assert!(drawn.contains("gateway.toml") && drawn.contains("mtu"), "{drawn}");
+//! ```
+//!
+//! | module | content |
 //! |---|---|
 //! | [`shell`] | `weir run`: memory, ports, workers, the control thread |
-//! | [`load`] | a configuration, or an error that points at file, line and key |
-//! | [`Registry`] | the gateways of a binary, and the commands that all have |
-//! | [`socket`], [`show`], [`trace`] | the control socket, tables over what it answers, one subscriber's packets |
-//! | [`metrics`], [`watch`] | Prometheus; probes, and what is watched for events |
+//! | [`load`] | parsing of configurations |
+//! | [`Registry`] | the gateways of a binary, and their common commands |
+//! | [`socket`], [`show`], [`trace`] | the control socket, tables from its answers, one subscriber's packets |
+//! | [`metrics`], [`watch`] | Prometheus; probes, and events about stalls, links and pools |
 //! | [`log`] | the event log: stderr, and the last thousand events |
-//! | [`privilege`] | the helper that opens ports, and giving up every other privilege |
+//! | [`privilege`] | the helper that opens ports, and dropping every other privilege |
 //! | [`records`] | charging records of a ledger that the process has open |
 //! | [`pulse`] | whether a process that does not answer is alive |
 //! | [`cli`], [`fail`], [`tables`], [`signals`] | command lines, exit codes, text tables, signals |

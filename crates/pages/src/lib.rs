@@ -1,10 +1,17 @@
-//! Where weir's memory comes from.
+//! Memory regions on huge pages, and an allocator that counts.
 //!
-//! [`Region`] is one mapping on the largest pages the host grants: explicit 2 MiB pages when some are
-//! reserved, transparent ones otherwise, ordinary pages when neither is there. [`Counting`] is a global allocator
-//! that counts per thread, so that "no allocation per packet" is a measurement and not a promise.
+//! [`Region`] is one mapping on the largest pages that the host grants: reserved 2 MiB pages, else transparent huge
+//! pages, else ordinary pages. [`Counting`] is a global allocator that counts allocations per thread, so that "no
+//! allocation per packet" is measured.
 //!
-//! `frame` and `table` both build on regions; this crate knows nobody.
+//! ```
+//! let region = pages::Region::new(4 << 20)?; // 4 MiB, zeroed
+//! assert!(region.len() >= 4 << 20);
+//! println!("{} bytes on {}", region.len(), region.backing().as_str());
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! `frame` and `table` use regions; this crate depends on no other crate of the workspace.
 
 mod ahead;
 mod counting;

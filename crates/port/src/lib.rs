@@ -1,25 +1,25 @@
-//! The doors frames come in and leave by, each an implementation of [`frame::Port`], and wrappers around any of them.
+//! Ports: where frames are received and sent. Each kind implements [`frame::Port`]; wrappers go around any of them.
 //!
-//! | URI | door |
+//! | URI | port |
 //! |---|---|
-//! | `memory:left` | frames laid on and taken off a wire in process: [`memory`] |
-//! | `pcap:in.pcap?out=out.pcap&loop=3` | files in, files out: [`pcap`] |
+//! | `memory:left` | frames of the same process, for tests: [`memory`] |
+//! | `pcap:in.pcap?out=out.pcap&loop=3` | capture files in and out: [`pcap`] |
 //! | `packet:eth0?mode=auto\|ring\|slots\|mmsg\|plain` | AF_PACKET: [`packet`] |
 //! | `xdp:eth0?queue=0&copy=auto` | AF_XDP: [`xdp`] |
-//! | `tun:ogstun?offloads=on` | a TUN interface of the host's: [`tun`] |
+//! | `tun:ogstun?offloads=on` | a TUN interface of the host: [`tun`] |
 //!
 //! | key on any of them | wrapper |
 //! |---|---|
-//! | `tap=seen.pcapng` | [`tap`] writes what passes to a file |
-//! | `loss=0.01&dup=…&reorder=…&corrupt=…&truncate=…&seed=1&faults=rx\|tx\|both` | [`faulty`] makes a bad wire of a good one |
-//! | `pace=100000pps` or `pace=1Gbit/s` | [`paced`] sends no faster than that |
+//! | `tap=seen.pcapng` | [`tap`] writes packets to a capture file |
+//! | `loss=0.01&dup=…&reorder=…&corrupt=…&truncate=…&seed=1&faults=rx\|tx\|both` | [`faulty`] loses, repeats, reorders or damages packets |
+//! | `pace=100000pps` or `pace=1Gbit/s` | [`paced`] limits the sending rate |
 //!
 //! ```no_run
 //! # fn main() -> Result<(), port::PortError> {
 //! # let arena = frame::Arena::new(frame::ArenaConfig::default()).unwrap();
 //! let mut pool = frame::Pool::new(&arena, 1024);
 //! let mut cx = port::OpenContext::new(&mut pool);
-//! let door = port::open(&"packet:eth0?mode=ring".parse()?, &mut cx)?;
+//! let port = port::open(&"packet:eth0?mode=ring".parse()?, &mut cx)?;
 //! # Ok(()) }
 //! ```
 

@@ -1,10 +1,19 @@
 //! What tests are written with.
 //!
-//! - [`packet`]: packets by description, right by default and wrong where asked.
-//! - [`pcap`]: files one can open in Wireshark.
-//! - [`rig`]: a worker between memory wires, under a clock turned by hand.
-//! - [`events`]: what a piece of code reports.
-//! - [`golden`]: cases that are folders: configuration, packets in, packets out, all counters.
+//! ```
+//! use testkit::packet::{eth, ip4};
+//!
+//! let user = ip4([10, 60, 0, 1], [198, 51, 100, 7]).udp(1000, 7000).payload(b"hello");
+//! let tunnel = eth([2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 3]).ip4([10, 0, 3, 100], [10, 0, 3, 1]).gtpu(1);
+//! let frame = tunnel.carrying(&user).build();
+//! assert_eq!(frame.len(), 14 + 20 + 8 + 8 + 20 + 8 + 5);
+//! ```
+//!
+//! - [`packet`]: packets by description, valid by default and wrong where requested.
+//! - [`pcap`]: capture files.
+//! - [`rig`]: a worker between memory ports, under a clock that the test sets.
+//! - [`events`]: the events that a piece of code reports.
+//! - [`golden`]: cases as folders: configuration, packets in, packets out, all counters.
 //!
 //! A dependency of tests only; it may panic where a test should fail.
 

@@ -1,15 +1,26 @@
-//! Signed traffic for trials.
+//! Signed traffic for trials: every packet carries a signature by which loss, duplicates, order and latency are found.
 //!
-//! | part | idea |
+//! ```
+//! use traffic::Pacer;
+//!
+//! // 1,000 packets a second from time 0, in nanoseconds; a late sender catches up at most 10 ms.
+//! let mut pacer = Pacer::new(1000.0, 0, 0, 10_000_000);
+//! let due = pacer.due(5_000_000);
+//! assert!((4..=6).contains(&due), "{due} after 5 ms");
+//! pacer.take(due);
+//! assert_eq!(pacer.due(5_000_000), 0);
+//! ```
+//!
+//! | item | content |
 //! |---|---|
-//! | [`Profile`] | what the traffic looks like: plain configuration |
-//! | [`Plan`] | a profile compiled: who is served when, and what a flow's number means |
-//! | [`Generator`] | frames out of nothing, straight into their slots, each with a [`Signature`] |
-//! | [`Checker`] | what became of them: loss, duplicates, order, latency |
-//! | [`Pacer`] | how many packets are due, exactly |
+//! | [`Profile`] | the shape of the traffic: plain configuration |
+//! | [`Plan`] | a compiled profile: the order of flows, and the meaning of a flow's number |
+//! | [`Generator`] | frames built directly in their buffers, each with a [`Signature`] |
+//! | [`Checker`] | loss, duplicates, order, latency |
+//! | [`Pacer`] | the number of packets that are due |
 //! | [`LoadPort`] | both ends in process: the ports of a gateway measured in memory |
 //! | [`Load`] | both ends over real ports; a trial from start to drained |
-//! | [`reflect`] | the responder: packets turned around where they lie |
+//! | [`reflect`] | the responder: packets returned in their buffers |
 //! | [`cable`] | the other side of a CMTS: Remote-PHY devices with their modems, and the network |
 //! | [`Neighbours`] | ARP, neighbour discovery and GTP-U echo, answered for gNBs and servers |
 //!

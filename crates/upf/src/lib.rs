@@ -1,7 +1,36 @@
 //! The user plane of a mobile core: 5G UPF, 4G SGW-U/PGW-U, fixed wireless.
 //!
-//! Reading order: [`pipeline`] is the gateway on one screen; [`record`] is what a packet touches of its session;
-//! [`rules`] and [`compile`] are how control describes a session and how it becomes a record.
+//! ```
+//! let text = r#"
+//! gateway = "upf"
+//!
+//! [[port]]
+//! name = "n3"
+//! uri = "memory:n3"
+//! role = "access"
+//! addresses = ["10.0.3.1/24"]
+//!
+//! [[port]]
+//! name = "n6"
+//! uri = "memory:n6"
+//! role = "core"
+//! addresses = ["10.0.6.1/24"]
+//!
+//! [simulate] # sessions without a control plane
+//! ues = 1000
+//! ue_first = "10.60.0.1"
+//! gnb_first = "10.0.3.100"
+//!
+//! [[simulate.bearer]]
+//! qfi = 9
+//! "#;
+//! let config: upf::config::Config = toml::from_str(text).expect("known keys of the right type");
+//! config.check().expect("values that fit together");
+//! ```
+//!
+//! Reading order: [`pipeline`] is the packet path on one screen; [`record`] is what a packet reads and writes of its
+//! session; [`rules`] and [`compile`] are how control describes a session and how it becomes a record; [`n4`] is PFCP;
+//! [`product`] is the control side.
 
 #![forbid(unsafe_code)]
 

@@ -1,14 +1,14 @@
-//! weir: user planes for access networks. The one binary.
+//! weir, the binary: the list of gateways, and the commands around them.
 //!
-//! | file | idea |
+//! | file | content |
 //! |---|---|
 //! | `cli.rs` | the command line |
-//! | `cdr.rs` | charging records, out of a running gateway or its ledger |
-//! | `ledger_tool.rs` | a damaged ledger: checking it, saving what can be read |
+//! | `cdr.rs` | charging records of a running gateway or of its ledger |
+//! | `ledger_tool.rs` | checking a damaged ledger, and saving what can be read |
 //! | `generate.rs` | traffic from outside |
-//! | `bench.rs`, `demo.rs` | measuring, and showing |
-//! | `plan.rs` | how many of which machine carry a network |
-//! | `deploy.rs` | the files that bring them up |
+//! | `bench.rs`, `demo.rs` | benchmarks, and the demonstration |
+//! | `plan.rs` | the number of machines that carry a network |
+//! | `deploy.rs` | the files that bring a planned network up |
 //! | `install.rs` | manual pages and shell completions |
 
 #![forbid(unsafe_code)]

@@ -1,14 +1,24 @@
-//! Packet headers as bytes; network byte order lives here and nowhere else.
+//! Packet headers as bytes. Network byte order is handled here and nowhere else.
 //!
-//! One file per protocol, each with the same sections: the byte diagram with the standard's clause, field offsets,
-//! a view [`Packet`](ip4::Packet)`<T: AsRef<[u8]>>` whose `new_checked` states what it guarantees, setters for
-//! `T: AsMut<[u8]>`, and a value `Repr` that parses, emits and knows its length.
+//! ```
+//! use std::net::Ipv4Addr;
+//! use wire::{ip4, protocol};
 //!
-//! Two one-pass parsers serve the hot path: [`Outer`] (Ethernet and its tags) and [`L3L4`] (IPv4 or IPv6, down to the
-//! ports); [`gtpu::Header`] is the third. They never allocate and never panic, whatever the bytes; what they refuse
-//! is named by [`Malformed`].
+//! let (src, dst) = (Ipv4Addr::new(10, 60, 0, 1), Ipv4Addr::new(198, 51, 100, 7));
+//! let mut bytes = [0; 28];
+//! ip4::Repr::new(src, dst, protocol::UDP, 8).emit(&mut bytes).unwrap(); // header with checksum
 //!
-//! This crate knows nobody, holds no state and needs no allocator.
+//! let packet = ip4::Packet::new_checked(&bytes[..]).unwrap();
+//! assert_eq!((packet.dst(), packet.ttl(), packet.is_checksum_right()), (dst, 64, true));
+//! assert_eq!(packet.payload().len(), 8);
+//! ```
+//!
+//! One file for each protocol: the byte diagram with the clause of the standard, field offsets, a view
+//! [`Packet`](ip4::Packet)`<T: AsRef<[u8]>>` whose `new_checked` states what it guarantees, setters for `T:
+//! AsMut<[u8]>`, and a value `Repr` that parses, emits and has a length.
+//!
+//! Three one-pass parsers serve the packet path: [`Outer`] (Ethernet and its tags), [`L3L4`] (IPv4 or IPv6 to the
+//! ports) and [`gtpu::Header`]. They do not allocate and do not panic; [`Malformed`] names what they refuse.
 
 #![no_std]
 #![forbid(unsafe_code)]
