@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# What the labs share. Sourced by labs/*/up and labs/*/down.
+# Common functions of the labs. Sourced by labs/*/up and labs/*/down.
 #
 #   weir-ran: gNB and UEs                       weir-core: the core, weir, the data network
 #     n2  10.2.0.2 ──────────── veth ─────────── n2   10.2.0.1   AMF
 #     n3  10.3.0.2 ──────────── veth ─────────── n3   10.3.0.1   weir's port
 #     uesimtun0                                  ogstun  10.45.0.1/16, 2001:db8:cafe::1/48
 #
-# Paths by environment, else by PATH: WEIR, and those each script names. LAB_DIR takes logs and process ids.
+# Paths from the environment, otherwise from PATH: WEIR, and those of each script. LAB_DIR has logs and process ids.
 
 set -euo pipefail
 
@@ -17,7 +17,7 @@ WEIR=${WEIR:-weir}
 
 die() { echo "$*" >&2; exit 1; }
 
-# need NAME: the program's path, or an error that says how to name it.
+# need NAME: the program's path, or an error with the variable to set.
 need() {
   local variable=$1 name=$2 path
   path=$(command -v "${!variable:-$name}") ||
@@ -41,12 +41,12 @@ networks() {
     ip -n "$CORE" link set "$link" up
     ip -n "$RAN" link set "$link" up
   done
-  # The far ends of a veth must send what a wire can carry: no segments above the MTU.
+  # The far ends of a veth must send frames that fit a wire: no segments above the MTU.
   inside "$RAN" ethtool -K n3 tso off gso off >/dev/null 2>&1 || true
   ip -n "$CORE" address add 10.2.0.1/24 dev n2
   ip -n "$RAN" address add 10.2.0.2/24 dev n2
   ip -n "$RAN" address add 10.3.0.2/24 dev n3
-  # weir's port has its addresses from the configuration; the kernel stays silent on it.
+  # weir's port has its addresses from the configuration; the kernel must not answer on it.
   inside "$CORE" sysctl -qw net.ipv6.conf.n3.disable_ipv6=1 net.ipv4.ip_forward=1
   ip -n "$CORE" tuntap add name ogstun mode tun
   ip -n "$CORE" address add 10.45.0.1/16 dev ogstun
@@ -74,7 +74,7 @@ wait_for() {
   done
 }
 
-# stop NAME...: those that run; all are asked to end, and killed after three seconds.
+# stop NAME...: running ones get SIGTERM, and SIGKILL after three seconds.
 stop() {
   local name pid pids=()
   for name in "$@"; do

@@ -15,7 +15,7 @@ ZONE=$(about placement/availability-zone)
 ADMIN_MAC=$(about mac)
 ADMIN=$(about "network/interfaces/macs/$ADMIN_MAC/interface-id")
 
-# The launch is over when this says how: an instance that found nothing to do is replaced.
+# Completes the launch: an instance that found no free set is replaced.
 said=ABANDON
 finish() {
   aws autoscaling complete-lifecycle-action --lifecycle-hook-name launched --auto-scaling-group-name "$GROUP" \
@@ -23,7 +23,7 @@ finish() {
 }
 trap finish EXIT
 
-# Interfaces are told apart by their tags.
+# Interfaces are identified by their tags.
 interfaces() { # filter …, then --query and what of them
   aws ec2 describe-network-interfaces --output text --filters "Name=tag:weir-stack,Values=$STACK" "$@"
 }
@@ -51,7 +51,7 @@ for candidate in $(interfaces Name=status,Values=available "Name=availability-zo
 done
 [ -n "$MACHINE" ] || { echo "no set of interfaces is free in $ZONE"; exit 1; }
 
-# The system leaves them alone: their addresses are weir's.
+# The system does not configure them: their addresses are weir's.
 device() { # interface
   local mac
   mac=$(aws ec2 describe-network-interfaces --output text --network-interface-ids "$1" \
@@ -66,7 +66,7 @@ device() { # interface
   return 1
 }
 
-# Huge pages before memory is in pieces; nobody moves interrupts about.
+# Huge pages before memory is fragmented; no interrupt balancing.
 sysctl -qw vm.nr_hugepages=@HUGEPAGES@
 systemctl disable --now irqbalance || true
 
@@ -83,7 +83,7 @@ ready() { # device, CPUs of its interrupts
   done
 }
 
-# The usual unit, hardened, and what is other here.
+# The usual hardened unit, and the differences here.
 useradd --system --home-dir /var/lib/weir --shell /usr/sbin/nologin weir || true
 mkdir -p /etc/systemd/system/weir@.service.d
 cat > /etc/systemd/system/weir@.service <<'UNIT'
@@ -146,7 +146,7 @@ cat > /opt/weir/agent.json <<'AGENT'
 AGENT
 /opt/aws/amazon-cloudwatch-agent/bin/amazon-cloudwatch-agent-ctl -a fetch-config -m ec2 -s -c file:/opt/weir/agent.json
 
-# Before it is taken away it takes no new sessions and waits for those it has, a while.
+# Before termination it drains: no new sessions, and a bounded wait for existing ones.
 cat > /opt/weir/leave <<'LEAVE'
 #!/bin/bash
 GROUP=$1 INSTANCE=$2
