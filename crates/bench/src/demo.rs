@@ -111,7 +111,7 @@ fn best(
                 Ok(ready) => return Ok((kind, ready)),
                 Err(error) => {
                     if kind != PortKind::Xdp || slots == MODEST {
-                        screen.say(&format!("{} is not to be had here: {error}", kind.name()));
+                        screen.say(&format!("{} is not supported on this host: {error}", kind.name()));
                     }
                     last = Some(error);
                 }

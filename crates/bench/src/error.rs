@@ -10,10 +10,10 @@ pub enum BenchError {
     #[error(transparent)]
     Setting(#[from] crate::profiles::SettingError),
     /// The traffic can not be.
-    #[error("the traffic can not be: {0}")]
+    #[error("the traffic profile is invalid: {0}")]
     Traffic(#[from] traffic::ProfileError),
     /// The gateway can not be.
-    #[error("the gateway can not be: {0}")]
+    #[error("the gateway's configuration is invalid: {0}")]
     Gateway(String),
     /// A port did not open.
     #[error("{uri}: {source}")]

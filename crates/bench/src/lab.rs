@@ -221,7 +221,8 @@ impl Lab {
     pub fn load_index(&self, side: Side, n: usize) -> Result<u32, BenchError> {
         let name = side.load(n);
         let index = within(&self.load, || port::iface::index_here(&name))?;
-        index.ok_or_else(|| BenchError::Lab { command: format!("looking for {name}"), said: "it is not there".into() })
+        index
+            .ok_or_else(|| BenchError::Lab { command: format!("looking for {name}"), said: "it does not exist".into() })
     }
 
     /// Packets that have arrived at the load's end of a gateway's links: N3, N6.

@@ -184,7 +184,7 @@ pub fn summary(r: &Report, pps: f64) -> String {
     }
     out += &table.text();
     out += &format!(
-        "\n  {} of {} packets came out where they belong, each checked; {} were asked for every second\n",
+        "\n  {} of {} packets were delivered correctly, each checked; {} were offered every second\n",
         count(forwarded),
         count(sent),
         count(pps as u64)

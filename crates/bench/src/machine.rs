@@ -46,7 +46,7 @@ impl Machine {
     /// As people read it.
     pub fn text(&self) -> String {
         let mut out =
-            format!("this machine: a line of memory takes {:.1} ns where 64 are asked for at once", self.line_ns);
+            format!("this machine: a cache line from memory takes {:.1} ns with 64 requested at once", self.line_ns);
         if let Some(times) = self.two_cpus {
             out += &format!("; two CPUs at once get {times:.2} times done what one does alone");
         }

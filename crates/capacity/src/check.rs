@@ -45,7 +45,7 @@ pub(crate) fn check(question: &Question, world: &World) -> Result<(), Wrong> {
 
 fn share(key: &str, known: &Known<Ratio>, help: &str) -> Result<(), Wrong> {
     let right = known.low.0 > 0.0 && known.high.0 <= 1.0;
-    if right { Ok(()) } else { Err(Wrong::at(key, format!("{known} can not be"), help)) }
+    if right { Ok(()) } else { Err(Wrong::at(key, format!("{known} is invalid"), help)) }
 }
 
 fn points(question: &Question, world: &World) -> Result<(), Wrong> {
@@ -64,7 +64,7 @@ fn points(question: &Question, world: &World) -> Result<(), Wrong> {
                 return Err(Wrong::at(
                     &at("each_packets"),
                     "bits and packets are both given",
-                    "one of them; frame tells the other",
+                    "one of them; the other follows from frame",
                 ));
             }
             (bits, packets) => {
@@ -85,7 +85,7 @@ fn costs(question: &Question, world: &World) -> Result<(), Wrong> {
         }
         for (key, part) in [("trx", &cost.trx), ("tc", &cost.tc), ("ttx", &cost.ttx), ("other", &cost.other)] {
             if part.low.0 < 0.0 {
-                return Err(Wrong::at(&at(key), format!("{part} can not be"), "0 ns or more"));
+                return Err(Wrong::at(&at(key), format!("{part} is invalid"), "0 ns or more"));
             }
         }
         if cost.trx.low.0 + cost.tc.low.0 + cost.ttx.low.0 + cost.other.low.0 <= 0.0 {

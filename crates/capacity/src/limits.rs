@@ -272,7 +272,7 @@ fn packets(limit: Limit, there: Option<&Known<PacketRate>>, each: Option<PacketR
             let why = format!("{}{range} forwarded / {each}", there.value);
             Bound::new(limit, Allows::Units(there.value / each), why, there.from)
         }
-        (None, _) => Bound::unknown(limit, "nobody has measured how many packets it forwards"),
+        (None, _) => Bound::unknown(limit, "its packet rate is not measured"),
         (_, None) => Bound::unknown(limit, "frame sizes are not known"),
     }
 }

@@ -166,10 +166,7 @@ mod tests {
         for server in &servers.server {
             let machine = server.machine(None);
             assert!(machine.whole_host && machine.vcpus.unwrap() > 0 && !machine.notes.is_empty());
-            assert!(
-                server.capex.as_ref().is_none_or(|capex| capex.from == Provenance::Assumed),
-                "nobody published a price"
-            );
+            assert!(server.capex.as_ref().is_none_or(|capex| capex.from == Provenance::Assumed), "no published price");
         }
     }
 }

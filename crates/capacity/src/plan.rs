@@ -515,7 +515,7 @@ impl Planner {
             notes.push(format!("transit gateway: {attachments} attachment{plural} of 100 Gbit/s in a zone{packets}"));
         }
         if self.question.placement.host == Host::Dedicated {
-            notes.push("dedicated hosts: two per account and region unless more are asked for".to_owned());
+            notes.push("dedicated hosts: two per account and region unless more are requested".to_owned());
         }
         notes
     }

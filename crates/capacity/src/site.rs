@@ -141,7 +141,7 @@ fn against(site: &Site, bounds: &Bounds) -> Judged {
     for (what, _, there, thing) in offered.into_iter().filter(|(_, wanted, ..)| *wanted) {
         match there {
             Some(true) => add(what, Outcome::Passed, format!("{thing} can be had")),
-            Some(false) => add(what, Outcome::Failed, format!("{thing} can not be had")),
+            Some(false) => add(what, Outcome::Failed, format!("{thing} is not available")),
             None => add(what, Outcome::Unknown, format!("whether {thing} can be had is not known: ask")),
         }
     }

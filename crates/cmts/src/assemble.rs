@@ -40,7 +40,7 @@ pub enum AssembleError {
     Config(#[from] ConfigError),
     #[error("not enough memory for {modems} modems")]
     Memory { modems: usize },
-    #[error("no way to wake a worker: {0}")]
+    #[error("a worker cannot be woken: {0}")]
     Waker(std::io::Error),
     #[error("the modems taken over are of another configuration")]
     Foreign,

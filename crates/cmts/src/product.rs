@@ -107,7 +107,7 @@ impl Gateway for CmtsGateway {
             return Ok(Some((Self { ha_state, theirs, teller: None }, None)));
         }
         let section = config.standby.as_ref();
-        let section = section.context("--standby needs a [standby] section, which says where the active gateway is")?;
+        let section = section.context("--standby needs a [standby] section with the active gateway's socket")?;
         let (interval, silence) =
             (Duration::from_millis(section.interval_ms), Duration::from_millis(section.silence_ms));
         let Some((ha_state, why)) = take_over::wait(&section.socket, &theirs, interval, silence, stop)? else {

@@ -1,4 +1,4 @@
-//! Configurations: the example is in order, and mistakes name the key, and the modem where there is one.
+//! Configurations: the example is valid, and mistakes name the key, and the modem where there is one.
 
 use cmts::config::Config;
 
@@ -10,10 +10,10 @@ fn said(text: &str) -> String {
 }
 
 #[test]
-fn the_example_is_in_order() {
+fn the_example_is_valid() {
     let text = include_str!("../../../examples/cmts.toml");
     let config: Config = toml::from_str(text).expect("keys and types are right");
-    config.check().expect("in order");
+    config.check().expect("valid");
     let layout = config.layout().expect("patterns that fit");
     let hosts: usize = layout.modems.iter().map(|modem| modem.spec.hosts.len()).sum();
     assert_eq!((layout.modems.len(), hosts, layout.channels.len(), layout.groups.len()), (301, 1201, 6, 2));
@@ -162,13 +162,13 @@ fn mistakes_name_the_modem_and_the_key() {
         (
             "priority = 99\n",
             "priority = 300\n",
-            "classifiers.0.rule.1.priority: 300 is no priority of a classifier; 0 to 255, higher ones are asked first",
+            "classifiers.0.rule.1.priority: 300 is no priority of a classifier; 0 to 255, higher ones are evaluated first",
         ),
         (
             "[[profile]]\n",
             "[[classifiers.rule]]\npriority = 9\nflow = \"f1\"\ntos = [0, 0, 1]\n\
              [[classifiers.rule]]\npriority = 9\nflow = \"f2\"\ntos = [0, 0, 1]\n[[profile]]\n",
-            "classifiers.0.rule.17.priority: rule 17 matches what rule 16 does, at the same priority: it is never asked; \
+            "classifiers.0.rule.17.priority: rule 17 matches what rule 16 does, at the same priority: it is never evaluated; \
              another priority, or leave it out",
         ),
         (
@@ -220,12 +220,12 @@ fn what_a_modem_can_not_have_is_refused_by_name() {
         (
             None,
             rule(256, "f1"),
-            "modem 02:cb:00:00:00:02: priority: 256 is no priority of a classifier; 0 to 255, higher ones are asked first",
+            "modem 02:cb:00:00:00:02: priority: 256 is no priority of a classifier; 0 to 255, higher ones are evaluated first",
         ),
         (
             None,
             rule(9, "f2"),
-            "modem 02:cb:00:00:00:02: priority: rule 17 matches what rule 16 does, at the same priority: it is never asked; another priority, or leave it out",
+            "modem 02:cb:00:00:00:02: priority: rule 17 matches what rule 16 does, at the same priority: it is never evaluated; another priority, or leave it out",
         ),
         (None, rule(8, "f7"), "modem 02:cb:00:00:00:02 has no service flow \"f7\"; it has f0, f1, f2, f3"),
         (

@@ -30,16 +30,16 @@ The three processes of a demonstration, each in a terminal of its own:
   weir cp examples/cp.toml               brings up sessions in it, connects them to gNBs
   sudo weir gen examples/gen.toml        gNBs and servers: signed traffic through those sessions
 
-Who chooses tunnels: with --upf-n3, the user plane's address on N3, this side does, by formula:
-session i has the identifier teid-first + i, which is what `weir gen --uplink-teids` expects.
-Without it the user plane chooses, and --sessions-out tells what.
+Choice of F-TEIDs: with --upf-n3, the user plane's address on N3, the control plane chooses:
+session i has the TEID teid-first + i, as `weir gen --uplink-teids` expects. Without it the user
+plane chooses, and --sessions-out lists them.
 
 With --ledger each usage report becomes a charging record; `weir cdr list --ledger FOLDER` shows
 them once this process has ended.
 
 Session i belongs to subscriber ue-first + i at gNB i mod gnbs, whose tunnel is
 gnb-teid-first + i. A file has the same names with underscores, the last two groups of
-options under [profile] and [life]; the command line goes over it.
+options under [profile] and [life]; the command line overrides it.
 
 On Ctrl-C all sessions are deleted, their last usage reports collected and the association
 released; with --keep everything stays, as if this control plane had died. The summary goes to
@@ -54,14 +54,14 @@ pub struct CpArgs {
     /// Show nothing while running.
     #[arg(long, short)]
     pub quiet: bool,
-    /// Leave sessions and association as they are at the end.
+    /// Keep sessions and association at the end.
     #[arg(long)]
     pub keep: bool,
     /// Write a line of JSON for each session that came up: its addresses and both ends of its tunnel.
     #[arg(long, value_name = "FILE")]
     pub sessions_out: Option<PathBuf>,
 
-    /// The rest.
+    /// Options that a file can have, too.
     #[command(flatten)]
     pub options: Options,
 }
@@ -89,42 +89,42 @@ macro_rules! options {
 }
 
 options! {
-    /// Whom to talk to, and how much.
+    /// Peer, and amount.
     Options, "How much":
     /// The user plane's address for PFCP, with a port unless that is 8805.
     upf: Peer = "ADDRESS[:PORT]",
-    /// Our address for PFCP [default: the one the kernel reaches the user plane from].
+    /// Local address for PFCP [default: the kernel's source address towards the user plane].
     address: IpAddr = "ADDRESS",
-    /// Our UDP port; user planes send reports to 8805 [default: 8805].
+    /// Local UDP port; user planes send reports to 8805 [default: 8805].
     port: u16 = "PORT",
-    /// Seconds until a request is sent again (T1) [default: 3].
+    /// Seconds until a request is retransmitted (T1) [default: 3].
     patience: f64 = "SECONDS",
     /// Times a request is sent in all (N1), 1 to 255 [default: 3].
     n1_requests: u8 = "N",
-    /// Which control plane is played [default: smf].
+    /// Kind of control plane [default: smf].
     #[arg(value_enum)]
     kind: Kind = "KIND",
     /// Sessions [default: 1000].
     sessions: u32 = "N",
-    /// Sessions brought up a second [default: 1000].
+    /// Sessions established a second [default: 1000].
     rate: f64 = "N",
-    /// Requests on their way at most, so that neither side's socket overflows [default: 128].
+    /// Largest number of unanswered requests, so that neither side's socket overflows [default: 128].
     window: usize = "N",
     /// Folder of a ledger for charging records, one for each usage report; a report is acknowledged when its record is
     /// on the disk. `weir cdr` reads them.
     ledger: PathBuf = "FOLDER",
-    /// How long sessions stay once all are up; left out: until Ctrl-C.
+    /// How long sessions stay once all are established [default: until Ctrl-C].
     seconds: f64 = "SECONDS",
     and profile: ProfileOptions,
     and life: LifeOptions,
 }
 
 options! {
-    /// What sessions are like.
+    /// Properties of sessions.
     ProfileOptions, "Sessions (in a file: under [profile])":
     /// The first subscriber's IMSI, for charging records [default: 001010000000001].
     imsi_first: u64 = "IMSI",
-    /// What the traffic is charged as, for charging records [default: none].
+    /// Rating group of the traffic, for charging records [default: none].
     rating_group: u32 = "GROUP",
     /// The data network [default: internet].
     dnn: String = "NAME",
@@ -134,10 +134,10 @@ options! {
     ue_first: Ipv4Addr = "ADDRESS",
     /// The first subscriber's IPv6 prefix; the next has the next /64.
     ue6_first: Ipv6Addr = "ADDRESS",
-    /// The user plane gives out the addresses, from its own pool.
+    /// The user plane allocates the addresses, from its own pool.
     #[arg(num_args = 0..=1, default_missing_value = "true")]
     choose_addresses: bool = "BOOL",
-    /// The user plane's address on N3 (or S1-U): we choose the tunnels there. Left out: the user plane does.
+    /// The user plane's address on N3 (or S1-U): with it the control plane chooses F-TEIDs.
     upf_n3: IpAddr = "ADDRESS",
     /// The first session's tunnel identifier there [default: 0x01000000].
     #[arg(value_parser = number)]
@@ -153,36 +153,36 @@ options! {
     core_first: IpAddr = "ADDRESS",
     /// With smf: the QoS flow [default: 9].
     qfi: u8 = "QFI",
-    /// The most that passes uplink, such as "100 Mbit/s" [default: no limit].
+    /// MBR uplink, such as "100 Mbit/s" [default: no limit].
     mbr_up: Rate = "RATE",
-    /// The most that passes downlink.
+    /// MBR downlink.
     mbr_down: Rate = "RATE",
-    /// What passes for sure, uplink.
+    /// GBR uplink.
     gbr_up: Rate = "RATE",
-    /// What passes for sure, downlink.
+    /// GBR downlink.
     gbr_down: Rate = "RATE",
-    /// Bytes after which usage is reported [default: 104857600].
+    /// Volume threshold in bytes [default: 104857600].
     volume_threshold: u64 = "BYTES",
-    /// Bytes that may pass; when they have, as many more are granted.
+    /// Volume quota in bytes; when exhausted, it is granted again.
     volume_quota: u64 = "BYTES",
-    /// Seconds after which usage is reported, again and again.
+    /// Measurement period in seconds.
     report_every: u32 = "SECONDS",
     /// Events after which usage is reported: they are measured then. An event is traffic that begins.
     event_threshold: u32 = "EVENTS",
     /// Seconds without a packet after which traffic that goes on is an event again.
     inactivity_detection: u32 = "SECONDS",
-    /// Seconds without a packet after which the user plane says so.
+    /// User Plane Inactivity Timer in seconds.
     inactivity: u32 = "SECONDS",
 }
 
 options! {
-    /// What happens to sessions while they are up.
+    /// Events in the life of sessions.
     LifeOptions, "What happens to them (in a file: under [life])":
-    /// Share of the subscribers, 0 to 1, that fall asleep once all are up.
+    /// Share of the subscribers, 0 to 1, that become idle once all are established.
     idle: f64 = "SHARE",
-    /// Milliseconds from the report that packets wait for a sleeper until it is awake [default: 50].
+    /// Milliseconds from a downlink data report until the subscriber is connected [default: 50].
     paging_ms: u64 = "MS",
-    /// Seconds after which one that was woken sleeps again; left out: it stays awake.
+    /// Seconds after which a paged subscriber is idle again [default: never].
     idle_again: f64 = "SECONDS",
     /// Subscribers a second that move to the next gNB, or back; the old one gets an End Marker.
     handovers: f64 = "N",
@@ -190,13 +190,13 @@ options! {
     limits: f64 = "N",
     /// The rates, in turn [default: 50 Mbit/s, then 200 Mbit/s].
     limit_to: Rates = "RATE,…",
-    /// Sessions a second that are asked for their usage.
+    /// Usage queries a second.
     queries: f64 = "N",
-    /// Sessions a second that are deleted and made anew.
+    /// Sessions a second that are deleted and established again.
     churn: f64 = "N",
 }
 
-/// Which control plane is played.
+/// Kind of control plane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -308,7 +308,7 @@ pub struct Spec {
     pub imsi_first: u64,
     /// What traffic is charged as.
     pub rating_group: Option<u32>,
-    /// What sessions are like.
+    /// Properties of sessions.
     pub profile: control::Profile,
     /// Who they are and where.
     pub places: Places,

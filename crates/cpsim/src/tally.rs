@@ -116,7 +116,7 @@ const TRIGGERS: [(UsageReportTrigger, &str); 9] = [
     (UsageReportTrigger::VOLQU, "usage: volume quota"),
     (UsageReportTrigger::TIMTH, "usage: time threshold"),
     (UsageReportTrigger::TIMQU, "usage: time quota"),
-    (UsageReportTrigger::IMMER, "usage: asked for"),
+    (UsageReportTrigger::IMMER, "usage: queried"),
     (UsageReportTrigger::TERMR, "usage: session deleted"),
     (UsageReportTrigger::TEBUR, "usage: ended by the user plane"),
     (UsageReportTrigger::UPINT, "usage: inactivity"),

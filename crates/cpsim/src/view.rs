@@ -143,14 +143,14 @@ impl Summary {
             ("paged and woken", counts.paged),
             ("handed over", counts.handed_over),
             ("given another rate", counts.limited),
-            ("asked for usage", counts.queried),
+            ("usage queries", counts.queried),
             ("granted another quota", counts.granted),
             ("deleted", counts.deleted),
             ("charging records written", self.records.unwrap_or(0)),
             ("usage reports repeated", counts.repeated),
             ("requests sent again", self.retransmitted),
             ("requests kept back: overload", counts.kept_back),
-            ("user plane asked to be released", counts.asked_to_release),
+            ("user plane requested release", counts.asked_to_release),
             ("user plane lost or begun anew", counts.lost),
         ];
         let told = self.reports_by_kind.iter().map(|(kind, times)| (format!("report: {kind}"), *times));

@@ -239,7 +239,7 @@ fn declared(fleet: &Fleet) -> Node {
             "Default" => fleet.settings.target_load,
         },
         "Tenancy" => one_of(
-            "On whose hosts: shared ones, or the operator's own.",
+            "Tenancy: shared or dedicated hosts.",
             if fleet.dedicated { "dedicated" } else { "default" },
             list!["default", "dedicated", "host"],
         ),

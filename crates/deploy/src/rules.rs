@@ -29,7 +29,7 @@ pub fn fleet(fleet: &Fleet) -> Vec<Finding> {
         found.push(Finding::at("unit.admin_interfaces", what, "1: it carries PFCP, metrics and administration"));
     }
     if !is_name(&settings.name) {
-        let what = format!("\"{}\" can not be a name", settings.name);
+        let what = format!("\"{}\" is not a valid name", settings.name);
         found.push(Finding::at("deploy.name", what, "1 to 40 small letters, digits and hyphens, a letter first"));
     }
     if settings.most_machines.is_some_and(|most| most < fleet.machines) {
@@ -67,7 +67,7 @@ pub fn fleet(fleet: &Fleet) -> Vec<Finding> {
             ));
         }
         (None, _) => {
-            let what = format!("{} can not be cut into {} parts", settings.ue_pool, fleet.ordinals());
+            let what = format!("{} cannot be divided into {} parts", settings.ue_pool, fleet.ordinals());
             found.push(Finding::at("deploy.ue_pool", what, "a larger pool"));
         }
         _ => {}
@@ -88,7 +88,7 @@ fn machine(fleet: &Fleet, found: &mut Vec<Finding>) {
     let name = &machine.name;
     let mut fits = |what: &str, key: &str, takes: u64, has: Option<u64>| match has {
         None => {
-            let what = format!("nobody knows how many {what} {name} has; {takes} are needed");
+            let what = format!("it is not known how many {what} {name} has; {takes} are needed");
             found.push(Finding::at(
                 "deploy.machine",
                 what,

@@ -83,7 +83,7 @@ fn placement_that_can_not_be_is_found() {
     assert_eq!(blamed(|fleet| fleet.machine.provider = "on-premise".into()), ["deploy.machine"]);
 }
 
-/// A small template that is in order.
+/// A small valid template.
 fn template() -> Node {
     let resource = |kind: &str, properties: Node| map! { "Type" => kind, "Properties" => properties };
     map! {
@@ -215,7 +215,7 @@ fn manifests_that_do_not_hold_together_are_found() {
     let port = ["spec", "ingress", "0", "ports", "0", "port"];
     assert!(of_manifests("NetworkPolicy", &port, Some("sctp".into())).contains("no container has a port \"sctp\""));
     let from = ["spec", "ingress", "1", "from"];
-    assert!(of_manifests("NetworkPolicy", &from, Some(Node::List(Vec::new()))).contains("lets everybody in"));
+    assert!(of_manifests("NetworkPolicy", &from, Some(Node::List(Vec::new()))).contains("admits every source"));
     let cpu = in_container(&["resources", "requests", "cpu"]);
     assert!(of_manifests(set, &cpu, Some("1".into())).contains("requests and limits alike"));
     assert!(of_manifests(set, &cpu, Some("64".into())).contains("64 CPUs on nodes of 8"));
@@ -225,7 +225,7 @@ fn manifests_that_do_not_hold_together_are_found() {
     let mount = in_container(&["volumeMounts", "0", "name"]);
     assert!(of_manifests(set, &mount, Some("x".into())).contains("there is no volume \"x\""));
     let probe = in_container(&["readinessProbe", "httpGet", "port"]);
-    assert!(of_manifests(set, &probe, Some("x".into())).contains("readinessProbe asks a port that is not there"));
+    assert!(of_manifests(set, &probe, Some("x".into())).contains("readinessProbe uses a port that does not exist"));
     let rights = in_container(&["securityContext", "privileged"]);
     assert!(of_manifests(set, &rights, Some(true.into())).contains("it may do everything"));
     assert!(of_manifests(set, &rights, None).contains("it may do everything"));

@@ -8,18 +8,18 @@ use clap::{Args, Subcommand};
 use crate::drain::DrainArgs;
 use crate::log::{Level, LogArgs, LogOptions};
 
-/// What is done with every gateway.
+/// Commands of every gateway.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a gateway until interrupted.
     Run(RunArgs),
-    /// Look into a running gateway.
+    /// Inspect a running gateway.
     Show(ShowArgs),
     /// Follow a subscriber's packets through a running gateway.
     Trace(TraceArgs),
-    /// Levels of the event log of a running gateway.
+    /// Show or set the levels of a running gateway's event log.
     Log(LogArgs),
-    /// Take no new sessions: before a gateway is stopped.
+    /// Refuse new sessions, before a gateway is stopped.
     Drain(DrainArgs),
 }
 
@@ -50,11 +50,11 @@ impl Keys {
 #[command(after_help = "\
 Examples:
   sudo weir run examples/upf-packet.toml
-  weir run --check gateway.toml         say what is wrong with it, and do nothing else
+  weir run --check gateway.toml         check it, and do nothing else
   weir run gateway.toml --pool-from-ordinal 8      as one of 8 replicas; host weir-3 takes part 3
 
 Ends on Ctrl-C or SIGTERM: workers stop, ports close, interfaces are left as they were found, and
-the summary says what became of every packet and every slot of packet memory.")]
+the summary is the balance of packets and packet buffers.")]
 pub struct RunArgs {
     /// The gateway's configuration.
     #[arg(value_name = "CONFIG.toml")]
@@ -62,23 +62,23 @@ pub struct RunArgs {
     /// Check the configuration and end.
     #[arg(long)]
     pub check: bool,
-    /// Where the control socket goes, instead of the configuration's control_socket.
+    /// Path of the control socket, instead of the configuration's control_socket.
     #[arg(long, value_name = "PATH", env = "WEIR_SOCKET")]
     pub socket: Option<PathBuf>,
-    /// This is one of so many replicas with one configuration: take this one's part of every pool of addresses, and add
-    /// its number to the ports' addresses.
+    /// Number of replicas with this configuration: take this replica's part of every pool of addresses, and add its
+    /// number to the ports' addresses.
     #[arg(long, value_name = "REPLICAS", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub pool_from_ordinal: Option<u32>,
-    /// Which replica this is, from 0. Left out: what the host's name ends in (weir-3).
+    /// This replica's number, from 0 [default: the number at the end of the host's name, as in weir-3].
     #[arg(long, value_name = "N", env = "WEIR_ORDINAL", requires = "pool_from_ordinal")]
     pub ordinal: Option<u32>,
-    /// The address for PFCP, instead of the configuration's n4.address: a pod's own, say.
+    /// The address for PFCP, instead of the configuration's n4.address, such as a pod's own.
     #[arg(long, value_name = "ADDRESS", env = "WEIR_N4_ADDRESS")]
     pub n4_address: Option<IpAddr>,
-    /// Stand by for the cable gateway that runs with this configuration, and go on when it stops.
+    /// Stand by for the cable gateway that runs with this configuration, and take over when it stops.
     #[arg(long)]
     pub standby: bool,
-    /// At the end print the last counters as JSON instead of the summary.
+    /// Print the final counters as JSON instead of the summary.
     #[arg(long)]
     pub json: bool,
     /// The event log.
@@ -86,7 +86,7 @@ pub struct RunArgs {
     pub log: LogOptions,
 }
 
-/// Finding the running gateway.
+/// How to reach the running gateway.
 #[derive(Debug, Args)]
 pub struct At {
     /// The running gateway's control socket.
@@ -101,27 +101,27 @@ pub struct At {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  weir show run                       since the start
+  weir show run                       since start
   weir show run --over 5              the next five seconds
   weir show drops --watch 1           every second, until Ctrl-C
   weir show sessions --ue 10.60.0.1   one subscriber's rules and usage
   weir show log --level warn          the last events that need attention
-  weir show log --follow              and those that come, until Ctrl-C
+  weir show log --follow              and new ones, until Ctrl-C
   weir show ports --json | jq '.[].counters'")]
 pub struct ShowArgs {
     /// What to show.
     #[arg(value_name = "TOPIC")]
     pub topic: String,
-    /// Where it runs, how to print.
+    /// How to reach the gateway, and how to print.
     #[command(flatten)]
     pub at: At,
-    /// Show it again and again, each time for the seconds since.
+    /// Repeat at this interval, each time with the counts since the last one.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub watch: Option<f64>,
-    /// Count for so many seconds from now, instead of since the start.
+    /// Count for this many seconds from now, instead of since start.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "watch")]
     pub over: Option<f64>,
-    /// Which part of a table, by a key of its own.
+    /// Part of a table, by a key of its own.
     #[arg(skip)]
     pub keys: Keys,
     /// With `log`: print events as they come, until Ctrl-C.
@@ -133,7 +133,7 @@ pub struct ShowArgs {
     /// With `log`: only events of this subsystem, such as n4.
     #[arg(long)]
     pub target: Option<String>,
-    /// With `run`: stages no packet has reached, too. With `ports`: counters that are zero, too.
+    /// With `run`: also stages that no packet has reached. With `ports`: also counters that are zero.
     #[arg(long)]
     pub all: bool,
 }
@@ -144,34 +144,34 @@ pub struct ShowArgs {
 Examples:
   weir trace --ue 10.60.0.1
   weir trace --ue 2001:db8:0:7::1 --packets 20 --hex
-  weir trace --ue 10.60.0.1 --pcap walk.pcapng    as they came and as they left, for Wireshark
+  weir trace --ue 10.60.0.1 --pcap walk.pcapng    as received and as sent, for Wireshark
 
-Ends when it has seen so many packets, after --seconds, or on Ctrl-C. One trace at a time.")]
+Ends after --packets, after --seconds, or on Ctrl-C. One trace at a time.")]
 pub struct TraceArgs {
     /// The subscriber: an address of its own (any address of its /64 for IPv6).
     #[arg(long, value_name = "ADDRESS")]
     pub ue: Option<IpAddr>,
-    /// Instead: what a gateway calls a subscriber, by a key of its own.
+    /// Instead: a gateway's own key of a subscriber.
     #[arg(skip)]
     pub keys: Keys,
-    /// How many packets.
+    /// Packets to trace.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub packets: u32,
-    /// Wait no longer than this.
+    /// Time limit.
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub seconds: f64,
     /// Print the packet's first bytes whenever a stage changed them.
     #[arg(long)]
     pub hex: bool,
-    /// Write the packets, as they came and as they left, to a pcapng file.
+    /// Write the packets, as received and as sent, to a pcapng file.
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
-    /// Where it runs, how to print.
+    /// How to reach the gateway, and how to print.
     #[command(flatten)]
     pub at: At,
 }
 
-/// A time of more than nothing and at most a day.
+/// A time of 0.01 s to a day.
 pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(seconds),

@@ -1,4 +1,4 @@
-//! `weir drain`: no new sessions, before a gateway is stopped.
+//! `weir drain`: refuse new sessions, before a gateway is stopped.
 
 use std::io::Write;
 use std::sync::atomic::Ordering;
@@ -18,18 +18,18 @@ use crate::tables::count;
 Examples:
   weir drain               no new sessions; control planes are asked to move those there are
   weir drain --wait 600    and wait until none is left, ten minutes at most
-  weir drain --undo        take new sessions again
+  weir drain --undo        accept new sessions again
 
 New sessions are refused with cause 75, No resources available (3GPP TS 29.244, 8.2.1), and /readyz
-says no. Sessions there are go on as before. Fails if --wait is over and sessions are left.")]
+answers 503. Existing sessions are not affected. Fails if sessions are left after --wait.")]
 pub struct DrainArgs {
-    /// Wait until no session is left, so many seconds at most.
+    /// Wait until no session is left, at most this long.
     #[arg(long, value_name = "SECONDS", conflicts_with = "undo", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub wait: Option<u32>,
-    /// Take new sessions again.
+    /// Accept new sessions again.
     #[arg(long)]
     pub undo: bool,
-    /// Where it runs, how to print.
+    /// How to reach the gateway, and how to print.
     #[command(flatten)]
     pub at: At,
 }
@@ -49,7 +49,7 @@ pub fn drain(args: &DrainArgs) -> anyhow::Result<()> {
         let wait_on = |_: &ClientError| args.wait.is_some() && Instant::now() < until && !stop.load(Ordering::Relaxed);
         match client.ask_while(&Request::Drain { on: !args.undo, seconds }, wait_on)? {
             Reply::Drain(view) => Ok(view),
-            _ => bail!("the running weir answered something else; are they of different versions?"),
+            _ => bail!("the running weir sent an answer of another kind; are they of different versions?"),
         }
     };
     let mut view = ask(args.wait.unwrap_or(GRACE))?;

@@ -58,10 +58,10 @@ pub const KEPT: usize = 1000;
 /// `--log-…` of commands that run a gateway.
 #[derive(Clone, Debug, Default, Args)]
 pub struct LogOptions {
-    /// How events are written to stderr, instead of the configuration's [log] format.
+    /// Format of events on stderr, instead of the configuration's [log] format.
     #[arg(long, value_name = "FORMAT", env = "WEIR_LOG_FORMAT", value_enum)]
     pub log_format: Option<Format>,
-    /// The least level that is written, and levels of single targets: info,n4=debug. Comes before the configuration's
+    /// The lowest level that is written, and levels of single targets: info,n4=debug. Overrides the configuration's
     /// [log] level and targets.
     #[arg(long, value_name = "LEVELS", env = "WEIR_LOG")]
     pub log_level: Option<String>,

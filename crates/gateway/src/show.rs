@@ -66,7 +66,7 @@ pub fn show(args: &ShowArgs, views: &[View]) -> anyhow::Result<()> {
         let now: Value = client.ask_any(&question, |_| args.watch.is_some() && !stop.load(Ordering::Relaxed))?;
         let style = Style::of_stdout();
         let page = (view.print)(&now, earlier.as_ref(), args, style)
-            .context("the running weir answered something else; are they of different versions?")?;
+            .context("the running weir sent an answer of another kind; are they of different versions?")?;
         let text = if args.watch.is_some() && !args.at.json { framed(&page, style) } else { page };
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes())?;

@@ -26,7 +26,7 @@ pub fn trace(args: &TraceArgs, keys: &[TraceKey]) -> anyhow::Result<()> {
     let mut client = Client::connect(&args.at.socket)?;
     let mut file = match &args.pcap {
         Some(path) => {
-            let file = File::create(path).with_context(|| format!("{} can not be written", path.display()))?;
+            let file = File::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
             let mut head = Vec::new();
             Format::PcapNg.head(&mut head);
             let mut file = BufWriter::new(file);
@@ -67,7 +67,7 @@ pub fn trace(args: &TraceArgs, keys: &[TraceKey]) -> anyhow::Result<()> {
         file.flush()?;
     }
     if seen.done == 0 && !args.at.json {
-        eprintln!("no packet of {whose} came; `weir show drops` and `weir show ports` tell what did");
+        eprintln!("no packet of {whose} came; see `weir show drops` and `weir show ports`");
     }
     Ok(())
 }
@@ -110,7 +110,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// One packet's way, in order.
+/// One packet's path through the stages.
 type Walk = Vec<TraceLine>;
 
 /// Packets under way: a walk is whole once a later look brought nothing more of it.

@@ -169,7 +169,7 @@ fn commit_of(pages: &Pages, commit: &Commit, so_far: &Health) -> (Health, Conten
     let mut lost = Lost::default();
     let tables = pages.tables(commit, false, &mut lost);
     let find = |name: &str| tables.iter().find(|table| table.name == name);
-    let mut missing = |name: &str| faults.add(0, &format!("the table of {name} can not be found"));
+    let mut missing = |name: &str| faults.add(0, &format!("the table of {name} is missing"));
     let [sessions, checkpoints, records, numbers] = ["sessions", "checkpoints", "records", "meta"].map(|name| {
         find(name).or_else(|| {
             missing(name);
@@ -183,7 +183,7 @@ fn commit_of(pages: &Pages, commit: &Commit, so_far: &Health) -> (Health, Conten
         });
         match contents.meta.get(meta::VERSION) {
             Some(&VERSION) => {}
-            Some(other) => faults.add(0, &format!("it is of format {other}, and this weir knows format {VERSION}")),
+            Some(other) => faults.add(0, &format!("it has format {other}; this weir supports format {VERSION}")),
             None => faults.add(0, "its format is not known"),
         }
     }

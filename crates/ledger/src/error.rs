@@ -25,7 +25,7 @@ pub enum LedgerError {
     Full { path: PathBuf },
     #[error("no permission for the ledger at {}: run as the user that owns it, or give another folder", path.display())]
     Permission { path: PathBuf },
-    #[error("the ledger at {} is damaged ({what}): `weir ledger check` says what is there, `weir ledger salvage` writes it to a new one", path.display())]
+    #[error("the ledger at {} is damaged ({what}): `weir ledger check` lists the damage, `weir ledger salvage` writes what can be read to a new ledger", path.display())]
     Damaged { path: PathBuf, what: String },
     #[error("there is a ledger at {} already: give another folder", path.display())]
     Occupied { path: PathBuf },

@@ -194,7 +194,7 @@ impl Pages {
         let mut page = vec![0; bytes as usize]; // no larger than the file
         match self.file.read_exact_at(&mut page, at) {
             Ok(()) => Ok((at, page)),
-            Err(_) => Err((at, "can not be read")),
+            Err(_) => Err((at, "cannot be read")),
         }
     }
 }

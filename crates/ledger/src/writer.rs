@@ -174,7 +174,7 @@ impl Ledger {
         if started.is_ok() && !self.was_clean() {
             tracing::warn!(
                 target: "ledger", event = "repaired", path = %inner.path.display(),
-                "the ledger was not closed in order: it has been checked and repaired"
+                "the ledger was not closed properly: it has been checked and repaired"
             );
         }
         match started {

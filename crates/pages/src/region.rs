@@ -84,7 +84,7 @@ impl Mapping {
     /// don't.
     pub(crate) fn populate_beside(&self, at: usize, len: usize) -> io::Result<()> {
         if self.is_reserved || !touch::IS_KNOWN {
-            // Touching a reserved page that is not to be had after all would end the process.
+            // Touching a reserved page that is not available after all would end the process.
             return self.populate(at, len);
         }
         let end = self.len.min(at.saturating_add(len));

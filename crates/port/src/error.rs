@@ -16,7 +16,7 @@ pub enum PortError {
         /// What is wrong with it.
         what: String,
     },
-    /// A key no one reads.
+    /// An unknown key.
     #[error("`{key}` is not a key of {kind} ports; known are: {known}")]
     UnknownKey {
         /// The key.
@@ -27,7 +27,7 @@ pub enum PortError {
         known: String,
     },
     /// A value that does not fit its key.
-    #[error("`{key}={value}` makes no sense; give {want}")]
+    #[error("`{key}={value}` is invalid; give {want}")]
     BadValue {
         /// The key.
         key: String,
@@ -52,7 +52,7 @@ pub enum PortError {
         /// Name asked for.
         name: String,
     },
-    /// The process may not.
+    /// A privilege is missing.
     #[error("{doing} needs {capability}: run as root, or grant it with `setcap {capability}+ep` on the program")]
     Capability {
         /// What was tried.
@@ -93,8 +93,8 @@ pub enum PortError {
         /// Who has it, for people.
         process: String,
     },
-    /// This kernel or device can not.
-    #[error("{what} is not to be had here; {advice}")]
+    /// The kernel or device does not support it.
+    #[error("{what} is not supported on this host: {advice}")]
     Unsupported {
         /// What.
         what: String,
@@ -120,7 +120,7 @@ pub enum PortError {
     /// An eBPF program, map or attachment was refused.
     #[error(transparent)]
     Bpf(#[from] crate::bpf::BpfError),
-    /// AF_XDP can not be had that way.
+    /// AF_XDP refused the request.
     #[error(transparent)]
     Xdp(#[from] crate::xdp::XdpError),
     /// Opening a port failed in the privileged helper, for a reason that only its own process could name.

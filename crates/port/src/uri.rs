@@ -137,7 +137,7 @@ impl FromStr for Uri {
                 return Err(bad("a value has no key"));
             }
             if uri.get(key).is_some() {
-                return Err(bad("a key is there twice"));
+                return Err(bad("a key is given twice"));
             }
             uri.keys.push((plain(key)?, plain(value)?));
         }
@@ -196,7 +196,7 @@ mod tests {
     fn errors_say_what_is_known() {
         let u = uri("packet:eth0?mode=rign&blok=3");
         let error = u.choice("mode", &[("plain", 1), ("ring", 2)]).unwrap_err();
-        assert_eq!(error.to_string(), "`mode=rign` makes no sense; give plain or ring");
+        assert_eq!(error.to_string(), "`mode=rign` is invalid; give plain or ring");
         let error = u.only(&["mode", "block"]).unwrap_err().to_string();
         assert!(error.starts_with("`blok` is not a key of packet ports; known are: mode, block, tap, "), "{error}");
         for bad in ["eth0", ":eth0", "Packet:eth0", "packet:e?mode", "packet:e?=x", "packet:e?a=1&a=2", "pcap:%4"] {

@@ -152,7 +152,7 @@ pub enum XdpError {
         queue: u32,
     },
     /// The interface has no such queue.
-    #[error("{name} has no queue {queue}; `ethtool -l {name}` tells how many there are")]
+    #[error("{name} has no queue {queue}; `ethtool -l {name}` shows how many there are")]
     NoQueue {
         /// The interface.
         name: String,

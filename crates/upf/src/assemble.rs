@@ -44,7 +44,7 @@ pub enum AssembleError {
     Memory { sessions: u32, source: std::io::Error },
     #[error(transparent)]
     Nat(#[from] dataplane::nat::Unavailable),
-    #[error("simulated subscriber {ue} can not be: {why}")]
+    #[error("simulated subscriber {ue} is invalid: {why}")]
     Session { ue: u32, why: String },
 }
 
@@ -120,7 +120,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
     let (log, interval) = config.nat.as_ref().map_or((None, 0), |nat| (nat.log.as_deref(), nat.log_sync_ms));
     let interval = Duration::from_millis(interval.into());
     let log = NatLog::new(blocks, config.instances(), log, interval).map_err(|why| {
-        wrong(&[&"nat", &"log"], format!("it can not be written: {why}"), "a file in a folder that is there")
+        wrong(&[&"nat", &"log"], format!("it cannot be written: {why}"), "a file in a folder that is there")
     })?;
     let control = Control::new(plan, publisher, (links, control_waker), simulator);
     let mut control = control.with_nat_log(log).with_lists(lists, choices.hits);

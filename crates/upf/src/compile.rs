@@ -62,7 +62,7 @@ pub enum CompileError {
     NoTeid { pdr: u16 },
     #[error("PDR {pdr} takes plain packets but the subscriber has no address")]
     NoAddress { pdr: u16 },
-    #[error("PDR {pdr} has a filter that can not be: {why}")]
+    #[error("PDR {pdr} has an invalid filter: {why}")]
     Filter { pdr: u16, why: filter::CompileError },
     #[error(
         "PDR {pdr} has QERs whose marks exclude each other: a paging policy, and a DSCP or reflective QoS of flow 60 to 63"
@@ -70,7 +70,7 @@ pub enum CompileError {
     Marks { pdr: u16 },
     #[error("no path to the tunnel endpoint {address} that FAR {far} names")]
     NoTunnel { far: u32, address: IpAddr },
-    #[error("FAR {far} asks for {count} duplicates; at most {MAX_DUPLICATES} are made")]
+    #[error("FAR {far} has {count} duplicates; at most {MAX_DUPLICATES} are supported")]
     TooManyDuplicates { far: u32, count: usize },
     #[error("the page that FAR {far} sends subscribers to is none, or one too many")]
     NoPage { far: u32 },

@@ -285,7 +285,7 @@ impl Port {
 impl Gtpu {
     fn check(&self) -> Result<(), ConfigError> {
         if (1..60).contains(&self.echo_seconds) {
-            let what = "a path is asked once a minute at most (3GPP TS 29.281, 7.2.1)";
+            let what = "a path is probed once a minute at most (3GPP TS 29.281, 7.2.1)";
             return Err(wrong(&[&"gtpu", &"echo_seconds"], what, "60 or more, or 0 for never"));
         }
         if self.echo_timeout_seconds == 0 {

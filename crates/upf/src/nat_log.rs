@@ -114,7 +114,7 @@ impl NatLog {
                 if !std::mem::replace(&mut self.is_failing, true) {
                     tracing::error!(
                         target: "nat", event = "nat_log_failed", %error,
-                        "the NAT log can not be written: no new blocks are given out until it can"
+                        "the NAT log cannot be written: no new blocks are allocated until it can"
                     );
                 }
             }

@@ -93,7 +93,7 @@ impl Gateway for UpfGateway {
         let loaded = replica::load(args, text)?;
         if args.standby {
             bail!(Usage(format!(
-                "--standby is refused: a standby exists for gateway = \"cmts\" only, and {} says gateway = \"{}\"; leave \
+                "--standby is refused: a standby exists for gateway = \"cmts\" only, and {} has gateway = \"{}\"; leave \
                  --standby out, and keep sessions over a restart by [n4] ledger",
                 args.config.display(),
                 loaded.config.gateway,
@@ -108,7 +108,7 @@ impl Gateway for UpfGateway {
             tracing::warn!(target: "process", event = "config_warning", key = "n4.ledger", "{text}");
         }
         if config.nat.as_ref().is_some_and(|nat| nat.log.is_none()) {
-            let text = "nobody can tell later who had which public ports: nat.log names a file for it";
+            let text = "public ports cannot be traced to subscribers later: set nat.log to a file";
             tracing::warn!(target: "process", event = "config_warning", key = "nat.log", "{text}");
         }
     }

@@ -19,12 +19,12 @@ use gateway::signals;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  weir bench upf-embb                              what 100,000 subscribers cost, by stage
+  weir bench upf-embb                              packet cost, 100,000 subscribers, by stage
   weir bench upf-embb --set ues=1_000_000          the same for a million
   weir bench upf-embb --bursts 1,4,16,64           processing time by burst, headers warm and cold
   weir bench vepc-embb --set ratio=1:9             a published 4G workload; or 5:5, 2.5:7.5, 4:6
   weir bench fwa --set ratio=2.5:7.5               fixed wireless access
-  sudo weir bench upf-128 --port all               every kind of port, beside bare forwarders
+  sudo weir bench upf-128 --port all               every kind of port, with bare forwarders
   sudo weir bench upf-128 --port xdp --json -      one object for programs
   sudo weir bench upf-128 --port ring --fanout 4   workers on one pair of interfaces
   weir bench cmts-imix                             the published vCMTS workload, every frame checked
@@ -32,20 +32,20 @@ Examples:
   sudo weir bench cmts-imix --port all             the same over links of its own
   sudo weir bench real                             a process on frames of another CPU, idle to full
   sudo weir bench real --loads idle,10k,max --peer /usr/local/bin/eupf
-  sudo weir bench suite                            what weir sets out to reach, and whether it does")]
+  sudo weir bench suite                            all targets, with verdicts")]
 pub struct BenchArgs {
     /// The workload: upf-128 (the published experiment), upf-embb (mobile broadband, everything on), vepc-embb (the same
     /// as 4G, with access lists), fwa (fixed wireless), cmts-imix (the published workload of a cable gateway),
-    /// pfcp-sessions (how fast a control plane can bring sessions up), real (a gateway process on frames that another CPU
-    /// wrote, at the loads of --loads); suite: everything weir sets out to reach, with a verdict a line; or forward: no
+    /// pfcp-sessions (sessions a control plane can establish a second), real (a gateway process on frames that another CPU
+    /// wrote, at the loads of --loads); suite: all targets, with a verdict a line; or forward: no
     /// measurement, but a bare forwarder between the ports --set n3=URI and --set n6=URI, until Ctrl-C.
     #[arg(value_name = "PROFILE")]
     pub profile: String,
-    /// What the gateway's ports are: memory, plain, mmsg, ring, xdp, or all [default: memory; with real: xdp, and there is
-    /// slots, too].
+    /// Kind of the gateway's ports: memory, plain, mmsg, ring, xdp, or all [default: memory; with real: xdp; real also
+    /// has slots].
     #[arg(long, value_name = "KIND")]
     pub port: Option<String>,
-    /// Workers, each with its part of the subscribers.
+    /// Workers; the subscribers are divided among them.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub workers: u16,
     /// Measure 1 to R gateways, each on interfaces of its own.
@@ -54,16 +54,16 @@ pub struct BenchArgs {
     /// Measure 1 to R workers of one gateway on one pair of interfaces, subscribers divided among them.
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub fanout: Option<u16>,
-    /// How long to measure [default: 5; with real: 1, of each trial].
+    /// Time to measure [default: 5; with real: 1, for each trial].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub seconds: Option<f64>,
     /// With cmts-imix: service groups on the core, a number or from..to.
     #[arg(long, value_name = "N", default_value = "2")]
     pub service_groups: String,
-    /// With cmts-imix: packets of one size besides, 64 to 1518 bytes.
+    /// With cmts-imix: also packets of single sizes, 64 to 1518 bytes.
     #[arg(long)]
     pub sweep: bool,
-    /// Processing time by packets at a time, with headers in the caches and in none: so many of each port, such as
+    /// Processing time by packets in a burst, with headers in the caches and in none: sizes such as
     /// 1,2,4,8,16,32,64. In memory.
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=64),
           conflicts_with_all = ["instances", "fanout", "sweep"])]
@@ -71,19 +71,19 @@ pub struct BenchArgs {
     /// Packets offered a second, instead of more than can be forwarded.
     #[arg(long, value_name = "RATE")]
     pub pps: Option<f64>,
-    /// Let the gateway's CPU do the receive work of its interfaces, too, instead of the sender's.
+    /// Let the gateway's CPU do the receive work of its interfaces, instead of the sender's.
     #[arg(long)]
     pub share_cpu: bool,
-    /// Keep the gateway's CPU for the gateway: what it sends is taken in on the load's, as beyond a wire.
+    /// Keep the gateway's CPU for the gateway: its packets are received on the load's CPU, as beyond a wire.
     #[arg(long, conflicts_with = "share_cpu")]
     pub own_cpu: bool,
-    /// With suite and real: in short.
+    /// With suite and real: a short run.
     #[arg(long)]
     pub quick: bool,
     /// Options of real.
     #[command(flatten)]
     pub real: real::RealArgs,
-    /// Change a number of the workload, such as ues=50000 or new_flows=0.1. May be given several times.
+    /// Change a parameter of the workload, such as ues=50000 or new_flows=0.1. May be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Write the result as JSON to a file, or with - to standard output instead of the table.

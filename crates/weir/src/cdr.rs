@@ -58,7 +58,7 @@ FILE appears when it is whole and on the disk. Field names are those of TS 32.29
 /// Finding the records.
 #[derive(Debug, Args)]
 pub struct Where {
-    /// The ledger's folder. Without it the gateway behind the control socket is asked first.
+    /// The ledger's folder [default: the running gateway behind the control socket].
     #[arg(long, value_name = "FOLDER", env = "WEIR_LEDGER")]
     pub ledger: Option<PathBuf>,
     /// The running gateway's control socket.
@@ -104,13 +104,13 @@ impl Which {
 /// `weir cdr list`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Where they are.
+    /// Source of the records.
     #[command(flatten)]
     pub place: Where,
-    /// Which.
+    /// Selection of records.
     #[command(flatten)]
     pub which: Which,
-    /// The last so many of them.
+    /// At most this many, the latest.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub limit: u32,
     /// Print a JSON array instead of a table.
@@ -121,31 +121,31 @@ pub struct ListArgs {
 /// A form of export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// An object a line.
+    /// One JSON object a line.
     Json,
-    /// By RFC 4180, with a header.
+    /// RFC 4180, with a header line.
     Csv,
 }
 
 /// `weir cdr export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// Where they are.
+    /// Source of the records.
     #[command(flatten)]
     pub place: Where,
-    /// Which.
+    /// Selection of records.
     #[command(flatten)]
     pub which: Which,
-    /// The first so many of them.
+    /// At most this many, the earliest.
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
-    /// Their form.
+    /// Output format.
     #[arg(long, value_enum, default_value = "json")]
     pub format: Format,
-    /// Where they go, instead of standard output.
+    /// Output file, instead of standard output.
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Export what was not acknowledged before, and acknowledge it once it is on the disk: retention may remove it then.
+    /// Export records not acknowledged before, and acknowledge them once they are on the disk: retention may then remove them.
     #[arg(long, requires = "output")]
     pub acknowledge: bool,
 }

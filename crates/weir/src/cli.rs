@@ -1,4 +1,4 @@
-//! The command line: what there is, and words to learn it from.
+//! The command line and its help.
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -44,21 +44,21 @@ const WIDTH: usize = 100;
 
 const MAP: &str = "\
 How they fit together:
-  weir run gateway.toml    carries packets between its ports until told to stop
-     ├─ weir show …        looks into it while it runs: costs, drops, sessions, peers, ports
+  weir run gateway.toml    forwards packets between its ports until stopped
+     ├─ weir show …        inspects the running gateway: costs, drops, sessions, peers, ports
      ├─ weir trace …       follows one subscriber's packets through its stages
-     ├─ weir log …         sets how much it reports while it runs; weir show log reads it
-     ├─ weir drain …       takes no new sessions, and waits until the last one has gone
+     ├─ weir log …         sets its log levels while it runs; weir show log reads its events
+     ├─ weir drain …       refuses new sessions, and waits until the last one has ended
      ├─ weir cmts …        adds, changes and removes modems of a cable gateway, flows and keys
      ├─ weir cdr …         lists and exports its charging records, also when it does not run
      └─ weir ledger …      checks a ledger that does not open, and saves what can be read
-  weir cp cp.toml          plays its control plane: sessions over PFCP, their lives and their usage
-  weir gen load.toml       sends signed traffic into it from outside and checks what comes out
+  weir cp cp.toml          simulates a control plane: sessions over PFCP, and their usage
+  weir gen load.toml       sends signed traffic through it from outside and checks it
   weir bench upf-128       builds gateway, traffic and network itself, and measures
-  weir plan PLAN.toml      says how many of which machine carry a network, and what they cost
+  weir plan PLAN.toml      computes how many of which machine carry a network, at what cost
   weir deploy aws …        writes the files that bring them up
-  weir demo                the same to watch
-  weir completions SHELL   and weir man FOLDER write what an installation takes beside the binary
+  weir demo                runs gateway, control plane and traffic, with live figures
+  weir completions SHELL   and weir man FOLDER write completions and manual pages for an installation
 
 Run a gateway, and see what each stage costs, every two seconds:
   sudo weir run examples/upf-packet.toml
@@ -68,12 +68,12 @@ Where do one subscriber's packets go?
   sudo weir trace --ue 10.60.0.1 --packets 3
   sudo weir show drops
 
-Exit codes: 0 all well, 1 something failed, 2 the command line or a configuration is wrong.";
+Exit codes: 0 success, 1 failure, 2 the command line or a configuration is invalid.";
 
 /// What there is to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// What is done with every gateway.
+    /// Commands of every gateway.
     #[command(flatten)]
     Shell(gateway::cli::Command),
     /// Modems, service flows and keys of a running cable gateway.
@@ -82,19 +82,19 @@ pub enum Command {
     Cdr(CdrArgs),
     /// Check a ledger, and save what can be read of a damaged one.
     Ledger(LedgerArgs),
-    /// Play a control plane: bring up sessions by PFCP, live with them, collect their usage.
+    /// Simulate a control plane: establish sessions by PFCP, modify them, collect their usage.
     Cp(Box<CpArgs>),
-    /// Send signed traffic through a gateway, and check what comes out.
+    /// Send signed traffic through a gateway, and check what arrives.
     Gen(Box<GenArgs>),
-    /// Measure a gateway: what every packet costs, on any kind of port.
+    /// Measure a gateway: the cost of a packet, on any kind of port.
     Bench(BenchArgs),
-    /// Plan a network: how many of which machine carry it, what binds them, what they cost.
+    /// Plan a network: how many of which machine carry it, what limits them, what they cost.
     Plan(PlanArgs),
-    /// Write what brings a planned network up: CloudFormation, or Kubernetes manifests.
+    /// Write the files that bring a planned network up: CloudFormation, or Kubernetes manifests.
     Deploy(DeployArgs),
-    /// Watch a user plane at work on a network made for it.
+    /// Run a demonstration: gateway, control plane, traffic, and live figures.
     Demo(DemoArgs),
-    /// Write a shell's completions to the standard output.
+    /// Write a shell's completions to standard output.
     Completions(CompletionsArgs),
     /// Write manual pages into a folder.
     Man(ManArgs),
@@ -103,7 +103,7 @@ pub enum Command {
 /// A rate in packets a second on the command line.
 ///
 /// # Errors
-/// What would be one.
+/// What is valid instead.
 pub fn packets_per_second(text: &str) -> Result<f64, String> {
     match text.replace('_', "").parse::<f64>() {
         Ok(rate) if (1.0..=1e8).contains(&rate) => Ok(rate),

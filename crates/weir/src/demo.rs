@@ -33,25 +33,25 @@ Examples:
   sudo weir demo
   sudo weir demo --ues 200000 --seconds 60
   sudo weir demo --port ring --pps 100000
-  sudo weir demo --simulate              all in one process, sessions by formula
+  sudo weir demo --simulate              all in one process, generated sessions
 
 Builds two network namespaces with virtual links between, and starts in them `weir run` as the
-user plane and `weir cp` as the control plane that brings up its sessions by PFCP. The kernel plays
-gNBs and servers: one CPU sends live frames both ways through those sessions, XDP programs count and
-time every packet that comes out, and some are looked into. Over ports other than xdp, and where
-the kernel can not, `weir gen` does that as a process, and checks every packet. At the end sessions
-are deleted, and what was charged is held against what was carried. Leaves nothing behind.")]
+user plane and `weir cp` as the control plane that establishes its sessions by PFCP. The kernel
+acts as gNBs and servers: one CPU sends live frames in both directions through those sessions, XDP
+programs count and time every packet that arrives, and some are inspected. Over ports other than
+xdp, and where the kernel does not support it, `weir gen` does that as a process, and checks every packet. At the end sessions
+are deleted, and charged usage is compared with what was carried. Leaves nothing behind.")]
 pub struct DemoArgs {
-    /// How long.
+    /// Duration.
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
     pub seconds: f64,
     /// Subscribers, with one session each.
     #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub ues: u32,
-    /// Packets a second; without, 60 % of what this machine carries.
+    /// Packets a second [default: 60 % of what this machine carries].
     #[arg(long, value_name = "RATE", value_parser = packets_per_second)]
     pub pps: Option<f64>,
-    /// Only this kind of port: xdp, ring, mmsg, plain; without, the best that opens.
+    /// Kind of port: xdp, ring, mmsg, plain [default: the best that opens].
     #[arg(long, value_name = "KIND")]
     pub port: Option<String>,
     /// Everything in one process, without a control plane.

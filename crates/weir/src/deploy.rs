@@ -28,11 +28,10 @@ Examples:
   weir deploy kubernetes examples/plan-upf.toml --out k8s   manifests and a Containerfile
   weir deploy aws PLAN.toml --machine c5n.4xlarge --out stack
 
-The plan says how many of which machine; its [deploy] section says the rest, and every key of it
-has a default. Nothing is sent anywhere: files are written, after rules that linters lack were
-checked.")]
+The plan determines how many of which machine; its [deploy] section has the rest, with a default
+for every key. Nothing is sent anywhere: files are written, after checks that linters lack.")]
 pub struct DeployArgs {
-    /// Where to.
+    /// Target platform.
     #[command(subcommand)]
     pub to: To,
 }
@@ -40,7 +39,7 @@ pub struct DeployArgs {
 /// Where a network can be brought up.
 #[derive(Debug, Subcommand)]
 pub enum To {
-    /// Amazon's cloud: CloudFormation templates, parameters, a machine image's recipe.
+    /// AWS: CloudFormation templates, parameters, a machine image's recipe.
     Aws(What),
     /// A Kubernetes cluster: manifests and a Containerfile.
     Kubernetes(What),
@@ -52,13 +51,13 @@ pub struct What {
     /// The plan.
     #[arg(value_name = "PLAN.toml")]
     pub plan: PathBuf,
-    /// The folder that files are written to; made if it is not there.
+    /// The folder that files are written to; created if it does not exist.
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,
     /// The instance type or server, instead of the plan's deploy.machine or the cheapest.
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
-    /// Write over files that are there.
+    /// Overwrite existing files.
     #[arg(long)]
     pub force: bool,
 }
@@ -164,13 +163,13 @@ fn not_found(answer: &Answer, wanted: Option<&str>, provider: Option<&str>) -> (
             let refused = answer.refused.iter().find(|refused| refused.machine == name);
             let why = refused.map_or_else(
                 || format!("no machine of the plan is called {name}"),
-                |refused| format!("{name} can not carry it: {}, {}", refused.refusal, refused.why),
+                |refused| format!("{name} cannot carry it: {}, {}", refused.refusal, refused.why),
             );
             (path(&["deploy", "machine"]), why)
         }
         None => {
             let of = provider.map_or_else(String::new, |provider| format!(" of {provider}"));
-            (path(&["points"]), format!("no machine{of} can be said to carry it"))
+            (path(&["points"]), format!("no machine{of} is known to carry it"))
         }
     }
 }

@@ -34,7 +34,7 @@ use gateway::tables::Style;
 /// Sends and checks, or mirrors.
 ///
 /// # Errors
-/// A wrong option or profile, a port that is not to be had, or more loss than `--max-loss` allows.
+/// A wrong option or profile, a port that cannot be opened, or more loss than `--max-loss` allows.
 pub fn run(args: &GenArgs) -> anyhow::Result<()> {
     let spec = options::spec(args)?;
     let stop = signals::stop_flag()?;
@@ -130,7 +130,7 @@ impl From<Mirror> for traffic::Downlink {
     }
 }
 
-/// Whether a file is in order, for the test of the examples.
+/// Whether a file is valid, for the test of the examples.
 #[cfg(test)]
 pub fn check_file(path: &std::path::Path) -> anyhow::Result<()> {
     options::spec(&GenArgs { file: Some(path.to_owned()), ..GenArgs::default() }).map(drop)

@@ -28,9 +28,9 @@ pub struct LedgerArgs {
 /// What to do with a ledger.
 #[derive(Debug, Subcommand)]
 pub enum What {
-    /// Read everything; say what is there and what is wrong. Exit code 1 when something is.
+    /// Read everything; list the contents and the damage. Exit code 1 if there is damage.
     Check(CheckArgs),
-    /// Write what can be read to a new ledger; say what was lost.
+    /// Write what can be read to a new ledger; list what was lost.
     Salvage(SalvageArgs),
 }
 
@@ -39,7 +39,7 @@ pub enum What {
 pub struct CheckArgs {
     /// The ledger's folder, or its file.
     pub path: PathBuf,
-    /// Print an object.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -52,7 +52,7 @@ pub struct SalvageArgs {
     /// The folder of the new ledger, which must not have one.
     #[arg(long, value_name = "FOLDER")]
     pub to: PathBuf,
-    /// Print an object.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }

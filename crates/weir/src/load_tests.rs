@@ -151,7 +151,7 @@ fn what_is_right_is_taken() {
 #[test]
 fn a_file_that_is_not_there_is_named() {
     let error = Text::read(Path::new("/nowhere/gw.toml")).unwrap_err().to_string();
-    assert!(error.starts_with("/nowhere/gw.toml can not be read: "), "{error}");
+    assert!(error.starts_with("/nowhere/gw.toml cannot be read: "), "{error}");
 }
 
 #[test]

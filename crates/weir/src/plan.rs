@@ -40,24 +40,24 @@ pub use read::check_file;
     args_conflicts_with_subcommands = true,
     after_help = "\
 Examples:
-  weir plan examples/plan-cmts.toml                   instances, what binds them, what they cost
+  weir plan examples/plan-cmts.toml                   instances, what limits them, what they cost
   weir plan examples/plan-upf.toml --json             everything, for programs
   weir plan examples/plan-decision.toml --html plan.html
   sudo weir bench upf-128 --port xdp --json x.json    measure here, then
-  weir plan --from x.json                             say what that means, as points for a plan
+  weir plan --from x.json                             convert it to points of a plan
   weir plan PLAN.toml --from results/*.json           or plan with it
   weir plan verify                                    predict a load from others, and measure it
   weir plan reproduce                                 five publications' figures, calculated again
-  weir plan reproduce --set V23=25.2                  and what follows if one of them were another
+  weir plan reproduce --set V23=25.2                  the effect of another value
 
-Every answer says what it rests on: measured, published, assumed. What is not known is shown as
-unknown and never taken for unlimited."
+Every answer states its basis: measured, published, assumed. Unknown values are shown as unknown
+and never taken for unlimited."
 )]
 pub struct PlanArgs {
     /// The plan.
     #[arg(value_name = "PLAN.toml")]
     pub plan: Option<PathBuf>,
-    /// Results of weir bench to calibrate with; without a plan: print what they say.
+    /// Results of weir bench to calibrate with; without a plan: print their costs.
     #[arg(long, value_name = "RESULT.json", num_args = 1..)]
     pub from: Vec<PathBuf>,
     /// The instance type or server the results were measured on, instead of the processor's name.
@@ -69,10 +69,10 @@ pub struct PlanArgs {
     /// Write a page with plots, complete in one file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Every machine, those that can not do it, too, with the reason.
+    /// Show every machine, also those that cannot carry it, with the reason.
     #[arg(long)]
     pub all: bool,
-    /// Something else than a plan.
+    /// Subcommands.
     #[command(subcommand)]
     pub other: Option<Other>,
 }
@@ -82,7 +82,7 @@ pub struct PlanArgs {
 pub enum Other {
     /// Every published figure beside the one calculated again, with a verdict.
     Reproduce(reproduce::ReproduceArgs),
-    /// Predict a load from others, measure it, and say how far apart the two are.
+    /// Predict a load from others, measure it, and print the difference.
     Verify(verify::VerifyArgs),
 }
 

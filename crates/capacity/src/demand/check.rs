@@ -80,7 +80,7 @@ fn ways(input: &DemandInput) -> Result<(), Wrong> {
         ["market"] => Err(Wrong::at("demand.market", "how many devices are there?", "add [[demand.density]] sections")),
         ["density"] => Err(Wrong::at("demand.density", "what do the devices send?", "add [[demand.market]] sections")),
         more => {
-            let what = format!("the demand is stated in several ways at once: {}", more.join(", "));
+            let what = format!("the demand is stated more than once: {}", more.join(", "));
             Err(Wrong::at(&format!("demand.{}", more[more.len() - 1]), what, WAYS))
         }
     }
@@ -89,7 +89,7 @@ fn ways(input: &DemandInput) -> Result<(), Wrong> {
 fn factors(input: &DemandInput) -> Result<(), Wrong> {
     let at_least = |key: &str, known: Option<&Known<Ratio>>, least: f64, help: &str| match known {
         Some(known) if known.low.0 < least => {
-            Err(Wrong::at(&format!("demand.{key}"), format!("{known} can not be"), help.to_owned()))
+            Err(Wrong::at(&format!("demand.{key}"), format!("{known} is invalid"), help.to_owned()))
         }
         _ => Ok(()),
     };
@@ -137,7 +137,7 @@ fn factors(input: &DemandInput) -> Result<(), Wrong> {
         }
         (Some(erlangs), _) if !(erlangs.low.0 > 0.0 && erlangs.high.0 <= 1.0) => Err(Wrong::at(
             "demand.erlangs",
-            format!("{erlangs} can not be"),
+            format!("{erlangs} is invalid"),
             "the share of time one subscriber is active: above 0, at most 1",
         )),
         (_, Some(blocking)) if !(1e-9..1.0).contains(&blocking) => {
@@ -150,7 +150,7 @@ fn factors(input: &DemandInput) -> Result<(), Wrong> {
 /// Bits, packets and frame sizes that are all given must agree.
 fn agree(input: &DemandInput) -> Result<(), Wrong> {
     if input.packets_are == Directions::Each && input.down_up.is_some_and(|ratio| ratio.down != ratio.up) {
-        let what = "as many packets in each direction, and a ratio that says otherwise";
+        let what = "equal packet rates in both directions contradict the ratio";
         return Err(Wrong::at("demand.down_up", what, "leave one of packets_are = \"each\" and down_up out"));
     }
     if input.frame.is_some() && input.frame_up.is_some() && input.frame_down.is_some() {
@@ -168,7 +168,7 @@ fn agree(input: &DemandInput) -> Result<(), Wrong> {
         return Err(Wrong::at("demand.packets", what, format!("leave one of them out, or add frame = \"{implied}\"")));
     };
     if (implied / frame - 1.0).abs() > 0.02 {
-        let what = format!("{rate} in {packets} are frames of {implied}, and frame says {frame}");
+        let what = format!("{rate} in {packets} are frames of {implied}, but frame is {frame}");
         return Err(Wrong::at("demand.packets", what, "leave one of rate, packets and frame out"));
     }
     Ok(())
@@ -177,7 +177,7 @@ fn agree(input: &DemandInput) -> Result<(), Wrong> {
 pub(crate) fn above_zero<T: Quantity>(key: &str, known: Option<&Known<T>>) -> Result<(), Wrong> {
     match known {
         Some(known) if !(known.low.get() > 0.0 && known.high.get().is_finite()) => {
-            Err(Wrong::at(key, format!("{known} can not be"), format!("more than nothing, such as \"{}\"", T::EXAMPLE)))
+            Err(Wrong::at(key, format!("{known} is invalid"), format!("more than nothing, such as \"{}\"", T::EXAMPLE)))
         }
         _ => Ok(()),
     }

@@ -105,7 +105,7 @@ pub fn rules(
     let same = |a: &Rule, b: &Rule| (a.priority, &a.fields) == (b.priority, &b.fields);
     for (m, rule) in rules.iter().enumerate() {
         if let Some(first) = rules[..m].iter().position(|other| same(other, rule)) {
-            let what = format!("rule {m} matches what rule {first} does, at the same priority: it is never asked");
+            let what = format!("rule {m} matches what rule {first} does, at the same priority: it is never evaluated");
             return Err(wrong(&[&section, &n, &"rule", &m, &"priority"], what, "another priority, or leave it out"));
         }
     }
@@ -129,7 +129,7 @@ fn rule(
     let then = then(entry, flow, fail)?;
     if flow.is_some() && entry.priority > CLASSIFIER_PRIORITY {
         let what = format!("{} is no priority of a classifier", entry.priority);
-        return Err(fail("priority", what, "0 to 255, higher ones are asked first"));
+        return Err(fail("priority", what, "0 to 255, higher ones are evaluated first"));
     }
     let protocol = protocol(entry, fail)?;
     let mut fields = Match { protocol, flow_label: entry.flow_label, ethertype: entry.ethertype, ..Match::default() };

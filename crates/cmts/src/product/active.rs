@@ -87,7 +87,7 @@ impl Teller {
 
 /// Reports that the standby does not listen any more.
 pub fn standby_lost(error: &io::Error) {
-    tracing::warn!(target: "standby", event = "standby_lost", %error, "the standby is gone: nobody would take over");
+    tracing::warn!(target: "standby", event = "standby_lost", %error, "the standby is gone: no process would take over");
 }
 
 /// Tells a standby until it is time to stop. That we live it hears whatever control or workers do meanwhile.

@@ -32,7 +32,7 @@ pub struct CmtsArgs {
     /// What to do.
     #[command(subcommand)]
     what: What,
-    /// Where it runs, how to print.
+    /// How to reach the gateway, and how to print.
     #[command(flatten)]
     at: At,
 }
@@ -45,21 +45,21 @@ enum What {
     /// Service flows of a modem.
     #[command(subcommand)]
     ServiceFlow(FlowCommand),
-    /// Classifiers of a modem: which packets go by which of its service flows.
+    /// Classifiers of a modem: the service flow of each packet.
     #[command(subcommand)]
     Classifier(ClassifierCommand),
-    /// Give a modem other filter groups; what is left out stays.
+    /// Set a modem's filter groups; omitted directions stay.
     Filters {
         /// The modem's hardware address.
         modem: String,
-        /// Names of filter groups downstream; an empty word: none.
+        /// Names of filter groups downstream; an empty string: none.
         #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
         down: Option<Vec<String>>,
-        /// Names of filter groups upstream; an empty word: none.
+        /// Names of filter groups upstream; an empty string: none.
         #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
         up: Option<Vec<String>>,
     },
-    /// Have the standby go on: what waits is handed over, and the running gateway ends.
+    /// Hand over to the standby, with all waiting frames; the running gateway ends.
     Takeover,
     /// Keys: the next one is set beside the one in use, then used.
     #[command(subcommand)]
@@ -78,7 +78,7 @@ enum Modem {
         /// Its profile.
         #[arg(long)]
         profile: String,
-        /// How many.
+        /// Number of modems.
         #[arg(long, default_value_t = 1)]
         count: u16,
         /// Hosts behind each.
@@ -106,7 +106,7 @@ enum Modem {
         #[arg(long)]
         iv: Option<String>,
     },
-    /// Take a modem out.
+    /// Remove a modem.
     Del {
         /// Its hardware address.
         modem: String,
@@ -120,7 +120,7 @@ enum Modem {
 
 #[derive(Debug, Subcommand)]
 enum KeyCommand {
-    /// Give a modem a key beside the one in use.
+    /// Set a modem's next key, beside the one in use.
     Set {
         /// The modem's hardware address.
         modem: String,
@@ -134,7 +134,7 @@ enum KeyCommand {
         #[arg(long, default_value = "00000000000000000000000000000000")]
         iv: String,
     },
-    /// Send by that key from now on.
+    /// Use that key from now on.
     Use {
         /// The modem's hardware address.
         modem: String,

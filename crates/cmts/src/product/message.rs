@@ -123,7 +123,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
 }
 
 fn nonsense() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "not what an active gateway of this version says")
+    io::Error::new(io::ErrorKind::InvalidData, "not a message of an active gateway of this version")
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ fn find(modem: &str, client: &mut Client) -> anyhow::Result<(IpAddr, String)> {
         return Ok((host, format!("the modem of {host}")));
     }
     let Reply::Cable(CableReply::Modems(modems)) = client.ask(&Request::Cable(CableRequest::Modems))? else {
-        bail!("this gateway knows no modems");
+        bail!("this gateway has no modems");
     };
     let found = modems.iter().find(|view| view.modem.eq_ignore_ascii_case(modem));
     let found = found.with_context(|| format!("there is no modem {modem}"))?;
@@ -44,7 +44,7 @@ struct Modems;
 impl Shown for Modems {
     type Seen = CableReply;
     const TOPIC: &'static str = "modems";
-    const HELP: &'static str = "Cable modems: hosts, keys, packets either way";
+    const HELP: &'static str = "Cable modems: hosts, keys, packets in both directions";
 
     fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
         Ok(Request::Cable(CableRequest::Modems))

@@ -82,7 +82,7 @@ pub fn wait(
         let (Some(why), Some(at), true) = (why, told.at, told.book.is_some()) else { continue };
         let why = if told.is_dead() { "dead".to_owned() } else { why };
         match &told.fence {
-            Some(fence) => fence.end().with_context(|| format!("the active gateway is {why}, and can not be ended"))?,
+            Some(fence) => fence.end().with_context(|| format!("the active gateway is {why}, and cannot be ended"))?,
             None if gone => {}
             // It may come back, and can not be kept from it.
             None => continue,
@@ -186,7 +186,7 @@ impl Told {
             Err(error) => {
                 tracing::warn!(
                     target: "standby", event = "fence_impossible", %error,
-                    "the active gateway can not be ended from here: this standby waits for one that hangs"
+                    "the active gateway cannot be ended from here (another PID namespace): if it hangs, this standby waits"
                 );
                 *self = Self::default();
             }

@@ -65,7 +65,7 @@ fn errors_say_where_and_what_would_be_right() {
         ("permit out 6 from any to", "at byte 24, the end of the rule: expected any, assigned"),
         ("permit out 6 from any to any established", "at byte 29, \"established\": this option is not supported"),
         ("permit out 1 from any to any icmptypes 8", "at byte 29, \"icmptypes\": this option is not supported"),
-        ("permit out 6 from any 80 to any frag", "at byte 32, \"frag\": \"frag\" can not be combined with ports"),
+        ("permit out 6 from any 80 to any frag", "at byte 32, \"frag\": \"frag\" cannot be combined with ports"),
         ("permit out 6 from any to any , more", "at byte 29, \",\": expected the end of the rule"),
     ] {
         let got = complaint(text).replace("\"\"", "the end of the rule");

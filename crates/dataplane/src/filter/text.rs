@@ -214,7 +214,7 @@ fn option(words: &mut Words<'_>, rule: &mut FlowDescription) -> Result<(), RuleE
         }
         if word.is("frag") {
             if !rule.from.ports.is_empty() || !rule.to.ports.is_empty() {
-                return Err(word.wrong("\"frag\" can not be combined with ports: later fragments do not carry them"));
+                return Err(word.wrong("\"frag\" cannot be combined with ports: later fragments do not carry them"));
             }
             rule.later_fragments = true;
         } else if REFUSED.iter().any(|name| word.is(name)) {

@@ -72,7 +72,7 @@ fn selected(place: &str, object: &Node, objects: &[&Node], set: Option<&Node>, f
                     }
                 }
                 if rule.get("from").map(Node::items).unwrap_or_default().is_empty() {
-                    found.push(Finding::at(place, "a rule lets everybody in", "whom it is for"));
+                    found.push(Finding::at(place, "a rule admits every source", "the sources it is for"));
                 }
             }
             (
@@ -124,7 +124,7 @@ fn pod_fits(place: &str, object: &Node, pod: &Node, fleet: &Fleet, found: &mut V
         let amounts = |key: &str| container.at(&["resources", key]).map(Node::entries).unwrap_or_default();
         let (requests, limits) = (amounts("requests"), amounts("limits"));
         if requests.is_empty() || requests != limits {
-            let what = "what is asked for is not what is limited: its CPUs would not be its own";
+            let what = "requests differ from limits: its CPUs would not be exclusive";
             found.push(Finding::at(place, what, "requests and limits alike"));
         }
         for (name, amount) in requests {
@@ -166,7 +166,7 @@ fn pod_fits(place: &str, object: &Node, pod: &Node, fleet: &Fleet, found: &mut V
         for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
             let port = container.at(&[probe, "httpGet", "port"]).and_then(Node::text);
             if port.is_some_and(|port| !ports.contains(&port)) {
-                found.push(Finding::at(place, format!("{probe} asks a port that is not there"), ports.join(", ")));
+                found.push(Finding::at(place, format!("{probe} uses a port that does not exist"), ports.join(", ")));
             }
         }
         if container.at(&["securityContext", "privileged"]) != Some(&Node::Bool(false)) {

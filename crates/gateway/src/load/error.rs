@@ -12,7 +12,7 @@ use super::Text;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum LoadError {
-    #[error("{} can not be read: {source}", path.display())]
+    #[error("{} cannot be read: {source}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
     Wrong(Box<Wrong>),

@@ -21,7 +21,7 @@ pub fn syntax(message: &str) -> Worded {
     let first = message.lines().next().unwrap_or("this is not TOML");
     if first == "duplicate key" {
         return Worded::new(
-            "this is there twice",
+            "this is given twice",
             "once is right; sections that repeat have double brackets: [[port]]",
         );
     }
@@ -40,10 +40,7 @@ pub fn mistake(message: &str) -> Worded {
     if let Some(rest) = message.strip_prefix("unknown variant ") {
         let names = quoted(rest);
         let (name, known) = names.split_first().map_or(("", &[][..]), |(name, known)| (*name, known));
-        return Worded::new(
-            format!("\"{name}\" is none of the words there are"),
-            suggestion(name, known, "use one of"),
-        );
+        return Worded::new(format!("unknown value \"{name}\""), suggestion(name, known, "allowed"));
     }
     if let Some(rest) = message.strip_prefix("missing field ") {
         let name = quoted(rest).first().copied().unwrap_or("").to_owned();

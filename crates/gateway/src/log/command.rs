@@ -17,21 +17,21 @@ use crate::socket::{Client, Reply, Request};
 #[command(after_help = "\
 Examples:
   weir log show                 the levels in force
-  weir log set n4=debug         more about N4, until it is set back or the gateway ends
+  weir log set n4=debug         more events of N4, until set back or the gateway ends
   weir log set info             every target back to info
   weir show log --follow        read the events")]
 pub struct LogArgs {
     /// What to do.
     #[command(subcommand)]
     what: What,
-    /// Where it runs, how to print.
+    /// How to reach the gateway, and how to print.
     #[command(flatten)]
     at: At,
 }
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Show the least level that is written, by target.
+    /// Show the lowest level that is written, by target.
     Show,
     /// Change levels while the gateway runs.
     Set {
@@ -46,7 +46,7 @@ const FOLLOW: f64 = 0.25;
 fn ask(client: &mut Client, request: LogRequest) -> anyhow::Result<LogReply> {
     match client.ask(&Request::Log(request))? {
         Reply::Log(reply) => Ok(reply),
-        _ => bail!("the running weir answered something else; are they of different versions?"),
+        _ => bail!("the running weir sent an answer of another kind; are they of different versions?"),
     }
 }
 

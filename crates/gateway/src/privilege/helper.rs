@@ -134,7 +134,7 @@ fn serve(scope: &Scope, mode: Mode) -> anyhow::Result<()> {
     // The gateway's own log is out of reach, and what asks for this may not be the gateway any more.
     let refused = |refusal: &Refusal| {
         let name = refusal.name();
-        eprintln!("weir {WORD}: refused a request of the gateway ({name}, told once): {refusal}");
+        eprintln!("weir {WORD}: refused a request of the gateway ({name}, reported once): {refusal}");
     };
     port::helper::serve(&socket, scope, &report, &refused).context("serving a gateway")
 }

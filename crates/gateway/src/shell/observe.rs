@@ -302,7 +302,7 @@ impl<P: Product> Answers for P {
     fn answer(&self, connection: u64, asked: &RawRequest) -> RawAnswer {
         let common = Request::answered(asked, |request| common(self, connection, request));
         common.or_else(|| Product::answer(self, asked)).unwrap_or_else(|| {
-            Err(format!("this gateway is {}: it knows nothing of \"{}\"", self.shell().title, asked.name))
+            Err(format!("this gateway is {}: it has no request \"{}\"", self.shell().title, asked.name))
         })
     }
 

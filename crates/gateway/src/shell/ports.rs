@@ -26,10 +26,10 @@ pub struct WorkerPorts {
 /// Why a port could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum PortsError {
-    /// What the configuration says of it makes no sense.
+    /// Its configuration is invalid.
     #[error("the configuration is wrong")]
     Config(#[from] LoadError),
-    /// It makes sense, but is not to be had here.
+    /// It is valid, but the port cannot be opened on this host.
     #[error("port \"{name}\": {source}")]
     Port {
         /// The port's name.

@@ -29,7 +29,7 @@ use crate::watch::{self, Vitals, Watch};
 pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     let loaded = G::load(args, text)?;
     if args.check {
-        println!("{} is in order", args.config.display());
+        println!("{}: configuration OK", args.config.display());
         return Ok(());
     }
     let (stop, begin) = (Stop::register().context("no signal handlers")?, Instant::now());

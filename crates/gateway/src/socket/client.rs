@@ -35,7 +35,7 @@ pub enum ClientError {
     Closed,
     #[error("the connection to the running weir failed: {0}")]
     Failed(std::io::Error),
-    #[error("the running weir said what this one does not understand; are they of different versions? ({0})")]
+    #[error("the running weir sent an answer of unknown form; are they of different versions? ({0})")]
     Babble(String),
     #[error("{0}")]
     Said(String),

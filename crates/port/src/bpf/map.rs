@@ -216,7 +216,7 @@ impl Map {
         if !self.per_cpu {
             return Ok(self.value);
         }
-        let cpus = possible_cpus().map_err(|source| BpfError::Map { what: "can not know how many CPUs", source })?;
+        let cpus = possible_cpus().map_err(|source| BpfError::Map { what: "the number of CPUs is unknown", source })?;
         Ok(self.value.next_multiple_of(8) * cpus)
     }
 }

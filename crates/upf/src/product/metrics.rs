@@ -46,7 +46,7 @@ fn pfcp(page: &mut Page, peers: &PeersView) {
     page.family("weir_guaranteed_bits_per_second", Gauge, "Guaranteed bit rates set aside for sessions.")
         .sample(&[("direction", "up")], peers.guaranteed[1])
         .sample(&[("direction", "down")], peers.guaranteed[2]);
-    let help = "What was done, said and refused with control planes; `weir show peers` has a sentence for each.";
+    let help = "PFCP events by kind; `weir show peers` explains each.";
     let mut family = page.family("weir_pfcp_events_total", Counter, help);
     for (event, n, _) in &peers.counters {
         family.sample(&[("event", event)], *n);

@@ -56,7 +56,7 @@ pub enum N4Error {
     #[error("reading the ledger: {0:#}")]
     Privileges(anyhow::Error),
     /// Nowhere to keep sessions.
-    #[error("sessions can not be kept: {0}")]
+    #[error("sessions cannot be stored: {0}")]
     Ledger(#[from] LedgerError),
 }
 

@@ -154,16 +154,16 @@ fn control_counters(n4: &N4) -> impl Iterator<Item = (&'static str, u64, &'stati
         ("error_indication_reports", done.error_indication_reports, "Reports of Error Indications sent."),
         ("path_failures", done.path_failures, "GTP-U peers that no longer answered."),
         ("path_recoveries", done.path_recoveries, "GTP-U peers that answered again."),
-        ("reports_unanswered", n4.endpoint().unanswered(), "Reports that nobody answered."),
+        ("reports_unanswered", n4.endpoint().unanswered(), "Reports that were not answered."),
         (
             "usage_reports_lost",
             sessions.usage_reports_lost(),
-            "Reports of usage that nobody acknowledged, given up for later ones of their session or with it.",
+            "Usage reports that were not acknowledged and were dropped for later ones of their session or at its end.",
         ),
         (
             "usage_octets_unheard",
             done.octets_unheard,
-            "Octets counted and in no report when their sessions ended with nobody to tell.",
+            "Octets counted and in no report when their sessions ended without a control plane.",
         ),
         (
             "network_instance_unknown",

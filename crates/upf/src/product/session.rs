@@ -228,7 +228,7 @@ fn urr_text(urr: &Urr) -> String {
         return "ours: packets that no other rule measures end the session's silence".to_owned();
     }
     let mut text = "volume, packets, time".to_owned();
-    for (what, volumes) in [("tells at", urr.threshold), ("ends at", urr.quota)] {
+    for (what, volumes) in [("reports at", urr.threshold), ("ends at", urr.quota)] {
         for (of, octets) in [("", volumes.total), (" up", volumes.up), (" down", volumes.down)] {
             text += &octets.map_or_else(String::new, |n| format!(", {what} {}{of}", gateway::tables::bytes(n)));
         }

@@ -97,7 +97,7 @@ struct Nat;
 impl Table for Nat {
     type Seen = NatView;
     const TOPIC: &'static str = "nat";
-    const HELP: &'static str = "Address translation: who has which blocks of public ports; with --ue one subscriber's";
+    const HELP: &'static str = "Address translation: blocks of public ports by subscriber; with --ue one subscriber's";
 
     const KEY: Option<Key> = Some(UE);
 

@@ -19,10 +19,10 @@ pub struct RealArgs {
     /// [default: idle,1k,10k,50k,100k,200k,max].
     #[arg(long, value_name = "LIST")]
     pub loads: Option<String>,
-    /// Sessions, brought up by PFCP [default: 10000].
+    /// Sessions, established by PFCP [default: 10000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_000))]
     pub sessions: Option<u32>,
-    /// Which packets: mixed, uplink or downlink [default: mixed].
+    /// Direction of packets: mixed, uplink or downlink [default: mixed].
     #[arg(long, value_name = "WORD")]
     pub direction: Option<String>,
     /// eUPF's binary, to be measured in the same run.

@@ -59,7 +59,7 @@ impl Lost {
         let mut lines: Vec<String> =
             self.places.iter().map(|(place, packets)| format!("{} {place}", count(*packets))).collect();
         if self.unnamed() > 0 {
-            lines.push(style.alarm(&format!("{} where nobody counts", count(self.unnamed()))));
+            lines.push(style.alarm(&format!("{} at an uncounted place", count(self.unnamed()))));
         }
         match lines.is_empty() {
             true => String::new(),
@@ -117,7 +117,7 @@ mod tests {
             "5 at n3, rx_ring_full",
             "4 dropped by uplink.sdf, gate_closed",
             "6 at the servers",
-            "2 where nobody counts",
+            "2 at an uncounted place",
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }

@@ -209,7 +209,7 @@ impl Picture<'_> {
 
     fn control(&self) -> String {
         let said = |name: &str| self.peers.counters.iter().find(|(known, ..)| known == name).map_or(0, |(_, n, _)| *n);
-        format!("{} sessions, {} changed or asked for usage", count(self.peers.sessions), count(said("modified")))
+        format!("{} sessions, {} modified or queried", count(self.peers.sessions), count(said("modified")))
     }
 
     fn line(&self) -> String {
@@ -269,7 +269,7 @@ impl Story<'_> {
         let cost = |what| ns(self.carried.io(what), packets, self.carried);
         let transfer = cost(Io::RxCycles) + cost(Io::TxCycles);
         out += &format!(
-            "\n  traffic        {} of {} packets came out{}; {} a second were asked for\n",
+            "\n  traffic        {} of {} packets were delivered{}; {} a second were offered\n",
             count(sum(|d| d.forwarded_packets)),
             count(sum(|d| d.sent_packets)),
             self.checked(style),

@@ -132,7 +132,7 @@ fn user_plane(
             bail!("the user plane is not ready after {} s", PATIENCE.as_secs());
         }
         if kind != PortKind::Xdp || slots.is_some() {
-            screen.say(&format!("{} is not to be had here", kind.name()));
+            screen.say(&format!("{} is not supported on this host", kind.name()));
         }
         last = Some(process.complaint());
     }

@@ -34,7 +34,7 @@ impl Process {
         let guarded = Path::new("/usr/bin/setpriv").exists();
         let mut line = guard.into_iter().filter(|_| guarded).map(Into::into).chain(all);
         let mut command = Command::new(line.next().unwrap_or_default());
-        let errors = File::create(&said).with_context(|| format!("{} can not be written", said.display()))?;
+        let errors = File::create(&said).with_context(|| format!("{} cannot be written", said.display()))?;
         // Ctrl-C is for this process; it tells the others in order.
         command.args(line).process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
         let child = command.spawn().context("no process")?;

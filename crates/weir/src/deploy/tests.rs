@@ -86,7 +86,7 @@ fn mistakes_point_at_the_plans_keys() {
     let text = said(&with("[deploy]\nue_pool = \"10.64.0.1/12\"\n"), None);
     assert!(text.contains("10.64.0.0/12 would be right"), "{text}");
     let text = said(&example(), Some("m5.large"));
-    assert!(text.contains("--machine: m5.large can not carry it: not measured"), "{text}");
+    assert!(text.contains("--machine: m5.large cannot carry it: not measured"), "{text}");
     let text = said(&example().replace("gateway = \"upf\"", "gateway = \"bng\""), None);
     assert!(text.contains("only user planes"), "{text}");
 }

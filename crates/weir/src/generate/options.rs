@@ -34,16 +34,16 @@ pub struct GenArgs {
     /// A file with any of the options below.
     #[arg(value_name = "PROFILE.toml")]
     pub file: Option<PathBuf>,
-    /// Turn packets around at N6 instead of sending: the far end of `--mirror elsewhere`.
+    /// Reflect packets at N6 instead of sending: the far end of `--mirror elsewhere`.
     #[arg(long)]
     pub responder: bool,
     /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
-    /// No line each second.
+    /// Print no line each second.
     #[arg(long, short)]
     pub quiet: bool,
-    /// Print a result as JSON each second, too.
+    /// Also print a result as JSON each second.
     #[arg(long, hide = true, requires = "json")]
     pub each_second: bool,
     /// Send through the sessions in this file, which `weir cp --sessions-out` wrote.
@@ -62,41 +62,41 @@ pub struct GenArgs {
     /// The gateway's address on N3.
     #[arg(long, value_name = "ADDRESS", help_heading = "Ports")]
     pub upf_n3: Option<IpAddr>,
-    /// The gateway's address on N6, to ask for its hardware address.
+    /// The gateway's address on N6, whose hardware address is resolved.
     #[arg(long, value_name = "ADDRESS", help_heading = "Ports")]
     pub upf_n6: Option<IpAddr>,
-    /// The gateway's hardware address on N3, instead of asking for it.
+    /// The gateway's hardware address on N3, instead of resolving it.
     #[arg(long, value_name = "MAC", help_heading = "Ports")]
     pub n3_mac: Option<Mac>,
-    /// The gateway's hardware address on N6, instead of asking for it.
+    /// The gateway's hardware address on N6, instead of resolving it.
     #[arg(long, value_name = "MAC", help_heading = "Ports")]
     pub n6_mac: Option<Mac>,
-    /// An address to answer for on N3 beside the gNBs', such as the next hop the gateway's routes name.
+    /// A further address to answer for on N3, such as the next hop of the gateway's routes.
     #[arg(long, value_name = "ADDRESS", help_heading = "Ports")]
     pub answer_n3: Vec<IpAddr>,
-    /// An address to answer for on N6 beside the servers', such as the next hop the gateway's routes name.
+    /// A further address to answer for on N6, such as the next hop of the gateway's routes.
     #[arg(long, value_name = "ADDRESS", help_heading = "Ports")]
     pub answer_n6: Vec<IpAddr>,
     /// Run on this CPU.
     #[arg(long, value_name = "N", help_heading = "Ports")]
     pub cpu: Option<usize>,
 
-    /// Packets a second, both directions together; without it, as many as the ports take.
+    /// Packets a second, both directions together [default: as many as the ports take].
     #[arg(long, value_name = "N", help_heading = "How much")]
     pub pps: Option<f64>,
     /// Packets in all.
     #[arg(long, value_name = "N", help_heading = "How much")]
     pub packets: Option<u64>,
-    /// How long [default: 10].
+    /// Duration [default: 10].
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "How much")]
     pub seconds: Option<f64>,
-    /// Before that, let the rate rise from zero for so long; what is sent then is not counted.
+    /// Ramp from zero to the rate for this long first; packets of the ramp are not counted.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "How much")]
     pub ramp: Option<f64>,
     /// Uplink to downlink, as in 1:9 [default: 1:1].
     #[arg(long, value_name = "UP:DOWN", value_parser = ratio, help_heading = "How much")]
     pub ratio: Option<Ratio>,
-    /// Where the downlink comes from: generated, the uplink turned around here, or by `--responder` elsewhere.
+    /// Source of the downlink: generated, the uplink reflected here, or by `--responder` elsewhere.
     #[arg(long, value_enum, help_heading = "How much")]
     pub mirror: Option<Mirror>,
 
@@ -109,13 +109,13 @@ pub struct GenArgs {
     /// Packet sizes of the downlink.
     #[arg(long, value_name = "SIZES", value_parser = sizes, help_heading = "Packets")]
     pub downlink_sizes: Option<Sizes>,
-    /// Share of packets, 0 to 1, that open a flow nobody used before.
+    /// Share of packets, 0 to 1, that open a new flow.
     #[arg(long, value_name = "SHARE", help_heading = "Packets")]
     pub new_flows: Option<f64>,
-    /// What is checked of each packet beside its signature.
+    /// Checks of each packet beside its signature.
     #[arg(long, value_enum, help_heading = "Packets")]
     pub verify: Option<Checks>,
-    /// Decides the order subscribers are served in.
+    /// Seed of the order in which subscribers are served.
     #[arg(long, value_name = "N", help_heading = "Packets")]
     pub seed: Option<u64>,
 
@@ -125,10 +125,10 @@ pub struct GenArgs {
     /// The first subscriber's IPv4 address.
     #[arg(long, value_name = "ADDRESS", help_heading = "Who")]
     pub ue_first: Option<Ipv4Addr>,
-    /// The first subscriber's IPv6 address; the next has it one /64 further.
+    /// The first subscriber's IPv6 address; each further one has the next /64.
     #[arg(long, value_name = "ADDRESS", help_heading = "Who")]
     pub ue6_first: Option<Ipv6Addr>,
-    /// Share of subscribers, 0 to 1, that speak IPv6.
+    /// Share of subscribers, 0 to 1, that use IPv6.
     #[arg(long, value_name = "SHARE", help_heading = "Who")]
     pub ipv6_share: Option<f64>,
     /// Bearers of a subscriber.
@@ -166,29 +166,29 @@ pub struct GenArgs {
     pub server_port: Option<u16>,
 }
 
-/// Where the downlink comes from.
+/// Source of the downlink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mirror {
-    /// It is generated.
+    /// Generated.
     #[default]
     None,
-    /// The uplink is turned around at this process's N6.
+    /// The uplink, reflected at this process's N6.
     Here,
-    /// The uplink is turned around by another process.
+    /// The uplink, reflected by another process.
     Elsewhere,
 }
 
-/// What is checked beside signatures.
+/// Checks beside signatures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Checks {
     /// Nothing.
     None,
-    /// That it came by the right tunnel.
+    /// The tunnel is the expected one.
     #[default]
     Tunnel,
-    /// Addresses, ports and checksums, too.
+    /// The tunnel, addresses, ports and checksums.
     All,
 }
 
@@ -224,7 +224,7 @@ pub struct Spec {
     pub seconds: f64,
     /// How long the rate rises before.
     pub ramp: f64,
-    /// Where the downlink comes from.
+    /// Source of the downlink.
     pub mirror: Mirror,
     /// What is checked.
     pub verify: Checks,

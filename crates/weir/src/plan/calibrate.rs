@@ -102,7 +102,7 @@ impl Measured {
             report.profile,
             report.port,
             report.date,
-            if report.version.is_empty() { "version not said" } else { &report.version },
+            if report.version.is_empty() { "unknown version" } else { &report.version },
         );
         let mut caveats = Vec::new();
         if report.port == "memory" {

@@ -185,7 +185,7 @@ fn prices(answer: &Answer) -> String {
 fn candidates(answer: &Answer) -> String {
     let shown = || answer.candidates.iter().take(FEW).enumerate();
     if answer.candidates.is_empty() {
-        return section("Machines", "<p>No machine can be said to do it.</p>");
+        return section("Machines", "<p>No machine is known to carry it.</p>");
     }
     let takes = |(n, one): (usize, &Candidate)| {
         let cells = vec![
@@ -294,7 +294,7 @@ fn sensitivity(answer: &Answer) -> String {
         let change = |n: usize| lever.usd_per_hour[n].map(|price| price - now);
         let says = |n: usize| match lever.usd_per_hour[n] {
             Some(price) => format!("{} → {price:.2}", lever.change[n]),
-            None => format!("{} → can not", lever.change[n]),
+            None => format!("{} → impossible", lever.change[n]),
         };
         let known: Vec<f64> = [change(0), change(1)].into_iter().flatten().collect();
         let (least, most) = (known.iter().copied().fold(0.0, f64::min), known.iter().copied().fold(0.0, f64::max));

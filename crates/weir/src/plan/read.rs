@@ -56,7 +56,7 @@ fn comes_with_weir<T: serde::de::DeserializeOwned>(name: &str, text: &str) -> Re
     Text { name: name.to_owned(), text: text.to_owned() }.parse()
 }
 
-/// Whether an example is in order.
+/// Whether an example is valid.
 #[cfg(test)]
 pub fn check_file(path: &Path) -> anyhow::Result<()> {
     Plan::read(path)?.answer(&[]).map(drop)

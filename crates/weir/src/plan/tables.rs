@@ -22,7 +22,7 @@ pub fn answer(answer: &Answer, all: bool, style: Style) -> String {
     let shown = if all { answer.candidates.len() } else { answer.candidates.len().min(FEW) };
     let shown = &answer.candidates[..shown];
     if answer.candidates.is_empty() {
-        out += "\n  No machine can be said to do it.\n";
+        out += "\n  No machine is known to carry it.\n";
     } else {
         out += &title("What it takes", style);
         out += &takes(shown, style);
@@ -137,7 +137,7 @@ pub fn range(one: &Candidate) -> String {
     match one.machines_most {
         Some(most) if most == one.machines_least => "–".to_owned(),
         Some(most) => format!("{} … {most}", one.machines_least),
-        None => format!("{} … can not", one.machines_least),
+        None => format!("{} … impossible", one.machines_least),
     }
 }
 
@@ -265,7 +265,7 @@ fn sensitivity(levers: &[Lever], style: Style) -> String {
         table.row([
             lever.input.to_owned(),
             both(lever.change.clone()),
-            both(lever.machines.map(|n| n.map_or_else(|| "can not".to_owned(), |n| n.to_string()))),
+            both(lever.machines.map(|n| n.map_or_else(|| "impossible".to_owned(), |n| n.to_string()))),
             both(lever.usd_per_hour.map(|price| price.map_or_else(|| "–".to_owned(), usd))),
             percent(lever.swing),
             bar(lever.swing / most, 16),

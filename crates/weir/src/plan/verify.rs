@@ -36,15 +36,15 @@ Examples:
 
 Calibrated at 128 B and 1,000 subscribers on one worker, at other sizes and numbers beside it, and
 by one scale-out from one worker to two; predicted and measured at 512 B, 250,000 subscribers, two
-workers. Fails when the two are further apart than --within.")]
+workers. Fails when they differ by more than --within.")]
 pub struct VerifyArgs {
-    /// On what ports: memory, plain, mmsg, ring or xdp; all but memory need root.
+    /// Kind of ports: memory, plain, mmsg, ring or xdp; all but memory need root.
     #[arg(long, value_name = "KIND", default_value = "memory")]
     pub port: PortKind,
     /// Rounds; in each every load is measured for a seventh of a second.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u16).range(3..=2000))]
     pub rounds: u16,
-    /// How far prediction and measurement may be apart, as a share.
+    /// Largest accepted difference of prediction and measurement, as a share.
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     pub within: f64,
     /// Write the result as JSON to a file, or with - to standard output instead of the table.
@@ -253,8 +253,8 @@ fn conclude(loads: &[Load], mpps: &[Vec<f64>], within: f64, host: Host, port: Po
         (0..rounds).filter_map(|n| predict(calibration, &round(n), *target)).map(|(_, mpps)| mpps).collect();
     let by_measured: Vec<f64> = predictions.iter().zip(measured).map(|(predicted, real)| predicted / real).collect();
     let middles: Vec<f64> = calibrated.iter().map(|rates| Spread::of(rates).middle).collect();
-    let (model, predicted) =
-        predict(calibration, &middles, *target).context("no law goes through what was measured")?;
+    let (model, predicted) = predict(calibration, &middles, *target)
+        .context("measurements too noisy to fit: rerun on an idle machine, or longer")?;
     let (one, two) = SCALE_OUT;
     let times: Vec<f64> = (0..rounds).map(|n| calibrated[two][n] / calibrated[one][n]).collect();
     let by_measured = Spread::of(&by_measured);
@@ -339,7 +339,7 @@ fn text(verdict: &Verdict, style: Style) -> String {
     if verdict.port != PortKind::Memory.name() && verdict.host.cores <= usize::from(TARGET.workers) {
         let _ = writeln!(
             out,
-            "  ! the load has a processor to itself: two workers had the other between them, and whoever else wanted it"
+            "  ! the load has a processor to itself: two workers had the other between them, and other processes"
         );
     }
     out

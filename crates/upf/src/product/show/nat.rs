@@ -30,7 +30,7 @@ pub fn text(view: &NatView, style: Style) -> String {
         ]);
     }
     if table.is_empty() {
-        out += "  nobody has a block\n";
+        out += "  no block is allocated\n";
     } else {
         out += &table.render(style);
     }
