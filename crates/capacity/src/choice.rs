@@ -8,7 +8,6 @@ use crate::plan::Candidate;
 /// A machine worth choosing, with the reasons.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Choice {
-    /// Which.
     pub machine: String,
     /// Why.
     pub reasons: Vec<String>,

@@ -9,7 +9,6 @@ use crate::plan::{Candidate, Planner};
 /// Machines hour by hour.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Day {
-    /// Which.
     pub machine: String,
     /// The load of each hour as a share of the peak.
     pub load: Vec<f64>,
@@ -53,7 +52,6 @@ fn at(planner: &Planner, machine: &Machine, share: f64, most: u32) -> u32 {
 /// A base on premise, the cloud for what exceeds it and for what fails.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Hybrid {
-    /// The server.
     pub server: String,
     /// The instance type.
     pub cloud: String,
@@ -70,7 +68,6 @@ pub struct Hybrid {
 /// So many servers, none of them spare, the rest in the cloud.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mix {
-    /// Servers.
     pub servers: u32,
     /// The most instances beside them.
     pub instances_at_peak: u32,

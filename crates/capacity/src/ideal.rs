@@ -29,11 +29,8 @@ pub struct Ideal {
 /// An instance for so many units.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Size {
-    /// Units.
     pub units: u32,
-    /// vCPUs.
     pub vcpus: u32,
-    /// Interfaces.
     pub interfaces: u32,
     /// Memory, where a unit's need is known.
     pub memory: Option<Memory>,

@@ -20,7 +20,6 @@ pub enum Limit {
     Vcpus,
     /// Queues of interfaces.
     Queues,
-    /// Memory.
     Memory,
     /// Last-level cache.
     L3,
@@ -74,7 +73,6 @@ pub enum Allows {
 /// A limit applied to a machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bound {
-    /// Of what.
     pub limit: Limit,
     /// How many units.
     pub allows: Allows,

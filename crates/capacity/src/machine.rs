@@ -7,7 +7,6 @@ use serde::Serialize;
 use crate::known::Known;
 use crate::quantity::{BitRate, Clock, Hourly, Memory, PacketRate, Power};
 
-/// Whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
@@ -22,7 +21,6 @@ pub enum Place {
 pub struct Machine {
     /// `c5n.4xlarge`.
     pub name: String,
-    /// Whose it is.
     pub place: Place,
     /// `aws`, `azure`, `gcp`, `on-premise`.
     pub provider: String,
@@ -36,7 +34,6 @@ pub struct Machine {
     pub numa_nodes: u32,
     /// The clock it is sold with.
     pub clock: Option<Clock>,
-    /// All of it.
     pub memory: Option<Memory>,
     /// Last level of cache, all of it.
     pub l3: Option<Memory>,
@@ -48,7 +45,6 @@ pub struct Machine {
     pub baseline: Option<BitRate>,
     /// Each way, for a while, or at most.
     pub burst: Option<BitRate>,
-    /// Of one flow.
     pub single_flow: Option<BitRate>,
     /// Of one flow, inside a cluster placement group.
     pub single_flow_cluster: Option<BitRate>,

@@ -14,19 +14,15 @@ use crate::quantity::{
 /// The servers that come with weir.
 pub const SERVERS: &str = include_str!("../data/servers.toml");
 
-/// A server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
     /// What it is called in points and answers.
     pub name: String,
-    /// What it is.
     #[serde(default)]
     pub about: String,
-    /// Architecture.
     #[serde(default = "x86")]
     pub arch: String,
-    /// Sockets.
     pub sockets: u32,
     /// Cores of all sockets.
     pub cores: u32,
@@ -35,7 +31,6 @@ pub struct Server {
     pub threads_per_core: u32,
     /// The clock it runs at under load.
     pub clock: Option<Known<Clock>>,
-    /// All of it.
     pub memory: Option<Known<Memory>>,
     /// Last-level cache of all sockets.
     pub l3: Option<Known<Memory>>,
@@ -137,7 +132,6 @@ impl Server {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Servers {
-    /// The servers.
     #[serde(default)]
     pub server: Vec<Server>,
 }

@@ -84,7 +84,6 @@ pub struct Answer {
 /// A measured machine: what each of so many units carries.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MeasuredCurve {
-    /// Which.
     pub machine: String,
     /// As measured.
     pub points: Vec<(u32, Throughput)>,
@@ -97,13 +96,10 @@ pub struct MeasuredCurve {
 /// A machine that can do it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Candidate {
-    /// Which.
     pub machine: String,
-    /// Whose.
     pub provider: String,
     /// Cloud or on premise.
     pub place: Place,
-    /// Its family.
     pub family: String,
     /// How the throughput follows from measurements.
     pub basis: Basis,
@@ -159,7 +155,6 @@ pub struct Candidate {
 /// A limit that is not the tightest.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Next {
-    /// Which.
     pub bound: Bound,
     /// How much more it allows than the tightest.
     pub margin: f64,
@@ -188,7 +183,6 @@ impl std::fmt::Display for Throughput {
 /// What the machines needed leave unused, as shares.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Unused {
-    /// vCPUs.
     pub vcpus: Option<f64>,
     /// Bandwidth, of what the plan calculates with.
     pub bandwidth: Option<f64>,
@@ -201,9 +195,7 @@ pub struct Unused {
 pub struct Lost {
     /// The share of all subscribers.
     pub share: f64,
-    /// Subscribers.
     pub subscribers: Option<f64>,
-    /// Units.
     pub units: u32,
     /// The share of all subscribers lost with a zone.
     pub share_with_zone: f64,
@@ -212,9 +204,7 @@ pub struct Lost {
 /// A machine that can not do it, or of which nobody can say.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Refused {
-    /// Which.
     pub machine: String,
-    /// Whose.
     pub provider: String,
     /// Why.
     pub refusal: Refusal,
@@ -241,7 +231,6 @@ impl Planner {
         Ok(Self { question, world, demand, unit, sources, traffic })
     }
 
-    /// The demand.
     pub fn demand(&self) -> &Demand {
         &self.demand
     }

@@ -37,7 +37,6 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Of a demand.
     pub fn of(demand: &Demand, price: &PriceInput) -> Self {
         let leaves = match price.transfer_of {
             Leaves::Down => demand.down.bits,

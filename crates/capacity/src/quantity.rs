@@ -99,9 +99,7 @@ quantities! {
     PerKilowattHour: "a price of energy", "0.15 $/kWh", ["$/kWh" = 1.0];
     /// Watts.
     Power: "a power", "450 W", ["W" = 1.0, "kW" = 1e3];
-    /// Years.
     Years: "a number of years", "5 years", ["years" = 1.0, "year" = 1.0];
-    /// How many.
     Count: "a number", "250000", ["" = 1.0];
     /// A share or factor.
     Ratio: "a number or a percentage", "0.9", ["" = 1.0, "%" = 0.01];

@@ -276,7 +276,6 @@ fn one() -> u32 {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostInput {
-    /// On what.
     pub machine: String,
     /// Cores of a unit that carry packets.
     #[serde(default = "one")]

@@ -17,7 +17,6 @@ use serde::Serialize;
 use crate::catalogue::{catalogue, rows};
 use crate::machine::Machine;
 
-/// The publications' figures.
 pub const FIGURES: &str = include_str!("../data/published_figures.tsv");
 
 /// What became of a figure.
@@ -57,15 +56,12 @@ impl std::fmt::Display for Verdict {
 pub struct Figure {
     /// `V23`.
     pub id: String,
-    /// Which publication.
     pub publication: String,
-    /// What it is.
     pub quantity: String,
     /// As printed.
     pub published: String,
     /// Calculated; none where there is nothing to calculate.
     pub computed: Option<f64>,
-    /// Of both.
     pub unit: String,
     /// What became of it.
     pub verdict: Verdict,
@@ -139,7 +135,6 @@ enum How {
     Places(i32),
     /// "About", to so many decimals.
     About(i32),
-    /// "Over".
     Over,
     /// A sum of rounded parts, off by at most so much.
     Within(f64),

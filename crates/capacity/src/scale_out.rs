@@ -8,7 +8,6 @@ use crate::plan::{Candidate, Planner, Throughput};
 /// A family's sizes at what its dearest costs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EqualCost {
-    /// The family.
     pub family: String,
     /// What is spent, dollars an hour.
     pub usd_per_hour: f64,
@@ -19,7 +18,6 @@ pub struct EqualCost {
 /// So many of one size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AtCost {
-    /// Which.
     pub machine: String,
     /// How many the money buys.
     pub count: u32,

@@ -41,7 +41,6 @@ pub enum Confidence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
-    /// A point.
     Point,
     /// Between points.
     Interpolated,

@@ -12,7 +12,6 @@ use crate::question::{Question, UnitInput};
 /// What changing one input does.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Lever {
-    /// The input.
     pub input: &'static str,
     /// How it was changed: less and more.
     pub change: [String; 2],

@@ -41,7 +41,6 @@ pub struct Bounds {
 pub struct Site {
     /// What it is called.
     pub name: String,
-    /// What it is.
     #[serde(default)]
     pub about: String,
     /// From the access network to it, one way.
@@ -66,7 +65,6 @@ pub struct Site {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sites {
-    /// The sites.
     pub site: Vec<Site>,
 }
 
@@ -106,7 +104,6 @@ pub struct Check {
 /// A site against all bounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judged {
-    /// The site.
     pub site: String,
     /// The worst of its checks.
     pub outcome: Outcome,

@@ -33,7 +33,6 @@ pub fn translated(throughput: f64, from: Clock, to: Clock, cycles: f64) -> f64 {
 /// A machine that was measured.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Its curve.
     pub curve: Curve,
     clock: Option<Clock>,
     arch: Option<String>,

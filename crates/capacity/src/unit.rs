@@ -12,9 +12,7 @@ use crate::wrong::Wrong;
 pub struct Unit {
     /// What it is called.
     pub name: &'static str,
-    /// vCPUs.
     pub vcpus: u32,
-    /// Interfaces.
     pub interfaces: u32,
     /// All units of a machine share one set of interfaces, by queues.
     pub share_interfaces: bool,

@@ -124,7 +124,6 @@ fn in_zone(what: &str, fleet: &Fleet, zone: u32) -> String {
 struct Resources(Vec<(String, Node)>);
 
 impl Resources {
-    /// Adds one.
     fn add(&mut self, name: impl Into<String>, kind: &str, properties: Node) {
         self.0.push((name.into(), map! { "Type" => kind, "Properties" => properties }));
     }

@@ -8,7 +8,6 @@ use crate::settings::{Io, Settings};
 /// What is to be brought up.
 #[derive(Clone, Debug)]
 pub struct Fleet {
-    /// On what.
     pub machine: Machine,
     /// What a unit takes.
     pub unit: Unit,
@@ -43,7 +42,6 @@ pub struct Machine {
     pub vcpus: Option<u32>,
     /// Interfaces it can have.
     pub interfaces: Option<u32>,
-    /// Queues of each.
     pub queues: Option<u32>,
     /// Memory in MiB.
     pub memory_mib: Option<u64>,
@@ -52,9 +50,7 @@ pub struct Machine {
 /// What a unit takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit {
-    /// vCPUs.
     pub vcpus: u32,
-    /// Interfaces.
     pub interfaces: u32,
     /// Queues of each, and workers that serve them.
     pub queues: u32,

@@ -9,7 +9,6 @@ pub enum Node {
     Map(Vec<(String, Node)>),
     /// Values.
     List(Vec<Node>),
-    /// Text.
     Text(String),
     /// A whole number.
     Int(i64),
@@ -67,7 +66,6 @@ impl Node {
         })
     }
 
-    /// Its text.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),

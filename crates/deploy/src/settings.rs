@@ -79,7 +79,6 @@ pub enum Io {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Aws {
-    /// The region.
     pub region: String,
     /// Its zones that are used, by their letters; as many as the plan's `failure.zones`.
     pub zones: Vec<String>,

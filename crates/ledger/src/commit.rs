@@ -51,7 +51,6 @@ pub enum Change {
     Retain {
         /// The time now.
         now: Moment,
-        /// The limits.
         limits: Retention,
     },
 }

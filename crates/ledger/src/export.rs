@@ -39,7 +39,6 @@ impl Filter {
 /// Some of the records asked for, in order of their sequence numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Page {
-    /// The records.
     pub records: Vec<Record>,
     /// There may be more: ask again with this as [`Filter::after`]. None: that was all.
     pub next: Option<u64>,

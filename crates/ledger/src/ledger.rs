@@ -84,7 +84,6 @@ pub struct Status {
     pub checkpoints: u64,
     /// Records kept.
     pub records: u64,
-    /// Their bytes.
     pub record_bytes: u64,
     /// The last sequence number given; 0: none yet.
     pub sequence: u64,

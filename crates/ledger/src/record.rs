@@ -53,7 +53,6 @@ macro_rules! causes {
         }
 
         impl Cause {
-            /// All of them.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
             /// Its name in the standard.
@@ -93,7 +92,6 @@ causes! {
     MsTimeZoneChange = 23 "mSTimeZoneChange";
     /// The network changed.
     PlmnIdChange = 24 "sGSNPLMNIDChange";
-    /// The SGW changed.
     SgwChange = 25 "sGWChange";
     /// The aggregate rate changed.
     ApnAmbrChange = 26 "aPNAMBRChange";
@@ -151,7 +149,6 @@ pub struct Record {
     /// What is charged together (ratingGroup).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rating_group: Option<u32>,
-    /// The service (serviceIdentifier).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_identifier: Option<u32>,
     /// The rule that measured (URR ID, TS 29.244 clause 8.2.54).
@@ -176,7 +173,6 @@ pub struct Record {
     /// What was sure to pass to the subscriber, in bits a second (guaranteedBitrateDL).
     #[serde(rename = "guaranteedBitRateDL", skip_serializing_if = "Option::is_none")]
     pub guaranteed_bit_rate_downlink: Option<u64>,
-    /// What it measured.
     pub measurement_method: Measurement,
     /// Octets of IP packets from the subscriber (dataVolumeUplink).
     pub data_volume_uplink: u64,

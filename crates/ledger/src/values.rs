@@ -218,7 +218,6 @@ pub struct Measurement {
     pub volume: bool,
     /// Seconds.
     pub duration: bool,
-    /// Events.
     pub event: bool,
 }
 

@@ -66,11 +66,9 @@ pub struct Group {
     pub upstream: Vec<u32>,
     /// The gateway's session number for bandwidth requests.
     pub requests: Option<u32>,
-    /// Modems.
     pub modems: Vec<Modem>,
 }
 
-/// A modem.
 #[derive(Clone, Debug)]
 pub struct Modem {
     /// Hosts behind it.

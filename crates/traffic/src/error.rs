@@ -7,14 +7,10 @@ use thiserror::Error;
 pub enum ProfileError {
     /// A count must be at least one.
     #[error("`{key}` must be at least 1")]
-    Zero {
-        /// The key.
-        key: &'static str,
-    },
+    Zero { key: &'static str },
     /// A number above what is possible.
     #[error("`{key}`: {value} is above the most that is possible, {max}")]
     TooLarge {
-        /// The key.
         key: &'static str,
         /// What it would come to.
         value: u64,
@@ -24,9 +20,7 @@ pub enum ProfileError {
     /// A number below what is possible.
     #[error("`{key}`: {value} is below the least that is possible, {min}")]
     TooSmall {
-        /// The key.
         key: &'static str,
-        /// What it is.
         value: u64,
         /// The least it may be.
         min: u64,
@@ -34,46 +28,33 @@ pub enum ProfileError {
     /// A range of addresses runs past the end of the address space.
     #[error("`{key}`: {count} addresses from {first} run past the end of the address space")]
     Addresses {
-        /// The key.
         key: &'static str,
         /// The first address.
         first: String,
-        /// How many.
         count: u32,
     },
     /// Two ranges of addresses overlap.
     #[error("`{key}` and `{other}` overlap")]
     Overlap {
-        /// The key.
         key: &'static str,
         /// The other key.
         other: &'static str,
     },
     /// A share that is not between 0 and 1.
     #[error("`{key}` must be a share from 0 to 1")]
-    NotAShare {
-        /// The key.
-        key: &'static str,
-    },
+    NotAShare { key: &'static str },
     /// A ratio with negative, infinite or no parts.
     #[error("`{key}`: both parts must be finite and not negative, and one of them above 0")]
-    Ratio {
-        /// The key.
-        key: &'static str,
-    },
+    Ratio { key: &'static str },
     /// A mix without any size or weight.
     #[error("`{key}`: a mix needs at least one size with a weight")]
-    NoSizes {
-        /// The key.
-        key: &'static str,
-    },
+    NoSizes { key: &'static str },
     /// gNBs and gateway are of different address families.
     #[error("`gnb_first` and `upf_n3` must be of one address family")]
     Families,
     /// One QoS flow identifier a bearer, or none at all.
     #[error("`qfis` needs one identifier for each of {bearers} bearers, or none at all; it has {given}")]
     Qfis {
-        /// Bearers.
         bearers: u16,
         /// Identifiers given.
         given: usize,
@@ -81,7 +62,6 @@ pub enum ProfileError {
     /// A list of tunnel identifiers is too short.
     #[error("`{key}` lists {given} tunnel identifiers, {needed} are needed")]
     TeidList {
-        /// The key.
         key: &'static str,
         /// Identifiers given.
         given: usize,
@@ -94,7 +74,6 @@ pub enum ProfileError {
     /// A link carries only smaller packets.
     #[error("`{key}` needs an MTU of {needed} on {port}, which has {mtu}")]
     Mtu {
-        /// The key.
         key: &'static str,
         /// The port's name.
         port: String,
@@ -106,7 +85,6 @@ pub enum ProfileError {
     /// The packet memory's slots are too small.
     #[error("`{key}` needs slots with {needed} bytes behind the headroom, these have {room}")]
     Slot {
-        /// The key.
         key: &'static str,
         /// Bytes needed.
         needed: usize,

@@ -14,7 +14,6 @@ use crate::template::{Fill, HEAD, Template};
 /// What a generator has made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Made {
-    /// Packets.
     pub packets: u64,
     /// Bytes of their users' IP packets; an N6-side frame has 14 more.
     pub ip_bytes: u64,

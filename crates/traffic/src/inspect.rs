@@ -8,7 +8,6 @@ use crate::signature::Signature;
 /// A signed packet, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found<'a> {
-    /// Its mark.
     pub mark: Signature,
     /// The tunnel it came in, if any.
     pub tunnel: Option<Tunnel>,

@@ -20,7 +20,6 @@ const RX_BURSTS: usize = 4;
 /// Where the downlink comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Downlink {
-    /// It is generated.
     #[default]
     Generated,
     /// The uplink is turned around at this load's N6 port; latencies of the downlink are round trips.

@@ -57,7 +57,6 @@ pub struct Parties {
     pub gnb: u32,
     /// The application server's number.
     pub server: u32,
-    /// The server's port.
     pub server_port: u16,
     /// The user's port.
     pub ue_port: u16,
@@ -107,7 +106,6 @@ impl Plan {
         Ok(Arc::new(Self { profile, order, teids, flows, base, gnbs, servers, v6_step }))
     }
 
-    /// The profile.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }

@@ -40,7 +40,6 @@ pub struct Profile {
     pub uplink_teids: Teids,
     /// Tunnel identifiers the gNBs chose: where the downlink must arrive.
     pub downlink_teids: Teids,
-    /// gNBs.
     pub gnbs: u32,
     /// Address of gNB 0, IPv4 or IPv6; gNB *g* has this + *g*.
     pub gnb_first: IpAddr,
@@ -121,7 +120,6 @@ impl Default for Profile {
 pub enum Teids {
     /// Bearer *b* of user *i* has `first` + *i* × `per_ue` + *b*.
     Formula {
-        /// The first one.
         first: u32,
         /// From one user to the next; 0 stands for as many as there are bearers.
         #[serde(default)]
@@ -165,7 +163,6 @@ pub struct Segment {
 pub struct Ratio {
     /// Uplink.
     pub up: f64,
-    /// Downlink.
     pub down: f64,
 }
 

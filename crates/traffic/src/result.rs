@@ -107,7 +107,6 @@ impl DirectionResult {
 pub struct TrialResult {
     /// How long was sent and counted.
     pub seconds: f64,
-    /// Both directions.
     pub directions: Directions,
     /// Millions of packets forwarded a second, both directions together.
     pub mpps: f64,
@@ -136,7 +135,6 @@ impl TrialResult {
         result
     }
 
-    /// One direction.
     pub fn direction(&self, direction: Direction) -> &DirectionResult {
         match direction {
             Direction::Uplink => &self.directions.uplink,

@@ -34,7 +34,6 @@ impl Signature {
         }
     }
 
-    /// Writes it.
     #[inline(always)]
     pub fn write(&self, to: &mut [u8; Self::LEN]) {
         to[..2].copy_from_slice(&Self::magic(self.direction).to_be_bytes());

@@ -39,8 +39,9 @@ Builds two network namespaces with virtual links between, and starts in them `we
 user plane and `weir cp` as the control plane that establishes its sessions by PFCP. The kernel
 acts as gNBs and servers: one CPU sends live frames in both directions through those sessions, XDP
 programs count and time every packet that arrives, and some are inspected. Over ports other than
-xdp, and where the kernel does not support it, `weir gen` does that as a process, and checks every packet. At the end sessions
-are deleted, and charged usage is compared with what was carried. Leaves nothing behind.")]
+xdp, and where the kernel does not support it, `weir gen` does that as a process, and checks every
+packet. At the end sessions are deleted, and charged usage is compared with what was carried.
+Leaves nothing behind.")]
 pub struct DemoArgs {
     /// Duration.
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]

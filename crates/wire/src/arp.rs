@@ -13,7 +13,6 @@ use core::net::Ipv4Addr;
 pub mod field {
     /// Hardware type, protocol type and both address lengths.
     pub const KIND: usize = 0;
-    /// Operation.
     pub const OPERATION: usize = 6;
     /// Sender's Ethernet address.
     pub const SENDER_MAC: usize = 8;
@@ -81,14 +80,12 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Mac(at(self.b(), field::TARGET_MAC))
     }
 
-    /// Target's IPv4 address.
     pub fn target_ip(&self) -> Ipv4Addr {
         Ipv4Addr::from(at::<4>(self.b(), field::TARGET_IP))
     }
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Set the operation.
     pub fn set_operation(&mut self, value: u16) {
         put16(self.0.as_mut(), field::OPERATION, value);
     }
@@ -113,7 +110,6 @@ pub struct Repr {
     pub operation: u16,
     /// Sender's Ethernet address.
     pub sender_mac: Mac,
-    /// Sender's IPv4 address.
     pub sender_ip: Ipv4Addr,
     /// Target's Ethernet address.
     pub target_mac: Mac,

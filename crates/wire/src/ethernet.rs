@@ -134,7 +134,6 @@ pub enum Tags {
     /// Untagged.
     #[default]
     None,
-    /// One tag.
     One(Tag),
     /// A tag and, inside it, another.
     Two(Tag, Tag),
@@ -163,7 +162,6 @@ pub struct Repr {
     pub dst: Mac,
     /// Source address.
     pub src: Mac,
-    /// The tags.
     pub tags: Tags,
     /// The type behind them.
     pub ethertype: u16,

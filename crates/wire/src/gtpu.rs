@@ -36,15 +36,11 @@ pub const HEADER_WITH_CONTAINER_LEN: usize = HEADER_LEN + OPTIONAL_LEN + Contain
 
 /// Message types (TS 29.281, 6.1).
 pub mod message_type {
-    /// Echo Request.
     pub const ECHO_REQUEST: u8 = 1;
-    /// Echo Response.
     pub const ECHO_RESPONSE: u8 = 2;
-    /// Error Indication.
     pub const ERROR_INDICATION: u8 = 26;
     /// Supported Extension Headers Notification.
     pub const SUPPORTED_EXTENSIONS: u8 = 31;
-    /// End Marker.
     pub const END_MARKER: u8 = 254;
     /// G-PDU: a user's packet.
     pub const G_PDU: u8 = 255;

@@ -14,11 +14,8 @@ pub const NO_PSEUDO_HEADER: u16 = 0;
 
 /// Where the fields are, in bytes from the start of the message.
 pub mod field {
-    /// Type.
     pub const TYPE: usize = 0;
-    /// Code.
     pub const CODE: usize = 1;
-    /// Checksum.
     pub const CHECKSUM: usize = 2;
     /// What the type makes of the second word; an echo's identifier.
     pub const REST: usize = 4;
@@ -55,7 +52,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         at8(self.b(), field::TYPE)
     }
 
-    /// Code.
     pub fn code(&self) -> u8 {
         at8(self.b(), field::CODE)
     }

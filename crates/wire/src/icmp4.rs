@@ -16,17 +16,12 @@ pub const MAX_ORIGINAL: usize = 576 - 20 - HEADER_LEN;
 
 /// Message types.
 pub mod kind {
-    /// Echo Reply.
     pub const ECHO_REPLY: u8 = 0;
     /// Destination Unreachable.
     pub const UNREACHABLE: u8 = 3;
-    /// Redirect.
     pub const REDIRECT: u8 = 5;
-    /// Echo Request.
     pub const ECHO_REQUEST: u8 = 8;
-    /// Time Exceeded.
     pub const TIME_EXCEEDED: u8 = 11;
-    /// Parameter Problem.
     pub const PARAMETER_PROBLEM: u8 = 12;
 }
 
@@ -55,18 +50,14 @@ pub const fn is_error(kind: u8) -> bool {
 /// A message as values; data are borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repr<'a> {
-    /// Echo Request.
     EchoRequest {
-        /// Identifier.
         ident: u16,
         /// Sequence number.
         seq: u16,
         /// Copied into the answer.
         data: &'a [u8],
     },
-    /// Echo Reply.
     EchoReply {
-        /// Identifier.
         ident: u16,
         /// Sequence number.
         seq: u16,
@@ -82,14 +73,12 @@ pub enum Repr<'a> {
         /// The front of the datagram this is about.
         original: &'a [u8],
     },
-    /// Time Exceeded.
     TimeExceeded {
         /// 0: in transit; 1: during reassembly.
         code: u8,
         /// The front of the datagram this is about.
         original: &'a [u8],
     },
-    /// Parameter Problem.
     ParameterProblem {
         /// 0: the pointer says where.
         code: u8,

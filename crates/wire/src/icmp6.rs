@@ -20,27 +20,18 @@ pub mod kind {
     pub const UNREACHABLE: u8 = 1;
     /// Packet Too Big.
     pub const TOO_BIG: u8 = 2;
-    /// Time Exceeded.
     pub const TIME_EXCEEDED: u8 = 3;
-    /// Parameter Problem.
     pub const PARAMETER_PROBLEM: u8 = 4;
-    /// Echo Request.
     pub const ECHO_REQUEST: u8 = 128;
-    /// Echo Reply.
     pub const ECHO_REPLY: u8 = 129;
-    /// Router Solicitation.
     pub const ROUTER_SOLICIT: u8 = 133;
-    /// Router Advertisement.
     pub const ROUTER_ADVERT: u8 = 134;
-    /// Neighbour Solicitation.
     pub const NEIGHBOUR_SOLICIT: u8 = 135;
-    /// Neighbour Advertisement.
     pub const NEIGHBOUR_ADVERT: u8 = 136;
 }
 
 /// Codes of Destination Unreachable (RFC 4443, 3.1).
 pub mod unreachable {
-    /// No route.
     pub const NO_ROUTE: u8 = 0;
     /// Filtered by an administrator.
     pub const PROHIBITED: u8 = 1;
@@ -61,18 +52,14 @@ pub const fn is_error(kind: u8) -> bool {
 /// A message as values; data are borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repr<'a> {
-    /// Echo Request.
     EchoRequest {
-        /// Identifier.
         ident: u16,
         /// Sequence number.
         seq: u16,
         /// Copied into the answer.
         data: &'a [u8],
     },
-    /// Echo Reply.
     EchoReply {
-        /// Identifier.
         ident: u16,
         /// Sequence number.
         seq: u16,
@@ -93,14 +80,12 @@ pub enum Repr<'a> {
         /// The front of the packet this is about.
         original: &'a [u8],
     },
-    /// Time Exceeded.
     TimeExceeded {
         /// 0: in transit; 1: during reassembly.
         code: u8,
         /// The front of the packet this is about.
         original: &'a [u8],
     },
-    /// Parameter Problem.
     ParameterProblem {
         /// 0: wrong field; 1: unknown next header; 2: unknown option (RFC 4443, 3.4).
         code: u8,

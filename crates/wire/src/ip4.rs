@@ -24,13 +24,11 @@ pub mod field {
     pub const TOS: usize = 1;
     /// Total length.
     pub const LENGTH: usize = 2;
-    /// Identification.
     pub const IDENT: usize = 4;
     /// Flags and fragment offset.
     pub const FRAGMENT: usize = 6;
     /// Time to live.
     pub const TTL: usize = 8;
-    /// Protocol.
     pub const PROTOCOL: usize = 9;
     /// Header checksum.
     pub const CHECKSUM: usize = 10;
@@ -38,7 +36,6 @@ pub mod field {
     pub const SRC: usize = 12;
     /// Destination address.
     pub const DST: usize = 16;
-    /// Options.
     pub const OPTIONS: usize = 20;
 }
 
@@ -57,7 +54,6 @@ pub mod option_kind {
     pub const LOOSE_SOURCE_ROUTE: u8 = 131;
     /// Strict source route: dropped by default (RFC 7126, 4.4).
     pub const STRICT_SOURCE_ROUTE: u8 = 137;
-    /// Router alert.
     pub const ROUTER_ALERT: u8 = 148;
     /// Set in kinds that every fragment must repeat (RFC 791, 3.1).
     pub const COPIED: u8 = 0x80;
@@ -216,7 +212,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         put16(self.0.as_mut(), field::LENGTH, value).ok_or(NoRoom)
     }
 
-    /// Set the identification.
     pub fn set_ident(&mut self, value: u16) {
         put16(self.0.as_mut(), field::IDENT, value);
     }
@@ -233,7 +228,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         put8(self.0.as_mut(), field::TTL, value);
     }
 
-    /// Set the protocol.
     pub fn set_protocol(&mut self, value: u8) {
         put8(self.0.as_mut(), field::PROTOCOL, value);
     }
@@ -282,7 +276,6 @@ pub struct Repr {
     pub ttl: u8,
     /// DSCP and ECN.
     pub tos: u8,
-    /// Identification.
     pub ident: u16,
     /// Whether routers must not fragment.
     pub dont_fragment: bool,

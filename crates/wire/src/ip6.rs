@@ -113,7 +113,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         at8(self.b(), field::NEXT)
     }
 
-    /// Hop limit.
     pub fn hop_limit(&self) -> u8 {
         at8(self.b(), field::HOPS)
     }
@@ -198,9 +197,7 @@ pub struct Repr {
     pub next_header: u8,
     /// Bytes behind the fixed header.
     pub payload_len: u16,
-    /// Hop limit.
     pub hop_limit: u8,
-    /// Traffic class.
     pub traffic_class: u8,
     /// Flow label, 20 bits.
     pub flow_label: u32,

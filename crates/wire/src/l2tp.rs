@@ -119,7 +119,6 @@ impl Header {
 /// A data message's header as values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
-    /// What carries it.
     pub carrier: Carrier,
     /// The receiver's number of the session.
     pub session: u32,

@@ -20,7 +20,6 @@ pub mod option_kind {
     pub const TARGET: u8 = 2;
     /// Prefix information.
     pub const PREFIX: u8 = 3;
-    /// MTU.
     pub const MTU: u8 = 5;
 }
 
@@ -166,7 +165,6 @@ const fn fixed_len(kind: u8) -> Option<usize> {
 /// Prefix information (RFC 4861, 4.6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
-    /// The prefix.
     pub prefix: Ipv6Addr,
     /// How many of its bits count, 0 to 128.
     pub len: u8,
@@ -202,7 +200,6 @@ pub enum Repr {
         source: Option<Mac>,
         /// The link's MTU, in bytes.
         mtu: Option<u32>,
-        /// A prefix.
         prefix: Option<Prefix>,
     },
     /// Neighbour Solicitation (4.3).
@@ -218,7 +215,6 @@ pub enum Repr {
         flags: u8,
         /// Whose address this is.
         target: Ipv6Addr,
-        /// The address.
         address: Option<Mac>,
     },
 }

@@ -58,7 +58,6 @@ pub struct Segment<'a> {
     pub begin: bool,
     /// A frame ends with it.
     pub end: bool,
-    /// Its bytes.
     pub bytes: &'a [u8],
 }
 

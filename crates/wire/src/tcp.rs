@@ -25,15 +25,11 @@ pub mod field {
     pub const ACK: usize = 8;
     /// Header length, in the upper four bits.
     pub const OFFSET: usize = 12;
-    /// Flags.
     pub const FLAGS: usize = 13;
-    /// Window.
     pub const WINDOW: usize = 14;
-    /// Checksum.
     pub const CHECKSUM: usize = 16;
     /// Urgent pointer.
     pub const URGENT: usize = 18;
-    /// Options.
     pub const OPTIONS: usize = 20;
 }
 
@@ -60,7 +56,6 @@ pub mod flag {
     pub const CWR: u8 = 0x80;
 }
 
-/// Option kinds.
 pub mod option_kind {
     /// Maximum segment size, two bytes of data.
     pub const MSS: u8 = 2;
@@ -206,7 +201,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         put32(self.0.as_mut(), field::ACK, value);
     }
 
-    /// Set the flags.
     pub fn set_flags(&mut self, value: u8) {
         put8(self.0.as_mut(), field::FLAGS, value);
     }

@@ -16,7 +16,6 @@ install -m 755 target/release/weir /usr/local/bin/weir
 rm -rf /tmp/weir \"$HOME/.cargo\" \"$HOME/.rustup\"
 ";
 
-/// The template.
 pub fn template(fleet: &Fleet) -> Node {
     let arch = if fleet.machine.is_arm { "arm64" } else { "x86_64" };
     let parent = format!(

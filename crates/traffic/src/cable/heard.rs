@@ -17,7 +17,6 @@ pub struct Heard {
     pub packets_lost: u64,
     /// Packets out of sequence: late or twice.
     pub packets_late: u64,
-    /// Segments.
     pub segments: u64,
     /// Packets that carried this many segments: 0 to 6, 7 and more.
     pub segments_by_count: [u64; 8],

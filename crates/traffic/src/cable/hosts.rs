@@ -52,7 +52,6 @@ pub(super) fn write(out: &mut [u8], macs: [Mac; 2], ends: [Ipv4Addr; 2], next: &
 /// What has come from the modems' hosts. Every packet is one of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostsHeard {
-    /// In order.
     pub in_order: u64,
     /// After a later one of their service flow.
     pub reordered: u64,
