@@ -144,7 +144,7 @@ fn session(script: &mut Script<'_>, device: &mut Device) {
         _ => format!("do = \"rules\"\nue = {ue}"),
     };
     let step: toml::Table = step.parse().expect("a table");
-    // A subscriber that is not there, or a worker with its hands full, is no failure.
+    // A subscriber that is not there, or a full command ring, is no failure.
     let _ = device.step(&step);
 }
 

@@ -134,7 +134,7 @@ impl Bed {
     /// Sets up `instances` gateways of `workers` workers each, every gateway on links of its own.
     ///
     /// # Errors
-    /// What can not be, or what the system refused.
+    /// What cannot be, or what the system refused.
     pub fn gateways<U: UnderTest>(
         &mut self,
         under: &U,

@@ -159,7 +159,7 @@ pub struct Bursts {
     pub rows: Vec<BurstRow>,
     /// What bursts of any size take, warm: the line of least squares; none of a single size.
     pub warm: Option<Line>,
-    /// The same, cold; none where caches can not be told to forget, either.
+    /// The same, cold; none where caches cannot be told to forget, either.
     pub cold: Option<Line>,
     /// Packets sent and not received.
     pub packets_lost: u64,
@@ -220,7 +220,7 @@ impl Line {
 /// Measures a workload in memory, all sizes in turns.
 ///
 /// # Errors
-/// What can not be, what broke, or [`BenchError::Interrupted`].
+/// What cannot be, what broke, or [`BenchError::Interrupted`].
 pub fn bursts(options: &Options, sizes: &[usize], stop: &AtomicBool) -> Result<Bursts, BenchError> {
     let under = UpfUnderTest { settings: options.settings.clone() };
     let mut cpus = cpus();

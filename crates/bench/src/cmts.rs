@@ -88,7 +88,7 @@ const REST: Duration = Duration::from_millis(80);
 /// Runs it.
 ///
 /// # Errors
-/// What can not be, what broke, or [`BenchError::Interrupted`].
+/// What cannot be, what broke, or [`BenchError::Interrupted`].
 pub fn run(options: &CableOptions, stop: &AtomicBool) -> Result<CableReport, BenchError> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {

@@ -41,7 +41,7 @@ impl CoreClock {
         }
     }
 
-    /// The median piece, in Hz; none where the clock can not be taken.
+    /// The median piece, in Hz; none where the clock cannot be taken.
     pub fn hz(&self) -> Option<f64> {
         (self.count > 0).then(|| median(self.pieces.into_iter().take(self.count)))
     }

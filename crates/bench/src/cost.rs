@@ -28,7 +28,7 @@ pub struct Cost {
     /// `tc_ns` in the quietest tenth of the windows: what it is when nobody else has the machine's caches and memory.
     pub tc_quiet_ns: f64,
     /// `tc_ns` in cycles of the core's own clock: what it comes to whatever clock the machine gave; the median over
-    /// windows. None where that clock can not be told.
+    /// windows. None where that clock cannot be told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tc_core_cycles: Option<f64>,
     /// `tc_quiet_ns` in cycles of the clock that the core had in that window.

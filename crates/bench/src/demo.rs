@@ -40,7 +40,7 @@ const BY_SPEED: [PortKind; 4] = [PortKind::Xdp, PortKind::Ring, PortKind::Mmsg, 
 /// Runs it, drawing on `out`; `terminal`: in place.
 ///
 /// # Errors
-/// What this machine can not do, or [`BenchError::Interrupted`].
+/// What this machine cannot do, or [`BenchError::Interrupted`].
 pub fn demo(
     options: &DemoOptions,
     out: &mut (dyn Write + Send),

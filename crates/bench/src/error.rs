@@ -9,10 +9,10 @@ pub enum BenchError {
     /// A profile's setting.
     #[error(transparent)]
     Setting(#[from] crate::profiles::SettingError),
-    /// The traffic can not be.
+    /// The traffic cannot be.
     #[error("the traffic profile is invalid: {0}")]
     Traffic(#[from] traffic::ProfileError),
-    /// The gateway can not be.
+    /// The gateway cannot be.
     #[error("the gateway's configuration is invalid: {0}")]
     Gateway(String),
     /// A port did not open.

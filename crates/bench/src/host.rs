@@ -23,7 +23,7 @@ pub struct Host {
     /// How the threads of the trial were scheduled: `fifo` or `ordinary`.
     pub scheduling: String,
     /// The clock that the gateway's cores gave it, in GHz: the median over windows ([`crate::core_clock`] tells how it is
-    /// taken, and what is not in it). None where it can not be told.
+    /// taken, and what is not in it). None where it cannot be told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core_ghz: Option<f64>,
     /// The same in the window that `cost.tc_quiet_ns` is of.

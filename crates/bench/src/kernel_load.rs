@@ -52,7 +52,7 @@ impl KernelLoad {
     /// to: nobody answers ARP there.
     ///
     /// # Errors
-    /// A profile that can not be; or the kernel has no live frames (before Linux 5.18), or refuses.
+    /// A profile that cannot be; or the kernel has no live frames (before Linux 5.18), or refuses.
     pub fn new(lab: &Lab, link: usize, profile: Profile) -> Result<Self, BenchError> {
         // So that the time can be written into a packet on its way.
         let profile = Profile { user_checksums: false, ..profile };

@@ -37,7 +37,7 @@ impl MemoryRig {
     /// Assembles `instances` gateways of `workers` workers each, and their load.
     ///
     /// # Errors
-    /// What can not be, or what the machine has too little of.
+    /// What cannot be, or what the machine has too little of.
     pub fn new<U: UnderTest>(under: &U, instances: u16, workers: u16, cpus: &[usize]) -> Result<Self, BenchError> {
         let traffic = under.traffic();
         let caps = |mac| Caps { kind: "memory", mac, mtu: MTU, ..Caps::default() };

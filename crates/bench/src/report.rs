@@ -127,7 +127,7 @@ pub struct Windows {
     pub busy_mpps: Vec<f64>,
     /// What was offered in them, millions of packets a second.
     pub offered_mpps: Vec<f64>,
-    /// The clock of the gateway's cores in them, in GHz; empty where it can not be told.
+    /// The clock of the gateway's cores in them, in GHz; empty where it cannot be told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub core_ghz: Vec<f64>,
 }

@@ -19,7 +19,7 @@ use crate::window::{How, Rig, in_turns, ratio_of_time};
 /// Runs what is asked for, one port kind.
 ///
 /// # Errors
-/// What can not be, what broke, or [`BenchError::Interrupted`].
+/// What cannot be, what broke, or [`BenchError::Interrupted`].
 pub fn run(options: &Options, stop: &AtomicBool) -> Result<Report, BenchError> {
     let under = UpfUnderTest { settings: options.settings.clone() };
     match options.port {

@@ -65,7 +65,7 @@ pub struct Row {
 /// Measures 1 to `most`.
 ///
 /// # Errors
-/// What can not be, what broke, or [`BenchError::Interrupted`].
+/// What cannot be, what broke, or [`BenchError::Interrupted`].
 pub fn scale<U: UnderTest>(
     under: &U,
     options: &Options,

@@ -157,7 +157,7 @@ impl SocketRig {
     /// Chooses where packets come from.
     ///
     /// # Errors
-    /// When the source can not be had.
+    /// When the source cannot be had.
     pub fn load_from(&mut self, source: Source) -> Result<(), BenchError> {
         // What was there before holds interfaces.
         self.load = None;

@@ -27,7 +27,7 @@ pub trait UnderTest {
     /// send to are known to it from the start, by the hardware addresses in the traffic.
     ///
     /// # Errors
-    /// What can not be, or what the machine has too little of.
+    /// What cannot be, or what the machine has too little of.
     fn assemble(&self, workers: u16, caps: &[Caps; 2]) -> Result<Assembled<Self::Gateway>, BenchError>;
 }
 

@@ -5,7 +5,7 @@
 //! | subscribers `N` and packets of each `p` | `PPS = N·p`, with `p` stated for both directions together or for each |
 //! | markets `p₁…pₜ` and densities `k₁…kᵣ` | `N = Σ k·A`, `PPS = Σₜ Σᵣ shareₜ·pₜ·kᵣ·Aᵣ` (upf-public-cloud, section VII) |
 //! | subscribers and bits of each | `bits = N·rate` |
-//! | groups that can not be divided | `bits = groups·each` |
+//! | groups that cannot be divided | `bits = groups·each` |
 //!
 //! Then, each step shown: subscribers active at once (Erlang-B, where a blocking probability is asked for), mean → busy
 //! hour → peak, growth over years, headroom for bursts.
@@ -53,7 +53,7 @@ pub struct Demand {
     pub up: Flow,
     /// Towards subscribers.
     pub down: Flow,
-    /// Groups that can not be divided.
+    /// Groups that cannot be divided.
     pub groups: Option<u32>,
     /// Subscribers, all of them.
     pub subscribers: Option<Count>,

@@ -34,7 +34,7 @@ pub(crate) struct Fit {
     pub bounds: Vec<Bound>,
 }
 
-/// Why a machine can not do it, or why nobody can say.
+/// Why a machine cannot do it, or why nobody can say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {

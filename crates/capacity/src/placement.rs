@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(with_spares(8, &failure(3, true, 0)), 12);
         assert_eq!(with_spares(7, &failure(3, true, 1)), 13);
         assert_eq!(with_spares(7, &failure(2, true, 0)), 14);
-        assert_eq!(with_spares(7, &failure(1, true, 0)), 7, "one zone can not be survived; checked before");
+        assert_eq!(with_spares(7, &failure(1, true, 0)), 7, "one zone cannot be survived; checked before");
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub struct Answer {
     pub traffic: Traffic,
     /// Machines that can do it, the cheapest first, those without a price last.
     pub candidates: Vec<Candidate>,
-    /// Those that can not, or of which nobody can say.
+    /// Those that cannot, or of which nobody can say.
     pub refused: Vec<Refused>,
     /// The best choices, with reasons.
     pub choices: Vec<Choice>,
@@ -201,7 +201,7 @@ pub struct Lost {
     pub share_with_zone: f64,
 }
 
-/// A machine that can not do it, or of which nobody can say.
+/// A machine that cannot do it, or of which nobody can say.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Refused {
     pub machine: String,

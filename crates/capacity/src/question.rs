@@ -84,7 +84,7 @@ impl Gateway {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DemandInput {
-    /// Groups of subscribers that are served by one unit each and can not be divided.
+    /// Groups of subscribers that are served by one unit each and cannot be divided.
     pub groups: Option<u32>,
     /// What each group carries, both directions together.
     pub each: Option<Known<BitRate>>,

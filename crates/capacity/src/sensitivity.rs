@@ -15,11 +15,11 @@ pub struct Lever {
     pub input: &'static str,
     /// How it was changed: less and more.
     pub change: [String; 2],
-    /// Machines with less and with more of it; none: it can not be done.
+    /// Machines with less and with more of it; none: it cannot be done.
     pub machines: [Option<u32>; 2],
     /// Machines and traffic, an hour, with less and with more of it.
     pub usd_per_hour: [Option<f64>; 2],
-    /// The largest relative change of the cost; infinite changes (it can not be done any more) count as one.
+    /// The largest relative change of the cost; infinite changes (it cannot be done any more) count as one.
     pub swing: f64,
 }
 

@@ -40,7 +40,7 @@ pub struct Parts {
     pub forwarding: Reader<Forwarding>,
     /// Filter groups and classifiers as published.
     pub rules: Reader<Rules>,
-    /// Whose worker is whose, as published.
+    /// The steering table, as published.
     pub steer: Reader<Steer>,
     /// The side of each of its ports.
     pub roles: Vec<Role>,

@@ -29,7 +29,7 @@ impl Kept {
     /// In a folder.
     ///
     /// # Errors
-    /// A ledger that can not be opened or written.
+    /// A ledger that cannot be opened or written.
     pub fn open(folder: &Path) -> Result<Self, LedgerError> {
         let ledger = Ledger::open(folder)?;
         let writer = Arc::new(ledger.writer(Pace::default(), |_| {})?);

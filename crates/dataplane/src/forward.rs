@@ -1,7 +1,7 @@
 //! Where packets go: ports, routes, next hops, tunnels. Control builds it, workers read it as a published snapshot.
 //!
 //! [`Plan`] is the control side: plain collections that change. [`Forwarding`] is what it compiles to: flat tables in
-//! which a packet's way is one prefix lookup and one indexed record.
+//! which a packet's path is one prefix lookup and one indexed record.
 
 mod neighbourhood;
 mod plan;

@@ -212,7 +212,7 @@ fn unless_empty(parameter: &str) -> Node {
     map! { "Fn::Not" => list![map! { "Fn::Equals" => list![reference(parameter), ""] }] }
 }
 
-/// Parameters: what a plan can not know, and what may be changed without writing the template again.
+/// Parameters: what a plan cannot know, and what may be changed without writing the template again.
 fn declared(fleet: &Fleet) -> Node {
     let text = |about: &str, default: &str| map! { "Type" => "String", "Description" => about, "Default" => default };
     let one_of = |about: &str, default: &str, all: Node| {

@@ -1,4 +1,4 @@
-//! What linters can not know: whether a fleet fits its machines, whether networks are apart, whether what is written
+//! What linters cannot know: whether a fleet fits its machines, whether networks are apart, whether what is written
 //! refers to what is there. Every rule has a test that breaks it.
 
 mod cloud_formation;
@@ -82,7 +82,7 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
 }
 
-/// Interfaces, queues, vCPUs and memory of a machine. What is not known can not be promised.
+/// Interfaces, queues, vCPUs and memory of a machine. What is not known cannot be promised.
 fn machine(fleet: &Fleet, found: &mut Vec<Finding>) {
     let (machine, unit) = (&fleet.machine, &fleet.unit);
     let name = &machine.name;

@@ -1,4 +1,4 @@
-//! Every rule, broken: what linters can not know is found, and by its key.
+//! Every rule, broken: what linters cannot know is found, and by its key.
 
 mod fleets;
 

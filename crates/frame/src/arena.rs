@@ -223,7 +223,7 @@ impl Arena {
 
     #[inline]
     fn locate(&self, frame: &Frame) -> *mut u8 {
-        // One predictable branch buys that safe code can not reach outside its own slots: a frame of another arena,
+        // One predictable branch buys that safe code cannot reach outside its own slots: a frame of another arena,
         // or none, never gets a pointer.
         assert!(frame.arena == self.id, "a frame of another arena");
         // SAFETY: `arena == id` implies the token was minted here, so slot < slots and the offset is in the region.

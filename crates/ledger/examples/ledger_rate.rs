@@ -38,7 +38,7 @@ fn main() {
         }
     };
     let writer = ledger.writer(Pace::default(), told).expect("a writer");
-    // Keys in no order, as SEIDs that can not be guessed are.
+    // Keys in no order, as SEIDs that cannot be guessed are.
     let key = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let bytes = |n: u64| (0..700).map(|i| (n >> (i % 8)) as u8).collect::<Vec<u8>>();
     let put = |n: u64| Change::PutSession { key: key(n), bytes: bytes(n) };

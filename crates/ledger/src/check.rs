@@ -16,9 +16,9 @@ use crate::record::Record;
 pub struct Finding {
     /// Those that can be read and are current.
     pub readable: u64,
-    /// Those that can be read, while something newer of the same session may be in what can not.
+    /// Those that can be read, while something newer of the same session may be in what cannot.
     pub outdated: u64,
-    /// Entries of the table that can not be read, and those that make no sense. A session has up to a few entries, most of
+    /// Entries of the table that cannot be read, and those that make no sense. A session has up to a few entries, most of
     /// them older than its current one.
     pub lost: u64,
 }
@@ -213,7 +213,7 @@ fn commit_of(pages: &Pages, commit: &Commit, so_far: &Health) -> (Health, Conten
     (health, contents, faults)
 }
 
-/// The newest entry of each key of a log. An older one may be out of date where newer ones can not be read.
+/// The newest entry of each key of a log. An older one may be out of date where newer ones cannot be read.
 fn newest(
     pages: &Pages,
     table: Option<&Table>,

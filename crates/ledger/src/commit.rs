@@ -171,7 +171,7 @@ impl Batch {
             meta.set(meta::SEQUENCE, sequence)?;
             meta.add(meta::RECORD_BYTES, bytes)?;
         }
-        // What does not exist can not have been exported.
+        // What does not exist cannot have been exported.
         let exported = self.exported.min(sequence);
         if exported > meta.get(meta::EXPORTED)? {
             meta.set(meta::EXPORTED, exported)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::commit::Change;
 
-/// Why the ledger can not be used.
+/// Why the ledger cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum LedgerError {

@@ -94,7 +94,7 @@ impl Table {
 /// What could not be read of a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lost {
-    /// Pages whose checksum is not right, or that can not be read, by their offset in the file; and what is wrong.
+    /// Pages whose checksum is not right, or that cannot be read, by their offset in the file; and what is wrong.
     pub pages: Vec<(u64, &'static str)>,
     /// The greatest key, as bytes, of an entry that may have been on them; none: there is no bound. In the order of the
     /// tree.
@@ -113,7 +113,7 @@ pub(crate) struct Pages {
 
 impl Pages {
     /// # Errors
-    /// A file that can not be read, or is too short for a header.
+    /// A file that cannot be read, or is too short for a header.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let len = file.metadata()?.len();
@@ -152,7 +152,7 @@ impl Pages {
     /// Whether it was written to since it was opened.
     ///
     /// # Errors
-    /// A file that can not be read.
+    /// A file that cannot be read.
     pub fn has_changed(&self) -> io::Result<bool> {
         let mut head = [0; HEADER];
         self.file.read_exact_at(&mut head, 0)?;

@@ -26,7 +26,7 @@ pub struct Salvaged {
 /// damaged one is not changed.
 ///
 /// # Errors
-/// As [`check`](check::check); a folder that has a ledger already; a disk that can not be written.
+/// As [`check`](check::check); a folder that has a ledger already; a disk that cannot be written.
 pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, LedgerError> {
     let (found, contents) = check::read(&check::file_of(from)?)?;
     let file = to.join(FILE);
@@ -119,7 +119,7 @@ const ASIDE: usize = 8;
 ///
 /// # Errors
 /// [`LedgerError::Locked`] by another process; [`LedgerError::Damaged`] when as many have been set aside as may be; a file
-/// that can not be renamed.
+/// that cannot be renamed.
 pub fn set_aside(dir: &Path, now: Moment) -> Result<PathBuf, LedgerError> {
     let path = dir.join(FILE);
     let at = At(&path);

@@ -78,7 +78,7 @@ fn what_is_not_a_ledger_is_told_apart() {
     let error = Ledger::open(&folder.0).unwrap_err();
     assert!(matches!(error, LedgerError::OtherVersion { found: 99, .. }), "{error}");
     assert!(error.to_string().contains("of format 99 and this weir knows format 1"), "{error}");
-    // A folder that can not be one.
+    // A folder that cannot be one.
     let error = Ledger::open(folder.file()).unwrap_err();
     assert!(matches!(error, LedgerError::Disk { .. } | LedgerError::NotALedger { .. }), "{error}");
 }

@@ -71,7 +71,7 @@ pub(crate) fn write(
 
 /// The messages of a datagram, each as its octets: several if they are bundled (6.6), usually one.
 ///
-/// A message that can not be told from the next one ends the list, as its own last item.
+/// A message that cannot be told from the next one ends the list, as its own last item.
 pub fn messages(datagram: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(datagram);
     std::iter::from_fn(move || {

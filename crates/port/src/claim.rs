@@ -84,7 +84,7 @@ pub(crate) struct Hold(Key, Claim);
 impl Hold {
     /// Whether no other process may be using the interface. True while the name is bound. A confined process that opened an
     /// interface again could bind none (see [`hold`]): there it is whether nobody else has bound one, and false where that
-    /// can not be seen, as in a namespace that a confined process can not enter.
+    /// cannot be seen, as in a namespace that a confined process cannot enter.
     pub(crate) fn is_exclusive(&self, netns: &Netns) -> bool {
         let Self(key, claim) = *self;
         let held = HELD.lock().unwrap_or_else(|e| e.into_inner());
@@ -175,13 +175,13 @@ fn take(key: Key, claim: Claim) -> Result<(), Refused> {
     }
 }
 
-/// What processes have of an interface of the calling thread's namespace. None where /proc can not be read: the same claim
+/// What processes have of an interface of the calling thread's namespace. None where /proc cannot be read: the same claim
 /// by two processes is noticed all the same.
 fn claims(key: Key) -> HashSet<Claim> {
     named(key).unwrap_or_default()
 }
 
-/// The same, or why /proc can not be read.
+/// The same, or why /proc cannot be read.
 fn named(key: Key) -> io::Result<HashSet<Claim>> {
     let text = std::fs::read_to_string("/proc/thread-self/net/unix")?;
     let start = format!("@{}", prefix(key));

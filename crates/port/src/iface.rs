@@ -113,7 +113,7 @@ impl Iface {
     /// Sets the largest network-layer packet, in bytes.
     ///
     /// # Errors
-    /// What the kernel said: `EPERM` without `CAP_NET_ADMIN`, `EINVAL` for what the device can not carry.
+    /// What the kernel said: `EPERM` without `CAP_NET_ADMIN`, `EINVAL` for what the device cannot carry.
     pub(crate) fn set_mtu(&self, mtu: u32) -> io::Result<()> {
         self.request(libc::SIOCSIFMTU, |request| request.ifr_ifru.ifru_mtu = mtu.cast_signed()).map(drop)
     }

@@ -73,7 +73,7 @@ impl Netns {
     /// [`PortError::Capability`] when the thread may not enter.
     ///
     /// # Panics
-    /// When the thread can not return: going on in the wrong network would be worse.
+    /// When the thread cannot return: going on in the wrong network would be worse.
     pub fn within<R>(&self, f: impl FnOnce() -> R) -> Result<R, PortError> {
         let enter = || -> io::Result<Option<Back>> {
             let home = own()?;

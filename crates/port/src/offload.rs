@@ -4,7 +4,7 @@
 //! switched off so that what the host itself sends on the interface is whole. VLAN offloads stay: every port restores
 //! the tag.
 //!
-//! What the *other* end of a veth leaves undone can not be helped from here. AF_PACKET ports are told of checksums left
+//! What the *other* end of a veth leaves undone cannot be helped from here. AF_PACKET ports are told of checksums left
 //! to hardware and complete them (TCP and UDP; others are flagged); AF_XDP ports are not told, so a host at the far end
 //! has to finish its own there (`ethtool -K DEVICE tx off`). Super-frames are counted as too long by AF_PACKET ports
 //! (`ethtool -K DEVICE tso off gso off` at the far end); native XDP on a veth makes the kernel stop its peer making

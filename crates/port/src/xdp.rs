@@ -122,7 +122,7 @@ pub fn registered_bytes(arena: &frame::ArenaConfig) -> u64 {
 /// Why an AF_XDP port could not be opened, beyond what any port may suffer.
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
-    /// Slots of a size AF_XDP can not use.
+    /// Slots of a size AF_XDP cannot use.
     #[error("AF_XDP wants slots of 2048 to 4096 bytes, the arena's have {slot_bytes}; set slot_bytes in its config")]
     SlotSize {
         /// What the arena has.

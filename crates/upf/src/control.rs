@@ -218,7 +218,7 @@ impl Control {
     /// returned.
     ///
     /// # Errors
-    /// Rules that make no session, or a worker with its hands full.
+    /// Rules that make no session, or a full command ring.
     pub fn install(&mut self, worker: u16, handle: u32, session: &Session) -> Result<u64, AskError> {
         self.change(worker, handle, session, 0, false)
     }
@@ -227,7 +227,7 @@ impl Control {
     /// and with the change what waits for the subscriber is thrown away if it `discards`.
     ///
     /// # Errors
-    /// Rules that make no session, or a worker with its hands full.
+    /// Rules that make no session, or a full command ring.
     pub fn change(
         &mut self,
         worker: u16,
@@ -253,7 +253,7 @@ impl Control {
     /// Has a worker take a session out.
     ///
     /// # Errors
-    /// A worker with its hands full, or none of that number.
+    /// A full command ring, or no worker of that number.
     pub fn remove(&mut self, worker: u16, handle: u32) -> Result<u64, AskError> {
         let number = self.ask(worker, Command::Remove { handle })?;
         self.remotes.forget((worker, handle));
@@ -263,7 +263,7 @@ impl Control {
     /// Asks what a session has used.
     ///
     /// # Errors
-    /// A worker with its hands full, or none of that number.
+    /// A full command ring, or no worker of that number.
     pub fn measure(&mut self, worker: u16, handle: u32) -> Result<u64, AskError> {
         self.ask(worker, Command::Measure { handle })
     }

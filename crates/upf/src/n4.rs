@@ -214,7 +214,7 @@ pub struct N4 {
     /// Sessions still to be looked through, as applications are detected otherwise from now on: the next one, and how many
     /// from there, round the end.
     outdated: (u32, u32),
-    /// Sessions whose worker had no room, or its hands full, when it was to get their rules as they are now; and from when
+    /// Sessions whose worker had no room, or a full command ring, when it was to get their rules as they are now; and from when
     /// on it may be asked again.
     again: VecDeque<(u64, u32)>,
     /// Which those are, and those whose worker is being asked.
@@ -228,7 +228,7 @@ pub struct N4 {
     slice: usize,
     /// Requests that wait for room in a worker's command ring.
     queue: Queue,
-    /// Sessions that are over, by SEID, and whose worker had its hands full when it was to hear.
+    /// Sessions that are over, by SEID, and whose worker's command ring was full when it was to be told.
     over: VecDeque<u64>,
     /// Tunnels that were told of as unknown to their ends.
     errors: errors::Told,

@@ -22,7 +22,7 @@
 //! Rules are replaced whole; cells are carried over by rule ID. Memory comes by pairs of lines, and what counts is how
 //! many pairs a packet touches: so records begin at even lines, and what a packet needs stands together. The head, what is
 //! done in the packet's direction and the session's bucket (or the only flow's) are one pair; any other flow's bucket and
-//! count are one line. Both are asked for ahead of use.
+//! count are one line. Both are prefetched.
 
 mod rule; // what a packet must be, and what is done with it then
 mod state; // buckets, counts and their bounds

@@ -91,7 +91,7 @@ impl Sessions {
     /// as memory can be had.
     ///
     /// # Errors
-    /// When that much memory is not to be had.
+    /// When that much memory is not available.
     pub fn with_capacity(sessions: usize, lines: usize) -> io::Result<Self> {
         let seed = Seed::random();
         let full = |_| io::Error::from(io::ErrorKind::OutOfMemory);

@@ -141,7 +141,7 @@ impl BenchArgs {
 /// Runs it.
 ///
 /// # Errors
-/// What can not be measured here, and why.
+/// What cannot be measured here, and why.
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     let stop = signals::stop_flag().context("no signal handlers")?;
     match args.profile.as_str() {

@@ -63,7 +63,7 @@ pub struct DemoArgs {
 /// Runs it.
 ///
 /// # Errors
-/// What this machine can not do.
+/// What this machine cannot do.
 pub fn run(args: &DemoArgs) -> anyhow::Result<()> {
     let stop = signals::stop_flag().context("no signal handlers")?;
     let port = args.port.as_deref().map(str::parse::<PortKind>).transpose();

@@ -72,7 +72,7 @@ struct Section {
 /// Runs it.
 ///
 /// # Errors
-/// A plan that is wrong, that no machine answers, or that can not be brought up there, pointing at the key.
+/// A plan that is wrong, that no machine answers, or that cannot be brought up there, pointing at the key.
 pub fn run(args: &DeployArgs) -> anyhow::Result<()> {
     let (what, provider) = match &args.to {
         To::Aws(what) => (what, Some("aws")),

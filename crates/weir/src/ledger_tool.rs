@@ -60,7 +60,7 @@ pub struct SalvageArgs {
 /// Runs `weir ledger check` or `weir ledger salvage`.
 ///
 /// # Errors
-/// A ledger that can not be read at all, or is damaged (`check`); a folder that can not be written.
+/// A ledger that cannot be read at all, or is damaged (`check`); a folder that cannot be written.
 pub fn run(args: &LedgerArgs) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match &args.what {

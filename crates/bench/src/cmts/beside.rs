@@ -62,7 +62,7 @@ impl Beside {
     }
 
     /// Ends it; what it did goes into the report as the reference. The ratio is that of a gateway busy all the time: its
-    /// far ends, which take every frame apart, can not always keep it so.
+    /// far ends, which take every frame apart, cannot always keep it so.
     ///
     /// # Errors
     /// What broke.

@@ -16,7 +16,7 @@ use crate::error::BenchError;
 /// first.
 ///
 /// # Errors
-/// When the configuration can not be.
+/// When the configuration cannot be.
 pub fn plant(config: &Config, ours: Ipv4Addr, macs: [Mac; 2], core_macs: [Mac; 2]) -> Result<Plant, BenchError> {
     let layout = config.layout().map_err(|error| BenchError::Gateway(error.to_string()))?;
     let v4 = |address: IpAddr| match address {

@@ -42,7 +42,7 @@ pub struct Rates {
 /// Measures it.
 ///
 /// # Errors
-/// What can not be.
+/// What cannot be.
 pub fn rates(settings: &CableSettings) -> Result<Rates, BenchError> {
     let settings = CableSettings {
         groups: 1,

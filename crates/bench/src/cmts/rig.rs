@@ -46,7 +46,7 @@ impl CableRig {
     /// Assembles a gateway and its far sides, on the time stamp counter.
     ///
     /// # Errors
-    /// What can not be, or what the machine has too little of.
+    /// What cannot be, or what the machine has too little of.
     pub fn new(settings: &CableSettings) -> Result<Self, BenchError> {
         Self::timed(settings, Time::real(), Clock::tsc())
     }

@@ -123,7 +123,7 @@ impl CableSettings {
     /// Changes one by its name.
     ///
     /// # Errors
-    /// When there is none of that name, or it can not be that.
+    /// When there is none of that name, or it cannot be that.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), BenchError> {
         fn number<T: std::str::FromStr>(key: &str, value: &str, into: &mut T) -> Result<(), BenchError> {
             *into = value

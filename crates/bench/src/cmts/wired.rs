@@ -62,7 +62,7 @@ impl WiredRig {
     /// Builds a network, a gateway on it, and its far ends.
     ///
     /// # Errors
-    /// What can not be, or what the system refused.
+    /// What cannot be, or what the system refused.
     pub fn new(settings: &CableSettings, kind: PortKind) -> Result<Self, BenchError> {
         if settings.mtu > bed::MTU {
             let (mtu, most) = (settings.mtu, bed::MTU);

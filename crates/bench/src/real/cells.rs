@@ -32,7 +32,7 @@ pub struct Row {
     pub kind: Kind,
     /// Packets a second that were asked for.
     pub offered: f64,
-    /// The load's CPU can not send more.
+    /// The load's CPU cannot send more.
     pub limited: bool,
     /// Valid trials, and those that stayed invalid.
     pub trials: Vec<Trial>,

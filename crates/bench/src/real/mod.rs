@@ -64,7 +64,7 @@ use crate::error::BenchError;
 /// Measures. `tell` is told what is being done.
 ///
 /// # Errors
-/// What this machine can not do, which process did not start, or [`BenchError::Interrupted`].
+/// What this machine cannot do, which process did not start, or [`BenchError::Interrupted`].
 pub fn real(options: &RealOptions, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result<RealReport, BenchError> {
     let place = Place::find()?;
     let mut report = RealReport {

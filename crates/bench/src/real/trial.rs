@@ -54,7 +54,7 @@ pub struct Trial {
     pub steal: f64,
     /// Packets per burst, where the contender counts bursts.
     pub burst: Option<f64>,
-    /// Why it can not be used, if so.
+    /// Why it cannot be used, if so.
     pub invalid: Option<String>,
 }
 
@@ -243,7 +243,7 @@ fn wait_for_load(counter: Option<&Sent>) {
     }
 }
 
-/// Why a trial can not be used, if so. Where most is sought, less than what was asked for may be all that there is.
+/// Why a trial cannot be used, if so. Where most is sought, less than what was asked for may be all that there is.
 fn verdict(trial: &Trial, load: Option<Load<'_>>, window: Duration, ended_early: bool) -> Option<String> {
     let pps = load.filter(|load| !load.most).and_then(|load| load.pps);
     let wanted = window.as_secs_f64();

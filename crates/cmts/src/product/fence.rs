@@ -1,4 +1,4 @@
-//! No two speakers: before a standby goes on, the process it goes on for is ended, whatever state that is in. A process
+//! Fencing: before a standby takes over, the process it goes on for is ended, whatever state that is in. A process
 //! that hangs, is stopped, or has lost a thread may come back; a killed one runs no instruction more.
 
 use std::io;

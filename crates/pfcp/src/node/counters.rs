@@ -72,7 +72,7 @@ counters! {
     claims_dropped,
     /// Responses ignored because they answer nothing.
     unexpected_responses,
-    /// Responses that can not be used; what they answer has failed.
+    /// Responses that cannot be used; what they answer has failed.
     unusable_responses,
     /// Messages not sent because they would be too long.
     too_long,

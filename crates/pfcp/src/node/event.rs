@@ -21,7 +21,7 @@ pub enum Event {
         /// What it is.
         packet: Packet,
     },
-    /// A request about a session that can not be read, to be answered by [`Node::refuse`](super::Node::refuse) with the
+    /// A request about a session that cannot be read, to be answered by [`Node::refuse`](super::Node::refuse) with the
     /// SEID the peer has for the session.
     Unreadable {
         /// Gives the answer its way.
@@ -104,7 +104,7 @@ pub enum Failure {
     /// Nobody has answered.
     #[error("no answer")]
     NoAnswer,
-    /// The answer can not be used.
+    /// The answer cannot be used.
     #[error("unusable answer: {0}")]
     Unusable(Fault),
     /// The peer said no.

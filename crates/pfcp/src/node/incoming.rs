@@ -325,7 +325,7 @@ impl Node {
         self.set_up(None, association, now);
     }
 
-    /// A message that can not be read.
+    /// A message that cannot be read.
     fn on_refusal(&mut self, ticket: Ticket, refusal: Refusal, now: Time) {
         match refusal {
             Refusal::Malformed(_) | Refusal::Version { .. } => self.counters.malformed += 1,

@@ -80,7 +80,7 @@ impl Ticket {
     }
 }
 
-/// A request can not be sent now.
+/// A request cannot be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotSent {
     /// Too many wait for a response.

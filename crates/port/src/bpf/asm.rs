@@ -7,7 +7,7 @@ use super::map::Map;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label(usize);
 
-/// A program that can not be.
+/// A program that cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AsmError {
     /// A jump to a label that was never placed.

@@ -70,7 +70,7 @@ impl Program {
     /// Runs the program once on a packet, attached to nothing; for an XDP program the receive queue is 0.
     ///
     /// # Errors
-    /// [`BpfError::TestRun`]: kinds that can not be tried, packets shorter than an Ethernet header.
+    /// [`BpfError::TestRun`]: kinds that cannot be tried, packets shorter than an Ethernet header.
     pub fn test_run(&self, packet: &[u8]) -> Result<TestRun, BpfError> {
         let mut out = vec![0; packet.len() + 4096];
         let mut attr = sys::TestRun {

@@ -53,7 +53,7 @@ pub(crate) struct Answer {
 
 pub(super) type Reply = Result<Answer, PortError>;
 
-/// A message can not be read: its sender is of another version, or damaged.
+/// A message cannot be read: its sender is of another version, or damaged.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Garbled;
 

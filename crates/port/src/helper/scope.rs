@@ -75,7 +75,7 @@ impl FromStr for ScopedPort {
     }
 }
 
-/// The limits of a helper, given when it is started. The process that asks can not change them, whoever has taken it over.
+/// The limits of a helper, given when it is started. The process that asks cannot change them, whoever has taken it over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
     /// The ports it opens, one entry for each worker's.

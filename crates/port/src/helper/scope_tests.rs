@@ -1,4 +1,4 @@
-//! What a process that was taken over can not have from its helper. Needs root: interfaces are of a namespace of their own.
+//! What a process that was taken over cannot have from its helper. Needs root: interfaces are of a namespace of their own.
 
 use std::cell::RefCell;
 use std::io::{IoSlice, Write};

@@ -76,7 +76,7 @@ pub(crate) fn open(name: &str, netns: &Netns, offloads: bool) -> Result<Opened, 
 /// Sets the interface's MTU, in bytes. Privileged.
 ///
 /// # Errors
-/// There is none of that name, it can not carry that much, or a missing capability.
+/// There is none of that name, it cannot carry that much, or a missing capability.
 pub(crate) fn set_mtu(name: &str, netns: &Netns, mtu: u32) -> Result<(), PortError> {
     let set = Iface::named(name, netns.name())?.set_mtu(mtu);
     set.map_err(|e| PortError::system(format!("setting the MTU of {name}"), "CAP_NET_ADMIN", e))
@@ -101,7 +101,7 @@ pub(crate) fn choose_offloads(queue: &File, name: &str, offloads: bool) -> Resul
 
 /// Takes back what was left to us: the next process on the interface gets packets with checksums, none of them too long.
 pub(crate) fn clear_offloads(queue: &File) {
-    // It can not fail on a queue that is attached; one that is not has nothing left to take back.
+    // It cannot fail on a queue that is attached; one that is not has nothing left to take back.
     let _ = set_offloads(queue, 0);
 }
 

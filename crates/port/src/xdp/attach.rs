@@ -123,7 +123,7 @@ impl Attached {
             note.write(if strips_tags { STRIPPED } else { "" });
         }
         if strips_tags {
-            // Where a device can not stop stripping, tagged packets come without: nothing a port could do.
+            // Where a device cannot stop stripping, tagged packets come without: nothing a port could do.
             let _ = iface.ethtool_set(SET_FLAGS, flags & !FLAG_RX_VLAN);
         }
         Ok(Self { link, steer, filter: config.filter.clone(), iface, strips_tags, _note: note.map(|(note, _)| note) })

@@ -12,7 +12,7 @@ pub enum Copying {
     Auto,
     /// The kernel copies.
     Copy,
-    /// The device itself; opening fails where it can not.
+    /// The device itself; opening fails where it cannot.
     Zero,
 }
 

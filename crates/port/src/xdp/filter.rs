@@ -37,7 +37,7 @@ pub struct Terms {
     pub vlan: bool,
 }
 
-/// A filter that can not be read.
+/// A filter that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no filter term; write `all`, or some of udp:PORT, ip:PREFIX, neighbours, vlan joined with +")]
 pub struct BadFilter(pub String);

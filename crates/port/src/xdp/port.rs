@@ -27,7 +27,7 @@ const LINGER: Duration = Duration::from_millis(100);
 const KICK_AT: usize = 128;
 /// The part of all slots, one in so many, that a port at most keeps ready to receive.
 const SHARE: u32 = 8;
-/// Most looks between two attempts to open an interface that is there but can not be opened: about a second.
+/// Most looks between two attempts to open an interface that is there but cannot be opened: about a second.
 const MOST_SKIPPED: u32 = 63;
 
 /// One queue of an interface over AF_XDP. Its frames' slots pass to and from other ports of the arena without a copy.

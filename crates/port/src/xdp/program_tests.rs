@@ -77,7 +77,7 @@ fn by_port() {
         (udp4(2153, [1; 4], 0, 0), Hosts),
         (udp4(2152, [1; 4], 24, 0), Ours),
         (udp4(2153, [1; 4], 24, 0), Hosts),
-        // Don't fragment set; first fragment; a later fragment, whose port can not be known.
+        // Don't fragment set; first fragment; a later fragment, whose port cannot be known.
         (udp4(2152, [1; 4], 0, 0x4000), Ours),
         (udp4(53, [1; 4], 0, 0x2000), Hosts),
         (udp4(53, [1; 4], 0, 0x20b9), Ours),

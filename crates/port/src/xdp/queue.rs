@@ -30,7 +30,7 @@ pub struct Queue {
     receiving: Ledger,
     /// In the transmit ring, being sent, or in the completion ring.
     sending: Ledger,
-    /// Slots the device can not use, kept out of the way. Empty in copy mode.
+    /// Slots the device cannot use, kept out of the way. Empty in copy mode.
     aside: Vec<Frame>,
     /// Slots kept in `receiving`.
     stock: usize,

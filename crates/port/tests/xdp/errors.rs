@@ -1,4 +1,4 @@
-//! What can not be had says why.
+//! What cannot be had says why.
 
 use frame::{Arena, ArenaConfig, Port};
 use port::PortError;
@@ -119,7 +119,7 @@ fn little_locked_memory_suffices_for_a_small_arena_and_is_named_for_a_large_one(
     );
     port.close(&mut small.pool);
     assert_eq!(small.free(), 1024);
-    // 132 MiB: where the limit is lower and can not be raised, the error says how much it takes.
+    // 132 MiB: where the limit is lower and cannot be raised, the error says how much it takes.
     match XdpPort::open(net.config("a0"), &large.arena) {
         Ok(_) => {}
         Err(PortError::LockedMemory { bytes, .. }) => assert_eq!(bytes, 65_536 * 2112),

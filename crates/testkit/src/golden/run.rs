@@ -10,7 +10,7 @@ pub trait Subject: Sized {
     /// A gateway of that configuration at rest, its clock at 0.
     ///
     /// # Errors
-    /// Why it can not be.
+    /// Why it cannot be.
     fn start(config: &toml::Table) -> Result<Self, String>;
 
     /// Its ports.
@@ -25,7 +25,7 @@ pub trait Subject: Sized {
     /// Control does something.
     ///
     /// # Errors
-    /// Why it can not.
+    /// Why it cannot.
     fn step(&mut self, what: &toml::Table) -> Result<(), String>;
 
     /// Turns workers and control until nothing moves.

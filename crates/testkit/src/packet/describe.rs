@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use wire::{L3L4, Outer, arp, ethertype, fast, gtpu, protocol};
 
-/// What the bytes of a frame say, in a line. Never fails; what can not be read is told.
+/// What the bytes of a frame say, in a line. Never fails; what cannot be read is told.
 pub fn describe(frame: &[u8]) -> String {
     let Ok(outer) = Outer::parse(frame) else { return format!("{} bytes that are no frame", frame.len()) };
     let mac = |at: usize| wire::Mac(fast::array(frame, at).unwrap_or_default());

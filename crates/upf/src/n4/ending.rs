@@ -229,7 +229,7 @@ impl N4 {
         }
     }
 
-    /// Takes out sessions whose worker had its hands full before.
+    /// Takes out sessions whose worker's command ring was full before.
     pub(super) fn end_again(&mut self, control: &mut Control) {
         for _ in 0..self.over.len().min(SLICE) {
             let number = self.over.pop_front().and_then(|seid| self.store.find(seid));

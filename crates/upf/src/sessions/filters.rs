@@ -62,7 +62,7 @@ impl SharedFilters {
         self.lines.in_use() * LINE + self.by_content.bytes()
     }
 
-    /// Whether there are so many that their lines have to be asked for ahead of use.
+    /// Whether there are so many that their lines have to be prefetched.
     #[inline(always)]
     pub fn are_many(&self) -> bool {
         self.count > MANY

@@ -1,4 +1,4 @@
-//! More than one user plane on a packet's way: I-UPF and uplink classifier on N9, indirect forwarding at a handover
+//! More than one user plane on a packet's path: I-UPF and uplink classifier on N9, indirect forwarding at a handover
 //! (3GPP TS 23.501, 5.6.4.2; TS 23.502, 4.9.1.3.3).
 
 use super::super::*;

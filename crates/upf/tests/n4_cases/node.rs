@@ -124,7 +124,7 @@ fn contents_may_have_several_flow_descriptions_and_there_are_as_many_as_a_messag
 }
 
 #[test]
-fn a_worker_with_its_hands_full_or_without_room_hears_later() {
+fn full_command_ring_or_no_room_delays_changed_rules() {
     let mut bench = Bench::new("");
     told(&mut bench, pfds(&[("video", &[flow(VIDEO)])]));
     let (_, teid) = watching(&mut bench);

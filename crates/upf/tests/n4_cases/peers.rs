@@ -166,7 +166,7 @@ fn a_set_of_sessions_ends_as_one() {
 }
 
 #[test]
-fn what_is_over_ends_though_its_worker_has_its_hands_full() {
+fn sessions_end_although_the_command_ring_is_full() {
     let mut bench = Bench::new("");
     for last in 1..4 {
         let session = Session { cp_seid: last.into(), ip4: Some(Ipv4Addr::new(10, 45, 0, last)), ..Session::default() };

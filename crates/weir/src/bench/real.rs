@@ -65,7 +65,7 @@ impl RealArgs {
 /// Runs it.
 ///
 /// # Errors
-/// What can not be measured here; that the gateway did not do what its rules say.
+/// What cannot be measured here; that the gateway did not do what its rules say.
 pub fn run(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     let options = options(args)?;
     let report = real::real(&options, stop, &mut |what| eprintln!("{what} …"))?;

@@ -27,7 +27,7 @@ pub struct Exported {
 /// Exports them.
 ///
 /// # Errors
-/// As the source's; the file can not be written. Nothing is acknowledged then.
+/// As the source's; the file cannot be written. Nothing is acknowledged then.
 pub fn export(args: &ExportArgs, source: &mut Source) -> anyhow::Result<Exported> {
     let mut filter = args.which.filter();
     if args.acknowledge {

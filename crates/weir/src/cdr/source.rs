@@ -30,7 +30,7 @@ impl Source {
     /// A weir that runs is asked, if its ledger is the one that is wanted; otherwise the file is opened.
     ///
     /// # Errors
-    /// There are no records there, or whoever has them can not be asked.
+    /// There are no records there, or whoever has them cannot be asked.
     pub fn find(place: &Where) -> anyhow::Result<Self> {
         match (&place.ledger, Self::ask(&place.socket)) {
             (None, Err(error)) if matches!(error.downcast_ref(), Some(ClientError::NoServer { .. })) => {
@@ -62,7 +62,7 @@ impl Source {
     /// Some of the records asked for, and what the ledger holds.
     ///
     /// # Errors
-    /// The ledger can not be read, or the weir has gone.
+    /// The ledger cannot be read, or the weir has gone.
     pub fn page(&mut self, filter: &Filter, limit: u32) -> anyhow::Result<RecordsView> {
         let limit = limit.min(AN_ANSWER);
         match self {

@@ -98,7 +98,7 @@ impl Network {
     /// The traffic out of the kernel, through the sessions in a file.
     ///
     /// # Errors
-    /// The file; or what this kernel can not do.
+    /// The file; or what this kernel cannot do.
     pub fn kernel_load(&self, file: &Path) -> anyhow::Result<KernelLoad> {
         let sizes = Sizes::mix(&SIZES.map(|bytes| (bytes, 1)));
         let mut profile = Profile {

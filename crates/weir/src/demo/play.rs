@@ -40,7 +40,7 @@ const COUNTED: Duration = Duration::from_millis(1100);
 /// Plays it.
 ///
 /// # Errors
-/// What this machine can not do, or which process did not do its part.
+/// What this machine cannot do, or which process did not do its part.
 pub fn play(args: &DemoArgs, only: Option<PortKind>, stop: &AtomicBool) -> anyhow::Result<()> {
     let mut screen = Screen::new(std::io::stdout().is_terminal());
     screen.say("building a network: two namespaces, links for N3, N4 and N6 …");

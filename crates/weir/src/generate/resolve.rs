@@ -21,7 +21,7 @@ const AGAIN: Duration = Duration::from_millis(300);
 /// Fills in hardware addresses that neither file nor command line say: our own are the ports', the gateway is asked.
 ///
 /// # Errors
-/// When it can not be asked, or does not answer.
+/// When it cannot be asked, or does not answer.
 pub fn addresses(
     spec: &mut Spec,
     ports: [Option<&mut (dyn Port + 'static)>; 2],

@@ -146,7 +146,7 @@ struct Verdict {
 /// Runs it.
 ///
 /// # Errors
-/// What can not be measured here, or that the prediction does not hold.
+/// What cannot be measured here, or that the prediction does not hold.
 pub fn run(args: &VerifyArgs) -> anyhow::Result<()> {
     let stop = signals::stop_flag().context("no signal handlers")?;
     let trial = Trial { port: args.port, rounds: args.rounds.into(), window: Duration::from_millis(143) };
