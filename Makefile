@@ -1,8 +1,8 @@
-# weir: short commands for people. Plain cargo works too.
+# weir: short commands. Plain cargo works too.
 .PHONY: help setup setup-test build demo test quick bench check arrows miri loom fuzz install uninstall deb image clean
 CARGO ?= cargo
 
-help:            ## What there is
+help:            ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 18
 
 setup:           ## Install what is missing to build and run: compiler, ip
@@ -23,7 +23,7 @@ test: setup-test      ## All tests: units, properties, golden cases, real socket
 quick:           ## Tests that need no root and no tools
 	$(CARGO) test --workspace --lib
 
-bench: build     ## What the house promises, measured: target, figure, verdict
+bench: build     ## All targets, measured: target, figure, verdict
 	scripts/as-root target/release/weir bench suite
 
 check:           ## Format, lints, documentation, arrows
@@ -32,7 +32,7 @@ check:           ## Format, lints, documentation, arrows
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 	$(MAKE) --no-print-directory arrows
 
-arrows:          ## Dependencies run one way
+arrows:          ## Check that dependencies between crates run one way
 	$(CARGO) test -q -p testkit --test arrows
 
 miri: setup-test      ## Undefined behaviour in frames and tables
@@ -47,7 +47,7 @@ fuzz: setup-test      ## Every parser and the whole pipeline, a few seconds each
 install:         ## Install into PREFIX=/usr/local: binary, service, manual pages, completions, examples
 	scripts/install
 
-uninstall:       ## Take that away again; configurations and ledgers stay
+uninstall:       ## Remove that; configurations and ledgers stay
 	scripts/install --remove
 
 deb: build       ## Debian packages in target/deb: weir, and its debug symbols apart
