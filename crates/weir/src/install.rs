@@ -41,7 +41,7 @@ pub struct ManArgs {
 /// Writes the completions to the standard output.
 ///
 /// # Errors
-/// It can not be written to.
+/// It cannot be written to.
 pub fn completions(args: &CompletionsArgs) -> anyhow::Result<()> {
     let mut out = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::of_all(), "weir", &mut out);
@@ -51,9 +51,9 @@ pub fn completions(args: &CompletionsArgs) -> anyhow::Result<()> {
 /// Writes a manual page for weir and one for each command.
 ///
 /// # Errors
-/// The folder can not be written to.
+/// The folder cannot be written to.
 pub fn man(args: &ManArgs) -> anyhow::Result<()> {
-    let at = || format!("{} can not be written to", args.folder.display());
+    let at = || format!("{} cannot be written to", args.folder.display());
     fs::create_dir_all(&args.folder).with_context(at)?;
     clap_mangen::generate_to(Cli::of_all().disable_help_subcommand(true), &args.folder).with_context(at)
 }
