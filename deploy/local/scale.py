@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Gateways that come and go with their sessions, on one machine: what an auto-scaling group or a StatefulSet does, small.
+"""Scaling gateways out and in with their sessions, on one machine, as an auto-scaling group or a StatefulSet does.
 
     sudo python3 deploy/local/scale.py target/release/weir            a day in a minute, from deploy/local/day.tsv
 
@@ -8,11 +8,11 @@
          ┌────────────┼────────────┐
       weir-0       weir-1       weir-2 …     a namespace and a `weir run --pool-from-ordinal` each
 
-Sessions follow the curve. Each hour's new ones go to the first gateways that have room, so that the last to come is the
-first to be empty. How many gateways there are follows the mean of their own weir_load_ratio, as a HorizontalPodAutoscaler
-would have it. One that is too many drains: new sessions are refused, those there are moved, and only when none is left it
-is stopped. Control planes are `weir cp`, one for each hour's new sessions on a gateway; each must hear from a gateway
-that drains. Packets flow through a session of each all the time it is up, both ways, and are counted.
+The number of sessions follows the curve. Each hour's new ones go to the first gateways that have room, so that the last
+gateway is the first to be empty. The number of gateways follows the mean of their weir_load_ratio, as a
+HorizontalPodAutoscaler sets it. A surplus gateway drains: new sessions are refused, existing ones move, and it is stopped
+when none is left. Control planes are `weir cp`, one for each hour's new sessions on a gateway; each must receive the
+request for release from a gateway that drains. Packets flow through a session of each in both directions, and are counted.
 """
 
 import argparse
@@ -54,7 +54,7 @@ uri = "packet:n6?mode=slots"
 role = "core"
 addresses = ["10.0.6.16/24"]
 
-# The driver plays them all, and may be slow to answer on a busy machine: nobody has to ask it.
+# The driver acts for all of them and may answer late on a busy machine: addresses are static.
 {neighbours}
 [n4]
 address = "10.0.4.16"
@@ -154,7 +154,7 @@ class Gateway:
         workers = json.loads(out)["workers"]
         missing = sum(worker["missing"] for worker in workers)
         assert missing == 0, f"gateway {self.ordinal}: {missing} packets missing"
-        # What hosts tell all others on a link is not for a gateway.
+        # Gateways do not need the hosts' multicast traffic.
         drops = Counter({f"{drop['stage']}.{drop['reason']}": drop["packets"] for worker in workers
                          for drop in worker["drops"] if drop["reason"] != "multicast"})
         return drops
@@ -183,7 +183,7 @@ class Batch:
             return False
 
     def state(self):
-        """Both sides of a batch that is not up: what the control plane and the gateway say and count."""
+        """Both sides of a batch that is not up: messages and counters of control plane and gateway."""
         tasks = glob.glob(f"/proc/{self.process.pid}/task/*")
         said = "\n".join(f"control plane: {open(task + '/comm').read().strip()} {open(task + '/wchan').read()}" for task in tasks)
         self.process.send_signal(signal.SIGINT)
@@ -230,7 +230,7 @@ class Net:
             if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0x40000000) != 0:
                 raise OSError(ctypes.get_errno(), "setns")
         run("ip link set lo up")
-        # Hardware addresses stay what they are, whoever comes and goes: nobody has to be looked for again.
+        # Hardware addresses are static, so that no address has to be resolved again.
         run("ip link add n4 address 02:00:00:00:04:01 type bridge")
         run("ip address add 10.0.4.1/24 dev n4")
         run("ip link set n4 up")
@@ -300,7 +300,7 @@ class Fleet:
                 self.counts["ended"] += batch.count
 
     def evacuate(self):
-        """What a control plane does that is asked to release: sessions of who drains move, new before old."""
+        """A control plane's reaction to a request for release: sessions of draining gateways move, new before old."""
         for batch in [batch for batch in self.batches if batch.gateway.is_draining]:
             room = sum(self.args.limit - self.sessions_of(gateway) for gateway in self.gateways if not gateway.is_draining)
             if room >= batch.count:
@@ -343,7 +343,7 @@ class Fleet:
     def drain(self, gateway):
         gateway.drain()
         assert gateway.get("/readyz") == 503 and gateway.get("/healthz") == 200
-        # Who asks all the same is refused, with a cause that sends it elsewhere.
+        # Further requests are refused, with a cause that leads to another gateway.
         trial = Batch(self.net, gateway, 1)
         out, _ = trial.process.communicate(timeout=30) if trial.process.poll() is not None else trial_ends(trial)
         assert trial.process.returncode == 1 and json.loads(out)["refused"] == 1, out
