@@ -5,7 +5,7 @@ use crate::quantity::{Quantity, Ratio};
 use crate::question::{DemandInput, Directions, When, mean};
 use crate::wrong::Wrong;
 
-const WAYS: &str = "say one of: groups and each; subscribers and packets; subscribers and rate; [[demand.market]] and \
+const WAYS: &str = "use one of: groups and each; subscribers and packets; subscribers and rate; [[demand.market]] and \
                     [[demand.density]]";
 
 /// Missing, contradictory, impossible.

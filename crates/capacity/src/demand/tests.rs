@@ -78,17 +78,21 @@ fn what_is_wrong_is_said_at_its_key() {
         ("frame = '128 B'", "demand", "no demand"),
         ("groups = 3", "demand.groups", "of what"),
         ("rate = '1 Mbit/s'", "demand.rate", "how many subscribers"),
-        ("groups = 3\neach = '1 Gbit/s'\npackets = '3 pps'", "demand.packets", "several ways"),
+        ("groups = 3\neach = '1 Gbit/s'\npackets = '3 pps'", "demand.packets", "more than once"),
         ("groups = 0\neach = '1 Gbit/s'", "demand.groups", "no group"),
         ("groups = 2\neach = '0 Gbit/s'", "demand.each", "is invalid"),
         ("subscribers = -5\nrate = '1 Mbit/s'", "demand.subscribers", "is invalid"),
         ("subscribers = 5\nrate = '1 Mbit/s'\npackets = '1 Mpps'", "demand.packets", "frames of"),
-        ("subscribers = 5\nrate = '1 Mbit/s'\npackets = '1000 pps'\nframe = '1400 B'", "demand.packets", "frame says"),
+        (
+            "subscribers = 5\nrate = '1 Mbit/s'\npackets = '1000 pps'\nframe = '1400 B'",
+            "demand.packets",
+            "but frame is",
+        ),
         ("subscribers = 5\nrate = '1 Mbit/s'\npeak_over_busy_hour = 2", "demand.peak_over_busy_hour", "nothing"),
         ("subscribers = 5\nrate = '1 Mbit/s'\ngrowth_per_year = 0.2", "demand.growth_per_year", "how many years"),
         ("subscribers = 5\nrate = '1 Mbit/s'\nerlangs = 0.1\nblocking = 1.5", "demand.blocking", "probability"),
         ("subscribers = 5\nrate = '1 Mbit/s'\nday = [1, 2]", "demand.day", "2 hours"),
-        ("subscribers = 5\npackets = '9 pps'\npackets_are = 'each'\ndown_up = '9:1'", "demand.down_up", "otherwise"),
+        ("subscribers = 5\npackets = '9 pps'\npackets_are = 'each'\ndown_up = '9:1'", "demand.down_up", "contradict"),
     ];
     for (text, path, words) in cases {
         let wrong = of(text).unwrap_err();

@@ -66,6 +66,6 @@ mod tests {
   and 1 blocks more; --ue ADDRESS shows one subscriber's
 ";
         assert_eq!(format!("\n{}", text(&view, Style::default())), wanted);
-        assert!(text(&NatView::default(), Style::default()).contains("nobody"));
+        assert!(text(&NatView::default(), Style::default()).contains("no block is allocated"));
     }
 }

@@ -46,7 +46,7 @@ pub fn one(view: &SessionView, style: Style) -> String {
         out.truncate(out.trim_end().len());
         out += &format!(" · of {peer}, SEID {theirs:#x}, here {ours:#x}\n\n");
     }
-    let mut rules = Table::new(&[("rule", Align::Left), ("id", Align::Right), ("rule text", Align::Left)]);
+    let mut rules = Table::new(&[("rule", Align::Left), ("id", Align::Right), ("text", Align::Left)]);
     let mut last = "";
     for (kind, id, says) in &view.rules {
         if !last.is_empty() && kind != last {

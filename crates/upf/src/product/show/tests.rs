@@ -59,7 +59,7 @@ fn one_session() {
     let wanted = "
 10.60.0.1 and 2001:db8:: · core · worker 1, handle 6 · of 10.0.4.9:8805, SEID 0x1, here 0x100000001
 
-  rule  id  says
+  rule  id  text
   ─────────────────────────────
   pdr    1  from access → far 1
   ─────────────────────────────
