@@ -8,12 +8,14 @@
 //! impl Kind for Toy {
 //!     type Lane = ();
 //!     type State = u64;
+//!     type Config = ();
 //!     fn describe(burst: &Burst<Self>, i: usize) -> String {
 //!         format!("{} bytes", burst.frame(i).len())
 //!     }
 //! }
 //!
 //! /// Drops packets shorter than an Ethernet header.
+//! #[derive(Default)]
 //! struct CheckLength;
 //! impl Stage<Toy> for CheckLength {
 //!     const NAME: &'static str = "check_length";
@@ -32,7 +34,7 @@
 //!     /// From port to port.
 //!     struct Forward("forward") for Toy { check: CheckLength }
 //! }
-//! let forward = Forward::new(&mut Layout::default(), CheckLength);
+//! let forward = Forward::new(&mut Layout::default(), &());
 //! assert_eq!(Forward::STAGES, ["check_length"]);
 //! # let _ = forward;
 //! ```
