@@ -58,7 +58,7 @@ How they fit together:
   weir plan PLAN.toml      computes how many of which machine carry a network, at what cost
   weir deploy aws …        writes the files that bring them up
   weir demo                runs gateway, control plane and traffic, with live figures
-  weir completions SHELL   and weir man FOLDER write completions and manual pages for an installation
+  weir completions SHELL   writes shell completions; weir man FOLDER writes manual pages
 
 Run a gateway, and see what each stage costs, every two seconds:
   sudo weir run examples/upf-packet.toml
