@@ -38,8 +38,11 @@ use active::Teller;
 use gateway::cli::RunArgs;
 use gateway::load::Text;
 use gateway::shell::ports::PortEntry;
+use gateway::shell::reload::LiveKey;
 use gateway::shell::rest::ControlWaker;
-use gateway::shell::{self, Ended, Gateway, Head, Opened, Process, Reach, StartError, WorkerInit, WorkerInits};
+use gateway::shell::{
+    self, Ended, Gateway, Head, Opened, Process, Product as _, Reach, StartError, WorkerInit, WorkerInits,
+};
 use gateway::show::View;
 use gateway::tables::duration;
 use gateway::trace::TraceKey;
@@ -67,6 +70,11 @@ impl Gateway for CmtsGateway {
     const TITLE: &'static str = "a cable gateway";
     const VIEWS: &'static [View] = show::VIEWS;
     const TRACE_KEYS: &'static [TraceKey] = &[show::MODEM];
+    const LIVE: &'static [LiveKey] = &[LiveKey {
+        key: "route",
+        help: "Forwarding tables are published anew. Refused where a Remote-PHY device would be reached by another port. \
+               With a `[standby]` it needs a restart: both must have one configuration.",
+    }];
     type Config = Config;
     type Product = Observer;
 
@@ -93,6 +101,21 @@ impl Gateway for CmtsGateway {
 
     fn load(_args: &RunArgs, text: Text) -> anyhow::Result<Loaded> {
         Ok(Loaded::of(text)?)
+    }
+
+    fn needs_restart(product: &Observer, _key: &str) -> bool {
+        product.control().has_standby()
+    }
+
+    fn apply(
+        config: &Config,
+        _keys: &[&str],
+        product: &Observer,
+        check: bool,
+    ) -> Result<(), crate::config::ConfigError> {
+        product.control().reload_routes(config, check)?;
+        product.shell().call_control();
+        Ok(())
     }
 
     fn reach(config: &Config) -> Reach {

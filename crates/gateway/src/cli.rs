@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 
 use crate::drain::DrainArgs;
 use crate::log::{Level, LogArgs, LogOptions};
+use crate::shell::reload::ReloadArgs;
 
 /// Commands of every gateway.
 #[derive(Debug, Subcommand)]
@@ -21,6 +22,8 @@ pub enum Command {
     Log(LogArgs),
     /// Refuse new sessions, before a gateway is stopped.
     Drain(DrainArgs),
+    /// Read the configuration again and apply what can change while it runs.
+    Reload(ReloadArgs),
 }
 
 /// An option that a gateway adds to `weir show` or `weir trace`.
@@ -46,12 +49,14 @@ impl Keys {
 }
 
 /// `weir run`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
   sudo weir run examples/upf-packet.toml
   weir run --check gateway.toml         check it, and do nothing else
   weir run gateway.toml --pool-from-ordinal 8      as one of 8 replicas; host weir-3 takes part 3
+
+SIGHUP: the configuration is read again, as by `weir reload`.
 
 Ends on Ctrl-C or SIGTERM: workers stop, ports close, interfaces are left as they were found, and
 the summary is the balance of packets and packet buffers.")]

@@ -7,9 +7,11 @@ use crate::load::LoadError;
 
 /// The command line or a configuration is wrong.
 const USAGE: u8 = 2;
+/// A changed key of the configuration needs a restart.
+const RESTART: u8 = 3;
 
 /// Prints what went wrong, if anything did, and gives the exit code: 0 all well, 1 failure, 2 a wrong command line or
-/// configuration.
+/// configuration, 3 a reload that left out keys which need a restart.
 pub fn exit(done: anyhow::Result<()>) -> ExitCode {
     let Err(error) = done else { return ExitCode::SUCCESS };
     if is_broken_pipe(&error) {
@@ -28,6 +30,10 @@ pub fn exit(done: anyhow::Result<()>) -> ExitCode {
         None if error.is::<Usage>() => {
             eprintln!("weir: {error}");
             ExitCode::from(USAGE)
+        }
+        None if error.is::<RestartNeeded>() => {
+            eprintln!("weir: {error}");
+            ExitCode::from(RESTART)
         }
         None => {
             eprintln!("weir: {}", sentence(&error));
@@ -53,6 +59,11 @@ fn sentence(error: &anyhow::Error) -> String {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
+
+/// So many changed keys of a configuration take effect with a restart only.
+#[derive(Debug, thiserror::Error)]
+#[error("changed keys that need a restart, not applied: {0}")]
+pub struct RestartNeeded(pub usize);
 
 /// Whoever read our output has seen enough.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

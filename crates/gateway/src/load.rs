@@ -56,6 +56,14 @@ impl Text {
         self.wrong(path.join("."), span, what.into(), Some(help.into()))
     }
 
+    /// The line of a path of keys and list positions, from 1; where the last of them is not there, of the nearest that is.
+    pub fn line_of(&self, path: &[String]) -> Option<usize> {
+        let tree = DeTable::parse(&self.text).ok()?;
+        let span = spans::find(&tree, path);
+        let before = self.text.get(..span.start).filter(|_| !span.is_empty())?;
+        Some(1 + before.matches('\n').count())
+    }
+
     fn wrong(&self, key: String, span: Range<usize>, what: String, help: Option<String>) -> LoadError {
         LoadError::Wrong(Box::new(Wrong { source: self.clone(), key, span, what, help }))
     }

@@ -194,6 +194,20 @@ fn tick(shared: &Shared, end: bool) {
     }
 }
 
+/// Has the levels of a configuration that was read again; `--log-level` stays above them, as at start.
+pub fn set_configured(config: &LogConfig, options: &LogOptions) {
+    let Some(log) = LOG.get() else { return };
+    let mut changed = Levels::of(config);
+    if let Some(text) = &options.log_level {
+        // It was right at start.
+        let _ = changed.set(text);
+    }
+    // Fails only when the subscriber is gone, and with it the log.
+    if log.filter.reload(changed.filter()).is_ok() {
+        *lock(&log.levels) = changed;
+    }
+}
+
 /// Answers a request about the event log.
 pub fn answer(request: &LogRequest) -> Result<LogReply, String> {
     let log = LOG.get().ok_or("this process has no event log")?;

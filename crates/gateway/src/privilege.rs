@@ -48,6 +48,8 @@ pub struct Reach {
     pub sockets: Vec<PathBuf>,
     /// TCP ports it listens at.
     pub tcp: Vec<u16>,
+    /// Folders it reads its configuration from, when it is read again.
+    pub config: Vec<PathBuf>,
 }
 
 /// What a starting gateway still may, on its way to nothing.
@@ -150,6 +152,8 @@ impl Privileges {
         let mut sockets: Vec<PathBuf> = reach.sockets.iter().filter_map(|path| folder_of(path)).collect();
         sockets.dedup();
         let mut read = vec![PathBuf::from("/proc/self"), PathBuf::from("/sys/devices/system/cpu")];
+        // The configuration, to read it again: editors replace the file, so its folder; and where a link leads.
+        read.extend(reach.config.iter().cloned());
         // Symbols, for the backtrace of a panic.
         read.extend(std::env::current_exe());
         let landlock = Files { read, write: reach.write.clone(), sockets, tcp: reach.tcp.clone() }.restrict()?;
@@ -200,7 +204,7 @@ impl Privileges {
     /// What ends a sleep of the control thread: a signal, and the end of the helper.
     pub fn wakes<'a>(&self, stop: &'a Stop) -> Vec<Other<'a>> {
         let helper = self.helper.as_ref().map(|helper| (helper.socket(), PollFlags::empty()));
-        [(stop.fd(), PollFlags::IN)].into_iter().chain(helper).collect()
+        [(stop.fd(), PollFlags::IN), (stop.hangup_fd(), PollFlags::IN)].into_iter().chain(helper).collect()
     }
 
     /// The helper may have ended.

@@ -81,7 +81,7 @@ impl Registry {
         let (into, keys) = match command {
             Command::Show(args) => (&mut args.keys, self.show_keys()),
             Command::Trace(args) => (&mut args.keys, self.trace_keys().iter().map(|key| key.key).collect()),
-            Command::Run(_) | Command::Log(_) | Command::Drain(_) => return,
+            Command::Run(_) | Command::Log(_) | Command::Drain(_) | Command::Reload(_) => return,
         };
         let value = |key: Key| Some((key.name, matches.get_one::<String>(key.name)?.clone()));
         *into = Keys(keys.into_iter().filter_map(value).collect());
@@ -98,6 +98,7 @@ impl Registry {
             Command::Trace(args) => trace::trace(args, &self.trace_keys()),
             Command::Log(args) => log::log(args),
             Command::Drain(args) => drain::drain(args),
+            Command::Reload(args) => shell::reload::reload(args),
         }
     }
 

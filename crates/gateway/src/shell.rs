@@ -11,6 +11,7 @@
 //! | `observe.rs` | the reading ends: counters, ports, traces, without disturbing workers |
 //! | `ports.rs`, `port_stats.rs`, `addresses.rs` | opening ports, looking at them, their hardware addresses |
 //! | `followed.rs` | whose packets are traced, for whom |
+//! | `reload.rs` | `weir reload` and SIGHUP: the configuration read again |
 //! | `rest.rs`, `pin.rs` | how the control thread sleeps; CPUs |
 
 mod addresses;
@@ -21,6 +22,7 @@ pub mod port_stats;
 pub mod ports;
 mod process;
 mod product;
+pub mod reload;
 pub mod rest;
 mod run;
 

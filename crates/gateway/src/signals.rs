@@ -1,6 +1,6 @@
-//! Being told to stop.
+//! Being told to stop, or to read the configuration again.
 
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,9 +16,13 @@ use signal_hook::low_level::pipe;
 /// # Errors
 /// What the system said.
 pub fn stop_flag() -> io::Result<Arc<AtomicBool>> {
+    flag_of(&[SIGINT, SIGTERM, SIGHUP])
+}
+
+fn flag_of(signals: &[i32]) -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let came = CAME.get_or_init(Arc::default);
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for &signal in signals {
         // In this order: the first signal finds the flag still down.
         flag::register_conditional_shutdown(signal, 1, stop.clone())?;
         flag::register_usize(signal, came.clone(), signal as usize)?;
@@ -27,11 +31,14 @@ pub fn stop_flag() -> io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// What tells a gateway to stop: a flag, and a descriptor that is readable once the flag is set.
+/// What tells a gateway to stop (SIGINT, SIGTERM: a flag, and a descriptor that is readable once it is set), or to read its
+/// configuration again (SIGHUP).
 #[derive(Debug)]
 pub struct Stop {
     flag: Arc<AtomicBool>,
     readable: UnixStream,
+    hangup: Arc<AtomicBool>,
+    hangup_readable: UnixStream,
 }
 
 impl Stop {
@@ -40,18 +47,38 @@ impl Stop {
     /// # Errors
     /// What the system said.
     pub fn register() -> io::Result<Self> {
-        let flag = stop_flag()?;
+        let flag = flag_of(&[SIGINT, SIGTERM])?;
         let (readable, write) = UnixStream::pair()?;
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for signal in [SIGINT, SIGTERM] {
             // After the flag: actions run in the order they were registered in.
             pipe::register(signal, write.try_clone()?)?;
         }
-        Ok(Self { flag, readable })
+        let hangup = Arc::new(AtomicBool::new(false));
+        let (hangup_readable, write_hangup) = UnixStream::pair()?;
+        hangup_readable.set_nonblocking(true)?;
+        flag::register(SIGHUP, hangup.clone())?;
+        pipe::register(SIGHUP, write_hangup)?;
+        Ok(Self { flag, readable, hangup, hangup_readable })
     }
 
     /// Whether a signal came.
     pub fn is_set(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
+    }
+
+    /// Whether SIGHUP came since this was called last.
+    pub fn take_hangup(&self) -> bool {
+        if !self.hangup.load(Ordering::Relaxed) {
+            return false;
+        }
+        // Emptied before the flag: a signal that comes between is seen again.
+        while matches!((&self.hangup_readable).read(&mut [0; 64]), Ok(1..)) {}
+        self.hangup.swap(false, Ordering::Relaxed)
+    }
+
+    /// Readable once SIGHUP came, until [`take_hangup`](Self::take_hangup).
+    pub fn hangup_fd(&self) -> BorrowedFd<'_> {
+        self.hangup_readable.as_fd()
     }
 
     /// The flag itself.

@@ -51,6 +51,9 @@ pub enum AssembleError {
 /// Lines of a record to count on before sessions are known.
 const LINES_EACH: usize = 12;
 pub(crate) const RING: usize = 1024;
+
+/// Counters of access rules beyond those configured at start: rules that a reload may add.
+const SPARE_ACL_COUNTERS: u32 = 4096;
 /// NAT blocks a worker may tell of before control looks.
 const BLOCKS: usize = 16_384;
 
@@ -70,7 +73,8 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
     let lists = (!config.acl.is_empty()).then(|| Publisher::new(lists));
     let choices = Choices {
         checksum6: if config.gtpu.zero_checksum_over_ipv6 { Checksum6::Zero } else { Checksum6::Full },
-        hits: lists.is_some().then(|| Hits::new(counters)),
+        // Rules that come by a reload have counters, too.
+        hits: lists.is_some().then(|| Hits::new(counters + SPARE_ACL_COUNTERS)),
         mss: config.port.iter().map(|port| port.mss).collect(),
         reassemble: config.reassembly.is_some(),
         translate: config.nat.is_some(),

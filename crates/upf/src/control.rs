@@ -5,6 +5,7 @@
 mod events;
 mod link;
 mod neighbourhood;
+mod reload;
 mod simulated;
 mod told;
 mod wait;
@@ -59,6 +60,8 @@ pub struct Control {
     lists: Option<Publisher<AccessLists>>,
     /// What access lists have counted.
     hits: Hits,
+    /// What they had counted when the lists were replaced last: counters begin anew then.
+    hits_before: Vec<(u64, u64)>,
     /// Pages that subscribers are sent to, by their numbers on workers.
     pages: HashMap<Box<str>, u32>,
     /// Control planes' functions that packets are sent to, by their numbers on workers.
@@ -134,6 +137,7 @@ impl Control {
             nat_log: NatLog::default(),
             lists: None,
             hits: Hits::new(0),
+            hits_before: Vec::new(),
             pages: HashMap::new(),
             control_ends: Vec::new(),
         }
@@ -154,9 +158,11 @@ impl Control {
         self.nat_log.counters()
     }
 
-    /// Packets and bytes by access rule, in the order they are configured in, each list's default behind its rules.
+    /// Packets and bytes by access rule since the lists were replaced last, in the order they are configured in, each list's default behind its rules.
     pub fn acl_hits(&self, counter: u32) -> (u64, u64) {
-        self.hits.of(counter)
+        let (packets, bytes) = self.hits.of(counter);
+        let (packets_before, bytes_before) = self.hits_before.get(counter as usize).copied().unwrap_or_default();
+        (packets.saturating_sub(packets_before), bytes.saturating_sub(bytes_before))
     }
 
     /// The simulated control plane, if there is one.

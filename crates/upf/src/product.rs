@@ -35,6 +35,7 @@ use gateway::fail::Usage;
 use gateway::load::Text;
 use gateway::privilege::folder_of;
 use gateway::shell::ports::PortEntry;
+use gateway::shell::reload::LiveKey;
 use gateway::shell::rest::ControlWaker;
 use gateway::shell::{self, Gateway, Head, Opened, Process, Reach, StartError, WorkerInit, WorkerInits, wall_clock};
 use gateway::show::View;
@@ -64,6 +65,14 @@ impl Gateway for UpfGateway {
     const NAME: &'static str = "upf";
     const TITLE: &'static str = "a user plane";
     const VIEWS: &'static [View] = show::VIEWS;
+    const LIVE: &'static [LiveKey] = &[
+        LiveKey { key: "route", help: "Forwarding tables are published anew; sessions, tunnels and neighbours stay." },
+        LiveKey {
+            key: "acl",
+            help: "Lists are published anew, and `weir show acl` counts anew. A gateway started without any list needs a \
+                   restart, and one takes at most 4,096 rules more than at its start.",
+        },
+    ];
     type Config = Config;
     type Product = Observer;
 
@@ -160,6 +169,19 @@ impl Gateway for UpfGateway {
         let process = opened.start(loaded, all, observer)?;
         resolve(&process);
         Ok(process)
+    }
+
+    fn needs_restart(product: &Observer, key: &str) -> bool {
+        key == "acl" && !product.control().has_access_lists()
+    }
+
+    fn apply(
+        config: &Config,
+        keys: &[&str],
+        product: &Observer,
+        check: bool,
+    ) -> Result<(), crate::config::ConfigError> {
+        product.reload(config, keys, check)
     }
 
     fn ready(&self, _config: &Config, process: &Process<Observer>, took: Duration, socket: &Path) {

@@ -48,6 +48,7 @@ How they fit together:
      ├─ weir show …        inspects the running gateway: costs, drops, sessions, peers, ports
      ├─ weir trace …       follows one subscriber's packets through its stages
      ├─ weir log …         sets its log levels while it runs; weir show log reads its events
+     ├─ weir reload …      reads its configuration again and applies what can change while it runs
      ├─ weir drain …       refuses new sessions, and waits until the last one has ended
      ├─ weir cmts …        adds, changes and removes modems of a cable gateway, flows and keys
      ├─ weir cdr …         lists and exports its charging records, also when it does not run

@@ -22,6 +22,8 @@ pub const EVENTS: &[Known] = &[
     Known("drained", "process", Info, "No session is left; the process can be stopped without loss.", "Stop it."),
     Known("drain_end", "process", Info, "New sessions are taken again.", ""),
     Known("log_levels_changed", "process", Info, "`weir log set` changed levels.", ""),
+    Known("config_reloaded", "process", Info, "The configuration was read again: `applied` changes are in use, `restart` changes wait for a restart; `changes` tells each.", "Restart in time if `restart` is not 0."),
+    Known("config_refused", "process", Error, "The configuration was read again and refused as a whole: nothing has changed.", "Correct what `error` names; try with `weir reload --check`."),
     Known("log_lines_lost", "process", Warn, "stderr did not take lines in time.", "Read the rest with `weir show log`; look at what reads stderr."),
     Known("events_suppressed", "process", Warn, "A kind of event came too fast; this many were not written.", "Look at the events of that kind."),
     Known("panic", "process", Error, "A defect: a thread panicked. In a stage it costs one burst of packets.", "Report it, with `location` and message."),

@@ -27,6 +27,8 @@ mod ledger_tool;
 mod load_tests;
 mod plan;
 #[cfg(test)]
+mod reload_keys;
+#[cfg(test)]
 mod shell_tests;
 
 use std::process::ExitCode;

@@ -253,6 +253,28 @@ fn trace_upstream(net: &Net) {
     assert!(text.contains("modem 1") && !text.contains("modem 0"), "{text}");
 }
 
+/// Routes come by a reload; a wrong file and a key that needs a restart change nothing.
+fn reload(net: &Net) {
+    let path = net.folder.join("cmts.toml");
+    let config = fs::read_to_string(&path).unwrap();
+    let write = |text: &str| fs::write(&path, text).unwrap();
+    write(&(config.clone() + "\n[[route]]\nto = \"203.0.113.0/24\"\nvia = \"198.18.0.2\"\n"));
+    let said = net.weir(&["reload"]).unwrap();
+    assert!(said.contains("(not set) → {") && said.ends_with("1 change applied\n"), "{said}");
+    write(&(config.clone() + "\n[[route]]\nto = \"203.0.113.0/33\"\nvia = \"198.18.0.2\"\n"));
+    let refused = net.weir(&["reload"]).expect_err("it is wrong");
+    let line = config.lines().count() + 3;
+    assert!(
+        refused.contains(&format!("cmts.toml:{line}: route.")) && refused.contains("nothing has changed"),
+        "{refused}"
+    );
+    write(&config.replace("127.0.0.1:9464", "127.0.0.1:9466"));
+    let said = net.weir(&["reload"]).expect_err("a key needs a restart");
+    assert!(said.contains("changed keys that need a restart, not applied: 1"), "{said}");
+    write(&config);
+    assert!(net.weir(&["reload"]).unwrap().contains("nothing differs"), "the route went with the last reload");
+}
+
 /// Prometheus reads what `weir show` says.
 fn metrics(net: &Net) {
     let seen = scrape(net);
@@ -366,6 +388,8 @@ fn a_cable_gateway_runs_shows_itself_and_is_changed() {
     net.weir(&["cmts", "key", "set", "02:cb:00:00:00:01", "1", "--key", key]).unwrap();
     net.weir(&["cmts", "key", "use", "02:cb:00:00:00:01", "1"]).unwrap();
     assert!(net.weir(&["cmts", "key", "use", "02:cb:00:00:00:01", "2"]).is_err());
+    assert!(net.send(80).0 > 10, "traffic flows on");
+    reload(&net);
     assert!(net.send(80).0 > 10, "traffic flows on");
     let pid = net.running.as_ref().unwrap().id();
     ok(&["kill", "-INT", &pid.to_string()]);

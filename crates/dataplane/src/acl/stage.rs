@@ -28,6 +28,16 @@ impl Hits {
         Self { counters: Counters::new(rules as usize * 2), rules }
     }
 
+    /// How many counters there are.
+    pub fn len(&self) -> u32 {
+        self.rules
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rules == 0
+    }
+
     /// Packets and bytes counted at `counter` so far.
     pub fn of(&self, counter: u32) -> (u64, u64) {
         let at = counter as usize * 2;

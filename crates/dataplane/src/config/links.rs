@@ -148,6 +148,22 @@ impl Links<'_> {
         for (n, port) in self.ports.iter().enumerate() {
             plan.ports.push(self.view(port, &caps.get(n).cloned().unwrap_or_default()));
         }
+        plan.routes = self.routes_over(&plan)?;
+        for neighbour in self.neighbours {
+            let port = self.ports.iter().position(|port| port.name == neighbour.port);
+            if let (Some(port), Some(mac)) = (port, parse_mac(&neighbour.mac)) {
+                plan.set_neighbour(port as u8, neighbour.address, Mac(mac)); // fewer than 256 ports
+            }
+        }
+        Ok(plan)
+    }
+
+    /// The routes, over the ports of a plan.
+    ///
+    /// # Errors
+    /// A route's gateway that is on no port's link.
+    pub fn routes_over(&self, plan: &Plan) -> Result<Vec<forward::Route>, ConfigError> {
+        let mut routes = Vec::with_capacity(self.routes.len());
         for (n, route) in self.routes.iter().enumerate() {
             let instance = self.number(route.instance.as_deref().unwrap_or(self.instance));
             let Some((to, len)) = parse_prefix(&route.to) else { continue };
@@ -166,15 +182,9 @@ impl Links<'_> {
                     None => continue,
                 },
             };
-            plan.routes.push(forward::Route { instance, to, len, via });
+            routes.push(forward::Route { instance, to, len, via });
         }
-        for neighbour in self.neighbours {
-            let port = self.ports.iter().position(|port| port.name == neighbour.port);
-            if let (Some(port), Some(mac)) = (port, parse_mac(&neighbour.mac)) {
-                plan.set_neighbour(port as u8, neighbour.address, Mac(mac)); // fewer than 256 ports
-            }
-        }
-        Ok(plan)
+        Ok(routes)
     }
 
     fn view(&self, port: &Link<'_>, caps: &Caps) -> PortView {

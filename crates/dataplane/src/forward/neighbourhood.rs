@@ -34,6 +34,12 @@ impl Neighbourhood {
         &self.plan
     }
 
+    /// Replaces the routes beside the connected ones; neighbours and tunnels keep their numbers.
+    pub fn set_routes(&mut self, routes: Vec<super::Route>) {
+        self.dirty |= self.plan.routes != routes;
+        self.plan.routes = routes;
+    }
+
     /// Takes on the hardware address that the interface of a port has now; returns the frames that tell its link so, with
     /// their port. None: it has it already. The link-local address stays what it was: neighbours may route to it.
     pub fn set_port_mac(&mut self, port: u8, mac: Mac) -> Option<Vec<(u8, Vec<u8>)>> {

@@ -2,7 +2,7 @@
 //! where they lie; ports show themselves when asked. Workers notice none of it.
 
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::{Io, PortId, StatsView, Time, TracerHandle, Tsc, WallClock};
@@ -15,6 +15,7 @@ use super::addresses::{self, Addresses};
 use super::followed::Followed;
 use super::port_stats::{PortStatsReader, Seen};
 use super::product::Product;
+use super::reload::Reload;
 use super::rest::{AGAIN, ControlWaker, Wait, until};
 use crate::metrics::{Known, Monitored};
 use crate::snapshot::{DropCounters, FrameMemory, PuntCounters, Snapshot, StageCounters, WorkerCounters};
@@ -71,6 +72,8 @@ pub struct Shell {
     /// Threads that wait for what control has locked.
     waiting: AtomicUsize,
     waker: ControlWaker,
+    /// The configuration in use; none in a gateway that was not started from a file.
+    reload: OnceLock<Box<dyn Reload>>,
 }
 
 /// The workers' time beside the calendar's, now.
@@ -108,6 +111,7 @@ impl Shell {
             addresses,
             waiting,
             waker,
+            reload: OnceLock::new(),
         }
     }
 
@@ -129,6 +133,20 @@ impl Shell {
     /// Calls the control thread: after something was changed for it.
     pub fn call_control(&self) {
         self.waker.call();
+    }
+
+    /// Lets the configuration be read again by `reload`.
+    pub fn set_reload(&self, reload: Box<dyn Reload>) {
+        let _ = self.reload.set(reload);
+    }
+
+    /// The configuration in use, if it can be read again.
+    ///
+    /// # Errors
+    /// It was not started from a file; a sentence.
+    pub fn reload(&self) -> Result<&dyn Reload, String> {
+        let reload = self.reload.get().ok_or("this gateway is still starting, or was not started from a file")?;
+        Ok(reload.as_ref())
     }
 
     /// The workers' reading ends.
@@ -320,6 +338,8 @@ fn common(product: &impl Product, connection: u64, request: Request) -> Result<R
         Request::Trace { ue, packets } => shell.followed.start(connection, ue, packets).map(Reply::Trace),
         Request::Traced => Ok(Reply::Trace(shell.followed.take())),
         Request::Log(request) => crate::log::answer(&request).map(Reply::Log),
+        Request::Reload { check } => shell.reload()?.reload(check).map(Reply::Reload),
+        Request::Config => Ok(Reply::Config(shell.reload()?.running())),
         Request::Process => crate::privilege::answer().map(Reply::Process),
         Request::Drain { on, seconds } => drain(product, on, seconds).map(Reply::Drain),
     }

@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 use dataplane::config::{ConfigError, Frames, Health, Log, Metrics, ProcessSection, Workers};
 use engine::{PortId, Worker};
 use port::Steer;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::Mac;
 
 use super::observe::Shell;
 use super::ports::PortEntry;
 use super::process::{Ended, Opened, Process, StartError};
+use super::reload::LiveKey;
 use super::rest::Wait;
 use crate::cli::RunArgs;
 use crate::load::{LoadError, Text};
@@ -92,7 +94,7 @@ pub struct Reach {
 
 /// How a gateway is started from its configuration, and ended. From `load` on, the methods are called in the order in which they
 /// stand here; [`Loaded`] calls `check` and `head`.
-pub trait Gateway: Sized {
+pub trait Gateway: Sized + 'static {
     /// What the configuration calls it.
     const NAME: &'static str;
     /// What it is, in words, with an article: `a user plane`.
@@ -101,8 +103,10 @@ pub trait Gateway: Sized {
     const VIEWS: &'static [View] = &[];
     /// What it calls subscribers in traces, beside their addresses.
     const TRACE_KEYS: &'static [TraceKey] = &[];
+    /// Keys that a reload applies while it runs, beside those of the shell.
+    const LIVE: &'static [LiveKey] = &[];
     /// What an operator writes about it.
-    type Config: DeserializeOwned;
+    type Config: DeserializeOwned + Serialize;
     /// Its control side.
     type Product: Product;
 
@@ -172,6 +176,25 @@ pub trait Gateway: Sized {
 
     /// Reports what runs now: `took` after it began, with its control socket at `socket`.
     fn ready(&self, config: &Self::Config, process: &Process<Self::Product>, took: Duration, socket: &Path);
+
+    /// Whether this gateway, as it was started, can not apply a key of [`LIVE`](Self::LIVE).
+    fn needs_restart(_product: &Self::Product, _key: &str) -> bool {
+        false
+    }
+
+    /// Applies keys of [`LIVE`](Self::LIVE) from a configuration that was checked; with `check` only finds out whether it
+    /// could. All or nothing: an error leaves everything as it was.
+    ///
+    /// # Errors
+    /// Why it can not be applied, by key.
+    fn apply(
+        _config: &Self::Config,
+        _keys: &[&str],
+        _product: &Self::Product,
+        _check: bool,
+    ) -> Result<(), ConfigError> {
+        Ok(())
+    }
 
     /// Stops its workers.
     fn end(self, process: Process<Self::Product>) -> Ended {

@@ -1,6 +1,7 @@
 //! `weir run`: a gateway from its configuration until it is told to stop.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,6 +12,7 @@ use port::Wires;
 use super::ports;
 use super::process::{Ended, Opened, StartError};
 use super::product::{Gateway, Product};
+use super::reload::Reloader;
 use crate::cli::RunArgs;
 use crate::load::Text;
 use crate::log;
@@ -52,7 +54,12 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
         other => other.into(),
     })?;
     gateway.open(&loaded)?;
-    privileges.give_up(&privilege::Reach { write: reach.write, sockets: reach.sockets, tcp })?;
+    privileges.give_up(&privilege::Reach {
+        write: reach.write,
+        sockets: reach.sockets,
+        tcp,
+        config: folders(&args.config),
+    })?;
     // Probes are answered from here on: starting.
     let vitals = Arc::<Vitals>::default();
     let health = head.health.map(|at| watch::serve(at.address, vitals.clone())).transpose()?;
@@ -75,10 +82,16 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     vitals.run();
     gateway.ready(config, &process, begin.elapsed(), path);
     privileges.ready();
+    let reload = Reloader::<G>::new(args, &loaded, Arc::downgrade(process.observer()))?;
+    process.shell().set_reload(Box::new(reload));
     let others = privileges.wakes(&stop);
     let is_over = || stop.is_set() || process.observer().is_leaving() || process.broken().is_some();
     while !is_over() && !privileges.is_helper_gone() {
         process.turn();
+        if stop.take_hangup() {
+            // The result is an event.
+            let _ = process.shell().reload().map(|reload| reload.reload(false));
+        }
         if process.rest(&others) {
             privileges.look();
         }
@@ -88,6 +101,15 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     // A process that takes over binds to the same addresses.
     drop((watch, socket, metrics, health));
     privileges.ended(end(&gateway.end(process), args.json))
+}
+
+/// The folders in which a configuration file is found again: the one that names it, and the one that a link leads to.
+fn folders(config: &Path) -> Vec<PathBuf> {
+    let real = config.canonicalize().ok();
+    let mut folders: Vec<PathBuf> = [Some(config.to_owned()), real].into_iter().flatten().collect();
+    folders.iter_mut().for_each(|path| *path = privilege::folder_of(path).unwrap_or_default());
+    folders.dedup();
+    folders
 }
 
 /// Says what became of every packet and every slot.

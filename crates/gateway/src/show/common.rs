@@ -10,8 +10,14 @@ use crate::snapshot::Snapshot;
 use crate::socket::{PortView, Request};
 
 /// All of them.
-pub const VIEWS: &[View] =
-    &[View::of::<Run>(), View::of::<Drops>(), View::of::<Frames>(), View::of::<Ports>(), View::of::<Processes>()];
+pub const VIEWS: &[View] = &[
+    View::of::<Run>(),
+    View::of::<Drops>(),
+    View::of::<Frames>(),
+    View::of::<Ports>(),
+    View::of::<Processes>(),
+    View::of::<Config>(),
+];
 
 /// What was counted since the earlier look, when there was one.
 fn counted(look: &Look<'_, Snapshot>) -> Snapshot {
@@ -36,6 +42,24 @@ impl Table for Run {
 
     fn json(look: &Look<'_, Snapshot>) -> serde_json::Result<String> {
         serde_json::to_string(&counted(look))
+    }
+}
+
+struct Config;
+
+impl Table for Config {
+    type Seen = serde_json::Value;
+    const TOPIC: &'static str = "config";
+    const HELP: &'static str =
+        "The configuration in use, with defaults: the file as applied, and keys that wait for a restart as they run";
+
+    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+        Ok(Request::Config)
+    }
+
+    fn text(look: &Look<'_, serde_json::Value>) -> String {
+        // What came from TOML can be written as such.
+        toml::to_string_pretty(&look.now).unwrap_or_else(|_| format!("{:#}\n", look.now))
     }
 }
 

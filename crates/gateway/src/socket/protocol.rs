@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::log::{LogReply, LogRequest};
 use crate::privilege::ProcessesView;
+use crate::shell::reload::ReloadView;
 use crate::snapshot::Snapshot;
 
 /// What every gateway is asked, as `{"ask": "counters"}`.
@@ -38,6 +39,13 @@ pub enum Request {
         /// Seconds that control planes are told sessions may still stay.
         seconds: u32,
     },
+    /// Read the configuration again.
+    Reload {
+        /// Only compare, apply nothing.
+        check: bool,
+    },
+    /// The configuration in use.
+    Config,
 }
 
 /// An answer, as `{"counters": {…}}`.
@@ -56,11 +64,16 @@ pub enum Reply {
     Log(LogReply),
     /// To [`Request::Process`].
     Process(ProcessesView),
+    /// To [`Request::Reload`].
+    Reload(ReloadView),
+    /// To [`Request::Config`].
+    Config(Value),
 }
 
 impl Ask for Request {
     type Answer = Reply;
-    const NAMES: &'static [&'static str] = &["counters", "ports", "trace", "traced", "process", "log", "drain"];
+    const NAMES: &'static [&'static str] =
+        &["counters", "ports", "trace", "traced", "process", "log", "drain", "reload", "config"];
 }
 
 /// Questions that are asked over a control socket: one JSON object with the name of the question under `ask`.

@@ -20,8 +20,9 @@ impl Observer {
     pub fn acl(&self) -> Vec<AclRuleView> {
         let names = self.config.instances();
         let control = self.control();
+        let lists = self.access_lists.lock().unwrap_or_else(|e| e.into_inner());
         let mut views = Vec::new();
-        for list in &self.config.acl {
+        for list in lists.iter() {
             let instance = name_of(&names, self.config.instance(list.instance.as_deref()));
             let default = if list.default == Otherwise::Permit { "permit" } else { "deny" };
             for rule in list.rules.iter().map(String::as_str).chain([default]) {

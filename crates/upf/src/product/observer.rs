@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-use crate::config::Config;
+use crate::config::{Acl, Config, ConfigError};
 use crate::control::{Control, ControlCounters};
 use engine::{PortId, Worker};
 use pfcp::node::{Association, AssociationId, State};
@@ -27,6 +27,8 @@ use gateway::watch::Level;
 pub struct Observer {
     shell: Shell,
     pub(super) config: Config,
+    /// Access lists as applied: a reload replaces them.
+    pub(super) access_lists: Mutex<Vec<Acl>>,
     /// Asks workers about their sessions, by worker.
     pub(super) queries: Vec<WorkerQuery>,
     control: Mutex<Control>,
@@ -55,6 +57,7 @@ impl Observer {
         Self {
             shell,
             config: config.clone(),
+            access_lists: Mutex::new(config.acl.clone()),
             queries,
             control: Mutex::new(control),
             n4,
@@ -72,6 +75,21 @@ impl Observer {
     /// Control, for a moment.
     pub fn control(&self) -> MutexGuard<'_, Control> {
         self.shell.lock(&self.control)
+    }
+
+    /// Applies what a reload changes; with `check` only finds out whether it could.
+    pub(super) fn reload(&self, config: &Config, keys: &[&str], check: bool) -> Result<(), ConfigError> {
+        let mut control = self.control();
+        let change = control.prepare(config, keys)?;
+        if !check {
+            // Locked in the order in which the lists are shown.
+            let mut lists = self.access_lists.lock().unwrap_or_else(|e| e.into_inner());
+            control.apply(change);
+            *lists = config.acl.clone();
+            drop((lists, control));
+            self.shell.call_control();
+        }
+        Ok(())
     }
 
     /// Notes how full N4's pools are, once a second: control does, which has N4 at hand.
