@@ -104,6 +104,9 @@ named! {
         FlowGone "flow_gone" "The service flow ended while the packet waited in it.",
         Redirected "redirected" "The forwarding action rule sends the subscriber to a web page, and this is no request for one.",
         PacketRate "packet_rate" "As many packets as a QER lets pass in a time have passed.",
+        UnknownVlan "unknown_vlan" "No subscriber group has the frame's outer VLAN on this port, or not with that many tags.",
+        UnknownLine "unknown_line" "No subscriber has the frame's port and VLANs, and hardware address where lines share VLANs.",
+        SubscriberRate "subscriber_rate" "Over the rate of the subscriber's profile.",
         PortRingFull "port_ring_full" "Lost before it was received: the port's ring, or the kernel's queue before it, was full.",
         PortNoFrame "port_no_frame" "Lost before it was received: there was no free slot for it.",
         PortTooLong "port_too_long" "Lost before it was received: larger than a slot.",
@@ -149,6 +152,12 @@ named! {
         BandwidthRequest "bandwidth_request" "Modems' requests for bandwidth, counted for their grants.",
         L2tpControl "l2tp_control" "An L2TPv3 control message; sessions are configured here.",
         ControlPlane "control_plane" "To be sent to the control plane's function by GTP-U.",
+        Dhcp4 "dhcp4" "A DHCPv4 message of an access line.",
+        Dhcp6 "dhcp6" "A DHCPv6 message of an access line.",
+        Pppoe "pppoe" "A PPPoE discovery or session frame of an access line.",
+        GroupMembership "group_membership" "An IGMP or MLD message of an access line.",
+        Routing "routing" "A message of a routing protocol to the gateway.",
+        HybridAccess "hybrid_access" "A subscriber's packet among the core's in a burst of a hybrid port: it goes on in a burst of its own.",
         Redirect "redirect" "A subscriber's request is answered with the page it is sent to.",
     }
 }

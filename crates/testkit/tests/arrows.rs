@@ -17,7 +17,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("pfcp", &["wire"]),
     ("ledger", &[]),
     ("upf", &["dataplane", "engine", "frame", "gateway", "ledger", "pfcp", "port", "table", "wire"]),
-    ("bng", &["engine", "frame", "pfcp", "dataplane", "table", "wire"]),
+    ("bng", &["dataplane", "engine", "frame", "gateway", "pfcp", "table", "wire"]),
     ("cmts", &["crypto", "dataplane", "engine", "frame", "gateway", "table", "wire"]),
     ("gateway", &["confine", "dataplane", "engine", "frame", "ledger", "port", "table", "wire"]),
     ("cpsim", &["dataplane", "gateway", "ledger", "pfcp", "port", "table", "wire"]),

@@ -38,6 +38,11 @@ impl Hits {
         self.rules == 0
     }
 
+    /// A worker's shard, and the number of rules' counters: for a stage that chooses lists by itself.
+    pub fn shard(&self) -> (Shard, u32) {
+        (self.counters.shard(), self.rules)
+    }
+
     /// Packets and bytes counted at `counter` so far.
     pub fn of(&self, counter: u32) -> (u64, u64) {
         let at = counter as usize * 2;

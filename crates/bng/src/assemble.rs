@@ -1,0 +1,108 @@
+//! From a configuration to workers ready to run, and the control side that holds their other ends.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use dataplane::acl::Hits;
+use dataplane::config::{ConfigError, wrong};
+use engine::{HandOff, Steer};
+use frame::Caps;
+use table::command;
+use table::ring::ring;
+use table::snapshot::Publisher;
+use table::waker::Waker;
+
+use crate::config::Config;
+use crate::control::{Control, Link};
+use crate::gateway::{BroadbandGateway, Parts};
+use crate::pipeline::Choices;
+use crate::slow::SlowPath;
+use crate::steer::Directory;
+use crate::subscribers::{Refused, Subscribers};
+
+/// A worker's gateway before it has ports.
+pub struct WorkerInit {
+    /// The gateway.
+    pub gateway: BroadbandGateway,
+    /// Its stages.
+    pub layout: engine::Layout,
+    /// Its ends of the rings between workers, when there are several.
+    pub hand_off: Option<HandOff>,
+}
+
+/// Why a configuration makes no gateway.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum AssembleError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("not enough memory for {subscribers} subscribers")]
+    Memory { subscribers: usize },
+    #[error("no way to wake a worker: {0}")]
+    Waker(std::io::Error),
+}
+
+const RING: usize = 1024;
+
+/// Makes the workers' gateways and their control, static subscribers installed. `caps` tells, for each configured port,
+/// what the opened port is.
+///
+/// # Errors
+/// What is wrong with the configuration, by key, or what the machine has too little of.
+pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerInit>), AssembleError> {
+    config.check()?;
+    let layout = config.layout()?;
+    let subscribers = layout.subscribers.len();
+    let memory = |_: Refused| AssembleError::Memory { subscribers };
+    let plan = config.links().plan(caps)?;
+    let overlap = |_| wrong(&[&"group"], "groups of several workers share an IPv6 /64", "give each its own");
+    let directory = Arc::new(Directory::new(config, &layout).map_err(overlap)?);
+    let ports: Vec<_> = plan.ports.iter().map(|view| (view.mac, view.mtu)).collect();
+    let instances = config.instances().len();
+    let choices = Choices {
+        hits: Hits::new(layout.counters),
+        mss: config.port.iter().map(|port| port.mss).collect(),
+        marks: layout.profiles.iter().any(|profile| profile.dscp.is_some()),
+    };
+    let publisher = Publisher::new(plan.compile());
+    let mut lists = Publisher::new(dataplane::acl::AccessLists::default());
+    let control_waker = Waker::new().map_err(AssembleError::Waker)?;
+    let (mut workers, mut links, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
+    for worker in 0..config.workers.count {
+        let (commands, inbox) = command::commands(RING);
+        let (events, incoming) = ring(RING);
+        let waker = Waker::new().map_err(AssembleError::Waker)?;
+        wakers.push(waker.clone());
+        links.push(Link::new(commands, incoming, waker.clone()));
+        let seed = RandomState::new().hash_one(worker);
+        let parts = Parts {
+            subscribers: Subscribers::new(&layout, worker, &ports, instances).map_err(memory)?,
+            directory: directory.clone(),
+            forwarding: publisher.reader(),
+            lists: lists.reader(),
+            inbox,
+            waker,
+            control: control_waker.clone(),
+            slow: SlowPath::new(events, &config.punt, worker, seed),
+            choices: choices.clone(),
+        };
+        let (gateway, stages) = BroadbandGateway::new(parts);
+        workers.push(WorkerInit { gateway, layout: stages, hand_off: None });
+    }
+    for spec in &layout.subscribers {
+        let worker = layout.groups[usize::from(spec.group)].worker;
+        workers[usize::from(worker)].gateway.subscribers_mut().install(spec, 0).map_err(memory)?;
+    }
+    if config.workers.count > 1 {
+        // Gateways know the owner themselves.
+        let hand_offs = HandOff::among(config.workers.count.into(), Steer::new(), wakers);
+        for (worker, hand_off) in workers.iter_mut().zip(hand_offs) {
+            worker.hand_off = Some(hand_off);
+        }
+    }
+    let mut layout = layout;
+    lists.publish(std::mem::take(&mut layout.lists));
+    let published = (publisher, lists);
+    let control = Control::new(config.clone(), layout, plan, published, (links, control_waker), choices.hits);
+    Ok((control, workers))
+}

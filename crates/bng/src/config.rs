@@ -1,0 +1,508 @@
+//! What an operator writes about a broadband gateway. Plain data; [`Config::check`] reports what is invalid, by key.
+
+mod check;
+mod expand;
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+
+pub use dataplane::config::{ConfigError, parse_mac, parse_prefix, parse_rate, wrong};
+use dataplane::config::{Frames, Health, Link, Links, Log, Metrics, Neighbour, ProcessSection, Route, Workers};
+use dataplane::forward::InstanceId;
+use serde::{Deserialize, Serialize};
+
+pub use expand::{GroupPlan, Layout, ProfilePlan, Slice4, Slice6, VlanRange};
+
+/// A broadband gateway's configuration.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// `"bng"`.
+    pub gateway: String,
+    /// Threads that carry packets.
+    #[serde(default)]
+    pub workers: Workers,
+    /// Packet memory.
+    #[serde(default)]
+    pub frames: Frames,
+    /// Interfaces.
+    #[serde(default)]
+    pub port: Vec<Port>,
+    /// Routes beside the connected ones.
+    #[serde(default)]
+    pub route: Vec<Route>,
+    /// Neighbours that need no resolving.
+    #[serde(default)]
+    pub neighbour: Vec<Neighbour>,
+    /// Subscriber groups.
+    #[serde(default)]
+    pub group: Vec<Group>,
+    /// Tiers: what subscribers are given.
+    #[serde(default)]
+    pub profile: Vec<Profile>,
+    /// Access lists that profiles and groups name.
+    #[serde(default)]
+    pub acl: Vec<Acl>,
+    /// Static subscribers.
+    #[serde(default)]
+    pub subscriber: Vec<Subscriber>,
+    /// Rate limits of control packets from the access network.
+    #[serde(default)]
+    pub punt: PuntSection,
+    /// Where `weir show` and `weir trace` find the running process.
+    #[serde(default = "default_socket")]
+    pub control_socket: PathBuf,
+    /// What the running process keeps of its privileges.
+    #[serde(default)]
+    pub process: ProcessSection,
+    /// Counters for a monitoring system.
+    #[serde(default)]
+    pub metrics: Option<Metrics>,
+    /// Probes of an orchestrator.
+    #[serde(default)]
+    pub health: Option<Health>,
+    /// The event log.
+    #[serde(default)]
+    pub log: Log,
+}
+
+fn default_socket() -> PathBuf {
+    "/run/weir.sock".into()
+}
+
+/// The VRF of ports and groups that name none.
+pub const CORE: &str = "core";
+
+/// Which side of the gateway a port is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Towards access nodes: every frame is a subscriber's.
+    Access,
+    /// Towards IP networks.
+    Core,
+    /// Both: frames with the port's own `vlan` (untagged ones, without) are the core's, all others are subscribers'.
+    Hybrid,
+}
+
+impl Role {
+    /// The word in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Access => "access",
+            Self::Core => "core",
+            Self::Hybrid => "hybrid",
+        }
+    }
+
+    /// Whether subscribers are reached by such a port.
+    pub const fn has_access(self) -> bool {
+        matches!(self, Self::Access | Self::Hybrid)
+    }
+
+    /// Whether IP networks are reached by such a port.
+    pub const fn has_core(self) -> bool {
+        matches!(self, Self::Core | Self::Hybrid)
+    }
+}
+
+/// An interface.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Port {
+    /// What the rest of the configuration calls it.
+    pub name: String,
+    /// What it is: `packet:eth0`, `xdp:eth0`, …. `{worker}` stands for the worker's number.
+    pub uri: String,
+    /// Its side.
+    pub role: Role,
+    /// The VRF of its core side; left out: `core`.
+    #[serde(default)]
+    pub instance: Option<String>,
+    /// Take the interface though the host's default route leads by it or the host has addresses on it.
+    #[serde(default)]
+    pub claim_interface: bool,
+    /// Addresses of its core side, with prefix length.
+    #[serde(default)]
+    pub addresses: Vec<String>,
+    /// VLAN tag of its core side.
+    #[serde(default)]
+    pub vlan: Option<u16>,
+    /// Largest IP packet in bytes; default: the interface's.
+    #[serde(default)]
+    pub mtu: Option<u16>,
+    /// Largest TCP segment over IPv4 that is let through in either direction, in bytes; over IPv6 it is 20 less.
+    #[serde(default)]
+    pub mss: Option<u16>,
+}
+
+impl Port {
+    fn link(&self) -> Link<'_> {
+        let Self { name, addresses, vlan, mtu, .. } = self;
+        // A port without a core side has no address of its own: those of groups are answered for there.
+        let point_to_point = self.uri.starts_with("tun:") || !self.role.has_core();
+        Link { name, instance: self.instance(), addresses, point_to_point, vlan: *vlan, mtu: *mtu }
+    }
+
+    /// The VRF of its core side.
+    pub fn instance(&self) -> &str {
+        self.instance.as_deref().unwrap_or(CORE)
+    }
+}
+
+/// How lines share VLANs (TR-101, 2.5.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Model {
+    /// A VLAN pair is one line.
+    #[default]
+    #[serde(rename = "1:1")]
+    OneToOne,
+    /// A VLAN pair is shared; a line is known by its hardware address, too.
+    #[serde(rename = "N:1")]
+    ManyToOne,
+}
+
+/// What a gateway answers ARP and neighbour solicitations for, beside its own addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Proxy {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Addresses of the group's slices: subscribers of one IP subnet reach each other through the gateway.
+    Subscribers,
+}
+
+/// VLAN identifiers: one, or `"first-last"`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Vlans {
+    /// One.
+    One(u16),
+    /// `"100-107"`.
+    Range(String),
+}
+
+/// A subscriber group: the unit that is owned by a worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Ports of role access or hybrid that its lines come in by.
+    pub ports: Vec<String>,
+    /// Outer VLANs; left out: untagged frames.
+    #[serde(default)]
+    pub s_vlans: Option<Vlans>,
+    /// Inner VLANs; left out: frames have one tag at most.
+    #[serde(default)]
+    pub c_vlans: Option<Vlans>,
+    /// Type of the outer tag towards lines that nothing was received from yet: `0x88a8` or `0x8100`. Afterwards the type
+    /// that was received.
+    #[serde(default = "service_tag")]
+    pub tpid: String,
+    /// How lines share VLANs.
+    #[serde(default)]
+    pub model: Model,
+    /// IPv4 slices that its subscribers have addresses of: `100.64.0.0/18`.
+    #[serde(default)]
+    pub ipv4: Vec<String>,
+    /// IPv6 slices of WAN prefixes, a /64 for each subscriber: `2001:db8:100::/48`.
+    #[serde(default)]
+    pub ipv6_wan: Vec<String>,
+    /// IPv6 slices of delegated prefixes.
+    #[serde(default)]
+    pub ipv6_pd: Vec<DelegatedSlice>,
+    /// The gateway's own addresses in the group: the subscribers' default router.
+    #[serde(default)]
+    pub gateways: Vec<std::net::IpAddr>,
+    /// Virtual hardware address, the same wherever the group is; left out: the port's.
+    #[serde(default)]
+    pub mac: Option<String>,
+    /// The worker that owns it.
+    #[serde(default)]
+    pub worker: u16,
+    /// The VRF its subscribers' packets are routed in; left out: `core`.
+    #[serde(default)]
+    pub instance: Option<String>,
+    /// The profile of subscribers that name none.
+    #[serde(default)]
+    pub profile: Option<String>,
+    /// The access list of the access location, beside the profile's.
+    #[serde(default)]
+    pub acl: Option<String>,
+    /// Answers for addresses that are not the gateway's.
+    #[serde(default)]
+    pub proxy: Proxy,
+    /// Largest IP packet towards subscribers in bytes; default: the port's.
+    #[serde(default)]
+    pub mtu: Option<u16>,
+}
+
+fn service_tag() -> String {
+    "0x88a8".to_owned()
+}
+
+impl Group {
+    /// The VRF of its subscribers.
+    pub fn instance(&self) -> &str {
+        self.instance.as_deref().unwrap_or(CORE)
+    }
+}
+
+/// Delegated prefixes of one length.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DelegatedSlice {
+    /// All of them: `2001:db8:4000::/36`.
+    pub prefix: String,
+    /// Length of one, 48 to 64.
+    #[serde(default = "delegated")]
+    pub length: u8,
+}
+
+fn delegated() -> u8 {
+    56
+}
+
+/// The layer whose bytes are policed and counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Accounted {
+    /// The Ethernet frame on the access side with its tags, without FCS.
+    L2,
+    /// The IP packet.
+    #[default]
+    L3,
+}
+
+/// A tier.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// What groups and subscribers call it.
+    pub name: String,
+    /// Most bits a second from the subscriber: `"50 Mbit/s"`; left out: unlimited.
+    #[serde(default)]
+    pub up: Option<String>,
+    /// Most bits a second to the subscriber.
+    #[serde(default)]
+    pub down: Option<String>,
+    /// Bytes from the subscriber that may pass at once; left out: what passes in 100 ms, at least 3,000.
+    #[serde(default)]
+    pub up_burst: Option<u64>,
+    /// Bytes to the subscriber that may pass at once.
+    #[serde(default)]
+    pub down_burst: Option<u64>,
+    /// The layer whose bytes are policed and counted.
+    #[serde(default)]
+    pub accounted: Accounted,
+    /// Its access list.
+    #[serde(default)]
+    pub acl: Option<String>,
+    /// Priority code point of the tags towards the subscriber, by class selector (DSCP / 8); left out: the class selector.
+    #[serde(default)]
+    pub pcp: Option<[u8; 8]>,
+    /// DSCP written into packets from the subscriber, by the priority code point of the outer tag; left out: as they came.
+    #[serde(default)]
+    pub dscp: Option<[u8; 8]>,
+}
+
+/// What becomes of packets that no rule matches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Otherwise {
+    /// They pass.
+    #[default]
+    Permit,
+    /// They are dropped.
+    Deny,
+}
+
+/// An access list: the first rule that matches decides.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Acl {
+    /// What profiles and groups call it.
+    pub name: String,
+    /// Rules: `deny in tcp from any to any port 25`; `in` is from subscribers, `out` to them.
+    #[serde(default)]
+    pub rules: Vec<String>,
+    /// What becomes of packets that no rule matches.
+    #[serde(default)]
+    pub default: Otherwise,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Static subscribers: subscriber `i` has the first of everything plus `i`. Lines follow each other by inner VLAN, then by
+/// outer VLAN, then by port.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subscriber {
+    /// Its name; of several, with its number behind. Left out: group and line.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// How many.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// Their group.
+    pub group: String,
+    /// The first one's port; left out: the group's first.
+    #[serde(default)]
+    pub port: Option<String>,
+    /// The first one's outer VLAN; left out: the group's first.
+    #[serde(default)]
+    pub s_vlan: Option<u16>,
+    /// The first one's inner VLAN; left out: the group's first.
+    #[serde(default)]
+    pub c_vlan: Option<u16>,
+    /// The first one's hardware address; left out, in a group of model 1:1: that of the first packet from its address.
+    #[serde(default)]
+    pub mac: Option<String>,
+    /// The first one's IPv4 address.
+    #[serde(default)]
+    pub ipv4: Option<Ipv4Addr>,
+    /// The first one's WAN prefix, a /64.
+    #[serde(default)]
+    pub ipv6_wan: Option<Ipv6Addr>,
+    /// The first one's delegated prefix: `2001:db8:4000::/56`.
+    #[serde(default)]
+    pub ipv6_pd: Option<String>,
+    /// Their profile; left out: the group's.
+    #[serde(default)]
+    pub profile: Option<String>,
+}
+
+/// Control packets that a worker takes off the access side, by class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Class {
+    /// DHCPv4 (RFC 2131).
+    Dhcp4,
+    /// DHCPv6 (RFC 8415).
+    Dhcp6,
+    /// ARP (RFC 826).
+    Arp,
+    /// IPv6 neighbour and router discovery (RFC 4861).
+    Nd,
+    /// PPPoE discovery and session frames (RFC 2516).
+    Pppoe,
+    /// IGMP and MLD (RFC 3376, RFC 3810).
+    Multicast,
+    /// Protocols of routers: OSPF, VRRP, BGP to an address of ours.
+    Routing,
+    /// ICMP to an address of ours.
+    Icmp,
+}
+
+impl Class {
+    /// All of them, by number.
+    pub const ALL: [Self; 8] =
+        [Self::Dhcp4, Self::Dhcp6, Self::Arp, Self::Nd, Self::Pppoe, Self::Multicast, Self::Routing, Self::Icmp];
+    /// How many there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// The name in the configuration, tables and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dhcp4 => "dhcp4",
+            Self::Dhcp6 => "dhcp6",
+            Self::Arp => "arp",
+            Self::Nd => "nd",
+            Self::Pppoe => "pppoe",
+            Self::Multicast => "multicast",
+            Self::Routing => "routing",
+            Self::Icmp => "icmp",
+        }
+    }
+}
+
+/// Packets a second that each class may have, per worker: in all, and of one line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PuntSection {
+    /// Of one line, every class; ten times as many at once.
+    pub line: u32,
+    /// DHCPv4.
+    pub dhcp4: u32,
+    /// DHCPv6.
+    pub dhcp6: u32,
+    /// ARP.
+    pub arp: u32,
+    /// Neighbour and router discovery.
+    pub nd: u32,
+    /// PPPoE.
+    pub pppoe: u32,
+    /// IGMP and MLD.
+    pub multicast: u32,
+    /// Routing protocols.
+    pub routing: u32,
+    /// ICMP to addresses of ours.
+    pub icmp: u32,
+}
+
+impl Default for PuntSection {
+    fn default() -> Self {
+        Self {
+            line: 10,
+            dhcp4: 40_000,
+            dhcp6: 40_000,
+            arp: 20_000,
+            nd: 20_000,
+            pppoe: 20_000,
+            multicast: 10_000,
+            routing: 1000,
+            icmp: 10_000,
+        }
+    }
+}
+
+impl PuntSection {
+    /// Packets a second of a class in all.
+    pub fn of(&self, class: Class) -> u32 {
+        match class {
+            Class::Dhcp4 => self.dhcp4,
+            Class::Dhcp6 => self.dhcp6,
+            Class::Arp => self.arp,
+            Class::Nd => self.nd,
+            Class::Pppoe => self.pppoe,
+            Class::Multicast => self.multicast,
+            Class::Routing => self.routing,
+            Class::Icmp => self.icmp,
+        }
+    }
+}
+
+impl Config {
+    /// VRFs, by number: `core`, then by ports and groups.
+    pub fn instances(&self) -> Vec<String> {
+        let mut names = vec![CORE.to_owned()];
+        let ports = self.port.iter().map(Port::instance);
+        for name in ports.chain(self.group.iter().map(Group::instance)) {
+            if names.iter().all(|known| known != name) {
+                names.push(name.to_owned());
+            }
+        }
+        names
+    }
+
+    /// A VRF's number.
+    pub fn instance(&self, name: &str) -> InstanceId {
+        self.instances().iter().position(|known| known == name).unwrap_or(0) as InstanceId // a handful
+    }
+
+    /// The links around the gateway.
+    pub fn links(&self) -> Links<'_> {
+        Links {
+            ports: self.port.iter().map(Port::link).collect(),
+            routes: &self.route,
+            neighbours: &self.neighbour,
+            instances: self.instances(),
+            instance: CORE,
+        }
+    }
+}

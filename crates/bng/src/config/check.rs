@@ -1,0 +1,90 @@
+//! What types do not check.
+
+use std::net::IpAddr;
+
+use dataplane::config::{ConfigError, wrong};
+
+use super::{Config, Group, Port};
+
+impl Config {
+    /// Checks everything that types do not.
+    ///
+    /// # Errors
+    /// The first thing that is invalid, by key.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.gateway != "bng" {
+            return Err(wrong(&[&"gateway"], format!("no gateway is called \"{}\"", self.gateway), "use \"bng\""));
+        }
+        self.workers.check(&self.frames)?;
+        self.log.check()?;
+        self.check_ports()?;
+        self.check_names()?;
+        self.group.iter().enumerate().try_for_each(|(n, group)| self.check_gateways(n, group))?;
+        // Names, ranges and addresses are found out by expanding them.
+        self.layout().map(drop)
+    }
+
+    fn check_ports(&self) -> Result<(), ConfigError> {
+        if self.port.len() > 64 {
+            return Err(wrong(&[&"port"], format!("{} ports", self.port.len()), "at most 64"));
+        }
+        self.links().check()?;
+        for (n, port) in self.port.iter().enumerate() {
+            let Port { role, addresses, vlan, instance, .. } = port;
+            if !role.has_core() && (!addresses.is_empty() || vlan.is_some() || instance.is_some()) {
+                let key = match () {
+                    () if !addresses.is_empty() => "addresses",
+                    () if vlan.is_some() => "vlan",
+                    () => "instance",
+                };
+                let what = format!("port \"{}\" has role access: it has no core side", port.name);
+                return Err(wrong(&[&"port", &n, &key], what, "leave it out, or role = \"hybrid\""));
+            }
+            if port.mss.is_some_and(|mss| mss < 536) {
+                return Err(wrong(&[&"port", &n, &"mss"], "too small for TCP", "536 or more (RFC 9293, 3.7.1)"));
+            }
+        }
+        for (n, route) in self.route.iter().enumerate() {
+            let by = route.port.as_ref().and_then(|name| self.port.iter().find(|port| port.name == *name));
+            if by.is_some_and(|port| !port.role.has_core()) {
+                return Err(wrong(&[&"route", &n, &"port"], "a route by an access port", "a port with a core side"));
+            }
+        }
+        if !self.port.iter().any(|port| port.role.has_core()) {
+            return Err(wrong(&[&"port"], "no port leads to the core", "one with role = \"core\" or \"hybrid\""));
+        }
+        Ok(())
+    }
+
+    fn check_names(&self) -> Result<(), ConfigError> {
+        let profiles = self.profile.iter().map(|profile| &profile.name).collect::<Vec<_>>();
+        let lists = self.acl.iter().map(|acl| &acl.name).collect::<Vec<_>>();
+        for (section, names) in [("profile", profiles), ("acl", lists)] {
+            for (n, name) in names.iter().enumerate() {
+                if names[..n].contains(name) {
+                    let what = format!("two of them are called \"{name}\"");
+                    return Err(wrong(&[&section, &n, &"name"], what, "give each its own name"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_gateways(&self, n: usize, group: &Group) -> Result<(), ConfigError> {
+        for (m, address) in group.gateways.iter().enumerate() {
+            let is_host = match address {
+                IpAddr::V4(address) => !address.is_multicast() && !address.is_broadcast() && !address.is_loopback(),
+                IpAddr::V6(address) => !address.is_multicast() && !address.is_loopback(),
+            };
+            if !is_host || address.is_unspecified() {
+                let what = format!("{address} is not the address of one host");
+                return Err(wrong(&[&"group", &n, &"gateways", &m], what, "such as 100.64.0.1 or fe80::1"));
+            }
+        }
+        if group.gateways.is_empty() {
+            let what = "subscribers would have no default router";
+            return Err(wrong(&[&"group", &n, &"gateways"], what, "gateways = [\"100.64.0.1\", \"fe80::1\"]"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,301 @@
+//! The broadband gateway of one worker: which pipeline a burst takes, and what control asks.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use dataplane::acl::AccessLists;
+use dataplane::forward::{Forwarding, Plan};
+use engine::{Burst, Clock, Ctx, Drop, Env, Gateway, Io, Layout, Pipeline, PortId, Punt, SteerKey, TraceFilter};
+use table::command::Inbox;
+use table::snapshot::Reader;
+use table::waker::Waker;
+use wire::{L3L4, Outer, fast};
+
+use crate::config::Role;
+use crate::lane::{Bng, Counts, State};
+use crate::link::Line;
+use crate::pipeline::{Choices, Pipelines};
+use crate::record::SubscriberSpec;
+use crate::slow::{SlowPath, Towards};
+use crate::steer::{Directory, Side};
+use crate::subscribers::{Refused, Subscribers, Usage};
+
+/// What control asks of a worker.
+pub enum Command {
+    /// Install a subscriber, or change the one of that handle; counters and credit stay.
+    Install(Box<SubscriberSpec>),
+    /// Take a subscriber out.
+    Remove(u32),
+    /// Fill in what subscribers have used.
+    Read(Box<Report>),
+    /// Send a complete frame.
+    Send(PortId, Vec<u8>),
+}
+
+/// What a worker answers.
+pub enum Answer {
+    /// Done; the box is control's to free.
+    Installed(Box<SubscriberSpec>),
+    /// Not installed, and why.
+    Refused(Refused, Box<SubscriberSpec>),
+    /// Taken out; what it used.
+    Removed(Usage),
+    /// There is no such subscriber.
+    Unknown,
+    /// The report.
+    Report(Box<Report>),
+    /// Sent, or dropped and counted; the bytes are control's to free.
+    Sent(Vec<u8>),
+}
+
+/// What control wants to know of a worker's subscribers.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Handles that are asked for, and what each has used; none: it is not this worker's.
+    pub usage: Vec<(u32, Option<Usage>)>,
+    /// Subscribers of the worker.
+    pub subscribers: usize,
+    /// Counters beside those of stages.
+    pub counts: Counts,
+}
+
+impl Report {
+    /// Fills in what a worker knows.
+    pub fn fill(&mut self, state: &State) {
+        for (handle, usage) in &mut self.usage {
+            *usage = state.subscribers.usage(*handle);
+        }
+        (self.subscribers, self.counts) = (state.subscribers.count(), state.counts);
+    }
+}
+
+/// Commands carried out in a turn at most.
+const COMMANDS: usize = 32;
+
+/// What a worker's gateway is made of.
+pub struct Parts {
+    /// Its subscribers.
+    pub subscribers: Subscribers,
+    /// Whose is what, for all workers.
+    pub directory: Arc<Directory>,
+    /// Forwarding tables as published.
+    pub forwarding: Reader<Forwarding>,
+    /// Access lists as published.
+    pub lists: Reader<AccessLists>,
+    /// Commands.
+    pub inbox: Inbox<Command, Answer>,
+    /// Wakes it for a command.
+    pub waker: Waker,
+    /// Wakes control for an event or an answer.
+    pub control: Waker,
+    /// What leaves the pipelines.
+    pub slow: SlowPath,
+    /// What stages take from the configuration.
+    pub choices: Choices,
+}
+
+/// One worker's gateway.
+pub struct BroadbandGateway {
+    pipelines: Pipelines,
+    state: State,
+    /// The side of the burst whose punted packets are to be seen to.
+    side: Side,
+    inbox: Inbox<Command, Answer>,
+    waker: Waker,
+    control: Waker,
+    /// Events that control has been woken for.
+    told: u64,
+    slow: SlowPath,
+}
+
+impl BroadbandGateway {
+    /// A worker's gateway, and the layout of its stages.
+    pub fn new(parts: Parts) -> (Self, Layout) {
+        let mut layout = Layout::default();
+        let pipelines = Pipelines::new(&mut layout, &parts.choices);
+        let Parts { subscribers, directory, forwarding, lists, inbox, waker, control, slow, .. } = parts;
+        let (counts, empty) = (Counts::default(), Plan::default().compile());
+        let state = State { subscribers, directory, forwarding, lists, counts, empty };
+        (Self { pipelines, state, side: Side::Core, inbox, waker, control, told: 0, slow }, layout)
+    }
+
+    /// What it owns.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Its subscribers, to fill before it runs.
+    pub fn subscribers_mut(&mut self) -> &mut Subscribers {
+        &mut self.state.subscribers
+    }
+
+    /// Wakes its worker.
+    pub fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    /// Wakes control if it sleeps and there are events or answers since the last call: once a turn, however many there are.
+    #[inline]
+    fn call_control(&mut self, answers: usize) {
+        let told = self.slow.told();
+        if answers > 0 || told != self.told {
+            self.told = told;
+            self.control.nudge();
+        }
+    }
+
+    /// A burst of a hybrid port. Where both sides are in it, subscribers' packets go on in a burst of their own.
+    fn hybrid<C: Clock>(&mut self, port: PortId, burst: &mut Burst<Bng>, env: &Env) {
+        let (mut access, mut core) = (0, 0);
+        let directory = &self.state.directory;
+        let is_access = |burst: &Burst<Bng>, i: usize| {
+            let outer = Outer::parse(burst.bytes(i, env.arena())).unwrap_or_default();
+            directory.side(port, &outer) == Some(Side::Access)
+        };
+        let live = burst.live();
+        live.for_each(|i| if is_access(burst, i) { access += 1 } else { core += 1 });
+        self.side = if core == 0 { Side::Access } else { Side::Core };
+        if access > 0 && core > 0 {
+            for i in live {
+                if is_access(burst, i) {
+                    burst.punt(i, Punt::HybridAccess);
+                }
+            }
+        }
+        let mut cx = Ctx::new(&mut self.state, env);
+        match self.side {
+            Side::Access => self.pipelines.upstream.run::<C>(burst, &mut cx),
+            Side::Core => self.pipelines.downstream.run::<C>(burst, &mut cx),
+        }
+    }
+}
+
+/// Carries a command out.
+fn carry_out(state: &mut State, command: Command, env: &mut Env) -> Answer {
+    match command {
+        Command::Install(spec) => match state.subscribers.install(&spec, env.now) {
+            Ok(()) => Answer::Installed(spec),
+            Err(why) => Answer::Refused(why, spec),
+        },
+        Command::Remove(handle) => state.subscribers.remove(handle).map_or(Answer::Unknown, Answer::Removed),
+        Command::Read(mut report) => {
+            report.fill(state);
+            Answer::Report(report)
+        }
+        Command::Send(port, frame) => {
+            if let Some(made) = env.pool.make(&frame) {
+                env.send(port, made);
+            } else {
+                env.stats.drop_outside(Drop::NoFrame, frame.len());
+                env.stats.add(Io::Originated, 1);
+            }
+            Answer::Sent(frame)
+        }
+    }
+}
+
+impl Gateway for BroadbandGateway {
+    type Kind = Bng;
+
+    #[inline]
+    fn receive<C: Clock>(&mut self, port: PortId, burst: &mut Burst<Bng>, env: &Env) {
+        match self.state.directory.role(port) {
+            Some(Role::Access) => {
+                self.side = Side::Access;
+                self.pipelines.upstream.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
+            }
+            Some(Role::Hybrid) => self.hybrid::<C>(port, burst, env),
+            _ => {
+                self.side = Side::Core;
+                self.pipelines.downstream.run::<C>(burst, &mut Ctx::new(&mut self.state, env));
+            }
+        }
+    }
+
+    fn punted(&mut self, burst: &mut Burst<Bng>, env: &mut Env) {
+        self.slow.see_to(burst, self.side, &mut self.state, env);
+    }
+
+    fn release<C: Clock>(&mut self, burst: &mut Burst<Bng>, env: &mut Env) -> bool {
+        let Some(towards) = self.slow.next(burst, &self.state, env) else { return false };
+        self.side = if towards == Towards::Upstream { Side::Access } else { Side::Core };
+        let mut cx = Ctx::new(&mut self.state, env);
+        match towards {
+            Towards::Upstream => self.pipelines.upstream.run::<C>(burst, &mut cx),
+            Towards::Subscriber => self.pipelines.downstream.run::<C>(burst, &mut cx),
+            Towards::Core => self.pipelines.answers.run::<C>(burst, &mut cx),
+        }
+        if !burst.punted().is_empty() {
+            self.slow.see_to(burst, self.side, &mut self.state, env);
+        }
+        self.slow.held() > 0
+    }
+
+    fn held(&self) -> usize {
+        self.slow.held()
+    }
+
+    fn control(&mut self, env: &mut Env) -> usize {
+        let state = &mut self.state;
+        let done = self.inbox.drain(COMMANDS, |command| carry_out(state, command, env));
+        // Afterwards: what was published before a command was sent is in hand when it has been carried out.
+        self.state.forwarding.get();
+        self.state.lists.get();
+        self.call_control(done);
+        done
+    }
+
+    fn follows(&self, filter: &TraceFilter, port: PortId, packet: &[u8]) -> bool {
+        let subscribers = &self.state.subscribers;
+        let Ok(outer) = Outer::parse(packet) else { return false };
+        let Some(side) = self.state.directory.side(port, &outer) else { return false };
+        let instances = 0..subscribers.instances();
+        let wanted = |record| instances.clone().any(|n| subscribers.of_address(n, filter.subscriber) == Some(record));
+        match side {
+            Side::Access => {
+                let mac = fast::array(packet, 6).unwrap_or_default();
+                subscribers.of_line(Line::of(port, &outer), mac).is_some_and(wanted)
+            }
+            Side::Core => {
+                let inside = packet.get(usize::from(outer.l3)..).unwrap_or_default();
+                let Ok(ip) = L3L4::parse(inside) else { return false };
+                let to = match ip.version {
+                    4 => ip.dst.to_be_bytes().into(),
+                    _ => ip.dst6(inside).to_be_bytes().into(),
+                };
+                let instance = self.state.port(port).instance;
+                subscribers.of_address(instance, to).is_some_and(wanted)
+            }
+        }
+    }
+
+    fn close(&mut self, env: &mut Env) {
+        self.slow.close(env);
+    }
+
+    fn steer_key(&self, port: PortId, packet: &[u8]) -> Option<SteerKey> {
+        self.state.directory.steer(port, packet)
+    }
+
+    fn fall_asleep(&mut self) -> bool {
+        // What this turn's packets reported to control: the next turn may be far.
+        self.call_control(0);
+        self.waker.fall_asleep();
+        // A sleeping worker holds no old tables back.
+        self.state.forwarding.park();
+        self.state.lists.park();
+        self.inbox.is_empty() && self.slow.held() == 0
+    }
+
+    fn wake_up(&mut self, called: bool) {
+        if called {
+            self.waker.drain();
+        } else {
+            self.waker.awake();
+        }
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.waker.fd())
+    }
+}

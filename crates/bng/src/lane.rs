@@ -1,0 +1,179 @@
+//! What the gateway keeps of each packet beside its burst, and what its stages share.
+
+use std::sync::Arc;
+
+use dataplane::acl::{AccessLists, HasAccessLists};
+use dataplane::forward::{Forwarding, InstanceId, NONE, PortView};
+use dataplane::parse::{HasIp, UserIp};
+use dataplane::route::{HasForwarding, HasHop};
+use engine::{Burst, Kind, Live};
+use frame::BURST;
+use table::bulk::Hash;
+use table::records::LineId;
+use table::snapshot::Reader;
+use wire::L3L4;
+
+use crate::config::Class;
+use crate::steer::Directory;
+use crate::subscribers::{NOWHERE, Subscribers};
+
+/// The gateway's family of pipelines.
+pub struct Bng;
+
+/// No record.
+pub const NOBODY: LineId = LineId(u32::MAX);
+
+/// Per-packet arrays.
+pub struct Lane {
+    /// The packet's headers.
+    pub ip: UserIp,
+    /// The place of its subscriber's cell; [`NOWHERE`]: none, or in a hash map.
+    pub place: [u32; BURST],
+    /// The index ticket between the halves of a lookup by hash.
+    pub hash: [Hash; BURST],
+    /// Its subscriber's record.
+    pub record: [LineId; BURST],
+    /// Bytes policed and counted beside the IP packet's.
+    pub overhead: [u8; BURST],
+    /// The VRF it is routed in.
+    pub instance: [InstanceId; BURST],
+    /// Its next hop (upstream).
+    pub hop: [u32; BURST],
+    /// Packets of lines that are found by hash.
+    pub shared: Live,
+    /// Packets from subscribers to addresses that may be other subscribers'.
+    pub near: Live,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self {
+            ip: UserIp::default(),
+            place: [NOWHERE; BURST],
+            hash: [Hash::default(); BURST],
+            record: [NOBODY; BURST],
+            overhead: [0; BURST],
+            instance: [0; BURST],
+            hop: [NONE; BURST],
+            shared: Live::default(),
+            near: Live::default(),
+        }
+    }
+}
+
+impl HasIp for Lane {
+    #[inline]
+    fn ip(&self, i: usize) -> &L3L4 {
+        &self.ip.0[i]
+    }
+    #[inline]
+    fn ip_mut(&mut self, i: usize) -> &mut L3L4 {
+        &mut self.ip.0[i]
+    }
+}
+
+impl HasHop for Lane {
+    #[inline]
+    fn hop(&self, i: usize) -> u32 {
+        self.hop[i]
+    }
+    #[inline]
+    fn set_hop(&mut self, i: usize, hop: u32) {
+        self.hop[i] = hop;
+    }
+    #[inline]
+    fn instance(&self, i: usize) -> InstanceId {
+        self.instance[i]
+    }
+    #[inline]
+    fn overhead(&self, _i: usize) -> u16 {
+        0
+    }
+}
+
+/// Control packets over their class's rate, and subscribers' addresses learnt: counters that are not drops by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Control packets punted, by class.
+    pub punted: [u64; Class::COUNT],
+    /// Of those, over the rate limit of the class or of the line, and dropped.
+    pub limited: [u64; Class::COUNT],
+    /// Hardware addresses taken from packets of subscribers without a configured one.
+    pub learnt: u64,
+}
+
+/// What one worker's gateway owns.
+pub struct State {
+    /// Its subscribers.
+    pub subscribers: Subscribers,
+    /// Whose is what, for all workers.
+    pub directory: Arc<Directory>,
+    /// Where packets go; taken anew between bursts.
+    pub forwarding: Reader<Forwarding>,
+    /// Access lists by number, as published.
+    pub lists: Reader<AccessLists>,
+    /// Counters beside those of stages.
+    pub counts: Counts,
+    /// Stands in before anything was published.
+    pub empty: Forwarding,
+}
+
+impl State {
+    /// The port a burst came in by, as the stages see it. An unknown one has no address and drops everything.
+    #[inline]
+    pub fn port(&self, id: u8) -> &PortView {
+        static NO_PORT: PortView = PortView {
+            name: String::new(),
+            mac: [0; 6],
+            vlan: None,
+            mtu: 0,
+            instance: 0,
+            v4: vec![],
+            v6: vec![],
+            verify_udp: false,
+            peer: None,
+        };
+        self.forwarding().ports.get(usize::from(id)).unwrap_or(&NO_PORT)
+    }
+}
+
+impl HasForwarding for State {
+    #[inline]
+    fn forwarding(&self) -> &Forwarding {
+        self.forwarding.in_hand().unwrap_or(&self.empty)
+    }
+}
+
+impl HasAccessLists for State {
+    #[inline]
+    fn access_lists(&self) -> Option<&AccessLists> {
+        self.lists.in_hand()
+    }
+}
+
+impl Kind for Bng {
+    type Lane = Lane;
+    type State = State;
+
+    fn describe(burst: &Burst<Self>, i: usize) -> String {
+        let lane = &burst.lane;
+        let ip = lane.ip(i);
+        let mut words = Vec::new();
+        if ip.version != 0 {
+            let (version, protocol, len) = (ip.version, ip.protocol, ip.total_len);
+            words.push(format!("ipv{version} proto {protocol} ports {}→{} len {len}", ip.src_port, ip.dst_port));
+        }
+        if lane.record[i] != NOBODY {
+            words.push(format!("subscriber record {}", lane.record[i].0));
+        }
+        if lane.hop[i] != NONE {
+            words.push(format!("hop {} by port {}", lane.hop[i], burst.out(i)));
+        }
+        words.join(", ")
+    }
+
+    fn forget(lane: &mut Lane, i: usize) {
+        *lane.ip_mut(i) = L3L4::default();
+        (lane.record[i], lane.hop[i]) = (NOBODY, NONE);
+    }
+}

@@ -1,0 +1,247 @@
+//! What `weir show`, `weir trace` and monitoring see of a running broadband gateway.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use engine::PortId;
+use gateway::metrics::Kind::{Counter, Gauge};
+use gateway::metrics::{Known, Page};
+use gateway::shell::rest::Wait;
+use gateway::shell::{Product, Shell};
+use gateway::socket::{Ask, RawAnswer, RawRequest};
+use wire::Mac;
+
+use super::protocol::{
+    BngReply, BngRequest, ClassView, Filter, GroupView, GroupsView, Reply, Request, RuleView, SubscriberView,
+    SubscribersView,
+};
+use crate::config::Class;
+use crate::control::Control;
+use crate::gateway::{BroadbandGateway, Report};
+use crate::record::SubscriberSpec;
+
+/// The control side of a running broadband gateway.
+pub struct Observer {
+    shell: Shell,
+    control: Mutex<Control>,
+    /// One report at a time.
+    reporting: Mutex<()>,
+}
+
+/// A worker answers in its next turn; a stopped one never.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Rows of a page, where none are asked for, and at most.
+const PAGE: usize = 50;
+const MOST: usize = 10_000;
+
+impl Observer {
+    /// Over the reading ends of its workers.
+    pub fn new(shell: Shell, control: Control) -> Self {
+        Self { shell, control: Mutex::new(control), reporting: Mutex::new(()) }
+    }
+
+    /// Control, for a moment.
+    pub fn control(&self) -> MutexGuard<'_, Control> {
+        self.shell.lock(&self.control)
+    }
+
+    /// What all workers know of those subscribers; `see` is shown each report, with control.
+    fn reports<T>(&self, handles: &[u32], see: impl FnOnce(&Control, &[&Report]) -> T) -> Result<T, String> {
+        let _one = self.reporting.lock().unwrap_or_else(|error| error.into_inner());
+        self.control().ask_reports(handles);
+        let until = Instant::now() + PATIENCE;
+        loop {
+            {
+                let mut control = self.control();
+                control.poll(self.shell.now_ns());
+                let reports: Option<Vec<&Report>> = (0..control.workers()).map(|n| control.report(n)).collect();
+                if let Some(reports) = reports {
+                    return Ok(see(&control, &reports));
+                }
+            }
+            if Instant::now() > until {
+                return Err("a worker does not answer".to_owned());
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    fn ask(&self, request: &BngRequest) -> Result<BngReply, String> {
+        match request {
+            BngRequest::Subscribers { filter } => {
+                let (matching, page) = select(&self.control(), filter);
+                let handles: Vec<_> = page.iter().map(|spec| spec.handle).collect();
+                let subscribers = self.reports(&handles, |control, reports| {
+                    page.iter().enumerate().map(|(n, spec)| view(control, spec, n, reports)).collect()
+                })?;
+                Ok(BngReply::Subscribers(SubscribersView { matching, offset: filter.offset, subscribers }))
+            }
+            BngRequest::Groups => self.reports(&[], groups).map(BngReply::Groups),
+            BngRequest::Find { subscriber } => {
+                if let Ok(address) = subscriber.parse() {
+                    return Ok(BngReply::Address(address));
+                }
+                let control = self.control();
+                let found = control.find(subscriber).ok_or_else(|| format!("there is no subscriber {subscriber}"))?;
+                address(found).map(BngReply::Address).ok_or_else(|| format!("subscriber {subscriber} has no address"))
+            }
+        }
+    }
+}
+
+impl Product for Observer {
+    type Plane = BroadbandGateway;
+
+    fn shell(&self) -> &Shell {
+        &self.shell
+    }
+
+    fn turn(&self) {
+        self.control().poll(self.shell.now_ns());
+    }
+
+    fn wait(&self, since: Duration) -> Wait {
+        let mut control = self.control();
+        self.shell.wait(since, control.took_events(), control.has_news(), [control.next_deadline(), None])
+    }
+
+    fn set_port_mac(&self, port: PortId, mac: Mac) -> bool {
+        self.control().set_port_mac(port, mac)
+    }
+
+    fn answer(&self, asked: &RawRequest) -> Option<RawAnswer> {
+        Request::answered(asked, |Request::Bng(request)| self.ask(&request).map(Reply::Bng))
+    }
+
+    fn known(&self) -> Known {
+        let own = self.reports(&[], groups).map_or_else(|_| Page::default(), |view| page(&view));
+        Known { own, ..Known::default() }
+    }
+
+    fn hindrances(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// How many subscribers match, and the page that is asked for.
+fn select(control: &Control, filter: &Filter) -> (usize, Vec<SubscriberSpec>) {
+    let config = control.config();
+    let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
+    let matches = |spec: &&SubscriberSpec| {
+        is(&filter.group, &config.group[usize::from(spec.group)].name)
+            && is(&filter.profile, &config.profile[usize::from(spec.profile)].name)
+            && is(&filter.port, &config.port[usize::from(spec.line.port)].name)
+            && filter.s_vlan.is_none_or(|id| id == spec.line.s_vlan)
+            && filter.c_vlan.is_none_or(|id| id == spec.line.c_vlan)
+            && filter.address.is_none_or(|address| has(spec, address))
+            && filter.name.as_ref().is_none_or(|begin| control.name(spec).starts_with(begin.as_str()))
+    };
+    let limit = if filter.limit == 0 { PAGE } else { filter.limit.min(MOST) };
+    let (mut matching, mut page) = (0, Vec::new());
+    for spec in control.subscribers().filter(matches) {
+        if matching >= filter.offset && page.len() < limit {
+            page.push(*spec);
+        }
+        matching += 1;
+    }
+    (matching, page)
+}
+
+fn has(spec: &SubscriberSpec, address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => spec.ipv4 == Some(address.to_bits()),
+        IpAddr::V6(address) => {
+            let upper = (address.to_bits() >> 64) as u64;
+            let in_pd = |(prefix, len): (u64, u8)| (prefix ^ upper).checked_shr(64 - u32::from(len)).unwrap_or(0) == 0;
+            spec.wan == Some(upper) || spec.pd.is_some_and(in_pd)
+        }
+    }
+}
+
+/// An address of a subscriber.
+fn address(spec: &SubscriberSpec) -> Option<IpAddr> {
+    let v4 = spec.ipv4.map(|address| address.to_be_bytes().into());
+    let v6 = spec.wan.or(spec.pd.map(|(prefix, _)| prefix)).map(|upper| upper_half(upper).into());
+    v4.or(v6)
+}
+
+fn upper_half(upper: u64) -> Ipv6Addr {
+    (u128::from(upper) << 64).to_be_bytes().into()
+}
+
+fn view(control: &Control, spec: &SubscriberSpec, n: usize, reports: &[&Report]) -> SubscriberView {
+    let config = control.config();
+    let usage = reports.iter().find_map(|report| report.usage.get(n)?.1).unwrap_or_default();
+    SubscriberView {
+        name: control.name(spec),
+        group: config.group[usize::from(spec.group)].name.clone(),
+        port: config.port[usize::from(spec.line.port)].name.clone(),
+        s_vlan: spec.line.s_vlan,
+        c_vlan: spec.line.c_vlan,
+        mac: usage.mac.or(spec.mac).map(|mac| Mac(mac).to_string()),
+        ipv4: spec.ipv4.map(Into::into),
+        ipv6_wan: spec.wan.map(|upper| format!("{}/64", upper_half(upper))),
+        ipv6_pd: spec.pd.map(|(upper, len)| format!("{}/{len}", upper_half(upper))),
+        profile: config.profile[usize::from(spec.profile)].name.clone(),
+        up_packets: usage.up_packets,
+        up_bytes: usage.up_bytes,
+        down_packets: usage.down_packets,
+        down_bytes: usage.down_bytes,
+    }
+}
+
+fn groups(control: &Control, reports: &[&Report]) -> GroupsView {
+    let config = control.config();
+    let group =
+        |group: &crate::config::Group| GroupView { name: group.name.clone(), worker: group.worker, subscribers: 0 };
+    let mut groups: Vec<_> = config.group.iter().map(group).collect();
+    for spec in control.subscribers() {
+        groups[usize::from(spec.group)].subscribers += 1;
+    }
+    let class = |class: &Class| ClassView {
+        class: class.name().to_owned(),
+        packets: reports.iter().map(|report| report.counts.punted[*class as usize]).sum(),
+        limited: reports.iter().map(|report| report.counts.limited[*class as usize]).sum(),
+    };
+    let (mut rules, mut counter) = (Vec::new(), 0);
+    for acl in &config.acl {
+        for rule in acl.rules.iter().map(String::as_str).chain(["default"]) {
+            let (packets, bytes) = control.hits(counter);
+            counter += 1;
+            if packets > 0 {
+                rules.push(RuleView { list: acl.name.clone(), rule: rule.to_owned(), packets, bytes });
+            }
+        }
+    }
+    GroupsView {
+        groups,
+        classes: Class::ALL.iter().map(class).collect(),
+        rules,
+        learnt: reports.iter().map(|report| report.counts.learnt).sum(),
+        unanswered: control.unanswered(),
+    }
+}
+
+/// The metric families that only a broadband gateway has. Labels are groups and classes; subscribers are too many to have
+/// series of their own.
+fn page(view: &GroupsView) -> Page {
+    let mut page = Page::default();
+    let mut family = page.family("weir_subscribers", Gauge, "Subscribers of a group.");
+    for group in &view.groups {
+        family.sample(&[("group", &group.name)], group.subscribers);
+    }
+    let help = "Control packets of access lines, by class.";
+    let mut family = page.family("weir_control_packets_total", Counter, help);
+    for class in &view.classes {
+        family.sample(&[("class", &class.class)], class.packets);
+    }
+    let help = "Control packets of access lines that were dropped for the rate of their class or line.";
+    let mut family = page.family("weir_control_packets_limited_total", Counter, help);
+    for class in &view.classes {
+        family.sample(&[("class", &class.class)], class.limited);
+    }
+    let help = "Control packets of access lines that control gave up because no server took them.";
+    page.one("weir_control_packets_unanswered_total", Counter, help, view.unanswered);
+    page
+}

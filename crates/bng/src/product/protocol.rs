@@ -1,0 +1,220 @@
+//! Requests to a broadband gateway, and replies.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use gateway::socket::Ask;
+use serde::{Deserialize, Serialize};
+
+/// A request, as `{"ask": "bng", "what": "subscribers"}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case")]
+pub enum Request {
+    /// What only a broadband gateway answers.
+    Bng(BngRequest),
+}
+
+/// A reply, as `{"bng": {…}}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// To [`Request::Bng`].
+    Bng(BngReply),
+}
+
+impl Ask for Request {
+    type Answer = Reply;
+    const NAMES: &'static [&'static str] = &["bng"];
+}
+
+/// What a broadband gateway is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case", deny_unknown_fields)]
+pub enum BngRequest {
+    /// Subscribers: those of a filter, a page of them.
+    Subscribers {
+        /// What they must have.
+        #[serde(default)]
+        filter: Filter,
+    },
+    /// Groups, control packets by class and access lists' rules.
+    Groups,
+    /// An address of the subscriber with that name.
+    Find {
+        /// Its name, or an address.
+        subscriber: String,
+    },
+}
+
+/// Which subscribers, and which page of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Filter {
+    /// Their group.
+    pub group: Option<String>,
+    /// Their profile.
+    pub profile: Option<String>,
+    /// Their port.
+    pub port: Option<String>,
+    /// Their outer VLAN.
+    pub s_vlan: Option<u16>,
+    /// Their inner VLAN.
+    pub c_vlan: Option<u16>,
+    /// An address of theirs.
+    pub address: Option<IpAddr>,
+    /// How their names begin.
+    pub name: Option<String>,
+    /// So many that match are left out first.
+    pub offset: usize,
+    /// The most that are shown; 0: 50.
+    pub limit: usize,
+}
+
+impl Filter {
+    /// Reads `group=olt1,s_vlan=100,offset=50`.
+    ///
+    /// # Errors
+    /// What is wrong, in a sentence.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut filter = Self::default();
+        for part in text.split(',').filter(|part| !part.trim().is_empty()) {
+            let (key, value) = part.split_once('=').ok_or_else(|| format!("\"{part}\" is not KEY=VALUE; {KEYS}"))?;
+            let (key, value) = (key.trim(), value.trim());
+            let bad = || format!("{key}: invalid value \"{value}\"");
+            match key {
+                "group" => filter.group = Some(value.to_owned()),
+                "profile" => filter.profile = Some(value.to_owned()),
+                "port" => filter.port = Some(value.to_owned()),
+                "name" => filter.name = Some(value.to_owned()),
+                "s_vlan" => filter.s_vlan = Some(value.parse().map_err(|_| bad())?),
+                "c_vlan" => filter.c_vlan = Some(value.parse().map_err(|_| bad())?),
+                "address" => filter.address = Some(value.parse().map_err(|_| bad())?),
+                "offset" => filter.offset = value.parse().map_err(|_| bad())?,
+                "limit" => filter.limit = value.parse().map_err(|_| bad())?,
+                _ => return Err(format!("unknown key \"{key}\"; {KEYS}")),
+            }
+        }
+        Ok(filter)
+    }
+}
+
+const KEYS: &str = "allowed: group, profile, port, s_vlan, c_vlan, address, name, offset, limit";
+
+/// What a broadband gateway replies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BngReply {
+    /// A page of subscribers.
+    Subscribers(SubscribersView),
+    /// Groups and what goes with them.
+    Groups(GroupsView),
+    /// A subscriber's address.
+    Address(IpAddr),
+}
+
+/// A page of subscribers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SubscribersView {
+    /// Subscribers that match.
+    pub matching: usize,
+    /// Of those, left out before the first.
+    pub offset: usize,
+    /// The page.
+    pub subscribers: Vec<SubscriberView>,
+}
+
+/// A subscriber.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SubscriberView {
+    /// Its name.
+    pub name: String,
+    /// Its group.
+    pub group: String,
+    /// Its port.
+    pub port: String,
+    /// Its outer VLAN; 0: no tag.
+    pub s_vlan: u16,
+    /// Its inner VLAN; 0: no tag.
+    pub c_vlan: u16,
+    /// Its hardware address, if it is known.
+    pub mac: Option<String>,
+    /// Its IPv4 address.
+    pub ipv4: Option<Ipv4Addr>,
+    /// Its WAN prefix.
+    pub ipv6_wan: Option<String>,
+    /// Its delegated prefix.
+    pub ipv6_pd: Option<String>,
+    /// Its profile.
+    pub profile: String,
+    /// Packets from it, IPv4 and IPv6.
+    pub up_packets: [u64; 2],
+    /// Their bytes.
+    pub up_bytes: [u64; 2],
+    /// Packets to it, IPv4 and IPv6.
+    pub down_packets: [u64; 2],
+    /// Their bytes.
+    pub down_bytes: [u64; 2],
+}
+
+/// Groups, control packets and rules.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GroupsView {
+    /// Groups.
+    pub groups: Vec<GroupView>,
+    /// Control packets, by class.
+    pub classes: Vec<ClassView>,
+    /// Rules of access lists that have matched.
+    pub rules: Vec<RuleView>,
+    /// Hardware addresses taken from packets.
+    pub learnt: u64,
+    /// Control packets that nobody answered.
+    pub unanswered: u64,
+}
+
+/// A group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GroupView {
+    /// Its name.
+    pub name: String,
+    /// The worker that owns it.
+    pub worker: u16,
+    /// Its subscribers.
+    pub subscribers: u64,
+}
+
+/// Control packets of a class.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClassView {
+    /// The class.
+    pub class: String,
+    /// Packets so far.
+    pub packets: u64,
+    /// Of those, over a rate limit.
+    pub limited: u64,
+}
+
+/// A rule of an access list.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RuleView {
+    /// The list.
+    pub list: String,
+    /// The rule; of the list's default, `default`.
+    pub rule: String,
+    /// Packets that matched.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filter_reads_its_keys() {
+        let filter = Filter::parse("group=olt1, s_vlan=100,address=100.64.0.7,offset=50").unwrap();
+        assert_eq!((filter.group.as_deref(), filter.s_vlan, filter.offset), (Some("olt1"), Some(100), 50));
+        assert!(Filter::parse("vlan=1").unwrap_err().contains("allowed: group"));
+        assert!(Filter::parse("s_vlan=x").unwrap_err().contains("s_vlan"));
+        assert_eq!(Filter::parse("").unwrap(), Filter::default());
+    }
+}

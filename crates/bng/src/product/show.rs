@@ -1,0 +1,144 @@
+//! The tables that only a broadband gateway has.
+
+use std::net::IpAddr;
+
+use anyhow::bail;
+use gateway::cli::Key;
+use gateway::show::{Look, Table as Shown, View};
+use gateway::socket::Client;
+use gateway::tables::{Align, Style, Table, bytes, count, many};
+use gateway::trace::TraceKey;
+use serde::Serialize;
+
+use super::protocol::{BngReply, BngRequest, Filter, GroupsView, Reply, Request, SubscribersView};
+
+/// All of them.
+pub const VIEWS: &[View] = &[View::of::<Subscribers>(), View::of::<Groups>()];
+
+/// What traces call a subscriber.
+pub const SUBSCRIBER: TraceKey = TraceKey {
+    key: Key {
+        name: "subscriber",
+        value: "NAME|ADDRESS",
+        help: "The subscriber of a broadband gateway: its name as in `weir show subscribers`, or an address of its",
+    },
+    find,
+};
+
+fn find(subscriber: &str, client: &mut Client) -> anyhow::Result<(IpAddr, String)> {
+    let request = BngRequest::Find { subscriber: subscriber.to_owned() };
+    let Reply::Bng(BngReply::Address(address)) = client.ask(&Request::Bng(request))? else {
+        bail!("this gateway has no subscribers by name");
+    };
+    Ok((address, format!("subscriber {subscriber}")))
+}
+
+struct Subscribers;
+
+impl Shown for Subscribers {
+    type Seen = BngReply;
+    const TOPIC: &'static str = "subscribers";
+    const HELP: &'static str = "Subscribers of a broadband gateway: line, addresses, usage. With --filter some of them";
+    const KEY: Option<Key> = Some(Key {
+        name: "filter",
+        value: "KEY=VALUE,…",
+        help: "With `subscribers`: group, profile, port, s_vlan, c_vlan, address, name (its begin), offset, limit",
+    });
+
+    fn question(filter: Option<&str>) -> Result<impl Serialize, String> {
+        let filter = filter.map(Filter::parse).transpose()?.unwrap_or_default();
+        Ok(Request::Bng(BngRequest::Subscribers { filter }))
+    }
+
+    fn text(look: &Look<'_, BngReply>) -> String {
+        text(&look.now, look.style)
+    }
+}
+
+struct Groups;
+
+impl Shown for Groups {
+    type Seen = BngReply;
+    const TOPIC: &'static str = "groups";
+    const HELP: &'static str = "Subscriber groups; control packets by class, and access lists' rules besides";
+
+    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+        Ok(Request::Bng(BngRequest::Groups))
+    }
+
+    fn text(look: &Look<'_, BngReply>) -> String {
+        text(&look.now, look.style)
+    }
+}
+
+fn text(view: &BngReply, style: Style) -> String {
+    match view {
+        BngReply::Subscribers(view) => subscribers(view, style),
+        BngReply::Groups(view) => groups(view, style),
+        BngReply::Address(address) => format!("{address}\n"),
+    }
+}
+
+fn subscribers(view: &SubscribersView, style: Style) -> String {
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[
+        ("subscriber", left),
+        ("group", left),
+        ("line", left),
+        ("mac", left),
+        ("ipv4", left),
+        ("wan", left),
+        ("delegated", left),
+        ("profile", left),
+        ("down packets", right),
+        ("bytes", right),
+        ("up packets", right),
+        ("bytes", right),
+    ]);
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+    for row in &view.subscribers {
+        let sum = |pair: [u64; 2]| pair[0] + pair[1];
+        table.row([
+            row.name.clone(),
+            row.group.clone(),
+            format!("{}:{}.{}", row.port, row.s_vlan, row.c_vlan),
+            or_none(row.mac.clone()),
+            or_none(row.ipv4.map(|address| address.to_string())),
+            or_none(row.ipv6_wan.clone()),
+            or_none(row.ipv6_pd.clone()),
+            row.profile.clone(),
+            count(sum(row.down_packets)),
+            bytes(sum(row.down_bytes)),
+            count(sum(row.up_packets)),
+            bytes(sum(row.up_bytes)),
+        ]);
+    }
+    let mut out = format!("{}\n\n{}", style.strong(&many(view.matching, "subscriber")), table.render(style));
+    let shown = view.offset + view.subscribers.len();
+    if shown < view.matching {
+        out += &format!("{} to {shown} shown; --filter offset={shown} for the next\n", view.offset + 1);
+    }
+    out
+}
+
+fn groups(view: &GroupsView, style: Style) -> String {
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[("group", left), ("worker", right), ("subscribers", right)]);
+    for row in &view.groups {
+        table.row([row.name.clone(), row.worker.to_string(), count(row.subscribers)]);
+    }
+    let mut out = format!("{}\n\n{}", style.strong(&many(view.groups.len(), "group")), table.render(style));
+    let mut table = Table::new(&[("control packets", left), ("so far", right), ("over the limit", right)]);
+    for row in &view.classes {
+        table.row([row.class.clone(), count(row.packets), count(row.limited)]);
+    }
+    out += &format!("\n{}", table.render(style));
+    let mut table = Table::new(&[("list", left), ("rule", left), ("packets", right), ("bytes", right)]);
+    for row in &view.rules {
+        table.row([row.list.clone(), row.rule.clone(), count(row.packets), bytes(row.bytes)]);
+    }
+    if !table.is_empty() {
+        out += &format!("\n{}", table.render(style));
+    }
+    out
+}

@@ -1,0 +1,287 @@
+//! The slow path: what leaves the pipelines to be answered, or goes to control. A packet handled here is counted once:
+//! consumed, or dropped by name.
+
+mod access;
+mod own;
+
+use std::net::IpAddr;
+
+use dataplane::forward::InstanceId;
+use dataplane::icmp::{Told, echo_reply};
+use dataplane::limit::{Allowance, Limit, PeerLimit};
+use dataplane::neighbour::{NeighbourMessage, Station, arp_reply, neighbour_advertisement};
+use dataplane::parse::{HasIp, malformed};
+use engine::{Burst, Drop, Env, Punt};
+use frame::Frame;
+use table::ring::Producer;
+use wire::{L3L4, Mac, Outer, Vlan, fast};
+
+use crate::config::{Class, PuntSection};
+use crate::lane::{Bng, Lane, State};
+use crate::link::Line;
+use crate::steer::Side;
+use own::Own;
+pub use own::Towards;
+
+/// What a worker reports to control.
+#[derive(Debug)]
+pub enum Event {
+    /// ARP or neighbour discovery came in by a core link.
+    Neighbour {
+        /// The port it came in by.
+        port: u8,
+        /// The message.
+        message: NeighbourMessage,
+        /// It asks for an address of ours.
+        for_us: bool,
+    },
+    /// A packet found no neighbour on the way to an address.
+    Resolve {
+        /// The VRF.
+        instance: InstanceId,
+        /// Where it was to go.
+        address: IpAddr,
+    },
+    /// A control packet that control is to answer.
+    Control(Box<ControlPacket>),
+}
+
+/// A control packet from the access network, as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlPacket {
+    /// Its class.
+    pub class: Class,
+    /// The line it came by.
+    pub line: Line,
+    /// The group of that line.
+    pub group: u16,
+    /// The subscriber of that line, by handle, if there is one.
+    pub subscriber: Option<u32>,
+    /// The whole frame, tags included.
+    pub frame: Vec<u8>,
+}
+
+/// ICMP errors a second and worker, and of one sender (RFC 1812, 4.3.2.8; RFC 4443, 2.4(f)).
+const ERRORS: Allowance = Allowance::new(1000, 100);
+const ERRORS_EACH: Allowance = Allowance::new(10, 10);
+
+/// A worker's slow path.
+pub struct SlowPath {
+    events: Producer<Event>,
+    classes: Box<[PeerLimit; Class::COUNT]>,
+    /// Answers on core links.
+    answers: Limit,
+    resolves: Limit,
+    errors: Box<PeerLimit>,
+    own: Own,
+    worker: u16,
+}
+
+impl SlowPath {
+    /// The slow path of a worker, which reports to `events`. `seed` should be random.
+    pub fn new(events: Producer<Event>, rates: &PuntSection, worker: u16, seed: u64) -> Self {
+        let each = Allowance::new(rates.line, rates.line.saturating_mul(10));
+        let class = |class: Class| {
+            let rate = rates.of(class);
+            PeerLimit::new(each, Allowance::new(rate, (rate / 10).max(1)), seed ^ class as u64)
+        };
+        Self {
+            events,
+            classes: Box::new(Class::ALL.map(class)),
+            answers: Limit::new(Allowance::new(10_000, 1000)),
+            resolves: Limit::new(Allowance::new(1000, 100)),
+            errors: Box::new(PeerLimit::new(ERRORS_EACH, ERRORS, seed)),
+            own: Own::default(),
+            worker,
+        }
+    }
+
+    /// Handles every punted packet of a burst of that side.
+    pub fn see_to(&mut self, burst: &mut Burst<Bng>, side: Side, state: &mut State, env: &mut Env) {
+        while let Some((i, punt, frame)) = burst.take_punted() {
+            self.one((&burst.lane, i), punt, frame, side, state, env);
+        }
+    }
+
+    /// Fills an empty burst with packets that wait here and go the same way; none: there are none.
+    pub fn next(&mut self, burst: &mut Burst<Bng>, state: &State, env: &Env) -> Option<Towards> {
+        self.own.next(burst, state, env)
+    }
+
+    /// Packets that wait.
+    pub fn held(&self) -> usize {
+        self.own.held()
+    }
+
+    /// Drops what waits: the worker ends.
+    pub fn close(&mut self, env: &mut Env) {
+        self.own.close(env);
+    }
+
+    /// Events reported so far.
+    #[inline]
+    pub(crate) fn told(&self) -> u64 {
+        self.events.gauge().sent()
+    }
+
+    /// Reports to control. When the ring is full the event is lost; its cause comes again.
+    fn tell(&mut self, event: Event) {
+        let _ = self.events.push(event);
+    }
+
+    fn one(
+        &mut self,
+        (lane, i): (&Lane, usize),
+        punt: Punt,
+        frame: Frame,
+        side: Side,
+        state: &mut State,
+        env: &mut Env,
+    ) {
+        let (l3, ip) = (usize::from(frame.meta.l3), *lane.ip(i));
+        match punt {
+            Punt::HybridAccess => {
+                env.stats.consumed(punt);
+                return self.own.put(Towards::Upstream, frame, env);
+            }
+            Punt::Hairpin => {
+                env.stats.consumed(punt);
+                let instance = lane.instance[i];
+                return self.turn(frame, instance, state, env);
+            }
+            Punt::TtlExpired | Punt::NoRoute | Punt::Oversize => {
+                let arena = env.pool.arena().clone();
+                let packet = arena.bytes(&frame).get(l3..l3 + ip.total_len as usize).unwrap_or_default();
+                let about = own::About { side, instance: lane.instance[i], packet, len: frame.len() };
+                match punt {
+                    Punt::TtlExpired => self.refuse(&about, (Drop::TtlExpired, Told::TTL_EXPIRED), state, env),
+                    Punt::NoRoute => self.refuse(&about, (Drop::NoRoute, Told::NO_ROUTE), state, env),
+                    _ => self.oversize(&about, (lane, i), state, env),
+                }
+            }
+            Punt::Resolve => {
+                env.stats.drop_outside(Drop::NeighbourUnresolved, frame.len());
+                if self.resolves.allow(env.now) {
+                    let packet = env.arena().bytes(&frame).get(l3..).unwrap_or_default();
+                    let address: IpAddr = if ip.version == 4 {
+                        ip.dst.to_be_bytes().into()
+                    } else {
+                        ip.dst6(packet).to_be_bytes().into()
+                    };
+                    self.tell(Event::Resolve { instance: lane.instance[i], address });
+                }
+            }
+            _ if side == Side::Access => return self.control_packet(punt, frame, state, env),
+            Punt::Arp | Punt::Neighbour => self.hear(&frame, punt, state, env),
+            Punt::Ping if self.answers.allow(env.now) => {
+                env.stats.consumed(punt);
+                return pong(frame, env);
+            }
+            Punt::Ping => env.stats.drop_outside(Drop::Limited, frame.len()),
+            other => env.stats.consumed(other),
+        }
+        env.pool.give(frame);
+    }
+
+    /// A control packet of a line: within the limits of its class it is answered or goes to control.
+    fn control_packet(&mut self, punt: Punt, frame: Frame, state: &mut State, env: &mut Env) {
+        let class = class_of(punt);
+        let outer = Outer::parse(env.arena().bytes(&frame)).unwrap_or_default();
+        let line = Line::of(frame.meta.port, &outer);
+        let at = class as usize;
+        state.counts.punted[at] += 1;
+        let key = u64::from(line.port) << 32 | u64::from(line.s_vlan) << 16 | u64::from(line.c_vlan);
+        if !self.classes[at].allow(key, env.now) {
+            state.counts.limited[at] += 1;
+            env.stats.drop_outside(Drop::Limited, frame.len());
+            return env.pool.give(frame);
+        }
+        match self.answer(punt, class, line, &frame, state, env) {
+            Ok(access::Done::Consumed) => env.stats.consumed(punt),
+            Ok(access::Done::Pong) => {
+                env.stats.consumed(punt);
+                return pong(frame, env);
+            }
+            Err(reason) => env.stats.drop_outside(reason, frame.len()),
+        }
+        env.pool.give(frame);
+    }
+
+    /// ARP or neighbour discovery of a core link: answered when it asks for an address of the port, and reported.
+    fn hear(&mut self, frame: &Frame, punt: Punt, state: &State, env: &mut Env) {
+        let message = match NeighbourMessage::parse(env.arena().bytes(frame)) {
+            Ok(message) => message,
+            Err(why) => return env.stats.drop_outside(malformed(why), frame.len()),
+        };
+        env.stats.consumed(punt);
+        let id = frame.meta.port;
+        let port = state.port(id);
+        let us = Station { mac: Mac(port.mac), vlan: port.vlan.map(Vlan::of) };
+        let sender = fast::array(env.arena().bytes(frame), 6).map(Mac);
+        let mut for_us = false;
+        let reply = match message {
+            NeighbourMessage::ArpRequest { sender, sender_ip, target } if port.is_mine4(target.into()) => {
+                for_us = true;
+                make(env, |space| arp_reply(space, &us, target, sender, sender_ip))
+            }
+            NeighbourMessage::NeighbourSolicitation { source, link, target } if port.is_mine6(target.into()) => {
+                for_us = true;
+                let to = link.or(sender).filter(|_| !source.is_unspecified()).map(|mac| (mac, source));
+                make(env, |space| neighbour_advertisement(space, &us, target, to, true))
+            }
+            _ => None,
+        };
+        if let Some(reply) = reply {
+            if self.answers.allow(env.now) {
+                env.send(id, reply);
+            } else {
+                env.pool.give(reply);
+            }
+        }
+        self.tell(Event::Neighbour { port: id, message, for_us });
+    }
+}
+
+/// The class of a control packet.
+fn class_of(punt: Punt) -> Class {
+    match punt {
+        Punt::Dhcp4 => Class::Dhcp4,
+        Punt::Dhcp6 => Class::Dhcp6,
+        Punt::Arp => Class::Arp,
+        Punt::Neighbour | Punt::RouterSolicitation => Class::Nd,
+        Punt::Pppoe => Class::Pppoe,
+        Punt::GroupMembership => Class::Multicast,
+        Punt::Routing => Class::Routing,
+        _ => Class::Icmp,
+    }
+}
+
+/// A ping to us, in place: the reply leaves by the port and with the tags the request came with.
+fn pong(mut frame: Frame, env: &mut Env) {
+    let (port, l3) = (frame.meta.port, usize::from(frame.meta.l3));
+    let arena = env.pool.arena().clone();
+    let total = L3L4::parse(arena.bytes(&frame).get(l3..).unwrap_or_default()).map_or(0, |ip| ip.total_len as u16);
+    let _ = frame.truncate(frame.meta.l3.saturating_add(total));
+    let bytes = arena.bytes_mut(&mut frame);
+    if bytes.get_mut(l3..).is_some_and(echo_reply) {
+        if let Some(head) = bytes.first_chunk_mut::<12>() {
+            let (to, from) = head.split_at_mut(6);
+            to.swap_with_slice(from);
+        }
+        env.send(port, frame);
+    } else {
+        env.pool.give(frame);
+    }
+}
+
+/// A frame of our own.
+fn make(env: &mut Env, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Frame> {
+    let mut frame = env.pool.take()?;
+    let arena = env.pool.arena();
+    let Some(len) = write(arena.space_mut(&mut frame)) else {
+        env.pool.give(frame);
+        return None;
+    };
+    arena.set_len(&mut frame, len);
+    Some(frame)
+}

@@ -1,0 +1,222 @@
+//! Control packets of lines: ARP and neighbour solicitations are answered from the record, the rest goes to control.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use dataplane::neighbour::{NeighbourMessage, Station, arp_reply, neighbour_advertisement};
+use dataplane::parse::malformed;
+use engine::{Drop, Env, Punt};
+use frame::Frame;
+use table::records::LineId;
+use wire::{L3L4, Mac, fast};
+
+use super::{ControlPacket, Event, SlowPath, make};
+use crate::config::Class;
+use crate::lane::State;
+use crate::link::Line;
+use crate::record::Head;
+use crate::steps::learn;
+
+/// What became of a control packet that was not dropped.
+pub(super) enum Done {
+    /// It was answered, or went to control.
+    Consumed,
+    /// It is to be turned into its echo reply.
+    Pong,
+}
+
+/// The line of a control packet, and the subscriber on it.
+struct From {
+    line: Line,
+    group: u16,
+    record: Option<LineId>,
+    mac: [u8; 6],
+}
+
+impl SlowPath {
+    pub(super) fn answer(
+        &mut self,
+        punt: Punt,
+        class: Class,
+        line: Line,
+        frame: &Frame,
+        state: &mut State,
+        env: &mut Env,
+    ) -> Result<Done, Drop> {
+        let arena = env.pool.arena().clone();
+        let bytes = arena.bytes(frame);
+        let mac = fast::array(bytes, 6).unwrap_or_default();
+        let record = state.subscribers.of_line(line, mac);
+        let entry = state.subscribers.vlans(line.port).get(usize::from(line.s_vlan));
+        let group = entry.map(|entry| entry.group).ok_or(Drop::UnknownVlan)?;
+        let from = From { line, group, record, mac };
+        match punt {
+            Punt::Arp | Punt::Neighbour => {
+                let message = NeighbourMessage::parse(bytes).map_err(malformed)?;
+                self.neighbour(class, &from, message, bytes, frame, state, env)
+            }
+            Punt::Ping => {
+                let l3 = usize::from(frame.meta.l3);
+                let packet = bytes.get(l3..).unwrap_or_default();
+                let ip = L3L4::parse(packet).map_err(malformed)?;
+                let head = record.and_then(|record| state.subscribers.head(record)).ok_or(Drop::UnknownLine)?;
+                let is_own = match ip.version {
+                    4 => ip.src == head.ipv4,
+                    _ => is_own6(head, ip.src6(packet).into()),
+                };
+                if is_own && head.mac().is_none_or(|known| known == mac) {
+                    Ok(Done::Pong)
+                } else {
+                    Err(Drop::SpoofedSource)
+                }
+            }
+            _ => {
+                self.to_control(class, &from, bytes, state);
+                Ok(Done::Consumed)
+            }
+        }
+    }
+
+    fn to_control(&mut self, class: Class, from: &From, bytes: &[u8], state: &State) {
+        let head = from.record.and_then(|record| state.subscribers.head(record));
+        let subscriber = head.map(|head| head.handle);
+        let packet = ControlPacket { class, line: from.line, group: from.group, subscriber, frame: bytes.to_vec() };
+        self.tell(Event::Control(Box::new(packet)));
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn neighbour(
+        &mut self,
+        class: Class,
+        from: &From,
+        message: NeighbourMessage,
+        bytes: &[u8],
+        frame: &Frame,
+        state: &mut State,
+        env: &mut Env,
+    ) -> Result<Done, Drop> {
+        let Some(record) = from.record else {
+            // A line without a subscriber: control decides what becomes of it.
+            self.to_control(class, from, bytes, state);
+            return Ok(Done::Consumed);
+        };
+        guard(record, from.mac, &message, bytes, state)?;
+        let us = state.subscribers.group(from.group).map(|group| group.mac(from.line.port)).unwrap_or_default();
+        let us = Station { mac: Mac(us), vlan: None };
+        let l3 = usize::from(frame.meta.l3);
+        let reply = match message {
+            NeighbourMessage::ArpRequest { sender, sender_ip, target } => {
+                let probe = sender_ip.is_unspecified();
+                if !is_answered(from, record, target.into(), probe, state) {
+                    return Ok(Done::Consumed);
+                }
+                make(env, |space| tagged(space, bytes, l3, |out| arp_reply(out, &us, target, sender, sender_ip)))
+            }
+            NeighbourMessage::NeighbourSolicitation { source, link, target } => {
+                let probe = source.is_unspecified();
+                if !is_answered(from, record, target.into(), probe, state) {
+                    return Ok(Done::Consumed);
+                }
+                let to = (link.unwrap_or(Mac(from.mac)), source);
+                let to = Some(to).filter(|_| !probe);
+                make(env, |space| tagged(space, bytes, l3, |out| neighbour_advertisement(out, &us, target, to, true)))
+            }
+            NeighbourMessage::RouterSolicitation { .. } => {
+                self.to_control(class, from, bytes, state);
+                return Ok(Done::Consumed);
+            }
+            _ => return Ok(Done::Consumed),
+        };
+        if let Some(reply) = reply {
+            env.send(frame.meta.port, reply);
+        }
+        Ok(Done::Consumed)
+    }
+}
+
+/// Drops what claims another's address (RFC 5227; RFC 4862), and takes the hardware address of a subscriber whose own is
+/// not configured.
+fn guard(
+    record: LineId,
+    mac: [u8; 6],
+    message: &NeighbourMessage,
+    bytes: &[u8],
+    state: &mut State,
+) -> Result<(), Drop> {
+    let Some(head) = state.subscribers.head_mut(record) else { return Err(Drop::UnknownLine) };
+    let (own, sender) = match message {
+        NeighbourMessage::ArpRequest { sender, sender_ip, .. }
+        | NeighbourMessage::ArpReply { sender, sender_ip, .. } => {
+            let is_own = u32::from(*sender_ip) == head.ipv4 && head.ipv4 != 0;
+            (if sender_ip.is_unspecified() { None } else { Some(is_own) }, Some(*sender))
+        }
+        NeighbourMessage::NeighbourSolicitation { source, link, .. } => (own6(head, *source), *link),
+        NeighbourMessage::NeighbourAdvertisement { target, link, .. } => (own6(head, *target), *link),
+        NeighbourMessage::RouterSolicitation { source, link } => (own6(head, *source), *link),
+        // A subscriber is no router of ours.
+        NeighbourMessage::RouterAdvertisement { .. } => return Err(Drop::SpoofedSource),
+    };
+    let other = |known: [u8; 6]| known != mac || sender.is_some_and(|sender| sender.0 != known);
+    if own == Some(false) || head.mac().is_some_and(other) || sender.is_some_and(|sender| sender.0 != mac) {
+        return Err(Drop::SpoofedSource);
+    }
+    if own == Some(true) {
+        // Link-local addresses are anybody's: they say nothing of whose frame it is.
+        let local = matches!(message, NeighbourMessage::NeighbourSolicitation { source, .. } if is_link_local(*source));
+        if !local || head.mac().is_some() {
+            state.counts.learnt += u64::from(learn(bytes, head));
+        }
+    }
+    Ok(())
+}
+
+/// Whether an IPv6 source is the subscriber's; none: it is nobody's.
+fn own6(head: &Head, address: Ipv6Addr) -> Option<bool> {
+    (!address.is_unspecified()).then(|| is_own6(head, address))
+}
+
+fn is_own6(head: &Head, address: Ipv6Addr) -> bool {
+    is_link_local(address) || head.has6((u128::from(address) >> 64) as u64)
+}
+
+fn is_link_local(address: Ipv6Addr) -> bool {
+    address.segments()[0] & 0xffc0 == 0xfe80
+}
+
+/// Whether the gateway answers for an address: its own, or, as a proxy, that of another subscriber of the group. A probe
+/// for a duplicate is answered for addresses in use only.
+fn is_answered(from: &From, record: LineId, target: IpAddr, probe: bool, state: &State) -> bool {
+    let Some(group) = state.subscribers.group(from.group) else { return false };
+    let plan = &group.plan;
+    if plan.gateways.contains(&target) {
+        return true;
+    }
+    let in_slices = match target {
+        IpAddr::V4(address) => {
+            let address = Ipv4Addr::to_bits(address);
+            plan.v4.iter().any(|slice| (slice.first..=slice.last).contains(&address))
+        }
+        IpAddr::V6(address) => {
+            let upper = (address.to_bits() >> 64) as u64;
+            plan.v6.iter().any(|slice| (slice.first..=slice.last).contains(&upper))
+        }
+    };
+    if !plan.proxy || !in_slices {
+        return false;
+    }
+    let other = state.subscribers.of_address(plan.instance, target);
+    other != Some(record) && (other.is_some() || !probe)
+}
+
+/// Writes a frame that `write` makes without tags, with the tags of `received`, whose packet begins at `l3`.
+fn tagged(
+    space: &mut [u8],
+    received: &[u8],
+    l3: usize,
+    write: impl FnOnce(&mut [u8]) -> Option<usize>,
+) -> Option<usize> {
+    let tags = l3.checked_sub(14)?;
+    let len = write(space.get_mut(tags..)?)?;
+    space.copy_within(tags..tags + 12, 0);
+    space.get_mut(12..12 + tags)?.copy_from_slice(received.get(12..12 + tags)?);
+    Some(len + tags)
+}

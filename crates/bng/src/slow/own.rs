@@ -1,0 +1,264 @@
+//! What a router owes the senders of packets it does not forward (ICMP errors, fragments of what may be cut), and packets
+//! that go on in another pipeline.
+//!
+//! What is for a subscriber enters the downstream pipeline as if the core had sent it, and so finds its line, access lists
+//! and policer; what is for the core is routed there.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use dataplane::forward::{InstanceId, NONE, PortView};
+use dataplane::fragment::{Plan, dont_fragment};
+use dataplane::icmp::{self, Told, may_answer, one_more_hop};
+use dataplane::parse::HasIp;
+use dataplane::route::HasForwarding;
+use engine::{Burst, Drop, Env, Io, Punt};
+use frame::{BURST, Frame};
+use wire::ethernet::{self, Tag, Tags};
+use wire::{L3L4, Mac, Vlan, ethertype, fast};
+
+use super::{SlowPath, make};
+use crate::lane::{Bng, Lane, NOBODY, State};
+use crate::steer::Side;
+
+/// The pipeline that packets wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Towards {
+    /// Downstream, from its begin: to a subscriber.
+    Subscriber,
+    /// Routed to the core.
+    Core,
+    /// Upstream, from its begin: came in by a hybrid port.
+    Upstream,
+}
+
+impl Towards {
+    const ALL: [Self; 3] = [Self::Upstream, Self::Subscriber, Self::Core];
+}
+
+/// Packets that wait, for each pipeline at most.
+const MOST: usize = 8 * BURST;
+
+/// Packets that wait for their pipeline.
+#[derive(Default)]
+pub(super) struct Own([VecDeque<Frame>; 3]);
+
+/// The packet that something is to be said about.
+pub(super) struct About<'a> {
+    /// The side it came from.
+    pub side: Side,
+    /// Its VRF.
+    pub instance: InstanceId,
+    /// Its bytes, from the IP header.
+    pub packet: &'a [u8],
+    /// Length of its frame.
+    pub len: usize,
+}
+
+impl Own {
+    pub(super) fn held(&self) -> usize {
+        self.0.iter().map(VecDeque::len).sum()
+    }
+
+    /// Keeps a frame, which has been counted where it came from.
+    pub(super) fn put(&mut self, towards: Towards, frame: Frame, env: &mut Env) {
+        let queue = &mut self.0[towards as usize];
+        if queue.len() < MOST {
+            return queue.push_back(frame);
+        }
+        env.stats.add(Io::Released, 1);
+        env.stats.drop_outside(Drop::OutQueueFull, frame.len());
+        env.pool.give(frame);
+    }
+
+    pub(super) fn close(&mut self, env: &mut Env) {
+        for frame in self.0.iter_mut().flat_map(|queue| queue.drain(..)) {
+            env.stats.add(Io::Released, 1);
+            env.stats.drop_outside(Drop::OutQueueFull, frame.len());
+            env.pool.give(frame);
+        }
+    }
+
+    pub(super) fn next(&mut self, burst: &mut Burst<Bng>, state: &State, env: &Env) -> Option<Towards> {
+        let towards = Towards::ALL.into_iter().find(|towards| !self.0[*towards as usize].is_empty())?;
+        let queue = &mut self.0[towards as usize];
+        // A burst is of one port.
+        let port = queue.front()?.meta.port;
+        while burst.len() < BURST && queue.front().is_some_and(|frame| frame.meta.port == port) {
+            let Some(frame) = queue.pop_front() else { break };
+            let ip = L3L4::parse(env.arena().bytes(&frame));
+            let Ok(i) = burst.push(frame) else { break };
+            env.stats.add(Io::Released, 1);
+            if towards == Towards::Core {
+                let lane = &mut burst.lane;
+                *lane.ip_mut(i) = ip.unwrap_or_default();
+                (lane.hop[i], lane.instance[i], lane.record[i]) = (NONE, state.port(port).instance, NOBODY);
+            }
+        }
+        Some(towards)
+    }
+}
+
+/// A port with a core side in a VRF.
+fn core_port(state: &State, instance: InstanceId) -> Option<(u8, &PortView)> {
+    let is_core = |id: u8| state.directory.role(id).is_some_and(|role| role.has_core());
+    let ports = state.forwarding().ports.iter().enumerate().map(|(id, view)| (id as u8, view)); // fewer than 256
+    ports.into_iter().find(|(id, view)| view.instance == instance && is_core(*id))
+}
+
+/// The link header of a frame as it would come in by the core side of a port.
+fn as_received(view: &PortView, version: u8) -> ethernet::Repr {
+    let tags = view.vlan.map_or(Tags::None, |id| Tags::One(Tag::customer(Vlan::of(id))));
+    let ethertype = if version == 6 { ethertype::IP6 } else { ethertype::IP4 };
+    ethernet::Repr { dst: Mac(view.mac), src: Mac(view.mac), tags, ethertype }
+}
+
+impl SlowPath {
+    /// A packet from one subscriber to another: on as if the core had sent it, by the worker that owns the other.
+    pub(super) fn turn(&mut self, mut frame: Frame, instance: InstanceId, state: &State, env: &mut Env) {
+        let arena = env.pool.arena().clone();
+        let packet = arena.bytes(&frame).get(usize::from(frame.meta.l3)..).unwrap_or_default();
+        let version = packet.first().map_or(0, |first| first >> 4);
+        let owner = match version {
+            6 => fast::be64(packet, L3L4::V6_DST).and_then(|upper| state.directory.owner6(instance, upper)),
+            _ => fast::be32(packet, 16).and_then(|to| state.directory.owner4(instance, to)),
+        };
+        let port = core_port(state, instance);
+        let made = port.and_then(|(id, view)| {
+            let head = as_received(view, version);
+            let len = head.header_len();
+            frame.move_front(frame.meta.l3, len as u16).ok()?; // at most 22
+            head.emit(arena.bytes_mut(&mut frame)).ok()?;
+            (frame.meta.port, frame.meta.l3) = (id, len as u16);
+            Some(id)
+        });
+        match made {
+            None => {
+                env.stats.add(Io::Released, 1);
+                env.stats.drop_outside(Drop::NoRoute, frame.len());
+                env.pool.give(frame);
+            }
+            Some(id) if owner.is_some_and(|owner| owner != self.worker) => {
+                env.stats.add(Io::Released, 1);
+                env.pass_on(id, frame);
+            }
+            Some(_) => self.own.put(Towards::Subscriber, frame, env),
+        }
+    }
+
+    /// Drops a packet under a name and tells its sender why.
+    pub(super) fn refuse(&mut self, about: &About<'_>, (why, told): (Drop, Told), state: &State, env: &mut Env) {
+        env.stats.drop_outside(why, about.len);
+        let sender = sender_key(about.packet);
+        if !may_answer(about.packet) || !self.errors.allow(sender, env.now) {
+            return;
+        }
+        let packet = about.packet;
+        self.originate(about, about.side, state, env, |space, from4, from6| {
+            let len = match packet.first()? >> 4 {
+                4 => icmp::error4(space, from4?, told.v4, packet)?,
+                _ => icmp::error6(space, from6?, told.v6, packet)?,
+            };
+            // The pipeline it leaves by takes one.
+            one_more_hop(space)?;
+            Some(len)
+        });
+    }
+
+    /// A packet larger than its way: in pieces (RFC 791), or back with the size that fits.
+    pub(super) fn oversize(&mut self, about: &About<'_>, (lane, i): (&Lane, usize), state: &State, env: &mut Env) {
+        let mtu = match about.side {
+            Side::Core => state.subscribers.head(lane.record[i]).map_or(0, |head| head.mtu),
+            Side::Access => state.forwarding().hop(lane.hop[i]).map_or(0, |hop| hop.mtu),
+        };
+        if lane.ip(i).version == 4
+            && !dont_fragment(about.packet)
+            && let Ok(plan) = Plan::new(about.packet, mtu.into())
+        {
+            env.stats.consumed(Punt::Oversize);
+            let onward = if about.side == Side::Core { Side::Access } else { Side::Core };
+            for piece in plan.pieces() {
+                // Pieces go on where the packet was going.
+                if !self.originate(about, onward, state, env, |space, _, _| piece.write(space)) {
+                    env.stats.add(Io::Originated, 1);
+                    env.stats.drop_outside(Drop::NoFrame, piece.len());
+                }
+            }
+            return;
+        }
+        self.refuse(about, (Drop::TooBig, Told::too_big(mtu)), state, env);
+    }
+
+    /// Makes a packet that goes to that side; `write` is given room for it and the gateway's addresses there. False: there
+    /// is no packet buffer, or no address to speak from.
+    fn originate(
+        &mut self,
+        about: &About<'_>,
+        to: Side,
+        state: &State,
+        env: &mut Env,
+        write: impl FnOnce(&mut [u8], Option<std::net::Ipv4Addr>, Option<std::net::Ipv6Addr>) -> Option<usize>,
+    ) -> bool {
+        let Some((id, view)) = core_port(state, about.instance) else { return false };
+        let (from4, from6) = speakers(about, to, state, view);
+        let towards = if to == Side::Access { Towards::Subscriber } else { Towards::Core };
+        let made = make(env, |space| match to {
+            Side::Core => write(space, from4, from6),
+            Side::Access => {
+                let mut head = as_received(view, 4);
+                let at = head.header_len();
+                let len = write(space.get_mut(at..)?, from4, from6)?;
+                if space.get(at)? >> 4 == 6 {
+                    head.ethertype = ethertype::IP6;
+                }
+                head.emit(space).ok()?;
+                Some(at + len)
+            }
+        });
+        let Some(mut frame) = made else { return false };
+        (frame.meta.l3, frame.meta.port) = (0, id);
+        // It waits, and is let go: counted in as consumed work of ours, out as released.
+        self.own.put(towards, frame, env);
+        true
+    }
+}
+
+/// The gateway's addresses towards a side: those of the sender's group, or of the core port.
+fn speakers(
+    about: &About<'_>,
+    to: Side,
+    state: &State,
+    view: &PortView,
+) -> (Option<std::net::Ipv4Addr>, Option<std::net::Ipv6Addr>) {
+    let port4 = view.v4.first().map(|(address, _)| (*address).into());
+    let port6 = view.v6.first().map(|(address, _)| (*address).into());
+    if to == Side::Core || about.side == Side::Core {
+        return (port4, port6);
+    }
+    let source: Option<IpAddr> = L3L4::parse(about.packet).ok().map(|ip| match ip.version {
+        4 => ip.src.to_be_bytes().into(),
+        _ => ip.src6(about.packet).to_be_bytes().into(),
+    });
+    let record = source.and_then(|source| state.subscribers.of_address(about.instance, source));
+    let group =
+        record.and_then(|record| state.subscribers.head(record)).and_then(|head| state.subscribers.group(head.group));
+    let gateways = group.map(|group| &group.plan.gateways[..]).unwrap_or_default();
+    let own4 = gateways.iter().find_map(|address| match address {
+        IpAddr::V4(address) => Some(*address),
+        IpAddr::V6(_) => None,
+    });
+    let own6 = gateways.iter().find_map(|address| match address {
+        // A link-local source would not pass as one from the core.
+        IpAddr::V6(address) if address.segments()[0] & 0xffc0 != 0xfe80 => Some(*address),
+        _ => None,
+    });
+    (own4.or(port4), own6.or(port6))
+}
+
+/// The sender of a packet as a number, for limits.
+fn sender_key(packet: &[u8]) -> u64 {
+    match packet.first().map(|first| first >> 4) {
+        Some(6) => fast::be64(packet, L3L4::V6_SRC).unwrap_or(0),
+        _ => fast::be32(packet, 12).unwrap_or(0).into(),
+    }
+}

@@ -1,0 +1,233 @@
+//! What every worker knows of all groups: which worker owns a line or an address, and which addresses are the gateway's.
+//! Immutable while the configuration is.
+
+use std::net::IpAddr;
+
+use dataplane::forward::InstanceId;
+use engine::{Overlap, Owner, Steer, SteerKey};
+use wire::{Outer, ethertype, fast};
+
+use crate::config::{Config, Layout, Role};
+use crate::link::Line;
+
+/// VLAN identifiers of a port, the untagged one (0) among them.
+pub const VLANS: usize = 4096;
+
+/// Which side of the gateway a frame is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// A subscriber's.
+    Access,
+    /// An IP network's.
+    Core,
+}
+
+/// A port as far as frames are told apart by it.
+#[derive(Clone, Debug)]
+struct PortSide {
+    role: Role,
+    vlan: Option<u16>,
+    instance: InstanceId,
+    /// The worker of each outer VLAN, from 1; 0: no group's.
+    owners: Box<[u16]>,
+}
+
+/// Who owns what.
+pub struct Directory {
+    ports: Vec<PortSide>,
+    steer: Steer,
+    /// Sets of /16s, and of IPv6 /32s by their hash, that slices and subscribers' addresses lie in: what is in none of
+    /// them needs no further look.
+    near4: Box<[u64]>,
+    near6: Box<[u64]>,
+    own: Own,
+}
+
+/// The gateway's own addresses.
+#[derive(Default)]
+struct Own {
+    v4: Vec<(InstanceId, u32)>,
+    v6: Vec<(InstanceId, u128)>,
+    /// A bit for each of them by its hash.
+    hashes: [u64; 8],
+}
+
+#[inline(always)]
+fn hash4(address: u32) -> usize {
+    (address.wrapping_mul(0x9e37_79b1) >> 23) as usize
+}
+
+#[inline(always)]
+fn hash6(address: u128) -> usize {
+    hash4((address as u64 ^ (address >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_shr(32) as u32)
+}
+
+#[inline(always)]
+fn has(bits: &[u64], at: usize) -> bool {
+    bits.get(at >> 6).is_some_and(|word| word >> (at & 63) & 1 != 0)
+}
+
+fn set(bits: &mut [u64], at: usize) {
+    if let Some(word) = bits.get_mut(at >> 6) {
+        *word |= 1 << (at & 63);
+    }
+}
+
+/// The bit of an IPv6 prefix's first 32 bits.
+#[inline(always)]
+fn near_bit6(upper: u64) -> usize {
+    ((upper >> 32) as u32).wrapping_mul(0x9e37_79b1) as usize >> 20
+}
+
+impl Own {
+    fn add(&mut self, instance: InstanceId, address: IpAddr) {
+        match address {
+            IpAddr::V4(address) => {
+                self.v4.push((instance, address.into()));
+                set(&mut self.hashes, hash4(address.into()));
+            }
+            IpAddr::V6(address) => {
+                self.v6.push((instance, address.into()));
+                set(&mut self.hashes, hash6(address.into()));
+            }
+        }
+    }
+}
+
+impl Directory {
+    /// Of a configuration in numbers.
+    ///
+    /// # Errors
+    /// [`Overlap`] when addresses of several workers share an IPv6 /64.
+    pub fn new(config: &Config, layout: &Layout) -> Result<Self, Overlap> {
+        let port = |port: &crate::config::Port| PortSide {
+            role: port.role,
+            vlan: port.vlan,
+            instance: config.instance(port.instance()),
+            owners: vec![0; VLANS].into(),
+        };
+        let mut this = Self {
+            ports: config.port.iter().map(port).collect(),
+            steer: Steer::new(),
+            near4: vec![0; 1024].into(),
+            near6: vec![0; 64].into(),
+            own: Own::default(),
+        };
+        for group in &layout.groups {
+            for port in &group.ports {
+                let first = usize::from(group.s_vlans.first);
+                let owners = &mut this.ports[usize::from(*port)].owners;
+                owners[first..first + usize::from(group.s_vlans.count)].fill(group.worker + 1);
+            }
+            for slice in &group.v4 {
+                this.steer.own_v4(group.instance, slice.first, slice.last, group.worker)?;
+                (slice.first >> 16..=slice.last >> 16).for_each(|at| set(&mut this.near4, at as usize));
+            }
+            for slice in &group.v6 {
+                this.steer.own_v6(group.instance, slice.first, slice.last, group.worker)?;
+                (slice.first >> 32..=slice.last >> 32).for_each(|at| set(&mut this.near6, near_bit6(at << 32)));
+            }
+            group.gateways.iter().for_each(|address| this.own.add(group.instance, *address));
+        }
+        this.own_outside(layout)?;
+        for port in &config.port {
+            let addresses = port.addresses.iter().filter_map(|text| dataplane::config::parse_prefix(text));
+            addresses.for_each(|(address, _)| this.own.add(config.instance(port.instance()), address));
+        }
+        Ok(this)
+    }
+
+    /// Subscribers whose addresses are in no slice of their group.
+    fn own_outside(&mut self, layout: &Layout) -> Result<(), Overlap> {
+        for spec in &layout.subscribers {
+            let group = &layout.groups[usize::from(spec.group)];
+            if let Some(address) = spec.ipv4
+                && !group.v4.iter().any(|slice| (slice.first..=slice.last).contains(&address))
+            {
+                self.steer.own_v4(group.instance, address, address, group.worker)?;
+                set(&mut self.near4, (address >> 16) as usize);
+            }
+            for (first, len) in spec.wan.map(|wan| (wan, 64)).into_iter().chain(spec.pd) {
+                let last = first | u64::MAX.checked_shr(u32::from(len)).unwrap_or(0);
+                if !group.v6.iter().any(|slice| (slice.first..=slice.last).contains(&first)) {
+                    self.steer.own_v6(group.instance, first, last, group.worker)?;
+                    set(&mut self.near6, near_bit6(first));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Which side a frame is on that came in by a port; none: there is no such port.
+    #[inline(always)]
+    pub fn side(&self, port: u8, outer: &Outer) -> Option<Side> {
+        let port = self.ports.get(usize::from(port))?;
+        Some(match port.role {
+            Role::Access => Side::Access,
+            Role::Core => Side::Core,
+            Role::Hybrid if outer.tags < 2 && port.vlan.unwrap_or(0) == outer.vlans[0].id() => Side::Core,
+            Role::Hybrid => Side::Access,
+        })
+    }
+
+    /// The role of a port.
+    #[inline(always)]
+    pub fn role(&self, port: u8) -> Option<Role> {
+        self.ports.get(usize::from(port)).map(|port| port.role)
+    }
+
+    /// Whether an address may be a subscriber's; if not, it is none.
+    #[inline(always)]
+    pub fn is_near4(&self, address: u32) -> bool {
+        has(&self.near4, (address >> 16) as usize)
+    }
+
+    /// As [`is_near4`](Self::is_near4), by the upper half of an IPv6 address.
+    #[inline(always)]
+    pub fn is_near6(&self, upper: u64) -> bool {
+        has(&self.near6, near_bit6(upper))
+    }
+
+    /// The worker that owns subscribers' addresses there.
+    pub fn owner4(&self, instance: InstanceId, address: u32) -> Option<Owner> {
+        self.steer.owner(SteerKey::V4(instance, address))
+    }
+
+    /// As [`owner4`](Self::owner4), by the upper half of an IPv6 address.
+    pub fn owner6(&self, instance: InstanceId, upper: u64) -> Option<Owner> {
+        self.steer.owner(SteerKey::V6(instance, upper))
+    }
+
+    /// Whether an address is the gateway's own in that VRF.
+    #[inline(always)]
+    pub fn is_own4(&self, instance: InstanceId, address: u32) -> bool {
+        has(&self.own.hashes, hash4(address)) && self.own.v4.contains(&(instance, address))
+    }
+
+    /// As [`is_own4`](Self::is_own4).
+    #[inline(always)]
+    pub fn is_own6(&self, instance: InstanceId, address: u128) -> bool {
+        has(&self.own.hashes, hash6(address)) && self.own.v6.contains(&(instance, address))
+    }
+
+    /// The worker that owns a frame's subscriber; none: no group's, or of the core's own link.
+    pub fn steer(&self, port: u8, frame: &[u8]) -> Option<SteerKey> {
+        let outer = Outer::parse(frame).ok()?;
+        let view = self.ports.get(usize::from(port))?;
+        let owner = match self.side(port, &outer)? {
+            Side::Access => {
+                let owner = *view.owners.get(usize::from(Line::of(port, &outer).s_vlan))?;
+                owner.checked_sub(1)?
+            }
+            Side::Core => {
+                let packet = frame.get(usize::from(outer.l3)..)?;
+                match outer.ethertype {
+                    ethertype::IP4 => self.owner4(view.instance, fast::be32(packet, 16)?)?,
+                    ethertype::IP6 => self.owner6(view.instance, fast::be64(packet, 24)?)?,
+                    _ => return None,
+                }
+            }
+        };
+        Some(SteerKey::Owner(owner))
+    }
+}

@@ -1,0 +1,77 @@
+//! Is a packet of the subscriber whose line it came by?
+
+use dataplane::forward::NONE;
+use dataplane::parse::HasIp;
+use engine::{Burst, Ctx, Drop, Stage};
+use frame::Arena;
+use wire::{L3L4, fast};
+
+use crate::lane::Bng;
+use crate::record::{Head, flags};
+
+/// Drops packets whose hardware address, IPv4 address or IPv6 prefix is not their line's subscriber's (TR-101, 5.7; RFC
+/// 2827), and keeps the tag types that were received for the way back.
+pub struct CheckSource;
+
+/// Where tags begin.
+const TAGS: usize = 12;
+
+impl Stage<Bng> for CheckSource {
+    const NAME: &'static str = "check_source";
+
+    #[inline(never)]
+    fn run(&mut self, burst: &mut Burst<Bng>, cx: &mut Ctx<'_, Bng>) {
+        let (at, arena) = (cx.at(), cx.env.arena());
+        let state = &mut *cx.state;
+        for i in burst.live() {
+            let Some(head) = state.subscribers.head_mut(burst.lane.record[i]) else {
+                burst.drop(i, Drop::UnknownLine, at);
+                continue;
+            };
+            if !has_source(burst, i, head, arena) {
+                burst.drop(i, Drop::SpoofedSource, at);
+                continue;
+            }
+            let bytes = burst.bytes(i, arena);
+            let link = usize::from(head.link_len);
+            let same = bytes.get(6..TAGS) == head.link.get(..6);
+            if !same && head.flags & flags::NO_MAC == 0 {
+                burst.drop(i, Drop::SpoofedSource, at);
+                continue;
+            }
+            // Identifiers led here; what may differ is types.
+            let types = |bytes: &[u8]| (fast::be16(bytes, TAGS), fast::be16(bytes, TAGS + 4));
+            if !same || link > 14 && types(bytes) != types(&head.link) {
+                state.counts.learnt += u64::from(learn(bytes, head));
+            }
+            let lane = &mut burst.lane;
+            (lane.instance[i], lane.overhead[i], lane.hop[i]) = (head.instance, head.overhead, NONE);
+        }
+    }
+}
+
+#[inline(always)]
+fn has_source(burst: &Burst<Bng>, i: usize, head: &Head, arena: &Arena) -> bool {
+    let ip = burst.lane.ip(i);
+    if ip.version == 4 {
+        return ip.src == head.ipv4;
+    }
+    let from = usize::from(burst.frame(i).meta.l3) + L3L4::V6_SRC;
+    fast::be64(burst.bytes(i, arena), from).is_some_and(|upper| head.has6(upper))
+}
+
+/// Takes the hardware address and the tag types of a frame for the way back. Returns whether the address was not known.
+#[cold]
+pub fn learn(bytes: &[u8], head: &mut Head) -> bool {
+    let is_new = head.flags & flags::NO_MAC != 0;
+    if is_new && let Some(mac) = fast::array::<6>(bytes, 6) {
+        head.link[..6].copy_from_slice(&mac);
+        head.flags &= !flags::NO_MAC;
+    }
+    for at in [TAGS, TAGS + 4].into_iter().take((usize::from(head.link_len) - 14) / 4) {
+        if let Some(kind) = fast::be16(bytes, at) {
+            let _ = fast::put16(&mut head.link, at, kind);
+        }
+    }
+    is_new
+}

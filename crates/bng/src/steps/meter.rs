@@ -1,0 +1,44 @@
+//! A subscriber's rate and usage.
+
+use dataplane::parse::HasIp;
+use engine::{Burst, Ctx, Drop, Stage};
+use table::bucket;
+
+use crate::lane::Bng;
+
+/// Polices a packet by its subscriber's bucket of the direction, dual stack in one, and counts what passes by family. Both
+/// are in one cache line.
+pub struct Meter {
+    up: bool,
+}
+
+impl Meter {
+    /// From subscribers.
+    pub const UP: Self = Self { up: true };
+    /// To subscribers.
+    pub const DOWN: Self = Self { up: false };
+}
+
+impl Stage<Bng> for Meter {
+    const NAME: &'static str = "meter";
+
+    #[inline(never)]
+    fn run(&mut self, burst: &mut Burst<Bng>, cx: &mut Ctx<'_, Bng>) {
+        let (at, now) = (cx.at(), cx.env.now);
+        for i in burst.live() {
+            let (ip, record) = (burst.lane.ip(i), burst.lane.record[i]);
+            let bytes = ip.total_len + u32::from(burst.lane.overhead[i]);
+            let family = usize::from(ip.version == 6);
+            let Some(meter) = cx.state.subscribers.meter_mut(record, self.up) else {
+                burst.drop(i, Drop::UnknownSubscriber, at);
+                continue;
+            };
+            if bucket::conform(&meter.rate, &mut meter.bucket, now, bytes) {
+                meter.packets[family] += 1;
+                meter.bytes[family] += u64::from(bytes);
+            } else {
+                burst.drop(i, Drop::SubscriberRate, at);
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! First look at a frame from the core.
+
+use dataplane::forward::{PortView, is_martian4, is_martian6};
+use dataplane::parse::{self, HasIp};
+use engine::{At, Burst, Ctx, Drop, Live, Punt, Stage};
+use frame::Arena;
+use wire::{L3L4, Outer, ethertype, protocol};
+
+use super::parse_access::local;
+use crate::lane::{Bng, State};
+
+/// Checks the link header against the port's, takes off what is to the gateway itself, and requests the destination's cell.
+pub struct ParseCore;
+
+impl Stage<Bng> for ParseCore {
+    const NAME: &'static str = "parse";
+
+    #[inline(never)]
+    fn run(&mut self, burst: &mut Burst<Bng>, cx: &mut Ctx<'_, Bng>) {
+        let (at, arena) = (cx.at(), cx.env.arena());
+        let live = burst.live();
+        let Some(first) = live.into_iter().next() else { return };
+        // A burst is of one port.
+        let state = &*cx.state;
+        let port = state.port(burst.frame(first).meta.port);
+        // Tags of a port's own frames: their number and the identifier.
+        let tag = (u8::from(port.vlan.is_some()), port.vlan.unwrap_or(0));
+        let any = port.mac == [0; 6];
+        (burst.lane.shared, burst.lane.near) = (Live::default(), Live::default());
+        for i in live {
+            let (frame, lane) = burst.parts(i);
+            let (bytes, ip) = (arena.bytes(frame), &mut lane.ip.0[i]);
+            let outer = Outer::parse(bytes).unwrap_or_default();
+            let read = (outer.tags, outer.vlans[0].id()) == tag
+                && outer.ethertype == ethertype::IP4
+                && (any || bytes.first_chunk() == Some(&port.mac))
+                && bytes.get(usize::from(outer.l3)..).is_some_and(|packet| ip.read_usual(packet));
+            let (src, dst) = (ip.src, ip.dst);
+            if read && !is_martian4(src) && dst < 0xe000_0000 && !state.directory.is_own4(port.instance, dst) {
+                let place = state.subscribers.place4(port.instance, dst);
+                state.subscribers.prefetch(place);
+                (lane.place[i], lane.instance[i]) = (place, port.instance);
+                frame.meta.l3 = outer.l3;
+                let _ = frame.truncate(outer.l3.wrapping_add(lane.ip.0[i].total_len as u16)); // fits, where it was read
+            } else {
+                other(burst, i, port, state, arena, at);
+            }
+        }
+    }
+}
+
+/// Any frame. Apart, so that the usual one has the registers to itself.
+#[inline(never)]
+fn other(burst: &mut Burst<Bng>, i: usize, port: &PortView, state: &State, arena: &Arena, at: At<'_>) {
+    let bytes = burst.bytes(i, arena);
+    let (kind, l3) = match parse::link(bytes, port) {
+        Ok(found) => found,
+        Err(reason) => return burst.drop(i, reason, at),
+    };
+    let packet = &bytes[usize::from(l3)..];
+    let ip = match parse::network(kind, packet) {
+        Ok(parse::Network::Ip(ip)) => ip,
+        Ok(parse::Network::Arp) => {
+            burst.frame_mut(i).meta.l3 = l3;
+            return burst.punt(i, Punt::Arp);
+        }
+        Err(reason) => return burst.drop(i, reason, at),
+    };
+    let outcome = destination(&ip, packet, port, state);
+    let place = match ip.version {
+        4 => state.subscribers.place4(port.instance, ip.dst),
+        _ => state.subscribers.place6(port.instance, (ip.dst6(packet) >> 64) as u64),
+    };
+    state.subscribers.prefetch(place);
+    let end = l3 + ip.total_len as u16; // fits: checked against the frame's length
+    let (frame, lane) = burst.parts(i);
+    *lane.ip_mut(i) = ip;
+    (lane.place[i], lane.instance[i]) = (place, port.instance);
+    frame.meta.l3 = l3;
+    let _ = frame.truncate(end);
+    match outcome {
+        Ok(None) => {}
+        Ok(Some(punt)) => burst.punt(i, punt),
+        Err(reason) => burst.drop(i, reason, at),
+    }
+}
+
+/// Where a packet goes that is not a subscriber's; none: it may be one's.
+fn destination(ip: &L3L4, packet: &[u8], port: &PortView, state: &State) -> Result<Option<Punt>, Drop> {
+    if ip.version == 4 {
+        return match () {
+            () if port.is_mine4(ip.dst) || state.directory.is_own4(port.instance, ip.dst) => local(ip, packet),
+            () if ip.dst >= 0xe000_0000 => Err(Drop::Multicast),
+            () if is_martian4(ip.src) => Err(Drop::MartianSource),
+            () => Ok(None),
+        };
+    }
+    let (src, dst) = (ip.src6(packet), ip.dst6(packet));
+    let kind = packet.get(usize::from(ip.l4)).copied().filter(|_| ip.protocol == protocol::ICMP6);
+    match () {
+        () if kind.is_some_and(|kind| (133..=137).contains(&kind)) => Ok(Some(Punt::Neighbour)),
+        () if port.is_mine6(dst) || state.directory.is_own6(port.instance, dst) => local(ip, packet),
+        () if dst >> 120 == 0xff || dst >> 118 == 0xfe80 >> 6 => Err(Drop::Multicast),
+        () if is_martian6(src) => Err(Drop::MartianSource),
+        () => Ok(None),
+    }
+}

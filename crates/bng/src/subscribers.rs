@@ -1,0 +1,607 @@
+//! A worker's subscribers, and how a packet finds its own.
+//!
+//! ```text
+//! (port, S-VLAN) ─► VlanEntry ─ + C-VLAN ─┐                       1:1
+//! (port, S, C, MAC) ─► hash map ──────────┼─► record (3 lines)    N:1
+//! IPv4: /16 ─► page ─ + low 16 bits ──────┤
+//! IPv6: slice ─ + prefix number ──────────┘
+//! ```
+//!
+//! VLAN pairs and addresses of the groups' own ranges lead to a cell of one array: no hash, and sixteen neighbours share
+//! a cache line. Addresses outside of all slices are in hash maps.
+
+use std::sync::Arc;
+
+use dataplane::forward::InstanceId;
+use table::bucket;
+use table::bulk::{BulkMap, Hash, Seed};
+use table::hint::{prefetch_index, prefetch_index_far};
+use table::records::{LineId, Lines};
+use wire::Outer;
+
+use crate::config::{GroupPlan, Layout, ProfilePlan};
+use crate::link::{Line, template};
+use crate::record::{Head, LINES, Meter, NO_PREFIX, SubscriberSpec, flags, head, head_mut, meter, meter_mut, meter_of};
+use crate::steer::VLANS;
+
+/// No place: [`Subscribers::at`] has nothing there.
+pub const NOWHERE: u32 = 0;
+/// No group.
+pub const NO_GROUP: u16 = u16::MAX;
+
+/// What an outer VLAN of a port leads to.
+#[derive(Clone, Copy, Debug)]
+pub struct VlanEntry {
+    /// The place of the first inner VLAN.
+    first: u32,
+    /// The group; [`NO_GROUP`]: none of this worker's.
+    pub group: u16,
+    c_first: u16,
+    c_count: u16,
+    /// Tags of its frames.
+    pub tags: u8,
+    /// Hardware addresses tell lines apart.
+    pub shared: bool,
+}
+
+impl VlanEntry {
+    const NONE: Self = Self { first: NOWHERE, group: NO_GROUP, c_first: 0, c_count: 0, tags: 0, shared: false };
+
+    /// The place of a line's cell, where VLAN pairs are lines. None: it is not in the group.
+    #[inline(always)]
+    pub fn place(&self, c_vlan: u16) -> Option<u32> {
+        let offset = c_vlan.wrapping_sub(self.c_first);
+        (offset < self.c_count).then(|| self.first + u32::from(offset))
+    }
+}
+
+/// A group as the stages see it.
+#[derive(Clone, Debug)]
+pub struct GroupView {
+    /// Its configuration in numbers.
+    pub plan: GroupPlan,
+    /// The hardware address that frames of its lines are sent to, by place in `plan.ports`.
+    macs: Vec<[u8; 6]>,
+    /// Largest IP packet towards its subscribers, by place in `plan.ports`.
+    mtus: Vec<u16>,
+}
+
+impl GroupView {
+    /// The gateway's hardware address towards lines of a port.
+    #[inline(always)]
+    pub fn mac(&self, port: u8) -> [u8; 6] {
+        let at = self.plan.ports.iter().position(|own| *own == port);
+        at.and_then(|at| self.macs.get(at)).copied().unwrap_or_default()
+    }
+
+    fn mtu(&self, port: u8) -> u16 {
+        let at = self.plan.ports.iter().position(|own| *own == port);
+        at.and_then(|at| self.mtus.get(at)).copied().unwrap_or(1500)
+    }
+}
+
+/// IPv6 prefixes in a row and their cells.
+#[derive(Clone, Copy, Debug)]
+struct Row6 {
+    first: u64,
+    last: u64,
+    shift: u8,
+    place: u32,
+}
+
+/// Addresses of a VRF.
+#[derive(Default)]
+struct Addresses {
+    /// By the upper 16 bits of an IPv4 address: the place of the first of its 65,536 cells; [`NOWHERE`]: none.
+    pages: Box<[u32]>,
+    /// In order.
+    rows: Vec<Row6>,
+}
+
+/// Why a subscriber was not installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Its line or one of its addresses is another's.
+    Taken,
+    /// Its group is not this worker's, or its line not the group's.
+    Foreign,
+    /// There is no memory.
+    Memory,
+}
+
+/// What a subscriber has sent and received so far, by family: IPv4, IPv6.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Packets from it.
+    pub up_packets: [u64; 2],
+    /// Bytes from it.
+    pub up_bytes: [u64; 2],
+    /// Packets to it.
+    pub down_packets: [u64; 2],
+    /// Bytes to it.
+    pub down_bytes: [u64; 2],
+    /// Its hardware address, if it is known.
+    pub mac: Option<[u8; 6]>,
+}
+
+/// A worker's subscribers.
+pub struct Subscribers {
+    records: Lines,
+    /// Records by place, from 1; 0: none.
+    cells: Vec<u32>,
+    /// By port and outer VLAN.
+    vlans: Vec<Box<[VlanEntry]>>,
+    groups: Vec<GroupView>,
+    profiles: Arc<[ProfilePlan]>,
+    /// Lines of N:1 by VLAN pair and hardware address.
+    shared: BulkMap<u128, u32>,
+    addresses: Vec<Addresses>,
+    /// IPv4 addresses in no slice.
+    hosts4: BulkMap<(u32, u32), u32>,
+    /// IPv6 prefixes in no slice, by length, the longest first.
+    hosts6: Vec<(u8, BulkMap<(u32, u64), u32>)>,
+    /// Records by handle, from 1.
+    by_handle: Vec<u32>,
+    count: usize,
+}
+
+fn memory<E>(_: E) -> Refused {
+    Refused::Memory
+}
+
+impl Subscribers {
+    /// The tables of a worker, for `expected` subscribers; `ports` are each port's hardware address and MTU.
+    ///
+    /// # Errors
+    /// [`Refused::Memory`].
+    pub fn new(layout: &Layout, worker: u16, ports: &[([u8; 6], u16)], instances: usize) -> Result<Self, Refused> {
+        let own = |group: &GroupPlan| group.worker == worker;
+        let expected = layout.subscribers.iter().filter(|spec| own(&layout.groups[usize::from(spec.group)]));
+        let expected = expected.count().max(64);
+        let shared = layout.groups.iter().any(|group| own(group) && group.shared);
+        let mut this = Self {
+            records: Lines::with_capacity(expected * LINES).map_err(memory)?,
+            cells: Vec::new(),
+            vlans: ports.iter().map(|_| vec![VlanEntry::NONE; VLANS].into()).collect(),
+            groups: Vec::new(),
+            profiles: layout.profiles.clone().into(),
+            shared: BulkMap::with_capacity(if shared { expected } else { 64 }, Seed::random()).map_err(memory)?,
+            addresses: (0..instances).map(|_| Addresses::default()).collect(),
+            hosts4: BulkMap::with_capacity(64, Seed::random()).map_err(memory)?,
+            hosts6: Vec::new(),
+            by_handle: Vec::new(),
+            count: 0,
+        };
+        // The first cell stays empty: it stands for no place.
+        let mut next = 1usize;
+        for (n, plan) in layout.groups.iter().enumerate() {
+            let of = |port: &u8| ports.get(usize::from(*port)).copied().unwrap_or_default();
+            let macs = plan.ports.iter().map(|port| plan.mac.unwrap_or(of(port).0)).collect();
+            let mtus = plan.ports.iter().map(|port| plan.mtu.unwrap_or(of(port).1)).collect();
+            this.groups.push(GroupView { plan: plan.clone(), macs, mtus });
+            if own(plan) {
+                this.place_lines(n as u16, plan, &mut next);
+                this.place_addresses(plan, &mut next);
+            }
+        }
+        u32::try_from(next).map_err(memory)?;
+        // Zeroed pages of the kernel: memory is taken as cells are used.
+        this.cells = vec![0; next];
+        this.addresses.iter_mut().for_each(|addresses| addresses.rows.sort_unstable_by_key(|row| row.first));
+        Ok(this)
+    }
+
+    fn place_lines(&mut self, group: u16, plan: &GroupPlan, next: &mut usize) {
+        for port in &plan.ports {
+            for s in 0..plan.s_vlans.count {
+                let entry = VlanEntry {
+                    first: *next as u32, // checked when all are placed
+                    group,
+                    c_first: plan.c_vlans.first,
+                    c_count: plan.c_vlans.count,
+                    tags: plan.tags,
+                    shared: plan.shared,
+                };
+                let at = usize::from(plan.s_vlans.first + s);
+                if let Some(place) = self.vlans.get_mut(usize::from(*port)).and_then(|vlans| vlans.get_mut(at)) {
+                    *place = entry;
+                }
+                *next += if plan.shared { 0 } else { usize::from(plan.c_vlans.count) };
+            }
+        }
+    }
+
+    fn place_addresses(&mut self, plan: &GroupPlan, next: &mut usize) {
+        let Some(addresses) = self.addresses.get_mut(usize::from(plan.instance)) else { return };
+        if addresses.pages.is_empty() {
+            addresses.pages = vec![NOWHERE; 1 << 16].into();
+        }
+        for at in plan.v4.iter().flat_map(|slice| slice.first >> 16..=slice.last >> 16) {
+            let page = &mut addresses.pages[at as usize];
+            if *page == NOWHERE {
+                *page = *next as u32;
+                *next += 1 << 16;
+            }
+        }
+        for slice in &plan.v6 {
+            let shift = 64 - slice.length;
+            addresses.rows.push(Row6 { first: slice.first, last: slice.last, shift, place: *next as u32 });
+            *next += ((slice.last - slice.first) >> shift) as usize + 1;
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// VRFs there are.
+    pub fn instances(&self) -> InstanceId {
+        self.addresses.len() as InstanceId // a handful
+    }
+
+    /// Bytes of records and indexes.
+    pub fn bytes(&self) -> usize {
+        // Of cells only those near a subscriber are in memory; all are counted.
+        let hosts6: usize = self.hosts6.iter().map(|(_, map)| map.bytes()).sum();
+        let vlans = self.vlans.len() * VLANS * size_of::<VlanEntry>();
+        let pages: usize = self.addresses.iter().map(|addresses| size_of_val(&*addresses.pages)).sum();
+        let cells = (self.cells.len() + self.by_handle.len()) * size_of::<u32>();
+        self.records.bytes() + cells + self.shared.bytes() + self.hosts4.bytes() + hosts6 + vlans + pages
+    }
+
+    /// The group of that number.
+    #[inline(always)]
+    pub fn group(&self, group: u16) -> Option<&GroupView> {
+        self.groups.get(usize::from(group))
+    }
+
+    /// The profile of that number.
+    #[inline(always)]
+    pub fn profile(&self, profile: u16) -> Option<&ProfilePlan> {
+        self.profiles.get(usize::from(profile))
+    }
+
+    /// What an outer VLAN of a port leads to.
+    #[inline(always)]
+    pub fn vlans(&self, port: u8) -> &[VlanEntry] {
+        self.vlans.get(usize::from(port)).map_or(&[], |vlans| vlans)
+    }
+
+    /// The record at a place, if there is one.
+    #[inline(always)]
+    pub fn at(&self, place: u32) -> Option<LineId> {
+        self.cells.get(place as usize).and_then(|cell| cell.checked_sub(1)).map(LineId)
+    }
+
+    /// Requests the cell at a place.
+    #[inline(always)]
+    pub fn prefetch(&self, place: u32) {
+        if self.cells.len() > 1 << 18 {
+            prefetch_index_far(&self.cells, place as usize);
+        } else {
+            prefetch_index(&self.cells, place as usize);
+        }
+    }
+
+    /// Requests the index of N:1 lines for a key.
+    #[inline(always)]
+    pub fn prefetch_shared(&self, key: u128) -> Hash {
+        self.shared.prefetch(key)
+    }
+
+    /// The record of an N:1 line.
+    #[inline(always)]
+    pub fn shared(&self, hash: Hash, key: u128) -> Option<LineId> {
+        self.shared.get_hashed(hash, key).map(LineId)
+    }
+
+    /// The place of an IPv4 address; [`NOWHERE`]: in no slice of this worker.
+    #[inline(always)]
+    pub fn place4(&self, instance: InstanceId, address: u32) -> u32 {
+        let addresses = self.addresses.get(usize::from(instance));
+        match addresses.and_then(|addresses| addresses.pages.get((address >> 16) as usize)) {
+            Some(&page) if page != NOWHERE => page + (address & 0xffff),
+            _ => NOWHERE,
+        }
+    }
+
+    /// The place of an IPv6 address, by its upper half.
+    #[inline(always)]
+    pub fn place6(&self, instance: InstanceId, upper: u64) -> u32 {
+        let Some(addresses) = self.addresses.get(usize::from(instance)) else { return NOWHERE };
+        let at = addresses.rows.partition_point(|row| row.first <= upper);
+        match at.checked_sub(1).and_then(|at| addresses.rows.get(at)) {
+            Some(row) if upper <= row.last => row.place + ((upper - row.first) >> row.shift) as u32,
+            _ => NOWHERE,
+        }
+    }
+
+    /// The record of an IPv4 address in no slice.
+    #[inline]
+    pub fn host4(&self, instance: InstanceId, address: u32) -> Option<LineId> {
+        if self.hosts4.is_empty() { None } else { self.hosts4.get((instance.into(), address)).map(LineId) }
+    }
+
+    /// The record of an IPv6 address in no slice, by its upper half.
+    #[inline]
+    pub fn host6(&self, instance: InstanceId, upper: u64) -> Option<LineId> {
+        let find = |(len, map): &(u8, BulkMap<(u32, u64), u32>)| map.get((instance.into(), prefix(upper, *len)));
+        self.hosts6.iter().find_map(find).map(LineId)
+    }
+
+    /// The record of an address.
+    pub fn of_address(&self, instance: InstanceId, address: std::net::IpAddr) -> Option<LineId> {
+        match address {
+            std::net::IpAddr::V4(address) => {
+                let address = address.into();
+                self.at(self.place4(instance, address)).or_else(|| self.host4(instance, address))
+            }
+            std::net::IpAddr::V6(address) => {
+                let upper = (u128::from(address) >> 64) as u64;
+                self.at(self.place6(instance, upper)).or_else(|| self.host6(instance, upper))
+            }
+        }
+    }
+
+    /// The record of a line, for what is not in a hurry.
+    pub fn of_line(&self, line: Line, mac: [u8; 6]) -> Option<LineId> {
+        let entry = self.vlans(line.port).get(usize::from(line.s_vlan))?;
+        if entry.group == NO_GROUP {
+            return None;
+        }
+        if entry.shared { self.shared.get(line.key(mac)).map(LineId) } else { self.at(entry.place(line.c_vlan)?) }
+    }
+
+    /// Requests a record's head and the meter of a direction.
+    #[inline(always)]
+    pub fn prefetch_record(&self, record: LineId, up: bool) {
+        self.records.prefetch(record, 0);
+        self.records.prefetch(record, if up { 2 } else { 1 });
+    }
+
+    /// What every packet needs of a subscriber.
+    #[inline(always)]
+    pub fn head(&self, record: LineId) -> Option<&Head> {
+        self.records.get(record, 1)?.first().map(head)
+    }
+
+    /// The same, to change.
+    #[inline(always)]
+    pub fn head_mut(&mut self, record: LineId) -> Option<&mut Head> {
+        self.records.get_mut(record, 1)?.first_mut().map(head_mut)
+    }
+
+    /// Policer and counters of a direction.
+    #[inline(always)]
+    pub fn meter(&self, record: LineId, up: bool) -> Option<&Meter> {
+        self.records.get(meter_of(record, up), 1)?.first().map(meter)
+    }
+
+    /// The same, to change.
+    #[inline(always)]
+    pub fn meter_mut(&mut self, record: LineId, up: bool) -> Option<&mut Meter> {
+        self.records.get_mut(meter_of(record, up), 1)?.first_mut().map(meter_mut)
+    }
+
+    /// Installs a subscriber, or changes one of that handle: counters stay, and credit as far as new bursts hold it.
+    ///
+    /// # Errors
+    /// Why not; nothing has changed then.
+    pub fn install(&mut self, spec: &SubscriberSpec, now: u64) -> Result<(), Refused> {
+        let plan = self.groups.get(usize::from(spec.group)).map(|group| &group.plan).ok_or(Refused::Foreign)?;
+        let instance = plan.instance;
+        let entry = self.vlans(spec.line.port).get(usize::from(spec.line.s_vlan)).ok_or(Refused::Foreign)?;
+        let in_group = entry.group == spec.group && (!plan.shared || spec.mac.is_some());
+        let place = entry.place(spec.line.c_vlan).filter(|_| in_group).ok_or(Refused::Foreign)?;
+        let shared = plan.shared;
+        let old = self.record_of(spec.handle);
+        let key = spec.line.key(spec.mac.unwrap_or_default());
+        let line = if shared { self.shared.get(key).map(LineId) } else { self.at(place) };
+        let address = spec.ipv4.and_then(|address| self.of_address(instance, address.to_be_bytes().into()));
+        let upper = |upper: u64| self.of_address(instance, (u128::from(upper) << 64).to_be_bytes().into());
+        let wan = spec.wan.and_then(upper);
+        let pd = spec.pd.and_then(|(first, _)| upper(first));
+        if [line, address, wan, pd].into_iter().flatten().any(|other| Some(other) != old) {
+            return Err(Refused::Taken);
+        }
+        let before = old.and_then(|record| Some((*self.meter(record, false)?, *self.meter(record, true)?)));
+        if self.by_handle.len() <= spec.handle as usize {
+            self.by_handle.resize((spec.handle as usize + 1).next_power_of_two(), 0);
+        }
+        if old.is_some() {
+            self.remove(spec.handle);
+        }
+        if self.records.capacity() - self.records.in_use() < LINES {
+            self.records.grow(LINES).map_err(memory)?;
+        }
+        let record = self.records.alloc(LINES).ok_or(Refused::Memory)?;
+        self.write(record, spec, before, now);
+        if self.index(spec, record, place, shared, instance).is_err() {
+            self.unindex(spec);
+            self.records.free(record, LINES);
+            return Err(Refused::Memory);
+        }
+        self.by_handle[spec.handle as usize] = record.0 + 1;
+        self.count += 1;
+        Ok(())
+    }
+
+    fn index(
+        &mut self,
+        spec: &SubscriberSpec,
+        record: LineId,
+        place: u32,
+        shared: bool,
+        instance: InstanceId,
+    ) -> Result<(), table::bulk::Full> {
+        if shared {
+            self.shared.insert(spec.line.key(spec.mac.unwrap_or_default()), record.0)?;
+        } else {
+            self.set(place, record.0 + 1);
+        }
+        if let Some(address) = spec.ipv4 {
+            match self.place4(instance, address) {
+                NOWHERE => drop(self.hosts4.insert((instance.into(), address), record.0)?),
+                place => self.set(place, record.0 + 1),
+            }
+        }
+        for (upper, len) in spec.wan.map(|wan| (wan, 64)).into_iter().chain(spec.pd) {
+            match self.place6(instance, upper) {
+                NOWHERE => {
+                    let at = self.hosts6.partition_point(|(other, _)| *other > len);
+                    if self.hosts6.get(at).is_none_or(|(other, _)| *other != len) {
+                        self.hosts6.insert(at, (len, BulkMap::with_capacity(64, Seed::random())?));
+                    }
+                    self.hosts6[at].1.insert((instance.into(), prefix(upper, len)), record.0)?;
+                }
+                place => self.set_row(instance, place, (upper, len), record.0 + 1),
+            }
+        }
+        Ok(())
+    }
+
+    fn unindex(&mut self, spec: &SubscriberSpec) {
+        let Some(group) = self.groups.get(usize::from(spec.group)) else { return };
+        let (instance, shared) = (group.plan.instance, group.plan.shared);
+        if shared {
+            self.shared.remove(spec.line.key(spec.mac.unwrap_or_default()));
+        } else if let Some(place) = self
+            .vlans(spec.line.port)
+            .get(usize::from(spec.line.s_vlan))
+            .and_then(|entry| entry.place(spec.line.c_vlan))
+        {
+            self.set(place, 0);
+        }
+        if let Some(address) = spec.ipv4 {
+            match self.place4(instance, address) {
+                NOWHERE => drop(self.hosts4.remove((instance.into(), address))),
+                place => self.set(place, 0),
+            }
+        }
+        for (upper, len) in spec.wan.map(|wan| (wan, 64)).into_iter().chain(spec.pd) {
+            match self.place6(instance, upper) {
+                NOWHERE => {
+                    if let Some((_, map)) = self.hosts6.iter_mut().find(|(other, _)| *other == len) {
+                        map.remove((instance.into(), prefix(upper, len)));
+                    }
+                }
+                place => self.set_row(instance, place, (upper, len), 0),
+            }
+        }
+    }
+
+    fn set(&mut self, place: u32, value: u32) {
+        if place != NOWHERE
+            && let Some(cell) = self.cells.get_mut(place as usize)
+        {
+            *cell = value;
+        }
+    }
+
+    /// Sets all cells of a prefix: several, where the slice is divided into longer ones.
+    fn set_row(&mut self, instance: InstanceId, place: u32, (upper, len): (u64, u8), value: u32) {
+        let last = upper | u64::MAX.checked_shr(len.into()).unwrap_or(0);
+        let end = self.place6(instance, last);
+        (place..=end.max(place)).for_each(|place| self.set(place, value));
+    }
+
+    /// Fills a record in.
+    fn write(&mut self, record: LineId, spec: &SubscriberSpec, before: Option<(Meter, Meter)>, now: u64) {
+        let (Some(group), Some(profile)) =
+            (self.groups.get(usize::from(spec.group)), self.profiles.get(usize::from(spec.profile)))
+        else {
+            return;
+        };
+        let plan = &group.plan;
+        let (link, link_len) =
+            template(spec.mac.unwrap_or_default(), group.mac(spec.line.port), spec.line, plan.tags, plan.tpid);
+        let (pd, pd_len) = spec.pd.unwrap_or((NO_PREFIX, 64));
+        let new = Head {
+            link,
+            link_len,
+            flags: if spec.mac.is_none() { flags::NO_MAC } else { 0 },
+            handle: spec.handle,
+            ipv4: spec.ipv4.unwrap_or(0),
+            wan: spec.wan.unwrap_or(NO_PREFIX),
+            pd,
+            group: spec.group,
+            instance: plan.instance,
+            acl: [profile.acl, plan.acl],
+            profile: spec.profile,
+            mtu: group.mtu(spec.line.port),
+            pd_len,
+            overhead: if profile.layer2 { link_len } else { 0 },
+            port: spec.line.port,
+            spare: 0,
+        };
+        let of = |rate: bucket::Config, before: Option<Meter>| match before {
+            None => Meter { rate, bucket: bucket::State::full(&rate, now), packets: [0; 2], bytes: [0; 2] },
+            Some(mut meter) => {
+                bucket::retune(&meter.rate.clone(), &rate, &mut meter.bucket, now);
+                Meter { rate, ..meter }
+            }
+        };
+        let (down, up) = (of(profile.down, before.map(|b| b.0)), of(profile.up, before.map(|b| b.1)));
+        if let Some(head) = self.head_mut(record) {
+            *head = new;
+        }
+        for (is_up, new) in [(false, down), (true, up)] {
+            if let Some(meter) = self.meter_mut(record, is_up) {
+                *meter = new;
+            }
+        }
+    }
+
+    /// Takes a subscriber out; returns what it used. None: there is no such subscriber.
+    pub fn remove(&mut self, handle: u32) -> Option<Usage> {
+        let record = self.record_of(handle)?;
+        let (spec, usage) = (self.spec_of(record)?, self.usage(handle));
+        self.by_handle[handle as usize] = 0;
+        self.unindex(&spec);
+        self.records.free(record, LINES);
+        self.count -= 1;
+        usage
+    }
+
+    /// The record of a handle.
+    pub fn record_of(&self, handle: u32) -> Option<LineId> {
+        self.by_handle.get(handle as usize).and_then(|id| id.checked_sub(1)).map(LineId)
+    }
+
+    /// What was installed, read back from a record.
+    fn spec_of(&self, record: LineId) -> Option<SubscriberSpec> {
+        let head = self.head(record)?;
+        let outer = Outer::parse(head.link.get(..head.link_len.into())?).ok()?;
+        let some = |prefix: u64| (prefix != NO_PREFIX).then_some(prefix);
+        Some(SubscriberSpec {
+            handle: head.handle,
+            line: Line::of(head.port, &outer),
+            group: head.group,
+            mac: head.mac(),
+            ipv4: (head.ipv4 != 0).then_some(head.ipv4),
+            wan: some(head.wan),
+            pd: some(head.pd).map(|prefix| (prefix, head.pd_len)),
+            profile: head.profile,
+        })
+    }
+
+    /// What a subscriber has used so far.
+    pub fn usage(&self, handle: u32) -> Option<Usage> {
+        let record = self.record_of(handle)?;
+        let (head, down, up) = (self.head(record)?, self.meter(record, false)?, self.meter(record, true)?);
+        Some(Usage {
+            up_packets: up.packets,
+            up_bytes: up.bytes,
+            down_packets: down.packets,
+            down_bytes: down.bytes,
+            mac: head.mac(),
+        })
+    }
+}
+
+/// The first `len` bits of an upper half, `len` at most 64.
+#[inline(always)]
+fn prefix(upper: u64, len: u8) -> u64 {
+    upper & !u64::MAX.checked_shr(len.into()).unwrap_or(0)
+}
