@@ -1,0 +1,59 @@
+//! What an operator may get wrong, and what he is told.
+
+use bng::config::Config;
+
+use crate::golden_cases::BASE;
+
+fn checked(text: &str) -> Result<(), String> {
+    let config: Config = toml::from_str(text).map_err(|error| error.to_string())?;
+    config.check().map_err(|error| error.to_string())
+}
+
+#[test]
+fn base_configuration_is_ok() {
+    checked(BASE).unwrap();
+}
+
+#[test]
+fn every_mistake_names_its_key() {
+    for (from, to, error) in [
+        ("gateway = \"bng\"", "gateway = \"upf\"", "gateway: no gateway is called \"upf\""),
+        ("ports = [\"acc\"]", "ports = []", "group.0.ports: no port"),
+        ("ports = [\"acc\"]", "ports = [\"core\"]", "group.0.ports.0: port \"core\" has role core"),
+        ("ports = [\"acc\"]", "ports = [\"nix\"]", "group.0.ports.0: no port is called \"nix\"; one of acc, core, hyb"),
+        ("s_vlans = \"100-101\"", "s_vlans = \"100-4095\"", "group.0.s_vlans: \"100-4095\" is no range of VLANs"),
+        ("s_vlans = 200", "s_vlans = \"101-200\"", "group.1.s_vlans: outer VLANs of group \"pon\" on the same port"),
+        ("s_vlans = 500", "s_vlans = \"5-20\"", "group.4.s_vlans: frames of the core side of port \"hyb\""),
+        ("ipv4 = [\"100.65.0.0/24\"]", "ipv4 = [\"100.64.0.128/25\"]", "group.1.ipv4: addresses of group \"pon\""),
+        ("mac = \"02:00:5e:00:00:01\"", "mac = \"03:00:5e:00:00:01\"", "group.0.mac: \"03:00:5e:00:00:01\""),
+        ("length = 56", "length = 40", "group.0.ipv6_pd.0: prefixes of length 40"),
+        ("profile = \"home\"", "profile = \"gold\"", "group.0.profile: no profile is called \"gold\"; one of home"),
+        (
+            "name = \"home\"",
+            "name = \"home\", up = \"fast\"",
+            "profile.0.up: \"fast\" is not a rate; such as 50 Mbit/s",
+        ),
+        ("name = \"home\"", "name = \"home\", acl = \"x\"", "profile.0.acl: no acl is called \"x\""),
+        ("name = \"home\"", "name = \"home\", up = \"1 Mbit/s\", up_burst = 9", "profile.0.up_burst: 9 bytes"),
+        ("count = 2\nmac", "count = 21\nmac", "subscriber.0.count: subscriber 20 of 21 is beyond the group's VLANs"),
+        (
+            "ipv4 = \"100.65.0.10\"",
+            "ipv4 = \"100.64.0.11\"",
+            "subscriber.1.ipv4: subscriber 0 of 2 has the line or address",
+        ),
+        ("tpid = \"0x8100\"", "tpid = \"0x9999\"", "group.2.tpid: \"0x9999\" is not the type of a VLAN tag"),
+        ("gateways = [\"100.66.0.1\"]", "gateways = []", "group.2.gateways: subscribers would have no default router"),
+        ("role = \"access\"", "role = \"access\"\nvlan = 3", "port.0.vlan"),
+        ("name = \"pon\"", "name = \"pon\"\nworker = 1", "group.0.worker: there is no worker 1; 0 to 0"),
+    ] {
+        assert!(BASE.contains(from), "{from}");
+        let got = checked(&BASE.replacen(from, to, 1)).expect_err(to);
+        assert!(got.starts_with(error), "{to}:\n got    {got}\n wanted {error}");
+    }
+}
+
+#[test]
+fn shared_vlans_need_hardware_addresses() {
+    let text = format!("{BASE}\n[[subscriber]]\ngroup = \"shared\"\nipv4 = \"100.65.0.99\"\n");
+    assert!(checked(&text).unwrap_err().starts_with("subscriber.5.mac: group \"shared\" is N:1"));
+}

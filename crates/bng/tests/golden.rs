@@ -1,0 +1,19 @@
+//! Every behaviour of the broadband gateway as a folder under `tests/golden/bng`: packets in, packets out, all counters.
+//! `WEIR_BLESS=1 cargo test -p bng golden` writes the folders.
+
+use crate::device::Device;
+use crate::golden_cases;
+
+#[test]
+fn no_folder_is_without_its_case() {
+    let strays = testkit::golden::strays(&golden_cases::root(), &golden_cases::all());
+    assert!(strays.is_empty(), "no case describes {strays:?}");
+}
+
+/// Groups are on workers in turns, and every packet comes in by a wrong one: all is as with one.
+#[test]
+fn two_workers_do_as_one() {
+    let cases = golden_cases::all();
+    let handed = testkit::golden::judge_all_shared::<Device>(&golden_cases::root(), &cases, 2);
+    assert!(handed > 40, "only {handed} packets were handed over");
+}

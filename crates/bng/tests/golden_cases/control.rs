@@ -1,0 +1,208 @@
+//! Control protocols of lines: answered from the record, or taken to control by class.
+
+use wire::ndp;
+
+use super::*;
+
+testkit::cases! {
+    arp_for_the_gateway, arp_with_customer_tags, arp_of_a_spoofer, arp_of_an_unknown_line, arp_probe, proxy_arp,
+    neighbour_solicitation, duplicate_address_detection, router_solicitation, ping_the_gateway, ping_spoofed, ping_the_core_address,
+    dhcp_both_families, pppoe, group_membership, routing, no_service, storms_are_limited, core_neighbours,
+}
+
+const ALL: [u8; 6] = [0xff; 6];
+
+fn line(from: [u8; 6], to: [u8; 6]) -> Packet {
+    eth(from, to).service_vlan(100).vlan(1)
+}
+
+fn arp_for_the_gateway() -> Case {
+    case("ARP for the default router: answered by the virtual hardware address, with the tags that came.")
+        .send("acc", &line(SUB_MAC, ALL).arp_request(SUB_MAC, SUB, GATEWAY))
+        .expect("acc", &line(GW_MAC, SUB_MAC).arp_reply(GW_MAC, GATEWAY, SUB_MAC, SUB).padded_to(68))
+        .punts("arp", 1)
+}
+
+fn arp_with_customer_tags() -> Case {
+    let line = |from, to| eth(from, to).vlan(100).vlan(1);
+    case("The same with two tags of type 0x8100.")
+        .send("acc", &line(SUB_MAC, ALL).arp_request(SUB_MAC, SUB, GATEWAY))
+        .expect("acc", &line(GW_MAC, SUB_MAC).arp_reply(GW_MAC, GATEWAY, SUB_MAC, SUB).padded_to(68))
+        .punts("arp", 1)
+}
+
+fn arp_of_a_spoofer() -> Case {
+    case("ARP in another's name, and from another's hardware address.")
+        .send("acc", &line(SUB_MAC, ALL).arp_request(SUB_MAC, NEXT, GATEWAY))
+        .send("acc", &line(OTHER_MAC, ALL).arp_request(OTHER_MAC, SUB, GATEWAY))
+        .drops("worker.spoofed_source", 2)
+}
+
+fn arp_of_an_unknown_line() -> Case {
+    let line = eth(SUB_MAC, ALL).service_vlan(100).vlan(9);
+    case("ARP of a line without subscriber is not answered; control has it.")
+        .send("acc", &line.arp_request(SUB_MAC, Ipv4Addr::new(100, 64, 0, 19), GATEWAY))
+        .punts("arp", 1)
+        .counts("control.arp", 1)
+}
+
+fn arp_probe() -> Case {
+    let probe = |target| line(SUB_MAC, ALL).arp_request(SUB_MAC, Ipv4Addr::UNSPECIFIED, target);
+    case("Probes (RFC 5227): for its own address there is no answer, for the gateway's there is.")
+        .send("acc", &probe(SUB))
+        .send("acc", &probe(GATEWAY))
+        .expect("acc", &line(GW_MAC, SUB_MAC).arp_reply(GW_MAC, GATEWAY, SUB_MAC, Ipv4Addr::UNSPECIFIED).padded_to(68))
+        .punts("arp", 2)
+}
+
+/// The base configuration's groups with the first one changed.
+fn with_group(case: Case, change: &str) -> Case {
+    let groups = BASE.replacen("[[group]]\n", &format!("[[group]]\n{change}\n"), 1);
+    let table: toml::Table = groups.parse().unwrap();
+    let group = toml::Table::from_iter([("group".to_owned(), table["group"].clone())]);
+    case.with(&toml::to_string(&group).unwrap())
+}
+
+fn proxy_arp() -> Case {
+    let ask = |target| line(SUB_MAC, ALL).arp_request(SUB_MAC, SUB, target);
+    let case = case("A proxy answers for the group's other addresses, not for the asker's own nor for others.");
+    with_group(case, r#"proxy = "subscribers""#)
+        .send("acc", &ask(NEXT))
+        .send("acc", &ask(SUB))
+        .send("acc", &ask(SERVER))
+        .expect("acc", &line(GW_MAC, SUB_MAC).arp_reply(GW_MAC, NEXT, SUB_MAC, SUB).padded_to(68))
+        .punts("arp", 3)
+}
+
+fn neighbour_solicitation() -> Case {
+    let ask = ip6(SUB_LOCAL, GATEWAY_6).solicit(GATEWAY_6, Some(Mac(SUB_MAC)));
+    let answer = ip6(GATEWAY_6, SUB_LOCAL).advertise(GATEWAY_6, Mac(GW_MAC), 0xe0);
+    case("A neighbour solicitation for the default router (RFC 4861, 7.2).")
+        .send("acc", &line(SUB_MAC, GW_MAC).carrying(&ask))
+        .expect("acc", &line(GW_MAC, SUB_MAC).carrying(&answer))
+        .punts("neighbour", 1)
+}
+
+fn duplicate_address_detection() -> Case {
+    let group: Ipv6Addr = "ff02::1:ff00:1".parse().unwrap();
+    let nodes: Ipv6Addr = "ff02::1".parse().unwrap();
+    let probe = ip6(Ipv6Addr::UNSPECIFIED, group).solicit(GATEWAY_6, None);
+    let answer = ip6(GATEWAY_6, nodes).advertise(GATEWAY_6, Mac(GW_MAC), 0xa0);
+    case("A subscriber takes the router's address for its own: told that it is taken (RFC 4862, 5.4).")
+        .send("acc", &line(SUB_MAC, [0x33, 0x33, 0xff, 0, 0, 1]).carrying(&probe))
+        .expect("acc", &line(GW_MAC, [0x33, 0x33, 0, 0, 0, 1]).carrying(&answer))
+        .punts("neighbour", 1)
+}
+
+fn router_solicitation() -> Case {
+    let routers: Ipv6Addr = "ff02::2".parse().unwrap();
+    let ask = ip6(SUB_LOCAL, routers).ndp(ndp::Repr::RouterSolicit { source: Some(Mac(SUB_MAC)) });
+    case("A router solicitation goes to control, which has the advertisements.")
+        .send("acc", &line(SUB_MAC, [0x33, 0x33, 0, 0, 0, 2]).carrying(&ask))
+        .punts("neighbour", 1)
+        .counts("control.nd", 1)
+}
+
+fn ping_the_gateway() -> Case {
+    case("An echo request to the default router is answered on its line, with the tags that came.")
+        .send("acc", &from_sub(&ip4(SUB, GATEWAY).ping(1, 2).payload(b"echo")))
+        .expect("acc", &to_sub(&ip4(GATEWAY, SUB).pong(1, 2).payload(b"echo")))
+        .punts("ping", 1)
+        .counts("class.icmp.packets", 1)
+}
+
+fn ping_spoofed() -> Case {
+    case("An echo request from another's address is not answered.")
+        .send("acc", &from_sub(&ip4(NEXT, GATEWAY).ping(1, 2).payload(b"echo")))
+        .drops("worker.spoofed_source", 1)
+}
+
+fn ping_the_core_address() -> Case {
+    case("Echo requests to the core address: of a subscriber, and of the core, which may ask for the router of subscribers, too.")
+        .send("acc", &from_sub(&ip4(SUB, CORE).ping(1, 2).payload(b"echo")))
+        .expect("acc", &to_sub(&ip4(CORE, SUB).pong(1, 2).payload(b"echo")))
+        .send("core", &from_router(&ip4(SERVER, CORE).ping(3, 4).payload(b"echo")))
+        .send("core", &from_router(&ip4(SERVER, GATEWAY).ping(5, 6).payload(b"echo")))
+        .expect("core", &to_router(&ip4(CORE, SERVER).pong(3, 4).payload(b"echo")))
+        .expect("core", &to_router(&ip4(GATEWAY, SERVER).pong(5, 6).payload(b"echo")))
+        .punts("ping", 3)
+}
+
+fn dhcp_both_families() -> Case {
+    let discover = ip4(Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST).udp(68, 67).payload([1; 240]);
+    let renew = ip4(SUB, GATEWAY).udp(68, 67).payload([1; 240]);
+    let solicit = ip6(SUB_LOCAL, "ff02::1:2".parse::<Ipv6Addr>().unwrap()).udp(546, 547).payload([1; 40]);
+    let new = |packet: &Packet| eth(OTHER_MAC, ALL).service_vlan(100).vlan(8).carrying(packet);
+    case("DHCPv4 and DHCPv6 go to control, from lines without subscriber, too.")
+        .send("acc", &new(&discover))
+        .send("acc", &from_sub(&renew))
+        .send("acc", &line(SUB_MAC, [0x33, 0x33, 0, 1, 0, 2]).carrying(&solicit))
+        .punts("dhcp4", 2)
+        .punts("dhcp6", 1)
+        .counts("control.dhcp4", 2)
+        .counts("control.dhcp6", 1)
+}
+
+fn pppoe() -> Case {
+    case("PPPoE discovery goes to control.")
+        .send("acc", &line(SUB_MAC, ALL).payload([0x11, 9, 0, 0, 0, 4, 1, 1, 0, 0]).padded().poke(20, [0x88, 0x63]))
+        .punts("pppoe", 1)
+        .counts("control.pppoe", 1)
+}
+
+fn group_membership() -> Case {
+    let report = ip4(SUB, Ipv4Addr::new(224, 0, 0, 22)).ttl(1).says(2).payload([0x22, 0, 0, 0, 0, 0, 0, 0]);
+    let mld = ip6(SUB_LOCAL, "ff02::16".parse::<Ipv6Addr>().unwrap()).ttl(1).icmp6(143, 0, 0);
+    case("IGMP and MLD go to control.")
+        .send("acc", &line(SUB_MAC, [1, 0, 0x5e, 0, 0, 22]).carrying(&report))
+        .send("acc", &line(SUB_MAC, [0x33, 0x33, 0, 0, 0, 0x16]).carrying(&mld))
+        .punts("group_membership", 2)
+        .counts("control.multicast", 2)
+}
+
+fn routing() -> Case {
+    let hello = ip4(SUB, Ipv4Addr::new(224, 0, 0, 5)).ttl(1).says(89).payload([2; 44]);
+    case("OSPF of a line goes to control; a business line may route.")
+        .send("acc", &line(SUB_MAC, [1, 0, 0x5e, 0, 0, 5]).carrying(&hello))
+        .send("acc", &from_sub(&ip4(SUB, GATEWAY).tcp(40_000, 179)))
+        .punts("routing", 2)
+        .counts("control.routing", 2)
+}
+
+fn no_service() -> Case {
+    case("To the default router, where nothing listens.")
+        .send("acc", &from_sub(&ip4(SUB, GATEWAY).tcp(40_000, 80)))
+        .drops("upstream.parse.no_service", 1)
+}
+
+fn storms_are_limited() -> Case {
+    let ask = line(SUB_MAC, ALL).arp_request(SUB_MAC, SUB, GATEWAY);
+    let answer = line(GW_MAC, SUB_MAC).arp_reply(GW_MAC, GATEWAY, SUB_MAC, SUB).padded_to(68);
+    let other = eth(NEXT_MAC, ALL).service_vlan(100).vlan(2).arp_request(NEXT_MAC, NEXT, GATEWAY);
+    let other_answer = eth(GW_MAC, NEXT_MAC).service_vlan(100).vlan(2);
+    let other_answer = other_answer.arp_reply(GW_MAC, GATEWAY, NEXT_MAC, NEXT).padded_to(68);
+    case("A line asks without end: its own limit stops it, and its neighbour is answered.")
+        .with("punt = { line = 1 }")
+        .then(|case| (0..30).fold(case, |case, _| case.send("acc", &ask)))
+        .send("acc", &other)
+        .then(|case| (0..10).fold(case, |case, _| case.expect("acc", &answer)))
+        .expect("acc", &other_answer)
+        .punts("arp", 11)
+        .drops("worker.limited", 20)
+        .counts("class.arp.limited", 20)
+}
+
+fn core_neighbours() -> Case {
+    let host = Ipv4Addr::new(198, 18, 0, 77);
+    case("ARP on the core link is answered and learnt from, and asked for a destination on the link.")
+        .send("core", &eth(ROUTER_MAC, ALL).arp_request(ROUTER_MAC, host, CORE))
+        .expect("core", &to_router_arp(host))
+        .at(ms(1))
+        .send("acc", &from_sub(&ip4(SUB, host).udp(1, 2).payload(b"link")))
+        .expect("core", &to_router(&ip4(SUB, host).ttl(63).udp(1, 2).payload(b"link")))
+        .punts("arp", 1)
+}
+
+fn to_router_arp(host: Ipv4Addr) -> Packet {
+    eth(CORE_MAC, ROUTER_MAC).arp_reply(CORE_MAC, CORE, ROUTER_MAC, host).padded()
+}
