@@ -49,6 +49,7 @@
 pub mod bare;
 pub mod bed;
 pub mod blast;
+pub mod bng;
 pub mod bursts;
 pub mod cmts;
 pub mod core_clock;

@@ -258,7 +258,13 @@ impl SlowPath {
             | Punt::Depi
             | Punt::Uepi
             | Punt::BandwidthRequest
-            | Punt::L2tpControl => {
+            | Punt::L2tpControl
+            | Punt::Dhcp4
+            | Punt::Dhcp6
+            | Punt::Pppoe
+            | Punt::GroupMembership
+            | Punt::Routing
+            | Punt::HybridAccess => {
                 env.stats.consumed(punt);
             }
             Punt::Hairpin => return self.turned.push(frame, lane.instance[i], env),

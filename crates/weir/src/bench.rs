@@ -30,14 +30,16 @@ Examples:
   weir bench cmts-imix                             the published vCMTS workload, every frame checked
   weir bench cmts-imix --service-groups 1..8 --set channels=ofdm2-scqam32
   sudo weir bench cmts-imix --port all             the same over links of its own
+  weir bench bng-600g --set subscribers=40000      the published BNG workload; size=64 … imix, ratio=9
   sudo weir bench real                             a process on frames of another CPU, idle to full
   sudo weir bench real --loads idle,10k,max --peer /usr/local/bin/eupf
   sudo weir bench suite                            all targets, with verdicts")]
 pub struct BenchArgs {
     /// The workload: upf-128 (the published experiment), upf-embb (mobile broadband, everything on), vepc-embb (the same
     /// as 4G, with access lists), fwa (fixed wireless), cmts-imix (the published workload of a cable gateway),
-    /// pfcp-sessions (sessions a control plane can establish a second), real (a gateway process on frames that another CPU
-    /// wrote, at the loads of --loads); suite: all targets, with a verdict a line; or forward: no
+    /// bng-600g (the published workload of a broadband gateway, in memory), pfcp-sessions (sessions a control plane can
+    /// establish a second), real (a gateway process on frames that another CPU wrote, at the loads of --loads); suite: all
+    /// targets, with a verdict a line; or forward: no
     /// measurement, but a bare forwarder between the ports --set n3=URI and --set n6=URI, until Ctrl-C.
     #[arg(value_name = "PROFILE")]
     pub profile: String,
@@ -126,7 +128,7 @@ impl BenchArgs {
         let mut settings = ::bench::profiles::Settings::named(&self.profile).ok_or_else(|| {
             Usage(format!(
                 "no workload is called `{}`; there are upf-128, upf-embb, vepc-embb, fwa, cmts-imix, \
-                 pfcp-sessions, real and suite",
+                 bng-600g, pfcp-sessions, real and suite",
                 self.profile
             ))
         })?;
@@ -164,6 +166,9 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     }
     if args.profile == "cmts-imix" {
         return cable(args, &stop);
+    }
+    if args.profile == "bng-600g" {
+        return broadband(args, &stop);
     }
     let settings = args.settings()?;
     let all = args.port() == "all";
@@ -204,6 +209,20 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         return print(args, &modes, &modes.text());
     }
     let report = ::bench::run(&options, &stop)?;
+    print(args, &report, &::bench::show::report(&report))
+}
+
+/// `bng-600g`: a broadband gateway in memory.
+fn broadband(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
+    if args.port() != "memory" || args.instances.is_some() || args.fanout.is_some() || args.bursts.is_some() {
+        return Err(Usage("bng-600g is measured in memory so far: leave --port and scaling away".to_owned()).into());
+    }
+    let mut settings = ::bench::bng::Settings::default();
+    for pair in &args.set {
+        let (key, value) = pair.split_once('=').ok_or_else(|| Usage(format!("`--set {pair}` wants KEY=VALUE")))?;
+        settings.set(key, value).map_err(|error| Usage(error.to_string()))?;
+    }
+    let report = ::bench::bng::run(&settings, args.workers, args.seconds(), args.pps, stop)?;
     print(args, &report, &::bench::show::report(&report))
 }
 

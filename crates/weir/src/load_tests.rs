@@ -167,6 +167,10 @@ fn every_example_is_in_order() {
             gateways += 1;
             let loaded = cmts::product::Loaded::of(text).unwrap_or_else(|error| panic!("{error}"));
             assert!(!loaded.config.service_group.is_empty(), "{}", path.display());
+        } else if text.gateway().as_deref() == Some("bng") {
+            gateways += 1;
+            let loaded = bng::product::Loaded::of(text).unwrap_or_else(|error| panic!("{error}"));
+            assert!(!loaded.config.subscriber.is_empty(), "{}", path.display());
         } else if text.text.contains("\ngateway = ") {
             gateways += 1;
             let loaded = Loaded::of(text).unwrap_or_else(|error| panic!("{error}"));

@@ -33,6 +33,7 @@ mod shell_tests;
 
 use std::process::ExitCode;
 
+use bng::product::BngGateway;
 use cli::{Cli, Command};
 use cmts::product::CmtsGateway;
 use gateway::{GatewayEntry, Registry, fail, log, privilege};
@@ -64,4 +65,5 @@ fn main() -> ExitCode {
 }
 
 /// The gateways there are.
-const GATEWAYS: Registry = Registry(&[GatewayEntry::of::<UpfGateway>(), GatewayEntry::of::<CmtsGateway>()]);
+const GATEWAYS: Registry =
+    Registry(&[GatewayEntry::of::<UpfGateway>(), GatewayEntry::of::<CmtsGateway>(), GatewayEntry::of::<BngGateway>()]);

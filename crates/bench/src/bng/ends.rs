@@ -1,0 +1,273 @@
+//! The access network and the core in memory: what the gateway receives is written where it is, what it sends is checked
+//! there: tags, hardware addresses, TTL and header checksum of every packet.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use frame::{BURST, Batch, Caps, Pool, Port, PortCounters};
+use traffic::Clock;
+use wire::{checksum, ethertype, fast};
+
+use super::settings::{ACCESS_MAC, CORE_MAC, ENDPOINT, GATEWAY_MAC, Settings, endpoint_mac};
+
+/// What both ends of a worker know of each other.
+#[derive(Default)]
+pub struct Shared {
+    /// Frames are made.
+    pub on: AtomicBool,
+    /// Packets a second, in thousandths, both directions together; 0: as many as can be.
+    pub rate: AtomicU64,
+    /// When making began, in nanoseconds.
+    pub since: AtomicU64,
+    /// Packets given so far, by direction: uplink, downlink.
+    given: [AtomicU64; 2],
+}
+
+impl Shared {
+    /// Begins to make frames, at a rate in thousandths of a packet a second, from `now` on in nanoseconds.
+    pub fn restart(&self, rate: u64, now: u64) {
+        self.given.iter().for_each(|given| given.store(0, Ordering::Relaxed));
+        self.rate.store(rate, Ordering::Relaxed);
+        self.since.store(now, Ordering::Relaxed);
+        self.on.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What came of a direction.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Frames given to the gateway.
+    pub sent: AtomicU64,
+    /// Their bytes without tags.
+    pub sent_bytes: AtomicU64,
+    /// Frames of the gateway that are right in all that is checked.
+    pub right: AtomicU64,
+    /// Their bytes on the access side, tags included.
+    pub right_bytes: AtomicU64,
+    /// Frames of the gateway with the wrong tags, addresses, TTL or checksum.
+    pub wrong: AtomicU64,
+}
+
+fn add(counter: &AtomicU64, n: u64) {
+    // One writer: no read-modify-write needed.
+    counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+}
+
+/// One end: the access network, or the core.
+pub struct End {
+    access: bool,
+    settings: Settings,
+    /// Workers of the gateway, this one, and its subscribers.
+    place: (u16, u16, u32),
+    shared: Arc<Shared>,
+    /// Of packets that begin here, and of those that end here.
+    begins: Arc<Counts>,
+    ends: Arc<Counts>,
+    /// The next subscriber, and from one to the next: all of them in an order that no cache foresees.
+    next: u32,
+    stride: u32,
+    endpoint: u32,
+    size: usize,
+    clock: Clock,
+    counters: PortCounters,
+}
+
+/// TTL of what is made.
+const TTL: u8 = 64;
+/// Room that any header here fits into.
+const HEAD: usize = 64;
+const PORTS: [u16; 2] = [40_000, 443];
+
+fn coprime(n: u32) -> u32 {
+    let gcd = |mut a: u32, mut b: u32| {
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    // The golden section of all: neighbours in time are far apart in memory.
+    let first = (f64::from(n) * 0.618_034) as u32 | 1;
+    (first..).find(|step| gcd(*step, n) == 1).unwrap_or(1)
+}
+
+impl End {
+    /// Both ends of a worker, with what they share and what they count: uplink, downlink.
+    pub fn pair(
+        settings: &Settings,
+        (workers, worker): (u16, u16),
+        clock: &Clock,
+    ) -> ([Self; 2], Arc<Shared>, [Arc<Counts>; 2]) {
+        let (shared, counts): (Arc<Shared>, [Arc<Counts>; 2]) = Default::default();
+        let users = settings.users(workers, worker).len() as u32;
+        let end = |access: bool| {
+            let (begins, ends) = if access { (0, 1) } else { (1, 0) };
+            Self {
+                access,
+                settings: settings.clone(),
+                place: (workers, worker, users),
+                shared: shared.clone(),
+                begins: counts[begins].clone(),
+                ends: counts[ends].clone(),
+                next: 0,
+                stride: coprime(users),
+                endpoint: 0,
+                size: 0,
+                clock: clock.clone(),
+                counters: PortCounters::default(),
+            }
+        };
+        ([end(true), end(false)], shared, counts)
+    }
+
+    /// Packets that are due now, at most a burst.
+    fn due(&self) -> usize {
+        if !self.shared.on.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let ratio = u64::from(self.settings.ratio);
+        let given = |n: usize| self.shared.given[n].load(Ordering::Relaxed);
+        let (own, share) = if self.access { (given(0), 1) } else { (given(1), ratio) };
+        let rate = self.shared.rate.load(Ordering::Relaxed);
+        if rate > 0 {
+            let elapsed = self.clock.now_ns().saturating_sub(self.shared.since.load(Ordering::Relaxed));
+            let all = u128::from(rate) * u128::from(elapsed) / 1_000_000_000_000;
+            let wanted = (all as u64) * share / (ratio + 1);
+            return wanted.saturating_sub(own).min(BURST as u64) as usize;
+        }
+        let ahead = if self.access { given(0) * ratio > given(1) } else { given(1) > given(0) * ratio };
+        if ahead { 0 } else { BURST }
+    }
+
+    /// Writes the next frame; returns its length.
+    fn write(&mut self, space: &mut [u8]) -> Option<usize> {
+        let (workers, worker, users) = self.place;
+        let line = self.settings.line(workers, worker, self.next);
+        self.next = ((u64::from(self.next) + u64::from(self.stride)) % u64::from(users)) as u32;
+        self.endpoint = (self.endpoint + 1) % self.settings.endpoints;
+        let (host, host_mac) = (ENDPOINT.to_bits() + self.endpoint, endpoint_mac(self.endpoint));
+        let size = self.settings.sizes[self.size];
+        self.size = (self.size + 1) % self.settings.sizes.len();
+        let head: &mut [u8; HEAD] = space.first_chunk_mut()?;
+        let l3 = if self.access {
+            head[..6].copy_from_slice(&GATEWAY_MAC);
+            head[6..12].copy_from_slice(&line.mac);
+            fast::put16(head, 12, ethertype::SERVICE_VLAN)?;
+            fast::put16(head, 14, line.s_vlan)?;
+            fast::put16(head, 16, ethertype::VLAN)?;
+            fast::put16(head, 18, line.c_vlan)?;
+            22
+        } else {
+            head[..6].copy_from_slice(&CORE_MAC);
+            head[6..12].copy_from_slice(&host_mac);
+            match self.settings.core_vlan {
+                Some(id) => {
+                    fast::put16(head, 12, ethertype::VLAN)?;
+                    fast::put16(head, 14, id)?;
+                    18
+                }
+                None => 14,
+            }
+        };
+        fast::put16(head, l3 - 2, ethertype::IP4)?;
+        let total = size - 14;
+        let (from, to) = if self.access { (line.address, host) } else { (host, line.address) };
+        let (sport, dport) = if self.access { (PORTS[0], PORTS[1]) } else { (PORTS[1], PORTS[0]) };
+        let ip = &mut head[l3..];
+        ip[..12].copy_from_slice(&[0x45, 0, (total >> 8) as u8, total as u8, 0, 1, 0x40, 0, TTL, 17, 0, 0]);
+        fast::put32(ip, 12, from)?;
+        fast::put32(ip, 16, to)?;
+        let check = checksum::of(&ip[..20]);
+        fast::put16(ip, 10, check)?;
+        fast::put16(ip, 20, sport)?;
+        fast::put16(ip, 22, dport)?;
+        fast::put16(ip, 24, total - 20)?;
+        fast::put16(ip, 26, 0)?;
+        Some(l3 + usize::from(total))
+    }
+
+    /// Whether a frame of the gateway is right; with its length on the access side.
+    fn check(&self, bytes: &[u8]) -> Option<usize> {
+        let (workers, worker, users) = self.place;
+        let l3 = match (self.access, self.settings.core_vlan) {
+            (true, _) => 22,
+            (false, Some(_)) => 18,
+            (false, None) => 14,
+        };
+        let ip = bytes.get(l3..)?;
+        let (from, to) = (fast::be32(ip, 12)?, fast::be32(ip, 16)?);
+        let user = if self.access { to } else { from };
+        let n = user.wrapping_sub(self.settings.line(workers, worker, 0).address);
+        if n >= users || fast::be8(ip, 8)? != TTL - 1 || !checksum::is_valid20(ip.first_chunk()?) {
+            return None;
+        }
+        let line = self.settings.line(workers, worker, n);
+        let right = if self.access {
+            let tags = [ethertype::SERVICE_VLAN, line.s_vlan, ethertype::VLAN, line.c_vlan, ethertype::IP4];
+            let is = |(at, tag): (usize, &u16)| fast::be16(bytes, 12 + 2 * at) == Some(*tag);
+            bytes[..6] == line.mac && bytes[6..12] == GATEWAY_MAC && tags.iter().enumerate().all(is)
+        } else {
+            let tag =
+                self.settings.core_vlan.is_none_or(|id| fast::be32(bytes, 12) == Some(0x8100_0000 | u32::from(id)));
+            bytes[..6] == endpoint_mac(to.wrapping_sub(ENDPOINT.to_bits())) && bytes[6..12] == CORE_MAC && tag
+        };
+        right.then_some(bytes.len() - l3 + 22)
+    }
+}
+
+impl Port for End {
+    fn rx_burst(&mut self, pool: &mut Pool, out: &mut Batch) -> usize {
+        let (mut made, mut bytes) = (0, 0);
+        for _ in 0..self.due().min(out.room()) {
+            let Some(mut frame) = pool.take() else {
+                self.counters.rx_no_frame += 1;
+                break;
+            };
+            let Some(len) = self.write(pool.arena().space_mut(&mut frame)) else {
+                pool.give(frame);
+                break;
+            };
+            pool.arena().set_len(&mut frame, len);
+            bytes += len as u64;
+            if let Err(frame) = out.push(frame) {
+                pool.give(frame);
+                break;
+            }
+            made += 1;
+        }
+        let tags = if self.access { 8 } else { self.settings.core_vlan.map_or(0, |_| 4) };
+        add(&self.begins.sent, made);
+        add(&self.begins.sent_bytes, bytes - made * tags);
+        add(&self.shared.given[usize::from(!self.access)], made);
+        self.counters.rx_packets += made;
+        self.counters.rx_bytes += bytes;
+        made as usize
+    }
+
+    fn tx_burst(&mut self, pool: &mut Pool, batch: &mut Batch) -> usize {
+        let (mut right, mut bytes, mut wrong) = (0, 0, 0);
+        let sent = batch.len();
+        batch.drain(|frame| {
+            match self.check(pool.arena().bytes(&frame)) {
+                Some(len) => (right, bytes) = (right + 1, bytes + len as u64),
+                None => wrong += 1,
+            }
+            pool.give(frame);
+        });
+        add(&self.ends.right, right);
+        add(&self.ends.right_bytes, bytes);
+        add(&self.ends.wrong, wrong);
+        self.counters.tx_packets += sent as u64;
+        sent
+    }
+
+    fn service(&mut self, _pool: &mut Pool) {}
+
+    fn caps(&self) -> Caps {
+        let (name, mac) = if self.access { ("access", ACCESS_MAC) } else { ("core", CORE_MAC) };
+        Caps { kind: "memory", name: name.to_owned(), mac, mtu: 1500, ..Caps::default() }
+    }
+
+    fn counters(&self) -> PortCounters {
+        self.counters
+    }
+}
