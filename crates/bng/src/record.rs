@@ -64,7 +64,7 @@ pub struct Head {
     pub group: u16,
     /// The VRF its packets are routed in.
     pub instance: u16,
-    /// Its access lists, the profile's and the location's; 0: none.
+    /// Its access lists, the profile's and the location's, or one that does as both; 0: none.
     pub acl: [u16; 2],
     /// Its profile.
     pub profile: u16,

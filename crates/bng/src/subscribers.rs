@@ -10,6 +10,7 @@
 //! VLAN pairs and addresses of the groups' own ranges lead to a cell of one array: no hash, and sixteen neighbours share
 //! a cache line. Addresses outside of all slices are in hash maps.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use dataplane::forward::InstanceId;
@@ -38,6 +39,10 @@ pub struct VlanEntry {
     pub group: u16,
     c_first: u16,
     c_count: u16,
+    /// The VRF of its subscribers.
+    pub instance: InstanceId,
+    /// The gateway's hardware address towards its lines.
+    pub mac: [u8; 6],
     /// Tags of its frames.
     pub tags: u8,
     /// Hardware addresses tell lines apart.
@@ -45,7 +50,16 @@ pub struct VlanEntry {
 }
 
 impl VlanEntry {
-    const NONE: Self = Self { first: NOWHERE, group: NO_GROUP, c_first: 0, c_count: 0, tags: 0, shared: false };
+    const NONE: Self = Self {
+        first: NOWHERE,
+        group: NO_GROUP,
+        c_first: 0,
+        c_count: 0,
+        instance: 0,
+        mac: [0; 6],
+        tags: 0,
+        shared: false,
+    };
 
     /// The place of a line's cell, where VLAN pairs are lines. None: it is not in the group.
     #[inline(always)]
@@ -133,6 +147,8 @@ pub struct Subscribers {
     vlans: Vec<Box<[VlanEntry]>>,
     groups: Vec<GroupView>,
     profiles: Arc<[ProfilePlan]>,
+    /// Lists that do as two of them.
+    pairs: HashMap<(u16, u16), u16>,
     /// Lines of N:1 by VLAN pair and hardware address.
     shared: BulkMap<u128, u32>,
     addresses: Vec<Addresses>,
@@ -165,6 +181,7 @@ impl Subscribers {
             vlans: ports.iter().map(|_| vec![VlanEntry::NONE; VLANS].into()).collect(),
             groups: Vec::new(),
             profiles: layout.profiles.clone().into(),
+            pairs: layout.pairs.clone(),
             shared: BulkMap::with_capacity(if shared { expected } else { 64 }, Seed::random()).map_err(memory)?,
             addresses: (0..instances).map(|_| Addresses::default()).collect(),
             hosts4: BulkMap::with_capacity(64, Seed::random()).map_err(memory)?,
@@ -193,12 +210,15 @@ impl Subscribers {
 
     fn place_lines(&mut self, group: u16, plan: &GroupPlan, next: &mut usize) {
         for port in &plan.ports {
+            let mac = self.groups.get(usize::from(group)).map(|view| view.mac(*port)).unwrap_or_default();
             for s in 0..plan.s_vlans.count {
                 let entry = VlanEntry {
                     first: *next as u32, // checked when all are placed
                     group,
                     c_first: plan.c_vlans.first,
                     c_count: plan.c_vlans.count,
+                    instance: plan.instance,
+                    mac,
                     tags: plan.tags,
                     shared: plan.shared,
                 };
@@ -517,6 +537,7 @@ impl Subscribers {
         let (link, link_len) =
             template(spec.mac.unwrap_or_default(), group.mac(spec.line.port), spec.line, plan.tags, plan.tpid);
         let (pd, pd_len) = spec.pd.unwrap_or((NO_PREFIX, 64));
+        let lists = (profile.acl, plan.acl);
         let new = Head {
             link,
             link_len,
@@ -527,7 +548,7 @@ impl Subscribers {
             pd,
             group: spec.group,
             instance: plan.instance,
-            acl: [profile.acl, plan.acl],
+            acl: self.pairs.get(&lists).map_or([lists.0, lists.1], |both| [*both, 0]),
             profile: spec.profile,
             mtu: group.mtu(spec.line.port),
             pd_len,

@@ -1,6 +1,6 @@
 //! From what an operator wrote to numbers: groups, profiles, access lists and static subscribers, each checked on the way.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use dataplane::acl::{AccessList, AccessLists, Action, Rule, RuleError};
@@ -143,6 +143,8 @@ pub struct Layout {
     pub profiles: Vec<ProfilePlan>,
     /// Access lists by number, from 1.
     pub lists: AccessLists,
+    /// Of pairs of lists that both must let a packet pass, the numbers of lists that do as both.
+    pub pairs: HashMap<(u16, u16), u16>,
     /// Counters of all lists' rules.
     pub counters: u32,
     /// Static subscribers; a subscriber's place is its handle.
@@ -157,6 +159,23 @@ const MOST_PAIRS: usize = 1 << 24;
 const MOST_PREFIXES: u64 = 1 << 24;
 /// Subscribers that the configuration may name.
 const MOST_SUBSCRIBERS: usize = 4 << 20;
+
+/// Rules of two access lists that are compiled into one at most: pairs are many, and each takes memory.
+const MOST_TOGETHER: usize = 512;
+
+/// An access list before it is compiled.
+struct ListRules {
+    rules: Vec<Rule>,
+    default: Action,
+    counter: u32,
+}
+
+impl ListRules {
+    /// What it does not deny passes.
+    fn only_denies(&self) -> bool {
+        self.default == Action::Permit && self.rules.iter().all(|rule| rule.action == Action::Deny)
+    }
+}
 
 type Result<T> = std::result::Result<T, ConfigError>;
 
@@ -178,11 +197,12 @@ impl Config {
     /// # Errors
     /// The first thing that is invalid, by key.
     pub fn layout(&self) -> Result<Layout> {
-        let (lists, counters) = self.lists()?;
+        let (mut lists, counters, rules) = self.lists()?;
         let profiles = (0..self.profile.len()).map(|n| self.profile_plan(n)).collect::<Result<Vec<_>>>()?;
         let groups = (0..self.group.len()).map(|n| self.group_plan(n)).collect::<Result<Vec<_>>>()?;
         self.check_overlaps(&groups)?;
-        let mut layout = Layout { groups, profiles, lists, counters, subscribers: vec![], entries: vec![] };
+        let pairs = self.pairs(&groups, &profiles, &rules, &mut lists);
+        let mut layout = Layout { groups, profiles, lists, pairs, counters, subscribers: vec![], entries: vec![] };
         let mut seen = Seen::default();
         for n in 0..self.subscriber.len() {
             layout.entries.push(layout.subscribers.len() as u32); // at most MOST_SUBSCRIBERS
@@ -191,8 +211,9 @@ impl Config {
         Ok(layout)
     }
 
-    fn lists(&self) -> Result<(AccessLists, u32)> {
-        let (mut lists, mut counter) = (AccessLists::default(), 0);
+    /// The access lists, how many counters they have, and each one's rules.
+    fn lists(&self) -> Result<(AccessLists, u32, Vec<ListRules>)> {
+        let (mut lists, mut counter, mut all) = (AccessLists::default(), 0, Vec::new());
         for (n, acl) in self.acl.iter().enumerate() {
             let mut rules = Vec::with_capacity(acl.rules.len());
             for (m, text) in acl.rules.iter().enumerate() {
@@ -205,10 +226,39 @@ impl Config {
             let default = if acl.default == Otherwise::Permit { Action::Permit } else { Action::Deny };
             let list = AccessList::compile(&rules, default, counter);
             let list = list.map_err(|why| wrong(&[&"acl", &n, &"rules"], why.to_string(), "fewer rules"))?;
-            counter += 1;
             lists.set(n as InstanceId + 1, list);
+            all.push(ListRules { rules, default, counter });
+            counter += 1;
         }
-        Ok((lists, counter))
+        Ok((lists, counter, all))
+    }
+
+    /// Compiles each pair of a profile's list and a location's into one, where that is the same: a list that only denies
+    /// and permits by default may stand before the other. Packets are then held against one list instead of two; what its
+    /// default would have permitted is counted where the other list decides.
+    fn pairs(
+        &self,
+        groups: &[GroupPlan],
+        profiles: &[ProfilePlan],
+        all: &[ListRules],
+        lists: &mut AccessLists,
+    ) -> HashMap<(u16, u16), u16> {
+        let (mut pairs, mut next) = (HashMap::new(), self.acl.len() as u16 + 1);
+        for pair in profiles.iter().flat_map(|profile| groups.iter().map(|group| (profile.acl, group.acl))) {
+            let of = |number: u16| number.checked_sub(1).and_then(|at| all.get(usize::from(at)));
+            let (Some(first), Some(second)) = (of(pair.0), of(pair.1)) else { continue };
+            let (before, behind) = if first.only_denies() { (first, second) } else { (second, first) };
+            let rules: Vec<Rule> = before.rules.iter().chain(&behind.rules).copied().collect();
+            if pairs.contains_key(&pair) || !before.only_denies() || rules.len() > MOST_TOGETHER || next == u16::MAX {
+                continue;
+            }
+            if let Ok(list) = AccessList::compile(&rules, behind.default, behind.counter) {
+                lists.set(next, list);
+                pairs.insert(pair, next);
+                next += 1;
+            }
+        }
+        pairs
     }
 
     /// The number of an access list, from 1; 0 where none is named.

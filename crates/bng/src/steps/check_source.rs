@@ -33,20 +33,40 @@ impl Stage<Bng> for CheckSource {
                 continue;
             }
             let bytes = burst.bytes(i, arena);
-            let link = usize::from(head.link_len);
-            let same = bytes.get(6..TAGS) == head.link.get(..6);
+            let same = source(bytes, 6) == source(&head.link, 0);
             if !same && head.flags & flags::NO_MAC == 0 {
                 burst.drop(i, Drop::SpoofedSource, at);
                 continue;
             }
             // Identifiers led here; what may differ is types.
-            let types = |bytes: &[u8]| (fast::be16(bytes, TAGS), fast::be16(bytes, TAGS + 4));
-            if !same || link > 14 && types(bytes) != types(&head.link) {
+            if !same || (types(bytes) ^ types(&head.link)) & mask(head.link_len) != 0 {
                 state.counts.learnt += u64::from(learn(bytes, head));
             }
             let lane = &mut burst.lane;
             (lane.instance[i], lane.overhead[i], lane.hop[i]) = (head.instance, head.overhead, NONE);
         }
+    }
+}
+
+/// The hardware address at an offset, as a number.
+#[inline(always)]
+fn source(bytes: &[u8], at: usize) -> Option<u64> {
+    fast::be64(bytes, at).map(|word| word >> 16)
+}
+
+/// Two tags, or what is there instead, as a number.
+#[inline(always)]
+fn types(bytes: &[u8]) -> u64 {
+    fast::be64(bytes, TAGS).unwrap_or(0)
+}
+
+/// The bits of [`types`] that are the types of tags, with a link header of that length.
+#[inline(always)]
+const fn mask(link_len: u8) -> u64 {
+    match link_len {
+        22 => 0xffff_0000_ffff_0000,
+        18 => 0xffff_0000_0000_0000,
+        _ => 0,
     }
 }
 

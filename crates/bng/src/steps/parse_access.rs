@@ -55,18 +55,18 @@ fn usual(burst: &mut Burst<Bng>, i: usize, id: u8, vlans: &[VlanEntry], state: &
     let Ok(outer) = Outer::parse(bytes) else { return false };
     let line = Line::of(id, &outer);
     let Some(entry) = vlans.get(usize::from(line.s_vlan)) else { return false };
-    let Some(group) = state.subscribers.group(entry.group) else { return false };
     let ip = &mut lane.ip.0[i];
     let l3 = usize::from(outer.l3);
-    if outer.tags != entry.tags
+    if entry.group == NO_GROUP
+        || outer.tags != entry.tags
         || outer.ethertype != ethertype::IP4
-        || bytes.first_chunk() != Some(&group.mac(id))
+        || !is_to(bytes, entry.mac)
         || !bytes.get(l3..).is_some_and(|packet| ip.read_usual(packet))
     {
         return false;
     }
     let Some(place) = entry.place(line.c_vlan) else { return false };
-    let (src, dst, instance) = (ip.src, ip.dst, group.plan.instance);
+    let (src, dst, instance) = (ip.src, ip.dst, entry.instance);
     let control = ip.protocol == protocol::UDP && ip.dst_port == DHCP4_SERVER;
     if control || is_martian4(src) || dst >= 0xe000_0000 || state.directory.is_own4(instance, dst) {
         return false;
@@ -79,6 +79,13 @@ fn usual(burst: &mut Burst<Bng>, i: usize, id: u8, vlans: &[VlanEntry], state: &
     frame.meta.l3 = outer.l3;
     let _ = frame.truncate(end);
     true
+}
+
+/// Whether a frame is sent to that hardware address: one comparison of words.
+#[inline(always)]
+pub(super) fn is_to(bytes: &[u8], mac: [u8; 6]) -> bool {
+    let [a, b, c, d, e, f] = mac;
+    fast::be64(bytes, 0).is_some_and(|word| word >> 16 == u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
 }
 
 /// Requests what leads to the line's subscriber.
@@ -105,13 +112,11 @@ fn other(burst: &mut Burst<Bng>, i: usize, id: u8, port: &PortView, state: &Stat
     };
     let line = Line::of(id, &outer);
     let to_many = bytes[0] & 1 == 1;
-    let group = state.subscribers.group(entry.group);
-    let ours = group.map(|group| group.mac(id)).unwrap_or_default();
-    let outcome = if !to_many && bytes[..6] != ours && bytes[..6] != port.mac {
+    let outcome = if !to_many && bytes[..6] != entry.mac && bytes[..6] != port.mac {
         Err(Drop::NotForUs)
     } else {
         let packet = &bytes[usize::from(outer.l3)..];
-        network(outer.ethertype, packet, group.map_or(0, |group| group.plan.instance), to_many, state)
+        network(outer.ethertype, packet, entry.instance, to_many, state)
     };
     let Some(place) = entry.place(line.c_vlan) else { return burst.drop(i, Drop::UnknownLine, at) };
     let len = bytes.len();

@@ -6,7 +6,7 @@ use engine::{At, Burst, Ctx, Drop, Live, Punt, Stage};
 use frame::Arena;
 use wire::{L3L4, Outer, ethertype, protocol};
 
-use super::parse_access::local;
+use super::parse_access::{is_to, local};
 use crate::lane::{Bng, State};
 
 /// Checks the link header against the port's, takes off what is to the gateway itself, and requests the destination's cell.
@@ -33,7 +33,7 @@ impl Stage<Bng> for ParseCore {
             let outer = Outer::parse(bytes).unwrap_or_default();
             let read = (outer.tags, outer.vlans[0].id()) == tag
                 && outer.ethertype == ethertype::IP4
-                && (any || bytes.first_chunk() == Some(&port.mac))
+                && (any || is_to(bytes, port.mac))
                 && bytes.get(usize::from(outer.l3)..).is_some_and(|packet| ip.read_usual(packet));
             let (src, dst) = (ip.src, ip.dst);
             if read && !is_martian4(src) && dst < 0xe000_0000 && !state.directory.is_own4(port.instance, dst) {

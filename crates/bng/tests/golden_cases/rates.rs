@@ -2,7 +2,8 @@
 
 use super::*;
 
-testkit::cases! { policed_up, policed_down, dual_stack_in_one_bucket, accounted_layer2, acl_denied, acl_of_location, priority_down, dscp_up, mss }
+testkit::cases! { policed_up, policed_down, dual_stack_in_one_bucket, accounted_layer2, acl_denied, acl_of_location, acl_of_both,
+acls_that_permit, priority_down, dscp_up, mss }
 
 /// As a burst: so many packets of the maker.
 fn burst(case: Case, port: &str, packet: &Packet, count: usize) -> Case {
@@ -103,6 +104,56 @@ fn acl_of_location() -> Case {
         .send("acc", &eth(SUB_MAC, ACC_MAC).carrying(&up(Ipv4Addr::new(100, 67, 0, 10), 64)))
         .expect("core", &to_router(&up(Ipv4Addr::new(100, 67, 0, 10), 63)))
         .drops("upstream.check_acl.acl_denied", 1)
+}
+
+/// The base configuration with access list `site` at the first group and `home` at the profile.
+fn both(text: &str, lists: &str) -> Case {
+    let groups = BASE.replacen("[[group]]\n", "[[group]]\nacl = \"site\"\n", 1);
+    let groups: toml::Table = groups.parse().unwrap();
+    let group = toml::Table::from_iter([("group".to_owned(), groups["group"].clone())]);
+    let profile = r#"profile = [ { name = "home", acl = "home" } ]"#;
+    case(text).with(&toml::to_string(&group).unwrap()).with(profile).with(lists)
+}
+
+fn tcp(to: u16, ttl: u8) -> Packet {
+    ip4(SUB, SERVER).ttl(ttl).tcp(40_000, to).payload(b"?")
+}
+
+fn acl_of_both() -> Case {
+    let lists = r#"
+        [[acl]]
+        name = "home"
+        rules = ["deny in tcp from any to any port 25"]
+        [[acl]]
+        name = "site"
+        rules = ["permit in tcp from any to any port 1-1023"]
+        default = "deny"
+    "#;
+    both("The profile's list denies what the location's permits, and the other way round: both must permit.", lists)
+        .send("acc", &from_sub(&tcp(25, 64)))
+        .send("acc", &from_sub(&tcp(80, 64)))
+        .send("acc", &from_sub(&tcp(8080, 64)))
+        .expect("core", &to_router(&tcp(80, 63)))
+        .drops("upstream.check_acl.acl_denied", 2)
+}
+
+fn acls_that_permit() -> Case {
+    let lists = r#"
+        [[acl]]
+        name = "home"
+        rules = ["permit in tcp from any to any port 80-90"]
+        default = "deny"
+        [[acl]]
+        name = "site"
+        rules = ["permit in tcp from any to any port 85-95"]
+        default = "deny"
+    "#;
+    both("Two lists that permit: what both do passes.", lists)
+        .send("acc", &from_sub(&tcp(80, 64)))
+        .send("acc", &from_sub(&tcp(87, 64)))
+        .send("acc", &from_sub(&tcp(95, 64)))
+        .expect("core", &to_router(&tcp(87, 63)))
+        .drops("upstream.check_acl.acl_denied", 2)
 }
 
 fn priority_down() -> Case {

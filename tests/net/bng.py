@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""A real Linux host behind two VLAN tags and one in the core, with a broadband gateway between them.
+
+    sub (a subscriber)                            gw               dn (a host of the core)
+    tun0 100.64.0.10 ─ ipoe.py ─ sub0 ══ acc ─ weir ─ core 198.18.0.1 ══ dn0 198.18.0.2
+
+Nothing is told about hardware addresses but the subscriber's; everything is made here and removed at the end.
+usage: bng.py WEIR_BINARY MODE TPID     MODE: plain mmsg ring slots xdp; TPID: 0x88a8 0x8100
+"""
+import json, os, re, signal, subprocess, sys, tempfile, time
+
+WEIR, MODE, TPID = sys.argv[1:4]
+HERE = os.path.dirname(os.path.abspath(__file__))
+TAG = f"weir-bng-{os.getpid()}"
+SUB, GW, DN = NAMESPACES = f"{TAG}-sub", f"{TAG}-gw", f"{TAG}-dn"
+BEGAN, LIMIT = time.time(), 80
+children = []
+
+def run(*command, check=True, timeout=30):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    if check and done.returncode:
+        raise SystemExit(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+def inside(namespace, *command, **how):
+    return run("ip", "netns", "exec", namespace, *command, **how)
+
+def start(*command, **how):
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **how)
+    children.append(child)
+    return child
+
+def expect(what, holds, shown):
+    print(f"  {'ok ' if holds else 'NOT'} {what}", flush=True)
+    if not holds:
+        raise SystemExit(f"{what}:\n{shown}")
+
+def build():
+    for namespace in NAMESPACES:
+        run("ip", "netns", "add", namespace)
+        inside(namespace, "ip", "link", "set", "lo", "up")
+        inside(namespace, "sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0", "net.ipv6.conf.default.accept_ra=0")
+    for left, a, right, b in ((SUB, "sub0", GW, "acc"), (DN, "dn0", GW, "core")):
+        run("ip", "link", "add", a, "netns", left, "type", "veth", "peer", "name", b, "netns", right)
+        for namespace, device in ((left, a), (right, b)):
+            # Room for two tags.
+            inside(namespace, "ip", "link", "set", device, "mtu", "1600", "up")
+    inside(DN, "ip", "address", "add", "198.18.0.2/24", "dev", "dn0")
+    inside(DN, "ip", "address", "add", "fd00:18::2/64", "dev", "dn0", "nodad")
+    inside(DN, "ip", "link", "set", "dn0", "mtu", "1500")
+    inside(DN, "ip", "route", "add", "100.64.0.0/16", "via", "198.18.0.1")
+    inside(DN, "ip", "route", "add", "2001:db8::/32", "via", "fd00:18::1")
+    # A veth hands over what its sender left to hardware that is not there.
+    finish = ["tso", "off", "gso", "off"] + (["tx", "off"] if MODE == "xdp" else [])
+    inside(DN, "ethtool", "-K", "dn0", *finish, check=False)
+
+def config(folder):
+    uri = "xdp:{0}?netns={1}" if MODE == "xdp" else "packet:{0}?netns={1}&promisc=on&mode=" + MODE
+    text = f"""
+gateway = "bng"
+control_socket = "{folder}/weir.sock"
+profile = [ {{ name = "home", up = "50 Mbit/s", down = "100 Mbit/s" }} ]
+
+[[port]]
+name = "acc"
+uri = "{uri.format('acc', GW)}"
+role = "access"
+mtu = 1500
+
+[[port]]
+name = "core"
+uri = "{uri.format('core', GW)}"
+role = "core"
+mtu = 1500
+addresses = ["198.18.0.1/24", "fd00:18::1/64"]
+
+[[group]]
+name = "pon"
+ports = ["acc"]
+s_vlans = "100-101"
+c_vlans = "1-100"
+ipv4 = ["100.64.0.0/24"]
+ipv6_wan = ["2001:db8:100::/56"]
+ipv6_pd = [ {{ prefix = "2001:db8:4000::/48", length = 56 }} ]
+gateways = ["100.64.0.1", "fe80::1"]
+mac = "02:00:5e:00:01:01"
+profile = "home"
+
+[[subscriber]]
+name = "house"
+group = "pon"
+count = 2
+c_vlan = 7
+ipv4 = "100.64.0.10"
+ipv6_wan = "2001:db8:100::"
+ipv6_pd = "2001:db8:4000::/56"
+"""
+    path = f"{folder}/bng.toml"
+    with open(path, "w") as file:
+        file.write(text)
+    return path
+
+def subscriber():
+    sub = start("ip", "netns", "exec", SUB, sys.executable, f"{HERE}/ipoe.py", "--interface", "sub0", "--mac",
+                "02:ca:00:00:00:01", "--s-vlan", "100", "--c-vlan", "7", "--tpid", TPID, "--address", "100.64.0.10",
+                "--gateway", "100.64.0.1")
+    said = sub.stdout.readline().strip()
+    expect("the virtual hardware address answers ARP, with the tags that came", said == "ready 02:00:5e:00:01:01", said)
+    for command in (("link", "set", "tun0", "mtu", "1500", "up"), ("address", "add", "100.64.0.10/32", "dev", "tun0"),
+                    ("address", "add", "2001:db8:100::2/64", "dev", "tun0", "nodad"),
+                    ("address", "add", "2001:db8:4000:12::2/128", "dev", "tun0", "nodad"),
+                    ("route", "add", "default", "dev", "tun0"), ("-6", "route", "add", "default", "dev", "tun0")):
+        inside(SUB, "ip", *command)
+    return sub
+
+def ping(namespace, *options):
+    return inside(namespace, "ping", "-i", "0.2", "-W", "2", *options, check=False)
+
+def main():
+    folder = tempfile.mkdtemp(prefix=TAG)
+    build()
+    gateway = start(WEIR, "run", config(folder))
+    for _ in range(100):
+        if os.path.exists(f"{folder}/weir.sock") or gateway.poll() is not None:
+            break
+        time.sleep(0.1)
+    expect(f"weir runs ({MODE}, {TPID})", gateway.poll() is None and os.path.exists(f"{folder}/weir.sock"),
+           gateway.stdout.read() if gateway.poll() is not None else "no socket after 10 s")
+    sub = subscriber()
+
+    # The first packets of a destination on the link wait for nobody: they are dropped until ARP has answered.
+    ping(SUB, "-c", "2", "198.18.0.2")
+    got = ping(SUB, "-c", "5", "198.18.0.2")
+    expect("5 of 5 pings to a host of the core", " 5 received" in got, got)
+    ping(SUB, "-c", "2", "fd00:18::2")
+    got = ping(SUB, "-c", "5", "-I", "2001:db8:100::2", "fd00:18::2")
+    expect("5 of 5 pings from the WAN prefix", " 5 received" in got, got)
+    got = ping(SUB, "-c", "5", "-I", "2001:db8:4000:12::2", "fd00:18::2")
+    expect("5 of 5 pings from the delegated prefix", " 5 received" in got, got)
+    got = ping(DN, "-c", "3", "100.64.0.10")
+    expect("the core reaches the subscriber", " 3 received" in got, got)
+    got = ping(SUB, "-c", "2", "100.64.0.1")
+    expect("the default router answers", " 2 received" in got, got)
+    got = ping(SUB, "-c", "2", "-s", "1472", "-M", "do", "198.18.0.2")
+    expect("1500 bytes pass both ways", " 2 received" in got, got)
+    got = ping(SUB, "-c", "1", "-t", "1", "198.18.0.2")
+    expect("TTL 1: time exceeded, from the default router", "100.64.0.1" in got and "exceeded" in got, got)
+    inside(SUB, "ip", "address", "add", "100.64.0.99/32", "dev", "tun0")
+    got = ping(SUB, "-c", "2", "-W", "1", "-I", "100.64.0.99", "198.18.0.2")
+    expect("another's address gets nowhere", " 0 received" in got, got)
+
+    drops = run(WEIR, "show", "drops", "--json", "--socket", f"{folder}/weir.sock")
+    expect("and is counted", "spoofed_source" in drops, drops)
+    shown = run(WEIR, "show", "subscribers", "--json", "--filter", "name=house1", "--socket", f"{folder}/weir.sock")
+    house = json.loads(shown)["subscribers"]["subscribers"][0]
+    expect("the subscriber's counters and hardware address are shown",
+           house["mac"] == "02:ca:00:00:00:01" and house["up_packets"][0] > 10 and house["down_packets"][1] > 9, shown)
+    trace = start(WEIR, "trace", "--subscriber", "house1", "--packets", "2", "--seconds", "10", "--socket", f"{folder}/weir.sock")
+    time.sleep(0.5)
+    ping(SUB, "-c", "2", "198.18.0.2")
+    said = trace.communicate(timeout=20)[0]
+    expect("a trace by the subscriber's name", "check_source" in said and "rewrite_l2" in said, said)
+
+    sub.send_signal(signal.SIGTERM)
+    said = sub.communicate(timeout=10)[0]
+    expect("every frame to the subscriber had its tags", "wrong_tags=0" in said and sub.returncode == 0, said)
+    gateway.send_signal(signal.SIGTERM)
+    said = gateway.communicate(timeout=20)[0]
+    expect("weir stops in good order", gateway.returncode == 0, said)
+
+def clean():
+    for child in children:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+    for namespace in NAMESPACES:
+        subprocess.run(["ip", "netns", "del", namespace], capture_output=True)
+
+signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"took longer than {LIMIT} s"))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+signal.alarm(LIMIT)
+try:
+    main()
+    print(f"  all well after {time.time() - BEGAN:.0f} s")
+finally:
+    clean()
