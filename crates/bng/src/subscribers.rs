@@ -103,6 +103,12 @@ struct Row6 {
     place: u32,
 }
 
+/// Records by VRF and IPv6 prefix, of one length.
+struct Hosts6 {
+    length: u8,
+    records: BulkMap<(u32, u64), u32>,
+}
+
 /// Addresses of a VRF.
 #[derive(Default)]
 struct Addresses {
@@ -155,7 +161,7 @@ pub struct Subscribers {
     /// IPv4 addresses in no slice.
     hosts4: BulkMap<(u32, u32), u32>,
     /// IPv6 prefixes in no slice, by length, the longest first.
-    hosts6: Vec<(u8, BulkMap<(u32, u64), u32>)>,
+    hosts6: Vec<Hosts6>,
     /// Records by handle, from 1.
     by_handle: Vec<u32>,
     count: usize,
@@ -263,7 +269,7 @@ impl Subscribers {
     /// Bytes of records and indexes.
     pub fn bytes(&self) -> usize {
         // Of cells only those near a subscriber are in memory; all are counted.
-        let hosts6: usize = self.hosts6.iter().map(|(_, map)| map.bytes()).sum();
+        let hosts6: usize = self.hosts6.iter().map(|hosts| hosts.records.bytes()).sum();
         let vlans = self.vlans.len() * VLANS * size_of::<VlanEntry>();
         let pages: usize = self.addresses.iter().map(|addresses| size_of_val(&*addresses.pages)).sum();
         let cells = (self.cells.len() + self.by_handle.len()) * size_of::<u32>();
@@ -346,7 +352,7 @@ impl Subscribers {
     /// The record of an IPv6 address in no slice, by its upper half.
     #[inline]
     pub fn host6(&self, instance: InstanceId, upper: u64) -> Option<LineId> {
-        let find = |(len, map): &(u8, BulkMap<(u32, u64), u32>)| map.get((instance.into(), prefix(upper, *len)));
+        let find = |hosts: &Hosts6| hosts.records.get((instance.into(), prefix(upper, hosts.length)));
         self.hosts6.iter().find_map(find).map(LineId)
     }
 
@@ -469,11 +475,12 @@ impl Subscribers {
         for (upper, len) in spec.wan.map(|wan| (wan, 64)).into_iter().chain(spec.pd) {
             match self.place6(instance, upper) {
                 NOWHERE => {
-                    let at = self.hosts6.partition_point(|(other, _)| *other > len);
-                    if self.hosts6.get(at).is_none_or(|(other, _)| *other != len) {
-                        self.hosts6.insert(at, (len, BulkMap::with_capacity(64, Seed::random())?));
+                    let at = self.hosts6.partition_point(|hosts| hosts.length > len);
+                    if self.hosts6.get(at).is_none_or(|hosts| hosts.length != len) {
+                        let records = BulkMap::with_capacity(64, Seed::random())?;
+                        self.hosts6.insert(at, Hosts6 { length: len, records });
                     }
-                    self.hosts6[at].1.insert((instance.into(), prefix(upper, len)), record.0)?;
+                    self.hosts6[at].records.insert((instance.into(), prefix(upper, len)), record.0)?;
                 }
                 place => self.set_row(instance, place, (upper, len), record.0 + 1),
             }
@@ -502,8 +509,8 @@ impl Subscribers {
         for (upper, len) in spec.wan.map(|wan| (wan, 64)).into_iter().chain(spec.pd) {
             match self.place6(instance, upper) {
                 NOWHERE => {
-                    if let Some((_, map)) = self.hosts6.iter_mut().find(|(other, _)| *other == len) {
-                        map.remove((instance.into(), prefix(upper, len)));
+                    if let Some(hosts) = self.hosts6.iter_mut().find(|hosts| hosts.length == len) {
+                        hosts.records.remove((instance.into(), prefix(upper, len)));
                     }
                 }
                 place => self.set_row(instance, place, (upper, len), 0),

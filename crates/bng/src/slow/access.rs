@@ -24,12 +24,17 @@ pub(super) enum Done {
     Pong,
 }
 
-/// The line of a control packet, and the subscriber on it.
-struct From {
+/// A control packet, its line, and the subscriber on it.
+struct Received<'a> {
+    class: Class,
     line: Line,
     group: u16,
     record: Option<LineId>,
+    /// Its source address.
     mac: [u8; 6],
+    bytes: &'a [u8],
+    /// Where its network layer begins.
+    l3: usize,
 }
 
 impl SlowPath {
@@ -48,14 +53,14 @@ impl SlowPath {
         let record = state.subscribers.of_line(line, mac);
         let entry = state.subscribers.vlans(line.port).get(usize::from(line.s_vlan));
         let group = entry.map(|entry| entry.group).ok_or(Drop::UnknownVlan)?;
-        let from = From { line, group, record, mac };
+        let l3 = usize::from(frame.meta.l3);
+        let from = Received { class, line, group, record, mac, bytes, l3 };
         match punt {
             Punt::Arp | Punt::Neighbour => {
                 let message = NeighbourMessage::parse(bytes).map_err(malformed)?;
-                self.neighbour(class, &from, message, bytes, frame, state, env)
+                self.neighbour(&from, message, state, env)
             }
             Punt::Ping => {
-                let l3 = usize::from(frame.meta.l3);
                 let packet = bytes.get(l3..).unwrap_or_default();
                 let ip = L3L4::parse(packet).map_err(malformed)?;
                 let head = record.and_then(|record| state.subscribers.head(record)).ok_or(Drop::UnknownLine)?;
@@ -70,46 +75,46 @@ impl SlowPath {
                 }
             }
             _ => {
-                self.to_control(class, &from, bytes, state);
+                self.punt_to_control(&from, state);
                 Ok(Done::Consumed)
             }
         }
     }
 
-    fn to_control(&mut self, class: Class, from: &From, bytes: &[u8], state: &State) {
+    fn punt_to_control(&mut self, from: &Received<'_>, state: &State) {
         let head = from.record.and_then(|record| state.subscribers.head(record));
-        let subscriber = head.map(|head| head.handle);
-        let packet = ControlPacket { class, line: from.line, group: from.group, subscriber, frame: bytes.to_vec() };
+        let packet = ControlPacket {
+            class: from.class,
+            line: from.line,
+            group: from.group,
+            subscriber: head.map(|head| head.handle),
+            frame: from.bytes.to_vec(),
+        };
         self.tell(Event::Control(Box::new(packet)));
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn neighbour(
         &mut self,
-        class: Class,
-        from: &From,
+        from: &Received<'_>,
         message: NeighbourMessage,
-        bytes: &[u8],
-        frame: &Frame,
         state: &mut State,
         env: &mut Env,
     ) -> Result<Done, Drop> {
         let Some(record) = from.record else {
             // A line without a subscriber: control decides what becomes of it.
-            self.to_control(class, from, bytes, state);
+            self.punt_to_control(from, state);
             return Ok(Done::Consumed);
         };
-        guard(record, from.mac, &message, bytes, state)?;
+        guard(record, from, &message, state)?;
         let us = state.subscribers.group(from.group).map(|group| group.mac(from.line.port)).unwrap_or_default();
         let us = Station { mac: Mac(us), vlan: None };
-        let l3 = usize::from(frame.meta.l3);
         let reply = match message {
             NeighbourMessage::ArpRequest { sender, sender_ip, target } => {
                 let probe = sender_ip.is_unspecified();
                 if !is_answered(from, record, target.into(), probe, state) {
                     return Ok(Done::Consumed);
                 }
-                make(env, |space| tagged(space, bytes, l3, |out| arp_reply(out, &us, target, sender, sender_ip)))
+                make(env, |space| tagged(space, from, |out| arp_reply(out, &us, target, sender, sender_ip)))
             }
             NeighbourMessage::NeighbourSolicitation { source, link, target } => {
                 let probe = source.is_unspecified();
@@ -118,16 +123,16 @@ impl SlowPath {
                 }
                 let to = (link.unwrap_or(Mac(from.mac)), source);
                 let to = Some(to).filter(|_| !probe);
-                make(env, |space| tagged(space, bytes, l3, |out| neighbour_advertisement(out, &us, target, to, true)))
+                make(env, |space| tagged(space, from, |out| neighbour_advertisement(out, &us, target, to, true)))
             }
             NeighbourMessage::RouterSolicitation { .. } => {
-                self.to_control(class, from, bytes, state);
+                self.punt_to_control(from, state);
                 return Ok(Done::Consumed);
             }
             _ => return Ok(Done::Consumed),
         };
         if let Some(reply) = reply {
-            env.send(frame.meta.port, reply);
+            env.send(from.line.port, reply);
         }
         Ok(Done::Consumed)
     }
@@ -135,13 +140,8 @@ impl SlowPath {
 
 /// Drops what claims another's address (RFC 5227; RFC 4862), and takes the hardware address of a subscriber whose own is
 /// not configured.
-fn guard(
-    record: LineId,
-    mac: [u8; 6],
-    message: &NeighbourMessage,
-    bytes: &[u8],
-    state: &mut State,
-) -> Result<(), Drop> {
+fn guard(record: LineId, from: &Received<'_>, message: &NeighbourMessage, state: &mut State) -> Result<(), Drop> {
+    let mac = from.mac;
     let Some(head) = state.subscribers.head_mut(record) else { return Err(Drop::UnknownLine) };
     let (own, sender) = match message {
         NeighbourMessage::ArpRequest { sender, sender_ip, .. }
@@ -163,7 +163,7 @@ fn guard(
         // Link-local addresses are anybody's: they say nothing of whose frame it is.
         let local = matches!(message, NeighbourMessage::NeighbourSolicitation { source, .. } if is_link_local(*source));
         if !local || head.mac().is_some() {
-            state.counts.learnt += u64::from(learn(bytes, head));
+            state.counts.learnt += u64::from(learn(from.bytes, head));
         }
     }
     Ok(())
@@ -184,7 +184,7 @@ fn is_link_local(address: Ipv6Addr) -> bool {
 
 /// Whether the gateway answers for an address: its own, or, as a proxy, that of another subscriber of the group. A probe
 /// for a duplicate is answered for addresses in use only.
-fn is_answered(from: &From, record: LineId, target: IpAddr, probe: bool, state: &State) -> bool {
+fn is_answered(from: &Received<'_>, record: LineId, target: IpAddr, probe: bool, state: &State) -> bool {
     let Some(group) = state.subscribers.group(from.group) else { return false };
     let plan = &group.plan;
     if plan.gateways.contains(&target) {
@@ -207,16 +207,11 @@ fn is_answered(from: &From, record: LineId, target: IpAddr, probe: bool, state: 
     other != Some(record) && (other.is_some() || !probe)
 }
 
-/// Writes a frame that `write` makes without tags, with the tags of `received`, whose packet begins at `l3`.
-fn tagged(
-    space: &mut [u8],
-    received: &[u8],
-    l3: usize,
-    write: impl FnOnce(&mut [u8]) -> Option<usize>,
-) -> Option<usize> {
-    let tags = l3.checked_sub(14)?;
+/// Writes a frame that `write` makes without tags, with the tags of what was received.
+fn tagged(space: &mut [u8], received: &Received<'_>, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<usize> {
+    let tags = received.l3.checked_sub(14)?;
     let len = write(space.get_mut(tags..)?)?;
     space.copy_within(tags..tags + 12, 0);
-    space.get_mut(12..12 + tags)?.copy_from_slice(received.get(12..12 + tags)?);
+    space.get_mut(12..12 + tags)?.copy_from_slice(received.bytes.get(12..12 + tags)?);
     Some(len + tags)
 }
