@@ -12,7 +12,7 @@ use table::ring::ring;
 use table::snapshot::Publisher;
 use table::waker::Waker;
 
-use crate::config::Config;
+use crate::config::{Config, Layout};
 use crate::control::{Control, Link};
 use crate::gateway::{BroadbandGateway, Parts};
 use crate::pipeline::Choices;
@@ -43,6 +43,16 @@ pub enum AssembleError {
 }
 
 const RING: usize = 1024;
+
+/// Why a static subscriber could not be installed.
+fn refused(handle: u32, why: Refused, layout: &Layout) -> AssembleError {
+    if why == Refused::Memory {
+        return AssembleError::Memory { subscribers: layout.subscribers.len() };
+    }
+    let entry = layout.entries.partition_point(|first| *first <= handle).saturating_sub(1);
+    let what = "a prefix of one of its subscribers is part of another's";
+    AssembleError::Config(wrong(&[&"subscriber", &entry], what, "give each its own"))
+}
 
 /// Makes the workers' gateways and their control, static subscribers installed. `caps` tells, for each configured port,
 /// what the opened port is.
@@ -91,7 +101,8 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
     }
     for spec in &layout.subscribers {
         let worker = layout.groups[usize::from(spec.group)].worker;
-        workers[usize::from(worker)].gateway.subscribers_mut().install(spec, 0).map_err(memory)?;
+        let installed = workers[usize::from(worker)].gateway.subscribers_mut().install(spec, 0);
+        installed.map_err(|why| refused(spec.handle, why, &layout))?;
     }
     if config.workers.count > 1 {
         // Gateways know the owner themselves.

@@ -44,6 +44,18 @@ fn every_mistake_names_its_key() {
         ("tpid = \"0x8100\"", "tpid = \"0x9999\"", "group.2.tpid: \"0x9999\" is not the type of a VLAN tag"),
         ("gateways = [\"100.66.0.1\"]", "gateways = []", "group.2.gateways: subscribers would have no default router"),
         ("role = \"access\"", "role = \"access\"\nvlan = 3", "port.0.vlan"),
+        ("ipv4 = \"100.66.0.10\"", "ipv4 = \"100.66.0.1\"", "subscriber.2.ipv4: 100.66.0.1 is the gateway's own"),
+        ("ipv4 = \"100.66.0.10\"", "ipv4 = \"100.64.0.99\"", "subscriber.2.ipv4: 100.64.0.99 is in a slice of another"),
+        (
+            "ipv6_pd = \"2001:db8:4000::/56\"",
+            "ipv6_pd = \"2001:db8:4000::/60\"",
+            "subscriber.0.ipv6_pd: a /60 does not fit",
+        ),
+        (
+            "ipv6_wan = \"2001:db8:100::\"",
+            "ipv6_wan = \"2001:db8:4000:100::\"",
+            "subscriber.0.ipv6_wan: a /64 does not fit",
+        ),
         ("name = \"pon\"", "name = \"pon\"\nworker = 1", "group.0.worker: there is no worker 1; 0 to 0"),
     ] {
         assert!(BASE.contains(from), "{from}");

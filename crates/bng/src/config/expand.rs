@@ -445,6 +445,7 @@ impl Config {
                 pd: pd.map(|(first, len)| (first.wrapping_add(u64::from(i) << (64 - len)), len)),
                 profile,
             };
+            check_addresses(n, &spec, &layout.groups)?;
             if let Err(key) = seen.add(&spec, group) {
                 let what = format!("subscriber {i} of {} has the line or address of another", entry.count);
                 return Err(wrong(&[&"subscriber", &n, &key], what, "give each its own"));
@@ -475,6 +476,40 @@ impl Config {
             wrong(&[&"subscriber", &n, &key], what, "a port and VLANs of the group")
         })
     }
+}
+
+/// A subscriber's addresses must be its own: no router's, in no other group's slice, and prefixes no longer than those that
+/// their slice is divided into.
+fn check_addresses(n: usize, spec: &SubscriberSpec, groups: &[GroupPlan]) -> Result<()> {
+    let own = &groups[usize::from(spec.group)];
+    let fail =
+        |key: &str, what: String| Err(wrong(&[&"subscriber", &n, &key], what, "an address of the group's own slices"));
+    let others = || {
+        groups.iter().enumerate().filter(|(g, other)| *g != usize::from(spec.group) && other.instance == own.instance)
+    };
+    if let Some(address) = spec.ipv4 {
+        let text = std::net::Ipv4Addr::from(address);
+        if own.gateways.contains(&text.into()) {
+            return fail("ipv4", format!("{text} is the gateway's own"));
+        }
+        if others().any(|(_, other)| other.v4.iter().any(|slice| (slice.first..=slice.last).contains(&address))) {
+            return fail("ipv4", format!("{text} is in a slice of another group"));
+        }
+    }
+    let wan = spec.wan.map(|wan| ("ipv6_wan", wan, 64));
+    for (key, first, len) in wan.into_iter().chain(spec.pd.map(|(pd, len)| ("ipv6_pd", pd, len))) {
+        let last = first | u64::MAX.checked_shr(len.into()).unwrap_or(0);
+        let meets = |slice: &&Slice6| slice.first <= last && first <= slice.last;
+        if others().any(|(_, other)| other.v6.iter().any(|slice| meets(&slice))) {
+            return fail(key, "the prefix is in a slice of another group".to_owned());
+        }
+        if let Some(slice) = own.v6.iter().find(meets)
+            && (slice.length < len || first < slice.first || slice.last < last)
+        {
+            return fail(key, format!("a /{len} does not fit a slice of /{}", slice.length));
+        }
+    }
+    Ok(())
 }
 
 /// What subscribers have so far.
