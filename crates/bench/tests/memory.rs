@@ -181,3 +181,19 @@ fn a_trial_can_be_interrupted() {
     assert!(matches!(run(&options(60.0), &stop), Err(bench::BenchError::Interrupted)));
     assert!(begin.elapsed().as_secs() < 20);
 }
+
+#[test]
+fn broadband_gateway_in_memory_loses_nothing() {
+    let _alone = alone();
+    let mut settings = bench::bng::Settings { subscribers: 3000, ..Default::default() };
+    settings.set("size", "imix").expect("a size");
+    let report = bench::bng::run(&settings, 1, 0.6, None, &AtomicBool::new(false)).expect("a trial");
+    for (name, d) in [("uplink", &report.directions.uplink), ("downlink", &report.directions.downlink)] {
+        assert!(d.sent_packets > 10_000, "{name}: {d:?}");
+        assert_eq!((d.lost_packets, d.misdelivered_packets), (0, 0), "{name}: {d:?}");
+    }
+    let ratio = report.directions.downlink.sent_packets as f64 / report.directions.uplink.sent_packets as f64;
+    assert!((7.5..8.5).contains(&ratio), "{ratio}");
+    assert_eq!((report.allocations_per_packet, report.frames_lost, report.packets_missing), (0.0, 0, 0));
+    assert!(report.drops.is_empty(), "{:?}", report.drops);
+}

@@ -36,11 +36,6 @@ fn every_mistake_names_its_key() {
         ("name = \"home\"", "name = \"home\", acl = \"x\"", "profile.0.acl: no acl is called \"x\""),
         ("name = \"home\"", "name = \"home\", up = \"1 Mbit/s\", up_burst = 9", "profile.0.up_burst: 9 bytes"),
         ("count = 2\nmac", "count = 21\nmac", "subscriber.0.count: subscriber 20 of 21 is beyond the group's VLANs"),
-        (
-            "ipv4 = \"100.65.0.10\"",
-            "ipv4 = \"100.64.0.11\"",
-            "subscriber.1.ipv4: subscriber 0 of 2 has the line or address",
-        ),
         ("tpid = \"0x8100\"", "tpid = \"0x9999\"", "group.2.tpid: \"0x9999\" is not the type of a VLAN tag"),
         ("gateways = [\"100.66.0.1\"]", "gateways = []", "group.2.gateways: subscribers would have no default router"),
         ("role = \"access\"", "role = \"access\"\nvlan = 3", "port.0.vlan"),
@@ -68,4 +63,10 @@ fn every_mistake_names_its_key() {
 fn shared_vlans_need_hardware_addresses() {
     let text = format!("{BASE}\n[[subscriber]]\ngroup = \"shared\"\nipv4 = \"100.65.0.99\"\n");
     assert!(checked(&text).unwrap_err().starts_with("subscriber.5.mac: group \"shared\" is N:1"));
+}
+
+#[test]
+fn two_subscribers_with_one_address_are_refused() {
+    let text = format!("{BASE}\n[[subscriber]]\ngroup = \"pon\"\nc_vlan = 9\nipv4 = \"100.64.0.11\"\n");
+    assert!(checked(&text).unwrap_err().starts_with("subscriber.5.ipv4: subscriber 0 of 1 has the line or address"));
 }
