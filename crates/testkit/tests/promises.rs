@@ -35,7 +35,8 @@ fn has_entry(path: &Path) -> bool {
 /// or a target of the fuzzer.
 fn is_there(named: &str, file: &mut String) -> bool {
     if let Some(case) = named.strip_prefix("golden:") {
-        let gateway = if case.starts_with("cmts/") { "tests/golden" } else { "tests/golden/upf" };
+        let has_own = ["cmts/", "bng/"].iter().any(|gateway| case.starts_with(gateway));
+        let gateway = if has_own { "tests/golden" } else { "tests/golden/upf" };
         return has_entry(&house().join(gateway).join(case));
     }
     if let Some(target) = named.strip_prefix("make ") {

@@ -30,7 +30,7 @@ Examples:
   weir bench cmts-imix                             the published vCMTS workload, every frame checked
   weir bench cmts-imix --service-groups 1..8 --set channels=ofdm2-scqam32
   sudo weir bench cmts-imix --port all             the same over links of its own
-  weir bench bng-600g --set subscribers=40000      the published BNG workload; size=64 … imix, ratio=9
+  weir bench bng-600g --set subscribers=40000      the published BNG workload, in memory
   sudo weir bench real                             a process on frames of another CPU, idle to full
   sudo weir bench real --loads idle,10k,max --peer /usr/local/bin/eupf
   sudo weir bench suite                            all targets, with verdicts")]
