@@ -217,7 +217,7 @@ impl SlowPath {
         });
         let Some(mut frame) = made else { return false };
         (frame.meta.l3, frame.meta.port) = (0, id);
-        // It waits, and is let go: counted in as consumed work of ours, out as released.
+        // Counted when it leaves the queue, as released.
         self.own.put(towards, frame, env);
         true
     }
