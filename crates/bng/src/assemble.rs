@@ -69,8 +69,9 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
     let directory = Arc::new(Directory::new(config, &layout).map_err(overlap)?);
     let ports: Vec<_> = plan.ports.iter().map(|view| (view.mac, view.mtu)).collect();
     let instances = config.instances().len();
+    let hits = Hits::new(layout.counters);
     let choices = Choices {
-        hits: Hits::new(layout.counters),
+        hits: (layout.counters > 0).then(|| hits.clone()),
         mss: config.port.iter().map(|port| port.mss).collect(),
         marks: layout.profiles.iter().any(|profile| profile.dscp.is_some()),
     };
@@ -114,6 +115,6 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
     let mut layout = layout;
     lists.publish(std::mem::take(&mut layout.lists));
     let published = (publisher, lists);
-    let control = Control::new(config.clone(), layout, plan, published, (links, control_waker), choices.hits);
+    let control = Control::new(config.clone(), layout, plan, published, (links, control_waker), hits);
     Ok((control, workers))
 }

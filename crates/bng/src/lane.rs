@@ -14,6 +14,7 @@ use table::snapshot::Reader;
 use wire::L3L4;
 
 use crate::config::Class;
+use crate::pipeline::Choices;
 use crate::steer::Directory;
 use crate::subscribers::{NOWHERE, Subscribers};
 
@@ -154,6 +155,7 @@ impl HasAccessLists for State {
 impl Kind for Bng {
     type Lane = Lane;
     type State = State;
+    type Config = Choices;
 
     fn describe(burst: &Burst<Self>, i: usize) -> String {
         let lane = &burst.lane;

@@ -7,6 +7,7 @@ use crate::lane::Bng;
 use crate::record::flags;
 
 /// Checks VRF, TTL and size before a packet is policed: what is answered with an error costs the subscriber nothing.
+#[derive(Default)]
 pub struct Admit;
 
 impl Stage<Bng> for Admit {

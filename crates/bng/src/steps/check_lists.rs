@@ -6,44 +6,49 @@ use engine::{Burst, Ctx, Drop, Stage};
 use table::shard::Shard;
 
 use crate::lane::Bng;
+use crate::pipeline::Choices;
 
 /// Holds a packet against the list of its subscriber's profile and the list of its access location: both must let it pass.
-pub struct CheckLists {
-    direction: Direction,
-    hits: Shard,
+/// Counts into a shard of [`Choices::hits`], and is off without.
+#[derive(Default)]
+pub struct CheckLists<const UPSTREAM: bool> {
+    hits: Option<Shard>,
     rules: u32,
 }
 
-impl CheckLists {
-    /// For a direction, counting into a shard of `hits`.
-    pub fn new(direction: Direction, hits: &Hits) -> Self {
-        let (hits, rules) = hits.shard();
-        Self { direction, hits, rules }
-    }
-
+impl<const UPSTREAM: bool> CheckLists<UPSTREAM> {
     /// Whether a list lets the packet pass; counts the rule that decided.
     #[inline(always)]
     fn passes(&self, lists: &AccessLists, list: u16, ip: &wire::L3L4, packet: &[u8]) -> bool {
         let Some(list) = lists.of(list).filter(|_| list != 0) else { return true };
-        let decision = list.decide(self.direction, ip, packet);
-        if decision.counter < self.rules {
+        let direction = if UPSTREAM { Direction::Up } else { Direction::Down };
+        let decision = list.decide(direction, ip, packet);
+        if let Some(hits) = self.hits.as_ref().filter(|_| decision.counter < self.rules) {
             let counter = decision.counter as usize * 2;
-            self.hits.inc(counter);
-            self.hits.add(counter + 1, ip.total_len.into());
+            hits.inc(counter);
+            hits.add(counter + 1, ip.total_len.into());
         }
         decision.action != Action::Deny
     }
 }
 
-impl Stage<Bng> for CheckLists {
+impl<const UPSTREAM: bool> Stage<Bng> for CheckLists<UPSTREAM> {
     const NAME: &'static str = "check_acl";
+
+    fn build(choices: &Choices) -> Self {
+        let shard = choices.hits.as_ref().map(Hits::shard);
+        let rules = shard.as_ref().map_or(0, |(_, rules)| *rules);
+        Self { hits: shard.map(|(hits, _)| hits), rules }
+    }
+
+    #[inline]
+    fn is_on(&self) -> bool {
+        self.hits.is_some()
+    }
 
     #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Bng>, cx: &mut Ctx<'_, Bng>) {
         let (at, arena) = (cx.at(), cx.env.arena());
-        if self.rules == 0 {
-            return;
-        }
         let state = &*cx.state;
         let Some(lists) = state.access_lists() else { return };
         for i in burst.live() {

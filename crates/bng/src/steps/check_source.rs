@@ -11,6 +11,7 @@ use crate::record::{Head, flags};
 
 /// Drops packets whose hardware address, IPv4 address or IPv6 prefix is not their line's subscriber's (TR-101, 5.7; RFC
 /// 2827), and keeps the tag types that were received for the way back.
+#[derive(Default)]
 pub struct CheckSource;
 
 /// Where tags begin.

@@ -10,6 +10,7 @@ use crate::link::LONGEST;
 
 /// Replaces everything before the network header by the subscriber's link header, its priority by the packet's DSCP, and
 /// takes one from the TTL. The subscriber's line is the route.
+#[derive(Default)]
 pub struct Deliver;
 
 impl Stage<Bng> for Deliver {

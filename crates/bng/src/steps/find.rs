@@ -8,6 +8,7 @@ use crate::lane::Bng;
 use crate::link::Line;
 
 /// Finds the subscriber of a line, and requests its record. What is of no subscriber is dropped: lines are not learnt.
+#[derive(Default)]
 pub struct FindByLine;
 
 impl Stage<Bng> for FindByLine {
@@ -40,6 +41,7 @@ impl Stage<Bng> for FindByLine {
 }
 
 /// Finds the subscriber that has the destination address, and requests its record.
+#[derive(Default)]
 pub struct FindByAddress;
 
 impl Stage<Bng> for FindByAddress {

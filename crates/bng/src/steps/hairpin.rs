@@ -8,6 +8,7 @@ use crate::lane::Bng;
 
 /// Takes packets to other subscribers' addresses off: they go on as if the core had sent them, through the other
 /// subscriber's access lists and policer.
+#[derive(Default)]
 pub struct Hairpin;
 
 impl Stage<Bng> for Hairpin {

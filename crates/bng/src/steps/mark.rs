@@ -5,19 +5,29 @@ use engine::{Burst, Ctx, Stage};
 use wire::{checksum, fast};
 
 use crate::lane::Bng;
+use crate::pipeline::Choices;
 
 /// Writes the DSCP that the subscriber's profile has for the priority code point of the outer tag (RFC 2474; IEEE 802.1Q,
-/// 6.9). Whether any profile has some.
-pub struct Mark(pub bool);
+/// 6.9). Off where no profile has some.
+#[derive(Default)]
+pub struct Mark {
+    on: bool,
+}
 
 impl Stage<Bng> for Mark {
     const NAME: &'static str = "mark";
 
+    fn build(choices: &Choices) -> Self {
+        Self { on: choices.marks }
+    }
+
+    #[inline]
+    fn is_on(&self) -> bool {
+        self.on
+    }
+
     #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Bng>, cx: &mut Ctx<'_, Bng>) {
-        if !self.0 {
-            return;
-        }
         let arena = cx.env.arena();
         let subscribers = &cx.state.subscribers;
         for i in burst.live() {

@@ -8,18 +8,10 @@ use crate::lane::Bng;
 
 /// Polices a packet by its subscriber's bucket of the direction, dual stack in one, and counts what passes by family. Both
 /// are in one cache line.
-pub struct Meter {
-    up: bool,
-}
+#[derive(Default)]
+pub struct Meter<const UPSTREAM: bool>;
 
-impl Meter {
-    /// From subscribers.
-    pub const UP: Self = Self { up: true };
-    /// To subscribers.
-    pub const DOWN: Self = Self { up: false };
-}
-
-impl Stage<Bng> for Meter {
+impl<const UPSTREAM: bool> Stage<Bng> for Meter<UPSTREAM> {
     const NAME: &'static str = "meter";
 
     #[inline(never)]
@@ -29,7 +21,7 @@ impl Stage<Bng> for Meter {
             let (ip, record) = (burst.lane.ip(i), burst.lane.record[i]);
             let bytes = ip.total_len + u32::from(burst.lane.overhead[i]);
             let family = usize::from(ip.version == 6);
-            let Some(meter) = cx.state.subscribers.meter_mut(record, self.up) else {
+            let Some(meter) = cx.state.subscribers.meter_mut(record, UPSTREAM) else {
                 burst.drop(i, Drop::UnknownSubscriber, at);
                 continue;
             };

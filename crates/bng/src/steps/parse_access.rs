@@ -12,6 +12,7 @@ use crate::subscribers::{NO_GROUP, NOWHERE, VlanEntry};
 
 /// Finds the line by port and tags and the packet behind them, takes control protocols off by class, and requests the
 /// line's cell.
+#[derive(Default)]
 pub struct ParseAccess;
 
 /// UDP ports that DHCP servers and relays listen at (RFC 2131, 4.1; RFC 8415, 7.2).

@@ -10,6 +10,7 @@ use super::parse_access::{is_to, local};
 use crate::lane::{Bng, State};
 
 /// Checks the link header against the port's, takes off what is to the gateway itself, and requests the destination's cell.
+#[derive(Default)]
 pub struct ParseCore;
 
 impl Stage<Bng> for ParseCore {
