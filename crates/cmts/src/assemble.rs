@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use dataplane::config::{ConfigError, wrong};
 use dataplane::forward::Plan;
+use dataplane::hqos;
 use engine::{HandOff, Overlap, Steer};
 use frame::Caps;
 use table::command;
@@ -20,7 +21,7 @@ use crate::grants::Grants;
 use crate::modems::{ModemSpec, Modems};
 use crate::slow::SlowPath;
 use crate::standby::{Foreign, HaState, Reach};
-use crate::{schedule, upstream};
+use crate::upstream;
 
 /// A worker's gateway before it has ports.
 pub struct WorkerInit {
@@ -90,7 +91,7 @@ fn assemble_for(config: &Config, caps: &[Caps], layout: Layout) -> Result<(Contr
     let hosts: usize = layout.modems.iter().map(|modem| modem.spec.hosts.len()).sum();
     let modems = layout.modems.len();
     let limits = Limits {
-        queues: schedule::Limits { frames: config.queues.packets, ahead_ns: config.queues.ahead_us * 1000 },
+        queues: hqos::Limits { frames: config.queues.packets, ahead_ns: config.queues.ahead_us * 1000 },
         upstream: upstream::Limits { wait_ns: config.upstream.wait_ms * 1_000_000, ..upstream::Limits::default() },
         hold_ns: config.depi.hold_us * 1000,
         mtu: config.queues.mtu,

@@ -326,7 +326,7 @@ impl Default for FlowEntry {
         Self {
             name: String::new(),
             rate: None,
-            burst: crate::flow::DEFAULT_BURST,
+            burst: dataplane::hqos::DEFAULT_BURST,
             peak: None,
             reserved: None,
             priority: 0,

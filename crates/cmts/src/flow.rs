@@ -1,402 +1,55 @@
-//! A downstream service flow: its rates, its queue, what it has counted (CM-SP-MULPI, service flow encodings).
+//! Downstream service flows (CM-SP-MULPI): what is cable's of a flow of [`dataplane::hqos`].
 
-use table::bucket::{self, Config, Rate};
+use dataplane::hqos::{self, Label, NONE};
 
-use crate::pie::{Pie, PieConfig};
+use crate::channels::Channels;
 
-/// No flow, node or channel.
-pub const NONE: u32 = u32::MAX;
+/// The downstream scheduler: service flows that leave by channels.
+pub type Scheduler = hqos::Scheduler<Channels, FlowLabel>;
 
-/// What a service flow is given; made by control. What every packet asks for stands first.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(C)]
+/// What a service flow is given; made by control. `qos.group` is the bonding group, among the service group's.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FlowSpec {
-    /// Active queue management; none: the queue's end alone drops.
-    pub aqm: Option<PieConfig>,
-    /// Bytes its queue holds at most.
-    pub buffer: u32,
+    /// Maximum sustained rate, burst and peak rate (TLV 25.8, 25.9, 25.27), reserved rate (25.10), priority (25.7).
+    pub qos: hqos::FlowSpec,
     /// Its downstream service identifier: its packets are numbered. None: they are not, and it has one channel.
     pub dsid: Option<u32>,
-    /// The bonding group its packets are spread over, among the service group's.
-    pub group: u16,
-    /// Traffic priority, 0 to 7, higher first (TLV 25.7).
-    pub priority: u8,
-    /// Minimum reserved rate in bit/s; none: nothing is reserved (TLV 25.10).
-    pub reserved: Option<u64>,
-    /// Maximum sustained rate in bit/s; none: unlimited (TLV 25.8).
-    pub sustained: Option<u64>,
-    /// Maximum traffic burst in bytes (TLV 25.9).
-    pub burst: u64,
-    /// Peak rate in bit/s; none: unlimited (TLV 25.27).
-    pub peak: Option<u64>,
 }
 
-/// Default of the maximum traffic burst, in bytes.
-pub const DEFAULT_BURST: u64 = 3044;
-/// What the peak rate's bucket holds, in bytes: one frame.
-pub const PEAK_BURST: u64 = 1522;
-/// Nanoseconds of its rate a flow that waits may catch up with when the scheduler looks late; else lateness would be
-/// lost for good, and rates fall short.
-const LATENESS_NS: u64 = 2_000_000;
-
-impl Default for FlowSpec {
-    fn default() -> Self {
-        Self {
-            sustained: None,
-            burst: DEFAULT_BURST,
-            peak: None,
-            reserved: None,
-            priority: 0,
-            group: 0,
-            dsid: None,
-            buffer: 256 * 1024,
-            aqm: None,
-        }
-    }
-}
-
-/// What a flow has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct FlowCounts {
-    /// Packets sent.
-    pub packets: u64,
-    /// Bytes sent, each packet from behind the HCS through its CRC.
-    pub bytes: u64,
-    /// Packets the queue had no room for.
-    pub full: u64,
-    /// Packets active queue management dropped.
-    pub aqm: u64,
-    /// Nanoseconds that sent packets waited, summed.
-    pub waited_ns: u64,
-    /// How much longer or shorter than the one before each of them waited, summed: units of 2¹⁰ ns.
-    jitter: u64,
-    /// The wait of the last one, and the longest: units of 2¹⁰ ns.
-    last: u32,
-    longest: u32,
-}
-
-/// Nanoseconds in a unit of short times, as a shift.
-const UNIT: u32 = 10;
-
-impl FlowCounts {
-    /// A packet of `len` bytes is sent that waited so many nanoseconds.
-    #[inline(always)]
-    pub fn sent(&mut self, len: u32, ns: u64) {
-        self.packets += 1;
-        self.bytes += u64::from(len);
-        let units = (ns >> UNIT).min(u32::MAX.into()) as u32;
-        self.waited_ns += ns;
-        self.jitter += u64::from(units.abs_diff(std::mem::replace(&mut self.last, units)));
-        self.longest = self.longest.max(units);
-    }
-
-    /// Packets that came, where so many wait.
-    pub fn came(&self, waiting: u32) -> u64 {
-        self.packets + self.full + self.aqm + u64::from(waiting)
-    }
-
-    /// The longest wait, in nanoseconds; rounded down to 2¹⁰.
-    pub fn longest_ns(&self) -> u64 {
-        u64::from(self.longest) << UNIT
-    }
-
-    /// How much longer or shorter than the one before a packet waited, in nanoseconds, summed: D of RFC 3550, 6.4.1.
-    pub fn jitter_ns(&self) -> u64 {
-        self.jitter << UNIT
-    }
-}
-
-/// One bucket that may be there.
-#[derive(Clone, Copy, Debug)]
-pub struct Shaper {
-    config: Config,
-    late: i64,
-    state: bucket::State,
-}
-
-impl Shaper {
-    fn new(rate: Option<u64>, burst: u64, now: u64) -> Self {
-        let rate = rate.map_or(Rate::UNLIMITED, Rate::bps);
-        let config = Config::new(rate, burst);
-        let late = Config::over(rate, LATENESS_NS, 0).depth.min(i64::MAX - config.depth);
-        Self { config, late, state: bucket::State::full(&config, now) }
-    }
-
-    /// Whether it never says no.
-    #[inline]
-    fn is_open(&self) -> bool {
-        self.config.rate == Rate::UNLIMITED
-    }
-
-    /// The flow begins to wait again: no more credit than the burst.
-    #[inline]
-    fn awake(&mut self, now: u64) {
-        self.state.credit = self.state.credit.min(self.config.depth);
-        bucket::refill(&self.config, &mut self.state, now);
-    }
-
-    #[inline]
-    fn affords(&mut self, now: u64, bytes: u32) -> bool {
-        let deep = Config { depth: self.config.depth + self.late, ..self.config };
-        bucket::affords(&deep, &mut self.state, now, bytes)
-    }
-
-    #[inline]
-    fn ready_at(&self, bytes: u32) -> u64 {
-        bucket::ready_at(&self.config, &self.state, bytes).unwrap_or(u64::MAX)
-    }
-}
-
-/// Where a flow stands with the scheduler.
+/// What is kept with a service flow for its packets' MAC headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Nothing waits.
-    Idle,
-    /// In the list of its group and [`Flow::level`].
-    Listed,
-    /// Until its timer rings.
-    Parked,
-}
-
-/// Bits of [`Flow::asks`].
-pub mod asks {
-    /// It has a rate to keep, or to be given.
-    pub const RATES: u8 = 1;
-    /// It has a reserved rate.
-    pub const RESERVED: u8 = 2;
-    /// Its queue's drop probability is not zero.
-    pub const AQM: u8 = 4;
-}
-
-/// What a service flow was given, and how it stands with it: looked at only where the flow has rates, or active queue
-/// management has something to do.
-#[derive(Clone, Debug)]
-pub struct Terms {
-    /// As given.
-    pub spec: FlowSpec,
-    /// Active queue management.
-    pub pie: Pie,
-    sustained: Shaper,
-    peak: Shaper,
-    reserved: Shaper,
-}
-
-/// A service flow in the worker's hands: two lines side by side, which every packet touches.
-#[derive(Clone, Debug)]
-#[repr(C, align(128))]
-pub struct Flow {
-    /// First and last node of its queue.
-    pub head: u32,
-    /// See `head`.
-    pub tail: u32,
-    /// Bytes waiting, CRCs included.
-    pub bytes: u32,
-    /// Packets waiting.
-    pub packets: u32,
-    /// Its neighbours in the list.
-    pub next: u32,
-    /// See `next`.
-    pub prev: u32,
-    /// Bytes it may still send before its turn is over.
-    pub deficit: i32,
+pub struct FlowLabel {
     /// Whose it is.
     pub modem: u32,
     /// What encrypts it, as a number of the modem's security association; [`NONE`]: nothing.
     pub security: u32,
-    /// The timer it waits for.
-    pub timer: Option<table::wheel::Handle>,
+    /// [`FlowSpec::dsid`]; [`NONE`]: its packets are not numbered.
+    pub dsid: u32,
     /// Number of its next packet.
     pub sequence: u16,
-    /// It exists.
-    pub in_use: bool,
-    /// Where it stands.
-    pub standing: Standing,
-    /// The list it is in, 0 first.
-    pub level: u8,
-    /// What packets must look further for: [`asks`].
-    pub asks: u8,
-    /// Of `spec`, what every packet asks for.
-    pub priority: u8,
-    /// See `priority`.
-    pub group: u16,
-    /// See `priority`.
-    pub buffer: u32,
-    /// See `priority`; [`NONE`]: its packets are not numbered.
-    pub dsid: u32,
-    /// What it has counted.
-    pub counts: FlowCounts,
-    /// Its rates, elsewhere.
-    pub terms: Box<Terms>,
 }
 
-const _: () = assert!(std::mem::offset_of!(Flow, counts) == 64 && size_of::<Flow>() == 128, "two lines");
+const _: () = assert!(size_of::<hqos::Flow<FlowLabel>>() == 128, "two cache lines");
 
-/// May the flow's first packet go?
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum May {
-    /// It may, and its credit is taken.
-    Go,
-    /// Not before that time, in nanoseconds.
-    Wait(u64),
+impl FlowLabel {
+    /// Of a service flow none of whose packets was sent yet.
+    pub fn new(modem: u32, security: u32, dsid: Option<u32>) -> Self {
+        Self { modem, security, dsid: dsid.unwrap_or(NONE), sequence: 0 }
+    }
 }
 
-/// Lists of a group: 0 for flows within their reserved rate, then one for each traffic priority, the highest first.
-pub const LEVELS: usize = 9;
+impl Label for FlowLabel {
+    const NONE: Self = Self { modem: NONE, security: NONE, dsid: NONE, sequence: 0 };
 
-impl Flow {
-    /// A flow with nothing in it.
-    pub fn new(spec: FlowSpec, modem: u32, security: u32, now: u64) -> Self {
-        let has_rates = [spec.sustained, spec.peak, spec.reserved].iter().any(Option::is_some);
-        Self {
-            in_use: true,
-            asks: if has_rates { asks::RATES } else { 0 } | if spec.reserved.is_some() { asks::RESERVED } else { 0 },
-            priority: spec.priority.min(7),
-            group: spec.group,
-            buffer: spec.buffer,
-            dsid: spec.dsid.unwrap_or(NONE),
-            standing: Standing::Idle,
-            level: 0,
-            head: NONE,
-            tail: NONE,
-            bytes: 0,
-            packets: 0,
-            next: NONE,
-            prev: NONE,
-            deficit: 0,
-            sequence: 0,
-            modem,
-            security,
-            timer: None,
-            counts: FlowCounts::default(),
-            terms: Box::new(Terms {
-                spec,
-                pie: Pie::new(now),
-                sustained: Shaper::new(spec.sustained, spec.burst, now),
-                peak: Shaper::new(spec.peak, PEAK_BURST, now),
-                reserved: Shaper::new(Some(spec.reserved.unwrap_or(0)), DEFAULT_BURST, now),
-            }),
-        }
-    }
-
-    /// A place no flow has.
-    pub fn none() -> Self {
-        Self { in_use: false, ..Self::new(FlowSpec::default(), NONE, NONE, 0) }
-    }
-
-    /// Takes new parameters; what waits stays, and so does the numbering.
-    pub fn change(&mut self, spec: FlowSpec, now: u64) {
-        let fresh = Flow::new(spec, self.modem, self.security, now);
-        let keep = |mut new: Shaper, old: &Shaper| {
-            new.state.credit = old.state.credit.min(new.config.depth);
-            new
-        };
-        self.terms.sustained = keep(fresh.terms.sustained, &self.terms.sustained);
-        self.terms.peak = keep(fresh.terms.peak, &self.terms.peak);
-        self.terms.reserved = fresh.terms.reserved;
-        self.terms.spec = spec;
-        (self.priority, self.group, self.buffer, self.dsid) = (fresh.priority, fresh.group, fresh.buffer, fresh.dsid);
-        self.asks = fresh.asks;
-        self.note_aqm();
-    }
-
-    /// Asks for its lines.
     #[inline(always)]
-    pub fn prefetch(&self) {
-        table::hint::prefetch_read(self);
-        table::hint::prefetch_read(&self.counts);
+    fn pulled(&mut self) -> Self {
+        let this = *self;
+        self.sequence = this.sequence.wrapping_add(1);
+        this
     }
 
-    /// Whether arriving packets must ask active queue management.
-    fn note_aqm(&mut self) {
-        let drops = self.terms.spec.aqm.is_some() && self.terms.pie.probability() > 0.0;
-        self.asks = self.asks & !asks::AQM | if drops { asks::AQM } else { 0 };
-    }
-
-    /// Computes its drop probability anew, if it is time; `whole` is its group's rate in bit/s.
-    pub fn manage(&mut self, now: u64, whole: impl Fn(&Self) -> u64) {
-        let Some(aqm) = self.terms.spec.aqm.filter(|_| self.in_use && self.terms.pie.is_due(now)) else { return };
-        let (bytes, credit) = self.backlog();
-        // A flow without rates is as fast as its group.
-        let rate = |rate: Option<u64>| rate.unwrap_or_else(|| whole(self));
-        let (sustained, peak) = (rate(self.terms.spec.sustained), rate(self.terms.spec.peak));
-        self.terms.pie.update(&aqm, now, bytes, credit, sustained, peak);
-        self.note_aqm();
-    }
-
-    /// Whether active queue management drops a packet of `len` bytes that comes.
-    #[inline]
-    pub fn aqm_drops(&mut self, len: u32) -> bool {
-        self.asks & asks::AQM != 0
-            && self.terms.spec.aqm.is_some_and(|aqm| self.terms.pie.drops(&aqm, len, self.bytes.into()))
-    }
-
-    /// Something waits in it again.
-    #[inline]
-    pub fn awake(&mut self, now: u64) {
-        if self.asks & asks::RATES == 0 {
-            return;
-        }
-        if !self.terms.sustained.is_open() {
-            self.terms.sustained.awake(now);
-        }
-        if !self.terms.peak.is_open() {
-            self.terms.peak.awake(now);
-        }
-    }
-
-    /// The list it belongs to now.
-    #[inline]
-    pub fn level_now(&mut self, now: u64, bytes: u32) -> u8 {
-        if self.asks & asks::RESERVED != 0 && self.terms.reserved.affords(now, bytes) {
-            return 0;
-        }
-        8 - self.priority
-    }
-
-    /// When its reserved rate will let a packet of `bytes` go first.
-    pub fn reserved_at(&self, bytes: u32) -> u64 {
-        self.terms.reserved.ready_at(bytes)
-    }
-
-    /// Whether both buckets allow a packet of `bytes`; if so, its credit is taken.
-    #[inline]
-    pub fn may_send(&mut self, now: u64, bytes: u32) -> May {
-        if self.asks & asks::RATES == 0 { May::Go } else { self.by_rates(now, bytes) }
-    }
-
-    /// Apart, as most flows of most networks have no rate of their own here, or wait by it.
-    #[inline(never)]
-    fn by_rates(&mut self, now: u64, bytes: u32) -> May {
-        let terms = &mut *self.terms;
-        let (sustained, peak) = (!terms.sustained.is_open(), !terms.peak.is_open());
-        if sustained && !terms.sustained.affords(now, bytes) || peak && !terms.peak.affords(now, bytes) {
-            let at = |on: bool, shaper: &mut Shaper| match on {
-                true => {
-                    let _ = shaper.affords(now, bytes);
-                    shaper.ready_at(bytes)
-                }
-                false => 0,
-            };
-            return May::Wait(at(sustained, &mut terms.sustained).max(at(peak, &mut terms.peak)));
-        }
-        if sustained {
-            bucket::take(&mut terms.sustained.state, bytes);
-        }
-        if peak {
-            bucket::take(&mut terms.peak.state, bytes);
-        }
-        if terms.spec.reserved.is_some() {
-            bucket::take(&mut terms.reserved.state, bytes);
-            let floor = -terms.reserved.config.depth;
-            terms.reserved.state.credit = terms.reserved.state.credit.max(floor);
-        }
-        May::Go
-    }
-
-    /// What waits and what may go at once, for active queue management: bytes, and bytes of credit at the peak rate.
-    pub fn backlog(&self) -> (u64, u64) {
-        let credit = self.terms.sustained.state.credit.max(0) as u64 / 8_000_000_000;
-        (self.bytes.into(), if self.terms.sustained.is_open() { u64::MAX } else { credit })
+    /// Its packets are numbered on.
+    fn change(&mut self, to: Self) {
+        *self = Self { sequence: self.sequence, ..to };
     }
 }

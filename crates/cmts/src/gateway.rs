@@ -14,15 +14,16 @@ use table::command::Inbox;
 use table::snapshot::Reader;
 use table::waker::Waker;
 
+use crate::channels::Channels;
 use crate::config::Role;
 use crate::depi::{self, Depi, WireSpec};
+use crate::flow::Scheduler;
 use crate::grants::Grants;
 use crate::lane::{Cmts, Counts, State};
 use crate::local;
 use crate::modems::{ModemSpec, Modems};
 use crate::pipeline::Pipelines;
 use crate::rules::Rules;
-use crate::schedule::{self, Scheduler};
 use crate::slow::{ReceivedFrom, ReplyTo, SlowPath};
 use crate::standby::WorkerExport;
 use crate::upstream::{Limits as UpstreamLimits, PseudowireSpec, Upstream};
@@ -78,7 +79,7 @@ pub struct Parts {
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Of its queues.
-    pub queues: schedule::Limits,
+    pub queues: dataplane::hqos::Limits,
     /// Of what comes upstream.
     pub upstream: UpstreamLimits,
     /// Nanoseconds a DEPI packet waits to be filled.
@@ -135,7 +136,7 @@ impl CableGateway {
             forwarding: parts.forwarding,
             rules: parts.rules,
             modems: parts.modems,
-            scheduler: Scheduler::new(limits.queues, &parts.groups, &parts.capacities, parts.flows, 0),
+            scheduler: Scheduler::new(limits.queues, Channels::new(&parts.groups, &parts.capacities), parts.flows, 0),
             depi: Depi::new(&parts.wires, limits.hold_ns),
             upstream,
             counts: Counts::default(),

@@ -13,10 +13,10 @@ use table::snapshot::Reader;
 use wire::L3L4;
 
 use crate::depi::Depi;
+use crate::flow::Scheduler;
 use crate::gateway::Limits;
 use crate::modems::Modems;
 use crate::rules::Rules;
-use crate::schedule::Scheduler;
 use crate::upstream::Upstream;
 
 /// The gateway's family of pipelines.

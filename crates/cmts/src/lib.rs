@@ -8,13 +8,14 @@
 //! assert_eq!(config.layout().expect("patterns that fit").modems.len(), 301);
 //! ```
 //!
-//! Reading order: [`pipeline`] is the packet path on one screen; the scheduler and [`depi`] are between its downstream
+//! Reading order: [`pipeline`] is the packet path on one screen; the scheduler ([`flow`]) and [`depi`] are between its downstream
 //! pipelines, [`upstream`] is before its upstream one; [`config`] is what an operator writes; [`product`] is the
 //! control side.
 
 #![forbid(unsafe_code)]
 
 pub mod assemble;
+pub mod channels;
 pub mod config;
 pub mod control;
 pub mod depi;
@@ -24,12 +25,10 @@ pub mod grants;
 pub mod lane;
 mod local;
 pub mod modems;
-pub mod pie;
 pub mod pipeline;
 pub mod product;
 pub mod report;
 pub mod rules;
-pub mod schedule;
 pub mod slow;
 pub mod standby;
 pub mod steps;

@@ -10,7 +10,8 @@ use table::hint::prefetch_index;
 use wire::Mac;
 use wire::docsis::{BondedPrivacy, Privacy};
 
-use crate::flow::{FlowSpec, NONE};
+use crate::flow::FlowSpec;
+use dataplane::hqos::NONE;
 
 /// Service flows a modem has at most, downstream.
 pub const MAX_FLOWS: usize = 16;

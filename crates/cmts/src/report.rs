@@ -1,10 +1,10 @@
 //! What a worker has counted, by modem, service flow and channel. Control makes the room, the worker fills it in.
 
 use crate::depi::WireCounts;
-use crate::flow::FlowCounts;
 use crate::grants::GrantCounts;
 use crate::lane::{Counts, State};
 use crate::upstream::{ClusterCounts, UnitCounts};
+use dataplane::hqos::FlowCounts;
 
 /// A modem's line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,12 +103,12 @@ impl Report {
         let flows = state.scheduler.flows().iter().enumerate().filter(|(_, flow)| flow.in_use);
         push(&mut self.flows, flows, |(n, flow)| FlowRow {
             flow: n as u32,
-            modem: flow.modem,
+            modem: flow.label.modem,
             waiting: (flow.packets, flow.bytes),
             probability: flow.terms.pie.probability(),
             counts: flow.counts,
         });
-        push(&mut self.channels, state.scheduler.loads().iter().enumerate(), |(n, load)| ChannelRow {
+        push(&mut self.channels, state.scheduler.links().loads().iter().enumerate(), |(n, load)| ChannelRow {
             channel: n as u16,
             packets: load.packets,
             bytes: load.bytes,

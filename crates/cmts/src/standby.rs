@@ -90,7 +90,7 @@ impl ExportedModem {
     pub fn of(named: &Named) -> Self {
         let spec = &named.spec;
         let flow = |(entry, flow): (&Option<FlowEntry>, &Option<FlowSpec>)| {
-            Some((entry.clone()?, flow.map(|flow| flow.group)?, flow.and_then(|flow| flow.dsid)))
+            Some((entry.clone()?, flow.map(|flow| flow.qos.group)?, flow.and_then(|flow| flow.dsid)))
         };
         let security = |security: &SecuritySpec| {
             let keys = security.keys.map(|key| key.map(|(sequence, key)| (sequence, KeyBytes::of(&key))));
@@ -125,7 +125,7 @@ impl ExportedModem {
                 continue;
             };
             let spec = entry.spec(group, (first, &layout.groups), number, dsid.unwrap_or(0)).ok()?;
-            if !(first..first + count).contains(&spec.group) {
+            if !(first..first + count).contains(&spec.qos.group) {
                 return None;
             }
             flows.push(Some(entry));
@@ -313,11 +313,11 @@ impl Reach {
         let waited = 1_000_000 / config.depi.hold_us.max(1);
         let channels = layout.channels.iter().map(|channel| channel.capacity / 8 / full + waited).collect();
         let flow = |(id, flow): (u32, &FlowSpec)| {
-            let of_group: u64 = layout.groups.get(usize::from(flow.group)).map_or(0, |channels| {
+            let of_group: u64 = layout.groups.get(usize::from(flow.qos.group)).map_or(0, |channels| {
                 channels.iter().filter_map(|c| layout.channels.get(usize::from(*c))).map(|c| c.capacity).sum()
             });
-            let rate = flow.sustained.unwrap_or(u64::MAX).min(of_group);
-            (id, rate / 8 / SHORTEST, if flow.sustained.is_some() { flow.burst / SHORTEST } else { 0 })
+            let rate = flow.qos.sustained.unwrap_or(u64::MAX).min(of_group);
+            (id, rate / 8 / SHORTEST, if flow.qos.sustained.is_some() { flow.qos.burst / SHORTEST } else { 0 })
         };
         let flows = layout.modems.iter().flat_map(|named| {
             let flows = named.spec.flows.iter().enumerate();

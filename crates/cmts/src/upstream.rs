@@ -25,11 +25,11 @@ use wire::docsis::Header;
 use wire::{Malformed, ccf, l2tp, psp, uepi};
 
 use crate::config::Role;
-use crate::flow::NONE as NOBODY;
 use crate::grants::Grants;
 use crate::modems::{ClusterSpec, ModemSpec};
 pub use cluster::ClusterCounts;
 use cluster::{Cluster, Order};
+use dataplane::hqos::NONE as NOBODY;
 use unit::Unit;
 pub use unit::UnitCounts;
 

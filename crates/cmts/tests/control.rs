@@ -1,7 +1,8 @@
 //! What control changes while traffic flows: service flows, classifiers, modems of several workers.
 
 use cmts::config::{FlowEntry, Ports, Protocol, RuleEntry};
-use cmts::flow::Flow;
+use cmts::flow::FlowLabel;
+use dataplane::hqos::Flow;
 use traffic::cable::{Cuts, Workload};
 use wire::Mac;
 
@@ -28,12 +29,12 @@ fn pause(world: &mut World) {
 }
 
 /// Packets that came to a service flow.
-fn arrived(flow: &Flow) -> u64 {
+fn arrived(flow: &Flow<FlowLabel>) -> u64 {
     flow.counts.came(flow.packets)
 }
 
 /// The service flow of that number, on that worker.
-fn flow(world: &World, worker: usize, id: usize) -> &Flow {
+fn flow(world: &World, worker: usize, id: usize) -> &Flow<FlowLabel> {
     let worker = world.rig.workers().nth(worker).expect("there is one");
     &worker.gateway().state().scheduler.flows()[id]
 }
@@ -74,7 +75,7 @@ fn flows_and_classifiers_come_and_go_and_nothing_that_waits_is_lost() {
         assert!(came.packets > 0 && came.packets == came.came(flow(&world, 0, 4).packets), "{came:?}");
         assert_eq!(arrived(flow(&world, 0, 1)), usual, "none by its usual one");
         pause(&mut world);
-        dsids.push(flow(&world, 0, 4).terms.spec.dsid);
+        dsids.push(flow(&world, 0, 4).label.dsid);
         assert!(world.control.remove_flow(modem, "game").expect("it is there") > 3, "its classifiers go with it");
         assert_eq!(world.control.classifiers(modem).expect("a modem").len(), 16);
         world.step(0);

@@ -1,7 +1,7 @@
 //! Service flows under more traffic than they may have: what their rates, bursts, priorities and active queue management
 //! promise, to the hundredth. Time is simulated; packets are of sizes and at rates the test chooses.
 
-use cmts::flow::FlowCounts;
+use dataplane::hqos::FlowCounts;
 use testkit::packet::{eth, ip4};
 use traffic::cable::{Cuts, Workload};
 

@@ -15,6 +15,7 @@
 //! | [`forward`], [`neighbour`] | routes, next hops, tunnels, address resolution |
 //! | [`acl`], [`filter`], [`nat`], [`reassemble`], [`redirect`] | functions between subscriber and network |
 //! | [`hold`], [`fragment`], [`icmp`], [`limit`] | parts of the slow path |
+//! | [`hqos`] | queues, shapers, active queue management and a scheduler |
 //! | [`config`] | sections that all configurations have |
 
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ pub mod filter;
 pub mod forward;
 pub mod fragment;
 pub mod hold;
+pub mod hqos;
 pub mod icmp;
 pub mod limit;
 pub mod mss;

@@ -5,12 +5,12 @@ use std::net::IpAddr;
 
 use crypto::Key;
 use dataplane::config::{ConfigError, parse_mac, parse_rate, wrong};
+use dataplane::hqos::{self, PieConfig};
 use wire::{Mac, l2tp};
 
 use super::{Carries, Config, FlowEntry, ModemEntry, Profile, RuleEntry, ServiceGroup, rules};
 use crate::flow::FlowSpec;
 use crate::modems::{ClusterSpec, MAX_FLOWS, ModemSpec, SecuritySpec};
-use crate::pie::PieConfig;
 use crate::rules::{RuleSet, Rules};
 use crate::upstream::{self, PseudowireSpec};
 
@@ -493,17 +493,17 @@ impl FlowEntry {
         if !self.bonded && channels > 1 {
             return Err(WrongFlow::NotBonded { flow: self.name.clone(), channels });
         }
-        Ok(FlowSpec {
+        let qos = hqos::FlowSpec {
             sustained: rate(&self.rate),
             burst: self.burst,
             peak: rate(&self.peak),
             reserved: rate(&self.reserved),
             priority: self.priority,
             group,
-            dsid: self.bonded.then_some(dsid & 0xf_ffff), // 20 bits
             buffer: self.buffer,
             aqm: self.aqm.then(|| PieConfig { target_ns: self.aqm_target_ms * 1_000_000, ..PieConfig::default() }),
-        })
+        };
+        Ok(FlowSpec { qos, dsid: self.bonded.then_some(dsid & 0xf_ffff) }) // 20 bits
     }
 }
 

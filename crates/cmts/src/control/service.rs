@@ -158,7 +158,7 @@ impl Control {
         let g = usize::from(named.spec.service_group);
         let group = &self.config.service_group[g];
         let (first, _) = self.layout.groups_of[g];
-        let primary = named.spec.flows.iter().flatten().next().map_or(first, |flow| flow.group);
+        let primary = named.spec.flows.iter().flatten().next().map_or(first, |flow| flow.qos.group);
         entry.spec(group, (first, &self.layout.groups), primary, dsid).map_err(|wrong| {
             let WrongFlow::NoGroup(name) = &wrong else {
                 return Refusal(format!("modem {mac}: bonded: {wrong}; {}", wrong.help()));

@@ -1,11 +1,12 @@
 //! What control asks of a worker, and how it is done.
 
 use crypto::Key;
+use dataplane::hqos::NONE;
 use engine::{Drop, Env, Io, PortId};
 
 use super::CableGateway;
 use crate::depi;
-use crate::flow::NONE as NOTHING;
+use crate::flow::FlowLabel;
 use crate::lane::State;
 use crate::modems::{MAX_FLOWS, ModemSpec, Refused};
 use crate::report::Report;
@@ -74,13 +75,14 @@ fn change_flows(state: &mut State, spec: &ModemSpec, before: (u32, u16), env: &m
             remove_flow(state, before.0 + n, env);
         }
     }
-    let security = if spec.security.is_some() { spec.handle } else { NOTHING };
+    let security = if spec.security.is_some() { spec.handle } else { NONE };
     for n in 0..MAX_FLOWS as u32 {
         let (Some(flow), id) = (wanted(n), spec.first_flow + n) else { continue };
+        let label = FlowLabel::new(spec.handle, security, flow.dsid);
         let known = state.scheduler.flows().get(id as usize).filter(|known| known.in_use);
         // Even a change to the same would cost it its turn.
-        if known.is_none_or(|known| (known.terms.spec, known.modem, known.security) != (flow, spec.handle, security)) {
-            state.scheduler.install(id, flow, spec.handle, security, env.now);
+        if known.is_none_or(|known| (known.terms.spec, FlowLabel { sequence: 0, ..known.label }) != (flow.qos, label)) {
+            state.scheduler.install(id, flow.qos, label, env.now);
         }
     }
 }

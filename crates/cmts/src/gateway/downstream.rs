@@ -26,10 +26,11 @@ impl CableGateway {
                 state.scheduler.pull(env.now, BURST, |packet| {
                     // At most a burst is asked for.
                     let Some(place) = places.get_mut(pulled) else { return };
+                    let label = packet.label;
                     std::mem::swap(place, packet.frame);
-                    state.modems.prefetch_security(packet.security);
-                    (lane.flow[pulled], lane.modem[pulled]) = (packet.flow, packet.modem);
-                    (lane.channel[pulled], lane.sequence[pulled]) = (packet.channel, packet.sequence);
+                    state.modems.prefetch_security(label.security);
+                    (lane.flow[pulled], lane.modem[pulled]) = (packet.flow, label.modem);
+                    (lane.channel[pulled], lane.sequence[pulled]) = (packet.link, label.sequence);
                     pulled += 1;
                 });
                 self.scratch.came(pulled);

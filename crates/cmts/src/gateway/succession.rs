@@ -31,10 +31,10 @@ impl CableGateway {
     /// Fills in where numbers stand. Allocates where there is no room.
     pub(super) fn sequences(state: &crate::State, into: &mut Sequences) {
         into.channels.clear();
-        into.channels.extend((0..state.scheduler.loads().len()).map(|n| state.depi.sequence(n)));
+        into.channels.extend((0..state.scheduler.links().loads().len()).map(|n| state.depi.sequence(n)));
         into.flows.clear();
         let flows = state.scheduler.flows().iter().enumerate().filter(|(_, flow)| flow.in_use);
-        into.flows.extend(flows.map(|(n, flow)| (n as u32, flow.sequence)));
+        into.flows.extend(flows.map(|(n, flow)| (n as u32, flow.label.sequence)));
     }
 
     /// What waits is another's from now on: counted as handed out.
@@ -61,7 +61,9 @@ impl CableGateway {
             self.state.depi.set_sequence(n, *number);
         }
         for (flow, number) in &sequences.flows {
-            self.state.scheduler.set_sequence(*flow, *number);
+            if let Some(label) = self.state.scheduler.label_mut(*flow) {
+                label.sequence = *number;
+            }
         }
         self.state.upstream.inherit(under_way, env);
         for Waiting { flow, bytes } in &waiting {

@@ -232,9 +232,9 @@ fn waiting(control: &Control, reports: &[&Report]) -> Vec<ServiceFlows> {
         let at = row.flow.wrapping_sub(named.spec.first_flow) as usize;
         let Some(Some(spec)) = named.spec.flows.get(at) else { continue };
         let group = named.spec.service_group;
-        let flows = found.entry((group, spec.priority)).or_insert_with(|| ServiceFlows {
+        let flows = found.entry((group, spec.qos.priority)).or_insert_with(|| ServiceFlows {
             service_group: control.config().service_group[usize::from(group)].name.clone(),
-            priority: spec.priority,
+            priority: spec.qos.priority,
             ..ServiceFlows::default()
         });
         flows.flows += 1;
@@ -256,11 +256,11 @@ fn flows(control: &Control, reports: &[&Report], only: Option<Mac>) -> Vec<FlowV
         views.push(FlowView {
             modem: named.mac.to_string(),
             flow: entry.name.clone(),
-            rate: spec.sustained,
-            burst: spec.burst,
-            peak: spec.peak,
-            reserved: spec.reserved,
-            priority: spec.priority,
+            rate: spec.qos.sustained,
+            burst: spec.qos.burst,
+            peak: spec.qos.peak,
+            reserved: spec.qos.reserved,
+            priority: spec.qos.priority,
             dsid: spec.dsid,
             packets_in: row.counts.came(row.waiting.0),
             packets: row.counts.packets,
@@ -301,7 +301,7 @@ fn channels(control: &Control, reports: &[&Report]) -> ChannelsView {
         view
     };
     let sum = |of: &dyn Fn(&Report) -> u64| reports.iter().map(|report| of(report)).sum::<u64>();
-    let flows = |of: &dyn Fn(&crate::flow::FlowCounts) -> u64| {
+    let flows = |of: &dyn Fn(&dataplane::hqos::FlowCounts) -> u64| {
         sum(&|report| report.flows.iter().map(|row| of(&row.counts)).sum())
     };
     let grants = |of: &dyn Fn(&crate::grants::GrantCounts) -> u64| sum(&|report| report.grants.iter().map(of).sum());

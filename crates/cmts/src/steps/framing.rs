@@ -1,11 +1,12 @@
 //! From Ethernet frames to MAC frames: headers, CRC, encryption.
 
 use crypto::{Crc, Job, KeyId};
+use dataplane::hqos::{Flow, NONE};
 use engine::{Burst, Ctx, Drop, Punt, Stage};
 use frame::{Arena, Frame};
 use wire::docsis::{BONDED_HEADER_LEN, BondedPrivacy, Element, HEADER_LEN, Kind, Privacy, emit_bonded, emit_frame};
 
-use crate::flow::{Flow, NONE};
+use crate::flow::FlowLabel;
 use crate::lane::Cmts;
 use crate::modems::Security;
 
@@ -30,13 +31,13 @@ impl Stage<Cmts> for Framing {
                 continue;
             };
             let (frame, lane) = burst.parts(i);
-            let put = match modems.sends(flow.security) {
-                Some(sends) if flow.dsid != NONE => {
+            let put = match modems.sends(flow.label.security) {
+                Some(sends) if flow.label.dsid != NONE => {
                     lane.key[i] = sends.key;
-                    let stream = (flow.dsid, lane.sequence[i]);
+                    let stream = (flow.label.dsid, lane.sequence[i]);
                     put_bonded(&sends.privacy, flow.priority, stream, frame, arena).ok_or(Drop::NoHeadroom)
                 }
-                _ => put_any(flow, modems.security(flow.security), i, burst, arena),
+                _ => put_any(flow, modems.security(flow.label.security), i, burst, arena),
             };
             match put {
                 Ok(len) => burst.lane.payload[i] = len,
@@ -65,7 +66,7 @@ fn put_bonded(
 /// The same for any frame. Apart, so that the usual ones have the registers to themselves.
 #[inline(never)]
 fn put_any(
-    flow: &Flow,
+    flow: &Flow<FlowLabel>,
     security: Option<&Security>,
     i: usize,
     burst: &mut Burst<Cmts>,
@@ -79,7 +80,7 @@ fn put_any(
     lane.key[i] = security.map_or(KeyId::CLEAR, |security| security.down[half]);
     let privacy = security.map(|security| Privacy::encrypted(security.active, security.said));
     let payload = frame.len() + CRC;
-    let stream = (flow.dsid != NONE).then_some((flow.dsid, Some(lane.sequence[i])));
+    let stream = (flow.label.dsid != NONE).then_some((flow.label.dsid, Some(lane.sequence[i])));
     let service = stream.map(|_| Element::DsService { priority: flow.priority, change: false, stream });
     let elements = [privacy.map(Element::BpDown), service];
     // One of them at most is there.

@@ -1,36 +1,17 @@
-//! Frames out of their queues: whose turn it is, and by which channel they go.
+//! Frames out of their queues: whose turn it is.
 
-use super::channels::{Group, Load};
-use super::{CRC, MAC_HEADER, Pulled, QUANTUM, Scheduler, tick};
-use crate::flow::{May, NONE, Standing, asks};
+use super::flow::{May, NONE, Standing, asks};
+use super::{CRC, Label, Links, Pulled, QUANTUM, Scheduler, tick};
 
 /// How far one look at the queues has come.
 struct Turn {
     now: u64,
-    /// Channels that have something to do after that are full.
+    /// Links that have something to do after that are full.
     until: u64,
     /// Packets it may still take.
     left: usize,
-    /// The channel whose turn it is.
-    channel: Option<u16>,
-}
-
-impl Turn {
-    /// The channel whose turn it still is, or the one of the group with the least load of those that have room.
-    #[inline(always)]
-    fn channel<'a>(&mut self, group: &Group, loads: &'a mut [Load]) -> Option<(u16, &'a mut Load)> {
-        let goes_on = |channel: &u16| loads.get(usize::from(*channel)).is_some_and(|load| load.goes_on(self.until));
-        let channel = match self.channel.filter(goes_on) {
-            Some(channel) => channel,
-            None => {
-                let channel = group.freest(loads, self.until)?;
-                loads.get_mut(usize::from(channel))?.begin_turn();
-                self.channel = Some(channel);
-                channel
-            }
-        };
-        Some((channel, loads.get_mut(usize::from(channel))?))
-    }
+    /// The link whose turn it is.
+    link: Option<u16>,
 }
 
 /// Why a group's packets go no further.
@@ -43,19 +24,19 @@ enum Stop {
     OverRate(u32, u64),
 }
 
-impl Scheduler {
+impl<L: Links, T: Label> Scheduler<L, T> {
     /// Takes up to `most` frames that may go now and gives them to `each`, in order. Returns how many.
     #[inline(never)]
-    pub fn pull(&mut self, now: u64, most: usize, mut each: impl FnMut(Pulled<'_>)) -> usize {
+    pub fn pull(&mut self, now: u64, most: usize, mut each: impl FnMut(Pulled<'_, T>)) -> usize {
         self.ring(now);
-        let mut turn = Turn { now, until: now + self.limits.ahead_ns, left: most, channel: None };
+        let mut turn = Turn { now, until: now + self.limits.ahead_ns, left: most, link: None };
         for _ in 0..self.groups.len() {
             if turn.left == 0 {
                 break;
             }
             let group = self.next_group;
             self.next_group = if group + 1 == self.groups.len() { 0 } else { group + 1 };
-            turn.channel = None;
+            turn.link = None;
             loop {
                 match self.serve(group, &mut turn, &mut each) {
                     Stop::Done => break,
@@ -87,13 +68,13 @@ impl Scheduler {
     }
 
     /// Has a group's packets go until one of its flows must be seen to, or nothing more may go. Whatever changes lists is
-    /// elsewhere, so that the places of flows, frames and channels stay in hand.
+    /// elsewhere, so that the places of flows, frames and links stay in hand.
     #[inline(always)]
-    fn serve(&mut self, group: usize, turn: &mut Turn, mut each: impl FnMut(Pulled<'_>)) -> Stop {
-        let Some(group) = self.groups.get_mut(group) else { return Stop::Done };
-        let (flows, nodes, loads) = (&mut self.flows[..], &mut self.nodes[..], &mut self.loads[..]);
+    fn serve(&mut self, at: usize, turn: &mut Turn, mut each: impl FnMut(Pulled<'_, T>)) -> Stop {
+        let Some(group) = self.groups.get_mut(at) else { return Stop::Done };
+        let (flows, nodes, links) = (&mut self.flows[..], &mut self.nodes[..], &mut self.links);
         while turn.left > 0 {
-            let Some((channel, load)) = turn.channel(group, loads) else { break };
+            let Some((link, load)) = links.choose(at, &mut turn.link, turn.until) else { break };
             let Some((level, id)) = group.first() else { break };
             let Some(flow) = flows.get_mut(id as usize) else { break };
             let Some(node) = nodes.get_mut(flow.head as usize) else { break };
@@ -104,13 +85,11 @@ impl Scheduler {
             if let May::Wait(until) = flow.may_send(turn.now, len) {
                 return Stop::OverRate(id, until);
             }
-            load.give(u64::from(len) + MAC_HEADER, turn.now);
+            L::give(load, len, turn.now);
             flow.deficit -= len as i32;
-            let sequence = flow.sequence;
-            flow.sequence = sequence.wrapping_add(1);
             flow.counts.sent(len, turn.now.saturating_sub(node.at));
-            let (modem, security, next) = (flow.modem, flow.security, flow.next);
-            each(Pulled { frame: &mut node.frame, flow: id, channel, sequence, modem, security });
+            let (label, next) = (flow.label.pulled(), flow.next);
+            each(Pulled { frame: &mut node.frame, flow: id, link, label });
             self.waiting -= 1;
             turn.left -= 1;
             if flow.advance(node, len, &mut self.free) {

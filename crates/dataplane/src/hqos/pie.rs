@@ -1,5 +1,5 @@
-//! DOCSIS-PIE: active queue management by latency (RFC 8034; CM-SP-MULPI, annex M). What is left out of the RFC: nothing;
-//! probabilities are computed every interval, off the packets' way.
+//! PIE, active queue management by latency, for queues with two rates (RFC 8034; DOCSIS-PIE of CM-SP-MULPI, annex M).
+//! Probabilities are computed every interval, off the packet path.
 
 /// What it aims at.
 #[derive(Clone, Copy, Debug, PartialEq)]

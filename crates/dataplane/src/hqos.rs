@@ -1,30 +1,77 @@
-//! The downstream scheduler: service flows' queues, and the channels of bonding groups they are spread over.
+//! Quality of service by queues: a queue, shapers and active queue management per flow, and a scheduler over groups of
+//! links.
 //!
 //! ```text
-//! push ─► flow's queue ─► list of its group and level ─► channel of the group with the least load ─► pull
-//!              │ over its rate: parked until the wheel rings
+//! push ─► flow's queue ─► list of its group and level ─► a link of the group that has room ─► pull
+//!              │ over its rate: parked until its timer expires
 //! ```
 //!
-//! Frames that wait are slots of the arena; there are at most [`Limits::frames`] of them, so that what ports need stays
-//! free. Nothing is allocated after flows are made.
+//! A gateway says by [`Links`] what its flows leave by, and by [`Label`] what it keeps with each flow. Frames that wait are
+//! packet buffers of the arena; there are at most [`Limits::frames`] of them, so that ports keep what they need. Nothing is
+//! allocated after flows are made.
 
-mod channels; // channels as they are loaded, and the groups they are bonded to
-mod turn; // what may go, out of its queue
+mod flow; // a queue with its rates
+mod group; // flows whose turn it will be, by level
+mod pie; // active queue management
+mod shaper; // a token bucket that a flow waits for
+#[cfg(test)]
+mod tests;
+mod turn; // dequeueing
 
 use engine::Drop;
 use frame::Frame;
 use table::wheel::Wheel;
 
-use crate::flow::{Flow, FlowSpec, NONE, Standing, asks};
-use channels::Group;
-pub use channels::Load;
+pub use flow::{DEFAULT_BURST, Flow, FlowCounts, FlowSpec, LEVELS, NONE, PEAK_BURST, Terms};
+use flow::{Standing, asks};
+use group::Group;
+pub use pie::{INTERVAL_NS, Pie, PieConfig};
+
+/// What the flows of a scheduler leave by: links in groups, numbered from 0. The frames of a flow leave by the links of its
+/// group ([`FlowSpec::group`]).
+pub trait Links {
+    /// One link.
+    type Link;
+
+    /// The groups there are.
+    fn groups(&self) -> usize;
+
+    /// The link that the next frame of `group` leaves by: `current`, which the frame before it in this burst left by, while
+    /// that may go on; else another that has nothing to do after `until`, in nanoseconds. None: all are busy.
+    fn choose(&mut self, group: usize, current: &mut Option<u16>, until: u64) -> Option<(u16, &mut Self::Link)>;
+
+    /// Gives a link a frame of `bytes` bytes, Ethernet with CRC. What the link puts around it is the link's to add.
+    fn give(link: &mut Self::Link, bytes: u32, now: u64);
+
+    /// What the links of a group carry together, in bit/s.
+    fn capacity(&self, group: usize) -> u64;
+
+    /// Called once a millisecond.
+    fn tick(&mut self) {}
+}
+
+/// What a gateway keeps with a flow, beside what every packet touches: at most 16 bytes.
+pub trait Label: Copy {
+    /// Of a place no flow has.
+    const NONE: Self;
+
+    /// The label of a packet that leaves. May change that of the packets behind it, as by a sequence number.
+    fn pulled(&mut self) -> Self {
+        *self
+    }
+
+    /// A flow that exists is installed again with that label.
+    fn change(&mut self, to: Self) {
+        *self = to;
+    }
+}
 
 /// Bounds of a worker's scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Frames that may wait, all flows together.
     pub frames: usize,
-    /// How far ahead of its capacity a channel may be given packets, in nanoseconds.
+    /// How far ahead of its capacity a link may be given packets, in nanoseconds.
     pub ahead_ns: u64,
 }
 
@@ -61,7 +108,7 @@ struct Node {
     at: u64,
 }
 
-impl Flow {
+impl<T> Flow<T> {
     /// Takes the first node out of its queue, a frame of `len` bytes: it becomes that of the `free` ones. Says whether
     /// nothing waits any more.
     #[inline(always)]
@@ -80,29 +127,25 @@ impl Flow {
 
 /// What came out of a queue.
 #[derive(Debug)]
-pub struct Pulled<'a> {
+pub struct Pulled<'a, T> {
     /// The frame, to be taken from there: Ethernet, without CRC.
     pub frame: &'a mut Frame,
     /// Its flow.
     pub flow: u32,
-    /// The channel it goes by.
-    pub channel: u16,
-    /// Its number in the flow.
-    pub sequence: u16,
-    /// The flow's modem.
-    pub modem: u32,
-    /// What encrypts the flow; see [`Flow::security`].
-    pub security: u32,
+    /// The link it leaves by.
+    pub link: u16,
+    /// Its label; see [`Label::pulled`].
+    pub label: T,
 }
 
 /// The scheduler of one worker.
-pub struct Scheduler {
-    flows: Vec<Flow>,
+pub struct Scheduler<L, T> {
+    flows: Vec<Flow<T>>,
     nodes: Vec<Node>,
     free: u32,
     waiting: usize,
     groups: Vec<Group>,
-    loads: Vec<Load>,
+    links: L,
     wheel: Wheel,
     next_group: usize,
     limits: Limits,
@@ -113,8 +156,6 @@ pub struct Scheduler {
 
 /// Ethernet's CRC, which rates count and which is added later.
 const CRC: u32 = 4;
-/// The longest MAC header we make before a frame.
-const MAC_HEADER: u64 = wire::docsis::BONDED_HEADER_LEN as u64;
 /// Bytes a flow may send before the next of its list has its turn.
 const QUANTUM: i32 = 3100;
 /// Nanoseconds of a tick of the wheel, as a shift.
@@ -124,17 +165,17 @@ fn tick(ns: u64) -> u64 {
     ns >> TICK
 }
 
-impl Scheduler {
-    /// A scheduler without flows.
-    pub fn new(limits: Limits, groups: &[Vec<u16>], capacities: &[u64], flows: usize, now: u64) -> Self {
+impl<L: Links, T: Label> Scheduler<L, T> {
+    /// A scheduler without flows; `flows` are to be expected.
+    pub fn new(limits: Limits, links: L, flows: usize, now: u64) -> Self {
         let nodes = limits.frames.min(NONE as usize);
         let mut this = Self {
             flows: Vec::with_capacity(flows),
             nodes: (0..nodes as u32).map(|n| Node { frame: Frame::none(), next: n + 1, at: 0 }).collect(),
             free: if nodes == 0 { NONE } else { 0 },
             waiting: 0,
-            groups: groups.iter().map(|channels| Group::new(channels)).collect(),
-            loads: capacities.iter().map(|capacity| Load::new(*capacity)).collect(),
+            groups: vec![Group::new(); links.groups()],
+            links,
             wheel: Wheel::new(flows.max(16), tick(now)),
             next_group: 0,
             limits,
@@ -152,19 +193,19 @@ impl Scheduler {
         self.waiting
     }
 
-    /// Bytes of service flows.
+    /// Bytes of memory that flows take.
     pub fn bytes(&self) -> usize {
-        self.flows.capacity() * size_of::<Flow>() + self.flows.len() * size_of::<crate::flow::Terms>()
+        self.flows.capacity() * size_of::<Flow<T>>() + self.flows.len() * size_of::<Terms>()
     }
 
     /// All flows' places.
-    pub fn flows(&self) -> &[Flow] {
+    pub fn flows(&self) -> &[Flow<T>] {
         &self.flows
     }
 
-    /// All channels.
-    pub fn loads(&self) -> &[Load] {
-        &self.loads
+    /// What flows leave by.
+    pub fn links(&self) -> &L {
+        &self.links
     }
 
     /// Asks for the lines of a flow that a packet is about to wait in.
@@ -176,7 +217,7 @@ impl Scheduler {
     }
 
     /// Puts a flow in its place; one that is there is changed, and what waits in it stays.
-    pub fn install(&mut self, id: u32, spec: FlowSpec, modem: u32, security: u32, now: u64) {
+    pub fn install(&mut self, id: u32, spec: FlowSpec, label: T, now: u64) {
         while self.flows.len() <= id as usize {
             self.flows.push(Flow::none());
         }
@@ -192,7 +233,7 @@ impl Scheduler {
         self.managed -= usize::from(flow.terms.spec.aqm.is_some());
         self.managed += usize::from(spec.aqm.is_some());
         if !flow.in_use {
-            *flow = Flow::new(spec, modem, security, now);
+            *flow = Flow::new(spec, label, now);
             return;
         }
         let regroup = flow.standing == Standing::Listed;
@@ -201,7 +242,7 @@ impl Scheduler {
         }
         let flow = &mut self.flows[id as usize];
         flow.change(spec, now);
-        (flow.modem, flow.security) = (modem, security);
+        flow.label.change(label);
         if let Some(timer) = flow.timer.take() {
             self.wheel.cancel(timer);
         }
@@ -210,11 +251,9 @@ impl Scheduler {
         }
     }
 
-    /// Numbers a flow's packets from there on.
-    pub fn set_sequence(&mut self, id: u32, next: u16) {
-        if let Some(flow) = self.flows.get_mut(id as usize).filter(|flow| flow.in_use) {
-            flow.sequence = next;
-        }
+    /// What the gateway keeps with a flow.
+    pub fn label_mut(&mut self, id: u32) -> Option<&mut T> {
+        self.flows.get_mut(id as usize).filter(|flow| flow.in_use).map(|flow| &mut flow.label)
     }
 
     /// Takes a flow out; what waited in it is given to `each`.
@@ -360,17 +399,15 @@ impl Scheduler {
         }
     }
 
-    /// Timers, once a millisecond: drop probabilities of a sixteenth of the flows, and what channels lag behind.
+    /// Timers, once a millisecond: drop probabilities of a sixteenth of the flows, and what links do.
     pub fn tick(&mut self, now: u64) {
         let part = if self.managed == 0 { 0 } else { self.flows.len().div_ceil(16) };
         for _ in 0..part {
             self.aqm_at = if self.aqm_at + 1 >= self.flows.len() { 0 } else { self.aqm_at + 1 };
-            self.flows[self.aqm_at].manage(now, |flow| {
-                self.groups.get(usize::from(flow.group)).map_or(1, |group| group.capacity(&self.loads))
-            });
+            let known = |group: u16| usize::from(group) < self.groups.len();
+            let capacity = |group: u16| if known(group) { self.links.capacity(group.into()) } else { 1 };
+            self.flows[self.aqm_at].manage(now, |flow| capacity(flow.group));
         }
-        for group in &self.groups {
-            group.forget(&mut self.loads);
-        }
+        self.links.tick();
     }
 }

@@ -1,6 +1,7 @@
-//! The channels of bonding groups.
+//! The channels of bonding groups: what service flows leave by.
 
-use crate::flow::{LEVELS, NONE};
+use dataplane::hqos::Links;
+use wire::docsis::BONDED_HEADER_LEN;
 
 /// A channel as it is loaded.
 #[derive(Clone, Debug)]
@@ -35,26 +36,26 @@ impl Load {
     }
 
     /// Its capacity in bit/s.
-    pub(super) fn capacity(&self) -> u128 {
+    fn capacity(&self) -> u128 {
         (8_000_000_000u128 << FRACTION) / u128::from(self.cost.max(1))
     }
 
     /// It is the one with the least load.
     #[inline]
-    pub(super) fn begin_turn(&mut self) {
+    fn begin_turn(&mut self) {
         self.turn = self.given + ((TURN * self.cost) >> FRACTION);
         self.selects += 1;
     }
 
     /// Whether its turn goes on, if it has nothing to do after `until`.
     #[inline]
-    pub(super) fn goes_on(&self, until: u64) -> bool {
+    fn goes_on(&self, until: u64) -> bool {
         (self.given < self.turn) & (self.busy_until < until)
     }
 
     /// Gives it a frame of so many bytes.
     #[inline]
-    pub(super) fn give(&mut self, bytes: u64, now: u64) {
+    fn give(&mut self, bytes: u64, now: u64) {
         let work = bytes * self.cost + self.rest;
         self.rest = work & ((1 << FRACTION) - 1);
         self.busy_until = self.busy_until.max(now) + (work >> FRACTION);
@@ -64,53 +65,18 @@ impl Load {
     }
 }
 
-/// Flows whose turn it will be.
-#[derive(Clone, Copy)]
-pub(super) struct List {
-    pub head: u32,
-    pub tail: u32,
-}
-
-/// A bonding group: who waits to be sent over which channels.
-pub(super) struct Group {
+/// A bonding group.
+struct Group {
     channels: Vec<u16>,
-    pub lists: [List; LEVELS],
-    /// Lists that are not empty.
-    pub occupied: u16,
 }
 
 /// How far a channel may lag behind the others of its group, in nanoseconds, before that is forgotten.
 const MEMORY_NS: u64 = 20_000_000;
 
 impl Group {
-    /// Of those channels.
-    pub fn new(channels: &[u16]) -> Self {
-        let list = List { head: NONE, tail: NONE };
-        Self { channels: channels.to_vec(), lists: [list; LEVELS], occupied: 0 }
-    }
-
-    /// The flow whose turn it is, and the list it is in.
-    #[inline(always)]
-    pub fn first(&self) -> Option<(usize, u32)> {
-        // Of none, there is no such list.
-        let level = self.occupied.trailing_zeros() as usize;
-        self.lists.get(level).map(|list| (level, list.head))
-    }
-
-    /// Takes the first flow out of a list: the one behind it is `next`.
-    #[inline(always)]
-    pub fn shift(&mut self, level: usize, next: u32) {
-        let Some(list) = self.lists.get_mut(level) else { return };
-        list.head = next;
-        if next == NONE {
-            list.tail = NONE;
-            self.occupied &= !(1 << level);
-        }
-    }
-
     /// The channel with the least load of those that have nothing to do after `until`.
     #[inline(always)]
-    pub fn freest(&self, loads: &[Load], until: u64) -> Option<u16> {
+    fn freest(&self, loads: &[Load], until: u64) -> Option<u16> {
         let (mut best, mut least) = (u16::MAX, u64::MAX);
         for channel in &self.channels {
             let Some(load) = loads.get(usize::from(*channel)) else { continue };
@@ -123,16 +89,79 @@ impl Group {
     }
 
     /// What its channels carry together, in bit/s.
-    pub fn capacity(&self, loads: &[Load]) -> u64 {
+    fn capacity(&self, loads: &[Load]) -> u64 {
         self.channels.iter().map(|c| loads[usize::from(*c)].capacity()).sum::<u128>() as u64
     }
 
     /// Has channels that lag far behind the others do so no more.
-    pub fn forget(&self, loads: &mut [Load]) {
+    fn forget(&self, loads: &mut [Load]) {
         let most = self.channels.iter().map(|c| loads[usize::from(*c)].given).max().unwrap_or(0);
         for channel in &self.channels {
             let load = &mut loads[usize::from(*channel)];
             load.given = load.given.max(most.saturating_sub(MEMORY_NS));
+        }
+    }
+}
+
+/// The channels of a worker, and the bonding groups they are in.
+pub struct Channels {
+    groups: Vec<Group>,
+    loads: Vec<Load>,
+}
+
+impl Channels {
+    /// Channels with their capacities in bit/s, and groups of them by their numbers.
+    pub fn new(groups: &[Vec<u16>], capacities: &[u64]) -> Self {
+        Self {
+            groups: groups.iter().map(|channels| Group { channels: channels.clone() }).collect(),
+            loads: capacities.iter().map(|capacity| Load::new(*capacity)).collect(),
+        }
+    }
+
+    /// All channels.
+    pub fn loads(&self) -> &[Load] {
+        &self.loads
+    }
+}
+
+impl Links for Channels {
+    type Link = Load;
+
+    fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// The channel whose turn it still is, or the one of the group with the least load of those that have room.
+    #[inline(always)]
+    fn choose(&mut self, group: usize, current: &mut Option<u16>, until: u64) -> Option<(u16, &mut Load)> {
+        let loads = &mut self.loads[..];
+        let goes_on = |channel: &u16| loads.get(usize::from(*channel)).is_some_and(|load| load.goes_on(until));
+        let channel = match current.filter(goes_on) {
+            Some(channel) => channel,
+            None => {
+                let channel = self.groups.get(group)?.freest(loads, until)?;
+                loads.get_mut(usize::from(channel))?.begin_turn();
+                *current = Some(channel);
+                channel
+            }
+        };
+        Some((channel, loads.get_mut(usize::from(channel))?))
+    }
+
+    /// The longest MAC header is counted, whichever it gets.
+    #[inline(always)]
+    fn give(channel: &mut Load, bytes: u32, now: u64) {
+        channel.give(u64::from(bytes) + BONDED_HEADER_LEN as u64, now);
+    }
+
+    fn capacity(&self, group: usize) -> u64 {
+        self.groups.get(group).map_or(1, |group| group.capacity(&self.loads))
+    }
+
+    /// What channels lag behind the others of their groups is bounded.
+    fn tick(&mut self) {
+        for group in &self.groups {
+            group.forget(&mut self.loads);
         }
     }
 }
