@@ -272,7 +272,7 @@ impl Control {
 
     fn on_event(&mut self, event: Event, now: u64) {
         match event {
-            Event::Neighbour { port, message, for_us } => self.neighbourhood.hear(port, &message, for_us, now),
+            Event::Neighbour(heard) => self.neighbourhood.hear(heard.port, &heard.message, heard.for_us, now),
             Event::Resolve { instance, address } => self.want(instance, address, now),
         }
     }

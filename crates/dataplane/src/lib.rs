@@ -15,6 +15,7 @@
 //! | [`forward`], [`neighbour`] | routes, next hops, tunnels, address resolution |
 //! | [`acl`], [`filter`], [`nat`], [`reassemble`], [`redirect`] | functions between subscriber and network |
 //! | [`hold`], [`fragment`], [`icmp`], [`limit`] | parts of the slow path |
+//! | [`slow`] | answers, ICMP errors and fragments within rates |
 //! | [`hqos`] | queues, shapers, active queue management and a scheduler |
 //! | [`config`] | sections that all configurations have |
 
@@ -37,6 +38,7 @@ pub mod reassemble;
 pub mod redirect;
 pub mod rewrite;
 pub mod route;
+pub mod slow;
 
 /// What stages here are built from: a gateway's [`Kind::Config`](engine::Kind::Config). By default all of them are off.
 pub trait StageConfig {

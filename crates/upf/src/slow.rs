@@ -19,12 +19,12 @@ use std::net::IpAddr;
 
 use dataplane::forward::{InstanceId, NONE};
 use dataplane::icmp::Told;
-use dataplane::limit::{Allowance, Limit, PeerLimit};
+use dataplane::limit::{Allowance, PeerLimit};
 use dataplane::nat::Turned;
-use dataplane::neighbour::NeighbourMessage;
 use dataplane::parse::HasIp;
 use dataplane::reassemble::{self, Reassembly};
 use dataplane::route::HasForwarding;
+use dataplane::slow::{self, Heard, Responder};
 use engine::{Burst, Drop, Env, Io, Punt, Source};
 use frame::Frame;
 use table::records::LineId;
@@ -43,14 +43,7 @@ pub use waiting::Waiting;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// ARP or neighbour discovery was heard.
-    Neighbour {
-        /// The port it came in by.
-        port: u8,
-        /// What it says.
-        message: NeighbourMessage,
-        /// It asks for an address of ours: who asks wants to talk to us.
-        for_us: bool,
-    },
+    Neighbour(Heard),
     /// Packets wait for the neighbour on the way to an address.
     Resolve {
         /// The routing domain.
@@ -127,9 +120,6 @@ impl Limits {
     }
 }
 
-/// ICMP errors and echo replies a second and worker (RFC 1812, 4.3.2.8: a router limits them).
-const ICMP: Allowance = Allowance::new(1000, 100);
-
 /// A packet of ours on its way to the released pipeline, beginning with its IP header.
 struct Pending {
     frame: Frame,
@@ -161,10 +151,9 @@ pub struct SlowPath {
     events: Producer<Event>,
     waiting: Waiting,
     pending: VecDeque<Pending>,
-    icmp: Limit,
+    responder: Responder,
     error_indications: PeerLimit,
     extension_notices: PeerLimit,
-    answers: Limit,
     /// Packets for and from control planes.
     control: ControlPackets,
     /// Packets from subscriber to subscriber.
@@ -189,10 +178,9 @@ impl SlowPath {
             events,
             waiting: Waiting::new(limits),
             pending: VecDeque::with_capacity(PENDING),
-            icmp: Limit::new(ICMP),
+            responder: Responder::default(),
             error_indications: PeerLimit::new(each, all, 0x5eed),
             extension_notices: PeerLimit::new(each, all, 0x5eed),
-            answers: Limit::new(Allowance::new(10_000, 1000)),
             control: ControlPackets::default(),
             turned: Turned::new(PENDING),
             fragments: limits.reassembly.map(|config| [(); 2].map(|()| Reassembly::new(config, next_reinject::seed()))),
@@ -210,15 +198,12 @@ impl SlowPath {
 
     fn one(&mut self, lane: &Lane, i: usize, punt: Punt, frame: Frame, state: &State, env: &mut Env) {
         match punt {
-            Punt::Arp | Punt::Neighbour => self.hear(&frame, punt, state, env),
-            Punt::Ping => {
-                if self.answers.allow(env.now) {
-                    // The reply takes the request's frame.
-                    env.stats.consumed(punt);
-                    return self.pong(frame, env);
+            Punt::Arp | Punt::Neighbour => {
+                if let Some(heard) = self.responder.hear(&frame, punt, state.port(frame.meta.port), env) {
+                    self.tell(Event::Neighbour(heard));
                 }
-                env.stats.drop_outside(Drop::Limited, frame.len());
             }
+            Punt::Ping => return self.responder.ping(frame, env),
             Punt::GtpEcho => {
                 env.stats.consumed(punt);
                 self.echo(&frame, state, env);
@@ -279,7 +264,7 @@ impl SlowPath {
     /// can bring about has half of it: the rest is for what sessions and packets wait for.
     fn tell(&mut self, event: Event) {
         let is_anybodys =
-            matches!(event, Event::Neighbour { .. } | Event::EchoResponse { .. } | Event::ErrorIndication { .. });
+            matches!(event, Event::Neighbour(_) | Event::EchoResponse { .. } | Event::ErrorIndication { .. });
         if !is_anybodys || self.has_room() {
             let _ = self.events.push(event);
         }
@@ -417,10 +402,7 @@ fn destination(lane: &Lane, i: usize, packet: &[u8], state: &State) -> Option<(I
         };
         return Some((instance, address));
     }
-    let ip = lane.ip(i);
-    let address: IpAddr =
-        if ip.version == 4 { ip.dst.to_be_bytes().into() } else { ip.dst6(packet).to_be_bytes().into() };
-    Some((instance, address))
+    Some((instance, slow::destination(lane.ip(i), packet)))
 }
 
 /// Whether a packet that found no neighbour is to ourselves, in the network it is forwarded in.

@@ -5,17 +5,18 @@
 
 use std::collections::VecDeque;
 
-use dataplane::forward::{InstanceId, NONE, PortView};
-use dataplane::fragment::{Plan, dont_fragment};
-use dataplane::icmp::{self, Told, may_answer, one_more_hop};
+use dataplane::forward::{InstanceId, NONE};
+use dataplane::fragment::Piece;
+use dataplane::icmp::Told;
 use dataplane::parse::HasIp;
 use dataplane::route::HasForwarding;
-use engine::{Burst, Drop, Env, Io, Punt};
+use dataplane::slow::{self, Speaker, make};
+use engine::{Burst, Drop, Env, Io};
 use frame::{BURST, Frame};
 use wire::ethernet::{self, Tag, Tags};
 use wire::{L3L4, Mac, Vlan, ethertype};
 
-use super::{SlowPath, make};
+use super::SlowPath;
 use crate::lane::{Cmts, Lane, State};
 
 /// Where the packets of a burst came from, that some were taken out of.
@@ -110,18 +111,11 @@ impl SlowPath {
     ) {
         env.stats.drop_outside(why, frame.len());
         let to_many = came == ReceivedFrom::Port && env.arena().bytes(frame).first().is_some_and(|byte| byte & 1 == 1);
-        if came == ReceivedFrom::Us || to_many || !may_answer(packet) || !self.icmp.allow(env.now) {
+        if came == ReceivedFrom::Us || to_many || !self.responder.may_tell(packet, env) {
             return;
         }
-        self.originate((came, network), state, env, |space, port| {
-            let len = match packet.first()? >> 4 {
-                4 => icmp::error4(space, port.v4.first()?.0.into(), told.v4, packet)?,
-                _ => icmp::error6(space, port.v6.first()?.0.into(), told.v6, packet)?,
-            };
-            // The pipeline it leaves by takes one.
-            one_more_hop(space)?;
-            Some(len)
-        });
+        let speaker = Speaker::of(&state.forwarding().ports, network);
+        self.originate((came, network), state, env, |space| speaker.write(space, told, packet));
     }
 
     /// A packet larger than its way: in pieces (RFC 791), or back with the size that fits.
@@ -139,46 +133,38 @@ impl SlowPath {
             _ => state.forwarding().hop(lane.hop[i]).map_or(0, |hop| hop.mtu),
         };
         let onward = if came == ReceivedFrom::Port { ReceivedFrom::Modems } else { ReceivedFrom::Port };
-        if lane.ip(i).version == 4
-            && came != ReceivedFrom::Us
-            && !dont_fragment(packet)
-            && let Ok(plan) = Plan::new(packet, mtu.into())
-        {
-            env.stats.consumed(Punt::Oversize);
-            for piece in plan.pieces() {
-                // Pieces go on where the packet was going: where an answer to who came from there would go.
-                if !self.originate((onward, network), state, env, |space, _| piece.write(space)) {
-                    env.stats.add(Io::Originated, 1);
-                    env.stats.drop_outside(Drop::NoFrame, piece.len());
-                }
-            }
+        // Fragments go on where the packet was going: where an answer to one that came from there would go.
+        let put = |piece: &Piece<'_>, env: &mut Env| {
+            self.originate((onward, network), state, env, |space| piece.write(space))
+        };
+        if came != ReceivedFrom::Us && slow::cut(packet, mtu, env, put) {
             return;
         }
         self.refuse((Drop::TooBig, Told::too_big(mtu)), (came, network), packet, frame, state, env);
     }
 
-    /// Makes a packet that goes back to where another came from; `write` is given room for it and the port that speaks
-    /// for us. False when there is no slot, or no address to speak from.
+    /// Makes a packet that goes back to where another came from; `write` is given room for it. False when
+    /// there is no buffer, or no port in its network.
     fn originate(
         &mut self,
         (came, network): ErrorOrigin,
         state: &State,
         env: &mut Env,
-        write: impl FnOnce(&mut [u8], &PortView) -> Option<usize>,
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
     ) -> bool {
         let ports = &state.forwarding().ports;
         let Some(id) = ports.iter().position(|view| view.instance == network) else { return false };
         let view = &ports[id];
         let towards = if came == ReceivedFrom::Modems { ReplyTo::Subscriber } else { ReplyTo::Network };
         let made = make(env, |space| match towards {
-            ReplyTo::Network => write(space, view),
+            ReplyTo::Network => write(space),
             ReplyTo::Subscriber => {
                 // As it would come in by the port.
                 let tags = view.vlan.map_or(Tags::None, |id| Tags::One(Tag::customer(Vlan::of(id))));
                 let mac = Mac(view.mac);
                 let mut head = ethernet::Repr { dst: mac, src: mac, tags, ethertype: ethertype::IP4 };
                 let at = head.header_len();
-                let len = write(space.get_mut(at..)?, view)?;
+                let len = write(space.get_mut(at..)?)?;
                 if space.get(at)? >> 4 == 6 {
                     head.ethertype = ethertype::IP6;
                 }

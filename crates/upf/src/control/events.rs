@@ -16,8 +16,8 @@ const REPORTS: usize = super::EVENTS;
 impl Control {
     pub(super) fn on_event(&mut self, worker: usize, event: Event, now: u64) {
         match event {
-            Event::Neighbour { port, message, for_us } => {
-                self.neighbourhood.hear(port, &message, for_us, now);
+            Event::Neighbour(heard) => {
+                self.neighbourhood.hear(heard.port, &heard.message, heard.for_us, now);
             }
             Event::Resolve { instance, address, key } => {
                 let Some((neighbour, wanted)) = self.neighbourhood.want(instance, address, now) else {

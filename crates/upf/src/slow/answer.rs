@@ -1,76 +1,22 @@
-//! What we answer ourselves: ARP and neighbour discovery, pings, GTP-U path messages.
+//! What we answer ourselves: subscribers' pings, GTP-U path messages.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use dataplane::forward::NONE;
 use dataplane::icmp::{echo_reply, one_more_hop};
 use dataplane::nat::Side;
-use dataplane::neighbour::{NeighbourMessage, Station, arp_reply, neighbour_advertisement};
 use dataplane::parse::HasIp;
+use dataplane::slow::{make, swap_macs};
 use engine::{Drop, Env, Io, Punt};
 use frame::Frame;
 use wire::gtpu::{Message, extension_type, message_type};
-use wire::{L3L4, Mac, Outer, Vlan, checksum, protocol};
+use wire::{L3L4, Outer, checksum, protocol};
 
-use super::errors::{make, towards_subscriber};
+use super::errors::towards_subscriber;
 use super::{Event, PORT, SlowPath};
 use crate::lane::{Lane, State};
 
 impl SlowPath {
-    /// ARP or neighbour discovery: answered when it asks for an address of ours, and told to control.
-    pub(super) fn hear(&mut self, frame: &Frame, punt: Punt, state: &State, env: &mut Env) {
-        let message = match NeighbourMessage::parse(env.arena().bytes(frame)) {
-            Ok(message) => message,
-            Err(why) => {
-                env.stats.drop_outside(dataplane::parse::malformed(why), frame.len());
-                return;
-            }
-        };
-        env.stats.consumed(punt);
-        let id = frame.meta.port;
-        let port = state.port(id);
-        let us = Station { mac: Mac(port.mac), vlan: port.vlan.map(Vlan::of) };
-        let mut for_us = false;
-        let reply = match message {
-            NeighbourMessage::ArpRequest { sender, sender_ip, target } if port.is_mine4(target.into()) => {
-                for_us = true;
-                make(env, |space| arp_reply(space, &us, target, sender, sender_ip))
-            }
-            NeighbourMessage::NeighbourSolicitation { source, link, target } if port.is_mine6(target.into()) => {
-                for_us = true;
-                // Whoever does not say its hardware address sent from it.
-                let asker = link.or_else(|| sender_of(env.arena().bytes(frame)));
-                let to = asker.filter(|_| !source.is_unspecified()).map(|mac| (mac, source));
-                make(env, |space| neighbour_advertisement(space, &us, target, to, true))
-            }
-            _ => None,
-        };
-        if let Some(reply) = reply {
-            if self.answers.allow(env.now) {
-                env.send(id, reply);
-            } else {
-                env.pool.give(reply);
-            }
-        }
-        self.tell(Event::Neighbour { port: id, message, for_us });
-    }
-
-    /// A ping to us, in place: the reply leaves by the port the request came in by, to whoever sent it.
-    pub(super) fn pong(&mut self, mut frame: Frame, env: &mut Env) {
-        let (port, l3) = (frame.meta.port, usize::from(frame.meta.l3));
-        let arena = env.pool.arena().clone();
-        // What the link padded does not go back.
-        let total = L3L4::parse(arena.bytes(&frame).get(l3..).unwrap_or_default()).map_or(0, |ip| ip.total_len as u16);
-        let _ = frame.truncate(frame.meta.l3 + total);
-        let bytes = arena.bytes_mut(&mut frame);
-        if bytes.get_mut(l3..).is_some_and(echo_reply) {
-            swap_macs(bytes);
-            env.send(port, frame);
-        } else {
-            env.pool.give(frame);
-        }
-    }
-
     /// A subscriber's packet to an address of ours in its data network: pings are answered inside its tunnel (RFC 1812,
     /// 4.3.3.6), in place.
     pub(super) fn answer_subscriber(&mut self, lane: &Lane, i: usize, mut frame: Frame, state: &State, env: &mut Env) {
@@ -86,7 +32,7 @@ impl SlowPath {
         if let Some(nat) = &state.nat {
             nat.undo(lane.instance[i], Side::Out, bytes);
         }
-        let asked = whole && self.answers.allow(env.now) && echo_reply(bytes) && one_more_hop(bytes).is_some();
+        let asked = whole && self.responder.may_answer(env) && echo_reply(bytes) && one_more_hop(bytes).is_some();
         match way.filter(|_| asked) {
             Some(way) => {
                 env.stats.consumed(Punt::Ping);
@@ -107,7 +53,7 @@ impl SlowPath {
         let bytes = arena.bytes(frame);
         let payload = bytes.get(start..).unwrap_or_default();
         let Ok(header) = wire::gtpu::Header::parse(payload) else { return };
-        if !self.answers.allow(env.now) {
+        if !self.responder.may_answer(env) {
             return;
         }
         if header.message_type != message_type::ECHO_REQUEST {
@@ -183,18 +129,6 @@ fn peer_key(address: IpAddr) -> u64 {
     match address {
         IpAddr::V4(a) => u32::from(a).into(),
         IpAddr::V6(a) => (u128::from(a) >> 64) as u64 ^ u128::from(a) as u64,
-    }
-}
-
-/// The sender's hardware address.
-fn sender_of(frame: &[u8]) -> Option<Mac> {
-    frame.get(6..12).and_then(|mac| <[u8; 6]>::try_from(mac).ok()).map(Mac)
-}
-
-fn swap_macs(frame: &mut [u8]) {
-    if let Some(head) = frame.first_chunk_mut::<12>() {
-        let (to, from) = head.split_at_mut(6);
-        to.swap_with_slice(from);
     }
 }
 

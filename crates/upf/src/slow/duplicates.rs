@@ -7,11 +7,11 @@ use dataplane::route::HasForwarding;
 use engine::{Drop, Env, Io};
 use table::records::LineId;
 
-use super::errors::make;
 use super::{Reinject, SlowPath};
 use crate::lane::State;
 use crate::record::{Action, NONE8};
 use crate::steps::{Checksum6, Outwards};
+use dataplane::slow::make;
 
 /// Bytes and numbers of duplicates that wait for the end of their burst: of a burst of long packets.
 const BYTES: usize = 1 << 20;

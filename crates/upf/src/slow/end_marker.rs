@@ -7,9 +7,9 @@ use wire::gtpu::Message;
 use wire::{Teid, checksum, ethertype};
 
 use super::SlowPath;
-use super::errors::make;
 use crate::lane::State;
 use crate::record::{self, Action, apply, outer};
+use dataplane::slow::make;
 
 impl SlowPath {
     /// An End Marker on a tunnel whose packets go on into another one (N9, indirect forwarding) goes on as they do, behind

@@ -1,12 +1,12 @@
 //! ICMP errors and fragments.
 
 use dataplane::forward::InstanceId;
-use dataplane::fragment::{Plan, dont_fragment};
-use dataplane::icmp::{self, Told, may_answer, one_more_hop};
+use dataplane::icmp::Told;
 use dataplane::nat::Side;
 use dataplane::parse::HasIp;
 use dataplane::route::HasForwarding;
-use engine::{Drop, Env, Punt};
+use dataplane::slow::{self, Speaker, make};
+use engine::{Drop, Env};
 use frame::Frame;
 use table::records::LineId;
 
@@ -43,21 +43,15 @@ impl SlowPath {
         let mtu = state.forwarding().hop(lane.hop[i]).map_or(0, |hop| hop.mtu.saturating_sub(lane.overhead[i]));
         let arena = env.pool.arena().clone();
         let packet = whole(lane, i, arena.bytes(frame), frame);
-        if lane.ip(i).version == 4
-            && !dont_fragment(packet)
-            && let Ok(plan) = Plan::new(packet, mtu.into())
-        {
-            env.stats.consumed(Punt::Oversize);
-            let way = Reinject { instance: lane.instance[i], ..Reinject::by(lane.session[i], lane.action[i]) };
-            for piece in plan.pieces() {
-                match make(env, |space| piece.write(space)) {
-                    Some(made) => self.originate(made, way, env),
-                    None => {
-                        env.stats.add(engine::Io::Originated, 1);
-                        env.stats.drop_outside(Drop::NoFrame, piece.len());
-                    }
-                }
+        let way = Reinject { instance: lane.instance[i], ..Reinject::by(lane.session[i], lane.action[i]) };
+        let was_cut = slow::cut(packet, mtu, env, |piece, env| match make(env, |space| piece.write(space)) {
+            Some(made) => {
+                self.originate(made, way, env);
+                true
             }
+            None => false,
+        });
+        if was_cut {
             return;
         }
         self.refuse((Drop::TooBig, Told::too_big(mtu)), lane, i, frame, state, env);
@@ -66,11 +60,8 @@ impl SlowPath {
     /// Sends an ICMP error to a packet's source, if it may be told and the limit allows: to where it came from, plainly
     /// or through its tunnel.
     pub(super) fn tell_sender(&mut self, about: &About<'_>, told: Told, state: &State, env: &mut Env) {
-        if !may_answer(about.packet) {
-            return;
-        }
         let Some((way, instance)) = back(about, state) else { return };
-        if !self.icmp.allow(env.now) {
+        if !self.responder.may_tell(about.packet, env) {
             return;
         }
         // It is quoted as its sender knows it.
@@ -83,14 +74,8 @@ impl SlowPath {
             }
             None => about.packet,
         };
-        let made = make(env, |space| {
-            let len = match packet.first()? >> 4 {
-                4 => icmp::error4(space, our4(state, instance)?.into(), told.v4, packet)?,
-                _ => icmp::error6(space, our6(state, instance)?.into(), told.v6, packet)?,
-            };
-            one_more_hop(space)?;
-            Some(len)
-        });
+        let speaker = Speaker::of(&state.forwarding().ports, instance);
+        let made = make(env, |space| speaker.write(space, told, packet));
         if let Some(made) = made {
             self.originate(made, way, env);
         }
@@ -132,30 +117,4 @@ pub(super) fn towards_subscriber(state: &State, session: LineId) -> Option<Reinj
     let head = record::head(lines)?;
     let rule = record::matches(lines, head).get(usize::from(head.up)..)?.last()?;
     Some(Reinject::by(session, rule.then.action))
-}
-
-fn our4(state: &State, instance: InstanceId) -> Option<u32> {
-    let mut ports = state.forwarding().ports.iter().filter(|p| p.instance == instance);
-    ports.find_map(|p| p.v4.first()).map(|(address, _)| *address)
-}
-
-fn our6(state: &State, instance: InstanceId) -> Option<u128> {
-    let mut ports = state.forwarding().ports.iter().filter(|p| p.instance == instance);
-    ports.find_map(|p| p.v6.first()).map(|(address, _)| *address)
-}
-
-/// A new frame filled by `write`, which says how long it is. None: no slot, or it did not fit.
-pub(super) fn make(env: &mut Env, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Frame> {
-    let mut frame = env.pool.take()?;
-    let arena = env.pool.arena();
-    match write(arena.space_mut(&mut frame)) {
-        Some(len) => {
-            arena.set_len(&mut frame, len);
-            Some(frame)
-        }
-        None => {
-            env.pool.give(frame);
-            None
-        }
-    }
 }

@@ -8,9 +8,9 @@ use table::records::LineId;
 use wire::gtpu::Message;
 use wire::{checksum, protocol};
 
-use super::errors::make;
 use super::{Reinject, SlowPath};
 use crate::lane::State;
+use dataplane::slow::make;
 
 impl SlowPath {
     /// Sends a message to the end of a tunnel: an End Marker behind the last packet (TS 29.281, 7.3.2), an Echo Request

@@ -9,9 +9,10 @@ use engine::{Drop, Env, Punt};
 use frame::Frame;
 
 use super::SlowPath;
-use super::errors::{make, towards_subscriber};
+use super::errors::towards_subscriber;
 use crate::lane::{Lane, State};
 use crate::record::match_flags;
+use dataplane::slow::make;
 
 impl SlowPath {
     /// A subscriber's packet under a rule that sends it elsewhere: HTTP is answered so, inside its tunnel and within a
@@ -25,7 +26,7 @@ impl SlowPath {
             env.stats.drop_outside(Drop::Redirected, frame.len());
             return;
         };
-        if !self.answers.allow(env.now) {
+        if !self.responder.may_answer(env) {
             env.stats.drop_outside(Drop::Limited, frame.len());
             return;
         }

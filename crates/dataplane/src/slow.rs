@@ -1,0 +1,192 @@
+//! The slow path that every gateway has: answers to ARP, neighbour discovery and pings, ICMP errors, fragments.
+//!
+//! A gateway's worker owns a [`Responder`] and calls it with packets that its pipelines punted. Everything is bounded by
+//! rates per worker. What a packet of ours goes by is for the gateway to know: it re-injects what [`Speaker::write`] and [`cut`]
+//! make.
+
+use std::net::IpAddr;
+
+use engine::{Drop, Env, Io, Punt};
+use frame::Frame;
+use wire::{L3L4, Mac, Vlan};
+
+use crate::forward::{InstanceId, PortView};
+use crate::fragment::{Piece, Plan, dont_fragment};
+use crate::icmp::{self, Told, echo_reply, may_answer, one_more_hop};
+use crate::limit::{Allowance, Limit};
+use crate::neighbour::{NeighbourMessage, Station, arp_reply, neighbour_advertisement};
+
+/// ICMP errors a second and worker (RFC 1812, 4.3.2.8: a router limits them), and at once.
+const ICMP: Allowance = Allowance::new(1000, 100);
+/// Answers to ARP, neighbour discovery and pings a second and worker, and at once.
+const ANSWERS: Allowance = Allowance::new(10_000, 1000);
+
+/// What a worker answers, within its rates.
+pub struct Responder {
+    answers: Limit,
+    errors: Limit,
+}
+
+/// ARP or neighbour discovery that a port received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// The port.
+    pub port: u8,
+    /// The message.
+    pub message: NeighbourMessage,
+    /// It asks for an address of ours: its sender wants to talk to us.
+    pub for_us: bool,
+}
+
+/// The addresses that ICMP errors are sent from in a routing domain; none: its senders are not told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Speaker {
+    /// For IPv4.
+    pub v4: Option<u32>,
+    /// For IPv6.
+    pub v6: Option<u128>,
+}
+
+impl Speaker {
+    /// The first addresses of a routing domain's ports.
+    pub fn of(ports: &[PortView], instance: InstanceId) -> Self {
+        let of_it = || ports.iter().filter(|port| port.instance == instance);
+        Self {
+            v4: of_it().find_map(|port| port.v4.first()).map(|(address, _)| *address),
+            v6: of_it().find_map(|port| port.v6.first()).map(|(address, _)| *address),
+        }
+    }
+
+    /// Writes the ICMP error about `packet`, with the hop that the pipeline it goes by takes; returns its length.
+    pub fn write(self, space: &mut [u8], told: Told, packet: &[u8]) -> Option<usize> {
+        let len = match packet.first()? >> 4 {
+            4 => icmp::error4(space, self.v4?.into(), told.v4, packet)?,
+            _ => icmp::error6(space, self.v6?.into(), told.v6, packet)?,
+        };
+        one_more_hop(space)?;
+        Some(len)
+    }
+}
+
+impl Default for Responder {
+    fn default() -> Self {
+        Self { answers: Limit::new(ANSWERS), errors: Limit::new(ICMP) }
+    }
+}
+
+impl Responder {
+    /// Whether one more answer may be sent; if so, it is counted.
+    pub fn may_answer(&mut self, env: &Env) -> bool {
+        self.answers.allow(env.now)
+    }
+
+    /// Whether the sender of `packet` may be told of an error (RFC 1122, 3.2.2; RFC 4443, 2.4(e)) and the rate allows it; if
+    /// so, it is counted.
+    pub fn may_tell(&mut self, packet: &[u8], env: &Env) -> bool {
+        may_answer(packet) && self.errors.allow(env.now)
+    }
+
+    /// ARP or neighbour discovery: answered by its port when it asks for an address of `port`. Returns what control is to be
+    /// told; none: the message is malformed and was dropped.
+    pub fn hear(&mut self, frame: &Frame, punt: Punt, port: &PortView, env: &mut Env) -> Option<Heard> {
+        let message = match NeighbourMessage::parse(env.arena().bytes(frame)) {
+            Ok(message) => message,
+            Err(why) => {
+                env.stats.drop_outside(crate::parse::malformed(why), frame.len());
+                return None;
+            }
+        };
+        env.stats.consumed(punt);
+        let us = Station { mac: Mac(port.mac), vlan: port.vlan.map(Vlan::of) };
+        let mut for_us = false;
+        let reply = match message {
+            NeighbourMessage::ArpRequest { sender, sender_ip, target } if port.is_mine4(target.into()) => {
+                for_us = true;
+                make(env, |space| arp_reply(space, &us, target, sender, sender_ip))
+            }
+            NeighbourMessage::NeighbourSolicitation { source, link, target } if port.is_mine6(target.into()) => {
+                for_us = true;
+                // Without a link-layer address option the frame's source is the sender's.
+                let asker = link.or_else(|| wire::fast::array(env.arena().bytes(frame), 6).map(Mac));
+                let to = asker.filter(|_| !source.is_unspecified()).map(|mac| (mac, source));
+                make(env, |space| neighbour_advertisement(space, &us, target, to, true))
+            }
+            _ => None,
+        };
+        if let Some(reply) = reply {
+            if self.answers.allow(env.now) {
+                env.send(frame.meta.port, reply);
+            } else {
+                env.pool.give(reply);
+            }
+        }
+        Some(Heard { port: frame.meta.port, message, for_us })
+    }
+
+    /// A ping to us, in place: the reply takes the request's frame and leaves by the port it came in by, to its sender.
+    pub fn ping(&mut self, mut frame: Frame, env: &mut Env) {
+        if !self.answers.allow(env.now) {
+            env.stats.drop_outside(Drop::Limited, frame.len());
+            return env.pool.give(frame);
+        }
+        env.stats.consumed(Punt::Ping);
+        let (port, l3) = (frame.meta.port, usize::from(frame.meta.l3));
+        let arena = env.pool.arena().clone();
+        // What the link padded does not go back.
+        let total = L3L4::parse(arena.bytes(&frame).get(l3..).unwrap_or_default()).map_or(0, |ip| ip.total_len as u16);
+        let _ = frame.truncate(frame.meta.l3 + total);
+        let bytes = arena.bytes_mut(&mut frame);
+        if bytes.get_mut(l3..).is_some_and(echo_reply) {
+            swap_macs(bytes);
+            env.send(port, frame);
+        } else {
+            env.pool.give(frame);
+        }
+    }
+}
+
+/// Cuts an IPv4 packet that may be fragmented (RFC 791) and gives each fragment of at most `mtu` bytes to `put`, which
+/// says whether there was a buffer for it. False: it can't be cut, and its sender is to be told.
+pub fn cut(packet: &[u8], mtu: u16, env: &mut Env, mut put: impl FnMut(&Piece<'_>, &mut Env) -> bool) -> bool {
+    if packet.first().is_none_or(|byte| byte >> 4 != 4) || dont_fragment(packet) {
+        return false;
+    }
+    let Ok(plan) = Plan::new(packet, mtu.into()) else { return false };
+    env.stats.consumed(Punt::Oversize);
+    for piece in plan.pieces() {
+        if !put(&piece, env) {
+            env.stats.add(Io::Originated, 1);
+            env.stats.drop_outside(Drop::NoFrame, piece.len());
+        }
+    }
+    true
+}
+
+/// Where a packet is going by its header.
+pub fn destination(ip: &L3L4, packet: &[u8]) -> IpAddr {
+    if ip.version == 4 { ip.dst.to_be_bytes().into() } else { ip.dst6(packet).to_be_bytes().into() }
+}
+
+/// Swaps source and destination of an Ethernet header.
+pub fn swap_macs(frame: &mut [u8]) {
+    if let Some(head) = frame.first_chunk_mut::<12>() {
+        let (to, from) = head.split_at_mut(6);
+        to.swap_with_slice(from);
+    }
+}
+
+/// A new frame filled by `write`, which says how long it is. None: no buffer, or it did not fit.
+pub fn make(env: &mut Env, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Frame> {
+    let mut frame = env.pool.take()?;
+    let arena = env.pool.arena();
+    match write(arena.space_mut(&mut frame)) {
+        Some(len) => {
+            arena.set_len(&mut frame, len);
+            Some(frame)
+        }
+        None => {
+            env.pool.give(frame);
+            None
+        }
+    }
+}
