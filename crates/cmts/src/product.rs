@@ -35,8 +35,6 @@ use engine::Time;
 pub use command::{CmtsArgs, cmts};
 
 use active::Teller;
-use gateway::cli::RunArgs;
-use gateway::load::Text;
 use gateway::shell::ports::PortEntry;
 use gateway::shell::reload::LiveKey;
 use gateway::shell::rest::ControlWaker;
@@ -97,10 +95,6 @@ impl Gateway for CmtsGateway {
             log: &config.log,
             control_socket: &config.control_socket,
         }
-    }
-
-    fn load(_args: &RunArgs, text: Text) -> anyhow::Result<Loaded> {
-        Ok(Loaded::of(text)?)
     }
 
     fn needs_restart(product: &Observer, _key: &str) -> bool {

@@ -1,5 +1,7 @@
 //! Mistakes in a cable gateway's file, as an operator sees them: file, line, key, what is wrong, what would be right.
 
+use gateway::load::Text;
+
 use super::*;
 
 const EXAMPLE: &str = include_str!("../../../../examples/cmts.toml");

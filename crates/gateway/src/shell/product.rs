@@ -22,6 +22,7 @@ use crate::load::{LoadError, Text};
 use crate::metrics::Known;
 use crate::show::View;
 use crate::socket::{RawAnswer, RawRequest};
+use crate::tables::duration;
 use crate::trace::TraceKey;
 use crate::watch::{Level, Vitals};
 
@@ -123,7 +124,9 @@ pub trait Gateway: Sized + 'static {
     ///
     /// # Errors
     /// What is wrong with the file or the command line.
-    fn load(args: &RunArgs, text: Text) -> anyhow::Result<Loaded<Self>>;
+    fn load(_args: &RunArgs, text: Text) -> anyhow::Result<Loaded<Self>> {
+        Ok(Loaded::of(text)?)
+    }
 
     /// Reports what is allowed in its configuration, but seldom meant.
     fn warn(_config: &Self::Config) {}
@@ -140,7 +143,9 @@ pub trait Gateway: Sized + 'static {
     ) -> anyhow::Result<Option<(Self, Option<Instant>)>>;
 
     /// What it touches once it runs.
-    fn reach(config: &Self::Config) -> Reach;
+    fn reach(_config: &Self::Config) -> Reach {
+        Reach::default()
+    }
 
     /// Which subscribers' packets belong to which worker, for ports that can steer.
     fn steer(_config: &Self::Config) -> Steer {
@@ -175,7 +180,15 @@ pub trait Gateway: Sized + 'static {
     }
 
     /// Reports what runs now: `took` after it began, with its control socket at `socket`.
-    fn ready(&self, config: &Self::Config, process: &Process<Self::Product>, took: Duration, socket: &Path);
+    fn ready(&self, _config: &Self::Config, process: &Process<Self::Product>, took: Duration, socket: &Path) {
+        tracing::info!(
+            target: "process", event = "ready",
+            ms = took.as_millis() as u64, workers = process.shell().workers().len(),
+            "ready after {}; `weir show run --socket {}` looks into it",
+            duration(took.as_secs_f64()),
+            socket.display()
+        );
+    }
 
     /// Whether this gateway, as it was started, can not apply a key of [`LIVE`](Self::LIVE).
     fn needs_restart(_product: &Self::Product, _key: &str) -> bool {
@@ -240,7 +253,9 @@ pub trait Product: Send + Sync + 'static {
     fn halted(&self, _workers: &[std::thread::Result<Worker<Self::Plane>>]) {}
 
     /// The answer to what only it is asked; none: it knows no such question.
-    fn answer(&self, asked: &RawRequest) -> Option<RawAnswer>;
+    fn answer(&self, _asked: &RawRequest) -> Option<RawAnswer> {
+        None
+    }
 
     /// Whether it has sessions that could be drained.
     fn can_drain(&self) -> bool {
@@ -257,7 +272,9 @@ pub trait Product: Send + Sync + 'static {
     }
 
     /// What monitoring is told of it, beside what every gateway tells.
-    fn known(&self) -> Known;
+    fn known(&self) -> Known {
+        Known::default()
+    }
 
     /// Its pools and tables.
     fn levels(&self) -> Vec<Level> {
@@ -270,5 +287,7 @@ pub trait Product: Send + Sync + 'static {
     }
 
     /// What else keeps it from taking traffic, a sentence each.
-    fn hindrances(&self) -> Vec<String>;
+    fn hindrances(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
