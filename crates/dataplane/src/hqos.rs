@@ -12,6 +12,7 @@
 
 mod flow; // a queue with its rates
 mod group; // flows whose turn it will be, by level
+mod lease; // a port's rate among workers
 mod pie; // active queue management
 mod shaper; // a token bucket that a flow waits for
 #[cfg(test)]
@@ -25,6 +26,7 @@ use table::wheel::Wheel;
 pub use flow::{DEFAULT_BURST, Flow, FlowCounts, FlowSpec, LEVELS, NONE, PEAK_BURST, Terms};
 use flow::{Standing, asks};
 use group::Group;
+pub use lease::{INTERVAL_NS as LEASE_INTERVAL_NS, Lease};
 pub use pie::{INTERVAL_NS, Pie, PieConfig};
 
 /// What the flows of a scheduler leave by: links in groups, numbered from 0. The frames of a flow leave by the links of its
