@@ -16,6 +16,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("dataplane", &["engine", "frame", "table", "wire"]),
     ("pfcp", &["wire"]),
     ("ledger", &[]),
+    ("access", &["wire"]),
+    ("radius", &[]),
     ("upf", &["dataplane", "engine", "frame", "gateway", "ledger", "pfcp", "port", "table", "wire"]),
     ("bng", &["dataplane", "engine", "frame", "gateway", "pfcp", "table", "wire"]),
     ("cmts", &["crypto", "dataplane", "engine", "frame", "gateway", "table", "wire"]),

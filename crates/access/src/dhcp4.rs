@@ -1,0 +1,385 @@
+//! DHCPv4 server (RFC 2131, RFC 2132) for clients on access lines, direct or behind a relay agent.
+//!
+//! ```text
+//! DISCOVER ─► offered (volatile) ─► REQUEST ─► Store(ticket) ─► durable(ticket) ─► ACK
+//!                                   renewal ─► ACK at once, unless the stored expiry would be too early
+//! ```
+//! What is stored ends one lease later than what the client is told, so that two of three renewals at T1 write nothing.
+
+mod message;
+mod relay;
+mod reply;
+#[cfg(test)]
+mod tests;
+
+pub use message::{Malformed, Message, Type, class};
+pub use relay::{Relay, RelayDrop};
+pub use reply::{BadOption, Destination, Options, Reply};
+
+use crate::lease::{Kind, LeaseKey, LeaseRecord};
+use crate::pool::{NotRestored, Pools, Refusal, State};
+use crate::{Action, Actions, ClientKey, Line, Ticket, Time, identifier_hash};
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+use wire::Mac;
+
+/// What one subscriber group is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Server identifier (option 54) and source of replies.
+    pub server: Ipv4Addr,
+    /// How long an address is leased.
+    pub lease: Duration,
+    /// What clients are configured with.
+    pub options: Options,
+}
+
+/// What all groups have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// How long an offered address is held for its client.
+    pub offer: Duration,
+    /// Whether unknown clients that ask for an address are refused at once (NAK) instead of left without an answer.
+    pub authoritative: bool,
+    /// Most replies that wait for the store; REQUESTs beyond are dropped, and renewed by the client.
+    pub max_waiting: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { offer: Duration::from_secs(10), authoritative: true, max_waiting: 65_536 }
+    }
+}
+
+/// A request as it came in.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The line it came from.
+    pub line: Line,
+    /// The line's subscriber group.
+    pub group: u16,
+    /// Source MAC address of the frame.
+    pub source: Mac,
+    /// The UDP payload.
+    pub octets: &'a [u8],
+}
+
+macro_rules! counters {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident $id:literal $help:literal;)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $(#[doc = $help] $variant,)* }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Stable identifier.
+            pub fn id(self) -> &'static str {
+                match self { $(Self::$variant => $id,)* }
+            }
+
+            /// One sentence for people.
+            pub fn help(self) -> &'static str {
+                match self { $(Self::$variant => $help,)* }
+            }
+        }
+    };
+}
+pub(crate) use counters;
+
+counters! {
+    /// What became of a request. Every request is counted under exactly one of these.
+    Outcome {
+        Offered "offered" "A DISCOVER was answered by an OFFER.";
+        Acknowledged "acknowledged" "A REQUEST was answered by an ACK at once.";
+        Stored "stored" "The ACK to a REQUEST waits until the lease is stored.";
+        Refused "refused" "A REQUEST was answered by a NAK.";
+        Informed "informed" "An INFORM was answered.";
+        Released "released" "A lease was given back.";
+        Declined "declined" "A client found its address in use: the address is in quarantine.";
+        Malformed "malformed" "Dropped: the message can't be read.";
+        NotARequest "not_a_request" "Dropped: not a BOOTREQUEST of an Ethernet client with a known message type.";
+        UnknownGroup "unknown_group" "Dropped: DHCP is not configured for the line's subscriber group.";
+        HardwareAddress "hardware_address" "Dropped: chaddr is not the frame's source address.";
+        OtherServer "other_server" "Dropped: the client chose another server.";
+        UnknownClient "unknown_client" "Dropped: no lease of this client; another server may have it.";
+        NotTheLease "not_the_lease" "Dropped: RELEASE or DECLINE of an address that is not the client's.";
+        NoPool "no_pool" "Dropped: the subscriber group has no IPv4 pool.";
+        Exhausted "exhausted" "Dropped: all addresses of the subscriber group are leased.";
+        LineLimit "line_limit" "Dropped: the line has as many leases as it may.";
+        PortLimit "port_limit" "Dropped: the port has as many leases as it may.";
+        StoreFull "store_full" "Dropped: too many replies wait for the store.";
+    }
+}
+
+impl From<Refusal> for Outcome {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NoPool => Self::NoPool,
+            Refusal::Exhausted => Self::Exhausted,
+            Refusal::LineLimit => Self::LineLimit,
+            Refusal::PortLimit => Self::PortLimit,
+        }
+    }
+}
+
+struct Served {
+    group: Group,
+    /// Encoded options that do not depend on the client.
+    fixed: Vec<u8>,
+}
+
+/// The server. Addresses come from [`Pools`], which DHCPv6 shares.
+pub struct Dhcp4Server {
+    config: Config,
+    groups: HashMap<u16, Served>,
+    actions: Actions<Reply>,
+    counts: [u64; Outcome::ALL.len()],
+    received: u64,
+}
+
+impl Dhcp4Server {
+    /// A server for groups as configured.
+    pub fn new(config: Config, groups: impl IntoIterator<Item = (u16, Group)>) -> Result<Self, BadOption> {
+        let groups = groups
+            .into_iter()
+            .map(|(id, group)| {
+                let fixed = group.options.encode(group.lease)?;
+                Ok((id, Served { group, fixed }))
+            })
+            .collect::<Result<_, BadOption>>()?;
+        Ok(Self { config, groups, actions: Actions::default(), counts: [0; Outcome::ALL.len()], received: 0 })
+    }
+
+    /// Requests received.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// How many requests had this outcome.
+    pub fn count(&self, outcome: Outcome) -> u64 {
+        self.counts[outcome as usize]
+    }
+
+    /// The next thing to do.
+    pub fn next_action(&mut self) -> Option<Action<Reply>> {
+        self.actions.next_action()
+    }
+
+    /// ACKs that wait for the store.
+    pub fn waiting(&self) -> usize {
+        self.actions.waiting()
+    }
+
+    /// Records up to `ticket` survive a crash: their ACKs go out.
+    pub fn durable(&mut self, ticket: Ticket) {
+        self.actions.durable(ticket);
+    }
+
+    /// The store refused a record: the client gets no ACK, and asks again.
+    pub fn not_stored(&mut self, pools: &mut Pools, ticket: Ticket) {
+        if let Some(slot) = self.actions.failed(ticket) {
+            pools.not_stored(slot);
+        }
+    }
+
+    /// Takes over stored IPv4 leases at start.
+    pub fn restore(&self, pools: &mut Pools, record: &LeaseRecord, now: Time) -> Result<(), NotRestored> {
+        pools.restore(record, now).map(|_| ())
+    }
+
+    /// Ends leases that are over, up to `most`; records of ended leases are erased. Returns whether more are due.
+    pub fn tick(&mut self, pools: &mut Pools, now: Time, most: usize) -> bool {
+        let actions = &mut self.actions;
+        pools.expire(now, most, |pools, slot| {
+            actions.cancel(slot);
+            actions.erase(pools.lease(slot).key());
+        })
+    }
+
+    /// Ends a lease for a reason of the gateway: an administrator, a Disconnect-Request.
+    pub fn end(&mut self, pools: &mut Pools, key: &LeaseKey) -> bool {
+        let slot = pools.find(key).filter(|slot| pools.lease(*slot).state() != State::Idle);
+        let Some(slot) = slot else { return false };
+        self.give_back(pools, slot);
+        true
+    }
+
+    /// Handles one request; replies and records come out of [`Dhcp4Server::next_action`].
+    pub fn receive(&mut self, pools: &mut Pools, now: Time, request: &Request<'_>) -> Outcome {
+        self.received += 1;
+        let outcome = self.handle(pools, now, request).unwrap_or_else(|dropped| dropped);
+        self.counts[outcome as usize] += 1;
+        outcome
+    }
+
+    fn handle(&mut self, pools: &mut Pools, now: Time, request: &Request<'_>) -> Result<Outcome, Outcome> {
+        let message = Message::parse(request.octets).map_err(|error| match error {
+            Malformed::Unreadable => Outcome::Malformed,
+            Malformed::NotARequest => Outcome::NotARequest,
+        })?;
+        if message.giaddr.is_unspecified() && message.chaddr != request.source {
+            return Err(Outcome::HardwareAddress);
+        }
+        if !self.groups.contains_key(&request.group) {
+            return Err(Outcome::UnknownGroup);
+        }
+        let identifier = message.client_id.map_or(0, |id| identifier_hash(&[id]));
+        let client = ClientKey { line: request.line, mac: message.chaddr.0, identifier };
+        let key = LeaseKey { kind: Kind::Ip4, client };
+        match message.kind {
+            Type::Discover => self.discover(pools, now, request, &message, key),
+            Type::Request => self.request(pools, now, request, &message, key),
+            Type::Release => self.release(pools, request, &message, &key),
+            Type::Decline => self.decline(pools, now, &message, &key),
+            Type::Inform => {
+                let reply = self.reply(request, &message, Type::Ack).inform();
+                self.actions.send(reply);
+                Ok(Outcome::Informed)
+            }
+            Type::Offer | Type::Ack | Type::Nak => Err(Outcome::NotARequest),
+        }
+    }
+
+    /// RFC 2131 clause 4.3.1.
+    fn discover(
+        &mut self,
+        pools: &mut Pools,
+        now: Time,
+        request: &Request<'_>,
+        message: &Message<'_>,
+        key: LeaseKey,
+    ) -> Result<Outcome, Outcome> {
+        if let Some(slot) = pools.find(&key).filter(|slot| pools.group(*slot) != request.group) {
+            self.give_back(pools, slot);
+        }
+        let wanted = message.requested.map(Into::into);
+        let slot = pools.offer(key, request.group, wanted, now, self.config.offer)?;
+        let address = pools.ip4(slot).ok_or(Outcome::NoPool)?;
+        let reply = self.reply(request, message, Type::Offer).lease(address);
+        self.actions.send(reply);
+        Ok(Outcome::Offered)
+    }
+
+    /// RFC 2131 clause 4.3.2: which state the client is in follows from the fields it filled.
+    fn request(
+        &mut self,
+        pools: &mut Pools,
+        now: Time,
+        request: &Request<'_>,
+        message: &Message<'_>,
+        key: LeaseKey,
+    ) -> Result<Outcome, Outcome> {
+        let live = pools.find(&key).filter(|slot| pools.lease(*slot).state() != State::Idle);
+        if let Some(server) = message.server
+            && server != self.groups[&request.group].group.server
+        {
+            // SELECTING: the client took another server's offer.
+            if let Some(slot) = live.filter(|slot| pools.lease(*slot).state() == State::Offered) {
+                pools.release(slot);
+            }
+            return Err(Outcome::OtherServer);
+        }
+        let asked = if message.ciaddr.is_unspecified() { message.requested } else { Some(message.ciaddr) };
+        let asked = asked.ok_or(Outcome::NotARequest)?;
+        let mut slot = live.filter(|slot| pools.ip4(*slot) == Some(asked));
+        if slot.is_none() && live.is_none() && message.server.is_none() {
+            // INIT-REBOOT, RENEWING or REBINDING after the lease ended: the same address again, if it is still free.
+            let remembered = pools.find(&key).is_some_and(|slot| pools.ip4(slot) == Some(asked));
+            if remembered {
+                slot = Some(pools.offer(key, request.group, None, now, self.config.offer)?);
+            }
+        }
+        let Some(slot) = slot else {
+            let known = live.is_some() || message.server.is_some();
+            let here = pools.has(request.group, Kind::Ip4, asked.into());
+            if known || !here || self.config.authoritative {
+                let reply = self.reply(request, message, Type::Nak).refuse();
+                self.actions.send(reply);
+                return Ok(Outcome::Refused);
+            }
+            return Err(Outcome::UnknownClient);
+        };
+        self.grant(pools, now, request, message, slot, asked)
+    }
+
+    fn grant(
+        &mut self,
+        pools: &mut Pools,
+        now: Time,
+        request: &Request<'_>,
+        message: &Message<'_>,
+        slot: u32,
+        address: Ipv4Addr,
+    ) -> Result<Outcome, Outcome> {
+        let lease = self.groups[&request.group].group.lease;
+        let expiry = (now + lease).secs();
+        if self.actions.waiting() >= self.config.max_waiting && pools.lease(slot).stored() < expiry {
+            return Err(Outcome::StoreFull);
+        }
+        let reply = self.reply(request, message, Type::Ack).lease(address);
+        if pools.grant(slot, expiry, (Time::default() + lease).secs()) {
+            self.actions.store(slot, pools.record(slot), Some(reply));
+            Ok(Outcome::Stored)
+        } else if self.actions.is_waiting(slot) {
+            // The client repeated its REQUEST: the ACK that waits answers both.
+            self.actions.replace(&[slot], reply);
+            Ok(Outcome::Stored)
+        } else {
+            self.actions.send(reply);
+            Ok(Outcome::Acknowledged)
+        }
+    }
+
+    /// RFC 2131 clause 4.3.4; there is no reply.
+    fn release(
+        &mut self,
+        pools: &mut Pools,
+        request: &Request<'_>,
+        message: &Message<'_>,
+        key: &LeaseKey,
+    ) -> Result<Outcome, Outcome> {
+        if message.server.is_some_and(|server| server != self.groups[&request.group].group.server) {
+            return Err(Outcome::OtherServer);
+        }
+        let slot = self.lease_of(pools, key, message.ciaddr).ok_or(Outcome::NotTheLease)?;
+        self.give_back(pools, slot);
+        Ok(Outcome::Released)
+    }
+
+    /// RFC 2131 clause 4.3.3; there is no reply.
+    fn decline(
+        &mut self,
+        pools: &mut Pools,
+        now: Time,
+        message: &Message<'_>,
+        key: &LeaseKey,
+    ) -> Result<Outcome, Outcome> {
+        let address = message.requested.ok_or(Outcome::NotTheLease)?;
+        let slot = self.lease_of(pools, key, address).ok_or(Outcome::NotTheLease)?;
+        self.actions.cancel(slot);
+        self.actions.erase(*key);
+        pools.decline(slot, now);
+        Ok(Outcome::Declined)
+    }
+
+    fn lease_of(&self, pools: &Pools, key: &LeaseKey, address: Ipv4Addr) -> Option<u32> {
+        let slot = pools.find(key)?;
+        (pools.lease(slot).state() != State::Idle && pools.ip4(slot) == Some(address)).then_some(slot)
+    }
+
+    fn give_back(&mut self, pools: &mut Pools, slot: u32) {
+        self.actions.cancel(slot);
+        if pools.lease(slot).state() == State::Bound {
+            self.actions.erase(pools.lease(slot).key());
+        }
+        pools.release(slot);
+    }
+
+    fn reply<'a>(&'a self, request: &'a Request<'_>, message: &'a Message<'a>, kind: Type) -> reply::Draft<'a> {
+        let Served { group, fixed } = &self.groups[&request.group];
+        reply::Draft { line: request.line, server: group.server, message, kind, lease: group.lease, fixed }
+    }
+}

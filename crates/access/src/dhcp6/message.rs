@@ -1,0 +1,224 @@
+//! DHCPv6 messages (RFC 8415 clauses 8, 9 and 21), with the relay agents around them.
+//!
+//! Read by own code: the library reads what a relay agent carries as another relay message, whatever it is, and nests without
+//! a limit.
+
+use crate::lease::Kind;
+use std::net::Ipv6Addr;
+
+/// Most relay agents around a message (HOP_COUNT_LIMIT, RFC 8415 clause 7.6).
+const MAX_RELAYS: usize = 8;
+/// Most identity associations of one message that are served.
+pub const MAX_IAS: usize = 8;
+
+/// Message types (RFC 8415 clause 7.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names of the RFC")]
+#[repr(u8)]
+pub enum Type {
+    Solicit = 1,
+    Advertise = 2,
+    Request = 3,
+    Confirm = 4,
+    Renew = 5,
+    Rebind = 6,
+    Reply = 7,
+    Release = 8,
+    Decline = 9,
+    InformationRequest = 11,
+}
+
+/// Option codes (RFC 8415 clause 21, RFC 3646, RFC 4649).
+pub(super) mod code {
+    pub const CLIENT_ID: u16 = 1;
+    pub const SERVER_ID: u16 = 2;
+    pub const IA_NA: u16 = 3;
+    pub const IA_ADDR: u16 = 5;
+    pub const RELAY_MSG: u16 = 9;
+    pub const STATUS: u16 = 13;
+    pub const RAPID_COMMIT: u16 = 14;
+    pub const INTERFACE_ID: u16 = 18;
+    pub const DNS: u16 = 23;
+    pub const IA_PD: u16 = 25;
+    pub const IA_PREFIX: u16 = 26;
+    pub const REMOTE_ID: u16 = 37;
+}
+
+const RELAY_FORW: u8 = 12;
+const RELAY_REPL: u8 = 13;
+
+/// Why a message can't be read: an option or header is cut off, or it is nested too deep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+/// An identity association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ia {
+    /// [`Kind::Na`] or [`Kind::Pd`].
+    pub kind: Kind,
+    /// Its identifier, chosen by the client.
+    pub iaid: u32,
+    /// The first address or prefix in it.
+    pub address: Option<Ipv6Addr>,
+}
+
+/// A relay agent on the way, or an LDRA (RFC 6221).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Relay<'a> {
+    hops: u8,
+    link: Ipv6Addr,
+    peer: Ipv6Addr,
+    /// Interface-Id (option 18).
+    pub interface_id: Option<&'a [u8]>,
+    /// Remote-Id (option 37), behind its enterprise number.
+    pub remote_id: Option<&'a [u8]>,
+}
+
+/// A client's message.
+#[derive(Clone, Debug)]
+pub struct Message<'a> {
+    /// Its type; `None` for one that servers do not take.
+    pub kind: Option<Type>,
+    /// Transaction ID.
+    pub xid: [u8; 3],
+    /// The client's DUID.
+    pub client: Option<&'a [u8]>,
+    /// The server's DUID.
+    pub server: Option<&'a [u8]>,
+    /// Rapid Commit (option 14).
+    pub rapid_commit: bool,
+    /// Identity associations, at most [`MAX_IAS`].
+    pub ias: Vec<Ia>,
+    /// Relay agents, outermost first.
+    pub relays: Vec<Relay<'a>>,
+}
+
+/// Options, each with its code; an error if one is cut off.
+struct Options<'a>(&'a [u8]);
+
+impl<'a> Iterator for Options<'a> {
+    type Item = Result<(u16, &'a [u8]), Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let whole = match *self.0 {
+            [a, b, c, d, ref rest @ ..] => {
+                let len = usize::from(u16::from_be_bytes([c, d]));
+                rest.split_at_checked(len).map(|(data, rest)| (u16::from_be_bytes([a, b]), data, rest))
+            }
+            _ => None,
+        };
+        let Some((code, data, rest)) = whole else {
+            self.0 = &[];
+            return Some(Err(Malformed));
+        };
+        self.0 = rest;
+        Some(Ok((code, data)))
+    }
+}
+
+fn address(octets: &[u8], at: usize) -> Result<Ipv6Addr, Malformed> {
+    let octets = octets.get(at..at + 16).ok_or(Malformed)?;
+    <[u8; 16]>::try_from(octets).map(Ipv6Addr::from).map_err(|_| Malformed)
+}
+
+impl Ia {
+    fn parse(kind: Kind, data: &[u8]) -> Result<Self, Malformed> {
+        let head: &[u8; 12] = data.first_chunk().ok_or(Malformed)?;
+        let mut ia = Self { kind, iaid: u32::from_be_bytes([head[0], head[1], head[2], head[3]]), address: None };
+        for option in Options(&data[12..]) {
+            let found = match (kind, option?) {
+                (Kind::Na, (code::IA_ADDR, data)) => address(data, 0)?,
+                (Kind::Pd, (code::IA_PREFIX, data)) => address(data, 9)?,
+                _ => continue,
+            };
+            ia.address = ia.address.or(Some(found));
+        }
+        Ok(ia)
+    }
+}
+
+impl<'a> Message<'a> {
+    /// Reads a UDP payload.
+    pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
+        let (mut octets, mut relays) = (octets, Vec::new());
+        while octets.first() == Some(&RELAY_FORW) {
+            if relays.len() == MAX_RELAYS {
+                return Err(Malformed);
+            }
+            let hops = *octets.get(1).ok_or(Malformed)?;
+            let (link, peer) = (address(octets, 2)?, address(octets, 18)?);
+            let mut relay = Relay { hops, link, peer, interface_id: None, remote_id: None };
+            let mut inner = None;
+            for option in Options(&octets[34..]) {
+                match option? {
+                    (code::RELAY_MSG, data) => inner = Some(data),
+                    (code::INTERFACE_ID, data) => relay.interface_id = Some(data),
+                    (code::REMOTE_ID, data) => relay.remote_id = data.get(4..),
+                    _ => {}
+                }
+            }
+            relays.push(relay);
+            octets = inner.ok_or(Malformed)?;
+        }
+        let [kind, a, b, c, ref rest @ ..] = *octets else { return Err(Malformed) };
+        use Type::*;
+        let types = [Solicit, Request, Confirm, Renew, Rebind, Release, Decline, InformationRequest];
+        let kind = types.into_iter().find(|known| *known as u8 == kind);
+        let (client, server, ias) = (None, None, Vec::new());
+        let mut message = Self { kind, xid: [a, b, c], client, server, rapid_commit: false, ias, relays };
+        for option in Options(rest) {
+            let (code, data) = option?;
+            let kind = match code {
+                code::CLIENT_ID => {
+                    message.client = Some(data);
+                    continue;
+                }
+                code::SERVER_ID => {
+                    message.server = Some(data);
+                    continue;
+                }
+                code::RAPID_COMMIT => {
+                    message.rapid_commit = true;
+                    continue;
+                }
+                code::IA_NA => Kind::Na,
+                code::IA_PD => Kind::Pd,
+                _ => continue,
+            };
+            if message.ias.len() < MAX_IAS {
+                message.ias.push(Ia::parse(kind, data)?);
+            }
+        }
+        Ok(message)
+    }
+
+    /// The relay agent nearest to the client: it names the line (options 18 and 37).
+    pub fn agent(&self) -> Option<&Relay<'a>> {
+        self.relays.last()
+    }
+
+    /// A reply inside the relay messages that take it back (RFC 8415 clause 19.3).
+    pub(super) fn wrap(&self, reply: Vec<u8>) -> Vec<u8> {
+        self.relays.iter().rev().fold(reply, |inner, relay| {
+            let mut out = vec![RELAY_REPL, relay.hops];
+            out.extend_from_slice(&relay.link.octets());
+            out.extend_from_slice(&relay.peer.octets());
+            if let Some(id) = relay.interface_id {
+                put(&mut out, code::INTERFACE_ID, id);
+            }
+            put(&mut out, code::RELAY_MSG, &inner);
+            out
+        })
+    }
+}
+
+/// Appends an option; what is too long for one is cut, which replies of ours never are.
+pub(super) fn put(out: &mut Vec<u8>, code: u16, data: &[u8]) {
+    let data = &data[..data.len().min(usize::from(u16::MAX))];
+    out.extend_from_slice(&code.to_be_bytes());
+    out.extend_from_slice(&(data.len() as u16).to_be_bytes());
+    out.extend_from_slice(data);
+}

@@ -1,0 +1,123 @@
+//! A lease as the ledger keeps it: a fixed form of [`RECORD_LEN`] bytes with a version.
+//!
+//! ```text
+//! | version, 1 = 1 | kind, 1 | group, 2 | port, 2 | S-VLAN, 2 | C-VLAN, 2 | MAC, 6 |     0
+//! | identifier, 8 | length of the prefix, 1 | address or prefix, 16 | expiry, 4 |        16
+//! ```
+//! Numbers are big-endian; an IPv4 address is written as an IPv4-mapped IPv6 address.
+
+use crate::{ClientKey, Line};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Bytes of a record.
+pub const RECORD_LEN: usize = 45;
+
+/// What is leased.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// An IPv4 address.
+    #[default]
+    Ip4 = 4,
+    /// An IPv6 address of an IA_NA.
+    Na = 6,
+    /// A delegated prefix of an IA_PD.
+    Pd = 7,
+}
+
+/// Which lease: stored records with the same key replace each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseKey {
+    /// What is leased.
+    pub kind: Kind,
+    /// To whom.
+    pub client: ClientKey,
+}
+
+/// A lease as stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseRecord {
+    /// Which lease.
+    pub key: LeaseKey,
+    /// The subscriber group that granted it.
+    pub group: u16,
+    /// The address, or the first address of the prefix; IPv4 as `::ffff:a.b.c.d`.
+    pub address: Ipv6Addr,
+    /// Bits of `address` that are leased: 128 but for delegated prefixes.
+    pub prefix_len: u8,
+    /// When it ends, in seconds since the Unix epoch; later than what the client was told.
+    pub expiry: u32,
+}
+
+/// Why a stored record can't be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadRecord {
+    /// The length.
+    #[error("lease record of {0} bytes; version 1 has {RECORD_LEN}")]
+    Length(usize),
+    /// The version.
+    #[error("lease record of version {0}; this release reads version 1")]
+    Version(u8),
+    /// A field.
+    #[error("lease record with an invalid {0}")]
+    Field(&'static str),
+}
+
+impl LeaseRecord {
+    /// The address, if it is IPv4.
+    pub fn ip4(&self) -> Option<Ipv4Addr> {
+        self.address.to_ipv4_mapped()
+    }
+
+    /// As bytes.
+    pub fn encode(&self) -> [u8; RECORD_LEN] {
+        let mut out = [0; RECORD_LEN];
+        let ClientKey { line, mac, identifier } = self.key.client;
+        out[..2].copy_from_slice(&[1, self.key.kind as u8]);
+        out[2..4].copy_from_slice(&self.group.to_be_bytes());
+        out[4..6].copy_from_slice(&line.port.to_be_bytes());
+        out[6..8].copy_from_slice(&line.s_vlan.to_be_bytes());
+        out[8..10].copy_from_slice(&line.c_vlan.to_be_bytes());
+        out[10..16].copy_from_slice(&mac);
+        out[16..24].copy_from_slice(&identifier.to_be_bytes());
+        out[24] = self.prefix_len;
+        out[25..41].copy_from_slice(&self.address.octets());
+        out[41..45].copy_from_slice(&self.expiry.to_be_bytes());
+        out
+    }
+
+    /// From bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, BadRecord> {
+        match bytes.first() {
+            Some(1) | None => {}
+            Some(other) => return Err(BadRecord::Version(*other)),
+        }
+        let b: &[u8; RECORD_LEN] = bytes.try_into().map_err(|_| BadRecord::Length(bytes.len()))?;
+        let kind = match b[1] {
+            4 => Kind::Ip4,
+            6 => Kind::Na,
+            7 => Kind::Pd,
+            _ => return Err(BadRecord::Field("kind")),
+        };
+        let at16 = |at: usize| u16::from_be_bytes([b[at], b[at + 1]]);
+        let line = Line { port: at16(4), s_vlan: at16(6), c_vlan: at16(8) };
+        let mut wide = [0; 16];
+        wide.copy_from_slice(&b[25..41]);
+        let address = Ipv6Addr::from(wide);
+        let prefix_len = b[24];
+        if address.to_ipv4_mapped().is_some() != (kind == Kind::Ip4) {
+            return Err(BadRecord::Field("address"));
+        }
+        if prefix_len > 128 || (prefix_len != 128) && kind != Kind::Pd {
+            return Err(BadRecord::Field("prefix length"));
+        }
+        let mac = [b[10], b[11], b[12], b[13], b[14], b[15]];
+        let identifier = u64::from_be_bytes([b[16], b[17], b[18], b[19], b[20], b[21], b[22], b[23]]);
+        Ok(Self {
+            key: LeaseKey { kind, client: ClientKey { line, mac, identifier } },
+            group: at16(2),
+            address,
+            prefix_len,
+            expiry: u32::from_be_bytes([b[41], b[42], b[43], b[44]]),
+        })
+    }
+}

@@ -1,0 +1,521 @@
+//! Pools of IPv4 addresses, IA_NA addresses and delegated prefixes, and who has what.
+//!
+//! A pool is one slice of one subscriber group. Allocation, renewal and release take constant time. An address stays
+//! with its client after the lease ended, until all others of the pool have been used (least recently used first).
+//!
+//! Law, tested: at any time an address belongs to at most one lease, and to none while excluded or in quarantine.
+
+mod blocks;
+#[cfg(test)]
+mod tests;
+
+use crate::lease::{Kind, LeaseKey, LeaseRecord};
+use crate::{Line, Time};
+use blocks::{Blocks, Owner};
+use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+/// Most addresses or prefixes of one pool.
+pub const MAX_BLOCKS: u32 = 1 << 24;
+
+/// One pool as configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The subscriber group that uses it.
+    pub group: u16,
+    /// What it leases.
+    pub kind: Kind,
+    /// Its first address or prefix.
+    pub first: IpAddr,
+    /// Its last address, or the first address of its last prefix.
+    pub last: IpAddr,
+    /// Length of each delegated prefix, 1 to 127; 32 and 128 for addresses.
+    pub prefix_len: u8,
+    /// Addresses (first, last) that are not leased; for delegated prefixes, every prefix they touch.
+    pub excluded: Vec<(IpAddr, IpAddr)>,
+}
+
+impl Range {
+    /// IPv4 addresses from `first` to `last`.
+    pub fn ip4(group: u16, first: Ipv4Addr, last: Ipv4Addr) -> Self {
+        Self { group, kind: Kind::Ip4, first: first.into(), last: last.into(), prefix_len: 32, excluded: Vec::new() }
+    }
+}
+
+/// How many leases one line and one port may have, and how long addresses rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Leases of one line, each of IPv4, IA_NA and IA_PD counting as one.
+    pub per_line: u32,
+    /// Leases of all lines of one port.
+    pub per_port: u32,
+    /// How long a declined address is not leased.
+    pub quarantine: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { per_line: 64, per_port: 1 << 20, quarantine: Duration::from_secs(86_400) }
+    }
+}
+
+/// A pool that can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadPool {
+    /// First and last.
+    #[error("pool {0} to {1} is empty or mixes IPv4 and IPv6: the first address must not be above the last")]
+    Order(IpAddr, IpAddr),
+    /// The prefix length.
+    #[error(
+        "pool from {0}: a prefix length of {1} is invalid; allowed: 32 for IPv4, 128 for IA_NA, 1 to 127 for IA_PD"
+    )]
+    Length(IpAddr, u8),
+    /// The size.
+    #[error("pool {0} to {1} has more than {MAX_BLOCKS} entries: split it")]
+    Size(IpAddr, IpAddr),
+    /// Two overlap.
+    #[error("the pools that begin with {0} and {1} overlap")]
+    Overlap(IpAddr, IpAddr),
+}
+
+/// Why a client got nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The group has no pool of this kind.
+    NoPool,
+    /// The group's pools of this kind are used up.
+    Exhausted,
+    /// [`Limits::per_line`].
+    LineLimit,
+    /// [`Limits::per_port`].
+    PortLimit,
+}
+
+/// Why a stored lease was not restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotRestored {
+    /// No pool has it.
+    #[error("no pool of group {0} has {1}: was the pool removed from the configuration?")]
+    NoPool(u16, Ipv6Addr),
+    /// Another lease has it.
+    #[error("{0} belongs to two stored leases")]
+    Taken(Ipv6Addr),
+    /// It has ended.
+    #[error("the lease of {0} has ended")]
+    Ended(Ipv6Addr),
+}
+
+/// Where a lease is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Offered, not stored; ends with the offer.
+    Offered,
+    /// Granted.
+    Bound,
+    /// Ended; the address is remembered, and free.
+    Idle,
+}
+
+/// A lease. Times are in seconds since the Unix epoch.
+#[derive(Clone, Copy, Debug)]
+pub struct Lease {
+    key: LeaseKey,
+    pool: u16,
+    state: State,
+    block: u32,
+    expiry: u32,
+    stored: u32,
+    queued: u32,
+}
+
+impl Lease {
+    /// Whose it is.
+    pub fn key(&self) -> LeaseKey {
+        self.key
+    }
+
+    /// Where it is in its life.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// When it ends.
+    pub fn expiry(&self) -> u32 {
+        self.expiry
+    }
+
+    /// When its stored record ends; 0 if there is none.
+    pub fn stored(&self) -> u32 {
+        self.stored
+    }
+}
+
+/// All pools of a gateway, and all leases.
+#[derive(Debug)]
+pub struct Pools {
+    pools: Vec<Blocks>,
+    of_group: HashMap<(u16, Kind), Vec<u16>>,
+    leases: Vec<Lease>,
+    unused: Vec<u32>,
+    index: HashMap<LeaseKey, u32>,
+    lines: HashMap<Line, u32>,
+    ports: HashMap<u16, u32>,
+    due: BinaryHeap<Reverse<(u32, u32)>>,
+    quarantine: VecDeque<(u32, u16, u32)>,
+    limits: Limits,
+    bound: usize,
+}
+
+/// An address as 128 bits; IPv4 is mapped (RFC 4291 clause 2.5.5.2).
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(a) => a.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(a) => a.to_bits(),
+    }
+}
+
+impl Pools {
+    /// Pools as configured; none may overlap.
+    pub fn new(ranges: &[Range], limits: Limits) -> Result<Self, BadPool> {
+        let pools = ranges.iter().map(Blocks::new).collect::<Result<Vec<_>, _>>()?;
+        let mut sorted: Vec<_> = ranges.iter().zip(&pools).map(|(r, p)| (p.bounds(), r.first)).collect();
+        sorted.sort_unstable();
+        if let Some(pair) = sorted.windows(2).find(|pair| pair[1].0.0 <= pair[0].0.1) {
+            return Err(BadPool::Overlap(pair[0].1, pair[1].1));
+        }
+        let mut of_group: HashMap<_, Vec<u16>> = HashMap::new();
+        for (range, at) in ranges.iter().zip(0..) {
+            of_group.entry((range.group, range.kind)).or_default().push(at);
+        }
+        Ok(Self {
+            pools,
+            of_group,
+            leases: Vec::new(),
+            unused: Vec::new(),
+            index: HashMap::new(),
+            lines: HashMap::new(),
+            ports: HashMap::new(),
+            due: BinaryHeap::new(),
+            quarantine: VecDeque::new(),
+            limits,
+            bound: 0,
+        })
+    }
+
+    /// Leases that are granted.
+    pub fn bound(&self) -> usize {
+        self.bound
+    }
+
+    /// Bytes of memory taken by leases, pools and indexes; an estimate for hash tables (8 entries in 7, and one byte).
+    pub fn memory(&self) -> usize {
+        fn table<K, V>(map: &HashMap<K, V>) -> usize {
+            (map.capacity() * 8 / 7).next_power_of_two() * (size_of::<(K, V)>() + 1)
+        }
+        self.leases.capacity() * size_of::<Lease>()
+            + self.pools.iter().map(Blocks::memory).sum::<usize>()
+            + table(&self.index)
+            + table(&self.lines)
+            + self.due.capacity() * size_of::<(u32, u32)>()
+    }
+
+    /// The slot of a client's lease, whatever its state.
+    pub fn find(&self, key: &LeaseKey) -> Option<u32> {
+        self.index.get(key).copied()
+    }
+
+    /// A lease by its slot.
+    pub fn lease(&self, slot: u32) -> &Lease {
+        &self.leases[slot as usize]
+    }
+
+    /// Its address, or the first of its prefix; IPv4 mapped.
+    pub fn address(&self, slot: u32) -> Ipv6Addr {
+        let lease = self.lease(slot);
+        self.pools[usize::from(lease.pool)].address(lease.block)
+    }
+
+    /// Its address, if it is IPv4.
+    pub fn ip4(&self, slot: u32) -> Option<Ipv4Addr> {
+        self.address(slot).to_ipv4_mapped()
+    }
+
+    /// Bits of [`Pools::address`] that are leased; 128 for addresses of both families.
+    pub fn prefix_len(&self, slot: u32) -> u8 {
+        self.pools[usize::from(self.lease(slot).pool)].prefix_len()
+    }
+
+    /// The subscriber group whose pool it is from.
+    pub fn group(&self, slot: u32) -> u16 {
+        self.pools[usize::from(self.lease(slot).pool)].group()
+    }
+
+    /// Whether a pool of the group has the address.
+    pub fn has(&self, group: u16, kind: Kind, address: IpAddr) -> bool {
+        self.locate(group, kind, bits(address)).is_some()
+    }
+
+    /// Leases as the ledger keeps them.
+    pub fn record(&self, slot: u32) -> LeaseRecord {
+        let lease = self.lease(slot);
+        LeaseRecord {
+            key: lease.key,
+            group: self.group(slot),
+            address: self.address(slot),
+            prefix_len: self.prefix_len(slot),
+            expiry: lease.stored,
+        }
+    }
+
+    fn locate(&self, group: u16, kind: Kind, address: u128) -> Option<(u16, u32)> {
+        let pools = self.of_group.get(&(group, kind))?;
+        pools.iter().find_map(|&pool| self.pools[usize::from(pool)].index_of(address).map(|block| (pool, block)))
+    }
+
+    /// The client's lease, or a new one offered for `hold`: its last address if that is free, `wanted` if that is free, or
+    /// the one free for longest. A granted lease stays as it is.
+    pub fn offer(
+        &mut self,
+        key: LeaseKey,
+        group: u16,
+        wanted: Option<IpAddr>,
+        now: Time,
+        hold: Duration,
+    ) -> Result<u32, Refusal> {
+        let until = (now + hold).secs();
+        if let Some(slot) = self.find(&key) {
+            let Lease { state, pool, block, .. } = self.leases[slot as usize];
+            let same_group = self.pools[usize::from(pool)].group() == group;
+            if same_group && state == State::Bound {
+                return Ok(slot);
+            }
+            if same_group && state == State::Offered {
+                self.schedule(slot, until);
+                return Ok(slot);
+            }
+            if state != State::Idle {
+                self.free(slot);
+            }
+            if same_group {
+                self.admit(key.client.line)?;
+                self.pools[usize::from(pool)].take_back(block);
+                self.start(slot, until);
+                return Ok(slot);
+            }
+            self.forget(slot);
+        }
+        self.admit(key.client.line)?;
+        self.release_quarantine(now);
+        let (pool, block) = self.choose(group, key.kind, wanted)?;
+        let slot = self.unused.pop().unwrap_or(self.leases.len() as u32);
+        let lease = Lease { key, pool, state: State::Idle, block, expiry: 0, stored: 0, queued: 0 };
+        match self.leases.get_mut(slot as usize) {
+            Some(place) => *place = Lease { queued: place.queued, ..lease },
+            None => self.leases.push(lease),
+        }
+        if let Some(before) = self.pools[usize::from(pool)].give(block, slot) {
+            // The address was remembered for a client that has been away for longest.
+            self.index.remove(&self.leases[before as usize].key);
+            self.unused.push(before);
+        }
+        self.index.insert(key, slot);
+        self.start(slot, until);
+        Ok(slot)
+    }
+
+    fn admit(&self, line: Line) -> Result<(), Refusal> {
+        if self.lines.get(&line).is_some_and(|count| *count >= self.limits.per_line) {
+            return Err(Refusal::LineLimit);
+        }
+        if self.ports.get(&line.port).is_some_and(|count| *count >= self.limits.per_port) {
+            return Err(Refusal::PortLimit);
+        }
+        Ok(())
+    }
+
+    fn choose(&mut self, group: u16, kind: Kind, wanted: Option<IpAddr>) -> Result<(u16, u32), Refusal> {
+        if let Some((pool, block)) = wanted.and_then(|address| self.locate(group, kind, bits(address)))
+            && self.pools[usize::from(pool)].is_unclaimed(block)
+        {
+            return Ok((pool, block));
+        }
+        let pools = self.of_group.get(&(group, kind)).ok_or(Refusal::NoPool)?;
+        // Addresses never used come first, so that clients that come back find their own.
+        let fresh =
+            pools.iter().find_map(|&pool| self.pools[usize::from(pool)].next_fresh().map(|block| (pool, block)));
+        let oldest =
+            || pools.iter().find_map(|&pool| self.pools[usize::from(pool)].oldest().map(|block| (pool, block)));
+        fresh.or_else(oldest).ok_or(Refusal::Exhausted)
+    }
+
+    fn start(&mut self, slot: u32, until: u32) {
+        let lease = &mut self.leases[slot as usize];
+        (lease.state, lease.stored) = (State::Offered, 0);
+        let line = lease.key.client.line;
+        *self.lines.entry(line).or_default() += 1;
+        *self.ports.entry(line.port).or_default() += 1;
+        self.schedule(slot, until);
+    }
+
+    /// Sets when a lease ends; only an earlier end needs another entry of the queue.
+    fn schedule(&mut self, slot: u32, expiry: u32) {
+        let lease = &mut self.leases[slot as usize];
+        lease.expiry = expiry;
+        if lease.queued == 0 || expiry < lease.queued {
+            lease.queued = expiry;
+            self.due.push(Reverse((expiry, slot)));
+        }
+    }
+
+    /// Grants a lease until `expiry`. Returns whether a record must be stored: the stored expiry is then `ahead` later.
+    pub fn grant(&mut self, slot: u32, expiry: u32, ahead: u32) -> bool {
+        let lease = &mut self.leases[slot as usize];
+        debug_assert!(lease.state != State::Idle);
+        if lease.state == State::Offered {
+            lease.state = State::Bound;
+            self.bound += 1;
+        }
+        let must_store = lease.stored < expiry;
+        if must_store {
+            lease.stored = expiry.saturating_add(ahead);
+        }
+        self.schedule(slot, expiry);
+        must_store
+    }
+
+    /// The store failed: the next grant stores again.
+    pub fn not_stored(&mut self, slot: u32) {
+        self.leases[slot as usize].stored = 0;
+    }
+
+    /// Ends a lease; the address is free, and remembered for its client.
+    pub fn release(&mut self, slot: u32) {
+        if self.leases[slot as usize].state != State::Idle {
+            self.free(slot);
+        }
+    }
+
+    fn free(&mut self, slot: u32) {
+        let Lease { pool, block, .. } = self.leases[slot as usize];
+        self.stop(slot);
+        self.pools[usize::from(pool)].release(block);
+    }
+
+    fn stop(&mut self, slot: u32) {
+        let lease = &mut self.leases[slot as usize];
+        if lease.state == State::Bound {
+            self.bound -= 1;
+        }
+        (lease.state, lease.stored) = (State::Idle, 0);
+        let line = lease.key.client.line;
+        if let Entry::Occupied(mut count) = self.lines.entry(line) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+        if let Some(count) = self.ports.get_mut(&line.port) {
+            *count -= 1;
+        }
+    }
+
+    /// Drops an idle lease; its address stays free.
+    fn forget(&mut self, slot: u32) {
+        let Lease { key, pool, block, .. } = self.leases[slot as usize];
+        self.pools[usize::from(pool)].set_owner(block, Owner::Nobody);
+        self.index.remove(&key);
+        self.unused.push(slot);
+    }
+
+    /// Ends a lease whose address somebody else uses (RFC 2131 clause 4.3.3): it rests for [`Limits::quarantine`].
+    pub fn decline(&mut self, slot: u32, now: Time) {
+        let Lease { key, pool, block, state, .. } = self.leases[slot as usize];
+        if state == State::Idle {
+            return;
+        }
+        self.stop(slot);
+        self.pools[usize::from(pool)].set_owner(block, Owner::Quarantine);
+        self.quarantine.push_back(((now + self.limits.quarantine).secs(), pool, block));
+        self.index.remove(&key);
+        self.unused.push(slot);
+    }
+
+    /// Addresses in quarantine.
+    pub fn quarantined(&self) -> usize {
+        self.quarantine.len()
+    }
+
+    fn release_quarantine(&mut self, now: Time) {
+        while let Some(&(until, pool, block)) = self.quarantine.front()
+            && until <= now.secs()
+        {
+            self.quarantine.pop_front();
+            self.pools[usize::from(pool)].set_owner(block, Owner::Nobody);
+            self.pools[usize::from(pool)].release(block);
+        }
+    }
+
+    /// Ends up to `most` leases and offers whose time is over; `each` is called for granted ones, while they are still
+    /// there. Returns whether more are due.
+    pub fn expire(&mut self, now: Time, most: usize, mut each: impl FnMut(&Self, u32)) -> bool {
+        self.release_quarantine(now);
+        for _ in 0..most {
+            let Some(&Reverse((at, slot))) = self.due.peek() else { return false };
+            if at > now.secs() {
+                return false;
+            }
+            self.due.pop();
+            let lease = &mut self.leases[slot as usize];
+            if lease.queued != at {
+                continue;
+            }
+            lease.queued = 0;
+            let (state, expiry) = (lease.state, lease.expiry);
+            if state == State::Idle {
+                continue;
+            }
+            if expiry > now.secs() {
+                self.schedule(slot, expiry);
+                continue;
+            }
+            if state == State::Bound {
+                each(self, slot);
+            }
+            self.free(slot);
+        }
+        self.due.peek().is_some_and(|Reverse((at, _))| *at <= now.secs())
+    }
+
+    /// Takes over a stored lease at start, before any offer is made.
+    pub fn restore(&mut self, record: &LeaseRecord, now: Time) -> Result<u32, NotRestored> {
+        let LeaseRecord { key, group, address, expiry, .. } = *record;
+        if expiry <= now.secs() {
+            return Err(NotRestored::Ended(address));
+        }
+        let at = self.locate(group, key.kind, address.to_bits());
+        let (pool, block) = at.ok_or(NotRestored::NoPool(group, address))?;
+        if self.pools[usize::from(pool)].prefix_len() != record.prefix_len {
+            return Err(NotRestored::NoPool(group, address));
+        }
+        if !self.pools[usize::from(pool)].is_unclaimed(block) || self.index.contains_key(&key) {
+            return Err(NotRestored::Taken(address));
+        }
+        let slot = self.leases.len() as u32;
+        self.leases.push(Lease { key, pool, state: State::Idle, block, expiry: 0, stored: 0, queued: 0 });
+        self.pools[usize::from(pool)].give(block, slot);
+        self.index.insert(key, slot);
+        self.start(slot, expiry);
+        let lease = &mut self.leases[slot as usize];
+        (lease.state, lease.stored) = (State::Bound, expiry);
+        self.bound += 1;
+        Ok(slot)
+    }
+
+    /// Every granted lease by slot.
+    pub fn granted(&self) -> impl Iterator<Item = u32> {
+        self.leases.iter().zip(0..).filter(|(lease, _)| lease.state == State::Bound).map(|(_, slot)| slot)
+    }
+}

@@ -1,0 +1,153 @@
+use super::*;
+use crate::ClientKey;
+use proptest::prelude::*;
+use std::collections::HashSet;
+
+const HOLD: Duration = Duration::from_secs(10);
+const START: Time = Time::from_secs(1_000_000);
+
+fn key(n: u16) -> LeaseKey {
+    let line = Line { port: n % 3, s_vlan: 100, c_vlan: n };
+    LeaseKey { kind: Kind::Ip4, client: ClientKey { line, mac: [2, 0, 0, 0, 0, 1], identifier: 0 } }
+}
+
+fn pools(addresses: u8, excluded: &[u8]) -> Pools {
+    let mut range = Range::ip4(1, [10, 0, 0, 0].into(), [10, 0, 0, addresses - 1].into());
+    range.excluded = excluded.iter().map(|n| (IpAddr::from([10, 0, 0, *n]), IpAddr::from([10, 0, 0, *n]))).collect();
+    Pools::new(&[range], Limits::default()).expect("a good pool")
+}
+
+#[test]
+fn clients_that_return_get_their_address() {
+    let mut pools = pools(2, &[]);
+    let first = pools.offer(key(1), 1, None, START, HOLD).unwrap();
+    let address = pools.address(first);
+    pools.grant(first, START.secs() + 100, 100);
+    pools.release(first);
+    let second = pools.offer(key(2), 1, None, START, HOLD).unwrap();
+    assert_ne!(pools.address(second), address);
+    let again = pools.offer(key(1), 1, None, START, HOLD).unwrap();
+    assert_eq!(pools.address(again), address);
+    assert_eq!(pools.offer(key(3), 1, None, START, HOLD), Err(Refusal::Exhausted));
+}
+
+#[test]
+fn declined_address_rests_in_quarantine() {
+    let mut pools = pools(1, &[]);
+    let slot = pools.offer(key(1), 1, None, START, HOLD).unwrap();
+    pools.decline(slot, START);
+    assert_eq!(pools.offer(key(1), 1, None, START, HOLD), Err(Refusal::Exhausted));
+    let later = START + Duration::from_secs(86_400);
+    assert!(pools.offer(key(1), 1, None, later, HOLD).is_ok());
+}
+
+#[test]
+fn overlapping_pools_are_refused() {
+    let a = Range::ip4(1, [10, 0, 0, 0].into(), [10, 0, 0, 9].into());
+    let b = Range::ip4(2, [10, 0, 0, 9].into(), [10, 0, 0, 19].into());
+    assert!(matches!(Pools::new(&[a, b], Limits::default()), Err(BadPool::Overlap(..))));
+}
+
+#[test]
+fn lines_and_ports_have_limits() {
+    let range = Range::ip4(1, [10, 0, 0, 0].into(), [10, 0, 0, 99].into());
+    let limits = Limits { per_line: 2, per_port: 3, ..Limits::default() };
+    let mut pools = Pools::new(&[range], limits).unwrap();
+    let client = |c_vlan, mac| LeaseKey {
+        kind: Kind::Ip4,
+        client: ClientKey { line: Line { port: 1, s_vlan: 1, c_vlan }, mac: [mac; 6], identifier: 0 },
+    };
+    let mut offer = |c_vlan, mac| pools.offer(client(c_vlan, mac), 1, None, START, HOLD).map(|_| ());
+    assert_eq!((offer(1, 2), offer(1, 4), offer(1, 6)), (Ok(()), Ok(()), Err(Refusal::LineLimit)));
+    assert_eq!((offer(2, 2), offer(3, 2)), (Ok(()), Err(Refusal::PortLimit)));
+}
+
+#[test]
+fn delegated_prefixes_step_by_their_length() {
+    let range = Range {
+        group: 1,
+        kind: Kind::Pd,
+        first: "2001:db8:100::".parse().unwrap(),
+        last: "2001:db8:100:300::".parse().unwrap(),
+        prefix_len: 56,
+        excluded: vec![("2001:db8:100:105::".parse().unwrap(), "2001:db8:100:105::".parse().unwrap())],
+    };
+    let mut pools = Pools::new(&[range], Limits::default()).unwrap();
+    let got: Vec<_> = (0..4)
+        .map(|n| pools.offer(LeaseKey { kind: Kind::Pd, ..key(n) }, 1, None, START, HOLD).map(|s| pools.address(s)))
+        .collect();
+    let prefix = |text: &str| Ok(text.parse().unwrap());
+    let wanted = [prefix("2001:db8:100::"), prefix("2001:db8:100:200::"), prefix("2001:db8:100:300::")];
+    assert_eq!(got[..3], wanted);
+    assert_eq!(got[3], Err(Refusal::Exhausted));
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Offer(u16, Option<u8>),
+    Grant(u16),
+    Release(u16),
+    Decline(u16),
+    Pass(u32),
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0u16..24, proptest::option::of(0u8..20)).prop_map(|(n, a)| Step::Offer(n, a)),
+        4 => (0u16..24).prop_map(Step::Grant),
+        2 => (0u16..24).prop_map(Step::Release),
+        1 => (0u16..24).prop_map(Step::Decline),
+        3 => (0u32..60_000).prop_map(Step::Pass),
+        1 => Just(Step::Restart),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn no_address_belongs_to_two_clients(steps in proptest::collection::vec(step(), 1..200)) {
+        let fresh = || pools(16, &[0, 7, 15]);
+        let (mut pools, mut now) = (fresh(), START);
+        for step in steps {
+            let live = |pools: &Pools, n| pools.find(&key(n)).filter(|s| pools.lease(*s).state() != State::Idle);
+            match step {
+                Step::Offer(n, a) => {
+                    let wanted = a.map(|a| IpAddr::from([10, 0, 0, a]));
+                    pools.offer(key(n), 1, wanted, now, HOLD).ok();
+                }
+                Step::Grant(n) => {
+                    if let Some(slot) = live(&pools, n) { pools.grant(slot, now.secs() + 3600, 3600); }
+                }
+                Step::Release(n) => if let Some(slot) = pools.find(&key(n)) { pools.release(slot); },
+                Step::Decline(n) => if let Some(slot) = pools.find(&key(n)) { pools.decline(slot, now); },
+                Step::Pass(seconds) => {
+                    now = now + Duration::from_secs(seconds.into());
+                    while pools.expire(now, 5, |pools, slot| assert_eq!(pools.lease(slot).state(), State::Bound)) {}
+                }
+                Step::Restart => {
+                    let records: Vec<_> = pools.granted().map(|slot| pools.record(slot)).collect();
+                    let mut next = fresh();
+                    for record in &records {
+                        let again = LeaseRecord::decode(&record.encode()).unwrap();
+                        let slot = next.restore(&again, now).unwrap();
+                        prop_assert_eq!(next.record(slot), *record);
+                    }
+                    prop_assert_eq!(next.bound(), records.len());
+                    pools = next;
+                }
+            }
+            let mut seen = HashSet::new();
+            for n in 0..24 {
+                let Some(slot) = live(&pools, n) else { continue };
+                let address = pools.ip4(slot).unwrap();
+                prop_assert!(seen.insert(address), "{} twice", address);
+                prop_assert!(![0, 7, 15].contains(&address.octets()[3]));
+                prop_assert_eq!(pools.lease(slot).key(), key(n));
+            }
+            prop_assert!(seen.len() + pools.quarantined() <= 13);
+            prop_assert_eq!(pools.lines.values().sum::<u32>() as usize, seen.len());
+        }
+    }
+}

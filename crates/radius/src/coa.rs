@@ -1,0 +1,187 @@
+//! Dynamic authorization server (RFC 5176): CoA and Disconnect requests of known clients, with a replay window.
+
+use crate::dictionary::number;
+use crate::packet::{Attribute, Code, Malformed, Packet, Secret};
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// Error-Cause (RFC 5176 clause 3.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names of the RFC")]
+pub enum ErrorCause {
+    ResidualSessionContextRemoved = 201,
+    UnsupportedAttribute = 401,
+    MissingAttribute = 402,
+    NasIdentificationMismatch = 403,
+    InvalidRequest = 404,
+    UnsupportedService = 405,
+    InvalidAttributeValue = 407,
+    AdministrativelyProhibited = 501,
+    SessionContextNotFound = 503,
+    SessionContextNotRemovable = 504,
+    ResourcesUnavailable = 506,
+    MultipleSessionSelectionUnsupported = 508,
+}
+
+/// Why a datagram gets no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Dropped {
+    /// The sender.
+    #[error("CoA request of an unknown client")]
+    UnknownClient,
+    /// The packet.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// The code.
+    #[error("not a CoA or Disconnect request")]
+    NotARequest,
+    /// The time.
+    #[error("CoA request whose Event-Timestamp is absent or outside the window: are both clocks right?")]
+    OutsideWindow,
+    /// A repetition.
+    #[error("CoA request that is being worked on already")]
+    InProgress,
+}
+
+/// Names a request until it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket(u64);
+
+/// What became of a datagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// A new request; answer it with [`Server::answer`].
+    Request(Ticket, Packet),
+    /// A repetition of a request that was answered: send this.
+    Again(Vec<u8>),
+}
+
+struct Known {
+    ticket: Ticket,
+    from: SocketAddr,
+    packet: Packet,
+    answer: Option<Vec<u8>>,
+    at: u64,
+}
+
+/// The server. Times are in seconds since 1970.
+pub struct Server {
+    clients: HashMap<IpAddr, Secret>,
+    window: u64,
+    needs_timestamp: bool,
+    known: VecDeque<Known>,
+    most: usize,
+    next: u64,
+}
+
+impl Server {
+    /// A server for clients at these addresses. Requests whose Event-Timestamp is more than `window` away are dropped
+    /// (RFC 5176 clause 6.3; 300 s there); those without one as well, if `needs_timestamp`. At most `most` requests are
+    /// remembered.
+    pub fn new(
+        clients: impl IntoIterator<Item = (IpAddr, Secret)>,
+        window: Duration,
+        needs_timestamp: bool,
+        most: usize,
+    ) -> Self {
+        let clients = clients.into_iter().collect();
+        Self { clients, window: window.as_secs(), needs_timestamp, known: VecDeque::new(), most: most.max(1), next: 1 }
+    }
+
+    /// Takes a datagram.
+    pub fn receive(&mut self, from: SocketAddr, octets: &[u8], now: u64) -> Result<Received, Dropped> {
+        let secret = self.clients.get(&from.ip()).ok_or(Dropped::UnknownClient)?;
+        let packet = Packet::read_request(octets, secret)?;
+        if !matches!(packet.code, Code::CoaRequest | Code::DisconnectRequest) {
+            return Err(Dropped::NotARequest);
+        }
+        let stamp = packet.get(number::EVENT_TIMESTAMP).and_then(Attribute::to_integer);
+        match stamp {
+            Some(stamp) if u64::from(stamp).abs_diff(now) > self.window => return Err(Dropped::OutsideWindow),
+            None if self.needs_timestamp => return Err(Dropped::OutsideWindow),
+            _ => {}
+        }
+        // A request stays known as long as its time stamp is valid, so none is carried out twice.
+        let window = self.window * 2;
+        while self.known.front().is_some_and(|known| known.at + window < now && known.answer.is_some()) {
+            self.known.pop_front();
+        }
+        let same = |known: &&Known| known.from.ip() == from.ip() && known.packet == packet;
+        if let Some(known) = self.known.iter().find(same) {
+            return known.answer.clone().map(Received::Again).ok_or(Dropped::InProgress);
+        }
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        if self.known.len() >= self.most {
+            self.known.pop_front();
+        }
+        self.known.push_back(Known { ticket, from, packet: packet.clone(), answer: None, at: now });
+        Ok(Received::Request(ticket, packet))
+    }
+
+    /// The answer to a request, and where it goes: an ACK, or a NAK with the cause. `None` if the request is forgotten.
+    pub fn answer(&mut self, ticket: Ticket, result: Result<(), ErrorCause>) -> Option<(SocketAddr, Vec<u8>)> {
+        let known = self.known.iter_mut().find(|known| known.ticket == ticket)?;
+        let secret = self.clients.get(&known.from.ip())?;
+        let code = match (known.packet.code, result) {
+            (Code::CoaRequest, Ok(())) => Code::CoaAck,
+            (Code::CoaRequest, Err(_)) => Code::CoaNak,
+            (_, Ok(())) => Code::DisconnectAck,
+            (_, Err(_)) => Code::DisconnectNak,
+        };
+        let cause = result.err().map(|cause| Attribute::integer(number::ERROR_CAUSE, cause as u32));
+        // State and Proxy-State come back as they were sent (RFC 5176 clauses 3.1 and 3.3).
+        let echoed = known.packet.attributes.iter().filter(|a| a.vendor == 0 && [number::STATE, 33].contains(&a.code));
+        let attributes = cause.into_iter().chain(echoed.cloned()).collect();
+        let answer = Packet { code, id: known.packet.id, authenticator: [0; 16], attributes };
+        let octets = answer.response(&known.packet.authenticator, secret).ok()?;
+        known.answer = Some(octets.clone());
+        Some((known.from, octets))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: ([u8; 4], u16) = ([192, 0, 2, 1], 4000);
+
+    fn request(secret: &Secret, stamp: Option<u32>) -> Vec<u8> {
+        let stamp = stamp.map(|at| Attribute::integer(number::EVENT_TIMESTAMP, at));
+        let session = Attribute::octets(number::ACCT_SESSION_ID, "s1");
+        let attributes = stamp.into_iter().chain([session, Attribute::octets(33, "proxy")]).collect();
+        let packet = Packet { code: Code::DisconnectRequest, id: 3, authenticator: [0; 16], attributes };
+        packet.request(secret).unwrap()
+    }
+
+    #[test]
+    fn repeated_request_is_carried_out_once() {
+        let (secret, from) = (Secret(b"s".to_vec()), SocketAddr::from(CLIENT));
+        let mut server = Server::new([(from.ip(), secret.clone())], Duration::from_secs(300), true, 100);
+        let octets = request(&secret, Some(10_000));
+        let Ok(Received::Request(ticket, packet)) = server.receive(from, &octets, 10_100) else { panic!("new") };
+        assert_eq!(packet.get(number::ACCT_SESSION_ID).and_then(Attribute::to_text), Some("s1"));
+        assert_eq!(server.receive(from, &octets, 10_101), Err(Dropped::InProgress));
+        let (to, answer) = server.answer(ticket, Err(ErrorCause::SessionContextNotFound)).expect("known");
+        assert_eq!(to, from);
+        let nak = Packet::read_response(&answer, &packet.authenticator, &secret).expect("signed");
+        assert_eq!(nak.code, Code::DisconnectNak);
+        assert_eq!(nak.get(number::ERROR_CAUSE).and_then(Attribute::to_integer), Some(503));
+        assert_eq!(nak.get(33).and_then(Attribute::to_text), Some("proxy"));
+        assert_eq!(server.receive(from, &octets, 10_102), Ok(Received::Again(answer)));
+    }
+
+    #[test]
+    fn replayed_and_foreign_requests_are_dropped() {
+        let (secret, from) = (Secret(b"s".to_vec()), SocketAddr::from(CLIENT));
+        let mut server = Server::new([(from.ip(), secret.clone())], Duration::from_secs(300), true, 100);
+        let octets = request(&secret, Some(10_000));
+        assert_eq!(server.receive(from, &octets, 10_301), Err(Dropped::OutsideWindow));
+        assert_eq!(server.receive(from, &request(&secret, None), 10_000), Err(Dropped::OutsideWindow));
+        let stranger = SocketAddr::from(([192, 0, 2, 9], 4000));
+        assert_eq!(server.receive(stranger, &octets, 10_000), Err(Dropped::UnknownClient));
+        let forged = request(&Secret(b"t".to_vec()), Some(10_000));
+        assert_eq!(server.receive(from, &forged, 10_000), Err(Malformed::Authenticator.into()));
+    }
+}
