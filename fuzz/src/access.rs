@@ -1,0 +1,139 @@
+//! What the access and RADIUS targets do with their bytes; `crates/access/tests/replay.rs` includes this file.
+
+use access::dhcp4::{Config, Destination, Dhcp4Server, Group, Message, Options, Outcome, Relay, Request};
+use access::dhcp6;
+use access::guard::{self, Session6, Verdict};
+use access::lease::{Kind, LeaseRecord};
+use access::option82::RelayAgent;
+use access::pool::{Limits, Pools, Range};
+use access::{Action, Line, Time};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+use wire::{Mac, ndp};
+
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+
+/// Option 82: what is read lies within.
+pub fn access_option82(bytes: &[u8]) {
+    let Ok(agent) = RelayAgent::parse(bytes) else { return };
+    let len = agent.circuit_id.map_or(0, <[u8]>::len) + agent.remote_id.map_or(0, <[u8]>::len);
+    assert!(len <= bytes.len());
+    if let Some(circuit) = agent.circuit() {
+        assert!(circuit.node.len() + circuit.place.len() < bytes.len());
+    }
+}
+
+/// A stored lease is written as it was read.
+pub fn access_lease(bytes: &[u8]) {
+    if let Ok(record) = LeaseRecord::decode(bytes) {
+        assert_eq!(record.encode()[..], *bytes);
+    }
+}
+
+/// Requests one after another, each behind its length (an octet, in units of 4) and seconds (an octet): every request has one
+/// outcome, no address has two clients, replies can be read.
+pub fn access_dhcp4(bytes: &[u8]) {
+    let range = Range::ip4(1, [10, 0, 0, 10].into(), [10, 0, 0, 13].into());
+    let options = Options { prefix_len: 24, routers: vec![SERVER], ..Options::default() };
+    let group = Group { server: SERVER, lease: Duration::from_secs(600), options };
+    let mut server = Dhcp4Server::new(Config::default(), [(1, group)]).expect("good options");
+    let mut pools = Pools::new(&[range], Limits::default()).expect("a good pool");
+    let relay = Relay { address: SERVER };
+    let (mut now, mut rest, mut sent) = (Time::from_secs(1_000_000), bytes, 0);
+    while let [len, seconds, after @ ..] = rest {
+        let (octets, after) = after.split_at(after.len().min(usize::from(*len) * 4));
+        rest = after;
+        sent += 1;
+        now = now + Duration::from_secs(u64::from(*seconds) * 4);
+        let source = Message::parse(octets).map_or(Mac([2; 6]), |message| message.chaddr);
+        let request = Request { line: Line::default(), group: 1, source, octets };
+        server.receive(&mut pools, now, &request);
+        server.tick(&mut pools, now, 8);
+        while let Some(action) = server.next_action() {
+            match action {
+                Action::Send(reply) => {
+                    assert!(reply.octets.len() >= 300 && reply.octets[0] == 2);
+                    assert!(matches!(reply.to, Destination::Relay(_)) || !Message::parse(octets).is_err());
+                }
+                Action::Store(ticket, record) => {
+                    assert_eq!(LeaseRecord::decode(&record.encode()), Ok(record));
+                    server.durable(ticket);
+                }
+                Action::Erase(_) => {}
+            }
+        }
+        if let Ok(relayed) = relay.to_server(Line::default(), b"c", octets) {
+            assert!(relayed.len() >= 300);
+        }
+        relay.to_client(octets).ok();
+        let mut addresses: Vec<_> = pools.granted().map(|slot| pools.address(slot)).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        assert_eq!(addresses.len(), pools.bound());
+    }
+    let counted: u64 = Outcome::ALL.iter().map(|outcome| server.count(*outcome)).sum();
+    assert_eq!(counted, sent);
+}
+
+/// Messages one after another, as in [`access_dhcp4`].
+pub fn access_dhcp6(bytes: &[u8]) {
+    let range = |kind, first: u128, last: u128, prefix_len| Range {
+        group: 1,
+        kind,
+        first: Ipv6Addr::from_bits(first).into(),
+        last: Ipv6Addr::from_bits(last).into(),
+        prefix_len,
+        excluded: Vec::new(),
+    };
+    let base = 0x2001_0db8u128 << 96;
+    let ranges = [range(Kind::Na, base + 1, base + 4, 128), range(Kind::Pd, base + (1 << 80), base + (2 << 80), 56)];
+    let mut pools = Pools::new(&ranges, Limits::default()).expect("good pools");
+    let lifetime = Duration::from_secs(600);
+    let group = dhcp6::Group { valid: lifetime, preferred: lifetime, dns: Vec::new(), rapid_commit: true };
+    let config = dhcp6::Config { duid: vec![0, 3, 0, 1], offer: Duration::from_secs(10), max_waiting: 64 };
+    let mut server = dhcp6::Dhcp6Server::new(config, [(1, group)]);
+    let (mut now, mut rest, mut sent) = (Time::from_secs(1_000_000), bytes, 0);
+    while let [len, seconds, after @ ..] = rest {
+        let (octets, after) = after.split_at(after.len().min(usize::from(*len)));
+        rest = after;
+        sent += 1;
+        now = now + Duration::from_secs(u64::from(*seconds) * 4);
+        let (source, from) = (Mac([2; 6]), Ipv6Addr::LOCALHOST);
+        server.receive(&mut pools, now, &dhcp6::Request { line: Line::default(), group: 1, source, from, octets });
+        pools.expire(now, 8, |_, _| {});
+        while let Some(action) = server.next_action() {
+            match action {
+                Action::Send(reply) => assert!(matches!(reply.octets[0], 2 | 7 | 13)),
+                Action::Store(ticket, record) => {
+                    assert_eq!(LeaseRecord::decode(&record.encode()), Ok(record));
+                    server.durable(ticket);
+                }
+                Action::Erase(_) => {}
+            }
+        }
+        let mut addresses: Vec<_> = pools.granted().map(|slot| pools.address(slot)).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        assert_eq!(addresses.len(), pools.bound());
+    }
+    let counted: u64 = dhcp6::Outcome::ALL.iter().map(|outcome| server.count(*outcome)).sum();
+    assert_eq!(counted, sent);
+}
+
+/// Neighbour discovery of a subscriber: source address, then the message. Nobody speaks for the gateway, or as a router.
+pub fn access_nd(bytes: &[u8]) {
+    let Some((source, message)) = bytes.split_first_chunk::<16>() else { return };
+    let Ok(message) = ndp::Repr::parse(message) else { return };
+    let gateway = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+    let session = Session6 { mac: Mac([2; 6]), address: None, prefix: None, gateway };
+    let source = Ipv6Addr::from(*source);
+    let verdict = guard::nd(&session, source, &message);
+    let is_dropped = matches!(verdict, Verdict::Drop(_));
+    match message {
+        ndp::Repr::RouterAdvert { .. } => assert!(is_dropped),
+        ndp::Repr::NeighbourAdvert { target, .. } => {
+            assert!(is_dropped || target.is_unicast_link_local() && target != gateway || target.is_unspecified())
+        }
+        _ => assert!(is_dropped || source.is_unicast_link_local() && source != gateway || source.is_unspecified()),
+    }
+}
