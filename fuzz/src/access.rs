@@ -48,7 +48,7 @@ pub fn access_dhcp4(bytes: &[u8]) {
         let source = Message::parse(octets).map_or(Mac([2; 6]), |message| message.chaddr);
         let request = Request { line: Line::default(), group: 1, source, octets };
         server.receive(&mut pools, now, &request);
-        server.tick(&mut pools, now, 8);
+        access::expire(&mut pools, Some(&mut server), None, now, 8);
         while let Some(action) = server.next_action() {
             match action {
                 Action::Send(reply) => {
@@ -100,7 +100,7 @@ pub fn access_dhcp6(bytes: &[u8]) {
         now = now + Duration::from_secs(u64::from(*seconds) * 4);
         let (source, from) = (Mac([2; 6]), Ipv6Addr::LOCALHOST);
         server.receive(&mut pools, now, &dhcp6::Request { line: Line::default(), group: 1, source, from, octets });
-        pools.expire(now, 8, |_, _| {});
+        access::expire(&mut pools, None, Some(&mut server), now, 8);
         while let Some(action) = server.next_action() {
             match action {
                 Action::Send(reply) => assert!(matches!(reply.octets[0], 2 | 7 | 13)),

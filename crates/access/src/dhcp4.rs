@@ -190,13 +190,10 @@ impl Dhcp4Server {
         pools.restore(record, now).map(|_| ())
     }
 
-    /// Ends leases that are over, up to `most`; records of ended leases are erased. Returns whether more are due.
-    pub fn tick(&mut self, pools: &mut Pools, now: Time, most: usize) -> bool {
-        let actions = &mut self.actions;
-        pools.expire(now, most, |pools, slot| {
-            actions.cancel(slot);
-            actions.erase(pools.lease(slot).key());
-        })
+    /// A granted lease has expired: its record is erased.
+    pub(crate) fn expired(&mut self, slot: u32, key: LeaseKey) {
+        self.actions.cancel(slot);
+        self.actions.erase(key);
     }
 
     /// Ends a lease for a reason of the gateway: an administrator, a Disconnect-Request.

@@ -191,6 +191,20 @@ impl Dhcp6Server {
         }
     }
 
+    /// A granted lease has expired: its record is erased.
+    pub(crate) fn expired(&mut self, slot: u32, key: LeaseKey) {
+        self.actions.cancel(slot);
+        self.actions.erase(key);
+    }
+
+    /// Ends a lease for a reason of the gateway: an administrator, a Disconnect-Request.
+    pub fn end(&mut self, pools: &mut Pools, key: &LeaseKey) -> bool {
+        let slot = pools.find(key).filter(|slot| pools.lease(*slot).state() != State::Idle);
+        let Some(slot) = slot else { return false };
+        self.give_back(pools, slot);
+        true
+    }
+
     /// Handles one request; replies and records come out of [`Dhcp6Server::next_action`].
     pub fn receive(&mut self, pools: &mut Pools, now: Time, request: &Request<'_>) -> Outcome {
         self.received += 1;
@@ -254,7 +268,7 @@ impl Dhcp6Server {
     fn offer(&mut self, pools: &mut Pools, exchange: &Exchange<'_>, ia: &Ia) -> Result<u32, Status> {
         let (key, group) = (exchange.key(ia), exchange.request.group);
         if let Some(slot) = pools.find(&key).filter(|slot| pools.group(*slot) != group) {
-            self.end(pools, slot);
+            self.give_back(pools, slot);
         }
         let none = if ia.kind == Kind::Pd { Status::NoPrefixAvail } else { Status::NoAddrsAvail };
         pools.offer(key, group, ia.address.map(Into::into), exchange.now, self.config.offer).map_err(|_| none)
@@ -321,7 +335,7 @@ impl Dhcp6Server {
         Ok(Outcome::Replied)
     }
 
-    fn end(&mut self, pools: &mut Pools, slot: u32) {
+    fn give_back(&mut self, pools: &mut Pools, slot: u32) {
         self.actions.cancel(slot);
         if pools.lease(slot).state() == State::Bound {
             self.actions.erase(pools.lease(slot).key());
@@ -343,7 +357,7 @@ impl Dhcp6Server {
                     self.actions.erase(key);
                     pools.decline(slot, exchange.now);
                 }
-                Some(slot) => self.end(pools, slot),
+                Some(slot) => self.give_back(pools, slot),
             }
         }
         let reply = self.reply(exchange, Type::Reply, &body);

@@ -17,7 +17,9 @@ pub mod ra;
 pub mod subscriber;
 
 mod action;
+mod expire;
 mod line;
 
 pub use action::{Action, Actions, Ticket};
+pub use expire::expire;
 pub use line::{ClientKey, Line, Time, identifier_hash};

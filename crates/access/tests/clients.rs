@@ -73,7 +73,7 @@ impl Served {
                     self.frames.push(frame);
                 }
                 self.act();
-                self.server.tick(&mut self.pools, now(), 100);
+                access::expire(&mut self.pools, Some(&mut self.server), None, now(), 100);
             }
             self
         })

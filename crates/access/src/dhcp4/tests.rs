@@ -158,7 +158,7 @@ fn two_of_three_renewals_write_nothing() {
     let outcomes: Vec<_> = (0..6)
         .map(|_| {
             rig.now = rig.now + LEASE / 2;
-            rig.server.tick(&mut rig.pools, rig.now, 100);
+            crate::expire(&mut rig.pools, Some(&mut rig.server), None, rig.now, 100);
             let outcome = rig.send(&renewal, Type::Request);
             if outcome == Outcome::Stored {
                 let (ticket, _) = rig.stored();
@@ -298,4 +298,15 @@ fn relay_names_the_line_and_forgets_it() {
     let foreign = Relay { address: [10, 0, 0, 3].into() };
     assert_eq!(foreign.to_client(&answer.octets), Err(RelayDrop::NotOurs));
     assert_eq!(relay.to_server(LINE, b"", &relayed), Err(RelayDrop::Untrusted));
+}
+
+#[test]
+fn expired_lease_is_erased_and_free() {
+    let mut rig = Rig::new();
+    rig.bind();
+    rig.now = rig.now + LEASE;
+    assert!(!crate::expire(&mut rig.pools, Some(&mut rig.server), None, rig.now, 100));
+    assert!(matches!(rig.server.next_action(), Some(Action::Erase(_))));
+    assert_eq!(rig.pools.bound(), 0);
+    rig.done();
 }
