@@ -1,6 +1,6 @@
 //! What the access and RADIUS targets do with their bytes; `crates/access/tests/replay.rs` includes this file.
 
-use access::dhcp4::{Config, Destination, Dhcp4Server, Group, Message, Options, Outcome, Relay, Request};
+use access::dhcp4::{Config, Dhcp4Server, Group, Message, Options, Outcome, Relay, Request};
 use access::dhcp6;
 use access::guard::{self, Session6, Verdict};
 use access::lease::{Kind, LeaseRecord};
@@ -53,7 +53,7 @@ pub fn access_dhcp4(bytes: &[u8]) {
             match action {
                 Action::Send(reply) => {
                     assert!(reply.octets.len() >= 300 && reply.octets[0] == 2);
-                    assert!(matches!(reply.to, Destination::Relay(_)) || !Message::parse(octets).is_err());
+                    assert!(Message::parse(octets).is_ok());
                 }
                 Action::Store(ticket, record) => {
                     assert_eq!(LeaseRecord::decode(&record.encode()), Ok(record));

@@ -126,6 +126,9 @@ struct Health {
     dead_until: Option<Time>,
 }
 
+/// Fills with bytes that nobody can predict.
+type Random = Box<dyn FnMut(&mut [u8]) + Send>;
+
 /// The client.
 pub struct Client {
     config: Config,
@@ -137,7 +140,7 @@ pub struct Client {
     due: std::collections::BTreeSet<(Time, Slot)>,
     transmits: VecDeque<Transmit>,
     events: VecDeque<Event>,
-    random: Box<dyn FnMut(&mut [u8]) + Send>,
+    random: Random,
 }
 
 impl Client {
