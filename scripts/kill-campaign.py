@@ -92,7 +92,7 @@ class Campaign:
             file.write(text)
         gateway, _ = self.gateway()
         life = (f"--sessions {options.sessions} --rate 4000 --idle 0 --queries 50 --limits 50 --churn {options.churn} "
-                "--handovers 20 --patience 0.5 --n1-requests 60 --json --quiet")
+                "--handovers 20 --timeout 0.5 --n1-requests 60 --json --quiet")
         example = os.path.join(HERE, "examples", "cp.toml")
         control = self.start(HOST, "cp", "cp", example, *life.split())
         end = time.monotonic() + 120

@@ -39,18 +39,18 @@ POOL = ipaddress.ip_network("10.64.0.0/16")
 
 CONFIG = """
 gateway = "upf"
-route = [{{ to = "0.0.0.0/0", via = "10.0.6.1" }}]
-frames = {{ slots = 4096 }}
+route = [{{ to = "0.0.0.0/0", next_hop = "10.0.6.1" }}]
+frames = {{ packet_buffers = 4096 }}
 
 [[port]]
 name = "n3"
-uri = "packet:n3?mode=slots"
+uri = "packet:n3?mode=tpacket2"
 role = "access"
 addresses = ["10.0.3.16/24"]
 
 [[port]]
 name = "n6"
-uri = "packet:n6?mode=slots"
+uri = "packet:n6?mode=tpacket2"
 role = "core"
 addresses = ["10.0.6.16/24"]
 

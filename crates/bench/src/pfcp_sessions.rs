@@ -45,8 +45,8 @@ const FIRST_UE: u32 = 0x0a2d_0001; // 10.45.0.1
 
 const CONFIG: &str = r#"
 gateway = "upf"
-frames = { slots = 4096, slot_bytes = 2048 }
-route = [{ to = "0.0.0.0/0", via = "10.0.6.254" }]
+frames = { packet_buffers = 4096, packet_buffer_bytes = 2048 }
+route = [{ to = "0.0.0.0/0", next_hop = "10.0.6.254" }]
 neighbour = [
   { port = "n3", address = "10.0.3.100", mac = "02:00:00:00:03:64" },
   { port = "n6", address = "10.0.6.254", mac = "02:00:00:00:06:fe" },
@@ -138,8 +138,8 @@ impl Plant {
         let caps = [3, 6].map(|side| Caps { kind: "memory", mac: mac(side), mtu: 1500, ..Caps::default() });
         let (mut control, mut seats) = assemble(&config, &caps).map_err(|error| wrong(error.to_string()))?;
         let mut seat = seats.pop().ok_or_else(|| wrong("no worker".into()))?;
-        let slots = config.frames.slots;
-        let shape = ArenaConfig { slots, slot_bytes: config.frames.slot_bytes, headroom: frame::HEADROOM };
+        let slots = config.frames.packet_buffers;
+        let shape = ArenaConfig { slots, slot_bytes: config.frames.packet_buffer_bytes, headroom: frame::HEADROOM };
         let arena = Arena::new(shape).map_err(|error| BenchError::system("packet memory", error))?;
         let (n3, n6) = (Wire::default(), Wire::default());
         let door = |name: &str, side, wire: &Wire| -> Box<dyn Port> { Box::new(Memory::new(name, mac(side), wire)) };

@@ -353,5 +353,5 @@ fn access_list() -> Acl {
 }
 
 fn route(to: &str, via: IpAddr) -> Route {
-    Route { to: to.into(), via: Some(via), port: None, instance: None }
+    Route { to: to.into(), next_hop: Some(via), port: None, instance: None }
 }

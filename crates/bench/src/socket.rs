@@ -196,7 +196,7 @@ fn arrived(lab: &Lab, places: &[Place]) -> [u64; 2] {
 /// What the port said.
 pub fn far_ends(lab: &Lab, link: usize, pool: &mut Pool) -> Result<[Box<dyn Port>; 2], BenchError> {
     let uri = |side: Side| {
-        let uri = Uri::new("packet", &side.load(link)).with("mode", "slots").with("netns", lab.load());
+        let uri = Uri::new("packet", &side.load(link)).with("mode", "tpacket2").with("netns", lab.load());
         // The interface has another address than packets for the generator carry: see `Lab`.
         uri.with("promisc", "on").with("offloads", "keep")
     };

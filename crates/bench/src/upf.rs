@@ -46,7 +46,8 @@ impl UnderTest for UpfUnderTest {
         let mut config = self.settings.gateway(workers, ["memory:n3", "memory:n6"]);
         let traffic = self.traffic();
         let gnbs = (0..traffic.gnbs).map(|n| (0, Direction::Uplink, traffic.gnb(n)));
-        let hops: Vec<_> = config.route.iter().filter_map(|route| Some((1, Direction::Downlink, route.via?))).collect();
+        let hops: Vec<_> =
+            config.route.iter().filter_map(|route| Some((1, Direction::Downlink, route.next_hop?))).collect();
         let known = |(port, side, address): (usize, Direction, IpAddr)| Neighbour {
             port: config.port[port].name.clone(),
             address,

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::ops::{Add, Div, Mul, Sub};
 
+use quantity::Unit;
 use serde::Serialize;
 
 /// What all quantities have in common.
@@ -33,8 +34,21 @@ pub trait Quantity: Copy + PartialOrd + fmt::Display {
         let (number, unit) = text.split_at(split);
         let wrong = || format!("\"{text}\" is not {}; write it such as \"{}\"", Self::NAME, Self::EXAMPLE);
         let number: f64 = number.replace('_', "").parse().map_err(|_| wrong())?;
-        let size = Self::UNITS.iter().find(|(name, _)| *name == unit.trim()).ok_or_else(wrong)?.1;
-        Ok(Self::new(number * size))
+        let unit = unit.trim();
+        let named = |name: &str| Self::UNITS.iter().any(|(other, _)| *other == name);
+        let exact = Self::UNITS.iter().find(|(name, _)| *name == unit);
+        if let Some((_, size)) = exact.or(Self::UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))) {
+            return Ok(Self::new(number * size));
+        }
+        let kinds = [
+            ("bit/s", Unit::BitsPerSecond),
+            ("pps", Unit::PacketsPerSecond),
+            ("KiB", Unit::Bytes),
+            ("ms", Unit::Seconds),
+        ];
+        let kind = kinds.into_iter().find(|(name, _)| named(name)).filter(|_| !unit.is_empty());
+        let read = kind.and_then(|(_, kind)| kind.parse_fraction(text).ok());
+        read.map(Self::new).ok_or_else(wrong)
     }
 }
 
@@ -216,8 +230,11 @@ mod tests {
         assert_eq!(PacketRate::parse("200_000 pps"), Ok(PacketRate(2e5)));
         assert_eq!(Ratio::parse("12.5 %"), Ok(Ratio(0.125)));
         assert_eq!(Ratio::parse("0.765"), Ok(Ratio(0.765)));
-        let wrong = BitRate::parse("2.5 Gb").unwrap_err();
-        assert_eq!(wrong, "\"2.5 Gb\" is not a bit rate; write it such as \"2.5 Gbit/s\"");
+        let alike = ["100M", "100Mbps", "100 mbit/s", "0.1 Gbps"].map(BitRate::parse);
+        assert!(alike.iter().all(|rate| *rate == Ok(BitRate(1e8))), "{alike:?}");
+        assert_eq!((Time::parse("2 min"), Memory::parse("512kib")), (Ok(Time(120.0)), Ok(Memory(524_288.0))));
+        let wrong = BitRate::parse("2.5 GB").unwrap_err();
+        assert_eq!(wrong, "\"2.5 GB\" is not a bit rate; write it such as \"2.5 Gbit/s\"");
         assert!(PacketRate::parse("2.5 Gbit/s").is_err() && Time::parse("soon").is_err());
     }
 

@@ -10,13 +10,14 @@ use std::path::PathBuf;
 pub use dataplane::config::{ConfigError, parse_mac, parse_prefix, parse_rate, wrong};
 use dataplane::config::{Frames, Health, Link, Log, Metrics, Neighbour, ProcessSection, Route, Workers};
 use dataplane::forward::InstanceId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use expand::{ChannelPlan, Layout, Named, WrongFlow};
 pub use rule::{Ports, Protocol, RuleEntry, rules};
 
 /// A cable gateway's configuration.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// `"cmts"`.
@@ -85,7 +86,7 @@ fn default_socket() -> PathBuf {
 }
 
 /// Which side of the gateway a port is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Towards Remote-PHY devices: the converged interconnect network.
@@ -113,7 +114,7 @@ impl Role {
 }
 
 /// An interface.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Port {
     /// What the rest of the configuration calls it.
@@ -155,12 +156,14 @@ impl Port {
 }
 
 /// Packets that wait in service flows, per worker.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Queues {
-    /// Packets that may wait, all service flows together; they are slots of `[frames]`.
+    /// Packets that may wait, all service flows together; they take packet buffers of `[frames]`.
     pub packets: usize,
     /// Microseconds of work a channel is given ahead.
+    #[serde(deserialize_with = "quantity::read::microseconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::microseconds::schema")]
     pub ahead_us: u64,
     /// Largest IP packet towards modems.
     pub mtu: u32,
@@ -173,10 +176,12 @@ impl Default for Queues {
 }
 
 /// Packets to Remote-PHY devices.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DepiSection {
     /// Microseconds a packet may wait to be filled.
+    #[serde(deserialize_with = "quantity::read::microseconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::microseconds::schema")]
     pub hold_us: u64,
     /// Segments of a packet at most, 1 to 16.
     pub segments: usize,
@@ -193,14 +198,18 @@ impl Default for DepiSection {
 }
 
 /// Bursts from Remote-PHY devices.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct UpstreamSection {
     /// Milliseconds a segment waits for earlier ones.
+    #[serde(deserialize_with = "quantity::read::milliseconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::milliseconds::schema")]
     pub wait_ms: u64,
     /// Verify the CRC of every frame.
     pub verify_crc: bool,
     /// Bytes of a grant.
+    #[serde(deserialize_with = "quantity::read::bytes::deserialize")]
+    #[schemars(schema_with = "quantity::read::bytes::schema")]
     pub grant_bytes: u32,
     /// Bytes of a unit in requests.
     pub request_unit: u32,
@@ -213,16 +222,18 @@ impl Default for UpstreamSection {
 }
 
 /// A standby: `weir run --standby` with the same configuration, on the same machine.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StandbySection {
     /// Where the active gateway waits for it.
     pub socket: PathBuf,
     /// Milliseconds between two tellings of where numbers stand.
-    #[serde(default = "interval")]
+    #[serde(default = "interval", deserialize_with = "quantity::read::milliseconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::milliseconds::schema")]
     pub interval_ms: u64,
     /// Milliseconds of silence after which the active is taken for dead; a process that ends is dead at once.
-    #[serde(default = "silence")]
+    #[serde(default = "silence", deserialize_with = "quantity::read::milliseconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::milliseconds::schema")]
     pub silence_ms: u64,
 }
 
@@ -235,7 +246,7 @@ fn silence() -> u64 {
 }
 
 /// What a filter does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// Lets the packet pass.
@@ -246,7 +257,7 @@ pub enum Action {
 }
 
 /// A filter group (DOCS-SUBMGT3-MIB).
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FilterGroup {
     /// What profiles call it.
@@ -257,7 +268,7 @@ pub struct FilterGroup {
 }
 
 /// A set of classifiers.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Classifiers {
     /// What profiles call it.
@@ -268,7 +279,7 @@ pub struct Classifiers {
 }
 
 /// What a modem is given, whoever it is.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// What modems call it.
@@ -294,28 +305,37 @@ pub struct Profile {
 }
 
 /// A downstream service flow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FlowEntry {
     /// What classifiers call it.
     pub name: String,
     /// Maximum sustained rate: `"100 Mbit/s"`.
+    #[schemars(schema_with = "quantity::read::optional_rate_schema")]
     pub rate: Option<String>,
     /// Maximum traffic burst, in bytes.
+    #[serde(deserialize_with = "quantity::read::bytes::deserialize")]
+    #[schemars(schema_with = "quantity::read::bytes::schema")]
     pub burst: u64,
     /// Peak rate.
+    #[schemars(schema_with = "quantity::read::optional_rate_schema")]
     pub peak: Option<String>,
     /// Minimum reserved rate.
+    #[schemars(schema_with = "quantity::read::optional_rate_schema")]
     pub reserved: Option<String>,
     /// Traffic priority, 0 to 7.
     pub priority: u8,
     /// The bonding group; left out: the modems are spread over all of their service group.
     pub group: Option<String>,
     /// Bytes its queue holds at most.
+    #[serde(deserialize_with = "quantity::read::bytes::deserialize")]
+    #[schemars(schema_with = "quantity::read::bytes::schema")]
     pub buffer: u32,
     /// Active queue management (DOCSIS-PIE).
     pub aqm: bool,
     /// Its target, in milliseconds.
+    #[serde(deserialize_with = "quantity::read::milliseconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::milliseconds::schema")]
     pub aqm_target_ms: u64,
     /// Its packets are numbered, for modems to put them in order again; off only on a group of one channel.
     pub bonded: bool,
@@ -340,7 +360,7 @@ impl Default for FlowEntry {
 }
 
 /// What carries L2TPv3.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Carrier {
     /// IP protocol 115.
@@ -351,7 +371,7 @@ pub enum Carrier {
 }
 
 /// A service group: a Remote-PHY device and the modems behind it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceGroup {
     /// Its name.
@@ -397,7 +417,7 @@ impl ServiceGroup {
 }
 
 /// Downstream channels of one kind.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChannelEntry {
     /// Its name; of several, channel `n` has the number behind it.
@@ -406,6 +426,7 @@ pub struct ChannelEntry {
     #[serde(default = "one")]
     pub count: u16,
     /// Bits a second that it carries: `"1.89 Gbit/s"` for OFDM, `"42.24 Mbit/s"` for SC-QAM.
+    #[schemars(schema_with = "quantity::read::rate_schema")]
     pub capacity: String,
     /// The device's L2TPv3 session of the first; the others' follow.
     pub session: u32,
@@ -419,7 +440,7 @@ fn one() -> u16 {
 }
 
 /// Channels that packets of a service flow are spread over.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BondingGroup {
     /// Its name.
@@ -429,7 +450,7 @@ pub struct BondingGroup {
 }
 
 /// What an upstream pseudowire carries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Carries {
     /// Bursts.
@@ -440,7 +461,7 @@ pub enum Carries {
 }
 
 /// Upstream pseudowires of one kind.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpstreamChannel {
     /// Our L2TPv3 session of the first; the others' follow.
@@ -453,6 +474,7 @@ pub struct UpstreamChannel {
     pub carries: Carries,
     /// Bits a second to be granted on each.
     #[serde(default)]
+    #[schemars(schema_with = "quantity::read::optional_rate_schema")]
     pub capacity: Option<String>,
     /// The cookie the device shows: 8 or 16 hexadecimal digits.
     #[serde(default)]
@@ -460,7 +482,7 @@ pub struct UpstreamChannel {
 }
 
 /// Modems by pattern: modem `i` has the first of everything plus `i` (or plus `i` times `hosts`).
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModemEntry {
     /// How many.

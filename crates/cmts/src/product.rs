@@ -66,6 +66,7 @@ pub struct CmtsGateway {
 impl Gateway for CmtsGateway {
     const NAME: &'static str = "cmts";
     const TITLE: &'static str = "a cable gateway";
+    const EXAMPLES: &'static [&'static str] = &[include_str!("../../../examples/cmts.toml")];
     const VIEWS: &'static [View] = show::VIEWS;
     const TRACE_KEYS: &'static [TraceKey] = &[show::MODEM];
     const LIVE: &'static [LiveKey] = &[LiveKey {
@@ -179,7 +180,7 @@ impl Gateway for CmtsGateway {
             target: "process", event = "ready",
             ms = took.as_millis() as u64, workers = config.workers.count,
             modems = process.observer().control().modems(), service_groups = config.service_group.len(),
-            slots = config.frames.slots,
+            packet_buffers = config.frames.packet_buffers,
             "ready after {}; `weir show channels --socket {}` looks into it",
             duration(took.as_secs_f64()),
             socket.display()

@@ -79,7 +79,7 @@ fn mistakes_name_the_modem_and_the_key() {
         (
             "packets = 4096",
             "packets = 16000",
-            "queues.packets: 16000 packets may wait, but a worker has 16384 slots; 15360 or fewer, or more [frames] slots: ports need 1024 of their own",
+            "queues.packets: 16000 packets may wait, but a worker has 16384 packet buffers; 15360 or fewer, or more [frames] packet_buffers: ports need 1024 of their own",
         ),
         (
             "filters_up = [\"some\"]",

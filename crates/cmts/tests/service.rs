@@ -203,7 +203,7 @@ fn modems_come_and_go_and_flows_change_while_traffic_flows() {
 fn directions_may_have_workers_of_their_own() {
     let text = config(2, 6, true, "")
         .replace("[frames]", "[workers]\ncount = 3\n[frames]")
-        .replace("slots = 16384", "slots = 24576")
+        .replace("packet_buffers = 16384", "packet_buffers = 24576")
         .replace("name = \"sg0\"", "name = \"sg0\"\ndown_worker = 0\nup_worker = 1")
         .replace("name = \"sg1\"", "name = \"sg1\"\ndown_worker = 2\nup_worker = 0");
     let mut world = World::new(&text, Cuts::Anywhere(3));

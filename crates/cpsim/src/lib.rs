@@ -93,11 +93,7 @@ pub fn run(args: &CpArgs) -> anyhow::Result<()> {
         bail!(no_user_plane(why, &plane));
     }
     let summary = Summary { records, ..Summary::of(&plane, begin.elapsed().as_secs_f64()) };
-    let mut stdout = std::io::stdout().lock();
-    match args.json {
-        true => writeln!(stdout, "{}", serde_json::to_string(&summary)?)?,
-        false => write!(stdout, "{}", summary.text(Style::of_stdout()))?,
-    }
+    args.json.print(&summary, || summary.text(Style::of_stdout()))?;
     let failed = summary.counts.refused + summary.counts.unanswered;
     if failed > 0 {
         bail!("{} not granted", many(failed as usize, "request"));

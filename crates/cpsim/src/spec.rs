@@ -13,6 +13,7 @@ use serde::Deserialize;
 use wire::Teid;
 
 use gateway::fail::Usage;
+use gateway::json::JsonOutput;
 use gateway::load::Text;
 
 /// `weir cp`.
@@ -48,9 +49,9 @@ pub struct CpArgs {
     /// A file with any of the options below.
     #[arg(value_name = "PROFILE.toml")]
     pub file: Option<PathBuf>,
-    /// Print the summary as JSON.
-    #[arg(long)]
-    pub json: bool,
+    /// JSON.
+    #[command(flatten)]
+    pub json: JsonOutput,
     /// Show nothing while running.
     #[arg(long, short)]
     pub quiet: bool,
@@ -98,7 +99,9 @@ options! {
     /// Local UDP port; user planes send reports to 8805 [default: 8805].
     port: u16 = "PORT",
     /// Seconds until a request is retransmitted (T1) [default: 3].
-    patience: f64 = "SECONDS",
+    #[arg(alias = "patience")]
+    #[serde(alias = "patience")]
+    timeout: f64 = "SECONDS",
     /// Times a request is sent in all (N1), 1 to 255 [default: 3].
     n1_requests: u8 = "N",
     /// Kind of control plane [default: smf].
@@ -387,7 +390,7 @@ fn resolve(options: Options) -> Result<Spec, String> {
         upf,
         address: options.address,
         port: options.port.unwrap_or(pfcp::PORT),
-        patience: time("patience", options.patience.unwrap_or(3.0))?,
+        patience: time("timeout", options.timeout.unwrap_or(3.0))?,
         n1_requests: options.n1_requests.unwrap_or(3),
         sessions,
         rate: at_least("rate", options.rate.unwrap_or(1000.0), 0.001)?,

@@ -261,7 +261,7 @@ fn reports_about_gtp_u_peers_are_taken_note_of() {
 
 #[test]
 fn nobody_there_is_an_end() {
-    let mut cp = ControlPlane::new(of("--patience 0.1"), CP.ip(), RecoveryTimeStamp::from_unix(1), Time::ZERO);
+    let mut cp = ControlPlane::new(of("--timeout 0.1"), CP.ip(), RecoveryTimeStamp::from_unix(1), Time::ZERO);
     for ms in 0..400 {
         cp.turn(Time::from_millis(ms));
         cp.drain(|_, _| {});

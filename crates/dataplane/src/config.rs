@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use engine::Idle;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use links::{Link, Links};
@@ -15,7 +16,7 @@ pub use log::{LOG_TARGETS, Log, LogFormat, LogLevel};
 pub use process::{ProcessSection, Seccomp};
 
 /// Threads that carry packets.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Workers {
     /// How many.
@@ -26,6 +27,8 @@ pub struct Workers {
     /// packets come that fast, `"latency"` never sleeps (a CPU of its own for each worker).
     pub idle: IdleMode,
     /// Microseconds a balanced worker polls for the next packet, at most.
+    #[serde(deserialize_with = "quantity::read::microseconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::microseconds::schema")]
     pub spin_us: u32,
     /// The former name of `idle = "latency"`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -41,7 +44,7 @@ impl Default for Workers {
 }
 
 /// What a worker does without packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum IdleMode {
     /// Sleeps at once: the least CPU time.
@@ -84,45 +87,46 @@ impl Workers {
         if !(1..=64).contains(&workers.burst) {
             return Err(wrong(&[&"workers", &"burst"], "a burst has 1 to 64 packets", "leave it out for 64"));
         }
-        if frames.slots < 1024 {
-            return Err(wrong(&[&"frames", &"slots"], "fewer than 1024 slots", "at least 4096 per worker and port"));
+        if frames.packet_buffers < 1024 {
+            let what = format!("{} packet buffers are fewer than 1024", frames.packet_buffers);
+            return Err(wrong(&[&"frames", &"packet_buffers"], what, "at least 4096 per worker and port"));
         }
-        if frames.slot_bytes < 1024 {
-            return Err(wrong(
-                &[&"frames", &"slot_bytes"],
-                "a slot needs room for a packet",
-                "2048, or 4096 for jumbo",
-            ));
+        if frames.packet_buffer_bytes < 1024 {
+            let what = format!("{} bytes are too few for a packet", frames.packet_buffer_bytes);
+            return Err(wrong(&[&"frames", &"packet_buffer_bytes"], what, "2048, or 4096 for jumbo frames"));
         }
         Ok(())
     }
 }
 
 /// Packet memory.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Frames {
-    /// Packets it holds, all workers and ports together.
-    pub slots: u32,
-    /// Bytes of a slot, 262 of them headroom.
-    pub slot_bytes: u16,
+    /// Packet buffers, all workers and ports together.
+    #[serde(alias = "slots")]
+    pub packet_buffers: u32,
+    /// Bytes of a packet buffer, 262 of them headroom.
+    #[serde(alias = "slot_bytes", deserialize_with = "quantity::read::bytes::deserialize")]
+    #[schemars(schema_with = "quantity::read::bytes::schema")]
+    pub packet_buffer_bytes: u16,
 }
 
 impl Default for Frames {
     fn default() -> Self {
-        Self { slots: 16_384, slot_bytes: 2048 }
+        Self { packet_buffers: 16_384, packet_buffer_bytes: 2048 }
     }
 }
 
 /// A route.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
     /// Destination prefix: `0.0.0.0/0`.
     pub to: String,
     /// The gateway, on the link of one of the instance's ports.
-    #[serde(default)]
-    pub via: Option<IpAddr>,
+    #[serde(default, alias = "via")]
+    pub next_hop: Option<IpAddr>,
     /// Instead: the port its packets leave by, one without link layer (`tun:`).
     #[serde(default)]
     pub port: Option<String>,
@@ -132,7 +136,7 @@ pub struct Route {
 }
 
 /// A neighbour that needs no resolving.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Neighbour {
     /// The port it is on.
@@ -144,7 +148,7 @@ pub struct Neighbour {
 }
 
 /// Numbers, health and readiness for a monitoring system, by HTTP, on the host's own network stack.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Metrics {
     /// Where to listen: `127.0.0.1:9464`. Whoever reaches it may read; nothing can be changed there.
@@ -152,7 +156,7 @@ pub struct Metrics {
 }
 
 /// `/healthz` and `/readyz` by HTTP, on a listener of their own: whatever is done to `/metrics`, probes are answered.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Health {
     /// Where to listen: `0.0.0.0:9465`. Nothing can be changed there, and little is told.
@@ -184,22 +188,7 @@ pub fn parse_prefix(text: &str) -> Option<(IpAddr, u8)> {
     (len <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, len))
 }
 
-/// A rate: a number with `bit/s`, `kbit/s`, `Mbit/s` or `Gbit/s`.
-pub fn parse_rate(text: &str) -> Option<u64> {
-    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let (number, unit) = text.split_at(at);
-    let scale = match unit.trim() {
-        "bit/s" => 1.0,
-        "kbit/s" => 1e3,
-        "Mbit/s" => 1e6,
-        "Gbit/s" => 1e9,
-        _ => return None,
-    };
-    let value: f64 = number.parse().ok()?;
-    let bits = value * scale;
-    // 400 Gbit/s is beyond any port there is; buckets are exact up to there.
-    (0.0..=400e9).contains(&bits).then_some(bits as u64)
-}
+pub use quantity::bit_rate as parse_rate;
 
 /// A hardware address.
 pub fn parse_mac(text: &str) -> Option<[u8; 6]> {

@@ -146,7 +146,7 @@ impl Fleet {
             Io::Xdp if many => format!("xdp:{interface}?queue={{worker}}"),
             Io::Xdp => format!("xdp:{interface}"),
             mode => {
-                let mode = if mode == Io::Ring { "ring" } else { "slots" };
+                let mode = if mode == Io::Ring { "tpacket3" } else { "tpacket2" };
                 let fanout = match many {
                     true => format!("&fanout=subscriber&group={group}&member={{worker}}/{{workers}}"),
                     false => String::new(),

@@ -49,7 +49,7 @@ pub fn toml(fleet: &Fleet, places: &Places) -> String {
         line(format!("cpus = {cpus}"));
     }
     line("poll = true".to_owned());
-    line(format!("\n[frames]\nslots = {}", fleet.settings.slots));
+    line(format!("\n[frames]\npacket_buffers = {}", fleet.settings.packet_buffers));
     let ports = [
         ("n3", "access", &places.access_interface, &places.access_address, 1),
         ("n6", "core", &places.core_interface, &places.core_address, 2),

@@ -48,13 +48,15 @@ pub fn fleet(fleet: &Fleet) -> Vec<Finding> {
         found.push(Finding::at("deploy.drain_seconds", "no time to drain in", help));
     }
     let least = (fleet.workers() * 2 * 4096).max(4096);
-    if settings.slots < least {
-        let what = format!("{} slots for {} workers with two ports each", settings.slots, fleet.workers());
-        found.push(Finding::at("deploy.slots", what, format!("{least} at least")));
+    if settings.packet_buffers < least {
+        let what =
+            format!("{} packet buffers for {} workers with two ports each", settings.packet_buffers, fleet.workers());
+        found.push(Finding::at("deploy.packet_buffers", what, format!("{least} at least")));
     }
-    let pool_mib = u64::from(settings.slots) * 2048 / (1 << 20);
+    let pool_mib = u64::from(settings.packet_buffers) * 2048 / (1 << 20);
     if u64::from(settings.hugepages_mib) < pool_mib || settings.hugepages_mib % 2 != 0 {
-        let what = format!("{} slots of 2 KiB do not fit in {} MiB", settings.slots, settings.hugepages_mib);
+        let what =
+            format!("{} packet buffers of 2 KiB do not fit in {} MiB", settings.packet_buffers, settings.hugepages_mib);
         found.push(Finding::at("deploy.hugepages_mib", what, format!("an even number, {pool_mib} at least")));
     }
     match (fleet.pool(0), fleet.sessions()) {

@@ -23,7 +23,8 @@ pub struct Settings {
     /// 2 MiB pages for packet memory and session records, of each unit, in MiB.
     pub hugepages_mib: u32,
     /// Packets a unit's memory holds.
-    pub slots: u32,
+    #[serde(alias = "slots")]
+    pub packet_buffers: u32,
     /// The load at which one more machine is wanted: `weir_load_ratio`, 0 to 1.
     pub target_load: f64,
     /// Seconds that a machine to be removed may take to lose its sessions.
@@ -46,7 +47,7 @@ impl Default for Settings {
             ue_pool: constant("10.64.0.0/12"),
             io: Io::default(),
             hugepages_mib: 256,
-            slots: 32_768,
+            packet_buffers: 32_768,
             target_load: 0.7,
             drain_seconds: 900,
             control_planes: vec![constant("10.20.0.0/16"), constant("10.21.0.0/16")],

@@ -59,7 +59,7 @@ fn settings_that_make_no_sense_are_found() {
     assert_eq!(bad("least_machines = 9"), ["deploy.least_machines"]);
     assert_eq!(bad("target_load = 1.5"), ["deploy.target_load"]);
     assert_eq!(bad("drain_seconds = 9000"), ["deploy.drain_seconds"]);
-    assert_eq!(bad("slots = 4096"), ["deploy.slots"]);
+    assert_eq!(bad("packet_buffers = 4096"), ["deploy.packet_buffers"]);
     assert_eq!(bad("hugepages_mib = 32"), ["deploy.hugepages_mib"]);
     assert_eq!(bad("ue_pool = \"10.64.0.0/18\""), ["deploy.ue_pool"], "2048 addresses for 44,643 sessions");
     assert_eq!(bad("ue_pool = \"10.64.0.0/31\""), ["deploy.ue_pool"]);

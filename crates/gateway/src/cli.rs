@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use crate::drain::DrainArgs;
+use crate::json::JsonOutput;
 use crate::log::{Level, LogArgs, LogOptions};
 use crate::shell::reload::ReloadArgs;
+use crate::schema::ConfigArgs;
 
 /// Commands of every gateway.
 #[derive(Debug, Subcommand)]
@@ -24,6 +26,8 @@ pub enum Command {
     Drain(DrainArgs),
     /// Read the configuration again and apply what can change while it runs.
     Reload(ReloadArgs),
+    /// The schema and the reference of configurations.
+    Config(ConfigArgs),
 }
 
 /// An option that a gateway adds to `weir show` or `weir trace`.
@@ -83,9 +87,9 @@ pub struct RunArgs {
     /// Stand by for the cable gateway that runs with this configuration, and take over when it stops.
     #[arg(long)]
     pub standby: bool,
-    /// Print the final counters as JSON instead of the summary.
-    #[arg(long)]
-    pub json: bool,
+    /// The final counters instead of the summary.
+    #[command(flatten)]
+    pub json: JsonOutput,
     /// The event log.
     #[command(flatten)]
     pub log: LogOptions,
@@ -97,9 +101,9 @@ pub struct At {
     /// The running gateway's control socket.
     #[arg(long, global = true, value_name = "PATH", env = "WEIR_SOCKET", default_value = "/run/weir.sock")]
     pub socket: PathBuf,
-    /// Print JSON instead of tables.
-    #[arg(long, global = true)]
-    pub json: bool,
+    /// How to print.
+    #[command(flatten)]
+    pub json: JsonOutput,
 }
 
 /// `weir show`.
@@ -178,9 +182,9 @@ pub struct TraceArgs {
 
 /// A time of 0.01 s to a day.
 pub fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
+    match quantity::Unit::Seconds.parse_fraction(text) {
         Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(seconds),
-        _ => Err("a number of seconds from 0.01 to 86400".to_owned()),
+        _ => Err("allowed: a duration from 0.01 to 86400 seconds, such as 5, 500ms or 2min".to_owned()),
     }
 }
 
@@ -190,6 +194,7 @@ mod tests {
 
     #[test]
     fn seconds_are_sensible() {
-        assert_eq!((seconds("0.5"), seconds("0").is_err(), seconds("soon").is_err()), (Ok(0.5), true, true));
+        assert_eq!([seconds("0.5"), seconds("500 ms"), seconds("1min")], [Ok(0.5), Ok(0.5), Ok(60.0)]);
+        assert!(["0", "soon", "-1", "2 days"].iter().all(|text| seconds(text).is_err()));
     }
 }

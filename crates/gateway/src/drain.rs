@@ -1,6 +1,5 @@
 //! `weir drain`: refuse new sessions, before a gateway is stopped.
 
-use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -56,12 +55,10 @@ pub fn drain(args: &DrainArgs) -> anyhow::Result<()> {
     while args.wait.is_some() && view.sessions > 0 && Instant::now() < until && signals::sleep(0.5, &stop) {
         view = ask(until.saturating_duration_since(Instant::now()).as_secs() as u32)?;
     }
-    let mut out = std::io::stdout().lock();
-    match args.at.json {
-        true => writeln!(out, "{}", serde_json::to_string(&view)?)?,
-        false if view.draining => writeln!(out, "draining; {} sessions left", count(view.sessions))?,
-        false => writeln!(out, "taking new sessions; {} there", count(view.sessions))?,
-    }
+    args.at.json.print(&view, || match view.draining {
+        true => format!("draining; {} sessions left\n", count(view.sessions)),
+        false => format!("taking new sessions; {} there\n", count(view.sessions)),
+    })?;
     if args.wait.is_some() && view.sessions > 0 {
         bail!("{} sessions are left, and the time is over", count(view.sessions));
     }

@@ -38,8 +38,10 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod counters;
 pub mod drain;
 pub mod fail;
+pub mod json;
 pub mod load;
 pub mod log;
 pub mod metrics;
@@ -47,6 +49,7 @@ pub mod privilege;
 pub mod pulse;
 pub mod records;
 mod registry;
+pub mod schema;
 pub mod shell;
 pub mod show;
 pub mod signals;

@@ -3,12 +3,16 @@
 //! | file | idea |
 //! |---|---|
 //! | `spans.rs` | where in the text a path of keys is |
-//! | `wording.rs` | what the parser says, in an operator's words |
+//! | `reader.rs` | from the tree to typed values |
+//! | `mistake.rs` | what is wrong, as a value |
+//! | `renamed.rs` | keys under their former names |
 //! | `error.rs` | the error, as it is printed |
 
 mod error;
+mod mistake;
+mod reader;
+mod renamed;
 mod spans;
-mod wording;
 
 use std::ops::Range;
 use std::path::Path;
@@ -18,6 +22,8 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 pub use error::{LoadError, Wrong};
+use mistake::Mistake;
+use reader::Reader;
 
 /// A file's text under its name: what spans point into.
 #[derive(Clone, Debug)]
@@ -44,8 +50,26 @@ impl Text {
     /// # Errors
     /// [`LoadError::Wrong`], pointing at the key.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, LoadError> {
+        let (value, warnings) = self.parse_noting()?;
+        for warning in warnings {
+            eprintln!("warning: {warning}");
+        }
+        Ok(value)
+    }
+
+    /// As [`Text::parse`], with a warning for each key that stands under its former name.
+    ///
+    /// # Errors
+    /// As [`Text::parse`].
+    pub fn parse_noting<T: DeserializeOwned>(&self) -> Result<(T, Vec<Warning>), LoadError> {
         let tree = DeTable::parse(&self.text).map_err(|error| self.syntax(&error))?;
-        toml::from_str(&self.text).map_err(|error| self.worded(&error, &tree))
+        let (value, renamed) = Reader::read(&tree).map_err(|mistake| self.worded(&mistake, &tree))?;
+        let warning = |(span, rename): (Range<usize>, &renamed::Rename)| Warning {
+            place: format!("{}:{}", self.name, 1 + self.text[..span.start].matches('\n').count()),
+            key: spans::path_at(&tree, &span).join("."),
+            what: format!("`{}` is now `{}`; the former name is read for one release", rename.old, rename.new),
+        };
+        Ok((value, renamed.into_iter().map(warning).collect()))
     }
 
     /// An error that points at a path of keys and list positions; where the last of them is not there, at the nearest
@@ -69,17 +93,35 @@ impl Text {
     }
 
     fn syntax(&self, error: &toml::de::Error) -> LoadError {
-        let span = error.span().unwrap_or(0..0);
-        let worded = wording::syntax(error.message());
-        self.wrong(String::new(), spans::visible(&self.text, span), worded.what, worded.help)
+        let span = spans::visible(&self.text, error.span().unwrap_or(0..0));
+        let what = error.message().lines().next().unwrap_or("this is not TOML").to_owned();
+        let help = "keys and values are written as in name = \"text\", count = 3, list = [1, 2], under [section] headers; a key \
+                    or [section] stands once, sections that repeat have double brackets: [[port]]";
+        self.wrong(String::new(), span, what, Some(help.to_owned()))
     }
 
-    fn worded(&self, error: &toml::de::Error, tree: &Spanned<DeTable<'_>>) -> LoadError {
-        let span = error.span().unwrap_or(0..0);
+    fn worded(&self, mistake: &Mistake, tree: &Spanned<DeTable<'_>>) -> LoadError {
+        let span = mistake.span.clone().unwrap_or(0..0);
         let path = spans::path_at(tree, &span);
-        let worded = wording::mistake(error.message());
-        let span = if worded.is_missing { span } else { spans::assignment(tree, &path, span) };
-        self.wrong(path.join("."), spans::shown(&self.text, span), worded.what, worded.help)
+        let span = if mistake.is_missing() { span } else { spans::assignment(tree, &path, span) };
+        self.wrong(path.join("."), spans::shown(&self.text, span), mistake.what(), mistake.help())
+    }
+}
+
+/// Something in a file that is read, but should be written in another way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// File and line.
+    pub place: String,
+    /// Keys and list positions from the top, joined by dots.
+    pub key: String,
+    /// What to write instead.
+    pub what: String,
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}: {}", self.place, self.key, self.what)
     }
 }
 
@@ -120,6 +162,25 @@ impl Text {
             }
         }
         Ok(())
+    }
+
+    /// A warning for each port that names its mode by a former word.
+    ///
+    /// `uris`: the ports' URIs, in order.
+    pub fn former_modes<'a>(&self, uris: impl Iterator<Item = &'a str>) -> Vec<Warning> {
+        let former = |(n, uri): (usize, &str)| {
+            let uri: port::Uri = uri.parse().ok().filter(|uri: &port::Uri| uri.kind() == "packet")?;
+            let (old, new) = match uri.get("mode")? {
+                "ring" => ("ring", "tpacket3"),
+                "slots" => ("slots", "tpacket2"),
+                _ => return None,
+            };
+            let path = ["port".to_owned(), n.to_string(), "uri".to_owned()];
+            let LoadError::Wrong(at) = self.at(&path, "", "") else { return None };
+            let what = format!("`mode={old}` is now `mode={new}`; the former name is read for one release");
+            Some(Warning { place: format!("{}:{}", self.name, at.line()), key: path.join("."), what })
+        };
+        uris.enumerate().filter_map(former).collect()
     }
 
     /// Which gateway the text describes, if it says so.

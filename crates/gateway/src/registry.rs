@@ -10,22 +10,33 @@ use crate::load::Text;
 use crate::shell::{self, Gateway};
 use crate::show::{self, LOG, View};
 use crate::trace::{self, TraceKey};
-use crate::{drain, fail, log, privilege};
+use crate::{drain, fail, json, log, privilege, schema};
 
 /// A gateway that a binary can run.
 #[derive(Clone, Copy)]
 pub struct GatewayEntry {
     /// What configurations call it.
-    name: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) schema: fn() -> serde_json::Value,
+    pub(crate) examples: &'static [&'static str],
     run: fn(&RunArgs, Text) -> anyhow::Result<()>,
-    views: &'static [View],
+    pub(crate) views: &'static [View],
     trace_keys: &'static [TraceKey],
 }
 
 impl GatewayEntry {
     /// The registry line of a gateway.
     pub const fn of<G: Gateway>() -> Self {
-        Self { name: G::NAME, run: shell::run::<G>, views: G::VIEWS, trace_keys: G::TRACE_KEYS }
+        Self {
+            name: G::NAME,
+            title: G::TITLE,
+            schema: schema::of::<G>,
+            examples: G::EXAMPLES,
+            run: shell::run::<G>,
+            views: G::VIEWS,
+            trace_keys: G::TRACE_KEYS,
+        }
     }
 }
 
@@ -81,7 +92,7 @@ impl Registry {
         let (into, keys) = match command {
             Command::Show(args) => (&mut args.keys, self.show_keys()),
             Command::Trace(args) => (&mut args.keys, self.trace_keys().iter().map(|key| key.key).collect()),
-            Command::Run(_) | Command::Log(_) | Command::Drain(_) | Command::Reload(_) => return,
+            Command::Run(_) | Command::Log(_) | Command::Drain(_) | Command::Reload(_) | Command::Config(_) => return,
         };
         let value = |key: Key| Some((key.name, matches.get_one::<String>(key.name)?.clone()));
         *into = Keys(keys.into_iter().filter_map(value).collect());
@@ -99,6 +110,7 @@ impl Registry {
             Command::Log(args) => log::log(args),
             Command::Drain(args) => drain::drain(args),
             Command::Reload(args) => shell::reload::reload(args),
+            Command::Config(args) => schema::config(args, self.0),
         }
     }
 
@@ -115,7 +127,7 @@ impl Registry {
         if let Some(ended) = privilege::main_of_helper() {
             return ended;
         }
-        let matches = self.command(Cli::command()).get_matches();
+        let matches = self.command(Cli::command()).get_matches_from(json::with_json_files(std::env::args_os()));
         let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
         self.read_keys(&mut cli.command, &matches);
         let done = self.perform(&cli.command);

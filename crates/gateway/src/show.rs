@@ -55,6 +55,7 @@ pub fn show(args: &ShowArgs, views: &[View]) -> anyhow::Result<()> {
     let question = (view.question)(args).map_err(Usage)?;
     let stop = signals::stop_flag()?;
     let mut client = Client::connect(&args.at.socket)?;
+    let mut out = args.at.json.open()?;
     let mut earlier: Option<Value> = None;
     if let Some(seconds) = args.over {
         earlier = Some(client.ask_any(&question, |_| false)?);
@@ -67,11 +68,9 @@ pub fn show(args: &ShowArgs, views: &[View]) -> anyhow::Result<()> {
         let style = Style::of_stdout();
         let page = (view.print)(&now, earlier.as_ref(), args, style)
             .context("the running weir sent an answer of another kind; are they of different versions?")?;
-        let text = if args.watch.is_some() && !args.at.json { framed(&page, style) } else { page };
-        let mut out = std::io::stdout().lock();
+        let text = if args.watch.is_some() && !args.at.json.is_wanted() { framed(&page, style) } else { page };
         out.write_all(text.as_bytes())?;
         out.flush()?;
-        drop(out);
         let Some(seconds) = args.watch else { return Ok(()) };
         earlier = Some(now);
         if !signals::sleep(seconds, &stop) {

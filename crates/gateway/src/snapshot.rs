@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use engine::Io;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// All counters of a process.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
     /// Which gateway: `upf`.
     pub gateway: String,
@@ -28,7 +29,7 @@ pub struct Snapshot {
 }
 
 /// One worker's counters.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerCounters {
     /// Its number.
     pub worker: u16,
@@ -41,13 +42,14 @@ pub struct WorkerCounters {
     /// Drops by stage and reason; those that never happened are not there.
     pub drops: Vec<DropCounters>,
     /// Packets the slow path took, by reason.
+    #[serde(rename = "punted", alias = "consumed")]
     pub consumed: Vec<PuntCounters>,
     /// In less out or named: 0 when the conservation law of packets holds; exact only at rest.
     pub missing: i64,
 }
 
 /// A stage's counters.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StageCounters {
     /// The pipeline it is in.
     pub pipeline: String,
@@ -62,7 +64,7 @@ pub struct StageCounters {
 }
 
 /// A drop counter.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DropCounters {
     /// `pipeline.stage`, or `worker`.
     pub stage: String,
@@ -77,7 +79,7 @@ pub struct DropCounters {
 }
 
 /// A counter of packets that were answered or turned into events.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PuntCounters {
     /// [`engine::Punt::name`].
     pub reason: String,
@@ -88,7 +90,7 @@ pub struct PuntCounters {
 }
 
 /// The arena's shape, and the slots no worker has.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FrameMemory {
     /// Slots there are.
     pub slots: u64,

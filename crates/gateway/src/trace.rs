@@ -38,12 +38,13 @@ pub fn trace(args: &TraceArgs, keys: &[TraceKey]) -> anyhow::Result<()> {
     let (ue, whose) = subject.find(&mut client)?;
     client.ask(&Request::Trace { ue, packets: args.packets })?;
     let style = Style::of_stdout();
-    if !args.at.json {
+    if !args.at.json.is_wanted() {
         eprintln!("following the next {} of {}", many(args.packets as usize, "packet"), whose);
     }
     let until = Instant::now() + Duration::from_secs_f64(args.seconds);
     let mut seen = Walks::default();
     let mut go_on = true;
+    let mut out = args.at.json.open()?;
     while go_on {
         go_on = signals::sleep(0.1, &stop) && Instant::now() < until;
         let Reply::Trace(view) = client.ask_while(&Request::Traced, |_| !stop.load(Ordering::Relaxed))? else { break };
@@ -51,8 +52,7 @@ pub fn trace(args: &TraceArgs, keys: &[TraceKey]) -> anyhow::Result<()> {
         // Packets are counted before they walk: with none left, one more look has everything.
         go_on &= left > 0 || !lines.is_empty();
         for walk in seen.add(lines, !go_on) {
-            let mut out = std::io::stdout().lock();
-            if args.at.json {
+            if args.at.json.is_wanted() {
                 serde_json::to_writer(&mut out, &walk)?;
                 writeln!(out)?;
             } else {
@@ -66,7 +66,7 @@ pub fn trace(args: &TraceArgs, keys: &[TraceKey]) -> anyhow::Result<()> {
     if let Some(mut file) = file {
         file.flush()?;
     }
-    if seen.done == 0 && !args.at.json {
+    if seen.done == 0 && !args.at.json.is_wanted() {
         eprintln!("no packet of {whose} came; see `weir show drops` and `weir show ports`");
     }
     Ok(())

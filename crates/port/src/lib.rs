@@ -19,7 +19,7 @@
 //! # let arena = frame::Arena::new(frame::ArenaConfig::default()).unwrap();
 //! let mut pool = frame::Pool::new(&arena, 1024);
 //! let mut cx = port::OpenContext::new(&mut pool);
-//! let port = port::open(&"packet:eth0?mode=ring".parse()?, &mut cx)?;
+//! let port = port::open(&"packet:eth0?mode=tpacket3".parse()?, &mut cx)?;
 //! # Ok(()) }
 //! ```
 

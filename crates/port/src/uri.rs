@@ -8,7 +8,7 @@ use crate::PortError;
 /// The name of a port. `?`, `&`, `#` and `%` inside a target or value are written `%3F`, `%26`, `%23`, `%25`.
 ///
 /// ```
-/// let uri: port::Uri = "packet:eth0?mode=ring&member=0/2".parse().unwrap();
+/// let uri: port::Uri = "packet:eth0?mode=tpacket3&member=0/2".parse().unwrap();
 /// assert_eq!((uri.kind(), uri.target(), uri.get("member")), ("packet", "eth0", Some("0/2")));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ mod simulate;
 use std::path::PathBuf;
 
 use dataplane::forward::InstanceId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use dataplane::config::{
@@ -25,7 +26,7 @@ pub use reassembly::Reassembly;
 pub use simulate::{Bearer, Simulate};
 
 /// A user plane's configuration.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// `"upf"`.
@@ -88,7 +89,7 @@ fn default_socket() -> PathBuf {
 }
 
 /// Which side of the gateway a port is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Towards the radio network: N3, S1-U.
@@ -98,7 +99,7 @@ pub enum Role {
 }
 
 /// An interface.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Port {
     /// What the rest of the configuration calls it.
@@ -134,7 +135,7 @@ pub struct Port {
 }
 
 /// Tunnel protocol.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gtpu {
     /// Error Indications sent per second and worker at most; and as many notifications of supported extension headers.
@@ -143,11 +144,16 @@ pub struct Gtpu {
     pub zero_checksum_over_ipv6: bool,
     /// Seconds between Echo Requests to each peer that control planes' sessions send to: 60 or more (3GPP TS 29.281,
     /// 7.2.1); 0: none are sent.
+    #[serde(deserialize_with = "quantity::read::seconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub echo_seconds: u32,
     /// Seconds until an Echo Request is sent again (T3-RESPONSE).
+    #[serde(deserialize_with = "quantity::read::seconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub echo_timeout_seconds: u32,
     /// Echo Requests without an answer until control planes are told that the path has failed (N3-REQUESTS).
-    pub echo_tries: u32,
+    #[serde(alias = "echo_tries")]
+    pub n3_requests: u32,
 }
 
 impl Default for Gtpu {
@@ -157,20 +163,24 @@ impl Default for Gtpu {
             zero_checksum_over_ipv6: false,
             echo_seconds: 60,
             echo_timeout_seconds: 5,
-            echo_tries: 3,
+            n3_requests: 3,
         }
     }
 }
 
 /// Packets that wait for an idle subscriber or a neighbour's address, per worker.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Buffer {
     /// Bytes for all together.
+    #[serde(deserialize_with = "quantity::read::bytes::deserialize")]
+    #[schemars(schema_with = "quantity::read::bytes::schema")]
     pub bytes: usize,
     /// Packets a subscriber may have waiting.
     pub packets_per_subscriber: u32,
     /// Seconds until a waiting packet is given up.
+    #[serde(deserialize_with = "quantity::read::seconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub seconds: u32,
 }
 
@@ -291,9 +301,9 @@ impl Gtpu {
         if self.echo_timeout_seconds == 0 {
             return Err(wrong(&[&"gtpu", &"echo_timeout_seconds"], "no time to answer", "such as 5"));
         }
-        if self.echo_tries == 0 || self.echo_tries.saturating_mul(self.echo_timeout_seconds) > 60 {
+        if self.n3_requests == 0 || self.n3_requests.saturating_mul(self.echo_timeout_seconds) > 60 {
             let what = "all tries take a minute at most, and there is one at least";
-            return Err(wrong(&[&"gtpu", &"echo_tries"], what, "such as 3"));
+            return Err(wrong(&[&"gtpu", &"n3_requests"], what, "such as 3"));
         }
         Ok(())
     }

@@ -64,6 +64,12 @@ impl From<N4Error> for StartError {
 impl Gateway for UpfGateway {
     const NAME: &'static str = "upf";
     const TITLE: &'static str = "a user plane";
+    const EXAMPLES: &'static [&'static str] = &[
+        include_str!("../../../examples/upf-packet.toml"),
+        include_str!("../../../examples/upf-n4.toml"),
+        include_str!("../../../examples/upf-embb.toml"),
+        include_str!("../../../examples/upf-fanout.toml"),
+    ];
     const VIEWS: &'static [View] = show::VIEWS;
     const LIVE: &'static [LiveKey] = &[
         LiveKey { key: "route", help: "Forwarding tables are published anew; sessions, tunnels and neighbours stay." },
@@ -200,7 +206,7 @@ impl Gateway for UpfGateway {
         tracing::info!(
             target: "process", event = "ready",
             ms = took.as_millis() as u64, workers = process.shell().workers().len(), sessions,
-            slots = frames.slots, pages = frames.pages,
+            packet_buffers = frames.slots, pages = frames.pages,
             "ready after {}; `weir show run --socket {}` looks into it",
             duration(took.as_secs_f64()),
             socket.display()

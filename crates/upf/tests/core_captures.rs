@@ -23,8 +23,8 @@ const CP: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 4);
 const SMF: Ipv4Addr = Ipv4Addr::new(10, 3, 0, 4);
 const CONFIG: &str = r#"
 gateway = "upf"
-frames = { slots = 2048, slot_bytes = 2048 }
-route = [{ to = "0.0.0.0/0", via = "10.6.0.1" }, { to = "::/0", via = "fd00:6::1" }]
+frames = { packet_buffers = 2048, packet_buffer_bytes = 2048 }
+route = [{ to = "0.0.0.0/0", next_hop = "10.6.0.1" }, { to = "::/0", next_hop = "fd00:6::1" }]
 neighbour = [
   { port = "n3", address = "10.3.0.2", mac = "02:00:00:00:03:02" },
   { port = "n3", address = "10.3.0.3", mac = "02:00:00:00:03:03" },

@@ -11,8 +11,8 @@ fn device(slots: u32) -> Device {
     let config = format!(
         r#"
         gateway = "upf"
-        frames = {{ slots = {slots}, slot_bytes = 9600 }}
-        route = [{{ to = "0.0.0.0/0", via = "10.0.6.254" }}]
+        frames = {{ packet_buffers = {slots}, packet_buffer_bytes = 9600 }}
+        route = [{{ to = "0.0.0.0/0", next_hop = "10.0.6.254" }}]
         neighbour = [{{ port = "n6", address = "10.0.6.254", mac = "02:00:00:00:06:fe" }}]
         port = [
           {{ name = "n3", uri = "memory:n3?mac=02:00:00:00:03:01", role = "access", addresses = ["10.0.3.1/24"] }},

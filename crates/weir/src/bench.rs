@@ -2,8 +2,6 @@
 
 mod real;
 
-use std::io::Write;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use ::bench::scale::{self, Axis};
@@ -13,6 +11,7 @@ use clap::Args;
 
 use gateway::cli::seconds;
 use gateway::fail::Usage;
+use gateway::json::JsonOutput;
 use gateway::signals;
 
 /// `weir bench`.
@@ -88,9 +87,9 @@ pub struct BenchArgs {
     /// Change a parameter of the workload, such as ues=50000 or new_flows=0.1. May be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Write the result as JSON to a file, or with - to standard output instead of the table.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    /// JSON.
+    #[command(flatten)]
+    pub json: JsonOutput,
 }
 
 impl BenchArgs {
@@ -285,18 +284,5 @@ fn usage(error: ::bench::BenchError) -> Usage {
 }
 
 fn print(args: &BenchArgs, value: &impl serde::Serialize, text: &str) -> anyhow::Result<()> {
-    match &args.json {
-        Some(path) if path.as_os_str() == "-" => print_json(&mut std::io::stdout().lock(), value),
-        Some(path) => {
-            write!(std::io::stdout(), "{text}")?;
-            let mut file = std::fs::File::create(path).with_context(|| format!("writing {}", path.display()))?;
-            print_json(&mut file, value)
-        }
-        None => Ok(write!(std::io::stdout(), "{text}")?),
-    }
-}
-
-fn print_json(out: &mut dyn Write, value: &impl serde::Serialize) -> anyhow::Result<()> {
-    writeln!(out, "{}", serde_json::to_string_pretty(value)?)?;
-    Ok(())
+    args.json.print_pretty(value, || text.to_owned())
 }

@@ -13,6 +13,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use ledger::{Filter, Moment};
 
 use gateway::fail::Usage;
+use gateway::json::JsonOutput;
 use gateway::tables::Style;
 use source::Source;
 
@@ -113,9 +114,9 @@ pub struct ListArgs {
     /// At most this many, the latest.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub limit: u32,
-    /// Print a JSON array instead of a table.
-    #[arg(long)]
-    pub json: bool,
+    /// JSON.
+    #[command(flatten)]
+    pub json: JsonOutput,
 }
 
 /// A form of export.

@@ -30,7 +30,13 @@ impl Cli {
 
     /// What was asked for; ends the process where that is nothing.
     pub fn read() -> Self {
-        let matches = Self::of_all().get_matches();
+        for (old, new) in FORMER_OPTIONS {
+            let is_old = |word: &std::ffi::OsString| word.to_string_lossy().split('=').next() == Some(old);
+            if std::env::args_os().any(|word| is_old(&word)) {
+                eprintln!("warning: {old} is now {new}; the former name is read for one release");
+            }
+        }
+        let matches = Self::of_all().get_matches_from(gateway::json::with_json_files(std::env::args_os()));
         let mut cli = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
         if let Command::Shell(command) = &mut cli.command {
             crate::GATEWAYS.read_keys(command, &matches);
@@ -38,6 +44,9 @@ impl Cli {
         cli
     }
 }
+
+/// Options under their former names, which this release still reads.
+const FORMER_OPTIONS: [(&str, &str); 2] = [("--within", "--tolerance"), ("--patience", "--timeout")];
 
 /// Columns of help, at most.
 const WIDTH: usize = 100;
@@ -50,6 +59,7 @@ How they fit together:
      ├─ weir log …         sets its log levels while it runs; weir show log reads its events
      ├─ weir reload …      reads its configuration again and applies what can change while it runs
      ├─ weir drain …       refuses new sessions, and waits until the last one has ended
+     ├─ weir config …      prints the schema and the reference of its configuration
      ├─ weir cmts …        adds, changes and removes modems of a cable gateway, flows and keys
      ├─ weir cdr …         lists and exports its charging records, also when it does not run
      └─ weir ledger …      checks a ledger that does not open, and saves what can be read
@@ -106,9 +116,9 @@ pub enum Command {
 /// # Errors
 /// What is valid instead.
 pub fn packets_per_second(text: &str) -> Result<f64, String> {
-    match text.replace('_', "").parse::<f64>() {
+    match quantity::Unit::PacketsPerSecond.parse_fraction(text) {
         Ok(rate) if (1.0..=1e8).contains(&rate) => Ok(rate),
-        _ => Err("a number of packets a second from 1 to 100000000".to_owned()),
+        _ => Err("allowed: a packet rate from 1 to 100000000, such as 200000, 200k or 1.5Mpps".to_owned()),
     }
 }
 
@@ -145,7 +155,7 @@ mod tests {
 
     #[test]
     fn rates_are_sensible() {
-        assert_eq!(packets_per_second("50_000"), Ok(5e4));
+        assert_eq!([packets_per_second("50_000"), packets_per_second("50 kpps")], [Ok(5e4), Ok(5e4)]);
         assert!(["0", "-5", "NaN", "inf", "many"].iter().all(|text| packets_per_second(text).is_err()));
     }
 }

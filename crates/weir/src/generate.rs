@@ -14,7 +14,6 @@ pub(crate) mod sessions;
 #[cfg(test)]
 mod tests;
 
-use std::io::Write;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -43,7 +42,7 @@ pub fn run(args: &GenArgs) -> anyhow::Result<()> {
     {
         bail!(Usage(format!("this process may not run on CPU {cpu}; there are {:?}", pin::cpus())));
     }
-    let mut live = report::Live::new(args.json || args.quiet, args.responder);
+    let mut live = report::Live::new(args.json.is_on_stdout() || args.quiet, args.responder);
     let mut tell = |result: &TrialResult| {
         if args.each_second {
             // Nobody reads: nothing is lost.
@@ -52,13 +51,7 @@ pub fn run(args: &GenArgs) -> anyhow::Result<()> {
         live.tell(result);
     };
     let result = drive(args, spec, &Wires::default(), &stop, &mut tell)?;
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        serde_json::to_writer(&mut out, &result)?;
-        writeln!(out)?;
-    } else {
-        write!(out, "{}", live.end(&result, Style::of_stdout()))?;
-    }
+    args.json.print(&result, || live.end(&result, Style::of_stdout()))?;
     match args.max_loss {
         Some(most) if result.loss_ratio > most => bail!("loss of {:.6} is over {most}", result.loss_ratio),
         _ => Ok(()),

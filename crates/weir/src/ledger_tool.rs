@@ -1,12 +1,12 @@
 //! `weir ledger`: what is in a ledger that does not open, and saving what can be read of it.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use ledger::{Finding, Health};
 
+use gateway::json::JsonOutput;
 use gateway::tables::{bytes, count};
 
 /// `weir ledger`.
@@ -39,9 +39,9 @@ pub enum What {
 pub struct CheckArgs {
     /// The ledger's folder, or its file.
     pub path: PathBuf,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
+    /// JSON.
+    #[command(flatten)]
+    pub json: JsonOutput,
 }
 
 /// `weir ledger salvage`.
@@ -52,9 +52,9 @@ pub struct SalvageArgs {
     /// The folder of the new ledger, which must not have one.
     #[arg(long, value_name = "FOLDER")]
     pub to: PathBuf,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
+    /// JSON.
+    #[command(flatten)]
+    pub json: JsonOutput,
 }
 
 /// Runs `weir ledger check` or `weir ledger salvage`.
@@ -62,27 +62,19 @@ pub struct SalvageArgs {
 /// # Errors
 /// A ledger that cannot be read at all, or is damaged (`check`); a folder that cannot be written.
 pub fn run(args: &LedgerArgs) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
     match &args.what {
         What::Check(args) => {
             let health = ledger::check(&args.path)?;
-            match args.json {
-                true => writeln!(out, "{}", serde_json::to_string(&health)?)?,
-                false => out.write_all(text(&health).as_bytes())?,
-            }
+            args.json.print(&health, || text(&health))?;
             if !health.is_whole() {
                 bail!("the ledger is damaged; `weir ledger salvage` writes what can be read to a new one");
             }
         }
         What::Salvage(args) => {
             let salvaged = ledger::salvage(&args.path, &args.to)?;
-            match args.json {
-                true => writeln!(out, "{}", serde_json::to_string(&salvaged)?)?,
-                false => {
-                    let lines = text(&salvaged.found);
-                    writeln!(out, "{lines}what is readable is in {} now", salvaged.to.display())?;
-                }
-            }
+            let lines = || text(&salvaged.found);
+            args.json
+                .print(&salvaged, || format!("{}what is readable is in {} now\n", lines(), salvaged.to.display()))?;
         }
     }
     Ok(())

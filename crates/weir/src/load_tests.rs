@@ -26,7 +26,7 @@ addresses = ["10.0.6.1/24", "fd00:6::1/64"]
 
 [[route]]
 to = "0.0.0.0/0"
-via = "10.0.6.254"
+next_hop = "10.0.6.254"
 
 [simulate]
 ues = 10
@@ -76,9 +76,9 @@ const CASES: &[Case] = &[
         5,
         "workers.cont",
         "cont",
-        &["no key `cont`", "did you mean `count`?", "cpus, idle, spin_us, poll, burst"],
+        &["unknown key `cont`", "did you mean `count`?", "count, cpus, idle, spin_us"],
     ),
-    case(("ues", "subscribers"), 24, "simulate.subscribers", "subscribers", &["the keys here are: ues, "]),
+    case(("ues", "subscribers"), 24, "simulate.subscribers", "subscribers", &["allowed: ues, "]),
     case(("count = 1", "count = \"one\""), 5, "workers.count", "count = \"one\"", &["the text \"one\"", "0 to 65535"]),
     case(("count = 1", "count = 70000"), 5, "workers.count", "count = 70000", &["the number 70000", "0 to 65535"]),
     case(("count = 1", "count = 0"), 5, "workers.count", "count = 0", &["no worker at all", "at least 1"]),
@@ -89,22 +89,28 @@ const CASES: &[Case] = &[
     case(("uri = \"memory:n6\"\n", ""), 13, "port.1", "[[port]]", &["`uri` is missing", "uri = \"packet:eth0"]),
     case(("\"memory:n3\"", "\"n3\""), 9, "port.0.uri", "uri = \"n3\"", &["no kind before a colon", "packet:eth0"]),
     case(("fd00:6::1/64", "fd00:6::1"), 17, "port.1.addresses.1", "\"fd00:6::1\"", &["no address with prefix"]),
-    case(("10.0.6.254", "10.0.6.999"), 21, "route.0.via", "via = \"10.0.6.999\"", &["no address", "2001:db8::1"]),
-    case(("10.0.6.254", "fd00::1"), 21, "route.0.via", "via = \"fd00::1\"", &["another family"]),
     case(
-        ("via = \"10.0.6.254\"", "port = \"n6\""),
+        ("10.0.6.254", "10.0.6.999"),
+        21,
+        "route.0.next_hop",
+        "next_hop = \"10.0.6.999\"",
+        &["\"10.0.6.999\" is invalid", "2001:db8::1"],
+    ),
+    case(("10.0.6.254", "fd00::1"), 21, "route.0.next_hop", "next_hop = \"fd00::1\"", &["another family"]),
+    case(
+        ("next_hop = \"10.0.6.254\"", "port = \"n6\""),
         21,
         "route.0.port",
         "port = \"n6\"",
-        &["\"n6\" has a link layer", "via = "],
+        &["\"n6\" has a link layer", "next_hop = "],
     ),
-    case(("via = \"10.0.6.254\"", "port = \"n9\""), 21, "route.0.port", "port = \"n9\"", &["\"n9\" is not there"]),
+    case(("next_hop = \"10.0.6.254\"", "port = \"n9\""), 21, "route.0.port", "port = \"n9\"", &["\"n9\" is not there"]),
     case(("qfi = 9", "qfi = 99"), 27, "simulate.bearer.0.qfi", "qfi = 99", &["a QFI is 0 to 63"]),
     case(("permit out 17", "allow out 17"), 28, "simulate.bearer.0.filters.0", "\"allow", &["permit"]),
     case(("\"n6\"", "\"n3\""), 14, "port.1.name", "name = \"n3\"", &["two ports are called \"n3\""]),
     case(("[workers]", "[workers"), 4, "", "[workers", &["expected `]`"]),
     case(("\"upf\"", "\"bng\""), 1, "gateway", "gateway = \"bng\"", &["no gateway is called \"bng\"", "use \"upf\""]),
-    case(("[[port]]", "[port]"), 13, "", "port", &["twice", "[[port]]"]),
+    case(("[[port]]", "[port]"), 13, "", "port", &["duplicate key", "[[port]]"]),
     case(("[workers]", "[[workers]]"), 4, "workers.0", "[[workers]]", &["single brackets: [section]"]),
     case(("[workers]\ncount = 1\n", "workers = 3\n"), 4, "workers", "workers = 3", &["the number 3", "a section"]),
 ];
@@ -128,14 +134,14 @@ fn a_mistake_names_file_line_key_and_cure() {
 
 #[test]
 fn an_error_looks_like_this() {
-    let wanted = "  × workers.cont: there is no key `cont` here
+    let wanted = "  × workers.cont: unknown key `cont`
    ╭─[gw.toml:5:1]
  4 │ [workers]
  5 │ cont = 1
    · ────────
  6 │ 
    ╰────
-  help: did you mean `count`? the keys here are: count, cpus, idle, spin_us, poll, burst
+  help: did you mean `count`? allowed: count, cpus, idle, spin_us, poll, burst
 ";
     assert_eq!(spoilt("count", "cont").drawn(false, 100), wanted);
     let plain = "gw.toml:5: workers.count: no worker at all; at least 1";

@@ -16,6 +16,8 @@
 mod bench;
 mod cdr;
 mod cli;
+#[cfg(test)]
+mod config_tests;
 mod demo;
 mod deploy;
 #[cfg(test)]

@@ -20,7 +20,6 @@ mod tables;
 mod tests;
 mod verify;
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -28,6 +27,7 @@ use capacity::plan::{Answer, Planner};
 use clap::{Args, Subcommand};
 
 use gateway::fail::Usage;
+use gateway::json::JsonOutput;
 use gateway::tables::Style;
 
 pub use read::Plan;
@@ -63,9 +63,9 @@ pub struct PlanArgs {
     /// The instance type or server the results were measured on, instead of the processor's name.
     #[arg(long, value_name = "MACHINE", requires = "from")]
     pub measured_on: Option<String>,
-    /// Print JSON instead of tables: bits and packets a second, dollars an hour, shares from 0 to 1.
-    #[arg(long)]
-    pub json: bool,
+    /// JSON.
+    #[command(flatten)]
+    pub json: JsonOutput,
     /// Write a page with plots, complete in one file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -96,7 +96,6 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
         Some(Other::Verify(args)) => return verify::run(args),
         None => {}
     }
-    let mut out = std::io::stdout().lock();
     let measured = calibrate::read(&args.from, args.measured_on.as_deref())?;
     let Some(path) = &args.plan else {
         if args.from.is_empty() {
@@ -104,10 +103,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
                 Usage("a plan, results to calibrate from, or reproduce: see weir plan --help".to_owned()).into()
             );
         }
-        if args.json {
-            return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&measured)?)?);
-        }
-        return Ok(write!(out, "{}", calibrate::text(&measured, Style::of_stdout()))?);
+        return args.json.print_pretty(&measured, || calibrate::text(&measured, Style::of_stdout()));
     };
     let plan = read::Plan::read(path)?;
     let start = std::time::Instant::now();
@@ -116,13 +112,11 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.html {
         std::fs::write(path, html::page(&answer)).with_context(|| format!("writing {}", path.display()))?;
     }
-    if args.json {
-        return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&answer)?)?);
-    }
-    let machines = answer.candidates.len() + answer.refused.len();
-    write!(out, "{}", tables::answer(&answer, args.all, Style::of_stdout()))?;
-    writeln!(out, "\n  {machines} machines judged in {:.1} ms", took.as_secs_f64() * 1e3)?;
-    Ok(())
+    args.json.print_pretty(&answer, || {
+        let machines = answer.candidates.len() + answer.refused.len();
+        let table = tables::answer(&answer, args.all, Style::of_stdout());
+        format!("{table}\n  {machines} machines judged in {:.1} ms\n", took.as_secs_f64() * 1e3)
+    })
 }
 
 impl read::Plan {

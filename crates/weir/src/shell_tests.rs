@@ -35,7 +35,7 @@ role = "core"
 addresses = ["10.0.6.1/24"]
 [[route]]
 to = "0.0.0.0/0"
-via = "10.0.6.254"
+next_hop = "10.0.6.254"
 [[neighbour]]
 port = "n6"
 address = "10.0.6.254"
@@ -45,7 +45,7 @@ port = "n3"
 address = "10.0.3.100"
 mac = "02:00:00:00:03:64"
 [frames]
-slots = 2048
+packet_buffers = 2048
 [simulate]
 ues = 10
 ue_first = "10.60.0.1"

@@ -134,16 +134,13 @@ fn an_independent_control_plane_hears_the_right_causes() {
 fn strangers_do_not_disturb_running_sessions() {
     let net = Net::new("foes");
     let gateway = on_loopback(&net);
-    let life = "--upf 127.0.0.1 --address 127.0.0.3 --sessions 50 --rate 1000 --queries 200 --limits 50 --patience 0.5";
+    let life = "--upf 127.0.0.1 --address 127.0.0.3 --sessions 50 --rate 1000 --queries 200 --limits 50 --timeout 0.5";
     let control = net.control(&net.gateway, life);
     let mut foe = within(&net.gateway, "python3");
     let out = well(foe.arg(root().join("tests/net/cp.py")).args(["hostile", "127.0.0.1"]).output().unwrap());
     println!("{}", String::from_utf8_lossy(&out.stdout));
     let peers = net.show("peers");
-    let counted = |name: &str| {
-        let all = peers["counters"].as_array().unwrap();
-        all.iter().find(|counter| counter[0] == name).map_or(0, |counter| number(&counter[1]))
-    };
+    let counted = |name: &str| peers["counters"].get(name).map_or(0, |counter| number(&counter["value"]));
     for name in ["malformed", "no_association", "associations_full", "requests_refused"] {
         assert!(counted(name) > 100, "{name}: {peers}");
     }
@@ -160,9 +157,9 @@ fn strangers_do_not_disturb_running_sessions() {
 #[test]
 fn sessions_of_a_lost_control_plane_are_kept_for_a_time() {
     let net = Net::new("lost");
-    let pace = "[n4]\nheartbeat_seconds = 1\nkeep_seconds = 8";
+    let pace = "[n4]\nheartbeat_seconds = 1\nsession_retention_seconds = 8";
     let config = user_plane().replace("\"10.0.4.1\"", "\"127.0.0.1\"").replace("[\"10.0.4.0/24\"]", "[]");
-    let gateway = net.start(&config.replace("keep_seconds = 120", "").replace("[n4]", pace));
+    let gateway = net.start(&config.replace("session_retention_seconds = 120", "").replace("[n4]", pace));
     let peer = |address: &str| {
         let peers = net.show("peers")["peers"].as_array().unwrap().clone();
         peers.into_iter().find(|peer| peer["address"] == format!("{address}:8805"))

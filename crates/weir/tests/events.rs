@@ -109,8 +109,8 @@ fn a_run_is_reported_in_order() {
 #[test]
 fn the_life_of_an_association_is_reported() {
     let net = Net::new("assoc");
-    let pace = "[n4]\nheartbeat_seconds = 1\nkeep_seconds = 60";
-    let gateway = net.start(&user_plane().replace("keep_seconds = 120", "").replace("[n4]", pace));
+    let pace = "[n4]\nheartbeat_seconds = 1\nsession_retention_seconds = 60";
+    let gateway = net.start(&user_plane().replace("session_retention_seconds = 120", "").replace("[n4]", pace));
     let life = format!("{} --sessions 20 --rate 1000 --idle 0 --limits 0 --queries 0", example("cp.toml"));
     let mut control = net.control(&net.host, &life);
     let line = wait_for(&net, "association_up");
@@ -243,7 +243,7 @@ fn a_nat_log_that_can_not_be_written_is_reported() {
             {{ name = "n3", uri = "pcap:{}?loop=forever&pace=2000pps", role = "access", addresses = ["10.0.3.1/24"] }},
             {{ name = "n6", uri = "pcap:?out={}", role = "core", addresses = ["10.0.6.1/24"] }},
         ]
-        route = [{{ to = "0.0.0.0/0", via = "10.0.6.254" }}]
+        route = [{{ to = "0.0.0.0/0", next_hop = "10.0.6.254" }}]
         neighbour = [{{ port = "n6", address = "10.0.6.254", mac = "02:00:00:00:06:fe" }}]
         nat = {{ log = "/dev/full", block_ports = 64, pool = [{{ addresses = "203.0.113.1/32" }}] }}
         simulate = {{ ues = 2, ue_first = "10.60.0.1", gnbs = 1, gnb_first = "10.0.3.100", bearer = [{{ qfi = 9 }}] }}

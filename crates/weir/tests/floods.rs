@@ -332,10 +332,8 @@ fn schedule(class: &str, priority: &str) {
 fn counted(net: &Net) -> [u64; 3] {
     let peers = net.show("peers");
     let of = |names: &[&str]| {
-        let all = peers["counters"].as_array().unwrap().iter();
-        all.filter(|counter| names.contains(&counter[0].as_str().unwrap()))
-            .map(|counter| net::number(&counter[1]))
-            .sum()
+        let all = peers["counters"].as_object().unwrap().iter();
+        all.filter(|(name, _)| names.contains(&name.as_str())).map(|(_, counter)| net::number(&counter["value"])).sum()
     };
     [
         of(&["established", "modified", "deleted"]),

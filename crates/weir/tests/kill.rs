@@ -103,7 +103,7 @@ fn a_killed_gateway_costs_its_interval_and_nothing_else() {
     let cdr = net.file("cdr");
     // A busy machine takes seconds to start a process. Requests (T1 × N1) outlast that: else they fail by the speed of the
     // machine, whatever the gateway does.
-    let life = "--sessions 200 --rate 2000 --idle 0 --limits 20 --queries 30 --patience 0.5 --n1-requests 60 \
+    let life = "--sessions 200 --rate 2000 --idle 0 --limits 20 --queries 30 --timeout 0.5 --n1-requests 60 \
                 --rating-group 10";
     let control = net.control(&net.host, &format!("{} {life} --ledger {}", example("cp.toml"), cdr.display()));
     // Until it is interrupted: how long restarts take depends on the machine.

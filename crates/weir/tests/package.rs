@@ -8,7 +8,7 @@ const CONFIG: &str = r#"
 gateway = "upf"
 control_socket = "/run/weir.sock"
 [frames]
-slots = 4096
+packet_buffers = 4096
 [[port]]
 name = "n3"
 role = "access"

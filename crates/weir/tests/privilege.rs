@@ -92,7 +92,7 @@ fn arrives(net: &Net, seconds: &str) -> u64 {
 
 #[test]
 fn no_thread_of_a_running_gateway_keeps_a_capability() {
-    for (n, kind) in ["packet?mode=ring", "packet?mode=slots", "packet?mode=mmsg", "packet?mode=plain", "xdp"]
+    for (n, kind) in ["packet?mode=tpacket3", "packet?mode=tpacket2", "packet?mode=mmsg", "packet?mode=plain", "xdp"]
         .into_iter()
         .enumerate()
     {
@@ -170,7 +170,7 @@ fn made_again(net: &Net, kind: &str, address: Option<&str>) -> Running {
 
 #[test]
 fn an_interface_made_again_is_opened_without_privileges() {
-    for (n, kind) in ["packet?mode=slots", "xdp"].into_iter().enumerate() {
+    for (n, kind) in ["packet?mode=tpacket2", "xdp"].into_iter().enumerate() {
         let net = Net::new(&format!("pvre{n}"));
         ends_well(made_again(&net, kind, None));
     }
@@ -178,7 +178,7 @@ fn an_interface_made_again_is_opened_without_privileges() {
 
 #[test]
 fn another_hardware_address_is_taken_on() {
-    for (n, kind) in ["packet?mode=ring", "xdp"].into_iter().enumerate() {
+    for (n, kind) in ["packet?mode=tpacket3", "xdp"].into_iter().enumerate() {
         let net = Net::new(&format!("pvmac{n}"));
         let gateway = made_again(&net, kind, Some("02:00:00:00:7e:57"));
         let said = || fs::read_to_string(net.file("run.err")).unwrap();
@@ -208,7 +208,7 @@ fn a_tun_interface_made_again_is_opened_without_privileges() {
     };
     make();
     let config = with_ports("packet").replace("packet:eth1", "tun:ogstun?mtu=1400");
-    let config = config.replace("via = \"10.0.6.254\"", "port = \"n6\"");
+    let config = config.replace("next_hop = \"10.0.6.254\"", "port = \"n6\"");
     let gateway = net.start(&strict(&config));
     assert!(ping(&net));
     for _ in 0..2 {
@@ -250,7 +250,7 @@ fn offloads_of_the_next_process_are_left_alone() {
         };
         make();
         let config = with_ports("packet").replace("packet:eth1", "tun:ogstun");
-        let gateway = net.start(&strict(&config.replace("via = \"10.0.6.254\"", "port = \"n6\"")));
+        let gateway = net.start(&strict(&config.replace("next_hop = \"10.0.6.254\"", "port = \"n6\"")));
         ok(&format!("ip -n {} link del ogstun", net.gateway));
         until_link(&net, "ogstun", "gone");
         make();
@@ -279,7 +279,7 @@ fn capture_files_and_the_nat_log_are_written_by_a_confined_gateway() {
             {{ name = "n3", uri = "pcap:{}?loop=forever&pace=2000pps", role = "access", addresses = ["10.0.3.1/24"] }},
             {{ name = "n6", uri = "pcap:?out={}", role = "core", addresses = ["10.0.6.1/24"] }},
         ]
-        route = [{{ to = "0.0.0.0/0", via = "10.0.6.254" }}]
+        route = [{{ to = "0.0.0.0/0", next_hop = "10.0.6.254" }}]
         neighbour = [{{ port = "n6", address = "10.0.6.254", mac = "02:00:00:00:06:fe" }}]
         [nat]
         log = "{}"
@@ -317,7 +317,7 @@ fn a_kernel_without_landlock_is_reported() {
     let run = || {
         refuse_landlock();
         let net = Net::new("pvabi");
-        let gateway = net.start(&with_ports("packet?mode=slots"));
+        let gateway = net.start(&with_ports("packet?mode=tpacket2"));
         let said = fs::read_to_string(net.file("run.err")).unwrap();
         assert!(said.contains("event=landlock_missing") && said.contains("not supported"), "{said}");
         for role in ["gateway", "helper"] {
@@ -370,7 +370,7 @@ fn a_killed_gateway_leaves_interfaces_as_they_were() {
 #[test]
 fn a_gateway_whose_helper_is_gone_stops() {
     let net = Net::new("pvhelp");
-    let gateway = net.start(&with_ports("packet?mode=slots"));
+    let gateway = net.start(&with_ports("packet?mode=tpacket2"));
     let helper = pid(&net, "helper");
     ok(&format!("kill -KILL {helper}"));
     let out = gateway.end_anyhow();
@@ -383,7 +383,7 @@ fn a_gateway_whose_helper_is_gone_stops() {
 fn signals_to_the_group_leave_the_helper_to_its_gateway() {
     let net = Net::new("pvsig");
     let before = changes_on(&net, "eth0");
-    let gateway = net.start(&with_ports("packet?mode=slots"));
+    let gateway = net.start(&with_ports("packet?mode=tpacket2"));
     let helper = pid(&net, "helper");
     ok(&format!("kill -TERM {helper}"));
     std::thread::sleep(Duration::from_millis(50));
@@ -415,7 +415,7 @@ fn granted(net: &Net, config: &str) -> String {
 
 #[test]
 fn the_setcap_line_grants_all_that_a_configuration_takes() {
-    for (n, kind) in ["packet?mode=slots", "packet?host=shared&offloads=keep", "xdp"].into_iter().enumerate() {
+    for (n, kind) in ["packet?mode=tpacket2", "packet?host=shared&offloads=keep", "xdp"].into_iter().enumerate() {
         let net = Net::new(&format!("pvcap{n}"));
         let config = with_ports(kind);
         let capabilities = granted(&net, &config);

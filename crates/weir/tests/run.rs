@@ -352,7 +352,7 @@ fn what_can_not_start_says_why() {
     let text = said(good.replace("qfi = 9", "qif = 9"), 2);
     assert!(text.contains("did you mean `qfi`?") && text.contains("qif = 9"), "{text}");
     let text = said(good.replace("10.0.6.254", "10.9.9.9"), 2);
-    assert!(text.contains("10.9.9.9 is on the link of no port") && text.contains("via = \"10.9.9.9\""), "{text}");
+    assert!(text.contains("10.9.9.9 is on the link of no port") && text.contains("next_hop = \"10.9.9.9\""), "{text}");
     assert!(!net.socket().exists());
 }
 

@@ -169,7 +169,7 @@ impl Far {
         let arena = Arena::new(ArenaConfig { slots: 4096, slot_bytes: 2048, ..ArenaConfig::default() }).unwrap();
         let mut pool = Pool::new(&arena, 4096);
         let mut open = |device: &str| {
-            let uri: Uri = format!("packet:{device}?mode=slots").parse().unwrap();
+            let uri: Uri = format!("packet:{device}?mode=tpacket2").parse().unwrap();
             port::netns::within(&net.far, || port::open(&uri, &mut OpenContext::new(&mut pool)).unwrap()).unwrap()
         };
         let ports = [open("net0"), open("rpd0")];

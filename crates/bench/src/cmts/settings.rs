@@ -212,7 +212,7 @@ impl CableSettings {
         let (slots, slot_bytes) = (16_384, self.slot_bytes());
         let _ = write!(
             t,
-            "gateway = \"cmts\"\ncontrol_socket = \"/dev/null\"\nframes = {{ slots = {slots}, slot_bytes = {slot_bytes} }}\n\
+            "gateway = \"cmts\"\ncontrol_socket = \"/dev/null\"\nframes = {{ packet_buffers = {slots}, packet_buffer_bytes = {slot_bytes} }}\n\
              queues = {{ packets = 12288 }}\ndepi = {{ segments = {} }}\n\
              [[port]]\nname = \"rphy\"\nuri = \"{}\"\nrole = \"rpd\"\naddresses = [\"{OURS}/16\"]\nmtu = {}\n\
              [[port]]\nname = \"core\"\nuri = \"{}\"\nrole = \"network\"\naddresses = [\"198.18.255.1/16\"]\n\

@@ -20,9 +20,9 @@ pub fn weir(options: &RealOptions, uris: &[String; 2], cpu: usize, socket: &Path
          gtpu = {{ echo_seconds = 0 }}\nport = [\n  \
          {{ name = \"n3\", uri = \"{}\", role = \"access\", addresses = [\"{N3}/16\"], mtu = 1600 }},\n  \
          {{ name = \"n6\", uri = \"{}\", role = \"core\", addresses = [\"{N6}/16\"], mtu = 1600 }},\n]\n\
-         route = [{{ to = \"0.0.0.0/0\", via = \"{ROUTER}\" }}]\n\
+         route = [{{ to = \"0.0.0.0/0\", next_hop = \"{ROUTER}\" }}]\n\
          n4 = {{ address = \"{UPF}\", allow = [\"127.0.0.0/8\"], sessions = {}, choose_f_teid = false, \
-         heartbeat_seconds = 0, keep_seconds = 600 }}\n\
+         heartbeat_seconds = 0, session_retention_seconds = 600 }}\n\
          [[neighbour]]\naddress = \"{ROUTER}\"\nmac = \"{router}\"\nport = \"n6\"\n{}",
         uris[0],
         uris[1],

@@ -41,7 +41,9 @@ impl RealPort {
     pub fn uri(self, interface: &str) -> String {
         match self {
             Self::Xdp => format!("xdp:{interface}?offloads=keep"),
-            other => format!("packet:{interface}?mode={}&offloads=keep", other.word()),
+            Self::Ring => format!("packet:{interface}?mode=tpacket3&offloads=keep"),
+            Self::Slots => format!("packet:{interface}?mode=tpacket2&offloads=keep"),
+            Self::Mmsg | Self::Plain => format!("packet:{interface}?mode={}&offloads=keep", self.word()),
         }
     }
 
@@ -53,8 +55,13 @@ impl RealPort {
         if word == "all" {
             return Ok(Self::ALL.to_vec());
         }
+        let word = match word {
+            "tpacket3" => "ring",
+            "tpacket2" => "slots",
+            other => other,
+        };
         let found = Self::ALL.into_iter().find(|port| port.word() == word);
-        let known = "xdp, ring, slots, mmsg, plain, all";
+        let known = "xdp, ring (or tpacket3), slots (or tpacket2), mmsg, plain, all";
         found
             .map(|port| vec![port])
             .ok_or_else(|| BenchError::Asked(format!("unknown port \"{word}\"; allowed: {known}")))

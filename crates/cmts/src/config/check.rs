@@ -22,11 +22,11 @@ impl Config {
         if !(1..=MAX_SEGMENTS).contains(&self.depi.segments) {
             return Err(wrong(&[&"depi", &"segments"], "no such number of segments", "1 to 16; leave it out for 8"));
         }
-        let spare = u64::from(self.frames.slots) / u64::from(self.workers.count.max(1));
+        let spare = u64::from(self.frames.packet_buffers) / u64::from(self.workers.count.max(1));
         if self.queues.packets as u64 + 1024 > spare {
-            let what = format!("{} packets may wait, but a worker has {spare} slots", self.queues.packets);
+            let what = format!("{} packets may wait, but a worker has {spare} packet buffers", self.queues.packets);
             let help = format!(
-                "{} or fewer, or more [frames] slots: ports need 1024 of their own",
+                "{} or fewer, or more [frames] packet_buffers: ports need 1024 of their own",
                 spare.saturating_sub(1024)
             );
             return Err(wrong(&[&"queues", &"packets"], what, help));

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use dataplane::config::{ConfigError, parse_mac, parse_prefix, wrong};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wire::Mac;
 
@@ -10,7 +11,7 @@ use super::Action;
 use crate::rules::{ANY_IP, DENY, Match, PERMIT, Rule, TCP_OR_UDP};
 
 /// A rule of a filter group or of a set of classifiers. What is left out matches everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RuleEntry {
     /// Higher ones are asked first.
@@ -46,7 +47,7 @@ pub struct RuleEntry {
 }
 
 /// A protocol as it is written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Protocol {
     /// Its number.
@@ -56,7 +57,7 @@ pub enum Protocol {
 }
 
 /// Ports as they are written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Ports {
     /// One.

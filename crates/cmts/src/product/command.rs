@@ -2,8 +2,6 @@
 
 mod service;
 
-use std::io::Write;
-
 use clap::{Args, Subcommand};
 
 use super::protocol::{CableReply, CableRequest, Reply, Request};
@@ -151,13 +149,10 @@ enum KeyCommand {
 pub fn cmts(args: &CmtsArgs) -> anyhow::Result<()> {
     let mut client = Client::connect(&args.at.socket)?;
     let Reply::Cable(reply) = client.ask(&Request::Cable(request(&args.what)))?;
-    let mut out = std::io::stdout().lock();
-    match (args.at.json, &reply) {
-        (true, reply) => writeln!(out, "{}", serde_json::to_string(reply)?)?,
-        (false, CableReply::Done(sentence)) => writeln!(out, "{sentence}")?,
-        (false, reply) => write!(out, "{}", super::show::text(reply, None, Style::of_stdout()))?,
-    }
-    Ok(())
+    args.at.json.print(&reply, || match &reply {
+        CableReply::Done(sentence) => format!("{sentence}\n"),
+        reply => super::show::text(reply, None, Style::of_stdout()),
+    })
 }
 
 fn request(what: &What) -> CableRequest {

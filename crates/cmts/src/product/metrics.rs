@@ -44,8 +44,8 @@ pub fn told(known: &CableKnown) -> Page {
     channels(&mut page, &known.channels.channels);
     let help = "Lookups, filters, classifiers, bursts, requests and grants, as `weir show channels` counts them.";
     let mut family = page.family("weir_cable_events_total", Counter, help);
-    for (event, n) in &known.channels.counters {
-        family.sample(&[("event", &identifier(event))], n);
+    for (event, n, _) in &known.channels.counters {
+        family.sample(&[("event", event)], n);
     }
     let help = "1 while a standby is told what it would need to go on.";
     page.one("weir_standby", Gauge, help, u8::from(known.standby));
@@ -92,10 +92,4 @@ fn channels(page: &mut Page, channels: &[ChannelView]) {
 
 fn labels(channel: &ChannelView) -> [(&str, &str); 2] {
     [("service_group", &channel.service_group), ("channel", &channel.channel)]
-}
-
-/// A name in words as one word: `modem lookup: matched` is `modem_lookup_matched`.
-fn identifier(words: &str) -> String {
-    let parts = words.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
-    parts.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("_")
 }

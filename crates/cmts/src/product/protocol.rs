@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use gateway::socket::Ask;
@@ -130,7 +131,7 @@ pub enum CableRequest {
 }
 
 /// What a cable gateway answers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CableReply {
     /// Modems.
@@ -146,7 +147,7 @@ pub enum CableReply {
 }
 
 /// A modem.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModemView {
     /// Its hardware address.
     pub modem: String,
@@ -171,7 +172,7 @@ pub struct ModemView {
 }
 
 /// A downstream service flow.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowView {
     /// Its modem's hardware address.
     pub modem: String,
@@ -214,7 +215,7 @@ pub struct FlowView {
 }
 
 /// A downstream channel.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChannelView {
     /// Its service group.
     pub service_group: String,
@@ -243,12 +244,14 @@ pub struct ChannelView {
 }
 
 /// Channels, and what a gateway counts besides.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChannelsView {
     /// Seconds since the start.
     pub seconds: f64,
     /// Downstream channels.
     pub channels: Vec<ChannelView>,
-    /// Lookups, filters, classifiers, bursts, grants, by name.
-    pub counters: Vec<(String, u64)>,
+    /// Lookups, filters, classifiers, bursts, grants: identifier, how often, a sentence.
+    #[serde(with = "gateway::counters::explained")]
+    #[schemars(with = "std::collections::BTreeMap<String, gateway::counters::Explained>")]
+    pub counters: Vec<(String, u64, String)>,
 }

@@ -212,7 +212,7 @@ fn since(now: &ChannelsView, before: &ChannelsView) -> ChannelsView {
             *n -= old.min(*n);
         }
     }
-    for ((_, n), (_, old)) in view.counters.iter_mut().zip(&before.counters) {
+    for ((_, n, _), (_, old, _)) in view.counters.iter_mut().zip(&before.counters) {
         *n -= (*old).min(*n);
     }
     view
@@ -258,9 +258,9 @@ fn channels(view: &ChannelsView, style: Style) -> String {
         table.row(head.into_iter().chain(channel.segments[1..].iter().map(|n| count(*n))));
     }
     let mut out = format!("{}\n\n{}\n", style.strong(&many(view.channels.len(), "channel")), table.render(style));
-    let mut table = Table::new(&[("counted", Align::Left), ("so far", right)]);
-    for (name, n) in view.counters.iter().filter(|(_, n)| *n > 0) {
-        table.row([name.clone(), count(*n)]);
+    let mut table = Table::new(&[("counted", Align::Left), ("so far", right), ("", Align::Left)]);
+    for (id, n, help) in view.counters.iter().filter(|(_, n, _)| *n > 0) {
+        table.row([id.clone(), count(*n), help.clone()]);
     }
     if !table.is_empty() {
         out += &table.render(style);

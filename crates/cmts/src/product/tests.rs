@@ -31,7 +31,7 @@ fn mistakes_of_classifiers_name_file_line_and_key() {
             "classifiers.0.rule.0.priority: 300 is no priority of a classifier; 0 to 255",
         ),
         ("priority = 50", "priority = -1", "priority: "),
-        ("priority = 50", "position = 1", "there is no key `position` here"),
+        ("priority = 50", "position = 1", "unknown key `position`"),
         (
             "flow = \"voice\"",
             "flow = \"vocie\"",

@@ -24,7 +24,7 @@ pub fn config(groups: usize, modems: usize, encrypt: bool, more: &str) -> String
         r#"
         gateway = "cmts"
         [frames]
-        slots = 16384
+        packet_buffers = 16384
         [queues]
         packets = 4096
         [[port]]
@@ -192,7 +192,7 @@ pub fn rig(config: &Config, seats: Vec<WorkerInit>, clock: &Clock) -> Rig<CableG
     let ports: Vec<_> = ports.collect();
     let crew = |seat: WorkerInit| Crew { gateway: seat.gateway, layout: seat.layout, hand_off: seat.hand_off };
     let crews: Vec<_> = seats.into_iter().map(crew).collect();
-    Rig::among(crews, &ports, Memories { slots: config.frames.slots, slot_bytes: 2048 }, clock)
+    Rig::among(crews, &ports, Memories { slots: config.frames.packet_buffers, slot_bytes: 2048 }, clock)
 }
 
 impl World {

@@ -83,10 +83,14 @@ impl Links<'_> {
             let what = format!("\"{}\" is no prefix", route.to);
             return Err(wrong(&[&"route", &n, &"to"], what, "such as 0.0.0.0/0"));
         };
-        let help = "via = \"…\", a neighbour's address; or, for a port without link layer, port = \"…\", its name";
-        match (route.via, &route.port) {
+        let help = "next_hop = \"…\", a neighbour's address; or, for a port without link layer, port = \"…\", its name";
+        match (route.next_hop, &route.port) {
             (Some(via), None) if to.is_ipv4() != via.is_ipv4() => {
-                return Err(wrong(&[&"route", &n, &"via"], "of another family than the prefix", "use one of its own"));
+                return Err(wrong(
+                    &[&"route", &n, &"next_hop"],
+                    "of another family than the prefix",
+                    "use one of its own",
+                ));
             }
             (Some(_), None) => {}
             (None, Some(name)) => self.check_route_port(n, name, route.instance.as_deref())?,
@@ -109,10 +113,10 @@ impl Links<'_> {
             let (what, help) = match self.ports.iter().any(|port| port.name == name) {
                 true => (
                     "has a link layer: a route by it needs the address of a gateway",
-                    "write via = \"…\" instead".into(),
+                    "write next_hop = \"…\" instead".into(),
                 ),
                 false if names.is_empty() => {
-                    ("is not there, and no port is without link layer", "write via = \"…\"".into())
+                    ("is not there, and no port is without link layer", "write next_hop = \"…\"".into())
                 }
                 false => ("is not there", format!("one of {}", names.join(", "))),
             };
@@ -167,11 +171,11 @@ impl Links<'_> {
         for (n, route) in self.routes.iter().enumerate() {
             let instance = self.number(route.instance.as_deref().unwrap_or(self.instance));
             let Some((to, len)) = parse_prefix(&route.to) else { continue };
-            let via = match (route.via, &route.port) {
+            let via = match (route.next_hop, &route.port) {
                 (Some(via), _) if plan.on_link(instance, via).is_none() => {
                     let what = format!("{via} is on the link of no port in that network instance");
                     return Err(wrong(
-                        &[&"route", &n, &"via"],
+                        &[&"route", &n, &"next_hop"],
                         what,
                         "a gateway inside one of the ports' own prefixes",
                     ));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, wrong};
@@ -10,7 +11,7 @@ use super::{ConfigError, wrong};
 pub const LOG_TARGETS: [&str; 9] = ["process", "worker", "port", "n4", "gtpu", "nat", "ledger", "cable", "standby"];
 
 /// The event log: on stderr, and in a ring that `weir show log` reads.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Log {
     /// How events are written.
@@ -22,7 +23,7 @@ pub struct Log {
 }
 
 /// How events are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// `key=value`.
@@ -33,7 +34,7 @@ pub enum LogFormat {
 }
 
 /// The least level that is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
 pub enum LogLevel {

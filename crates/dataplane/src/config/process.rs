@@ -1,9 +1,10 @@
 //! `[process]`: what the running process keeps of its privileges.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the process may still do once its ports are open.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProcessSection {
     /// Open ports through a helper process, and drop every privilege. False: one process keeps all it was started with.
@@ -21,7 +22,7 @@ impl Default for ProcessSection {
 }
 
 /// What becomes of a system call that is not on the list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Seccomp {
     /// It fails with EPERM.

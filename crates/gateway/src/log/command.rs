@@ -61,12 +61,7 @@ pub fn log(args: &LogArgs) -> anyhow::Result<()> {
         What::Set { levels } => LogRequest::Set { levels: levels.clone() },
     };
     let LogReply::Levels(levels) = ask(&mut client, request)? else { bail!("the running weir did not answer levels") };
-    let mut out = std::io::stdout().lock();
-    match args.at.json {
-        true => writeln!(out, "{}", serde_json::to_string(&levels)?)?,
-        false => writeln!(out, "{levels}")?,
-    }
-    Ok(())
+    args.at.json.print(&levels, || format!("{levels}\n"))
 }
 
 /// Prints events of a running gateway; with `--follow` until interrupted.
@@ -79,22 +74,21 @@ pub fn show(args: &ShowArgs) -> anyhow::Result<()> {
     }
     let stop = signals::stop_flag()?;
     let mut client = Client::connect(&args.at.socket)?;
+    let mut out = args.at.json.open()?;
     let (level, mut after) = (args.level.unwrap_or(Level::Trace), 0);
     loop {
         let LogReply::Events { events, newest } = ask(&mut client, LogRequest::Read { after })? else {
             bail!("the running weir did not answer events");
         };
-        let mut out = std::io::stdout().lock();
         if after > 0 && newest.saturating_sub(after) > KEPT as u64 {
             writeln!(out, "# {} events came and went meanwhile", newest - after - KEPT as u64)?;
         }
         after = newest;
         for event in events.iter().filter(|event| is_wanted(event, level, args.target.as_deref())) {
-            let line = if args.at.json { event.json(true) } else { event.logfmt(true) };
+            let line = if args.at.json.is_wanted() { event.json(true) } else { event.logfmt(true) };
             writeln!(out, "{line}")?;
         }
         out.flush()?;
-        drop(out);
         if !args.follow || !signals::sleep(FOLLOW, &stop) {
             return Ok(());
         }

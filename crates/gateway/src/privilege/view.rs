@@ -2,6 +2,7 @@
 
 use confine::status::Process;
 use confine::{Capabilities, Landlock};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{LANDLOCK, helper};
@@ -12,7 +13,7 @@ const GATEWAY: &str = "gateway";
 pub(super) const HELPER: &str = "helper";
 
 /// A gateway's processes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessesView {
     /// The gateway first, then its helper if it has one.
     pub processes: Vec<ProcessView>,
@@ -21,7 +22,7 @@ pub struct ProcessesView {
 }
 
 /// A process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessView {
     /// `gateway` or `helper`.
     pub role: String,
@@ -33,6 +34,7 @@ pub struct ProcessView {
     pub capabilities: String,
     /// What /proc tells.
     #[serde(flatten)]
+    #[schemars(with = "std::collections::BTreeMap<String, serde_json::Value>")]
     pub process: Process,
 }
 

@@ -55,7 +55,7 @@ pub struct PortEntry<'p> {
 
 /// What a configuration says of its packet memory.
 pub fn arena_config(frames: &Frames) -> ArenaConfig {
-    ArenaConfig { slots: frames.slots, slot_bytes: frames.slot_bytes, headroom: HEADROOM }
+    ArenaConfig { slots: frames.packet_buffers, slot_bytes: frames.packet_buffer_bytes, headroom: HEADROOM }
 }
 
 /// Packet memory; where the helper registers it for AF_XDP ports, such that it can.

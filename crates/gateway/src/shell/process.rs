@@ -41,7 +41,7 @@ pub enum StartError {
     Config(#[from] LoadError),
     #[error(transparent)]
     Port(#[from] PortsError),
-    #[error("no memory for {slots} slots of {bytes} bytes: {source}; lower [frames] slots")]
+    #[error("no memory for {slots} packet buffers of {bytes} bytes: {source}; lower [frames] packet_buffers")]
     Memory { slots: u32, bytes: u16, source: std::io::Error },
     #[error("no descriptors to wait on: {0}; raise LimitNOFILE= or `ulimit -n`")]
     Descriptors(std::io::Error),
@@ -102,7 +102,7 @@ impl Opened {
     /// [`StartError`], each telling what to do; nothing is left open then.
     pub fn new<G: Gateway>(loaded: &Loaded<G>, steer: Steer, wires: &Wires) -> Result<Self, StartError> {
         let head = G::head(&loaded.config);
-        let (slots, slot_bytes) = (head.frames.slots, head.frames.slot_bytes);
+        let (slots, slot_bytes) = (head.frames.packet_buffers, head.frames.packet_buffer_bytes);
         let arena = ports::arena(ports::arena_config(head.frames));
         let arena = arena.map_err(|source| StartError::Memory { slots, bytes: slot_bytes, source })?;
         let workers = head.workers.count;

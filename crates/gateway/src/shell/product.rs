@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use dataplane::config::{ConfigError, Frames, Health, Log, Metrics, ProcessSection, Workers};
 use engine::{PortId, Worker};
 use port::Steer;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::Mac;
@@ -18,7 +19,7 @@ use super::process::{Ended, Opened, Process, StartError};
 use super::reload::LiveKey;
 use super::rest::Wait;
 use crate::cli::RunArgs;
-use crate::load::{LoadError, Text};
+use crate::load::{LoadError, Text, Warning};
 use crate::metrics::Known;
 use crate::show::View;
 use crate::socket::{RawAnswer, RawRequest};
@@ -52,6 +53,8 @@ pub struct Loaded<G: Gateway> {
     pub config: G::Config,
     /// The text it was read from, for errors to point into.
     pub text: Text,
+    /// Keys that stand under their former names.
+    pub warnings: Vec<Warning>,
 }
 
 impl<G: Gateway> Loaded<G> {
@@ -60,11 +63,13 @@ impl<G: Gateway> Loaded<G> {
     /// # Errors
     /// [`LoadError`], pointing at the key.
     pub fn of(text: Text) -> Result<Self, LoadError> {
-        let config: G::Config = text.parse()?;
-        let loaded = Self { config, text };
+        let (config, warnings) = text.parse_noting::<G::Config>()?;
+        let mut loaded = Self { config, text, warnings };
         loaded.check()?;
         let head = G::head(&loaded.config);
         loaded.text.check_machine(head.ports.iter().map(|port| port.uri), head.workers)?;
+        let former = loaded.text.former_modes(head.ports.iter().map(|port| port.uri));
+        loaded.warnings.extend(former);
         Ok(loaded)
     }
 
@@ -106,8 +111,10 @@ pub trait Gateway: Sized + 'static {
     const TRACE_KEYS: &'static [TraceKey] = &[];
     /// Keys that a reload applies while it runs, beside those of the shell.
     const LIVE: &'static [LiveKey] = &[];
+    /// Configurations that sections of the reference (`weir config reference`) are quoted from.
+    const EXAMPLES: &'static [&'static str] = &[];
     /// What an operator writes about it.
-    type Config: DeserializeOwned + Serialize;
+    type Config: DeserializeOwned + Serialize + JsonSchema;
     /// Its control side.
     type Product: Product;
 

@@ -1,6 +1,5 @@
 //! `weir run`: a gateway from its configuration until it is told to stop.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,6 +13,7 @@ use super::process::{Ended, Opened, StartError};
 use super::product::{Gateway, Product};
 use super::reload::Reloader;
 use crate::cli::RunArgs;
+use crate::json::JsonOutput;
 use crate::load::Text;
 use crate::log;
 use crate::metrics;
@@ -31,6 +31,9 @@ use crate::watch::{self, Vitals, Watch};
 pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     let loaded = G::load(args, text)?;
     if args.check {
+        for warning in &loaded.warnings {
+            eprintln!("warning: {warning}");
+        }
         println!("{}: configuration OK", args.config.display());
         return Ok(());
     }
@@ -39,6 +42,9 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     let path = args.socket.as_deref().unwrap_or(head.control_socket);
     log::start(head.log, &args.log)?;
     log::starting(G::NAME, &args.config);
+    for warning in &loaded.warnings {
+        tracing::warn!(target: "process", event = "config_warning", key = %warning.key, "{}: {}", warning.place, warning.what);
+    }
     G::warn(config);
     let uris = || head.ports.iter().map(|port| port.uri);
     let all = ports::of_all(uris(), head.workers.count);
@@ -100,7 +106,7 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     vitals.stop();
     // A process that takes over binds to the same addresses.
     drop((watch, socket, metrics, health));
-    privileges.ended(end(&gateway.end(process), args.json))
+    privileges.ended(end(&gateway.end(process), &args.json))
 }
 
 /// The folders in which a configuration file is found again: the one that names it, and the one that a link leads to.
@@ -113,15 +119,9 @@ fn folders(config: &Path) -> Vec<PathBuf> {
 }
 
 /// Says what became of every packet and every slot.
-fn end(ended: &Ended, json: bool) -> anyhow::Result<()> {
+fn end(ended: &Ended, json: &JsonOutput) -> anyhow::Result<()> {
     log::stopped(ended);
-    let mut out = std::io::stdout().lock();
-    if json {
-        serde_json::to_writer(&mut out, &ended.last)?;
-        writeln!(out)?;
-    } else {
-        write!(out, "{}", farewell(ended, Style::of_stdout()))?;
-    }
+    json.print(&ended.last, || farewell(ended, Style::of_stdout()))?;
     if ended.crashed > 0 {
         bail!("{} ended by itself", many(ended.crashed, "worker"));
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{Look, Table, View, drops, frames, napi, ports, process, run};
 use crate::privilege::ProcessesView;
@@ -81,6 +82,10 @@ impl Table for Drops {
     fn json(look: &Look<'_, Snapshot>) -> serde_json::Result<String> {
         serde_json::to_string(&drops::rows(&counted(look), &look.now))
     }
+
+    fn schema() -> Value {
+        schemars::schema_for!(Vec<drops::DropRow>).to_value()
+    }
 }
 
 struct Frames;
@@ -100,6 +105,10 @@ impl Table for Frames {
 
     fn json(look: &Look<'_, Snapshot>) -> serde_json::Result<String> {
         serde_json::to_string(&frames::accounts(&look.now))
+    }
+
+    fn schema() -> Value {
+        schemars::schema_for!(frames::Accounts).to_value()
     }
 }
 

@@ -1,5 +1,6 @@
 //! `weir show drops`: every packet that did not come out, where and why.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::heading;
@@ -7,7 +8,7 @@ use crate::snapshot::Snapshot;
 use crate::tables::{Align, Style, Table, bytes, count, many, si};
 
 /// One reason at one stage, all workers together.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DropRow {
     /// `pipeline.stage`, or `worker`.
     pub stage: String,

@@ -1,13 +1,14 @@
 //! `weir show frames`: where every slot of packet memory is. Conservation: free + in ports + in bursts = slots.
 
 use engine::Io;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::snapshot::Snapshot;
 use crate::tables::{Align, Style, Table, bytes, count};
 
 /// Where the slots are.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Accounts {
     /// All there are.
     pub slots: u64,
@@ -28,7 +29,7 @@ pub struct Accounts {
 }
 
 /// Slots of a worker.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WorkerSlots {
     /// Its number.
     pub worker: u16,

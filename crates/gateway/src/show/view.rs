@@ -1,5 +1,6 @@
 //! Tables that `weir show` knows. Every gateway brings its own; the list of all is the binary's.
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,7 +11,7 @@ use crate::tables::Style;
 /// A table over what a running gateway answers to one question.
 pub trait Table {
     /// What is answered, without the name that stands over it.
-    type Seen: DeserializeOwned + Serialize;
+    type Seen: DeserializeOwned + Serialize + JsonSchema;
     /// What the command line calls it.
     const TOPIC: &'static str;
     /// What it shows, in a sentence.
@@ -33,6 +34,11 @@ pub trait Table {
     /// It can not be written.
     fn json(look: &Look<'_, Self::Seen>) -> serde_json::Result<String> {
         serde_json::to_string(&look.now)
+    }
+
+    /// The JSON schema of that.
+    fn schema() -> Value {
+        schemars::schema_for!(Self::Seen).to_value()
     }
 }
 
@@ -59,6 +65,8 @@ pub struct View {
     pub key: Option<Key>,
     /// The request as JSON; an error is a wrong value of the option, in a sentence.
     pub question: fn(&ShowArgs) -> Result<Value, String>,
+    /// The JSON schema of its output.
+    pub schema: fn() -> Value,
     /// What was answered now, and before, as a table or as JSON.
     pub print: fn(&Value, Option<&Value>, &ShowArgs, Style) -> serde_json::Result<String>,
 }
@@ -70,6 +78,7 @@ impl View {
             topic: T::TOPIC,
             help: T::HELP,
             key: T::KEY,
+            schema: T::schema,
             question: |args| {
                 let question = T::question(T::KEY.and_then(|key| args.keys.get(&key)))?;
                 serde_json::to_value(question).map_err(|error| error.to_string())
@@ -77,7 +86,7 @@ impl View {
             print: |now, earlier, args, style| {
                 let read = |answer: &Value| T::Seen::deserialize(inside(answer));
                 let look = Look { now: read(now)?, earlier: earlier.map(read).transpose()?, args, style };
-                if args.at.json { Ok(T::json(&look)? + "\n") } else { Ok(T::text(&look)) }
+                if args.at.json.is_wanted() { Ok(T::json(&look)? + "\n") } else { Ok(T::text(&look)) }
             },
         }
     }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -117,7 +118,7 @@ impl RawRequest {
 }
 
 /// A worker's port.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PortView {
     /// What the configuration calls it.
     pub name: String,
@@ -140,6 +141,8 @@ pub struct PortView {
     /// Slots it holds.
     pub held: u64,
     /// Its counters by name, and those of its wrappers, in the order shown.
+    #[serde(with = "crate::counters::plain")]
+    #[schemars(with = "std::collections::BTreeMap<String, u64>")]
     pub counters: Vec<(String, u64)>,
 }
 
@@ -152,7 +155,7 @@ impl PortView {
 }
 
 /// Whether new sessions are taken.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DrainView {
     /// They are not.
     pub draining: bool,

@@ -48,12 +48,17 @@ impl Config {
         };
         let modes = [
             ("auto", Mode::Auto(geometry)),
-            ("ring", Mode::Ring(geometry)),
-            ("slots", Mode::Slots),
+            ("tpacket3", Mode::Ring(geometry)),
+            ("tpacket2", Mode::Slots),
             ("mmsg", Mode::Mmsg),
             ("plain", Mode::Plain),
         ];
-        let mode = uri.choice("mode", &modes)?;
+        // Former names, read for one release.
+        let mode = match uri.get("mode") {
+            Some("ring") => Mode::Ring(geometry),
+            Some("slots") => Mode::Slots,
+            _ => uri.choice("mode", &modes)?,
+        };
         let asks_for_ring = ["block", "blocks", "retire"].into_iter().any(|key| uri.get(key).is_some());
         let mode = match mode {
             Mode::Auto(mut geometry) | Mode::Ring(mut geometry) => {

@@ -1,6 +1,6 @@
 //! TPACKET_V2 receive: the kernel fills one slot of shared memory for each packet and hands it over at once.
 //!
-//! Against blocks (`mode=ring`) a packet never waits for others: at a low rate it is here within microseconds instead
+//! Against blocks (`mode=tpacket3`) a packet never waits for others: at a low rate it is here within microseconds instead
 //! of a millisecond. The price is memory (every packet takes a slot for the longest) and some cost in the kernel.
 
 use std::io;

@@ -1,13 +1,14 @@
 //! `[[acl]]`: what may pass between subscribers and a network instance.
 
 use dataplane::acl::{AccessList, AccessLists, Action, Rule};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError, wrong};
 
 /// The access list of a network instance: the first rule that matches decides. Rules see subscribers' own addresses,
 /// before and behind translation.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Acl {
     /// The network instance; left out: `core`.
@@ -22,7 +23,7 @@ pub struct Acl {
 }
 
 /// What becomes of packets that no rule matches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Otherwise {
     /// They pass.

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use dataplane::forward::{prefix4, prefix6};
 use pfcp::ie::NodeId;
 use pfcp::node::{Pin, contains};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError, Port, Role, parse_prefix, parse_rate, wrong};
 
 /// The end of N4, Sxa and Sxb.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct N4 {
     /// Our address for PFCP.
@@ -47,14 +48,20 @@ pub struct N4 {
     #[serde(default)]
     pub unknown_network_instance: Option<UnknownNetworkInstance>,
     /// Seconds between heartbeats; 0: none are sent.
-    #[serde(default = "heartbeat_seconds")]
+    #[serde(default = "heartbeat_seconds", deserialize_with = "quantity::read::seconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub heartbeat_seconds: u32,
     /// A control plane that has never answered a heartbeat is lost; otherwise that means nothing, for some never do.
     #[serde(default)]
     pub silence_is_loss: bool,
     /// Seconds that the sessions of a lost control plane are kept.
-    #[serde(default = "keep_seconds")]
-    pub keep_seconds: u32,
+    #[serde(
+        default = "session_retention_seconds",
+        alias = "keep_seconds",
+        deserialize_with = "quantity::read::seconds::deserialize"
+    )]
+    #[schemars(schema_with = "quantity::read::seconds::schema")]
+    pub session_retention_seconds: u32,
     /// Sessions at most.
     #[serde(default = "most_sessions")]
     pub sessions: u32,
@@ -72,7 +79,8 @@ pub struct N4 {
     #[serde(default)]
     pub ledger_damaged: LedgerDamaged,
     /// With a ledger: seconds within which what every session has used is written down, that much a crash may cost.
-    #[serde(default = "checkpoint_seconds")]
+    #[serde(default = "checkpoint_seconds", deserialize_with = "quantity::read::seconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub checkpoint_seconds: u32,
     /// Rules of each kind that a session may have.
     #[serde(default = "rules_per_session")]
@@ -89,7 +97,7 @@ pub struct N4 {
 }
 
 /// Capacity that guaranteed bit rates of a network instance's subscribers may take.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GbrCapacity {
     /// The network instance; left out: `core`.
@@ -97,14 +105,16 @@ pub struct GbrCapacity {
     pub instance: Option<String>,
     /// From subscribers: `"1 Gbit/s"`; left out: no limit.
     #[serde(default)]
+    #[schemars(schema_with = "quantity::read::optional_rate_schema")]
     pub up: Option<String>,
     /// To subscribers, as `up`.
     #[serde(default)]
+    #[schemars(schema_with = "quantity::read::optional_rate_schema")]
     pub down: Option<String>,
 }
 
 /// What becomes of rules with a network instance that no port is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UnknownNetworkInstance {
     /// They are refused.
@@ -114,7 +124,7 @@ pub enum UnknownNetworkInstance {
 }
 
 /// A control plane: its Node ID is accepted from these addresses only, and they are one peer.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
     /// Its Node ID: a domain name or an address.
@@ -152,7 +162,7 @@ fn network(text: &str) -> Option<(IpAddr, u8)> {
 }
 
 /// A way to forward packets, by name.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
     /// What control planes call it.
@@ -165,8 +175,8 @@ pub struct Policy {
     pub dscp: Option<u8>,
     /// The next hop, on a link of a core port, whatever the routes of its network say: of what inspects or steers traffic,
     /// say. Packets that go into a tunnel go where it leads.
-    #[serde(default)]
-    pub via: Option<IpAddr>,
+    #[serde(default, alias = "via")]
+    pub next_hop: Option<IpAddr>,
 }
 
 impl Policy {
@@ -178,7 +188,7 @@ impl Policy {
 
     /// The port on whose link the next hop is.
     fn link<'a>(&self, config: &'a Config) -> Option<&'a Port> {
-        let via = self.via?;
+        let via = self.next_hop?;
         let covers = |text: &String| match (parse_prefix(text), via) {
             (Some((IpAddr::V4(ours), len)), IpAddr::V4(via)) => prefix4(ours.into(), len) == prefix4(via.into(), len),
             (Some((IpAddr::V6(ours), len)), IpAddr::V6(via)) => prefix6(ours.into(), len) == prefix6(via.into(), len),
@@ -192,7 +202,7 @@ impl Policy {
 
 /// Rules that a control plane activates by name for the tunnel or address of one of its PDRs. What is left out is the
 /// PDR's.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Predefined {
     /// What control planes call them.
@@ -211,9 +221,11 @@ pub struct Predefined {
     pub policy: Option<String>,
     /// Maximum bit rate, of each session and beside those of the PDR: `"1 Mbit/s"`.
     #[serde(default)]
+    #[schemars(schema_with = "quantity::read::optional_rate_schema")]
     pub mbr_up: Option<String>,
     /// As `mbr_up`.
     #[serde(default)]
+    #[schemars(schema_with = "quantity::read::optional_rate_schema")]
     pub mbr_down: Option<String>,
     /// QoS flow that packets to the subscriber are marked with.
     #[serde(default)]
@@ -228,28 +240,32 @@ pub struct Predefined {
 
 /// The usage reporting rule of a predefined rule: it begins with the first PDR of a session that activates the rule, and
 /// its last report comes when the last one deactivates it.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PredefinedUsage {
     /// Its number, 0 to 2147483647. In reports the highest bit is set beside it, which says that the number is the user
     /// plane's (8.2.54). Rules with the same number are measured together.
     pub id: u32,
     /// Octets after which usage is reported.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "quantity::read::bytes::optional")]
+    #[schemars(schema_with = "quantity::read::bytes::schema")]
     pub volume_threshold: Option<u64>,
     /// Octets that may pass; a control plane that changes the rule by its number gives more.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "quantity::read::bytes::optional")]
+    #[schemars(schema_with = "quantity::read::bytes::schema")]
     pub volume_quota: Option<u64>,
     /// Seconds of use after which it is reported.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "quantity::read::seconds::optional")]
+    #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub time_threshold: Option<u32>,
     /// Seconds between reports.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "quantity::read::seconds::optional")]
+    #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub period: Option<u32>,
 }
 
 /// What a predefined rule does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// Forward, as the PDR's FAR says.
@@ -269,7 +285,7 @@ fn rules_per_session() -> u32 {
 }
 
 /// What becomes of a damaged ledger at the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LedgerDamaged {
     /// It is renamed and kept, and the gateway begins with an empty one and a new Recovery Time Stamp: control planes know
@@ -297,7 +313,7 @@ fn heartbeat_seconds() -> u32 {
     60
 }
 
-fn keep_seconds() -> u32 {
+fn session_retention_seconds() -> u32 {
     120
 }
 
@@ -311,7 +327,7 @@ fn messages_per_second() -> u32 {
 
 /// Subscribers' addresses in a network instance: given out by us where a control plane asks for it (CHV4, CHV6), and
 /// what each worker's part is where it chooses itself.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
     /// The network instance; left out: `core`.
@@ -438,11 +454,11 @@ impl N4 {
                 let help = format!("one of {}", instances.join(", "));
                 return Err(wrong(&[&"n4", &"policy", &n, &"instance"], what, help));
             }
-            if let Some(via) = policy.via
+            if let Some(via) = policy.next_hop
                 && policy.link(config).is_none()
             {
                 let what = format!("{via} is on no link of a core port of the policy's network");
-                return Err(wrong(&[&"n4", &"policy", &n, &"via"], what, "such as 10.0.6.253"));
+                return Err(wrong(&[&"n4", &"policy", &n, &"next_hop"], what, "such as 10.0.6.253"));
             }
             if policy.dscp.is_some_and(|dscp| dscp > 63) {
                 return Err(wrong(&[&"n4", &"policy", &n, &"dscp"], "a DSCP is 0 to 63", "such as 34"));

@@ -4,13 +4,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use dataplane::nat::{self, Misconfigured, Timeouts};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError, parse_prefix, wrong};
 
 /// Translation of the network instances that have a pool: NAT44 with blocks of ports, as RFC 4787, 5382, 5508, 6888 and
 /// 7857 want it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Nat {
     /// Public addresses by network instance.
@@ -22,18 +23,32 @@ pub struct Nat {
     /// Blocks a subscriber may have.
     pub blocks_per_subscriber: u8,
     /// Seconds without a mapping after which a block is given back.
+    #[serde(deserialize_with = "quantity::read::seconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub block_idle_seconds: u32,
     /// Seconds a block that was given back stays nobody's.
+    #[serde(deserialize_with = "quantity::read::seconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub block_hold_seconds: u32,
     /// Seconds an established TCP connection may be silent.
+    #[serde(deserialize_with = "quantity::read::seconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub tcp_seconds: u32,
     /// Seconds a TCP connection may take to open or to close.
+    #[serde(deserialize_with = "quantity::read::seconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub tcp_opening_seconds: u32,
     /// Seconds UDP may be silent once answered.
+    #[serde(deserialize_with = "quantity::read::seconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub udp_seconds: u32,
     /// Seconds UDP is waited for an answer to.
+    #[serde(deserialize_with = "quantity::read::seconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub udp_unanswered_seconds: u32,
     /// Seconds an ICMP echo's identifier lives.
+    #[serde(deserialize_with = "quantity::read::seconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub icmp_seconds: u32,
     /// Packets from outside keep a mapping alive too.
     pub refresh_from_outside: bool,
@@ -46,13 +61,15 @@ pub struct Nat {
     pub log: Option<PathBuf>,
     /// Milliseconds after which a line of the log is on the disk at the latest (`fdatasync`): what a power cut may cost. A
     /// crash of the process alone costs nothing.
+    #[serde(deserialize_with = "quantity::read::milliseconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::milliseconds::schema")]
     pub log_sync_ms: u32,
     /// What ports are chosen by, for tests; left out: chance.
     pub seed: Option<u64>,
 }
 
 /// Public addresses of a network instance.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NatPool {
     /// The network instance; left out: `core`.

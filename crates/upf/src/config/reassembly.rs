@@ -1,16 +1,19 @@
 //! `[reassembly]`: users' fragments put together before rules look at them.
 
 use dataplane::reassemble;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError, wrong};
 
 /// Users' fragments are put together where this section stands, so that rules with ports, translation and access lists
 /// see whole packets. What does not fit a link is cut again behind them.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Reassembly {
     /// Bytes held, per worker and direction.
+    #[serde(deserialize_with = "quantity::read::bytes::deserialize")]
+    #[schemars(schema_with = "quantity::read::bytes::schema")]
     pub bytes: usize,
     /// Packets that may be incomplete, per worker and direction.
     pub packets: usize,
@@ -19,6 +22,8 @@ pub struct Reassembly {
     /// Fragments a packet may have.
     pub fragments_per_packet: u16,
     /// Seconds until an incomplete packet is given up.
+    #[serde(deserialize_with = "quantity::read::seconds::deserialize")]
+    #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub seconds: u32,
 }
 
@@ -44,7 +49,7 @@ impl Reassembly {
             packets_per_owner: self.packets_per_subscriber,
             fragments_per_packet: self.fragments_per_packet,
             timeout_ns: u64::from(self.seconds) * 1_000_000_000,
-            largest: usize::from(config.frames.slot_bytes).saturating_sub(frame::HEADROOM.into()),
+            largest: usize::from(config.frames.packet_buffer_bytes).saturating_sub(frame::HEADROOM.into()),
         }
     }
 

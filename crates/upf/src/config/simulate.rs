@@ -2,12 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, parse_rate, wrong};
 
 /// A control plane that is not there: sessions by formula.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Simulate {
     /// How many subscribers.
@@ -28,8 +29,10 @@ pub struct Simulate {
     /// gNB `n` has this address plus `n`.
     pub gnb_first: IpAddr,
     /// The aggregate rate of each subscriber, such as `"100 Mbit/s"`; none: no limit.
+    #[schemars(schema_with = "quantity::read::optional_rate_schema")]
     pub ambr_up: Option<String>,
     /// As `ambr_up`.
+    #[schemars(schema_with = "quantity::read::optional_rate_schema")]
     pub ambr_down: Option<String>,
     /// Bearers, or QoS flows: the last one is the default bearer and usually has no filters.
     pub bearer: Vec<Bearer>,
@@ -39,6 +42,8 @@ pub struct Simulate {
     pub idle: u32,
     /// Milliseconds that paging takes: an idle subscriber's packets go on so long after the first one came; none: nobody
     /// is paged.
+    #[serde(deserialize_with = "quantity::read::milliseconds::optional")]
+    #[schemars(schema_with = "quantity::read::milliseconds::schema")]
     pub paging_ms: Option<u64>,
 }
 
@@ -64,7 +69,7 @@ impl Default for Simulate {
 }
 
 /// A bearer (4G) or QoS flow (5G).
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Bearer {
     /// QoS flow identifier; none: no PDU session container (4G).
@@ -72,8 +77,10 @@ pub struct Bearer {
     /// SDF filters as flow descriptions: `permit out 17 from 10.0.6.0/24 5000-5003 to assigned`.
     pub filters: Vec<String>,
     /// Maximum bit rate; none: no limit.
+    #[schemars(schema_with = "quantity::read::optional_rate_schema")]
     pub mbr_up: Option<String>,
     /// As `mbr_up`.
+    #[schemars(schema_with = "quantity::read::optional_rate_schema")]
     pub mbr_down: Option<String>,
     /// The gate is closed in both directions.
     pub gate_closed: bool,

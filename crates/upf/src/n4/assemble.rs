@@ -47,7 +47,7 @@ pub fn endpoint(config: &Config, clock: &WallClock, began: Option<u32>) -> Optio
         pace: (config.gtpu.echo_seconds > 0).then_some(Pace {
             interval: config.gtpu.echo_seconds,
             timeout: config.gtpu.echo_timeout_seconds,
-            tries: config.gtpu.echo_tries,
+            tries: config.gtpu.n3_requests,
         }),
     };
     // The role is filled in by the endpoint.
@@ -56,7 +56,7 @@ pub fn endpoint(config: &Config, clock: &WallClock, began: Option<u32>) -> Optio
     let behaviour = node::Config {
         heartbeat_interval: (n4.heartbeat_seconds > 0).then(|| seconds(n4.heartbeat_seconds)),
         never_answers: if n4.silence_is_loss { NeverAnswers::Lost } else { NeverAnswers::Ignore },
-        keep_lost: seconds(n4.keep_seconds),
+        keep_lost: seconds(n4.session_retention_seconds),
         message_rate: n4.messages_per_second,
         message_burst: n4.messages_per_second.div_ceil(10).max(100),
         max_associations_per_address: n4.associations_per_address as usize,

@@ -117,7 +117,7 @@ impl Catalogue {
             name: policy.name.as_str().into(),
             instance: policy.network(config).and_then(number),
             dscp: policy.dscp,
-            via: policy.via,
+            via: policy.next_hop,
         };
         let policies: Vec<Policy> = n4.policy.iter().map(policy).collect();
         let rate = |text: &Option<String>| text.as_deref().and_then(parse_rate);

@@ -301,14 +301,15 @@ impl Product for Observer {
 }
 
 /// What control has done and heard, in words.
-fn events(counters: &ControlCounters) -> Vec<(String, u64)> {
+fn events(counters: &ControlCounters) -> Vec<(String, u64, String)> {
     let all = [
-        ("rules installed while running", counters.made),
-        ("removed while running", counters.removed),
-        ("refused by a worker", counters.refused),
-        ("bytes in final usage reports", counters.reported_bytes),
-        ("paged", counters.pages),
-        ("error indications heard", counters.error_indications),
+        ("sessions_installed", counters.made, "Sessions installed while running."),
+        ("sessions_removed", counters.removed, "Sessions removed while running."),
+        ("sessions_refused", counters.refused, "Sessions that a worker refused."),
+        ("final_usage_bytes", counters.reported_bytes, "Bytes in usage reports of removed sessions."),
+        ("subscribers_paged", counters.pages, "Idle subscribers that a packet came for."),
+        ("error_indications_received", counters.error_indications, "GTP-U Error Indications received."),
     ];
-    all.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| (what.to_owned(), n)).collect()
+    let counted = all.into_iter().filter(|(_, n, _)| *n > 0);
+    counted.map(|(id, n, help)| (id.to_owned(), n, help.to_owned())).collect()
 }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use gateway::socket::Ask;
@@ -51,16 +52,18 @@ impl Ask for Request {
 }
 
 /// Sessions of all workers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionsView {
     /// Each worker's.
     pub workers: Vec<WorkerSessions>,
-    /// What control has done and heard, by name; what never happened is not there.
-    pub control: Vec<(String, u64)>,
+    /// What control has done and heard: identifier, how often, a sentence; what never happened is not there.
+    #[serde(with = "gateway::counters::explained")]
+    #[schemars(with = "std::collections::BTreeMap<String, gateway::counters::Explained>")]
+    pub control: Vec<(String, u64, String)>,
 }
 
 /// Sessions of one worker.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerSessions {
     /// Its number.
     pub worker: u16,
@@ -71,7 +74,7 @@ pub struct WorkerSessions {
 }
 
 /// The end of N4 and who is at the others.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PeersView {
     /// Where control planes reach it.
     pub address: String,
@@ -90,13 +93,15 @@ pub struct PeersView {
     #[serde(default)]
     pub paths: Vec<PathView>,
     /// What was done, said and refused: name, how often, a sentence.
+    #[serde(with = "gateway::counters::explained")]
+    #[schemars(with = "std::collections::BTreeMap<String, gateway::counters::Explained>")]
     pub counters: Vec<(String, u64, String)>,
     /// What happened to associations: seconds ago, to whom, what.
     pub news: Vec<(f64, String, String)>,
 }
 
 /// A control plane.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerView {
     /// Where its requests go.
     pub address: String,
@@ -119,7 +124,7 @@ pub struct PeerView {
 }
 
 /// A GTP-U peer.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PathView {
     /// Its address.
     pub peer: String,
@@ -132,7 +137,7 @@ pub struct PathView {
 }
 
 /// A rule of an access list, or what holds for packets that none matches.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AclRuleView {
     /// The network instance.
     pub instance: String,
@@ -145,7 +150,7 @@ pub struct AclRuleView {
 }
 
 /// Translation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NatView {
     /// Subscribers with blocks.
     pub subscribers: u64,
@@ -158,7 +163,7 @@ pub struct NatView {
 }
 
 /// A block of public ports that a subscriber has.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockView {
     /// The subscriber's own address.
     pub private: IpAddr,
@@ -173,7 +178,7 @@ pub struct BlockView {
 }
 
 /// One subscriber's session.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionView {
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
@@ -196,7 +201,7 @@ pub struct SessionView {
 }
 
 /// What a QER lets pass in one direction.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CreditView {
     /// The rule.
     pub qer: u32,
@@ -211,7 +216,7 @@ pub struct CreditView {
 }
 
 /// What a URR has measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RuleUsage {
     /// The rule.
     pub urr: u32,

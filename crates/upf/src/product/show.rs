@@ -9,6 +9,7 @@ mod tests;
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::protocol::{AclRuleView, NatView, PeersView, Request, SessionView, SessionsView};
@@ -28,7 +29,7 @@ fn address(text: Option<&str>) -> Result<Option<IpAddr>, String> {
 }
 
 /// All sessions, or one.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Seen {
     One(Box<SessionView>),

@@ -75,7 +75,7 @@ impl Device {
         let caps: Vec<Caps> = ports.iter().map(caps).collect();
         let (control, seats) = assemble(&config, &caps).map_err(|error| error.to_string())?;
         let clock = Clock::at(0);
-        let memory = Memories { slots: config.frames.slots, slot_bytes: config.frames.slot_bytes };
+        let memory = Memories { slots: config.frames.packet_buffers, slot_bytes: config.frames.packet_buffer_bytes };
         let crew = |WorkerInit { plane, layout, hand_off }| Crew { gateway: plane, layout, hand_off };
         let rig = Rig::among(seats.into_iter().map(crew), &ports, memory, &clock);
         let configured = control.simulator().cloned();

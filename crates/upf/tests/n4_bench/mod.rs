@@ -33,8 +33,8 @@ const EPOCH: u64 = 1_700_000_000;
 
 const BASE: &str = r#"
 gateway = "upf"
-frames = { slots = 2048, slot_bytes = 2048 }
-route = [{ to = "0.0.0.0/0", via = "10.0.6.254" }, { to = "::/0", via = "fd00:6::254" }]
+frames = { packet_buffers = 2048, packet_buffer_bytes = 2048 }
+route = [{ to = "0.0.0.0/0", next_hop = "10.0.6.254" }, { to = "::/0", next_hop = "fd00:6::254" }]
 neighbour = [
   { port = "n3", address = "10.0.3.100", mac = "02:00:00:00:03:64" },
   { port = "n3", address = "10.0.3.101", mac = "02:00:00:00:03:65" },
@@ -127,7 +127,7 @@ impl Bench {
         let (mut control, mut seats) = assemble(&config, &caps.collect::<Vec<_>>()).expect("a gateway");
         let mut seat = seats.pop().expect("one worker");
         let clock = Clock::at(1);
-        let memory = Memories { slots: config.frames.slots, slot_bytes: config.frames.slot_bytes };
+        let memory = Memories { slots: config.frames.packet_buffers, slot_bytes: config.frames.packet_buffer_bytes };
         let wall = WallClock { now: 1, epoch_ns: EPOCH * 1_000_000_000 };
         let kept = folder.map(|folder| Ledger::open(folder).expect("a ledger"));
         let began = kept.as_ref().and_then(|ledger| ledger.status().expect("readable").recovery);

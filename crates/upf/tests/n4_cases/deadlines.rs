@@ -70,7 +70,7 @@ impl Life {
 /// A session that reports every seven seconds and when it is silent, sleeps, and whose control plane falls silent. Returns
 /// what was sent, and in how many turns.
 fn life(drive: Drive) -> (Vec<(u64, String)>, u64) {
-    let more = "n4.heartbeat_seconds = 10\nn4.keep_seconds = 20\nbuffer.seconds = 60";
+    let more = "n4.heartbeat_seconds = 10\nn4.session_retention_seconds = 20\nbuffer.seconds = 60";
     let mut life = Life { bench: Bench::new(more), drive, sent: Vec::new(), turns: 0, answers: true };
     life.bench.answer_heartbeats(CP.ip(), Some(RecoveryTimeStamp::from_unix(1_700_000_000)));
     let profile = Profile { measurement_period: Some(7), inactivity_timer: Some(15), ..smf() };

@@ -182,7 +182,7 @@ fn a_policy_has_a_next_hop_of_its_own() {
     use crate::golden_cases::N6_MAC;
     use testkit::packet::eth;
     const PROBE: [u8; 6] = [2, 0, 0, 0, 6, 253];
-    let mut bench = Bench::new("n4.policy = [{ name = \"inspected\", via = \"10.0.6.253\", dscp = 8 }]");
+    let mut bench = Bench::new("n4.policy = [{ name = \"inspected\", next_hop = \"10.0.6.253\", dscp = 8 }]");
     let (session, teid) = connected(&mut bench, &smf());
     let way = UpdateForwardingParameters {
         forwarding_policy: Some(ForwardingPolicy("inspected".into())),
@@ -215,7 +215,7 @@ fn mistakes_in_names_point_at_their_key() {
         ("n4.policy = [{ name = \"a\", instance = \"moon\" }]", "n4.policy.0.instance"),
         ("n4.policy = [{ name = \"a\" }, { name = \"a\" }]", "n4.policy.1.name"),
         ("n4.policy = [{ name = \"a\", dscp = 64 }]", "n4.policy.0.dscp"),
-        ("n4.policy = [{ name = \"a\", via = \"10.0.3.9\" }]", "n4.policy.0.via"),
+        ("n4.policy = [{ name = \"a\", next_hop = \"10.0.3.9\" }]", "n4.policy.0.next_hop"),
         ("n4.predefined = [{ name = \"a\", policy = \"b\" }]", "n4.predefined.0.policy"),
         ("n4.predefined = [{ name = \"a\", filters = [\"permit all\"] }]", "n4.predefined.0.filters.0"),
         ("n4.predefined = [{ name = \"a\", mbr_up = \"fast\" }]", "n4.predefined.0.mbr_up"),

@@ -112,7 +112,8 @@ fn an_association_takes_its_sessions_with_it_and_nobody_elses() {
 
 #[test]
 fn a_control_plane_that_is_lost_has_its_sessions_kept_for_so_long() {
-    let mut bench = Bench::new("n4.heartbeat_seconds = 10\nn4.keep_seconds = 60\nn4.silence_is_loss = true");
+    let mut bench =
+        Bench::new("n4.heartbeat_seconds = 10\nn4.session_retention_seconds = 60\nn4.silence_is_loss = true");
     established(&mut bench, CP, 1);
     bench.turn_to(secs(11));
     for second in 12..60 {
@@ -128,7 +129,7 @@ fn a_control_plane_that_is_lost_has_its_sessions_kept_for_so_long() {
 
 #[test]
 fn silence_means_nothing_of_who_never_answers() {
-    let mut bench = Bench::new("n4.heartbeat_seconds = 10\nn4.keep_seconds = 60");
+    let mut bench = Bench::new("n4.heartbeat_seconds = 10\nn4.session_retention_seconds = 60");
     let session = established(&mut bench, CP, 1);
     for second in (10..1000).step_by(5) {
         bench.turn_to(secs(second));

@@ -1,7 +1,6 @@
 //! `weir cdr list`: the last of the records asked for, as a table.
 
 use std::collections::VecDeque;
-use std::io::Write;
 
 use ledger::{Moment, Record, Status};
 
@@ -15,14 +14,7 @@ use gateway::tables::{Align, Style, Table, bytes, count, duration};
 /// As the source's.
 pub fn list(args: &ListArgs, source: &mut Source, style: Style) -> anyhow::Result<()> {
     let (records, status) = last(args, source)?;
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        serde_json::to_writer(&mut out, &records)?;
-        writeln!(out)?;
-    } else {
-        out.write_all(text(&records, &status, style).as_bytes())?;
-    }
-    Ok(())
+    args.json.print(&records, || text(&records, &status, style))
 }
 
 /// The last of the records asked for, and what the ledger holds.

@@ -80,10 +80,10 @@ impl Network {
         // The user plane shares its CPU with the control plane: a larger stock lasts while it waits.
         let more = if kind == PortKind::Xdp && slots.is_none() { "?fill=4096" } else { "" };
         let uri = |side: Side| uri(kind, &side.gateway(0)) + more;
-        let frames = slots.map_or(String::new(), |slots| format!("frames = {{ slots = {slots} }}\n"));
+        let frames = slots.map_or(String::new(), |slots| format!("frames = {{ packet_buffers = {slots} }}\n"));
         format!(
             "gateway = \"upf\"\ncontrol_socket = {:?}\n{frames}{}\
-             route = [{{ to = \"0.0.0.0/0\", via = \"{ROUTER}\" }}]\nneighbour = [\n{}]\n\
+             route = [{{ to = \"0.0.0.0/0\", next_hop = \"{ROUTER}\" }}]\nneighbour = [\n{}]\n\
              port = [\n  {{ name = \"n3\", uri = \"{}\", role = \"access\", addresses = [\"172.16.0.1/16\"], mtu = 1600 }},\n  \
              {{ name = \"n6\", uri = \"{}\", role = \"core\", addresses = [\"172.17.0.1/16\"], mtu = 1600 }},\n]\n\
              n4 = {{ address = \"{N4}\", allow = [\"10.0.4.0/24\"], sessions = {sessions} }}\n",
@@ -161,7 +161,7 @@ fn uri(kind: PortKind, interface: &str) -> String {
         PortKind::Xdp => format!("xdp:{interface}"),
         PortKind::Mmsg => format!("packet:{interface}?mode=mmsg"),
         PortKind::Plain => format!("packet:{interface}?mode=plain"),
-        PortKind::Ring => format!("packet:{interface}?mode=ring"),
+        PortKind::Ring => format!("packet:{interface}?mode=tpacket3"),
         PortKind::Memory => format!("packet:{interface}"),
     }
 }

@@ -11,6 +11,7 @@ use wire::Mac;
 use super::sessions;
 use gateway::cli::seconds;
 use gateway::fail::Usage;
+use gateway::json::JsonOutput;
 use gateway::load::Text;
 
 /// `weir gen`.
@@ -37,9 +38,9 @@ pub struct GenArgs {
     /// Reflect packets at N6 instead of sending: the far end of `--mirror elsewhere`.
     #[arg(long)]
     pub responder: bool,
-    /// Print the result as JSON.
-    #[arg(long)]
-    pub json: bool,
+    /// JSON.
+    #[command(flatten)]
+    pub json: JsonOutput,
     /// Print no line each second.
     #[arg(long, short)]
     pub quiet: bool,
@@ -82,7 +83,7 @@ pub struct GenArgs {
     pub cpu: Option<usize>,
 
     /// Packets a second, both directions together [default: as many as the ports take].
-    #[arg(long, value_name = "N", help_heading = "How much")]
+    #[arg(long, value_name = "N", value_parser = crate::cli::packets_per_second, help_heading = "How much")]
     pub pps: Option<f64>,
     /// Packets in all.
     #[arg(long, value_name = "N", help_heading = "How much")]

@@ -7,6 +7,7 @@ use capacity::reproduce::{Figure, Inputs, Verdict, reproduce};
 use clap::Args;
 
 use gateway::fail::Usage;
+use gateway::json::JsonOutput;
 use gateway::tables::{Align, Style, Table, item, many};
 
 /// `weir plan reproduce`.
@@ -24,9 +25,9 @@ pub struct ReproduceArgs {
     /// Take another value for a figure; what follows from it changes. May be given several times.
     #[arg(long = "set", value_name = "ID=VALUE")]
     pub set: Vec<String>,
-    /// Print JSON: a list of { id, published, computed, unit, verdict, note }.
-    #[arg(long)]
-    pub json: bool,
+    /// JSON.
+    #[command(flatten)]
+    pub json: JsonOutput,
     /// List what can be set, with its value.
     #[arg(long)]
     pub inputs: bool,
@@ -52,10 +53,7 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let figures = reproduce(&inputs);
-    if args.json {
-        return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&figures)?)?);
-    }
-    Ok(write!(out, "{}", text(&figures, Style::of_stdout()))?)
+    args.json.print_pretty(&figures, || text(&figures, Style::of_stdout()))
 }
 
 /// How wide a printed figure may be in the table.

@@ -3,8 +3,6 @@
 //! all of them alike. Each round predicts anew, which shows how far the prediction itself is to be trusted.
 
 use std::fmt::Write as _;
-use std::io::Write;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -23,6 +21,7 @@ use capacity::quantity::{FrameSize, Time};
 use clap::Args;
 use serde::Serialize;
 
+use gateway::json::JsonOutput;
 use gateway::signals;
 use gateway::tables::{Align, Style, Table, count};
 
@@ -36,7 +35,7 @@ Examples:
 
 Calibrated at 128 B and 1,000 subscribers on one worker, at other sizes and numbers beside it, and
 by one scale-out from one worker to two; predicted and measured at 512 B, 250,000 subscribers, two
-workers. Fails when they differ by more than --within.")]
+workers. Fails when they differ by more than --tolerance.")]
 pub struct VerifyArgs {
     /// Kind of ports: memory, plain, mmsg, ring or xdp; all but memory need root.
     #[arg(long, value_name = "KIND", default_value = "memory")]
@@ -45,11 +44,11 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u16).range(3..=2000))]
     pub rounds: u16,
     /// Largest accepted difference of prediction and measurement, as a share.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
-    pub within: f64,
-    /// Write the result as JSON to a file, or with - to standard output instead of the table.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[arg(long, alias = "within", value_name = "SHARE", default_value_t = 0.1)]
+    pub tolerance: f64,
+    /// JSON.
+    #[command(flatten)]
+    pub json: JsonOutput,
 }
 
 /// A load: frames, subscribers of all workers, workers.
@@ -150,22 +149,13 @@ struct Verdict {
 pub fn run(args: &VerifyArgs) -> anyhow::Result<()> {
     let stop = signals::stop_flag().context("no signal handlers")?;
     let trial = Trial { port: args.port, rounds: args.rounds.into(), window: Duration::from_millis(143) };
-    let verdict = verify(&CALIBRATION, TARGET, trial, args.within, &stop)?;
-    let json = serde_json::to_string_pretty(&verdict)?;
-    match &args.json {
-        Some(path) if path.as_os_str() == "-" => println!("{json}"),
-        path => {
-            write!(std::io::stdout(), "{}", text(&verdict, Style::of_stdout()))?;
-            if let Some(path) = path {
-                std::fs::write(path, json + "\n").with_context(|| format!("writing {}", path.display()))?;
-            }
-        }
-    }
+    let verdict = verify(&CALIBRATION, TARGET, trial, args.tolerance, &stop)?;
+    args.json.print_pretty(&verdict, || text(&verdict, Style::of_stdout()))?;
     if !verdict.holds {
         bail!(
             "predicted {:+.1} % of what was measured: more than {:.0} % apart",
             verdict.error * 100.0,
-            args.within * 100.0
+            args.tolerance * 100.0
         );
     }
     Ok(())

@@ -23,7 +23,7 @@ pub fn text(view: &SessionsView, style: Style) -> String {
     let mut out = table.render(style);
     if !view.control.is_empty() {
         let mut table = Table::new(&[("sessions", Align::Left), ("so far", right)]);
-        for (what, n) in &view.control {
+        for (what, n, _) in &view.control {
             table.row([what.clone(), count(*n)]);
         }
         out.push('\n');

@@ -10,7 +10,7 @@ fn sessions() {
     let of = |worker, sessions, bytes| WorkerSessions { worker, sessions, bytes };
     let view = SessionsView {
         workers: vec![of(0, 50_000, 50_000_000), of(1, 0, 1024)],
-        control: vec![("paged".to_owned(), 1234)],
+        control: vec![("subscribers_paged".to_owned(), 1234, String::new())],
     };
     let wanted = "
   worker  sessions    memory  bytes/session
@@ -20,9 +20,9 @@ fn sessions() {
   ─────────────────────────────────────────
   all       50,000  47.7 MiB           1000
 
-  sessions  so far
-  ────────────────
-  paged      1,234
+  sessions           so far
+  ─────────────────────────
+  subscribers_paged   1,234
 ";
     assert_eq!(format!("\n{}", super::sessions::text(&view, PLAIN)), wanted);
 }
