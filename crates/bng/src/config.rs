@@ -9,12 +9,13 @@ use std::path::PathBuf;
 pub use dataplane::config::{ConfigError, parse_mac, parse_prefix, parse_rate, wrong};
 use dataplane::config::{Frames, Health, Link, Links, Log, Metrics, Neighbour, ProcessSection, Route, Workers};
 use dataplane::forward::InstanceId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use expand::{GroupPlan, Layout, ProfilePlan, Slice4, Slice6, VlanRange};
 
 /// A broadband gateway's configuration.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// `"bng"`.
@@ -74,7 +75,7 @@ fn default_socket() -> PathBuf {
 pub const CORE: &str = "core";
 
 /// Which side of the gateway a port is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Towards access nodes: every frame is a subscriber's.
@@ -107,7 +108,7 @@ impl Role {
 }
 
 /// An interface.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Port {
     /// What the rest of the configuration calls it.
@@ -151,7 +152,7 @@ impl Port {
 }
 
 /// How lines share VLANs (TR-101, 2.5.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Model {
     /// A VLAN pair is one line.
     #[default]
@@ -163,7 +164,7 @@ pub enum Model {
 }
 
 /// What a gateway answers ARP and neighbour solicitations for, beside its own addresses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Proxy {
     /// Nothing.
@@ -174,7 +175,7 @@ pub enum Proxy {
 }
 
 /// VLAN identifiers: one, or `"first-last"`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Vlans {
     /// One.
@@ -184,7 +185,7 @@ pub enum Vlans {
 }
 
 /// A subscriber group: the unit that is owned by a worker.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// Its name.
@@ -251,7 +252,7 @@ impl Group {
 }
 
 /// Delegated prefixes of one length.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DelegatedSlice {
     /// All of them: `2001:db8:4000::/36`.
@@ -266,7 +267,7 @@ fn delegated() -> u8 {
 }
 
 /// The layer whose bytes are policed and counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Accounted {
     /// The Ethernet frame on the access side with its tags, without FCS.
@@ -277,22 +278,26 @@ pub enum Accounted {
 }
 
 /// A tier.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// What groups and subscribers call it.
     pub name: String,
     /// Most bits a second from the subscriber: `"50 Mbit/s"`; left out: unlimited.
     #[serde(default)]
+    #[schemars(schema_with = "quantity::read::optional_rate_schema")]
     pub up: Option<String>,
     /// Most bits a second to the subscriber.
     #[serde(default)]
+    #[schemars(schema_with = "quantity::read::optional_rate_schema")]
     pub down: Option<String>,
     /// Bytes from the subscriber that may pass at once; left out: what passes in 100 ms, at least 3,000.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "quantity::read::bytes::optional")]
+    #[schemars(schema_with = "quantity::read::bytes::schema")]
     pub up_burst: Option<u64>,
     /// Bytes to the subscriber that may pass at once.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "quantity::read::bytes::optional")]
+    #[schemars(schema_with = "quantity::read::bytes::schema")]
     pub down_burst: Option<u64>,
     /// The layer whose bytes are policed and counted.
     #[serde(default)]
@@ -309,7 +314,7 @@ pub struct Profile {
 }
 
 /// What becomes of packets that no rule matches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Otherwise {
     /// They pass.
@@ -320,7 +325,7 @@ pub enum Otherwise {
 }
 
 /// An access list: the first rule that matches decides.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Acl {
     /// What profiles and groups call it.
@@ -339,7 +344,7 @@ fn one() -> u32 {
 
 /// Static subscribers: subscriber `i` has the first of everything plus `i`. Lines follow each other by inner VLAN, then by
 /// outer VLAN, then by port.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Subscriber {
     /// Its name; of several, with its number behind. Left out: group and line.
@@ -377,7 +382,7 @@ pub struct Subscriber {
 }
 
 /// Control packets that a worker takes off the access side, by class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Class {
@@ -422,7 +427,7 @@ impl Class {
 }
 
 /// Packets a second that each class may have, per worker: in all, and of one line.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PuntSection {
     /// Of one line, every class; ten times as many at once.

@@ -40,6 +40,7 @@ impl Gateway for BngGateway {
     const TITLE: &'static str = "a broadband network gateway";
     const VIEWS: &'static [View] = show::VIEWS;
     const TRACE_KEYS: &'static [TraceKey] = &[show::SUBSCRIBER];
+    const EXAMPLES: &'static [&'static str] = &[include_str!("../../../examples/bng.toml")];
     type Config = Config;
     type Product = Observer;
 
@@ -106,7 +107,7 @@ impl Gateway for BngGateway {
         tracing::info!(
             target: "process", event = "ready",
             ms = took.as_millis() as u64, workers = config.workers.count,
-            subscribers, groups = config.group.len(), slots = config.frames.slots,
+            subscribers, groups = config.group.len(), slots = config.frames.packet_buffers,
             "ready after {}; `weir show subscribers --socket {}` looks into it",
             duration(took.as_secs_f64()),
             socket.display()

@@ -3,10 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use gateway::socket::Ask;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A request, as `{"ask": "bng", "what": "subscribers"}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub enum Request {
     /// What only a broadband gateway answers.
@@ -14,7 +15,7 @@ pub enum Request {
 }
 
 /// A reply, as `{"bng": {…}}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
     /// To [`Request::Bng`].
@@ -27,7 +28,7 @@ impl Ask for Request {
 }
 
 /// What a broadband gateway is asked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "what", rename_all = "snake_case", deny_unknown_fields)]
 pub enum BngRequest {
     /// Subscribers: those of a filter, a page of them.
@@ -46,7 +47,7 @@ pub enum BngRequest {
 }
 
 /// Which subscribers, and which page of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Filter {
     /// Their group.
@@ -100,7 +101,7 @@ impl Filter {
 const KEYS: &str = "allowed: group, profile, port, s_vlan, c_vlan, address, name, offset, limit";
 
 /// What a broadband gateway replies.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BngReply {
     /// A page of subscribers.
@@ -112,7 +113,7 @@ pub enum BngReply {
 }
 
 /// A page of subscribers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SubscribersView {
     /// Subscribers that match.
     pub matching: usize,
@@ -123,7 +124,7 @@ pub struct SubscribersView {
 }
 
 /// A subscriber.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SubscriberView {
     /// Its name.
     pub name: String,
@@ -156,7 +157,7 @@ pub struct SubscriberView {
 }
 
 /// Groups, control packets and rules.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupsView {
     /// Groups.
     pub groups: Vec<GroupView>,
@@ -171,7 +172,7 @@ pub struct GroupsView {
 }
 
 /// A group.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupView {
     /// Its name.
     pub name: String,
@@ -182,7 +183,7 @@ pub struct GroupView {
 }
 
 /// Control packets of a class.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassView {
     /// The class.
     pub class: String,
@@ -193,7 +194,7 @@ pub struct ClassView {
 }
 
 /// A rule of an access list.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RuleView {
     /// The list.
     pub list: String,

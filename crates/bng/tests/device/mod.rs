@@ -49,7 +49,7 @@ impl Device {
         };
         let crews: Vec<_> = workers.into_iter().map(crew).collect();
         let clock = Clock::at(0);
-        let memory = Memories { slots: config.frames.slots, slot_bytes: config.frames.slot_bytes };
+        let memory = Memories { slots: config.frames.packet_buffers, slot_bytes: config.frames.packet_buffer_bytes };
         let rig = Rig::among(crews, &ports, memory, &clock);
         let mut device = Self { rig, control, clock, before: Counters::default() };
         device.settle();
@@ -103,7 +103,7 @@ impl Subject for Device {
     fn start(config: &toml::Table) -> Result<Self, String> {
         let mut config = Config::deserialize(config.clone()).map_err(|error| error.to_string())?;
         // Each worker has the memory that one alone would have.
-        config.frames.slots *= u32::from(config.workers.count);
+        config.frames.packet_buffers *= u32::from(config.workers.count);
         for (n, group) in config.group.iter_mut().enumerate() {
             group.worker = n as u16 % config.workers.count;
         }

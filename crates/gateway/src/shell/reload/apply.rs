@@ -66,7 +66,7 @@ impl<G: Gateway> Reloader<G> {
         sections.iter().for_each(|section| diff::take(&mut merged, &file, section));
         let config: G::Config = serde_json::from_value(merged.clone())
             .map_err(|error| format!("{}: live keys do not fit what runs: {error}", view.file))?;
-        let mixed = Loaded::<G> { config, text: loaded.text };
+        let mixed = Loaded::<G> { config, text: loaded.text, warnings: loaded.warnings };
         if view.count(Effect::Restart) > 0 {
             let help = "restart the gateway, or leave the keys that need a restart as they are";
             mixed.check().map_err(|error| format!("{error}; depends on a key that needs a restart: {help}"))?;

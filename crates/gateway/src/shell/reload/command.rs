@@ -1,6 +1,5 @@
 //! `weir reload`.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::bail;
@@ -51,11 +50,7 @@ pub fn reload(args: &ReloadArgs) -> anyhow::Result<()> {
         Err(ClientError::Said(refused)) => bail!(Usage(format!("nothing has changed: {refused}"))),
         Err(error) => bail!(error),
     };
-    let mut out = std::io::stdout().lock();
-    match args.at.json {
-        true => writeln!(out, "{}", serde_json::to_string(&view)?)?,
-        false => write!(out, "{}", text(&view))?,
-    }
+    args.at.json.print(&view, || text(&view))?;
     match view.count(Effect::Restart) {
         0 => Ok(()),
         keys => bail!(RestartNeeded(keys)),
