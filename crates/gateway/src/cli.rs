@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 use crate::drain::DrainArgs;
 use crate::json::JsonOutput;
 use crate::log::{Level, LogArgs, LogOptions};
-use crate::shell::reload::ReloadArgs;
 use crate::schema::ConfigArgs;
+use crate::shell::reload::ReloadArgs;
 
 /// Commands of every gateway.
 #[derive(Debug, Subcommand)]
