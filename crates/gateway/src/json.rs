@@ -81,7 +81,7 @@ pub fn with_json_files(line: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut line = line.peekable();
     let mut out = Vec::new();
     while let Some(word) = line.next() {
-        let is_alone = word == "--json" && !line.peek().is_some_and(|next| is_file(next));
+        let is_alone = word == "--json" && !line.peek().is_some_and(is_file);
         out.push(if is_alone { "--json=-".into() } else { word });
     }
     out

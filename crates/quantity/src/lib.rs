@@ -151,7 +151,7 @@ impl Unit {
             Self::Milliseconds => &[("s", 1000)],
             Self::Microseconds => &[("s", 1_000_000), ("ms", 1000)],
         };
-        let fits = |(_, size): &&(&str, u64)| value > 0 && value % size == 0;
+        let fits = |(_, size): &&(&str, u64)| value > 0 && value.is_multiple_of(*size);
         let smallest = match self {
             Self::PacketsPerSecond => "pps",
             Self::Bytes => "B",

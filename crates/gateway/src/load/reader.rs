@@ -13,14 +13,15 @@ use super::renamed::{self, Rename};
 /// Values of a tree, read once.
 pub struct Reader {
     /// Former names of keys that were used, each where it stands.
-    pub renamed: std::cell::RefCell<Vec<(Range<usize>, &'static Rename)>>,
+    pub renamed: std::cell::RefCell<Vec<Renamed>>,
 }
+
+/// A former name of a key, and where it stands.
+pub type Renamed = (Range<usize>, &'static Rename);
 
 impl Reader {
     /// What the tree says, when every key is known and of the right type; and the former names it uses.
-    pub fn read<T: de::DeserializeOwned>(
-        tree: &Spanned<DeTable<'_>>,
-    ) -> Result<(T, Vec<(Range<usize>, &'static Rename)>), Mistake> {
+    pub fn read<T: de::DeserializeOwned>(tree: &Spanned<DeTable<'_>>) -> Result<(T, Vec<Renamed>), Mistake> {
         let reader = Self { renamed: Vec::new().into() };
         let root = Table { table: tree.get_ref(), span: tree.span(), reader: &reader };
         let value = T::deserialize(root)?;

@@ -180,7 +180,7 @@ impl<'a> Writer<'a> {
             let lines: Vec<&str> = text.lines().map(|line| line.trim_start_matches("# ")).collect();
             let first = lines.iter().position(|line| line.starts_with(header))?;
             let end = |line: &&str| line.is_empty() || line.starts_with('[') || line.starts_with('#');
-            let len = lines[first + 1..].iter().position(|line| end(line)).unwrap_or(lines.len() - first - 1);
+            let len = lines[first + 1..].iter().position(end).unwrap_or(lines.len() - first - 1);
             Some(lines[first..=first + len].join("\n"))
         })
     }
