@@ -23,8 +23,8 @@ Examples:
   weir config schema --output ports           of what weir show ports --json prints
   weir config reference                       every key: type, unit, default, allowed values
 
-In a configuration, the line `#:schema PATH` at the top tells editors (taplo, Even Better TOML) where
-its schema is. docs/schema has those of this release.")]
+In a configuration, the line `#:schema PATH` at the top tells editors (taplo, Even Better TOML)
+where its schema is. docs/schema has those of this release.")]
 pub struct ConfigArgs {
     /// What to print.
     #[command(subcommand)]

@@ -23,6 +23,7 @@ fn reference_and_schemas_in_docs_are_current() {
         ("configuration.md", ConfigCommand::Reference, "weir config reference"),
         ("schema/upf.schema.json", schema("upf"), "weir config schema upf"),
         ("schema/cmts.schema.json", schema("cmts"), "weir config schema cmts"),
+        ("schema/bng.schema.json", schema("bng"), "weir config schema bng"),
     ] {
         let (path, now) = (docs(file), text(&what, GATEWAYS.0).unwrap());
         let there = std::fs::read_to_string(&path).unwrap_or_default();
@@ -33,7 +34,7 @@ fn reference_and_schemas_in_docs_are_current() {
 #[test]
 fn unknown_gateway_names_those_there_are() {
     let said = text(&schema("upff"), GATEWAYS.0).unwrap_err().to_string();
-    assert_eq!(said, "unknown gateway \"upff\"; allowed: upf, cmts");
+    assert_eq!(said, "unknown gateway \"upff\"; allowed: upf, cmts, bng");
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn with_lists() -> String {
     user_plane() + "\n[[acl]]\nrules = [\"permit in udp from any to any\"]\n"
 }
 
-const ROUTE: &str = "\n[[route]]\nto = \"203.0.113.0/24\"\nvia = \"10.0.6.253\"\n";
+const ROUTE: &str = "\n[[route]]\nto = \"203.0.113.0/24\"\nnext_hop = \"10.0.6.253\"\n";
 const RULE: &str = "rules = [\"deny in tcp from any to any port 25\", \"permit in udp from any to any\"]";
 
 #[test]
@@ -65,12 +65,12 @@ fn traffic_and_sessions_survive_reloads() {
     });
 
     // Wrong: refused whole, with its line; the good part of it is not applied.
-    let wrong = with_lists().replace("via = \"10.0.6.254\"", "via = \"fd00::1\"");
+    let wrong = with_lists().replace("next_hop = \"10.0.6.254\"", "next_hop = \"fd00::1\"");
     write(&net, &wrong);
     let out = reload(&net, &[]);
     assert_eq!(out.status.code(), Some(2), "{}", said(&out));
     let line = 1 + wrong.lines().position(|line| line.contains("fd00::1")).unwrap();
-    assert!(said(&out).contains(&format!("upf.toml:{line}: route.0.via: ")), "{}", said(&out));
+    assert!(said(&out).contains(&format!("upf.toml:{line}: route.0.next_hop: ")), "{}", said(&out));
     assert_eq!(net.show("config")["route"].as_array().unwrap().len(), 2);
 
     // By signal: what needs a restart is named, what does not is applied.
