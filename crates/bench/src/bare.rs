@@ -42,7 +42,7 @@ impl Bare {
             ports[to].kick(pool);
             let refused: usize = batch.frames().iter().map(Frame::len).sum();
             batch.drain(|frame| {
-                stats.drop_outside(engine::Drop::TxFull, frame.len());
+                stats.drop_outside(engine::drops::TX_FULL, frame.len());
                 pool.give(frame);
             });
             let t2 = tsc();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dataplane::acl::AccessLists;
 use dataplane::forward::{Forwarding, Plan};
-use engine::{Burst, Clock, Ctx, Drop, Env, Gateway, Io, Layout, Pipeline, PortId, Punt, SteerKey, TraceFilter};
+use engine::{Burst, Clock, Ctx, Env, Gateway, Io, Layout, Pipeline, PortId, SteerKey, TraceFilter};
 use table::command::Inbox;
 use table::snapshot::Reader;
 use table::waker::Waker;
@@ -19,6 +19,7 @@ use crate::record::SubscriberSpec;
 use crate::slow::{SlowPath, Towards};
 use crate::steer::{Directory, Side};
 use crate::subscribers::{Refused, Subscribers, Usage};
+use crate::{drops, punts};
 
 /// What control asks of a worker.
 pub enum Command {
@@ -158,7 +159,7 @@ impl BroadbandGateway {
         if access > 0 && core > 0 {
             for i in live {
                 if is_access(burst, i) {
-                    burst.punt(i, Punt::HybridAccess);
+                    burst.punt(i, punts::HYBRID_ACCESS);
                 }
             }
         }
@@ -186,7 +187,7 @@ fn carry_out(state: &mut State, command: Command, env: &mut Env) -> Answer {
             if let Some(made) = env.pool.make(&frame) {
                 env.send(port, made);
             } else {
-                env.stats.drop_outside(Drop::NoFrame, frame.len());
+                env.stats.drop_outside(drops::NO_FRAME, frame.len());
                 env.stats.add(Io::Originated, 1);
             }
             Answer::Sent(frame)

@@ -6,7 +6,7 @@ use dataplane::acl::{AccessLists, HasAccessLists};
 use dataplane::forward::{Forwarding, InstanceId, NONE, PortView};
 use dataplane::parse::{HasIp, UserIp};
 use dataplane::route::{HasForwarding, HasHop};
-use engine::{Burst, Kind, Live};
+use engine::{Burst, Drop, Kind, Live, Punt, Reason};
 use frame::BURST;
 use table::bulk::Hash;
 use table::records::LineId;
@@ -17,6 +17,7 @@ use crate::config::Class;
 use crate::pipeline::Choices;
 use crate::steer::Directory;
 use crate::subscribers::{NOWHERE, Subscribers};
+use crate::{drops, punts};
 
 /// The gateway's family of pipelines.
 pub struct Bng;
@@ -156,6 +157,9 @@ impl Kind for Bng {
     type Lane = Lane;
     type State = State;
     type Config = Choices;
+
+    const DROPS: &'static [&'static [Reason<Drop>]] = &[engine::drops::ALL, dataplane::drops::ALL, drops::ALL];
+    const PUNTS: &'static [&'static [Reason<Punt>]] = &[dataplane::punts::ALL, punts::ALL];
 
     fn describe(burst: &Burst<Self>, i: usize) -> String {
         let lane = &burst.lane;

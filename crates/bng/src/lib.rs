@@ -9,11 +9,13 @@
 pub mod assemble;
 pub mod config;
 pub mod control;
+pub mod drops;
 pub mod gateway;
 pub mod lane;
 pub mod link;
 pub mod pipeline;
 pub mod product;
+pub mod punts;
 pub mod record;
 pub mod slow;
 pub mod steer;

@@ -11,7 +11,7 @@ use dataplane::icmp::{Told, echo_reply};
 use dataplane::limit::{Allowance, Limit, PeerLimit};
 use dataplane::neighbour::{NeighbourMessage, Station, arp_reply, neighbour_advertisement};
 use dataplane::parse::{HasIp, malformed};
-use engine::{Burst, Drop, Env, Punt};
+use engine::{Burst, Env, Punt};
 use frame::Frame;
 use table::ring::Producer;
 use wire::{L3L4, Mac, Outer, Vlan, fast};
@@ -20,6 +20,7 @@ use crate::config::{Class, PuntSection};
 use crate::lane::{Bng, Lane, State};
 use crate::link::Line;
 use crate::steer::Side;
+use crate::{drops, punts};
 use own::Own;
 pub use own::Towards;
 
@@ -140,27 +141,27 @@ impl SlowPath {
     ) {
         let (l3, ip) = (usize::from(frame.meta.l3), *lane.ip(i));
         match punt {
-            Punt::HybridAccess => {
+            punts::HYBRID_ACCESS => {
                 env.stats.consumed(punt);
                 return self.own.put(Towards::Upstream, frame, env);
             }
-            Punt::Hairpin => {
+            punts::HAIRPIN => {
                 env.stats.consumed(punt);
                 let instance = lane.instance[i];
                 return self.turn(frame, instance, state, env);
             }
-            Punt::TtlExpired | Punt::NoRoute | Punt::Oversize => {
+            punts::TTL_EXPIRED | punts::NO_ROUTE | punts::OVERSIZE => {
                 let arena = env.pool.arena().clone();
                 let packet = arena.bytes(&frame).get(l3..l3 + ip.total_len as usize).unwrap_or_default();
                 let about = own::About { side, instance: lane.instance[i], packet, len: frame.len() };
                 match punt {
-                    Punt::TtlExpired => self.refuse(&about, (Drop::TtlExpired, Told::TTL_EXPIRED), state, env),
-                    Punt::NoRoute => self.refuse(&about, (Drop::NoRoute, Told::NO_ROUTE), state, env),
+                    punts::TTL_EXPIRED => self.refuse(&about, (drops::TTL_EXPIRED, Told::TTL_EXPIRED), state, env),
+                    punts::NO_ROUTE => self.refuse(&about, (drops::NO_ROUTE, Told::NO_ROUTE), state, env),
                     _ => self.oversize(&about, (lane, i), state, env),
                 }
             }
-            Punt::Resolve => {
-                env.stats.drop_outside(Drop::NeighbourUnresolved, frame.len());
+            punts::RESOLVE => {
+                env.stats.drop_outside(drops::NEIGHBOUR_UNRESOLVED, frame.len());
                 if self.resolves.allow(env.now) {
                     let packet = env.arena().bytes(&frame).get(l3..).unwrap_or_default();
                     let address: IpAddr = if ip.version == 4 {
@@ -172,12 +173,12 @@ impl SlowPath {
                 }
             }
             _ if side == Side::Access => return self.control_packet(punt, frame, state, env),
-            Punt::Arp | Punt::Neighbour => self.hear(&frame, punt, state, env),
-            Punt::Ping if self.answers.allow(env.now) => {
+            punts::ARP | punts::NEIGHBOUR => self.hear(&frame, punt, state, env),
+            punts::PING if self.answers.allow(env.now) => {
                 env.stats.consumed(punt);
                 return pong(frame, env);
             }
-            Punt::Ping => env.stats.drop_outside(Drop::Limited, frame.len()),
+            punts::PING => env.stats.drop_outside(drops::LIMITED, frame.len()),
             other => env.stats.consumed(other),
         }
         env.pool.give(frame);
@@ -193,7 +194,7 @@ impl SlowPath {
         let key = u64::from(line.port) << 32 | u64::from(line.s_vlan) << 16 | u64::from(line.c_vlan);
         if !self.classes[at].allow(key, env.now) {
             state.counts.limited[at] += 1;
-            env.stats.drop_outside(Drop::Limited, frame.len());
+            env.stats.drop_outside(drops::LIMITED, frame.len());
             return env.pool.give(frame);
         }
         match self.answer(punt, class, line, &frame, state, env) {
@@ -245,13 +246,13 @@ impl SlowPath {
 /// The class of a control packet.
 fn class_of(punt: Punt) -> Class {
     match punt {
-        Punt::Dhcp4 => Class::Dhcp4,
-        Punt::Dhcp6 => Class::Dhcp6,
-        Punt::Arp => Class::Arp,
-        Punt::Neighbour | Punt::RouterSolicitation => Class::Nd,
-        Punt::Pppoe => Class::Pppoe,
-        Punt::GroupMembership => Class::Multicast,
-        Punt::Routing => Class::Routing,
+        punts::DHCP4 => Class::Dhcp4,
+        punts::DHCP6 => Class::Dhcp6,
+        punts::ARP => Class::Arp,
+        punts::NEIGHBOUR | punts::ROUTER_SOLICITATION => Class::Nd,
+        punts::PPPOE => Class::Pppoe,
+        punts::GROUP_MEMBERSHIP => Class::Multicast,
+        punts::ROUTING => Class::Routing,
         _ => Class::Icmp,
     }
 }

@@ -17,3 +17,8 @@ fn two_workers_do_as_one() {
     let handed = testkit::golden::judge_all_shared::<Device>(&golden_cases::root(), &cases, 2);
     assert!(handed > 40, "only {handed} packets were handed over");
 }
+
+#[test]
+fn reasons_have_unique_names_and_sentences() {
+    testkit::reasons::judge::<bng::Bng>();
+}

@@ -189,7 +189,7 @@ pub fn steer<'m>(config: &Config, layout: &Layout, modems: impl Iterator<Item = 
         steer.own_v6(instance, first, last, worker)?;
     }
     for wire in &layout.pseudowires {
-        steer.own_teids(wire.session, wire.session, owner(wire.service_group, true))?;
+        steer.own_ids(wire.session, wire.session, owner(wire.service_group, true))?;
     }
     Ok(steer)
 }

@@ -16,6 +16,8 @@ use wire::{L3L4, l2tp};
 use channel::Channel;
 use ready::Ready;
 
+use crate::drops;
+
 /// What stands behind the table of segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChannelWord {
@@ -130,7 +132,7 @@ impl Depi {
     #[inline(always)]
     pub fn push(&mut self, channel: u16, frame: &mut Frame, env: &mut Env) {
         let Some(wire) = self.channels.get_mut(usize::from(channel)) else {
-            return lost(Drop::UnknownPseudowire, frame.take(), env);
+            return lost(drops::UNKNOWN_PSEUDOWIRE, frame.take(), env);
         };
         wire.counts.frames += 1;
         let mut begin = true;
@@ -161,12 +163,12 @@ impl Depi {
         let room = wire.whole;
         while frame.len() > room {
             let Some(mut piece) = env.pool.take().filter(|_| room >= LEAST_PIECE) else {
-                return lost(Drop::NoFrame, frame, env);
+                return lost(drops::NO_FRAME, frame, env);
             };
             let arena = env.pool.arena();
             if !arena.write(&mut piece, &arena.bytes(&frame)[..room]) {
                 env.pool.give(piece);
-                return lost(Drop::NoFrame, frame, env);
+                return lost(drops::NO_FRAME, frame, env);
             }
             let _ = frame.pull_front(room as u16); // less than the frame's length
             wire.start(begin, false, &mut piece, arena);
@@ -198,7 +200,7 @@ impl Depi {
         self.expire(true, env);
         let mut frame = Frame::none();
         while self.pop(&mut frame).is_some() {
-            env.stats.drop_outside(Drop::FlowGone, frame.len());
+            env.stats.drop_outside(drops::FLOW_GONE, frame.len());
             env.pool.give(frame.take());
         }
     }

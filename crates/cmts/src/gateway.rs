@@ -17,6 +17,7 @@ use table::waker::Waker;
 use crate::channels::Channels;
 use crate::config::Role;
 use crate::depi::{self, Depi, WireSpec};
+use crate::drops;
 use crate::flow::Scheduler;
 use crate::grants::Grants;
 use crate::lane::{Cmts, Counts, State};
@@ -219,10 +220,10 @@ impl CableGateway {
 /// Why a frame came out of the cipher broken.
 fn reason(outcome: Outcome) -> Drop {
     match outcome {
-        Outcome::BadCrc => Drop::FrameCrc,
-        Outcome::NoKey => Drop::UnknownKey,
-        Outcome::NoRoom => Drop::NoHeadroom,
-        Outcome::Short | Outcome::Done => Drop::DocsisMalformed,
+        Outcome::BadCrc => drops::FRAME_CRC,
+        Outcome::NoKey => drops::UNKNOWN_KEY,
+        Outcome::NoRoom => drops::NO_HEADROOM,
+        Outcome::Short | Outcome::Done => drops::DOCSIS_MALFORMED,
     }
 }
 
@@ -309,11 +310,11 @@ impl Gateway for CableGateway {
             self.export_upstream(env);
         }
         let state = &mut self.state;
-        state.scheduler.close(|frame| depi::lost(Drop::FlowGone, frame, env));
+        state.scheduler.close(|frame| depi::lost(drops::FLOW_GONE, frame, env));
         state.modems.encrypt.flush(env.pool.arena());
         state.modems.decrypt.flush(env.pool.arena());
         while let Some(done) = state.modems.encrypt.pop().or_else(|| state.modems.decrypt.pop()) {
-            depi::lost(Drop::FlowGone, done.frame, env);
+            depi::lost(drops::FLOW_GONE, done.frame, env);
         }
         state.depi.close_all(env);
         state.upstream.close(env);

@@ -6,7 +6,7 @@ use crypto::KeyId;
 use dataplane::forward::{Forwarding, InstanceId, NONE, PortView};
 use dataplane::parse::{HasIp, UserIp};
 use dataplane::route::{HasForwarding, HasHop};
-use engine::{Burst, Kind};
+use engine::{Burst, Drop, Kind, Punt, Reason};
 use frame::BURST;
 use table::bulk::Hash;
 use table::snapshot::Reader;
@@ -18,6 +18,7 @@ use crate::gateway::Limits;
 use crate::modems::Modems;
 use crate::rules::Rules;
 use crate::upstream::Upstream;
+use crate::{drops, punts};
 
 /// The gateway's family of pipelines.
 pub struct Cmts;
@@ -210,6 +211,9 @@ impl Kind for Cmts {
     type Lane = Lane;
     type State = State;
     type Config = Limits;
+
+    const DROPS: &'static [&'static [Reason<Drop>]] = &[engine::drops::ALL, dataplane::drops::ALL, drops::ALL];
+    const PUNTS: &'static [&'static [Reason<Punt>]] = &[dataplane::punts::ALL, punts::ALL];
 
     fn describe(burst: &Burst<Self>, i: usize) -> String {
         let lane = &burst.lane;

@@ -36,7 +36,7 @@ pub fn steer_key(frame: &[u8], role: Role) -> Option<SteerKey> {
         _ => return None,
     };
     match l2tp::Message::parse(packet.get(usize::from(ip.l4) + offset..)?, carrier) {
-        Ok(l2tp::Message::Data(header)) => Some(SteerKey::Teid(header.session)),
+        Ok(l2tp::Message::Data(header)) => Some(SteerKey::Id(header.session)),
         _ => None,
     }
 }

@@ -10,11 +10,12 @@ use dataplane::icmp::Told;
 use dataplane::limit::{Allowance, Limit};
 use dataplane::parse::HasIp;
 use dataplane::slow::{self, Heard, Responder};
-use engine::{Burst, Drop, Env, Punt};
+use engine::{Burst, Env, Punt};
 use frame::Frame;
 use table::ring::Producer;
 
 use crate::lane::{Cmts, Lane, State};
+use crate::{drops, punts};
 use errors::Own;
 pub use errors::{ReceivedFrom, ReplyTo};
 
@@ -86,19 +87,19 @@ impl SlowPath {
         let from = (came, network);
         match punt {
             // What modems' hosts say upstream has no port of ours, and is not learnt from.
-            Punt::Arp | Punt::Neighbour => {
+            punts::ARP | punts::NEIGHBOUR => {
                 if let Some(heard) = self.responder.hear(&frame, punt, state.port(frame.meta.port), env) {
                     self.tell(Event::Neighbour(heard));
                 }
             }
-            Punt::Ping => return self.responder.ping(frame, env),
-            Punt::TtlExpired => {
-                self.refuse((Drop::TtlExpired, Told::TTL_EXPIRED), from, packet, &frame, state, env);
+            punts::PING => return self.responder.ping(frame, env),
+            punts::TTL_EXPIRED => {
+                self.refuse((drops::TTL_EXPIRED, Told::TTL_EXPIRED), from, packet, &frame, state, env);
             }
-            Punt::NoRoute => self.refuse((Drop::NoRoute, Told::NO_ROUTE), from, packet, &frame, state, env),
-            Punt::Oversize => self.oversize((lane, i), from, packet, &frame, state, env),
-            Punt::Resolve => {
-                env.stats.drop_outside(Drop::NeighbourUnresolved, frame.len());
+            punts::NO_ROUTE => self.refuse((drops::NO_ROUTE, Told::NO_ROUTE), from, packet, &frame, state, env),
+            punts::OVERSIZE => self.oversize((lane, i), from, packet, &frame, state, env),
+            punts::RESOLVE => {
+                env.stats.drop_outside(drops::NEIGHBOUR_UNRESOLVED, frame.len());
                 if self.resolves.allow(env.now) {
                     let address = slow::destination(lane.ip(i), packet);
                     self.tell(Event::Resolve { instance: lane.instance[i], address });

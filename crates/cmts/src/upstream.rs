@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use dataplane::forward::InstanceId;
-use engine::{Drop, Env, Io, Punt};
+use engine::{Drop, Env, Io};
 use frame::{Arena, BURST, Frame};
 use table::bulk::{BulkMap, Full, Seed};
 use table::hint::prefetch_index;
@@ -27,6 +27,7 @@ use wire::{Malformed, ccf, l2tp, psp, uepi};
 use crate::config::Role;
 use crate::grants::Grants;
 use crate::modems::{ClusterSpec, ModemSpec};
+use crate::{drops, punts};
 pub use cluster::ClusterCounts;
 use cluster::{Cluster, Order};
 use dataplane::hqos::NONE as NOBODY;
@@ -169,14 +170,14 @@ impl Upstream {
     /// The pseudowire with that session number, if the packet has its cookie and its device's source address.
     #[inline]
     pub fn pseudowire(&self, header: &l2tp::Header, message: &[u8], source: IpAddr) -> Result<(u16, u16), Drop> {
-        let wire = self.by_session.get(header.session).ok_or(Drop::UnknownPseudowire)?;
-        let spec = &self.wires.get(wire as usize).ok_or(Drop::UnknownPseudowire)?.spec;
+        let wire = self.by_session.get(header.session).ok_or(drops::UNKNOWN_PSEUDOWIRE)?;
+        let spec = &self.wires.get(wire as usize).ok_or(drops::UNKNOWN_PSEUDOWIRE)?.spec;
         if spec.remote != source {
-            return Err(Drop::UnknownRpd);
+            return Err(drops::UNKNOWN_RPD);
         }
         let cookie = spec.cookie;
         if header.payload(message, cookie).is_none() {
-            return Err(Drop::L2tpMalformed);
+            return Err(drops::L2TP_MALFORMED);
         }
         // Fewer than 65,536 of them.
         Ok((wire as u16, header.offset + cookie.len() as u16))
@@ -245,7 +246,7 @@ impl Upstream {
                 }
             }
             for bytes in self.order.drop_all(at as u32) {
-                refuse(Drop::FlowGone, bytes, env);
+                refuse(drops::FLOW_GONE, bytes, env);
             }
             self.clusters[at].end(env);
             self.free.push(at as u32);
@@ -339,13 +340,13 @@ impl Upstream {
                 for segment in packet.segments() {
                     match uepi::Request::parse(segment.bytes) {
                         Ok(request) => self.request(wire, &request),
-                        Err(_) => refuse(Drop::UepiMalformed, segment.bytes.len(), env),
+                        Err(_) => refuse(drops::UEPI_MALFORMED, segment.bytes.len(), env),
                     }
                 }
             }
             Carries::Bursts => {
                 if let Some(lost) = pseudowire.unit.number(packet.sequence()) {
-                    refuse(Drop::SegmentLost, lost, env);
+                    refuse(drops::SEGMENT_LOST, lost, env);
                 }
                 for segment in packet.segments() {
                     let Some(pseudowire) = self.wires.get_mut(usize::from(wire)) else { return };
@@ -383,11 +384,11 @@ impl Upstream {
     fn segment(&mut self, group: u16, sid: u16, bytes: &[u8], env: &mut Env) {
         let repr = match ccf::Repr::parse(bytes) {
             Ok(repr) => repr,
-            Err(Malformed::BadHcs) => return refuse(Drop::DocsisHcs, bytes.len(), env),
-            Err(_) => return refuse(Drop::UepiMalformed, bytes.len(), env),
+            Err(Malformed::BadHcs) => return refuse(drops::DOCSIS_HCS, bytes.len(), env),
+            Err(_) => return refuse(drops::UEPI_MALFORMED, bytes.len(), env),
         };
         let Some(at) = self.by_sid.get((u32::from(group), u32::from(sid & 0x3fff))) else {
-            return refuse(Drop::UnknownSid, bytes.len(), env);
+            return refuse(drops::UNKNOWN_SID, bytes.len(), env);
         };
         if let Some(grants) = self.grants.get_mut(usize::from(group)) {
             grants.used(sid, bytes.len());
@@ -406,7 +407,7 @@ impl Upstream {
                     refuse(why, bytes.len(), env);
                 }
             }
-            ahead if ahead >= ccf::SEQUENCES - Cluster::WINDOW => refuse(Drop::SegmentLate, bytes.len(), env),
+            ahead if ahead >= ccf::SEQUENCES - Cluster::WINDOW => refuse(drops::SEGMENT_LATE, bytes.len(), env),
             _ => {
                 // So far ahead that waiting makes no sense: the modem began anew, or very much was lost.
                 self.skip(at, repr.sequence, env);
@@ -430,7 +431,7 @@ impl Upstream {
     /// Gives up what is missing before segment `to` of a cluster.
     fn skip(&mut self, at: u32, to: u16, env: &mut Env) {
         for bytes in self.order.drop_all(at) {
-            refuse(Drop::SegmentLost, bytes, env);
+            refuse(drops::SEGMENT_LOST, bytes, env);
         }
         self.clusters[at as usize].gap(to, env);
     }
@@ -453,16 +454,16 @@ impl Upstream {
             env.pool.give(frame);
         }
         while let Some(out) = self.frames.pop_front() {
-            refuse(Drop::FlowGone, out.frame.len(), env);
+            refuse(drops::FLOW_GONE, out.frame.len(), env);
             env.pool.give(out.frame);
         }
         for wire in &mut self.wires {
             if let Some(bytes) = wire.unit.give_up() {
-                refuse(Drop::FlowGone, bytes, env);
+                refuse(drops::FLOW_GONE, bytes, env);
             }
         }
         for (_, _, bytes) in self.order.take_all() {
-            refuse(Drop::FlowGone, bytes.len(), env);
+            refuse(drops::FLOW_GONE, bytes.len(), env);
         }
         self.clusters.iter_mut().for_each(|cluster| cluster.end(env));
     }
@@ -477,8 +478,8 @@ fn refuse(reason: Drop, bytes: usize, env: &mut Env) {
 /// Counts a packet that was taken in.
 pub fn count_in(carries: Carries, env: &Env) {
     env.stats.consumed(match carries {
-        Carries::Bursts => Punt::Uepi,
-        Carries::Requests => Punt::BandwidthRequest,
+        Carries::Bursts => punts::UEPI,
+        Carries::Requests => punts::BANDWIDTH_REQUEST,
     });
 }
 

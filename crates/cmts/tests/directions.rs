@@ -1,6 +1,5 @@
 //! Both directions in memory, judged by a Remote-PHY device, modems and hosts that share only the wire formats.
 
-use engine::Drop;
 use traffic::cable::Cuts;
 
 use crate::plant::{World, config};
@@ -107,7 +106,7 @@ fn filters_and_strangers_are_counted_by_name() {
     world.rig.wire("nsi").send(with(30, &[10, 9, 9, 9]));
     world.rig.wire("nsi").send(with(22, &[1]));
     world.step(100_000);
-    let named = |drops: Vec<(String, Drop, u64)>| {
+    let named = |drops: Vec<(String, engine::Reason<engine::Drop>, u64)>| {
         drops.into_iter().map(|(stage, why, n)| (stage, why.name(), n)).collect::<Vec<_>>()
     };
     assert_eq!(

@@ -120,7 +120,7 @@ fn what_died_goes_on_and_no_number_is_used_twice() {
     (0..4).for_each(|_| world.step(50_000));
     let waiting = world.rig.gateway().state().scheduler.waiting() as u64;
     assert!(waiting > 20, "{waiting} frames wait, and are lost");
-    let strangers = |drops: &[(String, engine::Drop, u64)]| -> u64 {
+    let strangers = |drops: &[(String, engine::Reason<engine::Drop>, u64)]| -> u64 {
         drops.iter().filter(|drop| drop.1.name() == "unknown_subscriber").map(|drop| drop.2).sum()
     };
     let (sent, unknown) = (world.hosts.sent().0, strangers(&world.drops()));

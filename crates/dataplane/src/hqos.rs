@@ -26,6 +26,8 @@ use table::wheel::Wheel;
 pub use flow::{DEFAULT_BURST, Flow, FlowCounts, FlowSpec, LEVELS, NONE, PEAK_BURST, Terms};
 use flow::{Standing, asks};
 use group::Group;
+
+use crate::drops;
 pub use lease::{INTERVAL_NS as LEASE_INTERVAL_NS, Lease};
 pub use pie::{INTERVAL_NS, Pie, PieConfig};
 
@@ -97,9 +99,9 @@ pub enum Refused {
 impl From<Refused> for Drop {
     fn from(why: Refused) -> Self {
         match why {
-            Refused::Full => Drop::FlowQueueFull,
-            Refused::Aqm => Drop::FlowAqm,
-            Refused::Gone => Drop::FlowGone,
+            Refused::Full => drops::FLOW_QUEUE_FULL,
+            Refused::Aqm => drops::FLOW_AQM,
+            Refused::Gone => drops::FLOW_GONE,
         }
     }
 }

@@ -23,6 +23,7 @@
 
 pub mod acl;
 pub mod config;
+pub mod drops;
 pub mod filter;
 pub mod forward;
 pub mod fragment;
@@ -34,6 +35,7 @@ pub mod mss;
 pub mod nat;
 pub mod neighbour;
 pub mod parse;
+pub mod punts;
 pub mod reassemble;
 pub mod redirect;
 pub mod rewrite;

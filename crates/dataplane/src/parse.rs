@@ -4,6 +4,7 @@ use engine::Drop;
 use frame::BURST;
 use wire::{L3L4, Malformed, Outer, ethertype, fast};
 
+use crate::drops;
 use crate::forward::PortView;
 
 /// What the lane knows of each user packet: parsed once, by the first stage.
@@ -27,8 +28,8 @@ pub trait HasIp {
 #[inline]
 pub fn malformed(why: Malformed) -> Drop {
     match why {
-        Malformed::BadHeaderChecksum => Drop::HeaderChecksum,
-        _ => Drop::Malformed,
+        Malformed::BadHeaderChecksum => drops::HEADER_CHECKSUM,
+        _ => drops::MALFORMED,
     }
 }
 
@@ -40,11 +41,11 @@ pub fn link(frame: &[u8], port: &PortView) -> Result<(u16, u16), Drop> {
     let vlan = outer.outer_vlan().map(|tag| tag.id());
     // Priority tags (VLAN 0) belong to the untagged network (IEEE 802.1Q, 9.6).
     if vlan.filter(|id| *id != 0) != port.vlan || outer.tags > 1 {
-        return Err(Drop::WrongVlan);
+        return Err(drops::WRONG_VLAN);
     }
     let to_us = frame[..6] == port.mac || port.mac == [0; 6];
     if !to_us && !is_for_all(frame, &outer) {
-        return Err(if frame[0] & 1 == 1 { Drop::Multicast } else { Drop::NotForUs });
+        return Err(if frame[0] & 1 == 1 { drops::MULTICAST } else { drops::NOT_FOR_US });
     }
     Ok((outer.ethertype, outer.l3))
 }
@@ -64,7 +65,7 @@ pub fn network(kind: u16, packet: &[u8]) -> Result<Network, Drop> {
         ethertype::IP4 => L3L4::parse4(packet).map(Network::Ip).map_err(malformed),
         ethertype::IP6 => L3L4::parse6(packet).map(Network::Ip).map_err(malformed),
         ethertype::ARP => Ok(Network::Arp),
-        _ => Err(Drop::EtherType),
+        _ => Err(drops::ETHER_TYPE),
     }
 }
 

@@ -29,11 +29,12 @@ mod datagrams;
 mod piece;
 mod stage;
 
-use engine::{Burst, Drop, Env, Io, Kind, Punt};
+use engine::{Burst, Drop, Env, Io, Kind};
 use frame::BURST;
 use wire::L3L4;
 
 use crate::parse::HasIp;
+use crate::{drops, punts};
 use datagrams::Datagrams;
 pub use datagrams::{Config, Whose};
 pub use stage::CatchFragments;
@@ -53,11 +54,11 @@ impl Reassembly {
         Self { datagrams: Datagrams::new(config, seed), scratch: vec![0; LONGEST].into() }
     }
 
-    /// Takes a copy of a fragment that was punted as [`Punt::Reassemble`]; its frame is the caller's to give back.
+    /// Takes a copy of a fragment that was punted as [`punts::REASSEMBLE`]; its frame is the caller's to give back.
     /// Counts it, one way or the other.
     pub fn hold(&mut self, packet: &[u8], ip: &L3L4, whose: Whose, env: &Env) {
         match self.datagrams.push(packet, ip, whose, env.now) {
-            Ok(()) => env.stats.consumed(Punt::Reassemble),
+            Ok(()) => env.stats.consumed(punts::REASSEMBLE),
             Err(refused) => {
                 env.stats.drop_outside(refused.why, ip.total_len as usize);
                 count_lost(env, refused.why, refused.packets, refused.bytes);
@@ -83,7 +84,7 @@ impl Reassembly {
             env.stats.add(Io::Released, 1);
             let bytes = self.scratch.get(..whole.len).unwrap_or_default();
             let Ok(ip) = L3L4::parse(bytes) else {
-                env.stats.drop_outside(Drop::Malformed, bytes.len());
+                env.stats.drop_outside(drops::MALFORMED, bytes.len());
                 continue;
             };
             let made = env.pool.make(bytes).and_then(|mut frame| {
@@ -95,7 +96,7 @@ impl Reassembly {
                     *burst.lane.ip_mut(i) = ip;
                     each(burst, i, whole.tag);
                 }
-                None => env.stats.drop_outside(Drop::NoFrame, bytes.len()),
+                None => env.stats.drop_outside(drops::NO_FRAME, bytes.len()),
             }
         }
         self.datagrams.has_whole()
@@ -109,7 +110,7 @@ impl Reassembly {
     /// Gives up what is late. To be called every millisecond or so.
     pub fn tick(&mut self, env: &Env) {
         let late = self.datagrams.expire(env.now);
-        count_lost(env, Drop::ReassemblyTimeout, late.packets, late.bytes);
+        count_lost(env, drops::REASSEMBLY_TIMEOUT, late.packets, late.bytes);
     }
 
     /// When [`Reassembly::tick`] has something to do next, in nanoseconds.
@@ -125,7 +126,7 @@ impl Reassembly {
     /// Gives up everything: the worker ends.
     pub fn close(&mut self, env: &Env) {
         let all = self.datagrams.clear();
-        count_lost(env, Drop::ReassemblyTimeout, all.packets, all.bytes);
+        count_lost(env, drops::REASSEMBLY_TIMEOUT, all.packets, all.bytes);
     }
 }
 

@@ -1,9 +1,10 @@
 //! Putting the link header on.
 
-use engine::{Burst, Ctx, Drop, Kind, Stage};
+use engine::{Burst, Ctx, Kind, Stage};
 use frame::Arena;
 use wire::ethertype;
 
+use crate::drops;
 use crate::forward::Hop;
 use crate::parse::HasIp;
 use crate::route::{HasForwarding, HasHop, decrement_ttl};
@@ -27,7 +28,7 @@ where
         let arena = cx.env.arena();
         for i in burst.live().without(burst.lane.linked()) {
             let Some(hop) = tables.hop(burst.lane.hop(i)) else {
-                burst.drop(i, Drop::NoRoute, at);
+                burst.drop(i, drops::NO_ROUTE, at);
                 continue;
             };
             if usual(burst, i, hop, arena) {
@@ -38,7 +39,7 @@ where
             let forwarded = burst.lane.overhead(i) == 0 && !burst.lane.is_relayed(i);
             let frame = burst.frame_mut(i);
             if frame.move_front(frame.meta.l3, l2).is_err() {
-                burst.drop(i, Drop::NoHeadroom, at);
+                burst.drop(i, drops::NO_HEADROOM, at);
                 continue;
             }
             frame.meta.l3 = l2;

@@ -1,10 +1,11 @@
 //! Choosing the next hop.
 
-use engine::{Burst, Ctx, Drop, Kind, Live, Punt, Stage};
+use engine::{Burst, Ctx, Kind, Live, Stage};
 use frame::Arena;
 
 use crate::forward::{Forwarding, InstanceId, NONE, NoHop, ON_LINK};
 use crate::parse::HasIp;
+use crate::{drops, punts};
 
 /// A lane that says where packets are to go and takes the answer.
 pub trait HasHop: HasIp {
@@ -112,7 +113,7 @@ where
             let ip = burst.lane.ip(i);
             let total_len = ip.total_len;
             if ip.ttl <= 1 && !burst.lane.is_relayed(i) {
-                burst.punt(i, Punt::TtlExpired);
+                burst.punt(i, punts::TTL_EXPIRED);
                 continue;
             }
             let mut hop = burst.lane.hop(i);
@@ -124,26 +125,26 @@ where
                 hop = match find(&mut self.recent, burst, i, tables, arena) {
                     Ok(found) => found,
                     Err(NoHop::NoRoute) => {
-                        burst.punt(i, Punt::NoRoute);
+                        burst.punt(i, punts::NO_ROUTE);
                         continue;
                     }
                     Err(NoHop::Unresolved { .. }) => {
-                        burst.punt(i, Punt::Resolve);
+                        burst.punt(i, punts::RESOLVE);
                         continue;
                     }
                 };
                 burst.lane.set_hop(i, hop);
             }
             let Some(next) = tables.hop(hop) else {
-                burst.drop(i, Drop::NoRoute, at);
+                burst.drop(i, drops::NO_ROUTE, at);
                 continue;
             };
             if total_len + u32::from(burst.lane.overhead(i)) > u32::from(next.mtu) {
-                burst.punt(i, Punt::Oversize);
+                burst.punt(i, punts::OVERSIZE);
                 continue;
             }
             if !next.is_resolved() {
-                burst.punt(i, Punt::Resolve);
+                burst.punt(i, punts::RESOLVE);
                 continue;
             }
             burst.set_out(i, next.port);

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use engine::{Drop, Env, Io, Punt};
+use engine::{Env, Io, Punt};
 use frame::Frame;
 use wire::{L3L4, Mac, Vlan};
 
@@ -15,6 +15,7 @@ use crate::fragment::{Piece, Plan, dont_fragment};
 use crate::icmp::{self, Told, echo_reply, may_answer, one_more_hop};
 use crate::limit::{Allowance, Limit};
 use crate::neighbour::{NeighbourMessage, Station, arp_reply, neighbour_advertisement};
+use crate::{drops, punts};
 
 /// ICMP errors a second and worker (RFC 1812, 4.3.2.8: a router limits them), and at once.
 const ICMP: Allowance = Allowance::new(1000, 100);
@@ -126,10 +127,10 @@ impl Responder {
     /// A ping to us, in place: the reply takes the request's frame and leaves by the port it came in by, to its sender.
     pub fn ping(&mut self, mut frame: Frame, env: &mut Env) {
         if !self.answers.allow(env.now) {
-            env.stats.drop_outside(Drop::Limited, frame.len());
+            env.stats.drop_outside(drops::LIMITED, frame.len());
             return env.pool.give(frame);
         }
-        env.stats.consumed(Punt::Ping);
+        env.stats.consumed(punts::PING);
         let (port, l3) = (frame.meta.port, usize::from(frame.meta.l3));
         let arena = env.pool.arena().clone();
         // What the link padded does not go back.
@@ -152,11 +153,11 @@ pub fn cut(packet: &[u8], mtu: u16, env: &mut Env, mut put: impl FnMut(&Piece<'_
         return false;
     }
     let Ok(plan) = Plan::new(packet, mtu.into()) else { return false };
-    env.stats.consumed(Punt::Oversize);
+    env.stats.consumed(punts::OVERSIZE);
     for piece in plan.pieces() {
         if !put(&piece, env) {
             env.stats.add(Io::Originated, 1);
-            env.stats.drop_outside(Drop::NoFrame, piece.len());
+            env.stats.drop_outside(drops::NO_FRAME, piece.len());
         }
     }
     true

@@ -7,7 +7,7 @@ mod stages_plane;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use engine::{Drop, Punt};
+use dataplane::{drops, punts};
 use gateway::WORLD;
 use proptest::prelude::*;
 use stages_plane::{plane, stages_plane};
@@ -56,10 +56,12 @@ fn there_back_across_and_put_together() {
     assert!(run("outside", &[ip4(REMOTE, one.0).udp(53, one.1 ^ 1).build()], "inside").is_empty());
     assert!(run("outside", &[ip4(REMOTE, ONE).udp(53, 1000).build()], "inside").is_empty());
 
-    let drops: Vec<_> = rig.stats().drops().into_iter().map(|(stage, why, packets, _)| (stage, why, packets)).collect();
-    let expected = [("up.check_acl", Drop::AclDenied, 1), ("down.translate_in", Drop::NatNoMapping, 2)];
+    let drops: Vec<_> =
+        rig.stats().drops().into_iter().map(|(stage, why, packets, _)| (stage, why.id, packets)).collect();
+    let expected = [("up.check_acl", drops::ACL_DENIED, 1), ("down.translate_in", drops::NAT_NO_MAPPING, 2)];
     assert_eq!(drops, expected.map(|(stage, why, packets)| (stage.to_owned(), why, packets)));
-    assert_eq!(rig.stats().punts(), [(Punt::Hairpin, 1), (Punt::Reassemble, 3)]);
+    let punts: Vec<_> = rig.stats().punts().into_iter().map(|(why, packets)| (why.id, packets)).collect();
+    assert_eq!(punts, [(punts::HAIRPIN, 1), (punts::REASSEMBLE, 3)]);
     // Forty, one across (twice: up, and down to the other), one whole; one back.
     assert_eq!((hits.of(0).0, hits.of(1)), (40 + 2 + 1 + 1, (1, 40)));
     let nat = &rig.gateway().state.nat;

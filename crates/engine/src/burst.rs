@@ -2,8 +2,8 @@
 
 use frame::{Arena, BURST, Batch, Frame};
 
-use crate::drops::{Drop, Punt};
 use crate::pipeline::{At, Kind};
+use crate::reason::{Drop, Punt};
 
 /// With a port's number in [`Burst::set_out`]: the packet does not leave by that port, it comes in by it again. For what
 /// one session of ours sends to the tunnel of another.
@@ -97,7 +97,7 @@ impl<K: Kind> Default for Burst<K> {
             here: Live(0),
             live: Live(0),
             punted: Live(0),
-            punts: [Punt::Arp; BURST],
+            punts: [Punt::default(); BURST],
             out: [0; BURST],
             lane: K::Lane::default(),
         }

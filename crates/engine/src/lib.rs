@@ -1,7 +1,7 @@
 //! The packet engine of every gateway: bursts run through pipelines of stages.
 //!
 //! ```
-//! use engine::{Burst, Ctx, Drop, Kind, Layout, Pipeline, Stage, pipeline};
+//! use engine::{Burst, Ctx, Kind, Layout, Pipeline, Stage, drops, pipeline};
 //!
 //! /// A gateway's per-packet data and the state of its worker.
 //! struct Toy;
@@ -24,7 +24,7 @@
 //!         for i in burst.live() {
 //!             *cx.state += 1;
 //!             if burst.frame(i).len() < 14 {
-//!                 burst.drop(i, Drop::Malformed, at); // counted by stage and reason
+//!                 burst.drop(i, drops::MALFORMED, at); // counted by stage and reason
 //!             }
 //!         }
 //!     }
@@ -39,6 +39,7 @@
 //! # let _ = forward;
 //! ```
 //!
+//! Each crate registers its own reasons for drops and punts by [`reasons!`].
 //! A packet leaves by a port, by a [`Drop`] reason, or as a [`Punt`] to the slow path. Reading order: [`Burst`],
 //! [`Stage`], [`pipeline!`], [`Drop`] and [`Punt`], [`Worker`], [`Stats`], [`Tracer`].
 
@@ -46,11 +47,12 @@
 
 mod burst;
 mod clock;
-mod drops;
+pub mod drops;
 mod gateway;
 mod hand_off;
 mod idle;
 mod pipeline;
+mod reason;
 mod stats;
 mod steer;
 mod trace;
@@ -58,13 +60,13 @@ mod worker;
 
 pub use burst::{AGAIN, Burst, Live};
 pub use clock::{Clock, Look, NoClock, Time, Tsc, WallClock};
-pub use drops::{Drop, Punt};
 pub use gateway::{Gateway, PortId};
 pub use hand_off::HandOff;
 pub use idle::Idle;
 #[doc(hidden)]
 pub use pipeline::Walk;
 pub use pipeline::{At, Ctx, Env, Kind, Pipeline, Source, Stage, StageId, StageSpan};
+pub use reason::{Drop, Punt, Reason};
 pub use stats::{Io, Layout, StageInfo, StageRow, Stats, StatsView};
 pub use steer::{Overlap, Owner, Steer, SteerKey};
 pub use trace::{TraceFilter, TraceRecord, Tracer, TracerHandle};

@@ -6,7 +6,8 @@ use frame::{Arena, Pool};
 
 use crate::burst::Burst;
 use crate::clock::{Clock, Look, Looks};
-use crate::drops::Drop;
+use crate::drops;
+use crate::reason::{Drop, Punt, Reason};
 use crate::stats::{Io, Stats};
 use crate::trace::Tracer;
 
@@ -18,6 +19,11 @@ pub trait Kind: Sized + 'static {
     type State: Send;
     /// What stages are built from: see [`Stage::build`].
     type Config;
+
+    /// Tables of the reasons for drops: the engine's, and those of crates above it.
+    const DROPS: &'static [&'static [Reason<Drop>]] = &[drops::ALL];
+    /// Tables of the reasons for punts.
+    const PUNTS: &'static [&'static [Reason<Punt>]] = &[];
 
     /// Packet `i` in words, for the trace: what the lane knows of it by now.
     fn describe(burst: &Burst<Self>, i: usize) -> String;
@@ -73,7 +79,7 @@ impl Env {
             self.outbox.push((port, frame));
         } else {
             self.stats.add(Io::Originated, 1);
-            self.stats.drop_outside(Drop::OutQueueFull, frame.len());
+            self.stats.drop_outside(drops::OUT_QUEUE_FULL, frame.len());
             self.pool.give(frame);
         }
     }
@@ -84,7 +90,7 @@ impl Env {
         if self.passed_on.len() < self.outbox_room {
             self.passed_on.push((port, frame));
         } else {
-            self.stats.drop_outside(Drop::HandOffFull, frame.len());
+            self.stats.drop_outside(drops::HAND_OFF_FULL, frame.len());
             self.pool.give(frame);
         }
     }

@@ -6,8 +6,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::drops::{Drop, Punt};
+use crate::drops;
+use crate::pipeline::Kind;
 use crate::pipeline::{StageId, StageSpan};
+use crate::reason::{Drop, Punt, Reason};
 
 /// A stage's place in a gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +122,9 @@ const PER_DROP: usize = 2;
 
 struct Shared {
     layout: Layout,
+    /// All reasons, by number.
+    drops: Vec<Reason<Drop>>,
+    punts: Vec<Reason<Punt>>,
     cells: Box<[AtomicU64]>,
 }
 
@@ -130,7 +135,7 @@ impl Shared {
 
     /// Drops are counted per stage, and once more for everything outside of pipelines.
     fn drop_at(&self, stage: usize, reason: usize) -> usize {
-        self.stage_at(self.layout.stages.len()) + (stage * Drop::COUNT + reason) * PER_DROP
+        self.stage_at(self.layout.stages.len()) + (stage * self.drops.len() + reason) * PER_DROP
     }
 
     fn punt_at(&self, punt: usize) -> usize {
@@ -149,17 +154,31 @@ pub struct Stats {
     drop_base: usize,
     punt_base: usize,
     outside: usize,
+    reasons: usize,
 }
 
 impl Stats {
-    /// Zeroed statistics for those stages.
+    /// Zeroed statistics for those stages, with the reasons of the engine alone.
     pub fn new(layout: Layout) -> Self {
-        let mut shared = Shared { layout, cells: Box::default() };
-        let size = shared.punt_at(Punt::COUNT);
+        Self::with(layout, &[drops::ALL], &[])
+    }
+
+    /// Zeroed statistics for the stages of a gateway, with its reasons.
+    pub fn of<K: Kind>(layout: Layout) -> Self {
+        Self::with(layout, K::DROPS, K::PUNTS)
+    }
+
+    fn with(layout: Layout, drops: &[&[Reason<Drop>]], punts: &[&[Reason<Punt>]]) -> Self {
+        let mut shared = Shared { layout, drops: drops.concat(), punts: punts.concat(), cells: Box::default() };
+        let ordered = shared.drops.iter().enumerate().all(|(n, reason)| n == reason.id.number())
+            && shared.punts.iter().enumerate().all(|(n, reason)| n == reason.id.number());
+        assert!(ordered, "tables of reasons stand in the order of their numbers, without gaps");
+        let size = shared.punt_at(shared.punts.len());
         shared.cells = (0..size).map(|_| AtomicU64::new(0)).collect();
         let (stage_base, drop_base, punt_base) = (shared.stage_at(0), shared.drop_at(0, 0), shared.punt_at(0));
         let outside = shared.layout.stages.len();
-        Self { shared: Arc::new(shared), stage_base, drop_base, punt_base, outside }
+        let reasons = shared.drops.len();
+        Self { shared: Arc::new(shared), stage_base, drop_base, punt_base, outside, reasons }
     }
 
     /// A reader's end.
@@ -197,7 +216,7 @@ impl Stats {
 
     #[inline]
     pub(crate) fn drop(&self, stage: usize, reason: Drop, bytes: usize) {
-        let at = self.drop_base + (stage * Drop::COUNT + reason as usize) * PER_DROP;
+        let at = self.drop_base + (stage * self.reasons + reason.number()) * PER_DROP;
         self.bump(at, 1);
         self.bump(at + 1, bytes as u64);
     }
@@ -210,7 +229,7 @@ impl Stats {
 
     /// Sets the packets that ports have lost for one of the reasons of [`Drop::BEFORE_RECEIVED`] and [`Drop::AFTER_SENT`].
     pub(crate) fn set_lost_at_ports(&self, reason: Drop, packets: u64) {
-        let at = self.drop_base + (self.outside * Drop::COUNT + reason as usize) * PER_DROP;
+        let at = self.drop_base + (self.outside * self.reasons + reason.number()) * PER_DROP;
         self.shared.cells[at].store(packets, Ordering::Relaxed);
     }
 
@@ -223,7 +242,7 @@ impl Stats {
     /// Counts so many packets that were consumed for the same reason.
     #[inline]
     pub fn consumed_all(&self, punt: Punt, packets: u32) {
-        self.bump(self.punt_base + punt as usize, packets.into());
+        self.bump(self.punt_base + punt.number(), packets.into());
     }
 }
 
@@ -279,13 +298,13 @@ impl StatsView {
     }
 
     /// Every drop counter that moved: stage (`pipeline.stage`, or `worker`), reason, packets, bytes.
-    pub fn drops(&self) -> Vec<(String, Drop, u64, u64)> {
+    pub fn drops(&self) -> Vec<(String, Reason<Drop>, u64, u64)> {
         let stages = &self.shared.layout.stages;
         let names = stages.iter().map(|s| format!("{}.{}", s.pipeline, s.name)).chain(["worker".to_owned()]);
         let mut rows = Vec::new();
         for (n, name) in names.enumerate() {
-            for reason in Drop::ALL {
-                let at = self.shared.drop_at(n, *reason as usize);
+            for reason in &self.shared.drops {
+                let at = self.shared.drop_at(n, reason.id.number());
                 if self.shared.get(at) > 0 {
                     rows.push((name.clone(), *reason, self.shared.get(at), self.shared.get(at + 1)));
                 }
@@ -297,24 +316,24 @@ impl StatsView {
     /// Packets dropped, all reasons together.
     pub fn dropped(&self) -> u64 {
         (0..=self.shared.layout.stages.len())
-            .flat_map(|stage| (0..Drop::COUNT).map(move |reason| (stage, reason)))
+            .flat_map(|stage| (0..self.shared.drops.len()).map(move |reason| (stage, reason)))
             .map(|(stage, reason)| self.shared.get(self.shared.drop_at(stage, reason)))
             .sum()
     }
 
     fn lost_at_ports(&self, reason: Drop) -> u64 {
-        self.shared.get(self.shared.drop_at(self.shared.layout.stages.len(), reason as usize))
+        self.shared.get(self.shared.drop_at(self.shared.layout.stages.len(), reason.number()))
     }
 
     /// Every punt counter that moved.
-    pub fn punts(&self) -> Vec<(Punt, u64)> {
-        let value = |punt: &Punt| (*punt, self.shared.get(self.shared.punt_at(*punt as usize)));
-        Punt::ALL.iter().map(value).filter(|(_, n)| *n > 0).collect()
+    pub fn punts(&self) -> Vec<(Reason<Punt>, u64)> {
+        let value = |punt: &Reason<Punt>| (*punt, self.shared.get(self.shared.punt_at(punt.id.number())));
+        self.shared.punts.iter().map(value).filter(|(_, n)| *n > 0).collect()
     }
 
     /// Packets consumed by the slow path, all together.
     pub fn consumed(&self) -> u64 {
-        (0..Punt::COUNT).map(|punt| self.shared.get(self.shared.punt_at(punt))).sum()
+        (0..self.shared.punts.len()).map(|punt| self.shared.get(self.shared.punt_at(punt))).sum()
     }
 
     /// What went in less what came out or was named: 0 when the conservation law of packets holds. Exact only while

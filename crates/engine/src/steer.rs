@@ -3,8 +3,8 @@
 /// What a packet shows of its subscriber before any session is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SteerKey {
-    /// A tunnel endpoint identifier of ours.
-    Teid(u32),
+    /// An identifier of ours that packets carry, such as that of a tunnel.
+    Id(u32),
     /// A subscriber's IPv4 address in a network instance.
     V4(u16, u32),
     /// The first 64 bits of a subscriber's IPv6 address in a network instance.
@@ -20,7 +20,7 @@ pub type Owner = u16;
 /// PACKET_FANOUT by [`Steer::v4_ranges`], and used as it stands as the classifier in user space.
 #[derive(Clone, Debug, Default)]
 pub struct Steer {
-    teids: Vec<(u32, u32, Owner)>,
+    ids: Vec<(u32, u32, Owner)>,
     v4: Vec<(u16, u32, u32, Owner)>,
     v6: Vec<(u16, u64, u64, Owner)>,
 }
@@ -35,12 +35,12 @@ impl Steer {
         Self::default()
     }
 
-    /// Gives TEIDs `first..=last` to a worker.
+    /// Gives identifiers `first..=last` to a worker.
     ///
     /// # Errors
     /// [`Overlap`] when part of the range is owned already.
-    pub fn own_teids(&mut self, first: u32, last: u32, owner: Owner) -> Result<(), Overlap> {
-        insert(&mut self.teids, (first, last, owner), |r| (r.0, r.1))
+    pub fn own_ids(&mut self, first: u32, last: u32, owner: Owner) -> Result<(), Overlap> {
+        insert(&mut self.ids, (first, last, owner), |r| (r.0, r.1))
     }
 
     /// Gives IPv4 addresses `first..=last` of a network instance to a worker.
@@ -63,10 +63,10 @@ impl Steer {
     #[inline]
     pub fn owner(&self, key: SteerKey) -> Option<Owner> {
         match key {
-            SteerKey::Teid(teid) => {
-                let at = self.teids.partition_point(|r| r.0 <= teid).checked_sub(1)?;
-                let range = self.teids.get(at)?;
-                (teid <= range.1).then_some(range.2)
+            SteerKey::Id(id) => {
+                let at = self.ids.partition_point(|r| r.0 <= id).checked_sub(1)?;
+                let range = self.ids.get(at)?;
+                (id <= range.1).then_some(range.2)
             }
             SteerKey::V4(instance, address) => {
                 let at = self.v4.partition_point(|r| (r.0, r.1) <= (instance, address)).checked_sub(1)?;
@@ -84,11 +84,11 @@ impl Steer {
 
     /// The widest ranges of a worker.
     pub(crate) fn most_of(&self, owner: Owner) -> Most {
-        let teids = self.teids.iter().filter(|r| r.2 == owner).map(|r| (r.0, r.1));
+        let ids = self.ids.iter().filter(|r| r.2 == owner).map(|r| (r.0, r.1));
         let v4 = self.v4.iter().filter(|r| r.3 == owner).map(|r| (place4(r.0, r.1), place4(r.0, r.2)));
         let none = Most::default();
         Most {
-            teids: teids.max_by_key(|r| r.1 - r.0).unwrap_or(none.teids),
+            ids: ids.max_by_key(|r| r.1 - r.0).unwrap_or(none.ids),
             v4: v4.max_by_key(|r| r.1 - r.0).unwrap_or(none.v4),
         }
     }
@@ -99,17 +99,17 @@ impl Steer {
     }
 }
 
-/// The widest range of TEIDs and the widest of IPv4 addresses that a worker owns: nearly all of its packets' subscribers.
+/// The widest range of identifiers and the widest of IPv4 addresses that a worker owns: nearly all of its packets' subscribers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Most {
-    teids: (u32, u32),
+    ids: (u32, u32),
     v4: (u64, u64),
 }
 
 impl Default for Most {
     fn default() -> Self {
         // First behind last: none.
-        Self { teids: (1, 0), v4: (1, 0) }
+        Self { ids: (1, 0), v4: (1, 0) }
     }
 }
 
@@ -118,7 +118,7 @@ impl Most {
     #[inline(always)]
     pub fn has(&self, key: SteerKey) -> bool {
         match key {
-            SteerKey::Teid(teid) => self.teids.0 <= teid && teid <= self.teids.1,
+            SteerKey::Id(id) => self.ids.0 <= id && id <= self.ids.1,
             SteerKey::V4(instance, address) => {
                 let place = place4(instance, address);
                 self.v4.0 <= place && place <= self.v4.1
@@ -153,13 +153,13 @@ mod tests {
     #[test]
     fn ranges_answer_at_their_edges_and_not_beyond() {
         let mut steer = Steer::new();
-        steer.own_teids(100, 199, 0).expect("free");
-        steer.own_teids(200, 299, 1).expect("free");
+        steer.own_ids(100, 199, 0).expect("free");
+        steer.own_ids(200, 299, 1).expect("free");
         steer.own_v4(1, 10, 19, 3).expect("free");
         steer.own_v4(2, 10, 19, 4).expect("same range of another instance");
         steer.own_v6(1, 5, 5, 6).expect("free");
-        for (teid, owner) in [(99, None), (100, Some(0)), (199, Some(0)), (200, Some(1)), (299, Some(1)), (300, None)] {
-            assert_eq!(steer.owner(SteerKey::Teid(teid)), owner);
+        for (id, owner) in [(99, None), (100, Some(0)), (199, Some(0)), (200, Some(1)), (299, Some(1)), (300, None)] {
+            assert_eq!(steer.owner(SteerKey::Id(id)), owner);
         }
         assert_eq!(steer.owner(SteerKey::V4(1, 19)), Some(3));
         assert_eq!(steer.owner(SteerKey::V4(2, 19)), Some(4));
@@ -173,17 +173,17 @@ mod tests {
     fn the_widest_ranges_of_a_worker_are_its_own() {
         let mut steer = Steer::new();
         for (first, last, owner) in [(10, 19, 0), (20, 99, 1), (100, 149, 0), (150, 155, 0)] {
-            steer.own_teids(first, last, owner).expect("free");
+            steer.own_ids(first, last, owner).expect("free");
             steer.own_v4(owner + 1, first, last, owner).expect("free");
         }
         for owner in 0..3 {
             let most = steer.most_of(owner);
             for n in 0..200 {
-                let keys = [SteerKey::Teid(n), SteerKey::V4(1, n), SteerKey::V4(2, n)];
+                let keys = [SteerKey::Id(n), SteerKey::V4(1, n), SteerKey::V4(2, n)];
                 let all_ours = keys.into_iter().all(|key| !most.has(key) || steer.owner(key) == Some(owner));
                 assert!(all_ours, "{n} of {owner}");
             }
-            let has = |n| [most.has(SteerKey::Teid(n)), most.has(SteerKey::V4(owner + 1, n))];
+            let has = |n| [most.has(SteerKey::Id(n)), most.has(SteerKey::V4(owner + 1, n))];
             let edges = [[99, 100, 149, 150], [19, 20, 99, 100], [0, 1, 2, 3]][usize::from(owner)].map(has);
             let inside = owner < 2;
             assert_eq!(edges, [[false; 2], [inside; 2], [inside; 2], [false; 2]]);
@@ -193,9 +193,9 @@ mod tests {
     #[test]
     fn no_identifier_has_two_owners() {
         let mut steer = Steer::new();
-        steer.own_teids(100, 199, 0).expect("free");
+        steer.own_ids(100, 199, 0).expect("free");
         for range in [(50, 100), (199, 250), (120, 130), (0, 1000), (5, 4)] {
-            assert_eq!(steer.own_teids(range.0, range.1, 1), Err(Overlap));
+            assert_eq!(steer.own_ids(range.0, range.1, 1), Err(Overlap));
         }
     }
 }

@@ -13,11 +13,12 @@ use table::hint::prefetch_index;
 
 use crate::burst::Burst;
 use crate::clock::{Clock, Looks, Time, Tsc};
-use crate::drops::Drop;
+use crate::drops;
 use crate::gateway::{Gateway, PortId};
 use crate::hand_off::HandOff;
 use crate::idle::{Idle, Pace};
 use crate::pipeline::Env;
+use crate::reason::Drop;
 use crate::stats::{Io, Layout, Stats};
 use crate::trace::Tracer;
 use cpu_meter::CpuMeter;
@@ -85,7 +86,7 @@ impl<G: Gateway> Worker<G> {
             env: Env {
                 pool,
                 now: config.time.now_ns(Tsc::cycles()),
-                stats: Stats::new(layout),
+                stats: Stats::of::<G::Kind>(layout),
                 tracer: Tracer::default(),
                 outbox: Vec::with_capacity(OUTBOX),
                 passed_on: Vec::with_capacity(OUTBOX),
@@ -290,7 +291,7 @@ impl<G: Gateway> Worker<G> {
         for i in 0..self.burst.len() {
             let frame = self.burst.take(i);
             if live.has(i) || punted.has(i) {
-                stats.drop_outside(Drop::Panicked, frame.len());
+                stats.drop_outside(drops::PANICKED, frame.len());
             }
             pool.give(frame);
         }
@@ -336,7 +337,7 @@ impl<G: Gateway> Worker<G> {
                 match self.ports.get_mut(usize::from(port)) {
                     Some(door) => door.queue(frame, pool, stats),
                     None => {
-                        stats.drop_outside(Drop::NoRoute, frame.len());
+                        stats.drop_outside(drops::NO_ROUTE, frame.len());
                         pool.give(frame);
                     }
                 }
@@ -445,14 +446,14 @@ impl<G: Gateway> Worker<G> {
         self.gateway.close(&mut self.env);
         for (_, frame) in self.again.drain(..) {
             self.env.stats.add(Io::HandedIn, 1);
-            self.env.stats.drop_outside(Drop::NoOwner, frame.len());
+            self.env.stats.drop_outside(drops::NO_OWNER, frame.len());
             self.env.pool.give(frame);
         }
         if let Some(hand_off) = &mut self.hand_off {
             while !hand_off.is_empty() {
                 hand_off.receive(BURST, |_, frame| {
                     self.env.stats.add(Io::HandedIn, 1);
-                    self.env.stats.drop_outside(Drop::NoOwner, frame.len());
+                    self.env.stats.drop_outside(drops::NO_OWNER, frame.len());
                     self.env.pool.give(frame);
                 });
             }

@@ -5,12 +5,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::{
-    AGAIN, Burst, Clock, Ctx, Drop, Env, Gateway, HandOff, Io, Kind, Layout, Pipeline, PortId, Punt, Stage, Steer,
-    SteerKey, Time, TraceFilter, Tsc, Worker, WorkerConfig, pipeline,
+    AGAIN, Burst, Clock, Ctx, Drop, Env, Gateway, HandOff, Io, Kind, Layout, Pipeline, PortId, Punt, Reason, Stage,
+    StatsView, Steer, SteerKey, Time, TraceFilter, Tsc, Worker, WorkerConfig, pipeline,
 };
 use frame::{Arena, ArenaConfig, BURST, Batch, Caps, Pool, Port, PortCounters};
 use port::memory::{Memory, Wire};
 use proptest::prelude::*;
+
+/// A gateway's own reasons, beside the engine's.
+mod drops {
+    use engine::Drop;
+    pub use engine::drops::*;
+
+    engine::reasons! {
+        Drop from engine::drops::END;
+        GATE_CLOSED "gate_closed" "The packet's first byte says so.",
+    }
+}
+
+mod punts {
+    use engine::Punt;
+
+    engine::reasons! {
+        Punt from 0;
+        ARP "arp" "An ARP request or reply.",
+        PING "ping" "An ICMP echo request.",
+    }
+}
 
 struct Toy;
 
@@ -18,6 +39,9 @@ impl Kind for Toy {
     type Lane = ();
     type State = u64;
     type Config = ();
+
+    const DROPS: &'static [&'static [Reason<Drop>]] = &[engine::drops::ALL, drops::ALL];
+    const PUNTS: &'static [&'static [Reason<Punt>]] = &[punts::ALL];
 
     fn describe(burst: &Burst<Self>, i: usize) -> String {
         format!("{} bytes", burst.frame(i).len())
@@ -37,9 +61,9 @@ impl Stage<Toy> for Obey {
             *cx.state += 1;
             match burst.bytes(i, cx.env.arena()).first() {
                 Some(0..50) => burst.set_out(i, 1 - burst.frame(i).meta.port),
-                Some(50..60) => burst.drop(i, Drop::GateClosed, at),
-                Some(60..70) => burst.punt(i, Punt::Ping),
-                Some(70..80) => burst.punt(i, Punt::Arp),
+                Some(50..60) => burst.drop(i, drops::GATE_CLOSED, at),
+                Some(60..70) => burst.punt(i, punts::PING),
+                Some(70..80) => burst.punt(i, punts::ARP),
                 Some(80..90) => burst.set_out(i, 9),
                 Some(100..110) => {
                     // Once.
@@ -48,7 +72,7 @@ impl Stage<Toy> for Obey {
                 }
                 Some(110..120) => burst.set_out(i, AGAIN | burst.frame(i).meta.port),
                 Some(255) => panic!("as the packet wished"),
-                _ => burst.drop(i, Drop::Malformed, at),
+                _ => burst.drop(i, drops::MALFORMED, at),
             }
         }
     }
@@ -108,7 +132,7 @@ impl Gateway for Plane {
     fn punted(&mut self, burst: &mut Burst<Toy>, env: &mut Env) {
         while let Some((_, punt, frame)) = burst.take_punted() {
             env.stats.consumed(punt);
-            if punt == Punt::Ping {
+            if punt == punts::PING {
                 // Answered in its own frame.
                 env.send(frame.meta.port, frame);
             } else {
@@ -126,7 +150,7 @@ impl Gateway for Plane {
     }
 
     fn steer_key(&self, _port: PortId, packet: &[u8]) -> Option<SteerKey> {
-        packet.get(2).map(|byte| SteerKey::Teid((*byte).into()))
+        packet.get(2).map(|byte| SteerKey::Id((*byte).into()))
     }
 }
 
@@ -158,6 +182,14 @@ fn drain(worker: &mut Worker<Plane>) {
     while worker.turn() {}
 }
 
+fn drops_of(stats: &StatsView) -> Vec<(String, Drop, u64, u64)> {
+    stats.drops().into_iter().map(|(at, reason, packets, bytes)| (at, reason.id, packets, bytes)).collect()
+}
+
+fn punts_of(stats: &StatsView) -> Vec<(Punt, u64)> {
+    stats.punts().into_iter().map(|(reason, packets)| (reason.id, packets)).collect()
+}
+
 #[test]
 fn each_fate_is_counted_where_it_happened() {
     let mut bench = bench();
@@ -175,7 +207,7 @@ fn each_fate_is_counted_where_it_happened() {
         ("worker".to_owned(), "no_route", 1, 64),
     ];
     assert_eq!(drops, expected);
-    assert_eq!(stats.punts(), [(Punt::Arp, 1), (Punt::Ping, 1)]);
+    assert_eq!(punts_of(&stats), [(punts::ARP, 1), (punts::PING, 1)]);
     assert_eq!(stats.missing(), 0);
     let packets =
         |rows: Vec<engine::StageRow>| -> Vec<_> { rows.into_iter().map(|row| (row.stage.name, row.packets)).collect() };
@@ -192,7 +224,7 @@ fn a_full_port_is_counted_and_the_slots_come_back() {
     }
     drain(&mut bench.worker);
     let stats = bench.worker.env().stats.view();
-    assert_eq!(stats.drops(), [("worker".to_owned(), Drop::TxFull, 7, 420)]);
+    assert_eq!(drops_of(&stats), [("worker".to_owned(), drops::TX_FULL, 7, 420)]);
     assert_eq!((stats.io(Io::TxPackets), stats.io(Io::TxBytes), stats.missing()), (3, 180, 0));
     assert_eq!(bench.worker.env().pool.free() + bench.arena.in_depot(), SLOTS);
 }
@@ -275,9 +307,10 @@ fn losses_at_ports_are_drops() {
     let stats = worker.env().stats.view();
     worker.close();
     assert_eq!(wires[1].received().len(), 8);
-    let mut drops: Vec<_> = stats.drops().into_iter().map(|(_, reason, packets, _)| (reason, packets)).collect();
+    let mut drops: Vec<_> = stats.drops().into_iter().map(|(_, reason, packets, _)| (reason.id, packets)).collect();
     drops.sort();
-    let expected = [(Drop::PortRingFull, 10), (Drop::PortTooLong, 1), (Drop::PortRefused, 1), (Drop::PortLost, 1)];
+    let expected =
+        [(drops::PORT_RING_FULL, 10), (drops::PORT_TOO_LONG, 1), (drops::PORT_REFUSED, 1), (drops::PORT_LOST, 1)];
     assert_eq!(drops, expected);
     assert_eq!((stats.io(Io::RxPackets), stats.io(Io::TxPackets), stats.dropped()), (10, 10, 13));
     assert_eq!(stats.missing(), 0);
@@ -318,7 +351,7 @@ fn a_panic_costs_its_burst_and_nothing_else() {
     let stats = bench.worker.env().stats.view();
     assert_eq!(stats.io(Io::Panics), 1);
     assert_eq!(bench.worker.gateway().panics, 1);
-    assert_eq!(stats.drops(), [("worker".to_owned(), Drop::Panicked, 4, 256)]);
+    assert_eq!(drops_of(&stats), [("worker".to_owned(), drops::PANICKED, 4, 256)]);
     assert_eq!(bench.wires[1].received(), [vec![1; 64]], "the worker goes on");
     assert_eq!(stats.missing(), 0);
     assert_eq!(bench.worker.env().pool.free() + bench.arena.in_depot(), SLOTS);
@@ -348,8 +381,8 @@ fn a_trace_follows_only_the_packets_asked_for() {
 fn a_packet_of_another_workers_subscriber_is_processed_there() {
     let arena = Arena::new(ArenaConfig { slots: 1024, ..ArenaConfig::default() }).expect("memory");
     let mut steer = Steer::new();
-    steer.own_teids(0, 9, 0).expect("free");
-    steer.own_teids(10, 19, 1).expect("free");
+    steer.own_ids(0, 9, 0).expect("free");
+    steer.own_ids(10, 19, 1).expect("free");
     let mut nodes = HandOff::among(2, steer, Vec::new()).into_iter();
     let (first, wires) = worker(&arena, 256);
     let (second, others) = worker(&arena, 256);
@@ -375,8 +408,8 @@ fn a_packet_of_another_workers_subscriber_is_processed_there() {
 fn what_is_sent_to_ourselves_comes_in_again_at_its_owner_and_not_for_ever() {
     let arena = Arena::new(ArenaConfig { slots: 1024, ..ArenaConfig::default() }).expect("memory");
     let mut steer = Steer::new();
-    steer.own_teids(0, 9, 0).expect("free");
-    steer.own_teids(10, 19, 1).expect("free");
+    steer.own_ids(0, 9, 0).expect("free");
+    steer.own_ids(10, 19, 1).expect("free");
     let mut nodes = HandOff::among(2, steer, Vec::new()).into_iter();
     let (first, wires) = worker(&arena, 256);
     let (second, others) = worker(&arena, 256);
@@ -390,7 +423,7 @@ fn what_is_sent_to_ourselves_comes_in_again_at_its_owner_and_not_for_ever() {
     }
     assert_eq!((wires[1].received().len(), others[1].received().len()), (3, 1));
     let (one, two) = (first.env().stats.view(), second.env().stats.view());
-    assert_eq!(one.drops(), [("worker".to_owned(), Drop::TunnelLoop, 1, 4)]);
+    assert_eq!(drops_of(&one), [("worker".to_owned(), drops::TUNNEL_LOOP, 1, 4)]);
     assert_eq!((one.missing(), two.missing()), (0, 0));
     // In the middle of it, all ends.
     wires[0].send([110, 0, 5, 0]);
@@ -404,7 +437,7 @@ fn what_is_sent_to_ourselves_comes_in_again_at_its_owner_and_not_for_ever() {
 fn a_full_hand_off_ring_is_counted() {
     let arena = Arena::new(ArenaConfig { slots: 4096, ..ArenaConfig::default() }).expect("memory");
     let mut steer = Steer::new();
-    steer.own_teids(10, 19, 1).expect("free");
+    steer.own_ids(10, 19, 1).expect("free");
     let mut nodes = HandOff::among(2, steer, Vec::new()).into_iter();
     let (first, wires) = worker(&arena, 2048);
     let (second, _others) = worker(&arena, 256);
@@ -415,7 +448,7 @@ fn a_full_hand_off_ring_is_counted() {
     drain(&mut first);
     let one = first.env().stats.view();
     assert_eq!(one.io(Io::HandedOut), 1024, "as many as a ring holds");
-    assert_eq!(one.drops(), [("worker".to_owned(), Drop::HandOffFull, 76, 304)]);
+    assert_eq!(drops_of(&one), [("worker".to_owned(), drops::HAND_OFF_FULL, 76, 304)]);
     assert_eq!(one.missing(), 0);
     while second.turn() {}
     assert_eq!(second.env().stats.view().io(Io::HandedIn), 1024);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// All counters of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
-    /// Which gateway: `upf`.
+    /// Which gateway, as in the configuration.
     pub gateway: String,
     /// Its program's version.
     pub version: String,
@@ -68,7 +68,7 @@ pub struct StageCounters {
 pub struct DropCounters {
     /// `pipeline.stage`, or `worker`.
     pub stage: String,
-    /// [`engine::Drop::name`].
+    /// [`engine::Reason::name`].
     pub reason: String,
     /// What it means.
     pub sentence: String,
@@ -81,7 +81,7 @@ pub struct DropCounters {
 /// A counter of packets that were answered or turned into events.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PuntCounters {
-    /// [`engine::Punt::name`].
+    /// [`engine::Reason::name`].
     pub reason: String,
     /// What it means.
     pub sentence: String,

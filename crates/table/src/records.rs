@@ -391,14 +391,14 @@ mod tests {
         #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
         #[repr(C, align(64))]
         struct Session {
-            teid: u32,
+            tunnel: u32,
             flags: u32,
             rest: [u64; 7],
         }
         let mut line = Line::ZERO;
         line.0[0] = 5 | 6 << 32;
         let session: &Session = transmute_ref!(&line);
-        assert_eq!((session.teid, session.flags, session.rest[0]), (5, 6, 0));
+        assert_eq!((session.tunnel, session.flags, session.rest[0]), (5, 6, 0));
         assert_eq!(Line::new_zeroed(), Line::ZERO);
     }
 

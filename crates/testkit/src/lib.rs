@@ -23,4 +23,5 @@ pub mod events;
 pub mod golden;
 pub mod packet;
 pub mod pcap;
+pub mod reasons;
 pub mod rig;

@@ -140,3 +140,87 @@ fn unsafe_code_stays_in_its_rooms() {
         assert_eq!(forbids, !MAY_BE_UNSAFE.contains(&name.as_str()), "forbid(unsafe_code) in {name}");
     }
 }
+
+/// Crates, and the binary's first file, that name no gateway and no protocol of one.
+const NEUTRAL: &[&str] = &[
+    "pages/src",
+    "frame/src",
+    "table/src",
+    "port/src",
+    "engine/src",
+    "dataplane/src",
+    "gateway/src",
+    "weir/src/main.rs",
+];
+
+/// Gateways and their protocols, as words in lower case.
+const OF_GATEWAYS: &[&str] = &[
+    "upf", "cmts", "bng", "gtp", "gtpu", "docsis", "pppoe", "teid", "teids", "modem", "modems", "depi", "uepi", "pfcp",
+];
+
+/// Files that still name one, and why. An entry goes when its file no longer does.
+const STILL_NAMES: &[(&str, &str)] = &[
+    ("dataplane/src/config/log.rs", "LOG_TARGETS has those of all gateways; each is to give its own"),
+    ("gateway/src/cli.rs", "an example of `run`, and the option for the N4 address"),
+    ("gateway/src/counters.rs", "help text of an example"),
+    ("gateway/src/json.rs", "names of benchmark profiles, in a test"),
+    ("gateway/src/load/mistake.rs", "an example in an error; the registry's first name would do"),
+    ("gateway/src/load/renamed.rs", "a renamed key of one gateway's section; each is to give its own"),
+    ("gateway/src/schema.rs", "an example in a help text"),
+    ("gateway/src/log/tests.rs", "events of a target that LOG_TARGETS has"),
+    ("gateway/src/show/tests.rs", "a snapshot of a gateway"),
+    (
+        "port/src/packet/steer.rs",
+        "the classic BPF program knows where a tunnel's user packet begins; to be a SteerSpec",
+    ),
+    ("port/src/packet/steer_tests.rs", "the same"),
+    ("weir/src/main.rs", "the registry, and each gateway's own commands"),
+];
+
+/// The words of a text: runs of letters and digits, parted where a capital follows a small letter.
+fn words(text: &str) -> BTreeSet<String> {
+    let mut parted = String::with_capacity(text.len() * 2);
+    let mut before = ' ';
+    for letter in text.chars() {
+        if before.is_lowercase() && letter.is_uppercase() {
+            parted.push(' ');
+        }
+        parted.push(letter);
+        before = letter;
+    }
+    let words = parted.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect()
+}
+
+fn sources(path: &std::path::Path, found: &mut Vec<std::path::PathBuf>) {
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path).expect("a folder") {
+            sources(&entry.expect("an entry").path(), found);
+        }
+    } else if path.extension().is_some_and(|ending| ending == "rs") {
+        found.push(path.to_owned());
+    }
+}
+
+#[test]
+fn neutral_crates_name_no_gateway_or_its_protocols() {
+    let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of all crates");
+    let mut files = Vec::new();
+    NEUTRAL.iter().for_each(|path| sources(&crates.join(path), &mut files));
+    assert!(files.len() > 100, "only {} files were found", files.len());
+    let mut wrong = Vec::new();
+    let mut left: BTreeMap<&str, &str> = STILL_NAMES.iter().copied().collect();
+    for file in files {
+        let name = file.strip_prefix(crates).expect("below it").to_str().expect("a plain name").to_owned();
+        let words = words(&std::fs::read_to_string(&file).expect("readable"));
+        let found: Vec<_> = OF_GATEWAYS.iter().filter(|word| words.contains(**word)).collect();
+        let listed = left.remove(name.as_str()).is_some();
+        match (found.is_empty(), listed) {
+            (false, false) => wrong.push(format!("{name} names {found:?}")),
+            (true, true) => wrong.push(format!("{name} names none any more: take it off the list")),
+            _ => {}
+        }
+    }
+    wrong.extend(left.keys().map(|name| format!("{name} is on the list and is not there")));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -15,6 +15,7 @@ use wire::gtpu::Message;
 
 use crate::compile::Compiled;
 use crate::config::Role;
+use crate::drops;
 use crate::lane::{State, Upf};
 use crate::pipeline::{Choices, Pipelines};
 use crate::record::Bounds;
@@ -275,7 +276,7 @@ impl UserPlane {
                 if let Some(made) = env.pool.make(&frame) {
                     env.send(port, made);
                 } else {
-                    env.stats.drop_outside(engine::Drop::NoFrame, frame.len());
+                    env.stats.drop_outside(drops::NO_FRAME, frame.len());
                     env.stats.add(engine::Io::Originated, 1);
                 }
                 Reply::Sent(frame)

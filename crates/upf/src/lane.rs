@@ -7,7 +7,7 @@ use dataplane::forward::{Forwarding, InstanceId, NONE, PortView};
 use dataplane::nat::{Nat, Translates};
 use dataplane::parse::{HasIp, UserIp};
 use dataplane::route::{HasForwarding, HasHop};
-use engine::{Burst, Kind, Live};
+use engine::{Burst, Drop, Kind, Live, Punt, Reason};
 use frame::BURST;
 use table::bulk::Hash;
 use table::records::LineId;
@@ -19,6 +19,7 @@ use crate::record::{NONE8, RuleResult};
 use crate::routes::Routes;
 use crate::sessions::Sessions;
 use crate::slow::Duplicates;
+use crate::{drops, punts};
 
 /// The user plane's family of pipelines.
 pub struct Upf;
@@ -210,6 +211,9 @@ impl Kind for Upf {
     type Lane = Lane;
     type State = State;
     type Config = Choices;
+
+    const DROPS: &'static [&'static [Reason<Drop>]] = &[engine::drops::ALL, dataplane::drops::ALL, drops::ALL];
+    const PUNTS: &'static [&'static [Reason<Punt>]] = &[dataplane::punts::ALL, punts::ALL];
 
     fn describe(burst: &Burst<Self>, i: usize) -> String {
         let lane = &burst.lane;

@@ -8,6 +8,7 @@ use wire::gtpu::message_type;
 use wire::{L3L4, Outer, ethertype, fast, gtpu, protocol};
 
 use crate::config::Role;
+use crate::{drops, punts};
 
 /// ICMPv6 types of neighbour discovery (RFC 4861, 4).
 const ROUTER_SOLICITATION: u8 = 133;
@@ -28,17 +29,17 @@ pub fn classify(ip: &L3L4, ours: bool, tunnels: bool, packet: &[u8]) -> Result<P
         && ip.protocol == protocol::ICMP6
         && kind.is_some_and(|kind| (ROUTER_SOLICITATION..=REDIRECT).contains(&kind))
     {
-        return Ok(Punt::Neighbour);
+        return Ok(punts::NEIGHBOUR);
     }
     if !ours {
-        return Err(if is_to_many(ip, packet) { Drop::Multicast } else { Drop::NotForUs });
+        return Err(if is_to_many(ip, packet) { drops::MULTICAST } else { drops::NOT_FOR_US });
     }
     match (ip.version, ip.protocol, kind) {
-        (4, protocol::ICMP4, Some(ECHO_REQUEST4)) | (6, protocol::ICMP6, Some(ECHO_REQUEST6)) => Ok(Punt::Ping),
-        (4, protocol::ICMP4, _) | (6, protocol::ICMP6, _) => Ok(Punt::IcmpOther),
-        _ if !tunnels => Err(Drop::NoService),
-        _ if ip.fragment != wire::Fragment::Whole => Err(Drop::OuterFragment),
-        _ => Err(Drop::NotGtpu),
+        (4, protocol::ICMP4, Some(ECHO_REQUEST4)) | (6, protocol::ICMP6, Some(ECHO_REQUEST6)) => Ok(punts::PING),
+        (4, protocol::ICMP4, _) | (6, protocol::ICMP6, _) => Ok(punts::ICMP_OTHER),
+        _ if !tunnels => Err(drops::NO_SERVICE),
+        _ if ip.fragment != wire::Fragment::Whole => Err(drops::OUTER_FRAGMENT),
+        _ => Err(drops::NOT_GTPU),
     }
 }
 
@@ -98,7 +99,7 @@ fn usual_key(frame: &[u8], role: Role, instance: InstanceId) -> Option<SteerKey>
     let message = frame.get(L4..)?.first_chunk::<16>()?;
     let is_tunnel = head[L3 + 9] == protocol::UDP && u16::from_be_bytes([message[2], message[3]]) == gtpu::PORT;
     let is_user_packet = message[9] == message_type::G_PDU;
-    (is_whole && is_tunnel && is_user_packet).then_some(SteerKey::Teid(fast::be32(message, 12)?))
+    (is_whole && is_tunnel && is_user_packet).then_some(SteerKey::Id(fast::be32(message, 12)?))
 }
 
 #[inline(never)]
@@ -119,7 +120,7 @@ fn any_key(frame: &[u8], role: Role, instance: InstanceId) -> Option<SteerKey> {
     }
     let message = packet.get(usize::from(ip.l4) + 8..)?;
     let of_a_tunnel = matches!(fast::be8(message, 1)?, message_type::G_PDU | message_type::END_MARKER);
-    Some(SteerKey::Teid(fast::be32(message, 4)?)).filter(|_| of_a_tunnel)
+    Some(SteerKey::Id(fast::be32(message, 4)?)).filter(|_| of_a_tunnel)
 }
 
 #[cfg(test)]
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_tunnel_and_a_subscriber_are_read_where_they_usually_are() {
-        assert_eq!(usual_key(&frame(), Role::Access, 0), Some(SteerKey::Teid(0x0102_0304)));
+        assert_eq!(usual_key(&frame(), Role::Access, 0), Some(SteerKey::Id(0x0102_0304)));
         assert_eq!(usual_key(&frame(), Role::Core, 3), Some(SteerKey::V4(3, 0xc000_0202)));
     }
 

@@ -25,7 +25,7 @@ use dataplane::parse::HasIp;
 use dataplane::reassemble::{self, Reassembly};
 use dataplane::route::HasForwarding;
 use dataplane::slow::{self, Heard, Responder};
-use engine::{Burst, Drop, Env, Io, Punt, Source};
+use engine::{Burst, Env, Io, Punt, Source};
 use frame::Frame;
 use table::records::LineId;
 use table::ring::Producer;
@@ -34,6 +34,7 @@ use wire::{L3L4, gtpu};
 use crate::config::Config;
 use crate::lane::{Lane, State, Upf};
 use crate::record::{NONE8, PLACES, outer};
+use crate::{drops, punts};
 use control_plane::ControlPackets;
 pub use duplicates::Duplicates;
 pub use next_reinject::NextReinject;
@@ -198,64 +199,49 @@ impl SlowPath {
 
     fn one(&mut self, lane: &Lane, i: usize, punt: Punt, frame: Frame, state: &State, env: &mut Env) {
         match punt {
-            Punt::Arp | Punt::Neighbour => {
+            punts::ARP | punts::NEIGHBOUR => {
                 if let Some(heard) = self.responder.hear(&frame, punt, state.port(frame.meta.port), env) {
                     self.tell(Event::Neighbour(heard));
                 }
             }
-            Punt::Ping => return self.responder.ping(frame, env),
-            Punt::GtpEcho => {
+            punts::PING => return self.responder.ping(frame, env),
+            punts::GTP_ECHO => {
                 env.stats.consumed(punt);
                 self.echo(&frame, state, env);
             }
-            Punt::GtpErrorIndication => {
+            punts::GTP_ERROR_INDICATION => {
                 env.stats.consumed(punt);
                 self.error_indicated(&frame, env);
             }
-            Punt::UnknownTeid => {
-                env.stats.drop_outside(Drop::UnknownTeid, frame.len());
+            punts::UNKNOWN_TEID => {
+                env.stats.drop_outside(drops::UNKNOWN_TEID, frame.len());
                 self.indicate_error(&frame, lane.teid[i], env);
             }
-            Punt::UnknownExtension => {
-                env.stats.drop_outside(Drop::GtpuUnsupported, frame.len());
+            punts::UNKNOWN_EXTENSION => {
+                env.stats.drop_outside(drops::GTPU_UNSUPPORTED, frame.len());
                 self.tell_extensions(&frame, env);
             }
-            Punt::TtlExpired => self.refuse((Drop::TtlExpired, Told::TTL_EXPIRED), lane, i, &frame, state, env),
-            Punt::NoRoute => self.refuse((Drop::NoRoute, Told::NO_ROUTE), lane, i, &frame, state, env),
-            Punt::Oversize => self.oversize(lane, i, &frame, state, env),
-            Punt::Resolve if is_ours(lane, i, &frame, state, env) => {
+            punts::TTL_EXPIRED => self.refuse((drops::TTL_EXPIRED, Told::TTL_EXPIRED), lane, i, &frame, state, env),
+            punts::NO_ROUTE => self.refuse((drops::NO_ROUTE, Told::NO_ROUTE), lane, i, &frame, state, env),
+            punts::OVERSIZE => self.oversize(lane, i, &frame, state, env),
+            punts::RESOLVE if is_ours(lane, i, &frame, state, env) => {
                 return self.answer_subscriber(lane, i, frame, state, env);
             }
-            Punt::Resolve => self.wait_for_neighbour(lane, i, &frame, state, env),
-            Punt::Buffer if next_reinject::is_denied(lane, i, &frame, state, env) => {
-                env.stats.drop_outside(Drop::AclDenied, frame.len());
+            punts::RESOLVE => self.wait_for_neighbour(lane, i, &frame, state, env),
+            punts::BUFFER if next_reinject::is_denied(lane, i, &frame, state, env) => {
+                env.stats.drop_outside(drops::ACL_DENIED, frame.len());
             }
-            Punt::Buffer => self.wait_for_subscriber(lane, i, &frame, state, env),
-            Punt::GtpEndMarker => {
+            punts::BUFFER => self.wait_for_subscriber(lane, i, &frame, state, env),
+            punts::GTP_END_MARKER => {
                 env.stats.consumed(punt);
                 self.pass_end_marker(lane.teid[i], state, env);
             }
-            // The last five are other gateways' and never seen here.
-            Punt::GtpExtensionNotice
-            | Punt::IcmpOther
-            | Punt::RouterSolicitation
-            | Punt::ServiceFlow
-            | Punt::Depi
-            | Punt::Uepi
-            | Punt::BandwidthRequest
-            | Punt::L2tpControl
-            | Punt::Dhcp4
-            | Punt::Dhcp6
-            | Punt::Pppoe
-            | Punt::GroupMembership
-            | Punt::Routing
-            | Punt::HybridAccess => {
-                env.stats.consumed(punt);
-            }
-            Punt::Hairpin => return self.turned.push(frame, lane.instance[i], env),
-            Punt::Redirect => self.redirect(lane, i, &frame, state, env),
-            Punt::ControlPlane => self.send_to_control(lane, i, &frame, state, env),
-            Punt::Reassemble => self.hold_fragment(lane, i, &frame, state, env),
+            punts::HAIRPIN => return self.turned.push(frame, lane.instance[i], env),
+            punts::REDIRECT => self.redirect(lane, i, &frame, state, env),
+            punts::CONTROL_PLANE => self.send_to_control(lane, i, &frame, state, env),
+            punts::REASSEMBLE => self.hold_fragment(lane, i, &frame, state, env),
+            // The list of a peer's extension headers, other ICMP, router solicitations.
+            other => env.stats.consumed(other),
         }
         env.pool.give(frame);
     }
@@ -288,7 +274,7 @@ impl SlowPath {
         match parsed {
             Ok(ip) if self.pending.len() < PENDING => self.pending.push_back(Pending { frame, ip, way }),
             _ => {
-                env.stats.drop_outside(Drop::OutQueueFull, frame.len());
+                env.stats.drop_outside(drops::OUT_QUEUE_FULL, frame.len());
                 env.pool.give(frame);
             }
         }
@@ -327,7 +313,7 @@ impl SlowPath {
     /// Drops what is still on its way: the worker ends.
     pub(crate) fn close(&mut self, env: &mut Env) {
         for pending in self.pending.drain(..) {
-            env.stats.drop_outside(Drop::SessionGone, pending.frame.len());
+            env.stats.drop_outside(drops::SESSION_GONE, pending.frame.len());
             env.pool.give(pending.frame);
         }
         self.waiting.close(env);
@@ -381,7 +367,7 @@ fn enter(burst: &mut Burst<Upf>, mut frame: Frame, ip: L3L4, way: Reinject, env:
             lane.qfi[i] = NONE8;
         }
         Err(frame) => {
-            env.stats.drop_outside(Drop::OutQueueFull, frame.len());
+            env.stats.drop_outside(drops::OUT_QUEUE_FULL, frame.len());
             env.pool.give(frame);
         }
     }

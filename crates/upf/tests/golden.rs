@@ -27,3 +27,8 @@ fn fits_two_workers(case: &golden_cases::Case) -> bool {
     let beside = |step| what(step).is_some_and(|what| ["sessions", "behind"].contains(&&*what));
     !case.config.contains_key("nat") && !case.steps.iter().any(beside)
 }
+
+#[test]
+fn reasons_have_unique_names_and_sentences() {
+    testkit::reasons::judge::<upf::Upf>();
+}

@@ -15,6 +15,7 @@ use crate::lane::State;
 use crate::link::Line;
 use crate::record::Head;
 use crate::steps::learn;
+use crate::{drops, punts};
 
 /// What became of a control packet that was not dropped.
 pub(super) enum Done {
@@ -52,18 +53,18 @@ impl SlowPath {
         let mac = fast::array(bytes, 6).unwrap_or_default();
         let record = state.subscribers.of_line(line, mac);
         let entry = state.subscribers.vlans(line.port).get(usize::from(line.s_vlan));
-        let group = entry.map(|entry| entry.group).ok_or(Drop::UnknownVlan)?;
+        let group = entry.map(|entry| entry.group).ok_or(drops::UNKNOWN_VLAN)?;
         let l3 = usize::from(frame.meta.l3);
         let from = Received { class, line, group, record, mac, bytes, l3 };
         match punt {
-            Punt::Arp | Punt::Neighbour => {
+            punts::ARP | punts::NEIGHBOUR => {
                 let message = NeighbourMessage::parse(bytes).map_err(malformed)?;
                 self.neighbour(&from, message, state, env)
             }
-            Punt::Ping => {
+            punts::PING => {
                 let packet = bytes.get(l3..).unwrap_or_default();
                 let ip = L3L4::parse(packet).map_err(malformed)?;
-                let head = record.and_then(|record| state.subscribers.head(record)).ok_or(Drop::UnknownLine)?;
+                let head = record.and_then(|record| state.subscribers.head(record)).ok_or(drops::UNKNOWN_LINE)?;
                 let is_own = match ip.version {
                     4 => ip.src == head.ipv4,
                     _ => is_own6(head, ip.src6(packet).into()),
@@ -71,7 +72,7 @@ impl SlowPath {
                 if is_own && head.mac().is_none_or(|known| known == mac) {
                     Ok(Done::Pong)
                 } else {
-                    Err(Drop::SpoofedSource)
+                    Err(drops::SPOOFED_SOURCE)
                 }
             }
             _ => {
@@ -142,7 +143,7 @@ impl SlowPath {
 /// not configured.
 fn guard(record: LineId, from: &Received<'_>, message: &NeighbourMessage, state: &mut State) -> Result<(), Drop> {
     let mac = from.mac;
-    let Some(head) = state.subscribers.head_mut(record) else { return Err(Drop::UnknownLine) };
+    let Some(head) = state.subscribers.head_mut(record) else { return Err(drops::UNKNOWN_LINE) };
     let (own, sender) = match message {
         NeighbourMessage::ArpRequest { sender, sender_ip, .. }
         | NeighbourMessage::ArpReply { sender, sender_ip, .. } => {
@@ -153,11 +154,11 @@ fn guard(record: LineId, from: &Received<'_>, message: &NeighbourMessage, state:
         NeighbourMessage::NeighbourAdvertisement { target, link, .. } => (own6(head, *target), *link),
         NeighbourMessage::RouterSolicitation { source, link } => (own6(head, *source), *link),
         // A subscriber is no router of ours.
-        NeighbourMessage::RouterAdvertisement { .. } => return Err(Drop::SpoofedSource),
+        NeighbourMessage::RouterAdvertisement { .. } => return Err(drops::SPOOFED_SOURCE),
     };
     let other = |known: [u8; 6]| known != mac || sender.is_some_and(|sender| sender.0 != known);
     if own == Some(false) || head.mac().is_some_and(other) || sender.is_some_and(|sender| sender.0 != mac) {
-        return Err(Drop::SpoofedSource);
+        return Err(drops::SPOOFED_SOURCE);
     }
     if own == Some(true) {
         // Link-local addresses are anybody's: they say nothing of whose frame it is.

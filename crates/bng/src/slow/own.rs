@@ -12,7 +12,7 @@ use dataplane::fragment::{Plan, dont_fragment};
 use dataplane::icmp::{self, Told, may_answer, one_more_hop};
 use dataplane::parse::HasIp;
 use dataplane::route::HasForwarding;
-use engine::{Burst, Drop, Env, Io, Punt};
+use engine::{Burst, Drop, Env, Io};
 use frame::{BURST, Frame};
 use wire::ethernet::{self, Tag, Tags};
 use wire::{L3L4, Mac, Vlan, ethertype, fast};
@@ -20,6 +20,7 @@ use wire::{L3L4, Mac, Vlan, ethertype, fast};
 use super::{SlowPath, make};
 use crate::lane::{Bng, Lane, NOBODY, State};
 use crate::steer::Side;
+use crate::{drops, punts};
 
 /// The pipeline that packets wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,14 +68,14 @@ impl Own {
             return queue.push_back(frame);
         }
         env.stats.add(Io::Released, 1);
-        env.stats.drop_outside(Drop::OutQueueFull, frame.len());
+        env.stats.drop_outside(drops::OUT_QUEUE_FULL, frame.len());
         env.pool.give(frame);
     }
 
     pub(super) fn close(&mut self, env: &mut Env) {
         for frame in self.0.iter_mut().flat_map(|queue| queue.drain(..)) {
             env.stats.add(Io::Released, 1);
-            env.stats.drop_outside(Drop::OutQueueFull, frame.len());
+            env.stats.drop_outside(drops::OUT_QUEUE_FULL, frame.len());
             env.pool.give(frame);
         }
     }
@@ -135,7 +136,7 @@ impl SlowPath {
         match made {
             None => {
                 env.stats.add(Io::Released, 1);
-                env.stats.drop_outside(Drop::NoRoute, frame.len());
+                env.stats.drop_outside(drops::NO_ROUTE, frame.len());
                 env.pool.give(frame);
             }
             Some(id) if owner.is_some_and(|owner| owner != self.worker) => {
@@ -175,18 +176,18 @@ impl SlowPath {
             && !dont_fragment(about.packet)
             && let Ok(plan) = Plan::new(about.packet, mtu.into())
         {
-            env.stats.consumed(Punt::Oversize);
+            env.stats.consumed(punts::OVERSIZE);
             let onward = if about.side == Side::Core { Side::Access } else { Side::Core };
             for piece in plan.pieces() {
                 // Pieces go on where the packet was going.
                 if !self.originate(about, onward, state, env, |space, _, _| piece.write(space)) {
                     env.stats.add(Io::Originated, 1);
-                    env.stats.drop_outside(Drop::NoFrame, piece.len());
+                    env.stats.drop_outside(drops::NO_FRAME, piece.len());
                 }
             }
             return;
         }
-        self.refuse(about, (Drop::TooBig, Told::too_big(mtu)), state, env);
+        self.refuse(about, (drops::TOO_BIG, Told::too_big(mtu)), state, env);
     }
 
     /// Makes a packet that goes to that side; `write` is given room for it and the gateway's addresses there. False: there

@@ -1,10 +1,11 @@
 //! May a packet go to its subscriber?
 
 use dataplane::parse::HasIp;
-use engine::{Burst, Ctx, Drop, Punt, Stage};
+use engine::{Burst, Ctx, Stage};
 
 use crate::lane::Bng;
 use crate::record::flags;
+use crate::{drops, punts};
 
 /// Checks VRF, TTL and size before a packet is policed: what is answered with an error costs the subscriber nothing.
 #[derive(Default)]
@@ -18,16 +19,16 @@ impl Stage<Bng> for Admit {
         let at = cx.at();
         for i in burst.live() {
             let Some(head) = cx.state.subscribers.head(burst.lane.record[i]) else {
-                burst.drop(i, Drop::UnknownSubscriber, at);
+                burst.drop(i, drops::UNKNOWN_SUBSCRIBER, at);
                 continue;
             };
             let ip = burst.lane.ip(i);
             if ip.ttl <= 1 {
-                burst.punt(i, Punt::TtlExpired);
+                burst.punt(i, punts::TTL_EXPIRED);
             } else if ip.total_len > u32::from(head.mtu) {
-                burst.punt(i, Punt::Oversize);
+                burst.punt(i, punts::OVERSIZE);
             } else if head.flags & flags::NO_MAC != 0 {
-                burst.drop(i, Drop::NeighbourUnresolved, at);
+                burst.drop(i, drops::NEIGHBOUR_UNRESOLVED, at);
             } else {
                 burst.lane.overhead[i] = head.overhead;
             }

@@ -2,9 +2,10 @@
 
 use dataplane::acl::{AccessLists, Action, Direction, HasAccessLists, Hits};
 use dataplane::parse::HasIp;
-use engine::{Burst, Ctx, Drop, Stage};
+use engine::{Burst, Ctx, Stage};
 use table::shard::Shard;
 
+use crate::drops;
 use crate::lane::Bng;
 use crate::pipeline::Choices;
 
@@ -57,7 +58,7 @@ impl<const UPSTREAM: bool> Stage<Bng> for CheckLists<UPSTREAM> {
             let packet = burst.bytes(i, arena).get(l3..).unwrap_or_default();
             let [profile, location] = head.acl;
             if !self.passes(lists, profile, ip, packet) || !self.passes(lists, location, ip, packet) {
-                burst.drop(i, Drop::AclDenied, at);
+                burst.drop(i, drops::ACL_DENIED, at);
             }
         }
     }

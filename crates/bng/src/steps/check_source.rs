@@ -2,10 +2,11 @@
 
 use dataplane::forward::NONE;
 use dataplane::parse::HasIp;
-use engine::{Burst, Ctx, Drop, Stage};
+use engine::{Burst, Ctx, Stage};
 use frame::Arena;
 use wire::{L3L4, fast};
 
+use crate::drops;
 use crate::lane::Bng;
 use crate::record::{Head, flags};
 
@@ -26,17 +27,17 @@ impl Stage<Bng> for CheckSource {
         let state = &mut *cx.state;
         for i in burst.live() {
             let Some(head) = state.subscribers.head_mut(burst.lane.record[i]) else {
-                burst.drop(i, Drop::UnknownLine, at);
+                burst.drop(i, drops::UNKNOWN_LINE, at);
                 continue;
             };
             if !has_source(burst, i, head, arena) {
-                burst.drop(i, Drop::SpoofedSource, at);
+                burst.drop(i, drops::SPOOFED_SOURCE, at);
                 continue;
             }
             let bytes = burst.bytes(i, arena);
             let same = source(bytes, 6) == source(&head.link, 0);
             if !same && head.flags & flags::NO_MAC == 0 {
-                burst.drop(i, Drop::SpoofedSource, at);
+                burst.drop(i, drops::SPOOFED_SOURCE, at);
                 continue;
             }
             // Identifiers led here; what may differ is types.

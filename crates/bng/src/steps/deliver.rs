@@ -2,9 +2,10 @@
 
 use dataplane::parse::HasIp;
 use dataplane::route::decrement_ttl;
-use engine::{Burst, Ctx, Drop, Stage};
+use engine::{Burst, Ctx, Stage};
 use wire::ethertype;
 
+use crate::drops;
 use crate::lane::Bng;
 use crate::link::LONGEST;
 
@@ -22,7 +23,7 @@ impl Stage<Bng> for Deliver {
         let subscribers = &cx.state.subscribers;
         for i in burst.live() {
             let Some(head) = subscribers.head(burst.lane.record[i]) else {
-                burst.drop(i, Drop::UnknownSubscriber, at);
+                burst.drop(i, drops::UNKNOWN_SUBSCRIBER, at);
                 continue;
             };
             let (version, tos) = (burst.lane.ip(i).version, burst.lane.ip(i).tos);
@@ -32,7 +33,7 @@ impl Stage<Bng> for Deliver {
             let len = u16::from(head.link_len);
             // Room for the longest header, of which the frame keeps what counts: a copy of fixed size is a few moves.
             if frame.move_front(frame.meta.l3, LONGEST as u16).is_err() {
-                burst.drop(i, Drop::NoHeadroom, at);
+                burst.drop(i, drops::NO_HEADROOM, at);
                 continue;
             }
             let kind = if version == 4 { ethertype::IP4 } else { ethertype::IP6 };

@@ -1,9 +1,10 @@
 //! Whose packet it is.
 
 use dataplane::parse::HasIp;
-use engine::{Burst, Ctx, Drop, Stage};
+use engine::{Burst, Ctx, Stage};
 use wire::{L3L4, Outer, fast};
 
+use crate::drops;
 use crate::lane::Bng;
 use crate::link::Line;
 
@@ -34,7 +35,7 @@ impl Stage<Bng> for FindByLine {
                     subscribers.prefetch_record(record, true);
                     burst.lane.record[i] = record;
                 }
-                None => burst.drop(i, Drop::UnknownLine, at),
+                None => burst.drop(i, drops::UNKNOWN_LINE, at),
             }
         }
     }
@@ -65,7 +66,7 @@ impl Stage<Bng> for FindByAddress {
                     subscribers.prefetch_record(record, false);
                     burst.lane.record[i] = record;
                 }
-                None => burst.drop(i, Drop::UnknownSubscriber, at),
+                None => burst.drop(i, drops::UNKNOWN_SUBSCRIBER, at),
             }
         }
     }

@@ -1,10 +1,11 @@
 //! From subscriber to subscriber.
 
 use dataplane::parse::HasIp;
-use engine::{Burst, Ctx, Punt, Stage};
+use engine::{Burst, Ctx, Stage};
 use wire::{L3L4, fast};
 
 use crate::lane::Bng;
+use crate::punts;
 
 /// Takes packets to other subscribers' addresses off: they go on as if the core had sent them, through the other
 /// subscriber's access lists and policer.
@@ -33,7 +34,7 @@ impl Stage<Bng> for Hairpin {
                 fast::be64(burst.bytes(i, arena), to).and_then(|upper| directory.owner6(instance, upper))
             };
             if owner.is_some() {
-                burst.punt(i, Punt::Hairpin);
+                burst.punt(i, punts::HAIRPIN);
             }
         }
     }

@@ -1,9 +1,10 @@
 //! A subscriber's rate and usage.
 
 use dataplane::parse::HasIp;
-use engine::{Burst, Ctx, Drop, Stage};
+use engine::{Burst, Ctx, Stage};
 use table::bucket;
 
+use crate::drops;
 use crate::lane::Bng;
 
 /// Polices a packet by its subscriber's bucket of the direction, dual stack in one, and counts what passes by family. Both
@@ -22,14 +23,14 @@ impl<const UPSTREAM: bool> Stage<Bng> for Meter<UPSTREAM> {
             let bytes = ip.total_len + u32::from(burst.lane.overhead[i]);
             let family = usize::from(ip.version == 6);
             let Some(meter) = cx.state.subscribers.meter_mut(record, UPSTREAM) else {
-                burst.drop(i, Drop::UnknownSubscriber, at);
+                burst.drop(i, drops::UNKNOWN_SUBSCRIBER, at);
                 continue;
             };
             if bucket::conform(&meter.rate, &mut meter.bucket, now, bytes) {
                 meter.packets[family] += 1;
                 meter.bytes[family] += u64::from(bytes);
             } else {
-                burst.drop(i, Drop::SubscriberRate, at);
+                burst.drop(i, drops::SUBSCRIBER_RATE, at);
             }
         }
     }

@@ -9,6 +9,7 @@ use wire::{L3L4, Outer, ethertype, fast, protocol};
 use crate::lane::{Bng, State};
 use crate::link::Line;
 use crate::subscribers::{NO_GROUP, NOWHERE, VlanEntry};
+use crate::{drops, punts};
 
 /// Finds the line by port and tags and the packet behind them, takes control protocols off by class, and requests the
 /// line's cell.
@@ -114,12 +115,12 @@ fn other(burst: &mut Burst<Bng>, i: usize, id: u8, port: &PortView, state: &Stat
     let line = Line::of(id, &outer);
     let to_many = bytes[0] & 1 == 1;
     let outcome = if !to_many && bytes[..6] != entry.mac && bytes[..6] != port.mac {
-        Err(Drop::NotForUs)
+        Err(drops::NOT_FOR_US)
     } else {
         let packet = &bytes[usize::from(outer.l3)..];
         network(outer.ethertype, packet, entry.instance, to_many, state)
     };
-    let Some(place) = entry.place(line.c_vlan) else { return burst.drop(i, Drop::UnknownLine, at) };
+    let Some(place) = entry.place(line.c_vlan) else { return burst.drop(i, drops::UNKNOWN_LINE, at) };
     let len = bytes.len();
     let (frame, lane) = burst.parts(i);
     frame.meta.l3 = outer.l3;
@@ -146,13 +147,13 @@ fn other(burst: &mut Burst<Bng>, i: usize, id: u8, port: &PortView, state: &Stat
 fn line_of(bytes: &[u8], id: u8, state: &State) -> Result<(Outer, VlanEntry), Drop> {
     let mut outer = Outer::parse(bytes).map_err(malformed)?;
     let entry = state.subscribers.vlans(id).get(usize::from(outer.vlans[0].id())).copied();
-    let entry = entry.filter(|entry| entry.group != NO_GROUP).ok_or(Drop::UnknownVlan)?;
+    let entry = entry.filter(|entry| entry.group != NO_GROUP).ok_or(drops::UNKNOWN_VLAN)?;
     // A priority tag alone belongs to the untagged network (IEEE 802.1Q, 9.6).
     if outer.tags == 1 && outer.vlans[0].id() == 0 {
         outer.tags = 0;
     }
     if outer.tags != entry.tags {
-        return Err(Drop::UnknownVlan);
+        return Err(drops::UNKNOWN_VLAN);
     }
     Ok((outer, entry))
 }
@@ -167,8 +168,8 @@ enum Network {
 /// What a frame of a line carries.
 fn network(kind: u16, packet: &[u8], instance: u16, to_many: bool, state: &State) -> Result<Network, Drop> {
     match kind {
-        ethertype::ARP => Ok(Network::Control(Punt::Arp)),
-        kind if PPPOE.contains(&kind) => Ok(Network::Control(Punt::Pppoe)),
+        ethertype::ARP => Ok(Network::Control(punts::ARP)),
+        kind if PPPOE.contains(&kind) => Ok(Network::Control(punts::PPPOE)),
         ethertype::IP4 => {
             let ip = L3L4::parse4(packet).map_err(malformed)?;
             let near = state.directory.is_near4(ip.dst);
@@ -179,7 +180,7 @@ fn network(kind: u16, packet: &[u8], instance: u16, to_many: bool, state: &State
             let near = state.directory.is_near6((ip.dst6(packet) >> 64) as u64);
             Ok(Network::Ip { ip, punt: control6(&ip, packet, instance, to_many, state)?, near })
         }
-        _ => Err(Drop::EtherType),
+        _ => Err(drops::ETHER_TYPE),
     }
 }
 
@@ -188,18 +189,18 @@ fn control4(ip: &L3L4, packet: &[u8], instance: u16, to_many: bool, state: &Stat
     let own = state.directory.is_own4(instance, ip.dst);
     let group = ip.dst >= 0xe000_0000;
     match ip.protocol {
-        protocol::UDP if ip.dst_port == DHCP4_SERVER && (own || group) => return Ok(Some(Punt::Dhcp4)),
-        IGMP => return Ok(Some(Punt::GroupMembership)),
-        OSPF | VRRP if own || group => return Ok(Some(Punt::Routing)),
+        protocol::UDP if ip.dst_port == DHCP4_SERVER && (own || group) => return Ok(Some(punts::DHCP4)),
+        IGMP => return Ok(Some(punts::GROUP_MEMBERSHIP)),
+        OSPF | VRRP if own || group => return Ok(Some(punts::ROUTING)),
         _ => {}
     }
     if own {
         return local(ip, packet);
     }
     if group || to_many {
-        return Err(Drop::Multicast);
+        return Err(drops::MULTICAST);
     }
-    if is_martian4(ip.src) { Err(Drop::MartianSource) } else { Ok(None) }
+    if is_martian4(ip.src) { Err(drops::MARTIAN_SOURCE) } else { Ok(None) }
 }
 
 /// As [`control4`].
@@ -209,10 +210,10 @@ fn control6(ip: &L3L4, packet: &[u8], instance: u16, to_many: bool, state: &Stat
     let own = state.directory.is_own6(instance, dst);
     let kind = packet.get(usize::from(ip.l4)).copied().filter(|_| ip.protocol == protocol::ICMP6);
     match (ip.protocol, kind) {
-        (protocol::ICMP6, Some(133..=137)) => return Ok(Some(Punt::Neighbour)),
-        (protocol::ICMP6, Some(130..=132 | 143)) => return Ok(Some(Punt::GroupMembership)),
-        (protocol::UDP, _) if ip.dst_port == DHCP6_SERVER && (own || group) => return Ok(Some(Punt::Dhcp6)),
-        (OSPF | VRRP, _) if own || group => return Ok(Some(Punt::Routing)),
+        (protocol::ICMP6, Some(133..=137)) => return Ok(Some(punts::NEIGHBOUR)),
+        (protocol::ICMP6, Some(130..=132 | 143)) => return Ok(Some(punts::GROUP_MEMBERSHIP)),
+        (protocol::UDP, _) if ip.dst_port == DHCP6_SERVER && (own || group) => return Ok(Some(punts::DHCP6)),
+        (OSPF | VRRP, _) if own || group => return Ok(Some(punts::ROUTING)),
         _ => {}
     }
     if own {
@@ -220,18 +221,18 @@ fn control6(ip: &L3L4, packet: &[u8], instance: u16, to_many: bool, state: &Stat
     }
     // fe80::/10 stays on the link.
     if group || to_many || dst >> 118 == 0xfe80 >> 6 {
-        return Err(Drop::Multicast);
+        return Err(drops::MULTICAST);
     }
-    if is_martian6(src) { Err(Drop::MartianSource) } else { Ok(None) }
+    if is_martian6(src) { Err(drops::MARTIAN_SOURCE) } else { Ok(None) }
 }
 
 /// Where a packet to one of the gateway's own addresses goes.
 pub(super) fn local(ip: &L3L4, packet: &[u8]) -> Result<Option<Punt>, Drop> {
     let kind = packet.get(usize::from(ip.l4)).copied();
     match (ip.version, ip.protocol, kind) {
-        (4, protocol::ICMP4, Some(8)) | (6, protocol::ICMP6, Some(128)) => Ok(Some(Punt::Ping)),
-        (4, protocol::ICMP4, _) | (6, protocol::ICMP6, _) => Ok(Some(Punt::IcmpOther)),
-        (_, protocol::TCP, _) if ip.dst_port == BGP || ip.src_port == BGP => Ok(Some(Punt::Routing)),
-        _ => Err(Drop::NoService),
+        (4, protocol::ICMP4, Some(8)) | (6, protocol::ICMP6, Some(128)) => Ok(Some(punts::PING)),
+        (4, protocol::ICMP4, _) | (6, protocol::ICMP6, _) => Ok(Some(punts::ICMP_OTHER)),
+        (_, protocol::TCP, _) if ip.dst_port == BGP || ip.src_port == BGP => Ok(Some(punts::ROUTING)),
+        _ => Err(drops::NO_SERVICE),
     }
 }

@@ -8,6 +8,7 @@ use wire::{L3L4, Outer, ethertype, protocol};
 
 use super::parse_access::{is_to, local};
 use crate::lane::{Bng, State};
+use crate::{drops, punts};
 
 /// Checks the link header against the port's, takes off what is to the gateway itself, and requests the destination's cell.
 #[derive(Default)]
@@ -63,7 +64,7 @@ fn other(burst: &mut Burst<Bng>, i: usize, port: &PortView, state: &State, arena
         Ok(parse::Network::Ip(ip)) => ip,
         Ok(parse::Network::Arp) => {
             burst.frame_mut(i).meta.l3 = l3;
-            return burst.punt(i, Punt::Arp);
+            return burst.punt(i, punts::ARP);
         }
         Err(reason) => return burst.drop(i, reason, at),
     };
@@ -91,18 +92,18 @@ fn destination(ip: &L3L4, packet: &[u8], port: &PortView, state: &State) -> Resu
     if ip.version == 4 {
         return match () {
             () if port.is_mine4(ip.dst) || state.directory.is_own4(port.instance, ip.dst) => local(ip, packet),
-            () if ip.dst >= 0xe000_0000 => Err(Drop::Multicast),
-            () if is_martian4(ip.src) => Err(Drop::MartianSource),
+            () if ip.dst >= 0xe000_0000 => Err(drops::MULTICAST),
+            () if is_martian4(ip.src) => Err(drops::MARTIAN_SOURCE),
             () => Ok(None),
         };
     }
     let (src, dst) = (ip.src6(packet), ip.dst6(packet));
     let kind = packet.get(usize::from(ip.l4)).copied().filter(|_| ip.protocol == protocol::ICMP6);
     match () {
-        () if kind.is_some_and(|kind| (133..=137).contains(&kind)) => Ok(Some(Punt::Neighbour)),
+        () if kind.is_some_and(|kind| (133..=137).contains(&kind)) => Ok(Some(punts::NEIGHBOUR)),
         () if port.is_mine6(dst) || state.directory.is_own6(port.instance, dst) => local(ip, packet),
-        () if dst >> 120 == 0xff || dst >> 118 == 0xfe80 >> 6 => Err(Drop::Multicast),
-        () if is_martian6(src) => Err(Drop::MartianSource),
+        () if dst >> 120 == 0xff || dst >> 118 == 0xfe80 >> 6 => Err(drops::MULTICAST),
+        () if is_martian6(src) => Err(drops::MARTIAN_SOURCE),
         () => Ok(None),
     }
 }

@@ -1,9 +1,11 @@
 //! DEPI packets that are complete, until they leave.
 
-use engine::{Drop, Env, Io};
+use engine::{Env, Io};
 use frame::Frame;
 
 use super::channel::Channel;
+
+use crate::drops;
 
 /// Packets ready at most before they must leave.
 const READY: usize = 1024;
@@ -68,6 +70,6 @@ impl Ready {
 
 #[cold]
 fn refused(frame: Frame, env: &mut Env) {
-    env.stats.drop_outside(Drop::NoHeadroom, frame.len());
+    env.stats.drop_outside(drops::NO_HEADROOM, frame.len());
     env.pool.give(frame);
 }

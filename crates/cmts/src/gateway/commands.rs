@@ -2,10 +2,11 @@
 
 use crypto::Key;
 use dataplane::hqos::NONE;
-use engine::{Drop, Env, Io, PortId};
+use engine::{Env, Io, PortId};
 
 use super::CableGateway;
 use crate::depi;
+use crate::drops;
 use crate::flow::FlowLabel;
 use crate::lane::State;
 use crate::modems::{MAX_FLOWS, ModemSpec, Refused};
@@ -130,7 +131,7 @@ pub(super) fn carry_out(state: &mut State, command: Command, env: &mut Env) -> A
             if let Some(made) = env.pool.make(&frame) {
                 env.send(port, made);
             } else {
-                env.stats.drop_outside(Drop::NoFrame, frame.len());
+                env.stats.drop_outside(drops::NO_FRAME, frame.len());
                 env.stats.add(Io::Originated, 1);
             }
             Answer::Sent(frame)
@@ -139,5 +140,5 @@ pub(super) fn carry_out(state: &mut State, command: Command, env: &mut Env) -> A
 }
 
 fn remove_flow(state: &mut State, id: u32, env: &mut Env) {
-    state.scheduler.remove(id, |frame| depi::lost(Drop::FlowGone, frame, env));
+    state.scheduler.remove(id, |frame| depi::lost(drops::FLOW_GONE, frame, env));
 }

@@ -3,12 +3,13 @@
 use crypto::Outcome;
 use dataplane::forward::NONE;
 use dataplane::parse::HasIp;
-use engine::{Burst, Clock, Ctx, Drop, Env, Io, Pipeline};
+use engine::{Burst, Clock, Ctx, Env, Io, Pipeline};
 use frame::BURST;
 
 use super::{CableGateway, FLUSH_NS, reason};
 use crate::config::Role;
 use crate::depi;
+use crate::drops;
 use crate::lane::Cmts;
 
 impl CableGateway {
@@ -85,7 +86,7 @@ impl CableGateway {
         let (stats, pool) = (&env.stats, &mut env.pool);
         self.scratch.finish(|live, frame| {
             if live.is_some() {
-                stats.drop_outside(Drop::Panicked, frame.len());
+                stats.drop_outside(drops::PANICKED, frame.len());
             }
             pool.give(frame);
         });

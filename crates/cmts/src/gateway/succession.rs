@@ -1,9 +1,10 @@
 //! A worker that another process's goes on for, or that goes on for another's.
 
-use engine::{Drop, Env, Io, Punt};
+use engine::{Env, Io};
 
 use super::CableGateway;
 use crate::standby::{Sequences, Waiting, WorkerExport};
+use crate::{drops, punts};
 
 impl CableGateway {
     /// Lets nothing out of the queues any more. What is out already goes its way; what waits, what is under way upstream, and what still comes, is
@@ -69,11 +70,11 @@ impl CableGateway {
         for Waiting { flow, bytes } in &waiting {
             env.stats.add(Io::HandedIn, 1);
             let Some(mut frame) = env.pool.make(bytes) else {
-                env.stats.drop_outside(Drop::NoFrame, bytes.len());
+                env.stats.drop_outside(drops::NO_FRAME, bytes.len());
                 continue;
             };
             match self.state.scheduler.push(*flow, &mut frame, env.now) {
-                Ok(()) => env.stats.consumed(Punt::ServiceFlow),
+                Ok(()) => env.stats.consumed(punts::SERVICE_FLOW),
                 Err(why) => {
                     env.stats.drop_outside(why.into(), frame.len());
                     env.pool.give(frame);

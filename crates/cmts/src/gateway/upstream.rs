@@ -8,6 +8,7 @@ use wire::docsis::Element;
 
 use super::{CableGateway, FLUSH_NS, reason};
 use crate::depi;
+use crate::drops;
 use crate::lane::{Cmts, State};
 use crate::upstream::Out;
 
@@ -48,7 +49,7 @@ impl CableGateway {
                 }
             };
             if let Err(frame) = state.modems.decrypt.push(out.frame, job) {
-                depi::lost(Drop::FlowQueueFull, frame, env);
+                depi::lost(drops::FLOW_QUEUE_FULL, frame, env);
             }
             pushed += 1;
         }
@@ -91,7 +92,7 @@ fn job(bytes: &[u8], out: &Out, state: &State) -> Result<Job, Drop> {
     let security = state.modems.security(out.modem);
     let mut privacy = None;
     for element in out.header.elements(bytes) {
-        match element.map_err(|_| Drop::DocsisMalformed)? {
+        match element.map_err(|_| drops::DOCSIS_MALFORMED)? {
             Element::BpUp2(found) | Element::BpUp { privacy: found, .. } => privacy = Some(found),
             _ => {}
         }
@@ -100,13 +101,13 @@ fn job(bytes: &[u8], out: &Out, state: &State) -> Result<Job, Drop> {
         (Some(privacy), Some(security)) => {
             let half = usize::from(privacy.key_sequence & 1);
             if security.sequences[half] != privacy.key_sequence || privacy.toggle != (half == 1) {
-                return Err(Drop::UnknownKey);
+                return Err(drops::UNKNOWN_KEY);
             }
             security.up[half]
         }
         (None, None) => KeyId::CLEAR,
         // A modem that has keys must use them, or anybody could speak for it.
-        _ => return Err(Drop::UnknownKey),
+        _ => return Err(drops::UNKNOWN_KEY),
     };
     let crc = if state.upstream.verify_crc { Crc::Done } else { Crc::Left };
     Ok(Job { key, at: out.header.header_len, crc, tag: out.cluster })

@@ -17,6 +17,7 @@ use wire::ethernet::{self, Tag, Tags};
 use wire::{L3L4, Mac, Vlan, ethertype};
 
 use super::SlowPath;
+use crate::drops;
 use crate::lane::{Cmts, Lane, State};
 
 /// Where the packets of a burst came from, that some were taken out of.
@@ -60,13 +61,13 @@ impl Own {
         if queue.len() < MOST {
             return queue.push_back(frame);
         }
-        env.stats.drop_outside(Drop::Limited, frame.len());
+        env.stats.drop_outside(drops::LIMITED, frame.len());
         env.pool.give(frame);
     }
 
     pub(super) fn close(&mut self, env: &mut Env) {
         for frame in self.0.iter_mut().flat_map(|queue| queue.drain(..)) {
-            env.stats.drop_outside(Drop::Limited, frame.len());
+            env.stats.drop_outside(drops::LIMITED, frame.len());
             env.pool.give(frame);
         }
     }
@@ -140,7 +141,7 @@ impl SlowPath {
         if came != ReceivedFrom::Us && slow::cut(packet, mtu, env, put) {
             return;
         }
-        self.refuse((Drop::TooBig, Told::too_big(mtu)), (came, network), packet, frame, state, env);
+        self.refuse((drops::TOO_BIG, Told::too_big(mtu)), (came, network), packet, frame, state, env);
     }
 
     /// Makes a packet that goes back to where another came from; `write` is given room for it. False when

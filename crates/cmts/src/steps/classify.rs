@@ -1,10 +1,11 @@
 //! Which service flow a packet belongs to, and what upstream packets are marked with.
 
 use dataplane::parse::HasIp;
-use engine::{Burst, Ctx, Drop, Stage};
+use engine::{Burst, Ctx, Stage};
 use wire::{checksum, fast, protocol};
 
 use super::filter::seen;
+use crate::drops;
 use crate::lane::Cmts;
 
 /// Chooses the service flow by the modem's classifiers; what none matches goes by the primary (CM-SP-MULPI).
@@ -22,7 +23,7 @@ impl Stage<Cmts> for Classify {
         let rules = cx.state.rules();
         for i in burst.live() {
             let Some(modem) = cx.state.modems.modem(burst.lane.modem[i]) else {
-                burst.drop(i, Drop::UnknownSubscriber, at);
+                burst.drop(i, drops::UNKNOWN_SUBSCRIBER, at);
                 continue;
             };
             let ip = burst.lane.ip(i);

@@ -2,9 +2,10 @@
 
 use dataplane::forward::{is_martian4, is_martian6};
 use dataplane::parse::{HasIp, malformed};
-use engine::{Burst, Ctx, Drop, Stage};
+use engine::{Burst, Ctx, Stage};
 use wire::{L3L4, Outer, docsis, ethertype, fast};
 
+use crate::drops;
 use crate::lane::{Cmts, UNTAGGED};
 
 /// Takes the DOCSIS header and the CRC off and reads the packet.
@@ -27,12 +28,12 @@ impl Stage<Cmts> for DocsisDecap {
             let cut = frame.pull_front(header).is_ok()
                 && frame.len().checked_sub(docsis::CRC_LEN).is_some_and(|len| frame.truncate(len as u16).is_ok());
             if !cut {
-                burst.drop(i, Drop::DocsisMalformed, at);
+                burst.drop(i, drops::DOCSIS_MALFORMED, at);
                 continue;
             }
             let bytes = burst.bytes(i, arena);
             let Ok(outer) = Outer::parse(bytes) else {
-                burst.drop(i, Drop::Malformed, at);
+                burst.drop(i, drops::MALFORMED, at);
                 continue;
             };
             let packet = bytes.get(usize::from(outer.l3)..).unwrap_or_default();
@@ -41,7 +42,7 @@ impl Stage<Cmts> for DocsisDecap {
                 ethertype::IP6 => L3L4::parse6(packet),
                 // ARP too: hosts are not learnt from, least of all for the ports' own networks.
                 _ => {
-                    burst.drop(i, Drop::EtherType, at);
+                    burst.drop(i, drops::ETHER_TYPE, at);
                     continue;
                 }
             };
@@ -88,7 +89,7 @@ impl Stage<Cmts> for CheckSource {
             let modem = burst.lane.modem[i];
             let owner = host.and_then(|host| modems.host(host)).map(|host| host.modem);
             if owner != Some(modem) {
-                burst.drop(i, if martian { Drop::MartianSource } else { Drop::SpoofedSource }, at);
+                burst.drop(i, if martian { drops::MARTIAN_SOURCE } else { drops::SPOOFED_SOURCE }, at);
                 continue;
             }
             if let Some(modem) = modems.modem_mut(modem) {

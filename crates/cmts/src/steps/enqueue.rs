@@ -1,8 +1,9 @@
 //! The end of the first pipeline: packets wait in their service flows.
 
-use engine::{Burst, Ctx, Drop, Punt, Stage};
+use engine::{Burst, Ctx, Drop, Stage};
 
 use crate::lane::Cmts;
+use crate::punts;
 
 /// Puts packets into their service flows' queues.
 #[derive(Default)]
@@ -17,6 +18,6 @@ impl Stage<Cmts> for Enqueue {
         let now = cx.env.now;
         let scheduler = &mut cx.state.scheduler;
         let queued = burst.give_away(at, |i, frame, lane| scheduler.push(lane.flow[i], frame, now).map_err(Drop::from));
-        cx.env.stats.consumed_all(Punt::ServiceFlow, queued);
+        cx.env.stats.consumed_all(punts::SERVICE_FLOW, queued);
     }
 }

@@ -1,10 +1,11 @@
 //! DOCSIS filtering: the rules of the subscriber's filter groups (DOCS-SUBMGT3-MIB).
 
 use dataplane::parse::HasIp;
-use engine::{Burst, Ctx, Drop, Stage};
+use engine::{Burst, Ctx, Stage};
 use frame::Arena;
 use wire::Mac;
 
+use crate::drops;
 use crate::lane::Cmts;
 use crate::rules::{DENY, Rules, Seen};
 
@@ -34,7 +35,7 @@ impl<const UPSTREAM: bool> Stage<Cmts> for Filter<UPSTREAM> {
         let rules = cx.state.rules();
         for i in burst.live() {
             let Some(modem) = cx.state.modems.modem(burst.lane.modem[i]) else {
-                burst.drop(i, Drop::UnknownSubscriber, at);
+                burst.drop(i, drops::UNKNOWN_SUBSCRIBER, at);
                 continue;
             };
             let groups = modem.filters[usize::from(UPSTREAM)];
@@ -42,7 +43,7 @@ impl<const UPSTREAM: bool> Stage<Cmts> for Filter<UPSTREAM> {
             let says = if may_match { ask(rules, groups, burst, i, arena) } else { Says::Nothing };
             said[says as usize] += 1;
             if says == Says::Deny || says == Says::Nothing && rules.default_deny {
-                burst.drop(i, Drop::FilterDenied, at);
+                burst.drop(i, drops::FILTER_DENIED, at);
             }
         }
         let counts = &mut cx.state.counts;

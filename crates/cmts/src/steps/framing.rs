@@ -2,13 +2,14 @@
 
 use crypto::{Crc, Job, KeyId};
 use dataplane::hqos::{Flow, NONE};
-use engine::{Burst, Ctx, Drop, Punt, Stage};
+use engine::{Burst, Ctx, Drop, Stage};
 use frame::{Arena, Frame};
 use wire::docsis::{BONDED_HEADER_LEN, BondedPrivacy, Element, HEADER_LEN, Kind, Privacy, emit_bonded, emit_frame};
 
 use crate::flow::FlowLabel;
 use crate::lane::Cmts;
 use crate::modems::Security;
+use crate::{drops, punts};
 
 /// Puts the DOCSIS header before each frame: privacy first, then the downstream service (CM-SP-MULPI).
 #[derive(Default)]
@@ -27,7 +28,7 @@ impl Stage<Cmts> for Framing {
         let (flows, modems) = (cx.state.scheduler.flows(), &cx.state.modems);
         for i in burst.live() {
             let Some(flow) = flows.get(burst.lane.flow[i] as usize) else {
-                burst.drop(i, Drop::FlowGone, at);
+                burst.drop(i, drops::FLOW_GONE, at);
                 continue;
             };
             let (frame, lane) = burst.parts(i);
@@ -35,7 +36,7 @@ impl Stage<Cmts> for Framing {
                 Some(sends) if flow.label.dsid != NONE => {
                     lane.key[i] = sends.key;
                     let stream = (flow.label.dsid, lane.sequence[i]);
-                    put_bonded(&sends.privacy, flow.priority, stream, frame, arena).ok_or(Drop::NoHeadroom)
+                    put_bonded(&sends.privacy, flow.priority, stream, frame, arena).ok_or(drops::NO_HEADROOM)
                 }
                 _ => put_any(flow, modems.security(flow.label.security), i, burst, arena),
             };
@@ -74,7 +75,7 @@ fn put_any(
 ) -> Result<u16, Drop> {
     let half = security.map_or(0, |security| usize::from(security.active & 1));
     if security.is_some_and(|security| security.sequences[half] != security.active) {
-        return Err(Drop::UnknownKey);
+        return Err(drops::UNKNOWN_KEY);
     }
     let (frame, lane) = burst.parts(i);
     lane.key[i] = security.map_or(KeyId::CLEAR, |security| security.down[half]);
@@ -88,7 +89,7 @@ fn put_any(
     let len = HEADER_LEN + elements.iter().map(Element::len).sum::<usize>();
     let put = frame.push_front(len as u16).is_ok() // a few bytes
         && emit_frame(Kind::Packet, elements, payload, arena.bytes_mut(frame)).is_ok();
-    if put { Ok(len as u16) } else { Err(Drop::NoHeadroom) }
+    if put { Ok(len as u16) } else { Err(drops::NO_HEADROOM) }
 }
 
 /// Gives the frames to the engine that adds CRC32 and encrypts: the end of this pipeline. They come back in this order.
@@ -106,10 +107,10 @@ impl Stage<Cmts> for Encrypt {
             let job = Job { key: lane.key[i], at: lane.payload[i], crc: Crc::Done, tag: lane.channel[i].into() };
             engine.push(frame.take(), job).map_err(|back| {
                 *frame = back;
-                Drop::FlowQueueFull
+                drops::FLOW_QUEUE_FULL
             })
         });
-        cx.env.stats.consumed_all(Punt::Depi, pushed);
+        cx.env.stats.consumed_all(punts::DEPI, pushed);
         engine.run(cx.env.arena());
     }
 }

@@ -10,6 +10,7 @@ use wire::{Fragment, L3L4, Outer, l2tp, protocol, psp};
 
 use crate::lane::{Cmts, State, UNTAGGED};
 use crate::upstream::count_in;
+use crate::{drops, punts};
 
 /// Checks that a frame is for this port and finds its network layer: type, offset, outer tag. Other than a router's, a
 /// cable gateway's multicast packets are to be forwarded, to modems that joined.
@@ -17,10 +18,10 @@ fn link(frame: &[u8], port: &PortView) -> Result<(u16, u16, u32), Drop> {
     let outer = Outer::parse(frame).map_err(malformed)?;
     let vlan = outer.outer_vlan();
     if vlan.map(|tag| tag.id()).filter(|id| *id != 0) != port.vlan || outer.tags > 1 {
-        return Err(Drop::WrongVlan);
+        return Err(drops::WRONG_VLAN);
     }
     if frame[..6] != port.mac && port.mac != [0; 6] && frame[0] & 1 == 0 {
-        return Err(Drop::NotForUs);
+        return Err(drops::NOT_FOR_US);
     }
     Ok((outer.ethertype, outer.l3, vlan.map_or(UNTAGGED, |tag| tag.0.into())))
 }
@@ -29,9 +30,9 @@ fn link(frame: &[u8], port: &PortView) -> Result<(u16, u16, u32), Drop> {
 fn local(ip: &L3L4, packet: &[u8]) -> Result<Punt, Drop> {
     let kind = packet.get(usize::from(ip.l4)).copied();
     match (ip.version, ip.protocol, kind) {
-        (4, protocol::ICMP4, Some(8)) | (6, protocol::ICMP6, Some(128)) => Ok(Punt::Ping),
-        (4, protocol::ICMP4, _) | (6, protocol::ICMP6, _) => Ok(Punt::IcmpOther),
-        _ => Err(Drop::NoService),
+        (4, protocol::ICMP4, Some(8)) | (6, protocol::ICMP6, Some(128)) => Ok(punts::PING),
+        (4, protocol::ICMP4, _) | (6, protocol::ICMP6, _) => Ok(punts::ICMP_OTHER),
+        _ => Err(drops::NO_SERVICE),
     }
 }
 
@@ -88,7 +89,7 @@ fn network(burst: &mut Burst<Cmts>, i: usize, port: &PortView, state: &State, ar
         Ok(parse::Network::Ip(ip)) => ip,
         Ok(parse::Network::Arp) => {
             burst.frame_mut(i).meta.l3 = l3;
-            return burst.punt(i, Punt::Arp);
+            return burst.punt(i, punts::ARP);
         }
         Err(reason) => return burst.drop(i, reason, at),
     };
@@ -102,10 +103,10 @@ fn network(burst: &mut Burst<Cmts>, i: usize, port: &PortView, state: &State, ar
         }
     };
     let outcome = match () {
-        () if is_discovery(&ip, packet) => Some(Ok(Punt::Neighbour)),
+        () if is_discovery(&ip, packet) => Some(Ok(punts::NEIGHBOUR)),
         () if ours => Some(local(&ip, packet)),
-        () if link_local => Some(Err(Drop::Multicast)),
-        () if martian => Some(Err(Drop::MartianSource)),
+        () if link_local => Some(Err(drops::MULTICAST)),
+        () if martian => Some(Err(drops::MARTIAN_SOURCE)),
         () => None,
     };
     let end = l3 + ip.total_len as u16; // fits: checked against the frame's length
@@ -162,27 +163,27 @@ fn rpd(bytes: &[u8], port: &PortView, state: &State) -> Result<Packet, Drop> {
     let packet = bytes.get(usize::from(l3)..).unwrap_or_default();
     let ip = match parse::network(kind, packet)? {
         parse::Network::Ip(ip) => ip,
-        parse::Network::Arp => return Ok(Packet::Local { punt: Punt::Arp, l3, end: bytes.len() as u16 }),
+        parse::Network::Arp => return Ok(Packet::Local { punt: punts::ARP, l3, end: bytes.len() as u16 }),
     };
     let end = l3 + ip.total_len as u16; // fits: checked against the frame's length
     if is_discovery(&ip, packet) {
-        return Ok(Packet::Local { punt: Punt::Neighbour, l3, end });
+        return Ok(Packet::Local { punt: punts::NEIGHBOUR, l3, end });
     }
     let ours = if ip.version == 4 { port.is_mine4(ip.dst) } else { port.is_mine6(ip.dst6(packet)) };
     if !ours {
-        return Err(if bytes[0] & 1 == 1 { Drop::Multicast } else { Drop::NotForUs });
+        return Err(if bytes[0] & 1 == 1 { drops::MULTICAST } else { drops::NOT_FOR_US });
     }
     let (carrier, offset) = match ip.protocol {
         protocol::L2TP => (l2tp::Carrier::Ip, 0),
         protocol::UDP if ip.dst_port == l2tp::PORT => (l2tp::Carrier::Udp, 8),
         protocol::ICMP4 | protocol::ICMP6 => return Ok(Packet::Local { punt: local(&ip, packet)?, l3, end }),
-        _ => return Err(Drop::NotL2tp),
+        _ => return Err(drops::NOT_L2TP),
     };
     if ip.fragment != Fragment::Whole {
-        return Err(Drop::OuterFragment);
+        return Err(drops::OUTER_FRAGMENT);
     }
     let from = usize::from(ip.l4) + offset;
-    let message = packet.get(from..ip.total_len as usize).ok_or(Drop::L2tpMalformed)?;
+    let message = packet.get(from..ip.total_len as usize).ok_or(drops::L2TP_MALFORMED)?;
     match l2tp::Message::parse(message, carrier) {
         Ok(l2tp::Message::Data(header)) => {
             let source = match ip.version {
@@ -193,8 +194,8 @@ fn rpd(bytes: &[u8], port: &PortView, state: &State) -> Result<Packet, Drop> {
             let payload = l3 + from as u16 + payload;
             Ok(Packet::Pseudowire { wire, payload, end })
         }
-        Ok(l2tp::Message::Control) => Ok(Packet::Local { punt: Punt::L2tpControl, l3, end }),
-        Err(_) => Err(Drop::L2tpMalformed),
+        Ok(l2tp::Message::Control) => Ok(Packet::Local { punt: punts::L2TP_CONTROL, l3, end }),
+        Err(_) => Err(drops::L2TP_MALFORMED),
     }
 }
 
@@ -213,11 +214,11 @@ impl Stage<Cmts> for TakeIn {
             let (wire, payload) = (burst.lane.channel[i], burst.lane.payload[i]);
             let bytes = burst.bytes(i, arena).get(usize::from(payload)..).unwrap_or_default();
             if psp::Packet::new_checked(bytes, psp::Word::Absent).is_err() {
-                burst.drop(i, Drop::PspMalformed, at);
+                burst.drop(i, drops::PSP_MALFORMED, at);
                 continue;
             }
             if !cx.state.upstream.has_room() {
-                burst.drop(i, Drop::FlowQueueFull, at);
+                burst.drop(i, drops::FLOW_QUEUE_FULL, at);
                 continue;
             }
             count_in(cx.state.upstream.carries(wire), cx.env);

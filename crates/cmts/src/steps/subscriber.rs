@@ -3,12 +3,13 @@
 use dataplane::forward::NONE;
 use dataplane::parse::HasIp;
 use dataplane::route::decrement_ttl;
-use engine::{Burst, Ctx, Drop, Punt, Stage};
+use engine::{Burst, Ctx, Stage};
 use wire::ethernet::{HEADER_LEN, MIN_FRAME};
 use wire::{L3L4, ethertype, fast};
 
 use crate::gateway::Limits;
 use crate::lane::Cmts;
+use crate::{drops, punts};
 
 /// Finds the host behind a modem by the destination address. What is nobody's is dropped: hosts are not learnt.
 #[derive(Default)]
@@ -40,7 +41,7 @@ impl Stage<Cmts> for FindModem {
                 None => {
                     unmatched += 1;
                     let to_many = burst.bytes(i, arena).first().is_some_and(|byte| byte & 1 == 1);
-                    burst.drop(i, if to_many { Drop::Multicast } else { Drop::UnknownSubscriber }, at);
+                    burst.drop(i, if to_many { drops::MULTICAST } else { drops::UNKNOWN_SUBSCRIBER }, at);
                 }
             }
         }
@@ -80,15 +81,15 @@ impl Stage<Cmts> for ManageSubscriber {
                 (ip.version, ip.ttl, ip.total_len)
             };
             let Some(modem) = modems.modem_mut(host.modem) else {
-                burst.drop(i, Drop::UnknownSubscriber, at);
+                burst.drop(i, drops::UNKNOWN_SUBSCRIBER, at);
                 continue;
             };
             if ttl <= 1 {
-                burst.punt(i, Punt::TtlExpired);
+                burst.punt(i, punts::TTL_EXPIRED);
                 continue;
             }
             if total > self.mtu {
-                burst.punt(i, Punt::Oversize);
+                burst.punt(i, punts::OVERSIZE);
                 continue;
             }
             modem.packets[0] += 1;
@@ -96,7 +97,7 @@ impl Stage<Cmts> for ManageSubscriber {
             let cmts_mac = modem.cmts_mac;
             let frame = burst.frame_mut(i);
             if frame.move_front(frame.meta.l3, HEADER_LEN as u16).is_err() {
-                burst.drop(i, Drop::NoHeadroom, at);
+                burst.drop(i, drops::NO_HEADROOM, at);
                 continue;
             }
             frame.meta.l3 = HEADER_LEN as u16;

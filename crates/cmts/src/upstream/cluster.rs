@@ -9,6 +9,7 @@ use wire::docsis::{self, Header, Kind};
 use wire::{Malformed, ccf};
 
 use super::{Out, refuse};
+use crate::drops;
 use crate::grants::Grants;
 use crate::modems::ClusterSpec;
 
@@ -116,12 +117,12 @@ impl Cluster {
         let missing = self.expects(to);
         self.counts.segments_lost += if missing < ccf::SEQUENCES / 2 { u64::from(missing) } else { 0 };
         self.next = Some(to);
-        self.lose(Drop::SegmentLost, 0, env);
+        self.lose(drops::SEGMENT_LOST, 0, env);
     }
 
     /// It ends: what was under way is lost.
     pub fn end(&mut self, env: &mut Env) {
-        self.lose(Drop::FlowGone, 0, env);
+        self.lose(drops::FLOW_GONE, 0, env);
         (self.modem, self.next) = (u32::MAX, None);
     }
 
@@ -165,7 +166,7 @@ impl Cluster {
         let mut sink = Sink { at, out, grants, env };
         let mut rest = body;
         if !self.in_step {
-            let Some(begin) = begins else { return self.lose(Drop::SegmentLost, body.len(), sink.env) };
+            let Some(begin) = begins else { return self.lose(drops::SEGMENT_LOST, body.len(), sink.env) };
             rest = &body[begin..];
             self.in_step = true;
         } else if !self.partial.is_empty() {
@@ -175,7 +176,7 @@ impl Cluster {
                 Ok(left) if begins.is_none() => rest = left,
                 Ok(_) if self.partial.is_empty() => rest = tail,
                 Ok(_) => {
-                    self.lose(Drop::DocsisMalformed, 0, sink.env);
+                    self.lose(drops::DOCSIS_MALFORMED, 0, sink.env);
                     (rest, self.in_step) = (tail, begins.is_some());
                 }
                 Err(reason) => {
@@ -201,7 +202,7 @@ impl Cluster {
             }
             match Header::parse(rest) {
                 Ok(header) if header.frame_len as usize > MAX_FRAME => {
-                    return self.lose(Drop::DocsisMalformed, rest.len(), sink.env);
+                    return self.lose(drops::DOCSIS_MALFORMED, rest.len(), sink.env);
                 }
                 Ok(header) => match rest.split_at_checked(header.frame_len as usize) {
                     Some((frame, after)) => {
@@ -211,8 +212,8 @@ impl Cluster {
                     None => return self.partial.extend_from_slice(rest),
                 },
                 Err(Malformed::Short) if rest.len() < MAX_FRAME => return self.partial.extend_from_slice(rest),
-                Err(Malformed::BadHcs) => return self.lose(Drop::DocsisHcs, rest.len(), sink.env),
-                Err(_) => return self.lose(Drop::DocsisMalformed, rest.len(), sink.env),
+                Err(Malformed::BadHcs) => return self.lose(drops::DOCSIS_HCS, rest.len(), sink.env),
+                Err(_) => return self.lose(drops::DOCSIS_MALFORMED, rest.len(), sink.env),
             }
         }
     }
@@ -221,7 +222,7 @@ impl Cluster {
     fn finish<'a>(&mut self, mut bytes: &'a [u8], sink: &mut Sink<'_>) -> Result<&'a [u8], Drop> {
         loop {
             let wanted = match Header::parse(&self.partial) {
-                Ok(header) if header.frame_len as usize > MAX_FRAME => return Err(Drop::DocsisMalformed),
+                Ok(header) if header.frame_len as usize > MAX_FRAME => return Err(drops::DOCSIS_MALFORMED),
                 Ok(header) if self.partial.len() >= header.frame_len as usize => {
                     let frame = std::mem::take(&mut self.partial);
                     self.emit(&header, &frame, sink);
@@ -231,8 +232,8 @@ impl Cluster {
                 }
                 Ok(header) => header.frame_len as usize,
                 Err(Malformed::Short) => header_len(&self.partial),
-                Err(Malformed::BadHcs) => return Err(Drop::DocsisHcs),
-                Err(_) => return Err(Drop::DocsisMalformed),
+                Err(Malformed::BadHcs) => return Err(drops::DOCSIS_HCS),
+                Err(_) => return Err(drops::DOCSIS_MALFORMED),
             };
             let (more, after) = bytes.split_at(bytes.len().min(wanted.saturating_sub(self.partial.len()).max(1)));
             if more.is_empty() {
@@ -253,7 +254,7 @@ impl Cluster {
                     Some(frame) => {
                         sink.out.push_back(Out { frame, header: *header, modem: self.modem, cluster: sink.at });
                     }
-                    None => refuse(Drop::NoFrame, frame.len(), sink.env),
+                    None => refuse(drops::NO_FRAME, frame.len(), sink.env),
                 }
             }
             Kind::Request | Kind::QueueDepth => {
@@ -264,7 +265,7 @@ impl Cluster {
             }
             Kind::Management | Kind::Timing => self.counts.management += 1,
             // Modems with segment headers neither concatenate nor fragment otherwise.
-            Kind::Fragment | Kind::Concatenation => refuse(Drop::DocsisMalformed, frame.len(), sink.env),
+            Kind::Fragment | Kind::Concatenation => refuse(drops::DOCSIS_MALFORMED, frame.len(), sink.env),
         }
     }
 }
@@ -323,10 +324,10 @@ impl Order {
     /// Keeps a segment until its turn.
     pub fn hold(&mut self, cluster: u32, sequence: u16, bytes: &[u8], now: u64) -> Result<(), Drop> {
         if self.held.iter().any(|held| held.cluster == cluster && held.sequence == sequence) {
-            return Err(Drop::SegmentLate);
+            return Err(drops::SEGMENT_LATE);
         }
         if self.held.len() >= self.most {
-            return Err(Drop::SegmentLost);
+            return Err(drops::SEGMENT_LOST);
         }
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.extend_from_slice(bytes);

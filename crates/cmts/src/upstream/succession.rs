@@ -1,10 +1,11 @@
 //! What is under way upstream when another process goes on: pieces of bursts, frames begun, segments that wait.
 
-use engine::{Drop, Env, Io, Punt};
+use engine::{Drop, Env, Io};
 use wire::{ccf, uepi};
 
 use super::{Upstream, refuse};
 use crate::standby::UnderWay;
+use crate::{drops, punts};
 
 impl Upstream {
     /// Takes out what is under way, for another process to go on with. Nothing stays that a packet was taken in for.
@@ -45,7 +46,7 @@ impl Upstream {
             let bytes = under_way.bytes();
             if let Some(bytes) = bytes {
                 env.stats.add(Io::HandedIn, 1);
-                env.stats.consumed(Punt::Uepi);
+                env.stats.consumed(punts::UEPI);
                 if let Err(why) = self.resume(under_way, env.now) {
                     refuse(why, bytes, env);
                 }
@@ -60,16 +61,16 @@ impl Upstream {
         match under_way {
             UnderWay::Burst { session, next, header, payload } => {
                 let wire = self.by_session.get(session).and_then(|at| self.wires.get_mut(at as usize));
-                let wire = wire.ok_or(Drop::UnknownPseudowire)?;
+                let wire = wire.ok_or(drops::UNKNOWN_PSEUDOWIRE)?;
                 let header = header.map(|bytes| uepi::Header::parse(&bytes)).transpose();
-                wire.unit.resume(next, header.map_err(|_| Drop::UepiMalformed)?, &payload);
+                wire.unit.resume(next, header.map_err(|_| drops::UEPI_MALFORMED)?, &payload);
             }
             UnderWay::Stream { service_group, sid, next, begun } => {
                 let at = self.cluster_of(service_group, sid)?;
                 self.clusters[at as usize].resume(next, begun);
             }
             UnderWay::Segment { service_group, sid, sequence, bytes } => {
-                ccf::Repr::parse(&bytes).map_err(|_| Drop::UepiMalformed)?;
+                ccf::Repr::parse(&bytes).map_err(|_| drops::UEPI_MALFORMED)?;
                 let at = self.cluster_of(service_group, sid)?;
                 self.order.hold(at, sequence, &bytes, now)?;
             }
@@ -78,6 +79,6 @@ impl Upstream {
     }
 
     fn cluster_of(&self, service_group: u16, sid: u16) -> Result<u32, Drop> {
-        self.by_sid.get((service_group.into(), sid.into())).ok_or(Drop::UnknownSid)
+        self.by_sid.get((service_group.into(), sid.into())).ok_or(drops::UNKNOWN_SID)
     }
 }

@@ -3,6 +3,8 @@
 use engine::Drop;
 use wire::{psp, uepi};
 
+use crate::drops;
+
 /// What a pseudowire has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnitCounts {
@@ -96,22 +98,22 @@ impl Unit {
             let before = self.give_up();
             self.header = uepi::Header::parse(segment.bytes).ok();
             if self.header.is_none() {
-                return Err((Drop::UepiMalformed, len + before.unwrap_or(0)));
+                return Err((drops::UEPI_MALFORMED, len + before.unwrap_or(0)));
             }
             if segment.end {
                 // Nothing but a header: no burst, or a unit without trailer.
                 self.header = None;
                 self.counts.no_bursts += 1;
             }
-            return before.map_or(Ok(false), |bytes| Err((Drop::UepiMalformed, bytes)));
+            return before.map_or(Ok(false), |bytes| Err((drops::UEPI_MALFORMED, bytes)));
         }
         if self.header.is_none() {
-            return Err((Drop::SegmentLost, len));
+            return Err((drops::SEGMENT_LOST, len));
         }
         if segment.end {
             let Ok(trailer) = uepi::Trailer::parse(segment.bytes) else {
                 let before = self.give_up().unwrap_or(0);
-                return Err((Drop::UepiMalformed, len + before));
+                return Err((drops::UEPI_MALFORMED, len + before));
             };
             self.counts.uncorrected += u64::from(trailer.uncorrected);
             if self.header.is_some_and(|header| header.no_burst) {
@@ -124,7 +126,7 @@ impl Unit {
         }
         if self.bytes.len() + len > self.most {
             let before = self.give_up().unwrap_or(0);
-            return Err((Drop::UepiMalformed, len + before));
+            return Err((drops::UEPI_MALFORMED, len + before));
         }
         self.bytes.extend_from_slice(segment.bytes);
         Ok(false)
@@ -155,7 +157,7 @@ mod tests {
         let (head, tail) = ([0u8, 5, 0, 7, 0, 0, 0, 1], [0u8; 16]);
         let mut unit = Unit::new(10);
         assert_eq!(unit.number(Some(4)), None);
-        assert_eq!(unit.segment(&segment(false, false, b"x")), Err((Drop::SegmentLost, 1)));
+        assert_eq!(unit.segment(&segment(false, false, b"x")), Err((drops::SEGMENT_LOST, 1)));
         assert_eq!(unit.segment(&segment(true, false, &head)), Ok(false));
         assert_eq!(unit.segment(&segment(false, false, b"abc")), Ok(false));
         assert_eq!(unit.number(Some(5)), None);
@@ -166,13 +168,13 @@ mod tests {
         unit.restore(bytes);
         assert_eq!(unit.segment(&segment(true, false, &head)), Ok(false));
         assert_eq!(unit.segment(&segment(false, false, b"0123456789")), Ok(false));
-        assert_eq!(unit.segment(&segment(false, false, b"0")), Err((Drop::UepiMalformed, 11)), "no end of it");
+        assert_eq!(unit.segment(&segment(false, false, b"0")), Err((drops::UEPI_MALFORMED, 11)), "no end of it");
         assert_eq!(unit.segment(&segment(true, false, &head)), Ok(false));
-        assert_eq!(unit.segment(&segment(true, false, &head)), Err((Drop::UepiMalformed, 0)), "two beginnings");
+        assert_eq!(unit.segment(&segment(true, false, &head)), Err((drops::UEPI_MALFORMED, 0)), "two beginnings");
         assert_eq!(unit.segment(&segment(false, false, b"abc")), Ok(false), "the second is good");
         assert_eq!(unit.number(Some(9)), Some(3), "a packet is missing");
-        assert_eq!(unit.segment(&segment(false, true, &tail)), Err((Drop::SegmentLost, 16)));
-        assert_eq!(unit.segment(&segment(true, false, &[0x80; 8])), Err((Drop::UepiMalformed, 8)));
+        assert_eq!(unit.segment(&segment(false, true, &tail)), Err((drops::SEGMENT_LOST, 16)));
+        assert_eq!(unit.segment(&segment(true, false, &[0x80; 8])), Err((drops::UEPI_MALFORMED, 8)));
         assert_eq!((unit.counts.bursts, unit.counts.packets_lost), (1, 3));
     }
 }

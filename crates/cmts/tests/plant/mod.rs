@@ -270,7 +270,7 @@ impl World {
         self.rig.all_stats().map(|stats| stats.io(what)).sum()
     }
 
-    pub fn drops(&self) -> Vec<(String, engine::Drop, u64)> {
+    pub fn drops(&self) -> Vec<(String, engine::Reason<engine::Drop>, u64)> {
         self.rig.all_stats().flat_map(|s| s.drops()).map(|(stage, drop, packets, _)| (stage, drop, packets)).collect()
     }
 }

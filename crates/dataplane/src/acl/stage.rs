@@ -1,11 +1,12 @@
 //! The verb.
 
-use engine::{Burst, Ctx, Drop, Kind, Stage};
+use engine::{Burst, Ctx, Kind, Stage};
 use table::shard::{Counters, Shard};
 
 use super::lists::AccessLists;
 use super::rule::{Action, Direction};
 use crate::StageConfig;
+use crate::drops;
 use crate::parse::HasIp;
 use crate::route::HasHop;
 
@@ -94,7 +95,7 @@ where
                 hits.add(counter + 1, ip.total_len.into());
             }
             if decision.action == Action::Deny {
-                burst.drop(i, Drop::AclDenied, at);
+                burst.drop(i, drops::ACL_DENIED, at);
             }
         }
     }

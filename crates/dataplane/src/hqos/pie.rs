@@ -1,4 +1,4 @@
-//! PIE, active queue management by latency, for queues with two rates (RFC 8034; DOCSIS-PIE of CM-SP-MULPI, annex M).
+//! PIE, active queue management by latency, for queues with two rates (RFC 8034; CM-SP-MULPI, annex M).
 //! Probabilities are computed every interval, off the packet path.
 
 /// What it aims at.

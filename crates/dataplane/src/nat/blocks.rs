@@ -10,6 +10,7 @@ use table::wheel::Handle;
 use super::bits::Bits;
 use super::config::Config;
 use super::kind::Protocol;
+use crate::drops;
 use crate::forward::InstanceId;
 
 /// No block, domain or timer.
@@ -228,10 +229,10 @@ impl Blocks {
         now: u64,
     ) -> Result<u32, Drop> {
         if self.log.room() == 0 {
-            return Err(Drop::NatLogFull);
+            return Err(drops::NAT_LOG_FULL);
         }
         let from = random as usize % self.per_address;
-        let number = self.free.take(address as usize, from).ok_or(Drop::NatNoPort)?;
+        let number = self.free.take(address as usize, from).ok_or(drops::NAT_NO_PORT)?;
         let at = address as usize * self.per_address + number;
         self.addresses[address as usize].free -= 1;
         let idle_since = 0;

@@ -1,6 +1,6 @@
 //! The two verbs.
 
-use engine::{Burst, Ctx, Kind, Punt, Stage};
+use engine::{Burst, Ctx, Kind, Stage};
 use frame::BURST;
 
 use super::rewrite::End;
@@ -8,6 +8,7 @@ use super::tables::Nat;
 use super::translate::{Ticket, Way};
 use crate::StageConfig;
 use crate::parse::HasIp;
+use crate::punts;
 use crate::route::HasHop;
 
 /// State with translation in it.
@@ -87,7 +88,7 @@ where
             let packet = env.arena().bytes_mut(frame).get_mut(l3..).unwrap_or_default();
             match nat.outward(&self.tickets[i], session, lane.ip_mut(i), packet) {
                 Ok(Way::On) => {}
-                Ok(Way::Back) => burst.punt(i, Punt::Hairpin),
+                Ok(Way::Back) => burst.punt(i, punts::HAIRPIN),
                 Err(why) => burst.drop(i, why, at),
             }
         }

@@ -15,6 +15,7 @@ use super::config::{Config, Misconfigured};
 use super::fragments::Fragments;
 use super::kind::Protocol;
 use super::mapping::{Lives, Mapping, TICK_SHIFT, key, ticks};
+use crate::drops;
 use crate::forward::InstanceId;
 
 /// No translation to be had.
@@ -229,14 +230,14 @@ impl Nat {
             return Ok(LineId(id));
         }
         if self.mappings() >= self.most_mappings {
-            return Err(Drop::NatTableFull);
+            return Err(drops::NAT_TABLE_FULL);
         }
         let (block, port) = self.port_for(flow)?;
         let entered = self.enter(flow, block, port);
         if entered.is_none() {
             self.give_back(block, flow.protocol, port);
         }
-        entered.ok_or(Drop::NatTableFull)
+        entered.ok_or(drops::NAT_TABLE_FULL)
     }
 
     /// Enters a mapping in all tables, or in none.
@@ -286,14 +287,14 @@ impl Nat {
             Some((id, subscriber)) => self.another_block(id, flow.private, &subscriber)?,
             None => self.first_block(flow)?,
         };
-        let port = self.blocks.take_port(block, flow.protocol, random).ok_or(Drop::NatNoPort)?;
+        let port = self.blocks.take_port(block, flow.protocol, random).ok_or(drops::NAT_NO_PORT)?;
         Ok((block, port))
     }
 
     /// One more block of the address that the subscriber has.
     fn another_block(&mut self, id: LineId, private: u32, known: &Subscriber) -> Result<u32, Drop> {
         if known.blocks >= self.most_blocks {
-            return Err(Drop::NatNoPort);
+            return Err(drops::NAT_NO_PORT);
         }
         let (random, now) = (self.random(), self.now_ns);
         let block = self.blocks.give(known.address, (id.0, private), known.first_block, random, now)?;
@@ -307,13 +308,13 @@ impl Nat {
     /// A public address and the first block for a new subscriber.
     fn first_block(&mut self, flow: &Flow) -> Result<u32, Drop> {
         if self.subscribers() >= self.most_subscribers {
-            return Err(Drop::NatTableFull);
+            return Err(drops::NAT_TABLE_FULL);
         }
         let (choice, start, now) = (self.random(), self.random(), self.now_ns);
-        let address = self.blocks.choose(flow.domain, choice).ok_or(Drop::NatNoPort)?;
-        let id = self.subscribers.alloc(1).ok_or(Drop::NatTableFull)?;
+        let address = self.blocks.choose(flow.domain, choice).ok_or(drops::NAT_NO_PORT)?;
+        let id = self.subscribers.alloc(1).ok_or(drops::NAT_TABLE_FULL)?;
         let key = subscriber_key(flow.domain, flow.private);
-        let entered = self.by_address.insert(key, id.0).map_err(|_| Drop::NatTableFull);
+        let entered = self.by_address.insert(key, id.0).map_err(|_| drops::NAT_TABLE_FULL);
         let given = entered.and_then(|_| self.blocks.give(address, (id.0, flow.private), NONE, start, now));
         match given {
             Ok(block) => {

@@ -19,6 +19,8 @@ use super::rewrite::End;
 use super::translate::Way;
 use super::*;
 
+use crate::drops;
+
 const SECOND: u64 = 1_000_000_000;
 const INSTANCE: u16 = 7;
 const REMOTE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 5);
@@ -199,7 +201,7 @@ fn errors_are_translated_with_what_they_quote() {
         let router = Ipv4Addr::new(192, 0, 2, 1);
         let mut about = error(router, public, &sent);
         about[29] ^= 1;
-        assert_eq!(rig.inward(&mut about.clone()), Err(Drop::NatNoMapping), "a wrong checksum");
+        assert_eq!(rig.inward(&mut about.clone()), Err(drops::NAT_NO_MAPPING), "a wrong checksum");
         about[29] ^= 1;
         rig.inward(&mut about).expect("translated");
         assert_eq!(about[28..], as_sent);
@@ -221,7 +223,7 @@ fn errors_are_translated_with_what_they_quote() {
     assert_eq!(about[28..], as_came);
     assert_eq!(about[12..16], public.0.octets());
     let stranger = ip4(ue(2), REMOTE).udp(1, 2).build();
-    assert_eq!(rig.outward(1, &mut error(ue(1), REMOTE, &stranger)), Err(Drop::NatNoMapping));
+    assert_eq!(rig.outward(1, &mut error(ue(1), REMOTE, &stranger)), Err(drops::NAT_NO_MAPPING));
 }
 
 #[test]
@@ -240,7 +242,7 @@ fn subscribers_reach_each_other_by_public_ends() {
     let ip = L3L4::parse(&about[28..]).expect("a packet");
     assert_eq!((Ipv4Addr::from(ip.src), ip.src_port), (ue(1), 1));
     let mut nobody = ip4(ue(1), two.0).udp(1, two.1 ^ 1).build();
-    assert_eq!(rig.outward(1, &mut nobody), Err(Drop::NatNoMapping));
+    assert_eq!(rig.outward(1, &mut nobody), Err(drops::NAT_NO_MAPPING));
     // The public addresses of another worker are reached by way of the router.
     let (producer, log) = ring(64);
     let nat = Nat::new(&config(), 0, 2, producer, 0).expect("a translator");
@@ -260,7 +262,7 @@ fn fragments_follow_their_first() {
         wire::ip4::Packet::new_checked(&mut bytes[..]).expect("IPv4").fill_checksum();
         bytes
     };
-    assert_eq!(rig.outward(1, &mut sealed(piece(ue(1), REMOTE, 24))), Err(Drop::NatFragment));
+    assert_eq!(rig.outward(1, &mut sealed(piece(ue(1), REMOTE, 24))), Err(drops::NAT_FRAGMENT));
     assert_eq!(rig.outward(1, &mut sealed(piece(ue(1), REMOTE, 0))), Ok(Way::On));
     let mut later = sealed(piece(ue(1), REMOTE, 24));
     assert_eq!(rig.outward(1, &mut later), Ok(Way::On));
@@ -268,16 +270,16 @@ fn fragments_follow_their_first() {
     assert_eq!(later[12..16], public.octets());
     let mut first = sealed(ip4(REMOTE, public).ident(9).fragment(0, true).udp(53, port).filled(16).build());
     let later = sealed(ip4(REMOTE, public).ident(9).fragment(24, false).filled(9).poke(9, [17]).build());
-    assert_eq!(rig.inward(&mut later.clone()), Err(Drop::NatFragment), "before the first");
+    assert_eq!(rig.inward(&mut later.clone()), Err(drops::NAT_FRAGMENT), "before the first");
     rig.inward(&mut first).expect("translated");
     let mut follows = later.clone();
     rig.inward(&mut follows).expect("translated");
     assert_eq!(follows[16..20], ue(1).octets());
     rig.nat.end_session(INSTANCE, ue(1), SECOND);
-    assert_eq!(rig.inward(&mut later.clone()), Err(Drop::NatFragment), "of a session that ended");
+    assert_eq!(rig.inward(&mut later.clone()), Err(drops::NAT_FRAGMENT), "of a session that ended");
     let tiny = sealed(ip4(ue(1), REMOTE).fragment(0, true).payload([0, 1, 0, 2, 0, 8, 0, 0]).poke(9, [6]).build());
     let refused = rig.outward(1, &mut tiny.clone());
-    assert_eq!(refused, Err(Drop::NatFragment), "no room for TCP's checksum (RFC 1858)");
+    assert_eq!(refused, Err(drops::NAT_FRAGMENT), "no room for TCP's checksum (RFC 1858)");
 }
 
 #[test]
@@ -286,7 +288,7 @@ fn other_protocols_have_no_ports() {
     for number in [47, 50, 132] {
         let mut packet = ip4(ue(1), REMOTE).filled(40).poke(9, [number]).build();
         wire::ip4::Packet::new_checked(&mut packet[..]).expect("IPv4").fill_checksum();
-        assert_eq!(rig.outward(1, &mut packet), Err(Drop::NatProtocol));
+        assert_eq!(rig.outward(1, &mut packet), Err(drops::NAT_PROTOCOL));
     }
-    assert_eq!(rig.outward(1, &mut ip4(ue(1), REMOTE).icmp4(13, 0, 0).filled(12).build()), Err(Drop::NatProtocol));
+    assert_eq!(rig.outward(1, &mut ip4(ue(1), REMOTE).icmp4(13, 0, 0).filled(12).build()), Err(drops::NAT_PROTOCOL));
 }

@@ -13,6 +13,8 @@ use super::mapping::{Mapping, key};
 use super::rewrite::{self, End};
 use super::tables::{Flow, Nat};
 
+use crate::drops;
+
 /// Where a packet goes after its source was translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
@@ -88,8 +90,8 @@ impl Nat {
             Kind::Error => self.error_out(ticket.domain, ip, packet)?,
             Kind::Later => self.later_out(ticket.domain, ip, packet)?,
             Kind::Foreign => return Ok(Way::On),
-            Kind::Short => return Err(Drop::NatFragment),
-            Kind::Other => return Err(Drop::NatProtocol),
+            Kind::Short => return Err(drops::NAT_FRAGMENT),
+            Kind::Other => return Err(drops::NAT_PROTOCOL),
         }
         if self.blocks.is_public(ticket.domain, ip.dst) { self.back(ticket.domain, ip, packet) } else { Ok(Way::On) }
     }
@@ -111,10 +113,10 @@ impl Nat {
             self.map(&Flow { key: ticket.key, domain: ticket.domain, protocol, private: ip.src, port, session })?
         };
         let (flags, now) = (flags(protocol, ip, packet), self.now);
-        let mapping = self.mapping_mut(id).ok_or(Drop::NatTableFull)?;
+        let mapping = self.mapping_mut(id).ok_or(drops::NAT_TABLE_FULL)?;
         let shorter = mapping.went_out(flags, now);
         let new = (mapping.public, mapping.public_port);
-        rewrite::end(packet, ip.l4.into(), protocol, End::Source, new).ok_or(Drop::Malformed)?;
+        rewrite::end(packet, ip.l4.into(), protocol, End::Source, new).ok_or(drops::MALFORMED)?;
         ip.src = new.0;
         if protocol != Protocol::Icmp {
             ip.src_port = new.1;
@@ -128,11 +130,11 @@ impl Nat {
     /// An ICMP error of a subscriber, about a packet that came to it.
     #[cold]
     fn error_out(&mut self, domain: u16, ip: &mut L3L4, packet: &mut [u8]) -> Result<(), Drop> {
-        let quoted = Quoted::read(ip, packet).filter(|quoted| quoted.dst.0 == ip.src).ok_or(Drop::NatNoMapping)?;
+        let quoted = Quoted::read(ip, packet).filter(|quoted| quoted.dst.0 == ip.src).ok_or(drops::NAT_NO_MAPPING)?;
         let key = key(domain, quoted.protocol, quoted.dst.0, quoted.dst.1);
         let found = self.inside.get(key).and_then(|id| self.mapping(LineId(id)));
-        let new = found.map(|mapping| (mapping.public, mapping.public_port)).ok_or(Drop::NatNoMapping)?;
-        quoted.replace(ip, packet, End::Source, new).ok_or(Drop::Malformed)?;
+        let new = found.map(|mapping| (mapping.public, mapping.public_port)).ok_or(drops::NAT_NO_MAPPING)?;
+        quoted.replace(ip, packet, End::Source, new).ok_or(drops::MALFORMED)?;
         ip.src = new.0;
         Ok(())
     }
@@ -141,8 +143,8 @@ impl Nat {
     #[cold]
     fn later_out(&mut self, domain: u16, ip: &mut L3L4, packet: &mut [u8]) -> Result<(), Drop> {
         let found = self.find_subscriber(domain, ip.src).and_then(|id| self.subscriber(id));
-        let public = found.map(|subscriber| self.blocks.public(subscriber.address)).ok_or(Drop::NatFragment)?;
-        rewrite::address(packet, End::Source, public).ok_or(Drop::Malformed)?;
+        let public = found.map(|subscriber| self.blocks.public(subscriber.address)).ok_or(drops::NAT_FRAGMENT)?;
+        rewrite::address(packet, End::Source, public).ok_or(drops::MALFORMED)?;
         ip.src = public;
         Ok(())
     }
@@ -167,8 +169,8 @@ impl Nat {
             Kind::Error => self.error_in(ticket.domain, ip, packet),
             Kind::Later => self.later_in(ticket.domain, ip, packet),
             Kind::Foreign => Ok(()),
-            Kind::Short => Err(Drop::NatFragment),
-            Kind::Other => Err(Drop::NatProtocol),
+            Kind::Short => Err(drops::NAT_FRAGMENT),
+            Kind::Other => Err(drops::NAT_PROTOCOL),
         }
     }
 
@@ -177,14 +179,14 @@ impl Nat {
         let id = ticket.found;
         let (flags, refresh) = (flags(protocol, ip, packet), self.refresh.then_some(self.now));
         let found = self.mapping_mut(id).filter(|mapping| mapping.in_key == ticket.key);
-        let mapping = found.ok_or(Drop::NatNoMapping)?;
+        let mapping = found.ok_or(drops::NAT_NO_MAPPING)?;
         let shorter = mapping.came_in(flags, refresh);
         let (new, session) = ((mapping.private, mapping.private_port), mapping.session);
         if ip.fragment == Fragment::First {
             let whole = whole(ticket.domain, ip, packet);
             self.fragments.learn(whole, id, session, self.now_ns);
         }
-        rewrite::end(packet, ip.l4.into(), protocol, End::Destination, new).ok_or(Drop::Malformed)?;
+        rewrite::end(packet, ip.l4.into(), protocol, End::Destination, new).ok_or(drops::MALFORMED)?;
         ip.dst = new.0;
         if protocol != Protocol::Icmp {
             ip.dst_port = new.1;
@@ -198,11 +200,11 @@ impl Nat {
     /// An ICMP error about a packet that a subscriber sent.
     #[cold]
     fn error_in(&mut self, domain: u16, ip: &mut L3L4, packet: &mut [u8]) -> Result<(), Drop> {
-        let quoted = Quoted::read(ip, packet).filter(|quoted| quoted.src.0 == ip.dst).ok_or(Drop::NatNoMapping)?;
+        let quoted = Quoted::read(ip, packet).filter(|quoted| quoted.src.0 == ip.dst).ok_or(drops::NAT_NO_MAPPING)?;
         let key = key(domain, quoted.protocol, quoted.src.0, quoted.src.1);
         let found = self.outside.get(key).and_then(|id| self.mapping(LineId(id)));
-        let new = found.map(|mapping| (mapping.private, mapping.private_port)).ok_or(Drop::NatNoMapping)?;
-        quoted.replace(ip, packet, End::Destination, new).ok_or(Drop::Malformed)?;
+        let new = found.map(|mapping| (mapping.private, mapping.private_port)).ok_or(drops::NAT_NO_MAPPING)?;
+        quoted.replace(ip, packet, End::Destination, new).ok_or(drops::MALFORMED)?;
         ip.dst = new.0;
         Ok(())
     }
@@ -211,11 +213,11 @@ impl Nat {
     #[cold]
     fn later_in(&mut self, domain: u16, ip: &mut L3L4, packet: &mut [u8]) -> Result<(), Drop> {
         let recalled = self.fragments.recall(&whole(domain, ip, packet), self.now_ns);
-        let (id, session) = recalled.ok_or(Drop::NatFragment)?;
+        let (id, session) = recalled.ok_or(drops::NAT_FRAGMENT)?;
         // The mapping may have ended meanwhile, and its place be another's.
         let same = |mapping: &&Mapping| mapping.session == session && mapping.public == ip.dst;
-        let private = self.mapping(id).filter(same).ok_or(Drop::NatFragment)?.private;
-        rewrite::address(packet, End::Destination, private).ok_or(Drop::Malformed)?;
+        let private = self.mapping(id).filter(same).ok_or(drops::NAT_FRAGMENT)?.private;
+        rewrite::address(packet, End::Destination, private).ok_or(drops::MALFORMED)?;
         ip.dst = private;
         Ok(())
     }

@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 
-use engine::{Burst, Drop, Env, Io, Kind, Punt};
+use engine::{Burst, Env, Io, Kind};
 use frame::{BURST, Frame};
 use wire::L3L4;
 
 use crate::forward::InstanceId;
 use crate::parse::HasIp;
+use crate::{drops, punts};
 
-/// Packets punted as [`Punt::Hairpin`], translated on both sides already: the source of the pipeline that takes them to
+/// Packets punted as [`punts::HAIRPIN`], translated on both sides already: the source of the pipeline that takes them to
 /// their subscriber. Owned by one worker; holds frames, but never longer than until the next turn.
 pub struct Turned {
     /// The network instance each is in, as if it had come in there.
@@ -26,10 +27,10 @@ impl Turned {
     /// Takes a packet punted in a network instance; without room it is dropped and counted.
     pub fn push(&mut self, frame: Frame, instance: InstanceId, env: &mut Env) {
         if self.waiting.len() < self.most {
-            env.stats.consumed(Punt::Hairpin);
+            env.stats.consumed(punts::HAIRPIN);
             self.waiting.push_back((instance, frame));
         } else {
-            env.stats.drop_outside(Drop::OutQueueFull, frame.len());
+            env.stats.drop_outside(drops::OUT_QUEUE_FULL, frame.len());
             env.pool.give(frame);
         }
     }
@@ -70,7 +71,7 @@ impl Turned {
                     each(burst, i, instance);
                 }
                 Err(frame) => {
-                    env.stats.drop_outside(Drop::Malformed, frame.len());
+                    env.stats.drop_outside(drops::MALFORMED, frame.len());
                     env.pool.give(frame);
                 }
             }
@@ -82,7 +83,7 @@ impl Turned {
     pub fn close(&mut self, env: &mut Env) {
         for (_, frame) in self.waiting.drain(..) {
             env.stats.add(Io::Released, 1);
-            env.stats.drop_outside(Drop::SessionGone, frame.len());
+            env.stats.drop_outside(drops::SESSION_GONE, frame.len());
             env.pool.give(frame);
         }
     }

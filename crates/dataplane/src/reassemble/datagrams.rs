@@ -7,6 +7,8 @@ use wire::{L3L4, fast, ip6};
 use super::blocks::{Blocks, NONE};
 use super::piece::{Key, Piece, finish4, finish6};
 
+use crate::drops;
+
 /// Bounds of what is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -218,12 +220,12 @@ impl Datagrams {
         let datagram = &self.datagrams[id as usize];
         match datagram.stand {
             Stand::Open => {}
-            Stand::Whole | Stand::Done => return Err(Drop::ReassemblyDuplicate.into()),
-            Stand::Condemned => return Err(Drop::ReassemblyOverlap.into()),
+            Stand::Whole | Stand::Done => return Err(drops::REASSEMBLY_DUPLICATE.into()),
+            Stand::Condemned => return Err(drops::REASSEMBLY_OVERLAP.into()),
         }
         match self.place(id, &piece) {
             Ok(before) => self.enter(id, &piece, before, now),
-            Err(Drop::ReassemblyDuplicate) => Err(Drop::ReassemblyDuplicate.into()),
+            Err(drops::REASSEMBLY_DUPLICATE) => Err(drops::REASSEMBLY_DUPLICATE.into()),
             Err(why) => Err(self.condemn(id, why, now)),
         }
     }
@@ -234,7 +236,7 @@ impl Datagrams {
         let (from, to) = (piece.offset as u32, (piece.offset + piece.len()) as u32); // at most 131,070
         let header = piece.header_len().max(datagram.header.into());
         if header + to as usize > self.config.largest.min(u16::MAX.into()) {
-            return Err(Drop::ReassemblyTooBig);
+            return Err(drops::REASSEMBLY_TOO_BIG);
         }
         let (mut before, mut at) = (NONE, datagram.first);
         while let Some(fragment) = self.fragments.get(at as usize).filter(|fragment| fragment.offset < from) {
@@ -242,7 +244,7 @@ impl Datagrams {
         }
         let after = self.fragments.get(at as usize);
         if after.is_some_and(|after| self.is_copy(datagram, after, piece)) {
-            return Err(Drop::ReassemblyDuplicate);
+            return Err(drops::REASSEMBLY_DUPLICATE);
         }
         let end = |fragment: &Fragment| fragment.offset + u32::from(fragment.len);
         let overlaps = self.fragments.get(before as usize).is_some_and(|before| end(before) > from)
@@ -253,10 +255,10 @@ impl Datagrams {
             None => !piece.more && after.is_some(),
         };
         if overlaps || contradicts {
-            return Err(Drop::ReassemblyOverlap);
+            return Err(drops::REASSEMBLY_OVERLAP);
         }
         if datagram.count >= self.config.fragments_per_packet {
-            return Err(Drop::ReassemblyFull);
+            return Err(drops::REASSEMBLY_FULL);
         }
         Ok(before)
     }
@@ -283,7 +285,7 @@ impl Datagrams {
                 self.leave(id);
                 self.forget(id);
             }
-            return Err(Drop::ReassemblyFull.into());
+            return Err(drops::REASSEMBLY_FULL.into());
         };
         // There are as many fragments as blocks.
         let at = self.free_fragment;
@@ -310,7 +312,7 @@ impl Datagrams {
         if datagram.total == Some(datagram.got) {
             // Nothing overlaps and nothing lies behind the end, so no hole is left.
             if datagram.ecn & 0b1001 == 0b1001 {
-                let mut refused = self.condemn(id, Drop::ReassemblyOverlap, now);
+                let mut refused = self.condemn(id, drops::REASSEMBLY_OVERLAP, now);
                 // The fragment itself was among them.
                 (refused.packets, refused.bytes) = (refused.packets - 1, refused.bytes - piece.bytes.len());
                 return Err(refused);
@@ -414,17 +416,17 @@ impl Datagrams {
     fn open(&mut self, key: Key, whose: Whose, now: u64) -> Result<u32, Drop> {
         let owned = self.owners.get(whose.owner).unwrap_or(0);
         if owned >= self.config.packets_per_owner {
-            return Err(Drop::ReassemblyFull);
+            return Err(drops::REASSEMBLY_FULL);
         }
         if self.free == NONE {
             let remembered = self.lists[Stand::Done.list()].0;
             if remembered == NONE {
-                return Err(Drop::ReassemblyFull);
+                return Err(drops::REASSEMBLY_FULL);
             }
             self.leave(remembered);
             self.forget(remembered);
         }
-        self.owners.insert(whose.owner, owned + 1).map_err(|_| Drop::ReassemblyFull)?;
+        self.owners.insert(whose.owner, owned + 1).map_err(|_| drops::REASSEMBLY_FULL)?;
         let bucket = self.bucket(&key);
         let id = self.free;
         let datagram = &mut self.datagrams[id as usize];

@@ -5,6 +5,8 @@ use wire::{L3L4, checksum, fast, ip4, ip6, protocol};
 
 use super::datagrams::Whose;
 
+use crate::drops;
+
 /// What all fragments of a packet have in common: RFC 791, 3.2; RFC 8200, 4.5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
@@ -37,12 +39,12 @@ impl<'a> Piece<'a> {
     /// Reads a fragment that the parser has seen.
     ///
     /// # Errors
-    /// [`Drop::Malformed`]: it is none, has no data, or others follow and its data are no multiple of eight bytes.
+    /// [`drops::MALFORMED`]: it is none, has no data, or others follow and its data are no multiple of eight bytes.
     pub(super) fn read(packet: &'a [u8], ip: &L3L4, whose: Whose) -> Result<Piece<'a>, Drop> {
-        let packet = packet.get(..ip.total_len as usize).ok_or(Drop::Malformed)?;
+        let packet = packet.get(..ip.total_len as usize).ok_or(drops::MALFORMED)?;
         let piece = if ip.version == 4 { Self::read4(packet, ip, whose) } else { Self::read6(packet, ip, whose) };
         let sound = |piece: &Piece<'_>| piece.len() > 0 && (!piece.more || piece.len().is_multiple_of(8));
-        piece.filter(sound).ok_or(Drop::Malformed)
+        piece.filter(sound).ok_or(drops::MALFORMED)
     }
 
     fn read4(packet: &'a [u8], ip: &L3L4, whose: Whose) -> Option<Piece<'a>> {

@@ -1,10 +1,11 @@
 //! The verb.
 
-use engine::{Burst, Ctx, Kind, Punt, Stage};
+use engine::{Burst, Ctx, Kind, Stage};
 use wire::Fragment;
 
 use crate::StageConfig;
 use crate::parse::HasIp;
+use crate::punts;
 
 /// Takes fragments off, to be put together, where that is wanted. Stands behind the stage that parses the user's packet; the pipeline that
 /// takes over the whole ones begins with the stage behind this one.
@@ -33,7 +34,7 @@ where
     fn run(&mut self, burst: &mut Burst<K>, _cx: &mut Ctx<'_, K>) {
         for i in burst.live() {
             if burst.lane.ip(i).fragment != Fragment::Whole {
-                burst.punt(i, Punt::Reassemble);
+                burst.punt(i, punts::REASSEMBLE);
             }
         }
     }

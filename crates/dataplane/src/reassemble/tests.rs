@@ -1,10 +1,11 @@
-use engine::Drop;
 use proptest::prelude::*;
 use testkit::packet::{ip4, ip6};
 use wire::{L3L4, ip4::Packet, protocol};
 
 use super::datagrams::{Config, Datagrams, Refused, Whose};
 use super::*;
+
+use crate::drops;
 
 const SECOND: u64 = 1_000_000_000;
 const A: [u8; 4] = [10, 60, 0, 1];
@@ -70,10 +71,10 @@ fn teardrop_is_condemned_whole() {
     let mut datagrams = Datagrams::new(config(), 1);
     push(&mut datagrams, &piece(1, 0, 40, true), 0).expect("taken");
     let refused = push(&mut datagrams, &piece(1, 24, 60, false), 0).expect_err("it overlaps");
-    assert_eq!((refused.why, refused.packets), (Drop::ReassemblyOverlap, 1));
+    assert_eq!((refused.why, refused.packets), (drops::REASSEMBLY_OVERLAP, 1));
     // What is still to come of it (RFC 5722).
     let refused = push(&mut datagrams, &piece(1, 40, 60, false), 0).expect_err("condemned");
-    assert_eq!(refused, Drop::ReassemblyOverlap.into());
+    assert_eq!(refused, drops::REASSEMBLY_OVERLAP.into());
     assert_eq!((datagrams.fragments(), pop(&mut datagrams, 0)), (0, None));
     datagrams.expire(SECOND);
     assert!(datagrams.is_pristine());
@@ -84,26 +85,26 @@ fn contradictions_are_overlaps() {
     for other in [piece(1, 40, 56, true), piece(1, 32, 48, false), piece(1, 16, 30, false)] {
         let mut datagrams = Datagrams::new(config(), 1);
         push(&mut datagrams, &piece(1, 24, 40, false), 0).expect("taken");
-        assert_eq!(push(&mut datagrams, &other, 0).map_err(|refused| refused.why), Err(Drop::ReassemblyOverlap));
+        assert_eq!(push(&mut datagrams, &other, 0).map_err(|refused| refused.why), Err(drops::REASSEMBLY_OVERLAP));
     }
     let mut changed = piece(1, 24, 40, false);
     *changed.last_mut().expect("data") ^= 1;
     let mut datagrams = Datagrams::new(config(), 1);
     push(&mut datagrams, &piece(1, 24, 40, false), 0).expect("taken");
     let copy = push(&mut datagrams, &piece(1, 24, 40, false), 0).expect_err("a copy");
-    assert_eq!(copy, Drop::ReassemblyDuplicate.into(), "its packet goes on");
-    assert_eq!(push(&mut datagrams, &changed, 0).map_err(|refused| refused.why), Err(Drop::ReassemblyOverlap));
+    assert_eq!(copy, drops::REASSEMBLY_DUPLICATE.into(), "its packet goes on");
+    assert_eq!(push(&mut datagrams, &changed, 0).map_err(|refused| refused.why), Err(drops::REASSEMBLY_OVERLAP));
 }
 
 #[test]
 fn the_ping_of_death_and_what_fits_no_frame() {
     let mut datagrams = Datagrams::new(config(), 1);
     let refused = push(&mut datagrams, &piece(1, 8984, 9000, true), 0).expect_err("too long with its header");
-    assert_eq!(refused.why, Drop::ReassemblyTooBig);
+    assert_eq!(refused.why, drops::REASSEMBLY_TOO_BIG);
     let mut datagrams = Datagrams::new(Config { largest: usize::MAX, ..config() }, 1);
     push(&mut datagrams, &piece(1, 65_000, 65_512, true), 0).expect("taken");
     let refused = push(&mut datagrams, &piece(1, 65_512, 65_528, false), 0).expect_err("beyond 65,535 with its header");
-    assert_eq!((refused.why, refused.packets), (Drop::ReassemblyTooBig, 1));
+    assert_eq!((refused.why, refused.packets), (drops::REASSEMBLY_TOO_BIG, 1));
     // The parser itself refuses data beyond 65,535.
     let mut packet = piece(1, 65_528, 65_535, false);
     packet.extend([0; 9]);
@@ -116,7 +117,7 @@ fn the_ping_of_death_and_what_fits_no_frame() {
 fn bounds_hold_for_packets_owners_bytes_and_fragments() {
     let mut datagrams = Datagrams::new(Config { packets_per_owner: 3, ..config() }, 1);
     (0..3).for_each(|ident| push(&mut datagrams, &piece(ident, 0, 8, true), 0).expect("taken"));
-    assert_eq!(push(&mut datagrams, &piece(3, 0, 8, true), 0), Err(Drop::ReassemblyFull.into()));
+    assert_eq!(push(&mut datagrams, &piece(3, 0, 8, true), 0), Err(drops::REASSEMBLY_FULL.into()));
     push(&mut datagrams, &piece(2, 8, 16, false), 0).expect("taken");
     push(&mut datagrams, &piece(2, 8, 16, false), 0).expect_err("complete");
     assert!(pop(&mut datagrams, 0).is_some());
@@ -124,22 +125,22 @@ fn bounds_hold_for_packets_owners_bytes_and_fragments() {
 
     let mut datagrams = Datagrams::new(Config { packets: 2, ..config() }, 1);
     (0..2).for_each(|ident| push(&mut datagrams, &piece(ident, 0, 8, true), 0).expect("taken"));
-    assert_eq!(push(&mut datagrams, &piece(2, 0, 8, true), 0), Err(Drop::ReassemblyFull.into()));
+    assert_eq!(push(&mut datagrams, &piece(2, 0, 8, true), 0), Err(drops::REASSEMBLY_FULL.into()));
     push(&mut datagrams, &piece(0, 8, 16, false), 0).expect("taken");
     assert!(pop(&mut datagrams, 0).is_some());
     push(&mut datagrams, &piece(2, 0, 8, true), 0).expect("one that is only remembered gives way");
 
     let mut datagrams = Datagrams::new(Config { bytes: 512, ..config() }, 1);
     (0..2).for_each(|n| push(&mut datagrams, &piece(1, n * 8, n * 8 + 8, true), 0).expect("taken"));
-    assert_eq!(push(&mut datagrams, &piece(1, 16, 24, false), 0), Err(Drop::ReassemblyFull.into()));
-    assert_eq!(push(&mut datagrams, &piece(2, 16, 24, false), 0), Err(Drop::ReassemblyFull.into()));
+    assert_eq!(push(&mut datagrams, &piece(1, 16, 24, false), 0), Err(drops::REASSEMBLY_FULL.into()));
+    assert_eq!(push(&mut datagrams, &piece(2, 16, 24, false), 0), Err(drops::REASSEMBLY_FULL.into()));
     assert_eq!(datagrams.clear().packets, 2);
     assert!(datagrams.is_pristine());
 
     let mut datagrams = Datagrams::new(Config { fragments_per_packet: 4, ..config() }, 1);
     (0..4).for_each(|n| push(&mut datagrams, &piece(1, n * 8, n * 8 + 8, true), 0).expect("taken"));
     let refused = push(&mut datagrams, &piece(1, 32, 40, true), 0).expect_err("one too many");
-    assert_eq!((refused.why, refused.packets), (Drop::ReassemblyFull, 4));
+    assert_eq!((refused.why, refused.packets), (drops::REASSEMBLY_FULL, 4));
 }
 
 #[test]
@@ -167,7 +168,7 @@ fn congestion_is_told_and_contradictions_are_not() {
         assert_eq!(
             last.err().map(|refused| (refused.why, refused.packets)),
             match expected {
-                None => Some((Drop::ReassemblyOverlap, 1)),
+                None => Some((drops::REASSEMBLY_OVERLAP, 1)),
                 Some(_) => None,
             }
         );
@@ -178,7 +179,7 @@ fn congestion_is_told_and_contradictions_are_not() {
 fn fragments_without_data_or_of_odd_length_are_malformed() {
     let mut datagrams = Datagrams::new(config(), 1);
     for packet in [piece(1, 0, 7, true), piece(1, 8, 8, true), piece(1, 8, 8, false)] {
-        assert_eq!(push(&mut datagrams, &packet, 0), Err(Drop::Malformed.into()));
+        assert_eq!(push(&mut datagrams, &packet, 0), Err(drops::MALFORMED.into()));
     }
     assert!(datagrams.is_pristine());
 }
@@ -234,7 +235,7 @@ proptest! {
                 continue;
             }
             let done = datagrams.push(&piece, &ip, Whose { domain: n as u16, owner: 1, tag: n as u64 }, 0);
-            prop_assert!(done.is_ok() || done == Err(Drop::ReassemblyDuplicate.into()), "{:?}", done);
+            prop_assert!(done.is_ok() || done == Err(drops::REASSEMBLY_DUPLICATE.into()), "{:?}", done);
             while let Some(whole) = datagrams.pop(0, &mut out) {
                 let n = whole.tag as usize;
                 came[n] += 1;
@@ -260,14 +261,14 @@ proptest! {
             let expected = if let Some(why) = over {
                 Err(why)
             } else if held.contains(&(from, to, more)) {
-                Err(Drop::ReassemblyDuplicate)
+                Err(drops::REASSEMBLY_DUPLICATE)
             } else {
                 let overlaps = held.iter().any(|(f, t, _)| *f < to && from < *t);
                 let behind = held.iter().any(|(_, t, _)| *t > to);
                 let beyond = total.is_some_and(|total| to >= total);
                 if overlaps || !more && (total.is_some() || behind) || beyond {
-                    over = Some(Drop::ReassemblyOverlap);
-                    Err(Drop::ReassemblyOverlap)
+                    over = Some(drops::REASSEMBLY_OVERLAP);
+                    Err(drops::REASSEMBLY_OVERLAP)
                 } else {
                     held.push((from, to, more));
                     if !more {
@@ -279,7 +280,7 @@ proptest! {
             prop_assert_eq!(done, expected);
             let got: u16 = held.iter().map(|(f, t, _)| t - f).sum();
             if over.is_none() && total == Some(got) {
-                over = Some(Drop::ReassemblyDuplicate);
+                over = Some(drops::REASSEMBLY_DUPLICATE);
                 let whole = pop(&mut datagrams, 0).expect("complete");
                 let payload: Vec<u8> = (0..got).map(|n| n as u8).collect();
                 prop_assert_eq!(&whole[20..], &payload[..]);

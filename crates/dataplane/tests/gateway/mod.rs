@@ -8,8 +8,9 @@ use dataplane::nat::{Nat, TranslateIn, TranslateOut, Translates, Turned};
 use dataplane::parse::{HasIp, UserIp, malformed};
 use dataplane::reassemble::{CatchFragments, Reassembly, Whose};
 use dataplane::route::HasHop;
+use dataplane::{drops, punts};
 use engine::{
-    Burst, Clock, Ctx, Drop, Env, Gateway, Kind, Layout, Pipeline, PortId, Punt, Stage, TraceFilter, pipelines,
+    Burst, Clock, Ctx, Drop, Env, Gateway, Kind, Layout, Pipeline, PortId, Punt, Reason, Stage, TraceFilter, pipelines,
 };
 use frame::BURST;
 use testkit::rig::PortSpec;
@@ -75,6 +76,9 @@ impl Kind for Toy {
     type Lane = Lane;
     type State = State;
     type Config = Everything;
+
+    const DROPS: &'static [&'static [Reason<Drop>]] = &[engine::drops::ALL, dataplane::drops::ALL];
+    const PUNTS: &'static [&'static [Reason<Punt>]] = &[dataplane::punts::ALL];
 
     fn describe(burst: &Burst<Self>, i: usize) -> String {
         format!("{:?}", burst.lane.ip(i))
@@ -186,8 +190,8 @@ impl Gateway for Plane {
     fn punted(&mut self, burst: &mut Burst<Toy>, env: &mut Env) {
         while let Some((i, punt, frame)) = burst.take_punted() {
             match punt {
-                Punt::Hairpin => self.turned.push(frame, WORLD, env),
-                Punt::Reassemble => {
+                punts::HAIRPIN => self.turned.push(frame, WORLD, env),
+                punts::REASSEMBLE => {
                     let ip = *burst.lane.ip(i);
                     let side = usize::from(frame.meta.port);
                     let whose = Whose { domain: WORLD, owner: [ip.src, ip.dst][side].into(), tag: 0 };
@@ -195,7 +199,7 @@ impl Gateway for Plane {
                     env.pool.give(frame);
                 }
                 _ => {
-                    env.stats.drop_outside(Drop::NotForUs, frame.len());
+                    env.stats.drop_outside(drops::NOT_FOR_US, frame.len());
                     env.pool.give(frame);
                 }
             }

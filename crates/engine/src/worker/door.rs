@@ -3,7 +3,7 @@
 use frame::{Batch, Frame, Pool, Port};
 
 use crate::clock::{Clock, Tsc};
-use crate::drops::Drop;
+use crate::drops;
 use crate::stats::{Io, Stats};
 
 /// A port with the frames that wait to leave by it.
@@ -39,7 +39,7 @@ impl Door {
         let mut refused = 0;
         self.out.drain(|frame| {
             refused += frame.len();
-            stats.drop_outside(Drop::TxFull, frame.len());
+            stats.drop_outside(drops::TX_FULL, frame.len());
             pool.give(frame);
         });
         stats.add(Io::TxPackets, sent as u64);

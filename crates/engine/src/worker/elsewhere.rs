@@ -5,7 +5,7 @@ use frame::{BURST, Batch, Frame, Pool};
 use super::{OUTBOX, Spent, Worker};
 use crate::burst::AGAIN;
 use crate::clock::{Clock, Tsc};
-use crate::drops::Drop;
+use crate::drops;
 use crate::gateway::{Gateway, PortId};
 use crate::pipeline::Env;
 use crate::stats::{Io, Stats};
@@ -42,7 +42,7 @@ impl<G: Gateway> Worker<G> {
             match hand_off.send(owner, id, frame) {
                 Ok(()) => handed += 1,
                 Err(frame) => {
-                    stats.drop_outside(Drop::HandOffFull, frame.len());
+                    stats.drop_outside(drops::HAND_OFF_FULL, frame.len());
                     pool.give(frame);
                 }
             }
@@ -62,8 +62,8 @@ impl<G: Gateway> Worker<G> {
             let key = self.gateway.steer_key(port, pool.arena().bytes(&frame));
             let owner = self.hand_off.as_mut().zip(key).and_then(|(to, key)| Some((to.elsewhere(key)?, to)));
             let lost = match owner {
-                None => Some((Drop::NoOwner, frame)),
-                Some((owner, to)) => to.send(owner, port, frame).err().map(|frame| (Drop::HandOffFull, frame)),
+                None => Some((drops::NO_OWNER, frame)),
+                Some((owner, to)) => to.send(owner, port, frame).err().map(|frame| (drops::HAND_OFF_FULL, frame)),
             };
             match lost {
                 None => stats.add(Io::HandedOut, 1),
@@ -124,7 +124,7 @@ impl<G: Gateway> Worker<G> {
             };
             if let Err(frame) = to.send(owner, port, frame) {
                 stats.add(Io::HandedIn, 1);
-                stats.drop_outside(Drop::HandOffFull, frame.len());
+                stats.drop_outside(drops::HAND_OFF_FULL, frame.len());
                 pool.give(frame);
             }
         }
@@ -146,11 +146,11 @@ pub(super) fn to_ourselves(
 ) {
     frame.meta.port = out & !AGAIN;
     let lost = if out & AGAIN == 0 {
-        Drop::NoRoute
+        drops::NO_ROUTE
     } else if !frame.meta.pass_again() {
-        Drop::TunnelLoop
+        drops::TUNNEL_LOOP
     } else if again.len() >= OUTBOX {
-        Drop::HandOffFull
+        drops::HAND_OFF_FULL
     } else {
         stats.add(Io::HandedOut, 1);
         return again.push((frame.meta.port, frame));

@@ -404,14 +404,14 @@ fn counters(worker: u16, cpu: Option<usize>, stats: &StatsView) -> WorkerCounter
         packets: row.packets,
         cycles: row.cycles,
     };
-    let drop = |(stage, reason, packets, bytes): (String, engine::Drop, u64, u64)| DropCounters {
+    let drop = |(stage, reason, packets, bytes): (String, engine::Reason<engine::Drop>, u64, u64)| DropCounters {
         stage,
         reason: reason.name().to_owned(),
         sentence: reason.sentence().to_owned(),
         packets,
         bytes,
     };
-    let punt = |(punt, packets): (engine::Punt, u64)| PuntCounters {
+    let punt = |(punt, packets): (engine::Reason<engine::Punt>, u64)| PuntCounters {
         reason: punt.name().to_owned(),
         sentence: punt.sentence().to_owned(),
         packets,

@@ -146,7 +146,10 @@ fn farewell(ended: &Ended, style: Style) -> String {
     let mut row = |what: &str, sum: String, missing: i64| out += &format!("  {what:<8} {sum}: {}\n", mark(missing));
     let lost = |reasons: &[Drop]| -> u64 {
         let drops = last.workers.iter().flat_map(|worker| &worker.drops);
-        drops.filter(|drop| reasons.iter().any(|reason| reason.name() == drop.reason)).map(|drop| drop.packets).sum()
+        let names = |drop: &&crate::snapshot::DropCounters| {
+            engine::drops::ALL.iter().any(|reason| reasons.contains(&reason.id) && reason.name() == drop.reason)
+        };
+        drops.filter(names).map(|drop| drop.packets).sum()
     };
     let before = match lost(&Drop::BEFORE_RECEIVED) {
         0 => String::new(),

@@ -53,7 +53,7 @@ mod tests {
             let mut levels = Levels::default();
             for used in [10, 899, 900, 950, 1000, 880, 905, 800, 799, 850, 10, 901] {
                 let level = |pool: &str, used, capacity| Level { pool: pool.to_owned(), used, capacity };
-                levels.look(&[level("sessions", used, 1000), level("teids", used, 1 << 32), level("none", 0, 0)]);
+                levels.look(&[level("sessions", used, 1000), level("tunnels", used, 1 << 32), level("none", 0, 0)]);
             }
         });
         let said: Vec<_> = records.iter().map(|record| record.logfmt(false)).collect();

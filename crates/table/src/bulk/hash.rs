@@ -60,7 +60,7 @@ impl Key for [u8; 6] {
     }
 }
 
-/// The secret of a table's hash: peers that choose keys (TEIDs, addresses, ports) can't choose collisions without it.
+/// The secret of a table's hash: peers that choose keys (tunnels, addresses, ports) can't choose collisions without it.
 #[derive(Clone, Copy)]
 pub struct Seed {
     low: u64,

@@ -47,7 +47,7 @@ impl Control {
                 continue;
             }
             let (last, owner) = (end - 1, worker as u16);
-            steer.own_teids(simulator.teid(first, 0), simulator.teid(last, bearers - 1), owner)?;
+            steer.own_ids(simulator.teid(first, 0), simulator.teid(last, bearers - 1), owner)?;
             if let (Some(first), Some(last)) = (simulator.ue4(first), simulator.ue4(last)) {
                 steer.own_v4(core, first.into(), last.into(), owner)?;
             }

@@ -109,7 +109,7 @@ pub fn steer(config: &Config) -> Result<Steer, Overlap> {
     let prefix = crate::compile::prefix64;
     for worker in 0..workers {
         let (first, last) = teids.range(worker);
-        steer.own_teids(first, last, worker)?;
+        steer.own_ids(first, last, worker)?;
         for pool in &pools {
             if let Some((first, last)) = pool.v4.as_ref().map(|v4| v4.range(worker)) {
                 steer.own_v4(pool.instance, first.into(), last.into(), worker)?;

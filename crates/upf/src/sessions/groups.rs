@@ -5,6 +5,7 @@ use table::bucket;
 use table::records::LineId;
 
 use super::Sessions;
+use crate::drops;
 use crate::record::{self, GROUP, MAX_URRS, Members, OF_SESSION, PLACES, cell_at};
 
 impl Sessions {
@@ -21,14 +22,14 @@ impl Sessions {
         let buckets = || cells.iter().filter(|at| **at != 0).map(|at| (cell_at(*at), at & OF_SESSION != 0));
         let quotas = record::quotas_in(window);
         if !limits().all(|at| quotas[at].affords(now)) {
-            return Err(Drop::PacketRate);
+            return Err(drops::PACKET_RATE);
         }
         let meters = record::meters_in(window);
         for (at, of_session) in buckets() {
             let meter = &mut meters[at];
             bucket::refill(&meter.config, &mut meter.state, now);
             if meter.state.credit < cost {
-                return Err(if of_session { Drop::SessionRate } else { Drop::FlowRate });
+                return Err(if of_session { drops::SESSION_RATE } else { drops::FLOW_RATE });
             }
         }
         buckets().for_each(|(at, _)| meters[at].state.credit -= cost);

@@ -7,7 +7,7 @@ use dataplane::icmp::{echo_reply, one_more_hop};
 use dataplane::nat::Side;
 use dataplane::parse::HasIp;
 use dataplane::slow::{make, swap_macs};
-use engine::{Drop, Env, Io, Punt};
+use engine::{Env, Io};
 use frame::Frame;
 use wire::gtpu::{Message, extension_type, message_type};
 use wire::{L3L4, Outer, checksum, protocol};
@@ -15,6 +15,7 @@ use wire::{L3L4, Outer, checksum, protocol};
 use super::errors::towards_subscriber;
 use super::{Event, PORT, SlowPath};
 use crate::lane::{Lane, State};
+use crate::{drops, punts};
 
 impl SlowPath {
     /// A subscriber's packet to an address of ours in its data network: pings are answered inside its tunnel (RFC 1812,
@@ -35,11 +36,11 @@ impl SlowPath {
         let asked = whole && self.responder.may_answer(env) && echo_reply(bytes) && one_more_hop(bytes).is_some();
         match way.filter(|_| asked) {
             Some(way) => {
-                env.stats.consumed(Punt::Ping);
+                env.stats.consumed(punts::PING);
                 self.originate(frame, way, env);
             }
             None => {
-                env.stats.drop_outside(Drop::NotForUs, frame.len());
+                env.stats.drop_outside(drops::NOT_FOR_US, frame.len());
                 env.pool.give(frame);
             }
         }
@@ -112,7 +113,7 @@ impl SlowPath {
             Some(made) => env.send(about.meta.port, made),
             None => {
                 env.stats.add(Io::Originated, 1);
-                env.stats.drop_outside(Drop::NoFrame, 0);
+                env.stats.drop_outside(drops::NO_FRAME, 0);
             }
         }
     }

@@ -6,13 +6,14 @@ use std::collections::VecDeque;
 use dataplane::forward::NONE;
 use dataplane::limit::{Allowance, Limit};
 use dataplane::parse::HasIp;
-use engine::{Burst, Drop, Env, Io, Punt};
+use engine::{Burst, Env, Io};
 use frame::Frame;
 use wire::L3L4;
 
 use super::{Event, SlowPath};
 use crate::lane::{Lane, State, Upf};
 use crate::record::{NONE8, apply};
+use crate::{drops, punts};
 
 /// Packets a second and worker for control planes: some solicitations of each of many subscribers that attach at once.
 const FOR_CONTROL: Allowance = Allowance::new(2000, 500);
@@ -39,7 +40,7 @@ impl ControlPackets {
 
     pub fn close(&mut self, env: &mut Env) {
         for (frame, ..) in self.from.drain(..) {
-            env.stats.drop_outside(Drop::SessionGone, frame.len());
+            env.stats.drop_outside(drops::SESSION_GONE, frame.len());
             env.pool.give(frame);
         }
     }
@@ -57,7 +58,7 @@ impl ControlPackets {
                     lane.hash[i] = state.sessions.prefetch_teid(teid);
                 }
                 Err(frame) => {
-                    env.stats.drop_outside(Drop::OutQueueFull, frame.len());
+                    env.stats.drop_outside(drops::OUT_QUEUE_FULL, frame.len());
                     env.pool.give(frame);
                 }
             }
@@ -72,16 +73,16 @@ impl SlowPath {
         let action = state.sessions.action(lane.session[i], lane.action[i]);
         let action = action.filter(|action| action.kind() == apply::CONTROL && action.tunnel != NONE);
         let Some((end, teid)) = action.map(|action| (action.tunnel, action.teid)) else {
-            return env.stats.drop_outside(Drop::NoControlPath, frame.len());
+            return env.stats.drop_outside(drops::NO_CONTROL_PATH, frame.len());
         };
         if !self.has_room() || !self.control.limit.allow(env.now) {
-            return env.stats.drop_outside(Drop::ControlBusy, frame.len());
+            return env.stats.drop_outside(drops::CONTROL_BUSY, frame.len());
         }
         let l3 = usize::from(frame.meta.l3);
         let packet = env.arena().bytes(frame).get(l3..l3 + lane.ip(i).total_len as usize).unwrap_or_default().into();
         // There is room: it was just seen, and nobody else pushes.
         let _ = self.events.push(Event::ForControl { end, teid, packet });
-        env.stats.consumed(Punt::ControlPlane);
+        env.stats.consumed(punts::CONTROL_PLANE);
     }
 
     /// Takes in a packet that a control plane's function sent into a tunnel of ours.
@@ -89,11 +90,11 @@ impl SlowPath {
         env.stats.add(Io::Originated, 1);
         let ip = L3L4::parse(packet).ok().filter(|ip| ip.total_len as usize <= packet.len());
         let why = match ip {
-            None => Drop::Malformed,
-            Some(_) if self.control.from.len() == FROM_CONTROL => Drop::ControlBusy,
+            None => drops::MALFORMED,
+            Some(_) if self.control.from.len() == FROM_CONTROL => drops::CONTROL_BUSY,
             Some(ip) => match env.pool.make(packet.get(..ip.total_len as usize).unwrap_or_default()) {
                 Some(frame) => return self.control.from.push_back((frame, ip, teid)),
-                None => Drop::NoFrame,
+                None => drops::NO_FRAME,
             },
         };
         env.stats.drop_outside(why, packet.len());

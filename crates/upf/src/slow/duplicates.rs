@@ -8,6 +8,7 @@ use engine::{Drop, Env, Io};
 use table::records::LineId;
 
 use super::{Reinject, SlowPath};
+use crate::drops;
 use crate::lane::State;
 use crate::record::{Action, NONE8};
 use crate::steps::{Checksum6, Outwards};
@@ -72,12 +73,12 @@ impl SlowPath {
                 Some(frame) => {
                     self.originate(frame, Reinject { instance: action.instance, ..Reinject::by(LineId(0), 0) }, env);
                 }
-                None => lose(env, if tunnel.is_some() { Drop::NoFrame } else { Drop::FarIncomplete }, len),
+                None => lose(env, if tunnel.is_some() { drops::NO_FRAME } else { drops::FAR_INCOMPLETE }, len),
             }
         }
         state.duplicates.list = made;
         state.duplicates.bytes.clear();
-        (0..std::mem::take(&mut state.duplicates.lost)).for_each(|_| lose(env, Drop::NoFrame, 0));
+        (0..std::mem::take(&mut state.duplicates.lost)).for_each(|_| lose(env, drops::NO_FRAME, 0));
     }
 }
 

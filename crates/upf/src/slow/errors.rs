@@ -11,6 +11,7 @@ use frame::Frame;
 use table::records::LineId;
 
 use super::{Reinject, SlowPath};
+use crate::drops;
 use crate::lane::{Lane, State};
 use crate::record;
 
@@ -54,7 +55,7 @@ impl SlowPath {
         if was_cut {
             return;
         }
-        self.refuse((Drop::TooBig, Told::too_big(mtu)), lane, i, frame, state, env);
+        self.refuse((drops::TOO_BIG, Told::too_big(mtu)), lane, i, frame, state, env);
     }
 
     /// Sends an ICMP error to a packet's source, if it may be told and the limit allows: to where it came from, plainly

@@ -3,12 +3,13 @@
 use dataplane::forward::{InstanceId, Tunnel};
 use dataplane::icmp::one_more_hop;
 use dataplane::route::HasForwarding;
-use engine::{Drop, Env, Io};
+use engine::{Env, Io};
 use table::records::LineId;
 use wire::gtpu::Message;
 use wire::{checksum, protocol};
 
 use super::{Reinject, SlowPath};
+use crate::drops;
 use crate::lane::State;
 use dataplane::slow::make;
 
@@ -28,7 +29,7 @@ impl SlowPath {
             Some(frame) => self.originate(frame, Reinject { instance, ..Reinject::by(LineId(0), 0) }, env),
             None => {
                 env.stats.add(Io::Originated, 1);
-                env.stats.drop_outside(Drop::NoFrame, 0);
+                env.stats.drop_outside(drops::NO_FRAME, 0);
             }
         }
     }

@@ -7,10 +7,11 @@ use dataplane::acl::{Action, Direction, HasAccessLists};
 use dataplane::forward::InstanceId;
 use dataplane::parse::HasIp;
 use dataplane::reassemble::Whose;
-use engine::{Burst, Drop, Env, Source};
+use engine::{Burst, Env, Source};
 use frame::Frame;
 
 use super::SlowPath;
+use crate::drops;
 use crate::lane::{Lane, State, Upf};
 use crate::record::NONE8;
 use crate::sessions::Sessions;
@@ -76,7 +77,7 @@ impl SlowPath {
                 let tag = Tunnelled { teid: lane.teid[i], qfi: lane.qfi[i], port }.into();
                 up.hold(packet, ip, Whose { domain: 0, owner: head.handle.into(), tag }, env);
             }
-            None => env.stats.drop_outside(Drop::SessionGone, frame.len()),
+            None => env.stats.drop_outside(drops::SESSION_GONE, frame.len()),
         }
     }
 }

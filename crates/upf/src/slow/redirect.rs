@@ -5,13 +5,14 @@ use std::hash::BuildHasher;
 use dataplane::icmp::one_more_hop;
 use dataplane::parse::HasIp;
 use dataplane::redirect;
-use engine::{Drop, Env, Punt};
+use engine::Env;
 use frame::Frame;
 
 use super::SlowPath;
 use super::errors::towards_subscriber;
 use crate::lane::{Lane, State};
 use crate::record::match_flags;
+use crate::{drops, punts};
 use dataplane::slow::make;
 
 impl SlowPath {
@@ -23,14 +24,14 @@ impl SlowPath {
         let is_theirs = lane.rule[i].flags & match_flags::FROM_UE != 0 && redirect::is_http(lane.ip(i));
         let way = towards_subscriber(state, lane.session[i]).filter(|_| is_theirs);
         let (Some(page), Some(way)) = (page, way) else {
-            env.stats.drop_outside(Drop::Redirected, frame.len());
+            env.stats.drop_outside(drops::REDIRECTED, frame.len());
             return;
         };
         if !self.responder.may_answer(env) {
-            env.stats.drop_outside(Drop::Limited, frame.len());
+            env.stats.drop_outside(drops::LIMITED, frame.len());
             return;
         }
-        env.stats.consumed(Punt::Redirect);
+        env.stats.consumed(punts::REDIRECT);
         let arena = env.pool.arena().clone();
         let packet = arena.bytes(frame).get(usize::from(frame.meta.l3)..).unwrap_or_default();
         let secret = |name: &[u8]| self.secret.hash_one(name) as u32; // as good as any half

@@ -7,7 +7,7 @@ use dataplane::forward::InstanceId;
 use dataplane::hold::Hold;
 use dataplane::icmp::Told;
 use dataplane::parse::HasIp;
-use engine::{Burst, Drop, Env, Io, Punt, Source};
+use engine::{Burst, Drop, Env, Io, Source};
 use frame::{BURST, Frame};
 use table::records::LineId;
 use wire::L3L4;
@@ -16,6 +16,7 @@ use super::errors::About;
 use super::{Event, Limits, Reinject, SlowPath, destination, enter};
 use crate::lane::{Lane, State, Upf};
 use crate::record::{self, Match, PLACES, apply};
+use crate::{drops, punts};
 
 /// Packets a neighbour may have waiting (RFC 4861, 7.2.2 asks for at least one).
 const PER_NEIGHBOUR: usize = 64;
@@ -57,7 +58,7 @@ impl Waiting {
 
     pub(super) fn session_removed(&mut self, handle: u32, env: &mut Env) {
         let gone = self.subscribers.drop_key(handle);
-        count_lost(env, Drop::BufferDiscarded, gone.packets, gone.bytes);
+        count_lost(env, drops::BUFFER_DISCARDED, gone.packets, gone.bytes);
     }
 
     pub(super) fn retry(&mut self, key: u32) -> usize {
@@ -70,7 +71,7 @@ impl Waiting {
 
     pub(super) fn expire(&mut self, env: &mut Env) {
         let late = self.subscribers.expire(env.now, self.paging_ns, |_, _| {});
-        count_lost(env, Drop::BufferDiscarded, late.packets, late.bytes);
+        count_lost(env, drops::BUFFER_DISCARDED, late.packets, late.bytes);
     }
 
     /// When the packet that waits longest is given up; none waits: never.
@@ -84,9 +85,9 @@ impl Waiting {
     /// Gives up everything.
     pub(super) fn close(&mut self, env: &mut Env) {
         let late = self.neighbours.expire(u64::MAX, 0, |_, _| {});
-        count_lost(env, Drop::NeighbourUnresolved, late.packets, late.bytes);
+        count_lost(env, drops::NEIGHBOUR_UNRESOLVED, late.packets, late.bytes);
         let late = self.subscribers.expire(u64::MAX, 0, |_, _| {});
-        count_lost(env, Drop::BufferDiscarded, late.packets, late.bytes);
+        count_lost(env, drops::BUFFER_DISCARDED, late.packets, late.bytes);
     }
 
     fn release_neighbour(&mut self, key: u32, burst: &mut Burst<Upf>, state: &State, env: &mut Env) -> bool {
@@ -94,7 +95,7 @@ impl Waiting {
         env.stats.add(Io::Released, 1);
         match Tag::from(held.tag).way(state) {
             Some(way) => refill(&self.scratch[..held.len], way, burst, env),
-            None => env.stats.drop_outside(Drop::SessionGone, held.len),
+            None => env.stats.drop_outside(drops::SESSION_GONE, held.len),
         }
         true
     }
@@ -119,7 +120,7 @@ impl Waiting {
                 let way = Reinject { tallies, ..Reinject::by(session, rule.then.action) };
                 refill(&self.scratch[..held.len], way, burst, env);
             }
-            _ => env.stats.drop_outside(Drop::BufferDiscarded, held.len),
+            _ => env.stats.drop_outside(drops::BUFFER_DISCARDED, held.len),
         }
         true
     }
@@ -161,7 +162,7 @@ fn refill(bytes: &[u8], way: Reinject, burst: &mut Burst<Upf>, env: &mut Env) {
     match (made, L3L4::parse(bytes)) {
         (Some(frame), Ok(ip)) => enter(burst, frame, ip, way, env),
         (made, _) => {
-            env.stats.drop_outside(Drop::NoFrame, bytes.len());
+            env.stats.drop_outside(drops::NO_FRAME, bytes.len());
             if let Some(frame) = made {
                 env.pool.give(frame);
             }
@@ -246,14 +247,14 @@ impl SlowPath {
     pub(super) fn wait_for_neighbour(&mut self, lane: &Lane, i: usize, frame: &Frame, state: &State, env: &mut Env) {
         let packet = env.arena().bytes(frame).get(usize::from(frame.meta.l3)..).unwrap_or_default();
         let Some((instance, address)) = destination(lane, i, packet, state) else {
-            env.stats.drop_outside(Drop::NoRoute, frame.len());
+            env.stats.drop_outside(drops::NO_ROUTE, frame.len());
             return;
         };
         let key = key_of(instance, address);
         let first = self.waiting.neighbours.packets_of(key) == 0;
         match self.waiting.neighbours.push(key, Tag::new(lane, i, state).into(), packet, env.now) {
-            Ok(()) => env.stats.consumed(Punt::Resolve),
-            Err(_) => env.stats.drop_outside(Drop::NeighbourQueueFull, frame.len()),
+            Ok(()) => env.stats.consumed(punts::RESOLVE),
+            Err(_) => env.stats.drop_outside(drops::NEIGHBOUR_QUEUE_FULL, frame.len()),
         }
         if first {
             self.tell(Event::Resolve { instance, address, key });
@@ -276,7 +277,7 @@ impl SlowPath {
         let mut space = std::mem::take(&mut self.waiting.scratch);
         let held = self.waiting.neighbours.pop(key, &mut space);
         if let Some(held) = held {
-            count_lost(env, Drop::NeighbourUnresolved, 1, held.len);
+            count_lost(env, drops::NEIGHBOUR_UNRESOLVED, 1, held.len);
             if let Some(Reinject { session, action, .. }) = Tag::from(held.tag).way(state) {
                 let about = About { packet: &space[..held.len], session, action };
                 self.tell_sender(&about, Told::NO_NEIGHBOUR, state, env);
@@ -291,7 +292,7 @@ impl SlowPath {
         let session = lane.session[i];
         let rule = state.sessions.head(session).zip(state.sessions.action(session, lane.action[i]));
         let Some((head, action)) = rule else {
-            env.stats.drop_outside(Drop::SessionGone, frame.len());
+            env.stats.drop_outside(drops::SESSION_GONE, frame.len());
             return;
         };
         let (handle, pdr, keep) = (head.handle, action.pdr, usize::from(action.keep));
@@ -299,15 +300,15 @@ impl SlowPath {
         let packet = env.arena().bytes(frame).get(l3..l3 + lane.ip(i).total_len as usize).unwrap_or_default();
         let waiting = self.waiting.subscribers.packets_of(handle);
         if keep > 0 && waiting >= keep {
-            env.stats.drop_outside(Drop::BufferFull, frame.len());
+            env.stats.drop_outside(drops::BUFFER_FULL, frame.len());
             return;
         }
         let first = waiting == 0;
         // Where nothing is to be counted, it was or never will be.
         let idle = Idle { pdr, measured: lane.rule[i].tallies == [0; PLACES] };
         match self.waiting.subscribers.push(handle, idle.into(), packet, env.now) {
-            Ok(()) => env.stats.consumed(Punt::Buffer),
-            Err(_) => env.stats.drop_outside(Drop::BufferFull, frame.len()),
+            Ok(()) => env.stats.consumed(punts::BUFFER),
+            Err(_) => env.stats.drop_outside(drops::BUFFER_FULL, frame.len()),
         }
         if first {
             self.tell(Event::Buffered { handle, pdr });

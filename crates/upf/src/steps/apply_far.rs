@@ -2,7 +2,7 @@
 
 use dataplane::forward::{Forwarding, NONE, Tunnel};
 use dataplane::parse::HasIp;
-use engine::{At, Burst, Ctx, Drop, Punt, Stage};
+use engine::{At, Burst, Ctx, Stage};
 use frame::Arena;
 use wire::{checksum, fast, gtpu};
 
@@ -11,6 +11,7 @@ use crate::lane::{Lane, State, Upf};
 use crate::record::{Action, NONE8, apply, container, outer};
 use crate::sessions::Sessions;
 use crate::slow::Duplicates;
+use crate::{drops, punts};
 
 /// Carries out the forwarding action rule (TS 29.244, 5.2.3): drop, buffer (slow path), or forward: into a tunnel or as
 /// it is, in which network, with which marking.
@@ -28,7 +29,7 @@ impl Stage<Upf> for ApplyFar {
         let tables = forwarding.in_hand().unwrap_or(empty);
         for i in burst.live() {
             let Some(action) = sessions.action(burst.lane.session[i], burst.lane.action[i]) else {
-                burst.drop(i, Drop::SessionGone, at);
+                burst.drop(i, drops::SESSION_GONE, at);
                 continue;
             };
             if action.apply != apply::FORWARD {
@@ -43,7 +44,7 @@ impl Stage<Upf> for ApplyFar {
                 }
             }
             if !forward(&mut burst.lane, i, action, tables) {
-                burst.drop(i, Drop::FarIncomplete, at);
+                burst.drop(i, drops::FAR_INCOMPLETE, at);
                 continue;
             }
             if burst.lane.tunnel[i] == NONE && action.dscp != NONE8 {
@@ -70,11 +71,11 @@ fn duplicate(burst: &Burst<Upf>, i: usize, count: u8, sessions: &Sessions, into:
 #[inline(never)]
 fn keep_back(burst: &mut Burst<Upf>, i: usize, apply: u8, at: At<'_>) {
     match apply {
-        apply::BUFFER => burst.punt(i, Punt::Buffer),
-        apply::CLOSED => burst.drop(i, Drop::QuotaExhausted, at),
-        apply::REDIRECT => burst.punt(i, Punt::Redirect),
-        apply::CONTROL => burst.punt(i, Punt::ControlPlane),
-        _ => burst.drop(i, Drop::FarDrop, at),
+        apply::BUFFER => burst.punt(i, punts::BUFFER),
+        apply::CLOSED => burst.drop(i, drops::QUOTA_EXHAUSTED, at),
+        apply::REDIRECT => burst.punt(i, punts::REDIRECT),
+        apply::CONTROL => burst.punt(i, punts::CONTROL_PLANE),
+        _ => burst.drop(i, drops::FAR_DROP, at),
     }
 }
 

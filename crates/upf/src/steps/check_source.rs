@@ -1,11 +1,12 @@
 //! Subscribers speak for themselves only.
 
 use dataplane::parse::HasIp;
-use engine::{Burst, Ctx, Drop, Punt, Stage};
+use engine::{Burst, Ctx, Stage};
 use wire::protocol;
 
 use crate::lane::Upf;
 use crate::record::match_flags;
+use crate::{drops, punts};
 
 /// Drops what a subscriber sends from an address that is not its own nor of a network behind it (TS 29.281, 4.3; BCP 38;
 /// framed routes: TS 29.244, 5.16), and what it sends to our
@@ -32,7 +33,7 @@ impl Stage<Upf> for CheckSource {
                 continue;
             }
             let Some(head) = state.sessions.head(burst.lane.session[i]) else {
-                burst.drop(i, Drop::SessionGone, at);
+                burst.drop(i, drops::SESSION_GONE, at);
                 continue;
             };
             let ip = burst.lane.ip(i);
@@ -40,12 +41,12 @@ impl Stage<Upf> for CheckSource {
                 // A session without IPv4 address has 0 here, which no packet may come from either.
                 let is_own = ip.src == head.ue4 && ip.src != 0;
                 if !is_own && !state.sessions.is_behind4(burst.lane.session[i], head.instance, ip.src) {
-                    burst.drop(i, Drop::SpoofedSource, at);
+                    burst.drop(i, drops::SPOOFED_SOURCE, at);
                 } else if ip.dst_port == wire::gtpu::PORT
                     && ip.protocol == protocol::UDP
                     && state.port(burst.frame(i).meta.port).is_mine4(ip.dst)
                 {
-                    burst.drop(i, Drop::GtpInGtp, at);
+                    burst.drop(i, drops::GTP_IN_GTP, at);
                 }
                 continue;
             }
@@ -54,19 +55,19 @@ impl Stage<Upf> for CheckSource {
             let (from, to) = (ip.src6(packet), ip.dst6(packet));
             if is_link_local(from) || from == 0 {
                 if ip.protocol == protocol::ICMP6 && head.ue6 != 0 {
-                    burst.punt(i, Punt::RouterSolicitation);
+                    burst.punt(i, punts::ROUTER_SOLICITATION);
                 } else {
-                    burst.drop(i, Drop::SpoofedSource, at);
+                    burst.drop(i, drops::SPOOFED_SOURCE, at);
                 }
             } else if (head.ue6 == 0 || (from >> 64) as u64 != head.ue6)
                 && !state.sessions.is_behind6(burst.lane.session[i], head.instance, from)
             {
-                burst.drop(i, Drop::SpoofedSource, at);
+                burst.drop(i, drops::SPOOFED_SOURCE, at);
             } else if ip.dst_port == wire::gtpu::PORT
                 && ip.protocol == protocol::UDP
                 && state.port(burst.frame(i).meta.port).is_mine6(to)
             {
-                burst.drop(i, Drop::GtpInGtp, at);
+                burst.drop(i, drops::GTP_IN_GTP, at);
             }
         }
     }

@@ -4,6 +4,8 @@ use engine::Drop;
 use wire::gtpu::{Header, message_type};
 use wire::{checksum, fast};
 
+use crate::drops;
+
 /// Values of the two bits (RFC 3168, 5): not capable, capable with either codepoint, congestion experienced.
 const NOT_ECT: u8 = 0;
 const ECT_1: u8 = 1;
@@ -45,7 +47,7 @@ pub fn carry_in(outer_tos: u8, message: &mut [u8]) -> Result<(), Drop> {
 /// RFC 6040, figure 4.
 fn combine(inner: u8, outer: u8) -> Result<u8, Drop> {
     match (inner, outer) {
-        (NOT_ECT, CE) => Err(Drop::EcnIllegal),
+        (NOT_ECT, CE) => Err(drops::ECN_ILLEGAL),
         (NOT_ECT, _) => Ok(NOT_ECT),
         (_, CE) => Ok(CE),
         (ECT_0, ECT_1) => Ok(ECT_1),

@@ -2,12 +2,13 @@
 
 use dataplane::forward::InstanceId;
 use dataplane::parse::HasIp;
-use engine::{Burst, Ctx, Drop, Live, Punt, Stage};
+use engine::{Burst, Ctx, Live, Stage};
 use frame::Arena;
 use table::records::LineId;
 
 use crate::lane::Upf;
 use crate::sessions::Sessions;
+use crate::{drops, punts};
 
 /// The session of a tunnel endpoint (PDI's local F-TEID, TS 29.244, 8.2.3). Unknown ones go to the slow path, which
 /// answers with Error Indication (TS 29.281, 7.3.1).
@@ -30,7 +31,7 @@ impl Stage<Upf> for FindByTeid {
         for i in rest {
             match sessions.get_teid_again(burst.lane.hash[i], burst.lane.teid[i]) {
                 Some(found) => (burst.lane.session[i], burst.lane.end[i]) = (found.line, found.end),
-                None => burst.punt(i, Punt::UnknownTeid),
+                None => burst.punt(i, punts::UNKNOWN_TEID),
             }
         }
     }
@@ -67,7 +68,7 @@ impl Stage<Upf> for FindByAddress {
             let found = if ip.version == 4 { sessions.get_v4_again(index, hash, ip.dst) } else { None };
             match found.or_else(|| find_any(burst, i, instance, sessions, arena)) {
                 Some(session) => burst.lane.session[i] = session,
-                None => burst.drop(i, Drop::UnknownSubscriber, at),
+                None => burst.drop(i, drops::UNKNOWN_SUBSCRIBER, at),
             }
         }
     }

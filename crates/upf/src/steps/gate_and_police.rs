@@ -1,11 +1,12 @@
 //! Gates and maximum bit rates.
 
 use dataplane::parse::HasIp;
-use engine::{At, Burst, Ctx, Drop, Stage};
+use engine::{At, Burst, Ctx, Stage};
 use table::bucket;
 
 use super::measure_usage::measure;
 use super::remove_header::remove_header;
+use crate::drops;
 use crate::lane::{Lane, Upf};
 use crate::record::{self, GROUP, MAX_CELLS, Meter, PLACES, RuleResult, cell_at, match_flags};
 use crate::sessions::Sessions;
@@ -33,11 +34,11 @@ impl Stage<Upf> for GateAndPolice {
                     continue;
                 }
                 if !measure_before(&mut burst.lane, i, sessions, now) {
-                    burst.drop(i, Drop::QuotaExhausted, at);
+                    burst.drop(i, drops::QUOTA_EXHAUSTED, at);
                     continue;
                 }
                 if flags & match_flags::CLOSED != 0 {
-                    burst.drop(i, Drop::GateClosed, at);
+                    burst.drop(i, drops::GATE_CLOSED, at);
                     continue;
                 }
             }
@@ -61,7 +62,7 @@ impl Stage<Upf> for GateAndPolice {
 fn refused(burst: &mut Burst<Upf>, i: usize, passes: (bool, bool), sessions: &mut Sessions, now: u64, at: At<'_>) {
     let RuleResult { flags, meters: [_, second], .. } = burst.lane.rule[i];
     let refused_by = if passes.0 { match_flags::SESSION1 } else { match_flags::SESSION0 };
-    let reason = if flags & refused_by != 0 { Drop::SessionRate } else { Drop::FlowRate };
+    let reason = if flags & refused_by != 0 { drops::SESSION_RATE } else { drops::FLOW_RATE };
     let verdict = if second < GROUP {
         Err(reason)
     } else {

@@ -1,6 +1,6 @@
 //! The tunnel header.
 
-use engine::{At, Burst, Ctx, Drop, Punt, Stage};
+use engine::{At, Burst, Ctx, Stage};
 use frame::Arena;
 use wire::Teid;
 use wire::gtpu::{Header, message_type};
@@ -8,6 +8,7 @@ use wire::gtpu::{Header, message_type};
 use crate::lane::{Lane, Upf};
 use crate::record::NONE8;
 use crate::sessions::Sessions;
+use crate::{drops, punts};
 
 /// Reads the GTP-U header and walks its extension headers (TS 29.281, 5; TS 38.415), asks for the session's place in
 /// the index, and leaves the offset of the user's packet in `meta.l3`. Messages other than G-PDUs go to the slow path.
@@ -54,20 +55,20 @@ fn parse(burst: &mut Burst<Upf>, i: usize, sessions: &Sessions, arena: &Arena, a
     let start = burst.frame(i).meta.l3;
     let payload = burst.bytes(i, arena).get(usize::from(start)..).unwrap_or_default();
     let Ok(header) = Header::parse(payload) else {
-        return burst.drop(i, Drop::GtpuMalformed, at);
+        return burst.drop(i, drops::GTPU_MALFORMED, at);
     };
     burst.lane.teid[i] = header.teid.0;
     match header.message_type {
         // Who tells what it supports is not told in turn.
-        message_type::SUPPORTED_EXTENSIONS => burst.punt(i, Punt::GtpExtensionNotice),
-        known if header.unsupported != 0 && message_type::is_known(known) => burst.punt(i, Punt::UnknownExtension),
+        message_type::SUPPORTED_EXTENSIONS => burst.punt(i, punts::GTP_EXTENSION_NOTICE),
+        known if header.unsupported != 0 && message_type::is_known(known) => burst.punt(i, punts::UNKNOWN_EXTENSION),
         message_type::G_PDU => {
             enter(&mut burst.lane, i, sessions, header.teid, header.qfi);
             burst.frame_mut(i).meta.l3 = start + header.payload_offset;
         }
-        message_type::ECHO_REQUEST | message_type::ECHO_RESPONSE => burst.punt(i, Punt::GtpEcho),
-        message_type::ERROR_INDICATION => burst.punt(i, Punt::GtpErrorIndication),
-        message_type::END_MARKER => burst.punt(i, Punt::GtpEndMarker),
-        _ => burst.drop(i, Drop::GtpuUnsupported, at),
+        message_type::ECHO_REQUEST | message_type::ECHO_RESPONSE => burst.punt(i, punts::GTP_ECHO),
+        message_type::ERROR_INDICATION => burst.punt(i, punts::GTP_ERROR_INDICATION),
+        message_type::END_MARKER => burst.punt(i, punts::GTP_END_MARKER),
+        _ => burst.drop(i, drops::GTPU_UNSUPPORTED, at),
     }
 }

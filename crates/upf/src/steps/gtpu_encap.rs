@@ -3,11 +3,12 @@
 use dataplane::forward::{NONE, Tunnel};
 use dataplane::parse::HasIp;
 use dataplane::route::{HasForwarding, HasHop, decrement_ttl};
-use engine::{Burst, Ctx, Drop, Live, Stage};
+use engine::{Burst, Ctx, Live, Stage};
 use frame::Arena;
 use wire::{checksum, fast, gtpu};
 
 use super::Outwards;
+use crate::drops;
 use crate::lane::{State, Upf};
 use crate::pipeline::Choices;
 use crate::record::{NONE8, container, outer};
@@ -51,13 +52,13 @@ impl Stage<Upf> for GtpuEncap {
                 continue;
             }
             let Some(tunnel) = tables.tunnel(id) else {
-                burst.drop(i, Drop::FarIncomplete, at);
+                burst.drop(i, drops::FAR_INCOMPLETE, at);
                 continue;
             };
             if usual(burst, i, tunnel, arena) {
                 linked.add(i);
             } else if !self.encapsulate(burst, i, tunnel, state, arena) {
-                burst.drop(i, Drop::NoHeadroom, at);
+                burst.drop(i, drops::NO_HEADROOM, at);
             } else if tunnel.link_len != 0 {
                 linked.add(i);
             }

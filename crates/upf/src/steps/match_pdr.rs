@@ -2,11 +2,12 @@
 
 use dataplane::filter::{Key4, Key6, QuadKey, WAYS};
 use dataplane::parse::HasIp;
-use engine::{At, Burst, Ctx, Drop, Stage};
+use engine::{At, Burst, Ctx, Stage};
 use frame::Arena;
 use table::hint::{prefetch_index, prefetch_index_far};
 use table::records::Window;
 
+use crate::drops;
 use crate::lane::{Lane, Upf};
 use crate::record::{self, Match, NONE8, RuleResult, match_flags};
 use crate::sessions::{Quad, Sessions};
@@ -34,7 +35,7 @@ fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Ses
     sessions.prefetch_filters(burst.live().into_iter().map(|i| burst.lane.session[i]), UPLINK);
     for i in burst.live() {
         let Some(window) = sessions.window(burst.lane.session[i]) else {
-            burst.drop(i, Drop::SessionGone, at);
+            burst.drop(i, drops::SESSION_GONE, at);
             continue;
         };
         let filters = record::head_of(window, UPLINK).filters;
@@ -44,7 +45,7 @@ fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Ses
             _ => rule6::<UPLINK>(window, burst, i, arena),
         };
         let Some(rule) = found else {
-            burst.drop(i, Drop::NoPdr, at);
+            burst.drop(i, drops::NO_PDR, at);
             continue;
         };
         if far {

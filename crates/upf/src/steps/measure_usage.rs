@@ -1,9 +1,10 @@
 //! What each subscriber used.
 
 use dataplane::parse::HasIp;
-use engine::{Burst, Ctx, Drop, Stage};
+use engine::{Burst, Ctx, Stage};
 use table::records::LineId;
 
+use crate::drops;
 use crate::lane::Upf;
 use crate::record::{self, MAX_CELLS, PLACES, Tally, cell_at};
 use crate::sessions::Sessions;
@@ -31,7 +32,7 @@ impl Stage<Upf> for MeasureUsage {
             let bytes = u64::from(burst.lane.ip(i).total_len);
             let tripped = count(tallies, first, bytes, now) | count(tallies, second, bytes, now);
             if tripped && !sessions.at_bounds(burst.lane.session[i], [first, second], bytes) {
-                burst.drop(i, Drop::QuotaExhausted, at);
+                burst.drop(i, drops::QUOTA_EXHAUSTED, at);
             }
         }
     }

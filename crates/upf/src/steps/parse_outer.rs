@@ -2,12 +2,13 @@
 
 use dataplane::forward::PortView;
 use dataplane::parse::{Network, Usual, link, network};
-use engine::{At, Burst, Ctx, Drop, Punt, Stage};
+use engine::{At, Burst, Ctx, Stage};
 use frame::Arena;
 use wire::{Fragment, L3L4, Outer, checksum, fast, gtpu, protocol, udp};
 
 use super::ecn;
 use crate::lane::Upf;
+use crate::{drops, punts};
 
 /// Ethernet, IPv4 or IPv6 and UDP of a packet from access: it must be for us and for GTP-U's port (TS 29.281, 4.4.2).
 /// ARP, neighbour discovery and pings to us go to the slow path. Leaves the offset of the GTP-U header in `meta.l3`.
@@ -74,7 +75,7 @@ fn usual(frame: &[u8], known: &Usual<'_>) -> Option<u16> {
 fn verify(burst: &mut Burst<Upf>, arena: &Arena, at: At<'_>) {
     for i in burst.live() {
         if is_sum_wrong(burst.bytes(i, arena)).unwrap_or(false) {
-            burst.drop(i, Drop::UdpChecksum, at);
+            burst.drop(i, drops::UDP_CHECKSUM, at);
         }
     }
 }
@@ -105,7 +106,7 @@ fn parse(burst: &mut Burst<Upf>, i: usize, port: &PortView, arena: &Arena, at: A
         Ok(Network::Ip(ip)) => ip,
         Ok(Network::Arp) => {
             burst.frame_mut(i).meta.l3 = l3;
-            return burst.punt(i, Punt::Arp);
+            return burst.punt(i, punts::ARP);
         }
         Err(reason) => return burst.drop(i, reason, at),
     };
@@ -120,7 +121,7 @@ fn parse(burst: &mut Burst<Upf>, i: usize, port: &PortView, arena: &Arena, at: A
         let frame = burst.frame_mut(i);
         frame.meta.l3 = l3 + ip.l4 + UDP;
         if !fits || frame.truncate(l3 + ip.l4 + datagram).is_err() {
-            return burst.drop(i, Drop::Malformed, at);
+            return burst.drop(i, drops::MALFORMED, at);
         }
         let message = arena.bytes_mut(frame).get_mut(usize::from(l3 + ip.l4 + UDP)..).unwrap_or_default();
         if ecn::matters(ip.tos)

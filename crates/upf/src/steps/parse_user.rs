@@ -2,7 +2,7 @@
 
 use dataplane::forward::{PortView, is_martian4, is_martian6};
 use dataplane::parse::{HasIp, Network, Usual, link, malformed, network};
-use engine::{At, Burst, Ctx, Drop, Punt, Stage};
+use engine::{At, Burst, Ctx, Stage};
 use frame::Arena;
 use table::bulk::{BulkMap, Hash};
 use wire::L3L4;
@@ -10,6 +10,7 @@ use wire::L3L4;
 use crate::lane::Upf;
 use crate::record::NONE8;
 use crate::sessions::Sessions;
+use crate::{drops, punts};
 
 /// Reads the headers of the packet inside a tunnel. The records' lines arrive meanwhile.
 #[derive(Default)]
@@ -118,7 +119,7 @@ fn parse(burst: &mut Burst<Upf>, i: usize, port: &PortView, sessions: &Sessions,
         Ok(Network::Ip(ip)) => ip,
         Ok(Network::Arp) => {
             burst.frame_mut(i).meta.l3 = l3;
-            return burst.punt(i, Punt::Arp);
+            return burst.punt(i, punts::ARP);
         }
         Err(reason) => return burst.drop(i, reason, at),
     };
@@ -138,7 +139,7 @@ fn parse(burst: &mut Burst<Upf>, i: usize, port: &PortView, sessions: &Sessions,
     let local = if stays_here {
         Some(crate::local::classify(&ip, ours, false, packet))
     } else {
-        martian.then_some(Err(Drop::MartianSource))
+        martian.then_some(Err(drops::MARTIAN_SOURCE))
     };
     burst.lane.hash[i] = hash;
     *burst.lane.ip_mut(i) = ip;

@@ -5,6 +5,7 @@ use engine::{Burst, Drop};
 use frame::Arena;
 use wire::{Fragment, L3L4, protocol};
 
+use crate::drops;
 use crate::lane::Upf;
 use crate::record::match_flags;
 
@@ -19,12 +20,12 @@ pub(super) fn remove_header(burst: &mut Burst<Upf>, i: usize, flags: u16, arena:
     const UDP: usize = 8;
     let ip = *burst.lane.ip(i);
     if ip.fragment != Fragment::Whole {
-        return Err(Drop::OuterFragment);
+        return Err(drops::OUTER_FRAGMENT);
     }
     let behind = match ip.protocol {
         protocol::UDP if flags & match_flags::REMOVES_UDP != 0 => usize::from(ip.l4) + UDP,
         protocol::IP4 | protocol::IP6 if flags & match_flags::REMOVES_IP != 0 => ip.l4.into(),
-        _ => return Err(Drop::Malformed),
+        _ => return Err(drops::MALFORMED),
     };
     let l3 = usize::from(burst.frame(i).meta.l3) + behind;
     let inner = L3L4::parse(burst.bytes(i, arena).get(l3..).unwrap_or_default()).map_err(malformed)?;

@@ -2,11 +2,12 @@
 
 use dataplane::forward::NONE;
 use dataplane::route::HasForwarding;
-use engine::{Burst, Ctx, Drop, Punt, Stage};
+use engine::{Burst, Ctx, Stage};
 
 use super::apply_far::{forward, mark_user};
 use crate::lane::Upf;
 use crate::record::{NONE8, apply};
+use crate::{drops, punts};
 
 /// Applies the forwarding action rule *as it is now* to packets that were held: the subscriber may be at another gNB
 /// since. Packets without a session (action 0) are routed as they are.
@@ -29,14 +30,14 @@ impl Stage<Upf> for Resume {
                 continue;
             }
             match state.sessions.action(burst.lane.session[i], burst.lane.action[i]) {
-                None => burst.drop(i, Drop::SessionGone, at),
+                None => burst.drop(i, drops::SESSION_GONE, at),
                 // The subscriber became idle while the packet waited for a neighbour.
-                Some(action) if action.kind() == apply::BUFFER => burst.punt(i, Punt::Buffer),
+                Some(action) if action.kind() == apply::BUFFER => burst.punt(i, punts::BUFFER),
                 Some(action) if ![apply::FORWARD, apply::CLOSED, apply::MARKED].contains(&action.kind()) => {
-                    burst.drop(i, Drop::FarDrop, at)
+                    burst.drop(i, drops::FAR_DROP, at)
                 }
                 Some(action) if !forward(&mut burst.lane, i, action, tables) => {
-                    burst.drop(i, Drop::FarIncomplete, at);
+                    burst.drop(i, drops::FAR_INCOMPLETE, at);
                 }
                 Some(action) if action.kind() == apply::MARKED => mark_user(burst, i, action.keep, arena),
                 Some(_) => {}

@@ -2,12 +2,14 @@
 
 use super::*;
 
+use crate::drops;
+
 #[test]
 fn one_block_one_event_and_no_more_than_allowed() {
     let mut rig = Rig::new(&config());
     let ends: BTreeSet<_> = (0..128).map(|port| rig.udp((ue(1), port)).expect("a port")).collect();
     assert_eq!(ends.len(), 128, "no port twice");
-    assert_eq!(rig.udp((ue(1), 128)), Err(Drop::NatNoPort));
+    assert_eq!(rig.udp((ue(1), 128)), Err(drops::NAT_NO_PORT));
     let events: Vec<_> = std::iter::from_fn(|| rig.log.pop()).collect();
     assert_eq!(events.len(), 2);
     for event in &events {
@@ -26,7 +28,7 @@ fn a_log_that_is_behind_stops_new_blocks_and_loses_nothing() {
     let (producer, mut log) = ring(2);
     let mut rig = Rig { nat: Nat::new(&config(), 0, 1, producer, 0).expect("a translator"), log: ring(1).1 };
     assert!(rig.udp((ue(1), 1)).is_ok() && rig.udp((ue(2), 1)).is_ok());
-    assert_eq!(rig.udp((ue(3), 1)), Err(Drop::NatLogFull));
+    assert_eq!(rig.udp((ue(3), 1)), Err(drops::NAT_LOG_FULL));
     assert!(rig.udp((ue(2), 2)).is_ok(), "a block that one has is used on");
     rig.nat.end_session(INSTANCE, ue(1), SECOND);
     assert_eq!((rig.nat.blocks(), rig.nat.mappings()), (1, 2));
@@ -91,14 +93,14 @@ fn idle_blocks_go_back_and_are_held_before_anyone_has_them() {
     let pool = Pool { last: FIRST, ..small.pools[0] };
     let mut rig = Rig::new(&Config { pools: vec![pool], ..small });
     rig.udp((ue(1), 1)).expect("the only block");
-    assert_eq!(rig.udp((ue(2), 1)), Err(Drop::NatNoPort));
+    assert_eq!(rig.udp((ue(2), 1)), Err(drops::NAT_NO_PORT));
     rig.until(119);
     assert_eq!(rig.nat.mappings(), 1);
     rig.until(122); // the mapping is gone, the block idle
     assert_eq!((rig.nat.mappings(), rig.nat.blocks()), (0, 1));
     rig.until(243); // given back, held
     assert_eq!((rig.nat.blocks(), rig.nat.subscribers()), (0, 0));
-    assert_eq!(rig.udp((ue(2), 1)), Err(Drop::NatNoPort));
+    assert_eq!(rig.udp((ue(2), 1)), Err(drops::NAT_NO_PORT));
     rig.until(366);
     rig.udp((ue(2), 1)).expect("free again");
     let events: Vec<_> = std::iter::from_fn(|| rig.log.pop()).map(|event| (event.private, event.ended)).collect();
@@ -114,12 +116,12 @@ fn an_ended_session_leaves_nothing_behind() {
     rig.nat.end_session(INSTANCE, ue(9), SECOND);
     rig.nat.end_session(INSTANCE + 1, ue(1), SECOND);
     assert_eq!((rig.nat.mappings(), rig.nat.blocks(), rig.nat.subscribers()), (0, 0, 0));
-    assert_eq!(rig.inward(&mut ip4(REMOTE, public.0).udp(53, public.1).build()), Err(Drop::NatNoMapping));
+    assert_eq!(rig.inward(&mut ip4(REMOTE, public.0).udp(53, public.1).build()), Err(drops::NAT_NO_MAPPING));
     // Another session with the address, of which nobody told: nothing of the first reaches it.
     let before = rig.udp((ue(1), 1)).expect("a port");
     let mut other = ip4(ue(1), REMOTE).udp(1, 53).build();
     assert_eq!(rig.outward(2, &mut other), Ok(Way::On));
     let ip = L3L4::parse(&other).expect("a packet");
     assert_ne!((ip.src.into(), ip.src_port), before);
-    assert_eq!(rig.inward(&mut ip4(REMOTE, before.0).udp(53, before.1).build()), Err(Drop::NatNoMapping));
+    assert_eq!(rig.inward(&mut ip4(REMOTE, before.0).udp(53, before.1).build()), Err(drops::NAT_NO_MAPPING));
 }

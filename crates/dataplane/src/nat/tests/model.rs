@@ -2,6 +2,8 @@
 
 use super::*;
 
+use crate::drops;
+
 /// What happens in the model.
 #[derive(Clone, Debug)]
 enum Act {
@@ -105,7 +107,7 @@ proptest! {
                     book.read(&mut rig.log);
                     if let Err(why) = done {
                         // Three protocols at 128 ports each: only who has all of them is refused.
-                        prop_assert_eq!(why, Drop::NatNoPort);
+                        prop_assert_eq!(why, drops::NAT_NO_PORT);
                         prop_assert!(known.keys().filter(|k| (k.0, k.2) == (n, protocol)).count() >= 128 - 1);
                         continue;
                     }
@@ -130,7 +132,7 @@ proptest! {
                     let done = rig.inward(&mut packet);
                     let entry = list.iter().find(|(_, end)| *end == public);
                     match entry {
-                        None => prop_assert_eq!(done, Err(Drop::NatNoMapping)),
+                        None => prop_assert_eq!(done, Err(drops::NAT_NO_MAPPING)),
                         Some((key, _)) => {
                             prop_assert_eq!(done, Ok(()));
                             prop_assert_eq!(end_of(&packet, protocol, false), (ue(key.0).into(), key.1));

@@ -1,0 +1,11 @@
+//! Why the broadband gateway drops packets.
+
+pub use dataplane::drops::*;
+use engine::Drop;
+
+engine::reasons! {
+    Drop from dataplane::drops::END;
+    UNKNOWN_VLAN "unknown_vlan" "No subscriber group has the frame's outer VLAN on this port, or not with that many tags.",
+    UNKNOWN_LINE "unknown_line" "No subscriber has the frame's port and VLANs, and hardware address where lines share VLANs.",
+    SUBSCRIBER_RATE "subscriber_rate" "Over the rate of the subscriber's profile.",
+}

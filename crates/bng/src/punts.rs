@@ -1,0 +1,14 @@
+//! Why the broadband gateway punts packets to the slow path.
+
+pub use dataplane::punts::*;
+use engine::Punt;
+
+engine::reasons! {
+    Punt from dataplane::punts::END;
+    DHCP4 "dhcp4" "A DHCPv4 message of an access line.",
+    DHCP6 "dhcp6" "A DHCPv6 message of an access line.",
+    PPPOE "pppoe" "A PPPoE discovery or session frame of an access line.",
+    GROUP_MEMBERSHIP "group_membership" "An IGMP or MLD message of an access line.",
+    ROUTING "routing" "A message of a routing protocol to the gateway.",
+    HYBRID_ACCESS "hybrid_access" "A subscriber's packet among the core's in a burst of a hybrid port: it goes on in a burst of its own.",
+}
