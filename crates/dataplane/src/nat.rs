@@ -24,7 +24,7 @@
 //! - **ICMP errors** are translated both ways with the packet they quote, and neither refresh nor end a mapping (RFC 5508
 //!   REQ-3 to REQ-5). Queries are echoes only.
 //! - **Hairpinning** (REQ-9; RFC 7857, 12): to another subscriber's public end on the same worker a packet is
-//!   translated on both sides and punted as [`Hairpin`](punts::HAIRPIN), to go on downlink ([`Turned`]). To a
+//!   translated on both sides and punted as [`hairpin`](crate::punts::HAIRPIN), to go on downlink ([`Turned`]). To a
 //!   public address of another worker it is sent on: the router behind sends it back, and steering brings it there.
 //! - **Fragments** (REQ-14): outwards every fragment is translated, as the address is the subscriber's whatever the port.
 //!   Inwards the later ones follow the first for ten seconds; one before its first is dropped, unless reassembly stands

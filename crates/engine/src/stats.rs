@@ -216,6 +216,7 @@ impl Stats {
 
     #[inline]
     pub(crate) fn drop(&self, stage: usize, reason: Drop, bytes: usize) {
+        debug_assert!(reason.number() < self.reasons, "a reason of no table in `Kind::DROPS`");
         let at = self.drop_base + (stage * self.reasons + reason.number()) * PER_DROP;
         self.bump(at, 1);
         self.bump(at + 1, bytes as u64);

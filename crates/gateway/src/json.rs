@@ -12,8 +12,8 @@ use serde::Serialize;
 /// Where a command's result goes as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub struct JsonOutput {
-    /// Write JSON: to standard output instead of tables, or to FILE (a name with a slash or ending in .json or .jsonl;
-    /// other names as --json=FILE). `-` is standard output.
+    /// Write JSON: to standard output instead of tables, or to FILE (a name ending in .json or .jsonl; other names as
+    /// --json=FILE). `-` is standard output.
     #[arg(id = "json", long = "json", global = true, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub file: Option<PathBuf>,
 }
@@ -80,8 +80,10 @@ impl JsonOutput {
 pub fn with_json_files(line: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut line = line.peekable();
     let mut out = Vec::new();
+    let mut is_over = false;
     while let Some(word) = line.next() {
-        let is_alone = word == "--json" && !line.peek().is_some_and(is_file);
+        is_over |= word == "--";
+        let is_alone = word == "--json" && !is_over && !line.peek().is_some_and(is_file);
         out.push(if is_alone { "--json=-".into() } else { word });
     }
     out
@@ -89,9 +91,7 @@ pub fn with_json_files(line: impl Iterator<Item = OsString>) -> Vec<OsString> {
 
 fn is_file(word: &OsString) -> bool {
     let word = word.to_string_lossy();
-    word == "-"
-        || !word.starts_with('-')
-            && (word.contains('/') && !word.ends_with(".toml") || word.ends_with(".json") || word.ends_with(".jsonl"))
+    word == "-" || !word.starts_with('-') && (word.ends_with(".json") || word.ends_with(".jsonl"))
 }
 
 #[cfg(test)]
@@ -108,9 +108,10 @@ mod tests {
         assert_eq!(read("weir show --json run"), "weir show --json=- run");
         assert_eq!(read("weir show run --json"), "weir show run --json=-");
         assert_eq!(read("weir plan --json examples/plan.toml"), "weir plan --json=- examples/plan.toml");
+        assert_eq!(read("weir ledger check --json /var/lib/weir"), "weir ledger check --json=- /var/lib/weir");
         assert_eq!(read("weir bench --json --workers 2"), "weir bench --json=- --workers 2");
         for same in
-            ["weir bench upf-128 --json -", "weir bench --json x.json a", "weir gen --json /tmp/x", "weir cp --json=x"]
+            ["weir bench upf-128 --json -", "weir bench --json x.json a", "weir cp --json=x", "weir x -- --json run"]
         {
             assert_eq!(read(same), same);
         }

@@ -37,7 +37,6 @@ fn flag_of(signals: &[i32]) -> io::Result<Arc<AtomicBool>> {
 pub struct Stop {
     flag: Arc<AtomicBool>,
     readable: UnixStream,
-    hangup: Arc<AtomicBool>,
     hangup_readable: UnixStream,
 }
 
@@ -53,12 +52,10 @@ impl Stop {
             // After the flag: actions run in the order they were registered in.
             pipe::register(signal, write.try_clone()?)?;
         }
-        let hangup = Arc::new(AtomicBool::new(false));
         let (hangup_readable, write_hangup) = UnixStream::pair()?;
         hangup_readable.set_nonblocking(true)?;
-        flag::register(SIGHUP, hangup.clone())?;
         pipe::register(SIGHUP, write_hangup)?;
-        Ok(Self { flag, readable, hangup, hangup_readable })
+        Ok(Self { flag, readable, hangup_readable })
     }
 
     /// Whether a signal came.
@@ -68,12 +65,11 @@ impl Stop {
 
     /// Whether SIGHUP came since this was called last.
     pub fn take_hangup(&self) -> bool {
-        if !self.hangup.load(Ordering::Relaxed) {
-            return false;
+        let mut came = false;
+        while matches!((&self.hangup_readable).read(&mut [0; 64]), Ok(1..)) {
+            came = true;
         }
-        // Emptied before the flag: a signal that comes between is seen again.
-        while matches!((&self.hangup_readable).read(&mut [0; 64]), Ok(1..)) {}
-        self.hangup.swap(false, Ordering::Relaxed)
+        came
     }
 
     /// Readable once SIGHUP came, until [`take_hangup`](Self::take_hangup).

@@ -96,6 +96,8 @@ impl Unit {
     fn scale(self, written: &str) -> Option<f64> {
         let lower = written.to_lowercase();
         match self {
+            // Bytes a second are not bits a second.
+            Self::BitsPerSecond if written.ends_with("B/s") => None,
             Self::BitsPerSecond => prefixed(&lower, &["", "bit/s", "bits/s", "bps", "b/s", "bit"]),
             Self::PacketsPerSecond => prefixed(&lower, &["", "pps", "packets/s", "packet/s", "p/s"]),
             Self::Bytes => bytes(&lower),
@@ -130,7 +132,8 @@ impl Unit {
         }
         let value = self.parse_fraction(text)?;
         let whole = value.round();
-        let is_whole = (value - whole).abs() <= 1e-9 * whole.max(1.0);
+        // What multiplying a decimal fraction leaves, and no more.
+        let is_whole = (value - whole).abs() <= (1e-9 * whole).min(1e-3);
         // Doubles hold every whole number up to 2^53.
         if is_whole && whole <= 9_007_199_254_740_992.0 {
             Ok(whole as u64)
@@ -166,7 +169,7 @@ impl Unit {
 /// A bit rate in bits a second, up to 400 Gbit/s: beyond any port there is, and token buckets are exact up to there.
 pub fn bit_rate(text: &str) -> Option<u64> {
     let bits = Unit::BitsPerSecond.parse_fraction(text).ok()?;
-    (0.0..=400e9).contains(&bits).then_some(bits as u64)
+    (0.0..=400e9).contains(&bits).then_some(bits.round() as u64)
 }
 
 fn prefixed(unit: &str, names: &[&str]) -> Option<f64> {

@@ -14,6 +14,13 @@ fn spellings_of_a_rate_are_one_rate() {
 }
 
 #[test]
+fn rates_are_exact_and_bytes_are_no_bits() {
+    assert_eq!([bit_rate("4.1M"), bit_rate("8.2 Gbit/s")], [Some(4_100_000), Some(8_200_000_000)]);
+    assert_eq!([bit_rate("10 MB/s"), bit_rate("10 Mb/s")], [None, Some(10_000_000)]);
+    assert!(Unit::Bytes.parse("5000000000.4").is_err() && Unit::Seconds.parse("1 ns").is_err());
+}
+
+#[test]
 fn sizes_and_durations_are_read() {
     let bytes = ["512KiB", "512 kib", "524288", "524288 B", "0.5 MiB"].map(|text| Unit::Bytes.parse(text));
     assert!(bytes.iter().all(|size| *size == Ok(524_288)), "{bytes:?}");

@@ -31,6 +31,8 @@ impl Stage<Bng> for Admit {
                 burst.drop(i, drops::NEIGHBOUR_UNRESOLVED, at);
             } else {
                 burst.lane.overhead[i] = head.overhead;
+                // What stands between here and the last stage goes by the port it leaves by.
+                burst.set_out(i, head.port);
             }
         }
     }

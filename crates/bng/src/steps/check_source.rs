@@ -36,7 +36,7 @@ impl Stage<Bng> for CheckSource {
             }
             let bytes = burst.bytes(i, arena);
             let same = source(bytes, 6) == source(&head.link, 0);
-            if !same && head.flags & flags::NO_MAC == 0 {
+            if !same && (head.flags & flags::NO_MAC == 0 || !is_station(bytes)) {
                 burst.drop(i, drops::SPOOFED_SOURCE, at);
                 continue;
             }
@@ -54,6 +54,11 @@ impl Stage<Bng> for CheckSource {
 #[inline(always)]
 fn source(bytes: &[u8], at: usize) -> Option<u64> {
     fast::be64(bytes, at).map(|word| word >> 16)
+}
+
+/// Whether the source address is one that a host can have: neither zero nor of a group.
+fn is_station(bytes: &[u8]) -> bool {
+    source(bytes, 6).is_some_and(|mac| mac != 0 && mac >> 40 & 1 == 0)
 }
 
 /// Two tags, or what is there instead, as a number.

@@ -4,7 +4,7 @@ use dataplane::forward::{PortView, is_martian4, is_martian6};
 use dataplane::parse::{HasIp, malformed};
 use engine::{At, Burst, Ctx, Drop, Live, Punt, Stage};
 use frame::Arena;
-use wire::{L3L4, Outer, ethertype, fast, protocol};
+use wire::{Fragment, L3L4, Outer, ethertype, fast, protocol};
 
 use crate::lane::{Bng, State};
 use crate::link::Line;
@@ -194,7 +194,8 @@ fn control4(ip: &L3L4, packet: &[u8], instance: u16, to_many: bool, state: &Stat
         OSPF | VRRP if own || group => return Ok(Some(punts::ROUTING)),
         _ => {}
     }
-    if own {
+    // RFC 1122, 3.3.6: a broadcast of the link is no packet to one host.
+    if own && !to_many {
         return local(ip, packet);
     }
     if group || to_many {
@@ -208,7 +209,7 @@ fn control6(ip: &L3L4, packet: &[u8], instance: u16, to_many: bool, state: &Stat
     let (src, dst) = (ip.src6(packet), ip.dst6(packet));
     let group = dst >> 120 == 0xff;
     let own = state.directory.is_own6(instance, dst);
-    let kind = packet.get(usize::from(ip.l4)).copied().filter(|_| ip.protocol == protocol::ICMP6);
+    let kind = icmp6(ip, packet);
     match (ip.protocol, kind) {
         (protocol::ICMP6, Some(133..=137)) => return Ok(Some(punts::NEIGHBOUR)),
         (protocol::ICMP6, Some(130..=132 | 143)) => return Ok(Some(punts::GROUP_MEMBERSHIP)),
@@ -216,7 +217,7 @@ fn control6(ip: &L3L4, packet: &[u8], instance: u16, to_many: bool, state: &Stat
         (OSPF | VRRP, _) if own || group => return Ok(Some(punts::ROUTING)),
         _ => {}
     }
-    if own {
+    if own && !to_many {
         return local(ip, packet);
     }
     // fe80::/10 stays on the link.
@@ -226,9 +227,15 @@ fn control6(ip: &L3L4, packet: &[u8], instance: u16, to_many: bool, state: &Stat
     if is_martian6(src) { Err(drops::MARTIAN_SOURCE) } else { Ok(None) }
 }
 
+/// The type of an ICMPv6 message; none: it is another packet, or a fragment without the message's beginning.
+pub(super) fn icmp6(ip: &L3L4, packet: &[u8]) -> Option<u8> {
+    let begins = ip.protocol == protocol::ICMP6 && ip.fragment != Fragment::Later;
+    packet.get(usize::from(ip.l4)).copied().filter(|_| begins)
+}
+
 /// Where a packet to one of the gateway's own addresses goes.
 pub(super) fn local(ip: &L3L4, packet: &[u8]) -> Result<Option<Punt>, Drop> {
-    let kind = packet.get(usize::from(ip.l4)).copied();
+    let kind = packet.get(usize::from(ip.l4)).copied().filter(|_| ip.fragment != Fragment::Later);
     match (ip.version, ip.protocol, kind) {
         (4, protocol::ICMP4, Some(8)) | (6, protocol::ICMP6, Some(128)) => Ok(Some(punts::PING)),
         (4, protocol::ICMP4, _) | (6, protocol::ICMP6, _) => Ok(Some(punts::ICMP_OTHER)),

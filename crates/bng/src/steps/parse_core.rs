@@ -4,9 +4,9 @@ use dataplane::forward::{PortView, is_martian4, is_martian6};
 use dataplane::parse::{self, HasIp};
 use engine::{At, Burst, Ctx, Drop, Live, Punt, Stage};
 use frame::Arena;
-use wire::{L3L4, Outer, ethertype, protocol};
+use wire::{L3L4, Outer, ethertype};
 
-use super::parse_access::{is_to, local};
+use super::parse_access::{icmp6, is_to, local};
 use crate::lane::{Bng, State};
 use crate::{drops, punts};
 
@@ -98,7 +98,7 @@ fn destination(ip: &L3L4, packet: &[u8], port: &PortView, state: &State) -> Resu
         };
     }
     let (src, dst) = (ip.src6(packet), ip.dst6(packet));
-    let kind = packet.get(usize::from(ip.l4)).copied().filter(|_| ip.protocol == protocol::ICMP6);
+    let kind = icmp6(ip, packet);
     match () {
         () if kind.is_some_and(|kind| (133..=137).contains(&kind)) => Ok(Some(punts::NEIGHBOUR)),
         () if port.is_mine6(dst) || state.directory.is_own6(port.instance, dst) => local(ip, packet),

@@ -186,5 +186,5 @@ fn mss() -> Case {
         .send("acc", &from_sub(&syn(64, 1460)))
         .expect("core", &to_router(&syn(63, 1400)))
         .send("core", &from_router(&back(64, 1460)))
-        .expect("acc", &to_sub(&back(63, 1460)))
+        .expect("acc", &to_sub(&back(63, 1400)))
 }

@@ -166,7 +166,7 @@ pub struct Flow<T> {
     pub standing: Standing,
     /// The list it is in, 0 first.
     pub level: u8,
-    /// What packets must look further for: [`asks`].
+    /// What packets must look further for: `asks`.
     pub asks: u8,
     /// Of `spec`, what every packet asks for.
     pub priority: u8,

@@ -1,5 +1,6 @@
 //! `weir run`: a gateway from its configuration until it is told to stop.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,8 +14,7 @@ use super::process::{Ended, Opened, StartError};
 use super::product::{Gateway, Product};
 use super::reload::Reloader;
 use crate::cli::RunArgs;
-use crate::json::JsonOutput;
-use crate::load::Text;
+use crate::load::{Text, Warning};
 use crate::log;
 use crate::metrics;
 use crate::privilege::{self, Privileges};
@@ -42,9 +42,7 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     let path = args.socket.as_deref().unwrap_or(head.control_socket);
     log::start(head.log, &args.log)?;
     log::starting(G::NAME, &args.config);
-    for warning in &loaded.warnings {
-        tracing::warn!(target: "process", event = "config_warning", key = %warning.key, "{}: {}", warning.place, warning.what);
-    }
+    warn_of_former_names(&loaded.warnings);
     G::warn(config);
     let uris = || head.ports.iter().map(|port| port.uri);
     let all = ports::of_all(uris(), head.workers.count);
@@ -60,6 +58,8 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
         other => other.into(),
     })?;
     gateway.open(&loaded)?;
+    // While files may be made.
+    let json = args.json.is_wanted().then(|| args.json.open()).transpose()?;
     privileges.give_up(&privilege::Reach {
         write: reach.write,
         sockets: reach.sockets,
@@ -106,7 +106,7 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     vitals.stop();
     // A process that takes over binds to the same addresses.
     drop((watch, socket, metrics, health));
-    privileges.ended(end(&gateway.end(process), &args.json))
+    privileges.ended(end(&gateway.end(process), json, args.json.is_on_stdout()))
 }
 
 /// The folders in which a configuration file is found again: the one that names it, and the one that a link leads to.
@@ -118,10 +118,23 @@ fn folders(config: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// Says what became of every packet and every slot.
-fn end(ended: &Ended, json: &JsonOutput) -> anyhow::Result<()> {
+/// Reports keys that stand under former names.
+pub(super) fn warn_of_former_names(warnings: &[Warning]) {
+    for warning in warnings {
+        tracing::warn!(target: "process", event = "config_warning", key = %warning.key, "{}: {}", warning.place, warning.what);
+    }
+}
+
+/// Says what became of every packet and every packet buffer: as JSON where it is wanted, and in words unless standard output
+/// has the JSON.
+fn end(ended: &Ended, json: Option<Box<dyn Write>>, is_on_stdout: bool) -> anyhow::Result<()> {
     log::stopped(ended);
-    json.print(&ended.last, || farewell(ended, Style::of_stdout()))?;
+    if !is_on_stdout {
+        write!(std::io::stdout().lock(), "{}", farewell(ended, Style::of_stdout()))?;
+    }
+    if let Some(mut out) = json {
+        writeln!(out, "{}", serde_json::to_string(&ended.last)?)?;
+    }
     if ended.crashed > 0 {
         bail!("{} ended by itself", many(ended.crashed, "worker"));
     }

@@ -40,7 +40,8 @@ pub fn load(args: &RunArgs, text: Text) -> anyhow::Result<Loaded> {
 }
 
 fn host_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+    // By a system call: a reload reads it when no file but the configuration may be opened any more.
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 impl Replica {

@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError, Weak};
 
 use serde_json::Value;
 
+use super::super::run::warn_of_former_names;
 use super::diff::{self, Difference};
 use super::{Effect, KeyChange, LIVE, LiveKey, ReloadView};
 use crate::cli::RunArgs;
@@ -55,7 +56,8 @@ impl<G: Gateway> Reloader<G> {
         let mut changes = Vec::new();
         for difference in &found {
             let section = diff::live(Self::live(), &difference.path).map(|entry| entry.key);
-            let section = section.filter(|section| !G::needs_restart(&product, section));
+            let is_own = |key: &str| G::LIVE.iter().any(|own| own.key == key);
+            let section = section.filter(|section| !is_own(section) || !G::needs_restart(&product, section));
             sections.extend(section);
             changes.push(change(&loaded.text, difference, section.is_some()));
         }
@@ -76,6 +78,7 @@ impl<G: Gateway> Reloader<G> {
             G::apply(&mixed.config, &own, &product, check).map_err(|error| mixed.wrong(&error).to_string())?;
         }
         if !check {
+            warn_of_former_names(&mixed.warnings);
             if sections.iter().any(|section| section.starts_with("log.")) {
                 log::set_configured(G::head(&mixed.config).log, &self.args.log);
             }
