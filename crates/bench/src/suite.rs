@@ -382,6 +382,6 @@ mod tests {
             assert!(rows.iter().any(|have| have == row), "no `{row}` in:\n{text}");
         }
         assert!(text.contains("2 of 3 reached") && !suite.met());
-        assert!(text.contains("10.2 ns where 64") && text.contains("1.31 times done what one does alone"), "{text}");
+        assert!(text.contains("10.2 ns with 64") && text.contains("1.31 times done what one does alone"), "{text}");
     }
 }

@@ -170,7 +170,7 @@ fn two_workers_share_the_subscribers() {
         assert_eq!(report.worker_utilisation.len(), usize::from(report.workers));
     }
     let text = bench::scale::text(&found);
-    assert!(text.contains("× one") && text.contains("this machine: a line of memory takes"), "{text}");
+    assert!(text.contains("× one") && text.contains("this machine: a cache line from memory takes"), "{text}");
 }
 
 #[test]
