@@ -194,7 +194,7 @@ fn no_packet_waits_for_its_neighbour_after_ready() {
     let result = json(&traffic(&net, "--ues 2000 --pps 8000 --seconds 1 --ratio 1:1 --sizes 128").end());
     let arrived = number(&result["directions"]["downlink"]["forwarded_packets"]);
     assert!(arrived > 2000, "{result}");
-    assert_eq!((counted(&net, "consumed", "resolve"), counted(&net, "drops", "neighbour_")), (0, 0));
+    assert_eq!((counted(&net, "punted", "resolve"), counted(&net, "drops", "neighbour_")), (0, 0));
     control.kill();
     ends_well(gateway);
 }

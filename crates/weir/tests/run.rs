@@ -348,7 +348,7 @@ fn what_can_not_start_says_why() {
     let sentences = text.lines().filter(|line| !line.starts_with("ts=")).count();
     assert_eq!(sentences, 1, "one sentence beside the event log: {text}");
     let text = said(good.replace("mode=auto", "mode=fast"), 2);
-    assert!(text.contains("`mode=fast` is invalid") && text.contains("gw.toml:14"), "{text}");
+    assert!(text.contains("`mode=fast` is invalid") && text.contains("gw.toml:15"), "{text}");
     let text = said(good.replace("qfi = 9", "qif = 9"), 2);
     assert!(text.contains("did you mean `qfi`?") && text.contains("qif = 9"), "{text}");
     let text = said(good.replace("10.0.6.254", "10.9.9.9"), 2);
@@ -396,7 +396,7 @@ fn what_the_host_uses_is_not_taken() {
     let (said, code) = net.refusal(&good);
     assert_eq!(code, Some(2), "{said}");
     for part in
-        ["would take `eth0` from the host: the host has 192.0.2.7 there", "claim_interface = true", "gw.toml:14"]
+        ["would take `eth0` from the host: the host has 192.0.2.7 there", "claim_interface = true", "gw.toml:15"]
     {
         assert!(said.contains(part), "{part}: {said}");
     }
