@@ -55,8 +55,6 @@ impl std::error::Error for QuantityError {}
 /// Decimal prefixes, in lower case.
 const DECIMAL: [(&str, f64); 5] = [("", 1.0), ("k", 1e3), ("m", 1e6), ("g", 1e9), ("t", 1e12)];
 
-const NANOSECOND: f64 = 1e-9;
-
 impl Unit {
     /// What it is, with an article.
     pub const fn name(self) -> &'static str {
@@ -101,9 +99,9 @@ impl Unit {
             Self::BitsPerSecond => prefixed(&lower, &["", "bit/s", "bits/s", "bps", "b/s", "bit"]),
             Self::PacketsPerSecond => prefixed(&lower, &["", "pps", "packets/s", "packet/s", "p/s"]),
             Self::Bytes => bytes(&lower),
-            Self::Seconds => Some(seconds(&lower, 1.0)?),
-            Self::Milliseconds => Some(seconds(&lower, 1e-3)? / 1e-3),
-            Self::Microseconds => Some(seconds(&lower, 1e-6)? / 1e-6),
+            Self::Seconds => time(&lower, 1e9),
+            Self::Milliseconds => time(&lower, 1e6),
+            Self::Microseconds => time(&lower, 1e3),
         }
     }
 
@@ -187,19 +185,22 @@ fn bytes(unit: &str) -> Option<f64> {
     DECIMAL.iter().find(|(prefix, _)| *prefix == unit).map(|(_, scale)| *scale)
 }
 
-/// Seconds in a unit of time; without one, `plain`.
-fn seconds(unit: &str, plain: f64) -> Option<f64> {
-    Some(match unit {
-        "" => plain,
-        "ns" => NANOSECOND,
-        "us" | "µs" | "μs" => 1e-6,
-        "ms" => 1e-3,
-        "s" | "sec" | "second" | "seconds" => 1.0,
-        "m" | "min" | "minute" | "minutes" => 60.0,
-        "h" | "hour" | "hours" => 3600.0,
-        "d" | "day" | "days" => 86_400.0,
+/// What a unit of time is in one of `counted` nanoseconds; one without a name is that one.
+///
+/// Both are whole nanoseconds, so that a larger unit is a whole number of a smaller one: `1e-3 / 1e-6` is not.
+fn time(unit: &str, counted: f64) -> Option<f64> {
+    let nanoseconds = match unit {
+        "" => counted,
+        "ns" => 1.0,
+        "us" | "µs" | "μs" => 1e3,
+        "ms" => 1e6,
+        "s" | "sec" | "second" | "seconds" => 1e9,
+        "m" | "min" | "minute" | "minutes" => 60e9,
+        "h" | "hour" | "hours" => 3600e9,
+        "d" | "day" | "days" => 86_400e9,
         _ => return None,
-    })
+    };
+    Some(nanoseconds / counted)
 }
 
 #[cfg(test)]

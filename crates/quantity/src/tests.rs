@@ -31,6 +31,12 @@ fn sizes_and_durations_are_read() {
 }
 
 #[test]
+fn a_larger_unit_of_time_is_exact() {
+    assert_eq!(Unit::Microseconds.parse("512693253953 ms"), Ok(512_693_253_953_000));
+    assert_eq!(Unit::Milliseconds.parse("104249 d"), Ok(104_249 * 86_400_000));
+}
+
+#[test]
 fn errors_name_value_and_allowed_units() {
     let said = Unit::Seconds.parse("soon").unwrap_err().to_string();
     let wanted =
