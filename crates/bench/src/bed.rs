@@ -142,7 +142,7 @@ impl Bed {
         instances: u16,
         workers: u16,
     ) -> Result<Ready, BenchError> {
-        let traffic = under.traffic();
+        let traffic = under.links()?;
         let begin = Instant::now();
         let score = self.score();
         let all = usize::from(instances) * usize::from(workers);
@@ -165,7 +165,7 @@ impl Bed {
             session_bytes += made.session_bytes;
             controls.push(made.control);
             for (worker, (seat, (pool, ports))) in made.seats.into_iter().zip(opened).enumerate() {
-                let run = Working::new(seat, pool, ports);
+                let run = Working::new(seat, pool, ports.into());
                 views.push(run.view());
                 let (score, cpu) = self.seat(&score, instance * usize::from(workers) + worker, all);
                 hands.push(Hand::new(format!("gw-{instance}-{worker}"), Box::new(run), score, cpu)?);

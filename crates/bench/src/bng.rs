@@ -5,69 +5,81 @@
 //! |---|---|
 //! | `settings` | the workload: configuration and traffic from the same numbers |
 //! | `ends` | the access network and the core as the gateway's ports: frames made and checked where they are |
-//! | `rig` | workers between such ports, in windows |
+//! | `load` | both ends of a worker, started, stopped and counted |
 
 mod ends;
-mod rig;
+mod load;
 mod settings;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::Mutex;
 
+use bng::assemble::assemble;
+use bng::gateway::BroadbandGateway;
+use frame::{Caps, Port};
+use traffic::Clock;
+
+pub use load::Load;
 pub use settings::{KEYS, Settings};
 
-use crate::cost::Cost;
+use self::ends::End;
+use self::settings::{ACCESS_MAC, CORE_MAC};
 use crate::error::BenchError;
-use crate::host::{CpuTime, Host, date, rss_bytes};
-use crate::options::cut;
-use crate::report::{Observer, Report, VERSION};
-use crate::thread::cpus;
-use crate::window::{How, Rig, in_turns};
-use rig::BngRig;
+use crate::under_test::{Assembled, Control, FarSide, Share, UnderTest, WorkerInit};
 
-/// Measures the workload with stages charged by the clock and without, in turns. `pps`: packets offered a second; none:
-/// more than can be forwarded.
-///
-/// # Errors
-/// What can not be, what broke, or [`BenchError::Interrupted`].
-pub fn run(
-    settings: &Settings,
-    workers: u16,
-    seconds: f64,
-    pps: Option<f64>,
-    stop: &AtomicBool,
-) -> Result<Report, BenchError> {
-    let mut report = Report {
-        schema: 1,
-        profile: "bng-600g".to_owned(),
-        gateway: "bng".to_owned(),
-        port: "memory".to_owned(),
-        workers,
-        instances: 1,
-        subscribers: settings.subscribers.into(),
-        flows: settings.subscribers.into(),
-        host: Host::this(),
-        date: date(),
-        version: VERSION.to_owned(),
-        ..Report::default()
-    };
-    "in process".clone_into(&mut report.host.nic);
-    "generator".clone_into(&mut report.load.source);
-    let mut cpus = cpus();
-    // The first CPU has the machine's interrupts.
-    cpus.reverse();
-    let mut rig = Box::new(BngRig::new(settings, workers, &cpus)?);
-    report.start_seconds = rig.start.as_secs_f64();
-    report.bytes_per_subscriber = rig.session_bytes as f64 / f64::from(settings.subscribers.max(1));
-    let before = CpuTime::now();
-    let (measure, rounds) = cut(seconds);
-    let how = How { pps, ..How::most(measure) };
-    let turns = [(0, how), (0, How { clocked: false, ..how })];
-    let windows = in_turns(&mut [&mut *rig], &turns, rounds, stop)?;
-    (report.host.steal_ratio, report.host.busy_ratio) = CpuTime::now().since(&before);
-    report.rss_bytes = rss_bytes();
-    report.take(&windows[0]);
-    let (with, without) = (report.cost.tc_ns, Cost::of(&windows[1]).tc_ns);
-    report.observer = Some(Observer { tc_ns: with, tc_ns_without: without, effect_ns: with - without });
-    report.close(rig.close()?);
-    Ok(report)
+/// A broadband gateway with a workload's subscribers.
+#[derive(Clone, Debug, Default)]
+pub struct BngUnderTest {
+    /// The workload.
+    pub settings: Settings,
+}
+
+struct Controlled(bng::control::Control);
+
+impl Control for Controlled {
+    fn poll(&mut self, now_ns: u64) {
+        self.0.poll(now_ns);
+    }
+}
+
+impl UnderTest for BngUnderTest {
+    type Gateway = BroadbandGateway;
+    type Load = Load;
+
+    fn kind(&self) -> &'static str {
+        "bng"
+    }
+
+    fn profile(&self) -> &'static str {
+        "bng-600g"
+    }
+
+    fn size(&self) -> (u32, u64) {
+        (self.settings.subscribers, self.settings.subscribers.into())
+    }
+
+    fn memory_ports(&self) -> Vec<Caps> {
+        [ACCESS_MAC, CORE_MAC].map(|mac| Caps { kind: "memory", mac, mtu: 1500, ..Caps::default() }).into()
+    }
+
+    fn assemble(&self, workers: u16, caps: &[Caps]) -> Result<Assembled<BroadbandGateway>, BenchError> {
+        let made = assemble(&self.settings.config(workers)?, caps);
+        let (control, inits) = made.map_err(|error| BenchError::Gateway(error.to_string()))?;
+        let session_bytes = inits.iter().map(|init| init.gateway.state().subscribers.bytes()).sum();
+        let seats = inits.into_iter().enumerate().map(|(n, init)| {
+            let users = self.settings.users(workers, n as u16);
+            WorkerInit { gateway: init.gateway, layout: init.layout, hand_off: init.hand_off, users }
+        });
+        Ok(Assembled { seats: seats.collect(), control: Box::new(Controlled(control)), session_bytes })
+    }
+
+    fn far_side(&self, share: &Share) -> Result<FarSide<Load>, BenchError> {
+        let clock = Clock::tsc();
+        let (ends, shared, counts) = End::pair(&self.settings, (share.workers, share.worker), &clock);
+        let ports = ends.map(|end| -> Box<dyn Port> { Box::new(end) }).into();
+        Ok(FarSide {
+            ports,
+            load: Load { shared, counts, clock, marks: Mutex::default() },
+            flows: share.users.len() as u32,
+        })
+    }
 }

@@ -24,7 +24,6 @@ use crate::report::{Report, VERSION};
 use crate::text::{Table, count};
 use crate::thread::cpus;
 use crate::under_test::UnderTest;
-use crate::upf::UpfUnderTest;
 use crate::window::{How, Rig, in_turns};
 
 /// Bytes at the front of a frame that are made cold: its headers, those of a tunnel included.
@@ -51,20 +50,20 @@ impl Giving {
 }
 
 /// A port that gives so many packets at a time at most.
-pub(crate) struct SmallBursts<P> {
-    port: P,
+pub(crate) struct SmallBursts {
+    port: Box<dyn Port>,
     giving: Arc<Giving>,
     /// Received and not given yet.
     stock: Batch,
 }
 
-impl<P: Port> SmallBursts<P> {
-    pub fn new(port: P, giving: &Arc<Giving>) -> Self {
+impl SmallBursts {
+    pub fn new(port: Box<dyn Port>, giving: &Arc<Giving>) -> Self {
         Self { port, giving: giving.clone(), stock: Batch::new() }
     }
 }
 
-impl<P: Port> Port for SmallBursts<P> {
+impl Port for SmallBursts {
     fn rx_burst(&mut self, pool: &mut Pool, out: &mut Batch) -> usize {
         let (most, cold) = (self.giving.most.load(Ordering::Relaxed), self.giving.cold.load(Ordering::Relaxed));
         if self.stock.is_empty() {
@@ -221,12 +220,16 @@ impl Line {
 ///
 /// # Errors
 /// What cannot be, what broke, or [`BenchError::Interrupted`].
-pub fn bursts(options: &Options, sizes: &[usize], stop: &AtomicBool) -> Result<Bursts, BenchError> {
-    let under = UpfUnderTest { settings: options.settings.clone() };
+pub fn bursts<U: UnderTest>(
+    under: &U,
+    options: &Options,
+    sizes: &[usize],
+    stop: &AtomicBool,
+) -> Result<Bursts, BenchError> {
     let mut cpus = cpus();
     // The first CPU has the machine's interrupts.
     cpus.reverse();
-    let mut rig = Box::new(MemoryRig::new(&under, 1, options.workers, &cpus)?);
+    let mut rig = Box::new(MemoryRig::new(under, 1, options.workers, &cpus)?);
     let (measure, rounds) = options.windows();
     let kinds: &[bool] = if can_forget() { &[false, true] } else { &[false] };
     let each: Vec<(usize, bool)> = kinds.iter().flat_map(|cold| sizes.iter().map(|size| (*size, *cold))).collect();
@@ -250,7 +253,7 @@ pub fn bursts(options: &Options, sizes: &[usize], stop: &AtomicBool) -> Result<B
     Ok(Bursts {
         schema: 1,
         profile: under.profile().to_owned(),
-        subscribers: under.traffic().ues.into(),
+        subscribers: under.size().0.into(),
         warm: line(false),
         cold: line(true),
         rows,
@@ -304,7 +307,7 @@ mod tests {
         let arena = Arena::new(ArenaConfig { slots: 64, ..ArenaConfig::default() }).expect("memory");
         let mut pool = Pool::new(&arena, 64);
         let (wire, giving) = (Wire::default(), Arc::new(Giving::default()));
-        let mut port = SmallBursts::new(Memory::new("m", [2; 6], &wire), &giving);
+        let mut port = SmallBursts::new(Box::new(Memory::new("m", [2; 6], &wire)), &giving);
         (0..10u8).for_each(|n| wire.send(vec![n; 60]));
         for cold in [false, true] {
             giving.set(&How { burst: 3, cold, ..How::most(Duration::ZERO) });

@@ -177,14 +177,13 @@ pub fn sampled(view: &StatsView, score: &Score, mut turn: impl FnMut() -> bool) 
 /// A gateway's worker as a player.
 pub struct Working<G: Gateway> {
     worker: Worker<G>,
-    ports: [String; 2],
+    ports: Vec<String>,
 }
 
 impl<G: Gateway> Working<G> {
     /// A worker made of a seat, on those ports.
-    pub fn new(seat: WorkerInit<G>, pool: Pool, ports: [Box<dyn Port>; 2]) -> Self {
-        let names = [0, 1].map(|side: usize| ports[side].caps().name);
-        let ports = Vec::from(ports);
+    pub fn new(seat: WorkerInit<G>, pool: Pool, ports: Vec<Box<dyn Port>>) -> Self {
+        let names = ports.iter().map(|port| port.caps().name).collect();
         let config = WorkerConfig { time: time(), idle: Idle::POLL, ..WorkerConfig::default() };
         let worker = Worker::new(seat.gateway, seat.layout, pool, ports, config).with_hand_off(seat.hand_off);
         Self { worker, ports: names }

@@ -51,7 +51,7 @@ pub fn demo(
     let under = UpfUnderTest { settings };
     let mut screen = Screen::new(out, terminal);
     screen.say("building a network: two namespaces, a user plane, gNBs and servers …");
-    let traffic = under.traffic();
+    let traffic = under.links()?;
     let mut bed = Bed::new(&traffic, 1, false, ReceiveWork::Senders)?;
     bed.be_ordinary();
     let (kind, mut ready) = best(&mut bed, &under, options.port, &mut screen)?;
@@ -83,7 +83,7 @@ pub fn demo(
         kind.name()
     );
     let window = watch(&mut ready, &how, &head, &progress, &mut screen, stop)?;
-    let mut report = blank(&under, &Options { port: kind, ..Options::new(under.settings.clone()) });
+    let mut report = blank(&under, &Options { port: kind, ..Options::default() });
     report.start_seconds = ready.start.as_secs_f64();
     report.bytes_per_subscriber = ready.session_bytes as f64 / f64::from(traffic.ues.max(1));
     report.rss_bytes = crate::host::rss_bytes();

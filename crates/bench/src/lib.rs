@@ -4,10 +4,12 @@
 //! use std::sync::atomic::AtomicBool;
 //!
 //! use bench::profiles::Settings;
+//! use bench::upf::UpfUnderTest;
 //! use bench::{Options, run, show};
 //!
 //! // 100,000 subscribers in memory, for five seconds.
-//! let report = run(&Options { seconds: 5.0, ..Options::new(Settings::upf_embb()) }, &AtomicBool::new(false))?;
+//! let under = UpfUnderTest { settings: Settings::upf_embb() };
+//! let report = run(&under, &Options { seconds: 5.0, ..Options::default() }, &AtomicBool::new(false))?;
 //! println!("{}", show::report(&report));
 //! assert_eq!(report.frames_lost, 0);
 //! # Ok::<(), bench::BenchError>(())
@@ -16,7 +18,8 @@
 //! | file | content |
 //! |---|---|
 //! | `profiles` | workloads: configuration and traffic from the same numbers |
-//! | `under_test`, `upf` | the interface of a gateway under test, and the user plane's implementation |
+//! | `under_test` | the interface of a gateway under test: ports, subscribers, far sides |
+//! | `upf`, `bng` | what implements it, one workload or more each |
 //! | `window` | short alternating windows, and their medians |
 //! | `score`, `crew`, `thread` | the parts of a window, and their threads |
 //! | `memory` | a gateway without I/O |
@@ -85,4 +88,4 @@ pub mod window;
 
 pub use error::BenchError;
 pub use options::{Options, PortKind, ReceiveWork};
-pub use run::{run, run_all, run_over};
+pub use run::{run, run_over};

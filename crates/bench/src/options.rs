@@ -5,7 +5,6 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::error::BenchError;
-use crate::profiles::Settings;
 
 /// Kinds of ports a gateway can be measured on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,11 +90,9 @@ impl ReceiveWork {
     }
 }
 
-/// What `weir bench` is asked to do.
+/// How `weir bench` is asked to measure a workload.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The workload.
-    pub settings: Settings,
     /// The port.
     pub port: PortKind,
     /// Workers of the gateway, each with ports of its own (memory) or a queue of the same ports.
@@ -108,19 +105,14 @@ pub struct Options {
     pub receive_work: ReceiveWork,
 }
 
-impl Options {
+impl Default for Options {
     /// One worker, in memory, five seconds.
-    pub fn new(settings: Settings) -> Self {
-        Self {
-            settings,
-            port: PortKind::Memory,
-            workers: 1,
-            seconds: 5.0,
-            pps: None,
-            receive_work: ReceiveWork::default(),
-        }
+    fn default() -> Self {
+        Self { port: PortKind::Memory, workers: 1, seconds: 5.0, pps: None, receive_work: ReceiveWork::default() }
     }
+}
 
+impl Options {
     /// The time measured, cut into windows: how long, how many.
     pub fn windows(&self) -> (Duration, usize) {
         cut(self.seconds)

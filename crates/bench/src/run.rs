@@ -13,44 +13,25 @@ use crate::report::{Observer, Paced, Reference, Report, VERSION, together_traffi
 use crate::socket::{SocketRig, Source};
 use crate::thread::cpus;
 use crate::under_test::UnderTest;
-use crate::upf::UpfUnderTest;
 use crate::window::{How, Rig, in_turns, ratio_of_time};
 
-/// Runs what is asked for, one port kind.
+/// Measures a workload on one kind of ports.
 ///
 /// # Errors
 /// What cannot be, what broke, or [`BenchError::Interrupted`].
-pub fn run(options: &Options, stop: &AtomicBool) -> Result<Report, BenchError> {
-    let under = UpfUnderTest { settings: options.settings.clone() };
+pub fn run<U: UnderTest>(under: &U, options: &Options, stop: &AtomicBool) -> Result<Report, BenchError> {
     match options.port {
-        PortKind::Memory => memory(&under, options, stop),
+        PortKind::Memory => memory(under, options, stop),
         kind => {
-            let reports = sockets(&under, options, &[kind], stop)?;
+            let reports = run_over(under, options, &[kind], stop)?;
             reports.into_iter().next().ok_or_else(|| BenchError::Asked("no port".into()))
         }
     }
 }
 
-/// Runs what is asked for on every kind of socket, all in turns.
-///
-/// # Errors
-/// As [`run`].
-pub fn run_all(options: &Options, stop: &AtomicBool) -> Result<Vec<Report>, BenchError> {
-    run_over(options, &PortKind::SOCKETS, stop)
-}
-
-/// The same over some of them.
-///
-/// # Errors
-/// As [`run_all`].
-pub fn run_over(options: &Options, kinds: &[PortKind], stop: &AtomicBool) -> Result<Vec<Report>, BenchError> {
-    let under = UpfUnderTest { settings: options.settings.clone() };
-    sockets(&under, options, kinds, stop)
-}
-
 /// What every report says of its trial.
 pub(crate) fn blank<U: UnderTest>(under: &U, options: &Options) -> Report {
-    let traffic = under.traffic();
+    let (subscribers, flows) = under.size();
     Report {
         schema: 1,
         profile: under.profile().to_owned(),
@@ -58,8 +39,8 @@ pub(crate) fn blank<U: UnderTest>(under: &U, options: &Options) -> Report {
         port: options.port.name().to_owned(),
         workers: options.workers,
         instances: 1,
-        subscribers: traffic.ues.into(),
-        flows: traffic.flows(),
+        subscribers: subscribers.into(),
+        flows,
         host: Host::this(),
         date: date(),
         version: VERSION.to_owned(),
@@ -77,7 +58,7 @@ fn memory<U: UnderTest>(under: &U, options: &Options, stop: &AtomicBool) -> Resu
     cpus.reverse();
     let mut rig = Box::new(MemoryRig::new(under, 1, options.workers, &cpus)?);
     report.start_seconds = rig.start.as_secs_f64();
-    report.bytes_per_subscriber = rig.session_bytes as f64 / f64::from(under.traffic().ues.max(1));
+    report.bytes_per_subscriber = rig.session_bytes as f64 / f64::from(under.size().0.max(1));
     let before = CpuTime::now();
     let (measure, rounds) = options.windows();
     let how = How { pps: options.pps, ..How::most(measure) };
@@ -122,14 +103,17 @@ fn paced(rig: &mut dyn Rig, how: &How, capacity: f64, rounds: usize, stop: &Atom
     Ok(result)
 }
 
-/// On real interfaces, each kind beside a bare forwarder of its own kind: all of them in turns.
-fn sockets<U: UnderTest>(
+/// Measures a workload on interfaces, each kind of socket beside a bare forwarder of its own kind: all of them in turns.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_over<U: UnderTest>(
     under: &U,
     options: &Options,
     kinds: &[PortKind],
     stop: &AtomicBool,
 ) -> Result<Vec<Report>, BenchError> {
-    let traffic = under.traffic();
+    let traffic = under.links()?;
     let mut bed = Bed::new(&traffic, options.workers, true, options.receive_work)?;
     let mut pairs = Vec::new();
     for kind in kinds {

@@ -75,9 +75,8 @@ pub fn scale<U: UnderTest>(
 ) -> Result<Scale, BenchError> {
     let machine = Machine::measure().map_err(|why| BenchError::system("measuring the machine", why))?;
     let memory = options.port == PortKind::Memory;
-    let traffic = under.traffic();
     let mut all = cpus();
-    let mut bed = if memory { None } else { Some(Bed::new(&traffic, most, true, options.receive_work)?) };
+    let mut bed = if memory { None } else { Some(Bed::new(&under.links()?, most, true, options.receive_work)?) };
     all.reverse();
     let gateway_cpus = if memory { all.len() } else { all.len().saturating_sub(1).max(1) };
     let (mut rigs, mut reports): (Vec<Box<dyn Rig>>, Vec<Report>) = (vec![], vec![]);

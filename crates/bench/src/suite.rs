@@ -13,7 +13,7 @@ use crate::options::{Options, PortKind, ReceiveWork};
 use crate::pfcp_sessions::{PfcpSessions, pfcp_sessions};
 use crate::profiles::Settings;
 use crate::report::Report;
-use crate::run::{run, run_all, run_over};
+use crate::run::{run, run_over};
 use crate::scale::{Axis, scale};
 use crate::text::{Table, count};
 use crate::upf::UpfUnderTest;
@@ -128,13 +128,13 @@ pub fn suite(quick: bool, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Resu
     let mut suite = Suite { schema: 2, verdicts, results, pfcp_sessions, cable, left_out, host, machine };
     for (settings, target, words) in costs() {
         tell(&format!("processing cost: {words}"));
-        let report = run(&Options { seconds, ..Options::new(settings) }, stop)?;
+        let report = run(&UpfUnderTest { settings }, &Options { seconds, ..Options::default() }, stop)?;
         suite.cost(&report, target, words);
         suite.results.push(report);
     }
     tell("two workers against one");
     let under = UpfUnderTest { settings: Settings::upf_embb() };
-    let two = scale(&under, &Options { seconds, ..Options::new(Settings::upf_embb()) }, Axis::Fanout, 2, stop)?;
+    let two = scale(&under, &Options { seconds, ..Options::default() }, Axis::Fanout, 2, stop)?;
     let times = two.rows.last().map_or(0.0, |row| row.times_one);
     let under = two.results.last().map(conditions).unwrap_or_default();
     suite.verdicts.push(Verdict::at_least("two workers in memory, against one", 1.9, times, "×").under(under));
@@ -142,15 +142,15 @@ pub fn suite(quick: bool, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Resu
     suite.control(quick, stop, tell)?;
     suite.cable(seconds, stop, tell)?;
     tell("all kinds of sockets, each beside a bare forwarder");
-    match run_all(&Options { seconds, ..Options::new(Settings::upf_128()) }, stop) {
+    let under = UpfUnderTest { settings: Settings::upf_128() };
+    match run_over(&under, &Options { seconds, ..Options::default() }, &PortKind::SOCKETS, stop) {
         Ok(reports) => {
             let modes = Modes::new(reports);
             suite.sockets(&modes);
             suite.results.extend(modes.results);
             tell("AF_XDP against plain sockets, the gateway's CPU its own");
-            let settings = Settings::upf_128();
-            let options = Options { seconds, receive_work: ReceiveWork::Load, ..Options::new(settings) };
-            match run_over(&options, &[PortKind::Plain, PortKind::Xdp], stop) {
+            let options = Options { seconds, receive_work: ReceiveWork::Load, ..Options::default() };
+            match run_over(&under, &options, &[PortKind::Plain, PortKind::Xdp], stop) {
                 Ok(reports) => suite.own_cpu(Modes::new(reports)),
                 Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
                 Err(error) => suite.left_out.push(format!("a CPU of its own: {error}")),

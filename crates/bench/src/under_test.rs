@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use engine::{Gateway, HandOff, Layout, Time};
-use frame::Caps;
-use traffic::Profile;
+use frame::{Caps, Port};
+use traffic::{LoadHandle, Profile, Schedule, TrialResult};
 
 use crate::error::BenchError;
 
@@ -14,21 +14,103 @@ pub trait UnderTest {
     /// What a worker runs.
     type Gateway: Gateway + 'static;
 
+    /// What loads it in memory.
+    type Load: MemoryLoad + 'static;
+
     /// Its kind, as results name it: `upf`.
     fn kind(&self) -> &'static str;
 
     /// The workload's name: `upf-128`.
     fn profile(&self) -> &'static str;
 
-    /// The traffic for all of its subscribers.
-    fn traffic(&self) -> Profile;
+    /// Subscribers of a gateway, and their flows.
+    fn size(&self) -> (u32, u64);
 
-    /// Makes the gateway for so many workers. `caps` are those of its access port and its core port. Whom it will
-    /// send to are known to it from the start, by the hardware addresses in the traffic.
+    /// Its ports in memory, in the order of its configuration.
+    fn memory_ports(&self) -> Vec<Caps>;
+
+    /// Makes the gateway for so many workers. `caps` are those of its ports, in the order of its configuration. Whom it
+    /// will send to are known to it from the start, by the hardware addresses in the traffic.
     ///
     /// # Errors
     /// What cannot be, or what the machine has too little of.
-    fn assemble(&self, workers: u16, caps: &[Caps; 2]) -> Result<Assembled<Self::Gateway>, BenchError>;
+    fn assemble(&self, workers: u16, caps: &[Caps]) -> Result<Assembled<Self::Gateway>, BenchError>;
+
+    /// The far sides of a worker's ports in memory, which make and check its subscribers' packets.
+    ///
+    /// # Errors
+    /// What cannot be, or what the machine has too little of.
+    fn far_side(&self, share: &Share) -> Result<FarSide<Self::Load>, BenchError>;
+
+    /// The traffic of an access link and a core link; none: the workload has no ports but those in memory.
+    fn on_links(&self) -> Option<Profile> {
+        None
+    }
+
+    /// The same where interfaces were asked for.
+    ///
+    /// # Errors
+    /// That the workload has none.
+    fn links(&self) -> Result<Profile, BenchError> {
+        let none = || BenchError::Asked(format!("{} is measured in memory only: leave --port away", self.profile()));
+        self.on_links().ok_or_else(none)
+    }
+}
+
+/// A worker's part of a workload.
+#[derive(Clone, Debug)]
+pub struct Share {
+    /// Workers of the gateway.
+    pub workers: u16,
+    /// This one.
+    pub worker: u16,
+    /// Its subscribers.
+    pub users: Range<u32>,
+    /// The number of its first flow, where flows are numbered over all workers.
+    pub first_flow: u32,
+}
+
+/// What stands in memory where a worker's interfaces would be.
+pub struct FarSide<L> {
+    /// Ports, in the order of [`UnderTest::memory_ports`].
+    pub ports: Vec<Box<dyn Port>>,
+    /// What drives them.
+    pub load: L,
+    /// Flows that it numbered.
+    pub flows: u32,
+}
+
+/// Makes packets, and says what became of them.
+pub trait MemoryLoad: Sized + Send + Sync {
+    /// Packets are made from now on, at `pps` a second in both directions together; none: as many as are taken.
+    fn start(&self, pps: Option<f64>);
+
+    /// Counting begins.
+    fn mark(&self);
+
+    /// No more packets, and counting ends.
+    fn stop(&self);
+
+    /// What became of the packets of all loads, once all that were on their way have come.
+    fn results(loads: &[Self]) -> TrialResult;
+}
+
+impl MemoryLoad for LoadHandle {
+    fn start(&self, pps: Option<f64>) {
+        Self::start(self, &Schedule { pps, ..Schedule::default() });
+    }
+
+    fn mark(&self) {
+        Self::mark(self);
+    }
+
+    fn stop(&self) {
+        Self::stop(self);
+    }
+
+    fn results(loads: &[Self]) -> TrialResult {
+        Self::results(loads)
+    }
 }
 
 /// A gateway without ports.

@@ -2,15 +2,15 @@
 
 use std::net::IpAddr;
 
-use frame::Caps;
-use traffic::{Direction, Profile};
+use frame::{Caps, Port};
+use traffic::{Clock, Direction, LoadHandle, LoadPort, Plan, Profile, Verify};
 use upf::assemble::assemble;
 use upf::config::Neighbour;
 use upf::gateway::UserPlane;
 
 use crate::error::BenchError;
 use crate::profiles::Settings;
-use crate::under_test::{Assembled, Control, UnderTest, WorkerInit};
+use crate::under_test::{Assembled, Control, FarSide, Share, UnderTest, WorkerInit};
 
 /// A user plane with a workload's sessions.
 #[derive(Clone, Debug)]
@@ -18,6 +18,15 @@ pub struct UpfUnderTest {
     /// The workload.
     pub settings: Settings,
 }
+
+impl From<Settings> for UpfUnderTest {
+    fn from(settings: Settings) -> Self {
+        Self { settings }
+    }
+}
+
+/// Room for a tunnel around a packet of 1500 bytes.
+const MTU: u32 = 1600;
 
 struct Controlled(upf::control::Control);
 
@@ -29,6 +38,7 @@ impl Control for Controlled {
 
 impl UnderTest for UpfUnderTest {
     type Gateway = UserPlane;
+    type Load = LoadHandle;
 
     fn kind(&self) -> &'static str {
         "upf"
@@ -38,13 +48,31 @@ impl UnderTest for UpfUnderTest {
         self.settings.profile
     }
 
-    fn traffic(&self) -> Profile {
-        self.settings.traffic()
+    fn size(&self) -> (u32, u64) {
+        let traffic = self.settings.traffic();
+        (traffic.ues, traffic.flows())
     }
 
-    fn assemble(&self, workers: u16, caps: &[Caps; 2]) -> Result<Assembled<UserPlane>, BenchError> {
+    fn memory_ports(&self) -> Vec<Caps> {
+        let traffic = self.settings.traffic();
+        let macs = [traffic.access.gateway.0, traffic.core.gateway.0];
+        macs.map(|mac| Caps { kind: "memory", mac, mtu: MTU, ..Caps::default() }).into()
+    }
+
+    fn far_side(&self, share: &Share) -> Result<FarSide<LoadHandle>, BenchError> {
+        let plan = Plan::subset(self.settings.traffic(), share.users.clone(), share.first_flow)?;
+        let (n3, n6, load) = LoadPort::pair(&plan, Verify::default(), Clock::tsc(), false)?;
+        let ports: [Box<dyn Port>; 2] = [Box::new(n3), Box::new(n6)];
+        Ok(FarSide { ports: ports.into(), load, flows: plan.flow_count() })
+    }
+
+    fn on_links(&self) -> Option<Profile> {
+        Some(self.settings.traffic())
+    }
+
+    fn assemble(&self, workers: u16, caps: &[Caps]) -> Result<Assembled<UserPlane>, BenchError> {
         let mut config = self.settings.gateway(workers, ["memory:n3", "memory:n6"]);
-        let traffic = self.traffic();
+        let traffic = self.settings.traffic();
         let gnbs = (0..traffic.gnbs).map(|n| (0, Direction::Uplink, traffic.gnb(n)));
         let hops: Vec<_> =
             config.route.iter().filter_map(|route| Some((1, Direction::Downlink, route.next_hop?))).collect();

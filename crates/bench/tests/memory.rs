@@ -4,8 +4,10 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use bench::bng::BngUnderTest;
 use bench::profiles::Settings;
 use bench::scale::{Axis, scale};
+use bench::upf::UpfUnderTest;
 use bench::{Options, run, show};
 use serde_json::Value;
 
@@ -20,14 +22,17 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn options(seconds: f64) -> Options {
-    let settings = Settings { ues: 2000, ..Settings::upf_embb() };
-    Options { seconds, ..Options::new(settings) }
+    Options { seconds, ..Options::default() }
+}
+
+fn embb() -> UpfUnderTest {
+    UpfUnderTest { settings: Settings { ues: 2000, ..Settings::upf_embb() } }
 }
 
 #[test]
 fn a_second_in_memory() {
     let _alone = alone();
-    let report = run(&options(1.0), &AtomicBool::new(false)).expect("a trial");
+    let report = run(&embb(), &options(1.0), &AtomicBool::new(false)).expect("a trial");
     let d = &report.directions;
     for (name, d) in [("uplink", &d.uplink), ("downlink", &d.downlink)] {
         assert!(d.sent_packets > 10_000, "{name}: {d:?}");
@@ -62,7 +67,7 @@ fn a_second_in_memory() {
 #[test]
 fn packets_come_a_few_at_a_time_and_all_arrive() {
     let _alone = alone();
-    let found = bench::bursts::bursts(&options(0.3), &[1, 4, 64], &AtomicBool::new(false)).expect("a trial");
+    let found = bench::bursts::bursts(&embb(), &options(0.3), &[1, 4, 64], &AtomicBool::new(false)).expect("a trial");
     assert_eq!((found.frames_lost, found.packets_missing, found.packets_lost), (0, 0, 0));
     assert!(found.drops.is_empty(), "{:?}", found.drops);
     let sizes: Vec<usize> = found.rows.iter().filter(|row| !row.cold).map(|row| row.burst).collect();
@@ -84,8 +89,7 @@ fn the_published_workloads_run_at_their_ratios() {
         let (name, flows) = (settings.profile, u64::from(settings.bearers * settings.flows));
         let mut settings = Settings { ues: 1000, ..settings };
         settings.set("ratio", ratio).expect("a ratio");
-        let report =
-            run(&Options { seconds: 0.5, ..Options::new(settings) }, &AtomicBool::new(false)).expect("a trial");
+        let report = run(&UpfUnderTest { settings }, &options(0.5), &AtomicBool::new(false)).expect("a trial");
         let (up, down) = (&report.directions.uplink, &report.directions.downlink);
         assert_eq!((up.lost_packets, down.lost_packets, report.frames_lost), (0, 0, 0), "{name}");
         assert_eq!((report.profile.as_str(), report.flows), (name, 1000 * flows));
@@ -160,9 +164,7 @@ fn has_all_keys(report: &Value) {
 #[test]
 fn two_workers_share_the_subscribers() {
     let _alone = alone();
-    let options = options(0.4);
-    let under = bench::upf::UpfUnderTest { settings: options.settings.clone() };
-    let found = scale(&under, &options, Axis::Fanout, 2, &AtomicBool::new(false)).expect("a scale-out");
+    let found = scale(&embb(), &options(0.4), Axis::Fanout, 2, &AtomicBool::new(false)).expect("a scale-out");
     assert_eq!(found.rows.iter().map(|row| row.count).collect::<Vec<_>>(), [1, 2]);
     for report in &found.results {
         let d = &report.directions;
@@ -178,7 +180,7 @@ fn a_trial_can_be_interrupted() {
     let _alone = alone();
     let stop = AtomicBool::new(true);
     let begin = std::time::Instant::now();
-    assert!(matches!(run(&options(60.0), &stop), Err(bench::BenchError::Interrupted)));
+    assert!(matches!(run(&embb(), &options(60.0), &stop), Err(bench::BenchError::Interrupted)));
     assert!(begin.elapsed().as_secs() < 20);
 }
 
@@ -187,7 +189,8 @@ fn broadband_gateway_in_memory_loses_nothing() {
     let _alone = alone();
     let mut settings = bench::bng::Settings { subscribers: 3000, ..Default::default() };
     settings.set("size", "imix").expect("a size");
-    let report = bench::bng::run(&settings, 1, 0.6, None, &AtomicBool::new(false)).expect("a trial");
+    let under = BngUnderTest { settings };
+    let report = run(&under, &options(0.6), &AtomicBool::new(false)).expect("a trial");
     for (name, d) in [("uplink", &report.directions.uplink), ("downlink", &report.directions.downlink)] {
         assert!(d.sent_packets > 10_000, "{name}: {d:?}");
         assert_eq!((d.lost_packets, d.misdelivered_packets), (0, 0), "{name}: {d:?}");

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use bench::demo::{DemoOptions, demo};
 use bench::lab::{Lab, Shape, sweep};
 use bench::profiles::Settings;
+use bench::upf::UpfUnderTest;
 use bench::{Options, PortKind, ReceiveWork, run};
 use wire::Mac;
 
@@ -28,7 +29,8 @@ fn a_second_over(port: PortKind) -> bench::report::Report {
     let _alone = alone();
     let settings = Settings { ues: 500, ..Settings::upf_128() };
     let report =
-        run(&Options { port, seconds: 1.0, ..Options::new(settings) }, &AtomicBool::new(false)).expect("a trial");
+        run(&UpfUnderTest { settings }, &Options { port, seconds: 1.0, ..Options::default() }, &AtomicBool::new(false))
+            .expect("a trial");
     assert_eq!(report.port, port.name());
     assert!(report.mpps > 0.02, "{} Mpps", report.mpps);
     assert!(report.reference.mpps > 0.02 && report.reference.ratio > 0.3, "{:?}", report.reference);
@@ -63,10 +65,9 @@ fn a_second_over_xdp() {
 #[test]
 fn a_gateway_may_have_its_cpu_for_itself() {
     let _alone = alone();
-    let settings = Settings { ues: 500, ..Settings::upf_128() };
-    let turns =
-        |receive_work| Options { port: PortKind::Xdp, seconds: 1.0, receive_work, ..Options::new(settings.clone()) };
-    let run = |receive_work| run(&turns(receive_work), &AtomicBool::new(false)).expect("a trial");
+    let under = UpfUnderTest { settings: Settings { ues: 500, ..Settings::upf_128() } };
+    let turns = |receive_work| Options { port: PortKind::Xdp, seconds: 1.0, receive_work, ..Options::default() };
+    let run = |receive_work| run(&under, &turns(receive_work), &AtomicBool::new(false)).expect("a trial");
     // One after the other, on a machine that others have, too: the difference of half may not show at once.
     let relieved = (0..3).any(|_| {
         let [shared, own] = [ReceiveWork::Senders, ReceiveWork::Load].map(run);

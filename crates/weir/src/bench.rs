@@ -4,7 +4,10 @@ mod real;
 
 use std::sync::atomic::AtomicBool;
 
+use ::bench::bng::BngUnderTest;
 use ::bench::scale::{self, Axis};
+use ::bench::under_test::UnderTest;
+use ::bench::upf::UpfUnderTest;
 use ::bench::{Options, PortKind};
 use anyhow::Context;
 use clap::Args;
@@ -123,19 +126,13 @@ impl BenchArgs {
         Ok(found)
     }
 
-    fn settings(&self) -> anyhow::Result<::bench::profiles::Settings> {
-        let mut settings = ::bench::profiles::Settings::named(&self.profile).ok_or_else(|| {
-            Usage(format!(
-                "no workload is called `{}`; there are upf-128, upf-embb, vepc-embb, fwa, cmts-imix, \
-                 bng-600g, pfcp-sessions, real and suite",
-                self.profile
-            ))
-        })?;
+    /// Gives each `--set` to a workload.
+    fn set<E: ToString>(&self, mut set: impl FnMut(&str, &str) -> Result<(), E>) -> anyhow::Result<()> {
         for pair in &self.set {
             let (key, value) = pair.split_once('=').ok_or_else(|| Usage(format!("`--set {pair}` wants KEY=VALUE")))?;
-            settings.set(key, value).map_err(|error| Usage(error.to_string()))?;
+            set(key, value).map_err(|error| Usage(error.to_string()))?;
         }
-        Ok(settings)
+        Ok(())
     }
 }
 
@@ -151,9 +148,11 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         _ => args.real.refuse()?,
     }
     if args.bursts.is_some() && matches!(args.profile.as_str(), "suite" | "pfcp-sessions" | "cmts-imix") {
-        return Err(
-            Usage(format!("`--bursts` is of upf-128, upf-embb, vepc-embb and fwa, not {}", args.profile)).into()
-        );
+        return Err(Usage(format!(
+            "`--bursts` is of upf-128, upf-embb, vepc-embb, fwa and bng-600g, not {}",
+            args.profile
+        ))
+        .into());
     }
     if args.profile == "suite" {
         return suite(args, &stop);
@@ -167,9 +166,23 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         return cable(args, &stop);
     }
     if args.profile == "bng-600g" {
-        return broadband(args, &stop);
+        let mut under = BngUnderTest::default();
+        args.set(|key, value| under.settings.set(key, value))?;
+        return workload(args, &under, &stop);
     }
-    let settings = args.settings()?;
+    let mut settings = ::bench::profiles::Settings::named(&args.profile).ok_or_else(|| {
+        Usage(format!(
+            "no workload is called `{}`; there are upf-128, upf-embb, vepc-embb, fwa, cmts-imix, bng-600g, \
+             pfcp-sessions, real and suite",
+            args.profile
+        ))
+    })?;
+    args.set(|key, value| settings.set(key, value))?;
+    workload(args, &UpfUnderTest { settings }, &stop)
+}
+
+/// A gateway under its workload: in memory or on interfaces, alone, scaled out or by bursts.
+fn workload<U: UnderTest>(args: &BenchArgs, under: &U, stop: &AtomicBool) -> anyhow::Result<()> {
     let all = args.port() == "all";
     let port = if all { PortKind::Plain } else { args.port().parse().map_err(usage)? };
     let options = Options {
@@ -178,7 +191,6 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         seconds: args.seconds(),
         pps: args.pps,
         receive_work: args.receive_work(),
-        ..Options::new(settings)
     };
     if port == PortKind::Memory && options.receive_work != ::bench::ReceiveWork::default() {
         let flag = if args.own_cpu { "--own-cpu" } else { "--share-cpu" };
@@ -186,42 +198,30 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
             Usage(format!("`{flag}` is about interfaces, of which memory has none: add --port xdp, or all")).into()
         );
     }
+    if port != PortKind::Memory {
+        under.links().map_err(usage)?;
+    }
     if let Some(sizes) = &args.bursts {
         if port != PortKind::Memory {
             return Err(Usage("`--bursts`: on interfaces packets come as they come; leave --port away".into()).into());
         }
         let sizes: Vec<usize> = sizes.iter().map(|size| usize::from(*size)).collect();
-        let found = ::bench::bursts::bursts(&options, &sizes, &stop)?;
+        let found = ::bench::bursts::bursts(under, &options, &sizes, stop)?;
         return print(args, &found, &found.text());
     }
-    let under = ::bench::upf::UpfUnderTest { settings: options.settings.clone() };
     let scaled = args.instances.map(|n| (Axis::Instances, n)).or(args.fanout.map(|n| (Axis::Fanout, n)));
     if all && scaled.is_some() {
         return Err(Usage("scale out on one kind of port: --port xdp --instances 4".to_owned()).into());
     }
     if let Some((axis, most)) = scaled {
-        let found = scale::scale(&under, &options, axis, most, &stop)?;
+        let found = scale::scale(under, &options, axis, most, stop)?;
         return print(args, &found, &scale::text(&found));
     }
     if all {
-        let modes = ::bench::modes::Modes::new(::bench::run_all(&options, &stop)?);
+        let modes = ::bench::modes::Modes::new(::bench::run_over(under, &options, &PortKind::SOCKETS, stop)?);
         return print(args, &modes, &modes.text());
     }
-    let report = ::bench::run(&options, &stop)?;
-    print(args, &report, &::bench::show::report(&report))
-}
-
-/// `bng-600g`: a broadband gateway in memory.
-fn broadband(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
-    if args.port() != "memory" || args.instances.is_some() || args.fanout.is_some() || args.bursts.is_some() {
-        return Err(Usage("bng-600g is measured in memory so far: leave --port and scaling away".to_owned()).into());
-    }
-    let mut settings = ::bench::bng::Settings::default();
-    for pair in &args.set {
-        let (key, value) = pair.split_once('=').ok_or_else(|| Usage(format!("`--set {pair}` wants KEY=VALUE")))?;
-        settings.set(key, value).map_err(|error| Usage(error.to_string()))?;
-    }
-    let report = ::bench::bng::run(&settings, args.workers, args.seconds(), args.pps, stop)?;
+    let report = ::bench::run(under, &options, stop)?;
     print(args, &report, &::bench::show::report(&report))
 }
 
@@ -246,10 +246,7 @@ fn cable(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
         word => vec![word.parse::<PortKind>().map_err(usage)?],
     };
     let mut options = CableOptions { seconds: args.seconds(), ..CableOptions::default() };
-    for pair in &args.set {
-        let (key, value) = pair.split_once('=').ok_or_else(|| Usage(format!("`--set {pair}` wants KEY=VALUE")))?;
-        options.settings.set(key, value).map_err(usage)?;
-    }
+    args.set(|key, value| options.settings.set(key, value))?;
     if args.sweep {
         options.sweep = SIZES.to_vec();
     }

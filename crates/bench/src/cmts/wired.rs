@@ -81,7 +81,7 @@ impl WiredRig {
         let (control, seats) = assemble(&config, &caps).map_err(|error| BenchError::Gateway(error.to_string()))?;
         let seat = seats.into_iter().next().ok_or_else(|| BenchError::Gateway("no worker".into()))?;
         let seat = WorkerInit { gateway: seat.gateway, layout: seat.layout, hand_off: None, users: 0..0 };
-        let mut working = Working::new(seat, pool, ports);
+        let mut working = Working::new(seat, pool, ports.into());
         // Modems are taken in by and by.
         working.turns(settings.subscribers() / 8 + 64);
         let (view, cipher) = (working.view(), working.gateway().state().modems.encrypt.by());

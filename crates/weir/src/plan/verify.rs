@@ -203,7 +203,7 @@ fn rig(load: Load, port: PortKind) -> anyhow::Result<Box<dyn Rig>> {
         cpus.reverse();
         return Ok(Box::new(MemoryRig::new(&under, 1, load.workers, &cpus)?));
     }
-    let mut bed = Bed::new(&under.traffic(), load.workers, true, ReceiveWork::Senders)?;
+    let mut bed = Bed::new(&under.links()?, load.workers, true, ReceiveWork::Senders)?;
     let mut ready = bed.gateways(&under, port, 1, load.workers)?;
     // The generator would be slower than what it is to measure.
     ready.rig.load_from(Source::Kernel)?;
