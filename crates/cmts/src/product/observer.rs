@@ -300,12 +300,21 @@ fn channels(control: &Control, reports: &[&Report]) -> ChannelsView {
         view.mean_frame_bytes = view.bits as f64 / 8.0 / view.packets.max(1) as f64;
         view
     };
+    ChannelsView {
+        seconds: 0.0,
+        channels: control.channels().iter().enumerate().map(channel).collect(),
+        counters: counters(reports).into_iter().map(|(id, n, help)| (id.to_owned(), n, help.to_owned())).collect(),
+    }
+}
+
+/// Counters of all channels and workers together: name, value, what it counts.
+fn counters(reports: &[&Report]) -> impl IntoIterator<Item = (&'static str, u64, &'static str)> {
     let sum = |of: &dyn Fn(&Report) -> u64| reports.iter().map(|report| of(report)).sum::<u64>();
     let flows = |of: &dyn Fn(&dataplane::hqos::FlowCounts) -> u64| {
         sum(&|report| report.flows.iter().map(|row| of(&row.counts)).sum())
     };
     let grants = |of: &dyn Fn(&crate::grants::GrantCounts) -> u64| sum(&|report| report.grants.iter().map(of).sum());
-    let counters = [
+    [
         (
             "modem_lookup_matched",
             sum(&|r| r.counts.lookup_matched),
@@ -366,10 +375,5 @@ fn channels(control: &Control, reports: &[&Report]) -> ChannelsView {
         ("grants", grants(&|g| g.grants), "Grants given."),
         ("bytes_granted", grants(&|g| g.granted_bytes), "Bytes granted."),
         ("bytes_used", grants(&|g| g.used_bytes), "Bytes of grants that were used."),
-    ];
-    ChannelsView {
-        seconds: 0.0,
-        channels: control.channels().iter().enumerate().map(channel).collect(),
-        counters: counters.map(|(id, n, help)| (id.to_owned(), n, help.to_owned())).into(),
-    }
+    ]
 }
