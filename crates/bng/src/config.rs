@@ -4,71 +4,36 @@ mod check;
 mod expand;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::path::PathBuf;
 
 pub use dataplane::config::{ConfigError, parse_mac, parse_prefix, parse_rate, wrong};
-use dataplane::config::{Frames, Health, Link, Links, Log, Metrics, Neighbour, ProcessSection, Route, Workers};
+use dataplane::config::{Link, Links};
 use dataplane::forward::InstanceId;
+use gateway::shell::ports::PortEntry;
+use gateway::shell::{PortSection, Sections};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use expand::{GroupPlan, Layout, ProfilePlan, Slice4, Slice6, VlanRange};
 
-/// A broadband gateway's configuration.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Config {
-    /// `"bng"`.
-    pub gateway: String,
-    /// Threads that carry packets.
-    #[serde(default)]
-    pub workers: Workers,
-    /// Packet memory.
-    #[serde(default)]
-    pub frames: Frames,
-    /// Interfaces.
-    #[serde(default)]
-    pub port: Vec<Port>,
-    /// Routes beside the connected ones.
-    #[serde(default)]
-    pub route: Vec<Route>,
-    /// Neighbours that need no resolving.
-    #[serde(default)]
-    pub neighbour: Vec<Neighbour>,
-    /// Subscriber groups.
-    #[serde(default)]
-    pub group: Vec<Group>,
-    /// Tiers: what subscribers are given.
-    #[serde(default)]
-    pub profile: Vec<Profile>,
-    /// Access lists that profiles and groups name.
-    #[serde(default)]
-    pub acl: Vec<Acl>,
-    /// Static subscribers.
-    #[serde(default)]
-    pub subscriber: Vec<Subscriber>,
-    /// Rate limits of control packets from the access network.
-    #[serde(default)]
-    pub punt: PuntSection,
-    /// Where `weir show` and `weir trace` find the running process.
-    #[serde(default = "default_socket")]
-    pub control_socket: PathBuf,
-    /// What the running process keeps of its privileges.
-    #[serde(default)]
-    pub process: ProcessSection,
-    /// Counters for a monitoring system.
-    #[serde(default)]
-    pub metrics: Option<Metrics>,
-    /// Probes of an orchestrator.
-    #[serde(default)]
-    pub health: Option<Health>,
-    /// The event log.
-    #[serde(default)]
-    pub log: Log,
-}
-
-fn default_socket() -> PathBuf {
-    "/run/weir.sock".into()
+gateway::configuration! {
+    /// A broadband gateway's configuration.
+    pub struct Config of Port {
+        /// Subscriber groups.
+        #[serde(default)]
+        pub group: Vec<Group>,
+        /// Tiers: what subscribers are given.
+        #[serde(default)]
+        pub profile: Vec<Profile>,
+        /// Access lists that profiles and groups name.
+        #[serde(default)]
+        pub acl: Vec<Acl>,
+        /// Static subscribers.
+        #[serde(default)]
+        pub subscriber: Vec<Subscriber>,
+        /// Rate limits of control packets from the access network.
+        #[serde(default)]
+        pub punt: PuntSection,
+    }
 }
 
 /// The VRF of ports and groups that name none.
@@ -137,14 +102,21 @@ pub struct Port {
     pub mss: Option<u16>,
 }
 
-impl Port {
+impl PortSection for Port {
+    fn entry(&self) -> PortEntry<'_> {
+        let Self { name, uri, role, addresses, claim_interface, .. } = self;
+        PortEntry { name, uri, role: role.name(), addresses, claim_interface: *claim_interface }
+    }
+
     fn link(&self) -> Link<'_> {
         let Self { name, addresses, vlan, mtu, .. } = self;
         // A port without a core side has no address of its own: those of groups are answered for there.
         let point_to_point = self.uri.starts_with("tun:") || !self.role.has_core();
         Link { name, instance: self.instance(), addresses, point_to_point, vlan: *vlan, mtu: *mtu }
     }
+}
 
+impl Port {
     /// The VRF of its core side.
     pub fn instance(&self) -> &str {
         self.instance.as_deref().unwrap_or(CORE)
@@ -502,12 +474,6 @@ impl Config {
 
     /// The links around the gateway.
     pub fn links(&self) -> Links<'_> {
-        Links {
-            ports: self.port.iter().map(Port::link).collect(),
-            routes: &self.route,
-            neighbours: &self.neighbour,
-            instances: self.instances(),
-            instance: CORE,
-        }
+        self.links_among(self.instances(), CORE)
     }
 }

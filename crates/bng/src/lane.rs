@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dataplane::acl::{AccessLists, HasAccessLists};
 use dataplane::forward::{Forwarding, InstanceId, NONE, PortView};
 use dataplane::parse::{HasIp, UserIp};
-use dataplane::route::{HasForwarding, HasHop};
+use dataplane::route::HasForwarding;
 use engine::{Burst, Drop, Kind, Live, Punt, Reason};
 use frame::BURST;
 use table::bulk::Hash;
@@ -63,35 +63,7 @@ impl Default for Lane {
     }
 }
 
-impl HasIp for Lane {
-    #[inline]
-    fn ip(&self, i: usize) -> &L3L4 {
-        &self.ip.0[i]
-    }
-    #[inline]
-    fn ip_mut(&mut self, i: usize) -> &mut L3L4 {
-        &mut self.ip.0[i]
-    }
-}
-
-impl HasHop for Lane {
-    #[inline]
-    fn hop(&self, i: usize) -> u32 {
-        self.hop[i]
-    }
-    #[inline]
-    fn set_hop(&mut self, i: usize, hop: u32) {
-        self.hop[i] = hop;
-    }
-    #[inline]
-    fn instance(&self, i: usize) -> InstanceId {
-        self.instance[i]
-    }
-    #[inline]
-    fn overhead(&self, _i: usize) -> u16 {
-        0
-    }
-}
+dataplane::lane! { Lane {} }
 
 /// Control packets over their class's rate, and subscribers' addresses learnt: counters that are not drops by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,18 +96,7 @@ impl State {
     /// The port a burst came in by, as the stages see it. An unknown one has no address and drops everything.
     #[inline]
     pub fn port(&self, id: u8) -> &PortView {
-        static NO_PORT: PortView = PortView {
-            name: String::new(),
-            mac: [0; 6],
-            vlan: None,
-            mtu: 0,
-            instance: 0,
-            v4: vec![],
-            v6: vec![],
-            verify_udp: false,
-            peer: None,
-        };
-        self.forwarding().ports.get(usize::from(id)).unwrap_or(&NO_PORT)
+        self.forwarding().port(id)
     }
 }
 

@@ -17,9 +17,8 @@ use std::time::{Duration, Instant};
 use engine::Time;
 use gateway::cli::RunArgs;
 use gateway::load::Text;
-use gateway::shell::ports::PortEntry;
 use gateway::shell::rest::ControlWaker;
-use gateway::shell::{self, Gateway, Head, Opened, Process, Reach, StartError, WorkerInit, WorkerInits};
+use gateway::shell::{self, Gateway, Opened, Process, Reach, StartError, WorkerInit, WorkerInits};
 use gateway::show::View;
 use gateway::tables::duration;
 use gateway::trace::TraceKey;
@@ -46,23 +45,6 @@ impl Gateway for BngGateway {
 
     fn check(config: &Config) -> Result<(), crate::config::ConfigError> {
         config.check()
-    }
-
-    fn head(config: &Config) -> Head<'_> {
-        fn entry(port: &crate::config::Port) -> PortEntry<'_> {
-            let crate::config::Port { name, uri, addresses, claim_interface, .. } = port;
-            PortEntry { name, uri, role: port.role.name(), addresses, claim_interface: *claim_interface }
-        }
-        Head {
-            ports: config.port.iter().map(entry).collect(),
-            workers: &config.workers,
-            frames: &config.frames,
-            process: &config.process,
-            metrics: config.metrics.as_ref(),
-            health: config.health.as_ref(),
-            log: &config.log,
-            control_socket: &config.control_socket,
-        }
     }
 
     fn load(_args: &RunArgs, text: Text) -> anyhow::Result<Loaded> {

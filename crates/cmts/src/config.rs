@@ -7,82 +7,48 @@ mod rule;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
+use dataplane::config::Link;
 pub use dataplane::config::{ConfigError, parse_mac, parse_prefix, parse_rate, wrong};
-use dataplane::config::{Frames, Health, Link, Log, Metrics, Neighbour, ProcessSection, Route, Workers};
 use dataplane::forward::InstanceId;
+use gateway::shell::PortSection;
+use gateway::shell::ports::PortEntry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use expand::{ChannelPlan, Layout, Named, WrongFlow};
 pub use rule::{Ports, Protocol, RuleEntry, rules};
 
-/// A cable gateway's configuration.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Config {
-    /// `"cmts"`.
-    pub gateway: String,
-    /// Threads that carry packets.
-    #[serde(default)]
-    pub workers: Workers,
-    /// Packet memory.
-    #[serde(default)]
-    pub frames: Frames,
-    /// Interfaces.
-    #[serde(default)]
-    pub port: Vec<Port>,
-    /// Routes beside the connected ones; `instance` is `network`, the default, `rpd`, or one that ports are in.
-    #[serde(default)]
-    pub route: Vec<Route>,
-    /// Neighbours that need no resolving.
-    #[serde(default)]
-    pub neighbour: Vec<Neighbour>,
-    /// Packets that wait.
-    #[serde(default)]
-    pub queues: Queues,
-    /// Packets to Remote-PHY devices.
-    #[serde(default)]
-    pub depi: DepiSection,
-    /// Bursts from them.
-    #[serde(default)]
-    pub upstream: UpstreamSection,
-    /// Where `weir show` and `weir cmts` find the running process.
-    #[serde(default = "default_socket")]
-    pub control_socket: PathBuf,
-    /// What the running process keeps of its privileges.
-    #[serde(default)]
-    pub process: ProcessSection,
-    /// Where the process tells its numbers.
-    #[serde(default)]
-    pub metrics: Option<Metrics>,
-    /// Probes of an orchestrator.
-    #[serde(default)]
-    pub health: Option<Health>,
-    /// The event log.
-    #[serde(default)]
-    pub log: Log,
-    /// A second process that goes on when this one stops.
-    #[serde(default)]
-    pub standby: Option<StandbySection>,
-    /// What becomes of packets that no rule of a modem's filter groups matches.
-    #[serde(default)]
-    pub filter_default: Action,
-    /// Filter groups.
-    #[serde(default)]
-    pub filter_group: Vec<FilterGroup>,
-    /// Sets of classifiers.
-    #[serde(default)]
-    pub classifiers: Vec<Classifiers>,
-    /// What modems are given.
-    #[serde(default)]
-    pub profile: Vec<Profile>,
-    /// Service groups: a Remote-PHY device each.
-    #[serde(default)]
-    pub service_group: Vec<ServiceGroup>,
-}
-
-fn default_socket() -> PathBuf {
-    "/run/weir.sock".into()
+gateway::configuration! {
+    /// A cable gateway's configuration.
+    pub struct Config of Port, routes "`instance` is `network`, the default, `rpd`, or one that ports are in" {
+        /// Packets that wait.
+        #[serde(default)]
+        pub queues: Queues,
+        /// Packets to Remote-PHY devices.
+        #[serde(default)]
+        pub depi: DepiSection,
+        /// Bursts from them.
+        #[serde(default)]
+        pub upstream: UpstreamSection,
+        /// A second process that goes on when this one stops.
+        #[serde(default)]
+        pub standby: Option<StandbySection>,
+        /// What becomes of packets that no rule of a modem's filter groups matches.
+        #[serde(default)]
+        pub filter_default: Action,
+        /// Filter groups.
+        #[serde(default)]
+        pub filter_group: Vec<FilterGroup>,
+        /// Sets of classifiers.
+        #[serde(default)]
+        pub classifiers: Vec<Classifiers>,
+        /// What modems are given.
+        #[serde(default)]
+        pub profile: Vec<Profile>,
+        /// Service groups: a Remote-PHY device each.
+        #[serde(default)]
+        pub service_group: Vec<ServiceGroup>,
+    }
 }
 
 /// Which side of the gateway a port is on.
@@ -142,13 +108,20 @@ pub struct Port {
     pub mtu: Option<u16>,
 }
 
-impl Port {
+impl PortSection for Port {
+    fn entry(&self) -> PortEntry<'_> {
+        let Self { name, uri, role, addresses, claim_interface, .. } = self;
+        PortEntry { name, uri, role: role.name(), addresses, claim_interface: *claim_interface }
+    }
+
     fn link(&self) -> Link<'_> {
         let Self { name, addresses, vlan, mtu, .. } = self;
         let point_to_point = self.uri.starts_with("tun:");
         Link { name, instance: self.instance(), addresses, point_to_point, vlan: *vlan, mtu: *mtu }
     }
+}
 
+impl Port {
     /// The network instance it is in.
     pub fn instance(&self) -> &str {
         self.instance.as_deref().unwrap_or(self.role.name())

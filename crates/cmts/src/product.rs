@@ -35,12 +35,9 @@ use engine::Time;
 pub use command::{CmtsArgs, cmts};
 
 use active::Teller;
-use gateway::shell::ports::PortEntry;
 use gateway::shell::reload::LiveKey;
 use gateway::shell::rest::ControlWaker;
-use gateway::shell::{
-    self, Ended, Gateway, Head, Opened, Process, Product as _, Reach, StartError, WorkerInit, WorkerInits,
-};
+use gateway::shell::{self, Ended, Gateway, Opened, Process, Product as _, Reach, StartError, WorkerInit, WorkerInits};
 use gateway::show::View;
 use gateway::tables::duration;
 use gateway::trace::TraceKey;
@@ -79,23 +76,6 @@ impl Gateway for CmtsGateway {
 
     fn check(config: &Config) -> Result<(), crate::config::ConfigError> {
         config.check()
-    }
-
-    fn head(config: &Config) -> Head<'_> {
-        fn entry(port: &crate::config::Port) -> PortEntry<'_> {
-            let crate::config::Port { name, uri, addresses, claim_interface, .. } = port;
-            PortEntry { name, uri, role: port.role.name(), addresses, claim_interface: *claim_interface }
-        }
-        Head {
-            ports: config.port.iter().map(entry).collect(),
-            workers: &config.workers,
-            frames: &config.frames,
-            process: &config.process,
-            metrics: config.metrics.as_ref(),
-            health: config.health.as_ref(),
-            log: &config.log,
-            control_socket: &config.control_socket,
-        }
     }
 
     fn needs_restart(product: &Observer, _key: &str) -> bool {

@@ -12,6 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use table::bulk::BulkMap;
 use table::lpm::Lpm;
+use table::snapshot::Reader;
 
 use crate::rewrite::UNTAGGED;
 pub use neighbourhood::Neighbourhood;
@@ -197,6 +198,50 @@ struct Instance {
     v6: Lpm<u128>,
 }
 
+/// A port that has no address and drops everything.
+static NO_PORT: PortView = PortView {
+    name: String::new(),
+    mac: [0; 6],
+    vlan: None,
+    mtu: 0,
+    instance: 0,
+    v4: vec![],
+    v6: vec![],
+    verify_udp: false,
+    peer: None,
+};
+
+/// A worker's view of the tables as published, taken anew between bursts.
+pub struct Tables {
+    reader: Reader<Forwarding>,
+    /// Stands in before anything was published.
+    empty: Forwarding,
+}
+
+impl Tables {
+    /// What `reader` reads.
+    pub fn new(reader: Reader<Forwarding>) -> Self {
+        Self { reader, empty: Plan::default().compile() }
+    }
+
+    /// The tables in hand.
+    #[inline]
+    pub fn in_hand(&self) -> &Forwarding {
+        self.reader.in_hand().unwrap_or(&self.empty)
+    }
+
+    /// Takes the newest.
+    #[inline]
+    pub fn renew(&mut self) {
+        self.reader.get();
+    }
+
+    /// Holds no old tables back while the worker sleeps.
+    pub fn park(&mut self) {
+        self.reader.park();
+    }
+}
+
 /// The compiled tables. Immutable; replaced whole.
 pub struct Forwarding {
     /// Which tables they are: no two of a process have the same.
@@ -264,6 +309,12 @@ impl Forwarding {
     #[inline]
     pub fn hop(&self, id: u32) -> Option<&Hop> {
         self.hops.get(id as usize)
+    }
+
+    /// The port with that number; of an unknown one, a port that has no address and drops everything.
+    #[inline]
+    pub fn port(&self, id: u8) -> &PortView {
+        self.ports.get(usize::from(id)).unwrap_or(&NO_PORT)
     }
 
     /// The tunnel with that number.

@@ -11,7 +11,8 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`parse`], [`route`], [`rewrite`], [`mss`] | stages of every packet path |
+//! | [`receive`], [`parse`], [`route`], [`rewrite`], [`mss`] | stages of every packet path |
+//! | [`lane`] | what the lanes of all gateways have in common |
 //! | [`forward`], [`neighbour`] | routes, next hops, tunnels, address resolution |
 //! | [`acl`], [`filter`], [`nat`], [`reassemble`], [`redirect`] | functions between subscriber and network |
 //! | [`hold`], [`fragment`], [`icmp`], [`limit`] | parts of the slow path |
@@ -30,6 +31,7 @@ pub mod fragment;
 pub mod hold;
 pub mod hqos;
 pub mod icmp;
+pub mod lane;
 pub mod limit;
 pub mod mss;
 pub mod nat;
@@ -37,6 +39,7 @@ pub mod neighbour;
 pub mod parse;
 pub mod punts;
 pub mod reassemble;
+pub mod receive;
 pub mod redirect;
 pub mod rewrite;
 pub mod route;

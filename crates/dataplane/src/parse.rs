@@ -1,11 +1,13 @@
 //! First looks at a packet.
 
-use engine::Drop;
-use frame::BURST;
-use wire::{L3L4, Malformed, Outer, ethertype, fast};
+use std::net::IpAddr;
 
-use crate::drops;
+use engine::{Drop, Punt};
+use frame::BURST;
+use wire::{Fragment, L3L4, Malformed, Outer, ethertype, fast, protocol};
+
 use crate::forward::PortView;
+use crate::{drops, punts};
 
 /// What the lane knows of each user packet: parsed once, by the first stage.
 pub struct UserIp(pub [L3L4; BURST]);
@@ -66,6 +68,47 @@ pub fn network(kind: u16, packet: &[u8]) -> Result<Network, Drop> {
         ethertype::IP6 => L3L4::parse6(packet).map(Network::Ip).map_err(malformed),
         ethertype::ARP => Ok(Network::Arp),
         _ => Err(drops::ETHER_TYPE),
+    }
+}
+
+/// ICMPv6 types of neighbour discovery (RFC 4861, 4).
+const DISCOVERY: std::ops::RangeInclusive<u8> = 133..=137;
+const ECHO_REQUEST4: u8 = 8;
+const ECHO_REQUEST6: u8 = 128;
+
+/// Whether a packet is a message of IPv6 neighbour discovery.
+pub fn is_discovery(ip: &L3L4, packet: &[u8]) -> bool {
+    let kind = || packet.get(usize::from(ip.l4));
+    ip.version == 6
+        && ip.protocol == protocol::ICMP6
+        && ip.fragment != Fragment::Later
+        && kind().is_some_and(|kind| DISCOVERY.contains(kind))
+}
+
+/// What becomes of a packet to an address of ours where nothing but ICMP is served.
+///
+/// # Errors
+/// The reason under which any other is dropped.
+pub fn local(ip: &L3L4, packet: &[u8]) -> Result<Punt, Drop> {
+    let kind = packet.get(usize::from(ip.l4)).copied().filter(|_| ip.fragment != Fragment::Later);
+    match (ip.version, ip.protocol, kind) {
+        (4, protocol::ICMP4, Some(ECHO_REQUEST4)) | (6, protocol::ICMP6, Some(ECHO_REQUEST6)) => Ok(punts::PING),
+        (4, protocol::ICMP4, _) | (6, protocol::ICMP6, _) => Ok(punts::ICMP_OTHER),
+        _ => Err(drops::NO_SERVICE),
+    }
+}
+
+/// Whether a frame carries an IP packet from or to that address, or the /64 of an IPv6 one. For the trace: it parses anew.
+pub fn is_from_or_to(frame: &[u8], address: IpAddr) -> bool {
+    let Ok(outer) = Outer::parse(frame) else { return false };
+    let packet = frame.get(usize::from(outer.l3)..).unwrap_or_default();
+    let Ok(ip) = L3L4::parse(packet) else { return false };
+    match address {
+        IpAddr::V4(address) => ip.version == 4 && [ip.src, ip.dst].contains(&address.into()),
+        IpAddr::V6(address) => {
+            let prefix = u128::from(address) >> 64;
+            ip.version == 6 && [ip.src6(packet) >> 64, ip.dst6(packet) >> 64].contains(&prefix)
+        }
     }
 }
 

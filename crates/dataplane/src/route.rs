@@ -15,8 +15,13 @@ pub trait HasHop: HasIp {
     fn set_hop(&mut self, i: usize, hop: u32);
     /// The routing domain packet `i` is to be forwarded in.
     fn instance(&self, i: usize) -> InstanceId;
+    /// Sets the routing domain of packet `i`.
+    fn set_instance(&mut self, i: usize, instance: InstanceId);
     /// Header bytes that will be put before the user's packet, for the MTU check.
-    fn overhead(&self, i: usize) -> u16;
+    #[inline(always)]
+    fn overhead(&self, _i: usize) -> u16 {
+        0
+    }
     /// Whether packet `i` is only passed on, from one tunnel to another: no hop of its own way (TS 29.281, 4.4).
     #[inline(always)]
     fn is_relayed(&self, _i: usize) -> bool {

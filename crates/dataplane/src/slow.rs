@@ -4,6 +4,7 @@
 //! rates per worker. What a packet of ours goes by is for the gateway to know: it re-injects what [`Speaker::write`] and [`cut`]
 //! make.
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use engine::{Env, Io, Punt};
@@ -161,6 +162,59 @@ pub fn cut(packet: &[u8], mtu: u16, env: &mut Env, mut put: impl FnMut(&Piece<'_
         }
     }
     true
+}
+
+/// Packets that wait for a pipeline: a queue of at most `most` for each of `N` ways. They are counted by whoever puts them in
+/// and takes them out.
+pub struct Waiting<const N: usize> {
+    queues: [VecDeque<Frame>; N],
+    most: usize,
+}
+
+impl<const N: usize> Waiting<N> {
+    /// Empty queues.
+    pub fn new(most: usize) -> Self {
+        Self { queues: std::array::from_fn(|_| VecDeque::new()), most }
+    }
+
+    /// Packets that wait.
+    pub fn held(&self) -> usize {
+        self.queues.iter().map(VecDeque::len).sum()
+    }
+
+    /// Keeps a frame.
+    ///
+    /// # Errors
+    /// Gives it back: the queue is full.
+    pub fn put(&mut self, way: usize, frame: Frame) -> Result<(), Frame> {
+        match self.queues.get_mut(way) {
+            Some(queue) if queue.len() < self.most => {
+                queue.push_back(frame);
+                Ok(())
+            }
+            _ => Err(frame),
+        }
+    }
+
+    /// The first way that packets wait for, and the port of its first one.
+    pub fn first(&self) -> Option<(usize, u8)> {
+        self.queues.iter().enumerate().find_map(|(way, queue)| Some((way, queue.front()?.meta.port)))
+    }
+
+    /// The next packet of a way, if it is of that port.
+    pub fn next_of(&mut self, way: usize, port: u8) -> Option<Frame> {
+        self.queues.get_mut(way)?.pop_front_if(|frame| frame.meta.port == port)
+    }
+
+    /// The next packet of a way.
+    pub fn next(&mut self, way: usize) -> Option<Frame> {
+        self.queues.get_mut(way)?.pop_front()
+    }
+
+    /// Everything that waits: the worker ends.
+    pub fn drain(&mut self) -> impl Iterator<Item = Frame> + '_ {
+        self.queues.iter_mut().flat_map(|queue| queue.drain(..))
+    }
 }
 
 /// Where a packet is going by its header.

@@ -25,6 +25,8 @@
 //! | module | content |
 //! |---|---|
 //! | [`shell`] | `weir run`: memory, ports, workers, the control thread |
+//! | [`routed`] | a gateway whose control is ports, routes and neighbours: stages and a configuration make it |
+//! | [`control`] | parts of every gateway's control |
 //! | [`load`] | parsing of configurations |
 //! | [`Registry`] | the gateways of a binary, and their common commands |
 //! | [`socket`], [`show`], [`trace`] | the control socket, tables from its answers, one subscriber's packets |
@@ -38,6 +40,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod control;
 pub mod counters;
 pub mod drain;
 pub mod fail;
@@ -49,6 +52,7 @@ pub mod privilege;
 pub mod pulse;
 pub mod records;
 mod registry;
+pub mod routed;
 pub mod schema;
 pub mod shell;
 pub mod show;
@@ -59,4 +63,4 @@ pub mod tables;
 pub mod trace;
 pub mod watch;
 
-pub use registry::{GatewayEntry, Registry};
+pub use registry::{GatewayEntry, Registry, cli};

@@ -7,6 +7,7 @@ use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser};
 
 use crate::cli::{Command, Key, Keys, RunArgs};
 use crate::load::Text;
+use crate::routed::{Routed, RoutedGateway};
 use crate::shell::{self, Gateway};
 use crate::show::{self, LOG, View};
 use crate::trace::{self, TraceKey};
@@ -37,6 +38,13 @@ impl GatewayEntry {
             views: G::VIEWS,
             trace_keys: G::TRACE_KEYS,
         }
+    }
+}
+
+impl GatewayEntry {
+    /// The registry line of a [`Routed`] gateway.
+    pub const fn routed<R: Routed>() -> Self {
+        Self::of::<RoutedGateway<R>>()
     }
 }
 
@@ -134,6 +142,11 @@ impl Registry {
         log::flush();
         fail::exit(done)
     }
+}
+
+/// [`Registry::main`] of these gateways.
+pub fn cli(gateways: &'static [GatewayEntry]) -> ExitCode {
+    Registry(gateways).main()
 }
 
 /// The command line of such a program.

@@ -51,6 +51,7 @@ pub fn of<G: Gateway>() -> Value {
     let mut schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<G::Config>().to_value();
     schema["title"] = json!(format!("Configuration of {} (gateway = \"{}\")", G::TITLE, G::NAME));
     schema["properties"]["gateway"]["enum"] = json!([G::NAME]);
+    schema["properties"]["gateway"]["description"] = json!(format!("`\"{}\"`.", G::NAME));
     schema
 }
 

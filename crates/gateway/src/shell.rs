@@ -12,6 +12,7 @@
 //! | `ports.rs`, `port_stats.rs`, `addresses.rs` | opening ports, looking at them, their hardware addresses |
 //! | `followed.rs` | whose packets are traced, for whom |
 //! | `reload.rs` | `weir reload` and SIGHUP: the configuration read again |
+//! | `sections.rs` | the sections that all configurations have |
 //! | `rest.rs`, `pin.rs` | how the control thread sleeps; CPUs |
 
 mod addresses;
@@ -25,8 +26,10 @@ mod product;
 pub mod reload;
 pub mod rest;
 mod run;
+pub mod sections;
 
 pub use observe::{Shell, wall_clock};
 pub use process::{Ended, Opened, Process, StartError, WorkerInit, WorkerInits};
 pub use product::{Gateway, Head, Loaded, Product, Reach};
 pub use run::run;
+pub use sections::{PortSection, Sections};

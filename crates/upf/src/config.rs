@@ -6,9 +6,9 @@ mod nat;
 mod reassembly;
 mod simulate;
 
-use std::path::PathBuf;
-
 use dataplane::forward::InstanceId;
+use gateway::shell::ports::PortEntry;
+use gateway::shell::{PortSection, Sections};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,67 +25,31 @@ pub use nat::{Nat, NatPool};
 pub use reassembly::Reassembly;
 pub use simulate::{Bearer, Simulate};
 
-/// A user plane's configuration.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Config {
-    /// `"upf"`.
-    pub gateway: String,
-    /// Threads that carry packets.
-    #[serde(default)]
-    pub workers: Workers,
-    /// Packet memory.
-    #[serde(default)]
-    pub frames: Frames,
-    /// Interfaces.
-    #[serde(default)]
-    pub port: Vec<Port>,
-    /// Routes beside the connected ones.
-    #[serde(default)]
-    pub route: Vec<Route>,
-    /// Neighbours that need no resolving.
-    #[serde(default)]
-    pub neighbour: Vec<Neighbour>,
-    /// Tunnel protocol.
-    #[serde(default)]
-    pub gtpu: Gtpu,
-    /// Packets that wait.
-    #[serde(default)]
-    pub buffer: Buffer,
-    /// Where `weir show` and `weir trace` find the running process.
-    #[serde(default = "default_socket")]
-    pub control_socket: PathBuf,
-    /// Sessions made up at start, as if by a control plane.
-    #[serde(default)]
-    pub simulate: Option<Simulate>,
-    /// Control planes, by PFCP.
-    #[serde(default)]
-    pub n4: Option<N4>,
-    /// Translation of subscribers' IPv4 addresses.
-    #[serde(default)]
-    pub nat: Option<Nat>,
-    /// Access lists by network instance.
-    #[serde(default)]
-    pub acl: Vec<Acl>,
-    /// Users' fragments are put together.
-    #[serde(default)]
-    pub reassembly: Option<Reassembly>,
-    /// What the running process keeps of its privileges.
-    #[serde(default)]
-    pub process: ProcessSection,
-    /// Numbers for a monitoring system.
-    #[serde(default)]
-    pub metrics: Option<Metrics>,
-    /// Probes of an orchestrator.
-    #[serde(default)]
-    pub health: Option<Health>,
-    /// The event log.
-    #[serde(default)]
-    pub log: Log,
-}
-
-fn default_socket() -> PathBuf {
-    "/run/weir.sock".into()
+gateway::configuration! {
+    /// A user plane's configuration.
+    pub struct Config of Port {
+        /// Tunnel protocol.
+        #[serde(default)]
+        pub gtpu: Gtpu,
+        /// Packets that wait.
+        #[serde(default)]
+        pub buffer: Buffer,
+        /// Sessions made up at start, as if by a control plane.
+        #[serde(default)]
+        pub simulate: Option<Simulate>,
+        /// Control planes, by PFCP.
+        #[serde(default)]
+        pub n4: Option<N4>,
+        /// Translation of subscribers' IPv4 addresses.
+        #[serde(default)]
+        pub nat: Option<Nat>,
+        /// Access lists by network instance.
+        #[serde(default)]
+        pub acl: Vec<Acl>,
+        /// Users' fragments are put together.
+        #[serde(default)]
+        pub reassembly: Option<Reassembly>,
+    }
 }
 
 /// Which side of the gateway a port is on.
@@ -225,11 +189,7 @@ impl Config {
     /// # Errors
     /// The first thing that is wrong.
     pub fn check(&self) -> Result<(), ConfigError> {
-        if self.gateway != "upf" {
-            return Err(wrong(&[&"gateway"], format!("no gateway is called \"{}\"", self.gateway), "use \"upf\""));
-        }
-        self.workers.check(&self.frames)?;
-        self.log.check()?;
+        self.check_sections("upf")?;
         self.check_ports()?;
         self.gtpu.check()?;
         if let Some(n4) = &self.n4 {
@@ -266,13 +226,21 @@ impl Config {
 
     /// The links around it.
     pub fn links(&self) -> Links<'_> {
-        Links {
-            ports: self.port.iter().map(Port::link).collect(),
-            routes: &self.route,
-            neighbours: &self.neighbour,
-            instances: self.instances(),
-            instance: "core",
-        }
+        self.links_among(self.instances(), "core")
+    }
+}
+
+impl PortSection for Port {
+    fn entry(&self) -> PortEntry<'_> {
+        let Self { name, uri, role, addresses, claim_interface, .. } = self;
+        let role = if *role == Role::Access { "access" } else { "core" };
+        PortEntry { name, uri, role, addresses, claim_interface: *claim_interface }
+    }
+
+    fn link(&self) -> Link<'_> {
+        let Self { name, addresses, vlan, mtu, .. } = self;
+        let point_to_point = self.uri.starts_with("tun:");
+        Link { name, instance: self.instance(), addresses, point_to_point, vlan: *vlan, mtu: *mtu }
     }
 }
 
@@ -283,12 +251,6 @@ impl Port {
             Role::Access => "access",
             Role::Core => "core",
         })
-    }
-
-    fn link(&self) -> Link<'_> {
-        let Self { name, addresses, vlan, mtu, .. } = self;
-        let point_to_point = self.uri.starts_with("tun:");
-        Link { name, instance: self.instance(), addresses, point_to_point, vlan: *vlan, mtu: *mtu }
     }
 }
 

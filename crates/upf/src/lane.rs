@@ -6,7 +6,7 @@ use dataplane::acl::{AccessLists, HasAccessLists};
 use dataplane::forward::{Forwarding, InstanceId, NONE, PortView};
 use dataplane::nat::{Nat, Translates};
 use dataplane::parse::{HasIp, UserIp};
-use dataplane::route::{HasForwarding, HasHop};
+use dataplane::route::HasForwarding;
 use engine::{Burst, Drop, Kind, Live, Punt, Reason};
 use frame::BURST;
 use table::bulk::Hash;
@@ -83,41 +83,20 @@ impl Default for Lane {
     }
 }
 
-impl HasIp for Lane {
-    #[inline]
-    fn ip(&self, i: usize) -> &L3L4 {
-        &self.ip.0[i]
-    }
-    #[inline]
-    fn ip_mut(&mut self, i: usize) -> &mut L3L4 {
-        &mut self.ip.0[i]
-    }
-}
-
-impl HasHop for Lane {
-    #[inline]
-    fn hop(&self, i: usize) -> u32 {
-        self.hop[i]
-    }
-    #[inline]
-    fn set_hop(&mut self, i: usize, hop: u32) {
-        self.hop[i] = hop;
-    }
-    #[inline]
-    fn instance(&self, i: usize) -> InstanceId {
-        self.instance[i]
-    }
-    #[inline]
-    fn overhead(&self, i: usize) -> u16 {
-        self.overhead[i]
-    }
-    #[inline(always)]
-    fn is_relayed(&self, i: usize) -> bool {
-        self.tunnel[i] != NONE && self.teid[i] != 0
-    }
-    #[inline(always)]
-    fn linked(&self) -> Live {
-        self.linked
+dataplane::lane! {
+    Lane {
+        #[inline]
+        fn overhead(&self, i: usize) -> u16 {
+            self.overhead[i]
+        }
+        #[inline(always)]
+        fn is_relayed(&self, i: usize) -> bool {
+            self.tunnel[i] != NONE && self.teid[i] != 0
+        }
+        #[inline(always)]
+        fn linked(&self) -> Live {
+            self.linked
+        }
     }
 }
 
@@ -145,18 +124,7 @@ impl State {
     /// The port a burst came in by, as the stages see it. An unknown one has no address and drops everything.
     #[inline]
     pub fn port(&self, id: u8) -> &PortView {
-        static NOWHERE: PortView = PortView {
-            name: String::new(),
-            mac: [0; 6],
-            vlan: None,
-            mtu: 0,
-            instance: 0,
-            v4: vec![],
-            v6: vec![],
-            verify_udp: false,
-            peer: None,
-        };
-        self.forwarding().ports.get(usize::from(id)).unwrap_or(&NOWHERE)
+        self.forwarding().port(id)
     }
 
     /// Whose mappings a session has: its network and its address there.

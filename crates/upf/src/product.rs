@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::assemble::{AssembleError, assemble};
-use crate::config::{Config, Role, Simulate};
+use crate::config::{Config, Simulate};
 use anyhow::bail;
 use engine::Time;
 use port::Steer;
@@ -34,10 +34,9 @@ use gateway::cli::RunArgs;
 use gateway::fail::Usage;
 use gateway::load::Text;
 use gateway::privilege::folder_of;
-use gateway::shell::ports::PortEntry;
 use gateway::shell::reload::LiveKey;
 use gateway::shell::rest::ControlWaker;
-use gateway::shell::{self, Gateway, Head, Opened, Process, Reach, StartError, WorkerInit, WorkerInits, wall_clock};
+use gateway::shell::{self, Gateway, Opened, Process, Reach, StartError, WorkerInit, WorkerInits, wall_clock};
 use gateway::show::View;
 use gateway::tables::{count, duration, many};
 use gateway::watch::Vitals;
@@ -84,24 +83,6 @@ impl Gateway for UpfGateway {
 
     fn check(config: &Config) -> Result<(), crate::config::ConfigError> {
         config.check()
-    }
-
-    fn head(config: &Config) -> Head<'_> {
-        fn entry(port: &crate::config::Port) -> PortEntry<'_> {
-            let crate::config::Port { name, uri, addresses, claim_interface, .. } = port;
-            let role = if port.role == Role::Access { "access" } else { "core" };
-            PortEntry { name, uri, role, addresses, claim_interface: *claim_interface }
-        }
-        Head {
-            ports: config.port.iter().map(entry).collect(),
-            workers: &config.workers,
-            frames: &config.frames,
-            process: &config.process,
-            metrics: config.metrics.as_ref(),
-            health: config.health.as_ref(),
-            log: &config.log,
-            control_socket: &config.control_socket,
-        }
     }
 
     fn load(args: &RunArgs, text: Text) -> anyhow::Result<Loaded> {

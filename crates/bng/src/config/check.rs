@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use dataplane::config::{ConfigError, wrong};
 
+use gateway::shell::Sections;
+
 use super::{Config, Group, Port};
 
 impl Config {
@@ -12,11 +14,7 @@ impl Config {
     /// # Errors
     /// The first thing that is invalid, by key.
     pub fn check(&self) -> Result<(), ConfigError> {
-        if self.gateway != "bng" {
-            return Err(wrong(&[&"gateway"], format!("no gateway is called \"{}\"", self.gateway), "use \"bng\""));
-        }
-        self.workers.check(&self.frames)?;
-        self.log.check()?;
+        self.check_sections("bng")?;
         self.check_ports()?;
         self.check_names()?;
         self.group.iter().enumerate().try_for_each(|(n, group)| self.check_gateways(n, group))?;

@@ -3,6 +3,8 @@
 use dataplane::config::{ConfigError, Links, parse_rate, wrong};
 use dataplane::forward::InstanceId;
 
+use gateway::shell::Sections;
+
 use super::{Config, FlowEntry, Port, Role, ServiceGroup};
 use crate::depi::{ChannelWord, MAX_SEGMENTS};
 
@@ -12,11 +14,7 @@ impl Config {
     /// # Errors
     /// The first thing that is wrong.
     pub fn check(&self) -> Result<(), ConfigError> {
-        if self.gateway != "cmts" {
-            return Err(wrong(&[&"gateway"], format!("no gateway is called \"{}\"", self.gateway), "use \"cmts\""));
-        }
-        self.workers.check(&self.frames)?;
-        self.log.check()?;
+        self.check_sections("cmts")?;
         self.check_ports()?;
         self.channel_word()?;
         if !(1..=MAX_SEGMENTS).contains(&self.depi.segments) {
@@ -144,13 +142,7 @@ impl Config {
 
     /// The links around it.
     pub fn links(&self) -> Links<'_> {
-        Links {
-            ports: self.port.iter().map(Port::link).collect(),
-            routes: &self.route,
-            neighbours: &self.neighbour,
-            instances: self.instances(),
-            instance: Role::Network.name(),
-        }
+        self.links_among(self.instances(), Role::Network.name())
     }
 
     fn check_flows(&self) -> Result<(), ConfigError> {

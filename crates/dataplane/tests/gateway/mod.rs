@@ -46,9 +46,7 @@ impl HasHop for Lane {
     fn instance(&self, _: usize) -> u16 {
         WORLD
     }
-    fn overhead(&self, _: usize) -> u16 {
-        0
-    }
+    fn set_instance(&mut self, _: usize, _: u16) {}
 }
 
 pub struct State {

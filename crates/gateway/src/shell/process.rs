@@ -16,6 +16,7 @@ use super::pin;
 use super::ports::{self, Place, PortsError, WorkerPorts};
 use super::product::{Gateway, Loaded, Product};
 use super::rest::{ControlWaker, EndNotice, Other, Rest};
+use super::sections::Sections;
 use crate::load::LoadError;
 use crate::snapshot::Snapshot;
 use crate::watch::Vitals;
@@ -101,7 +102,7 @@ impl Opened {
     /// # Errors
     /// [`StartError`], each telling what to do; nothing is left open then.
     pub fn new<G: Gateway>(loaded: &Loaded<G>, steer: Steer, wires: &Wires) -> Result<Self, StartError> {
-        let head = G::head(&loaded.config);
+        let head = loaded.config.head();
         let (slots, slot_bytes) = (head.frames.packet_buffers, head.frames.packet_buffer_bytes);
         let arena = ports::arena(ports::arena_config(head.frames));
         let arena = arena.map_err(|source| StartError::Memory { slots, bytes: slot_bytes, source })?;
@@ -133,7 +134,7 @@ impl Opened {
     ) -> Result<Process<G::Product>, StartError> {
         let Self { arena, ports } = self;
         let WorkerInits { workers, time, waker, sockets, vitals } = all;
-        let head = G::head(&loaded.config);
+        let head = loaded.config.head();
         let run = WorkerConfig { time, idle: head.workers.idle(), burst: head.workers.burst };
         let (mut ends, mut ready) = (Vec::new(), Vec::new());
         for (n, (init, (pool, ports))) in workers.into_iter().zip(ports).enumerate() {

@@ -18,6 +18,7 @@ use super::ports::PortEntry;
 use super::process::{Ended, Opened, Process, StartError};
 use super::reload::LiveKey;
 use super::rest::Wait;
+use super::sections::Sections;
 use crate::cli::RunArgs;
 use crate::load::{LoadError, Text, Warning};
 use crate::metrics::Known;
@@ -66,7 +67,7 @@ impl<G: Gateway> Loaded<G> {
         let (config, warnings) = text.parse_noting::<G::Config>()?;
         let mut loaded = Self { config, text, warnings };
         loaded.check()?;
-        let head = G::head(&loaded.config);
+        let head = loaded.config.head();
         loaded.text.check_machine(head.ports.iter().map(|port| port.uri), head.workers)?;
         let former = loaded.text.former_modes(head.ports.iter().map(|port| port.uri));
         loaded.warnings.extend(former);
@@ -99,7 +100,7 @@ pub struct Reach {
 }
 
 /// How a gateway is started from its configuration, and ended. From `load` on, the methods are called in the order in which they
-/// stand here; [`Loaded`] calls `check` and `head`.
+/// stand here; [`Loaded`] calls `check`.
 pub trait Gateway: Sized + 'static {
     /// What the configuration calls it.
     const NAME: &'static str;
@@ -114,7 +115,7 @@ pub trait Gateway: Sized + 'static {
     /// Configurations that sections of the reference (`weir config reference`) are quoted from.
     const EXAMPLES: &'static [&'static str] = &[];
     /// What an operator writes about it.
-    type Config: DeserializeOwned + Serialize + JsonSchema;
+    type Config: Sections + DeserializeOwned + Serialize + JsonSchema;
     /// Its control side.
     type Product: Product;
 
@@ -123,9 +124,6 @@ pub trait Gateway: Sized + 'static {
     /// # Errors
     /// The first thing that is wrong.
     fn check(config: &Self::Config) -> Result<(), ConfigError>;
-
-    /// The sections of a configuration that all gateways have.
-    fn head(config: &Self::Config) -> Head<'_>;
 
     /// The configuration that the command line asks for.
     ///

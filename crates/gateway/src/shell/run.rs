@@ -13,6 +13,7 @@ use super::ports;
 use super::process::{Ended, Opened, StartError};
 use super::product::{Gateway, Product};
 use super::reload::Reloader;
+use super::sections::Sections;
 use crate::cli::RunArgs;
 use crate::load::{Text, Warning};
 use crate::log;
@@ -38,7 +39,7 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
         return Ok(());
     }
     let (stop, begin) = (Stop::register().context("no signal handlers")?, Instant::now());
-    let (config, head) = (&loaded.config, G::head(&loaded.config));
+    let (config, head) = (&loaded.config, loaded.config.head());
     let path = args.socket.as_deref().unwrap_or(head.control_socket);
     log::start(head.log, &args.log)?;
     log::starting(G::NAME, &args.config);

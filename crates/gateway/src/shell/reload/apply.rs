@@ -10,6 +10,7 @@ use super::{Effect, KeyChange, LIVE, LiveKey, ReloadView};
 use crate::cli::RunArgs;
 use crate::load::{LoadError, Text};
 use crate::log;
+use crate::shell::Sections;
 use crate::shell::{Gateway, Loaded};
 
 /// A running gateway's configuration, and how it is read again.
@@ -80,7 +81,7 @@ impl<G: Gateway> Reloader<G> {
         if !check {
             warn_of_former_names(&mixed.warnings);
             if sections.iter().any(|section| section.starts_with("log.")) {
-                log::set_configured(G::head(&mixed.config).log, &self.args.log);
+                log::set_configured(mixed.config.head().log, &self.args.log);
             }
             *running = merged;
         }
