@@ -7,14 +7,15 @@ mod own;
 use std::net::IpAddr;
 
 use dataplane::forward::InstanceId;
-use dataplane::icmp::{Told, echo_reply};
+use dataplane::icmp::Told;
 use dataplane::limit::{Allowance, Limit, PeerLimit};
-use dataplane::neighbour::{NeighbourMessage, Station, arp_reply, neighbour_advertisement};
-use dataplane::parse::{HasIp, malformed};
+use dataplane::neighbour::NeighbourMessage;
+use dataplane::parse::HasIp;
+use dataplane::slow::{self, Heard, Responder, pong};
 use engine::{Burst, Env, Punt};
 use frame::Frame;
 use table::ring::Producer;
-use wire::{L3L4, Mac, Outer, Vlan, fast};
+use wire::Outer;
 
 use crate::config::{Class, PuntSection};
 use crate::lane::{Bng, Lane, State};
@@ -71,7 +72,7 @@ pub struct SlowPath {
     events: Producer<Event>,
     classes: Box<[PeerLimit; Class::COUNT]>,
     /// Answers on core links.
-    answers: Limit,
+    responder: Responder,
     resolves: Limit,
     errors: Box<PeerLimit>,
     own: Own,
@@ -89,7 +90,7 @@ impl SlowPath {
         Self {
             events,
             classes: Box::new(Class::ALL.map(class)),
-            answers: Limit::new(Allowance::new(10_000, 1000)),
+            responder: Responder::default(),
             resolves: Limit::new(Allowance::new(1000, 100)),
             errors: Box::new(PeerLimit::new(ERRORS_EACH, ERRORS, seed)),
             own: Own::default(),
@@ -164,21 +165,13 @@ impl SlowPath {
                 env.stats.drop_outside(drops::NEIGHBOUR_UNRESOLVED, frame.len());
                 if self.resolves.allow(env.now) {
                     let packet = env.arena().bytes(&frame).get(l3..).unwrap_or_default();
-                    let address: IpAddr = if ip.version == 4 {
-                        ip.dst.to_be_bytes().into()
-                    } else {
-                        ip.dst6(packet).to_be_bytes().into()
-                    };
+                    let address = slow::destination(&ip, packet);
                     self.tell(Event::Resolve { instance: lane.instance[i], address });
                 }
             }
             _ if side == Side::Access => return self.control_packet(punt, frame, state, env),
             punts::ARP | punts::NEIGHBOUR => self.hear(&frame, punt, state, env),
-            punts::PING if self.answers.allow(env.now) => {
-                env.stats.consumed(punt);
-                return pong(frame, env);
-            }
-            punts::PING => env.stats.drop_outside(drops::LIMITED, frame.len()),
+            punts::PING => return self.responder.ping(frame, env),
             other => env.stats.consumed(other),
         }
         env.pool.give(frame);
@@ -210,36 +203,9 @@ impl SlowPath {
 
     /// ARP or neighbour discovery of a core link: answered when it asks for an address of the port, and reported.
     fn hear(&mut self, frame: &Frame, punt: Punt, state: &State, env: &mut Env) {
-        let message = match NeighbourMessage::parse(env.arena().bytes(frame)) {
-            Ok(message) => message,
-            Err(why) => return env.stats.drop_outside(malformed(why), frame.len()),
-        };
-        env.stats.consumed(punt);
-        let id = frame.meta.port;
-        let port = state.port(id);
-        let us = Station { mac: Mac(port.mac), vlan: port.vlan.map(Vlan::of) };
-        let sender = fast::array(env.arena().bytes(frame), 6).map(Mac);
-        let mut for_us = false;
-        let reply = match message {
-            NeighbourMessage::ArpRequest { sender, sender_ip, target } if port.is_mine4(target.into()) => {
-                for_us = true;
-                make(env, |space| arp_reply(space, &us, target, sender, sender_ip))
-            }
-            NeighbourMessage::NeighbourSolicitation { source, link, target } if port.is_mine6(target.into()) => {
-                for_us = true;
-                let to = link.or(sender).filter(|_| !source.is_unspecified()).map(|mac| (mac, source));
-                make(env, |space| neighbour_advertisement(space, &us, target, to, true))
-            }
-            _ => None,
-        };
-        if let Some(reply) = reply {
-            if self.answers.allow(env.now) {
-                env.send(id, reply);
-            } else {
-                env.pool.give(reply);
-            }
+        if let Some(Heard { port, message, for_us }) = self.responder.hear(frame, punt, state.port(frame.meta.port), env) {
+            self.tell(Event::Neighbour { port, message, for_us });
         }
-        self.tell(Event::Neighbour { port: id, message, for_us });
     }
 }
 
@@ -255,34 +221,4 @@ fn class_of(punt: Punt) -> Class {
         punts::ROUTING => Class::Routing,
         _ => Class::Icmp,
     }
-}
-
-/// A ping to us, in place: the reply leaves by the port and with the tags the request came with.
-fn pong(mut frame: Frame, env: &mut Env) {
-    let (port, l3) = (frame.meta.port, usize::from(frame.meta.l3));
-    let arena = env.pool.arena().clone();
-    let total = L3L4::parse(arena.bytes(&frame).get(l3..).unwrap_or_default()).map_or(0, |ip| ip.total_len as u16);
-    let _ = frame.truncate(frame.meta.l3.saturating_add(total));
-    let bytes = arena.bytes_mut(&mut frame);
-    if bytes.get_mut(l3..).is_some_and(echo_reply) {
-        if let Some(head) = bytes.first_chunk_mut::<12>() {
-            let (to, from) = head.split_at_mut(6);
-            to.swap_with_slice(from);
-        }
-        env.send(port, frame);
-    } else {
-        env.pool.give(frame);
-    }
-}
-
-/// A frame of our own.
-fn make(env: &mut Env, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Frame> {
-    let mut frame = env.pool.take()?;
-    let arena = env.pool.arena();
-    let Some(len) = write(arena.space_mut(&mut frame)) else {
-        env.pool.give(frame);
-        return None;
-    };
-    arena.set_len(&mut frame, len);
-    Some(frame)
 }

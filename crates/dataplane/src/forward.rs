@@ -13,6 +13,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use table::bulk::BulkMap;
 use table::lpm::Lpm;
 use table::snapshot::Reader;
+use wire::ethernet::{self, Tag, Tags};
+use wire::{Mac, Vlan, ethertype};
 
 use crate::rewrite::UNTAGGED;
 pub use neighbourhood::Neighbourhood;
@@ -89,6 +91,27 @@ impl PortView {
     #[inline]
     pub fn is_mine6(&self, address: u128) -> bool {
         self.v6.iter().any(|(mine, _)| *mine == address)
+    }
+
+    /// The link header of a packet of that version as it would come in by this port, from itself: for packets that enter a
+    /// pipeline as if they had been received.
+    pub fn as_received(&self, version: u8) -> ethernet::Repr {
+        let tags = self.vlan.map_or(Tags::None, |id| Tags::One(Tag::customer(Vlan::of(id))));
+        let ethertype = if version == 6 { ethertype::IP6 } else { ethertype::IP4 };
+        ethernet::Repr { dst: Mac(self.mac), src: Mac(self.mac), tags, ethertype }
+    }
+
+    /// Writes a packet with that header before it; `write` is given the room behind it. Returns the frame's length.
+    pub fn write_as_received(
+        &self,
+        space: &mut [u8],
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) -> Option<usize> {
+        let at = self.as_received(4).header_len();
+        let len = write(space.get_mut(at..)?)?;
+        let version = space.get(at)? >> 4;
+        self.as_received(version).emit(space).ok()?;
+        Some(at + len)
     }
 
     /// Our address to speak from to `to`: the one on the same link if there is one.

@@ -125,25 +125,31 @@ impl Responder {
         Some(Heard { port: frame.meta.port, message, for_us })
     }
 
-    /// A ping to us, in place: the reply takes the request's frame and leaves by the port it came in by, to its sender.
-    pub fn ping(&mut self, mut frame: Frame, env: &mut Env) {
+    /// A ping to us, answered within the rate by [`pong`].
+    pub fn ping(&mut self, frame: Frame, env: &mut Env) {
         if !self.answers.allow(env.now) {
             env.stats.drop_outside(drops::LIMITED, frame.len());
             return env.pool.give(frame);
         }
         env.stats.consumed(punts::PING);
-        let (port, l3) = (frame.meta.port, usize::from(frame.meta.l3));
-        let arena = env.pool.arena().clone();
-        // What the link padded does not go back.
-        let total = L3L4::parse(arena.bytes(&frame).get(l3..).unwrap_or_default()).map_or(0, |ip| ip.total_len as u16);
-        let _ = frame.truncate(frame.meta.l3 + total);
-        let bytes = arena.bytes_mut(&mut frame);
-        if bytes.get_mut(l3..).is_some_and(echo_reply) {
-            swap_macs(bytes);
-            env.send(port, frame);
-        } else {
-            env.pool.give(frame);
-        }
+        pong(frame, env);
+    }
+}
+
+/// Answers a ping in place: the reply takes the request's frame and tags and leaves by the port it came in by, to its sender.
+/// The request was counted.
+pub fn pong(mut frame: Frame, env: &mut Env) {
+    let (port, l3) = (frame.meta.port, usize::from(frame.meta.l3));
+    let arena = env.pool.arena().clone();
+    // What the link padded does not go back.
+    let total = L3L4::parse(arena.bytes(&frame).get(l3..).unwrap_or_default()).map_or(0, |ip| ip.total_len as u16);
+    let _ = frame.truncate(frame.meta.l3.saturating_add(total));
+    let bytes = arena.bytes_mut(&mut frame);
+    if bytes.get_mut(l3..).is_some_and(echo_reply) {
+        swap_macs(bytes);
+        env.send(port, frame);
+    } else {
+        env.pool.give(frame);
     }
 }
 
@@ -199,6 +205,11 @@ impl<const N: usize> Waiting<N> {
     /// The first way that packets wait for, and the port of its first one.
     pub fn first(&self) -> Option<(usize, u8)> {
         self.queues.iter().enumerate().find_map(|(way, queue)| Some((way, queue.front()?.meta.port)))
+    }
+
+    /// The port of the first packet of a way; none: no packet waits for it.
+    pub fn port_of(&self, way: usize) -> Option<u8> {
+        Some(self.queues.get(way)?.front()?.meta.port)
     }
 
     /// The next packet of a way, if it is of that port.

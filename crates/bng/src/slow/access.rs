@@ -4,12 +4,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use dataplane::neighbour::{NeighbourMessage, Station, arp_reply, neighbour_advertisement};
 use dataplane::parse::malformed;
+use dataplane::slow::make;
 use engine::{Drop, Env, Punt};
 use frame::Frame;
 use table::records::LineId;
 use wire::{L3L4, Mac, fast};
 
-use super::{ControlPacket, Event, SlowPath, make};
+use super::{ControlPacket, Event, SlowPath};
 use crate::config::Class;
 use crate::lane::State;
 use crate::link::Line;

@@ -4,23 +4,21 @@
 //! What is for a subscriber enters the downstream pipeline as if the core had sent it, and so finds its line, access lists
 //! and policer; what is for the core is routed there.
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use dataplane::forward::{InstanceId, NONE, PortView};
-use dataplane::fragment::{Plan, dont_fragment};
-use dataplane::icmp::{self, Told, may_answer, one_more_hop};
+use dataplane::icmp::{Told, may_answer};
 use dataplane::parse::HasIp;
 use dataplane::route::HasForwarding;
+use dataplane::slow::{self, Speaker, Waiting, make};
 use engine::{Burst, Drop, Env, Io};
 use frame::{BURST, Frame};
-use wire::ethernet::{self, Tag, Tags};
-use wire::{L3L4, Mac, Vlan, ethertype, fast};
+use wire::{L3L4, fast};
 
-use super::{SlowPath, make};
+use super::SlowPath;
 use crate::lane::{Bng, Lane, NOBODY, State};
 use crate::steer::Side;
-use crate::{drops, punts};
+use crate::drops;
 
 /// The pipeline that packets wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +39,13 @@ impl Towards {
 const MOST: usize = 8 * BURST;
 
 /// Packets that wait for their pipeline.
-#[derive(Default)]
-pub(super) struct Own([VecDeque<Frame>; 3]);
+pub(super) struct Own(Waiting<3>);
+
+impl Default for Own {
+    fn default() -> Self {
+        Self(Waiting::new(MOST))
+    }
+}
 
 /// The packet that something is to be said about.
 pub(super) struct About<'a> {
@@ -58,35 +61,26 @@ pub(super) struct About<'a> {
 
 impl Own {
     pub(super) fn held(&self) -> usize {
-        self.0.iter().map(VecDeque::len).sum()
+        self.0.held()
     }
 
     /// Keeps a frame, which has been counted where it came from.
     pub(super) fn put(&mut self, towards: Towards, frame: Frame, env: &mut Env) {
-        let queue = &mut self.0[towards as usize];
-        if queue.len() < MOST {
-            return queue.push_back(frame);
+        if let Err(frame) = self.0.put(towards as usize, frame) {
+            give_up(frame, env);
         }
-        env.stats.add(Io::Released, 1);
-        env.stats.drop_outside(drops::OUT_QUEUE_FULL, frame.len());
-        env.pool.give(frame);
     }
 
     pub(super) fn close(&mut self, env: &mut Env) {
-        for frame in self.0.iter_mut().flat_map(|queue| queue.drain(..)) {
-            env.stats.add(Io::Released, 1);
-            env.stats.drop_outside(drops::OUT_QUEUE_FULL, frame.len());
-            env.pool.give(frame);
-        }
+        self.0.drain().for_each(|frame| give_up(frame, env));
     }
 
     pub(super) fn next(&mut self, burst: &mut Burst<Bng>, state: &State, env: &Env) -> Option<Towards> {
-        let towards = Towards::ALL.into_iter().find(|towards| !self.0[*towards as usize].is_empty())?;
-        let queue = &mut self.0[towards as usize];
         // A burst is of one port.
-        let port = queue.front()?.meta.port;
-        while burst.len() < BURST && queue.front().is_some_and(|frame| frame.meta.port == port) {
-            let Some(frame) = queue.pop_front() else { break };
+        let (towards, port) = Towards::ALL.into_iter().find_map(|it| Some((it, self.0.port_of(it as usize)?)))?;
+        while burst.len() < BURST
+            && let Some(frame) = self.0.next_of(towards as usize, port)
+        {
             let ip = L3L4::parse(env.arena().bytes(&frame));
             let Ok(i) = burst.push(frame) else { break };
             env.stats.add(Io::Released, 1);
@@ -100,18 +94,17 @@ impl Own {
     }
 }
 
+fn give_up(frame: Frame, env: &mut Env) {
+    env.stats.add(Io::Released, 1);
+    env.stats.drop_outside(drops::OUT_QUEUE_FULL, frame.len());
+    env.pool.give(frame);
+}
+
 /// A port with a core side in a VRF.
 fn core_port(state: &State, instance: InstanceId) -> Option<(u8, &PortView)> {
     let is_core = |id: u8| state.directory.role(id).is_some_and(|role| role.has_core());
     let ports = state.forwarding().ports.iter().enumerate().map(|(id, view)| (id as u8, view)); // fewer than 256
     ports.into_iter().find(|(id, view)| view.instance == instance && is_core(*id))
-}
-
-/// The link header of a frame as it would come in by the core side of a port.
-fn as_received(view: &PortView, version: u8) -> ethernet::Repr {
-    let tags = view.vlan.map_or(Tags::None, |id| Tags::One(Tag::customer(Vlan::of(id))));
-    let ethertype = if version == 6 { ethertype::IP6 } else { ethertype::IP4 };
-    ethernet::Repr { dst: Mac(view.mac), src: Mac(view.mac), tags, ethertype }
 }
 
 impl SlowPath {
@@ -126,7 +119,7 @@ impl SlowPath {
         };
         let port = core_port(state, instance);
         let made = port.and_then(|(id, view)| {
-            let head = as_received(view, version);
+            let head = view.as_received(version);
             let len = head.header_len();
             frame.move_front(frame.meta.l3, len as u16).ok()?; // at most 22
             head.emit(arena.bytes_mut(&mut frame)).ok()?;
@@ -155,15 +148,8 @@ impl SlowPath {
             return;
         }
         let packet = about.packet;
-        self.originate(about, about.side, state, env, |space, from4, from6| {
-            let len = match packet.first()? >> 4 {
-                4 => icmp::error4(space, from4?, told.v4, packet)?,
-                _ => icmp::error6(space, from6?, told.v6, packet)?,
-            };
-            // The pipeline it leaves by takes one.
-            one_more_hop(space)?;
-            Some(len)
-        });
+        // The pipeline it leaves by takes one hop.
+        self.originate(about, about.side, state, env, |space, speaker| speaker.write(space, told, packet));
     }
 
     /// A packet larger than its way: in pieces (RFC 791), or back with the size that fits.
@@ -172,19 +158,12 @@ impl SlowPath {
             Side::Core => state.subscribers.head(lane.record[i]).map_or(0, |head| head.mtu),
             Side::Access => state.forwarding().hop(lane.hop[i]).map_or(0, |hop| hop.mtu),
         };
-        if lane.ip(i).version == 4
-            && !dont_fragment(about.packet)
-            && let Ok(plan) = Plan::new(about.packet, mtu.into())
-        {
-            env.stats.consumed(punts::OVERSIZE);
-            let onward = if about.side == Side::Core { Side::Access } else { Side::Core };
-            for piece in plan.pieces() {
-                // Pieces go on where the packet was going.
-                if !self.originate(about, onward, state, env, |space, _, _| piece.write(space)) {
-                    env.stats.add(Io::Originated, 1);
-                    env.stats.drop_outside(drops::NO_FRAME, piece.len());
-                }
-            }
+        let onward = if about.side == Side::Core { Side::Access } else { Side::Core };
+        // Pieces go on where the packet was going.
+        let was_cut = slow::cut(about.packet, mtu, env, |piece, env| {
+            self.originate(about, onward, state, env, |space, _| piece.write(space))
+        });
+        if was_cut {
             return;
         }
         self.refuse(about, (drops::TOO_BIG, Told::too_big(mtu)), state, env);
@@ -198,23 +177,14 @@ impl SlowPath {
         to: Side,
         state: &State,
         env: &mut Env,
-        write: impl FnOnce(&mut [u8], Option<std::net::Ipv4Addr>, Option<std::net::Ipv6Addr>) -> Option<usize>,
+        write: impl FnOnce(&mut [u8], Speaker) -> Option<usize>,
     ) -> bool {
         let Some((id, view)) = core_port(state, about.instance) else { return false };
-        let (from4, from6) = speakers(about, to, state, view);
+        let speaker = speaker(about, to, state, view);
         let towards = if to == Side::Access { Towards::Subscriber } else { Towards::Core };
         let made = make(env, |space| match to {
-            Side::Core => write(space, from4, from6),
-            Side::Access => {
-                let mut head = as_received(view, 4);
-                let at = head.header_len();
-                let len = write(space.get_mut(at..)?, from4, from6)?;
-                if space.get(at)? >> 4 == 6 {
-                    head.ethertype = ethertype::IP6;
-                }
-                head.emit(space).ok()?;
-                Some(at + len)
-            }
+            Side::Core => write(space, speaker),
+            Side::Access => view.write_as_received(space, |space| write(space, speaker)),
         });
         let Some(mut frame) = made else { return false };
         (frame.meta.l3, frame.meta.port) = (0, id);
@@ -225,16 +195,13 @@ impl SlowPath {
 }
 
 /// The gateway's addresses towards a side: those of the sender's group, or of the core port.
-fn speakers(
-    about: &About<'_>,
-    to: Side,
-    state: &State,
-    view: &PortView,
-) -> (Option<std::net::Ipv4Addr>, Option<std::net::Ipv6Addr>) {
-    let port4 = view.v4.first().map(|(address, _)| (*address).into());
-    let port6 = view.v6.first().map(|(address, _)| (*address).into());
+fn speaker(about: &About<'_>, to: Side, state: &State, view: &PortView) -> Speaker {
+    let of_port = Speaker {
+        v4: view.v4.first().map(|(address, _)| *address),
+        v6: view.v6.first().map(|(address, _)| *address),
+    };
     if to == Side::Core || about.side == Side::Core {
-        return (port4, port6);
+        return of_port;
     }
     let source: Option<IpAddr> = L3L4::parse(about.packet).ok().map(|ip| match ip.version {
         4 => ip.src.to_be_bytes().into(),
@@ -245,15 +212,15 @@ fn speakers(
         record.and_then(|record| state.subscribers.head(record)).and_then(|head| state.subscribers.group(head.group));
     let gateways = group.map(|group| &group.plan.gateways[..]).unwrap_or_default();
     let own4 = gateways.iter().find_map(|address| match address {
-        IpAddr::V4(address) => Some(*address),
+        IpAddr::V4(address) => Some(address.to_bits()),
         IpAddr::V6(_) => None,
     });
     let own6 = gateways.iter().find_map(|address| match address {
         // A link-local source would not pass as one from the core.
-        IpAddr::V6(address) if address.segments()[0] & 0xffc0 != 0xfe80 => Some(*address),
+        IpAddr::V6(address) if address.segments()[0] & 0xffc0 != 0xfe80 => Some(address.to_bits()),
         _ => None,
     });
-    (own4.or(port4), own6.or(port6))
+    Speaker { v4: own4.or(of_port.v4), v6: own6.or(of_port.v6) }
 }
 
 /// The sender of a packet as a number, for limits.

@@ -1,7 +1,7 @@
 //! First look at a frame from the access network.
 
 use dataplane::forward::{PortView, is_martian4, is_martian6};
-use dataplane::parse::{HasIp, malformed};
+use dataplane::parse::{self, HasIp, malformed};
 use engine::{At, Burst, Ctx, Drop, Live, Punt, Stage};
 use frame::Arena;
 use wire::{Fragment, L3L4, Outer, ethertype, fast, protocol};
@@ -235,11 +235,8 @@ pub(super) fn icmp6(ip: &L3L4, packet: &[u8]) -> Option<u8> {
 
 /// Where a packet to one of the gateway's own addresses goes.
 pub(super) fn local(ip: &L3L4, packet: &[u8]) -> Result<Option<Punt>, Drop> {
-    let kind = packet.get(usize::from(ip.l4)).copied().filter(|_| ip.fragment != Fragment::Later);
-    match (ip.version, ip.protocol, kind) {
-        (4, protocol::ICMP4, Some(8)) | (6, protocol::ICMP6, Some(128)) => Ok(Some(punts::PING)),
-        (4, protocol::ICMP4, _) | (6, protocol::ICMP6, _) => Ok(Some(punts::ICMP_OTHER)),
-        (_, protocol::TCP, _) if ip.dst_port == BGP || ip.src_port == BGP => Ok(Some(punts::ROUTING)),
-        _ => Err(drops::NO_SERVICE),
+    match ip.protocol {
+        protocol::TCP if ip.dst_port == BGP || ip.src_port == BGP => Ok(Some(punts::ROUTING)),
+        _ => parse::local(ip, packet).map(Some),
     }
 }

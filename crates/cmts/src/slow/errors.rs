@@ -3,18 +3,15 @@
 //! Either goes on as a packet like any other. What is for a subscriber enters the downstream pipeline as if the network
 //! had sent it, and so finds its modem, filters and service flow; what is for the network is routed there.
 
-use std::collections::VecDeque;
-
 use dataplane::forward::{InstanceId, NONE};
 use dataplane::fragment::Piece;
 use dataplane::icmp::Told;
 use dataplane::parse::HasIp;
 use dataplane::route::HasForwarding;
-use dataplane::slow::{self, Speaker, make};
+use dataplane::slow::{self, Speaker, Waiting, make};
 use engine::{Burst, Drop, Env, Io};
 use frame::{BURST, Frame};
-use wire::ethernet::{self, Tag, Tags};
-use wire::{L3L4, Mac, Vlan, ethertype};
+use wire::L3L4;
 
 use super::SlowPath;
 use crate::drops;
@@ -47,30 +44,34 @@ pub enum ReplyTo {
 const MOST: usize = 4 * BURST;
 
 /// Packets of ours that wait for their pipeline.
-#[derive(Default)]
-pub(super) struct Own([VecDeque<Frame>; 2]);
+pub(super) struct Own(Waiting<2>);
+
+impl Default for Own {
+    fn default() -> Self {
+        Self(Waiting::new(MOST))
+    }
+}
 
 impl Own {
     pub(super) fn held(&self) -> usize {
-        self.0.iter().map(VecDeque::len).sum()
+        self.0.held()
     }
 
     fn put(&mut self, towards: ReplyTo, frame: Frame, env: &mut Env) {
         env.stats.add(Io::Originated, 1);
-        let queue = &mut self.0[towards as usize];
-        if queue.len() < MOST {
-            return queue.push_back(frame);
+        if let Err(frame) = self.0.put(towards as usize, frame) {
+            give_up(frame, env);
         }
-        env.stats.drop_outside(drops::LIMITED, frame.len());
-        env.pool.give(frame);
     }
 
     pub(super) fn close(&mut self, env: &mut Env) {
-        for frame in self.0.iter_mut().flat_map(|queue| queue.drain(..)) {
-            env.stats.drop_outside(drops::LIMITED, frame.len());
-            env.pool.give(frame);
-        }
+        self.0.drain().for_each(|frame| give_up(frame, env));
     }
+}
+
+fn give_up(frame: Frame, env: &mut Env) {
+    env.stats.drop_outside(drops::LIMITED, frame.len());
+    env.pool.give(frame);
 }
 
 impl SlowPath {
@@ -82,10 +83,9 @@ impl SlowPath {
     /// Fills an empty burst with packets of ours that go the same way, and says which; none: there are none.
     pub fn next(&mut self, burst: &mut Burst<Cmts>, state: &State, env: &mut Env) -> Option<ReplyTo> {
         let ways = [ReplyTo::Subscriber, ReplyTo::Network];
-        let towards = ways.into_iter().find(|towards| !self.own.0[*towards as usize].is_empty())?;
-        let queue = &mut self.own.0[towards as usize];
+        let towards = ways.into_iter().find(|towards| self.own.0.port_of(*towards as usize).is_some())?;
         while burst.len() < BURST {
-            let Some(frame) = queue.pop_front() else { break };
+            let Some(frame) = self.own.0.next(towards as usize) else { break };
             let ip = L3L4::parse(env.pool.arena().bytes(&frame));
             // Of the port that speaks for us.
             let network = state.port(frame.meta.port).instance;
@@ -159,19 +159,7 @@ impl SlowPath {
         let towards = if came == ReceivedFrom::Modems { ReplyTo::Subscriber } else { ReplyTo::Network };
         let made = make(env, |space| match towards {
             ReplyTo::Network => write(space),
-            ReplyTo::Subscriber => {
-                // As it would come in by the port.
-                let tags = view.vlan.map_or(Tags::None, |id| Tags::One(Tag::customer(Vlan::of(id))));
-                let mac = Mac(view.mac);
-                let mut head = ethernet::Repr { dst: mac, src: mac, tags, ethertype: ethertype::IP4 };
-                let at = head.header_len();
-                let len = write(space.get_mut(at..)?)?;
-                if space.get(at)? >> 4 == 6 {
-                    head.ethertype = ethertype::IP6;
-                }
-                head.emit(space).ok()?;
-                Some(at + len)
-            }
+            ReplyTo::Subscriber => view.write_as_received(space, write),
         });
         match made {
             Some(mut frame) => {

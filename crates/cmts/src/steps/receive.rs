@@ -6,7 +6,7 @@ use dataplane::forward::{PortView, is_martian4, is_martian6};
 use dataplane::parse::{self, HasIp, Usual, malformed};
 use engine::{At, Burst, Ctx, Drop, Punt, Stage};
 use frame::Arena;
-use wire::{Fragment, L3L4, Outer, l2tp, protocol, psp};
+use wire::{Fragment, Outer, l2tp, protocol, psp};
 
 use crate::lane::{Cmts, State, UNTAGGED};
 use crate::upstream::count_in;
@@ -24,22 +24,6 @@ fn link(frame: &[u8], port: &PortView) -> Result<(u16, u16, u32), Drop> {
         return Err(drops::NOT_FOR_US);
     }
     Ok((outer.ethertype, outer.l3, vlan.map_or(UNTAGGED, |tag| tag.0.into())))
-}
-
-/// Where a packet to one of our own addresses goes.
-fn local(ip: &L3L4, packet: &[u8]) -> Result<Punt, Drop> {
-    let kind = packet.get(usize::from(ip.l4)).copied();
-    match (ip.version, ip.protocol, kind) {
-        (4, protocol::ICMP4, Some(8)) | (6, protocol::ICMP6, Some(128)) => Ok(punts::PING),
-        (4, protocol::ICMP4, _) | (6, protocol::ICMP6, _) => Ok(punts::ICMP_OTHER),
-        _ => Err(drops::NO_SERVICE),
-    }
-}
-
-/// Whether it is neighbour discovery (RFC 4861, 4).
-fn is_discovery(ip: &L3L4, packet: &[u8]) -> bool {
-    let kind = packet.get(usize::from(ip.l4)).copied();
-    ip.version == 6 && ip.protocol == protocol::ICMP6 && kind.is_some_and(|kind| (133..=137).contains(&kind))
 }
 
 /// From the network: link header, then IP; asks for the host's place in the index.
@@ -103,8 +87,8 @@ fn network(burst: &mut Burst<Cmts>, i: usize, port: &PortView, state: &State, ar
         }
     };
     let outcome = match () {
-        () if is_discovery(&ip, packet) => Some(Ok(punts::NEIGHBOUR)),
-        () if ours => Some(local(&ip, packet)),
+        () if parse::is_discovery(&ip, packet) => Some(Ok(punts::NEIGHBOUR)),
+        () if ours => Some(parse::local(&ip, packet)),
         () if link_local => Some(Err(drops::MULTICAST)),
         () if martian => Some(Err(drops::MARTIAN_SOURCE)),
         () => None,
@@ -166,7 +150,7 @@ fn rpd(bytes: &[u8], port: &PortView, state: &State) -> Result<Packet, Drop> {
         parse::Network::Arp => return Ok(Packet::Local { punt: punts::ARP, l3, end: bytes.len() as u16 }),
     };
     let end = l3 + ip.total_len as u16; // fits: checked against the frame's length
-    if is_discovery(&ip, packet) {
+    if parse::is_discovery(&ip, packet) {
         return Ok(Packet::Local { punt: punts::NEIGHBOUR, l3, end });
     }
     let ours = if ip.version == 4 { port.is_mine4(ip.dst) } else { port.is_mine6(ip.dst6(packet)) };
@@ -176,7 +160,7 @@ fn rpd(bytes: &[u8], port: &PortView, state: &State) -> Result<Packet, Drop> {
     let (carrier, offset) = match ip.protocol {
         protocol::L2TP => (l2tp::Carrier::Ip, 0),
         protocol::UDP if ip.dst_port == l2tp::PORT => (l2tp::Carrier::Udp, 8),
-        protocol::ICMP4 | protocol::ICMP6 => return Ok(Packet::Local { punt: local(&ip, packet)?, l3, end }),
+        protocol::ICMP4 | protocol::ICMP6 => return Ok(Packet::Local { punt: parse::local(&ip, packet)?, l3, end }),
         _ => return Err(drops::NOT_L2TP),
     };
     if ip.fragment != Fragment::Whole {
