@@ -203,7 +203,7 @@ impl Bed {
 
 /// Subscribers lie on workers in contiguous ranges.
 fn steer(traffic: &Profile, workers: u16) -> Steer {
-    let mut steer = Steer::new();
+    let mut steer = Steer::new().within(upf::steer::GTPU);
     let each = traffic.ues.div_ceil(workers.max(1).into()).max(1);
     for worker in 0..workers {
         let (first, end) = (u32::from(worker) * each, ((u32::from(worker) + 1) * each).min(traffic.ues));

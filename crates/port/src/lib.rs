@@ -53,5 +53,5 @@ pub use error::PortError;
 pub use frame::{Caps, Link, Port, PortCounters};
 pub use memory::Wires;
 pub use open::{OpenContext, open};
-pub use packet::{Look, Steer};
+pub use packet::{Look, Steer, SteerExtensions, SteerSpec};
 pub use uri::Uri;

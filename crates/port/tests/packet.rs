@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use frame::Link;
 use net::{Door, LEFT_MAC, Net, RIGHT_MAC, packet, tagged};
-use port::{PortCounters, PortError, Steer};
+use port::{PortCounters, PortError, Steer, SteerExtensions, SteerSpec};
 
 const MODES: [&str; 6] = ["plain", "plain&vlan=off", "mmsg", "ring", "slots", "auto"];
 
@@ -358,7 +358,16 @@ fn subscriber(address: u32, tunnelled: bool) -> Vec<u8> {
 #[test]
 fn no_subscriber_is_seen_by_two_members() {
     let net = Net::new();
-    let mut steer = Steer::new();
+    // Optional fields and one kind of extension header.
+    let tunnel = SteerSpec {
+        udp_port: 2152,
+        carries: (9, 255),
+        flags: 8,
+        short: (0x07, 16),
+        long: (0x04, 20),
+        extensions: SteerExtensions { first: 19, most: 3 },
+    };
+    let mut steer = Steer::new().within(tunnel);
     let address = |text: &str| text.parse().unwrap();
     steer.give(address("10.1.0.0"), address("10.1.255.255"), 1).unwrap();
     for mode in ["ring", "slots", "mmsg", "plain"] {

@@ -56,6 +56,7 @@ pub mod rules;
 pub mod sessions;
 pub mod simulate;
 pub mod slow;
+pub mod steer;
 pub mod steps;
 
 pub use lane::{State, Upf};

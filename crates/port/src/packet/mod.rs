@@ -69,7 +69,7 @@ mod slots;
 mod socket;
 mod steer;
 
-pub use steer::{EXTENSIONS, Look, Steer};
+pub use steer::{Look, Steer, SteerExtensions, SteerSpec};
 
 use crate::claim::{self, Claim, Hold};
 use crate::clock::coarse_now as now;

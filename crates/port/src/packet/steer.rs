@@ -2,8 +2,8 @@
 //!
 //! The program is classic BPF, as PACKET_FANOUT takes it: no map, no loader, no capability beyond the socket's.
 //! Offsets count from the L3 header. It looks through up to two further VLAN tags (the kernel has taken the outer one
-//! off), IPv4 options, and GTP-U with its optional fields and up to [`EXTENSIONS`] extension headers, over IPv4 or
-//! IPv6. What belongs to no subscriber (ARP, GTP echo, PFCP, whatever is cut short) goes to member 0.
+//! off), IPv4 options, and the gateway's tunnel over IPv4 or IPv6, if it has one: a [`SteerSpec`]. What belongs to no
+//! subscriber (ARP, a tunnel's own messages, whatever is cut short) goes to member 0.
 //!
 //! A later fragment of an outer packet shows no inner address; it goes by the outer addresses, and the worker hands it
 //! over.
@@ -15,18 +15,42 @@ use libc::sock_filter;
 use super::cbpf::{Assembler, Label, Next};
 use crate::PortError;
 
-/// Extension headers the program looks behind.
-pub const EXTENSIONS: usize = 3;
+/// Where the packet within a tunnel's begins, in terms from which programs in the kernel are made. Offsets are in bytes from
+/// the UDP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SteerSpec {
+    /// The UDP port that the tunnel's packets are sent to.
+    pub udp_port: u16,
+    /// Offset and value of the byte that says a packet is within. With another value it is no subscriber's.
+    pub carries: (u8, u8),
+    /// Offset of the byte of flags.
+    pub flags: u8,
+    /// Flags, and where the packet within begins if none of them is set.
+    pub short: (u8, u8),
+    /// Else: flags, and where it begins if none of these is set.
+    pub long: (u8, u8),
+    /// Else it begins behind extension headers. Each ends with the type of the next, 0 for none.
+    pub extensions: SteerExtensions,
+}
+
+/// A chain of extension headers, whose first byte is their length in units of four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SteerExtensions {
+    /// Offset of the type of the first.
+    pub first: u8,
+    /// How many the program looks behind; what has more is no subscriber's.
+    pub most: u8,
+}
 
 /// Which address is the subscriber's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Look {
-    /// The inner source inside GTP-U (access side), else the destination (core side).
+    /// The inner source inside a tunnel (access side), else the destination (core side).
     #[default]
     Auto,
-    /// The source, inside GTP-U or not: the access side of a gateway for bare IP.
+    /// The source, inside a tunnel or not: the access side of a gateway for bare IP.
     Source,
-    /// The destination, inside GTP-U or not: the core side of a gateway that sends GTP-U on.
+    /// The destination, inside a tunnel or not: the core side of a gateway that sends tunnels on.
     Destination,
 }
 
@@ -36,6 +60,7 @@ pub enum Look {
 pub struct Steer {
     /// Disjoint, in order: first, last, member.
     ranges: [Vec<(u64, u64, u16)>; 2],
+    tunnel: Option<SteerSpec>,
 }
 
 const HASH_HIGH: u32 = 0x85eb_ca6b;
@@ -45,6 +70,12 @@ impl Steer {
     /// Nobody owns anything: the hash decides.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Subscribers' packets may be within such a tunnel's.
+    #[must_use]
+    pub fn within(self, tunnel: SteerSpec) -> Self {
+        Self { tunnel: Some(tunnel), ..self }
     }
 
     /// Gives `first` to `last` to a member. IPv6 addresses count by their /64.
@@ -78,12 +109,20 @@ impl Steer {
         (member % u32::from(members)) as u16
     }
 
+    /// The program as the kernel is given it: code, jump if true, jump if false, operand.
+    ///
+    /// # Errors
+    /// [`PortError::Unsupported`]: there are more ranges than a program can hold.
+    pub fn listing(&self, members: u16, look: Look) -> Result<Vec<(u16, u8, u8, u32)>, PortError> {
+        Ok(self.program(members, look)?.into_iter().map(|at| (at.code, at.jt, at.jf, at.k)).collect())
+    }
+
     /// The program that answers with the member's number.
     pub(super) fn program(&self, members: u16, look: Look) -> Result<Vec<sock_filter>, PortError> {
         let mut a = Assembler::new();
         let [v4, v6, zero] = [a.label(), a.label(), a.label()];
         let steers = [a.label(), a.label()];
-        headers(&mut a, look, [v4, v6], steers, zero);
+        headers(&mut a, look, self.tunnel, [v4, v6], steers, zero);
         // IPv6 first: the kernel's check of scratch words takes a return for a way on, and IPv4 has stored none.
         for (family, steer) in steers.into_iter().enumerate().rev() {
             a.here(steer);
@@ -140,12 +179,17 @@ const HIGH: u32 = 1;
 const LOW: u32 = 2;
 
 const UDP: u32 = 17;
-const GTPU_PORT: u32 = 2152;
-const G_PDU: u32 = 255;
 
 /// Finds the subscriber's address, loads it (IPv4 into A; IPv6 prefix into HIGH and LOW) and goes to `steers`.
-fn headers(a: &mut Assembler, look: Look, [v4, v6]: [Label; 2], steers: [Label; 2], zero: Label) {
-    let [plain4, plain6, gtp] = [a.label(), a.label(), a.label()];
+fn headers(
+    a: &mut Assembler,
+    look: Look,
+    tunnel: Option<SteerSpec>,
+    [v4, v6]: [Label; 2],
+    steers: [Label; 2],
+    zero: Label,
+) {
+    let [plain4, plain6, within] = [a.label(), a.label(), a.label()];
     a.protocol().x(0);
     for tag in 0..2 {
         let [tagged, done] = [a.label(), a.label()];
@@ -157,28 +201,25 @@ fn headers(a: &mut Assembler, look: Look, [v4, v6]: [Label; 2], steers: [Label; 
     }
     a.keep_x(START).equal(0x0800, v4).equal(0x86dd, v6).jump(zero);
 
-    a.here(v4).byte(9).other(UDP, plain4).half(6).any(0x1fff, plain4);
-    a.byte(0).and(0x0f).shift_left(2).add_x().x_is_a().half(2).equal(GTPU_PORT, gtp);
+    a.here(v4);
+    if let Some(tunnel) = tunnel {
+        a.byte(9).other(UDP, plain4).half(6).any(0x1fff, plain4);
+        a.byte(0).and(0x0f).shift_left(2).add_x().x_is_a().half(2).equal(tunnel.udp_port.into(), within);
+    }
     a.here(plain4).x_from(START).word(if look == Look::Source { 12 } else { 16 }).jump(steers[0]);
 
-    a.here(v6).byte(6).other(UDP, plain6).step(40).half(2).equal(GTPU_PORT, gtp);
+    a.here(v6);
+    if let Some(tunnel) = tunnel {
+        a.byte(6).other(UDP, plain6).step(40).half(2).equal(tunnel.udp_port.into(), within);
+    }
     a.here(plain6).x_from(START);
     prefix(a, if look == Look::Source { 8 } else { 24 });
     a.jump(steers[1]);
 
-    // X is at the UDP header, GTP-U 8 bytes on: 3GPP TS 29.281 clause 5.1.
-    let [long, extended, inner] = [a.label(), a.label(), a.label()];
-    a.here(gtp).byte(9).other(G_PDU, zero).byte(8).any(0x07, long).step(16).jump(inner);
-    a.here(long).any(0x04, extended).step(20).jump(inner);
-    // The type of what follows is the last of the optional bytes, then of each extension header (clause 5.2.1).
-    a.here(extended).step(19);
-    for _ in 0..EXTENSIONS {
-        let more = a.label();
-        a.byte(0).other(0, more).step(1).jump(inner);
-        a.here(more).byte(1).equal(0, zero).shift_left(2).add_x().x_is_a();
-    }
-    a.byte(0).other(0, zero).step(1);
-
+    let Some(tunnel) = tunnel else { return };
+    let inner = a.label();
+    a.here(within);
+    skip(a, tunnel, inner, zero);
     let [inner4, inner6] = [a.label(), a.label()];
     a.here(inner).byte(0).and(0xf0).equal(0x40, inner4).equal(0x60, inner6).jump(zero);
     let destination = look == Look::Destination;
@@ -186,6 +227,22 @@ fn headers(a: &mut Assembler, look: Look, [v4, v6]: [Label; 2], steers: [Label; 
     a.here(inner6);
     prefix(a, if destination { 24 } else { 8 });
     a.jump(steers[1]);
+}
+
+/// From the UDP header, at X, to the packet within a tunnel's; what has none goes to `zero`.
+fn skip(a: &mut Assembler, tunnel: SteerSpec, inner: Label, zero: Label) {
+    let SteerSpec { carries: (at, value), flags, short, long: (more_flags, long), extensions, .. } = tunnel;
+    let [longer, extended] = [a.label(), a.label()];
+    a.byte(at.into()).other(value.into(), zero).byte(flags.into());
+    a.any(short.0.into(), longer).step(short.1.into()).jump(inner);
+    a.here(longer).any(more_flags.into(), extended).step(long.into()).jump(inner);
+    a.here(extended).step(extensions.first.into());
+    for _ in 0..extensions.most {
+        let more = a.label();
+        a.byte(0).other(0, more).step(1).jump(inner);
+        a.here(more).byte(1).equal(0, zero).shift_left(2).add_x().x_is_a();
+    }
+    a.byte(0).other(0, zero).step(1);
 }
 
 fn prefix(a: &mut Assembler, at: u32) {

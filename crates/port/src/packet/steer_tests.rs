@@ -18,19 +18,29 @@ fn ip(source: IpAddr, destination: IpAddr) -> Vec<u8> {
     }
 }
 
-/// GTP-U with that many extension headers (of that many words) or a sequence number, over UDP over IP.
+/// A tunnel whose packets have optional fields and extension headers.
+const TUNNEL: SteerSpec = SteerSpec {
+    udp_port: 0x0868,
+    carries: (9, 255),
+    flags: 8,
+    short: (0x07, 16),
+    long: (0x04, 20),
+    extensions: SteerExtensions { first: 19, most: 3 },
+};
+
+/// A packet of that tunnel with that many extension headers (of that many words) or a sequence number, over UDP over IP.
 fn tunnel(inner: &[u8], outer6: bool, options: usize, sequence: bool, extensions: &[u8]) -> Vec<u8> {
     let flags = 0x30 | if sequence { 2 } else { 0 } | if extensions.is_empty() { 0 } else { 4 };
-    let mut gtp = vec![flags, 255, 0, 0, 0, 0, 0, 1];
+    let mut header = vec![flags, 255, 0, 0, 0, 0, 0, 1];
     if flags & 7 != 0 {
-        gtp.extend([0xab, 0xcd, 0, if extensions.is_empty() { if sequence { 0x77 } else { 0 } } else { 0x85 }]);
+        header.extend([0xab, 0xcd, 0, if extensions.is_empty() { if sequence { 0x77 } else { 0 } } else { 0x85 }]);
     }
     for (i, words) in extensions.iter().enumerate() {
-        gtp.push(*words);
-        gtp.extend(vec![9; usize::from(*words) * 4 - 2]);
-        gtp.push(if i + 1 == extensions.len() { 0 } else { 0x85 });
+        header.push(*words);
+        header.extend(vec![9; usize::from(*words) * 4 - 2]);
+        header.push(if i + 1 == extensions.len() { 0 } else { 0x85 });
     }
-    let udp = [&[0x12, 0x34, 8, 104, 0, 0, 0, 0][..], &gtp, inner].concat();
+    let udp = [&[0x12, 0x34, 8, 104, 0, 0, 0, 0][..], &header, inner].concat();
     let outer = if outer6 {
         [&[0x60, 0, 0, 0, 0, 0, 17, 64][..], &[0xfd; 16], &[0xfc; 16]].concat()
     } else {
@@ -52,7 +62,7 @@ fn tagged(packet: &[u8], protocol: u16, tags: usize) -> (u16, Vec<u8>) {
 }
 
 fn steer() -> Steer {
-    let mut steer = Steer::new();
+    let mut steer = Steer::new().within(TUNNEL);
     let mut give = |first: &str, last: &str, member| steer.give(first.parse().unwrap(), last.parse().unwrap(), member);
     give("10.1.0.0", "10.1.255.255", 0).unwrap();
     give("10.2.0.0", "10.2.255.255", 1).unwrap();
@@ -95,7 +105,7 @@ proptest! {
         outer6: bool,
         options in 0usize..3,
         sequence: bool,
-        extensions in prop::collection::vec(1u8..4, 0..=EXTENSIONS),
+        extensions in prop::collection::vec(1u8..4, 0..=usize::from(TUNNEL.extensions.most)),
         tags in 0usize..3,
     ) {
         let steer = steer();
@@ -132,6 +142,16 @@ fn what_is_no_subscribers_goes_to_the_first() {
     let far: IpAddr = "10.2.0.1".parse().unwrap();
     let cut = &tunnel(&ip(far, far), false, 0, false, &[2])[..48];
     assert_eq!(cbpf::run(&program, 0x0800, cut), 0);
+}
+
+#[test]
+fn without_a_tunnel_its_packets_are_plain() {
+    let (outer, inner): (IpAddr, IpAddr) = ("10.9.9.2".parse().unwrap(), "10.2.0.1".parse().unwrap());
+    let plain = Steer { tunnel: None, ..steer() };
+    let packet = tunnel(&ip(inner, inner), false, 0, false, &[]);
+    let program = plain.program(3, Look::Auto).unwrap();
+    assert_eq!(cbpf::run(&program, 0x0800, &packet), u32::from(plain.member_of(outer, 3)));
+    assert!(program.len() < steer().program(3, Look::Auto).unwrap().len());
 }
 
 #[test]
