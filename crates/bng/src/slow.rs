@@ -203,7 +203,9 @@ impl SlowPath {
 
     /// ARP or neighbour discovery of a core link: answered when it asks for an address of the port, and reported.
     fn hear(&mut self, frame: &Frame, punt: Punt, state: &State, env: &mut Env) {
-        if let Some(Heard { port, message, for_us }) = self.responder.hear(frame, punt, state.port(frame.meta.port), env) {
+        if let Some(Heard { port, message, for_us }) =
+            self.responder.hear(frame, punt, state.port(frame.meta.port), env)
+        {
             self.tell(Event::Neighbour { port, message, for_us });
         }
     }

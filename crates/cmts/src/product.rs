@@ -71,6 +71,7 @@ impl Gateway for CmtsGateway {
         help: "Forwarding tables are published anew. Refused where a Remote-PHY device would be reached by another port. \
                With a `[standby]` it needs a restart: both must have one configuration.",
     }];
+    const LOG_TARGETS: &'static [&'static str] = &["cable", "standby"];
     type Config = Config;
     type Product = Observer;
 

@@ -14,7 +14,7 @@ use wire::Teid;
 
 use gateway::fail::Usage;
 use gateway::json::JsonOutput;
-use gateway::load::Text;
+use gateway::load::{Hints, Rename, Text};
 
 /// `weir cp`.
 #[derive(Clone, Debug, Default, Args)]
@@ -357,13 +357,16 @@ pub struct Life {
     pub churn: f64,
 }
 
+/// Keys that have a new name.
+const RENAMED: &[Rename] = &[Rename::new("Options", "patience", "timeout")];
+
 /// Reads the file, if there is one, and puts the command line over it.
 ///
 /// # Errors
 /// What is wrong with either.
 pub fn spec(args: &CpArgs) -> anyhow::Result<Spec> {
     let file: Options = match &args.file {
-        Some(path) => Text::read(path)?.parse()?,
+        Some(path) => Text::read(path)?.parse_with(Hints { renamed: RENAMED, ..Hints::default() })?,
         None => Options::default(),
     };
     resolve(args.options.clone().over(file)).map_err(|what| Usage(what).into())

@@ -102,11 +102,7 @@ impl PortView {
     }
 
     /// Writes a packet with that header before it; `write` is given the room behind it. Returns the frame's length.
-    pub fn write_as_received(
-        &self,
-        space: &mut [u8],
-        write: impl FnOnce(&mut [u8]) -> Option<usize>,
-    ) -> Option<usize> {
+    pub fn write_as_received(&self, space: &mut [u8], write: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<usize> {
         let at = self.as_received(4).header_len();
         let len = write(space.get_mut(at..)?)?;
         let version = space.get(at)? >> 4;

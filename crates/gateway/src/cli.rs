@@ -41,6 +41,17 @@ pub struct Key {
     pub help: &'static str,
 }
 
+/// An option that a gateway adds to `weir run`.
+#[derive(Clone, Copy, Debug)]
+pub struct RunKey {
+    /// The option.
+    pub key: Key,
+    /// The environment variable that stands for it.
+    pub env: &'static str,
+    /// What is wrong with a value, in a sentence.
+    pub check: fn(&str) -> Result<(), String>,
+}
+
 /// Values of such options, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keys(pub Vec<(&'static str, String)>);
@@ -56,7 +67,7 @@ impl Keys {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sudo weir run examples/upf-packet.toml
+  sudo weir run gateway.toml
   weir run --check gateway.toml         check it, and do nothing else
   weir run gateway.toml --pool-from-ordinal 8      as one of 8 replicas; host weir-3 takes part 3
 
@@ -81,9 +92,9 @@ pub struct RunArgs {
     /// This replica's number, from 0 [default: the number at the end of the host's name, as in weir-3].
     #[arg(long, value_name = "N", env = "WEIR_ORDINAL", requires = "pool_from_ordinal")]
     pub ordinal: Option<u32>,
-    /// The address for PFCP, instead of the configuration's n4.address, such as a pod's own.
-    #[arg(long, value_name = "ADDRESS", env = "WEIR_N4_ADDRESS")]
-    pub n4_address: Option<IpAddr>,
+    /// Options that only one gateway has.
+    #[arg(skip)]
+    pub keys: Keys,
     /// Stand by for the cable gateway that runs with this configuration, and take over when it stops.
     #[arg(long)]
     pub standby: bool,
@@ -139,7 +150,7 @@ pub struct ShowArgs {
     /// With `log`: only events of this level or worse.
     #[arg(long, value_enum)]
     pub level: Option<Level>,
-    /// With `log`: only events of this subsystem, such as n4.
+    /// With `log`: only events of this subsystem, such as port.
     #[arg(long)]
     pub target: Option<String>,
     /// With `run`: also stages that no packet has reached. With `ports`: also counters that are zero.

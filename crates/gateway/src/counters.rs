@@ -58,7 +58,7 @@ pub struct Explained {
     pub help: String,
 }
 
-/// `{"malformed": {"value": 3, "help": "Messages that are no PFCP."}}`.
+/// `{"malformed": {"value": 3, "help": "Messages that could not be read."}}`.
 pub mod explained {
     use super::*;
 
@@ -98,10 +98,11 @@ mod tests {
     fn counters_are_objects_in_order() {
         let view = View {
             port: vec![("rx_packets".into(), 7), ("rx_bytes".into(), 448)],
-            peers: vec![("malformed".into(), 3, "No PFCP.".into())],
+            peers: vec![("malformed".into(), 3, "Not a message.".into())],
         };
         let text = serde_json::to_string(&view).unwrap();
-        let wanted = r#"{"port":{"rx_packets":7,"rx_bytes":448},"peers":{"malformed":{"value":3,"help":"No PFCP."}}}"#;
+        let wanted =
+            r#"{"port":{"rx_packets":7,"rx_bytes":448},"peers":{"malformed":{"value":3,"help":"Not a message."}}}"#;
         assert_eq!(text, wanted);
         assert_eq!(serde_json::from_str::<View>(&text).unwrap(), view);
     }

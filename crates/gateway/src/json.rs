@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(read("weir ledger check --json /var/lib/weir"), "weir ledger check --json=- /var/lib/weir");
         assert_eq!(read("weir bench --json --workers 2"), "weir bench --json=- --workers 2");
         for same in
-            ["weir bench upf-128 --json -", "weir bench --json x.json a", "weir cp --json=x", "weir x -- --json run"]
+            ["weir bench plain-128 --json -", "weir bench --json x.json a", "weir cp --json=x", "weir x -- --json run"]
         {
             assert_eq!(read(same), same);
         }

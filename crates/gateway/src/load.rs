@@ -24,6 +24,7 @@ use toml::de::DeTable;
 pub use error::{LoadError, Wrong};
 use mistake::Mistake;
 use reader::Reader;
+pub use renamed::Rename;
 
 /// A file's text under its name: what spans point into.
 #[derive(Clone, Debug)]
@@ -32,6 +33,15 @@ pub struct Text {
     pub name: String,
     /// What is in it.
     pub text: String,
+}
+
+/// What a reader of a file knows beside its types.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hints {
+    /// The gateway that a file without `gateway` could be for.
+    pub gateway: Option<&'static str>,
+    /// Keys of its sections that have a new name.
+    pub renamed: &'static [Rename],
 }
 
 impl Text {
@@ -50,7 +60,15 @@ impl Text {
     /// # Errors
     /// [`LoadError::Wrong`], pointing at the key.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, LoadError> {
-        let (value, warnings) = self.parse_noting()?;
+        self.parse_with(Hints::default())
+    }
+
+    /// As [`Text::parse`], with those hints.
+    ///
+    /// # Errors
+    /// As [`Text::parse`].
+    pub fn parse_with<T: DeserializeOwned>(&self, hints: Hints) -> Result<T, LoadError> {
+        let (value, warnings) = self.parse_noting(hints)?;
         for warning in warnings {
             eprintln!("warning: {warning}");
         }
@@ -61,9 +79,10 @@ impl Text {
     ///
     /// # Errors
     /// As [`Text::parse`].
-    pub fn parse_noting<T: DeserializeOwned>(&self) -> Result<(T, Vec<Warning>), LoadError> {
+    pub fn parse_noting<T: DeserializeOwned>(&self, hints: Hints) -> Result<(T, Vec<Warning>), LoadError> {
         let tree = DeTable::parse(&self.text).map_err(|error| self.syntax(&error))?;
-        let (value, renamed) = Reader::read(&tree).map_err(|mistake| self.worded(&mistake, &tree))?;
+        let (value, renamed) =
+            Reader::read(&tree, hints.renamed).map_err(|mistake| self.worded(&mistake, &tree, hints))?;
         let warning = |(span, rename): (Range<usize>, &renamed::Rename)| Warning {
             place: format!("{}:{}", self.name, 1 + self.text[..span.start].matches('\n').count()),
             key: spans::path_at(&tree, &span).join("."),
@@ -100,11 +119,11 @@ impl Text {
         self.wrong(String::new(), span, what, Some(help.to_owned()))
     }
 
-    fn worded(&self, mistake: &Mistake, tree: &Spanned<DeTable<'_>>) -> LoadError {
+    fn worded(&self, mistake: &Mistake, tree: &Spanned<DeTable<'_>>, hints: Hints) -> LoadError {
         let span = mistake.span.clone().unwrap_or(0..0);
         let path = spans::path_at(tree, &span);
         let span = if mistake.is_missing() { span } else { spans::assignment(tree, &path, span) };
-        self.wrong(path.join("."), spans::shown(&self.text, span), mistake.what(), mistake.help())
+        self.wrong(path.join("."), spans::shown(&self.text, span), mistake.what(), mistake.help(hints))
     }
 }
 

@@ -88,7 +88,7 @@ pub enum LogRequest {
     },
     /// The levels in force.
     Levels,
-    /// Change levels: `debug`, `n4=debug`, `info,port=trace`.
+    /// Change levels: `debug`, `worker=debug`, `info,port=trace`.
     Set {
         /// What changes; targets that are not named stay as they are.
         levels: String,
@@ -115,6 +115,8 @@ struct EventLog {
     shared: Arc<Shared>,
     filter: reload::Handle<Targets, Registry>,
     levels: Mutex<Levels>,
+    /// Targets that only this gateway has.
+    own: &'static [&'static str],
 }
 
 /// What the layer, the writer and the readers share.
@@ -130,14 +132,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts the event log of this process, with what the command line says before what the configuration says.
+/// Starts the event log of this process, with what the command line says before what the configuration says; `own` are the
+/// targets that only this gateway has.
 ///
 /// # Errors
 /// A level or target there is not; no thread.
-pub fn start(config: &LogConfig, options: &LogOptions) -> anyhow::Result<()> {
+pub fn start(config: &LogConfig, options: &LogOptions, own: &'static [&'static str]) -> anyhow::Result<()> {
     let mut levels = Levels::of(config);
     if let Some(text) = &options.log_level {
-        levels.set(text).map_err(|what| crate::fail::Usage(format!("--log-level (WEIR_LOG): {what}")))?;
+        levels.set(text, own).map_err(|what| crate::fail::Usage(format!("--log-level (WEIR_LOG): {what}")))?;
     }
     let is_json = match options.log_format {
         Some(format) => format == Format::Json,
@@ -149,7 +152,7 @@ pub fn start(config: &LogConfig, options: &LogOptions) -> anyhow::Result<()> {
         output: Output::start(Style::of_stderr(is_json)).context("no thread for the event log")?,
     });
     let (filter, handle) = reload::Layer::new(levels.filter());
-    let log = EventLog { shared: shared.clone(), filter: handle, levels: Mutex::new(levels) };
+    let log = EventLog { shared: shared.clone(), filter: handle, levels: Mutex::new(levels), own };
     if LOG.set(log).is_err() {
         return Ok(());
     }
@@ -200,7 +203,7 @@ pub fn set_configured(config: &LogConfig, options: &LogOptions) {
     let mut changed = Levels::of(config);
     if let Some(text) = &options.log_level {
         // It was right at start.
-        let _ = changed.set(text);
+        let _ = changed.set(text, log.own);
     }
     // Fails only when the subscriber is gone, and with it the log.
     if log.filter.reload(changed.filter()).is_ok() {
@@ -220,7 +223,7 @@ pub fn answer(request: &LogRequest) -> Result<LogReply, String> {
         LogRequest::Set { levels: text } => {
             let mut levels = lock(&log.levels);
             let mut changed = levels.clone();
-            changed.set(text)?;
+            changed.set(text, log.own)?;
             log.filter.reload(changed.filter()).map_err(|error| error.to_string())?;
             *levels = changed.clone();
             drop(levels);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser};
 
-use crate::cli::{Command, Key, Keys, RunArgs};
+use crate::cli::{Command, Key, Keys, RunArgs, RunKey};
 use crate::load::Text;
 use crate::routed::{Routed, RoutedGateway};
 use crate::shell::{self, Gateway};
@@ -24,6 +24,9 @@ pub struct GatewayEntry {
     run: fn(&RunArgs, Text) -> anyhow::Result<()>,
     pub(crate) views: &'static [View],
     trace_keys: &'static [TraceKey],
+    run_keys: &'static [RunKey],
+    /// Subsystems of its own that emit events.
+    pub log_targets: &'static [&'static str],
 }
 
 impl GatewayEntry {
@@ -37,6 +40,8 @@ impl GatewayEntry {
             run: shell::run::<G>,
             views: G::VIEWS,
             trace_keys: G::TRACE_KEYS,
+            run_keys: G::RUN_KEYS,
+            log_targets: G::LOG_TARGETS,
         }
     }
 }
@@ -56,6 +61,11 @@ impl Registry {
     /// The tables of all gateways.
     fn views(self) -> Vec<View> {
         [show::VIEWS].into_iter().chain(self.0.iter().map(|entry| entry.views)).flatten().copied().collect()
+    }
+
+    /// The options that gateways add to `weir run`.
+    fn run_keys(self) -> impl Iterator<Item = &'static RunKey> {
+        self.0.iter().flat_map(|entry| entry.run_keys)
     }
 
     /// The options that gateways add to `weir trace`, each once.
@@ -91,6 +101,12 @@ impl Registry {
             .mut_subcommand("show", |show| {
                 show.mut_arg("topic", |topic| topic.value_parser(topics)).args(of_show.into_iter().map(option))
             })
+            .mut_subcommand("run", |run| {
+                run.args(self.run_keys().map(|run| {
+                    let checked = |text: &str| (run.check)(text).map(|()| text.to_owned());
+                    option(run.key).env(run.env).value_parser(checked)
+                }))
+            })
             .mut_subcommand("trace", |trace| trace.args(of_trace.into_iter().map(|key| option(key.key))))
     }
 
@@ -100,7 +116,8 @@ impl Registry {
         let (into, keys) = match command {
             Command::Show(args) => (&mut args.keys, self.show_keys()),
             Command::Trace(args) => (&mut args.keys, self.trace_keys().iter().map(|key| key.key).collect()),
-            Command::Run(_) | Command::Log(_) | Command::Drain(_) | Command::Reload(_) | Command::Config(_) => return,
+            Command::Run(args) => (&mut args.keys, self.run_keys().map(|run| run.key).collect()),
+            Command::Log(_) | Command::Drain(_) | Command::Reload(_) | Command::Config(_) => return,
         };
         let value = |key: Key| Some((key.name, matches.get_one::<String>(key.name)?.clone()));
         *into = Keys(keys.into_iter().filter_map(value).collect());

@@ -50,6 +50,8 @@ pub trait Routed: Sized + Send + Sync + 'static {
     const VIEWS: &'static [View] = &[];
     /// What it calls subscribers in traces, beside their addresses.
     const TRACE_KEYS: &'static [TraceKey] = &[];
+    /// Subsystems of its own that emit events, each with a level.
+    const LOG_TARGETS: &'static [&'static str] = &[];
     /// Configurations that the reference is illustrated from.
     const EXAMPLES: &'static [&'static str] = &[];
     /// What an operator writes, as [`configuration!`](crate::configuration) declares it.
@@ -181,13 +183,14 @@ impl<R: Routed> Gateway for RoutedGateway<R> {
     const TITLE: &'static str = R::TITLE;
     const VIEWS: &'static [View] = R::VIEWS;
     const TRACE_KEYS: &'static [TraceKey] = R::TRACE_KEYS;
+    const LOG_TARGETS: &'static [&'static str] = R::LOG_TARGETS;
     const LIVE: &'static [LiveKey] = &[LiveKey { key: "route", help: "Forwarding tables are published anew." }];
     const EXAMPLES: &'static [&'static str] = R::EXAMPLES;
     type Config = R::Config;
     type Product = Router<R>;
 
     fn check(config: &R::Config) -> Result<(), ConfigError> {
-        config.check_sections(R::NAME)?;
+        config.check_sections::<Self>()?;
         links(config).check()?;
         R::check(config)
     }

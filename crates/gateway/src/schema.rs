@@ -19,7 +19,7 @@ use crate::show;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  weir config schema upf > upf.schema.json    editors complete keys and mark mistakes with it
+  weir config schema NAME > NAME.schema.json  editors complete keys and mark mistakes with it
   weir config schema --output ports           of what weir show ports --json prints
   weir config reference                       every key: type, unit, default, allowed values
 

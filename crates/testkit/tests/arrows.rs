@@ -163,23 +163,7 @@ const OF_GATEWAYS: &[&str] = &[
 ];
 
 /// Files that still name one, and why. An entry goes when its file no longer does.
-const STILL_NAMES: &[(&str, &str)] = &[
-    ("dataplane/src/config/log.rs", "LOG_TARGETS has those of all gateways; each is to give its own"),
-    ("gateway/src/cli.rs", "an example of `run`, and the option for the N4 address"),
-    ("gateway/src/counters.rs", "help text of an example"),
-    ("gateway/src/json.rs", "names of benchmark profiles, in a test"),
-    ("gateway/src/load/mistake.rs", "an example in an error; the registry's first name would do"),
-    ("gateway/src/load/renamed.rs", "a renamed key of one gateway's section; each is to give its own"),
-    ("gateway/src/schema.rs", "an example in a help text"),
-    ("gateway/src/log/tests.rs", "events of a target that LOG_TARGETS has"),
-    ("gateway/src/show/tests.rs", "a snapshot of a gateway"),
-    (
-        "port/src/packet/steer.rs",
-        "the classic BPF program knows where a tunnel's user packet begins; to be a SteerSpec",
-    ),
-    ("port/src/packet/steer_tests.rs", "the same"),
-    ("weir/src/main.rs", "the registry, and each gateway's own commands"),
-];
+const STILL_NAMES: &[(&str, &str)] = &[("weir/src/main.rs", "the registry, and each gateway's own commands")];
 
 /// The words of a text: runs of letters and digits, parted where a capital follows a small letter.
 fn words(text: &str) -> BTreeSet<String> {

@@ -189,7 +189,7 @@ impl Config {
     /// # Errors
     /// The first thing that is wrong.
     pub fn check(&self) -> Result<(), ConfigError> {
-        self.check_sections("upf")?;
+        self.check_sections::<crate::product::UpfGateway>()?;
         self.check_ports()?;
         self.gtpu.check()?;
         if let Some(n4) = &self.n4 {

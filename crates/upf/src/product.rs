@@ -26,13 +26,14 @@ use std::time::{Duration, Instant};
 
 use crate::assemble::{AssembleError, assemble};
 use crate::config::{Config, Simulate};
+use crate::steer::GTPU;
 use anyhow::bail;
 use engine::Time;
 use port::Steer;
 
-use gateway::cli::RunArgs;
+use gateway::cli::{Key, RunArgs, RunKey};
 use gateway::fail::Usage;
-use gateway::load::Text;
+use gateway::load::{Rename, Text};
 use gateway::privilege::folder_of;
 use gateway::shell::reload::LiveKey;
 use gateway::shell::rest::ControlWaker;
@@ -60,6 +61,17 @@ impl From<N4Error> for StartError {
     }
 }
 
+/// The address for PFCP.
+pub(crate) const N4_ADDRESS: RunKey = RunKey {
+    key: Key {
+        name: "n4-address",
+        value: "ADDRESS",
+        help: "The address for PFCP, instead of the configuration's n4.address, such as a pod's own",
+    },
+    env: "WEIR_N4_ADDRESS",
+    check: |text| text.parse::<std::net::IpAddr>().map(drop).map_err(|error| error.to_string()),
+};
+
 impl Gateway for UpfGateway {
     const NAME: &'static str = "upf";
     const TITLE: &'static str = "a user plane";
@@ -77,6 +89,13 @@ impl Gateway for UpfGateway {
             help: "Lists are published anew, and `weir show acl` counts anew. A gateway started without any list needs a \
                    restart, and one takes at most 4,096 rules more than at its start.",
         },
+    ];
+    const RUN_KEYS: &'static [RunKey] = &[N4_ADDRESS];
+    const LOG_TARGETS: &'static [&'static str] = &["n4", "gtpu", "nat", "ledger"];
+    const RENAMED: &'static [Rename] = &[
+        Rename::new("Policy", "via", "next_hop"),
+        Rename::new("N4", "keep_seconds", "session_retention_seconds"),
+        Rename::new("Gtpu", "echo_tries", "n3_requests"),
     ];
     type Config = Config;
     type Product = Observer;
@@ -236,7 +255,7 @@ fn tell_silent(process: &Process<Observer>, silent: &[(u8, IpAddr)]) {
 
 /// Simulated subscribers lie on workers in contiguous ranges; ports that can steer are told.
 fn steer(config: &Config) -> Steer {
-    let mut steer = Steer::new();
+    let mut steer = Steer::new().within(GTPU);
     let (Some(simulate), workers) = (&config.simulate, u32::from(config.workers.count.max(1))) else { return steer };
     let each = simulate.ues.div_ceil(workers).max(1);
     for worker in 0..workers {

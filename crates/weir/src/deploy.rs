@@ -18,6 +18,7 @@ use serde::Deserialize;
 
 use crate::plan::Plan;
 use gateway::fail::Usage;
+use gateway::load::{Hints, Rename};
 use gateway::tables::many;
 
 /// `weir deploy`.
@@ -100,9 +101,12 @@ pub fn run(args: &DeployArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Keys that have a new name.
+const RENAMED: &[Rename] = &[Rename::new("Settings", "slots", "packet_buffers")];
+
 /// The fleet that a plan answers with.
 fn fleet(plan: &Plan, machine: Option<&str>, provider: Option<&str>) -> anyhow::Result<Fleet> {
-    let Section { deploy: settings } = plan.text.parse()?;
+    let Section { deploy: settings } = plan.text.parse_with(Hints { renamed: RENAMED, ..Hints::default() })?;
     if plan.question.gateway != Gateway::Upf {
         let what = "only user planes can be brought up so far";
         bail!(plan.text.at(&["gateway".to_owned()], what, "gateway = \"upf\""));

@@ -14,7 +14,7 @@ impl Config {
     /// # Errors
     /// The first thing that is invalid, by key.
     pub fn check(&self) -> Result<(), ConfigError> {
-        self.check_sections("bng")?;
+        self.check_sections::<crate::product::BngGateway>()?;
         self.check_ports()?;
         self.check_names()?;
         self.group.iter().enumerate().try_for_each(|(n, group)| self.check_gateways(n, group))?;

@@ -16,9 +16,9 @@ use frame::{BURST, Frame};
 use wire::{L3L4, fast};
 
 use super::SlowPath;
+use crate::drops;
 use crate::lane::{Bng, Lane, NOBODY, State};
 use crate::steer::Side;
-use crate::drops;
 
 /// The pipeline that packets wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,10 +196,8 @@ impl SlowPath {
 
 /// The gateway's addresses towards a side: those of the sender's group, or of the core port.
 fn speaker(about: &About<'_>, to: Side, state: &State, view: &PortView) -> Speaker {
-    let of_port = Speaker {
-        v4: view.v4.first().map(|(address, _)| *address),
-        v6: view.v6.first().map(|(address, _)| *address),
-    };
+    let of_port =
+        Speaker { v4: view.v4.first().map(|(address, _)| *address), v6: view.v6.first().map(|(address, _)| *address) };
     if to == Side::Core || about.side == Side::Core {
         return of_port;
     }

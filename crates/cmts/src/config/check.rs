@@ -14,7 +14,7 @@ impl Config {
     /// # Errors
     /// The first thing that is wrong.
     pub fn check(&self) -> Result<(), ConfigError> {
-        self.check_sections("cmts")?;
+        self.check_sections::<crate::product::CmtsGateway>()?;
         self.check_ports()?;
         self.channel_word()?;
         if !(1..=MAX_SEGMENTS).contains(&self.depi.segments) {

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, wrong};
 
-/// Subsystems that emit events, each with a level of its own.
-pub const LOG_TARGETS: [&str; 9] = ["process", "worker", "port", "n4", "gtpu", "nat", "ledger", "cable", "standby"];
+/// Subsystems of every gateway that emit events, each with a level of its own. A gateway adds its own.
+pub const LOG_TARGETS: &[&str] = &["process", "worker", "port"];
 
 /// The event log: on stderr, and in a ring that `weir show log` reads.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -18,7 +18,7 @@ pub struct Log {
     pub format: LogFormat,
     /// The least level that is written.
     pub level: LogLevel,
-    /// Levels of single targets: `{ n4 = "debug" }`.
+    /// Levels of single targets: `{ port = "debug" }`.
     pub targets: BTreeMap<String, LogLevel>,
 }
 
@@ -65,15 +65,16 @@ impl LogLevel {
 }
 
 impl Log {
-    /// Checks that every target exists.
+    /// Checks that every target exists, those of all gateways and this one's `own`.
     ///
     /// # Errors
     /// The first that does not.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        match self.targets.keys().find(|target| !LOG_TARGETS.contains(&target.as_str())) {
+    pub fn check(&self, own: &[&str]) -> Result<(), ConfigError> {
+        let all = [LOG_TARGETS, own].concat();
+        match self.targets.keys().find(|target| !all.contains(&target.as_str())) {
             None => Ok(()),
             Some(target) => {
-                let help = format!("one of {}", LOG_TARGETS.join(", "));
+                let help = format!("one of {}", all.join(", "));
                 Err(wrong(&[&"log", &"targets", target], format!("unknown target \"{target}\""), help))
             }
         }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use serde::de::{Error, Expected, Unexpected};
 
-use super::renamed;
+use super::{Hints, renamed};
 
 /// What is wrong.
 #[derive(Debug)]
@@ -71,12 +71,12 @@ impl Mistake {
         }
     }
 
-    /// What would be right, if that is known.
-    pub fn help(&self) -> Option<String> {
+    /// What would be right, if that is known, of a file that is read with those hints.
+    pub fn help(&self, hints: Hints) -> Option<String> {
         Some(match &*self.problem {
-            Problem::UnknownKey { name, known } => suggestion(name, &renamed::present(known)),
+            Problem::UnknownKey { name, known } => suggestion(name, &renamed::present(known, hints.renamed)),
             Problem::UnknownValue { given, known } => suggestion(given, known),
-            Problem::Missing(name) => format!("add {}", example(name)),
+            Problem::Missing(name) => format!("add {}", example(name, hints)),
             Problem::Twice(_) => "keep one of them".to_owned(),
             Problem::Misfit { allowed, .. } => format!("allowed: {allowed}"),
             Problem::Refused { given, .. } if given.is_empty() => return None,
@@ -111,9 +111,11 @@ fn suggestion(name: &str, known: &[&str]) -> String {
 }
 
 /// What a missing key would look like.
-fn example(name: &str) -> String {
+fn example(name: &str, hints: Hints) -> String {
+    if let ("gateway", Some(gateway)) = (name, hints.gateway) {
+        return format!("gateway = \"{gateway}\"");
+    }
     let value = match name {
-        "gateway" => "\"upf\"",
         "name" => "\"n3\"",
         "uri" => "\"packet:eth0\"",
         "role" => "\"access\" or role = \"core\"",

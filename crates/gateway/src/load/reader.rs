@@ -14,6 +14,8 @@ use super::renamed::{self, Rename};
 pub struct Reader {
     /// Former names of keys that were used, each where it stands.
     pub renamed: std::cell::RefCell<Vec<Renamed>>,
+    /// Keys of the reader's own sections that have a new name.
+    own: &'static [Rename],
 }
 
 /// A former name of a key, and where it stands.
@@ -21,8 +23,11 @@ pub type Renamed = (Range<usize>, &'static Rename);
 
 impl Reader {
     /// What the tree says, when every key is known and of the right type; and the former names it uses.
-    pub fn read<T: de::DeserializeOwned>(tree: &Spanned<DeTable<'_>>) -> Result<(T, Vec<Renamed>), Mistake> {
-        let reader = Self { renamed: Vec::new().into() };
+    pub fn read<T: de::DeserializeOwned>(
+        tree: &Spanned<DeTable<'_>>,
+        own: &'static [Rename],
+    ) -> Result<(T, Vec<Renamed>), Mistake> {
+        let reader = Self { renamed: Vec::new().into(), own };
         let root = Table { table: tree.get_ref(), span: tree.span(), reader: &reader };
         let value = T::deserialize(root)?;
         Ok((value, reader.renamed.take()))
@@ -302,7 +307,7 @@ impl<'de> MapAccess<'de> for Entries<'_, '_> {
         let Some((key, value)) = self.pairs.next() else { return Ok(None) };
         self.next = Some(value);
         let mut name: &str = key.get_ref();
-        if let Some(rename) = renamed::of(self.owner, name) {
+        if let Some(rename) = renamed::of(self.owner, name, self.reader.own) {
             self.reader.renamed.borrow_mut().push((key.span(), rename));
             name = rename.new;
         }

@@ -1,7 +1,7 @@
-//! Former names of configuration keys: read for one release, with a warning.
+//! Former names of configuration keys: read for one release, with a warning. CHANGELOG.md lists them.
 
 /// A key that has a new name.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rename {
     /// The type that its section becomes.
     owner: &'static str,
@@ -11,29 +11,32 @@ pub struct Rename {
     pub new: &'static str,
 }
 
-const fn rename(owner: &'static str, old: &'static str, new: &'static str) -> Rename {
-    Rename { owner, old, new }
+impl Rename {
+    /// A key of the section that becomes the type `owner`.
+    pub const fn new(owner: &'static str, old: &'static str, new: &'static str) -> Self {
+        Self { owner, old, new }
+    }
 }
 
-/// All that this release still reads. CHANGELOG.md lists them.
-const RENAMED: &[Rename] = &[
-    rename("Frames", "slots", "packet_buffers"),
-    rename("Frames", "slot_bytes", "packet_buffer_bytes"),
-    rename("Route", "via", "next_hop"),
-    rename("Policy", "via", "next_hop"),
-    rename("N4", "keep_seconds", "session_retention_seconds"),
-    rename("Gtpu", "echo_tries", "n3_requests"),
-    rename("Options", "patience", "timeout"),
-    rename("Settings", "slots", "packet_buffers"),
+/// Those of sections that all gateways have.
+const OF_ALL: &[Rename] = &[
+    Rename::new("Frames", "slots", "packet_buffers"),
+    Rename::new("Frames", "slot_bytes", "packet_buffer_bytes"),
+    Rename::new("Route", "via", "next_hop"),
 ];
 
+/// Those, and a reader's own.
+fn all(own: &'static [Rename]) -> impl Iterator<Item = &'static Rename> {
+    OF_ALL.iter().chain(own)
+}
+
 /// Keys of a section under their present names.
-pub fn present(known: &'static [&'static str]) -> Vec<&'static str> {
-    let former = |name: &&str| RENAMED.iter().any(|rename| rename.old == *name && known.contains(&rename.new));
+pub fn present(known: &'static [&'static str], own: &'static [Rename]) -> Vec<&'static str> {
+    let former = |name: &&str| all(own).any(|rename| rename.old == *name && known.contains(&rename.new));
     known.iter().copied().filter(|name| !former(name)).collect()
 }
 
 /// The present name of a key that is written under its former one.
-pub fn of(owner: &str, key: &str) -> Option<&'static Rename> {
-    RENAMED.iter().find(|rename| rename.owner == owner && rename.old == key)
+pub fn of(owner: &str, key: &str, own: &'static [Rename]) -> Option<&'static Rename> {
+    all(own).find(|rename| rename.owner == owner && rename.old == key)
 }

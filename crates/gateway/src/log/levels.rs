@@ -24,23 +24,25 @@ impl Levels {
         Self { level: config.level, targets: config.targets.clone() }
     }
 
-    /// Changes what a text such as `info,n4=debug` names. A level alone is that of all targets not named in the text.
+    /// Changes what a text such as `info,port=debug` names. A level alone is that of all targets not named in the text. There
+    /// are the targets of all gateways, and this one's `own`.
     ///
     /// # Errors
     /// A sentence about what there is not; nothing has changed then.
-    pub fn set(&mut self, text: &str) -> Result<(), String> {
+    pub fn set(&mut self, text: &str, own: &[&str]) -> Result<(), String> {
+        let all = [LOG_TARGETS, own].concat();
         let mut changed = self.clone();
         let parts = || text.split(',').map(str::trim).filter(|part| !part.is_empty());
         if parts().next().is_none() {
-            return Err("no level given; such as debug, or n4=debug".to_owned());
+            return Err("no level given; such as debug, or port=debug".to_owned());
         }
         // Whichever order: what is said of all must not undo what is said of one.
         for part in parts().filter(|part| !part.contains('=')) {
             changed = Self { level: level(part)?, targets: BTreeMap::new() };
         }
         for (target, text) in parts().filter_map(|part| part.split_once('=')) {
-            if !LOG_TARGETS.contains(&target) {
-                return Err(format!("unknown target \"{target}\"; allowed: {}", LOG_TARGETS.join(", ")));
+            if !all.contains(&target) {
+                return Err(format!("unknown target \"{target}\"; allowed: {}", all.join(", ")));
             }
             changed.targets.insert(target.to_owned(), level(text)?);
         }

@@ -9,7 +9,7 @@ use super::*;
 /// What a piece of code emits, as records, through the levels given.
 pub fn emitted(levels: &str, run: impl FnOnce()) -> Vec<Record> {
     let mut all = Levels::default();
-    all.set(levels).unwrap();
+    all.set(levels, &["n4"]).unwrap();
     let shared = Arc::new(Shared {
         ring: Mutex::new(Ring::new(KEPT)),
         limiter: Mutex::default(),
@@ -56,15 +56,15 @@ fn an_event_has_bounds() {
 #[test]
 fn levels_are_by_target_and_change() {
     let mut levels = Levels::default();
-    levels.set("n4=debug").unwrap();
-    levels.set("port=error,warn").unwrap();
+    levels.set("n4=debug", &["n4"]).unwrap();
+    levels.set("port=error,warn", &["n4"]).unwrap();
     assert_eq!(levels.to_string(), "warn,port=error");
-    levels.set("n4=trace").unwrap();
+    levels.set("n4=trace", &["n4"]).unwrap();
     assert_eq!(levels.to_string(), "warn,n4=trace,port=error");
     for (text, what) in
         [("loud", "unknown level"), ("n5=info", "unknown target \"n5\"; allowed: process"), (" ,", "no level")]
     {
-        let said = levels.set(text).unwrap_err();
+        let said = levels.set(text, &["n4"]).unwrap_err();
         assert!(said.contains(what), "{said}");
     }
     let records = emitted("error,n4=debug", || {
@@ -78,8 +78,8 @@ fn levels_are_by_target_and_change() {
 #[test]
 fn a_storm_is_told_by_its_number() {
     let records = emitted("info", || {
-        (0..500).for_each(|n| tracing::warn!(target: "gtpu", event = "path_failed", n, "no answer"));
-        tracing::warn!(target: "gtpu", event = "path_recovered", "answers");
+        (0..500).for_each(|n| tracing::warn!(target: "port", event = "path_failed", n, "no answer"));
+        tracing::warn!(target: "port", event = "path_recovered", "answers");
     });
     assert_eq!((records.len(), records[50].event.as_str()), (51, "path_recovered"));
     let said = Record::suppressed("path_failed", 450, Default::default()).logfmt(false);

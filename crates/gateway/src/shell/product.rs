@@ -19,8 +19,8 @@ use super::process::{Ended, Opened, Process, StartError};
 use super::reload::LiveKey;
 use super::rest::Wait;
 use super::sections::Sections;
-use crate::cli::RunArgs;
-use crate::load::{LoadError, Text, Warning};
+use crate::cli::{RunArgs, RunKey};
+use crate::load::{Hints, LoadError, Rename, Text, Warning};
 use crate::metrics::Known;
 use crate::show::View;
 use crate::socket::{RawAnswer, RawRequest};
@@ -64,7 +64,8 @@ impl<G: Gateway> Loaded<G> {
     /// # Errors
     /// [`LoadError`], pointing at the key.
     pub fn of(text: Text) -> Result<Self, LoadError> {
-        let (config, warnings) = text.parse_noting::<G::Config>()?;
+        let (config, warnings) =
+            text.parse_noting::<G::Config>(Hints { gateway: Some(G::NAME), renamed: G::RENAMED })?;
         let mut loaded = Self { config, text, warnings };
         loaded.check()?;
         let head = loaded.config.head();
@@ -110,6 +111,12 @@ pub trait Gateway: Sized + 'static {
     const VIEWS: &'static [View] = &[];
     /// What it calls subscribers in traces, beside their addresses.
     const TRACE_KEYS: &'static [TraceKey] = &[];
+    /// Options that it adds to `weir run`.
+    const RUN_KEYS: &'static [RunKey] = &[];
+    /// Subsystems of its own that emit events, each with a level.
+    const LOG_TARGETS: &'static [&'static str] = &[];
+    /// Keys of its own sections that have a new name; the former ones are read for one release.
+    const RENAMED: &'static [Rename] = &[];
     /// Keys that a reload applies while it runs, beside those of the shell.
     const LIVE: &'static [LiveKey] = &[];
     /// Configurations that sections of the reference (`weir config reference`) are quoted from.

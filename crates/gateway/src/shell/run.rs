@@ -41,7 +41,7 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     let (stop, begin) = (Stop::register().context("no signal handlers")?, Instant::now());
     let (config, head) = (&loaded.config, loaded.config.head());
     let path = args.socket.as_deref().unwrap_or(head.control_socket);
-    log::start(head.log, &args.log)?;
+    log::start(head.log, &args.log, G::LOG_TARGETS)?;
     log::starting(G::NAME, &args.config);
     warn_of_former_names(&loaded.warnings);
     G::warn(config);

@@ -5,7 +5,7 @@ pub use dataplane::config::Links;
 use dataplane::config::{ConfigError, Link, wrong};
 
 use super::ports::PortEntry;
-use super::product::Head;
+use super::product::{Gateway, Head};
 
 /// A configuration with the sections of all gateways: what [`configuration!`](crate::configuration) declares.
 pub trait Sections {
@@ -22,14 +22,15 @@ pub trait Sections {
     ///
     /// # Errors
     /// The first thing that is invalid, by key.
-    fn check_sections(&self, name: &str) -> Result<(), ConfigError> {
+    fn check_sections<G: Gateway>(&self) -> Result<(), ConfigError> {
+        let name = G::NAME;
         if self.gateway() != name {
             let what = format!("no gateway is called \"{}\"", self.gateway());
             return Err(wrong(&[&"gateway"], what, format!("use \"{name}\"")));
         }
         let head = self.head();
         head.workers.check(head.frames)?;
-        head.log.check()
+        head.log.check(G::LOG_TARGETS)
     }
 }
 

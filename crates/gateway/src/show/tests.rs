@@ -50,14 +50,14 @@ fn snapshot() -> Snapshot {
             stage("downlink", "user", 0, 0, 0),
         ],
         drops: vec![
-            drop_of("uplink.decap", "unknown_teid", 900, 115_200, "No session has this tunnel endpoint identifier."),
+            drop_of("uplink.decap", "unknown_user", 900, 115_200, "No session has this tunnel endpoint identifier."),
             drop_of("worker", "tx_full", 100, 12_800, "The port could not take it."),
         ],
         consumed: vec![PuntCounters { reason: "arp".into(), sentence: "An ARP message.".into(), packets: 12 }],
         missing: 0,
     };
     Snapshot {
-        gateway: "upf".into(),
+        gateway: "toy".into(),
         version: "0".into(),
         pid: 7,
         uptime: 10.0,
@@ -80,7 +80,7 @@ const PLAIN: Style = Style::coloured(false);
 #[test]
 fn run() {
     let wanted = "
-weir upf · 1 worker · up 10.0 s · since the start
+weir toy · 1 worker · up 10.0 s · since the start
 
 worker 0 on CPU 1 · in 100 kpps, 102 Mbit/s · out 99.9 kpps, 102 Mbit/s · 100 pps dropped
   rx ▕█▌    ▏ 25 %   pipelines ▕▊     ▏ 12 %   tx ▕██▎   ▏ 38 %   other ▕      ▏  0 %   idle ▕█▌    ▏ 25 %
@@ -103,17 +103,17 @@ worker 0 on CPU 1 · in 100 kpps, 102 Mbit/s · out 99.9 kpps, 102 Mbit/s · 100
     let all = super::run::text(&snapshot(), true, true, PLAIN);
     assert!(all.contains("  downlink.user       0          0             –              –          –"), "{all}");
     let colour = super::run::text(&snapshot(), true, false, Style::coloured(true));
-    assert!(colour.contains("\x1b[1mweir upf\x1b[0m") && colour.contains("\x1b[1;31m100 pps dropped\x1b[0m"));
+    assert!(colour.contains("\x1b[1mweir toy\x1b[0m") && colour.contains("\x1b[1;31m100 pps dropped\x1b[0m"));
 }
 
 #[test]
 fn drops() {
     let wanted = "
-weir upf · 1 worker · up 10.0 s · since the start
+weir toy · 1 worker · up 10.0 s · since the start
 
   stage         reason        packets      bytes  per second  what it means
   ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-  uplink.decap  unknown_teid      900    112 KiB          90  No session has this tunnel endpoint identifier.
+  uplink.decap  unknown_user      900    112 KiB          90  No session has this tunnel endpoint identifier.
   worker        tx_full           100   12.5 KiB          10  The port could not take it.
   ───────────────────────────────────────────────────────────────────────────────────────────────────────────
   all           2 reasons       1,000    125 KiB         100

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::config::{Config, ConfigError, parse_prefix, wrong};
 
-use super::Loaded;
+use super::{Loaded, N4_ADDRESS};
 use gateway::cli::RunArgs;
 use gateway::fail::Usage;
 use gateway::load::Text;
@@ -32,7 +32,9 @@ pub fn load(args: &RunArgs, text: Text) -> anyhow::Result<Loaded> {
         let replica = Replica::of(args.ordinal, &host_name(), of)?;
         replica.apply(&mut loaded.config).map_err(|error| loaded.wrong(&error))?;
     }
-    if let (Some(address), Some(n4)) = (args.n4_address, &mut loaded.config.n4) {
+    if let (Some(address), Some(n4)) =
+        (args.keys.get(&N4_ADDRESS.key).and_then(|text| text.parse().ok()), &mut loaded.config.n4)
+    {
         n4.address = address;
     }
     loaded.check()?;
