@@ -242,6 +242,22 @@ impl Hold {
         (self.oldest != NONE).then(|| self.packets[self.oldest as usize].at)
     }
 
+    /// Shows all packets with their keys, oldest first. `space` has room for the longest.
+    pub fn each(&self, space: &mut [u8], mut show: impl FnMut(u32, &Held, &[u8])) {
+        let mut id = self.oldest;
+        while id != NONE {
+            let (packet, held) = (&self.packets[id as usize], self.held(id));
+            let mut block = packet.block;
+            for part in space.get_mut(..held.len).unwrap_or_default().chunks_mut(BLOCK) {
+                part.copy_from_slice(&self.data[block as usize][..part.len()]);
+                block = self.next_block[block as usize];
+            }
+            let key = self.queues[packet.queue as usize].key;
+            show(key, &held, space.get(..held.len).unwrap_or_default());
+            id = packet.newer;
+        }
+    }
+
     fn held(&self, id: u32) -> Held {
         let packet = &self.packets[id as usize];
         Held { tag: packet.tag, len: packet.len as usize, at: packet.at }

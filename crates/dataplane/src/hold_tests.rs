@@ -137,3 +137,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn packets_are_shown_oldest_first_and_stay() {
+    let mut hold = Hold::new(4096, 8, 4);
+    hold.push(7, 1, b"one", 10).unwrap();
+    hold.push(9, 2, &[2; 700], 11).unwrap();
+    hold.push(7, 3, b"", 12).unwrap();
+    let mut shown = Vec::new();
+    hold.each(&mut [0; 1500], |key, held, bytes| shown.push((key, held.tag, held.at, bytes.to_vec())));
+    assert_eq!(shown, [(7, 1, 10, b"one".to_vec()), (9, 2, 11, vec![2; 700]), (7, 3, 12, vec![])]);
+    assert_eq!(hold.packets(), 3);
+}

@@ -130,6 +130,19 @@ impl Time {
         Self::Real(table::hint::TscClock::start())
     }
 
+    /// The machine's clock as another process of this machine has it: see [`origin`](Self::origin).
+    pub fn since((origin, hz): (u64, u64)) -> Self {
+        Self::Real(table::hint::TscClock::new(origin, hz))
+    }
+
+    /// The tick of the machine's time stamp counter at which this clock began, and its ticks a second; none: it is simulated.
+    pub fn origin(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::Real(clock) => Some((clock.origin(), clock.hz())),
+            Self::Simulated(_) => None,
+        }
+    }
+
     /// A simulated clock, starting at `ns`, and the hand to turn it with.
     pub fn simulated(ns: u64) -> (Self, Arc<AtomicU64>) {
         let hand = Arc::new(AtomicU64::new(ns));

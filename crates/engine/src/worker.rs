@@ -137,6 +137,23 @@ impl<G: Gateway> Worker<G> {
         self.ports.get(usize::from(id)).map(|door| &*door.port)
     }
 
+    /// A port, to change between turns.
+    pub fn port_mut(&mut self, id: PortId) -> Option<&mut dyn Port> {
+        self.ports.get_mut(usize::from(id)).map(|door| &mut *door.port as &mut dyn Port)
+    }
+
+    /// One turn without receiving: commands, what waits, what other workers handed over; all of it is sent. Whether anything
+    /// moved.
+    pub fn settle(&mut self) -> bool {
+        self.env.now = self.config.time.now_ns(Tsc::cycles());
+        let mut spent = Spent::default();
+        let commands = self.gateway.control(&mut self.env);
+        let packets = self.release::<Tsc>(&mut spent) + self.take_over::<Tsc>(&mut spent) + self.flush(&mut spent);
+        self.kick();
+        self.gauges();
+        packets + commands > 0
+    }
+
     /// Turns until told to stop.
     pub fn run(&mut self, stop: &AtomicBool) {
         self.run_clocked::<Tsc>(stop);

@@ -1,7 +1,7 @@
 //! The contract of every port.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use crate::batch::Batch;
@@ -69,8 +69,36 @@ pub trait Port: Send {
         None
     }
 
+    /// What another process needs to go on with this port while it stays open here.
+    ///
+    /// # Errors
+    /// Why it cannot be handed over; a clause without a subject.
+    fn hand_over(&self) -> Result<PortHandover, String> {
+        Err(format!("{} ports cannot be handed over", self.caps().kind))
+    }
+
+    /// Where it stands in what it shares with the kernel, and which opening of the interface that is of. Meaningful only between
+    /// bursts.
+    fn position(&self) -> [u64; 4] {
+        [0; 4]
+    }
+
+    /// Goes on from where another process stood: see [`Port::position`]. False: that was another opening of the interface.
+    fn go_on_at(&mut self, _position: [u64; 4]) -> bool {
+        false
+    }
+
     /// Gives back every slot it still holds, as far as the kernel lets go of them. Nothing is received or sent after.
     fn close(&mut self, _pool: &mut Pool) {}
+}
+
+/// A port as it is handed to another process: see [`Port::hand_over`].
+#[derive(Debug)]
+pub struct PortHandover {
+    /// Its descriptors, duplicated, in an order of its kind.
+    pub descriptors: Vec<OwnedFd>,
+    /// What else there is to say, in the words of its kind.
+    pub text: String,
 }
 
 /// State of a port's link.

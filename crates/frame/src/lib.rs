@@ -28,7 +28,7 @@ mod pool;
 
 pub use arena::{Arena, ArenaConfig, HEADROOM, Shape};
 pub use batch::{BURST, Batch};
-pub use door::{Caps, Link, Port, PortCounters, wait_readable};
+pub use door::{Caps, Link, Port, PortCounters, PortHandover, wait_readable};
 pub use frame::{Frame, Meta, NoHeadroom, Short, flags};
 /// What an arena's memory rests on.
 pub use pages::Backing;

@@ -69,6 +69,7 @@ impl Keys {
 Examples:
   sudo weir run gateway.toml
   weir run --check gateway.toml         check it, and do nothing else
+  weir run gateway.toml --take-over     go on for the gateway that runs, without losing a packet
   weir run gateway.toml --pool-from-ordinal 8      as one of 8 replicas; host weir-3 takes part 3
 
 SIGHUP: the configuration is read again, as by `weir reload`.
@@ -98,6 +99,10 @@ pub struct RunArgs {
     /// Stand by for the cable gateway that runs with this configuration, and take over when it stops.
     #[arg(long)]
     pub standby: bool,
+    /// Take over from the gateway that runs with this configuration and control socket: it hands over its ports, sockets
+    /// and sessions and ends; no packet is lost.
+    #[arg(long, conflicts_with_all = ["standby", "check"])]
+    pub take_over: bool,
     /// The final counters instead of the summary.
     #[command(flatten)]
     pub json: JsonOutput,

@@ -12,7 +12,7 @@ mod http;
 mod load;
 mod text;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -54,10 +54,19 @@ struct Metrics {
 /// # Errors
 /// The address is not ours, or not free.
 pub fn serve(address: SocketAddr, gateway: Arc<dyn Monitored>) -> anyhow::Result<Server> {
+    let listen = || TcpListener::bind(address).and_then(|listener| go_on(listener, gateway));
+    listen()
+        .with_context(|| format!("no metrics at {address}: give another [metrics] address, or leave the section out"))
+}
+
+/// Tells of a gateway by a socket that is there, until dropped.
+///
+/// # Errors
+/// No thread.
+pub fn go_on(listener: TcpListener, gateway: Arc<dyn Monitored>) -> std::io::Result<Server> {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
     let metrics = Metrics { gateway, recent: Mutex::default(), making: Mutex::default(), started: unix };
-    Server::start("weir-metrics", address, Arc::new(metrics))
-        .with_context(|| format!("no metrics at {address}: give another [metrics] address, or leave the section out"))
+    Server::go_on("weir-metrics", listener, Arc::new(metrics))
 }
 
 impl Metrics {

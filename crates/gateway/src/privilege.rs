@@ -17,6 +17,7 @@ mod needs;
 mod notify;
 mod view;
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -29,7 +30,7 @@ use port::helper::{Scope, ScopedPort};
 use port::{PortError, Uri};
 use rustix::event::PollFlags;
 
-pub use helper::main_of_helper;
+pub use helper::{main_of_helper, running as helper};
 use needs::setcap_line;
 pub use view::{ProcessesView, answer};
 
@@ -133,6 +134,16 @@ impl Privileges {
         })
     }
 
+    /// With the helper of a process that this one goes on for, if it had one.
+    ///
+    /// # Errors
+    /// That is no helper's socket.
+    pub fn of_helper(section: &ProcessSection, helper: Option<(u32, OwnedFd)>) -> anyhow::Result<Self> {
+        let helper = helper.map(|(pid, socket)| Helper::adopt(pid, socket)).transpose()?;
+        let (section, notify) = (section.clone(), Notify::connect());
+        Ok(Self { section, helper, notify, landlock: None, looked: None, helper_gone: false })
+    }
+
     /// Drops every capability, becomes the configured user and limits files to `reach`. There is one thread: those made
     /// later have no more than it.
     ///
@@ -192,6 +203,13 @@ impl Privileges {
             "no thread has a capability"
         );
         Ok(())
+    }
+
+    /// Says to systemd that another process is the gateway from now on.
+    pub fn handed_over(&self, pid: i32) {
+        if let Some(notify) = &self.notify {
+            notify.main_process(pid);
+        }
     }
 
     /// Says to systemd that the gateway is ready.

@@ -11,12 +11,14 @@
 //! | `observe.rs` | the reading ends: counters, ports, traces, without disturbing workers |
 //! | `ports.rs`, `port_stats.rs`, `addresses.rs` | opening ports, looking at them, their hardware addresses |
 //! | `followed.rs` | whose packets are traced, for whom |
+//! | `hand_over/` | a process goes on for another without losing a packet |
 //! | `reload.rs` | `weir reload` and SIGHUP: the configuration read again |
 //! | `sections.rs` | the sections that all configurations have |
 //! | `rest.rs`, `pin.rs` | how the control thread sleeps; CPUs |
 
 mod addresses;
 mod followed;
+pub mod hand_over;
 mod observe;
 pub mod pin;
 pub mod port_stats;
@@ -28,6 +30,7 @@ pub mod rest;
 mod run;
 pub mod sections;
 
+pub use hand_over::HandOver;
 pub use observe::{Shell, wall_clock};
 pub use process::{Ended, Opened, Process, StartError, WorkerInit, WorkerInits};
 pub use product::{Gateway, Head, Loaded, Product, Reach};

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use crate::socket::PortView;
 
 pub use levels::Level;
-pub use probe::serve;
+pub use probe::{go_on, serve};
 pub use stall::{Sight, asleep_until};
 pub use vitals::Vitals;
 

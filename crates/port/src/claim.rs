@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::sync::Mutex;
@@ -20,6 +20,7 @@ use crate::PortError;
 use crate::helper;
 use crate::iface::Iface;
 use crate::netns::Netns;
+use crate::open::is_borrowed;
 use crate::shared::Key;
 
 /// How long a process that ends is waited for.
@@ -135,6 +136,22 @@ pub(crate) fn members(iface: &Iface, key: Key, group: u16) -> Result<Vec<u16>, P
     Ok(claims.into_iter().filter_map(of_group).collect())
 }
 
+/// What holds a claim, for a process that goes on with it.
+pub(crate) fn descriptor(Hold(key, claim): &Hold) -> io::Result<OwnedFd> {
+    let held = HELD.lock().unwrap_or_else(|e| e.into_inner());
+    let listener = held.as_ref().and_then(|held| held.get(&(*key, *claim)));
+    let (listener, _) = listener.ok_or_else(|| io::Error::other("the interface was opened again since the start"))?;
+    listener.as_fd().try_clone_to_owned()
+}
+
+/// The hold that another process had, by what [held it](descriptor).
+pub(crate) fn adopt(key: Key, claim: Claim, listener: OwnedFd) -> Hold {
+    let mut held = HELD.lock().unwrap_or_else(|e| e.into_inner());
+    let held = held.get_or_insert_default();
+    held.entry((key, claim)).or_insert_with(|| (listener.into(), 0)).1 += 1;
+    Hold(key, claim)
+}
+
 enum Refused {
     /// Another process has this.
     Other(Claim),
@@ -223,6 +240,7 @@ impl Drop for Hold {
             *ports -= 1;
             if *ports == 0
                 && let Some((listener, _)) = held.remove(&(self.0, self.1))
+                && !is_borrowed()
             {
                 // Given up now, even if a child has a copy.
                 let _ = shutdown(&listener, Shutdown::Both);

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use frame::{Batch, Caps, Frame, Pool, Port, PortCounters};
+use frame::{Batch, Caps, Frame, Pool, Port, PortCounters, PortHandover};
 
 use crate::{PortError, Uri};
 
@@ -274,6 +274,10 @@ impl Port for Faulty {
 
     fn service_within(&self) -> Option<Duration> {
         self.inner.service_within()
+    }
+
+    fn hand_over(&self) -> Result<PortHandover, String> {
+        Err("ports with faults cannot be handed over".to_owned())
     }
 
     fn close(&mut self, pool: &mut Pool) {

@@ -54,6 +54,11 @@ pub fn report() -> Option<Result<String, PortError>> {
     CLIENT.get().map(Client::report)
 }
 
+/// The socket to the helper of this process, if it has one.
+pub fn socket() -> Option<std::os::fd::BorrowedFd<'static>> {
+    CLIENT.get().map(Client::socket)
+}
+
 /// Whether the helper of this process registers packet memory: see [`Client::registering_memory`].
 pub fn registers_memory() -> bool {
     CLIENT.get().is_some_and(Client::registers_memory)

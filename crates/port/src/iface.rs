@@ -59,6 +59,17 @@ impl Iface {
         [self.netns.into_descriptor(), self.control, self.changes]
     }
 
+    /// The same, for another process.
+    pub(crate) fn descriptors(&self) -> io::Result<[OwnedFd; 3]> {
+        let copy = |descriptor: BorrowedFd<'_>| descriptor.try_clone_to_owned();
+        Ok([copy(self.netns.descriptor())?, copy(self.control.as_fd())?, copy(self.changes.as_fd())?])
+    }
+
+    /// Of what [`descriptors`](Self::descriptors) gave.
+    pub(crate) fn of([namespace, control, changes]: [OwnedFd; 3], name: &str, netns: Option<&str>) -> Self {
+        Self { control, changes, netns: Netns::of(namespace.into(), netns), name: name.to_owned() }
+    }
+
     /// Readable when an interface of the namespace has changed since [`Iface::forget_changes`].
     pub fn changes(&self) -> BorrowedFd<'_> {
         self.changes.as_fd()

@@ -50,8 +50,8 @@ mod uri;
 pub mod xdp;
 
 pub use error::PortError;
-pub use frame::{Caps, Link, Port, PortCounters};
+pub use frame::{Caps, Link, Port, PortCounters, PortHandover};
 pub use memory::Wires;
-pub use open::{OpenContext, open};
+pub use open::{OpenContext, open, set_borrowed, take_over};
 pub use packet::{Look, Steer, SteerExtensions, SteerSpec};
 pub use uri::Uri;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
 use crate::PortError;
@@ -46,6 +46,11 @@ impl Netns {
     /// What holds it open.
     pub(crate) fn into_descriptor(self) -> OwnedFd {
         self.file.into()
+    }
+
+    /// What holds it open, to be copied.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 
     /// Device and inode, which tell one namespace from another.

@@ -1,6 +1,8 @@
 //! From a URI to a port.
 
-use frame::{Pool, Port};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use frame::{Pool, Port, PortHandover};
 
 use crate::faulty::{Faults, Faulty};
 use crate::memory::{Memory, Wires};
@@ -49,6 +51,34 @@ pub fn open(uri: &Uri, cx: &mut OpenContext<'_>) -> Result<Box<dyn Port>, PortEr
         }
     };
     wrap(port, uri, cx)
+}
+
+/// Whether what this process has of ports is another's too.
+static BORROWED: AtomicBool = AtomicBool::new(false);
+
+/// From now on, or no longer, this process's ports are another's too: closing them undoes nothing about their interfaces.
+pub fn set_borrowed(borrowed: bool) {
+    BORROWED.store(borrowed, Ordering::Release);
+}
+
+/// Whether that is so.
+pub(crate) fn is_borrowed() -> bool {
+    BORROWED.load(Ordering::Acquire)
+}
+
+/// The port a URI names, as another process handed it over: it stays that process's too until it is told to
+/// [go on](Port::go_on_at), and is [borrowed](set_borrowed) meanwhile.
+///
+/// # Errors
+/// [`PortError`]: a kind of port, or one with wrappers, that cannot be handed over; or what came is no such port.
+pub fn take_over(uri: &Uri, steer: &Steer, handed: PortHandover) -> Result<Box<dyn Port>, PortError> {
+    match uri.kind() {
+        "packet" => Ok(Box::new(Packet::take_over(uri, steer, handed)?)),
+        kind => {
+            let what = format!("{kind} ports cannot be handed over");
+            Err(PortError::BadUri { uri: uri.to_string(), what })
+        }
+    }
 }
 
 /// Faults are on the wire, pacing before it, and the tap sees what the worker sees.

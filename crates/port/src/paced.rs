@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use frame::{BURST, Batch, Caps, Pool, Port, PortCounters};
+use frame::{BURST, Batch, Caps, Pool, Port, PortCounters, PortHandover};
 
 /// How much unused sending time is saved up.
 pub const TOLERANCE: Duration = Duration::from_millis(1);
@@ -178,6 +178,10 @@ impl Port for Paced {
 
     fn service_within(&self) -> Option<Duration> {
         self.inner.service_within()
+    }
+
+    fn hand_over(&self) -> Result<PortHandover, String> {
+        Err("ports with pace= cannot be handed over".to_owned())
     }
 
     fn close(&mut self, pool: &mut Pool) {

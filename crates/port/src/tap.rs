@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use frame::{BURST, Batch, Caps, Pool, Port, PortCounters};
+use frame::{BURST, Batch, Caps, Pool, Port, PortCounters, PortHandover};
 
 use crate::PortError;
 use crate::capture::{self, Direction, Format};
@@ -214,6 +214,10 @@ impl Port for Tap {
 
     fn service_within(&self) -> Option<Duration> {
         self.inner.service_within()
+    }
+
+    fn hand_over(&self) -> Result<PortHandover, String> {
+        Err("ports with tap= cannot be handed over".to_owned())
     }
 
     fn close(&mut self, pool: &mut Pool) {

@@ -3,6 +3,7 @@
 //! It runs on a thread of its own and is driven by [`Control::poll`]; nothing here is on a packet's path.
 
 mod events;
+mod hand_over;
 mod link;
 mod neighbourhood;
 mod reload;
@@ -10,6 +11,7 @@ mod simulated;
 mod told;
 mod wait;
 
+pub use hand_over::Neighbour;
 pub use link::Link;
 pub use told::{Answer, AskError, ControlCounters, Report};
 

@@ -135,6 +135,44 @@ pub enum Reply {
     Done,
 }
 
+/// Sessions whose counts or buckets may have changed since they were exported last, each once.
+#[derive(Debug, Default)]
+pub struct Marks {
+    bits: Vec<u64>,
+    list: Vec<u32>,
+}
+
+impl Marks {
+    /// Of handles below that none is marked.
+    pub fn new(handles: usize) -> Self {
+        Self { bits: vec![0; handles.div_ceil(64) + 64], list: Vec::with_capacity(handles.max(1024)) }
+    }
+
+    /// Marks one.
+    pub fn mark(&mut self, handle: u32) {
+        let (at, bit) = (handle as usize / 64, 1 << (handle % 64));
+        if at >= self.bits.len() {
+            self.bits.resize(at + 64, 0);
+        }
+        if self.bits[at] & bit == 0 {
+            self.bits[at] |= bit;
+            self.list.push(handle);
+        }
+    }
+
+    /// Unmarks one, if one is marked.
+    pub fn take(&mut self) -> Option<u32> {
+        let handle = self.list.pop()?;
+        self.bits[handle as usize / 64] &= !(1 << (handle % 64));
+        Some(handle)
+    }
+
+    /// How many are marked.
+    pub fn left(&self) -> usize {
+        self.list.len()
+    }
+}
+
 /// Commands carried out in a turn at most.
 const COMMANDS: usize = 32;
 
@@ -200,6 +238,26 @@ impl UserPlane {
     /// Its sessions, to fill before it runs.
     pub fn sessions_mut(&mut self) -> &mut Sessions {
         &mut self.state.sessions
+    }
+
+    /// Marks the handles of a burst's sessions, which went through a pipeline.
+    #[inline(never)]
+    pub(crate) fn mark(&self, burst: &Burst<Upf>, marks: &mut Marks) {
+        for i in 0..burst.len() {
+            if let Some(head) = self.state.sessions.head(burst.lane.session[i]) {
+                marks.mark(head.handle);
+            }
+        }
+    }
+
+    /// Packets that wait: see [`SlowPath::each_waiting`].
+    pub(crate) fn each_waiting(&mut self, show: impl FnMut(bool, u32, u64, u64, &[u8])) -> bool {
+        self.slow.each_waiting(show)
+    }
+
+    /// Takes in a packet that waited on another process's worker. False: there is no room.
+    pub(crate) fn take_in(&mut self, is_neighbours: bool, key: u32, tag: u64, at: u64, octets: &[u8]) -> bool {
+        self.slow.take_in(is_neighbours, key, tag, at, octets)
     }
 
     /// Wakes its worker.

@@ -23,6 +23,7 @@ mod ending;
 pub mod endpoint;
 mod errors;
 mod gbr;
+pub mod hand_over;
 pub mod identifiers;
 pub mod ies;
 mod in_progress;

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `n4.rs` | datagrams between N4's sockets and its endpoint |
 //! | `observer.rs`, `query.rs`, `session.rs`, `functions.rs` | its control side, and looking on without disturbing workers |
+//! | `hand_over.rs` | its state on its way to another process |
 //! | `protocol.rs`, `show.rs` | what it is asked and answers, as tables |
 //! | `metrics.rs` | what only it tells monitoring |
 //! | `replica.rs` | one of many: finding its share |
 
 mod functions;
+mod hand_over;
 pub mod metrics;
 pub mod n4;
 pub mod observer;
@@ -18,7 +20,8 @@ mod replica;
 mod session;
 mod show;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -27,9 +30,10 @@ use std::time::{Duration, Instant};
 use crate::assemble::{AssembleError, assemble};
 use crate::config::{Config, Simulate};
 use crate::steer::GTPU;
-use anyhow::bail;
+use anyhow::{Context, bail};
 use engine::Time;
 use port::Steer;
+use serde_json::Value;
 
 use gateway::cli::{Key, RunArgs, RunKey};
 use gateway::fail::Usage;
@@ -53,6 +57,17 @@ pub struct UpfGateway {
     /// The ledger, while it is read.
     reading: Option<n4::Reading>,
     sockets: Option<n4::Sockets>,
+    /// That of another process, which this one goes on for.
+    taken: Option<Taken>,
+}
+
+/// What another process has handed over of N4.
+struct Taken {
+    sockets: n4::Sockets,
+    /// For packets between subscribers and control planes.
+    control_socket: Option<UdpSocket>,
+    /// When that process's run began: a Recovery Time Stamp.
+    began: u32,
 }
 
 impl From<N4Error> for StartError {
@@ -137,7 +152,7 @@ impl Gateway for UpfGateway {
 
     fn begin(loaded: &Loaded, _standby: bool, _stop: &AtomicBool) -> anyhow::Result<Option<(Self, Option<Instant>)>> {
         let reading = n4::Reading::begin(&loaded.config).map_err(StartError::from)?;
-        Ok(Some((Self { reading: Some(reading), sockets: None }, None)))
+        Ok(Some((Self { reading: Some(reading), sockets: None, taken: None }, None)))
     }
 
     fn steer(config: &Config) -> Steer {
@@ -149,16 +164,37 @@ impl Gateway for UpfGateway {
         Ok(())
     }
 
-    fn start(&mut self, loaded: &Loaded, opened: Opened, vitals: Arc<Vitals>) -> Result<Process<Observer>, StartError> {
+    fn take_over(loaded: &Loaded, from: &Value, mut sockets: Vec<OwnedFd>) -> anyhow::Result<Self> {
+        let allow: Vec<_> = loaded.config.n4.iter().flat_map(|n4| &n4.allow).collect();
+        let allow = allow.into_iter().filter_map(|text| crate::config::parse_prefix(text)).collect();
+        let has_control = from["control_socket"] == true;
+        let control_socket = if has_control { sockets.pop().map(UdpSocket::from) } else { None };
+        let sockets = n4::Sockets::go_on(sockets.into_iter().map(UdpSocket::from).collect(), allow);
+        let differs = "the running gateway has other sockets for control planes: n4.allow differs";
+        let (sockets, began) = (sockets.context(differs)?, from["began"].as_u64().context("no Recovery Time Stamp")?);
+        let taken = Taken { sockets, control_socket, began: began as u32 }; // 32 bits, as it was sent
+        Ok(Self { reading: None, sockets: None, taken: Some(taken) })
+    }
+
+    fn stand(
+        &mut self,
+        loaded: &Loaded,
+        opened: Opened,
+        vitals: Arc<Vitals>,
+        time: Time,
+    ) -> Result<Process<Observer>, StartError> {
         let config = &loaded.config;
         let (mut control, mut seats) = assemble(config, opened.caps()).map_err(|error| match error {
             AssembleError::Config(error) => StartError::Config(loaded.wrong(&error)),
             other => StartError::Gateway(Box::new(other)),
         })?;
-        let (time, waker) = (Time::real(), ControlWaker::new(control.waker().clone()));
-        let (n4, ledger) = match (self.sockets.take(), self.reading.take()) {
-            (Some(sockets), Some(reading)) => {
-                N4::open(sockets, reading, config, &mut control, &mut seats, &wall_clock(&time), &waker)?
+        let (waker, clock) = (ControlWaker::new(control.waker().clone()), wall_clock(&time));
+        let (n4, ledger) = match (self.taken.take(), self.sockets.take(), self.reading.take()) {
+            (Some(Taken { sockets, control_socket, began }), ..) => {
+                (N4::go_on(sockets, control_socket, config, (&clock, &waker), began), None)
+            }
+            (None, Some(sockets), Some(reading)) => {
+                N4::open(sockets, reading, config, &mut control, &mut seats, &clock, &waker)?
             }
             _ => (None, None),
         };
@@ -172,9 +208,21 @@ impl Gateway for UpfGateway {
         }
         let observer = |shell| Observer::new(config, shell, queries, control, n4.map(Mutex::new), ledger);
         let all = WorkerInits { workers: ready, time, waker, sockets, vitals };
-        let process = opened.start(loaded, all, observer)?;
+        Ok(opened.stand(loaded, all, observer))
+    }
+
+    fn start(&mut self, loaded: &Loaded, opened: Opened, vitals: Arc<Vitals>) -> Result<Process<Observer>, StartError> {
+        let mut process = self.stand(loaded, opened, vitals, Time::real())?;
+        process.go()?;
         resolve(&process);
         Ok(process)
+    }
+
+    fn started(&mut self, _config: &Config, process: &Process<Observer>) -> anyhow::Result<()> {
+        if let Some(mut n4) = process.observer().n4() {
+            n4.begin_opening().context("no thread to read the ledger")?;
+        }
+        Ok(())
     }
 
     fn needs_restart(product: &Observer, key: &str) -> bool {

@@ -1,5 +1,6 @@
 //! A worker's sessions: the records and the indexes that lead to them.
 
+mod carry;
 mod filters;
 mod find;
 mod groups;
@@ -7,6 +8,7 @@ mod keys;
 mod state;
 mod usage;
 
+pub use carry::LAYOUT as STATE_LAYOUT;
 pub use filters::Quad;
 pub use keys::Endpoint;
 pub use state::set_counts;

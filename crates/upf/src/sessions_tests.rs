@@ -245,3 +245,36 @@ fn more_actions_than_can_be_told_apart_are_refused() {
     let refused = compile(&session, 0, &mut |_, _| Some(1)).unwrap_err();
     assert!(matches!(refused, CompileError::TooLarge { lines } if lines > table::records::MAX_RECORD), "{refused}");
 }
+
+#[test]
+fn state_of_another_process_is_taken_on_by_rule() {
+    let rate = Mbr { up: Some(8_000_000), down: Some(1_000_000) };
+    let mut sessions = Sessions::with_capacity(1, 4).unwrap();
+    install(&mut sessions, rate, 100);
+    let [up, down] = places(&sessions);
+    meter(&mut sessions, up).state = table::bucket::State { credit: 5, last_ns: 150 };
+    let urr = |sessions: &Sessions| {
+        let (id, _) = sessions.find(0).unwrap();
+        let lines = sessions.record(id).unwrap();
+        record::rows(lines, record::head(lines).unwrap()).1[0].down
+    };
+    let cell = urr(&sessions);
+    let (id, _) = sessions.find(0).unwrap();
+    record::tallies_in(sessions.window_mut(id).unwrap())[record::cell_at(cell)].count(1000, 7);
+    let (mut state, mut none) = (Vec::new(), Vec::new());
+    sessions.export_state(0, &mut state);
+    sessions.export_state(9, &mut none);
+    assert!(none.is_empty());
+
+    let mut other = Sessions::with_capacity(1, 4).unwrap();
+    install(&mut other, rate, 900);
+    assert!(other.import_state(0, &state));
+    let moved = meter(&mut other, up).state;
+    assert_eq!((moved.credit, moved.last_ns), (5, 150));
+    assert_eq!(meter(&mut other, down).state.last_ns, 100);
+    assert_eq!(other.usage(0, 900).unwrap()[0].down_bytes, 1000);
+    assert!(!other.import_state(1, &state), "no such session");
+    assert!(!other.import_state(0, &state[..state.len() - 1]), "cut short");
+    install(&mut other, Mbr::default(), 901);
+    assert!(!other.import_state(0, &state), "another rule");
+}

@@ -305,6 +305,18 @@ impl SlowPath {
         self.waiting.session_removed(handle, env);
     }
 
+    /// Shows all packets that wait, as [`Waiting::each`]. False: others are under way, which cannot be shown.
+    pub(crate) fn each_waiting(&mut self, show: impl FnMut(bool, u32, u64, u64, &[u8])) -> bool {
+        let all = self.held() == self.waiting.held();
+        self.waiting.each(show);
+        all
+    }
+
+    /// Takes in a packet that waited on another process's worker. False: there is no room.
+    pub(crate) fn take_in(&mut self, is_neighbours: bool, key: u32, tag: u64, at: u64, octets: &[u8]) -> bool {
+        self.waiting.take_in(is_neighbours, key, tag, at, octets)
+    }
+
     /// A neighbour was resolved; returns how many packets go on.
     pub(crate) fn retry(&mut self, key: u32) -> usize {
         self.waiting.retry(key)

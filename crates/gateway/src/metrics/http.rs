@@ -46,6 +46,7 @@ pub trait Pages: Send + Sync + 'static {
 /// A listening server. Stops when dropped.
 pub struct Server {
     address: SocketAddr,
+    listener: TcpListener,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -65,14 +66,30 @@ impl Server {
     /// # Errors
     /// What the system said: the address is not ours, or not free.
     pub fn start(name: &str, address: SocketAddr, pages: Arc<dyn Pages>) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
+        Self::go_on(name, TcpListener::bind(address)?, pages)
+    }
+
+    /// Listens by a socket that is there.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn go_on(name: &str, listener: TcpListener, pages: Arc<dyn Pages>) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
+        let copy = listener.try_clone()?;
         let address = listener.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
         let told = stop.clone();
         let serve = move || serve(&listener, &*pages, &told);
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(serve)?;
-        Ok(Self { address, stop, thread: Some(thread) })
+        Ok(Self { address, listener: copy, stop, thread: Some(thread) })
+    }
+
+    /// Its socket, for a process that goes on listening.
+    ///
+    /// # Errors
+    /// No more descriptors.
+    pub fn listener(&self) -> io::Result<TcpListener> {
+        self.listener.try_clone()
     }
 
     /// Where it listens.

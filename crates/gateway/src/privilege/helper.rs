@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use confine::status::Process;
@@ -24,7 +24,15 @@ const WORD: &str = "privileged-helper";
 /// Its last, if it is to register packet memory: at most the bytes that follow.
 const REGISTERS: &str = "--registers-memory=";
 
-/// A helper that this process has started.
+/// The helper's process number.
+static PID: OnceLock<u32> = OnceLock::new();
+
+/// The helper of this process, if it has one: its process number, and the socket to it.
+pub fn running() -> Option<(u32, BorrowedFd<'static>)> {
+    PID.get().copied().zip(port::helper::socket())
+}
+
+/// A helper that this process has started, or taken over.
 pub struct Helper {
     client: &'static Client,
     pid: u32,
@@ -49,7 +57,19 @@ impl Helper {
         let client = Client::new(ours)?;
         let client = port::helper::connect(if scope.memory.is_some() { client.registering_memory() } else { client });
         let client = client.map_err(|_| anyhow::anyhow!("this process has a privileged helper already"))?;
+        let _ = PID.set(child.id());
         Ok(Self { client, pid: child.id() })
+    }
+
+    /// The helper of another process, by that one's end of its socket.
+    ///
+    /// # Errors
+    /// It is no such socket.
+    pub fn adopt(pid: u32, socket: OwnedFd) -> anyhow::Result<Self> {
+        let client = port::helper::connect(Client::new(socket)?);
+        let client = client.map_err(|_| anyhow::anyhow!("this process has a privileged helper already"))?;
+        let _ = PID.set(pid);
+        Ok(Self { client, pid })
     }
 
     /// Process ID of the helper.

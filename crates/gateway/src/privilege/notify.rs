@@ -23,6 +23,11 @@ impl Notify {
         Some(Self(socket))
     }
 
+    /// Tells the service manager which process is the gateway from now on.
+    pub fn main_process(&self, pid: i32) {
+        let _ = self.0.send(format!("MAINPID={pid}").as_bytes());
+    }
+
     /// Tells the service manager that the gateway takes packets (READY=1).
     pub fn ready(&self) {
         // A service manager that does not listen any more is no reason to stop.

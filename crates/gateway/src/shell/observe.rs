@@ -1,6 +1,7 @@
 //! The reading ends of a running gateway: what `weir show`, `weir trace` and monitoring see of every one. Counters are read
 //! where they lie; ports show themselves when asked. Workers notice none of it.
 
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,6 +14,7 @@ use wire::Mac;
 
 use super::addresses::{self, Addresses};
 use super::followed::Followed;
+use super::hand_over::{self, Pending};
 use super::port_stats::{PortStatsReader, Seen};
 use super::product::Product;
 use super::reload::Reload;
@@ -51,6 +53,8 @@ impl WorkerEnds {
 pub struct PortName {
     /// `[[port]] name`.
     pub name: String,
+    /// `[[port]] uri`.
+    pub uri: String,
     /// Its side of the gateway.
     pub role: &'static str,
 }
@@ -72,6 +76,8 @@ pub struct Shell {
     /// Threads that wait for what control has locked.
     waiting: AtomicUsize,
     waker: ControlWaker,
+    /// A process that takes over.
+    handing: Pending,
     /// The configuration in use; none in a gateway that was not started from a file.
     reload: OnceLock<Box<dyn Reload>>,
 }
@@ -111,8 +117,34 @@ impl Shell {
             addresses,
             waiting,
             waker,
+            handing: Pending::default(),
             reload: OnceLock::new(),
         }
+    }
+
+    /// What the gateway is called.
+    pub(super) fn gateway(&self) -> &'static str {
+        self.gateway
+    }
+
+    /// What it is, in words, with an article.
+    pub(super) fn title(&self) -> &'static str {
+        self.title
+    }
+
+    /// The ports as configured.
+    pub(super) fn port_names(&self) -> &[PortName] {
+        &self.ports
+    }
+
+    /// A process that takes over, if there is one.
+    pub(super) fn handing(&self) -> &Pending {
+        &self.handing
+    }
+
+    /// The workers' clock.
+    pub fn time(&self) -> &Time {
+        &self.time
     }
 
     /// The workers' time, now.
@@ -326,6 +358,10 @@ impl<P: Product> Answers for P {
 
     fn hung_up(&self, connection: u64) {
         self.shell().followed.hung_up(connection);
+    }
+
+    fn hand_over(&self, asked: &RawRequest, stream: UnixStream) {
+        hand_over::serve(self, stream, asked);
     }
 }
 

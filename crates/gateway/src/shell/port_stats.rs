@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use frame::{Batch, Caps, Pool, Port, PortCounters};
+use frame::{Batch, Caps, Pool, Port, PortCounters, PortHandover};
 use std::os::fd::BorrowedFd;
 
 /// What was seen of a port.
@@ -30,6 +30,9 @@ pub struct PortStatsReader(Arc<PortStats>);
 struct PortStats {
     wanted: AtomicBool,
     seen: Mutex<Seen>,
+    /// Whether the next look is to bring what another process needs, and that.
+    hands_over: AtomicBool,
+    handed: Mutex<Option<Result<PortHandover, String>>>,
 }
 
 /// A port whose counters can be read by another thread.
@@ -40,11 +43,14 @@ pub struct ObservedPort {
 
 /// How long a reader waits for the worker's next turn: one that sleeps is woken.
 const PATIENCE: Duration = Duration::from_millis(50);
+/// How long it waits for what another process needs.
+const HANDING: Duration = Duration::from_secs(1);
 
 impl ObservedPort {
     /// The port, and a reader of its counters.
     pub fn new(port: Box<dyn Port>) -> (Self, PortStatsReader) {
-        let stats = Arc::new(PortStats { wanted: AtomicBool::new(false), seen: Mutex::default() });
+        let (wanted, hands_over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let stats = Arc::new(PortStats { wanted, seen: Mutex::default(), hands_over, handed: Mutex::default() });
         let observed = Self { port, stats: stats.clone() };
         observed.show();
         (observed, PortStatsReader(stats))
@@ -56,6 +62,9 @@ impl ObservedPort {
         self.port.extras(&mut |name, value| extras.push((name, value)));
         let (caps, counters, held) = (self.port.caps(), self.port.counters(), self.port.held());
         *self.stats.lock() = Seen { caps, counters, extras, held };
+        if self.stats.hands_over.swap(false, Ordering::Relaxed) {
+            *self.stats.handed.lock().unwrap_or_else(|e| e.into_inner()) = Some(self.port.hand_over());
+        }
         self.stats.wanted.store(false, Ordering::Release);
     }
 }
@@ -70,6 +79,21 @@ impl PortStatsReader {
     /// Asks for a fresh look.
     pub fn ask(&self) {
         self.0.wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// What another process needs to go on with the port; `nudge` has its worker make a turn. None: it made none.
+    pub fn hand_over(&self, nudge: impl FnOnce()) -> Option<Result<PortHandover, String>> {
+        self.0.hands_over.store(true, Ordering::Relaxed);
+        self.0.wanted.store(true, Ordering::Release);
+        nudge();
+        let until = Instant::now() + HANDING;
+        loop {
+            let handed = self.0.handed.lock().unwrap_or_else(|e| e.into_inner()).take();
+            if handed.is_some() || Instant::now() >= until {
+                return handed;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
     }
 
     /// What was seen last. Does not wait.
@@ -149,6 +173,18 @@ impl Port for ObservedPort {
 
     fn service_within(&self) -> Option<Duration> {
         self.port.service_within()
+    }
+
+    fn hand_over(&self) -> Result<PortHandover, String> {
+        self.port.hand_over()
+    }
+
+    fn position(&self) -> [u64; 4] {
+        self.port.position()
+    }
+
+    fn go_on_at(&mut self, position: [u64; 4]) -> bool {
+        self.port.go_on_at(position)
     }
 
     fn close(&mut self, pool: &mut Pool) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dataplane::config::Frames;
 use dataplane::config::parse_prefix;
-use frame::{Arena, ArenaConfig, Caps, HEADROOM, Pool, Port};
+use frame::{Arena, ArenaConfig, Caps, HEADROOM, Pool, Port, PortHandover};
 use port::host::{HostUse, Sharing};
 use port::{OpenContext, PortError, Steer, Uri, Wires};
 
@@ -14,6 +14,7 @@ use super::port_stats::{ObservedPort, PortStatsReader};
 use crate::load::{LoadError, Text};
 
 /// A worker's ports, in the order of the configuration.
+#[derive(Default)]
 pub struct WorkerPorts {
     /// The ports.
     pub ports: Vec<Box<dyn Port>>,
@@ -21,6 +22,36 @@ pub struct WorkerPorts {
     pub caps: Vec<Caps>,
     /// For looking at them later.
     pub port_stats: Vec<PortStatsReader>,
+}
+
+impl WorkerPorts {
+    fn add(&mut self, port: Box<dyn Port>) {
+        let (observed, reader) = ObservedPort::new(port);
+        self.caps.push(observed.caps());
+        self.port_stats.push(reader);
+        self.ports.push(Box::new(observed));
+    }
+
+    /// Adds a port that another process handed over; `of` is the worker's number, and how many there are.
+    ///
+    /// # Errors
+    /// As [`port::take_over`].
+    pub fn take_over(
+        &mut self,
+        entry: &PortEntry<'_>,
+        of: (u16, u16),
+        steer: &Steer,
+        handed: PortHandover,
+    ) -> Result<(), PortError> {
+        let uri = named(entry.uri, of.0, of.1).parse::<Uri>()?;
+        self.add(port::take_over(&uri, steer, handed)?);
+        Ok(())
+    }
+}
+
+/// The running gateway has not sent a port.
+pub fn not_handed_over(uri: &str) -> PortError {
+    PortError::BadUri { uri: uri.to_owned(), what: "the running gateway has no such port".to_owned() }
 }
 
 /// Why a port could not be opened.
@@ -84,7 +115,7 @@ impl Place<'_> {
     /// # Errors
     /// [`PortsError`], each telling what to do.
     pub fn open(&self, entries: &[PortEntry<'_>], steer: Steer, pool: &mut Pool) -> Result<WorkerPorts, PortsError> {
-        let mut ports = WorkerPorts { ports: Vec::new(), caps: Vec::new(), port_stats: Vec::new() };
+        let mut ports = WorkerPorts::default();
         let mut cx = OpenContext { pool, wires: self.wires.clone(), steer };
         for (n, entry) in entries.iter().enumerate() {
             let PortEntry { name, uri, .. } = *entry;
@@ -108,10 +139,7 @@ impl Place<'_> {
                 return Err(self.text.at(&path, what, help).into());
             }
             let port = port::open(&uri, &mut cx).map_err(failed)?;
-            let (observed, reader) = ObservedPort::new(port);
-            ports.caps.push(observed.caps());
-            ports.port_stats.push(reader);
-            ports.ports.push(Box::new(observed));
+            ports.add(port);
         }
         Ok(ports)
     }

@@ -27,6 +27,10 @@ pub struct Process<P: Product> {
     arena: Arc<Arena>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Worker<P::Plane>>>,
+    /// Workers that stand still, all or none.
+    standing: Vec<Worker<P::Plane>>,
+    /// Each worker's CPU, and where its thread enters its number.
+    seats: Vec<(Option<usize>, Arc<AtomicI32>)>,
     /// Whether each worker's thread has come to its end.
     ended: Vec<Arc<AtomicBool>>,
     rest: Rest,
@@ -117,6 +121,11 @@ impl Opened {
         Ok(Self { arena, ports })
     }
 
+    /// Of packet memory, and each worker's part of it and ports.
+    pub(super) fn of(arena: Arc<Arena>, ports: Vec<(Pool, WorkerPorts)>) -> Self {
+        Self { arena, ports }
+    }
+
     /// What the ports of each worker are.
     pub fn caps(&self) -> &[Caps] {
         self.ports.first().map_or(&[], |(_, ports)| &ports.caps)
@@ -132,11 +141,23 @@ impl Opened {
         all: WorkerInits<<G::Product as Product>::Plane>,
         product: impl FnOnce(Shell) -> G::Product,
     ) -> Result<Process<G::Product>, StartError> {
+        let mut process = self.stand::<G>(loaded, all, product);
+        process.go()?;
+        Ok(process)
+    }
+
+    /// As [`start`](Self::start), with workers that [do not run](Process::standing) yet.
+    pub fn stand<G: Gateway>(
+        self,
+        loaded: &Loaded<G>,
+        all: WorkerInits<<G::Product as Product>::Plane>,
+        product: impl FnOnce(Shell) -> G::Product,
+    ) -> Process<G::Product> {
         let Self { arena, ports } = self;
         let WorkerInits { workers, time, waker, sockets, vitals } = all;
         let head = loaded.config.head();
         let run = WorkerConfig { time, idle: head.workers.idle(), burst: head.workers.burst };
-        let (mut ends, mut ready) = (Vec::new(), Vec::new());
+        let (mut ends, mut standing, mut seats) = (Vec::new(), Vec::new(), Vec::new());
         for (n, (init, (pool, ports))) in workers.into_iter().zip(ports).enumerate() {
             let worker = Worker::new(init.plane, init.layout, pool, ports.ports, run.clone());
             let worker = worker.with_hand_off(init.hand_off);
@@ -151,22 +172,58 @@ impl Opened {
                 thread: thread.clone(),
                 waker: init.waker,
             });
-            ready.push((worker, cpu, thread));
+            standing.push(worker);
+            seats.push((cpu, thread));
         }
         let rest = Rest::new(waker.clone(), sockets);
-        let names = head.ports.iter().map(|port| PortName { name: port.name.to_owned(), role: port.role });
+        let name = |port: &ports::PortEntry<'_>| PortName {
+            name: port.name.to_owned(),
+            uri: port.uri.to_owned(),
+            role: port.role,
+        };
+        let names = head.ports.iter().map(name);
         let shell = Shell::new((G::NAME, G::TITLE), names.collect(), ends, arena.clone(), run.time, waker, vitals);
         let (observer, stop) = (Arc::new(product(shell)), Arc::new(AtomicBool::new(false)));
         let (threads, ended, turned) = (Vec::new(), Vec::new(), AtomicU64::new(0));
-        let mut process = Process { observer, arena, stop, threads, ended, rest, turned };
-        for (n, (worker, cpu, thread)) in (0..).zip(ready) {
-            process.spawn(n, worker, cpu, thread).map_err(|source| StartError::Thread { worker: n, source })?;
-        }
-        Ok(process)
+        Process { observer, arena, stop, threads, standing, seats, ended, rest, turned }
     }
 }
 
 impl<P: Product> Process<P> {
+    /// Sets the workers going that stand still.
+    ///
+    /// # Errors
+    /// [`StartError::Thread`].
+    pub fn go(&mut self) -> Result<(), StartError> {
+        self.stop.store(false, Ordering::Relaxed);
+        let seats = self.seats.clone();
+        let standing = std::mem::take(&mut self.standing);
+        for (n, (worker, (cpu, thread))) in (0..).zip(standing.into_iter().zip(seats)) {
+            self.spawn(n, worker, cpu, thread).map_err(|source| StartError::Thread { worker: n, source })?;
+        }
+        Ok(())
+    }
+
+    /// Stops the workers between bursts, with their ports open: see [`go`](Self::go).
+    ///
+    /// # Errors
+    /// A worker has ended by itself; a sentence.
+    pub fn freeze(&mut self) -> Result<(), String> {
+        let stopped = self.stand_still();
+        let count = stopped.len();
+        self.standing.extend(stopped.into_iter().filter_map(Result::ok));
+        if self.standing.len() < count {
+            return Err("a worker has ended by itself".to_owned());
+        }
+        self.ended.clear();
+        Ok(())
+    }
+
+    /// The workers that stand still, in order; none while they run.
+    pub fn standing(&mut self) -> &mut [Worker<P::Plane>] {
+        &mut self.standing
+    }
+
     /// Sets a worker going; its thread enters its number.
     fn spawn(
         &mut self,
@@ -265,7 +322,8 @@ impl<P: Product> Process<P> {
     }
 
     fn halt(&mut self) -> usize {
-        let stopped = self.stand_still();
+        let mut stopped: Vec<_> = std::mem::take(&mut self.standing).into_iter().map(Ok).collect();
+        stopped.extend(self.stand_still());
         if !stopped.is_empty() {
             self.observer.halted(&stopped);
         }

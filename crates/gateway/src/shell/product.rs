@@ -1,18 +1,21 @@
 //! What a gateway brings to the shell.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use dataplane::config::{ConfigError, Frames, Health, Log, Metrics, ProcessSection, Workers};
-use engine::{PortId, Worker};
+use engine::{PortId, Time, Worker};
 use port::Steer;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use wire::Mac;
 
+use super::hand_over::HandOver;
 use super::observe::Shell;
 use super::ports::PortEntry;
 use super::process::{Ended, Opened, Process, StartError};
@@ -172,6 +175,29 @@ pub trait Gateway: Sized + 'static {
         Ok(())
     }
 
+    /// A gateway that goes on for another process, which has sent that value and those descriptors
+    /// ([`HandOver::begin`]).
+    ///
+    /// # Errors
+    /// They are not its own; or this gateway takes nothing over.
+    fn take_over(_loaded: &Loaded<Self>, _from: &Value, _sockets: Vec<OwnedFd>) -> anyhow::Result<Self> {
+        anyhow::bail!("--take-over is refused: {} cannot be handed over; restart it instead", Self::TITLE)
+    }
+
+    /// As [`start`](Self::start), with workers that do not run yet, on another process's clock, for state to be taken in.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    fn stand(
+        &mut self,
+        _loaded: &Loaded<Self>,
+        _opened: Opened,
+        _vitals: Arc<Vitals>,
+        _time: Time,
+    ) -> Result<Process<Self::Product>, StartError> {
+        Err(StartError::Gateway(format!("{} cannot be handed over", Self::TITLE).into()))
+    }
+
     /// Sets its workers going. It has no privileges any more.
     ///
     /// # Errors
@@ -243,6 +269,13 @@ pub trait Gateway: Sized + 'static {
 pub trait Product: Send + Sync + 'static {
     /// What its workers run.
     type Plane: engine::Gateway + 'static;
+    /// Tells layouts of exported state apart: processes of one number understand each other.
+    const STATE_LAYOUT: u64 = 0;
+
+    /// Its state on its way to another process; none: it cannot be handed over.
+    fn hand_over(&self) -> Option<&dyn HandOver<Self::Plane>> {
+        None
+    }
 
     /// The reading ends that every gateway has.
     fn shell(&self) -> &Shell;

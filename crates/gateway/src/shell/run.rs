@@ -9,9 +9,10 @@ use anyhow::{Context, bail};
 use engine::{Drop, Io};
 use port::Wires;
 
+use super::hand_over::{self, Handed, Listeners, Taken, Taker};
 use super::ports;
-use super::process::{Ended, Opened, StartError};
-use super::product::{Gateway, Product};
+use super::process::{Ended, Opened, Process, StartError};
+use super::product::{Gateway, Head, Loaded, Product};
 use super::reload::Reloader;
 use super::sections::Sections;
 use crate::cli::RunArgs;
@@ -45,69 +46,192 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     log::starting(G::NAME, &args.config);
     warn_of_former_names(&loaded.warnings);
     G::warn(config);
-    let uris = || head.ports.iter().map(|port| port.uri);
-    let all = ports::of_all(uris(), head.workers.count);
-    let mut privileges = Privileges::start(head.process, all, &ports::arena_config(head.frames))?;
-    let Some((mut gateway, begun)) = G::begin(&loaded, args.standby, stop.flag())? else { return Ok(()) };
-    let begin = begun.unwrap_or(begin);
-    let mut reach = G::reach(config);
+    let (running, begin) = match args.take_over {
+        true => (take_over::<G>(args, &loaded, path)?, begin),
+        false => match start::<G>(args, &loaded, path, &stop)? {
+            Some((running, begun)) => (running, begun.unwrap_or(begin)),
+            None => return Ok(()),
+        },
+    };
+    running.run(args, &loaded, path, &stop, begin)
+}
+
+/// What runs.
+struct Running<G: Gateway> {
+    privileges: Privileges,
+    gateway: G,
+    process: Process<G::Product>,
+    vitals: Arc<Vitals>,
+    watch: Watch,
+    socket: Server,
+    metrics: Option<metrics::Server>,
+    health: Option<metrics::Server>,
+    json: Option<Box<dyn Write>>,
+}
+
+/// What a gateway touches by path and port.
+fn reach_of<G: Gateway>(args: &RunArgs, loaded: &Loaded<G>, path: &Path) -> (privilege::Reach, Vec<u16>) {
+    let head = loaded.config.head();
+    let mut reach = G::reach(&loaded.config);
     reach.sockets.push(path.to_owned());
     let http = [head.metrics.map(|at| at.address), head.health.map(|at| at.address)];
     let tcp: Vec<u16> = http.iter().flatten().map(|address| address.port()).collect();
-    let opened = Opened::new(&loaded, G::steer(config), &Wires::default()).map_err(|error| match error {
-        StartError::Port(error) => privilege::refused(error, uris(), reach.udp.iter().chain(&tcp).copied()),
+    let listens = reach.udp.iter().chain(&tcp).copied().collect();
+    let reach = privilege::Reach { write: reach.write, sockets: reach.sockets, tcp, config: folders(&args.config) };
+    (reach, listens)
+}
+
+/// Starts a gateway; none: told to stop before. With when its start began, if it had to wait.
+fn start<G: Gateway>(
+    args: &RunArgs,
+    loaded: &Loaded<G>,
+    path: &Path,
+    stop: &Stop,
+) -> anyhow::Result<Option<(Running<G>, Option<Instant>)>> {
+    let (config, head) = (&loaded.config, loaded.config.head());
+    let uris = || head.ports.iter().map(|port| port.uri);
+    let all = ports::of_all(uris(), head.workers.count);
+    let mut privileges = Privileges::start(head.process, all, &ports::arena_config(head.frames))?;
+    let Some((mut gateway, begun)) = G::begin(loaded, args.standby, stop.flag())? else { return Ok(None) };
+    let (reach, listens) = reach_of(args, loaded, path);
+    let opened = Opened::new(loaded, G::steer(config), &Wires::default()).map_err(|error| match error {
+        StartError::Port(error) => privilege::refused(error, uris(), listens.into_iter()),
         other => other.into(),
     })?;
-    gateway.open(&loaded)?;
+    gateway.open(loaded)?;
     // While files may be made.
     let json = args.json.is_wanted().then(|| args.json.open()).transpose()?;
-    privileges.give_up(&privilege::Reach {
-        write: reach.write,
-        sockets: reach.sockets,
-        tcp,
-        config: folders(&args.config),
-    })?;
+    privileges.give_up(&reach)?;
     // Probes are answered from here on: starting.
     let vitals = Arc::<Vitals>::default();
     let health = head.health.map(|at| watch::serve(at.address, vitals.clone())).transpose()?;
-    let process = gateway.start(&loaded, opened, vitals.clone())?;
+    let process = gateway.start(loaded, opened, vitals.clone())?;
     let watch = Watch::start(process.observer().clone())?;
     let socket = Server::start(path, process.observer().clone())?;
     let metrics = head.metrics.map(|at| metrics::serve(at.address, process.observer().clone())).transpose()?;
-    gateway.started(config, &process)?;
-    for port in process.shell().ports().iter().filter(|port| port.worker == 0) {
-        let entry = head.ports.iter().find(|entry| entry.name == port.name);
-        log::port_open(port, &entry.map(|entry| entry.addresses.join(" ")).unwrap_or_default());
-    }
-    if let Some(metrics) = &metrics {
-        log::listening("metrics", metrics.address());
-    }
-    if let Some(health) = &health {
-        log::listening("probes", health.address());
-    }
-    privileges.seal()?;
-    vitals.run();
-    gateway.ready(config, &process, begin.elapsed(), path);
-    privileges.ready();
-    let reload = Reloader::<G>::new(args, &loaded, Arc::downgrade(process.observer()))?;
-    process.shell().set_reload(Box::new(reload));
-    let others = privileges.wakes(&stop);
-    let is_over = || stop.is_set() || process.observer().is_leaving() || process.broken().is_some();
-    while !is_over() && !privileges.is_helper_gone() {
-        process.turn();
-        if stop.take_hangup() {
-            // The result is an event.
-            let _ = process.shell().reload().map(|reload| reload.reload(false));
+    let running = Running { privileges, gateway, process, vitals, watch, socket, metrics, health, json };
+    Ok(Some((running, begun)))
+}
+
+/// Goes on for the gateway that answers at the control socket.
+fn take_over<G: Gateway>(args: &RunArgs, loaded: &Loaded<G>, path: &Path) -> anyhow::Result<Running<G>> {
+    let head = loaded.config.head();
+    // Before the other stands still: what the first worker would measure.
+    let _ = table::hint::tsc_cost();
+    let mut taker = Taker::connect::<G>(path, &head)?;
+    let mut privileges = Privileges::of_helper(head.process, taker.take_helper())?;
+    let opened = taker.open(loaded)?;
+    let (from, sockets) = taker.take_gateway();
+    let mut gateway = G::take_over(loaded, &from, sockets)?;
+    let json = args.json.is_wanted().then(|| args.json.open()).transpose()?;
+    privileges.give_up(&reach_of(args, loaded, path).0)?;
+    let vitals = Arc::<Vitals>::default();
+    let process = gateway.stand(loaded, opened, vitals.clone(), taker.time())?;
+    let Taken { process, listeners } = taker.take(process)?;
+    let observer = process.observer();
+    let watch = Watch::start(observer.clone())?;
+    let socket = match listeners.control {
+        Some(listener) => Server::go_on(path, listener, observer.clone())?,
+        None => Server::start(path, observer.clone())?,
+    };
+    let metrics = match (head.metrics, listeners.metrics) {
+        (Some(_), Some(listener)) => Some(metrics::go_on(listener, observer.clone())?),
+        (at, _) => at.map(|at| metrics::serve(at.address, observer.clone())).transpose()?,
+    };
+    let health = match (head.health, listeners.health) {
+        (Some(_), Some(listener)) => Some(watch::go_on(listener, vitals.clone())?),
+        (at, _) => at.map(|at| watch::serve(at.address, vitals.clone())).transpose()?,
+    };
+    Ok(Running { privileges, gateway, process, vitals, watch, socket, metrics, health, json })
+}
+
+impl<G: Gateway> Running<G> {
+    /// Turns control until the gateway is told to stop, or another process has taken over.
+    fn run(
+        mut self,
+        args: &RunArgs,
+        loaded: &Loaded<G>,
+        path: &Path,
+        stop: &Stop,
+        begin: Instant,
+    ) -> anyhow::Result<()> {
+        let config = &loaded.config;
+        self.gateway.started(config, &self.process)?;
+        self.report_open(&config.head());
+        self.privileges.seal()?;
+        self.vitals.run();
+        self.gateway.ready(config, &self.process, begin.elapsed(), path);
+        self.privileges.ready();
+        let reload = Reloader::<G>::new(args, loaded, Arc::downgrade(self.process.observer()))?;
+        self.process.shell().set_reload(Box::new(reload));
+        let listeners = self.listeners()?;
+        while !self.is_over(stop) && !self.privileges.is_helper_gone() {
+            self.process.turn();
+            if let Some(handed) = hand_over::hand_over(&mut self.process, &listeners) {
+                // Nothing is undone: it is the other process's.
+                port::set_borrowed(true);
+                self.privileges.handed_over(handed.pid);
+                handed_over(&handed, self.json)?;
+                log::flush();
+                std::process::exit(0);
+            }
+            if stop.take_hangup() {
+                // The result is an event.
+                let _ = self.process.shell().reload().map(|reload| reload.reload(false));
+            }
+            if self.process.rest(&self.privileges.wakes(stop)) {
+                self.privileges.look();
+            }
         }
-        if process.rest(&others) {
-            privileges.look();
+        log::stopping(self.process.broken());
+        self.vitals.stop();
+        let Self { privileges, gateway, process, watch, socket, metrics, health, json, .. } = self;
+        // A process that takes over binds to the same addresses.
+        drop((watch, socket, metrics, health, listeners));
+        privileges.ended(end(&gateway.end(process), json, args.json.is_on_stdout()))
+    }
+
+    fn is_over(&self, stop: &Stop) -> bool {
+        stop.is_set() || self.process.observer().is_leaving() || self.process.broken().is_some()
+    }
+
+    /// What it listens at, for a process that takes over.
+    fn listeners(&self) -> anyhow::Result<Listeners> {
+        let of = |server: &Option<metrics::Server>| server.as_ref().map(metrics::Server::listener).transpose();
+        let control = Some(self.socket.listener()?);
+        Ok(Listeners { control, metrics: of(&self.metrics)?, health: of(&self.health)? })
+    }
+
+    fn report_open(&self, head: &Head<'_>) {
+        for port in self.process.shell().ports().iter().filter(|port| port.worker == 0) {
+            let entry = head.ports.iter().find(|entry| entry.name == port.name);
+            log::port_open(port, &entry.map(|entry| entry.addresses.join(" ")).unwrap_or_default());
+        }
+        if let Some(metrics) = &self.metrics {
+            log::listening("metrics", metrics.address());
+        }
+        if let Some(health) = &self.health {
+            log::listening("probes", health.address());
         }
     }
-    log::stopping(process.broken());
-    vitals.stop();
-    // A process that takes over binds to the same addresses.
-    drop((watch, socket, metrics, health));
-    privileges.ended(end(&gateway.end(process), json, args.json.is_on_stdout()))
+}
+
+/// Reports that another process goes on, with the last counters of this one.
+fn handed_over(handed: &Handed, json: Option<Box<dyn Write>>) -> anyhow::Result<()> {
+    let Handed { pid, frozen_ns, last } = handed;
+    let (received, sent) = (last.io(Io::RxPackets), last.io(Io::TxPackets));
+    let dropped: u64 = last.workers.iter().map(|worker| worker.dropped()).sum();
+    let missing: i64 = last.workers.iter().map(|worker| worker.missing).sum();
+    let frozen_us = frozen_ns / 1000;
+    tracing::info!(
+        target: "process", event = "take_over_done",
+        pid, frozen_us, received, sent, dropped, packets_missing = missing,
+        "handed over to process {pid}; no worker ran for {frozen_us} µs"
+    );
+    if let Some(mut out) = json {
+        writeln!(out, "{}", serde_json::to_string(last)?)?;
+    }
+    Ok(())
 }
 
 /// The folders in which a configuration file is found again: the one that names it, and the one that a link leads to.

@@ -105,6 +105,14 @@ pub struct RawRequest {
 pub type RawAnswer = Result<String, String>;
 
 impl RawRequest {
+    /// All of the question.
+    ///
+    /// # Errors
+    /// It is another one; a sentence.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, String> {
+        T::deserialize(&self.question).map_err(|error| format!("not a question: {error}"))
+    }
+
     /// The question in a line.
     ///
     /// # Errors

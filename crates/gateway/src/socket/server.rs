@@ -19,6 +19,9 @@ pub trait Answers: Send + Sync {
     /// Answers a question asked over a connection.
     fn answer(&self, connection: u64, asked: &RawRequest) -> RawAnswer;
 
+    /// A process asks to take over, on this connection, which is its from now on.
+    fn hand_over(&self, _asked: &RawRequest, _stream: UnixStream) {}
+
     /// A connection has ended.
     fn hung_up(&self, _connection: u64) {}
 }
@@ -26,6 +29,7 @@ pub trait Answers: Send + Sync {
 /// A listening control socket. Stops listening, and takes the socket away, when dropped.
 pub struct Server {
     socket: Place,
+    listener: UnixListener,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -62,8 +66,10 @@ impl Drop for Place {
 
 /// Connections at once.
 const CONNECTIONS: u32 = 32;
+/// The question of a process that takes over.
+const TAKE_OVER: &str = "take_over";
 /// Bytes of a question.
-const LONGEST: u64 = 4096;
+const LONGEST: u64 = 16_384;
 /// A connection without a question for so long is ended.
 const IDLE: Duration = Duration::from_secs(600);
 
@@ -73,13 +79,36 @@ impl Server {
     /// # Errors
     /// [`ServerError`].
     pub fn start(path: &Path, answers: Arc<dyn Answers>) -> Result<Self, ServerError> {
-        let system = |source| ServerError::System { path: path.to_owned(), source };
-        let (listener, socket) = bind(path)?;
+        Self::on(bind(path)?, answers)
+    }
+
+    /// Listens at a path where another process did, by its socket.
+    ///
+    /// # Errors
+    /// [`ServerError::System`].
+    pub fn go_on(path: &Path, listener: UnixListener, answers: Arc<dyn Answers>) -> Result<Self, ServerError> {
+        let place = inode(path).map(|inode| Place { path: path.to_owned(), inode });
+        let place = place.map_err(|source| ServerError::System { path: path.to_owned(), source })?;
+        Self::on((listener, place), answers)
+    }
+
+    fn on((listener, socket): (UnixListener, Place), answers: Arc<dyn Answers>) -> Result<Self, ServerError> {
+        let path = socket.path.clone();
+        let system = |source| ServerError::System { path: path.clone(), source };
+        let copy = listener.try_clone().map_err(system)?;
         let stop = Arc::new(AtomicBool::new(false));
         let told = stop.clone();
         let listen = move || listen(&listener, &answers, &told);
         let thread = std::thread::Builder::new().name("weir-socket".into()).spawn(listen).map_err(system)?;
-        Ok(Self { socket, stop, thread: Some(thread) })
+        Ok(Self { socket, listener: copy, stop, thread: Some(thread) })
+    }
+
+    /// Its socket, for a process that goes on listening.
+    ///
+    /// # Errors
+    /// No more descriptors.
+    pub fn listener(&self) -> io::Result<UnixListener> {
+        self.listener.try_clone()
     }
 }
 
@@ -174,7 +203,13 @@ fn serve(stream: UnixStream, connection: u64, answers: &dyn Answers) {
             Ok(n) if n > 0 && line.ends_with('\n') => {}
             _ => return,
         }
-        let answer = RawRequest::of(&line).and_then(|asked| answers.answer(connection, &asked));
+        let asked = RawRequest::of(&line);
+        if let Ok(asked) = &asked
+            && asked.name == TAKE_OVER
+        {
+            return answers.hand_over(asked, reader.into_inner());
+        }
+        let answer = asked.and_then(|asked| answers.answer(connection, &asked));
         let mut text = answer.unwrap_or_else(|error| json!({ "error": error }).to_string());
         text.push('\n');
         if reader.get_mut().write_all(text.as_bytes()).is_err() {

@@ -1,6 +1,6 @@
 //! `/healthz` and `/readyz` on a listener and a thread of their own.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -15,6 +15,14 @@ use crate::metrics::{Answer, Pages, Server, WORDS};
 pub fn serve(address: SocketAddr, vitals: Arc<Vitals>) -> anyhow::Result<Server> {
     Server::start("weir-health", address, Arc::new(Probes(vitals)))
         .with_context(|| format!("no probes at {address}: give another [health] address, or leave the section out"))
+}
+
+/// Answers probes by a socket that is there, until dropped.
+///
+/// # Errors
+/// No thread.
+pub fn go_on(listener: TcpListener, vitals: Arc<Vitals>) -> std::io::Result<Server> {
+    Server::go_on("weir-health", listener, Arc::new(Probes(vitals)))
 }
 
 struct Probes(Arc<Vitals>);

@@ -33,6 +33,7 @@ mod outbox;
 mod pace;
 mod requests;
 mod responses;
+mod succession;
 mod timers;
 
 #[cfg(test)]
@@ -53,9 +54,8 @@ use claims::Probe;
 use outbox::Outbox;
 use pace::Pace;
 use requests::Requests;
-use responses::{RequestKey, Responses};
+use responses::{RequestKey, Responses, Secret};
 use std::collections::{HashMap, VecDeque};
-use std::hash::RandomState;
 use std::net::{IpAddr, SocketAddr};
 
 /// A point in time: since whatever the driver counts from, never going back.
@@ -156,7 +156,7 @@ pub struct Node {
     out: Outbox,
     counters: Counters,
     /// For digests of requests.
-    secret: RandomState,
+    secret: Secret,
 }
 
 impl Node {
@@ -179,7 +179,7 @@ impl Node {
             events: VecDeque::new(),
             out: Outbox::default(),
             counters: Counters::default(),
-            secret: RandomState::new(),
+            secret: Secret::random(),
         }
     }
 

@@ -2,10 +2,28 @@
 
 use super::Time;
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher as _, BuildHasherDefault, Hash as _, Hasher, RandomState};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash as _, Hasher, RandomState};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
+
+/// What digests of requests depend on, so that nobody can make two of one digest. A process that goes on for another has
+/// that one's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Secret(pub [u64; 2]);
+
+impl Secret {
+    /// One that nobody knows.
+    pub fn random() -> Self {
+        Self([0u64, 1].map(|n| RandomState::new().hash_one(n)))
+    }
+
+    fn hasher(&self) -> DefaultHasher {
+        let mut hasher = DefaultHasher::new();
+        self.0.hash(&mut hasher);
+        hasher
+    }
+}
 
 /// What makes a request the same as another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +38,8 @@ pub(super) struct RequestKey {
 
 impl RequestKey {
     /// The key of a request from its octets, with a secret of ours.
-    pub fn new(secret: &RandomState, from: SocketAddr, sequence: u32, message_type: u8, octets: &[u8]) -> RequestKey {
-        let mut hasher = secret.build_hasher();
+    pub fn new(secret: &Secret, from: SocketAddr, sequence: u32, message_type: u8, octets: &[u8]) -> RequestKey {
+        let mut hasher = secret.hasher();
         hasher.write(octets);
         from.hash(&mut hasher);
         RequestKey { from, sequence, message_type, digest: hasher.finish() }
@@ -129,6 +147,16 @@ impl Responses {
         let start = octets.len();
         octets.extend(response);
         requests[at].response = Some(start..octets.len());
+    }
+
+    /// The requests that were answered and the responses, oldest first, and until when each is kept.
+    pub fn answered(&self) -> impl Iterator<Item = (RequestKey, Time, &[u8])> {
+        self.chunks.iter().flat_map(|chunk| {
+            chunk.requests.iter().filter_map(|request| {
+                let range = request.response.clone()?;
+                Some((request.key, request.until, chunk.octets.get(range)?))
+            })
+        })
     }
 
     /// Forgets a request that was not answered: it is carried out when it comes again.

@@ -135,6 +135,9 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        if crate::open::is_borrowed() {
+            return;
+        }
         // A helper that is gone has ended every lease.
         let _ = self.client.ask(&Request::Release(self.number));
     }
@@ -159,6 +162,21 @@ impl<T> Kept<T> {
             Some(client) => client.lease(&request()).map(|(_, lease)| Self::There(lease)),
             None => here().map(Self::Here),
         }
+    }
+}
+
+impl<T> Kept<T> {
+    /// The helper's number of it; none: it is this process's, and goes with it.
+    pub(crate) fn lease(&self) -> Option<u64> {
+        match self {
+            Self::Here(_) => None,
+            Self::There(lease) => Some(lease.number()),
+        }
+    }
+
+    /// What the helper of another process keeps, which is this one's now.
+    pub(crate) fn adopt(number: u64) -> Option<Self> {
+        Some(Self::There(Lease::new(client_of_process()?, number)))
     }
 }
 

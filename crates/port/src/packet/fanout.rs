@@ -104,6 +104,13 @@ impl Fanout {
         Ok(FanoutMember(seat))
     }
 
+    /// The place of a socket that another process joined.
+    pub(super) fn adopt(&self, key: Key) -> FanoutMember {
+        let seat = (key, self.group);
+        *SEATS.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert_default().entry(seat).or_insert(0) += 1;
+        FanoutMember(seat)
+    }
+
     fn enter(&self, socket: &Socket) -> io::Result<()> {
         // The group has a hook of its own, which needs its own word to ignore what the interface sends.
         let word = (self.entry().2 | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING) << 16 | u32::from(self.group);

@@ -53,12 +53,13 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use frame::{Batch, Caps, Link, Pool, Port, PortCounters};
+use frame::{Batch, Caps, Link, Pool, Port, PortCounters, PortHandover};
 
 mod auxdata;
 pub(crate) mod cbpf;
 mod config;
 mod fanout;
+mod handover;
 mod line;
 mod mapping;
 mod mmsg;
@@ -120,6 +121,8 @@ struct Bound {
     _fit: Option<Fit>,
     _hold: Hold,
     key: Key,
+    /// Bytes of the longest packet that its slots were made for.
+    longest: usize,
     /// See [`Iface::loses_redirected_frames`].
     loses_redirected: bool,
 }
@@ -196,8 +199,17 @@ impl Packet {
         socket.unfilter().map_err(|e| system("listening to", e))?;
         self.line.fd = socket.raw();
         let loses_redirected = self.iface.loses_redirected_frames();
-        self.bound =
-            Some(Bound { shared, socket, _seat: seat, _hush: hush, _fit: fit, _hold: hold, key, loses_redirected });
+        self.bound = Some(Bound {
+            shared,
+            socket,
+            _seat: seat,
+            _hush: hush,
+            _fit: fit,
+            _hold: hold,
+            key,
+            longest,
+            loses_redirected,
+        });
         self.refresh();
         Ok(())
     }
@@ -361,6 +373,18 @@ impl Port for Packet {
             false => (self.link != Link::Up).then_some(LOOK_EVERY),
         };
         after.map(Duration::from_nanos)
+    }
+
+    fn hand_over(&self) -> Result<PortHandover, String> {
+        self.handover()
+    }
+
+    fn position(&self) -> [u64; 4] {
+        self.place()
+    }
+
+    fn go_on_at(&mut self, position: [u64; 4]) -> bool {
+        self.go_to(position)
     }
 
     fn close(&mut self, pool: &mut Pool) {

@@ -57,6 +57,30 @@ impl Ring {
         Ok(Self { walk, _mapping: mapping })
     }
 
+    /// Maps the ring that another process gave the socket.
+    pub(super) fn adopt(socket: &Socket, geometry: Geometry) -> io::Result<Self> {
+        let Geometry { block, blocks, .. } = geometry;
+        let mapping = Mapping::new(socket, block * blocks)?;
+        // SAFETY: as in `new`; the process that shares it does not touch it once this one has been told its place.
+        let walk = unsafe { Walk::new(mapping.base(), block, blocks) };
+        Ok(Self { walk, _mapping: mapping })
+    }
+
+    /// The block we are in, the offset of the next packet's header, and packets left in it.
+    pub(super) fn position(&self) -> [u64; 3] {
+        [self.walk.current as u64, self.walk.next as u64, self.walk.left.into()]
+    }
+
+    /// Goes on there. False: there is no such block.
+    pub(super) fn go_on_at(&mut self, [current, next, left]: [u64; 3]) -> bool {
+        let is_there = current < self.walk.blocks as u64;
+        if is_there {
+            // A header that does not lie in the block is found to make no sense when it is read.
+            (self.walk.current, self.walk.next, self.walk.left) = (current as usize, next as usize, left as u32);
+        }
+        is_there
+    }
+
     /// Copies what has come into frames.
     pub(super) fn receive(&mut self, line: &mut Line, pool: &mut Pool, out: &mut Batch) -> usize {
         self.walk.receive(line, pool, out)

@@ -49,6 +49,30 @@ impl Slots {
         Ok(Self { walk, _mapping: mapping })
     }
 
+    /// Maps the slots, for packets of that many bytes, that another process gave the socket.
+    pub(super) fn adopt(socket: &Socket, longest: usize) -> io::Result<Self> {
+        let (slot, block) = Self::geometry(longest);
+        let (each, blocks) = (block / slot, MEMORY / block);
+        let mapping = Mapping::new(socket, block * blocks)?;
+        // SAFETY: as in `new`; the process that shares it does not touch it once this one has been told its place.
+        let walk = unsafe { Walk::new(mapping.base(), [block, each, slot], each * blocks) };
+        Ok(Self { walk, _mapping: mapping })
+    }
+
+    /// The number of the next slot.
+    pub(super) fn position(&self) -> u64 {
+        self.walk.next as u64
+    }
+
+    /// The next slot is that one. False: there is none of that number.
+    pub(super) fn go_on_at(&mut self, next: u64) -> bool {
+        let is_there = next < self.walk.count as u64;
+        if is_there {
+            self.walk.go_to(next as usize);
+        }
+        is_there
+    }
+
     /// Bytes of a slot and of a block, for packets of that many bytes.
     fn geometry(longest: usize) -> (usize, usize) {
         // An odd number of cache lines, so that headers spread over all L1 sets.
@@ -138,8 +162,14 @@ impl Walk {
     #[inline]
     fn advance(&mut self) {
         self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.go_to(if self.next + 1 == self.count { 0 } else { self.next + 1 });
+    }
+
+    /// Goes to the slot of that number, which is below `count`.
+    #[inline]
+    fn go_to(&mut self, next: usize) {
         let [block, each, slot] = self.shape;
-        self.next = if self.next + 1 == self.count { 0 } else { self.next + 1 };
+        self.next = next;
         let offset = self.next / each * block + self.next % each * slot;
         // SAFETY: `next < count`: inside the memory.
         self.at = unsafe { self.base.add(offset) };

@@ -95,6 +95,11 @@ impl TscClock {
         self.at(tsc())
     }
 
+    /// The tick of nanosecond 0. With [`hz`](Self::hz) it makes the same clock in another process of the machine.
+    pub fn origin(&self) -> u64 {
+        self.origin
+    }
+
     /// Ticks a second.
     pub fn hz(&self) -> u64 {
         self.hz

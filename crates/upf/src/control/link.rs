@@ -50,6 +50,11 @@ impl Link {
         }
     }
 
+    /// Whether no command is under way.
+    pub(super) fn is_settled(&self) -> bool {
+        self.backlog.is_empty() && self.asked.is_empty()
+    }
+
     /// Whether the worker has sent events or replies.
     pub(super) fn has_news(&mut self) -> bool {
         !self.events.is_empty() || self.commands.has_answers()

@@ -101,6 +101,11 @@ impl Checkpoints {
         Self { interval, began: now, ..Self::default() }
     }
 
+    /// Makes rounds from now on.
+    pub fn begin(&mut self, interval: u64, now: u64) {
+        (self.interval, self.began) = (interval, now);
+    }
+
     /// The session that was asked for the round, if it was.
     pub fn asked(&mut self, ask: u64) -> Option<u32> {
         self.asked.remove(&ask)
@@ -132,7 +137,15 @@ impl Checkpoints {
         self.owed.get(&session).is_some_and(|owed| owed.len() >= OWED)
     }
 
-    fn owe(&mut self, session: u32, message: Vec<u8>, until: u64) -> u32 {
+    /// A session's checkpoint for another process, without counts: those are the worker's, and go by themselves.
+    pub fn handed(&self, number: u32, meters: &[Metering], clock: &WallClock) -> Vec<u8> {
+        let urrs = meters.iter().map(|meter| (meter.timed(|ns| ns + clock.epoch_ns), [0; 4])).collect();
+        let owed = self.owed.get(&number).map_or(&[][..], |owed| owed);
+        let owed = owed.iter().map(|owed| hex(&owed.message)).collect();
+        Checkpoint { urrs, owed, gone: None }.bytes()
+    }
+
+    pub fn owe(&mut self, session: u32, message: Vec<u8>, until: u64) -> u32 {
         self.last_number = self.last_number.wrapping_add(1).max(1);
         let owed = self.owed.entry(session).or_default();
         if owed.len() >= OWED {
@@ -145,7 +158,7 @@ impl Checkpoints {
 }
 
 /// What comes back with the answer to a report: the session, and the report's number if it is kept.
-fn token(session: u32, number: u32) -> u64 {
+pub(super) fn token(session: u32, number: u32) -> u64 {
     u64::from(number) << 32 | u64::from(session)
 }
 
@@ -511,6 +524,11 @@ pub(super) struct Kept {
 }
 
 impl Kept {
+    /// Takes the reports out that may not have arrived.
+    pub fn take_owed(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.owed)
+    }
+
     /// Reads a checkpoint; nothing, if it is none.
     pub fn read(bytes: &[u8], clock: &WallClock) -> Self {
         let Checkpoint { urrs, owed, gone } = serde_json::from_slice(bytes).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! The user plane's end of N4, Sxa and Sxb: a PFCP node with its sessions behind it. No socket and no clock: datagrams
 //! and time are handed in, datagrams are taken out.
 
+mod hand_over;
 mod kept;
 mod peers;
 mod restore;
@@ -31,6 +32,7 @@ use super::{N4, Outgoing};
 use crate::control::Control;
 use crate::rules::Usage;
 use kept::Unkept;
+pub(super) use restore::Owners;
 pub use restore::Stored;
 use under_way::{NO_SESSION, Report, UnderWay};
 use window::Window;

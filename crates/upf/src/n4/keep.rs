@@ -154,6 +154,12 @@ impl N4 {
         self.checkpoints = Checkpoints::every(interval, now);
     }
 
+    /// As [`keep_in`](Self::keep_in), with sessions that another process has kept until now.
+    pub fn keep_on(&mut self, keeper: Keeper, interval: u64, now: u64) {
+        self.keeper = Some(keeper);
+        self.checkpoints.begin(interval, now);
+    }
+
     /// Whether sessions survive a restart.
     pub fn is_kept(&self) -> bool {
         self.keeper.is_some()
@@ -202,12 +208,12 @@ impl N4 {
         clock: &WallClock,
         install: &mut dyn FnMut(u16, u32, &crate::compile::Compiled) -> bool,
     ) -> bool {
-        let Ready { seid, peer, is_marked, message, rules, kept, meters, session, keys } = ready;
+        let Ready { seid, peer, worker, is_marked, message, rules, kept, meters, session, keys } = ready;
         let number = (seid as u32).wrapping_sub(1); // as the store puts SEIDs together
         if self.store.get(number).is_some() || self.store.conflict(&keys, None).is_some() {
             return false;
         }
-        let worker = self.worker_for(&rules, session.instance);
+        let worker = worker.unwrap_or_else(|| self.worker_for(&rules, session.instance));
         let Ok(mut compiled) = control.adopt(worker, number, &session) else { return false };
         sessions::set_counts(&mut compiled.lines, &kept.counted);
         if !install(worker, number, &compiled) {
@@ -237,6 +243,8 @@ impl N4 {
 pub(super) struct Ready {
     seid: u64,
     peer: u32,
+    /// The worker it is on; none: as its addresses have it.
+    worker: Option<u16>,
     /// Its association's mark is kept with it: not by earlier versions.
     is_marked: bool,
     message: Vec<u8>,
@@ -245,6 +253,18 @@ pub(super) struct Ready {
     meters: Vec<Metering>,
     session: Session,
     keys: Vec<Key>,
+}
+
+impl Ready {
+    /// Takes the reports out that may not have arrived.
+    pub fn take_owed(&mut self) -> Vec<Vec<u8>> {
+        self.kept.take_owed()
+    }
+
+    /// On that worker.
+    pub fn on(self, worker: u16) -> Self {
+        Self { worker: Some(worker), ..self }
+    }
 }
 
 /// What kept sessions are read by.
@@ -276,7 +296,7 @@ impl Reader {
         let translator = Translator { networks, applications: applications.get(&peer), catalogue, unix };
         let session = translator.session(&rules, &meters).ok()?;
         let keys = store::keys(&session);
-        Some(Ready { seid, peer, is_marked, message, rules, kept, meters, session, keys })
+        Some(Ready { seid, peer, worker: None, is_marked, message, rules, kept, meters, session, keys })
     }
 }
 

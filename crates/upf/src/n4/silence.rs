@@ -15,6 +15,16 @@ pub(super) struct Silence {
 }
 
 impl Silence {
+    /// Since when, and whether the control plane knows.
+    pub fn parts(self) -> (u64, bool) {
+        (self.from, self.told)
+    }
+
+    /// Of [`parts`](Self::parts).
+    pub fn of_parts(from: u64, told: bool) -> Self {
+        Self { from, told }
+    }
+
     /// From now on.
     pub fn from(now: u64) -> Self {
         Self { from: now, told: false }

@@ -1,6 +1,6 @@
 //! The sessions of a node, as control keeps them: compact, because there may be a million.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
@@ -139,6 +139,15 @@ struct OfPeer {
     first: u32,
 }
 
+/// Numbers whose sessions another process has not got as they are.
+#[derive(Debug)]
+struct Changed {
+    /// Those it has not got at all.
+    left: std::ops::Range<u32>,
+    /// Those that have come, gone or changed since.
+    again: BTreeSet<u32>,
+}
+
 /// All of them.
 #[derive(Debug, Default)]
 pub struct SessionStore {
@@ -156,6 +165,8 @@ pub struct SessionStore {
     count: usize,
     /// Numbers given out ever, for tags.
     made: u64,
+    /// While another process takes over: numbers whose sessions have come, gone or changed.
+    changed: Option<Changed>,
     /// Where messages are written before it is known how long they are.
     octets: Vec<u8>,
 }
@@ -340,6 +351,9 @@ impl SessionStore {
     /// Takes a session out.
     pub fn take(&mut self, number: u32) -> Option<StoredSession> {
         let entry = self.entries.get_mut(number as usize)?.take()?;
+        if let Some(changed) = &mut self.changed {
+            changed.again.insert(number);
+        }
         entry.keys.iter().for_each(|key| self.index.remove(key, number));
         self.count -= 1;
         self.free.push_back(number);
@@ -384,9 +398,30 @@ impl SessionStore {
         self.entries.get(number as usize)?.as_ref()
     }
 
+    /// Notes from now on, or no longer, which sessions come, go and change; all there are count as changed.
+    pub fn note_changes(&mut self, on: bool) {
+        self.changed = on.then(|| Changed { left: 0..self.numbers(), again: BTreeSet::new() });
+    }
+
+    /// How many have changed.
+    pub fn changes(&self) -> usize {
+        self.changed.as_ref().map_or(0, |changed| changed.again.len() + changed.left.len())
+    }
+
+    /// A number whose session has come, gone or changed, and whether it was there from the beginning and is shown first.
+    pub fn take_changed(&mut self) -> Option<(u32, bool)> {
+        let changed = self.changed.as_mut()?;
+        let again = changed.again.pop_first().map(|number| (number, false));
+        again.or_else(|| changed.left.next().map(|number| (number, true)))
+    }
+
     /// A session, to change.
     pub fn get_mut(&mut self, number: u32) -> Option<&mut StoredSession> {
-        self.entries.get_mut(number as usize)?.as_mut()
+        let entry = self.entries.get_mut(number as usize)?.as_mut()?;
+        if let Some(changed) = &mut self.changed {
+            changed.again.insert(number);
+        }
+        Some(entry)
     }
 
     /// All sessions with their numbers.

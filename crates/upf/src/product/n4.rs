@@ -7,9 +7,9 @@ mod control_socket;
 mod sockets;
 
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -27,7 +27,7 @@ use ledger::{Ledger, LedgerError, Moment, Pace, Places, Writer};
 
 use control_socket::ControlSocket;
 use gateway::privilege;
-use gateway::shell::rest::{ControlWaker, SOON, Wait};
+use gateway::shell::rest::{AGAIN, ControlWaker, SOON, Wait};
 pub use sockets::{Lost, Sockets};
 
 /// The longest message there is.
@@ -89,6 +89,45 @@ pub struct N4 {
     unsent: u64,
     /// What was there of an earlier run.
     restored: Option<Restored>,
+    /// The ledger of a process that this one goes on for, until that has let it go; nothing is read from the sockets before.
+    opening: Option<Opening>,
+    /// That ledger, once it is open.
+    opened: Option<Kept>,
+}
+
+/// A ledger on its way from one process to the next: where it is, and the thread that reads it once it runs.
+struct Opening {
+    dir: PathBuf,
+    damaged: LedgerDamaged,
+    waker: ControlWaker,
+    thread: Option<JoinHandle<Read>>,
+}
+
+impl Opening {
+    /// Begins to read the ledger as soon as the other process has let it go; tries again for as long as that takes.
+    fn begin(&mut self) -> io::Result<()> {
+        let (dir, damaged, waker) = (self.dir.clone(), self.damaged, self.waker.clone());
+        let open = move || -> Result<Read, LedgerError> {
+            let (ledger, began) = open_ledger(&dir, damaged)?;
+            let (stored, places) = Stored::read(&ledger)?;
+            Ok(Read { ledger, stored, places, began })
+        };
+        let read = move || loop {
+            match open() {
+                Ok(read) => {
+                    waker.call();
+                    return read;
+                }
+                Err(error) => {
+                    let text = "the ledger does not open after a take-over: N4 waits";
+                    tracing::error!(target: "ledger", event = "ledger_not_open", %error, "{text}");
+                    std::thread::sleep(Duration::from_secs(1));
+                }
+            }
+        };
+        self.thread = Some(std::thread::Builder::new().name("weir-restore".into()).spawn(read)?);
+        Ok(())
+    }
 }
 
 /// A ledger that is opened and read by a thread of its own, while ports are opened.
@@ -207,8 +246,63 @@ impl N4 {
             space: vec![0; LONGEST].into(),
             unsent: 0,
             restored,
+            opening: None,
+            opened: None,
         };
         Ok((Some(n4), kept))
+    }
+
+    /// As configured, with the sockets of another process that this one goes on for, whose run began at `began`; none, if no
+    /// control plane is.
+    pub fn go_on(
+        sockets: Sockets,
+        control_socket: Option<UdpSocket>,
+        config: &Config,
+        (clock, waker): (&WallClock, &ControlWaker),
+        began: u32,
+    ) -> Option<Self> {
+        let ledger = config.n4.as_ref().and_then(|n4| Some((n4.ledger.clone()?, n4.ledger_damaged)));
+        let opening = ledger.map(|(dir, damaged)| Opening { dir, damaged, waker: waker.clone(), thread: None });
+        let mut endpoint = assemble::endpoint(config, clock, Some(began))?;
+        let control_socket = ControlSocket::go_on(control_socket, &mut endpoint);
+        Some(Self {
+            sockets,
+            intake: Intake::default(),
+            known: 0,
+            endpoint,
+            control_socket,
+            space: vec![0; LONGEST].into(),
+            unsent: 0,
+            restored: None,
+            opening,
+            opened: None,
+        })
+    }
+
+    /// Sockets of control planes, and whether the last is the one for GTP-U; for another process.
+    ///
+    /// # Errors
+    /// No more descriptors.
+    pub fn descriptors(&self) -> io::Result<(Vec<OwnedFd>, bool)> {
+        let mut all = self.sockets.descriptors()?;
+        let socket = self.control_socket.socket();
+        all.extend(socket.map(|socket| socket.as_fd().try_clone_to_owned()).transpose()?);
+        Ok((all, socket.is_some()))
+    }
+
+    /// The endpoint, to change.
+    pub fn endpoint_mut(&mut self) -> &mut Endpoint {
+        &mut self.endpoint
+    }
+
+    /// As [`turn`](Self::turn), without reading from the sockets. Whether nothing is under way then.
+    pub fn settle(&mut self, control: &mut Control, clock: impl Fn() -> WallClock) -> bool {
+        if self.opening.is_some() {
+            control.poll(clock().now);
+            return false;
+        }
+        self.work(control, clock);
+        self.intake.waiting() == 0 && self.endpoint.is_settled() && control.is_settled()
     }
 
     /// What was there of an earlier run, if sessions are kept.
@@ -243,11 +337,21 @@ impl N4 {
 
     /// Takes in what has come, sees to what is due, sends what is to be sent. `clock` tells the time as it goes on.
     pub fn turn(&mut self, control: &mut Control, clock: impl Fn() -> WallClock) {
+        if self.opening.is_some() && !self.open_taken(&clock()) {
+            return control.poll(clock().now);
+        }
         self.know();
-        let Self { sockets, intake, endpoint, control_socket, space, unsent, .. } = self;
+        let Self { sockets, intake, endpoint, control_socket, space, .. } = self;
         sockets.read(space, |from, datagram| {
             intake.push(endpoint.class(from.ip()), from, datagram);
         });
+        control_socket.receive(endpoint, control, &clock());
+        self.work(control, clock);
+    }
+
+    /// Serves what has been read, sees to what is due, sends what is to be sent.
+    fn work(&mut self, control: &mut Control, clock: impl Fn() -> WallClock) {
+        let Self { sockets, intake, endpoint, control_socket, unsent, .. } = self;
         intake.resume(|class| endpoint.may_serve(class));
         intake.serve(
             BUDGET,
@@ -260,7 +364,6 @@ impl N4 {
             },
         );
         let wall = clock();
-        control_socket.receive(endpoint, control, &wall);
         control.poll(wall.now);
         endpoint.turn(control, &wall);
         control_socket.send(endpoint);
@@ -274,6 +377,41 @@ impl N4 {
         });
         for (to, ns) in spent {
             intake.charge(endpoint.class(to), ns);
+        }
+    }
+
+    /// Begins to wait for the ledger of the process that this one goes on for, if it had one.
+    ///
+    /// # Errors
+    /// No thread.
+    pub fn begin_opening(&mut self) -> io::Result<()> {
+        self.opening.as_mut().map_or(Ok(()), Opening::begin)
+    }
+
+    /// The ledger of the process that this one goes on for, when it has just been opened.
+    pub fn take_opened(&mut self) -> Option<Kept> {
+        self.opened.take()
+    }
+
+    /// Goes on keeping sessions when that ledger is there. False: it is not yet.
+    fn open_taken(&mut self, clock: &WallClock) -> bool {
+        let Some(opening) = &mut self.opening else { return true };
+        let Some(thread) = opening.thread.take_if(|thread| thread.is_finished()) else { return false };
+        let Ok(Read { ledger, stored, places, .. }) = thread.join() else { return false };
+        let waker = opening.waker.clone();
+        match ledger.writer_after(places, PACE, move |_| waker.call()) {
+            Ok(writer) => {
+                let writer = Arc::new(writer);
+                self.endpoint.keep_on(stored, writer.clone(), clock);
+                (self.opened, self.opening) = (Some((ledger, writer)), None);
+                true
+            }
+            Err(error) => {
+                tracing::error!(target: "ledger", event = "ledger_not_open", %error, "the ledger takes no changes: N4 waits");
+                // Without a thread it is tried no more; probes say that control does not take requests.
+                let _ = opening.begin();
+                false
+            }
         }
     }
 
@@ -304,6 +442,9 @@ impl N4 {
     /// What is to be done soon, if no datagram comes: control planes wait for workers or the disk, or datagrams wait here
     /// that may be served.
     pub fn wait(&self) -> Option<Wait> {
+        if self.opening.is_some() {
+            return Some(Wait::Short(AGAIN));
+        }
         if self.intake.is_ready() || self.intake.may_resume(|class| self.endpoint.may_serve(class)) {
             return Some(Wait::No);
         }

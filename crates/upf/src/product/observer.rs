@@ -12,6 +12,7 @@ use engine::{PortId, Worker};
 use pfcp::node::{Association, AssociationId, State};
 use wire::Mac;
 
+use super::hand_over::Exported;
 use super::metrics::told;
 use super::n4::N4;
 use super::protocol::{PeerView, PeersView, Reply, Request, SessionsView, WorkerSessions};
@@ -19,13 +20,13 @@ use super::query::{QueriedPlane, Query, QueryAnswer, WorkerQuery};
 use gateway::metrics::Known;
 use gateway::records::{self, Kept};
 use gateway::shell::rest::Wait;
-use gateway::shell::{Product, Shell};
+use gateway::shell::{HandOver, Product, Shell};
 use gateway::socket::{Ask, RawAnswer, RawRequest};
 use gateway::watch::Level;
 
 /// The control side of a running user plane.
 pub struct Observer {
-    shell: Shell,
+    pub(super) shell: Shell,
     pub(super) config: Config,
     /// Access lists as applied: a reload replaces them.
     pub(super) access_lists: Mutex<Vec<Acl>>,
@@ -36,6 +37,8 @@ pub struct Observer {
     pub(super) n4: Option<Mutex<N4>>,
     /// The ledger it keeps, if any: put here by whoever opens it.
     pub ledger: OnceLock<Kept>,
+    /// What a process that takes over has got.
+    pub(super) exported: Mutex<Exported>,
     /// How full N4's pools are and how many sessions it has, as control saw it last, and when it looks again.
     levels: Mutex<(Vec<Level>, Option<u64>)>,
     next_levels: AtomicU64,
@@ -62,6 +65,7 @@ impl Observer {
             control: Mutex::new(control),
             n4,
             ledger: ledger.map_or_else(OnceLock::new, OnceLock::from),
+            exported: Mutex::default(),
             levels: Mutex::default(),
             next_levels: AtomicU64::new(0),
         }
@@ -208,6 +212,11 @@ fn control_counters(n4: &N4) -> impl Iterator<Item = (&'static str, u64, &'stati
 
 impl Product for Observer {
     type Plane = QueriedPlane;
+    const STATE_LAYOUT: u64 = crate::sessions::STATE_LAYOUT;
+
+    fn hand_over(&self) -> Option<&dyn HandOver<QueriedPlane>> {
+        Some(self)
+    }
 
     fn shell(&self) -> &Shell {
         &self.shell
@@ -217,6 +226,9 @@ impl Product for Observer {
         match self.n4() {
             Some(mut n4) => {
                 n4.turn(&mut self.control(), || self.shell.wall_clock());
+                if let Some(kept) = n4.take_opened() {
+                    let _ = self.ledger.set(kept);
+                }
                 self.note_levels(&n4, self.shell.now_ns());
             }
             None => self.control().poll(self.shell.now_ns()),

@@ -5,8 +5,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::Upf;
-use crate::gateway::UserPlane;
+use crate::gateway::{Marks, UserPlane};
 use crate::rules::{Credit, Usage};
+use crate::sessions::Sessions;
 use dataplane::nat::BlockEvent;
 use engine::{Burst, Clock, Env, Gateway, PortId, SteerKey, TraceFilter};
 use table::command::{self, Inbox};
@@ -24,6 +25,10 @@ pub enum Query {
         /// Control's number of it.
         handle: u32,
     },
+    /// Begin to note which sessions' state changes; all count as changed. Or no longer.
+    Follow(bool),
+    /// The state of some sessions that have changed.
+    Changed,
     /// Which blocks of public ports subscribers have, some at a time.
     Blocks {
         /// Go on from here; 0: from the beginning.
@@ -43,6 +48,10 @@ pub enum QueryAnswer {
     },
     /// What a session's URRs have measured, what its QERs let pass, and the worker's time; none: there is no such session.
     Usage(Option<(Vec<Usage>, Vec<Credit>)>, u64),
+    /// Done.
+    Done,
+    /// Handles and states of sessions, as [`export`] writes them, and how many are left.
+    Changed(Vec<u8>, usize),
     /// What of a worker's own may run out: name, used, there.
     Levels(Option<[(&'static str, u64, u64); 3]>),
     /// Blocks and the mappings on each; where to go on, if there are more; subscribers and mappings in all.
@@ -61,6 +70,8 @@ pub enum QueryAnswer {
 /// A user plane that can be asked.
 pub struct QueriedPlane {
     plane: UserPlane,
+    /// While another process takes over: which sessions' state has changed.
+    marks: Option<Box<Marks>>,
     inbox: Inbox<Query, QueryAnswer>,
 }
 
@@ -73,6 +84,8 @@ pub struct WorkerQuery {
 const RING: usize = 16;
 /// Questions answered in a turn.
 const A_TURN: usize = 4;
+/// Sessions whose state is exported in a turn: some tens of microseconds.
+const CHANGED: usize = 64;
 /// Blocks of ports looked at in a turn: some microseconds.
 const BLOCKS: usize = 2048;
 /// A worker answers in its next turn; a stopped one never.
@@ -83,7 +96,21 @@ impl QueriedPlane {
     pub fn new(plane: UserPlane) -> (Self, WorkerQuery) {
         let (ask, inbox) = command::commands(RING);
         let query = WorkerQuery { ring: Mutex::new(ask), waker: plane.waker().clone() };
-        (Self { plane, inbox }, query)
+        (Self { plane, marks: None, inbox }, query)
+    }
+
+    /// The plane itself.
+    pub(super) fn plane_mut(&mut self) -> &mut UserPlane {
+        &mut self.plane
+    }
+
+    /// Adds the state of all sessions that have changed and of `others`; the worker stands still.
+    pub(super) fn export_rest(&mut self, others: impl Iterator<Item = u32>, out: &mut Vec<u8>) {
+        let mut marks = self.marks.take().unwrap_or_default();
+        others.for_each(|handle| marks.mark(handle));
+        while let Some(handle) = marks.take() {
+            export(self.plane.sessions(), handle, out);
+        }
     }
 
     /// Wakes its worker.
@@ -95,6 +122,16 @@ impl QueriedPlane {
     pub fn usage(&self, handle: u32, now: u64) -> Option<Vec<Usage>> {
         self.plane.sessions().usage(handle, now)
     }
+}
+
+/// Adds a session's handle and the length of its state, four octets each, and its state.
+fn export(sessions: &Sessions, handle: u32, out: &mut Vec<u8>) {
+    out.extend(handle.to_le_bytes());
+    let at = out.len();
+    out.extend([0; 4]);
+    sessions.export_state(handle, out);
+    let len = (out.len() - at - 4) as u32; // a record is 4 KiB at most
+    out[at..at + 4].copy_from_slice(&len.to_le_bytes());
 }
 
 impl WorkerQuery {
@@ -124,6 +161,9 @@ impl Gateway for QueriedPlane {
     #[inline]
     fn receive<C: Clock>(&mut self, port: PortId, burst: &mut Burst<Upf>, env: &Env) {
         self.plane.receive::<C>(port, burst, env);
+        if let Some(marks) = &mut self.marks {
+            self.plane.mark(burst, marks);
+        }
     }
 
     fn punted(&mut self, burst: &mut Burst<Upf>, env: &mut Env) {
@@ -131,7 +171,11 @@ impl Gateway for QueriedPlane {
     }
 
     fn release<C: Clock>(&mut self, burst: &mut Burst<Upf>, env: &mut Env) -> bool {
-        self.plane.release::<C>(burst, env)
+        let more = self.plane.release::<C>(burst, env);
+        if let Some(marks) = &mut self.marks {
+            self.plane.mark(burst, marks);
+        }
+        more
     }
 
     fn held(&self) -> usize {
@@ -139,8 +183,22 @@ impl Gateway for QueriedPlane {
     }
 
     fn control(&mut self, env: &mut Env) -> usize {
-        let (plane, now) = (&self.plane, env.now);
+        let (plane, marks, now) = (&self.plane, &mut self.marks, env.now);
         let answered = self.inbox.drain(A_TURN, |question| match question {
+            Query::Follow(on) => {
+                *marks = on.then(|| {
+                    let mut all = Marks::new(plane.sessions().handles());
+                    (0..plane.sessions().handles() as u32).for_each(|handle| all.mark(handle));
+                    Box::new(all)
+                });
+                QueryAnswer::Done
+            }
+            Query::Changed => {
+                let mut out = Vec::new();
+                let Some(marks) = marks else { return QueryAnswer::Changed(out, 0) };
+                (0..CHANGED).map_while(|_| marks.take()).for_each(|handle| export(plane.sessions(), handle, &mut out));
+                QueryAnswer::Changed(out, marks.left())
+            }
             Query::Sessions => {
                 let sessions = plane.sessions();
                 QueryAnswer::Sessions { count: sessions.len() as u64, bytes: sessions.bytes() as u64 }

@@ -90,6 +90,27 @@ impl Waiting {
         count_lost(env, drops::BUFFER_DISCARDED, late.packets, late.bytes);
     }
 
+    /// Shows all packets that wait, each hold's oldest first: whether for a neighbour, the key, the tag, since when, and its
+    /// octets.
+    pub(super) fn each(&mut self, mut show: impl FnMut(bool, u32, u64, u64, &[u8])) {
+        let Self { neighbours, subscribers, scratch, .. } = self;
+        neighbours.each(scratch, |key, held, octets| show(true, key, held.tag, held.at, octets));
+        subscribers.each(scratch, |key, held, octets| show(false, key, held.tag, held.at, octets));
+    }
+
+    /// Takes in a packet that [waited](Self::each) on another process's worker. It is looked at once the worker runs: what
+    /// still has to wait waits on. False: there is no room.
+    pub(super) fn take_in(&mut self, is_neighbours: bool, key: u32, tag: u64, at: u64, octets: &[u8]) -> bool {
+        let (hold, queue) = match is_neighbours {
+            true => (&mut self.neighbours, &mut self.ready),
+            false => (&mut self.subscribers, &mut self.changed),
+        };
+        if hold.packets_of(key) == 0 {
+            queue.push_back(key);
+        }
+        hold.push(key, tag, octets, at).is_ok()
+    }
+
     fn release_neighbour(&mut self, key: u32, burst: &mut Burst<Upf>, state: &State, env: &mut Env) -> bool {
         let Some(held) = self.neighbours.pop(key, &mut self.scratch) else { return false };
         env.stats.add(Io::Released, 1);

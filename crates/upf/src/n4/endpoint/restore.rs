@@ -15,7 +15,7 @@ use ledger::{Change, Ledger, LedgerError, Places, Writer};
 use pfcp::Packet;
 use pfcp::ie::NodeId;
 use pfcp::message::Message;
-use pfcp::node::AssociationId;
+use pfcp::node::{AssociationId, Node};
 
 use super::super::change::Rules;
 use super::super::keep::{self, Keeper, Reader, Ready};
@@ -36,16 +36,23 @@ type Raw = (u64, Vec<u8>);
 type Session = (u64, Option<Ready>);
 
 /// Whose kept sessions are.
-struct Owners {
+pub(in crate::n4) struct Owners {
     peers: HashMap<NodeId, AssociationId>,
     addresses: Vec<(AssociationId, IpAddr)>,
 }
 
 impl Owners {
+    /// Those of a node's associations.
+    pub fn of_node(node: &Node) -> Self {
+        let peers = node.associations().map(|(id, peer)| (peer.node_id.clone(), id)).collect();
+        let addresses = node.associations().map(|(id, peer)| (id, peer.address.ip())).collect();
+        Self { peers, addresses }
+    }
+
     /// The association of a session. It is kept under the association's Node ID and with its mark: one of another mark is of
     /// an association that was over. One kept by an earlier version has no mark and may have another name: it is found by
     /// its control plane's address then.
-    fn of(&self, rules: &Rules, mark: u32) -> Option<AssociationId> {
+    pub fn of(&self, rules: &Rules, mark: u32) -> Option<AssociationId> {
         let named = self.peers.get(&rules.node_id).copied();
         if mark != 0 {
             return named.filter(|id| store::mark(id.0) == mark);
@@ -166,7 +173,38 @@ impl Endpoint {
         restored
     }
 
-    fn restore_associations(&mut self, mut kept: Vec<Raw>, clock: &WallClock) -> HashMap<NodeId, AssociationId> {
+    /// Goes on keeping what another process has kept until now: what the ledger has is set right.
+    pub fn keep_on(&mut self, stored: Stored, writer: Arc<Writer>, clock: &WallClock) {
+        let Stored { associations, sessions, .. } = stored;
+        self.n4.keep_on(Keeper::new(writer), self.checkpoint_ns, clock.now);
+        self.n4.keep_else(Change::Recovery(self.began.0));
+        let mut there: HashMap<u64, Vec<u8>> = sessions.into_iter().collect();
+        for number in 0..self.n4.store().numbers() {
+            let Some((seid, entry)) = self.n4.store().seid(number).zip(self.n4.store().get(number)) else { continue };
+            if there.remove(&seid).is_none_or(|bytes| bytes != entry.message()) {
+                self.n4.keep_session(number, None, None);
+            }
+        }
+        for key in there.into_keys() {
+            self.n4.keep_else(Change::DeleteSession { key });
+            self.n4.keep_else(Change::DropCheckpoint { key });
+        }
+        let ids: Vec<AssociationId> = self.node.associations().map(|(id, _)| id).collect();
+        for (key, _) in associations.iter().filter(|(key, _)| !ids.contains(&keep::association_id(*key))) {
+            self.n4.keep_else(Change::DeleteSession { key: *key });
+        }
+        self.unkept = Unkept::none_but(ids.iter().copied());
+        for id in ids {
+            let change = self.kept_association(id);
+            self.n4.keep_else(change);
+        }
+    }
+
+    pub(super) fn restore_associations(
+        &mut self,
+        mut kept: Vec<Raw>,
+        clock: &WallClock,
+    ) -> HashMap<NodeId, AssociationId> {
         let (mut newest, mut of_all) = (HashMap::new(), None);
         // All of it in one commit: a crash in between would cost the sessions.
         let mut changes = Vec::new();

@@ -42,8 +42,20 @@ impl ControlSocket {
                 None
             }
         };
+        Self::of(socket)
+    }
+
+    fn of(socket: Option<UdpSocket>) -> Self {
         let space = vec![0; if socket.is_some() { LONGEST } else { 0 }].into();
         Self { socket, space, unsent: 0 }
+    }
+
+    /// That of another process, if it had one.
+    pub fn go_on(socket: Option<UdpSocket>, endpoint: &mut Endpoint) -> Self {
+        if socket.is_none() && matches!(endpoint.sessions().control_path(), ControlPath::Socket(_)) {
+            endpoint.close_control_path();
+        }
+        Self::of(socket)
     }
 
     /// The socket, to wait for.

@@ -64,6 +64,20 @@ impl Sockets {
         Ok(sockets)
     }
 
+    /// Those of another process that this one goes on for. None: they are not as many as those networks take.
+    pub fn go_on(group: Vec<UdpSocket>, allow: Vec<Network>) -> Option<Self> {
+        let count = if allow.is_empty() { OUTSIDE } else { OUTSIDE + 1 };
+        (group.len() == count).then(|| Self { group, allow, known: Vec::new() })
+    }
+
+    /// All of them, for another process.
+    ///
+    /// # Errors
+    /// No more descriptors.
+    pub fn descriptors(&self) -> io::Result<Vec<OwnedFd>> {
+        self.group.iter().map(|socket| socket.as_fd().try_clone_to_owned()).collect()
+    }
+
     fn divide(&self) {
         let outside = (self.group.len() > OUTSIDE).then(|| (self.allow.clone(), OUTSIDE as u32));
         let division = Division { known: self.known.clone(), others: STRANGERS as u32, outside };

@@ -1,0 +1,384 @@
+//! The process that hands over. A thread of the control socket sends state while workers and control run; the control thread
+//! does what they have to stand still for.
+
+use std::io::{self, ErrorKind, Write};
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use frame::PortHandover;
+use serde_json::json;
+
+use super::super::observe::Shell;
+use super::super::process::Process;
+use super::super::product::Product;
+use super::wire::{Kind, Link};
+use super::{FrozenNote, HandOver, Hello, PortNote, Question, VERSION};
+use crate::privilege;
+use crate::snapshot::Snapshot;
+use crate::socket::RawRequest;
+
+/// How long the new process may take to build all sessions.
+const BUILDING: Duration = Duration::from_secs(300);
+/// How long it may take for what changed last.
+const ARMING: Duration = Duration::from_secs(5);
+/// How long it may take while the workers stand still.
+const LOADING: Duration = Duration::from_secs(3);
+/// Sessions left that are few enough for workers to stand still, and rounds after which they do anyway.
+const FEW: usize = 256;
+const ROUNDS: usize = 20;
+/// Octets of a batch, about.
+const BATCH: usize = 256 << 10;
+/// Rounds in which control has to come to rest.
+const SETTLING: usize = 2000;
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// A process that waits for the workers to stand still.
+#[derive(Debug, Default)]
+pub struct Pending {
+    waiting: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    /// Nobody takes over.
+    #[default]
+    Idle,
+    /// State is on its way to a process of that number.
+    Busy,
+    /// All of it is there: control is to do the rest.
+    Waiting(Link, i32),
+}
+
+impl Pending {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.waiting.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Whether nobody did before.
+    fn begin(&self) -> bool {
+        let mut state = self.lock();
+        let is_idle = matches!(*state, State::Idle);
+        if is_idle {
+            *state = State::Busy;
+        }
+        is_idle
+    }
+
+    fn end(&self) {
+        *self.lock() = State::Idle;
+    }
+
+    fn take(&self) -> Option<(Link, i32)> {
+        let mut state = self.lock();
+        match std::mem::take(&mut *state) {
+            State::Waiting(link, pid) => {
+                *state = State::Busy;
+                Some((link, pid))
+            }
+            other => {
+                *state = other;
+                None
+            }
+        }
+    }
+}
+
+/// Sockets that a process listens at; they go to the new one.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    /// The control socket.
+    pub control: Option<UnixListener>,
+    /// Of `[metrics]`.
+    pub metrics: Option<TcpListener>,
+    /// Of `[health]`.
+    pub health: Option<TcpListener>,
+}
+
+impl Listeners {
+    fn named(&self) -> Vec<(&'static str, BorrowedFd<'_>)> {
+        let control = self.control.as_ref().map(|socket| ("control", socket.as_fd()));
+        let metrics = self.metrics.as_ref().map(|socket| ("metrics", socket.as_fd()));
+        control
+            .into_iter()
+            .chain(metrics)
+            .chain(self.health.as_ref().map(|socket| ("health", socket.as_fd())))
+            .collect()
+    }
+}
+
+/// Another process goes on.
+#[derive(Debug)]
+pub struct Handed {
+    /// Its number.
+    pub pid: i32,
+    /// Nanoseconds in which no worker ran.
+    pub frozen_ns: u64,
+    /// The last counters of this one.
+    pub last: Snapshot,
+}
+
+/// Serves a process that asks to take over, until control can do the rest or something fails. `asked` is its question; it is
+/// answered on the stream.
+pub fn serve<P: Product>(product: &P, mut stream: UnixStream, asked: &RawRequest) {
+    let shell = product.shell();
+    let begun = admit(product, &stream, asked);
+    let answer = match &begun {
+        Ok(_) => json!({ "take_over": { "version": VERSION } }),
+        Err(why) => {
+            tracing::warn!(target: "process", event = "take_over_refused", "{why}");
+            json!({ "error": why })
+        }
+    };
+    let is_said = stream.write_all(format!("{answer}\n").as_bytes()).is_ok();
+    let Ok(begun) = begun else { return };
+    let pid = begun.pid;
+    tracing::info!(
+        target: "process", event = "take_over_begin", pid,
+        "process {pid} takes over; packets are forwarded meanwhile"
+    );
+    let sent = match is_said {
+        true => send_all(product, begun, Link::new(stream)),
+        false => Err("the new process ended".to_owned()),
+    };
+    match sent {
+        Ok(link) => {
+            *shell.handing().lock() = State::Waiting(link, pid);
+            shell.call_control();
+        }
+        Err(why) => {
+            if let Some(state) = product.hand_over() {
+                state.end();
+            }
+            shell.handing().end();
+            failed(&why);
+        }
+    }
+}
+
+fn failed(why: &str) {
+    tracing::warn!(target: "process", event = "take_over_failed", "take-over failed, this process goes on: {why}");
+}
+
+/// What was found before anything is sent.
+struct Begun {
+    pid: i32,
+    ports: Vec<(PortNote, PortHandover)>,
+}
+
+/// Whether the process may take over, and what its ports are.
+fn admit<P: Product>(product: &P, stream: &UnixStream, asked: &RawRequest) -> Result<Begun, String> {
+    let shell = product.shell();
+    let (pid, user) = Link::peer(stream).map_err(|error| format!("take-over refused: no credentials: {error}"))?;
+    let own = rustix::process::geteuid().as_raw();
+    if user != own && user != 0 {
+        return Err(format!("take-over refused: the new process is of user {user}, this one of user {own}"));
+    }
+    let theirs: Question = asked.read()?;
+    shell.question::<P>().check(&theirs)?;
+    let state =
+        product.hand_over().ok_or_else(|| format!("take-over refused: {} cannot be handed over", shell.title()))?;
+    let mut hindrances = state.hindrances();
+    if !shell.handing().begin() {
+        return Err("take-over refused: another process takes over already".to_owned());
+    }
+    let mut ports = Vec::new();
+    for (worker, ends) in (0..).zip(shell.workers()) {
+        for (port, reader) in shell.port_names().iter().zip(&ends.port_stats) {
+            match reader.hand_over(|| ends.waker.nudge()) {
+                Some(Ok(handed)) => {
+                    let note = PortNote { worker, name: port.name.clone(), text: handed.text.clone() };
+                    ports.push((note, handed));
+                }
+                Some(Err(why)) => hindrances.push(format!("port \"{}\" of worker {worker}: {why}", port.name)),
+                None => hindrances.push(format!("port \"{}\": worker {worker} does not answer", port.name)),
+            }
+        }
+    }
+    if hindrances.is_empty() {
+        return Ok(Begun { pid, ports });
+    }
+    shell.handing().end();
+    Err(format!("take-over refused: {}", hindrances.join("; ")))
+}
+
+/// A sentence for what the connection said.
+fn broken(doing: &str) -> impl Fn(io::Error) -> String {
+    move |error| match error.kind() {
+        ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+            format!("the new process ended while {doing}")
+        }
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("no answer from the new process while {doing}"),
+        _ => format!("{doing}: {error}"),
+    }
+}
+
+/// Sends descriptors and state until little is left.
+fn send_all<P: Product>(product: &P, begun: Begun, mut link: Link) -> Result<Link, String> {
+    let (shell, lost) = (product.shell(), broken("it got its state"));
+    let state = product.hand_over().ok_or("no state")?;
+    let (gateway, own) = state.begin().map_err(|error| format!("no more descriptors: {error}"))?;
+    let helper = privilege::helper();
+    let clock = shell.time().origin().ok_or("the clock is simulated")?;
+    let hello = Hello { clock, ports: begun.ports.len(), helper: helper.is_some(), gateway };
+    send_note(&mut link, Kind::Hello, &hello, &own).map_err(&lost)?;
+    if let Some((pid, socket)) = helper {
+        link.send(Kind::Helper, pid.to_string().as_bytes(), &[socket]).map_err(&lost)?;
+    }
+    for (note, handed) in &begun.ports {
+        send_note(&mut link, Kind::Port, note, &handed.descriptors).map_err(&lost)?;
+    }
+    let mut out = Vec::new();
+    loop {
+        let left = state.export(&mut out)?;
+        if left == 0 || out.len() >= BATCH {
+            link.send(Kind::Batch, &out, &[]).map_err(&lost)?;
+            out.clear();
+        }
+        if left == 0 {
+            break;
+        }
+    }
+    link.send(Kind::Synced, &[], &[]).map_err(&lost)?;
+    link.expect(Kind::Ready, Some(BUILDING)).map_err(&lost)?;
+    for _ in 0..ROUNDS {
+        let mut sent = 0;
+        loop {
+            let left = state.export(&mut out)?;
+            sent += out.len();
+            link.send(Kind::Batch, &out, &[]).map_err(&lost)?;
+            out.clear();
+            if left == 0 {
+                break;
+            }
+        }
+        if sent <= FEW * 256 {
+            break;
+        }
+    }
+    Ok(link)
+}
+
+fn send_note(link: &mut Link, kind: Kind, note: &impl serde::Serialize, descriptors: &[OwnedFd]) -> io::Result<()> {
+    let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+    link.send(kind, &serde_json::to_vec(note)?, &borrowed)
+}
+
+/// What control does for a process that waits, if one does: it comes to rest, stops the workers, and hands over. None: nobody
+/// waits, or it failed and the workers run.
+pub fn hand_over<P: Product>(process: &mut Process<P>, listeners: &Listeners) -> Option<Handed> {
+    let (mut link, pid) = process.shell().handing().take()?;
+    let observer = process.observer().clone();
+    let state = observer.hand_over()?;
+    let handed = match arm(&*observer, state, &mut link) {
+        Ok(()) => freeze(process, state, &mut link, listeners, pid),
+        Err(why) => Err(why),
+    };
+    match handed {
+        Ok(handed) => Some(handed),
+        Err(why) => {
+            state.end();
+            process.shell().handing().end();
+            failed(&why);
+            None
+        }
+    }
+}
+
+/// Has control come to rest.
+fn come_to_rest<P: Product>(state: &dyn HandOver<P::Plane>) -> Result<(), String> {
+    for _ in 0..SETTLING {
+        if state.settle() {
+            return Ok(());
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Err("requests of control planes stay under way".to_owned())
+}
+
+/// Control comes to rest, and what has changed until then is sent; workers run.
+fn arm<P: Product>(_observer: &P, state: &dyn HandOver<P::Plane>, link: &mut Link) -> Result<(), String> {
+    let lost = broken("it got what changed last");
+    come_to_rest::<P>(state)?;
+    let mut out = Vec::new();
+    state.export_settled(&mut out)?;
+    while state.export(&mut out)? > 0 {}
+    link.send(Kind::Batch, &out, &[]).map_err(&lost)?;
+    link.send(Kind::Arm, &[], &[]).map_err(&lost)?;
+    link.expect(Kind::Armed, Some(ARMING)).map_err(&lost)?;
+    Ok(())
+}
+
+/// The workers stand still while the last of their state goes. Any error leaves them running.
+fn freeze<P: Product>(
+    process: &mut Process<P>,
+    state: &dyn HandOver<P::Plane>,
+    link: &mut Link,
+    listeners: &Listeners,
+    pid: i32,
+) -> Result<Handed, String> {
+    let since = process.shell().now_ns();
+    process.freeze()?;
+    let frozen = send_rest(process, state, link, listeners).and_then(|()| {
+        let lost = broken("it was about to run");
+        link.expect(Kind::Loaded, Some(LOADING)).map_err(&lost)?;
+        let last = process.shell().snapshot();
+        link.send(Kind::Go, &[], &[]).map_err(&lost)?;
+        // Without end: it has the ports now, unless it ends.
+        let running = link.expect(Kind::Running, None).map_err(&lost)?;
+        let until: u64 = std::str::from_utf8(&running.octets).ok().and_then(|text| text.parse().ok()).unwrap_or(since);
+        Ok(Handed { pid, frozen_ns: until.saturating_sub(since), last })
+    });
+    frozen.inspect_err(|_| {
+        if let Err(error) = process.go() {
+            tracing::error!(target: "worker", event = "worker_lost", %error, "no thread for a worker after a failed take-over");
+        }
+    })
+}
+
+fn send_rest<P: Product>(
+    process: &mut Process<P>,
+    state: &dyn HandOver<P::Plane>,
+    link: &mut Link,
+    listeners: &Listeners,
+) -> Result<(), String> {
+    let lost = broken("the workers stood still");
+    // What workers hand to each other, and what they told control last.
+    for round in 0.. {
+        let moved = process.standing().iter_mut().fold(false, |moved, worker| worker.settle() | moved);
+        if state.settle() && !moved {
+            break;
+        }
+        if round > 1000 {
+            return Err("the workers do not come to rest".to_owned());
+        }
+    }
+    let mut out = Vec::new();
+    state.export_rest(process.standing(), &mut out)?;
+    link.send(Kind::Batch, &out, &[]).map_err(&lost)?;
+    let ports = process.shell().port_names().len();
+    let of_worker = |worker: &engine::Worker<P::Plane>| -> Vec<[u64; 4]> {
+        (0..ports).filter_map(|port| Some(worker.port(port as u8)?.position())).collect() // fewer than 256
+    };
+    let positions = process.standing().iter().map(of_worker).collect();
+    let (names, sockets): (Vec<_>, Vec<_>) = listeners.named().into_iter().unzip();
+    let note = FrozenNote { positions, listeners: names.into_iter().map(str::to_owned).collect() };
+    let note = serde_json::to_vec(&note).map_err(|error| error.to_string())?;
+    link.send(Kind::Frozen, &note, &sockets).map_err(&lost)
+}
+
+impl Shell {
+    /// What a process that takes over must be like.
+    fn question<P: Product>(&self) -> Question {
+        Question {
+            ask: "take_over".to_owned(),
+            version: VERSION,
+            layout: P::STATE_LAYOUT,
+            gateway: self.gateway().to_owned(),
+            workers: self.workers().len() as u16, // as configured
+            ports: self.port_names().iter().map(|port| (port.name.clone(), port.uri.clone())).collect(),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What two processes say to each other over the control socket once one hands over to the other: messages of a kind and
+//! octets, with descriptors beside them (SCM_RIGHTS).
+//!
+//! ```text
+//! kind (1) | 0 (3) | length of the octets, big-endian (4)     descriptors come with these eight
+//! octets
+//! ```
+
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+
+/// Descriptors of a message at most.
+const MOST: usize = 64;
+/// Octets of a message at most: batches are far shorter.
+const LONGEST: usize = 256 << 20;
+
+/// Kinds of messages, in the order in which they are sent: `>` by the process that hands over, `<` by the one that takes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// `>` What the gateway was started with, as JSON, with the descriptors of its own.
+    Hello = 1,
+    /// `>` The helper's process number, as text, with its socket.
+    Helper,
+    /// `>` A port, as JSON, with its descriptors.
+    Port,
+    /// `>` State, as of the gateway.
+    Batch,
+    /// `>` All state there was has been sent once.
+    Synced,
+    /// `<` It is taken in.
+    Ready,
+    /// `>` What has changed since is sent; packets are still forwarded.
+    Arm,
+    /// `<` It is taken in.
+    Armed,
+    /// `>` The workers stand still: where ports stand, as JSON, with the listening sockets. The last batch came before.
+    Frozen,
+    /// `<` All is taken in; the workers are ready to run.
+    Loaded,
+    /// `>` Run. From here on only the end of the other process brings the workers back.
+    Go,
+    /// `<` The workers run: since when, as text, in nanoseconds of the common clock.
+    Running,
+}
+
+impl Kind {
+    const ALL: [Self; 12] = [
+        Self::Hello,
+        Self::Helper,
+        Self::Port,
+        Self::Batch,
+        Self::Synced,
+        Self::Ready,
+        Self::Arm,
+        Self::Armed,
+        Self::Frozen,
+        Self::Loaded,
+        Self::Go,
+        Self::Running,
+    ];
+}
+
+/// A message as it came.
+#[derive(Debug)]
+pub struct Message {
+    /// What it is.
+    pub kind: Kind,
+    /// Its octets.
+    pub octets: Vec<u8>,
+    /// Its descriptors.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// The connection of the two.
+#[derive(Debug)]
+pub struct Link(UnixStream);
+
+impl Link {
+    /// Over a connection on which nothing is under way.
+    pub fn new(stream: UnixStream) -> Self {
+        Self(stream)
+    }
+
+    /// The process and the user at the other end.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn peer(stream: &UnixStream) -> io::Result<(i32, u32)> {
+        let peer = rustix::net::sockopt::socket_peercred(stream)?;
+        Ok((peer.pid.as_raw_pid(), peer.uid.as_raw()))
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// The other process has gone, or takes nothing.
+    pub fn send(&mut self, kind: Kind, octets: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let len = u32::try_from(octets.len()).ok().filter(|len| *len as usize <= LONGEST);
+        let len = len.ok_or_else(|| io::Error::other("a message too long"))?;
+        let mut head = [kind as u8, 0, 0, 0, 0, 0, 0, 0];
+        head[4..].copy_from_slice(&len.to_be_bytes());
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(io::Error::other("more descriptors than a message has"));
+        }
+        let sent = sendmsg(&self.0, &[IoSlice::new(&head)], &mut control, SendFlags::NOSIGNAL)?;
+        self.0.write_all(&head[sent..])?;
+        self.0.write_all(octets)
+    }
+
+    /// The next message, waiting no longer than `patience` for each part of it.
+    ///
+    /// # Errors
+    /// The other process has gone ([`ErrorKind::UnexpectedEof`]), says nothing, or says what is no message.
+    pub fn receive(&mut self, patience: Option<Duration>) -> io::Result<Message> {
+        self.0.set_read_timeout(patience)?;
+        let mut head = [0; 8];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let got = loop {
+            match recvmsg(&self.0, &mut [IoSliceMut::new(&mut head)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+                Err(rustix::io::Errno::INTR) => {}
+                other => break other?.bytes,
+            }
+        };
+        let mut descriptors = Vec::new();
+        for part in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(passed) = part {
+                descriptors.extend(passed);
+            }
+        }
+        if got == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        self.0.read_exact(&mut head[got..])?;
+        let [kind, _, _, _, len @ ..] = head;
+        let kind = Kind::ALL.into_iter().find(|known| *known as u8 == kind).ok_or(ErrorKind::InvalidData)?;
+        let len = u32::from_be_bytes(len) as usize;
+        if len > LONGEST {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        let mut octets = vec![0; len];
+        self.0.read_exact(&mut octets)?;
+        Ok(Message { kind, octets, descriptors })
+    }
+
+    /// The next message, which is of that kind.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive); it is of another kind.
+    pub fn expect(&mut self, kind: Kind, patience: Option<Duration>) -> io::Result<Message> {
+        let message = self.receive(patience)?;
+        if message.kind == kind { Ok(message) } else { Err(ErrorKind::InvalidData.into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn octets_and_descriptors_come_as_sent() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (mut ours, mut theirs) = (Link::new(ours), Link::new(theirs));
+        let (kept, mut passed) = UnixStream::pair().unwrap();
+        ours.send(Kind::Port, b"n3", &[kept.as_fd()]).unwrap();
+        ours.send(Kind::Go, b"", &[]).unwrap();
+        let port = theirs.receive(None).unwrap();
+        assert_eq!((port.kind, port.octets.as_slice(), port.descriptors.len()), (Kind::Port, &b"n3"[..], 1));
+        UnixStream::from(port.descriptors.into_iter().next().unwrap()).write_all(b"x").unwrap();
+        let mut said = [0];
+        passed.read_exact(&mut said).unwrap();
+        assert_eq!(said, *b"x");
+        assert_eq!(theirs.expect(Kind::Go, None).unwrap().octets, b"");
+        assert!(theirs.receive(Some(Duration::from_millis(5))).is_err(), "nothing more was sent");
+        drop(ours);
+        assert_eq!(theirs.receive(None).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        ours.write_all(&[99, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+        assert_eq!(Link::new(theirs).receive(None).unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+}

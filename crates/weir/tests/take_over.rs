@@ -1,0 +1,284 @@
+//! `weir run --take-over`: a process goes on for another with traffic through, several times in a row, and no packet is lost,
+//! late or counted twice; a process that fails on its way leaves the running one as it was.
+//!
+//! ```text
+//!   host                               gateway
+//!   [ smf0 10.0.4.2 ]── veth ──[ eth2 10.0.4.1 ] N4        weir cp    ─►  weir run, weir run --take-over, …
+//!   [ gnb0 ]─────────── veth ──[ eth0 ] n3                 weir gen  ◄─►
+//!   [ dn0  ]─────────── veth ──[ eth1 ] n6
+//! ```
+//! `WEIR_TAKE_OVER="SESSIONS PPS"` sets how much there is of both, `WEIR_BINARY` another build to run.
+
+mod net;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use gateway::shell::hand_over::{Kind, Link};
+use net::{Net, Running, example, json, number, ok, until, user_plane, well, within};
+use serde_json::{Value, json as object};
+
+/// Octets of a packet of 128 bytes on Ethernet, without its header.
+const IP: u64 = 114;
+const TIMES: usize = 3;
+/// Seconds of traffic before a take-over, and after the last.
+const BETWEEN: f64 = 2.0;
+
+fn binary() -> OsString {
+    std::env::var_os("WEIR_BINARY").unwrap_or_else(|| net::WEIR.into())
+}
+
+/// Sessions, and packets a second.
+fn size() -> (u64, u64) {
+    let text = std::env::var("WEIR_TAKE_OVER").unwrap_or_else(|_| "1000 4000".to_owned());
+    let mut words = text.split_whitespace().map(|word| word.parse().expect("a number"));
+    (words.next().expect("sessions"), words.next().expect("packets a second"))
+}
+
+/// Starts the nth gateway and waits until it says so.
+fn start(net: &Net, n: usize, more: &[&str]) -> Running {
+    let mut command = within(&net.gateway, binary());
+    command.arg("run").arg(net.file("upf.toml")).args(["--json", "--socket"]).arg(net.file("weir.sock")).args(more);
+    let running = Running::start(command, &net.file(&format!("{n}.err")));
+    wait_for(net, n, "ready after");
+    running
+}
+
+fn said(net: &Net, n: usize) -> String {
+    fs::read_to_string(net.file(&format!("{n}.err"))).unwrap()
+}
+
+fn wait_for(net: &Net, n: usize, what: &str) {
+    let begin = Instant::now();
+    while !said(net, n).contains(what) {
+        assert!(begin.elapsed() < Duration::from_secs(120), "{what}: {}", said(net, n));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn configure(net: &Net) {
+    fs::write(net.file("upf.toml"), user_plane()).unwrap();
+}
+
+/// A control plane with sessions, of which some sleep until packets come.
+fn control(net: &Net, sessions: u64, more: &str) -> Running {
+    let mut command = within(&net.host, binary());
+    let args = format!("--sessions {sessions} --rate 5000 {more} --json --sessions-out");
+    command.arg("cp").arg(example("cp.toml")).args(args.split_whitespace()).arg(net.file("out.jsonl"));
+    let running = Running::start(command, &net.file("cp.err"));
+    let begin = Instant::now();
+    while !fs::read_to_string(net.file("cp.err")).unwrap().contains("sessions up") {
+        assert!(begin.elapsed() < Duration::from_secs(120), "no sessions");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running
+}
+
+fn traffic(net: &Net, sessions: u64, pps: u64, seconds: f64) -> Running {
+    let mut load = within(&net.host, binary());
+    let args = format!("--ues {sessions} --pps {pps} --seconds {seconds} --ratio 1:1 --sizes 128 --json");
+    load.arg("gen").arg(example("gen.toml")).args(args.split_whitespace());
+    Running::start(load, &net.file("gen.err"))
+}
+
+/// Every packet came, once, whole and in order.
+fn assert_complete(result: &Value) {
+    for direction in ["uplink", "downlink"] {
+        let of = |key: &str| number(&result["directions"][direction][key]);
+        assert!(of("sent_packets") > 1000, "{result}");
+        let wrong =
+            ["lost_packets", "reordered_packets", "duplicated_packets", "corrupt_packets", "misdelivered_packets"];
+        for key in wrong {
+            assert_eq!(of(key), 0, "{direction} {key}: {result}");
+        }
+    }
+}
+
+/// A number that an event of the log has.
+fn field(text: &str, key: &str) -> u64 {
+    let (_, after) = text.split_once(&format!("{key}=")).unwrap_or_else(|| panic!("{key}: {text}"));
+    after.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn nothing_is_lost_when_processes_take_over() {
+    let (sessions, pps) = size();
+    let net = Net::new("take");
+    configure(&net);
+    let mut gateway = start(&net, 0, &[]);
+    let control = control(&net, sessions, "--idle 0.2 --queries 50");
+    assert_eq!(net.sessions(), sessions);
+    let seconds = BETWEEN * (TIMES + 1) as f64 + TIMES as f64 * (2.0 + sessions as f64 / 5000.0);
+    let load = traffic(&net, sessions, pps, seconds);
+    std::thread::sleep(Duration::from_secs_f64(BETWEEN));
+    for n in 1..=TIMES {
+        let next = start(&net, n, &["--take-over"]);
+        let out = well(gateway.end_anyhow());
+        let last = json(&out);
+        let missing = |worker: &Value| worker["missing"].as_i64().unwrap();
+        let workers = last["workers"].as_array().unwrap();
+        assert!(workers.iter().all(|worker| missing(worker) == 0), "the law of packets holds: {last}");
+        let told = said(&net, n - 1);
+        println!("{sessions} sessions, {pps} packets/s: frozen {} µs", field(&told, "frozen_us"));
+        assert_eq!(net.sessions(), sessions);
+        assert_eq!(number(&net.show("peers")["sessions"]), sessions);
+        gateway = next;
+        std::thread::sleep(Duration::from_secs_f64(BETWEEN));
+    }
+    let result = json(&well(load.end()));
+    assert_complete(&result);
+
+    let story = json(&well(control.stop()));
+    let told = |key: &str| number(&story[key]);
+    assert_eq!((told("established"), told("deleted"), told("up")), (sessions, sessions, 0), "{story}");
+    assert_eq!((told("refused"), told("unanswered")), (0, 0), "{story}");
+    for (direction, key) in [("uplink", "up_bytes"), ("downlink", "down_bytes")] {
+        let forwarded = number(&result["directions"][direction]["forwarded_packets"]);
+        assert_eq!(number(&story["usage"][key]), forwarded * IP, "{story}\n{result}");
+    }
+    assert_eq!(net.sessions(), 0);
+    let out = well(gateway.stop());
+    let last = json(&out);
+    assert!(last["workers"].as_array().unwrap().iter().all(|worker| worker["missing"] == 0), "{last}");
+}
+
+#[test]
+fn a_ledger_goes_to_the_new_process() {
+    let net = Net::new("book");
+    let ledger = net.file("ledger");
+    let keep = format!("[n4]\nledger = \"{}\"\ncheckpoint_seconds = 1", ledger.display());
+    fs::write(net.file("upf.toml"), user_plane().replace("[n4]", &keep)).unwrap();
+    let gateway = start(&net, 0, &[]);
+    let control = control(&net, 200, "--idle 0 --queries 20 --limits 20");
+    let load = traffic(&net, 200, 2000, 4.0);
+    let mut next = start(&net, 1, &["--take-over"]);
+    well(gateway.end_anyhow());
+    let result = json(&well(load.end()));
+    assert_complete(&result);
+    // What it acknowledges it has kept.
+    let kept = || net.show("peers")["counters"]["modified"]["value"].as_u64().unwrap_or(0) > 20;
+    until("requests that the new process carries out", || kept().then_some(()));
+    std::thread::sleep(Duration::from_secs(3));
+    next.kill();
+    let last = start(&net, 2, &[]);
+    assert!(said(&net, 2).contains("200 sessions of 1 control plane restored"), "{}", said(&net, 2));
+    assert_eq!(net.sessions(), 200);
+    let story = json(&well(control.stop()));
+    assert_eq!((number(&story["deleted"]), number(&story["refused"])), (200, 0), "{story}");
+    for (direction, key) in [("uplink", "up_bytes"), ("downlink", "down_bytes")] {
+        let forwarded = number(&result["directions"][direction]["forwarded_packets"]);
+        assert_eq!(number(&story["usage"][key]), forwarded * IP, "{story}\n{result}");
+    }
+    well(last.stop());
+}
+
+/// Asks to take over as a process with that question; the connection and the answer.
+fn ask(net: &Net, question: &Value) -> (UnixStream, Value) {
+    let stream = UnixStream::connect(net.file("weir.sock")).unwrap();
+    writeln!(&stream, "{question}").unwrap();
+    let mut line = String::new();
+    BufReader::with_capacity(1, &stream).read_line(&mut line).unwrap();
+    let answer = serde_json::from_str(&line).unwrap();
+    (stream, answer)
+}
+
+/// What a process of this version asks.
+fn question(net: &Net) -> Value {
+    let ports = object!([["n3", "packet:eth0?mode=auto"], ["n6", "packet:eth1?mode=auto"]]);
+    let mut question =
+        object!({ "ask": "take_over", "version": 1, "layout": 0, "gateway": "upf", "workers": 1, "ports": ports });
+    let (_, refused) = ask(net, &question);
+    let refused = refused["error"].as_str().unwrap().to_owned();
+    let (_, layout) = refused.split_once("0x").unwrap_or_else(|| panic!("{refused}"));
+    question["layout"] = u64::from_str_radix(&layout[..16], 16).unwrap().into();
+    question
+}
+
+/// Takes over as far as that message of the running gateway, and ends there.
+fn take_until(net: &Net, question: &Value, last: Kind) {
+    let (stream, answer) = ask(net, question);
+    assert!(answer.get("error").is_none(), "{answer}");
+    let mut link = Link::new(stream);
+    loop {
+        let message = link.receive(Some(Duration::from_secs(20))).unwrap();
+        if message.kind == last {
+            return;
+        }
+        let reply = match message.kind {
+            Kind::Synced => Kind::Ready,
+            Kind::Arm => Kind::Armed,
+            Kind::Frozen => Kind::Loaded,
+            _ => continue,
+        };
+        link.send(reply, &[], &[]).unwrap();
+    }
+}
+
+#[test]
+fn a_take_over_that_fails_changes_nothing() {
+    let net = Net::new("fail");
+    configure(&net);
+    let gateway = start(&net, 0, &[]);
+    let control = control(&net, 200, "--idle 0 --queries 20");
+    let load = traffic(&net, 200, 4000, 8.0);
+    let refused = |change: fn(&mut Value)| {
+        let mut question = question(&net);
+        change(&mut question);
+        ask(&net, &question).1["error"].as_str().unwrap().to_owned()
+    };
+    assert!(refused(|q| q["version"] = 9.into()).contains("version of the hand-over protocol differs: 1 here, 9"));
+    assert!(refused(|q| q["ports"][0][1] = "packet:eth9".into()).contains("the list of ports differs"));
+    // Anybody can connect; the socket's mode is not what keeps others out.
+    ok(&format!("chmod 666 {}", net.file("weir.sock").display()));
+    ok(&format!("chmod 755 {}", net.file("weir.sock").parent().unwrap().display()));
+    let stranger = "import os, socket, sys\nos.setuid(65534)\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n\
+                    s.sendall(b'{\"ask\": \"take_over\"}\\n')\nprint(s.makefile().readline())";
+    let out = Command::new("python3").args(["-c", stranger]).arg(net.file("weir.sock")).output().unwrap();
+    let out = String::from_utf8(well(out).stdout).unwrap();
+    assert!(out.contains("the new process is of user 65534"), "{out}");
+    // Killed at every step.
+    let question = question(&net);
+    let steps = [Kind::Hello, Kind::Port, Kind::Batch, Kind::Synced, Kind::Arm, Kind::Frozen, Kind::Go];
+    for (n, last) in (1..).zip(steps) {
+        take_until(&net, &question, last);
+        until("a failure that is noticed", || (said(&net, 0).matches("take_over_failed").count() == n).then_some(()));
+        assert_eq!(net.sessions(), 200, "after {last:?}");
+    }
+    // Another configuration: a port more.
+    let more = "\n[[port]]\nname = \"n9\"\nuri = \"packet:eth2?host=shared\"\nrole = \"core\"\naddresses = [\"10.0.9.1/24\"]\n";
+    fs::write(net.file("other.toml"), user_plane() + more).unwrap();
+    let mut other = within(&net.gateway, binary());
+    other.arg("run").arg(net.file("other.toml")).arg("--take-over").arg("--socket").arg(net.file("weir.sock"));
+    let out = other.output().unwrap();
+    let why = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!out.status.success() && why.contains("the list of ports differs"), "{why}");
+    let result = json(&well(load.end()));
+    assert_complete(&result);
+    // And then it succeeds.
+    let next = start(&net, 1, &["--take-over"]);
+    well(gateway.end_anyhow());
+    let story = json(&well(control.stop()));
+    assert_eq!((number(&story["deleted"]), number(&story["refused"])), (200, 0), "{story}");
+    drop(next);
+}
+
+#[test]
+fn what_cannot_be_handed_over_is_named() {
+    let net = Net::new("name");
+    let config = user_plane() + "\n[reassembly]\n";
+    fs::write(net.file("upf.toml"), config.replace("packet:eth1?mode=auto", "packet:eth1?mode=auto&pace=1Mpps"))
+        .unwrap();
+    let gateway = start(&net, 0, &[]);
+    let mut command = within(&net.gateway, binary());
+    command.arg("run").arg(net.file("upf.toml")).arg("--take-over").arg("--socket").arg(net.file("weir.sock"));
+    let out = command.output().unwrap();
+    let why = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!out.status.success(), "{why}");
+    assert!(why.contains("[reassembly]: fragments in progress") && why.contains("port \"n6\" of worker 0"), "{why}");
+    assert_eq!(net.sessions(), 0, "it goes on");
+    well(gateway.stop());
+}
