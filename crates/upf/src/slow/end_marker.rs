@@ -8,7 +8,7 @@ use wire::{Teid, checksum, ethertype};
 
 use super::SlowPath;
 use crate::lane::State;
-use crate::record::{self, Action, apply, outer};
+use crate::record::{self, Action, kind};
 use dataplane::slow::make;
 
 impl SlowPath {
@@ -16,11 +16,11 @@ impl SlowPath {
     /// all that came before it. Elsewhere it ends here. One that would have to wait for a neighbour is lost: nothing
     /// went that way before it.
     pub(super) fn pass_end_marker(&mut self, teid: u32, state: &State, env: &mut Env) {
-        let Some(action) = onwards(teid, state) else { return };
+        let Some((action, teid)) = onwards(teid, state) else { return };
         let tables = state.forwarding();
         let Some(tunnel) = tables.tunnel(action.tunnel) else { return };
         let Some(hop) = tables.hop(tunnel.hop).filter(|hop| hop.is_resolved()) else { return };
-        let message = Message::EndMarker { teid: Teid(action.teid), container: None };
+        let message = Message::EndMarker { teid, container: None };
         if let Some(made) = make(env, |space| write(space, hop, tunnel, &message)) {
             env.send(hop.port, made);
         }
@@ -28,14 +28,15 @@ impl SlowPath {
 }
 
 /// The action that sends a tunnel's packets into another one.
-fn onwards(teid: u32, state: &State) -> Option<&Action> {
+fn onwards(teid: u32, state: &State) -> Option<(&Action, Teid)> {
     let sessions = &state.sessions;
     let session = sessions.get_teid(sessions.prefetch_teid(teid), teid)?.line;
     let lines = sessions.record(session)?;
     let head = record::head(lines)?;
     let rules = record::matches(lines, head).get(..usize::from(head.up))?.iter().filter(|rule| rule.teid == teid);
-    let mut actions = rules.filter_map(|rule| sessions.action(session, rule.then.action));
-    actions.find(|action| action.kind() == apply::FORWARD && action.tunnel != NONE && !outer::is_other(action.qfi))
+    let actions = rules.filter_map(|rule| sessions.action(session, rule.then.action));
+    let mut forwarded = actions.filter(|action| action.what() == kind::FORWARD && action.tunnel != NONE);
+    forwarded.find_map(|action| Some((action, Teid(action.teid()?))))
 }
 
 /// Writes the whole frame of a message into a tunnel; its length.
