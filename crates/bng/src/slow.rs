@@ -14,7 +14,7 @@ use dataplane::parse::{HasIp, malformed};
 use engine::{Burst, Env, Punt};
 use frame::Frame;
 use table::ring::Producer;
-use wire::{L3L4, Mac, Outer, Vlan, fast};
+use wire::{L3L4, Mac, Outer, fast};
 
 use crate::config::{Class, PuntSection};
 use crate::lane::{Bng, Lane, State};
@@ -217,7 +217,7 @@ impl SlowPath {
         env.stats.consumed(punt);
         let id = frame.meta.port;
         let port = state.port(id);
-        let us = Station { mac: Mac(port.mac), vlan: port.vlan.map(Vlan::of) };
+        let us = Station { mac: Mac(port.mac), tags: port.tags_towards(env.arena().bytes(frame)) };
         let sender = fast::array(env.arena().bytes(frame), 6).map(Mac);
         let mut for_us = false;
         let reply = match message {

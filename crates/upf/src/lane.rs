@@ -145,17 +145,7 @@ impl State {
     /// The port a burst came in by, as the stages see it. An unknown one has no address and drops everything.
     #[inline]
     pub fn port(&self, id: u8) -> &PortView {
-        static NOWHERE: PortView = PortView {
-            name: String::new(),
-            mac: [0; 6],
-            vlan: None,
-            mtu: 0,
-            instance: 0,
-            v4: vec![],
-            v6: vec![],
-            verify_udp: false,
-            peer: None,
-        };
+        static NOWHERE: PortView = PortView::NONE;
         self.forwarding().ports.get(usize::from(id)).unwrap_or(&NOWHERE)
     }
 

@@ -14,8 +14,7 @@ use dataplane::parse::HasIp;
 use dataplane::route::HasForwarding;
 use engine::{Burst, Drop, Env, Io};
 use frame::{BURST, Frame};
-use wire::ethernet::{self, Tag, Tags};
-use wire::{L3L4, Mac, Vlan, ethertype, fast};
+use wire::{L3L4, Mac, ethernet, ethertype, fast};
 
 use super::{SlowPath, make};
 use crate::lane::{Bng, Lane, NOBODY, State};
@@ -109,9 +108,8 @@ fn core_port(state: &State, instance: InstanceId) -> Option<(u8, &PortView)> {
 
 /// The link header of a frame as it would come in by the core side of a port.
 fn as_received(view: &PortView, version: u8) -> ethernet::Repr {
-    let tags = view.vlan.map_or(Tags::None, |id| Tags::One(Tag::customer(Vlan::of(id))));
     let ethertype = if version == 6 { ethertype::IP6 } else { ethertype::IP4 };
-    ethernet::Repr { dst: Mac(view.mac), src: Mac(view.mac), tags, ethertype }
+    ethernet::Repr { dst: Mac(view.mac), src: Mac(view.mac), tags: view.tags, ethertype }
 }
 
 impl SlowPath {

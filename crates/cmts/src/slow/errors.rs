@@ -13,8 +13,7 @@ use dataplane::route::HasForwarding;
 use dataplane::slow::{self, Speaker, make};
 use engine::{Burst, Drop, Env, Io};
 use frame::{BURST, Frame};
-use wire::ethernet::{self, Tag, Tags};
-use wire::{L3L4, Mac, Vlan, ethertype};
+use wire::{L3L4, Mac, ethernet, ethertype};
 
 use super::SlowPath;
 use crate::drops;
@@ -161,9 +160,8 @@ impl SlowPath {
             ReplyTo::Network => write(space),
             ReplyTo::Subscriber => {
                 // As it would come in by the port.
-                let tags = view.vlan.map_or(Tags::None, |id| Tags::One(Tag::customer(Vlan::of(id))));
                 let mac = Mac(view.mac);
-                let mut head = ethernet::Repr { dst: mac, src: mac, tags, ethertype: ethertype::IP4 };
+                let mut head = ethernet::Repr { dst: mac, src: mac, tags: view.tags, ethertype: ethertype::IP4 };
                 let at = head.header_len();
                 let len = write(space.get_mut(at..)?)?;
                 if space.get(at)? >> 4 == 6 {

@@ -4,7 +4,7 @@ use dataplane::forward::{Hop, NONE, Tunnel};
 use dataplane::route::HasForwarding;
 use engine::Env;
 use wire::gtpu::Message;
-use wire::{Teid, checksum, ethertype};
+use wire::{Teid, checksum};
 
 use super::SlowPath;
 use crate::lane::State;
@@ -41,12 +41,9 @@ fn onwards(teid: u32, state: &State) -> Option<(&Action, Teid)> {
 
 /// Writes the whole frame of a message into a tunnel; its length.
 fn write(space: &mut [u8], hop: &Hop, tunnel: &Tunnel, message: &Message) -> Option<usize> {
-    let (l2, outer) = (usize::from(hop.l2_len), usize::from(tunnel.len));
+    let (l2, outer) = (hop.encap.len(), usize::from(tunnel.len));
     let len = message.emit(space.get_mut(l2 + outer..)?).ok()?;
     let frame = space.get_mut(..l2 + outer + len)?;
-    frame[..l2].copy_from_slice(&hop.l2[..l2]);
-    let kind = if tunnel.version == 4 { ethertype::IP4 } else { ethertype::IP6 };
-    frame[l2 - 2..l2].copy_from_slice(&kind.to_be_bytes());
     let packet = &mut frame[l2..];
     packet[..outer].copy_from_slice(&tunnel.header[..outer]);
     let (total, udp) = (packet.len() as u16, outer - 8); // a few dozen bytes
@@ -61,5 +58,5 @@ fn write(space: &mut [u8], hop: &Hop, tunnel: &Tunnel, message: &Message) -> Opt
         let sum = checksum::combine(checksum::sum(&packet[udp..]), checksum::combine(tunnel.sum, datagram));
         packet[udp + 6..udp + 8].copy_from_slice(&checksum::finish_udp(sum).to_be_bytes());
     }
-    Some(l2 + outer + len)
+    hop.encap.write(frame).then_some(l2 + outer + len)
 }
