@@ -332,6 +332,7 @@ fn port(name: &str, uri: &str, role: Role, addresses: Vec<String>) -> Port {
         claim_interface: false,
         addresses,
         vlan: None,
+        pcp: None,
         mtu: Some(1600),
         verify_outer_checksum: false,
         mss: None,

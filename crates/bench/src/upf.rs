@@ -80,6 +80,7 @@ impl UnderTest for UpfUnderTest {
             port: config.port[port].name.clone(),
             address,
             mac: traffic.entry(side).own.to_string(),
+            vlan: None,
         };
         config.neighbour = gnbs.chain(hops).map(known).collect();
         let (control, seats) = assemble(&config, caps).map_err(|error| BenchError::Gateway(error.to_string()))?;

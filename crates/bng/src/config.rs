@@ -6,7 +6,7 @@ mod expand;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub use dataplane::config::{ConfigError, parse_mac, parse_prefix, parse_rate, wrong};
-use dataplane::config::{Link, Links};
+use dataplane::config::{Link, Links, VlanStack};
 use dataplane::forward::InstanceId;
 use gateway::shell::ports::PortEntry;
 use gateway::shell::{PortSection, Sections};
@@ -91,9 +91,12 @@ pub struct Port {
     /// Addresses of its core side, with prefix length.
     #[serde(default)]
     pub addresses: Vec<String>,
-    /// VLAN tag of its core side.
+    /// VLAN tags of its core side: one, `100`, or two, the outermost first, `["0x88a8:100", 200]`. Left out: none.
     #[serde(default)]
-    pub vlan: Option<u16>,
+    pub vlan: Option<VlanStack>,
+    /// Priority code point of the tags of frames sent by the core side, by class selector (DSCP / 8); left out: 0.
+    #[serde(default)]
+    pub pcp: Option<[u8; 8]>,
     /// Largest IP packet in bytes; default: the interface's.
     #[serde(default)]
     pub mtu: Option<u16>,
@@ -109,10 +112,10 @@ impl PortSection for Port {
     }
 
     fn link(&self) -> Link<'_> {
-        let Self { name, addresses, vlan, mtu, .. } = self;
+        let Self { name, addresses, vlan, pcp, mtu, .. } = self;
         // A port without a core side has no address of its own: those of groups are answered for there.
         let point_to_point = self.uri.starts_with("tun:") || !self.role.has_core();
-        Link { name, instance: self.instance(), addresses, point_to_point, vlan: *vlan, mtu: *mtu }
+        Link { name, instance: self.instance(), addresses, point_to_point, vlan: vlan.as_ref(), pcp: *pcp, mtu: *mtu }
     }
 }
 

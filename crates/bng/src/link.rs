@@ -1,6 +1,8 @@
 //! The outside of an access frame: which line it is of, and the header that leads back to it.
 
-use wire::{Outer, ethertype, fast};
+use dataplane::encap::LinkEncap;
+use wire::ethernet::{Tag, Tags};
+use wire::{Mac, Outer, Vlan};
 
 /// A VLAN pair on a port. An absent tag is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,21 +39,22 @@ pub const LONGEST: usize = 22;
 ///
 /// Returns its length, 14, 18 or 22.
 pub fn template(to: [u8; 6], from: [u8; 6], line: Line, tags: u8, tpid: u16) -> ([u8; LONGEST], u8) {
+    let outer = Tag { kind: tpid, vlan: Vlan::of(line.s_vlan) };
+    let tags = match tags {
+        0 => Tags::None,
+        1 => Tags::One(outer),
+        _ => Tags::Two(outer, Tag::customer(Vlan::of(line.c_vlan))),
+    };
+    let encap = LinkEncap::ethernet(Mac(to), Mac(from), tags);
     let mut header = [0; LONGEST];
-    header[..6].copy_from_slice(&to);
-    header[6..12].copy_from_slice(&from);
-    let mut at = 12;
-    for (kind, id) in [(tpid, line.s_vlan), (ethertype::VLAN, line.c_vlan)].into_iter().take(tags.into()) {
-        let _ = fast::put16(&mut header, at, kind);
-        let _ = fast::put16(&mut header, at + 2, id);
-        at += 4;
-    }
-    let _ = fast::put16(&mut header, at, ethertype::IP4);
-    (header, at as u8 + 2)
+    header[..encap.len()].copy_from_slice(encap.bytes());
+    (header, encap.len() as u8) // 22 at most
 }
 
 #[cfg(test)]
 mod tests {
+    use wire::ethertype;
+
     use super::*;
 
     #[test]

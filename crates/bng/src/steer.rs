@@ -3,8 +3,10 @@
 
 use std::net::IpAddr;
 
+use dataplane::encap::same_vlans;
 use dataplane::forward::InstanceId;
 use engine::{Overlap, Owner, Steer, SteerKey};
+use wire::ethernet::Tags;
 use wire::{Outer, ethertype, fast};
 
 use crate::config::{Config, Layout, Role};
@@ -26,7 +28,7 @@ pub enum Side {
 #[derive(Clone, Debug)]
 struct PortSide {
     role: Role,
-    vlan: Option<u16>,
+    tags: Tags,
     instance: InstanceId,
     /// The worker of each outer VLAN, from 1; 0: no group's.
     owners: Box<[u16]>,
@@ -102,7 +104,8 @@ impl Directory {
     pub fn new(config: &Config, layout: &Layout) -> Result<Self, Overlap> {
         let port = |port: &crate::config::Port| PortSide {
             role: port.role,
-            vlan: port.vlan,
+            // It was checked.
+            tags: port.vlan.as_ref().and_then(|vlan| vlan.tags().ok()).unwrap_or_default(),
             instance: config.instance(port.instance()),
             owners: vec![0; VLANS].into(),
         };
@@ -165,7 +168,7 @@ impl Directory {
         Some(match port.role {
             Role::Access => Side::Access,
             Role::Core => Side::Core,
-            Role::Hybrid if outer.tags < 2 && port.vlan.unwrap_or(0) == outer.vlans[0].id() => Side::Core,
+            Role::Hybrid if same_vlans(port.tags, outer) => Side::Core,
             Role::Hybrid => Side::Access,
         })
     }

@@ -3,6 +3,7 @@
 mod links;
 mod log;
 mod process;
+mod vlan;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use links::{Link, Links};
 pub use log::{LOG_TARGETS, Log, LogFormat, LogLevel};
 pub use process::{ProcessSection, Seccomp};
+pub use vlan::{VlanStack, VlanTag};
 
 /// Threads that carry packets.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -145,6 +147,9 @@ pub struct Neighbour {
     pub address: IpAddr,
     /// Its hardware address: `02:00:00:00:00:01`.
     pub mac: String,
+    /// VLAN tags of frames to and from it, where they are not the port's: `200`, or `["0x88a8:100", 200]`; `[]`: none.
+    #[serde(default)]
+    pub vlan: Option<VlanStack>,
 }
 
 /// Numbers, health and readiness for a monitoring system, by HTTP, on the host's own network stack.

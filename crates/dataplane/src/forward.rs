@@ -13,10 +13,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use table::bulk::BulkMap;
 use table::lpm::Lpm;
 use table::snapshot::Reader;
-use wire::ethernet::{self, Tag, Tags};
-use wire::{Mac, Vlan, ethertype};
+use wire::ethernet::{self, HEADER_LEN, Tags};
+use wire::{Mac, Outer, ethertype};
 
-use crate::rewrite::UNTAGGED;
+use crate::encap::{LinkEncap, same_vlans};
 pub use neighbourhood::Neighbourhood;
 pub use plan::{Plan, Route, Via};
 
@@ -64,8 +64,12 @@ pub struct PortView {
     pub name: String,
     /// Hardware address; zeros accept any.
     pub mac: [u8; 6],
-    /// The VLAN its packets are tagged with.
-    pub vlan: Option<u16>,
+    /// The tags its frames carry.
+    pub tags: Tags,
+    /// Other stacks of tags that it takes frames with: those of neighbours that have their own.
+    pub also: Vec<Tags>,
+    /// The priority code point of tags on output, by class selector (DSCP / 8).
+    pub pcp: [u8; 8],
     /// Largest network-layer packet it sends, in bytes.
     pub mtu: u16,
     /// The routing domain it belongs to.
@@ -81,6 +85,34 @@ pub struct PortView {
 }
 
 impl PortView {
+    /// No port: without address, it takes nothing.
+    pub const NONE: Self = Self {
+        name: String::new(),
+        mac: [0; 6],
+        tags: Tags::None,
+        also: Vec::new(),
+        pcp: [0; 8],
+        mtu: 0,
+        instance: 0,
+        v4: Vec::new(),
+        v6: Vec::new(),
+        verify_udp: false,
+        peer: None,
+    };
+
+    /// Whether the tags of a received frame are the port's, or those of a neighbour on it ([`same_vlans`]).
+    #[inline]
+    pub fn has_tags(&self, outer: &Outer) -> bool {
+        same_vlans(self.tags, outer) || self.also.iter().any(|tags| same_vlans(*tags, outer))
+    }
+
+    /// The tags of an answer to a frame that the port took.
+    pub fn tags_towards(&self, frame: &[u8]) -> Tags {
+        let Ok(outer) = Outer::parse(frame) else { return self.tags };
+        let own = same_vlans(self.tags, &outer);
+        self.also.iter().copied().find(|tags| !own && same_vlans(*tags, &outer)).unwrap_or(self.tags)
+    }
+
     /// Whether the address is one of ours on this port.
     #[inline]
     pub fn is_mine4(&self, address: u32) -> bool {
@@ -96,9 +128,8 @@ impl PortView {
     /// The link header of a packet of that version as it would come in by this port, from itself: for packets that enter a
     /// pipeline as if they had been received.
     pub fn as_received(&self, version: u8) -> ethernet::Repr {
-        let tags = self.vlan.map_or(Tags::None, |id| Tags::One(Tag::customer(Vlan::of(id))));
         let ethertype = if version == 6 { ethertype::IP6 } else { ethertype::IP4 };
-        ethernet::Repr { dst: Mac(self.mac), src: Mac(self.mac), tags, ethertype }
+        ethernet::Repr { dst: Mac(self.mac), src: Mac(self.mac), tags: self.tags, ethertype }
     }
 
     /// Writes a packet with that header before it; `write` is given the room behind it. Returns the frame's length.
@@ -137,23 +168,47 @@ pub fn prefix6(address: u128, len: u8) -> u128 {
 
 /// The next station of a packet: a port and the link header to put before it.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
+#[repr(C, align(64))]
 pub struct Hop {
+    /// The link header.
+    pub encap: LinkEncap,
     /// Largest network-layer packet, in bytes.
     pub mtu: u16,
     /// The port to leave by.
     pub port: u8,
-    /// Bytes of `l2` that count; 0: the neighbour's hardware address is not known (yet).
-    pub l2_len: u8,
-    /// Ethernet header with tag, of an IPv4 packet.
-    pub l2: [u8; 18],
+    /// Whether `encap` is whole: the neighbour's hardware address is known.
+    pub resolved: bool,
+    /// The priority code point of the tags, by class selector; zeros where there is no tag.
+    pub pcp: [u8; 8],
 }
+
+const _: () = assert!(size_of::<Hop>() == 64);
 
 impl Hop {
     /// Whether its hardware address is known.
     #[inline]
     pub fn is_resolved(&self) -> bool {
-        self.l2_len != 0
+        self.resolved
+    }
+
+    /// Writes the link header to the front of a frame, as [`LinkEncap::write`], with the tags' priority by the packet's DSCP.
+    #[inline(always)]
+    pub fn write(&self, frame: &mut [u8]) -> bool {
+        let written = self.encap.write(frame);
+        if self.pcp != [0; 8] && written {
+            self.mark(frame);
+        }
+        written
+    }
+
+    #[inline(never)]
+    fn mark(&self, frame: &mut [u8]) {
+        let class = match frame.get(self.encap.len()..) {
+            Some([first, second, ..]) if first >> 4 == 4 => second >> 5,
+            Some([first, ..]) => first >> 1 & 7, // the traffic class's upper half ends the first byte
+            _ => return,
+        };
+        self.encap.set_pcp(frame, self.pcp[usize::from(class)]);
     }
 }
 
@@ -179,7 +234,7 @@ pub struct Tunnel {
 
 impl Tunnel {
     /// The longest link header a tunnel has with it.
-    pub const LINK: usize = UNTAGGED as usize;
+    pub const LINK: usize = HEADER_LEN;
     /// Where it is kept.
     pub const LINK_AT: usize = 28;
 
@@ -192,9 +247,10 @@ impl Tunnel {
 
     /// The tunnel with the link header of its hop.
     fn linked(mut self, hop: Option<&Hop>) -> Self {
-        if let Some(hop) = hop.filter(|hop| self.version == 4 && u16::from(hop.l2_len) == UNTAGGED) {
-            self.header[Self::LINK_AT..Self::LINK_AT + Self::LINK].copy_from_slice(&hop.l2[..Self::LINK]);
-            self.link_len = hop.l2_len;
+        let hop = hop.filter(|hop| self.version == 4 && hop.is_resolved());
+        if let Some(link) = hop.and_then(|hop| hop.encap.untagged()) {
+            self.header[Self::LINK_AT..Self::LINK_AT + Self::LINK].copy_from_slice(link);
+            self.link_len = Self::LINK as u8; // 14
         }
         self
     }
@@ -218,17 +274,7 @@ struct Instance {
 }
 
 /// A port that has no address and drops everything.
-static NO_PORT: PortView = PortView {
-    name: String::new(),
-    mac: [0; 6],
-    vlan: None,
-    mtu: 0,
-    instance: 0,
-    v4: vec![],
-    v6: vec![],
-    verify_udp: false,
-    peer: None,
-};
+static NO_PORT: PortView = PortView::NONE;
 
 /// A worker's view of the tables as published, taken anew between bursts.
 pub struct Tables {

@@ -25,6 +25,7 @@
 pub mod acl;
 pub mod config;
 pub mod drops;
+pub mod encap; // link encapsulation: the bytes before an IP header
 pub mod filter;
 pub mod forward;
 pub mod fragment;

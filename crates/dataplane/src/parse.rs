@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use engine::{Drop, Punt};
 use frame::BURST;
+use wire::ethernet::{TAG_LEN, Tag, Tags};
 use wire::{Fragment, L3L4, Malformed, Outer, ethertype, fast, protocol};
 
 use crate::forward::PortView;
@@ -40,16 +41,46 @@ pub fn malformed(why: Malformed) -> Drop {
 #[inline]
 pub fn link(frame: &[u8], port: &PortView) -> Result<(u16, u16), Drop> {
     let outer = Outer::parse(frame).map_err(malformed)?;
-    let vlan = outer.outer_vlan().map(|tag| tag.id());
-    // Priority tags (VLAN 0) belong to the untagged network (IEEE 802.1Q, 9.6).
-    if vlan.filter(|id| *id != 0) != port.vlan || outer.tags > 1 {
+    if !port.has_tags(&outer) {
         return Err(drops::WRONG_VLAN);
     }
+    is_for(frame, &outer, port)?;
+    Ok((outer.ethertype, outer.l3))
+}
+
+/// The link header of a received frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The network layer's type.
+    pub ethertype: u16,
+    /// Where the network layer begins, in bytes from the frame's start.
+    pub l3: u16,
+    /// The tags as received, with types and priorities: an answer has the same.
+    pub tags: Tags,
+}
+
+/// As [`link`], for a port whose subscribers are told apart by their tags (TR-101): any are taken, up to two.
+#[inline]
+pub fn link_with_any_tags(frame: &[u8], port: &PortView) -> Result<Link, Drop> {
+    let outer = Outer::parse(frame).map_err(malformed)?;
+    is_for(frame, &outer, port)?;
+    let tag = |n: usize| Tag { kind: fast::be16(frame, 12 + n * TAG_LEN).unwrap_or_default(), vlan: outer.vlans[n] };
+    let tags = match outer.tags {
+        0 => Tags::None,
+        1 => Tags::One(tag(0)),
+        _ => Tags::Two(tag(0), tag(1)),
+    };
+    Ok(Link { ethertype: outer.ethertype, l3: outer.l3, tags })
+}
+
+/// Checks that a frame is to the port's hardware address, or to a group that we listen to.
+#[inline(always)]
+fn is_for(frame: &[u8], outer: &Outer, port: &PortView) -> Result<(), Drop> {
     let to_us = frame[..6] == port.mac || port.mac == [0; 6];
-    if !to_us && !is_for_all(frame, &outer) {
+    if !to_us && !is_for_all(frame, outer) {
         return Err(if frame[0] & 1 == 1 { drops::MULTICAST } else { drops::NOT_FOR_US });
     }
-    Ok((outer.ethertype, outer.l3))
+    Ok(())
 }
 
 /// What stands behind a link header.
@@ -142,7 +173,7 @@ impl<'a> Usual<'a> {
         let [a, b, c, d, e, f] = port.mac;
         let mac = u64::from_ne_bytes([a, b, c, d, e, f, 0, 0]);
         let mac_mask = if mac == 0 { 0 } else { MAC };
-        let mac = if port.vlan.is_some() || port.v4.is_empty() { !0 } else { mac };
+        let mac = if !port.tags.is_empty() || port.v4.is_empty() { !0 } else { mac };
         Self { port, mac, mac_mask, address: port.v4.first().map_or(0, |(mine, _)| *mine) }
     }
 
@@ -168,13 +199,18 @@ impl<'a> Usual<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use wire::{Mac, Vlan, ethernet};
 
     #[test]
     fn what_is_usual_is_accepted_by_the_general_parser_too() {
         let mac = [2, 0, 0, 0, 0, 9];
-        let port = |mac, vlan| PortView { mac, vlan, v4: vec![(1, 8), (2, 8)], ..PortView::default() };
+        let port = |mac, tags| PortView { mac, tags, v4: vec![(1, 8), (2, 8)], ..PortView::default() };
+        let tagged = Tags::One(Tag::customer(Vlan::of(7)));
         let frame = |to: [u8; 6], kind: u16| [&to[..], &[4; 6], &kind.to_be_bytes(), &[0x45; 20]].concat();
-        for (port, usual) in [(port(mac, None), true), (port([0; 6], None), true), (port(mac, Some(7)), false)] {
+        for (port, usual) in
+            [(port(mac, Tags::None), true), (port([0; 6], Tags::None), true), (port(mac, tagged), false)]
+        {
             let key = Usual::new(&port);
             assert_eq!(key.is_link(&frame(mac, ethertype::IP4)), usual);
             assert!(!key.is_link(&frame(mac, ethertype::IP6)) && !key.is_link(&frame(mac, ethertype::VLAN)));
@@ -186,5 +222,39 @@ mod tests {
             assert!(key.is_mine(1) && key.is_mine(2) && !key.is_mine(3));
         }
         assert!(!Usual::new(&PortView::default()).is_mine(5));
+    }
+
+    fn tag() -> impl Strategy<Value = Tag> {
+        let kinds = prop::sample::select(&[ethertype::VLAN, ethertype::SERVICE_VLAN][..]);
+        (kinds, 0u8..8, 1u16..4095).prop_map(|(kind, pcp, id)| Tag { kind, vlan: Vlan(u16::from(pcp) << 13 | id) })
+    }
+
+    fn stack() -> impl Strategy<Value = Tags> {
+        prop_oneof![Just(Tags::None), tag().prop_map(Tags::One), (tag(), tag()).prop_map(|(a, b)| Tags::Two(a, b))]
+    }
+
+    fn ids(tags: Tags) -> Vec<u16> {
+        match tags {
+            Tags::None => vec![],
+            Tags::One(tag) => vec![tag.vlan.id()],
+            Tags::Two(first, second) => vec![first.vlan.id(), second.vlan.id()],
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ports_take_their_own_stack_only(ours in stack(), theirs in stack()) {
+            let mac = Mac([2, 0, 0, 0, 0, 9]);
+            let port = PortView { mac: mac.0, tags: ours, ..PortView::default() };
+            let mut frame = vec![0; 64];
+            let head = ethernet::Repr { dst: mac, src: mac, tags: theirs, ethertype: ethertype::IP4 };
+            let l3 = head.emit(&mut frame).unwrap() as u16;
+            let expected = if ids(ours) == ids(theirs) { Ok((ethertype::IP4, l3)) } else { Err(drops::WRONG_VLAN) };
+            prop_assert_eq!(link(&frame, &port), expected);
+            let any = Link { ethertype: ethertype::IP4, l3, tags: theirs };
+            prop_assert_eq!(link_with_any_tags(&frame, &port), Ok(any));
+            frame[5] = 8;
+            prop_assert_eq!(link_with_any_tags(&frame, &port), Err(drops::NOT_FOR_US));
+        }
     }
 }

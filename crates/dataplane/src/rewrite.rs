@@ -2,7 +2,6 @@
 
 use engine::{Burst, Ctx, Kind, Stage};
 use frame::Arena;
-use wire::ethertype;
 
 use crate::drops;
 use crate::forward::Hop;
@@ -34,7 +33,7 @@ where
             if usual(burst, i, hop, arena) {
                 continue;
             }
-            let l2 = u16::from(hop.l2_len);
+            let l2 = hop.encap.len() as u16; // 32 at most
             // What a tunnel was put before is its affair; the tunnel's own TTL is fresh.
             let forwarded = burst.lane.overhead(i) == 0 && !burst.lane.is_relayed(i);
             let frame = burst.frame_mut(i);
@@ -44,12 +43,11 @@ where
             }
             frame.meta.l3 = l2;
             let bytes = arena.bytes_mut(frame);
-            // Copies of a fixed size are a few moves.
-            if l2 == UNTAGGED {
-                put::<{ UNTAGGED as usize }>(bytes, &hop.l2, forwarded);
-            } else {
-                put::<18>(bytes, &hop.l2, forwarded);
+            if forwarded && let Some(packet) = bytes.get_mut(l2.into()..) {
+                let version = if packet.first().is_some_and(|first| first >> 4 == 6) { 6 } else { 4 };
+                decrement_ttl(packet, version);
             }
+            hop.write(bytes);
         }
     }
 }
@@ -61,36 +59,19 @@ where
     K::Lane: HasHop,
 {
     let (frame, lane) = burst.parts(i);
-    let kind = u32::from(hop.l2_len) << 8 | u32::from(lane.ip(i).version);
+    let Some(link) = hop.encap.untagged() else { return false };
     let forwarded = lane.overhead(i) == 0 && !lane.is_relayed(i);
-    if kind != u32::from(UNTAGGED) << 8 | 4 || !forwarded || frame.move_front(frame.meta.l3, UNTAGGED).is_err() {
+    if lane.ip(i).version != 4 || !forwarded || frame.move_front(frame.meta.l3, UNTAGGED).is_err() {
         return false;
     }
     frame.meta.l3 = UNTAGGED;
     const LINK: usize = UNTAGGED as usize;
     if let Some(head) = arena.bytes_mut(frame).first_chunk_mut::<{ LINK + 12 }>() {
         decrement_ttl(&mut head[LINK..], 4);
-        head[..LINK].copy_from_slice(&hop.l2[..LINK]);
+        head[..LINK].copy_from_slice(link);
     }
     true
 }
 
 /// Bytes of a link header without tag.
-pub(crate) const UNTAGGED: u16 = 14;
-
-/// Writes the first `N` bytes of the link header, with the type of the packet behind it, which is `forwarded` or not.
-#[inline(always)]
-fn put<const N: usize>(frame: &mut [u8], l2: &[u8; 18], forwarded: bool) {
-    let Some((to, packet)) = frame.split_first_chunk_mut::<N>() else { return };
-    let (kind, version) = match packet.first() {
-        Some(first) if first >> 4 == 6 => (ethertype::IP6, 6),
-        _ => (ethertype::IP4, 4),
-    };
-    if forwarded {
-        decrement_ttl(packet, version);
-    }
-    if let Some(from) = l2.first_chunk::<N>() {
-        *to = *from;
-        to[N - 2..].copy_from_slice(&kind.to_be_bytes());
-    }
-}
+const UNTAGGED: u16 = wire::ethernet::HEADER_LEN as u16;

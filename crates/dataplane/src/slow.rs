@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use engine::{Env, Io, Punt};
 use frame::Frame;
-use wire::{L3L4, Mac, Vlan};
+use wire::{L3L4, Mac};
 
 use crate::forward::{InstanceId, PortView};
 use crate::fragment::{Piece, Plan, dont_fragment};
@@ -99,7 +99,7 @@ impl Responder {
             }
         };
         env.stats.consumed(punt);
-        let us = Station { mac: Mac(port.mac), vlan: port.vlan.map(Vlan::of) };
+        let us = Station { mac: Mac(port.mac), tags: port.tags_towards(env.arena().bytes(frame)) };
         let mut for_us = false;
         let reply = match message {
             NeighbourMessage::ArpRequest { sender, sender_ip, target } if port.is_mine4(target.into()) => {

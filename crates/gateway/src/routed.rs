@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use dataplane::config::{ConfigError, Link, Links};
+use dataplane::config::{ConfigError, Link, Links, VlanStack};
 use dataplane::forward::{Forwarding, Tables};
 use dataplane::route::{HasForwarding, HasHop};
 use engine::{Burst, Clock, Ctx, Kind, Layout, PortId, Time};
@@ -146,9 +146,12 @@ pub struct Port {
     /// Addresses on it, with prefix length: `10.0.3.1/24`.
     #[serde(default)]
     pub addresses: Vec<String>,
-    /// VLAN tag of its packets.
+    /// VLAN tags of its frames: one, `100`, or two, the outermost first, `["0x88a8:100", 200]`. Left out: none.
     #[serde(default)]
-    pub vlan: Option<u16>,
+    pub vlan: Option<VlanStack>,
+    /// Priority code point of the tags of frames sent, by class selector (DSCP / 8); left out: 0.
+    #[serde(default)]
+    pub pcp: Option<[u8; 8]>,
     /// Largest IP packet in bytes; default: the interface's.
     #[serde(default)]
     pub mtu: Option<u16>,
@@ -164,9 +167,9 @@ impl PortSection for Port {
     }
 
     fn link(&self) -> Link<'_> {
-        let Self { name, addresses, vlan, mtu, .. } = self;
+        let Self { name, addresses, vlan, pcp, mtu, .. } = self;
         let point_to_point = self.uri.starts_with("tun:");
-        Link { name, instance: CORE, addresses, point_to_point, vlan: *vlan, mtu: *mtu }
+        Link { name, instance: CORE, addresses, point_to_point, vlan: vlan.as_ref(), pcp: *pcp, mtu: *mtu }
     }
 }
 

@@ -315,6 +315,15 @@ impl Packet {
         })
     }
 
+    /// The priority code point of the last VLAN tag, 0 to 7.
+    pub fn pcp(self, value: u8) -> Self {
+        self.change(|layer| {
+            let Layer::Vlan { tag, .. } = layer else { return false };
+            *tag = tag.with_priority(value);
+            true
+        })
+    }
+
     /// Type of service, or traffic class.
     pub fn tos(self, value: u8) -> Self {
         self.change(|layer| {

@@ -64,9 +64,7 @@ pub enum CompileError {
     NoAddress { pdr: u16 },
     #[error("PDR {pdr} has an invalid filter: {why}")]
     Filter { pdr: u16, why: filter::CompileError },
-    #[error(
-        "PDR {pdr} has QERs whose marks exclude each other: a paging policy, and a DSCP or reflective QoS of flow 60 to 63"
-    )]
+    #[error("PDR {pdr} has QERs whose marks exclude each other: a paging policy, and a DSCP")]
     Marks { pdr: u16 },
     #[error("no path to the tunnel endpoint {address} that FAR {far} names")]
     NoTunnel { far: u32, address: IpAddr },

@@ -13,8 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use dataplane::config::{
-    ConfigError, Frames, Health, Link, Links, Log, Metrics, Neighbour, ProcessSection, Route, Workers, parse_mac,
-    parse_prefix, parse_rate, wrong,
+    ConfigError, Frames, Health, Link, Links, Log, Metrics, Neighbour, ProcessSection, Route, VlanStack, Workers,
+    parse_mac, parse_prefix, parse_rate, wrong,
 };
 
 pub use acl::Acl;
@@ -82,9 +82,12 @@ pub struct Port {
     /// Our addresses on it, with prefix length: `10.0.3.1/24`.
     #[serde(default)]
     pub addresses: Vec<String>,
-    /// VLAN tag of its packets.
+    /// VLAN tags of its frames: one, `100`, or two, the outermost first, `["0x88a8:100", 200]`. Left out: none.
     #[serde(default)]
-    pub vlan: Option<u16>,
+    pub vlan: Option<VlanStack>,
+    /// Priority code point of the tags of frames sent, by class selector (DSCP / 8); left out: 0.
+    #[serde(default)]
+    pub pcp: Option<[u8; 8]>,
     /// Largest IP packet; default: the interface's.
     #[serde(default)]
     pub mtu: Option<u16>,
@@ -238,9 +241,9 @@ impl PortSection for Port {
     }
 
     fn link(&self) -> Link<'_> {
-        let Self { name, addresses, vlan, mtu, .. } = self;
+        let Self { name, addresses, vlan, pcp, mtu, .. } = self;
         let point_to_point = self.uri.starts_with("tun:");
-        Link { name, instance: self.instance(), addresses, point_to_point, vlan: *vlan, mtu: *mtu }
+        Link { name, instance: self.instance(), addresses, point_to_point, vlan: vlan.as_ref(), pcp: *pcp, mtu: *mtu }
     }
 }
 

@@ -11,6 +11,7 @@ engine::reasons! {
     UNKNOWN_TEID "unknown_teid" "No session has this tunnel endpoint identifier.",
     GTP_IN_GTP "gtp_in_gtp" "A subscriber's packet is addressed to our own tunnel endpoint.",
     NO_PDR "no_pdr" "No packet detection rule of the session matches.",
+    RULE_MISSING "rule_missing" "A rule or filter that the session's record names lies outside the record: a defect of this program, please report it.",
     GATE_CLOSED "gate_closed" "The gate of a QER is closed in this direction.",
     FLOW_RATE "flow_rate" "Over the flow's maximum bit rate.",
     QUOTA_EXHAUSTED "quota_exhausted" "The subscriber's volume quota is used up.",

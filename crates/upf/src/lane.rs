@@ -15,7 +15,7 @@ use table::snapshot::Reader;
 use wire::L3L4;
 
 use crate::pipeline::Choices;
-use crate::record::{NONE8, RuleResult};
+use crate::record::{Encap, NONE8, RuleResult};
 use crate::routes::Routes;
 use crate::sessions::Sessions;
 use crate::slow::Duplicates;
@@ -48,10 +48,10 @@ pub struct Lane {
     pub hop: [u32; BURST],
     /// The tunnel it goes into.
     pub tunnel: [u32; BURST],
-    /// The tunnel's far end.
-    pub out_teid: [u32; BURST],
-    /// The QoS flow to mark; [`NONE8`]: no container.
-    pub out_qfi: [u8; BURST],
+    /// The tunnel's far end: see [`Action::id`](crate::record::Action::id).
+    pub out_id: [u32; BURST],
+    /// The headers the tunnel puts before it.
+    pub out_encap: [Encap; BURST],
     /// DSCP to mark; [`NONE8`]: leave.
     pub dscp: [u8; BURST],
     /// Bytes the tunnel will add.
@@ -74,8 +74,8 @@ impl Default for Lane {
             instance: [0; BURST],
             hop: [NONE; BURST],
             tunnel: [NONE; BURST],
-            out_teid: [0; BURST],
-            out_qfi: [NONE8; BURST],
+            out_id: [0; BURST],
+            out_encap: [Encap::NONE; BURST],
             dscp: [NONE8; BURST],
             overhead: [0; BURST],
             linked: Live::default(),
@@ -201,7 +201,7 @@ impl Kind for Upf {
             words.push(format!("session at {}, rule at {}", lane.session[i].0, lane.action[i]));
         }
         if lane.tunnel[i] != NONE {
-            words.push(format!("into tunnel {} teid {:#010x}", lane.tunnel[i], lane.out_teid[i]));
+            words.push(format!("into tunnel {} teid {:#010x}", lane.tunnel[i], lane.out_id[i]));
         }
         if lane.hop[i] != NONE {
             words.push(format!("hop {} by port {}", lane.hop[i], burst.out(i)));

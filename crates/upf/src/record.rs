@@ -24,6 +24,7 @@
 //! done in the packet's direction and the session's bucket (or the only flow's) are one pair; any other flow's bucket and
 //! count are one line. Both are prefetched.
 
+mod action; // what is done with a rule's packets, in full
 mod rule; // what a packet must be, and what is done with it then
 mod state; // buckets, counts and their bounds
 mod view; // lines as what they are
@@ -32,7 +33,8 @@ use dataplane::filter::{Filter4, Filter6};
 use table::records::{Line, MAX_RECORD};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-pub use rule::{Action, Match, QuadActions, QuadList, RuleResult, RuleResults, apply, container, match_flags, outer};
+pub use action::{Action, Encap, Id, container, encap, kind};
+pub use rule::{Match, QuadActions, QuadList, RuleResult, RuleResults, match_flags};
 pub use state::{Bounds, Members, Meter, PacketQuota, Row, Tally, stamp, unstamp};
 pub use view::{
     actions_in, cell, cell_at, cell_mut, cells_in, deed_at, filters4_in, filters6_in, head, head_in, head_of,

@@ -33,7 +33,7 @@ use wire::{L3L4, gtpu};
 
 use crate::config::Config;
 use crate::lane::{Lane, State, Upf};
-use crate::record::{NONE8, PLACES, outer};
+use crate::record::{NONE8, PLACES, encap};
 use crate::{drops, punts};
 use control_plane::ControlPackets;
 pub use duplicates::Duplicates;
@@ -390,7 +390,7 @@ fn destination(lane: &Lane, i: usize, packet: &[u8], state: &State) -> Option<(I
     let instance = lane.instance[i];
     let action = state.sessions.action(lane.session[i], lane.action[i]).filter(|_| lane.action[i] != 0);
     // What a policy sends to a next hop leads there as a tunnel to its far end.
-    let by_policy = action.filter(|action| action.qfi == outer::NOTHING && action.tunnel != NONE);
+    let by_policy = action.filter(|action| action.encap.kind == encap::NEXT_HOP && action.tunnel != NONE);
     let tunnel = by_policy.map_or(lane.tunnel[i], |action| action.tunnel);
     if tunnel != NONE {
         let tunnel = state.forwarding().tunnel(tunnel)?;

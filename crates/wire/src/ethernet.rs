@@ -149,6 +149,15 @@ impl Tags {
         }
     }
 
+    /// The tags' VLAN identifiers, outermost first; those not present are 0.
+    pub const fn ids(&self) -> [u16; 2] {
+        match self {
+            Tags::None => [0; 2],
+            Tags::One(tag) => [tag.vlan.id(), 0],
+            Tags::Two(outside, inside) => [outside.vlan.id(), inside.vlan.id()],
+        }
+    }
+
     /// Whether there is no tag.
     pub const fn is_empty(&self) -> bool {
         matches!(self, Tags::None)

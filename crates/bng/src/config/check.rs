@@ -6,7 +6,7 @@ use dataplane::config::{ConfigError, wrong};
 
 use gateway::shell::Sections;
 
-use super::{Config, Group, Port};
+use super::{Config, Group, Port, Role};
 
 impl Config {
     /// Checks everything that types do not.
@@ -28,11 +28,12 @@ impl Config {
         }
         self.links().check()?;
         for (n, port) in self.port.iter().enumerate() {
-            let Port { role, addresses, vlan, instance, .. } = port;
-            if !role.has_core() && (!addresses.is_empty() || vlan.is_some() || instance.is_some()) {
+            let Port { role, addresses, vlan, pcp, instance, .. } = port;
+            if !role.has_core() && (!addresses.is_empty() || vlan.is_some() || pcp.is_some() || instance.is_some()) {
                 let key = match () {
                     () if !addresses.is_empty() => "addresses",
                     () if vlan.is_some() => "vlan",
+                    () if pcp.is_some() => "pcp",
                     () => "instance",
                 };
                 let what = format!("port \"{}\" has role access: it has no core side", port.name);
@@ -40,6 +41,13 @@ impl Config {
             }
             if port.mss.is_some_and(|mss| mss < 536) {
                 return Err(wrong(&[&"port", &n, &"mss"], "too small for TCP", "536 or more (RFC 9293, 3.7.1)"));
+            }
+        }
+        for (n, neighbour) in self.neighbour.iter().enumerate() {
+            let port = self.port.iter().find(|port| port.name == neighbour.port);
+            if neighbour.vlan.is_some() && port.is_some_and(|port| port.role != Role::Core) {
+                let what = format!("port \"{}\" has subscribers, who are told apart by their tags", neighbour.port);
+                return Err(wrong(&[&"neighbour", &n, &"vlan"], what, "leave it out, or a port with role = \"core\""));
             }
         }
         for (n, route) in self.route.iter().enumerate() {

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use dataplane::acl::{AccessList, AccessLists, Action, Rule, RuleError};
+use dataplane::config::VlanStack;
 use dataplane::forward::InstanceId;
 use table::bucket::{self, Rate};
 use wire::ethertype;
@@ -363,7 +364,7 @@ impl Config {
             let (name, s) = (&self.group[n].name, group.s_vlans);
             for port in &group.ports {
                 let own = &self.port[usize::from(*port)];
-                if own.role == Role::Hybrid && s.offset(own.vlan.unwrap_or(0)).is_some() {
+                if own.role == Role::Hybrid && s.offset(own.vlan.as_ref().map_or(0, VlanStack::outermost)).is_some() {
                     let what = format!("frames of the core side of port \"{}\" are in the range", own.name);
                     return Err(wrong(&[&"group", &n, &"s_vlans"], what, "leave the port's own VLAN out of the group"));
                 }

@@ -109,7 +109,7 @@ impl SlowPath {
         };
         guard(record, from, &message, state)?;
         let us = state.subscribers.group(from.group).map(|group| group.mac(from.line.port)).unwrap_or_default();
-        let us = Station { mac: Mac(us), vlan: None };
+        let us = Station::untagged(Mac(us));
         let reply = match message {
             NeighbourMessage::ArpRequest { sender, sender_ip, target } => {
                 let probe = sender_ip.is_unspecified();

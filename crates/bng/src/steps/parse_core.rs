@@ -4,6 +4,7 @@ use dataplane::forward::{PortView, is_martian4, is_martian6};
 use dataplane::parse::{self, HasIp};
 use engine::{At, Burst, Ctx, Drop, Live, Punt, Stage};
 use frame::Arena;
+use wire::ethernet::TAG_LEN;
 use wire::{L3L4, Outer, ethertype};
 
 use super::parse_access::{icmp6, is_to, local};
@@ -25,15 +26,16 @@ impl Stage<Bng> for ParseCore {
         // A burst is of one port.
         let state = &*cx.state;
         let port = state.port(burst.frame(first).meta.port);
-        // Tags of a port's own frames: their number and the identifier.
-        let tag = (u8::from(port.vlan.is_some()), port.vlan.unwrap_or(0));
+        // Tags of a port's own frames: their number and the identifiers.
+        let [outside, inside] = port.tags.ids();
+        let tags = ((port.tags.len() / TAG_LEN) as u8, outside, inside); // two tags at most
         let any = port.mac == [0; 6];
         (burst.lane.shared, burst.lane.near) = (Live::default(), Live::default());
         for i in live {
             let (frame, lane) = burst.parts(i);
             let (bytes, ip) = (arena.bytes(frame), &mut lane.ip.0[i]);
             let outer = Outer::parse(bytes).unwrap_or_default();
-            let read = (outer.tags, outer.vlans[0].id()) == tag
+            let read = (outer.tags, outer.vlans[0].id(), outer.vlans[1].id()) == tags
                 && outer.ethertype == ethertype::IP4
                 && (any || is_to(bytes, port.mac))
                 && bytes.get(usize::from(outer.l3)..).is_some_and(|packet| ip.read_usual(packet));

@@ -17,7 +17,7 @@ use crate::{drops, punts};
 fn link(frame: &[u8], port: &PortView) -> Result<(u16, u16, u32), Drop> {
     let outer = Outer::parse(frame).map_err(malformed)?;
     let vlan = outer.outer_vlan();
-    if vlan.map(|tag| tag.id()).filter(|id| *id != 0) != port.vlan || outer.tags > 1 {
+    if !port.has_tags(&outer) {
         return Err(drops::WRONG_VLAN);
     }
     if frame[..6] != port.mac && port.mac != [0; 6] && frame[0] & 1 == 0 {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use frame::Caps;
 use wire::Mac;
 
-use super::{ConfigError, Neighbour, Route, parse_mac, parse_prefix, wrong};
+use super::{ConfigError, Neighbour, Route, VlanStack, parse_mac, parse_prefix, wrong};
 use crate::forward::{self, InstanceId, Plan, PortView, Via};
 use crate::neighbour::link_local;
 
@@ -33,8 +33,10 @@ pub struct Link<'a> {
     pub addresses: &'a [String],
     /// It has no link layer, and needs no address of ours.
     pub point_to_point: bool,
-    /// VLAN tag of its packets.
-    pub vlan: Option<u16>,
+    /// VLAN tags of its frames.
+    pub vlan: Option<&'a VlanStack>,
+    /// The priority code point of its tags on output, by class selector (DSCP / 8); none: 0.
+    pub pcp: Option<[u8; 8]>,
     /// Largest IP packet; none: the interface's.
     pub mtu: Option<u16>,
 }
@@ -69,8 +71,11 @@ impl Links<'_> {
             let what = format!("port \"{}\" has no link layer, and so no VLAN tags", port.name);
             return Err(wrong(&[&"port", &n, &"vlan"], what, "leave it out"));
         }
-        if port.vlan.is_some_and(|v| v == 0 || v > 4094) {
-            return Err(wrong(&[&"port", &n, &"vlan"], "no such VLAN", "1 to 4094, or leave it out"));
+        if let Some(Err((what, help))) = port.vlan.map(VlanStack::tags) {
+            return Err(wrong(&[&"port", &n, &"vlan"], what, help));
+        }
+        if let Some(at) = port.pcp.iter().flatten().position(|pcp| *pcp > 7) {
+            return Err(wrong(&[&"port", &n, &"pcp", &at], "not a priority code point", "0 to 7"));
         }
         if port.mtu.is_some_and(|m| m < 576) {
             return Err(wrong(&[&"port", &n, &"mtu"], "too small for IP", "576 or more; 1280 for IPv6"));
@@ -131,10 +136,17 @@ impl Links<'_> {
     }
 
     fn check_neighbour(&self, n: usize, neighbour: &Neighbour) -> Result<(), ConfigError> {
-        if !self.ports.iter().any(|port| port.name == neighbour.port) {
+        let Some(port) = self.ports.iter().find(|port| port.name == neighbour.port) else {
             let names: Vec<&str> = self.ports.iter().map(|port| port.name).collect();
             let what = format!("no port is called \"{}\"", neighbour.port);
             return Err(wrong(&[&"neighbour", &n, &"port"], what, format!("one of {}", names.join(", "))));
+        };
+        if port.point_to_point && neighbour.vlan.is_some() {
+            let what = format!("port \"{}\" has no link layer, and so no VLAN tags", port.name);
+            return Err(wrong(&[&"neighbour", &n, &"vlan"], what, "leave it out"));
+        }
+        if let Some(Err((what, help))) = neighbour.vlan.as_ref().map(VlanStack::tags) {
+            return Err(wrong(&[&"neighbour", &n, &"vlan"], what, help));
         }
         if parse_mac(&neighbour.mac).is_none() {
             let what = format!("\"{}\" is no hardware address", neighbour.mac);
@@ -157,6 +169,10 @@ impl Links<'_> {
             let port = self.ports.iter().position(|port| port.name == neighbour.port);
             if let (Some(port), Some(mac)) = (port, parse_mac(&neighbour.mac)) {
                 plan.set_neighbour(port as u8, neighbour.address, Mac(mac)); // fewer than 256 ports
+                // They were checked.
+                if let Some(Ok(tags)) = neighbour.vlan.as_ref().map(VlanStack::tags) {
+                    plan.set_tags(port as u8, neighbour.address, tags);
+                }
             }
         }
         Ok(plan)
@@ -196,7 +212,9 @@ impl Links<'_> {
         let mut view = PortView {
             name: port.name.to_owned(),
             mac: caps.mac,
-            vlan: port.vlan,
+            // It was checked.
+            tags: port.vlan.and_then(|vlan| vlan.tags().ok()).unwrap_or_default(),
+            pcp: port.pcp.unwrap_or_default(),
             mtu: if mtu == 0 { 1500 } else { mtu },
             instance: self.number(port.instance),
             peer: caps.peer.filter(|_| port.point_to_point),

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use wire::{Mac, Vlan};
+use wire::Mac;
 
 use super::{Forwarding, InstanceId, Plan};
 use crate::neighbour::{self, Action, Config, Heard, NeighbourCache, NeighbourMessage, Request, Station, Wanted};
@@ -156,16 +156,11 @@ impl Neighbourhood {
 }
 
 impl Plan {
-    /// We, on a port.
-    fn station(&self, port: u16) -> Option<(u8, Station)> {
-        let view = self.ports.get(usize::from(port))?;
-        Some((port as u8, Station { mac: Mac(view.mac), vlan: view.vlan.map(Vlan::of) }))
-    }
-
     /// The frame that asks for a neighbour, and its port.
     fn request(&self, request: &Request) -> Option<(u8, Vec<u8>)> {
-        let (port, us) = self.station(request.port)?;
-        let ours = self.ports[usize::from(port)].source_for(request.address)?;
+        let (port, view) = (request.port as u8, self.ports.get(usize::from(request.port))?); // fewer than 256 ports
+        let us = Station { mac: Mac(view.mac), tags: self.tags_to(port, request.address) };
+        let ours = view.source_for(request.address)?;
         Some((port, neighbour::request(&us, ours, request.address, request.to)?))
     }
 
@@ -177,13 +172,16 @@ impl Plan {
 
     /// The same on one port.
     fn announcements_of(&self, port: u16) -> Vec<(u8, Vec<u8>)> {
-        let Some((n, us)) = self.station(port) else { return Vec::new() };
-        let view = &self.ports[usize::from(n)];
-        if view.peer.is_some() {
-            return Vec::new();
+        let view = self.ports.get(usize::from(port)).filter(|view| view.peer.is_none());
+        let Some(view) = view else { return Vec::new() };
+        let mut frames = Vec::new();
+        for tags in [view.tags].iter().chain(&view.also) {
+            let us = Station { mac: Mac(view.mac), tags: *tags };
+            let v4 = view.v4.iter().map(|(address, _)| Ipv4Addr::from(*address).into());
+            let v6 = view.v6.iter().map(|(address, _)| Ipv6Addr::from(*address).into());
+            let announced = v4.chain(v6).filter_map(|ours| neighbour::announcement(&us, ours));
+            frames.extend(announced.map(|frame| (port as u8, frame))); // fewer than 256 ports
         }
-        let v4 = view.v4.iter().map(|(address, _)| Ipv4Addr::from(*address).into());
-        let v6 = view.v6.iter().map(|(address, _)| Ipv6Addr::from(*address).into());
-        v4.chain(v6).filter_map(|ours| Some((n, neighbour::announcement(&us, ours)?))).collect()
+        frames
     }
 }

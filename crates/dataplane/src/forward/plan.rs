@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use table::bulk::{BulkMap, Seed};
 use table::lpm::{Lpm, Prefix};
-use wire::{Mac, ethertype};
+use wire::Mac;
+use wire::ethernet::Tags;
+
+use crate::encap::LinkEncap;
 
 use super::{Forwarding, Hop, Instance, InstanceId, NONE, NOWHERE, ON_LINK, PortView, Tunnel, prefix4, prefix6};
 
@@ -48,6 +51,8 @@ pub struct Plan {
     /// Known neighbours: port, address, hardware address.
     pub(super) neighbours: Vec<(u8, IpAddr, Mac)>,
     pub(super) by_neighbour: HashMap<(u8, IpAddr), usize>,
+    /// Neighbours whose frames have other tags than their port's.
+    pub(super) stacks: HashMap<(u8, IpAddr), Tags>,
     pub(super) tunnels: Vec<TunnelPlan>,
     pub(super) by_tunnel: HashMap<TunnelPlan, u32>,
 }
@@ -76,6 +81,22 @@ impl Plan {
                 true
             }
         }
+    }
+
+    /// Gives a neighbour a stack of tags of its own, which its port takes from then on beside its own.
+    pub fn set_tags(&mut self, port: u8, address: IpAddr, tags: Tags) {
+        if let Some(view) = self.ports.get_mut(usize::from(port)) {
+            if tags != view.tags && !view.also.contains(&tags) {
+                view.also.push(tags);
+            }
+            self.stacks.insert((port, address), tags);
+        }
+    }
+
+    /// The tags of frames to a neighbour.
+    pub(super) fn tags_to(&self, port: u8, address: IpAddr) -> Tags {
+        let own = || self.ports.get(usize::from(port)).map(|view| view.tags);
+        self.stacks.get(&(port, address)).copied().or_else(own).unwrap_or_default()
     }
 
     /// Forgets a neighbour.
@@ -164,7 +185,7 @@ impl Plan {
         }
         for (port, address, mac) in &self.neighbours {
             let id = hops.len() as u32;
-            hops.push(self.hop(*port, Some(*mac)));
+            hops.push(self.hop(*port, Some(*mac), self.tags_to(*port, *address)));
             index.insert((*port, *address), id);
             let inserted = match address {
                 IpAddr::V4(a) => neighbours4.insert((u32::from(*port), (*a).into()), id),
@@ -177,7 +198,7 @@ impl Plan {
         let mut hop_of = |hops: &mut Vec<Hop>, port: u8, via: IpAddr| {
             let via = if peer(port).is_some() { Ipv4Addr::UNSPECIFIED.into() } else { via };
             *index.entry((port, via)).or_insert_with(|| {
-                hops.push(self.hop(port, peer(port)));
+                hops.push(self.hop(port, peer(port), Tags::None));
                 hops.len() as u32 - 1
             })
         };
@@ -245,26 +266,16 @@ impl Plan {
     /// The hop of tunnels that end here: what takes it comes in by the port again. Only tunnels take it, never a user's
     /// packet by its destination.
     fn ourselves(&self, port: u8) -> Hop {
-        let hop = self.hop(port, Some(Mac(self.ports[usize::from(port)].mac)));
+        let view = &self.ports[usize::from(port)];
+        let hop = self.hop(port, Some(Mac(view.mac)), view.tags);
         Hop { port: port | engine::AGAIN, ..hop }
     }
 
-    fn hop(&self, port: u8, to: Option<Mac>) -> Hop {
+    fn hop(&self, port: u8, to: Option<Mac>, tags: Tags) -> Hop {
         let view = &self.ports[usize::from(port)];
-        let mut hop = Hop { mtu: view.mtu, port, l2_len: 0, l2: [0; 18] };
-        if let Some(mac) = to {
-            hop.l2[..6].copy_from_slice(&mac.0);
-            hop.l2[6..12].copy_from_slice(&view.mac);
-            hop.l2_len = 14;
-            if let Some(vlan) = view.vlan {
-                hop.l2[12..14].copy_from_slice(&ethertype::VLAN.to_be_bytes());
-                hop.l2[14..16].copy_from_slice(&vlan.to_be_bytes());
-                hop.l2_len = 18;
-            }
-            let kind = usize::from(hop.l2_len) - 2;
-            hop.l2[kind..kind + 2].copy_from_slice(&ethertype::IP4.to_be_bytes());
-        }
-        hop
+        let encap = to.map_or(LinkEncap::NONE, |to| LinkEncap::ethernet(to, Mac(view.mac), tags));
+        let pcp = if tags.is_empty() { [0; 8] } else { view.pcp };
+        Hop { encap, mtu: view.mtu, port, resolved: to.is_some(), pcp }
     }
 }
 

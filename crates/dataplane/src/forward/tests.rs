@@ -1,6 +1,7 @@
 use std::net::Ipv6Addr;
 
-use wire::Mac;
+use wire::ethernet::{Tag, Tags};
+use wire::{Mac, Vlan};
 
 use super::*;
 use crate::neighbour::{NeighbourMessage, Wanted};
@@ -33,7 +34,7 @@ fn a_packet_finds_its_neighbour_its_gateway_or_a_reason() {
     let tables = plan.compile();
     let on_link = tables.hop4(1, u32::from_be_bytes([10, 0, 6, 9])).expect("known neighbour");
     let hop = tables.hop(on_link).expect("there");
-    assert_eq!((hop.port, hop.l2_len, &hop.l2[..6]), (1, 14, &[9u8; 6][..]));
+    assert_eq!((hop.port, hop.encap.len(), &hop.encap.bytes()[..6]), (1, 14, &[9u8; 6][..]));
     let other = u32::from_be_bytes([10, 0, 6, 10]);
     assert_eq!(tables.hop4(1, other), Err(NoHop::Unresolved { port: 1 }));
     let via = tables.hop4(1, u32::from_be_bytes([8, 8, 8, 8])).expect("default route");
@@ -62,7 +63,7 @@ fn without_link_layer_nothing_is_resolved() {
         (Ok(by_route), Ok(by_route))
     );
     let hop = tables.hop(by_route).expect("there");
-    assert_eq!((hop.port, hop.l2_len, &hop.l2[..6]), (1, 14, &[9u8; 6][..]));
+    assert_eq!((hop.port, hop.encap.len(), &hop.encap.bytes()[..6]), (1, 14, &[9u8; 6][..]));
     assert_eq!(tables.hop4(1, u32::from_be_bytes([224, 0, 0, 1])), Err(NoHop::NoRoute));
     let mut neighbourhood = Neighbourhood::new(plan);
     let to = [8, 8, 8, 8].into();
@@ -82,7 +83,7 @@ fn another_hardware_address_is_taken_on_and_announced() {
     assert!(frames.iter().all(|(_, frame)| frame[6..12] == mac.0));
     let tables = neighbourhood.tables().expect("the plan has changed");
     let hop = tables.hop4(0, u32::from_be_bytes([10, 0, 3, 9])).expect("a static neighbour");
-    assert_eq!((&tables.hop(hop).expect("there").l2[6..12], tables.ports[0].mac), (&mac.0[..], mac.0));
+    assert_eq!((&tables.hop(hop).expect("there").encap.bytes()[6..12], tables.ports[0].mac), (&mac.0[..], mac.0));
     assert!(neighbourhood.set_port_mac(0, mac).is_none() && neighbourhood.tables().is_none(), "it has it already");
     assert!(neighbourhood.set_port_mac(9, mac).is_none(), "no such port");
 }
@@ -147,7 +148,7 @@ fn a_tunnel_over_ipv4_has_the_link_header_of_a_known_neighbour_without_tag() {
     assert_eq!(link(&plan, six), None, "its headers leave no room");
     plan.set_neighbour(0, [10, 0, 3, 254].into(), Mac([5; 6]));
     assert_eq!(link(&plan, four).map(|link| link[0]), Some(5), "it moved");
-    plan.ports[0].vlan = Some(7);
+    plan.ports[0].tags = Tags::One(Tag::customer(Vlan::of(7)));
     assert_eq!(link(&plan, four), None, "the tag is put on with the rest");
 }
 
@@ -169,7 +170,7 @@ fn who_is_wanted_is_asked_for_and_in_the_tables_once_it_answers() {
     assert_eq!(here.act(1, |_, _| panic!("nobody is left to ask")), [(key, true)]);
     let hop = |tables: Option<Forwarding>| {
         let tables = tables.expect("a neighbour more");
-        tables.hop4(1, 0x0808_0808).ok().and_then(|id| tables.hop(id).map(|hop| hop.l2[..6].to_vec()))
+        tables.hop4(1, 0x0808_0808).ok().and_then(|id| tables.hop(id).map(|hop| hop.encap.bytes()[..6].to_vec()))
     };
     assert_eq!(hop(here.tables()), Some(vec![6; 6]));
     assert_eq!(here.want(1, far, 2), Some((key, Wanted::Known(Mac([6; 6])))));

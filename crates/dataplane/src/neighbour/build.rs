@@ -3,7 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use wire::{Mac, Vlan, checksum, ethertype, fast, ip6, protocol};
+use wire::ethernet::{self, Tags};
+use wire::{Mac, checksum, ethertype, fast, ip6, protocol};
 
 use super::{flag, kind, option};
 
@@ -31,33 +32,24 @@ pub const fn link_local(mac: Mac) -> Ipv6Addr {
     Ipv6Addr::from_bits(0xfe80 << 112 | id as u128)
 }
 
-/// Who sends: a port's link address and the tag its frames carry.
+/// Who sends: a port's link address and the tags its frames carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Station {
     /// The port's link address.
     pub mac: Mac,
-    /// The 802.1Q tag its frames carry, if any.
-    pub vlan: Option<Vlan>,
+    /// The tags its frames carry.
+    pub tags: Tags,
 }
 
 impl Station {
     /// A station whose frames carry no tag.
     pub const fn untagged(mac: Mac) -> Station {
-        Station { mac, vlan: None }
+        Station { mac, tags: Tags::None }
     }
 
     /// Writes the Ethernet header; returns where layer 3 begins.
     fn ethernet(&self, out: &mut [u8], to: Mac, kind: u16) -> Option<usize> {
-        fast::put(out, 0, to.0)?;
-        fast::put(out, 6, self.mac.0)?;
-        let mut at = 12;
-        if let Some(Vlan(tag)) = self.vlan {
-            fast::put16(out, at, ethertype::VLAN)?;
-            fast::put16(out, at + 2, tag)?;
-            at += 4;
-        }
-        fast::put16(out, at, kind)?;
-        Some(at + 2)
+        ethernet::Repr { dst: to, src: self.mac, tags: self.tags, ethertype: kind }.emit(out).ok()
     }
 
     fn arp(&self, out: &mut [u8], to: Mac, message: Arp) -> Option<usize> {

@@ -1,11 +1,12 @@
 use proptest::prelude::*;
-use wire::Malformed;
+use wire::ethernet::Tag;
+use wire::{Malformed, Vlan};
 
 use super::*;
 use crate::neighbour::NeighbourMessage as M;
 
 const US: Station = Station::untagged(Mac([2, 0, 0, 0, 0, 1]));
-const TAGGED: Station = Station { mac: US.mac, vlan: Some(Vlan(0x2064)) };
+const TAGGED: Station = Station { mac: US.mac, tags: Tags::One(Tag::customer(Vlan(0x2064))) };
 const THEM: Mac = Mac([2, 0, 0, 0, 0, 9]);
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);

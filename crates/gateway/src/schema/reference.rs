@@ -48,11 +48,13 @@ impl<'a> Writer<'a> {
     /// A schema behind its references, without the alternative `null`.
     fn resolved(&self, mut schema: &'a Value) -> &'a Value {
         loop {
-            let of_any = schema["anyOf"].as_array().and_then(|any| any.iter().find(|one| one["type"] != "null"));
+            let optional = schema["anyOf"].as_array().filter(|any| any.len() == 2);
+            let optional = optional.filter(|any| any.iter().any(|one| one["type"] == "null"));
+            let of_any = optional.and_then(|any| any.iter().find(|one| one["type"] != "null"));
             let of_all = schema["allOf"].as_array().filter(|all| all.len() == 1).and_then(|all| all.first());
             let name = schema["$ref"].as_str().and_then(|path| path.strip_prefix("#/definitions/"));
             schema = match (of_any, of_all, name) {
-                (Some(next), _, _) if schema["anyOf"].as_array().is_some_and(|any| any.len() == 2) => next,
+                (Some(next), _, _) => next,
                 (_, Some(next), _) => next,
                 (_, _, Some(name)) => &self.schema["definitions"][name],
                 _ => return schema,
@@ -134,6 +136,10 @@ impl<'a> Writer<'a> {
         }
         if schema["additionalProperties"].is_object() {
             return "table".to_owned();
+        }
+        if let Some(any) = schema["anyOf"].as_array() {
+            let kinds: Vec<_> = any.iter().map(|one| self.kind(self.resolved(one))).collect();
+            return kinds.join(" or ");
         }
         let name = match &schema["type"] {
             Value::String(name) => name.as_str(),

@@ -1,15 +1,15 @@
 //! One PDR, with its FAR, its QERs and its URRs, into the parts of a record.
 
 use dataplane::filter::{self, Direction, Sdf, UeAddresses};
-use dataplane::forward::NONE;
+use dataplane::forward::{InstanceId, NONE};
 
 use super::groups::{Few, Many};
 use super::parts::Parts;
 use super::{CompileError, Ways};
 use crate::record::{
-    Action, MAX_DUPLICATES, MAX_QERS, MAX_URRS, Match, NONE8, RuleResult, apply, container, match_flags, outer,
+    Action, Encap, MAX_DUPLICATES, MAX_QERS, MAX_URRS, Match, NONE8, RuleResult, container, encap, kind, match_flags,
 };
-use crate::rules::{Apply, Duplicate, Outer, Pdr, Session, TunnelEnd};
+use crate::rules::{Apply, Duplicate, Far, Outer, Pdr, Session, TunnelEnd};
 
 impl Parts {
     /// Enters a rule; it comes behind those before it.
@@ -22,67 +22,13 @@ impl Parts {
         if !tunnelled && !session.has_address() {
             return Err(CompileError::NoAddress { pdr: id });
         }
-        let find_qer = |qer: &u32| {
-            let at = session.qers.iter().position(|q| q.id == *qer);
-            at.ok_or(CompileError::NoQer { pdr: id, qer: *qer })
-        };
-        let find_urr = |urr: &u32| {
-            let at = session.urrs.iter().position(|u| u.id == *urr);
-            at.ok_or(CompileError::NoUrr { pdr: id, urr: *urr })
-        };
         let direction = usize::from(!uplink);
-        let (mut qers, mut urrs) = (Few::<MAX_QERS>::default(), Few::<MAX_URRS>::default());
-        for qer in &pdr.qers {
-            qers.push(find_qer(qer)?);
-        }
-        for urr in &pdr.urrs {
-            let at = find_urr(urr)?;
-            if !session.urrs[at].paused {
-                urrs.push(at);
-            }
-        }
-        qers.check(id, "QER")?;
-        urrs.check(id, "URR")?;
-        let mut flags = if pdr.filters.is_empty() { 0 } else { match_flags::FILTERED };
-        let (mut metered, mut limited) = (Few::<MAX_QERS>::default(), Few::<MAX_QERS>::default());
-        for at in qers.list() {
-            let qer = &session.qers[*at];
-            let open = if uplink { qer.gate_up } else { qer.gate_down };
-            flags |= if open { 0 } else { match_flags::CLOSED };
-            if self.qer_cells[*at][direction].is_some() {
-                metered.push(*at);
-            }
-            if qer.packets[direction].is_some() {
-                limited.push(*at);
-            }
-        }
-        for (n, at) in metered.list().iter().enumerate() {
-            let flag = [match_flags::SESSION0, match_flags::SESSION1][n.min(1)];
-            flags |= if session.qers[*at].session { flag } else { 0 };
-        }
-        for (n, at) in urrs.list().iter().enumerate() {
-            let before = session.urrs[*at].before_qos;
-            flags |= if before { [match_flags::BEFORE_QOS0, match_flags::BEFORE_QOS1][n.min(1)] } else { 0 };
-        }
-        flags |= match pdr.removes {
-            Some(Outer::Ip) => match_flags::REMOVES_IP,
-            Some(Outer::Udp) => match_flags::REMOVES_UDP,
-            Some(Outer::GtpU | Outer::Nothing) | None => 0,
-        };
-        let elsewhere = session.fars.iter().any(|far| far.id == pdr.far && (far.to_control || far.to_access));
-        // In transit (SGW-U, I-UPF) the subscriber's address may not be known; it is checked where it is.
-        flags |= if uplink && session.has_address() && !elsewhere { match_flags::FROM_UE } else { 0 };
+        let named = Named::find(session, pdr)?;
+        let (metered, limited) = self.by_limit(session, &named, direction);
+        let flags = flags_of(session, pdr, &named, &metered);
         let (first4, count4, first6, count6) = self.add_filters(session, pdr)?;
-        let own = || qers.list().iter().map(|at| &session.qers[*at]);
-        let mut marks = Marks { qfi: own().find_map(|qer| qer.qfi), ..Marks::default() };
-        if !uplink {
-            marks.reflective = own().any(|qer| qer.reflective);
-            marks.paging_policy = own().find_map(|qer| qer.paging_policy).filter(|_| marks.qfi.is_some());
-            marks.dscp = own().find_map(|qer| qer.mark);
-        }
-        if marks.is_too_much() {
-            return Err(CompileError::Marks { pdr: id });
-        }
+        let Named { qers, urrs } = named;
+        let marks = Marks::of(session, pdr, &qers)?;
         let action = self.add_action(session, pdr, marks, ways)?;
         let beside = self.begin_cells(direction);
         qers.list().iter().for_each(|n| self.place_qer(*n, direction, beside));
@@ -108,6 +54,20 @@ impl Parts {
         Ok(())
     }
 
+    /// Those of a rule's QERs that have a bucket in that direction, and those that limit the number of packets.
+    fn by_limit(&self, session: &Session, named: &Named, direction: usize) -> (Few<MAX_QERS>, Few<MAX_QERS>) {
+        let (mut metered, mut limited) = (Few::default(), Few::default());
+        for at in named.qers.list() {
+            if self.qer_cells[*at][direction].is_some() {
+                metered.push(*at);
+            }
+            if session.qers[*at].packets[direction].is_some() {
+                limited.push(*at);
+            }
+        }
+        (metered, limited)
+    }
+
     /// Enters the rule's filters, of the families the subscriber has; a list that is there already (usually the other
     /// direction's) is shared. Returns first and count of either family.
     fn add_filters(&mut self, session: &Session, pdr: &Pdr) -> Result<(u8, u8, u8, u8), CompileError> {
@@ -125,6 +85,7 @@ impl Parts {
         Ok((first4, count4, first6, count6))
     }
 
+    /// Enters what the rule does, with where its duplicates go behind it; its place.
     fn add_action(
         &mut self,
         session: &Session,
@@ -134,63 +95,135 @@ impl Parts {
     ) -> Result<u8, CompileError> {
         let far = session.fars.iter().find(|f| f.id == pdr.far);
         let far = far.ok_or(CompileError::NoFar { pdr: pdr.id, far: pdr.far })?;
-        let mut tunnel = |instance, end: TunnelEnd| {
-            let missing = CompileError::NoTunnel { far: far.id, address: end.address };
-            ways.tunnel(instance, end.address).ok_or(missing)
-        };
-        let own = far.tunnel.filter(|_| far.apply != Apply::Control);
-        let way = own.map(|end| Ok((tunnel(far.instance, end)?, end))).transpose()?;
         if far.duplicates.len() > MAX_DUPLICATES {
             return Err(CompileError::TooManyDuplicates { far: far.id, count: far.duplicates.len() });
         }
-        let mut duplicates = Vec::new();
-        for Duplicate { tunnel: end, instance, dscp } in far.duplicates.iter().copied() {
-            duplicates.push(Action {
-                tunnel: tunnel(instance, end)?,
-                teid: end.teid,
-                pdr: pdr.id,
-                instance,
-                apply: apply::FORWARD,
-                dscp: dscp.unwrap_or(NONE8),
-                qfi: behind_ip(end.outer, None),
-                keep: 0,
-            });
-        }
-        let page = match (&far.page, far.apply) {
-            (Some(url), Apply::Redirect) => ways.page(url).ok_or(CompileError::NoPage { far: far.id })?,
-            _ => 0,
-        };
-        // Without a path, or with more control planes than there are numbers for, its packets are dropped by name.
-        let control = far.tunnel.filter(|_| far.apply == Apply::Control);
-        let control = control.and_then(|end| Some((ways.control_end(end.address)?, end)));
-        let kind = match far.apply {
-            Apply::Forward => apply::FORWARD,
-            Apply::Drop => apply::DROP,
-            Apply::Buffer => apply::BUFFER,
-            Apply::Redirect => apply::REDIRECT,
-            Apply::Closed => apply::CLOSED,
-            Apply::Control => apply::CONTROL,
-        };
-        let (kind, keep) = match (far.apply, marks) {
-            (Apply::Forward, Marks { dscp: Some(dscp), .. }) => (apply::MARKED, dscp),
-            (Apply::Forward | Apply::Closed, Marks { paging_policy: Some(policy), .. }) => (kind, policy),
-            _ => (kind, far.keep),
-        };
+        let mut action = own_action(far, pdr.id, marks, ways)?;
+        action.kind |= (far.duplicates.len() as u8) << kind::DUPLICATES;
+        let duplicates = far.duplicates.iter().map(|duplicate| duplicate_action(far, pdr.id, duplicate, ways));
+        let duplicates = duplicates.collect::<Result<Vec<_>, _>>()?;
         let at = self.actions.len();
-        self.actions.push(Action {
-            tunnel: way.or(control).map_or(NONE, |(id, _)| id),
-            teid: way.or(control).map_or(page, |(_, end)| end.teid),
-            pdr: pdr.id,
-            instance: far.instance,
-            apply: kind | (duplicates.len() as u8) << apply::DUPLICATES,
-            dscp: far.dscp.unwrap_or(NONE8),
-            qfi: way.map_or(NONE8, |(_, end)| behind_ip(end.outer, marks.container())),
-            keep,
-        });
+        self.actions.push(action);
         self.actions.extend(duplicates);
         // Truncation is mended by the check on the record's length before anything is made of it.
         Ok(at as u8)
     }
+}
+
+/// A rule's QERs and URRs, by their places in the session.
+struct Named {
+    qers: Few<MAX_QERS>,
+    urrs: Few<MAX_URRS>,
+}
+
+impl Named {
+    /// Finds what the rule names; URRs that pause are left out.
+    fn find(session: &Session, pdr: &Pdr) -> Result<Self, CompileError> {
+        let id = pdr.id;
+        let mut named = Self { qers: Few::default(), urrs: Few::default() };
+        for qer in &pdr.qers {
+            let at = session.qers.iter().position(|q| q.id == *qer);
+            named.qers.push(at.ok_or(CompileError::NoQer { pdr: id, qer: *qer })?);
+        }
+        for urr in &pdr.urrs {
+            let at = session.urrs.iter().position(|u| u.id == *urr);
+            let at = at.ok_or(CompileError::NoUrr { pdr: id, urr: *urr })?;
+            if !session.urrs[at].paused {
+                named.urrs.push(at);
+            }
+        }
+        named.qers.check(id, "QER")?;
+        named.urrs.check(id, "URR")?;
+        Ok(named)
+    }
+}
+
+/// The rule's [`match_flags`].
+fn flags_of(session: &Session, pdr: &Pdr, named: &Named, metered: &Few<MAX_QERS>) -> u16 {
+    let uplink = pdr.source.is_uplink();
+    let mut flags = if pdr.filters.is_empty() { 0 } else { match_flags::FILTERED };
+    for at in named.qers.list() {
+        let qer = &session.qers[*at];
+        let open = if uplink { qer.gate_up } else { qer.gate_down };
+        flags |= if open { 0 } else { match_flags::CLOSED };
+    }
+    for (n, at) in metered.list().iter().enumerate() {
+        let flag = [match_flags::SESSION0, match_flags::SESSION1][n.min(1)];
+        flags |= if session.qers[*at].session { flag } else { 0 };
+    }
+    for (n, at) in named.urrs.list().iter().enumerate() {
+        let before = session.urrs[*at].before_qos;
+        flags |= if before { [match_flags::BEFORE_QOS0, match_flags::BEFORE_QOS1][n.min(1)] } else { 0 };
+    }
+    flags |= match pdr.removes {
+        Some(Outer::Ip) => match_flags::REMOVES_IP,
+        Some(Outer::Udp) => match_flags::REMOVES_UDP,
+        Some(Outer::GtpU | Outer::Nothing) | None => 0,
+    };
+    let elsewhere = session.fars.iter().any(|far| far.id == pdr.far && (far.to_control || far.to_access));
+    // In transit (SGW-U, I-UPF) the subscriber's address may not be known; it is checked where it is.
+    flags | if uplink && session.has_address() && !elsewhere { match_flags::FROM_UE } else { 0 }
+}
+
+/// What the rule does with the packet itself.
+fn own_action(far: &Far, pdr: u16, marks: Marks, ways: &mut impl Ways) -> Result<Action, CompileError> {
+    let own = far.tunnel.filter(|_| far.apply != Apply::Control);
+    let own = own.map(|end| Ok((tunnel(far, far.instance, end, ways)?, end))).transpose()?;
+    // Without a path, or with more control planes than there are numbers for, its packets are dropped by name.
+    let control = far.tunnel.filter(|_| far.apply == Apply::Control);
+    let control = control.and_then(|end| Some((ways.control_end(end.address)?, end)));
+    let page = match (&far.page, far.apply) {
+        (Some(url), Apply::Redirect) => ways.page(url).ok_or(CompileError::NoPage { far: far.id })?,
+        _ => 0,
+    };
+    let kind = match far.apply {
+        Apply::Forward => kind::FORWARD,
+        Apply::Drop => kind::DROP,
+        Apply::Buffer => kind::BUFFER,
+        Apply::Redirect => kind::REDIRECT,
+        Apply::Closed => kind::CLOSED,
+        Apply::Control => kind::CONTROL,
+    };
+    let (kind, value) = match (far.apply, marks) {
+        (Apply::Forward, Marks { dscp: Some(dscp), .. }) => (kind::MARKED, dscp),
+        (Apply::Forward | Apply::Closed, Marks { paging_policy: Some(policy), .. }) => (kind, policy),
+        _ => (kind, far.keep),
+    };
+    Ok(Action {
+        tunnel: own.or(control).map_or(NONE, |(id, _)| id),
+        id: own.or(control).map_or(page, |(_, end)| end.teid),
+        pdr,
+        instance: instance(far.instance)?,
+        kind,
+        encap: own.map_or(Encap::NONE, |(_, end)| encap_of(end.outer, marks.container())),
+        dscp: far.dscp.unwrap_or(NONE8),
+        value,
+    })
+}
+
+/// Where a duplicate goes.
+fn duplicate_action(far: &Far, pdr: u16, to: &Duplicate, ways: &mut impl Ways) -> Result<Action, CompileError> {
+    Ok(Action {
+        tunnel: tunnel(far, to.instance, to.tunnel, ways)?,
+        id: to.tunnel.teid,
+        pdr,
+        instance: instance(to.instance)?,
+        kind: kind::FORWARD,
+        encap: encap_of(to.tunnel.outer, None),
+        dscp: to.dscp.unwrap_or(NONE8),
+        value: 0,
+    })
+}
+
+/// The number of a FAR's tunnel.
+fn tunnel(far: &Far, instance: InstanceId, end: TunnelEnd, ways: &mut impl Ways) -> Result<u32, CompileError> {
+    let missing = CompileError::NoTunnel { far: far.id, address: end.address };
+    ways.tunnel(instance, end.address).ok_or(missing)
+}
+
+/// The network instance as an action has it.
+fn instance(id: InstanceId) -> Result<u8, CompileError> {
+    u8::try_from(id).map_err(|_| CompileError::TooMany { what: "network instances to choose from", most: 256 })
 }
 
 /// What a rule's QERs mark packets with.
@@ -204,11 +237,19 @@ struct Marks {
 }
 
 impl Marks {
-    /// An action has room for either a paging policy or a DSCP; and [`outer`]'s values stand where the last QoS flows with
-    /// both flags would.
-    fn is_too_much(&self) -> bool {
-        let last = self.reflective && self.qfi.is_some_and(|qfi| qfi >= outer::NOTHING & 0x3f);
-        self.paging_policy.is_some() && (self.dscp.is_some() || last)
+    /// The marks of a rule with those QERs. An action has room for either a paging policy or a DSCP.
+    fn of(session: &Session, pdr: &Pdr, qers: &Few<MAX_QERS>) -> Result<Self, CompileError> {
+        let own = || qers.list().iter().map(|at| &session.qers[*at]);
+        let mut marks = Self { qfi: own().find_map(|qer| qer.qfi), ..Self::default() };
+        if !pdr.source.is_uplink() {
+            marks.reflective = own().any(|qer| qer.reflective);
+            marks.paging_policy = own().find_map(|qer| qer.paging_policy).filter(|_| marks.qfi.is_some());
+            marks.dscp = own().find_map(|qer| qer.mark);
+        }
+        if marks.paging_policy.is_some() && marks.dscp.is_some() {
+            return Err(CompileError::Marks { pdr: pdr.id });
+        }
+        Ok(marks)
     }
 
     /// The QoS flow with its flags.
@@ -219,13 +260,14 @@ impl Marks {
     }
 }
 
-/// What stands behind the outer IP header, as an action says it.
-fn behind_ip(header: Outer, qfi: Option<u8>) -> u8 {
-    match header {
-        Outer::GtpU => qfi.unwrap_or(NONE8),
-        Outer::Udp => outer::UDP,
-        Outer::Ip => outer::IP,
-        Outer::Nothing => outer::NOTHING,
+/// The headers of a tunnel, with the QoS flow where there is one.
+fn encap_of(header: Outer, qfi: Option<u8>) -> Encap {
+    match (header, qfi) {
+        (Outer::GtpU, Some(qfi)) => Encap::container(qfi),
+        (Outer::GtpU, None) => Encap::of(encap::GTPU),
+        (Outer::Udp, _) => Encap::of(encap::UDP),
+        (Outer::Ip, _) => Encap::of(encap::IP),
+        (Outer::Nothing, _) => Encap::of(encap::NEXT_HOP),
     }
 }
 

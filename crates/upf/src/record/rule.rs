@@ -1,10 +1,9 @@
 //! Rules of a record: what a packet must be for one to apply, and what is done with it then.
 
 use dataplane::filter::WAYS;
-use dataplane::forward::NONE;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{ACTIONS_BESIDE, NONE8, PLACES};
+use super::{ACTIONS_BESIDE, Action, PLACES};
 
 /// What a packet must be for a rule to apply, and which lines it then needs.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -28,7 +27,7 @@ pub struct Match {
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C, align(8))]
 pub struct RuleResult {
-    /// The QoS flow the packets must carry; [`NONE8`]: any.
+    /// The QoS flow the packets must carry; [`NONE8`](super::NONE8): any.
     pub qfi: u8,
     /// Its action, in units of [`Action`] from the record's start.
     pub action: u8,
@@ -133,97 +132,4 @@ pub struct QuadActions {
     pub treatments: RuleResults,
     /// Actions they name; others stand behind all actions_of_quads.
     pub actions: [Action; ACTIONS_BESIDE],
-}
-
-/// What a rule does with its packets: the FAR and the markings, compiled.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub struct Action {
-    /// The tunnel to put packets in; [`NONE`]: none.
-    pub tunnel: u32,
-    /// The far end's tunnel endpoint.
-    pub teid: u32,
-    /// The PDR's rule ID, for reports.
-    pub pdr: u16,
-    /// The network instance to forward in.
-    pub instance: u16,
-    /// See [`apply`].
-    pub apply: u8,
-    /// DSCP to mark; [`NONE8`]: leave.
-    pub dscp: u8,
-    /// QFI to put in the PDU session container, with [`container`]'s flags; [`NONE8`]: no container; else see [`outer`].
-    pub qfi: u8,
-    /// How many packets wait at most, with [`apply::BUFFER`]; 0: as many as there is room for. The user packet's DSCP, with
-    /// [`apply::MARKED`]. The paging policy, with [`apply::FORWARD`] and [`container::PPP`].
-    pub keep: u8,
-}
-
-impl Action {
-    /// See [`apply`], without the number of duplicates.
-    pub fn kind(&self) -> u8 {
-        self.apply & ((1 << apply::DUPLICATES) - 1)
-    }
-
-    /// Whether packets leave without a tunnel's headers.
-    pub fn is_plain(&self) -> bool {
-        self.tunnel == NONE || self.qfi == outer::NOTHING
-    }
-
-    /// How many actions behind this one say where duplicates go.
-    pub fn duplicates(&self) -> u8 {
-        self.apply >> apply::DUPLICATES
-    }
-}
-
-/// Values of [`Action::apply`].
-pub mod apply {
-    /// Send it on.
-    pub const FORWARD: u8 = 0;
-    /// End it.
-    pub const DROP: u8 = 1;
-    /// Keep it until the subscriber is back.
-    pub const BUFFER: u8 = 2;
-    /// Answer it with the page whose number stands in the place of the far end's tunnel endpoint.
-    pub const REDIRECT: u8 = 3;
-    /// End it, but let pass what is of our own making.
-    pub const CLOSED: u8 = 4;
-    /// Send it to the control plane; which one, by control's number, stands in the place of the tunnel.
-    pub const CONTROL: u8 = 5;
-    /// Send it on, the user's packet marked.
-    pub const MARKED: u8 = 6;
-
-    /// How many duplicates of it are made first stands in the bits from here on; the actions behind say where they go.
-    pub const DUPLICATES: u32 = 4;
-}
-
-/// Flags beside the QoS flow in [`Action::qfi`], as in DL PDU SESSION INFORMATION (TS 38.415, 5.5.2.1).
-pub mod container {
-    /// Reflective QoS Indicator.
-    pub const RQI: u8 = 0x40;
-    /// Paging Policy Presence: the container is 4 bytes longer.
-    pub const PPP: u8 = 0x80;
-    /// Bytes that a paging policy takes.
-    pub const PPI_LEN: u16 = 4;
-
-    /// Whether it has a paging policy; see also [`outer`](super::outer), which comes first.
-    #[inline(always)]
-    pub const fn has_policy(qfi: u8) -> bool {
-        qfi & PPP != 0 && qfi < super::outer::NOTHING
-    }
-}
-
-/// Values of [`Action::qfi`] beyond those of QoS flows and [`NONE8`]: what tunnels have in place of GTP-U.
-pub mod outer {
-    /// Nothing behind UDP; its port stands in the place of the far end's tunnel endpoint.
-    pub const UDP: u8 = 0xfe;
-    /// Nothing behind IP.
-    pub const IP: u8 = 0xfd;
-    /// No header at all: the far end is but the next hop.
-    pub const NOTHING: u8 = 0xfc;
-
-    /// Whether it is one of these.
-    #[inline(always)]
-    pub const fn is_other(qfi: u8) -> bool {
-        qfi >= NOTHING && qfi != super::NONE8
-    }
 }

@@ -12,7 +12,7 @@ use wire::L3L4;
 
 use super::{Event, SlowPath};
 use crate::lane::{Lane, State, Upf};
-use crate::record::{NONE8, apply};
+use crate::record::{NONE8, kind};
 use crate::{drops, punts};
 
 /// Packets a second and worker for control planes: some solicitations of each of many subscribers that attach at once.
@@ -71,8 +71,8 @@ impl SlowPath {
     /// Hands a packet that is for a control plane's function to control.
     pub(super) fn send_to_control(&mut self, lane: &Lane, i: usize, frame: &Frame, state: &State, env: &mut Env) {
         let action = state.sessions.action(lane.session[i], lane.action[i]);
-        let action = action.filter(|action| action.kind() == apply::CONTROL && action.tunnel != NONE);
-        let Some((end, teid)) = action.map(|action| (action.tunnel, action.teid)) else {
+        let action = action.filter(|action| action.what() == kind::CONTROL && action.tunnel != NONE);
+        let Some((end, teid)) = action.and_then(|action| Some((action.tunnel, action.teid()?))) else {
             return env.stats.drop_outside(drops::NO_CONTROL_PATH, frame.len());
         };
         if !self.has_room() || !self.control.limit.allow(env.now) {

@@ -71,7 +71,11 @@ impl SlowPath {
             match frame {
                 // It goes by its outer header.
                 Some(frame) => {
-                    self.originate(frame, Reinject { instance: action.instance, ..Reinject::by(LineId(0), 0) }, env);
+                    self.originate(
+                        frame,
+                        Reinject { instance: action.instance.into(), ..Reinject::by(LineId(0), 0) },
+                        env,
+                    );
                 }
                 None => lose(env, if tunnel.is_some() { drops::NO_FRAME } else { drops::FAR_INCOMPLETE }, len),
             }
@@ -90,7 +94,7 @@ fn lose(env: &mut Env, why: Drop, len: usize) {
 /// The packet in its tunnel; its length.
 fn write(space: &mut [u8], packet: &[u8], tunnel: &Tunnel, tos: u8, action: &Action) -> Option<usize> {
     let tos = if action.dscp == NONE8 { tos } else { action.dscp << 2 | tos & 3 };
-    let out = Outwards { tunnel, behind: action.qfi, id: action.teid, tos };
+    let out = Outwards { tunnel, encap: action.encap.kind, id: action.id, tos };
     let (head, all) = (out.len(), out.len() + packet.len());
     space.get_mut(head..all)?.copy_from_slice(packet);
     out.write(space.get_mut(..all)?, Checksum6::Full)?;

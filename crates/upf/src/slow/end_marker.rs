@@ -4,11 +4,11 @@ use dataplane::forward::{Hop, NONE, Tunnel};
 use dataplane::route::HasForwarding;
 use engine::Env;
 use wire::gtpu::Message;
-use wire::{Teid, checksum, ethertype};
+use wire::{Teid, checksum};
 
 use super::SlowPath;
 use crate::lane::State;
-use crate::record::{self, Action, apply, outer};
+use crate::record::{self, Action, kind};
 use dataplane::slow::make;
 
 impl SlowPath {
@@ -16,11 +16,11 @@ impl SlowPath {
     /// all that came before it. Elsewhere it ends here. One that would have to wait for a neighbour is lost: nothing
     /// went that way before it.
     pub(super) fn pass_end_marker(&mut self, teid: u32, state: &State, env: &mut Env) {
-        let Some(action) = onwards(teid, state) else { return };
+        let Some((action, teid)) = onwards(teid, state) else { return };
         let tables = state.forwarding();
         let Some(tunnel) = tables.tunnel(action.tunnel) else { return };
         let Some(hop) = tables.hop(tunnel.hop).filter(|hop| hop.is_resolved()) else { return };
-        let message = Message::EndMarker { teid: Teid(action.teid), container: None };
+        let message = Message::EndMarker { teid, container: None };
         if let Some(made) = make(env, |space| write(space, hop, tunnel, &message)) {
             env.send(hop.port, made);
         }
@@ -28,24 +28,22 @@ impl SlowPath {
 }
 
 /// The action that sends a tunnel's packets into another one.
-fn onwards(teid: u32, state: &State) -> Option<&Action> {
+fn onwards(teid: u32, state: &State) -> Option<(&Action, Teid)> {
     let sessions = &state.sessions;
     let session = sessions.get_teid(sessions.prefetch_teid(teid), teid)?.line;
     let lines = sessions.record(session)?;
     let head = record::head(lines)?;
     let rules = record::matches(lines, head).get(..usize::from(head.up))?.iter().filter(|rule| rule.teid == teid);
-    let mut actions = rules.filter_map(|rule| sessions.action(session, rule.then.action));
-    actions.find(|action| action.kind() == apply::FORWARD && action.tunnel != NONE && !outer::is_other(action.qfi))
+    let actions = rules.filter_map(|rule| sessions.action(session, rule.then.action));
+    let mut forwarded = actions.filter(|action| action.what() == kind::FORWARD && action.tunnel != NONE);
+    forwarded.find_map(|action| Some((action, Teid(action.teid()?))))
 }
 
 /// Writes the whole frame of a message into a tunnel; its length.
 fn write(space: &mut [u8], hop: &Hop, tunnel: &Tunnel, message: &Message) -> Option<usize> {
-    let (l2, outer) = (usize::from(hop.l2_len), usize::from(tunnel.len));
+    let (l2, outer) = (hop.encap.len(), usize::from(tunnel.len));
     let len = message.emit(space.get_mut(l2 + outer..)?).ok()?;
     let frame = space.get_mut(..l2 + outer + len)?;
-    frame[..l2].copy_from_slice(&hop.l2[..l2]);
-    let kind = if tunnel.version == 4 { ethertype::IP4 } else { ethertype::IP6 };
-    frame[l2 - 2..l2].copy_from_slice(&kind.to_be_bytes());
     let packet = &mut frame[l2..];
     packet[..outer].copy_from_slice(&tunnel.header[..outer]);
     let (total, udp) = (packet.len() as u16, outer - 8); // a few dozen bytes
@@ -60,5 +58,5 @@ fn write(space: &mut [u8], hop: &Hop, tunnel: &Tunnel, message: &Message) -> Opt
         let sum = checksum::combine(checksum::sum(&packet[udp..]), checksum::combine(tunnel.sum, datagram));
         packet[udp + 6..udp + 8].copy_from_slice(&checksum::finish_udp(sum).to_be_bytes());
     }
-    Some(l2 + outer + len)
+    hop.encap.write(frame).then_some(l2 + outer + len)
 }

@@ -127,7 +127,7 @@ fn arrive(burst: &mut Burst<Upf>, i: usize, instance: InstanceId, state: &State,
 /// Whether the access list denies what waits for its subscriber before the stage that asks: an uplink packet.
 pub(super) fn is_denied(lane: &Lane, i: usize, frame: &Frame, state: &State, env: &Env) -> bool {
     let action = state.sessions.action(lane.session[i], lane.action[i]).filter(|action| action.is_plain());
-    let list = action.and_then(|action| state.access_lists()?.of(action.instance));
+    let list = action.and_then(|action| state.access_lists()?.of(action.instance.into()));
     let packet = env.arena().bytes(frame).get(usize::from(frame.meta.l3)..).unwrap_or_default();
     list.is_some_and(|list| list.decide(Direction::Up, lane.ip(i), packet).action == Action::Deny)
 }

@@ -11,7 +11,7 @@ use frame::Frame;
 use super::SlowPath;
 use super::errors::towards_subscriber;
 use crate::lane::{Lane, State};
-use crate::record::match_flags;
+use crate::record::{Id, match_flags};
 use crate::{drops, punts};
 use dataplane::slow::make;
 
@@ -20,7 +20,10 @@ impl SlowPath {
     /// limit; all else ends here.
     pub(super) fn redirect(&mut self, lane: &Lane, i: usize, frame: &Frame, state: &State, env: &mut Env) {
         let action = state.sessions.action(lane.session[i], lane.action[i]);
-        let page = action.and_then(|action| state.pages.get(action.teid as usize));
+        let page = action.and_then(|action| match action.id() {
+            Id::Page(number) => state.pages.get(number as usize),
+            _ => None,
+        });
         let is_theirs = lane.rule[i].flags & match_flags::FROM_UE != 0 && redirect::is_http(lane.ip(i));
         let way = towards_subscriber(state, lane.session[i]).filter(|_| is_theirs);
         let (Some(page), Some(way)) = (page, way) else {

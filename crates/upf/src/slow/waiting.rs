@@ -15,7 +15,7 @@ use wire::L3L4;
 use super::errors::About;
 use super::{Event, Limits, Reinject, SlowPath, destination, enter};
 use crate::lane::{Lane, State, Upf};
-use crate::record::{self, Match, PLACES, apply};
+use crate::record::{self, Match, PLACES, kind};
 use crate::{drops, punts};
 
 /// Packets a neighbour may have waiting (RFC 4861, 7.2.2 asks for at least one).
@@ -128,13 +128,13 @@ impl Waiting {
         // The rule may have moved in the new record; its ID has not.
         let rule = place.and_then(|session| Some((session, find_rule(state, session, pdr)?)));
         let still = rule.and_then(|(session, rule)| state.sessions.action(session, rule.then.action));
-        if still.is_some_and(|action| action.kind() == apply::BUFFER) {
+        if still.is_some_and(|action| action.what() == kind::BUFFER) {
             return false;
         }
         let Some(held) = self.subscribers.pop(handle, &mut self.scratch) else { return false };
         env.stats.add(Io::Released, 1);
         match (rule, still) {
-            (Some((session, rule)), Some(action)) if action.kind() == apply::FORWARD => {
+            (Some((session, rule)), Some(action)) if action.what() == kind::FORWARD => {
                 // Those that count before gates and rates have counted it.
                 let [_, behind] = rule.then.tallies_parted();
                 let tallies = if measured { [0; PLACES] } else { behind };
@@ -316,7 +316,7 @@ impl SlowPath {
             env.stats.drop_outside(drops::SESSION_GONE, frame.len());
             return;
         };
-        let (handle, pdr, keep) = (head.handle, action.pdr, usize::from(action.keep));
+        let (handle, pdr, keep) = (head.handle, action.pdr, usize::from(action.value));
         let l3 = usize::from(frame.meta.l3);
         let packet = env.arena().bytes(frame).get(l3..l3 + lane.ip(i).total_len as usize).unwrap_or_default();
         let waiting = self.waiting.subscribers.packets_of(handle);

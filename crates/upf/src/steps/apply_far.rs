@@ -8,7 +8,7 @@ use wire::{checksum, fast, gtpu};
 
 use super::Outwards;
 use crate::lane::{Lane, State, Upf};
-use crate::record::{Action, NONE8, apply, container, outer};
+use crate::record::{Action, Encap, NONE8, container, encap, kind};
 use crate::sessions::Sessions;
 use crate::slow::Duplicates;
 use crate::{drops, punts};
@@ -32,14 +32,14 @@ impl Stage<Upf> for ApplyFar {
                 burst.drop(i, drops::SESSION_GONE, at);
                 continue;
             };
-            if action.apply != apply::FORWARD {
+            if action.kind != kind::FORWARD {
                 if action.duplicates() > 0 {
                     duplicate(burst, i, action.duplicates(), sessions, duplicates, arena);
                 }
-                if action.kind() == apply::MARKED {
-                    mark_user(burst, i, action.keep, arena);
-                } else if action.kind() != apply::FORWARD {
-                    keep_back(burst, i, action.kind(), at);
+                if action.what() == kind::MARKED {
+                    mark_user(burst, i, action.value, arena);
+                } else if action.what() != kind::FORWARD {
+                    keep_back(burst, i, action.what(), at);
                     continue;
                 }
             }
@@ -69,12 +69,12 @@ fn duplicate(burst: &Burst<Upf>, i: usize, count: u8, sessions: &Sessions, into:
 
 /// Drops the packet, or has it wait for its subscriber.
 #[inline(never)]
-fn keep_back(burst: &mut Burst<Upf>, i: usize, apply: u8, at: At<'_>) {
-    match apply {
-        apply::BUFFER => burst.punt(i, punts::BUFFER),
-        apply::CLOSED => burst.drop(i, drops::QUOTA_EXHAUSTED, at),
-        apply::REDIRECT => burst.punt(i, punts::REDIRECT),
-        apply::CONTROL => burst.punt(i, punts::CONTROL_PLANE),
+fn keep_back(burst: &mut Burst<Upf>, i: usize, what: u8, at: At<'_>) {
+    match what {
+        kind::BUFFER => burst.punt(i, punts::BUFFER),
+        kind::CLOSED => burst.drop(i, drops::QUOTA_EXHAUSTED, at),
+        kind::REDIRECT => burst.punt(i, punts::REDIRECT),
+        kind::CONTROL => burst.punt(i, punts::CONTROL_PLANE),
         _ => burst.drop(i, drops::FAR_DROP, at),
     }
 }
@@ -82,7 +82,7 @@ fn keep_back(burst: &mut Burst<Upf>, i: usize, apply: u8, at: At<'_>) {
 /// Fills in where packet `i` goes. False when its tunnel is not there.
 #[inline]
 pub(crate) fn forward(lane: &mut Lane, i: usize, action: &Action, tables: &Forwarding) -> bool {
-    lane.instance[i] = action.instance;
+    lane.instance[i] = action.instance.into();
     lane.tunnel[i] = action.tunnel;
     lane.dscp[i] = action.dscp;
     if action.tunnel == NONE {
@@ -95,11 +95,12 @@ pub(crate) fn forward(lane: &mut Lane, i: usize, action: &Action, tables: &Forwa
         return false;
     }
     lane.hop[i] = tunnel.hop;
-    lane.out_teid[i] = action.teid;
-    lane.out_qfi[i] = action.qfi;
-    let gtpu = if action.qfi == NONE8 { gtpu::HEADER_LEN } else { gtpu::HEADER_WITH_CONTAINER_LEN };
+    lane.out_id[i] = action.id;
+    lane.out_encap[i] = action.encap;
+    let word = action.encap.word();
+    let gtpu = if word < Encap::container(0).word() { gtpu::HEADER_LEN } else { gtpu::HEADER_WITH_CONTAINER_LEN };
     lane.overhead[i] = u16::from(tunnel.len) + gtpu as u16; // 64 at most
-    if action.qfi >= container::PPP && action.qfi != NONE8 {
+    if word >= Encap::container(container::PPP).word() {
         forward_otherwise(lane, i, action, tunnel);
     }
     true
@@ -119,15 +120,15 @@ pub(crate) fn mark_user(burst: &mut Burst<Upf>, i: usize, dscp: u8, arena: &Aren
 #[cold]
 #[inline(never)]
 fn forward_otherwise(lane: &mut Lane, i: usize, action: &Action, tunnel: &Tunnel) {
-    if container::has_policy(action.qfi) {
+    if action.encap.has_policy() {
         lane.overhead[i] += container::PPI_LEN;
         return;
     }
-    if action.qfi == outer::NOTHING {
+    if action.encap.kind == encap::NEXT_HOP {
         (lane.tunnel[i], lane.overhead[i]) = (NONE, 0);
         return;
     }
-    let out = Outwards { tunnel, behind: action.qfi, id: action.teid, tos: 0 };
+    let out = Outwards { tunnel, encap: action.encap.kind, id: action.id, tos: 0 };
     lane.overhead[i] = out.len() as u16; // less than 64
 }
 

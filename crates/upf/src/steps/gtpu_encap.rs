@@ -11,7 +11,7 @@ use super::Outwards;
 use crate::drops;
 use crate::lane::{State, Upf};
 use crate::pipeline::Choices;
-use crate::record::{NONE8, container, outer};
+use crate::record::{Encap, NONE8, container, encap};
 
 /// How the UDP checksum over IPv6 transport is made (RFC 6935, RFC 6936).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,10 +77,10 @@ const CHANGES: usize = 12;
 #[inline(always)]
 fn usual(burst: &mut Burst<Upf>, i: usize, tunnel: &Tunnel, arena: &Arena) -> bool {
     let (frame, lane) = burst.parts(i);
-    let (ip, qfi, teid) = (lane.ip(i), lane.out_qfi[i], lane.out_teid[i]);
+    let (ip, encap, teid) = (lane.ip(i), lane.out_encap[i], lane.out_id[i]);
     // Three values in one comparison.
-    let kind = u32::from(tunnel.link_len) << 16 | u32::from(ip.version) << 8 | u32::from(qfi & !MOST_QFI);
-    if kind != (Tunnel::LINK as u32) << 16 | 4 << 8 || lane.teid[i] != 0 {
+    let kind = u32::from(tunnel.link_len) << 24 | u32::from(ip.version) << 16 | u32::from(encap.word() & !MOST_QFI);
+    if kind != (Tunnel::LINK as u32) << 24 | 4 << 16 | Encap::container(0).word() as u32 || lane.teid[i] != 0 {
         return false;
     }
     let tos = if lane.dscp[i] == NONE8 { ip.tos } else { lane.dscp[i] << 2 | ip.tos & 3 };
@@ -91,20 +91,20 @@ fn usual(burst: &mut Burst<Upf>, i: usize, tunnel: &Tunnel, arena: &Arena) -> bo
     }
     frame.meta.l3 = Tunnel::LINK as u16;
     if let Some(head) = arena.bytes_mut(frame).first_chunk_mut() {
-        put_usual(head, tunnel, &Fields { tos, total, teid, qfi });
+        put_usual(head, tunnel, &Fields { tos, total, teid, encap });
     }
     true
 }
 
 /// The highest QoS flow identifier.
-const MOST_QFI: u8 = 0x3f;
+const MOST_QFI: u16 = 0x3f;
 
 /// Writes the headers word by word; the template has zeros where they differ.
 #[inline(always)]
 fn put_usual(head: &mut [u8; USUAL + CHANGES], tunnel: &Tunnel, fields: &Fields) {
     const CONTAINER: u64 = gtpu::extension_type::PDU_SESSION_CONTAINER as u64;
     const KIND: u64 = ((gtpu::flag::VERSION_1 | gtpu::flag::E) as u64) << 8 | gtpu::message_type::G_PDU as u64;
-    let Fields { tos, total, teid, qfi } = *fields;
+    let Fields { tos, total, teid, encap: Encap { qfi, .. } } = *fields;
     let template = |at| u64::from_le_bytes(fast::array(&tunnel.header, at).unwrap_or_default());
     let sum = checksum::fold(u64::from(tunnel.sum) + u64::from(total) + u64::from(tos));
     let check = checksum::finish(sum).swap_bytes();
@@ -136,10 +136,10 @@ impl GtpuEncap {
             tos: if lane.dscp[i] == NONE8 { ip.tos } else { lane.dscp[i] << 2 | ip.tos & 3 },
             // The route stage checked it against the MTU.
             total: overhead.wrapping_add(ip.total_len as u16),
-            teid: lane.out_teid[i],
-            qfi: lane.out_qfi[i],
+            teid: lane.out_id[i],
+            encap: lane.out_encap[i],
         };
-        let policy = container::has_policy(fields.qfi).then(|| paging_policy(burst, i, state));
+        let policy = fields.encap.has_policy().then(|| paging_policy(burst, i, state));
         let frame = burst.frame_mut(i);
         let l3 = frame.meta.l3;
         let link = u16::from(tunnel.link_len);
@@ -155,18 +155,18 @@ impl GtpuEncap {
         if let Some(packet) = bytes.get_mut(usize::from(overhead)..).filter(|_| !relayed) {
             decrement_ttl(packet, version);
         }
-        if outer::is_other(fields.qfi) {
-            let out = Outwards { tunnel, behind: fields.qfi, id: fields.teid, tos: fields.tos };
+        if fields.encap.is_other() {
+            let out = Outwards { tunnel, encap: fields.encap.kind, id: fields.teid, tos: fields.tos };
             return out.write(bytes, self.checksum6).is_some();
         }
-        match (tunnel.version, fields.qfi == NONE8) {
+        match (tunnel.version, fields.encap.kind == encap::GTPU) {
             (4, false) => put::<IP4, { IP4 + gtpu::HEADER_WITH_CONTAINER_LEN }>(bytes, tunnel, &fields),
             (4, true) => put::<IP4, { IP4 + gtpu::HEADER_LEN }>(bytes, tunnel, &fields),
             (_, false) => put::<IP6, { IP6 + gtpu::HEADER_WITH_CONTAINER_LEN }>(bytes, tunnel, &fields),
             (_, true) => put::<IP6, { IP6 + gtpu::HEADER_LEN }>(bytes, tunnel, &fields),
         }
         if let Some(policy) = policy {
-            put_policy(bytes, tunnel, fields.qfi, policy);
+            put_policy(bytes, tunnel, fields.encap.qfi, policy);
         }
         if tunnel.version == 6 && self.checksum6 == Checksum6::Full {
             sum_udp6(bytes, tunnel.sum);
@@ -183,8 +183,9 @@ const IP6: usize = 48;
 struct Fields {
     tos: u8,
     total: u16,
+    /// The far end's TEID; in other tunnels than GTP-U's, what [`Action::id`](crate::record::Action::id) is.
     teid: u32,
-    qfi: u8,
+    encap: Encap,
 }
 
 /// Writes the `ALL` bytes of all headers, the outer ones' `OUTER` bytes from the template: sizes that are known become a
@@ -192,7 +193,7 @@ struct Fields {
 #[inline(always)]
 fn put<const OUTER: usize, const ALL: usize>(bytes: &mut [u8], tunnel: &Tunnel, fields: &Fields) {
     let Some(head) = bytes.first_chunk_mut::<ALL>() else { return };
-    let Fields { tos, total, teid, qfi } = *fields;
+    let Fields { tos, total, teid, encap: Encap { qfi, .. } } = *fields;
     head[..OUTER].copy_from_slice(&tunnel.header[..OUTER]);
     let udp = OUTER - 8;
     let udp_len = if OUTER == IP4 { total.wrapping_sub(20) } else { total.wrapping_sub(40) };
@@ -223,7 +224,7 @@ fn put<const OUTER: usize, const ALL: usize>(bytes: &mut [u8], tunnel: &Tunnel, 
 #[cold]
 fn paging_policy(burst: &Burst<Upf>, i: usize, state: &State) -> u8 {
     let action = state.sessions.action(burst.lane.session[i], burst.lane.action[i]);
-    action.map_or(0, |action| action.keep & 7)
+    action.map_or(0, |action| action.value & 7)
 }
 
 /// A container of 8 bytes in the place of the short one, which `put` wrote: with the paging policy, and padding.
@@ -254,7 +255,7 @@ mod tests {
         /// Word by word or field by field, the same bytes stand before a packet.
         #[test]
         fn both_ways_of_writing_agree(
-            tos: u8, total in 64u16.., teid: u32, qfi in 0..=MOST_QFI,
+            tos: u8, total in 64u16.., teid: u32, qfi in 0..=MOST_QFI as u8,
             ends: [u8; 8], link: [u8; Tunnel::LINK], ttl in 1u8.., user: [u8; CHANGES],
         ) {
             let mut header = [0; 48];
@@ -268,10 +269,10 @@ mod tests {
             at_once[USUAL..].copy_from_slice(&user);
             at_once[USUAL + 8] = ttl;
             let mut by_fields = at_once;
-            put_usual(&mut at_once, &tunnel, &Fields { tos, total, teid, qfi });
+            put_usual(&mut at_once, &tunnel, &Fields { tos, total, teid, encap: Encap::container(qfi) });
             by_fields[..Tunnel::LINK].copy_from_slice(&link);
             let behind_link = &mut by_fields[Tunnel::LINK..];
-            put::<IP4, { USUAL - Tunnel::LINK }>(behind_link, &tunnel, &Fields { tos, total, teid, qfi });
+            put::<IP4, { USUAL - Tunnel::LINK }>(behind_link, &tunnel, &Fields { tos, total, teid, encap: Encap::container(qfi) });
             decrement_ttl(&mut by_fields[USUAL..], 4);
             prop_assert_eq!(at_once, by_fields);
             prop_assert!(checksum::is_valid20(at_once[Tunnel::LINK..].first_chunk().expect("20 bytes")));

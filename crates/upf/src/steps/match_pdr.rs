@@ -1,8 +1,8 @@
 //! Which rule applies.
 
-use dataplane::filter::{Key4, Key6, QuadKey, WAYS};
+use dataplane::filter::{Key4, Key6, QuadKey};
 use dataplane::parse::HasIp;
-use engine::{At, Burst, Ctx, Stage};
+use engine::{At, Burst, Ctx, Drop, Stage};
 use frame::Arena;
 use table::hint::{prefetch_index, prefetch_index_far};
 use table::records::Window;
@@ -44,9 +44,12 @@ fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Ses
             4 => rule4::<UPLINK>(window, burst, i, arena),
             _ => rule6::<UPLINK>(window, burst, i, arena),
         };
-        let Some(rule) = found else {
-            burst.drop(i, drops::NO_PDR, at);
-            continue;
+        let rule = match found {
+            Ok(rule) => rule,
+            Err(why) => {
+                burst.drop(i, why, at);
+                continue;
+            }
         };
         if far {
             // A position that is none asks for the head, which is there, as most rules' actions are.
@@ -62,18 +65,23 @@ fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Ses
 
 /// The rule of an IPv4 packet in a session with plain filters only: four at once.
 #[inline(always)]
-fn quick4<'a, const UPLINK: bool>(window: &'a Window, quads: &[Quad], lane: &Lane, i: usize) -> Option<&'a RuleResult> {
+fn quick4<'a, const UPLINK: bool>(
+    window: &'a Window,
+    quads: &[Quad],
+    lane: &Lane,
+    i: usize,
+) -> Result<&'a RuleResult, Drop> {
     let ip = lane.ip(i);
     let key = if UPLINK { QuadKey::uplink(ip, lane.end[i], lane.qfi[i]) } else { QuadKey::downlink(ip) };
     for (n, quad) in quads.iter().enumerate() {
         let hits = quad.filters.hits(&key);
         if hits != 0 {
             let actions_of_quads = record::quad_actions_in(window);
-            let quad_actions = &actions_of_quads[record::deed_at(n, UPLINK) % actions_of_quads.len()];
-            return Some(&quad_actions.treatments[hits.trailing_zeros() as usize % WAYS]);
+            let quad_actions = actions_of_quads.get(record::deed_at(n, UPLINK)).ok_or(drops::RULE_MISSING)?;
+            return quad_actions.treatments.get(hits.trailing_zeros() as usize).ok_or(drops::RULE_MISSING);
         }
     }
-    None
+    Err(drops::NO_PDR)
 }
 
 /// The rule of any other IPv4 packet. A function of its own, like the next: each needs all registers.
@@ -83,12 +91,12 @@ fn rule4<'a, const UPLINK: bool>(
     burst: &Burst<Upf>,
     i: usize,
     arena: &Arena,
-) -> Option<&'a RuleResult> {
+) -> Result<&'a RuleResult, Drop> {
     let (lane, packet) = (&burst.lane, user_packet(burst, i, arena));
     let key = if UPLINK { Key4::uplink(lane.ip(i), packet) } else { Key4::downlink(lane.ip(i), packet) };
     let filters = record::filters4_in(window);
     first::<UPLINK>(window, lane.teid[i], lane.qfi[i], |rule| {
-        any(rule.first4, rule.count4, |n| filters[n % filters.len()].matches(&key))
+        any(rule.first4, rule.count4, |n| Some(filters.get(n)?.matches(&key)))
     })
 }
 
@@ -99,12 +107,12 @@ fn rule6<'a, const UPLINK: bool>(
     burst: &Burst<Upf>,
     i: usize,
     arena: &Arena,
-) -> Option<&'a RuleResult> {
+) -> Result<&'a RuleResult, Drop> {
     let (lane, packet) = (&burst.lane, user_packet(burst, i, arena));
     let key = if UPLINK { Key6::uplink(lane.ip(i), packet) } else { Key6::downlink(lane.ip(i), packet) };
     let filters = record::filters6_in(window);
     first::<UPLINK>(window, lane.teid[i], lane.qfi[i], |rule| {
-        any(rule.first6, rule.count6, |n| filters[n % filters.len()].matches(&key))
+        any(rule.first6, rule.count6, |n| Some(filters.get(n)?.matches(&key)))
     })
 }
 
@@ -113,14 +121,15 @@ fn user_packet<'a>(burst: &'a Burst<Upf>, i: usize, arena: &'a Arena) -> &'a [u8
     burst.bytes(i, arena).get(usize::from(burst.frame(i).meta.l3)..).unwrap_or_default()
 }
 
-/// Whether any of a rule's filters matches: all are compared, for a branch too many costs more than a filter.
+/// Whether any of a rule's filters matches: all are compared, for a branch too many costs more than a filter. An error:
+/// one is beyond the record.
 #[inline(always)]
-fn any(first: u8, count: u8, matches: impl Fn(usize) -> bool) -> bool {
+fn any(first: u8, count: u8, matches: impl Fn(usize) -> Option<bool>) -> Result<bool, Drop> {
     let mut found = false;
-    for n in 0..count {
-        found |= matches(first.wrapping_add(n).into());
+    for n in 0..usize::from(count) {
+        found |= matches(usize::from(first) + n).ok_or(drops::RULE_MISSING)?;
     }
-    found
+    Ok(found)
 }
 
 /// Rules compared together.
@@ -133,29 +142,47 @@ fn first<const UPLINK: bool>(
     window: &Window,
     teid: u32,
     qfi: u8,
-    filtered: impl Fn(&Match) -> bool,
-) -> Option<&RuleResult> {
-    let (mut from, mut left) = record::rules_of(record::head_of(window, UPLINK), UPLINK);
+    filtered: impl Fn(&Match) -> Result<bool, Drop>,
+) -> Result<&RuleResult, Drop> {
+    let (from, mut left) = record::rules_of(record::head_of(window, UPLINK), UPLINK);
+    let mut from = usize::from(from);
     let rules = record::matches_in(window);
     while left > 0 {
         let group = left.min(GROUP);
         let mut hits = 0u32;
         for n in 0..group {
-            let rule = &rules[usize::from(from.wrapping_add(n))];
+            let rule = rules.get(from + usize::from(n)).ok_or(drops::RULE_MISSING)?;
             if UPLINK && rule.teid != teid {
                 continue;
             }
             let mut applies = !UPLINK | (rule.then.qfi == NONE8) | (rule.then.qfi == qfi);
             if rule.then.flags & match_flags::FILTERED != 0 {
-                applies &= filtered(rule);
+                applies &= filtered(rule)?;
             }
             hits |= u32::from(applies) << n;
         }
         if hits != 0 {
-            return Some(&rules[usize::from(from.wrapping_add(hits.trailing_zeros() as u8))].then);
+            let rule = rules.get(from + hits.trailing_zeros() as usize).ok_or(drops::RULE_MISSING)?;
+            return Ok(&rule.then);
         }
-        from = from.wrapping_add(group);
+        from += usize::from(group);
         left -= group;
     }
-    None
+    Err(drops::NO_PDR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_beyond_the_record_are_an_error() {
+        let filters = [false, true, false];
+        let matches = |n: usize| filters.get(n).copied();
+        assert_eq!(any(0, 3, matches), Ok(true));
+        assert_eq!(any(2, 1, matches), Ok(false));
+        assert_eq!(any(3, 0, matches), Ok(false));
+        assert_eq!(any(1, 3, matches), Err(drops::RULE_MISSING));
+        assert_eq!(any(255, 255, matches), Err(drops::RULE_MISSING));
+    }
 }

@@ -5,7 +5,7 @@ use wire::gtpu::{flag, message_type};
 use wire::{checksum, fast, gtpu, ip6, protocol};
 
 use super::Checksum6;
-use crate::record::outer;
+use crate::record::encap;
 
 /// UDP's.
 const UDP: usize = 8;
@@ -14,9 +14,9 @@ const UDP: usize = 8;
 pub(crate) struct Outwards<'a> {
     /// The headers of all packets that go there.
     pub tunnel: &'a Tunnel,
-    /// What stands behind the IP header, as [`crate::record::Action::qfi`] says it. GTP-U's header has no container.
-    pub behind: u8,
-    /// The far end's tunnel endpoint or port.
+    /// One of [`encap`]'s values that have a header. GTP-U's has no container.
+    pub encap: u8,
+    /// The far end's TEID, or with [`encap::UDP`] its port.
     pub id: u32,
     /// Type of service or traffic class.
     pub tos: u8,
@@ -26,9 +26,9 @@ impl Outwards<'_> {
     /// Bytes before the user's packet.
     pub fn len(&self) -> usize {
         let ip = usize::from(self.tunnel.len).saturating_sub(UDP);
-        match self.behind {
-            outer::IP => ip,
-            outer::UDP => ip + UDP,
+        match self.encap {
+            encap::IP => ip,
+            encap::UDP => ip + UDP,
             _ => ip + UDP + gtpu::HEADER_LEN,
         }
     }
@@ -39,17 +39,17 @@ impl Outwards<'_> {
         let total = u16::try_from(packet.len()).ok()?;
         let ip = usize::from(self.tunnel.len).checked_sub(UDP)?;
         let inner = packet.get(self.len())? >> 4;
-        let template = if self.behind == outer::IP { ip } else { ip + UDP };
+        let template = if self.encap == encap::IP { ip } else { ip + UDP };
         packet.get_mut(..template)?.copy_from_slice(self.tunnel.header.get(..template)?);
-        if self.behind != outer::IP {
+        if self.encap != encap::IP {
             fast::put16(packet, ip + 4, total - ip as u16)?; // not shorter than its headers
         }
-        match self.behind {
-            outer::IP => {
+        match self.encap {
+            encap::IP => {
                 let number = if inner == 4 { protocol::IP4 } else { protocol::IP6 };
                 fast::put8(packet, if self.tunnel.version == 4 { 9 } else { ip6::field::NEXT }, number)?;
             }
-            outer::UDP => fast::put16(packet, ip + 2, self.id as u16)?, // a port
+            encap::UDP => fast::put16(packet, ip + 2, self.id as u16)?, // a port
             _ => {
                 let header = packet.get_mut(ip + UDP..ip + UDP + gtpu::HEADER_LEN)?;
                 header[..2].copy_from_slice(&[flag::VERSION_1, message_type::G_PDU]);
@@ -67,7 +67,7 @@ impl Outwards<'_> {
         fast::put8(packet, 0, 0x60 | self.tos >> 4)?;
         fast::put8(packet, 1, self.tos << 4)?;
         fast::put16(packet, 4, total - ip as u16)?;
-        if self.behind != outer::IP && checksum6 == Checksum6::Full {
+        if self.encap != encap::IP && checksum6 == Checksum6::Full {
             let datagram = packet.get(ip..)?;
             let sum = checksum::combine(checksum::sum(datagram), checksum::combine(self.tunnel.sum, total - ip as u16));
             fast::put16(packet, ip + 6, checksum::finish_udp(sum))?;

@@ -6,7 +6,7 @@ use engine::{Burst, Ctx, Stage};
 
 use super::apply_far::{forward, mark_user};
 use crate::lane::Upf;
-use crate::record::{NONE8, apply};
+use crate::record::{NONE8, kind};
 use crate::{drops, punts};
 
 /// Applies the forwarding action rule *as it is now* to packets that were held: the subscriber may be at another gNB
@@ -32,14 +32,14 @@ impl Stage<Upf> for Resume {
             match state.sessions.action(burst.lane.session[i], burst.lane.action[i]) {
                 None => burst.drop(i, drops::SESSION_GONE, at),
                 // The subscriber became idle while the packet waited for a neighbour.
-                Some(action) if action.kind() == apply::BUFFER => burst.punt(i, punts::BUFFER),
-                Some(action) if ![apply::FORWARD, apply::CLOSED, apply::MARKED].contains(&action.kind()) => {
+                Some(action) if action.what() == kind::BUFFER => burst.punt(i, punts::BUFFER),
+                Some(action) if ![kind::FORWARD, kind::CLOSED, kind::MARKED].contains(&action.what()) => {
                     burst.drop(i, drops::FAR_DROP, at)
                 }
                 Some(action) if !forward(&mut burst.lane, i, action, tables) => {
                     burst.drop(i, drops::FAR_INCOMPLETE, at);
                 }
-                Some(action) if action.kind() == apply::MARKED => mark_user(burst, i, action.keep, arena),
+                Some(action) if action.what() == kind::MARKED => mark_user(burst, i, action.value, arena),
                 Some(_) => {}
             }
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-testkit::cases! { vlan_port, wrong_vlan, two_tags, priority_tag, wrong_mac, group_mac, group_addresses, other_protocols, padding, jammed_port }
+testkit::cases! { vlan_port, wrong_vlan, two_tags, stacked_ports, wrong_stack, arp_in_a_stack, tag_priority, neighbours_with_tags, priority_tag, wrong_mac, group_mac, group_addresses, other_protocols, padding, jammed_port }
 
 /// `n3` in VLAN 30, `n6` in VLAN 60.
 pub const TAGGED: &str = r#"
@@ -39,6 +39,93 @@ fn two_tags() -> Case {
         .send("n6", &eth(ROUTER_MAC, N6_MAC).vlan(5).carrying(&response(UE)))
         .send("n6", &eth(ROUTER_MAC, N6_MAC).service_vlan(5).vlan(6).carrying(&response(UE)))
         .drops("downlink.parse_plain.wrong_vlan", 2)
+}
+
+/// `n3` in a stack of a service tag and a customer tag, `n6` in one of two customer tags.
+const STACKED: &str = r#"
+port = [
+  { name = "n3", uri = "memory:n3?mac=02:00:00:00:03:01", role = "access", vlan = ["0x88a8:30", 31], addresses = ["10.0.3.1/24"] },
+  { name = "n6", uri = "memory:n6?mac=02:00:00:00:06:01", role = "core", vlan = [60, 61], addresses = ["10.0.6.1/24"] },
+]
+route = [{ to = "0.0.0.0/0", via = "10.0.6.254" }]
+"#;
+
+fn stacked_ports() -> Case {
+    let tunnel_in = eth(GNB_MAC, N3_MAC).service_vlan(30).vlan(31).ip4(GNB, N3).gtpu(TEID).container_up(QFI);
+    let tunnel_out =
+        eth(N3_MAC, GNB_MAC).service_vlan(30).vlan(31).ip4(N3, GNB).gtpu_unsummed(GNB_TEID).container_down(QFI);
+    case("Ports in two VLANs, one inside the other: both tags are expected and put on.")
+        .with(STACKED)
+        .send("n3", &tunnel_in.carrying(&request(UE)))
+        .send("n6", &eth(ROUTER_MAC, N6_MAC).vlan(60).vlan(61).carrying(&response(UE)))
+        .expect("n6", &eth(N6_MAC, ROUTER_MAC).vlan(60).vlan(61).carrying(&request(UE).ttl(63)))
+        .expect("n3", &tunnel_out.carrying(&response(UE).ttl(63)))
+}
+
+fn wrong_stack() -> Case {
+    case("On a port with a stack: no tag, the outer one alone, another inner one, and the two exchanged.")
+        .with(STACKED)
+        .send("n6", &from_router(&response(UE)))
+        .send("n6", &eth(ROUTER_MAC, N6_MAC).vlan(60).carrying(&response(UE)))
+        .send("n6", &eth(ROUTER_MAC, N6_MAC).vlan(60).vlan(62).carrying(&response(UE)))
+        .send("n6", &eth(ROUTER_MAC, N6_MAC).vlan(61).vlan(60).carrying(&response(UE)))
+        .drops("downlink.parse_plain.wrong_vlan", 4)
+}
+
+fn arp_in_a_stack() -> Case {
+    let asked = eth(GNB_MAC, [0xff; 6]).service_vlan(30).vlan(31).arp_request(GNB_MAC, GNB, N3).padded();
+    let answer = eth(N3_MAC, GNB_MAC).service_vlan(30).vlan(31).arp_reply(N3_MAC, N3, GNB_MAC, GNB).padded();
+    case("ARP behind two tags is answered behind the same.")
+        .with(STACKED)
+        .send("n3", &asked)
+        .expect("n3", &answer)
+        .punts("arp", 1)
+}
+
+fn tag_priority() -> Case {
+    let ports = STACKED.replace("addresses", "pcp = [0, 1, 2, 3, 4, 6, 6, 7], addresses");
+    let tunnel = |down: bool, pcp| {
+        let (from, to) = if down { (N3_MAC, GNB_MAC) } else { (GNB_MAC, N3_MAC) };
+        eth(from, to).service_vlan(30).pcp(pcp).vlan(31).pcp(pcp)
+    };
+    let plain = |from, to, pcp| eth(from, to).vlan(60).pcp(pcp).vlan(61).pcp(pcp);
+    // Expedited forwarding, class selector 5; assured forwarding 21, class selector 2.
+    let (ef, af) = (46 << 2, 18 << 2);
+    let down = tunnel(true, 6).ip4(N3, GNB).tos(ef).gtpu_unsummed(GNB_TEID).container_down(QFI);
+    case("The DSCP of what leaves is the priority of both tags, by the port's map; that of what comes in is not looked at.")
+        .with(&ports)
+        .send("n3", &tunnel(false, 3).ip4(GNB, N3).gtpu(TEID).container_up(QFI).carrying(&request(UE).tos(af)))
+        .send("n6", &plain(ROUTER_MAC, N6_MAC, 1).carrying(&response(UE).tos(ef)))
+        .expect("n6", &plain(N6_MAC, ROUTER_MAC, 2).carrying(&request(UE).tos(af).ttl(63)))
+        .expect("n3", &down.carrying(&response(UE).tos(ef).ttl(63)))
+}
+
+fn neighbours_with_tags() -> Case {
+    let neighbours = r#"
+neighbour = [
+  { port = "n3", address = "10.0.3.100", mac = "02:00:00:00:03:64", vlan = [30, 31] },
+  { port = "n6", address = "10.0.6.254", mac = "02:00:00:00:06:fe", vlan = "0x88a8:60" },
+]
+"#;
+    let asked = eth(GNB_MAC, [0xff; 6]).vlan(30).vlan(31).arp_request(GNB_MAC, GNB, N3).padded();
+    let answer = eth(N3_MAC, GNB_MAC).vlan(30).vlan(31).arp_reply(N3_MAC, N3, GNB_MAC, GNB).padded();
+    let out = eth(N3_MAC, GNB_MAC).vlan(30).vlan(31).ip4(N3, GNB).gtpu_unsummed(GNB_TEID).container_down(QFI);
+    case("Neighbours with tags of their own on ports without: frames to them carry theirs, and theirs are taken.")
+        .with(neighbours)
+        .send("n3", &asked)
+        .send(
+            "n3",
+            &eth(GNB_MAC, N3_MAC).vlan(30).vlan(31).ip4(GNB, N3).gtpu(TEID).container_up(QFI).carrying(&request(UE)),
+        )
+        .send("n3", &up(&request(UE)))
+        .send("n6", &eth(ROUTER_MAC, N6_MAC).service_vlan(60).carrying(&response(UE)))
+        .send("n6", &eth(ROUTER_MAC, N6_MAC).vlan(30).vlan(31).carrying(&response(UE)))
+        .expect("n6", &eth(N6_MAC, ROUTER_MAC).service_vlan(60).carrying(&request(UE).ttl(63)))
+        .expect("n6", &eth(N6_MAC, ROUTER_MAC).service_vlan(60).carrying(&request(UE).ttl(63)))
+        .expect("n3", &out.carrying(&response(UE).ttl(63)))
+        .expect("n3", &answer)
+        .drops("downlink.parse_plain.wrong_vlan", 1)
+        .punts("arp", 1)
 }
 
 fn priority_tag() -> Case {

@@ -10,6 +10,7 @@ use dataplane::neighbour::{self, NeighbourMessage, Station};
 use frame::{Batch, Pool, Port};
 use traffic::{Profile, Segment};
 use wire::Mac;
+use wire::ethernet::{Tag, Tags};
 
 use super::options::Spec;
 use gateway::fail::Usage;
@@ -100,7 +101,8 @@ fn ask(
 
 /// The frame that asks for `theirs`; none where it is of another family than we are.
 fn question(segment: &Segment, ours: IpAddr, theirs: IpAddr) -> Option<Vec<u8>> {
-    let us = Station { mac: segment.own, vlan: segment.vlan.map(wire::Vlan::of) };
+    let tags = segment.vlan.map_or(Tags::None, |id| Tags::One(Tag::customer(wire::Vlan::of(id))));
+    let us = Station { mac: segment.own, tags };
     neighbour::request(&us, ours, theirs, None)
 }
 
