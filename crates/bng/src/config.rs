@@ -2,6 +2,7 @@
 
 mod check;
 mod expand;
+mod sessions;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
@@ -11,6 +12,8 @@ use dataplane::config::{Frames, Health, Link, Links, Log, Metrics, Neighbour, Pr
 use dataplane::forward::InstanceId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use sessions::{GroupSessions, Ipv6Mode, SessionsSection, gateways4, link_local, prefix4, seconds};
 
 pub use expand::{GroupPlan, Layout, ProfilePlan, Slice4, Slice6, VlanRange};
 
@@ -47,6 +50,9 @@ pub struct Config {
     /// Static subscribers.
     #[serde(default)]
     pub subscriber: Vec<Subscriber>,
+    /// Sessions of subscribers that come by themselves.
+    #[serde(default)]
+    pub sessions: SessionsSection,
     /// Rate limits of control packets from the access network.
     #[serde(default)]
     pub punt: PuntSection,
@@ -226,6 +232,9 @@ pub struct Group {
     /// The VRF its subscribers' packets are routed in; left out: `core`.
     #[serde(default)]
     pub instance: Option<String>,
+    /// What its sessions are given; left out: it has static subscribers only.
+    #[serde(default)]
+    pub sessions: Option<GroupSessions>,
     /// The profile of subscribers that name none.
     #[serde(default)]
     pub profile: Option<String>,
@@ -426,12 +435,14 @@ impl Class {
     }
 }
 
-/// Packets a second that each class may have, per worker: in all, and of one line.
+/// Packets a second that each class may have, per worker: in all, of one line, and of one VLAN pair that lines share.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PuntSection {
-    /// Of one line, every class; ten times as many at once.
+    /// Of one line, every class; ten times as many at once. Where lines share VLANs, a line is a hardware address.
     pub line: u32,
+    /// Of one VLAN pair of an N:1 group, every class, whatever hardware addresses are in use; as many at once.
+    pub pair: u32,
     /// DHCPv4.
     pub dhcp4: u32,
     /// DHCPv6.
@@ -454,6 +465,7 @@ impl Default for PuntSection {
     fn default() -> Self {
         Self {
             line: 10,
+            pair: 4000,
             dhcp4: 40_000,
             dhcp6: 40_000,
             arp: 20_000,

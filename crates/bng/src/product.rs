@@ -9,10 +9,11 @@ mod observer;
 mod protocol;
 mod show;
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use engine::Time;
 use gateway::cli::RunArgs;
@@ -25,15 +26,48 @@ use gateway::tables::duration;
 use gateway::trace::TraceKey;
 use gateway::watch::Vitals;
 
-use crate::assemble::{AssembleError, assemble};
+use crate::assemble::{AssembleError, assemble, attach};
 use crate::config::Config;
+use crate::sessions::{Environment, Stored};
 use observer::Observer;
 
 /// A broadband gateway's configuration, checked.
 pub type Loaded = shell::Loaded<BngGateway>;
 
 /// A broadband gateway on its way to run, and at its end.
-pub struct BngGateway;
+#[derive(Default)]
+pub struct BngGateway {
+    /// What an earlier run kept of sessions.
+    stored: Stored,
+}
+
+/// Reads the ledger that leases are kept in, without a privilege.
+fn read_leases(config: &Config) -> anyhow::Result<Stored> {
+    let Some(folder) = config.sessions.ledger.clone().filter(|_| config.has_sessions()) else {
+        return Ok(Stored::default());
+    };
+    let section = config.process.clone();
+    let read = move || -> anyhow::Result<Stored> {
+        gateway::privilege::give_up_in_thread(&section, &folder)?;
+        Stored::read(&folder).map_err(Into::into)
+    };
+    let thread = std::thread::Builder::new().name("weir-restore".into()).spawn(read)?;
+    let stored = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    for why in &stored.unreadable {
+        tracing::warn!(target: "sessions", event = "lease_unreadable", "{why}");
+    }
+    Ok(stored)
+}
+
+/// A number that nobody can guess.
+fn seed() -> u64 {
+    RandomState::new().hash_one("sessions")
+}
+
+/// The wall clock.
+fn now() -> access::Time {
+    access::Time(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64))
+}
 
 impl Gateway for BngGateway {
     const NAME: &'static str = "bng";
@@ -69,20 +103,26 @@ impl Gateway for BngGateway {
         Ok(Loaded::of(text)?)
     }
 
-    fn begin(_loaded: &Loaded, standby: bool, _stop: &AtomicBool) -> anyhow::Result<Option<(Self, Option<Instant>)>> {
+    fn begin(loaded: &Loaded, standby: bool, _stop: &AtomicBool) -> anyhow::Result<Option<(Self, Option<Instant>)>> {
         anyhow::ensure!(!standby, "a broadband gateway has no standby yet: run it without --standby");
-        Ok(Some((Self, None)))
+        Ok(Some((Self { stored: read_leases(&loaded.config)? }, None)))
     }
 
-    fn reach(_config: &Config) -> Reach {
-        Reach::default()
+    fn reach(config: &Config) -> Reach {
+        Reach { write: config.sessions.ledger.clone().into_iter().collect(), ..Reach::default() }
     }
 
     fn start(&mut self, loaded: &Loaded, opened: Opened, vitals: Arc<Vitals>) -> Result<Process<Observer>, StartError> {
-        let (control, workers) = assemble(&loaded.config, opened.caps()).map_err(|error| match error {
+        let (mut control, mut workers) = assemble(&loaded.config, opened.caps()).map_err(|error| match error {
             AssembleError::Config(error) => StartError::Config(loaded.wrong(&error)),
             other => StartError::Gateway(Box::new(other)),
         })?;
+        let waker = ControlWaker::new(control.waker().clone());
+        let told = waker.clone();
+        let environment = Environment { clock: Box::new(now), told: Box::new(move || told.call()), seed: seed() };
+        let stored = std::mem::take(&mut self.stored);
+        attach(&loaded.config, &mut control, &mut workers, stored, environment)
+            .map_err(|error| StartError::Gateway(Box::new(error)))?;
         let worker = |worker: crate::assemble::WorkerInit| WorkerInit {
             waker: worker.gateway.waker().clone(),
             plane: worker.gateway,
@@ -92,7 +132,7 @@ impl Gateway for BngGateway {
         let all = WorkerInits {
             workers: workers.into_iter().map(worker).collect(),
             time: Time::real(),
-            waker: ControlWaker::new(control.waker().clone()),
+            waker,
             sockets: Vec::new(),
             vitals,
         };

@@ -155,7 +155,7 @@ impl SlowPath {
             return;
         }
         let packet = about.packet;
-        self.originate(about, about.side, state, env, |space, from4, from6| {
+        self.originate(about, sender_side(about, state), state, env, |space, from4, from6| {
             let len = match packet.first()? >> 4 {
                 4 => icmp::error4(space, from4?, told.v4, packet)?,
                 _ => icmp::error6(space, from6?, told.v6, packet)?,
@@ -218,6 +218,12 @@ impl SlowPath {
         });
         let Some(mut frame) = made else { return false };
         (frame.meta.l3, frame.meta.port) = (0, id);
+        // Another worker's subscriber: on as if the core had sent it.
+        let owner = owner_of(about, &frame, to, state, env);
+        if owner.is_some_and(|owner| owner != self.worker) {
+            env.pass_on(id, frame);
+            return true;
+        }
         // Counted when it leaves the queue, as released.
         self.own.put(towards, frame, env);
         true
@@ -233,7 +239,7 @@ fn speakers(
 ) -> (Option<std::net::Ipv4Addr>, Option<std::net::Ipv6Addr>) {
     let port4 = view.v4.first().map(|(address, _)| (*address).into());
     let port6 = view.v6.first().map(|(address, _)| (*address).into());
-    if to == Side::Core || about.side == Side::Core {
+    if to == Side::Core {
         return (port4, port6);
     }
     let source: Option<IpAddr> = L3L4::parse(about.packet).ok().map(|ip| match ip.version {
@@ -254,6 +260,29 @@ fn speakers(
         _ => None,
     });
     (own4.or(port4), own6.or(port6))
+}
+
+/// The side a packet's sender is on: a packet that came from the core side may be one that a subscriber sent to another.
+fn sender_side(about: &About<'_>, state: &State) -> Side {
+    let packet = about.packet;
+    let owner = match packet.first().map(|first| first >> 4) {
+        Some(6) => {
+            let upper = fast::be64(packet, L3L4::V6_SRC);
+            upper.and_then(|upper| state.directory.owner6(about.instance, upper))
+        }
+        _ => fast::be32(packet, 12).and_then(|from| state.directory.owner4(about.instance, from)),
+    };
+    if owner.is_some() { Side::Access } else { about.side }
+}
+
+/// The worker that owns the subscriber a frame of our own is for; none: it is for the core.
+fn owner_of(about: &About<'_>, frame: &Frame, to: Side, state: &State, env: &Env) -> Option<engine::Owner> {
+    let bytes = env.arena().bytes(frame);
+    let packet = bytes.get(usize::from(wire::Outer::parse(bytes).ok().filter(|_| to == Side::Access)?.l3)..)?;
+    match packet.first()? >> 4 {
+        6 => state.directory.owner6(about.instance, fast::be64(packet, L3L4::V6_DST)?),
+        _ => state.directory.owner4(about.instance, fast::be32(packet, 16)?),
+    }
 }
 
 /// The sender of a packet as a number, for limits.
