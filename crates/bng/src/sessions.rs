@@ -51,9 +51,9 @@ const SOON: u64 = 1_000_000;
 /// What sessions are made with, beside the configuration.
 pub struct Environment {
     /// The wall clock: leases outlive the process.
-    pub clock: Box<dyn Fn() -> Time + Send>,
+    pub clock: Box<dyn Fn() -> Time + Send + Sync>,
     /// Called by the ledger's thread when something is on the disk.
-    pub told: Box<dyn FnMut() + Send>,
+    pub told: Box<dyn FnMut() + Send + Sync>,
     /// A random number.
     pub seed: u64,
 }
