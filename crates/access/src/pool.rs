@@ -246,7 +246,7 @@ impl Pools {
 
     /// Bits of [`Pools::address`] that are leased; 128 for addresses of both families.
     pub fn prefix_len(&self, slot: u32) -> u8 {
-        self.pools[usize::from(self.lease(slot).pool)].prefix_len()
+        self.pools[usize::from(self.lease(slot).pool)].lease_len()
     }
 
     /// The subscriber group whose pool it is from.
@@ -498,7 +498,7 @@ impl Pools {
         }
         let at = self.locate(group, key.kind, address.to_bits());
         let (pool, block) = at.ok_or(NotRestored::NoPool(group, address))?;
-        if self.pools[usize::from(pool)].prefix_len() != record.prefix_len {
+        if self.pools[usize::from(pool)].lease_len() != record.prefix_len {
             return Err(NotRestored::NoPool(group, address));
         }
         if !self.pools[usize::from(pool)].is_unclaimed(block) || self.index.contains_key(&key) {

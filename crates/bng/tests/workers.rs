@@ -157,7 +157,7 @@ fn full_ring_to_control_is_counted() {
     let of = |stats: &engine::StatsView| -> u64 {
         stats.drops().iter().filter(|(_, reason, ..)| reason.name == "control_full").map(|row| row.2).sum()
     };
-    let dropped: u64 = device.rig.all_stats().map(|stats| of(stats)).sum();
+    let dropped: u64 = device.rig.all_stats().map(of).sum();
     assert_eq!(dropped, lost);
     assert!(device.rig.all_stats().all(|stats| stats.missing() == 0));
     device.close().expect("nothing lost");
