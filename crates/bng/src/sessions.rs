@@ -178,15 +178,17 @@ impl Sessions {
         let layout = control.layout();
         let groups: Vec<_> = (0..layout.groups.len()).map(|n| Served::new(config, layout, n)).collect();
         let instances = config.instances().len();
-        let pools = (0..instances).map(|instance| served::pools(config, layout, instance)).collect::<Result<_, _>>()?;
+        let specs: Vec<_> = control.subscribers().copied().collect();
+        let pools = |instance| served::pools(config, layout, &specs, instance);
+        let pools = (0..instances).map(pools).collect::<Result<_, _>>()?;
         let section = &config.sessions;
         let told = std::mem::replace(&mut environment.told, Box::new(|| {}));
         let store = Store::new(&mut stored, told).map_err(BadSessions::Ledger)?;
-        let fixed = control.subscribers().map(|spec| {
+        let fixed = specs.iter().map(|spec| {
             let shared = layout.groups[usize::from(spec.group)].shared;
             Identity { line: line_of(spec.line), mac: spec.mac.filter(|_| shared).map(Mac) }
         });
-        let (fixed, next_handle) = (fixed.collect(), control.subscribers().count() as u32); // at most MOST_SUBSCRIBERS
+        let (fixed, next_handle) = (fixed.collect(), specs.len() as u32); // at most MOST_SUBSCRIBERS
         // Workers have limited lines already.
         let limits = Limits { line_rate: 1000, line_burst: 1000, block_after: 0, ..Limits::default() };
         let mut this = Self {

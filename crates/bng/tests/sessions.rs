@@ -186,7 +186,7 @@ fn dual_stack_is_one_subscriber() {
     for host in [u128::from(wan) << 64 | 1, u128::from(pd | 0x12) << 64 | 7] {
         device.send("acc", &FIRST.line(GW_MAC).carrying(&cases::up6(host.into(), 9)).build());
         device.settle();
-        assert_eq!(device.received("core").len(), 1);
+        assert_eq!(device.received("core").len(), 1, "{:?}", device.counters());
     }
     // An advertisement says that addresses are had by DHCP.
     let is_advertisement = |frame: &&Vec<u8>| frame[22 + 6] == 58 && frame[22 + 40] == 134;
@@ -221,7 +221,7 @@ fn solicitation_is_given_a_prefix() {
     let host = Ipv6Addr::from_bits(prefix.prefix.to_bits() | 0x1234);
     device.send("acc", &FIRST.line(GW_MAC).carrying(&cases::up6(host, 9)).build());
     device.settle();
-    assert_eq!(device.received("core").len(), 1);
+    assert_eq!(device.received("core").len(), 1, "{:?}", device.counters());
     // One that goes on sending keeps its prefix; one that is silent loses it.
     let live = |device: &mut Device, to: u64, sends: bool| {
         for at in (device.clock.now() / SECOND..to).step_by(300) {

@@ -13,6 +13,7 @@ use access::subscriber::Vlans;
 use wire::Mac;
 
 use crate::config::{Config, GroupPlan, Ipv6Mode, Layout, SessionsSection, gateways4, link_local, prefix4, seconds};
+use crate::record::SubscriberSpec;
 
 /// Records that may wait for the disk.
 const WAITING: usize = 65_536;
@@ -102,15 +103,11 @@ fn v6(upper: u64, lower: u64) -> IpAddr {
     Ipv6Addr::from_bits(u128::from(upper) << 64 | u128::from(lower)).into()
 }
 
-/// The pools of a VRF's groups that have sessions. What is not leased: the gateway's own addresses, static subscribers', and
+/// The pools of a VRF's groups that have sessions, beside the `fixed` subscribers. What is not leased: the gateway's own addresses, static subscribers', and
 /// of each IPv4 slice the first and the last address, which some clients take for the network's own.
-pub fn ranges(config: &Config, layout: &Layout, instance: usize) -> Vec<Range> {
-    let specs = || {
-        let is_here = |spec: &&crate::record::SubscriberSpec| {
-            usize::from(layout.groups[usize::from(spec.group)].instance) == instance
-        };
-        layout.subscribers.iter().filter(is_here)
-    };
+pub fn ranges(config: &Config, layout: &Layout, fixed: &[SubscriberSpec], instance: usize) -> Vec<Range> {
+    let is_here = |spec: &&SubscriberSpec| usize::from(layout.groups[usize::from(spec.group)].instance) == instance;
+    let specs = || fixed.iter().filter(is_here);
     let fixed4 = rows(specs().filter_map(|spec| Some((spec.ipv4?, spec.ipv4?))).collect(), |a, b| a + 1 == b);
     let fixed6 = specs().flat_map(|spec| spec.wan.map(|wan| (wan, 64)).into_iter().chain(spec.pd));
     let fixed6 =
@@ -149,8 +146,13 @@ pub fn ranges(config: &Config, layout: &Layout, instance: usize) -> Vec<Range> {
 }
 
 /// The pools of a VRF.
-pub fn pools(config: &Config, layout: &Layout, instance: usize) -> Result<Pools, BadSessions> {
-    let ranges = ranges(config, layout, instance);
+pub fn pools(
+    config: &Config,
+    layout: &Layout,
+    fixed: &[SubscriberSpec],
+    instance: usize,
+) -> Result<Pools, BadSessions> {
+    let ranges = ranges(config, layout, fixed, instance);
     let section = &config.sessions;
     let limits = Limits {
         per_line: section.leases_per_line,
