@@ -5,7 +5,7 @@
     tap0 ─ qinq.py ─ sub0 ══════════════ acc ─ weir ─ core 198.18.0.1 ══ dn0 198.18.0.2
 
 The clients are Debian's udhcpc and dhclient, and the kernel's SLAAC. Everything is made here and removed at the end.
-usage: bng_sessions.py WEIR_BINARY CASE     CASE: dhcp slaac crash
+usage: bng_sessions.py WEIR_BINARY CASE     CASE: dhcp slaac crash radius
 """
 import json, os, re, signal, subprocess, sys, tempfile, time
 
@@ -110,10 +110,29 @@ ipv6 = "{mode}"
         file.write(text)
     return path
 
+RADIUS = """
+[radius]
+nas_identifier = "bng1"
+password = "weir"
+coa = "127.0.0.1:3799"
+interim_seconds = 2
+[[radius.server]]
+address = "127.0.0.1"
+secret = "testing123"
+"""
+
 def gateway():
     if os.path.exists(f"{FOLDER}/weir.sock"):
         os.remove(f"{FOLDER}/weir.sock")
-    child = start(WEIR, "run", config())
+    path = config()
+    if CASE == "radius":
+        with open(path, "a") as file:
+            file.write(RADIUS)
+        text = open(path).read().replace(f"?netns={GW}&", "?").replace('profile = [ {', 'profile = [ { name = "gold" }, {')
+        with open(path, "w") as file:
+            file.write(text)
+    # The RADIUS server listens in the gateway's namespace.
+    child = start(*(["ip", "netns", "exec", GW] if CASE == "radius" else []), WEIR, "run", path)
     for _ in range(150):
         if os.path.exists(f"{FOLDER}/weir.sock") or child.poll() is not None:
             break
@@ -271,6 +290,60 @@ def crash():
     said = gate.communicate(timeout=20)[0]
     expect("weir stops in good order", gate.returncode == 0, said)
 
+def freeradius():
+    folder, source = f"{FOLDER}/radius", f"{HERE}/../../crates/radius/tests/freeradius/radiusd.conf"
+    os.mkdir(folder)
+    with open(f"{folder}/radiusd.conf", "w") as file:
+        file.write(open(source).read().replace("DIR", folder))
+    with open(f"{folder}/users", "w") as file:
+        file.write('acc:100.7 Cleartext-Password := "weir"\n\tFilter-Id = "home",\n\tClass = 0x686f6d65\n\n')
+    open(f"{folder}/dictionary", "w").close()
+    start("ip", "netns", "exec", GW, "freeradius", "-f", "-d", folder)
+    time.sleep(2)
+    return f"{folder}/detail"
+
+def radclient(kind, attributes):
+    done = subprocess.run(["ip", "netns", "exec", GW, "radclient", "-x", "-r", "1", "-t", "3", "127.0.0.1:3799", kind,
+                           "testing123"], input=attributes, capture_output=True, text=True, timeout=20)
+    return done.stdout + done.stderr
+
+def radius():
+    detail = freeradius()
+    gate = gateway()
+    line(7, "02:ca:00:00:00:07")
+    line(8, "02:ca:00:00:00:08")
+    address = address_of(udhcpc("tap7"))
+    use("tap7", address)
+    talks(address, "198.18.0.2")
+    said = udhcpc("tap8")
+    expect("a line that the server does not know gets nothing", "bound" not in said, said)
+    expect("and is no subscriber", [one["c_vlan"] for one in shown()] == [7], shown())
+    told = lambda what: lambda: what in (open(detail).read() if os.path.exists(detail) else "") and open(detail).read()
+    text = wait_for("accounting begins", told("Acct-Status-Type = Start"))
+    expect("with name, address, line and class", all(what in text for what in (
+        'User-Name = "acc:100.7"', f"Framed-IP-Address = {address}", 'NAS-Port-Id = "acc:100.7"', "Class = 0x686f6d65",
+        'NAS-Identifier = "bng1"')), text)
+    text = wait_for("interim reports come", told("Acct-Status-Type = Interim-Update"))
+    packets = [int(n) for n in re.findall(r"Acct-Input-Packets = (\d+)", text)]
+    expect("with what was used", packets and max(packets) >= 5, text)
+    now = f"Event-Timestamp={int(time.time())},Message-Authenticator=0x00"
+    said = radclient("coa", f"User-Name=acc:100.7,Filter-Id=gold,{now}\n")
+    expect("CoA changes the tier", "Received CoA-ACK" in said and shown()[0]["profile"] == "gold", said)
+    talks(address, "198.18.0.2")
+    said = radclient("coa", f"User-Name=acc:100.7,Filter-Id=none,{now}\n")
+    expect("to one that there is", "Received CoA-NAK" in said and "Invalid-Attribute-Value" in said, said)
+    said = radclient("disconnect", f"User-Name=nobody,{now}\n")
+    expect("of a session that there is", "Received Disconnect-NAK" in said and "Session-Context-Not-Found" in said, said)
+    said = radclient("disconnect", f"User-Name=acc:100.7,{now}\n")
+    expect("Disconnect ends the session", "Received Disconnect-ACK" in said, said)
+    wait_for("the subscriber is gone", lambda: shown() == [] and "yes")
+    wait_for("accounting ends", told("Acct-Status-Type = Stop"))
+    got = ping(SUB, "-c", "2", "-W", "1", "-I", address, "198.18.0.2")
+    expect("nothing passes any more", " 0 received" in got, got)
+    gate.send_signal(signal.SIGTERM)
+    said = gate.communicate(timeout=20)[0]
+    expect("weir stops in good order", gate.returncode == 0, said)
+
 def clean():
     for child in children:
         if child.poll() is None:
@@ -284,7 +357,7 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
 signal.alarm(LIMIT)
 try:
     build()
-    {"dhcp": dhcp, "slaac": slaac, "crash": crash}[CASE]()
+    {"dhcp": dhcp, "slaac": slaac, "crash": crash, "radius": radius}[CASE]()
     print(f"  all well after {time.time() - BEGAN:.0f} s")
 finally:
     clean()

@@ -2,6 +2,7 @@
 
 mod check;
 mod expand;
+mod radius;
 mod sessions;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -13,6 +14,7 @@ use dataplane::forward::InstanceId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use radius::{RadiusSection, RadiusServer};
 pub use sessions::{GroupSessions, Ipv6Mode, SessionsSection, gateways4, link_local, prefix4, seconds};
 
 pub use expand::{GroupPlan, Layout, ProfilePlan, Slice4, Slice6, VlanRange};
@@ -53,6 +55,9 @@ pub struct Config {
     /// Sessions of subscribers that come by themselves.
     #[serde(default)]
     pub sessions: SessionsSection,
+    /// Authentication and accounting of sessions; left out: everybody may have one, with the group's tier.
+    #[serde(default)]
+    pub radius: Option<RadiusSection>,
     /// Rate limits of control packets from the access network.
     #[serde(default)]
     pub punt: PuntSection,

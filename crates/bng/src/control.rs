@@ -119,6 +119,8 @@ pub struct Control {
     unanswered: u64,
     /// Usage that sessions have queried.
     usage_news: Vec<(u32, Usage)>,
+    /// Subscribers that workers have taken out, and what they had used.
+    removed: Vec<(u32, Usage)>,
     /// Subscribers that come by themselves; none: there are static ones only.
     sessions: Option<Box<Sessions>>,
     /// When they have something to do.
@@ -155,6 +157,7 @@ impl Control {
             packets: VecDeque::new(),
             unanswered: 0,
             usage_news: Vec::new(),
+            removed: Vec::new(),
             sessions: None,
             deadline: None,
         }
@@ -419,6 +422,11 @@ impl Control {
         std::mem::take(&mut self.usage_news)
     }
 
+    /// Subscribers that workers have taken out since the last call, and what they had used.
+    pub(crate) fn removed(&mut self) -> Vec<(u32, Usage)> {
+        std::mem::take(&mut self.removed)
+    }
+
     /// Takes in a part of what was queried. An answer to an earlier question is of no use.
     fn on_report(&mut self, worker: usize, report: &Report) {
         if report.question == SESSIONS {
@@ -506,7 +514,12 @@ impl Control {
         while let Some((_, answer)) = self.links[worker].commands.poll() {
             match answer {
                 Ok(Answer::Report(report)) => self.on_report(worker, &report),
-                Ok(Answer::Refused(..) | Answer::Unknown) | Err(_) => self.refused += 1,
+                Ok(Answer::Removed(handle, usage)) if self.sessions.is_some() => self.removed.push((handle, usage)),
+                Ok(Answer::Unknown(handle)) => {
+                    self.refused += 1;
+                    self.removed.push((handle, Usage::default()));
+                }
+                Ok(Answer::Refused(..)) | Err(_) => self.refused += 1,
                 _ => {}
             }
         }

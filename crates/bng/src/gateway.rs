@@ -45,8 +45,8 @@ pub enum Answer {
     Removed(u32, Usage),
     /// Done.
     Forgotten,
-    /// There is no such subscriber.
-    Unknown,
+    /// There is no subscriber of that handle.
+    Unknown(u32),
     /// The report.
     Report(Box<Report>),
     /// Sent, or dropped and counted; the bytes are control's to free.
@@ -185,7 +185,7 @@ fn carry_out(state: &mut State, command: Command, env: &mut Env) -> Answer {
             Err(why) => Answer::Refused(why, spec),
         },
         Command::Remove(handle) => {
-            state.subscribers.remove(handle).map_or(Answer::Unknown, |usage| Answer::Removed(handle, usage))
+            state.subscribers.remove(handle).map_or(Answer::Unknown(handle), |usage| Answer::Removed(handle, usage))
         }
         Command::Forget(handle) => {
             state.subscribers.forget(handle);

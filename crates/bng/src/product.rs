@@ -28,7 +28,7 @@ use gateway::watch::Vitals;
 
 use crate::assemble::{AssembleError, assemble, attach};
 use crate::config::Config;
-use crate::sessions::{Environment, Stored};
+use crate::sessions::{Environment, Sockets, Stored};
 use observer::Observer;
 
 /// A broadband gateway's configuration, checked.
@@ -39,6 +39,8 @@ pub type Loaded = shell::Loaded<BngGateway>;
 pub struct BngGateway {
     /// What an earlier run kept of sessions.
     stored: Stored,
+    /// The sockets of RADIUS.
+    radius: Option<Sockets>,
 }
 
 /// Reads the ledger that leases are kept in, without a privilege.
@@ -105,11 +107,24 @@ impl Gateway for BngGateway {
 
     fn begin(loaded: &Loaded, standby: bool, _stop: &AtomicBool) -> anyhow::Result<Option<(Self, Option<Instant>)>> {
         anyhow::ensure!(!standby, "a broadband gateway has no standby yet: run it without --standby");
-        Ok(Some((Self { stored: read_leases(&loaded.config)? }, None)))
+        Ok(Some((Self { stored: read_leases(&loaded.config)?, radius: None }, None)))
     }
 
     fn reach(config: &Config) -> Reach {
-        Reach { write: config.sessions.ledger.clone().into_iter().collect(), ..Reach::default() }
+        let udp = config.radius.iter().filter_map(|radius| radius.coa).map(|address| address.port()).collect();
+        Reach { write: config.sessions.ledger.clone().into_iter().collect(), udp, ..Reach::default() }
+    }
+
+    fn open(&mut self, loaded: &Loaded) -> Result<(), StartError> {
+        let Some(radius) = &loaded.config.radius else { return Ok(()) };
+        let sockets = Sockets::open(radius).map_err(|error| {
+            let coa = radius.coa.map(|address| format!(" and CoA at {address}")).unwrap_or_default();
+            StartError::Gateway(
+                format!("no sockets for RADIUS{coa}: {error}; is the address ours, and the port free?").into(),
+            )
+        })?;
+        self.radius = Some(sockets);
+        Ok(())
     }
 
     fn start(&mut self, loaded: &Loaded, opened: Opened, vitals: Arc<Vitals>) -> Result<Process<Observer>, StartError> {
@@ -119,7 +134,11 @@ impl Gateway for BngGateway {
         })?;
         let waker = ControlWaker::new(control.waker().clone());
         let told = waker.clone();
-        let environment = Environment { clock: Box::new(now), told: Box::new(move || told.call()), seed: seed() };
+        let radius = self.radius.take();
+        let sockets = radius.as_ref().map_or_else(|| Ok(Vec::new()), Sockets::descriptors);
+        let sockets = sockets.map_err(StartError::Descriptors)?;
+        let environment =
+            Environment { clock: Box::new(now), told: Box::new(move || told.call()), seed: seed(), radius };
         let stored = std::mem::take(&mut self.stored);
         attach(&loaded.config, &mut control, &mut workers, stored, environment)
             .map_err(|error| StartError::Gateway(Box::new(error)))?;
@@ -133,7 +152,7 @@ impl Gateway for BngGateway {
             workers: workers.into_iter().map(worker).collect(),
             time: Time::real(),
             waker,
-            sockets: Vec::new(),
+            sockets,
             vitals,
         };
         let process = opened.start(loaded, all, |shell| Observer::new(shell, control))?;

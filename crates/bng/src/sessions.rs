@@ -9,10 +9,12 @@
 //!
 //! | file | idea |
 //! |---|---|
+//! | `aaa.rs` | authentication and accounting by RADIUS |
 //! | `frames.rs` | frames of DHCP and neighbour discovery |
 //! | `served.rs` | what each group is served, from the configuration |
 //! | `store.rs` | leases in the ledger |
 
+mod aaa;
 mod frames;
 mod served;
 mod store;
@@ -28,6 +30,9 @@ use access::pool::{NotRestored, Pools};
 use access::queue::{Class as Urgency, Limits, Queue, QueueDrop};
 use access::subscriber::{Change, Identity, Subscribers, Vlans};
 use access::{Action, ClientKey, Time};
+use radius::coa::ErrorCause;
+use radius::dictionary::number;
+use radius::{Attribute, Code, Packet};
 use wire::{Mac, ndp};
 
 use crate::config::{Class, Config, Ipv6Mode};
@@ -37,6 +42,8 @@ use crate::record::SubscriberSpec;
 use crate::slow::ControlPacket;
 use crate::subscribers::Usage;
 
+pub use aaa::{Aaa, AaaCounts, Sockets};
+use aaa::{Decision, Standing};
 use frames::{Carried, Link, Tags};
 use served::Served;
 pub use served::{BadSessions, ranges};
@@ -56,6 +63,8 @@ pub struct Environment {
     pub told: Box<dyn FnMut() + Send + Sync>,
     /// A random number.
     pub seed: u64,
+    /// The sockets of RADIUS, where it is configured.
+    pub radius: Option<Sockets>,
 }
 
 /// Counters that are not the servers' own.
@@ -65,6 +74,8 @@ pub struct Counts {
     pub unreadable: u64,
     /// Requests of lines that have a static subscriber.
     pub fixed: u64,
+    /// DHCPv4 messages with a relay agent's address, of groups that trust none.
+    pub relayed: u64,
     /// Router solicitations that no prefix was left for.
     pub no_prefix: u64,
     /// Records that the ledger did not take.
@@ -135,6 +146,11 @@ pub struct Sessions {
     free: Vec<u32>,
     /// When subscribers with an advertised prefix are looked at, in ms of the wall clock.
     checks: BinaryHeap<Reverse<(u64, u32)>>,
+    aaa: Option<Aaa>,
+    /// Tiers by name.
+    profiles: HashMap<String, u16>,
+    /// Subscribers whose usage is awaited for an interim report.
+    reporting: HashSet<u32>,
     counts: Counts,
 }
 
@@ -144,6 +160,19 @@ fn line_of(line: Line) -> access::Line {
 
 fn line_back(line: access::Line) -> Line {
     Line { port: line.port as u8, s_vlan: line.s_vlan, c_vlan: line.c_vlan } // it came from there
+}
+
+/// The circuit ID that an access node has put into a request (option 82; option 18 of DHCPv6), if it is text.
+fn circuit_of(frame: &[u8]) -> Option<String> {
+    let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().filter(|text| !text.is_empty()).map(str::to_owned);
+    match frames::read(frame)? {
+        Carried::Dhcp4(octets) => {
+            let agent = dhcp4::Message::parse(octets).ok()?.agent?;
+            text(access::option82::RelayAgent::parse(agent).ok()?.circuit_id?)
+        }
+        Carried::Dhcp6(_, octets) => text(dhcp6::Message::parse(octets).ok()?.agent()?.interface_id?),
+        Carried::Solicitation => None,
+    }
 }
 
 fn upper(address: Ipv6Addr) -> u64 {
@@ -183,6 +212,9 @@ impl Sessions {
         let pools = (0..instances).map(pools).collect::<Result<_, _>>()?;
         let section = &config.sessions;
         let told = std::mem::replace(&mut environment.told, Box::new(|| {}));
+        let now = (environment.clock)();
+        let aaa = config.radius.as_ref().zip(environment.radius.take());
+        let aaa = aaa.map(|(section, sockets)| Aaa::new(section, sockets, now));
         let store = Store::new(&mut stored, told).map_err(BadSessions::Ledger)?;
         let fixed = specs.iter().map(|spec| {
             let shared = layout.groups[usize::from(spec.group)].shared;
@@ -206,6 +238,9 @@ impl Sessions {
             next_handle,
             free: Vec::new(),
             checks: BinaryHeap::new(),
+            aaa,
+            profiles: config.profile.iter().map(|profile| profile.name.clone()).zip(0..).collect(),
+            reporting: HashSet::new(),
             counts: Counts::default(),
         };
         let specs = this.restore(&stored, control);
@@ -230,6 +265,11 @@ impl Sessions {
     /// Requests dropped before a server saw them.
     pub fn queue_drops(&self, reason: QueueDrop) -> u64 {
         self.queue.dropped(reason)
+    }
+
+    /// Counters of RADIUS; none: it is not configured.
+    pub fn aaa_counts(&self) -> Option<AaaCounts> {
+        self.aaa.as_ref().map(Aaa::counts)
     }
 
     /// Subscribers that came by themselves.
@@ -311,8 +351,9 @@ impl Sessions {
         }
         for _ in 0..BATCH {
             let Some((packet, _)) = self.queue.pop(now) else { break };
-            self.serve(control, &packet, now);
+            self.admit(control, packet, now);
         }
+        self.authenticate(control, now);
         self.store.flush();
         self.finish(control, now);
         for pools in 0..self.pools.len() {
@@ -337,7 +378,8 @@ impl Sessions {
         let leases = self.pools.iter().filter_map(Pools::next_due).map(|due| Time::from_secs(due.into()));
         let adverts = self.groups.iter().flatten().filter_map(|served| served.adverts.next_due());
         let checks = self.checks.peek().map(|Reverse((due, _))| Time(*due));
-        let next = leases.chain(adverts).chain(checks).min()?;
+        let aaa = self.aaa.as_ref().and_then(Aaa::next_due);
+        let next = leases.chain(adverts).chain(checks).chain(aaa).min()?;
         let ms = next.since(now).as_millis() as u64;
         Some(clock_ns.saturating_add(ms.saturating_mul(1_000_000)).saturating_add(SOON))
     }
@@ -349,6 +391,12 @@ impl Sessions {
         }
         let Some(served) = self.served(packet.group) else { return false };
         let urgency = match frames::read(&packet.frame) {
+            Some(Carried::Dhcp4(octets))
+                if !served.relayed && octets.get(24..28).is_some_and(|giaddr| giaddr != [0; 4]) =>
+            {
+                self.counts.relayed += 1;
+                return true;
+            }
             Some(Carried::Dhcp4(octets)) => dhcp4::class(octets),
             Some(Carried::Dhcp6(_, octets)) => dhcp6::class(octets),
             Some(Carried::Solicitation) => Some(Urgency::Discover),
@@ -370,6 +418,112 @@ impl Sessions {
         // What is dropped is counted there.
         let _ = self.queue.push(now, identity, urgency, packet);
         true
+    }
+
+    /// Serves a request, once its subscriber is known to the servers that decide about it.
+    fn admit(&mut self, control: &mut Control, packet: ControlPacket, now: Time) {
+        let identity = self.identity_of(&packet);
+        let has_session = self.sessions.contains_key(&identity);
+        let Some(aaa) = &mut self.aaa else { return self.serve(control, &packet, now) };
+        match aaa.standing(&identity, has_session, now) {
+            Standing::Granted => self.serve(control, &packet, now),
+            Standing::Denied => {}
+            Standing::Waits => aaa.hold(identity, packet),
+            Standing::Unknown => {
+                let line = self.line_name(control, &identity);
+                let user = circuit_of(&packet.frame).unwrap_or_else(|| line.clone());
+                let about = aaa::about(Some(frames::source(&packet.frame).0), &line);
+                if let Some(aaa) = &mut self.aaa {
+                    aaa.ask(identity, packet, user, about, now);
+                }
+            }
+        }
+    }
+
+    fn identity_of(&self, packet: &ControlPacket) -> Identity {
+        let shared = self.served(packet.group).is_some_and(|served| served.vlans == Vlans::ManyPerLine);
+        Identity { line: line_of(packet.line), mac: shared.then(|| frames::source(&packet.frame)) }
+    }
+
+    /// A line's name: `port:s_vlan.c_vlan`, and the hardware address where lines share VLANs.
+    fn line_name(&self, control: &Control, identity: &Identity) -> String {
+        let access::Line { port, s_vlan, c_vlan } = identity.line;
+        let port = control.config().port.get(usize::from(port)).map_or("", |port| port.name.as_str());
+        match identity.mac {
+            Some(mac) => format!("{port}:{s_vlan}.{c_vlan}/{mac}"),
+            None => format!("{port}:{s_vlan}.{c_vlan}"),
+        }
+    }
+
+    /// What RADIUS servers have decided, and what is to be reported to them.
+    fn authenticate(&mut self, control: &mut Control, now: Time) {
+        for (handle, usage) in control.removed() {
+            if self.by_handle.contains_key(&handle) {
+                continue;
+            }
+            self.free.push(handle);
+            if let Some(aaa) = &mut self.aaa {
+                aaa.stop(handle, &usage, now);
+            }
+        }
+        let Some(aaa) = &mut self.aaa else { return };
+        let due = aaa.due(now);
+        for decision in aaa.turn(now) {
+            match decision {
+                Decision::Serve(packet) => {
+                    let identity = self.identity_of(&packet);
+                    self.change_profile(control, &identity);
+                    self.serve(control, &packet, now);
+                }
+                Decision::Change(ticket, packet) => {
+                    let result = self.change(control, &packet);
+                    if let Some(aaa) = &mut self.aaa {
+                        aaa.answer(ticket, result);
+                    }
+                }
+            }
+        }
+        if !due.is_empty() {
+            control.ask_usage(&due);
+            self.reporting.extend(due);
+        }
+    }
+
+    /// A CoA- or Disconnect-Request (RFC 5176).
+    fn change(&mut self, control: &mut Control, packet: &Packet) -> Result<(), ErrorCause> {
+        let handle = self.aaa.as_ref().and_then(|aaa| aaa.named(packet)).ok_or(ErrorCause::SessionContextNotFound)?;
+        if packet.code == Code::DisconnectRequest {
+            return if self.clear(control, handle) { Ok(()) } else { Err(ErrorCause::SessionContextNotFound) };
+        }
+        let name = packet.get(number::FILTER_ID).and_then(Attribute::to_text).ok_or(ErrorCause::MissingAttribute)?;
+        let profile = *self.profiles.get(name).ok_or(ErrorCause::InvalidAttributeValue)?;
+        let identity = *self.by_handle.get(&handle).ok_or(ErrorCause::SessionContextNotFound)?;
+        self.set_profile(control, &identity, profile);
+        Ok(())
+    }
+
+    /// A subscriber has the tier that a server named.
+    fn change_profile(&mut self, control: &mut Control, identity: &Identity) {
+        if self.sessions.contains_key(identity)
+            && let Some(profile) = self.granted_profile(identity)
+        {
+            self.set_profile(control, identity, profile);
+        }
+    }
+
+    fn granted_profile(&self, identity: &Identity) -> Option<u16> {
+        let name = self.aaa.as_ref()?.grant(identity)?.profile.as_ref()?;
+        self.profiles.get(name).copied()
+    }
+
+    fn set_profile(&mut self, control: &mut Control, identity: &Identity, profile: u16) {
+        let Some(session) = self.sessions.get_mut(identity).filter(|session| session.profile != profile) else {
+            return;
+        };
+        session.profile = profile;
+        if let Some(spec) = self.spec(identity) {
+            let _ = control.install(spec); // its group is there
+        }
     }
 
     fn serve(&mut self, control: &mut Control, packet: &ControlPacket, now: Time) {
@@ -497,6 +651,7 @@ impl Sessions {
         let served = self.groups.get(usize::from(record.group))?.as_ref()?;
         let (profile, vlans) = (served.profile, served.vlans);
         let identity = Identity::of(&record.key.client, vlans);
+        let profile = self.granted_profile(&identity).unwrap_or(profile);
         let slaac = is_slaac(&record.key);
         let change = if slaac {
             self.records.slaac(identity, Some(prefix_of(record.address)))
@@ -523,10 +678,34 @@ impl Sessions {
                 let session = Session { handle, group: record.group, profile, mac, tags, packets6: 0, check: 0 };
                 self.sessions.insert(identity, session);
                 self.by_handle.insert(handle, identity);
+                let about = self.about(control, &identity);
+                if let Some(aaa) = &mut self.aaa {
+                    aaa.start(handle, &identity, about, now);
+                }
+            }
+        }
+        if changed {
+            let about = self.about(control, &identity);
+            if let Some((aaa, session)) = self.aaa.as_mut().zip(self.sessions.get(&identity)) {
+                aaa.update(session.handle, about);
             }
         }
         self.start_advertisements(&identity, slaac.then_some(record), now);
         Some((identity, changed))
+    }
+
+    /// What accounting says of a subscriber: line, hardware address, addresses and prefixes.
+    fn about(&self, control: &Control, identity: &Identity) -> Vec<Attribute> {
+        let (Some(session), Some(has)) = (self.sessions.get(identity), self.records.get(identity)) else {
+            return Vec::new();
+        };
+        let mac = identity.mac.or(session.mac).map(|mac| mac.0);
+        let mut about = aaa::about(mac, &self.line_name(control, identity));
+        about.extend(has.ip4.map(|address| Attribute::ip4(number::FRAMED_IP_ADDRESS, address)));
+        about.extend(has.slaac.map(|prefix| Attribute::prefix6(number::FRAMED_IPV6_PREFIX, prefix, 64)));
+        about.extend(has.na.map(|address| Attribute::octets(number::FRAMED_IPV6_ADDRESS, address.octets())));
+        about.extend(has.pd.map(|(prefix, len)| Attribute::prefix6(number::DELEGATED_IPV6_PREFIX, prefix, len)));
+        about
     }
 
     /// Advertises routers to a subscriber that has IPv6.
@@ -586,7 +765,7 @@ impl Sessions {
             self.records.ended(identity, record)
         };
         match change {
-            Change::Ended => self.leave(control, &identity),
+            Change::Ended => self.leave(control, &identity, now),
             Change::Changed | Change::Began => {
                 self.start_advertisements(&identity, None, now);
                 if let Some(spec) = self.spec(&identity) {
@@ -598,17 +777,25 @@ impl Sessions {
     }
 
     /// The last of a subscriber is gone.
-    fn leave(&mut self, control: &mut Control, identity: &Identity) {
+    fn leave(&mut self, control: &mut Control, identity: &Identity, now: Time) {
         let Some(session) = self.sessions.remove(identity) else { return };
         self.by_handle.remove(&session.handle);
-        self.free.push(session.handle);
+        if let Some(aaa) = &mut self.aaa {
+            aaa.forget(identity);
+        }
         if let Some(Some(served)) = self.groups.get_mut(usize::from(session.group)) {
             served.told.remove(&session.handle);
             if let Some(farewell) = served.adverts.remove(session.handle) {
                 self.send_advertisement(control, identity, &session, &farewell);
             }
         }
-        let _ = control.remove(session.handle); // a lease that was never installed has none
+        // Its number is free when its worker has answered; if it never had it, at once.
+        if control.remove(session.handle).is_err() {
+            self.free.push(session.handle);
+            if let Some(aaa) = &mut self.aaa {
+                aaa.stop(session.handle, &Usage::default(), now);
+            }
+        }
     }
 
     /// Ends everything that a subscriber has. False: it did not come by itself.
@@ -780,6 +967,11 @@ impl Sessions {
     }
 
     fn on_usage(&mut self, handle: u32, usage: &Usage, now: Time) {
+        if self.reporting.remove(&handle)
+            && let Some(aaa) = &mut self.aaa
+        {
+            aaa.interim(handle, usage, now);
+        }
         let Some(identity) = self.by_handle.get(&handle).copied() else { return };
         let Some(session) = self.sessions.get_mut(&identity) else { return };
         let before = std::mem::replace(&mut session.packets6, usage.up_packets[1]);

@@ -245,6 +245,14 @@ fn hosts_of_a_shared_line_are_apart() {
     let host = |n: u8| Client { mac: [2, 0xca, 0, 0, 2, n], s_vlan: 200, c_vlan: 1 };
     let (a, b) = (bind(&mut device, host(1)), bind(&mut device, host(2)));
     assert_ne!(a, b);
+    // The limit of a line is a host's here.
+    let many = (10..90).map(|n| bind(&mut device, host(n))).collect::<std::collections::HashSet<_>>();
+    assert_eq!(many.len(), 80);
+    for n in 10..90 {
+        let handle = device.control.find(&format!("shared/acc:200.1/02:ca:00:00:02:{n:02x}")).expect("there").handle;
+        device.control.clear(handle).unwrap();
+    }
+    device.settle();
     assert_eq!(device.control.sessions().unwrap().count(), 2);
     assert!(talks(&mut device, host(1), cases::ACC_MAC, a) && talks(&mut device, host(2), cases::ACC_MAC, b));
     assert!(!talks(&mut device, host(1), cases::ACC_MAC, b), "another's address");

@@ -36,6 +36,12 @@ fn kernel_makes_an_address_of_the_prefix() {
     run("bng_sessions.py", &["slaac"]);
 }
 
+/// FreeRADIUS and its radclient.
+#[test]
+fn radius_server_decides_and_is_told() {
+    run("bng_sessions.py", &["radius"]);
+}
+
 #[test]
 fn nobody_is_renumbered_after_a_crash() {
     run("bng_sessions.py", &["crash"]);

@@ -17,7 +17,7 @@ use super::{Config, ConfigError, wrong};
 pub struct SessionsSection {
     /// Folder of a ledger in which leases survive a restart; left out: they end with the process.
     pub ledger: Option<PathBuf>,
-    /// Leases of one VLAN pair at most; an IPv4 address, an IPv6 address and a delegated prefix are one each.
+    /// Leases of one line at most, in N:1 groups of one hardware address; an IPv4 address, an IPv6 address and a delegated prefix are one each.
     pub leases_per_line: u32,
     /// Leases of one port at most.
     pub leases_per_port: u32,
@@ -70,6 +70,10 @@ pub struct GroupSessions {
     /// Length of the prefix that clients are told is on the link; left out: the longest that has the group's slices and
     /// its IPv4 gateway in it.
     pub ipv4_prefix_length: Option<u8>,
+    /// Whether DHCPv4 messages are served that a relay agent on the line has forwarded (giaddr). Off, where subscribers
+    /// could send them themselves: such messages may name any hardware address. Access nodes that insert option 82 only
+    /// are no such agents (TR-101, 3.8).
+    pub relayed: bool,
     /// DNS servers of both families.
     pub dns: Vec<IpAddr>,
     /// Domain name; left out: none.
@@ -97,6 +101,7 @@ impl Default for GroupSessions {
         Self {
             lease_seconds: 3600,
             ipv4_prefix_length: None,
+            relayed: false,
             dns: Vec::new(),
             domain: String::new(),
             ntp: Vec::new(),

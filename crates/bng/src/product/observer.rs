@@ -169,10 +169,23 @@ fn sessions(control: &Control) -> SessionsView {
     for (outcome, meaning, requests) in [
         ("unreadable", "Dropped: a DHCP message or solicitation that can't be read.", counts.unreadable),
         ("static_line", "Dropped: the line has a static subscriber.", counts.fixed),
+        ("relayed", "Dropped: a relay agent's DHCPv4 message, in a group that trusts none.", counts.relayed),
         ("no_prefix", "Dropped: no prefix is left to advertise.", counts.no_prefix),
         ("not_stored", "Not answered: the ledger did not take the lease.", counts.not_stored),
     ] {
         add("sessions", outcome, meaning, requests);
+    }
+    if let Some(counts) = sessions.aaa_counts() {
+        for (outcome, meaning, requests) in [
+            ("accepted", "A server has accepted the subscriber.", counts.accepted),
+            ("rejected", "A server has rejected the subscriber.", counts.rejected),
+            ("unanswered", "No server has answered.", counts.unanswered),
+            ("denied", "Dropped: the subscriber was rejected lately.", counts.denied),
+            ("reported", "A server has taken an accounting report.", counts.reported),
+            ("coa_dropped", "Dropped: a change that is forged, late or of a stranger.", counts.coa_dropped),
+        ] {
+            add("radius", outcome, meaning, requests);
+        }
     }
     view
 }

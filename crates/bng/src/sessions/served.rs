@@ -46,6 +46,8 @@ pub struct Served {
     pub valid: Duration,
     /// How long an offered address is held.
     pub offer: Duration,
+    /// Relay agents on lines are trusted.
+    pub relayed: bool,
     /// The profile of its sessions.
     pub profile: u16,
     /// What is advertised.
@@ -78,6 +80,7 @@ impl Served {
             link_local: link_local(plan).filter(|_| mode != Ipv6Mode::Off),
             valid: seconds(sessions.ipv6_valid_seconds),
             offer: seconds(config.sessions.offer_seconds),
+            relayed: sessions.relayed,
             profile: plan.profile?,
             advert,
             adverts: RouterAdvertisements::new(advert),
@@ -159,10 +162,13 @@ pub fn pools(
         per_port: section.leases_per_port,
         quarantine: seconds(section.quarantine_seconds),
     };
-    Pools::new(&ranges, limits).map_err(|source| {
+    let mut pools = Pools::new(&ranges, limits).map_err(|source| {
         let named = |range: &Range| config.group[usize::from(range.group)].name.clone();
         BadSessions::Pool { group: ranges.first().map(named).unwrap_or_default(), source }
-    })
+    })?;
+    let shared = layout.groups.iter().zip(0..).filter(|(plan, _)| plan.shared);
+    shared.for_each(|(_, group)| pools.share(group));
+    Ok(pools)
 }
 
 fn served<'c>(

@@ -53,6 +53,7 @@ impl Device {
             clock: Box::new(move || Time(EPOCH + wall.now() / 1_000_000)),
             told: Box::new(|| {}),
             seed: 7,
+            radius: None,
         };
         attach(config, &mut control, &mut workers, Stored::default(), environment)
             .map_err(|error| error.to_string())?;

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{ConfigError, wrong};
 
 /// Subsystems that emit events, each with a level of its own.
-pub const LOG_TARGETS: [&str; 9] = ["process", "worker", "port", "n4", "gtpu", "nat", "ledger", "cable", "standby"];
+pub const LOG_TARGETS: [&str; 10] =
+    ["process", "worker", "port", "n4", "gtpu", "nat", "ledger", "cable", "standby", "sessions"];
 
 /// The event log: on stderr, and in a ring that `weir show log` reads.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
