@@ -20,7 +20,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("access", &["wire"]),
     ("radius", &[]),
     ("upf", &["dataplane", "engine", "frame", "gateway", "ledger", "pfcp", "port", "quantity", "table", "wire"]),
-    ("bng", &["dataplane", "engine", "frame", "gateway", "pfcp", "quantity", "table", "wire"]),
+    (
+        "bng",
+        &["access", "dataplane", "engine", "frame", "gateway", "ledger", "pfcp", "quantity", "radius", "table", "wire"],
+    ),
     ("cmts", &["crypto", "dataplane", "engine", "frame", "gateway", "quantity", "table", "wire"]),
     ("gateway", &["confine", "dataplane", "engine", "frame", "ledger", "port", "quantity", "table", "wire"]),
     ("cpsim", &["dataplane", "gateway", "ledger", "pfcp", "port", "quantity", "table", "wire"]),
