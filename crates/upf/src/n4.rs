@@ -34,8 +34,10 @@ pub mod metering;
 mod named;
 pub mod networks;
 pub mod paths;
+pub mod pools;
 pub mod problem;
 mod queue;
+pub mod reconfigure;
 mod reports;
 mod requests;
 mod sets;
@@ -56,7 +58,6 @@ use answers::Pending;
 use applications::Applications;
 use catalogue::Catalogue;
 use checkpoint::Checkpoints;
-use choose::Pools;
 pub use control_packets::ControlPacketCounters;
 use control_packets::ControlPackets;
 pub use gbr::GuaranteedView;
@@ -67,6 +68,7 @@ use metering::WallClock;
 use named::UnknownNetworks;
 use networks::{ControlPath, Networks};
 use paths::{Pace, Paths};
+use pools::AddressPools;
 use queue::Queue;
 use sets::SetEnd;
 use silence::Silence;
@@ -186,7 +188,7 @@ pub struct N4 {
     address: IpAddr,
     networks: Networks,
     teids: Teids,
-    pools: Vec<Pools>,
+    pools: AddressPools,
     store: SessionStore,
     limits: Limits,
     counters: Counters,
@@ -255,7 +257,7 @@ pub struct Parts {
     /// Names of networks.
     pub networks: Networks,
     /// Addresses it may give out.
-    pub pools: Vec<Pools>,
+    pub pools: AddressPools,
     /// Bounds.
     pub limits: Limits,
     /// Workers there are.

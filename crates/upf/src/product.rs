@@ -5,10 +5,12 @@
 //! | `n4.rs` | datagrams between N4's sockets and its endpoint |
 //! | `observer.rs`, `query.rs`, `session.rs`, `functions.rs` | its control side, and looking on without disturbing workers |
 //! | `protocol.rs`, `show.rs` | what it is asked and answers, as tables |
+//! | `live.rs` | keys that a reload applies |
 //! | `metrics.rs` | what only it tells monitoring |
 //! | `replica.rs` | one of many: finding its share |
 
 mod functions;
+mod live;
 pub mod metrics;
 pub mod n4;
 pub mod observer;
@@ -71,14 +73,7 @@ impl Gateway for UpfGateway {
         include_str!("../../../examples/upf-fanout.toml"),
     ];
     const VIEWS: &'static [View] = show::VIEWS;
-    const LIVE: &'static [LiveKey] = &[
-        LiveKey { key: "route", help: "Forwarding tables are published anew; sessions, tunnels and neighbours stay." },
-        LiveKey {
-            key: "acl",
-            help: "Lists are published anew, and `weir show acl` counts anew. A gateway started without any list needs a \
-                   restart, and one takes at most 4,096 rules more than at its start.",
-        },
-    ];
+    const LIVE: &'static [LiveKey] = live::KEYS;
     type Config = Config;
     type Product = Observer;
 

@@ -45,12 +45,19 @@ fn rates(session: &Session) -> Rates {
 impl Guaranteed {
     /// As configured; mistakes were found before.
     pub fn of(config: &Config) -> Self {
+        let mut new = Self::default();
+        new.set_capacity(config);
+        new
+    }
+
+    /// Has the capacity of a configuration; what is set aside stays, though it be more.
+    pub fn set_capacity(&mut self, config: &Config) {
         let rate = |text: &Option<String>| text.as_deref().and_then(parse_rate);
         let capacities = config.n4.iter().flat_map(|n4| &n4.gbr_capacity);
         let of_one = |one: &crate::config::GbrCapacity| {
             (config.instance(one.instance.as_deref()), [rate(&one.up), rate(&one.down)])
         };
-        Self { capacity: capacities.map(of_one).collect(), ..Self::default() }
+        self.capacity = capacities.map(of_one).collect();
     }
 
     /// Whether a session's rates fit, in the place of those that session `old` has. What becomes no more always does.
