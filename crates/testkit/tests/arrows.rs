@@ -19,7 +19,11 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("ledger", &[]),
     ("access", &["wire"]),
     ("radius", &[]),
-    ("upf", &["dataplane", "engine", "frame", "gateway", "ledger", "pfcp", "port", "quantity", "table", "wire"]),
+    ("sessions", &["dataplane", "table"]),
+    (
+        "upf",
+        &["dataplane", "engine", "frame", "gateway", "ledger", "pfcp", "port", "quantity", "sessions", "table", "wire"],
+    ),
     ("bng", &["dataplane", "engine", "frame", "gateway", "pfcp", "quantity", "table", "wire"]),
     ("cmts", &["crypto", "dataplane", "engine", "frame", "gateway", "quantity", "table", "wire"]),
     ("gateway", &["confine", "dataplane", "engine", "frame", "ledger", "port", "quantity", "table", "wire"]),

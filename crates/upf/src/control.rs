@@ -11,7 +11,7 @@ mod told;
 mod wait;
 
 pub use link::Link;
-pub use reload::LIMITS;
+pub use reload::{LIMITS, NAT};
 pub use told::{Answer, AskError, ControlCounters, Report};
 
 use std::collections::{HashMap, HashSet, VecDeque};

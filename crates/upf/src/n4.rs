@@ -23,25 +23,19 @@ mod ending;
 pub mod endpoint;
 mod errors;
 mod gbr;
-pub mod identifiers;
 pub mod ies;
 mod in_progress;
-mod index;
 pub mod intake;
 pub mod keep;
 mod load;
 pub mod metering;
 mod named;
 pub mod networks;
-pub mod paths;
-pub mod pools;
 pub mod problem;
 mod queue;
 pub mod reconfigure;
 mod reports;
 mod requests;
-mod sets;
-mod silence;
 pub mod store;
 pub mod translate;
 
@@ -51,6 +45,9 @@ use std::net::IpAddr;
 use pfcp::ie::{NodeId, UserPlaneIpResourceInformation};
 use pfcp::message::Message;
 use pfcp::node::Ticket;
+use sessions::gbr::Guaranteed;
+pub use sessions::{identifiers, paths, pools};
+use sessions::{sets, silence};
 
 use crate::control::Control;
 use crate::rules::{Session, Usage};
@@ -241,7 +238,7 @@ pub struct N4 {
     control_packets: ControlPackets,
     unknown_networks: UnknownNetworks,
     ignored_ies: ies::IgnoredIes,
-    guaranteed: gbr::Guaranteed,
+    guaranteed: Guaranteed,
     workers: u16,
     next_worker: u16,
     /// No new sessions are taken.
@@ -267,7 +264,7 @@ pub struct Parts {
     /// What control planes know by name.
     pub catalogue: Catalogue,
     /// Capacity for guaranteed bit rates.
-    guaranteed: gbr::Guaranteed,
+    guaranteed: Guaranteed,
 }
 
 impl N4 {

@@ -6,16 +6,16 @@ use std::time::Duration;
 use engine::{Overlap, Steer};
 use pfcp::ie::{NodeId, RecoveryTimeStamp, UpFunctionFeatures};
 use pfcp::node::{self, NeverAnswers, Role};
+use sessions::gbr::Guaranteed;
 
 use super::catalogue::Catalogue;
 use super::endpoint::Endpoint;
-use super::gbr::Guaranteed;
 use super::identifiers::{Pool, Teids};
 use super::metering::WallClock;
 use super::networks::Networks;
 use super::paths::Pace;
 use super::pools::AddressPools;
-use super::{Limits, N4, Parts};
+use super::{Limits, N4, Parts, gbr};
 use crate::config::{self, Config, parse_prefix};
 
 /// The endpoint that a configuration asks for, if it does. `began` is when the run began whose sessions it goes on with,
@@ -34,7 +34,7 @@ pub fn endpoint(config: &Config, clock: &WallClock, began: Option<u32>) -> Optio
         pools: pools(n4, config),
         limits: limits(n4),
         catalogue: Catalogue::of(config),
-        guaranteed: Guaranteed::of(config),
+        guaranteed: Guaranteed::new(gbr::capacity(config)),
         workers: config.workers.count,
         pace: (config.gtpu.echo_seconds > 0).then_some(Pace {
             interval: config.gtpu.echo_seconds,

@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use super::N4;
 use super::assemble::{limits, pools};
 use super::networks::Networks;
 use super::store::Key;
+use super::{N4, gbr};
 use crate::config::{self, Config, ConfigError, wrong};
 use crate::control::Control;
 use crate::routes::{Route, cover};
@@ -35,7 +35,9 @@ impl N4 {
     /// # Errors
     /// What it cannot, by key.
     pub(super) fn check_reconfiguration(&self, n4: &config::N4, config: &Config) -> Result<(), ConfigError> {
-        if let Some((at, here)) = self.networks.moved_dnn(&Networks::of(config), |name| self.unknown_networks.is_assumed(name)) {
+        if let Some((at, here)) =
+            self.networks.moved_dnn(&Networks::of(config), |name| self.unknown_networks.is_assumed(name))
+        {
             let what =
                 format!("sessions of \"{}\" are in network instance \"{}\"", n4.dnn[at].name, self.networks.name(here));
             let help = "give the other instance a DNN of another name, or restart the gateway";
@@ -52,17 +54,16 @@ impl N4 {
     /// Goes by a configuration that was checked. Workers learn whose the addresses of new pools are.
     pub(super) fn reconfigure(&mut self, n4: &config::N4, config: &Config, control: &mut Control) {
         self.limits = limits(n4);
-        self.guaranteed.set_capacity(config);
+        self.guaranteed.set_capacity(gbr::capacity(config));
         self.networks.follow(config);
         let new = pools(n4, config);
-        let (v4, v6) = self.pools.added(&new);
         for worker in 0..self.workers {
-            let v4 = v4.iter().flat_map(|(instance, pool)| {
+            let v4 = self.pools.added4(&new).flat_map(|(instance, pool)| {
                 let (first, last) = pool.range(worker);
                 cover(u32::from(first).into(), u32::from(last).into(), 32)
                     .map(|(first, len)| Route::new(*instance, IpAddr::V4((first as u32).into()), len)) // 32 bits
             });
-            let v6 = v6.iter().flat_map(|(instance, pool)| {
+            let v6 = self.pools.added6(&new).flat_map(|(instance, pool)| {
                 let (first, last) = pool.range(worker);
                 let prefix = |ip6: std::net::Ipv6Addr| ip6.to_bits() >> 64;
                 cover(prefix(first), prefix(last), 64)

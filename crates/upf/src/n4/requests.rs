@@ -142,7 +142,7 @@ impl N4 {
         let (made, number, ask) = result.inspect_err(|_| self.give_back(&chosen))?;
         steer(control, made.worker, &[], &made.keys);
         let seid = self.store.put(asked.peer, made.worker, made.cp_seid, made.message, made.meters, made.keys);
-        self.store.set_sets(number, &rules.fq_csids);
+        self.store.set_sets(number, store::sets(&rules.fq_csids));
         self.take_paths(number, Path::of(&made.session), clock.now);
         self.guaranteed.set(number, &made.session);
         let response = SessionEstablishmentResponse {

@@ -64,3 +64,18 @@ pub const KEYS: &[LiveKey] = &[
     key("buffer.packets_per_subscriber", "Counts for packets from now on; those held stay."),
     key("buffer.seconds", "Counts for packets that are held already, too."),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_applied_by_a_part() {
+        let parts =
+            [&["route", "acl"][..], &crate::n4::reconfigure::LIVE, &crate::control::NAT, &crate::control::LIMITS];
+        let (mut applied, mut told) = (parts.concat(), KEYS.iter().map(|key| key.key).collect::<Vec<_>>());
+        applied.sort_unstable();
+        told.sort_unstable();
+        assert_eq!(told, applied);
+    }
+}

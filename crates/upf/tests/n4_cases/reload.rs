@@ -150,3 +150,28 @@ fn pools_that_overlap_are_refused_with_two_workers() {
         .expect("in order");
     bench.close();
 }
+
+#[test]
+fn translation_goes_on_by_the_addresses_it_began_with() {
+    let pool = |addresses: &str| format!("nat.pool = [{{ addresses = \"{addresses}\" }}]\nnat.seed = 1");
+    let mut bench = Bench::new(&pool("203.0.113.1-203.0.113.1"));
+    let (_, teid) = connected(&mut bench, &smf());
+    let public = |bench: &mut Bench, teid: u32, ue: Ipv4Addr| {
+        bench.send("n3", &up(teid, &request(ue)));
+        // The source of what leaves, behind an Ethernet header.
+        bench.received("n6").pop().map(|frame| Ipv4Addr::new(frame[26], frame[27], frame[28], frame[29]))
+    };
+    let (first, second) = (Ipv4Addr::new(203, 0, 113, 1), Ipv4Addr::new(203, 0, 113, 9));
+    assert_eq!(public(&mut bench, teid, UE), Some(first));
+    bench.reload(&pool("203.0.113.9-203.0.113.9")).expect("in order");
+    assert_eq!(public(&mut bench, teid, UE), Some(first), "its connection stays");
+    let other = Ipv4Addr::new(10, 45, 0, 77);
+    let mut session = Session { cp_seid: 2, ip4: Some(other), ..Session::default() };
+    session.established(&bench.establish(&session, &smf())).expect("accepted");
+    let Some(FTeid::Given { teid: other_teid, .. }) = session.uplink_f_teid else { panic!("a tunnel was chosen") };
+    assert_eq!(public(&mut bench, other_teid.0, other), Some(second));
+    let moved = pool("203.0.113.9-203.0.113.9").replace("{ addresses", "{ instance = \"access\", addresses");
+    let error = bench.reload(&moved).expect_err("another network would be translated");
+    assert_eq!(error.path, ["nat", "pool"]);
+    bench.close();
+}

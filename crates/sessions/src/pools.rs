@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use dataplane::forward::InstanceId;
 
-use super::identifiers::{Address, Pool};
+use crate::identifiers::{Address, Pool};
 
 /// Pools of one address family and their network instances.
 pub type Listed<A> = Vec<(InstanceId, Pool<A>)>;
@@ -148,13 +148,14 @@ impl AddressPools {
             || new.v6.current.iter().any(|pool| self.v6.overlaps(pool))
     }
 
-    /// Pools of the other that are not among these.
-    pub fn added<'a>(
-        &self,
-        new: &'a Self,
-    ) -> (Vec<&'a (InstanceId, Pool<Ipv4Addr>)>, Vec<&'a (InstanceId, Pool<Ipv6Addr>)>) {
-        let v4 = new.v4.current.iter().filter(|pool| !self.v4.has(pool)).collect();
-        (v4, new.v6.current.iter().filter(|pool| !self.v6.has(pool)).collect())
+    /// IPv4 pools of the other that are not among these.
+    pub fn added4<'a>(&self, new: &'a Self) -> impl Iterator<Item = &'a (InstanceId, Pool<Ipv4Addr>)> {
+        new.v4.current.iter().filter(|pool| !self.v4.has(pool))
+    }
+
+    /// IPv6 pools of the other that are not among these.
+    pub fn added6<'a>(&self, new: &'a Self) -> impl Iterator<Item = &'a (InstanceId, Pool<Ipv6Addr>)> {
+        new.v6.current.iter().filter(|pool| !self.v6.has(pool))
     }
 
     /// Has the pools of another from now on. One that is there already goes on with what it has given out, and one that is not
