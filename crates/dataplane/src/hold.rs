@@ -138,6 +138,11 @@ impl Hold {
         self.bytes
     }
 
+    /// Another limit for each key from now on; what is held stays.
+    pub fn set_per_key_limit(&mut self, packets: usize) {
+        self.per_key = u32::try_from(packets).unwrap_or(u32::MAX);
+    }
+
     /// How many packets a key has.
     pub fn packets_of(&self, key: u32) -> usize {
         self.find(key).map_or(0, |queue| self.queues[queue as usize].count as usize)

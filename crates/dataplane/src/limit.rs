@@ -95,6 +95,12 @@ impl PeerLimit {
         PeerLimit { all: Limit::new(all), each, seed, peers: [Peer { key: 0, until: 0 }; PEERS] }
     }
 
+    /// Other allowances from now on; what was spent stays spent.
+    pub const fn set(&mut self, each: Allowance, all: Allowance) {
+        self.each = each;
+        self.all.allowance = all;
+    }
+
     /// Whether one more is allowed to the peer `key` at `now`; if so, it is spent. What a peer is refused costs the
     /// others nothing, and what all together are refused costs the peer nothing.
     #[inline]

@@ -42,6 +42,8 @@ mod fragments;
 mod icmp;
 mod kind;
 mod mapping;
+mod parts;
+mod reload;
 mod rewrite;
 mod stage;
 mod tables;
@@ -51,6 +53,7 @@ mod undo;
 
 pub use blocks::{BlockEvent, Ended};
 pub use config::{Config, Misconfigured, Pool, Timeouts};
+pub use reload::{Addresses, Change, Refused};
 pub use stage::{TranslateIn, TranslateOut, Translates};
 pub use tables::{Nat, Unavailable};
 pub use turned::Turned;

@@ -330,6 +330,8 @@ impl<K: Kind> Burst<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drops;
+    use crate::reason::Reason;
 
     struct Numbers;
 
@@ -337,6 +339,8 @@ mod tests {
         type Lane = Vec<u8>;
         type State = ();
         type Config = ();
+
+        const DROPS: &'static [&'static [Reason<Drop>]] = &[drops::ALL];
 
         fn describe(_: &Burst<Self>, _: usize) -> String {
             String::new()

@@ -1,7 +1,7 @@
 //! The packet engine of every gateway: bursts run through pipelines of stages.
 //!
 //! ```
-//! use engine::{Burst, Ctx, Kind, Layout, Pipeline, Stage, drops, pipeline};
+//! use engine::{Burst, Ctx, Drop, Kind, Layout, Pipeline, Reason, Stage, drops, pipeline};
 //!
 //! /// A gateway's per-packet data and the state of its worker.
 //! struct Toy;
@@ -9,6 +9,7 @@
 //!     type Lane = ();
 //!     type State = u64;
 //!     type Config = ();
+//!     const DROPS: &'static [&'static [Reason<Drop>]] = &[drops::ALL];
 //!     fn describe(burst: &Burst<Self>, i: usize) -> String {
 //!         format!("{} bytes", burst.frame(i).len())
 //!     }

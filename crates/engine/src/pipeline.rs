@@ -20,8 +20,9 @@ pub trait Kind: Sized + 'static {
     /// What stages are built from: see [`Stage::build`].
     type Config;
 
-    /// Tables of the reasons for drops: the engine's, and those of crates above it.
-    const DROPS: &'static [&'static [Reason<Drop>]] = &[drops::ALL];
+    /// Tables of the reasons for drops: the engine's ([`drops::ALL`](crate::drops::ALL)), and those of each crate whose stages
+    /// the pipelines have. A reason of no table here has no counter, so there is no default.
+    const DROPS: &'static [&'static [Reason<Drop>]];
     /// Tables of the reasons for punts.
     const PUNTS: &'static [&'static [Reason<Punt>]] = &[];
 
@@ -193,11 +194,13 @@ pub trait Pipeline<K: Kind> {
 ///
 /// ```
 /// use engine::{Burst, Ctx, Kind, Layout, Pipeline, Stage, pipeline};
+/// # use engine::{Drop, Reason, drops};
 /// # struct Toy;
 /// # impl Kind for Toy {
 /// #     type Lane = ();
 /// #     type State = ();
 /// #     type Config = bool;
+/// #     const DROPS: &'static [&'static [Reason<Drop>]] = &[drops::ALL];
 /// #     fn describe(_: &Burst<Self>, _: usize) -> String { String::new() }
 /// # }
 /// # #[derive(Default)]
@@ -275,11 +278,13 @@ macro_rules! pipeline {
 ///
 /// ```
 /// use engine::{Burst, Ctx, Kind, Layout, Stage, pipelines};
+/// # use engine::{Drop, Reason, drops};
 /// # struct Toy;
 /// # impl Kind for Toy {
 /// #     type Lane = ();
 /// #     type State = ();
 /// #     type Config = ();
+/// #     const DROPS: &'static [&'static [Reason<Drop>]] = &[drops::ALL];
 /// #     fn describe(_: &Burst<Self>, _: usize) -> String { String::new() }
 /// # }
 /// # #[derive(Default)]

@@ -14,7 +14,10 @@ mod reader;
 mod renamed;
 mod spans;
 
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
@@ -25,6 +28,13 @@ pub use error::{LoadError, Wrong};
 use mistake::Mistake;
 use reader::Reader;
 pub use renamed::Rename;
+
+/// Bytes that a configuration has at most: over a hundred thousand lines.
+pub const LONGEST: u64 = 16 << 20;
+
+fn is_longer(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|data| data.len() > LONGEST)
+}
 
 /// A file's text under its name: what spans point into.
 #[derive(Clone, Debug)]
@@ -45,14 +55,43 @@ pub struct Hints {
 }
 
 impl Text {
-    /// Reads a file.
+    /// Reads a file, or a pipe such as that of `<(…)` until its writer closes it.
     ///
     /// # Errors
-    /// [`LoadError::Read`].
+    /// [`LoadError::Read`]; [`LoadError::TooLong`] beyond [`LONGEST`] bytes.
     pub fn read(path: &Path) -> Result<Self, LoadError> {
-        let text = std::fs::read_to_string(path);
-        let text = text.map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
-        Ok(Self { name: path.display().to_string(), text })
+        let file = File::open(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+        Self::read_from(path, file)
+    }
+
+    /// Reads a regular file, and never waits for one: a thread that has other things to do may call it.
+    ///
+    /// # Errors
+    /// As [`Text::read`]; [`LoadError::NotAFile`].
+    pub fn read_regular(path: &Path) -> Result<Self, LoadError> {
+        let read = |source| LoadError::Read { path: path.to_owned(), source };
+        // Opening a FIFO would wait for its writer.
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let file = File::options().read(true).custom_flags(flags).open(path).map_err(read)?;
+        if !file.metadata().map_err(read)?.is_file() {
+            return Err(LoadError::NotAFile { path: path.to_owned() });
+        }
+        Self::read_from(path, file)
+    }
+
+    fn read_from(path: &Path, file: File) -> Result<Self, LoadError> {
+        let mut text = String::new();
+        // One byte more tells a file that is too long from one that just fits.
+        let read = file.take(LONGEST + 1).read_to_string(&mut text);
+        match read {
+            Ok(len) if len as u64 > LONGEST => Err(LoadError::TooLong { path: path.to_owned() }),
+            // Cut in the middle of a character.
+            Err(error) if error.kind() == ErrorKind::InvalidData && is_longer(path) => {
+                Err(LoadError::TooLong { path: path.to_owned() })
+            }
+            Err(source) => Err(LoadError::Read { path: path.to_owned(), source }),
+            Ok(_) => Ok(Self { name: path.display().to_string(), text }),
+        }
     }
 
     /// What the text says, when every key is known and of the right type.

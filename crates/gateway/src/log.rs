@@ -205,9 +205,11 @@ pub fn set_configured(config: &LogConfig, options: &LogOptions) {
         // It was right at start.
         let _ = changed.set(text, log.own);
     }
+    // Locked first, as by `weir log set`: the levels shown are those of the filter, whichever of both came last.
+    let mut levels = lock(&log.levels);
     // Fails only when the subscriber is gone, and with it the log.
     if log.filter.reload(changed.filter()).is_ok() {
-        *lock(&log.levels) = changed;
+        *levels = changed;
     }
 }
 

@@ -19,7 +19,11 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("ledger", &[]),
     ("access", &["wire"]),
     ("radius", &[]),
-    ("upf", &["dataplane", "engine", "frame", "gateway", "ledger", "pfcp", "port", "quantity", "table", "wire"]),
+    ("sessions", &["dataplane", "table"]),
+    (
+        "upf",
+        &["dataplane", "engine", "frame", "gateway", "ledger", "pfcp", "port", "quantity", "sessions", "table", "wire"],
+    ),
     (
         "bng",
         &["access", "dataplane", "engine", "frame", "gateway", "ledger", "pfcp", "quantity", "radius", "table", "wire"],

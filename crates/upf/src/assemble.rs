@@ -69,12 +69,13 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
     let workers = config.workers.count;
     let expected = config.simulate.as_ref().map_or(0, |s| s.ues).div_ceil(workers.into()) as usize;
     let roles: Vec<_> = config.port.iter().map(|p| p.role).collect();
-    let (lists, counters) = config::acl::lists(config)?;
+    let (lists, counters) = config::acl::lists(config, 0)?;
     let lists = (!config.acl.is_empty()).then(|| Publisher::new(lists));
     let choices = Choices {
         checksum6: if config.gtpu.zero_checksum_over_ipv6 { Checksum6::Zero } else { Checksum6::Full },
-        // Rules that come by a reload have counters, too.
-        hits: lists.is_some().then(|| Hits::new(counters + SPARE_ACL_COUNTERS)),
+        // Two sets of counters, used in turn: what a worker counts by lists just replaced is not a new rule's. Rules that come
+        // by a reload have counters, too.
+        hits: lists.is_some().then(|| Hits::new(2 * (counters + SPARE_ACL_COUNTERS))),
         mss: config.port.iter().map(|port| port.mss).collect(),
         reassemble: config.reassembly.is_some(),
         translate: config.nat.is_some(),
@@ -127,7 +128,8 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
         wrong(&[&"nat", &"log"], format!("it cannot be written: {why}"), "a file in a folder that is there")
     })?;
     let control = Control::new(plan, publisher, (links, control_waker), simulator);
-    let mut control = control.with_nat_log(log).with_lists(lists, choices.hits);
+    let addresses = nat.as_ref().map(|nat| dataplane::nat::Addresses::new(nat, workers));
+    let mut control = control.with_nat_log(log).with_nat(addresses).with_lists(lists, choices.hits);
     populate(&mut control, &mut seats)?;
     if workers > 1 {
         let section = if config.n4.is_some() { "n4" } else { "simulate" };

@@ -19,7 +19,8 @@ pub use dataplane::config::{
 
 pub use acl::Acl;
 pub use n4::{
-    Action, GbrCapacity, LedgerDamaged, N4, Peer, Policy, Pool, Predefined, PredefinedUsage, UnknownNetworkInstance,
+    Action, Dnn, GbrCapacity, LedgerDamaged, N4, Peer, Policy, Pool, Predefined, PredefinedUsage,
+    UnknownNetworkInstance,
 };
 pub use nat::{Nat, NatPool};
 pub use reassembly::Reassembly;
@@ -201,7 +202,7 @@ impl Config {
         if let Some(nat) = &self.nat {
             nat.check(self)?;
         }
-        acl::lists(self)?;
+        acl::lists(self, 0)?;
         if let Some(reassembly) = &self.reassembly {
             reassembly.check()?;
         }

@@ -13,6 +13,7 @@ mod wait;
 
 pub use hand_over::Neighbour;
 pub use link::Link;
+pub use reload::{LIMITS, NAT};
 pub use told::{Answer, AskError, ControlCounters, Report};
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -62,8 +63,12 @@ pub struct Control {
     lists: Option<Publisher<AccessLists>>,
     /// What access lists have counted.
     hits: Hits,
-    /// What they had counted when the lists were replaced last: counters begin anew then.
+    /// The first counter of the lists in use: 0, or half of all.
+    first_hit: u32,
+    /// What their counters had when they were published: they begin anew then.
     hits_before: Vec<(u64, u64)>,
+    /// Public addresses that workers have for translation.
+    nat: Option<dataplane::nat::Addresses>,
     /// Pages that subscribers are sent to, by their numbers on workers.
     pages: HashMap<Box<str>, u32>,
     /// Control planes' functions that packets are sent to, by their numbers on workers.
@@ -139,7 +144,9 @@ impl Control {
             nat_log: NatLog::default(),
             lists: None,
             hits: Hits::new(0),
+            first_hit: 0,
             hits_before: Vec::new(),
+            nat: None,
             pages: HashMap::new(),
             control_ends: Vec::new(),
         }
@@ -155,6 +162,11 @@ impl Control {
         Self { lists, hits: hits.unwrap_or(self.hits), ..self }
     }
 
+    /// With the public addresses that its workers have.
+    pub fn with_nat(self, nat: Option<dataplane::nat::Addresses>) -> Self {
+        Self { nat, ..self }
+    }
+
     /// NAT blocks given out and ended.
     pub fn nat_blocks(&self) -> BlockCounters {
         self.nat_log.counters()
@@ -162,7 +174,7 @@ impl Control {
 
     /// Packets and bytes by access rule since the lists were replaced last, in the order they are configured in, each list's default behind its rules.
     pub fn acl_hits(&self, counter: u32) -> (u64, u64) {
-        let (packets, bytes) = self.hits.of(counter);
+        let (packets, bytes) = self.hits.of(self.first_hit + counter);
         let (packets_before, bytes_before) = self.hits_before.get(counter as usize).copied().unwrap_or_default();
         (packets.saturating_sub(packets_before), bytes.saturating_sub(bytes_before))
     }

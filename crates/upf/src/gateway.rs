@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use dataplane::acl::AccessLists;
 use dataplane::forward::{Forwarding, InstanceId, Plan};
-use dataplane::nat::Nat;
+use dataplane::nat::{self, Nat};
 use engine::{Burst, Clock, Ctx, Env, Gateway, Layout, Pipeline, PortId, Source, SteerKey, TraceFilter};
 use table::command::Inbox;
 use table::ring::Producer;
@@ -80,6 +80,10 @@ pub enum Command {
         /// The worker.
         owner: Option<u16>,
     },
+    /// Other public addresses and timeouts of translation.
+    Nat(Box<nat::Change>),
+    /// Other limits of what it answers and holds.
+    Limits(crate::slow::LiveLimits),
     /// Answer so where an action sends subscribers elsewhere and names that number.
     Page {
         /// Its number, from 0.
@@ -131,6 +135,8 @@ pub enum Reply {
     Sent(Vec<u8>),
     /// Packets that were waiting there.
     Waiting(usize),
+    /// Done; what was there before is control's to free.
+    Nat(Box<nat::Change>),
     /// Done, and nothing to be said of it.
     Done,
 }
@@ -322,6 +328,14 @@ impl UserPlane {
             }
             Command::Steer { route, owner: None } => {
                 state.steered.remove(&route);
+                Reply::Done
+            }
+            Command::Nat(mut change) => {
+                state.nat.iter_mut().for_each(|nat| nat.change(&mut change));
+                Reply::Nat(change)
+            }
+            Command::Limits(limits) => {
+                slow.set_limits(limits);
                 Reply::Done
             }
             Command::Page { number, page } => {

@@ -35,8 +35,6 @@
 #![forbid(unsafe_code)]
 
 pub mod assemble;
-mod by_instance;
-mod chunks;
 pub mod compile;
 pub mod config;
 pub mod control;
@@ -51,12 +49,12 @@ pub mod product;
 pub mod punts;
 pub mod record;
 mod remotes;
-pub mod routes;
-pub mod rules;
 pub mod sessions;
 pub mod simulate;
 pub mod slow;
 pub mod steer;
 pub mod steps;
 
+use ::sessions::{by_instance, chunks};
+pub use ::sessions::{routes, rules};
 pub use lane::{State, Upf};

@@ -24,23 +24,19 @@ pub mod endpoint;
 mod errors;
 mod gbr;
 pub mod hand_over;
-pub mod identifiers;
 pub mod ies;
 mod in_progress;
-mod index;
 pub mod intake;
 pub mod keep;
 mod load;
 pub mod metering;
 mod named;
 pub mod networks;
-pub mod paths;
 pub mod problem;
 mod queue;
+pub mod reconfigure;
 mod reports;
 mod requests;
-mod sets;
-mod silence;
 pub mod store;
 pub mod translate;
 
@@ -50,6 +46,9 @@ use std::net::IpAddr;
 use pfcp::ie::{NodeId, UserPlaneIpResourceInformation};
 use pfcp::message::Message;
 use pfcp::node::Ticket;
+use sessions::gbr::Guaranteed;
+pub use sessions::{identifiers, paths, pools};
+use sessions::{sets, silence};
 
 use crate::control::Control;
 use crate::rules::{Session, Usage};
@@ -57,7 +56,6 @@ use answers::Pending;
 use applications::Applications;
 use catalogue::Catalogue;
 use checkpoint::Checkpoints;
-use choose::Pools;
 pub use control_packets::ControlPacketCounters;
 use control_packets::ControlPackets;
 pub use gbr::GuaranteedView;
@@ -68,6 +66,7 @@ use metering::WallClock;
 use named::UnknownNetworks;
 use networks::{ControlPath, Networks};
 use paths::{Pace, Paths};
+use pools::AddressPools;
 use queue::Queue;
 use sets::SetEnd;
 use silence::Silence;
@@ -187,7 +186,7 @@ pub struct N4 {
     address: IpAddr,
     networks: Networks,
     teids: Teids,
-    pools: Vec<Pools>,
+    pools: AddressPools,
     store: SessionStore,
     limits: Limits,
     counters: Counters,
@@ -240,7 +239,7 @@ pub struct N4 {
     control_packets: ControlPackets,
     unknown_networks: UnknownNetworks,
     ignored_ies: ies::IgnoredIes,
-    guaranteed: gbr::Guaranteed,
+    guaranteed: Guaranteed,
     workers: u16,
     next_worker: u16,
     /// No new sessions are taken.
@@ -256,7 +255,7 @@ pub struct Parts {
     /// Names of networks.
     pub networks: Networks,
     /// Addresses it may give out.
-    pub pools: Vec<Pools>,
+    pub pools: AddressPools,
     /// Bounds.
     pub limits: Limits,
     /// Workers there are.
@@ -266,7 +265,7 @@ pub struct Parts {
     /// What control planes know by name.
     pub catalogue: Catalogue,
     /// Capacity for guaranteed bit rates.
-    guaranteed: gbr::Guaranteed,
+    guaranteed: Guaranteed,
 }
 
 impl N4 {

@@ -6,11 +6,13 @@
 //! | `observer.rs`, `query.rs`, `session.rs`, `functions.rs` | its control side, and looking on without disturbing workers |
 //! | `hand_over.rs` | its state on its way to another process |
 //! | `protocol.rs`, `show.rs` | what it is asked and answers, as tables |
+//! | `live.rs` | keys that a reload applies |
 //! | `metrics.rs` | what only it tells monitoring |
 //! | `replica.rs` | one of many: finding its share |
 
 mod functions;
 mod hand_over;
+mod live;
 pub mod metrics;
 pub mod n4;
 pub mod observer;
@@ -97,14 +99,7 @@ impl Gateway for UpfGateway {
         include_str!("../../../examples/upf-fanout.toml"),
     ];
     const VIEWS: &'static [View] = show::VIEWS;
-    const LIVE: &'static [LiveKey] = &[
-        LiveKey { key: "route", help: "Forwarding tables are published anew; sessions, tunnels and neighbours stay." },
-        LiveKey {
-            key: "acl",
-            help: "Lists are published anew, and `weir show acl` counts anew. A gateway started without any list needs a \
-                   restart, and one takes at most 4,096 rules more than at its start.",
-        },
-    ];
+    const LIVE: &'static [LiveKey] = live::KEYS;
     const RUN_KEYS: &'static [RunKey] = &[N4_ADDRESS];
     const LOG_TARGETS: &'static [&'static str] = &["n4", "gtpu", "nat", "ledger"];
     const RENAMED: &'static [Rename] = &[

@@ -121,6 +121,34 @@ impl Limits {
     }
 }
 
+/// Those of [`Limits`] that may change while the worker runs.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveLimits {
+    /// Nanoseconds until a packet held for a subscriber is given up.
+    pub paging_ns: u64,
+    /// Packets held for one subscriber.
+    pub per_subscriber: u32,
+    /// Error Indications a second; and as many notifications of supported extension headers.
+    pub error_indications: u32,
+}
+
+impl LiveLimits {
+    /// As configured.
+    pub fn of(config: &Config) -> Self {
+        Self {
+            paging_ns: u64::from(config.buffer.seconds) * 1_000_000_000,
+            per_subscriber: config.buffer.packets_per_subscriber,
+            error_indications: config.gtpu.error_indications_per_second,
+        }
+    }
+}
+
+/// Answers a second to one peer and to all.
+fn answers(all: u32) -> (Allowance, Allowance) {
+    let each = all.div_ceil(4);
+    (Allowance::new(each, each.max(1)), Allowance::new(all, all.max(1)))
+}
+
 /// A packet of ours on its way to the released pipeline, beginning with its IP header.
 struct Pending {
     frame: Frame,
@@ -173,8 +201,7 @@ const PENDING: usize = 1024;
 impl SlowPath {
     /// A slow path that reports to `events`.
     pub fn new(events: Producer<Event>, limits: Limits) -> Self {
-        let all = Allowance::new(limits.error_indications, limits.error_indications.max(1));
-        let each = Allowance::new(limits.error_indications.div_ceil(4), limits.error_indications.div_ceil(4).max(1));
+        let (each, all) = answers(limits.error_indications);
         Self {
             events,
             waiting: Waiting::new(limits),
@@ -188,6 +215,14 @@ impl SlowPath {
             undone: Vec::with_capacity(u16::MAX.into()),
             secret: RandomState::new(),
         }
+    }
+
+    /// Other limits from now on: of answers, and of packets held for a subscriber.
+    pub fn set_limits(&mut self, limits: LiveLimits) {
+        let (each, all) = answers(limits.error_indications);
+        self.error_indications.set(each, all);
+        self.extension_notices.set(each, all);
+        self.waiting.set_limits(limits);
     }
 
     /// Sees to every punted packet of the burst.

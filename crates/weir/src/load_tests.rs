@@ -161,6 +161,40 @@ fn a_file_that_is_not_there_is_named() {
 }
 
 #[test]
+fn a_running_gateway_reads_regular_files_only() {
+    let folder = folder("regular");
+    let fifo = folder.join("gw.toml");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // Nobody writes to it: reading it would wait for ever.
+    let error = Text::read_regular(&fifo).unwrap_err().to_string();
+    assert!(error.contains("gw.toml is no regular file"), "{error}");
+    let error = Text::read_regular(&folder).unwrap_err().to_string();
+    assert!(error.contains("is no regular file"), "{error}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+fn folder(name: &str) -> std::path::PathBuf {
+    let folder = std::env::temp_dir().join(format!("weir-load-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn a_file_that_is_too_long_is_refused() {
+    let folder = folder("long");
+    let path = folder.join("gw.toml");
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len(gateway::load::LONGEST).unwrap();
+    assert!(Text::read_regular(&path).is_ok());
+    file.set_len(gateway::load::LONGEST + 1).unwrap();
+    for read in [Text::read, Text::read_regular] {
+        let error = read(&path).unwrap_err().to_string();
+        assert!(error.contains("gw.toml is longer than 16 MiB"), "{error}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn every_example_is_in_order() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut gateways = 0;

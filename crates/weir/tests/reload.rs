@@ -74,22 +74,22 @@ fn traffic_and_sessions_survive_reloads() {
     assert_eq!(net.show("config")["route"].as_array().unwrap().len(), 2);
 
     // By signal: what needs a restart is named, what does not is applied.
-    write(&net, &with_lists().replace("sessions = 100000", "sessions = 90000"));
+    write(&net, &with_lists().replace("echo_seconds = 60", "echo_seconds = 90"));
     let pid = number(&net.show("process")["processes"][0]["pid"]);
     let before = events(&net, "config_reloaded").len();
     ok(&format!("kill -HUP {pid}"));
     until("the event", || (events(&net, "config_reloaded").len() > before).then_some(()));
     let event = events(&net, "config_reloaded").pop().unwrap();
-    assert!(event.contains("n4.sessions") && event.contains("needs a restart"), "{event}");
+    assert!(event.contains("gtpu.echo_seconds") && event.contains("needs a restart"), "{event}");
     let config = net.show("config");
     assert_eq!(
-        (config["route"].as_array().unwrap().len(), number(&config["n4"]["sessions"])),
-        (1, 100_000),
+        (config["route"].as_array().unwrap().len(), number(&config["gtpu"]["echo_seconds"])),
+        (1, 60),
         "{config}"
     );
     let out = reload(&net, &[]);
     assert_eq!(out.status.code(), Some(3), "{}", said(&out));
-    assert!(said(&out).contains("n4.sessions: 100000 → 90000 (needs a restart)"), "{}", said(&out));
+    assert!(said(&out).contains("gtpu.echo_seconds: 60 → 90 (needs a restart)"), "{}", said(&out));
 
     let result = json(&well(load.wait_with_output().unwrap()));
     for direction in ["uplink", "downlink"] {
@@ -99,6 +99,84 @@ fn traffic_and_sessions_survive_reloads() {
     assert_eq!(net.sessions(), 500);
     let story = json(&well(control.stop()));
     assert_eq!((number(&story["refused"]), number(&story["unanswered"])), (0, 0), "{story}");
+    ends_well(gateway);
+}
+
+/// The configuration with other pools, limits, DNNs, peers, rates, routes and rules: one of four.
+fn variant(n: usize) -> String {
+    let change = |text: String, from: &str, to: &str| {
+        assert!(text.contains(from), "{from}");
+        text.replace(from, to)
+    };
+    let pool = ["{ v4 = \"10.45.0.0/16\" }", "{ v4 = \"10.46.0.0/24\" }", "{ v4 = \"10.45.0.0/17\" }", ""][n % 4];
+    let mut text = change(with_lists(), "pool = [{ v4 = \"10.45.0.0/16\" }]", &format!("pool = [{pool}]"));
+    if n % 4 == 1 {
+        text = change(text, "sessions = 100000", "sessions = 100\nsessions_per_peer = 7\nmessages_per_second = 150000");
+        text = change(text, "allow = [\"10.0.4.0/24\"]", "allow = [\"10.0.4.2/32\", \"10.9.0.0/16\"]");
+    }
+    if n % 4 == 2 {
+        text = change(text, "rules = [\"permit in udp from any to any\"]", RULE);
+        text = change(text, "[gtpu]\n", "[gtpu]\nerror_indications_per_second = 7\n");
+        text += "\n[[n4.dnn]]\nname = \"internet\"\n\n[buffer]\nseconds = 20\n";
+    }
+    if n % 4 == 3 {
+        text += ROUTE;
+        text += "\n[[n4.peer]]\nnode_id = \"smf.example\"\naddresses = [\"10.0.4.77\"]\n";
+    }
+    text
+}
+
+#[test]
+fn a_hundred_reloads_touch_no_session() {
+    let net = Net::new("reload-all");
+    let gateway = net.start(&variant(0));
+    let control = net.control(&net.host, &format!("{} --sessions 500 --rate 5000 --idle 0", example("cp.toml")));
+    until("500 sessions", || (net.sessions() == 500).then_some(()));
+    let mut load = within(&net.host, WEIR);
+    load.arg("gen").arg(example("gen.toml"));
+    load.args("--ues 500 --pps 4000 --seconds 12 --ratio 1:1 --sizes 128 --json".split(' '));
+    let mut load = load.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut during = 0;
+    for n in 1..=100 {
+        write(&net, &variant(n));
+        let out = reload(&net, &[]);
+        assert!(out.status.success() && !said(&out).contains("restart"), "{}", said(&out));
+        let config = net.show("config");
+        assert_eq!(config["n4"]["sessions"], if n % 4 == 1 { 100 } else { 100_000 }, "{config}");
+        assert_eq!(config["n4"]["dnn"].as_array().map_or(0, Vec::len), usize::from(n % 4 == 2), "{config}");
+        during += usize::from(load.try_wait().unwrap().is_none());
+    }
+    assert!(during >= 20, "only {during} reloads came while packets did");
+    let result = json(&well(load.wait_with_output().unwrap()));
+    for direction in ["uplink", "downlink"] {
+        let of = |key: &str| number(&result["directions"][direction][key]);
+        assert!(of("sent_packets") > 1000 && of("lost_packets") == 0, "{result} {}", net.show("drops"));
+    }
+    assert_eq!(net.sessions(), 500);
+    let story = json(&well(control.stop()));
+    assert_eq!((number(&story["refused"]), number(&story["unanswered"])), (0, 0), "{story}");
+    ends_well(gateway);
+}
+
+#[test]
+fn a_mistake_in_one_key_refuses_all() {
+    let net = Net::new("reload-mistake");
+    let gateway = net.start(&variant(0));
+    let wrong = variant(2).replace("name = \"internet\"", "name = \"internet\"\ninstance = \"nowhere\"");
+    write(&net, &wrong);
+    let out = reload(&net, &[]);
+    assert_eq!(out.status.code(), Some(2), "{}", said(&out));
+    let line = 1 + wrong.lines().position(|line| line.contains("nowhere")).unwrap();
+    assert!(said(&out).contains(&format!("upf.toml:{line}: n4.dnn.0.instance: ")), "{}", said(&out));
+    let config = net.show("config");
+    assert_eq!((&config["n4"]["pool"][0]["v4"], &config["buffer"]["seconds"]), (&"10.45.0.0/16".into(), &30.into()));
+    // A FIFO in its place does not stop control.
+    fs::remove_file(net.file("upf.toml")).unwrap();
+    ok(&format!("mkfifo {}", net.file("upf.toml").display()));
+    let pid = number(&net.show("process")["processes"][0]["pid"]);
+    ok(&format!("kill -HUP {pid}"));
+    let refused = || events(&net, "config_refused").iter().any(|event| event.contains("no regular file"));
+    until("the refusal", || refused().then_some(()));
     ends_well(gateway);
 }
 

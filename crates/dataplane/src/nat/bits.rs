@@ -1,8 +1,10 @@
 //! Sets of small numbers, many of one size, in one piece of memory.
 
+use super::parts::Parts;
+
 /// Sets of numbers below a common limit, all full at first.
 pub(super) struct Bits {
-    words: Box<[u64]>,
+    words: Parts<u64>,
     /// Words of a set.
     per: usize,
 }
@@ -10,21 +12,21 @@ pub(super) struct Bits {
 impl Bits {
     /// `sets` sets, each with all numbers below `limit`.
     pub(super) fn full(sets: usize, limit: usize) -> Self {
-        let per = limit.div_ceil(64);
-        let mut words = vec![u64::MAX; sets * per].into_boxed_slice();
-        if !limit.is_multiple_of(64) {
-            words.iter_mut().skip(per - 1).step_by(per).for_each(|last| *last = (1 << (limit % 64)) - 1);
-        }
-        Self { words, per }
+        Self { words: Parts::new(words(sets, limit)), per: limit.div_ceil(64) }
+    }
+
+    /// Adds sets behind the others, as [`words`] makes them with the same limit.
+    pub(super) fn push(&mut self, words: Box<[u64]>) {
+        self.words.push(words);
     }
 
     fn set(&self, set: usize) -> &[u64] {
-        &self.words[set * self.per..][..self.per]
+        self.words.run(set * self.per, self.per)
     }
 
     /// Takes a number out of a set: the first at or after `from`, beginning again at 0. `None` when the set is empty.
     pub(super) fn take(&mut self, set: usize, from: usize) -> Option<usize> {
-        let words = &mut self.words[set * self.per..][..self.per];
+        let words = self.words.run_mut(set * self.per, self.per);
         let first = from / 64 % self.per;
         let behind = u64::MAX << (from % 64);
         // The first word is looked at twice: from the number on, and at the end before it.
@@ -51,6 +53,16 @@ impl Bits {
         let (at, word) = self.set(set).iter().enumerate().find(|(_, word)| **word != u64::MAX)?;
         Some(at * 64 + word.trailing_ones() as usize)
     }
+}
+
+/// Sets with all numbers below `limit`.
+pub(super) fn words(sets: usize, limit: usize) -> Box<[u64]> {
+    let per = limit.div_ceil(64);
+    let mut words = vec![u64::MAX; sets * per].into_boxed_slice();
+    if !limit.is_multiple_of(64) {
+        words.iter_mut().skip(per - 1).step_by(per).for_each(|last| *last = (1 << (limit % 64)) - 1);
+    }
+    words
 }
 
 #[cfg(test)]

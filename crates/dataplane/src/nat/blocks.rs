@@ -1,7 +1,6 @@
 //! Public addresses and their blocks of ports: who has which, and the log of it.
 
 use std::net::Ipv4Addr;
-use std::ops::Range;
 
 use engine::Drop;
 use table::ring::Producer;
@@ -10,6 +9,8 @@ use table::wheel::Handle;
 use super::bits::Bits;
 use super::config::Config;
 use super::kind::Protocol;
+use super::parts::Parts;
+use super::reload::Change;
 use crate::drops;
 use crate::forward::InstanceId;
 
@@ -75,35 +76,41 @@ pub(super) struct Block {
     pub timer: Option<Handle>,
 }
 
-struct Address {
-    public: u32,
-    domain: u16,
+pub(super) struct Address {
+    pub public: u32,
+    pub domain: u16,
     /// Blocks that are free.
-    free: u16,
+    pub free: u16,
 }
 
 /// A network instance that is translated.
-struct Domain {
-    instance: InstanceId,
-    /// This worker's addresses.
-    addresses: Range<u32>,
+pub(super) struct Domain {
+    pub instance: InstanceId,
+    /// This worker's addresses that new subscribers get, by number.
+    pub giving: Box<[u32]>,
     /// All workers' addresses, as ranges, and this worker's.
-    public: Vec<(u32, u32)>,
-    mine: Vec<(u32, u32)>,
+    pub public: Vec<(u32, u32)>,
+    pub mine: Vec<(u32, u32)>,
+}
+
+impl Block {
+    /// Nobody's.
+    pub(super) const FREE: Self =
+        Self { stand: Stand::Free, subscriber: 0, private: 0, next: NONE, used: 0, idle_since: 0, timer: None };
 }
 
 fn holds(ranges: &[(u32, u32)], address: u32) -> bool {
     ranges.iter().any(|(first, last)| (*first..=*last).contains(&address))
 }
 
-/// The worker's public addresses. All memory is taken at the start.
+/// The worker's public addresses. All memory is taken at the start, or comes with a [`Change`].
 pub(super) struct Blocks {
     /// By instance.
     domain_of: Box<[u16]>,
     domains: Vec<Domain>,
-    addresses: Box<[Address]>,
+    addresses: Parts<Address>,
     /// By address, then number.
-    pub blocks: Box<[Block]>,
+    pub blocks: Parts<Block>,
     /// Free blocks by address.
     free: Bits,
     /// Free ports by block and protocol.
@@ -135,19 +142,17 @@ impl Blocks {
             mine.iter().for_each(|(first, last)| addresses.extend((*first..=*last).map(address)));
             let pools = config.pools.iter().filter(|pool| pool.instance == instance);
             let public = pools.map(|pool| (pool.first.into(), pool.last.into())).collect();
-            domains.push(Domain { instance, addresses: from..addresses.len() as u32, public, mine });
+            domains.push(Domain { instance, giving: (from..addresses.len() as u32).collect(), public, mine });
         }
         let per_address = config.blocks_per_address();
         let count = addresses.len() * per_address;
-        let block =
-            Block { stand: Stand::Free, subscriber: 0, private: 0, next: NONE, used: 0, idle_since: 0, timer: None };
         Self {
             domain_of: domain_of.into(),
             domains,
-            blocks: vec![block; count].into(),
+            blocks: Parts::new(vec![Block::FREE; count]),
             free: Bits::full(addresses.len(), per_address),
             ports: Bits::full(count * Protocol::ALL.len(), config.block_ports.into()),
-            addresses: addresses.into(),
+            addresses: Parts::new(addresses),
             first_port: config.first_port,
             block_ports: config.block_ports,
             per_address,
@@ -187,15 +192,23 @@ impl Blocks {
 
     /// An address for a new subscriber: of two at random the one with more blocks left, else any that has one.
     pub(super) fn choose(&self, domain: u16, random: u64) -> Option<u32> {
-        let range = self.domains.get(usize::from(domain))?.addresses.clone();
-        let count = u64::from(range.end - range.start);
-        if count == 0 {
-            return None;
-        }
+        let giving = &self.domains.get(usize::from(domain))?.giving;
         let free = |at: &u32| self.addresses[*at as usize].free;
-        let pick = |bits: u64| range.start + (((bits & 0xffff_ffff) * count) >> 32) as u32; // below the end
-        let best = [pick(random), pick(random >> 32)].into_iter().max_by_key(free)?;
-        if free(&best) > 0 { Some(best) } else { range.clone().find(|at| free(at) > 0) }
+        let pick = |bits: u64| giving.get((((bits & 0xffff_ffff) * giving.len() as u64) >> 32) as usize).copied();
+        let best = [pick(random)?, pick(random >> 32)?].into_iter().max_by_key(free)?;
+        if free(&best) > 0 { Some(best) } else { giving.iter().copied().find(|at| free(at) > 0) }
+    }
+
+    /// Has other addresses: those that are new behind the others, and the domains as they are now. What was there before comes
+    /// back in the change, to be freed elsewhere.
+    pub(super) fn change(&mut self, change: &mut Change) {
+        if !change.addresses.is_empty() {
+            self.addresses.push(std::mem::take(&mut change.addresses));
+            self.blocks.push(std::mem::take(&mut change.blocks));
+            self.free.push(std::mem::take(&mut change.free));
+            self.ports.push(std::mem::take(&mut change.ports));
+        }
+        std::mem::swap(&mut self.domains, &mut change.domains);
     }
 
     /// The first port of a block.

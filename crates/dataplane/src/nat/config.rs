@@ -122,6 +122,8 @@ pub enum Misconfigured {
 
 /// Timers of a worker.
 const MOST_TIMERS: usize = (1 << 24) - 1;
+/// Timers for blocks of addresses that come while a worker runs: over 500 addresses of 512-port blocks.
+const SPARE_BLOCKS: usize = 1 << 16;
 
 impl Config {
     /// Blocks that an address has.
@@ -149,13 +151,22 @@ impl Config {
         if (0..workers).any(|owner| self.pools.iter().any(|pool| pool.share(owner, workers).is_none())) {
             return Err(Misconfigured::TooFewAddresses);
         }
-        let addresses = |owner| self.shares(owner, workers).map(|(_, first, last)| (last - first) as usize + 1).sum();
-        let most: usize = (0..workers).map(addresses).max().unwrap_or(0);
-        let blocks = most.saturating_mul(self.blocks_per_address());
-        if blocks.saturating_add(self.mappings) > MOST_TIMERS {
+        if self.most_blocks(workers).saturating_add(self.mappings) > MOST_TIMERS {
             return Err(Misconfigured::TooMany);
         }
         Ok(())
+    }
+
+    /// Blocks of addresses that a worker may get while it runs.
+    pub(super) fn spare_blocks(&self, workers: Owner) -> usize {
+        MOST_TIMERS.saturating_sub(self.most_blocks(workers) + self.mappings).min(SPARE_BLOCKS)
+    }
+
+    /// Blocks of the worker that has most.
+    fn most_blocks(&self, workers: Owner) -> usize {
+        let addresses = |owner| self.shares(owner, workers).map(|(_, first, last)| (last - first) as usize + 1).sum();
+        let most: usize = (0..workers).map(addresses).max().unwrap_or(0);
+        most.saturating_mul(self.blocks_per_address())
     }
 
     /// What worker `owner` of `workers` has of each pool: (instance, first, last). Whole addresses, in a run.

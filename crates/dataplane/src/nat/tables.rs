@@ -15,6 +15,7 @@ use super::config::{Config, Misconfigured};
 use super::fragments::Fragments;
 use super::kind::Protocol;
 use super::mapping::{Lives, Mapping, TICK_SHIFT, key, ticks};
+use super::reload::Change;
 use crate::drops;
 use crate::forward::InstanceId;
 
@@ -99,7 +100,7 @@ impl Nat {
     ) -> Result<Self, Unavailable> {
         config.check(workers)?;
         let blocks = Blocks::new(config, owner, workers, log);
-        let timers = config.mappings + blocks.blocks.len();
+        let timers = config.mappings + blocks.blocks.len() + config.spare_blocks(workers);
         let seed = |n: u128| Seed::new(config.seed.wrapping_mul(2 * n + 3).wrapping_add(u128::from(owner)));
         let random = (config.seed as u64 ^ (config.seed >> 64) as u64 ^ u64::from(owner)) | 1;
         Ok(Self {
@@ -122,6 +123,16 @@ impl Nat {
             now_ns: now,
             blocks,
         })
+    }
+
+    /// Has other public addresses, and goes by other lives and bounds, from now on. Mappings and blocks stay as they are.
+    pub fn change(&mut self, change: &mut Change) {
+        self.blocks.change(change);
+        self.lives = Lives::from(&change.timeouts);
+        self.block_idle = ticks(change.block_idle);
+        self.block_hold = ticks(change.block_hold);
+        self.refresh = change.refresh_from_outside;
+        self.most_blocks = change.blocks_per_subscriber.into();
     }
 
     /// Mappings there are.

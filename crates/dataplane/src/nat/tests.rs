@@ -3,6 +3,7 @@
 
 mod blocks;
 mod model;
+mod reload;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

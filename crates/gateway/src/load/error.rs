@@ -14,6 +14,10 @@ use super::Text;
 pub enum LoadError {
     #[error("{} cannot be read: {source}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
+    #[error("{} is no regular file: a running gateway reads its configuration from nothing else", path.display())]
+    NotAFile { path: PathBuf },
+    #[error("{} is longer than {} MiB, the most that is read of a configuration", path.display(), super::LONGEST >> 20)]
+    TooLong { path: PathBuf },
     #[error(transparent)]
     Wrong(Box<Wrong>),
 }

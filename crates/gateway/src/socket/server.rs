@@ -178,17 +178,26 @@ fn listen(listener: &UnixListener, answers: &Arc<dyn Answers>, stop: &AtomicBool
         if stop.load(Ordering::Acquire) || open.load(Ordering::Relaxed) >= CONNECTIONS {
             continue;
         }
-        let (answers, count) = (answers.clone(), open.clone());
-        count.fetch_add(1, Ordering::Relaxed);
-        let serve = move || {
-            let connection = NEXT.fetch_add(1, Ordering::Relaxed);
-            serve(stream, connection, &*answers);
-            answers.hung_up(connection);
-            count.fetch_sub(1, Ordering::Relaxed);
-        };
-        if std::thread::Builder::new().name("weir-answer".into()).spawn(serve).is_err() {
-            open.fetch_sub(1, Ordering::Relaxed);
-        }
+        open.fetch_add(1, Ordering::Relaxed);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let connection = Connection { number, answers: answers.clone(), open: open.clone() };
+        // Dropped with the thread that serves it, or here where there is none.
+        let serve = move || serve(stream, connection.number, &*connection.answers);
+        let _ = std::thread::Builder::new().name("weir-answer".into()).spawn(serve);
+    }
+}
+
+/// A connection that is served: counted until it ends, by a panic too.
+struct Connection {
+    number: u64,
+    answers: Arc<dyn Answers>,
+    open: Arc<AtomicU32>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.answers.hung_up(self.number);
+        self.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -215,5 +224,47 @@ fn serve(stream: UnixStream, connection: u64, answers: &dyn Answers) {
         if reader.get_mut().write_all(text.as_bytes()).is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Panics at every question.
+    #[derive(Default)]
+    struct Broken(AtomicU32);
+
+    impl Answers for Broken {
+        fn answer(&self, _: u64, _: &RawRequest) -> RawAnswer {
+            panic!("a fault of the one who answers");
+        }
+
+        fn hung_up(&self, _: u64) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_panic_leaves_no_connection_behind() {
+        let path = std::env::temp_dir().join(format!("weir-broken-{}.sock", std::process::id()));
+        let answers = Arc::new(Broken::default());
+        let server = Server::start(&path, answers.clone()).expect("a socket");
+        // More of them than there may be at once.
+        for n in 1..=2 * CONNECTIONS {
+            let mut stream = UnixStream::connect(&path).expect("listening");
+            stream.write_all(b"{\"ask\":\"anything\"}\n").expect("taken");
+            let mut answer = String::new();
+            let _ = stream.read_to_string(&mut answer);
+            assert_eq!(answer, "");
+            for _ in 0..1000 {
+                if answers.0.load(Ordering::Relaxed) == n {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            assert_eq!(answers.0.load(Ordering::Relaxed), n, "it was told that the connection ended");
+        }
+        drop(server);
     }
 }

@@ -67,6 +67,8 @@ pub(super) struct Associations {
     /// By further addresses, none of which is in `by_address`.
     by_alternative: HashMap<IpAddr, Vec<AssociationId>>,
     pins: Vec<Pin>,
+    /// Those that go by then, as the configuration does not admit them any more.
+    leaving: HashMap<AssociationId, super::Time>,
     next: u32,
     /// How often one has come or gone.
     changes: u64,
@@ -79,6 +81,48 @@ impl Associations {
 
     pub fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// Has other pins. A peer that is pinned from now on has no further addresses.
+    pub fn set_pins(&mut self, pins: Vec<Pin>) {
+        self.pins = pins;
+        self.changes += 1;
+        let is_pinned = |(_, one): &(AssociationId, &Association)| self.pin_of(&one.node_id).is_some();
+        let pinned: Vec<AssociationId> = self.iter().filter(is_pinned).map(|(id, _)| id).collect();
+        for id in pinned {
+            let known = self.all.get_mut(&id).map(|one| std::mem::take(&mut one.alternatives)).unwrap_or_default();
+            known.into_iter().for_each(|address| drop_from(&mut self.by_alternative, address, id));
+        }
+    }
+
+    /// Has an association go by then; whether that begins now.
+    pub fn leave_by(&mut self, id: AssociationId, until: super::Time) -> bool {
+        let begins = !self.leaving.contains_key(&id);
+        self.leaving.entry(id).or_insert(until);
+        begins
+    }
+
+    /// Has an association stay.
+    pub fn stay(&mut self, id: AssociationId) {
+        self.leaving.remove(&id);
+    }
+
+    /// When an association goes, if it does.
+    pub fn leaves_at(&self, id: AssociationId) -> Option<super::Time> {
+        self.leaving.get(&id).copied()
+    }
+
+    pub fn has_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    pub fn leaving_due_at(&self) -> Option<super::Time> {
+        self.leaving.values().min().copied()
+    }
+
+    /// One whose time is over.
+    pub fn next_to_leave(&self, now: super::Time) -> Option<AssociationId> {
+        self.leaving.iter().find(|(_, until)| **until <= now).map(|(id, _)| *id)
     }
 
     pub fn get(&self, id: AssociationId) -> Option<&Association> {
@@ -140,7 +184,10 @@ impl Associations {
         let pinned = self.pins.iter().filter(move |pin| pin.contains(address));
         let pinned = pinned.filter_map(move |pin| self.of_node(&pin.node_id));
         let others = self.of_address(address).iter().copied();
-        pinned.chain(others.filter(move |id| self.get(*id).is_some_and(|one| self.pin_of(&one.node_id).is_none())))
+        let is_unpinned = move |id: &AssociationId| {
+            self.leaving.contains_key(id) || self.get(*id).is_some_and(|one| self.pin_of(&one.node_id).is_none())
+        };
+        pinned.chain(others.filter(is_unpinned))
     }
 
     /// Those that share the limits of a peer: of its entry in the configuration, or of its address.
@@ -211,21 +258,14 @@ impl Associations {
     }
 
     pub fn remove(&mut self, id: AssociationId) -> Option<Association> {
-        fn leave(by: &mut HashMap<IpAddr, Vec<AssociationId>>, address: IpAddr, id: AssociationId) {
-            if let Some(ids) = by.get_mut(&address) {
-                ids.retain(|other| *other != id);
-                if ids.is_empty() {
-                    by.remove(&address);
-                }
-            }
-        }
         let association = self.all.remove(&id)?;
         self.changes += 1;
         if self.of_node(&association.node_id) == Some(id) {
             self.by_node.remove(&association.node_id);
         }
-        leave(&mut self.by_address, association.address.ip(), id);
-        association.alternatives.iter().for_each(|address| leave(&mut self.by_alternative, *address, id));
+        self.leaving.remove(&id);
+        drop_from(&mut self.by_address, association.address.ip(), id);
+        association.alternatives.iter().for_each(|address| drop_from(&mut self.by_alternative, *address, id));
         Some(association)
     }
 
@@ -233,6 +273,15 @@ impl Associations {
     pub fn replace(&mut self, id: AssociationId, association: Association) {
         self.remove(id);
         self.enter(id, association);
+    }
+}
+
+fn drop_from(by: &mut HashMap<IpAddr, Vec<AssociationId>>, address: IpAddr, id: AssociationId) {
+    if let Some(ids) = by.get_mut(&address) {
+        ids.retain(|other| *other != id);
+        if ids.is_empty() {
+            by.remove(&address);
+        }
     }
 }
 

@@ -126,6 +126,8 @@ pub enum Removal {
     SetUpAnew,
     /// The peer has been lost for too long.
     Lost,
+    /// The configuration does not have its address any more, and the peer has not released it in time.
+    NotAllowed,
     /// It had no sessions, was never confirmed, and there were too many.
     Displaced,
 }

@@ -18,7 +18,7 @@ const NO_ASSOCIATION: Fault = Fault { cause: Cause::NO_ESTABLISHED_PFCP_ASSOCIAT
 impl Node {
     /// Takes a datagram: one message, or several (6.6).
     pub fn receive(&mut self, from: SocketAddr, datagram: &[u8], now: Time) {
-        if !self.config.allows(from.ip()) {
+        if !self.takes_from(from.ip()) {
             self.counters.not_allowed += 1;
             return;
         }
@@ -119,6 +119,11 @@ impl Node {
     /// PFCP Association Setup Request (6.2.6).
     pub(super) fn on_set_up(&mut self, ticket: Ticket, request: Box<AssociationSetupRequest>, now: Time) {
         let from = ticket.from().ip();
+        if !self.config.allows(from) {
+            // Of a peer that goes, this one is not taken.
+            self.counters.not_allowed += 1;
+            return self.answer_set_up(ticket, Cause::REQUEST_REJECTED, false, now);
+        }
         let pin = self.associations.pin_of(&request.node_id);
         if pin.and_then(|pin| self.associations.pin(pin)).is_some_and(|pin| !pin.contains(from)) {
             self.counters.pinned_elsewhere += 1;

@@ -31,6 +31,7 @@ mod event;
 mod incoming;
 mod outbox;
 mod pace;
+mod reconfigure;
 mod requests;
 mod responses;
 mod succession;
@@ -183,7 +184,7 @@ impl Node {
         }
     }
 
-    /// What it was made with.
+    /// What it goes by.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -243,8 +244,11 @@ impl Node {
         self.associations.siblings(id)
     }
 
-    /// Sessions that the association's [`Pin`] allows it.
+    /// Sessions that the association's [`Pin`] allows it; 0 while it [goes](Node::reconfigure).
     pub fn max_sessions(&self, id: AssociationId) -> Option<u32> {
+        if self.is_leaving(id) {
+            return Some(0);
+        }
         let association = self.associations.get(id)?;
         let pins = &self.associations;
         let pin = pins.pin_of(&association.node_id).or_else(|| pins.pin_at(association.address.ip()))?;
@@ -261,7 +265,7 @@ impl Node {
 
     /// A peer that is one of a set acts on its sessions from this address too; addresses of others are ignored.
     pub fn learn(&mut self, id: AssociationId, address: IpAddr) {
-        if self.is_of_set(id) && self.config.allows(address) {
+        if self.is_of_set(id) && (self.config.allows(address) || self.is_leaving(id)) {
             self.associations.learn(id, address);
         }
     }

@@ -20,6 +20,11 @@ impl Pace {
         Pace { full_at: Time::ZERO, each, depth: each * burst.max(1) }
     }
 
+    /// Another rate and burst from now on; what has passed counts as it did.
+    pub fn set(&mut self, rate: u32, burst: u32) {
+        *self = Pace { full_at: self.full_at, ..Pace::new(rate, burst) };
+    }
+
     /// Whether one more may pass now.
     pub fn pass(&mut self, now: Time) -> bool {
         let full_at = self.full_at.max(now) + self.each;
@@ -42,5 +47,8 @@ mod tests {
         assert_eq!(passed(&mut pace, Time::from_secs(5)), 10);
         assert_eq!(passed(&mut pace, Time::from_millis(5_003)), 3);
         assert_eq!(passed(&mut pace, Time::from_secs(9)), 10);
+        pace.set(2000, 4);
+        assert_eq!(passed(&mut pace, Time::from_secs(9)), 0);
+        assert_eq!(passed(&mut pace, Time::from_secs(10)), 4);
     }
 }

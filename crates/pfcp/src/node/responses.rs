@@ -159,6 +159,22 @@ impl Responses {
         })
     }
 
+    /// Takes over what another has, which is then asked no more.
+    pub fn absorb(&mut self, other: &Responses, now: Time) {
+        for number in other.numbers.clone() {
+            let (chunk, at) = other.place(number);
+            let Chunk { requests, octets } = &other.chunks[chunk];
+            let Request { key, until, response } = &requests[at];
+            if *until <= now || other.places.get(&key.digest) != Some(&number) {
+                continue;
+            }
+            match response {
+                Some(range) => self.keep(*key, &octets[range.clone()], now),
+                None => drop(self.note(*key, now)),
+            }
+        }
+    }
+
     /// Forgets a request that was not answered: it is carried out when it comes again.
     pub fn withdraw(&mut self, key: &RequestKey) {
         if self.find(key).is_some() {

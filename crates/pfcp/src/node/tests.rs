@@ -340,3 +340,65 @@ fn garbage_is_ignored_and_other_versions_are_told() {
     pair.up.drain(|_, octets| sent.push(octets.to_vec()));
     assert_eq!(sent, [[0x20, 11, 0, 4, 0, 0, 9, 0]]);
 }
+
+fn allowing(pair: &Pair, allow: &[&str]) -> Config {
+    let allow = allow.iter().map(|address| (address.parse().expect("an address"), 32)).collect();
+    Config { allow, ..pair.up.config().clone() }
+}
+
+#[test]
+fn a_peer_no_longer_allowed_goes_in_time() {
+    let mut pair = Pair::new();
+    let (_, at_up) = pair.associate();
+    pair.up.set_sessions(at_up, 3);
+    assert_eq!(pair.up.max_sessions(at_up), None);
+    let config = allowing(&pair, &["192.0.2.3"]);
+    assert_eq!(pair.up.reconfigure(config.clone(), pair.now), [at_up]);
+    assert_eq!(pair.up.reconfigure(config, pair.now), [], "it goes already");
+    assert_eq!((pair.up.max_sessions(at_up), pair.up.leaving().collect::<Vec<_>>()), (Some(0), vec![CP.ip()]));
+    // Its sessions are its own until then; a new association is not to be had.
+    pair.say(CP, 77, establishment());
+    assert!(matches!(pair.up.next_event(), Some(Event::Request { association, .. }) if association == at_up));
+    let setup = AssociationSetupRequest { node_id: OTHER.ip().into(), ..Default::default() };
+    pair.say(CP, 78, setup);
+    assert_eq!((pair.up.counters().not_allowed, pair.up.associations().count()), (1, 1));
+    pair.wait(119);
+    assert!(pair.up.association(at_up).is_some());
+    pair.wait(2);
+    let gone = std::iter::from_fn(|| pair.up.next_event()).last();
+    assert!(matches!(gone, Some(Event::Gone(id, Removal::NotAllowed, _)) if id == at_up), "{gone:?}");
+    let before = pair.up.counters().not_allowed;
+    pair.say(CP, 79, establishment());
+    assert_eq!((pair.up.counters().not_allowed, pair.up.leaving().count()), (before + 1, 0));
+}
+
+#[test]
+fn a_peer_allowed_again_stays() {
+    let mut pair = Pair::new();
+    let (_, at_up) = pair.associate();
+    let config = allowing(&pair, &["192.0.2.3"]);
+    assert_eq!(pair.up.reconfigure(config, pair.now), [at_up]);
+    pair.wait(60);
+    let config = allowing(&pair, &["192.0.2.1", "192.0.2.3"]);
+    assert_eq!(pair.up.reconfigure(config, pair.now), []);
+    pair.wait(200);
+    assert!(pair.up.association(at_up).is_some() && !pair.up.is_leaving(at_up));
+}
+
+#[test]
+fn pins_changed_carry_out_no_request_twice() {
+    let mut pair = Pair::new();
+    let (_, at_up) = pair.associate();
+    let pin = Pin { node_id: CP.ip().into(), addresses: vec![(CP.ip(), 32)], sessions: Some(5), message_rate: Some(9) };
+    let pinned = Config { pins: vec![pin], ..pair.up.config().clone() };
+    let bare = pair.up.config().clone();
+    for (sequence, config) in [(80, pinned), (81, bare)] {
+        pair.say(CP, sequence, establishment());
+        assert!(matches!(pair.up.next_event(), Some(Event::Request { .. })));
+        let most = config.pins.first().and_then(|pin| pin.sessions);
+        assert_eq!(pair.up.reconfigure(config, pair.now), []);
+        assert_eq!(pair.up.max_sessions(at_up), most);
+        pair.say(CP, sequence, establishment());
+        assert!(pair.up.next_event().is_none(), "it is being carried out");
+    }
+}

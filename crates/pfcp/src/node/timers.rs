@@ -13,7 +13,10 @@ impl Node {
     pub fn due_at(&self) -> Option<Time> {
         let heartbeat = self.heartbeats.front().map(|(due, _)| *due);
         let lost = self.lost.front().map(|(due, _)| *due);
-        [self.requests.due_at(), heartbeat, lost, self.claims_due_at()].into_iter().flatten().min()
+        [self.requests.due_at(), heartbeat, lost, self.claims_due_at(), self.associations.leaving_due_at()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Does what is due by now, of requests so many at a time: the rest follows in the next call.
@@ -36,6 +39,7 @@ impl Node {
             }
         }
         self.see_to_claims(now);
+        self.see_to_leaving(now);
         while let Some((_, id)) = self.heartbeats.pop_front_if(|(due, _)| *due <= now) {
             self.send_heartbeat(id, now);
             self.schedule_heartbeat(id, now);

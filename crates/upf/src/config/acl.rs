@@ -33,14 +33,14 @@ pub enum Otherwise {
     Deny,
 }
 
-/// All lists, compiled, and how many counters they have: one for each rule and one for each list's default, in the order
-/// they are written in.
+/// All lists, compiled, and how many counters they have, from number `first`: one for each rule and one for each list's
+/// default, in the order they are written in.
 ///
 /// # Errors
 /// The first rule that can not be, by key.
-pub fn lists(config: &Config) -> Result<(AccessLists, u32), ConfigError> {
+pub fn lists(config: &Config, first: u32) -> Result<(AccessLists, u32), ConfigError> {
     let mut lists = AccessLists::default();
-    let mut counter = 0;
+    let mut counter = first;
     for (n, acl) in config.acl.iter().enumerate() {
         config.check_instance(&[&"acl", &n, &"instance"], acl.instance.as_deref())?;
         let instance = config.instance(acl.instance.as_deref());
@@ -62,5 +62,5 @@ pub fn lists(config: &Config) -> Result<(AccessLists, u32), ConfigError> {
         counter += 1;
         lists.set(instance, list);
     }
-    Ok((lists, counter))
+    Ok((lists, counter - first))
 }

@@ -88,6 +88,9 @@ pub struct N4 {
     /// Subscribers' addresses by network instance.
     #[serde(default)]
     pub pool: Vec<Pool>,
+    /// Names of data networks (DNN, APN) that control planes have for network instances.
+    #[serde(default)]
+    pub dnn: Vec<Dnn>,
     /// What control planes name in a Forwarding Policy (3GPP TS 29.244, 8.2.23).
     #[serde(default)]
     pub policy: Vec<Policy>,
@@ -325,6 +328,18 @@ fn messages_per_second() -> u32 {
     200_000
 }
 
+/// A name that control planes have for a network instance, beside its own. With at least one, rules with a core-side name that
+/// is neither are refused, unless `unknown_network_instance = "first"`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Dnn {
+    /// The name, as in the Network Instance of rules: `internet`.
+    pub name: String,
+    /// The network instance it means; left out: `core`.
+    #[serde(default)]
+    pub instance: Option<String>,
+}
+
 /// Subscribers' addresses in a network instance: given out by us where a control plane asks for it (CHV4, CHV6), and
 /// what each worker's part is where it chooses itself.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -385,6 +400,7 @@ impl N4 {
                 return Err(wrong(&[&"n4", &"pool", &n, &"v6"], what, "such as 2001:db8::/48"));
             }
         }
+        self.check_dnns(&instances)?;
         for (n, capacity) in self.gbr_capacity.iter().enumerate() {
             if let Some(name) = capacity.instance.as_ref().filter(|name| !instances.contains(name)) {
                 let what = format!("no port is in network instance \"{name}\"");
@@ -402,6 +418,22 @@ impl N4 {
             return Err(wrong(&[&"n4", &"rules_per_session"], "a session without rules", "such as 64"));
         }
         self.check_named(config, &instances)
+    }
+
+    fn check_dnns(&self, instances: &[String]) -> Result<(), ConfigError> {
+        for (n, dnn) in self.dnn.iter().enumerate() {
+            let is_twice = self.dnn[..n].iter().any(|other| other.name == dnn.name);
+            if dnn.name.is_empty() || is_twice || instances.contains(&dnn.name) {
+                let what = format!("\"{}\" is empty, given twice, or a network instance of its own", dnn.name);
+                return Err(wrong(&[&"n4", &"dnn", &n, &"name"], what, "one [[n4.dnn]] for each further name"));
+            }
+            if let Some(name) = dnn.instance.as_ref().filter(|name| !instances.contains(name)) {
+                let what = format!("no port is in network instance \"{name}\"");
+                let help = format!("one of {}", instances.join(", "));
+                return Err(wrong(&[&"n4", &"dnn", &n, &"instance"], what, help));
+            }
+        }
+        Ok(())
     }
 
     /// Control planes with fixed addresses.

@@ -93,7 +93,7 @@ impl Control {
                 Ok(Reply::Removed(usage)) => Some(Answer::Removed(usage)),
                 Ok(Reply::Usage(usage)) => Some(Answer::Usage(usage)),
                 Ok(Reply::Unknown) | Err(_) => Some(Answer::Unknown),
-                Ok(Reply::Sent(_) | Reply::Waiting(_) | Reply::Done) => None,
+                Ok(Reply::Sent(_) | Reply::Waiting(_) | Reply::Nat(_) | Reply::Done) => None,
             };
             if let Some(answer) = answer {
                 self.account(&answer, purpose);

@@ -10,21 +10,11 @@ use pfcp::ie::{Cause, FTeid, FailedRuleId, NetworkInstance, SourceInterface, UeI
 use wire::Teid;
 
 use super::change::Rules;
-use super::identifiers::{Pool, Teids};
+use super::identifiers::Teids;
 use super::networks::Networks;
+use super::pools::AddressPools;
 use super::problem::Problem;
 use ids::{ChooseIds, ChooseKey};
-
-/// The addresses we may give out in a network.
-#[derive(Debug)]
-pub struct Pools {
-    /// The network.
-    pub instance: InstanceId,
-    /// IPv4 addresses.
-    pub v4: Option<Pool<Ipv4Addr>>,
-    /// IPv6 prefixes.
-    pub v6: Option<Pool<Ipv6Addr>>,
-}
 
 /// What was chosen in one request, to be told to the control plane, or to be given back when the request fails.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +36,7 @@ pub struct Chooser<'a> {
     /// Tunnel endpoints.
     pub teids: &'a mut Teids,
     /// Addresses.
-    pub pools: &'a mut [Pools],
+    pub pools: &'a mut AddressPools,
     /// The session's worker.
     pub worker: u16,
     /// Whether a tunnel endpoint is a session's.
@@ -168,16 +158,15 @@ impl Chooser<'_> {
         let mut told = Vec::new();
         let none_left = Problem::of(Cause::ALL_DYNAMIC_ADDRESSES_ARE_OCCUPIED);
         for address in list.iter_mut().filter(|address| address.choose_ip4 || address.choose_ip6) {
-            let pools = self.pools.iter_mut().find(|pools| pools.instance == home).ok_or(none_left)?;
             if address.choose_ip4 && given.0.is_none() {
                 let used = |ip4: Ipv4Addr| (self.address_used)(home, ip4.into());
-                let new = pools.v4.as_mut().and_then(|pool| pool.take(self.worker, used)).ok_or(none_left)?;
+                let new = self.pools.take4(home, self.worker, used).ok_or(none_left)?;
                 chosen.addresses.push((home, new.into()));
                 given.0 = Some(new);
             }
             if address.choose_ip6 && given.1.is_none() {
                 let used = |ip6: Ipv6Addr| (self.address_used)(home, ip6.into());
-                let new = pools.v6.as_mut().and_then(|pool| pool.take(self.worker, used)).ok_or(none_left)?;
+                let new = self.pools.take6(home, self.worker, used).ok_or(none_left)?;
                 chosen.addresses.push((home, new.into()));
                 given.1 = Some(new);
             }

@@ -13,7 +13,7 @@ use super::metering::WallClock;
 use super::problem::Problem;
 use super::requests::{Made, not_installed};
 use super::sets::SetEnd;
-use super::store::StoredSession;
+use super::store::{self, StoredSession};
 use super::{N4, Outgoing, RequestContext, SLICE, counted, steer};
 use crate::control::{AskError, Control};
 use crate::rules::Usage;
@@ -178,7 +178,7 @@ impl N4 {
     pub fn end_set(&mut self, peer: u32, sets: &[FqCsid]) {
         let made = self.store.made();
         for set in sets.iter().flat_map(FqCsid::sets) {
-            for id in self.store.sets().find(peer, set) {
+            for id in self.store.sets().find(peer, store::named(set)) {
                 self.ending_sets.insert(id, SetEnd { made, next: 0 });
             }
         }

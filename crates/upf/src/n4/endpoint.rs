@@ -4,6 +4,7 @@
 mod hand_over;
 mod kept;
 mod peers;
+mod reconfigure;
 mod restore;
 mod under_way;
 mod window;
@@ -222,7 +223,7 @@ impl Endpoint {
 
     /// Takes in a GTP-U datagram that a control plane's function sent to the N4 address.
     pub fn receive_gtpu(&mut self, from: SocketAddr, datagram: &[u8], control: &mut Control, clock: &WallClock) {
-        if self.node.config().allows(from.ip()) {
+        if self.node.takes_from(from.ip()) {
             self.n4.receive_gtpu(from, datagram, control, clock.now);
         } else {
             self.n4.refuse_gtpu();

@@ -222,7 +222,7 @@ impl N4 {
         steer(control, worker, &[], &keys);
         let whose = (peer, rules.cp_f_seid.seid);
         let is_there = self.store.restore(seid, whose, worker, message.into(), meters, keys);
-        self.store.set_sets(number, &rules.fq_csids);
+        self.store.set_sets(number, store::sets(&rules.fq_csids));
         self.take_paths(number, Path::of(&session), clock.now);
         self.guaranteed.set(number, &session);
         self.plan_look(number, &rules, clock);

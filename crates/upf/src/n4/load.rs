@@ -48,12 +48,8 @@ impl N4 {
         let mut levels = vec![("sessions".to_owned(), self.store.len() as u64, self.limits.sessions as u64)];
         let (used, of) = self.teids.used();
         levels.push(("teids".to_owned(), used, of));
-        for pools in &self.pools {
-            let name = self.networks.name(pools.instance);
-            let v4 = pools.v4.as_ref().map(|pool| ("v4", pool.used()));
-            let v6 = pools.v6.as_ref().map(|pool| ("v6", pool.used()));
-            let both = v4.into_iter().chain(v6);
-            levels.extend(both.map(|(family, (used, of))| (format!("ue_addresses_{family}:{name}"), used, of)));
+        for (family, instance, (used, of)) in self.pools.levels() {
+            levels.push((format!("ue_addresses_{family}:{}", self.networks.name(instance)), used, of));
         }
         levels
     }

@@ -1,7 +1,7 @@
 //! What requests name of the node, checked before anything is made of it: network instances, and the addresses of tunnels
 //! that control planes choose.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pfcp::group::{CreateTrafficEndpoint, ForwardingParameters, Pdi, UpdateForwardingParameters};
 use pfcp::ie::{DestinationInterface, FTeid, FailedRuleId, NetworkInstance, OuterHeaderCreation, SourceInterface};
@@ -19,6 +19,8 @@ const NAMES: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct UnknownNetworks {
     names: BTreeMap<Box<str>, u64>,
+    /// Those that were taken for the first network of the core side.
+    assumed: BTreeSet<Box<str>>,
     notices: VecDeque<(u32, String)>,
 }
 
@@ -28,12 +30,20 @@ impl UnknownNetworks {
         self.names.iter().map(|(name, rules)| (&**name, *rules))
     }
 
+    /// Whether sessions may have a name as one of the first network of the core side.
+    pub fn is_assumed(&self, name: &str) -> bool {
+        self.assumed.contains(name)
+    }
+
     pub fn take_notice(&mut self) -> Option<(u32, String)> {
         self.notices.pop_front()
     }
 
     /// A rule has such a name; the first time it is told.
     fn count(&mut self, peer: u32, name: &NetworkInstance, refused: bool) {
+        if !refused && self.assumed.len() < NAMES && !self.assumed.contains(&*name.text) {
+            self.assumed.insert(name.text.clone());
+        }
         if let Some(rules) = self.names.get_mut(&*name.text) {
             *rules += 1;
         } else if self.names.len() < NAMES {
@@ -72,7 +82,7 @@ impl N4 {
             of_parameters(&mut named, parameters, Some(FailedRuleId::Far(far.far_id.0)));
         }
         request.create_traffic_endpoints.iter().for_each(|endpoint| of_endpoint(&mut named, endpoint));
-        self.check_named(peer, &named)
+        self.check_named(peer, &named, true)
     }
 
     /// Checks what a modification names anew; `rules` are the session's, changed by it.
@@ -109,13 +119,13 @@ impl N4 {
         for update in &request.update_traffic_endpoints {
             named.extend(update.local_f_teid.map(|end| Named::Tunnel { end, rule: None }));
         }
-        self.check_named(peer, &named)
+        self.check_named(peer, &named, false)
     }
 
-    fn check_named(&mut self, peer: u32, named: &[Named<'_>]) -> Result<(), Problem> {
+    fn check_named(&mut self, peer: u32, named: &[Named<'_>], new: bool) -> Result<(), Problem> {
         for named in named {
             match *named {
-                Named::Network { name, tunnelled, rule } => match self.networks.knows(name, tunnelled) {
+                Named::Network { name, tunnelled, rule } => match self.networks.knows(name, tunnelled, new) {
                     Known::Yes => {}
                     Known::Assumed => self.unknown_networks.count(peer, name, false),
                     Known::No => {

@@ -23,6 +23,10 @@ pub enum ControlPath {
 pub struct Networks {
     /// Names by number, as [`Config::instances`] gives them.
     names: Vec<String>,
+    /// Further names that control planes have for them.
+    dnns: Vec<(Box<str>, InstanceId)>,
+    /// Those that a reload took out: sessions that have them go on.
+    retired_dnns: Vec<(Box<str>, InstanceId)>,
     access: InstanceId,
     core: InstanceId,
     /// Those where packets come by tunnel.
@@ -34,8 +38,10 @@ pub struct Networks {
     named: Vec<InstanceId>,
     /// What to do with a name that is none of ours; none: it is taken where the side's ports name no network.
     unknown: Option<UnknownNetworkInstance>,
-    /// Whether core ports name their networks.
+    /// Whether core ports, or DNNs, name the core side's networks.
     core_is_named: bool,
+    /// Whether that was not so before a reload: sessions of then may have any name.
+    core_was_unnamed: bool,
 }
 
 /// A network that a control plane names, as far as it is known.
@@ -74,12 +80,18 @@ impl Networks {
         let is_access = |port: &&crate::config::Port| port.role == Role::Access;
         let tunnelled = config.port.iter().filter(is_access).map(|port| number(port.instance())).collect();
         let named = config.port.iter().filter(|port| port.instance.is_some()).map(|port| number(port.instance()));
-        let (named, core_is_named) =
-            (named.collect(), config.port.iter().any(|port| port.role == Role::Core && port.instance.is_some()));
+        let names_core = config.port.iter().any(|port| port.role == Role::Core && port.instance.is_some());
+        let core_is_named = names_core || config.n4.as_ref().is_some_and(|n4| !n4.dnn.is_empty());
+        let named = named.collect();
         let unknown = config.n4.as_ref().and_then(|n4| n4.unknown_network_instance);
+        let dnns = config.n4.iter().flat_map(|n4| &n4.dnn);
+        let dnns = dnns.map(|dnn| (dnn.name.as_str().into(), config.instance(dnn.instance.as_deref()))).collect();
         Self {
             unknown,
             core_is_named,
+            core_was_unnamed: false,
+            dnns,
+            retired_dnns: Vec::new(),
             named,
             access: first(Role::Access),
             core: first(Role::Core),
@@ -88,6 +100,27 @@ impl Networks {
             control_path,
             names,
         }
+    }
+
+    /// Names as they are from now on. A DNN that is taken out means what it did, in sessions that have it.
+    pub fn follow(&mut self, config: &Config) {
+        let mut new = Self::of(config);
+        // The socket was opened, or not, at start.
+        new.control_path = self.control_path;
+        new.core_was_unnamed = self.core_was_unnamed || !self.core_is_named;
+        let before = self.dnns.drain(..).chain(self.retired_dnns.drain(..));
+        new.retired_dnns = before.filter(|(name, _)| new.dnns.iter().all(|(known, _)| known != name)).collect();
+        *self = new;
+    }
+
+    /// The first DNN of the other's that means another instance here, and which. `assumed`: whether sessions may have a name as
+    /// that of the first network of the core side.
+    pub fn moved_dnn(&self, new: &Self, assumed: impl Fn(&str) -> bool) -> Option<(usize, InstanceId)> {
+        new.dnns.iter().enumerate().find_map(|(at, (name, instance))| {
+            let known = self.dnns.iter().chain(&self.retired_dnns).find(|(known, _)| known == name);
+            let here = known.map(|(_, here)| *here).or_else(|| assumed(name).then_some(self.core));
+            here.filter(|here| here != instance).map(|here| (at, here))
+        })
     }
 
     /// The name of an instance.
@@ -103,17 +136,21 @@ impl Networks {
     /// The instance of a name; without a name, or with one that [`knows`](Self::knows) assumes, the first of the side.
     /// Control planes name the data network even where there is but one.
     pub fn find(&self, name: Option<&NetworkInstance>, is_access: bool) -> InstanceId {
-        let known = name.and_then(|name| self.names.iter().position(|n| **n == *name.text));
-        match known {
-            Some(at) => at as InstanceId,
-            None if is_access => self.access,
-            None => self.core,
-        }
+        let known = name.and_then(|name| self.number(&name.text, true));
+        known.unwrap_or(if is_access { self.access } else { self.core })
     }
 
-    /// Whether a name means one of our networks: of those that tunnels lead through, or of the core side.
-    pub fn knows(&self, name: &NetworkInstance, tunnelled: bool) -> Known {
-        let at = self.names.iter().position(|n| **n == *name.text).map(|at| at as InstanceId); // a handful
+    /// The instance of a name or DNN, `retired`: one that was taken out too.
+    fn number(&self, name: &str, retired: bool) -> Option<InstanceId> {
+        let at = self.names.iter().position(|n| n == name).map(|at| at as InstanceId); // a handful
+        let dnns = self.dnns.iter().chain(self.retired_dnns.iter().filter(|_| retired));
+        at.or_else(|| dnns.into_iter().find(|(dnn, _)| **dnn == *name).map(|(_, instance)| *instance))
+    }
+
+    /// Whether a name means one of our networks: of those that tunnels lead through, or of the core side. DNNs that were
+    /// taken out are none for a session that is `new`.
+    pub fn knows(&self, name: &NetworkInstance, tunnelled: bool, new: bool) -> Known {
+        let at = self.number(&name.text, !new);
         let mut tunnels = self.tunnelled.iter();
         // Data networks' names stand in rules of access as well, where there is but one network for tunnels.
         let one_tunnelled = tunnels.next().is_some_and(|first| tunnels.all(|other| other == first));
@@ -127,6 +164,7 @@ impl Networks {
             _ if is_known => Known::Yes,
             Some(UnknownNetworkInstance::First) => Known::Assumed,
             None if is_unnamed => Known::Assumed,
+            _ if !new && !tunnelled && self.core_was_unnamed => Known::Assumed,
             Some(UnknownNetworkInstance::Refuse) | None => Known::No,
         }
     }
@@ -159,9 +197,8 @@ impl Networks {
     /// The instance that tunnels lead through: the one named, if tunnels end there; else the first of the access side.
     /// N9 and S5/S8 are such networks of their own, or share N3's.
     pub fn find_tunnelled(&self, name: Option<&NetworkInstance>) -> InstanceId {
-        let known = name.and_then(|name| self.names.iter().position(|n| **n == *name.text));
-        // A handful of names.
-        known.map(|at| at as InstanceId).filter(|at| self.tunnelled.contains(at)).unwrap_or(self.access)
+        let known = name.and_then(|name| self.number(&name.text, true));
+        known.filter(|at| self.tunnelled.contains(at)).unwrap_or(self.access)
     }
 
     /// Our first addresses in an instance: where tunnels to us end.

@@ -1,7 +1,5 @@
 //! What control planes ask for: sessions established, modified, deleted (3GPP TS 29.244, 7.5.2 to 7.5.7).
 
-use std::net::IpAddr;
-
 use dataplane::forward::InstanceId;
 use pfcp::ie::{Cause, FSeid, FTeid, FailedRuleId, PdnType, PfcpSmReqFlags};
 use pfcp::message::{
@@ -11,7 +9,7 @@ use pfcp::message::{
 
 use super::answers::{Establishment, Gone, Modification, Pending, Query};
 use super::change::{self, Rules};
-use super::choose::{Chooser, Chosen, Pools};
+use super::choose::{Chooser, Chosen};
 use super::metering::{Given, Metering, WallClock};
 use super::networks::Networks;
 use super::paths::Path;
@@ -144,7 +142,7 @@ impl N4 {
         let (made, number, ask) = result.inspect_err(|_| self.give_back(&chosen))?;
         steer(control, made.worker, &[], &made.keys);
         let seid = self.store.put(asked.peer, made.worker, made.cp_seid, made.message, made.meters, made.keys);
-        self.store.set_sets(number, &rules.fq_csids);
+        self.store.set_sets(number, store::sets(&rules.fq_csids));
         self.take_paths(number, Path::of(&made.session), clock.now);
         self.guaranteed.set(number, &made.session);
         let response = SessionEstablishmentResponse {
@@ -234,10 +232,9 @@ impl N4 {
     /// is in; else each in turn.
     pub(super) fn worker_for(&mut self, rules: &Rules, home: InstanceId) -> u16 {
         let pdis = || rules.create_pdrs.iter().map(|pdr| &pdr.pdi);
-        let pool = self.pools.iter().find(|pools| pools.instance == home);
         let of_address = pdis().flat_map(|pdi| &pdi.ue_ip_addresses).find_map(|address| {
-            let four = pool?.v4.as_ref().zip(address.ip4).and_then(|(pool, ip4)| pool.worker(ip4));
-            four.or_else(|| pool?.v6.as_ref().zip(address.ip6).and_then(|(pool, ip6)| pool.worker(ip6)))
+            let four = address.ip4.and_then(|ip4| self.pools.worker(home, ip4.into()));
+            four.or_else(|| self.pools.worker(home, address.ip6?.into()))
         });
         let of_tunnel = || {
             pdis().find_map(|pdi| match pdi.local_f_teid {
@@ -255,16 +252,7 @@ impl N4 {
     pub(super) fn give_back(&mut self, chosen: &Chosen) {
         chosen.teids.iter().for_each(|teid| self.teids.give(*teid));
         for (instance, address) in &chosen.addresses {
-            self.give_address(*instance, *address);
-        }
-    }
-
-    fn give_address(&mut self, instance: InstanceId, address: IpAddr) {
-        let pools = self.pools.iter_mut().find(|pools| pools.instance == instance);
-        match (pools, address) {
-            (Some(Pools { v4: Some(pool), .. }), IpAddr::V4(address)) => pool.give(address),
-            (Some(Pools { v6: Some(pool), .. }), IpAddr::V6(address)) => pool.give(address),
-            _ => {}
+            self.pools.give(*instance, *address);
         }
     }
 
@@ -273,7 +261,7 @@ impl N4 {
         for key in old.iter().filter(|key| !new.contains(key)) {
             match *key {
                 Key::Teid(teid) => self.teids.give(teid),
-                Key::Ue(instance, address) => self.give_address(instance, address),
+                Key::Ue(instance, address) => self.pools.give(instance, address),
                 Key::Route(_) => {}
             }
         }

@@ -18,12 +18,12 @@ const PATHS: usize = 100;
 impl Observer {
     /// Every rule of every access list, and what it decided on; behind each list its default.
     pub fn acl(&self) -> Vec<AclRuleView> {
-        let names = self.config.instances();
         let control = self.control();
-        let lists = self.access_lists.lock().unwrap_or_else(|e| e.into_inner());
+        let config = self.config();
+        let names = config.instances();
         let mut views = Vec::new();
-        for list in lists.iter() {
-            let instance = name_of(&names, self.config.instance(list.instance.as_deref()));
+        for list in &config.acl {
+            let instance = name_of(&names, config.instance(list.instance.as_deref()));
             let default = if list.default == Otherwise::Permit { "permit" } else { "deny" };
             for rule in list.rules.iter().map(String::as_str).chain([default]) {
                 // Counters are numbered in the order in which the rules are written.
@@ -39,10 +39,10 @@ impl Observer {
     /// # Errors
     /// A sentence: nothing is translated, or a worker does not answer.
     pub fn nat(&self, ue: Option<IpAddr>) -> Result<NatView, String> {
-        if self.config.nat.is_none() {
+        if self.config().nat.is_none() {
             return Err("nothing is translated: there is no [nat]".to_owned());
         }
-        let names = self.config.instances();
+        let names = self.config().instances();
         let mut view = NatView::default();
         for (n, query) in self.queries.iter().enumerate() {
             let mut from = 0;
@@ -70,7 +70,7 @@ impl Observer {
 
     /// GTP-U peers: those that do not answer first, then those of most sessions.
     pub(crate) fn paths(&self, paths: &Paths) -> Vec<PathView> {
-        let names = self.config.instances();
+        let names = self.config().instances();
         let view = |(path, sessions, failed): (crate::n4::paths::Path, u64, bool)| PathView {
             peer: path.peer.to_string(),
             instance: name_of(&names, path.instance),

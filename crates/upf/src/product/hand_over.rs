@@ -119,7 +119,7 @@ impl Observer {
 
 impl HandOver<QueriedPlane> for Observer {
     fn hindrances(&self) -> Vec<String> {
-        let config = &self.config;
+        let config = self.config();
         let of = |is: bool, what: &str| is.then(|| what.to_owned());
         [
             of(config.simulate.is_some(), "[simulate]: made-up sessions are not handed over"),

@@ -7,7 +7,7 @@ mod control_socket;
 mod sockets;
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -320,6 +320,23 @@ impl N4 {
         self.endpoint.set_draining(draining, grace, clock);
     }
 
+    /// Goes by a configuration that was checked.
+    pub fn reconfigure(&mut self, config: &Config, control: &mut Control, clock: &WallClock) {
+        self.endpoint.reconfigure(config, control, clock);
+        self.allow();
+    }
+
+    /// Has the kernel let through whom the node takes messages from.
+    fn allow(&mut self) {
+        let node = self.endpoint.node();
+        let mut networks = node.config().allow.clone();
+        if !networks.is_empty() {
+            let alone = |address: IpAddr| (address, if address.is_ipv4() { 32 } else { 128 });
+            networks.extend(node.leaving().map(|address| alone(address.to_canonical())));
+        }
+        self.sockets.set_allow(networks);
+    }
+
     /// Datagrams the kernel would not send.
     pub fn unsent(&self) -> u64 {
         self.unsent + self.control_socket.unsent()
@@ -424,6 +441,7 @@ impl N4 {
         self.known = node.changes();
         self.sockets.know(node.addresses().map(|address| address.to_canonical()));
         self.intake.retain(|id| node.association(pfcp::node::AssociationId(id)).is_some());
+        self.allow();
     }
 
     /// Writes down what sessions have used, if they are kept: workers stand still, and `usage` is what they have counted.

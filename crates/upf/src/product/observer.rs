@@ -3,11 +3,12 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-use crate::config::{Acl, Config, ConfigError};
+use crate::config::{Config, ConfigError};
 use crate::control::{Control, ControlCounters};
+use crate::n4::reconfigure as n4_reload;
 use engine::{PortId, Worker};
 use pfcp::node::{Association, AssociationId, State};
 use wire::Mac;
@@ -27,9 +28,8 @@ use gateway::watch::Level;
 /// The control side of a running user plane.
 pub struct Observer {
     pub(super) shell: Shell,
-    pub(super) config: Config,
-    /// Access lists as applied: a reload replaces them.
-    pub(super) access_lists: Mutex<Vec<Acl>>,
+    /// As applied: a reload replaces it.
+    pub(super) config: Mutex<Arc<Config>>,
     /// Asks workers about their sessions, by worker.
     pub(super) queries: Vec<WorkerQuery>,
     control: Mutex<Control>,
@@ -59,8 +59,7 @@ impl Observer {
     ) -> Self {
         Self {
             shell,
-            config: config.clone(),
-            access_lists: Mutex::new(config.acl.clone()),
+            config: Mutex::new(Arc::new(config.clone())),
             queries,
             control: Mutex::new(control),
             n4,
@@ -81,18 +80,28 @@ impl Observer {
         self.shell.lock(&self.control)
     }
 
+    /// The configuration in use.
+    pub(super) fn config(&self) -> Arc<Config> {
+        self.config.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
     /// Applies what a reload changes; with `check` only finds out whether it could.
     pub(super) fn reload(&self, config: &Config, keys: &[&str], check: bool) -> Result<(), ConfigError> {
+        let mut n4 = self.n4().filter(|_| n4_reload::LIVE.iter().any(|key| keys.contains(key)));
         let mut control = self.control();
         let change = control.prepare(config, keys)?;
-        if !check {
-            // Locked in the order in which the lists are shown.
-            let mut lists = self.access_lists.lock().unwrap_or_else(|e| e.into_inner());
-            control.apply(change);
-            *lists = config.acl.clone();
-            drop((lists, control));
-            self.shell.call_control();
+        n4.as_ref().map_or(Ok(()), |n4| n4.endpoint().check_reconfiguration(config))?;
+        if check {
+            return Ok(());
         }
+        control.apply(change);
+        if let Some(n4) = &mut n4 {
+            n4.reconfigure(config, &mut control, &self.shell.wall_clock());
+        }
+        // While control is locked, as by whoever shows lists and what they have counted.
+        *self.config.lock().unwrap_or_else(|e| e.into_inner()) = Arc::new(config.clone());
+        drop((control, n4));
+        self.shell.call_control();
         Ok(())
     }
 
@@ -122,9 +131,9 @@ impl Observer {
 
     /// The control planes.
     pub fn peers(&self) -> Result<PeersView, String> {
-        let (now, configured) = (self.shell.wall_clock(), self.config.n4.as_ref());
+        let (now, config) = (self.shell.wall_clock(), self.config());
         let none = || "no control plane is configured: there is no [n4]".to_owned();
-        let (n4, configured) = self.n4().zip(configured).ok_or_else(none)?;
+        let (n4, configured) = self.n4().zip(config.n4.as_ref()).ok_or_else(none)?;
         let (node, sessions) = (n4.endpoint().node(), n4.endpoint().sessions());
         let peer = |(id, peer): (AssociationId, &Association)| PeerView {
             address: peer.address.to_string(),
@@ -286,14 +295,14 @@ impl Product for Observer {
 
     fn known(&self) -> Known {
         let (sessions, peers) = (self.sessions().ok(), self.peers().ok());
-        let most = self.config.n4.as_ref().map(|n4| n4.sessions.into());
+        let most = self.config().n4.as_ref().map(|n4| n4.sessions.into());
         let (own, used) = told(sessions.as_ref(), peers.as_ref(), most);
         Known { own, used, ..Known::default() }
     }
 
     fn levels(&self) -> Vec<Level> {
         let mut levels = self.levels.lock().unwrap_or_else(|e| e.into_inner()).0.clone();
-        for (worker, query) in self.queries.iter().enumerate().filter(|_| self.config.nat.is_some()) {
+        for (worker, query) in self.queries.iter().enumerate().filter(|_| self.config().nat.is_some()) {
             if let Some(QueryAnswer::Levels(Some(all))) = query.ask(Query::Levels) {
                 let name = |pool| format!("{pool}:worker{worker}");
                 levels.extend(all.into_iter().map(|(pool, used, capacity)| Level { pool: name(pool), used, capacity }));

@@ -68,7 +68,7 @@ impl Observer {
             addresses: addresses.into_iter().flatten().collect(),
             worker,
             handle,
-            instance: self.config.instances().get(usize::from(session.instance)).cloned().unwrap_or_default(),
+            instance: self.config().instances().get(usize::from(session.instance)).cloned().unwrap_or_default(),
             rules: rules(session),
             usage: usage.iter().map(|usage| measured(usage, now)).collect(),
             credits: credits.iter().map(credit).collect(),

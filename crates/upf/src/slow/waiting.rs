@@ -13,7 +13,7 @@ use table::records::LineId;
 use wire::L3L4;
 
 use super::errors::About;
-use super::{Event, Limits, Reinject, SlowPath, destination, enter};
+use super::{Event, Limits, LiveLimits, Reinject, SlowPath, destination, enter};
 use crate::lane::{Lane, State, Upf};
 use crate::record::{self, Match, PLACES, kind};
 use crate::{drops, punts};
@@ -48,6 +48,11 @@ impl Waiting {
             changed: VecDeque::with_capacity(1024),
             scratch: vec![0; LONGEST].into_boxed_slice(),
         }
+    }
+
+    pub(super) fn set_limits(&mut self, limits: LiveLimits) {
+        self.subscribers.set_per_key_limit(limits.per_subscriber as usize);
+        self.paging_ns = limits.paging_ns;
     }
 
     pub(super) fn rules_changed(&mut self, handle: u32) {

@@ -14,8 +14,8 @@ use serde::Deserialize as _;
 use testkit::rig::{Clock, Memories, PortSpec, Rig};
 use upf::assemble::assemble;
 use upf::compile::Compiled;
-use upf::config::Config;
-use upf::control::Control;
+use upf::config::{Config, ConfigError};
+use upf::control::{Control, LIMITS, NAT};
 use upf::gateway::UserPlane;
 use upf::n4::N4;
 use upf::n4::assemble::endpoint;
@@ -63,6 +63,15 @@ pub struct Bench {
     alive: HashMap<IpAddr, RecoveryTimeStamp>,
     /// Those that associate are among them.
     answers: bool,
+    /// Its configuration, without the lines beside the usual ones.
+    base: String,
+}
+
+fn parsed(base: &str, more: &str) -> Config {
+    // Heartbeats would come between, where they are not what it is about.
+    let quiet = if more.contains("heartbeat_seconds") { "" } else { "n4.heartbeat_seconds = 0\n" };
+    let table: toml::Table = format!("{base}{quiet}{more}\n").parse().expect("TOML");
+    Config::deserialize(table).expect("a configuration")
 }
 
 /// A tunnel's far end.
@@ -116,11 +125,7 @@ impl Bench {
     }
 
     fn made(base: &str, more: &str, folder: Option<&std::path::Path>) -> (Self, Restored) {
-        // Heartbeats would come between, where they are not what it is about.
-        let quiet = if more.contains("heartbeat_seconds") { "" } else { "n4.heartbeat_seconds = 0\n" };
-        let text = format!("{base}{quiet}{more}\n");
-        let table: toml::Table = text.parse().expect("TOML");
-        let config = Config::deserialize(table).expect("a configuration");
+        let config = parsed(base, more);
         let mac = |side| [2, 0, 0, 0, side, 1];
         let ports = [PortSpec { name: "n3".into(), mac: mac(3) }, PortSpec { name: "n6".into(), mac: mac(6) }];
         let caps = ports.iter().map(|port| Caps { kind: "memory", mac: port.mac, mtu: 1500, ..Caps::default() });
@@ -149,12 +154,30 @@ impl Bench {
             unasked: Vec::new(),
             said: Vec::new(),
             alive: HashMap::new(),
-            answers: !quiet.is_empty(),
+            answers: !more.contains("heartbeat_seconds"),
+            base: base.to_owned(),
         };
         bench.unasked = bench.settle();
         bench.received("n3");
         bench.received("n6");
         (bench, restored)
+    }
+
+    /// Reads its configuration again, with other lines beside the usual ones.
+    ///
+    /// # Errors
+    /// It is refused: nothing has changed.
+    pub fn reload(&mut self, more: &str) -> Result<(), ConfigError> {
+        let config = parsed(&self.base, more);
+        config.check()?;
+        let change = self.control.prepare(&config, &[&LIMITS[..], &NAT].concat())?;
+        self.endpoint.check_reconfiguration(&config)?;
+        self.control.apply(change);
+        let wall = self.wall();
+        self.endpoint.reconfigure(&config, &mut self.control, &wall);
+        let sent = self.settle();
+        self.unasked.extend(sent);
+        Ok(())
     }
 
     fn wall(&self) -> WallClock {

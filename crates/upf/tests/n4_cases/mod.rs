@@ -22,6 +22,7 @@ mod paths;
 mod peers;
 mod quotas;
 mod redirect;
+mod reload;
 mod room;
 mod routes;
 mod tunnels;

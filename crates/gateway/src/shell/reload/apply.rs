@@ -49,7 +49,7 @@ impl<G: Gateway> Reloader<G> {
         // One reload at a time.
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let product = self.product.upgrade().ok_or("the gateway is stopping")?;
-        let text = Text::read(&self.args.config).map_err(|error| unreadable(&error))?;
+        let text = Text::read_regular(&self.args.config).map_err(|error| unreadable(&error))?;
         let loaded = G::load(&self.args, text).map_err(|error| format!("{error:#}"))?;
         let file = serde_json::to_value(&loaded.config).map_err(|error| error.to_string())?;
         let found = diff::differences(&running, &file);

@@ -50,16 +50,12 @@ impl Sockets {
     pub fn open(address: SocketAddr, allow: Vec<Network>) -> io::Result<Self> {
         // Sockets that share an address would share it with another process of this user too: nobody may be there before.
         let address = UdpSocket::bind(address)?.local_addr()?;
-        let count = if allow.is_empty() { OUTSIDE } else { OUTSIDE + 1 };
-        let group = (0..count).map(|_| udp::bind_shared(address)).collect::<io::Result<Vec<_>>>()?;
+        let group = (0..=OUTSIDE).map(|_| udp::bind_shared(address)).collect::<io::Result<Vec<_>>>()?;
         for (n, socket) in group.iter().enumerate() {
             udp::set_receive_buffer(socket, if n == STRANGERS { ROOM_OF_STRANGERS } else { ROOM });
-            // Who is not allowed is refused by the node too: without this he only costs more.
-            if let Err(error) = udp::filter(socket, &allow) {
-                tracing::warn!(target: "n4", event = "no_kernel_filter", %error, "n4.allow is applied in weir only");
-            }
         }
         let sockets = Self { group, allow, known: Vec::new() };
+        sockets.filter();
         sockets.divide();
         Ok(sockets)
     }
@@ -78,8 +74,31 @@ impl Sockets {
         self.group.iter().map(|socket| socket.as_fd().try_clone_to_owned()).collect()
     }
 
+    /// These are the networks that datagrams are taken from now; an empty list allows all.
+    pub fn set_allow(&mut self, allow: Vec<Network>) {
+        if allow != self.allow {
+            self.allow = allow;
+            self.filter();
+            self.divide();
+        }
+    }
+
+    fn filter(&self) {
+        for socket in &self.group {
+            // Who is not allowed is refused by the node too: without this he only costs more.
+            let filtered = udp::filter(socket, &self.allow).or_else(|error| {
+                tracing::warn!(target: "n4", event = "no_kernel_filter", %error, "n4.allow is applied in weir only");
+                // A list before this one is not to be left in force.
+                udp::filter(socket, &[])
+            });
+            if let Err(error) = filtered {
+                tracing::warn!(target: "n4", event = "no_kernel_filter", %error, "n4.allow is applied in weir only");
+            }
+        }
+    }
+
     fn divide(&self) {
-        let outside = (self.group.len() > OUTSIDE).then(|| (self.allow.clone(), OUTSIDE as u32));
+        let outside = (!self.allow.is_empty()).then(|| (self.allow.clone(), OUTSIDE as u32));
         let division = Division { known: self.known.clone(), others: STRANGERS as u32, outside };
         if let Err(error) = self.group.first().map_or(Ok(()), |socket| udp::divide(socket, &division)) {
             // By the kernel's hash then: every datagram still arrives.
@@ -117,7 +136,9 @@ impl Sockets {
 
     /// Takes datagrams in: those of control planes first.
     pub fn read(&self, space: &mut [u8], mut take: impl FnMut(SocketAddr, &[u8])) {
-        let order = (1..OUTSIDE).map(|n| (n, AT_ONCE)).chain([(STRANGERS, AT_ONCE_OF_STRANGERS)]);
+        // Where the kernel does not filter or divide, sources come to the last one too, and the node tells them apart.
+        let others = [STRANGERS, OUTSIDE].map(|n| (n, AT_ONCE_OF_STRANGERS));
+        let order = (1..OUTSIDE).map(|n| (n, AT_ONCE)).chain(others);
         for (n, most) in order {
             for _ in 0..most {
                 match self.group[n].recv_from(space) {
@@ -140,7 +161,7 @@ impl Sockets {
     /// # Errors
     /// No more descriptors.
     pub fn to_wait_on(&self, other: Option<&UdpSocket>) -> io::Result<Vec<OwnedFd>> {
-        let all = self.group.iter().take(OUTSIDE).chain(other);
+        let all = self.group.iter().chain(other);
         all.map(|socket| socket.as_fd().try_clone_to_owned()).collect()
     }
 

@@ -29,6 +29,11 @@ impl<T> Chunks<T> {
         self.len
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Adds an item behind the others.
     pub fn push(&mut self, item: T) {
         let at = self.len / CHUNK;

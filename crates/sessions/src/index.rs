@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use table::bulk::{BulkMap, Full, Seed};
 
-use super::store::Key;
 use crate::by_instance::ByInstance;
+use crate::store::Key;
 
 /// Sessions by their keys. The common keys are in maps that grow by a few entries with each change: among a million
 /// sessions, no request waits until all are moved.

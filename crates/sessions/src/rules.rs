@@ -45,9 +45,9 @@ pub struct Pdr {
     pub filters: Vec<Sdf>,
     /// The FAR that applies.
     pub far: u32,
-    /// The QERs that apply, at most [`crate::record::MAX_QERS`].
+    /// The QERs that apply, at most `upf::record::MAX_QERS`.
     pub qers: Vec<u32>,
-    /// The URRs that apply, at most [`crate::record::MAX_URRS`].
+    /// The URRs that apply, at most `upf::record::MAX_URRS`.
     pub urrs: Vec<u32>,
 }
 
@@ -142,7 +142,7 @@ pub struct Far {
     /// Packets go towards the subscriber; those that come from its side as well are on their way to it already (indirect
     /// forwarding, TS 23.502, 4.9.1.3.3), and have anybody's addresses.
     pub to_access: bool,
-    /// Where duplicates of its packets go, whatever becomes of them (DUPL); at most [`crate::record::MAX_DUPLICATES`].
+    /// Where duplicates of its packets go, whatever becomes of them (DUPL); at most `upf::record::MAX_DUPLICATES`.
     pub duplicates: Vec<Duplicate>,
 }
 

@@ -28,6 +28,23 @@ impl Route {
     }
 }
 
+/// The prefixes, as first number and length in bits, that together have the numbers `first..=last` of so many bits: two for each
+/// bit at most.
+pub fn cover(first: u128, last: u128, bits: u8) -> impl Iterator<Item = (u128, u8)> {
+    let mut next = Some(first).filter(|first| *first <= last);
+    std::iter::from_fn(move || {
+        let at = next?;
+        // As wide as where it begins, and where the range ends, allow.
+        let wide = |rest: &u32| {
+            let size = 1u128 << rest;
+            at.is_multiple_of(size) && at + (size - 1) <= last
+        };
+        let rest = (0..=u32::from(bits)).rev().find(wide).unwrap_or(0);
+        next = Some(at + (1 << rest)).filter(|next| *next <= last);
+        Some((at, bits - rest as u8)) // at most `bits`
+    })
+}
+
 /// What prefixes lead to, by longest match. Where there are none it takes no memory beyond itself; it is asked for what
 /// no address leads to.
 #[derive(Debug, Default)]

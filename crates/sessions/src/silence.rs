@@ -7,7 +7,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// How long a session has been silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Silence {
+pub struct Silence {
     /// Since when: the last packet seen, or when it was asked for.
     from: u64,
     /// The control plane knows.

@@ -4,8 +4,8 @@
 //! None can be guessed from another: an attacker who has one tunnel endpoint must not have its neighbours. Freed ones
 //! come back last, so that packets still on their way meet nobody rather than somebody else.
 
-use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
+use std::collections::{HashSet, VecDeque};
 use std::hash::BuildHasher;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -15,28 +15,44 @@ struct Numbers {
     next: u64,
     count: u64,
     back: VecDeque<u64>,
+    /// Those from `next` on that are out already.
+    ahead: HashSet<u64>,
 }
 
 impl Numbers {
     fn new(count: u64) -> Self {
-        Self { next: 0, count, back: VecDeque::new() }
+        Self { next: 0, count, back: VecDeque::new(), ahead: HashSet::new() }
     }
 
     fn take(&mut self) -> Option<u64> {
-        if self.next < self.count {
+        while self.next < self.count {
             self.next += 1;
-            return Some(self.next - 1);
+            if !self.ahead.remove(&(self.next - 1)) {
+                return Some(self.next - 1);
+            }
         }
         self.back.pop_front()
     }
 
+    /// One that was never out is not taken back.
     fn give(&mut self, number: u64) {
-        self.back.push_back(number);
+        if number < self.next {
+            self.back.push_back(number);
+        } else {
+            self.ahead.remove(&number);
+        }
+    }
+
+    /// A number that was not taken here is out.
+    fn mark(&mut self, number: u64) {
+        if (self.next..self.count).contains(&number) {
+            self.ahead.insert(number);
+        }
     }
 
     /// How many are out.
     fn out(&self) -> u64 {
-        self.next.saturating_sub(self.back.len() as u64)
+        (self.next + self.ahead.len() as u64).saturating_sub(self.back.len() as u64)
     }
 }
 
@@ -222,6 +238,29 @@ impl<A: Address> Pool<A> {
             numbers.give(number);
         }
         None
+    }
+
+    /// Marks an address as out that another pool has given out, or nobody: a control plane chose it.
+    pub fn mark(&mut self, address: A) {
+        if let (Some(worker), Some(above)) = (self.worker(address), address.above(self.first)) {
+            self.workers[usize::from(worker)].mark(above % self.each);
+        }
+    }
+
+    /// Whether the other has the same addresses, divided in the same way.
+    pub fn is_same(&self, other: &Self) -> bool {
+        other.first.above(self.first) == Some(0) && self.each == other.each && self.workers.len() == other.workers.len()
+    }
+
+    /// Whether the other has addresses of this one.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let inside = |above: Option<u64>, of: &Self| above.is_some_and(|n| n / of.each < of.workers.len() as u64);
+        inside(other.first.above(self.first), self) || inside(self.first.above(other.first), other)
+    }
+
+    /// Addresses that are out.
+    pub fn out(&self) -> u64 {
+        self.workers.iter().map(Numbers::out).sum()
     }
 
     /// Addresses that are out, and all there are, of the worker that is nearest to its end.
