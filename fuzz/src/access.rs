@@ -89,7 +89,8 @@ pub fn access_dhcp6(bytes: &[u8]) {
     let ranges = [range(Kind::Na, base + 1, base + 4, 128), range(Kind::Pd, base + (1 << 80), base + (2 << 80), 56)];
     let mut pools = Pools::new(&ranges, Limits::default()).expect("good pools");
     let lifetime = Duration::from_secs(600);
-    let group = dhcp6::Group { valid: lifetime, preferred: lifetime, dns: Vec::new(), rapid_commit: true };
+    let group =
+        dhcp6::Group { valid: lifetime, preferred: lifetime, dns: Vec::new(), rapid_commit: true, addresses: true };
     let config = dhcp6::Config { duid: vec![0, 3, 0, 1], offer: Duration::from_secs(10), max_waiting: 64 };
     let mut server = dhcp6::Dhcp6Server::new(config, [(1, group)]);
     let (mut now, mut rest, mut sent) = (Time::from_secs(1_000_000), bytes, 0);

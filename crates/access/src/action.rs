@@ -1,6 +1,6 @@
 //! What a server asks its caller to do, and replies that wait until a record is durable.
 
-use crate::lease::{LeaseKey, LeaseRecord};
+use crate::lease::LeaseRecord;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
@@ -15,8 +15,8 @@ pub enum Action<R> {
     Send(R),
     /// Store a lease; call `durable` with the ticket once it survives a crash.
     Store(Ticket, LeaseRecord),
-    /// Remove a lease from the store; nothing waits for it.
-    Erase(LeaseKey),
+    /// Remove a lease, as it was, from the store; nothing waits for it.
+    Erase(LeaseRecord),
 }
 
 /// Actions to be taken, and replies that wait for a [`Ticket`].
@@ -55,8 +55,8 @@ impl<R> Actions<R> {
         self.ready.push_back(Action::Send(reply));
     }
 
-    pub(crate) fn erase(&mut self, key: LeaseKey) {
-        self.ready.push_back(Action::Erase(key));
+    pub(crate) fn erase(&mut self, lease: LeaseRecord) {
+        self.ready.push_back(Action::Erase(lease));
     }
 
     /// Stores `record` of lease `slot`; `reply` goes out when it is durable.

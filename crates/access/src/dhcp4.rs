@@ -191,9 +191,9 @@ impl Dhcp4Server {
     }
 
     /// A granted lease has expired: its record is erased.
-    pub(crate) fn expired(&mut self, slot: u32, key: LeaseKey) {
+    pub(crate) fn expired(&mut self, slot: u32, lease: LeaseRecord) {
         self.actions.cancel(slot);
-        self.actions.erase(key);
+        self.actions.erase(lease);
     }
 
     /// Ends a lease for a reason of the gateway: an administrator, a Disconnect-Request.
@@ -357,7 +357,7 @@ impl Dhcp4Server {
         let address = message.requested.ok_or(Outcome::NotTheLease)?;
         let slot = self.lease_of(pools, key, address).ok_or(Outcome::NotTheLease)?;
         self.actions.cancel(slot);
-        self.actions.erase(*key);
+        self.actions.erase(pools.record(slot));
         pools.decline(slot, now);
         Ok(Outcome::Declined)
     }
@@ -370,7 +370,7 @@ impl Dhcp4Server {
     fn give_back(&mut self, pools: &mut Pools, slot: u32) {
         self.actions.cancel(slot);
         if pools.lease(slot).state() == State::Bound {
-            self.actions.erase(pools.lease(slot).key());
+            self.actions.erase(pools.record(slot));
         }
         pools.release(slot);
     }

@@ -6,10 +6,10 @@ mod message;
 #[cfg(test)]
 mod tests;
 
-pub use message::{Ia, MAX_IAS, Malformed, Message, Relay, Type};
+pub use message::{Ia, MAX_IAS, Malformed, Message, Relay, Type, class};
 
 use crate::dhcp4::counters;
-use crate::lease::{Kind, LeaseKey};
+use crate::lease::{Kind, LeaseKey, LeaseRecord};
 use crate::pool::{Pools, State};
 use crate::{Action, Actions, ClientKey, Line, Ticket, Time, identifier_hash};
 use message::{code, put};
@@ -34,6 +34,8 @@ pub struct Group {
     pub dns: Vec<Ipv6Addr>,
     /// Whether a SOLICIT with Rapid Commit is granted at once.
     pub rapid_commit: bool,
+    /// Whether addresses are leased (IA_NA): not, where they are made from advertised prefixes.
+    pub addresses: bool,
 }
 
 /// What all groups have in common.
@@ -192,9 +194,9 @@ impl Dhcp6Server {
     }
 
     /// A granted lease has expired: its record is erased.
-    pub(crate) fn expired(&mut self, slot: u32, key: LeaseKey) {
+    pub(crate) fn expired(&mut self, slot: u32, lease: LeaseRecord) {
         self.actions.cancel(slot);
-        self.actions.erase(key);
+        self.actions.erase(lease);
     }
 
     /// Ends a lease for a reason of the gateway: an administrator, a Disconnect-Request.
@@ -271,6 +273,9 @@ impl Dhcp6Server {
             self.give_back(pools, slot);
         }
         let none = if ia.kind == Kind::Pd { Status::NoPrefixAvail } else { Status::NoAddrsAvail };
+        if ia.kind == Kind::Na && !exchange.group.addresses {
+            return Err(none);
+        }
         pools.offer(key, group, ia.address.map(Into::into), exchange.now, self.config.offer).map_err(|_| none)
     }
 
@@ -338,7 +343,7 @@ impl Dhcp6Server {
     fn give_back(&mut self, pools: &mut Pools, slot: u32) {
         self.actions.cancel(slot);
         if pools.lease(slot).state() == State::Bound {
-            self.actions.erase(pools.lease(slot).key());
+            self.actions.erase(pools.record(slot));
         }
         pools.release(slot);
     }
@@ -354,7 +359,7 @@ impl Dhcp6Server {
                 None => exchange.denied(&mut body, ia, Status::NoBinding),
                 Some(slot) if declined && ia.kind == Kind::Na => {
                     self.actions.cancel(slot);
-                    self.actions.erase(key);
+                    self.actions.erase(pools.record(slot));
                     pools.decline(slot, exchange.now);
                 }
                 Some(slot) => self.give_back(pools, slot),

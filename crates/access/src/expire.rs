@@ -16,10 +16,10 @@ pub fn expire(
     most: usize,
 ) -> bool {
     pools.expire(now, most, |pools, slot| {
-        let key = pools.lease(slot).key();
-        match (key.kind, &mut dhcp4, &mut dhcp6) {
-            (Kind::Ip4, Some(server), _) => server.expired(slot, key),
-            (Kind::Na | Kind::Pd, _, Some(server)) => server.expired(slot, key),
+        let lease = pools.record(slot);
+        match (lease.key.kind, &mut dhcp4, &mut dhcp6) {
+            (Kind::Ip4, Some(server), _) => server.expired(slot, lease),
+            (Kind::Na | Kind::Pd, _, Some(server)) => server.expired(slot, lease),
             _ => {}
         }
     })

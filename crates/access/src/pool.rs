@@ -32,7 +32,8 @@ pub struct Range {
     pub first: IpAddr,
     /// Its last address, or the first address of its last prefix.
     pub last: IpAddr,
-    /// Length of each delegated prefix, 1 to 127; 32 and 128 for addresses.
+    /// Length of each delegated prefix, 1 to 127. For addresses 32 and 128; for IA_NA also 64 to 127: one address, the first
+    /// behind the prefix's own, of each prefix of that length.
     pub prefix_len: u8,
     /// Addresses (first, last) that are not leased; for delegated prefixes, every prefix they touch.
     pub excluded: Vec<(IpAddr, IpAddr)>,
@@ -70,7 +71,7 @@ pub enum BadPool {
     Order(IpAddr, IpAddr),
     /// The prefix length.
     #[error(
-        "pool from {0}: a prefix length of {1} is invalid; allowed: 32 for IPv4, 128 for IA_NA, 1 to 127 for IA_PD"
+        "pool from {0}: a prefix length of {1} is invalid; allowed: 32 for IPv4, 64 to 128 for IA_NA, 1 to 127 for IA_PD"
     )]
     Length(IpAddr, u8),
     /// The size.
@@ -512,6 +513,11 @@ impl Pools {
         (lease.state, lease.stored) = (State::Bound, expiry);
         self.bound += 1;
         Ok(slot)
+    }
+
+    /// The next lease or offer to end, at the earliest then; seconds since the Unix epoch.
+    pub fn next_due(&self) -> Option<u32> {
+        self.due.peek().map(|Reverse((due, _))| *due)
     }
 
     /// Every granted lease by slot.

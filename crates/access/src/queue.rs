@@ -3,7 +3,8 @@
 //! Under overload a lease that is renewed goes before one that is asked for, and that before a new client: clients that
 //! have something keep it. A DISCOVER that waited for 2 s is dropped, as its client has sent another.
 
-use crate::{Line, Time};
+use crate::Time;
+use crate::subscriber::Identity;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
@@ -75,7 +76,7 @@ struct Meter {
 pub struct Queue<T> {
     limits: Limits,
     classes: [VecDeque<(Time, T)>; 3],
-    meters: HashMap<Line, Meter>,
+    meters: HashMap<Identity, Meter>,
     drops: [u64; QueueDrop::ALL.len()],
 }
 
@@ -106,11 +107,11 @@ impl<T> Queue<T> {
     }
 
     /// Puts a line on the blacklist until a time, or takes it off (a time that is past).
-    pub fn block(&mut self, line: Line, until: Time) {
+    pub fn block(&mut self, line: Identity, until: Time) {
         self.meters.entry(line).or_insert(Meter { due: 0, excess: 0, blocked: 0 }).blocked = until.0;
     }
 
-    fn admit(&mut self, now: Time, line: Line) -> Result<(), QueueDrop> {
+    fn admit(&mut self, now: Time, line: Identity) -> Result<(), QueueDrop> {
         let Limits { line_rate, line_burst, block_after, block_for, lines, .. } = self.limits;
         if self.meters.len() >= lines && !self.meters.contains_key(&line) {
             self.meters.retain(|_, meter| meter.due > now.0 || meter.blocked > now.0);
@@ -138,8 +139,8 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Adds a request of a line.
-    pub fn push(&mut self, now: Time, line: Line, class: Class, request: T) -> Result<(), QueueDrop> {
+    /// Adds a request of a line, or of a hardware address where lines share VLANs.
+    pub fn push(&mut self, now: Time, line: Identity, class: Class, request: T) -> Result<(), QueueDrop> {
         if let Err(reason) = self.admit(now, line) {
             return Err(self.drop_for(reason));
         }
@@ -169,9 +170,10 @@ impl<T> Queue<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Line;
 
-    fn line(c_vlan: u16) -> Line {
-        Line { port: 1, s_vlan: 1, c_vlan }
+    fn line(c_vlan: u16) -> Identity {
+        Identity { line: Line { port: 1, s_vlan: 1, c_vlan }, mac: None }
     }
 
     #[test]

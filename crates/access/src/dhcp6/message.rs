@@ -4,6 +4,7 @@
 //! a limit.
 
 use crate::lease::Kind;
+use crate::queue::Class;
 use std::net::Ipv6Addr;
 
 /// Most relay agents around a message (HOP_COUNT_LIMIT, RFC 8415 clause 7.6).
@@ -91,6 +92,15 @@ pub struct Message<'a> {
     pub ias: Vec<Ia>,
     /// Relay agents, outermost first.
     pub relays: Vec<Relay<'a>>,
+}
+
+/// How urgent a message is. None: it can't be read.
+pub fn class(octets: &[u8]) -> Option<Class> {
+    Some(match Message::parse(octets).ok()?.kind? {
+        Type::Renew | Type::Rebind => Class::Renewal,
+        Type::Solicit | Type::Confirm | Type::InformationRequest => Class::Discover,
+        _ => Class::Request,
+    })
 }
 
 /// Options, each with its code; an error if one is cut off.

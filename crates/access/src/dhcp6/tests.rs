@@ -59,7 +59,7 @@ impl Rig {
         let pd = range(Kind::Pd, "2001:db8:100::", "2001:db8:100:f00::", 56);
         let (valid, preferred) = (Duration::from_secs(3600), Duration::from_secs(1800));
         let dns = vec!["2001:db8::53".parse().expect("an address")];
-        let group = Group { valid, preferred, dns, rapid_commit: true };
+        let group = Group { valid, preferred, dns, rapid_commit: true, addresses: true };
         let config = Config { duid: DUID.to_vec(), offer: Duration::from_secs(10), max_waiting: 100 };
         let server = Dhcp6Server::new(config, [(1, group)]);
         let pools = Pools::new(&[na, pd], Limits::default()).expect("good pools");

@@ -26,7 +26,10 @@ struct Block {
 #[derive(Debug)]
 pub(super) struct Blocks {
     group: u16,
+    /// Bits of an address that tell blocks apart.
     prefix_len: u8,
+    /// Bits of an address that are leased.
+    lease_len: u8,
     first: u128,
     count: u32,
     /// Blocks from here on have never been used and take no memory.
@@ -45,7 +48,7 @@ impl Blocks {
         }
         let good = match range.kind {
             Kind::Ip4 => prefix_len == 32,
-            Kind::Na => prefix_len == 128,
+            Kind::Na => (64..=128).contains(&prefix_len),
             Kind::Pd => (1..128).contains(&prefix_len),
         };
         if !good {
@@ -65,15 +68,18 @@ impl Blocks {
         }
         excluded.sort_unstable();
         let (blocks, first) = (Vec::new(), low << shift);
-        Ok(Self { group: range.group, prefix_len, first, count, blocks, excluded, head: NONE, tail: NONE })
+        let lease_len = if range.kind == Kind::Na { 128 } else { prefix_len };
+        let group = range.group;
+        Ok(Self { group, prefix_len, lease_len, first, count, blocks, excluded, head: NONE, tail: NONE })
     }
 
     pub fn group(&self) -> u16 {
         self.group
     }
 
+    /// Bits of [`Blocks::address`] that are leased.
     pub fn prefix_len(&self) -> u8 {
-        self.prefix_len
+        self.lease_len
     }
 
     fn shift(&self) -> u32 {
@@ -89,7 +95,9 @@ impl Blocks {
     }
 
     pub fn address(&self, block: u32) -> Ipv6Addr {
-        Ipv6Addr::from_bits(self.first + (u128::from(block) << self.shift()))
+        // The address of a prefix alone is its routers' (RFC 4291 clause 2.6.1).
+        let host = u128::from(self.lease_len != self.prefix_len);
+        Ipv6Addr::from_bits(self.first + (u128::from(block) << self.shift()) + host)
     }
 
     pub fn index_of(&self, address: u128) -> Option<u32> {

@@ -92,6 +92,25 @@ enum Step {
     Restart,
 }
 
+#[test]
+fn one_address_of_each_prefix_is_leased() {
+    let first: IpAddr = "2001:db8:100::".parse().unwrap();
+    let last: IpAddr = "2001:db8:100:3:ffff:ffff:ffff:ffff".parse().unwrap();
+    let range = Range { group: 1, kind: Kind::Na, first, last, prefix_len: 64, excluded: vec![(first, first)] };
+    let mut pools = Pools::new(&[range], Limits::default()).unwrap();
+    let na = |n| LeaseKey { kind: Kind::Na, ..key(n) };
+    let mut got = Vec::new();
+    for n in 0..3 {
+        let slot = pools.offer(na(n), 1, None, START, HOLD).unwrap();
+        pools.grant(slot, START.secs() + 3600, 3600);
+        got.push(pools.address(slot).to_string());
+        let record = pools.record(slot);
+        assert_eq!((record.prefix_len, LeaseRecord::decode(&record.encode())), (128, Ok(record)));
+    }
+    assert_eq!(got, ["2001:db8:100:1::1", "2001:db8:100:2::1", "2001:db8:100:3::1"]);
+    assert_eq!(pools.offer(na(4), 1, None, START, HOLD), Err(Refusal::Exhausted));
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (0u16..24, proptest::option::of(0u8..20)).prop_map(|(n, a)| Step::Offer(n, a)),
