@@ -10,11 +10,11 @@ mod blocks;
 mod tests;
 
 use crate::lease::{Kind, LeaseKey, LeaseRecord};
-use crate::{Line, Time};
+use crate::{ClientKey, Line, Time};
 use blocks::{Blocks, Owner};
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Range {
 /// How many leases one line and one port may have, and how long addresses rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Leases of one line, each of IPv4, IA_NA and IA_PD counting as one.
+    /// Leases of one line, or of one hardware address where lines are shared, each of IPv4, IA_NA and IA_PD counting as one.
     pub per_line: u32,
     /// Leases of all lines of one port.
     pub per_port: u32,
@@ -162,7 +162,10 @@ pub struct Pools {
     leases: Vec<Lease>,
     unused: Vec<u32>,
     index: HashMap<LeaseKey, u32>,
-    lines: HashMap<Line, u32>,
+    /// Leases by line, and by hardware address where lines are shared.
+    lines: HashMap<(Line, [u8; 6]), u32>,
+    /// Groups whose lines are shared.
+    shared: HashSet<u16>,
     ports: HashMap<u16, u32>,
     due: BinaryHeap<Reverse<(u32, u32)>>,
     quarantine: VecDeque<(u32, u16, u32)>,
@@ -198,12 +201,23 @@ impl Pools {
             unused: Vec::new(),
             index: HashMap::new(),
             lines: HashMap::new(),
+            shared: HashSet::new(),
             ports: HashMap::new(),
             due: BinaryHeap::new(),
             quarantine: VecDeque::new(),
             limits,
             bound: 0,
         })
+    }
+
+    /// Lines of a group are shared (N:1): [`Limits::per_line`] counts each hardware address by itself.
+    pub fn share(&mut self, group: u16) {
+        self.shared.insert(group);
+    }
+
+    /// Who is counted for a client's leases.
+    fn owner(&self, client: &ClientKey, group: u16) -> (Line, [u8; 6]) {
+        (client.line, if self.shared.contains(&group) { client.mac } else { [0; 6] })
     }
 
     /// Leases that are granted.
@@ -246,7 +260,7 @@ impl Pools {
 
     /// Bits of [`Pools::address`] that are leased; 128 for addresses of both families.
     pub fn prefix_len(&self, slot: u32) -> u8 {
-        self.pools[usize::from(self.lease(slot).pool)].prefix_len()
+        self.pools[usize::from(self.lease(slot).pool)].lease_len()
     }
 
     /// The subscriber group whose pool it is from.
@@ -301,14 +315,14 @@ impl Pools {
                 self.free(slot);
             }
             if same_group {
-                self.admit(key.client.line)?;
+                self.admit(&key.client, group)?;
                 self.pools[usize::from(pool)].take_back(block);
                 self.start(slot, until);
                 return Ok(slot);
             }
             self.forget(slot);
         }
-        self.admit(key.client.line)?;
+        self.admit(&key.client, group)?;
         self.release_quarantine(now);
         let (pool, block) = self.choose(group, key.kind, wanted)?;
         let slot = self.unused.pop().unwrap_or(self.leases.len() as u32);
@@ -327,8 +341,9 @@ impl Pools {
         Ok(slot)
     }
 
-    fn admit(&self, line: Line) -> Result<(), Refusal> {
-        if self.lines.get(&line).is_some_and(|count| *count >= self.limits.per_line) {
+    fn admit(&self, client: &ClientKey, group: u16) -> Result<(), Refusal> {
+        let line = client.line;
+        if self.lines.get(&self.owner(client, group)).is_some_and(|count| *count >= self.limits.per_line) {
             return Err(Refusal::LineLimit);
         }
         if self.ports.get(&line.port).is_some_and(|count| *count >= self.limits.per_port) {
@@ -355,8 +370,9 @@ impl Pools {
     fn start(&mut self, slot: u32, until: u32) {
         let lease = &mut self.leases[slot as usize];
         (lease.state, lease.stored) = (State::Offered, 0);
-        let line = lease.key.client.line;
-        *self.lines.entry(line).or_default() += 1;
+        let client = lease.key.client;
+        let (owner, line) = (self.owner(&client, self.group(slot)), client.line);
+        *self.lines.entry(owner).or_default() += 1;
         *self.ports.entry(line.port).or_default() += 1;
         self.schedule(slot, until);
     }
@@ -411,8 +427,9 @@ impl Pools {
             self.bound -= 1;
         }
         (lease.state, lease.stored) = (State::Idle, 0);
-        let line = lease.key.client.line;
-        if let Entry::Occupied(mut count) = self.lines.entry(line) {
+        let client = lease.key.client;
+        let (owner, line) = (self.owner(&client, self.group(slot)), client.line);
+        if let Entry::Occupied(mut count) = self.lines.entry(owner) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {
                 count.remove();
@@ -498,7 +515,7 @@ impl Pools {
         }
         let at = self.locate(group, key.kind, address.to_bits());
         let (pool, block) = at.ok_or(NotRestored::NoPool(group, address))?;
-        if self.pools[usize::from(pool)].prefix_len() != record.prefix_len {
+        if self.pools[usize::from(pool)].lease_len() != record.prefix_len {
             return Err(NotRestored::NoPool(group, address));
         }
         if !self.pools[usize::from(pool)].is_unclaimed(block) || self.index.contains_key(&key) {

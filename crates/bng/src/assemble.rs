@@ -16,6 +16,7 @@ use crate::config::{Config, Layout};
 use crate::control::{Control, Link};
 use crate::gateway::{BroadbandGateway, Parts};
 use crate::pipeline::Choices;
+use crate::sessions::{BadSessions, Environment, Sessions, Stored};
 use crate::slow::SlowPath;
 use crate::steer::Directory;
 use crate::subscribers::{Refused, Subscribers};
@@ -84,17 +85,19 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
         let (events, incoming) = ring(RING);
         let waker = Waker::new().map_err(AssembleError::Waker)?;
         wakers.push(waker.clone());
-        links.push(Link::new(commands, incoming, waker.clone()));
         let seed = RandomState::new().hash_one(worker);
+        let subscribers = Subscribers::new(&layout, worker, &ports, instances).map_err(memory)?;
+        let slow = SlowPath::new(events, &config.punt, subscribers.lines(), worker, seed);
+        links.push(Link::new(commands, (incoming, slow.gauge()), waker.clone()));
         let parts = Parts {
-            subscribers: Subscribers::new(&layout, worker, &ports, instances).map_err(memory)?,
+            subscribers,
             directory: directory.clone(),
             forwarding: publisher.reader(),
             lists: lists.reader(),
             inbox,
             waker,
             control: control_waker.clone(),
-            slow: SlowPath::new(events, &config.punt, worker, seed),
+            slow,
             choices: choices.clone(),
         };
         let (gateway, stages) = BroadbandGateway::new(parts);
@@ -117,4 +120,29 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
     let published = (publisher, lists);
     let control = Control::new(config.clone(), layout, plan, published, (links, control_waker), hits);
     Ok((control, workers))
+}
+
+/// Gives a gateway the sessions that its configuration asks for, with the leases of an earlier run: before workers run.
+///
+/// # Errors
+/// [`BadSessions`].
+pub fn attach(
+    config: &Config,
+    control: &mut Control,
+    workers: &mut [WorkerInit],
+    stored: Stored,
+    environment: Environment,
+) -> Result<(), BadSessions> {
+    let Some((sessions, specs)) = Sessions::new(config, control, stored, environment)? else { return Ok(()) };
+    let mut installed = Vec::with_capacity(specs.len());
+    for spec in specs {
+        let worker = control.layout().groups.get(usize::from(spec.group)).map(|group| usize::from(group.worker));
+        let Some(worker) = worker.and_then(|worker| workers.get_mut(worker)) else { continue };
+        match worker.gateway.subscribers_mut().install(&spec, 0) {
+            Ok(()) => installed.push(spec),
+            Err(why) => tracing::warn!(target: "sessions", event = "not_installed", handle = spec.handle, "{why:?}"),
+        }
+    }
+    control.serve(sessions, &installed);
+    Ok(())
 }

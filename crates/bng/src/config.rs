@@ -2,6 +2,8 @@
 
 mod check;
 mod expand;
+mod radius;
+mod sessions;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -12,6 +14,9 @@ use gateway::shell::ports::PortEntry;
 use gateway::shell::{PortSection, Sections};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use radius::{RadiusSection, RadiusServer};
+pub use sessions::{GroupSessions, Ipv6Mode, SessionsSection, gateways4, link_local, prefix4, seconds};
 
 pub use expand::{GroupPlan, Layout, ProfilePlan, Slice4, Slice6, VlanRange};
 
@@ -30,6 +35,12 @@ gateway::configuration! {
         /// Static subscribers.
         #[serde(default)]
         pub subscriber: Vec<Subscriber>,
+        /// Sessions of subscribers that come by themselves.
+        #[serde(default)]
+        pub sessions: SessionsSection,
+        /// Authentication and accounting of sessions; left out: everybody may have one, with the group's tier.
+        #[serde(default)]
+        pub radius: Option<RadiusSection>,
         /// Rate limits of control packets from the access network.
         #[serde(default)]
         pub punt: PuntSection,
@@ -201,6 +212,9 @@ pub struct Group {
     /// The VRF its subscribers' packets are routed in; left out: `core`.
     #[serde(default)]
     pub instance: Option<String>,
+    /// What its sessions are given; left out: it has static subscribers only.
+    #[serde(default)]
+    pub sessions: Option<GroupSessions>,
     /// The profile of subscribers that name none.
     #[serde(default)]
     pub profile: Option<String>,
@@ -401,12 +415,14 @@ impl Class {
     }
 }
 
-/// Packets a second that each class may have, per worker: in all, and of one line.
+/// Packets a second that each class may have, per worker: in all, of one line, and of one VLAN pair that lines share.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PuntSection {
-    /// Of one line, every class; ten times as many at once.
+    /// Of one line, every class; ten times as many at once. Where lines share VLANs, a line is a hardware address.
     pub line: u32,
+    /// Of one VLAN pair of an N:1 group, every class, whatever hardware addresses are in use; as many at once.
+    pub pair: u32,
     /// DHCPv4.
     pub dhcp4: u32,
     /// DHCPv6.
@@ -429,6 +445,7 @@ impl Default for PuntSection {
     fn default() -> Self {
         Self {
             line: 10,
+            pair: 4000,
             dhcp4: 40_000,
             dhcp6: 40_000,
             arp: 20_000,

@@ -1,35 +1,47 @@
 //! The control side of a broadband gateway: subscribers, forwarding tables and neighbours, and the other end of the workers'
 //! rings. It runs on a thread of its own and is driven by [`Control::poll`].
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
 use dataplane::acl::{AccessLists, Hits};
 use dataplane::forward::{Forwarding, InstanceId, Neighbourhood, Plan, Route, Via};
 use table::command;
-use table::ring::Consumer;
+use table::ring::{Consumer, Gauge};
 use table::snapshot::Publisher;
 use table::waker::Waker;
 use wire::Mac;
 
-use crate::config::{Config, Layout};
+use crate::config::{Config, Layout, parse_mac};
 use crate::gateway::{Answer, Command, Report};
+use crate::lane::Counts;
+use crate::link::{LONGEST, Line, template};
 use crate::record::SubscriberSpec;
+use crate::sessions::Sessions;
 use crate::slow::{ControlPacket, Event};
+use crate::subscribers::Usage;
 
 /// Control's ends of one worker.
 pub struct Link {
     commands: command::Control<Command, Answer>,
     events: Consumer<Event>,
     waker: Waker,
+    /// Counts of the ring that events come by.
+    gauge: Gauge,
+    /// Events that the ring had turned away when control last scanned for what they would have told.
+    lost: u64,
     /// Commands the ring had no room for yet, in order.
     backlog: VecDeque<Command>,
 }
 
 impl Link {
     /// The ends as made.
-    pub fn new(commands: command::Control<Command, Answer>, events: Consumer<Event>, waker: Waker) -> Self {
-        Self { commands, events, waker, backlog: VecDeque::new() }
+    pub fn new(
+        commands: command::Control<Command, Answer>,
+        (events, gauge): (Consumer<Event>, Gauge),
+        waker: Waker,
+    ) -> Self {
+        Self { commands, events, waker, gauge, lost: 0, backlog: VecDeque::new() }
     }
 
     /// Sends now or as soon as there is room.
@@ -54,6 +66,33 @@ impl Link {
 #[error("{0}")]
 pub struct Refusal(pub String);
 
+/// Subscribers that a worker is queried about in one of its turns: each costs it some cache misses.
+const HANDLES: usize = 128;
+/// The number of sessions' questions.
+const SESSIONS: u64 = u64::MAX;
+
+/// What workers have reported.
+#[derive(Clone, Debug, Default)]
+pub struct Reports {
+    /// The number of the question.
+    question: u64,
+    /// What the subscribers that were queried have used, by handle.
+    pub usage: HashMap<u32, Usage>,
+    /// By worker.
+    pub workers: Vec<WorkerReport>,
+}
+
+/// What a worker has reported, and is still to be queried.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerReport {
+    waits: bool,
+    left: VecDeque<u32>,
+    /// Its subscribers.
+    pub subscribers: usize,
+    /// Its counters beside those of stages.
+    pub counts: Counts,
+}
+
 /// Control packets that wait to be answered, at most; when there are more the oldest go.
 const PACKETS: usize = 4096;
 
@@ -74,10 +113,18 @@ pub struct Control {
     took_events: bool,
     /// Commands that workers refused.
     refused: u64,
-    reports: Vec<Option<Box<Report>>>,
+    reports: Reports,
     packets: VecDeque<ControlPacket>,
     /// Control packets that nobody answered.
     unanswered: u64,
+    /// Usage that sessions have queried.
+    usage_news: Vec<(u32, Usage)>,
+    /// Subscribers that workers have taken out, and what they had used.
+    removed: Vec<(u32, Usage)>,
+    /// Subscribers that come by themselves; none: there are static ones only.
+    sessions: Option<Box<Sessions>>,
+    /// When they have something to do.
+    deadline: Option<u64>,
 }
 
 impl Control {
@@ -91,7 +138,8 @@ impl Control {
         hits: Hits,
     ) -> Self {
         let subscribers = std::mem::take(&mut layout.subscribers).into_iter().map(Some).collect();
-        let reports = links.iter().map(|_| None).collect();
+        let reports =
+            Reports { workers: links.iter().map(|_| WorkerReport::default()).collect(), ..Reports::default() };
         Self {
             config,
             layout,
@@ -108,7 +156,65 @@ impl Control {
             reports,
             packets: VecDeque::new(),
             unanswered: 0,
+            usage_news: Vec::new(),
+            removed: Vec::new(),
+            sessions: None,
+            deadline: None,
         }
+    }
+
+    /// Serves sessions from now on; their subscribers are those that workers have already.
+    pub fn serve(&mut self, sessions: Sessions, subscribers: &[SubscriberSpec]) {
+        for spec in subscribers {
+            self.note(*spec);
+        }
+        self.sessions = Some(Box::new(sessions));
+    }
+
+    /// Subscribers that come by themselves.
+    pub fn sessions(&self) -> Option<&Sessions> {
+        self.sessions.as_deref()
+    }
+
+    /// Ends what a subscriber has that came by itself, or forgets the hardware address that a static one's packets have
+    /// taught.
+    ///
+    /// # Errors
+    /// There is no such subscriber.
+    pub fn clear(&mut self, handle: u32) -> Result<(), Refusal> {
+        let sessions = self.sessions.take();
+        let mut ended = false;
+        self.sessions = sessions.map(|mut sessions| {
+            ended = sessions.clear(self, handle);
+            sessions
+        });
+        if ended { Ok(()) } else { self.forget(handle) }
+    }
+
+    /// The gateway's hardware address towards the lines of a group on a port.
+    pub fn gateway_mac(&self, group: u16, port: u8) -> Mac {
+        let own = self.layout.groups.get(usize::from(group)).and_then(|group| group.mac);
+        let port = self.neighbourhood.plan().ports.get(usize::from(port));
+        Mac(own.or(port.map(|view| view.mac)).unwrap_or_default())
+    }
+
+    /// A hardware address that stays: a group's virtual one, or the first port's.
+    pub fn own_mac(&self) -> Mac {
+        let group = self.layout.groups.iter().find_map(|group| group.mac);
+        Mac(group.or(self.neighbourhood.plan().ports.first().map(|view| view.mac)).unwrap_or_default())
+    }
+
+    /// The largest IP packet towards lines of a group on a port.
+    pub fn mtu_of(&self, group: u16, port: u8) -> u16 {
+        let own = self.layout.groups.get(usize::from(group)).and_then(|group| group.mtu);
+        own.or(self.neighbourhood.plan().ports.get(usize::from(port)).map(|view| view.mtu)).unwrap_or(1500)
+    }
+
+    /// The link header towards a line that nothing was received from, and its length.
+    pub fn header_of(&self, group: u16, line: Line) -> ([u8; LONGEST], u8) {
+        let plan = self.layout.groups.get(usize::from(group));
+        let (tags, tpid) = plan.map_or((0, 0), |plan| (plan.tags, plan.tpid));
+        template([0; 6], [0; 6], line, tags, tpid)
     }
 
     /// The configuration it began with.
@@ -137,19 +243,55 @@ impl Control {
         let at = entries.partition_point(|first| *first <= spec.handle).checked_sub(1);
         let entry = at.and_then(|at| Some((self.config.subscriber.get(at)?, entries[at])));
         match entry.and_then(|(entry, first)| Some((entry.name.as_ref()?, entry.count, spec.handle - first))) {
-            Some((name, 1, _)) => name.clone(),
-            Some((name, count, n)) if n < count => format!("{name}{}", n + 1),
+            Some((name, 1, 0)) => name.clone(),
+            Some((name, count, n)) if count > 1 && n < count => format!("{name}{}", n + 1),
             _ => {
                 let group = &self.config.group[usize::from(spec.group)].name;
                 let port = &self.config.port[usize::from(spec.line.port)].name;
-                format!("{group}/{port}:{}.{}", spec.line.s_vlan, spec.line.c_vlan)
+                let name = format!("{group}/{port}:{}.{}", spec.line.s_vlan, spec.line.c_vlan);
+                match spec.mac.filter(|_| self.layout.groups[usize::from(spec.group)].shared) {
+                    Some(mac) => format!("{name}/{}", Mac(mac)),
+                    None => name,
+                }
             }
         }
     }
 
-    /// The subscriber of that name.
+    /// The subscriber of that name. Names are taken apart, not made: there may be very many subscribers.
     pub fn find(&self, name: &str) -> Option<&SubscriberSpec> {
-        self.subscribers().find(|spec| self.name(spec) == name)
+        let entries = self.config.subscriber.iter().zip(&self.layout.entries);
+        let mut named = entries.filter_map(|(entry, first)| {
+            let rest = name.strip_prefix(entry.name.as_deref()?)?;
+            match (entry.count, rest) {
+                (1, "") => Some(*first),
+                (1, _) => None,
+                (count, rest) => {
+                    let n: u32 = rest.parse().ok().filter(|n| (1..=count).contains(n))?;
+                    Some(first + n - 1)
+                }
+            }
+        });
+        let by_entry = named.find_map(|handle| self.subscribers.get(handle as usize)?.as_ref());
+        by_entry.or_else(|| self.find_line(name)).filter(|spec| self.name(spec) == name)
+    }
+
+    /// The subscriber with a name of the form `group/port:s_vlan.c_vlan`, and `/mac` where lines share VLANs.
+    fn find_line(&self, name: &str) -> Option<&SubscriberSpec> {
+        let (rest, mac) = match name.rsplit_once('/') {
+            Some((rest, text)) if text.matches(':').count() == 5 => (rest, Some(parse_mac(text)?)),
+            _ => (name, None),
+        };
+        let (place, vlans) = rest.rsplit_once(':')?;
+        let (s_vlan, c_vlan) = vlans.split_once('.')?;
+        let (s_vlan, c_vlan): (u16, u16) = (s_vlan.parse().ok()?, c_vlan.parse().ok()?);
+        let is_it = |spec: &&SubscriberSpec| {
+            (spec.line.s_vlan, spec.line.c_vlan) == (s_vlan, c_vlan) && mac.is_none_or(|mac| spec.mac == Some(mac)) && {
+                let group = &self.config.group[usize::from(spec.group)].name;
+                let port = &self.config.port[usize::from(spec.line.port)].name;
+                place.strip_prefix(group.as_str()).and_then(|rest| rest.strip_prefix('/')) == Some(port.as_str())
+            }
+        };
+        self.subscribers().find(is_it)
     }
 
     /// Installs a subscriber, or changes the one of that handle.
@@ -158,13 +300,21 @@ impl Control {
     /// There is no such group.
     pub fn install(&mut self, spec: SubscriberSpec) -> Result<(), Refusal> {
         let worker = self.worker(spec.group)?;
+        let before = self.note(spec);
+        if let Some(other) = before.and_then(|before| self.worker(before.group).ok()).filter(|other| *other != worker) {
+            self.links[other].post(Command::Remove(spec.handle));
+        }
+        self.links[worker].post(Command::Install(Box::new(spec)));
+        Ok(())
+    }
+
+    /// Writes a subscriber down; returns what was there of that handle.
+    fn note(&mut self, spec: SubscriberSpec) -> Option<SubscriberSpec> {
         let at = spec.handle as usize;
         if self.subscribers.len() <= at {
             self.subscribers.resize(at + 1, None);
         }
-        self.subscribers[at] = Some(spec);
-        self.links[worker].post(Command::Install(Box::new(spec)));
-        Ok(())
+        self.subscribers[at].replace(spec)
     }
 
     /// Takes a subscriber out.
@@ -176,6 +326,18 @@ impl Control {
         let spec = spec.ok_or_else(|| Refusal(format!("there is no subscriber {handle}")))?;
         let worker = self.worker(spec.group)?;
         self.links[worker].post(Command::Remove(handle));
+        Ok(())
+    }
+
+    /// Has a subscriber's worker forget its hardware address, if it was learnt: the next packet's is taken.
+    ///
+    /// # Errors
+    /// There is no such subscriber.
+    pub fn forget(&mut self, handle: u32) -> Result<(), Refusal> {
+        let spec = self.subscribers.get(handle as usize).copied().flatten();
+        let spec = spec.ok_or_else(|| Refusal(format!("there is no subscriber {handle}")))?;
+        let worker = self.worker(spec.group)?;
+        self.links[worker].post(Command::Forget(handle));
         Ok(())
     }
 
@@ -199,6 +361,11 @@ impl Control {
         Ok(())
     }
 
+    /// Counts a control packet that nobody takes.
+    pub(crate) fn leave_unanswered(&mut self) {
+        self.unanswered += 1;
+    }
+
     /// Control packets that were given up because nobody took them.
     pub fn unanswered(&self) -> u64 {
         self.unanswered
@@ -209,18 +376,85 @@ impl Control {
         self.refused
     }
 
-    /// Asks all workers what those subscribers have used; [`Control::report`] has it when they have answered.
+    /// Asks workers what those subscribers have used, each its own; [`Control::reports`] has it when all have answered.
+    /// Workers are queried for a few at a time: they have packets to carry.
     pub fn ask_reports(&mut self, handles: &[u32]) {
-        for (worker, link) in self.links.iter_mut().enumerate() {
-            self.reports[worker] = None;
-            let usage = handles.iter().map(|handle| (*handle, None)).collect();
-            link.post(Command::Read(Box::new(Report { usage, ..Report::default() })));
+        self.reports.question += 1;
+        self.reports.usage.clear();
+        self.reports
+            .workers
+            .iter_mut()
+            .for_each(|report_of| *report_of = WorkerReport { waits: true, ..WorkerReport::default() });
+        for handle in handles {
+            let spec = self.subscribers.get(*handle as usize).copied().flatten();
+            if let Some(worker) = spec.and_then(|spec| self.worker(spec.group).ok()) {
+                self.reports.workers[worker].left.push_back(*handle);
+            }
+        }
+        (0..self.links.len()).for_each(|worker| self.ask_on(worker));
+    }
+
+    /// Asks a worker for the next few.
+    fn ask_on(&mut self, worker: usize) {
+        let (question, report_of) = (self.reports.question, &mut self.reports.workers[worker]);
+        let few = report_of.left.len().min(HANDLES);
+        let usage = report_of.left.drain(..few).map(|handle| (handle, None)).collect();
+        self.links[worker].post(Command::Read(Box::new(Report { question, usage, ..Report::default() })));
+    }
+
+    /// Asks what subscribers have used, for sessions; it comes by [`usage_news`](Self::usage_news).
+    pub(crate) fn ask_usage(&mut self, handles: &[u32]) {
+        for worker in 0..self.links.len() {
+            let is_his = |handle: &&u32| {
+                let spec = self.subscribers.get(**handle as usize).copied().flatten();
+                spec.is_some_and(|spec| self.worker(spec.group) == Ok(worker))
+            };
+            let own: Vec<_> = handles.iter().filter(is_his).map(|handle| (*handle, None)).collect();
+            for few in own.chunks(HANDLES) {
+                let report = Report { question: SESSIONS, usage: few.to_vec(), ..Report::default() };
+                self.links[worker].post(Command::Read(Box::new(report)));
+            }
         }
     }
 
-    /// What a worker reported, once it has answered.
-    pub fn report(&self, worker: usize) -> Option<&Report> {
-        self.reports.get(worker)?.as_deref()
+    /// What came of [`ask_usage`](Self::ask_usage) since the last call.
+    pub(crate) fn usage_news(&mut self) -> Vec<(u32, Usage)> {
+        std::mem::take(&mut self.usage_news)
+    }
+
+    /// Subscribers that workers have taken out since the last call, and what they had used.
+    pub(crate) fn removed(&mut self) -> Vec<(u32, Usage)> {
+        std::mem::take(&mut self.removed)
+    }
+
+    /// Takes in a part of what was queried. An answer to an earlier question is of no use.
+    fn on_report(&mut self, worker: usize, report: &Report) {
+        if report.question == SESSIONS {
+            self.usage_news.extend(report.usage.iter().filter_map(|(handle, usage)| Some((*handle, (*usage)?))));
+            return;
+        }
+        if report.question != self.reports.question {
+            return;
+        }
+        let known = report.usage.iter().filter_map(|(handle, usage)| Some((*handle, (*usage)?)));
+        self.reports.usage.extend(known);
+        let report_of = &mut self.reports.workers[worker];
+        (report_of.subscribers, report_of.counts) = (report.subscribers, report.counts);
+        if report_of.left.is_empty() {
+            report_of.waits = false;
+        } else {
+            self.ask_on(worker);
+        }
+    }
+
+    /// What was queried, once all workers have answered.
+    pub fn reports(&self) -> Option<&Reports> {
+        self.reports.workers.iter().all(|report_of| !report_of.waits).then_some(&self.reports)
+    }
+
+    /// Events that workers could not report because their ring to control was full.
+    pub fn lost_events(&self) -> u64 {
+        self.links.iter().map(|link| link.gauge.full()).sum()
     }
 
     /// How many workers there are.
@@ -247,7 +481,8 @@ impl Control {
     /// clock. A time that is past means: work is left over, and goes on soon.
     pub fn next_deadline(&self) -> Option<u64> {
         let is_left = !self.announced || self.links.iter().any(|link| !link.backlog.is_empty());
-        if is_left { Some(0) } else { self.neighbourhood.next_deadline() }
+        let next = [self.neighbourhood.next_deadline(), self.deadline].into_iter().flatten().min();
+        if is_left { Some(0) } else { next }
     }
 
     /// A turn of control.
@@ -265,6 +500,12 @@ impl Control {
                 self.took_events = true;
             }
             self.take_answers(worker);
+            self.scan(worker, now);
+        }
+        if let Some(mut sessions) = self.sessions.take() {
+            sessions.turn(self);
+            self.deadline = sessions.next_deadline(now);
+            self.sessions = Some(sessions);
         }
         self.act(now);
     }
@@ -272,10 +513,26 @@ impl Control {
     fn take_answers(&mut self, worker: usize) {
         while let Some((_, answer)) = self.links[worker].commands.poll() {
             match answer {
-                Ok(Answer::Report(report)) => self.reports[worker] = Some(report),
-                Ok(Answer::Refused(..) | Answer::Unknown) | Err(_) => self.refused += 1,
+                Ok(Answer::Report(report)) => self.on_report(worker, &report),
+                Ok(Answer::Removed(handle, usage)) if self.sessions.is_some() => self.removed.push((handle, usage)),
+                Ok(Answer::Unknown(handle)) => {
+                    self.refused += 1;
+                    self.removed.push((handle, Usage::default()));
+                }
+                Ok(Answer::Refused(..)) | Err(_) => self.refused += 1,
                 _ => {}
             }
+        }
+    }
+
+    /// After a worker lost events: asks for what they may have told.
+    fn scan(&mut self, worker: usize, now: u64) {
+        let link = &mut self.links[worker];
+        let lost = link.gauge.full();
+        if lost != link.lost {
+            link.lost = lost;
+            self.resolve_all(now);
+            self.neighbourhood.want_next_hops(now);
         }
     }
 

@@ -7,5 +7,6 @@ engine::reasons! {
     Drop from dataplane::drops::END;
     UNKNOWN_VLAN "unknown_vlan" "No subscriber group has the frame's outer VLAN on this port, or not with that many tags.",
     UNKNOWN_LINE "unknown_line" "No subscriber has the frame's port and VLANs, and hardware address where lines share VLANs.",
+    CONTROL_FULL "control_full" "For the control thread, whose ring from this worker is full.",
     SUBSCRIBER_RATE "subscriber_rate" "Over the rate of the subscriber's profile.",
 }

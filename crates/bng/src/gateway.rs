@@ -27,6 +27,8 @@ pub enum Command {
     Install(Box<SubscriberSpec>),
     /// Take a subscriber out.
     Remove(u32),
+    /// Forget a subscriber's hardware address, if it was learnt.
+    Forget(u32),
     /// Fill in what subscribers have used.
     Read(Box<Report>),
     /// Send a complete frame.
@@ -39,10 +41,12 @@ pub enum Answer {
     Installed(Box<SubscriberSpec>),
     /// Not installed, and why.
     Refused(Refused, Box<SubscriberSpec>),
-    /// Taken out; what it used.
-    Removed(Usage),
-    /// There is no such subscriber.
-    Unknown,
+    /// The subscriber of that handle was taken out; what it used.
+    Removed(u32, Usage),
+    /// Done.
+    Forgotten,
+    /// There is no subscriber of that handle.
+    Unknown(u32),
     /// The report.
     Report(Box<Report>),
     /// Sent, or dropped and counted; the bytes are control's to free.
@@ -52,6 +56,8 @@ pub enum Answer {
 /// What control wants to know of a worker's subscribers.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
+    /// The question it answers: control's number.
+    pub question: u64,
     /// Handles that are asked for, and what each has used; none: it is not this worker's.
     pub usage: Vec<(u32, Option<Usage>)>,
     /// Subscribers of the worker.
@@ -178,7 +184,13 @@ fn carry_out(state: &mut State, command: Command, env: &mut Env) -> Answer {
             Ok(()) => Answer::Installed(spec),
             Err(why) => Answer::Refused(why, spec),
         },
-        Command::Remove(handle) => state.subscribers.remove(handle).map_or(Answer::Unknown, Answer::Removed),
+        Command::Remove(handle) => {
+            state.subscribers.remove(handle).map_or(Answer::Unknown(handle), |usage| Answer::Removed(handle, usage))
+        }
+        Command::Forget(handle) => {
+            state.subscribers.forget(handle);
+            Answer::Forgotten
+        }
         Command::Read(mut report) => {
             report.fill(state);
             Answer::Report(report)

@@ -17,6 +17,7 @@ pub mod pipeline;
 pub mod product;
 pub mod punts;
 pub mod record;
+pub mod sessions;
 pub mod slow;
 pub mod steer;
 pub mod steps;

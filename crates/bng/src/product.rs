@@ -2,17 +2,20 @@
 //!
 //! | file | idea |
 //! |---|---|
+//! | `command.rs` | `weir subscriber` |
 //! | `observer.rs` | its control side while it runs, and its metrics |
 //! | `protocol.rs`, `show.rs` | requests and replies, and their tables |
 
+mod command;
 mod observer;
 mod protocol;
 mod show;
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use engine::Time;
 use gateway::cli::RunArgs;
@@ -24,21 +27,58 @@ use gateway::tables::duration;
 use gateway::trace::TraceKey;
 use gateway::watch::Vitals;
 
-use crate::assemble::{AssembleError, assemble};
+use crate::assemble::{AssembleError, assemble, attach};
 use crate::config::Config;
+use crate::sessions::{Environment, Sockets, Stored};
+pub use command::{SubscriberArgs, subscriber};
 use observer::Observer;
 
 /// A broadband gateway's configuration, checked.
 pub type Loaded = shell::Loaded<BngGateway>;
 
 /// A broadband gateway on its way to run, and at its end.
-pub struct BngGateway;
+#[derive(Default)]
+pub struct BngGateway {
+    /// What an earlier run kept of sessions.
+    stored: Stored,
+    /// The sockets of RADIUS.
+    radius: Option<Sockets>,
+}
+
+/// Reads the ledger that leases are kept in, without a privilege.
+fn read_leases(config: &Config) -> anyhow::Result<Stored> {
+    let Some(folder) = config.sessions.ledger.clone().filter(|_| config.has_sessions()) else {
+        return Ok(Stored::default());
+    };
+    let section = config.process.clone();
+    let read = move || -> anyhow::Result<Stored> {
+        gateway::privilege::give_up_in_thread(&section, &folder)?;
+        Stored::read(&folder).map_err(Into::into)
+    };
+    let thread = std::thread::Builder::new().name("weir-restore".into()).spawn(read)?;
+    let stored = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    for why in &stored.unreadable {
+        tracing::warn!(target: "sessions", event = "lease_unreadable", "{why}");
+    }
+    Ok(stored)
+}
+
+/// A number that nobody can guess.
+fn seed() -> u64 {
+    RandomState::new().hash_one("sessions")
+}
+
+/// The wall clock.
+fn now() -> access::Time {
+    access::Time(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64))
+}
 
 impl Gateway for BngGateway {
     const NAME: &'static str = "bng";
     const TITLE: &'static str = "a broadband network gateway";
     const VIEWS: &'static [View] = show::VIEWS;
     const TRACE_KEYS: &'static [TraceKey] = &[show::SUBSCRIBER];
+    const LOG_TARGETS: &'static [&'static str] = &["ledger", "sessions"];
     const EXAMPLES: &'static [&'static str] = &[include_str!("../../../examples/bng.toml")];
     type Config = Config;
     type Product = Observer;
@@ -51,20 +91,43 @@ impl Gateway for BngGateway {
         Ok(Loaded::of(text)?)
     }
 
-    fn begin(_loaded: &Loaded, standby: bool, _stop: &AtomicBool) -> anyhow::Result<Option<(Self, Option<Instant>)>> {
+    fn begin(loaded: &Loaded, standby: bool, _stop: &AtomicBool) -> anyhow::Result<Option<(Self, Option<Instant>)>> {
         anyhow::ensure!(!standby, "a broadband gateway has no standby yet: run it without --standby");
-        Ok(Some((Self, None)))
+        Ok(Some((Self { stored: read_leases(&loaded.config)?, radius: None }, None)))
     }
 
-    fn reach(_config: &Config) -> Reach {
-        Reach::default()
+    fn reach(config: &Config) -> Reach {
+        let udp = config.radius.iter().filter_map(|radius| radius.coa).map(|address| address.port()).collect();
+        Reach { write: config.sessions.ledger.clone().into_iter().collect(), udp, ..Reach::default() }
+    }
+
+    fn open(&mut self, loaded: &Loaded) -> Result<(), StartError> {
+        let Some(radius) = &loaded.config.radius else { return Ok(()) };
+        let sockets = Sockets::open(radius).map_err(|error| {
+            let coa = radius.coa.map(|address| format!(" and CoA at {address}")).unwrap_or_default();
+            StartError::Gateway(
+                format!("no sockets for RADIUS{coa}: {error}; is the address ours, and the port free?").into(),
+            )
+        })?;
+        self.radius = Some(sockets);
+        Ok(())
     }
 
     fn start(&mut self, loaded: &Loaded, opened: Opened, vitals: Arc<Vitals>) -> Result<Process<Observer>, StartError> {
-        let (control, workers) = assemble(&loaded.config, opened.caps()).map_err(|error| match error {
+        let (mut control, mut workers) = assemble(&loaded.config, opened.caps()).map_err(|error| match error {
             AssembleError::Config(error) => StartError::Config(loaded.wrong(&error)),
             other => StartError::Gateway(Box::new(other)),
         })?;
+        let waker = ControlWaker::new(control.waker().clone());
+        let told = waker.clone();
+        let radius = self.radius.take();
+        let sockets = radius.as_ref().map_or_else(|| Ok(Vec::new()), Sockets::descriptors);
+        let sockets = sockets.map_err(StartError::Descriptors)?;
+        let environment =
+            Environment { clock: Box::new(now), told: Box::new(move || told.call()), seed: seed(), radius };
+        let stored = std::mem::take(&mut self.stored);
+        attach(&loaded.config, &mut control, &mut workers, stored, environment)
+            .map_err(|error| StartError::Gateway(Box::new(error)))?;
         let worker = |worker: crate::assemble::WorkerInit| WorkerInit {
             waker: worker.gateway.waker().clone(),
             plane: worker.gateway,
@@ -74,8 +137,8 @@ impl Gateway for BngGateway {
         let all = WorkerInits {
             workers: workers.into_iter().map(worker).collect(),
             time: Time::real(),
-            waker: ControlWaker::new(control.waker().clone()),
-            sockets: Vec::new(),
+            waker,
+            sockets,
             vitals,
         };
         let process = opened.start(loaded, all, |shell| Observer::new(shell, control))?;

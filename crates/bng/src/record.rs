@@ -40,6 +40,8 @@ pub struct SubscriberSpec {
 pub mod flags {
     /// The hardware address is not known yet.
     pub const NO_MAC: u8 = 1 << 0;
+    /// The hardware address is that of a packet: another may take its place, see [`may_move`](crate::steps::may_move).
+    pub const LEARNT: u8 = 1 << 1;
 }
 
 /// What every packet of a subscriber needs.

@@ -2,6 +2,7 @@
 //! consumed, or dropped by name.
 
 mod access;
+mod limits;
 mod own;
 
 use std::net::IpAddr;
@@ -14,14 +15,16 @@ use dataplane::parse::HasIp;
 use dataplane::slow::{self, Heard, Responder, pong};
 use engine::{Burst, Env, Punt};
 use frame::Frame;
-use table::ring::Producer;
-use wire::Outer;
+use table::ring::{Gauge, Producer};
+use wire::{Outer, fast};
 
 use crate::config::{Class, PuntSection};
 use crate::lane::{Bng, Lane, State};
 use crate::link::Line;
 use crate::steer::Side;
 use crate::{drops, punts};
+pub use limits::LineCount;
+use limits::PuntLimits;
 use own::Own;
 pub use own::Towards;
 
@@ -70,7 +73,7 @@ const ERRORS_EACH: Allowance = Allowance::new(10, 10);
 /// A worker's slow path.
 pub struct SlowPath {
     events: Producer<Event>,
-    classes: Box<[PeerLimit; Class::COUNT]>,
+    limits: PuntLimits,
     /// Answers on core links.
     responder: Responder,
     resolves: Limit,
@@ -81,15 +84,10 @@ pub struct SlowPath {
 
 impl SlowPath {
     /// The slow path of a worker, which reports to `events`. `seed` should be random.
-    pub fn new(events: Producer<Event>, rates: &PuntSection, worker: u16, seed: u64) -> Self {
-        let each = Allowance::new(rates.line, rates.line.saturating_mul(10));
-        let class = |class: Class| {
-            let rate = rates.of(class);
-            PeerLimit::new(each, Allowance::new(rate, (rate / 10).max(1)), seed ^ class as u64)
-        };
+    pub fn new(events: Producer<Event>, rates: &PuntSection, lines: LineCount, worker: u16, seed: u64) -> Self {
         Self {
             events,
-            classes: Box::new(Class::ALL.map(class)),
+            limits: PuntLimits::new(rates, lines, seed),
             responder: Responder::default(),
             resolves: Limit::new(Allowance::new(1000, 100)),
             errors: Box::new(PeerLimit::new(ERRORS_EACH, ERRORS, seed)),
@@ -126,9 +124,16 @@ impl SlowPath {
         self.events.gauge().sent()
     }
 
-    /// Reports to control. When the ring is full the event is lost; its cause comes again.
-    fn tell(&mut self, event: Event) {
-        let _ = self.events.push(event);
+    /// Counts of the ring to control: what it turned away tells control to look for itself.
+    pub fn gauge(&self) -> Gauge {
+        self.events.gauge().clone()
+    }
+
+    /// Reports to control. False: the ring is full and the event is lost; the ring counts it, and control scans for what
+    /// it would have told.
+    #[must_use]
+    fn tell(&mut self, event: Event) -> bool {
+        self.events.push(event).is_ok()
     }
 
     fn one(
@@ -166,7 +171,8 @@ impl SlowPath {
                 if self.resolves.allow(env.now) {
                     let packet = env.arena().bytes(&frame).get(l3..).unwrap_or_default();
                     let address = slow::destination(&ip, packet);
-                    self.tell(Event::Resolve { instance: lane.instance[i], address });
+                    // The packet is counted already; control scans for next hops when it finds that events were lost.
+                    let _ = self.tell(Event::Resolve { instance: lane.instance[i], address });
                 }
             }
             _ if side == Side::Access => return self.control_packet(punt, frame, state, env),
@@ -184,8 +190,9 @@ impl SlowPath {
         let line = Line::of(frame.meta.port, &outer);
         let at = class as usize;
         state.counts.punted[at] += 1;
-        let key = u64::from(line.port) << 32 | u64::from(line.s_vlan) << 16 | u64::from(line.c_vlan);
-        if !self.classes[at].allow(key, env.now) {
+        let shared = state.subscribers.vlans(line.port).get(usize::from(line.s_vlan)).is_some_and(|entry| entry.shared);
+        let mac = fast::array(env.arena().bytes(&frame), 6).filter(|_| shared);
+        if !self.limits.allow(class, line, mac, env.now) {
             state.counts.limited[at] += 1;
             env.stats.drop_outside(drops::LIMITED, frame.len());
             return env.pool.give(frame);
@@ -206,7 +213,8 @@ impl SlowPath {
         if let Some(Heard { port, message, for_us }) =
             self.responder.hear(frame, punt, state.port(frame.meta.port), env)
         {
-            self.tell(Event::Neighbour { port, message, for_us });
+            // The packet is counted already; the ring counts what it has no room for, and control scans for it.
+            let _ = self.tell(Event::Neighbour { port, message, for_us });
         }
     }
 }

@@ -13,7 +13,7 @@ mod parse_core;
 
 pub use admit::Admit;
 pub use check_lists::CheckLists;
-pub use check_source::{CheckSource, learn};
+pub use check_source::{CheckSource, MOVE_AFTER, forget, learn, may_move};
 pub use deliver::Deliver;
 pub use find::{FindByAddress, FindByLine};
 pub use hairpin::Hairpin;

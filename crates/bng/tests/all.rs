@@ -13,4 +13,5 @@ mod golden_cases;
 mod config;
 mod garbage;
 mod golden;
+mod sessions;
 mod workers;

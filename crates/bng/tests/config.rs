@@ -51,6 +51,17 @@ fn every_mistake_names_its_key() {
             "ipv6_wan = \"2001:db8:4000:100::\"",
             "subscriber.0.ipv6_wan: a /64 does not fit",
         ),
+        ("ipv4 = \"100.66.0.10\"", "ipv4 = \"198.18.0.1\"", "subscriber.2.ipv4: 198.18.0.1 is the gateway's own"),
+        (
+            "gateways = [\"100.68.0.1\"]",
+            "gateways = [\"100.66.0.10\"]",
+            "subscriber.2.ipv4: 100.66.0.10 is the gateway's own",
+        ),
+        (
+            "gateways = [\"100.64.0.1\", \"fe80::1\"]",
+            "gateways = [\"100.64.0.1\", \"2001:db8:100::1\"]",
+            "subscriber.0.ipv6_wan: the gateway's own 2001:db8:100::1 is in the prefix",
+        ),
         ("name = \"pon\"", "name = \"pon\"\nworker = 1", "group.0.worker: there is no worker 1; 0 to 0"),
     ] {
         assert!(BASE.contains(from), "{from}");
@@ -69,4 +80,22 @@ fn shared_vlans_need_hardware_addresses() {
 fn two_subscribers_with_one_address_are_refused() {
     let text = format!("{BASE}\n[[subscriber]]\ngroup = \"pon\"\nc_vlan = 9\nipv4 = \"100.64.0.11\"\n");
     assert!(checked(&text).unwrap_err().starts_with("subscriber.5.ipv4: subscriber 0 of 1 has the line or address"));
+}
+
+#[test]
+fn prefixes_that_cover_each_other_are_refused() {
+    let entry = |c_vlan: u8, prefix: &str| {
+        format!("[[subscriber]]\ngroup = \"pon\"\nc_vlan = {c_vlan}\nipv6_pd = \"{prefix}\"\n")
+    };
+    for (first, second) in [
+        ("2001:db8:9000::/48", "2001:db8:9000:100::/56"),
+        ("2001:db8:9000:100::/56", "2001:db8:9000::/48"),
+        ("2001:db8:4000::/48", "2001:db8:4000:4400::/56"),
+        ("2001:db8:4000:4400::/56", "2001:db8:4000:4000::/50"),
+    ] {
+        let base = BASE.replace("ipv6_pd = \"2001:db8:4000::/56\"\n", "");
+        let got = checked(&format!("{base}\n{}{}", entry(8, first), entry(9, second)));
+        let got = got.expect_err(&format!("{first}, {second}"));
+        assert!(got.starts_with("subscriber.6.ipv6_pd: subscriber 0 of 1 has the line or address"), "{got}");
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::net::Ipv4Addr;
 
+use bng::link::Line;
+use bng::record::SubscriberSpec;
 use testkit::golden::Subject as _;
 
 use crate::device::Device;
@@ -65,5 +67,152 @@ fn record_is_three_lines_for_many() {
         assert!(v4 == wan && wan == pd);
         assert_eq!(subscribers.head(v4).map(|head| head.handle), Some(n + 7));
     }
+    device.close().expect("nothing lost");
+}
+
+fn spec(handle: u32, c_vlan: u16, pd: (u64, u8)) -> SubscriberSpec {
+    let line = Line { port: 0, s_vlan: 100, c_vlan };
+    SubscriberSpec { handle, line, group: 0, mac: None, ipv4: None, wan: None, pd: Some(pd), profile: 0 }
+}
+
+#[test]
+fn prefix_covering_an_earlier_one_is_refused() {
+    let mut device = device("");
+    for (first, second) in [
+        // In the group's slice: four prefixes together, of which one is given.
+        ((0x2001_0db8_4000_4400, 56), (0x2001_0db8_4000_4400 & !0x3ff, 54)),
+        // In no slice.
+        ((0x2001_0db8_9000_0100, 56), (0x2001_0db8_9000_0000, 48)),
+        ((0x2001_0db8_a000_0000, 48), (0x2001_0db8_a000_0100, 56)),
+    ] {
+        let refused = device.control.refused();
+        device.control.install(spec(50, 8, first)).unwrap();
+        device.settle();
+        device.control.install(spec(51, 9, second)).unwrap();
+        device.settle();
+        assert_eq!(device.control.refused(), refused + 1, "{first:x?} {second:x?}");
+        device.control.install(spec(51, 9, (second.0 ^ 0x1_0000_0000, second.1))).unwrap();
+        device.settle();
+        assert_eq!(device.control.refused(), refused + 1, "another prefix of that length is free");
+        for handle in [50, 51] {
+            device.control.remove(handle).unwrap();
+        }
+        device.settle();
+    }
+    device.close().expect("nothing lost");
+}
+
+#[test]
+fn reinstalled_subscriber_leaves_its_former_worker() {
+    let mut device = device("workers = { count = 2 }");
+    let of = |group: u16, s_vlan: u16| SubscriberSpec {
+        line: Line { port: 0, s_vlan, c_vlan: if group == 0 { 9 } else { 0 } },
+        group,
+        mac: Some(cases::OTHER_MAC),
+        pd: None,
+        ipv4: Some(if group == 0 { 0x6440_0063 } else { 0x6443_0063 }),
+        ..spec(60, 9, (0, 64))
+    };
+    let records = |device: &Device| -> Vec<bool> {
+        let workers = device.rig.workers();
+        workers.map(|worker| worker.gateway().state().subscribers.record_of(60).is_some()).collect()
+    };
+    device.control.install(of(0, 101)).unwrap();
+    device.settle();
+    assert_eq!(records(&device), [true, false]);
+    // The fourth group is on the second worker, and its only line another's.
+    device.control.remove(5).unwrap();
+    device.control.install(of(3, 0)).unwrap();
+    device.settle();
+    assert_eq!(records(&device), [false, true]);
+    device.close().expect("nothing lost");
+}
+
+#[test]
+fn refused_change_leaves_the_subscriber_as_it_was() {
+    let mut device = device("");
+    let taken = SubscriberSpec { handle: 0, ipv4: Some(cases::NEXT.into()), pd: None, ..spec(0, 1, (0, 64)) };
+    device.control.install(taken).unwrap();
+    device.settle();
+    assert_eq!(device.control.refused(), 1);
+    device.send("core", &cases::from_router(&cases::down(cases::SUB, 9)).build());
+    device.settle();
+    assert_eq!(device.received("acc").len(), 1);
+    device.close().expect("nothing lost");
+}
+
+#[test]
+fn full_ring_to_control_is_counted() {
+    let mut device = device("punt = { line = 1000000, dhcp4 = 1000000 }");
+    let discover = cases::ip4(Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST).udp(68, 67).payload([1; 240]);
+    let discover = cases::eth(cases::OTHER_MAC, [0xff; 6]).service_vlan(100).vlan(8).carrying(&discover).build();
+    const SENT: u64 = 1500;
+    for _ in 0..SENT {
+        device.send("acc", &discover);
+    }
+    // Control is not turned: its ring holds 1,024.
+    device.rig.settle(|_, _| false);
+    let lost = device.control.lost_events();
+    assert_eq!(lost, SENT - 1024);
+    let of = |stats: &engine::StatsView| -> u64 {
+        stats.drops().iter().filter(|(_, reason, ..)| reason.name == "control_full").map(|row| row.2).sum()
+    };
+    let dropped: u64 = device.rig.all_stats().map(of).sum();
+    assert_eq!(dropped, lost);
+    assert!(device.rig.all_stats().all(|stats| stats.missing() == 0));
+    device.close().expect("nothing lost");
+}
+
+#[test]
+fn learnt_address_moves_after_silence() {
+    const SECOND: u64 = 1_000_000_000;
+    let mut device = device("");
+    let host = Ipv4Addr::new(100, 66, 0, 10);
+    let from = |device: &mut Device, mac: [u8; 6], at: u64| {
+        device.turn_to(at * SECOND);
+        let line = cases::eth(mac, cases::ACC_MAC).vlan(300);
+        device.send("acc", &line.carrying(&cases::up(host, 9)).build());
+        device.settle();
+        device.received("core").len()
+    };
+    assert_eq!(from(&mut device, cases::SUB_MAC, 100), 1);
+    assert_eq!(from(&mut device, cases::OTHER_MAC, 110), 0, "the first device is there");
+    assert_eq!(from(&mut device, cases::SUB_MAC, 120), 1);
+    assert_eq!(from(&mut device, cases::OTHER_MAC, 149), 0, "silent for 29 s");
+    assert_eq!(from(&mut device, cases::OTHER_MAC, 151), 1, "silent for 31 s");
+    assert_eq!(from(&mut device, cases::SUB_MAC, 152), 0);
+    // An operator need not wait.
+    device.control.forget(4).unwrap();
+    device.settle();
+    assert_eq!(from(&mut device, cases::SUB_MAC, 153), 1);
+    device.close().expect("nothing lost");
+}
+
+#[test]
+fn late_report_is_not_the_answer_to_the_next() {
+    let mut device = device("");
+    device.send("acc", &cases::from_sub(&cases::up(cases::SUB, 9)).build());
+    device.settle();
+    device.control.ask_reports(&[1]);
+    device.control.ask_reports(&[0]);
+    assert!(device.control.reports().is_none());
+    device.settle();
+    let reports = device.control.reports().expect("all have answered");
+    assert_eq!(reports.usage.len(), 1);
+    assert_eq!(reports.usage[&0].up_packets, [1, 0]);
+    device.close().expect("nothing lost");
+}
+
+#[test]
+fn subscribers_are_found_by_name() {
+    let mut device = device("");
+    let names: Vec<_> = device.control.subscribers().map(|spec| (spec.handle, device.control.name(spec))).collect();
+    for (handle, name) in names {
+        assert_eq!(device.control.find(&name).map(|spec| spec.handle), Some(handle), "{name}");
+    }
+    assert_eq!(device.control.find("pon/acc:100.99"), None);
+    device.control.install(SubscriberSpec { ipv4: Some(0x6440_0063), pd: None, ..spec(80, 7, (0, 64)) }).unwrap();
+    assert_eq!(device.control.find("pon/acc:100.7").map(|spec| spec.handle), Some(80));
+    device.settle();
     device.close().expect("nothing lost");
 }

@@ -127,7 +127,7 @@ struct Health {
 }
 
 /// Fills with bytes that nobody can predict.
-type Random = Box<dyn FnMut(&mut [u8]) + Send>;
+type Random = Box<dyn FnMut(&mut [u8]) + Send + Sync>;
 
 /// The client.
 pub struct Client {
@@ -145,7 +145,7 @@ pub struct Client {
 
 impl Client {
     /// A client of servers in order of preference; `random` fills authenticators and must not be predictable.
-    pub fn new(config: Config, servers: Vec<Server>, random: impl FnMut(&mut [u8]) + Send + 'static) -> Self {
+    pub fn new(config: Config, servers: Vec<Server>, random: impl FnMut(&mut [u8]) + Send + Sync + 'static) -> Self {
         let ids = || (0..=255).flat_map(|id| (0..config.sources.max(1)).map(move |source| (source, id))).collect();
         let health = servers.iter().map(|_| Health { free: ids(), unanswered: 0, dead_until: None }).collect();
         Self {

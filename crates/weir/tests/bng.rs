@@ -3,15 +3,16 @@
 
 use std::process::Command;
 
-fn talks(mode: &str, tpid: &str) {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/net/bng.py");
+fn run(script: &str, args: &[&str]) {
+    let path = format!("{}/../../tests/net/{script}", env!("CARGO_MANIFEST_DIR"));
     let output = Command::new("python3")
-        .args([script, env!("CARGO_BIN_EXE_weir"), mode, tpid])
+        .args([&path, env!("CARGO_BIN_EXE_weir")])
+        .args(args)
         .output()
         .expect("python3 runs: `make setup` installs it");
     let said = String::from_utf8_lossy(&output.stdout);
-    println!("{mode}, {tpid}:\n{said}");
-    assert!(output.status.success(), "{mode}, {tpid}:\n{said}{}", String::from_utf8_lossy(&output.stderr));
+    println!("{args:?}:\n{said}");
+    assert!(output.status.success(), "{args:?}:\n{said}{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
@@ -19,8 +20,31 @@ fn subscriber_behind_qinq_talks_through_every_mode() {
     for (mode, tpid) in
         [("plain", "0x88a8"), ("mmsg", "0x8100"), ("ring", "0x88a8"), ("slots", "0x8100"), ("xdp", "0x88a8")]
     {
-        talks(mode, tpid);
+        run("bng.py", &[mode, tpid]);
     }
+}
+
+/// Debian's udhcpc and dhclient: see `tests/net/bng_sessions.py` for the picture.
+#[test]
+fn dhcp_clients_get_leases_and_talk() {
+    run("bng_sessions.py", &["dhcp"]);
+}
+
+/// The kernel's own SLAAC.
+#[test]
+fn kernel_makes_an_address_of_the_prefix() {
+    run("bng_sessions.py", &["slaac"]);
+}
+
+/// FreeRADIUS and its radclient.
+#[test]
+fn radius_server_decides_and_is_told() {
+    run("bng_sessions.py", &["radius"]);
+}
+
+#[test]
+fn nobody_is_renumbered_after_a_crash() {
+    run("bng_sessions.py", &["crash"]);
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl Blocks {
     }
 
     /// Bits of [`Blocks::address`] that are leased.
-    pub fn prefix_len(&self) -> u8 {
+    pub fn lease_len(&self) -> u8 {
         self.lease_len
     }
 

@@ -18,6 +18,7 @@ impl Config {
         self.check_ports()?;
         self.check_names()?;
         self.group.iter().enumerate().try_for_each(|(n, group)| self.check_gateways(n, group))?;
+        self.check_radius()?;
         // Names, ranges and addresses are found out by expanding them.
         self.layout().map(drop)
     }

@@ -1,6 +1,6 @@
 //! From what an operator wrote to numbers: groups, profiles, access lists and static subscribers, each checked on the way.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 
 use dataplane::acl::{AccessList, AccessLists, Action, Rule, RuleError};
@@ -15,6 +15,7 @@ use super::{
 };
 use crate::link::Line;
 use crate::record::SubscriberSpec;
+use crate::subscribers::last_of;
 
 /// VLAN identifiers in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,8 +75,12 @@ pub struct GroupPlan {
     pub shared: bool,
     /// IPv4 slices.
     pub v4: Vec<Slice4>,
-    /// IPv6 slices, of WAN prefixes and delegated ones.
+    /// IPv6 slices, of WAN prefixes and, behind them, delegated ones.
     pub v6: Vec<Slice6>,
+    /// How many of them are of WAN prefixes.
+    pub wan_slices: usize,
+    /// The profile of subscribers that name none.
+    pub profile: Option<u16>,
     /// The gateway's addresses.
     pub gateways: Vec<IpAddr>,
     /// Virtual hardware address; none: the port's.
@@ -202,6 +207,7 @@ impl Config {
         let profiles = (0..self.profile.len()).map(|n| self.profile_plan(n)).collect::<Result<Vec<_>>>()?;
         let groups = (0..self.group.len()).map(|n| self.group_plan(n)).collect::<Result<Vec<_>>>()?;
         self.check_overlaps(&groups)?;
+        self.check_sessions(&groups)?;
         let pairs = self.pairs(&groups, &profiles, &rules, &mut lists);
         let mut layout = Layout { groups, profiles, lists, pairs, counters, subscribers: vec![], entries: vec![] };
         let mut seen = Seen::default();
@@ -302,6 +308,7 @@ impl Config {
         let mac = mac.transpose()?;
         let mut slices = slices6(n, "ipv6_wan", group.ipv6_wan.iter().map(|text| (text.as_str(), 64)))?;
         let delegated = group.ipv6_pd.iter().map(|slice| (slice.prefix.as_str(), slice.length));
+        let wan_slices = slices.len();
         slices.extend(slices6(n, "ipv6_pd", delegated)?);
         if usize::from(group.worker) >= usize::from(self.workers.count) {
             let (what, last) = (format!("there is no worker {}", group.worker), self.workers.count.saturating_sub(1));
@@ -310,6 +317,10 @@ impl Config {
         if group.mtu.is_some_and(|mtu| mtu < 576) {
             return Err(wrong(&[&"group", &n, &"mtu"], "too small for IP", "576 or more; 1280 for IPv6"));
         }
+        let profile = |name: &str| {
+            find(&[&"group", &n, &"profile"], "profile", name, &self.profile, |profile| &profile.name)
+                .map(|at| at as u16)
+        };
         let plan = GroupPlan {
             ports: self.group_ports(n)?,
             tags: u8::from(s.is_some()) + u8::from(c.is_some()),
@@ -319,6 +330,8 @@ impl Config {
             shared: group.model == Model::ManyToOne,
             v4: slices4(n, group)?,
             v6: slices,
+            wan_slices,
+            profile: group.profile.as_deref().map(profile).transpose()?,
             gateways: group.gateways.clone(),
             mac,
             worker: group.worker,
@@ -327,9 +340,6 @@ impl Config {
             proxy: group.proxy == Proxy::Subscribers,
             mtu: group.mtu,
         };
-        if let Some(name) = &group.profile {
-            find(&[&"group", &n, &"profile"], "profile", name, &self.profile, |profile| &profile.name)?;
-        }
         if plan.pairs() > MOST_PAIRS {
             let what = format!("{} VLAN pairs", plan.pairs());
             return Err(wrong(&[&"group", &n, &"c_vlans"], what, format!("at most {MOST_PAIRS} in a group")));
@@ -431,6 +441,7 @@ impl Config {
             let what = "a subscriber without address";
             return Err(wrong(&[&"subscriber", &n], what, "at least one of ipv4, ipv6_wan, ipv6_pd"));
         }
+        let own = self.own_addresses(group.instance, &layout.groups);
         for i in 0..entry.count {
             let line = group.line(if group.shared { first } else { first + i as usize }).ok_or_else(|| {
                 let what = format!("subscriber {i} of {} is beyond the group's VLANs", entry.count);
@@ -446,7 +457,7 @@ impl Config {
                 pd: pd.map(|(first, len)| (first.wrapping_add(u64::from(i) << (64 - len)), len)),
                 profile,
             };
-            check_addresses(n, &spec, &layout.groups)?;
+            check_addresses(n, &spec, &layout.groups, &own)?;
             if let Err(key) = seen.add(&spec, group) {
                 let what = format!("subscriber {i} of {} has the line or address of another", entry.count);
                 return Err(wrong(&[&"subscriber", &n, &key], what, "give each its own"));
@@ -454,6 +465,14 @@ impl Config {
             layout.subscribers.push(spec);
         }
         Ok(())
+    }
+
+    /// The gateway's own addresses in a VRF: those of groups and of core ports.
+    pub(crate) fn own_addresses(&self, instance: InstanceId, groups: &[GroupPlan]) -> Vec<IpAddr> {
+        let groups = groups.iter().filter(|group| group.instance == instance);
+        let ports = self.port.iter().filter(|port| self.instance(port.instance()) == instance);
+        let of_ports = ports.flat_map(|port| &port.addresses).filter_map(|text| parse_prefix(text));
+        groups.flat_map(|group| group.gateways.iter().copied()).chain(of_ports.map(|(address, _)| address)).collect()
     }
 
     /// The place of the first subscriber's VLAN pair in its group.
@@ -481,7 +500,7 @@ impl Config {
 
 /// A subscriber's addresses must be its own: no router's, in no other group's slice, and prefixes no longer than those that
 /// their slice is divided into.
-fn check_addresses(n: usize, spec: &SubscriberSpec, groups: &[GroupPlan]) -> Result<()> {
+fn check_addresses(n: usize, spec: &SubscriberSpec, groups: &[GroupPlan], ours: &[IpAddr]) -> Result<()> {
     let own = &groups[usize::from(spec.group)];
     let fail =
         |key: &str, what: String| Err(wrong(&[&"subscriber", &n, &key], what, "an address of the group's own slices"));
@@ -490,7 +509,7 @@ fn check_addresses(n: usize, spec: &SubscriberSpec, groups: &[GroupPlan]) -> Res
     };
     if let Some(address) = spec.ipv4 {
         let text = std::net::Ipv4Addr::from(address);
-        if own.gateways.contains(&text.into()) {
+        if ours.contains(&text.into()) {
             return fail("ipv4", format!("{text} is the gateway's own"));
         }
         if others().any(|(_, other)| other.v4.iter().any(|slice| (slice.first..=slice.last).contains(&address))) {
@@ -499,7 +518,14 @@ fn check_addresses(n: usize, spec: &SubscriberSpec, groups: &[GroupPlan]) -> Res
     }
     let wan = spec.wan.map(|wan| ("ipv6_wan", wan, 64));
     for (key, first, len) in wan.into_iter().chain(spec.pd.map(|(pd, len)| ("ipv6_pd", pd, len))) {
-        let last = first | u64::MAX.checked_shr(len.into()).unwrap_or(0);
+        let last = last_of(first, len);
+        let is_in = |address: &&IpAddr| match address {
+            IpAddr::V6(address) => (first..=last).contains(&((address.to_bits() >> 64) as u64)),
+            IpAddr::V4(_) => false,
+        };
+        if let Some(address) = ours.iter().find(is_in) {
+            return fail(key, format!("the gateway's own {address} is in the prefix"));
+        }
         let meets = |slice: &&Slice6| slice.first <= last && first <= slice.last;
         if others().any(|(_, other)| other.v6.iter().any(|slice| meets(&slice))) {
             return fail(key, "the prefix is in a slice of another group".to_owned());
@@ -518,7 +544,8 @@ fn check_addresses(n: usize, spec: &SubscriberSpec, groups: &[GroupPlan]) -> Res
 struct Seen {
     lines: HashSet<(Line, Option<[u8; 6]>)>,
     v4: HashSet<(InstanceId, u32)>,
-    v6: HashSet<(InstanceId, u64)>,
+    /// Prefixes in order, none in another: where each ends.
+    v6: BTreeMap<(InstanceId, u64), u64>,
 }
 
 impl Seen {
@@ -530,13 +557,25 @@ impl Seen {
         if spec.ipv4.is_some_and(|address| !self.v4.insert((group.instance, address))) {
             return Err("ipv4");
         }
-        if spec.wan.is_some_and(|prefix| !self.v6.insert((group.instance, prefix))) {
+        if spec.wan.is_some_and(|prefix| !self.add6(group.instance, prefix, 64)) {
             return Err("ipv6_wan");
         }
-        if spec.pd.is_some_and(|(prefix, _)| !self.v6.insert((group.instance, prefix))) {
+        if spec.pd.is_some_and(|(prefix, len)| !self.add6(group.instance, prefix, len)) {
             return Err("ipv6_pd");
         }
         Ok(())
+    }
+
+    /// Adds a prefix. False: a part of it is another's.
+    fn add6(&mut self, instance: InstanceId, first: u64, len: u8) -> bool {
+        let last = last_of(first, len);
+        // As none is in another, the last that begins no later than this one's end is the only one that can meet it.
+        let before = self.v6.range((instance, 0)..=(instance, last)).next_back();
+        let is_free = before.is_none_or(|(_, end)| *end < first);
+        if is_free {
+            self.v6.insert((instance, first), last);
+        }
+        is_free
     }
 }
 

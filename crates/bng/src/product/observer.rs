@@ -13,12 +13,12 @@ use gateway::socket::{Ask, RawAnswer, RawRequest};
 use wire::Mac;
 
 use super::protocol::{
-    BngReply, BngRequest, ClassView, Filter, GroupView, GroupsView, Reply, Request, RuleView, SubscriberView,
-    SubscribersView,
+    BngReply, BngRequest, ClassView, Filter, GroupView, GroupsView, Reply, Request, RequestView, RuleView,
+    SessionsView, SubscriberView, SubscribersView,
 };
 use crate::config::Class;
-use crate::control::Control;
-use crate::gateway::{BroadbandGateway, Report};
+use crate::control::{Control, Reports};
+use crate::gateway::BroadbandGateway;
 use crate::record::SubscriberSpec;
 
 /// The control side of a running broadband gateway.
@@ -46,8 +46,8 @@ impl Observer {
         self.shell.lock(&self.control)
     }
 
-    /// What all workers know of those subscribers; `see` is shown each report, with control.
-    fn reports<T>(&self, handles: &[u32], see: impl FnOnce(&Control, &[&Report]) -> T) -> Result<T, String> {
+    /// What workers know of those subscribers; `see` is shown it, with control.
+    fn reports<T>(&self, handles: &[u32], see: impl FnOnce(&Control, &Reports) -> T) -> Result<T, String> {
         let _one = self.reporting.lock().unwrap_or_else(|error| error.into_inner());
         self.control().ask_reports(handles);
         let until = Instant::now() + PATIENCE;
@@ -55,9 +55,8 @@ impl Observer {
             {
                 let mut control = self.control();
                 control.poll(self.shell.now_ns());
-                let reports: Option<Vec<&Report>> = (0..control.workers()).map(|n| control.report(n)).collect();
-                if let Some(reports) = reports {
-                    return Ok(see(&control, &reports));
+                if let Some(reports) = control.reports() {
+                    return Ok(see(&control, reports));
                 }
             }
             if Instant::now() > until {
@@ -73,11 +72,21 @@ impl Observer {
                 let (matching, page) = select(&self.control(), filter);
                 let handles: Vec<_> = page.iter().map(|spec| spec.handle).collect();
                 let subscribers = self.reports(&handles, |control, reports| {
-                    page.iter().enumerate().map(|(n, spec)| view(control, spec, n, reports)).collect()
+                    page.iter().map(|spec| view(control, spec, reports)).collect()
                 })?;
                 Ok(BngReply::Subscribers(SubscribersView { matching, offset: filter.offset, subscribers }))
             }
             BngRequest::Groups => self.reports(&[], groups).map(BngReply::Groups),
+            BngRequest::Sessions => Ok(BngReply::Sessions(sessions(&self.control()))),
+            BngRequest::Clear { subscriber } => {
+                let mut control = self.control();
+                let found = named(&control, subscriber)?;
+                let name = control.name(&found);
+                control.clear(found.handle).map_err(|refusal| refusal.to_string())?;
+                drop(control);
+                self.shell.call_control();
+                Ok(BngReply::Cleared(name))
+            }
             BngRequest::Find { subscriber } => {
                 if let Ok(address) = subscriber.parse() {
                     return Ok(BngReply::Address(address));
@@ -115,13 +124,70 @@ impl Product for Observer {
     }
 
     fn known(&self) -> Known {
-        let own = self.reports(&[], groups).map_or_else(|_| Page::default(), |view| page(&view));
+        let sessions = sessions(&self.control());
+        let own = self.reports(&[], groups).map_or_else(|_| Page::default(), |view| page(&view, &sessions));
         Known { own, ..Known::default() }
     }
 
     fn hindrances(&self) -> Vec<String> {
         Vec::new()
     }
+}
+
+/// The subscriber with a name, or with an address.
+fn named(control: &Control, subscriber: &str) -> Result<SubscriberSpec, String> {
+    let found = match subscriber.parse() {
+        Ok(address) => control.subscribers().find(|spec| has(spec, address)),
+        Err(_) => control.find(subscriber),
+    };
+    found.copied().ok_or_else(|| format!("there is no subscriber {subscriber}"))
+}
+
+fn sessions(control: &Control) -> SessionsView {
+    let Some(sessions) = control.sessions() else { return SessionsView::default() };
+    let counts = sessions.counts();
+    let mut view = SessionsView {
+        subscribers: sessions.count() as u64,
+        leases: sessions.leases() as u64,
+        restored: counts.restored,
+        not_restored: counts.dropped,
+        requests: Vec::new(),
+    };
+    let mut add = |protocol: &str, outcome: &str, meaning: &str, requests: u64| {
+        let (protocol, outcome, meaning) = (protocol.to_owned(), outcome.to_owned(), meaning.to_owned());
+        view.requests.push(RequestView { protocol, outcome, meaning, requests });
+    };
+    for outcome in access::dhcp4::Outcome::ALL {
+        add("dhcp4", outcome.id(), outcome.help(), sessions.dhcp4().count(*outcome));
+    }
+    for outcome in access::dhcp6::Outcome::ALL {
+        add("dhcp6", outcome.id(), outcome.help(), sessions.dhcp6().count(*outcome));
+    }
+    for reason in access::queue::QueueDrop::ALL {
+        add("queue", reason.id(), reason.help(), sessions.queue_drops(*reason));
+    }
+    for (outcome, meaning, requests) in [
+        ("unreadable", "Dropped: a DHCP message or solicitation that can't be read.", counts.unreadable),
+        ("static_line", "Dropped: the line has a static subscriber.", counts.fixed),
+        ("relayed", "Dropped: a relay agent's DHCPv4 message, in a group that trusts none.", counts.relayed),
+        ("no_prefix", "Dropped: no prefix is left to advertise.", counts.no_prefix),
+        ("not_stored", "Not answered: the ledger did not take the lease.", counts.not_stored),
+    ] {
+        add("sessions", outcome, meaning, requests);
+    }
+    if let Some(counts) = sessions.aaa_counts() {
+        for (outcome, meaning, requests) in [
+            ("accepted", "A server has accepted the subscriber.", counts.accepted),
+            ("rejected", "A server has rejected the subscriber.", counts.rejected),
+            ("unanswered", "No server has answered.", counts.unanswered),
+            ("denied", "Dropped: the subscriber was rejected lately.", counts.denied),
+            ("reported", "A server has taken an accounting report.", counts.reported),
+            ("coa_dropped", "Dropped: a change that is forged, late or of a stranger.", counts.coa_dropped),
+        ] {
+            add("radius", outcome, meaning, requests);
+        }
+    }
+    view
 }
 
 /// How many subscribers match, and the page that is asked for.
@@ -170,9 +236,9 @@ fn upper_half(upper: u64) -> Ipv6Addr {
     (u128::from(upper) << 64).to_be_bytes().into()
 }
 
-fn view(control: &Control, spec: &SubscriberSpec, n: usize, reports: &[&Report]) -> SubscriberView {
+fn view(control: &Control, spec: &SubscriberSpec, reports: &Reports) -> SubscriberView {
     let config = control.config();
-    let usage = reports.iter().find_map(|report| report.usage.get(n)?.1).unwrap_or_default();
+    let usage = reports.usage.get(&spec.handle).copied().unwrap_or_default();
     SubscriberView {
         name: control.name(spec),
         group: config.group[usize::from(spec.group)].name.clone(),
@@ -184,6 +250,7 @@ fn view(control: &Control, spec: &SubscriberSpec, n: usize, reports: &[&Report])
         ipv6_wan: spec.wan.map(|upper| format!("{}/64", upper_half(upper))),
         ipv6_pd: spec.pd.map(|(upper, len)| format!("{}/{len}", upper_half(upper))),
         profile: config.profile[usize::from(spec.profile)].name.clone(),
+        dynamic: control.sessions().is_some_and(|sessions| sessions.has(spec.handle)),
         up_packets: usage.up_packets,
         up_bytes: usage.up_bytes,
         down_packets: usage.down_packets,
@@ -191,7 +258,7 @@ fn view(control: &Control, spec: &SubscriberSpec, n: usize, reports: &[&Report])
     }
 }
 
-fn groups(control: &Control, reports: &[&Report]) -> GroupsView {
+fn groups(control: &Control, reports: &Reports) -> GroupsView {
     let config = control.config();
     let group =
         |group: &crate::config::Group| GroupView { name: group.name.clone(), worker: group.worker, subscribers: 0 };
@@ -201,8 +268,8 @@ fn groups(control: &Control, reports: &[&Report]) -> GroupsView {
     }
     let class = |class: &Class| ClassView {
         class: class.name().to_owned(),
-        packets: reports.iter().map(|report| report.counts.punted[*class as usize]).sum(),
-        limited: reports.iter().map(|report| report.counts.limited[*class as usize]).sum(),
+        packets: reports.workers.iter().map(|report| report.counts.punted[*class as usize]).sum(),
+        limited: reports.workers.iter().map(|report| report.counts.limited[*class as usize]).sum(),
     };
     let (mut rules, mut counter) = (Vec::new(), 0);
     for acl in &config.acl {
@@ -218,14 +285,15 @@ fn groups(control: &Control, reports: &[&Report]) -> GroupsView {
         groups,
         classes: Class::ALL.iter().map(class).collect(),
         rules,
-        learnt: reports.iter().map(|report| report.counts.learnt).sum(),
+        learnt: reports.workers.iter().map(|report| report.counts.learnt).sum(),
         unanswered: control.unanswered(),
+        lost_events: control.lost_events(),
     }
 }
 
 /// The metric families that only a broadband gateway has. Labels are groups and classes; subscribers are too many to have
 /// series of their own.
-fn page(view: &GroupsView) -> Page {
+fn page(view: &GroupsView, sessions: &SessionsView) -> Page {
     let mut page = Page::default();
     let mut family = page.family("weir_subscribers", Gauge, "Subscribers of a group.");
     for group in &view.groups {
@@ -243,5 +311,14 @@ fn page(view: &GroupsView) -> Page {
     }
     let help = "Control packets of access lines that control gave up because no server took them.";
     page.one("weir_control_packets_unanswered_total", Counter, help, view.unanswered);
+    let help = "Events that workers could not report because their ring to control was full.";
+    page.one("weir_control_events_lost_total", Counter, help, view.lost_events);
+    page.one("weir_sessions", Gauge, "Subscribers that came by DHCP or SLAAC.", sessions.subscribers);
+    page.one("weir_leases", Gauge, "Addresses and prefixes that are leased.", sessions.leases);
+    let help = "Requests for sessions, by protocol and outcome.";
+    let mut family = page.family("weir_session_requests_total", Counter, help);
+    for row in &sessions.requests {
+        family.sample(&[("protocol", &row.protocol), ("outcome", &row.outcome)], row.requests);
+    }
     page
 }

@@ -39,6 +39,13 @@ pub enum BngRequest {
     },
     /// Groups, control packets by class and access lists' rules.
     Groups,
+    /// Sessions, and what became of requests for them.
+    Sessions,
+    /// Ends what a subscriber has that came by itself; of a static one, forgets the hardware address that its packets taught.
+    Clear {
+        /// Its name, or an address.
+        subscriber: String,
+    },
     /// An address of the subscriber with that name.
     Find {
         /// Its name, or an address.
@@ -108,8 +115,40 @@ pub enum BngReply {
     Subscribers(SubscribersView),
     /// Groups and what goes with them.
     Groups(GroupsView),
+    /// Sessions, and what became of requests for them.
+    Sessions(SessionsView),
+    /// The name of the subscriber that was cleared.
+    Cleared(String),
     /// A subscriber's address.
     Address(IpAddr),
+}
+
+/// Sessions, and what became of requests for them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionsView {
+    /// Subscribers that came by themselves.
+    pub subscribers: u64,
+    /// Leases that are granted: IPv4 addresses, IPv6 addresses or prefixes, delegated prefixes.
+    pub leases: u64,
+    /// Leases of an earlier run that were taken over.
+    pub restored: u64,
+    /// Leases of an earlier run that were not: ended, or of no pool any more.
+    pub not_restored: u64,
+    /// Requests by protocol and outcome.
+    pub requests: Vec<RequestView>,
+}
+
+/// Requests with one outcome.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RequestView {
+    /// `dhcp4`, `dhcp6`, `queue` (dropped before a server saw them) or `sessions`.
+    pub protocol: String,
+    /// What became of them.
+    pub outcome: String,
+    /// What that means.
+    pub meaning: String,
+    /// How many so far.
+    pub requests: u64,
 }
 
 /// A page of subscribers.
@@ -146,6 +185,8 @@ pub struct SubscriberView {
     pub ipv6_pd: Option<String>,
     /// Its profile.
     pub profile: String,
+    /// It came by itself, by DHCP or SLAAC; if not, it is of the configuration.
+    pub dynamic: bool,
     /// Packets from it, IPv4 and IPv6.
     pub up_packets: [u64; 2],
     /// Their bytes.
@@ -169,6 +210,8 @@ pub struct GroupsView {
     pub learnt: u64,
     /// Control packets that nobody answered.
     pub unanswered: u64,
+    /// Events that workers could not report because their ring to control was full.
+    pub lost_events: u64,
 }
 
 /// A group.

@@ -10,10 +10,10 @@ use gateway::tables::{Align, Style, Table, bytes, count, many};
 use gateway::trace::TraceKey;
 use serde::Serialize;
 
-use super::protocol::{BngReply, BngRequest, Filter, GroupsView, Reply, Request, SubscribersView};
+use super::protocol::{BngReply, BngRequest, Filter, GroupsView, Reply, Request, SessionsView, SubscribersView};
 
 /// All of them.
-pub const VIEWS: &[View] = &[View::of::<Subscribers>(), View::of::<Groups>()];
+pub const VIEWS: &[View] = &[View::of::<Subscribers>(), View::of::<Groups>(), View::of::<Sessions>()];
 
 /// What traces call a subscriber.
 pub const SUBSCRIBER: TraceKey = TraceKey {
@@ -71,8 +71,43 @@ impl Shown for Groups {
     }
 }
 
-fn text(view: &BngReply, style: Style) -> String {
+struct Sessions;
+
+impl Shown for Sessions {
+    type Seen = BngReply;
+    const TOPIC: &'static str = "dhcp";
+    const HELP: &'static str = "Sessions by DHCP and SLAAC: how many there are, and what became of requests for them";
+
+    fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
+        Ok(Request::Bng(BngRequest::Sessions))
+    }
+
+    fn text(look: &Look<'_, BngReply>) -> String {
+        text(&look.now, look.style)
+    }
+}
+
+fn sessions(view: &SessionsView, style: Style) -> String {
+    let (subscribers, leases) = (many(view.subscribers as usize, "session"), many(view.leases as usize, "lease"));
+    let mut out = format!("{}, {leases}\n", style.strong(&subscribers));
+    if view.restored + view.not_restored > 0 {
+        out += &format!("{} taken over from an earlier run, {} not\n", count(view.restored), count(view.not_restored));
+    }
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[("protocol", left), ("outcome", left), ("requests", right), ("", left)]);
+    for row in view.requests.iter().filter(|row| row.requests > 0) {
+        table.row([row.protocol.clone(), row.outcome.clone(), count(row.requests), row.meaning.clone()]);
+    }
+    if !table.is_empty() {
+        out += &format!("\n{}", table.render(style));
+    }
+    out
+}
+
+pub fn text(view: &BngReply, style: Style) -> String {
     match view {
+        BngReply::Sessions(view) => sessions(view, style),
+        BngReply::Cleared(name) => format!("{name} cleared\n"),
         BngReply::Subscribers(view) => subscribers(view, style),
         BngReply::Groups(view) => groups(view, style),
         BngReply::Address(address) => format!("{address}\n"),

@@ -15,7 +15,7 @@ use crate::config::Class;
 use crate::lane::State;
 use crate::link::Line;
 use crate::record::Head;
-use crate::steps::learn;
+use crate::steps::{forget, learn, may_move};
 use crate::{drops, punts};
 
 /// What became of a control packet that was not dropped.
@@ -76,14 +76,11 @@ impl SlowPath {
                     Err(drops::SPOOFED_SOURCE)
                 }
             }
-            _ => {
-                self.punt_to_control(&from, state);
-                Ok(Done::Consumed)
-            }
+            _ => self.punt_to_control(&from, state),
         }
     }
 
-    fn punt_to_control(&mut self, from: &Received<'_>, state: &State) {
+    fn punt_to_control(&mut self, from: &Received<'_>, state: &State) -> Result<Done, Drop> {
         let head = from.record.and_then(|record| state.subscribers.head(record));
         let packet = ControlPacket {
             class: from.class,
@@ -92,7 +89,7 @@ impl SlowPath {
             subscriber: head.map(|head| head.handle),
             frame: from.bytes.to_vec(),
         };
-        self.tell(Event::Control(Box::new(packet)));
+        if self.tell(Event::Control(Box::new(packet))) { Ok(Done::Consumed) } else { Err(drops::CONTROL_FULL) }
     }
 
     fn neighbour(
@@ -104,10 +101,9 @@ impl SlowPath {
     ) -> Result<Done, Drop> {
         let Some(record) = from.record else {
             // A line without a subscriber: control decides what becomes of it.
-            self.punt_to_control(from, state);
-            return Ok(Done::Consumed);
+            return self.punt_to_control(from, state);
         };
-        guard(record, from, &message, state)?;
+        guard(record, from, &message, state, env.now)?;
         let us = state.subscribers.group(from.group).map(|group| group.mac(from.line.port)).unwrap_or_default();
         let us = Station::untagged(Mac(us));
         let reply = match message {
@@ -128,8 +124,7 @@ impl SlowPath {
                 make(env, |space| tagged(space, from, |out| neighbour_advertisement(out, &us, target, to, true)))
             }
             NeighbourMessage::RouterSolicitation { .. } => {
-                self.punt_to_control(from, state);
-                return Ok(Done::Consumed);
+                return self.punt_to_control(from, state);
             }
             _ => return Ok(Done::Consumed),
         };
@@ -142,31 +137,41 @@ impl SlowPath {
 
 /// Drops what claims another's address (RFC 5227; RFC 4862), and takes the hardware address of a subscriber whose own is
 /// not configured.
-fn guard(record: LineId, from: &Received<'_>, message: &NeighbourMessage, state: &mut State) -> Result<(), Drop> {
+fn guard(
+    record: LineId,
+    from: &Received<'_>,
+    message: &NeighbourMessage,
+    state: &mut State,
+    now: u64,
+) -> Result<(), Drop> {
     let mac = from.mac;
+    let idle = state.subscribers.is_idle(record, now);
     let Some(head) = state.subscribers.head_mut(record) else { return Err(drops::UNKNOWN_LINE) };
-    let (own, sender) = match message {
+    let (own, sender, claimed) = match message {
         NeighbourMessage::ArpRequest { sender, sender_ip, .. }
         | NeighbourMessage::ArpReply { sender, sender_ip, .. } => {
             let is_own = u32::from(*sender_ip) == head.ipv4 && head.ipv4 != 0;
-            (if sender_ip.is_unspecified() { None } else { Some(is_own) }, Some(*sender))
+            (if sender_ip.is_unspecified() { None } else { Some(is_own) }, Some(*sender), None)
         }
-        NeighbourMessage::NeighbourSolicitation { source, link, .. } => (own6(head, *source), *link),
-        NeighbourMessage::NeighbourAdvertisement { target, link, .. } => (own6(head, *target), *link),
-        NeighbourMessage::RouterSolicitation { source, link } => (own6(head, *source), *link),
+        NeighbourMessage::NeighbourSolicitation { source, link, .. }
+        | NeighbourMessage::RouterSolicitation { source, link } => (own6(head, *source), *link, Some(*source)),
+        NeighbourMessage::NeighbourAdvertisement { target, link, .. } => (own6(head, *target), *link, Some(*target)),
         // A subscriber is no router of ours.
         NeighbourMessage::RouterAdvertisement { .. } => return Err(drops::SPOOFED_SOURCE),
     };
-    let other = |known: [u8; 6]| known != mac || sender.is_some_and(|sender| sender.0 != known);
-    if own == Some(false) || head.mac().is_some_and(other) || sender.is_some_and(|sender| sender.0 != mac) {
+    if own == Some(false) || sender.is_some_and(|sender| sender.0 != mac) {
         return Err(drops::SPOOFED_SOURCE);
     }
-    if own == Some(true) {
-        // Link-local addresses are anybody's: they say nothing of whose frame it is.
-        let local = matches!(message, NeighbourMessage::NeighbourSolicitation { source, .. } if is_link_local(*source));
-        if !local || head.mac().is_some() {
-            state.counts.learnt += u64::from(learn(from.bytes, head));
+    // Link-local addresses are anybody's: they say nothing of whose frame it is.
+    let says_whose = own == Some(true) && !claimed.is_some_and(is_link_local);
+    if head.mac().is_some_and(|known| known != mac) {
+        if !says_whose || !may_move(head, idle) {
+            return Err(drops::SPOOFED_SOURCE);
         }
+        forget(head);
+    }
+    if says_whose || own == Some(true) && head.mac().is_some() {
+        state.counts.learnt += u64::from(learn(from.bytes, head));
     }
     Ok(())
 }

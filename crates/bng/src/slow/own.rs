@@ -149,7 +149,8 @@ impl SlowPath {
         }
         let packet = about.packet;
         // The pipeline it leaves by takes one hop.
-        self.originate(about, about.side, state, env, |space, speaker| speaker.write(space, told, packet));
+        let to = sender_side(about, state);
+        self.originate(about, to, state, env, |space, speaker| speaker.write(space, told, packet));
     }
 
     /// A packet larger than its way: in pieces (RFC 791), or back with the size that fits.
@@ -188,6 +189,12 @@ impl SlowPath {
         });
         let Some(mut frame) = made else { return false };
         (frame.meta.l3, frame.meta.port) = (0, id);
+        // Another worker's subscriber: on as if the core had sent it.
+        let owner = owner_of(about, &frame, to, state, env);
+        if owner.is_some_and(|owner| owner != self.worker) {
+            env.pass_on(id, frame);
+            return true;
+        }
         // Counted when it leaves the queue, as released.
         self.own.put(towards, frame, env);
         true
@@ -198,7 +205,7 @@ impl SlowPath {
 fn speaker(about: &About<'_>, to: Side, state: &State, view: &PortView) -> Speaker {
     let of_port =
         Speaker { v4: view.v4.first().map(|(address, _)| *address), v6: view.v6.first().map(|(address, _)| *address) };
-    if to == Side::Core || about.side == Side::Core {
+    if to == Side::Core {
         return of_port;
     }
     let source: Option<IpAddr> = L3L4::parse(about.packet).ok().map(|ip| match ip.version {
@@ -219,6 +226,29 @@ fn speaker(about: &About<'_>, to: Side, state: &State, view: &PortView) -> Speak
         _ => None,
     });
     Speaker { v4: own4.or(of_port.v4), v6: own6.or(of_port.v6) }
+}
+
+/// The side a packet's sender is on: a packet that came from the core side may be one that a subscriber sent to another.
+fn sender_side(about: &About<'_>, state: &State) -> Side {
+    let packet = about.packet;
+    let owner = match packet.first().map(|first| first >> 4) {
+        Some(6) => {
+            let upper = fast::be64(packet, L3L4::V6_SRC);
+            upper.and_then(|upper| state.directory.owner6(about.instance, upper))
+        }
+        _ => fast::be32(packet, 12).and_then(|from| state.directory.owner4(about.instance, from)),
+    };
+    if owner.is_some() { Side::Access } else { about.side }
+}
+
+/// The worker that owns the subscriber a frame of our own is for; none: it is for the core.
+fn owner_of(about: &About<'_>, frame: &Frame, to: Side, state: &State, env: &Env) -> Option<engine::Owner> {
+    let bytes = env.arena().bytes(frame);
+    let packet = bytes.get(usize::from(wire::Outer::parse(bytes).ok().filter(|_| to == Side::Access)?.l3)..)?;
+    match packet.first()? >> 4 {
+        6 => state.directory.owner6(about.instance, fast::be64(packet, L3L4::V6_DST)?),
+        _ => state.directory.owner4(about.instance, fast::be32(packet, 16)?),
+    }
 }
 
 /// The sender of a packet as a number, for limits.

@@ -4,10 +4,11 @@ use dataplane::forward::NONE;
 use dataplane::parse::HasIp;
 use engine::{Burst, Ctx, Stage};
 use frame::Arena;
+use table::records::LineId;
 use wire::{L3L4, fast};
 
 use crate::drops;
-use crate::lane::Bng;
+use crate::lane::{Bng, State};
 use crate::record::{Head, flags};
 
 /// Drops packets whose hardware address, IPv4 address or IPv6 prefix is not their line's subscriber's (TR-101, 5.7; RFC
@@ -23,10 +24,11 @@ impl Stage<Bng> for CheckSource {
 
     #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Bng>, cx: &mut Ctx<'_, Bng>) {
-        let (at, arena) = (cx.at(), cx.env.arena());
+        let (at, arena, now) = (cx.at(), cx.env.arena(), cx.env.now);
         let state = &mut *cx.state;
         for i in burst.live() {
-            let Some(head) = state.subscribers.head_mut(burst.lane.record[i]) else {
+            let record = burst.lane.record[i];
+            let Some(head) = state.subscribers.head(record) else {
                 burst.drop(i, drops::UNKNOWN_LINE, at);
                 continue;
             };
@@ -35,18 +37,50 @@ impl Stage<Bng> for CheckSource {
                 continue;
             }
             let bytes = burst.bytes(i, arena);
+            let (instance, overhead) = (head.instance, head.overhead);
             let same = source(bytes, 6) == source(&head.link, 0);
-            if !same && (head.flags & flags::NO_MAC == 0 || !is_station(bytes)) {
+            // Identifiers led here; what may differ is types.
+            let differs = !same || (types(bytes) ^ types(&head.link)) & mask(head.link_len) != 0;
+            if differs && !take_on(state, record, bytes, now) {
                 burst.drop(i, drops::SPOOFED_SOURCE, at);
                 continue;
             }
-            // Identifiers led here; what may differ is types.
-            if !same || (types(bytes) ^ types(&head.link)) & mask(head.link_len) != 0 {
-                state.counts.learnt += u64::from(learn(bytes, head));
-            }
             let lane = &mut burst.lane;
-            (lane.instance[i], lane.overhead[i], lane.hop[i]) = (head.instance, head.overhead, NONE);
+            (lane.instance[i], lane.overhead[i], lane.hop[i]) = (instance, overhead, NONE);
         }
+    }
+}
+
+/// A learnt hardware address that nothing came from for so long gives way to another: the subscriber has another device.
+pub const MOVE_AFTER: u64 = 30_000_000_000;
+
+/// Takes what differs in a frame from the subscriber's own address for the way back. False: its hardware address is
+/// another's.
+#[cold]
+fn take_on(state: &mut State, record: LineId, bytes: &[u8], now: u64) -> bool {
+    let idle = state.subscribers.is_idle(record, now);
+    let Some(head) = state.subscribers.head_mut(record) else { return false };
+    if source(bytes, 6) != source(&head.link, 0) {
+        if !is_station(bytes) || !(head.flags & flags::NO_MAC != 0 || may_move(head, idle)) {
+            return false;
+        }
+        forget(head);
+    }
+    state.counts.learnt += u64::from(learn(bytes, head));
+    true
+}
+
+/// Whether a subscriber's hardware address may give way to another: it was learnt, and nothing came from it for
+/// [`MOVE_AFTER`].
+pub fn may_move(head: &Head, idle: bool) -> bool {
+    head.flags & flags::LEARNT != 0 && idle
+}
+
+/// Forgets a learnt hardware address. A configured one stays.
+pub fn forget(head: &mut Head) {
+    if head.flags & flags::LEARNT != 0 {
+        head.flags = head.flags & !flags::LEARNT | flags::NO_MAC;
+        head.link[..6].fill(0);
     }
 }
 
@@ -93,7 +127,7 @@ pub fn learn(bytes: &[u8], head: &mut Head) -> bool {
     let is_new = head.flags & flags::NO_MAC != 0;
     if is_new && let Some(mac) = fast::array::<6>(bytes, 6) {
         head.link[..6].copy_from_slice(&mac);
-        head.flags &= !flags::NO_MAC;
+        head.flags = head.flags & !flags::NO_MAC | flags::LEARNT;
     }
     for at in [TAGS, TAGS + 4].into_iter().take((usize::from(head.link_len) - 14) / 4) {
         if let Some(kind) = fast::be16(bytes, at) {

@@ -148,9 +148,11 @@ fn line_of(bytes: &[u8], id: u8, state: &State) -> Result<(Outer, VlanEntry), Dr
     let mut outer = Outer::parse(bytes).map_err(malformed)?;
     let entry = state.subscribers.vlans(id).get(usize::from(outer.vlans[0].id())).copied();
     let entry = entry.filter(|entry| entry.group != NO_GROUP).ok_or(drops::UNKNOWN_VLAN)?;
-    // A priority tag alone belongs to the untagged network (IEEE 802.1Q, 9.6).
-    if outer.tags == 1 && outer.vlans[0].id() == 0 {
-        outer.tags = 0;
+    // A priority tag belongs to the network without it (IEEE 802.1Q, 9.6): alone, and behind the tag of the VLAN.
+    while let Some(last) = outer.tags.checked_sub(1)
+        && outer.vlans.get(usize::from(last)).is_some_and(|tag| tag.id() == 0)
+    {
+        outer.tags = last;
     }
     if outer.tags != entry.tags {
         return Err(drops::UNKNOWN_VLAN);

@@ -8,18 +8,23 @@
 
 use std::net::Ipv4Addr;
 
-use bng::assemble::assemble;
+use access::Time;
+use bng::assemble::{assemble, attach};
 use bng::config::{Class, Config};
 use bng::control::Control;
 use bng::gateway::{BroadbandGateway, Report};
 use bng::link::Line;
 use bng::record::SubscriberSpec;
+use bng::sessions::{Environment, Stored};
 use dataplane::config::parse_mac;
 use engine::Gateway as _;
 use frame::Caps;
 use serde::Deserialize as _;
 use testkit::golden::{Counters, Subject};
 use testkit::rig::{Clock, Crew, Memories, PortSpec, Rig};
+
+/// The wall clock when the other one shows 0, in ms.
+const EPOCH: u64 = 1_700_000_000_000;
 
 /// A gateway, its control, and a clock.
 pub struct Device {
@@ -41,14 +46,23 @@ impl Device {
         let ports = config.port.iter().map(spec).collect::<Result<Vec<_>, String>>()?;
         let caps = |port: &PortSpec| Caps { kind: "memory", mac: port.mac, mtu: 1500, ..Caps::default() };
         let caps: Vec<_> = ports.iter().map(caps).collect();
-        let (control, workers) = assemble(config, &caps).map_err(|error| error.to_string())?;
+        let (mut control, mut workers) = assemble(config, &caps).map_err(|error| error.to_string())?;
+        let clock = Clock::at(0);
+        let wall = clock.clone();
+        let environment = Environment {
+            clock: Box::new(move || Time(EPOCH + wall.now() / 1_000_000)),
+            told: Box::new(|| {}),
+            seed: 7,
+            radius: None,
+        };
+        attach(config, &mut control, &mut workers, Stored::default(), environment)
+            .map_err(|error| error.to_string())?;
         let crew = |worker: bng::assemble::WorkerInit| Crew {
             gateway: worker.gateway,
             layout: worker.layout,
             hand_off: worker.hand_off,
         };
         let crews: Vec<_> = workers.into_iter().map(crew).collect();
-        let clock = Clock::at(0);
         let memory = Memories { slots: config.frames.packet_buffers, slot_bytes: config.frames.packet_buffer_bytes };
         let rig = Rig::among(crews, &ports, memory, &clock);
         let mut device = Self { rig, control, clock, before: Counters::default() };

@@ -7,7 +7,7 @@ use super::*;
 testkit::cases! {
     arp_for_the_gateway, arp_with_customer_tags, arp_of_a_spoofer, arp_of_an_unknown_line, arp_probe, proxy_arp,
     neighbour_solicitation, duplicate_address_detection, router_solicitation, ping_the_gateway, ping_spoofed, ping_the_core_address,
-    dhcp_both_families, pppoe, group_membership, routing, no_service, storms_are_limited, core_neighbours,
+    dhcp_both_families, pppoe, group_membership, routing, no_service, storms_are_limited, storm_of_a_shared_line, inner_priority_tag, link_local_addresses_teach_nothing, core_neighbours,
 }
 
 const ALL: [u8; 6] = [0xff; 6];
@@ -190,6 +190,52 @@ fn storms_are_limited() -> Case {
         .punts("arp", 11)
         .drops("worker.limited", 20)
         .counts("class.arp.limited", 20)
+}
+
+fn storm_of_a_shared_line() -> Case {
+    let gateway = Ipv4Addr::new(100, 65, 0, 1);
+    let ask = |mac: [u8; 6], host: u8| {
+        eth(mac, ALL).service_vlan(200).vlan(1).arp_request(mac, Ipv4Addr::new(100, 65, 0, host), gateway)
+    };
+    let answer = |mac: [u8; 6], host: u8| {
+        let line = eth(ACC_MAC, mac).service_vlan(200).vlan(1);
+        line.arp_reply(ACC_MAC, gateway, mac, Ipv4Addr::new(100, 65, 0, host)).padded_to(68)
+    };
+    case("A host asks without end: its neighbour on the same VLAN pair is answered.")
+        .with("punt = { line = 1 }")
+        .then(|case| (0..30).fold(case, |case, _| case.send("acc", &ask(SUB_MAC, 10))))
+        .send("acc", &ask(NEXT_MAC, 11))
+        .then(|case| (0..10).fold(case, |case, _| case.expect("acc", &answer(SUB_MAC, 10))))
+        .expect("acc", &answer(NEXT_MAC, 11))
+        .punts("arp", 11)
+        .drops("worker.limited", 20)
+        .counts("class.arp.limited", 20)
+}
+
+fn inner_priority_tag() -> Case {
+    let host = Ipv4Addr::new(100, 66, 0, 10);
+    case("A priority tag behind the VLAN's own belongs to the VLAN (IEEE 802.1Q, 9.6); the way back has none.")
+        .send("acc", &eth(SUB_MAC, ACC_MAC).vlan(300).vlan(0).carrying(&up(host, 9)))
+        .send("core", &from_router(&down(host, 9)))
+        .expect("core", &to_router(&up(host, 8)))
+        .expect("acc", &eth(ACC_MAC, SUB_MAC).vlan(300).carrying(&down(host, 8)))
+        .counts("learnt", 1)
+}
+
+fn link_local_addresses_teach_nothing() -> Case {
+    let routers: Ipv6Addr = "ff02::2".parse().unwrap();
+    let nodes: Ipv6Addr = "ff02::1".parse().unwrap();
+    let ask = ip6(SUB_LOCAL, routers).ndp(ndp::Repr::RouterSolicit { source: Some(Mac(OTHER_MAC)) });
+    let tell = ip6(SUB_LOCAL, nodes).advertise(SUB_LOCAL, Mac(OTHER_MAC), 0x20);
+    let single = |packet: &Packet| eth(OTHER_MAC, [0x33, 0x33, 0, 0, 0, 2]).vlan(300).carrying(packet);
+    case("Solicitations for routers and advertisements from link-local addresses say nothing of whose frame it is.")
+        .send("acc", &single(&ask))
+        .send("acc", &single(&tell))
+        .send("core", &from_router(&down(Ipv4Addr::new(100, 66, 0, 10), 9)))
+        .punts("neighbour", 2)
+        .drops("downstream.admit.neighbour_unresolved", 1)
+        .counts("learnt", 0)
+        .counts("control.nd", 1)
 }
 
 fn core_neighbours() -> Case {

@@ -7,7 +7,7 @@ use super::*;
 testkit::cases! {
     ttl_expired_upstream, hop_limit_expired_upstream, ttl_expired_downstream, hop_limit_expired_downstream, too_big_downstream,
     packet_too_big_downstream, fragments_downstream, too_big_upstream, fragments_upstream, no_route, no_error_about_errors,
-    malformed, header_checksum,
+    malformed, header_checksum, ttl_expired_between_subscribers, hop_limit_expired_between_subscribers,
 }
 
 /// An ICMP error about a packet.
@@ -161,4 +161,23 @@ fn header_checksum() -> Case {
         .send("core", &from_router(&ip4(SERVER, SUB).checksum(1).udp(1, 2)))
         .drops("upstream.parse.header_checksum", 1)
         .drops("downstream.parse.header_checksum", 1)
+}
+
+fn ttl_expired_between_subscribers() -> Case {
+    let packet = ip4(SUB, NEXT).ttl(1).udp(1000, 2000).payload(b"neighbour");
+    case("TTL runs out on the way from one subscriber to another: the sender is told on its line, not by the core.")
+        .send("acc", &from_sub(&packet))
+        .expect("acc", &error_to_sub(&error(GATEWAY.into(), SUB.into(), &packet, (11, 0, 0))))
+        .punts("hairpin", 1)
+        .drops("worker.ttl_expired", 1)
+}
+
+fn hop_limit_expired_between_subscribers() -> Case {
+    let next: Ipv6Addr = "2001:db8:100:1::2".parse().unwrap();
+    let packet = ip6(SUB_6, next).ttl(1).udp(1000, 2000).payload(b"neighbour");
+    case("The same over IPv6.")
+        .send("acc", &from_sub(&packet))
+        .expect("acc", &to_sub(&error(CORE_6.into(), SUB_6.into(), &packet, (3, 0, 0))))
+        .punts("hairpin", 1)
+        .drops("worker.ttl_expired", 1)
 }

