@@ -10,7 +10,7 @@ use crate::load::Text;
 use crate::shell::{self, Gateway};
 use crate::show::{self, LOG, View};
 use crate::trace::{self, TraceKey};
-use crate::{drain, fail, json, log, privilege, schema};
+use crate::{drain, fail, json, log, outputs, privilege, schema};
 
 /// A gateway that a binary can run.
 #[derive(Clone, Copy)]
@@ -92,7 +92,7 @@ impl Registry {
         let (into, keys) = match command {
             Command::Show(args) => (&mut args.keys, self.show_keys()),
             Command::Trace(args) => (&mut args.keys, self.trace_keys().iter().map(|key| key.key).collect()),
-            Command::Run(_) | Command::Log(_) | Command::Drain(_) | Command::Reload(_) | Command::Config(_) => return,
+            _ => return,
         };
         let value = |key: Key| Some((key.name, matches.get_one::<String>(key.name)?.clone()));
         *into = Keys(keys.into_iter().filter_map(value).collect());
@@ -111,6 +111,7 @@ impl Registry {
             Command::Drain(args) => drain::drain(args),
             Command::Reload(args) => shell::reload::reload(args),
             Command::Config(args) => schema::config(args, self.0),
+            Command::Schema(args) => outputs::schema(args, self.0, &[]),
         }
     }
 

@@ -28,7 +28,7 @@ pub const EVENTS: &[Known] = &[
     Known("events_suppressed", "process", Warn, "A kind of event came too fast; this many were not written.", "Look at the events of that kind."),
     Known("panic", "process", Error, "A defect: a thread panicked. In a stage it costs one burst of packets.", "Report it, with `location` and message."),
     Known("stopping", "process", Info, "The process was told to stop.", ""),
-    Known("stopped", "process", Info, "The process has stopped; what became of packets and packet buffers.", "`packets_missing` or `slots_missing` other than 0 is a defect: report it."),
+    Known("stopped", "process", Info, "The process has stopped; what became of packets and packet buffers.", "`packets_missing` or `packet_buffers_missing` other than 0 is a defect: report it."),
     Known("worker_stalled", "worker", Warn, "A worker has made no turn for 250 ms: its packets wait or are lost.", "`state=waiting_for_cpu`: give it a CPU of its own. Else report it."),
     Known("worker_back", "worker", Info, "The worker makes turns again.", ""),
     Known("worker_crashed", "worker", Error, "A worker ended by itself; the process stops.", "Report it, with the `panic` event before it."),

@@ -25,6 +25,7 @@ const RENAMED: &[Rename] = &[
     rename("Gtpu", "echo_tries", "n3_requests"),
     rename("Options", "patience", "timeout"),
     rename("Settings", "slots", "packet_buffers"),
+    rename("Spec", "slots", "packet_buffers"),
 ];
 
 /// Keys of a section under their present names.
