@@ -42,7 +42,7 @@ fn is_discovery(ip: &L3L4, packet: &[u8]) -> bool {
     ip.version == 6 && ip.protocol == protocol::ICMP6 && kind.is_some_and(|kind| (133..=137).contains(&kind))
 }
 
-/// From the network: link header, then IP; asks for the host's place in the index.
+/// From the network: link header, then IP; prefetches the host's place in the index.
 #[derive(Default)]
 pub struct ReceiveNetwork;
 
