@@ -7,7 +7,7 @@ use wire::{L3L4, Malformed, Outer, ethertype, fast};
 use crate::drops;
 use crate::forward::PortView;
 
-/// What the lane knows of each user packet: parsed once, by the first stage.
+/// Parsed headers of each user packet: written once, by the first stage.
 pub struct UserIp(pub [L3L4; BURST]);
 
 impl Default for UserIp {
