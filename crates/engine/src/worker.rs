@@ -137,7 +137,7 @@ impl<G: Gateway> Worker<G> {
         self.ports.get(usize::from(id)).map(|door| &*door.port)
     }
 
-    /// Turns until told to stop.
+    /// Runs the loop until it is to stop.
     pub fn run(&mut self, stop: &AtomicBool) {
         self.run_clocked::<Tsc>(stop);
     }
