@@ -21,14 +21,14 @@ use std::time::Duration;
 /// Most addresses or prefixes of one pool.
 pub const MAX_BLOCKS: u32 = 1 << 24;
 
-/// One pool as configured.
+/// A configured pool: a range of addresses, or of prefixes of one length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The subscriber group that uses it.
+    /// Number of the subscriber group that leases from it.
     pub group: u16,
-    /// What it leases.
+    /// Addresses or delegated prefixes.
     pub kind: Kind,
-    /// Its first address or prefix.
+    /// First address or prefix, included.
     pub first: IpAddr,
     /// Its last address, or the first address of its last prefix.
     pub last: IpAddr,
@@ -51,7 +51,7 @@ impl Range {
 pub struct Limits {
     /// Leases of one line, or of one hardware address where lines are shared, each of IPv4, IA_NA and IA_PD counting as one.
     pub per_line: u32,
-    /// Leases of all lines of one port.
+    /// Most leases of one port, all lines together.
     pub per_port: u32,
     /// How long a declined address is not leased.
     pub quarantine: Duration,
@@ -63,10 +63,10 @@ impl Default for Limits {
     }
 }
 
-/// A pool that can't be used.
+/// Error in the configuration of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPool {
-    /// First and last.
+    /// First and last address, in the wrong order or of different families.
     #[error("pool {0} to {1} is empty or mixes IPv4 and IPv6: the first address must not be above the last")]
     Order(IpAddr, IpAddr),
     /// The prefix length.
@@ -74,47 +74,47 @@ pub enum BadPool {
         "pool from {0}: a prefix length of {1} is invalid; allowed: 32 for IPv4, 64 to 128 for IA_NA, 1 to 127 for IA_PD"
     )]
     Length(IpAddr, u8),
-    /// The size.
+    /// First and last address of a pool with too many entries.
     #[error("pool {0} to {1} has more than {MAX_BLOCKS} entries: split it")]
     Size(IpAddr, IpAddr),
-    /// Two overlap.
+    /// First addresses of two pools that overlap.
     #[error("the pools that begin with {0} and {1} overlap")]
     Overlap(IpAddr, IpAddr),
 }
 
-/// Why a client got nothing.
+/// Reason for which a client got no lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The group has no pool of this kind.
     NoPool,
     /// The group's pools of this kind are used up.
     Exhausted,
-    /// [`Limits::per_line`].
+    /// The line has [`Limits::per_line`] leases.
     LineLimit,
-    /// [`Limits::per_port`].
+    /// The port has [`Limits::per_port`] leases.
     PortLimit,
 }
 
 /// Why a stored lease was not restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRestored {
-    /// No pool has it.
+    /// Subscriber group, and the address of a stored lease that is in none of its pools.
     #[error("no pool of group {0} has {1}: was the pool removed from the configuration?")]
     NoPool(u16, Ipv6Addr),
-    /// Another lease has it.
+    /// Address of a stored lease that another lease has.
     #[error("{0} belongs to two stored leases")]
     Taken(Ipv6Addr),
-    /// It has ended.
+    /// Address of a stored lease whose time is over.
     #[error("the lease of {0} has ended")]
     Ended(Ipv6Addr),
 }
 
-/// Where a lease is in its life.
+/// State of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Offered, not stored; ends with the offer.
     Offered,
-    /// Granted.
+    /// Granted: stored, and acknowledged to the client.
     Bound,
     /// Ended; the address is remembered, and free.
     Idle,
@@ -133,7 +133,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Whose it is.
+    /// Kind, client and IAID.
     pub fn key(&self) -> LeaseKey {
         self.key
     }
@@ -242,7 +242,7 @@ impl Pools {
         self.index.get(key).copied()
     }
 
-    /// A lease by its slot.
+    /// The lease in a slot, as [`Pools::find`] gives it.
     pub fn lease(&self, slot: u32) -> &Lease {
         &self.leases[slot as usize]
     }
@@ -253,7 +253,7 @@ impl Pools {
         self.pools[usize::from(lease.pool)].address(lease.block)
     }
 
-    /// Its address, if it is IPv4.
+    /// IPv4 address of the lease in a slot; none: it is of IPv6.
     pub fn ip4(&self, slot: u32) -> Option<Ipv4Addr> {
         self.address(slot).to_ipv4_mapped()
     }
@@ -273,7 +273,7 @@ impl Pools {
         self.locate(group, kind, bits(address)).is_some()
     }
 
-    /// Leases as the ledger keeps them.
+    /// The lease in a slot as a record to store.
     pub fn record(&self, slot: u32) -> LeaseRecord {
         let lease = self.lease(slot);
         LeaseRecord {
@@ -461,7 +461,7 @@ impl Pools {
         self.unused.push(slot);
     }
 
-    /// Addresses in quarantine.
+    /// Number of addresses in quarantine ([`Limits::quarantine`]).
     pub fn quarantined(&self) -> usize {
         self.quarantine.len()
     }

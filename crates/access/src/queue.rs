@@ -19,7 +19,7 @@ pub enum Class {
     Discover,
 }
 
-/// Limits of a queue.
+/// Limits of a queue of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most requests of each class that wait.
@@ -28,7 +28,7 @@ pub struct Limits {
     pub patience: Duration,
     /// Requests a second of one line, on average.
     pub line_rate: u32,
-    /// Requests of one line at once.
+    /// Requests that one line may send at once, before its rate applies.
     pub line_burst: u32,
     /// Requests over the limit within [`Limits::block_for`] after which a line is blocked; 0: never.
     pub block_after: u32,
@@ -81,17 +81,17 @@ pub struct Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// An empty queue.
+    /// A queue without requests.
     pub fn new(limits: Limits) -> Self {
         Self { limits, classes: Default::default(), meters: HashMap::new(), drops: [0; QueueDrop::ALL.len()] }
     }
 
-    /// Requests that wait.
+    /// Number of requests that wait, all classes together.
     pub fn len(&self) -> usize {
         self.classes.iter().map(VecDeque::len).sum()
     }
 
-    /// Whether nothing waits.
+    /// Whether no request waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

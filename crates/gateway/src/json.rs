@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Where a command's result goes as JSON.
@@ -32,7 +33,7 @@ impl JsonOutput {
     /// Opens what JSON is written to, once for all of a command's output.
     ///
     /// # Errors
-    /// The file can not be written.
+    /// The file is not writable.
     pub fn open(&self) -> anyhow::Result<Box<dyn Write>> {
         match &self.file {
             Some(file) if !self.is_on_stdout() => {
@@ -46,8 +47,12 @@ impl JsonOutput {
     /// Prints a result: JSON on one line where it is wanted, else `text`; both where JSON goes to a file.
     ///
     /// # Errors
-    /// The file or standard output can not be written.
-    pub fn print(&self, value: &impl Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
+    /// The file or standard output is not writable.
+    pub fn print(
+        &self,
+        value: &(impl Serialize + JsonSchema + ?Sized),
+        text: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
         self.put(serde_json::to_string, value, text)
     }
 
@@ -55,11 +60,15 @@ impl JsonOutput {
     ///
     /// # Errors
     /// As there.
-    pub fn print_pretty(&self, value: &impl Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
+    pub fn print_pretty(
+        &self,
+        value: &(impl Serialize + JsonSchema + ?Sized),
+        text: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
         self.put(serde_json::to_string_pretty, value, text)
     }
 
-    fn put<T: Serialize>(
+    fn put<T: Serialize + ?Sized>(
         &self,
         form: impl FnOnce(&T) -> serde_json::Result<String>,
         value: &T,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cli::{Key, ShowArgs};
+use crate::outputs;
 use crate::tables::Style;
 
 /// A table over what a running gateway answers to one question.
@@ -31,14 +32,14 @@ pub trait Table {
     /// The same as JSON.
     ///
     /// # Errors
-    /// It can not be written.
+    /// It is not serializable.
     fn json(look: &Look<'_, Self::Seen>) -> serde_json::Result<String> {
         serde_json::to_string(&look.now)
     }
 
     /// The JSON schema of that.
     fn schema() -> Value {
-        schemars::schema_for!(Self::Seen).to_value()
+        outputs::schema_of::<Self::Seen>()
     }
 }
 
