@@ -1,6 +1,6 @@
 //! Link encapsulation: the bytes before an IP header on a link, as a template.
 //!
-//! A next hop or a session has one. It may be Ethernet with up to two tags, PPPoE behind them, or nothing at all.
+//! A next hop or a session has one. It may be Ethernet with up to two tags, a session header behind them, or nothing at all.
 
 use wire::ethernet::{HEADER_LEN, TAG_LEN, Tags};
 use wire::{Mac, Outer, ethernet, ethertype};
@@ -11,8 +11,6 @@ pub const MAX_LEN: usize = 32;
 /// In the place of an offset: there is no such field.
 pub const ABSENT: u8 = u8::MAX;
 
-/// PPP's protocol numbers of IPv4 and IPv6 (RFC 1332; RFC 5072).
-const PPP: [[u8; 2]; 2] = [0x0021u16.to_be_bytes(), 0x0057u16.to_be_bytes()];
 const ETHERNET: [[u8; 2]; 2] = [ethertype::IP4.to_be_bytes(), ethertype::IP6.to_be_bytes()];
 
 /// The bytes before an IP header, 0 to [`MAX_LEN`] of them, and where in them fields stand that differ by packet. Offsets
@@ -36,10 +34,23 @@ pub struct Shape {
     len: u8,
     /// The 16 bits that tell the address family, or [`ABSENT`].
     type_at: u8,
-    /// A 16-bit length of what stands behind it, or [`ABSENT`] (PPPoE's; RFC 2516, 4).
+    /// A 16-bit length of what stands behind it, or [`ABSENT`]: a session header's.
     length_at: u8,
     /// The outermost tag's control information, whose first three bits are its priority (802.1Q, 9.6), or [`ABSENT`].
     tci_at: u8,
+}
+
+/// A header between Ethernet and the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionHeader<'a> {
+    /// Its EtherType.
+    pub ethertype: u16,
+    /// The header; its last two bytes tell the address family.
+    pub bytes: &'a [u8],
+    /// Where in it the 16-bit length stands of what follows that field.
+    pub length_at: usize,
+    /// What its last two bytes say of IPv4 and of IPv6.
+    pub types: [u16; 2],
 }
 
 const _: () = assert!(size_of::<LinkEncap>() == 40 && size_of::<Shape>() == 4);
@@ -78,20 +89,23 @@ impl LinkEncap {
         encap
     }
 
-    /// A PPPoE session behind Ethernet with a stack of tags (RFC 2516, 4 and 6): 22, 26 or 30 bytes.
-    pub fn pppoe(dst: Mac, src: Mac, tags: Tags, session: u16) -> Self {
-        const SESSION_STAGE: u16 = 0x8864;
-        let mut encap = Self::ethernet(dst, src, tags);
-        let at = usize::from(encap.shape.len);
-        encap.bytes[at - 2..at].copy_from_slice(&SESSION_STAGE.to_be_bytes());
-        // Version and type 1, code 0, session, length, PPP's protocol.
-        encap.bytes[at] = 0x11;
-        encap.bytes[at + 2..at + 4].copy_from_slice(&session.to_be_bytes());
-        encap.bytes[at + 6..at + 8].copy_from_slice(&PPP[0]);
-        encap.types = PPP;
-        let [len, length_at, type_at] = [at + 8, at + 4, at + 6].map(|at| at as u8); // 30 at most
+    /// The same with a session header between Ethernet and the packet, as access protocols have it.
+    ///
+    /// Returns `None` where all of it is longer than [`MAX_LEN`], or the header does not hold the fields.
+    pub fn with_session(self, header: &SessionHeader<'_>) -> Option<Self> {
+        let SessionHeader { ethertype, bytes, length_at, types } = *header;
+        let (at, type_in) = (self.len(), bytes.len().checked_sub(2)?);
+        let len = at + bytes.len();
+        if len > MAX_LEN || length_at + 2 > type_in || self.shape.length_at != ABSENT {
+            return None;
+        }
+        let mut encap = Self { types: types.map(u16::to_be_bytes), ..self };
+        encap.bytes.get_mut(at.checked_sub(2)?..at)?.copy_from_slice(&ethertype.to_be_bytes());
+        encap.bytes[at..len].copy_from_slice(bytes);
+        encap.bytes[len - 2..len].copy_from_slice(&encap.types[0]);
+        let [len, length_at, type_at] = [len, at + length_at, at + type_in].map(|at| at as u8); // 32 at most
         encap.shape = Shape { len, length_at, type_at, ..encap.shape };
-        encap
+        Some(encap)
     }
 
     /// The template, for an IPv4 packet.
@@ -232,6 +246,25 @@ mod tests {
         [head.concat(), vec![7; payload.into()]].concat()
     }
 
+    /// Version and type, code, session, length, type: as RFC 2516, 4 has it.
+    fn session_behind(tags: Tags, session: u16) -> LinkEncap {
+        let mut bytes = [0x11, 0, 0, 0, 0, 0, 0, 0];
+        bytes[2..4].copy_from_slice(&session.to_be_bytes());
+        let header = SessionHeader { ethertype: 0x8864, bytes: &bytes, length_at: 4, types: [0x0021, 0x0057] };
+        LinkEncap::ethernet(Mac([1; 6]), Mac([2; 6]), tags).with_session(&header).unwrap()
+    }
+
+    #[test]
+    fn session_headers_that_do_not_fit_are_refused() {
+        let plain = LinkEncap::ethernet(Mac::ZERO, Mac::ZERO, Tags::None);
+        let header = |bytes| SessionHeader { ethertype: 0x8864, bytes, length_at: 4, types: [1, 2] };
+        assert!(plain.with_session(&header(&[0; 18])).is_some_and(|encap| encap.len() == MAX_LEN));
+        assert_eq!(plain.with_session(&header(&[0; 19])), None);
+        assert_eq!(plain.with_session(&header(&[0; 7])), None);
+        assert_eq!(LinkEncap::NONE.with_session(&header(&[0; 8])), None);
+        assert_eq!(plain.with_session(&header(&[0; 8])).unwrap().with_session(&header(&[0; 8])), None);
+    }
+
     proptest! {
         #[test]
         fn written_tags_are_parsed_back(dst: [u8; 6], src: [u8; 6], tags in tags(), six: bool, pcp in 0u8..8) {
@@ -253,8 +286,8 @@ mod tests {
         }
 
         #[test]
-        fn pppoe_has_length_and_protocol(tags in tags(), session: u16, six: bool, payload in 0u16..1400, pad in 0usize..40) {
-            let encap = LinkEncap::pppoe(Mac([1; 6]), Mac([2; 6]), tags, session);
+        fn session_header_has_length_and_type(tags in tags(), session: u16, six: bool, payload in 0u16..1400, pad in 0usize..40) {
+            let encap = session_behind(tags, session);
             let ip = packet(six, payload);
             let mut frame = [vec![0xee; encap.len()], ip.clone(), vec![0; pad]].concat();
             prop_assert!(encap.write(&mut frame));
@@ -277,7 +310,7 @@ mod tests {
     #[test]
     fn short_frames_are_left_alone() {
         let two = Tags::Two(Tag::service(Vlan(1)), Tag::customer(Vlan(2)));
-        for encap in [LinkEncap::ethernet(Mac::ZERO, Mac::ZERO, two), LinkEncap::pppoe(Mac::ZERO, Mac::ZERO, two, 1)] {
+        for encap in [LinkEncap::ethernet(Mac::ZERO, Mac::ZERO, two), session_behind(two, 1)] {
             let mut frame = vec![0xee; encap.len() - 1];
             assert!(!encap.write(&mut frame) && frame.iter().all(|byte| *byte == 0xee));
         }

@@ -179,7 +179,7 @@ mod tests {
             ask: "take_over".to_owned(),
             version: VERSION,
             layout: 7,
-            gateway: "upf".to_owned(),
+            gateway: "one".to_owned(),
             workers: 2,
             ports: vec![("n3".to_owned(), "packet:eth0".to_owned())],
         };
@@ -191,7 +191,7 @@ mod tests {
         };
         assert!(said(|q| q.version = 9).contains("version of the hand-over protocol differs: 1 here, 9"));
         assert!(said(|q| q.layout = 8).contains("0x0000000000000007 here"));
-        assert!(said(|q| q.gateway = "bng".to_owned()).contains("upf here, bng"));
+        assert!(said(|q| q.gateway = "two".to_owned()).contains("one here, two"));
         assert!(said(|q| q.workers = 1).contains("workers.count differs"));
         assert!(said(|q| q.ports[0].1 = "packet:eth1".to_owned()).contains("n3 = packet:eth0 here, n3 = packet:eth1"));
     }
