@@ -408,7 +408,12 @@ impl Sessions {
             self.counts.unreadable += 1;
             return true;
         };
-        let source = frames::source(&packet.frame);
+        // A relay agent's frames are all from one hardware address; its clients are told apart by theirs.
+        let source = match frames::read(&packet.frame) {
+            Some(Carried::Dhcp4(octets)) if served.relayed => wire::fast::array(octets, 28).map(Mac),
+            _ => None,
+        };
+        let source = source.unwrap_or_else(|| frames::source(&packet.frame));
         let shared = served.vlans == Vlans::ManyPerLine;
         let identity = Identity { line: line_of(packet.line), mac: shared.then_some(source) };
         if self.fixed.contains(&identity) {

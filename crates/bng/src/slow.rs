@@ -213,7 +213,7 @@ impl SlowPath {
         if let Some(Heard { port, message, for_us }) =
             self.responder.hear(frame, punt, state.port(frame.meta.port), env)
         {
-            // Answered and counted; control scans for next hops when it finds that events were lost.
+            // The packet is counted already; the ring counts what it has no room for, and control scans for it.
             let _ = self.tell(Event::Neighbour { port, message, for_us });
         }
     }
