@@ -233,6 +233,10 @@ def dhcp():
     expect("another address for another line", second != address, second)
     expect("both are shown", len(shown()) == 2, shown())
     told = run(WEIR, "show", "dhcp", "--socket", f"{FOLDER}/weir.sock")
+    shows = run(WEIR, "subscriber", "pon/acc:100.8", "show", "--socket", f"{FOLDER}/weir.sock")
+    expect("one subscriber is shown by name", second in shows and address not in shows, shows)
+    run(WEIR, "subscriber", second, "clear", "--socket", f"{FOLDER}/weir.sock")
+    expect("a subscriber is cleared by its address", [one["c_vlan"] for one in shown()] == [7], shown())
     expect("sessions and their requests are shown", "acknowledged" in told or "stored" in told, told)
     for tool in (tagger, other):
         tool.send_signal(signal.SIGTERM)

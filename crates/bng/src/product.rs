@@ -2,9 +2,11 @@
 //!
 //! | file | idea |
 //! |---|---|
+//! | `command.rs` | `weir subscriber` |
 //! | `observer.rs` | its control side while it runs, and its metrics |
 //! | `protocol.rs`, `show.rs` | requests and replies, and their tables |
 
+mod command;
 mod observer;
 mod protocol;
 mod show;
@@ -28,6 +30,7 @@ use gateway::watch::Vitals;
 use crate::assemble::{AssembleError, assemble, attach};
 use crate::config::Config;
 use crate::sessions::{Environment, Sockets, Stored};
+pub use command::{SubscriberArgs, subscriber};
 use observer::Observer;
 
 /// A broadband gateway's configuration, checked.
@@ -75,7 +78,7 @@ impl Gateway for BngGateway {
     const TITLE: &'static str = "a broadband network gateway";
     const VIEWS: &'static [View] = show::VIEWS;
     const TRACE_KEYS: &'static [TraceKey] = &[show::SUBSCRIBER];
-    const LOG_TARGETS: &'static [&'static str] = &["sessions"];
+    const LOG_TARGETS: &'static [&'static str] = &["ledger", "sessions"];
     const EXAMPLES: &'static [&'static str] = &[include_str!("../../../examples/bng.toml")];
     type Config = Config;
     type Product = Observer;

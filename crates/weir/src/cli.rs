@@ -10,6 +10,7 @@ use crate::generate::GenArgs;
 use crate::install::{CompletionsArgs, ManArgs};
 use crate::ledger_tool::LedgerArgs;
 use crate::plan::PlanArgs;
+use bng::product::SubscriberArgs;
 use cmts::product::CmtsArgs;
 use cpsim::CpArgs;
 
@@ -61,6 +62,7 @@ How they fit together:
      ├─ weir drain …       refuses new sessions, and waits until the last one has ended
      ├─ weir config …      prints the schema and the reference of its configuration
      ├─ weir cmts …        adds, changes and removes modems of a cable gateway, flows and keys
+     ├─ weir subscriber …  shows a subscriber of a broadband gateway, ends its leases
      ├─ weir cdr …         lists and exports its charging records, also when it does not run
      └─ weir ledger …      checks a ledger that does not open, and saves what can be read
   weir cp cp.toml          simulates a control plane: sessions over PFCP, and their usage
@@ -89,6 +91,8 @@ pub enum Command {
     Shell(gateway::cli::Command),
     /// Modems, service flows and keys of a running cable gateway.
     Cmts(CmtsArgs),
+    /// Show a subscriber of a running broadband gateway, or end its leases.
+    Subscriber(SubscriberArgs),
     /// List and export charging records.
     Cdr(CdrArgs),
     /// Check a ledger, and save what can be read of a damaged one.

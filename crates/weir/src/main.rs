@@ -51,6 +51,7 @@ fn main() -> ExitCode {
     let done = match Cli::read().command {
         Command::Shell(command) => GATEWAYS.perform(&command),
         Command::Cmts(args) => cmts::product::cmts(&args),
+        Command::Subscriber(args) => bng::product::subscriber(&args),
         Command::Cdr(args) => cdr::cdr(&args),
         Command::Ledger(args) => ledger_tool::run(&args),
         Command::Cp(args) => cpsim::run(&args),

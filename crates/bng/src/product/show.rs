@@ -104,7 +104,7 @@ fn sessions(view: &SessionsView, style: Style) -> String {
     out
 }
 
-fn text(view: &BngReply, style: Style) -> String {
+pub fn text(view: &BngReply, style: Style) -> String {
     match view {
         BngReply::Sessions(view) => sessions(view, style),
         BngReply::Cleared(name) => format!("{name} cleared\n"),
