@@ -123,7 +123,8 @@ fn nothing_is_lost_when_processes_take_over() {
         let workers = last["workers"].as_array().unwrap();
         assert!(workers.iter().all(|worker| missing(worker) == 0), "the law of packets holds: {last}");
         let told = said(&net, n - 1);
-        println!("{sessions} sessions, {pps} packets/s: frozen {} µs", field(&told, "frozen_us"));
+        let [frozen, stop, send, load] = ["frozen_us", "stop_us", "send_us", "load_us"].map(|key| field(&told, key));
+        println!("{sessions} sessions, {pps} packets/s: frozen {frozen} µs: stop {stop}, send {send}, load {load}");
         assert_eq!(net.sessions(), sessions);
         assert_eq!(number(&net.show("peers")["sessions"]), sessions);
         gateway = next;
