@@ -85,15 +85,20 @@ fn traffic(net: &Net, sessions: u64, pps: u64, seconds: f64) -> Running {
     Running::start(load, &net.file("gen.err"))
 }
 
-/// Every packet came, once, whole and in order.
-fn assert_complete(result: &Value) {
+/// What a process has dropped, by its last counters.
+fn drops(last: &Value) -> Vec<Value> {
+    last["workers"].as_array().unwrap().iter().map(|worker| worker["drops"].clone()).collect()
+}
+
+/// Every packet came, once, whole and in order; `dropped` tells what gateways know of one that did not.
+fn assert_complete(result: &Value, dropped: &[Vec<Value>]) {
     for direction in ["uplink", "downlink"] {
         let of = |key: &str| number(&result["directions"][direction][key]);
         assert!(of("sent_packets") > 1000, "{result}");
         let wrong =
             ["lost_packets", "reordered_packets", "duplicated_packets", "corrupt_packets", "misdelivered_packets"];
         for key in wrong {
-            assert_eq!(of(key), 0, "{direction} {key}: {result}");
+            assert_eq!(of(key), 0, "{direction} {key}: {dropped:?} {result}");
         }
     }
 }
@@ -115,6 +120,7 @@ fn nothing_is_lost_when_processes_take_over() {
     let seconds = BETWEEN * (TIMES + 1) as f64 + TIMES as f64 * (2.0 + sessions as f64 / 5000.0);
     let load = traffic(&net, sessions, pps, seconds);
     std::thread::sleep(Duration::from_secs_f64(BETWEEN));
+    let mut dropped = Vec::new();
     for n in 1..=TIMES {
         let next = start(&net, n, &["--take-over"]);
         let out = well(gateway.end_anyhow());
@@ -122,15 +128,18 @@ fn nothing_is_lost_when_processes_take_over() {
         let missing = |worker: &Value| worker["missing"].as_i64().unwrap();
         let workers = last["workers"].as_array().unwrap();
         assert!(workers.iter().all(|worker| missing(worker) == 0), "the law of packets holds: {last}");
+        dropped.push(drops(&last));
         let told = said(&net, n - 1);
-        println!("{sessions} sessions, {pps} packets/s: frozen {} µs", field(&told, "frozen_us"));
+        let [frozen, stop, send, load] = ["frozen_us", "stop_us", "send_us", "load_us"].map(|key| field(&told, key));
+        println!("{sessions} sessions, {pps} packets/s: frozen {frozen} µs: stop {stop}, send {send}, load {load}");
         assert_eq!(net.sessions(), sessions);
         assert_eq!(number(&net.show("peers")["sessions"]), sessions);
         gateway = next;
         std::thread::sleep(Duration::from_secs_f64(BETWEEN));
     }
     let result = json(&well(load.end()));
-    assert_complete(&result);
+    dropped.push(vec![net.show("drops"), net.show("ports")]);
+    assert_complete(&result, &dropped);
 
     let story = json(&well(control.stop()));
     let told = |key: &str| number(&story[key]);
@@ -158,7 +167,7 @@ fn a_ledger_goes_to_the_new_process() {
     let mut next = start(&net, 1, &["--take-over"]);
     well(gateway.end_anyhow());
     let result = json(&well(load.end()));
-    assert_complete(&result);
+    assert_complete(&result, &[]);
     // What it acknowledges it has kept.
     let kept = || net.show("peers")["counters"]["modified"]["value"].as_u64().unwrap_or(0) > 20;
     until("requests that the new process carries out", || kept().then_some(()));
@@ -257,7 +266,7 @@ fn a_take_over_that_fails_changes_nothing() {
     let why = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(!out.status.success() && why.contains("the list of ports differs"), "{why}");
     let result = json(&well(load.end()));
-    assert_complete(&result);
+    assert_complete(&result, &[]);
     // And then it succeeds.
     let next = start(&net, 1, &["--take-over"]);
     well(gateway.end_anyhow());

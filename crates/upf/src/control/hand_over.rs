@@ -17,10 +17,9 @@ impl Control {
             && self.links.iter_mut().all(|link| link.is_settled() && !link.has_news())
     }
 
-    /// Neighbours whose hardware addresses are known.
+    /// Neighbours by whose hardware addresses packets leave: those taken over from another process, too.
     pub fn known_neighbours(&self) -> Vec<Neighbour> {
-        let known = |(port, address, _, mac): (u16, IpAddr, _, Option<Mac>)| Some((port as u8, address, mac?.0));
-        self.neighbours().iter().filter_map(known).collect() // ports are few
+        self.plan().neighbours().iter().map(|(port, address, mac)| (*port, *address, mac.0)).collect()
     }
 
     /// Takes neighbours to be where another process found them, until they are heard, and publishes that.

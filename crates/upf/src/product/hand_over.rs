@@ -57,6 +57,27 @@ impl Observer {
         Ok(())
     }
 
+    /// Has workers export the state of sessions whose records the other process has made anew.
+    fn mark_again(&self) -> Result<(), String> {
+        let again = std::mem::take(&mut self.exported().again);
+        if again.is_empty() {
+            return Ok(());
+        }
+        let mut of_workers = vec![Vec::new(); self.queries.len()];
+        if let Some(n4) = self.n4() {
+            let store = n4.endpoint().sessions().store();
+            for (number, owner) in again.iter().filter_map(|number| Some((*number, store.get(*number)?.worker))) {
+                of_workers[usize::from(owner)].push(number);
+            }
+        }
+        for (worker, handles) in of_workers.into_iter().enumerate().filter(|(_, handles)| !handles.is_empty()) {
+            if !matches!(self.queries[worker].ask(Query::Mark(handles)), Some(QueryAnswer::Done)) {
+                return Err(format!("worker {worker} does not answer"));
+            }
+        }
+        Ok(())
+    }
+
     fn import_section(
         &self,
         workers: &mut [Worker<QueriedPlane>],
@@ -160,6 +181,7 @@ impl HandOver<QueriedPlane> for Observer {
         if left > 0 {
             return Ok(left);
         }
+        self.mark_again()?;
         let mut left = 0;
         for (worker, query) in (0..).zip(&self.queries) {
             match query.ask(Query::Changed) {

@@ -14,7 +14,7 @@ use table::command::{self, Inbox};
 use table::waker::Waker;
 
 /// What can be asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Query {
     /// How many sessions there are.
     Sessions,
@@ -27,6 +27,8 @@ pub enum Query {
     },
     /// Begin to note which sessions' state changes; all count as changed. Or no longer.
     Follow(bool),
+    /// These sessions' state counts as changed.
+    Mark(Vec<u32>),
     /// The state of some sessions that have changed.
     Changed,
     /// Which blocks of public ports subscribers have, some at a time.
@@ -191,6 +193,12 @@ impl Gateway for QueriedPlane {
                     (0..plane.sessions().handles() as u32).for_each(|handle| all.mark(handle));
                     Box::new(all)
                 });
+                QueryAnswer::Done
+            }
+            Query::Mark(handles) => {
+                if let Some(marks) = marks {
+                    handles.into_iter().for_each(|handle| marks.mark(handle));
+                }
                 QueryAnswer::Done
             }
             Query::Changed => {

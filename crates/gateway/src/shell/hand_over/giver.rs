@@ -116,6 +116,8 @@ pub struct Handed {
     pub pid: i32,
     /// Nanoseconds in which no worker ran.
     pub frozen_ns: u64,
+    /// Of these: until the workers stood still, until their state was sent, until the new process had it.
+    pub parts_ns: [u64; 3],
     /// The last counters of this one.
     pub last: Snapshot,
 }
@@ -321,15 +323,19 @@ fn freeze<P: Product>(
 ) -> Result<Handed, String> {
     let since = process.shell().now_ns();
     process.freeze()?;
+    let stopped = process.shell().now_ns();
     let frozen = send_rest(process, state, link, listeners).and_then(|()| {
         let lost = broken("it was about to run");
+        let sent = process.shell().now_ns();
         link.expect(Kind::Loaded, Some(LOADING)).map_err(&lost)?;
+        let loaded = process.shell().now_ns();
         let last = process.shell().snapshot();
         link.send(Kind::Go, &[], &[]).map_err(&lost)?;
         // Without end: it has the ports now, unless it ends.
         let running = link.expect(Kind::Running, None).map_err(&lost)?;
         let until: u64 = std::str::from_utf8(&running.octets).ok().and_then(|text| text.parse().ok()).unwrap_or(since);
-        Ok(Handed { pid, frozen_ns: until.saturating_sub(since), last })
+        let parts_ns = [stopped - since, sent - stopped, loaded - sent];
+        Ok(Handed { pid, frozen_ns: until.saturating_sub(since), parts_ns, last })
     });
     frozen.inspect_err(|_| {
         if let Err(error) = process.go() {
