@@ -11,7 +11,7 @@ import urllib.request
 
 from prometheus_client.parser import text_string_to_metric_families
 
-UNITS = ("_bytes", "_seconds", "_packets", "_ratio", "_info", "_limit", "_slots", "_per_second")
+UNITS = ("_bytes", "_seconds", "_packets", "_ratio", "_info", "_limit", "_slots", "_buffers", "_per_second")
 PLAIN = {"weir_sessions", "weir_ready", "weir_draining", "weir_port_up", "weir_pfcp_associations",
          "weir_pfcp_waiting_requests", "weir_modems", "weir_service_flows", "weir_standby"}
 LABELS = {"worker", "port", "role", "reason", "stage", "pipeline", "activity", "place", "gateway", "version", "state",

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use frame::{BURST, Batch, Caps, Pool, Port, PortCounters};
+use schemars::JsonSchema;
 use serde::Serialize;
 use table::hint::{can_forget, forget};
 use traffic::Directions;
@@ -146,7 +147,7 @@ impl Port for SmallBursts {
 }
 
 /// What was found.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Bursts {
     /// Version of these keys.
     pub schema: u32,
@@ -177,7 +178,7 @@ pub struct Bursts {
 }
 
 /// Processing time at one number of packets a burst, headers warm or cold.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct BurstRow {
     /// Packets at a time, of each port.
     pub burst: usize,
@@ -196,7 +197,7 @@ pub struct BurstRow {
 }
 
 /// Processing time: so much a burst, and so much for each of its packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Line {
     /// Nanoseconds a packet.
     pub packet_ns: f64,

@@ -1,13 +1,14 @@
 //! What a packet costs, and where.
 
 use engine::Io;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::sample::Delta;
 use crate::window::{Window, median};
 
 /// Cost of a packet by where it arises; nanoseconds of the gateway's thread.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     /// Receiving.
     pub trx_ns: f64,
@@ -41,7 +42,7 @@ pub struct Cost {
 }
 
 /// One stage's line.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StageCost {
     /// Its pipeline: `uplink`, `downlink`, `released`.
     pub direction: String,

@@ -7,6 +7,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use table::records::{LineId, Lines};
 
@@ -14,7 +15,7 @@ use crate::thread::{Urgency, cpus, pin, urge};
 use crate::window::median;
 
 /// What was found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// What a line of memory takes, in nanoseconds, of 128 MiB on huge pages where there are some: in no order, 64
     /// asked for before the first is needed, as a burst does. A packet of the user plane touches seven, in four pairs.

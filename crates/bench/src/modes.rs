@@ -1,5 +1,6 @@
 //! One workload over every kind of socket, side by side.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::options::ReceiveWork;
@@ -8,7 +9,7 @@ use crate::text::{Table, micros, rate};
 use crate::window::median;
 
 /// The published experiment: 128-byte packets, recvfrom and sendto, two cores.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Published {
     /// What it is.
     pub name: &'static str,
@@ -27,7 +28,7 @@ pub const PUBLISHED: Published =
     Published { name: "published: recvfrom/sendto", tn_ns: 3147.0, tc_ns: 259.0, other_ns: 288.0, mpps: 0.270 };
 
 /// All reports in one object.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Modes {
     /// Version of these keys.
     pub schema: u32,

@@ -20,6 +20,7 @@ use pfcp::ie::{Mbr, NodeId, OuterHeaderCreation, Qfi, RecoveryTimeStamp};
 use pfcp::message::{AssociationSetupRequest, Message};
 use pfcp::{Header, Packet};
 use port::memory::{Memory, Wire};
+use schemars::JsonSchema;
 use serde::{Deserialize as _, Serialize};
 use upf::assemble::assemble;
 use upf::compile::Compiled;
@@ -59,7 +60,7 @@ n4 = { address = "10.0.4.1", heartbeat_seconds = 0, sessions = 4_000_000, messag
 "#;
 
 /// What was found.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PfcpSessions {
     /// Sessions brought up.
     pub sessions: u32,
@@ -88,7 +89,7 @@ pub struct PfcpSessions {
 }
 
 /// Time from request to answer, in milliseconds.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct Response {
     /// Half of them are answered by then.
     pub p50: f64,
@@ -99,7 +100,7 @@ pub struct Response {
 }
 
 /// Packets of a running subscriber.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Traffic {
     /// Offered to the gateway.
     pub sent: u64,

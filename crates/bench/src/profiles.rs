@@ -154,18 +154,25 @@ impl Settings {
             let fail = |why: T::Err| SettingError::Value { key: key.into(), value: value.into(), why: why.to_string() };
             value.replace('_', "").parse().map_err(fail)
         }
+        let fail = |why: &str| SettingError::Value { key: key.into(), value: value.into(), why: why.into() };
+        let count = || {
+            let read = quantity::count(value).and_then(|count| u32::try_from(count).ok());
+            read.ok_or_else(|| fail("allowed: a count such as 50000, 50_000 or 50k"))
+        };
+        let small = || u16::try_from(count()?).map_err(|_| fail("allowed: a count up to 65535"));
+        let share = || quantity::share(value).ok_or_else(|| fail("allowed: a share such as 0.1 or 10%"));
         match key {
-            "ues" => self.ues = read(key, value)?,
-            "bearers" => self.bearers = read(key, value)?,
-            "flows" => self.flows = read(key, value)?,
-            "gnbs" => self.gnbs = read(key, value)?,
-            "servers" => self.servers = read(key, value)?,
+            "ues" => self.ues = count()?,
+            "bearers" => self.bearers = small()?,
+            "flows" => self.flows = small()?,
+            "gnbs" => self.gnbs = count()?,
+            "servers" => self.servers = count()?,
             "sizes" => self.sizes = read(key, value)?,
-            "new_flows" => self.new_flows = read(key, value)?,
+            "new_flows" => self.new_flows = share()?,
             "functions" => self.functions = read(key, value)?,
             "session_rate" => self.session_rate = read(key, value)?,
             "acl" => self.acl = read(key, value)?,
-            "ipv6_share" => self.ipv6_share = read(key, value)?,
+            "ipv6_share" => self.ipv6_share = share()?,
             "ipv6_transport" => self.ipv6_transport = read(key, value)?,
             "ratio" => {
                 let fail = || SettingError::Value { key: key.into(), value: value.into(), why: "such as 1:9".into() };

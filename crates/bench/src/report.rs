@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use traffic::{DirectionResult, Directions, TrialResult};
 
@@ -10,7 +11,7 @@ use crate::host::Host;
 use crate::window::{Closing, Window, latency, median};
 
 /// What a benchmark found.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Report {
     /// Version of these keys.
@@ -61,7 +62,8 @@ pub struct Report {
     pub start_seconds: f64,
     /// The part of its time each worker was busy with packets.
     pub worker_utilisation: Vec<f64>,
-    /// Packets the workers handed to each other.
+    /// Packets that workers sent to each other.
+    #[serde(rename = "handoff_packets", alias = "handed_over")]
     pub handed_over: u64,
     /// Where the load came from.
     pub load: LoadSource,
@@ -80,7 +82,7 @@ pub struct Report {
 }
 
 /// What was measured beside the gateway in the same run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reference {
     /// What it is; empty: nothing was.
     pub name: String,
@@ -97,7 +99,7 @@ pub struct Reference {
 }
 
 /// Where the load of the main trial came from.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadSource {
     /// `generator`: every packet signed and checked; `kernel`: the same packets again and again, counted only.
     pub source: String,
@@ -112,7 +114,7 @@ pub struct LoadSource {
 }
 
 /// How the windows spread.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Windows {
     /// How many.
     pub count: usize,
@@ -133,7 +135,7 @@ pub struct Windows {
 }
 
 /// The same gateway with stages charged by the clock and without, in turns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Observer {
     /// Processing time of a packet with the clock.
     pub tc_ns: f64,
@@ -144,7 +146,7 @@ pub struct Observer {
 }
 
 /// A trial below capacity.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Paced {
     /// Packets a second intended, millions.
     pub offered_mpps: f64,

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use engine::Io;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bed::Bed;
@@ -20,7 +21,7 @@ use crate::under_test::UnderTest;
 use crate::window::{How, Rig, Turn, Window, in_turns, median, ratio};
 
 /// What there is more of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Axis {
     /// Gateways, each with all subscribers of its own on interfaces of its own.
@@ -30,7 +31,7 @@ pub enum Axis {
 }
 
 /// What a scale-out found.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Scale {
     /// Version of these keys.
     pub schema: u32,
@@ -48,7 +49,7 @@ pub struct Scale {
 }
 
 /// One number of gateways or workers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
     /// How many.
     pub count: u16,
@@ -57,6 +58,7 @@ pub struct Row {
     /// By one alone in the same round, the median.
     pub times_one: f64,
     /// Packets that came to another worker than their subscriber's, by those received.
+    #[serde(rename = "handoff_ratio", alias = "handed_over")]
     pub handed_over: f64,
     /// The part of its time the average worker was busy.
     pub utilisation: f64,

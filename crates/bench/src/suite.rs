@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cmts::{CableOptions, CableReport};
@@ -19,7 +20,7 @@ use crate::text::{Table, count};
 use crate::upf::UpfUnderTest;
 
 /// One target and what was measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Verdict {
     /// What is measured.
     pub what: String,
@@ -44,7 +45,7 @@ pub struct Verdict {
 }
 
 /// A time in cycles of the core, whose clock is not the same from day to day. For comparing days; it decides nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CoreCycles {
     /// How many; the median.
     pub cycles: f64,
@@ -95,7 +96,7 @@ impl Verdict {
 }
 
 /// All of it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Suite {
     /// Version of these keys.
     pub schema: u32,

@@ -1,12 +1,13 @@
 //! The best choices, and what makes them so.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::machine::Place;
 use crate::plan::Candidate;
 
 /// A machine worth choosing, with the reasons.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Choice {
     pub machine: String,
     /// Why.

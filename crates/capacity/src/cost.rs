@@ -3,6 +3,7 @@
 //! `Tp = Trx + Tc + Ttx + other`; a core that runs packets to completion carries `1/Tp` of them. The publications'
 //! "1/(Tn + Tc)" with `Tn = Trx + Ttx` leaves the rest out and promises more than the core delivers.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::known::Known;
@@ -10,7 +11,7 @@ use crate::quantity::{FrameSize, PacketRate, Time};
 use crate::scaling::solve;
 
 /// What one packet costs one core.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cost {
     /// Receiving it.
@@ -56,7 +57,7 @@ impl Cost {
 }
 
 /// One observation of a packet's cost under some load.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Observation {
     /// The mean frame.
     pub frame: FrameSize,
@@ -69,7 +70,7 @@ pub struct Observation {
 /// How a packet's cost depends on its size (bytes are copied) and on the number of users (their records fall out of one
 /// cache after the other): `Tp = a + b·bytes + c·log₂(users)`, `b, c ≥ 0`. Terms that the observations do not vary in
 /// are not fitted and said to be unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CostModel {
     /// Of every packet, nanoseconds.
     pub fixed_ns: f64,

@@ -1,5 +1,6 @@
 //! Over a day: machines that come and go with the load, and a base of one's own with a cloud for the rest.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::known::End;
@@ -7,7 +8,7 @@ use crate::machine::{Machine, Place};
 use crate::plan::{Candidate, Planner};
 
 /// Machines hour by hour.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Day {
     pub machine: String,
     /// The load of each hour as a share of the peak.
@@ -50,7 +51,7 @@ fn at(planner: &Planner, machine: &Machine, share: f64, most: u32) -> u32 {
 }
 
 /// A base on premise, the cloud for what exceeds it and for what fails.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Hybrid {
     pub server: String,
     /// The instance type.
@@ -66,7 +67,7 @@ pub struct Hybrid {
 }
 
 /// So many servers, none of them spare, the rest in the cloud.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Mix {
     pub servers: u32,
     /// The most instances beside them.

@@ -15,6 +15,7 @@ mod peak;
 #[cfg(test)]
 mod tests;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::known::{End, Provenance};
@@ -26,7 +27,7 @@ use check::check;
 use peak::{peak, provenance};
 
 /// One direction's traffic. What frame sizes would tell and nobody gave is `None`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Flow {
     /// Bits a second.
     pub bits: Option<BitRate>,
@@ -47,7 +48,7 @@ impl Flow {
 }
 
 /// What the network must carry at the time planned for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Demand {
     /// Towards the network.
     pub up: Flow,
@@ -70,7 +71,7 @@ pub struct Demand {
 }
 
 /// A line of the calculation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Step {
     /// What was done.
     pub what: String,

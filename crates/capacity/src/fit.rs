@@ -1,5 +1,6 @@
 //! One machine against the demand: how many units it runs, what binds it, how many machines that makes.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::known::{End, Known};
@@ -35,7 +36,7 @@ pub(crate) struct Fit {
 }
 
 /// Why a machine cannot do it, or why nobody can say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
     /// A unit finds no place on it.

@@ -4,6 +4,7 @@
 //! family costs per vCPU. Fewer units on a machine lose less with it and cost less to keep spare; more units share one
 //! interface for administration.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::machine::Place;
@@ -12,7 +13,7 @@ use crate::plan::{Candidate, Planner, Throughput};
 use crate::quantity::{Hourly, Memory};
 
 /// What an instance made for this workload would have.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Ideal {
     /// Whose throughput and price per vCPU were taken.
     pub after: String,
@@ -27,7 +28,7 @@ pub struct Ideal {
 }
 
 /// An instance for so many units.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Size {
     pub units: u32,
     pub vcpus: u32,

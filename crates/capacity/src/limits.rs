@@ -2,6 +2,7 @@
 //!
 //! A limit that is not known is [`Allows::Unknown`]: it is shown, and never taken for "no limit".
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::known::{Known, Provenance};
@@ -11,7 +12,7 @@ use crate::question::{Bandwidth, PlacementInput};
 use crate::unit::Unit;
 
 /// A thing there is only so much of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// Network interfaces.
@@ -59,7 +60,7 @@ impl std::fmt::Display for Limit {
 }
 
 /// How many units a limit allows.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Allows {
     /// So many; a part of a unit says how close the next is.
@@ -71,7 +72,7 @@ pub enum Allows {
 }
 
 /// A limit applied to a machine.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Bound {
     pub limit: Limit,
     /// How many units.

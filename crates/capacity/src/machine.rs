@@ -2,12 +2,13 @@
 //!
 //! Everything may be unknown, and then is `None`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::known::Known;
 use crate::quantity::{BitRate, Clock, Hourly, Memory, PacketRate, Power};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
     /// A cloud's.
@@ -17,7 +18,7 @@ pub enum Place {
 }
 
 /// An instance type or a server.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Machine {
     /// `c5n.4xlarge`.
     pub name: String,

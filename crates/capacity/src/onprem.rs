@@ -3,6 +3,7 @@
 //! `$/h = capex / (life · 8760 h) + (rack + support) / 8760 h + W / 1000 · PUE · $/kWh`. Whatever of this is not known
 //! makes the price unknown, except energy, which is left out and said to be.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::known::{Known, Provenance};
@@ -14,7 +15,7 @@ use crate::quantity::{
 /// The servers that come with weir.
 pub const SERVERS: &str = include_str!("../data/servers.toml");
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
     /// What it is called in points and answers.

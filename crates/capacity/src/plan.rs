@@ -1,5 +1,6 @@
 //! The answer: every machine judged, those that can do it ranked, the rest with the reason why not.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::choice::{Choice, choices};
@@ -43,7 +44,7 @@ pub struct Planner {
 }
 
 /// The answer to a plan. Quantities are in base units: bits, packets and dollars a second, a second and an hour.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Answer {
     /// What it is headed with.
     pub name: String,
@@ -82,19 +83,28 @@ pub struct Answer {
 }
 
 /// A measured machine: what each of so many units carries.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MeasuredCurve {
     pub machine: String,
     /// As measured.
-    pub points: Vec<(u32, Throughput)>,
+    pub points: Vec<CurvePoint>,
     /// By the law fitted to it, from one unit to beyond the last measured.
-    pub law: Vec<(u32, Throughput)>,
+    pub law: Vec<CurvePoint>,
     /// The law.
     pub usl: Option<crate::scaling::Usl>,
 }
 
+/// What each of so many units carries.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct CurvePoint {
+    /// Units on the machine.
+    pub units: u32,
+    /// Throughput of one of them.
+    pub each: Throughput,
+}
+
 /// A machine that can do it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Candidate {
     pub machine: String,
     pub provider: String,
@@ -153,7 +163,7 @@ pub struct Candidate {
 }
 
 /// A limit that is not the tightest.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Next {
     pub bound: Bound,
     /// How much more it allows than the tightest.
@@ -161,7 +171,7 @@ pub struct Next {
 }
 
 /// Both directions together.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Throughput {
     /// Bits a second.
     pub bits: Option<BitRate>,
@@ -181,7 +191,7 @@ impl std::fmt::Display for Throughput {
 }
 
 /// What the machines needed leave unused, as shares.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Unused {
     pub vcpus: Option<f64>,
     /// Bandwidth, of what the plan calculates with.
@@ -191,7 +201,7 @@ pub struct Unused {
 }
 
 /// What is lost with one machine.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Lost {
     /// The share of all subscribers.
     pub share: f64,
@@ -202,7 +212,7 @@ pub struct Lost {
 }
 
 /// A machine that cannot do it, or of which nobody can say.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Refused {
     pub machine: String,
     pub provider: String,
@@ -374,9 +384,10 @@ impl Planner {
 
     fn curves(&self) -> Vec<MeasuredCurve> {
         let curve = |(machine, curve): (&String, &crate::scaling::Curve)| {
-            let points = curve.samples().iter().map(|s| (s.units, self.throughput(s.each.value.0))).collect();
+            let point = |units, share| CurvePoint { units, each: self.throughput(share) };
+            let points = curve.samples().iter().map(|s| point(s.units, s.each.value.0)).collect();
             let law = |usl: &crate::scaling::Usl| {
-                (1..=curve.most() + 2).map(|n| (n, self.throughput(usl.each(f64::from(n))))).collect()
+                (1..=curve.most() + 2).map(|units| point(units, usl.each(f64::from(units)))).collect()
             };
             let (machine, usl) = (machine.clone(), curve.usl().copied());
             MeasuredCurve { machine, points, law: usl.as_ref().map(law).unwrap_or_default(), usl }

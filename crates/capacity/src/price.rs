@@ -1,5 +1,6 @@
 //! What an hour costs: machines on demand or under commitment, and the traffic that leaves or crosses a transit gateway.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::demand::Demand;
@@ -22,7 +23,7 @@ pub fn machine(on_demand: &Known<Hourly>, price: &PriceInput) -> Known<Hourly> {
 }
 
 /// Traffic that costs money, by the hour at the demand planned for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Traffic {
     /// What leaves, gigabytes an hour.
     pub transfer_gb_per_hour: Option<f64>,

@@ -7,6 +7,7 @@ use std::fmt;
 use std::ops::{Add, Div, Mul, Sub};
 
 use quantity::Unit;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What all quantities have in common.
@@ -55,7 +56,7 @@ pub trait Quantity: Copy + PartialOrd + fmt::Display {
 macro_rules! quantities {
     ($($(#[$doc:meta])* $name:ident: $words:literal, $example:literal, [$($unit:literal = $size:expr),+];)+) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, JsonSchema)]
         #[serde(transparent)]
         pub struct $name(pub f64);
 

@@ -1,5 +1,6 @@
 //! What a plan asks, as its file says it. Units stand in the text; what is left out has a default that is said here.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::frames::Mix;
@@ -58,7 +59,7 @@ pub struct Question {
 }
 
 /// A kind of gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Gateway {
     /// A mobile user plane; a unit is one run-to-completion gateway.
@@ -133,7 +134,7 @@ pub struct DemandInput {
 }
 
 /// What a rate counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Directions {
     /// Up and down together.
@@ -144,7 +145,7 @@ pub enum Directions {
 }
 
 /// When a demand occurs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum When {
     /// The day's mean.
@@ -330,7 +331,7 @@ impl Default for PlacementInput {
 }
 
 /// Who is on a host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Host {
     /// Whoever the cloud puts there.
@@ -341,7 +342,7 @@ pub enum Host {
 }
 
 /// Which bandwidth counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Bandwidth {
     /// What there is all the time; where that is not known, the most there is, which is no promise.
@@ -396,7 +397,7 @@ pub struct PriceInput {
 }
 
 /// What leaves a cloud for money.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Leaves {
     /// Towards subscribers.

@@ -12,6 +12,7 @@ mod vcmts;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::catalogue::{catalogue, rows};
@@ -20,7 +21,7 @@ use crate::machine::Machine;
 pub const FIGURES: &str = include_str!("../data/published_figures.tsv");
 
 /// What became of a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub enum Verdict {
     /// It was measured; the model takes it.
     #[serde(rename = "input")]
@@ -52,7 +53,7 @@ impl std::fmt::Display for Verdict {
 }
 
 /// A figure, published and computed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Figure {
     /// `V23`.
     pub id: String,

@@ -1,12 +1,13 @@
 //! Many small or one large, at equal cost.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::known::End;
 use crate::plan::{Candidate, Planner, Throughput};
 
 /// A family's sizes at what its dearest costs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EqualCost {
     pub family: String,
     /// What is spent, dollars an hour.
@@ -16,7 +17,7 @@ pub struct EqualCost {
 }
 
 /// So many of one size.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AtCost {
     pub machine: String,
     /// How many the money buys.

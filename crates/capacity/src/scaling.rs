@@ -6,13 +6,14 @@
 //! * **usl**: the Universal Scalability Law (N. J. Gunther, 2007), `X(n) = λ·n / (1 + σ·(n−1) + κ·n·(n−1))`, where `σ`
 //!   is contention for what is shared and `κ` the cost of keeping it coherent.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::known::{Known, Provenance};
 use crate::quantity::Ratio;
 
 /// How points are read between and beyond them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Shape {
     /// Straight lines between points; beyond them as [`Shape::Usl`].
@@ -25,7 +26,7 @@ pub enum Shape {
 }
 
 /// How far from the points an answer may go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confidence {
     /// Only what was measured: that machine, that number of units, those frames.
@@ -38,7 +39,7 @@ pub enum Confidence {
 }
 
 /// How an answer follows from points, from firm to bold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
     Point,
@@ -73,7 +74,7 @@ impl std::fmt::Display for Basis {
 }
 
 /// The Universal Scalability Law's parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Usl {
     /// `λ`: what one unit alone does.
     pub lambda: f64,
@@ -170,7 +171,7 @@ pub(crate) fn solve(mut m: Vec<Vec<f64>>) -> Option<Vec<f64>> {
 }
 
 /// One measurement: with so many units on a machine, each carried so much (of anything: the curve keeps the unit).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Sample {
     /// Units at work.
     pub units: u32,
@@ -181,7 +182,7 @@ pub struct Sample {
 }
 
 /// A machine's measurements by number of units.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Curve {
     samples: Vec<Sample>,
     shape: Shape,

@@ -1,5 +1,6 @@
 //! Which input moves the answer most: each changed by itself, the best choice's machines and cost calculated again.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::demand::Demand;
@@ -10,7 +11,7 @@ use crate::quantity::Quantity;
 use crate::question::{Question, UnitInput};
 
 /// What changing one input does.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Lever {
     pub input: &'static str,
     /// How it was changed: less and more.

@@ -3,6 +3,7 @@
 //! The criteria are those of vcmts-cloud-2021: latency, jitter, determinism, time protocol, space, power, skill,
 //! availability. What the sites promise stands in `data/sites.toml` and can be replaced in the plan, site by site.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::known::Known;
@@ -36,7 +37,7 @@ pub struct Bounds {
 }
 
 /// A kind of site.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Site {
     /// What it is called.
@@ -69,7 +70,7 @@ pub struct Sites {
 }
 
 /// What became of a site.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// It is as it must be.
@@ -91,7 +92,7 @@ impl std::fmt::Display for Outcome {
 }
 
 /// A site against one bound.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Check {
     /// `latency`, `jitter`, …
     pub what: &'static str,
@@ -102,7 +103,7 @@ pub struct Check {
 }
 
 /// A site against all bounds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Judged {
     pub site: String,
     /// The worst of its checks.

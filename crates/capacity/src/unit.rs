@@ -1,5 +1,6 @@
 //! What one unit of a gateway takes from a machine.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::known::Known;
@@ -8,7 +9,7 @@ use crate::question::{Gateway, UnitInput};
 use crate::wrong::Wrong;
 
 /// What one unit takes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Unit {
     /// What it is called.
     pub name: &'static str,

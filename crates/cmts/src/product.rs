@@ -33,6 +33,7 @@ use anyhow::Context;
 use engine::Time;
 
 pub use command::{CmtsArgs, cmts};
+pub use protocol::CableReply;
 
 use active::Teller;
 use gateway::shell::reload::LiveKey;

@@ -56,7 +56,8 @@ pub use spec::CpArgs;
 use spec::Spec;
 pub use spec::nth;
 pub use subscriber::Line;
-use view::{Live, Summary};
+use view::Live;
+pub use view::Summary;
 
 /// The longest message there is.
 const LONGEST: usize = 65_535;

@@ -3,6 +3,7 @@
 use pfcp::control::{Profile, Session};
 use pfcp::ie::{FTeid, OuterHeaderCreation};
 use pfcp::node::Time;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::Teid;
@@ -125,7 +126,7 @@ pub fn tunnel((teid, address): (Teid, IpAddr)) -> OuterHeaderCreation {
 }
 
 /// What a traffic generator needs to know of a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Line {
     /// The subscriber's number.
     pub ue: u32,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pfcp::group::UsageReport;
 use pfcp::ie::{Cause, UsageReportTrigger};
 use pfcp::node::Time;
+use schemars::JsonSchema;
 use serde::Serialize;
 use table::histogram::Histogram;
 
@@ -26,7 +27,7 @@ impl Asked {
 }
 
 /// Numbers that only grow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Counts {
     /// Sessions established.
     pub established: u64,
@@ -65,7 +66,7 @@ pub struct Counts {
 }
 
 /// Usage reported, all together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Usage {
     /// Reports of it, in whichever message.
     pub reports: u64,
@@ -85,8 +86,8 @@ pub struct Tally {
     /// What was done.
     pub counts: Counts,
     /// Refusals by cause.
-    pub refused: BTreeMap<String, u64>,
-    /// Reports by kind.
+    pub refused: BTreeMap<Cause, u64>,
+    /// Reports by identifier of their kind, of [`KINDS`].
     pub kinds: BTreeMap<&'static str, u64>,
     /// Usage.
     pub usage: Usage,
@@ -97,7 +98,7 @@ pub struct Tally {
 }
 
 /// Response times in milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Times {
     /// Requests answered.
     pub count: u64,
@@ -109,17 +110,40 @@ pub struct Times {
     pub max: f64,
 }
 
-/// What made a usage report, named by its flag.
+/// Kinds of reports: identifier, and the kind in words.
+pub const KINDS: [(&str, &str); 14] = [
+    ("downlink_data", "downlink data waits"),
+    ("error_indication", "error indication"),
+    ("gtpu_peer_back", "GTP-U peer is back"),
+    ("gtpu_peer_silent", "GTP-U peer is silent"),
+    ("inactivity", "inactivity"),
+    ("usage_ended_by_user_plane", "usage: ended by the user plane"),
+    ("usage_inactivity", "usage: inactivity"),
+    ("usage_period", "usage: period"),
+    ("usage_queried", "usage: queried"),
+    ("usage_session_deleted", "usage: session deleted"),
+    ("usage_time_quota", "usage: time quota"),
+    ("usage_time_threshold", "usage: time threshold"),
+    ("usage_volume_quota", "usage: volume quota"),
+    ("usage_volume_threshold", "usage: volume threshold"),
+];
+
+/// A kind in words.
+pub fn kind_text(id: &str) -> &str {
+    KINDS.iter().find(|(known, _)| *known == id).map_or(id, |(_, text)| text)
+}
+
+/// What made a usage report: its flag, and the kind's identifier.
 const TRIGGERS: [(UsageReportTrigger, &str); 9] = [
-    (UsageReportTrigger::PERIO, "usage: period"),
-    (UsageReportTrigger::VOLTH, "usage: volume threshold"),
-    (UsageReportTrigger::VOLQU, "usage: volume quota"),
-    (UsageReportTrigger::TIMTH, "usage: time threshold"),
-    (UsageReportTrigger::TIMQU, "usage: time quota"),
-    (UsageReportTrigger::IMMER, "usage: queried"),
-    (UsageReportTrigger::TERMR, "usage: session deleted"),
-    (UsageReportTrigger::TEBUR, "usage: ended by the user plane"),
-    (UsageReportTrigger::UPINT, "usage: inactivity"),
+    (UsageReportTrigger::PERIO, "usage_period"),
+    (UsageReportTrigger::VOLTH, "usage_volume_threshold"),
+    (UsageReportTrigger::VOLQU, "usage_volume_quota"),
+    (UsageReportTrigger::TIMTH, "usage_time_threshold"),
+    (UsageReportTrigger::TIMQU, "usage_time_quota"),
+    (UsageReportTrigger::IMMER, "usage_queried"),
+    (UsageReportTrigger::TERMR, "usage_session_deleted"),
+    (UsageReportTrigger::TEBUR, "usage_ended_by_user_plane"),
+    (UsageReportTrigger::UPINT, "usage_inactivity"),
 ];
 
 impl Tally {
@@ -134,7 +158,7 @@ impl Tally {
     /// A request was refused.
     pub fn refuse(&mut self, cause: Cause) {
         self.counts.refused += 1;
-        *self.refused.entry(cause.to_string()).or_default() += 1;
+        *self.refused.entry(cause).or_default() += 1;
     }
 
     /// A report of that kind came.
@@ -186,8 +210,9 @@ mod tests {
         };
         tally.usage(&report);
         tally.usage(&report);
+        assert!(TRIGGERS.iter().all(|(_, id)| KINDS.iter().any(|(known, _)| known == id)));
         assert_eq!(tally.usage, Usage { reports: 2, up_bytes: 120, down_bytes: 240, ..Usage::default() });
-        assert_eq!(tally.kinds.into_iter().collect::<Vec<_>>(), [("usage: session deleted", 2)]);
+        assert_eq!(tally.kinds.into_iter().collect::<Vec<_>>(), [("usage_session_deleted", 2)]);
     }
 
     #[test]

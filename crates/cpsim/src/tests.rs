@@ -185,8 +185,8 @@ fn what_is_refused_is_counted_by_cause() {
     pair.room = 3;
     pair.run(50);
     assert_eq!((pair.cp.up().0, pair.cp.tally().counts.refused), (3, 2));
-    let causes: Vec<_> = pair.cp.tally().refused.keys().cloned().collect();
-    assert_eq!(causes, [Cause::NO_RESOURCES_AVAILABLE.to_string()]);
+    let causes: Vec<_> = pair.cp.tally().refused.keys().copied().collect();
+    assert_eq!(causes, [Cause::NO_RESOURCES_AVAILABLE]);
     assert!(pair.cp.bring_up().1.is_some(), "nothing more will come up");
 }
 
@@ -255,7 +255,7 @@ fn reports_about_gtp_u_peers_are_taken_note_of() {
     };
     pair.up.request(CP, None, report.into(), 5, pair.now).unwrap();
     pair.run(2);
-    assert_eq!(pair.cp.tally().kinds.get("GTP-U peer is silent"), Some(&1));
+    assert_eq!(pair.cp.tally().kinds.get("gtpu_peer_silent"), Some(&1));
     assert_eq!(pair.taken, 1, "and acknowledged");
 }
 

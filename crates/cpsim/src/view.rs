@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::plane::{ControlPlane, Stage};
-use super::tally::{Asked, Counts, Times, Usage};
+use super::tally::{Asked, Counts, Times, Usage, kind_text};
+use gateway::counters::Explained;
 use gateway::tables::{Align, Style, Table, bytes, count, duration, si};
 
 /// The whole story, for people and programs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Summary {
     /// The user plane's address.
     pub user_plane: String,
@@ -34,12 +36,12 @@ pub struct Summary {
     /// What was done.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Refusals by cause.
-    pub refused_by_cause: BTreeMap<String, u64>,
+    /// Refusals by cause (TS 29.244, 8.2.1).
+    pub refused_by_cause: BTreeMap<String, Explained>,
     /// Requests sent again.
     pub retransmitted: u64,
-    /// Reports by kind.
-    pub reports_by_kind: BTreeMap<&'static str, u64>,
+    /// Reports of the user plane by kind.
+    pub reports_by_kind: BTreeMap<&'static str, Explained>,
     /// Usage reported.
     pub usage: Usage,
     /// Charging records that are on the disk; none: they are not kept.
@@ -68,9 +70,9 @@ impl Summary {
             bring_up_seconds: bring_up,
             established_per_second: bring_up.map(|seconds| established / seconds.max(1e-3)),
             counts: tally.counts,
-            refused_by_cause: tally.refused.clone(),
+            refused_by_cause: by(&tally.refused, |cause| (cause.id(), cause.to_string())),
             retransmitted: plane.node().counters().retransmitted,
-            reports_by_kind: tally.kinds.clone(),
+            reports_by_kind: by(&tally.kinds, |kind| (*kind, kind_text(kind).to_owned())),
             usage: tally.usage,
             records: None,
             response_ms: Asked::ALL.map(|(asked, name)| (name, tally.times(Some(asked)))).into(),
@@ -122,8 +124,8 @@ impl Summary {
             bytes(down_bytes),
             count(down_packets),
         );
-        for (cause, times) in &self.refused_by_cause {
-            let _ = writeln!(out, "{}", style.alarm(&format!("refused {}×: {cause}", count(*times))));
+        for Explained { value, help } in self.refused_by_cause.values() {
+            let _ = writeln!(out, "{}", style.alarm(&format!("refused {}×: {help}", count(*value))));
         }
         if self.counts.unanswered > 0 {
             let times = count(self.counts.unanswered);
@@ -153,10 +155,19 @@ impl Summary {
             ("user plane requested release", counts.asked_to_release),
             ("user plane lost or begun anew", counts.lost),
         ];
-        let told = self.reports_by_kind.iter().map(|(kind, times)| (format!("report: {kind}"), *times));
+        let told = self.reports_by_kind.values().map(|kind| (format!("report: {}", kind.help), kind.value));
         let done = done.into_iter().map(|(what, times)| (what.to_owned(), times));
         done.chain(told).filter(|(_, times)| *times > 0).collect::<Vec<_>>().into_iter()
     }
+}
+
+/// Counters under their identifiers, each with its meaning.
+fn by<K, I: Ord>(counters: &BTreeMap<K, u64>, name: impl Fn(&K) -> (I, String)) -> BTreeMap<I, Explained> {
+    let explained = |(key, value): (&K, &u64)| {
+        let (id, help) = name(key);
+        (id, Explained { value: *value, help })
+    };
+    counters.iter().map(explained).collect()
 }
 
 /// The picture of the last second, on the error stream: in place on a terminal, a line each elsewhere.
@@ -239,10 +250,14 @@ impl Live {
             table.render(style)
         );
         for (kind, times) in &plane.tally().kinds {
-            let _ = writeln!(text, "  report: {kind:<32} {:>12}", count(*times));
+            let _ = writeln!(text, "  report: {:<32} {:>12}", kind_text(kind), count(*times));
         }
         for (cause, times) in &plane.tally().refused {
-            let _ = writeln!(text, "  {}", style.alarm(&format!("refused: {cause:<31} {:>12}", count(*times))));
+            let _ = writeln!(
+                text,
+                "  {}",
+                style.alarm(&format!("refused: {:<31} {:>12}", cause.to_string(), count(*times)))
+            );
         }
         let up = if self.lines > 0 { format!("\x1b[{}A\x1b[J", self.lines) } else { String::new() };
         self.lines = text.matches('\n').count();

@@ -48,11 +48,11 @@ impl Layout {
 }
 
 macro_rules! io {
-    ($($(#[$doc:meta])* $variant:ident $text:literal,)*) => {
+    ($($(#[doc = $doc:literal])* $variant:ident $text:literal,)*) => {
         /// Numbers of the worker itself, beside its stages.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(usize)]
-        pub enum Io { $($(#[$doc])* $variant,)* }
+        pub enum Io { $($(#[doc = $doc])* $variant,)* }
         impl Io {
             /// All, in order.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
@@ -60,6 +60,8 @@ macro_rules! io {
             pub const COUNT: usize = Self::ALL.len();
             /// Name in tables and JSON.
             pub const fn name(self) -> &'static str { match self { $(Self::$variant => $text,)* } }
+            /// What it counts, in a sentence.
+            pub const fn help(self) -> &'static str { match self { $(Self::$variant => concat!($($doc),*).trim_ascii(),)* } }
         }
     };
 }
@@ -69,7 +71,7 @@ io! {
     RxPackets "rx_packets",
     /// Their bytes.
     RxBytes "rx_bytes",
-    /// Packets a port took; less [`Drop::AFTER_SENT`], they were sent.
+    /// Packets a port took; less those dropped after that, they were sent.
     TxPackets "tx_packets",
     /// Their bytes.
     TxBytes "tx_bytes",
@@ -77,10 +79,10 @@ io! {
     Originated "originated",
     /// Packets that left a buffer or queue (to be sent, or dropped by name).
     Released "released",
-    /// Packets given to the worker that owns their subscriber.
-    HandedOut "handed_out",
-    /// Packets got from other workers.
-    HandedIn "handed_in",
+    /// Packets sent to the worker that owns their subscriber.
+    HandedOut "handoff_sent",
+    /// Packets received from other workers.
+    HandedIn "handoff_received",
     /// Gauge: packets that sources hold now.
     Held "held",
     /// Gauge: slots in the worker's pool.

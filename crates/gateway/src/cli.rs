@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use crate::drain::DrainArgs;
 use crate::json::JsonOutput;
 use crate::log::{Level, LogArgs, LogOptions};
+use crate::outputs::SchemaArgs;
 use crate::schema::ConfigArgs;
 use crate::shell::reload::ReloadArgs;
 
@@ -28,6 +29,8 @@ pub enum Command {
     Reload(ReloadArgs),
     /// The schema and the reference of configurations.
     Config(ConfigArgs),
+    /// JSON schemas of what commands print with --json.
+    Schema(SchemaArgs),
 }
 
 /// An option that a gateway adds to `weir show` or `weir trace`.

@@ -50,7 +50,7 @@ pub mod plain {
 }
 
 /// A counter with its meaning beside it.
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Explained {
     /// How often, or how much.
     pub value: u64,

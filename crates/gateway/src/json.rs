@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Where a command's result goes as JSON.
@@ -47,7 +48,11 @@ impl JsonOutput {
     ///
     /// # Errors
     /// The file or standard output can not be written.
-    pub fn print(&self, value: &impl Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
+    pub fn print(
+        &self,
+        value: &(impl Serialize + JsonSchema + ?Sized),
+        text: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
         self.put(serde_json::to_string, value, text)
     }
 
@@ -55,11 +60,15 @@ impl JsonOutput {
     ///
     /// # Errors
     /// As there.
-    pub fn print_pretty(&self, value: &impl Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
+    pub fn print_pretty(
+        &self,
+        value: &(impl Serialize + JsonSchema + ?Sized),
+        text: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
         self.put(serde_json::to_string_pretty, value, text)
     }
 
-    fn put<T: Serialize>(
+    fn put<T: Serialize + ?Sized>(
         &self,
         form: impl FnOnce(&T) -> serde_json::Result<String>,
         value: &T,

@@ -30,6 +30,7 @@
 //! | [`load`] | parsing of configurations |
 //! | [`Registry`] | the gateways of a binary, and their common commands |
 //! | [`socket`], [`show`], [`trace`] | the control socket, tables from its answers, one subscriber's packets |
+//! | [`schema`], [`outputs`] | JSON schemas of configurations, and of what commands print |
 //! | [`metrics`], [`watch`] | Prometheus; probes, and events about stalls, links and pools |
 //! | [`log`] | the event log: stderr, and the last thousand events |
 //! | [`privilege`] | the helper that opens ports, and dropping every other privilege |
@@ -48,6 +49,7 @@ pub mod json;
 pub mod load;
 pub mod log;
 pub mod metrics;
+pub mod outputs;
 pub mod privilege;
 pub mod pulse;
 pub mod records;

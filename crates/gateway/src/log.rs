@@ -46,7 +46,7 @@ pub use dataplane::config::{Log as LogConfig, LogFormat};
 pub use command::{LogArgs, log};
 pub use levels::Levels;
 pub use life::{listening, port_open, starting, stopped, stopping};
-pub use record::{Level, Record};
+pub use record::{EventLine, Level, Record};
 
 use limit::{Limiter, Verdict};
 use output::{Output, Style};

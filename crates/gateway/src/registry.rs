@@ -11,7 +11,7 @@ use crate::routed::{Routed, RoutedGateway};
 use crate::shell::{self, Gateway};
 use crate::show::{self, LOG, View};
 use crate::trace::{self, TraceKey};
-use crate::{drain, fail, json, log, privilege, schema};
+use crate::{drain, fail, json, log, outputs, privilege, schema};
 
 /// A gateway that a binary can run.
 #[derive(Clone, Copy)]
@@ -117,7 +117,7 @@ impl Registry {
             Command::Show(args) => (&mut args.keys, self.show_keys()),
             Command::Trace(args) => (&mut args.keys, self.trace_keys().iter().map(|key| key.key).collect()),
             Command::Run(args) => (&mut args.keys, self.run_keys().map(|run| run.key).collect()),
-            Command::Log(_) | Command::Drain(_) | Command::Reload(_) | Command::Config(_) => return,
+            _ => return,
         };
         let value = |key: Key| Some((key.name, matches.get_one::<String>(key.name)?.clone()));
         *into = Keys(keys.into_iter().filter_map(value).collect());
@@ -136,6 +136,7 @@ impl Registry {
             Command::Drain(args) => drain::drain(args),
             Command::Reload(args) => shell::reload::reload(args),
             Command::Config(args) => schema::config(args, self.0),
+            Command::Schema(args) => outputs::schema(args, self.0, &[]),
         }
     }
 

@@ -11,16 +11,15 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::fail::Usage;
+use crate::outputs::Outputs;
 use crate::registry::GatewayEntry;
 use crate::shell::Gateway;
-use crate::show;
 
 /// `weir config`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   weir config schema NAME > NAME.schema.json  editors complete keys and mark mistakes with it
-  weir config schema --output ports           of what weir show ports --json prints
   weir config reference                       every key: type, unit, default, allowed values
 
 In a configuration, the line `#:schema PATH` at the top tells editors (taplo, Even Better TOML)
@@ -38,8 +37,8 @@ pub enum ConfigCommand {
     Schema {
         /// The gateway; left out: one schema for all of them.
         gateway: Option<String>,
-        /// Instead: the schema of what `weir show TOPIC --json` prints; `run` is the summary of `weir run --json`, too.
-        #[arg(long, value_name = "TOPIC", conflicts_with = "gateway")]
+        /// Former name of `weir schema show TOPIC`.
+        #[arg(long, value_name = "TOPIC", conflicts_with = "gateway", hide = true)]
         output: Option<String>,
     },
     /// The reference of all keys, as Markdown.
@@ -56,7 +55,7 @@ pub fn of<G: Gateway>() -> Value {
 }
 
 /// One schema for the configurations of several gateways.
-fn of_any(entries: &[GatewayEntry]) -> Value {
+pub(crate) fn of_any(entries: &[GatewayEntry]) -> Value {
     let (mut definitions, mut any) = (Map::new(), Vec::new());
     for entry in entries {
         let mut schema = (entry.schema)();
@@ -67,16 +66,6 @@ fn of_any(entries: &[GatewayEntry]) -> Value {
         any.push(schema);
     }
     json!({ "$schema": "http://json-schema.org/draft-07/schema#", "oneOf": any, "definitions": definitions })
-}
-
-/// The schema of what `weir show TOPIC --json` prints.
-fn of_output(topic: &str, entries: &[GatewayEntry]) -> anyhow::Result<Value> {
-    let views = || show::VIEWS.iter().chain(entries.iter().flat_map(|entry| entry.views));
-    let found = views().find(|view| view.topic == topic);
-    found.map(|view| (view.schema)()).ok_or_else(|| {
-        let all = views().map(|view| view.topic).collect::<Vec<_>>().join(", ");
-        Usage(format!("unknown topic \"{topic}\"; allowed: {all}")).into()
-    })
 }
 
 /// Puts a prefix before the names of definitions that are referred to.
@@ -98,6 +87,11 @@ fn prefix(schema: &mut Value, name: &str) {
 /// # Errors
 /// An unknown gateway.
 pub fn config(args: &ConfigArgs, entries: &[GatewayEntry]) -> anyhow::Result<()> {
+    if let ConfigCommand::Schema { output: Some(topic), .. } = &args.what {
+        eprintln!(
+            "warning: `weir config schema --output {topic}` is now `weir schema show {topic}`; the former name is read for one release"
+        );
+    }
     print!("{}", text(&args.what, entries)?);
     Ok(())
 }
@@ -109,7 +103,9 @@ pub fn config(args: &ConfigArgs, entries: &[GatewayEntry]) -> anyhow::Result<()>
 pub fn text(what: &ConfigCommand, entries: &[GatewayEntry]) -> anyhow::Result<String> {
     let schema = match what {
         ConfigCommand::Reference => return Ok(reference::markdown(entries)),
-        ConfigCommand::Schema { output: Some(topic), .. } => of_output(topic, entries)?,
+        ConfigCommand::Schema { output: Some(topic), .. } => {
+            Outputs::new(entries, &[]).schema(&format!("show {topic}"))?
+        }
         ConfigCommand::Schema { gateway: None, .. } => of_any(entries),
         ConfigCommand::Schema { gateway: Some(name), .. } => match entries.iter().find(|entry| entry.name == name) {
             Some(entry) => (entry.schema)(),

@@ -29,6 +29,9 @@ pub use view::{Look, Table, View};
 /// The topic that is no table: the event log.
 pub const LOG: &str = "log";
 
+/// The topic that prints the configuration in use.
+pub const CONFIG: &str = "config";
+
 /// The option of `weir trace` that tables may have, too.
 const SUBSCRIBER: &str = "ue";
 

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use engine::Io;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value, json};
 
 /// All counters of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -17,10 +18,11 @@ pub struct Snapshot {
     /// The process.
     pub pid: u32,
     /// Seconds since its workers started.
+    #[serde(rename = "uptime_seconds", alias = "uptime")]
     pub uptime: f64,
-    /// Seconds the counters are about: all of `uptime`, or the time between two snapshots.
+    /// Seconds the counters are about: all of `uptime_seconds`, or the time between two snapshots.
     pub seconds: f64,
-    /// Cycles a second.
+    /// Cycles of the time stamp counter a second.
     pub tsc_hz: f64,
     /// Each worker's counters.
     pub workers: Vec<WorkerCounters>,
@@ -35,7 +37,9 @@ pub struct WorkerCounters {
     pub worker: u16,
     /// The CPU it is pinned to.
     pub cpu: Option<usize>,
-    /// Numbers of the worker itself, by [`Io::name`].
+    /// Numbers of the worker itself.
+    #[schemars(schema_with = "io_schema")]
+    #[serde(deserialize_with = "read_io")]
     pub io: BTreeMap<String, u64>,
     /// Stages in the order of the pipelines.
     pub stages: Vec<StageCounters>,
@@ -46,6 +50,30 @@ pub struct WorkerCounters {
     pub consumed: Vec<PuntCounters>,
     /// In less out or named: 0 when the conservation law of packets holds; exact only at rest.
     pub missing: i64,
+}
+
+/// Names of [`Io`] that gateways of the release before have.
+const FORMER_IO: [(&str, Io); 2] = [("handed_out", Io::HandedOut), ("handed_in", Io::HandedIn)];
+
+fn read_io<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, u64>, D::Error> {
+    let mut io = BTreeMap::<String, u64>::deserialize(from)?;
+    for (old, new) in FORMER_IO {
+        if let Some(value) = io.remove(old) {
+            io.entry(new.name().to_owned()).or_insert(value);
+        }
+    }
+    Ok(io)
+}
+
+/// Every number with its meaning.
+fn io_schema(_: &mut SchemaGenerator) -> Schema {
+    let number = |io: &Io| {
+        let schema = json!({ "type": "integer", "minimum": 0, "description": io.help() });
+        (io.name().to_owned(), schema)
+    };
+    let numbers: Map<String, Value> = Io::ALL.iter().map(number).collect();
+    let names: Vec<&str> = Io::ALL.iter().map(|io| io.name()).collect();
+    json_schema!({ "type": "object", "description": "Numbers of the worker itself.", "properties": numbers, "required": names })
 }
 
 /// A stage's counters.
@@ -71,6 +99,7 @@ pub struct DropCounters {
     /// [`engine::Reason::name`].
     pub reason: String,
     /// What it means.
+    #[serde(rename = "help", alias = "sentence")]
     pub sentence: String,
     /// Packets.
     pub packets: u64,
@@ -84,25 +113,29 @@ pub struct PuntCounters {
     /// [`engine::Reason::name`].
     pub reason: String,
     /// What it means.
+    #[serde(rename = "help", alias = "sentence")]
     pub sentence: String,
     /// Packets.
     pub packets: u64,
 }
 
-/// The arena's shape, and the slots no worker has.
+/// Size of packet memory, and the packet buffers that no worker has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FrameMemory {
-    /// Slots there are.
+    /// Packet buffers there are.
+    #[serde(rename = "packet_buffers", alias = "slots")]
     pub slots: u64,
-    /// Usable bytes of a slot.
+    /// Usable bytes of a packet buffer.
+    #[serde(rename = "packet_buffer_bytes", alias = "slot_bytes")]
     pub slot_bytes: u64,
     /// Bytes of it kept free before a packet.
+    #[serde(rename = "headroom_bytes", alias = "headroom")]
     pub headroom: u64,
     /// Bytes of memory.
     pub bytes: u64,
     /// The pages it rests on.
     pub pages: String,
-    /// Slots in the depot.
+    /// Packet buffers in no worker's pool.
     pub depot: u64,
 }
 

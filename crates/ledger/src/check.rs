@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::{At, LedgerError};
@@ -12,7 +13,7 @@ use crate::pages::{Commit, Lost, Pages, Table};
 use crate::record::Record;
 
 /// What is there of a kind of entries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
     /// Those that can be read and are current.
     pub readable: u64,
@@ -24,7 +25,7 @@ pub struct Finding {
 }
 
 /// What a ledger is like.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Health {
     /// The ledger's file, as it was opened.
     pub path: PathBuf,

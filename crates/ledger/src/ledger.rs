@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{At, LedgerError};
@@ -76,7 +77,7 @@ pub(crate) struct Inner {
 }
 
 /// What a ledger holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// Sessions kept.
     pub sessions: u64,

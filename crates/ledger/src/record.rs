@@ -4,12 +4,13 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::values::{Measurement, Moment, Prefix6, Seid, Snssai};
 
 /// What kind of record (RecordType, TS 32.298 clause 5.1.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RecordType {
     /// Of a PDU session: chargingFunctionRecord (200), with the fields of TS 32.255.
     #[default]
@@ -47,7 +48,7 @@ impl RecordType {
 macro_rules! causes {
     ($($(#[$doc:meta])* $variant:ident = $code:literal $name:literal;)*) => {
         /// Why a record was closed (CauseForRecClosing, TS 32.298 clause 5.1.2.2.7).
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         pub enum Cause {
             $($(#[$doc])* #[serde(rename = $name)] $variant,)*
         }
@@ -98,7 +99,7 @@ causes! {
 }
 
 /// A charging data record. Texts it does not know are empty, anything else it does not know is none; neither is exported.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Record {
     /// The record's number in this ledger, from 1, without gaps, kept over restarts (localSequenceNumber). Given by the

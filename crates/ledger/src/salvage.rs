@@ -5,6 +5,7 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use redb::Durability;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::check::{self, Contents, Health};
@@ -13,7 +14,7 @@ use crate::ledger::{CHECKPOINTS, FILE, META, RECORDS, SESSIONS, VERSION, builder
 use crate::values::Moment;
 
 /// What was salvaged, and what was not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Salvaged {
     /// The damaged ledger as it was found: what is `readable` in it is in the new one.
     pub found: Health,

@@ -1,10 +1,12 @@
 //! What a record's fields are made of. Each has one text form, which JSON, CSV and people share.
 
+use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A text that is not what it should be, in a sentence.
@@ -14,7 +16,17 @@ pub struct BadText(&'static str);
 
 /// Serialized as its text.
 macro_rules! as_text {
-    ($($name:ident)*) => {$(
+    ($($name:ident $pattern:literal $about:literal;)*) => {$(
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "pattern": $pattern, "description": $about })
+            }
+        }
+
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
@@ -23,14 +35,21 @@ macro_rules! as_text {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+                let text = Cow::<str>::deserialize(deserializer)?;
                 text.parse().map_err(de::Error::custom)
             }
         }
     )*};
 }
 
-as_text!(Moment Seid Snssai Prefix6 Measurement);
+as_text! {
+    Moment r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$" "A time in UTC, RFC 3339 with milliseconds.";
+    Seid "^0x[0-9a-f]{16}$" "A PFCP session endpoint identifier (TS 29.244, 5.6), 64 bits in hex.";
+    Snssai r"^\d{1,3}(-[0-9a-f]{6})?$" "A network slice (TS 23.003, 28.4): SST, and SD in hex if there is one.";
+    Prefix6 r"^[0-9a-f:.]+/\d{1,3}$" "An IPv6 prefix.";
+    Measurement "^(none|(volume|duration|event)([+](duration|event))*)$"
+        "What a URR measures (TS 29.244, 8.2.40): volume, duration, event, joined by +, or none.";
+}
 
 /// A moment: milliseconds since 1970 UTC. As text `2026-11-22T00:08:24.000Z` (RFC 3339).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

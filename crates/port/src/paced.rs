@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use frame::{BURST, Batch, Caps, Pool, Port, PortCounters, PortHandover};
+use quantity::Unit;
 
 /// How much unused sending time is saved up.
 pub const TOLERANCE: Duration = Duration::from_millis(1);
@@ -25,21 +26,15 @@ impl FromStr for Pace {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
-        let number: f64 = text[..digits].parse().map_err(|_| ())?;
-        let unit = &text[digits..];
-        let (scale, unit) = match unit.as_bytes().first() {
-            Some(b'k') => (1e3, &unit[1..]),
-            Some(b'M') => (1e6, &unit[1..]),
-            Some(b'G') => (1e9, &unit[1..]),
-            _ => (1.0, unit),
-        };
-        let rate = number * scale;
-        match unit {
-            _ if rate < 1.0 => Err(()),
-            "pps" => Ok(Self::Packets(rate)),
-            "bit/s" | "bps" => Ok(Self::Bits(rate)),
-            _ => Err(()),
+        let lower = text.to_lowercase();
+        let has = |names: &[&str]| names.iter().any(|name| lower.ends_with(name));
+        let rate = |unit: Unit| unit.parse_fraction(text).ok().filter(|rate| *rate >= 1.0).ok_or(());
+        if has(&["pps", "packets/s", "packet/s", "p/s"]) {
+            rate(Unit::PacketsPerSecond).map(Self::Packets)
+        } else if has(&["bit/s", "bits/s", "bps", "b/s"]) {
+            rate(Unit::BitsPerSecond).map(Self::Bits)
+        } else {
+            Err(())
         }
     }
 }

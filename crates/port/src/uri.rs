@@ -75,22 +75,27 @@ impl Uri {
         words.iter().find(|(word, _)| *word == value).map(|(_, v)| *v).ok_or_else(|| self.bad_value(key, &names()))
     }
 
-    /// The value of a key as a number of bytes, such as `65536`, `64k` or `4MiB`; `default` when it is not there.
+    /// The value of a key as a number of bytes, such as `65536`, `64 KiB` or `4MiB`; `default` when it is not there.
+    /// Prefixes alone are binary here: `64k` is 64 KiB, as sizes of rings and blocks are powers of two.
     ///
     /// # Errors
     /// [`PortError::BadValue`].
     pub fn bytes(&self, key: &str, default: usize) -> Result<usize, PortError> {
         let Some(value) = self.get(key) else { return Ok(default) };
-        let digits = value.len() - value.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let unit = match &value[digits..].to_ascii_lowercase()[..] {
-            "" | "b" => Some(1),
-            "k" | "kib" => Some(1 << 10),
-            "m" | "mib" => Some(1 << 20),
-            _ => None,
-        };
-        let number = value[..digits].parse::<usize>().ok();
-        let bytes = number.zip(unit).and_then(|(number, unit)| number.checked_mul(unit));
-        bytes.ok_or_else(|| self.bad_value(key, "a number of bytes such as 65536, 64k or 4M"))
+        let is_prefix = |letter: char| "kKmMgG".contains(letter);
+        let binary = if value.ends_with(is_prefix) { format!("{value}iB") } else { value.to_owned() };
+        let bytes = quantity::Unit::Bytes.parse(&binary).ok().and_then(|bytes| usize::try_from(bytes).ok());
+        bytes.ok_or_else(|| self.bad_value(key, "a number of bytes such as 65536, 64KiB or 4MiB"))
+    }
+
+    /// The value of a key as a duration in milliseconds, such as `10`, `10ms` or `1s`; `default` when it is not there.
+    ///
+    /// # Errors
+    /// [`PortError::BadValue`].
+    pub fn milliseconds<T: TryFrom<u64>>(&self, key: &str, default: T) -> Result<T, PortError> {
+        let Some(value) = self.get(key) else { return Ok(default) };
+        let read = quantity::Unit::Milliseconds.parse(value).ok().and_then(|ms| T::try_from(ms).ok());
+        read.ok_or_else(|| self.bad_value(key, "a number of milliseconds such as 10, 10ms or 1s"))
     }
 
     /// Refuses any key not in `known` and not a wrapper's.
@@ -185,6 +190,12 @@ mod tests {
         assert_eq!((u.kind(), u.target()), ("packet", "eth0"));
         assert_eq!(u.get("fanout"), Some("qm"));
         assert_eq!(u.bytes("block", 0).unwrap(), 65_536);
+        for same in ["65536", "64K", "64KiB", "64 kib", "65536B", "0.0625M", "65.536kB"] {
+            assert_eq!(uri(&format!("packet:e?block={same}")).bytes("block", 0).unwrap(), 65_536, "{same}");
+        }
+        let wait = |text: &str| uri(&format!("packet:e?retire={text}")).milliseconds("retire", 1u32);
+        assert_eq!([wait("7").unwrap(), wait("7ms").unwrap(), wait("0.007 s").unwrap()], [7; 3]);
+        assert!(wait("soon").unwrap_err().to_string().contains("10ms or 1s"));
         assert_eq!(u.number("group", 7u16, "a number").unwrap(), 7);
         assert_eq!(u.choice("mode", &[("plain", 1), ("ring", 2)]).unwrap(), 2);
         assert_eq!(u.to_string(), "packet:eth0?mode=ring&fanout=qm&member=0/2&block=64k");

@@ -170,6 +170,30 @@ pub fn bit_rate(text: &str) -> Option<u64> {
     (0.0..=400e9).contains(&bits).then_some(bits.round() as u64)
 }
 
+/// Reads a count with an optional decimal prefix, such as `50_000`, `50k` or `1.5M`; one that is not whole is wrong.
+///
+/// ```
+/// assert_eq!([quantity::count("50k"), quantity::count("1_000_000")], [Some(50_000), Some(1_000_000)]);
+/// ```
+pub fn count(text: &str) -> Option<u64> {
+    let text = text.trim();
+    // Packet rates are counts: without their units.
+    let is_plain = text.chars().all(|c| c.is_ascii_digit() || "._ kKmMgGtT".contains(c));
+    is_plain.then(|| Unit::PacketsPerSecond.parse(text).ok()).flatten()
+}
+
+/// Reads a share, such as `0.1` or `10 %`, as a number from 0 to 1.
+///
+/// ```
+/// assert_eq!([quantity::share("10 %"), quantity::share("0.1")], [Some(0.1), Some(0.1)]);
+/// ```
+pub fn share(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |number| (number.trim_end(), 100.0));
+    let share = number.parse::<f64>().ok()? / scale;
+    (0.0..=1.0).contains(&share).then_some(share)
+}
+
 fn prefixed(unit: &str, names: &[&str]) -> Option<f64> {
     let of = |name: &&str| DECIMAL.iter().find(|(prefix, _)| unit.strip_prefix(prefix) == Some(*name));
     names.iter().find_map(of).map(|(_, scale)| *scale)

@@ -69,6 +69,35 @@ impl<'de, T: TryFrom<u64>> Visitor<'de> for Optional<T> {
     }
 }
 
+struct Fraction(Unit);
+
+impl Visitor<'_> for Fraction {
+    type Value = f64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.allowed())
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<f64, E> {
+        Ok(value as f64)
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<f64, E> {
+        self.visit_f64(value as f64)
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<f64, E> {
+        match value >= 0.0 && value.is_finite() {
+            true => Ok(value),
+            false => Err(E::custom(format!("{value} is out of range; allowed: {}", self.0.allowed()))),
+        }
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<f64, E> {
+        self.0.parse_fraction(text).map_err(E::custom)
+    }
+}
+
 macro_rules! units {
     ($($(#[$doc:meta])* $name:ident = $unit:ident;)+) => {$(
         $(#[$doc])*
@@ -89,6 +118,22 @@ macro_rules! units {
             /// As [`deserialize`].
             pub fn optional<'de, T: TryFrom<u64>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
                 from.deserialize_option(Optional(Unit::$unit, PhantomData))
+            }
+
+            /// Reads a value that may have a fraction.
+            ///
+            /// # Errors
+            /// As [`deserialize`].
+            pub fn fraction<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+                from.deserialize_any(Fraction(Unit::$unit))
+            }
+
+            /// Reads a value that may have a fraction, of a key that may be left out.
+            ///
+            /// # Errors
+            /// As [`deserialize`].
+            pub fn optional_fraction<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+                from.deserialize_any(Fraction(Unit::$unit)).map(Some)
             }
 
             /// Its JSON schema.

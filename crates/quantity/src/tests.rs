@@ -47,6 +47,14 @@ fn errors_name_value_and_allowed_units() {
     }
 }
 
+#[test]
+fn counts_and_shares_are_read() {
+    assert_eq!(["50k", "50_000", "0.05 M", "50000"].map(crate::count), [Some(50_000); 4]);
+    assert!(["", "k", "50 kpps", "1.5", "-1", "1e3"].iter().all(|text| crate::count(text).is_none()));
+    assert_eq!(["10 %", "10%", "0.1"].map(crate::share), [Some(0.1); 3]);
+    assert!(["", "%", "1.5", "101 %", "-1", "NaN"].iter().all(|text| crate::share(text).is_none()));
+}
+
 const UNITS: [Unit; 6] =
     [Unit::BitsPerSecond, Unit::PacketsPerSecond, Unit::Bytes, Unit::Seconds, Unit::Milliseconds, Unit::Microseconds];
 

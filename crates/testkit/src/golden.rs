@@ -120,5 +120,5 @@ pub fn judge_shared<S: Subject>(root: &Path, case: &Case, workers: u16) -> Resul
     if !faults.is_empty() {
         return Err(format!("{} by {workers} workers: {}\n\n{}\n", case.name, case.text, faults.join("\n")));
     }
-    Ok(outcome.counters.io.get("handed_out").copied().unwrap_or(0))
+    Ok(outcome.counters.io.get("handoff_sent").copied().unwrap_or(0))
 }

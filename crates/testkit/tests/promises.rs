@@ -138,3 +138,53 @@ fn every_decision_is_listed() {
     let missing: Vec<&str> = names.filter(|name| !index.contains(&format!("({name})"))).collect();
     assert!(missing.is_empty(), "docs/decisions/README.md does not list {missing:?}");
 }
+
+/// Words of the first version that plain ones have replaced: no comment of a source and no page has them.
+const FORMER_WORDS: [&str; 16] = [
+    "packet's way",
+    "whose worker is whose",
+    "count has a trip",
+    "ahead of use",
+    "a gateway's estate",
+    "bequeath",
+    "no two speakers",
+    "hands full",
+    "none of the words there are",
+    "can not be",
+    "to be had",
+    "ended the conversation",
+    "no law goes through",
+    "handed in",
+    "handed out",
+    "frame_slots",
+];
+
+#[test]
+fn comments_and_pages_are_in_plain_language() {
+    let is_source = |path: &Path| path.extension().is_some_and(|kind| kind == "rs");
+    let is_page = |path: &Path| path.extension().is_some_and(|kind| kind == "md");
+    // Decisions and the change log name what was before; this file lists the words.
+    let left_out = ["docs/decisions", "CHANGELOG.md", "testkit/tests/promises.rs"];
+    let (mut open, mut wrong, mut read_files) = (vec![house().join("crates"), house().join("docs")], Vec::new(), 0);
+    open.extend(["README.md", "CONTRIBUTING.md", "SPECIFICATION.md"].map(|page| house().join(page)));
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(fs::read_dir(&path).expect("readable").map(|entry| entry.expect("readable").path()));
+            continue;
+        }
+        let is_left_out = left_out.iter().any(|part| path.to_string_lossy().contains(part));
+        if is_left_out || !is_source(&path) && !is_page(&path) {
+            continue;
+        }
+        read_files += 1;
+        for (number, line) in (1..).zip(read(&path).lines()) {
+            let said = if is_page(&path) { line } else { line.split_once("//").map_or("", |(_, comment)| comment) };
+            wrong.extend(FORMER_WORDS.iter().filter(|word| said.contains(**word)).map(|word| {
+                let place = path.strip_prefix(house()).unwrap_or(&path).display().to_string();
+                format!("{place}:{number}: \"{word}\"")
+            }));
+        }
+    }
+    assert!(read_files > 500, "{read_files}");
+    assert!(wrong.is_empty(), "former words (CONTRIBUTING.md has the rules):\n{}", wrong.join("\n"));
+}

@@ -1,10 +1,11 @@
 //! The latency figures that results show.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use table::histogram::Histogram;
 
 /// Quantiles in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencySummary {
     /// Half of the packets were not slower.
     pub p50: f64,

@@ -1,5 +1,6 @@
 //! What a trial found, in the keys of benchmark results.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use table::histogram::Histogram;
 
@@ -9,7 +10,7 @@ use crate::latency::LatencySummary;
 use crate::profile::Profile;
 
 /// What became of one direction's packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DirectionResult {
     /// Mean length of what was sent, as N6-side Ethernet frames without FCS and VLAN tag.
@@ -102,7 +103,7 @@ impl DirectionResult {
 }
 
 /// What a trial found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct TrialResult {
     /// How long was sent and counted.
@@ -117,7 +118,7 @@ pub struct TrialResult {
 }
 
 /// One of each direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Directions {
     /// N3 to N6.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use quantity::Unit;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ProfileError;
@@ -103,12 +104,13 @@ impl FromStr for Sizes {
 
     fn from_str(text: &str) -> Result<Self, BadSizes> {
         let bad = || BadSizes(text.to_owned());
-        if let Ok(bytes) = text.trim().parse() {
+        let bytes = |text: &str| Unit::Bytes.parse(text).ok().and_then(|bytes| u16::try_from(bytes).ok());
+        if let Some(bytes) = bytes(text) {
             return Ok(Self::Fixed(bytes));
         }
         let share = |part: &str| {
-            let (bytes, weight) = part.split_once(':').ok_or_else(bad)?;
-            let bytes = bytes.trim().parse().map_err(|_| bad())?;
+            let (size, weight) = part.split_once(':').ok_or_else(bad)?;
+            let bytes = bytes(size).ok_or_else(bad)?;
             let weight = weight.trim().parse().map_err(|_| bad())?;
             Ok(Share { bytes, weight })
         };
@@ -140,6 +142,7 @@ mod tests {
         for text in ["128", "84:65,256:18,1280:17"] {
             assert_eq!(text.parse::<Sizes>().unwrap().to_string(), text);
         }
+        assert_eq!("128 B".parse::<Sizes>().unwrap(), Sizes::Fixed(128));
         for bad in ["", "a", "84:", "84:1,", "99999"] {
             assert!(bad.parse::<Sizes>().is_err(), "{bad}");
         }

@@ -12,6 +12,7 @@ use ::bench::{Options, PortKind};
 use anyhow::Context;
 use clap::Args;
 
+use crate::cli::packets_per_second;
 use gateway::cli::seconds;
 use gateway::fail::Usage;
 use gateway::json::JsonOutput;
@@ -61,9 +62,9 @@ pub struct BenchArgs {
     /// Time to measure [default: 5; with real: 1, for each trial].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub seconds: Option<f64>,
-    /// With cmts-imix: service groups on the core, a number or from..to.
-    #[arg(long, value_name = "N", default_value = "2")]
-    pub service_groups: String,
+    /// With cmts-imix: service groups on the core, a number or from..to [default: 2].
+    #[arg(long, value_name = "N")]
+    pub service_groups: Option<String>,
     /// With cmts-imix: also packets of single sizes, 64 to 1518 bytes.
     #[arg(long)]
     pub sweep: bool,
@@ -73,7 +74,7 @@ pub struct BenchArgs {
           conflicts_with_all = ["instances", "fanout", "sweep"])]
     pub bursts: Option<Vec<u16>>,
     /// Packets offered a second, instead of more than can be forwarded.
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = packets_per_second)]
     pub pps: Option<f64>,
     /// Let the gateway's CPU do the receive work of its interfaces, instead of the sender's.
     #[arg(long)]
@@ -84,7 +85,7 @@ pub struct BenchArgs {
     /// With suite and real: a short run.
     #[arg(long)]
     pub quick: bool,
-    /// Options of real.
+    /// Options of real only.
     #[command(flatten)]
     pub real: real::RealArgs,
     /// Change a parameter of the workload, such as ues=50000 or new_flows=0.1. May be given several times.
@@ -115,21 +116,58 @@ impl BenchArgs {
         }
     }
 
-    /// The number of a `--set KEY=NUMBER`, of a workload that has no profile.
-    fn number(&self, wanted: &str) -> anyhow::Result<Option<u32>> {
-        let mut found = None;
-        for pair in &self.set {
-            let value = pair.split_once('=').filter(|(key, _)| *key == wanted).map(|(_, value)| value.replace('_', ""));
-            let value = value.and_then(|value| value.parse().ok());
-            found = Some(value.ok_or_else(|| Usage(format!("`--set {pair}`: there is {wanted}=NUMBER to set")))?);
+    /// Refuses options that the workload does not read: left alone they would seem to have an effect.
+    fn refuse_unread(&self) -> Result<(), Usage> {
+        let given = [
+            ("--port", self.port.is_some()),
+            ("--workers", self.workers != 1),
+            ("--instances", self.instances.is_some()),
+            ("--fanout", self.fanout.is_some()),
+            ("--seconds", self.seconds.is_some()),
+            ("--service-groups", self.service_groups.is_some()),
+            ("--sweep", self.sweep),
+            ("--bursts", self.bursts.is_some()),
+            ("--pps", self.pps.is_some()),
+            ("--share-cpu", self.share_cpu),
+            ("--own-cpu", self.own_cpu),
+            ("--quick", self.quick),
+            ("--set", !self.set.is_empty()),
+        ];
+        let read: &[&str] = match self.profile.as_str() {
+            "suite" => &["--quick"],
+            "pfcp-sessions" | "forward" => &["--set"],
+            "cmts-imix" => &["--port", "--seconds", "--service-groups", "--sweep", "--set"],
+            "real" => &["--port", "--seconds", "--quick"],
+            _ => &[
+                "--port",
+                "--workers",
+                "--instances",
+                "--fanout",
+                "--seconds",
+                "--bursts",
+                "--pps",
+                "--share-cpu",
+                "--own-cpu",
+                "--set",
+            ],
+        };
+        let unread =
+            given.into_iter().chain(self.real.given().map(|(option, given)| (option, given && self.profile != "real")));
+        let Some((option, _)) = unread.filter(|(option, _)| !read.contains(option)).find(|(_, given)| *given) else {
+            return Ok(());
+        };
+        let mut allowed = read.to_vec();
+        if self.profile == "real" {
+            allowed.extend(self.real.given().map(|(option, _)| option));
         }
-        Ok(found)
+        Err(Usage(format!("{option} has no effect on {}; allowed: {}", self.profile, allowed.join(", "))))
     }
 
     /// Gives each `--set` to a workload.
     fn set<E: ToString>(&self, mut set: impl FnMut(&str, &str) -> Result<(), E>) -> anyhow::Result<()> {
         for pair in &self.set {
-            let (key, value) = pair.split_once('=').ok_or_else(|| Usage(format!("`--set {pair}` wants KEY=VALUE")))?;
+            let split = pair.split_once('=');
+            let (key, value) = split.ok_or_else(|| Usage(format!("--set {pair} is invalid; allowed: KEY=VALUE")))?;
             set(key, value).map_err(|error| Usage(error.to_string()))?;
         }
         Ok(())
@@ -141,44 +179,50 @@ impl BenchArgs {
 /// # Errors
 /// What cannot be measured here, and why.
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
+    args.refuse_unread()?;
     let stop = signals::stop_flag().context("no signal handlers")?;
     match args.profile.as_str() {
-        "real" => return real::run(args, &stop),
-        "forward" => return real::forward(args, &stop),
-        _ => args.real.refuse()?,
+        "real" => real::run(args, &stop),
+        "forward" => real::forward(args, &stop),
+        "suite" => suite(args, &stop),
+        "pfcp-sessions" => sessions(args, &stop),
+        "cmts-imix" => cable(args, &stop),
+        "bng-600g" => broadband(args, &stop),
+        _ => mobile(args, &stop),
     }
-    if args.bursts.is_some() && matches!(args.profile.as_str(), "suite" | "pfcp-sessions" | "cmts-imix") {
-        return Err(Usage(format!(
-            "`--bursts` is of upf-128, upf-embb, vepc-embb, fwa and bng-600g, not {}",
-            args.profile
-        ))
-        .into());
-    }
-    if args.profile == "suite" {
-        return suite(args, &stop);
-    }
-    if args.profile == "pfcp-sessions" {
-        let sessions = args.number("sessions")?.unwrap_or(200_000).clamp(4, 4_000_000);
-        let found = ::bench::pfcp_sessions::pfcp_sessions(sessions, &stop)?;
-        return print(args, &found, &found.text());
-    }
-    if args.profile == "cmts-imix" {
-        return cable(args, &stop);
-    }
-    if args.profile == "bng-600g" {
-        let mut under = BngUnderTest::default();
-        args.set(|key, value| under.settings.set(key, value))?;
-        return workload(args, &under, &stop);
-    }
+}
+
+/// `pfcp-sessions`: sessions that a control plane can establish a second.
+fn sessions(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
+    let mut sessions = 200_000;
+    args.set(|key, value| {
+        let read = quantity::count(value).filter(|count| key == "sessions" && (4..=4_000_000).contains(count));
+        let wrong = || format!("--set {key}={value} is invalid; allowed: sessions=4 to sessions=4000000");
+        sessions = read.ok_or_else(wrong)? as u32; // at most four millions
+        Ok::<(), String>(())
+    })?;
+    let found = ::bench::pfcp_sessions::pfcp_sessions(sessions, stop)?;
+    print(args, &found, &found.text())
+}
+
+/// `bng-600g`: a broadband gateway.
+fn broadband(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
+    let mut under = BngUnderTest::default();
+    args.set(|key, value| under.settings.set(key, value))?;
+    workload(args, &under, stop)
+}
+
+/// Workloads of a mobile user plane.
+fn mobile(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     let mut settings = ::bench::profiles::Settings::named(&args.profile).ok_or_else(|| {
         Usage(format!(
-            "no workload is called `{}`; there are upf-128, upf-embb, vepc-embb, fwa, cmts-imix, bng-600g, \
-             pfcp-sessions, real and suite",
+            "unknown workload \"{}\"; allowed: upf-128, upf-embb, vepc-embb, fwa, cmts-imix, bng-600g, \
+             pfcp-sessions, real, suite, forward",
             args.profile
         ))
     })?;
     args.set(|key, value| settings.set(key, value))?;
-    workload(args, &UpfUnderTest { settings }, &stop)
+    workload(args, &UpfUnderTest { settings }, stop)
 }
 
 /// A gateway under its workload: in memory or on interfaces, alone, scaled out or by bursts.
@@ -228,19 +272,6 @@ fn workload<U: UnderTest>(args: &BenchArgs, under: &U, stop: &AtomicBool) -> any
 /// `cmts-imix`: one report for each kind of port and number of service groups.
 fn cable(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     use ::bench::cmts::{CableOptions, SIZES, run};
-    let elsewhere = [
-        ("--workers", args.workers != 1),
-        ("--instances", args.instances.is_some()),
-        ("--fanout", args.fanout.is_some()),
-        ("--pps", args.pps.is_some()),
-        ("--share-cpu", args.share_cpu),
-        ("--own-cpu", args.own_cpu),
-    ];
-    if let Some((flag, _)) = elsewhere.into_iter().find(|(_, given)| *given) {
-        let help =
-            "cmts-imix loads one worker as far as channels and ports carry; there are --service-groups and --set";
-        return Err(Usage(format!("`{flag}`: {help}")).into());
-    }
     let ports = match args.port() {
         "all" => PortKind::SOCKETS.to_vec(),
         word => vec![word.parse::<PortKind>().map_err(usage)?],
@@ -252,7 +283,7 @@ fn cable(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     }
     let asked_by_key = args.set.iter().any(|pair| pair.starts_with("service_groups="));
     let by_key = options.settings.groups.to_string();
-    let text = if asked_by_key { &by_key } else { &args.service_groups };
+    let text = if asked_by_key { &by_key } else { args.service_groups.as_deref().unwrap_or("2") };
     let (first, last) = text.split_once("..").unwrap_or((text, text));
     let number = |word: &str| word.parse::<u16>().ok().filter(|n| (1..=8).contains(n));
     let (Some(first), Some(last)) = (number(first), number(last).filter(|last| Some(*last) >= number(first))) else {
@@ -267,7 +298,7 @@ fn cable(args: &BenchArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     }
     match reports.as_slice() {
         [one] => print(args, one, &one.text()),
-        many => print(args, &many, &::bench::cmts::side_by_side(many)),
+        many => print(args, many, &::bench::cmts::side_by_side(many)),
     }
 }
 
@@ -280,6 +311,10 @@ fn usage(error: ::bench::BenchError) -> Usage {
     Usage(error.to_string())
 }
 
-fn print(args: &BenchArgs, value: &impl serde::Serialize, text: &str) -> anyhow::Result<()> {
+fn print(
+    args: &BenchArgs,
+    value: &(impl serde::Serialize + schemars::JsonSchema + ?Sized),
+    text: &str,
+) -> anyhow::Result<()> {
     args.json.print_pretty(value, || text.to_owned())
 }

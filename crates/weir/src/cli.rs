@@ -60,6 +60,7 @@ How they fit together:
      ├─ weir reload …      reads its configuration again and applies what can change while it runs
      ├─ weir drain …       refuses new sessions, and waits until the last one has ended
      ├─ weir config …      prints the schema and the reference of its configuration
+     ├─ weir schema …      prints the JSON schema of what a command prints with --json
      ├─ weir cmts …        adds, changes and removes modems of a cable gateway, flows and keys
      ├─ weir cdr …         lists and exports its charging records, also when it does not run
      └─ weir ledger …      checks a ledger that does not open, and saves what can be read

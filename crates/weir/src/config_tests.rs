@@ -4,10 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use gateway::load::Text;
+use gateway::outputs::Outputs;
 use gateway::schema::{ConfigCommand, text};
 use serde_json::Value;
 
 use crate::GATEWAYS;
+use crate::cli::Cli;
+use crate::outputs::OUTPUTS;
 
 fn docs(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file)
@@ -68,6 +71,47 @@ fn every_key_of_the_reference_has_a_meaning() {
     }
 }
 
+/// Faults of a value by the schema of an output, as an independent validator finds them; empty: it fits.
+pub fn faults(name: &str, value: &impl serde::Serialize) -> String {
+    let schema = outputs().schema(name).unwrap_or_else(|error| panic!("{error}"));
+    let list = serde_json::json!([{ "name": name, "schema": schema, "values": [value] }]);
+    let file = std::env::temp_dir().join(format!("weir-fits-{}-{}.json", std::process::id(), name.replace(' ', "-")));
+    std::fs::write(&file, list.to_string()).unwrap();
+    let root = docs("..");
+    let mut judge = std::process::Command::new(root.join("target/judge/bin/python3"));
+    let out = judge.arg(root.join("tests/judge/outputs.py")).arg(&file).output().expect("python runs: make setup-test");
+    std::fs::remove_file(&file).unwrap();
+    let said = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.success(), said.is_empty(), "{said}");
+    said
+}
+
+#[test]
+fn result_of_the_suite_fits_its_schema() {
+    use ::bench::suite::{Suite, Verdict};
+    let mut suite = Suite {
+        schema: 2,
+        verdicts: vec![Verdict::at_most("start", 1.0, 0.5, "s")],
+        results: vec![::bench::report::Report::default()],
+        pfcp_sessions: None,
+        cable: Some(::bench::cmts::CableReport::default()),
+        left_out: vec!["xdp: no root".to_owned()],
+        host: ::bench::host::Host::default(),
+        machine: ::bench::machine::Machine::default(),
+    };
+    assert_eq!(faults("bench suite", &suite), "");
+    suite.verdicts[0].measured = f64::NAN;
+    assert!(faults("bench suite", &suite).contains("measured: None is not of type 'number'"));
+}
+
+#[test]
+fn a_key_without_a_schema_is_a_fault() {
+    let mut drain = serde_json::json!({ "draining": true, "sessions": 7 });
+    assert_eq!(faults("drain", &drain), "");
+    drain["more"] = 1.into();
+    assert!(faults("drain", &drain).contains("'more' was unexpected"));
+}
+
 #[test]
 fn former_names_of_keys_are_read_with_a_warning() {
     let old = std::fs::read_to_string(docs("../examples/upf-packet.toml")).unwrap();
@@ -94,12 +138,51 @@ fn quantities_may_have_units() {
     assert!(error.contains("buffer.seconds: \"soon\" is not a duration; allowed: a number of seconds"), "{error}");
 }
 
+fn outputs() -> Outputs<'static> {
+    Outputs::new(GATEWAYS.0, OUTPUTS)
+}
+
 #[test]
-fn every_topic_of_show_has_an_output_schema() {
-    let of = |topic: &str| text(&ConfigCommand::Schema { gateway: None, output: Some(topic.to_owned()) }, GATEWAYS.0);
-    for topic in ["run", "drops", "frames", "ports", "process", "sessions", "peers", "acl", "nat", "channels"] {
-        let schema: Value = serde_json::from_str(&of(topic).unwrap_or_else(|error| panic!("{error}"))).unwrap();
-        assert!(schema["$schema"].is_string() && schema.as_object().unwrap().len() > 2, "{topic}: {schema}");
+fn output_schemas_in_docs_are_current() {
+    let command = "weir schema --to docs/schema/output && weir schema --reference > docs/outputs.md";
+    let page = std::fs::read_to_string(docs("outputs.md")).unwrap_or_default();
+    assert!(page == outputs().reference(), "docs/outputs.md is out of date; write it with: {command}");
+    let files = outputs().files().unwrap();
+    for (file, now) in &files {
+        let there = std::fs::read_to_string(docs("schema/output").join(file)).unwrap_or_default();
+        assert!(there == *now, "docs/schema/output/{file} is out of date; write it with: {command}");
     }
-    assert!(of("prots").unwrap_err().to_string().contains("allowed: run, drops, frames, ports"));
+    for entry in std::fs::read_dir(docs("schema/output")).unwrap() {
+        let name = entry.unwrap().file_name();
+        assert!(files.iter().any(|(file, _)| **file == *name), "docs/schema/output/{name:?}: no output is called so");
+    }
+}
+
+#[test]
+fn every_command_with_json_has_a_schema() {
+    let names = outputs().names();
+    let (mut open, mut seen) = (vec![(Vec::<String>::new(), Cli::of_all())], 0);
+    while let Some((words, command)) = open.pop() {
+        if command.get_arguments().any(|option| option.get_id() == "json") {
+            let name = words.join(" ");
+            let has = |known: &String| *known == name || known.starts_with(&format!("{name} "));
+            assert!(names.iter().any(has), "weir {name} --json has no schema");
+            seen += 1;
+        }
+        let inner = |inner: &clap::Command| ([&words[..], &[inner.get_name().to_owned()]].concat(), inner.clone());
+        open.extend(command.get_subcommands().map(inner));
+    }
+    assert!(seen > 10, "{seen}");
+}
+
+#[test]
+fn output_schemas_are_found_by_name() {
+    for name in outputs().names() {
+        let schema = outputs().schema(&name.replace(' ', "-")).unwrap_or_else(|error| panic!("{error}"));
+        assert!(schema["$schema"].is_string() && schema.as_object().unwrap().len() > 2, "{name}: {schema}");
+    }
+    let said = outputs().schema("show prots").unwrap_err().to_string();
+    assert!(said.starts_with("unknown command \"show prots\"; allowed: run, show run, show drops"), "{said}");
+    let former = ConfigCommand::Schema { gateway: None, output: Some("ports".to_owned()) };
+    assert!(text(&former, GATEWAYS.0).unwrap().contains("weir show ports --json"));
 }

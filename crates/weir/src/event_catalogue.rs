@@ -32,7 +32,7 @@ pub const EVENTS: &[Known] = &[
     Known("take_over_failed", "process", Warn, "The process that was taking over failed: this one goes on as it was.", "Look at that process's messages; try again."),
     Known("take_over_done", "process", Info, "Another process has taken over; this one ends.", ""),
     Known("stopping", "process", Info, "The process was told to stop.", ""),
-    Known("stopped", "process", Info, "The process has stopped; what became of packets and packet buffers.", "`packets_missing` or `slots_missing` other than 0 is a defect: report it."),
+    Known("stopped", "process", Info, "The process has stopped; what became of packets and packet buffers.", "`packets_missing` or `packet_buffers_missing` other than 0 is a defect: report it."),
     Known("worker_stalled", "worker", Warn, "A worker has made no turn for 250 ms: its packets wait or are lost.", "`state=waiting_for_cpu`: give it a CPU of its own. Else report it."),
     Known("worker_back", "worker", Info, "The worker makes turns again.", ""),
     Known("worker_lost", "worker", Error, "A worker has no thread any more after a failed take-over.", "Restart; look at the limit of threads."),

@@ -67,9 +67,9 @@ fn drive(
     tell: &mut dyn FnMut(&TrialResult),
 ) -> anyhow::Result<TrialResult> {
     let slot_bytes = spec.slot_bytes();
-    let arena = Arena::new(ArenaConfig { slots: spec.slots, slot_bytes, headroom: frame::HEADROOM })
+    let arena = Arena::new(ArenaConfig { slots: spec.packet_buffers, slot_bytes, headroom: frame::HEADROOM })
         .context("no memory for packets")?;
-    let mut pool = Pool::new(&arena, spec.slots as usize);
+    let mut pool = Pool::new(&arena, spec.packet_buffers as usize);
     let mut n3 = open("n3", spec.n3.as_deref().filter(|_| !args.responder), &mut pool, wires)?;
     let mut n6 = open("n6", spec.n6.as_deref().filter(|_| spec.mirror != Mirror::Elsewhere), &mut pool, wires)?;
     if !args.responder {

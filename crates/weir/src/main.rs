@@ -9,6 +9,7 @@
 //! | `bench.rs`, `demo.rs` | benchmarks, and the demonstration |
 //! | `plan.rs` | the number of machines that carry a network |
 //! | `deploy.rs` | the files that bring a planned network up |
+//! | `outputs.rs` | schemas of what the commands around gateways print |
 //! | `install.rs` | manual pages and shell completions |
 
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ mod install;
 mod ledger_tool;
 #[cfg(test)]
 mod load_tests;
+mod outputs;
 mod plan;
 #[cfg(test)]
 mod reload_keys;
@@ -49,6 +51,9 @@ fn main() -> ExitCode {
         return ended;
     }
     let done = match Cli::read().command {
+        Command::Shell(gateway::cli::Command::Schema(args)) => {
+            gateway::outputs::schema(&args, GATEWAYS.0, outputs::OUTPUTS)
+        }
         Command::Shell(command) => GATEWAYS.perform(&command),
         Command::Cmts(args) => cmts::product::cmts(&args),
         Command::Cdr(args) => cdr::cdr(&args),

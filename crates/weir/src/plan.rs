@@ -30,9 +30,11 @@ use gateway::fail::Usage;
 use gateway::json::JsonOutput;
 use gateway::tables::Style;
 
+pub use calibrate::Measured;
 pub use read::Plan;
 #[cfg(test)]
 pub use read::check_file;
+pub use verify::Verdict;
 
 /// `weir plan`.
 #[derive(Debug, Args)]

@@ -153,7 +153,7 @@ fn a_running_gateway_answers_every_question() {
     let ask = |ue: &str| protocol::Request::Session { ue: ue.parse().unwrap() };
     let protocol::Reply::Session(one) = client.ask(&ask("10.60.0.1")).unwrap() else { panic!() };
     assert_eq!(one.usage.iter().map(|usage| usage.up_packets).sum::<u64>(), 7);
-    let says: Vec<&str> = one.rules.iter().map(|(_, _, says)| says.as_str()).collect();
+    let says: Vec<&str> = one.rules.iter().map(|rule| rule.text.as_str()).collect();
     assert!(says.iter().any(|says| says.contains("permit out 17 from any 20000-20099")), "{says:?}");
     assert!(says.iter().any(|says| says.contains("down 100 Mbit/s, whole session")), "{says:?}");
     let protocol::Reply::Session(same) = client.ask(&ask("2001:db8:7::99")).unwrap() else { panic!() };

@@ -311,7 +311,7 @@ fn service_flows(net: &Net, modem: &str) {
     assert_eq!(said, Ok(format!("modem {modem} has service flow game\n")));
     let flows = net.json(&["show", "service-flows", "--modem", modem]);
     let rates: Vec<_> =
-        flows["service_flows"].as_array().unwrap().iter().map(|f| f["rate"].as_u64().unwrap()).collect();
+        flows["service_flows"].as_array().unwrap().iter().map(|f| f["rate_bps"].as_u64().unwrap()).collect();
     assert_eq!(rates, [600_000_000, 2_000_000, 20_000_000], "{flows}");
     flow("change", &["voice", "--reserved", "none"]).unwrap();
     let rule = |what: &str, more: &[&str]| net.weir(&[&["cmts", "classifier", what, modem], more].concat());
@@ -353,14 +353,15 @@ fn a_cable_gateway_runs_shows_itself_and_is_changed() {
         assert!(Instant::now() < until, "nothing reaches the device: {}", net.weir(&["show", "drops"]).unwrap());
     }
     let before =
-        net.json(&["show", "service-flows", "--modem", "02:cb:00:00:00:01"])["service_flows"][0]["packets"].as_u64();
+        net.json(&["show", "service-flows", "--modem", "02:cb:00:00:00:01"])["service_flows"][0]["sent_packets"]
+            .as_u64();
     let (packets, last) = net.send(200);
     assert!(packets >= 50, "{packets} DEPI packets");
     // An L2TPv3 session of sg0, behind Ethernet and IP.
     let session = u32::from_be_bytes([last[34], last[35], last[36], last[37]]);
     assert!((0x1000..0x1006).contains(&session), "{session:#x}");
     let flows = net.json(&["show", "service-flows", "--modem", "02:cb:00:00:00:01"]);
-    assert_eq!(flows["service_flows"][0]["packets"].as_u64(), before.map(|n| n + 100), "{flows}");
+    assert_eq!(flows["service_flows"][0]["sent_packets"].as_u64(), before.map(|n| n + 100), "{flows}");
     assert_eq!(flows["service_flows"][0]["flow"], "best-effort");
     let modems = net.json(&["show", "modems"]);
     assert_eq!(modems["modems"].as_array().map(Vec::len), Some(301));

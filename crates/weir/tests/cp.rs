@@ -57,13 +57,13 @@ fn sessions_of_a_control_plane_carry_traffic_and_their_end_says_how_much() {
     // What a subscriber has done is seen: its rules, what it used, what it may, whose it is.
     let one = net.show("sessions --ue 10.60.0.8");
     assert_eq!(
-        (&one["addresses"][0], &one["control_plane"][0]),
+        (&one["addresses"][0], &one["control_plane"]["address"]),
         (&"10.60.0.8".into(), &"10.0.4.2:8805".into()),
         "{one}"
     );
     let has = |kind: &str, says: &str| {
         let mut rules = one["rules"].as_array().unwrap().iter();
-        rules.any(|rule| rule[0] == kind && rule[2].as_str().unwrap().contains(says))
+        rules.any(|rule| rule["kind"] == kind && rule["text"].as_str().unwrap().contains(says))
     };
     assert!(has("pdr", "teid 0x01000007") && has("far", "to 10.0.3.") && has("qer", "gate open/open"), "{one}");
     assert!(number(&one["usage"][0]["up_packets"]) > 0 && one["credits"].is_array(), "{one}");
@@ -173,7 +173,7 @@ fn sessions_of_a_lost_control_plane_are_kept_for_a_time() {
         control.kill();
     }
     for address in ["127.0.0.3", "127.0.0.4"] {
-        until("a loss", || peer(address).filter(|peer| !peer["lost_for"].is_null()));
+        until("a loss", || peer(address).filter(|peer| !peer["retention_left_seconds"].is_null()));
     }
     assert_eq!(net.sessions(), 100, "kept for now");
     // One of them comes back and has kept its sessions; the other does not.

@@ -253,7 +253,7 @@ fn a_gateway_runs_is_looked_into_and_leaves_nothing_behind() {
     assert!(one["usage"][0]["up_packets"].as_u64().unwrap() >= 2, "{one}");
     let counters = net.json(&["show", "run"]);
     assert!(counters["workers"][0]["io"]["tx_packets"].as_u64().unwrap() > 1000, "{counters}");
-    assert_eq!(net.json(&["show", "frames"])["slots"], 16_384);
+    assert_eq!(net.json(&["show", "frames"])["packet_buffers"], 16_384);
 
     // The end.
     let out = running.stop();

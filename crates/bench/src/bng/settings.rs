@@ -94,7 +94,8 @@ impl Settings {
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
         let fail = |why: &str| SettingError::Value { key: key.into(), value: value.into(), why: why.into() };
         let number = |range: Range<u32>| {
-            let found = value.replace('_', "").parse().ok().filter(|n| range.contains(n));
+            let read = quantity::count(value).and_then(|count| u32::try_from(count).ok());
+            let found = read.filter(|n| range.contains(n));
             found.ok_or_else(|| fail(&format!("a number of {} to {}", range.start, range.end - 1)))
         };
         let switch = || value.parse().map_err(|_| fail("true or false"));
@@ -250,6 +251,7 @@ mod tests {
         let mut settings = Settings::default();
         settings.set("size", "imix").unwrap();
         settings.set("subscribers", "40_000").unwrap();
+        settings.set("subscribers", "40k").unwrap();
         assert_eq!((settings.sizes.len(), settings.subscribers), (6, 40_000));
         assert!(settings.set("size", "9").is_err() && settings.set("acl", "maybe").is_err());
         assert!(settings.set("ues", "9").unwrap_err().to_string().contains("subscribers, endpoints"));

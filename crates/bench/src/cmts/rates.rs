@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::Time;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use traffic::Clock;
 use traffic::cable::CLASSES;
@@ -25,7 +26,7 @@ const WARM: u64 = 4_000;
 const TURNS: u64 = 24_000;
 
 /// What was found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rates {
     /// Service flows that were sent more than their rate.
     pub flows: usize,

@@ -1,6 +1,9 @@
 //! What a benchmark of the cable gateway found: the object every benchmark gives, and what is a cable gateway's own.
 
+use std::collections::BTreeMap;
+
 use engine::StageRow;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use table::hint::tsc_hz;
 use traffic::{DirectionResult, LatencySummary};
@@ -16,7 +19,7 @@ use crate::report::{LoadSource, Reference, Report, VERSION, Windows};
 use crate::window::median;
 
 /// The result. In memory rates are of the gateway's own time: what making and checking packets took is not in it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CableReport {
     /// The keys of every result; `gbps_l2` counts Ethernet frames on the network side.
     #[serde(flatten)]
@@ -26,7 +29,7 @@ pub struct CableReport {
 }
 
 /// What only a cable gateway has.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cable {
     /// Service groups.
     pub service_groups: u16,
@@ -61,8 +64,8 @@ pub struct Cable {
     pub split_ratio: f64,
     /// Frames whose HCS, extended header, key or CRC was wrong, or that reached somebody else.
     pub wrong_frames: u64,
-    /// What was wrong with them.
-    pub wrong: Vec<(String, u64)>,
+    /// What was wrong with them: frames by kind of fault.
+    pub wrong: BTreeMap<String, u64>,
     /// Packets out of order within their service flow, both directions.
     pub reordered: u64,
     /// Other sizes.
@@ -72,7 +75,7 @@ pub struct Cable {
 }
 
 /// One size's line.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sweep {
     /// Bytes of the Ethernet frames, with check sequence.
     pub bytes: u16,
@@ -175,10 +178,10 @@ impl CableReport {
         let cable = &mut self.cable;
         cable.segments_per_packet = heard.segments_by_count;
         cable.split_ratio = heard.split as f64 / heard.frames.max(1) as f64;
-        let hosts_wrong = [("upstream another's", hosts.misdelivered), ("upstream damaged", hosts.foreign)];
+        let hosts_wrong = [("upstream_misdelivered", hosts.misdelivered), ("upstream_damaged", hosts.foreign)];
         let wrong = heard.wrong().chain(hosts_wrong).filter(|(_, n)| *n > 0);
         cable.wrong = wrong.map(|(why, n)| (why.to_owned(), n)).collect();
-        cable.wrong_frames = cable.wrong.iter().map(|(_, n)| n).sum();
+        cable.wrong_frames = cable.wrong.values().sum();
         cable.reordered = heard.reordered + hosts.reordered + heard.late + end.unordered;
     }
 }

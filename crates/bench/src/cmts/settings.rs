@@ -125,26 +125,24 @@ impl CableSettings {
     /// # Errors
     /// When there is none of that name, or it cannot be that.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), BenchError> {
-        fn number<T: std::str::FromStr>(key: &str, value: &str, into: &mut T) -> Result<(), BenchError> {
-            *into = value
-                .replace('_', "")
-                .parse()
-                .map_err(|_| BenchError::Asked(format!("`{key}={value}`: no such number")))?;
-            Ok(())
-        }
+        let invalid = |allowed: &str| BenchError::Asked(format!("--set {key}={value} is invalid; allowed: {allowed}"));
+        let small = |value: Option<u64>| value.and_then(|value| u16::try_from(value).ok());
+        let count = || small(quantity::count(value)).ok_or_else(|| invalid("a count such as 300 or 0.3k"));
+        let bytes = || {
+            let read = small(quantity::Unit::Bytes.parse(value).ok());
+            read.ok_or_else(|| invalid("a size such as 1518, 1518B or 1.5kB"))
+        };
         match key {
-            "service_groups" => number(key, value, &mut self.groups)?,
-            "modems" => number(key, value, &mut self.modems)?,
-            "hosts" => number(key, value, &mut self.hosts)?,
-            "upstream" => number(key, value, &mut self.upstream)?,
-            "mtu" => number(key, value, &mut self.mtu)?,
-            "segments" => number(key, value, &mut self.segments)?,
-            "encrypt" => number(key, value, &mut self.encrypt)?,
-            "size" => {
-                let mut size = 0;
-                number(key, value, &mut size)?;
-                self.size = Some(size);
+            "service_groups" => self.groups = count()?,
+            "modems" => self.modems = count()?,
+            "hosts" => self.hosts = count()?,
+            "upstream" => {
+                self.upstream = quantity::share(value).ok_or_else(|| invalid("a share such as 0.1 or 10%"))?;
             }
+            "mtu" => self.mtu = bytes()?,
+            "segments" => self.segments = count()?,
+            "encrypt" => self.encrypt = value.parse().map_err(|_| invalid("true or false"))?,
+            "size" => self.size = Some(bytes()?),
             "channels" => {
                 let all = [Channels::Ofdm6, Channels::Ofdm2Scqam32];
                 let found = all.into_iter().find(|channels| channels.name() == value);
@@ -164,7 +162,6 @@ impl CableSettings {
             () if !(1..=16).contains(&self.hosts) => wrong("1 to 16 addresses a modem"),
             () if self.size.is_some_and(|size| !(64..=1518).contains(&size)) => wrong("64 to 1518 bytes"),
             () if !(1400..=2000).contains(&self.mtu) => wrong("1400 to 2000 bytes"),
-            () if !(0.0..=1.0).contains(&self.upstream) => wrong("0 to 1"),
             () => Ok(()),
         }
     }

@@ -4,6 +4,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::cells::Carried;
@@ -33,7 +34,7 @@ const OCTETS: std::ops::RangeInclusive<f64> = 114.0..=172.0;
 const SAMPLED: u32 = 32;
 
 /// What a check found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Check {
     /// Of which contender.
     pub contender: &'static str,

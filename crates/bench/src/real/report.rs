@@ -1,5 +1,6 @@
 //! The result as an object: conditions, cells, checks.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::audit::Check;
@@ -13,7 +14,7 @@ use super::trial::Trial;
 use crate::host::{Host, date};
 
 /// What was measured under which conditions.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Conditions {
     /// The processor's model.
     pub cpu: String,
@@ -78,7 +79,7 @@ impl Conditions {
 }
 
 /// Another contender's figures beside a cell's.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Beside {
     /// Which contender.
     pub name: String,
@@ -99,7 +100,7 @@ pub struct Beside {
 }
 
 /// A contender in a cell.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Record {
     /// `user` or `kernel`: where packets are processed.
     pub path: &'static str,
@@ -160,7 +161,7 @@ pub struct Record {
 }
 
 /// The object that `weir bench real --json` writes. Keys are a contract: they are added, not renamed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RealReport {
     /// Version of this object's keys: 1.
     pub schema: u32,

@@ -13,7 +13,9 @@ use engine::PortId;
 use wire::Mac;
 
 use super::metrics::{CableKnown, ServiceFlows, told};
-use super::protocol::{CableReply, CableRequest, ChannelView, ChannelsView, FlowView, ModemView, Reply, Request};
+use super::protocol::{
+    CableReply, CableRequest, ChannelView, ChannelsView, FlowView, KeyView, ModemView, Reply, Request,
+};
 use super::service;
 use gateway::metrics::{Known, Page};
 use gateway::shell::rest::Wait;
@@ -203,7 +205,11 @@ fn modems(control: &Control, reports: &[&Report]) -> Vec<ModemView> {
             profile: control.config().profile[named.profile].name.clone(),
             hosts: named.spec.hosts.iter().map(|(address, _)| *address).collect(),
             sids: named.spec.clusters.iter().flat_map(|cluster| cluster.sids.clone()).collect(),
-            key: named.spec.security.as_ref().map(|security| (security.said, security.active)),
+            key: named
+                .spec
+                .security
+                .as_ref()
+                .map(|security| KeyView { said: security.said, sequence: security.active }),
             ..ModemView::default()
         });
         // A service group's directions may have workers of their own.

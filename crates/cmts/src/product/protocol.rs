@@ -140,10 +140,28 @@ pub enum CableReply {
     ServiceFlows(Vec<FlowView>),
     /// Channels.
     Channels(ChannelsView),
-    /// Classifiers of a modem: identifier, and the rule as TOML.
-    Classifiers(Vec<(u16, String)>),
+    /// Classifiers of a modem.
+    Classifiers(Vec<ClassifierView>),
     /// Done; a sentence.
     Done(String),
+}
+
+/// A classifier (DOCSIS 3.1 MULPI, 7.5.4).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClassifierView {
+    /// Its identifier at the modem.
+    pub id: u16,
+    /// What it matches and chooses, as TOML of the configuration.
+    pub rule: String,
+}
+
+/// The security association of a modem.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KeyView {
+    /// SAID of the association.
+    pub said: u16,
+    /// Sequence number of the key in use, 0 to 15.
+    pub sequence: u8,
 }
 
 /// A modem.
@@ -159,8 +177,8 @@ pub struct ModemView {
     pub hosts: Vec<IpAddr>,
     /// Service identifiers upstream.
     pub sids: Vec<u16>,
-    /// Security association and the key in use; none: in clear.
-    pub key: Option<(u16, u8)>,
+    /// Its key; none: not encrypted.
+    pub key: Option<KeyView>,
     /// Packets to its hosts.
     pub down_packets: u64,
     /// Their bytes.
@@ -178,39 +196,51 @@ pub struct FlowView {
     pub modem: String,
     /// Its name in the modem's profile.
     pub flow: String,
-    /// Maximum sustained rate in bit/s.
+    /// Maximum sustained rate.
+    #[serde(rename = "rate_bps", alias = "rate")]
     pub rate: Option<u64>,
-    /// Maximum traffic burst in bytes.
+    /// Maximum traffic burst.
+    #[serde(rename = "burst_bytes", alias = "burst")]
     pub burst: u64,
-    /// Peak rate in bit/s.
+    /// Peak rate.
+    #[serde(rename = "peak_bps", alias = "peak")]
     pub peak: Option<u64>,
-    /// Minimum reserved rate in bit/s.
+    /// Minimum reserved rate.
+    #[serde(rename = "reserved_bps", alias = "reserved")]
     pub reserved: Option<u64>,
     /// Traffic priority.
     pub priority: u8,
     /// Downstream service identifier.
     pub dsid: Option<u32>,
     /// Packets that came.
+    #[serde(rename = "received_packets", alias = "packets_in")]
     pub packets_in: u64,
     /// Packets sent.
+    #[serde(rename = "sent_packets", alias = "packets")]
     pub packets: u64,
     /// Bits sent, from behind the HCS through the CRC.
+    #[serde(rename = "sent_bits", alias = "bits")]
     pub bits: u64,
     /// Packets that wait.
+    #[serde(rename = "waiting_packets", alias = "waiting")]
     pub waiting: u32,
     /// Their bits.
     pub waiting_bits: u64,
-    /// Dropped: no room.
+    /// Packets dropped because the queue was full.
+    #[serde(rename = "full_dropped_packets", alias = "full")]
     pub full: u64,
-    /// Dropped by active queue management.
+    /// Packets dropped by active queue management.
+    #[serde(rename = "aqm_dropped_packets", alias = "aqm")]
     pub aqm: u64,
     /// The probability by which that drops now; more than 1 for packets longer than 1024 bytes.
     pub drop_probability: f64,
-    /// Mean wait of packets sent, in microseconds.
+    /// Mean wait of packets sent.
+    #[serde(rename = "mean_wait_us", alias = "mean_us")]
     pub mean_us: f64,
     /// How much longer or shorter than the one before a packet waited, in the mean, in microseconds (D of RFC 3550, 6.4.1).
     pub jitter_us: f64,
-    /// The longest wait, in microseconds.
+    /// The longest wait.
+    #[serde(rename = "longest_wait_us", alias = "longest_us")]
     pub longest_us: f64,
 }
 
@@ -221,13 +251,16 @@ pub struct ChannelView {
     pub service_group: String,
     /// Its name.
     pub channel: String,
-    /// What it carries, in bit/s.
+    /// What it carries.
+    #[serde(rename = "capacity_bps", alias = "capacity")]
     pub capacity: u64,
     /// The device's L2TPv3 session.
     pub session: u32,
-    /// MAC frames.
+    /// MAC frames sent.
+    #[serde(rename = "sent_packets", alias = "packets")]
     pub packets: u64,
     /// Their bits.
+    #[serde(rename = "sent_bits", alias = "bits")]
     pub bits: u64,
     /// Times it was chosen after another.
     pub selects: u64,

@@ -5,7 +5,7 @@ use crate::control::{Control, Refusal};
 use serde::de::DeserializeOwned;
 
 use super::observer::mac;
-use super::protocol::{CableReply, CableRequest};
+use super::protocol::{CableReply, CableRequest, ClassifierView};
 
 /// Does what is asked and says so.
 ///
@@ -33,7 +33,10 @@ pub fn answer(control: &mut Control, request: &CableRequest) -> Result<CableRepl
         },
         CableRequest::Classifiers { modem } => {
             let rules = control.classifiers(mac(modem)?).map_err(said)?;
-            let text = |(id, rule)| Ok((id, toml::to_string(&rule).map_err(|error| error.to_string())?));
+            let text = |(id, rule)| {
+                let rule = toml::to_string(&rule).map_err(|error| error.to_string())?;
+                Ok(ClassifierView { id, rule })
+            };
             return Ok(CableReply::Classifiers(rules.into_iter().map(text).collect::<Result<_, String>>()?));
         }
         CableRequest::AddClassifier { modem, id, rule } => {

@@ -7,7 +7,7 @@ use gateway::socket::Client;
 use gateway::trace::TraceKey;
 use serde::Serialize;
 
-use super::protocol::{CableReply, CableRequest, ChannelsView, FlowView, ModemView, Reply, Request};
+use super::protocol::{CableReply, CableRequest, ChannelsView, ClassifierView, FlowView, ModemView, Reply, Request};
 use gateway::cli::Key;
 use gateway::show::{Look, Table as Shown, View};
 use gateway::tables::{Align, Style, Table, bytes, count, many, si};
@@ -129,7 +129,7 @@ fn modems(modems: &[ModemView], style: Style) -> String {
             modem.profile.clone(),
             hosts,
             modem.sids.iter().map(u16::to_string).collect::<Vec<_>>().join(","),
-            modem.key.map_or_else(|| "clear".to_owned(), |(said, key)| format!("{said}/{key}")),
+            modem.key.map_or_else(|| "clear".to_owned(), |key| format!("{}/{}", key.said, key.sequence)),
             count(modem.down_packets),
             bytes(modem.down_bytes),
             count(modem.up_packets),
@@ -139,9 +139,9 @@ fn modems(modems: &[ModemView], style: Style) -> String {
     format!("{}\n\n{}", style.strong(&many(modems.len(), "modem")), table.render(style))
 }
 
-fn classifiers(rules: &[(u16, String)], style: Style) -> String {
+fn classifiers(rules: &[ClassifierView], style: Style) -> String {
     let mut table = Table::new(&[("id", Align::Right), ("rule", Align::Left)]);
-    for (id, rule) in rules {
+    for ClassifierView { id, rule } in rules {
         table.row([id.to_string(), rule.trim().replace('\n', ", ")]);
     }
     format!("{}\n\n{}", style.strong(&many(rules.len(), "classifier")), table.render(style))

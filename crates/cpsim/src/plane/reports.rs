@@ -33,8 +33,8 @@ impl ControlPlane {
     pub(super) fn node_reported(&mut self, ticket: Ticket, report: &NodeReportRequest, now: Time) {
         let failed = report.user_plane_path_failure_report.as_ref().map_or(0, |report| report.remote_gtp_u_peers.len());
         let back = report.user_plane_path_recovery_report.as_ref().map_or(0, |report| report.remote_gtp_u_peers.len());
-        (0..failed).for_each(|_| self.tally.kind("GTP-U peer is silent"));
-        (0..back).for_each(|_| self.tally.kind("GTP-U peer is back"));
+        (0..failed).for_each(|_| self.tally.kind("gtpu_peer_silent"));
+        (0..back).for_each(|_| self.tally.kind("gtpu_peer_back"));
         self.tally.counts.reports += 1;
         let node_id = self.node.config().node_id.clone();
         let response = NodeReportResponse { node_id, cause: Cause::REQUEST_ACCEPTED, ..Default::default() };
@@ -57,8 +57,8 @@ impl ControlPlane {
         }
         self.tally.counts.reports += 1;
         let kinds = [
-            (ReportType::DLDR, "downlink data waits"),
-            (ReportType::ERIR, "error indication"),
+            (ReportType::DLDR, "downlink_data"),
+            (ReportType::ERIR, "error_indication"),
             (ReportType::UPIR, "inactivity"),
         ];
         for (kind, name) in kinds {

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
 use dataplane::config::{LOG_TARGETS, LogLevel};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::LogConfig;
 
 /// The least level that is written, by target.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Levels {
     /// Of targets that are not named.
     pub level: LogLevel,

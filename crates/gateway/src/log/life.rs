@@ -54,7 +54,7 @@ pub fn stopped(ended: &Ended) {
     tracing::info!(
         target: "process", event = "stopped",
         seconds = last.uptime.round() as u64, received = last.io(Io::RxPackets), sent = last.io(Io::TxPackets), dropped,
-        packets_missing = missing, slots_missing = ended.slots_missing, workers_crashed = ended.crashed,
+        packets_missing = missing, packet_buffers_missing = ended.slots_missing, workers_crashed = ended.crashed,
         "stopped"
     );
 }

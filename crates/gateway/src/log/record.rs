@@ -1,8 +1,10 @@
 //! One event: as it is kept, sent over the control socket, and written.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Display, Formatter, Write};
 
 use ledger::Moment;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tracing::Event;
@@ -16,7 +18,7 @@ const MOST_FIELDS: usize = 24;
 const OWN_KEYS: [&str; 6] = ["sequence", "ts", "level", "target", "event", "msg"];
 
 /// How much an event matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Something failed, and somebody has to see to it.
@@ -66,7 +68,39 @@ impl From<tracing::Level> for Level {
     }
 }
 
-/// An event as `weir show log --json` gives it.
+/// An event as one line of JSON, as [`Record::json`] writes it.
+#[derive(JsonSchema)]
+#[allow(dead_code)] // its schema is what it is for
+pub struct EventLine {
+    /// UTC, RFC 3339 with milliseconds. Left out where stderr is the journal, which has a time of its own.
+    pub ts: Option<Moment>,
+    /// Severity.
+    pub level: Level,
+    /// Part of weir that reports it, by which levels are set: `n4`, `port`, `ledger`…
+    pub target: String,
+    /// Identifier of its kind, a row of `docs/events.md`.
+    pub event: String,
+    /// The event in words; its fields say the same to programs.
+    pub msg: String,
+    /// Fields of that kind of event.
+    #[schemars(flatten)]
+    pub fields: BTreeMap<String, FieldValue>,
+}
+
+/// Value of an event's field.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code)]
+pub enum FieldValue {
+    /// An address, a name, a list in words.
+    Text(String),
+    /// A count, or a quantity in the unit that the key ends in.
+    Number(f64),
+    /// Yes or no.
+    Truth(bool),
+}
+
+/// An event as it is kept and sent over the control socket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Its place in the order of all events of the process, from 1; 0: not kept yet.

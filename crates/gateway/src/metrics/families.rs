@@ -150,10 +150,13 @@ const SPENT: [(&str, Io); 5] = [
     ("idle", Io::IdleCycles),
 ];
 
-const WORKER: [(&str, &str, Io); 6] = [
+const WORKER: [(&str, &str, Io); 8] = [
     ("weir_worker_originated_packets_total", "Packets of our own making: replies, errors, fragments.", Io::Originated),
-    ("weir_worker_handed_out_packets_total", "Packets given to the worker that owns their subscriber.", Io::HandedOut),
-    ("weir_worker_handed_in_packets_total", "Packets got from other workers.", Io::HandedIn),
+    ("weir_worker_handoff_sent_packets_total", "Packets sent to the worker that owns their subscriber.", Io::HandedOut),
+    ("weir_worker_handoff_received_packets_total", "Packets received from other workers.", Io::HandedIn),
+    // For one release.
+    ("weir_worker_handed_out_packets_total", "Former name of weir_worker_handoff_sent_packets_total.", Io::HandedOut),
+    ("weir_worker_handed_in_packets_total", "Former name of weir_worker_handoff_received_packets_total.", Io::HandedIn),
     ("weir_worker_sleeps_total", "Times a worker slept because nothing came.", Io::Sleeps),
     ("weir_worker_panics_total", "Bursts lost to a panic.", Io::Panics),
     ("weir_worker_allocations_total", "Heap allocations made by a worker in its loop.", Io::Allocations),
@@ -174,11 +177,14 @@ fn drops(page: &mut Page, snapshot: &Snapshot) {
     each("weir_drops_packets_total", "Packets dropped, by stage and reason.", |drop| drop.packets);
     each("weir_drops_bytes_total", "Bytes of dropped packets, by stage and reason.", |drop| drop.bytes);
     let help = "Packets that were answered or held instead of forwarded, by reason.";
-    let mut family = page.family("weir_consumed_packets_total", Counter, help);
-    for worker in &snapshot.workers {
-        let number = worker.worker.to_string();
-        for punt in &worker.consumed {
-            family.sample(&[("worker", &number), ("reason", &punt.reason)], punt.packets);
+    let former = "Former name of weir_punted_packets_total.";
+    for (name, help) in [("weir_punted_packets_total", help), ("weir_consumed_packets_total", former)] {
+        let mut family = page.family(name, Counter, help);
+        for worker in &snapshot.workers {
+            let number = worker.worker.to_string();
+            for punt in &worker.consumed {
+                family.sample(&[("worker", &number), ("reason", &punt.reason)], punt.packets);
+            }
         }
     }
 }
@@ -201,14 +207,18 @@ fn stages(page: &mut Page, snapshot: &Snapshot) {
 
 fn memory(page: &mut Page, snapshot: &Snapshot) {
     let frames = &snapshot.frames;
-    let mut family = page.family("weir_frame_slots", Gauge, "Slots of packet memory by where they are.");
-    family.sample(&[("place", "depot"), ("worker", "")], frames.depot);
-    for worker in &snapshot.workers {
-        let number = worker.worker.to_string();
-        for (place, io) in [("pool", Io::FreeSlots), ("ports", Io::PortSlots)] {
-            family.sample(&[("place", place), ("worker", &number)], worker.io(io));
+    let (help, former) = ("Packet buffers by where they are.", "Former name of weir_packet_buffers.");
+    for (name, help) in [("weir_packet_buffers", help), ("weir_frame_slots", former)] {
+        let mut family = page.family(name, Gauge, help);
+        family.sample(&[("place", "depot"), ("worker", "")], frames.depot);
+        for worker in &snapshot.workers {
+            let number = worker.worker.to_string();
+            for (place, io) in [("pool", Io::FreeSlots), ("ports", Io::PortSlots)] {
+                family.sample(&[("place", place), ("worker", &number)], worker.io(io));
+            }
         }
     }
-    page.one("weir_frame_slots_limit", Gauge, "Slots of packet memory there are.", frames.slots);
+    page.one("weir_packet_buffers_limit", Gauge, "Packet buffers there are.", frames.slots);
+    page.one("weir_frame_slots_limit", Gauge, "Former name of weir_packet_buffers_limit.", frames.slots);
     page.one("weir_frame_memory_bytes", Gauge, "Packet memory.", frames.bytes);
 }

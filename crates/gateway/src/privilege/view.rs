@@ -34,7 +34,6 @@ pub struct ProcessView {
     pub capabilities: String,
     /// What /proc tells.
     #[serde(flatten)]
-    #[schemars(with = "std::collections::BTreeMap<String, serde_json::Value>")]
     pub process: Process,
 }
 

@@ -7,6 +7,7 @@ mod apply;
 mod command;
 mod diff;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use apply::{Reload, Reloader};
@@ -31,7 +32,7 @@ pub const LIVE: &[LiveKey] = &[
 ];
 
 /// What becomes of a changed key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// Applied while the gateway runs (with `--check`: would be).
@@ -41,7 +42,7 @@ pub enum Effect {
 }
 
 /// A key whose value in the file differs from the one that runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyChange {
     /// Keys and list positions from the top, joined by dots: `route.1.via`.
     pub key: String,
@@ -56,7 +57,7 @@ pub struct KeyChange {
 }
 
 /// The result of a reload that was not refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReloadView {
     /// The file that was read.
     pub file: String,

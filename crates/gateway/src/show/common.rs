@@ -5,7 +5,8 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Look, Table, View, drops, frames, napi, ports, process, run};
+use super::{CONFIG, Look, Table, View, drops, frames, napi, ports, process, run};
+use crate::outputs;
 use crate::privilege::ProcessesView;
 use crate::snapshot::Snapshot;
 use crate::socket::{PortView, Request};
@@ -50,7 +51,7 @@ struct Config;
 
 impl Table for Config {
     type Seen = serde_json::Value;
-    const TOPIC: &'static str = "config";
+    const TOPIC: &'static str = CONFIG;
     const HELP: &'static str =
         "The configuration in use, with defaults: the file as applied, and keys that wait for a restart as they run";
 
@@ -84,7 +85,7 @@ impl Table for Drops {
     }
 
     fn schema() -> Value {
-        schemars::schema_for!(Vec<drops::DropRow>).to_value()
+        outputs::schema_of::<Vec<drops::DropRow>>()
     }
 }
 
@@ -93,7 +94,7 @@ struct Frames;
 impl Table for Frames {
     type Seen = Snapshot;
     const TOPIC: &'static str = "frames";
-    const HELP: &'static str = "Where every slot of packet memory is";
+    const HELP: &'static str = "Where every packet buffer is";
 
     fn question(_key: Option<&str>) -> Result<impl Serialize, String> {
         Ok(Request::Counters)
@@ -108,7 +109,7 @@ impl Table for Frames {
     }
 
     fn schema() -> Value {
-        schemars::schema_for!(frames::Accounts).to_value()
+        outputs::schema_of::<frames::Accounts>()
     }
 }
 

@@ -18,9 +18,11 @@ pub struct DropRow {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Packets a second, over the time looked at.
+    /// Over the time looked at.
+    #[serde(rename = "packets_per_second")]
     pub rate: f64,
     /// What it means.
+    #[serde(rename = "help")]
     pub sentence: String,
 }
 

@@ -1,4 +1,4 @@
-//! `weir show frames`: where every slot of packet memory is. Conservation: free + in ports + in bursts = slots.
+//! `weir show frames`: where every packet buffer is. Conservation: free + in ports + in bursts = packet buffers.
 
 use engine::Io;
 use schemars::JsonSchema;
@@ -7,10 +7,11 @@ use serde::Serialize;
 use crate::snapshot::Snapshot;
 use crate::tables::{Align, Style, Table, bytes, count};
 
-/// Where the slots are.
+/// Where the packet buffers are.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Accounts {
     /// All there are.
+    #[serde(rename = "packet_buffers")]
     pub slots: u64,
     /// Free in no worker's pool.
     pub depot: u64,
@@ -20,15 +21,17 @@ pub struct Accounts {
     pub in_bursts: i64,
     /// Bytes of packet memory.
     pub bytes: u64,
-    /// Usable bytes of a slot.
+    /// Usable bytes of a packet buffer.
+    #[serde(rename = "packet_buffer_bytes")]
     pub slot_bytes: u64,
-    /// Bytes before a packet.
+    /// Bytes of it before a packet.
+    #[serde(rename = "headroom_bytes")]
     pub headroom: u64,
     /// The pages it rests on.
     pub pages: String,
 }
 
-/// Slots of a worker.
+/// Packet buffers of a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WorkerSlots {
     /// Its number.
@@ -37,11 +40,12 @@ pub struct WorkerSlots {
     pub free: u64,
     /// In its ports' rings.
     pub ports: u64,
-    /// Packets that wait there for something; they are kept outside of slots.
+    /// Packets that wait there for something, in memory of their own.
+    #[serde(rename = "held_packets")]
     pub held: u64,
 }
 
-/// Where every slot is.
+/// Where every packet buffer is.
 pub fn accounts(snapshot: &Snapshot) -> Accounts {
     let frames = &snapshot.frames;
     let workers: Vec<WorkerSlots> = snapshot
@@ -71,7 +75,7 @@ pub fn accounts(snapshot: &Snapshot) -> Accounts {
 pub fn text(snapshot: &Snapshot, style: Style) -> String {
     let accounts = accounts(snapshot);
     let mut out = format!(
-        "{} · {} slots of {} bytes, {} of them headroom · {} on {}\n\n",
+        "{} · {} packet buffers of {} bytes, {} of them headroom · {} on {}\n\n",
         style.strong("packet memory"),
         count(accounts.slots),
         count(accounts.slot_bytes),
@@ -80,7 +84,7 @@ pub fn text(snapshot: &Snapshot, style: Style) -> String {
         accounts.pages,
     );
     let right = Align::Right;
-    let heads = [("where", Align::Left), ("free", right), ("in ports", right), ("slots", right), ("held", right)];
+    let heads = [("where", Align::Left), ("free", right), ("in ports", right), ("all", right), ("held", right)];
     let mut table = Table::new(&heads);
     let (mut free, mut ports, mut held) = (accounts.depot, 0, 0);
     for worker in &accounts.workers {
@@ -94,7 +98,7 @@ pub fn text(snapshot: &Snapshot, style: Style) -> String {
     table.row(["all".into(), count(free), count(ports), count(free + ports), count(held)]);
     out += &table.render(style);
     out += &format!(
-        "\n  {} free + {} in ports + {} in bursts = {} slots\n",
+        "\n  {} free + {} in ports + {} in bursts = {} packet buffers\n",
         count(free),
         count(ports),
         accounts.in_bursts,

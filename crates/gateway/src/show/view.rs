@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cli::{Key, ShowArgs};
+use crate::outputs;
 use crate::tables::Style;
 
 /// A table over what a running gateway answers to one question.
@@ -38,7 +39,7 @@ pub trait Table {
 
     /// The JSON schema of that.
     fn schema() -> Value {
-        schemars::schema_for!(Self::Seen).to_value()
+        outputs::schema_of::<Self::Seen>()
     }
 }
 

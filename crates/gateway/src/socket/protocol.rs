@@ -146,7 +146,8 @@ pub struct PortView {
     pub mtu: u32,
     /// State of the link: `up`, `down` or `gone`.
     pub link: String,
-    /// Slots it holds.
+    /// Packet buffers it holds.
+    #[serde(rename = "held_packet_buffers", alias = "held")]
     pub held: u64,
     /// Its counters by name, and those of its wrappers, in the order shown.
     #[serde(with = "crate::counters::plain")]
@@ -181,7 +182,7 @@ pub struct TraceView {
 }
 
 /// What one stage did to one followed packet.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceLine {
     /// The worker.
     pub worker: u16,

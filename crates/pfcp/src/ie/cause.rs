@@ -20,6 +20,14 @@ macro_rules! causes {
                     _ => "some kind of rejection",
                 }
             }
+
+            /// Its identifier in snake case, such as `no_resources_available`; `cause_N` where this release has no name.
+            pub fn id(self) -> String {
+                match self.0 {
+                    $($value => stringify!($name).to_ascii_lowercase(),)*
+                    value => format!("cause_{value}"),
+                }
+            }
         }
     };
 }

@@ -44,7 +44,7 @@ impl Config {
         let geometry = Geometry {
             block: uri.bytes("block", 64 << 10)?,
             blocks: uri.number("blocks", 0, "a number of blocks")?,
-            retire_ms: uri.number("retire", 1, "milliseconds")?,
+            retire_ms: uri.milliseconds("retire", 1)?,
         };
         let modes = [
             ("auto", Mode::Auto(geometry)),

@@ -53,9 +53,9 @@ pub(super) fn shared(outcome: &Outcome, read: &Read) -> Vec<String> {
         packets(port, &got, &want, 0, &mut faults);
     }
     let (mut got, want) = (outcome.counters.clone(), &read.counters);
-    let [out, come] = ["handed_out", "handed_in"].map(|name| got.io.remove(name));
+    let [out, come] = ["handoff_sent", "handoff_received"].map(|name| got.io.remove(name));
     if out != come {
-        faults.push(format!("{out:?} packets were handed out and {come:?} came in"));
+        faults.push(format!("{out:?} packets were sent to other workers and {come:?} received"));
     }
     numbers("io", &got.io, &want.io, &mut faults);
     numbers("drops", &got.drops, &want.drops, &mut faults);

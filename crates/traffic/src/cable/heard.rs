@@ -62,18 +62,18 @@ pub struct Heard {
 }
 
 impl Heard {
-    /// Packets, pieces and frames that were not what a gateway should have sent, or were not taken, by what was wrong.
+    /// Packets, pieces and frames that were not what a gateway should have sent, or were not taken: identifier of the fault, and how many.
     pub fn wrong(&self) -> impl Iterator<Item = (&'static str, u64)> {
         [
-            ("malformed packets", self.malformed),
+            ("malformed_packets", self.malformed),
             ("pieces", self.pieces),
-            ("header or HCS", self.bad_header),
-            ("unknown modem", self.strangers),
-            ("no key", self.no_key),
-            ("in clear", self.clear),
-            ("CRC32", self.bad_crc),
-            ("another's", self.misdelivered),
-            ("no memory", self.no_memory),
+            ("header_or_hcs", self.bad_header),
+            ("unknown_modem", self.strangers),
+            ("no_key", self.no_key),
+            ("in_clear", self.clear),
+            ("crc32", self.bad_crc),
+            ("misdelivered", self.misdelivered),
+            ("no_memory", self.no_memory),
         ]
         .into_iter()
     }

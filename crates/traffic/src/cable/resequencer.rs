@@ -120,7 +120,7 @@ mod tests {
             order.take(sequence, sequence, 0).expect("in time");
         }
         assert_eq!(all(&mut order, 0), [65534, 65535]);
-        assert_eq!(all(&mut order, WAIT_NS - 1), []);
+        assert_eq!(all(&mut order, WAIT_NS - 1), [0_u16; 0]);
         assert_eq!((all(&mut order, WAIT_NS), order.lost), (vec![1, 2], 1));
         assert_eq!((order.take(0, 0, WAIT_NS), order.late), (Err(0), 1));
         order.take(3, 3, WAIT_NS).expect("in time");
@@ -134,7 +134,7 @@ mod tests {
         for sequence in [7, 6, 8] {
             order.take(sequence, sequence, 5).expect("in time");
         }
-        assert_eq!(all(&mut order, 5), []);
+        assert_eq!(all(&mut order, 5), [0_u16; 0]);
         assert_eq!((all(&mut order, 5 + WAIT_NS), order.lost), (vec![6, 7, 8], 0));
     }
 
@@ -145,7 +145,7 @@ mod tests {
             order.take(sequence, sequence, 5).expect("in time");
         }
         order.begin(5 + 99, 100);
-        assert_eq!(all(&mut order, 5 + 99), []);
+        assert_eq!(all(&mut order, 5 + 99), [0_u16; 0]);
         order.begin(5 + 100, 100);
         assert_eq!(all(&mut order, 5 + 100), [2, 3]);
         order.take(4, 4, 200).expect("is waited for");

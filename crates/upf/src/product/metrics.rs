@@ -44,8 +44,8 @@ fn pfcp(page: &mut Page, peers: &PeersView) {
         .sample(&[("state", "lost")], lost);
     page.one("weir_pfcp_waiting_requests", Gauge, "Requests that wait for a worker or the disk.", peers.waiting);
     page.family("weir_guaranteed_bits_per_second", Gauge, "Guaranteed bit rates set aside for sessions.")
-        .sample(&[("direction", "up")], peers.guaranteed[1])
-        .sample(&[("direction", "down")], peers.guaranteed[2]);
+        .sample(&[("direction", "up")], peers.guaranteed.up_bps)
+        .sample(&[("direction", "down")], peers.guaranteed.down_bps);
     let help = "PFCP events by kind; `weir show peers` explains each.";
     let mut family = page.family("weir_pfcp_events_total", Counter, help);
     for (event, n, _) in &peers.counters {

@@ -15,7 +15,7 @@ use wire::Mac;
 use super::hand_over::Exported;
 use super::metrics::told;
 use super::n4::N4;
-use super::protocol::{PeerView, PeersView, Reply, Request, SessionsView, WorkerSessions};
+use super::protocol::{GuaranteedView, NewsView, PeerView, PeersView, Reply, Request, SessionsView, WorkerSessions};
 use super::query::{QueriedPlane, Query, QueryAnswer, WorkerQuery};
 use gateway::metrics::Known;
 use gateway::records::{self, Kept};
@@ -145,14 +145,18 @@ impl Observer {
         let counters = control_counters(&n4).chain(sessions.control_packets().all()).chain(node.counters().all());
         let news = n4.endpoint().news().map(|news| {
             let who = news.peer.map_or_else(|| "a control plane".to_owned(), |peer| peer.to_string());
-            (now.now.saturating_sub(news.at) as f64 / 1e9, who, news.what.clone())
+            NewsView { seconds_ago: now.now.saturating_sub(news.at) as f64 / 1e9, peer: who, event: news.what.clone() }
         });
         Ok(PeersView {
             address: SocketAddr::new(configured.address, configured.port).to_string(),
             node_id: node.config().node_id.to_string(),
             sessions: sessions.store().len() as u64,
             waiting: sessions.waiting() as u64,
-            guaranteed: [guaranteed.sessions, guaranteed.up, guaranteed.down],
+            guaranteed: GuaranteedView {
+                sessions: guaranteed.sessions,
+                up_bps: guaranteed.up,
+                down_bps: guaranteed.down,
+            },
             peers,
             paths: self.paths(sessions.paths()),
             counters: counters.map(|(name, n, sentence)| (name.to_owned(), n, sentence.to_owned())).collect(),

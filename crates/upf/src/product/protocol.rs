@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use ledger::Seid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -83,10 +84,11 @@ pub struct PeersView {
     /// Sessions of all of them.
     pub sessions: u64,
     /// Requests that wait for a worker.
+    #[serde(rename = "waiting_requests", alias = "waiting")]
     pub waiting: u64,
-    /// Sessions with guaranteed bit rates, and these rates from and to subscribers in bit/s, in all.
+    /// Guaranteed bit rates of all sessions.
     #[serde(default)]
-    pub guaranteed: [u64; 3],
+    pub guaranteed: GuaranteedView,
     /// The control planes.
     pub peers: Vec<PeerView>,
     /// GTP-U peers: those that do not answer first, then those of most sessions; a hundred at most.
@@ -96,8 +98,30 @@ pub struct PeersView {
     #[serde(with = "gateway::counters::explained")]
     #[schemars(with = "std::collections::BTreeMap<String, gateway::counters::Explained>")]
     pub counters: Vec<(String, u64, String)>,
-    /// What happened to associations: seconds ago, to whom, what.
-    pub news: Vec<(f64, String, String)>,
+    /// What happened to associations, oldest first.
+    pub news: Vec<NewsView>,
+}
+
+/// Guaranteed bit rates (GBR, TS 29.244, 8.2.9) of sessions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GuaranteedView {
+    /// Sessions with guaranteed bit rates.
+    pub sessions: u64,
+    /// Their rates from subscribers, bit/s.
+    pub up_bps: u64,
+    /// Their rates to subscribers, bit/s.
+    pub down_bps: u64,
+}
+
+/// A change of an association.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NewsView {
+    /// How long ago.
+    pub seconds_ago: f64,
+    /// The control plane's address.
+    pub peer: String,
+    /// What happened, in words.
+    pub event: String,
 }
 
 /// A control plane.
@@ -107,11 +131,13 @@ pub struct PeerView {
     pub address: String,
     /// What it calls itself.
     pub node_id: String,
-    /// Seconds since it began, by its own account.
+    /// Seconds since it began, by its Recovery Time Stamp.
+    #[serde(rename = "uptime_seconds", alias = "seconds")]
     pub seconds: f64,
     /// Its sessions.
     pub sessions: u64,
-    /// It no longer answers; seconds until its sessions go.
+    /// Seconds until its sessions are deleted, as it does not answer; none: it answers.
+    #[serde(rename = "retention_left_seconds", alias = "lost_for")]
     pub lost_for: Option<f64>,
     /// It has answered a heartbeat, ever.
     pub answers_heartbeats: bool,
@@ -188,16 +214,38 @@ pub struct SessionView {
     pub handle: u32,
     /// The network instance it is in.
     pub instance: String,
-    /// Its rules: kind (`pdr`, `far`, `qer`, `urr`), number, and what it says.
-    pub rules: Vec<(String, u32, String)>,
+    /// Its rules, in the order PDR, FAR, QER, URR.
+    pub rules: Vec<RuleView>,
     /// What its URRs have measured.
     pub usage: Vec<RuleUsage>,
     /// What its QERs let pass.
     #[serde(default)]
     pub credits: Vec<CreditView>,
-    /// Its control plane, and the session's numbers: the control plane's and ours; none: it is simulated.
+    /// Its control plane; none: the session is simulated.
     #[serde(default)]
-    pub control_plane: Option<(String, u64, u64)>,
+    pub control_plane: Option<ControlPlaneView>,
+}
+
+/// A rule of a session (TS 29.244, 5.2).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RuleView {
+    /// `pdr`, `far`, `qer` or `urr`.
+    pub kind: String,
+    /// Its identifier within the session.
+    pub id: u32,
+    /// What it matches or does, in words.
+    pub text: String,
+}
+
+/// The control plane of a session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ControlPlaneView {
+    /// Address and port of PFCP.
+    pub address: String,
+    /// The session's identifier at the control plane.
+    pub cp_seid: Seid,
+    /// The session's identifier here.
+    pub up_seid: Seid,
 }
 
 /// What a QER lets pass in one direction.
@@ -231,5 +279,6 @@ pub struct RuleUsage {
     /// Seconds from first to last packet.
     pub seconds: f64,
     /// Seconds since the last packet; none: there was none.
+    #[serde(rename = "idle_seconds", alias = "idle")]
     pub idle: Option<f64>,
 }

@@ -6,9 +6,10 @@ use crate::config::Simulate;
 use crate::rules::{Apply, Credit, Far, Interface, Mbr, Outer, PacketLimit, Pdr, Qer, Session, TunnelEnd, Urr, Usage};
 
 use super::observer::Observer;
-use super::protocol::{CreditView, RuleUsage, SessionView};
+use super::protocol::{ControlPlaneView, CreditView, RuleUsage, RuleView, SessionView};
 use super::query::{Query, QueryAnswer};
 use gateway::shell::Product;
+use ledger::Seid;
 
 impl Observer {
     /// A subscriber's session, by its address.
@@ -44,7 +45,8 @@ impl Observer {
                 peer.map_or_else(|| "a control plane that is gone".to_owned(), |(_, peer)| peer.address.to_string());
             let ours = sessions.store().seid(number).unwrap_or_default();
             let session = sessions.session(number, &clock).ok_or_else(none)?;
-            (session, (entry.worker, number), (peer, entry.cp_seid, ours))
+            let control_plane = ControlPlaneView { address: peer, cp_seid: Seid(entry.cp_seid), up_seid: Seid(ours) };
+            (session, (entry.worker, number), control_plane)
         };
         self.view(ue, &session, place, Some(whose))
     }
@@ -55,7 +57,7 @@ impl Observer {
         ue: IpAddr,
         session: &Session,
         (worker, handle): (u16, u32),
-        control_plane: Option<(String, u64, u64)>,
+        control_plane: Option<ControlPlaneView>,
     ) -> Result<SessionView, String> {
         let query = self.queries.get(usize::from(worker)).ok_or("its worker is not there")?;
         let ((usage, credits), now) = match query.ask(Query::Usage { handle }) {
@@ -112,21 +114,22 @@ fn credit(credit: &Credit) -> CreditView {
     }
 }
 
-fn rules(session: &Session) -> Vec<(String, u32, String)> {
+fn rules(session: &Session) -> Vec<RuleView> {
+    let rule = |kind: &str, id: u32, text: String| RuleView { kind: kind.to_owned(), id, text };
     let mut all = Vec::new();
     for pdr in &session.pdrs {
-        all.push(("pdr".to_owned(), pdr.id.into(), pdr_text(pdr)));
+        all.push(rule("pdr", pdr.id.into(), pdr_text(pdr)));
         let flows = pdr.filters.iter().filter_map(|filter| filter.flow.as_ref());
-        all.extend(flows.map(|flow| ("pdr".to_owned(), pdr.id.into(), format!("  if {flow}"))));
+        all.extend(flows.map(|flow| rule("pdr", pdr.id.into(), format!("  if {flow}"))));
     }
     for far in &session.fars {
-        all.push(("far".to_owned(), far.id, far_text(far)));
+        all.push(rule("far", far.id, far_text(far)));
     }
     for qer in &session.qers {
-        all.push(("qer".to_owned(), qer.id, qer_text(qer)));
+        all.push(rule("qer", qer.id, qer_text(qer)));
     }
     for urr in &session.urrs {
-        all.push(("urr".to_owned(), urr.id, urr_text(urr)));
+        all.push(rule("urr", urr.id, urr_text(urr)));
     }
     all
 }

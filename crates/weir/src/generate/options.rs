@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use quantity::read::{packets_per_second, seconds as read_seconds};
 use serde::Deserialize;
 use traffic::{Profile, ProfileError, Ratio, Sizes, Teids, Verify};
 use wire::Mac;
@@ -218,12 +219,15 @@ pub struct Spec {
     /// Addresses to answer for on N6.
     pub answer_n6: Vec<IpAddr>,
     /// Packets a second.
+    #[serde(deserialize_with = "packets_per_second::optional_fraction")]
     pub pps: Option<f64>,
     /// Packets in all.
     pub packets: Option<u64>,
     /// How long.
+    #[serde(deserialize_with = "read_seconds::fraction")]
     pub seconds: f64,
     /// How long the rate rises before.
+    #[serde(deserialize_with = "read_seconds::fraction")]
     pub ramp: f64,
     /// Source of the downlink.
     pub mirror: Mirror,
@@ -231,8 +235,9 @@ pub struct Spec {
     pub verify: Checks,
     /// The CPU to run on.
     pub cpu: Option<usize>,
-    /// Slots of packet memory.
-    pub slots: u32,
+    /// Packet buffers.
+    #[serde(alias = "slots")]
+    pub packet_buffers: u32,
     /// What the traffic looks like.
     pub profile: Profile,
     /// The gateway's hardware address on N3, N6.
@@ -255,7 +260,7 @@ impl Default for Spec {
             mirror: Mirror::None,
             verify: Checks::Tunnel,
             cpu: None,
-            slots: 8192,
+            packet_buffers: 8192,
             profile: Profile::default(),
             macs: [None; 2],
         }

@@ -14,6 +14,7 @@ use capacity::known::{Known, Provenance};
 use capacity::quantity::{Clock, FrameSize, PacketRate, Time};
 use capacity::question::{Directions, PointInput};
 use capacity::scaling::Usl;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -21,7 +22,7 @@ use gateway::fail::Usage;
 use gateway::tables::{Align, Style, Table, count};
 
 /// A measurement to plan with.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Measured {
     /// On what.
     pub machine: String,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use capacity::limits::Allows;
-use capacity::plan::{Answer, Candidate, Throughput};
+use capacity::plan::{Answer, Candidate, CurvePoint, Throughput};
 use capacity::site::Outcome;
 
 use super::svg::{Bar, Drawn, Series, bars, escape, plot};
@@ -269,8 +269,9 @@ fn curves(answer: &Answer) -> String {
     let scaled: Vec<_> = answer.curves.iter().filter(|curve| curve.points.len() > 1).take(CLASSES.len()).collect();
     let mut series = Vec::new();
     for (curve, class) in scaled.iter().zip(CLASSES) {
-        let total = |points: &[(u32, Throughput)]| -> Vec<(f64, f64)> {
-            points.iter().map(|(n, each)| (f64::from(*n), f64::from(*n) * value(each))).collect()
+        let total = |points: &[CurvePoint]| -> Vec<(f64, f64)> {
+            let units = |point: &CurvePoint| f64::from(point.units);
+            points.iter().map(|point| (units(point), units(point) * value(&point.each))).collect()
         };
         series.push(Series { name: curve.machine.clone(), points: total(&curve.points), class, drawn: Drawn::Dots });
         let name = curve.usl.map_or(String::new(), |usl| format!("its law: σ {:.3}, κ {:.3}", usl.sigma, usl.kappa));

@@ -19,6 +19,7 @@ use anyhow::{Context, bail};
 use capacity::cost::{CostModel, Observation};
 use capacity::quantity::{FrameSize, Time};
 use clap::Args;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use gateway::json::JsonOutput;
@@ -52,10 +53,13 @@ pub struct VerifyArgs {
 }
 
 /// A load: frames, subscribers of all workers, workers.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-struct Load {
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Load {
+    /// Ethernet frames on the core side, without FCS.
     frame_bytes: u32,
+    /// Of all workers together.
     subscribers: u32,
+    /// Workers of the gateway, each on a core of its own.
     workers: u16,
 }
 
@@ -83,8 +87,8 @@ const SCALE_OUT: (usize, usize) = (3, 4);
 const TARGET: Load = Load::new(512, 250_000, 2);
 
 /// A rate as it came out round by round.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-struct Spread {
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Spread {
     /// A tenth of the rounds were below.
     low: f64,
     /// The rate at the mean cost.
@@ -112,33 +116,50 @@ fn mean_cost(sorted: &[f64]) -> f64 {
 }
 
 /// A load and what was forwarded of it.
-#[derive(Clone, Debug, Serialize)]
-struct Measured {
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Measured {
+    /// What was offered.
     load: Load,
+    /// Forwarded, millions of packets a second.
     mpps: Spread,
 }
 
 /// What came of it.
-#[derive(Clone, Debug, Serialize)]
-struct Verdict {
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Verdict {
+    /// Version of these keys.
     schema: u32,
+    /// When, UTC.
     date: String,
+    /// The machine.
     host: Host,
+    /// Kind of ports.
     port: &'static str,
+    /// Rounds in which every load was measured once.
     rounds: usize,
+    /// Loads that the model was fitted to.
     calibration: Vec<Measured>,
-    /// What the model was made of: nanoseconds a packet, a byte, a doubling of subscribers; two workers by one.
+    /// Nanoseconds that every packet costs.
     fixed_ns: f64,
+    /// Nanoseconds a byte of a packet costs.
     per_byte_ns: f64,
+    /// Nanoseconds a packet costs more with each doubling of subscribers.
     per_doubling_ns: f64,
+    /// Rate of two workers by that of one, with as many subscribers each.
     two_by_one: Spread,
+    /// The load that was predicted.
     target: Load,
+    /// By the model, millions of packets a second.
     predicted_mpps: Spread,
+    /// As measured, millions of packets a second.
     measured_mpps: Spread,
-    /// Prediction by measurement, less one; and what a tenth of the rounds were below and above by themselves.
+    /// Prediction by measurement, less one.
     error: f64,
+    /// What a tenth of the rounds were below and above by themselves.
     error_of_rounds: [f64; 2],
-    within: f64,
+    /// Largest error allowed (`--tolerance`).
+    tolerance: f64,
+    /// `error` is not larger.
     holds: bool,
 }
 
@@ -270,7 +291,7 @@ fn conclude(loads: &[Load], mpps: &[Vec<f64>], within: f64, host: Host, port: Po
         measured_mpps,
         error,
         error_of_rounds: [by_measured.low - 1.0, by_measured.high - 1.0],
-        within,
+        tolerance: within,
         holds: error.abs() <= within,
     })
 }
@@ -316,7 +337,7 @@ fn text(verdict: &Verdict, style: Style) -> String {
         verdict.error * 100.0,
         low * 100.0,
         high * 100.0,
-        verdict.within * 100.0,
+        verdict.tolerance * 100.0,
     );
     let _ = writeln!(
         out,
@@ -410,6 +431,7 @@ mod tests {
         let trial = Trial { port: PortKind::Memory, rounds: 3, window: Duration::from_millis(30) };
         let verdict = verify(&small, target, trial, 1e9, &stop).unwrap();
         assert_eq!((verdict.calibration.len(), verdict.rounds), (5, 3));
+        assert_eq!(crate::config_tests::faults("plan verify", &verdict), "");
         assert!(verdict.calibration.iter().all(|one| one.mpps.middle > 0.0) && verdict.measured_mpps.middle > 0.0);
         assert!(verdict.predicted_mpps.middle.is_finite() && verdict.predicted_mpps.middle > 0.0, "{verdict:?}");
     }

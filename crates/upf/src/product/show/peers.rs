@@ -1,6 +1,6 @@
 //! `weir show peers`: control planes, what they and we have said, and what happened to them.
 
-use crate::product::protocol::PeersView;
+use crate::product::protocol::{GuaranteedView, NewsView, PeersView};
 use gateway::tables::{Align, Style, Table, count, duration, si};
 
 /// The page.
@@ -13,12 +13,12 @@ pub fn text(view: &PeersView, style: Style) -> String {
         count(view.sessions),
         count(view.waiting),
     );
-    let [sessions, up, down] = view.guaranteed;
+    let GuaranteedView { sessions, up_bps, down_bps } = view.guaranteed;
     if sessions > 0 {
         out += &format!(
             "guaranteed bit rates: {}bit/s up, {}bit/s down, of {} sessions\n\n",
-            si(up as f64),
-            si(down as f64),
+            si(up_bps as f64),
+            si(down_bps as f64),
             count(sessions)
         );
     }
@@ -75,8 +75,8 @@ pub fn text(view: &PeersView, style: Style) -> String {
     }
     if !view.news.is_empty() {
         out.push('\n');
-        for (seconds, peer, what) in view.news.iter().rev().take(10).rev() {
-            let line = format!("  {} ago: {peer} {what}\n", duration(*seconds));
+        for NewsView { seconds_ago, peer, event } in view.news.iter().rev().take(10).rev() {
+            let line = format!("  {} ago: {peer} {event}\n", duration(*seconds_ago));
             out += &line;
         }
     }
@@ -103,11 +103,11 @@ mod tests {
             node_id: "10.0.4.1".into(),
             sessions: 4000,
             waiting: 0,
-            guaranteed: [2, 3_000_000, 5_000_000],
+            guaranteed: GuaranteedView { sessions: 2, up_bps: 3_000_000, down_bps: 5_000_000 },
             peers: vec![peer, lost],
             paths: vec![PathView { peer: "10.0.3.100".into(), sessions: 7, failed: true, ..PathView::default() }],
             counters: vec![("received".into(), 5, "Messages.".into()), ("malformed".into(), 0, "None.".into())],
-            news: vec![(3.0, "10.0.4.2:8805".into(), "associated".into())],
+            news: vec![NewsView { seconds_ago: 3.0, peer: "10.0.4.2:8805".into(), event: "associated".into() }],
         };
         let page = text(&view, Style::default());
         for part in [

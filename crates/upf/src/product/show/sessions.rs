@@ -1,6 +1,6 @@
 //! `weir show sessions`: how many there are and what they take; one of them in detail.
 
-use crate::product::protocol::{SessionView, SessionsView};
+use crate::product::protocol::{ControlPlaneView, RuleView, SessionView, SessionsView};
 use gateway::tables::{Align, Style, Table, bytes, count, duration, per};
 
 /// The page of all.
@@ -42,18 +42,18 @@ pub fn one(view: &SessionView, style: Style) -> String {
         view.worker,
         view.handle
     );
-    if let Some((peer, theirs, ours)) = &view.control_plane {
+    if let Some(ControlPlaneView { address, cp_seid, up_seid }) = &view.control_plane {
         out.truncate(out.trim_end().len());
-        out += &format!(" · of {peer}, SEID {theirs:#x}, here {ours:#x}\n\n");
+        out += &format!(" · of {address}, SEID {:#x}, here {:#x}\n\n", cp_seid.0, up_seid.0);
     }
     let mut rules = Table::new(&[("rule", Align::Left), ("id", Align::Right), ("text", Align::Left)]);
     let mut last = "";
-    for (kind, id, says) in &view.rules {
+    for RuleView { kind, id, text } in &view.rules {
         if !last.is_empty() && kind != last {
             rules.rule();
         }
         last = kind;
-        rules.row([kind.clone(), id.to_string(), says.clone()]);
+        rules.row([kind.clone(), id.to_string(), text.clone()]);
     }
     out += &rules.render(style);
     out.push('\n');

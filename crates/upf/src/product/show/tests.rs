@@ -1,6 +1,10 @@
 //! Pages from fixed numbers.
 
-use crate::product::protocol::{CreditView, RuleUsage, SessionView, SessionsView, WorkerSessions};
+use ledger::Seid;
+
+use crate::product::protocol::{
+    ControlPlaneView, CreditView, RuleUsage, RuleView, SessionView, SessionsView, WorkerSessions,
+};
 use gateway::tables::Style;
 
 const PLAIN: Style = Style::coloured(false);
@@ -36,7 +40,7 @@ fn one_session() {
         left,
         of: 2 * left,
     };
-    let rule = |kind: &str, id, says: &str| (kind.to_owned(), id, says.to_owned());
+    let rule = |kind: &str, id, says: &str| RuleView { kind: kind.to_owned(), id, text: says.to_owned() };
     let usage = RuleUsage {
         urr: 1,
         up_packets: 1000,
@@ -54,7 +58,11 @@ fn one_session() {
         rules: vec![rule("pdr", 1, "from access → far 1"), rule("far", 1, "forward")],
         usage: vec![usage, RuleUsage { urr: 2, ..RuleUsage::default() }],
         credits: vec![credit("up", "bytes", 1024), credit("down", "packets", 7)],
-        control_plane: Some(("10.0.4.9:8805".into(), 1, 0x1_0000_0001)),
+        control_plane: Some(ControlPlaneView {
+            address: "10.0.4.9:8805".into(),
+            cp_seid: Seid(1),
+            up_seid: Seid(0x1_0000_0001),
+        }),
     };
     let wanted = "
 10.60.0.1 and 2001:db8:: · core · worker 1, handle 6 · of 10.0.4.9:8805, SEID 0x1, here 0x100000001

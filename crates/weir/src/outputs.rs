@@ -1,0 +1,95 @@
+//! What the commands around gateways print with `--json`, for `weir schema`. `docs/schema/output` and `docs/outputs.md`
+//! are written from it.
+
+use ::bench::bursts::Bursts;
+use ::bench::cmts::CableReport;
+use ::bench::modes::Modes;
+use ::bench::pfcp_sessions::PfcpSessions;
+use ::bench::real::RealReport;
+use ::bench::report::Report;
+use ::bench::scale::Scale;
+use ::bench::suite::Suite;
+use capacity::plan::Answer;
+use capacity::reproduce::Figure;
+use cmts::product::CableReply;
+use gateway::outputs::Output;
+use ledger::{Health, Record, Salvaged};
+use schemars::JsonSchema;
+use traffic::TrialResult;
+
+use crate::plan::{Measured, Verdict};
+
+/// One report, or one for each kind of port and number of service groups.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code)] // its schema is what it is for
+enum CableReports {
+    /// Of one kind of port and one number of service groups.
+    One(Box<CableReport>),
+    /// Of each.
+    Many(Vec<CableReport>),
+}
+
+/// In the order of the commands.
+pub const OUTPUTS: &[Output] = &[
+    Output::of::<CableReply>("cmts", "weir cmts … --json", "Modems, service flows, classifiers, or what was done"),
+    Output::of::<Vec<Record>>("cdr list", "weir cdr list --json", "Charging records"),
+    Output::of::<Record>("cdr export", "weir cdr export", "A charging record a line"),
+    Output::of::<Health>(
+        "ledger check",
+        "weir ledger check --json",
+        "What is readable of a ledger, and what is damaged",
+    ),
+    Output::of::<Salvaged>("ledger salvage", "weir ledger salvage --json", "What was saved of a damaged ledger"),
+    Output::of::<cpsim::Summary>("cp", "weir cp --json", "Sessions, requests, response times, usage, refusals"),
+    Output::of::<cpsim::Line>("cp sessions", "weir cp --sessions-out FILE", "A session a line: addresses and tunnel"),
+    Output::of::<TrialResult>("gen", "weir gen --json", "Packets sent, received and lost, and latencies, by direction"),
+    Output::of::<Report>(
+        "bench",
+        "weir bench PROFILE --json",
+        "upf-128, upf-embb, vepc-embb, fwa, bng-600g: rates, cost of a packet by stage, losses, latencies",
+    ),
+    Output::of::<Modes>("bench all", "weir bench PROFILE --port all --json", "A report for each kind of port"),
+    Output::of::<Scale>(
+        "bench scale",
+        "weir bench PROFILE --instances N --json",
+        "Reports by gateways; with --fanout by workers",
+    ),
+    Output::of::<Bursts>(
+        "bench bursts",
+        "weir bench PROFILE --bursts SIZES --json",
+        "Processing time by packets a burst",
+    ),
+    Output::of::<CableReports>("bench cmts-imix", "weir bench cmts-imix --json", "A report, or several in a list"),
+    Output::of::<PfcpSessions>(
+        "bench pfcp-sessions",
+        "weir bench pfcp-sessions --json",
+        "Sessions a second, response times",
+    ),
+    Output::of::<RealReport>(
+        "bench real",
+        "weir bench real --json",
+        "Cells and checks of a gateway process on live frames",
+    ),
+    Output::of::<Suite>(
+        "bench suite",
+        "weir bench suite --json",
+        "Every target with its verdict, and the reports behind",
+    ),
+    Output::of::<Answer>(
+        "plan",
+        "weir plan PLAN.toml --json",
+        "Machines that carry a network, their limits and prices",
+    ),
+    Output::of::<Vec<Measured>>(
+        "plan points",
+        "weir plan --from RESULT.json --json",
+        "Points of a plan from measurements",
+    ),
+    Output::of::<Vec<Figure>>(
+        "plan reproduce",
+        "weir plan reproduce --json",
+        "Published figures beside those computed",
+    ),
+    Output::of::<Verdict>("plan verify", "weir plan verify --json", "A predicted rate beside the measured one"),
+];

@@ -1,0 +1,225 @@
+//! Real output of every command fits the schema that `weir schema` has for it; `tests/judge/outputs.py`, with an
+//! independent validator, judges. Objects are closed: a key that the schema does not have is a fault.
+
+mod net;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use net::{Net, Running, WEIR, example, root, until, user_plane, well, within};
+use serde_json::{Value, json};
+
+/// Outputs that take minutes, or an idle machine: unit tests judge values of their types.
+const NOT_MADE: [&str; 2] = ["bench suite", "plan verify"];
+
+/// Values by the name of their output.
+#[derive(Default)]
+struct Made(BTreeMap<String, Vec<Value>>);
+
+impl Made {
+    /// Takes in what a command printed: one value, or one a line.
+    fn add(&mut self, name: &str, out: &Output) {
+        let said = || String::from_utf8_lossy(&out.stderr).into_owned();
+        let values: Result<Vec<Value>, _> = serde_json::Deserializer::from_slice(&out.stdout).into_iter().collect();
+        let values = values.unwrap_or_else(|error| panic!("{name}: {error}: {}", said()));
+        assert!(!values.is_empty(), "{name} printed nothing: {}", said());
+        self.0.entry(name.to_owned()).or_default().extend(values);
+    }
+
+    /// Runs `weir` with those words, which must succeed.
+    fn weir(&mut self, name: &str, words: &str) {
+        let out = Command::new(WEIR).args(words.split_whitespace()).current_dir(root()).output().unwrap();
+        assert!(out.status.success(), "weir {words}: {}", String::from_utf8_lossy(&out.stderr));
+        self.add(name, &out);
+    }
+
+    fn join(&mut self, other: Self) {
+        other.0.into_iter().for_each(|(name, values)| self.0.entry(name).or_default().extend(values));
+    }
+}
+
+/// Benchmarks, short and small.
+fn benchmarks() -> Made {
+    let mut made = Made::default();
+    for (profile, set) in [
+        ("upf-128", "ues=64"),
+        ("upf-embb", "ues=64"),
+        ("vepc-embb", "ues=64"),
+        ("fwa", "ues=64"),
+        ("bng-600g", "subscribers=64"),
+    ] {
+        made.weir("bench", &format!("bench {profile} --port memory --seconds 0.05 --set {set} --json"));
+    }
+    let upf = "bench upf-128 --seconds 0.05 --set ues=64 --json";
+    made.weir("bench all", &format!("{upf} --port all"));
+    made.weir("bench scale", &format!("{upf} --port plain --instances 1"));
+    made.weir("bench scale", &format!("{upf} --port ring --fanout 1"));
+    made.weir("bench bursts", &format!("{upf} --bursts 1,4"));
+    let cable = "bench cmts-imix --seconds 0.05 --set modems=8 --json";
+    made.weir("bench cmts-imix", &format!("{cable} --service-groups 1 --sweep"));
+    made.weir("bench cmts-imix", &format!("{cable} --service-groups 1..2"));
+    made.weir("bench pfcp-sessions", "bench pfcp-sessions --set sessions=200 --json");
+    made.weir("bench real", "bench real --quick --loads 1k --sessions 16 --seconds 0.2 --rounds 1 --json");
+    made
+}
+
+/// Plans, from the examples and from golden measurements.
+fn plans() -> Made {
+    let mut made = Made::default();
+    for plan in ["upf", "cmts", "decision"] {
+        made.weir("plan", &format!("plan examples/plan-{plan}.toml --json"));
+    }
+    made.weir("plan points", "plan --from tests/golden/plan/bench/small.json tests/golden/plan/bench/many.json --json");
+    made.weir("plan", "plan examples/plan-upf.toml --from tests/golden/plan/bench/small.json --json");
+    made.weir("plan reproduce", "plan reproduce --json");
+    made
+}
+
+/// `weir show TOPIC` of all topics that a gateway has.
+fn show(made: &mut Made, names: &[String], socket: &Path) {
+    for topic in names.iter().filter_map(|name| name.strip_prefix("show ")) {
+        let out = Command::new(WEIR).args(["show", topic, "--json", "--socket"]).arg(socket).output().unwrap();
+        if out.status.success() {
+            made.add(&format!("show {topic}"), &out);
+        }
+    }
+}
+
+/// A user plane with sessions of a control plane, traffic and charging records.
+fn mobile(names: &[String]) -> Made {
+    let (mut made, net) = (Made::default(), Net::new("outputs"));
+    let (socket, ledger) = (net.file("weir.sock"), net.file("ledger"));
+    let lists = "[[acl]]\nrules = [\"permit in udp from any to any\"]\n[[nat.pool]]\naddresses = \"198.51.100.0/30\"\n";
+    let plane = net.start(&(user_plane() + lists).replace("# [log]", "[log]").replace("# format", "format"));
+    let control = format!("{} --sessions 20 --ledger {} --queries 20", example("cp.toml"), ledger.display());
+    let control = net.control(&net.host, &control);
+    let at = |words: &str| {
+        let mut command = Command::new(WEIR);
+        command.args(words.split(' ')).args(["--json", "--socket"]).arg(&socket);
+        command
+    };
+    let trace = at("trace --ue 10.60.0.1 --packets 2").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut load = within(&net.host, WEIR);
+    load.arg("gen").arg(example("gen.toml"));
+    load.args("--ues 20 --pps 1000 --seconds 1.5 --sizes 128 --json --each-second".split(' '));
+    made.add("gen", &well(load.output().unwrap()));
+    made.add("trace", &well(trace.wait_with_output().unwrap()));
+    show(&mut made, names, &socket);
+    made.add("show sessions", &well(at("show sessions --ue 10.60.0.1").output().unwrap()));
+    made.add("log", &well(at("log set n4=debug").output().unwrap()));
+    let path = net.file("upf.toml");
+    let changed = fs::read_to_string(&path).unwrap().replace("level = \"info\"", "level = \"warn\"")
+        + "[frames]\npacket_buffers = 4096\n";
+    fs::write(&path, changed).unwrap();
+    made.add("reload", &at("reload").output().unwrap());
+    made.add("drain", &well(at("drain").output().unwrap()));
+    made.add("cp", &control.stop());
+    let sessions = fs::read(net.file("out.jsonl")).unwrap();
+    made.add("cp sessions", &Output { stdout: sessions, ..Command::new("true").output().unwrap() });
+    plane.stop();
+    // What it logged as JSON is what `weir show log` prints.
+    let said = fs::read_to_string(net.file("run.err")).unwrap();
+    let events: String = said.lines().filter(|line| line.starts_with('{')).map(|line| format!("{line}\n")).collect();
+    made.add("show log", &Output { stdout: events.into_bytes(), ..Command::new("true").output().unwrap() });
+    let ledger = ledger.display().to_string();
+    made.weir("cdr list", &format!("cdr list --ledger {ledger} --socket /nowhere --json"));
+    made.weir("cdr export", &format!("cdr export --ledger {ledger} --socket /nowhere"));
+    made.weir("ledger check", &format!("ledger check {ledger} --json"));
+    made.weir("ledger salvage", &format!("ledger salvage {ledger} --to {ledger}-new --json"));
+    made
+}
+
+/// An example's gateway on ports in memory, until it is ready.
+fn in_memory(name: &str, folder: &Path) -> (Running, PathBuf) {
+    let text = fs::read_to_string(example(&format!("{name}.toml"))).unwrap();
+    let mut number = 0;
+    let lines = text.lines().map(|line| match line.starts_with("uri = ") {
+        true => {
+            number += 1;
+            format!("uri = \"memory:p{number}?mac=02:00:00:00:00:0{number}\"\n")
+        }
+        false => format!("{line}\n"),
+    });
+    let (config, socket, said) =
+        (folder.join(format!("{name}.toml")), folder.join(format!("{name}.sock")), folder.join(format!("{name}.err")));
+    fs::write(&config, lines.collect::<String>()).unwrap();
+    let mut command = Command::new(WEIR);
+    command.arg("run").arg(config).arg("--json").arg("--socket").arg(&socket);
+    let running = Running::start(command, &said);
+    until("a gateway that is ready", || fs::read_to_string(&said).unwrap().contains("ready after").then_some(()));
+    (running, socket)
+}
+
+/// A cable gateway and a broadband gateway, without packets.
+fn fixed(names: &[String]) -> Made {
+    let mut made = Made::default();
+    let folder = std::env::temp_dir().join(format!("weir-outputs-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let (cable, socket) = in_memory("cmts", &folder);
+    show(&mut made, names, &socket);
+    let at = socket.display();
+    made.weir("cmts", &format!("cmts modem show --json --socket {at}"));
+    made.weir("cmts", &format!("cmts modem show 02:cb:00:00:00:01 --json --socket {at}"));
+    made.weir("cmts", &format!("cmts classifier show 02:cb:00:00:00:01 --json --socket {at}"));
+    made.weir("cmts", &format!("cmts modem del 02:cb:00:00:00:02 --json --socket {at}"));
+    made.add("run", &well(cable.stop()));
+    let (broadband, socket) = in_memory("bng", &folder);
+    show(&mut made, names, &socket);
+    made.add("run", &well(broadband.stop()));
+    fs::remove_dir_all(&folder).unwrap();
+    made
+}
+
+/// Names and schemas as the program prints them.
+fn schemas() -> BTreeMap<String, Value> {
+    let folder = std::env::temp_dir().join(format!("weir-schemas-{}", std::process::id()));
+    well(Command::new(WEIR).args(["schema", "--to"]).arg(&folder).output().unwrap());
+    let list = well(Command::new(WEIR).arg("schema").output().unwrap());
+    let names = String::from_utf8(list.stdout).unwrap();
+    // Name and sentence are two spaces apart.
+    let names = names.lines().skip(2).filter_map(|line| line.trim_start().split("  ").next().map(str::to_owned));
+    let read = |name: String| {
+        let text = fs::read(folder.join(format!("{}.schema.json", name.replace(' ', "-")))).unwrap();
+        (name, serde_json::from_slice(&text).unwrap())
+    };
+    let all = names.map(read).collect();
+    fs::remove_dir_all(&folder).unwrap();
+    all
+}
+
+#[test]
+fn real_output_of_every_command_fits_its_schema() {
+    let schemas = schemas();
+    let names: Vec<String> = schemas.keys().cloned().collect();
+    let mut made = Made::default();
+    std::thread::scope(|scope| {
+        let quick = scope.spawn(|| {
+            let mut made = mobile(&names);
+            made.join(fixed(&names));
+            made.join(plans());
+            made
+        });
+        made.join(benchmarks());
+        made.join(quick.join().unwrap());
+    });
+    for name in &names {
+        assert_eq!(made.0.contains_key(name), !NOT_MADE.contains(&name.as_str()), "output of {name}");
+    }
+    let list: Vec<Value> = made
+        .0
+        .iter()
+        .map(|(name, values)| json!({ "name": name, "schema": schemas[name], "values": values }))
+        .collect();
+    let file = std::env::temp_dir().join(format!("weir-outputs-{}.json", std::process::id()));
+    fs::write(&file, serde_json::to_vec(&list).unwrap()).unwrap();
+    let judge = root().join("target/judge/bin/python3");
+    let out = Command::new(judge)
+        .arg(root().join("tests/judge/outputs.py"))
+        .arg(&file)
+        .output()
+        .expect("python runs: make setup-test");
+    fs::remove_file(&file).unwrap();
+    assert!(out.status.success(), "{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+}
