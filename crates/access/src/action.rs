@@ -11,7 +11,7 @@ pub struct Ticket(pub u64);
 /// What the caller shall do, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action<R> {
-    /// Send a reply.
+    /// The caller sends this datagram.
     Send(R),
     /// Store a lease; call `durable` with the ticket once it survives a crash.
     Store(Ticket, LeaseRecord),
@@ -36,7 +36,7 @@ impl<R> Default for Actions<R> {
 }
 
 impl<R> Actions<R> {
-    /// The next action.
+    /// Takes the next action, in order; none: there is nothing to do now.
     pub fn next_action(&mut self) -> Option<Action<R>> {
         self.ready.pop_front()
     }

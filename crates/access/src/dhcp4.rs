@@ -29,13 +29,13 @@ use wire::Mac;
 pub struct Group {
     /// Server identifier (option 54) and source of replies.
     pub server: Ipv4Addr,
-    /// How long an address is leased.
+    /// Lease time (option 51).
     pub lease: Duration,
-    /// What clients are configured with.
+    /// Options that every OFFER and ACK of the group carries.
     pub options: Options,
 }
 
-/// What all groups have in common.
+/// Settings of a server that do not depend on the subscriber group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// How long an offered address is held for its client.
@@ -52,16 +52,16 @@ impl Default for Config {
     }
 }
 
-/// A request as it came in.
+/// A datagram received on UDP port 67, with the line that it came by.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The line it came from.
+    /// Port and VLAN pair that the frame came by.
     pub line: Line,
-    /// The line's subscriber group.
+    /// Number of the subscriber group that the line belongs to.
     pub group: u16,
     /// Source MAC address of the frame.
     pub source: Mac,
-    /// The UDP payload.
+    /// UDP payload, from the `op` octet on (RFC 2131, 2).
     pub octets: &'a [u8],
 }
 
@@ -72,15 +72,15 @@ macro_rules! counters {
         pub enum $name { $(#[doc = $help] $variant,)* }
 
         impl $name {
-            /// All of them.
+            /// Every reason, in the order of the counters.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// Stable identifier.
+            /// Identifier in counters, snake_case; it does not change between releases.
             pub fn id(self) -> &'static str {
                 match self { $(Self::$variant => $id,)* }
             }
 
-            /// One sentence for people.
+            /// Meaning of the counter, one sentence.
             pub fn help(self) -> &'static str {
                 match self { $(Self::$variant => $help,)* }
             }
@@ -141,7 +141,7 @@ pub struct Dhcp4Server {
 }
 
 impl Dhcp4Server {
-    /// A server for groups as configured.
+    /// A server without leases, which serves the subscriber groups of these numbers.
     pub fn new(config: Config, groups: impl IntoIterator<Item = (u16, Group)>) -> Result<Self, BadOption> {
         let groups = groups
             .into_iter()
@@ -153,7 +153,7 @@ impl Dhcp4Server {
         Ok(Self { config, groups, actions: Actions::default(), counts: [0; Outcome::ALL.len()], received: 0 })
     }
 
-    /// Requests received.
+    /// Requests received so far, dropped ones included.
     pub fn received(&self) -> u64 {
         self.received
     }
@@ -163,7 +163,7 @@ impl Dhcp4Server {
         self.counts[outcome as usize]
     }
 
-    /// The next thing to do.
+    /// Takes the oldest action that is ready: a reply to send, or a lease to store before its reply is released.
     pub fn next_action(&mut self) -> Option<Action<Reply>> {
         self.actions.next_action()
     }
@@ -240,7 +240,7 @@ impl Dhcp4Server {
         }
     }
 
-    /// RFC 2131 clause 4.3.1.
+    /// Answers a DISCOVER with an OFFER (RFC 2131, 4.3.1).
     fn discover(
         &mut self,
         pools: &mut Pools,

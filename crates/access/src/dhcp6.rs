@@ -18,7 +18,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 use wire::Mac;
 
-/// UDP port of clients.
+/// UDP port of clients (RFC 8415, 7.2).
 pub const CLIENT_PORT: u16 = 546;
 /// UDP port of servers and relay agents.
 pub const SERVER_PORT: u16 = 547;
@@ -30,7 +30,7 @@ pub struct Group {
     pub valid: Duration,
     /// Preferred lifetime, at most the valid one. T1 is half of it, T2 is 0.8 of it.
     pub preferred: Duration,
-    /// DNS servers (RFC 3646).
+    /// Recursive DNS servers (option 23, RFC 3646), in order of preference.
     pub dns: Vec<Ipv6Addr>,
     /// Whether a SOLICIT with Rapid Commit is granted at once.
     pub rapid_commit: bool,
@@ -38,10 +38,10 @@ pub struct Group {
     pub addresses: bool,
 }
 
-/// What all groups have in common.
+/// Settings of a server that do not depend on the subscriber group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The server's DUID.
+    /// DUID of the server (RFC 8415, 11).
     pub duid: Vec<u8>,
     /// How long what was advertised is held for its client.
     pub offer: Duration,
@@ -49,31 +49,31 @@ pub struct Config {
     pub max_waiting: usize,
 }
 
-/// A request as it came in.
+/// A datagram received on UDP port 547, with the line that it came by.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The line it came from.
+    /// Port and VLAN pair that the frame came by.
     pub line: Line,
-    /// The line's subscriber group.
+    /// Number of the subscriber group that the line belongs to.
     pub group: u16,
     /// Source MAC address of the frame; of all zeroes, if a relay agent that is no LDRA sent it.
     pub source: Mac,
-    /// Source IPv6 address.
+    /// Source address of the IP packet: link-local, or that of a relay agent.
     pub from: Ipv6Addr,
-    /// The UDP payload.
+    /// UDP payload, from the `msg-type` octet on (RFC 8415, 8).
     pub octets: &'a [u8],
 }
 
 /// A reply to be sent from UDP port 547.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The line.
+    /// Port and VLAN pair that the reply leaves by.
     pub line: Line,
     /// Where to: the source of the request.
     pub to: (Mac, Ipv6Addr, u16),
-    /// Advertise or Reply.
+    /// Type of the innermost message: Advertise or Reply.
     pub kind: Type,
-    /// The UDP payload.
+    /// UDP payload, inside Relay-reply messages where the request came by relay agents.
     pub octets: Vec<u8>,
 }
 
@@ -160,13 +160,13 @@ impl Exchange<'_> {
 }
 
 impl Dhcp6Server {
-    /// A server for groups as configured.
+    /// A server without leases, which serves the subscriber groups of these numbers.
     pub fn new(config: Config, groups: impl IntoIterator<Item = (u16, Group)>) -> Self {
         let groups = groups.into_iter().collect();
         Self { config, groups, actions: Actions::default(), counts: [0; Outcome::ALL.len()], received: 0 }
     }
 
-    /// Requests received.
+    /// Requests received so far, dropped ones included.
     pub fn received(&self) -> u64 {
         self.received
     }
@@ -176,7 +176,7 @@ impl Dhcp6Server {
         self.counts[outcome as usize]
     }
 
-    /// The next thing to do.
+    /// Takes the oldest action that is ready: a reply to send, or a lease to store before its reply is released.
     pub fn next_action(&mut self) -> Option<Action<Reply>> {
         self.actions.next_action()
     }
@@ -279,7 +279,7 @@ impl Dhcp6Server {
         pools.offer(key, group, ia.address.map(Into::into), exchange.now, self.config.offer).map_err(|_| none)
     }
 
-    /// RFC 8415 clause 18.3.9.
+    /// Answers a Solicit with an Advertise, or a Reply with Rapid Commit (RFC 8415, 18.3.9).
     fn solicit(&mut self, pools: &mut Pools, exchange: &Exchange<'_>) -> Outcome {
         let mut body = Vec::new();
         for ia in &exchange.message.ias {
@@ -370,7 +370,7 @@ impl Dhcp6Server {
         Outcome::Replied
     }
 
-    /// RFC 8415 clause 18.3.3.
+    /// Answers a Confirm: whether the addresses are on the client's link (RFC 8415, 18.3.3).
     fn confirm(&mut self, pools: &Pools, exchange: &Exchange<'_>) -> Result<Outcome, Outcome> {
         let addresses = || exchange.message.ias.iter().filter(|ia| ia.kind == Kind::Na).filter_map(|ia| ia.address);
         if addresses().next().is_none() {

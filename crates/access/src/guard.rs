@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::{Mac, arp, ndp};
 
-/// What to do with a message.
+/// Decision about an ARP or neighbour-discovery message of a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Answer from the gateway's (virtual) MAC: for the gateway's own address, or as proxy (RFC 1027, RFC 4389).
@@ -14,7 +14,7 @@ pub enum Verdict {
     Drop(Reason),
 }
 
-/// Why a message was dropped.
+/// Reason for which a message was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The sender's hardware address is not that of the subscriber's session.
@@ -28,7 +28,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Stable identifier, for counters.
+    /// Identifier in counters, snake_case; it does not change between releases.
     pub fn id(self) -> &'static str {
         match self {
             Self::SenderMac => "guard_sender_mac",

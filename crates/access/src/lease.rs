@@ -9,34 +9,34 @@
 use crate::{ClientKey, Line};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Bytes of a record.
+/// Length of an encoded record in bytes.
 pub const RECORD_LEN: usize = 45;
 
-/// What is leased.
+/// Kind of lease; the number is part of the stored record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// An IPv4 address.
+    /// An IPv4 address (DHCPv4).
     #[default]
     Ip4 = 4,
-    /// An IPv6 address of an IA_NA.
+    /// An IPv6 address of an IA_NA (RFC 8415, 21.4).
     Na = 6,
-    /// A delegated prefix of an IA_PD.
+    /// A delegated prefix of an IA_PD (RFC 8415, 21.21).
     Pd = 7,
 }
 
 /// Which lease: stored records with the same key replace each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseKey {
-    /// What is leased.
+    /// Address or delegated prefix.
     pub kind: Kind,
-    /// To whom.
+    /// Client that holds the lease.
     pub client: ClientKey,
 }
 
-/// A lease as stored.
+/// A granted lease in the form that is stored and restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseRecord {
-    /// Which lease.
+    /// Kind, client and IAID.
     pub key: LeaseKey,
     /// The subscriber group that granted it.
     pub group: u16,
@@ -48,27 +48,27 @@ pub struct LeaseRecord {
     pub expiry: u32,
 }
 
-/// Why a stored record can't be used.
+/// Error of [`LeaseRecord::decode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRecord {
-    /// The length.
+    /// Length in bytes, which is not [`RECORD_LEN`].
     #[error("lease record of {0} bytes; version 1 has {RECORD_LEN}")]
     Length(usize),
-    /// The version.
+    /// Version of the format, which this release does not read.
     #[error("lease record of version {0}; this release reads version 1")]
     Version(u8),
-    /// A field.
+    /// Name of a field whose value is out of range.
     #[error("lease record with an invalid {0}")]
     Field(&'static str),
 }
 
 impl LeaseRecord {
-    /// The address, if it is IPv4.
+    /// The leased address; none: the lease is of IPv6.
     pub fn ip4(&self) -> Option<Ipv4Addr> {
         self.address.to_ipv4_mapped()
     }
 
-    /// As bytes.
+    /// Encodes the record in the format of version 1.
     pub fn encode(&self) -> [u8; RECORD_LEN] {
         let mut out = [0; RECORD_LEN];
         let ClientKey { line, mac, identifier } = self.key.client;
@@ -85,7 +85,7 @@ impl LeaseRecord {
         out
     }
 
-    /// From bytes.
+    /// Decodes what [`LeaseRecord::encode`] has written.
     pub fn decode(bytes: &[u8]) -> Result<Self, BadRecord> {
         match bytes.first() {
             Some(1) | None => {}

@@ -35,18 +35,18 @@ impl std::ops::Add<Duration> for Time {
 /// An access line by its tags: one subscriber (TR-101 1:1 VLAN) or one access section with many (N:1). 0: no such tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Line {
-    /// Index of the access port.
+    /// Index of the access port, in the order of the configuration.
     pub port: u16,
-    /// S-VLAN ID.
+    /// Identifier of the outer tag (S-VLAN, IEEE 802.1ad), 0 to 4094; 0: no tag.
     pub s_vlan: u16,
-    /// C-VLAN ID.
+    /// Identifier of the inner tag (C-VLAN, IEEE 802.1Q), 0 to 4094; 0: no tag.
     pub c_vlan: u16,
 }
 
 /// Which client on which line. An address stays with its key (RFC 2131 clause 4.2; RFC 8415 clause 12).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientKey {
-    /// Where the client is.
+    /// Line that the client is on.
     pub line: Line,
     /// The client's hardware address.
     pub mac: [u8; 6],

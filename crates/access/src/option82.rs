@@ -41,7 +41,7 @@ pub struct RelayAgent<'a> {
     pub rates: LineRates,
 }
 
-/// Option 82 that can't be read.
+/// Option 82 ends within a sub-option; the offset in bytes where it is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("option 82 is cut off at byte {0}")]
 pub struct CutOff(pub usize);
@@ -131,7 +131,7 @@ impl LineRates {
 /// A circuit ID `Access-Node-ID eth SLOT/PORT[/ONU][:VLAN]` or `… atm SLOT/PORT:VPI.VCI` (TR-101 R-124, TR-156 R-100).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Circuit<'a> {
-    /// The access node.
+    /// Access-Node-ID: name of the access node.
     pub node: &'a str,
     /// `eth`, `atm` or another access type.
     pub access: &'a str,

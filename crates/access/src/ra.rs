@@ -13,20 +13,20 @@ const MIN_DELAY: u64 = 3000;
 /// Most of the random delay of a solicited advertisement (MAX_RA_DELAY_TIME), in ms.
 const MAX_RA_DELAY: u64 = 500;
 
-/// What is advertised.
+/// Fields and options of router advertisements (RFC 4861, 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The gateway's MAC on the line.
+    /// Hardware address of the gateway on the line.
     pub mac: Mac,
     /// Longest time between unsolicited advertisements, at least 4 s; the shortest is a third of it.
     pub interval: Duration,
     /// How long the gateway is a default router, in seconds.
     pub lifetime: u16,
-    /// M: addresses come from DHCPv6.
+    /// M flag: addresses are assigned by DHCPv6.
     pub managed: bool,
     /// O: other configuration comes from DHCPv6.
     pub other: bool,
-    /// MTU of the line.
+    /// MTU (option 5) in bytes; none: the option is left out.
     pub mtu: Option<u32>,
     /// Valid lifetime of SLAAC prefixes, in seconds.
     pub valid: u32,
@@ -51,7 +51,7 @@ pub struct RouterAdvertisements {
 }
 
 impl RouterAdvertisements {
-    /// No subscribers yet.
+    /// A sender of advertisements without subscribers.
     pub fn new(config: Config) -> Self {
         Self { config, subscribers: HashMap::new(), queue: BinaryHeap::new() }
     }
@@ -61,7 +61,7 @@ impl RouterAdvertisements {
         self.subscribers.len()
     }
 
-    /// Whether there is none.
+    /// Whether no subscriber gets advertisements.
     pub fn is_empty(&self) -> bool {
         self.subscribers.is_empty()
     }

@@ -15,12 +15,12 @@ pub enum Vlans {
     ManyPerLine,
 }
 
-/// Who a subscriber is.
+/// Key of a subscriber: its line, and on N:1 lines its hardware address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
-    /// The line.
+    /// Port and VLAN pair.
     pub line: Line,
-    /// The MAC, on N:1 lines.
+    /// Hardware address; none: the line has one subscriber.
     pub mac: Option<Mac>,
 }
 
@@ -37,11 +37,11 @@ impl Identity {
 pub struct Subscriber {
     /// The MAC of its latest session: never learnt from ARP or ND.
     pub mac: Option<Mac>,
-    /// Its IPv4 address.
+    /// Address leased by DHCPv4.
     pub ip4: Option<Ipv4Addr>,
-    /// Its IA_NA address.
+    /// Address leased by DHCPv6 (IA_NA).
     pub na: Option<Ipv6Addr>,
-    /// Its SLAAC prefix, 64 bits.
+    /// First address of the /64 that router advertisements announce.
     pub slaac: Option<Ipv6Addr>,
     /// Its delegated prefix and that prefix's length.
     pub pd: Option<(Ipv6Addr, u8)>,
@@ -63,28 +63,28 @@ pub enum Change {
     Changed,
     /// The last is gone: the session ends.
     Ended,
-    /// Nothing changed.
+    /// The subscriber has what it had before.
     Same,
 }
 
-/// All subscribers by identity.
+/// Subscribers by their identity.
 #[derive(Debug, Default)]
 pub struct Subscribers {
     all: HashMap<Identity, Subscriber>,
 }
 
 impl Subscribers {
-    /// How many there are.
+    /// Number of subscribers.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no subscriber.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// One of them.
+    /// The subscriber with this identity.
     pub fn get(&self, identity: &Identity) -> Option<&Subscriber> {
         self.all.get(identity)
     }

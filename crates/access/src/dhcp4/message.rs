@@ -30,7 +30,7 @@ impl Type {
     }
 }
 
-/// Why a message is not handled.
+/// Error of [`Message::parse`]: the datagram is not a well-formed BOOTREQUEST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// Shorter than a BOOTP header with its magic cookie, a wrong hlen, or an option of a wrong length.
@@ -42,12 +42,12 @@ pub enum Malformed {
 /// In front of the options (RFC 2131 clause 3).
 pub(super) const MAGIC: [u8; 4] = [99, 130, 83, 99];
 
-/// A client's message.
+/// A DHCP message from a client (RFC 2131, 2), with the options that a server reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// Option 53.
+    /// DHCP message type (option 53).
     pub kind: Type,
-    /// Transaction ID.
+    /// Transaction identifier, which the reply repeats.
     pub xid: u32,
     /// The flags field; only the broadcast bit has a meaning.
     pub flags: u16,
@@ -71,7 +71,7 @@ impl<'a> Message<'a> {
     /// The broadcast bit of [`Message::flags`].
     pub const BROADCAST: u16 = 0x8000;
 
-    /// Reads a UDP payload.
+    /// Parses a UDP payload: a BOOTREQUEST of an Ethernet client with a DHCP message type (RFC 2131, 2).
     pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
         let head: &[u8; 240] = octets.first_chunk().ok_or(Malformed::Unreadable)?;
         if head[2] > 16 || head[236..] != MAGIC {

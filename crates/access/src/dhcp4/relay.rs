@@ -26,7 +26,7 @@ super::counters! {
     }
 }
 
-/// A relay agent.
+/// A DHCP relay agent (RFC 1542, RFC 3046).
 #[derive(Clone, Copy, Debug)]
 pub struct Relay {
     /// Its address towards clients (giaddr), by which the server chooses the subnet.

@@ -10,18 +10,18 @@ use wire::Mac;
 /// Smallest message that every client takes (RFC 1542 clause 2.1), in bytes.
 const MIN_LEN: usize = 300;
 
-/// What clients are configured with.
+/// Options of OFFER and ACK (RFC 2132).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Length of the subnet's prefix, for option 1.
     pub prefix_len: u8,
     /// Routers, option 3. Some clients start over without one.
     pub routers: Vec<Ipv4Addr>,
-    /// DNS servers, option 6.
+    /// Domain name servers (option 6), in order of preference.
     pub dns: Vec<Ipv4Addr>,
     /// Domain name, option 15; empty: none.
     pub domain: String,
-    /// NTP servers, option 42.
+    /// NTP servers (option 42), in order of preference.
     pub ntp: Vec<Ipv4Addr>,
     /// Classless static routes, option 121 (RFC 3442): destination, prefix length, router.
     pub routes: Vec<(Ipv4Addr, u8, Ipv4Addr)>,
@@ -31,16 +31,16 @@ pub struct Options {
     pub t2: Option<Duration>,
 }
 
-/// An option that can't be sent.
+/// A configured option that does not fit its format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadOption {
-    /// Its length.
+    /// Option code, and its length in octets, which is more than 255.
     #[error("DHCP option {0} takes {1} bytes; at most 255 fit")]
     TooLong(u8, usize),
-    /// A prefix length.
+    /// Option code, and a prefix length above 32.
     #[error("DHCP option {0}: a prefix length of {1} is invalid; allowed: 0 to 32")]
     PrefixLen(u8, u8),
-    /// The times.
+    /// T1, T2 and lease time in seconds, which are not in ascending order.
     #[error("T1 of {0} s, T2 of {1} s and a lease of {2} s: each must be shorter than the next")]
     Times(u32, u32, u32),
 }
@@ -118,17 +118,17 @@ pub enum Destination {
 /// A reply to be sent from UDP port 67.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The line.
+    /// Port and VLAN pair that the reply leaves by.
     pub line: Line,
-    /// The source address.
+    /// Source address of the IP packet: the server identifier (option 54).
     pub server: Ipv4Addr,
-    /// The destination.
+    /// Addresses of IP packet and frame.
     pub to: Destination,
-    /// The message type.
+    /// DHCP message type (option 53): OFFER, ACK or NAK.
     pub kind: Type,
     /// The address offered or granted; unspecified in other replies.
     pub address: Ipv4Addr,
-    /// The UDP payload.
+    /// UDP payload, from the `op` octet on.
     pub octets: Vec<u8>,
 }
 
@@ -144,7 +144,7 @@ pub(super) struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// An OFFER or ACK of an address.
+    /// An OFFER or ACK with `yiaddr`, times and configured options.
     pub fn lease(self, address: Ipv4Addr) -> Reply {
         let message = self.message;
         let broadcast = message.flags & Message::BROADCAST != 0;

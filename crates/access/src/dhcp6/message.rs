@@ -52,7 +52,7 @@ const RELAY_REPL: u8 = 13;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// An identity association.
+/// An identity association: IA_NA or IA_PD (RFC 8415, 21.4 and 21.21).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ia {
     /// [`Kind::Na`] or [`Kind::Pd`].
@@ -69,24 +69,24 @@ pub struct Relay<'a> {
     hops: u8,
     link: Ipv6Addr,
     peer: Ipv6Addr,
-    /// Interface-Id (option 18).
+    /// Interface-Id (option 18), which the Relay-reply repeats.
     pub interface_id: Option<&'a [u8]>,
     /// Remote-Id (option 37), behind its enterprise number.
     pub remote_id: Option<&'a [u8]>,
 }
 
-/// A client's message.
+/// A client's message (RFC 8415, 8), without the Relay-forward messages around it.
 #[derive(Clone, Debug)]
 pub struct Message<'a> {
     /// Its type; `None` for one that servers do not take.
     pub kind: Option<Type>,
-    /// Transaction ID.
+    /// Transaction identifier, which the reply repeats.
     pub xid: [u8; 3],
-    /// The client's DUID.
+    /// Client Identifier (option 1): a DUID.
     pub client: Option<&'a [u8]>,
-    /// The server's DUID.
+    /// Server Identifier (option 2): a DUID.
     pub server: Option<&'a [u8]>,
-    /// Rapid Commit (option 14).
+    /// Rapid Commit (option 14): the client takes a Reply to its Solicit.
     pub rapid_commit: bool,
     /// Identity associations, at most [`MAX_IAS`].
     pub ias: Vec<Ia>,
@@ -151,7 +151,7 @@ impl Ia {
 }
 
 impl<'a> Message<'a> {
-    /// Reads a UDP payload.
+    /// Parses a UDP payload, with up to eight Relay-forward messages around the client's.
     pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
         let (mut octets, mut relays) = (octets, Vec::new());
         while octets.first() == Some(&RELAY_FORW) {
