@@ -18,13 +18,13 @@ pub enum Status {
 /// What passed of one family. Input is what came from the subscriber.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Octets from the subscriber.
+    /// Octets received from the subscriber (Acct-Input-Octets, RFC 2866, 5.3).
     pub input_octets: u64,
-    /// Octets to the subscriber.
+    /// Octets sent to the subscriber (Acct-Output-Octets, RFC 2866, 5.4).
     pub output_octets: u64,
-    /// Packets from the subscriber.
+    /// Packets received from the subscriber (Acct-Input-Packets, RFC 2866, 5.8).
     pub input_packets: u64,
-    /// Packets to the subscriber.
+    /// Packets sent to the subscriber (Acct-Output-Packets, RFC 2866, 5.9).
     pub output_packets: u64,
 }
 
@@ -63,9 +63,9 @@ pub fn counters(ip4: Counters, ip6: Counters, ip6_apart: bool) -> Vec<Attribute>
 /// What an Accounting-Request of a session says, besides what identifies the subscriber.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'a> {
-    /// Start, interim or stop.
+    /// Acct-Status-Type (RFC 2866, 5.1): start, interim update or stop.
     pub status: Status,
-    /// Acct-Session-Id.
+    /// Acct-Session-Id (RFC 2866, 5.5), the same in all records of a session.
     pub session: &'a str,
     /// Class attributes of the Access-Accept, echoed (RFC 2865 clause 5.25).
     pub class: &'a [Vec<u8>],
@@ -82,7 +82,7 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// As attributes.
+    /// Attributes of the Accounting-Request, in the order in which they are sent.
     pub fn attributes(&self) -> Vec<Attribute> {
         let mut out = vec![
             Attribute::integer(number::ACCT_STATUS_TYPE, self.status as u32),

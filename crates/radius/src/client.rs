@@ -15,16 +15,16 @@ use std::time::Duration;
 /// Milliseconds of any clock that does not go back.
 pub type Time = u64;
 
-/// A server.
+/// A RADIUS server and its shared secret.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Where it listens.
+    /// Address and UDP port that it receives requests on.
     pub address: SocketAddr,
-    /// The shared secret.
+    /// Shared secret of client and server (RFC 2865, 3).
     pub secret: Secret,
 }
 
-/// How a client behaves.
+/// Retransmission, limits and dead-server detection of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// UDP source ports; each has 256 identifiers for each server.
@@ -48,14 +48,14 @@ impl Default for Config {
     }
 }
 
-/// A datagram to send.
+/// A UDP datagram that the caller sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
     /// Index of the source port, below [`Config::sources`].
     pub source: u16,
-    /// The server.
+    /// Address and port of the server.
     pub to: SocketAddr,
-    /// The UDP payload.
+    /// UDP payload: a RADIUS packet (RFC 2865, 3).
     pub octets: Vec<u8>,
 }
 
@@ -68,13 +68,13 @@ pub enum Event {
     NoAnswer(u64),
     /// A server has taken an accounting request: its record may be erased.
     Acknowledged(u64),
-    /// A server is dead, by its index.
+    /// The server with this index stopped answering; others are used.
     Dead(usize),
-    /// A server answers again.
+    /// The server with this index answers again.
     Alive(usize),
 }
 
-/// Why a request was not taken.
+/// Reason for which a request was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The queue.
@@ -85,10 +85,10 @@ pub enum Refused {
     Malformed(#[from] Malformed),
 }
 
-/// Why a datagram was ignored.
+/// Reason for which a received datagram was ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ignored {
-    /// The sender or the identifier.
+    /// No request with this identifier is outstanding at this server.
     #[error("RADIUS response to no request: late, or from a stranger")]
     Unexpected,
     /// The packet.
@@ -115,7 +115,7 @@ struct InFlight {
     due: Time,
 }
 
-/// Server, source port, identifier.
+/// Index of the server, source port and identifier: what a response is matched by.
 type Slot = (usize, u16, u8);
 
 #[derive(Debug)]
@@ -129,7 +129,7 @@ struct Health {
 /// Fills with bytes that nobody can predict.
 type Random = Box<dyn FnMut(&mut [u8]) + Send + Sync>;
 
-/// The client.
+/// A RADIUS client without socket and clock: datagrams and times are passed in, [`Transmit`]s are taken out.
 pub struct Client {
     config: Config,
     servers: Vec<Server>,
@@ -161,12 +161,12 @@ impl Client {
         }
     }
 
-    /// The next datagram to send.
+    /// Takes the next datagram to send; none: nothing is to be sent now.
     pub fn next_transmit(&mut self) -> Option<Transmit> {
         self.transmits.pop_front()
     }
 
-    /// What became of requests.
+    /// Takes the next result of a request or change of a server, in order.
     pub fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

@@ -24,22 +24,22 @@ pub enum ErrorCause {
     MultipleSessionSelectionUnsupported = 508,
 }
 
-/// Why a datagram gets no answer.
+/// Reason for which a datagram gets no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Dropped {
-    /// The sender.
+    /// No client is configured with the sender's address.
     #[error("CoA request of an unknown client")]
     UnknownClient,
     /// The packet.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// The code.
+    /// The code is neither CoA-Request (43) nor Disconnect-Request (40).
     #[error("not a CoA or Disconnect request")]
     NotARequest,
-    /// The time.
+    /// Event-Timestamp is absent, too old or too new (RFC 5176, 6.3).
     #[error("CoA request whose Event-Timestamp is absent or outside the window: are both clocks right?")]
     OutsideWindow,
-    /// A repetition.
+    /// The same request is being carried out; its answer follows.
     #[error("CoA request that is being worked on already")]
     InProgress,
 }
@@ -48,7 +48,7 @@ pub enum Dropped {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(u64);
 
-/// What became of a datagram.
+/// Result of a received datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
     /// A new request; answer it with [`Server::answer`].

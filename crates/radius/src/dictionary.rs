@@ -18,34 +18,34 @@ const FILES: &[&str] = &[
 /// How an attribute's value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// UTF-8 text.
+    /// UTF-8 text (`text`, RFC 8044, 3.4).
     Text,
     /// Octets without a meaning here.
     Octets,
     /// 32 bits, big-endian; also dates, in seconds since 1970.
     Integer,
-    /// An IPv4 address.
+    /// An IPv4 address (`ipv4addr`, RFC 8044, 3.8).
     Ip4,
-    /// An IPv6 address.
+    /// An IPv6 address (`ipv6addr`, RFC 8044, 3.9).
     Ip6,
     /// A reserved octet, the prefix's length, and as many octets as it needs (RFC 3162 clause 2.3).
     Prefix6,
 }
 
-/// What an attribute is.
+/// Definition of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// Its name.
+    /// Name as in the dictionary: `User-Name`.
     pub name: &'static str,
     /// The vendor's enterprise number; 0: a standard attribute.
     pub vendor: u32,
-    /// Its number.
+    /// Type of the attribute, or of the vendor's attribute (RFC 2865, 5 and 5.26).
     pub code: u8,
-    /// Its value.
+    /// Format of the value.
     pub kind: Kind,
 }
 
-/// All attributes that are known.
+/// Definitions of attributes, by number and by name.
 #[derive(Debug, Default)]
 pub struct Dictionary {
     names: HashMap<&'static str, Definition>,
@@ -60,7 +60,7 @@ static EMBEDDED: LazyLock<Dictionary> = LazyLock::new(|| {
 });
 
 impl Dictionary {
-    /// The dictionaries compiled in.
+    /// The dictionary of all attributes that this crate has definitions of.
     pub fn embedded() -> &'static Self {
         &EMBEDDED
     }
@@ -88,7 +88,7 @@ impl Dictionary {
         }
     }
 
-    /// An attribute by its name.
+    /// The definition of an attribute by its name in the dictionary.
     pub fn by_name(&self, name: &str) -> Option<&Definition> {
         self.names.get(name)
     }
@@ -98,7 +98,7 @@ impl Dictionary {
         self.codes.get(&(vendor, code)).and_then(|name| self.names.get(name))
     }
 
-    /// The name of an attribute's value.
+    /// Name of an enumerated value, such as `Framed-User` of `Service-Type` 2.
     pub fn value(&self, attribute: &str, number: u32) -> Option<&'static str> {
         let name = self.names.get(attribute)?.name;
         self.values.get(&(name, number)).copied()
@@ -165,9 +165,9 @@ pub mod number {
     }
     /// Vendor of the Broadband Forum's attributes (RFC 4679).
     pub const BBF: u32 = 3561;
-    /// Agent-Circuit-Id of [`BBF`].
+    /// Agent-Circuit-Id of [`BBF`] (RFC 4679, 3.3.1).
     pub const BBF_CIRCUIT_ID: u8 = 1;
-    /// Agent-Remote-Id of [`BBF`].
+    /// Agent-Remote-Id of [`BBF`] (RFC 4679, 3.3.2).
     pub const BBF_REMOTE_ID: u8 = 2;
     /// Actual-Data-Rate-Upstream of [`BBF`], bit/s.
     pub const BBF_ACTUAL_UP: u8 = 129;

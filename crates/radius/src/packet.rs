@@ -9,7 +9,7 @@ use hmac::{Hmac, Mac};
 use md5::{Digest, Md5};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Bytes in front of the attributes.
+/// Octets before the attributes: code, identifier, length, authenticator (RFC 2865, 3).
 pub const HEADER_LEN: usize = 20;
 /// Longest packet (RFC 2865 clause 3).
 pub const MAX_LEN: usize = 4096;
@@ -76,7 +76,7 @@ impl std::fmt::Debug for Secret {
 pub struct Attribute {
     /// The vendor's enterprise number; 0: a standard attribute.
     pub vendor: u32,
-    /// Its number.
+    /// Type of the attribute, or of the vendor's attribute.
     pub code: u8,
     /// Its value, at most 253 bytes (247 of a vendor's).
     pub value: Vec<u8>,
@@ -88,7 +88,7 @@ impl Attribute {
         Self { vendor: 0, code, value: value.as_ref().to_vec() }
     }
 
-    /// A standard attribute of 32 bits.
+    /// A standard attribute with an unsigned value of 32 bits.
     pub fn integer(code: u8, value: u32) -> Self {
         Self::octets(code, value.to_be_bytes())
     }
@@ -108,27 +108,27 @@ impl Attribute {
         Self::octets(code, value)
     }
 
-    /// An attribute of a vendor.
+    /// A Vendor-Specific attribute (RFC 2865, 5.26) with one sub-attribute.
     pub fn vendor(vendor: u32, code: u8, value: impl AsRef<[u8]>) -> Self {
         Self { vendor, code, value: value.as_ref().to_vec() }
     }
 
-    /// As 32 bits.
+    /// The value as an unsigned number; none: it does not have four octets.
     pub fn to_integer(&self) -> Option<u32> {
         self.value.as_slice().try_into().ok().map(u32::from_be_bytes)
     }
 
-    /// As text.
+    /// The value as text; none: it is not UTF-8.
     pub fn to_text(&self) -> Option<&str> {
         std::str::from_utf8(&self.value).ok()
     }
 
-    /// As an IPv4 address.
+    /// The value as an IPv4 address; none: it does not have four octets.
     pub fn to_ip4(&self) -> Option<Ipv4Addr> {
         <[u8; 4]>::try_from(self.value.as_slice()).ok().map(Ipv4Addr::from)
     }
 
-    /// As an IPv6 prefix and its length.
+    /// The value as an IPv6 prefix and its length in bits (RFC 3162, 2.3); none: it is not one.
     pub fn to_prefix6(&self) -> Option<(Ipv6Addr, u8)> {
         let [_, len, ref octets @ ..] = *self.value else { return None };
         let mut wide = [0; 16];
@@ -137,34 +137,34 @@ impl Attribute {
     }
 }
 
-/// Why a packet can't be used.
+/// Reason for which a packet is not valid (RFC 2865, 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// Its length.
+    /// The packet is cut off, or longer than [`MAX_LEN`].
     #[error("RADIUS packet cut off, or longer than {MAX_LEN} bytes")]
     Length,
-    /// Its code.
+    /// A code that this crate does not read.
     #[error("RADIUS packet of unknown code {0}")]
     Code(u8),
-    /// An attribute.
+    /// Type of an attribute with an invalid length.
     #[error("RADIUS attribute {0} has an invalid length")]
     Attribute(u8),
-    /// The authenticator.
+    /// The authenticator does not match the shared secret.
     #[error("RADIUS authenticator is wrong: is the shared secret the same on both sides?")]
     Authenticator,
-    /// Message-Authenticator.
+    /// Message-Authenticator (RFC 2869, 5.14) is missing.
     #[error("RADIUS packet without Message-Authenticator (CVE-2024-3596): update the server, or have it send one")]
     NoMessageAuthenticator,
 }
 
-/// A packet as values.
+/// A RADIUS packet (RFC 2865, 3) with its attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Its type.
+    /// Type of the packet (RFC 2865, 3).
     pub code: Code,
-    /// Its identifier.
+    /// Identifier, by which a response is matched to its request (RFC 2865, 3).
     pub id: u8,
-    /// Its authenticator.
+    /// Request Authenticator or Response Authenticator.
     pub authenticator: [u8; 16],
     /// Its attributes in order, without Message-Authenticator.
     pub attributes: Vec<Attribute>,
@@ -229,7 +229,7 @@ impl Packet {
         self.get_of(0, code)
     }
 
-    /// The first attribute of a vendor.
+    /// The first attribute of this vendor (its Private Enterprise Number) and type.
     pub fn get_of(&self, vendor: u32, code: u8) -> Option<&Attribute> {
         self.attributes.iter().find(|a| (a.vendor, a.code) == (vendor, code))
     }
