@@ -112,7 +112,7 @@ impl<F: FnMut(InstanceId, IpAddr) -> Option<u32>> Ways for F {
 /// Compiles a session's rules.
 ///
 /// # Errors
-/// Which rule can not be, and why; nothing is made then.
+/// The rule that is invalid, and why; nothing is compiled then.
 pub fn compile(session: &Session, handle: u32, ways: &mut impl Ways) -> Result<Compiled, CompileError> {
     let [up, down] = [true, false].map(|tunnelled| by_precedence(session, tunnelled));
     let mut parts = Parts::new(session);

@@ -190,7 +190,7 @@ impl Control {
     /// Compiles rules for a session, entering the tunnels they name.
     ///
     /// # Errors
-    /// Which rule can not be.
+    /// The rule that is invalid.
     pub fn compile(&mut self, session: &Session, handle: u32) -> Result<Compiled, CompileError> {
         compile(session, handle, &mut Named(self))
     }
@@ -203,7 +203,7 @@ impl Control {
     /// Compiles rules for a session that is put in place before its worker runs.
     ///
     /// # Errors
-    /// Which rule can not be.
+    /// The rule that is invalid.
     pub fn adopt(&mut self, worker: u16, handle: u32, session: &Session) -> Result<Compiled, CompileError> {
         let compiled = self.compile(session, handle)?;
         self.remotes.set((worker, handle), session);
@@ -363,7 +363,7 @@ impl Control {
         self.answers.pop_front()
     }
 
-    /// The next thing that happened to a session and nobody asked for. Those that are not taken are lost, counted.
+    /// The next event of a session that no request caused. Those that are not taken are lost, counted.
     pub fn report(&mut self) -> Option<Report> {
         self.reports.pop_front()
     }

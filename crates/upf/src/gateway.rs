@@ -1,4 +1,4 @@
-//! The user plane of one worker: which pipeline a burst takes, and what control asks of it.
+//! The user plane of one worker: which pipeline a burst takes, and commands from control.
 
 use std::os::fd::BorrowedFd;
 
@@ -24,7 +24,7 @@ use crate::rules::Usage;
 use crate::sessions::{Refused, Sessions};
 use crate::slow::{Duplicates, NextReinject, SlowPath};
 
-/// What control asks of a worker.
+/// Command from control to a worker.
 pub enum Command {
     /// Take in a session, or replace its rules.
     Install {
@@ -73,7 +73,7 @@ pub enum Command {
         /// The network it leads through.
         instance: InstanceId,
     },
-    /// Packets to a network behind a subscriber are that worker's from now on; none: nobody's.
+    /// Packets to a network behind a subscriber are that worker's from now on; none: of no worker.
     Steer {
         /// The network.
         route: Route,
@@ -212,7 +212,7 @@ pub struct Parts {
     pub lists: Option<Reader<AccessLists>>,
     /// Translation, where it is configured.
     pub nat: Option<Box<Nat>>,
-    /// What stages are told of the configuration.
+    /// Configuration that stages are built from.
     pub choices: Choices,
 }
 

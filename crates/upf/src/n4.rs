@@ -1,4 +1,4 @@
-//! The user plane under a control plane: sessions as PFCP asks for them over N4, Sxa and Sxb (3GPP TS 29.244, clause 5).
+//! The user plane under a control plane: sessions established by PFCP over N4, Sxa and Sxb (3GPP TS 29.244, 5).
 //!
 //! ```text
 //! datagrams ── pfcp::node ──► requests ──► N4 ──► Control ──► workers
@@ -6,7 +6,7 @@
 //!                  └── responses, reports ◄─┘  once the worker has answered
 //! ```
 //!
-//! [`N4`] has no socket and no clock: requests, time and [`Control`] are handed in, messages are taken out. A session is
+//! [`N4`] has no socket and no clock: requests, time and [`Control`] are inputs, messages are outputs. A session is
 //! kept as the request that would establish it as it is now ([`change::Rules`]); that is what a modification changes,
 //! what the store keeps, and what [`translate`] makes a worker's rules of.
 
@@ -117,7 +117,7 @@ pub struct Counters {
     pub path_failures: u64,
     /// Those that answered again.
     pub path_recoveries: u64,
-    /// Octets counted and in no report when their sessions ended with nobody to tell.
+    /// Octets counted and in no report when their sessions ended without a control plane.
     pub octets_unheard: u64,
     /// Requests that waited for room in a worker's command ring.
     pub queued: u64,
@@ -231,7 +231,7 @@ pub struct N4 {
     queue: Queue,
     /// Sessions that are over, by SEID, and whose worker's command ring was full when it was to be told.
     over: VecDeque<u64>,
-    /// Tunnels that were told of as unknown to their ends.
+    /// Tunnels that were reported as unknown to their peers.
     errors: errors::Told,
     /// How long sessions have been silent, of which that is to be told.
     silences: HashMap<u32, Silence>,
@@ -368,7 +368,7 @@ impl N4 {
         self.unknown_networks.take_notice()
     }
 
-    /// Network instances that control planes named and nobody configured: names, and how many rules had them.
+    /// Network instances that control planes named and that are not configured: names, and how many rules had them.
     pub fn unknown_networks(&self) -> impl Iterator<Item = (&str, u64)> {
         self.unknown_networks.all()
     }

@@ -55,7 +55,7 @@ impl NatLog {
     /// disk `interval` later at most, if the disk does its part.
     ///
     /// # Errors
-    /// When the file can not be opened, or there is no thread that syncs it.
+    /// The file is not opened, or no thread is started that syncs it.
     pub fn new(
         rings: Vec<Consumer<BlockEvent>>,
         instances: Vec<String>,

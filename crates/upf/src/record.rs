@@ -67,7 +67,7 @@ pub const LINE: usize = size_of::<Line>();
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Head {
-    /// Increases with every use of the place and every change of rules: tells a stale reference.
+    /// Increases with every use of the place and every change of rules: detects a stale reference.
     pub generation: u32,
     /// Control's number of the session on this worker.
     pub handle: u32,

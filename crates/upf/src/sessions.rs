@@ -29,7 +29,7 @@ use filters::SharedFilters;
 use keys::Keys;
 use state::{arm, start_buckets};
 
-/// Why a session can not be taken in.
+/// Reason for which a session is not installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Refused {

@@ -40,10 +40,10 @@ pub use duplicates::Duplicates;
 pub use next_reinject::NextReinject;
 pub use waiting::Waiting;
 
-/// What a worker tells control.
+/// Event from a worker to control.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// ARP or neighbour discovery was heard.
+    /// A message of ARP or neighbour discovery was received.
     Neighbour(Heard),
     /// Packets wait for the neighbour on the way to an address.
     Resolve {
@@ -261,7 +261,7 @@ impl SlowPath {
         self.events.room() > self.events.capacity() / 2
     }
 
-    /// Events told so far.
+    /// Events sent to control so far.
     #[inline]
     pub(crate) fn told(&self) -> u64 {
         self.events.gauge().sent()
@@ -290,7 +290,7 @@ impl SlowPath {
         self.waiting.session_removed(handle, env);
     }
 
-    /// Sessions reached bounds on their usage: control is told.
+    /// Sessions reached bounds on their usage: an event to control.
     pub(crate) fn tell_reached(&mut self, sessions: &mut crate::sessions::Sessions) {
         while let Some(handle) = sessions.take_reached() {
             if self.events.push(Event::Reached { handle }).is_err() {

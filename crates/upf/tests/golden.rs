@@ -21,7 +21,7 @@ fn two_workers_do_as_one() {
 }
 
 /// Not those with sessions or networks beside the configured ones, which only PFCP's side of control steers, and those
-/// with a single public address, which can not be divided.
+/// with a single public address, which is not divisible.
 fn fits_two_workers(case: &golden_cases::Case) -> bool {
     let what = |step: &testkit::golden::Step| step.what.get("do").and_then(toml::Value::as_str).map(str::to_owned);
     let beside = |step| what(step).is_some_and(|what| ["sessions", "behind"].contains(&&*what));

@@ -37,7 +37,7 @@ pub enum Otherwise {
 /// they are written in.
 ///
 /// # Errors
-/// The first rule that can not be, by key.
+/// The first rule that is invalid, by key.
 pub fn lists(config: &Config) -> Result<(AccessLists, u32), ConfigError> {
     let mut lists = AccessLists::default();
     let mut counter = 0;

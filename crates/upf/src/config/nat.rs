@@ -26,7 +26,7 @@ pub struct Nat {
     #[serde(deserialize_with = "quantity::read::seconds::deserialize")]
     #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub block_idle_seconds: u32,
-    /// Seconds a block that was given back stays nobody's.
+    /// Seconds for which a block that was given back is not assigned again.
     #[serde(deserialize_with = "quantity::read::seconds::deserialize")]
     #[schemars(schema_with = "quantity::read::seconds::schema")]
     pub block_hold_seconds: u32,
@@ -56,7 +56,7 @@ pub struct Nat {
     pub mappings: usize,
     /// Subscribers a worker may have translated at a time.
     pub subscribers: usize,
-    /// The file that gets a line for each block given out or taken back; left out: no log. While it can not be written, no
+    /// The file that gets a line for each block given out or taken back; left out: no log. While it is not writable, no
     /// block is given out.
     pub log: Option<PathBuf>,
     /// Milliseconds after which a line of the log is on the disk at the latest (`fdatasync`): what a power cut may cost. A

@@ -63,7 +63,7 @@ impl Control {
         }
     }
 
-    /// Keeps a report for whoever takes it.
+    /// Queues a report until it is taken.
     fn tell(&mut self, report: Report) {
         if self.reports.len() < REPORTS * self.links.len() {
             self.reports.push_back(report);

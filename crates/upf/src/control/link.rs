@@ -41,7 +41,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends now or as soon as there is room; for what nobody waits for.
+    /// Sends now or as soon as there is room; for commands without a waiting request.
     pub(super) fn post(&mut self, command: Command) {
         if !self.backlog.is_empty() {
             self.backlog.push_back(command);

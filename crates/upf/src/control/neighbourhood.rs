@@ -1,4 +1,4 @@
-//! Neighbours: who is asked, who is told where we are, and what waited for them.
+//! Neighbours: resolution, announcements of our own addresses, and packets that waited.
 
 use std::net::IpAddr;
 

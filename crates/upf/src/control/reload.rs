@@ -20,7 +20,7 @@ impl Control {
     /// Makes the routes and access lists of a configuration, those of `keys`.
     ///
     /// # Errors
-    /// What can not be, by key.
+    /// What is invalid, by key.
     pub fn prepare(&self, config: &Config, keys: &[&str]) -> Result<Change, ConfigError> {
         let routes = || config.links().routes_over(self.neighbourhood.plan());
         let lists = || {

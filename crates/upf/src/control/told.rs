@@ -1,4 +1,4 @@
-//! What control tells: of itself, in answer, and of its own accord.
+//! What control reports: in answer to queries, and unsolicited.
 
 use std::net::IpAddr;
 
@@ -21,11 +21,11 @@ pub struct ControlCounters {
     pub refused: u64,
     /// Octets that removed sessions had used: final usage reports, summed.
     pub reported_bytes: u64,
-    /// Error Indications heard from peers.
+    /// Error Indications received from peers.
     pub error_indications: u64,
     /// Those that were about a session of ours.
     pub lost_tunnels: u64,
-    /// Reports nobody took.
+    /// Reports that were not taken.
     pub reports_lost: u64,
     /// Idle subscribers that had packets waiting.
     pub pages: u64,

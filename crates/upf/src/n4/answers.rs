@@ -1,4 +1,4 @@
-//! What workers answer, and what is told control planes then.
+//! Answers of workers, and the responses to control planes that follow.
 
 use pfcp::ie::{Cause, PfcpSmReqFlags, UsageReportTrigger};
 use pfcp::message::{SessionEstablishmentResponse, SessionModificationRequest, SessionModificationResponse};
@@ -23,13 +23,13 @@ pub(super) enum Pending {
     Establish(Box<Establishment>),
     /// Changed rules.
     Modify(Box<Modification>),
-    /// What has been counted, for a modification that only asks.
+    /// Usage counted, for a modification that only queries.
     Query { asked: RequestContext, number: u32, query: Query, response: Box<SessionModificationResponse> },
     /// A deletion.
     Delete(Ended),
     /// A look at what has been counted, because a bound was reached or the time has come.
     Look { number: u32 },
-    /// A change of ours (a rule's time has come): nobody waits.
+    /// A change by the user plane itself (activation time): no request waits.
     Refresh { number: u32 },
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Modification {
 /// A URR that was removed, and its account.
 pub(super) type Gone = (pfcp::group::CreateUrr, Metering);
 
-/// Which URRs a modification asks about.
+/// URRs that a modification queries.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Query {
     all: bool,
@@ -79,7 +79,7 @@ impl Query {
         !self.all && self.urrs.is_empty()
     }
 
-    /// A URR that it asks about and that is not there.
+    /// A URR that it queries and that does not exist.
     pub(super) fn unknown(&self, rules: &Rules) -> Option<u32> {
         let is_there = |urr: &u32| rules.create_urrs.iter().any(|rule| rule.urr_id.0 == *urr);
         self.urrs.iter().copied().find(|urr| !is_there(urr))

@@ -30,7 +30,7 @@ const ARRIVED: u64 = 20 * SECOND;
 /// Checkpoints written together, and how long the first may wait for others: few syncs of the disk.
 const TOGETHER: usize = 256;
 const GATHER: u64 = SECOND / 5;
-/// Time until a report that nobody answered is sent again.
+/// Time until an unanswered report is retransmitted.
 const AGAIN: u64 = 30 * SECOND;
 /// Reports of a session that may be waiting for their acknowledgement. While so many do, a period that ends makes no more;
 /// what else is to be told takes the place of the oldest.
@@ -76,15 +76,15 @@ pub(super) struct Checkpoints {
     began: u64,
     /// The next session to be asked.
     next: u32,
-    /// Sessions whose workers have not answered; nobody waits for that.
+    /// Sessions whose workers have not answered; no request waits for it.
     asked: HashMap<u64, u32>,
     /// The round's, to be written together, since when. What is written at once goes before, and takes its place.
     gathered: BTreeMap<u64, Change>,
     since: u64,
     owed: HashMap<u32, Vec<Owed>>,
-    /// Reports that nobody answered: when they are sent again, soonest first; session and number.
+    /// Unanswered reports: when they are retransmitted, soonest first; session and number.
     late: VecDeque<(u64, u32, u32)>,
-    /// Sessions with reports that nobody answered, by association.
+    /// Sessions with unanswered reports, by association.
     unanswered: BTreeSet<(u32, u32)>,
     /// Associations that get those again, and from which session on: none is sent twice in a round.
     sending_again: BTreeMap<u32, u32>,
@@ -117,7 +117,7 @@ impl Checkpoints {
         self.owed.remove(&number).unwrap_or_default()
     }
 
-    /// Reports that nobody will hear any more.
+    /// Reports that are not sent any more.
     pub fn give_up(&mut self, owed: &[Owed]) {
         self.lost += owed.iter().filter(|owed| owed.until == 0).count() as u64;
     }
@@ -370,7 +370,7 @@ impl N4 {
         Change::Checkpoint { key, bytes: Checkpoint { gone, owed, ..Checkpoint::default() }.bytes() }
     }
 
-    /// Sends what nobody has answered about a session that ends: there is no later for it.
+    /// Retransmits unanswered reports of a session that ends, for the last time.
     pub(super) fn say_owed(&mut self, peer: u32, cp_seid: u64, owed: &[Owed]) {
         for owed in owed.iter().filter(|owed| owed.unanswered) {
             self.out.extend(outgoing((peer, cp_seid), None, token(u32::MAX, 0), &owed.message));
@@ -387,7 +387,7 @@ impl N4 {
         })
     }
 
-    /// Reports of usage that nobody acknowledged and that were given up, for later ones of their session or with it.
+    /// Reports of usage that were not acknowledged and were given up, for later ones of their session or with it.
     pub fn usage_reports_lost(&self) -> u64 {
         self.checkpoints.lost
     }
@@ -419,7 +419,7 @@ impl N4 {
         is_owed
     }
 
-    /// Sends reports again that nobody answered a while ago, though their control plane is there.
+    /// Retransmits reports that have not been answered for a while, of control planes that are up.
     pub(super) fn send_late(&mut self, now: u64) {
         for _ in 0..SLICE {
             let late = self.checkpoints.late.front().copied().filter(|late| late.0 <= now);
@@ -512,7 +512,7 @@ impl N4 {
     }
 }
 
-/// What a checkpoint says, read.
+/// A decoded checkpoint.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     /// The URRs' accounts, by the clock of now.

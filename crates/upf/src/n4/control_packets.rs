@@ -1,5 +1,5 @@
 //! Packets between subscribers and control planes' functions by GTP-U at the N4 address (N4-u; 3GPP TS 29.244, 5.3.3; TS
-//! 29.281): router solicitations leave, router advertisements come. No socket: datagrams are handed in and taken out.
+//! 29.281): router solicitations leave, router advertisements come. No socket: datagrams are passed in and taken out.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};

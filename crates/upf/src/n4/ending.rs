@@ -21,11 +21,11 @@ use crate::rules::Usage;
 /// Why a session ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
-    /// The control plane asked for it, and hears what was used in the answer.
+    /// The control plane requested it; usage is in the response.
     Request(RequestContext),
-    /// The control plane has another in its place, and hears in a report what was used.
+    /// The control plane has another in its place; usage is in a report.
     Replaced,
-    /// The control plane is gone, or knows nothing of it: nobody hears.
+    /// The control plane is gone, or has no such session: usage is not reported.
     Unheard,
 }
 

@@ -1,5 +1,5 @@
 //! The user plane's end of N4, Sxa and Sxb: a PFCP node with its sessions behind it. No socket and no clock: datagrams
-//! and time are handed in, datagrams are taken out.
+//! and time are passed in, datagrams are taken out.
 
 mod hand_over;
 mod kept;
@@ -76,7 +76,7 @@ pub struct Restored {
     pub associations: usize,
     /// Sessions that are in place again.
     pub sessions: usize,
-    /// Sessions that can not be any more: the configuration has changed, or their control plane is unknown.
+    /// Sessions that are not restored: the configuration has changed, or their control plane is unknown.
     pub lost: usize,
 }
 
@@ -87,10 +87,10 @@ const NEWS: usize = 256;
 pub struct Endpoint {
     node: Node,
     n4: N4,
-    /// What peers are told.
+    /// Load and overload as reported to peers.
     began: RecoveryTimeStamp,
     news: std::collections::VecDeque<News>,
-    /// Reports nobody answered.
+    /// Reports without an answer.
     unanswered: u64,
     /// Time between checkpoints of usage.
     checkpoint_ns: u64,
@@ -151,7 +151,7 @@ impl Endpoint {
         self.news.iter()
     }
 
-    /// Reports that nobody answered.
+    /// Reports without an answer.
     pub fn unanswered(&self) -> u64 {
         self.unanswered
     }
@@ -194,7 +194,7 @@ impl Endpoint {
         self.node.first_at(from).map(|id| id.0)
     }
 
-    /// Whether a sender's next datagram may be handed in: requests of a control plane that wait for workers or the disk are
+    /// Whether a sender's next datagram may be taken: requests of a control plane that wait for workers or the disk are
     /// bounded, so that those of others do not wait behind them. So are those of the further addresses of control planes,
     /// which wait in the queue of strangers.
     pub fn may_serve(&self, class: Class) -> bool {

@@ -11,19 +11,19 @@ use wire::Teid;
 
 use super::{N4, Outgoing};
 
-/// So long a tunnel that was told of is not told of again.
+/// Time for which a tunnel that was reported is not reported again.
 const REST: u64 = 1_000_000_000;
 /// Sessions with tunnels told of in that time at most: beyond them control planes have other things to hear.
 const MOST: usize = 65_536;
-/// Tunnels of one session told of in that time at most.
+/// Tunnels of one session reported in that time at most.
 const TUNNELS: usize = 64;
 
-/// When which tunnel was told of: TEID and time, by session.
+/// Tunnels reported: TEID and time, by session.
 #[derive(Debug, Default)]
 pub(super) struct Told(HashMap<u32, Vec<(u32, u64)>>);
 
 impl Told {
-    /// Whether it is to be told of now; it has been then.
+    /// Whether it is to be reported now; it counts as reported then.
     fn is_news(&mut self, (session, teid): (u32, u32), now: u64) -> bool {
         let fresh = |(_, at): &(u32, u64)| now.saturating_sub(*at) < REST;
         if self.0.len() >= MOST {

@@ -2,7 +2,7 @@
 //! (F-SEID, 8.2.37), subscribers' addresses (CHV4 and CHV6, 8.2.62).
 //!
 //! None can be guessed from another: an attacker who has one tunnel endpoint must not have its neighbours. Freed ones
-//! come back last, so that packets still on their way meet nobody rather than somebody else.
+//! come back last, so that packets still in transit are dropped and not delivered to another subscriber.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
@@ -117,7 +117,7 @@ impl Teids {
         (u64::from(teid) >> self.bits) as u16
     }
 
-    /// A free endpoint of a worker that nobody else has, as `is_used` tells: control planes choose some themselves.
+    /// A free endpoint of a worker, for which `is_used` is false: control planes choose some themselves.
     /// Never 0, which GTP-U keeps for itself (TS 29.281, 5.1).
     pub fn take(&mut self, worker: u16, mut is_used: impl FnMut(u32) -> bool) -> Option<u32> {
         let limit = 1u64 << self.bits;
@@ -210,7 +210,7 @@ impl<A: Address> Pool<A> {
         (worker < self.workers.len() as u64).then_some(worker as u16)
     }
 
-    /// A free address of a worker's part that nobody else has.
+    /// A free address of a worker's part.
     pub fn take(&mut self, worker: u16, mut is_used: impl FnMut(A) -> bool) -> Option<A> {
         let numbers = self.workers.get_mut(usize::from(worker))?;
         for _ in 0..numbers.count.min(1024) {

@@ -157,7 +157,7 @@ impl N4 {
         self.ignored_ies.0.iter().map(|(ie, count)| (*ie, row(*ie).map(|row| row.name), *count))
     }
 
-    /// Counts what a new session's request asks for and is ignored; refuses what can not be ignored.
+    /// Counts what a new session's request asks for and is ignored; refuses what must not be ignored.
     pub(super) fn check_ies(&mut self, peer: u32, request: &SessionEstablishmentRequest) -> Result<(), Problem> {
         let mut found = Found::default();
         request.create_pdrs.iter().for_each(|pdr| found.pdr(pdr));

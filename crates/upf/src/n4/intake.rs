@@ -1,6 +1,6 @@
 //! Datagrams on their way to the PFCP node: a queue for each control plane and one for all strangers, served by deficit round
 //! robin. What a datagram costs is time, so time is what each queue gets a share of: a sender of many datagrams, or of
-//! costly ones, waits for itself and for nobody else.
+//! costly ones, delays only its own sender.
 //!
 //! ```text
 //! sockets ──► queue of association 1 ─┐
@@ -9,9 +9,9 @@
 //! ```
 //!
 //! A control plane whose requests wait for workers or the disk, as many as may, is passed over until some are answered: what
-//! it sends on waits here, behind nobody else's.
+//! it sends on waits here, in a queue of its own.
 //!
-//! No socket and no clock: datagrams and time are handed in. A queue that was empty is served before those that were not,
+//! No socket and no clock: datagrams and time are inputs. A queue that was empty is served before those that were not,
 //! once, so one who sends little does not wait for those who send much.
 
 use std::collections::{HashMap, VecDeque};

@@ -35,7 +35,7 @@ struct Held {
     answer: Option<Outgoing>,
 }
 
-/// Changes that may be on their way when work nobody waits for goes on: an answer waits for all that is before it.
+/// Changes that may be outstanding when background work goes on: an answer waits for all that is before it.
 const BACKGROUND: usize = 256;
 
 /// The way to the ledger.
@@ -90,7 +90,7 @@ impl Keeper {
         self.answers > 0 || !self.crowded.is_empty()
     }
 
-    /// Whether work that nobody waits for may add changes.
+    /// Whether background work may add changes.
     pub fn has_background_room(&self) -> bool {
         self.backlog < BACKGROUND && self.crowded.is_empty()
     }
@@ -277,7 +277,7 @@ pub(super) struct Reader {
 
 impl Reader {
     /// A session of an association's: the message it was kept as, the rules in that, and what was written down of its
-    /// usage. None: it can not be any more.
+    /// usage. None: the session is not valid any more.
     pub fn ready(
         &self,
         (seid, peer, is_marked): (u64, u32, bool),

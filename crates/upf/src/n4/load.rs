@@ -19,10 +19,10 @@ const MOST: u64 = 90;
 /// The share is told in steps, for each one is news to everybody.
 const STEP: u64 = 10;
 
-/// What control planes are told.
+/// Load as reported to control planes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Load {
-    /// Number of the load told last, and the load in per cent.
+    /// Sequence number of the load reported last, and the load in per cent.
     load: (u32, u8),
     /// The same of the reduction asked for.
     reduction: (u32, u8),

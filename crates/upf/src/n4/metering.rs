@@ -65,7 +65,7 @@ struct Spent {
     volume: bool,
     time: bool,
     events: bool,
-    /// All of them, as nobody used them for so long (Quota Holding Time, 8.2.38).
+    /// All of them, as there was no traffic for so long (Quota Holding Time, 8.2.38).
     held: bool,
 }
 
@@ -245,7 +245,7 @@ impl Metering {
         (threshold, quota)
     }
 
-    /// Takes note of what a worker says it has counted.
+    /// Records what a worker has counted.
     pub fn look(&mut self, usage: &Usage, now: u64) {
         let fresh = usage.last_ns > self.begun && self.packets_since(usage) > 0;
         if fresh {

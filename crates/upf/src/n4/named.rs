@@ -15,7 +15,7 @@ use super::problem::Problem;
 /// Names kept at most: control planes may send any.
 const NAMES: usize = 64;
 
-/// Network instances that nobody configured.
+/// Network instances that are not configured.
 #[derive(Debug, Default)]
 pub(super) struct UnknownNetworks {
     names: BTreeMap<Box<str>, u64>,
@@ -32,7 +32,7 @@ impl UnknownNetworks {
         self.notices.pop_front()
     }
 
-    /// A rule has such a name; the first time it is told.
+    /// A rule has such a name; it is logged the first time.
     fn count(&mut self, peer: u32, name: &NetworkInstance, refused: bool) {
         if let Some(rules) = self.names.get_mut(&*name.text) {
             *rules += 1;

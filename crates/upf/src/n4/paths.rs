@@ -72,7 +72,7 @@ struct Known {
 pub enum Act {
     /// Send an Echo Request.
     Echo(Path, u16),
-    /// Tell these associations that nobody answers.
+    /// Report to these associations that the peer does not answer.
     Failed(Path, Vec<u32>),
 }
 
@@ -190,7 +190,7 @@ impl Paths {
         act.or_else(|| self.one(now))
     }
 
-    /// An Echo Response came; the associations to be told that the path is there again.
+    /// An Echo Response came; the associations to which the recovery of the path is reported.
     pub fn heard(&mut self, path: Path, sequence: u16, now: u64) -> Option<Vec<u32>> {
         let pace = self.pace?;
         // One that comes late is as good, if nothing else is known of the peer.

@@ -25,12 +25,12 @@ impl Problem {
         Self { ie: Some(OffendingIe(E::TYPE)), ..Self::of(Cause::CONDITIONAL_IE_MISSING) }
     }
 
-    /// An IE says something that can not be.
+    /// An IE has an invalid value.
     pub fn incorrect<E: Element>() -> Self {
         Self { ie: Some(OffendingIe(E::TYPE)), ..Self::of(Cause::MANDATORY_IE_INCORRECT) }
     }
 
-    /// A rule can not be made or changed as asked.
+    /// A rule is not created or changed as requested.
     pub fn rule(rule: FailedRuleId) -> Self {
         Self { rule: Some(rule), ..Self::of(Cause::RULE_CREATION_MODIFICATION_FAILURE) }
     }

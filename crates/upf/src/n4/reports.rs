@@ -81,7 +81,7 @@ impl N4 {
         }
     }
 
-    /// Reports of the URRs a modification asks about.
+    /// Reports of the URRs that a modification queries.
     pub(super) fn asked_for(
         &mut self,
         number: u32,
@@ -392,7 +392,7 @@ impl N4 {
 
 impl N4 {
     /// Packets that have waited as long as the control plane said (DL Buffering Duration, 8.2.29) are dropped; the next one
-    /// is told of again.
+    /// is reported again.
     pub(super) fn end_waits(&mut self, control: &mut Control, now: u64) {
         for _ in 0..SLICE {
             let Some(Reverse((until, number))) = self.waits_by_time.peek().copied().filter(|due| due.0.0 <= now) else {
@@ -431,7 +431,7 @@ const ROOM_AGAIN: u64 = 1_000_000_000;
 /// Units of a Downlink Data Notification Delay: 50 ms (8.2.28).
 const DELAY_UNIT: u64 = 50_000_000;
 
-/// The FAR by which a PDR's packets wait and are to be told of.
+/// The FAR by which a PDR's packets wait and are reported.
 fn waiting_by(rules: &Rules, pdr: u16) -> Option<&CreateFar> {
     let rule = rules.create_pdrs.iter().find(|rule| rule.pdr_id.0 == pdr);
     let far = change::far_of(rules, rule.and_then(|rule| rule.far_id))?;

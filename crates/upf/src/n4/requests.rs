@@ -407,7 +407,7 @@ fn blamed(rules: &Rules, key: Key) -> FailedRuleId {
     FailedRuleId::Pdr(pdr.map_or(0, |pdr| pdr.pdr_id.0))
 }
 
-/// What to answer when a session can not be given to its worker.
+/// The cause to answer with when a session is not installed on its worker.
 pub(super) fn not_installed(error: &AskError) -> Problem {
     match error {
         AskError::Busy => Problem::of(Cause::PFCP_ENTITY_IN_CONGESTION),

@@ -1,4 +1,4 @@
-//! Sessions nobody sends anything through (User Plane Inactivity Timer, 3GPP TS 29.244, 7.5.2.1, 8.2.83): told of once, until
+//! Sessions without traffic (User Plane Inactivity Timer, 3GPP TS 29.244, 7.5.2.1, 8.2.83): told of once, until
 //! there is traffic again or the control plane asks anew.
 
 use crate::rules::Usage;
@@ -10,7 +10,7 @@ const SECOND: u64 = 1_000_000_000;
 pub(super) struct Silence {
     /// Since when: the last packet seen, or when it was asked for.
     from: u64,
-    /// The control plane knows.
+    /// The control plane has been notified.
     told: bool,
 }
 
@@ -30,7 +30,7 @@ impl Silence {
         Self { from: now, told: false }
     }
 
-    /// Takes note of what was counted; whether the control plane is to be told now.
+    /// Records what was counted; whether the control plane is to be notified now.
     pub fn is_due(&mut self, usage: &[Usage], seconds: u32, now: u64) -> bool {
         let last = usage.iter().map(|usage| usage.last_ns).max().unwrap_or(0);
         if last > self.from {
@@ -43,7 +43,7 @@ impl Silence {
 
     /// When to look next.
     pub fn next_look(&self, seconds: u32, now: u64) -> u64 {
-        // Of traffic that comes again nobody tells: it is looked for.
+        // Traffic that resumes is not reported by workers: it is polled for.
         let from = if self.told { now } else { self.from };
         from.saturating_add(u64::from(seconds) * SECOND)
     }

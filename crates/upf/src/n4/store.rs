@@ -27,7 +27,7 @@ pub struct StoredSession {
     tag: u32,
     /// The worker it lives on.
     pub worker: u16,
-    /// The control plane was told that packets wait, and has not reacted yet.
+    /// Waiting packets were reported to the control plane, which has not reacted yet.
     pub paged: bool,
     /// It belongs to sets of connections (FQ-CSID): the index of sets has it.
     has_sets: bool,
@@ -49,7 +49,7 @@ pub struct StoredSession {
 }
 
 impl StoredSession {
-    /// One that nothing was told of yet, of an association and its number there.
+    /// A session without reports so far, of an association and with its SEID there.
     fn new(
         (peer, cp_seid): (u32, u64),
         tag: u32,

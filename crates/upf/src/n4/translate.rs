@@ -40,10 +40,10 @@ pub struct Translator<'a> {
 
 impl Translator<'_> {
     /// The rules of a session. Identifiers have been chosen before; `meters` is what was measured up to now. What detects an
-    /// application that nobody describes (any more) detects nothing.
+    /// application without a description (any more) detects nothing.
     ///
     /// # Errors
-    /// The rule that can not be, with the cause to answer.
+    /// The rule that is invalid, with the cause to answer.
     pub fn session(&self, rules: &Rules, meters: &[Metering]) -> Result<Session, Problem> {
         let mut session = Session {
             instance: self.home(rules),

@@ -138,7 +138,7 @@ impl WorkerQuery {
     /// Asks and waits for the answer; none when the worker has ended or is stuck.
     pub fn ask(&self, question: Query) -> Option<QueryAnswer> {
         let mut ring = self.ring.lock().unwrap_or_else(|e| e.into_inner());
-        // Answers nobody waited for any more.
+        // Answers that came too late.
         while ring.poll().is_some() {}
         let ticket = ring.send(question).ok()?;
         self.waker.nudge();

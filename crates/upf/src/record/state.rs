@@ -102,7 +102,7 @@ impl Default for Tally {
 
 /// The cells that one stands for, in the cell behind it: where a rule has more of them than a treatment has places, or
 /// limits on the number of packets. The cell before calls for a closer look at every packet, for it is a bucket without
-/// credit or a count beyond its trip; so what is usual pays nothing for what is not.
+/// credit or a counter beyond its report threshold; usual packets pay nothing for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Members {
@@ -131,7 +131,7 @@ pub fn unstamp(stamp: u32, now: u64) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Bounds {
-    /// Control is told.
+    /// An event is sent to control.
     pub threshold: [u64; 3],
     /// Packets are dropped.
     pub quota: [u64; 3],

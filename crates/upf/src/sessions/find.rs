@@ -10,7 +10,7 @@ use super::keys::Endpoint;
 use crate::record::{self, Action, Head, QuadList};
 
 impl Sessions {
-    /// First half of a lookup by TEID: asks for the bucket.
+    /// First half of a lookup by TEID: prefetches the bucket.
     #[inline]
     pub fn prefetch_teid(&self, teid: u32) -> Hash {
         self.by_teid.prefetch(teid)

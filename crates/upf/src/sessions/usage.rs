@@ -113,7 +113,7 @@ impl Sessions {
         self.reached.pop()
     }
 
-    /// Puts back what was taken and could not be told.
+    /// Puts back what was taken and could not be reported.
     pub fn put_reached(&mut self, handle: u32) {
         if self.reached.len() < self.reached.capacity() {
             self.reached.push(handle);

@@ -68,7 +68,7 @@ impl SlowPath {
         self.reply(frame, bytes, &message, None, env);
     }
 
-    /// A packet for a tunnel endpoint we do not have: its sender is told (TS 29.281, 7.3.1), but not more often than
+    /// A packet for an unknown tunnel endpoint: an Error Indication (TS 29.281, 7.3.1), but not more often than
     /// the limit, and never in answer to something that was itself no user packet.
     pub(super) fn indicate_error(&mut self, frame: &Frame, teid: u32, env: &mut Env) {
         let arena = env.pool.arena().clone();

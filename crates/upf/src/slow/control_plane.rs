@@ -80,7 +80,7 @@ impl SlowPath {
         }
         let l3 = usize::from(frame.meta.l3);
         let packet = env.arena().bytes(frame).get(l3..l3 + lane.ip(i).total_len as usize).unwrap_or_default().into();
-        // There is room: it was just seen, and nobody else pushes.
+        // There is room: it was just checked, and this is the only producer.
         let _ = self.events.push(Event::ForControl { end, teid, packet });
         env.stats.consumed(punts::CONTROL_PLANE);
     }

@@ -23,7 +23,7 @@ pub(super) struct About<'a> {
 }
 
 impl SlowPath {
-    /// Drops a packet under a name and tells its sender.
+    /// Drops a packet for a reason and sends an ICMP error to its source.
     pub(super) fn refuse(
         &mut self,
         (why, told): (Drop, Told),

@@ -13,7 +13,7 @@ use crate::record::match_flags;
 /// stands behind is the user's. Its length is checked; it is looked at no further.
 ///
 /// # Errors
-/// Why it can not be.
+/// The reason to drop the packet.
 #[cold]
 #[inline(never)]
 pub(super) fn remove_header(burst: &mut Burst<Upf>, i: usize, flags: u16, arena: &Arena) -> Result<(), Drop> {

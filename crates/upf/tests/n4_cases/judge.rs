@@ -104,7 +104,7 @@ fn tshark_reads_every_kind_of_message_a_user_plane_sends() {
     let sequence = u16::from_be_bytes(echo.expect("the silent gNB is asked on"));
     bench.send("n3", &from_gnb(Over::V4).udp(2152, 2152).gtpu_message(2, 0).seq(sequence).payload([14, 7]).build());
     bench.node_reports();
-    // What can not be: a full gateway, a rule that is not there, an application nobody knows, another version.
+    // What is refused: a full gateway, a rule that is not there, an application nobody knows, another version.
     let second = Session { cp_seid: 2, ip4: Some(Ipv4Addr::new(10, 45, 0, 2)), ..Session::default() };
     bench.establish(&second, &smf());
     assert_eq!(bench.establish(&second, &smf()).cause, Cause::NO_RESOURCES_AVAILABLE);

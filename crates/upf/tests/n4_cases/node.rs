@@ -61,7 +61,7 @@ fn applications_are_detected_by_what_was_said_last() {
     assert_eq!(told(&mut bench, pfds(&[("video", &[flow(OTHER)])])), OK);
     assert!(!passes(&mut bench), "sessions there are go by it");
 
-    // Nothing is done of what can not be done whole.
+    // A request is carried out as a whole or not at all.
     let url = PfdContents { url: Some("http://example.com/".into()), ..PfdContents::default() };
     let blamed = Some(OffendingIe(61));
     let half = pfds(&[("video", &[flow(VIDEO)]), ("chess", &[url])]);

@@ -1,4 +1,4 @@
-//! Modifications that can not be, and what is left after them (3GPP TS 29.244, 7.5.4, 7.5.5, 7.6).
+//! Modifications that are refused, and what is left after them (3GPP TS 29.244, 7.5.4, 7.5.5, 7.6).
 
 use super::super::*;
 
@@ -118,7 +118,7 @@ fn who_is_refused_keeps_what_waits() {
     let idle = session.idle();
     assert_eq!(bench.modify(&session, idle).cause, Cause::REQUEST_ACCEPTED);
     bench.send_many("n6", &from_router(&response(UE)).build(), 3);
-    // What waits is to be dropped, says a request that can not be.
+    // What waits is to be dropped, says a request that is refused.
     let refused = SessionModificationRequest {
         pfcp_sm_req_flags: Some(PfcpSmReqFlags::DROBU),
         remove_pdrs: vec![RemovePdr { pdr_id: PdrId(77), ..Default::default() }],

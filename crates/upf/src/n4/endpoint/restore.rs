@@ -32,7 +32,7 @@ const AHEAD: usize = 8;
 /// What is kept under a key.
 type Raw = (u64, Vec<u8>);
 
-/// A session that was kept: its key, and what it is; none: it can not be any more.
+/// A session that was kept: its key, and what it is; none: it is not valid any more.
 type Session = (u64, Option<Ready>);
 
 /// Whose kept sessions are.
@@ -81,7 +81,7 @@ impl Stored {
     /// Reads it; where it is, for the writer that follows.
     ///
     /// # Errors
-    /// A ledger that can not be read.
+    /// The ledger is not readable.
     pub fn read(ledger: &Ledger) -> Result<(Self, Places), LedgerError> {
         let Self { mut associations, mut sessions, mut usage } = Self::default();
         let session = |key, bytes: &[u8]| {
