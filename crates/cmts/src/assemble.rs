@@ -146,7 +146,7 @@ fn assemble_for(config: &Config, caps: &[Caps], layout: Layout) -> Result<(Contr
     Ok((Control::new(config.clone(), layout, plan, (publisher, rules, steer), links), seats))
 }
 
-/// What each worker is told of a modem: the one that sends to it, and the one that hears it.
+/// The parts of a modem that each worker installs: the one that sends to it, and the one that receives from it.
 pub fn shares(config: &Config, spec: &ModemSpec) -> Vec<(u16, Box<ModemSpec>)> {
     let Some(group) = config.service_group.get(usize::from(spec.service_group)) else { return Vec::new() };
     let (down, up) = (group.down_worker, group.up_worker.unwrap_or(group.down_worker));

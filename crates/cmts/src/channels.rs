@@ -80,7 +80,7 @@ impl Group {
         let (mut best, mut least) = (u16::MAX, u64::MAX);
         for channel in &self.channels {
             let Some(load) = loads.get(usize::from(*channel)) else { continue };
-            // Chosen without a branch: which is the least can not be foretold.
+            // Chosen without a branch: which is the least is unpredictable.
             let better = (load.busy_until < until) & (load.given < least);
             best = if better { *channel } else { best };
             least = if better { load.given } else { least };

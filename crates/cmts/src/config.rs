@@ -1,4 +1,4 @@
-//! What an operator writes about a cable gateway. Plain data; [`Config::check`] says what makes no sense, by key.
+//! Configuration of a cable gateway. Plain data; [`Config::check`] reports what is invalid, by key.
 
 mod check;
 mod expand;
@@ -254,7 +254,7 @@ pub struct Classifiers {
     pub rule: Vec<RuleEntry>,
 }
 
-/// What a modem is given, whoever it is.
+/// Settings that every modem of a profile has.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {

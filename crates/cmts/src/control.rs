@@ -68,7 +68,7 @@ impl Link {
     }
 }
 
-/// Why something can not be done; a sentence.
+/// Reason for which a request is refused; a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refusal(pub String);
@@ -92,7 +92,7 @@ pub struct Control {
     free: Vec<u32>,
     /// First of the downstream service identifiers to be given next.
     next_dsid: u32,
-    /// Sets of classifiers that were a modem's own and are nobody's.
+    /// Sets of classifiers that were a modem's own and are unused.
     free_sets: Vec<u32>,
     /// Commands workers have not carried out as asked.
     refused: u64,

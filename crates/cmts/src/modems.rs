@@ -344,7 +344,8 @@ impl Modems {
     /// Takes a modem in, or replaces what is known of it; its counts stay.
     ///
     /// # Errors
-    /// Why it can not be. Where an address is another's, nothing has changed; without memory the modem is incomplete.
+    /// Reason for which it is refused. Where an address is another's, nothing has changed; without memory the modem is
+    /// incomplete.
     pub fn install(&mut self, spec: &ModemSpec, arena: &Arc<Arena>) -> Result<(), Refused> {
         let owner = |host: u32| self.hosts.get(host as usize).map(|host| host.modem);
         let taken =

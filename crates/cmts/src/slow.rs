@@ -1,4 +1,4 @@
-//! The slow path: what leaves the pipelines to be answered or told to control. A packet seen to here is counted once:
+//! The slow path: what leaves the pipelines to be answered or sent to control. A packet handled here is counted once:
 //! consumed or dropped by name.
 
 mod errors;
@@ -19,10 +19,10 @@ use crate::{drops, punts};
 use errors::Own;
 pub use errors::{ReceivedFrom, ReplyTo};
 
-/// What a worker tells control.
+/// Event from a worker to control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// ARP or neighbour discovery was heard.
+    /// A message of ARP or neighbour discovery was received.
     Neighbour(Heard),
     /// A packet found no neighbour on the way to an address.
     Resolve {
@@ -110,7 +110,7 @@ impl SlowPath {
         env.pool.give(frame);
     }
 
-    /// Events told so far.
+    /// Events sent to control so far.
     #[inline]
     pub(crate) fn told(&self) -> u64 {
         self.events.gauge().sent()

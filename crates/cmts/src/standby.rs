@@ -21,7 +21,7 @@ use crate::flow::FlowSpec;
 use crate::modems::{ClusterSpec, MAX_FLOWS, ModemSpec, SecuritySpec};
 use crate::rules::RuleSet;
 
-/// What control knows that is not in the configuration.
+/// State of control that is not in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExportedState {
     /// Modems.

@@ -9,7 +9,7 @@ use crate::assemble::{shares, steer};
 use crate::config::{ModemEntry, Named};
 use crate::gateway::Command;
 
-/// The next block of downstream service identifiers, of 20 bits; 0 is nobody's.
+/// The next block of downstream service identifiers, of 20 bits; 0 is unused.
 pub(super) fn following(first: u32, step: u32) -> u32 {
     if first + 2 * step > 1 << 20 { 1 } else { first + step }
 }
@@ -75,7 +75,7 @@ impl Control {
         next
     }
 
-    /// What a new modem has must be nobody's.
+    /// Addresses and identifiers of a new modem must be unused.
     fn check_new(&self, named: &Named) -> Result<(), Refusal> {
         let mac = named.mac;
         if self.by_mac.contains_key(&mac) {

@@ -38,7 +38,7 @@ impl CableGateway {
         into.flows.extend(flows.map(|(n, flow)| (n as u32, flow.label.sequence)));
     }
 
-    /// What waits is another's from now on: counted as handed out.
+    /// Waiting packets belong to another process from now on: counted as handoff out.
     pub(super) fn export_upstream(&mut self, env: &mut Env) {
         let state = &mut self.state;
         let mut export = WorkerExport::default();

@@ -106,7 +106,7 @@ fn job(bytes: &[u8], out: &Out, state: &State) -> Result<Job, Drop> {
             security.up[half]
         }
         (None, None) => KeyId::CLEAR,
-        // A modem that has keys must use them, or anybody could speak for it.
+        // A modem that has keys must use them, or its address could be spoofed.
         _ => return Err(drops::UNKNOWN_KEY),
     };
     let crc = if state.upstream.verify_crc { Crc::Done } else { Crc::Left };

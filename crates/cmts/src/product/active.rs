@@ -1,4 +1,4 @@
-//! The active gateway's side of a standby: it is told all that it would need, again and again.
+//! The active gateway's side of a standby: HA state is exported to it, again and again.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -34,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Teller {
-    /// Waits for standbys at a path. `config` is what they must have too; they are told every `interval`.
+    /// Waits for standbys at a path. `config` is what they must have too; state is exported every `interval`.
     ///
     /// # Errors
     /// [`ServerError`].

@@ -1,4 +1,4 @@
-//! What an active gateway tells its standby: a byte for the kind, four for the length, then that.
+//! Messages from an active gateway to its standby: a byte for the kind, four for the length, then the body.
 
 use std::io::{self, Read, Write};
 
@@ -25,7 +25,7 @@ pub enum Message {
     UnderWay(u16, Vec<UnderWay>),
     /// The active stops; what follows is what it hands over.
     Leaving,
-    /// All is told, and the active has stopped.
+    /// All state is sent, and the active gateway has stopped.
     End,
 }
 

@@ -28,7 +28,7 @@ pub struct Observer {
     control: Mutex<Control>,
     /// One report at a time.
     reporting: Mutex<()>,
-    /// A standby is told what it would need.
+    /// A standby imports state from this process.
     pub(super) standby_connected: AtomicBool,
     /// It is to go on.
     leaving: AtomicBool,
@@ -54,7 +54,7 @@ impl Observer {
         self.shell.lock(&self.control)
     }
 
-    /// Control, if nobody has it.
+    /// Control, if it is not locked.
     pub fn try_control(&self) -> Option<MutexGuard<'_, Control>> {
         match self.control.try_lock() {
             Ok(control) => Some(control),

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use super::observer::mac;
 use super::protocol::{CableReply, CableRequest, ClassifierView};
 
-/// Does what is asked and says so.
+/// Carries a request out; a sentence about the result.
 ///
 /// # Errors
 /// Why not; a sentence.

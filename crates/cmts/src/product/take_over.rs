@@ -1,4 +1,4 @@
-//! The standby: it listens to the active gateway, and says when it is time to go on for it.
+//! The standby: it imports the state of the active gateway, and decides when to take over.
 
 use std::io::{self, BufReader, ErrorKind};
 use std::net::Shutdown;
@@ -15,14 +15,14 @@ use super::fence::Fence;
 use super::message::{self, Message};
 use gateway::pulse::{self, Doing, Pulse};
 
-/// What the active has told so far.
+/// What the active gateway has sent so far.
 #[derive(Default)]
 struct Told {
     book: Option<ExportedState>,
     exports: Vec<WorkerExport>,
     /// When numbers stood so, at the earliest.
     at: Option<u64>,
-    /// Ends whoever told it; none: it can not be ended from here.
+    /// Ends the process that sent it; none: it is not reachable from here.
     fence: Option<Fence>,
 }
 
@@ -33,7 +33,7 @@ enum Ended {
     HungUp,
     /// It lives no more, or as good as; a sentence.
     Dead(String),
-    /// We are told to stop.
+    /// This process is to stop.
     Stopped,
 }
 
@@ -84,7 +84,7 @@ pub fn wait(
         match &told.fence {
             Some(fence) => fence.end().with_context(|| format!("the active gateway is {why}, and cannot be ended"))?,
             None if gone => {}
-            // It may come back, and can not be kept from it.
+            // It may come back, and cannot be prevented from it.
             None => continue,
         }
         // It may have gone on until now.
@@ -171,7 +171,7 @@ fn hear(
 }
 
 impl Told {
-    /// Somebody begins to tell. What another process told before is worth nothing any more.
+    /// Somebody begins to tell. What another process sent before is discarded.
     fn begin(&mut self, fence: std::io::Result<Fence>, path: &Path) {
         tracing::info!(
             target: "standby", event = "standing_by", socket = %path.display(),

@@ -47,7 +47,7 @@ impl Around {
     #[inline(always)]
     pub fn has(&self, ip: &L3L4) -> bool {
         let [(src, src_span), (dst, dst_span)] = self.0;
-        // Both are compared: which of them it fails by can not be foretold.
+        // Both are compared: which of them fails is unpredictable.
         (ip.src_port.wrapping_sub(src) <= src_span) & (ip.dst_port.wrapping_sub(dst) <= dst_span)
     }
 

@@ -11,7 +11,7 @@ use crate::gateway::Limits;
 use crate::lane::Cmts;
 use crate::{drops, punts};
 
-/// Finds the host behind a modem by the destination address. What is nobody's is dropped: hosts are not learnt.
+/// Finds the host behind a modem by the destination address. Packets to unknown hosts are dropped.
 #[derive(Default)]
 pub struct FindModem;
 
