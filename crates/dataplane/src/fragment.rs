@@ -14,13 +14,13 @@ const MORE: u16 = 0x2000;
 /// The kind's bit that says: into every fragment.
 const COPIED: u8 = 0x80;
 
-/// Why a packet can not be cut.
+/// Reason for which a packet is not fragmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CannotFragment {
     /// Not an IPv4 packet, or its lengths contradict each other.
     #[error("the packet's header does not fit the packet")]
     Malformed,
-    /// The options can not be told apart.
+    /// The options are malformed.
     #[error("an option has no length or runs past the header")]
     BadOption,
     /// The header and eight bytes are more than the MTU.
@@ -28,7 +28,7 @@ pub enum CannotFragment {
     MtuTooSmall,
 }
 
-/// Whether the IPv4 packet says it must not be cut.
+/// Whether the IPv4 packet must not be fragmented (DF).
 #[inline]
 pub fn dont_fragment(ip: &[u8]) -> bool {
     fast::be16(ip, 6).is_some_and(|word| word & DONT_FRAGMENT != 0)

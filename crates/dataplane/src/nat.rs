@@ -9,12 +9,12 @@
 //! What it does, in the words of RFC 4787, 5382, 5508, 6888 and 7857:
 //!
 //! - **Mapping** is endpoint-independent (RFC 4787 REQ-1) and by protocol (RFC 7857, 5); **filtering** is
-//!   endpoint-independent (REQ-8). Neither ever changes with load (REQ-7): where a mapping can not be had, the packet is
+//!   endpoint-independent (REQ-8). Neither ever changes with load (REQ-7): where no mapping is available, the packet is
 //!   dropped by name.
 //! - **Addresses are paired** (REQ-2; RFC 7857, 4): a subscriber has one public address as long as it has a block.
 //! - **Ports** are never overloaded (REQ-3), are chosen at random in the subscriber's blocks (RFC 7857, 9), and keep
 //!   neither number nor parity. A block serves TCP, UDP and ICMP at once. It goes back when it was idle for a while, and
-//!   to nobody else until it has been held for a while longer (RFC 6888 REQ-8).
+//!   to no other subscriber until it has been held for a while longer (RFC 6888 REQ-8).
 //! - **Log**: an event when a block is given out and one when it comes back (RFC 6888 REQ-14 by blocks, never by flow).
 //!   No event is lost: without room for it no block is given out, and one that ends waits until it can be told.
 //! - **Timeouts** follow the subscriber's packets only, unless configured otherwise (REQ-6; RFC 7857, 7). UDP: two minutes

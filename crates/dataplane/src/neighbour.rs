@@ -1,6 +1,6 @@
 //! Who has this address? ARP for IPv4, neighbour discovery for IPv6 (RFC 826, RFC 5227; RFC 4861).
 //!
-//! - [`NeighbourMessage`]: what a frame says, read and checked.
+//! - [`NeighbourMessage`]: a received message, parsed and checked.
 //! - [`arp_request`] and its kin: complete frames, written into the caller's buffer.
 //! - [`NeighbourCache`]: who has which address, whom to ask and when; pure, time is an argument.
 

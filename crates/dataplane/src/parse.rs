@@ -10,7 +10,7 @@ use wire::{Fragment, L3L4, Malformed, Outer, ethertype, fast, protocol};
 use crate::forward::PortView;
 use crate::{drops, punts};
 
-/// What the lane knows of each user packet: parsed once, by the first stage.
+/// Parsed headers of each user packet: written once, by the first stage.
 pub struct UserIp(pub [L3L4; BURST]);
 
 impl Default for UserIp {

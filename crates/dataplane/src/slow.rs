@@ -36,11 +36,11 @@ pub struct Heard {
     pub port: u8,
     /// The message.
     pub message: NeighbourMessage,
-    /// It asks for an address of ours: its sender wants to talk to us.
+    /// It is a request for an address of ours.
     pub for_us: bool,
 }
 
-/// The addresses that ICMP errors are sent from in a routing domain; none: its senders are not told.
+/// The addresses that ICMP errors are sent from in a routing domain; none: no errors are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Speaker {
     /// For IPv4.

@@ -12,7 +12,7 @@ use crate::forward::InstanceId;
 /// The most rules of a list. Memory grows with the rules times the different prefixes and ports among them.
 pub const MAX_RULES: usize = 16_384;
 
-/// Why a list can not be compiled.
+/// Reason for which a list is not compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
     /// More rules than [`MAX_RULES`].
@@ -84,7 +84,7 @@ impl AccessList {
         })
     }
 
-    /// What the list says of a packet; `packet` begins with the IP header.
+    /// The list's decision about a packet; `packet` begins with the IP header.
     #[inline]
     pub fn decide(&self, direction: Direction, ip: &L3L4, packet: &[u8]) -> Decision {
         let at = direction as usize;

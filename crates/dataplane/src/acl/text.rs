@@ -15,7 +15,7 @@ use wire::protocol;
 
 use super::rule::{Action, Direction, PortRange, Rule};
 
-/// Why a rule can not be read: the word, and what would be right.
+/// Error in the text of a rule: the word, and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {expected}", if found.is_empty() { "at the end".to_owned() } else { format!("at \"{found}\"") })]
 pub struct RuleError {

@@ -9,7 +9,7 @@ use super::{ConfigError, Neighbour, Route, VlanStack, parse_mac, parse_prefix, w
 use crate::forward::{self, InstanceId, Plan, PortView, Via};
 use crate::neighbour::link_local;
 
-/// What a configuration says of the links around a gateway.
+/// The part of a configuration about the links of a gateway.
 pub struct Links<'a> {
     /// Ports, by number.
     pub ports: Vec<Link<'a>>,

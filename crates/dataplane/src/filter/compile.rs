@@ -38,10 +38,10 @@ pub struct Filters {
     pub v6: Vec<Filter6>,
 }
 
-/// A rule that reads well but can not be a filter.
+/// A rule that is well-formed but not a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
-    /// It says deny.
+    /// Its action is deny.
     #[error("a service data flow filter must say \"permit\" (3GPP TS 29.212, 5.4.2)")]
     Deny,
     /// It is too long.

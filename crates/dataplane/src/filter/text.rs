@@ -27,7 +27,7 @@ pub struct RuleError {
     pub expected: &'static str,
 }
 
-/// How much of a wrong word is repeated, in characters: the text is a stranger's.
+/// How much of a wrong word is repeated, in characters: the text comes from a peer.
 const WORD_SHOWN: usize = 60;
 
 fn found_or_end(found: &str) -> String {

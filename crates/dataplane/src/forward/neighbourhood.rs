@@ -1,4 +1,4 @@
-//! Neighbours as control keeps them: who is asked, who is told where we are, and what that changes in the plan.
+//! Neighbours as control keeps them: resolution, announcements of our own addresses, changes of the plan.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -20,7 +20,7 @@ pub struct Neighbourhood {
 pub type Settled = ((u16, IpAddr), bool);
 
 impl Neighbourhood {
-    /// Of a plan; neighbours that it knows are never asked for.
+    /// Of a plan; its static neighbours are never resolved.
     pub fn new(plan: Plan) -> Self {
         let (mut cache, mut actions) = (NeighbourCache::new(Config::default()), Vec::new());
         for (port, address, mac) in plan.neighbours() {

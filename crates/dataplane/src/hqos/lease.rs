@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How often a worker asks, in nanoseconds, at most.
 pub const INTERVAL_NS: u64 = 1_000_000;
-/// Credit that is kept while nobody takes it, in nanoseconds of the port.
+/// Unused credit that is kept, in nanoseconds of the port.
 const KEPT_NS: u64 = 2 * INTERVAL_NS;
 /// Nanoseconds of credit are counted in 2⁻⁸, so that small weights are not rounded to nothing.
 const FRACTION: u32 = 8;

@@ -22,7 +22,7 @@ impl Shaper {
         Self { config, late, state: bucket::State::full(&config, now) }
     }
 
-    /// Whether it never says no.
+    /// Whether it limits nothing.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
         self.config.rate == Rate::UNLIMITED

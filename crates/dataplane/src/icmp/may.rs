@@ -35,7 +35,7 @@ fn is_error6(kind: u8) -> bool {
     kind < 128 || kind == 137
 }
 
-/// Multicast, broadcast and the reserved class between them; a subnet's broadcast address can not be told from here.
+/// Multicast, broadcast and the reserved class between them; a subnet's broadcast address is not known here.
 pub(super) fn is_many4(address: u32) -> bool {
     address >= 0xe000_0000
 }

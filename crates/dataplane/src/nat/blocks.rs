@@ -54,7 +54,7 @@ pub(super) enum Stand {
     Given,
     /// Nobody's any more, but the log does not know yet.
     Ending(Ended),
-    /// Held until nobody outside takes it for its last subscriber's.
+    /// Held until remote hosts no longer take it for its last subscriber's.
     Held,
 }
 

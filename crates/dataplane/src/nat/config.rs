@@ -62,7 +62,7 @@ pub struct Config {
     pub blocks_per_subscriber: u8,
     /// Seconds without a mapping after which a block is given back.
     pub block_idle: u32,
-    /// Seconds a block that was given back stays nobody's (RFC 6888 REQ-8: 120).
+    /// Seconds for which a block that was given back is not assigned again (RFC 6888 REQ-8: 120).
     pub block_hold: u32,
     /// Lives of mappings.
     pub timeouts: Timeouts,

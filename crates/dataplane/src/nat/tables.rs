@@ -18,7 +18,7 @@ use super::mapping::{Lives, Mapping, TICK_SHIFT, key, ticks};
 use crate::drops;
 use crate::forward::InstanceId;
 
-/// No translation to be had.
+/// No translation is available.
 #[derive(Debug, thiserror::Error)]
 pub enum Unavailable {
     /// The configuration contradicts itself.
@@ -223,7 +223,7 @@ impl Nat {
     pub(super) fn map(&mut self, flow: &Flow) -> Result<LineId, Drop> {
         let found = self.find_subscriber(flow.domain, flow.private);
         if let Some(other) = found.filter(|id| self.subscriber(*id).is_some_and(|s| s.session != flow.session)) {
-            // The address changed hands without our being told.
+            // The address belongs to another session now, without an event.
             self.end_subscriber(other);
         }
         if let Some(id) = self.inside.get(flow.key) {

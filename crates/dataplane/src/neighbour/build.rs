@@ -106,7 +106,7 @@ pub fn request(us: &Station, ours: IpAddr, target: IpAddr, to: Option<Mac>) -> O
     })
 }
 
-/// The frame that tells all where `ours` is (RFC 5227, 3; RFC 4861, 7.2.6).
+/// The frame that announces `ours` to all (RFC 5227, 3; RFC 4861, 7.2.6).
 pub fn announcement(us: &Station, ours: IpAddr) -> Option<Vec<u8>> {
     frame(|out| match ours {
         IpAddr::V4(ours) => arp_announcement(out, us, ours),

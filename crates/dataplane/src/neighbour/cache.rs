@@ -83,7 +83,7 @@ pub struct Request {
     pub port: u16,
     /// The address asked for.
     pub address: IpAddr,
-    /// Whom to ask; `None` asks all.
+    /// Destination of the request; `None`: multicast.
     pub to: Option<Mac>,
 }
 
@@ -135,7 +135,7 @@ pub enum Wanted {
 pub struct Heard {
     /// The neighbour's address.
     pub address: IpAddr,
-    /// Its link address, if the message says.
+    /// Its link address, if the message has one.
     pub mac: Option<Mac>,
     /// It answers a question of ours, so the path works both ways.
     pub solicited: bool,

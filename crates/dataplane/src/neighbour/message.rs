@@ -207,7 +207,7 @@ impl Nd<'_> {
     fn advertisement(&self) -> Result<NeighbourMessage, Malformed> {
         let target = self.target()?;
         let has = |bit: u8| self.head[4] & bit != 0;
-        // Who answers many answers nobody's question (RFC 4861, 7.1.2).
+        // A multicast advertisement is not solicited (RFC 4861, 7.1.2).
         if self.dst.is_multicast() && has(flag::SOLICITED) {
             return Err(Malformed::BadType);
         }

@@ -13,7 +13,7 @@ pub(super) struct Key {
     pub src: u128,
     pub dst: u128,
     pub ident: u32,
-    /// Whose it is: nobody's fragments spoil another's packet.
+    /// Its subscriber: fragments of one cannot spoil another's packet.
     pub owner: u64,
     pub domain: u16,
     /// IPv4's protocol; IPv6 does not ask.
