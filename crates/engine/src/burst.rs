@@ -66,7 +66,7 @@ impl Iterator for Live {
         if self.0 == 0 {
             return None;
         }
-        // The mask tells the compiler what it can not see: array accesses by this index need no check.
+        // The mask shows the compiler what it cannot derive: array accesses by this index need no check.
         let i = self.0.trailing_zeros() as usize & (BURST - 1);
         self.0 &= self.0 - 1;
         Some(i)
@@ -162,7 +162,8 @@ impl<K: Kind> Burst<K> {
         to - from
     }
 
-    /// All places of an empty burst, which hold none, and the arrays beside it: for what can not be asked packet by packet.
+    /// All places of an empty burst, which hold none, and the arrays beside it: for packets that are
+    /// filled in at once.
     /// Say [`came`](Self::came) when some are filled.
     #[inline]
     pub fn places(&mut self) -> Option<(&mut [Frame; BURST], &mut K::Lane)> {
@@ -266,7 +267,7 @@ impl<K: Kind> Burst<K> {
         self.frames[i].take()
     }
 
-    /// Puts a packet back into the place it was taken from: nobody would have it, and it is to be dropped there.
+    /// Puts a packet back into the place it was taken from: no owner took it, and it is to be dropped there.
     #[inline]
     pub fn put_back(&mut self, i: usize, frame: Frame) {
         self.here.0 |= bit(i);

@@ -48,7 +48,7 @@ pub trait Gateway: Send {
         None
     }
 
-    /// Whether a packet that came in by `port` is of the subscriber the trace asks for. Only called while tracing.
+    /// Whether a packet that came in by `port` is of the traced subscriber. Only called while tracing.
     fn follows(&self, filter: &TraceFilter, port: PortId, packet: &[u8]) -> bool;
 
     /// A stage panicked on a burst: put away what may have caused it.

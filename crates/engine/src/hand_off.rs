@@ -8,7 +8,7 @@ use table::waker::Waker;
 
 use crate::steer::{Most, Owner, Steer, SteerKey};
 
-/// A worker's ends of the hand-off rings, and the table that says who owns whom.
+/// A worker's ends of the hand-off rings, and the steering table.
 ///
 /// Where the device, the kernel or the choice of identifiers steers every packet to its owner, the rings stay empty and
 /// cost a comparison or two a packet; where they can not, no packet is processed by two workers' states.

@@ -63,7 +63,7 @@ impl Log {
     }
 }
 
-/// The worker's end. When nobody traces it costs one relaxed load a stage and burst.
+/// The worker's end. Without a trace it costs one relaxed load a stage and burst.
 #[derive(Default)]
 pub struct Tracer {
     shared: Arc<Shared>,

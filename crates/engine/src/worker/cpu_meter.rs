@@ -58,7 +58,7 @@ impl CpuMeter {
         let now = tsc();
         let passed = now.wrapping_sub(self.at);
         let ran = self.clock.ticks(cpu_ns.saturating_sub(self.cpu_ns));
-        // What passed between turns was charged to nobody.
+        // Time between turns was not charged.
         let away = passed.saturating_sub(ran).min(self.turned);
         (self.at, self.cpu_ns, self.turned) = (now, cpu_ns, 0);
         // A reading takes a few hundred cycles itself, and the two clocks run apart by a few in a million.
