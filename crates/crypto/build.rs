@@ -33,7 +33,7 @@ fn main() {
     if let Some(folder) = library.parent() {
         println!("cargo::rustc-link-search=native={}", folder.display());
     }
-    // Static where that is to be had: the binary then runs on machines without the library.
+    // Static where that is available: the binary then runs on machines without the library.
     let kind = if library.extension().is_some_and(|end| end == "a") { "static" } else { "dylib" };
     println!("cargo::rustc-link-lib={kind}=IPSec_MB");
     println!("cargo::rustc-cfg=ipsec_mb");

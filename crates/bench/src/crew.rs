@@ -75,7 +75,7 @@ impl Hand {
     /// Sets a player on a thread of its own, on a CPU, with the score's manners.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// No thread is started.
     pub fn new(name: String, player: Box<dyn Player>, score: Score, cpu: usize) -> Result<Self, BenchError> {
         let (orders, inbox) = channel();
         let (answers, replies) = channel();

@@ -1,4 +1,4 @@
-//! The control plane itself: sessions brought up, lived with and taken down. No socket, no clock: both are handed in.
+//! The control plane itself: sessions brought up, lived with and taken down. No socket, no clock: both are passed in.
 //!
 //! ```text
 //!  Associating ──► Working: establish, connect, then idle, wake, hand over, limit, query, churn

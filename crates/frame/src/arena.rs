@@ -57,7 +57,7 @@ pub struct Shape {
     pub headroom: u16,
 }
 
-/// All packet memory of a process (or of one trial of a benchmark), on the largest pages to be had. Shared by
+/// All packet memory of a process (or of one trial of a benchmark), on the largest pages available. Shared by
 /// reference; bytes are reached only through a [`Frame`] of this very arena.
 pub struct Arena {
     region: Region,

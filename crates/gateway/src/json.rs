@@ -33,7 +33,7 @@ impl JsonOutput {
     /// Opens what JSON is written to, once for all of a command's output.
     ///
     /// # Errors
-    /// The file can not be written.
+    /// The file is not writable.
     pub fn open(&self) -> anyhow::Result<Box<dyn Write>> {
         match &self.file {
             Some(file) if !self.is_on_stdout() => {
@@ -47,7 +47,7 @@ impl JsonOutput {
     /// Prints a result: JSON on one line where it is wanted, else `text`; both where JSON goes to a file.
     ///
     /// # Errors
-    /// The file or standard output can not be written.
+    /// The file or standard output is not writable.
     pub fn print(
         &self,
         value: &(impl Serialize + JsonSchema + ?Sized),

@@ -233,7 +233,7 @@ descriptions there. Rules of all of them:
 /// Runs `weir schema`; `more`: outputs of commands that are a binary's own.
 ///
 /// # Errors
-/// An unknown command; a folder that can not be written.
+/// An unknown command; a folder that is not writable.
 pub fn schema(args: &SchemaArgs, entries: &[GatewayEntry], more: &[Output]) -> anyhow::Result<()> {
     let outputs = Outputs::new(entries, more);
     if let Some(folder) = &args.to {

@@ -19,7 +19,7 @@ use crate::tables::{Style, many};
 /// Follows them; `keys`: what gateways call subscribers.
 ///
 /// # Errors
-/// No gateway runs there, another trace does, or the file can not be written.
+/// No gateway runs there, another trace does, or the file is not writable.
 pub fn trace(args: &TraceArgs, keys: &[TraceKey]) -> anyhow::Result<()> {
     let stop = signals::stop_flag()?;
     let subject = Subject::of(args, keys)?;

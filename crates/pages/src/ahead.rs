@@ -18,7 +18,7 @@ struct Wish {
 /// None: there is no such thread, and pages come when they are touched.
 static THREAD: OnceLock<Option<Sender<Wish>>> = OnceLock::new();
 
-/// Has a thread started that makes pages present ahead of use, if there is none yet. It takes its processors and its
+/// Starts a thread that makes pages present before they are used, if there is none yet. It takes its processors and its
 /// priority from whoever calls first: call it before threads are bound to processors, or made urgent.
 pub fn prepare_growth() {
     THREAD.get_or_init(start);

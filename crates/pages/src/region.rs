@@ -1,4 +1,4 @@
-//! One mapping on the largest pages to be had.
+//! One mapping on the largest pages available.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

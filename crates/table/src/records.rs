@@ -64,7 +64,7 @@ pub struct Lines {
     lengths: Vec<u8>,
     /// First free run of each length; the next one's id is in its first word.
     free: [u32; MAX_RECORD + 1],
-    /// The first line never handed out.
+    /// The first line that was never allocated.
     fresh: usize,
     /// The next chunk's pages were asked for.
     asked: bool,

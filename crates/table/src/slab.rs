@@ -12,7 +12,7 @@ use pages::{Backing, Region};
 /// Exactly that: a slab hands out fresh zeroed memory as `[Self]` and never drops the elements.
 pub(crate) unsafe trait Zeroed {}
 
-/// `len` values of `T` on the largest pages to be had, zeroed at first.
+/// `len` values of `T` on the largest pages available, zeroed at first.
 pub(crate) struct Slab<T> {
     region: Region,
     len: usize,

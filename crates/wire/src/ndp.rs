@@ -25,9 +25,9 @@ pub mod option_kind {
 
 /// Flags of a Router Advertisement (RFC 4861, 4.2).
 pub mod router_flag {
-    /// Addresses are to be had by DHCPv6.
+    /// M flag: addresses are assigned by DHCPv6.
     pub const MANAGED: u8 = 0x80;
-    /// Other configuration is to be had by DHCPv6.
+    /// O flag: other configuration is available by DHCPv6.
     pub const OTHER: u8 = 0x40;
 }
 

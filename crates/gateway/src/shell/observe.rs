@@ -386,7 +386,7 @@ fn drain(product: &impl Product, on: bool, seconds: u32) -> Result<DrainView, St
     if !product.can_drain() {
         return Err(format!("this gateway is {}: it has no sessions that could be drained", product.shell().title));
     }
-    // First: probes fail also while sessions can not be counted.
+    // First: probes fail also while sessions are not counted.
     let is_change = product.shell().vitals.drain(on);
     let sessions = product.drain(on, Duration::from_secs(seconds.into()))?;
     match on {

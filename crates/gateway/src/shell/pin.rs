@@ -1,6 +1,6 @@
 //! CPUs: which there are, and keeping a thread on one.
 
-/// The CPUs this process may run on; empty where that can not be told.
+/// The CPUs this process may run on; empty where that is unknown.
 pub fn cpus() -> Vec<usize> {
     core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id).collect()
 }

@@ -237,7 +237,7 @@ pub trait Gateway: Sized + 'static {
     /// could. All or nothing: an error leaves everything as it was.
     ///
     /// # Errors
-    /// Why it can not be applied, by key.
+    /// Why it is not applied, by key.
     fn apply(
         _config: &Self::Config,
         _keys: &[&str],
@@ -311,7 +311,7 @@ pub trait Product: Send + Sync + 'static {
     /// for a `grace`. Returns how many there are. Called only if it can be drained.
     ///
     /// # Errors
-    /// They can not be counted; a sentence.
+    /// Why they are not counted; a sentence.
     fn drain(&self, _on: bool, _grace: Duration) -> Result<u64, String> {
         Ok(0)
     }

@@ -32,7 +32,7 @@ pub trait Table {
     /// The same as JSON.
     ///
     /// # Errors
-    /// It can not be written.
+    /// It is not serializable.
     fn json(look: &Look<'_, Self::Seen>) -> serde_json::Result<String> {
         serde_json::to_string(&look.now)
     }

@@ -61,7 +61,7 @@ impl Client {
     /// Waits so long for an answer.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
-        // Where it can not be set, waiting has no end.
+        // Where it is not set, waiting has no end.
         let _ = self.stream.get_ref().set_read_timeout(Some(timeout));
         let _ = self.stream.get_ref().set_write_timeout(Some(timeout));
         self.timeout = timeout;

@@ -83,7 +83,7 @@ causes! {
     L2TP_TUNNEL_RELEASE = 84, "L2TP tunnel release";
     /// The session at the LNS is gone.
     L2TP_SESSION_RELEASE = 85, "L2TP session release";
-    /// What the restored session asks for is no longer to be had (5.22).
+    /// What the restored session asks for is no longer available (5.22).
     PFCP_SESSION_RESTORATION_FAILURE = 86, "PFCP session restoration failure, requested resource not available";
 }
 

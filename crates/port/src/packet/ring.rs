@@ -216,7 +216,7 @@ impl Walk {
     }
 }
 
-/// Copies a packet into a frame. False when there is none to be had.
+/// Copies a packet into a frame. False when none is available.
 #[inline]
 pub(super) fn take(packet: &Lying<'_>, line: &mut Line, pool: &mut Pool, out: &mut Batch) -> bool {
     if !line.ours(packet.bytes) {
