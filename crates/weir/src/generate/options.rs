@@ -52,7 +52,7 @@ pub struct GenArgs {
     #[arg(long, value_name = "FILE")]
     pub sessions: Option<PathBuf>,
     /// Fail (exit code 1) when a larger share of the packets is lost.
-    #[arg(long, value_name = "RATIO")]
+    #[arg(long, value_name = "RATIO", value_parser = share)]
     pub max_loss: Option<f64>,
 
     /// The port on the gateway's access side.
@@ -87,7 +87,7 @@ pub struct GenArgs {
     #[arg(long, value_name = "N", value_parser = crate::cli::packets_per_second, help_heading = "How much")]
     pub pps: Option<f64>,
     /// Packets in all.
-    #[arg(long, value_name = "N", help_heading = "How much")]
+    #[arg(long, value_name = "N", value_parser = count, help_heading = "How much")]
     pub packets: Option<u64>,
     /// Duration [default: 10].
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "How much")]
@@ -112,7 +112,7 @@ pub struct GenArgs {
     #[arg(long, value_name = "SIZES", value_parser = sizes, help_heading = "Packets")]
     pub downlink_sizes: Option<Sizes>,
     /// Share of packets, 0 to 1, that open a new flow.
-    #[arg(long, value_name = "SHARE", help_heading = "Packets")]
+    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Packets")]
     pub new_flows: Option<f64>,
     /// Checks of each packet beside its signature.
     #[arg(long, value_enum, help_heading = "Packets")]
@@ -131,7 +131,7 @@ pub struct GenArgs {
     #[arg(long, value_name = "ADDRESS", help_heading = "Who")]
     pub ue6_first: Option<Ipv6Addr>,
     /// Share of subscribers, 0 to 1, that use IPv6.
-    #[arg(long, value_name = "SHARE", help_heading = "Who")]
+    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Who")]
     pub ipv6_share: Option<f64>,
     /// Bearers of a subscriber.
     #[arg(long, value_name = "N", help_heading = "Who")]
@@ -385,6 +385,14 @@ pub fn wrong(args: &GenArgs, error: &ProfileError) -> anyhow::Error {
         return text.at(&path, what.clone(), "change it in the file, or by the option of that name").into();
     }
     Usage(what).into()
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    quantity::share(text).ok_or_else(|| "allowed: a share such as 0.01 or 1%".to_owned())
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    quantity::count(text).ok_or_else(|| "allowed: a count such as 100000, 100_000 or 100k".to_owned())
 }
 
 fn sizes(text: &str) -> Result<Sizes, String> {

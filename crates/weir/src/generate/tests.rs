@@ -40,6 +40,20 @@ fn the_command_line_goes_over_the_file() {
 }
 
 #[test]
+fn quantities_have_units_on_line_and_in_file() {
+    let ports = "--n3 memory:a --n6 memory:b";
+    let read = args(&format!("{ports} --pps 50kpps --packets 2k --seconds 500ms --sizes 128B --new-flows 10%"));
+    let spec = options::spec(&read).unwrap();
+    assert_eq!((spec.pps, spec.packets, spec.seconds), (Some(5e4), Some(2000), 0.5));
+    assert_eq!((spec.profile.new_flows, spec.profile.uplink_sizes), (0.1, Sizes::Fixed(128)));
+    let of = |text: &str| gateway::load::Text { name: "gen.toml".into(), text: text.into() }.parse::<options::Spec>();
+    let spec = of("pps = \"50 kpps\"\nseconds = \"1 min\"\nramp = 0.5\npacket_buffers = 64\n").unwrap();
+    assert_eq!((spec.pps, spec.seconds, spec.ramp, spec.packet_buffers), (Some(5e4), 60.0, 0.5, 64));
+    assert_eq!(of("slots = 64\n").unwrap().packet_buffers, 64);
+    assert!(of("seconds = \"soon\"\n").unwrap_err().to_string().contains("\"soon\" is not a duration"));
+}
+
+#[test]
 fn what_makes_no_sense_is_a_sentence() {
     for (line, said) in [
         ("", "give --n6"),

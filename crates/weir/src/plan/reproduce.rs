@@ -40,9 +40,10 @@ pub struct ReproduceArgs {
 pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
     let mut inputs = Inputs::default();
     for pair in &args.set {
-        let (id, value) = pair.split_once('=').ok_or_else(|| Usage(format!("`--set {pair}` wants ID=VALUE")))?;
+        let (id, value) =
+            pair.split_once('=').ok_or_else(|| Usage(format!("--set {pair} is invalid; allowed: ID=VALUE")))?;
         let number = value.trim().parse::<f64>().ok().filter(|number| number.is_finite());
-        let number = number.ok_or_else(|| Usage(format!("`--set {pair}`: {value} is no number")))?;
+        let number = number.ok_or_else(|| Usage(format!("--set {pair}: \"{value}\" is not a number")))?;
         inputs.set(id.trim(), number).map_err(Usage)?;
     }
     let mut out = std::io::stdout().lock();
