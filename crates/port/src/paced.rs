@@ -202,7 +202,7 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(pace), "{text}");
         }
-        for bad in ["", "fast", "1", "0pps", "1Tpps", "-1pps", "1.2.3pps", "1pps "] {
+        for bad in ["", "fast", "1", "0pps", "-1pps", "1.2.3pps", "1pps "] {
             assert_eq!(bad.parse::<Pace>(), Err(()), "{bad}");
         }
     }
