@@ -13,7 +13,7 @@ use super::sessions;
 use gateway::cli::seconds;
 use gateway::fail::Usage;
 use gateway::json::JsonOutput;
-use gateway::load::Text;
+use gateway::load::{Hints, Rename, Text};
 
 /// `weir gen`.
 #[derive(Clone, Debug, Default, Args)]
@@ -281,13 +281,16 @@ impl Spec {
 /// The IMIX of the embb profile: small, middle, large.
 const IMIX: &[(u16, u32)] = &[(64, 7), (576, 4), (1400, 1)];
 
+/// Keys that have a new name.
+const RENAMED: &[Rename] = &[Rename::new("Spec", "slots", "packet_buffers")];
+
 /// Reads the file, if there is one, and puts the command line over it.
 ///
 /// # Errors
 /// What is wrong with either.
 pub fn spec(args: &GenArgs) -> anyhow::Result<Spec> {
     let mut spec: Spec = match &args.file {
-        Some(path) => Text::read(path)?.parse()?,
+        Some(path) => Text::read(path)?.parse_with(Hints { renamed: RENAMED, ..Hints::default() })?,
         None => Spec::default(),
     };
     args.lay_over(&mut spec);

@@ -63,7 +63,7 @@ fn what_makes_no_sense_is_a_sentence() {
         ("--n3 memory:a --n6 memory:b --ratio 5", "as in 1:9"),
         ("--n3 memory:a --n6 memory:b --sizes big", "or imix"),
         ("--n3 memory:a --n6 memory:b --uplink-teids many", "FIRST+STEP"),
-        ("--n3 memory:a --n6 memory:b --new-flows 3", "`new_flows`"),
+        ("--n3 memory:a --n6 memory:b --new-flows 3", "allowed: a share such as 0.01 or 1%"),
     ] {
         let error = fails(line);
         assert!(error.contains(said), "{line}: {error}");
