@@ -876,7 +876,7 @@ impl Sessions {
             // With a prefix, it is sent when that is on the disk.
             return;
         }
-        // Nobody's line yet: how addresses are to be had here.
+        // Nobody's line yet: how addresses are assigned here.
         let message = access::ra::message(&served.advert, None);
         self.send_to(control, path.group, line, (path.via, path.tags), link_local, &message);
     }

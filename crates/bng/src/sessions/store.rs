@@ -12,7 +12,7 @@ const PACE: Pace = Pace { gather: std::time::Duration::from_millis(1), batch: 10
 #[derive(Debug, Default)]
 pub struct Stored {
     leases: Vec<(u64, LeaseRecord)>,
-    /// Records that can not be read; a sentence each.
+    /// Records that are not readable; a sentence each.
     pub unreadable: Vec<String>,
     ledger: Option<(Ledger, Places)>,
 }
