@@ -63,6 +63,7 @@ pub const EVENTS: &[Known] = &[
     Known("restart_not_confirmed", "n4", Warn, "A later Recovery Time Stamp was not confirmed by our own heartbeat: nothing has changed.", "Find out who sends it."),
     Known("association_lost", "n4", Warn, "A control plane does not answer heartbeats; its sessions are kept for now.", "Look at the control plane and the path to it."),
     Known("association_back", "n4", Info, "A lost control plane answers again; its sessions are as they were.", ""),
+    Known("association_not_allowed", "n4", Warn, "`n4.allow` and `n4.peer`, read again, no longer have a control plane's address: it is asked for release, and gets no new session.", "Nothing if it was meant; else put the address back and reload: association and sessions stay."),
     Known("association_over", "n4", Info, "An association is over; its sessions end.", ""),
     Known("path_failed", "gtpu", Warn, "A GTP-U peer does not answer Echo Requests; control planes are told.", "Look at the peer and the path to it."),
     Known("path_recovered", "gtpu", Info, "A GTP-U peer answers again.", ""),
