@@ -62,8 +62,7 @@ impl Sockets {
 
     /// Those of another process that this one goes on for. None: they are not as many as those networks take.
     pub fn go_on(group: Vec<UdpSocket>, allow: Vec<Network>) -> Option<Self> {
-        let count = if allow.is_empty() { OUTSIDE } else { OUTSIDE + 1 };
-        (group.len() == count).then(|| Self { group, allow, known: Vec::new() })
+        (group.len() == OUTSIDE + 1).then(|| Self { group, allow, known: Vec::new() })
     }
 
     /// All of them, for another process.
