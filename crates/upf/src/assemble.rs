@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use dataplane::acl::Hits;
 use dataplane::forward::{InstanceId, Plan, PortView};
-use dataplane::nat::Nat;
-use engine::{HandOff, Layout};
+use dataplane::nat::{self, Nat};
+use engine::{HandOff, Layout, Steer};
 use frame::Caps;
 use table::command;
 use table::ring::ring;
@@ -132,21 +132,27 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
     let mut control = control.with_nat_log(log).with_nat(addresses).with_lists(lists, choices.hits);
     populate(&mut control, &mut seats)?;
     if workers > 1 {
-        let section = if config.n4.is_some() { "n4" } else { "simulate" };
-        let overlap = |_| wrong(&[&section], "subscribers' addresses or tunnels overlap", "give each its own range");
-        let steer =
-            if config.n4.is_some() { crate::n4::assemble::steer(config) } else { control.steer(core_instance(config)) };
-        let mut steer = steer.map_err(overlap)?;
-        if let Some(nat) = &nat {
-            nat.steer(&mut steer, workers).map_err(|_| {
-                wrong(&[&"nat", &"pool"], "subscribers have public addresses too", "give each its own range")
-            })?;
-        }
+        let steer = steer(config, &control, nat.as_ref())?;
         for (seat, hand_off) in seats.iter_mut().zip(HandOff::among(workers.into(), steer, wakers)) {
             seat.hand_off = Some(hand_off);
         }
     }
     Ok((control, seats))
+}
+
+/// Which worker a packet belongs to, of several.
+fn steer(config: &Config, control: &Control, nat: Option<&nat::Config>) -> Result<Steer, AssembleError> {
+    let section = if config.n4.is_some() { "n4" } else { "simulate" };
+    let overlap = |_| wrong(&[&section], "subscribers' addresses or tunnels overlap", "give each its own range");
+    let steer =
+        if config.n4.is_some() { crate::n4::assemble::steer(config) } else { control.steer(core_instance(config)) };
+    let mut steer = steer.map_err(overlap)?;
+    if let Some(nat) = nat {
+        nat.steer(&mut steer, config.workers.count).map_err(|_| {
+            wrong(&[&"nat", &"pool"], "subscribers have public addresses too", "give each its own range")
+        })?;
+    }
+    Ok(steer)
 }
 
 /// What ports are chosen by.

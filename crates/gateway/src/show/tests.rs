@@ -159,16 +159,16 @@ fn a_difference_counts_only_what_is_new() {
 #[test]
 fn frames() {
     let wanted = "
-packet memory · 8,192 slots of 2,048 bytes, 256 of them headroom · 18.0 MiB on huge pages
+packet memory · 8,192 packet buffers of 2,048 bytes, 256 of them headroom · 18.0 MiB on huge pages
 
-  where      free  in ports  slots  held
+  where      free  in ports    all  held
   ──────────────────────────────────────
   worker 0  8,000       128  8,128     3
   depot         0         0      0
   ──────────────────────────────────────
   all       8,000       128  8,128     3
 
-  8,000 free + 128 in ports + 64 in bursts = 8,192 slots
+  8,000 free + 128 in ports + 64 in bursts = 8,192 packet buffers
   held packets wait for a paged subscriber or a neighbour's address, in memory of their own
 ";
     assert_eq!(format!("\n{}", super::frames::text(&snapshot(), PLAIN)), wanted);
