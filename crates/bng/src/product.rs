@@ -32,6 +32,7 @@ use crate::config::Config;
 use crate::sessions::{Environment, Sockets, Stored};
 pub use command::{SubscriberArgs, subscriber};
 use observer::Observer;
+pub use protocol::BngReply;
 
 /// A broadband gateway's configuration, checked.
 pub type Loaded = shell::Loaded<BngGateway>;

@@ -200,6 +200,10 @@ fn every_example_is_in_order() {
     let mut gateways = 0;
     for entry in std::fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
+        if path.is_dir() {
+            // A gateway of its own crate, whose tests check its example.
+            continue;
+        }
         let text = Text::read(&path).unwrap();
         if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("plan-")) {
             crate::plan::check_file(&path).unwrap_or_else(|error| panic!("{error}"));

@@ -9,6 +9,7 @@ use ::bench::real::RealReport;
 use ::bench::report::Report;
 use ::bench::scale::Scale;
 use ::bench::suite::Suite;
+use bng::product::BngReply;
 use capacity::plan::Answer;
 use capacity::reproduce::Figure;
 use cmts::product::CableReply;
@@ -33,6 +34,11 @@ enum CableReports {
 /// In the order of the commands.
 pub const OUTPUTS: &[Output] = &[
     Output::of::<CableReply>("cmts", "weir cmts … --json", "Modems, service flows, classifiers, or what was done"),
+    Output::of::<BngReply>(
+        "subscriber",
+        "weir subscriber NAME … --json",
+        "The subscriber, or that its leases have ended",
+    ),
     Output::of::<Vec<Record>>("cdr list", "weir cdr list --json", "Charging records"),
     Output::of::<Record>("cdr export", "weir cdr export", "A charging record a line"),
     Output::of::<Health>(

@@ -270,7 +270,7 @@ fn nonsense_is_answered_with_a_sentence() {
     stream.read_line(&mut line).unwrap();
     assert!(line.starts_with("{\"error\":\"not a question: "), "{line}");
     // A line without an end is not kept for ever.
-    stream.get_mut().write_all(&[b'x'; 5000]).unwrap();
+    stream.get_mut().write_all(&[b'x'; 20_000]).unwrap();
     line.clear();
     assert_eq!(stream.read_line(&mut line).unwrap_or(0), 0, "{line}");
     let taken = Server::start(&spot.0, Arc::new(Deaf)).err().unwrap();

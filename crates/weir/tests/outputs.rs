@@ -167,6 +167,7 @@ fn fixed(names: &[String]) -> Made {
     made.add("run", &well(cable.stop()));
     let (broadband, socket) = in_memory("bng", &folder);
     show(&mut made, names, &socket);
+    made.weir("subscriber", &format!("subscriber gold1 show --json --socket {}", socket.display()));
     made.add("run", &well(broadband.stop()));
     fs::remove_dir_all(&folder).unwrap();
     made

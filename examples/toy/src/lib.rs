@@ -34,7 +34,7 @@ impl Routed for Toy {
     type Row = Usage;
 
     fn check(config: &Config) -> Result<(), ConfigError> {
-        config.source.iter().enumerate().try_for_each(|(n, section)| Source::of(n, section).map(drop))
+        config.source.iter().enumerate().try_for_each(|(n, section)| Source::of(n, section)?.check_apart(n, config))
     }
 
     fn build(config: &Config, _worker: u16, layout: &mut Layout) -> (Pipelines, Sources) {

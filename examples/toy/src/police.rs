@@ -59,15 +59,21 @@ impl Source {
         };
         let no_prefix = || invalid("prefix", &section.prefix, "an IPv4 prefix", "such as 10.1.0.0/16");
         let prefix = prefix.ok_or_else(no_prefix)?;
-        let rate = match &section.rate {
-            None => Rate::UNLIMITED,
-            Some(text) => {
-                Rate::bps(parse_rate(text).ok_or_else(|| invalid("rate", text, "a rate", "such as 50 Mbit/s"))?)
-            }
-        };
+        let no_rate = |text: &str| invalid("rate", text, "a rate", "such as 50 Mbit/s");
+        let rate = section.rate.as_deref().map(|text| parse_rate(text).ok_or_else(|| no_rate(text))).transpose()?;
+        let rate = rate.map_or(Rate::UNLIMITED, Rate::bps);
         // What passes in 100 ms at once, two packets at least.
         let rate = bucket::Config::over(rate, 100_000_000, 3000);
         Ok(Self { prefix, rate, bucket: bucket::State::full(&rate, 0), usage: Usage::default() })
+    }
+
+    /// Checks that no section before number `n` has its prefix.
+    pub fn check_apart(&self, n: usize, config: &Config) -> Result<(), ConfigError> {
+        let is_same =
+            |(at, section): (usize, _)| Self::of(at, section).is_ok_and(|source| source.prefix == self.prefix);
+        let again = config.source.iter().enumerate().take(n).any(is_same);
+        let what = || wrong(&[&"source", &n, &"prefix"], "another source has this prefix", "one section for each");
+        if again { Err(what()) } else { Ok(()) }
     }
 }
 

@@ -47,7 +47,7 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     warn_of_former_names(&loaded.warnings);
     G::warn(config);
     let (running, begin) = match args.take_over {
-        true => (take_over::<G>(args, &loaded, path)?, begin),
+        true => (take_over::<G>(args, &loaded, path, &stop)?, begin),
         false => match start::<G>(args, &loaded, path, &stop)? {
             Some((running, begun)) => (running, begun.unwrap_or(begin)),
             None => return Ok(()),
@@ -114,7 +114,7 @@ fn start<G: Gateway>(
 }
 
 /// Goes on for the gateway that answers at the control socket.
-fn take_over<G: Gateway>(args: &RunArgs, loaded: &Loaded<G>, path: &Path) -> anyhow::Result<Running<G>> {
+fn take_over<G: Gateway>(args: &RunArgs, loaded: &Loaded<G>, path: &Path, stop: &Stop) -> anyhow::Result<Running<G>> {
     let head = loaded.config.head();
     // Before the other stands still: what the first worker would measure.
     let _ = table::hint::tsc_cost();
@@ -127,7 +127,7 @@ fn take_over<G: Gateway>(args: &RunArgs, loaded: &Loaded<G>, path: &Path) -> any
     privileges.give_up(&reach_of(args, loaded, path).0)?;
     let vitals = Arc::<Vitals>::default();
     let process = gateway.stand(loaded, opened, vitals.clone(), taker.time())?;
-    let Taken { process, listeners } = taker.take(process)?;
+    let Taken { process, listeners } = taker.take(process, || stop.is_set())?;
     let observer = process.observer();
     let watch = Watch::start(observer.clone())?;
     let socket = match listeners.control {
@@ -171,7 +171,10 @@ impl<G: Gateway> Running<G> {
                 // Nothing is undone: it is the other process's.
                 port::set_borrowed(true);
                 self.privileges.handed_over(handed.pid);
-                handed_over(&handed, self.json)?;
+                // Where it can't be written, this process ends all the same: the other one is the gateway.
+                if let Err(error) = handed_over(&handed, self.json) {
+                    tracing::warn!(target: "process", event = "counters_not_written", %error);
+                }
                 log::flush();
                 std::process::exit(0);
             }

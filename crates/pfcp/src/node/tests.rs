@@ -356,7 +356,7 @@ fn a_peer_no_longer_allowed_goes_in_time() {
     assert_eq!(pair.up.reconfigure(config.clone(), pair.now), [at_up]);
     assert_eq!(pair.up.reconfigure(config, pair.now), [], "it goes already");
     assert_eq!((pair.up.max_sessions(at_up), pair.up.leaving().collect::<Vec<_>>()), (Some(0), vec![CP.ip()]));
-    // Its sessions are its own until then; a new association is not to be had.
+    // Its sessions are its own until then; a new association is refused.
     pair.say(CP, 77, establishment());
     assert!(matches!(pair.up.next_event(), Some(Event::Request { association, .. }) if association == at_up));
     let setup = AssociationSetupRequest { node_id: OTHER.ip().into(), ..Default::default() };

@@ -37,7 +37,7 @@ pub enum Otherwise {
 /// default, in the order they are written in.
 ///
 /// # Errors
-/// The first rule that can not be, by key.
+/// The first rule that is invalid, by key.
 pub fn lists(config: &Config, first: u32) -> Result<(AccessLists, u32), ConfigError> {
     let mut lists = AccessLists::default();
     let mut counter = first;

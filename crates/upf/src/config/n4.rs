@@ -356,6 +356,23 @@ pub struct Pool {
     pub v6: Option<String>,
 }
 
+impl Pool {
+    /// Checks that each worker has an address of pool number `n`.
+    fn check_size(&self, n: usize, workers: u16) -> Result<(), ConfigError> {
+        let hosts = |bits: u32| 1_u64.checked_shl(bits).unwrap_or(u64::MAX);
+        let v4 = |len: u8| if len > 30 { hosts(32 - u32::from(len)) } else { hosts(32 - u32::from(len)) - 2 };
+        let v6 = |len: u8| hosts(64 - u32::from(len));
+        let length = |text: &Option<String>| parse_prefix(text.as_ref()?).map(|(_, len)| len);
+        for (key, count) in [("v4", length(&self.v4).map(v4)), ("v6", length(&self.v6).map(v6))] {
+            if let Some(count) = count.filter(|count| *count < workers.into()) {
+                let what = format!("{count} subscribers' addresses for {workers} workers");
+                return Err(wrong(&[&"n4", &"pool", &n, &key], what, "a shorter prefix, or fewer workers"));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl N4 {
     pub(super) fn check(&self, config: &Config) -> Result<(), ConfigError> {
         for (n, text) in self.allow.iter().enumerate() {
@@ -399,6 +416,7 @@ impl N4 {
                 let what = format!("\"{text}\" is no IPv6 network of 64 bits or less");
                 return Err(wrong(&[&"n4", &"pool", &n, &"v6"], what, "such as 2001:db8::/48"));
             }
+            pool.check_size(n, config.workers.count)?;
         }
         self.check_dnns(&instances)?;
         for (n, capacity) in self.gbr_capacity.iter().enumerate() {

@@ -45,7 +45,7 @@ impl Control {
     /// Makes what a reload changes by `keys` of a configuration.
     ///
     /// # Errors
-    /// What can not be, by key.
+    /// What is invalid, by key.
     pub fn prepare(&mut self, config: &Config, keys: &[&str]) -> Result<Change, ConfigError> {
         let routes = || config.links().routes_over(self.neighbourhood.plan());
         let routes = keys.contains(&"route").then(routes).transpose()?;

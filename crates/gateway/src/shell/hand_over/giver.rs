@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use frame::PortHandover;
 use serde_json::json;
@@ -29,6 +29,8 @@ const LOADING: Duration = Duration::from_secs(3);
 /// Sessions left that are few enough for workers to stand still, and rounds after which they do anyway.
 const FEW: usize = 256;
 const ROUNDS: usize = 20;
+/// Exports of a round, however much changes meanwhile: the workers stand still for the rest.
+const EXPORTS: usize = 64;
 /// Octets of a batch, about.
 const BATCH: usize = 256 << 10;
 /// Rounds in which control has to come to rest.
@@ -232,22 +234,25 @@ fn send_all<P: Product>(product: &P, begun: Begun, mut link: Link) -> Result<Lin
     for (note, handed) in &begun.ports {
         send_note(&mut link, Kind::Port, note, &handed.descriptors).map_err(&lost)?;
     }
-    let mut out = Vec::new();
+    let (mut out, until) = (Vec::new(), Instant::now() + BUILDING);
     loop {
         let left = state.export(&mut out)?;
-        if left == 0 || out.len() >= BATCH {
+        if left <= FEW || out.len() >= BATCH {
             link.send(Kind::Batch, &out, &[]).map_err(&lost)?;
             out.clear();
         }
-        if left == 0 {
+        if left <= FEW {
             break;
+        }
+        if Instant::now() > until {
+            return Err("sessions change faster than they can be handed over".to_owned());
         }
     }
     link.send(Kind::Synced, &[], &[]).map_err(&lost)?;
     link.expect(Kind::Ready, Some(BUILDING)).map_err(&lost)?;
     for _ in 0..ROUNDS {
         let mut sent = 0;
-        loop {
+        for _ in 0..EXPORTS {
             let left = state.export(&mut out)?;
             sent += out.len();
             link.send(Kind::Batch, &out, &[]).map_err(&lost)?;
@@ -306,7 +311,11 @@ fn arm<P: Product>(_observer: &P, state: &dyn HandOver<P::Plane>, link: &mut Lin
     come_to_rest::<P>(state)?;
     let mut out = Vec::new();
     state.export_settled(&mut out)?;
-    while state.export(&mut out)? > 0 {}
+    for _ in 0..EXPORTS {
+        if state.export(&mut out)? == 0 {
+            break;
+        }
+    }
     link.send(Kind::Batch, &out, &[]).map_err(&lost)?;
     link.send(Kind::Arm, &[], &[]).map_err(&lost)?;
     link.expect(Kind::Armed, Some(ARMING)).map_err(&lost)?;

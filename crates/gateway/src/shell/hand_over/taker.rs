@@ -143,15 +143,22 @@ impl Taker {
         Ok(Opened::of(arena, opened))
     }
 
-    /// Takes all state in, and sets the workers going when the other process's stand still.
+    /// Takes all state in, and sets the workers going when the other process's stand still. `is_stopped`: this process is to
+    /// end, which it does as long as the other one runs.
     ///
     /// # Errors
     /// The other process has given up, or its state does not fit: it goes on, and this one has to end at once.
-    pub fn take<P: Product>(mut self, mut process: Process<P>) -> anyhow::Result<Taken<P>> {
+    pub fn take<P: Product>(
+        mut self,
+        mut process: Process<P>,
+        is_stopped: impl Fn() -> bool,
+    ) -> anyhow::Result<Taken<P>> {
+        let stop = || anyhow::ensure!(!is_stopped(), "told to stop; the running gateway goes on");
         let observer = process.observer().clone();
         let state = observer.hand_over().ok_or_else(|| anyhow!("this gateway takes no state over"))?;
         let said = |why: String| anyhow!("taking over: {why}; the running gateway goes on");
         let frozen = loop {
+            stop()?;
             let message = self.link.receive(Some(PATIENCE)).context("the running gateway gave up; its log says why")?;
             match message.kind {
                 Kind::Batch => state.import(process.standing(), &message.octets).map_err(said)?,
@@ -169,6 +176,7 @@ impl Taker {
                 anyhow::ensure!(is_there, "port {port}: its interface was opened again meanwhile");
             }
         }
+        stop()?;
         self.link.send(Kind::Loaded, &[], &[])?;
         self.link.expect(Kind::Go, Some(PATIENCE)).context("the running gateway gave up; its log says why")?;
         port::set_borrowed(false);

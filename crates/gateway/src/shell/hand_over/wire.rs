@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -116,12 +116,35 @@ impl Link {
         self.0.write_all(octets)
     }
 
-    /// The next message, waiting no longer than `patience` for each part of it.
+    /// Octets to fill `to`, until then at the latest.
+    fn read_until(&mut self, mut to: &mut [u8], until: Option<Instant>) -> io::Result<()> {
+        while !to.is_empty() {
+            self.wait_until(until)?;
+            match self.0.read(to) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(got) => to = &mut to[got..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_until(&self, until: Option<Instant>) -> io::Result<()> {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.0.set_read_timeout(left)
+    }
+
+    /// The next message, whole within `patience`.
     ///
     /// # Errors
     /// The other process has gone ([`ErrorKind::UnexpectedEof`]), says nothing, or says what is no message.
     pub fn receive(&mut self, patience: Option<Duration>) -> io::Result<Message> {
-        self.0.set_read_timeout(patience)?;
+        let until = patience.map(|patience| Instant::now() + patience);
+        self.wait_until(until)?;
         let mut head = [0; 8];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -140,7 +163,7 @@ impl Link {
         if got == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        self.0.read_exact(&mut head[got..])?;
+        self.read_until(&mut head[got..], until)?;
         let [kind, _, _, _, len @ ..] = head;
         let kind = Kind::ALL.into_iter().find(|known| *known as u8 == kind).ok_or(ErrorKind::InvalidData)?;
         let len = u32::from_be_bytes(len) as usize;
@@ -148,7 +171,7 @@ impl Link {
             return Err(ErrorKind::InvalidData.into());
         }
         let mut octets = vec![0; len];
-        self.0.read_exact(&mut octets)?;
+        self.read_until(&mut octets, until)?;
         Ok(Message { kind, octets, descriptors })
     }
 

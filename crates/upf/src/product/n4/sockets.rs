@@ -38,6 +38,8 @@ pub struct Lost {
 pub struct Sockets {
     group: Vec<UdpSocket>,
     allow: Vec<Network>,
+    /// Whether the kernel lets through what they are: not yet after a take-over, whose sockets were the other process's.
+    filtered: bool,
     /// Addresses of associated control planes and their sockets.
     known: Vec<(IpAddr, u32)>,
 }
@@ -54,7 +56,7 @@ impl Sockets {
         for (n, socket) in group.iter().enumerate() {
             udp::set_receive_buffer(socket, if n == STRANGERS { ROOM_OF_STRANGERS } else { ROOM });
         }
-        let sockets = Self { group, allow, known: Vec::new() };
+        let sockets = Self { group, allow, filtered: true, known: Vec::new() };
         sockets.filter();
         sockets.divide();
         Ok(sockets)
@@ -62,7 +64,7 @@ impl Sockets {
 
     /// Those of another process that this one goes on for. None: they are not as many as those networks take.
     pub fn go_on(group: Vec<UdpSocket>, allow: Vec<Network>) -> Option<Self> {
-        (group.len() == OUTSIDE + 1).then(|| Self { group, allow, known: Vec::new() })
+        (group.len() == OUTSIDE + 1).then(|| Self { group, allow, filtered: false, known: Vec::new() })
     }
 
     /// All of them, for another process.
@@ -75,8 +77,8 @@ impl Sockets {
 
     /// These are the networks that datagrams are taken from now; an empty list allows all.
     pub fn set_allow(&mut self, allow: Vec<Network>) {
-        if allow != self.allow {
-            self.allow = allow;
+        if allow != self.allow || !self.filtered {
+            (self.allow, self.filtered) = (allow, true);
             self.filter();
             self.divide();
         }
