@@ -153,7 +153,10 @@ impl Taker {
         mut process: Process<P>,
         is_stopped: impl Fn() -> bool,
     ) -> anyhow::Result<Taken<P>> {
-        let stop = || anyhow::ensure!(!is_stopped(), "told to stop; the running gateway goes on");
+        let stop = || match is_stopped() {
+            true => Err(anyhow!("told to stop; the running gateway goes on")),
+            false => Ok(()),
+        };
         let observer = process.observer().clone();
         let state = observer.hand_over().ok_or_else(|| anyhow!("this gateway takes no state over"))?;
         let said = |why: String| anyhow!("taking over: {why}; the running gateway goes on");
