@@ -356,6 +356,11 @@ impl Dhcp4Server {
     ) -> Result<Outcome, Outcome> {
         let address = message.requested.ok_or(Outcome::NotTheLease)?;
         let slot = self.lease_of(pools, key, address).ok_or(Outcome::NotTheLease)?;
+        if pools.lease(slot).state() != State::Bound {
+            // A client tries an address when it was acknowledged: what was only offered is no reason for a quarantine.
+            self.give_back(pools, slot);
+            return Ok(Outcome::Released);
+        }
         self.actions.cancel(slot);
         self.actions.erase(pools.record(slot));
         pools.decline(slot, now);

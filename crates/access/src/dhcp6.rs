@@ -357,7 +357,7 @@ impl Dhcp6Server {
             let slot = pools.find(&key).filter(|slot| pools.lease(*slot).state() != State::Idle);
             match slot.filter(|slot| ia.address == Some(pools.address(*slot))) {
                 None => exchange.denied(&mut body, ia, Status::NoBinding),
-                Some(slot) if declined && ia.kind == Kind::Na => {
+                Some(slot) if declined && ia.kind == Kind::Na && pools.lease(slot).state() == State::Bound => {
                     self.actions.cancel(slot);
                     self.actions.erase(pools.record(slot));
                     pools.decline(slot, exchange.now);

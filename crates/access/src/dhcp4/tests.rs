@@ -225,6 +225,17 @@ fn release_and_decline_end_the_lease() {
 }
 
 #[test]
+fn declined_offer_is_only_released() {
+    let mut rig = Rig::new();
+    rig.send(&Client::default(), Type::Discover);
+    let address = rig.reply().address;
+    assert_eq!(rig.send(&Client::with(&[(50, &address.octets())]), Type::Decline), Outcome::Released);
+    assert_eq!(rig.pools.quarantined(), 0);
+    assert_eq!(rig.bind(), address);
+    rig.done();
+}
+
+#[test]
 fn other_servers_choice_frees_the_offer() {
     let mut rig = Rig::new();
     rig.send(&Client::default(), Type::Discover);
