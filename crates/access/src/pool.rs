@@ -9,6 +9,7 @@ mod blocks;
 #[cfg(test)]
 mod tests;
 
+use crate::action::Place;
 use crate::lease::{Kind, LeaseKey, LeaseRecord};
 use crate::{ClientKey, Line, Time};
 use blocks::{Blocks, Owner};
@@ -172,6 +173,7 @@ pub struct Pools {
     quarantine: VecDeque<(u32, u16, u32, Owned)>,
     limits: Limits,
     bound: usize,
+    number: u16,
 }
 
 /// Who is counted for leases: a line, and a hardware address where lines are shared.
@@ -211,7 +213,18 @@ impl Pools {
             quarantine: VecDeque::new(),
             limits,
             bound: 0,
+            number: 0,
         })
+    }
+
+    /// Tells these pools apart from others that the same server leases from; 0 unless set.
+    pub fn set_number(&mut self, number: u16) {
+        self.number = number;
+    }
+
+    /// The lease in a slot, among those of all pools of a server.
+    pub(crate) fn place(&self, slot: u32) -> Place {
+        (self.number, slot)
     }
 
     /// Lines of a group are shared (N:1): [`Limits::per_line`] counts each hardware address by itself.

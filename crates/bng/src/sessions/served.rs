@@ -166,6 +166,7 @@ pub fn pools(
         let named = |range: &Range| config.group[usize::from(range.group)].name.clone();
         BadSessions::Pool { group: ranges.first().map(named).unwrap_or_default(), source }
     })?;
+    pools.set_number(instance as u16); // there are no more VRFs
     let shared = layout.groups.iter().zip(0..).filter(|(plan, _)| plan.shared);
     shared.for_each(|(_, group)| pools.share(group));
     Ok(pools)
