@@ -16,6 +16,7 @@ pub use message::{Malformed, Message, Type, class};
 pub use relay::{Relay, RelayDrop};
 pub use reply::{BadOption, Destination, Options, Reply};
 
+use crate::action::Place;
 use crate::lease::{Kind, LeaseKey, LeaseRecord};
 use crate::pool::{NotRestored, Pools, Refusal, State};
 use crate::{Action, Actions, ClientKey, Line, Ticket, Time, identifier_hash};
@@ -180,7 +181,7 @@ impl Dhcp4Server {
 
     /// The store refused a record: the client gets no ACK, and asks again.
     pub fn not_stored(&mut self, pools: &mut Pools, ticket: Ticket) {
-        if let Some(slot) = self.actions.failed(ticket) {
+        if let Some((_, slot)) = self.actions.failed(ticket) {
             pools.not_stored(slot);
         }
     }
@@ -191,8 +192,8 @@ impl Dhcp4Server {
     }
 
     /// A granted lease has expired: its record is erased.
-    pub(crate) fn expired(&mut self, slot: u32, lease: LeaseRecord) {
-        self.actions.cancel(slot);
+    pub(crate) fn expired(&mut self, place: Place, lease: LeaseRecord) {
+        self.actions.cancel(place);
         self.actions.erase(lease);
     }
 
@@ -318,11 +319,11 @@ impl Dhcp4Server {
         }
         let reply = self.reply(request, message, Type::Ack).lease(address);
         if pools.grant(slot, expiry, (Time::default() + lease).secs()) {
-            self.actions.store(slot, pools.record(slot), Some(reply));
+            self.actions.store(pools.place(slot), pools.record(slot), Some(reply));
             Ok(Outcome::Stored)
-        } else if self.actions.is_waiting(slot) {
+        } else if self.actions.is_waiting(pools.place(slot)) {
             // The client repeated its REQUEST: the ACK that waits answers both.
-            self.actions.replace(&[slot], reply);
+            self.actions.replace(&[pools.place(slot)], reply);
             Ok(Outcome::Stored)
         } else {
             self.actions.send(reply);
@@ -356,7 +357,12 @@ impl Dhcp4Server {
     ) -> Result<Outcome, Outcome> {
         let address = message.requested.ok_or(Outcome::NotTheLease)?;
         let slot = self.lease_of(pools, key, address).ok_or(Outcome::NotTheLease)?;
-        self.actions.cancel(slot);
+        if pools.lease(slot).state() != State::Bound {
+            // A client tries an address when it was acknowledged: what was only offered is no reason for a quarantine.
+            self.give_back(pools, slot);
+            return Ok(Outcome::Released);
+        }
+        self.actions.cancel(pools.place(slot));
         self.actions.erase(pools.record(slot));
         pools.decline(slot, now);
         Ok(Outcome::Declined)
@@ -368,7 +374,7 @@ impl Dhcp4Server {
     }
 
     fn give_back(&mut self, pools: &mut Pools, slot: u32) {
-        self.actions.cancel(slot);
+        self.actions.cancel(pools.place(slot));
         if pools.lease(slot).state() == State::Bound {
             self.actions.erase(pools.record(slot));
         }

@@ -6,8 +6,9 @@ mod message;
 #[cfg(test)]
 mod tests;
 
-pub use message::{Ia, MAX_IAS, Malformed, Message, Relay, Type, class};
+pub use message::{Ia, MAX_IAS, Malformed, Message, Relay, Type, class, is_relayed};
 
+use crate::action::Place;
 use crate::dhcp4::counters;
 use crate::lease::{Kind, LeaseKey, LeaseRecord};
 use crate::pool::{Pools, State};
@@ -188,14 +189,14 @@ impl Dhcp6Server {
 
     /// The store refused a record: the client gets no REPLY, and asks again.
     pub fn not_stored(&mut self, pools: &mut Pools, ticket: Ticket) {
-        if let Some(slot) = self.actions.failed(ticket) {
+        if let Some((_, slot)) = self.actions.failed(ticket) {
             pools.not_stored(slot);
         }
     }
 
     /// A granted lease has expired: its record is erased.
-    pub(crate) fn expired(&mut self, slot: u32, lease: LeaseRecord) {
-        self.actions.cancel(slot);
+    pub(crate) fn expired(&mut self, place: Place, lease: LeaseRecord) {
+        self.actions.cancel(place);
         self.actions.erase(lease);
     }
 
@@ -300,7 +301,7 @@ impl Dhcp6Server {
         }
         let valid = exchange.group.valid;
         let (expiry, ahead) = ((exchange.now + valid).secs(), (Time::default() + valid).secs());
-        let (mut body, mut slots, mut to_store) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut body, mut places, mut to_store) = (Vec::new(), Vec::new(), Vec::new());
         if new && exchange.message.kind == Some(Type::Solicit) {
             put(&mut body, code::RAPID_COMMIT, &[]);
         }
@@ -323,17 +324,17 @@ impl Dhcp6Server {
             if pools.grant(slot, expiry, ahead) {
                 to_store.push(slot);
             }
-            slots.push(slot);
+            places.push(pools.place(slot));
             exchange.granted(&mut body, pools, ia, slot);
         }
         let reply = self.reply(exchange, Type::Reply, &body);
         if let Some((last, others)) = to_store.split_last() {
-            others.iter().for_each(|slot| self.actions.store(*slot, pools.record(*slot), None));
-            self.actions.store(*last, pools.record(*last), Some(reply));
+            others.iter().for_each(|slot| self.actions.store(pools.place(*slot), pools.record(*slot), None));
+            self.actions.store(pools.place(*last), pools.record(*last), Some(reply));
             return Ok(Outcome::Stored);
         }
-        if slots.iter().any(|slot| self.actions.is_waiting(*slot)) {
-            self.actions.replace(&slots, reply);
+        if places.iter().any(|place| self.actions.is_waiting(*place)) {
+            self.actions.replace(&places, reply);
             return Ok(Outcome::Stored);
         }
         self.actions.send(reply);
@@ -341,7 +342,7 @@ impl Dhcp6Server {
     }
 
     fn give_back(&mut self, pools: &mut Pools, slot: u32) {
-        self.actions.cancel(slot);
+        self.actions.cancel(pools.place(slot));
         if pools.lease(slot).state() == State::Bound {
             self.actions.erase(pools.record(slot));
         }
@@ -357,8 +358,8 @@ impl Dhcp6Server {
             let slot = pools.find(&key).filter(|slot| pools.lease(*slot).state() != State::Idle);
             match slot.filter(|slot| ia.address == Some(pools.address(*slot))) {
                 None => exchange.denied(&mut body, ia, Status::NoBinding),
-                Some(slot) if declined && ia.kind == Kind::Na => {
-                    self.actions.cancel(slot);
+                Some(slot) if declined && ia.kind == Kind::Na && pools.lease(slot).state() == State::Bound => {
+                    self.actions.cancel(pools.place(slot));
                     self.actions.erase(pools.record(slot));
                     pools.decline(slot, exchange.now);
                 }

@@ -16,10 +16,10 @@ pub fn expire(
     most: usize,
 ) -> bool {
     pools.expire(now, most, |pools, slot| {
-        let lease = pools.record(slot);
+        let (lease, place) = (pools.record(slot), pools.place(slot));
         match (lease.key.kind, &mut dhcp4, &mut dhcp6) {
-            (Kind::Ip4, Some(server), _) => server.expired(slot, lease),
-            (Kind::Na | Kind::Pd, _, Some(server)) => server.expired(slot, lease),
+            (Kind::Ip4, Some(server), _) => server.expired(place, lease),
+            (Kind::Na | Kind::Pd, _, Some(server)) => server.expired(place, lease),
             _ => {}
         }
     })

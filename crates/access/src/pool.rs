@@ -9,6 +9,7 @@ mod blocks;
 #[cfg(test)]
 mod tests;
 
+use crate::action::Place;
 use crate::lease::{Kind, LeaseKey, LeaseRecord};
 use crate::{ClientKey, Line, Time};
 use blocks::{Blocks, Owner};
@@ -163,15 +164,20 @@ pub struct Pools {
     unused: Vec<u32>,
     index: HashMap<LeaseKey, u32>,
     /// Leases by line, and by hardware address where lines are shared.
-    lines: HashMap<(Line, [u8; 6]), u32>,
+    lines: HashMap<Owned, u32>,
     /// Groups whose lines are shared.
     shared: HashSet<u16>,
     ports: HashMap<u16, u32>,
     due: BinaryHeap<Reverse<(u32, u32)>>,
-    quarantine: VecDeque<(u32, u16, u32)>,
+    /// Until when an address rests, its pool and block, and whose limit it counts against.
+    quarantine: VecDeque<(u32, u16, u32, Owned)>,
     limits: Limits,
     bound: usize,
+    number: u16,
 }
+
+/// Who is counted for leases: a line, and a hardware address where lines are shared.
+type Owned = (Line, [u8; 6]);
 
 /// An address as 128 bits; IPv4 is mapped (RFC 4291 clause 2.5.5.2).
 fn bits(address: IpAddr) -> u128 {
@@ -207,7 +213,18 @@ impl Pools {
             quarantine: VecDeque::new(),
             limits,
             bound: 0,
+            number: 0,
         })
+    }
+
+    /// Tells these pools apart from others that the same server leases from; 0 unless set.
+    pub fn set_number(&mut self, number: u16) {
+        self.number = number;
+    }
+
+    /// The lease in a slot, among those of all pools of a server.
+    pub(crate) fn place(&self, slot: u32) -> Place {
+        (self.number, slot)
     }
 
     /// Lines of a group are shared (N:1): [`Limits::per_line`] counts each hardware address by itself.
@@ -216,7 +233,7 @@ impl Pools {
     }
 
     /// Who is counted for a client's leases.
-    fn owner(&self, client: &ClientKey, group: u16) -> (Line, [u8; 6]) {
+    fn owner(&self, client: &ClientKey, group: u16) -> Owned {
         (client.line, if self.shared.contains(&group) { client.mac } else { [0; 6] })
     }
 
@@ -301,6 +318,7 @@ impl Pools {
         hold: Duration,
     ) -> Result<u32, Refusal> {
         let until = (now + hold).secs();
+        self.release_quarantine(now);
         if let Some(slot) = self.find(&key) {
             let Lease { state, pool, block, .. } = self.leases[slot as usize];
             let same_group = self.pools[usize::from(pool)].group() == group;
@@ -323,7 +341,6 @@ impl Pools {
             self.forget(slot);
         }
         self.admit(&key.client, group)?;
-        self.release_quarantine(now);
         let (pool, block) = self.choose(group, key.kind, wanted)?;
         let slot = self.unused.pop().unwrap_or(self.leases.len() as u32);
         let lease = Lease { key, pool, state: State::Idle, block, expiry: 0, stored: 0, queued: 0 };
@@ -429,14 +446,18 @@ impl Pools {
         (lease.state, lease.stored) = (State::Idle, 0);
         let client = lease.key.client;
         let (owner, line) = (self.owner(&client, self.group(slot)), client.line);
+        self.uncount(owner);
+        if let Some(count) = self.ports.get_mut(&line.port) {
+            *count -= 1;
+        }
+    }
+
+    fn uncount(&mut self, owner: Owned) {
         if let Entry::Occupied(mut count) = self.lines.entry(owner) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {
                 count.remove();
             }
-        }
-        if let Some(count) = self.ports.get_mut(&line.port) {
-            *count -= 1;
         }
     }
 
@@ -449,14 +470,17 @@ impl Pools {
     }
 
     /// Ends a lease whose address somebody else uses (RFC 2131 clause 4.3.3): it rests for [`Limits::quarantine`].
+    /// Until then it counts against [`Limits::per_line`], so that no line can have a whole pool rest.
     pub fn decline(&mut self, slot: u32, now: Time) {
         let Lease { key, pool, block, state, .. } = self.leases[slot as usize];
         if state == State::Idle {
             return;
         }
+        let owner = self.owner(&key.client, self.group(slot));
         self.stop(slot);
+        *self.lines.entry(owner).or_default() += 1;
         self.pools[usize::from(pool)].set_owner(block, Owner::Quarantine);
-        self.quarantine.push_back(((now + self.limits.quarantine).secs(), pool, block));
+        self.quarantine.push_back(((now + self.limits.quarantine).secs(), pool, block, owner));
         self.index.remove(&key);
         self.unused.push(slot);
     }
@@ -467,10 +491,11 @@ impl Pools {
     }
 
     fn release_quarantine(&mut self, now: Time) {
-        while let Some(&(until, pool, block)) = self.quarantine.front()
+        while let Some(&(until, pool, block, owner)) = self.quarantine.front()
             && until <= now.secs()
         {
             self.quarantine.pop_front();
+            self.uncount(owner);
             self.pools[usize::from(pool)].set_owner(block, Owner::Nobody);
             self.pools[usize::from(pool)].release(block);
         }

@@ -10,11 +10,13 @@
 //! | file | idea |
 //! |---|---|
 //! | `aaa.rs` | authentication and accounting by RADIUS |
+//! | `backlog.rs` | accounting reports that wait |
 //! | `frames.rs` | frames of DHCP and neighbour discovery |
 //! | `served.rs` | what each group is served, from the configuration |
 //! | `store.rs` | leases in the ledger |
 
 mod aaa;
+mod backlog;
 mod frames;
 mod served;
 mod store;
@@ -74,7 +76,7 @@ pub struct Counts {
     pub unreadable: u64,
     /// Requests of lines that have a static subscriber.
     pub fixed: u64,
-    /// DHCPv4 messages with a relay agent's address, of groups that trust none.
+    /// Messages that a relay agent has forwarded, of groups that trust none.
     pub relayed: u64,
     /// Router solicitations that no prefix was left for.
     pub no_prefix: u64,
@@ -173,6 +175,12 @@ fn circuit_of(frame: &[u8]) -> Option<String> {
         Carried::Dhcp6(_, octets) => text(dhcp6::Message::parse(octets).ok()?.agent()?.interface_id?),
         Carried::Solicitation => None,
     }
+}
+
+/// User-Name of a request's subscriber: what the access node calls its line, if there is one, or what we do. Otherwise the
+/// subscriber could choose whom it is taken for.
+fn user_of(has_access_node: bool, frame: &[u8], line: &str) -> String {
+    Some(frame).filter(|_| has_access_node).and_then(circuit_of).unwrap_or_else(|| line.to_owned())
 }
 
 fn upper(address: Ipv6Addr) -> u64 {
@@ -317,6 +325,9 @@ impl Sessions {
                 }
             }
         }
+        if let Some(aaa) = &mut self.aaa {
+            changed.iter().for_each(|identity| aaa.restored(*identity));
+        }
         changed.iter().filter_map(|identity| self.spec(identity)).collect()
     }
 
@@ -340,17 +351,18 @@ impl Sessions {
         self.pools.get_mut(instance)
     }
 
-    /// A turn: `now` is the time of `control`'s clock.
-    pub fn turn(&mut self, control: &mut Control) {
+    /// A turn: `clock_ns` is the time of `control`'s clock, in nanoseconds. Requests wait by that one: it is not set back.
+    pub fn turn(&mut self, control: &mut Control, clock_ns: u64) {
         let now = (self.environment.clock)();
+        let steady = Time(clock_ns / 1_000_000);
         let packets: Vec<_> = control.packets().collect();
         for packet in packets {
-            if !self.take_in(packet, now) {
+            if !self.take_in(packet, steady) {
                 control.leave_unanswered();
             }
         }
         for _ in 0..BATCH {
-            let Some((packet, _)) = self.queue.pop(now) else { break };
+            let Some((packet, _)) = self.queue.pop(steady) else { break };
             self.admit(control, packet, now);
         }
         self.authenticate(control, now);
@@ -385,7 +397,7 @@ impl Sessions {
     }
 
     /// Takes a control packet. False: it is not for us.
-    fn take_in(&mut self, packet: ControlPacket, now: Time) -> bool {
+    fn take_in(&mut self, packet: ControlPacket, steady: Time) -> bool {
         if !matches!(packet.class, Class::Dhcp4 | Class::Dhcp6 | Class::Nd) {
             return false;
         }
@@ -393,6 +405,12 @@ impl Sessions {
         let urgency = match frames::read(&packet.frame) {
             Some(Carried::Dhcp4(octets))
                 if !served.relayed && octets.get(24..28).is_some_and(|giaddr| giaddr != [0; 4]) =>
+            {
+                self.counts.relayed += 1;
+                return true;
+            }
+            Some(Carried::Dhcp6(_, octets))
+                if !served.relayed && !served.trust_option82 && dhcp6::is_relayed(octets) =>
             {
                 self.counts.relayed += 1;
                 return true;
@@ -421,7 +439,7 @@ impl Sessions {
             return true;
         }
         // What is dropped is counted there.
-        let _ = self.queue.push(now, identity, urgency, packet);
+        let _ = self.queue.push(steady, identity, urgency, packet);
         true
     }
 
@@ -434,12 +452,17 @@ impl Sessions {
             Standing::Granted => self.serve(control, &packet, now),
             Standing::Denied => {}
             Standing::Waits => aaa.hold(identity, packet),
-            Standing::Unknown => {
+            standing @ (Standing::Unknown | Standing::Restored) => {
                 let line = self.line_name(control, &identity);
-                let user = circuit_of(&packet.frame).unwrap_or_else(|| line.clone());
+                let is_trusted = self.served(packet.group).is_some_and(|served| served.trust_option82);
+                let user = user_of(is_trusted, &packet.frame, &line);
                 let about = aaa::about(Some(frames::source(&packet.frame).0), &line);
+                let is_served = standing == Standing::Restored;
+                if is_served {
+                    self.serve(control, &packet, now);
+                }
                 if let Some(aaa) = &mut self.aaa {
-                    aaa.ask(identity, packet, user, about, now);
+                    aaa.ask(identity, (!is_served).then_some(packet), user, about, now);
                 }
             }
         }
@@ -472,13 +495,18 @@ impl Sessions {
             }
         }
         let Some(aaa) = &mut self.aaa else { return };
+        aaa.sweep(now, |identity| self.sessions.contains_key(identity));
         let due = aaa.due(now);
         for decision in aaa.turn(now) {
             match decision {
-                Decision::Serve(packet) => {
-                    let identity = self.identity_of(&packet);
+                Decision::Accepted(identity, packet) => {
                     self.change_profile(control, &identity);
-                    self.serve(control, &packet, now);
+                    if let Some((aaa, session)) = self.aaa.as_mut().zip(self.sessions.get(&identity)) {
+                        aaa.adopt(session.handle, &identity, now);
+                    }
+                    if let Some(packet) = packet {
+                        self.serve(control, &packet, now);
+                    }
                 }
                 Decision::Change(ticket, packet) => {
                     let result = self.change(control, &packet);
@@ -986,5 +1014,23 @@ impl Sessions {
             let path = ReplyPath { group: session.group, tags: session.tags, via: source };
             self.renew_prefix(identity.line, session.group, source, path, now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_access_nodes_name_the_user() {
+        let mut discover = vec![1, 1, 6, 0, 9, 9, 9, 9];
+        discover.resize(236, 0);
+        discover.extend_from_slice(&[99, 130, 83, 99, 53, 1, 1, 82, 7, 1, 5]);
+        discover.extend_from_slice(b"admin\xff");
+        let link = Link { from: Mac([2; 6]), to: Mac([0xff; 6]), tags: Tags::default() };
+        let (from, to) = ((Ipv4Addr::UNSPECIFIED, 68), (Ipv4Addr::BROADCAST, 67));
+        let frame = frames::datagram4(&link, from, to, &discover).expect("a frame");
+        assert_eq!(user_of(false, &frame, "acc:100.7"), "acc:100.7");
+        assert_eq!(user_of(true, &frame, "acc:100.7"), "admin");
     }
 }

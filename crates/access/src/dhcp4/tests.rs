@@ -225,6 +225,39 @@ fn release_and_decline_end_the_lease() {
 }
 
 #[test]
+fn renewal_leaves_another_vrfs_ack_alone() {
+    let mut rig = Rig::new();
+    let mut other = Rig::new().pools;
+    other.set_number(1);
+    let address = rig.bind();
+    std::mem::swap(&mut rig.pools, &mut other);
+    // The same slot of other pools, whose ACK waits.
+    rig.send(&Client::default(), Type::Discover);
+    let waiting = rig.reply().address;
+    let request = Client::with(&[(50, &waiting.octets()), (54, &SERVER.octets())]);
+    assert_eq!(rig.send(&request, Type::Request), Outcome::Stored);
+    let (ticket, _) = rig.stored();
+    std::mem::swap(&mut rig.pools, &mut other);
+    let renewal = Client { ciaddr: address.octets(), ..Client::default() };
+    assert_eq!(rig.send(&renewal, Type::Request), Outcome::Acknowledged);
+    assert_eq!(rig.reply().to, Destination::Unicast(MAC, address));
+    rig.server.durable(ticket);
+    assert_eq!(rig.reply().address, waiting);
+    rig.done();
+}
+
+#[test]
+fn declined_offer_is_only_released() {
+    let mut rig = Rig::new();
+    rig.send(&Client::default(), Type::Discover);
+    let address = rig.reply().address;
+    assert_eq!(rig.send(&Client::with(&[(50, &address.octets())]), Type::Decline), Outcome::Released);
+    assert_eq!(rig.pools.quarantined(), 0);
+    assert_eq!(rig.bind(), address);
+    rig.done();
+}
+
+#[test]
 fn other_servers_choice_frees_the_offer() {
     let mut rig = Rig::new();
     rig.send(&Client::default(), Type::Discover);

@@ -170,6 +170,17 @@ fn release_and_decline_free_what_they_name() {
 }
 
 #[test]
+fn declined_advertisement_is_only_released() {
+    let mut rig = Rig::new();
+    rig.send(&octets(Type::Solicit, false, &ia(Kind::Na, 1, None)));
+    let offered = read(&rig.reply().octets).0[0].address;
+    rig.send(&octets(Type::Decline, true, &ia(Kind::Na, 1, offered)));
+    rig.reply();
+    assert_eq!(rig.pools.quarantined(), 0);
+    rig.done();
+}
+
+#[test]
 fn relays_get_their_reply_back() {
     let mut rig = Rig::new();
     let mut inner = octets(Type::Solicit, false, &ia(Kind::Na, 1, None));

@@ -42,6 +42,21 @@ fn declined_address_rests_in_quarantine() {
 }
 
 #[test]
+fn quarantine_counts_against_the_lines_limit() {
+    let range = Range::ip4(1, [10, 0, 0, 0].into(), [10, 0, 0, 99].into());
+    let mut pools = Pools::new(&[range], Limits { per_line: 2, ..Limits::default() }).unwrap();
+    for _ in 0..2 {
+        let slot = pools.offer(key(1), 1, None, START, HOLD).unwrap();
+        pools.decline(slot, START);
+    }
+    assert_eq!(pools.offer(key(1), 1, None, START, HOLD), Err(Refusal::LineLimit));
+    assert!(pools.offer(key(2), 1, None, START, HOLD).is_ok());
+    let later = START + Duration::from_secs(86_400);
+    assert!(pools.offer(key(1), 1, None, later, HOLD).is_ok());
+    assert_eq!(pools.quarantined(), 0);
+}
+
+#[test]
 fn overlapping_pools_are_refused() {
     let a = Range::ip4(1, [10, 0, 0, 0].into(), [10, 0, 0, 9].into());
     let b = Range::ip4(2, [10, 0, 0, 9].into(), [10, 0, 0, 19].into());
@@ -166,7 +181,7 @@ proptest! {
                 prop_assert_eq!(pools.lease(slot).key(), key(n));
             }
             prop_assert!(seen.len() + pools.quarantined() <= 13);
-            prop_assert_eq!(pools.lines.values().sum::<u32>() as usize, seen.len());
+            prop_assert_eq!(pools.lines.values().sum::<u32>() as usize, seen.len() + pools.quarantined());
         }
     }
 }

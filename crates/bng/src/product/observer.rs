@@ -169,7 +169,7 @@ fn sessions(control: &Control) -> SessionsView {
     for (outcome, meaning, requests) in [
         ("unreadable", "Dropped: a DHCP message or solicitation that can't be read.", counts.unreadable),
         ("static_line", "Dropped: the line has a static subscriber.", counts.fixed),
-        ("relayed", "Dropped: a relay agent's DHCPv4 message, in a group that trusts none.", counts.relayed),
+        ("relayed", "Dropped: a relay agent's message, in a group that trusts none.", counts.relayed),
         ("no_prefix", "Dropped: no prefix is left to advertise.", counts.no_prefix),
         ("not_stored", "Not answered: the ledger did not take the lease.", counts.not_stored),
     ] {
@@ -182,6 +182,8 @@ fn sessions(control: &Control) -> SessionsView {
             ("unanswered", "No server has answered.", counts.unanswered),
             ("denied", "Dropped: the subscriber was rejected lately.", counts.denied),
             ("reported", "A server has taken an accounting report.", counts.reported),
+            ("report_malformed", "Dropped: an accounting report that can't be written.", counts.reports_malformed),
+            ("report_dropped", "Dropped: too many accounting reports wait.", counts.reports_dropped),
             ("coa_dropped", "Dropped: a change that is forged, late or of a stranger.", counts.coa_dropped),
         ] {
             add("radius", outcome, meaning, requests);

@@ -4,7 +4,7 @@
 //! a while. Accounting reports are repeated until a server has taken them.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -19,6 +19,7 @@ use radius::coa::{self, ErrorCause, Received};
 use radius::dictionary::number;
 use radius::{Attribute, Code, Packet, Secret};
 
+use super::backlog::Backlog;
 use crate::config::RadiusSection;
 use crate::slow::ControlPacket;
 use crate::subscribers::Usage;
@@ -134,6 +135,8 @@ pub struct Grant {
 pub enum Standing {
     /// It may have what it asks for.
     Granted,
+    /// As granted; it has a session of an earlier run, and is to be asked about meanwhile.
+    Restored,
     /// It was rejected, or is not asked about now.
     Denied,
     /// It is being asked about.
@@ -145,8 +148,8 @@ pub enum Standing {
 /// What a server has decided.
 #[derive(Debug)]
 pub enum Decision {
-    /// This request may be served.
-    Serve(ControlPacket),
+    /// A subscriber may have a session; its request, if one waits.
+    Accepted(Identity, Option<ControlPacket>),
     /// A change of a session is asked for.
     Change(coa::Ticket, Packet),
 }
@@ -160,6 +163,8 @@ struct Account {
     began: Time,
     /// When the next interim report is due, in ms; 0: never.
     interim: u64,
+    /// Number of its interim report that waits, if one does.
+    unsent: u64,
 }
 
 /// Counters of RADIUS.
@@ -175,6 +180,10 @@ pub struct AaaCounts {
     pub denied: u64,
     /// Accounting reports that a server has taken.
     pub reported: u64,
+    /// Accounting reports that can't be written as a packet.
+    pub reports_malformed: u64,
+    /// Accounting reports that there was no room for.
+    pub reports_dropped: u64,
     /// CoA- and Disconnect-Requests that were dropped: forged, late, or of a stranger.
     pub coa_dropped: u64,
 }
@@ -187,14 +196,21 @@ pub struct Aaa {
     coa: Option<(UdpSocket, coa::Server)>,
     next: u64,
     asking: HashMap<u64, (Identity, String)>,
-    held: HashMap<Identity, ControlPacket>,
+    /// Subscribers that are asked about, and the request that waits for it.
+    held: HashMap<Identity, Option<ControlPacket>>,
+    /// Subscribers with a session of an earlier run, which no server has decided about since.
+    restored: HashSet<Identity>,
     grants: HashMap<Identity, Grant>,
+    /// When grants were made, in ms, oldest first: those without a session end after [`GOOD_FOR`].
+    fresh: VecDeque<(u64, Identity)>,
     denied: HashMap<Identity, u64>,
     accounts: HashMap<u32, Account>,
     /// When interim reports are due; what does not match its account is out of date.
     interims: BinaryHeap<Reverse<(u64, u32)>>,
     /// Reports that the client had no room for.
-    backlog: VecDeque<Vec<Attribute>>,
+    backlog: Backlog,
+    /// Whether a server takes accounting reports.
+    reports: bool,
     /// Distinguishes this run's session identifiers.
     run: u32,
     counts: AaaCounts,
@@ -220,29 +236,39 @@ impl Aaa {
             next: 0,
             asking: HashMap::new(),
             held: HashMap::new(),
+            restored: HashSet::new(),
             grants: HashMap::new(),
+            fresh: VecDeque::new(),
             denied: HashMap::new(),
             accounts: HashMap::new(),
             interims: BinaryHeap::new(),
-            backlog: VecDeque::new(),
+            backlog: Backlog::default(),
+            reports: config.server.iter().any(|server| server.accounting_port != 0),
             run: now.secs(),
             counts: AaaCounts::default(),
         };
         // Sessions of an earlier run that a server still has are over (RFC 2866, 5.1).
         let on = this.report(Status::On, &format!("{:08x}", this.run), &[], (now, 0), None, None);
-        this.backlog.push_back(on);
+        if this.reports {
+            this.backlog.start(on);
+        }
         this
     }
 
     /// Counters.
     pub fn counts(&self) -> AaaCounts {
-        self.counts
+        let Backlog { malformed, dropped, .. } = self.backlog;
+        AaaCounts { reports_malformed: malformed, reports_dropped: dropped, ..self.counts }
     }
 
     /// How a subscriber stands; `has_session`: it has something already.
     pub fn standing(&mut self, identity: &Identity, has_session: bool, now: Time) -> Standing {
-        if self.held.contains_key(identity) {
-            return Standing::Waits;
+        let is_restored = has_session && self.restored.contains(identity);
+        match self.held.contains_key(identity) {
+            true if is_restored => return Standing::Granted,
+            true => return Standing::Waits,
+            false if is_restored => return Standing::Restored,
+            false => {}
         }
         match self.grants.get(identity) {
             Some(grant) if has_session || grant.at + GOOD_FOR > now.0 => return Standing::Granted,
@@ -265,12 +291,36 @@ impl Aaa {
     /// Holds a request while a server decides about its subscriber; of several the last one is kept.
     pub fn hold(&mut self, identity: Identity, packet: ControlPacket) {
         if let Some(held) = self.held.get_mut(&identity) {
-            *held = packet;
+            *held = Some(packet);
         }
     }
 
-    /// Asks whether a subscriber may have a session, and holds its request. `user` names it; `about` is what else is told.
-    pub fn ask(&mut self, identity: Identity, packet: ControlPacket, user: String, about: Vec<Attribute>, now: Time) {
+    /// A subscriber has a session of an earlier run: it is served while a server is asked about it.
+    pub fn restored(&mut self, identity: Identity) {
+        self.restored.insert(identity);
+    }
+
+    /// A session's reports are those of what its subscriber was granted: one of an earlier run began without.
+    pub fn adopt(&mut self, handle: u32, identity: &Identity, now: Time) {
+        let Some((account, grant)) = self.accounts.get_mut(&handle).zip(self.grants.get(identity)) else { return };
+        account.grant = grant.clone();
+        let interval = u64::from(grant.interim.unwrap_or(self.config.interim_seconds)) * 1000;
+        account.interim = if interval == 0 || !self.reports { 0 } else { now.0 + interval };
+        if account.interim != 0 {
+            self.interims.push(Reverse((account.interim, handle)));
+        }
+    }
+
+    /// Asks whether a subscriber may have a session, and holds its request, if one is to wait. `user` names it; `about` is what
+    /// else is told.
+    pub fn ask(
+        &mut self,
+        identity: Identity,
+        packet: Option<ControlPacket>,
+        user: String,
+        about: Vec<Attribute>,
+        now: Time,
+    ) {
         if self.held.len() >= MOST_HELD {
             return;
         }
@@ -296,15 +346,25 @@ impl Aaa {
         self.grants.get(identity)
     }
 
-    /// A turn; what servers have decided.
-    pub fn turn(&mut self, now: Time) -> Vec<Decision> {
-        while let Some(report) = self.backlog.pop_front() {
-            self.next += 1;
-            if self.accounting.client.account(now.0, self.next, report.clone()).is_err() {
-                self.backlog.push_front(report);
-                break;
+    /// Removes grants whose subscribers never took a lease.
+    pub fn sweep(&mut self, now: Time, has_session: impl Fn(&Identity) -> bool) {
+        while let Some((at, identity)) = self.fresh.front().copied()
+            && at + GOOD_FOR <= now.0
+        {
+            self.fresh.pop_front();
+            if !has_session(&identity) && self.grants.get(&identity).is_some_and(|grant| grant.at == at) {
+                self.grants.remove(&identity);
             }
         }
+    }
+
+    /// A turn; what servers have decided.
+    pub fn turn(&mut self, now: Time) -> Vec<Decision> {
+        let (next, client) = (&mut self.next, &mut self.accounting.client);
+        self.backlog.hand_over(|report| {
+            *next += 1;
+            client.account(now.0, *next, report)
+        });
         self.authentication.turn(now.0);
         self.accounting.turn(now.0);
         let mut decisions = Vec::new();
@@ -331,6 +391,9 @@ impl Aaa {
     fn answered(&mut self, number: u64, packet: Option<Packet>, now: Time, decisions: &mut Vec<Decision>) {
         let Some((identity, user)) = self.asking.remove(&number) else { return };
         let Some(held) = self.held.remove(&identity) else { return };
+        if packet.is_some() {
+            self.restored.remove(&identity);
+        }
         match packet {
             Some(packet) if packet.code == Code::AccessAccept => {
                 self.counts.accepted += 1;
@@ -343,7 +406,8 @@ impl Aaa {
                     at: now.0,
                 };
                 self.grants.insert(identity, grant);
-                decisions.push(Decision::Serve(held));
+                self.fresh.push_back((now.0, identity));
+                decisions.push(Decision::Accepted(identity, held));
             }
             Some(_) => {
                 self.counts.rejected += 1;
@@ -393,14 +457,16 @@ impl Aaa {
         self.next += 1;
         let id = format!("{:08x}-{:x}", self.run, self.next);
         let interval = u64::from(grant.interim.unwrap_or(self.config.interim_seconds)) * 1000;
-        let interim = if interval == 0 { 0 } else { now.0 + interval };
-        let account = Account { id, grant, about, began: now, interim };
+        let interim = if interval == 0 || !self.reports { 0 } else { now.0 + interval };
+        let account = Account { id, grant, about, began: now, interim, unsent: 0 };
         let report = self.report_of(&account, Status::Start, now, None, None);
         if interim != 0 {
             self.interims.push(Reverse((interim, handle)));
         }
         self.accounts.insert(handle, account);
-        self.backlog.push_back(report);
+        if self.reports {
+            self.backlog.start(report);
+        }
     }
 
     /// What a session has, and is told with its next report.
@@ -430,24 +496,26 @@ impl Aaa {
 
     /// Reports what a session has used so far.
     pub fn interim(&mut self, handle: u32, usage: &Usage, now: Time) {
-        if let Some(account) = self.accounts.get(&handle) {
-            let report = self.report_of(account, Status::Interim, now, Some(usage), None);
-            self.backlog.push_back(report);
+        let Some(account) = self.accounts.get(&handle).filter(|_| self.reports) else { return };
+        let report = self.report_of(account, Status::Interim, now, Some(usage), None);
+        if let Some(account) = self.accounts.get_mut(&handle) {
+            account.unsent = self.backlog.interim(account.unsent, report);
         }
     }
 
     /// A session has ended, for a cause of RFC 2866, 5.10.
     pub fn stop(&mut self, handle: u32, usage: &Usage, now: Time) {
         const LOST_SERVICE: u32 = 3;
-        if let Some(account) = self.accounts.remove(&handle) {
+        if let Some(account) = self.accounts.remove(&handle).filter(|_| self.reports) {
             let report = self.report_of(&account, Status::Stop, now, Some(usage), Some(LOST_SERVICE));
-            self.backlog.push_back(report);
+            self.backlog.stop(account.unsent, report);
         }
     }
 
     /// A subscriber is gone: who it was is asked for again.
     pub fn forget(&mut self, identity: &Identity) {
         self.grants.remove(identity);
+        self.restored.remove(identity);
     }
 
     fn report_of(
@@ -460,7 +528,9 @@ impl Aaa {
     ) -> Vec<Attribute> {
         let duration = now.since(account.began).as_secs() as u32;
         let mut report = self.report(status, &account.id, &account.grant.class, (now, duration), usage, cause);
-        report.push(Attribute::octets(number::USER_NAME, &account.grant.user));
+        // Nobody has named the subscriber of an earlier run yet; an empty name is none (RFC 2865, 5.1).
+        let user = Some(&account.grant.user).filter(|user| !user.is_empty());
+        report.extend(user.map(|user| Attribute::octets(number::USER_NAME, user)));
         report.extend(account.about.iter().cloned());
         report
     }
@@ -490,7 +560,7 @@ impl Aaa {
     pub fn next_due(&self) -> Option<Time> {
         let clients = [self.authentication.client.next_due(), self.accounting.client.next_due()];
         let interim = self.interims.peek().map(|Reverse((at, _))| *at);
-        let backlog = (!self.backlog.is_empty()).then_some(0);
+        let backlog = self.backlog.is_due().then_some(0);
         clients.into_iter().flatten().chain(interim).chain(backlog).min().map(Time)
     }
 }
@@ -516,3 +586,6 @@ fn report_server(what: &str, event: &Event, config: &RadiusSection) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests;

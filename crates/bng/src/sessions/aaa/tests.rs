@@ -1,0 +1,94 @@
+use super::*;
+use access::Line;
+
+const NOW: Time = Time::from_secs(1_000_000);
+
+fn identity(c_vlan: u16) -> Identity {
+    Identity { line: Line { port: 0, s_vlan: 100, c_vlan }, mac: None }
+}
+
+/// Of one server, without sockets: what it decides is told by [`Aaa::answered`].
+fn aaa(accounting_port: u16) -> Aaa {
+    let text = format!(
+        "[[server]]\naddress = \"192.0.2.1\"\nsecret = \"0123456789abcdef\"\naccounting_port = {accounting_port}"
+    );
+    let config: RadiusSection = toml::from_str(&text).expect("a section");
+    Aaa::new(&config, Sockets::default(), NOW)
+}
+
+#[test]
+fn without_accounting_servers_nothing_waits() {
+    let mut aaa = aaa(0);
+    aaa.start(1, &identity(1), Vec::new(), NOW);
+    aaa.interim(1, &Usage::default(), NOW);
+    aaa.stop(1, &Usage::default(), NOW);
+    assert_eq!(aaa.next_due(), None);
+    aaa.turn(NOW);
+    assert_eq!((aaa.accounting.client.pending(), aaa.next_due()), ((0, 0), None));
+}
+
+#[test]
+fn unwritable_report_is_counted_and_dropped() {
+    let mut aaa = aaa(1813);
+    aaa.start(1, &identity(1), vec![Attribute::octets(number::NAS_PORT_ID, [7; 300])], NOW);
+    aaa.start(2, &identity(2), Vec::new(), NOW);
+    aaa.turn(NOW);
+    // The one of the gateway's start, and the second session's.
+    assert_eq!((aaa.accounting.client.pending(), aaa.counts().reports_malformed), ((0, 2), 1));
+    assert!(aaa.next_due().is_some_and(|due| due > NOW));
+}
+
+/// Asks about a subscriber, and has the server decide.
+fn decide(aaa: &mut Aaa, of: Identity, code: Code) -> Vec<Decision> {
+    aaa.ask(of, None, "line 7".to_owned(), Vec::new(), NOW);
+    let attributes = vec![Attribute::octets(number::CLASS, b"gold")];
+    let packet = Packet { code, id: 0, authenticator: [0; 16], attributes };
+    let mut decisions = Vec::new();
+    aaa.answered(aaa.next, Some(packet), NOW, &mut decisions);
+    decisions
+}
+
+#[test]
+fn restored_session_gets_its_name_back() {
+    let (mut aaa, of) = (aaa(1813), identity(7));
+    aaa.start(1, &of, Vec::new(), NOW);
+    aaa.restored(of);
+    let name = |aaa: &Aaa| {
+        let report = aaa.report_of(&aaa.accounts[&1], Status::Interim, NOW, None, None);
+        let text = |code: u8| report.iter().find(|one| one.code == code).map(|one| one.value.clone());
+        (text(number::USER_NAME), text(number::CLASS))
+    };
+    assert_eq!(name(&aaa), (None, None));
+    assert_eq!(aaa.standing(&of, true, NOW), Standing::Restored);
+    let decisions = decide(&mut aaa, of, Code::AccessAccept);
+    assert!(matches!(decisions[..], [Decision::Accepted(whose, None)] if whose == of));
+    aaa.adopt(1, &of, NOW);
+    assert_eq!(name(&aaa), (Some(b"line 7".to_vec()), Some(b"gold".to_vec())));
+    assert_eq!(aaa.standing(&of, true, NOW), Standing::Granted);
+}
+
+#[test]
+fn restored_session_is_served_until_rejected() {
+    let (mut aaa, of) = (aaa(1813), identity(7));
+    aaa.restored(of);
+    aaa.ask(of, None, "line 7".to_owned(), Vec::new(), NOW);
+    assert_eq!(aaa.standing(&of, true, NOW), Standing::Granted);
+    assert_eq!(aaa.standing(&of, false, NOW), Standing::Waits);
+    aaa.answered(aaa.next, None, NOW, &mut Vec::new());
+    assert_eq!(aaa.standing(&of, true, NOW), Standing::Restored);
+    assert!(decide(&mut aaa, of, Code::AccessReject).is_empty());
+    assert_eq!(aaa.standing(&of, true, NOW), Standing::Denied);
+    let later = NOW + Duration::from_secs(30);
+    assert_eq!(aaa.standing(&of, true, later), Standing::Unknown);
+}
+
+#[test]
+fn grants_without_a_session_end() {
+    let mut aaa = aaa(1813);
+    let (taken, left) = (identity(1), identity(2));
+    [taken, left].iter().for_each(|of| drop(decide(&mut aaa, *of, Code::AccessAccept)));
+    aaa.sweep(NOW + Duration::from_secs(59), |of| *of == taken);
+    assert_eq!(aaa.grants.len(), 2);
+    aaa.sweep(NOW + Duration::from_secs(60), |of| *of == taken);
+    assert!(aaa.grant(&left).is_none() && aaa.grant(&taken).is_some() && aaa.fresh.is_empty());
+}
