@@ -245,7 +245,7 @@ fn a_gateway_runs_is_looked_into_and_leaves_nothing_behind() {
     let page = net.weir(&["show", "run", "--over", "0.2"]);
     assert!(page.contains("over 0.2 s"), "{page}");
     assert!(net.weir(&["show", "drops"]).contains("what it means"));
-    assert!(net.weir(&["show", "frames"]).contains("16,384 slots"));
+    assert!(net.weir(&["show", "frames"]).contains("16,384 packet buffers"));
     let page = net.weir(&["show", "ports"]);
     assert!(page.contains("packet-slots") && page.contains("chosen by mode=auto") && page.contains("eth1"), "{page}");
     assert!(net.weir(&["show", "sessions"]).contains("1,000"));
@@ -469,7 +469,7 @@ fn a_benchmark_says_what_an_option_has_nothing_to_do_with() {
     for (asked, told) in [
         (&["upf-embb", "--own-cpu"][..], "`--own-cpu` is about interfaces, of which memory has none: add --port xdp"),
         (&["upf-embb", "--share-cpu"], "`--share-cpu` is about interfaces"),
-        (&["cmts-imix", "--own-cpu"], "`--own-cpu`: cmts-imix loads one worker"),
+        (&["cmts-imix", "--own-cpu"], "--own-cpu has no effect on cmts-imix"),
     ] {
         let out = Command::new(WEIR).arg("bench").args(asked).output().unwrap();
         let said = String::from_utf8_lossy(&out.stderr);
