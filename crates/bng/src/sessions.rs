@@ -10,11 +10,13 @@
 //! | file | idea |
 //! |---|---|
 //! | `aaa.rs` | authentication and accounting by RADIUS |
+//! | `backlog.rs` | accounting reports that wait |
 //! | `frames.rs` | frames of DHCP and neighbour discovery |
 //! | `served.rs` | what each group is served, from the configuration |
 //! | `store.rs` | leases in the ledger |
 
 mod aaa;
+mod backlog;
 mod frames;
 mod served;
 mod store;

@@ -182,6 +182,8 @@ fn sessions(control: &Control) -> SessionsView {
             ("unanswered", "No server has answered.", counts.unanswered),
             ("denied", "Dropped: the subscriber was rejected lately.", counts.denied),
             ("reported", "A server has taken an accounting report.", counts.reported),
+            ("report_malformed", "Dropped: an accounting report that can't be written.", counts.reports_malformed),
+            ("report_dropped", "Dropped: too many accounting reports wait.", counts.reports_dropped),
             ("coa_dropped", "Dropped: a change that is forged, late or of a stranger.", counts.coa_dropped),
         ] {
             add("radius", outcome, meaning, requests);

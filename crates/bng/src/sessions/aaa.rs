@@ -4,7 +4,7 @@
 //! a while. Accounting reports are repeated until a server has taken them.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -19,6 +19,7 @@ use radius::coa::{self, ErrorCause, Received};
 use radius::dictionary::number;
 use radius::{Attribute, Code, Packet, Secret};
 
+use super::backlog::Backlog;
 use crate::config::RadiusSection;
 use crate::slow::ControlPacket;
 use crate::subscribers::Usage;
@@ -160,6 +161,8 @@ struct Account {
     began: Time,
     /// When the next interim report is due, in ms; 0: never.
     interim: u64,
+    /// Number of its interim report that waits, if one does.
+    unsent: u64,
 }
 
 /// Counters of RADIUS.
@@ -175,6 +178,10 @@ pub struct AaaCounts {
     pub denied: u64,
     /// Accounting reports that a server has taken.
     pub reported: u64,
+    /// Accounting reports that can't be written as a packet.
+    pub reports_malformed: u64,
+    /// Accounting reports that there was no room for.
+    pub reports_dropped: u64,
     /// CoA- and Disconnect-Requests that were dropped: forged, late, or of a stranger.
     pub coa_dropped: u64,
 }
@@ -194,7 +201,9 @@ pub struct Aaa {
     /// When interim reports are due; what does not match its account is out of date.
     interims: BinaryHeap<Reverse<(u64, u32)>>,
     /// Reports that the client had no room for.
-    backlog: VecDeque<Vec<Attribute>>,
+    backlog: Backlog,
+    /// Whether a server takes accounting reports.
+    reports: bool,
     /// Distinguishes this run's session identifiers.
     run: u32,
     counts: AaaCounts,
@@ -224,19 +233,23 @@ impl Aaa {
             denied: HashMap::new(),
             accounts: HashMap::new(),
             interims: BinaryHeap::new(),
-            backlog: VecDeque::new(),
+            backlog: Backlog::default(),
+            reports: config.server.iter().any(|server| server.accounting_port != 0),
             run: now.secs(),
             counts: AaaCounts::default(),
         };
         // Sessions of an earlier run that a server still has are over (RFC 2866, 5.1).
         let on = this.report(Status::On, &format!("{:08x}", this.run), &[], (now, 0), None, None);
-        this.backlog.push_back(on);
+        if this.reports {
+            this.backlog.start(on);
+        }
         this
     }
 
     /// Counters.
     pub fn counts(&self) -> AaaCounts {
-        self.counts
+        let Backlog { malformed, dropped, .. } = self.backlog;
+        AaaCounts { reports_malformed: malformed, reports_dropped: dropped, ..self.counts }
     }
 
     /// How a subscriber stands; `has_session`: it has something already.
@@ -298,13 +311,11 @@ impl Aaa {
 
     /// A turn; what servers have decided.
     pub fn turn(&mut self, now: Time) -> Vec<Decision> {
-        while let Some(report) = self.backlog.pop_front() {
-            self.next += 1;
-            if self.accounting.client.account(now.0, self.next, report.clone()).is_err() {
-                self.backlog.push_front(report);
-                break;
-            }
-        }
+        let (next, client) = (&mut self.next, &mut self.accounting.client);
+        self.backlog.hand_over(|report| {
+            *next += 1;
+            client.account(now.0, *next, report)
+        });
         self.authentication.turn(now.0);
         self.accounting.turn(now.0);
         let mut decisions = Vec::new();
@@ -393,14 +404,16 @@ impl Aaa {
         self.next += 1;
         let id = format!("{:08x}-{:x}", self.run, self.next);
         let interval = u64::from(grant.interim.unwrap_or(self.config.interim_seconds)) * 1000;
-        let interim = if interval == 0 { 0 } else { now.0 + interval };
-        let account = Account { id, grant, about, began: now, interim };
+        let interim = if interval == 0 || !self.reports { 0 } else { now.0 + interval };
+        let account = Account { id, grant, about, began: now, interim, unsent: 0 };
         let report = self.report_of(&account, Status::Start, now, None, None);
         if interim != 0 {
             self.interims.push(Reverse((interim, handle)));
         }
         self.accounts.insert(handle, account);
-        self.backlog.push_back(report);
+        if self.reports {
+            self.backlog.start(report);
+        }
     }
 
     /// What a session has, and is told with its next report.
@@ -430,18 +443,19 @@ impl Aaa {
 
     /// Reports what a session has used so far.
     pub fn interim(&mut self, handle: u32, usage: &Usage, now: Time) {
-        if let Some(account) = self.accounts.get(&handle) {
-            let report = self.report_of(account, Status::Interim, now, Some(usage), None);
-            self.backlog.push_back(report);
+        let Some(account) = self.accounts.get(&handle).filter(|_| self.reports) else { return };
+        let report = self.report_of(account, Status::Interim, now, Some(usage), None);
+        if let Some(account) = self.accounts.get_mut(&handle) {
+            account.unsent = self.backlog.interim(account.unsent, report);
         }
     }
 
     /// A session has ended, for a cause of RFC 2866, 5.10.
     pub fn stop(&mut self, handle: u32, usage: &Usage, now: Time) {
         const LOST_SERVICE: u32 = 3;
-        if let Some(account) = self.accounts.remove(&handle) {
+        if let Some(account) = self.accounts.remove(&handle).filter(|_| self.reports) {
             let report = self.report_of(&account, Status::Stop, now, Some(usage), Some(LOST_SERVICE));
-            self.backlog.push_back(report);
+            self.backlog.stop(account.unsent, report);
         }
     }
 
@@ -490,7 +504,7 @@ impl Aaa {
     pub fn next_due(&self) -> Option<Time> {
         let clients = [self.authentication.client.next_due(), self.accounting.client.next_due()];
         let interim = self.interims.peek().map(|Reverse((at, _))| *at);
-        let backlog = (!self.backlog.is_empty()).then_some(0);
+        let backlog = self.backlog.is_due().then_some(0);
         clients.into_iter().flatten().chain(interim).chain(backlog).min().map(Time)
     }
 }
@@ -516,3 +530,6 @@ fn report_server(what: &str, event: &Event, config: &RadiusSection) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests;
