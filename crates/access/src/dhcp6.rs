@@ -6,7 +6,7 @@ mod message;
 #[cfg(test)]
 mod tests;
 
-pub use message::{Ia, MAX_IAS, Malformed, Message, Relay, Type, class};
+pub use message::{Ia, MAX_IAS, Malformed, Message, Relay, Type, class, is_relayed};
 
 use crate::action::Place;
 use crate::dhcp4::counters;

@@ -76,7 +76,7 @@ pub struct Counts {
     pub unreadable: u64,
     /// Requests of lines that have a static subscriber.
     pub fixed: u64,
-    /// DHCPv4 messages with a relay agent's address, of groups that trust none.
+    /// Messages that a relay agent has forwarded, of groups that trust none.
     pub relayed: u64,
     /// Router solicitations that no prefix was left for.
     pub no_prefix: u64,
@@ -175,6 +175,12 @@ fn circuit_of(frame: &[u8]) -> Option<String> {
         Carried::Dhcp6(_, octets) => text(dhcp6::Message::parse(octets).ok()?.agent()?.interface_id?),
         Carried::Solicitation => None,
     }
+}
+
+/// User-Name of a request's subscriber: what the access node calls its line, if there is one, or what we do. Otherwise the
+/// subscriber could choose whom it is taken for.
+fn user_of(has_access_node: bool, frame: &[u8], line: &str) -> String {
+    Some(frame).filter(|_| has_access_node).and_then(circuit_of).unwrap_or_else(|| line.to_owned())
 }
 
 fn upper(address: Ipv6Addr) -> u64 {
@@ -399,6 +405,12 @@ impl Sessions {
                 self.counts.relayed += 1;
                 return true;
             }
+            Some(Carried::Dhcp6(_, octets))
+                if !served.relayed && !served.trust_option82 && dhcp6::is_relayed(octets) =>
+            {
+                self.counts.relayed += 1;
+                return true;
+            }
             Some(Carried::Dhcp4(octets)) => dhcp4::class(octets),
             Some(Carried::Dhcp6(_, octets)) => dhcp6::class(octets),
             Some(Carried::Solicitation) => Some(Urgency::Discover),
@@ -438,7 +450,8 @@ impl Sessions {
             Standing::Waits => aaa.hold(identity, packet),
             Standing::Unknown => {
                 let line = self.line_name(control, &identity);
-                let user = circuit_of(&packet.frame).unwrap_or_else(|| line.clone());
+                let is_trusted = self.served(packet.group).is_some_and(|served| served.trust_option82);
+                let user = user_of(is_trusted, &packet.frame, &line);
                 let about = aaa::about(Some(frames::source(&packet.frame).0), &line);
                 if let Some(aaa) = &mut self.aaa {
                     aaa.ask(identity, packet, user, about, now);
@@ -988,5 +1001,23 @@ impl Sessions {
             let path = ReplyPath { group: session.group, tags: session.tags, via: source };
             self.renew_prefix(identity.line, session.group, source, path, now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_access_nodes_name_the_user() {
+        let mut discover = vec![1, 1, 6, 0, 9, 9, 9, 9];
+        discover.resize(236, 0);
+        discover.extend_from_slice(&[99, 130, 83, 99, 53, 1, 1, 82, 7, 1, 5]);
+        discover.extend_from_slice(b"admin\xff");
+        let link = Link { from: Mac([2; 6]), to: Mac([0xff; 6]), tags: Tags::default() };
+        let (from, to) = ((Ipv4Addr::UNSPECIFIED, 68), (Ipv4Addr::BROADCAST, 67));
+        let frame = frames::datagram4(&link, from, to, &discover).expect("a frame");
+        assert_eq!(user_of(false, &frame, "acc:100.7"), "acc:100.7");
+        assert_eq!(user_of(true, &frame, "acc:100.7"), "admin");
     }
 }

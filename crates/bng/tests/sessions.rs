@@ -61,6 +61,20 @@ impl Client {
         }
         body.extend(option(3, &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]));
         body.extend(option(25, &[0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0]));
+        self.datagram6(body)
+    }
+
+    /// A SOLICIT inside a relay message whose Interface-Id is `admin` (RFC 8415, 9.1).
+    fn relayed6(&self) -> Vec<u8> {
+        let solicit = &self.dhcp6(1, &[])[22 + 40 + 8..];
+        let mut body = vec![12, 0];
+        body.extend([0; 16]);
+        body.extend(LOCAL.octets());
+        body.extend([&[0, 18, 0, 5][..], b"admin", &[0, 9, 0, solicit.len() as u8], solicit].concat());
+        self.datagram6(body)
+    }
+
+    fn datagram6(&self, body: Vec<u8>) -> Vec<u8> {
         let packet = ip6(LOCAL, "ff02::1:2".parse::<Ipv6Addr>().unwrap()).udp(546, 547).payload(body);
         self.line([0x33, 0x33, 0, 1, 0, 2]).carrying(&packet).build()
     }
@@ -197,6 +211,21 @@ fn dual_stack_is_one_subscriber() {
     device.settle();
     let sessions = device.control.sessions().unwrap();
     assert_eq!((sessions.count(), sessions.leases()), (0, 0));
+    device.close().expect("nothing lost");
+}
+
+#[test]
+fn subscribers_are_no_relay_agents() {
+    let mut device = device("");
+    let got = exchange(&mut device, &FIRST.relayed6());
+    assert!(got.iter().all(|frame| frame[22 + 6] != 17), "{got:?}");
+    assert_eq!(device.control.sessions().unwrap().counts().relayed, 1);
+    device.close().expect("nothing lost");
+    let mut device = self::device("trust_option82 = true");
+    let got = exchange(&mut device, &FIRST.relayed6());
+    let reply = got.iter().find(|frame| frame[22 + 6] == 17).expect("a reply");
+    assert_eq!(reply[22 + 40 + 8], 13, "a RELAY-REPL");
+    assert_eq!(device.control.sessions().unwrap().counts().relayed, 0);
     device.close().expect("nothing lost");
 }
 

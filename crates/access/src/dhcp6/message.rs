@@ -94,6 +94,11 @@ pub struct Message<'a> {
     pub relays: Vec<Relay<'a>>,
 }
 
+/// Whether a relay agent has forwarded a message (RFC 8415, 9.1).
+pub fn is_relayed(octets: &[u8]) -> bool {
+    octets.first() == Some(&RELAY_FORW)
+}
+
 /// How urgent a message is. None: it can't be read.
 pub fn class(octets: &[u8]) -> Option<Class> {
     Some(match Message::parse(octets).ok()?.kind? {

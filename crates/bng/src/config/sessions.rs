@@ -74,6 +74,10 @@ pub struct GroupSessions {
     /// could send them themselves: such messages may name any hardware address. Access nodes that insert option 82 only
     /// are no such agents (TR-101, 3.8).
     pub relayed: bool,
+    /// Whether an access node in front of the group's lines inserts the circuit ID, in option 82 of DHCPv4 or as Interface-Id
+    /// of a DHCPv6 relay message, and removes what subscribers write there themselves: it is then User-Name of RADIUS. Off:
+    /// User-Name is the line's name (`port:s_vlan.c_vlan`), and DHCPv6 relay messages are dropped unless `relayed` is on.
+    pub trust_option82: bool,
     /// DNS servers of both families.
     pub dns: Vec<IpAddr>,
     /// Domain name; left out: none.
@@ -102,6 +106,7 @@ impl Default for GroupSessions {
             lease_seconds: 3600,
             ipv4_prefix_length: None,
             relayed: false,
+            trust_option82: false,
             dns: Vec::new(),
             domain: String::new(),
             ntp: Vec::new(),

@@ -169,7 +169,7 @@ fn sessions(control: &Control) -> SessionsView {
     for (outcome, meaning, requests) in [
         ("unreadable", "Dropped: a DHCP message or solicitation that can't be read.", counts.unreadable),
         ("static_line", "Dropped: the line has a static subscriber.", counts.fixed),
-        ("relayed", "Dropped: a relay agent's DHCPv4 message, in a group that trusts none.", counts.relayed),
+        ("relayed", "Dropped: a relay agent's message, in a group that trusts none.", counts.relayed),
         ("no_prefix", "Dropped: no prefix is left to advertise.", counts.no_prefix),
         ("not_stored", "Not answered: the ledger did not take the lease.", counts.not_stored),
     ] {

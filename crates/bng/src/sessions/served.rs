@@ -48,6 +48,8 @@ pub struct Served {
     pub offer: Duration,
     /// Relay agents on lines are trusted.
     pub relayed: bool,
+    /// The circuit ID in requests is an access node's.
+    pub trust_option82: bool,
     /// The profile of its sessions.
     pub profile: u16,
     /// What is advertised.
@@ -81,6 +83,7 @@ impl Served {
             valid: seconds(sessions.ipv6_valid_seconds),
             offer: seconds(config.sessions.offer_seconds),
             relayed: sessions.relayed,
+            trust_option82: sessions.trust_option82,
             profile: plan.profile?,
             advert,
             adverts: RouterAdvertisements::new(advert),
