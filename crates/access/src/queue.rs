@@ -124,7 +124,9 @@ impl<T> Queue<T> {
             return Err(QueueDrop::Blocked);
         }
         let interval = 1000 / u64::from(line_rate.max(1));
-        let due = meter.due.max(now.0);
+        // Further ahead only when the clock was set back: lines would be silent for as long.
+        let due = meter.due.clamp(now.0, now.0 + interval * u64::from(line_burst));
+        meter.due = due;
         if due == now.0 {
             meter.excess = 0;
         }
@@ -209,6 +211,16 @@ mod tests {
         assert_eq!((queue.dropped(QueueDrop::LineRate), queue.dropped(QueueDrop::Blocked)), (20, 5));
         assert!(queue.push(now, line(2), Class::Request, 0).is_ok());
         assert!(queue.push(now + Duration::from_secs(61), line(1), Class::Request, 0).is_ok());
+    }
+
+    #[test]
+    fn clock_set_back_stops_no_line() {
+        let mut queue = Queue::new(Limits { line_rate: 10, line_burst: 5, block_after: 0, ..Limits::default() });
+        let now = Time::from_secs(100_000);
+        (0..5).for_each(|n| queue.push(now, line(1), Class::Request, n).unwrap());
+        let back = Time::from_secs(50_000);
+        assert_eq!(queue.push(back, line(1), Class::Request, 5), Err(QueueDrop::LineRate));
+        assert!(queue.push(back + Duration::from_millis(100), line(1), Class::Request, 6).is_ok());
     }
 
     #[test]

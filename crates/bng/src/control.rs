@@ -503,7 +503,7 @@ impl Control {
             self.scan(worker, now);
         }
         if let Some(mut sessions) = self.sessions.take() {
-            sessions.turn(self);
+            sessions.turn(self, now);
             self.deadline = sessions.next_deadline(now);
             self.sessions = Some(sessions);
         }

@@ -348,17 +348,18 @@ impl Sessions {
         self.pools.get_mut(instance)
     }
 
-    /// A turn: `now` is the time of `control`'s clock.
-    pub fn turn(&mut self, control: &mut Control) {
+    /// A turn: `clock_ns` is the time of `control`'s clock, in nanoseconds. Requests wait by that one: it is not set back.
+    pub fn turn(&mut self, control: &mut Control, clock_ns: u64) {
         let now = (self.environment.clock)();
+        let steady = Time(clock_ns / 1_000_000);
         let packets: Vec<_> = control.packets().collect();
         for packet in packets {
-            if !self.take_in(packet, now) {
+            if !self.take_in(packet, steady) {
                 control.leave_unanswered();
             }
         }
         for _ in 0..BATCH {
-            let Some((packet, _)) = self.queue.pop(now) else { break };
+            let Some((packet, _)) = self.queue.pop(steady) else { break };
             self.admit(control, packet, now);
         }
         self.authenticate(control, now);
@@ -393,7 +394,7 @@ impl Sessions {
     }
 
     /// Takes a control packet. False: it is not for us.
-    fn take_in(&mut self, packet: ControlPacket, now: Time) -> bool {
+    fn take_in(&mut self, packet: ControlPacket, steady: Time) -> bool {
         if !matches!(packet.class, Class::Dhcp4 | Class::Dhcp6 | Class::Nd) {
             return false;
         }
@@ -435,7 +436,7 @@ impl Sessions {
             return true;
         }
         // What is dropped is counted there.
-        let _ = self.queue.push(now, identity, urgency, packet);
+        let _ = self.queue.push(steady, identity, urgency, packet);
         true
     }
 
