@@ -325,6 +325,9 @@ impl Sessions {
                 }
             }
         }
+        if let Some(aaa) = &mut self.aaa {
+            changed.iter().for_each(|identity| aaa.restored(*identity));
+        }
         changed.iter().filter_map(|identity| self.spec(identity)).collect()
     }
 
@@ -449,13 +452,17 @@ impl Sessions {
             Standing::Granted => self.serve(control, &packet, now),
             Standing::Denied => {}
             Standing::Waits => aaa.hold(identity, packet),
-            Standing::Unknown => {
+            standing @ (Standing::Unknown | Standing::Restored) => {
                 let line = self.line_name(control, &identity);
                 let is_trusted = self.served(packet.group).is_some_and(|served| served.trust_option82);
                 let user = user_of(is_trusted, &packet.frame, &line);
                 let about = aaa::about(Some(frames::source(&packet.frame).0), &line);
+                let is_served = standing == Standing::Restored;
+                if is_served {
+                    self.serve(control, &packet, now);
+                }
                 if let Some(aaa) = &mut self.aaa {
-                    aaa.ask(identity, packet, user, about, now);
+                    aaa.ask(identity, (!is_served).then_some(packet), user, about, now);
                 }
             }
         }
@@ -491,10 +498,14 @@ impl Sessions {
         let due = aaa.due(now);
         for decision in aaa.turn(now) {
             match decision {
-                Decision::Serve(packet) => {
-                    let identity = self.identity_of(&packet);
+                Decision::Accepted(identity, packet) => {
                     self.change_profile(control, &identity);
-                    self.serve(control, &packet, now);
+                    if let Some((aaa, session)) = self.aaa.as_mut().zip(self.sessions.get(&identity)) {
+                        aaa.adopt(session.handle, &identity, now);
+                    }
+                    if let Some(packet) = packet {
+                        self.serve(control, &packet, now);
+                    }
                 }
                 Decision::Change(ticket, packet) => {
                     let result = self.change(control, &packet);

@@ -4,7 +4,7 @@
 //! a while. Accounting reports are repeated until a server has taken them.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -135,6 +135,8 @@ pub struct Grant {
 pub enum Standing {
     /// It may have what it asks for.
     Granted,
+    /// As granted; it has a session of an earlier run, and is to be asked about meanwhile.
+    Restored,
     /// It was rejected, or is not asked about now.
     Denied,
     /// It is being asked about.
@@ -146,8 +148,8 @@ pub enum Standing {
 /// What a server has decided.
 #[derive(Debug)]
 pub enum Decision {
-    /// This request may be served.
-    Serve(ControlPacket),
+    /// A subscriber may have a session; its request, if one waits.
+    Accepted(Identity, Option<ControlPacket>),
     /// A change of a session is asked for.
     Change(coa::Ticket, Packet),
 }
@@ -194,7 +196,10 @@ pub struct Aaa {
     coa: Option<(UdpSocket, coa::Server)>,
     next: u64,
     asking: HashMap<u64, (Identity, String)>,
-    held: HashMap<Identity, ControlPacket>,
+    /// Subscribers that are asked about, and the request that waits for it.
+    held: HashMap<Identity, Option<ControlPacket>>,
+    /// Subscribers with a session of an earlier run, which no server has decided about since.
+    restored: HashSet<Identity>,
     grants: HashMap<Identity, Grant>,
     denied: HashMap<Identity, u64>,
     accounts: HashMap<u32, Account>,
@@ -229,6 +234,7 @@ impl Aaa {
             next: 0,
             asking: HashMap::new(),
             held: HashMap::new(),
+            restored: HashSet::new(),
             grants: HashMap::new(),
             denied: HashMap::new(),
             accounts: HashMap::new(),
@@ -254,8 +260,12 @@ impl Aaa {
 
     /// How a subscriber stands; `has_session`: it has something already.
     pub fn standing(&mut self, identity: &Identity, has_session: bool, now: Time) -> Standing {
-        if self.held.contains_key(identity) {
-            return Standing::Waits;
+        let is_restored = has_session && self.restored.contains(identity);
+        match self.held.contains_key(identity) {
+            true if is_restored => return Standing::Granted,
+            true => return Standing::Waits,
+            false if is_restored => return Standing::Restored,
+            false => {}
         }
         match self.grants.get(identity) {
             Some(grant) if has_session || grant.at + GOOD_FOR > now.0 => return Standing::Granted,
@@ -278,12 +288,36 @@ impl Aaa {
     /// Holds a request while a server decides about its subscriber; of several the last one is kept.
     pub fn hold(&mut self, identity: Identity, packet: ControlPacket) {
         if let Some(held) = self.held.get_mut(&identity) {
-            *held = packet;
+            *held = Some(packet);
         }
     }
 
-    /// Asks whether a subscriber may have a session, and holds its request. `user` names it; `about` is what else is told.
-    pub fn ask(&mut self, identity: Identity, packet: ControlPacket, user: String, about: Vec<Attribute>, now: Time) {
+    /// A subscriber has a session of an earlier run: it is served while a server is asked about it.
+    pub fn restored(&mut self, identity: Identity) {
+        self.restored.insert(identity);
+    }
+
+    /// A session's reports are those of what its subscriber was granted: one of an earlier run began without.
+    pub fn adopt(&mut self, handle: u32, identity: &Identity, now: Time) {
+        let Some((account, grant)) = self.accounts.get_mut(&handle).zip(self.grants.get(identity)) else { return };
+        account.grant = grant.clone();
+        let interval = u64::from(grant.interim.unwrap_or(self.config.interim_seconds)) * 1000;
+        account.interim = if interval == 0 || !self.reports { 0 } else { now.0 + interval };
+        if account.interim != 0 {
+            self.interims.push(Reverse((account.interim, handle)));
+        }
+    }
+
+    /// Asks whether a subscriber may have a session, and holds its request, if one is to wait. `user` names it; `about` is what
+    /// else is told.
+    pub fn ask(
+        &mut self,
+        identity: Identity,
+        packet: Option<ControlPacket>,
+        user: String,
+        about: Vec<Attribute>,
+        now: Time,
+    ) {
         if self.held.len() >= MOST_HELD {
             return;
         }
@@ -342,6 +376,9 @@ impl Aaa {
     fn answered(&mut self, number: u64, packet: Option<Packet>, now: Time, decisions: &mut Vec<Decision>) {
         let Some((identity, user)) = self.asking.remove(&number) else { return };
         let Some(held) = self.held.remove(&identity) else { return };
+        if packet.is_some() {
+            self.restored.remove(&identity);
+        }
         match packet {
             Some(packet) if packet.code == Code::AccessAccept => {
                 self.counts.accepted += 1;
@@ -354,7 +391,7 @@ impl Aaa {
                     at: now.0,
                 };
                 self.grants.insert(identity, grant);
-                decisions.push(Decision::Serve(held));
+                decisions.push(Decision::Accepted(identity, held));
             }
             Some(_) => {
                 self.counts.rejected += 1;
@@ -462,6 +499,7 @@ impl Aaa {
     /// A subscriber is gone: who it was is asked for again.
     pub fn forget(&mut self, identity: &Identity) {
         self.grants.remove(identity);
+        self.restored.remove(identity);
     }
 
     fn report_of(
@@ -474,7 +512,9 @@ impl Aaa {
     ) -> Vec<Attribute> {
         let duration = now.since(account.began).as_secs() as u32;
         let mut report = self.report(status, &account.id, &account.grant.class, (now, duration), usage, cause);
-        report.push(Attribute::octets(number::USER_NAME, &account.grant.user));
+        // Nobody has named the subscriber of an earlier run yet; an empty name is none (RFC 2865, 5.1).
+        let user = Some(&account.grant.user).filter(|user| !user.is_empty());
+        report.extend(user.map(|user| Attribute::octets(number::USER_NAME, user)));
         report.extend(account.about.iter().cloned());
         report
     }

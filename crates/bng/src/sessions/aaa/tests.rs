@@ -37,3 +37,47 @@ fn unwritable_report_is_counted_and_dropped() {
     assert_eq!((aaa.accounting.client.pending(), aaa.counts().reports_malformed), ((0, 2), 1));
     assert!(aaa.next_due().is_some_and(|due| due > NOW));
 }
+
+/// Asks about a subscriber, and has the server decide.
+fn decide(aaa: &mut Aaa, of: Identity, code: Code) -> Vec<Decision> {
+    aaa.ask(of, None, "line 7".to_owned(), Vec::new(), NOW);
+    let attributes = vec![Attribute::octets(number::CLASS, b"gold")];
+    let packet = Packet { code, id: 0, authenticator: [0; 16], attributes };
+    let mut decisions = Vec::new();
+    aaa.answered(aaa.next, Some(packet), NOW, &mut decisions);
+    decisions
+}
+
+#[test]
+fn restored_session_gets_its_name_back() {
+    let (mut aaa, of) = (aaa(1813), identity(7));
+    aaa.start(1, &of, Vec::new(), NOW);
+    aaa.restored(of);
+    let name = |aaa: &Aaa| {
+        let report = aaa.report_of(&aaa.accounts[&1], Status::Interim, NOW, None, None);
+        let text = |code: u8| report.iter().find(|one| one.code == code).map(|one| one.value.clone());
+        (text(number::USER_NAME), text(number::CLASS))
+    };
+    assert_eq!(name(&aaa), (None, None));
+    assert_eq!(aaa.standing(&of, true, NOW), Standing::Restored);
+    let decisions = decide(&mut aaa, of, Code::AccessAccept);
+    assert!(matches!(decisions[..], [Decision::Accepted(whose, None)] if whose == of));
+    aaa.adopt(1, &of, NOW);
+    assert_eq!(name(&aaa), (Some(b"line 7".to_vec()), Some(b"gold".to_vec())));
+    assert_eq!(aaa.standing(&of, true, NOW), Standing::Granted);
+}
+
+#[test]
+fn restored_session_is_served_until_rejected() {
+    let (mut aaa, of) = (aaa(1813), identity(7));
+    aaa.restored(of);
+    aaa.ask(of, None, "line 7".to_owned(), Vec::new(), NOW);
+    assert_eq!(aaa.standing(&of, true, NOW), Standing::Granted);
+    assert_eq!(aaa.standing(&of, false, NOW), Standing::Waits);
+    aaa.answered(aaa.next, None, NOW, &mut Vec::new());
+    assert_eq!(aaa.standing(&of, true, NOW), Standing::Restored);
+    assert!(decide(&mut aaa, of, Code::AccessReject).is_empty());
+    assert_eq!(aaa.standing(&of, true, NOW), Standing::Denied);
+    let later = NOW + Duration::from_secs(30);
+    assert_eq!(aaa.standing(&of, true, later), Standing::Unknown);
+}
