@@ -495,6 +495,7 @@ impl Sessions {
             }
         }
         let Some(aaa) = &mut self.aaa else { return };
+        aaa.sweep(now, |identity| self.sessions.contains_key(identity));
         let due = aaa.due(now);
         for decision in aaa.turn(now) {
             match decision {

@@ -4,7 +4,7 @@
 //! a while. Accounting reports are repeated until a server has taken them.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -201,6 +201,8 @@ pub struct Aaa {
     /// Subscribers with a session of an earlier run, which no server has decided about since.
     restored: HashSet<Identity>,
     grants: HashMap<Identity, Grant>,
+    /// When grants were made, in ms, oldest first: those without a session end after [`GOOD_FOR`].
+    fresh: VecDeque<(u64, Identity)>,
     denied: HashMap<Identity, u64>,
     accounts: HashMap<u32, Account>,
     /// When interim reports are due; what does not match its account is out of date.
@@ -236,6 +238,7 @@ impl Aaa {
             held: HashMap::new(),
             restored: HashSet::new(),
             grants: HashMap::new(),
+            fresh: VecDeque::new(),
             denied: HashMap::new(),
             accounts: HashMap::new(),
             interims: BinaryHeap::new(),
@@ -343,6 +346,18 @@ impl Aaa {
         self.grants.get(identity)
     }
 
+    /// Removes grants whose subscribers never took a lease.
+    pub fn sweep(&mut self, now: Time, has_session: impl Fn(&Identity) -> bool) {
+        while let Some((at, identity)) = self.fresh.front().copied()
+            && at + GOOD_FOR <= now.0
+        {
+            self.fresh.pop_front();
+            if !has_session(&identity) && self.grants.get(&identity).is_some_and(|grant| grant.at == at) {
+                self.grants.remove(&identity);
+            }
+        }
+    }
+
     /// A turn; what servers have decided.
     pub fn turn(&mut self, now: Time) -> Vec<Decision> {
         let (next, client) = (&mut self.next, &mut self.accounting.client);
@@ -391,6 +406,7 @@ impl Aaa {
                     at: now.0,
                 };
                 self.grants.insert(identity, grant);
+                self.fresh.push_back((now.0, identity));
                 decisions.push(Decision::Accepted(identity, held));
             }
             Some(_) => {

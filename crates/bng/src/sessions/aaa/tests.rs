@@ -81,3 +81,14 @@ fn restored_session_is_served_until_rejected() {
     let later = NOW + Duration::from_secs(30);
     assert_eq!(aaa.standing(&of, true, later), Standing::Unknown);
 }
+
+#[test]
+fn grants_without_a_session_end() {
+    let mut aaa = aaa(1813);
+    let (taken, left) = (identity(1), identity(2));
+    [taken, left].iter().for_each(|of| drop(decide(&mut aaa, *of, Code::AccessAccept)));
+    aaa.sweep(NOW + Duration::from_secs(59), |of| *of == taken);
+    assert_eq!(aaa.grants.len(), 2);
+    aaa.sweep(NOW + Duration::from_secs(60), |of| *of == taken);
+    assert!(aaa.grant(&left).is_none() && aaa.grant(&taken).is_some() && aaa.fresh.is_empty());
+}
