@@ -363,9 +363,9 @@ impl Sessions {
         }
         for _ in 0..BATCH {
             let Some((packet, _)) = self.queue.pop(steady) else { break };
-            self.admit(control, packet, now);
+            self.admit(control, packet, now, steady);
         }
-        self.authenticate(control, now);
+        self.authenticate(control, now, steady);
         self.store.flush();
         self.finish(control, now);
         for pools in 0..self.pools.len() {
@@ -390,7 +390,7 @@ impl Sessions {
         let leases = self.pools.iter().filter_map(Pools::next_due).map(|due| Time::from_secs(due.into()));
         let adverts = self.groups.iter().flatten().filter_map(|served| served.adverts.next_due());
         let checks = self.checks.peek().map(|Reverse((due, _))| Time(*due));
-        let aaa = self.aaa.as_ref().and_then(Aaa::next_due);
+        let aaa = self.aaa.as_ref().and_then(|aaa| aaa.next_due(now, Time(clock_ns / 1_000_000)));
         let next = leases.chain(adverts).chain(checks).chain(aaa).min()?;
         let ms = next.since(now).as_millis() as u64;
         Some(clock_ns.saturating_add(ms.saturating_mul(1_000_000)).saturating_add(SOON))
@@ -444,11 +444,11 @@ impl Sessions {
     }
 
     /// Serves a request, once its subscriber is known to the servers that decide about it.
-    fn admit(&mut self, control: &mut Control, packet: ControlPacket, now: Time) {
+    fn admit(&mut self, control: &mut Control, packet: ControlPacket, now: Time, steady: Time) {
         let identity = self.identity_of(&packet);
         let has_session = self.sessions.contains_key(&identity);
         let Some(aaa) = &mut self.aaa else { return self.serve(control, &packet, now) };
-        match aaa.standing(&identity, has_session, now) {
+        match aaa.standing(&identity, has_session, steady) {
             Standing::Granted => self.serve(control, &packet, now),
             Standing::Denied => {}
             Standing::Waits => aaa.hold(identity, packet),
@@ -462,7 +462,7 @@ impl Sessions {
                     self.serve(control, &packet, now);
                 }
                 if let Some(aaa) = &mut self.aaa {
-                    aaa.ask(identity, (!is_served).then_some(packet), user, about, now);
+                    aaa.ask(identity, (!is_served).then_some(packet), user, about, steady);
                 }
             }
         }
@@ -484,7 +484,7 @@ impl Sessions {
     }
 
     /// What RADIUS servers have decided, and what is to be reported to them.
-    fn authenticate(&mut self, control: &mut Control, now: Time) {
+    fn authenticate(&mut self, control: &mut Control, now: Time, steady: Time) {
         for (handle, usage) in control.removed() {
             if self.by_handle.contains_key(&handle) {
                 continue;
@@ -495,9 +495,9 @@ impl Sessions {
             }
         }
         let Some(aaa) = &mut self.aaa else { return };
-        aaa.sweep(now, |identity| self.sessions.contains_key(identity));
+        aaa.sweep(steady, |identity| self.sessions.contains_key(identity));
         let due = aaa.due(now);
-        for decision in aaa.turn(now) {
+        for decision in aaa.turn(now, steady) {
             match decision {
                 Decision::Accepted(identity, packet) => {
                     self.change_profile(control, &identity);

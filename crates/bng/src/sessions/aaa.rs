@@ -262,7 +262,7 @@ impl Aaa {
     }
 
     /// How a subscriber stands; `has_session`: it has something already.
-    pub fn standing(&mut self, identity: &Identity, has_session: bool, now: Time) -> Standing {
+    pub fn standing(&mut self, identity: &Identity, has_session: bool, steady: Time) -> Standing {
         let is_restored = has_session && self.restored.contains(identity);
         match self.held.contains_key(identity) {
             true if is_restored => return Standing::Granted,
@@ -271,12 +271,12 @@ impl Aaa {
             false => {}
         }
         match self.grants.get(identity) {
-            Some(grant) if has_session || grant.at + GOOD_FOR > now.0 => return Standing::Granted,
+            Some(grant) if has_session || grant.at + GOOD_FOR > steady.0 => return Standing::Granted,
             Some(_) => drop(self.grants.remove(identity)),
             None => {}
         }
         match self.denied.get(identity) {
-            Some(until) if *until > now.0 => {
+            Some(until) if *until > steady.0 => {
                 self.counts.denied += 1;
                 Standing::Denied
             }
@@ -319,7 +319,7 @@ impl Aaa {
         packet: Option<ControlPacket>,
         user: String,
         about: Vec<Attribute>,
-        now: Time,
+        steady: Time,
     ) {
         if self.held.len() >= MOST_HELD {
             return;
@@ -329,7 +329,7 @@ impl Aaa {
         attributes.extend(self.nas());
         self.next += 1;
         let password = self.config.password.clone();
-        let sent = self.authentication.client.authenticate(now.0, self.next, attributes, Some(password.as_bytes()));
+        let sent = self.authentication.client.authenticate(steady.0, self.next, attributes, Some(password.as_bytes()));
         if sent.is_ok() {
             self.asking.insert(self.next, (identity, user));
             self.held.insert(identity, packet);
@@ -347,9 +347,9 @@ impl Aaa {
     }
 
     /// Removes grants whose subscribers never took a lease.
-    pub fn sweep(&mut self, now: Time, has_session: impl Fn(&Identity) -> bool) {
+    pub fn sweep(&mut self, steady: Time, has_session: impl Fn(&Identity) -> bool) {
         while let Some((at, identity)) = self.fresh.front().copied()
-            && at + GOOD_FOR <= now.0
+            && at + GOOD_FOR <= steady.0
         {
             self.fresh.pop_front();
             if !has_session(&identity) && self.grants.get(&identity).is_some_and(|grant| grant.at == at) {
@@ -358,20 +358,21 @@ impl Aaa {
         }
     }
 
-    /// A turn; what servers have decided.
-    pub fn turn(&mut self, now: Time) -> Vec<Decision> {
+    /// A turn; what servers have decided. Requests and grants live by `steady`, as other methods' `steady` a clock that is not
+    /// set back; `now` is the wall clock.
+    pub fn turn(&mut self, now: Time, steady: Time) -> Vec<Decision> {
         let (next, client) = (&mut self.next, &mut self.accounting.client);
         self.backlog.hand_over(|report| {
             *next += 1;
-            client.account(now.0, *next, report)
+            client.account(steady.0, *next, report)
         });
-        self.authentication.turn(now.0);
-        self.accounting.turn(now.0);
+        self.authentication.turn(steady.0);
+        self.accounting.turn(steady.0);
         let mut decisions = Vec::new();
         while let Some(event) = self.authentication.client.next_event() {
             match event {
-                Event::Answer(number, packet) => self.answered(number, Some(packet), now, &mut decisions),
-                Event::NoAnswer(number) => self.answered(number, None, now, &mut decisions),
+                Event::Answer(number, packet) => self.answered(number, Some(packet), steady, &mut decisions),
+                Event::NoAnswer(number) => self.answered(number, None, steady, &mut decisions),
                 other => report_server("authentication", &other, &self.config),
             }
         }
@@ -383,12 +384,12 @@ impl Aaa {
         }
         self.take_changes(now, &mut decisions);
         if self.denied.len() > 4096 {
-            self.denied.retain(|_, until| *until > now.0);
+            self.denied.retain(|_, until| *until > steady.0);
         }
         decisions
     }
 
-    fn answered(&mut self, number: u64, packet: Option<Packet>, now: Time, decisions: &mut Vec<Decision>) {
+    fn answered(&mut self, number: u64, packet: Option<Packet>, steady: Time, decisions: &mut Vec<Decision>) {
         let Some((identity, user)) = self.asking.remove(&number) else { return };
         let Some(held) = self.held.remove(&identity) else { return };
         if packet.is_some() {
@@ -403,15 +404,15 @@ impl Aaa {
                     class: packet.all(number::CLASS).map(|class| class.value.clone()).collect(),
                     interim: packet.get(number::ACCT_INTERIM_INTERVAL).and_then(Attribute::to_integer),
                     user,
-                    at: now.0,
+                    at: steady.0,
                 };
                 self.grants.insert(identity, grant);
-                self.fresh.push_back((now.0, identity));
+                self.fresh.push_back((steady.0, identity));
                 decisions.push(Decision::Accepted(identity, held));
             }
             Some(_) => {
                 self.counts.rejected += 1;
-                self.denied.insert(identity, now.0 + u64::from(self.config.reject_seconds) * 1000);
+                self.denied.insert(identity, steady.0 + u64::from(self.config.reject_seconds) * 1000);
             }
             // Its client asks again.
             None => self.counts.unanswered += 1,
@@ -556,12 +557,13 @@ impl Aaa {
         report.attributes().into_iter().chain(self.nas()).collect()
     }
 
-    /// When there is something to do.
-    pub fn next_due(&self) -> Option<Time> {
+    /// When there is something to do, by the wall clock, which shows `now` when the other one shows `steady`.
+    pub fn next_due(&self, now: Time, steady: Time) -> Option<Time> {
         let clients = [self.authentication.client.next_due(), self.accounting.client.next_due()];
+        let clients = clients.into_iter().flatten().map(|due| now.0 + due.saturating_sub(steady.0));
         let interim = self.interims.peek().map(|Reverse((at, _))| *at);
         let backlog = self.backlog.is_due().then_some(0);
-        clients.into_iter().flatten().chain(interim).chain(backlog).min().map(Time)
+        clients.chain(interim).chain(backlog).min().map(Time)
     }
 }
 

@@ -95,7 +95,7 @@ impl Backlog {
 
     /// Whether there is something that the client may have room for.
     pub fn is_due(&self) -> bool {
-        !self.refused && !(self.edges.is_empty() && self.interims.is_empty())
+        !self.refused && self.edges.len() + self.interims.len() > 0
     }
 }
 

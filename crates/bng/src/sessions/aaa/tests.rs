@@ -22,9 +22,9 @@ fn without_accounting_servers_nothing_waits() {
     aaa.start(1, &identity(1), Vec::new(), NOW);
     aaa.interim(1, &Usage::default(), NOW);
     aaa.stop(1, &Usage::default(), NOW);
-    assert_eq!(aaa.next_due(), None);
-    aaa.turn(NOW);
-    assert_eq!((aaa.accounting.client.pending(), aaa.next_due()), ((0, 0), None));
+    assert_eq!(aaa.next_due(NOW, NOW), None);
+    aaa.turn(NOW, NOW);
+    assert_eq!((aaa.accounting.client.pending(), aaa.next_due(NOW, NOW)), ((0, 0), None));
 }
 
 #[test]
@@ -32,10 +32,10 @@ fn unwritable_report_is_counted_and_dropped() {
     let mut aaa = aaa(1813);
     aaa.start(1, &identity(1), vec![Attribute::octets(number::NAS_PORT_ID, [7; 300])], NOW);
     aaa.start(2, &identity(2), Vec::new(), NOW);
-    aaa.turn(NOW);
+    aaa.turn(NOW, NOW);
     // The one of the gateway's start, and the second session's.
     assert_eq!((aaa.accounting.client.pending(), aaa.counts().reports_malformed), ((0, 2), 1));
-    assert!(aaa.next_due().is_some_and(|due| due > NOW));
+    assert!(aaa.next_due(NOW, NOW).is_some_and(|due| due > NOW));
 }
 
 /// Asks about a subscriber, and has the server decide.
@@ -91,4 +91,17 @@ fn grants_without_a_session_end() {
     assert_eq!(aaa.grants.len(), 2);
     aaa.sweep(NOW + Duration::from_secs(60), |of| *of == taken);
     assert!(aaa.grant(&left).is_none() && aaa.grant(&taken).is_some() && aaa.fresh.is_empty());
+}
+
+#[test]
+fn clock_set_back_delays_no_request() {
+    let (mut aaa, steady) = (aaa(1813), Time::from_secs(100));
+    aaa.ask(identity(1), None, "line 1".to_owned(), Vec::new(), steady);
+    aaa.turn(NOW, steady);
+    let back = Time::from_secs(500_000);
+    // The first retransmission, by either clock.
+    assert_eq!(aaa.next_due(back, steady), Some(back + Duration::from_secs(1)));
+    // No server has answered any transmission.
+    (101..200).for_each(|seconds| drop(aaa.turn(back, Time::from_secs(seconds))));
+    assert_eq!((aaa.counts().unanswered, aaa.standing(&identity(1), false, steady)), (1, Standing::Unknown));
 }
