@@ -82,7 +82,7 @@ impl Backlog {
                     return;
                 }
                 Err(Refused::Malformed(why)) => {
-                    tracing::debug!(target: "sessions", event = "report_malformed", "{why}");
+                    tracing::warn!(target: "sessions", event = "report_malformed", "{why}");
                     self.malformed += 1;
                 }
                 Ok(()) => {}
