@@ -12,7 +12,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`receive`], [`parse`], [`route`], [`rewrite`], [`mss`] | stages of every packet path |
-//! | [`lane`] | what the lanes of all gateways have in common |
+//! | [`lane`](mod@lane) | what the lanes of all gateways have in common |
 //! | [`forward`], [`neighbour`] | routes, next hops, tunnels, address resolution |
 //! | [`acl`], [`filter`], [`nat`], [`reassemble`], [`redirect`] | functions between subscriber and network |
 //! | [`hold`], [`fragment`], [`icmp`], [`limit`] | parts of the slow path |

@@ -36,7 +36,7 @@
 //! | [`privilege`] | the helper that opens ports, and dropping every other privilege |
 //! | [`records`] | charging records of a ledger that the process has open |
 //! | [`pulse`] | whether a process that does not answer is alive |
-//! | [`cli`], [`fail`], [`tables`], [`signals`] | command lines, exit codes, text tables, signals |
+//! | [`cli`](mod@cli), [`fail`], [`tables`], [`signals`] | command lines, exit codes, text tables, signals |
 
 #![forbid(unsafe_code)]
 

@@ -52,7 +52,7 @@ pub enum QueryAnswer {
     Usage(Option<(Vec<Usage>, Vec<Credit>)>, u64),
     /// Done.
     Done,
-    /// Handles and states of sessions, as [`export`] writes them, and how many are left.
+    /// Handles and states of sessions, as `export` writes them, and how many are left.
     Changed(Vec<u8>, usize),
     /// What of a worker's own may run out: name, used, there.
     Levels(Option<[(&'static str, u64, u64); 3]>),
