@@ -52,11 +52,13 @@ impl Encap {
     pub const NONE: Self = Self::of(encap::NONE);
 
     /// Of a kind without container.
+    #[inline(always)]
     pub const fn of(kind: u8) -> Self {
         Self { qfi: 0, kind }
     }
 
     /// GTP-U with a PDU session container; `qfi` with [`container`]'s flags.
+    #[inline(always)]
     pub const fn container(qfi: u8) -> Self {
         Self { qfi, kind: encap::CONTAINER }
     }

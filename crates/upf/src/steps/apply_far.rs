@@ -98,9 +98,10 @@ pub(crate) fn forward(lane: &mut Lane, i: usize, action: &Action, tables: &Forwa
     lane.out_id[i] = action.id;
     lane.out_encap[i] = action.encap;
     let word = action.encap.word();
-    let gtpu = if word < Encap::container(0).word() { gtpu::HEADER_LEN } else { gtpu::HEADER_WITH_CONTAINER_LEN };
+    let gtpu =
+        if word < const { Encap::container(0).word() } { gtpu::HEADER_LEN } else { gtpu::HEADER_WITH_CONTAINER_LEN };
     lane.overhead[i] = u16::from(tunnel.len) + gtpu as u16; // 64 at most
-    if word >= Encap::container(container::PPP).word() {
+    if word >= const { Encap::container(container::PPP).word() } {
         forward_otherwise(lane, i, action, tunnel);
     }
     true

@@ -80,7 +80,8 @@ fn usual(burst: &mut Burst<Upf>, i: usize, tunnel: &Tunnel, arena: &Arena) -> bo
     let (ip, encap, teid) = (lane.ip(i), lane.out_encap[i], lane.out_id[i]);
     // Three values in one comparison.
     let kind = u32::from(tunnel.link_len) << 24 | u32::from(ip.version) << 16 | u32::from(encap.word() & !MOST_QFI);
-    if kind != (Tunnel::LINK as u32) << 24 | 4 << 16 | Encap::container(0).word() as u32 || lane.teid[i] != 0 {
+    if kind != (Tunnel::LINK as u32) << 24 | 4 << 16 | const { Encap::container(0).word() as u32 } || lane.teid[i] != 0
+    {
         return false;
     }
     let tos = if lane.dscp[i] == NONE8 { ip.tos } else { lane.dscp[i] << 2 | ip.tos & 3 };

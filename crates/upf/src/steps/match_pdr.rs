@@ -1,6 +1,6 @@
 //! Which rule applies.
 
-use dataplane::filter::{Key4, Key6, QuadKey};
+use dataplane::filter::{Key4, Key6, QuadKey, WAYS};
 use dataplane::parse::HasIp;
 use engine::{At, Burst, Ctx, Drop, Stage};
 use frame::Arena;
@@ -41,15 +41,13 @@ fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Ses
         let filters = record::head_of(window, UPLINK).filters;
         let found = match burst.lane.ip(i).version {
             4 if !filters.is_empty() => quick4::<UPLINK>(window, sessions.quads(filters), &burst.lane, i),
-            4 => rule4::<UPLINK>(window, burst, i, arena),
-            _ => rule6::<UPLINK>(window, burst, i, arena),
+            4 => rule4::<UPLINK>(window, burst, i, arena).ok(),
+            _ => rule6::<UPLINK>(window, burst, i, arena).ok(),
         };
-        let rule = match found {
-            Ok(rule) => rule,
-            Err(why) => {
-                burst.drop(i, why, at);
-                continue;
-            }
+        let Some(rule) = found else {
+            let why = why_none::<UPLINK>(window, burst, i, arena, sessions);
+            burst.drop(i, why, at);
+            continue;
         };
         if far {
             // A position that is none asks for the head, which is there, as most rules' actions are.
@@ -63,25 +61,49 @@ fn run<const UPLINK: bool>(burst: &mut Burst<Upf>, arena: &Arena, sessions: &Ses
     }
 }
 
-/// The rule of an IPv4 packet in a session with plain filters only: four at once.
-#[inline(always)]
-fn quick4<'a, const UPLINK: bool>(
-    window: &'a Window,
-    quads: &[Quad],
-    lane: &Lane,
+/// Why packet `i` has no rule. Found out anew, so that whatever has one pays nothing for it.
+#[cold]
+#[inline(never)]
+fn why_none<const UPLINK: bool>(
+    window: &Window,
+    burst: &Burst<Upf>,
     i: usize,
-) -> Result<&'a RuleResult, Drop> {
+    arena: &Arena,
+    sessions: &Sessions,
+) -> Drop {
+    let (lane, filters) = (&burst.lane, record::head_of(window, UPLINK).filters);
+    let found = match lane.ip(i).version {
+        4 if !filters.is_empty() => {
+            let key = key_of::<UPLINK>(lane, i);
+            let hit = sessions.quads(filters).iter().any(|quad| quad.filters.hits(&key) != 0);
+            return if hit { drops::RULE_MISSING } else { drops::NO_PDR };
+        }
+        4 => rule4::<UPLINK>(window, burst, i, arena),
+        _ => rule6::<UPLINK>(window, burst, i, arena),
+    };
+    found.err().unwrap_or(drops::RULE_MISSING)
+}
+
+#[inline(always)]
+fn key_of<const UPLINK: bool>(lane: &Lane, i: usize) -> QuadKey {
     let ip = lane.ip(i);
-    let key = if UPLINK { QuadKey::uplink(ip, lane.end[i], lane.qfi[i]) } else { QuadKey::downlink(ip) };
+    if UPLINK { QuadKey::uplink(ip, lane.end[i], lane.qfi[i]) } else { QuadKey::downlink(ip) }
+}
+
+/// The rule of an IPv4 packet in a session with plain filters only: four at once. None: none matches, or it is beyond the
+/// record.
+#[inline(always)]
+fn quick4<'a, const UPLINK: bool>(window: &'a Window, quads: &[Quad], lane: &Lane, i: usize) -> Option<&'a RuleResult> {
+    let key = key_of::<UPLINK>(lane, i);
     for (n, quad) in quads.iter().enumerate() {
         let hits = quad.filters.hits(&key);
         if hits != 0 {
-            let actions_of_quads = record::quad_actions_in(window);
-            let quad_actions = actions_of_quads.get(record::deed_at(n, UPLINK)).ok_or(drops::RULE_MISSING)?;
-            return quad_actions.treatments.get(hits.trailing_zeros() as usize).ok_or(drops::RULE_MISSING);
+            let quad_actions = record::quad_actions_in(window).get(record::deed_at(n, UPLINK))?;
+            // A bit for each of the quad's filters: there is no other.
+            return Some(&quad_actions.treatments[hits.trailing_zeros() as usize % WAYS]);
         }
     }
-    Err(drops::NO_PDR)
+    None
 }
 
 /// The rule of any other IPv4 packet. A function of its own, like the next: each needs all registers.
