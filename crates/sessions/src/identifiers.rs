@@ -258,6 +258,11 @@ impl<A: Address> Pool<A> {
         inside(other.first.above(self.first), self) || inside(self.first.above(other.first), other)
     }
 
+    /// Whether several workers have parts of it.
+    pub fn is_divided(&self) -> bool {
+        self.workers.len() > 1
+    }
+
     /// Addresses that are out.
     pub fn out(&self) -> u64 {
         self.workers.iter().map(Numbers::out).sum()

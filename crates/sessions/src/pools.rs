@@ -1,7 +1,7 @@
 //! Subscribers' addresses that are ours to give out, by network instance, and how a reload changes them.
 //!
 //! Several pools of an instance are used in order. One that a reload takes out gives no addresses any more; those it gave stay
-//! with their sessions, and it goes when the last has come back.
+//! with their sessions, and it goes when the last has come back; one that several workers share stays known, as its steering does.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -73,7 +73,9 @@ impl<A: Address> Family<A> {
             let known = old.iter().position(is_same).filter(|_| goes_on).map(|known| old.remove(known));
             self.current.push(known.unwrap_or((at, pool)));
         }
-        old.retain(|(_, pool)| pool.out() > 0);
+        // Workers are told where packets to its addresses go, and never that they go there no more: sessions may have
+        // addresses of it that a control plane chose.
+        old.retain(|(_, pool)| pool.out() > 0 || pool.is_divided());
         self.retired = old;
     }
 
@@ -199,6 +201,17 @@ mod tests {
         assert_eq!(all.take4(1, 0, |_| false), None);
         all.replace(pools(&[(100, 4)]), std::iter::empty());
         assert_eq!(drain(&mut all, &[]).len(), 4, "there again, and whole");
+    }
+
+    #[test]
+    fn a_removed_pool_of_several_workers_keeps_its_addresses() {
+        let of =
+            |first: u32, count| AddressPools::new(vec![(1, Pool::new(Ipv4Addr::from(first), count, 2))], Vec::new());
+        let mut all = of(100, 8);
+        all.replace(of(300, 8), std::iter::empty());
+        assert_eq!(all.worker(1, Ipv4Addr::from(105).into()), Some(1), "nothing was out, and it is steered as before");
+        assert!(all.overlaps(&of(100, 16)), "other parts by worker");
+        assert!(!all.overlaps(&of(100, 8)), "the same again");
     }
 
     #[test]

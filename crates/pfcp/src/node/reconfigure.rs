@@ -41,6 +41,10 @@ impl Node {
     /// Has the peers that the configuration pins. Responses go where requests are looked up from now on, so that one that comes
     /// again is not carried out twice.
     fn set_pins(&mut self, before: &Config, now: Time) {
+        let of = |config: &Config| (config.pins.clone(), config.message_rate, config.message_burst);
+        if of(&self.config) == of(before) {
+            return;
+        }
         let mut old: Vec<Option<Peer>> = std::mem::take(&mut self.pinned).into_iter().map(Some).collect();
         let mut pinned = Vec::with_capacity(self.config.pins.len());
         for pin in &self.config.pins {

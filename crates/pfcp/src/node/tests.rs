@@ -347,6 +347,17 @@ fn allowing(pair: &Pair, allow: &[&str]) -> Config {
 }
 
 #[test]
+fn a_later_loss_with_a_shorter_stay_goes_first() {
+    let mut pair = Pair::new();
+    let (_, at_up) = pair.associate();
+    let later = pair.now + Duration::from_secs(3600);
+    let sooner = pair.now + Duration::from_millis(1);
+    pair.up.goes_at(later, at_up);
+    pair.up.goes_at(sooner, at_up);
+    assert_eq!(pair.up.due_at(), Some(sooner));
+}
+
+#[test]
 fn a_peer_no_longer_allowed_goes_in_time() {
     let mut pair = Pair::new();
     let (_, at_up) = pair.associate();

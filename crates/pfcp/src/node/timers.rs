@@ -54,7 +54,7 @@ impl Node {
                 // It may be about to come back.
                 let until = now + self.config.probe_interval * self.config.takeover_probes.into();
                 association.state = State::Lost { until };
-                self.lost.push_back((until, id));
+                self.goes_at(until, id);
             } else {
                 self.remove(id, Removal::Lost, now);
             }
@@ -66,6 +66,12 @@ impl Node {
         if let (Some(interval), Some(_)) = (self.config.heartbeat_interval, self.associations.get(id)) {
             self.heartbeats.push_back((now + interval, id));
         }
+    }
+
+    /// A lost association goes at that time. How long lost ones stay can change: a later entry may be due before others.
+    pub(super) fn goes_at(&mut self, until: Time, id: AssociationId) {
+        let at = self.lost.partition_point(|(due, _)| *due <= until);
+        self.lost.insert(at, (until, id));
     }
 
     /// A request of ours has failed.
@@ -87,7 +93,7 @@ impl Node {
             let until = now + self.config.keep_lost;
             association.state = State::Lost { until };
             self.counters.associations_lost += 1;
-            self.lost.push_back((until, id));
+            self.goes_at(until, id);
             self.events.push_back(Event::Lost(id));
         }
     }
