@@ -1,0 +1,223 @@
+//! Who gets a session: requests from the queue, authentication, and what a RADIUS server changes later.
+
+use access::Time;
+use access::dhcp4;
+use access::dhcp6;
+use access::queue::Class as Urgency;
+use access::subscriber::{Identity, Vlans};
+use radius::coa::ErrorCause;
+use radius::dictionary::number;
+use radius::{Attribute, Code, Packet};
+use wire::Mac;
+
+use super::aaa::{Decision, Standing};
+use super::frames::Carried;
+use super::{Sessions, aaa, frames, line_of};
+use crate::config::Class;
+use crate::control::Control;
+use crate::slow::ControlPacket;
+
+/// The circuit ID that an access node has put into a request (option 82; option 18 of DHCPv6), if it is text.
+fn circuit_of(frame: &[u8]) -> Option<String> {
+    let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().filter(|text| !text.is_empty()).map(str::to_owned);
+    match frames::read(frame)? {
+        Carried::Dhcp4(octets) => {
+            let agent = dhcp4::Message::parse(octets).ok()?.agent?;
+            text(access::option82::RelayAgent::parse(agent).ok()?.circuit_id?)
+        }
+        Carried::Dhcp6(_, octets) => text(dhcp6::Message::parse(octets).ok()?.agent()?.interface_id?),
+        Carried::Solicitation => None,
+    }
+}
+
+/// User-Name of a request's subscriber: what the access node calls its line, if there is one, or what we do. Otherwise the
+/// subscriber could choose whom it is taken for.
+fn user_of(has_access_node: bool, frame: &[u8], line: &str) -> String {
+    Some(frame).filter(|_| has_access_node).and_then(circuit_of).unwrap_or_else(|| line.to_owned())
+}
+
+impl Sessions {
+    /// Takes a control packet. False: it is not for us.
+    pub(super) fn take_in(&mut self, packet: ControlPacket, steady: Time) -> bool {
+        if !matches!(packet.class, Class::Dhcp4 | Class::Dhcp6 | Class::Nd) {
+            return false;
+        }
+        let Some(served) = self.served(packet.group) else { return false };
+        let urgency = match frames::read(&packet.frame) {
+            Some(Carried::Dhcp4(octets))
+                if !served.relayed && octets.get(24..28).is_some_and(|giaddr| giaddr != [0; 4]) =>
+            {
+                self.counts.relayed += 1;
+                return true;
+            }
+            Some(Carried::Dhcp6(_, octets))
+                if !served.relayed && !served.trust_option82 && dhcp6::is_relayed(octets) =>
+            {
+                self.counts.relayed += 1;
+                return true;
+            }
+            Some(Carried::Dhcp4(octets)) => dhcp4::class(octets),
+            Some(Carried::Dhcp6(_, octets)) => dhcp6::class(octets),
+            Some(Carried::Solicitation) => Some(Urgency::Discover),
+            // Of neighbour discovery only solicitations for routers are for us.
+            None if packet.class == Class::Nd => return true,
+            None => None,
+        };
+        let Some(urgency) = urgency else {
+            self.counts.unreadable += 1;
+            return true;
+        };
+        // A relay agent's frames are all from one hardware address; its clients are told apart by theirs.
+        let source = match frames::read(&packet.frame) {
+            Some(Carried::Dhcp4(octets)) if served.relayed => wire::fast::array(octets, 28).map(Mac),
+            _ => None,
+        };
+        let source = source.unwrap_or_else(|| frames::source(&packet.frame));
+        let shared = served.vlans == Vlans::ManyPerLine;
+        let identity = Identity { line: line_of(packet.line), mac: shared.then_some(source) };
+        if self.fixed.contains(&identity) {
+            self.counts.fixed += 1;
+            return true;
+        }
+        // What is dropped is counted there.
+        let _ = self.queue.push(steady, identity, urgency, packet);
+        true
+    }
+
+    /// Serves a request, once its subscriber is known to the servers that decide about it.
+    pub(super) fn admit(&mut self, control: &mut Control, packet: ControlPacket, now: Time, steady: Time) {
+        let identity = self.identity_of(&packet);
+        let has_session = self.sessions.contains_key(&identity);
+        let Some(aaa) = &mut self.aaa else { return self.serve(control, &packet, now) };
+        match aaa.standing(&identity, has_session, steady) {
+            Standing::Granted => self.serve(control, &packet, now),
+            Standing::Denied => {}
+            Standing::Waits => aaa.hold(identity, packet),
+            standing @ (Standing::Unknown | Standing::Restored) => {
+                let line = self.line_name(control, &identity);
+                let is_trusted = self.served(packet.group).is_some_and(|served| served.trust_option82);
+                let user = user_of(is_trusted, &packet.frame, &line);
+                let about = aaa::about(Some(frames::source(&packet.frame).0), &line);
+                let is_served = standing == Standing::Restored;
+                if is_served {
+                    self.serve(control, &packet, now);
+                }
+                if let Some(aaa) = &mut self.aaa {
+                    aaa.ask(identity, (!is_served).then_some(packet), user, about, steady);
+                }
+            }
+        }
+    }
+
+    pub(super) fn identity_of(&self, packet: &ControlPacket) -> Identity {
+        let shared = self.served(packet.group).is_some_and(|served| served.vlans == Vlans::ManyPerLine);
+        Identity { line: line_of(packet.line), mac: shared.then(|| frames::source(&packet.frame)) }
+    }
+
+    /// A line's name: `port:s_vlan.c_vlan`, and the hardware address where lines share VLANs.
+    pub(super) fn line_name(&self, control: &Control, identity: &Identity) -> String {
+        let access::Line { port, s_vlan, c_vlan } = identity.line;
+        let port = control.config().port.get(usize::from(port)).map_or("", |port| port.name.as_str());
+        match identity.mac {
+            Some(mac) => format!("{port}:{s_vlan}.{c_vlan}/{mac}"),
+            None => format!("{port}:{s_vlan}.{c_vlan}"),
+        }
+    }
+
+    /// What RADIUS servers have decided, and what is to be reported to them.
+    pub(super) fn authenticate(&mut self, control: &mut Control, now: Time, steady: Time) {
+        for (handle, usage) in control.removed() {
+            if self.by_handle.contains_key(&handle) {
+                continue;
+            }
+            self.free.push(handle);
+            if let Some(aaa) = &mut self.aaa {
+                aaa.stop(handle, &usage, now);
+            }
+        }
+        let Some(aaa) = &mut self.aaa else { return };
+        aaa.sweep(steady, |identity| self.sessions.contains_key(identity));
+        let due = aaa.due(now);
+        for decision in aaa.turn(now, steady) {
+            match decision {
+                Decision::Accepted(identity, packet) => {
+                    self.change_profile(control, &identity);
+                    if let Some((aaa, session)) = self.aaa.as_mut().zip(self.sessions.get(&identity)) {
+                        aaa.adopt(session.handle, &identity, now);
+                    }
+                    if let Some(packet) = packet {
+                        self.serve(control, &packet, now);
+                    }
+                }
+                Decision::Change(ticket, packet) => {
+                    let result = self.change(control, &packet);
+                    if let Some(aaa) = &mut self.aaa {
+                        aaa.answer(ticket, result);
+                    }
+                }
+            }
+        }
+        if !due.is_empty() {
+            control.ask_usage(&due);
+            self.reporting.extend(due);
+        }
+    }
+
+    /// A CoA- or Disconnect-Request (RFC 5176).
+    pub(super) fn change(&mut self, control: &mut Control, packet: &Packet) -> Result<(), ErrorCause> {
+        let handle = self.aaa.as_ref().and_then(|aaa| aaa.named(packet)).ok_or(ErrorCause::SessionContextNotFound)?;
+        if packet.code == Code::DisconnectRequest {
+            return if self.clear(control, handle) { Ok(()) } else { Err(ErrorCause::SessionContextNotFound) };
+        }
+        let name = packet.get(number::FILTER_ID).and_then(Attribute::to_text).ok_or(ErrorCause::MissingAttribute)?;
+        let profile = *self.profiles.get(name).ok_or(ErrorCause::InvalidAttributeValue)?;
+        let identity = *self.by_handle.get(&handle).ok_or(ErrorCause::SessionContextNotFound)?;
+        self.set_profile(control, &identity, profile);
+        Ok(())
+    }
+
+    /// A subscriber has the tier that a server named.
+    pub(super) fn change_profile(&mut self, control: &mut Control, identity: &Identity) {
+        if self.sessions.contains_key(identity)
+            && let Some(profile) = self.granted_profile(identity)
+        {
+            self.set_profile(control, identity, profile);
+        }
+    }
+
+    pub(super) fn granted_profile(&self, identity: &Identity) -> Option<u16> {
+        let name = self.aaa.as_ref()?.grant(identity)?.profile.as_ref()?;
+        self.profiles.get(name).copied()
+    }
+
+    pub(super) fn set_profile(&mut self, control: &mut Control, identity: &Identity, profile: u16) {
+        let Some(session) = self.sessions.get_mut(identity).filter(|session| session.profile != profile) else {
+            return;
+        };
+        session.profile = profile;
+        if let Some(spec) = self.spec(identity) {
+            let _ = control.install(spec); // its group is there
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::super::frames::{Link, Tags};
+    use super::*;
+
+    #[test]
+    fn only_access_nodes_name_the_user() {
+        let mut discover = vec![1, 1, 6, 0, 9, 9, 9, 9];
+        discover.resize(236, 0);
+        discover.extend_from_slice(&[99, 130, 83, 99, 53, 1, 1, 82, 7, 1, 5]);
+        discover.extend_from_slice(b"admin\xff");
+        let link = Link { from: Mac([2; 6]), to: Mac([0xff; 6]), tags: Tags::default() };
+        let (from, to) = ((Ipv4Addr::UNSPECIFIED, 68), (Ipv4Addr::BROADCAST, 67));
+        let frame = frames::datagram4(&link, from, to, &discover).expect("a frame");
+        assert_eq!(user_of(false, &frame, "acc:100.7"), "acc:100.7");
+        assert_eq!(user_of(true, &frame, "acc:100.7"), "admin");
+    }
+}
