@@ -7,52 +7,14 @@
 Nothing is told about hardware addresses but the subscriber's; everything is made here and removed at the end.
 usage: bng.py WEIR_BINARY MODE TPID     MODE: plain mmsg ring slots xdp; TPID: 0x88a8 0x8100
 """
-import json, os, re, signal, subprocess, sys, tempfile, time
+import json, os, signal, sys, tempfile, time
+
+from lab import broadband_links, expect, gateway_runs, gateway_stops, inside, ping, run, start, within
 
 WEIR, MODE, TPID = sys.argv[1:4]
 HERE = os.path.dirname(os.path.abspath(__file__))
 TAG = f"weir-bng-{os.getpid()}"
 SUB, GW, DN = NAMESPACES = f"{TAG}-sub", f"{TAG}-gw", f"{TAG}-dn"
-BEGAN, LIMIT = time.time(), 80
-children = []
-
-def run(*command, check=True, timeout=30):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
-    if check and done.returncode:
-        raise SystemExit(f"{' '.join(command)}: {done.stdout}{done.stderr}")
-    return done.stdout + done.stderr
-
-def inside(namespace, *command, **how):
-    return run("ip", "netns", "exec", namespace, *command, **how)
-
-def start(*command, **how):
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **how)
-    children.append(child)
-    return child
-
-def expect(what, holds, shown):
-    print(f"  {'ok ' if holds else 'NOT'} {what}", flush=True)
-    if not holds:
-        raise SystemExit(f"{what}:\n{shown}")
-
-def build():
-    for namespace in NAMESPACES:
-        run("ip", "netns", "add", namespace)
-        inside(namespace, "ip", "link", "set", "lo", "up")
-        inside(namespace, "sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0", "net.ipv6.conf.default.accept_ra=0")
-    for left, a, right, b in ((SUB, "sub0", GW, "acc"), (DN, "dn0", GW, "core")):
-        run("ip", "link", "add", a, "netns", left, "type", "veth", "peer", "name", b, "netns", right)
-        for namespace, device in ((left, a), (right, b)):
-            # Room for two tags.
-            inside(namespace, "ip", "link", "set", device, "mtu", "1600", "up")
-    inside(DN, "ip", "address", "add", "198.18.0.2/24", "dev", "dn0")
-    inside(DN, "ip", "address", "add", "fd00:18::2/64", "dev", "dn0", "nodad")
-    inside(DN, "ip", "link", "set", "dn0", "mtu", "1500")
-    inside(DN, "ip", "route", "add", "100.64.0.0/16", "via", "198.18.0.1")
-    inside(DN, "ip", "route", "add", "2001:db8::/32", "via", "fd00:18::1")
-    # A veth hands over what its sender left to hardware that is not there.
-    finish = ["tso", "off", "gso", "off"] + (["tx", "off"] if MODE == "xdp" else [])
-    inside(DN, "ethtool", "-K", "dn0", *finish, check=False)
 
 def config(folder):
     uri = "xdp:{0}?netns={1}" if MODE == "xdp" else "packet:{0}?netns={1}&promisc=on&mode=" + MODE
@@ -113,19 +75,11 @@ def subscriber():
         inside(SUB, "ip", *command)
     return sub
 
-def ping(namespace, *options):
-    return inside(namespace, "ping", "-i", "0.2", "-W", "2", *options, check=False)
-
 def main():
     folder = tempfile.mkdtemp(prefix=TAG)
-    build()
-    gateway = start(WEIR, "run", config(folder))
-    for _ in range(100):
-        if os.path.exists(f"{folder}/weir.sock") or gateway.poll() is not None:
-            break
-        time.sleep(0.1)
-    expect(f"weir runs ({MODE}, {TPID})", gateway.poll() is None and os.path.exists(f"{folder}/weir.sock"),
-           gateway.stdout.read() if gateway.poll() is not None else "no socket after 10 s")
+    # AF_XDP is not told which checksums are to be completed.
+    broadband_links(SUB, GW, DN, *(["tx", "off"] if MODE == "xdp" else []))
+    gateway = gateway_runs(f"weir runs ({MODE}, {TPID})", (WEIR, "run", config(folder)), f"{folder}/weir.sock")
     sub = subscriber()
 
     # The first packets of a destination on the link wait for nobody: they are dropped until ARP has answered.
@@ -164,23 +118,6 @@ def main():
     sub.send_signal(signal.SIGTERM)
     said = sub.communicate(timeout=10)[0]
     expect("every frame to the subscriber had its tags", "wrong_tags=0" in said and sub.returncode == 0, said)
-    gateway.send_signal(signal.SIGTERM)
-    said = gateway.communicate(timeout=20)[0]
-    expect("weir stops in good order", gateway.returncode == 0, said)
+    gateway_stops(gateway)
 
-def clean():
-    for child in children:
-        if child.poll() is None:
-            child.kill()
-            child.wait()
-    for namespace in NAMESPACES:
-        subprocess.run(["ip", "netns", "del", namespace], capture_output=True)
-
-signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"took longer than {LIMIT} s"))
-signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
-signal.alarm(LIMIT)
-try:
-    main()
-    print(f"  all well after {time.time() - BEGAN:.0f} s")
-finally:
-    clean()
+within(80, NAMESPACES, main)

@@ -9,58 +9,13 @@ usage: bng_sessions.py WEIR_BINARY CASE     CASE: dhcp slaac crash radius
 """
 import json, os, re, signal, subprocess, sys, tempfile, time
 
+from lab import broadband_links, expect, gateway_runs, gateway_stops, inside, ping, run, start, wait_for, within
+
 WEIR, CASE = sys.argv[1:3]
 HERE = os.path.dirname(os.path.abspath(__file__))
 TAG = f"weir-bngs-{os.getpid()}"
 SUB, GW, DN = NAMESPACES = f"{TAG}-sub", f"{TAG}-gw", f"{TAG}-dn"
-BEGAN, LIMIT = time.time(), 120
 FOLDER = tempfile.mkdtemp(prefix=TAG)
-children = []
-
-def run(*command, check=True, timeout=40):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
-    if check and done.returncode:
-        raise SystemExit(f"{' '.join(command)}: {done.stdout}{done.stderr}")
-    return done.stdout + done.stderr
-
-def inside(namespace, *command, **how):
-    return run("ip", "netns", "exec", namespace, *command, **how)
-
-def start(*command, **how):
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **how)
-    children.append(child)
-    return child
-
-def expect(what, holds, shown):
-    print(f"  {'ok ' if holds else 'NOT'} {what}", flush=True)
-    if not holds:
-        raise SystemExit(f"{what}:\n{shown}")
-
-def wait_for(what, look, seconds=20):
-    until = time.time() + seconds
-    while True:
-        seen = look()
-        if seen or time.time() > until:
-            expect(what, bool(seen), seen)
-            return seen
-        time.sleep(0.2)
-
-def build():
-    for namespace in NAMESPACES:
-        run("ip", "netns", "add", namespace)
-        inside(namespace, "ip", "link", "set", "lo", "up")
-        inside(namespace, "sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0", "net.ipv6.conf.default.accept_ra=0")
-    for left, a, right, b in ((SUB, "sub0", GW, "acc"), (DN, "dn0", GW, "core")):
-        run("ip", "link", "add", a, "netns", left, "type", "veth", "peer", "name", b, "netns", right)
-        for namespace, device in ((left, a), (right, b)):
-            # Room for two tags.
-            inside(namespace, "ip", "link", "set", device, "mtu", "1600", "up")
-    inside(DN, "ip", "address", "add", "198.18.0.2/24", "dev", "dn0")
-    inside(DN, "ip", "address", "add", "fd00:18::2/64", "dev", "dn0", "nodad")
-    inside(DN, "ip", "link", "set", "dn0", "mtu", "1500")
-    inside(DN, "ip", "route", "add", "100.64.0.0/16", "via", "198.18.0.1")
-    inside(DN, "ip", "route", "add", "2001:db8::/32", "via", "fd00:18::1")
-    inside(DN, "ethtool", "-K", "dn0", "tso", "off", "gso", "off", check=False)
 
 def config():
     mode = "slaac" if CASE == "slaac" else "dhcp"
@@ -132,14 +87,8 @@ def gateway():
         with open(path, "w") as file:
             file.write(text)
     # The RADIUS server listens in the gateway's namespace.
-    child = start(*(["ip", "netns", "exec", GW] if CASE == "radius" else []), WEIR, "run", path)
-    for _ in range(150):
-        if os.path.exists(f"{FOLDER}/weir.sock") or child.poll() is not None:
-            break
-        time.sleep(0.1)
-    expect("weir runs", child.poll() is None and os.path.exists(f"{FOLDER}/weir.sock"),
-           child.stdout.read() if child.poll() is not None else "no socket after 15 s")
-    return child
+    prefix = ["ip", "netns", "exec", GW] if CASE == "radius" else []
+    return gateway_runs("weir runs", (*prefix, WEIR, "run", path), f"{FOLDER}/weir.sock")
 
 def line(n, mac):
     tap = f"tap{n}"
@@ -168,9 +117,6 @@ def use(tap, address):
     inside(SUB, "ip", "address", "flush", "dev", tap, "scope", "global")
     inside(SUB, "ip", "address", "add", f"{address}/20", "dev", tap)
     inside(SUB, "ip", "route", "replace", "default", "via", "100.64.0.1", "dev", tap)
-
-def ping(namespace, *options):
-    return inside(namespace, "ping", "-i", "0.2", "-W", "2", *options, check=False)
 
 def talks(source, to, family=""):
     options = ["-I", source] if source else []
@@ -241,9 +187,7 @@ def dhcp():
     for tool in (tagger, other):
         tool.send_signal(signal.SIGTERM)
         said = tool.communicate(timeout=10)[0]
-    gate.send_signal(signal.SIGTERM)
-    said = gate.communicate(timeout=20)[0]
-    expect("weir stops in good order", gate.returncode == 0, said)
+    gateway_stops(gate)
 
 def slaac():
     gate = gateway()
@@ -265,9 +209,7 @@ def slaac():
     subscribers = shown()
     expect("dual stack is one record", len(subscribers) == 1 and subscribers[0]["ipv4"] == v4
            and own.startswith(subscribers[0]["ipv6_wan"].split("::")[0]), subscribers)
-    gate.send_signal(signal.SIGTERM)
-    said = gate.communicate(timeout=20)[0]
-    expect("weir stops in good order", gate.returncode == 0, said)
+    gateway_stops(gate)
 
 def crash():
     gate = gateway()
@@ -290,9 +232,7 @@ def crash():
         order = [5, 3, 1, 4, 2]
         got = {n: address_of(udhcpc(f"tap{n}")) for n in order}
         expect("nobody is renumbered", got == before, (before, got))
-    gate.send_signal(signal.SIGTERM)
-    said = gate.communicate(timeout=20)[0]
-    expect("weir stops in good order", gate.returncode == 0, said)
+    gateway_stops(gate)
 
 def freeradius():
     folder, source = f"{FOLDER}/radius", f"{HERE}/../../crates/radius/tests/freeradius/radiusd.conf"
@@ -344,24 +284,10 @@ def radius():
     wait_for("accounting ends", told("Acct-Status-Type = Stop"))
     got = ping(SUB, "-c", "2", "-W", "1", "-I", address, "198.18.0.2")
     expect("nothing passes any more", " 0 received" in got, got)
-    gate.send_signal(signal.SIGTERM)
-    said = gate.communicate(timeout=20)[0]
-    expect("weir stops in good order", gate.returncode == 0, said)
+    gateway_stops(gate)
 
-def clean():
-    for child in children:
-        if child.poll() is None:
-            child.kill()
-            child.wait()
-    for namespace in NAMESPACES:
-        subprocess.run(["ip", "netns", "del", namespace], capture_output=True)
-
-signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"took longer than {LIMIT} s"))
-signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
-signal.alarm(LIMIT)
-try:
-    build()
+def main():
+    broadband_links(SUB, GW, DN)
     {"dhcp": dhcp, "slaac": slaac, "crash": crash, "radius": radius}[CASE]()
-    print(f"  all well after {time.time() - BEGAN:.0f} s")
-finally:
-    clean()
+
+within(120, NAMESPACES, main)

@@ -9,7 +9,9 @@ In mode `tun` the data network is the UPF's own host: n6 is a TUN interface with
 10.0.6.1 as ever.
 usage: hosts.py WEIR_BINARY MODE TRANSPORT     MODE: plain mmsg ring slots xdp tun; TRANSPORT: ipv4 ipv6
 """
-import json, os, re, signal, subprocess, sys, tempfile, time
+import json, os, re, signal, sys, tempfile, time
+
+from lab import expect, gateway_runs, gateway_stops, inside, link, namespaces_with_lo, run, start, within
 
 WEIR, MODE, TRANSPORT = sys.argv[1:4]
 GNB, N3 = ("10.0.3.100", "10.0.3.1") if TRANSPORT == "ipv4" else ("fd00:3::100", "fd00:3::1")
@@ -21,39 +23,12 @@ TUN = MODE == "tun"
 RAN, UPF = f"{TAG}-ran", f"{TAG}-upf"
 DN = UPF if TUN else f"{TAG}-dn"
 NAMESPACES = (RAN, UPF) if TUN else (RAN, UPF, DN)
-BEGAN, LIMIT = time.time(), 100
-children = []
-
-def run(*command, check=True, timeout=30):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
-    if check and done.returncode:
-        raise SystemExit(f"{' '.join(command)}: {done.stdout}{done.stderr}")
-    return done.stdout + done.stderr
-
-def inside(namespace, *command, **how):
-    return run("ip", "netns", "exec", namespace, *command, **how)
-
-def start(*command, **how):
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **how)
-    children.append(child)
-    return child
-
-def expect(what, holds, shown):
-    print(f"  {'ok ' if holds else 'NOT'} {what}", flush=True)
-    if not holds:
-        raise SystemExit(f"{what}:\n{shown}")
 
 def build():
-    for namespace in NAMESPACES:
-        run("ip", "netns", "add", namespace)
-        inside(namespace, "ip", "link", "set", "lo", "up")
-        # No strangers on the links: no duplicate detection to wait for, no router solicitations.
-        inside(namespace, "sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0", "net.ipv6.conf.default.accept_ra=0")
-    pairs = ((RAN, "ran0", UPF, "n3"),) if TUN else ((RAN, "ran0", UPF, "n3"), (DN, "dn0", UPF, "n6"))
-    for left, a, right, b in pairs:
-        run("ip", "link", "add", a, "netns", left, "type", "veth", "peer", "name", b, "netns", right)
-        for namespace, device in ((left, a), (right, b)):
-            inside(namespace, "ip", "link", "set", device, "up")
+    namespaces_with_lo(NAMESPACES)
+    link(RAN, "ran0", UPF, "n3")
+    if not TUN:
+        link(DN, "dn0", UPF, "n6")
     inside(RAN, "ip", "address", "add", "10.0.3.100/24", "dev", "ran0")
     inside(RAN, "ip", "address", "add", "fd00:3::100/64", "dev", "ran0")
     if TUN:
@@ -138,13 +113,7 @@ def iperf(name, *options):
 def main():
     folder = tempfile.mkdtemp(prefix=TAG)
     build()
-    upf = start(WEIR, "run", config(folder))
-    for _ in range(100):
-        if os.path.exists(f"{folder}/weir.sock") or upf.poll() is not None:
-            break
-        time.sleep(0.1)
-    expect(f"weir runs ({MODE})", upf.poll() is None and os.path.exists(f"{folder}/weir.sock"),
-           upf.stdout.read() if upf.poll() is not None else "no socket after 10 s")
+    upf = gateway_runs(f"weir runs ({MODE})", (WEIR, "run", config(folder)), f"{folder}/weir.sock")
     gnb = phone()
 
     got = inside(RAN, "ping", "-c", "5", "-i", "0.2", "-W", "2", "10.0.6.2", check=False)
@@ -184,24 +153,7 @@ def main():
         child.send_signal(signal.SIGTERM)
     said = gnb.communicate(timeout=10)[0]
     expect("the gNB saw nothing but its own tunnel", "wrong=0" in said, said)
-    upf.send_signal(signal.SIGTERM)
-    said = upf.communicate(timeout=20)[0]
-    expect("weir stops in good order", upf.returncode == 0, said)
+    gateway_stops(upf)
     expect("its socket is gone", not os.path.exists(f"{folder}/weir.sock"), folder)
 
-def clean():
-    for child in children:
-        if child.poll() is None:
-            child.kill()
-            child.wait()
-    for namespace in NAMESPACES:
-        subprocess.run(["ip", "netns", "del", namespace], capture_output=True)
-
-signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"took longer than {LIMIT} s"))
-signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
-signal.alarm(LIMIT)
-try:
-    main()
-    print(f"  all well after {time.time() - BEGAN:.0f} s")
-finally:
-    clean()
+within(100, NAMESPACES, main)

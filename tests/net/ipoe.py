@@ -5,24 +5,11 @@ Written from IEEE 802.1Q, 802.1ad and RFC 826 alone, and sharing no code with we
 made and read by a packet socket, which gives the outer tag apart from the frame (packet(7), PACKET_AUXDATA).
 Counts frames to its hardware address with other tags than it sends, and says so when it ends.
 """
-import argparse, fcntl, os, select, signal, socket, struct, sys, time
+import argparse, fcntl, os, select, socket, struct, sys, time
+
+from lab import count_until_stopped, receive_tagged, tagged_socket
 
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
-SOL_PACKET, PACKET_ADD_MEMBERSHIP, PACKET_MR_PROMISC, PACKET_AUXDATA = 263, 1, 1, 8
-VLAN_VALID, TPID_VALID, OUTGOING = 0x10, 0x40, 4
-
-def receive(raw):
-    """A frame as it was on the wire, or None if it is our own."""
-    data, ancillary, _, address = raw.recvmsg(65535, socket.CMSG_SPACE(20))
-    if address[2] == OUTGOING:
-        return None
-    for level, kind, content in ancillary:
-        if (level, kind) == (SOL_PACKET, PACKET_AUXDATA):
-            status, _, _, _, _, tci, tpid = struct.unpack("=IIIHHHH", content[:20])
-            if status & VLAN_VALID:
-                tpid = tpid if status & TPID_VALID else 0x8100
-                data = data[:12] + struct.pack("!HH", tpid, tci) + data[12:]
-    return data
 
 def main():
     args = argparse.ArgumentParser()
@@ -38,12 +25,7 @@ def main():
 
     mac = bytes.fromhex(a.mac.replace(":", ""))
     tags = struct.pack("!HHHH", a.tpid, a.s_vlan, 0x8100, a.c_vlan)
-    raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-    raw.bind((a.interface, 3))
-    raw.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
-    index = socket.if_nametoindex(a.interface)
-    raw.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, struct.pack("iHH8s", index, PACKET_MR_PROMISC, 0, b""))
-
+    raw = tagged_socket(a.interface)
     seen = {"up": 0, "down": 0, "wrong_tags": 0}
     gateway = None
     ask = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + mac + socket.inet_aton(a.address) + bytes(6) + socket.inet_aton(a.gateway)
@@ -51,7 +33,7 @@ def main():
     while gateway is None and time.time() < until:
         raw.send(b"\xff" * 6 + mac + tags + struct.pack("!H", 0x0806) + ask)
         while gateway is None and select.select([raw], [], [], 0.5)[0]:
-            frame = receive(raw)
+            frame = receive_tagged(raw)
             if frame and frame[:6] == mac and frame[12:22] == tags + b"\x08\x06" and frame[28:30] == b"\0\2":
                 if frame[36:40] == socket.inet_aton(a.gateway):
                     gateway = frame[30:36]
@@ -62,11 +44,7 @@ def main():
     fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH", a.tun.encode(), IFF_TUN | IFF_NO_PI))
     print("ready", ":".join(f"{byte:02x}" for byte in gateway), flush=True)
 
-    def end(*_):
-        print(" ".join(f"{k}={v}" for k, v in seen.items()), flush=True)
-        sys.exit(1 if seen["wrong_tags"] else 0)
-    signal.signal(signal.SIGTERM, end)
-
+    count_until_stopped(seen)
     while True:
         ready, _, _ = select.select([tun, raw], [], [])
         if tun in ready:
@@ -75,7 +53,7 @@ def main():
             raw.send(gateway + mac + tags + struct.pack("!H", kind) + packet)
             seen["up"] += 1
         if raw in ready:
-            frame = receive(raw)
+            frame = receive_tagged(raw)
             if frame is None or frame[:6] != mac:
                 continue
             # Priorities may differ; identifiers and types may not.

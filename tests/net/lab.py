@@ -1,0 +1,125 @@
+"""Hosts in network namespaces, for the tests beside this file: commands, children, expectations, an end in time; and
+frames with VLAN tags, which the kernel needs no 8021q for.
+"""
+import os, signal, socket, struct, subprocess, sys, time
+
+SOL_PACKET, PACKET_ADD_MEMBERSHIP, PACKET_MR_PROMISC, PACKET_AUXDATA = 263, 1, 1, 8
+VLAN_VALID, TPID_VALID, OUTGOING = 0x10, 0x40, 4
+children = []
+
+def run(*command, check=True, timeout=40):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    if check and done.returncode:
+        raise SystemExit(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+def inside(namespace, *command, **how):
+    return run("ip", "netns", "exec", namespace, *command, **how)
+
+def start(*command, **how):
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **how)
+    children.append(child)
+    return child
+
+def expect(what, holds, shown):
+    print(f"  {'ok ' if holds else 'NOT'} {what}", flush=True)
+    if not holds:
+        raise SystemExit(f"{what}:\n{shown}")
+
+def wait_for(what, look, seconds=20):
+    until = time.time() + seconds
+    while True:
+        seen = look()
+        if seen or time.time() > until:
+            expect(what, bool(seen), seen)
+            return seen
+        time.sleep(0.2)
+
+def ping(namespace, *options):
+    return inside(namespace, "ping", "-i", "0.2", "-W", "2", *options, check=False)
+
+def gateway_runs(what, command, socket_path):
+    """Starts a gateway and waits for its control socket."""
+    child = start(*command)
+    for _ in range(150):
+        if os.path.exists(socket_path) or child.poll() is not None:
+            break
+        time.sleep(0.1)
+    expect(what, child.poll() is None and os.path.exists(socket_path),
+           child.stdout.read() if child.poll() is not None else "no socket after 15 s")
+    return child
+
+def gateway_stops(child):
+    child.send_signal(signal.SIGTERM)
+    said = child.communicate(timeout=20)[0]
+    expect("weir stops in good order", child.returncode == 0, said)
+
+def namespaces_with_lo(names):
+    for namespace in names:
+        run("ip", "netns", "add", namespace)
+        inside(namespace, "ip", "link", "set", "lo", "up")
+        # No strangers on the links: no duplicate detection to wait for, no router solicitations.
+        inside(namespace, "sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0", "net.ipv6.conf.default.accept_ra=0")
+
+def link(left, a, right, b, *settings):
+    run("ip", "link", "add", a, "netns", left, "type", "veth", "peer", "name", b, "netns", right)
+    for namespace, device in ((left, a), (right, b)):
+        inside(namespace, "ip", "link", "set", device, *settings, "up")
+
+def broadband_links(sub, gw, dn, *hardware):
+    """A subscriber's link with room for two tags, and a host of the core. A veth hands over what its sender left to hardware
+    that is not there: `hardware` is to be switched off beside segmentation."""
+    namespaces_with_lo((sub, gw, dn))
+    link(sub, "sub0", gw, "acc", "mtu", "1600")
+    link(dn, "dn0", gw, "core", "mtu", "1600")
+    for command in (("address", "add", "198.18.0.2/24", "dev", "dn0"), ("address", "add", "fd00:18::2/64", "dev", "dn0", "nodad"),
+                    ("link", "set", "dn0", "mtu", "1500"), ("route", "add", "100.64.0.0/16", "via", "198.18.0.1"),
+                    ("route", "add", "2001:db8::/32", "via", "fd00:18::1")):
+        inside(dn, "ip", *command)
+    inside(dn, "ethtool", "-K", "dn0", "tso", "off", "gso", "off", *hardware, check=False)
+
+def within(seconds, namespaces, body):
+    """Does it all in time, and leaves nothing behind."""
+    began = time.time()
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"took longer than {seconds} s"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+    signal.alarm(seconds)
+    try:
+        body()
+        print(f"  all well after {time.time() - began:.0f} s")
+    finally:
+        for child in children:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+        for namespace in namespaces:
+            subprocess.run(["ip", "netns", "del", namespace], capture_output=True)
+
+def tagged_socket(interface):
+    """A packet socket that gives the outer tag apart from the frame (packet(7), PACKET_AUXDATA)."""
+    raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    raw.bind((interface, 3))
+    raw.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+    index = socket.if_nametoindex(interface)
+    raw.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, struct.pack("iHH8s", index, PACKET_MR_PROMISC, 0, b""))
+    return raw
+
+def receive_tagged(raw):
+    """A frame as it was on the wire, or None if it is our own."""
+    data, ancillary, _, address = raw.recvmsg(65535, socket.CMSG_SPACE(20))
+    if address[2] == OUTGOING:
+        return None
+    for level, kind, content in ancillary:
+        if (level, kind) == (SOL_PACKET, PACKET_AUXDATA):
+            status, _, _, _, _, tci, tpid = struct.unpack("=IIIHHHH", content[:20])
+            if status & VLAN_VALID:
+                tpid = tpid if status & TPID_VALID else 0x8100
+                data = data[:12] + struct.pack("!HH", tpid, tci) + data[12:]
+    return data
+
+def count_until_stopped(seen):
+    """Says what was counted when it is told to end; a frame with wrong tags is a fault."""
+    def end(*_):
+        print(" ".join(f"{k}={v}" for k, v in seen.items()), flush=True)
+        sys.exit(1 if seen["wrong_tags"] else 0)
+    signal.signal(signal.SIGTERM, end)
