@@ -29,7 +29,7 @@ use crate::under_test::{Assembled, Control, FarSide, Share, UnderTest, WorkerIni
 /// A broadband gateway with a workload's subscribers.
 #[derive(Clone, Debug, Default)]
 pub struct BngUnderTest {
-    /// The workload.
+    /// Numbers that configuration and traffic are made from.
     pub settings: Settings,
 }
 

@@ -62,9 +62,9 @@ pub trait UnderTest {
 pub struct Share {
     /// Workers of the gateway.
     pub workers: u16,
-    /// This one.
+    /// Number of this worker, from 0.
     pub worker: u16,
-    /// Its subscribers.
+    /// Numbers of the subscribers that it owns.
     pub users: Range<u32>,
     /// The number of its first flow, where flows are numbered over all workers.
     pub first_flow: u32,
@@ -85,7 +85,7 @@ pub trait MemoryLoad: Sized + Send + Sync {
     /// Packets are made from now on, at `pps` a second in both directions together; none: as many as are taken.
     fn start(&self, pps: Option<f64>);
 
-    /// Counting begins.
+    /// Counting begins; what was sent before is not counted.
     fn mark(&self);
 
     /// No more packets, and counting ends.

@@ -23,7 +23,7 @@ pub use expand::{GroupPlan, Layout, ProfilePlan, Slice4, Slice6, VlanRange};
 gateway::configuration! {
     /// A broadband gateway's configuration.
     pub struct Config of Port {
-        /// Subscriber groups.
+        /// Subscriber groups: lines of a port that share slices of addresses, a gateway address and a worker.
         #[serde(default)]
         pub group: Vec<Group>,
         /// Tiers: what subscribers are given.
@@ -32,7 +32,7 @@ gateway::configuration! {
         /// Access lists that profiles and groups name.
         #[serde(default)]
         pub acl: Vec<Acl>,
-        /// Static subscribers.
+        /// Subscribers whose line and addresses are configured.
         #[serde(default)]
         pub subscriber: Vec<Subscriber>,
         /// Sessions of subscribers that come by themselves.

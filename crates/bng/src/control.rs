@@ -78,7 +78,7 @@ pub struct Reports {
     question: u64,
     /// What the subscribers that were queried have used, by handle.
     pub usage: HashMap<u32, Usage>,
-    /// By worker.
+    /// What each worker has reported, by its number.
     pub workers: Vec<WorkerReport>,
 }
 
@@ -87,7 +87,7 @@ pub struct Reports {
 pub struct WorkerReport {
     waits: bool,
     left: VecDeque<u32>,
-    /// Its subscribers.
+    /// Number of subscribers installed on it.
     pub subscribers: usize,
     /// Its counters beside those of stages.
     pub counts: Counts,

@@ -43,7 +43,7 @@ pub enum Answer {
     Refused(Refused, Box<SubscriberSpec>),
     /// The subscriber of that handle was taken out; what it used.
     Removed(u32, Usage),
-    /// Done.
+    /// The command was carried out.
     Forgotten,
     /// There is no subscriber of that handle.
     Unknown(u32),

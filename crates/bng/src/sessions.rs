@@ -130,11 +130,11 @@ struct Session {
     check: u64,
 }
 
-/// Sessions.
+/// Sessions of all groups, and what they are made with.
 pub struct Sessions {
     environment: Environment,
     groups: Vec<Option<Served>>,
-    /// By VRF.
+    /// Addresses and leases, by VRF.
     pools: Vec<Pools>,
     dhcp4: Dhcp4Server,
     dhcp6: Dhcp6Server,

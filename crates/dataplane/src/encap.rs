@@ -43,7 +43,7 @@ pub struct Shape {
 /// A header between Ethernet and the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionHeader<'a> {
-    /// Its EtherType.
+    /// EtherType of what follows the tags.
     pub ethertype: u16,
     /// The header; its last two bytes tell the address family.
     pub bytes: &'a [u8],
@@ -155,7 +155,7 @@ impl LinkEncap {
         true
     }
 
-    /// Any other.
+    /// Any other form: length and offsets as they are.
     #[inline(never)]
     fn put_any(&self, frame: &mut [u8]) -> bool {
         let template = self.bytes();

@@ -40,7 +40,7 @@ macro_rules! lane {
     ($(#[$about:meta])* $vis:vis struct $lane:ident { $($(#[$doc:meta])* $field:ident: $kind:ty = $first:expr),* $(,)? }) => {
         $(#[$about])*
         $vis struct $lane {
-            /// Its headers.
+            /// What the first stage has parsed of each packet.
             pub ip: $crate::parse::UserIp,
             /// The routing domain it is forwarded in.
             pub instance: [$crate::forward::InstanceId; $crate::lane::BURST],

@@ -178,7 +178,7 @@ pub struct Waiting<const N: usize> {
 }
 
 impl<const N: usize> Waiting<N> {
-    /// Empty queues.
+    /// Queues of at most `most` packets, empty.
     pub fn new(most: usize) -> Self {
         Self { queues: std::array::from_fn(|_| VecDeque::new()), most }
     }

@@ -47,7 +47,7 @@ pub struct Key {
 /// An option that a gateway adds to `weir run`.
 #[derive(Clone, Copy, Debug)]
 pub struct RunKey {
-    /// The option.
+    /// Name, value and help of the option.
     pub key: Key,
     /// The environment variable that stands for it.
     pub env: &'static str,

@@ -58,7 +58,7 @@ pub trait Routed: Sized + Send + Sync + 'static {
     type Config: Sections + DeserializeOwned + Serialize + JsonSchema + Clone + Send + Sync;
     /// Its family of pipelines. Its [`Kind::Config`] is what stages are built from.
     type Kind: Kind<State = State<Self>, Lane: HasHop>;
-    /// Its pipelines.
+    /// Its pipelines, one for each [`Origin`].
     type Pipelines: Send;
     /// What each worker owns beside forwarding tables.
     type Own: Send;
@@ -111,7 +111,7 @@ pub trait Routed: Sized + Send + Sync + 'static {
 /// Where a burst comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A port.
+    /// Received by this port.
     Port(PortId),
     /// The gateway itself: IP packets without link header, their lane filled in, to be routed and sent.
     Us,
@@ -119,7 +119,7 @@ pub enum Origin {
 
 /// What a worker's stages share.
 pub struct State<R: Routed> {
-    /// Forwarding tables.
+    /// Forwarding tables as this worker has taken them.
     pub tables: Tables,
     /// What the gateway adds.
     pub own: R::Own,

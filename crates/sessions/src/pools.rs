@@ -21,7 +21,7 @@ struct Family<A> {
     retired: Listed<A>,
 }
 
-/// All pools.
+/// Pools of both address families.
 #[derive(Debug)]
 pub struct AddressPools {
     v4: Family<Ipv4Addr>,

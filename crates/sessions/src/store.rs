@@ -14,7 +14,7 @@ use crate::routes::Route;
 use crate::rules::Session;
 use crate::sets::{Named, Sets};
 
-/// A session.
+/// A session with its rules, meters and keys.
 #[derive(Debug)]
 pub struct StoredSession<F: FrontEnd> {
     /// The association it belongs to.
@@ -73,7 +73,7 @@ impl<F: FrontEnd> StoredSession<F> {
         }
     }
 
-    /// Its rules.
+    /// Its rules, parsed from the message that is kept.
     pub fn rules(&self) -> F::Rules {
         F::parse(&self.rules)
     }
@@ -401,7 +401,7 @@ impl<F: FrontEnd> SessionStore<F> {
         keys.iter().find(taken).copied()
     }
 
-    /// A session.
+    /// The session of a number; none: the number is free.
     pub fn get(&self, number: u32) -> Option<&StoredSession<F>> {
         self.entries.get(number as usize)?.as_ref()
     }

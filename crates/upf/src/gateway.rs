@@ -154,7 +154,7 @@ impl Marks {
         Self { bits: vec![0; handles.div_ceil(64) + 64], list: Vec::with_capacity(handles.max(1024)) }
     }
 
-    /// Marks one.
+    /// Marks a session as touched.
     pub fn mark(&mut self, handle: u32) {
         let (at, bit) = (handle as usize / 64, 1 << (handle % 64));
         if at >= self.bits.len() {

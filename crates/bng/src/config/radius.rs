@@ -13,7 +13,7 @@ use super::{Config, ConfigError, wrong};
 pub struct RadiusSection {
     /// Servers, the preferred one first.
     pub server: Vec<RadiusServer>,
-    /// NAS-Identifier.
+    /// NAS-Identifier (RFC 2865, 5.32) of this gateway.
     #[serde(default = "nas")]
     pub nas_identifier: String,
     /// User-Password of every subscriber: the line is what is authenticated.
@@ -36,7 +36,7 @@ pub struct RadiusSection {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RadiusServer {
-    /// Its address.
+    /// IP address of the server.
     pub address: IpAddr,
     /// Its port for authentication.
     #[serde(default = "authentication")]

@@ -82,7 +82,7 @@ pub struct GroupSessions {
     pub dns: Vec<IpAddr>,
     /// Domain name; left out: none.
     pub domain: String,
-    /// NTP servers.
+    /// NTP servers that clients are told (DHCPv4 option 42).
     pub ntp: Vec<Ipv4Addr>,
     /// Where IPv6 addresses come from.
     pub ipv6: Ipv6Mode,

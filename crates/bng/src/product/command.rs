@@ -8,7 +8,7 @@ use gateway::tables::Style;
 
 use super::protocol::{BngReply, BngRequest, Filter, Reply, Request};
 
-/// `weir subscriber`.
+/// Arguments of `weir subscriber`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

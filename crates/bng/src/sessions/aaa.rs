@@ -170,9 +170,9 @@ struct Account {
 /// Counters of RADIUS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AaaCounts {
-    /// Access-Accepts.
+    /// Access-Accepts received and valid.
     pub accepted: u64,
-    /// Access-Rejects.
+    /// Access-Rejects received and valid.
     pub rejected: u64,
     /// Access-Requests that no server answered.
     pub unanswered: u64,

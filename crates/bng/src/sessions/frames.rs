@@ -33,7 +33,7 @@ pub struct Link {
     pub from: Mac,
     /// Whom it is for.
     pub to: Mac,
-    /// Its tags.
+    /// VLAN tags of the frame, outermost first.
     pub tags: Tags,
 }
 

@@ -34,7 +34,7 @@ pub enum BadSessions {
 
 /// What one group's sessions are served, and whom routers are advertised to.
 pub struct Served {
-    /// The VRF.
+    /// VRF of the group's core side.
     pub instance: usize,
     /// How lines identify subscribers.
     pub vlans: Vlans,

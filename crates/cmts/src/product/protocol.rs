@@ -202,7 +202,7 @@ pub struct FlowView {
     /// Maximum traffic burst.
     #[serde(rename = "burst_bytes", alias = "burst")]
     pub burst: u64,
-    /// Peak rate.
+    /// Peak traffic rate; none: none is enforced.
     #[serde(rename = "peak_bps", alias = "peak")]
     pub peak: Option<u64>,
     /// Minimum reserved rate.

@@ -9,7 +9,7 @@ use wire::{Vlan, ethertype};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "a VLAN such as 100, or up to two, the outermost first, such as [\"0x88a8:100\", 200]")]
 pub enum VlanStack {
-    /// One tag.
+    /// A tag as configured: its type and VLAN ID.
     One(VlanTag),
     /// Tags, the outermost first.
     Several(Vec<VlanTag>),

@@ -94,7 +94,7 @@ pub(super) struct Domain {
 }
 
 impl Block {
-    /// Nobody's.
+    /// A block that no subscriber has.
     pub(super) const FREE: Self =
         Self { stand: Stand::Free, subscriber: 0, private: 0, next: NONE, used: 0, idle_since: 0, timer: None };
 }

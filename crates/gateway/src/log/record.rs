@@ -74,7 +74,7 @@ impl From<tracing::Level> for Level {
 pub struct EventLine {
     /// UTC, RFC 3339 with milliseconds. Left out where stderr is the journal, which has a time of its own.
     pub ts: Option<Moment>,
-    /// Severity.
+    /// Severity, as configured levels have it.
     pub level: Level,
     /// Part of weir that reports it, by which levels are set: `n4`, `port`, `ledger`…
     pub target: String,

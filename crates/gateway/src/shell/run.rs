@@ -56,7 +56,7 @@ pub fn run<G: Gateway>(args: &RunArgs, text: Text) -> anyhow::Result<()> {
     running.run(args, &loaded, path, &stop, begin)
 }
 
-/// What runs.
+/// A gateway that runs, with all that is ended beside it.
 struct Running<G: Gateway> {
     privileges: Privileges,
     gateway: G,

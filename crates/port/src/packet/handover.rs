@@ -9,7 +9,7 @@ use crate::helper::Kept;
 /// Numbers that go with the descriptors, as text, each but the last followed by a space.
 #[derive(Debug, PartialEq, Eq)]
 struct Numbers {
-    /// The interface.
+    /// Index of the interface that the socket is bound to.
     index: u32,
     /// Bytes of the longest packet when its slots were made.
     longest: u64,

@@ -20,9 +20,9 @@ use crate::control::Control;
 
 /// The control plane was told that packets wait.
 const PAGED: u8 = 1;
-/// It is told of silence.
+/// The control plane is told when the session is silent (inactivity timer).
 const SILENCE: u8 = 2;
-/// It was.
+/// The control plane has been told.
 const SILENCE_TOLD: u8 = 4;
 
 /// What a reader of octets has left.

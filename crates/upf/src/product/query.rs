@@ -50,7 +50,7 @@ pub enum QueryAnswer {
     },
     /// What a session's URRs have measured, what its QERs let pass, and the worker's time; none: there is no such session.
     Usage(Option<(Vec<Usage>, Vec<Credit>)>, u64),
-    /// Done.
+    /// The query was carried out.
     Done,
     /// Handles and states of sessions, as `export` writes them, and how many are left.
     Changed(Vec<u8>, usize),

@@ -48,7 +48,7 @@ const _: () = {
 };
 
 impl Encap {
-    /// No header.
+    /// No outer header.
     pub const NONE: Self = Self::of(encap::NONE);
 
     /// Of a kind without container.
@@ -85,7 +85,7 @@ impl Encap {
 /// What [`Action::id`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Id {
-    /// Nothing.
+    /// The action has no identifier.
     None,
     /// The far end's tunnel endpoint identifier.
     Teid(u32),
@@ -136,7 +136,7 @@ impl Action {
 pub mod kind {
     /// Send it on.
     pub const FORWARD: u8 = 0;
-    /// End it.
+    /// Drop it (DROP).
     pub const DROP: u8 = 1;
     /// Keep it until the subscriber is back.
     pub const BUFFER: u8 = 2;
@@ -166,7 +166,7 @@ pub mod encap {
     pub const CONTAINER: u8 = 2;
     /// IP and UDP.
     pub const UDP: u8 = 3;
-    /// IP.
+    /// An outer IP header alone.
     pub const IP: u8 = 4;
     /// No header: the far end is but the next hop.
     pub const NEXT_HOP: u8 = 5;

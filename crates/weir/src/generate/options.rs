@@ -235,7 +235,7 @@ pub struct Spec {
     pub verify: Checks,
     /// The CPU to run on.
     pub cpu: Option<usize>,
-    /// Packet buffers.
+    /// Packet buffers of the generator.
     #[serde(alias = "slots")]
     pub packet_buffers: u32,
     /// What the traffic looks like.

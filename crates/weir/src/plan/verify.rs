@@ -129,9 +129,9 @@ pub struct Measured {
 pub struct Verdict {
     /// Version of these keys.
     schema: u32,
-    /// When, UTC.
+    /// Day and time of the measurement, UTC, RFC 3339.
     date: String,
-    /// The machine.
+    /// Processor, kernel and what else ran meanwhile.
     host: Host,
     /// Kind of ports.
     port: &'static str,

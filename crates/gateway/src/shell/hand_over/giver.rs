@@ -93,9 +93,9 @@ impl Pending {
 pub struct Listeners {
     /// The control socket.
     pub control: Option<UnixListener>,
-    /// Of `[metrics]`.
+    /// Listener of `[metrics]`, if it is configured.
     pub metrics: Option<TcpListener>,
-    /// Of `[health]`.
+    /// Listener of `[health]`, if it is configured.
     pub health: Option<TcpListener>,
 }
 
@@ -114,7 +114,7 @@ impl Listeners {
 /// Another process goes on.
 #[derive(Debug)]
 pub struct Handed {
-    /// Its number.
+    /// Process number of the new process.
     pub pid: i32,
     /// Nanoseconds in which no worker ran.
     pub frozen_ns: u64,

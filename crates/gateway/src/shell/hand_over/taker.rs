@@ -37,7 +37,7 @@ pub struct Taker {
 
 /// What runs now.
 pub struct Taken<P: Product> {
-    /// The gateway.
+    /// The gateway, whose workers run.
     pub process: Process<P>,
     /// Sockets to listen at.
     pub listeners: Listeners,

@@ -72,9 +72,9 @@ impl Kind {
 pub struct Message {
     /// What it is.
     pub kind: Kind,
-    /// Its octets.
+    /// Contents of the message, by its kind.
     pub octets: Vec<u8>,
-    /// Its descriptors.
+    /// Descriptors received beside it; closed when the message is dropped.
     pub descriptors: Vec<OwnedFd>,
 }
 
