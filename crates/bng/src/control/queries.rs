@@ -1,0 +1,93 @@
+//! What workers are asked about subscribers: a bounded number in a turn, reports by number, usage by handle.
+
+use super::{Control, HANDLES, SESSIONS, WorkerReport};
+use crate::gateway::{Answer, Command, Report};
+use crate::subscribers::Usage;
+
+impl Control {
+    /// Asks workers what those subscribers have used, each its own; [`Control::reports`] has it when all have answered.
+    /// Workers are queried for a few at a time: they have packets to carry.
+    pub fn ask_reports(&mut self, handles: &[u32]) {
+        self.reports.question += 1;
+        self.reports.usage.clear();
+        self.reports
+            .workers
+            .iter_mut()
+            .for_each(|report_of| *report_of = WorkerReport { waits: true, ..WorkerReport::default() });
+        for handle in handles {
+            let spec = self.subscribers.get(*handle as usize).copied().flatten();
+            if let Some(worker) = spec.and_then(|spec| self.worker(spec.group).ok()) {
+                self.reports.workers[worker].left.push_back(*handle);
+            }
+        }
+        (0..self.links.len()).for_each(|worker| self.ask_on(worker));
+    }
+
+    /// Asks a worker for the next few.
+    pub(super) fn ask_on(&mut self, worker: usize) {
+        let (question, report_of) = (self.reports.question, &mut self.reports.workers[worker]);
+        let few = report_of.left.len().min(HANDLES);
+        let usage = report_of.left.drain(..few).map(|handle| (handle, None)).collect();
+        self.links[worker].post(Command::Read(Box::new(Report { question, usage, ..Report::default() })));
+    }
+
+    /// Asks what subscribers have used, for sessions; it comes by [`usage_news`](Self::usage_news).
+    pub(crate) fn ask_usage(&mut self, handles: &[u32]) {
+        for worker in 0..self.links.len() {
+            let is_his = |handle: &&u32| {
+                let spec = self.subscribers.get(**handle as usize).copied().flatten();
+                spec.is_some_and(|spec| self.worker(spec.group) == Ok(worker))
+            };
+            let own: Vec<_> = handles.iter().filter(is_his).map(|handle| (*handle, None)).collect();
+            for few in own.chunks(HANDLES) {
+                let report = Report { question: SESSIONS, usage: few.to_vec(), ..Report::default() };
+                self.links[worker].post(Command::Read(Box::new(report)));
+            }
+        }
+    }
+
+    /// What came of [`ask_usage`](Self::ask_usage) since the last call.
+    pub(crate) fn usage_news(&mut self) -> Vec<(u32, Usage)> {
+        std::mem::take(&mut self.usage_news)
+    }
+
+    /// Subscribers that workers have taken out since the last call, and what they had used.
+    pub(crate) fn removed(&mut self) -> Vec<(u32, Usage)> {
+        std::mem::take(&mut self.removed)
+    }
+
+    /// Takes in a part of what was queried. An answer to an earlier question is of no use.
+    pub(super) fn on_report(&mut self, worker: usize, report: &Report) {
+        if report.question == SESSIONS {
+            self.usage_news.extend(report.usage.iter().filter_map(|(handle, usage)| Some((*handle, (*usage)?))));
+            return;
+        }
+        if report.question != self.reports.question {
+            return;
+        }
+        let known = report.usage.iter().filter_map(|(handle, usage)| Some((*handle, (*usage)?)));
+        self.reports.usage.extend(known);
+        let report_of = &mut self.reports.workers[worker];
+        (report_of.subscribers, report_of.counts) = (report.subscribers, report.counts);
+        if report_of.left.is_empty() {
+            report_of.waits = false;
+        } else {
+            self.ask_on(worker);
+        }
+    }
+
+    pub(super) fn take_answers(&mut self, worker: usize) {
+        while let Some((_, answer)) = self.links[worker].commands.poll() {
+            match answer {
+                Ok(Answer::Report(report)) => self.on_report(worker, &report),
+                Ok(Answer::Removed(handle, usage)) if self.sessions.is_some() => self.removed.push((handle, usage)),
+                Ok(Answer::Unknown(handle)) => {
+                    self.refused += 1;
+                    self.removed.push((handle, Usage::default()));
+                }
+                Ok(Answer::Refused(..)) | Err(_) => self.refused += 1,
+                _ => {}
+            }
+        }
+    }
+}
