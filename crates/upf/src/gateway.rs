@@ -258,12 +258,12 @@ impl UserPlane {
 
     /// Packets that wait: see [`SlowPath::each_waiting`].
     pub(crate) fn each_waiting(&mut self, show: impl FnMut(bool, u32, u64, u64, &[u8])) -> bool {
-        self.slow.each_waiting(show)
+        self.slow.each_waiting(&self.state.sessions, show)
     }
 
     /// Takes in a packet that waited on another process's worker. False: there is no room.
     pub(crate) fn take_in(&mut self, is_neighbours: bool, key: u32, tag: u64, at: u64, octets: &[u8]) -> bool {
-        self.slow.take_in(is_neighbours, key, tag, at, octets)
+        self.slow.take_in((is_neighbours, key), (tag, at), octets, &self.state.sessions)
     }
 
     /// Wakes its worker.

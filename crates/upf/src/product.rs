@@ -61,7 +61,6 @@ pub struct UpfGateway {
     sockets: Option<n4::Sockets>,
     /// That of another process, which this one goes on for.
     taken: Option<Taken>,
-    has_taken: bool,
 }
 
 /// What another process has handed over of N4.
@@ -148,7 +147,7 @@ impl Gateway for UpfGateway {
 
     fn begin(loaded: &Loaded, _standby: bool, _stop: &AtomicBool) -> anyhow::Result<Option<(Self, Option<Instant>)>> {
         let reading = n4::Reading::begin(&loaded.config).map_err(StartError::from)?;
-        Ok(Some((Self { reading: Some(reading), sockets: None, taken: None, has_taken: false }, None)))
+        Ok(Some((Self { reading: Some(reading), sockets: None, taken: None }, None)))
     }
 
     fn steer(config: &Config) -> Steer {
@@ -169,7 +168,7 @@ impl Gateway for UpfGateway {
         let differs = "the running gateway has other sockets for control planes: n4.allow differs";
         let (sockets, began) = (sockets.context(differs)?, from["began"].as_u64().context("no Recovery Time Stamp")?);
         let taken = Taken { sockets, control_socket, began: began as u32 }; // 32 bits, as it was sent
-        Ok(Self { reading: None, sockets: None, taken: Some(taken), has_taken: true })
+        Ok(Self { reading: None, sockets: None, taken: Some(taken) })
     }
 
     fn stand(
@@ -215,10 +214,6 @@ impl Gateway for UpfGateway {
     }
 
     fn started(&mut self, _config: &Config, process: &Process<Observer>) -> anyhow::Result<()> {
-        if self.has_taken {
-            // They are where the other process found them; from now on this one knows by itself.
-            process.observer().control().resolve_next_hops(process.shell().now_ns(), false);
-        }
         if let Some(mut n4) = process.observer().n4() {
             n4.begin_opening().context("no thread to read the ledger")?;
         }

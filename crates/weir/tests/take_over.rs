@@ -165,9 +165,10 @@ fn a_ledger_goes_to_the_new_process() {
     let control = control(&net, 200, "--idle 0 --queries 20 --limits 20");
     let load = traffic(&net, 200, 2000, 4.0);
     let mut next = start(&net, 1, &["--take-over"]);
-    well(gateway.end_anyhow());
+    let out = well(gateway.end_anyhow());
     let result = json(&well(load.end()));
-    assert_complete(&result, &[]);
+    let dropped = [drops(&json(&out)), vec![net.show("drops"), net.show("ports"), json(&out)]];
+    assert_complete(&result, &dropped);
     // What it acknowledges it has kept.
     let kept = || net.show("peers")["counters"]["modified"]["value"].as_u64().unwrap_or(0) > 20;
     until("requests that the new process carries out", || kept().then_some(()));

@@ -142,10 +142,13 @@ impl Neighbourhood {
         Some(id)
     }
 
-    /// Takes a neighbour to be where another gateway found it, until it is heard itself.
+    /// Takes a neighbour to be where another gateway found it; it is asked whether it is.
     pub fn suppose(&mut self, port: u8, address: IpAddr, mac: Mac) {
         if usize::from(port) < self.plan.ports.len() {
-            self.dirty |= self.plan.set_neighbour(port, address, mac);
+            self.cache.suppose(port.into(), address, mac, &mut self.actions);
+            if let Some((_, Some(mac))) = self.cache.get(port.into(), address) {
+                self.dirty |= self.plan.set_neighbour(port, address, mac);
+            }
         }
     }
 

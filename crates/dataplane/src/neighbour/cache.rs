@@ -276,6 +276,18 @@ impl NeighbourCache {
         out.push(Action::Resolved { port, address: heard.address, mac });
     }
 
+    /// Takes a neighbour to be where somebody else found it: it is used at once, and asked by the next
+    /// [`NeighbourCache::tick`]. Nothing changes for one that is known here, or when there is no room.
+    pub fn suppose(&mut self, port: u16, address: IpAddr, mac: Mac, out: &mut Vec<Action>) {
+        let key = (port, address);
+        let known = self.entries.get(&key).is_some_and(|entry| entry.known().is_some());
+        if known || (!self.entries.contains_key(&key) && self.entries.len() >= self.config.max_entries) {
+            return;
+        }
+        self.put(key, Entry { proven: true, verify: true, ..Self::fresh(State::Stale, mac, 0) });
+        out.push(Action::Resolved { port, address, mac });
+    }
+
     /// Sets a neighbour by configuration.
     pub fn set_static(&mut self, port: u16, address: IpAddr, mac: Mac, out: &mut Vec<Action>) {
         self.put((port, address), Entry { proven: true, ..Self::fresh(State::Static, mac, u64::MAX) });

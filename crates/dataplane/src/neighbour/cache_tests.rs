@@ -41,9 +41,9 @@ impl Rig {
         let mut done = Vec::new();
         while let Some(next) = self.cache.next_deadline().filter(|next| *next <= end) {
             let mut out = Vec::new();
-            self.now = next;
-            self.cache.tick(next, &mut out);
-            done.extend(out.into_iter().map(|action| ((next - start) / 1_000_000, action)));
+            self.now = self.now.max(next);
+            self.cache.tick(self.now, &mut out);
+            done.extend(out.into_iter().map(|action| ((self.now - start) / 1_000_000, action)));
         }
         self.now = end;
         done
@@ -231,4 +231,26 @@ proptest! {
             prop_assert!(rig.cache.next_deadline().is_none_or(|next| next > rig.now));
         }
     }
+}
+
+#[test]
+fn what_another_gateway_found_is_used_at_once_and_asked() {
+    let mut rig = Rig::new(Config::default());
+    let suppose = |rig: &mut Rig, mac| {
+        let mut out = Vec::new();
+        rig.cache.suppose(1, HIM, mac, &mut out);
+        out
+    };
+    // Asked for already, in vain so far: what waits goes.
+    assert_eq!(rig.want(HIM).0, Wanted::Asked);
+    assert_eq!(suppose(&mut rig, MAC), [Action::Resolved { port: 1, address: HIM, mac: MAC }]);
+    assert_eq!(rig.want(HIM).0, Wanted::Known(MAC));
+    let ask = Action::Send(Request { port: 1, address: HIM, to: Some(MAC) });
+    assert_eq!(rig.pass(0).into_iter().map(|(_, action)| action).collect::<Vec<_>>(), [ask]);
+    // What is known here is not overruled.
+    assert_eq!(suppose(&mut rig, OTHER), []);
+    assert_eq!(rig.want(HIM).0, Wanted::Known(MAC));
+    // It does not answer: it is gone.
+    let last = rig.pass(10 * SECOND).pop().unwrap().1;
+    assert_eq!(last, Action::Failed { port: 1, address: HIM });
 }

@@ -16,6 +16,7 @@ use super::errors::About;
 use super::{Event, Limits, LiveLimits, Reinject, SlowPath, destination, enter};
 use crate::lane::{Lane, State, Upf};
 use crate::record::{self, Match, PLACES, kind};
+use crate::sessions::Sessions;
 use crate::{drops, punts};
 
 /// Packets a neighbour may have waiting (RFC 4861, 7.2.2 asks for at least one).
@@ -97,18 +98,27 @@ impl Waiting {
 
     /// Shows all packets that wait, each hold's oldest first: whether for a neighbour, the key, the tag, since when, and its
     /// octets.
-    pub(super) fn each(&mut self, mut show: impl FnMut(bool, u32, u64, u64, &[u8])) {
+    pub(super) fn each(&mut self, sessions: &Sessions, mut show: impl FnMut(bool, u32, u64, u64, &[u8])) {
         let Self { neighbours, subscribers, scratch, .. } = self;
-        neighbours.each(scratch, |key, held, octets| show(true, key, held.tag, held.at, octets));
+        neighbours.each(scratch, |key, held, octets| {
+            let tag = Tag::from(held.tag).leaving(sessions);
+            show(true, key, tag.into(), held.at, octets);
+        });
         subscribers.each(scratch, |key, held, octets| show(false, key, held.tag, held.at, octets));
     }
 
     /// Takes in a packet that [waited](Self::each) on another process's worker. It is looked at once the worker runs: what
     /// still has to wait waits on. False: there is no room.
-    pub(super) fn take_in(&mut self, is_neighbours: bool, key: u32, tag: u64, at: u64, octets: &[u8]) -> bool {
-        let (hold, queue) = match is_neighbours {
-            true => (&mut self.neighbours, &mut self.ready),
-            false => (&mut self.subscribers, &mut self.changed),
+    pub(super) fn take_in(
+        &mut self,
+        (is_neighbours, key): (bool, u32),
+        (tag, at): (u64, u64),
+        octets: &[u8],
+        sessions: &Sessions,
+    ) -> bool {
+        let (hold, queue, tag) = match is_neighbours {
+            true => (&mut self.neighbours, &mut self.ready, Tag::from(tag).arriving(sessions).into()),
+            false => (&mut self.subscribers, &mut self.changed, tag),
         };
         if hold.packets_of(key) == 0 {
             queue.push_back(key);
@@ -224,6 +234,25 @@ impl Tag {
         }
     }
 
+    /// As another process is told: it counts its sessions' births by itself, so what goes is whether the session is still
+    /// the one the packet came by (1) or not (0).
+    fn leaving(self, sessions: &Sessions) -> Self {
+        match self.pdr {
+            0 => self,
+            _ => Self { low: u16::from(sessions.born(self.handle) == self.low), ..self },
+        }
+    }
+
+    /// From [that](Self::leaving), once the sessions are here.
+    fn arriving(self, sessions: &Sessions) -> Self {
+        let born = sessions.born(self.handle);
+        match (self.pdr, self.low) {
+            (0, _) => self,
+            (_, 0) => Self { low: born.wrapping_sub(1), ..self },
+            _ => Self { low: born, ..self },
+        }
+    }
+
     /// The way by the rules of now; none when the session or the rule is gone.
     fn way(self, state: &State) -> Option<Reinject> {
         if self.pdr == 0 {
@@ -279,7 +308,7 @@ impl SlowPath {
         let key = key_of(instance, address);
         let first = self.waiting.neighbours.packets_of(key) == 0;
         match self.waiting.neighbours.push(key, Tag::new(lane, i, state).into(), packet, env.now) {
-            Ok(()) => env.stats.consumed(punts::RESOLVE),
+            Ok(()) => env.stats.terminated(punts::RESOLVE),
             Err(_) => env.stats.drop_outside(drops::NEIGHBOUR_QUEUE_FULL, frame.len()),
         }
         if first {
@@ -333,7 +362,7 @@ impl SlowPath {
         // Where nothing is to be counted, it was or never will be.
         let idle = Idle { pdr, measured: lane.rule[i].tallies == [0; PLACES] };
         match self.waiting.subscribers.push(handle, idle.into(), packet, env.now) {
-            Ok(()) => env.stats.consumed(punts::BUFFER),
+            Ok(()) => env.stats.terminated(punts::BUFFER),
             Err(_) => env.stats.drop_outside(drops::BUFFER_FULL, frame.len()),
         }
         if first {
@@ -350,4 +379,34 @@ fn key_of(instance: InstanceId, address: IpAddr) -> u32 {
     };
     let mixed = (bits as u64 ^ (bits >> 64) as u64 ^ u64::from(instance) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::compile;
+    use crate::rules::Session;
+
+    fn install(sessions: &mut Sessions, handle: u32) {
+        let compiled = compile(&Session::default(), 0, &mut |_, _| None).unwrap();
+        sessions.install(handle, &compiled, 0).unwrap();
+    }
+
+    /// A process counts births from its own start, in the order it installs sessions.
+    #[test]
+    fn a_packet_that_waits_finds_its_session_in_another_process() {
+        let [mut here, mut there] = std::array::from_fn(|_| Sessions::with_capacity(4, 16).unwrap());
+        let order = [[3, 2, 1, 0], [0, 1, 2, 3]];
+        for (sessions, order) in [&mut here, &mut there].into_iter().zip(order) {
+            order.into_iter().for_each(|handle| install(sessions, handle));
+        }
+        assert_ne!(here.born(0), there.born(0));
+        let carried = |tag: Tag| Tag::from(u64::from(tag.leaving(&here))).arriving(&there).low;
+        let now = Tag { handle: 0, pdr: 1, low: here.born(0) };
+        assert_eq!(carried(now), there.born(0));
+        // Of the session that had this handle before.
+        assert_ne!(carried(Tag { low: here.born(0).wrapping_sub(1), ..now }), there.born(0));
+        let of_no_rule = Tag { handle: 0, pdr: 0, low: 77 };
+        assert_eq!(carried(of_no_rule), 77);
+    }
 }
