@@ -5,24 +5,20 @@
 //! |---|---|
 //! | `settings` | the workload: configuration and traffic from the same numbers |
 //! | `ends` | the access network and the core as the gateway's ports: frames made and checked where they are |
-//! | `load` | both ends of a worker, started, stopped and counted |
 
 mod ends;
-mod load;
 mod settings;
-
-use std::sync::Mutex;
 
 use bng::assemble::assemble;
 use bng::gateway::BroadbandGateway;
 use frame::{Caps, Port};
 use traffic::Clock;
 
-pub use load::Load;
 pub use settings::{KEYS, Settings};
 
 use self::ends::End;
 use self::settings::{ACCESS_MAC, CORE_MAC};
+use crate::ends::Load;
 use crate::error::BenchError;
 use crate::under_test::{Assembled, Control, FarSide, Share, UnderTest, WorkerInit};
 
@@ -76,10 +72,6 @@ impl UnderTest for BngUnderTest {
         let clock = Clock::tsc();
         let (ends, shared, counts) = End::pair(&self.settings, (share.workers, share.worker), &clock);
         let ports = ends.map(|end| -> Box<dyn Port> { Box::new(end) }).into();
-        Ok(FarSide {
-            ports,
-            load: Load { shared, counts, clock, marks: Mutex::default() },
-            flows: share.users.len() as u32,
-        })
+        Ok(FarSide { ports, load: Load::new(shared, counts, clock), flows: share.users.len() as u32 })
     }
 }

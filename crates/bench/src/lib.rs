@@ -20,6 +20,8 @@
 //! | `profiles` | workloads: configuration and traffic from the same numbers |
 //! | `under_test` | the interface of a gateway under test: ports, subscribers, far sides |
 //! | `upf`, `bng` | what implements it, one workload or more each |
+//! | `routed` | the same for a routed gateway of another crate, which brings frames: `examples/toy` does |
+//! | `ends` | far ends in memory that make and check frames themselves: rate, counts, result |
 //! | `window` | short alternating windows, and their medians |
 //! | `score`, `crew`, `thread` | the parts of a window, and their threads |
 //! | `memory` | a gateway without I/O |
@@ -59,6 +61,7 @@ pub mod core_clock;
 pub mod cost;
 pub mod crew;
 pub mod demo;
+pub mod ends;
 mod error;
 pub mod far_end;
 pub mod host;
@@ -73,6 +76,7 @@ pub mod pfcp_sessions;
 pub mod profiles;
 pub mod real;
 pub mod report;
+pub mod routed;
 pub mod run;
 pub mod sample;
 pub mod scale;

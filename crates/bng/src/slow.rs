@@ -148,11 +148,11 @@ impl SlowPath {
         let (l3, ip) = (usize::from(frame.meta.l3), *lane.ip(i));
         match punt {
             punts::HYBRID_ACCESS => {
-                env.stats.consumed(punt);
+                env.stats.terminated(punt);
                 return self.own.put(Towards::Upstream, frame, env);
             }
             punts::HAIRPIN => {
-                env.stats.consumed(punt);
+                env.stats.terminated(punt);
                 let instance = lane.instance[i];
                 return self.turn(frame, instance, state, env);
             }
@@ -178,7 +178,7 @@ impl SlowPath {
             _ if side == Side::Access => return self.control_packet(punt, frame, state, env),
             punts::ARP | punts::NEIGHBOUR => self.hear(&frame, punt, state, env),
             punts::PING => return self.responder.ping(frame, env),
-            other => env.stats.consumed(other),
+            other => env.stats.terminated(other),
         }
         env.pool.give(frame);
     }
@@ -198,9 +198,9 @@ impl SlowPath {
             return env.pool.give(frame);
         }
         match self.answer(punt, class, line, &frame, state, env) {
-            Ok(access::Done::Consumed) => env.stats.consumed(punt),
+            Ok(access::Done::Consumed) => env.stats.terminated(punt),
             Ok(access::Done::Pong) => {
-                env.stats.consumed(punt);
+                env.stats.terminated(punt);
                 return pong(frame, env);
             }
             Err(reason) => env.stats.drop_outside(reason, frame.len()),

@@ -1,5 +1,5 @@
 //! The slow path: what leaves the pipelines to be answered or sent to control. A packet handled here is counted once:
-//! consumed or dropped by name.
+//! terminated here or dropped by name.
 
 mod errors;
 
@@ -105,7 +105,7 @@ impl SlowPath {
                     self.tell(Event::Resolve { instance: lane.instance[i], address });
                 }
             }
-            other => env.stats.consumed(other),
+            other => env.stats.terminated(other),
         }
         env.pool.give(frame);
     }

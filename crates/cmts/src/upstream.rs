@@ -330,7 +330,7 @@ impl Upstream {
         out
     }
 
-    /// One packet of a pseudowire. It was counted as consumed when it was taken in.
+    /// One packet of a pseudowire. It was counted as terminated here when it was taken in.
     fn packet(&mut self, (frame, wire, at): (&Frame, u16, u16), arena: &Arena, env: &mut Env) {
         let bytes = arena.bytes(frame).get(usize::from(at)..).unwrap_or_default();
         let Some(pseudowire) = self.wires.get_mut(usize::from(wire)) else { return };
@@ -477,7 +477,7 @@ fn refuse(reason: Drop, bytes: usize, env: &mut Env) {
 
 /// Counts a packet that was taken in.
 pub fn count_in(carries: Carries, env: &Env) {
-    env.stats.consumed(match carries {
+    env.stats.terminated(match carries {
         Carries::Bursts => punts::UEPI,
         Carries::Requests => punts::BANDWIDTH_REQUEST,
     });

@@ -58,7 +58,7 @@ impl Reassembly {
     /// Counts it, one way or the other.
     pub fn hold(&mut self, packet: &[u8], ip: &L3L4, whose: Whose, env: &Env) {
         match self.datagrams.push(packet, ip, whose, env.now) {
-            Ok(()) => env.stats.consumed(punts::REASSEMBLE),
+            Ok(()) => env.stats.terminated(punts::REASSEMBLE),
             Err(refused) => {
                 env.stats.drop_outside(refused.why, ip.total_len as usize);
                 count_lost(env, refused.why, refused.packets, refused.bytes);

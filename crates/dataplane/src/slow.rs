@@ -98,7 +98,7 @@ impl Responder {
                 return None;
             }
         };
-        env.stats.consumed(punt);
+        env.stats.terminated(punt);
         let us = Station { mac: Mac(port.mac), tags: port.tags_towards(env.arena().bytes(frame)) };
         let mut for_us = false;
         let reply = match message {
@@ -131,7 +131,7 @@ impl Responder {
             env.stats.drop_outside(drops::LIMITED, frame.len());
             return env.pool.give(frame);
         }
-        env.stats.consumed(punts::PING);
+        env.stats.terminated(punts::PING);
         pong(frame, env);
     }
 }
@@ -160,7 +160,7 @@ pub fn cut(packet: &[u8], mtu: u16, env: &mut Env, mut put: impl FnMut(&Piece<'_
         return false;
     }
     let Ok(plan) = Plan::new(packet, mtu.into()) else { return false };
-    env.stats.consumed(punts::OVERSIZE);
+    env.stats.terminated(punts::OVERSIZE);
     for piece in plan.pieces() {
         if !put(&piece, env) {
             env.stats.add(Io::Originated, 1);

@@ -21,7 +21,7 @@ pub trait Gateway: Send {
     fn receive<C: Clock>(&mut self, port: PortId, burst: &mut Burst<Self::Kind>, env: &Env);
 
     /// Sees to the packets the pipeline punted, with all the time in the world by comparison: answers, events.
-    /// Frames it does not take it leaves; they are given back. Each is counted as consumed or dropped here.
+    /// Frames it does not take it leaves; they are given back. Each is counted as terminated or dropped here.
     fn punted(&mut self, burst: &mut Burst<Self::Kind>, env: &mut Env);
 
     /// Fills an empty burst from whatever holds packets and runs it on. False: nothing (more) is due.

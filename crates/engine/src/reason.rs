@@ -7,7 +7,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Drop(u8);
 
-/// Why a packet was taken off the pipeline to be consumed by the worker's own slow path: it is answered, turned into an
+/// Why a packet was taken off the pipeline for the worker's own slow path: it is answered, turned into an
 /// event, or both. Counted like drops, as they do not come out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Punt(u8);

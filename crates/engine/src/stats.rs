@@ -236,15 +236,15 @@ impl Stats {
         self.shared.cells[at].store(packets, Ordering::Relaxed);
     }
 
-    /// Counts a packet the slow path consumed.
+    /// Counts a packet that ended in the slow path.
     #[inline]
-    pub fn consumed(&self, punt: Punt) {
-        self.consumed_all(punt, 1);
+    pub fn terminated(&self, punt: Punt) {
+        self.terminated_all(punt, 1);
     }
 
-    /// Counts so many packets that were consumed for the same reason.
+    /// Counts so many packets that ended for the same reason.
     #[inline]
-    pub fn consumed_all(&self, punt: Punt, packets: u32) {
+    pub fn terminated_all(&self, punt: Punt, packets: u32) {
         self.bump(self.punt_base + punt.number(), packets.into());
     }
 }
@@ -334,8 +334,8 @@ impl StatsView {
         self.shared.punts.iter().map(value).filter(|(_, n)| *n > 0).collect()
     }
 
-    /// Packets consumed by the slow path, all together.
-    pub fn consumed(&self) -> u64 {
+    /// Packets that ended in the slow path, all together.
+    pub fn terminated(&self) -> u64 {
         (0..self.shared.punts.len()).map(|punt| self.shared.get(self.shared.punt_at(punt))).sum()
     }
 
@@ -347,7 +347,7 @@ impl StatsView {
         let came = lost(&Drop::BEFORE_RECEIVED) + io(Io::RxPackets);
         let came = came + io(Io::Originated) + io(Io::Released) + io(Io::HandedIn);
         let sent = io(Io::TxPackets) - lost(&Drop::AFTER_SENT);
-        let went = sent + io(Io::HandedOut) + self.dropped() as i64 + self.consumed() as i64;
+        let went = sent + io(Io::HandedOut) + self.dropped() as i64 + self.terminated() as i64;
         came - went
     }
 }

@@ -131,7 +131,7 @@ impl Gateway for Plane {
 
     fn punted(&mut self, burst: &mut Burst<Toy>, env: &mut Env) {
         while let Some((_, punt, frame)) = burst.take_punted() {
-            env.stats.consumed(punt);
+            env.stats.terminated(punt);
             if punt == punts::PING {
                 // Answered in its own frame.
                 env.send(frame.meta.port, frame);

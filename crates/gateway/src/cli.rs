@@ -207,9 +207,26 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A rate in packets a second on the command line.
+///
+/// # Errors
+/// What is valid instead.
+pub fn packets_per_second(text: &str) -> Result<f64, String> {
+    match quantity::Unit::PacketsPerSecond.parse_fraction(text) {
+        Ok(rate) if (1.0..=1e8).contains(&rate) => Ok(rate),
+        _ => Err("allowed: a packet rate from 1 to 100000000, such as 200000, 200k or 1.5Mpps".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_are_sensible() {
+        assert_eq!([packets_per_second("50_000"), packets_per_second("50 kpps")], [Ok(5e4), Ok(5e4)]);
+        assert!(["0", "-5", "NaN", "inf", "many"].iter().all(|text| packets_per_second(text).is_err()));
+    }
 
     #[test]
     fn seconds_are_sensible() {

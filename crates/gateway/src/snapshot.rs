@@ -46,8 +46,8 @@ pub struct WorkerCounters {
     /// Drops by stage and reason; those that never happened are not there.
     pub drops: Vec<DropCounters>,
     /// Packets the slow path took, by reason.
-    #[serde(rename = "punted", alias = "consumed")]
-    pub consumed: Vec<PuntCounters>,
+    #[serde(alias = "consumed")]
+    pub punted: Vec<PuntCounters>,
     /// In less out or named: 0 when the conservation law of packets holds; exact only at rest.
     pub missing: i64,
 }
@@ -173,8 +173,8 @@ impl WorkerCounters {
                 drop.bytes = drop.bytes.wrapping_sub(before.bytes);
             }
         }
-        for punt in &mut now.consumed {
-            if let Some(before) = earlier.consumed.iter().find(|before| before.reason == punt.reason) {
+        for punt in &mut now.punted {
+            if let Some(before) = earlier.punted.iter().find(|before| before.reason == punt.reason) {
                 punt.packets = punt.packets.wrapping_sub(before.packets);
             }
         }

@@ -194,7 +194,7 @@ pub struct N4 {
     applications: HashMap<u32, Applications>,
     pending: HashMap<u64, Pending>,
     /// Sessions whose workers have not yet answered a modification, and what is asked of them meanwhile.
-    unsettled: HashMap<u32, Vec<in_progress::Deferred>>,
+    in_progress: HashMap<u32, Vec<in_progress::Deferred>>,
     /// Times at which sessions are to be looked at, soonest first; outdated ones are told by the session itself.
     looks: BinaryHeap<std::cmp::Reverse<(u64, u32)>>,
     /// Sessions whose worker is being asked already.
@@ -283,7 +283,7 @@ impl N4 {
             counters: Counters::default(),
             applications: HashMap::new(),
             pending: HashMap::new(),
-            unsettled: HashMap::new(),
+            in_progress: HashMap::new(),
             looks: BinaryHeap::new(),
             looking: HashSet::new(),
             out: VecDeque::new(),

@@ -1,7 +1,7 @@
 //! The slow path: what leaves the pipelines to be answered, held or reported.
 //!
 //! It runs on the worker, after the pipeline, and is bounded in everything: answers by rate, held packets by memory,
-//! events by a ring. A packet seen to here is counted once: consumed (it was for us, or waits) or dropped by name.
+//! events by a ring. A packet seen to here is counted once: terminated here (it was for us, or waits) or dropped by name.
 
 mod answer;
 mod control_plane;
@@ -34,6 +34,7 @@ use wire::{L3L4, gtpu};
 use crate::config::Config;
 use crate::lane::{Lane, State, Upf};
 use crate::record::{NONE8, PLACES, encap};
+use crate::sessions::Sessions;
 use crate::{drops, punts};
 use control_plane::ControlPackets;
 pub use duplicates::Duplicates;
@@ -241,11 +242,11 @@ impl SlowPath {
             }
             punts::PING => return self.responder.ping(frame, env),
             punts::GTP_ECHO => {
-                env.stats.consumed(punt);
+                env.stats.terminated(punt);
                 self.echo(&frame, state, env);
             }
             punts::GTP_ERROR_INDICATION => {
-                env.stats.consumed(punt);
+                env.stats.terminated(punt);
                 self.error_indicated(&frame, env);
             }
             punts::UNKNOWN_TEID => {
@@ -268,7 +269,7 @@ impl SlowPath {
             }
             punts::BUFFER => self.wait_for_subscriber(lane, i, &frame, state, env),
             punts::GTP_END_MARKER => {
-                env.stats.consumed(punt);
+                env.stats.terminated(punt);
                 self.pass_end_marker(lane.teid[i], state, env);
             }
             punts::HAIRPIN => return self.turned.push(frame, lane.instance[i], env),
@@ -276,7 +277,7 @@ impl SlowPath {
             punts::CONTROL_PLANE => self.send_to_control(lane, i, &frame, state, env),
             punts::REASSEMBLE => self.hold_fragment(lane, i, &frame, state, env),
             // The list of a peer's extension headers, other ICMP, router solicitations.
-            other => env.stats.consumed(other),
+            other => env.stats.terminated(other),
         }
         env.pool.give(frame);
     }
@@ -326,7 +327,7 @@ impl SlowPath {
     }
 
     /// Sessions reached bounds on their usage: an event to control.
-    pub(crate) fn tell_reached(&mut self, sessions: &mut crate::sessions::Sessions) {
+    pub(crate) fn tell_reached(&mut self, sessions: &mut Sessions) {
         while let Some(handle) = sessions.take_reached() {
             if self.events.push(Event::Reached { handle }).is_err() {
                 // A bound is noticed once: it is told later.
@@ -341,15 +342,15 @@ impl SlowPath {
     }
 
     /// Shows all packets that wait, as [`Waiting::each`]. False: others are under way, which cannot be shown.
-    pub(crate) fn each_waiting(&mut self, show: impl FnMut(bool, u32, u64, u64, &[u8])) -> bool {
+    pub(crate) fn each_waiting(&mut self, sessions: &Sessions, show: impl FnMut(bool, u32, u64, u64, &[u8])) -> bool {
         let all = self.held() == self.waiting.held();
-        self.waiting.each(show);
+        self.waiting.each(sessions, show);
         all
     }
 
     /// Takes in a packet that waited on another process's worker. False: there is no room.
-    pub(crate) fn take_in(&mut self, is_neighbours: bool, key: u32, tag: u64, at: u64, octets: &[u8]) -> bool {
-        self.waiting.take_in(is_neighbours, key, tag, at, octets)
+    pub(crate) fn take_in(&mut self, place: (bool, u32), held: (u64, u64), octets: &[u8], sessions: &Sessions) -> bool {
+        self.waiting.take_in(place, held, octets, sessions)
     }
 
     /// A neighbour was resolved; returns how many packets go on.

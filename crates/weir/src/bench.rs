@@ -12,8 +12,7 @@ use ::bench::{Options, PortKind};
 use anyhow::Context;
 use clap::Args;
 
-use crate::cli::packets_per_second;
-use gateway::cli::seconds;
+use gateway::cli::{packets_per_second, seconds};
 use gateway::fail::Usage;
 use gateway::json::JsonOutput;
 use gateway::signals;

@@ -21,8 +21,7 @@ use ::bench::demo::{self, DemoOptions};
 use anyhow::Context;
 use clap::Args;
 
-use crate::cli::packets_per_second;
-use gateway::cli::seconds;
+use gateway::cli::{packets_per_second, seconds};
 use gateway::fail::Usage;
 use gateway::signals;
 

@@ -22,7 +22,7 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
 #[test]
 fn excerpts_are_the_sources() {
     let page = fs::read_to_string(here("README.md")).expect("the tutorial");
-    let sources: Vec<_> = files("src").into_iter().chain(files("tests")).collect();
+    let sources: Vec<_> = ["src", "tests", "tests/workload", "benches"].into_iter().flat_map(files).collect();
     let quoted = blocks(&page, "rust");
     assert!(quoted.len() > 8, "only {} excerpts", quoted.len());
     for excerpt in quoted {

@@ -2,56 +2,14 @@
 //! there: tags, hardware addresses, TTL and header checksum of every packet.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use frame::{BURST, Batch, Caps, Pool, Port, PortCounters};
 use traffic::Clock;
 use wire::{checksum, ethertype, fast};
 
 use super::settings::{ACCESS_MAC, CORE_MAC, ENDPOINT, GATEWAY_MAC, Settings, endpoint_mac};
-
-/// What both ends of a worker know of each other.
-#[derive(Default)]
-pub struct Shared {
-    /// Frames are made.
-    pub on: AtomicBool,
-    /// Packets a second, in thousandths, both directions together; 0: as many as can be.
-    pub rate: AtomicU64,
-    /// When making began, in nanoseconds.
-    pub since: AtomicU64,
-    /// Packets given so far, by direction: uplink, downlink.
-    given: [AtomicU64; 2],
-}
-
-impl Shared {
-    /// Begins to make frames, at a rate in thousandths of a packet a second, from `now` on in nanoseconds.
-    pub fn restart(&self, rate: u64, now: u64) {
-        self.given.iter().for_each(|given| given.store(0, Ordering::Relaxed));
-        self.rate.store(rate, Ordering::Relaxed);
-        self.since.store(now, Ordering::Relaxed);
-        self.on.store(true, Ordering::Relaxed);
-    }
-}
-
-/// What came of a direction.
-#[derive(Debug, Default)]
-pub struct Counts {
-    /// Frames given to the gateway.
-    pub sent: AtomicU64,
-    /// Their bytes without tags.
-    pub sent_bytes: AtomicU64,
-    /// Frames of the gateway that are right in all that is checked.
-    pub right: AtomicU64,
-    /// Their bytes on the access side, tags included.
-    pub right_bytes: AtomicU64,
-    /// Frames of the gateway with the wrong tags, addresses, TTL or checksum.
-    pub wrong: AtomicU64,
-}
-
-fn add(counter: &AtomicU64, n: u64) {
-    // One writer: no read-modify-write needed.
-    counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
-}
+use crate::ends::{Counts, Shared, add};
 
 /// One end: the access network, or the core.
 pub struct End {

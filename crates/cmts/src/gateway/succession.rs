@@ -74,7 +74,7 @@ impl CableGateway {
                 continue;
             };
             match self.state.scheduler.push(*flow, &mut frame, env.now) {
-                Ok(()) => env.stats.consumed(punts::SERVICE_FLOW),
+                Ok(()) => env.stats.terminated(punts::SERVICE_FLOW),
                 Err(why) => {
                     env.stats.drop_outside(why.into(), frame.len());
                     env.pool.give(frame);

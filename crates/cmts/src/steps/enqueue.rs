@@ -18,6 +18,6 @@ impl Stage<Cmts> for Enqueue {
         let now = cx.env.now;
         let scheduler = &mut cx.state.scheduler;
         let queued = burst.give_away(at, |i, frame, lane| scheduler.push(lane.flow[i], frame, now).map_err(Drop::from));
-        cx.env.stats.consumed_all(punts::SERVICE_FLOW, queued);
+        cx.env.stats.terminated_all(punts::SERVICE_FLOW, queued);
     }
 }

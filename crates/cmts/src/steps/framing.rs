@@ -110,7 +110,7 @@ impl Stage<Cmts> for Encrypt {
                 drops::FLOW_QUEUE_FULL
             })
         });
-        cx.env.stats.consumed_all(punts::DEPI, pushed);
+        cx.env.stats.terminated_all(punts::DEPI, pushed);
         engine.run(cx.env.arena());
     }
 }

@@ -46,7 +46,7 @@ impl Upstream {
             let bytes = under_way.bytes();
             if let Some(bytes) = bytes {
                 env.stats.add(Io::HandedIn, 1);
-                env.stats.consumed(punts::UEPI);
+                env.stats.terminated(punts::UEPI);
                 if let Err(why) = self.resume(under_way, env.now) {
                     refuse(why, bytes, env);
                 }

@@ -5,7 +5,7 @@ use frame::BURST;
 
 use super::rewrite::End;
 use super::tables::Nat;
-use super::translate::{Ticket, Way};
+use super::translate::{Outcome, Ticket};
 use crate::StageConfig;
 use crate::parse::HasIp;
 use crate::punts;
@@ -87,8 +87,8 @@ where
             let l3 = usize::from(frame.meta.l3);
             let packet = env.arena().bytes_mut(frame).get_mut(l3..).unwrap_or_default();
             match nat.outward(&self.tickets[i], session, lane.ip_mut(i), packet) {
-                Ok(Way::On) => {}
-                Ok(Way::Back) => burst.punt(i, punts::HAIRPIN),
+                Ok(Outcome::Forward) => {}
+                Ok(Outcome::Hairpin) => burst.punt(i, punts::HAIRPIN),
                 Err(why) => burst.drop(i, why, at),
             }
         }

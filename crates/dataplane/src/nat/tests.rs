@@ -17,7 +17,7 @@ use wire::{L3L4, checksum, icmp, icmp4, tcp, udp};
 
 use super::kind::Protocol;
 use super::rewrite::End;
-use super::translate::Way;
+use super::translate::Outcome;
 use super::*;
 
 use crate::drops;
@@ -55,7 +55,7 @@ impl Rig {
         Self { nat: Nat::new(config, 0, 1, producer, 0).expect("a translator"), log }
     }
 
-    fn outward(&mut self, session: u32, packet: &mut [u8]) -> Result<Way, Drop> {
+    fn outward(&mut self, session: u32, packet: &mut [u8]) -> Result<Outcome, Drop> {
         let mut ip = L3L4::parse(packet).expect("a packet");
         let mut ticket = self.nat.look(0, &ip, packet, End::Source);
         self.nat.find(&mut ticket, End::Source);
@@ -168,7 +168,7 @@ fn there_and_back_by_every_protocol() {
     ];
     for (there, back_again) in makes {
         let mut packet = there(ip4(ue(1), REMOTE)).filled(33).build();
-        assert_eq!(rig.outward(1, &mut packet), Ok(Way::On));
+        assert_eq!(rig.outward(1, &mut packet), Ok(Outcome::Forward));
         let ip = L3L4::parse(&packet).expect("a packet");
         assert!((u32::from(FIRST)..=u32::from(FIRST) + 3).contains(&ip.src));
         let mut reply = back(&packet, back_again);
@@ -186,7 +186,7 @@ fn there_and_back_by_every_protocol() {
 fn options_and_missing_udp_checksums_are_left_alone() {
     let mut rig = Rig::new(&config());
     let mut packet = ip4(ue(1), REMOTE).options([148, 4, 0, 0]).udp(1000, 53).checksum(0).filled(5).build();
-    assert_eq!(rig.outward(1, &mut packet), Ok(Way::On));
+    assert_eq!(rig.outward(1, &mut packet), Ok(Outcome::Forward));
     assert_eq!(packet[24 + 6..24 + 8], [0, 0]);
 }
 
@@ -220,7 +220,7 @@ fn errors_are_translated_with_what_they_quote() {
     let as_came = came.clone();
     rig.inward(&mut came).expect("translated");
     let mut about = error(ue(1), REMOTE, &came);
-    assert_eq!(rig.outward(1, &mut about), Ok(Way::On));
+    assert_eq!(rig.outward(1, &mut about), Ok(Outcome::Forward));
     assert_eq!(about[28..], as_came);
     assert_eq!(about[12..16], public.0.octets());
     let stranger = ip4(ue(2), REMOTE).udp(1, 2).build();
@@ -232,13 +232,13 @@ fn subscribers_reach_each_other_by_public_ends() {
     let mut rig = Rig::new(&config());
     let (one, two) = (rig.udp((ue(1), 1)).expect("a port"), rig.udp((ue(2), 2)).expect("a port"));
     let mut packet = ip4(ue(1), two.0).udp(1, two.1).filled(4).build();
-    assert_eq!(rig.outward(1, &mut packet), Ok(Way::Back));
+    assert_eq!(rig.outward(1, &mut packet), Ok(Outcome::Hairpin));
     let ip = L3L4::parse(&packet).expect("a packet");
     assert_eq!((Ipv4Addr::from(ip.src), ip.src_port), one, "seen as from outside (RFC 4787 REQ-9 a)");
     assert_eq!((Ipv4Addr::from(ip.dst), ip.dst_port), (ue(2), 2));
     // The answer is an error about it.
     let mut about = error(ue(2), one.0, &packet);
-    assert_eq!(rig.outward(1, &mut about), Ok(Way::Back));
+    assert_eq!(rig.outward(1, &mut about), Ok(Outcome::Hairpin));
     assert_eq!(about[16..20], ue(1).octets());
     let ip = L3L4::parse(&about[28..]).expect("a packet");
     assert_eq!((Ipv4Addr::from(ip.src), ip.src_port), (ue(1), 1));
@@ -249,7 +249,7 @@ fn subscribers_reach_each_other_by_public_ends() {
     let nat = Nat::new(&config(), 0, 2, producer, 0).expect("a translator");
     let mut rig = Rig { nat, log };
     let mut packet = ip4(ue(1), Ipv4Addr::new(198, 51, 100, 3)).udp(1, 2000).build();
-    assert_eq!(rig.outward(1, &mut packet), Ok(Way::On));
+    assert_eq!(rig.outward(1, &mut packet), Ok(Outcome::Forward));
 }
 
 #[test]
@@ -264,9 +264,9 @@ fn fragments_follow_their_first() {
         bytes
     };
     assert_eq!(rig.outward(1, &mut sealed(piece(ue(1), REMOTE, 24))), Err(drops::NAT_FRAGMENT));
-    assert_eq!(rig.outward(1, &mut sealed(piece(ue(1), REMOTE, 0))), Ok(Way::On));
+    assert_eq!(rig.outward(1, &mut sealed(piece(ue(1), REMOTE, 0))), Ok(Outcome::Forward));
     let mut later = sealed(piece(ue(1), REMOTE, 24));
-    assert_eq!(rig.outward(1, &mut later), Ok(Way::On));
+    assert_eq!(rig.outward(1, &mut later), Ok(Outcome::Forward));
     let (public, port) = rig.udp((ue(1), 5)).expect("a port");
     assert_eq!(later[12..16], public.octets());
     let mut first = sealed(ip4(REMOTE, public).ident(9).fragment(0, true).udp(53, port).filled(16).build());

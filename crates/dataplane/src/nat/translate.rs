@@ -17,11 +17,11 @@ use crate::drops;
 
 /// Where a packet goes after its source was translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Outcome {
     /// Out.
-    On,
+    Forward,
     /// To another subscriber here: its destination is translated too.
-    Back,
+    Hairpin,
 }
 
 /// What is known of a packet between the passes over a burst.
@@ -84,16 +84,20 @@ impl Nat {
         session: u32,
         ip: &mut L3L4,
         packet: &mut [u8],
-    ) -> Result<Way, Drop> {
+    ) -> Result<Outcome, Drop> {
         match ticket.kind {
             Kind::Flow(protocol) => self.flow_out(ticket, protocol, session, ip, packet)?,
             Kind::Error => self.error_out(ticket.domain, ip, packet)?,
             Kind::Later => self.later_out(ticket.domain, ip, packet)?,
-            Kind::Foreign => return Ok(Way::On),
+            Kind::Foreign => return Ok(Outcome::Forward),
             Kind::Short => return Err(drops::NAT_FRAGMENT),
             Kind::Other => return Err(drops::NAT_PROTOCOL),
         }
-        if self.blocks.is_public(ticket.domain, ip.dst) { self.back(ticket.domain, ip, packet) } else { Ok(Way::On) }
+        if self.blocks.is_public(ticket.domain, ip.dst) {
+            self.back(ticket.domain, ip, packet)
+        } else {
+            Ok(Outcome::Forward)
+        }
     }
 
     #[inline(always)]
@@ -151,14 +155,14 @@ impl Nat {
 
     /// A translated packet to a public address: back to the subscriber there, if it is this worker's.
     #[cold]
-    fn back(&mut self, domain: u16, ip: &mut L3L4, packet: &mut [u8]) -> Result<Way, Drop> {
+    fn back(&mut self, domain: u16, ip: &mut L3L4, packet: &mut [u8]) -> Result<Outcome, Drop> {
         if !self.blocks.is_mine(domain, ip.dst) {
-            return Ok(Way::On);
+            return Ok(Outcome::Forward);
         }
         let mut ticket = self.look(domain, ip, packet, End::Destination);
         self.find(&mut ticket, End::Destination);
         self.inward(&ticket, ip, packet)?;
-        Ok(Way::Back)
+        Ok(Outcome::Hairpin)
     }
 
     /// Translates the destination of a packet from outside.

@@ -27,7 +27,7 @@ impl Turned {
     /// Takes a packet punted in a network instance; without room it is dropped and counted.
     pub fn push(&mut self, frame: Frame, instance: InstanceId, env: &mut Env) {
         if self.waiting.len() < self.most {
-            env.stats.consumed(punts::HAIRPIN);
+            env.stats.terminated(punts::HAIRPIN);
             self.waiting.push_back((instance, frame));
         } else {
             env.stats.drop_outside(drops::OUT_QUEUE_FULL, frame.len());

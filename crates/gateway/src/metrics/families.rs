@@ -182,7 +182,7 @@ fn drops(page: &mut Page, snapshot: &Snapshot) {
         let mut family = page.family(name, Counter, help);
         for worker in &snapshot.workers {
             let number = worker.worker.to_string();
-            for punt in &worker.consumed {
+            for punt in &worker.punted {
                 family.sample(&[("worker", &number), ("reason", &punt.reason)], punt.packets);
             }
         }

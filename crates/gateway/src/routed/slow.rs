@@ -1,5 +1,5 @@
 //! What leaves the pipelines: answered within rates, or reported to control. A packet handled here is counted once:
-//! consumed, or dropped by name.
+//! terminated here, or dropped by name.
 
 use std::net::IpAddr;
 
@@ -129,7 +129,7 @@ impl SlowPath {
                     self.tell(Event::Resolve(punted.instance, slow::destination(&punted.ip, packet)));
                 }
             }
-            other => env.stats.consumed(other),
+            other => env.stats.terminated(other),
         }
         env.pool.give(frame);
     }

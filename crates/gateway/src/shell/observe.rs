@@ -458,7 +458,7 @@ fn counters(worker: u16, cpu: Option<usize>, stats: &StatsView) -> WorkerCounter
         io: Io::ALL.iter().map(|io| (io.name().to_owned(), stats.io(*io))).collect(),
         stages: stats.stages().into_iter().map(stage).collect(),
         drops: stats.drops().into_iter().map(drop).collect(),
-        consumed: stats.punts().into_iter().map(punt).collect(),
+        punted: stats.punts().into_iter().map(punt).collect(),
         missing: stats.missing(),
     }
 }

@@ -279,7 +279,7 @@ fn farewell(ended: &Ended, style: Style) -> String {
     }
     let io = |what| last.io(what);
     let dropped: u64 = last.workers.iter().map(|worker| worker.dropped()).sum();
-    let consumed: u64 = last.workers.iter().flat_map(|worker| &worker.consumed).map(|punt| punt.packets).sum();
+    let punted: u64 = last.workers.iter().flat_map(|worker| &worker.punted).map(|punt| punt.packets).sum();
     let missing: i64 = last.workers.iter().map(|worker| worker.missing).sum();
     let mark = |missing: i64| match missing {
         0 => "0 missing".to_owned(),
@@ -307,7 +307,7 @@ fn farewell(ended: &Ended, style: Style) -> String {
         "{} sent + {} dropped + {} answered or held",
         count(io(Io::TxPackets).saturating_sub(lost(&Drop::AFTER_SENT))),
         count(dropped),
-        count(consumed)
+        count(punted)
     );
     row("packets", format!("{came} = {went}"), missing);
     row(

@@ -58,7 +58,7 @@ pub fn rows(counted: &Snapshot, total: &Snapshot) -> Vec<DropRow> {
 
 /// Whether nothing was dropped and nothing answered.
 pub fn is_empty(snapshot: &Snapshot) -> bool {
-    snapshot.workers.iter().all(|worker| worker.drops.is_empty() && worker.consumed.is_empty())
+    snapshot.workers.iter().all(|worker| worker.drops.is_empty() && worker.punted.is_empty())
 }
 
 /// The page, with rates since the start.
@@ -107,11 +107,11 @@ fn tables(counted: &Snapshot, total: &Snapshot, style: Style) -> String {
         out += &table.render(style);
         out.push('\n');
     }
-    let consumed = consumed(total);
-    if !consumed.is_empty() {
+    let punted = punted(total);
+    if !punted.is_empty() {
         let mut table =
             Table::new(&[("answered or held", Align::Left), ("packets", right), ("what it means", Align::Left)]);
-        for (reason, sentence, packets) in consumed {
+        for (reason, sentence, packets) in punted {
             table.row([reason, count(packets), sentence]);
         }
         out += &table.render(style);
@@ -121,9 +121,9 @@ fn tables(counted: &Snapshot, total: &Snapshot, style: Style) -> String {
 }
 
 /// What the slow path took, all workers together.
-fn consumed(total: &Snapshot) -> Vec<(String, String, u64)> {
+fn punted(total: &Snapshot) -> Vec<(String, String, u64)> {
     let mut rows: Vec<(String, String, u64)> = Vec::new();
-    for punt in total.workers.iter().flat_map(|worker| &worker.consumed) {
+    for punt in total.workers.iter().flat_map(|worker| &worker.punted) {
         match rows.iter_mut().find(|(reason, ..)| *reason == punt.reason) {
             Some((_, _, packets)) => *packets += punt.packets,
             None => rows.push((punt.reason.clone(), punt.sentence.clone(), punt.packets)),

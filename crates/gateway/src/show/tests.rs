@@ -53,7 +53,7 @@ fn snapshot() -> Snapshot {
             drop_of("uplink.decap", "unknown_user", 900, 115_200, "No session has this tunnel endpoint identifier."),
             drop_of("worker", "tx_full", 100, 12_800, "The port could not take it."),
         ],
-        consumed: vec![PuntCounters { reason: "arp".into(), sentence: "An ARP message.".into(), packets: 12 }],
+        punted: vec![PuntCounters { reason: "arp".into(), sentence: "An ARP message.".into(), packets: 12 }],
         missing: 0,
     };
     Snapshot {
@@ -145,11 +145,11 @@ fn a_difference_counts_only_what_is_new() {
     worker.io.insert(Io::FreeSlots.name().into(), 7000);
     worker.stages[0].packets += 500;
     worker.drops[0].packets += 30;
-    worker.consumed[0].packets += 2;
+    worker.punted[0].packets += 2;
     let over = now.since(&before);
     assert_eq!((over.seconds, over.uptime, over.io(Io::RxPackets)), (2.0, 12.0, 500));
     assert_eq!((over.io(Io::FreeSlots), over.io(Io::BusyTurns)), (7000, 0), "a gauge stays, a counter does not");
-    assert_eq!((over.workers[0].stages[0].packets, over.workers[0].consumed[0].packets), (500, 2));
+    assert_eq!((over.workers[0].stages[0].packets, over.workers[0].punted[0].packets), (500, 2));
     let rows = super::drops::rows(&over, &now);
     assert_eq!((rows[0].packets, rows[0].rate, rows[1].rate), (930, 15.0, 0.0));
     let restarted = Snapshot { pid: 8, ..now.clone() };

@@ -24,7 +24,7 @@ pub struct Counters {
     pub stages: BTreeMap<String, u64>,
     /// Drops, as `pipeline.stage.reason`.
     pub drops: BTreeMap<String, Dropped>,
-    /// Packets the slow path consumed, by why.
+    /// Packets that ended in the slow path, by why.
     pub punts: BTreeMap<String, u64>,
     /// What the gateway counts beside: usage of sessions, reports.
     pub gateway: BTreeMap<String, u64>,

@@ -173,7 +173,7 @@ impl N4 {
             }
             Pending::Look { number } => {
                 self.looking.remove(&number);
-                if self.unsettled.contains_key(&number) {
+                if self.in_progress.contains_key(&number) {
                     // Reported by rules that the worker may still refuse, usage would be reported again by those it keeps.
                     // Queried again, the worker answers after the change.
                     self.look(number, control, clock.now);

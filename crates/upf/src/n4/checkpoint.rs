@@ -258,7 +258,7 @@ impl N4 {
 
     /// What a session has counted, for the round.
     pub(super) fn measured(&mut self, number: u32, usage: &[Usage], control: &mut Control, clock: &WallClock) {
-        if !self.unsettled.contains_key(&number) {
+        if !self.in_progress.contains_key(&number) {
             return self.write_down(number, usage, clock);
         }
         // What its worker may yet refuse must not be what a restart goes on with. Queried again, it answers behind that.

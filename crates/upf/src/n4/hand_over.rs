@@ -81,7 +81,7 @@ impl N4 {
     /// Whether no request, report or change of ours is under way.
     pub fn is_settled(&self) -> bool {
         !self.is_waiting()
-            && self.unsettled.is_empty()
+            && self.in_progress.is_empty()
             && self.is_again.is_empty()
             && self.refreshing.is_empty()
             && self.looking.is_empty()

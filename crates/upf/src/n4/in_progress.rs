@@ -50,10 +50,10 @@ pub(super) struct Change {
 impl N4 {
     /// Has a request wait, if it is about a session whose worker has not answered; else gives it back.
     pub(super) fn defer(&mut self, asked: RequestContext, seid: u64, message: Message) -> Option<Message> {
-        if self.unsettled.is_empty() || matches!(message, Message::SessionEstablishmentRequest(_)) {
+        if self.in_progress.is_empty() || matches!(message, Message::SessionEstablishmentRequest(_)) {
             return Some(message);
         }
-        let waiting = self.store.find(seid).and_then(|number| self.unsettled.get_mut(&number));
+        let waiting = self.store.find(seid).and_then(|number| self.in_progress.get_mut(&number));
         let Some(waiting) = waiting else { return Some(message) };
         if waiting.iter().filter(|deferred| matches!(deferred, Deferred::Request(..))).count() < DEFERRED {
             waiting.push(Deferred::Request(asked, seid, Box::new(message)));
@@ -79,7 +79,7 @@ impl N4 {
         let left = keys.iter().filter(|key| !made.keys.contains(key)).copied().collect();
         let meters = self.enter(number, made, control, clock);
         self.plan_look(number, rules, clock);
-        self.unsettled.insert(number, Vec::new());
+        self.in_progress.insert(number, Vec::new());
         Change { seid, rules: before, meters, keys, left, ..Change::default() }
     }
 
@@ -130,7 +130,7 @@ impl N4 {
 
     /// Sees to what was asked of a session while its worker had not answered.
     pub(super) fn ask_deferred(&mut self, number: u32, control: &mut Control, clock: &WallClock) {
-        for deferred in self.unsettled.remove(&number).unwrap_or_default() {
+        for deferred in self.in_progress.remove(&number).unwrap_or_default() {
             match deferred {
                 Deferred::Request(asked, seid, message) => self.request(asked, seid, *message, control, clock),
                 Deferred::Response(response) => self.follow(number, &response, control, clock),

@@ -182,7 +182,7 @@ impl N4 {
         if !timed && !acts {
             return self.rebound(number, control);
         }
-        if self.unsettled.contains_key(&number) || self.refreshing.contains(&number) {
+        if self.in_progress.contains_key(&number) || self.refreshing.contains(&number) {
             // Its worker may yet refuse the rules it has here.
             return self.refresh_from(clock.now, number);
         }
@@ -216,7 +216,7 @@ impl N4 {
         self.refreshing.remove(&number);
         if !is_there {
             self.refresh_from(clock.now + ROOM_AGAIN, number);
-        } else if self.unsettled.contains_key(&number) {
+        } else if self.in_progress.contains_key(&number) {
             self.refresh_from(clock.now, number);
         } else {
             // Its first packets are those from now on.
@@ -242,7 +242,7 @@ impl N4 {
     /// Packets wait for an idle subscriber: told once, until the control plane changes something (5.2.3.1, NOCP), at once
     /// or after as long as it said (Downlink Data Notification Delay, 8.2.28).
     pub(super) fn packets_wait(&mut self, number: u32, pdr: u16, now: u64) {
-        if let Some(waiting) = self.unsettled.get_mut(&number) {
+        if let Some(waiting) = self.in_progress.get_mut(&number) {
             // The rules it has here may yet be refused, and those it keeps have the packets wait on, told of by nobody.
             let is_known = |deferred: &Deferred| matches!(deferred, Deferred::Buffered(other) if *other == pdr);
             if !waiting.iter().any(is_known) {
@@ -358,7 +358,7 @@ impl N4 {
         control: &mut Control,
         clock: &WallClock,
     ) {
-        if let Some(waiting) = self.unsettled.get_mut(&session) {
+        if let Some(waiting) = self.in_progress.get_mut(&session) {
             return waiting.push(Deferred::Response(Box::new(response.clone())));
         }
         let Some(entry) = self.store.get(session) else { return };

@@ -314,7 +314,7 @@ impl N4 {
             if drops {
                 control.discard(worker, number);
             }
-            self.unsettled.insert(number, Vec::new());
+            self.in_progress.insert(number, Vec::new());
             self.pending.insert(ask, Pending::Query { asked, number, query, response: Box::new(response) });
             return Ok(());
         }

@@ -36,7 +36,7 @@ impl SlowPath {
         let asked = whole && self.responder.may_answer(env) && echo_reply(bytes) && one_more_hop(bytes).is_some();
         match way.filter(|_| asked) {
             Some(way) => {
-                env.stats.consumed(punts::PING);
+                env.stats.terminated(punts::PING);
                 self.originate(frame, way, env);
             }
             None => {

@@ -82,7 +82,7 @@ impl SlowPath {
         let packet = env.arena().bytes(frame).get(l3..l3 + lane.ip(i).total_len as usize).unwrap_or_default().into();
         // There is room: it was just checked, and this is the only producer.
         let _ = self.events.push(Event::ForControl { end, teid, packet });
-        env.stats.consumed(punts::CONTROL_PLANE);
+        env.stats.terminated(punts::CONTROL_PLANE);
     }
 
     /// Takes in a packet that a control plane's function sent into a tunnel of ours.

@@ -34,7 +34,7 @@ impl SlowPath {
             env.stats.drop_outside(drops::LIMITED, frame.len());
             return;
         }
-        env.stats.consumed(punts::REDIRECT);
+        env.stats.terminated(punts::REDIRECT);
         let arena = env.pool.arena().clone();
         let packet = arena.bytes(frame).get(usize::from(frame.meta.l3)..).unwrap_or_default();
         let secret = |name: &[u8]| self.secret.hash_one(name) as u32; // as good as any half

@@ -84,7 +84,7 @@ pub struct GenArgs {
     pub cpu: Option<usize>,
 
     /// Packets a second, both directions together [default: as many as the ports take].
-    #[arg(long, value_name = "N", value_parser = crate::cli::packets_per_second, help_heading = "How much")]
+    #[arg(long, value_name = "N", value_parser = gateway::cli::packets_per_second, help_heading = "How much")]
     pub pps: Option<f64>,
     /// Packets in all.
     #[arg(long, value_name = "N", value_parser = count, help_heading = "How much")]

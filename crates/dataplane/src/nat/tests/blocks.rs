@@ -20,7 +20,7 @@ fn one_block_one_event_and_no_more_than_allowed() {
         events.iter().any(|event| event.public == *public && (event.first_port..=event.last_port).contains(port))
     }));
     // Another protocol has ports of its own.
-    assert_eq!(rig.outward(1, &mut ip4(ue(1), REMOTE).tcp(1, 2).build()), Ok(Way::On));
+    assert_eq!(rig.outward(1, &mut ip4(ue(1), REMOTE).tcp(1, 2).build()), Ok(Outcome::Forward));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn an_ended_session_leaves_nothing_behind() {
     // Another session with the address, of which nobody told: nothing of the first reaches it.
     let before = rig.udp((ue(1), 1)).expect("a port");
     let mut other = ip4(ue(1), REMOTE).udp(1, 53).build();
-    assert_eq!(rig.outward(2, &mut other), Ok(Way::On));
+    assert_eq!(rig.outward(2, &mut other), Ok(Outcome::Forward));
     let ip = L3L4::parse(&other).expect("a packet");
     assert_ne!((ip.src.into(), ip.src_port), before);
     assert_eq!(rig.inward(&mut ip4(REMOTE, before.0).udp(53, before.1).build()), Err(drops::NAT_NO_MAPPING));

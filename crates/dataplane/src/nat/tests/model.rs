@@ -67,12 +67,12 @@ fn end_of(packet: &[u8], protocol: usize, out: bool) -> (u32, u16) {
 
 /// The log as its reader keeps it: who has which block, and since when it is nobody's.
 #[derive(Default)]
-struct Book {
+struct Model {
     given: BTreeMap<(Ipv4Addr, u16), Ipv4Addr>,
     ended: BTreeMap<(Ipv4Addr, u16), u64>,
 }
 
-impl Book {
+impl Model {
     fn read(&mut self, log: &mut Consumer<BlockEvent>) {
         while let Some(event) = log.pop() {
             let block = (event.public, event.first_port);
@@ -97,7 +97,7 @@ proptest! {
     #[test]
     fn it_does_what_a_plain_translator_would(acts in prop::collection::vec(act(), 0..400), seed: u128) {
         let mut rig = Rig::new(&Config { seed, ..config() });
-        let (mut known, mut book) = (BTreeMap::<(u8, u16, usize), Known>::new(), Book::default());
+        let (mut known, mut book) = (BTreeMap::<(u8, u16, usize), Known>::new(), Model::default());
         let mut now = 0;
         for act in acts {
             match act {

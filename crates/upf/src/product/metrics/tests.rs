@@ -36,7 +36,7 @@ fn known((sessions, peers): (SessionsView, PeersView)) -> Known {
             cycles: 500,
         }],
         drops: vec![drop("uplink.find_session"), drop("worker")],
-        consumed: vec![PuntCounters { reason: "echo".into(), sentence: "An echo.".into(), packets: 2 }],
+        punted: vec![PuntCounters { reason: "echo".into(), sentence: "An echo.".into(), packets: 2 }],
         ..WorkerCounters::default()
     };
     let port = PortView {
