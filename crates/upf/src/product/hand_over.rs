@@ -31,6 +31,8 @@ const SLICE: usize = 64;
 pub struct Exported {
     /// Sessions whose records the other process has made anew since their state was exported.
     again: BTreeSet<u32>,
+    /// Sessions of all workers that have changed and are still to be exported.
+    left: usize,
 }
 
 fn section(out: &mut Vec<u8>, kind: u8, worker: Option<u16>, octets: &[u8]) {
@@ -182,9 +184,10 @@ impl HandOver<QueriedPlane> for Observer {
             return Ok(left);
         }
         self.mark_again()?;
+        let before = std::mem::take(&mut self.exported().left);
         let mut left = 0;
         for (worker, query) in (0..).zip(&self.queries) {
-            match query.ask(Query::Changed) {
+            match query.ask(Query::Changed { left: before / self.queries.len() }) {
                 Some(QueryAnswer::Changed(octets, more)) => {
                     section(out, b'W', Some(worker), &octets);
                     left += more;
@@ -192,6 +195,7 @@ impl HandOver<QueriedPlane> for Observer {
                 _ => return Err(format!("worker {worker} does not answer")),
             }
         }
+        self.exported().left = left;
         Ok(left)
     }
 

@@ -30,7 +30,10 @@ pub enum Query {
     /// These sessions' state counts as changed.
     Mark(Vec<u32>),
     /// The state of some sessions that have changed.
-    Changed,
+    Changed {
+        /// How many more are to go, as far as is known: of many, many are taken in a turn.
+        left: usize,
+    },
     /// Which blocks of public ports subscribers have, some at a time.
     Blocks {
         /// Go on from here; 0: from the beginning.
@@ -86,8 +89,10 @@ pub struct WorkerQuery {
 const RING: usize = 16;
 /// Questions answered in a turn.
 const A_TURN: usize = 4;
-/// Sessions whose state is exported in a turn: some tens of microseconds.
-const CHANGED: usize = 64;
+/// Sessions whose state is exported in a turn: some tens of microseconds, or half a millisecond where many are left. A part
+/// of what is left each time, so that it shrinks however fast sessions change.
+const CHANGED: std::ops::RangeInclusive<usize> = 64..=1024;
+const PARTS: usize = 16;
 /// Blocks of ports looked at in a turn: some microseconds.
 const BLOCKS: usize = 2048;
 /// A worker answers in its next turn; a stopped one never.
@@ -201,10 +206,11 @@ impl Gateway for QueriedPlane {
                 }
                 QueryAnswer::Done
             }
-            Query::Changed => {
+            Query::Changed { left } => {
                 let mut out = Vec::new();
                 let Some(marks) = marks else { return QueryAnswer::Changed(out, 0) };
-                (0..CHANGED).map_while(|_| marks.take()).for_each(|handle| export(plane.sessions(), handle, &mut out));
+                let most = (left / PARTS).clamp(*CHANGED.start(), *CHANGED.end());
+                (0..most).map_while(|_| marks.take()).for_each(|handle| export(plane.sessions(), handle, &mut out));
                 QueryAnswer::Changed(out, marks.left())
             }
             Query::Sessions => {

@@ -36,6 +36,8 @@ const BATCH: usize = 256 << 10;
 /// Rounds in which control has to come to rest.
 const SETTLING: usize = 2000;
 const PAUSE: Duration = Duration::from_micros(100);
+/// A round in which so little has changed that the workers can be stopped.
+const SHORT: Duration = Duration::from_millis(2);
 
 /// A process that waits for the workers to stand still.
 #[derive(Debug, Default)]
@@ -261,6 +263,9 @@ fn send_all<P: Product>(product: &P, begun: Begun, mut link: Link) -> Result<Lin
                 break;
             }
         }
+        // What it has not taken in yet would be waited for when the workers stand still.
+        link.send(Kind::Synced, &[], &[]).map_err(&lost)?;
+        link.expect(Kind::Ready, Some(BUILDING)).map_err(&lost)?;
         if sent <= FEW * 256 {
             break;
         }
@@ -311,14 +316,22 @@ fn arm<P: Product>(_observer: &P, state: &dyn HandOver<P::Plane>, link: &mut Lin
     come_to_rest::<P>(state)?;
     let mut out = Vec::new();
     state.export_settled(&mut out)?;
-    for _ in 0..EXPORTS {
-        if state.export(&mut out)? == 0 {
+    // Each time less has changed, until that takes no longer than the workers may stand still.
+    for _ in 0..ROUNDS {
+        let since = Instant::now();
+        for _ in 0..EXPORTS {
+            if state.export(&mut out)? == 0 {
+                break;
+            }
+        }
+        link.send(Kind::Batch, &out, &[]).map_err(&lost)?;
+        out.clear();
+        link.send(Kind::Arm, &[], &[]).map_err(&lost)?;
+        link.expect(Kind::Armed, Some(ARMING)).map_err(&lost)?;
+        if since.elapsed() <= SHORT {
             break;
         }
     }
-    link.send(Kind::Batch, &out, &[]).map_err(&lost)?;
-    link.send(Kind::Arm, &[], &[]).map_err(&lost)?;
-    link.expect(Kind::Armed, Some(ARMING)).map_err(&lost)?;
     Ok(())
 }
 
