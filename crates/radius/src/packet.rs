@@ -344,6 +344,10 @@ fn unpack(value: &[u8], into: &mut Vec<Attribute>) -> Result<(), Malformed> {
     let bad = Malformed::Attribute(number::VENDOR_SPECIFIC);
     let [a, b, c, d, ref rest @ ..] = *value else { return Err(bad) };
     let vendor = u32::from_be_bytes([a, b, c, d]);
+    if vendor == 0 {
+        // Reserved (IANA, Private Enterprise Numbers): what is inside must not pass for a standard attribute.
+        return Ok(());
+    }
     let mut rest = rest;
     while let Some(code) = rest.first() {
         let whole = rest.get(1).map(|len| usize::from(*len)).filter(|len| *len >= 2);
@@ -396,6 +400,14 @@ mod tests {
         let digest = md5(&[&octets, &secret().0]);
         octets[4..20].copy_from_slice(&digest);
         assert_eq!(Packet::read_response(&octets, &request, &secret()), Err(Malformed::NoMessageAuthenticator));
+    }
+
+    #[test]
+    fn attributes_of_vendor_0_are_not_standard_ones() {
+        let mut octets = vec![1, 1, 0, 30];
+        octets.extend_from_slice(&[7; 16]);
+        octets.extend_from_slice(&[number::VENDOR_SPECIFIC, 10, 0, 0, 0, 0, number::USER_NAME, 4, b'm', b'e']);
+        assert_eq!(Packet::parse(&octets).expect("well formed").attributes, []);
     }
 
     fn attribute() -> impl Strategy<Value = Attribute> {
