@@ -10,6 +10,7 @@
 //! packet buffers of the arena; there are at most [`Limits::frames`] of them, so that ports keep what they need. Nothing is
 //! allocated after flows are made.
 
+mod codel; // active queue management by the time that frames waited
 mod flow; // a queue with its rates
 mod group; // flows whose turn it will be, by level
 mod lease; // a port's rate among workers
@@ -17,6 +18,7 @@ mod pie; // active queue management
 mod shaper; // a token bucket that a flow waits for
 #[cfg(test)]
 mod tests;
+pub mod tree; // a hierarchy: port, node, leaf, class
 mod turn; // dequeueing
 
 use engine::Drop;
@@ -28,6 +30,7 @@ use flow::{Standing, asks};
 use group::Group;
 
 use crate::drops;
+pub use codel::CodelConfig;
 pub use lease::{INTERVAL_NS as LEASE_INTERVAL_NS, Lease};
 pub use pie::{INTERVAL_NS, Pie, PieConfig};
 
@@ -106,7 +109,8 @@ impl From<Refused> for Drop {
     }
 }
 
-struct Node {
+/// A frame that waits, and the next one of its queue.
+struct Waiting {
     frame: Frame,
     next: u32,
     at: u64,
@@ -116,7 +120,7 @@ impl<T> Flow<T> {
     /// Takes the first node out of its queue, a frame of `len` bytes: it becomes that of the `free` ones. Says whether
     /// nothing waits any more.
     #[inline(always)]
-    fn advance(&mut self, node: &mut Node, len: u32, free: &mut u32) -> bool {
+    fn advance(&mut self, node: &mut Waiting, len: u32, free: &mut u32) -> bool {
         let next = std::mem::replace(&mut node.next, *free);
         *free = std::mem::replace(&mut self.head, next);
         self.bytes -= len;
@@ -145,7 +149,7 @@ pub struct Pulled<'a, T> {
 /// The scheduler of one worker.
 pub struct Scheduler<L, T> {
     flows: Vec<Flow<T>>,
-    nodes: Vec<Node>,
+    nodes: Vec<Waiting>,
     free: u32,
     waiting: usize,
     groups: Vec<Group>,
@@ -175,7 +179,7 @@ impl<L: Links, T: Label> Scheduler<L, T> {
         let nodes = limits.frames.min(NONE as usize);
         let mut this = Self {
             flows: Vec::with_capacity(flows),
-            nodes: (0..nodes as u32).map(|n| Node { frame: Frame::none(), next: n + 1, at: 0 }).collect(),
+            nodes: (0..nodes as u32).map(|n| Waiting { frame: Frame::none(), next: n + 1, at: 0 }).collect(),
             free: if nodes == 0 { NONE } else { 0 },
             waiting: 0,
             groups: vec![Group::new(); links.groups()],

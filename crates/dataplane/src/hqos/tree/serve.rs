@@ -1,0 +1,220 @@
+//! Frames out of their queues: whose turn it is.
+
+use table::bucket;
+use table::hint::{prefetch_index, prefetch_read};
+
+use super::super::{LEASE_INTERVAL_NS, TICK, tick};
+use super::leaf::Standing;
+use super::list::SHARED;
+use super::{CLASSES, Departed, OF_NODE, Tree};
+
+/// Takes credit that is there. A debt would be paid for by what comes later: beyond this rate it has its share as all others.
+#[inline(always)]
+fn take(state: &mut bucket::State, bytes: u32) {
+    bucket::take(state, bytes);
+    state.credit = state.credit.max(-bucket::cost(bytes));
+}
+
+/// What became of a turn.
+enum Turn {
+    /// A frame went, or was dropped.
+    Went,
+    /// None did, but somebody else's turn has come.
+    Over,
+    /// Nothing of this port may go.
+    Done,
+}
+
+impl<T: Copy> Tree<T> {
+    /// Takes up to `most` frames that may go, or are dropped, now, and gives them to `each`, in order. Returns how many.
+    #[inline(never)]
+    pub fn pull(&mut self, now: u64, most: usize, mut each: impl FnMut(Departed<'_, T>)) -> usize {
+        self.ring(now);
+        let mut left = most;
+        for _ in 0..self.ports.len() {
+            let at = self.next_port;
+            let Some(port) = self.ports.get_mut(at) else { break };
+            port.turn(now);
+            while left > 0 {
+                match self.serve(at, now, &mut each) {
+                    Turn::Went => left -= 1,
+                    Turn::Over => {}
+                    Turn::Done => break,
+                }
+            }
+            if left == 0 {
+                break;
+            }
+            self.next_port = if at + 1 == self.ports.len() { 0 } else { at + 1 };
+        }
+        most - left
+    }
+
+    /// When [`pull`](Self::pull) has something to do next, in nanoseconds; none: not before a frame comes.
+    pub fn next_due(&self, now: u64) -> Option<u64> {
+        let ready = |port: &super::node::Port| port.nodes.first().is_some();
+        let port = match self.ports.iter().filter(|port| ready(port)).map(super::node::Port::may_send).max() {
+            Some(true) => Some(now),
+            Some(false) => Some(now + LEASE_INTERVAL_NS),
+            None => None,
+        };
+        let timer = self.wheel.next_tick().map(|at| at << TICK);
+        port.into_iter().chain(timer).min()
+    }
+
+    /// Leaves and nodes whose timers have run off.
+    fn ring(&mut self, now: u64) {
+        while let Some((_, number)) = self.wheel.pop(tick(now)) {
+            if number & OF_NODE == 0 {
+                let Some(leaf) = self.leaves.get_mut(number as usize) else { continue };
+                leaf.timer = None;
+                match leaf.standing {
+                    // Its minimum rate has credit again: it may move up.
+                    Standing::Listed => self.relist(number, now),
+                    Standing::Parked => self.list(number, now),
+                    Standing::Idle => {}
+                }
+            } else {
+                let number = number & !OF_NODE;
+                let Some(node) = self.nodes.get_mut(number as usize) else { continue };
+                node.timer = None;
+                if node.standing == Standing::Parked {
+                    self.list_node(number);
+                }
+            }
+        }
+    }
+
+    /// One turn of a port: at most one frame goes.
+    #[inline(always)]
+    fn serve(&mut self, at: usize, now: u64, each: &mut impl FnMut(Departed<'_, T>)) -> Turn {
+        let Some(port) = self.ports.get_mut(at) else { return Turn::Done };
+        let Some(number) = port.nodes.first().filter(|_| port.may_send()) else { return Turn::Done };
+        let Some(node) = self.nodes.get_mut(number as usize) else { return Turn::Done };
+        if let Some(until) = node.pace.wait(now) {
+            self.park_node(number, until);
+            return Turn::Over;
+        }
+        if node.level == SHARED && node.deficit <= 0 {
+            node.deficit += node.quantum;
+            // By itself it stays first.
+            port.nodes.remove(SHARED, &mut self.nodes, number);
+            port.nodes.append(SHARED, &mut self.nodes, number);
+            return Turn::Over;
+        }
+        let Some(id) = node.leaves.first() else { return Turn::Done };
+        let Some(leaf) = self.leaves.get_mut(id as usize) else { return Turn::Done };
+        if let Some(until) = leaf.pace.wait(now) {
+            self.unlist(id);
+            self.park(id, until);
+            return Turn::Over;
+        }
+        let Some(tier) = self.tiers.get(usize::from(leaf.tier)) else { return Turn::Done };
+        if leaf.level != SHARED {
+            if leaf.level_now(tier, now) != leaf.level {
+                self.relist(id, now);
+                return Turn::Over;
+            }
+        } else if leaf.deficit <= 0 {
+            leaf.deficit += leaf.quantum;
+            node.leaves.remove(SHARED, &mut self.leaves, id);
+            node.leaves.append(SHARED, &mut self.leaves, id);
+            return Turn::Over;
+        }
+        self.depart(at, id, now, each)
+    }
+
+    /// The next frame of a leaf goes, or Controlled Delay drops it.
+    #[inline(always)]
+    fn depart(&mut self, at: usize, id: u32, now: u64, each: &mut impl FnMut(Departed<'_, T>)) -> Turn {
+        let Some(leaf) = self.leaves.get_mut(id as usize) else { return Turn::Done };
+        let Some(tier) = self.tiers.get(usize::from(leaf.tier)) else { return Turn::Done };
+        let class = leaf.next_class(tier) % CLASSES;
+        let (terms, queue) = (&tier.classes[class], &mut leaf.queues[class]);
+        let place = queue.head;
+        let Some(waiting) = self.queue.get_mut(place as usize) else { return Turn::Done };
+        let (len, came) = (waiting.frame.len() as u32, waiting.at);
+        let dropped = terms.aqm.is_some_and(|aqm| queue.codel.drops(&aqm, now, came, queue.bytes));
+        let (label, number) = (leaf.label, leaf.node);
+        if dropped {
+            queue.counts.aqm = queue.counts.aqm.saturating_add(1);
+        } else {
+            queue.counts.packets += 1;
+            queue.counts.bytes += u64::from(len);
+            queue.counts.waited_ns += now.saturating_sub(came);
+            let charged = len.saturating_add_signed(leaf.overhead.into());
+            leaf.pace.spend(charged);
+            leaf.deficit -= charged as i32;
+            leaf.credit[class] -= charged as i32;
+            if terms.weight == 0 && tier.urgent.is_some() {
+                take(&mut leaf.urgent, charged);
+            }
+            if tier.minimum.is_some() {
+                take(&mut leaf.minimum, charged);
+            }
+        }
+        each(Departed {
+            frame: &mut waiting.frame,
+            leaf: id,
+            class: class as u8,
+            port: at as u8, // fewer than 256
+            label,
+            dropped,
+        });
+        queue.head = std::mem::replace(&mut waiting.next, std::mem::replace(&mut self.free, place));
+        queue.bytes -= len;
+        queue.packets -= 1;
+        self.waiting -= 1;
+        self.bytes -= u64::from(len);
+        if queue.packets == 0 {
+            queue.tail = super::NONE;
+            leaf.backlog &= !(1 << class);
+        } else {
+            prefetch_index(&self.queue, queue.head as usize);
+        }
+        if !dropped {
+            self.charge(at, number, len);
+        }
+        self.after(id, number);
+        Turn::Went
+    }
+
+    /// Charges node and port for a frame.
+    #[inline(always)]
+    fn charge(&mut self, at: usize, number: u32, len: u32) {
+        if let Some(node) = self.nodes.get_mut(number as usize) {
+            let charged = len + u32::from(node.overhead);
+            node.pace.spend(charged);
+            node.deficit -= charged as i32;
+            node.counts.packets += 1;
+            node.counts.bytes += u64::from(len);
+        }
+        if let Some(port) = self.ports.get_mut(at) {
+            port.spend(len);
+        }
+    }
+
+    /// A leaf that nothing waits in any more rests.
+    #[inline(always)]
+    fn after(&mut self, id: u32, number: u32) {
+        let Some(leaf) = self.leaves.get_mut(id as usize) else { return };
+        if leaf.backlog == 0 {
+            leaf.deficit = 0;
+            self.withdraw(id);
+        }
+        let next = self.nodes.get(number as usize).and_then(|node| node.leaves.first());
+        if let Some(next) = next.and_then(|next| self.leaves.get(next as usize)) {
+            prefetch_read(next);
+        }
+    }
+
+    /// Lets a node rest until it may send again.
+    fn park_node(&mut self, number: u32, until: u64) {
+        self.unlist_node(number);
+        let Some(node) = self.nodes.get_mut(number as usize) else { return };
+        node.standing = Standing::Parked;
+        if until != u64::MAX {
+            node.timer = self.wheel.insert(tick(until) + 1, number | OF_NODE);
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! The tree in virtual time.
+
+use frame::{Arena, ArenaConfig, Pool};
+use proptest::prelude::*;
+use table::bucket::{Config, Rate};
+
+use super::super::CodelConfig;
+use super::*;
+
+const MS: u64 = 1_000_000;
+const MBIT: u64 = 1_000_000;
+
+fn rate(bps: u64) -> Config {
+    Config::new(Rate::bps(bps), 3000)
+}
+
+fn open() -> Config {
+    Config::new(Rate::UNLIMITED, 0)
+}
+
+/// Class 0 is a priority class; the others have weights 4, 2 and 1. Nothing is managed.
+fn tier() -> Tier {
+    let class = |weight| ClassTerms { weight, buffer: 1 << 20, aqm: None };
+    Tier { classes: [class(0), class(4), class(2), class(1)], minimum: None, urgent: None }
+}
+
+fn leaf(node: u32, bps: Option<u64>) -> LeafSpec {
+    LeafSpec { node, tier: 0, rate: bps.map_or(open(), rate), weight: 1, overhead: 0 }
+}
+
+struct Rig {
+    pool: Pool,
+    tree: Tree<u32>,
+    now: u64,
+    refused: u64,
+    dropped: u64,
+    /// Leaf, class, and nanoseconds waited by the counter of the class.
+    sent: Vec<(u32, u8)>,
+    /// Times between looks.
+    step: u64,
+}
+
+impl Rig {
+    fn new(port: Option<u64>, nodes: &[(Config, u16)], leaves: &[LeafSpec], tiers: &[Tier]) -> Self {
+        let slots = 8192;
+        let arena = Arena::new(ArenaConfig { slots, ..ArenaConfig::default() }).expect("memory");
+        let lease = port.and_then(|rate| Lease::among(rate, 1, 0).pop());
+        let limits = TreeLimits { frames: slots as usize, bytes: 1 << 24 };
+        let mut tree = Tree::new(limits, vec![lease], leaves.len(), u32::MAX, 0);
+        tiers.iter().zip(0..).for_each(|(tier, n)| tree.set_tier(n, *tier));
+        for ((rate, weight), n) in nodes.iter().zip(0..) {
+            assert!(tree.set_node(n, &NodeSpec { port: 0, rate: *rate, weight: *weight, overhead: 0 }, 0));
+        }
+        for (spec, n) in leaves.iter().zip(0..) {
+            assert!(tree.install(n, spec, n + 100, 0));
+        }
+        let pool = Pool::new(&arena, slots as usize);
+        Self { pool, tree, now: 0, refused: 0, dropped: 0, sent: Vec::new(), step: 100_000 }
+    }
+
+    fn push(&mut self, leaf: u32, class: u8, bytes: usize) {
+        let Some(mut frame) = self.pool.make(&vec![0; bytes]) else { return };
+        if self.tree.push(leaf, class, &mut frame, self.now).is_err() {
+            self.refused += 1;
+            self.pool.give(frame);
+        }
+    }
+
+    fn turn(&mut self) {
+        let (pool, sent, dropped) = (&mut self.pool, &mut self.sent, &mut self.dropped);
+        while self.tree.pull(self.now, 32, |departed| {
+            assert_eq!(departed.label, departed.leaf + 100);
+            match departed.dropped {
+                true => *dropped += 1,
+                false => sent.push((departed.leaf, departed.class)),
+            }
+            pool.give(departed.frame.take());
+        }) > 0
+        {}
+        self.now += self.step;
+    }
+
+    /// Keeps a queue of 40 frames in each of those classes for a time in ms: (leaf, class, bytes).
+    fn backlogged(&mut self, ms: u64, queues: &[(u32, u8, usize)]) {
+        let end = self.now + ms * MS;
+        while self.now < end {
+            for (leaf, class, bytes) in queues {
+                while self.tree.leaves[*leaf as usize].queues[usize::from(*class)].packets < 40 {
+                    self.push(*leaf, *class, *bytes);
+                }
+            }
+            self.turn();
+        }
+    }
+
+    /// Bits a second that a class of a leaf has sent since the beginning, over `ms`.
+    fn bps(&self, leaf: u32, class: u8, ms: u64) -> f64 {
+        let counts = self.tree.counts(leaf).expect("a leaf")[usize::from(class)];
+        counts.bytes as f64 * 8000.0 / ms as f64
+    }
+
+    /// The mean time that packets of a class waited, in ns.
+    fn mean_wait(&self, leaf: u32, class: u8) -> u64 {
+        let counts = self.tree.counts(leaf).expect("a leaf")[usize::from(class)];
+        counts.waited_ns / counts.packets.max(1)
+    }
+}
+
+fn near(value: f64, wanted: f64) -> bool {
+    (value / wanted - 1.0).abs() <= 0.01
+}
+
+#[test]
+fn leaf_keeps_its_rate_whatever_the_size() {
+    for (bytes, bps) in [(64, 3 * MBIT), (1500, 20 * MBIT), (590, 900 * MBIT), (1514, 64_000)] {
+        let mut rig = Rig::new(None, &[(open(), 1)], &[leaf(0, Some(bps))], &[tier()]);
+        rig.backlogged(4000, &[(0, 3, bytes)]);
+        // The burst of 3,000 bytes comes on top.
+        let more = 3000.0 * 8.0 / 4.0;
+        let sent = rig.bps(0, 3, 4000) - more;
+        assert!((sent / bps as f64 - 1.0).abs() < 0.01 + 1514.0 * 8.0 / 4.0 / bps as f64, "{bytes} B: {sent} of {bps}");
+    }
+}
+
+#[test]
+fn overhead_counts_against_the_rate() {
+    let spec = LeafSpec { overhead: 24, ..leaf(0, Some(8 * MBIT)) };
+    let mut rig = Rig::new(None, &[(open(), 1)], &[spec], &[tier()]);
+    rig.backlogged(2000, &[(0, 1, 76)]);
+    assert!(near(rig.bps(0, 1, 2000), 0.76 * 8e6), "{}", rig.bps(0, 1, 2000));
+}
+
+#[test]
+fn node_divides_its_rate_by_weight() {
+    let leaves = [leaf(0, None), LeafSpec { weight: 3, ..leaf(0, None) }, leaf(0, Some(5 * MBIT))];
+    let mut rig = Rig::new(None, &[(rate(85 * MBIT), 1)], &leaves, &[tier()]);
+    rig.backlogged(1000, &[(0, 3, 1500), (1, 3, 400), (2, 3, 1000)]);
+    let bps = [0, 1, 2].map(|n| rig.bps(n, 3, 1000));
+    assert!(near(bps[0], 20e6) && near(bps[1], 60e6) && near(bps[2], 5e6), "{bps:?}");
+}
+
+#[test]
+fn port_divides_its_rate_among_nodes() {
+    let nodes = [(open(), 1), (open(), 4), (rate(10 * MBIT), 1)];
+    let leaves = [leaf(0, None), leaf(0, None), leaf(1, None), leaf(2, None)];
+    let mut rig = Rig::new(Some(100 * MBIT), &nodes, &leaves, &[tier()]);
+    let queues = [(0, 3, 1476), (1, 3, 1476), (2, 3, 1476), (3, 3, 1476)];
+    rig.backlogged(1000, &queues);
+    // Of 100 Mbit/s, 24 bytes in 1,500 are the line's own.
+    let bps = [0, 1, 2, 3].map(|n| rig.bps(n, 3, 1000));
+    let all: f64 = bps.iter().sum();
+    assert!(near(all, 98.4e6), "{bps:?}");
+    assert!(near(bps[3], 10e6) && near(bps[2], 4.0 * (bps[0] + bps[1])) && near(bps[0], bps[1]), "{bps:?}");
+}
+
+#[test]
+fn classes_share_what_priority_leaves() {
+    let mut rig = Rig::new(None, &[(open(), 1)], &[leaf(0, Some(70 * MBIT))], &[tier()]);
+    rig.backlogged(1000, &[(0, 1, 1500), (0, 2, 700), (0, 3, 64)]);
+    let bps = [1, 2, 3].map(|class| rig.bps(0, class, 1000));
+    assert!(near(bps[0], 40e6) && near(bps[1], 20e6) && near(bps[2], 10e6), "{bps:?}");
+    let mut rig = Rig::new(None, &[(open(), 1)], &[leaf(0, Some(70 * MBIT))], &[tier()]);
+    rig.backlogged(300, &[(0, 0, 1500), (0, 1, 1500)]);
+    assert_eq!(rig.tree.counts(0).expect("there")[1].packets, 0);
+}
+
+/// A voice packet of a leaf waits no longer than one frame of its own best effort takes at the leaf's rate.
+#[test]
+fn voice_waits_for_one_frame_at_most() {
+    let mut rig = Rig::new(None, &[(open(), 1)], &[leaf(0, Some(10 * MBIT))], &[tier()]);
+    rig.step = 20_000;
+    rig.backlogged(100, &[(0, 3, 1514)]);
+    for n in 0..100 {
+        rig.push(0, 0, 200);
+        rig.backlogged(20, &[(0, 3, 1514)]);
+        assert_eq!(rig.tree.counts(0).expect("there")[0].packets, n + 1);
+    }
+    let frame = 1514 * 8 * 1000 / 10;
+    assert!(rig.mean_wait(0, 0) <= frame * 6 / 10, "{} of {frame} ns", rig.mean_wait(0, 0));
+}
+
+/// Where a node is crowded, urgent packets pass the queues of all its leaves, as far as their own rate allows.
+#[test]
+fn urgent_packets_pass_other_leaves() {
+    let terms = Tier { urgent: Some(rate(MBIT)), ..tier() };
+    let mut waits = Vec::new();
+    for tier in [terms, tier()] {
+        let leaves = [leaf(0, None); 50];
+        let mut rig = Rig::new(None, &[(rate(100 * MBIT), 1)], &leaves, &[tier]);
+        rig.step = 20_000;
+        let queues: Vec<_> = (0..50).map(|n| (n, 3, 1500)).collect();
+        rig.backlogged(50, &queues);
+        for _ in 0..50 {
+            rig.push(7, 0, 200);
+            rig.backlogged(20, &queues);
+        }
+        waits.push(rig.mean_wait(7, 0));
+    }
+    assert!(waits[0] < 200_000 && waits[1] > 5 * waits[0], "{waits:?}");
+}
+
+#[test]
+fn more_than_the_urgent_rate_has_no_priority_over_others() {
+    let terms = Tier { urgent: Some(rate(MBIT)), ..tier() };
+    let mut rig = Rig::new(None, &[(rate(30 * MBIT), 1)], &[leaf(0, None); 3], &[terms]);
+    rig.backlogged(2000, &[(0, 0, 1500), (1, 3, 1500), (2, 3, 1500)]);
+    let bps = [(0, 0), (1, 3), (2, 3)].map(|(n, class)| rig.bps(n, class, 2000));
+    assert!(bps[0] < 11.1e6 && bps[1] > 9.4e6 && near(bps[1], bps[2]), "{bps:?}");
+}
+
+#[test]
+fn minimum_comes_before_shares() {
+    let terms = Tier { minimum: Some(rate(30 * MBIT)), ..tier() };
+    let mut leaves = vec![leaf(0, None); 10];
+    leaves[4].tier = 1;
+    let mut rig = Rig::new(None, &[(rate(50 * MBIT), 1)], &leaves, &[tier(), terms]);
+    rig.step = 20_000;
+    let queues: Vec<_> = (0..10).map(|n| (n, 3, 1500)).collect();
+    rig.backlogged(2000, &queues);
+    let bps = rig.bps(4, 3, 2000);
+    // 30 of its own, and a part of the share of the 20 that are left.
+    assert!((29.7e6..33e6).contains(&bps), "{bps}");
+    assert!(near(rig.bps(0, 3, 2000), (50e6 - bps) / 9.0), "{}", rig.bps(0, 3, 2000));
+}
+
+#[test]
+fn controlled_delay_keeps_a_standing_queue_short() {
+    let mut terms = tier();
+    terms.classes[3].aqm = Some(CodelConfig::default());
+    let mut waits = Vec::new();
+    for terms in [terms, tier()] {
+        let mut rig = Rig::new(None, &[(open(), 1)], &[leaf(0, Some(10 * MBIT))], &[terms]);
+        // A sender that slows down when it loses packets: 1.2 times the rate, halved for 200 ms after a drop.
+        let mut slow_until = 0;
+        let mut owed = 0;
+        let (mut lost, end) = (0, 10_000 * MS);
+        while rig.now < end {
+            owed += if rig.now < slow_until { 600 } else { 1200 };
+            while owed >= 12_000 {
+                rig.push(0, 3, 1500);
+                owed -= 12_000;
+            }
+            rig.turn();
+            if rig.dropped + rig.refused > lost {
+                lost = rig.dropped + rig.refused;
+                slow_until = rig.now + 200 * MS;
+            }
+        }
+        waits.push(rig.mean_wait(0, 3));
+    }
+    assert!(waits[0] < 20 * MS && waits[1] > 5 * waits[0], "{waits:?}");
+}
+
+#[test]
+fn long_queues_leave_room_for_short_ones() {
+    let mut rig = Rig::new(None, &[(rate(MBIT), 1)], &[leaf(0, None), leaf(0, None)], &[tier()]);
+    rig.tree.limits.bytes = 100_000;
+    (0..200).for_each(|_| rig.push(0, 3, 1000));
+    let (packets, bytes) = rig.tree.backlog(0);
+    assert_eq!((packets, bytes), (50, 50_000), "half of the memory, as long as it is alone");
+    (0..10).for_each(|_| rig.push(1, 3, 1000));
+    assert_eq!(rig.tree.backlog(1), (10, 10_000));
+}
+
+#[test]
+fn terms_change_while_frames_wait() {
+    let mut rig = Rig::new(None, &[(open(), 1)], &[leaf(0, Some(MBIT))], &[tier()]);
+    rig.backlogged(1000, &[(0, 3, 1000)]);
+    let before = rig.bps(0, 3, 1000);
+    assert!(rig.tree.install(0, &leaf(0, Some(50 * MBIT)), 100, rig.now));
+    rig.backlogged(1000, &[(0, 3, 1000)]);
+    assert!(near(rig.bps(0, 3, 1000) - before, 50e6), "{}", rig.bps(0, 3, 1000) - before);
+    // A leaf of rate 0 waits until it has another.
+    assert!(rig.tree.install(0, &leaf(0, Some(0)), 100, rig.now));
+    let sent = rig.sent.len();
+    rig.backlogged(1000, &[(0, 3, 1000)]);
+    assert!(rig.sent.len() - sent <= 50 * MBIT as usize * 2 / 8000 / 1000, "{}", rig.sent.len() - sent);
+    assert!(rig.tree.install(0, &leaf(0, Some(8 * MBIT)), 100, rig.now));
+    let sent = rig.sent.len();
+    rig.backlogged(100, &[(0, 3, 1000)]);
+    assert!((90..=104).contains(&(rig.sent.len() - sent)), "{}", rig.sent.len() - sent);
+    assert!(!rig.tree.install(1, &leaf(9, None), 0, rig.now), "there is no such node");
+}
+
+#[test]
+fn idle_tree_has_nothing_due() {
+    let mut rig = Rig::new(Some(MBIT), &[(open(), 1)], &[leaf(0, Some(MBIT))], &[tier()]);
+    assert_eq!(rig.tree.next_due(0), None);
+    (0..10).for_each(|_| rig.push(0, 3, 1500));
+    rig.turn();
+    assert!(rig.tree.next_due(rig.now).is_some_and(|at| at <= rig.now + 13 * MS));
+    (0..2000).for_each(|_| rig.turn());
+    assert_eq!((rig.sent.len(), rig.tree.waiting(), rig.tree.next_due(rig.now)), (10, 0, None));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Every frame is refused, dropped by Controlled Delay, waits or leaves; a class is in order; no buffer is lost; every frame
+    /// that may go goes in the end.
+    #[test]
+    fn frames_are_conserved(
+        steps in prop::collection::vec((0u32..6, 0u8..4, 64usize..1514, 0u8..4), 1..400),
+        port in prop::option::of(1_000_000u64..1_000_000_000),
+        node in prop::option::of(1_000_000u64..100_000_000),
+        change in any::<bool>(),
+    ) {
+        let mut managed = tier();
+        managed.classes[3].aqm = Some(CodelConfig { target_ns: MS, interval_ns: 3 * MS });
+        (managed.minimum, managed.urgent) = (Some(rate(MBIT)), Some(rate(MBIT / 2)));
+        let leaves = [leaf(0, None), leaf(0, Some(MBIT)), leaf(1, Some(9 * MBIT)), leaf(1, None), leaf(0, Some(64_000))];
+        let mut leaves = leaves.to_vec();
+        leaves[1].tier = 1;
+        leaves[2].tier = 1;
+        let mut rig = Rig::new(port, &[(node.map_or(open(), rate), 1), (open(), 2)], &leaves, &[tier(), managed]);
+        let free = rig.pool.free();
+        for (leaf, class, bytes, turns) in &steps {
+            rig.push(*leaf, *class, *bytes);
+            (0..*turns).for_each(|_| rig.turn());
+            if change && *leaf == 2 {
+                let mut spec = leaves[2];
+                (spec.node, spec.tier) = (u32::from(*class & 1), u16::from(*class >> 1));
+                prop_assert!(rig.tree.install(2, &spec, 102, rig.now));
+            }
+        }
+        let gone = |rig: &Rig| rig.sent.len() as u64 + rig.refused + rig.dropped;
+        prop_assert_eq!(gone(&rig) + rig.tree.waiting() as u64, steps.len() as u64);
+        let unknown = steps.iter().filter(|step| step.0 == 5).count() as u64;
+        prop_assert!(rig.refused >= unknown);
+        if steps.len() % 2 == 0 {
+            rig.step = 50 * MS;
+            for _ in 0..12_000 {
+                if rig.tree.waiting() == 0 {
+                    break;
+                }
+                rig.turn();
+            }
+            prop_assert_eq!((rig.tree.waiting(), rig.tree.bytes(), gone(&rig)), (0, 0, steps.len() as u64));
+        }
+        let pool = &mut rig.pool;
+        rig.tree.close(|frame| pool.give(frame));
+        prop_assert_eq!((pool.free(), rig.tree.waiting(), rig.tree.bytes()), (free, 0, 0));
+        // Nodes' timers may still run, but ring for nothing.
+        rig.now += 1000 * MS;
+        rig.turn();
+        prop_assert_eq!(rig.tree.next_due(rig.now), None);
+    }
+}
