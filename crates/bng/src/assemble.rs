@@ -17,6 +17,7 @@ use crate::control::{Control, Link};
 use crate::gateway::{BroadbandGateway, Parts};
 use crate::pipeline::Choices;
 use crate::sessions::{BadSessions, Environment, Sessions, Stored};
+use crate::shaper::{self, Shaper};
 use crate::slow::SlowPath;
 use crate::steer::Directory;
 use crate::subscribers::{Refused, Subscribers};
@@ -75,7 +76,11 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
         hits: (layout.counters > 0).then(|| hits.clone()),
         mss: config.port.iter().map(|port| port.mss).collect(),
         marks: layout.profiles.iter().any(|profile| profile.dscp.is_some()),
+        shapes: Shaper::is_wanted(&layout),
     };
+    let rates = (0..config.port.len()).map(|n| config.port_rate(n)).collect::<Result<Vec<_>, _>>()?;
+    let mut leases = shaper::leases(&rates, config.workers.count.into()).into_iter();
+    let limits = config.queue_limits()?;
     let publisher = Publisher::new(plan.compile());
     let mut lists = Publisher::new(dataplane::acl::AccessLists::default());
     let control_waker = Waker::new().map_err(AssembleError::Waker)?;
@@ -87,6 +92,11 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
         wakers.push(waker.clone());
         let seed = RandomState::new().hash_one(worker);
         let subscribers = Subscribers::new(&layout, worker, &ports, instances).map_err(memory)?;
+        let leases = leases.next().unwrap_or_default();
+        let shaper = choices.shapes.then(|| {
+            let expected = layout.subscribers.len() / usize::from(config.workers.count.max(1));
+            Box::new(Shaper::new(&layout, worker, limits, leases, expected))
+        });
         let slow = SlowPath::new(events, &config.punt, subscribers.lines(), worker, seed);
         links.push(Link::new(commands, (incoming, slow.gauge()), waker.clone()));
         let parts = Parts {
@@ -98,6 +108,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
             waker,
             control: control_waker.clone(),
             slow,
+            shaper,
             choices: choices.clone(),
         };
         let (gateway, stages) = BroadbandGateway::new(parts);
@@ -105,7 +116,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
     }
     for spec in &layout.subscribers {
         let worker = layout.groups[usize::from(spec.group)].worker;
-        let installed = workers[usize::from(worker)].gateway.subscribers_mut().install(spec, 0);
+        let installed = workers[usize::from(worker)].gateway.install(spec);
         installed.map_err(|why| refused(spec.handle, why, &layout))?;
     }
     if config.workers.count > 1 {
@@ -138,7 +149,7 @@ pub fn attach(
     for spec in specs {
         let worker = control.layout().groups.get(usize::from(spec.group)).map(|group| usize::from(group.worker));
         let Some(worker) = worker.and_then(|worker| workers.get_mut(worker)) else { continue };
-        match worker.gateway.subscribers_mut().install(&spec, 0) {
+        match worker.gateway.install(&spec) {
             Ok(()) => installed.push(spec),
             Err(why) => tracing::warn!(target: "sessions", event = "not_installed", handle = spec.handle, "{why:?}"),
         }

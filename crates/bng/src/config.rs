@@ -4,6 +4,7 @@ mod check;
 mod expand;
 mod radius;
 mod sessions;
+mod shape;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -17,6 +18,8 @@ use serde::{Deserialize, Serialize};
 
 pub use radius::{RadiusSection, RadiusServer};
 pub use sessions::{GroupSessions, Ipv6Mode, SessionsSection, gateways4, link_local, prefix4, seconds};
+
+pub use shape::{ClassSection, QueueSection, ShapePlan, ShapeSection};
 
 pub use expand::{GroupPlan, Layout, ProfilePlan, Slice4, Slice6, VlanRange};
 
@@ -44,6 +47,9 @@ gateway::configuration! {
         /// Rate limits of control packets from the access network.
         #[serde(default)]
         pub punt: PuntSection,
+        /// What queues of shaped subscribers may hold, per worker.
+        #[serde(default)]
+        pub queues: QueueSection,
     }
 }
 
@@ -108,6 +114,11 @@ pub struct Port {
     /// Priority code point of the tags of frames sent by the core side, by class selector (DSCP / 8); left out: 0.
     #[serde(default)]
     pub pcp: Option<[u8; 8]>,
+    /// Most bits a second towards subscribers, with preambles and gaps: the rate of the link, or of what is behind it.
+    /// Workers share it. Shaped packets wait for it; left out: they never do.
+    #[serde(default)]
+    #[schemars(schema_with = "quantity::read::optional_rate_schema")]
+    pub rate: Option<String>,
     /// Largest IP packet in bytes; default: the interface's.
     #[serde(default)]
     pub mtu: Option<u16>,
@@ -227,6 +238,15 @@ pub struct Group {
     /// Largest IP packet towards subscribers in bytes; default: the port's.
     #[serde(default)]
     pub mtu: Option<u16>,
+    /// Most bits a second to all shaped subscribers of one outer VLAN, with `overhead`: what the PON or the access node
+    /// behind it carries.
+    #[serde(default)]
+    #[schemars(schema_with = "quantity::read::optional_rate_schema")]
+    pub s_vlan_rate: Option<String>,
+    /// Bytes that shaped rates of layer 2 count beside each frame with its tags, at most 100: 4 for the FCS, 24 for what an
+    /// Ethernet port takes.
+    #[serde(default)]
+    pub overhead: u8,
 }
 
 fn service_tag() -> String {
@@ -284,10 +304,13 @@ pub struct Profile {
     #[serde(default, deserialize_with = "quantity::read::bytes::optional")]
     #[schemars(schema_with = "quantity::read::bytes::schema")]
     pub up_burst: Option<u64>,
-    /// Bytes to the subscriber that may pass at once.
+    /// Bytes to the subscriber that may pass at once; left out, where `shape` is given: what passes in 1 ms, at least 3,044.
     #[serde(default, deserialize_with = "quantity::read::bytes::optional")]
     #[schemars(schema_with = "quantity::read::bytes::schema")]
     pub down_burst: Option<u64>,
+    /// Shapes packets to the subscriber: those over `down` wait in queues by class. Left out: they are dropped.
+    #[serde(default)]
+    pub shape: Option<ShapeSection>,
     /// The layer whose bytes are policed and counted.
     #[serde(default)]
     pub accounted: Accounted,

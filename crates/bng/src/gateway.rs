@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use dataplane::acl::AccessLists;
 use dataplane::forward::{Forwarding, Plan};
-use engine::{Burst, Clock, Ctx, Env, Gateway, Io, Layout, Pipeline, PortId, SteerKey, TraceFilter};
+use engine::{Burst, Clock, Ctx, Env, Gateway, Io, Layout, Pipeline, PortId, Stats, SteerKey, TraceFilter};
+use frame::{Frame, Pool};
 use table::command::Inbox;
 use table::snapshot::Reader;
 use table::waker::Waker;
@@ -16,6 +17,7 @@ use crate::lane::{Bng, Counts, State};
 use crate::link::Line;
 use crate::pipeline::{Choices, Pipelines};
 use crate::record::SubscriberSpec;
+use crate::shaper::Shaper;
 use crate::slow::{SlowPath, Towards};
 use crate::steer::{Directory, Side};
 use crate::subscribers::{Refused, Subscribers, Usage};
@@ -97,6 +99,8 @@ pub struct Parts {
     pub control: Waker,
     /// What leaves the pipelines.
     pub slow: SlowPath,
+    /// Where packets to shaped subscribers wait; none: no profile is shaped.
+    pub shaper: Option<Box<Shaper>>,
     /// What stages take from the configuration.
     pub choices: Choices,
 }
@@ -120,9 +124,9 @@ impl BroadbandGateway {
     pub fn new(parts: Parts) -> (Self, Layout) {
         let mut layout = Layout::default();
         let pipelines = Pipelines::new(&mut layout, &parts.choices);
-        let Parts { subscribers, directory, forwarding, lists, inbox, waker, control, slow, .. } = parts;
+        let Parts { subscribers, directory, forwarding, lists, inbox, waker, control, slow, shaper, .. } = parts;
         let (counts, empty) = (Counts::default(), Plan::default().compile());
-        let state = State { subscribers, directory, forwarding, lists, counts, empty };
+        let state = State { subscribers, shaper, directory, forwarding, lists, counts, empty };
         (Self { pipelines, state, side: Side::Core, inbox, waker, control, told: 0, slow }, layout)
     }
 
@@ -131,9 +135,12 @@ impl BroadbandGateway {
         &self.state
     }
 
-    /// Its subscribers, to fill before it runs.
-    pub fn subscribers_mut(&mut self) -> &mut Subscribers {
-        &mut self.state.subscribers
+    /// Installs a subscriber before the worker runs.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn install(&mut self, spec: &SubscriberSpec) -> Result<(), Refused> {
+        self.state.install(spec, 0, |_| ())
     }
 
     /// Wakes its worker.
@@ -149,6 +156,19 @@ impl BroadbandGateway {
             self.told = told;
             self.control.nudge();
         }
+    }
+
+    /// Packets out of the queues of shaped subscribers. Says whether there were any.
+    #[inline]
+    fn scheduled<C: Clock>(&mut self, burst: &mut Burst<Bng>, env: &mut Env) -> bool {
+        let State { shaper, subscribers, .. } = &mut self.state;
+        let Some(shaper) = shaper.as_deref_mut().filter(|shaper| shaper.held() > 0) else { return false };
+        let look = env.look::<C>();
+        let pulled = shaper.pull(burst, subscribers, env);
+        if pulled > 0 {
+            env.charge::<C>(self.pipelines.scheduler, pulled as u32, look); // a burst at most
+        }
+        pulled > 0
     }
 
     /// A burst of a hybrid port. Where both sides are in it, subscribers' packets go on in a burst of their own.
@@ -177,14 +197,24 @@ impl BroadbandGateway {
     }
 }
 
+/// A packet whose subscriber is gone while it waited.
+fn gone(frame: Frame, stats: &Stats, pool: &mut Pool) {
+    stats.add(Io::Released, 1);
+    stats.drop_outside(drops::FLOW_GONE, frame.len());
+    pool.give(frame);
+}
+
 /// Carries a command out.
 fn carry_out(state: &mut State, command: Command, env: &mut Env) -> Answer {
     match command {
-        Command::Install(spec) => match state.subscribers.install(&spec, env.now) {
+        Command::Install(spec) => match state.install(&spec, env.now, |frame| gone(frame, &env.stats, &mut env.pool)) {
             Ok(()) => Answer::Installed(spec),
             Err(why) => Answer::Refused(why, spec),
         },
         Command::Remove(handle) => {
+            if let Some(shaper) = &mut state.shaper {
+                shaper.remove(handle, |frame| gone(frame, &env.stats, &mut env.pool));
+            }
             state.subscribers.remove(handle).map_or(Answer::Unknown(handle), |usage| Answer::Removed(handle, usage))
         }
         Command::Forget(handle) => {
@@ -230,6 +260,9 @@ impl Gateway for BroadbandGateway {
     }
 
     fn release<C: Clock>(&mut self, burst: &mut Burst<Bng>, env: &mut Env) -> bool {
+        if self.scheduled::<C>(burst, env) {
+            return true;
+        }
         let Some(towards) = self.slow.next(burst, &self.state, env) else { return false };
         self.side = if towards == Towards::Upstream { Side::Access } else { Side::Core };
         let mut cx = Ctx::new(&mut self.state, env);
@@ -245,7 +278,11 @@ impl Gateway for BroadbandGateway {
     }
 
     fn held(&self) -> usize {
-        self.slow.held()
+        self.slow.held() + self.state.shaper.as_ref().map_or(0, |shaper| shaper.held())
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        self.state.shaper.as_ref().filter(|shaper| shaper.held() > 0)?.next_due()
     }
 
     fn control(&mut self, env: &mut Env) -> usize {
@@ -283,6 +320,9 @@ impl Gateway for BroadbandGateway {
     }
 
     fn close(&mut self, env: &mut Env) {
+        if let Some(shaper) = &mut self.state.shaper {
+            shaper.close(|frame| gone(frame, &env.stats, &mut env.pool));
+        }
         self.slow.close(env);
     }
 

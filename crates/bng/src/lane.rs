@@ -7,7 +7,7 @@ use dataplane::forward::{Forwarding, InstanceId, NONE, PortView};
 use dataplane::parse::{HasIp, UserIp};
 use dataplane::route::HasForwarding;
 use engine::{Burst, Drop, Kind, Live, Punt, Reason};
-use frame::BURST;
+use frame::{BURST, Frame};
 use table::bulk::Hash;
 use table::records::LineId;
 use table::snapshot::Reader;
@@ -15,8 +15,10 @@ use wire::L3L4;
 
 use crate::config::Class;
 use crate::pipeline::Choices;
+use crate::record::SubscriberSpec;
+use crate::shaper::{NO_LEAF, Shaper};
 use crate::steer::Directory;
-use crate::subscribers::{NOWHERE, Subscribers};
+use crate::subscribers::{NOWHERE, Refused, Subscribers};
 use crate::{drops, punts};
 
 /// The gateway's family of pipelines.
@@ -39,6 +41,8 @@ pub struct Lane {
     pub overhead: [u8; BURST],
     /// The VRF it is routed in.
     pub instance: [InstanceId; BURST],
+    /// The leaf that it waits in (downstream); [`NO_LEAF`]: it does not wait.
+    pub leaf: [u32; BURST],
     /// Its next hop (upstream).
     pub hop: [u32; BURST],
     /// Packets of lines that are found by hash.
@@ -56,6 +60,7 @@ impl Default for Lane {
             record: [NOBODY; BURST],
             overhead: [0; BURST],
             instance: [0; BURST],
+            leaf: [NO_LEAF; BURST],
             hop: [NONE; BURST],
             shared: Live::default(),
             near: Live::default(),
@@ -80,6 +85,8 @@ pub struct Counts {
 pub struct State {
     /// Its subscribers.
     pub subscribers: Subscribers,
+    /// Where packets to shaped subscribers wait; none: no profile is shaped.
+    pub shaper: Option<Box<Shaper>>,
     /// Whose is what, for all workers.
     pub directory: Arc<Directory>,
     /// Where packets go; taken anew between bursts.
@@ -93,6 +100,21 @@ pub struct State {
 }
 
 impl State {
+    /// Installs a subscriber, or changes the one of that handle, with its queues. What waited for one that is shaped no more
+    /// is given to `each`.
+    ///
+    /// # Errors
+    /// Why not; nothing has changed then.
+    pub fn install(&mut self, spec: &SubscriberSpec, now: u64, each: impl FnMut(Frame)) -> Result<(), Refused> {
+        self.subscribers.install(spec, now)?;
+        let subscribers = &self.subscribers;
+        let of = subscribers.group(spec.group).map(|group| &group.plan).zip(subscribers.profile(spec.profile));
+        if let (Some(shaper), Some(of), Some(record)) = (&mut self.shaper, of, subscribers.record_of(spec.handle)) {
+            shaper.install(spec, record, of, now, each);
+        }
+        Ok(())
+    }
+
     /// The port a burst came in by, as the stages see it. An unknown one has no address and drops everything.
     #[inline]
     pub fn port(&self, id: u8) -> &PortView {

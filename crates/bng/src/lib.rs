@@ -18,6 +18,7 @@ pub mod product;
 pub mod punts;
 pub mod record;
 pub mod sessions;
+pub mod shaper;
 pub mod slow;
 pub mod steer;
 pub mod steps;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! access ─► Upstream ─► core                      control protocols ─► slow path: answered, or to control
-//! core   ─► Downstream ─► access                  a subscriber's line is its route
+//! core   ─► Downstream ─► access                  a subscriber's line is its route; shaped packets wait in hqos before
 //! ```
 
 use dataplane::StageConfig;
@@ -15,6 +15,7 @@ use engine::pipelines;
 use crate::lane::Bng;
 use crate::steps::{
     Admit, CheckLists, CheckSource, Deliver, FindByAddress, FindByLine, Hairpin, Mark, Meter, ParseAccess, ParseCore,
+    Shape,
 };
 
 const UPSTREAM: bool = true;
@@ -31,11 +32,12 @@ pipelines! {
         /// From the core to subscribers.
         downstream: Downstream("downstream") {
             rx: ParseCore, lookup: FindByAddress, admit: Admit, acl: CheckLists<DOWNSTREAM>, meter: Meter<DOWNSTREAM>,
-            mss: ClampMss, out: Deliver,
+            mss: ClampMss, out: Deliver, shape: Shape,
         }
         /// Messages and fragments of the gateway's own to the core.
         answers: Answers("answers") { route: Route, out: RewriteL2 }
     }
+    between("between") { scheduler: "hqos" }
 }
 
 /// What stages are built from.
@@ -47,6 +49,8 @@ pub struct Choices {
     pub mss: Vec<Option<u16>>,
     /// Some profile marks DSCP.
     pub marks: bool,
+    /// Some profile is shaped.
+    pub shapes: bool,
 }
 
 impl StageConfig for Choices {

@@ -42,6 +42,8 @@ pub mod flags {
     pub const NO_MAC: u8 = 1 << 0;
     /// The hardware address is that of a packet: another may take its place, see [`may_move`](crate::steps::may_move).
     pub const LEARNT: u8 = 1 << 1;
+    /// Packets to it wait in queues of its own.
+    pub const SHAPED: u8 = 1 << 2;
 }
 
 /// What every packet of a subscriber needs.

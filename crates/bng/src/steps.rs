@@ -10,6 +10,7 @@ mod mark;
 mod meter;
 mod parse_access;
 mod parse_core;
+mod shape;
 
 pub use admit::Admit;
 pub use check_lists::CheckLists;
@@ -21,3 +22,4 @@ pub use mark::Mark;
 pub use meter::Meter;
 pub use parse_access::ParseAccess;
 pub use parse_core::ParseCore;
+pub use shape::Shape;

@@ -14,4 +14,5 @@ mod config;
 mod garbage;
 mod golden;
 mod sessions;
+mod shaping;
 mod workers;

@@ -10,6 +10,8 @@ pub mod flags {
     pub const PARTIAL_CHECKSUM: u16 = 1 << 1;
     /// The frame was made here (ICMP error, echo response), not received.
     pub const ORIGINATED: u16 = 1 << 2;
+    /// The user's packet is IPv6: for what counts by family after the packet has waited, without a look at its bytes.
+    pub const IPV6: u16 = 1 << 3;
     /// How often the packet has come in again, sent to ourselves: a number of two bits.
     pub(crate) const PASSES: u16 = 0b11 << 14;
 }

@@ -19,6 +19,8 @@ impl Config {
         self.check_names()?;
         self.group.iter().enumerate().try_for_each(|(n, group)| self.check_gateways(n, group))?;
         self.check_radius()?;
+        (0..self.port.len()).try_for_each(|n| self.port_rate(n).map(drop))?;
+        self.queue_limits()?;
         // Names, ranges and addresses are found out by expanding them.
         self.layout().map(drop)
     }

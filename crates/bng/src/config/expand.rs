@@ -12,6 +12,7 @@ use table::bucket::{self, Rate};
 use wire::ethertype;
 
 use self::subscribers::Seen;
+use super::ShapePlan;
 use super::{
     Accounted, Config, ConfigError, Group, Model, Otherwise, Profile, Proxy, Role, Vlans, parse_mac, parse_prefix,
     parse_rate, wrong,
@@ -97,6 +98,10 @@ pub struct GroupPlan {
     pub proxy: bool,
     /// Largest IP packet towards its subscribers in bytes; none: the port's.
     pub mtu: Option<u16>,
+    /// Rate of each outer VLAN's shaped subscribers.
+    pub s_vlan_rate: bucket::Config,
+    /// Bytes that shaped rates of layer 2 count beside each frame.
+    pub overhead: u8,
 }
 
 impl GroupPlan {
@@ -133,6 +138,8 @@ pub struct ProfilePlan {
     pub up: bucket::Config,
     /// Policer of packets to the subscriber.
     pub down: bucket::Config,
+    /// Shapes them instead.
+    pub shape: Option<ShapePlan>,
     /// Layer 2 is policed and counted.
     pub layer2: bool,
     /// The number of its access list, from 1; 0: none.
@@ -285,9 +292,11 @@ impl Config {
         if let Some(at) = profile.dscp.iter().flatten().position(|dscp| *dscp > 63) {
             return Err(wrong(&[&"profile", &n, &"dscp", &at], "not a DSCP", "0 to 63"));
         }
+        let down = bucket_of(n, "down", down.as_deref(), *down_burst)?;
         Ok(ProfilePlan {
             up: bucket_of(n, "up", up.as_deref(), *up_burst)?,
-            down: bucket_of(n, "down", down.as_deref(), *down_burst)?,
+            shape: self.shape_plan(n, down.rate)?,
+            down,
             layer2: profile.accounted == Accounted::L2,
             acl: self.list_number(&[&"profile", &n, &"acl"], profile.acl.as_deref())?,
             pcp: profile.pcp.unwrap_or([0, 1, 2, 3, 4, 5, 6, 7]),
@@ -316,6 +325,10 @@ impl Config {
             let (what, last) = (format!("there is no worker {}", group.worker), self.workers.count.saturating_sub(1));
             return Err(wrong(&[&"group", &n, &"worker"], what, format!("0 to {last}: workers.count is {}", last + 1)));
         }
+        if group.overhead > 100 {
+            let what = format!("{} bytes", group.overhead);
+            return Err(wrong(&[&"group", &n, &"overhead"], what, "at most 100"));
+        }
         if group.mtu.is_some_and(|mtu| mtu < 576) {
             return Err(wrong(&[&"group", &n, &"mtu"], "too small for IP", "576 or more; 1280 for IPv6"));
         }
@@ -341,6 +354,8 @@ impl Config {
             acl: self.list_number(&[&"group", &n, &"acl"], group.acl.as_deref())?,
             proxy: group.proxy == Proxy::Subscribers,
             mtu: group.mtu,
+            s_vlan_rate: self.s_vlan_rate(n)?,
+            overhead: group.overhead,
         };
         if plan.pairs() > MOST_PAIRS {
             let what = format!("{} VLAN pairs", plan.pairs());

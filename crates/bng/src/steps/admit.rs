@@ -5,6 +5,7 @@ use engine::{Burst, Ctx, Stage};
 
 use crate::lane::Bng;
 use crate::record::flags;
+use crate::shaper::NO_LEAF;
 use crate::{drops, punts};
 
 /// Checks VRF, TTL and size before a packet is policed: what is answered with an error costs the subscriber nothing.
@@ -31,6 +32,10 @@ impl Stage<Bng> for Admit {
                 burst.drop(i, drops::NEIGHBOUR_UNRESOLVED, at);
             } else {
                 burst.lane.overhead[i] = head.overhead;
+                burst.lane.leaf[i] = match &cx.state.shaper {
+                    Some(shaper) if head.flags & flags::SHAPED != 0 => shaper.find(head.handle),
+                    _ => NO_LEAF,
+                };
                 // What stands between here and the last stage goes by the port it leaves by.
                 burst.set_out(i, head.port);
             }

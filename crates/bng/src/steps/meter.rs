@@ -6,9 +6,10 @@ use table::bucket;
 
 use crate::drops;
 use crate::lane::Bng;
+use crate::shaper::NO_LEAF;
 
 /// Polices a packet by its subscriber's bucket of the direction, dual stack in one, and counts what passes by family. Both
-/// are in one cache line.
+/// are in one cache line. What waits in a queue is counted when it leaves.
 #[derive(Default)]
 pub struct Meter<const UPSTREAM: bool>;
 
@@ -19,6 +20,9 @@ impl<const UPSTREAM: bool> Stage<Bng> for Meter<UPSTREAM> {
     fn run(&mut self, burst: &mut Burst<Bng>, cx: &mut Ctx<'_, Bng>) {
         let (at, now) = (cx.at(), cx.env.now);
         for i in burst.live() {
+            if !UPSTREAM && burst.lane.leaf[i] != NO_LEAF {
+                continue;
+            }
             let (ip, record) = (burst.lane.ip(i), burst.lane.record[i]);
             let bytes = ip.total_len + u32::from(burst.lane.overhead[i]);
             let family = usize::from(ip.version == 6);

@@ -211,7 +211,8 @@ impl Subscribers {
         let new = Head {
             link,
             link_len,
-            flags: if spec.mac.is_none() { flags::NO_MAC } else { 0 },
+            flags: if spec.mac.is_none() { flags::NO_MAC } else { 0 }
+                | if profile.shape.is_some() { flags::SHAPED } else { 0 },
             handle: spec.handle,
             ipv4: spec.ipv4.unwrap_or(0),
             wan: spec.wan.unwrap_or(NO_PREFIX),

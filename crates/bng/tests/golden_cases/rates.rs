@@ -3,7 +3,7 @@
 use super::*;
 
 testkit::cases! { policed_up, policed_down, dual_stack_in_one_bucket, accounted_layer2, acl_denied, acl_of_location, acl_of_both,
-acls_that_permit, priority_down, dscp_up, mss }
+acls_that_permit, priority_down, dscp_up, mss, shaped_down, shaped_by_class, shaped_queue_full, shaped_and_removed }
 
 /// As a burst: so many packets of the maker.
 fn burst(case: Case, port: &str, packet: &Packet, count: usize) -> Case {
@@ -187,4 +187,64 @@ fn mss() -> Case {
         .expect("core", &to_router(&syn(63, 1400)))
         .send("core", &from_router(&back(64, 1460)))
         .expect("acc", &to_sub(&back(63, 1400)))
+}
+
+/// A tier of 1 Mbit/s whose packets wait, with best effort and voice.
+const SHAPED: &str = r#"
+    [[profile]]
+    name = "home"
+    down = "1 Mbit/s"
+    shape = { class = [ { name = "voice", dscp = [46] }, { name = "rest", weight = 1, buffer = 20000 } ] }
+"#;
+
+fn shaped_down() -> Case {
+    let packet = |ttl| ip4(SERVER, SUB).ttl(ttl).udp(1, 2).filled(972);
+    let case = case(
+        "1,000-byte packets at once to a shaped subscriber: four spend its burst of 3,044, the others wait 8 ms each.",
+    )
+    .with(SHAPED);
+    let case = expect(burst(case, "core", &from_router(&packet(64)), 6), "acc", &to_sub(&packet(63)), 4);
+    let case = case.at(ms(8)).expect("acc", &to_sub(&packet(63)));
+    let case = case.at(ms(15)).at(ms(16)).expect("acc", &to_sub(&packet(63)));
+    case.punts("queued", 6).counts("subscriber.0.down.ipv4.packets", 6).counts("subscriber.0.down.ipv4.bytes", 6000)
+}
+
+fn shaped_by_class() -> Case {
+    let packet = |ttl| ip4(SERVER, SUB).ttl(ttl).udp(1, 2).filled(972);
+    let voice = |ttl| ip4(SERVER, SUB).ttl(ttl).tos(46 << 2).udp(1, 2).payload(b"voice");
+    let six = |ttl| ip6(SERVER_6, SUB_6).ttl(ttl).udp(1, 2).filled(952);
+    let case =
+        case("Voice waits behind no packet of a shaped subscriber; IPv6 is counted apart when it leaves.").with(SHAPED);
+    let case = expect(burst(case, "core", &from_router(&packet(64)), 5), "acc", &to_sub(&packet(63)), 4);
+    case.send("core", &from_router(&six(64)))
+        .at(ms(2))
+        .send("core", &from_router(&voice(64)))
+        .at(ms(8))
+        .expect("acc", &to_sub(&voice(63)).poke(14, [0xa0]).poke(18, [0xa0]))
+        .expect("acc", &to_sub(&packet(63)))
+        .at(ms(16))
+        .expect("acc", &to_sub(&six(63)))
+        .punts("queued", 7)
+        .counts("subscriber.0.down.ipv6.bytes", 1000)
+        .counts("subscriber.0.down.ipv4.packets", 6)
+}
+
+fn shaped_queue_full() -> Case {
+    let packet = |ttl| ip4(SERVER, SUB).ttl(ttl).udp(1, 2).filled(972);
+    let case = case("A class's queue of 5,000 bytes holds four frames; another subscriber's packets pass.")
+        .with(&SHAPED.replace("20000", "5000"));
+    let case = expect(burst(case, "core", &from_router(&packet(64)), 10), "acc", &to_sub(&packet(63)), 4);
+    case.at(ms(1))
+        .send("core", &from_router(&down(NEXT, 64)))
+        .expect("acc", &eth(GW_MAC, NEXT_MAC).service_vlan(100).vlan(2).carrying(&down(NEXT, 63)))
+        .drops("downstream.shape.flow_queue_full", 6)
+        .punts("queued", 5)
+        .counts("subscriber.0.down.ipv4.packets", 4)
+}
+
+fn shaped_and_removed() -> Case {
+    let packet = |ttl| ip4(SERVER, SUB).ttl(ttl).udp(1, 2).filled(972);
+    let case = case("A subscriber goes while packets wait for it: they are dropped by name.").with(SHAPED);
+    let case = expect(burst(case, "core", &from_router(&packet(64)), 6), "acc", &to_sub(&packet(63)), 4);
+    case.at(ms(1)).step(r#"do = "remove", handle = 0"#).at(ms(100)).punts("queued", 6).drops("worker.flow_gone", 2)
 }

@@ -73,6 +73,8 @@ pub struct Tree<T> {
     bytes: u64,
     wheel: Wheel,
     next_port: usize,
+    /// When frames were pulled last, in nanoseconds.
+    now: u64,
     limits: TreeLimits,
     none: T,
 }
@@ -94,6 +96,7 @@ impl<T: Copy> Tree<T> {
             bytes: 0,
             wheel: Wheel::new(leaves.max(16), tick(now)),
             next_port: 0,
+            now,
             limits,
             none,
         }
@@ -221,7 +224,8 @@ impl<T: Copy> Tree<T> {
     /// Frames and bytes that wait in a leaf.
     pub fn backlog(&self, id: u32) -> (u64, u64) {
         let queues = self.leaves.get(id as usize).map(|leaf| &leaf.queues);
-        let sum = |each: fn(&leaf::Queue) -> u32| queues.into_iter().flatten().map(|queue| u64::from(each(queue))).sum();
+        let sum =
+            |each: fn(&leaf::Queue) -> u32| queues.into_iter().flatten().map(|queue| u64::from(each(queue))).sum();
         (sum(|queue| queue.packets), sum(|queue| queue.bytes))
     }
 
@@ -252,7 +256,8 @@ impl<T: Copy> Tree<T> {
         let left = self.limits.bytes.saturating_sub(self.bytes);
         let most = u64::from(terms.buffer).min(left);
         let place = self.free;
-        let room = u64::from(queue.bytes) + u64::from(len) <= most;
+        let room = u64::from(queue.bytes) + u64::from(len) <= most
+            && (queue.packets as usize) < self.queue.len() - self.waiting;
         let Some(waiting) = self.queue.get_mut(place as usize).filter(|_| room) else {
             queue.counts.full = queue.counts.full.saturating_add(1);
             return Err(Refused::Full);
@@ -336,7 +341,9 @@ impl<T: Copy> Tree<T> {
 
     /// Takes a node out of its list.
     fn unlist_node(&mut self, number: u32) {
-        let Some(node) = self.nodes.get_mut(number as usize).filter(|node| node.standing == Standing::Listed) else { return };
+        let Some(node) = self.nodes.get_mut(number as usize).filter(|node| node.standing == Standing::Listed) else {
+            return;
+        };
         let (port, level, weight) = (node.port, node.level, node.weight);
         node.standing = Standing::Idle;
         if let Some(port) = self.ports.get_mut(usize::from(port)) {
@@ -347,7 +354,9 @@ impl<T: Copy> Tree<T> {
 
     /// Takes a leaf out of its node's list; a node that nothing is left of goes out of its own.
     fn unlist(&mut self, id: u32) {
-        let Some(leaf) = self.leaves.get_mut(id as usize).filter(|leaf| leaf.standing == Standing::Listed) else { return };
+        let Some(leaf) = self.leaves.get_mut(id as usize).filter(|leaf| leaf.standing == Standing::Listed) else {
+            return;
+        };
         let (number, level) = (leaf.node, leaf.level);
         leaf.standing = Standing::Idle;
         let Some(node) = self.nodes.get_mut(number as usize) else { return };

@@ -165,7 +165,8 @@ impl<T: Copy> Leaf<T> {
     /// Takes terms; what waits, is counted and is earned stays.
     pub fn install(&mut self, spec: &LeafSpec, tier: &Tier, label: T, now: u64) {
         if !self.in_use {
-            let full = |config: Option<bucket::Config>| config.map_or_else(Default::default, |c| bucket::State::full(&c, now));
+            let full =
+                |config: Option<bucket::Config>| config.map_or_else(Default::default, |c| bucket::State::full(&c, now));
             (self.minimum, self.urgent) = (full(tier.minimum), full(tier.urgent));
             self.in_use = true;
             self.pace = Pace::new(spec.rate, now);
@@ -179,7 +180,9 @@ impl<T: Copy> Leaf<T> {
     /// The level it belongs to now.
     #[inline(always)]
     pub fn level_now(&mut self, tier: &Tier, now: u64) -> u8 {
-        if self.backlog & tier.priority() != 0 && tier.urgent.is_some_and(|rate| bucket::affords(&rate, &mut self.urgent, now, 1)) {
+        if self.backlog & tier.priority() != 0
+            && tier.urgent.is_some_and(|rate| bucket::affords(&rate, &mut self.urgent, now, 1))
+        {
             return URGENT;
         }
         if tier.minimum.is_some_and(|rate| bucket::affords(&rate, &mut self.minimum, now, 1)) {

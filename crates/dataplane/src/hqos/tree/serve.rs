@@ -29,6 +29,7 @@ impl<T: Copy> Tree<T> {
     /// Takes up to `most` frames that may go, or are dropped, now, and gives them to `each`, in order. Returns how many.
     #[inline(never)]
     pub fn pull(&mut self, now: u64, most: usize, mut each: impl FnMut(Departed<'_, T>)) -> usize {
+        self.now = now;
         self.ring(now);
         let mut left = most;
         for _ in 0..self.ports.len() {
@@ -51,11 +52,11 @@ impl<T: Copy> Tree<T> {
     }
 
     /// When [`pull`](Self::pull) has something to do next, in nanoseconds; none: not before a frame comes.
-    pub fn next_due(&self, now: u64) -> Option<u64> {
+    pub fn next_due(&self) -> Option<u64> {
         let ready = |port: &super::node::Port| port.nodes.first().is_some();
         let port = match self.ports.iter().filter(|port| ready(port)).map(super::node::Port::may_send).max() {
-            Some(true) => Some(now),
-            Some(false) => Some(now + LEASE_INTERVAL_NS),
+            Some(true) => Some(self.now),
+            Some(false) => Some(self.now + LEASE_INTERVAL_NS),
             None => None,
         };
         let timer = self.wheel.next_tick().map(|at| at << TICK);

@@ -285,12 +285,12 @@ fn terms_change_while_frames_wait() {
 #[test]
 fn idle_tree_has_nothing_due() {
     let mut rig = Rig::new(Some(MBIT), &[(open(), 1)], &[leaf(0, Some(MBIT))], &[tier()]);
-    assert_eq!(rig.tree.next_due(0), None);
+    assert_eq!(rig.tree.next_due(), None);
     (0..10).for_each(|_| rig.push(0, 3, 1500));
     rig.turn();
-    assert!(rig.tree.next_due(rig.now).is_some_and(|at| at <= rig.now + 13 * MS));
+    assert!(rig.tree.next_due().is_some_and(|at| at <= rig.now + 13 * MS));
     (0..2000).for_each(|_| rig.turn());
-    assert_eq!((rig.sent.len(), rig.tree.waiting(), rig.tree.next_due(rig.now)), (10, 0, None));
+    assert_eq!((rig.sent.len(), rig.tree.waiting(), rig.tree.next_due()), (10, 0, None));
 }
 
 proptest! {
@@ -342,6 +342,6 @@ proptest! {
         // Nodes' timers may still run, but ring for nothing.
         rig.now += 1000 * MS;
         rig.turn();
-        prop_assert_eq!(rig.tree.next_due(rig.now), None);
+        prop_assert_eq!(rig.tree.next_due(), None);
     }
 }

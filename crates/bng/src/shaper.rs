@@ -1,0 +1,230 @@
+//! Where packets to shaped subscribers wait: a leaf each in a hierarchy of queues, under their outer VLAN on its port.
+
+use dataplane::hqos::tree::{CLASSES, ClassCounts, LeafSpec, NodeSpec, Tree, TreeLimits};
+use dataplane::hqos::{Lease, Refused};
+use engine::{Burst, Env, Io};
+use frame::{BURST, Frame, flags};
+use table::bucket::{self, Rate};
+use table::records::LineId;
+
+use crate::config::{GroupPlan, Layout, ProfilePlan};
+use crate::drops;
+use crate::lane::{Bng, NOBODY};
+use crate::link::Line;
+use crate::record::SubscriberSpec;
+use crate::subscribers::Subscribers;
+
+/// No leaf.
+pub const NO_LEAF: u32 = u32::MAX;
+
+/// A subscriber's queues as tables show them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queued {
+    /// Packets and bytes that wait.
+    pub waiting: (u64, u64),
+    /// What each class has counted.
+    pub classes: [ClassCounts; CLASSES],
+}
+
+/// The queues of one worker.
+pub struct Shaper {
+    /// Leaves' labels are the subscribers' records.
+    tree: Tree<u32>,
+    /// Leaves by handle.
+    leaves: Vec<u32>,
+    free: Vec<u32>,
+    next: u32,
+    /// The first node of each group.
+    nodes: Vec<u32>,
+    /// Class by DSCP, of each profile.
+    classes: Vec<[u8; 64]>,
+}
+
+impl Shaper {
+    /// Whether a configuration has shaped profiles.
+    pub fn is_wanted(layout: &Layout) -> bool {
+        layout.profiles.iter().any(|profile| profile.shape.is_some())
+    }
+
+    /// The queues of a worker, for `expected` subscribers. `leases` are its parts of the ports' rates.
+    pub fn new(layout: &Layout, worker: u16, limits: TreeLimits, leases: Vec<Option<Lease>>, expected: usize) -> Self {
+        let mut tree = Tree::new(limits, leases, expected, NOBODY.0, 0);
+        let (mut nodes, mut next) = (Vec::new(), 0);
+        for group in &layout.groups {
+            nodes.push(next);
+            if group.worker != worker {
+                continue;
+            }
+            for port in &group.ports {
+                for _ in 0..group.s_vlans.count {
+                    let spec = NodeSpec { port: *port, rate: group.s_vlan_rate, weight: 1, overhead: group.overhead };
+                    tree.set_node(next, &spec, 0);
+                    next += 1;
+                }
+            }
+        }
+        let mut this = Self { tree, leaves: Vec::new(), free: Vec::new(), next: 0, nodes, classes: Vec::new() };
+        this.set_profiles(&layout.profiles);
+        this
+    }
+
+    /// Takes the terms of all profiles.
+    pub fn set_profiles(&mut self, profiles: &[ProfilePlan]) {
+        self.classes.clear();
+        for (n, profile) in profiles.iter().enumerate() {
+            let shape = profile.shape.as_ref();
+            self.classes.push(shape.map_or([0; 64], |shape| shape.class));
+            self.tree.set_tier(n as u16, shape.map(|shape| shape.tier).unwrap_or_default());
+        }
+    }
+
+    /// Packets that wait.
+    pub fn held(&self) -> usize {
+        self.tree.waiting()
+    }
+
+    /// Bytes that wait.
+    pub fn bytes(&self) -> u64 {
+        self.tree.bytes()
+    }
+
+    /// When packets may leave next, in nanoseconds.
+    pub fn next_due(&self) -> Option<u64> {
+        self.tree.next_due()
+    }
+
+    /// The leaf of a subscriber; [`NO_LEAF`]: it has none.
+    #[inline(always)]
+    pub fn find(&self, handle: u32) -> u32 {
+        self.leaves.get(handle as usize).copied().unwrap_or(NO_LEAF)
+    }
+
+    /// The class of packets with a DSCP.
+    #[inline(always)]
+    pub fn class(&self, profile: u16, dscp: u8) -> u8 {
+        self.classes.get(usize::from(profile)).map_or(0, |classes| classes[usize::from(dscp) % 64])
+    }
+
+    /// Asks for the lines that a packet of a class is about to wait in.
+    #[inline(always)]
+    pub fn prefetch(&self, leaf: u32, class: u8) {
+        self.tree.prefetch(leaf, class);
+    }
+
+    /// Lets a packet wait: it is taken.
+    ///
+    /// # Errors
+    /// Why not; then it stays.
+    #[inline(always)]
+    pub fn push(&mut self, leaf: u32, class: u8, frame: &mut Frame, now: u64) -> Result<(), Refused> {
+        self.tree.push(leaf, class, frame, now)
+    }
+
+    /// What a subscriber's queues hold and have counted.
+    pub fn queued(&self, handle: u32) -> Option<Queued> {
+        let leaf = self.find(handle);
+        Some(Queued { waiting: self.tree.backlog(leaf), classes: self.tree.counts(leaf)? })
+    }
+
+    /// The node of a line.
+    fn node_of(&self, group: usize, plan: &GroupPlan, line: Line) -> Option<u32> {
+        let port = plan.ports.iter().position(|port| *port == line.port)?;
+        let at = port * usize::from(plan.s_vlans.count) + usize::from(plan.s_vlans.offset(line.s_vlan)?);
+        self.nodes.get(group).map(|first| first + at as u32) // fewer than a group's VLAN pairs
+    }
+
+    /// A subscriber was installed, or changed, in that record: its queues, too. What waited for one that is shaped no more
+    /// is given to `each`.
+    pub fn install(
+        &mut self,
+        spec: &SubscriberSpec,
+        record: LineId,
+        of: (&GroupPlan, &ProfilePlan),
+        now: u64,
+        each: impl FnMut(Frame),
+    ) {
+        let (plan, profile) = of;
+        let node = self.node_of(spec.group.into(), plan, spec.line);
+        let Some((shape, node)) = profile.shape.as_ref().zip(node) else { return self.remove(spec.handle, each) };
+        let at = spec.handle as usize;
+        if self.leaves.len() <= at {
+            self.leaves.resize(at + 1, NO_LEAF);
+        }
+        if self.leaves[at] == NO_LEAF {
+            self.leaves[at] = self.free.pop().unwrap_or_else(|| {
+                self.next += 1;
+                self.next - 1
+            });
+        }
+        // The frame's header is not of the layer that is accounted, or what surrounds the frame is.
+        let header = 14 + 4 * plan.tags as i8;
+        let overhead = if profile.layer2 { plan.overhead as i8 } else { -header };
+        let leaf = LeafSpec { node, tier: spec.profile, rate: shape.rate, weight: shape.weight.into(), overhead };
+        self.tree.install(self.leaves[at], &leaf, record.0, now);
+    }
+
+    /// A subscriber is gone; what waited for it is given to `each`.
+    pub fn remove(&mut self, handle: u32, each: impl FnMut(Frame)) {
+        let leaf = self.find(handle);
+        if leaf != NO_LEAF {
+            self.tree.remove(leaf, each);
+            self.leaves[handle as usize] = NO_LEAF;
+            self.free.push(leaf);
+        }
+    }
+
+    /// Fills an empty burst with packets that may leave now, each on its way to its port, counted by subscriber; those that
+    /// have waited too long are dropped. Returns how many there were.
+    pub fn pull(&mut self, burst: &mut Burst<Bng>, subscribers: &mut Subscribers, env: &mut Env) -> usize {
+        let (mut count, mut outs) = (0, [0; BURST]);
+        let Some((places, _)) = burst.places() else { return 0 };
+        let (stats, pool, now) = (&env.stats, &mut env.pool, env.now);
+        let pulled = self.tree.pull(now, BURST, |departed| {
+            if departed.dropped {
+                stats.drop_outside(drops::FLOW_AQM, departed.frame.len());
+                return pool.give(departed.frame.take());
+            }
+            let frame = &*departed.frame;
+            let record = LineId(departed.label);
+            let overhead = subscribers.head(record).map_or(0, |head| u32::from(head.overhead));
+            if let Some(meter) = subscribers.meter_mut(record, false) {
+                let family = usize::from(frame.meta.flags & flags::IPV6 != 0);
+                meter.packets[family] += 1;
+                meter.bytes[family] += u64::from(frame.len() as u32 - u32::from(frame.meta.l3) + overhead);
+            }
+            // At most a burst is asked for.
+            if let (Some(place), Some(out)) = (places.get_mut(count), outs.get_mut(count)) {
+                std::mem::swap(place, departed.frame);
+                *out = departed.port;
+                count += 1;
+            }
+        });
+        burst.came(count);
+        (0..count).for_each(|i| burst.set_out(i, outs[i]));
+        env.stats.add(Io::Released, pulled as u64);
+        pulled
+    }
+
+    /// Gives everything that waits to `each`.
+    pub fn close(&mut self, each: impl FnMut(Frame)) {
+        self.tree.close(each);
+    }
+}
+
+/// A worker's part of each port's rate, for all workers.
+pub fn leases(rates: &[Option<u64>], workers: usize) -> Vec<Vec<Option<Lease>>> {
+    let mut all: Vec<Vec<Option<Lease>>> = (0..workers).map(|_| Vec::new()).collect();
+    for rate in rates {
+        let mut of_port = rate.map(|rate| Lease::among(rate, workers, 0)).unwrap_or_default();
+        for (worker, leases) in all.iter_mut().enumerate().rev() {
+            debug_assert!(of_port.len() <= worker + 1);
+            leases.push(of_port.pop());
+        }
+    }
+    all
+}
+
+/// No limit.
+pub fn unlimited() -> bucket::Config {
+    bucket::Config::new(Rate::UNLIMITED, 0)
+}

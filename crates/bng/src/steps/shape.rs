@@ -1,0 +1,61 @@
+//! Into the queue of a subscriber's class.
+
+use dataplane::parse::HasIp;
+use engine::{Burst, Ctx, Drop, Stage};
+use frame::flags;
+
+use crate::lane::Bng;
+use crate::pipeline::Choices;
+use crate::punts;
+use crate::shaper::NO_LEAF;
+
+/// Lets packets to shaped subscribers wait in the queue of their class, by DSCP; all others go on. Off where no profile is
+/// shaped.
+#[derive(Default)]
+pub struct Shape {
+    on: bool,
+}
+
+impl Stage<Bng> for Shape {
+    const NAME: &'static str = "shape";
+
+    fn build(choices: &Choices) -> Self {
+        Self { on: choices.shapes }
+    }
+
+    #[inline]
+    fn is_on(&self) -> bool {
+        self.on
+    }
+
+    #[inline(never)]
+    fn run(&mut self, burst: &mut Burst<Bng>, cx: &mut Ctx<'_, Bng>) {
+        let (at, now, mut queued) = (cx.at(), cx.env.now, 0);
+        let state = &mut *cx.state;
+        let Some(shaper) = state.shaper.as_deref_mut() else { return };
+        for i in burst.live() {
+            let leaf = burst.lane.leaf[i];
+            if leaf != NO_LEAF {
+                shaper.prefetch(leaf, burst.lane.ip(i).tos >> 2);
+            }
+        }
+        for i in burst.live() {
+            let leaf = burst.lane.leaf[i];
+            if leaf == NO_LEAF {
+                continue;
+            }
+            let ip = *burst.lane.ip(i);
+            let profile = state.subscribers.head(burst.lane.record[i]).map(|head| head.profile);
+            let class = profile.map_or(0, |profile| shaper.class(profile, ip.tos >> 2));
+            let mut frame = burst.take(i);
+            frame.meta.flags = frame.meta.flags & !flags::IPV6 | if ip.version == 6 { flags::IPV6 } else { 0 };
+            if let Err(why) = shaper.push(leaf, class, &mut frame, now) {
+                burst.put_back(i, frame);
+                burst.drop(i, Drop::from(why), at);
+            } else {
+                queued += 1;
+            }
+        }
+        cx.env.stats.terminated_all(punts::QUEUED, queued);
+    }
+}
