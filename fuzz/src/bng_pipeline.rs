@@ -7,6 +7,10 @@ use testkit::packet::{Packet, eth};
 use super::device::Device;
 use super::golden_cases as cases;
 
+/// A tier whose packets wait, and are dropped when they have waited long.
+const SHAPED: &str = r#"{ name = "home", down = "300 kbit/s", shape = { minimum = "50 kbit/s", urgent = "10 kbit/s", class = [
+    { name = "voice", dscp = [46] }, { name = "rest", weight = 1, buffer = 9000, target_us = 1000 } ] } }"#;
+
 /// What a script says, a few bytes at a time; zeros when it is over.
 struct Script<'a>(&'a [u8]);
 
@@ -84,8 +88,10 @@ fn plausible(script: &mut Script<'_>) -> (&'static str, Packet) {
 /// Runs the script; panics where a promise is broken.
 pub fn bng_pipeline(bytes: &[u8]) {
     let mut script = Script(bytes);
-    let narrow = if script.byte() & 1 == 0 { "" } else { "mtu = 600\n" };
+    let choice = script.byte();
+    let narrow = if choice & 1 == 0 { "" } else { "mtu = 600\n" };
     let config = cases::BASE.replacen("[[group]]\n", &format!("[[group]]\n{narrow}"), 1);
+    let config = if choice & 2 == 0 { config } else { config.replace(r#"{ name = "home" }"#, SHAPED) };
     let mut device = Device::start(&config.parse().expect("TOML")).expect("it starts");
     let mut now = 0;
     while !script.0.is_empty() {

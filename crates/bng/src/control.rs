@@ -20,6 +20,7 @@ use crate::lane::Counts;
 use crate::link::{LONGEST, Line, template};
 use crate::record::SubscriberSpec;
 use crate::sessions::Sessions;
+use crate::shaper::Queued;
 use crate::slow::{ControlPacket, Event};
 use crate::subscribers::Usage;
 
@@ -80,6 +81,8 @@ pub struct Reports {
     question: u64,
     /// What the subscribers that were queried have used, by handle.
     pub usage: HashMap<u32, Usage>,
+    /// What the queues of those that are shaped hold and have counted, by handle.
+    pub queued: HashMap<u32, Queued>,
     /// What each worker has reported, by its number.
     pub workers: Vec<WorkerReport>,
 }
@@ -89,6 +92,8 @@ pub struct Reports {
 pub struct WorkerReport {
     waits: bool,
     left: VecDeque<u32>,
+    /// Packets and bytes that wait in its queues.
+    pub waiting: (u64, u64),
     /// Number of subscribers installed on it.
     pub subscribers: usize,
     /// Its counters beside those of stages.

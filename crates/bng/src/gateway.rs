@@ -17,7 +17,7 @@ use crate::lane::{Bng, Counts, State};
 use crate::link::Line;
 use crate::pipeline::{Choices, Pipelines};
 use crate::record::SubscriberSpec;
-use crate::shaper::Shaper;
+use crate::shaper::{Queued, Shaper};
 use crate::slow::{SlowPath, Towards};
 use crate::steer::{Directory, Side};
 use crate::subscribers::{Refused, Subscribers, Usage};
@@ -62,6 +62,10 @@ pub struct Report {
     pub question: u64,
     /// Handles that are asked for, and what each has used; none: it is not this worker's.
     pub usage: Vec<(u32, Option<Usage>)>,
+    /// Of those that are shaped, what their queues hold and have counted.
+    pub queued: Vec<(u32, Queued)>,
+    /// Packets and bytes that wait in all queues.
+    pub waiting: (u64, u64),
     /// Subscribers of the worker.
     pub subscribers: usize,
     /// Counters beside those of stages.
@@ -73,6 +77,11 @@ impl Report {
     pub fn fill(&mut self, state: &State) {
         for (handle, usage) in &mut self.usage {
             *usage = state.subscribers.usage(*handle);
+        }
+        if let Some(shaper) = &state.shaper {
+            let handles = self.usage.iter().map(|(handle, _)| *handle);
+            self.queued.extend(handles.filter_map(|handle| Some((handle, shaper.queued(handle)?))));
+            self.waiting = (shaper.held() as u64, shaper.bytes());
         }
         (self.subscribers, self.counts) = (state.subscribers.count(), state.counts);
     }

@@ -20,8 +20,8 @@ pub const NO_LEAF: u32 = u32::MAX;
 /// A subscriber's queues as tables show them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queued {
-    /// Packets and bytes that wait.
-    pub waiting: (u64, u64),
+    /// Packets and bytes of each class that wait.
+    pub waiting: [(u32, u32); CLASSES],
     /// What each class has counted.
     pub classes: [ClassCounts; CLASSES],
 }

@@ -10,6 +10,7 @@ impl Control {
     pub fn ask_reports(&mut self, handles: &[u32]) {
         self.reports.question += 1;
         self.reports.usage.clear();
+        self.reports.queued.clear();
         self.reports
             .workers
             .iter_mut()
@@ -67,8 +68,10 @@ impl Control {
         }
         let known = report.usage.iter().filter_map(|(handle, usage)| Some((*handle, (*usage)?)));
         self.reports.usage.extend(known);
+        self.reports.queued.extend(report.queued.iter().copied());
         let report_of = &mut self.reports.workers[worker];
         (report_of.subscribers, report_of.counts) = (report.subscribers, report.counts);
+        report_of.waiting = report.waiting;
         if report_of.left.is_empty() {
             report_of.waits = false;
         } else {

@@ -13,11 +13,11 @@ use gateway::socket::{Ask, RawAnswer, RawRequest};
 use wire::Mac;
 
 use super::protocol::{
-    BngReply, BngRequest, ClassView, Filter, GroupView, GroupsView, Reply, Request, RequestView, RuleView,
-    SessionsView, SubscriberView, SubscribersView,
+    BngReply, BngRequest, ClassView, Filter, GroupView, GroupsView, QueueView, QueuesView, Reply, Request, RequestView,
+    RuleView, SessionsView, SubscriberView, SubscribersView,
 };
 use crate::config::Class;
-use crate::control::{Control, Reports};
+use crate::control::{Control, Reports, WorkerReport};
 use crate::gateway::BroadbandGateway;
 use crate::record::SubscriberSpec;
 
@@ -76,6 +76,21 @@ impl Observer {
                 })?;
                 Ok(BngReply::Subscribers(SubscribersView { matching, offset: filter.offset, subscribers }))
             }
+            BngRequest::Queues { filter } => {
+                let (matching, page) = select(&self.control(), filter);
+                let handles: Vec<_> = page.iter().map(|spec| spec.handle).collect();
+                self.reports(&handles, |control, reports| {
+                    let queues = page.iter().flat_map(|spec| queues(control, spec, reports)).collect();
+                    let sum = |of: fn(&WorkerReport) -> u64| reports.workers.iter().map(of).sum();
+                    BngReply::Queues(QueuesView {
+                        matching,
+                        offset: filter.offset,
+                        waiting_packets: sum(|report| report.waiting.0),
+                        waiting_bytes: sum(|report| report.waiting.1),
+                        queues,
+                    })
+                })
+            }
             BngRequest::Groups => self.reports(&[], groups).map(BngReply::Groups),
             BngRequest::Sessions => Ok(BngReply::Sessions(sessions(&self.control()))),
             BngRequest::Clear { subscriber } => {
@@ -125,7 +140,12 @@ impl Product for Observer {
 
     fn known(&self) -> Known {
         let sessions = sessions(&self.control());
-        let own = self.reports(&[], groups).map_or_else(|_| Page::default(), |view| page(&view, &sessions));
+        let seen = |control: &Control, reports: &Reports| {
+            let waiting = reports.workers.iter().map(|report| report.waiting);
+            (groups(control, reports), waiting.fold((0, 0), |sum, waiting| (sum.0 + waiting.0, sum.1 + waiting.1)))
+        };
+        let own = self.reports(&[], seen);
+        let own = own.map_or_else(|_| Page::default(), |(view, waiting)| page(&view, &sessions, waiting));
         Known { own, ..Known::default() }
     }
 
@@ -260,6 +280,28 @@ fn view(control: &Control, spec: &SubscriberSpec, reports: &Reports) -> Subscrib
     }
 }
 
+/// The classes of a subscriber that is shaped.
+fn queues(control: &Control, spec: &SubscriberSpec, reports: &Reports) -> Vec<QueueView> {
+    let shape = control.layout().profiles.get(usize::from(spec.profile)).and_then(|profile| profile.shape.as_ref());
+    let Some((shape, queued)) = shape.zip(reports.queued.get(&spec.handle)) else { return Vec::new() };
+    let view = |(n, class): (usize, &String)| {
+        let ((packets, bytes), counts) = (queued.waiting[n], queued.classes[n]);
+        QueueView {
+            subscriber: control.name(spec),
+            profile: control.config().profile[usize::from(spec.profile)].name.clone(),
+            class: class.clone(),
+            waiting_packets: packets.into(),
+            waiting_bytes: bytes.into(),
+            packets: counts.packets,
+            bytes: counts.bytes,
+            mean_wait_ns: counts.waited_ns.checked_div(counts.packets).unwrap_or(0),
+            queue_full: counts.full.into(),
+            queue_management: counts.aqm.into(),
+        }
+    };
+    shape.names.iter().enumerate().map(view).collect()
+}
+
 fn groups(control: &Control, reports: &Reports) -> GroupsView {
     let config = control.config();
     let group =
@@ -295,7 +337,7 @@ fn groups(control: &Control, reports: &Reports) -> GroupsView {
 
 /// The metric families that only a broadband gateway has. Labels are groups and classes; subscribers are too many to have
 /// series of their own.
-fn page(view: &GroupsView, sessions: &SessionsView) -> Page {
+fn page(view: &GroupsView, sessions: &SessionsView, waiting: (u64, u64)) -> Page {
     let mut page = Page::default();
     let mut family = page.family("weir_subscribers", Gauge, "Subscribers of a group.");
     for group in &view.groups {
@@ -315,6 +357,8 @@ fn page(view: &GroupsView, sessions: &SessionsView) -> Page {
     page.one("weir_control_packets_unanswered_total", Counter, help, view.unanswered);
     let help = "Events that workers could not report because their ring to control was full.";
     page.one("weir_control_events_lost_total", Counter, help, view.lost_events);
+    page.one("weir_queue_packets", Gauge, "Packets to shaped subscribers that wait.", waiting.0);
+    page.one("weir_queue_bytes", Gauge, "Bytes of packets to shaped subscribers that wait.", waiting.1);
     page.one("weir_sessions", Gauge, "Subscribers that came by DHCP or SLAAC.", sessions.subscribers);
     page.one("weir_leases", Gauge, "Addresses and prefixes that are leased.", sessions.leases);
     let help = "Requests for sessions, by protocol and outcome.";

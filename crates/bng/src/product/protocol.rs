@@ -39,6 +39,12 @@ pub enum BngRequest {
     },
     /// Groups, control packets by class and access lists' rules.
     Groups,
+    /// Queues of shaped subscribers: those of a filter, a page of them.
+    Queues {
+        /// What they must have.
+        #[serde(default)]
+        filter: Filter,
+    },
     /// Sessions, and what became of requests for them.
     Sessions,
     /// Ends what a subscriber has that came by itself; of a static one, forgets the hardware address that its packets taught.
@@ -115,6 +121,8 @@ pub enum BngReply {
     Subscribers(SubscribersView),
     /// Groups and what goes with them.
     Groups(GroupsView),
+    /// Queues of a page of subscribers.
+    Queues(QueuesView),
     /// Sessions, and what became of requests for them.
     Sessions(SessionsView),
     /// The name of the subscriber that was cleared.
@@ -195,6 +203,46 @@ pub struct SubscriberView {
     pub down_packets: [u64; 2],
     /// Their bytes.
     pub down_bytes: [u64; 2],
+}
+
+/// Queues of a page of subscribers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct QueuesView {
+    /// Subscribers that match.
+    pub matching: usize,
+    /// Of those, left out before the first.
+    pub offset: usize,
+    /// Packets that wait, all subscribers together.
+    pub waiting_packets: u64,
+    /// Their bytes.
+    pub waiting_bytes: u64,
+    /// Classes of the page's subscribers that are shaped.
+    pub queues: Vec<QueueView>,
+}
+
+/// A queue: a class of a shaped subscriber.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct QueueView {
+    /// The subscriber's name.
+    pub subscriber: String,
+    /// Its profile.
+    pub profile: String,
+    /// The class.
+    pub class: String,
+    /// Packets that wait.
+    pub waiting_packets: u64,
+    /// Their bytes.
+    pub waiting_bytes: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Their bytes: frames with tags.
+    pub bytes: u64,
+    /// How long packets that were sent waited, on average, in nanoseconds.
+    pub mean_wait_ns: u64,
+    /// Packets dropped because the queue, or the memory of all queues, was full.
+    pub queue_full: u64,
+    /// Packets dropped because packets waited too long (Controlled Delay).
+    pub queue_management: u64,
 }
 
 /// Groups, control packets and rules.

@@ -10,10 +10,13 @@ use gateway::tables::{Align, Style, Table, bytes, count, many};
 use gateway::trace::TraceKey;
 use serde::Serialize;
 
-use super::protocol::{BngReply, BngRequest, Filter, GroupsView, Reply, Request, SessionsView, SubscribersView};
+use super::protocol::{
+    BngReply, BngRequest, Filter, GroupsView, QueuesView, Reply, Request, SessionsView, SubscribersView,
+};
 
 /// All of them.
-pub const VIEWS: &[View] = &[View::of::<Subscribers>(), View::of::<Groups>(), View::of::<Sessions>()];
+pub const VIEWS: &[View] =
+    &[View::of::<Subscribers>(), View::of::<Queues>(), View::of::<Groups>(), View::of::<Sessions>()];
 
 /// What traces call a subscriber.
 pub const SUBSCRIBER: TraceKey = TraceKey {
@@ -48,6 +51,24 @@ impl Shown for Subscribers {
     fn question(filter: Option<&str>) -> Result<impl Serialize, String> {
         let filter = filter.map(Filter::parse).transpose()?.unwrap_or_default();
         Ok(Request::Bng(BngRequest::Subscribers { filter }))
+    }
+
+    fn text(look: &Look<'_, BngReply>) -> String {
+        text(&look.now, look.style)
+    }
+}
+
+struct Queues;
+
+impl Shown for Queues {
+    type Seen = BngReply;
+    const TOPIC: &'static str = "queues";
+    const HELP: &'static str = "Queues of shaped subscribers, by class: waits, drops. With --filter those of some";
+    const KEY: Option<Key> = Subscribers::KEY;
+
+    fn question(filter: Option<&str>) -> Result<impl Serialize, String> {
+        let filter = filter.map(Filter::parse).transpose()?.unwrap_or_default();
+        Ok(Request::Bng(BngRequest::Queues { filter }))
     }
 
     fn text(look: &Look<'_, BngReply>) -> String {
@@ -110,6 +131,7 @@ pub fn text(view: &BngReply, style: Style) -> String {
         BngReply::Cleared(name) => format!("{name} cleared\n"),
         BngReply::Subscribers(view) => subscribers(view, style),
         BngReply::Groups(view) => groups(view, style),
+        BngReply::Queues(view) => queues(view, style),
         BngReply::Address(address) => format!("{address}\n"),
     }
 }
@@ -152,6 +174,43 @@ fn subscribers(view: &SubscribersView, style: Style) -> String {
     let shown = view.offset + view.subscribers.len();
     if shown < view.matching {
         out += &format!("{} to {shown} shown; --filter offset={shown} for the next\n", view.offset + 1);
+    }
+    out
+}
+
+fn queues(view: &QueuesView, style: Style) -> String {
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[
+        ("subscriber", left),
+        ("profile", left),
+        ("class", left),
+        ("waiting", right),
+        ("bytes", right),
+        ("sent", right),
+        ("bytes", right),
+        ("mean wait", right),
+        ("queue full", right),
+        ("waited too long", right),
+    ]);
+    for row in &view.queues {
+        table.row([
+            row.subscriber.clone(),
+            row.profile.clone(),
+            row.class.clone(),
+            count(row.waiting_packets),
+            bytes(row.waiting_bytes),
+            count(row.packets),
+            bytes(row.bytes),
+            format!("{:.3} ms", row.mean_wait_ns as f64 / 1e6),
+            count(row.queue_full),
+            count(row.queue_management),
+        ]);
+    }
+    let (packets, size) = (many(view.waiting_packets as usize, "packet"), bytes(view.waiting_bytes));
+    let mut out = format!("{} wait, {size}\n", style.strong(&packets));
+    match table.is_empty() {
+        true => out += "None of these subscribers is shaped: `shape` in their profile.\n",
+        false => out += &format!("\n{}", table.render(style)),
     }
     out
 }

@@ -221,12 +221,10 @@ impl<T: Copy> Tree<T> {
         self.leaves.get(id as usize).filter(|leaf| leaf.in_use).map(|leaf| leaf.queues.map(|queue| queue.counts))
     }
 
-    /// Frames and bytes that wait in a leaf.
-    pub fn backlog(&self, id: u32) -> (u64, u64) {
-        let queues = self.leaves.get(id as usize).map(|leaf| &leaf.queues);
-        let sum =
-            |each: fn(&leaf::Queue) -> u32| queues.into_iter().flatten().map(|queue| u64::from(each(queue))).sum();
-        (sum(|queue| queue.packets), sum(|queue| queue.bytes))
+    /// Frames and bytes that wait in each class of a leaf.
+    pub fn backlog(&self, id: u32) -> [(u32, u32); CLASSES] {
+        let leaf = self.leaves.get(id as usize);
+        leaf.map(|leaf| leaf.queues.map(|queue| (queue.packets, queue.bytes))).unwrap_or_default()
     }
 
     /// What a node has counted.
