@@ -152,14 +152,34 @@ fn release_ends_the_subscriber() {
     let address = bind(&mut device, FIRST);
     let renewed = bind(&mut device, FIRST);
     assert_eq!(renewed, address, "a client keeps its address");
-    let mut release = FIRST.dhcp4(7, &[(54, &GATEWAY.octets())]);
-    let ciaddr = 22 + 20 + 8 + 12;
-    release[ciaddr..ciaddr + 4].copy_from_slice(&address.octets());
-    release[22 + 20 + 6..22 + 20 + 8].fill(0); // no checksum
-    assert!(exchange(&mut device, &release).is_empty());
+    release(&mut device, FIRST, address);
     assert_eq!(device.control.sessions().unwrap().count(), 0);
     assert!(!talks(&mut device, FIRST, GW_MAC, address));
     assert_eq!(device.counters().gateway.get("control.refused"), None);
+    device.close().expect("nothing lost");
+}
+
+/// Gives an IPv4 lease back.
+fn release(device: &mut Device, client: Client, address: Ipv4Addr) {
+    let mut release = client.dhcp4(7, &[(54, &GATEWAY.octets())]);
+    let ciaddr = 22 + 20 + 8 + 12;
+    release[ciaddr..ciaddr + 4].copy_from_slice(&address.octets());
+    release[22 + 20 + 6..22 + 20 + 8].fill(0); // no checksum
+    assert!(exchange(device, &release).is_empty());
+}
+
+#[test]
+fn ended_lease_leaves_the_lines_other_lease() {
+    let mut device = device("");
+    let second = Client { mac: [2, 0xca, 0, 0, 1, 2], ..FIRST };
+    let (kept, left) = (bind(&mut device, FIRST), bind(&mut device, second));
+    assert!(talks(&mut device, second, GW_MAC, left), "the latest lease of a line stands");
+    release(&mut device, second, left);
+    assert_eq!(device.control.sessions().unwrap().count(), 1);
+    assert!(talks(&mut device, FIRST, GW_MAC, kept), "{:?}", device.counters());
+    assert!(!talks(&mut device, second, GW_MAC, left));
+    release(&mut device, FIRST, kept);
+    assert_eq!(device.control.sessions().unwrap().count(), 0);
     device.close().expect("nothing lost");
 }
 

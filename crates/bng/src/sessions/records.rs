@@ -197,6 +197,13 @@ impl Sessions {
         match change {
             Change::Ended => self.leave(control, &identity, now),
             Change::Changed | Change::Began => {
+                // The client whose lease ended may have been another than the one whose lease is left.
+                let mac = self.records.get(&identity).and_then(|has| has.mac);
+                self.sessions.get_mut(&identity).into_iter().for_each(|session| session.mac = mac);
+                let about = self.about(control, &identity);
+                if let Some((aaa, session)) = self.aaa.as_mut().zip(self.sessions.get(&identity)) {
+                    aaa.update(session.handle, about);
+                }
                 self.start_advertisements(&identity, None, now);
                 if let Some(spec) = self.spec(&identity) {
                     let _ = control.install(spec); // its group is there
