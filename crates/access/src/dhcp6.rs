@@ -6,7 +6,7 @@ mod message;
 #[cfg(test)]
 mod tests;
 
-pub use message::{Ia, MAX_IAS, Malformed, Message, Relay, Type, class, is_relayed};
+pub use message::{HOP_COUNT_LIMIT, Ia, MAX_IAS, Malformed, Message, Relay, Type, class, is_relayed};
 
 use crate::action::Place;
 use crate::dhcp4::counters;
@@ -57,8 +57,11 @@ pub struct Request<'a> {
     pub line: Line,
     /// Number of the subscriber group that the line belongs to.
     pub group: u16,
-    /// Source MAC address of the frame; of all zeroes, if a relay agent that is no LDRA sent it.
+    /// Source MAC address of the frame, which the reply goes back to: the client's, or a relay agent's that is no LDRA.
     pub source: Mac,
+    /// The client's hardware address, by which its leases are kept: that of [`Message::client_mac`] where relay agents are
+    /// trusted, else `source`.
+    pub client: Mac,
     /// Source address of the IP packet: link-local, or that of a relay agent.
     pub from: Ipv6Addr,
     /// UDP payload, from the `msg-type` octet on (RFC 8415, 8).
@@ -125,7 +128,7 @@ struct Exchange<'a> {
 impl Exchange<'_> {
     fn key(&self, ia: &Ia) -> LeaseKey {
         let identifier = identifier_hash(&[&ia.iaid.to_be_bytes(), self.client]);
-        let client = ClientKey { line: self.request.line, mac: self.request.source.0, identifier };
+        let client = ClientKey { line: self.request.line, mac: self.request.client.0, identifier };
         LeaseKey { kind: ia.kind, client }
     }
 

@@ -79,6 +79,9 @@ pub struct Counts {
     pub fixed: u64,
     /// Messages that a relay agent has forwarded, of groups that trust none.
     pub relayed: u64,
+    /// Requests whose client's hardware address is not told: chaddr is not the frame's source, or a relay agent's DHCPv6
+    /// message has no option 79 (RFC 6939).
+    pub unnamed: u64,
     /// Router solicitations that no prefix was left for.
     pub no_prefix: u64,
     /// Records that the ledger did not take.
@@ -380,7 +383,7 @@ impl Sessions {
 
     fn serve(&mut self, control: &mut Control, packet: &ControlPacket, now: Time) {
         let (line, group) = (line_of(packet.line), packet.group);
-        let source = frames::source(&packet.frame);
+        let (source, client) = (frames::source(&packet.frame), self.client_in(packet));
         let path = ReplyPath { group, tags: Tags::of(&packet.frame), via: source };
         let Some(instance) = self.served(group).map(|served| served.instance) else { return };
         match frames::read(&packet.frame) {
@@ -389,15 +392,15 @@ impl Sessions {
                 let outcome = self.dhcp4.receive(&mut self.pools[instance], now, &request);
                 self.act4(control, Some(path), now);
                 if matches!(outcome, dhcp4::Outcome::Acknowledged | dhcp4::Outcome::Stored) {
-                    self.renew_prefix(line, group, source, path, now);
+                    self.renew_prefix(line, group, client, path, now);
                 }
             }
             Some(Carried::Dhcp6(from, octets)) => {
-                let request = dhcp6::Request { line, group, source, from, octets };
+                let request = dhcp6::Request { line, group, source, client, from, octets };
                 let outcome = self.dhcp6.receive(&mut self.pools[instance], now, &request);
                 self.act6(control, Some(path), now);
                 if matches!(outcome, dhcp6::Outcome::Replied | dhcp6::Outcome::Stored) {
-                    self.renew_prefix(line, group, source, path, now);
+                    self.renew_prefix(line, group, client, path, now);
                 }
             }
             Some(Carried::Solicitation) => self.solicited(control, line, path, now),

@@ -70,9 +70,10 @@ pub struct GroupSessions {
     /// Length of the prefix that clients are told is on the link; left out: the longest that has the group's slices and
     /// its IPv4 gateway in it.
     pub ipv4_prefix_length: Option<u8>,
-    /// Whether DHCPv4 messages are served that a relay agent on the line has forwarded (giaddr). Off, where subscribers
-    /// could send them themselves: such messages may name any hardware address. Access nodes that insert option 82 only
-    /// are no such agents (TR-101, 3.8).
+    /// Whether DHCP messages are served that a relay agent on the line has forwarded (giaddr; Relay-forward). Off, where
+    /// subscribers could send them themselves: such messages may name any hardware address. In N:1 groups it tells
+    /// subscribers apart: chaddr of DHCPv4, and of DHCPv6 the client link-layer address (option 79, RFC 6939), which relay
+    /// agents must insert. Access nodes that insert option 82 only are no such agents (TR-101, 3.8).
     pub relayed: bool,
     /// Whether an access node in front of the group's lines inserts the circuit ID, in option 82 of DHCPv4 or as Interface-Id
     /// of a DHCPv6 relay message, and removes what subscribers write there themselves: it is then User-Name of RADIUS. Off:

@@ -170,6 +170,11 @@ fn sessions(control: &Control) -> SessionsView {
         ("unreadable", "Dropped: a DHCP message or solicitation that can't be read.", counts.unreadable),
         ("static_line", "Dropped: the line has a static subscriber.", counts.fixed),
         ("relayed", "Dropped: a relay agent's message, in a group that trusts none.", counts.relayed),
+        (
+            "client_unnamed",
+            "Dropped: chaddr is not the frame's source, or a relay agent sends no client address (option 79).",
+            counts.unnamed,
+        ),
         ("no_prefix", "Dropped: no prefix is left to advertise.", counts.no_prefix),
         ("not_stored", "Not answered: the ledger did not take the lease.", counts.not_stored),
     ] {
