@@ -1,7 +1,9 @@
 //! Pools of IPv4 addresses, IA_NA addresses and delegated prefixes, and who has what.
 //!
 //! A pool is one slice of one subscriber group. Allocation, renewal and release take constant time. An address stays
-//! with its client after the lease ended, until all others of the pool have been used (least recently used first).
+//! with its client after the lease ended, until all others of the pool have been used (least recently used first), or as many
+//! are remembered as were ever leased at once, and [`REMEMBERED`] more. An offer that was not taken is not remembered, so that
+//! memory follows the leases, whatever addresses clients ask for.
 //!
 //! Law, tested: at any time an address belongs to at most one lease, and to none while excluded or in quarantine.
 
@@ -12,7 +14,7 @@ mod tests;
 use crate::action::Place;
 use crate::lease::{Kind, LeaseKey, LeaseRecord};
 use crate::{ClientKey, Line, Time};
-use blocks::{Blocks, Owner};
+use blocks::Blocks;
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
@@ -21,6 +23,9 @@ use std::time::Duration;
 
 /// Most addresses or prefixes of one pool.
 pub const MAX_BLOCKS: u32 = 1 << 24;
+
+/// Ended leases that are remembered beyond the most that were ever leased at once.
+pub const REMEMBERED: usize = 65_536;
 
 /// A configured pool: a range of addresses, or of prefixes of one length.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,6 +132,8 @@ pub struct Lease {
     key: LeaseKey,
     pool: u16,
     state: State,
+    /// It was granted: its address is remembered when it ends.
+    was_granted: bool,
     block: u32,
     expiry: u32,
     stored: u32,
@@ -173,7 +180,19 @@ pub struct Pools {
     quarantine: VecDeque<(u32, u16, u32, Owned)>,
     limits: Limits,
     bound: usize,
+    /// The most that were granted at once.
+    most_bound: usize,
+    /// Leases that are offered or granted.
+    live: usize,
     number: u16,
+}
+
+/// Bytes of a hash table; an estimate: 8 entries in 7, and one byte.
+fn table<K, V>(map: &HashMap<K, V>) -> usize {
+    match map.capacity() {
+        0 => 0,
+        entries => (entries * 8 / 7).next_power_of_two() * (size_of::<(K, V)>() + 1),
+    }
 }
 
 /// Who is counted for leases: a line, and a hardware address where lines are shared.
@@ -213,6 +232,8 @@ impl Pools {
             quarantine: VecDeque::new(),
             limits,
             bound: 0,
+            most_bound: 0,
+            live: 0,
             number: 0,
         })
     }
@@ -242,11 +263,8 @@ impl Pools {
         self.bound
     }
 
-    /// Bytes of memory taken by leases, pools and indexes; an estimate for hash tables (8 entries in 7, and one byte).
+    /// Bytes of memory taken by leases, pools and indexes; an estimate for hash tables.
     pub fn memory(&self) -> usize {
-        fn table<K, V>(map: &HashMap<K, V>) -> usize {
-            (map.capacity() * 8 / 7).next_power_of_two() * (size_of::<(K, V)>() + 1)
-        }
         self.leases.capacity() * size_of::<Lease>()
             + self.pools.iter().map(Blocks::memory).sum::<usize>()
             + table(&self.index)
@@ -329,21 +347,21 @@ impl Pools {
                 self.schedule(slot, until);
                 return Ok(slot);
             }
-            if state != State::Idle {
-                self.free(slot);
-            }
             if same_group {
                 self.admit(&key.client, group)?;
                 self.pools[usize::from(pool)].take_back(block);
                 self.start(slot, until);
                 return Ok(slot);
             }
-            self.forget(slot);
+            self.release(slot);
+            if self.find(&key).is_some() {
+                self.forget(slot);
+            }
         }
         self.admit(&key.client, group)?;
         let (pool, block) = self.choose(group, key.kind, wanted)?;
         let slot = self.unused.pop().unwrap_or(self.leases.len() as u32);
-        let lease = Lease { key, pool, state: State::Idle, block, expiry: 0, stored: 0, queued: 0 };
+        let lease = Lease { key, pool, state: State::Idle, was_granted: false, block, expiry: 0, stored: 0, queued: 0 };
         match self.leases.get_mut(slot as usize) {
             Some(place) => *place = Lease { queued: place.queued, ..lease },
             None => self.leases.push(lease),
@@ -375,18 +393,22 @@ impl Pools {
         {
             return Ok((pool, block));
         }
-        let pools = self.of_group.get(&(group, kind)).ok_or(Refusal::NoPool)?;
-        // Addresses never used come first, so that clients that come back find their own.
-        let fresh =
-            pools.iter().find_map(|&pool| self.pools[usize::from(pool)].next_fresh().map(|block| (pool, block)));
-        let oldest =
-            || pools.iter().find_map(|&pool| self.pools[usize::from(pool)].oldest().map(|block| (pool, block)));
-        fresh.or_else(oldest).ok_or(Refusal::Exhausted)
+        let Self { pools, of_group, .. } = self;
+        let numbers = of_group.get(&(group, kind)).ok_or(Refusal::NoPool)?;
+        // Addresses that nobody comes back for are first.
+        let mut unclaimed = numbers.iter().filter_map(|&n| Some((n, pools[usize::from(n)].next_unclaimed()?)));
+        if let Some(found) = unclaimed.next() {
+            return Ok(found);
+        }
+        drop(unclaimed);
+        let mut oldest = numbers.iter().filter_map(|&n| Some((n, pools[usize::from(n)].oldest()?.0)));
+        oldest.next().ok_or(Refusal::Exhausted)
     }
 
     fn start(&mut self, slot: u32, until: u32) {
         let lease = &mut self.leases[slot as usize];
         (lease.state, lease.stored) = (State::Offered, 0);
+        self.live += 1;
         let client = lease.key.client;
         let (owner, line) = (self.owner(&client, self.group(slot)), client.line);
         *self.lines.entry(owner).or_default() += 1;
@@ -409,8 +431,9 @@ impl Pools {
         let lease = &mut self.leases[slot as usize];
         debug_assert!(lease.state != State::Idle);
         if lease.state == State::Offered {
-            lease.state = State::Bound;
+            (lease.state, lease.was_granted) = (State::Bound, true);
             self.bound += 1;
+            self.most_bound = self.most_bound.max(self.bound);
         }
         let must_store = lease.stored < expiry;
         if must_store {
@@ -425,7 +448,7 @@ impl Pools {
         self.leases[slot as usize].stored = 0;
     }
 
-    /// Ends a lease; the address is free, and remembered for its client.
+    /// Ends a lease; the address is free, and remembered for its client if it was granted.
     pub fn release(&mut self, slot: u32) {
         if self.leases[slot as usize].state != State::Idle {
             self.free(slot);
@@ -433,9 +456,18 @@ impl Pools {
     }
 
     fn free(&mut self, slot: u32) {
-        let Lease { pool, block, .. } = self.leases[slot as usize];
+        let Lease { pool, block, was_granted, .. } = self.leases[slot as usize];
         self.stop(slot);
-        self.pools[usize::from(pool)].release(block);
+        if !was_granted {
+            return self.forget(slot);
+        }
+        let pool = &mut self.pools[usize::from(pool)];
+        pool.release(block);
+        let oldest = pool.oldest().map(|(_, slot)| slot);
+        let remembered = self.leases.len() - self.unused.len() - self.live;
+        if remembered > self.most_bound + REMEMBERED {
+            oldest.into_iter().for_each(|slot| self.forget(slot));
+        }
     }
 
     fn stop(&mut self, slot: u32) {
@@ -444,6 +476,7 @@ impl Pools {
             self.bound -= 1;
         }
         (lease.state, lease.stored) = (State::Idle, 0);
+        self.live -= 1;
         let client = lease.key.client;
         let (owner, line) = (self.owner(&client, self.group(slot)), client.line);
         self.uncount(owner);
@@ -464,7 +497,7 @@ impl Pools {
     /// Drops an idle lease; its address stays free.
     fn forget(&mut self, slot: u32) {
         let Lease { key, pool, block, .. } = self.leases[slot as usize];
-        self.pools[usize::from(pool)].set_owner(block, Owner::Nobody);
+        self.pools[usize::from(pool)].forget(block);
         self.index.remove(&key);
         self.unused.push(slot);
     }
@@ -479,7 +512,7 @@ impl Pools {
         let owner = self.owner(&key.client, self.group(slot));
         self.stop(slot);
         *self.lines.entry(owner).or_default() += 1;
-        self.pools[usize::from(pool)].set_owner(block, Owner::Quarantine);
+        self.pools[usize::from(pool)].quarantine(block);
         self.quarantine.push_back(((now + self.limits.quarantine).secs(), pool, block, owner));
         self.index.remove(&key);
         self.unused.push(slot);
@@ -496,8 +529,7 @@ impl Pools {
         {
             self.quarantine.pop_front();
             self.uncount(owner);
-            self.pools[usize::from(pool)].set_owner(block, Owner::Nobody);
-            self.pools[usize::from(pool)].release(block);
+            self.pools[usize::from(pool)].forget(block);
         }
     }
 
@@ -547,13 +579,15 @@ impl Pools {
             return Err(NotRestored::Taken(address));
         }
         let slot = self.leases.len() as u32;
-        self.leases.push(Lease { key, pool, state: State::Idle, block, expiry: 0, stored: 0, queued: 0 });
+        let state = State::Idle;
+        self.leases.push(Lease { key, pool, state, was_granted: true, block, expiry: 0, stored: 0, queued: 0 });
         self.pools[usize::from(pool)].give(block, slot);
         self.index.insert(key, slot);
         self.start(slot, expiry);
         let lease = &mut self.leases[slot as usize];
         (lease.state, lease.stored) = (State::Bound, expiry);
         self.bound += 1;
+        self.most_bound = self.most_bound.max(self.bound);
         Ok(slot)
     }
 
