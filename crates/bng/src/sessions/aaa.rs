@@ -34,8 +34,10 @@ const ETHERNET: u32 = 15;
 const GOOD_FOR: u64 = 60_000;
 /// Sessions that are reported on in a turn.
 const AT_ONCE: usize = 256;
-/// CoA requests that are remembered.
-const REMEMBERED: usize = 4096;
+/// CoA requests that are remembered: 109 a second over twice [`WINDOW`].
+const REMEMBERED: usize = 65_536;
+/// How far from our clock a CoA request's time stamp may be (RFC 5176, 6.3).
+const WINDOW: Duration = Duration::from_secs(300);
 /// Subscribers that wait for an answer; more are not asked about.
 const MOST_HELD: usize = 65_536;
 
@@ -227,7 +229,8 @@ impl Aaa {
                 .collect::<Vec<_>>()
         };
         let clients: Vec<_> = config.server.iter().map(|server| (server.address, secret(server))).collect();
-        let coa = |socket| (socket, coa::Server::new(clients, Duration::from_secs(300), false, REMEMBERED));
+        let needs_timestamp = config.require_event_timestamp;
+        let coa = |socket| (socket, coa::Server::new(clients, WINDOW, needs_timestamp, REMEMBERED));
         let mut this = Self {
             authentication: Peer::new(servers(|server| server.authentication_port), sockets.authentication),
             accounting: Peer::new(servers(|server| server.accounting_port), sockets.accounting),
@@ -382,7 +385,7 @@ impl Aaa {
                 other => report_server("accounting", &other, &self.config),
             }
         }
-        self.take_changes(now, &mut decisions);
+        self.take_changes(now, steady, &mut decisions);
         if self.denied.len() > 4096 {
             self.denied.retain(|_, until| *until > steady.0);
         }
@@ -419,11 +422,12 @@ impl Aaa {
         }
     }
 
-    fn take_changes(&mut self, now: Time, decisions: &mut Vec<Decision>) {
+    fn take_changes(&mut self, now: Time, steady: Time, decisions: &mut Vec<Decision>) {
         let Some((socket, server)) = &mut self.coa else { return };
         let mut bytes = [0; 4096];
         while let Ok((len, from)) = socket.recv_from(&mut bytes) {
-            match server.receive(from, bytes.get(..len).unwrap_or_default(), now.secs().into()) {
+            let octets = bytes.get(..len).unwrap_or_default();
+            match server.receive(from, octets, now.secs().into(), steady.0 / 1000) {
                 Ok(Received::Request(ticket, packet)) => decisions.push(Decision::Change(ticket, packet)),
                 Ok(Received::Again(answer)) => drop(socket.send_to(&answer, from)),
                 Err(_) => self.counts.coa_dropped += 1,
