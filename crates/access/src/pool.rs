@@ -443,6 +443,14 @@ impl Pools {
         must_store
     }
 
+    /// The wall clock, by which stored records end, was set by so many seconds: on, so that they end earlier by the caller's
+    /// clock and are stored again earlier; or back.
+    pub fn wall_clock_set(&mut self, by: i64) {
+        for lease in self.leases.iter_mut().filter(|lease| lease.stored != 0) {
+            lease.stored = (i64::from(lease.stored) - by).clamp(1, u32::MAX.into()) as u32;
+        }
+    }
+
     /// The store failed: the next grant stores again.
     pub fn not_stored(&mut self, slot: u32) {
         self.leases[slot as usize].stored = 0;

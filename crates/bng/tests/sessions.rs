@@ -198,6 +198,29 @@ fn lease_ends_in_time() {
 }
 
 #[test]
+fn set_wall_clock_ends_no_lease() {
+    let mut device = device("lease_seconds = 600\nipv6 = \"slaac\"");
+    let address = bind(&mut device, FIRST);
+    let ask =
+        ip6(LOCAL, "ff02::2".parse::<Ipv6Addr>().unwrap()).ndp(ndp::Repr::RouterSolicit { source: Some(Mac(MAC)) });
+    exchange(&mut device, &FIRST.line([0x33, 0x33, 0, 0, 0, 2]).carrying(&ask).build());
+    for (at, hours) in [(60, 1), (120, -1), (180, 24)] {
+        device.wall_set.store(hours * 3_600_000, std::sync::atomic::Ordering::Relaxed);
+        device.turn_to(at * SECOND);
+        device.settle();
+        let advertisements = device.received("acc");
+        assert!(advertisements.is_empty(), "none is due: {advertisements:x?}");
+        assert_eq!(device.control.sessions().unwrap().leases(), 2, "set by {hours} h");
+        assert!(talks(&mut device, FIRST, GW_MAC, address));
+    }
+    device.wall_set.store(-3_600_000, std::sync::atomic::Ordering::Relaxed);
+    device.turn_to(602 * SECOND);
+    device.settle();
+    assert_eq!(device.control.sessions().unwrap().leases(), 1, "the IPv4 lease has ended by now");
+    device.close().expect("nothing lost");
+}
+
+#[test]
 fn dual_stack_is_one_subscriber() {
     let mut device = device("ipv6 = \"dhcp\"");
     let address = bind(&mut device, FIRST);

@@ -147,6 +147,19 @@ fn remembered_leases_are_bounded_by_granted_ones() {
     assert_eq!(pools.index.len(), most as usize);
 }
 
+#[test]
+fn wall_clock_set_on_has_leases_stored_again() {
+    let mut pools = pools(2, &[]);
+    let slot = pools.offer(key(1), 1, None, START, HOLD).unwrap();
+    assert!(pools.grant(slot, START.secs() + 3600, 3600));
+    assert!(!pools.grant(slot, START.secs() + 5400, 3600));
+    pools.wall_clock_set(3600);
+    // The record ends an hour from now, before the lease that is told.
+    assert!(pools.grant(slot, START.secs() + 5400, 3600));
+    pools.wall_clock_set(-3600);
+    assert!(!pools.grant(slot, START.secs() + 7200, 3600));
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Offer(u16, Option<u8>),

@@ -163,7 +163,7 @@ struct Account {
     grant: Grant,
     about: Vec<Attribute>,
     began: Time,
-    /// When the next interim report is due, in ms; 0: never.
+    /// When the next interim report is due, in ms of the clock of reports; 0: never.
     interim: u64,
     /// Number of its interim report that waits, if one does.
     unsent: u64,
@@ -215,6 +215,8 @@ pub struct Aaa {
     reports: bool,
     /// Distinguishes this run's session identifiers.
     run: u32,
+    /// By how many milliseconds the wall clock is ahead of the one that reports are timed by.
+    wall_ahead_ms: i64,
     counts: AaaCounts,
 }
 
@@ -248,6 +250,7 @@ impl Aaa {
             backlog: Backlog::default(),
             reports: config.server.iter().any(|server| server.accounting_port != 0),
             run: now.secs(),
+            wall_ahead_ms: 0,
             counts: AaaCounts::default(),
         };
         // Sessions of an earlier run that a server still has are over (RFC 2866, 5.1).
@@ -256,6 +259,15 @@ impl Aaa {
             this.backlog.start(on);
         }
         this
+    }
+
+    /// The wall clock is ahead by so many milliseconds: for time stamps.
+    pub fn set_wall_clock(&mut self, ahead_ms: i64) {
+        self.wall_ahead_ms = ahead_ms;
+    }
+
+    fn wall(&self, now: Time) -> Time {
+        Time(now.0.saturating_add_signed(self.wall_ahead_ms))
     }
 
     /// Counters.
@@ -361,8 +373,8 @@ impl Aaa {
         }
     }
 
-    /// A turn; what servers have decided. Requests and grants live by `steady`, as other methods' `steady` a clock that is not
-    /// set back; `now` is the wall clock.
+    /// A turn; what servers have decided. Requests and grants live by `steady`, sessions and their reports by `now`, as in
+    /// other methods. Neither clock is set.
     pub fn turn(&mut self, now: Time, steady: Time) -> Vec<Decision> {
         let (next, client) = (&mut self.next, &mut self.accounting.client);
         self.backlog.hand_over(|report| {
@@ -423,11 +435,12 @@ impl Aaa {
     }
 
     fn take_changes(&mut self, now: Time, steady: Time, decisions: &mut Vec<Decision>) {
+        let wall = self.wall(now);
         let Some((socket, server)) = &mut self.coa else { return };
         let mut bytes = [0; 4096];
         while let Ok((len, from)) = socket.recv_from(&mut bytes) {
             let octets = bytes.get(..len).unwrap_or_default();
-            match server.receive(from, octets, now.secs().into(), steady.0 / 1000) {
+            match server.receive(from, octets, wall.secs().into(), steady.0 / 1000) {
                 Ok(Received::Request(ticket, packet)) => decisions.push(Decision::Change(ticket, packet)),
                 Ok(Received::Again(answer)) => drop(socket.send_to(&answer, from)),
                 Err(_) => self.counts.coa_dropped += 1,
@@ -557,11 +570,12 @@ impl Aaa {
             output_packets: usage.down_packets[n],
         };
         let counters = (family(0), family(1));
-        let report = Report { status, session, class, at: at.secs(), duration, counters, ip6_apart: true, cause };
+        let at = self.wall(at).secs();
+        let report = Report { status, session, class, at, duration, counters, ip6_apart: true, cause };
         report.attributes().into_iter().chain(self.nas()).collect()
     }
 
-    /// When there is something to do, by the wall clock, which shows `now` when the other one shows `steady`.
+    /// When there is something to do, by the clock that shows `now` when the other one shows `steady`.
     pub fn next_due(&self, now: Time, steady: Time) -> Option<Time> {
         let clients = [self.authentication.client.next_due(), self.accounting.client.next_due()];
         let clients = clients.into_iter().flatten().map(|due| now.0 + due.saturating_sub(steady.0));

@@ -17,7 +17,7 @@ use crate::subscribers::Usage;
 
 impl Sessions {
     pub(super) fn put(&mut self, pending: Pending) {
-        let record = pending.record;
+        let record = self.clock.to_stored(pending.record);
         if let Err(pending) = self.store.put(&record, pending) {
             self.not_stored(&pending);
         }
@@ -237,7 +237,7 @@ impl Sessions {
 
     /// Ends everything that a subscriber has. False: it did not come by itself.
     pub fn clear(&mut self, control: &mut Control, handle: u32) -> bool {
-        let now = (self.environment.clock)();
+        let now = self.clock.now();
         let Some(identity) = self.by_handle.get(&handle).copied() else { return false };
         let Some(group) = self.sessions.get(&identity).map(|session| session.group) else { return false };
         let Some(served) = self.served(group) else { return false };

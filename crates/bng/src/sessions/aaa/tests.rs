@@ -94,6 +94,23 @@ fn grants_without_a_session_end() {
 }
 
 #[test]
+fn wall_clock_is_for_time_stamps_only() {
+    let mut aaa = aaa(1813);
+    aaa.start(1, &identity(1), Vec::new(), NOW);
+    let of = |aaa: &Aaa, code: u8| {
+        let report = aaa.report_of(&aaa.accounts[&1], Status::Interim, NOW + Duration::from_secs(60), None, None);
+        report.iter().find(|one| one.code == code).and_then(Attribute::to_integer)
+    };
+    for ahead in [0, 3600, -3600] {
+        aaa.set_wall_clock(ahead * 1000);
+        let stamp = u32::try_from(i64::from(NOW.secs()) + 60 + ahead).ok();
+        assert_eq!((of(&aaa, number::EVENT_TIMESTAMP), of(&aaa, number::ACCT_SESSION_TIME)), (stamp, Some(60)));
+        assert!(aaa.due(NOW + Duration::from_secs(599)).is_empty());
+    }
+    assert_eq!(aaa.due(NOW + Duration::from_secs(600)), [1]);
+}
+
+#[test]
 fn clock_set_back_delays_no_request() {
     let (mut aaa, steady) = (aaa(1813), Time::from_secs(100));
     aaa.ask(identity(1), None, "line 1".to_owned(), Vec::new(), steady);
