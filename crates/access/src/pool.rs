@@ -182,8 +182,7 @@ pub struct Pools {
     shared: HashSet<u16>,
     ports: HashMap<u16, u32>,
     due: BinaryHeap<Reverse<(u32, u32)>>,
-    /// Until when an address rests, its pool and block, and whose limits it counts against.
-    quarantine: VecDeque<(u32, u16, u32, (Owned, Option<Pair>))>,
+    quarantine: VecDeque<Resting>,
     limits: Limits,
     bound: usize,
     /// The most that were granted at once.
@@ -205,6 +204,8 @@ fn table<K, V>(map: &HashMap<K, V>) -> usize {
 type Owned = (Line, [u8; 6]);
 /// A VLAN pair that lines share, and a kind of lease.
 type Pair = (Line, Kind);
+/// Until when an address rests, its pool and block, and whose limits it counts against.
+type Resting = (u32, u16, u32, (Owned, Option<Pair>));
 
 /// An address as 128 bits; IPv4 is mapped (RFC 4291 clause 2.5.5.2).
 fn bits(address: IpAddr) -> u128 {
