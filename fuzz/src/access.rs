@@ -100,7 +100,11 @@ pub fn access_dhcp6(bytes: &[u8]) {
         sent += 1;
         now = now + Duration::from_secs(u64::from(*seconds) * 4);
         let (source, from) = (Mac([2; 6]), Ipv6Addr::LOCALHOST);
-        server.receive(&mut pools, now, &dhcp6::Request { line: Line::default(), group: 1, source, from, octets });
+        server.receive(
+            &mut pools,
+            now,
+            &dhcp6::Request { line: Line::default(), group: 1, source, client: source, from, octets },
+        );
         access::expire(&mut pools, None, Some(&mut server), now, 8);
         while let Some(action) = server.next_action() {
             match action {

@@ -10,7 +10,7 @@ pub fn radius_packet(bytes: &[u8]) {
     let secret = Secret(b"secret".to_vec());
     let from = SocketAddr::from(([192, 0, 2, 1], 3799));
     let mut server = Server::new([(from.ip(), secret.clone())], Duration::from_secs(300), false, 4);
-    assert!(server.receive(from, bytes, 0).is_err() || bytes.len() >= 38);
+    assert!(server.receive(from, bytes, 0, 0).is_err() || bytes.len() >= 38);
     if let Some(attributes) = accounting::from_record(bytes) {
         assert_eq!(accounting::to_record(&attributes).as_deref(), Ok(bytes));
     }
@@ -25,5 +25,5 @@ pub fn radius_packet(bytes: &[u8]) {
     let Ok(octets) = packet.request(&secret) else { return };
     let read = Packet::read_request(&octets, &secret).expect("signed");
     assert_eq!((read.code, read.id, &read.attributes), (packet.code, packet.id, &packet.attributes));
-    server.receive(from, &octets, 0).ok();
+    server.receive(from, &octets, 0, 0).ok();
 }

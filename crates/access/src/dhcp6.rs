@@ -6,7 +6,7 @@ mod message;
 #[cfg(test)]
 mod tests;
 
-pub use message::{Ia, MAX_IAS, Malformed, Message, Relay, Type, class, is_relayed};
+pub use message::{HOP_COUNT_LIMIT, Ia, MAX_IAS, Malformed, Message, Relay, Type, class, is_relayed};
 
 use crate::action::Place;
 use crate::dhcp4::counters;
@@ -18,6 +18,9 @@ use std::collections::HashMap;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 use wire::Mac;
+
+/// Longest DUID in bytes, its type included (RFC 8415, 11.1). Replies repeat it, and must fit into a frame.
+const MAX_DUID: usize = 130;
 
 /// UDP port of clients (RFC 8415, 7.2).
 pub const CLIENT_PORT: u16 = 546;
@@ -57,8 +60,11 @@ pub struct Request<'a> {
     pub line: Line,
     /// Number of the subscriber group that the line belongs to.
     pub group: u16,
-    /// Source MAC address of the frame; of all zeroes, if a relay agent that is no LDRA sent it.
+    /// Source MAC address of the frame, which the reply goes back to: the client's, or a relay agent's that is no LDRA.
     pub source: Mac,
+    /// The client's hardware address, by which its leases are kept: that of [`Message::client_mac`] where relay agents are
+    /// trusted, else `source`.
+    pub client: Mac,
     /// Source address of the IP packet: link-local, or that of a relay agent.
     pub from: Ipv6Addr,
     /// UDP payload, from the `msg-type` octet on (RFC 8415, 8).
@@ -96,7 +102,7 @@ counters! {
         Stored "stored" "The REPLY waits until its leases are stored.";
         Malformed "malformed" "Dropped: the message can't be read.";
         NotARequest "not_a_request" "Dropped: not a message that clients send to servers.";
-        NoClientId "no_client_id" "Dropped: no client identifier where there must be one.";
+        NoClientId "no_client_id" "Dropped: no client identifier where there must be one, or one that is too long.";
         OtherServer "other_server" "Dropped: for another server, or with or without a server identifier against RFC 8415 clause 16.";
         UnknownGroup "unknown_group" "Dropped: DHCPv6 is not configured for the line's subscriber group.";
         NothingToConfirm "nothing_to_confirm" "Dropped: a CONFIRM without an address.";
@@ -125,7 +131,7 @@ struct Exchange<'a> {
 impl Exchange<'_> {
     fn key(&self, ia: &Ia) -> LeaseKey {
         let identifier = identifier_hash(&[&ia.iaid.to_be_bytes(), self.client]);
-        let client = ClientKey { line: self.request.line, mac: self.request.source.0, identifier };
+        let client = ClientKey { line: self.request.line, mac: self.request.client.0, identifier };
         LeaseKey { kind: ia.kind, client }
     }
 
@@ -229,7 +235,8 @@ impl Dhcp6Server {
         if !fits {
             return Err(Outcome::OtherServer);
         }
-        if message.client.is_none_or(<[u8]>::is_empty) && kind != Type::InformationRequest {
+        let is_duid = |duid: &[u8]| (1..=MAX_DUID).contains(&duid.len());
+        if !message.client.is_some_and(is_duid) && (message.client.is_some() || kind != Type::InformationRequest) {
             return Err(Outcome::NoClientId);
         }
         let group = self.groups.get(&request.group).ok_or(Outcome::UnknownGroup)?.clone();

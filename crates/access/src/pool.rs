@@ -1,7 +1,9 @@
 //! Pools of IPv4 addresses, IA_NA addresses and delegated prefixes, and who has what.
 //!
 //! A pool is one slice of one subscriber group. Allocation, renewal and release take constant time. An address stays
-//! with its client after the lease ended, until all others of the pool have been used (least recently used first).
+//! with its client after the lease ended, until all others of the pool have been used (least recently used first), or as many
+//! are remembered as were ever leased at once, and [`REMEMBERED`] more. An offer that was not taken is not remembered, so that
+//! memory follows the leases, whatever addresses clients ask for.
 //!
 //! Law, tested: at any time an address belongs to at most one lease, and to none while excluded or in quarantine.
 
@@ -12,7 +14,7 @@ mod tests;
 use crate::action::Place;
 use crate::lease::{Kind, LeaseKey, LeaseRecord};
 use crate::{ClientKey, Line, Time};
-use blocks::{Blocks, Owner};
+use blocks::Blocks;
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
@@ -21,6 +23,9 @@ use std::time::Duration;
 
 /// Most addresses or prefixes of one pool.
 pub const MAX_BLOCKS: u32 = 1 << 24;
+
+/// Ended leases that are remembered beyond the most that were ever leased at once.
+pub const REMEMBERED: usize = 65_536;
 
 /// A configured pool: a range of addresses, or of prefixes of one length.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +57,8 @@ impl Range {
 pub struct Limits {
     /// Leases of one line, or of one hardware address where lines are shared, each of IPv4, IA_NA and IA_PD counting as one.
     pub per_line: u32,
+    /// Leases of one kind of a VLAN pair that lines share (N:1): hardware addresses can be invented.
+    pub per_pair: u32,
     /// Most leases of one port, all lines together.
     pub per_port: u32,
     /// How long a declined address is not leased.
@@ -60,7 +67,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { per_line: 64, per_port: 1 << 20, quarantine: Duration::from_secs(86_400) }
+        Self { per_line: 64, per_pair: 65_536, per_port: 1 << 20, quarantine: Duration::from_secs(86_400) }
     }
 }
 
@@ -92,6 +99,8 @@ pub enum Refusal {
     Exhausted,
     /// The line has [`Limits::per_line`] leases.
     LineLimit,
+    /// The VLAN pair has [`Limits::per_pair`] leases of this kind.
+    PairLimit,
     /// The port has [`Limits::per_port`] leases.
     PortLimit,
 }
@@ -127,6 +136,8 @@ pub struct Lease {
     key: LeaseKey,
     pool: u16,
     state: State,
+    /// It was granted: its address is remembered when it ends.
+    was_granted: bool,
     block: u32,
     expiry: u32,
     stored: u32,
@@ -165,19 +176,36 @@ pub struct Pools {
     index: HashMap<LeaseKey, u32>,
     /// Leases by line, and by hardware address where lines are shared.
     lines: HashMap<Owned, u32>,
+    /// Leases by VLAN pair and kind, where lines are shared.
+    pairs: HashMap<Pair, u32>,
     /// Groups whose lines are shared.
     shared: HashSet<u16>,
     ports: HashMap<u16, u32>,
     due: BinaryHeap<Reverse<(u32, u32)>>,
-    /// Until when an address rests, its pool and block, and whose limit it counts against.
-    quarantine: VecDeque<(u32, u16, u32, Owned)>,
+    quarantine: VecDeque<Resting>,
     limits: Limits,
     bound: usize,
+    /// The most that were granted at once.
+    most_bound: usize,
+    /// Leases that are offered or granted.
+    live: usize,
     number: u16,
+}
+
+/// Bytes of a hash table; an estimate: 8 entries in 7, and one byte.
+fn table<K, V>(map: &HashMap<K, V>) -> usize {
+    match map.capacity() {
+        0 => 0,
+        entries => (entries * 8 / 7).next_power_of_two() * (size_of::<(K, V)>() + 1),
+    }
 }
 
 /// Who is counted for leases: a line, and a hardware address where lines are shared.
 type Owned = (Line, [u8; 6]);
+/// A VLAN pair that lines share, and a kind of lease.
+type Pair = (Line, Kind);
+/// Until when an address rests, its pool and block, and whose limits it counts against.
+type Resting = (u32, u16, u32, (Owned, Option<Pair>));
 
 /// An address as 128 bits; IPv4 is mapped (RFC 4291 clause 2.5.5.2).
 fn bits(address: IpAddr) -> u128 {
@@ -207,12 +235,15 @@ impl Pools {
             unused: Vec::new(),
             index: HashMap::new(),
             lines: HashMap::new(),
+            pairs: HashMap::new(),
             shared: HashSet::new(),
             ports: HashMap::new(),
             due: BinaryHeap::new(),
             quarantine: VecDeque::new(),
             limits,
             bound: 0,
+            most_bound: 0,
+            live: 0,
             number: 0,
         })
     }
@@ -237,20 +268,23 @@ impl Pools {
         (client.line, if self.shared.contains(&group) { client.mac } else { [0; 6] })
     }
 
+    /// The VLAN pair that is counted for a client's leases, if its lines are shared.
+    fn pair(&self, key: &LeaseKey, group: u16) -> Option<Pair> {
+        self.shared.contains(&group).then_some((key.client.line, key.kind))
+    }
+
     /// Leases that are granted.
     pub fn bound(&self) -> usize {
         self.bound
     }
 
-    /// Bytes of memory taken by leases, pools and indexes; an estimate for hash tables (8 entries in 7, and one byte).
+    /// Bytes of memory taken by leases, pools and indexes; an estimate for hash tables.
     pub fn memory(&self) -> usize {
-        fn table<K, V>(map: &HashMap<K, V>) -> usize {
-            (map.capacity() * 8 / 7).next_power_of_two() * (size_of::<(K, V)>() + 1)
-        }
         self.leases.capacity() * size_of::<Lease>()
             + self.pools.iter().map(Blocks::memory).sum::<usize>()
             + table(&self.index)
             + table(&self.lines)
+            + table(&self.pairs)
             + self.due.capacity() * size_of::<(u32, u32)>()
     }
 
@@ -329,21 +363,21 @@ impl Pools {
                 self.schedule(slot, until);
                 return Ok(slot);
             }
-            if state != State::Idle {
-                self.free(slot);
-            }
             if same_group {
-                self.admit(&key.client, group)?;
+                self.admit(&key, group)?;
                 self.pools[usize::from(pool)].take_back(block);
                 self.start(slot, until);
                 return Ok(slot);
             }
-            self.forget(slot);
+            self.release(slot);
+            if self.find(&key).is_some() {
+                self.forget(slot);
+            }
         }
-        self.admit(&key.client, group)?;
+        self.admit(&key, group)?;
         let (pool, block) = self.choose(group, key.kind, wanted)?;
         let slot = self.unused.pop().unwrap_or(self.leases.len() as u32);
-        let lease = Lease { key, pool, state: State::Idle, block, expiry: 0, stored: 0, queued: 0 };
+        let lease = Lease { key, pool, state: State::Idle, was_granted: false, block, expiry: 0, stored: 0, queued: 0 };
         match self.leases.get_mut(slot as usize) {
             Some(place) => *place = Lease { queued: place.queued, ..lease },
             None => self.leases.push(lease),
@@ -358,10 +392,14 @@ impl Pools {
         Ok(slot)
     }
 
-    fn admit(&self, client: &ClientKey, group: u16) -> Result<(), Refusal> {
-        let line = client.line;
-        if self.lines.get(&self.owner(client, group)).is_some_and(|count| *count >= self.limits.per_line) {
+    fn admit(&self, key: &LeaseKey, group: u16) -> Result<(), Refusal> {
+        let line = key.client.line;
+        let pair = self.pair(key, group).and_then(|pair| self.pairs.get(&pair));
+        if self.lines.get(&self.owner(&key.client, group)).is_some_and(|count| *count >= self.limits.per_line) {
             return Err(Refusal::LineLimit);
+        }
+        if pair.is_some_and(|count| *count >= self.limits.per_pair) {
+            return Err(Refusal::PairLimit);
         }
         if self.ports.get(&line.port).is_some_and(|count| *count >= self.limits.per_port) {
             return Err(Refusal::PortLimit);
@@ -375,21 +413,25 @@ impl Pools {
         {
             return Ok((pool, block));
         }
-        let pools = self.of_group.get(&(group, kind)).ok_or(Refusal::NoPool)?;
-        // Addresses never used come first, so that clients that come back find their own.
-        let fresh =
-            pools.iter().find_map(|&pool| self.pools[usize::from(pool)].next_fresh().map(|block| (pool, block)));
-        let oldest =
-            || pools.iter().find_map(|&pool| self.pools[usize::from(pool)].oldest().map(|block| (pool, block)));
-        fresh.or_else(oldest).ok_or(Refusal::Exhausted)
+        let Self { pools, of_group, .. } = self;
+        let numbers = of_group.get(&(group, kind)).ok_or(Refusal::NoPool)?;
+        // Addresses that nobody comes back for are first.
+        let mut unclaimed = numbers.iter().filter_map(|&n| Some((n, pools[usize::from(n)].next_unclaimed()?)));
+        if let Some(found) = unclaimed.next() {
+            return Ok(found);
+        }
+        drop(unclaimed);
+        let mut oldest = numbers.iter().filter_map(|&n| Some((n, pools[usize::from(n)].oldest()?.0)));
+        oldest.next().ok_or(Refusal::Exhausted)
     }
 
     fn start(&mut self, slot: u32, until: u32) {
         let lease = &mut self.leases[slot as usize];
         (lease.state, lease.stored) = (State::Offered, 0);
-        let client = lease.key.client;
-        let (owner, line) = (self.owner(&client, self.group(slot)), client.line);
-        *self.lines.entry(owner).or_default() += 1;
+        self.live += 1;
+        let (key, group) = (lease.key, self.group(slot));
+        let (owner, line) = (self.owner(&key.client, group), key.client.line);
+        self.count(owner, self.pair(&key, group));
         *self.ports.entry(line.port).or_default() += 1;
         self.schedule(slot, until);
     }
@@ -409,8 +451,9 @@ impl Pools {
         let lease = &mut self.leases[slot as usize];
         debug_assert!(lease.state != State::Idle);
         if lease.state == State::Offered {
-            lease.state = State::Bound;
+            (lease.state, lease.was_granted) = (State::Bound, true);
             self.bound += 1;
+            self.most_bound = self.most_bound.max(self.bound);
         }
         let must_store = lease.stored < expiry;
         if must_store {
@@ -420,12 +463,20 @@ impl Pools {
         must_store
     }
 
+    /// The wall clock, by which stored records end, was set by so many seconds: on, so that they end earlier by the caller's
+    /// clock and are stored again earlier; or back.
+    pub fn wall_clock_set(&mut self, by: i64) {
+        for lease in self.leases.iter_mut().filter(|lease| lease.stored != 0) {
+            lease.stored = (i64::from(lease.stored) - by).clamp(1, u32::MAX.into()) as u32;
+        }
+    }
+
     /// The store failed: the next grant stores again.
     pub fn not_stored(&mut self, slot: u32) {
         self.leases[slot as usize].stored = 0;
     }
 
-    /// Ends a lease; the address is free, and remembered for its client.
+    /// Ends a lease; the address is free, and remembered for its client if it was granted.
     pub fn release(&mut self, slot: u32) {
         if self.leases[slot as usize].state != State::Idle {
             self.free(slot);
@@ -433,9 +484,18 @@ impl Pools {
     }
 
     fn free(&mut self, slot: u32) {
-        let Lease { pool, block, .. } = self.leases[slot as usize];
+        let Lease { pool, block, was_granted, .. } = self.leases[slot as usize];
         self.stop(slot);
-        self.pools[usize::from(pool)].release(block);
+        if !was_granted {
+            return self.forget(slot);
+        }
+        let pool = &mut self.pools[usize::from(pool)];
+        pool.release(block);
+        let oldest = pool.oldest().map(|(_, slot)| slot);
+        let remembered = self.leases.len() - self.unused.len() - self.live;
+        if remembered > self.most_bound + REMEMBERED {
+            oldest.into_iter().for_each(|slot| self.forget(slot));
+        }
     }
 
     fn stop(&mut self, slot: u32) {
@@ -444,43 +504,56 @@ impl Pools {
             self.bound -= 1;
         }
         (lease.state, lease.stored) = (State::Idle, 0);
-        let client = lease.key.client;
-        let (owner, line) = (self.owner(&client, self.group(slot)), client.line);
-        self.uncount(owner);
+        self.live -= 1;
+        let (key, group) = (lease.key, self.group(slot));
+        let (owner, line) = (self.owner(&key.client, group), key.client.line);
+        self.uncount(owner, self.pair(&key, group));
         if let Some(count) = self.ports.get_mut(&line.port) {
             *count -= 1;
         }
     }
 
-    fn uncount(&mut self, owner: Owned) {
-        if let Entry::Occupied(mut count) = self.lines.entry(owner) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
+    /// Counts a lease against the limits of its owner and of its VLAN pair.
+    fn count(&mut self, owner: Owned, pair: Option<Pair>) {
+        *self.lines.entry(owner).or_default() += 1;
+        pair.into_iter().for_each(|pair| *self.pairs.entry(pair).or_default() += 1);
+    }
+
+    fn uncount(&mut self, owner: Owned, pair: Option<Pair>) {
+        fn less<K>(entry: Entry<'_, K, u32>) {
+            if let Entry::Occupied(mut count) = entry {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
             }
         }
+        less(self.lines.entry(owner));
+        pair.into_iter().for_each(|pair| less(self.pairs.entry(pair)));
     }
 
     /// Drops an idle lease; its address stays free.
     fn forget(&mut self, slot: u32) {
         let Lease { key, pool, block, .. } = self.leases[slot as usize];
-        self.pools[usize::from(pool)].set_owner(block, Owner::Nobody);
+        self.pools[usize::from(pool)].forget(block);
         self.index.remove(&key);
         self.unused.push(slot);
     }
 
     /// Ends a lease whose address somebody else uses (RFC 2131 clause 4.3.3): it rests for [`Limits::quarantine`].
-    /// Until then it counts against [`Limits::per_line`], so that no line can have a whole pool rest.
+    /// Until then it counts against [`Limits::per_line`] and [`Limits::per_pair`], so that no line, and no line of many
+    /// hardware addresses, can have a whole pool rest.
     pub fn decline(&mut self, slot: u32, now: Time) {
         let Lease { key, pool, block, state, .. } = self.leases[slot as usize];
         if state == State::Idle {
             return;
         }
-        let owner = self.owner(&key.client, self.group(slot));
+        let group = self.group(slot);
+        let (owner, pair) = (self.owner(&key.client, group), self.pair(&key, group));
         self.stop(slot);
-        *self.lines.entry(owner).or_default() += 1;
-        self.pools[usize::from(pool)].set_owner(block, Owner::Quarantine);
-        self.quarantine.push_back(((now + self.limits.quarantine).secs(), pool, block, owner));
+        self.count(owner, pair);
+        self.pools[usize::from(pool)].quarantine(block);
+        self.quarantine.push_back(((now + self.limits.quarantine).secs(), pool, block, (owner, pair)));
         self.index.remove(&key);
         self.unused.push(slot);
     }
@@ -491,13 +564,12 @@ impl Pools {
     }
 
     fn release_quarantine(&mut self, now: Time) {
-        while let Some(&(until, pool, block, owner)) = self.quarantine.front()
+        while let Some(&(until, pool, block, (owner, pair))) = self.quarantine.front()
             && until <= now.secs()
         {
             self.quarantine.pop_front();
-            self.uncount(owner);
-            self.pools[usize::from(pool)].set_owner(block, Owner::Nobody);
-            self.pools[usize::from(pool)].release(block);
+            self.uncount(owner, pair);
+            self.pools[usize::from(pool)].forget(block);
         }
     }
 
@@ -547,13 +619,15 @@ impl Pools {
             return Err(NotRestored::Taken(address));
         }
         let slot = self.leases.len() as u32;
-        self.leases.push(Lease { key, pool, state: State::Idle, block, expiry: 0, stored: 0, queued: 0 });
+        let state = State::Idle;
+        self.leases.push(Lease { key, pool, state, was_granted: true, block, expiry: 0, stored: 0, queued: 0 });
         self.pools[usize::from(pool)].give(block, slot);
         self.index.insert(key, slot);
         self.start(slot, expiry);
         let lease = &mut self.leases[slot as usize];
         (lease.state, lease.stored) = (State::Bound, expiry);
         self.bound += 1;
+        self.most_bound = self.most_bound.max(self.bound);
         Ok(slot)
     }
 

@@ -32,10 +32,11 @@ impl Identity {
     }
 }
 
-/// What a subscriber has. Of more leases of one kind (several hosts on a 1:1 line) the latest stands here; all are in the pools.
+/// What a subscriber has. Of more leases of one kind (several hosts on a 1:1 line) the latest stands here, and when that
+/// ends, the latest of those that are left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Subscriber {
-    /// The MAC of its latest session: never learnt from ARP or ND.
+    /// The MAC of the client of its latest lease: never learnt from ARP or ND.
     pub mac: Option<Mac>,
     /// Address leased by DHCPv4.
     pub ip4: Option<Ipv4Addr>,
@@ -67,10 +68,33 @@ pub enum Change {
     Same,
 }
 
+/// A subscriber, and the leases that it has.
+#[derive(Debug, Default)]
+struct Entry {
+    subscriber: Subscriber,
+    /// The latest last; [`Limits::per_line`](crate::pool::Limits::per_line) bounds them.
+    leases: Vec<LeaseRecord>,
+}
+
+impl Entry {
+    /// Puts the latest lease of each kind into the subscriber.
+    fn refresh(&mut self) {
+        let latest = |kind: Kind| self.leases.iter().rev().find(|lease| lease.key.kind == kind);
+        let mac = self.leases.iter().rev().map(|lease| Mac(lease.key.client.mac)).find(|mac| mac.0 != [0; 6]);
+        self.subscriber = Subscriber {
+            mac,
+            ip4: latest(Kind::Ip4).and_then(LeaseRecord::ip4),
+            na: latest(Kind::Na).map(|lease| lease.address),
+            slaac: self.subscriber.slaac,
+            pd: latest(Kind::Pd).map(|lease| (lease.address, lease.prefix_len)),
+        };
+    }
+}
+
 /// Subscribers by their identity.
 #[derive(Debug, Default)]
 pub struct Subscribers {
-    all: HashMap<Identity, Subscriber>,
+    all: HashMap<Identity, Entry>,
 }
 
 impl Subscribers {
@@ -86,51 +110,46 @@ impl Subscribers {
 
     /// The subscriber with this identity.
     pub fn get(&self, identity: &Identity) -> Option<&Subscriber> {
-        self.all.get(identity)
+        self.all.get(identity).map(|entry| &entry.subscriber)
     }
 
     /// Takes in a lease that was granted, restored or renewed.
     pub fn granted(&mut self, identity: Identity, record: &LeaseRecord) -> Change {
-        self.change(identity, |subscriber| {
-            subscriber.mac = Some(Mac(record.key.client.mac));
-            match record.key.kind {
-                Kind::Ip4 => subscriber.ip4 = record.ip4(),
-                Kind::Na => subscriber.na = Some(record.address),
-                Kind::Pd => subscriber.pd = Some((record.address, record.prefix_len)),
-            }
+        self.change(identity, |entry| {
+            entry.leases.retain(|lease| lease.key != record.key);
+            entry.leases.push(*record);
         })
     }
 
-    /// Takes out a lease that ended, if it is the one that stands in the record.
+    /// Takes out a lease that ended. The subscriber keeps what its other leases give.
     pub fn ended(&mut self, identity: Identity, record: &LeaseRecord) -> Change {
-        self.change(identity, |subscriber| match record.key.kind {
-            Kind::Ip4 if subscriber.ip4 == record.ip4() => subscriber.ip4 = None,
-            Kind::Na if subscriber.na == Some(record.address) => subscriber.na = None,
-            Kind::Pd if subscriber.pd == Some((record.address, record.prefix_len)) => subscriber.pd = None,
-            _ => {}
+        self.change(identity, |entry| {
+            let is_it = |lease: &LeaseRecord| lease.key == record.key && lease.address == record.address;
+            entry.leases.retain(|lease| !is_it(lease));
         })
     }
 
     /// Sets or clears the prefix that is advertised for SLAAC.
     pub fn slaac(&mut self, identity: Identity, prefix: Option<Ipv6Addr>) -> Change {
-        self.change(identity, |subscriber| subscriber.slaac = prefix)
+        self.change(identity, |entry| entry.subscriber.slaac = prefix)
     }
 
-    fn change(&mut self, identity: Identity, with: impl FnOnce(&mut Subscriber)) -> Change {
-        let before = self.all.get(&identity).copied();
-        let mut after = before.unwrap_or_default();
-        with(&mut after);
-        match (before, after.is_gone()) {
-            (None, true) => Change::Same,
-            (Some(_), true) => {
-                self.all.remove(&identity);
-                Change::Ended
-            }
-            (Some(before), false) if before == after => Change::Same,
-            (before, false) => {
-                self.all.insert(identity, after);
-                if before.is_some() { Change::Changed } else { Change::Began }
-            }
+    fn change(&mut self, identity: Identity, with: impl FnOnce(&mut Entry)) -> Change {
+        let is_new = !self.all.contains_key(&identity);
+        let entry = self.all.entry(identity).or_default();
+        let before = entry.subscriber;
+        with(entry);
+        entry.refresh();
+        let after = entry.subscriber;
+        if after.is_gone() {
+            self.all.remove(&identity);
+        }
+        match (is_new, after.is_gone()) {
+            (true, true) => Change::Same,
+            (false, true) => Change::Ended,
+            (true, false) => Change::Began,
+            (false, false) if before == after => Change::Same,
+            (false, false) => Change::Changed,
         }
     }
 }
@@ -166,6 +185,33 @@ mod tests {
         assert_eq!(subscribers.slaac(identity, None), Change::Changed);
         assert_eq!((subscribers.ended(identity, &pd), subscribers.len()), (Change::Ended, 0));
         assert_eq!(subscribers.ended(identity, &pd), Change::Same);
+    }
+
+    #[test]
+    fn ended_lease_leaves_the_lines_other_leases() {
+        let line = Line { port: 1, s_vlan: 100, c_vlan: 7 };
+        let record = |kind, host: u8, address: &str| LeaseRecord {
+            key: LeaseKey { kind, client: ClientKey { line, mac: [host; 6], identifier: 0 } },
+            group: 1,
+            address: address.parse().expect("an address"),
+            prefix_len: 128,
+            expiry: 0,
+        };
+        let (first, second) = (record(Kind::Ip4, 2, "::ffff:10.0.0.7"), record(Kind::Ip4, 4, "::ffff:10.0.0.8"));
+        let other = record(Kind::Na, 6, "2001:db8::1");
+        let identity = Identity::of(&first.key.client, Vlans::OnePerLine);
+        let mut subscribers = Subscribers::default();
+        [&first, &other, &second].into_iter().for_each(|lease| _ = subscribers.granted(identity, lease));
+        let has = |subscribers: &Subscribers| {
+            subscribers.get(&identity).map(|has| (has.mac.map(|mac| mac.0[0]), has.ip4, has.na.is_some()))
+        };
+        assert_eq!(has(&subscribers), Some((Some(4), second.ip4(), true)));
+        assert_eq!(subscribers.ended(identity, &second), Change::Changed);
+        assert_eq!(has(&subscribers), Some((Some(6), first.ip4(), true)));
+        assert_eq!(subscribers.ended(identity, &other), Change::Changed);
+        assert_eq!(has(&subscribers), Some((Some(2), first.ip4(), false)));
+        assert_eq!(subscribers.ended(identity, &second), Change::Same, "it has ended before");
+        assert_eq!((subscribers.ended(identity, &first), subscribers.len()), (Change::Ended, 0));
     }
 
     #[test]

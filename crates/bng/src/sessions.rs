@@ -14,6 +14,7 @@
 //! | `slaac.rs` | prefixes that are advertised |
 //! | `aaa.rs` | authentication and accounting by RADIUS |
 //! | `backlog.rs` | accounting reports that wait |
+//! | `clock.rs` | the clock of leases and timers |
 //! | `frames.rs` | frames of DHCP and neighbour discovery |
 //! | `served.rs` | what each group is served, from the configuration |
 //! | `store.rs` | leases in the ledger |
@@ -21,6 +22,7 @@
 mod aaa;
 mod admission;
 mod backlog;
+mod clock;
 mod frames;
 mod records;
 mod served;
@@ -47,6 +49,7 @@ use crate::record::SubscriberSpec;
 use crate::slow::ControlPacket;
 
 pub use aaa::{Aaa, AaaCounts, Sockets};
+use clock::LeaseClock;
 use frames::{Carried, Link, Tags};
 use served::Served;
 pub use served::{BadSessions, ranges};
@@ -79,8 +82,13 @@ pub struct Counts {
     pub fixed: u64,
     /// Messages that a relay agent has forwarded, of groups that trust none.
     pub relayed: u64,
+    /// Requests whose client's hardware address is not told: chaddr is not the frame's source, or a relay agent's DHCPv6
+    /// message has no option 79 (RFC 6939).
+    pub unnamed: u64,
     /// Router solicitations that no prefix was left for.
     pub no_prefix: u64,
+    /// Router solicitations of shared VLAN pairs that have as many prefixes as they may.
+    pub pair_limit: u64,
     /// Records that the ledger did not take.
     pub not_stored: u64,
     /// Leases of an earlier run that were taken over.
@@ -126,13 +134,15 @@ struct Session {
     tags: Tags,
     /// IPv6 packets from it when last looked.
     packets6: u64,
-    /// When it is looked at next, in ms of the wall clock; 0: never.
+    /// When it is looked at next, in ms of the [`LeaseClock`]; 0: never.
     check: u64,
 }
 
 /// Sessions of all groups, and what they are made with.
 pub struct Sessions {
     environment: Environment,
+    /// The time of leases and of all timers.
+    clock: LeaseClock,
     groups: Vec<Option<Served>>,
     /// Addresses and leases, by VRF.
     pools: Vec<Pools>,
@@ -147,7 +157,7 @@ pub struct Sessions {
     fixed: HashSet<Identity>,
     next_handle: u32,
     free: Vec<u32>,
-    /// When subscribers with an advertised prefix are looked at, in ms of the wall clock.
+    /// When subscribers with an advertised prefix are looked at, in ms of the [`LeaseClock`].
     checks: BinaryHeap<Reverse<(u64, u32)>>,
     aaa: Option<Aaa>,
     /// Tiers by name.
@@ -217,6 +227,7 @@ impl Sessions {
             dhcp4: served::dhcp4(config, layout)?,
             dhcp6: served::dhcp6(config, layout, section, control.own_mac()),
             environment,
+            clock: LeaseClock::new(now),
             groups,
             pools,
             queue: Queue::new(limits),
@@ -279,7 +290,7 @@ impl Sessions {
 
     /// Takes over the leases of an earlier run; returns their subscribers.
     fn restore(&mut self, stored: &Stored, control: &Control) -> Vec<SubscriberSpec> {
-        let now = (self.environment.clock)();
+        let now = self.clock.now();
         // Of two records of one lease the later counts.
         let mut leases: Vec<_> = stored.leases().to_vec();
         leases.sort_unstable_by_key(|(number, _)| Reverse(*number));
@@ -287,6 +298,9 @@ impl Sessions {
         for (number, mut record) in leases {
             if let Some(group) = self.group_of(&record) {
                 record.group = group;
+            }
+            if let Some(served) = self.served(record.group) {
+                record = self.clock.of_stored(record, served.lease_of(record.key.kind));
             }
             let restored = match self.pools_of(record.group) {
                 Some(pools) => pools.restore(&record, now).map(|_| ()),
@@ -333,9 +347,17 @@ impl Sessions {
         self.pools.get_mut(instance)
     }
 
-    /// A turn: `clock_ns` is the time of `control`'s clock, in nanoseconds. Requests wait by that one: it is not set back.
+    /// A turn: `clock_ns` is the time of `control`'s clock, in nanoseconds. Requests wait by that one, and leases and timers by
+    /// one that follows it: it is not set.
     pub fn turn(&mut self, control: &mut Control, clock_ns: u64) {
-        let now = (self.environment.clock)();
+        if let Some(set) = self.clock.turn(clock_ns, (self.environment.clock)()) {
+            tracing::info!(target: "sessions", event = "wall_clock_set", seconds = set, "the wall clock was set by {set} s");
+            self.pools.iter_mut().for_each(|pools| pools.wall_clock_set(set));
+        }
+        let now = self.clock.now();
+        if let Some(aaa) = &mut self.aaa {
+            aaa.set_wall_clock(self.clock.ahead_ms());
+        }
         let steady = Time(clock_ns / 1_000_000);
         let packets: Vec<_> = control.packets().collect();
         for packet in packets {
@@ -368,7 +390,7 @@ impl Sessions {
         if self.store.is_behind() || (self.store.waiting() > 0 && self.store.is_ready()) {
             return Some(clock_ns + SOON);
         }
-        let now = (self.environment.clock)();
+        let now = self.clock.at(clock_ns);
         let leases = self.pools.iter().filter_map(Pools::next_due).map(|due| Time::from_secs(due.into()));
         let adverts = self.groups.iter().flatten().filter_map(|served| served.adverts.next_due());
         let checks = self.checks.peek().map(|Reverse((due, _))| Time(*due));
@@ -380,7 +402,7 @@ impl Sessions {
 
     fn serve(&mut self, control: &mut Control, packet: &ControlPacket, now: Time) {
         let (line, group) = (line_of(packet.line), packet.group);
-        let source = frames::source(&packet.frame);
+        let (source, client) = (frames::source(&packet.frame), self.client_in(packet));
         let path = ReplyPath { group, tags: Tags::of(&packet.frame), via: source };
         let Some(instance) = self.served(group).map(|served| served.instance) else { return };
         match frames::read(&packet.frame) {
@@ -389,15 +411,15 @@ impl Sessions {
                 let outcome = self.dhcp4.receive(&mut self.pools[instance], now, &request);
                 self.act4(control, Some(path), now);
                 if matches!(outcome, dhcp4::Outcome::Acknowledged | dhcp4::Outcome::Stored) {
-                    self.renew_prefix(line, group, source, path, now);
+                    self.renew_prefix(line, group, client, path, now);
                 }
             }
             Some(Carried::Dhcp6(from, octets)) => {
-                let request = dhcp6::Request { line, group, source, from, octets };
+                let request = dhcp6::Request { line, group, source, client, from, octets };
                 let outcome = self.dhcp6.receive(&mut self.pools[instance], now, &request);
                 self.act6(control, Some(path), now);
                 if matches!(outcome, dhcp6::Outcome::Replied | dhcp6::Outcome::Stored) {
-                    self.renew_prefix(line, group, source, path, now);
+                    self.renew_prefix(line, group, client, path, now);
                 }
             }
             Some(Carried::Solicitation) => self.solicited(control, line, path, now),

@@ -152,14 +152,34 @@ fn release_ends_the_subscriber() {
     let address = bind(&mut device, FIRST);
     let renewed = bind(&mut device, FIRST);
     assert_eq!(renewed, address, "a client keeps its address");
-    let mut release = FIRST.dhcp4(7, &[(54, &GATEWAY.octets())]);
-    let ciaddr = 22 + 20 + 8 + 12;
-    release[ciaddr..ciaddr + 4].copy_from_slice(&address.octets());
-    release[22 + 20 + 6..22 + 20 + 8].fill(0); // no checksum
-    assert!(exchange(&mut device, &release).is_empty());
+    release(&mut device, FIRST, address);
     assert_eq!(device.control.sessions().unwrap().count(), 0);
     assert!(!talks(&mut device, FIRST, GW_MAC, address));
     assert_eq!(device.counters().gateway.get("control.refused"), None);
+    device.close().expect("nothing lost");
+}
+
+/// Gives an IPv4 lease back.
+fn release(device: &mut Device, client: Client, address: Ipv4Addr) {
+    let mut release = client.dhcp4(7, &[(54, &GATEWAY.octets())]);
+    let ciaddr = 22 + 20 + 8 + 12;
+    release[ciaddr..ciaddr + 4].copy_from_slice(&address.octets());
+    release[22 + 20 + 6..22 + 20 + 8].fill(0); // no checksum
+    assert!(exchange(device, &release).is_empty());
+}
+
+#[test]
+fn ended_lease_leaves_the_lines_other_lease() {
+    let mut device = device("");
+    let second = Client { mac: [2, 0xca, 0, 0, 1, 2], ..FIRST };
+    let (kept, left) = (bind(&mut device, FIRST), bind(&mut device, second));
+    assert!(talks(&mut device, second, GW_MAC, left), "the latest lease of a line stands");
+    release(&mut device, second, left);
+    assert_eq!(device.control.sessions().unwrap().count(), 1);
+    assert!(talks(&mut device, FIRST, GW_MAC, kept), "{:?}", device.counters());
+    assert!(!talks(&mut device, second, GW_MAC, left));
+    release(&mut device, FIRST, kept);
+    assert_eq!(device.control.sessions().unwrap().count(), 0);
     device.close().expect("nothing lost");
 }
 
@@ -174,6 +194,29 @@ fn lease_ends_in_time() {
     device.settle();
     assert_eq!(device.control.sessions().unwrap().leases(), 0);
     assert!(!talks(&mut device, FIRST, GW_MAC, address));
+    device.close().expect("nothing lost");
+}
+
+#[test]
+fn set_wall_clock_ends_no_lease() {
+    let mut device = device("lease_seconds = 600\nipv6 = \"slaac\"");
+    let address = bind(&mut device, FIRST);
+    let ask =
+        ip6(LOCAL, "ff02::2".parse::<Ipv6Addr>().unwrap()).ndp(ndp::Repr::RouterSolicit { source: Some(Mac(MAC)) });
+    exchange(&mut device, &FIRST.line([0x33, 0x33, 0, 0, 0, 2]).carrying(&ask).build());
+    for (at, hours) in [(60, 1), (120, -1), (180, 24)] {
+        device.wall_set.store(hours * 3_600_000, std::sync::atomic::Ordering::Relaxed);
+        device.turn_to(at * SECOND);
+        device.settle();
+        let advertisements = device.received("acc");
+        assert!(advertisements.is_empty(), "none is due: {advertisements:x?}");
+        assert_eq!(device.control.sessions().unwrap().leases(), 2, "set by {hours} h");
+        assert!(talks(&mut device, FIRST, GW_MAC, address));
+    }
+    device.wall_set.store(-3_600_000, std::sync::atomic::Ordering::Relaxed);
+    device.turn_to(602 * SECOND);
+    device.settle();
+    assert_eq!(device.control.sessions().unwrap().leases(), 1, "the IPv4 lease has ended by now");
     device.close().expect("nothing lost");
 }
 
@@ -288,6 +331,28 @@ fn hosts_of_a_shared_line_are_apart() {
     let names: Vec<_> = device.control.subscribers().map(|spec| device.control.name(spec)).collect();
     assert!(names.contains(&"shared/acc:200.1/02:ca:00:00:02:01".to_owned()), "{names:?}");
     assert!(names.iter().all(|name| device.control.find(name).is_some()), "{names:?}");
+    device.close().expect("nothing lost");
+}
+
+#[test]
+fn invented_hosts_take_no_more_prefixes_than_a_pair_may() {
+    let tables = "[group.sessions]\nipv6 = \"slaac\"\n\n[[group]]\nname = \"single\"";
+    let base = BASE.replacen("[[group]]\nname = \"single\"", tables, 1).replacen(
+        "gateways = [\"100.65.0.1\"]",
+        "ipv6_wan = [\"2001:db8:200::/48\"]\ngateways = [\"100.65.0.1\", \"fe80::1\"]",
+        1,
+    );
+    let config: toml::Table = format!("sessions = {{ leases_per_pair = 3 }}\n{base}").parse().expect("TOML");
+    let mut device = Device::start(&config).expect("it starts");
+    for n in 1..=10 {
+        let host = Client { mac: [2, 0xca, 0, 0, 2, n], s_vlan: 200, c_vlan: 1 };
+        let ask = ndp::Repr::RouterSolicit { source: Some(Mac(host.mac)) };
+        let ask = ip6(LOCAL, "ff02::2".parse::<Ipv6Addr>().unwrap()).ndp(ask);
+        let got = exchange(&mut device, &host.line([0x33, 0x33, 0, 0, 0, 2]).carrying(&ask).build());
+        assert_eq!(got.len(), usize::from(n <= 3), "host {n}");
+    }
+    let sessions = device.control.sessions().unwrap();
+    assert_eq!((sessions.leases(), sessions.counts().pair_limit, sessions.counts().no_prefix), (3, 7, 0));
     device.close().expect("nothing lost");
 }
 

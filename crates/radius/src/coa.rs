@@ -1,4 +1,7 @@
 //! Dynamic authorization server (RFC 5176): CoA and Disconnect requests of known clients, with a replay window.
+//!
+//! A request is known again by its sender, code, identifier and authenticator (a digest over all of it and the secret): within
+//! twice the window a repetition is not carried out, but answered as before.
 
 use crate::dictionary::number;
 use crate::packet::{Attribute, Code, Malformed, Packet, Secret};
@@ -57,21 +60,34 @@ pub enum Received {
     Again(Vec<u8>),
 }
 
+/// By what a request is known again: address of the sender, code, identifier and authenticator. Its port is left out: whoever
+/// replays a request chooses it.
+type Key = (IpAddr, u8, u8, [u8; 16]);
+
+fn key_of(from: SocketAddr, packet: &Packet) -> Key {
+    (from.ip(), packet.code as u8, packet.id, packet.authenticator)
+}
+
 struct Known {
-    ticket: Ticket,
+    key: Key,
     from: SocketAddr,
+    /// The request: until it is answered with all of its attributes, then without.
     packet: Packet,
     answer: Option<Vec<u8>>,
+    /// When it came, by the clock that is not set back, in seconds.
     at: u64,
 }
 
-/// The server. Times are in seconds since 1970.
+/// The server. Times are in seconds.
 pub struct Server {
     clients: HashMap<IpAddr, Secret>,
     window: u64,
     needs_timestamp: bool,
+    /// In order of their tickets, which ascend by one.
     known: VecDeque<Known>,
+    tickets: HashMap<Key, u64>,
     most: usize,
+    /// The ticket of the next request.
     next: u64,
 }
 
@@ -85,12 +101,19 @@ impl Server {
         needs_timestamp: bool,
         most: usize,
     ) -> Self {
-        let clients = clients.into_iter().collect();
-        Self { clients, window: window.as_secs(), needs_timestamp, known: VecDeque::new(), most: most.max(1), next: 1 }
+        Self {
+            clients: clients.into_iter().collect(),
+            window: window.as_secs(),
+            needs_timestamp,
+            known: VecDeque::new(),
+            tickets: HashMap::new(),
+            most: most.max(1),
+            next: 1,
+        }
     }
 
-    /// Takes a datagram.
-    pub fn receive(&mut self, from: SocketAddr, octets: &[u8], now: u64) -> Result<Received, Dropped> {
+    /// Takes a datagram. `now` is the wall clock, since 1970; `steady` is one that is not set, by which requests are remembered.
+    pub fn receive(&mut self, from: SocketAddr, octets: &[u8], now: u64, steady: u64) -> Result<Received, Dropped> {
         let secret = self.clients.get(&from.ip()).ok_or(Dropped::UnknownClient)?;
         let packet = Packet::read_request(octets, secret)?;
         if !matches!(packet.code, Code::CoaRequest | Code::DisconnectRequest) {
@@ -104,25 +127,44 @@ impl Server {
         }
         // A request stays known as long as its time stamp is valid, so none is carried out twice.
         let window = self.window * 2;
-        while self.known.front().is_some_and(|known| known.at + window < now && known.answer.is_some()) {
-            self.known.pop_front();
+        while self.known.front().is_some_and(|known| known.at + window < steady && known.answer.is_some()) {
+            self.forget();
         }
-        let same = |known: &&Known| known.from.ip() == from.ip() && known.packet == packet;
-        if let Some(known) = self.known.iter().find(same) {
-            return known.answer.clone().map(Received::Again).ok_or(Dropped::InProgress);
+        let key = key_of(from, &packet);
+        if let Some(known) = self.tickets.get(&key).and_then(|ticket| self.at(Ticket(*ticket))) {
+            return self.known[known].answer.clone().map(Received::Again).ok_or(Dropped::InProgress);
         }
-        let ticket = Ticket(self.next);
-        self.next += 1;
         if self.known.len() >= self.most {
-            self.known.pop_front();
+            self.forget();
         }
-        self.known.push_back(Known { ticket, from, packet: packet.clone(), answer: None, at: now });
-        Ok(Received::Request(ticket, packet))
+        let ticket = self.next;
+        self.next += 1;
+        self.tickets.insert(key, ticket);
+        self.known.push_back(Known { key, from, packet: packet.clone(), answer: None, at: steady });
+        Ok(Received::Request(Ticket(ticket), packet))
+    }
+
+    /// Forgets the oldest request.
+    fn forget(&mut self) {
+        if let Some(known) = self.known.pop_front() {
+            self.tickets.remove(&known.key);
+        }
+    }
+
+    /// Where a request is among those that are known.
+    fn at(&self, ticket: Ticket) -> Option<usize> {
+        let first = self.next - self.known.len() as u64;
+        let at = usize::try_from(ticket.0.checked_sub(first)?).ok()?;
+        (at < self.known.len()).then_some(at)
     }
 
     /// The answer to a request, and where it goes: an ACK, or a NAK with the cause. `None` if the request is forgotten.
     pub fn answer(&mut self, ticket: Ticket, result: Result<(), ErrorCause>) -> Option<(SocketAddr, Vec<u8>)> {
-        let known = self.known.iter_mut().find(|known| known.ticket == ticket)?;
+        let at = self.at(ticket)?;
+        let known = self.known.get_mut(at)?;
+        if let Some(answer) = &known.answer {
+            return Some((known.from, answer.clone()));
+        }
         let secret = self.clients.get(&known.from.ip())?;
         let code = match (known.packet.code, result) {
             (Code::CoaRequest, Ok(())) => Code::CoaAck,
@@ -137,6 +179,7 @@ impl Server {
         let answer = Packet { code, id: known.packet.id, authenticator: [0; 16], attributes };
         let octets = answer.response(&known.packet.authenticator, secret).ok()?;
         known.answer = Some(octets.clone());
+        known.packet.attributes = Vec::new();
         Some((known.from, octets))
     }
 }
@@ -160,16 +203,48 @@ mod tests {
         let (secret, from) = (Secret(b"s".to_vec()), SocketAddr::from(CLIENT));
         let mut server = Server::new([(from.ip(), secret.clone())], Duration::from_secs(300), true, 100);
         let octets = request(&secret, Some(10_000));
-        let Ok(Received::Request(ticket, packet)) = server.receive(from, &octets, 10_100) else { panic!("new") };
+        let Ok(Received::Request(ticket, packet)) = server.receive(from, &octets, 10_100, 77) else { panic!("new") };
         assert_eq!(packet.get(number::ACCT_SESSION_ID).and_then(Attribute::to_text), Some("s1"));
-        assert_eq!(server.receive(from, &octets, 10_101), Err(Dropped::InProgress));
+        assert_eq!(server.receive(from, &octets, 10_101, 77), Err(Dropped::InProgress));
         let (to, answer) = server.answer(ticket, Err(ErrorCause::SessionContextNotFound)).expect("known");
         assert_eq!(to, from);
         let nak = Packet::read_response(&answer, &packet.authenticator, &secret).expect("signed");
         assert_eq!(nak.code, Code::DisconnectNak);
         assert_eq!(nak.get(number::ERROR_CAUSE).and_then(Attribute::to_integer), Some(503));
         assert_eq!(nak.get(33).and_then(Attribute::to_text), Some("proxy"));
-        assert_eq!(server.receive(from, &octets, 10_102), Ok(Received::Again(answer)));
+        assert_eq!(server.receive(from, &octets, 10_102, 77), Ok(Received::Again(answer)));
+    }
+
+    #[test]
+    fn replay_without_time_stamp_is_not_carried_out() {
+        let (secret, from) = (Secret(b"s".to_vec()), SocketAddr::from(CLIENT));
+        let server = |needs| Server::new([(from.ip(), secret.clone())], Duration::from_secs(300), needs, 100);
+        let octets = request(&secret, None);
+        assert_eq!(server(true).receive(from, &octets, 10_000, 77), Err(Dropped::OutsideWindow));
+        let mut server = server(false);
+        let Ok(Received::Request(ticket, _)) = server.receive(from, &octets, 10_000, 77) else { panic!("new") };
+        let (_, answer) = server.answer(ticket, Ok(())).expect("known");
+        // From another port, and after the wall clock was set on by an hour.
+        let replay = SocketAddr::from(([192, 0, 2, 1], 4001));
+        assert_eq!(server.receive(replay, &octets, 13_600, 177), Ok(Received::Again(answer.clone())));
+        assert_eq!(server.answer(ticket, Ok(())), Some((from, answer)));
+        // One with the same identifier that says something else is another.
+        let other = request(&secret, Some(13_700));
+        assert!(matches!(server.receive(from, &other, 13_600, 177), Ok(Received::Request(..))));
+        assert!(matches!(server.receive(from, &octets, 10_000, 77 + 601), Ok(Received::Request(..))));
+    }
+
+    #[test]
+    fn as_many_requests_are_known_as_allowed() {
+        let (secret, from) = (Secret(b"s".to_vec()), SocketAddr::from(CLIENT));
+        let mut server = Server::new([(from.ip(), secret.clone())], Duration::from_secs(300), true, 3);
+        for stamp in 10_000..10_010 {
+            let octets = request(&secret, Some(stamp));
+            let Ok(Received::Request(ticket, _)) = server.receive(from, &octets, 10_000, 77) else { panic!("new") };
+            server.answer(ticket, Ok(())).expect("known");
+            assert!(matches!(server.receive(from, &octets, 10_000, 77), Ok(Received::Again(_))));
+        }
+        assert_eq!((server.known.len(), server.tickets.len()), (3, 3));
     }
 
     #[test]
@@ -177,11 +252,11 @@ mod tests {
         let (secret, from) = (Secret(b"s".to_vec()), SocketAddr::from(CLIENT));
         let mut server = Server::new([(from.ip(), secret.clone())], Duration::from_secs(300), true, 100);
         let octets = request(&secret, Some(10_000));
-        assert_eq!(server.receive(from, &octets, 10_301), Err(Dropped::OutsideWindow));
-        assert_eq!(server.receive(from, &request(&secret, None), 10_000), Err(Dropped::OutsideWindow));
+        assert_eq!(server.receive(from, &octets, 10_301, 77), Err(Dropped::OutsideWindow));
+        assert_eq!(server.receive(from, &request(&secret, None), 10_000, 77), Err(Dropped::OutsideWindow));
         let stranger = SocketAddr::from(([192, 0, 2, 9], 4000));
-        assert_eq!(server.receive(stranger, &octets, 10_000), Err(Dropped::UnknownClient));
+        assert_eq!(server.receive(stranger, &octets, 10_000, 77), Err(Dropped::UnknownClient));
         let forged = request(&Secret(b"t".to_vec()), Some(10_000));
-        assert_eq!(server.receive(from, &forged, 10_000), Err(Malformed::Authenticator.into()));
+        assert_eq!(server.receive(from, &forged, 10_000, 77), Err(Malformed::Authenticator.into()));
     }
 }

@@ -230,7 +230,8 @@ fn radclient(kind: &str, attributes: &str, result: Result<(), ErrorCause>) -> St
     let mut bytes = [0; 4096];
     let (len, from) = socket.recv_from(&mut bytes).expect("radclient sends");
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs();
-    let Received::Request(ticket, packet) = server.receive(from, &bytes[..len], now).expect("a good request") else {
+    let Received::Request(ticket, packet) = server.receive(from, &bytes[..len], now, now).expect("a good request")
+    else {
         panic!("new, not repeated")
     };
     assert_eq!(packet.get(number::ACCT_SESSION_ID).and_then(Attribute::to_text), Some("s-77"));

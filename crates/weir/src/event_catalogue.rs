@@ -85,6 +85,7 @@ pub const EVENTS: &[Known] = &[
     Known("radius_dead", "sessions", Warn, "A RADIUS server does not answer; the next one is asked.", "Look at the server and the path to it."),
     Known("radius_alive", "sessions", Info, "A RADIUS server answers again.", ""),
     Known("report_malformed", "sessions", Warn, "An accounting report cannot be written and is dropped.", "Look at the Class attributes that the RADIUS server sends."),
+    Known("wall_clock_set", "sessions", Info, "The wall clock was set; leases and reports go on by a clock of their own, stored leases follow it.", ""),
     Known("standing_by", "standby", Info, "A standby listens to the active gateway.", ""),
     Known("standby_connected", "standby", Info, "A standby listens to this gateway.", ""),
     Known("standby_lost", "standby", Warn, "The standby is gone: no process would take over.", "Start one."),

@@ -6,9 +6,11 @@
 use crate::lease::Kind;
 use crate::queue::Class;
 use std::net::Ipv6Addr;
+use wire::Mac;
 
-/// Most relay agents around a message (HOP_COUNT_LIMIT, RFC 8415 clause 7.6).
-const MAX_RELAYS: usize = 8;
+/// Most relay agents that have forwarded what a relay agent forwards (HOP_COUNT_LIMIT, RFC 8415 clauses 7.6 and 19.1.2): of
+/// Relay-forward messages inside each other the outermost has a hop count of 8 at most.
+pub const HOP_COUNT_LIMIT: u8 = 8;
 /// Most identity associations of one message that are served.
 pub const MAX_IAS: usize = 8;
 
@@ -29,7 +31,7 @@ pub enum Type {
     InformationRequest = 11,
 }
 
-/// Option codes (RFC 8415 clause 21, RFC 3646, RFC 4649).
+/// Option codes (RFC 8415 clause 21, RFC 3646, RFC 4649, RFC 6939).
 pub(super) mod code {
     pub const CLIENT_ID: u16 = 1;
     pub const SERVER_ID: u16 = 2;
@@ -43,12 +45,17 @@ pub(super) mod code {
     pub const IA_PD: u16 = 25;
     pub const IA_PREFIX: u16 = 26;
     pub const REMOTE_ID: u16 = 37;
+    pub const CLIENT_LINK_LAYER: u16 = 79;
 }
+
+/// Hardware type of Ethernet (RFC 826).
+const ETHERNET: [u8; 2] = [0, 1];
 
 const RELAY_FORW: u8 = 12;
 const RELAY_REPL: u8 = 13;
 
-/// Why a message can't be read: an option or header is cut off, or it is nested too deep.
+/// Why a message can't be read: an option or header is cut off, or more relay agents than [`HOP_COUNT_LIMIT`] allows have
+/// forwarded it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -73,6 +80,18 @@ pub struct Relay<'a> {
     pub interface_id: Option<&'a [u8]>,
     /// Remote-Id (option 37), behind its enterprise number.
     pub remote_id: Option<&'a [u8]>,
+    /// The client's Ethernet address (option 79, RFC 6939).
+    pub client_mac: Option<Mac>,
+}
+
+impl Relay<'_> {
+    /// Whether it is an LDRA: it names the client's interface, has no address on the link, and took the message from a
+    /// link-local address (RFC 6221, 5.3). An agent that forwards what another has forwarded across routers has no address
+    /// there either, but a global one as its peer (RFC 8415, 19.1.2).
+    pub fn is_lightweight(&self) -> bool {
+        let from_link = self.peer.is_unspecified() || self.peer.is_unicast_link_local();
+        self.link.is_unspecified() && from_link && self.interface_id.is_some()
+    }
 }
 
 /// A client's message (RFC 8415, 8), without the Relay-forward messages around it.
@@ -139,6 +158,12 @@ fn address(octets: &[u8], at: usize) -> Result<Ipv6Addr, Malformed> {
     <[u8; 16]>::try_from(octets).map(Ipv6Addr::from).map_err(|_| Malformed)
 }
 
+/// The address in option 79, if it is an Ethernet one.
+fn ethernet(data: &[u8]) -> Option<Mac> {
+    let (kind, address) = data.split_at_checked(2)?;
+    (kind == ETHERNET).then(|| address.try_into().ok().map(Mac)).flatten()
+}
+
 impl Ia {
     fn parse(kind: Kind, data: &[u8]) -> Result<Self, Malformed> {
         let head: &[u8; 12] = data.first_chunk().ok_or(Malformed)?;
@@ -156,22 +181,23 @@ impl Ia {
 }
 
 impl<'a> Message<'a> {
-    /// Parses a UDP payload, with up to eight Relay-forward messages around the client's.
+    /// Parses a UDP payload, with the Relay-forward messages around the client's.
     pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
         let (mut octets, mut relays) = (octets, Vec::new());
         while octets.first() == Some(&RELAY_FORW) {
-            if relays.len() == MAX_RELAYS {
+            let hops = *octets.get(1).ok_or(Malformed)?;
+            if hops > HOP_COUNT_LIMIT || relays.len() > usize::from(HOP_COUNT_LIMIT) {
                 return Err(Malformed);
             }
-            let hops = *octets.get(1).ok_or(Malformed)?;
             let (link, peer) = (address(octets, 2)?, address(octets, 18)?);
-            let mut relay = Relay { hops, link, peer, interface_id: None, remote_id: None };
+            let mut relay = Relay { hops, link, peer, interface_id: None, remote_id: None, client_mac: None };
             let mut inner = None;
             for option in Options(&octets[34..]) {
                 match option? {
                     (code::RELAY_MSG, data) => inner = Some(data),
                     (code::INTERFACE_ID, data) => relay.interface_id = Some(data),
                     (code::REMOTE_ID, data) => relay.remote_id = data.get(4..),
+                    (code::CLIENT_LINK_LAYER, data) => relay.client_mac = ethernet(data),
                     _ => {}
                 }
             }
@@ -210,9 +236,21 @@ impl<'a> Message<'a> {
         Ok(message)
     }
 
-    /// The relay agent nearest to the client: it names the line (options 18 and 37).
+    /// Where among [`relays`](Self::relays) the agent is that names the line: the LDRA nearest to the client (RFC 6221), or
+    /// where there is none, the relay agent nearest to it. What an agent behind an LDRA says is a subscriber's word.
+    fn agent_at(&self) -> Option<usize> {
+        self.relays.iter().rposition(Relay::is_lightweight).or_else(|| self.relays.len().checked_sub(1))
+    }
+
+    /// The relay agent that names the line (options 18 and 37).
     pub fn agent(&self) -> Option<&Relay<'a>> {
-        self.relays.last()
+        self.relays.get(self.agent_at()?)
+    }
+
+    /// The client's hardware address as relay agents tell it (option 79, RFC 6939): the agent that names the line, or if
+    /// that does not, the next one outside of it.
+    pub fn client_mac(&self) -> Option<Mac> {
+        self.relays.get(..=self.agent_at()?)?.iter().rev().find_map(|relay| relay.client_mac)
     }
 
     /// A reply inside the relay messages that take it back (RFC 8415 clause 19.3).

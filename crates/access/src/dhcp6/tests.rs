@@ -68,7 +68,8 @@ impl Rig {
 
     fn send(&mut self, octets: &[u8]) -> Outcome {
         self.sent += 1;
-        let request = Request { line: LINE, group: 1, source: Mac([2, 0, 0, 0, 0, 7]), from: PEER, octets };
+        let source = Mac([2, 0, 0, 0, 0, 7]);
+        let request = Request { line: LINE, group: 1, source, client: source, from: PEER, octets };
         self.server.receive(&mut self.pools, self.now, &request)
     }
 
@@ -202,6 +203,107 @@ fn relays_get_their_reply_back() {
     let find = |wanted: &[u8]| reply.octets.windows(wanted.len()).any(|part| part == wanted);
     assert!(find(b"port 7") && find(b"trunk"));
     rig.done();
+}
+
+/// A Relay-forward message around another.
+fn relayed(hops: u8, (link, peer): (&str, &str), options: &[(u16, &[u8])], inner: &[u8]) -> Vec<u8> {
+    let mut out = vec![12, hops];
+    for text in [link, peer] {
+        out.extend_from_slice(&text.parse::<Ipv6Addr>().expect("an address").octets());
+    }
+    options.iter().for_each(|(code, data)| put(&mut out, *code, data));
+    put(&mut out, code::RELAY_MSG, inner);
+    out
+}
+
+#[test]
+fn innermost_ldra_names_the_line() {
+    let solicit = octets(Type::Solicit, false, &ia(Kind::Na, 1, None));
+    let name = |text: &'static str| (code::INTERFACE_ID, text.as_bytes());
+    let mac = |last: u8| [0, 1, 2, 0, 0, 0, 0, last];
+    // A subscriber's own relay agent, behind the access node.
+    let own =
+        relayed(0, ("2001:db8::1", "fe80::7"), &[name("forged"), (code::CLIENT_LINK_LAYER, &mac(0x66))], &solicit);
+    let node = relayed(1, ("::", "fe80::1"), &[name("port 7")], &own);
+    let router = relayed(2, ("2001:db8::9", "fe80::1"), &[name("trunk"), (code::CLIENT_LINK_LAYER, &mac(7))], &node);
+    // A relay agent that took it from another across routers has no link address either, and is no LDRA.
+    let far = relayed(3, ("::", "2001:db8::9"), &[name("uplink")], &router);
+    let message = Message::parse(&far).expect("relayed");
+    assert_eq!(message.relays.len(), 4);
+    assert_eq!(message.agent().and_then(|agent| agent.interface_id), Some(&b"port 7"[..]));
+    assert_eq!(message.client_mac(), Some(Mac([2, 0, 0, 0, 0, 7])));
+    let routers = relayed(1, ("::", "2001:db8::9"), &[name("uplink")], &own);
+    let message = Message::parse(&routers).expect("relayed");
+    assert_eq!(message.agent().and_then(|agent| agent.interface_id), Some(&b"forged"[..]), "the first hop names it");
+    assert_eq!(message.client_mac(), Some(Mac([2, 0, 0, 0, 0, 0x66])));
+    // The answer goes back by the same agents, each with its own name.
+    let mut rig = Rig::new();
+    assert_eq!(rig.send(&far), Outcome::Advertised);
+    let (mut reply, mut names) = (rig.reply().octets, Vec::new());
+    while reply[0] == 13 {
+        let hops = reply[1];
+        reply[0] = 12; // as it was asked
+        let mut inner = Vec::new();
+        let mut rest = &reply[34..];
+        while let [a, b, c, d, tail @ ..] = rest {
+            let (data, tail) = tail.split_at(usize::from(u16::from_be_bytes([*c, *d])));
+            match u16::from_be_bytes([*a, *b]) {
+                code::INTERFACE_ID => names.push((hops, String::from_utf8_lossy(data).into_owned())),
+                code::RELAY_MSG => inner = data.to_vec(),
+                other => panic!("option {other}"),
+            }
+            rest = tail;
+        }
+        reply = inner;
+    }
+    let wanted = [(3, "uplink"), (2, "trunk"), (1, "port 7"), (0, "forged")];
+    assert_eq!(names, wanted.map(|(hops, name)| (hops, name.to_owned())));
+    assert_eq!(reply[0], Type::Advertise as u8);
+    rig.done();
+}
+
+#[test]
+fn identifiers_longer_than_a_duid_are_dropped() {
+    let mut rig = Rig::new();
+    let mut solicit = |len: usize| {
+        let mut octets = vec![Type::Solicit as u8, 1, 2, 3];
+        put(&mut octets, code::CLIENT_ID, &vec![7; len]);
+        octets.extend_from_slice(&ia(Kind::Na, 1, None));
+        let outcome = rig.send(&octets);
+        while rig.server.next_action().is_some() {}
+        outcome
+    };
+    use Outcome::{Advertised, NoClientId};
+    assert_eq!([0, 1, 130, 131, 1400].map(&mut solicit), [NoClientId, Advertised, Advertised, NoClientId, NoClientId]);
+    rig.done();
+}
+
+#[test]
+fn hop_count_is_limited() {
+    let nest = |agents: u8, first: u8| {
+        let solicit = octets(Type::Solicit, false, &[]);
+        (0..agents).fold(solicit, |inner, n| relayed(first + n, ("::", "fe80::7"), &[], &inner))
+    };
+    // The last agent that may forward has received a hop count of 7.
+    assert_eq!(Message::parse(&nest(9, 0)).map(|message| message.relays.len()), Ok(9));
+    assert!(Message::parse(&nest(10, 0)).is_err());
+    assert!(Message::parse(&nest(1, HOP_COUNT_LIMIT)).is_ok());
+    assert!(Message::parse(&nest(1, HOP_COUNT_LIMIT + 1)).is_err());
+}
+
+#[test]
+fn clients_of_a_relay_agent_are_told_apart() {
+    let mut rig = Rig::new();
+    let mut key = |client: Mac| {
+        let octets = octets(Type::Request, true, &ia(Kind::Na, 1, None));
+        let request = Request { line: LINE, group: 1, source: Mac([2; 6]), client, from: PEER, octets: &octets };
+        assert_eq!(rig.server.receive(&mut rig.pools, rig.now, &request), Outcome::Stored);
+        let Some(Action::Store(ticket, record)) = rig.server.next_action() else { panic!("a record") };
+        rig.server.durable(ticket);
+        assert_eq!(rig.reply().to.0, Mac([2; 6]), "the reply goes to the relay agent");
+        record.key.client.mac
+    };
+    assert_eq!((key(Mac([4; 6])), key(Mac([6; 6]))), ([4; 6], [6; 6]));
 }
 
 #[test]

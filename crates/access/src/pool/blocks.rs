@@ -1,26 +1,38 @@
-//! The addresses or prefixes of one pool: free ones in a list through the blocks themselves, oldest first.
+//! The addresses or prefixes of one pool. A block takes memory while it is leased or remembered for a client; free ones are in
+//! lists through the blocks themselves, oldest first.
+//!
+//! ```text
+//! 0 ─────────────────────────── fresh ─────────────────────────────────────────── count
+//! leased, remembered, unclaimed │ never used, but for those that clients asked for
+//! ```
 
 use super::{BadPool, MAX_BLOCKS, Range, bits};
 use crate::lease::Kind;
+use std::collections::HashMap;
 use std::net::Ipv6Addr;
 
 const NONE: u32 = u32::MAX;
 const UNLINKED: u32 = u32::MAX - 1;
 const QUARANTINE: u32 = u32::MAX - 2;
 
-/// Whose a block is.
-pub(super) enum Owner {
-    Nobody,
-    Quarantine,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Block {
     /// Neighbours in the free list; `next` is [`UNLINKED`] while the block is not free.
     prev: u32,
     next: u32,
-    /// Slot of the lease that has it, or last had it.
+    /// Slot of the lease that has it, or last had it; [`NONE`]: nobody's, [`QUARANTINE`]: it rests.
     owner: u32,
+}
+
+/// Ends of a list of free blocks.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: u32,
+    tail: u32,
+}
+
+impl List {
+    const EMPTY: Self = Self { head: NONE, tail: NONE };
 }
 
 #[derive(Debug)]
@@ -32,11 +44,15 @@ pub(super) struct Blocks {
     lease_len: u8,
     first: u128,
     count: u32,
-    /// Blocks from here on have never been used and take no memory.
-    blocks: Vec<Block>,
+    /// Blocks that are leased or remembered, and the unclaimed ones before `fresh`.
+    blocks: HashMap<u32, Block>,
+    /// All blocks before this one have been used; those from here on that are not in `blocks` are free.
+    fresh: u32,
     excluded: Vec<(u32, u32)>,
-    head: u32,
-    tail: u32,
+    /// Free blocks before `fresh` that are remembered for nobody.
+    unclaimed: List,
+    /// Free blocks that are remembered for a client.
+    claimed: List,
 }
 
 impl Blocks {
@@ -67,10 +83,11 @@ impl Blocks {
             }
         }
         excluded.sort_unstable();
-        let (blocks, first) = (Vec::new(), low << shift);
+        let first = low << shift;
         let lease_len = if range.kind == Kind::Na { 128 } else { prefix_len };
         let group = range.group;
-        Ok(Self { group, prefix_len, lease_len, first, count, blocks, excluded, head: NONE, tail: NONE })
+        let (blocks, fresh, unclaimed, claimed) = (HashMap::new(), 0, List::EMPTY, List::EMPTY);
+        Ok(Self { group, prefix_len, lease_len, first, count, blocks, fresh, excluded, unclaimed, claimed })
     }
 
     pub fn group(&self) -> u16 {
@@ -91,7 +108,7 @@ impl Blocks {
     }
 
     pub fn memory(&self) -> usize {
-        self.blocks.capacity() * size_of::<Block>()
+        super::table(&self.blocks)
     }
 
     pub fn address(&self, block: u32) -> Ipv6Addr {
@@ -111,22 +128,29 @@ impl Blocks {
         self.excluded[..at].iter().map(|(_, to)| *to).filter(|to| *to >= block).max()
     }
 
-    /// The next block that was never used.
-    pub fn next_fresh(&self) -> Option<u32> {
-        let mut block = self.blocks.len() as u32;
-        while let Some(end) = self.excluded_until(block) {
-            block = end + 1;
+    /// A free block that is remembered for nobody.
+    pub fn next_unclaimed(&mut self) -> Option<u32> {
+        if self.unclaimed.head != NONE {
+            return Some(self.unclaimed.head);
         }
-        (block < self.count).then_some(block)
+        while self.fresh < self.count {
+            match self.excluded_until(self.fresh) {
+                Some(end) => self.fresh = end + 1,
+                None if self.blocks.contains_key(&self.fresh) => self.fresh += 1,
+                None => return Some(self.fresh),
+            }
+        }
+        None
     }
 
-    pub fn oldest(&self) -> Option<u32> {
-        (self.head != NONE).then_some(self.head)
+    /// The block that is free for longest of those that are remembered, and the lease it is remembered for.
+    pub fn oldest(&self) -> Option<(u32, u32)> {
+        self.blocks.get(&self.claimed.head).map(|block| (self.claimed.head, block.owner))
     }
 
     /// Whether a block is free and remembered for nobody.
     pub fn is_unclaimed(&self, block: u32) -> bool {
-        match self.blocks.get(block as usize) {
+        match self.blocks.get(&block) {
             Some(known) => known.next != UNLINKED && known.owner == NONE,
             None => self.excluded_until(block).is_none(),
         }
@@ -134,16 +158,12 @@ impl Blocks {
 
     /// Gives a free block to a lease; returns the lease for which it was remembered.
     pub fn give(&mut self, block: u32, slot: u32) -> Option<u32> {
-        while self.blocks.len() <= block as usize {
-            let new = self.blocks.len() as u32;
-            self.blocks.push(Block { prev: NONE, next: UNLINKED, owner: NONE });
-            if self.excluded_until(new).is_none() {
-                self.release(new);
-            }
+        let before = self.blocks.get(&block).map(|known| known.owner).filter(|owner| *owner < QUARANTINE);
+        if self.blocks.contains_key(&block) {
+            self.unlink(block);
         }
-        self.unlink(block);
-        let before = std::mem::replace(&mut self.blocks[block as usize].owner, slot);
-        (before < QUARANTINE).then_some(before)
+        self.blocks.insert(block, Block { prev: NONE, next: UNLINKED, owner: slot });
+        before
     }
 
     /// Takes a free block for the lease that had it.
@@ -151,40 +171,61 @@ impl Blocks {
         self.unlink(block);
     }
 
-    pub fn set_owner(&mut self, block: u32, owner: Owner) {
-        self.blocks[block as usize].owner = match owner {
-            Owner::Nobody => NONE,
-            Owner::Quarantine => QUARANTINE,
-        };
+    /// Has a block rest that is leased.
+    pub fn quarantine(&mut self, block: u32) {
+        if let Some(block) = self.blocks.get_mut(&block) {
+            block.owner = QUARANTINE;
+        }
     }
 
-    /// Puts a block at the end of the free list.
+    /// Frees a block, and remembers it for its lease.
     pub fn release(&mut self, block: u32) {
-        let tail = self.tail;
-        let b = &mut self.blocks[block as usize];
-        debug_assert_eq!(b.next, UNLINKED);
-        (b.prev, b.next) = (tail, NONE);
-        match tail {
-            NONE => self.head = block,
-            _ => self.blocks[tail as usize].next = block,
+        self.claimed = self.link(self.claimed, block);
+    }
+
+    /// Frees a block, or one that is free already, and remembers it for nobody.
+    pub fn forget(&mut self, block: u32) {
+        if self.blocks.get(&block).is_some_and(|known| known.next != UNLINKED) {
+            self.unlink(block);
         }
-        self.tail = block;
+        if block >= self.fresh {
+            self.blocks.remove(&block);
+            return;
+        }
+        if let Some(known) = self.blocks.get_mut(&block) {
+            known.owner = NONE;
+            self.unclaimed = self.link(self.unclaimed, block);
+        }
+    }
+
+    /// Puts a block at the end of a list.
+    fn link(&mut self, list: List, block: u32) -> List {
+        let Some(new) = self.blocks.get_mut(&block) else { return list };
+        debug_assert_eq!(new.next, UNLINKED);
+        (new.prev, new.next) = (list.tail, NONE);
+        match self.blocks.get_mut(&list.tail) {
+            Some(tail) => tail.next = block,
+            None => return List { head: block, tail: block },
+        }
+        List { tail: block, ..list }
     }
 
     fn unlink(&mut self, block: u32) {
-        let Block { prev, next, .. } = self.blocks[block as usize];
-        if next == UNLINKED {
+        let Some(Block { prev, next, owner }) = self.blocks.get(&block).copied().filter(|b| b.next != UNLINKED) else {
             debug_assert!(false, "block {block} is not free");
             return;
+        };
+        let list = if owner == NONE { &mut self.unclaimed } else { &mut self.claimed };
+        match self.blocks.get_mut(&prev) {
+            Some(before) => before.next = next,
+            None => list.head = next,
         }
-        match prev {
-            NONE => self.head = next,
-            _ => self.blocks[prev as usize].next = next,
+        match self.blocks.get_mut(&next) {
+            Some(behind) => behind.prev = prev,
+            None => list.tail = prev,
         }
-        match next {
-            NONE => self.tail = prev,
-            _ => self.blocks[next as usize].prev = prev,
+        if let Some(block) = self.blocks.get_mut(&block) {
+            block.next = UNLINKED;
         }
-        self.blocks[block as usize].next = UNLINKED;
     }
 }

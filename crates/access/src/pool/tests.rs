@@ -78,6 +78,25 @@ fn lines_and_ports_have_limits() {
 }
 
 #[test]
+fn shared_vlan_pairs_have_a_limit() {
+    let range = Range::ip4(1, [10, 0, 0, 0].into(), [10, 0, 0, 99].into());
+    let mut pools = Pools::new(&[range], Limits { per_pair: 3, ..Limits::default() }).unwrap();
+    pools.share(1);
+    let client = |c_vlan, mac| LeaseKey {
+        kind: Kind::Ip4,
+        client: ClientKey { line: Line { port: 1, s_vlan: 1, c_vlan }, mac: [mac; 6], identifier: 0 },
+    };
+    let got: Vec<_> = (2..6).map(|mac| pools.offer(client(1, mac), 1, None, START, HOLD)).collect();
+    assert!(got[..3].iter().all(Result::is_ok) && got[3] == Err(Refusal::PairLimit), "{got:?}");
+    assert!(pools.offer(client(2, 2), 1, None, START, HOLD).is_ok(), "another pair");
+    // Nor can invented hardware addresses have the whole pool rest.
+    got[..3].iter().for_each(|slot| pools.decline(slot.unwrap(), START));
+    assert_eq!((pools.quarantined(), pools.offer(client(1, 9), 1, None, START, HOLD)), (3, Err(Refusal::PairLimit)));
+    let later = START + Duration::from_secs(86_400);
+    assert!(pools.offer(client(1, 9), 1, None, later, HOLD).is_ok());
+}
+
+#[test]
 fn delegated_prefixes_step_by_their_length() {
     let range = Range {
         group: 1,
@@ -95,6 +114,69 @@ fn delegated_prefixes_step_by_their_length() {
     let wanted = [prefix("2001:db8:100::"), prefix("2001:db8:100:200::"), prefix("2001:db8:100:300::")];
     assert_eq!(got[..3], wanted);
     assert_eq!(got[3], Err(Refusal::Exhausted));
+}
+
+/// A pool of 16 million addresses, from 10.0.0.0 on.
+fn wide() -> Pools {
+    let range = Range::ip4(1, [10, 0, 0, 0].into(), [10, 255, 255, 255].into());
+    Pools::new(&[range], Limits { per_line: u32::MAX, ..Limits::default() }).expect("a good pool")
+}
+
+/// A client among many of a line.
+fn host(n: u64) -> LeaseKey {
+    LeaseKey { kind: Kind::Ip4, client: ClientKey { identifier: n + 1, ..key(0).client } }
+}
+
+#[test]
+fn far_address_takes_memory_for_itself_only() {
+    let mut pools = wide();
+    let far = Ipv4Addr::new(10, 255, 255, 254);
+    let slot = pools.offer(key(1), 1, Some(far.into()), START, HOLD).unwrap();
+    assert_eq!(pools.ip4(slot), Some(far));
+    assert!(pools.memory() < 4096, "{} bytes", pools.memory());
+    // Others get theirs in turn, and the far one to nobody else.
+    let near = pools.offer(key(2), 1, Some(far.into()), START, HOLD).unwrap();
+    assert_eq!(pools.ip4(near), Some([10, 0, 0, 0].into()));
+}
+
+#[test]
+fn offers_that_ended_take_no_memory() {
+    let (mut pools, mut now) = (wide(), START);
+    for n in 0..20_000 {
+        let wanted = Ipv4Addr::from(0x0a00_0000 + (n as u32).wrapping_mul(0x9e37_79b1) % (1 << 24));
+        pools.offer(host(n), 1, Some(wanted.into()).filter(|_| n % 2 == 0), now, HOLD).unwrap();
+        now = now + Duration::from_secs(1);
+        pools.expire(now, 100, |_, _| unreachable!("nothing was granted"));
+    }
+    assert!(pools.memory() < 32_768, "{} bytes", pools.memory());
+    assert!(pools.find(&host(0)).is_none());
+}
+
+#[test]
+fn remembered_leases_are_bounded_by_granted_ones() {
+    let mut pools = wide();
+    let most = REMEMBERED as u64 + 1;
+    for n in 0..most + 100 {
+        let slot = pools.offer(host(n), 1, None, START, HOLD).unwrap();
+        pools.grant(slot, START.secs() + 3600, 3600);
+        pools.release(slot);
+    }
+    let remembered = |n: u64| pools.find(&host(n)).is_some();
+    assert!(!remembered(0) && !remembered(99) && remembered(100) && remembered(most + 99));
+    assert_eq!(pools.index.len(), most as usize);
+}
+
+#[test]
+fn wall_clock_set_on_has_leases_stored_again() {
+    let mut pools = pools(2, &[]);
+    let slot = pools.offer(key(1), 1, None, START, HOLD).unwrap();
+    assert!(pools.grant(slot, START.secs() + 3600, 3600));
+    assert!(!pools.grant(slot, START.secs() + 5400, 3600));
+    pools.wall_clock_set(3600);
+    // The record ends an hour from now, before the lease that is told.
+    assert!(pools.grant(slot, START.secs() + 5400, 3600));
+    pools.wall_clock_set(-3600);
+    assert!(!pools.grant(slot, START.secs() + 7200, 3600));
 }
 
 #[derive(Clone, Copy, Debug)]

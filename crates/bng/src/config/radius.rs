@@ -30,6 +30,10 @@ pub struct RadiusSection {
     /// Where CoA- and Disconnect-Requests of the servers are taken; left out: nowhere.
     #[serde(default)]
     pub coa: Option<SocketAddr>,
+    /// Whether CoA- and Disconnect-Requests without Event-Timestamp (RFC 2869, 5.3) are dropped. Off, for servers that send
+    /// none: whoever has recorded such a request can have it carried out again, ten minutes later (RFC 5176, 6.3).
+    #[serde(default = "on")]
+    pub require_event_timestamp: bool,
 }
 
 /// A RADIUS server.
@@ -62,6 +66,10 @@ fn interim() -> u32 {
 
 fn reject() -> u32 {
     30
+}
+
+fn on() -> bool {
+    true
 }
 
 fn authentication() -> u16 {

@@ -19,6 +19,9 @@ pub struct SessionsSection {
     pub ledger: Option<PathBuf>,
     /// Leases of one line at most, in N:1 groups of one hardware address; an IPv4 address, an IPv6 address and a delegated prefix are one each.
     pub leases_per_line: u32,
+    /// Leases of one kind of one VLAN pair at most, in N:1 groups, where hosts could invent hardware addresses: IPv4 addresses,
+    /// IPv6 addresses or advertised prefixes, and delegated prefixes, each kind by itself.
+    pub leases_per_pair: u32,
     /// Leases of one port at most.
     pub leases_per_port: u32,
     /// Whether a client that asks for an address it has no lease of is refused at once (NAK), rather than not answered.
@@ -38,6 +41,7 @@ impl Default for SessionsSection {
         Self {
             ledger: None,
             leases_per_line: 64,
+            leases_per_pair: 65_536,
             leases_per_port: 1 << 20,
             authoritative: true,
             offer_seconds: 10,
@@ -70,9 +74,10 @@ pub struct GroupSessions {
     /// Length of the prefix that clients are told is on the link; left out: the longest that has the group's slices and
     /// its IPv4 gateway in it.
     pub ipv4_prefix_length: Option<u8>,
-    /// Whether DHCPv4 messages are served that a relay agent on the line has forwarded (giaddr). Off, where subscribers
-    /// could send them themselves: such messages may name any hardware address. Access nodes that insert option 82 only
-    /// are no such agents (TR-101, 3.8).
+    /// Whether DHCP messages are served that a relay agent on the line has forwarded (giaddr; Relay-forward). Off, where
+    /// subscribers could send them themselves: such messages may name any hardware address. In N:1 groups it tells
+    /// subscribers apart: chaddr of DHCPv4, and of DHCPv6 the client link-layer address (option 79, RFC 6939), which relay
+    /// agents must insert. Access nodes that insert option 82 only are no such agents (TR-101, 3.8).
     pub relayed: bool,
     /// Whether an access node in front of the group's lines inserts the circuit ID, in option 82 of DHCPv4 or as Interface-Id
     /// of a DHCPv6 relay message, and removes what subscribers write there themselves: it is then User-Name of RADIUS. Off:

@@ -190,7 +190,13 @@ fn sessions(control: &Control) -> SessionsView {
         ("unreadable", "Dropped: a DHCP message or solicitation that can't be read.", counts.unreadable),
         ("static_line", "Dropped: the line has a static subscriber.", counts.fixed),
         ("relayed", "Dropped: a relay agent's message, in a group that trusts none.", counts.relayed),
+        (
+            "client_unnamed",
+            "Dropped: chaddr is not the frame's source, or a relay agent sends no client address (option 79).",
+            counts.unnamed,
+        ),
         ("no_prefix", "Dropped: no prefix is left to advertise.", counts.no_prefix),
+        ("prefix_pair_limit", "Dropped: the shared VLAN pair has as many prefixes as it may.", counts.pair_limit),
         ("not_stored", "Not answered: the ledger did not take the lease.", counts.not_stored),
     ] {
         add("sessions", outcome, meaning, requests);
@@ -201,6 +207,8 @@ fn sessions(control: &Control) -> SessionsView {
             ("rejected", "A server has rejected the subscriber.", counts.rejected),
             ("unanswered", "No server has answered.", counts.unanswered),
             ("denied", "Dropped: the subscriber was rejected lately.", counts.denied),
+            ("not_asked", "Dropped: too many wait for a server, or an attribute does not fit.", counts.not_asked),
+            ("superseded", "Dropped: a later request took its place while a server decides.", counts.superseded),
             ("reported", "A server has taken an accounting report.", counts.reported),
             ("report_malformed", "Dropped: an accounting report that can't be written.", counts.reports_malformed),
             ("report_dropped", "Dropped: too many accounting reports wait.", counts.reports_dropped),

@@ -34,8 +34,12 @@ const ETHERNET: u32 = 15;
 const GOOD_FOR: u64 = 60_000;
 /// Sessions that are reported on in a turn.
 const AT_ONCE: usize = 256;
-/// CoA requests that are remembered.
-const REMEMBERED: usize = 4096;
+/// CoA requests that are remembered: 109 a second over twice [`WINDOW`].
+const REMEMBERED: usize = 65_536;
+/// How far from our clock a CoA request's time stamp may be (RFC 5176, 6.3).
+const WINDOW: Duration = Duration::from_secs(300);
+/// Rejected subscribers that are remembered without a look at when that ends.
+const FEWEST_DENIED: usize = 4096;
 /// Subscribers that wait for an answer; more are not asked about.
 const MOST_HELD: usize = 65_536;
 
@@ -161,7 +165,7 @@ struct Account {
     grant: Grant,
     about: Vec<Attribute>,
     began: Time,
-    /// When the next interim report is due, in ms; 0: never.
+    /// When the next interim report is due, in ms of the clock of reports; 0: never.
     interim: u64,
     /// Number of its interim report that waits, if one does.
     unsent: u64,
@@ -178,6 +182,10 @@ pub struct AaaCounts {
     pub unanswered: u64,
     /// Requests of lines that were rejected lately.
     pub denied: u64,
+    /// Requests that no server was asked about: too many wait, or an attribute does not fit.
+    pub not_asked: u64,
+    /// Requests whose place a later one of the same subscriber took, while a server decided.
+    pub superseded: u64,
     /// Accounting reports that a server has taken.
     pub reported: u64,
     /// Accounting reports that can't be written as a packet.
@@ -204,6 +212,8 @@ pub struct Aaa {
     /// When grants were made, in ms, oldest first: those without a session end after [`GOOD_FOR`].
     fresh: VecDeque<(u64, Identity)>,
     denied: HashMap<Identity, u64>,
+    /// As many of them as are kept without a look at their times.
+    denied_limit: usize,
     accounts: HashMap<u32, Account>,
     /// When interim reports are due; what does not match its account is out of date.
     interims: BinaryHeap<Reverse<(u64, u32)>>,
@@ -213,6 +223,8 @@ pub struct Aaa {
     reports: bool,
     /// Distinguishes this run's session identifiers.
     run: u32,
+    /// By how many milliseconds the wall clock is ahead of the one that reports are timed by.
+    wall_ahead_ms: i64,
     counts: AaaCounts,
 }
 
@@ -227,7 +239,8 @@ impl Aaa {
                 .collect::<Vec<_>>()
         };
         let clients: Vec<_> = config.server.iter().map(|server| (server.address, secret(server))).collect();
-        let coa = |socket| (socket, coa::Server::new(clients, Duration::from_secs(300), false, REMEMBERED));
+        let needs_timestamp = config.require_event_timestamp;
+        let coa = |socket| (socket, coa::Server::new(clients, WINDOW, needs_timestamp, REMEMBERED));
         let mut this = Self {
             authentication: Peer::new(servers(|server| server.authentication_port), sockets.authentication),
             accounting: Peer::new(servers(|server| server.accounting_port), sockets.accounting),
@@ -240,11 +253,13 @@ impl Aaa {
             grants: HashMap::new(),
             fresh: VecDeque::new(),
             denied: HashMap::new(),
+            denied_limit: FEWEST_DENIED,
             accounts: HashMap::new(),
             interims: BinaryHeap::new(),
             backlog: Backlog::default(),
             reports: config.server.iter().any(|server| server.accounting_port != 0),
             run: now.secs(),
+            wall_ahead_ms: 0,
             counts: AaaCounts::default(),
         };
         // Sessions of an earlier run that a server still has are over (RFC 2866, 5.1).
@@ -253,6 +268,15 @@ impl Aaa {
             this.backlog.start(on);
         }
         this
+    }
+
+    /// The wall clock is ahead by so many milliseconds: for time stamps.
+    pub fn set_wall_clock(&mut self, ahead_ms: i64) {
+        self.wall_ahead_ms = ahead_ms;
+    }
+
+    fn wall(&self, now: Time) -> Time {
+        Time(now.0.saturating_add_signed(self.wall_ahead_ms))
     }
 
     /// Counters.
@@ -291,7 +315,7 @@ impl Aaa {
     /// Holds a request while a server decides about its subscriber; of several the last one is kept.
     pub fn hold(&mut self, identity: Identity, packet: ControlPacket) {
         if let Some(held) = self.held.get_mut(&identity) {
-            *held = Some(packet);
+            self.counts.superseded += u64::from(held.replace(packet).is_some());
         }
     }
 
@@ -322,6 +346,7 @@ impl Aaa {
         steady: Time,
     ) {
         if self.held.len() >= MOST_HELD {
+            self.counts.not_asked += 1;
             return;
         }
         let mut attributes = vec![Attribute::octets(number::USER_NAME, &user)];
@@ -333,6 +358,8 @@ impl Aaa {
         if sent.is_ok() {
             self.asking.insert(self.next, (identity, user));
             self.held.insert(identity, packet);
+        } else {
+            self.counts.not_asked += 1;
         }
     }
 
@@ -358,8 +385,8 @@ impl Aaa {
         }
     }
 
-    /// A turn; what servers have decided. Requests and grants live by `steady`, as other methods' `steady` a clock that is not
-    /// set back; `now` is the wall clock.
+    /// A turn; what servers have decided. Requests and grants live by `steady`, sessions and their reports by `now`, as in
+    /// other methods. Neither clock is set.
     pub fn turn(&mut self, now: Time, steady: Time) -> Vec<Decision> {
         let (next, client) = (&mut self.next, &mut self.accounting.client);
         self.backlog.hand_over(|report| {
@@ -382,9 +409,11 @@ impl Aaa {
                 other => report_server("accounting", &other, &self.config),
             }
         }
-        self.take_changes(now, &mut decisions);
-        if self.denied.len() > 4096 {
+        self.take_changes(now, steady, &mut decisions);
+        if self.denied.len() > self.denied_limit {
             self.denied.retain(|_, until| *until > steady.0);
+            // Looked at again when there are twice as many: a flood of invented subscribers costs no look each turn.
+            self.denied_limit = FEWEST_DENIED.max(self.denied.len() * 2);
         }
         decisions
     }
@@ -419,11 +448,13 @@ impl Aaa {
         }
     }
 
-    fn take_changes(&mut self, now: Time, decisions: &mut Vec<Decision>) {
+    fn take_changes(&mut self, now: Time, steady: Time, decisions: &mut Vec<Decision>) {
+        let wall = self.wall(now);
         let Some((socket, server)) = &mut self.coa else { return };
         let mut bytes = [0; 4096];
         while let Ok((len, from)) = socket.recv_from(&mut bytes) {
-            match server.receive(from, bytes.get(..len).unwrap_or_default(), now.secs().into()) {
+            let octets = bytes.get(..len).unwrap_or_default();
+            match server.receive(from, octets, wall.secs().into(), steady.0 / 1000) {
                 Ok(Received::Request(ticket, packet)) => decisions.push(Decision::Change(ticket, packet)),
                 Ok(Received::Again(answer)) => drop(socket.send_to(&answer, from)),
                 Err(_) => self.counts.coa_dropped += 1,
@@ -553,11 +584,12 @@ impl Aaa {
             output_packets: usage.down_packets[n],
         };
         let counters = (family(0), family(1));
-        let report = Report { status, session, class, at: at.secs(), duration, counters, ip6_apart: true, cause };
+        let at = self.wall(at).secs();
+        let report = Report { status, session, class, at, duration, counters, ip6_apart: true, cause };
         report.attributes().into_iter().chain(self.nas()).collect()
     }
 
-    /// When there is something to do, by the wall clock, which shows `now` when the other one shows `steady`.
+    /// When there is something to do, by the clock that shows `now` when the other one shows `steady`.
     pub fn next_due(&self, now: Time, steady: Time) -> Option<Time> {
         let clients = [self.authentication.client.next_due(), self.accounting.client.next_due()];
         let clients = clients.into_iter().flatten().map(|due| now.0 + due.saturating_sub(steady.0));

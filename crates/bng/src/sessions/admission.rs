@@ -12,7 +12,7 @@ use wire::Mac;
 
 use super::aaa::{Decision, Standing};
 use super::frames::Carried;
-use super::{Sessions, aaa, frames, line_of};
+use super::{Served, Sessions, aaa, frames, line_of};
 use crate::config::Class;
 use crate::control::Control;
 use crate::slow::ControlPacket;
@@ -34,6 +34,39 @@ fn circuit_of(frame: &[u8]) -> Option<String> {
 /// subscriber could choose whom it is taken for.
 fn user_of(has_access_node: bool, frame: &[u8], line: &str) -> String {
     Some(frame).filter(|_| has_access_node).and_then(circuit_of).unwrap_or_else(|| line.to_owned())
+}
+
+/// The hardware address of a request's client: the frame's source, or where relay agents are trusted, what they tell
+/// (chaddr; option 79 of DHCPv6, RFC 6939). None: it is no station's; chaddr is not the source of a client's own frame, or
+/// a relay agent's message names no client.
+pub(super) fn client_of(served: &Served, frame: &[u8]) -> Option<Mac> {
+    let source = frames::source(frame);
+    let client = match frames::read(frame) {
+        Some(Carried::Dhcp4(octets)) => {
+            let client = wire::fast::array(octets, 28).map(Mac)?;
+            let is_relayed = octets.get(24..28).is_some_and(|giaddr| giaddr != [0; 4]);
+            Some(client).filter(|client| is_relayed && served.relayed || *client == source)
+        }
+        Some(Carried::Dhcp6(_, octets)) if served.relayed && dhcp6::is_relayed(octets) => {
+            let message = dhcp6::Message::parse(octets).ok()?;
+            // An LDRA leaves the client's link header as it is (RFC 6221, 5.3.1); a line of one subscriber needs no address.
+            let is_own = served.vlans == Vlans::OnePerLine || message.relays.iter().all(dhcp6::Relay::is_lightweight);
+            message.client_mac().or(Some(source).filter(|_| is_own))
+        }
+        _ => Some(source),
+    };
+    client.filter(|mac| mac.0[0] & 1 == 0 && mac.0 != [0; 6])
+}
+
+/// Whether a request gives back what its client has: no server is asked about it.
+fn gives_back(frame: &[u8]) -> bool {
+    match frames::read(frame) {
+        Some(Carried::Dhcp4(octets)) => dhcp4::Message::parse(octets)
+            .is_ok_and(|message| matches!(message.kind, dhcp4::Type::Release | dhcp4::Type::Decline)),
+        Some(Carried::Dhcp6(_, octets)) => dhcp6::Message::parse(octets)
+            .is_ok_and(|message| matches!(message.kind, Some(dhcp6::Type::Release | dhcp6::Type::Decline))),
+        _ => false,
+    }
 }
 
 impl Sessions {
@@ -67,14 +100,12 @@ impl Sessions {
             self.counts.unreadable += 1;
             return true;
         };
-        // A relay agent's frames are all from one hardware address; its clients are told apart by theirs.
-        let source = match frames::read(&packet.frame) {
-            Some(Carried::Dhcp4(octets)) if served.relayed => wire::fast::array(octets, 28).map(Mac),
-            _ => None,
+        let Some(client) = client_of(served, &packet.frame) else {
+            self.counts.unnamed += 1;
+            return true;
         };
-        let source = source.unwrap_or_else(|| frames::source(&packet.frame));
         let shared = served.vlans == Vlans::ManyPerLine;
-        let identity = Identity { line: line_of(packet.line), mac: shared.then_some(source) };
+        let identity = Identity { line: line_of(packet.line), mac: shared.then_some(client) };
         if self.fixed.contains(&identity) {
             self.counts.fixed += 1;
             return true;
@@ -88,7 +119,9 @@ impl Sessions {
     pub(super) fn admit(&mut self, control: &mut Control, packet: ControlPacket, now: Time, steady: Time) {
         let identity = self.identity_of(&packet);
         let has_session = self.sessions.contains_key(&identity);
-        let Some(aaa) = &mut self.aaa else { return self.serve(control, &packet, now) };
+        // A RELEASE comes up to three times: the second one is of a subscriber that is not known any more.
+        let aaa = self.aaa.as_mut().filter(|_| !gives_back(&packet.frame));
+        let Some(aaa) = aaa else { return self.serve(control, &packet, now) };
         match aaa.standing(&identity, has_session, steady) {
             Standing::Granted => self.serve(control, &packet, now),
             Standing::Denied => {}
@@ -97,7 +130,8 @@ impl Sessions {
                 let line = self.line_name(control, &identity);
                 let is_trusted = self.served(packet.group).is_some_and(|served| served.trust_option82);
                 let user = user_of(is_trusted, &packet.frame, &line);
-                let about = aaa::about(Some(frames::source(&packet.frame).0), &line);
+                let client = self.client_in(&packet);
+                let about = aaa::about(Some(client.0), &line);
                 let is_served = standing == Standing::Restored;
                 if is_served {
                     self.serve(control, &packet, now);
@@ -111,7 +145,13 @@ impl Sessions {
 
     pub(super) fn identity_of(&self, packet: &ControlPacket) -> Identity {
         let shared = self.served(packet.group).is_some_and(|served| served.vlans == Vlans::ManyPerLine);
-        Identity { line: line_of(packet.line), mac: shared.then(|| frames::source(&packet.frame)) }
+        Identity { line: line_of(packet.line), mac: shared.then(|| self.client_in(packet)) }
+    }
+
+    /// The hardware address of the client of a request that was taken in.
+    pub(super) fn client_in(&self, packet: &ControlPacket) -> Mac {
+        let client = self.served(packet.group).and_then(|served| client_of(served, &packet.frame));
+        client.unwrap_or_else(|| frames::source(&packet.frame))
     }
 
     /// A line's name: `port:s_vlan.c_vlan`, and the hardware address where lines share VLANs.
@@ -219,5 +259,75 @@ mod tests {
         let frame = frames::datagram4(&link, from, to, &discover).expect("a frame");
         assert_eq!(user_of(false, &frame, "acc:100.7"), "acc:100.7");
         assert_eq!(user_of(true, &frame, "acc:100.7"), "admin");
+    }
+
+    #[test]
+    fn no_server_is_asked_about_a_release() {
+        let link = Link { from: Mac([2; 6]), to: Mac([0xff; 6]), tags: Tags::default() };
+        let dhcp4 = |kind: u8| {
+            let mut body = vec![1, 1, 6];
+            body.resize(236, 0);
+            body.extend_from_slice(&[99, 130, 83, 99, 53, 1, kind, 255]);
+            frames::datagram4(&link, (Ipv4Addr::UNSPECIFIED, 68), (Ipv4Addr::BROADCAST, 67), &body).expect("a frame")
+        };
+        let dhcp6 = |kind: u8| {
+            let to = "ff02::1:2".parse().expect("an address");
+            frames::datagram6(&link, (std::net::Ipv6Addr::LOCALHOST, 546), (to, 547), &[kind, 1, 2, 3])
+                .expect("a frame")
+        };
+        let asked = |frame: Vec<u8>| !gives_back(&frame);
+        assert_eq!([1, 3, 4, 7, 8].map(|kind| asked(dhcp4(kind))), [true, true, false, false, true]);
+        assert_eq!([1, 3, 5, 8, 9].map(|kind| asked(dhcp6(kind))), [true, true, true, false, false]);
+    }
+
+    const CONFIG: &str = r#"
+        gateway = "bng"
+        profile = [ { name = "home" } ]
+        port = [ { name = "acc", uri = "memory:acc", role = "access" }, { name = "core", uri = "memory:core", role = "core" } ]
+        [[group]]
+        name = "shared"
+        ports = ["acc"]
+        s_vlans = 200
+        model = "N:1"
+        ipv4 = ["100.65.0.0/24"]
+        gateways = ["100.65.0.1"]
+        profile = "home"
+        [group.sessions]
+        relayed = true
+    "#;
+
+    #[test]
+    fn relayed_clients_are_told_apart() {
+        let config: crate::config::Config = toml::from_str(CONFIG).expect("a configuration");
+        let served = Served::new(&config, &config.layout().expect("a layout"), 0).expect("it has sessions");
+        let (relay, client) = (Mac([2; 6]), Mac([4; 6]));
+        let link = Link { from: relay, to: Mac([0xff; 6]), tags: Tags::default() };
+        let dhcp4 = |giaddr: u8, chaddr: Mac| {
+            let mut body = vec![0; 240];
+            body[24] = giaddr;
+            body[28..34].copy_from_slice(&chaddr.0);
+            frames::datagram4(&link, (Ipv4Addr::UNSPECIFIED, 68), (Ipv4Addr::BROADCAST, 67), &body).expect("a frame")
+        };
+        assert_eq!(client_of(&served, &dhcp4(10, client)), Some(client));
+        assert_eq!(client_of(&served, &dhcp4(0, relay)), Some(relay));
+        assert_eq!(client_of(&served, &dhcp4(0, client)), None, "a client's own frame has its address");
+        assert_eq!(client_of(&served, &dhcp4(10, Mac([0xff; 6]))), None);
+        let dhcp6 = |link_address: u8, option: &[u8]| {
+            let mut body = vec![12, 0];
+            body.extend([0; 15]);
+            body.push(link_address);
+            body.extend("fe80::7".parse::<std::net::Ipv6Addr>().expect("an address").octets());
+            body.extend([0, 18, 0, 1, b'7']);
+            body.extend_from_slice(option);
+            body.extend([0, 9, 0, 4, 1, 1, 2, 3]);
+            let to = "ff02::1:2".parse().expect("an address");
+            frames::datagram6(&link, (std::net::Ipv6Addr::LOCALHOST, 547), (to, 547), &body).expect("a frame")
+        };
+        let option = [0, 79, 0, 8, 0, 1, 4, 4, 4, 4, 4, 4];
+        assert_eq!(client_of(&served, &dhcp6(1, &option)), Some(client));
+        assert_eq!(client_of(&served, &dhcp6(1, &[])), None, "the relay agent's address is no client's");
+        assert_eq!(client_of(&served, &dhcp6(0, &[])), Some(relay), "an LDRA leaves the link header as it is");
+        let untrusted = Served { relayed: false, ..served };
+        assert_eq!(client_of(&untrusted, &dhcp6(1, &option)), Some(relay));
     }
 }

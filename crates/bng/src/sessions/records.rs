@@ -17,7 +17,7 @@ use crate::subscribers::Usage;
 
 impl Sessions {
     pub(super) fn put(&mut self, pending: Pending) {
-        let record = pending.record;
+        let record = self.clock.to_stored(pending.record);
         if let Err(pending) = self.store.put(&record, pending) {
             self.not_stored(&pending);
         }
@@ -197,6 +197,13 @@ impl Sessions {
         match change {
             Change::Ended => self.leave(control, &identity, now),
             Change::Changed | Change::Began => {
+                // The client whose lease ended may have been another than the one whose lease is left.
+                let mac = self.records.get(&identity).and_then(|has| has.mac);
+                self.sessions.get_mut(&identity).into_iter().for_each(|session| session.mac = mac);
+                let about = self.about(control, &identity);
+                if let Some((aaa, session)) = self.aaa.as_mut().zip(self.sessions.get(&identity)) {
+                    aaa.update(session.handle, about);
+                }
                 self.start_advertisements(&identity, None, now);
                 if let Some(spec) = self.spec(&identity) {
                     let _ = control.install(spec); // its group is there
@@ -230,7 +237,7 @@ impl Sessions {
 
     /// Ends everything that a subscriber has. False: it did not come by itself.
     pub fn clear(&mut self, control: &mut Control, handle: u32) -> bool {
-        let now = (self.environment.clock)();
+        let now = self.clock.now();
         let Some(identity) = self.by_handle.get(&handle).copied() else { return false };
         let Some(group) = self.sessions.get(&identity).map(|session| session.group) else { return false };
         let Some(served) = self.served(group) else { return false };

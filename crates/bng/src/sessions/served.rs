@@ -42,6 +42,8 @@ pub struct Served {
     pub mode: Ipv6Mode,
     /// The router's link-local address; none: there is no IPv6.
     pub link_local: Option<Ipv6Addr>,
+    /// How long IPv4 addresses are leased.
+    pub lease: Duration,
     /// How long IPv6 addresses and prefixes are valid.
     pub valid: Duration,
     /// How long an offered address is held.
@@ -80,6 +82,7 @@ impl Served {
             vlans: if plan.shared { Vlans::ManyPerLine } else { Vlans::OnePerLine },
             mode,
             link_local: link_local(plan).filter(|_| mode != Ipv6Mode::Off),
+            lease: seconds(sessions.lease_seconds),
             valid: seconds(sessions.ipv6_valid_seconds),
             offer: seconds(config.sessions.offer_seconds),
             relayed: sessions.relayed,
@@ -89,6 +92,12 @@ impl Served {
             adverts: RouterAdvertisements::new(advert),
             told: HashMap::new(),
         })
+    }
+
+    /// Seconds of a lease of that kind.
+    pub fn lease_of(&self, kind: Kind) -> u32 {
+        let lease = if kind == Kind::Ip4 { self.lease } else { self.valid };
+        lease.as_secs() as u32 // they were configured in 32 bits
     }
 }
 
@@ -162,6 +171,7 @@ pub fn pools(
     let section = &config.sessions;
     let limits = Limits {
         per_line: section.leases_per_line,
+        per_pair: section.leases_per_pair,
         per_port: section.leases_per_port,
         quarantine: seconds(section.quarantine_seconds),
     };

@@ -7,6 +7,8 @@
 //! | `do = "remove", handle = 0` | takes a subscriber out |
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use access::Time;
 use bng::assemble::{assemble, attach};
@@ -31,6 +33,8 @@ pub struct Device {
     pub rig: Rig<BroadbandGateway>,
     pub control: Control,
     pub clock: Clock,
+    /// By how many milliseconds the wall clock was set.
+    pub wall_set: Arc<AtomicI64>,
     before: Counters,
 }
 
@@ -48,13 +52,10 @@ impl Device {
         let caps: Vec<_> = ports.iter().map(caps).collect();
         let (mut control, mut workers) = assemble(config, &caps).map_err(|error| error.to_string())?;
         let clock = Clock::at(0);
-        let wall = clock.clone();
-        let environment = Environment {
-            clock: Box::new(move || Time(EPOCH + wall.now() / 1_000_000)),
-            told: Box::new(|| {}),
-            seed: 7,
-            radius: None,
-        };
+        let (wall, wall_set) = (clock.clone(), Arc::new(AtomicI64::new(0)));
+        let set = wall_set.clone();
+        let wall = move || Time((EPOCH + wall.now() / 1_000_000).saturating_add_signed(set.load(Ordering::Relaxed)));
+        let environment = Environment { clock: Box::new(wall), told: Box::new(|| {}), seed: 7, radius: None };
         attach(config, &mut control, &mut workers, Stored::default(), environment)
             .map_err(|error| error.to_string())?;
         let crew = |worker: bng::assemble::WorkerInit| Crew {
@@ -65,7 +66,7 @@ impl Device {
         let crews: Vec<_> = workers.into_iter().map(crew).collect();
         let memory = Memories { slots: config.frames.packet_buffers, slot_bytes: config.frames.packet_buffer_bytes };
         let rig = Rig::among(crews, &ports, memory, &clock);
-        let mut device = Self { rig, control, clock, before: Counters::default() };
+        let mut device = Self { rig, control, clock, wall_set, before: Counters::default() };
         device.settle();
         // What it announces at the start is put aside.
         device.ports().iter().for_each(|port| drop(device.received(port)));

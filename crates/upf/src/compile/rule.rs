@@ -167,7 +167,8 @@ fn flags_of(session: &Session, pdr: &Pdr, named: &Named, metered: &Few<MAX_QERS>
 
 /// What the rule does with the packet itself.
 fn own_action(far: &Far, pdr: u16, marks: Marks, ways: &mut impl Ways) -> Result<Action, CompileError> {
-    let own = far.tunnel.filter(|_| far.apply != Apply::Control);
+    // Nothing is put into the tunnel of a FAR that sends its subscriber to a page: the identifier is the page's number.
+    let own = far.tunnel.filter(|_| !matches!(far.apply, Apply::Control | Apply::Redirect));
     let own = own.map(|end| Ok((tunnel(far, far.instance, end, ways)?, end))).transpose()?;
     // Without a path, or with more control planes than there are numbers for, its packets are dropped by name.
     let control = far.tunnel.filter(|_| far.apply == Apply::Control);
@@ -290,4 +291,41 @@ fn share<T: Clone + PartialEq>(all: &mut Vec<T>, list: &[T]) -> (u8, u8) {
         all.extend_from_slice(list);
     }
     (first as u8, list.len() as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::record::Id;
+
+    /// Every address has tunnel 3, and every page is number 5.
+    struct Everywhere;
+
+    impl Ways for Everywhere {
+        fn tunnel(&mut self, _instance: InstanceId, _to: IpAddr) -> Option<u32> {
+            Some(3)
+        }
+
+        fn control_end(&mut self, _address: IpAddr) -> Option<u32> {
+            Some(4)
+        }
+
+        fn page(&mut self, _url: &str) -> Option<u32> {
+            Some(5)
+        }
+    }
+
+    #[test]
+    fn tunnel_does_not_hide_the_page() {
+        let end = TunnelEnd::gtpu([192, 0, 2, 1].into(), 0x1234);
+        let page = Some("http://portal.example/".into());
+        let far = Far { apply: Apply::Redirect, tunnel: Some(end), page, ..Far::default() };
+        let action = own_action(&far, 1, Marks::default(), &mut Everywhere).expect("an action");
+        assert_eq!((action.what(), action.id()), (kind::REDIRECT, Id::Page(5)));
+        let forward = Far { apply: Apply::Forward, ..far };
+        let action = own_action(&forward, 1, Marks::default(), &mut Everywhere).expect("an action");
+        assert_eq!((action.what(), action.id(), action.tunnel), (kind::FORWARD, Id::Teid(0x1234), 3));
+    }
 }
