@@ -110,6 +110,7 @@ counters! {
         NoPool "no_pool" "Dropped: the subscriber group has no IPv4 pool.";
         Exhausted "exhausted" "Dropped: all addresses of the subscriber group are leased.";
         LineLimit "line_limit" "Dropped: the line has as many leases as it may.";
+        PairLimit "pair_limit" "Dropped: the shared VLAN pair has as many leases as it may.";
         PortLimit "port_limit" "Dropped: the port has as many leases as it may.";
         StoreFull "store_full" "Dropped: too many replies wait for the store.";
     }
@@ -121,6 +122,7 @@ impl From<Refusal> for Outcome {
             Refusal::NoPool => Self::NoPool,
             Refusal::Exhausted => Self::Exhausted,
             Refusal::LineLimit => Self::LineLimit,
+            Refusal::PairLimit => Self::PairLimit,
             Refusal::PortLimit => Self::PortLimit,
         }
     }

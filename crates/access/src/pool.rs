@@ -57,6 +57,8 @@ impl Range {
 pub struct Limits {
     /// Leases of one line, or of one hardware address where lines are shared, each of IPv4, IA_NA and IA_PD counting as one.
     pub per_line: u32,
+    /// Leases of one kind of a VLAN pair that lines share (N:1): hardware addresses can be invented.
+    pub per_pair: u32,
     /// Most leases of one port, all lines together.
     pub per_port: u32,
     /// How long a declined address is not leased.
@@ -65,7 +67,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { per_line: 64, per_port: 1 << 20, quarantine: Duration::from_secs(86_400) }
+        Self { per_line: 64, per_pair: 65_536, per_port: 1 << 20, quarantine: Duration::from_secs(86_400) }
     }
 }
 
@@ -97,6 +99,8 @@ pub enum Refusal {
     Exhausted,
     /// The line has [`Limits::per_line`] leases.
     LineLimit,
+    /// The VLAN pair has [`Limits::per_pair`] leases of this kind.
+    PairLimit,
     /// The port has [`Limits::per_port`] leases.
     PortLimit,
 }
@@ -172,12 +176,13 @@ pub struct Pools {
     index: HashMap<LeaseKey, u32>,
     /// Leases by line, and by hardware address where lines are shared.
     lines: HashMap<Owned, u32>,
+    /// Leases by VLAN pair and kind, where lines are shared.
+    pairs: HashMap<Pair, u32>,
     /// Groups whose lines are shared.
     shared: HashSet<u16>,
     ports: HashMap<u16, u32>,
     due: BinaryHeap<Reverse<(u32, u32)>>,
-    /// Until when an address rests, its pool and block, and whose limit it counts against.
-    quarantine: VecDeque<(u32, u16, u32, Owned)>,
+    quarantine: VecDeque<Resting>,
     limits: Limits,
     bound: usize,
     /// The most that were granted at once.
@@ -197,6 +202,10 @@ fn table<K, V>(map: &HashMap<K, V>) -> usize {
 
 /// Who is counted for leases: a line, and a hardware address where lines are shared.
 type Owned = (Line, [u8; 6]);
+/// A VLAN pair that lines share, and a kind of lease.
+type Pair = (Line, Kind);
+/// Until when an address rests, its pool and block, and whose limits it counts against.
+type Resting = (u32, u16, u32, (Owned, Option<Pair>));
 
 /// An address as 128 bits; IPv4 is mapped (RFC 4291 clause 2.5.5.2).
 fn bits(address: IpAddr) -> u128 {
@@ -226,6 +235,7 @@ impl Pools {
             unused: Vec::new(),
             index: HashMap::new(),
             lines: HashMap::new(),
+            pairs: HashMap::new(),
             shared: HashSet::new(),
             ports: HashMap::new(),
             due: BinaryHeap::new(),
@@ -258,6 +268,11 @@ impl Pools {
         (client.line, if self.shared.contains(&group) { client.mac } else { [0; 6] })
     }
 
+    /// The VLAN pair that is counted for a client's leases, if its lines are shared.
+    fn pair(&self, key: &LeaseKey, group: u16) -> Option<Pair> {
+        self.shared.contains(&group).then_some((key.client.line, key.kind))
+    }
+
     /// Leases that are granted.
     pub fn bound(&self) -> usize {
         self.bound
@@ -269,6 +284,7 @@ impl Pools {
             + self.pools.iter().map(Blocks::memory).sum::<usize>()
             + table(&self.index)
             + table(&self.lines)
+            + table(&self.pairs)
             + self.due.capacity() * size_of::<(u32, u32)>()
     }
 
@@ -348,7 +364,7 @@ impl Pools {
                 return Ok(slot);
             }
             if same_group {
-                self.admit(&key.client, group)?;
+                self.admit(&key, group)?;
                 self.pools[usize::from(pool)].take_back(block);
                 self.start(slot, until);
                 return Ok(slot);
@@ -358,7 +374,7 @@ impl Pools {
                 self.forget(slot);
             }
         }
-        self.admit(&key.client, group)?;
+        self.admit(&key, group)?;
         let (pool, block) = self.choose(group, key.kind, wanted)?;
         let slot = self.unused.pop().unwrap_or(self.leases.len() as u32);
         let lease = Lease { key, pool, state: State::Idle, was_granted: false, block, expiry: 0, stored: 0, queued: 0 };
@@ -376,10 +392,14 @@ impl Pools {
         Ok(slot)
     }
 
-    fn admit(&self, client: &ClientKey, group: u16) -> Result<(), Refusal> {
-        let line = client.line;
-        if self.lines.get(&self.owner(client, group)).is_some_and(|count| *count >= self.limits.per_line) {
+    fn admit(&self, key: &LeaseKey, group: u16) -> Result<(), Refusal> {
+        let line = key.client.line;
+        let pair = self.pair(key, group).and_then(|pair| self.pairs.get(&pair));
+        if self.lines.get(&self.owner(&key.client, group)).is_some_and(|count| *count >= self.limits.per_line) {
             return Err(Refusal::LineLimit);
+        }
+        if pair.is_some_and(|count| *count >= self.limits.per_pair) {
+            return Err(Refusal::PairLimit);
         }
         if self.ports.get(&line.port).is_some_and(|count| *count >= self.limits.per_port) {
             return Err(Refusal::PortLimit);
@@ -409,9 +429,9 @@ impl Pools {
         let lease = &mut self.leases[slot as usize];
         (lease.state, lease.stored) = (State::Offered, 0);
         self.live += 1;
-        let client = lease.key.client;
-        let (owner, line) = (self.owner(&client, self.group(slot)), client.line);
-        *self.lines.entry(owner).or_default() += 1;
+        let (key, group) = (lease.key, self.group(slot));
+        let (owner, line) = (self.owner(&key.client, group), key.client.line);
+        self.count(owner, self.pair(&key, group));
         *self.ports.entry(line.port).or_default() += 1;
         self.schedule(slot, until);
     }
@@ -485,21 +505,31 @@ impl Pools {
         }
         (lease.state, lease.stored) = (State::Idle, 0);
         self.live -= 1;
-        let client = lease.key.client;
-        let (owner, line) = (self.owner(&client, self.group(slot)), client.line);
-        self.uncount(owner);
+        let (key, group) = (lease.key, self.group(slot));
+        let (owner, line) = (self.owner(&key.client, group), key.client.line);
+        self.uncount(owner, self.pair(&key, group));
         if let Some(count) = self.ports.get_mut(&line.port) {
             *count -= 1;
         }
     }
 
-    fn uncount(&mut self, owner: Owned) {
-        if let Entry::Occupied(mut count) = self.lines.entry(owner) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
+    /// Counts a lease against the limits of its owner and of its VLAN pair.
+    fn count(&mut self, owner: Owned, pair: Option<Pair>) {
+        *self.lines.entry(owner).or_default() += 1;
+        pair.into_iter().for_each(|pair| *self.pairs.entry(pair).or_default() += 1);
+    }
+
+    fn uncount(&mut self, owner: Owned, pair: Option<Pair>) {
+        fn less<K>(entry: Entry<'_, K, u32>) {
+            if let Entry::Occupied(mut count) = entry {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
             }
         }
+        less(self.lines.entry(owner));
+        pair.into_iter().for_each(|pair| less(self.pairs.entry(pair)));
     }
 
     /// Drops an idle lease; its address stays free.
@@ -511,17 +541,19 @@ impl Pools {
     }
 
     /// Ends a lease whose address somebody else uses (RFC 2131 clause 4.3.3): it rests for [`Limits::quarantine`].
-    /// Until then it counts against [`Limits::per_line`], so that no line can have a whole pool rest.
+    /// Until then it counts against [`Limits::per_line`] and [`Limits::per_pair`], so that no line, and no line of many
+    /// hardware addresses, can have a whole pool rest.
     pub fn decline(&mut self, slot: u32, now: Time) {
         let Lease { key, pool, block, state, .. } = self.leases[slot as usize];
         if state == State::Idle {
             return;
         }
-        let owner = self.owner(&key.client, self.group(slot));
+        let group = self.group(slot);
+        let (owner, pair) = (self.owner(&key.client, group), self.pair(&key, group));
         self.stop(slot);
-        *self.lines.entry(owner).or_default() += 1;
+        self.count(owner, pair);
         self.pools[usize::from(pool)].quarantine(block);
-        self.quarantine.push_back(((now + self.limits.quarantine).secs(), pool, block, owner));
+        self.quarantine.push_back(((now + self.limits.quarantine).secs(), pool, block, (owner, pair)));
         self.index.remove(&key);
         self.unused.push(slot);
     }
@@ -532,11 +564,11 @@ impl Pools {
     }
 
     fn release_quarantine(&mut self, now: Time) {
-        while let Some(&(until, pool, block, owner)) = self.quarantine.front()
+        while let Some(&(until, pool, block, (owner, pair))) = self.quarantine.front()
             && until <= now.secs()
         {
             self.quarantine.pop_front();
-            self.uncount(owner);
+            self.uncount(owner, pair);
             self.pools[usize::from(pool)].forget(block);
         }
     }

@@ -87,6 +87,8 @@ pub struct Counts {
     pub unnamed: u64,
     /// Router solicitations that no prefix was left for.
     pub no_prefix: u64,
+    /// Router solicitations of shared VLAN pairs that have as many prefixes as they may.
+    pub pair_limit: u64,
     /// Records that the ledger did not take.
     pub not_stored: u64,
     /// Leases of an earlier run that were taken over.

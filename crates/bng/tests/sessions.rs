@@ -335,6 +335,28 @@ fn hosts_of_a_shared_line_are_apart() {
 }
 
 #[test]
+fn invented_hosts_take_no_more_prefixes_than_a_pair_may() {
+    let tables = "[group.sessions]\nipv6 = \"slaac\"\n\n[[group]]\nname = \"single\"";
+    let base = BASE.replacen("[[group]]\nname = \"single\"", tables, 1).replacen(
+        "gateways = [\"100.65.0.1\"]",
+        "ipv6_wan = [\"2001:db8:200::/48\"]\ngateways = [\"100.65.0.1\", \"fe80::1\"]",
+        1,
+    );
+    let config: toml::Table = format!("sessions = {{ leases_per_pair = 3 }}\n{base}").parse().expect("TOML");
+    let mut device = Device::start(&config).expect("it starts");
+    for n in 1..=10 {
+        let host = Client { mac: [2, 0xca, 0, 0, 2, n], s_vlan: 200, c_vlan: 1 };
+        let ask = ndp::Repr::RouterSolicit { source: Some(Mac(host.mac)) };
+        let ask = ip6(LOCAL, "ff02::2".parse::<Ipv6Addr>().unwrap()).ndp(ask);
+        let got = exchange(&mut device, &host.line([0x33, 0x33, 0, 0, 0, 2]).carrying(&ask).build());
+        assert_eq!(got.len(), usize::from(n <= 3), "host {n}");
+    }
+    let sessions = device.control.sessions().unwrap();
+    assert_eq!((sessions.leases(), sessions.counts().pair_limit, sessions.counts().no_prefix), (3, 7, 0));
+    device.close().expect("nothing lost");
+}
+
+#[test]
 fn wrong_address_is_refused() {
     let mut device = device("");
     let got = exchange(&mut device, &FIRST.dhcp4(3, &[(50, &[10, 0, 0, 1])]));

@@ -78,6 +78,25 @@ fn lines_and_ports_have_limits() {
 }
 
 #[test]
+fn shared_vlan_pairs_have_a_limit() {
+    let range = Range::ip4(1, [10, 0, 0, 0].into(), [10, 0, 0, 99].into());
+    let mut pools = Pools::new(&[range], Limits { per_pair: 3, ..Limits::default() }).unwrap();
+    pools.share(1);
+    let client = |c_vlan, mac| LeaseKey {
+        kind: Kind::Ip4,
+        client: ClientKey { line: Line { port: 1, s_vlan: 1, c_vlan }, mac: [mac; 6], identifier: 0 },
+    };
+    let got: Vec<_> = (2..6).map(|mac| pools.offer(client(1, mac), 1, None, START, HOLD)).collect();
+    assert!(got[..3].iter().all(Result::is_ok) && got[3] == Err(Refusal::PairLimit), "{got:?}");
+    assert!(pools.offer(client(2, 2), 1, None, START, HOLD).is_ok(), "another pair");
+    // Nor can invented hardware addresses have the whole pool rest.
+    got[..3].iter().for_each(|slot| pools.decline(slot.unwrap(), START));
+    assert_eq!((pools.quarantined(), pools.offer(client(1, 9), 1, None, START, HOLD)), (3, Err(Refusal::PairLimit)));
+    let later = START + Duration::from_secs(86_400);
+    assert!(pools.offer(client(1, 9), 1, None, later, HOLD).is_ok());
+}
+
+#[test]
 fn delegated_prefixes_step_by_their_length() {
     let range = Range {
         group: 1,

@@ -19,6 +19,9 @@ pub struct SessionsSection {
     pub ledger: Option<PathBuf>,
     /// Leases of one line at most, in N:1 groups of one hardware address; an IPv4 address, an IPv6 address and a delegated prefix are one each.
     pub leases_per_line: u32,
+    /// Leases of one kind of one VLAN pair at most, in N:1 groups, where hosts could invent hardware addresses: IPv4 addresses,
+    /// IPv6 addresses or advertised prefixes, and delegated prefixes, each kind by itself.
+    pub leases_per_pair: u32,
     /// Leases of one port at most.
     pub leases_per_port: u32,
     /// Whether a client that asks for an address it has no lease of is refused at once (NAK), rather than not answered.
@@ -38,6 +41,7 @@ impl Default for SessionsSection {
         Self {
             ledger: None,
             leases_per_line: 64,
+            leases_per_pair: 65_536,
             leases_per_port: 1 << 20,
             authoritative: true,
             offer_seconds: 10,

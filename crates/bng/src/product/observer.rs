@@ -176,6 +176,7 @@ fn sessions(control: &Control) -> SessionsView {
             counts.unnamed,
         ),
         ("no_prefix", "Dropped: no prefix is left to advertise.", counts.no_prefix),
+        ("prefix_pair_limit", "Dropped: the shared VLAN pair has as many prefixes as it may.", counts.pair_limit),
         ("not_stored", "Not answered: the ledger did not take the lease.", counts.not_stored),
     ] {
         add("sessions", outcome, meaning, requests);

@@ -171,6 +171,7 @@ pub fn pools(
     let section = &config.sessions;
     let limits = Limits {
         per_line: section.leases_per_line,
+        per_pair: section.leases_per_pair,
         per_port: section.leases_per_port,
         quarantine: seconds(section.quarantine_seconds),
     };

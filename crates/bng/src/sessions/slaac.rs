@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::net::Ipv6Addr;
 
 use access::lease::{Kind, LeaseKey};
+use access::pool::Refusal;
 use access::subscriber::{Identity, Vlans};
 use access::{ClientKey, Time};
 use wire::{Mac, ndp};
@@ -31,6 +32,10 @@ impl Sessions {
         if mode == Ipv6Mode::Slaac {
             let key = self.prefix_key(line, path.group, path.via);
             match self.pools[instance].offer(key, path.group, None, now, offer) {
+                Err(Refusal::PairLimit) => {
+                    self.counts.pair_limit += 1;
+                    return;
+                }
                 Err(_) => {
                     self.counts.no_prefix += 1;
                     return;
