@@ -2,8 +2,11 @@
 
 use std::net::Ipv4Addr;
 
+use bng::config::{Config, GroupPlan};
 use bng::link::Line;
 use bng::record::SubscriberSpec;
+use bng::steer::Directory;
+use engine::SteerKey;
 use testkit::golden::Subject as _;
 
 use crate::device::Device;
@@ -31,6 +34,58 @@ fn packets_are_conserved_and_counted() {
     let stats: Vec<_> = device.rig.all_stats().map(|stats| stats.missing()).collect();
     assert_eq!(stats, [0]);
     device.close().expect("every packet buffer came back");
+}
+
+#[test]
+fn frames_of_every_tagging_go_to_their_groups_worker() {
+    // Behind the groups of the base: outer VLANs that adjoin theirs, with the same inner ones.
+    let next = r#"
+        [[group]]
+        name = "next"
+        ports = ["acc", "hyb"]
+        s_vlans = "102-199"
+        c_vlans = "1-10"
+        ipv4 = ["100.69.0.0/24"]
+        gateways = ["100.69.0.1"]
+        profile = "home"
+    "#;
+    let mut config: Config = toml::from_str(&format!("workers = {{ count = 6 }}\n{BASE}\n{next}")).expect("TOML");
+    config.group.iter_mut().zip(0..).for_each(|(group, worker)| group.worker = worker);
+    let layout = config.layout().expect("no overlaps");
+    let directory = Directory::new(&config, &layout).expect("no overlaps");
+    let packet = cases::up(Ipv4Addr::new(100, 66, 0, 10), 9);
+    let check = |port: u8, tags: &[u16]| {
+        let frame = tags.iter().fold(cases::eth(cases::SUB_MAC, cases::ACC_MAC), |frame, id| frame.vlan(*id));
+        let (outer, hybrid_core) = (tags.first().copied().unwrap_or(0), port == 2 && tags == [10]);
+        let is_it = |group: &&GroupPlan| group.ports.contains(&port) && group.s_vlans.offset(outer).is_some();
+        let mut groups = layout.groups.iter().filter(is_it);
+        let worker = groups.next().map(|group| SteerKey::Owner(group.worker));
+        assert!(groups.next().is_none(), "two groups of a frame");
+        let got = directory.steer(port, &frame.carrying(&packet).build());
+        assert_eq!(got, worker.filter(|_| !hybrid_core), "port {port}, VLANs {tags:?}");
+    };
+    for port in [0, 2] {
+        // Untagged, and priority tags, which are of the untagged network (IEEE 802.1Q, 9.6).
+        [&[][..], &[0], &[0, 7]].into_iter().for_each(|tags| check(port, tags));
+        for s in 1..4095 {
+            check(port, &[s]);
+            [1, 10, 11, 4094].into_iter().for_each(|c| check(port, &[s, c]));
+        }
+    }
+    // On the wire: a line of each tagging, in one burst of one port.
+    let mut device = device("workers = { count = 3 }");
+    let line = |packet: &cases::Packet| cases::eth(cases::SUB_MAC, cases::ACC_MAC).carrying(packet);
+    let single = cases::up(Ipv4Addr::new(100, 66, 0, 10), 9);
+    device.send("acc", &cases::from_sub(&cases::up(cases::SUB, 9)).build());
+    device.send("acc", &cases::eth(cases::SUB_MAC, cases::ACC_MAC).vlan(300).carrying(&single).build());
+    device.send("acc", &line(&cases::up(Ipv4Addr::new(100, 67, 0, 10), 9)).build());
+    // A single tag of a double-tagged group, and two tags of a single-tagged one, are no lines.
+    device
+        .send("acc", &cases::eth(cases::SUB_MAC, cases::GW_MAC).vlan(100).carrying(&cases::up(cases::SUB, 9)).build());
+    device.send("acc", &cases::eth(cases::SUB_MAC, cases::ACC_MAC).vlan(300).vlan(1).carrying(&single).build());
+    device.settle();
+    assert_eq!(device.received("core").len(), 3, "{:?}", device.counters());
+    device.close().expect("nothing lost");
 }
 
 #[test]
