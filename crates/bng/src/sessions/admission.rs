@@ -58,6 +58,17 @@ pub(super) fn client_of(served: &Served, frame: &[u8]) -> Option<Mac> {
     client.filter(|mac| mac.0[0] & 1 == 0 && mac.0 != [0; 6])
 }
 
+/// Whether a request gives back what its client has: no server is asked about it.
+fn gives_back(frame: &[u8]) -> bool {
+    match frames::read(frame) {
+        Some(Carried::Dhcp4(octets)) => dhcp4::Message::parse(octets)
+            .is_ok_and(|message| matches!(message.kind, dhcp4::Type::Release | dhcp4::Type::Decline)),
+        Some(Carried::Dhcp6(_, octets)) => dhcp6::Message::parse(octets)
+            .is_ok_and(|message| matches!(message.kind, Some(dhcp6::Type::Release | dhcp6::Type::Decline))),
+        _ => false,
+    }
+}
+
 impl Sessions {
     /// Takes a control packet. False: it is not for us.
     pub(super) fn take_in(&mut self, packet: ControlPacket, steady: Time) -> bool {
@@ -108,7 +119,9 @@ impl Sessions {
     pub(super) fn admit(&mut self, control: &mut Control, packet: ControlPacket, now: Time, steady: Time) {
         let identity = self.identity_of(&packet);
         let has_session = self.sessions.contains_key(&identity);
-        let Some(aaa) = &mut self.aaa else { return self.serve(control, &packet, now) };
+        // A RELEASE comes up to three times: the second one is of a subscriber that is not known any more.
+        let aaa = self.aaa.as_mut().filter(|_| !gives_back(&packet.frame));
+        let Some(aaa) = aaa else { return self.serve(control, &packet, now) };
         match aaa.standing(&identity, has_session, steady) {
             Standing::Granted => self.serve(control, &packet, now),
             Standing::Denied => {}
@@ -246,6 +259,25 @@ mod tests {
         let frame = frames::datagram4(&link, from, to, &discover).expect("a frame");
         assert_eq!(user_of(false, &frame, "acc:100.7"), "acc:100.7");
         assert_eq!(user_of(true, &frame, "acc:100.7"), "admin");
+    }
+
+    #[test]
+    fn no_server_is_asked_about_a_release() {
+        let link = Link { from: Mac([2; 6]), to: Mac([0xff; 6]), tags: Tags::default() };
+        let dhcp4 = |kind: u8| {
+            let mut body = vec![1, 1, 6];
+            body.resize(236, 0);
+            body.extend_from_slice(&[99, 130, 83, 99, 53, 1, kind, 255]);
+            frames::datagram4(&link, (Ipv4Addr::UNSPECIFIED, 68), (Ipv4Addr::BROADCAST, 67), &body).expect("a frame")
+        };
+        let dhcp6 = |kind: u8| {
+            let to = "ff02::1:2".parse().expect("an address");
+            frames::datagram6(&link, (std::net::Ipv6Addr::LOCALHOST, 546), (to, 547), &[kind, 1, 2, 3])
+                .expect("a frame")
+        };
+        let asked = |frame: Vec<u8>| !gives_back(&frame);
+        assert_eq!([1, 3, 4, 7, 8].map(|kind| asked(dhcp4(kind))), [true, true, false, false, true]);
+        assert_eq!([1, 3, 5, 8, 9].map(|kind| asked(dhcp6(kind))), [true, true, true, false, false]);
     }
 
     const CONFIG: &str = r#"
