@@ -187,6 +187,8 @@ fn sessions(control: &Control) -> SessionsView {
             ("rejected", "A server has rejected the subscriber.", counts.rejected),
             ("unanswered", "No server has answered.", counts.unanswered),
             ("denied", "Dropped: the subscriber was rejected lately.", counts.denied),
+            ("not_asked", "Dropped: too many wait for a server, or an attribute does not fit.", counts.not_asked),
+            ("superseded", "Dropped: a later request took its place while a server decides.", counts.superseded),
             ("reported", "A server has taken an accounting report.", counts.reported),
             ("report_malformed", "Dropped: an accounting report that can't be written.", counts.reports_malformed),
             ("report_dropped", "Dropped: too many accounting reports wait.", counts.reports_dropped),

@@ -38,6 +38,8 @@ const AT_ONCE: usize = 256;
 const REMEMBERED: usize = 65_536;
 /// How far from our clock a CoA request's time stamp may be (RFC 5176, 6.3).
 const WINDOW: Duration = Duration::from_secs(300);
+/// Rejected subscribers that are remembered without a look at when that ends.
+const FEWEST_DENIED: usize = 4096;
 /// Subscribers that wait for an answer; more are not asked about.
 const MOST_HELD: usize = 65_536;
 
@@ -180,6 +182,10 @@ pub struct AaaCounts {
     pub unanswered: u64,
     /// Requests of lines that were rejected lately.
     pub denied: u64,
+    /// Requests that no server was asked about: too many wait, or an attribute does not fit.
+    pub not_asked: u64,
+    /// Requests whose place a later one of the same subscriber took, while a server decided.
+    pub superseded: u64,
     /// Accounting reports that a server has taken.
     pub reported: u64,
     /// Accounting reports that can't be written as a packet.
@@ -206,6 +212,8 @@ pub struct Aaa {
     /// When grants were made, in ms, oldest first: those without a session end after [`GOOD_FOR`].
     fresh: VecDeque<(u64, Identity)>,
     denied: HashMap<Identity, u64>,
+    /// As many of them as are kept without a look at their times.
+    denied_limit: usize,
     accounts: HashMap<u32, Account>,
     /// When interim reports are due; what does not match its account is out of date.
     interims: BinaryHeap<Reverse<(u64, u32)>>,
@@ -245,6 +253,7 @@ impl Aaa {
             grants: HashMap::new(),
             fresh: VecDeque::new(),
             denied: HashMap::new(),
+            denied_limit: FEWEST_DENIED,
             accounts: HashMap::new(),
             interims: BinaryHeap::new(),
             backlog: Backlog::default(),
@@ -306,7 +315,7 @@ impl Aaa {
     /// Holds a request while a server decides about its subscriber; of several the last one is kept.
     pub fn hold(&mut self, identity: Identity, packet: ControlPacket) {
         if let Some(held) = self.held.get_mut(&identity) {
-            *held = Some(packet);
+            self.counts.superseded += u64::from(held.replace(packet).is_some());
         }
     }
 
@@ -337,6 +346,7 @@ impl Aaa {
         steady: Time,
     ) {
         if self.held.len() >= MOST_HELD {
+            self.counts.not_asked += 1;
             return;
         }
         let mut attributes = vec![Attribute::octets(number::USER_NAME, &user)];
@@ -348,6 +358,8 @@ impl Aaa {
         if sent.is_ok() {
             self.asking.insert(self.next, (identity, user));
             self.held.insert(identity, packet);
+        } else {
+            self.counts.not_asked += 1;
         }
     }
 
@@ -398,8 +410,10 @@ impl Aaa {
             }
         }
         self.take_changes(now, steady, &mut decisions);
-        if self.denied.len() > 4096 {
+        if self.denied.len() > self.denied_limit {
             self.denied.retain(|_, until| *until > steady.0);
+            // Looked at again when there are twice as many: a flood of invented subscribers costs no look each turn.
+            self.denied_limit = FEWEST_DENIED.max(self.denied.len() * 2);
         }
         decisions
     }

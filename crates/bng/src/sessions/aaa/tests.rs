@@ -83,6 +83,35 @@ fn restored_session_is_served_until_rejected() {
 }
 
 #[test]
+fn requests_that_are_not_asked_about_are_counted() {
+    let mut aaa = aaa(1813);
+    // A circuit ID of an access node may be longer than a User-Name.
+    aaa.ask(identity(1), None, "x".repeat(255), Vec::new(), NOW);
+    assert_eq!((aaa.counts().not_asked, aaa.standing(&identity(1), false, NOW)), (1, Standing::Unknown));
+    let line = crate::link::Line::default();
+    let packet =
+        |n| ControlPacket { class: crate::config::Class::Dhcp4, line, group: 0, subscriber: None, frame: vec![n] };
+    aaa.ask(identity(2), Some(packet(1)), "line 2".to_owned(), Vec::new(), NOW);
+    aaa.hold(identity(2), packet(2));
+    assert_eq!((aaa.counts().not_asked, aaa.counts().superseded), (1, 1));
+}
+
+#[test]
+fn many_rejected_subscribers_are_not_looked_at_each_turn() {
+    let mut aaa = aaa(1813);
+    let until = NOW.0 + 30_000;
+    aaa.denied.extend((0..4000).chain(10_000..16_000).map(|c_vlan| (identity(c_vlan), until)));
+    aaa.turn(NOW, NOW);
+    assert_eq!((aaa.denied.len(), aaa.denied_limit), (10_000, 20_000));
+    let later = NOW + Duration::from_secs(30);
+    aaa.turn(later, later);
+    assert_eq!(aaa.denied.len(), 10_000);
+    aaa.denied.extend((20_000..31_000).map(|c_vlan| (identity(c_vlan), until + 30_000)));
+    aaa.turn(later, later);
+    assert_eq!((aaa.denied.len(), aaa.denied_limit), (11_000, 22_000));
+}
+
+#[test]
 fn grants_without_a_session_end() {
     let mut aaa = aaa(1813);
     let (taken, left) = (identity(1), identity(2));
