@@ -19,6 +19,9 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 use wire::Mac;
 
+/// Longest DUID in bytes, its type included (RFC 8415, 11.1). Replies repeat it, and must fit into a frame.
+const MAX_DUID: usize = 130;
+
 /// UDP port of clients (RFC 8415, 7.2).
 pub const CLIENT_PORT: u16 = 546;
 /// UDP port of servers and relay agents.
@@ -99,7 +102,7 @@ counters! {
         Stored "stored" "The REPLY waits until its leases are stored.";
         Malformed "malformed" "Dropped: the message can't be read.";
         NotARequest "not_a_request" "Dropped: not a message that clients send to servers.";
-        NoClientId "no_client_id" "Dropped: no client identifier where there must be one.";
+        NoClientId "no_client_id" "Dropped: no client identifier where there must be one, or one that is too long.";
         OtherServer "other_server" "Dropped: for another server, or with or without a server identifier against RFC 8415 clause 16.";
         UnknownGroup "unknown_group" "Dropped: DHCPv6 is not configured for the line's subscriber group.";
         NothingToConfirm "nothing_to_confirm" "Dropped: a CONFIRM without an address.";
@@ -232,7 +235,8 @@ impl Dhcp6Server {
         if !fits {
             return Err(Outcome::OtherServer);
         }
-        if message.client.is_none_or(<[u8]>::is_empty) && kind != Type::InformationRequest {
+        let is_duid = |duid: &[u8]| (1..=MAX_DUID).contains(&duid.len());
+        if !message.client.is_some_and(is_duid) && (message.client.is_some() || kind != Type::InformationRequest) {
             return Err(Outcome::NoClientId);
         }
         let group = self.groups.get(&request.group).ok_or(Outcome::UnknownGroup)?.clone();

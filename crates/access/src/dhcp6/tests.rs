@@ -263,6 +263,22 @@ fn innermost_ldra_names_the_line() {
 }
 
 #[test]
+fn identifiers_longer_than_a_duid_are_dropped() {
+    let mut rig = Rig::new();
+    let mut solicit = |len: usize| {
+        let mut octets = vec![Type::Solicit as u8, 1, 2, 3];
+        put(&mut octets, code::CLIENT_ID, &vec![7; len]);
+        octets.extend_from_slice(&ia(Kind::Na, 1, None));
+        let outcome = rig.send(&octets);
+        while rig.server.next_action().is_some() {}
+        outcome
+    };
+    use Outcome::{Advertised, NoClientId};
+    assert_eq!([0, 1, 130, 131, 1400].map(&mut solicit), [NoClientId, Advertised, Advertised, NoClientId, NoClientId]);
+    rig.done();
+}
+
+#[test]
 fn hop_count_is_limited() {
     let nest = |agents: u8, first: u8| {
         let solicit = octets(Type::Solicit, false, &[]);
