@@ -9,6 +9,8 @@ pub trait FrontEnd: Debug + Default + 'static {
     type Rules;
     /// The account of what is measured for a rule.
     type Meter: Debug;
+    /// What is asked of a session and has to wait until its worker has answered.
+    type Deferred: Debug;
     /// The name of a set of connections, without the type of its node.
     type Set: Copy + Debug + Eq + Hash;
 

@@ -14,6 +14,7 @@
 //! impl FrontEnd for Numbers {
 //!     type Rules = u64;
 //!     type Meter = ();
+//!     type Deferred = ();
 //!     type Set = u8;
 //!     fn parse(message: &[u8]) -> u64 {
 //!         message.try_into().map_or(0, u64::from_be_bytes)
@@ -42,6 +43,8 @@
 //! |---|---|
 //! | [`rules`] | what a session's packets are, and what becomes of them |
 //! | [`store`] | sessions, compact: there may be a million |
+//! | [`activity`] | what a session is in the middle of |
+//! | [`reports`], [`told`] | reports that may not have arrived, and those that would come too often |
 //! | [`index`], [`by_instance`], [`routes`] | from tunnels, addresses and prefixes to sessions |
 //! | [`sets`] | sessions by the sets of connections they belong to |
 //! | [`identifiers`], [`pools`] | tunnel endpoints and addresses that are given out |
@@ -51,6 +54,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod activity;
 pub mod by_instance;
 pub mod chunks;
 mod front_end;
@@ -59,10 +63,12 @@ pub mod identifiers;
 pub mod index;
 pub mod paths;
 pub mod pools;
+pub mod reports;
 pub mod routes;
 pub mod rules;
 pub mod sets;
 pub mod silence;
 pub mod store;
+pub mod told;
 
 pub use front_end::FrontEnd;

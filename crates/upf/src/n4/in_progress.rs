@@ -6,6 +6,7 @@ use pfcp::message::{Message, SessionReportResponse};
 
 use super::change::Rules;
 use super::choose::Chosen;
+use super::ending::Ended;
 use super::metering::{Metering, WallClock};
 use super::paths::Path;
 use super::requests::Made;
@@ -14,9 +15,9 @@ use super::{N4, RequestContext, steer};
 use crate::control::Control;
 use crate::rules::TunnelEnd;
 
-/// What waits until a session's worker has answered: by which rules it is to be taken is only known then.
+/// What is asked of a session and waits until its worker has answered: by which rules it is to be taken is only known then.
 #[derive(Debug)]
-pub(super) enum Deferred {
+pub enum Deferred {
     /// A request: who asked, our SEID, and what.
     Request(RequestContext, u64, Box<Message>),
     /// The control plane's answer to a report.
@@ -50,16 +51,17 @@ pub(super) struct Change {
 impl N4 {
     /// Has a request wait, if it is about a session whose worker has not answered; else gives it back.
     pub(super) fn defer(&mut self, asked: RequestContext, seid: u64, message: Message) -> Option<Message> {
-        if self.in_progress.is_empty() || matches!(message, Message::SessionEstablishmentRequest(_)) {
+        if matches!(message, Message::SessionEstablishmentRequest(_)) {
             return Some(message);
         }
-        let waiting = self.store.find(seid).and_then(|number| self.in_progress.get_mut(&number));
-        let Some(waiting) = waiting else { return Some(message) };
-        if waiting.iter().filter(|deferred| matches!(deferred, Deferred::Request(..))).count() < DEFERRED {
-            waiting.push(Deferred::Request(asked, seid, Box::new(message)));
-            return None;
+        let found = self.store.find(seid).and_then(|number| Some((number, self.store.deferred(number)?)));
+        let Some((number, deferred)) = found else { return Some(message) };
+        if deferred.iter().filter(|deferred| matches!(deferred, Deferred::Request(..))).count() < DEFERRED {
+            // A request is under way: it is taken.
+            let _ = self.store.defer(number, Deferred::Request(asked, seid, Box::new(message)));
+        } else {
+            self.refuse_congested(asked, seid, &message);
         }
-        self.refuse_congested(asked, seid, &message);
         None
     }
 
@@ -79,7 +81,7 @@ impl N4 {
         let left = keys.iter().filter(|key| !made.keys.contains(key)).copied().collect();
         let meters = self.enter(number, made, control, clock);
         self.plan_look(number, rules, clock);
-        self.in_progress.insert(number, Vec::new());
+        self.store.begin_request(number);
         Change { seid, rules: before, meters, keys, left, ..Change::default() }
     }
 
@@ -103,10 +105,10 @@ impl N4 {
         entry.paged = false;
         let worker = entry.worker;
         change.ends.into_iter().for_each(|(instance, end)| control.end_marker(worker, instance, end));
-        self.waits.remove(&number);
         if change.restarts {
-            self.silences.remove(&number);
+            entry.silence = None;
         }
+        self.store.drop_no_more(number);
     }
 
     /// The worker has kept the old rules.
@@ -130,11 +132,20 @@ impl N4 {
 
     /// Sees to what was asked of a session while its worker had not answered.
     pub(super) fn ask_deferred(&mut self, number: u32, control: &mut Control, clock: &WallClock) {
-        for deferred in self.in_progress.remove(&number).unwrap_or_default() {
+        for deferred in self.store.end_request(number) {
             match deferred {
                 Deferred::Request(asked, seid, message) => self.request(asked, seid, *message, control, clock),
                 Deferred::Response(response) => self.follow(number, &response, control, clock),
                 Deferred::Buffered(pdr) => self.packets_wait(number, pdr, clock.now),
+            }
+        }
+    }
+
+    /// A session has ended while its worker had not answered: requests about it are about none.
+    pub(super) fn refuse_deferred(&mut self, ended: &mut Ended, control: &mut Control, clock: &WallClock) {
+        for deferred in ended.activity.take_deferred() {
+            if let Deferred::Request(asked, seid, message) = deferred {
+                self.request(asked, seid, *message, control, clock);
             }
         }
     }

@@ -1,7 +1,6 @@
 //! What sessions have to tell: usage that is due, packets that wait, tunnels that are gone (3GPP TS 29.244, 7.5.8); and
 //! when a session is to be looked at next.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -14,13 +13,14 @@ use pfcp::ie::{
     ReportType, SuggestedBufferingPacketsCount, UsageReportTrigger,
 };
 use pfcp::message::{NodeReportRequest, SessionReportRequest, SessionReportResponse};
+use sessions::activity::Refresh;
+use sessions::silence::Silence;
 
 use super::answers::{Pending, Query};
 use super::change::{self, Rules};
 use super::in_progress::Deferred;
 use super::metering::{Metering, WallClock};
 use super::paths::{Act, Path};
-use super::silence::Silence;
 use super::{N4, Outgoing, SLICE, counted, store, translate};
 use crate::control::{AskError, Control};
 use crate::rules::Usage;
@@ -28,11 +28,10 @@ use crate::rules::Usage;
 impl N4 {
     /// Asks a session's worker what it has counted, unless it is being asked.
     pub(super) fn look(&mut self, number: u32, control: &mut Control, now: u64) {
-        let Some(entry) = self.store.get(number) else { return };
-        if !self.looking.insert(number) {
+        let Some(worker) = self.store.get(number).map(|entry| entry.worker) else { return };
+        if !self.store.begin_measurement(number) {
             return;
         }
-        let worker = entry.worker;
         // Half of the command ring is left to requests.
         let asked = control.has_background_room(worker).then(|| control.measure(worker, number).ok()).flatten();
         match asked {
@@ -41,37 +40,30 @@ impl N4 {
             }
             None => {
                 // The next look is as good.
-                self.looking.remove(&number);
-                self.set_look(number, now + 50_000_000);
+                self.store.end_measurement(number);
+                self.store.look_at(number, now + 50_000_000);
             }
-        }
-    }
-
-    pub(super) fn set_look(&mut self, number: u32, at: u64) {
-        if let Some(entry) = self.store.get_mut(number) {
-            entry.look_at = at;
-            self.looks.push(std::cmp::Reverse((at, number)));
         }
     }
 
     /// Enters when a session is to be looked at next, if the clock matters to it.
     pub(super) fn plan_look(&mut self, number: u32, rules: &Rules, clock: &WallClock) {
+        let timer = rules.user_plane_inactivity_timer.filter(|timer| timer.0 > 0);
+        if let Some(entry) = self.store.get_mut(number).filter(|entry| timer.is_some() && entry.silence.is_none()) {
+            entry.silence = Some(Silence::from(clock.now));
+        }
         let Some(entry) = self.store.get(number) else { return };
         let of_urr = |urr: &pfcp::group::CreateUrr| {
             entry.meters.iter().find(|meter| meter.urr == urr.urr_id.0).and_then(|meter| meter.next_look(urr))
         };
         let of_rules = translate::next_change(rules, clock.unix(clock.now))
             .map(|unix| (unix * 1_000_000_000).saturating_sub(clock.epoch_ns));
-        let timer = rules.user_plane_inactivity_timer.filter(|timer| timer.0 > 0);
-        let of_session = timer.map(|timer| {
-            let silence = self.silences.entry(number).or_insert(Silence::from(clock.now));
-            silence.next_look(timer.0, clock.now)
-        });
+        let of_session = timer.zip(entry.silence).map(|(timer, silence)| silence.next_look(timer.0, clock.now));
         let unix = |unix: u64| (unix * 1_000_000_000).saturating_sub(clock.epoch_ns);
         let monitored = rules.create_urrs.iter().filter_map(|urr| Some(unix(urr.monitoring_time?.unix())));
         let next = rules.create_urrs.iter().filter_map(of_urr).chain(monitored).chain(of_rules).chain(of_session).min();
         match next {
-            Some(at) if at != entry.look_at => self.set_look(number, at),
+            Some(at) if at != entry.look_at => self.store.look_at(number, at),
             Some(_) => {}
             None => {
                 if let Some(entry) = self.store.get_mut(number) {
@@ -106,6 +98,7 @@ impl N4 {
 
     /// What a worker has counted: reports what is due, plans the next look.
     pub(super) fn looked(&mut self, number: u32, usage: &[Usage], control: &mut Control, clock: &WallClock) {
+        let is_full = self.store.is_owed_most(number);
         let Some(entry) = self.store.get_mut(number) else { return };
         let mut rules = entry.rules();
         let (mut reports, mut reported) = (Vec::new(), Vec::new());
@@ -114,7 +107,6 @@ impl N4 {
             acts.filter(|urr| meters.iter().any(|m| m.urr == urr.urr_id.0 && m.is_exhausted())).count()
         };
         let before = spent(&rules, &entry.meters);
-        let is_full = self.checkpoints.is_full(number);
         let mut passed = false;
         for urr in &mut rules.create_urrs {
             let Some(meter) = entry.meters.iter_mut().find(|meter| meter.urr == urr.urr_id.0) else { continue };
@@ -153,7 +145,7 @@ impl N4 {
             self.counters.usage_reports += reports.len() as u64;
         }
         let timer = rules.user_plane_inactivity_timer.filter(|timer| timer.0 > 0);
-        if let (Some(timer), Some(silence)) = (timer, self.silences.get_mut(&number))
+        if let (Some(timer), Some(silence)) = (timer, &mut entry.silence)
             && silence.is_due(usage, timer.0, clock.now)
         {
             report_type |= ReportType::UPIR;
@@ -182,42 +174,35 @@ impl N4 {
         if !timed && !acts {
             return self.rebound(number, control);
         }
-        if self.in_progress.contains_key(&number) || self.refreshing.contains(&number) {
+        if self.store.has_request(number) || self.store.refresh(number).is_given() {
             // Its worker may yet refuse the rules it has here.
-            return self.refresh_from(clock.now, number);
+            return self.store.refresh_from(clock.now, number);
         }
         let Some(entry) = self.store.get(number) else { return };
         let Ok(session) = self.translator(entry.peer, clock).session(rules, &entry.meters) else { return };
         let keys = store::keys(&session);
         if !control.has_background_room(entry.worker) {
-            return self.refresh_from(clock.now, number);
+            return self.store.refresh_from(clock.now, number);
         }
         match control.install(entry.worker, number, &session) {
             Ok(ask) => {
                 super::steer(control, entry.worker, entry.keys(), &keys);
                 self.store.set_keys(number, keys);
-                self.refreshing.insert(number);
+                self.store.refresh_given(number);
                 self.pending.insert(ask, Pending::Refresh { number });
             }
-            Err(AskError::Busy) => self.refresh_from(clock.now, number),
+            Err(AskError::Busy) => self.store.refresh_from(clock.now, number),
             Err(_) => {}
-        }
-    }
-
-    /// Has a session's rules given to its worker again, at that time or later.
-    fn refresh_from(&mut self, at: u64, number: u32) {
-        if self.is_again.insert(number) {
-            self.again.push_back((at, number));
         }
     }
 
     /// The worker has taken in a session's rules as they are now, or has no room for them.
     pub(super) fn refreshed(&mut self, number: u32, is_there: bool, control: &mut Control, clock: &WallClock) {
-        self.refreshing.remove(&number);
+        self.store.refresh_answered(number);
         if !is_there {
-            self.refresh_from(clock.now + ROOM_AGAIN, number);
-        } else if self.in_progress.contains_key(&number) {
-            self.refresh_from(clock.now, number);
+            self.store.refresh_from(clock.now + ROOM_AGAIN, number);
+        } else if self.store.has_request(number) {
+            self.store.refresh_from(clock.now, number);
         } else {
             // Its first packets are those from now on.
             self.rebound(number, control);
@@ -227,7 +212,7 @@ impl N4 {
     /// Tells the worker which URRs have reported, and the bounds that hold for them now; not before it has the rules that
     /// they belong to, with which they come too.
     pub(super) fn rebound(&mut self, number: u32, control: &mut Control) {
-        if self.is_again.contains(&number) || self.refreshing.contains(&number) {
+        if self.store.refresh(number) != Refresh::None {
             return;
         }
         let Some(entry) = self.store.get(number) else { return };
@@ -242,11 +227,12 @@ impl N4 {
     /// Packets wait for an idle subscriber: told once, until the control plane changes something (5.2.3.1, NOCP), at once
     /// or after as long as it said (Downlink Data Notification Delay, 8.2.28).
     pub(super) fn packets_wait(&mut self, number: u32, pdr: u16, now: u64) {
-        if let Some(waiting) = self.in_progress.get_mut(&number) {
+        if let Some(deferred) = self.store.deferred(number) {
             // The rules it has here may yet be refused, and those it keeps have the packets wait on, told of by nobody.
             let is_known = |deferred: &Deferred| matches!(deferred, Deferred::Buffered(other) if *other == pdr);
-            if !waiting.iter().any(is_known) {
-                waiting.push(Deferred::Buffered(pdr));
+            if !deferred.iter().any(is_known) {
+                // A request is under way: it is taken.
+                let _ = self.store.defer(number, Deferred::Buffered(pdr));
             }
             return;
         }
@@ -256,7 +242,7 @@ impl N4 {
         entry.paged = true;
         let bar = rules.create_bar.as_ref().filter(|bar| Some(bar.bar_id) == far.bar_id);
         match bar.and_then(|bar| bar.downlink_data_notification_delay).filter(|delay| delay.0 > 0) {
-            Some(delay) => self.delayed.push(Reverse((now + u64::from(delay.0) * DELAY_UNIT, number, pdr))),
+            Some(delay) => self.store.notify_at(number, pdr, now + u64::from(delay.0) * DELAY_UNIT),
             None => self.tell_packets_wait(number, pdr),
         }
     }
@@ -358,8 +344,8 @@ impl N4 {
         control: &mut Control,
         clock: &WallClock,
     ) {
-        if let Some(waiting) = self.in_progress.get_mut(&session) {
-            return waiting.push(Deferred::Response(Box::new(response.clone())));
+        if self.store.has_request(session) {
+            return drop(self.store.defer(session, Deferred::Response(Box::new(response.clone()))));
         }
         let Some(entry) = self.store.get(session) else { return };
         if response.pfcp_sr_rsp_flags.is_some_and(|flags| flags.contains(PfcpSrRspFlags::DROBU)) {
@@ -379,9 +365,7 @@ impl N4 {
             });
             bar.suggested_buffering_packets_count = count.or(bar.suggested_buffering_packets_count);
             if let Some(seconds) = update.dl_buffering_duration.and_then(DlBufferingDuration::seconds) {
-                let until = clock.now + u64::from(seconds) * 1_000_000_000;
-                self.waits.insert(session, until);
-                self.waits_by_time.push(Reverse((until, session)));
+                self.store.drop_at(session, clock.now + u64::from(seconds) * 1_000_000_000);
             }
             self.store.rewrite(session, &rules);
             self.keep_session(session, None, None);
@@ -393,17 +377,8 @@ impl N4 {
 impl N4 {
     /// Packets that have waited as long as the control plane said (DL Buffering Duration, 8.2.29) are dropped; the next one
     /// is reported again.
-    pub(super) fn end_waits(&mut self, control: &mut Control, now: u64) {
-        for _ in 0..SLICE {
-            let Some(Reverse((until, number))) = self.waits_by_time.peek().copied().filter(|due| due.0.0 <= now) else {
-                break;
-            };
-            self.waits_by_time.pop();
-            // Something has changed since, or it is another session's number.
-            if self.waits.get(&number) != Some(&until) {
-                continue;
-            }
-            self.waits.remove(&number);
+    pub(super) fn drop_waiting(&mut self, control: &mut Control, now: u64) {
+        for number in self.store.take_drops(now, SLICE) {
             if let Some(entry) = self.store.get_mut(number) {
                 entry.paged = false;
                 control.discard(entry.worker, number);
@@ -413,12 +388,8 @@ impl N4 {
 
     /// Gives workers the rules they had no hands or no room for before.
     pub(super) fn refresh_again(&mut self, control: &mut Control, clock: &WallClock) {
-        for _ in 0..self.again.len().min(SLICE) {
-            let Some((from, number)) = self.again.pop_front() else { break };
-            self.is_again.remove(&number);
-            if from > clock.now {
-                self.refresh_from(from, number);
-            } else if let Some(rules) = self.store.get(number).map(store::StoredSession::rules) {
+        for number in self.store.take_refreshes(clock.now, SLICE) {
+            if let Some(rules) = self.store.get(number).map(store::StoredSession::rules) {
                 self.refresh(number, &rules, true, control, clock);
             }
         }

@@ -7,7 +7,7 @@ use pfcp::message::{
     SessionModificationRequest, SessionModificationResponse,
 };
 
-use super::answers::{Establishment, Gone, Modification, Pending, Query};
+use super::answers::{Establishment, Gone, Modification, Pending, Queried, Query};
 use super::change::{self, Rules};
 use super::choose::{Chooser, Chosen};
 use super::metering::{Given, Metering, WallClock};
@@ -314,8 +314,9 @@ impl N4 {
             if drops {
                 control.discard(worker, number);
             }
-            self.in_progress.insert(number, Vec::new());
-            self.pending.insert(ask, Pending::Query { asked, number, query, response: Box::new(response) });
+            self.store.begin_request(number);
+            let queried = Queried { asked, number, query, response: Box::new(response) };
+            self.pending.insert(ask, Pending::Query(queried));
             return Ok(());
         }
         let mut chosen = Chosen::default();

@@ -7,6 +7,7 @@ use sessions::FrontEnd;
 pub use sessions::store::{Key, keys, mark};
 
 use super::change::Rules;
+use super::in_progress::Deferred;
 use super::metering::Metering;
 
 /// PFCP, of which a session is kept.
@@ -17,10 +18,13 @@ pub struct Pfcp;
 pub type SessionStore = sessions::store::SessionStore<Pfcp>;
 /// A session.
 pub type StoredSession = sessions::store::StoredSession<Pfcp>;
+/// What a session is in the middle of.
+pub type Activity = sessions::activity::Activity<Deferred>;
 
 impl FrontEnd for Pfcp {
     type Rules = Rules;
     type Meter = Metering;
+    type Deferred = Deferred;
     type Set = ConnectionSet;
 
     fn parse(message: &[u8]) -> Rules {
