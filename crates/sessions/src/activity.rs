@@ -352,7 +352,9 @@ mod tests {
     /// A store with sessions 0 to 2.
     fn store() -> SessionStore {
         let mut store = SessionStore::default();
-        (0..3).for_each(|n| drop(put(&mut store, n, vec![])));
+        for n in 0..3 {
+            put(&mut store, n, vec![]);
+        }
         store
     }
 

@@ -165,8 +165,14 @@ struct Aside<F: FrontEnd> {
 }
 
 /// Reports that wait, written down as octets of their protocol.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Before<F: FrontEnd>(Vec<F::Report>);
+
+impl<F: FrontEnd> Default for Before<F> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
 
 impl<F: FrontEnd> Serialize for Before<F> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

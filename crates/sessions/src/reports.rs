@@ -205,7 +205,9 @@ mod tests {
     #[test]
     fn a_peer_that_is_back_gets_unanswered_reports_once() {
         let mut store = SessionStore::default();
-        (0..3).for_each(|n| drop(put(&mut store, n, vec![])));
+        for n in 0..3 {
+            put(&mut store, n, vec![]);
+        }
         let numbers: Vec<u32> = (0..3).filter_map(|session| store.owe(session, vec![session as u8], 0)).collect();
         assert!(store.unanswered(0, numbers[0], 30) && store.unanswered(2, numbers[2], 30));
         assert!(!store.unanswered(1, 99, 30), "no such report");
@@ -223,7 +225,9 @@ mod tests {
     fn the_oldest_report_makes_room_and_is_lost() {
         let mut store = SessionStore::default();
         put(&mut store, 0, vec![]);
-        (0..MOST).for_each(|_| drop(store.owe(0, vec![], 0)));
+        for _ in 0..MOST {
+            store.owe(0, vec![], 0);
+        }
         assert!(store.is_owed_most(0) && store.reports_lost() == 0);
         store.owe(0, vec![], 20);
         assert_eq!((store.owed(0).len(), store.reports_lost()), (MOST, 1));

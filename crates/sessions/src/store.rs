@@ -9,8 +9,10 @@ use dataplane::forward::InstanceId;
 use crate::FrontEnd;
 use crate::activity::{Activities, Activity};
 use crate::chunks::Chunks;
+use crate::gbr::Guaranteed;
 use crate::index::Index;
-use crate::paths::Path;
+use crate::metering::Metering;
+use crate::paths::{Path, Paths};
 use crate::reports::Reports;
 use crate::routes::Route;
 use crate::rules::Session;
@@ -43,7 +45,7 @@ pub struct StoredSession<F: FrontEnd> {
     /// Its rules, as the message that would establish it.
     rules: Box<[u8]>,
     /// Its URRs' accounts.
-    pub meters: Box<[F::Meter]>,
+    pub meters: Box<[Metering<F>]>,
     /// What leads to it.
     keys: Box<[Key]>,
     /// Where its packets go by tunnel.
@@ -57,7 +59,7 @@ impl<F: FrontEnd> StoredSession<F> {
         tag: u32,
         worker: u16,
         rules: Box<[u8]>,
-        meters: Vec<F::Meter>,
+        meters: Vec<Metering<F>>,
         keys: Vec<Key>,
     ) -> Self {
         let (meters, keys, paths) = (meters.into(), keys.into(), Box::default());
@@ -157,6 +159,10 @@ pub struct SessionStore<F: FrontEnd> {
     pub(crate) reports: Reports,
     /// Tunnels that were reported as unknown to their peers.
     pub(crate) told: Told,
+    /// Peers that sessions send to.
+    pub paths: Paths,
+    /// Bit rates that are set aside for sessions.
+    pub guaranteed: Guaranteed,
     /// Numbers to be used again, longest unused first.
     free: VecDeque<u32>,
     index: Index,
@@ -183,6 +189,8 @@ impl<F: FrontEnd> Default for SessionStore<F> {
             activities: Activities::default(),
             reports: Reports::default(),
             told: Told::default(),
+            paths: Paths::new(None),
+            guaranteed: Guaranteed::default(),
             free: VecDeque::new(),
             index: Index::default(),
             by_peer: HashMap::new(),
@@ -262,7 +270,7 @@ impl<F: FrontEnd> SessionStore<F> {
         worker: u16,
         cp_seid: u64,
         message: Box<[u8]>,
-        meters: Vec<F::Meter>,
+        meters: Vec<Metering<F>>,
         keys: Vec<Key>,
     ) -> u64 {
         self.made += 1;
@@ -284,7 +292,7 @@ impl<F: FrontEnd> SessionStore<F> {
         (peer, cp_seid): (u32, u64),
         worker: u16,
         message: Box<[u8]>,
-        meters: Vec<F::Meter>,
+        meters: Vec<Metering<F>>,
         keys: Vec<Key>,
     ) -> bool {
         let (tag, number) = ((seid >> 32) as u32, (seid as u32).wrapping_sub(1));
@@ -351,10 +359,15 @@ impl<F: FrontEnd> SessionStore<F> {
 
     /// Replaces a session's rules, by what was [`written`](Self::written) of them.
     pub fn set_rules(&mut self, number: u32, cp_seid: u64, message: Box<[u8]>) {
-        if let Some(entry) = self.get_mut(number) {
-            let rules = stamped::<F>(message, seid(entry.tag, number), entry.peer);
-            (entry.cp_seid, entry.rules) = (cp_seid, rules);
-        }
+        self.swap_rules(number, cp_seid, message);
+    }
+
+    /// As [`set_rules`](Self::set_rules); the message there was.
+    pub(crate) fn swap_rules(&mut self, number: u32, cp_seid: u64, message: Box<[u8]>) -> Option<Box<[u8]>> {
+        let entry = self.get_mut(number)?;
+        entry.cp_seid = cp_seid;
+        let rules = stamped::<F>(message, seid(entry.tag, number), entry.peer);
+        Some(std::mem::replace(&mut entry.rules, rules))
     }
 
     /// As [`set_rules`](Self::set_rules), unless they are more than a message holds.
@@ -366,10 +379,15 @@ impl<F: FrontEnd> SessionStore<F> {
 
     /// Replaces a session's keys.
     pub fn set_keys(&mut self, number: u32, keys: Vec<Key>) {
-        let Some(entry) = self.entries.get_mut(number as usize).and_then(Option::as_mut) else { return };
+        self.swap_keys(number, keys.into());
+    }
+
+    /// As [`set_keys`](Self::set_keys); the keys there were.
+    pub(crate) fn swap_keys(&mut self, number: u32, keys: Box<[Key]>) -> Option<Box<[Key]>> {
+        let entry = self.entries.get_mut(number as usize).and_then(Option::as_mut)?;
         entry.keys.iter().for_each(|key| self.index.remove(key, number));
-        entry.keys = keys.into();
-        entry.keys.iter().for_each(|key| self.index.insert(*key, number));
+        keys.iter().for_each(|key| self.index.insert(*key, number));
+        Some(std::mem::replace(&mut entry.keys, keys))
     }
 
     /// Takes a session out, and what it is in the middle of: nothing else is kept of it here.
@@ -386,6 +404,8 @@ impl<F: FrontEnd> SessionStore<F> {
         if entry.has_sets {
             self.sets.remove(entry.peer, number, F::sets(&entry.rules()));
         }
+        self.guaranteed.forget(number);
+        self.paths.change(entry.peer, &entry.paths, &[], 0); // it takes no path up
         self.told.forget(number);
         self.reports.forget(entry.peer, number);
         Some((entry, self.activities.take(number)))

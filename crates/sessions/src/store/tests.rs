@@ -1,12 +1,12 @@
 use super::*;
 
 /// A session is its control plane's number of it, and at most one set.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Plain;
 
 impl FrontEnd for Plain {
     type Rules = u64;
-    type Meter = ();
+    type Report = u64;
     type Deferred = u64;
     type Set = u64;
 
@@ -31,6 +31,18 @@ impl FrontEnd for Plain {
 
     fn sets(rules: &u64) -> Vec<(u64, Option<u8>)> {
         vec![(*rules, None)]
+    }
+
+    fn octets(report: &u64) -> u64 {
+        *report
+    }
+
+    fn write_reports(reports: &[u64]) -> Vec<u8> {
+        reports.iter().flat_map(|report| report.to_be_bytes()).collect()
+    }
+
+    fn read_reports(octets: &[u8]) -> Vec<u64> {
+        octets.as_chunks().0.iter().map(|report| u64::from_be_bytes(*report)).collect()
     }
 }
 

@@ -1,13 +1,13 @@
 //! Answers of workers, and the responses to control planes that follow.
 
-use pfcp::ie::{Cause, PfcpSmReqFlags, UsageReportTrigger};
+use pfcp::ie::{Cause, PfcpSmReqFlags};
 use pfcp::message::{SessionEstablishmentResponse, SessionModificationRequest, SessionModificationResponse};
 
 use super::change::Rules;
 use super::choose::Chosen;
 use super::ending::Ended;
 use super::in_progress::Change as Settling;
-use super::metering::{Metering, WallClock};
+use super::metering::{Causes, Metering, WallClock, report};
 use super::paths::Path;
 use super::problem::Problem;
 use super::{N4, Outgoing, RequestContext, SLICE, counted};
@@ -229,7 +229,7 @@ impl N4 {
             for (urr, mut meter) in gone {
                 let counted = counted(usage, meter.urr);
                 meter.look(&counted, clock.now);
-                meter.report(&urr, &counted, UsageReportTrigger::TERMR, clock, &mut response.usage_reports);
+                report(&mut meter, &urr, &counted, Causes::ENDED, clock, &mut response.usage_reports);
             }
             response.usage_reports.extend(self.asked_for(number, &query, usage, clock));
             self.rebound(number, control);

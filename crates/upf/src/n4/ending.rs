@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use ledger::Change;
-use pfcp::ie::{Cause, FqCsid, UsageReportTrigger};
+use pfcp::ie::{Cause, FqCsid};
 use pfcp::message::SessionDeletionResponse;
 
 use super::answers::Pending;
 use super::checkpoint::last_report;
 use super::keep::Keeper;
-use super::metering::WallClock;
+use super::metering::{Causes, WallClock, report};
 use super::problem::Problem;
 use super::requests::{Made, not_installed};
 use super::store::{self, Activity, StoredSession};
@@ -77,9 +77,9 @@ impl N4 {
         self.checkpoints.outdate(key);
         self.counters.deleted += 1;
         let rules = entry.rules();
-        let trigger = match end {
-            End::Request(_) => UsageReportTrigger::TERMR,
-            End::Replaced | End::Unheard => UsageReportTrigger::TEBUR,
+        let cause = match end {
+            End::Request(_) => Causes::ENDED,
+            End::Replaced | End::Unheard => Causes::ENDED_HERE,
         };
         let (mut reports, mut unreported) = (Vec::new(), 0);
         for urr in &rules.create_urrs {
@@ -87,7 +87,7 @@ impl N4 {
             let counted = counted(usage, meter.urr);
             unreported += meter.unreported(&counted);
             meter.look(&counted, clock.now);
-            meter.report(urr, &counted, trigger, clock, &mut reports);
+            report(meter, urr, &counted, cause, clock, &mut reports);
         }
         let whose = (entry.peer, &rules.node_id);
         let cp_seid = entry.cp_seid;

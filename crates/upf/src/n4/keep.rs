@@ -289,7 +289,7 @@ impl Reader {
         let kept = usage.map_or_else(Kept::default, |bytes| Kept::read(&bytes, clock));
         let meter = |urr: &pfcp::group::CreateUrr| {
             let known = kept.meters.iter().find(|meter| meter.urr == urr.urr_id.0);
-            known.cloned().unwrap_or_else(|| Metering::new(urr, clock.now))
+            known.cloned().unwrap_or_else(|| Metering::new(urr.urr_id.0, clock.now))
         };
         let meters: Vec<Metering> = rules.create_urrs.iter().map(meter).collect();
         let unix = clock.unix(clock.now);

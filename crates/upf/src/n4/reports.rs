@@ -9,8 +9,8 @@ use pfcp::group::{
     UserPlanePathRecoveryReport,
 };
 use pfcp::ie::{
-    ApplyAction, Cause, DlBufferingDuration, MonitoringTime, NodeReportType, PdrId, PfcpSrRspFlags, RemoteGtpUPeer,
-    ReportType, SuggestedBufferingPacketsCount, UsageReportTrigger,
+    ApplyAction, Cause, DlBufferingDuration, NodeReportType, PdrId, PfcpSrRspFlags, RemoteGtpUPeer, ReportType,
+    SuggestedBufferingPacketsCount,
 };
 use pfcp::message::{NodeReportRequest, SessionReportRequest, SessionReportResponse};
 use sessions::activity::Refresh;
@@ -19,7 +19,7 @@ use sessions::silence::Silence;
 use super::answers::{Pending, Query};
 use super::change::{self, Rules};
 use super::in_progress::Deferred;
-use super::metering::{Metering, WallClock};
+use super::metering::{Causes, Looked, WallClock, look, report, terms};
 use super::paths::{Act, Path};
 use super::{N4, Outgoing, SLICE, counted, store, translate};
 use crate::control::{AskError, Control};
@@ -54,7 +54,7 @@ impl N4 {
         }
         let Some(entry) = self.store.get(number) else { return };
         let of_urr = |urr: &pfcp::group::CreateUrr| {
-            entry.meters.iter().find(|meter| meter.urr == urr.urr_id.0).and_then(|meter| meter.next_look(urr))
+            entry.meters.iter().find(|meter| meter.urr == urr.urr_id.0).and_then(|meter| meter.next_look(&terms(urr)))
         };
         let of_rules = translate::next_change(rules, clock.unix(clock.now))
             .map(|unix| (unix * 1_000_000_000).saturating_sub(clock.epoch_ns));
@@ -91,7 +91,7 @@ impl N4 {
             let Some(meter) = entry.meters.iter_mut().find(|meter| meter.urr == urr.urr_id.0) else { continue };
             let counted = counted(usage, meter.urr);
             meter.look(&counted, clock.now);
-            meter.report(urr, &counted, UsageReportTrigger::IMMER, clock, &mut reports);
+            report(meter, urr, &counted, Causes::QUERY, clock, &mut reports);
         }
         reports
     }
@@ -101,44 +101,7 @@ impl N4 {
         let is_full = self.store.is_owed_most(number);
         let Some(entry) = self.store.get_mut(number) else { return };
         let mut rules = entry.rules();
-        let (mut reports, mut reported) = (Vec::new(), Vec::new());
-        let spent = |rules: &Rules, meters: &[Metering]| {
-            let acts = rules.create_urrs.iter().filter(|urr| urr.far_id_for_quota_action.is_some());
-            acts.filter(|urr| meters.iter().any(|m| m.urr == urr.urr_id.0 && m.is_exhausted())).count()
-        };
-        let before = spent(&rules, &entry.meters);
-        let mut passed = false;
-        for urr in &mut rules.create_urrs {
-            let Some(meter) = entry.meters.iter_mut().find(|meter| meter.urr == urr.urr_id.0) else { continue };
-            let counted = counted(usage, meter.urr);
-            meter.look(&counted, clock.now);
-            meter.count_events(urr, clock.now);
-            let is_past = |time: MonitoringTime| time.unix() <= clock.unix(clock.now);
-            while urr.monitoring_time.is_some_and(is_past) {
-                meter.split(urr, &counted, clock);
-                passed = true;
-            }
-            let due = meter.due(urr, &counted, clock.now);
-            meter.use_up(due.spent, &counted);
-            if due.report == UsageReportTrigger::PERIO && is_full {
-                // Nobody is there to hear: what was used is in the next report.
-                meter.begin_period(clock.now);
-            } else if due.report != UsageReportTrigger::NONE {
-                meter.report(urr, &counted, due.report, clock, &mut reports);
-                reported.push(meter.urr);
-            }
-        }
-        // Linked URRs report together with those they are linked to (5.2.2.4).
-        for urr in &rules.create_urrs {
-            let linked = urr.linked_urr_ids.iter().any(|id| reported.contains(&id.0));
-            if !linked || reported.contains(&urr.urr_id.0) {
-                continue;
-            }
-            let Some(meter) = entry.meters.iter_mut().find(|meter| meter.urr == urr.urr_id.0) else { continue };
-            let counted = counted(usage, meter.urr);
-            meter.look(&counted, clock.now);
-            meter.report(urr, &counted, UsageReportTrigger::LIUSA, clock, &mut reports);
-        }
+        let Looked { reports, passed, acts } = look(&mut rules, &mut entry.meters, usage, is_full, clock);
         let mut report_type = ReportType::NONE;
         if !reports.is_empty() {
             report_type |= ReportType::USAR;
@@ -150,7 +113,6 @@ impl N4 {
         {
             report_type |= ReportType::UPIR;
         }
-        let acts = spent(&rules, &entry.meters) != before;
         if report_type != ReportType::NONE {
             let report = SessionReportRequest { report_type, usage_reports: reports, ..Default::default() };
             self.send_report(number, report, usage, clock);
@@ -218,7 +180,7 @@ impl N4 {
         let Some(entry) = self.store.get(number) else { return };
         for urr in &entry.rules().create_urrs {
             if let Some(meter) = entry.meters.iter().find(|meter| meter.urr == urr.urr_id.0) {
-                let (threshold, quota) = meter.bounds(urr);
+                let (threshold, quota) = meter.bounds(&terms(urr));
                 control.reported(entry.worker, number, urr.urr_id.0, threshold, quota);
             }
         }

@@ -10,7 +10,7 @@ use pfcp::message::{
 use super::answers::{Establishment, Gone, Modification, Pending, Queried, Query};
 use super::change::{self, Rules};
 use super::choose::{Chooser, Chosen};
-use super::metering::{Given, Metering, WallClock};
+use super::metering::{Metering, WallClock, given, terms};
 use super::networks::Networks;
 use super::paths::Path;
 use super::problem::Problem;
@@ -191,7 +191,7 @@ impl N4 {
         .choose(rules, old.is_none(), home, chosen)?;
         let new = rules.create_urrs.iter().map(|urr| {
             let known = meters.iter().find(|meter| meter.urr == urr.urr_id.0);
-            known.cloned().unwrap_or_else(|| Metering::new(urr, clock.now))
+            known.cloned().unwrap_or_else(|| Metering::new(urr.urr_id.0, clock.now))
         });
         let meters: Vec<Metering> = new.collect();
         let session = self.translator(peer, clock).session(rules, &meters)?;
@@ -299,7 +299,7 @@ impl N4 {
             let meter = meters.iter_mut().find(|meter| meter.urr == update.urr_id.0);
             let urr = rules.create_urrs.iter().find(|urr| urr.urr_id == update.urr_id);
             if let Some((meter, urr)) = meter.zip(urr) {
-                meter.grant(Given::by(update), urr, clock.now);
+                meter.grant(given(update), &terms(urr), clock.now);
             }
         }
         let gone = before.create_urrs.iter().filter(|urr| !rules.create_urrs.iter().any(|u| u.urr_id == urr.urr_id));
