@@ -32,9 +32,13 @@ mod load;
 pub mod metering;
 mod named;
 pub mod networks;
+mod paging;
+mod path_reports;
+mod prepare;
 pub mod problem;
 mod queue;
 pub mod reconfigure;
+mod refresh;
 mod reports;
 mod requests;
 pub mod store;
@@ -196,8 +200,6 @@ pub struct N4 {
     /// Where sessions are kept, if they survive a restart.
     keeper: Option<Keeper>,
     checkpoints: Checkpoints,
-    /// GTP-U peers.
-    paths: Paths,
     catalogue: Catalogue,
     /// Sessions still to be looked through, as applications are detected otherwise from now on: the next one, and how many
     /// from there, round the end.
@@ -217,7 +219,6 @@ pub struct N4 {
     control_packets: ControlPackets,
     unknown_networks: UnknownNetworks,
     ignored_ies: ies::IgnoredIes,
-    guaranteed: Guaranteed,
     workers: u16,
     next_worker: u16,
     /// No new sessions are taken.
@@ -250,13 +251,15 @@ impl N4 {
     /// A node without sessions.
     pub fn new(parts: Parts) -> Self {
         let Parts { node, address, networks, pools, limits, workers, pace, catalogue, guaranteed } = parts;
+        let mut store = SessionStore::default();
+        (store.paths, store.guaranteed) = (Paths::new(pace), guaranteed);
         Self {
             node,
             address,
             networks,
             teids: Teids::new(workers),
             pools,
-            store: SessionStore::default(),
+            store,
             limits,
             counters: Counters::default(),
             applications: HashMap::new(),
@@ -264,7 +267,6 @@ impl N4 {
             out: VecDeque::new(),
             keeper: None,
             checkpoints: Checkpoints::default(),
-            paths: Paths::new(pace),
             catalogue,
             outdated: (0, 0),
             ending_sets: BTreeMap::new(),
@@ -276,7 +278,6 @@ impl N4 {
             control_packets: ControlPackets::default(),
             unknown_networks: UnknownNetworks::default(),
             ignored_ies: ies::IgnoredIes::default(),
-            guaranteed,
             workers: workers.max(1),
             next_worker: 0,
             draining: false,
@@ -316,7 +317,7 @@ impl N4 {
 
     /// The GTP-U peers its sessions send to.
     pub fn paths(&self) -> &Paths {
-        &self.paths
+        &self.store.paths
     }
 
     /// Whether it has subscribers' addresses to give out.

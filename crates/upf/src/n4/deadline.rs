@@ -10,8 +10,12 @@ impl N4 {
             || !self.over.is_empty()
             || !self.applications_changed.is_empty()
             || self.store.is_sending_again();
-        let first =
-            [is_left.then_some(0), self.store.next_deadline(), self.paths.next_deadline(), self.next_checkpoint()];
+        let first = [
+            is_left.then_some(0),
+            self.store.next_deadline(),
+            self.store.paths.next_deadline(),
+            self.next_checkpoint(),
+        ];
         first.into_iter().flatten().min()
     }
 }

@@ -10,9 +10,9 @@ use super::answers::Pending;
 use super::checkpoint::last_report;
 use super::keep::Keeper;
 use super::metering::{Causes, WallClock, report};
+use super::prepare::not_installed;
 use super::problem::Problem;
-use super::requests::{Made, not_installed};
-use super::store::{self, Activity, StoredSession};
+use super::store::{self, Activity, Prepared, StoredSession};
 use super::{N4, Outgoing, RequestContext, SLICE, SetEnd, counted, steer};
 use crate::control::{AskError, Control};
 use crate::rules::Usage;
@@ -53,7 +53,7 @@ impl N4 {
         let ask = control.remove(worker, number).map_err(|error| not_installed(&error))?;
         let seid = self.store.seid(number).ok_or(unknown)?;
         let (entry, activity) = self.take_out(number, control).ok_or(unknown)?;
-        self.release_keys(entry.keys(), &[]);
+        self.release_keys(entry.keys());
         let ended = Ended { end, seid, entry: Box::new(entry), activity };
         self.pending.insert(ask, Pending::Delete(ended));
         Ok(())
@@ -63,9 +63,7 @@ impl N4 {
     /// and its worker is not told.
     pub(super) fn take_out(&mut self, number: u32, control: &mut Control) -> Option<(StoredSession, Activity)> {
         let (entry, activity) = self.store.take(number)?;
-        self.guaranteed.forget(number);
         steer(control, entry.worker, entry.keys(), &[]);
-        self.paths.change(entry.peer, &entry.paths, &[], 0); // it takes no path up
         Some((entry, activity))
     }
 
@@ -120,7 +118,7 @@ impl N4 {
     /// missed our answer, or has forgotten. Its subscriber is not to be locked out: what the new session needs, the old one
     /// ends for. What that has used is told under the number they share (Termination by the UP function, 8.2.41). None ends
     /// if the new one can't be.
-    pub(super) fn end_namesakes(&mut self, peer: u32, made: &Made, control: &mut Control) -> Result<(), Problem> {
+    pub(super) fn end_namesakes(&mut self, peer: u32, made: &Prepared, control: &mut Control) -> Result<(), Problem> {
         let owners: BTreeSet<u32> = made.keys.iter().filter_map(|key| self.store.lookup(*key)).collect();
         let mut ends = Vec::new();
         let mut commands = vec![(made.worker, 1)];

@@ -7,10 +7,8 @@ use pfcp::message::{Message, SessionReportResponse};
 use super::change::Rules;
 use super::choose::Chosen;
 use super::ending::Ended;
-use super::metering::{Metering, WallClock};
-use super::paths::Path;
-use super::requests::Made;
-use super::store::Key;
+use super::metering::WallClock;
+use super::store::{Before, Prepared};
 use super::{N4, RequestContext, steer};
 use crate::control::Control;
 use crate::rules::TunnelEnd;
@@ -30,14 +28,9 @@ pub enum Deferred {
 const DEFERRED: usize = 16;
 
 /// A modification that a worker has not taken yet: how the session was before, and what follows if it does.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Change {
-    seid: u64,
-    rules: Rules,
-    meters: Box<[Metering]>,
-    keys: Vec<Key>,
-    /// Those that it does without.
-    left: Vec<Key>,
+    pub before: Before,
     /// Identifiers given out for it.
     pub chosen: Chosen,
     /// Tunnels it leaves, which are to hear of it.
@@ -65,47 +58,32 @@ impl N4 {
         None
     }
 
-    /// Control goes by new rules, from when their worker is asked for them.
+    /// Control goes by new rules, from when their worker is asked for them. None: the session is gone.
     pub(super) fn begin_change(
         &mut self,
         number: u32,
-        before: Rules,
         rules: &Rules,
-        made: Made,
+        new: Prepared,
         control: &mut Control,
         clock: &WallClock,
-    ) -> Change {
-        let entry = self.store.get(number);
-        let keys = entry.map(|entry| entry.keys().to_vec()).unwrap_or_default();
-        let seid = self.store.seid(number).unwrap_or(0);
-        let left = keys.iter().filter(|key| !made.keys.contains(key)).copied().collect();
-        let meters = self.enter(number, made, control, clock);
+    ) -> Option<Before> {
+        steer(control, new.worker, self.store.get(number)?.keys(), &new.keys);
+        let before = self.store.replace(number, new, clock.now)?;
         self.plan_look(number, rules, clock);
         self.store.begin_request(number);
-        Change { seid, rules: before, meters, keys, left, ..Change::default() }
-    }
-
-    /// Rules take the place of others; returns the accounts there were.
-    fn enter(&mut self, number: u32, made: Made, control: &mut Control, clock: &WallClock) -> Box<[Metering]> {
-        let Made { worker, session, meters, keys, cp_seid, message } = made;
-        let old = self.store.get(number).map(|entry| entry.keys().to_vec()).unwrap_or_default();
-        steer(control, worker, &old, &keys);
-        self.store.set_keys(number, keys);
-        self.take_paths(number, Path::of(&session), clock.now);
-        self.guaranteed.set(number, &session);
-        self.store.set_rules(number, cp_seid, message);
-        let entry = self.store.get_mut(number);
-        entry.map(|entry| std::mem::replace(&mut entry.meters, meters.into())).unwrap_or_default()
+        Some(before)
     }
 
     /// The worker has taken the new rules.
     pub(super) fn commit_change(&mut self, number: u32, change: Change, control: &mut Control) {
-        self.release_keys(&change.left, &[]);
-        let Some(entry) = self.store.get_mut(number).filter(|entry| entry.is(number, change.seid)) else { return };
+        let Change { before, ends, restarts, .. } = change;
+        self.release_keys(&before.left);
+        let is_same = self.store.is_same(number, &before);
+        let Some(entry) = self.store.get_mut(number).filter(|_| is_same) else { return };
         entry.paged = false;
         let worker = entry.worker;
-        change.ends.into_iter().for_each(|(instance, end)| control.end_marker(worker, instance, end));
-        if change.restarts {
+        ends.into_iter().for_each(|(instance, end)| control.end_marker(worker, instance, end));
+        if restarts {
             entry.silence = None;
         }
         self.store.drop_no_more(number);
@@ -113,21 +91,22 @@ impl N4 {
 
     /// The worker has kept the old rules.
     pub(super) fn undo(&mut self, number: u32, change: Change, control: &mut Control, clock: &WallClock) {
-        let Some(entry) = self.store.get(number).filter(|entry| entry.is(number, change.seid)) else {
+        let Change { before, chosen, .. } = change;
+        let Some(entry) = self.store.get(number).filter(|_| self.store.is_same(number, &before)) else {
             // It has ended meanwhile, and what the change brought with it.
-            return self.release_keys(&change.left, &[]);
+            return self.release_keys(&before.left);
         };
-        let (worker, peer) = (entry.worker, entry.peer);
         // Nothing was reported meanwhile.
-        let meters = change.meters.into_vec();
-        self.give_back(&change.chosen);
-        let session = self.translator(peer, clock).session(&change.rules, &meters);
-        let (Ok(session), Some(message)) = (session, self.store.written(&change.rules)) else { return };
-        control.kept(worker, number, &session);
-        let cp_seid = change.rules.cp_f_seid.seid;
-        let made = Made { worker, session, meters, keys: change.keys, cp_seid, message };
-        self.enter(number, made, control, clock);
-        self.plan_look(number, &change.rules, clock);
+        let rules = before.rules();
+        let session = self.translator(entry.peer, clock).session(&rules, &before.meters);
+        if let Ok(session) = &session {
+            control.kept(entry.worker, number, session);
+            steer(control, entry.worker, entry.keys(), &before.keys);
+        }
+        self.give_back(&chosen);
+        let Ok(session) = session else { return };
+        self.store.put_back(number, before, &session, clock.now);
+        self.plan_look(number, &rules, clock);
     }
 
     /// Sees to what was asked of a session while its worker had not answered.

@@ -20,7 +20,6 @@ use super::change::Rules;
 use super::checkpoint::{Checkpoints, Kept};
 use super::metering::{Metering, WallClock};
 use super::networks::Networks;
-use super::paths::Path;
 use super::store::{self, Key, SessionStore};
 use super::translate::Translator;
 use super::{N4, Outgoing, steer};
@@ -223,8 +222,7 @@ impl N4 {
         let whose = (peer, rules.cp_f_seid.seid);
         let is_there = self.store.restore(seid, whose, worker, message.into(), meters, keys);
         self.store.set_sets(number, store::sets(&rules.fq_csids));
-        self.take_paths(number, Path::of(&session), clock.now);
-        self.guaranteed.set(number, &session);
+        self.store.reserve_for(number, &session, clock.now);
         self.plan_look(number, &rules, clock);
         self.go_on(number, kept);
         if !is_marked {

@@ -19,6 +19,10 @@ pub struct Pfcp;
 pub type SessionStore = sessions::store::SessionStore<Pfcp>;
 /// A session.
 pub type StoredSession = sessions::store::StoredSession<Pfcp>;
+/// Rules that a session's worker may be given.
+pub type Prepared = sessions::transaction::Prepared<Pfcp>;
+/// A session as it was before its rules were replaced.
+pub type Before = sessions::transaction::Before<Pfcp>;
 /// What a session is in the middle of.
 pub type Activity = sessions::activity::Activity<Deferred>;
 
