@@ -87,6 +87,9 @@ impl<D> Activity<D> {
     }
 }
 
+/// When the control plane is told that packets wait (time, session, PDR), and when such packets are dropped (session, time).
+pub type Timers = (Vec<(u64, u32, u16)>, Vec<(u32, u64)>);
+
 /// Times and what is due then, soonest first.
 type Deadlines<T> = BinaryHeap<Reverse<(u64, T)>>;
 
@@ -137,6 +140,7 @@ impl<D> Activities<D> {
     pub fn take(&mut self, number: u32) -> Activity<D> {
         let record = self.records.remove(&number).unwrap_or_default();
         self.under_way -= usize::from(record.is_under_way());
+        self.shrink();
         record
     }
 
@@ -151,11 +155,22 @@ impl<D> Activities<D> {
         let is = entry.get().is_under_way();
         if entry.get().is_at_rest() {
             entry.remove();
+            self.shrink();
         }
         self.under_way = self.under_way + usize::from(is) - usize::from(was);
         result
     }
+
+    /// Gives back what a burst has taken, when all sessions are at rest.
+    fn shrink(&mut self) {
+        if self.records.is_empty() {
+            self.records.shrink_to(KEPT);
+        }
+    }
 }
+
+/// Records that there is room for, however many there were.
+const KEPT: usize = 4096;
 
 /// Of more sessions than this whose rules are due, some are due now.
 const LOOKED_THROUGH: usize = 64;
@@ -326,16 +341,15 @@ impl<F: FrontEnd> SessionStore<F> {
         due(&mut self.activities.notices, now, most).map(|(_, notice)| notice).collect()
     }
 
-    /// When the control plane is told that packets wait (time, session, PDR), and when such packets are dropped (session,
-    /// time): for another process.
-    pub fn timers(&self) -> (Vec<(u64, u32, u16)>, Vec<(u32, u64)>) {
+    /// The timers of packets that wait, for another process.
+    pub fn timers(&self) -> Timers {
         let notices = self.activities.notices.iter().map(|Reverse((at, (number, pdr)))| (*at, *number, *pdr));
         let records = self.activities.records.iter().filter(|(_, record)| record.drop_at > 0);
         (notices.collect(), records.map(|(number, record)| (*number, record.drop_at)).collect())
     }
 
     /// Goes on with the [`timers`](Self::timers) of another process, instead of its own.
-    pub fn set_timers(&mut self, notices: Vec<(u64, u32, u16)>, drops: Vec<(u32, u64)>) {
+    pub fn set_timers(&mut self, (notices, drops): Timers) {
         let (_, before) = self.timers();
         before.into_iter().for_each(|(number, _)| self.drop_no_more(number));
         self.activities.notices = notices.into_iter().map(|(at, number, pdr)| Reverse((at, (number, pdr)))).collect();
@@ -373,8 +387,9 @@ mod tests {
         assert_eq!(store.take_refreshes(5, 9), [1]);
         assert!(store.is_settled() && store.activities.records.len() == 1, "packets wait, and a report");
         store.drop_no_more(1);
+        store.activities.records.reserve(1 << 20);
         store.acknowledged(1, report);
-        assert!(store.activities.records.is_empty());
+        assert!(store.activities.records.is_empty() && store.activities.records.capacity() < 2 * KEPT);
     }
 
     #[test]
@@ -425,8 +440,7 @@ mod tests {
         own.notify_at(0, 1, 4);
         other.drop_at(2, 6);
         other.notify_at(1, 8, 5);
-        let (notices, drops) = other.timers();
-        own.set_timers(notices, drops);
+        own.set_timers(other.timers());
         assert_eq!(own.timers(), (vec![(5, 1, 8)], vec![(2, 6)]));
         assert_eq!((own.take_notices(5, 9), own.take_drops(6, 9)), (vec![(1, 8)], vec![2]));
     }

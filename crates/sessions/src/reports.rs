@@ -131,7 +131,7 @@ impl<F: FrontEnd> SessionStore<F> {
                 break;
             };
             self.reports.late.pop_front();
-            if self.take_unanswered_of(session, |number| number == report) != [0; 0] {
+            if !self.take_unanswered_of(session, |number| number == report).is_empty() {
                 taken.push((session, report));
             }
         }

@@ -8,7 +8,17 @@
 //!
 //! [`N4`] has no socket and no clock: requests, time and [`Control`] are inputs, messages are outputs. A session is
 //! kept as the request that would establish it as it is now ([`change::Rules`]); that is what a modification changes,
-//! what the store keeps, and what [`translate`] makes a worker's rules of.
+//! what the store keeps, and what [`translate`] makes a worker's rules of. What a session is in the middle of, the store has
+//! as well ([`sessions::activity`]): it goes with the session.
+//!
+//! | module | idea |
+//! |---|---|
+//! | `requests`, `prepare` | decoded, checked, prepared ([`choose`], [`translate`]), given to a worker, entered |
+//! | `in_progress`, `queue` | requests that wait for a worker's answer, or for room in its command ring |
+//! | `answers` | what workers answer: the response, on the disk first ([`keep`], `checkpoint`) |
+//! | `reports`, [`metering`], `refresh` | usage that is reported; rules that change by that or by the clock |
+//! | `paging`, `errors`, `path_reports` | other reports |
+//! | `ending` | how sessions end |
 
 mod answers;
 pub mod applications;

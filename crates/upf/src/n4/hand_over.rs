@@ -175,7 +175,7 @@ impl N4 {
     pub fn import_timers(&mut self, octets: &[u8]) -> bool {
         type Timers = (Vec<(u64, u32, u16)>, Vec<(u32, u64)>, bool);
         let Ok((notices, drops, draining)) = serde_json::from_slice::<Timers>(octets) else { return false };
-        self.store.set_timers(notices, drops);
+        self.store.set_timers((notices, drops));
         self.draining = draining;
         true
     }
