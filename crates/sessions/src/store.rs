@@ -7,12 +7,18 @@ use std::net::IpAddr;
 use dataplane::forward::InstanceId;
 
 use crate::FrontEnd;
+use crate::activity::{Activities, Activity};
 use crate::chunks::Chunks;
+use crate::gbr::Guaranteed;
 use crate::index::Index;
-use crate::paths::Path;
+use crate::metering::Metering;
+use crate::paths::{Path, Paths};
+use crate::reports::Reports;
 use crate::routes::Route;
 use crate::rules::Session;
 use crate::sets::{Named, Sets};
+use crate::silence::Silence;
+use crate::told::Told;
 
 /// A session with its rules, meters and keys.
 #[derive(Debug)]
@@ -32,12 +38,14 @@ pub struct StoredSession<F: FrontEnd> {
     after: u32,
     /// When it is to be looked at; 0: not by the clock.
     pub look_at: u64,
+    /// How long it has been silent, if that is to be told.
+    pub silence: Option<Silence>,
     /// The control plane's number of it.
     pub cp_seid: u64,
     /// Its rules, as the message that would establish it.
     rules: Box<[u8]>,
     /// Its URRs' accounts.
-    pub meters: Box<[F::Meter]>,
+    pub meters: Box<[Metering<F>]>,
     /// What leads to it.
     keys: Box<[Key]>,
     /// Where its packets go by tunnel.
@@ -51,7 +59,7 @@ impl<F: FrontEnd> StoredSession<F> {
         tag: u32,
         worker: u16,
         rules: Box<[u8]>,
-        meters: Vec<F::Meter>,
+        meters: Vec<Metering<F>>,
         keys: Vec<Key>,
     ) -> Self {
         let (meters, keys, paths) = (meters.into(), keys.into(), Box::default());
@@ -65,6 +73,7 @@ impl<F: FrontEnd> StoredSession<F> {
             before,
             after,
             look_at: 0,
+            silence: None,
             cp_seid,
             rules,
             meters,
@@ -143,7 +152,17 @@ struct OfPeer {
 /// All sessions of a node.
 #[derive(Debug)]
 pub struct SessionStore<F: FrontEnd> {
-    entries: Chunks<Option<StoredSession<F>>>,
+    pub(crate) entries: Chunks<Option<StoredSession<F>>>,
+    /// What sessions are in the middle of.
+    pub(crate) activities: Activities<F::Deferred>,
+    /// Reports that are sent again.
+    pub(crate) reports: Reports,
+    /// Tunnels that were reported as unknown to their peers.
+    pub(crate) told: Told,
+    /// Peers that sessions send to.
+    pub paths: Paths,
+    /// Bit rates that are set aside for sessions.
+    pub guaranteed: Guaranteed,
     /// Numbers to be used again, longest unused first.
     free: VecDeque<u32>,
     index: Index,
@@ -167,6 +186,11 @@ impl<F: FrontEnd> Default for SessionStore<F> {
     fn default() -> Self {
         Self {
             entries: Chunks::default(),
+            activities: Activities::default(),
+            reports: Reports::default(),
+            told: Told::default(),
+            paths: Paths::new(None),
+            guaranteed: Guaranteed::default(),
             free: VecDeque::new(),
             index: Index::default(),
             by_peer: HashMap::new(),
@@ -246,7 +270,7 @@ impl<F: FrontEnd> SessionStore<F> {
         worker: u16,
         cp_seid: u64,
         message: Box<[u8]>,
-        meters: Vec<F::Meter>,
+        meters: Vec<Metering<F>>,
         keys: Vec<Key>,
     ) -> u64 {
         self.made += 1;
@@ -268,7 +292,7 @@ impl<F: FrontEnd> SessionStore<F> {
         (peer, cp_seid): (u32, u64),
         worker: u16,
         message: Box<[u8]>,
-        meters: Vec<F::Meter>,
+        meters: Vec<Metering<F>>,
         keys: Vec<Key>,
     ) -> bool {
         let (tag, number) = ((seid >> 32) as u32, (seid as u32).wrapping_sub(1));
@@ -335,10 +359,15 @@ impl<F: FrontEnd> SessionStore<F> {
 
     /// Replaces a session's rules, by what was [`written`](Self::written) of them.
     pub fn set_rules(&mut self, number: u32, cp_seid: u64, message: Box<[u8]>) {
-        if let Some(entry) = self.get_mut(number) {
-            let rules = stamped::<F>(message, seid(entry.tag, number), entry.peer);
-            (entry.cp_seid, entry.rules) = (cp_seid, rules);
-        }
+        self.swap_rules(number, cp_seid, message);
+    }
+
+    /// As [`set_rules`](Self::set_rules); the message there was.
+    pub(crate) fn swap_rules(&mut self, number: u32, cp_seid: u64, message: Box<[u8]>) -> Option<Box<[u8]>> {
+        let entry = self.get_mut(number)?;
+        entry.cp_seid = cp_seid;
+        let rules = stamped::<F>(message, seid(entry.tag, number), entry.peer);
+        Some(std::mem::replace(&mut entry.rules, rules))
     }
 
     /// As [`set_rules`](Self::set_rules), unless they are more than a message holds.
@@ -350,14 +379,19 @@ impl<F: FrontEnd> SessionStore<F> {
 
     /// Replaces a session's keys.
     pub fn set_keys(&mut self, number: u32, keys: Vec<Key>) {
-        let Some(entry) = self.entries.get_mut(number as usize).and_then(Option::as_mut) else { return };
-        entry.keys.iter().for_each(|key| self.index.remove(key, number));
-        entry.keys = keys.into();
-        entry.keys.iter().for_each(|key| self.index.insert(*key, number));
+        self.swap_keys(number, keys.into());
     }
 
-    /// Takes a session out.
-    pub fn take(&mut self, number: u32) -> Option<StoredSession<F>> {
+    /// As [`set_keys`](Self::set_keys); the keys there were.
+    pub(crate) fn swap_keys(&mut self, number: u32, keys: Box<[Key]>) -> Option<Box<[Key]>> {
+        let entry = self.entries.get_mut(number as usize).and_then(Option::as_mut)?;
+        entry.keys.iter().for_each(|key| self.index.remove(key, number));
+        keys.iter().for_each(|key| self.index.insert(*key, number));
+        Some(std::mem::replace(&mut entry.keys, keys))
+    }
+
+    /// Takes a session out, and what it is in the middle of: nothing else is kept of it here.
+    pub fn take(&mut self, number: u32) -> Option<(StoredSession<F>, Activity<F::Deferred>)> {
         let entry = self.entries.get_mut(number as usize)?.take()?;
         if let Some(changed) = &mut self.changed {
             changed.again.insert(number);
@@ -370,7 +404,11 @@ impl<F: FrontEnd> SessionStore<F> {
         if entry.has_sets {
             self.sets.remove(entry.peer, number, F::sets(&entry.rules()));
         }
-        Some(entry)
+        self.guaranteed.forget(number);
+        self.paths.change(entry.peer, &entry.paths, &[], 0); // it takes no path up
+        self.told.forget(number);
+        self.reports.forget(entry.peer, number);
+        Some((entry, self.activities.take(number)))
     }
 
     /// Numbers in use and free: the next beyond is unused.
@@ -464,114 +502,4 @@ fn seid(tag: u32, number: u32) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A session is its control plane's number of it, and at most one set.
-    #[derive(Debug, Default)]
-    struct Plain;
-
-    impl FrontEnd for Plain {
-        type Rules = u64;
-        type Meter = ();
-        type Set = u64;
-
-        fn parse(message: &[u8]) -> u64 {
-            message[..8].try_into().map_or(0, u64::from_be_bytes)
-        }
-
-        fn write(rules: &u64, out: &mut Vec<u8>) -> bool {
-            out.extend(rules.to_be_bytes());
-            out.extend([0; 12]);
-            *rules < 1000
-        }
-
-        fn stamp(message: &mut [u8], seid: u64, mark: u32) {
-            message[8..16].copy_from_slice(&seid.to_be_bytes());
-            message[16..].copy_from_slice(&mark.to_be_bytes());
-        }
-
-        fn peer_seid(rules: &u64) -> u64 {
-            *rules
-        }
-
-        fn sets(rules: &u64) -> Vec<(u64, Option<u8>)> {
-            vec![(*rules, None)]
-        }
-    }
-
-    type SessionStore = super::SessionStore<Plain>;
-
-    #[test]
-    fn a_session_is_kept_as_its_message() {
-        let mut store = SessionStore::default();
-        assert_eq!(store.written(&1000), None, "longer than a message may be");
-        let seid = put(&mut store, 7, vec![]);
-        store.set_sets(0, vec![(7, None)]);
-        assert_eq!(store.sets().find(0, (7, None)).count(), 1);
-        let kept = store.get(0).expect("there");
-        assert_eq!(
-            (kept.rules(), &kept.message()[8..16], &kept.message()[16..]),
-            (7, &seid.to_be_bytes()[..], &[0, 0, 0, 1][..])
-        );
-        store.rewrite(0, &8);
-        assert_eq!(store.get(0).map(|kept| (kept.rules(), kept.cp_seid)), Some((8, 8)));
-        store.rewrite(0, &7);
-        store.take(0).expect("there");
-        assert_eq!(store.sets().find(0, (7, None)).count(), 0);
-    }
-
-    fn put(store: &mut SessionStore, cp_seid: u64, keys: Vec<Key>) -> u64 {
-        let message = store.written(&cp_seid).expect("short");
-        store.put(0, 0, cp_seid, message, vec![], keys)
-    }
-
-    #[test]
-    fn a_session_is_found_by_its_seid_and_by_nobody_elses() {
-        let mut store = SessionStore::default();
-        let seids: Vec<u64> = (0..3).map(|n| put(&mut store, n, vec![Key::Teid(n as u32)])).collect();
-        assert_eq!(seids.iter().map(|seid| store.find(*seid)).collect::<Vec<_>>(), [Some(0), Some(1), Some(2)]);
-        assert_eq!(store.find(seids[0] ^ 1 << 40), None);
-        assert_eq!(store.find(0), None);
-        assert_eq!(store.lookup(Key::Teid(1)), Some(1));
-        store.take(1).expect("there");
-        assert_eq!((store.find(seids[1]), store.lookup(Key::Teid(1)), store.len()), (None, None, 2));
-        let mut again = put(&mut store, 9, vec![]);
-        assert_eq!(store.find(again), Some(3), "a number rests before it comes again");
-        while let Some(number) = store.find(again).filter(|number| *number != 1) {
-            store.take(number);
-            again = put(&mut store, 9, vec![]);
-        }
-        assert_ne!(again, seids[1], "the number comes again, the SEID does not");
-        assert_eq!((store.find(again), store.find(seids[1])), (Some(1), None));
-    }
-
-    #[test]
-    fn sessions_of_an_association_are_listed_without_others() {
-        let mut store = SessionStore::default();
-        for n in 0..9 {
-            let message = store.written(&n).expect("short");
-            store.put(n as u32 % 3, 0, n, message, vec![], vec![]);
-        }
-        let of = |store: &SessionStore, peer: u32| store.numbers_of_peer(peer).collect::<Vec<_>>();
-        assert_eq!((of(&store, 0), of(&store, 1), of(&store, 3)), (vec![6, 3, 0], vec![7, 4, 1], vec![]));
-        for number in [3, 1, 6] {
-            store.take(number).expect("there");
-        }
-        assert_eq!((of(&store, 0), of(&store, 1), of(&store, 2)), (vec![0], vec![7, 4], vec![8, 5, 2]));
-        for number in [0, 8, 5, 2] {
-            store.take(number).expect("there");
-        }
-        assert_eq!((of(&store, 0), of(&store, 2), store.of_peer(0), store.of_peer(1)), (vec![], vec![], 0, 2));
-    }
-
-    #[test]
-    fn keys_of_another_session_are_a_conflict() {
-        let mut store = SessionStore::default();
-        put(&mut store, 1, vec![Key::Teid(5)]);
-        assert_eq!(store.conflict(&[Key::Teid(4), Key::Teid(5)], None), Some(Key::Teid(5)));
-        assert_eq!(store.conflict(&[Key::Teid(5)], Some(0)), None);
-        store.set_keys(0, vec![Key::Teid(6)]);
-        assert_eq!((store.lookup(Key::Teid(5)), store.lookup(Key::Teid(6))), (None, Some(0)));
-    }
-}
+pub(crate) mod tests;

@@ -8,7 +8,17 @@
 //!
 //! [`N4`] has no socket and no clock: requests, time and [`Control`] are inputs, messages are outputs. A session is
 //! kept as the request that would establish it as it is now ([`change::Rules`]); that is what a modification changes,
-//! what the store keeps, and what [`translate`] makes a worker's rules of.
+//! what the store keeps, and what [`translate`] makes a worker's rules of. What a session is in the middle of, the store has
+//! as well ([`sessions::activity`]): it goes with the session.
+//!
+//! | module | idea |
+//! |---|---|
+//! | `requests`, `prepare` | decoded, checked, prepared ([`choose`], [`translate`]), given to a worker, entered |
+//! | `in_progress`, `queue` | requests that wait for a worker's answer, or for room in its command ring |
+//! | `answers` | what workers answer: the response, on the disk first ([`keep`], `checkpoint`) |
+//! | `reports`, [`metering`], `refresh` | usage that is reported; rules that change by that or by the clock |
+//! | `paging`, `errors`, `path_reports` | other reports |
+//! | `ending` | how sessions end |
 
 mod answers;
 pub mod applications;
@@ -32,23 +42,27 @@ mod load;
 pub mod metering;
 mod named;
 pub mod networks;
+mod paging;
+mod path_reports;
+mod prepare;
 pub mod problem;
 mod queue;
 pub mod reconfigure;
+mod refresh;
 mod reports;
 mod requests;
 pub mod store;
 pub mod translate;
 
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 
 use pfcp::ie::{NodeId, UserPlaneIpResourceInformation};
 use pfcp::message::Message;
 use pfcp::node::Ticket;
 use sessions::gbr::Guaranteed;
+use sessions::sets::SetEnd;
 pub use sessions::{identifiers, paths, pools};
-use sessions::{sets, silence};
 
 use crate::control::Control;
 use crate::rules::{Session, Usage};
@@ -68,8 +82,6 @@ use networks::{ControlPath, Networks};
 use paths::{Pace, Paths};
 use pools::AddressPools;
 use queue::Queue;
-use sets::SetEnd;
-use silence::Silence;
 use store::{Key, SessionStore};
 
 /// Bounds that hold whatever a control plane asks for.
@@ -192,34 +204,16 @@ pub struct N4 {
     counters: Counters,
     /// Packet flow descriptions by the association that sent them.
     applications: HashMap<u32, Applications>,
+    /// What workers were asked for, by the number of the question. What a session is in the middle of, the store has.
     pending: HashMap<u64, Pending>,
-    /// Sessions whose workers have not yet answered a modification, and what is asked of them meanwhile.
-    in_progress: HashMap<u32, Vec<in_progress::Deferred>>,
-    /// Times at which sessions are to be looked at, soonest first; outdated ones are told by the session itself.
-    looks: BinaryHeap<std::cmp::Reverse<(u64, u32)>>,
-    /// Sessions whose worker is being asked already.
-    looking: HashSet<u32>,
     out: VecDeque<Outgoing>,
     /// Where sessions are kept, if they survive a restart.
     keeper: Option<Keeper>,
     checkpoints: Checkpoints,
-    /// GTP-U peers.
-    paths: Paths,
     catalogue: Catalogue,
-    /// Reports of waiting packets that wait themselves: when, session, PDR; soonest first.
-    delayed: BinaryHeap<std::cmp::Reverse<(u64, u32, u16)>>,
-    /// Sessions whose packets wait no longer than the control plane said: until when; and the same, soonest first.
-    waits: HashMap<u32, u64>,
-    waits_by_time: BinaryHeap<std::cmp::Reverse<(u64, u32)>>,
     /// Sessions still to be looked through, as applications are detected otherwise from now on: the next one, and how many
     /// from there, round the end.
     outdated: (u32, u32),
-    /// Sessions whose worker had no room, or a full command ring, when it was to get their rules as they are now; and from when
-    /// on it may be asked again.
-    again: VecDeque<(u64, u32)>,
-    /// Which those are, and those whose worker is being asked.
-    is_again: HashSet<u32>,
-    refreshing: HashSet<u32>,
     /// Sets of connections whose sessions are being ended.
     ending_sets: BTreeMap<u32, SetEnd>,
     /// Associations that are over, with sessions that have not ended yet.
@@ -230,16 +224,11 @@ pub struct N4 {
     queue: Queue,
     /// Sessions that are over, by SEID, and whose worker's command ring was full when it was to be told.
     over: VecDeque<u64>,
-    /// Tunnels that were reported as unknown to their peers.
-    errors: errors::Told,
-    /// How long sessions have been silent, of which that is to be told.
-    silences: HashMap<u32, Silence>,
     /// Associations whose applications are detected otherwise since not all sessions have been looked through.
     applications_changed: BTreeSet<u32>,
     control_packets: ControlPackets,
     unknown_networks: UnknownNetworks,
     ignored_ies: ies::IgnoredIes,
-    guaranteed: Guaranteed,
     workers: u16,
     next_worker: u16,
     /// No new sessions are taken.
@@ -272,44 +261,33 @@ impl N4 {
     /// A node without sessions.
     pub fn new(parts: Parts) -> Self {
         let Parts { node, address, networks, pools, limits, workers, pace, catalogue, guaranteed } = parts;
+        let mut store = SessionStore::default();
+        (store.paths, store.guaranteed) = (Paths::new(pace), guaranteed);
         Self {
             node,
             address,
             networks,
             teids: Teids::new(workers),
             pools,
-            store: SessionStore::default(),
+            store,
             limits,
             counters: Counters::default(),
             applications: HashMap::new(),
             pending: HashMap::new(),
-            in_progress: HashMap::new(),
-            looks: BinaryHeap::new(),
-            looking: HashSet::new(),
             out: VecDeque::new(),
             keeper: None,
             checkpoints: Checkpoints::default(),
-            paths: Paths::new(pace),
             catalogue,
-            delayed: BinaryHeap::new(),
-            waits: HashMap::new(),
-            waits_by_time: BinaryHeap::new(),
             outdated: (0, 0),
             ending_sets: BTreeMap::new(),
             ending_peers: BTreeSet::new(),
             slice: SLICE,
             queue: Queue::default(),
-            again: VecDeque::new(),
-            is_again: HashSet::new(),
-            refreshing: HashSet::new(),
             over: VecDeque::new(),
-            errors: errors::Told::default(),
-            silences: HashMap::new(),
             applications_changed: BTreeSet::new(),
             control_packets: ControlPackets::default(),
             unknown_networks: UnknownNetworks::default(),
             ignored_ies: ies::IgnoredIes::default(),
-            guaranteed,
             workers: workers.max(1),
             next_worker: 0,
             draining: false,
@@ -349,7 +327,7 @@ impl N4 {
 
     /// The GTP-U peers its sessions send to.
     pub fn paths(&self) -> &Paths {
-        &self.paths
+        &self.store.paths
     }
 
     /// Whether it has subscribers' addresses to give out.

@@ -1,16 +1,16 @@
 //! Answers of workers, and the responses to control planes that follow.
 
-use pfcp::ie::{Cause, PfcpSmReqFlags, UsageReportTrigger};
+use pfcp::ie::{Cause, PfcpSmReqFlags};
 use pfcp::message::{SessionEstablishmentResponse, SessionModificationRequest, SessionModificationResponse};
 
 use super::change::Rules;
 use super::choose::Chosen;
 use super::ending::Ended;
 use super::in_progress::Change as Settling;
-use super::metering::{Metering, WallClock};
+use super::metering::{Causes, Metering, WallClock, report};
 use super::paths::Path;
 use super::problem::Problem;
-use super::{N4, Outgoing, RequestContext, SLICE, counted, steer};
+use super::{N4, Outgoing, RequestContext, SLICE, counted};
 use crate::control::{Answer, Control, Report};
 
 /// What the clock brings due in a turn, of each kind: the rest is seen to in the next one.
@@ -24,13 +24,22 @@ pub(super) enum Pending {
     /// Changed rules.
     Modify(Box<Modification>),
     /// Usage counted, for a modification that only queries.
-    Query { asked: RequestContext, number: u32, query: Query, response: Box<SessionModificationResponse> },
+    Query(Queried),
     /// A deletion.
     Delete(Ended),
     /// A look at what has been counted, because a bound was reached or the time has come.
     Look { number: u32 },
     /// A change by the user plane itself (activation time): no request waits.
     Refresh { number: u32 },
+}
+
+/// A modification that only queries, whose worker has not answered yet.
+#[derive(Debug)]
+pub(super) struct Queried {
+    pub asked: RequestContext,
+    pub number: u32,
+    pub query: Query,
+    pub response: Box<SessionModificationResponse>,
 }
 
 /// A session whose worker has not installed it yet.
@@ -94,6 +103,31 @@ impl N4 {
     /// Sees to what workers have answered and noticed, and to what is due.
     pub fn poll(&mut self, control: &mut Control, clock: &WallClock) {
         self.slice = SLICE;
+        self.take_answers(control, clock);
+        self.serve_queue(control, clock);
+        if let Some(keeper) = &mut self.keeper {
+            keeper.let_go(&mut self.out);
+        }
+        self.take_reports(control, clock);
+        self.supervise_paths(control, clock.now);
+        for (number, pdr) in self.store.take_notices(clock.now, DUE) {
+            self.tell_packets_wait(number, pdr);
+        }
+        for number in self.store.take_looks(clock.now, DUE) {
+            self.look(number, control, clock.now);
+        }
+        self.drop_waiting(control, clock.now);
+        self.refresh_again(control, clock);
+        self.end_again(control);
+        self.end_peers(control);
+        self.end_sets(control);
+        self.send_late(clock.now);
+        self.send_unanswered();
+        self.update_applications(control, clock);
+        self.go_round(control, clock.now);
+    }
+
+    fn take_answers(&mut self, control: &mut Control, clock: &WallClock) {
         while let Some((ask, answer)) = control.answer() {
             if let Some(pending) = self.pending.remove(&ask) {
                 self.finish(pending, answer, control, clock);
@@ -103,10 +137,9 @@ impl N4 {
                 self.measured(number, &usage, control, clock);
             }
         }
-        self.serve_queue(control, clock);
-        if let Some(keeper) = &mut self.keeper {
-            keeper.let_go(&mut self.out);
-        }
+    }
+
+    fn take_reports(&mut self, control: &mut Control, clock: &WallClock) {
         while let Some(report) = control.report() {
             match report {
                 Report::Buffered { handle, pdr } => self.packets_wait(handle, pdr, clock.now),
@@ -120,60 +153,21 @@ impl N4 {
                 }
             }
         }
-        self.supervise_paths(control, clock.now);
-        for _ in 0..DUE {
-            let Some(&std::cmp::Reverse((at, number, pdr))) = self.delayed.peek() else { break };
-            if at > clock.now {
-                break;
-            }
-            self.delayed.pop();
-            self.tell_packets_wait(number, pdr);
-        }
-        for _ in 0..DUE {
-            let Some(&std::cmp::Reverse((at, number))) = self.looks.peek() else { break };
-            if at > clock.now {
-                break;
-            }
-            self.looks.pop();
-            if self.store.get(number).is_some_and(|entry| entry.look_at == at) {
-                self.look(number, control, clock.now);
-            }
-        }
-        self.end_waits(control, clock.now);
-        self.refresh_again(control, clock);
-        self.end_again(control);
-        self.end_peers(control);
-        self.end_sets(control);
-        self.send_late(clock.now);
-        self.send_unanswered();
-        self.update_applications(control, clock);
-        self.go_round(control, clock.now);
     }
 
     fn finish(&mut self, pending: Pending, answer: Answer, control: &mut Control, clock: &WallClock) {
         match pending {
-            Pending::Establish(establishment) => self.established(*establishment, &answer, control, clock),
+            Pending::Establish(establishment) => self.established(*establishment, &answer, control),
             Pending::Modify(modification) => self.modified(*modification, &answer, control, clock),
-            Pending::Query { asked, number, query, mut response } => {
-                let mut used = None;
-                if let Answer::Usage(usage) = answer {
-                    self.counters.modified += 1;
-                    response.usage_reports.extend(self.asked_for(number, &query, &usage, clock));
-                    self.rebound(number, control);
-                    used = self.responded(number, &response.usage_reports, &usage, clock);
-                }
-                let seid = self.store.get(number).map_or(0, |entry| entry.cp_seid);
-                let answer = Outgoing::Response { asked, seid, message: (*response).into() };
-                self.keep(|_| used.into_iter().collect(), Some(answer));
-                self.ask_deferred(number, control, clock);
-            }
-            Pending::Delete(ended) => {
+            Pending::Query(queried) => self.queried(queried, &answer, control, clock),
+            Pending::Delete(mut ended) => {
                 let usage = if let Answer::Removed(usage) = answer { usage } else { Vec::new() };
+                self.refuse_deferred(&mut ended, control, clock);
                 self.ended_with(ended, &usage, clock);
             }
             Pending::Look { number } => {
-                self.looking.remove(&number);
-                if self.in_progress.contains_key(&number) {
+                self.store.end_measurement(number);
+                if self.store.has_request(number) {
                     // Reported by rules that the worker may still refuse, usage would be reported again by those it keeps.
                     // Queried again, the worker answers after the change.
                     self.look(number, control, clock.now);
@@ -187,8 +181,24 @@ impl N4 {
         }
     }
 
+    /// A worker has answered a modification that only queries.
+    fn queried(&mut self, queried: Queried, answer: &Answer, control: &mut Control, clock: &WallClock) {
+        let Queried { asked, number, query, mut response } = queried;
+        let mut used = None;
+        if let Answer::Usage(usage) = answer {
+            self.counters.modified += 1;
+            response.usage_reports.extend(self.asked_for(number, &query, usage, clock));
+            self.rebound(number, control);
+            used = self.responded(number, &response.usage_reports, usage, clock);
+        }
+        let seid = self.store.get(number).map_or(0, |entry| entry.cp_seid);
+        let answer = Outgoing::Response { asked, seid, message: (*response).into() };
+        self.keep(|_| used.into_iter().collect(), Some(answer));
+        self.ask_deferred(number, control, clock);
+    }
+
     /// A worker has answered an establishment.
-    fn established(&mut self, new: Establishment, answer: &Answer, control: &mut Control, clock: &WallClock) {
+    fn established(&mut self, new: Establishment, answer: &Answer, control: &mut Control) {
         let Establishment { asked, number, seid, cp_seid, chosen, response } = new;
         let cause = if self.store.seid(number) != Some(seid) {
             // The session has ended meanwhile, and what was chosen for it was released then.
@@ -198,12 +208,7 @@ impl N4 {
             let answer = Outgoing::Response { asked, seid: cp_seid, message: response.into() };
             return self.keep_session(number, None, Some(answer));
         } else {
-            let entry = self.store.take(number);
-            self.guaranteed.forget(number);
-            if let Some(entry) = &entry {
-                steer(control, entry.worker, entry.keys(), &[]);
-                self.paths.change(entry.peer, &entry.paths, &[], clock.now);
-            }
+            self.take_out(number, control);
             self.give_back(&chosen);
             Cause::NO_RESOURCES_AVAILABLE
         };
@@ -219,12 +224,12 @@ impl N4 {
         if let Answer::Installed(usage) = answer {
             let grants = change.grants;
             self.commit_change(number, change, control);
-            self.errors.forget(number);
+            self.store.forget_news(number);
             self.counters.modified += 1;
             for (urr, mut meter) in gone {
                 let counted = counted(usage, meter.urr);
                 meter.look(&counted, clock.now);
-                meter.report(&urr, &counted, UsageReportTrigger::TERMR, clock, &mut response.usage_reports);
+                report(&mut meter, &urr, &counted, Causes::ENDED, clock, &mut response.usage_reports);
             }
             response.usage_reports.extend(self.asked_for(number, &query, usage, clock));
             self.rebound(number, control);

@@ -12,13 +12,14 @@
 
 mod owed;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use ledger::Change;
 use pfcp::ie::ReportType;
 use pfcp::message::{Message, SessionReportRequest};
 use pfcp::{Header, Packet};
 use serde::{Deserialize, Serialize};
+use sessions::reports::Owed;
 
 use super::keep::Keeper;
 use super::metering::{Metering, WallClock};
@@ -34,9 +35,6 @@ const TOGETHER: usize = 256;
 const GATHER: u64 = SECOND / 5;
 /// Time until an unanswered report is retransmitted.
 const AGAIN: u64 = 30 * SECOND;
-/// Reports of a session that may be waiting for their acknowledgement. While so many do, a period that ends makes no more;
-/// what else is to be told takes the place of the oldest.
-const OWED: usize = 64;
 
 /// A checkpoint, as the ledger keeps it: JSON, so that a later version reads an earlier one's.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -50,19 +48,6 @@ struct Checkpoint {
     gone: Option<(String, String)>,
 }
 
-/// A report that may not have arrived.
-#[derive(Debug)]
-pub(super) struct Owed {
-    /// Ours, to know it again by.
-    number: u32,
-    /// When it counts as arrived; 0: when it is acknowledged.
-    until: u64,
-    /// Nobody answered; it is sent again when the peer is back.
-    unanswered: bool,
-    /// The Session Report Request.
-    message: Vec<u8>,
-}
-
 /// The end of a session, for a control plane that has not heard of it.
 #[derive(Debug)]
 struct Gone {
@@ -70,7 +55,7 @@ struct Gone {
     response: Vec<u8>,
 }
 
-/// Where the round is, and what is owed.
+/// Where the round is, and what is kept of sessions that are gone.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoints {
     /// The time of a round; 0: no rounds are made.
@@ -83,16 +68,6 @@ pub(super) struct Checkpoints {
     /// The round's, to be written together, since when. What is written at once goes before, and takes its place.
     gathered: BTreeMap<u64, Change>,
     since: u64,
-    owed: HashMap<u32, Vec<Owed>>,
-    /// Unanswered reports: when they are retransmitted, soonest first; session and number.
-    late: VecDeque<(u64, u32, u32)>,
-    /// Sessions with unanswered reports, by association.
-    unanswered: BTreeSet<(u32, u32)>,
-    /// Associations that get those again, and from which session on: none is sent twice in a round.
-    sending_again: BTreeMap<u32, u32>,
-    last_number: u32,
-    /// Reports given up for later ones.
-    lost: u64,
     gone: HashMap<u64, Gone>,
     /// When the end of which session is no longer worth keeping, soonest first.
     over: VecDeque<(u64, u64)>,
@@ -113,17 +88,6 @@ impl Checkpoints {
         self.asked.remove(&ask)
     }
 
-    /// What is owed for a session of an association, which ends.
-    pub fn take_owed(&mut self, peer: u32, number: u32) -> Vec<Owed> {
-        self.unanswered.remove(&(peer, number));
-        self.owed.remove(&number).unwrap_or_default()
-    }
-
-    /// Reports that are not sent any more.
-    pub fn give_up(&mut self, owed: &[Owed]) {
-        self.lost += owed.iter().filter(|owed| owed.until == 0).count() as u64;
-    }
-
     /// The association that deleted a session lately.
     pub fn gone_of(&self, seid: u64) -> Option<u32> {
         self.gone.get(&seid).map(|gone| gone.peer)
@@ -134,28 +98,11 @@ impl Checkpoints {
         self.gathered.remove(&key);
     }
 
-    /// Whether as many reports of a session wait as may.
-    pub fn is_full(&self, session: u32) -> bool {
-        self.owed.get(&session).is_some_and(|owed| owed.len() >= OWED)
-    }
-
     /// A session's checkpoint for another process, without counts: those are the worker's, and go by themselves.
-    pub fn handed(&self, number: u32, meters: &[Metering], clock: &WallClock) -> Vec<u8> {
+    pub fn handed(owed: &[Owed], meters: &[Metering], clock: &WallClock) -> Vec<u8> {
         let urrs = meters.iter().map(|meter| (meter.timed(|ns| ns + clock.epoch_ns), [0; 4])).collect();
-        let owed = self.owed.get(&number).map_or(&[][..], |owed| owed);
         let owed = owed.iter().map(|owed| hex(&owed.message)).collect();
         Checkpoint { urrs, owed, gone: None }.bytes()
-    }
-
-    pub fn owe(&mut self, session: u32, message: Vec<u8>, until: u64) -> u32 {
-        self.last_number = self.last_number.wrapping_add(1).max(1);
-        let owed = self.owed.entry(session).or_default();
-        if owed.len() >= OWED {
-            owed.remove(0);
-            self.lost += 1;
-        }
-        owed.push(Owed { number: self.last_number, until, unanswered: false, message });
-        self.last_number
     }
 }
 
@@ -187,19 +134,14 @@ impl N4 {
     /// When [`go_round`](Self::go_round) or [`send_late`](Self::send_late) has something to do next; a time that is past: the
     /// rest of what was due.
     pub(super) fn next_checkpoint(&self) -> Option<u64> {
-        let Checkpoints { interval, began, next, gathered, since, late, over, .. } = &self.checkpoints;
-        let late = late.front().map(|(at, ..)| *at);
+        let Checkpoints { interval, began, next, gathered, since, over, .. } = &self.checkpoints;
+        let late = self.store.next_late();
         if self.keeper.is_none() || *interval == 0 {
             return late;
         }
         let after = comes_to(self.store.numbers(), *next, *interval);
         let written = (!gathered.is_empty()).then(|| since + GATHER);
         [late, Some(began + after), written, over.front().map(|(at, _)| *at)].into_iter().flatten().min()
-    }
-
-    /// Whether reports are on their way to control planes that are back.
-    pub(super) fn is_sending(&self) -> bool {
-        !self.checkpoints.sending_again.is_empty()
     }
 
     /// Asks the next sessions of the round what they have counted, and writes what has been gathered.
@@ -258,7 +200,7 @@ impl N4 {
 
     /// What a session has counted, for the round.
     pub(super) fn measured(&mut self, number: u32, usage: &[Usage], control: &mut Control, clock: &WallClock) {
-        if !self.in_progress.contains_key(&number) {
+        if !self.store.has_request(number) {
             return self.write_down(number, usage, clock);
         }
         // What its worker may yet refuse must not be what a restart goes on with. Queried again, it answers behind that.
@@ -272,16 +214,7 @@ impl N4 {
 
     /// Has a session's usage written down if it is news.
     fn write_down(&mut self, number: u32, usage: &[Usage], clock: &WallClock) {
-        let until = |owed: &Owed| owed.until == 0 || owed.until > clock.now;
-        let mut is_news = false;
-        if let Some(owed) = self.checkpoints.owed.get_mut(&number) {
-            let before = owed.len();
-            owed.retain(until);
-            is_news = owed.len() < before;
-            if owed.is_empty() {
-                self.checkpoints.owed.remove(&number);
-            }
-        }
+        let mut is_news = self.store.forget_arrived(number, clock.now);
         let Some(entry) = self.store.get_mut(number) else { return };
         for meter in &mut entry.meters {
             let counted = super::counted(usage, meter.urr);
@@ -306,8 +239,7 @@ impl N4 {
             (meter.timed(|ns| ns + clock.epoch_ns), [up_bytes, down_bytes, up_packets, down_packets])
         });
         let urrs = urrs.collect();
-        let owed = self.checkpoints.owed.get(&number).map_or(&[][..], |owed| owed);
-        let owed = owed.iter().map(|owed| hex(&owed.message)).collect();
+        let owed = self.store.owed(number).iter().map(|owed| hex(&owed.message)).collect();
         Some(Change::Checkpoint { key, bytes: Checkpoint { urrs, owed, gone: None }.bytes() })
     }
 
@@ -315,7 +247,7 @@ impl N4 {
     pub(super) fn go_on(&mut self, number: u32, kept: Kept) {
         let Some((peer, seid)) = self.store.get(number).map(|entry| (entry.peer, entry.cp_seid)) else { return };
         for message in kept.owed {
-            let id = self.checkpoints.owe(number, message.clone(), 0);
+            let id = self.store.owe(number, message.clone(), 0).unwrap_or(0);
             let own = self.store.seid(number);
             self.out.extend(outgoing((peer, seid), own, token(number, id), &message));
         }

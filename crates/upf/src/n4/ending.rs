@@ -3,18 +3,17 @@
 use std::collections::BTreeSet;
 
 use ledger::Change;
-use pfcp::ie::{Cause, FqCsid, UsageReportTrigger};
+use pfcp::ie::{Cause, FqCsid};
 use pfcp::message::SessionDeletionResponse;
 
 use super::answers::Pending;
-use super::checkpoint::{Owed, last_report};
+use super::checkpoint::last_report;
 use super::keep::Keeper;
-use super::metering::WallClock;
+use super::metering::{Causes, WallClock, report};
+use super::prepare::not_installed;
 use super::problem::Problem;
-use super::requests::{Made, not_installed};
-use super::sets::SetEnd;
-use super::store::{self, StoredSession};
-use super::{N4, Outgoing, RequestContext, SLICE, counted, steer};
+use super::store::{self, Activity, Prepared, StoredSession};
+use super::{N4, Outgoing, RequestContext, SLICE, SetEnd, counted, steer};
 use crate::control::{AskError, Control};
 use crate::rules::Usage;
 
@@ -35,7 +34,8 @@ pub(super) struct Ended {
     pub end: End,
     pub seid: u64,
     pub entry: Box<StoredSession>,
-    pub owed: Vec<Owed>,
+    /// What it was in the middle of.
+    pub activity: Activity,
 }
 
 impl N4 {
@@ -52,29 +52,32 @@ impl N4 {
         let worker = self.store.get(number).ok_or(unknown)?.worker;
         let ask = control.remove(worker, number).map_err(|error| not_installed(&error))?;
         let seid = self.store.seid(number).ok_or(unknown)?;
-        let entry = self.store.take(number).ok_or(unknown)?;
-        self.guaranteed.forget(number);
-        self.release_keys(entry.keys(), &[]);
-        steer(control, worker, entry.keys(), &[]);
-        let owed = self.checkpoints.take_owed(entry.peer, number);
-        self.waits.remove(&number);
-        self.silences.remove(&number);
-        self.paths.change(entry.peer, &entry.paths, &[], 0);
-        let ended = Ended { end, seid, entry: Box::new(entry), owed };
+        let (entry, activity) = self.take_out(number, control).ok_or(unknown)?;
+        self.release_keys(entry.keys());
+        let ended = Ended { end, seid, entry: Box::new(entry), activity };
         self.pending.insert(ask, Pending::Delete(ended));
         Ok(())
+    }
+
+    /// Takes a session out of all that control keeps of it, by whichever way it ends. Its identifiers are not free by that,
+    /// and its worker is not told.
+    pub(super) fn take_out(&mut self, number: u32, control: &mut Control) -> Option<(StoredSession, Activity)> {
+        let (entry, activity) = self.store.take(number)?;
+        steer(control, entry.worker, entry.keys(), &[]);
+        Some((entry, activity))
     }
 
     /// A session's worker has let it go, and this is what it had counted: the control plane hears what is not in a report
     /// yet, or it is counted.
     pub(super) fn ended_with(&mut self, ended: Ended, usage: &[Usage], clock: &WallClock) {
-        let Ended { end, seid: key, mut entry, owed } = ended;
+        let Ended { end, seid: key, mut entry, activity } = ended;
+        let owed = activity.owed;
         self.checkpoints.outdate(key);
         self.counters.deleted += 1;
         let rules = entry.rules();
-        let trigger = match end {
-            End::Request(_) => UsageReportTrigger::TERMR,
-            End::Replaced | End::Unheard => UsageReportTrigger::TEBUR,
+        let cause = match end {
+            End::Request(_) => Causes::ENDED,
+            End::Replaced | End::Unheard => Causes::ENDED_HERE,
         };
         let (mut reports, mut unreported) = (Vec::new(), 0);
         for urr in &rules.create_urrs {
@@ -82,7 +85,7 @@ impl N4 {
             let counted = counted(usage, meter.urr);
             unreported += meter.unreported(&counted);
             meter.look(&counted, clock.now);
-            meter.report(urr, &counted, trigger, clock, &mut reports);
+            report(meter, urr, &counted, cause, clock, &mut reports);
         }
         let whose = (entry.peer, &rules.node_id);
         let cp_seid = entry.cp_seid;
@@ -105,7 +108,7 @@ impl N4 {
             }
             End::Unheard => {
                 self.counters.octets_unheard += unreported;
-                self.checkpoints.give_up(&owed);
+                self.store.give_up(&owed);
                 self.keep(|_| vec![Change::DeleteSession { key }, Change::DropCheckpoint { key }], None);
             }
         }
@@ -115,7 +118,7 @@ impl N4 {
     /// missed our answer, or has forgotten. Its subscriber is not to be locked out: what the new session needs, the old one
     /// ends for. What that has used is told under the number they share (Termination by the UP function, 8.2.41). None ends
     /// if the new one can't be.
-    pub(super) fn end_namesakes(&mut self, peer: u32, made: &Made, control: &mut Control) -> Result<(), Problem> {
+    pub(super) fn end_namesakes(&mut self, peer: u32, made: &Prepared, control: &mut Control) -> Result<(), Problem> {
         let owners: BTreeSet<u32> = made.keys.iter().filter_map(|key| self.store.lookup(*key)).collect();
         let mut ends = Vec::new();
         let mut commands = vec![(made.worker, 1)];

@@ -17,6 +17,6 @@ pub(super) fn capacity(config: &Config) -> Capacity {
 impl N4 {
     /// What is set aside for guaranteed bit rates.
     pub fn guaranteed(&self) -> GuaranteedView {
-        self.guaranteed.view()
+        self.store.guaranteed.view()
     }
 }

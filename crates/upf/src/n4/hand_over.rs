@@ -8,13 +8,13 @@
 
 use pfcp::Packet;
 use pfcp::message::Message;
+use sessions::silence::Silence;
 
 use super::checkpoint::token;
 use super::endpoint::Owners;
 use super::keep::{Reader, Ready};
 use super::metering::WallClock;
-use super::silence::Silence;
-use super::{N4, steer};
+use super::{Checkpoints, N4};
 use crate::compile::Compiled;
 use crate::control::Control;
 
@@ -81,10 +81,7 @@ impl N4 {
     /// Whether no request, report or change of ours is under way.
     pub fn is_settled(&self) -> bool {
         !self.is_waiting()
-            && self.in_progress.is_empty()
-            && self.is_again.is_empty()
-            && self.refreshing.is_empty()
-            && self.looking.is_empty()
+            && self.store.is_settled()
             && self.over.is_empty()
             && self.outdated.1 == 0
             && self.out.is_empty()
@@ -93,7 +90,7 @@ impl N4 {
     /// Adds a session; false: there is none of that number.
     pub fn export_session(&mut self, number: u32, clock: &WallClock, out: &mut Vec<u8>) -> bool {
         let Some((seid, entry)) = self.store.seid(number).zip(self.store.get(number)) else { return false };
-        let silence = self.silences.get(&number).copied();
+        let silence = entry.silence;
         let (since, told) = silence.map_or((0, false), Silence::parts);
         let flag = |is: bool, bit: u8| if is { bit } else { 0 };
         out.extend(seid.to_le_bytes());
@@ -101,7 +98,7 @@ impl N4 {
         out.push(flag(entry.paged, PAGED) | flag(silence.is_some(), SILENCE) | flag(told, SILENCE_TOLD));
         out.extend(since.to_le_bytes());
         put(out, entry.message());
-        put(out, &self.checkpoints.handed(number, &entry.meters, clock));
+        put(out, &Checkpoints::handed(self.store.owed(number), &entry.meters, clock));
         true
     }
 
@@ -137,14 +134,14 @@ impl N4 {
         self.put_in_place(ready.on(worker), control, clock, places).map_err(refused)?;
         for message in owed {
             // On its way: sent again if no answer comes.
-            let id = self.checkpoints.owe(number, message, 0);
+            let id = self.store.owe(number, message, 0).unwrap_or(0);
             self.unanswered(token(number, id), clock.now);
         }
         if let Some(entry) = self.store.get_mut(number) {
             entry.paged = flags & PAGED != 0;
-        }
-        if flags & SILENCE != 0 {
-            self.silences.insert(number, Silence::of_parts(since, flags & SILENCE_TOLD != 0));
+            if flags & SILENCE != 0 {
+                entry.silence = Some(Silence::of_parts(since, flags & SILENCE_TOLD != 0));
+            }
         }
         Ok(())
     }
@@ -162,13 +159,7 @@ impl N4 {
 
     /// Takes a session out that is another process's, without a word to anybody.
     pub fn forget_session(&mut self, number: u32, control: &mut Control, places: &mut Places<'_>) {
-        let Some(entry) = self.store.take(number) else { return };
-        self.guaranteed.forget(number);
-        steer(control, entry.worker, entry.keys(), &[]);
-        self.checkpoints.take_owed(entry.peer, number);
-        self.waits.remove(&number);
-        self.silences.remove(&number);
-        self.paths.change(entry.peer, &entry.paths, &[], 0);
+        let Some((entry, _)) = self.take_out(number, control) else { return };
         control.abandon(entry.worker, number);
         (places.remove)(entry.worker, number);
     }
@@ -176,18 +167,15 @@ impl N4 {
     /// What is not a session's: reports of waiting packets that wait themselves, and how long sessions' packets may wait; as
     /// JSON.
     pub fn export_timers(&self) -> Vec<u8> {
-        let delayed: Vec<(u64, u32, u16)> = self.delayed.iter().map(|std::cmp::Reverse(at)| *at).collect();
-        let waits: Vec<(u32, u64)> = self.waits.iter().map(|(number, until)| (*number, *until)).collect();
-        serde_json::to_vec(&(delayed, waits, self.draining)).unwrap_or_default()
+        let (notices, drops) = self.store.timers();
+        serde_json::to_vec(&(notices, drops, self.draining)).unwrap_or_default()
     }
 
     /// Goes on with [`export_timers`](Self::export_timers). False: they cannot be read.
     pub fn import_timers(&mut self, octets: &[u8]) -> bool {
         type Timers = (Vec<(u64, u32, u16)>, Vec<(u32, u64)>, bool);
-        let Ok((delayed, waits, draining)) = serde_json::from_slice::<Timers>(octets) else { return false };
-        self.delayed = delayed.into_iter().map(std::cmp::Reverse).collect();
-        self.waits_by_time = waits.iter().map(|(number, until)| std::cmp::Reverse((*until, *number))).collect();
-        self.waits = waits.into_iter().collect();
+        let Ok((notices, drops, draining)) = serde_json::from_slice::<Timers>(octets) else { return false };
+        self.store.set_timers((notices, drops));
         self.draining = draining;
         true
     }

@@ -20,7 +20,6 @@ use super::change::Rules;
 use super::checkpoint::{Checkpoints, Kept};
 use super::metering::{Metering, WallClock};
 use super::networks::Networks;
-use super::paths::Path;
 use super::store::{self, Key, SessionStore};
 use super::translate::Translator;
 use super::{N4, Outgoing, steer};
@@ -223,8 +222,7 @@ impl N4 {
         let whose = (peer, rules.cp_f_seid.seid);
         let is_there = self.store.restore(seid, whose, worker, message.into(), meters, keys);
         self.store.set_sets(number, store::sets(&rules.fq_csids));
-        self.take_paths(number, Path::of(&session), clock.now);
-        self.guaranteed.set(number, &session);
+        self.store.reserve_for(number, &session, clock.now);
         self.plan_look(number, &rules, clock);
         self.go_on(number, kept);
         if !is_marked {
@@ -289,7 +287,7 @@ impl Reader {
         let kept = usage.map_or_else(Kept::default, |bytes| Kept::read(&bytes, clock));
         let meter = |urr: &pfcp::group::CreateUrr| {
             let known = kept.meters.iter().find(|meter| meter.urr == urr.urr_id.0);
-            known.cloned().unwrap_or_else(|| Metering::new(urr, clock.now))
+            known.cloned().unwrap_or_else(|| Metering::new(urr.urr_id.0, clock.now))
         };
         let meters: Vec<Metering> = rules.create_urrs.iter().map(meter).collect();
         let unix = clock.unix(clock.now);

@@ -54,7 +54,7 @@ impl N4 {
     /// Goes by a configuration that was checked. Workers learn whose the addresses of new pools are.
     pub(super) fn reconfigure(&mut self, n4: &config::N4, config: &Config, control: &mut Control) {
         self.limits = limits(n4);
-        self.guaranteed.set_capacity(gbr::capacity(config));
+        self.store.guaranteed.set_capacity(gbr::capacity(config));
         self.networks.follow(config);
         let new = pools(n4, config);
         for worker in 0..self.workers {

@@ -1,5 +1,6 @@
 //! The sessions of a node, kept as Session Establishment Requests.
 
+use pfcp::group::UsageReport;
 use pfcp::ie::{ConnectionSet, FqCsid};
 use pfcp::message::Message;
 use pfcp::{Header, Packet};
@@ -7,20 +8,28 @@ use sessions::FrontEnd;
 pub use sessions::store::{Key, keys, mark};
 
 use super::change::Rules;
-use super::metering::Metering;
+use super::in_progress::Deferred;
+use super::metering;
 
 /// PFCP, of which a session is kept.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pfcp;
 
 /// The sessions of a node.
 pub type SessionStore = sessions::store::SessionStore<Pfcp>;
 /// A session.
 pub type StoredSession = sessions::store::StoredSession<Pfcp>;
+/// Rules that a session's worker may be given.
+pub type Prepared = sessions::transaction::Prepared<Pfcp>;
+/// A session as it was before its rules were replaced.
+pub type Before = sessions::transaction::Before<Pfcp>;
+/// What a session is in the middle of.
+pub type Activity = sessions::activity::Activity<Deferred>;
 
 impl FrontEnd for Pfcp {
     type Rules = Rules;
-    type Meter = Metering;
+    type Report = UsageReport;
+    type Deferred = Deferred;
     type Set = ConnectionSet;
 
     fn parse(message: &[u8]) -> Rules {
@@ -52,6 +61,18 @@ impl FrontEnd for Pfcp {
 
     fn sets(rules: &Rules) -> Vec<(ConnectionSet, Option<u8>)> {
         sets(&rules.fq_csids)
+    }
+
+    fn octets(report: &UsageReport) -> u64 {
+        metering::octets(report)
+    }
+
+    fn write_reports(reports: &[UsageReport]) -> Vec<u8> {
+        metering::write(reports)
+    }
+
+    fn read_reports(octets: &[u8]) -> Vec<UsageReport> {
+        metering::read(octets)
     }
 }
 

@@ -232,3 +232,24 @@ fn packets_that_wait_amid_a_refused_modification_are_told_of() {
         bench.close();
     }
 }
+
+/// The control plane no longer knows the session, as the answer to a report says: what it has asked of it is answered still.
+#[test]
+fn requests_of_a_session_that_ends_meanwhile_are_answered() {
+    let mut bench = Bench::new("");
+    let (mut session, _) = connected(&mut bench, &smf());
+    let idle = session.idle();
+    assert_eq!(bench.modify(&session, idle).cause, Cause::REQUEST_ACCEPTED);
+    bench.send("n6", &from_router(&response(UE)).build());
+    let report = bench.unasked().pop().expect("packets wait");
+
+    [0x98, 0x99].into_iter().for_each(|teid| bench.hear(&session, session.clone().connect(access(GNB, teid)).into()));
+    let answer = SessionReportResponse { cause: Cause::SESSION_CONTEXT_NOT_FOUND, ..Default::default() };
+    let header = pfcp::Header { seid: session.up_f_seid.map(|up| up.seid), ..report.header };
+    bench.hear_packet(Packet { header, message: answer.into() });
+    let causes: Vec<Cause> = bench.answers().iter().map(cause).collect();
+    assert_eq!(causes, [Cause::REQUEST_ACCEPTED, Cause::SESSION_CONTEXT_NOT_FOUND]);
+    assert_eq!((bench.sessions().store().len(), bench.worker_sessions()), (0, 0));
+    assert!(bench.sessions().store().is_settled() && !bench.sessions().is_waiting());
+    bench.close();
+}

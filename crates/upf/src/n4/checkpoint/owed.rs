@@ -4,10 +4,11 @@ use ledger::Change;
 use pfcp::Packet;
 use pfcp::ie::NodeId;
 use pfcp::message::{SessionDeletionResponse, SessionReportRequest};
+use sessions::reports::Owed;
 
 use super::super::metering::WallClock;
 use super::super::{N4, Outgoing, RequestContext, SLICE};
-use super::{AGAIN, ARRIVED, Checkpoint, Gone, Owed, hex, octets, outgoing, report_of, token};
+use super::{AGAIN, ARRIVED, Checkpoint, Gone, hex, octets, outgoing, report_of, token};
 use crate::rules::Usage;
 
 impl N4 {
@@ -25,7 +26,7 @@ impl N4 {
             let session = self.store.seid(number);
             return self.out.push_back(Outgoing::Report { peer, seid, session, token: token(number, 0), message });
         }
-        let id = self.checkpoints.owe(number, octets(seid, report.clone().into()), 0);
+        let id = self.store.owe(number, octets(seid, report.clone().into()), 0).unwrap_or(0);
         let change = self.keeper.is_some().then(|| self.checkpoint(number, usage, clock)).flatten();
         let message = report.into();
         let session = self.store.seid(number);
@@ -44,7 +45,7 @@ impl N4 {
         self.keeper.as_ref()?;
         if !reports.is_empty() {
             let seid = self.store.get(number)?.cp_seid;
-            self.checkpoints.owe(number, octets(seid, report_of(reports)), clock.now + ARRIVED);
+            self.store.owe(number, octets(seid, report_of(reports)), clock.now + ARRIVED);
         }
         self.checkpoint(number, usage, clock)
     }
@@ -74,7 +75,7 @@ impl N4 {
 
     /// Retransmits unanswered reports of a session that ends, for the last time.
     pub(in crate::n4) fn say_owed(&mut self, peer: u32, cp_seid: u64, owed: &[Owed]) {
-        for owed in owed.iter().filter(|owed| owed.unanswered) {
+        for owed in owed.iter().filter(|owed| owed.is_unanswered()) {
             self.out.extend(outgoing((peer, cp_seid), None, token(u32::MAX, 0), &owed.message));
         }
     }
@@ -91,15 +92,13 @@ impl N4 {
 
     /// Reports of usage that were not acknowledged and were given up, for later ones of their session or with it.
     pub fn usage_reports_lost(&self) -> u64 {
-        self.checkpoints.lost
+        self.store.reports_lost()
     }
 
     /// A report was acknowledged.
     pub(in crate::n4) fn acknowledged(&mut self, session: u32, number: u32) {
-        let Some(owed) = self.checkpoints.owed.get_mut(&session).filter(|_| number > 0) else { return };
-        owed.retain(|owed| owed.number != number);
-        if owed.is_empty() {
-            self.checkpoints.owed.remove(&session);
+        if number == 0 || !self.store.acknowledged(session, number) {
+            return;
         }
         if let Some(meter) = self.store.get_mut(session).and_then(|entry| entry.meters.first_mut()) {
             // The next round writes it down.
@@ -110,59 +109,33 @@ impl N4 {
     /// Nobody answered a report, or would. Tells whether it is kept for later.
     pub fn unanswered(&mut self, token: u64, now: u64) -> bool {
         let (session, number) = (token as u32, (token >> 32) as u32); // as `token` put them together
-        let owed = self.checkpoints.owed.get_mut(&session).filter(|_| number > 0);
-        let owed = owed.and_then(|owed| owed.iter_mut().find(|owed| owed.number == number));
-        let is_owed = owed.map(|owed| owed.unanswered = true).is_some();
-        if is_owed {
-            self.checkpoints.late.push_back((now + AGAIN, session, number));
-            let peer = self.store.get(session).map(|entry| entry.peer);
-            self.checkpoints.unanswered.extend(peer.map(|peer| (peer, session)));
-        }
-        is_owed
+        number > 0 && self.store.unanswered(session, number, now + AGAIN)
     }
 
     /// Retransmits reports that have not been answered for a while, of control planes that are up.
     pub(in crate::n4) fn send_late(&mut self, now: u64) {
-        for _ in 0..SLICE {
-            let late = self.checkpoints.late.front().copied().filter(|late| late.0 <= now);
-            let Some((_, session, number)) = late else { break };
-            self.checkpoints.late.pop_front();
-            let Some((peer, seid)) = self.store.get(session).map(|entry| (entry.peer, entry.cp_seid)) else { continue };
-            let owed = self.checkpoints.owed.get_mut(&session);
-            let owed = owed.and_then(|owed| owed.iter_mut().find(|owed| owed.number == number && owed.unanswered));
-            if let Some(owed) = owed {
-                owed.unanswered = false;
-                let own = self.store.seid(session);
-                self.out.extend(outgoing((peer, seid), own, token(session, number), &owed.message));
-            }
+        for (session, number) in self.store.take_late(now, SLICE) {
+            self.retransmit(session, number);
         }
     }
 
     /// A control plane is back: it gets what it has not answered, a few reports in each turn.
     pub fn send_again(&mut self, peer: u32) {
-        self.checkpoints.sending_again.insert(peer, 0);
+        self.store.send_again(peer);
     }
 
     /// Sends some of the reports that control planes have not answered, which are back.
     pub(in crate::n4) fn send_unanswered(&mut self) {
         for _ in 0..SLICE {
-            let Some((&peer, &next)) = self.checkpoints.sending_again.first_key_value() else { return };
-            let Some((_, session)) = self.checkpoints.unanswered.range((peer, next)..=(peer, u32::MAX)).next().copied()
-            else {
-                self.checkpoints.sending_again.remove(&peer);
-                continue;
-            };
-            self.checkpoints.unanswered.remove(&(peer, session));
-            self.checkpoints.sending_again.insert(peer, session.saturating_add(1));
-            let Some(seid) = self.store.get(session).filter(|entry| entry.peer == peer).map(|entry| entry.cp_seid)
-            else {
-                continue;
-            };
-            for owed in self.checkpoints.owed.get_mut(&session).into_iter().flatten().filter(|owed| owed.unanswered) {
-                owed.unanswered = false;
-                let own = self.store.seid(session);
-                self.out.extend(outgoing((peer, seid), own, token(session, owed.number), &owed.message));
-            }
+            let Some((session, numbers)) = self.store.next_unanswered() else { return };
+            numbers.into_iter().for_each(|number| self.retransmit(session, number));
         }
+    }
+
+    fn retransmit(&mut self, session: u32, number: u32) {
+        let Some((own, entry)) = self.store.seid(session).zip(self.store.get(session)) else { return };
+        let report = self.store.report(session, number);
+        let again = |message| outgoing((entry.peer, entry.cp_seid), Some(own), token(session, number), message);
+        self.out.extend(report.and_then(again));
     }
 }

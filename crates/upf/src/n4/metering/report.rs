@@ -1,124 +1,75 @@
-//! Reports: an account is closed and begun anew (7.5.8.3); what was counted before a monitoring time is one of its own
-//! (5.2.2.3.1).
+//! Usage Reports (7.5.8.3), and how they are kept.
 
 use pfcp::group::{CreateUrr, UsageReport};
 use pfcp::ie::{
     DurationMeasurement, EndTime, EventQuota, EventThreshold, EventTimeStamp, MeasurementInformation,
     MeasurementMethod, StartTime, SubsequentVolumeQuota, SubsequentVolumeThreshold, TimeOfFirstPacket,
-    TimeOfLastPacket, TimeQuota, TimeThreshold, UrSeqn, UrrId, UsageInformation, UsageReportTrigger, VolumeMeasurement,
-    VolumeQuota, VolumeThreshold,
+    TimeOfLastPacket, TimeQuota, TimeThreshold, UrSeqn, UrrId, UsageInformation, VolumeMeasurement, VolumeQuota,
+    VolumeThreshold,
 };
+use pfcp::message::{Message, SessionReportRequest};
+use pfcp::{Header, Packet};
+use sessions::metering::{Closed, Closing};
 
-use super::{BEFORE, Given, Metering, WallClock};
+use super::{Causes, Metering, WallClock, terms, trigger};
 use crate::rules::Usage;
 
-impl Metering {
-    /// The report of what was counted since the last one, behind those of what was counted before monitoring times.
-    pub fn report(
-        &mut self,
-        urr: &CreateUrr,
-        usage: &Usage,
-        trigger: UsageReportTrigger,
-        clock: &WallClock,
-        reports: &mut Vec<UsageReport>,
-    ) {
-        self.count_events(urr, clock.now);
-        let mut last = self.close(urr, usage, trigger, clock);
-        if let Some(aside) = &mut self.aside {
-            if !aside.before.is_empty() {
-                last.usage_information = Some(UsageInformation::AFT);
-                reports.append(&mut aside.before);
-            }
-            let stamps = std::mem::take(&mut aside.began).into_iter();
-            last.event_time_stamps = stamps.map(|ns| EventTimeStamp::from_unix(clock.unix(ns))).collect();
-            aside.used_events += i64::from(std::mem::take(&mut aside.events));
-            (aside.bytes, aside.seconds) = ([0; 2], 0);
-        }
-        reports.push(last);
+/// Adds the report of what was counted since the last one, behind those of what was counted before monitoring times.
+pub fn report(
+    meter: &mut Metering,
+    urr: &CreateUrr,
+    usage: &Usage,
+    causes: Causes,
+    clock: &WallClock,
+    reports: &mut Vec<UsageReport>,
+) {
+    let Closing { mut before, closed, began } = meter.close(&terms(urr), usage, causes, clock.now);
+    let mut last = usage_report(urr, &closed, clock);
+    if !before.is_empty() {
+        last.usage_information = Some(UsageInformation::AFT);
+        reports.append(&mut before);
     }
+    last.event_time_stamps = began.into_iter().map(|ns| EventTimeStamp::from_unix(clock.unix(ns))).collect();
+    reports.push(last);
+}
 
-    /// The monitoring time has come: what was counted until now is a report of its own, which goes with the next. What is
-    /// given for the time after it counts from now, the rest goes on (5.2.2.3.1).
-    pub fn split(&mut self, urr: &mut CreateUrr, usage: &Usage, clock: &WallClock) {
-        let seconds = self.metered(urr, clock.now);
-        let bytes = [usage.up_bytes.saturating_sub(self.bytes[0]), usage.down_bytes.saturating_sub(self.bytes[1])];
-        let mut report = self.close(urr, usage, UsageReportTrigger::MONIT, clock);
-        report.usage_information = Some(UsageInformation::BEF);
-        let aside = self.aside.get_or_insert_default();
-        // A control plane that never hears of any is of no use to it.
-        if aside.before.len() < BEFORE {
-            aside.before.push(report);
-        }
-        if urr.subsequent_volume_threshold.is_none() {
-            (aside.bytes[0], aside.bytes[1]) = (aside.bytes[0] + bytes[0], aside.bytes[1] + bytes[1]);
-        } else {
-            aside.bytes = [0; 2];
-        }
-        aside.seconds = if urr.subsequent_time_threshold.is_none() { aside.seconds + seconds } else { 0 };
-        if urr.subsequent_event_threshold.is_some() {
-            aside.used_events += i64::from(std::mem::take(&mut aside.events));
-        }
-        let given = Given {
-            volume: urr.subsequent_volume_quota.is_some(),
-            time: urr.subsequent_time_quota.is_some(),
-            events: urr.subsequent_event_quota.is_some(),
-        };
-        self.grant(given, urr, clock.now);
-        pass_monitoring_time(urr);
-    }
+/// The monitoring time has come: what was counted until now is a report of its own, which goes with the next. What is
+/// given for the time after it takes the place of what was given before (5.2.2.3.1).
+pub(super) fn split(meter: &mut Metering, urr: &mut CreateUrr, usage: &Usage, clock: &WallClock) {
+    meter.split(&terms(urr), usage, clock.now, |closed| UsageReport {
+        usage_information: Some(UsageInformation::BEF),
+        ..usage_report(urr, closed, clock)
+    });
+    pass_monitoring_time(urr);
+}
 
-    /// Closes the account and begins it anew.
-    fn close(&mut self, urr: &CreateUrr, usage: &Usage, trigger: UsageReportTrigger, clock: &WallClock) -> UsageReport {
-        let now = clock.now;
-        let [up, down] = [usage.up_bytes.saturating_sub(self.bytes[0]), usage.down_bytes.saturating_sub(self.bytes[1])];
-        let [up_packets, down_packets] =
-            [usage.up_packets.saturating_sub(self.packets[0]), usage.down_packets.saturating_sub(self.packets[1])];
-        let information = urr.measurement_information.unwrap_or_default();
-        let with_packets = information.contains(MeasurementInformation::MNOP);
-        let volume = VolumeMeasurement {
-            total: Some(up + down),
-            uplink: Some(up),
-            downlink: Some(down),
-            total_packets: with_packets.then_some(up_packets + down_packets),
-            uplink_packets: with_packets.then_some(up_packets),
-            downlink_packets: with_packets.then_some(down_packets),
-        };
-        let method = urr.measurement_method;
-        let seconds = self.metered(urr, now);
-        self.used += seconds.cast_signed();
-        let duration = DurationMeasurement(seconds.min(u32::MAX.into()) as u32);
-        let report = UsageReport {
-            urr_id: UrrId(self.urr),
-            ur_seqn: UrSeqn(self.sequence),
-            usage_report_trigger: trigger,
-            start_time: Some(StartTime::from_unix(clock.unix(self.begun))),
-            end_time: Some(EndTime::from_unix(clock.unix(now))),
-            volume_measurement: method.contains(MeasurementMethod::VOLUM).then_some(volume),
-            duration_measurement: method.contains(MeasurementMethod::DURAT).then_some(duration),
-            time_of_first_packet: (self.first > 0).then(|| TimeOfFirstPacket::from_unix(clock.unix(self.first))),
-            time_of_last_packet: (self.first > 0).then(|| TimeOfLastPacket::from_unix(clock.unix(self.last))),
-            ..UsageReport::default()
-        };
-        self.sequence = self.sequence.wrapping_add(1);
-        self.bytes = [usage.up_bytes, usage.down_bytes];
-        self.packets = [usage.up_packets, usage.down_packets];
-        self.begun = now;
-        self.looked = now;
-        if trigger.intersects(UsageReportTrigger::PERIO) {
-            self.begin_period(now);
-        }
-        if trigger.intersects(UsageReportTrigger::START) {
-            self.flowing = true;
-        }
-        if trigger.intersects(UsageReportTrigger::STOPT) {
-            self.flowing = false;
-        }
-        self.use_up(trigger, usage);
-        if trigger.intersects(UsageReportTrigger::QUVTI) {
-            self.granted_at = now;
-        }
-        (self.first, self.last) = (0, 0);
-        report
+/// What was counted, as its rule has it reported.
+fn usage_report(urr: &CreateUrr, closed: &Closed, clock: &WallClock) -> UsageReport {
+    let ([up, down], [up_packets, down_packets]) = (closed.bytes, closed.packets);
+    let information = urr.measurement_information.unwrap_or_default();
+    let with_packets = information.contains(MeasurementInformation::MNOP);
+    let volume = VolumeMeasurement {
+        total: Some(up + down),
+        uplink: Some(up),
+        downlink: Some(down),
+        total_packets: with_packets.then_some(up_packets + down_packets),
+        uplink_packets: with_packets.then_some(up_packets),
+        downlink_packets: with_packets.then_some(down_packets),
+    };
+    let method = urr.measurement_method;
+    let duration = DurationMeasurement(closed.seconds.min(u32::MAX.into()) as u32);
+    let has_packets = closed.first > 0;
+    UsageReport {
+        urr_id: UrrId(closed.urr),
+        ur_seqn: UrSeqn(closed.sequence),
+        usage_report_trigger: trigger(closed.causes),
+        start_time: Some(StartTime::from_unix(clock.unix(closed.begun))),
+        end_time: Some(EndTime::from_unix(clock.unix(closed.ended))),
+        volume_measurement: method.contains(MeasurementMethod::VOLUM).then_some(volume),
+        duration_measurement: method.contains(MeasurementMethod::DURAT).then_some(duration),
+        time_of_first_packet: has_packets.then(|| TimeOfFirstPacket::from_unix(clock.unix(closed.first))),
+        time_of_last_packet: has_packets.then(|| TimeOfLastPacket::from_unix(clock.unix(closed.last))),
+        ..UsageReport::default()
     }
 }
 
@@ -149,5 +100,25 @@ fn pass_monitoring_time(urr: &mut CreateUrr) {
         urr.subsequent_time_quota = next.subsequent_time_quota;
         urr.subsequent_event_threshold = next.subsequent_event_threshold;
         urr.subsequent_event_quota = next.subsequent_event_quota;
+    }
+}
+
+/// Octets in a report.
+pub fn octets(report: &UsageReport) -> u64 {
+    report.volume_measurement.and_then(|volume| volume.total).unwrap_or(0)
+}
+
+/// Reports, written down as a message that would bring them.
+pub fn write(reports: &[UsageReport]) -> Vec<u8> {
+    let message = SessionReportRequest { usage_reports: reports.to_vec(), ..SessionReportRequest::default() };
+    let packet = Packet { header: Header { seid: Some(0), ..Header::default() }, message: message.into() };
+    packet.to_vec().unwrap_or_default()
+}
+
+/// What was [`written`](write); nothing, if it cannot be read.
+pub fn read(octets: &[u8]) -> Vec<UsageReport> {
+    match Packet::parse(octets).map(|packet| packet.message) {
+        Ok(Message::SessionReportRequest(message)) => message.usage_reports,
+        _ => Vec::new(),
     }
 }

@@ -1,9 +1,14 @@
+use pfcp::group::UsageReport;
 use pfcp::ie::{
     EventQuota, EventThreshold, InactivityDetectionTime, MeasurementPeriod, MonitoringTime, SubsequentVolumeThreshold,
     TimeQuota, TimeThreshold, UrrId, UsageInformation, UsageReportTrigger, VolumeQuota, VolumeThreshold,
 };
 
+use super::report::split;
 use super::*;
+use crate::rules::Usage;
+
+const SECOND: u64 = 1_000_000_000;
 
 const CLOCK: WallClock = WallClock { now: 0, epoch_ns: 1_700_000_000 * SECOND };
 
@@ -16,6 +21,17 @@ fn urr(triggers: ReportingTriggers) -> CreateUrr {
     }
 }
 
+/// What makes a rule report now.
+fn due(meter: &Metering, urr: &CreateUrr, usage: &Usage, now: u64) -> UsageReportTrigger {
+    trigger(meter.due(&terms(urr), usage, now).report)
+}
+
+/// The causes of a trigger.
+fn causes(of: UsageReportTrigger) -> Causes {
+    let named = CAUSES.iter().filter(|(.., trigger)| of.contains(*trigger));
+    named.fold(Causes::NONE, |all, (cause, ..)| all | *cause)
+}
+
 /// The one report that is made.
 fn one(
     meter: &mut Metering,
@@ -25,7 +41,7 @@ fn one(
     clock: &WallClock,
 ) -> UsageReport {
     let mut reports = Vec::new();
-    meter.report(urr, usage, why, clock, &mut reports);
+    report(meter, urr, usage, causes(why), clock, &mut reports);
     assert_eq!(reports.len(), 1);
     reports.remove(0)
 }
@@ -45,19 +61,19 @@ fn usage(up: u64, down: u64, first: u64, last: u64) -> Usage {
 #[test]
 fn a_threshold_is_met_again_and_again_and_no_octet_is_reported_twice() {
     let urr = CreateUrr { volume_threshold: Some(VolumeThreshold::total(1000)), ..urr(ReportingTriggers::VOLTH) };
-    let mut meter = Metering::new(&urr, 0);
-    assert_eq!(meter.bounds(&urr).0.total, Some(1000));
+    let mut meter = Metering::new(urr.urr_id.0, 0);
+    assert_eq!(meter.bounds(&terms(&urr)).0.total, Some(1000));
     let (mut total, mut counted) = (0, usage(0, 0, 0, 0));
     for step in 1..=5 {
         let now = step * SECOND;
         counted = usage(counted.up_bytes + 700, counted.down_bytes + 400, SECOND / 2, now);
         meter.look(&counted, now);
-        assert_eq!(meter.due(&urr, &counted, now).report, UsageReportTrigger::VOLTH);
+        assert_eq!(due(&meter, &urr, &counted, now), UsageReportTrigger::VOLTH);
         let report = one(&mut meter, &urr, &counted, UsageReportTrigger::VOLTH, &WallClock { now, ..CLOCK });
         assert_eq!(report.ur_seqn.0, step as u32 - 1);
         total += report.volume_measurement.and_then(|v| v.total).expect("volume");
-        assert_eq!(meter.due(&urr, &counted, now).report, UsageReportTrigger::NONE);
-        assert_eq!(meter.bounds(&urr).0.total, Some(1100 * step + 1000));
+        assert_eq!(due(&meter, &urr, &counted, now), UsageReportTrigger::NONE);
+        assert_eq!(meter.bounds(&terms(&urr)).0.total, Some(1100 * step + 1000));
     }
     assert_eq!(total, 5 * 1100);
 }
@@ -65,47 +81,47 @@ fn a_threshold_is_met_again_and_again_and_no_octet_is_reported_twice() {
 #[test]
 fn a_new_quota_counts_from_what_was_reported() {
     let mut urr = CreateUrr { volume_quota: Some(VolumeQuota::total(500)), ..urr(ReportingTriggers::VOLQU) };
-    let mut meter = Metering::new(&urr, 0);
+    let mut meter = Metering::new(urr.urr_id.0, 0);
     let counted = usage(300, 200, 1, 2);
     meter.look(&counted, 3);
-    assert_eq!(meter.due(&urr, &counted, 3).report, UsageReportTrigger::VOLQU);
+    assert_eq!(due(&meter, &urr, &counted, 3), UsageReportTrigger::VOLQU);
     one(&mut meter, &urr, &counted, UsageReportTrigger::VOLQU, &CLOCK);
-    assert_eq!(meter.due(&urr, &counted, 3).report, UsageReportTrigger::NONE, "said once");
-    assert_eq!(meter.bounds(&urr).1.total, Some(0), "nothing passes meanwhile");
+    assert_eq!(due(&meter, &urr, &counted, 3), UsageReportTrigger::NONE, "said once");
+    assert_eq!(meter.bounds(&terms(&urr)).1.total, Some(0), "nothing passes meanwhile");
     urr.volume_quota = Some(VolumeQuota::total(800));
-    meter.grant(Given { volume: true, ..Given::default() }, &urr, 4);
-    assert_eq!(meter.bounds(&urr).1.total, Some(1300));
+    meter.grant(Given { volume: true, ..Given::default() }, &terms(&urr), 4);
+    assert_eq!(meter.bounds(&terms(&urr)).1.total, Some(1300));
 }
 
 #[test]
 fn periods_follow_each_other() {
     let urr = CreateUrr { measurement_period: Some(MeasurementPeriod(10)), ..urr(ReportingTriggers::PERIO) };
-    let mut meter = Metering::new(&urr, 0);
-    assert_eq!(meter.next_look(&urr), Some(10 * SECOND));
+    let mut meter = Metering::new(urr.urr_id.0, 0);
+    assert_eq!(meter.next_look(&terms(&urr)), Some(10 * SECOND));
     let nothing = usage(0, 0, 0, 0);
     meter.look(&nothing, 10 * SECOND);
-    assert_eq!(meter.due(&urr, &nothing, 10 * SECOND).report, UsageReportTrigger::PERIO);
+    assert_eq!(due(&meter, &urr, &nothing, 10 * SECOND), UsageReportTrigger::PERIO);
     let now = 10 * SECOND;
     let report = one(&mut meter, &urr, &nothing, UsageReportTrigger::PERIO, &WallClock { now, ..CLOCK });
     assert_eq!(report.start_time.map(|t| t.unix()), Some(1_700_000_000));
     assert_eq!(report.end_time.map(|t| t.unix()), Some(1_700_000_010));
     assert_eq!(report.time_of_first_packet, None);
-    assert_eq!(meter.next_look(&urr), Some(20 * SECOND));
+    assert_eq!(meter.next_look(&terms(&urr)), Some(20 * SECOND));
 }
 
 #[test]
 fn time_counts_from_the_first_packet_and_stops_with_the_last() {
     let mut urr = CreateUrr { time_threshold: Some(TimeThreshold(5)), ..urr(ReportingTriggers::TIMTH) };
-    let mut meter = Metering::new(&urr, 0);
+    let mut meter = Metering::new(urr.urr_id.0, 0);
     meter.look(&usage(0, 0, 0, 0), 5 * SECOND);
-    assert_eq!(meter.due(&urr, &usage(0, 0, 0, 0), 5 * SECOND).report, UsageReportTrigger::NONE);
+    assert_eq!(due(&meter, &urr, &usage(0, 0, 0, 0), 5 * SECOND), UsageReportTrigger::NONE);
     let counted = usage(100, 0, 3 * SECOND, 4 * SECOND);
     meter.look(&counted, 6 * SECOND);
-    assert_eq!(meter.due(&urr, &counted, 6 * SECOND).report, UsageReportTrigger::NONE);
-    assert_eq!(meter.next_look(&urr), Some(8 * SECOND), "five seconds after the first packet");
-    assert_eq!(meter.due(&urr, &counted, 8 * SECOND).report, UsageReportTrigger::TIMTH);
+    assert_eq!(due(&meter, &urr, &counted, 6 * SECOND), UsageReportTrigger::NONE);
+    assert_eq!(meter.next_look(&terms(&urr)), Some(8 * SECOND), "five seconds after the first packet");
+    assert_eq!(due(&meter, &urr, &counted, 8 * SECOND), UsageReportTrigger::TIMTH);
     urr.inactivity_detection_time = Some(InactivityDetectionTime(2));
-    assert_eq!(meter.due(&urr, &counted, 8 * SECOND).report, UsageReportTrigger::NONE, "one second was used");
+    assert_eq!(due(&meter, &urr, &counted, 8 * SECOND), UsageReportTrigger::NONE, "one second was used");
     let report = one(&mut meter, &urr, &counted, UsageReportTrigger::TERMR, &WallClock { now: 8 * SECOND, ..CLOCK });
     assert_eq!(report.duration_measurement.map(|d| d.0), Some(1));
     assert_eq!(report.time_of_last_packet.map(|t| t.unix()), Some(1_700_000_004));
@@ -115,16 +131,19 @@ fn time_counts_from_the_first_packet_and_stops_with_the_last() {
 fn traffic_that_starts_and_stops_is_told_once_each() {
     let triggers = ReportingTriggers::START | ReportingTriggers::STOPT;
     let urr = CreateUrr { inactivity_detection_time: Some(InactivityDetectionTime(2)), ..urr(triggers) };
-    let mut meter = Metering::new(&urr, 0);
-    assert_eq!(meter.bounds(&urr).0.total, Some(1), "the first packet is told");
+    let mut meter = Metering::new(urr.urr_id.0, 0);
+    assert_eq!(meter.bounds(&terms(&urr)).0.total, Some(1), "the first packet is told");
     let counted = usage(100, 0, SECOND, SECOND);
     meter.look(&counted, SECOND);
-    assert_eq!(meter.due(&urr, &counted, SECOND).report, UsageReportTrigger::START);
+    assert_eq!(due(&meter, &urr, &counted, SECOND), UsageReportTrigger::START);
     one(&mut meter, &urr, &counted, UsageReportTrigger::START, &WallClock { now: SECOND, ..CLOCK });
-    assert_eq!((meter.bounds(&urr).0.total, meter.next_look(&urr)), (Some(u64::MAX - 1), Some(3 * SECOND)));
-    assert_eq!(meter.due(&urr, &counted, 3 * SECOND).report, UsageReportTrigger::STOPT);
+    assert_eq!(
+        (meter.bounds(&terms(&urr)).0.total, meter.next_look(&terms(&urr))),
+        (Some(u64::MAX - 1), Some(3 * SECOND))
+    );
+    assert_eq!(due(&meter, &urr, &counted, 3 * SECOND), UsageReportTrigger::STOPT);
     one(&mut meter, &urr, &counted, UsageReportTrigger::STOPT, &WallClock { now: 3 * SECOND, ..CLOCK });
-    assert_eq!(meter.due(&urr, &counted, 9 * SECOND).report, UsageReportTrigger::NONE);
+    assert_eq!(due(&meter, &urr, &counted, 9 * SECOND), UsageReportTrigger::NONE);
 }
 
 #[test]
@@ -140,18 +159,18 @@ fn usage_is_reported_before_and_after_the_monitoring_time() {
         ..urr(ReportingTriggers::VOLTH)
     };
     let at = |second: u64| WallClock { now: second * SECOND, ..CLOCK };
-    let mut meter = Metering::new(&urr, 0);
+    let mut meter = Metering::new(urr.urr_id.0, 0);
     meter.look(&usage(400, 200, SECOND, 9 * SECOND), 10 * SECOND);
-    meter.split(&mut urr, &usage(400, 200, SECOND, 9 * SECOND), &at(10));
-    assert_eq!(meter.bounds(&urr).0.total, Some(1000), "the threshold goes on");
+    split(&mut meter, &mut urr, &usage(400, 200, SECOND, 9 * SECOND), &at(10));
+    assert_eq!(meter.bounds(&terms(&urr)).0.total, Some(1000), "the threshold goes on");
     assert_eq!(urr.monitoring_time, Some(MonitoringTime::from_unix(1_700_000_020)));
     let written = serde_json::to_string(&meter).expect("JSON");
     assert_eq!(serde_json::from_str::<Metering>(&written).expect("as written"), meter);
     let counted = usage(700, 300, 11 * SECOND, 15 * SECOND);
     meter.look(&counted, 15 * SECOND);
-    assert_eq!(meter.due(&urr, &counted, 15 * SECOND).report, UsageReportTrigger::VOLTH);
+    assert_eq!(due(&meter, &urr, &counted, 15 * SECOND), UsageReportTrigger::VOLTH);
     let mut reports = Vec::new();
-    meter.report(&urr, &counted, UsageReportTrigger::VOLTH, &at(15), &mut reports);
+    report(&mut meter, &urr, &counted, Causes::VOLUME_THRESHOLD, &at(15), &mut reports);
     let told: Vec<_> = reports
         .iter()
         .map(|r| (r.volume_measurement.and_then(|v| v.total), r.usage_information, r.usage_report_trigger, r.ur_seqn.0))
@@ -164,9 +183,9 @@ fn usage_is_reported_before_and_after_the_monitoring_time() {
         ]
     );
     assert_eq!(reports[0].end_time.map(|t| t.unix()), reports[1].start_time.map(|t| t.unix()));
-    assert_eq!(meter.bounds(&urr).0.total, Some(2000));
-    meter.split(&mut urr, &usage(800, 300, 16 * SECOND, 19 * SECOND), &at(20));
-    assert_eq!(meter.bounds(&urr).0.total, Some(1100 + 300), "another threshold, from then on");
+    assert_eq!(meter.bounds(&terms(&urr)).0.total, Some(2000));
+    split(&mut meter, &mut urr, &usage(800, 300, 16 * SECOND, 19 * SECOND), &at(20));
+    assert_eq!(meter.bounds(&terms(&urr)).0.total, Some(1100 + 300), "another threshold, from then on");
     assert_eq!(urr.monitoring_time, None);
 }
 
@@ -179,7 +198,7 @@ fn events_are_traffic_that_begins_after_silence() {
         event_quota: Some(EventQuota(3)),
         ..urr(ReportingTriggers::EVETH | ReportingTriggers::EVEQU)
     };
-    let mut meter = Metering::new(&urr, 0);
+    let mut meter = Metering::new(urr.urr_id.0, 0);
     let mut told = Vec::new();
     for second in 1..20 {
         // A packet in the first two of every six seconds.
@@ -188,8 +207,8 @@ fn events_are_traffic_that_begins_after_silence() {
         let counted = usage(packets * 100, 0, SECOND, last * SECOND);
         let now = second * SECOND;
         meter.look(&counted, now);
-        meter.count_events(&urr, now);
-        let due = meter.due(&urr, &counted, now).report;
+        meter.count_events(&terms(&urr), now);
+        let due = due(&meter, &urr, &counted, now);
         if due != UsageReportTrigger::NONE {
             let report = one(&mut meter, &urr, &counted, due, &WallClock { now, ..CLOCK });
             told.push((second, due, report.event_time_stamps.iter().map(|t| t.unix() % 100).collect::<Vec<_>>()));
@@ -197,21 +216,21 @@ fn events_are_traffic_that_begins_after_silence() {
     }
     // Traffic begins at 1, 6, 12 and 18.
     assert_eq!(told, [(6, UsageReportTrigger::EVETH, vec![1, 6]), (12, UsageReportTrigger::EVEQU, vec![12])]);
-    assert_eq!(meter.bounds(&urr).1.total, Some(0), "nothing passes");
+    assert_eq!(meter.bounds(&terms(&urr)).1.total, Some(0), "nothing passes");
     urr.event_quota = Some(EventQuota(1));
-    meter.grant(Given { events: true, ..Given::default() }, &urr, 20 * SECOND);
-    assert_ne!(meter.bounds(&urr).1.total, Some(0));
+    meter.grant(Given { events: true, ..Given::default() }, &terms(&urr), 20 * SECOND);
+    assert_ne!(meter.bounds(&terms(&urr)).1.total, Some(0));
 }
 
 #[test]
 fn a_quota_of_time_outlives_reports() {
     let urr = CreateUrr { time_quota: Some(TimeQuota(10)), ..urr(ReportingTriggers::TIMQU) };
-    let mut meter = Metering::new(&urr, 0);
+    let mut meter = Metering::new(urr.urr_id.0, 0);
     for second in 1..=10 {
         let counted = usage(100 * second, 0, SECOND, second * SECOND + SECOND / 2);
         let now = (second + 1) * SECOND;
         meter.look(&counted, now);
-        let due = meter.due(&urr, &counted, now).report == UsageReportTrigger::TIMQU;
+        let due = due(&meter, &urr, &counted, now) == UsageReportTrigger::TIMQU;
         assert_eq!(due, second == 10, "{second}");
         one(&mut meter, &urr, &counted, UsageReportTrigger::PERIO, &WallClock { now, ..CLOCK });
     }
@@ -223,26 +242,26 @@ fn what_is_not_given_anew_goes_on() {
     let urr =
         CreateUrr { volume_quota: Some(VolumeQuota::total(1000)), time_quota: Some(TimeQuota(10)), ..urr(triggers) };
     let (volume, time) = (Given { volume: true, ..Given::default() }, Given { time: true, ..Given::default() });
-    let mut meter = Metering::new(&urr, 0);
+    let mut meter = Metering::new(urr.urr_id.0, 0);
     let mut counted = usage(600, 0, 1, 2);
     let now = 11 * SECOND;
     meter.look(&counted, now);
-    assert_eq!(meter.due(&urr, &counted, now).report, UsageReportTrigger::TIMQU);
+    assert_eq!(due(&meter, &urr, &counted, now), UsageReportTrigger::TIMQU);
     one(&mut meter, &urr, &counted, UsageReportTrigger::TIMQU, &WallClock { now, ..CLOCK });
-    assert_eq!(meter.bounds(&urr).1.total, Some(0));
-    meter.grant(volume, &urr, now);
-    assert_eq!(meter.bounds(&urr).1.total, Some(0), "octets are no seconds");
-    meter.grant(time, &urr, now);
-    assert_eq!(meter.bounds(&urr).1.total, Some(1600), "as many as were given with the volume");
+    assert_eq!(meter.bounds(&terms(&urr)).1.total, Some(0));
+    meter.grant(volume, &terms(&urr), now);
+    assert_eq!(meter.bounds(&terms(&urr)).1.total, Some(0), "octets are no seconds");
+    meter.grant(time, &terms(&urr), now);
+    assert_eq!(meter.bounds(&terms(&urr)).1.total, Some(1600), "as many as were given with the volume");
     // More seconds later on are no more octets.
-    meter.grant(time, &urr, now);
+    meter.grant(time, &terms(&urr), now);
     counted = usage(1600, 0, now, now);
     meter.look(&counted, now);
-    assert_eq!(meter.due(&urr, &counted, now).report, UsageReportTrigger::VOLQU);
+    assert_eq!(due(&meter, &urr, &counted, now), UsageReportTrigger::VOLQU);
     one(&mut meter, &urr, &counted, UsageReportTrigger::VOLQU, &WallClock { now, ..CLOCK });
-    meter.grant(time, &urr, now);
-    assert_eq!(meter.bounds(&urr).1.total, Some(0));
-    meter.grant(Given::default(), &urr, now);
-    meter.grant(volume, &urr, now);
-    assert_eq!(meter.bounds(&urr).1.total, Some(2600));
+    meter.grant(time, &terms(&urr), now);
+    assert_eq!(meter.bounds(&terms(&urr)).1.total, Some(0));
+    meter.grant(Given::default(), &terms(&urr), now);
+    meter.grant(volume, &terms(&urr), now);
+    assert_eq!(meter.bounds(&terms(&urr)).1.total, Some(2600));
 }

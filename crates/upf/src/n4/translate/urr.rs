@@ -4,7 +4,7 @@ use pfcp::group::CreateUrr;
 use pfcp::ie::{FailedRuleId, MeasurementInformation};
 
 use crate::n4::change::Rules;
-use crate::n4::metering::Metering;
+use crate::n4::metering::{Metering, terms};
 use crate::n4::problem::Problem;
 use crate::rules::{Session, Urr, Volumes};
 
@@ -34,7 +34,7 @@ pub(super) fn check(rules: &Rules) -> Result<(), Problem> {
 /// A URR of a session, with the bounds it has left.
 pub(super) fn translate(urr: &CreateUrr, meters: &[Metering]) -> Urr {
     let meter = meters.iter().find(|meter| meter.urr == urr.urr_id.0);
-    let (threshold, quota) = meter.map_or((Volumes::default(), Volumes::default()), |meter| meter.bounds(urr));
+    let (threshold, quota) = meter.map_or((Volumes::default(), Volumes::default()), |meter| meter.bounds(&terms(urr)));
     let before_qos = urr.measurement_information.is_some_and(|info| info.contains(MeasurementInformation::MBQE));
     let paused = urr.measurement_information.is_some_and(|info| info.contains(MeasurementInformation::INAM));
     Urr { id: urr.urr_id.0, threshold, quota, before_qos, paused }
