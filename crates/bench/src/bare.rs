@@ -7,6 +7,7 @@ use table::hint::tsc;
 
 use crate::crew::{Left, Player, Slice, sampled};
 use crate::score::Score;
+use crate::under_test::FarCycles;
 use crate::window::How;
 
 /// Two ports and nothing between.
@@ -75,7 +76,7 @@ impl Bare {
 impl Player for Bare {
     fn play(&mut self, _how: &How, score: &Score) -> Slice {
         let view = self.view();
-        sampled(&view, score, || self.turn())
+        sampled(&view, &FarCycles::default(), score, || self.turn())
     }
 
     fn close(mut self: Box<Self>) -> Left {

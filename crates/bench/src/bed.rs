@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::StatsView;
-use frame::Pool;
+use frame::{ArenaConfig, Pool};
 use port::Steer;
 use traffic::{Plan, Profile, Verify};
 use wire::Mac;
@@ -16,9 +16,9 @@ use crate::far_end::FarCpu;
 use crate::lab::{Lab, Shape, Side};
 use crate::options::{PortKind, ReceiveWork};
 use crate::score::{Manners, Score};
-use crate::socket::{Place, SLOTS, SocketRig, arena, caps, open, uri};
+use crate::socket::{Place, SLOTS, SocketRig, arena, caps, open, stock, uri};
 use crate::thread::cpus;
-use crate::under_test::UnderTest;
+use crate::under_test::{Share, UnderTest};
 
 /// Room for a tunnel around a packet of 1500 bytes, within what AF_XDP's slots hold.
 pub const MTU: u16 = 1600;
@@ -51,6 +51,13 @@ pub struct Ready {
     pub views: Vec<StatsView>,
 }
 
+impl Ready {
+    /// What its interfaces are, as results name them.
+    pub fn nic(&self) -> String {
+        if self.port.is_empty() { "veth".to_owned() } else { format!("veth ({})", self.port) }
+    }
+}
+
 impl Bed {
     /// An empty lab. `live`: interfaces receive what [`crate::blast`] sends.
     ///
@@ -77,11 +84,6 @@ impl Bed {
         Ok(Self { lab, links: 0, macs, live, slots: SLOTS, manners, receive_work, load_cpu, gateway_cpus })
     }
 
-    /// The CPU that load is made on.
-    pub(crate) fn load_cpu(&self) -> usize {
-        self.load_cpu
-    }
-
     /// The lab.
     pub fn lab(&self) -> &Arc<Lab> {
         &self.lab
@@ -100,12 +102,12 @@ impl Bed {
     }
 
     /// The score of a trial here.
-    pub(crate) fn score(&self) -> Score {
+    fn score(&self) -> Score {
         Score::default().with(self.manners)
     }
 
     /// Makes a gateway's pair of links; returns their number.
-    pub(crate) fn link(&mut self, kind: PortKind) -> Result<usize, BenchError> {
+    fn link(&mut self, kind: PortKind) -> Result<usize, BenchError> {
         let n = self.links;
         self.links += 1;
         self.lab.links(n, self.macs)?;
@@ -126,7 +128,7 @@ impl Bed {
     }
 
     /// The score of worker `n` of `all`, and its CPU.
-    pub(crate) fn seat(&self, score: &Score, n: usize, all: usize) -> (Score, usize) {
+    fn seat(&self, score: &Score, n: usize, all: usize) -> (Score, usize) {
         let score = if all > self.gateway_cpus.len() { score.with(Manners::Sharing) } else { score.clone() };
         (score, self.gateway_cpus[n % self.gateway_cpus.len()])
     }
@@ -142,7 +144,29 @@ impl Bed {
         instances: u16,
         workers: u16,
     ) -> Result<Ready, BenchError> {
-        let traffic = under.links()?;
+        self.set_up(under, kind, (instances, workers), Some(&under.links()?))
+    }
+
+    /// Sets up a gateway of one worker, with its own far ends as the load.
+    ///
+    /// # Errors
+    /// What cannot be, or what the system refused.
+    pub(crate) fn with_far_ends<U: UnderTest>(&mut self, under: &U, kind: PortKind) -> Result<Ready, BenchError> {
+        let link = self.links;
+        let mut ready = self.set_up(under, kind, (1, 1), None)?;
+        let share = Share { workers: 1, worker: 0, users: 0..under.size().0, first_flow: 0 };
+        ready.rig.load_with(link, under.far_side(&share)?)?;
+        Ok(ready)
+    }
+
+    /// `traffic` is what the kernel or a generator loads them with.
+    fn set_up<U: UnderTest>(
+        &mut self,
+        under: &U,
+        kind: PortKind,
+        (instances, workers): (u16, u16),
+        traffic: Option<&Profile>,
+    ) -> Result<Ready, BenchError> {
         let begin = Instant::now();
         let score = self.score();
         let all = usize::from(instances) * usize::from(workers);
@@ -150,8 +174,8 @@ impl Bed {
         let (mut session_bytes, mut said, mut base, mut views) = (0, String::new(), 0u32, vec![]);
         for instance in 0..usize::from(instances) {
             let link = self.link(kind)?;
-            let steer = steer(&traffic, workers);
-            let arena = arena(self.slots * u32::from(workers))?;
+            let steer = traffic.map_or_else(Steer::new, |traffic| steer(traffic, workers));
+            let arena = arena(ArenaConfig { slots: self.slots * u32::from(workers), ..ArenaConfig::default() })?;
             let mut opened = Vec::new();
             for worker in 0..workers {
                 let mut pool = Pool::new(&arena, self.slots as usize);
@@ -162,18 +186,21 @@ impl Bed {
             said = opened.first().map_or(String::new(), |(_, ports)| ports[0].caps().detail);
             let caps = opened.first().map(|(_, ports)| caps(ports)).unwrap_or_default();
             let made = under.assemble(workers, &caps)?;
-            session_bytes += made.session_bytes;
             controls.push(made.control);
             for (worker, (seat, (pool, ports))) in made.seats.into_iter().zip(opened).enumerate() {
-                let run = Working::new(seat, pool, ports.into());
+                let mut run = Working::new(seat, pool, ports.into());
+                run.turns(1);
+                session_bytes += U::bytes(run.gateway());
                 views.push(run.view());
                 let (score, cpu) = self.seat(&score, instance * usize::from(workers) + worker, all);
                 hands.push(Hand::new(format!("gw-{instance}-{worker}"), Box::new(run), score, cpu)?);
             }
-            let plan = Plan::subset(traffic.clone(), 0..traffic.ues, base)?;
-            // Receivers are apart, so numbers may be the same; a fresh range tells a stray packet.
-            base = base.wrapping_add(plan.flow_count());
-            places.push(Place { link, plan, verify: Verify::default() });
+            if let Some(traffic) = traffic {
+                let plan = Plan::subset(traffic.clone(), 0..traffic.ues, base)?;
+                // Receivers are apart, so numbers may be the same; a fresh range tells a stray packet.
+                base = base.wrapping_add(plan.flow_count());
+                places.push(Place { link, plan, verify: Verify::default() });
+            }
             arenas.push(arena);
         }
         let start = begin.elapsed();
@@ -188,8 +215,7 @@ impl Bed {
     /// What the system refused.
     pub fn bare(&mut self, traffic: &Profile, kind: PortKind) -> Result<SocketRig, BenchError> {
         let link = self.link(kind)?;
-        let arena = arena(SLOTS)?;
-        let mut pool = Pool::new(&arena, SLOTS as usize);
+        let (arena, mut pool) = stock(SLOTS)?;
         let uris = Side::BOTH.map(|side| uri(kind, &self.lab, side, link, (0, 1)));
         let ports = open(uris, &mut pool, &Steer::new())?;
         let score = self.score();

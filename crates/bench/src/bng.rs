@@ -11,30 +11,22 @@ mod settings;
 
 use bng::assemble::assemble;
 use bng::gateway::BroadbandGateway;
-use frame::{Caps, Port};
+use frame::Caps;
 use traffic::Clock;
 
 pub use settings::{KEYS, Settings};
 
 use self::ends::End;
 use self::settings::{ACCESS_MAC, CORE_MAC};
-use crate::ends::Load;
+use crate::ends::{FarEnds, Load};
 use crate::error::BenchError;
-use crate::under_test::{Assembled, Control, FarSide, Share, UnderTest, WorkerInit};
+use crate::under_test::{Assembled, FarSide, Share, UnderTest, WorkerInit};
 
 /// A broadband gateway with a workload's subscribers.
 #[derive(Clone, Debug, Default)]
 pub struct BngUnderTest {
     /// Numbers that configuration and traffic are made from.
     pub settings: Settings,
-}
-
-struct Controlled(bng::control::Control);
-
-impl Control for Controlled {
-    fn poll(&mut self, now_ns: u64) {
-        self.0.poll(now_ns);
-    }
 }
 
 impl UnderTest for BngUnderTest {
@@ -59,19 +51,20 @@ impl UnderTest for BngUnderTest {
 
     fn assemble(&self, workers: u16, caps: &[Caps]) -> Result<Assembled<BroadbandGateway>, BenchError> {
         let made = assemble(&self.settings.config(workers)?, caps);
-        let (control, inits) = made.map_err(|error| BenchError::Gateway(error.to_string()))?;
-        let session_bytes = inits.iter().map(|init| init.gateway.state().subscribers.bytes()).sum();
+        let (mut control, inits) = made.map_err(|error| BenchError::Gateway(error.to_string()))?;
         let seats = inits.into_iter().enumerate().map(|(n, init)| {
             let users = self.settings.users(workers, n as u16);
             WorkerInit { gateway: init.gateway, layout: init.layout, hand_off: init.hand_off, users }
         });
-        Ok(Assembled { seats: seats.collect(), control: Box::new(Controlled(control)), session_bytes })
+        Ok(Assembled { seats: seats.collect(), control: Box::new(move |now_ns| control.poll(now_ns)) })
+    }
+
+    fn bytes(gateway: &BroadbandGateway) -> usize {
+        gateway.state().subscribers.bytes()
     }
 
     fn far_side(&self, share: &Share) -> Result<FarSide<Load>, BenchError> {
-        let clock = Clock::tsc();
-        let (ends, shared, counts) = End::pair(&self.settings, (share.workers, share.worker), &clock);
-        let ports = ends.map(|end| -> Box<dyn Port> { Box::new(end) }).into();
-        Ok(FarSide { ports, load: Load::new(shared, counts, clock), flows: share.users.len() as u32 })
+        let [access, core] = End::pair(&self.settings, (share.workers, share.worker));
+        Ok(FarEnds::new(Clock::tsc()).with(access).with(core).side(share.users.len() as u32))
     }
 }

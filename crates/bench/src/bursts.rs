@@ -14,7 +14,6 @@ use frame::{BURST, Batch, Caps, Pool, Port, PortCounters};
 use schemars::JsonSchema;
 use serde::Serialize;
 use table::hint::{can_forget, forget};
-use traffic::Directions;
 
 use crate::cost::{Cost, StageCost};
 use crate::error::BenchError;
@@ -249,7 +248,6 @@ pub fn bursts<U: UnderTest>(
         |cold| Line::through(rows.iter().filter(move |r| r.cold == cold).map(|r| (1.0 / r.burst as f64, r.tc_ns)));
     let mut report = Report::default();
     report.take(&windows.concat());
-    let Report { directions: Directions { uplink, downlink }, drops, .. } = report;
     let closing = rig.close()?;
     Ok(Bursts {
         schema: 1,
@@ -258,8 +256,8 @@ pub fn bursts<U: UnderTest>(
         warm: line(false),
         cold: line(true),
         rows,
-        packets_lost: uplink.lost_packets + downlink.lost_packets,
-        drops,
+        packets_lost: report.lost_packets(),
+        drops: report.drops,
         frames_lost: closing.frames_lost,
         packets_missing: closing.packets_missing,
         host,

@@ -68,21 +68,29 @@ pub fn together(window: &Window) -> Delta {
 impl Cost {
     /// Medians over windows; all zeroes of none. Windows without packets don't count.
     pub fn of(windows: &[Window]) -> Self {
+        Self::by(windows, |_, delta| delta.io(Io::RxPackets))
+    }
+
+    /// The same by other packets than those that the workers received: `packets` of a window.
+    pub(crate) fn by(windows: &[Window], packets: fn(&Window, &Delta) -> u64) -> Self {
         let hz = table::hint::tsc_hz() as f64;
-        let busy = || windows.iter().map(|window| (together(window), window)).filter(|(d, _)| d.io(Io::RxPackets) > 0);
-        let deltas: Vec<Delta> = busy().map(|(delta, _)| delta).collect();
+        let counted = |window| {
+            let delta = together(window);
+            let packets = packets(window, &delta);
+            (packets > 0).then_some((delta, packets as f64, window))
+        };
+        let busy: Vec<_> = windows.iter().filter_map(counted).collect();
         // What pipelines took of each window's packets, in ticks; and of ticks, how many cycles of the core each was.
-        let tc: Vec<(f64, Option<f64>)> = busy()
-            .map(|(delta, window)| {
-                let ticks = delta.io(Io::PipelineCycles) as f64 / delta.io(Io::RxPackets) as f64;
-                (ticks, window.core_hz().map(|core| core / hz))
+        let tc: Vec<(f64, Option<f64>)> = busy
+            .iter()
+            .map(|(delta, packets, window)| {
+                (delta.io(Io::PipelineCycles) as f64 / packets, window.core_hz().map(|core| core / hz))
             })
             .collect();
         let (quiet, quiet_pace) = tenth(tc.clone());
         let in_core_cycles: Option<Vec<f64>> = tc.iter().map(|(ticks, pace)| Some(ticks * (*pace)?)).collect();
-        let cycles = |of: &dyn Fn(&Delta) -> u64| {
-            median(deltas.iter().map(|delta| of(delta) as f64 / delta.io(Io::RxPackets) as f64))
-        };
+        let cycles =
+            |of: &dyn Fn(&Delta) -> u64| median(busy.iter().map(|(delta, packets, _)| of(delta) as f64 / packets));
         let ns = |cycles: f64| cycles * 1e9 / hz;
         let part = |what: Io| ns(cycles(&|delta| delta.io(what)));
         // A port serviced after it was sent to is still sending.
@@ -90,9 +98,10 @@ impl Cost {
         let ttx_ns = ns(cycles(&|delta| delta.io(Io::TxCycles)));
         let (tc_ns, other_ns) = (part(Io::PipelineCycles), part(Io::OtherCycles));
         let tp_ns = trx_ns + tc_ns + ttx_ns + other_ns;
-        let first = deltas.first().map(|delta| delta.stages.as_slice()).unwrap_or_default();
+        let deltas = || busy.iter().map(|(delta, ..)| delta);
+        let first = deltas().next().map(|delta| delta.stages.as_slice()).unwrap_or_default();
         let stage = |n: usize| {
-            let rows = || deltas.iter().filter_map(|delta| delta.stages.get(n)).filter(|row| row.packets > 0);
+            let rows = || deltas().filter_map(|delta| delta.stages.get(n)).filter(|row| row.packets > 0);
             let cycles = median(rows().map(|row| row.cycles as f64 / row.packets as f64));
             StageCost {
                 direction: first[n].stage.pipeline.to_owned(),
@@ -115,9 +124,7 @@ impl Cost {
             tc_quiet_ns: ns(quiet),
             tc_core_cycles: in_core_cycles.filter(|each| !each.is_empty()).map(median),
             tc_quiet_core_cycles: quiet_pace.map(|pace| quiet * pace),
-            packets_per_turn: median(
-                deltas.iter().map(|d| d.io(Io::RxPackets) as f64 / d.io(Io::BusyTurns).max(1) as f64),
-            ),
+            packets_per_turn: median(deltas().map(|d| d.io(Io::RxPackets) as f64 / d.io(Io::BusyTurns).max(1) as f64)),
             stages: (0..first.len()).map(stage).filter(|row| row.packets > 0).collect(),
         }
     }

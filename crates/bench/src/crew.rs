@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use engine::{Gateway, Idle, NoClock, StatsView, Tsc, Worker, WorkerConfig};
+use engine::{Gateway, Idle, NoClock, StatsView, Time, Tsc, Worker, WorkerConfig};
 use frame::{Pool, Port};
 
 use crate::core_clock::CoreClock;
@@ -13,7 +13,7 @@ use crate::error::BenchError;
 use crate::sample::{Delta, Sample};
 use crate::score::{Manners, Part, Score};
 use crate::thread::{Urgency, pin, urge};
-use crate::under_test::{WorkerInit, time};
+use crate::under_test::{FarCycles, WorkerInit, time};
 use crate::window::How;
 
 /// Something that plays its voice in a window, on a thread of its own.
@@ -156,20 +156,22 @@ fn live(mut player: Box<dyn Player>, score: &Score, orders: &Receiver<Order>, an
 }
 
 /// Plays a window with `turn`, reading the statistics where parts change.
-pub fn sampled(view: &StatsView, score: &Score, mut turn: impl FnMut() -> bool) -> Slice {
+/// `far` is what far ends on the same thread take, which is in no cycles.
+pub fn sampled(view: &StatsView, far: &FarCycles, score: &Score, mut turn: impl FnMut() -> bool) -> Slice {
     let mut core = CoreClock::start();
-    let begin = Sample::take(view);
+    let sample = || Sample::take_apart(view, far);
+    let begin = sample();
     score.during(Part::Warm, &mut turn);
-    let first = Sample::take(view);
+    let first = sample();
     let allocations = pages::allocations_on_this_thread();
     score.during(Part::Measure, || {
         core.between_turns();
         turn()
     });
     let allocations = pages::allocations_on_this_thread() - allocations;
-    let last = Sample::take(view);
+    let last = sample();
     score.during(Part::Drain, &mut turn);
-    let end = Sample::take(view);
+    let end = sample();
     let (measured, whole) = (last.since(&first), end.since(&begin));
     Slice { measured, whole, allocations, core_hz: core.hz(), ..Slice::default() }
 }
@@ -178,15 +180,27 @@ pub fn sampled(view: &StatsView, score: &Score, mut turn: impl FnMut() -> bool) 
 pub struct Working<G: Gateway> {
     worker: Worker<G>,
     ports: Vec<String>,
+    far: FarCycles,
 }
 
 impl<G: Gateway> Working<G> {
     /// A worker made of a seat, on those ports.
     pub fn new(seat: WorkerInit<G>, pool: Pool, ports: Vec<Box<dyn Port>>) -> Self {
+        Self::timed(seat, pool, ports, time())
+    }
+
+    /// The same by a clock of another kind.
+    pub fn timed(seat: WorkerInit<G>, pool: Pool, ports: Vec<Box<dyn Port>>, time: Time) -> Self {
         let names = ports.iter().map(|port| port.caps().name).collect();
-        let config = WorkerConfig { time: time(), idle: Idle::POLL, ..WorkerConfig::default() };
+        let config = WorkerConfig { time, idle: Idle::POLL, ..WorkerConfig::default() };
         let worker = Worker::new(seat.gateway, seat.layout, pool, ports, config).with_hand_off(seat.hand_off);
-        Self { worker, ports: names }
+        Self { worker, ports: names, far: FarCycles::default() }
+    }
+
+    /// Takes what far ends on its thread take off its cycles.
+    #[must_use]
+    pub fn apart_from(self, far: FarCycles) -> Self {
+        Self { far, ..self }
     }
 
     /// Lets it do so many turns here and now: what was asked of it before it plays.
@@ -209,12 +223,12 @@ impl<G: Gateway> Working<G> {
 
 impl<G: Gateway> Player for Working<G> {
     fn play(&mut self, how: &How, score: &Score) -> Slice {
-        let (view, worker) = (self.view(), &mut self.worker);
+        let (view, far, worker) = (self.view(), &self.far, &mut self.worker);
         let before = worker.port_counters();
         worker.resume();
         let slice = match how.clocked {
-            true => sampled(&view, score, || worker.turn_clocked::<Tsc>()),
-            false => sampled(&view, score, || worker.turn_clocked::<NoClock>()),
+            true => sampled(&view, far, score, || worker.turn_clocked::<Tsc>()),
+            false => sampled(&view, far, score, || worker.turn_clocked::<NoClock>()),
         };
         let mut lost_at_ports = BTreeMap::new();
         for ((name, now), before) in self.ports.iter().zip(worker.port_counters()).zip(&before) {

@@ -1,33 +1,94 @@
-//! The load of a worker whose far ends make and check frames themselves, in memory: what the ends have in common, and what
-//! became of their packets.
+//! Far ends of a gateway's ports that make and check frames themselves: the port in memory that an end stands behind, the
+//! player that has it work over interfaces, and the counts that results are made of.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use traffic::{Clock, DirectionResult, Directions, TrialResult};
+use frame::{Batch, Caps, Pool, Port, PortCounters};
+use table::hint::tsc;
+use traffic::{Clock, DirectionResult, TrialResult};
 
-use crate::under_test::MemoryLoad;
+use crate::crew::{Left, Player, Slice};
+use crate::score::{Part, Score};
+use crate::under_test::{FarCycles, FarSide, MemoryLoad};
+use crate::window::How;
+
+/// What stands behind a port of the gateway: it makes the frames that the port receives, and checks those that it sends.
+pub trait End: Send {
+    /// What its port is.
+    fn caps(&self) -> Caps;
+
+    /// Bytes of tags on each frame that it makes; they are not counted.
+    fn tags(&self) -> u64 {
+        0
+    }
+
+    /// A load begins.
+    fn restart(&mut self) {}
+
+    /// Frames that are due now, `given` of them having been made since the load began.
+    fn due(&mut self, shared: &Shared, given: u64, clock: &Clock) -> u64;
+
+    /// Writes the next frame and returns its length; none: there is none, or no room for it.
+    fn write(&mut self, space: &mut [u8]) -> Option<usize>;
+
+    /// Checks a frame that the gateway sent.
+    fn check(&mut self, frame: &[u8]) -> Checked;
+
+    /// After each burst: packets found right since, and their bytes, where frames alone do not show that.
+    fn settle(&mut self) -> (u64, u64) {
+        (0, 0)
+    }
+}
+
+/// What a frame of the gateway is.
+pub enum Checked {
+    /// A right one, with the bytes to count.
+    Right(u64),
+    /// A wrong one.
+    Wrong,
+    /// No packet of a subscriber, or told by [`End::settle`].
+    Other,
+}
 
 /// What both ends of a worker know of each other.
 #[derive(Default)]
 pub struct Shared {
-    /// Frames are made.
-    pub on: AtomicBool,
+    /// When making frames began, in nanoseconds; 0: none are made.
+    since: AtomicU64,
     /// Packets a second, in thousandths, both directions together; 0: as many as can be.
-    pub rate: AtomicU64,
-    /// When making began, in nanoseconds.
-    pub since: AtomicU64,
+    rate: AtomicU64,
     /// Packets given so far, by direction: uplink, downlink.
     pub given: [AtomicU64; 2],
+    endings: AtomicU64,
 }
 
 impl Shared {
     /// Begins to make frames, at a rate in thousandths of a packet a second, from `now` on in nanoseconds.
-    pub fn restart(&self, rate: u64, now: u64) {
+    fn restart(&self, rate: u64, now: u64) {
         self.given.iter().for_each(|given| given.store(0, Ordering::Relaxed));
         self.rate.store(rate, Ordering::Relaxed);
-        self.since.store(now, Ordering::Relaxed);
-        self.on.store(true, Ordering::Relaxed);
+        self.since.store(now.max(1), Ordering::Release);
+    }
+
+    /// When making frames began, in nanoseconds; none: none are made.
+    pub fn since(&self) -> Option<u64> {
+        Some(self.since.load(Ordering::Acquire)).filter(|since| *since > 0)
+    }
+
+    /// How often ends were asked to end what earlier packets left on its way.
+    pub fn endings(&self) -> u64 {
+        self.endings.load(Ordering::Relaxed)
+    }
+
+    /// Frames due to an end that has a part of the rate, and has given some since the load began. None: no rate is asked
+    /// for, as many as can be.
+    pub fn due(&self, given: u64, (part, of): (u64, u64), clock: &Clock) -> Option<u64> {
+        let Some(since) = self.since() else { return Some(0) };
+        let rate = self.rate.load(Ordering::Relaxed);
+        let elapsed = clock.now_ns().saturating_sub(since);
+        let all = u128::from(rate) * u128::from(elapsed) / 1_000_000_000_000;
+        (rate > 0).then(|| (all as u64 * part / of).saturating_sub(given))
     }
 }
 
@@ -47,9 +108,208 @@ pub struct Counts {
 }
 
 /// Adds to a counter of which this is the only writer.
-pub(crate) fn add(counter: &AtomicU64, n: u64) {
+fn add(counter: &AtomicU64, n: u64) {
     // No read-modify-write needed.
     counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+}
+
+/// The far ends of a worker's ports, put together.
+pub struct FarEnds {
+    ports: Vec<Box<dyn Port>>,
+    shared: Arc<Shared>,
+    counts: [Arc<Counts>; 2],
+    /// What they take to make and to check frames, where it is told apart from the worker's time.
+    cycles: Option<FarCycles>,
+    clock: Clock,
+}
+
+impl FarEnds {
+    /// None yet.
+    pub fn new(clock: Clock) -> Self {
+        Self { ports: Vec::new(), shared: Arc::default(), counts: Default::default(), cycles: None, clock }
+    }
+
+    /// What ends take to make and to check frames is taken off the time of the worker whose thread they are on.
+    #[must_use]
+    pub fn told_apart(mut self) -> Self {
+        self.cycles = Some(FarCycles::default());
+        self
+    }
+
+    /// Adds the end of the next port. The first port is the access side, from which packets go uplink.
+    #[must_use]
+    pub fn with(mut self, end: impl End + 'static) -> Self {
+        let direction = usize::from(!self.ports.is_empty());
+        self.ports.push(Box::new(FarPort {
+            end,
+            direction,
+            shared: self.shared.clone(),
+            begins: self.counts[direction].clone(),
+            ends: self.counts[1 - direction].clone(),
+            cycles: self.cycles.clone(),
+            since: 0,
+            given: 0,
+            clock: self.clock.clone(),
+            counters: PortCounters::default(),
+        }));
+        self
+    }
+
+    /// All of them, and what drives them.
+    pub fn side(self, flows: u32) -> FarSide<Load> {
+        let Self { ports, shared, counts, cycles, clock } = self;
+        let load = Load { shared, counts, cycles: cycles.unwrap_or_default(), clock, marks: Mutex::default() };
+        FarSide { ports, load, flows }
+    }
+}
+
+/// A gateway's port in memory with an end behind it.
+struct FarPort<E> {
+    end: E,
+    /// Of what it makes: 0 uplink, 1 downlink.
+    direction: usize,
+    shared: Arc<Shared>,
+    /// Of packets that begin here, and of those that end here.
+    begins: Arc<Counts>,
+    ends: Arc<Counts>,
+    cycles: Option<FarCycles>,
+    /// When the load began, and frames given since.
+    since: u64,
+    given: u64,
+    clock: Clock,
+    counters: PortCounters,
+}
+
+impl<E: End> FarPort<E> {
+    /// Charges the end for what it took since `begin`: 0 for making, 1 for checking.
+    fn charge(&self, what: usize, begin: u64) {
+        if let Some(cycles) = &self.cycles {
+            add(&cycles[what], tsc().wrapping_sub(begin));
+        }
+    }
+}
+
+impl<E: End> Port for FarPort<E> {
+    fn rx_burst(&mut self, pool: &mut Pool, out: &mut Batch) -> usize {
+        let begin = self.cycles.as_ref().map_or(0, |_| tsc());
+        if let Some(since) = self.shared.since().filter(|since| *since != self.since) {
+            (self.since, self.given) = (since, 0);
+            self.end.restart();
+        }
+        let (mut made, mut bytes) = (0, 0);
+        let due = self.end.due(&self.shared, self.given, &self.clock).min(out.room() as u64);
+        while made < due {
+            let Some(mut frame) = pool.take() else {
+                self.counters.rx_no_frame += 1;
+                break;
+            };
+            let Some(len) = self.end.write(pool.arena().space_mut(&mut frame)) else {
+                pool.give(frame);
+                break;
+            };
+            pool.arena().set_len(&mut frame, len);
+            if let Err(frame) = out.push(frame) {
+                pool.give(frame);
+                break;
+            }
+            (made, bytes) = (made + 1, bytes + len as u64);
+        }
+        self.given += made;
+        add(&self.begins.sent, made);
+        add(&self.begins.sent_bytes, bytes - made * self.end.tags());
+        add(&self.shared.given[self.direction], made);
+        self.counters.rx_packets += made;
+        self.counters.rx_bytes += bytes;
+        self.charge(0, begin);
+        made as usize
+    }
+
+    fn tx_burst(&mut self, pool: &mut Pool, batch: &mut Batch) -> usize {
+        let begin = self.cycles.as_ref().map_or(0, |_| tsc());
+        let (mut right, mut bytes, mut wrong) = (0, 0, 0);
+        let sent = batch.len();
+        batch.drain(|frame| {
+            match self.end.check(pool.arena().bytes(&frame)) {
+                Checked::Right(len) => (right, bytes) = (right + 1, bytes + len),
+                Checked::Wrong => wrong += 1,
+                Checked::Other => {}
+            }
+            pool.give(frame);
+        });
+        let settled = self.end.settle();
+        add(&self.ends.right, right + settled.0);
+        add(&self.ends.right_bytes, bytes + settled.1);
+        add(&self.ends.wrong, wrong);
+        self.counters.tx_packets += sent as u64;
+        self.charge(1, begin);
+        sent
+    }
+
+    fn service(&mut self, _pool: &mut Pool) {}
+
+    fn caps(&self) -> Caps {
+        self.end.caps()
+    }
+
+    fn counters(&self) -> PortCounters {
+        self.counters
+    }
+}
+
+/// Far ends over interfaces, as a player: what they make leaves by a wire each, what comes in there is theirs to check.
+pub struct Wired<L> {
+    wires: Vec<Box<dyn Port>>,
+    pool: Pool,
+    came: Batch,
+    /// Each end, and what its wire would not take yet.
+    ends: Vec<(Box<dyn Port>, Batch)>,
+    load: L,
+}
+
+impl<L: MemoryLoad> Wired<L> {
+    /// Those far ends on those wires, in the same order.
+    pub fn new(wires: Vec<Box<dyn Port>>, pool: Pool, far: FarSide<L>) -> Self {
+        let ends = far.ports.into_iter().map(|end| (end, Batch::new())).collect();
+        Self { wires, pool, came: Batch::new(), ends, load: far.load }
+    }
+
+    fn turn(&mut self) -> bool {
+        let Self { wires, pool, came, ends, .. } = self;
+        let mut moved = 0;
+        for (wire, (end, waiting)) in wires.iter_mut().zip(ends) {
+            wire.service(pool);
+            moved += wire.rx_burst(pool, came);
+            if !came.is_empty() {
+                end.tx_burst(pool, came);
+            }
+            if waiting.is_empty() {
+                end.rx_burst(pool, waiting);
+            }
+            if !waiting.is_empty() {
+                moved += wire.tx_burst(pool, waiting);
+            }
+        }
+        moved > 0
+    }
+}
+
+impl<L: MemoryLoad> Player for Wired<L> {
+    fn play(&mut self, how: &How, score: &Score) -> Slice {
+        self.load.start(how.pps);
+        score.during(Part::Warm, || self.turn());
+        self.load.mark();
+        score.during(Part::Measure, || self.turn());
+        self.load.stop();
+        score.during(Part::Drain, || self.turn());
+        Slice { traffic: Some(L::results(std::slice::from_ref(&self.load))), ..Slice::default() }
+    }
+
+    fn close(mut self: Box<Self>) -> Left {
+        let Self { wires, pool, ends, .. } = &mut *self;
+        ends.iter_mut().for_each(|(_, waiting)| pool.give_all(waiting));
+        wires.iter_mut().for_each(|wire| wire.close(pool));
+        Left::default()
+    }
 }
 
 /// Counters of a direction: packets sent, their bytes, packets that came out right, their bytes, packets that are wrong.
@@ -60,6 +320,7 @@ pub struct Load {
     shared: Arc<Shared>,
     /// Uplink and downlink.
     counts: [Arc<Counts>; 2],
+    cycles: FarCycles,
     clock: Clock,
     marks: Mutex<Marks>,
 }
@@ -73,11 +334,6 @@ struct Marks {
 }
 
 impl Load {
-    /// Of ends that share this, and count so.
-    pub fn new(shared: Arc<Shared>, counts: [Arc<Counts>; 2], clock: Clock) -> Self {
-        Self { shared, counts, clock, marks: Mutex::default() }
-    }
-
     fn look(&self) -> Look {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [0, 1].map(|n: usize| {
@@ -95,8 +351,12 @@ impl Load {
 impl MemoryLoad for Load {
     fn start(&self, pps: Option<f64>) {
         self.change(|marks, look, now| *marks = Marks { start: look, mark: (look, now), stop: (look, now) });
-        // In thousandths.
-        self.shared.restart(pps.map_or(0, |pps| (pps * 1000.0) as u64), self.clock.now_ns());
+        if pps == Some(0.0) {
+            add(&self.shared.endings, 1);
+        } else {
+            // In thousandths.
+            self.shared.restart(pps.map_or(0, |pps| (pps * 1000.0) as u64), self.clock.now_ns());
+        }
     }
 
     fn mark(&self) {
@@ -104,8 +364,12 @@ impl MemoryLoad for Load {
     }
 
     fn stop(&self) {
-        self.shared.on.store(false, Ordering::Relaxed);
+        self.shared.since.store(0, Ordering::Relaxed);
         self.change(|marks, look, now| marks.stop = (look, now));
+    }
+
+    fn far_cycles(&self) -> FarCycles {
+        self.cycles.clone()
     }
 
     fn results(loads: &[Self]) -> TrialResult {
@@ -118,13 +382,7 @@ impl MemoryLoad for Load {
         }
         let [uplink, downlink] = [0, 1].map(|n: usize| direction(counted[n], whole[n], seconds));
         let (sent, lost) = (whole[0][0] + whole[1][0], uplink.lost_packets + downlink.lost_packets);
-        TrialResult {
-            seconds,
-            directions: Directions { uplink, downlink },
-            mpps: uplink.mpps + downlink.mpps,
-            gbps_l2: uplink.gbps_l2 + downlink.gbps_l2,
-            loss_ratio: lost as f64 / sent.max(1) as f64,
-        }
+        TrialResult { loss_ratio: lost as f64 / sent.max(1) as f64, ..TrialResult::both(seconds, uplink, downlink) }
     }
 }
 
@@ -149,5 +407,75 @@ fn direction(counted: [u64; 5], whole: [u64; 5], seconds: f64) -> DirectionResul
         mpps: right as f64 / seconds / 1e6,
         gbps_l2: right_bytes as f64 * 8.0 / seconds / 1e9,
         ..DirectionResult::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use frame::{Arena, ArenaConfig};
+
+    use super::*;
+
+    /// Takes 60 bytes for right; what it is asked to end is three frames.
+    struct Same {
+        endings: u64,
+    }
+
+    impl End for Same {
+        fn caps(&self) -> Caps {
+            Caps::default()
+        }
+
+        fn due(&mut self, shared: &Shared, given: u64, clock: &Clock) -> u64 {
+            let asked = shared.endings() - std::mem::replace(&mut self.endings, shared.endings());
+            3 * asked + shared.due(given, (1, 2), clock).unwrap_or(64)
+        }
+
+        fn write(&mut self, space: &mut [u8]) -> Option<usize> {
+            space.get_mut(..60)?.fill(1);
+            Some(60)
+        }
+
+        fn check(&mut self, frame: &[u8]) -> Checked {
+            if frame.len() == 60 { Checked::Right(60) } else { Checked::Wrong }
+        }
+    }
+
+    #[test]
+    fn ends_keep_the_rate_and_end_what_they_began() {
+        let (clock, hand) = Clock::simulated();
+        let arena = Arena::new(ArenaConfig { slots: 256, ..ArenaConfig::default() }).expect("memory");
+        let mut pool = Pool::new(&arena, 256);
+        let far = FarEnds::new(clock).told_apart().with(Same { endings: 0 }).with(Same { endings: 0 });
+        let FarSide { mut ports, load, .. } = far.side(1);
+        let mut turn = |ms: u64| {
+            hand.fetch_add(ms * 1_000_000, Ordering::Relaxed);
+            let mut batch = Batch::new();
+            let made = ports[0].rx_burst(&mut pool, &mut batch);
+            ports[1].tx_burst(&mut pool, &mut batch);
+            made
+        };
+        assert_eq!(turn(1), 0, "no load has begun");
+        load.start(Some(20_000.0));
+        load.mark();
+        assert_eq!([turn(1), turn(0), turn(2)], [10, 0, 20], "half of 20 a millisecond");
+        load.stop();
+        assert_eq!(turn(1), 0);
+        load.start(Some(0.0));
+        assert_eq!([turn(0), turn(1)], [3, 0]);
+        load.start(None);
+        assert_eq!(turn(1), 64, "as many as can be");
+        load.start(Some(20_000.0));
+        assert_eq!(turn(1), 10, "from the beginning");
+        load.mark();
+        turn(1);
+        load.stop();
+        let found = Load::results(std::slice::from_ref(&load));
+        let DirectionResult { sent_packets, forwarded_packets, lost_packets, mpps, .. } = found.directions.uplink;
+        assert_eq!((sent_packets, forwarded_packets, lost_packets, mpps), (10, 10, 0, 0.01));
+        assert!(load.far_cycles().iter().all(|cycles| cycles.load(Ordering::Relaxed) > 0), "told apart");
+        drop(ports);
+        drop(pool);
+        assert_eq!(arena.in_depot(), 256);
     }
 }

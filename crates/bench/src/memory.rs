@@ -6,16 +6,15 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use frame::{Arena, ArenaConfig, Pool, Port};
+use traffic::{Directions, TrialResult};
 
 use crate::bursts::{Giving, SmallBursts};
-use crate::crew::{Hand, Working};
+use crate::crew::{Hand, Slice, Working};
 use crate::error::BenchError;
 use crate::score::{Manners, Part, Score, Times};
+use crate::socket::{arena, frames_lost};
 use crate::under_test::{Control, FarSide, MemoryLoad, Share, UnderTest, time};
 use crate::window::{Closing, How, Rig, Window};
-
-/// Packets in flight fit many times over; a stock this size stays in the second-level cache's reach.
-const SLOTS: u32 = 2048;
 
 /// Workers of one or several gateways, each with ports of its own, whose far sides are its subscribers' load.
 pub struct MemoryRig<L> {
@@ -56,9 +55,8 @@ impl<L: MemoryLoad> MemoryRig<L> {
             let begin = Instant::now();
             let made = under.assemble(workers, &caps)?;
             rig.start += begin.elapsed();
-            rig.session_bytes += made.session_bytes;
-            let arena = Arena::new(ArenaConfig { slots: SLOTS * u32::from(workers), ..ArenaConfig::default() })
-                .map_err(|error| BenchError::system("memory for packets", error))?;
+            let frames = under.frames();
+            let arena = arena(ArenaConfig { slots: frames.slots * u32::from(workers), ..frames })?;
             let mut first_flow = 0;
             for (worker, mut seat) in made.seats.into_iter().enumerate() {
                 let users = std::mem::take(&mut seat.users);
@@ -68,10 +66,14 @@ impl<L: MemoryLoad> MemoryRig<L> {
                 let share = Share { workers, worker: worker as u16, users, first_flow };
                 let FarSide { ports, load, flows } = under.far_side(&share)?;
                 first_flow += flows;
+                let far = load.far_cycles();
                 rig.loads.push(load);
                 let small = |port| -> Box<dyn Port> { Box::new(SmallBursts::new(port, &rig.giving)) };
                 let ports = ports.into_iter().map(small).collect();
-                let worker = Working::new(seat, Pool::new(&arena, SLOTS as usize), ports);
+                let pool = Pool::new(&arena, frames.slots as usize);
+                let mut worker = Working::new(seat, pool, ports).apart_from(far);
+                worker.turns(1);
+                rig.session_bytes += U::bytes(worker.gateway());
                 let n = rig.hands.len();
                 let score = if all > cpus.len() { score.with(Manners::Sharing) } else { score.clone() };
                 rig.hands.push(Hand::new(format!("worker-{n}"), Box::new(worker), score, cpus[n % cpus.len()])?);
@@ -103,7 +105,14 @@ impl<L: MemoryLoad> Rig for MemoryRig<L> {
         let workers = self.hands.iter().map(Hand::slice).collect::<Result<Vec<_>, _>>()?;
         self.score.rest();
         played?;
-        Ok(Window { traffic: L::results(&self.loads), workers })
+        let mut traffic = L::results(&self.loads);
+        let (own, far) = workers
+            .iter()
+            .fold((0, 0), |(own, far), Slice { measured, .. }| (own + measured.cycles, far + measured.far_cycles));
+        if far > 0 {
+            in_own_time(&mut traffic, (own + far) as f64 / own.max(1) as f64);
+        }
+        Ok(Window { traffic, workers })
     }
 
     fn close(self: Box<Self>) -> Result<Closing, BenchError> {
@@ -112,7 +121,15 @@ impl<L: MemoryLoad> Rig for MemoryRig<L> {
             packets_missing += hand.close()?.packets_missing.abs();
         }
         drop(self.controls);
-        let lost = |arena: &Arc<Arena>| i64::from(arena.shape().slots) - arena.in_depot() as i64;
-        Ok(Closing { frames_lost: self.arenas.iter().map(lost).sum(), packets_missing })
+        Ok(Closing { frames_lost: frames_lost(&self.arenas), packets_missing })
     }
+}
+
+/// Makes rates those of the workers' own time, where far ends had most of their threads: `times` as much.
+fn in_own_time(traffic: &mut TrialResult, times: f64) {
+    let Directions { uplink, downlink } = &mut traffic.directions;
+    for rate in [&mut uplink.mpps, &mut uplink.gbps_l2, &mut downlink.mpps, &mut downlink.gbps_l2] {
+        *rate *= times;
+    }
+    (traffic.mpps, traffic.gbps_l2) = (traffic.mpps * times, traffic.gbps_l2 * times);
 }

@@ -347,17 +347,18 @@ fn port(name: &str, uri: &str, role: Role, addresses: Vec<String>) -> Port {
 }
 
 /// What an operator keeps off a data network; the workloads' packets pass.
+pub(crate) const ACCESS_RULES: [&str; 7] = [
+    "deny in tcp from any to any port 25",
+    "deny in udp from any to any port 53",
+    "deny in udp from any to any port 137-139",
+    "deny in tcp from any to any port 445",
+    "deny out tcp from any to any port 23",
+    "deny in ip from any to 192.0.2.0/24",
+    "deny out ip from 203.0.113.0/24 to any",
+];
+
 fn access_list() -> Acl {
-    let rules = [
-        "deny in tcp from any to any port 25",
-        "deny in udp from any to any port 53",
-        "deny in udp from any to any port 137-139",
-        "deny in tcp from any to any port 445",
-        "deny out tcp from any to any port 23",
-        "deny in ip from any to 192.0.2.0/24",
-        "deny out ip from 203.0.113.0/24 to any",
-    ];
-    Acl { instance: None, rules: rules.map(str::to_owned).into(), default: Otherwise::Permit }
+    Acl { instance: None, rules: ACCESS_RULES.map(str::to_owned).into(), default: Otherwise::Permit }
 }
 
 fn route(to: &str, via: IpAddr) -> Route {

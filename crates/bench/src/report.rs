@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use engine::Io;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use traffic::{DirectionResult, Directions, TrialResult};
 
 use crate::cost::{Cost, together};
 use crate::host::Host;
+use crate::options::PortKind;
+use crate::sample::Delta;
 use crate::window::{Closing, Window, latency, median};
 
 /// What a benchmark found.
@@ -98,6 +101,21 @@ pub struct Reference {
     pub ttx_ns: f64,
 }
 
+impl Reference {
+    /// The bare forwarder on a kind of ports; the ratio is left at 0.
+    pub(crate) fn bare(kind: PortKind, windows: &[Window]) -> Self {
+        let (found, cost) = (together_traffic(windows), Cost::of(windows));
+        Self {
+            name: format!("bare forwarding, {}", kind.name()),
+            mpps: found.mpps,
+            gbps_l2: found.gbps_l2,
+            ratio: 0.0,
+            trx_ns: cost.trx_ns,
+            ttx_ns: cost.ttx_ns,
+        }
+    }
+}
+
 /// Where the load of the main trial came from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadSource {
@@ -168,19 +186,24 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 impl Report {
     /// Takes over what windows of the main trial found.
     pub fn take(&mut self, windows: &[Window]) {
+        self.take_by(windows, |_, delta| delta.io(Io::RxPackets));
+    }
+
+    /// The same with costs by other packets than those that the workers received: `packets` of a window.
+    pub(crate) fn take_by(&mut self, windows: &[Window], packets: fn(&Window, &Delta) -> u64) {
         let traffic = together_traffic(windows);
         self.seconds = traffic.seconds;
         (self.mpps, self.gbps_l2, self.loss_ratio) = (traffic.mpps, traffic.gbps_l2, traffic.loss_ratio);
         self.directions = traffic.directions;
-        self.cost = Cost::of(windows);
-        let (mut packets, mut allocations) = (0, 0);
+        self.cost = Cost::by(windows, packets);
+        let (mut all, mut allocations) = (0, 0);
         self.drops.clear();
         self.lost_at_ports.clear();
         for window in windows {
-            packets += together(window).io(engine::Io::RxPackets);
+            all += packets(window, &together(window));
             for slice in &window.workers {
                 allocations += slice.allocations;
-                self.handed_over += slice.measured.io(engine::Io::HandedOut);
+                self.handed_over += slice.measured.io(Io::HandedOut);
                 for (name, n) in &slice.whole.drops {
                     *self.drops.entry(name.clone()).or_default() += n;
                 }
@@ -189,7 +212,7 @@ impl Report {
                 }
             }
         }
-        self.allocations_per_packet = allocations as f64 / packets.max(1) as f64;
+        self.allocations_per_packet = allocations as f64 / all.max(1) as f64;
         let workers = windows.iter().map(|window| window.workers.len()).max().unwrap_or(0);
         let busy = |n: usize| median(windows.iter().filter_map(|w| Some(w.workers.get(n)?.measured.utilisation())));
         self.worker_utilisation = (0..workers).map(busy).collect();
@@ -211,6 +234,11 @@ impl Report {
         self.host.core_ghz_quiet = self.cost.tc_quiet_core_cycles.map(|cycles| cycles / self.cost.tc_quiet_ns);
         let urgent = windows.iter().flat_map(|w| &w.workers).all(|slice| slice.urgent);
         self.host.scheduling = if urgent { "fifo" } else { "ordinary" }.to_owned();
+    }
+
+    /// Packets sent and not received, both directions together.
+    pub fn lost_packets(&self) -> u64 {
+        self.directions.uplink.lost_packets + self.directions.downlink.lost_packets
     }
 
     /// Takes over what the end brought to light.

@@ -5,23 +5,21 @@
 //! sends to stands in the configuration (`[[neighbour]]`): nobody answers for hardware addresses.
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use clap::Parser;
 use dataplane::neighbour::NeighbourMessage;
-use frame::{BURST, Batch, Caps, Pool, Port, PortCounters};
+use frame::{BURST, Caps};
 use gateway::json::JsonOutput;
 use gateway::routed::{self, Plane, Routed, RoutedGateway};
 use gateway::shell::{Gateway as _, Sections as _};
 use traffic::Clock;
 
-use crate::ends::{Counts, Load, Shared, add};
+use crate::ends::{Checked, End, FarEnds, Load, Shared};
 use crate::error::BenchError;
 use crate::options::Options;
 use crate::show;
-use crate::under_test::{Assembled, Control, FarSide, Share, UnderTest, WorkerInit};
+use crate::under_test::{Assembled, FarSide, Share, UnderTest, WorkerInit};
 
 /// Frames that a port receives, and what it is to send.
 #[derive(Clone)]
@@ -47,14 +45,6 @@ pub struct Workload<R: Routed> {
     pub ports: Vec<PortTraffic>,
 }
 
-struct Controlled<R: Routed>(routed::Control<R>);
-
-impl<R: Routed> Control for Controlled<R> {
-    fn poll(&mut self, now_ns: u64) {
-        self.0.poll(now_ns);
-    }
-}
-
 impl<R: Routed> UnderTest for Workload<R> {
     type Gateway = Plane<R>;
     type Load = Load;
@@ -72,8 +62,7 @@ impl<R: Routed> UnderTest for Workload<R> {
     }
 
     fn memory_ports(&self) -> Vec<Caps> {
-        let caps = |port: &PortTraffic| Caps { kind: "memory", mac: port.mac, mtu: 1500, ..Caps::default() };
-        self.ports.iter().map(caps).collect()
+        self.ports.iter().map(PortTraffic::caps).collect()
     }
 
     fn assemble(&self, workers: u16, caps: &[Caps]) -> Result<Assembled<Plane<R>>, BenchError> {
@@ -89,127 +78,69 @@ impl<R: Routed> UnderTest for Workload<R> {
             return Err(BenchError::Asked(what));
         }
         RoutedGateway::<R>::check(&self.config).map_err(|error| wrong(&error))?;
-        let (control, inits) = routed::assemble::<R>(&self.config, caps).map_err(|error| wrong(&error))?;
+        let (mut control, inits) = routed::assemble::<R>(&self.config, caps).map_err(|error| wrong(&error))?;
         let seats = inits.into_iter().enumerate().map(|(n, init)| {
             // Whoever receives a frame hands it to the worker that owns it; the frames are dealt out.
             let at = |n: u32| (u64::from(self.subscribers) * u64::from(n) / u64::from(workers)) as u32;
             let users = at(n as u32)..at(n as u32 + 1);
             WorkerInit { gateway: init.plane, layout: init.layout, hand_off: init.hand_off, users }
         });
-        let seats = seats.collect();
-        Ok(Assembled { seats, control: Box::new(Controlled(control)), session_bytes: 0 })
+        Ok(Assembled { seats: seats.collect(), control: Box::new(move |now_ns| control.poll(now_ns)) })
     }
 
     fn far_side(&self, share: &Share) -> Result<FarSide<Load>, BenchError> {
-        let clock = Clock::tsc();
-        let (shared, counts): (Arc<Shared>, [Arc<Counts>; 2]) = Default::default();
         let busy = self.ports.iter().filter(|port| !port.frames.is_empty()).count() as u64;
-        let end = |(n, traffic): (usize, &PortTraffic)| -> Box<dyn Port> {
-            let direction = usize::from(n > 0);
-            Box::new(End {
-                traffic: traffic.clone(),
-                next: usize::from(share.worker) * traffic.frames.len() / usize::from(share.workers),
-                given: 0,
-                parts: busy.max(1),
-                shared: shared.clone(),
-                begins: counts[direction].clone(),
-                ends: counts[1 - direction].clone(),
-                clock: clock.clone(),
-                counters: PortCounters::default(),
-            })
+        let end = |traffic: &PortTraffic| FrameEnd {
+            traffic: traffic.clone(),
+            next: usize::from(share.worker) * traffic.frames.len() / usize::from(share.workers),
+            parts: busy.max(1),
         };
-        let ports = self.ports.iter().enumerate().map(end).collect();
-        Ok(FarSide { ports, load: Load::new(shared, counts, clock), flows: share.users.len() as u32 })
+        let ends = self.ports.iter().map(end).fold(FarEnds::new(Clock::tsc()), FarEnds::with);
+        Ok(ends.side(share.users.len() as u32))
+    }
+}
+
+impl PortTraffic {
+    fn caps(&self) -> Caps {
+        Caps { kind: "memory", mac: self.mac, mtu: 1500, ..Caps::default() }
     }
 }
 
 /// What stands behind a port.
-struct End {
+struct FrameEnd {
     traffic: PortTraffic,
     /// The next frame.
     next: usize,
-    /// Frames given since the load began.
-    given: u64,
     /// Ports that share the rate.
     parts: u64,
-    shared: Arc<Shared>,
-    begins: Arc<Counts>,
-    ends: Arc<Counts>,
-    clock: Clock,
-    counters: PortCounters,
 }
 
-impl End {
-    /// Packets that are due now, at most a burst.
-    fn due(&mut self) -> usize {
-        if self.traffic.frames.is_empty() || !self.shared.on.load(Ordering::Relaxed) {
-            self.given = 0;
+impl End for FrameEnd {
+    fn caps(&self) -> Caps {
+        Caps { name: "end".to_owned(), ..self.traffic.caps() }
+    }
+
+    fn due(&mut self, shared: &Shared, given: u64, clock: &Clock) -> u64 {
+        if self.traffic.frames.is_empty() {
             return 0;
         }
-        match self.shared.rate.load(Ordering::Relaxed) {
-            0 => BURST,
-            rate => {
-                let elapsed = self.clock.now_ns().saturating_sub(self.shared.since.load(Ordering::Relaxed));
-                let all = u128::from(rate) * u128::from(elapsed) / 1_000_000_000_000;
-                (all as u64 / self.parts).saturating_sub(self.given).min(BURST as u64) as usize
-            }
+        shared.due(given, (1, self.parts), clock).unwrap_or(BURST as u64)
+    }
+
+    fn write(&mut self, space: &mut [u8]) -> Option<usize> {
+        let frame = &self.traffic.frames[self.next];
+        space.get_mut(..frame.len())?.copy_from_slice(frame);
+        self.next = (self.next + 1) % self.traffic.frames.len();
+        Some(frame.len())
+    }
+
+    fn check(&mut self, frame: &[u8]) -> Checked {
+        match (self.traffic.is_right)(frame) {
+            true => Checked::Right(frame.len() as u64),
+            // What it asks its neighbours is no packet of a subscriber.
+            false if NeighbourMessage::parse(frame).is_ok() => Checked::Other,
+            false => Checked::Wrong,
         }
-    }
-}
-
-impl Port for End {
-    fn rx_burst(&mut self, pool: &mut Pool, out: &mut Batch) -> usize {
-        let (mut made, mut bytes) = (0, 0);
-        for _ in 0..self.due().min(out.room()) {
-            let frame = &self.traffic.frames[self.next];
-            let Some(made_of) = pool.make(frame) else {
-                self.counters.rx_no_frame += 1;
-                break;
-            };
-            bytes += frame.len() as u64;
-            self.next = (self.next + 1) % self.traffic.frames.len();
-            if let Err(frame) = out.push(made_of) {
-                pool.give(frame);
-                break;
-            }
-            made += 1;
-        }
-        self.given += made;
-        add(&self.begins.sent, made);
-        add(&self.begins.sent_bytes, bytes);
-        self.counters.rx_packets += made;
-        self.counters.rx_bytes += bytes;
-        made as usize
-    }
-
-    fn tx_burst(&mut self, pool: &mut Pool, batch: &mut Batch) -> usize {
-        let (mut right, mut bytes, mut wrong) = (0, 0, 0);
-        let sent = batch.len();
-        batch.drain(|frame| {
-            let octets = pool.arena().bytes(&frame);
-            if (self.traffic.is_right)(octets) {
-                (right, bytes) = (right + 1, bytes + octets.len() as u64);
-            } else {
-                // What it asks its neighbours is no packet of a subscriber.
-                wrong += u64::from(NeighbourMessage::parse(octets).is_err());
-            }
-            pool.give(frame);
-        });
-        add(&self.ends.right, right);
-        add(&self.ends.right_bytes, bytes);
-        add(&self.ends.wrong, wrong);
-        self.counters.tx_packets += sent as u64;
-        sent
-    }
-
-    fn service(&mut self, _pool: &mut Pool) {}
-
-    fn caps(&self) -> Caps {
-        Caps { kind: "memory", name: "end".to_owned(), mac: self.traffic.mac, mtu: 1500, ..Caps::default() }
-    }
-
-    fn counters(&self) -> PortCounters {
-        self.counters
     }
 }
 

@@ -9,7 +9,7 @@ use crate::error::BenchError;
 use crate::host::{CpuTime, Host, date, rss_bytes};
 use crate::memory::MemoryRig;
 use crate::options::{Options, PortKind};
-use crate::report::{Observer, Paced, Reference, Report, VERSION, together_traffic};
+use crate::report::{Observer, Paced, Reference, Report, VERSION};
 use crate::socket::{SocketRig, Source};
 use crate::thread::cpus;
 use crate::under_test::UnderTest;
@@ -139,26 +139,15 @@ pub fn run_over<U: UnderTest>(
         let options = Options { port: kind, ..options.clone() };
         let mut report = blank(under, &options);
         (report.host.steal_ratio, report.host.busy_ratio) = noise;
-        report.host.nic = match ready.port.as_str() {
-            "" => "veth".to_owned(),
-            detail => format!("veth ({detail})"),
-        };
+        report.host.nic = ready.nic();
         source.word().clone_into(&mut report.load.source);
         options.receive_work.word().clone_into(&mut report.load.receive_work);
         report.start_seconds = ready.start.as_secs_f64();
         report.bytes_per_subscriber = ready.session_bytes as f64 / f64::from(traffic.ues.max(1));
         report.rss_bytes = rss_bytes();
         report.take(&windows[0]);
-        let alone = together_traffic(&windows[1]);
-        let cost = Cost::of(&windows[1]);
-        report.reference = Reference {
-            name: format!("bare forwarding, {}", kind.name()),
-            mpps: alone.mpps,
-            gbps_l2: alone.gbps_l2,
-            ratio: ratio_of_time(&windows[0], &windows[1]),
-            trx_ns: cost.trx_ns,
-            ttx_ns: cost.ttx_ns,
-        };
+        report.reference =
+            Reference { ratio: ratio_of_time(&windows[0], &windows[1]), ..Reference::bare(kind, &windows[1]) };
         bare.close()?;
         if report.mpps > 0.0 {
             ready.rig.load_from(Source::Generator)?;

@@ -1,9 +1,12 @@
 //! What a worker's statistics say, and the difference between two readings.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use engine::{Io, StageRow, StatsView};
 use table::hint::tsc;
+
+use crate::under_test::FarCycles;
 
 /// A reading of a worker's statistics.
 #[derive(Clone, Debug)]
@@ -12,6 +15,8 @@ pub struct Sample {
     io: [u64; Io::COUNT],
     stages: Vec<StageRow>,
     drops: BTreeMap<String, u64>,
+    /// Of far ends on the worker's thread, receiving and sending.
+    far: [u64; 2],
 }
 
 impl Sample {
@@ -25,7 +30,12 @@ impl Sample {
         for (stage, reason, packets, _) in view.drops() {
             drops.insert(format!("{stage}.{}", reason.name()), packets);
         }
-        Self { tsc: tsc(), io, stages: view.stages(), drops }
+        Self { tsc: tsc(), io, stages: view.stages(), drops, far: [0; 2] }
+    }
+
+    /// The same where far ends on the worker's thread are not to be in its cycles.
+    pub fn take_apart(view: &StatsView, far: &FarCycles) -> Self {
+        Self { far: [0, 1].map(|n: usize| far[n].load(Ordering::Relaxed)), ..Self::take(view) }
     }
 
     /// What happened from `earlier` until this.
@@ -38,9 +48,16 @@ impl Sample {
         });
         let before = |name: &String| earlier.drops.get(name).copied().unwrap_or(0);
         let drops = self.drops.iter().map(|(name, n)| (name.clone(), n - before(name))).filter(|(_, n)| *n > 0);
+        let far = [0, 1].map(|n: usize| self.far[n] - earlier.far[n]);
+        let mut io: [u64; Io::COUNT] = std::array::from_fn(|i| self.io[i].wrapping_sub(earlier.io[i]));
+        for (what, far) in [Io::RxCycles, Io::TxCycles].into_iter().zip(far) {
+            io[what as usize] = io[what as usize].saturating_sub(far);
+        }
+        let far_cycles = far[0] + far[1];
         Delta {
-            cycles: self.tsc.wrapping_sub(earlier.tsc),
-            io: std::array::from_fn(|i| self.io[i].wrapping_sub(earlier.io[i])),
+            cycles: self.tsc.wrapping_sub(earlier.tsc).saturating_sub(far_cycles),
+            far_cycles,
+            io,
             stages: stages.collect(),
             drops: drops.collect(),
         }
@@ -52,6 +69,8 @@ impl Sample {
 pub struct Delta {
     /// Cycles that passed.
     pub cycles: u64,
+    /// Cycles of far ends on its thread that are told apart; in no other number.
+    pub far_cycles: u64,
     io: [u64; Io::COUNT],
     /// Its stages.
     pub stages: Vec<StageRow>,
@@ -84,6 +103,7 @@ impl Delta {
     /// Adds what another worker of the same gateway, or the same in another window, did.
     pub fn add(&mut self, other: &Self) {
         self.cycles += other.cycles;
+        self.far_cycles += other.far_cycles;
         for (sum, n) in self.io.iter_mut().zip(other.io) {
             *sum = sum.wrapping_add(n);
         }
@@ -99,5 +119,31 @@ impl Delta {
         for (name, n) in &other.drops {
             *self.drops.entry(name.clone()).or_default() += n;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::{Layout, Stats};
+
+    use super::*;
+
+    #[test]
+    fn far_ends_are_in_no_cycles() {
+        let stats = Stats::new(Layout::default());
+        let far = FarCycles::default();
+        let before = Sample::take_apart(&stats.view(), &far);
+        for (what, cycles) in [(Io::RxCycles, 900), (Io::PipelineCycles, 100), (Io::TxCycles, 500)] {
+            stats.add(what, cycles);
+        }
+        far[0].store(800, Ordering::Relaxed);
+        far[1].store(700, Ordering::Relaxed);
+        let after = Sample::take_apart(&stats.view(), &far);
+        let mut done = after.since(&before);
+        let passed = after.tsc - before.tsc;
+        assert_eq!((done.io(Io::RxCycles), done.io(Io::TxCycles), done.busy_cycles()), (100, 0, 200));
+        assert_eq!((done.cycles, done.far_cycles), (passed.saturating_sub(1500), 1500));
+        done.add(&done.clone());
+        assert_eq!(done.far_cycles, 3000);
     }
 }

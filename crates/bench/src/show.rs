@@ -43,30 +43,39 @@ pub fn head(r: &Report) -> String {
 }
 
 fn traffic(r: &Report) -> String {
-    let mut table = Table::new(&["", "forwarded", "Gbit/s", "mean frame", "sent", "lost"]);
-    let row = |name: &str, d: &DirectionResult| {
-        [
-            name.to_owned(),
-            rate(d.mpps),
-            format!("{:.2}", d.gbps_l2),
-            format!("{:.0} B", d.frame_bytes_mean),
-            count(d.sent_packets),
-            count(d.lost_packets),
-        ]
-    };
-    table.row(row("uplink", &r.directions.uplink));
-    table.row(row("downlink", &r.directions.downlink));
+    let mut table = Table::new(&TRAFFIC);
+    table.row(direction("uplink", &r.directions.uplink));
+    table.row(direction("downlink", &r.directions.downlink));
     table.rule();
-    let both = [&r.directions.uplink, &r.directions.downlink];
-    table.row([
+    table.row(both(r));
+    table.text()
+}
+
+/// Columns of a table of traffic.
+pub(crate) const TRAFFIC: [&str; 6] = ["", "forwarded", "Gbit/s", "mean frame", "sent", "lost"];
+
+/// The cells of a direction.
+pub(crate) fn direction(name: &str, d: &DirectionResult) -> [String; 6] {
+    [
+        name.to_owned(),
+        rate(d.mpps),
+        format!("{:.2}", d.gbps_l2),
+        format!("{:.0} B", d.frame_bytes_mean),
+        count(d.sent_packets),
+        count(d.lost_packets),
+    ]
+}
+
+/// The cells of both directions together.
+pub(crate) fn both(r: &Report) -> [String; 6] {
+    [
         "both".to_owned(),
         rate(r.mpps),
         format!("{:.2}", r.gbps_l2),
         String::new(),
-        count(both.iter().map(|d| d.sent_packets).sum()),
-        count(both.iter().map(|d| d.lost_packets).sum()),
-    ]);
-    table.text()
+        count(r.directions.uplink.sent_packets + r.directions.downlink.sent_packets),
+        count(r.lost_packets()),
+    ]
 }
 
 /// Trx, Tc, Ttx, the rest.

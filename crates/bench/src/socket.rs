@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 
 use frame::{Arena, ArenaConfig, Caps, Pool, Port};
 use port::{OpenContext, Steer, Uri};
-use traffic::{Clock, DirectionResult, Directions, Load, LoadOptions, Plan, Profile, Schedule, TrialResult, Verify};
+use traffic::{Clock, DirectionResult, Load, LoadOptions, Plan, Profile, Schedule, TrialResult, Verify};
 
 use crate::blast::{Blast, Sent};
 use crate::crew::{Hand, Left, Player, Slice};
+use crate::ends::Wired;
 use crate::error::BenchError;
 use crate::far_end::FarCpu;
 use crate::lab::{Lab, Side};
 use crate::options::PortKind;
 use crate::score::{Part, Score, Times};
-use crate::under_test::Control;
+use crate::under_test::{Control, FarSide, MemoryLoad};
 use crate::window::{Closing, How, Rig, Window};
 
 /// Packets of a worker's stock: enough for rings and a few bursts.
@@ -107,13 +108,26 @@ pub fn open(uris: [Uri; 2], pool: &mut Pool, steer: &Steer) -> Result<[Box<dyn P
     Ok([one(&uris[0])?, one(&uris[1])?])
 }
 
-/// An arena of a size AF_XDP can use.
+/// Memory for packets; of the default buffer size AF_XDP can use it.
 ///
 /// # Errors
 /// When there is not that much memory.
-pub fn arena(slots: u32) -> Result<Arc<Arena>, BenchError> {
-    Arena::new(ArenaConfig { slots, ..ArenaConfig::default() })
-        .map_err(|error| BenchError::system("memory for packets", error))
+pub fn arena(shape: ArenaConfig) -> Result<Arc<Arena>, BenchError> {
+    Arena::new(shape).map_err(|error| BenchError::system("memory for packets", error))
+}
+
+/// So many slots as AF_XDP can use them, and a pool that has them all.
+///
+/// # Errors
+/// When there is not that much memory.
+pub fn stock(slots: u32) -> Result<(Arc<Arena>, Pool), BenchError> {
+    let arena = arena(ArenaConfig { slots, ..ArenaConfig::default() })?;
+    Ok((arena.clone(), Pool::new(&arena, slots as usize)))
+}
+
+/// Slots of packet memory that are not in its depot.
+pub fn frames_lost(arenas: &[Arc<Arena>]) -> i64 {
+    arenas.iter().map(|arena| i64::from(arena.shape().slots) - arena.in_depot() as i64).sum()
 }
 
 impl SocketRig {
@@ -183,6 +197,24 @@ impl SocketRig {
         });
         Ok(())
     }
+
+    /// Has a gateway's own far ends load it by its links.
+    ///
+    /// # Errors
+    /// What the port said.
+    pub(crate) fn load_with<L: MemoryLoad + 'static>(
+        &mut self,
+        link: usize,
+        far: FarSide<L>,
+    ) -> Result<(), BenchError> {
+        let (arena, mut pool) = stock(SLOTS)?;
+        let wires = far_ends(&self.lab, link, &mut pool)?;
+        // Conserved as the gateways' is.
+        self.arenas.push(arena);
+        let player = Box::new(Wired::new(wires.into(), pool, far));
+        self.load = Some((Loading::Generator, Hand::new("load".into(), player, self.score.clone(), self.load_cpu)?));
+        Ok(())
+    }
 }
 
 fn arrived(lab: &Lab, places: &[Place]) -> [u64; 2] {
@@ -205,8 +237,7 @@ pub fn far_ends(lab: &Lab, link: usize, pool: &mut Pool) -> Result<[Box<dyn Port
 
 /// The generator's ends of a gateway's links.
 fn generator(lab: &Lab, place: &Place, clock: Clock) -> Result<Load, BenchError> {
-    let arena = arena(SLOTS)?;
-    let mut pool = Pool::new(&arena, SLOTS as usize);
+    let (_, mut pool) = stock(SLOTS)?;
     let [n3, n6] = far_ends(lab, place.link, &mut pool)?;
     let options = LoadOptions { clock, verify: place.verify, ..LoadOptions::default() };
     Ok(Load::new(&place.plan, Some(n3), Some(n6), pool, options)?)
@@ -284,12 +315,8 @@ fn sum(results: &[TrialResult]) -> TrialResult {
             (a.p50, a.p99) = (a.p50.max(b.p50), a.p99.max(b.p99));
             (a.p999, a.max) = (a.p999.max(b.p999), a.max.max(b.max));
         }
-        sum.mpps += other.mpps;
-        sum.gbps_l2 += other.gbps_l2;
     }
-    let (up, down) = (&sum.directions.uplink, &sum.directions.downlink);
-    sum.loss_ratio = (up.lost_packets + down.lost_packets) as f64 / (up.sent_packets + down.sent_packets).max(1) as f64;
-    sum
+    TrialResult::both(sum.seconds, sum.directions.uplink, sum.directions.downlink)
 }
 
 /// Waits until packets are being sent, but not for ever.
@@ -356,8 +383,7 @@ impl Rig for SocketRig {
         for hand in std::mem::take(&mut self.hands) {
             packets_missing += hand.close()?.packets_missing.abs();
         }
-        let lost = |arena: &Arc<Arena>| i64::from(arena.shape().slots) - arena.in_depot() as i64;
-        Ok(Closing { frames_lost: self.arenas.iter().map(lost).sum(), packets_missing })
+        Ok(Closing { frames_lost: frames_lost(&self.arenas), packets_missing })
     }
 }
 
@@ -381,15 +407,7 @@ fn counted(profile: &Profile, mean: [f64; 2], begin: &Counted, end: &Counted) ->
             ..DirectionResult::default()
         }
     };
-    let (uplink, downlink) = (direction(0), direction(1));
-    let (sent, lost) = (uplink.sent_packets + downlink.sent_packets, uplink.lost_packets + downlink.lost_packets);
-    TrialResult {
-        seconds,
-        directions: Directions { uplink, downlink },
-        mpps: uplink.mpps + downlink.mpps,
-        gbps_l2: uplink.gbps_l2 + downlink.gbps_l2,
-        loss_ratio: lost as f64 / sent.max(1) as f64,
-    }
+    TrialResult::both(seconds, direction(0), direction(1))
 }
 
 /// What two opened ports are.

@@ -262,7 +262,7 @@ impl Suite {
             "cmts-imix over {}, 1 worker, {} service groups of {} modems, {}, CRC and BPI+ on, both directions, {:.1} s",
             common.port, cable.service_groups, cable.modems, cable.channels, common.seconds
         );
-        let lost = common.directions.uplink.lost_packets + common.directions.downlink.lost_packets;
+        let lost = common.lost_packets();
         let wrong = (lost + cable.reordered + cable.wrong_frames) as f64;
         let mut verdicts = vec![
             Verdict::at_least("cable, one core", 20.0, common.gbps_l2, "Gbit/s"),

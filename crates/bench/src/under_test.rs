@@ -1,9 +1,11 @@
 //! What a trial asks of the gateway it measures: everything else is the same for all gateways.
 
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use engine::{Gateway, HandOff, Layout, Time};
-use frame::{Caps, Port};
+use frame::{ArenaConfig, Caps, Port};
 use traffic::{LoadHandle, Profile, Schedule, TrialResult};
 
 use crate::error::BenchError;
@@ -29,6 +31,17 @@ pub trait UnderTest {
     /// Its ports in memory, in the order of its configuration.
     fn memory_ports(&self) -> Vec<Caps>;
 
+    /// Packet memory of a worker in memory. Packets in flight fit many times over; so little stays in the second-level
+    /// cache's reach.
+    fn frames(&self) -> ArenaConfig {
+        ArenaConfig { slots: 2048, ..ArenaConfig::default() }
+    }
+
+    /// Bytes of a worker's sessions, rules and indexes once it has had a turn.
+    fn bytes(_gateway: &Self::Gateway) -> usize {
+        0
+    }
+
     /// Makes the gateway for so many workers. `caps` are those of its ports, in the order of its configuration. Whom it
     /// will send to are known to it from the start, by the hardware addresses in the traffic.
     ///
@@ -36,7 +49,7 @@ pub trait UnderTest {
     /// What cannot be, or what the machine has too little of.
     fn assemble(&self, workers: u16, caps: &[Caps]) -> Result<Assembled<Self::Gateway>, BenchError>;
 
-    /// The far sides of a worker's ports in memory, which make and check its subscribers' packets.
+    /// The far sides of a worker's ports, which make and check its subscribers' packets.
     ///
     /// # Errors
     /// What cannot be, or what the machine has too little of.
@@ -70,6 +83,9 @@ pub struct Share {
     pub first_flow: u32,
 }
 
+/// What a worker's far ends take for themselves on its thread: cycles to make and to check packets.
+pub type FarCycles = Arc<[AtomicU64; 2]>;
+
 /// What stands in memory where a worker's interfaces would be.
 pub struct FarSide<L> {
     /// Ports, in the order of [`UnderTest::memory_ports`].
@@ -82,7 +98,8 @@ pub struct FarSide<L> {
 
 /// Makes packets, and says what became of them.
 pub trait MemoryLoad: Sized + Send + Sync {
-    /// Packets are made from now on, at `pps` a second in both directions together; none: as many as are taken.
+    /// Packets are made from now on, at `pps` a second in both directions together; none: as many as are taken; 0: what
+    /// earlier packets left on its way ends.
     fn start(&self, pps: Option<f64>);
 
     /// Counting begins; what was sent before is not counted.
@@ -90,6 +107,11 @@ pub trait MemoryLoad: Sized + Send + Sync {
 
     /// No more packets, and counting ends.
     fn stop(&self);
+
+    /// What its ends take for themselves, to be taken off the worker's time; none where it is not told apart.
+    fn far_cycles(&self) -> FarCycles {
+        FarCycles::default()
+    }
 
     /// What became of the packets of all loads, once all that were on their way have come.
     fn results(loads: &[Self]) -> TrialResult;
@@ -119,8 +141,6 @@ pub struct Assembled<G> {
     pub seats: Vec<WorkerInit<G>>,
     /// The control side. It lives as long as the gateway, and is polled with the workers' time.
     pub control: Box<dyn Control>,
-    /// Bytes of sessions, rules and indexes.
-    pub session_bytes: usize,
 }
 
 /// What one worker will run.
@@ -139,6 +159,12 @@ pub struct WorkerInit<G> {
 pub trait Control: Send {
     /// Does what is due by the workers' clock, in nanoseconds.
     fn poll(&mut self, now_ns: u64);
+}
+
+impl<F: FnMut(u64) + Send> Control for F {
+    fn poll(&mut self, now_ns: u64) {
+        self(now_ns);
+    }
 }
 
 /// What workers and control tell the time by.

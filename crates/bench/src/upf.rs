@@ -10,7 +10,7 @@ use upf::gateway::UserPlane;
 
 use crate::error::BenchError;
 use crate::profiles::Settings;
-use crate::under_test::{Assembled, Control, FarSide, Share, UnderTest, WorkerInit};
+use crate::under_test::{Assembled, FarSide, Share, UnderTest, WorkerInit};
 
 /// A user plane with a workload's sessions.
 #[derive(Clone, Debug)]
@@ -27,14 +27,6 @@ impl From<Settings> for UpfUnderTest {
 
 /// Room for a tunnel around a packet of 1500 bytes.
 const MTU: u32 = 1600;
-
-struct Controlled(upf::control::Control);
-
-impl Control for Controlled {
-    fn poll(&mut self, now_ns: u64) {
-        self.0.poll(now_ns);
-    }
-}
 
 impl UnderTest for UpfUnderTest {
     type Gateway = UserPlane;
@@ -57,6 +49,10 @@ impl UnderTest for UpfUnderTest {
         let traffic = self.settings.traffic();
         let macs = [traffic.access.gateway.0, traffic.core.gateway.0];
         macs.map(|mac| Caps { kind: "memory", mac, mtu: MTU, ..Caps::default() }).into()
+    }
+
+    fn bytes(gateway: &UserPlane) -> usize {
+        gateway.sessions().bytes()
     }
 
     fn far_side(&self, share: &Share) -> Result<FarSide<LoadHandle>, BenchError> {
@@ -83,8 +79,7 @@ impl UnderTest for UpfUnderTest {
             vlan: None,
         };
         config.neighbour = gnbs.chain(hops).map(known).collect();
-        let (control, seats) = assemble(&config, caps).map_err(|error| BenchError::Gateway(error.to_string()))?;
-        let session_bytes = seats.iter().map(|seat| seat.plane.sessions().bytes()).sum();
+        let (mut control, seats) = assemble(&config, caps).map_err(|error| BenchError::Gateway(error.to_string()))?;
         // Subscribers lie on workers in contiguous ranges.
         let each = traffic.ues.div_ceil(workers.max(1).into()).max(1);
         let range = |n: u32| (n * each).min(traffic.ues)..((n + 1) * each).min(traffic.ues);
@@ -95,6 +90,6 @@ impl UnderTest for UpfUnderTest {
             users: range(n as u32),
         };
         let seats = seats.into_iter().enumerate().map(seat).collect();
-        Ok(Assembled { seats, control: Box::new(Controlled(control)), session_bytes })
+        Ok(Assembled { seats, control: Box::new(move |now_ns| control.poll(now_ns)) })
     }
 }

@@ -1,6 +1,8 @@
 //! A gateway in memory, for a second: nothing is lost, nothing is allocated, everything comes back; and the object
 //! that says so has all the keys it must have.
 
+mod common;
+
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -107,36 +109,7 @@ fn has_all_keys(report: &Value) {
             assert!(value.get(key).is_some(), "no `{key}` in {value}");
         }
     };
-    has(
-        report,
-        &[
-            "schema",
-            "profile",
-            "gateway",
-            "port",
-            "workers",
-            "instances",
-            "seconds",
-            "subscribers",
-            "flows",
-            "directions",
-            "mpps",
-            "gbps_l2",
-            "loss_ratio",
-            "cost",
-            "reference",
-            "drops",
-            "allocations_per_packet",
-            "frames_lost",
-            "rss_bytes",
-            "bytes_per_subscriber",
-            "start_seconds",
-            "worker_utilisation",
-            "host",
-            "date",
-            "version",
-        ],
-    );
+    has(report, &common::KEYS);
     for direction in ["uplink", "downlink"] {
         let d = &report["directions"][direction];
         has(

@@ -7,14 +7,12 @@
 //! | [`Resequencer`] | the order of one DSID, restored |
 //! | [`Upstream`] | the device as a sender: bursts of modems, cut anywhere |
 //! | [`Hosts`] | the network side: sends to the hosts behind modems, looks at what comes from them |
-//! | [`CablePort`] | either side as a gateway's port in memory |
 //!
 //! It shares the wire formats with the gateway and nothing else, so that neither can be wrong unnoticed.
 
 mod downstream;
 mod heard;
 mod hosts;
-mod port;
 mod resequencer;
 mod upstream;
 mod workload;
@@ -29,7 +27,6 @@ use wire::psp::Word;
 pub use downstream::Downstream;
 pub use heard::{FlowHeard, Heard};
 pub use hosts::{Hosts, HostsHeard};
-pub use port::{CablePort, Side};
 pub use resequencer::{Resequencer, Turn};
 pub use upstream::{Cuts, Said, Upstream};
 pub use workload::{CLASSES, CLASSIFIER_RULES, FILTER_GROUPS, FILTER_RULES, Mix, Workload};

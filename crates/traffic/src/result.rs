@@ -131,9 +131,20 @@ impl TrialResult {
     pub(crate) fn of(profile: &Profile, seconds: f64, accounts: [(Account, &Histogram); 2]) -> Self {
         let [uplink, downlink] =
             accounts.map(|(account, latencies)| DirectionResult::of(profile, account, latencies, seconds));
-        let mut result = Self { seconds, directions: Directions { uplink, downlink }, ..Self::default() };
-        result.sum();
-        result
+        Self::both(seconds, uplink, downlink)
+    }
+
+    /// Both directions together; `seconds` is how long was sent and counted.
+    pub fn both(seconds: f64, uplink: DirectionResult, downlink: DirectionResult) -> Self {
+        let sent = uplink.sent_packets + downlink.sent_packets;
+        let lost = uplink.lost_packets + downlink.lost_packets;
+        Self {
+            seconds,
+            directions: Directions { uplink, downlink },
+            mpps: uplink.mpps + downlink.mpps,
+            gbps_l2: uplink.gbps_l2 + downlink.gbps_l2,
+            loss_ratio: if sent > 0 { lost as f64 / sent as f64 } else { 0.0 },
+        }
     }
 
     pub fn direction(&self, direction: Direction) -> &DirectionResult {
@@ -164,16 +175,6 @@ impl TrialResult {
                 ..*got
             };
         }
-        self.sum();
-        self
-    }
-
-    fn sum(&mut self) {
-        let Directions { uplink, downlink } = self.directions;
-        self.mpps = uplink.mpps + downlink.mpps;
-        self.gbps_l2 = uplink.gbps_l2 + downlink.gbps_l2;
-        let sent = uplink.sent_packets + downlink.sent_packets;
-        let lost = uplink.lost_packets + downlink.lost_packets;
-        self.loss_ratio = if sent > 0 { lost as f64 / sent as f64 } else { 0.0 };
+        Self::both(self.seconds, self.directions.uplink, self.directions.downlink)
     }
 }

@@ -1,15 +1,14 @@
 //! The access network and the core in memory: what the gateway receives is written where it is, what it sends is checked
 //! there: tags, hardware addresses, TTL and header checksum of every packet.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use frame::{BURST, Batch, Caps, Pool, Port, PortCounters};
+use frame::{BURST, Caps};
 use traffic::Clock;
 use wire::{checksum, ethertype, fast};
 
 use super::settings::{ACCESS_MAC, CORE_MAC, ENDPOINT, GATEWAY_MAC, Settings, endpoint_mac};
-use crate::ends::{Counts, Shared, add};
+use crate::ends::{self, Checked, Shared};
 
 /// One end: the access network, or the core.
 pub struct End {
@@ -17,17 +16,11 @@ pub struct End {
     settings: Settings,
     /// Workers of the gateway, this one, and its subscribers.
     place: (u16, u16, u32),
-    shared: Arc<Shared>,
-    /// Of packets that begin here, and of those that end here.
-    begins: Arc<Counts>,
-    ends: Arc<Counts>,
     /// The next subscriber, and from one to the next: all of them in an order that no cache foresees.
     next: u32,
     stride: u32,
     endpoint: u32,
     size: usize,
-    clock: Clock,
-    counters: PortCounters,
 }
 
 /// TTL of what is made.
@@ -49,54 +42,67 @@ fn coprime(n: u32) -> u32 {
 }
 
 impl End {
-    /// Both ends of a worker, with what they share and what they count: uplink, downlink.
-    pub fn pair(
-        settings: &Settings,
-        (workers, worker): (u16, u16),
-        clock: &Clock,
-    ) -> ([Self; 2], Arc<Shared>, [Arc<Counts>; 2]) {
-        let (shared, counts): (Arc<Shared>, [Arc<Counts>; 2]) = Default::default();
+    /// Both ends of a worker: access, core.
+    pub fn pair(settings: &Settings, (workers, worker): (u16, u16)) -> [Self; 2] {
         let users = settings.users(workers, worker).len() as u32;
-        let end = |access: bool| {
-            let (begins, ends) = if access { (0, 1) } else { (1, 0) };
-            Self {
-                access,
-                settings: settings.clone(),
-                place: (workers, worker, users),
-                shared: shared.clone(),
-                begins: counts[begins].clone(),
-                ends: counts[ends].clone(),
-                next: 0,
-                stride: coprime(users),
-                endpoint: 0,
-                size: 0,
-                clock: clock.clone(),
-                counters: PortCounters::default(),
-            }
+        [true, false].map(|access| Self {
+            access,
+            settings: settings.clone(),
+            place: (workers, worker, users),
+            next: 0,
+            stride: coprime(users),
+            endpoint: 0,
+            size: 0,
+        })
+    }
+
+    /// Length on the access side of a frame of the gateway that is right.
+    fn length(&self, bytes: &[u8]) -> Option<usize> {
+        let (workers, worker, users) = self.place;
+        let l3 = match (self.access, self.settings.core_vlan) {
+            (true, _) => 22,
+            (false, Some(_)) => 18,
+            (false, None) => 14,
         };
-        ([end(true), end(false)], shared, counts)
+        let ip = bytes.get(l3..)?;
+        let (from, to) = (fast::be32(ip, 12)?, fast::be32(ip, 16)?);
+        let user = if self.access { to } else { from };
+        let n = user.wrapping_sub(self.settings.line(workers, worker, 0).address);
+        if n >= users || fast::be8(ip, 8)? != TTL - 1 || !checksum::is_valid20(ip.first_chunk()?) {
+            return None;
+        }
+        let line = self.settings.line(workers, worker, n);
+        let right = if self.access {
+            let tags = [ethertype::SERVICE_VLAN, line.s_vlan, ethertype::VLAN, line.c_vlan, ethertype::IP4];
+            let is = |(at, tag): (usize, &u16)| fast::be16(bytes, 12 + 2 * at) == Some(*tag);
+            bytes[..6] == line.mac && bytes[6..12] == GATEWAY_MAC && tags.iter().enumerate().all(is)
+        } else {
+            let tag =
+                self.settings.core_vlan.is_none_or(|id| fast::be32(bytes, 12) == Some(0x8100_0000 | u32::from(id)));
+            bytes[..6] == endpoint_mac(to.wrapping_sub(ENDPOINT.to_bits())) && bytes[6..12] == CORE_MAC && tag
+        };
+        right.then_some(bytes.len() - l3 + 22)
+    }
+}
+
+impl ends::End for End {
+    fn caps(&self) -> Caps {
+        let (name, mac) = if self.access { ("access", ACCESS_MAC) } else { ("core", CORE_MAC) };
+        Caps { kind: "memory", name: name.to_owned(), mac, mtu: 1500, ..Caps::default() }
     }
 
-    /// Packets that are due now, at most a burst.
-    fn due(&self) -> usize {
-        if !self.shared.on.load(Ordering::Relaxed) {
-            return 0;
-        }
+    fn tags(&self) -> u64 {
+        if self.access { 8 } else { self.settings.core_vlan.map_or(0, |_| 4) }
+    }
+
+    fn due(&mut self, shared: &Shared, given: u64, clock: &Clock) -> u64 {
         let ratio = u64::from(self.settings.ratio);
-        let given = |n: usize| self.shared.given[n].load(Ordering::Relaxed);
-        let (own, share) = if self.access { (given(0), 1) } else { (given(1), ratio) };
-        let rate = self.shared.rate.load(Ordering::Relaxed);
-        if rate > 0 {
-            let elapsed = self.clock.now_ns().saturating_sub(self.shared.since.load(Ordering::Relaxed));
-            let all = u128::from(rate) * u128::from(elapsed) / 1_000_000_000_000;
-            let wanted = (all as u64) * share / (ratio + 1);
-            return wanted.saturating_sub(own).min(BURST as u64) as usize;
-        }
-        let ahead = if self.access { given(0) * ratio > given(1) } else { given(1) > given(0) * ratio };
-        if ahead { 0 } else { BURST }
+        let share = if self.access { 1 } else { ratio };
+        let [up, down] = [0, 1].map(|n: usize| shared.given[n].load(Ordering::Relaxed));
+        let ahead = if self.access { up * ratio > down } else { down > up * ratio };
+        shared.due(given, (share, ratio + 1), clock).unwrap_or(if ahead { 0 } else { BURST as u64 })
     }
 
-    /// Writes the next frame; returns its length.
     fn write(&mut self, space: &mut [u8]) -> Option<usize> {
         let (workers, worker, users) = self.place;
         let line = self.settings.line(workers, worker, self.next);
@@ -143,89 +149,7 @@ impl End {
         Some(l3 + usize::from(total))
     }
 
-    /// Whether a frame of the gateway is right; with its length on the access side.
-    fn check(&self, bytes: &[u8]) -> Option<usize> {
-        let (workers, worker, users) = self.place;
-        let l3 = match (self.access, self.settings.core_vlan) {
-            (true, _) => 22,
-            (false, Some(_)) => 18,
-            (false, None) => 14,
-        };
-        let ip = bytes.get(l3..)?;
-        let (from, to) = (fast::be32(ip, 12)?, fast::be32(ip, 16)?);
-        let user = if self.access { to } else { from };
-        let n = user.wrapping_sub(self.settings.line(workers, worker, 0).address);
-        if n >= users || fast::be8(ip, 8)? != TTL - 1 || !checksum::is_valid20(ip.first_chunk()?) {
-            return None;
-        }
-        let line = self.settings.line(workers, worker, n);
-        let right = if self.access {
-            let tags = [ethertype::SERVICE_VLAN, line.s_vlan, ethertype::VLAN, line.c_vlan, ethertype::IP4];
-            let is = |(at, tag): (usize, &u16)| fast::be16(bytes, 12 + 2 * at) == Some(*tag);
-            bytes[..6] == line.mac && bytes[6..12] == GATEWAY_MAC && tags.iter().enumerate().all(is)
-        } else {
-            let tag =
-                self.settings.core_vlan.is_none_or(|id| fast::be32(bytes, 12) == Some(0x8100_0000 | u32::from(id)));
-            bytes[..6] == endpoint_mac(to.wrapping_sub(ENDPOINT.to_bits())) && bytes[6..12] == CORE_MAC && tag
-        };
-        right.then_some(bytes.len() - l3 + 22)
-    }
-}
-
-impl Port for End {
-    fn rx_burst(&mut self, pool: &mut Pool, out: &mut Batch) -> usize {
-        let (mut made, mut bytes) = (0, 0);
-        for _ in 0..self.due().min(out.room()) {
-            let Some(mut frame) = pool.take() else {
-                self.counters.rx_no_frame += 1;
-                break;
-            };
-            let Some(len) = self.write(pool.arena().space_mut(&mut frame)) else {
-                pool.give(frame);
-                break;
-            };
-            pool.arena().set_len(&mut frame, len);
-            bytes += len as u64;
-            if let Err(frame) = out.push(frame) {
-                pool.give(frame);
-                break;
-            }
-            made += 1;
-        }
-        let tags = if self.access { 8 } else { self.settings.core_vlan.map_or(0, |_| 4) };
-        add(&self.begins.sent, made);
-        add(&self.begins.sent_bytes, bytes - made * tags);
-        add(&self.shared.given[usize::from(!self.access)], made);
-        self.counters.rx_packets += made;
-        self.counters.rx_bytes += bytes;
-        made as usize
-    }
-
-    fn tx_burst(&mut self, pool: &mut Pool, batch: &mut Batch) -> usize {
-        let (mut right, mut bytes, mut wrong) = (0, 0, 0);
-        let sent = batch.len();
-        batch.drain(|frame| {
-            match self.check(pool.arena().bytes(&frame)) {
-                Some(len) => (right, bytes) = (right + 1, bytes + len as u64),
-                None => wrong += 1,
-            }
-            pool.give(frame);
-        });
-        add(&self.ends.right, right);
-        add(&self.ends.right_bytes, bytes);
-        add(&self.ends.wrong, wrong);
-        self.counters.tx_packets += sent as u64;
-        sent
-    }
-
-    fn service(&mut self, _pool: &mut Pool) {}
-
-    fn caps(&self) -> Caps {
-        let (name, mac) = if self.access { ("access", ACCESS_MAC) } else { ("core", CORE_MAC) };
-        Caps { kind: "memory", name: name.to_owned(), mac, mtu: 1500, ..Caps::default() }
-    }
-
-    fn counters(&self) -> PortCounters {
-        self.counters
+    fn check(&mut self, frame: &[u8]) -> Checked {
+        self.length(frame).map_or(Checked::Wrong, |len| Checked::Right(len as u64))
     }
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use bng::config::Config;
 
 use crate::error::BenchError;
-use crate::profiles::SettingError;
+use crate::profiles::{ACCESS_RULES, SettingError};
 
 /// Names that `--set` takes.
 pub const KEYS: &[&str] = &["subscribers", "endpoints", "size", "ratio", "acl", "police", "core_vlan"];
@@ -72,19 +72,6 @@ pub struct Line {
     /// IPv4 address.
     pub address: u32,
 }
-
-/// Rules that packets of the workload pass.
-const RULES: &str = r#"
-rules = [
-  "deny in tcp from any to any port 25",
-  "deny in udp from any to any port 53",
-  "deny in udp from any to any port 137-139",
-  "deny in tcp from any to any port 445",
-  "deny out tcp from any to any port 23",
-  "deny in ip from any to 192.0.2.0/24",
-  "deny out ip from 203.0.113.0/24 to any",
-]
-"#;
 
 impl Settings {
     /// Changes one number.
@@ -168,10 +155,10 @@ impl Settings {
             {acl}
             [[acl]]
             name = "tier"
-            {RULES}
+            rules = {ACCESS_RULES:?}
             [[acl]]
             name = "site"
-            {RULES}
+            rules = {ACCESS_RULES:?}
             "#
         );
         for n in 0..self.endpoints {

@@ -4,15 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::Time;
+use frame::Pool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use traffic::Clock;
 use traffic::cable::CLASSES;
 
-use super::Trial;
-use super::rig::CableRig;
 use super::settings::CableSettings;
+use super::under::Cable;
+use crate::crew::Working;
 use crate::error::BenchError;
+use crate::options::PortKind;
+use crate::socket::arena;
+use crate::under_test::{FarSide, MemoryLoad, Share, UnderTest};
 
 /// The rate of every service flow, in bit/s.
 const RATE: u64 = 2_000_000;
@@ -56,22 +60,31 @@ pub fn rates(settings: &CableSettings) -> Result<Rates, BenchError> {
         ..settings.clone()
     };
     let hand = Arc::new(AtomicU64::new(1_000_000_000));
-    let time = Time::Simulated(hand.clone());
-    let mut rig = CableRig::timed(&settings, time, Clock::Simulated(hand.clone()))?;
-    let turn = |rig: &mut CableRig| {
-        rig.burst();
+    let under = Cable::timed(&settings, PortKind::Memory, Clock::Simulated(hand.clone()))?;
+    let seat = under.assemble(1, &under.memory_ports())?.seats.into_iter().next();
+    let seat = seat.ok_or_else(|| BenchError::Gateway("no worker".into()))?;
+    let users = seat.users.clone();
+    let FarSide { ports, load, .. } = under.far_side(&Share { workers: 1, worker: 0, users, first_flow: 0 })?;
+    let arena = arena(under.frames())?;
+    let pool = Pool::new(&arena, under.frames().slots as usize);
+    let mut worker = Working::timed(seat, pool, ports, Time::Simulated(hand.clone()));
+    let mut turn = || {
+        // A burst from the network: bursts are less than the channels carry.
+        load.start(None);
+        worker.turns(1);
+        load.stop();
         // What the queues let go of now.
         for _ in 0..3 {
             hand.fetch_add(STEP_NS / 4, Ordering::Relaxed);
-            rig.turn(false);
+            worker.turns(1);
         }
         hand.fetch_add(STEP_NS / 4, Ordering::Relaxed);
     };
-    (0..WARM).for_each(|_| turn(&mut rig));
+    (0..WARM).for_each(|_| turn());
     // What waits in order is delivered late, not lost: both ends of the time are alike.
-    rig.devices().0.count_from(0);
-    (0..TURNS).for_each(|_| turn(&mut rig));
-    let devices = rig.devices();
+    under.ends.devices().0.count_from(0);
+    (0..TURNS).for_each(|_| turn());
+    let devices = under.ends.devices();
     let seconds = (TURNS * STEP_NS) as f64 / 1e9;
     let flows = devices.0.flows();
     let parts: Vec<f64> = flows.iter().map(|flow| flow.bytes as f64 * 8.0 / seconds / RATE as f64).collect();
@@ -85,7 +98,5 @@ pub fn rates(settings: &CableSettings) -> Result<Rates, BenchError> {
         reordered: devices.0.heard().reordered,
     };
     debug_assert_eq!(found.flows, usize::from(MODEMS) * CLASSES as usize);
-    drop(devices);
-    Box::new(rig).close()?;
     Ok(found)
 }

@@ -6,17 +6,16 @@ use engine::StageRow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use table::hint::tsc_hz;
-use traffic::{DirectionResult, LatencySummary};
+use traffic::{DirectionResult, Directions, LatencySummary};
 
-use super::Trial;
-use super::ends::{CableEnd, CableWindow};
+use super::ends::Totals;
 use super::rates::Rates;
+use super::rig::CableRig;
 use super::settings::CableSettings;
-use crate::cost::{Cost, StageCost};
-use crate::host::{Host, date};
-use crate::options::PortKind;
-use crate::report::{LoadSource, Reference, Report, VERSION, Windows};
-use crate::window::median;
+use crate::cost::{Cost, together};
+use crate::report::{Reference, Report, Windows, together_traffic};
+use crate::sample::Delta;
+use crate::window::Window;
 
 /// The result. In memory rates are of the gateway's own time: what making and checking packets took is not in it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -107,7 +106,7 @@ impl Sweep {
             crypto_cycles: cable.crypto_cycles,
             beyond_crypto_cycles: cable.beyond_crypto_cycles,
             cipher_alone_cycles: cable.cipher_alone_cycles,
-            lost: common.directions.uplink.lost_packets + common.directions.downlink.lost_packets,
+            lost: common.lost_packets(),
         }
     }
 }
@@ -125,22 +124,44 @@ impl CableReport {
     /// From windows of the gateway and of the cipher alone.
     pub(super) fn of(
         settings: &CableSettings,
-        port: PortKind,
-        rig: &dyn Trial,
-        windows: &[CableWindow],
-        alone: &[(f64, f64)],
+        mut common: Report,
+        rig: &CableRig<'_>,
+        cipher: &str,
+        windows: &[Window],
+        alone: &[Window],
     ) -> Self {
-        let hz = tsc_hz() as f64;
-        let stages = Stages::of(windows);
-        let alone = median(alone.iter().map(|(cycles, _)| *cycles));
-        Self {
-            common: common(settings, port, rig, windows, &stages, hz / alone),
-            cable: cable(settings, rig, windows, &stages, alone),
-        }
+        common.take_by(windows, |window, _| {
+            let Directions { uplink, downlink } = &window.traffic.directions;
+            uplink.forwarded_packets + downlink.forwarded_packets
+        });
+        let (hz, alone) = (tsc_hz() as f64, together_traffic(alone).mpps);
+        // Keys that results of this workload have not had.
+        common.cost = Cost {
+            tc_quiet_ns: 0.0,
+            tc_core_cycles: None,
+            tc_quiet_core_cycles: None,
+            packets_per_turn: 0.0,
+            ..common.cost
+        };
+        let Windows { count, mpps_min, mpps_max, mpps, .. } = common.windows;
+        common.windows = Windows { count, mpps_min, mpps_max, mpps, ..Windows::default() };
+        (common.host.core_ghz, common.host.core_ghz_quiet) = (None, None);
+        "generator".clone_into(&mut common.load.source);
+        common.host.nic.clone_from(&rig.nic);
+        common.bytes_per_subscriber = rig.bytes as f64 / f64::from(settings.subscribers().max(1));
+        common.reference = Reference {
+            name: format!("{cipher}, alone"),
+            mpps: alone,
+            gbps_l2: alone * common.directions.downlink.frame_bytes_mean * 8.0 / 1e3,
+            ratio: common.mpps / alone,
+            ..Reference::default()
+        };
+        let cable = cable(settings, cipher, windows, common.gbps_l2, hz / alone / 1e6);
+        Self { common, cable }
     }
 
     /// Takes over what the end brought to light.
-    pub fn take_end(&mut self, end: CableEnd) {
+    pub(super) fn take_end(&mut self, settings: &CableSettings, end: Totals) {
         let ((sent, heard), (said, hosts)) = (end.down, end.up);
         let direction =
             |sent: u64, in_order: u64, reordered: u64, duplicated: u64, bytes: u64, latency: LatencySummary| {
@@ -171,11 +192,10 @@ impl CableReport {
             direction.mpps = self.common.mpps * share;
             direction.gbps_l2 = direction.mpps * direction.frame_bytes_mean * 8.0 / 1e3;
         }
-        let (all, lost) = (sent + said.packets, both.downlink.lost_packets + both.uplink.lost_packets);
-        self.common.loss_ratio = lost as f64 / all.max(1) as f64;
-        (self.common.frames_lost, self.common.packets_missing) = (end.frames_lost, end.packets_missing);
-        self.common.drops = end.drops.into_iter().filter(|(_, n)| *n > 0).collect();
+        self.common.loss_ratio = self.common.lost_packets() as f64 / (sent + said.packets).max(1) as f64;
         let cable = &mut self.cable;
+        cable.upstream_ratio = hosts.bytes as f64 / heard.bytes.max(1) as f64;
+        cable.channel_imbalance = imbalance(settings, &end.channels);
         cable.segments_per_packet = heard.segments_by_count;
         cable.split_ratio = heard.split as f64 / heard.frames.max(1) as f64;
         let hosts_wrong = [("upstream_misdelivered", hosts.misdelivered), ("upstream_damaged", hosts.foreign)];
@@ -186,177 +206,42 @@ impl CableReport {
     }
 }
 
-/// What windows have in common, summed over them.
-struct Stages {
-    rows: Vec<StageRow>,
-    /// Cycles charged to any stage.
-    everything: f64,
-    /// Cycles that a packet costs by cycles that stages were charged: what is charged to no stage (the worker's loop, timers)
-    /// is borne by stages in proportion.
-    spread: f64,
-}
-
-impl Stages {
-    fn of(windows: &[CableWindow]) -> Self {
-        let mut rows = windows.first().map(|w| w.stages.clone()).unwrap_or_default();
-        for window in windows.iter().skip(1) {
-            for (row, more) in rows.iter_mut().zip(&window.stages) {
-                row.calls += more.calls;
-                row.packets += more.packets;
-                row.cycles += more.cycles;
-            }
-        }
-        let everything = (rows.iter().map(|row| row.cycles).sum::<u64>() as f64).max(1.0);
-        let spread = sum(windows, |w| w.cycles) as f64 / everything;
-        Self { rows, everything, spread }
-    }
-
-    /// Cycles charged to some stages.
-    fn charged(&self, of: impl Fn(&StageRow) -> bool) -> f64 {
-        self.rows.iter().filter(|row| of(row)).map(|row| row.cycles).sum::<u64>() as f64
-    }
-}
-
-fn sum(windows: &[CableWindow], of: impl Fn(&CableWindow) -> u64) -> u64 {
-    windows.iter().map(of).sum()
-}
-
-/// Packets of a window that arrived in order, both directions.
-fn packets(window: &CableWindow) -> u64 {
-    window.heard.in_order + window.up.in_order
-}
-
-fn gbps(windows: &[CableWindow]) -> f64 {
-    median(windows.iter().map(|w| (w.heard.bytes + w.up.bytes) as f64 * 8.0 / w.time / 1e9))
-}
-
-/// What a packet costs: receive, processing, transmit, and each stage.
-fn cost(windows: &[CableWindow], stages: &Stages) -> Cost {
-    let hz = tsc_hz() as f64;
-    let all = sum(windows, packets).max(1) as f64;
-    let ns = |cycles: u64| cycles as f64 / all * 1e9 / hz;
-    let (cycles, pipelines) = (sum(windows, |w| w.cycles), sum(windows, |w| w.pipelines));
-    let [receive, transmit] = [0, 1].map(|n: usize| sum(windows, |w| w.doors[n]));
-    let stage = |row: &StageRow| StageCost {
-        direction: row.stage.pipeline.to_owned(),
-        name: row.stage.name.to_owned(),
-        packets: row.packets,
-        cycles_per_packet: row.cycles as f64 / row.packets as f64,
-        ns_per_packet: row.cycles as f64 / row.packets as f64 * 1e9 / hz,
-        packets_per_call: row.packets as f64 / row.calls.max(1) as f64,
+/// A cable gateway's own keys, from windows in which `gbps` were forwarded; the cipher alone takes `alone` cycles a packet.
+fn cable(settings: &CableSettings, cipher: &str, windows: &[Window], gbps: f64, alone: f64) -> Cable {
+    let mut all = Delta::default();
+    windows.iter().for_each(|window| all.add(&together(window)));
+    let Directions { uplink, downlink } = together_traffic(windows).directions;
+    let [up, down] = [uplink, downlink].map(|direction| direction.forwarded_packets.max(1) as f64);
+    let charged = |of: &dyn Fn(&StageRow) -> bool| {
+        all.stages.iter().filter(|row| of(row)).map(|row| row.cycles).sum::<u64>() as f64
     };
-    Cost {
-        trx_ns: ns(receive),
-        tc_ns: ns(pipelines),
-        ttx_ns: ns(transmit),
-        other_ns: ns(cycles.saturating_sub(pipelines + receive + transmit)),
-        tp_ns: ns(cycles),
-        cycles_per_packet: cycles as f64 / all,
-        tsc_hz: hz,
-        stages_ns: ns(stages.everything as u64),
-        stages: stages.rows.iter().filter(|row| row.packets > 0).map(stage).collect(),
-        ..Cost::default()
-    }
-}
-
-/// The keys of every result; the cipher alone does `alone_pps` packets a second.
-fn common(
-    settings: &CableSettings,
-    port: PortKind,
-    rig: &dyn Trial,
-    windows: &[CableWindow],
-    stages: &Stages,
-    alone_pps: f64,
-) -> Report {
-    let mpps: Vec<f64> = windows.iter().map(|w| packets(w) as f64 / w.time / 1e6).collect();
-    let both_mpps = median(mpps.iter().copied());
-    let utilisation = median(windows.iter().map(|w| w.utilisation));
-    let saturates = utilisation > 0.97;
-    let busy = if saturates || utilisation <= 0.0 { 1.0 } else { utilisation };
-    let scheduling = if windows.iter().all(|w| w.urgent) { "fifo" } else { "ordinary" };
-    Report {
-        schema: 1,
-        profile: "cmts-imix".into(),
-        gateway: "cmts".into(),
-        port: port.name().into(),
-        workers: 1,
-        instances: 1,
-        seconds: windows.iter().map(|w| w.seconds).sum(),
-        subscribers: settings.subscribers().into(),
-        flows: settings.flows(),
-        mpps: both_mpps,
-        gbps_l2: gbps(windows),
-        cost: cost(windows, stages),
-        reference: Reference {
-            name: format!("{}, alone", rig.cipher()),
-            mpps: alone_pps / 1e6,
-            gbps_l2: alone_pps * bits_mean(windows) * 8.0 / 1e9,
-            ratio: both_mpps * 1e6 / alone_pps,
-            ..Reference::default()
-        },
-        bytes_per_subscriber: rig.bytes() as f64 / f64::from(settings.subscribers().max(1)),
-        allocations_per_packet: sum(windows, |w| w.allocations) as f64 / sum(windows, packets).max(1) as f64,
-        load: LoadSource {
-            source: "generator".into(),
-            saturates,
-            busy_mpps: both_mpps / busy,
-            ..LoadSource::default()
-        },
-        windows: Windows {
-            count: windows.len(),
-            mpps_min: mpps.iter().copied().fold(f64::INFINITY, f64::min),
-            mpps_max: mpps.iter().copied().fold(0.0, f64::max),
-            mpps,
-            ..Windows::default()
-        },
-        worker_utilisation: vec![utilisation],
-        host: Host { nic: rig.nic(), scheduling: scheduling.into(), ..Host::this() },
-        date: date(),
-        version: VERSION.to_owned(),
-        ..Report::default()
-    }
-}
-
-/// A cable gateway's own keys; the cipher alone takes `alone` cycles a packet.
-fn cable(settings: &CableSettings, rig: &dyn Trial, windows: &[CableWindow], stages: &Stages, alone: f64) -> Cable {
-    let down = sum(windows, |w| w.heard.in_order).max(1) as f64;
-    let up = sum(windows, |w| w.up.in_order).max(1) as f64;
-    let downstream = stages.charged(is_downstream);
-    let crypto = stages.charged(|row| row.stage.name == "crc_encryption") / down;
-    let downstream_cycles = downstream * stages.spread / down;
+    let (downstream, everything) = (charged(&is_downstream), charged(&|_| true).max(1.0));
+    // What is charged to no stage (the worker's loop, timers) is borne by stages in proportion.
+    let spread = all.busy_cycles() as f64 / everything;
+    let crypto = charged(&|row| row.stage.name == "crc_encryption") / down;
+    let downstream_cycles = downstream * spread / down;
     Cable {
         service_groups: settings.groups,
         modems: settings.modems,
         channels: settings.channels.name().to_owned(),
-        cipher: rig.cipher().to_owned(),
-        gbps_per_service_group: gbps(windows) / f64::from(settings.groups),
+        cipher: cipher.to_owned(),
+        gbps_per_service_group: gbps / f64::from(settings.groups),
         downstream_cycles,
         crypto_cycles: crypto,
         beyond_crypto_cycles: downstream_cycles - crypto,
         cipher_alone_cycles: alone,
         crypto_ratio: crypto / alone,
-        upstream_cycles: (stages.everything - downstream) * stages.spread / up,
-        upstream_ratio: sum(windows, |w| w.up.bytes) as f64 / sum(windows, |w| w.heard.bytes).max(1) as f64,
-        channel_imbalance: imbalance(settings, windows),
+        upstream_cycles: (everything - downstream) * spread / up,
         ..Cable::default()
     }
 }
 
-/// Mean size of downstream frames, in bytes.
-fn bits_mean(windows: &[CableWindow]) -> f64 {
-    let bytes: u64 = windows.iter().map(|w| w.down.1).sum();
-    bytes as f64 / windows.iter().map(|w| w.down.0).sum::<u64>().max(1) as f64
-}
-
 /// See [`Cable::channel_imbalance`].
-fn imbalance(settings: &CableSettings, windows: &[CableWindow]) -> f64 {
+fn imbalance(settings: &CableSettings, carried: &[((u16, u16), u64)]) -> f64 {
     let groups = settings.channels.bonding_groups();
     let capacities = settings.channels.each();
     let bytes = |sg: usize, channel: usize| {
-        let of = |w: &CableWindow| {
-            w.channels.iter().find(|(key, _)| *key == (sg as u16, channel as u16)).map_or(0, |(_, bytes)| *bytes)
-        };
-        windows.iter().map(of).sum::<u64>() as f64
+        carried.iter().find(|(key, _)| *key == (sg as u16, channel as u16)).map_or(0.0, |(_, bytes)| *bytes as f64)
     };
     let mut worst: f64 = 0.0;
     for sg in 0..usize::from(settings.groups) {

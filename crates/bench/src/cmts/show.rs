@@ -28,35 +28,15 @@ impl CableReport {
     }
 
     fn traffic(&self) -> String {
-        let mut table =
-            Table::new(&["", "forwarded", "Gbit/s", "mean frame", "sent", "lost", "reordered", "p50", "p99"]);
+        let mut table = Table::new(&[&show::TRAFFIC[..], &["reordered", "p50", "p99"]].concat());
         let common = &self.common;
         for (name, d) in [("downstream", &common.directions.downlink), ("upstream", &common.directions.uplink)] {
-            table.row([
-                name.to_owned(),
-                rate(d.mpps),
-                format!("{:.2}", d.gbps_l2),
-                format!("{:.0} B", d.frame_bytes_mean),
-                count(d.sent_packets),
-                count(d.lost_packets),
-                count(d.reordered_packets),
-                micros(d.latency_us.p50),
-                micros(d.latency_us.p99),
-            ]);
+            let more = [count(d.reordered_packets), micros(d.latency_us.p50), micros(d.latency_us.p99)];
+            table.row(show::direction(name, d).into_iter().chain(more));
         }
         table.rule();
-        let lost = common.directions.downlink.lost_packets + common.directions.uplink.lost_packets;
-        table.row([
-            "both".to_owned(),
-            rate(common.mpps),
-            format!("{:.2}", common.gbps_l2),
-            String::new(),
-            count(common.directions.downlink.sent_packets + common.directions.uplink.sent_packets),
-            count(lost),
-            count(self.cable.reordered),
-            String::new(),
-            String::new(),
-        ]);
+        let more = [count(self.cable.reordered), String::new(), String::new()];
+        table.row(show::both(common).into_iter().chain(more));
         table.text()
     }
 
@@ -152,7 +132,6 @@ pub fn side_by_side(reports: &[CableReport]) -> String {
     ]);
     for report in reports {
         let (common, cable) = (&report.common, &report.cable);
-        let lost = common.directions.downlink.lost_packets + common.directions.uplink.lost_packets;
         table.row([
             common.port.clone(),
             cable.service_groups.to_string(),
@@ -163,7 +142,7 @@ pub fn side_by_side(reports: &[CableReport]) -> String {
             format!("{:.0}", cable.crypto_cycles),
             format!("{:.0}", cable.beyond_crypto_cycles),
             format!("{:.0}", cable.upstream_cycles),
-            count(lost),
+            count(common.lost_packets()),
             count(cable.wrong_frames + cable.reordered),
             format!("{:.0} %", common.worker_utilisation.first().unwrap_or(&0.0) * 100.0),
         ]);

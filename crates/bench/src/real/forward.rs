@@ -11,7 +11,7 @@ use port::{OpenContext, Uri};
 
 use super::counters::Bursts;
 use crate::error::BenchError;
-use crate::socket::{SLOTS, arena};
+use crate::socket::{SLOTS, stock};
 
 /// The longest sleep, after which it looks whether it is to end.
 const SLEEP: Duration = Duration::from_millis(50);
@@ -27,8 +27,7 @@ const YIELDS: u32 = 16;
 /// # Errors
 /// What a port said.
 pub fn forward(uris: [&str; 2], stop: &AtomicBool) -> Result<(), BenchError> {
-    let arena = arena(SLOTS)?;
-    let mut pool = Pool::new(&arena, SLOTS as usize);
+    let (_, mut pool) = stock(SLOTS)?;
     let mut cx = OpenContext::new(&mut pool);
     let mut one = |text: &str| {
         let failed = |source| BenchError::Port { uri: text.to_owned(), source };

@@ -1,0 +1,30 @@
+//! What tests of several benchmarks look at.
+
+/// Keys that every result has.
+pub const KEYS: [&str; 25] = [
+    "schema",
+    "profile",
+    "gateway",
+    "port",
+    "workers",
+    "instances",
+    "seconds",
+    "subscribers",
+    "flows",
+    "directions",
+    "mpps",
+    "gbps_l2",
+    "loss_ratio",
+    "cost",
+    "reference",
+    "drops",
+    "allocations_per_packet",
+    "frames_lost",
+    "rss_bytes",
+    "bytes_per_subscriber",
+    "start_seconds",
+    "worker_utilisation",
+    "host",
+    "date",
+    "version",
+];
