@@ -62,8 +62,9 @@ pub(super) struct Changed {
     mappings: Marks,
 }
 
-/// Lines walked through in a call at most, that are no mappings.
+/// Lines walked through in a call at most, that are no mappings; and blocks, that are free.
 const WALKED: usize = 4096;
+const FREE_BLOCKS: usize = 1 << 16;
 
 /// What is found by what the other process names it by.
 #[derive(Debug)]
@@ -175,12 +176,17 @@ impl Nat {
             room -= 1;
         }
         let blocks = self.blocks.blocks.len() as u32; // fewer than there are timers
-        while room > 0 && changed.blocks_from < blocks {
+        let mut walked = 0;
+        while room > 0 && walked < FREE_BLOCKS.max(most) && changed.blocks_from < blocks {
+            walked += 1;
             if self.blocks.blocks[changed.blocks_from as usize].stand != Stand::Free {
                 self.export_block(changed.blocks_from, out);
                 room -= 1;
             }
             changed.blocks_from += 1;
+        }
+        if changed.blocks_from < blocks {
+            room = 0;
         }
         while room > 0
             && let Some(number) = changed.mappings.take()
