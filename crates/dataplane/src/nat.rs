@@ -39,6 +39,7 @@ mod blocks;
 mod config;
 mod expire;
 mod fragments;
+mod hand_over;
 mod icmp;
 mod kind;
 mod mapping;
@@ -53,6 +54,7 @@ mod undo;
 
 pub use blocks::{BlockEvent, Ended};
 pub use config::{Config, Misconfigured, Pool, Timeouts};
+pub use hand_over::Unfit;
 pub use reload::{Addresses, Change, Refused};
 pub use stage::{TranslateIn, TranslateOut, Translates};
 pub use tables::{Nat, Unavailable};

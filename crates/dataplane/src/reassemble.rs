@@ -36,7 +36,7 @@ use wire::L3L4;
 use crate::parse::HasIp;
 use crate::{drops, punts};
 use datagrams::Datagrams;
-pub use datagrams::{Config, Whose};
+pub use datagrams::{Config, Unfit, Whose};
 pub use stage::CatchFragments;
 
 /// The longest packet there is.
@@ -121,6 +121,19 @@ impl Reassembly {
     /// Fragments it holds.
     pub fn held(&self) -> usize {
         self.datagrams.fragments()
+    }
+
+    /// Adds all it holds and remembers, for another process that goes on for this one.
+    pub fn export(&self, out: &mut Vec<u8>) {
+        self.datagrams.export(out);
+    }
+
+    /// Takes in what another process has [exported](Self::export); it holds nothing yet.
+    ///
+    /// # Errors
+    /// It is not taken in as a whole: give this one up.
+    pub fn import(&mut self, octets: &[u8]) -> Result<(), Unfit> {
+        self.datagrams.import(octets)
     }
 
     /// Gives up everything: the worker ends.

@@ -29,6 +29,7 @@
 //! | [`mesh`] | handoff rings between workers |
 //! | [`shard`] | counters, a shard for each worker |
 //! | [`histogram`] | log-linear histogram of durations |
+//! | [`marks`] | numbers that are marked, each once |
 //! | [`hint`] | prefetch, time stamp counter and the core's clock, as safe functions |
 //!
 //! Everything has a single owner unless its name says otherwise. Nothing reads a clock or a random source by itself,
@@ -40,6 +41,7 @@ pub mod command;
 pub mod hint;
 pub mod histogram;
 pub mod lpm;
+pub mod marks;
 pub mod mesh;
 pub mod records;
 pub mod ring;

@@ -156,6 +156,11 @@ impl Lines {
         self.push(id.0, n);
     }
 
+    /// Whether a record begins at `id`; the lines of others have no meaning.
+    pub fn is_record(&self, id: LineId) -> bool {
+        self.lengths.get(id.0 as usize).is_some_and(|length| *length != 0)
+    }
+
     /// The `n` lines from `id`. `None` when they are not all in this heap; whether the record is still the one meant is
     /// the caller's affair.
     #[inline(always)]

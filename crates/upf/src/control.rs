@@ -167,6 +167,17 @@ impl Control {
         Self { nat, ..self }
     }
 
+    /// Writes all that workers, which stand still, have told of NAT blocks. False: the log cannot be written.
+    pub fn write_nat_log(&mut self, now: u64) -> bool {
+        while self.nat_log.poll(now) && !self.nat_log.has_failed() {}
+        !self.nat_log.has_failed()
+    }
+
+    /// What was written of NAT blocks is on the disk when this returns.
+    pub fn close_nat_log(&mut self) {
+        self.nat_log = NatLog::default();
+    }
+
     /// NAT blocks given out and ended.
     pub fn nat_blocks(&self) -> BlockCounters {
         self.nat_log.counters()

@@ -5,8 +5,10 @@ use std::os::fd::BorrowedFd;
 use dataplane::acl::AccessLists;
 use dataplane::forward::{Forwarding, InstanceId, Plan};
 use dataplane::nat::{self, Nat};
+use dataplane::reassemble::Reassembly;
 use engine::{Burst, Clock, Ctx, Env, Gateway, Layout, Pipeline, PortId, Source, SteerKey, TraceFilter};
 use table::command::Inbox;
+use table::marks::Marks;
 use table::ring::Producer;
 use table::snapshot::Reader;
 use table::waker::Waker;
@@ -141,44 +143,6 @@ pub enum Reply {
     Done,
 }
 
-/// Sessions whose counts or buckets may have changed since they were exported last, each once.
-#[derive(Debug, Default)]
-pub struct Marks {
-    bits: Vec<u64>,
-    list: Vec<u32>,
-}
-
-impl Marks {
-    /// Of handles below that none is marked.
-    pub fn new(handles: usize) -> Self {
-        Self { bits: vec![0; handles.div_ceil(64) + 64], list: Vec::with_capacity(handles.max(1024)) }
-    }
-
-    /// Marks a session as touched.
-    pub fn mark(&mut self, handle: u32) {
-        let (at, bit) = (handle as usize / 64, 1 << (handle % 64));
-        if at >= self.bits.len() {
-            self.bits.resize(at + 64, 0);
-        }
-        if self.bits[at] & bit == 0 {
-            self.bits[at] |= bit;
-            self.list.push(handle);
-        }
-    }
-
-    /// Unmarks one, if one is marked.
-    pub fn take(&mut self) -> Option<u32> {
-        let handle = self.list.pop()?;
-        self.bits[handle as usize / 64] &= !(1 << (handle % 64));
-        Some(handle)
-    }
-
-    /// How many are marked.
-    pub fn left(&self) -> usize {
-        self.list.len()
-    }
-}
-
 /// Commands carried out in a turn at most.
 const COMMANDS: usize = 32;
 
@@ -269,6 +233,16 @@ impl UserPlane {
     /// Wakes its worker.
     pub fn waker(&self) -> &Waker {
         &self.waker
+    }
+
+    /// Its translation, to hand over or to take in.
+    pub(crate) fn nat_mut(&mut self) -> Option<&mut Nat> {
+        self.state.nat.as_deref_mut()
+    }
+
+    /// Its fragments, from access and from the core, where they are put together.
+    pub(crate) fn fragments_mut(&mut self) -> Option<&mut [Reassembly; 2]> {
+        self.slow.fragments_mut()
     }
 
     /// Its translation.

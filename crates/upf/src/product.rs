@@ -162,6 +162,14 @@ impl Gateway for UpfGateway {
     fn take_over(loaded: &Loaded, from: &Value, mut sockets: Vec<OwnedFd>) -> anyhow::Result<Self> {
         let allow: Vec<_> = loaded.config.n4.iter().flat_map(|n4| &n4.allow).collect();
         let allow = allow.into_iter().filter_map(|text| crate::config::parse_prefix(text)).collect();
+        // Translation and fragments name them by number.
+        let instances = serde_json::json!(loaded.config.instances());
+        let is_numbered_alike = from["instances"] == instances;
+        anyhow::ensure!(
+            is_numbered_alike || (loaded.config.nat.is_none() && loaded.config.reassembly.is_none()),
+            "network instances differ: {} there, {instances} here; restart instead",
+            from["instances"]
+        );
         let has_control = from["control_socket"] == true;
         let control_socket = if has_control { sockets.pop().map(UdpSocket::from) } else { None };
         let sockets = n4::Sockets::go_on(sockets.into_iter().map(UdpSocket::from).collect(), allow);

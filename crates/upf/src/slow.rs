@@ -341,9 +341,9 @@ impl SlowPath {
         self.waiting.session_removed(handle, env);
     }
 
-    /// Shows all packets that wait, as [`Waiting::each`]. False: others are under way, which cannot be shown.
+    /// Shows all packets that wait, as [`Waiting::each`]; fragments go [by themselves](Self::fragments_mut). False: others are under way, which cannot be shown.
     pub(crate) fn each_waiting(&mut self, sessions: &Sessions, show: impl FnMut(bool, u32, u64, u64, &[u8])) -> bool {
-        let all = self.held() == self.waiting.held();
+        let all = self.held() == self.waiting.held() + self.fragments_held();
         self.waiting.each(sessions, show);
         all
     }
@@ -351,6 +351,15 @@ impl SlowPath {
     /// Takes in a packet that waited on another process's worker. False: there is no room.
     pub(crate) fn take_in(&mut self, place: (bool, u32), held: (u64, u64), octets: &[u8], sessions: &Sessions) -> bool {
         self.waiting.take_in(place, held, octets, sessions)
+    }
+
+    /// Fragments from access and from the core, where they are put together.
+    pub(crate) fn fragments_mut(&mut self) -> Option<&mut [Reassembly; 2]> {
+        self.fragments.as_mut()
+    }
+
+    fn fragments_held(&self) -> usize {
+        self.fragments.iter().flatten().map(Reassembly::held).sum()
     }
 
     /// A neighbour was resolved; returns how many packets go on.
@@ -395,8 +404,7 @@ impl Source<Upf> for SlowPath {
     }
 
     fn held(&self) -> usize {
-        let fragments: usize = self.fragments.iter().flatten().map(Reassembly::held).sum();
-        self.waiting.held() + self.pending.len() + self.turned.held() + self.control.held() + fragments
+        self.waiting.held() + self.pending.len() + self.turned.held() + self.control.held() + self.fragments_held()
     }
 }
 

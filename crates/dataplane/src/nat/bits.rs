@@ -43,6 +43,14 @@ impl Bits {
         None
     }
 
+    /// Takes that number out of a set; false: it is not in.
+    pub(super) fn remove(&mut self, set: usize, number: usize) -> bool {
+        let word = &mut self.words.run_mut(set * self.per, self.per)[number / 64];
+        let is_in = *word & 1 << (number % 64) != 0;
+        *word &= !(1 << (number % 64));
+        is_in
+    }
+
     /// Puts a number (back) into a set.
     pub(super) fn put(&mut self, set: usize, number: usize) {
         self.words[set * self.per + number / 64] |= 1 << (number % 64);

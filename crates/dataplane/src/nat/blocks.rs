@@ -9,6 +9,7 @@ use table::wheel::Handle;
 use super::bits::Bits;
 use super::config::Config;
 use super::kind::Protocol;
+use super::mapping::TICK_SHIFT;
 use super::parts::Parts;
 use super::reload::Change;
 use crate::drops;
@@ -65,12 +66,12 @@ pub(super) struct Block {
     /// The subscriber's record.
     pub subscriber: u32,
     /// Its private address.
-    private: u32,
+    pub private: u32,
     /// The subscriber's next block.
     pub next: u32,
     /// Mappings on its ports.
     pub used: u16,
-    /// Since when it has had none, in ticks.
+    /// Since when it has had none, or no subscriber has had it, in ticks.
     pub idle_since: u32,
     /// The one timer it may have.
     pub timer: Option<Handle>,
@@ -212,7 +213,7 @@ impl Blocks {
     }
 
     /// The first port of a block.
-    fn first_port(&self, block: u32) -> u16 {
+    pub(super) fn first_port(&self, block: u32) -> u16 {
         let number = block as usize % self.per_address;
         self.first_port + (number * usize::from(self.block_ports)) as u16 // blocks end at 65535
     }
@@ -269,6 +270,7 @@ impl Blocks {
         self.given -= usize::from(record.stand == Stand::Given);
         record.stand = if told { Stand::Held } else { Stand::Ending(why) };
         record.next = NONE;
+        record.idle_since = (now >> TICK_SHIFT) as u32; // 18 years
         told
     }
 
@@ -278,6 +280,46 @@ impl Blocks {
         self.blocks[block as usize].stand = Stand::Free;
         self.free.put(address, number);
         self.addresses[address].free += 1;
+    }
+
+    /// Domains and public addresses, by number.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = (u16, u32)> + '_ {
+        (0..self.addresses.len()).map(|at| (self.addresses[at].domain, self.addresses[at].public))
+    }
+
+    /// The block of an address by its number that has a port; none: no block has it.
+    pub(super) fn of_port(&self, address: u32, port: u16) -> Option<u32> {
+        let number = usize::from(port.checked_sub(self.first_port)?) / usize::from(self.block_ports);
+        // Fewer than there are timers.
+        (number < self.per_address).then(|| address * self.per_address as u32 + number as u32)
+    }
+
+    /// The number of a block's address.
+    pub(super) fn address_number(&self, block: u32) -> u32 {
+        block / self.per_address as u32
+    }
+
+    /// The instance of a domain.
+    pub(super) fn instance(&self, domain: u16) -> InstanceId {
+        self.domains[usize::from(domain)].instance
+    }
+
+    /// Takes a free block for what another process has it for; its timer is not set. Nothing is logged.
+    pub(super) fn claim(&mut self, block: u32, record: Block) {
+        let (address, number) = (block as usize / self.per_address, block as usize % self.per_address);
+        if self.free.remove(address, number) {
+            self.addresses[address].free -= 1;
+        }
+        self.given += usize::from(record.stand == Stand::Given);
+        self.blocks[block as usize] = record;
+    }
+
+    /// Takes that port of a block; false: it is in use.
+    pub(super) fn claim_port(&mut self, block: u32, protocol: Protocol, port: u16) -> bool {
+        let number = port - self.first_port(block);
+        let is_free = self.ports.remove(Self::set(block, protocol), number.into());
+        self.blocks[block as usize].used += u16::from(is_free);
+        is_free
     }
 
     fn set(block: u32, protocol: Protocol) -> usize {

@@ -69,6 +69,8 @@ impl Nat {
 
     /// Takes out a mapping whose timer is not set (any more).
     pub(super) fn remove(&mut self, id: LineId, mapping: &Mapping) {
+        self.mapping_changed(id);
+        self.imported.iter_mut().for_each(|imported| imported.forget(mapping.known_as));
         self.inside.remove(mapping.out_key);
         self.outside.remove(mapping.in_key);
         if let Some(place) = self.mapping_mut(id) {
@@ -84,13 +86,15 @@ impl Nat {
             let now = self.now;
             let record = &mut self.blocks.blocks[block as usize];
             record.idle_since = now;
-            if record.timer.is_none() {
+            let is_armed = record.timer.is_some();
+            self.block_changed(block);
+            if !is_armed {
                 self.set_block_timer(block, self.block_idle);
             }
         }
     }
 
-    fn set_block_timer(&mut self, block: u32, after: u32) {
+    pub(super) fn set_block_timer(&mut self, block: u32, after: u32) {
         self.blocks.blocks[block as usize].timer = self.set_timer(after, BLOCK | block);
     }
 
@@ -108,7 +112,10 @@ impl Nat {
                 self.end_block(block, Ended::Idle);
             }
             Stand::Ending(why) => self.end_block(block, why),
-            Stand::Held => self.blocks.free(block),
+            Stand::Held => {
+                self.blocks.free(block);
+                self.block_changed(block);
+            }
             Stand::Free => {}
         }
     }
@@ -116,11 +123,12 @@ impl Nat {
     /// Ends a block without mappings and timer. It is told and held, or tried again a tick later.
     fn end_block(&mut self, block: u32, why: Ended) {
         let told = self.blocks.end(block, why, self.now_ns);
+        self.block_changed(block);
         self.set_block_timer(block, if told { self.block_hold } else { 1 });
     }
 
     /// Unlinks a block from its subscriber; one without blocks is forgotten.
-    fn take_from_subscriber(&mut self, block: u32) {
+    pub(super) fn take_from_subscriber(&mut self, block: u32) {
         let id = LineId(self.blocks.blocks[block as usize].subscriber);
         let next = self.blocks.blocks[block as usize].next;
         let Some(subscriber) = self.subscriber_mut(id) else { return };
@@ -164,7 +172,7 @@ impl Nat {
         self.forget(id, &subscriber);
     }
 
-    fn end_mappings(&mut self, block: u32) {
+    pub(super) fn end_mappings(&mut self, block: u32) {
         let (domain, public) = self.blocks.address_of(block);
         while let Some((protocol, port)) = self.blocks.used_port(block) {
             let key = key(domain, protocol, public, port);

@@ -57,6 +57,17 @@ impl Fragments {
         entries[own.unwrap_or_else(oldest)] = Entry { whole, mapping, session, until: now + MEMORY_NS };
     }
 
+    /// All that are remembered: packet, mapping, session, and until when.
+    pub(super) fn each(&self, now: u64) -> impl Iterator<Item = (Whole, LineId, u32, u64)> + '_ {
+        let all = self.entries.iter().flatten().filter(move |entry| entry.until > now);
+        all.map(|entry| (entry.whole, entry.mapping, entry.session, entry.until))
+    }
+
+    /// Remembers a packet as another process did, until then.
+    pub(super) fn learn_until(&mut self, whole: Whole, mapping: LineId, session: u32, until: u64) {
+        self.learn(whole, mapping, session, until.saturating_sub(MEMORY_NS));
+    }
+
     /// The mapping and session of a packet whose first fragment came before.
     pub(super) fn recall(&self, whole: &Whole, now: u64) -> Option<(LineId, u32)> {
         let entry = self.entries[self.set(whole)].iter().find(|entry| entry.whole == *whole && entry.until > now)?;

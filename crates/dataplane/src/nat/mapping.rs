@@ -79,7 +79,9 @@ pub(super) struct Mapping {
     pub last: u32,
     /// Its timer.
     pub timer: u32,
-    pub rest: [u32; 4],
+    /// 1 and its number in the process that handed it over; 0: it was made here.
+    pub known_as: u32,
+    pub rest: [u32; 3],
 }
 
 impl Mapping {

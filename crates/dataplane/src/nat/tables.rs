@@ -13,6 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute_mut, tran
 use super::blocks::{BlockEvent, Blocks, NONE};
 use super::config::{Config, Misconfigured};
 use super::fragments::Fragments;
+use super::hand_over::{Changed, Imported};
 use super::kind::Protocol;
 use super::mapping::{Lives, Mapping, TICK_SHIFT, key, ticks};
 use super::reload::Change;
@@ -45,7 +46,7 @@ pub(super) struct Subscriber {
     /// The block it got last.
     pub first_block: u32,
     pub blocks: u32,
-    rest: [u64; 5],
+    pub rest: [u64; 5],
 }
 
 /// A flow as its subscriber sends it.
@@ -69,11 +70,11 @@ pub struct Nat {
     pub(super) inside: BulkMap<u64, u32>,
     pub(super) outside: BulkMap<u64, u32>,
     pub(super) mappings: Lines,
-    most_mappings: usize,
+    pub(super) most_mappings: usize,
     /// Subscribers by domain and private address.
     pub(super) by_address: BulkMap<u64, u32>,
     pub(super) subscribers: Lines,
-    most_subscribers: usize,
+    pub(super) most_subscribers: usize,
     most_blocks: u32,
     pub(super) wheel: Wheel,
     pub(super) lives: Lives,
@@ -81,6 +82,10 @@ pub struct Nat {
     pub(super) block_hold: u32,
     pub(super) refresh: bool,
     pub(super) fragments: Fragments,
+    /// While another process takes over: what has changed since it was exported.
+    pub(super) changed: Option<Box<Changed>>,
+    /// While this process takes over: what is known by which numbers there.
+    pub(super) imported: Option<Box<Imported>>,
     random: u64,
     pub(super) now: u32,
     pub(super) now_ns: u64,
@@ -118,6 +123,8 @@ impl Nat {
             block_hold: ticks(config.block_hold),
             refresh: config.refresh_from_outside,
             fragments: Fragments::new(config.fragments, random),
+            changed: None,
+            imported: None,
             random,
             now: (now >> TICK_SHIFT) as u32,
             now_ns: now,
@@ -279,6 +286,7 @@ impl Nat {
         };
         mapping.timer = timer.0;
         *self.mapping_mut(id)? = mapping;
+        self.mapping_changed(id);
         Some(id)
     }
 
@@ -313,6 +321,7 @@ impl Nat {
             subscriber.first_block = block;
             subscriber.blocks += 1;
         }
+        self.block_changed(block);
         Ok(block)
     }
 
@@ -329,6 +338,7 @@ impl Nat {
         let given = entered.and_then(|_| self.blocks.give(address, (id.0, flow.private), NONE, start, now));
         match given {
             Ok(block) => {
+                self.block_changed(block);
                 let new =
                     Subscriber { key, session: flow.session, address, first_block: block, blocks: 1, rest: [0; 5] };
                 self.subscriber_mut(id).into_iter().for_each(|subscriber| *subscriber = new);
@@ -342,6 +352,6 @@ impl Nat {
     }
 }
 
-fn subscriber_key(domain: u16, private: u32) -> u64 {
+pub(super) fn subscriber_key(domain: u16, private: u32) -> u64 {
     u64::from(domain) << 32 | u64::from(private)
 }

@@ -120,6 +120,7 @@ impl Nat {
         let mapping = self.mapping_mut(id).ok_or(drops::NAT_TABLE_FULL)?;
         let shorter = mapping.went_out(flags, now);
         let new = (mapping.public, mapping.public_port);
+        self.mapping_changed(id);
         rewrite::end(packet, ip.l4.into(), protocol, End::Source, new).ok_or(drops::MALFORMED)?;
         ip.src = new.0;
         if protocol != Protocol::Icmp {
@@ -186,6 +187,7 @@ impl Nat {
         let mapping = found.ok_or(drops::NAT_NO_MAPPING)?;
         let shorter = mapping.came_in(flags, refresh);
         let (new, session) = ((mapping.private, mapping.private_port), mapping.session);
+        self.mapping_changed(id);
         if ip.fragment == Fragment::First {
             let whole = whole(ticket.domain, ip, packet);
             self.fragments.learn(whole, id, session, self.now_ns);

@@ -1,5 +1,7 @@
 //! Packets of which fragments are held.
 
+mod hand_over;
+
 use engine::Drop;
 use table::bulk::{BulkMap, Seed};
 use wire::{L3L4, fast, ip6};
@@ -8,6 +10,7 @@ use super::blocks::{Blocks, NONE};
 use super::piece::{Key, Piece, finish4, finish6};
 
 use crate::drops;
+pub use hand_over::Unfit;
 
 /// Bounds of what is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

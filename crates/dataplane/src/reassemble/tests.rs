@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use testkit::packet::{ip4, ip6};
 use wire::{L3L4, ip4::Packet, protocol};
 
-use super::datagrams::{Config, Datagrams, Refused, Whose};
+use super::datagrams::{Config, Datagrams, Refused, Unfit, Whose};
 use super::*;
 
 use crate::drops;
@@ -78,6 +78,55 @@ fn teardrop_is_condemned_whole() {
     assert_eq!((datagrams.fragments(), pop(&mut datagrams, 0)), (0, None));
     datagrams.expire(SECOND);
     assert!(datagrams.is_pristine());
+}
+
+#[test]
+fn another_process_puts_together_what_this_one_began() {
+    let mut here = Datagrams::new(config(), 1);
+    for ident in 1..=4 {
+        push(&mut here, &piece(ident, 24, 40, false), 7).expect("taken");
+    }
+    push(&mut here, &piece(2, 8, 24, true), 8).expect("taken");
+    push(&mut here, &piece(3, 0, 24, true), 8).expect("complete");
+    push(&mut here, &piece(4, 0, 32, true), 8).expect_err("it overlaps");
+    let mut octets = Vec::new();
+    here.export(&mut octets);
+    let mut there = Datagrams::new(config(), 2);
+    assert_eq!(there.import(&octets), Ok(()));
+    assert_eq!((there.fragments(), there.next_deadline()), (here.fragments(), here.next_deadline()));
+    // The complete one goes on, copies of it and of the condemned one do not begin anew.
+    assert_eq!(pop(&mut there, 9), pop(&mut here, 9));
+    assert_eq!(push(&mut there, &piece(3, 0, 24, true), 9), Err(drops::REASSEMBLY_DUPLICATE.into()));
+    assert_eq!(push(&mut there, &piece(4, 0, 24, true), 9), Err(drops::REASSEMBLY_OVERLAP.into()));
+    push(&mut there, &piece(1, 0, 24, true), 9).expect("the rest of it");
+    push(&mut there, &piece(2, 0, 8, true), 9).expect("the rest of it");
+    for _ in 0..2 {
+        let whole = pop(&mut there, 9).expect("a whole packet");
+        assert_eq!(whole[20..], (0..40).collect::<Vec<u8>>());
+    }
+    there.expire(10 * SECOND);
+    assert!(there.is_pristine());
+    // Of what is not completed the time is the same.
+    here.export(&mut Vec::new());
+    assert_eq!(here.expire(10 * SECOND + 7).packets, 3);
+}
+
+#[test]
+fn fragments_that_find_no_room_are_not_taken_in() {
+    let mut here = Datagrams::new(config(), 1);
+    (1..=9).for_each(|ident| push(&mut here, &piece(ident, 24, 40, false), 7).expect("taken"));
+    let mut octets = Vec::new();
+    here.export(&mut octets);
+    for less in [
+        Config { packets: 8, ..config() },
+        Config { bytes: 8 * 256, ..config() },
+        Config { packets_per_owner: 8, ..config() },
+    ] {
+        assert_eq!(Datagrams::new(less, 2).import(&octets), Err(Unfit::Full));
+    }
+    let cut = (1..octets.len()).filter(|len| Datagrams::new(config(), 2).import(&octets[..*len]).is_ok());
+    assert_eq!(cut.count(), 8, "whole records only");
+    assert_eq!(Datagrams::new(config(), 2).import(&[&octets[..], &octets].concat()), Err(Unfit::Garbled));
 }
 
 #[test]

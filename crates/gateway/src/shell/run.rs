@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use engine::{Drop, Io};
 use port::Wires;
 
-use super::hand_over::{self, Handed, Listeners, Taken, Taker};
+use super::hand_over::{self, Handed, Listeners, Standstill, Taken, Taker};
 use super::ports;
 use super::process::{Ended, Opened, Process, StartError};
 use super::product::{Gateway, Head, Loaded, Product};
@@ -221,15 +221,18 @@ impl<G: Gateway> Running<G> {
 
 /// Reports that another process goes on, with the last counters of this one.
 fn handed_over(handed: &Handed, json: Option<Box<dyn Write>>) -> anyhow::Result<()> {
-    let Handed { pid, frozen_ns, parts_ns, last } = handed;
-    let [stop_us, send_us, load_us] = parts_ns.map(|ns| ns / 1000);
+    let Handed { pid, frozen_ns, parts, last } = handed;
+    let Standstill { stop, settle, export, load, run, import } = *parts;
+    let [stop_us, settle_us, export_us, load_us, run_us] = [stop, settle, export, load, run].map(|ns| ns / 1000);
+    let [import_us, import_cpu_us] = import.map(|ns| ns / 1000);
     let (received, sent) = (last.io(Io::RxPackets), last.io(Io::TxPackets));
     let dropped: u64 = last.workers.iter().map(|worker| worker.dropped()).sum();
     let missing: i64 = last.workers.iter().map(|worker| worker.missing).sum();
     let frozen_us = frozen_ns / 1000;
     tracing::info!(
         target: "process", event = "take_over_done",
-        pid, frozen_us, stop_us, send_us, load_us, received, sent, dropped, packets_missing = missing,
+        pid, frozen_us, stop_us, settle_us, export_us, load_us, import_us, import_cpu_us, run_us,
+        received, sent, dropped, packets_missing = missing,
         "handed over to process {pid}; no worker ran for {frozen_us} µs"
     );
     if let Some(mut out) = json {

@@ -3,11 +3,12 @@
 //! ```text
 //! sections:  N | octets (4 + n): the endpoint's records       W | worker (2) | octets (4 + n): handles and states of sessions
 //!            F | as W, complete: every one has to fit         H | worker (2) | octets (4 + n): packets that wait
-//!            C | octets (4 + n): neighbours as JSON
+//!            C | octets (4 + n): neighbours as JSON                T | worker (2) | octets (4 + n): translation
+//!            U, D | worker (2) | octets (4 + n): fragments from access, from the core
 //! ```
 //! | goes | does not |
 //! |---|---|
-//! | sessions, rules, usage, quotas, buckets, reports not acknowledged, packets that wait | counters of workers, ports and N4: they begin anew |
+//! | sessions, rules, usage, quotas, buckets, reports not acknowledged, packets that wait, translation, fragments | counters of workers, ports and N4: they begin anew |
 //! | associations, responses that may be asked for again, neighbours | connections to `weir show`; traces |
 
 use std::collections::BTreeSet;
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 
 use super::observer::Observer;
 use super::query::{QueriedPlane, Query, QueryAnswer};
+use crate::gateway::UserPlane;
 use crate::n4::hand_over::{In, Places, put};
 
 /// Sessions for which control is locked at a time.
@@ -33,6 +35,8 @@ pub struct Exported {
     again: BTreeSet<u32>,
     /// Sessions of all workers that have changed and are still to be exported.
     left: usize,
+    /// Blocks and mappings of translation, likewise.
+    translations_left: usize,
 }
 
 fn section(out: &mut Vec<u8>, kind: u8, worker: Option<u16>, octets: &[u8]) {
@@ -42,6 +46,20 @@ fn section(out: &mut Vec<u8>, kind: u8, worker: Option<u16>, octets: &[u8]) {
     out.push(kind);
     out.extend(worker.into_iter().flat_map(u16::to_le_bytes));
     put(out, octets);
+}
+
+/// Adds a worker's translation and fragments, as far as they are left; it stands still.
+fn export_parts(plane: &mut UserPlane, worker: u16, now: u64, out: &mut Vec<u8>) {
+    let mut octets = Vec::new();
+    if let Some(nat) = plane.nat_mut() {
+        nat.export_rest(now, &mut octets);
+        section(out, b'T', Some(worker), &octets);
+    }
+    for (kind, fragments) in [b'U', b'D'].into_iter().zip(plane.fragments_mut().into_iter().flatten()) {
+        octets.clear();
+        fragments.export(&mut octets);
+        section(out, kind, Some(worker), &octets);
+    }
 }
 
 impl Observer {
@@ -80,6 +98,26 @@ impl Observer {
         Ok(())
     }
 
+    /// Adds what has changed of workers' translation. Returns how much is left.
+    fn export_translation(&self, out: &mut Vec<u8>) -> Result<usize, String> {
+        if self.config().nat.is_none() {
+            return Ok(0);
+        }
+        let before = std::mem::take(&mut self.exported().translations_left);
+        let mut left = 0;
+        for (worker, query) in (0..).zip(&self.queries) {
+            match query.ask(Query::Translated { left: before / self.queries.len() }) {
+                Some(QueryAnswer::Changed(octets, more)) => {
+                    section(out, b'T', Some(worker), &octets);
+                    left += more;
+                }
+                _ => return Err(format!("worker {worker} does not answer")),
+            }
+        }
+        self.exported().translations_left = left;
+        Ok(left)
+    }
+
     fn import_section(
         &self,
         workers: &mut [Worker<QueriedPlane>],
@@ -114,6 +152,15 @@ impl Observer {
             return Ok(());
         }
         let plane = workers.get_mut(usize::from(worker)).ok_or_else(garbled)?.gateway_mut().plane_mut();
+        match (kind, plane.nat_mut()) {
+            (b'T', Some(nat)) => return nat.import(octets).map_err(|why| format!("[nat]: {why}")),
+            (b'T', None) => return Err("[nat] is not configured here".to_owned()),
+            _ => {}
+        }
+        if matches!(kind, b'U' | b'D') {
+            let fragments = plane.fragments_mut().ok_or("fragments wait, and [reassembly] is not configured here")?;
+            return fragments[usize::from(kind == b'D')].import(octets).map_err(|why| format!("[reassembly]: {why}"));
+        }
         let mut input = In(octets);
         while !input.0.is_empty() {
             if kind == b'H' {
@@ -150,8 +197,6 @@ impl HandOver<QueriedPlane> for Observer {
                 config.n4.is_none() && config.simulate.is_none(),
                 "there is no [n4] whose sessions could be handed over",
             ),
-            of(config.nat.is_some(), "[nat]: mappings of public ports are not handed over yet"),
-            of(config.reassembly.is_some(), "[reassembly]: fragments in progress are not handed over yet"),
         ]
         .into_iter()
         .flatten()
@@ -163,7 +208,7 @@ impl HandOver<QueriedPlane> for Observer {
         let mut n4 = self.n4().ok_or_else(|| io::Error::other("no [n4]"))?;
         let (sockets, has_control) = n4.descriptors()?;
         n4.endpoint_mut().note_changes(true);
-        let note = json!({ "began": n4.endpoint().began(), "control_socket": has_control });
+        let note = json!({ "began": n4.endpoint().began(), "control_socket": has_control, "instances": self.config().instances() });
         drop(n4);
         self.follow(true).map_err(io::Error::other)?;
         Ok((note, sockets))
@@ -196,7 +241,7 @@ impl HandOver<QueriedPlane> for Observer {
             }
         }
         self.exported().left = left;
-        Ok(left)
+        Ok(left + self.export_translation(out)?)
     }
 
     fn settle(&self) -> bool {
@@ -250,8 +295,15 @@ impl HandOver<QueriedPlane> for Observer {
                 return Err(format!("packets of worker {n} are under way"));
             }
             section(out, b'H', Some(n), &octets);
+            export_parts(worker.gateway_mut().plane_mut(), n, clock.now, out);
         }
-        Ok(())
+        // Its lines stand before those of the other process.
+        let is_written = self.control().write_nat_log(clock.now);
+        if is_written { Ok(()) } else { Err("the NAT log cannot be written".to_owned()) }
+    }
+
+    fn handed_over(&self) {
+        self.control().close_nat_log();
     }
 
     fn end(&self) {
@@ -268,7 +320,7 @@ impl HandOver<QueriedPlane> for Observer {
         while let Some(kind) = input.number::<1>() {
             let kind = kind as u8;
             let worker = match kind {
-                b'W' | b'F' | b'H' => input.number::<2>().ok_or_else(garbled)? as u16,
+                b'W' | b'F' | b'H' | b'T' | b'U' | b'D' => input.number::<2>().ok_or_else(garbled)? as u16,
                 b'N' | b'C' => 0,
                 _ => return Err(garbled()),
             };
@@ -280,5 +332,11 @@ impl HandOver<QueriedPlane> for Observer {
     fn imported(&self, _workers: &mut [Worker<QueriedPlane>]) -> Result<(), String> {
         self.control().publish();
         Ok(())
+    }
+
+    fn running(&self) {
+        if let Some(mut n4) = self.n4() {
+            n4.endpoint_mut().imported();
+        }
     }
 }

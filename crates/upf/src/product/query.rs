@@ -5,12 +5,13 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::Upf;
-use crate::gateway::{Marks, UserPlane};
+use crate::gateway::UserPlane;
 use crate::rules::{Credit, Usage};
 use crate::sessions::Sessions;
 use dataplane::nat::BlockEvent;
 use engine::{Burst, Clock, Env, Gateway, PortId, SteerKey, TraceFilter};
 use table::command::{self, Inbox};
+use table::marks::Marks;
 use table::waker::Waker;
 
 /// What can be asked.
@@ -34,6 +35,11 @@ pub enum Query {
         /// How many more are to go, as far as is known: of many, many are taken in a turn.
         left: usize,
     },
+    /// Translation that has changed, some at a time.
+    Translated {
+        /// How much more is to go, as far as is known.
+        left: usize,
+    },
     /// Which blocks of public ports subscribers have, some at a time.
     Blocks {
         /// Go on from here; 0: from the beginning.
@@ -55,7 +61,7 @@ pub enum QueryAnswer {
     Usage(Option<(Vec<Usage>, Vec<Credit>)>, u64),
     /// The query was carried out.
     Done,
-    /// Handles and states of sessions, as `export` writes them, and how many are left.
+    /// Handles and states of sessions, as `export` writes them, or [translation](dataplane::nat::Nat::export), and how many are left.
     Changed(Vec<u8>, usize),
     /// What of a worker's own may run out: name, used, there.
     Levels(Option<[(&'static str, u64, u64); 3]>),
@@ -93,6 +99,8 @@ const A_TURN: usize = 4;
 /// of what is left each time, so that it shrinks however fast sessions change.
 const CHANGED: std::ops::RangeInclusive<usize> = 64..=1024;
 const PARTS: usize = 16;
+/// As [`CHANGED`], of blocks and mappings: a cache line and some 40 octets each.
+const TRANSLATED: std::ops::RangeInclusive<usize> = 256..=2048;
 /// Blocks of ports looked at in a turn: some microseconds.
 const BLOCKS: usize = 2048;
 /// A worker answers in its next turn; a stopped one never.
@@ -190,7 +198,7 @@ impl Gateway for QueriedPlane {
     }
 
     fn control(&mut self, env: &mut Env) -> usize {
-        let (plane, marks, now) = (&self.plane, &mut self.marks, env.now);
+        let (plane, marks, now) = (&mut self.plane, &mut self.marks, env.now);
         let answered = self.inbox.drain(A_TURN, |question| match question {
             Query::Follow(on) => {
                 *marks = on.then(|| {
@@ -198,6 +206,7 @@ impl Gateway for QueriedPlane {
                     (0..plane.sessions().handles() as u32).for_each(|handle| all.mark(handle));
                     Box::new(all)
                 });
+                plane.nat_mut().into_iter().for_each(|nat| nat.follow(on));
                 QueryAnswer::Done
             }
             Query::Mark(handles) => {
@@ -212,6 +221,11 @@ impl Gateway for QueriedPlane {
                 let most = (left / PARTS).clamp(*CHANGED.start(), *CHANGED.end());
                 (0..most).map_while(|_| marks.take()).for_each(|handle| export(plane.sessions(), handle, &mut out));
                 QueryAnswer::Changed(out, marks.left())
+            }
+            Query::Translated { left } => {
+                let (mut out, most) = (Vec::new(), (left / PARTS).clamp(*TRANSLATED.start(), *TRANSLATED.end()));
+                let left = plane.nat_mut().map_or(0, |nat| nat.export(most, &mut out));
+                QueryAnswer::Changed(out, left)
             }
             Query::Sessions => {
                 let sessions = plane.sessions();

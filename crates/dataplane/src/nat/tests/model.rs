@@ -15,6 +15,10 @@ enum Act {
     Wait(u64),
     /// A session ends.
     End(u8),
+    /// Another process begins to take over; from then on it gets a little after each step.
+    Follow,
+    /// It goes on.
+    Switch,
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -24,6 +28,8 @@ fn act() -> impl Strategy<Value = Act> {
             .prop_map(|(which, port, protocol)| Act::In { which, port, protocol }),
         2 => (1u64..100).prop_map(Act::Wait),
         1 => (0u8..12).prop_map(Act::End),
+        1 => Just(Act::Follow),
+        1 => Just(Act::Switch),
     ]
 }
 
@@ -99,8 +105,27 @@ proptest! {
         let mut rig = Rig::new(&Config { seed, ..config() });
         let (mut known, mut book) = (BTreeMap::<(u8, u16, usize), Known>::new(), Model::default());
         let mut now = 0;
+        let mut heir = None::<Rig>;
         for act in acts {
+            if let Some(heir) = &mut heir {
+                let mut octets = Vec::new();
+                rig.nat.export(5, &mut octets);
+                prop_assert_eq!(heir.nat.import(&octets), Ok(()));
+            }
             match act {
+                Act::Follow => {
+                    rig.nat.follow(true);
+                    heir = Some(Rig::new(&Config { seed: seed ^ 5, ..config() }));
+                }
+                Act::Switch => {
+                    let Some(mut next) = heir.take() else { continue };
+                    let mut octets = Vec::new();
+                    rig.nat.export_rest(now * SECOND, &mut octets);
+                    prop_assert_eq!(next.nat.import(&octets), Ok(()));
+                    book.read(&mut rig.log);
+                    next.nat.set_now(now * SECOND);
+                    rig = next;
+                }
                 Act::Out { ue: n, port, protocol } => {
                     let mut packet = sent(ue(n), REMOTE, port, protocol, true);
                     let done = rig.outward(n.into(), &mut packet);

@@ -113,6 +113,23 @@ impl Listeners {
     }
 }
 
+/// The parts of the time in which no worker ran, one after the other, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Standstill {
+    /// Until the workers stood still.
+    pub stop: u64,
+    /// Until what they had for each other and for control was seen to.
+    pub settle: u64,
+    /// Until what was left of their state was put together, and sent.
+    pub export: u64,
+    /// Until the new process had taken it in.
+    pub load: u64,
+    /// Until its workers ran.
+    pub run: u64,
+    /// Of `load`, and of that, what the new process worked and was on a CPU for: the rest is waiting.
+    pub import: [u64; 2],
+}
+
 /// Another process goes on.
 #[derive(Debug)]
 pub struct Handed {
@@ -120,8 +137,8 @@ pub struct Handed {
     pub pid: i32,
     /// Nanoseconds in which no worker ran.
     pub frozen_ns: u64,
-    /// Of these: until the workers stood still, until their state was sent, until the new process had it.
-    pub parts_ns: [u64; 3],
+    /// What it was spent on.
+    pub parts: Standstill,
     /// The last counters of this one.
     pub last: Snapshot,
 }
@@ -289,7 +306,10 @@ pub fn hand_over<P: Product>(process: &mut Process<P>, listeners: &Listeners) ->
         Err(why) => Err(why),
     };
     match handed {
-        Ok(handed) => Some(handed),
+        Ok(handed) => {
+            state.handed_over();
+            Some(handed)
+        }
         Err(why) => {
             state.end();
             process.shell().handing().end();
@@ -346,18 +366,26 @@ fn freeze<P: Product>(
     let since = process.shell().now_ns();
     process.freeze()?;
     let stopped = process.shell().now_ns();
-    let frozen = send_rest(process, state, link, listeners).and_then(|()| {
+    let frozen = send_rest(process, state, link, listeners).and_then(|settled| {
         let lost = broken("it was about to run");
         let sent = process.shell().now_ns();
-        link.expect(Kind::Loaded, Some(LOADING)).map_err(&lost)?;
+        let took = link.expect(Kind::Loaded, Some(LOADING)).map_err(&lost)?;
         let loaded = process.shell().now_ns();
-        let last = process.shell().snapshot();
         link.send(Kind::Go, &[], &[]).map_err(&lost)?;
+        // While it sets its workers going.
+        let last = process.shell().snapshot();
         // Without end: it has the ports now, unless it ends.
         let running = link.expect(Kind::Running, None).map_err(&lost)?;
         let until: u64 = std::str::from_utf8(&running.octets).ok().and_then(|text| text.parse().ok()).unwrap_or(since);
-        let parts_ns = [stopped - since, sent - stopped, loaded - sent];
-        Ok(Handed { pid, frozen_ns: until.saturating_sub(since), parts_ns, last })
+        let parts = Standstill {
+            stop: stopped - since,
+            settle: settled - stopped,
+            export: sent - settled,
+            load: loaded - sent,
+            run: until.saturating_sub(loaded),
+            import: serde_json::from_slice(&took.octets).unwrap_or_default(),
+        };
+        Ok(Handed { pid, frozen_ns: until.saturating_sub(since), parts, last })
     });
     frozen.inspect_err(|_| {
         if let Err(error) = process.go() {
@@ -366,12 +394,13 @@ fn freeze<P: Product>(
     })
 }
 
+/// Sends what is left; when the workers had come to rest, in nanoseconds of their clock.
 fn send_rest<P: Product>(
     process: &mut Process<P>,
     state: &dyn HandOver<P::Plane>,
     link: &mut Link,
     listeners: &Listeners,
-) -> Result<(), String> {
+) -> Result<u64, String> {
     let lost = broken("the workers stood still");
     // What workers hand to each other, and what they told control last.
     for round in 0.. {
@@ -383,6 +412,7 @@ fn send_rest<P: Product>(
             return Err("the workers do not come to rest".to_owned());
         }
     }
+    let settled = process.shell().now_ns();
     let mut out = Vec::new();
     state.export_rest(process.standing(), &mut out)?;
     link.send(Kind::Batch, &out, &[]).map_err(&lost)?;
@@ -394,7 +424,8 @@ fn send_rest<P: Product>(
     let (names, sockets): (Vec<_>, Vec<_>) = listeners.named().into_iter().unzip();
     let note = FrozenNote { positions, listeners: names.into_iter().map(str::to_owned).collect() };
     let note = serde_json::to_vec(&note).map_err(|error| error.to_string())?;
-    link.send(Kind::Frozen, &note, &sockets).map_err(&lost)
+    link.send(Kind::Frozen, &note, &sockets).map_err(&lost)?;
+    Ok(settled)
 }
 
 impl Shell {

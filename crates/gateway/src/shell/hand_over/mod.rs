@@ -36,7 +36,7 @@ use engine::Worker;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use giver::{Handed, Listeners, serve};
+pub use giver::{Handed, Listeners, Standstill, serve};
 pub(super) use giver::{Pending, hand_over};
 pub(super) use taker::{Taken, Taker};
 pub use wire::{Kind, Link, Message};
@@ -78,6 +78,9 @@ pub trait HandOver<G: engine::Gateway>: Send + Sync {
     /// Something cannot be handed over after all.
     fn export_rest(&self, workers: &mut [Worker<G>], out: &mut Vec<u8>) -> Result<(), String>;
 
+    /// The other process runs, and this one ends at once: what it alone has to finish.
+    fn handed_over(&self) {}
+
     /// The other process has failed: nothing is noted any more.
     fn end(&self);
 
@@ -92,6 +95,9 @@ pub trait HandOver<G: engine::Gateway>: Send + Sync {
     /// # Errors
     /// It does not fit together; a sentence.
     fn imported(&self, workers: &mut [Worker<G>]) -> Result<(), String>;
+
+    /// The workers run; control does not yet. For what they need not wait for.
+    fn running(&self) {}
 }
 
 /// What a process asks for, and what it is: both must be alike.

@@ -6,13 +6,14 @@ use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use engine::Time;
 use frame::{Pool, PortHandover};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use table::hint::thread_cpu_ns;
 
 use super::super::ports::{self, PortsError, WorkerPorts};
 use super::super::process::{Opened, Process, StartError};
@@ -160,9 +161,14 @@ impl Taker {
         let observer = process.observer().clone();
         let state = observer.hand_over().ok_or_else(|| anyhow!("this gateway takes no state over"))?;
         let said = |why: String| anyhow!("taking over: {why}; the running gateway goes on");
+        let (mut begun, mut is_first) = ((Instant::now(), thread_cpu_ns()), true);
         let frozen = loop {
             stop()?;
             let message = self.link.receive(Some(PATIENCE)).context("the running gateway gave up; its log says why")?;
+            if is_first {
+                begun = (Instant::now(), thread_cpu_ns());
+            }
+            is_first = message.kind == Kind::Arm;
             match message.kind {
                 Kind::Batch => state.import(process.standing(), &message.octets).map_err(said)?,
                 Kind::Synced => self.link.send(Kind::Ready, &[], &[])?,
@@ -180,13 +186,15 @@ impl Taker {
             }
         }
         stop()?;
-        self.link.send(Kind::Loaded, &[], &[])?;
+        let took = [begun.0.elapsed().as_nanos() as u64, thread_cpu_ns() - begun.1]; // some seconds at most
+        self.link.send(Kind::Loaded, &serde_json::to_vec(&took)?, &[])?;
         self.link.expect(Kind::Go, Some(PATIENCE)).context("the running gateway gave up; its log says why")?;
         port::set_borrowed(false);
         process.go().context("a thread for a worker")?;
         let now = process.shell().now_ns().to_string();
         // One that has gone meanwhile needs no answer.
         let _ = self.link.send(Kind::Running, now.as_bytes(), &[]);
+        state.running();
         Ok(Taken { process, listeners: listeners(&note, frozen.descriptors) })
     }
 }

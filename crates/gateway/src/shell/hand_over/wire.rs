@@ -42,7 +42,7 @@ pub enum Kind {
     Armed,
     /// `>` The workers stand still: where ports stand, as JSON, with the listening sockets. The last batch came before.
     Frozen,
-    /// `<` All is taken in; the workers are ready to run.
+    /// `<` All is taken in; the workers are ready to run. As JSON: nanoseconds that the last of it took, and those on a CPU.
     Loaded,
     /// `>` Run. From here on only the end of the other process brings the workers back.
     Go,

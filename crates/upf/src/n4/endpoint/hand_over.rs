@@ -121,12 +121,14 @@ impl Endpoint {
         if !new.is_empty() {
             self.restore_associations(new, clock);
         }
-        let (owners, reader) = (Owners::of_node(&self.node), self.n4.reader(clock));
-        let (mut moved, mut is_last) = (false, false);
+        let mut readers = None;
         while let Some(kind) = input.number::<1>() {
-            moved |= matches!(kind as u8, SESSION | GONE);
             match kind as u8 {
-                SESSION => self.n4.import_session(&mut input, (&reader, &owners), control, clock, places)?,
+                SESSION => {
+                    let (owners, reader) =
+                        readers.get_or_insert_with(|| (Owners::of_node(&self.node), self.n4.reader(clock)));
+                    self.n4.import_session(&mut input, (reader, owners), control, clock, places)?;
+                }
                 GONE => {
                     let number = input.number::<4>().ok_or_else(garbled)? as u32;
                     self.n4.forget_session(number, control, places);
@@ -135,22 +137,21 @@ impl Endpoint {
                 RESPONSES => {
                     let is_read = self.node.go_on_with(input.text().ok_or_else(garbled)?);
                     is_read.then_some(()).ok_or_else(garbled)?;
-                    is_last = true;
-                    moved = true;
                 }
                 TIMERS => {
                     let is_read = self.n4.import_timers(input.text().ok_or_else(garbled)?);
                     is_read.then_some(()).ok_or_else(garbled)?;
-                    is_last = true;
                 }
                 _ => return Err(garbled()),
             }
         }
-        if is_last && moved {
-            self.n4.restored();
-            self.recount();
-        }
         Ok(())
+    }
+
+    /// All is taken in: which numbers are free, how many sessions each association has.
+    pub fn imported(&mut self) {
+        self.n4.restored();
+        self.recount();
     }
 
     fn check_associations(&self, input: &mut In<'_>) -> Result<(), String> {
