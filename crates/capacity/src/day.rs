@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::known::End;
 use crate::machine::{Machine, Place};
 use crate::plan::{Candidate, Planner};
 
@@ -46,7 +45,7 @@ pub(crate) fn day(planner: &Planner, candidates: &[Candidate]) -> Option<Day> {
 /// Machines with spares at a share of the peak.
 fn at(planner: &Planner, machine: &Machine, share: f64, most: u32) -> u32 {
     let scale = share.max(1e-6);
-    let fit = planner.fit(machine, scale, End::Value);
+    let fit = planner.fit(machine, scale);
     fit.map_or(most, |fit| crate::placement::with_spares(fit.needed, &planner.question.failure)).min(most)
 }
 
@@ -84,7 +83,7 @@ pub(crate) fn hybrid(planner: &Planner, candidates: &[Candidate]) -> Option<Hybr
     let (server, cloud) = (best_of(Place::OnPremise)?, best_of(Place::Cloud)?);
     let each = |c: &Candidate| Some(c.usd_per_hour.as_ref()?.value.0 / f64::from(c.machines));
     let (server_usd, cloud_usd) = (each(server)?, each(cloud)?);
-    let fit = |c: &Candidate| planner.fit(planner.machine(&c.machine)?, 1.0, End::Value).ok();
+    let fit = |c: &Candidate| planner.fit(planner.machine(&c.machine)?, 1.0).ok();
     let (server_fit, cloud_fit) = (fit(server)?, fit(cloud)?);
     let flat = vec![1.0; 24];
     let load = planner.question.demand.day.as_ref().unwrap_or(&flat);

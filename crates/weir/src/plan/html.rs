@@ -7,7 +7,7 @@ use capacity::plan::{Answer, Candidate, CurvePoint, Throughput};
 use capacity::site::Outcome;
 
 use super::svg::{Bar, Drawn, Series, bars, escape, plot};
-use super::tables::{binding, lost, machines, maybe, next, percent, percent_whole, range, usd};
+use super::tables::{at_p90, binding, lost, machines, maybe, next, not_known, percent, percent_whole, range, usd};
 
 const STYLE: &str = "
 :root{--paper:#fbfbf9;--ink:#1d2327;--soft:#68737b;--rule:#dfe3e4;--card:#ffffff;--a:#2f6f8f;--b:#d98e32;--c:#8a9aa3;--good:#3c8a5b;--bad:#b8483e}
@@ -197,13 +197,14 @@ fn candidates(answer: &Answer) -> String {
             range(one),
             maybe(one.usd_per_hour.as_ref(), |price| usd(price.value.0)),
             maybe(one.total_usd_per_hour, |price| usd(price.0)),
+            at_p90(one),
+            percent_whole(one.cheapest_ratio),
             lost(&one.lost_with_one),
             format!("{}, {}", one.basis, one.from),
         ];
         (n == 0, cells)
     };
     let binds = |(n, one): (usize, &Candidate)| {
-        let unknown: Vec<String> = one.unknown.iter().map(|bound| bound.limit.to_string()).collect();
         let cells = vec![
             one.machine.clone(),
             binding(one),
@@ -211,7 +212,7 @@ fn candidates(answer: &Answer) -> String {
             maybe(one.unused.vcpus, percent),
             maybe(one.unused.bandwidth, percent),
             maybe(one.unused.interfaces, percent),
-            unknown.join(", "),
+            not_known(one),
         ];
         (n == 0, cells)
     };
@@ -221,9 +222,11 @@ fn candidates(answer: &Answer) -> String {
         ">each",
         ">margin",
         ">machines",
-        ">range",
+        ">P10 … P50 … P90",
         ">$/h",
         ">with traffic",
+        ">at P90",
+        ">cheapest",
         ">lost with one",
         "=rests on",
     ];
