@@ -22,6 +22,9 @@ pub struct Day {
     pub starts: u32,
 }
 
+/// Hours with less than this of the peak are the night.
+const NIGHT: f64 = 0.5;
+
 /// The best candidate of a cloud over the plan's load curve; machines on premise do not come and go.
 pub(crate) fn day(planner: &Planner, candidates: &[Candidate]) -> Option<Day> {
     let load = planner.question.demand.day.clone()?;
@@ -45,8 +48,14 @@ pub(crate) fn day(planner: &Planner, candidates: &[Candidate]) -> Option<Day> {
 /// Machines with spares at a share of the peak.
 fn at(planner: &Planner, machine: &Machine, share: f64, most: u32) -> u32 {
     let scale = share.max(1e-6);
+    let auto = planner.question.autoscale.as_ref();
+    let mut failure = planner.question.failure.clone();
+    if let Some(spares) = auto.and_then(|auto| auto.spares_at_night).filter(|_| share < NIGHT) {
+        failure.spares = spares;
+    }
+    let least = auto.and_then(|auto| auto.least_machines).unwrap_or(1);
     let fit = planner.fit(machine, scale);
-    fit.map_or(most, |fit| crate::placement::with_spares(fit.needed, &planner.question.failure)).min(most)
+    fit.map_or(most, |fit| crate::placement::with_spares(fit.needed, &failure)).max(least).min(most)
 }
 
 /// A base on premise, the cloud for what exceeds it and for what fails.

@@ -45,6 +45,10 @@ pub enum Refusal {
     TooSmall,
     /// A unit on it carries less than it must.
     TooSlow,
+    /// No site for it is as the plan wants it.
+    Site,
+    /// More than the plan's bounds allow.
+    OutOfBounds,
     /// The policy allows no answer from what was measured.
     NotMeasured,
     /// The catalogue does not say what it is.
@@ -56,6 +60,8 @@ impl std::fmt::Display for Refusal {
         f.pad(match self {
             Self::TooSmall => "too small",
             Self::TooSlow => "too slow",
+            Self::Site => "no site",
+            Self::OutOfBounds => "out of bounds",
             Self::NotMeasured => "not measured",
             Self::Unknown => "unknown",
         })
@@ -79,9 +85,10 @@ impl Planner {
         let of_a_unit = |share: f64| subscribers.map(|all| all * share);
         let group = self.demand.groups.map(|groups| 1.0 / f64::from(groups));
         let mut bounds = places(machine, &self.unit, of_a_unit(group.unwrap_or(0.0)));
+        self.measured_as_a_whole(machine, &mut bounds);
         bounds.extend(self.failure_domain(group));
         let places_for = self.room(&bounds)?;
-        let kept = sharing(machine, &self.question.placement).value.0;
+        let kept = self.kept(machine).value.0;
         let interface = machine.packets_per_interface.as_ref().zip(self.demand.packets());
         let interface = interface.map_or(f64::INFINITY, |(there, all)| there.value / all / scale);
 
@@ -140,6 +147,26 @@ impl Planner {
         let Tried { n, each, carries, basis, mut throughput, .. } = best;
         throughput.source = self.sources.told(machine, n, basis);
         Ok(Fit { most: n, room: places_for, each, carries, basis, throughput, needed, bounds })
+    }
+
+    /// What is left of a unit's throughput beside neighbours and up to the load that is aimed for.
+    pub(crate) fn kept(&self, machine: &Machine) -> Known<Ratio> {
+        let shared = sharing(machine, &self.question.placement);
+        let target = self.question.autoscale.as_ref().and_then(|auto| auto.target_load);
+        shared.map(|share| share * target.unwrap_or(1.0))
+    }
+
+    /// So many units as were measured on a machine found their queues, whatever one interface has: a server measured as
+    /// a whole has more interfaces than one.
+    fn measured_as_a_whole(&self, machine: &Machine, bounds: &mut [Bound]) {
+        let Some(most) = self.sources.own(machine).map(crate::scaling::Curve::most) else { return };
+        let queues = bounds.iter_mut().find(|bound| bound.limit == Limit::Queues);
+        if let Some(bound) = queues
+            && bound.units().is_some_and(|units| units < f64::from(most))
+        {
+            bound.allows = Allows::Units(f64::from(most));
+            bound.why = format!("{}; {most} ran when it was measured", bound.why);
+        }
     }
 
     /// What a unit that carries a share of the demand puts through its machine.

@@ -46,6 +46,8 @@ pub struct Server {
     pub queues: Option<u32>,
     /// Packets forwarded a second by all of it, each counted once; left out: an assumed band.
     pub packets: Option<Known<PacketRate>>,
+    /// Its height in a rack.
+    pub rack_units: Option<u32>,
     /// What it draws doing nothing.
     pub idle: Option<Known<Power>>,
     /// What it draws at most.
@@ -123,6 +125,7 @@ impl Server {
             packets_per_interface: None,
             whole_host: true,
             price: self.price(energy),
+            rack_units: self.rack_units,
             power: self
                 .power
                 .as_ref()

@@ -3,10 +3,12 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::bounds::{Whereto, site_for, within};
 use crate::choice::{Choice, choices};
 use crate::day::{Day, Hybrid};
 use crate::demand::Demand;
 use crate::fit::{Fit, Refusal};
+use crate::headline::{Headline, Pareto, pareto};
 use crate::ideal::Ideal;
 use crate::known::{Known, Provenance};
 use crate::limits::{Allows, Bound, bandwidth};
@@ -49,6 +51,8 @@ pub struct Planner {
 pub struct Answer {
     /// What it is headed with.
     pub name: String,
+    /// The recommendation.
+    pub headline: Headline,
     /// What is to be run.
     pub gateway: Gateway,
     /// How far from measurements it goes.
@@ -65,6 +69,8 @@ pub struct Answer {
     pub refused: Vec<Refused>,
     /// The best choices, with reasons.
     pub choices: Vec<Choice>,
+    /// Candidates that no other beats in cost, failure domain, power and margin together.
+    pub pareto: Vec<Pareto>,
     /// What moves the best choice's cost.
     pub sensitivity: Vec<Lever>,
     /// What an ideal instance would be.
@@ -165,6 +171,8 @@ pub struct Candidate {
     pub usd_per_subscriber_month: Option<f64>,
     /// What is lost with one machine, until a spare takes over.
     pub lost_with_one: Lost,
+    /// Where they would be, if the plan asks something of sites.
+    pub site: Option<Whereto>,
     /// What the machines draw, spares idle, where it is known.
     pub power: Option<Power>,
 }
@@ -246,17 +254,6 @@ fn in_two<T: Sync, R: Send>(all: &[T], each: &(impl Fn(&T) -> R + Sync)) -> Vec<
     even.into_iter().flat_map(|one| std::iter::once(one).chain(odd.next())).collect()
 }
 
-/// Adds what all points together say of each.
-fn ranges(candidates: &mut [Candidate], sampled: &[Sampled]) {
-    let cheapest = crate::sample::cheapest(sampled);
-    for ((candidate, sampled), cheapest) in candidates.iter_mut().zip(sampled).zip(cheapest) {
-        candidate.machines_range = sampled.machines();
-        candidate.total_usd_per_hour_range = sampled.usd();
-        candidate.feasible_ratio = sampled.feasible();
-        candidate.cheapest_ratio = cheapest;
-    }
-}
-
 /// By the cost at P90; those that cannot be had at P90 after those that can, those without a price last.
 fn rank(candidates: &mut [Candidate]) {
     let or_none = |usd: Option<f64>| usd.unwrap_or(f64::INFINITY);
@@ -302,7 +299,9 @@ impl Planner {
     /// # Errors
     /// A demand that no machine of those looked at can carry, whatever their number.
     pub fn answer(&self) -> Result<Answer, Wrong> {
-        let (mut candidates, mut refused) = self.all_judged();
+        let sites = self.question.site.as_ref();
+        let sites = sites.map(|bounds| site::judge(bounds, &self.world.sites)).unwrap_or_default();
+        let (mut candidates, mut refused) = self.all_judged(&sites);
         self.possible(&candidates, &refused)?;
         rank(&mut candidates);
         refused.sort_by(|a, b| (a.refusal, &a.provider).cmp(&(b.refusal, &b.provider)));
@@ -314,13 +313,15 @@ impl Planner {
             demand: self.demand.clone(),
             unit: self.unit.clone(),
             traffic: self.traffic.clone(),
+            headline: Headline::of(&candidates, &refused),
             choices: choices(&candidates),
+            pareto: pareto(&candidates),
             sensitivity: best.map(|best| crate::sensitivity::levers(self, best)).unwrap_or_default(),
             ideal: crate::ideal::ideal(self, &candidates),
             equal_cost: crate::scale_out::equal_cost(self, &candidates),
             day: crate::day::day(self, &candidates),
             hybrid: crate::day::hybrid(self, &candidates),
-            sites: self.question.site.as_ref().map(|bounds| site::judge(bounds, &self.world.sites)).unwrap_or_default(),
+            sites,
             curves: self.curves(),
             notes: self.notes(&candidates),
             candidates,
@@ -329,14 +330,20 @@ impl Planner {
     }
 
     /// Every machine the plan looks at, over the ranges of all inputs; those that cannot do it with the reason.
-    fn all_judged(&self) -> (Vec<Candidate>, Vec<Refused>) {
+    fn all_judged(&self, sites: &[site::Judged]) -> (Vec<Candidate>, Vec<Refused>) {
         let (mut candidates, mut sampled, mut refused) = (Vec::new(), Vec::new(), Vec::new());
         let machines: Vec<&Machine> = self.machines().collect();
         let common = self.common();
         let judge = |machine: &&Machine| -> Result<(Candidate, Sampled), Refused> {
             let judged = self.fit(machine, 1.0).and_then(|fit| {
-                let candidate = self.judged(machine, &fit)?;
-                Ok((candidate, self.sampled(machine, &fit, &common)))
+                let mut candidate = self.judged(machine, &fit)?;
+                candidate.site = site_for(machine.place, sites).map_err(|why| (Refusal::Site, why))?;
+                let sampled = self.sampled(machine, &fit, &common);
+                candidate.machines_range = sampled.machines();
+                candidate.total_usd_per_hour_range = sampled.usd();
+                candidate.feasible_ratio = sampled.feasible();
+                within(&self.question, machine, &candidate)?;
+                Ok((candidate, sampled))
             });
             judged.map_err(|(refusal, why)| {
                 let (machine, provider) = (machine.name.clone(), machine.provider.clone());
@@ -352,7 +359,9 @@ impl Planner {
                 Err(one) => refused.push(one),
             }
         }
-        ranges(&mut candidates, &sampled);
+        for (candidate, ratio) in candidates.iter_mut().zip(crate::sample::cheapest(&sampled)) {
+            candidate.cheapest_ratio = ratio;
+        }
         (candidates, refused)
     }
 
@@ -439,6 +448,7 @@ impl Planner {
                 units: self.demand.groups.map_or(fit.most, |groups| groups.div_ceil(fit.needed)),
                 share_with_zone: (f64::from(fit.needed) / zones).ceil() / f64::from(fit.needed),
             },
+            site: None,
             power: self.power(machine, fit, machines),
         })
     }
@@ -533,7 +543,8 @@ impl Planner {
 
     /// A demand that only fails because each unit would have to carry too much is impossible, not merely expensive.
     fn possible(&self, candidates: &[Candidate], refused: &[Refused]) -> Result<(), Wrong> {
-        if !candidates.is_empty() {
+        let bounded = |one: &Refused| matches!(one.refusal, Refusal::Site | Refusal::OutOfBounds);
+        if !candidates.is_empty() || refused.iter().any(bounded) {
             return Ok(());
         }
         let slow = refused.iter().filter(|refused| refused.refusal == Refusal::TooSlow);

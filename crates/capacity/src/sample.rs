@@ -13,7 +13,7 @@ use crate::fit::{Fit, HAIR};
 use crate::known::Known;
 use crate::limits::bandwidth;
 use crate::machine::{Machine, Place};
-use crate::placement::{host_of, instances_per_host, sharing, with_spares};
+use crate::placement::{host_of, instances_per_host, with_spares};
 use crate::plan::Planner;
 use crate::quantity::{Hourly, PacketRate, PerGigabyte, Ratio};
 use crate::question::Host;
@@ -213,7 +213,7 @@ impl Planner {
         let of_subscribers = self.unit.memory_per_subscriber.as_ref().zip(self.demand.subscribers);
         let mut model = Model {
             each,
-            kept: Spread::of(&sharing(machine, &self.question.placement)),
+            kept: Spread::of(&self.kept(machine)),
             packets: machine.packets.as_ref().and_then(by),
             of_interface: machine.packets_per_interface.as_ref().and_then(by),
             bits: bits.map_or(f64::INFINITY, |((there, _), bits)| there.0 / bits.0),

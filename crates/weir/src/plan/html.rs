@@ -51,7 +51,8 @@ const FEW: usize = 12;
 
 /// The whole page.
 pub fn page(answer: &Answer) -> String {
-    let best = answer.candidates.first();
+    // What is not recommended has no tiles.
+    let best = answer.candidates.first().filter(|_| answer.headline.machine.is_some());
     let mut out = format!(
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width'>\
          <title>{0}</title><style>{STYLE}</style></head><body><main><h1>{0}</h1>",
@@ -62,6 +63,7 @@ pub fn page(answer: &Answer) -> String {
         out += &tiles(best);
     }
     out += &choices(answer);
+    out += &pareto(answer);
     out += &prices(answer);
     out += &candidates(answer);
     if let Some(best) = best {
@@ -118,13 +120,14 @@ fn figure(svg: &str) -> String {
 }
 
 fn lead(answer: &Answer) -> String {
+    let headline = format!("<p><b>{}</b></p>", escape(&answer.headline.text));
     let to_carry = answer.demand.steps.last().map(|step| step.result.clone()).unwrap_or_default();
     let policy = match answer.points {
         capacity::scaling::Confidence::MeasuredOnly => "measured points only",
         capacity::scaling::Confidence::Interpolate => "interpolated between measured points",
         capacity::scaling::Confidence::Extrapolate => "extrapolated from measured points",
     };
-    format!("<p class='lead'>{}; {policy}.</p>", escape(&to_carry))
+    format!("{headline}<p class='lead'>{}; {policy}.</p>", escape(&to_carry))
 }
 
 fn tiles(best: &Candidate) -> String {
@@ -161,6 +164,27 @@ fn choices(answer: &Answer) -> String {
     let line = |choice: &capacity::choice::Choice| format!("{}: {}", choice.machine, choice.reasons.join("; "));
     let lines: Vec<String> = answer.choices.iter().map(line).collect();
     section("Best choices", &list(lines.iter()))
+}
+
+fn pareto(answer: &Answer) -> String {
+    if answer.pareto.len() < 2 {
+        return String::new();
+    }
+    let heads = ["machine", ">machines", ">$/h at P90", ">lost with one", ">own power", ">margin", "best in"];
+    let row = |one: &capacity::headline::Pareto| {
+        let cells = vec![
+            one.machine.clone(),
+            one.machines.to_string(),
+            usd(one.usd_per_hour),
+            percent(one.lost_ratio),
+            maybe(one.power, |power| power.to_string()),
+            percent_whole(one.margin),
+            one.best_in.join(", "),
+        ];
+        (answer.headline.machine.as_ref() == Some(&one.machine), cells)
+    };
+    let rows: Vec<_> = answer.pareto.iter().take(FEW).map(row).collect();
+    section("Not beaten in cost, failure domain, power and margin together", &table(&heads, &rows))
 }
 
 fn prices(answer: &Answer) -> String {

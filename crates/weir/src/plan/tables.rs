@@ -18,6 +18,8 @@ const LEVERS: usize = 8;
 /// All of it.
 pub fn answer(answer: &Answer, all: bool, style: Style) -> String {
     let mut out = format!("{}\n\n", style.strong(&answer.name));
+    out += &item("  ", &answer.headline.text, style);
+    out += "\n";
     out += &demand(answer, style);
     let shown = if all { answer.candidates.len() } else { answer.candidates.len().min(FEW) };
     let shown = &answer.candidates[..shown];
@@ -34,6 +36,7 @@ pub fn answer(answer: &Answer, all: bool, style: Style) -> String {
     }
     out += &refused(answer, all, style);
     out += &choices(answer, style);
+    out += &pareto(answer, style);
     out += &sensitivity(&answer.sensitivity, style);
     out += &ideal(answer, style);
     out += &equal_cost(answer, style);
@@ -261,6 +264,31 @@ fn choices(answer: &Answer, style: Style) -> String {
     if let Some(best) = answer.candidates.iter().find(|one| one.machine == answer.choices[0].machine) {
         let _ = writeln!(out, "\n  {} rests on", best.machine);
         best.rests_on.iter().for_each(|line| out += &item("    · ", line, style));
+    }
+    out
+}
+
+fn pareto(answer: &Answer, style: Style) -> String {
+    if answer.pareto.len() < 2 {
+        return String::new();
+    }
+    let right = ["machines", "$/h at P90", "lost with one", "own power", "margin"].map(|head| (head, Align::Right));
+    let heads = [("machine", Align::Left)].into_iter().chain(right).chain([("best in", Align::Left)]);
+    let mut table = Table::new(&heads.collect::<Vec<_>>());
+    for one in answer.pareto.iter().take(FEW) {
+        table.row([
+            one.machine.clone(),
+            one.machines.to_string(),
+            usd(one.usd_per_hour),
+            percent(one.lost_ratio),
+            maybe(one.power, |power| power.to_string()),
+            percent_whole(one.margin),
+            one.best_in.join(", "),
+        ]);
+    }
+    let mut out = title("Not beaten in cost, failure domain, power and margin together", style) + &table.render(style);
+    if answer.pareto.len() > FEW {
+        let _ = writeln!(out, "  and {} more: --json", answer.pareto.len() - FEW);
     }
     out
 }
