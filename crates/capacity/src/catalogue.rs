@@ -72,6 +72,7 @@ fn machine(row: &BTreeMap<&str, &str>, limits: &BTreeMap<(String, Scope), Known<
         packets_per_interface: limit(Scope::Interface),
         whole_host: text("bare_metal") == "true",
         price,
+        rack_units: None,
         power: None,
         notes: text("notes").to_owned(),
         name,

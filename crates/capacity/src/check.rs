@@ -11,6 +11,8 @@ pub(crate) fn check(question: &Question, world: &World) -> Result<(), Wrong> {
     points(question, world)?;
     costs(question, world)?;
     candidates(question, world)?;
+    bounds(question)?;
+    autoscale(question)?;
     for (n, factor) in question.placement.sharing.iter().enumerate() {
         share(&format!("placement.sharing.{n}"), factor, "what is left beside others: above 0, at most 1")?;
     }
@@ -38,6 +40,43 @@ pub(crate) fn check(question: &Question, world: &World) -> Result<(), Wrong> {
         }
         Some(_) if question.price.commitment.is_none() => {
             Err(Wrong::at("price.committed", "at what discount?", "add commitment = 0.37"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn bounds(question: &Question) -> Result<(), Wrong> {
+    crate::demand::above_zero("bounds.budget", question.bounds.budget.as_ref())?;
+    crate::demand::above_zero("bounds.power", question.bounds.power.as_ref())?;
+    if question.bounds.machines == Some(0) {
+        return Err(Wrong::at("bounds.machines", "no machine carries nothing", "at least 1"));
+    }
+    Ok(())
+}
+
+/// The load aimed for, spares and the fleet's bounds against each other and the rest of the plan.
+fn autoscale(question: &Question) -> Result<(), Wrong> {
+    let Some(auto) = &question.autoscale else { return Ok(()) };
+    let wrong = |key: &str, what: String, help: &str| Err(Wrong::at(&format!("autoscale.{key}"), what, help));
+    if let Some(load) = auto.target_load
+        && !(load > 0.0 && load <= 1.0)
+    {
+        return wrong("target_load", format!("{load} is no load to aim for"), "above 0, at most 1, such as 0.7");
+    }
+    let (least, most) = (auto.least_machines.unwrap_or(1), auto.most_machines.unwrap_or(u32::MAX));
+    if least == 0 || least > most {
+        return wrong("least_machines", format!("{least} at least and {most} at most"), "1 to most_machines");
+    }
+    if question.bounds.machines.is_some_and(|bound| least > bound) {
+        return wrong("least_machines", format!("{least} are more than bounds.machines"), "at most bounds.machines");
+    }
+    match auto.spares_at_night {
+        Some(spares) if spares > question.failure.spares => {
+            let what = format!("{spares} by night, {} by day", question.failure.spares);
+            wrong("spares_at_night", what, "at most failure.spares")
+        }
+        Some(_) if question.demand.day.is_none() => {
+            wrong("spares_at_night", "when is night?".to_owned(), "add demand.day, the load of each hour")
         }
         _ => Ok(()),
     }

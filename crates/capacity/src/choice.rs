@@ -16,6 +16,8 @@ pub struct Choice {
 
 /// Dearer than the cheapest by this share is still worth a look for another reason.
 const WORTH: f64 = 0.5;
+/// Less is no difference, dollars an hour.
+const CENT: f64 = 0.005;
 
 /// From candidates, the cheapest first.
 pub(crate) fn choices(candidates: &[Candidate]) -> Vec<Choice> {
@@ -26,20 +28,28 @@ pub(crate) fn choices(candidates: &[Candidate]) -> Vec<Choice> {
             None => choices.push(Choice { machine: candidate.machine.clone(), reasons: vec![reason] }),
         };
     let usd = |candidate: &Candidate| candidate.usd_per_hour.as_ref().map(|usd| usd.value.0);
-    let total = |candidate: &Candidate| candidate.total_usd_per_hour.map(|usd| usd.0);
+    let total = |candidate: &Candidate| candidate.total_usd_per_hour_range.p90;
     let Some(first) = candidates.first().filter(|first| usd(first).is_some()) else { return choices };
-    let cheapest = total(first).unwrap_or(f64::INFINITY);
+    let Some(cheapest) = total(first) else { return choices };
     let second = candidates.get(1).and_then(|second| Some((second, total(second)?)));
     add(
         first,
         match second {
-            Some((second, next)) if next > cheapest => {
-                format!("cheapest: {}, {} less than {}", money(cheapest), money(next - cheapest), second.machine)
+            Some((second, next)) if next > cheapest + CENT => {
+                format!(
+                    "cheapest{}: {}, {} less than {}",
+                    at_p90(first),
+                    money(cheapest),
+                    money(next - cheapest),
+                    second.machine
+                )
             }
             Some((second, _)) => format!(
-                "cheapest: {}, as {} is; it loses less with one machine or rests on more",
+                "cheapest{}: {}, as {} is; {}",
+                at_p90(first),
                 money(cheapest),
-                second.machine
+                second.machine,
+                before(first, second)
             ),
             None => format!("the only one with a price: {}", money(cheapest)),
         },
@@ -67,6 +77,24 @@ pub(crate) fn choices(candidates: &[Candidate]) -> Vec<Choice> {
         add(roomy, format!("carries {one:.0} % more than it must, not {best:.0} %"));
     }
     choices
+}
+
+/// Where the cost has a range, which end is compared.
+fn at_p90(one: &Candidate) -> &'static str {
+    let range = one.total_usd_per_hour_range;
+    if range.p10 == range.p90 { "" } else { " at P90" }
+}
+
+/// Why one of two that cost the same comes first.
+fn before(first: &Candidate, second: &Candidate) -> String {
+    let lost = |one: &Candidate| 100.0 * one.lost_with_one.share;
+    if first.basis != second.basis {
+        return format!("it rests on a {} where that is {}", first.basis, second.basis);
+    }
+    if lost(first) < lost(second) {
+        return format!("it loses {:.1} % of subscribers with a machine, not {:.1} %", lost(first), lost(second));
+    }
+    format!("it costs {} most likely", first.total_usd_per_hour.map_or_else(String::new, |usd| money(usd.0)))
 }
 
 fn money(usd: f64) -> String {

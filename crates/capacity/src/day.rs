@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::known::End;
 use crate::machine::{Machine, Place};
 use crate::plan::{Candidate, Planner};
 
@@ -22,6 +21,9 @@ pub struct Day {
     /// Machines started in a day.
     pub starts: u32,
 }
+
+/// Hours with less than this of the peak are the night.
+const NIGHT: f64 = 0.5;
 
 /// The best candidate of a cloud over the plan's load curve; machines on premise do not come and go.
 pub(crate) fn day(planner: &Planner, candidates: &[Candidate]) -> Option<Day> {
@@ -46,8 +48,14 @@ pub(crate) fn day(planner: &Planner, candidates: &[Candidate]) -> Option<Day> {
 /// Machines with spares at a share of the peak.
 fn at(planner: &Planner, machine: &Machine, share: f64, most: u32) -> u32 {
     let scale = share.max(1e-6);
-    let fit = planner.fit(machine, scale, End::Value);
-    fit.map_or(most, |fit| crate::placement::with_spares(fit.needed, &planner.question.failure)).min(most)
+    let auto = planner.question.autoscale.as_ref();
+    let mut failure = planner.question.failure.clone();
+    if let Some(spares) = auto.and_then(|auto| auto.spares_at_night).filter(|_| share < NIGHT) {
+        failure.spares = spares;
+    }
+    let least = auto.and_then(|auto| auto.least_machines).unwrap_or(1);
+    let fit = planner.fit(machine, scale);
+    fit.map_or(most, |fit| crate::placement::with_spares(fit.needed, &failure)).max(least).min(most)
 }
 
 /// A base on premise, the cloud for what exceeds it and for what fails.
@@ -84,7 +92,7 @@ pub(crate) fn hybrid(planner: &Planner, candidates: &[Candidate]) -> Option<Hybr
     let (server, cloud) = (best_of(Place::OnPremise)?, best_of(Place::Cloud)?);
     let each = |c: &Candidate| Some(c.usd_per_hour.as_ref()?.value.0 / f64::from(c.machines));
     let (server_usd, cloud_usd) = (each(server)?, each(cloud)?);
-    let fit = |c: &Candidate| planner.fit(planner.machine(&c.machine)?, 1.0, End::Value).ok();
+    let fit = |c: &Candidate| planner.fit(planner.machine(&c.machine)?, 1.0).ok();
     let (server_fit, cloud_fit) = (fit(server)?, fit(cloud)?);
     let flat = vec![1.0; 24];
     let load = planner.question.demand.day.as_ref().unwrap_or(&flat);

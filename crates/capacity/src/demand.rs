@@ -24,7 +24,7 @@ use crate::question::DemandInput;
 use crate::wrong::Wrong;
 pub(crate) use check::above_zero;
 use check::check;
-use peak::{peak, provenance};
+use peak::{peak, provenance, range};
 
 /// One direction's traffic. What frame sizes would tell and nobody gave is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -60,9 +60,9 @@ pub struct Demand {
     pub subscribers: Option<Count>,
     /// The most that are active at once, where a blocking probability was asked for.
     pub active: Option<Count>,
-    /// The demand may be less by this factor.
+    /// P10 by the value: each input's range is P10 to P90, and inputs vary independently.
     pub low: f64,
-    /// Or more by this.
+    /// P90 by the value.
     pub high: f64,
     /// What it rests on.
     pub from: Provenance,
@@ -113,25 +113,15 @@ impl Demand {
         Self { up: self.up.scaled(by), down: self.down.scaled(by), ..self.clone() }
     }
 
-    /// The factor at an end of the range.
-    pub fn factor(&self, end: End) -> f64 {
-        match end {
-            End::Low => self.low,
-            End::Value => 1.0,
-            End::High => self.high,
-        }
-    }
-
     /// The demand a plan states.
     ///
     /// # Errors
     /// Missing, contradictory or impossible: which key, why.
     pub fn of(input: &DemandInput) -> Result<Self, Wrong> {
         check(input)?;
-        let [low, value, high] = [End::Low, End::Value, End::High].map(|end| peak(input, end));
-        let ((low, _), (value, steps), (high, _)) = (low?, value?, high?);
-        high.is_of_this_world(input)?;
-        let (low, high) = (value.total_ratio(&low), value.total_ratio(&high));
+        let (value, steps) = peak(input, End::Value)?;
+        peak(input, End::High)?.0.is_of_this_world(input)?;
+        let (low, high) = range(input, &value)?;
         let (up, down) = value.directions(input);
         let from = provenance(input);
         let subscribers = value.subscribers.map(Count);

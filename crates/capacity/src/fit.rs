@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::known::{End, Known};
+use crate::known::Known;
 use crate::limits::{Allows, Bound, Limit, Load, places, traffic, traffic_room};
 use crate::machine::Machine;
 use crate::placement::sharing;
@@ -12,7 +12,7 @@ use crate::quantity::Ratio;
 use crate::scaling::Basis;
 
 /// Rounding must not make a machine more.
-const HAIR: f64 = 1e-9;
+pub(crate) const HAIR: f64 = 1e-9;
 /// No machine runs more units than this.
 const MOST_UNITS: u32 = 1024;
 
@@ -21,6 +21,8 @@ const MOST_UNITS: u32 = 1024;
 pub(crate) struct Fit {
     /// The most units it can run.
     pub most: u32,
+    /// Places for units, whatever they carry.
+    pub room: u32,
     /// The share of the whole demand one unit carries when so many run, after neighbours took theirs.
     pub each: f64,
     /// The share of the whole demand the machine carries.
@@ -43,6 +45,10 @@ pub enum Refusal {
     TooSmall,
     /// A unit on it carries less than it must.
     TooSlow,
+    /// No site for it is as the plan wants it.
+    Site,
+    /// More than the plan's bounds allow.
+    OutOfBounds,
     /// The policy allows no answer from what was measured.
     NotMeasured,
     /// The catalogue does not say what it is.
@@ -54,6 +60,8 @@ impl std::fmt::Display for Refusal {
         f.pad(match self {
             Self::TooSmall => "too small",
             Self::TooSlow => "too slow",
+            Self::Site => "no site",
+            Self::OutOfBounds => "out of bounds",
             Self::NotMeasured => "not measured",
             Self::Unknown => "unknown",
         })
@@ -71,18 +79,21 @@ struct Tried {
 }
 
 impl Planner {
-    /// A machine against the demand times `scale`, with throughput at one end of its range.
-    pub(crate) fn fit(&self, machine: &Machine, scale: f64, end: End) -> Result<Fit, (Refusal, String)> {
+    /// A machine against the demand times `scale`.
+    pub(crate) fn fit(&self, machine: &Machine, scale: f64) -> Result<Fit, (Refusal, String)> {
         let subscribers = self.demand.subscribers.map(|all| all.0);
         let of_a_unit = |share: f64| subscribers.map(|all| all * share);
         let group = self.demand.groups.map(|groups| 1.0 / f64::from(groups));
         let mut bounds = places(machine, &self.unit, of_a_unit(group.unwrap_or(0.0)));
+        self.measured_as_a_whole(machine, &mut bounds);
         bounds.extend(self.failure_domain(group));
-        let room = self.room(&bounds)?;
-        let kept = sharing(machine, &self.question.placement).at(end).0;
+        let places_for = self.room(&bounds)?;
+        let kept = self.kept(machine).value.0;
+        let interface = machine.packets_per_interface.as_ref().zip(self.demand.packets());
+        let interface = interface.map_or(f64::INFINITY, |(there, all)| there.value / all / scale);
 
         let (mut best, mut slow, mut missing): (Option<Tried>, Option<Tried>, Option<String>) = (None, None, None);
-        for n in 1..=room {
+        for n in 1..=places_for {
             let (throughput, basis) = match self.sources.each(machine, n, self.question.points) {
                 Ok(known) => known,
                 Err(why) => {
@@ -91,7 +102,8 @@ impl Planner {
                 }
             };
             // Of the demand times `scale`.
-            let each = throughput.at(end).0 * kept / scale;
+            let each = throughput.value.0 * kept / scale;
+            let each = if group.is_none() { each.min(interface) } else { each };
             let load = self.load(group.unwrap_or(each) * scale);
             let room = traffic_room(machine, &self.question.placement, load);
             let tried = match group {
@@ -116,7 +128,7 @@ impl Planner {
         }
         let Some(best) = best else { return Err(self.refused(machine, slow, missing, group)) };
         bounds.extend(traffic(machine, &self.question.placement, best.load));
-        bounds.push(self.beyond(machine, best.n, kept / scale, end, group));
+        bounds.push(self.beyond(machine, best.n, kept / scale, group));
         if group.is_none() {
             bounds.retain(|bound| bound.limit != Limit::Memory);
             bounds.extend(
@@ -134,7 +146,27 @@ impl Planner {
         };
         let Tried { n, each, carries, basis, mut throughput, .. } = best;
         throughput.source = self.sources.told(machine, n, basis);
-        Ok(Fit { most: n, each, carries, basis, throughput, needed, bounds })
+        Ok(Fit { most: n, room: places_for, each, carries, basis, throughput, needed, bounds })
+    }
+
+    /// What is left of a unit's throughput beside neighbours and up to the load that is aimed for.
+    pub(crate) fn kept(&self, machine: &Machine) -> Known<Ratio> {
+        let shared = sharing(machine, &self.question.placement);
+        let target = self.question.autoscale.as_ref().and_then(|auto| auto.target_load);
+        shared.map(|share| share * target.unwrap_or(1.0))
+    }
+
+    /// So many units as were measured on a machine found their queues, whatever one interface has: a server measured as
+    /// a whole has more interfaces than one.
+    fn measured_as_a_whole(&self, machine: &Machine, bounds: &mut [Bound]) {
+        let Some(most) = self.sources.own(machine).map(crate::scaling::Curve::most) else { return };
+        let queues = bounds.iter_mut().find(|bound| bound.limit == Limit::Queues);
+        if let Some(bound) = queues
+            && bound.units().is_some_and(|units| units < f64::from(most))
+        {
+            bound.allows = Allows::Units(f64::from(most));
+            bound.why = format!("{}; {most} ran when it was measured", bound.why);
+        }
     }
 
     /// What a unit that carries a share of the demand puts through its machine.
@@ -189,15 +221,15 @@ impl Planner {
 
     /// How many units the measurements reach to, whatever else there is room for: up to where one carries too little,
     /// or more add nothing, or nobody measured.
-    fn beyond(&self, machine: &Machine, n: u32, kept: f64, end: End, group: Option<f64>) -> Bound {
+    fn beyond(&self, machine: &Machine, n: u32, kept: f64, group: Option<f64>) -> Bound {
         let look = (2 * n + 8).max(self.sources.own(machine).map_or(0, crate::scaling::Curve::most));
         let (mut reached, mut carries, mut from) = (n, 0.0, crate::known::Provenance::Unknown);
         let mut stopped = None;
         for m in n..=look {
             let Ok((each, _)) = self.sources.each(machine, m, self.question.points) else { continue };
-            let all = each.at(end).0 * kept * f64::from(m);
+            let all = each.value.0 * kept * f64::from(m);
             let enough = match group {
-                Some(group) => each.at(end).0 * kept >= group * (1.0 - HAIR),
+                Some(group) => each.value.0 * kept >= group * (1.0 - HAIR),
                 None => all > carries,
             };
             if !enough {

@@ -61,7 +61,7 @@ pub(crate) fn ideal(planner: &Planner, candidates: &[Candidate]) -> Option<Ideal
 fn size(planner: &Planner, model: &Candidate, units: u32, vcpu: Option<Hourly>) -> Option<Size> {
     let machine = planner.machine(&model.machine)?;
     let unit = &planner.unit;
-    let kept = crate::placement::sharing(machine, &planner.question.placement).value.0;
+    let kept = planner.kept(machine).value.0;
     let each = planner.sources.each(machine, units, planner.question.points).ok()?.0.value.0 * kept;
     let (needed, share) = match planner.demand.groups {
         Some(groups) if each * f64::from(groups) < 1.0 - 1e-9 => return None,

@@ -15,17 +15,19 @@
 //! |---|---|
 //! | `quantity.rs`, `known.rs` | units as types; ranges with provenance |
 //! | `frames.rs`, `erlang.rs`, `demand.rs` | demand |
-//! | `cost.rs`, `scaling.rs`, `sources.rs` | measurements, interpolation, extrapolation, other machines |
+//! | `cost.rs`, `scaling.rs`, `sources.rs`, `prior.rs` | measurements, interpolation, extrapolation, other machines |
+//! | `packets.rs`, `spread.rs`, `sample.rs` | packet rates nobody measured, ranges, the answer at many points |
 //! | `machine.rs`, `catalogue.rs`, `onprem.rs` | machines |
 //! | `unit.rs`, `limits.rs`, `placement.rs`, `price.rs` | resources of a unit, limits, placement, price |
 //! | `question.rs`, `check.rs`, `fit.rs`, `plan.rs` | the question, one machine, all of them |
-//! | `choice.rs`, `sensitivity.rs`, `ideal.rs`, `scale_out.rs`, `day.rs`, `site.rs` | consequences |
+//! | `bounds.rs`, `headline.rs`, `choice.rs`, `sensitivity.rs`, `ideal.rs`, `scale_out.rs`, `day.rs`, `site.rs` | consequences |
 //! | `reproduce.rs` | published figures, calculated again |
 
 #![forbid(unsafe_code)]
 // Names and types document most items; comments are written where they add a unit, a clause or a reason.
 #![allow(missing_docs)]
 
+pub mod bounds;
 pub mod catalogue;
 mod check;
 pub mod choice;
@@ -35,21 +37,26 @@ pub mod demand;
 pub mod erlang;
 pub mod fit;
 pub mod frames;
+pub mod headline;
 pub mod ideal;
 pub mod known;
 pub mod limits;
 pub mod machine;
 pub mod onprem;
+pub mod packets;
 pub mod placement;
 pub mod plan;
 pub mod price;
+pub mod prior;
 pub mod quantity;
 pub mod question;
 pub mod reproduce;
+pub mod sample;
 pub mod scale_out;
 pub mod scaling;
 pub mod sensitivity;
 pub mod site;
 pub mod sources;
+pub mod spread;
 pub mod unit;
 pub mod wrong;

@@ -5,6 +5,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::fit::HAIR;
 use crate::known::{Known, Provenance};
 use crate::machine::Machine;
 use crate::quantity::{BitRate, Memory, PacketRate};
@@ -91,6 +92,12 @@ impl Bound {
 
     fn unknown(limit: Limit, why: impl Into<String>) -> Self {
         Self::new(limit, Allows::Unknown, why, Provenance::Unknown)
+    }
+
+    /// Nobody measured the machine's side of it; a guess is calculated with.
+    pub fn is_a_guess(&self) -> bool {
+        let of_the_machine = matches!(self.limit, Limit::Packets | Limit::PacketsOfInterface);
+        of_the_machine && self.from == Provenance::Assumed
     }
 
     /// Whole units, where it says a number.
@@ -226,12 +233,17 @@ pub struct Load {
     pub packets: Option<PacketRate>,
 }
 
+/// What is calculated with: of what was assumed the pessimistic end, so that a guess wins over nothing.
+pub fn cautious(known: &Known<PacketRate>) -> PacketRate {
+    if known.from >= Provenance::Assumed { known.low } else { known.value }
+}
+
 /// How many units traffic allows: the least of [`traffic`], without words.
 pub fn traffic_room(machine: &Machine, placement: &PlacementInput, load: Load) -> f64 {
     let bits = bandwidth(machine, placement).zip(load.bits).map(|((there, _), bits)| there / bits);
-    let packets = machine.packets.as_ref().zip(load.packets).map(|(there, each)| there.value / each);
+    let packets = machine.packets.as_ref().zip(load.packets).map(|(there, each)| cautious(there) / each);
     let of_interface = machine.packets_per_interface.as_ref().zip(load.packets);
-    let of_interface = of_interface.filter(|(there, each)| there.value < *each).map(|_| 0.0);
+    let of_interface = of_interface.filter(|(there, each)| there.value * (1.0 + HAIR) < *each).map(|_| 0.0);
     let flow = single_flow(machine, placement).and_then(|bound| bound.units());
     [bits, packets, of_interface, flow].into_iter().flatten().fold(f64::INFINITY, f64::min)
 }
@@ -253,7 +265,7 @@ pub fn traffic(machine: &Machine, placement: &PlacementInput, load: Load) -> Vec
         let bound = packets(Limit::PacketsOfInterface, Some(of_interface), load.packets);
         // Each unit has interfaces of its own, so one that fits fits beside any others.
         let allows = match bound.allows {
-            Allows::Units(units) if units >= 1.0 => Allows::Any,
+            Allows::Units(units) if units * (1.0 + HAIR) >= 1.0 => Allows::Any,
             Allows::Units(_) => Allows::Units(0.0),
             other => other,
         };
@@ -268,8 +280,10 @@ fn packets(limit: Limit, there: Option<&Known<PacketRate>>, each: Option<PacketR
         (Some(there), Some(each)) => {
             let range =
                 if there.low < there.high { format!(" ({} … {})", there.low, there.high) } else { String::new() };
-            let why = format!("{}{range} forwarded / {each}", there.value);
-            Bound::new(limit, Allows::Units(there.value / each), why, there.from)
+            let used = cautious(there);
+            let assumed = if there.from >= Provenance::Assumed { ", assumed," } else { "" };
+            let why = format!("{used}{range}{assumed} forwarded / {each}");
+            Bound::new(limit, Allows::Units(used / each), why, there.from)
         }
         (None, _) => Bound::unknown(limit, "its packet rate is not measured"),
         (_, None) => Bound::unknown(limit, "frame sizes are not known"),

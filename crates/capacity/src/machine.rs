@@ -3,12 +3,12 @@
 //! Everything may be unknown, and then is `None`.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::known::Known;
 use crate::quantity::{BitRate, Clock, Hourly, Memory, PacketRate, Power};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
     /// A cloud's.
@@ -57,6 +57,8 @@ pub struct Machine {
     pub whole_host: bool,
     /// What it costs.
     pub price: Option<Known<Hourly>>,
+    /// Of a server of one's own.
+    pub rack_units: Option<u32>,
     /// What it draws doing nothing, and at most.
     pub power: Option<(Power, Power)>,
     /// What to know about it.

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::known::{Known, Provenance};
 use crate::machine::{Machine, Place};
 use crate::quantity::{
-    BitRate, Clock, Dollars, HOURS_A_YEAR, Hourly, Memory, PerKilowattHour, Power, Quantity, Ratio, Yearly, Years,
+    BitRate, Clock, Dollars, HOURS_A_YEAR, Hourly, Memory, PacketRate, PerKilowattHour, Power, Quantity, Ratio, Yearly,
+    Years,
 };
 
 /// The servers that come with weir.
@@ -43,6 +44,10 @@ pub struct Server {
     pub functions_per_port: Option<u32>,
     /// Queues of an interface.
     pub queues: Option<u32>,
+    /// Packets forwarded a second by all of it, each counted once; left out: an assumed band.
+    pub packets: Option<Known<PacketRate>>,
+    /// Its height in a rack.
+    pub rack_units: Option<u32>,
     /// What it draws doing nothing.
     pub idle: Option<Known<Power>>,
     /// What it draws at most.
@@ -116,10 +121,11 @@ impl Server {
             burst: bandwidth,
             single_flow: self.port_speed.as_ref().map(|speed| speed.value),
             single_flow_cluster: self.port_speed.as_ref().map(|speed| speed.value),
-            packets: None,
+            packets: self.packets.clone(),
             packets_per_interface: None,
             whole_host: true,
             price: self.price(energy),
+            rack_units: self.rack_units,
             power: self
                 .power
                 .as_ref()

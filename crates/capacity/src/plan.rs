@@ -3,18 +3,21 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::bounds::{Whereto, site_for, within};
 use crate::choice::{Choice, choices};
 use crate::day::{Day, Hybrid};
 use crate::demand::Demand;
 use crate::fit::{Fit, Refusal};
+use crate::headline::{Headline, Pareto, pareto};
 use crate::ideal::Ideal;
-use crate::known::{End, Known, Provenance};
+use crate::known::{Known, Provenance};
 use crate::limits::{Allows, Bound, bandwidth};
 use crate::machine::{Machine, Place};
 use crate::placement::{host_of, instances_per_host, sharing, with_spares};
 use crate::price::{self, Traffic};
 use crate::quantity::{BitRate, Hourly, PacketRate, Power, Ratio};
 use crate::question::{Gateway, Host, Question};
+use crate::sample::{Quantiles, Sampled};
 use crate::scale_out::EqualCost;
 use crate::scaling::{Basis, Confidence};
 use crate::sensitivity::Lever;
@@ -48,6 +51,8 @@ pub struct Planner {
 pub struct Answer {
     /// What it is headed with.
     pub name: String,
+    /// The recommendation.
+    pub headline: Headline,
     /// What is to be run.
     pub gateway: Gateway,
     /// How far from measurements it goes.
@@ -64,6 +69,8 @@ pub struct Answer {
     pub refused: Vec<Refused>,
     /// The best choices, with reasons.
     pub choices: Vec<Choice>,
+    /// Candidates that no other beats in cost, failure domain, power and margin together.
+    pub pareto: Vec<Pareto>,
     /// What moves the best choice's cost.
     pub sensitivity: Vec<Lever>,
     /// What an ideal instance would be.
@@ -127,6 +134,8 @@ pub struct Candidate {
     pub next: Option<Next>,
     /// Limits nobody knows.
     pub unknown: Vec<Bound>,
+    /// Limits nobody measured, of which a pessimistic guess is calculated with.
+    pub assumed: Vec<Bound>,
     /// Every limit, the tightest first.
     pub bounds: Vec<Bound>,
     /// What one unit carries, both directions, after neighbours took theirs.
@@ -140,10 +149,14 @@ pub struct Candidate {
     pub needed: u32,
     /// With spares.
     pub machines: u32,
-    /// With spares, if all goes well.
-    pub machines_least: u32,
-    /// With spares, if all goes badly; none if it can then not be done.
-    pub machines_most: Option<u32>,
+    /// With spares, over the ranges of all inputs.
+    pub machines_range: Quantiles<u32>,
+    /// Machines and traffic, an hour, over the ranges of all inputs.
+    pub total_usd_per_hour_range: Quantiles<f64>,
+    /// The share of points at which it can do it.
+    pub feasible_ratio: f64,
+    /// The share of points at which it is the cheapest of those that can do it.
+    pub cheapest_ratio: f64,
     /// Hosts, where they are the operator's alone.
     pub hosts: Option<u32>,
     /// What the machines needed leave unused.
@@ -158,6 +171,8 @@ pub struct Candidate {
     pub usd_per_subscriber_month: Option<f64>,
     /// What is lost with one machine, until a spare takes over.
     pub lost_with_one: Lost,
+    /// Where they would be, if the plan asks something of sites.
+    pub site: Option<Whereto>,
     /// What the machines draw, spares idle, where it is known.
     pub power: Option<Power>,
 }
@@ -222,13 +237,47 @@ pub struct Refused {
     pub why: String,
 }
 
+/// Each of a list by itself, on two threads where there are two processors.
+fn in_two<T: Sync, R: Send>(all: &[T], each: &(impl Fn(&T) -> R + Sync)) -> Vec<R> {
+    let two = std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1);
+    if !two || all.len() < 16 {
+        return all.iter().map(each).collect();
+    }
+    // Every other one: a family's larger sizes take longer.
+    let half = |from: usize| all.iter().skip(from).step_by(2).map(each).collect::<Vec<R>>();
+    let (even, odd) = std::thread::scope(|scope| {
+        let odd = scope.spawn(|| half(1));
+        let even = half(0);
+        (even, odd.join())
+    });
+    let mut odd = odd.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).into_iter();
+    even.into_iter().flat_map(|one| std::iter::once(one).chain(odd.next())).collect()
+}
+
+/// By the cost at P90; those that cannot be had at P90 after those that can, those without a price last.
+fn rank(candidates: &mut [Candidate]) {
+    let or_none = |usd: Option<f64>| usd.unwrap_or(f64::INFINITY);
+    let cost = |c: &Candidate| [c.total_usd_per_hour_range.p90, c.total_usd_per_hour.map(|usd| usd.0)].map(or_none);
+    let lost = |c: &Candidate| c.lost_with_one.share;
+    candidates.sort_by(|a, b| {
+        let (one, other) = (cost(a), cost(b));
+        one[0]
+            .total_cmp(&other[0])
+            .then(one[1].total_cmp(&other[1]))
+            .then(a.basis.cmp(&b.basis))
+            .then(lost(a).total_cmp(&lost(b)))
+            .then(a.machine.cmp(&b.machine))
+    });
+}
+
 impl Planner {
     /// Checks a question.
     ///
     /// # Errors
     /// What is missing, contradictory or impossible: which key, why.
-    pub fn new(question: Question, world: World) -> Result<Self, Wrong> {
+    pub fn new(question: Question, mut world: World) -> Result<Self, Wrong> {
         crate::check::check(&question, &world)?;
+        crate::packets::complete(&mut world.machines);
         let demand = Demand::of(&question.demand)?;
         Self::with_demand(question, world, demand)
     }
@@ -250,26 +299,11 @@ impl Planner {
     /// # Errors
     /// A demand that no machine of those looked at can carry, whatever their number.
     pub fn answer(&self) -> Result<Answer, Wrong> {
-        let (mut candidates, mut refused) = (Vec::new(), Vec::new());
-        for machine in self.machines() {
-            match self.candidate(machine) {
-                Ok(candidate) => candidates.push(candidate),
-                Err((refusal, why)) => {
-                    let (machine, provider) = (machine.name.clone(), machine.provider.clone());
-                    refused.push(Refused { machine, provider, refusal, why });
-                }
-            }
-        }
+        let sites = self.question.site.as_ref();
+        let sites = sites.map(|bounds| site::judge(bounds, &self.world.sites)).unwrap_or_default();
+        let (mut candidates, mut refused) = self.all_judged(&sites);
         self.possible(&candidates, &refused)?;
-        let cost = |c: &Candidate| c.total_usd_per_hour.map_or(f64::INFINITY, |usd| usd.0);
-        let lost = |c: &Candidate| c.lost_with_one.share;
-        candidates.sort_by(|a, b| {
-            cost(a)
-                .total_cmp(&cost(b))
-                .then(a.basis.cmp(&b.basis))
-                .then(lost(a).total_cmp(&lost(b)))
-                .then(a.machine.cmp(&b.machine))
-        });
+        rank(&mut candidates);
         refused.sort_by(|a, b| (a.refusal, &a.provider).cmp(&(b.refusal, &b.provider)));
         let best = candidates.first().filter(|best| best.total_usd_per_hour.is_some());
         Ok(Answer {
@@ -279,18 +313,56 @@ impl Planner {
             demand: self.demand.clone(),
             unit: self.unit.clone(),
             traffic: self.traffic.clone(),
+            headline: Headline::of(&candidates, &refused),
             choices: choices(&candidates),
+            pareto: pareto(&candidates),
             sensitivity: best.map(|best| crate::sensitivity::levers(self, best)).unwrap_or_default(),
             ideal: crate::ideal::ideal(self, &candidates),
             equal_cost: crate::scale_out::equal_cost(self, &candidates),
             day: crate::day::day(self, &candidates),
             hybrid: crate::day::hybrid(self, &candidates),
-            sites: self.question.site.as_ref().map(|bounds| site::judge(bounds, &self.world.sites)).unwrap_or_default(),
+            sites,
             curves: self.curves(),
             notes: self.notes(&candidates),
             candidates,
             refused,
         })
+    }
+
+    /// Every machine the plan looks at, over the ranges of all inputs; those that cannot do it with the reason.
+    fn all_judged(&self, sites: &[site::Judged]) -> (Vec<Candidate>, Vec<Refused>) {
+        let (mut candidates, mut sampled, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+        let machines: Vec<&Machine> = self.machines().collect();
+        let common = self.common();
+        let judge = |machine: &&Machine| -> Result<(Candidate, Sampled), Refused> {
+            let judged = self.fit(machine, 1.0).and_then(|fit| {
+                let mut candidate = self.judged(machine, &fit)?;
+                candidate.site = site_for(machine.place, sites).map_err(|why| (Refusal::Site, why))?;
+                let sampled = self.sampled(machine, &fit, &common);
+                candidate.machines_range = sampled.machines();
+                candidate.total_usd_per_hour_range = sampled.usd();
+                candidate.feasible_ratio = sampled.feasible();
+                within(&self.question, machine, &candidate)?;
+                Ok((candidate, sampled))
+            });
+            judged.map_err(|(refusal, why)| {
+                let (machine, provider) = (machine.name.clone(), machine.provider.clone());
+                Refused { machine, provider, refusal, why }
+            })
+        };
+        for judged in in_two(&machines, &judge) {
+            match judged {
+                Ok((candidate, at_points)) => {
+                    candidates.push(candidate);
+                    sampled.push(at_points);
+                }
+                Err(one) => refused.push(one),
+            }
+        }
+        for (candidate, ratio) in candidates.iter_mut().zip(crate::sample::cheapest(&sampled)) {
+            candidate.cheapest_ratio = ratio;
+        }
+        (candidates, refused)
     }
 
     /// The machines the plan looks at.
@@ -311,13 +383,13 @@ impl Planner {
 
     /// A machine, judged.
     pub(crate) fn candidate(&self, machine: &Machine) -> Result<Candidate, (Refusal, String)> {
-        let fit = self.fit(machine, 1.0, End::Value)?;
+        let fit = self.fit(machine, 1.0)?;
+        self.judged(machine, &fit)
+    }
+
+    fn judged(&self, machine: &Machine, fit: &Fit) -> Result<Candidate, (Refusal, String)> {
         let failure = &self.question.failure;
-        let at = |end: End| self.fit(machine, self.demand.factor(end.opposite()), end).ok();
-        let with = |fit: Fit| with_spares(fit.needed, failure);
         let machines = with_spares(fit.needed, failure);
-        let least = at(End::High).map_or(machines, with).min(machines);
-        let most = at(End::Low).map(with).map(|most| most.max(machines));
         let shared = sharing(machine, &self.question.placement);
         let (hosts, price) = self.price(machine, machines);
         let units = |bound: &Bound| bound.units().unwrap_or(f64::INFINITY).floor();
@@ -334,6 +406,7 @@ impl Planner {
         let zones = f64::from(failure.zones.max(1));
         let gbps = self.demand.bits().map(BitRate::gbps);
         let usd = price.as_ref().map(|price| price.value);
+        let total = usd.map(|usd| usd + self.traffic_of(machine.place));
         let throughput = |share: f64| self.throughput(share);
         let carries = match self.demand.groups {
             Some(groups) => fit.each * f64::from(groups),
@@ -345,11 +418,12 @@ impl Planner {
             place: machine.place,
             family: machine.family.clone(),
             basis: fit.basis,
-            from: self.rests_on(&fit, &shared, price.as_ref()).iter().map(|(from, _)| *from).max().unwrap_or_default(),
-            rests_on: self.rests_on(&fit, &shared, price.as_ref()).into_iter().map(|(_, what)| what).collect(),
+            from: self.rests_on(fit, &shared, price.as_ref()).iter().map(|(from, _)| *from).max().unwrap_or_default(),
+            rests_on: self.rests_on(fit, &shared, price.as_ref()).into_iter().map(|(_, what)| what).collect(),
             units: fit.most,
             also_binding: also.into_iter().cloned().collect(),
             unknown: fit.bounds.iter().filter(|bound| bound.allows == Allows::Unknown).cloned().collect(),
+            assumed: fit.bounds.iter().filter(|bound| bound.is_a_guess()).cloned().collect(),
             bounds: fit.bounds.clone(),
             binding,
             next,
@@ -358,11 +432,13 @@ impl Planner {
             carries: throughput(carries),
             needed: fit.needed,
             machines,
-            machines_least: least,
-            machines_most: most,
+            machines_range: Quantiles::exactly(Some(machines)),
+            total_usd_per_hour_range: Quantiles::exactly(total.map(|usd| usd.0)),
+            feasible_ratio: 1.0,
+            cheapest_ratio: 0.0,
             hosts,
-            unused: self.unused(machine, &fit),
-            total_usd_per_hour: usd.map(|usd| usd + self.traffic_of(machine.place)),
+            unused: self.unused(machine, fit),
+            total_usd_per_hour: total,
             usd_per_hour_per_gbps: usd.zip(gbps).map(|(usd, gbps)| usd.0 / gbps),
             usd_per_subscriber_month: usd.zip(self.demand.subscribers).map(|(usd, n)| price::month(usd) / n.0),
             usd_per_hour: price,
@@ -372,7 +448,8 @@ impl Planner {
                 units: self.demand.groups.map_or(fit.most, |groups| groups.div_ceil(fit.needed)),
                 share_with_zone: (f64::from(fit.needed) / zones).ceil() / f64::from(fit.needed),
             },
-            power: self.power(machine, &fit, machines),
+            site: None,
+            power: self.power(machine, fit, machines),
         })
     }
 
@@ -466,7 +543,8 @@ impl Planner {
 
     /// A demand that only fails because each unit would have to carry too much is impossible, not merely expensive.
     fn possible(&self, candidates: &[Candidate], refused: &[Refused]) -> Result<(), Wrong> {
-        if !candidates.is_empty() {
+        let bounded = |one: &Refused| matches!(one.refusal, Refusal::Site | Refusal::OutOfBounds);
+        if !candidates.is_empty() || refused.iter().any(bounded) {
             return Ok(());
         }
         let slow = refused.iter().filter(|refused| refused.refusal == Refusal::TooSlow);

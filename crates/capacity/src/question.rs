@@ -41,6 +41,11 @@ pub struct Question {
     /// What may fail.
     #[serde(default)]
     pub failure: FailureInput,
+    /// What there may be at most.
+    #[serde(default)]
+    pub bounds: crate::bounds::BoundsInput,
+    /// How machines come and go with the load.
+    pub autoscale: Option<AutoscaleInput>,
     /// What things cost.
     #[serde(default)]
     pub price: PriceInput,
@@ -370,6 +375,20 @@ impl Default for FailureInput {
     fn default() -> Self {
         Self { spares: 0, zones: 1, survive_zone: false, most_lost: None }
     }
+}
+
+/// `[autoscale]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AutoscaleInput {
+    /// The load of a unit's workers (`weir_load_ratio`) that is aimed for: units are planned to carry no more.
+    pub target_load: Option<f64>,
+    /// Machines the fleet shrinks to.
+    pub least_machines: Option<u32>,
+    /// Machines the fleet may grow to.
+    pub most_machines: Option<u32>,
+    /// Machines beyond those needed in hours with less than half of the peak; left out: as many as by day.
+    pub spares_at_night: Option<u32>,
 }
 
 /// `[price]`.

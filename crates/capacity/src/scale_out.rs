@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::known::End;
 use crate::plan::{Candidate, Planner, Throughput};
 
 /// A family's sizes at what its dearest costs.
@@ -57,7 +56,7 @@ fn of_family(planner: &Planner, candidates: &[Candidate], family: &str) -> Optio
     let budget = sizes.iter().filter_map(|candidate| price(candidate)).fold(0.0, f64::max);
     let at_cost = |candidate: &&Candidate| {
         let machine = planner.machine(&candidate.machine)?;
-        let fit = planner.fit(machine, 1.0, End::Value).ok()?;
+        let fit = planner.fit(machine, 1.0).ok()?;
         let one = price(candidate)?;
         let count = (budget / one + 1e-9).floor() as u32;
         // All that the units could carry, not only what these groups need.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::known::{Known, Provenance};
 use crate::quantity::Ratio;
+use crate::spread::Spread;
 
 /// How points are read between and beyond them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -252,7 +253,10 @@ impl Curve {
             (_, _, Some(Usl { sigma, kappa, error, .. })) if self.samples.len() > 1 => {
                 format!("USL through {units} units, σ {sigma:.3}, κ {kappa:.4}, within {:.1} %", 100.0 * error)
             }
-            _ => format!("as much as each of {units}: a single point says nothing about scaling"),
+            _ => {
+                let [steep, middle, flat] = crate::prior::exponents();
+                format!("from {units} by published series: n^−{middle:.2} each (n^−{steep:.2} … n^−{flat:.2})")
+            }
         }
     }
 
@@ -270,9 +274,13 @@ impl Curve {
         }
     }
 
-    /// The law's value, with the points' own ranges and their distance from the law around it; beyond the points the
+    /// Of a single point what publications say of scaling. Otherwise the law's value, with the points' own ranges and their distance from the law around it; beyond the points the
     /// error grows in proportion to how far.
     fn fitted(&self, n: u32) -> Option<Known<Ratio>> {
+        if let ([one], Shape::Points | Shape::Usl) = (self.samples.as_slice(), self.shape) {
+            let scaled = crate::prior::scaling(f64::from(n), f64::from(one.units));
+            return Some(Spread::of(&one.each).times(&scaled).known(Provenance::Assumed));
+        }
         let usl = self.usl?;
         let beyond = f64::from(n) / f64::from(self.most());
         let own = self
@@ -337,6 +345,15 @@ mod tests {
         let one = curve(&[(1, 250.0)], Shape::Linear);
         assert_eq!(one.each(8, Confidence::Extrapolate).unwrap().0.value, Ratio(250.0));
         assert_eq!(one.usl().unwrap().peak(), None);
+    }
+
+    /// 6.2 Gbit/s of one group say of six that each carries less, and how much less within a range: 4.2 were measured.
+    #[test]
+    fn one_point_scales_as_published_series_do() {
+        let one = curve(&[(1, 6.2)], Shape::Points);
+        let (each, basis) = one.each(6, Confidence::Extrapolate).unwrap();
+        assert!(each.low.0 < 4.2 && 4.2 < each.high.0 && each.value.0 < 5.0, "{each}");
+        assert!(one.told(6, basis).contains("published series"), "{}", one.told(6, basis));
     }
 
     #[test]

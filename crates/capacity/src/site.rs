@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::known::Known;
+use crate::machine::Place;
 use crate::quantity::{Quantity, Ratio, Time};
 
 /// The sites that come with weir.
@@ -44,6 +45,8 @@ pub struct Site {
     pub name: String,
     #[serde(default)]
     pub about: String,
+    /// Whose machines are there; left out: a cloud's, of a name that comes with weir what it is there.
+    pub machines: Option<Place>,
     /// From the access network to it, one way.
     pub latency: Option<Known<Time>>,
     /// How much that varies.
@@ -106,6 +109,8 @@ pub struct Check {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Judged {
     pub site: String,
+    /// Whose machines are there.
+    pub place: Place,
     /// The worst of its checks.
     pub outcome: Outcome,
     /// Each bound.
@@ -115,7 +120,10 @@ pub struct Judged {
 /// Every site against the bounds: those that come with weir, each replaced by the plan's of the same name, then the
 /// plan's others. Best first.
 pub fn judge(bounds: &Bounds, known: &[Site]) -> Vec<Judged> {
-    let own = |site: &Site| bounds.option.iter().find(|own| own.name == site.name).cloned();
+    let own = |site: &Site| {
+        let own = bounds.option.iter().find(|own| own.name == site.name)?;
+        Some(Site { machines: own.machines.or(site.machines), ..own.clone() })
+    };
     let mut sites: Vec<Site> = known.iter().map(|site| own(site).unwrap_or_else(|| site.clone())).collect();
     sites.extend(bounds.option.iter().filter(|own| known.iter().all(|site| site.name != own.name)).cloned());
     let mut judged: Vec<Judged> = sites.iter().map(|site| against(site, bounds)).collect();
@@ -173,7 +181,7 @@ fn against(site: &Site, bounds: &Bounds) -> Judged {
         add("availability", outcome, reason);
     }
     let outcome = checks.iter().map(|check| check.outcome).max().unwrap_or(Outcome::Passed);
-    Judged { site: site.name.clone(), outcome, checks }
+    Judged { site: site.name.clone(), place: site.machines.unwrap_or(Place::Cloud), outcome, checks }
 }
 
 fn percent(known: &Known<Ratio>) -> String {

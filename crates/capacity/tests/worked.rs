@@ -11,6 +11,7 @@ use proptest::prelude::*;
 
 const CMTS: &str = include_str!("../../../examples/plan-cmts.toml");
 const UPF: &str = include_str!("../../../examples/plan-upf.toml");
+const DECISION: &str = include_str!("../../../examples/plan-decision.toml");
 
 fn world(question: &Question) -> World {
     let servers: Servers = toml::from_str(SERVERS).unwrap();
@@ -101,7 +102,9 @@ fn case_b_a_quarter_million_subscribers() {
     close(answer.demand.packets_of_one().unwrap().mpps(), 1.25);
     close(answer.traffic.transit_gb_per_hour.unwrap(), 2304.0);
     close(answer.traffic.transit_usd_per_hour.unwrap().0, 46.08);
-    assert!(two.unknown.iter().any(|bound| bound.limit == Limit::Packets), "nobody measured its packet rate");
+    assert_eq!(two.assumed[0].limit, Limit::Packets, "nobody measured its packet rate");
+    assert!(two.assumed[0].why.contains("assumed") && two.unknown.is_empty(), "{two:?}");
+    assert_eq!(two.machines_range.p10, two.machines_range.p90, "neither the demand nor the measurement has a range");
     assert_eq!(answer.candidates.len(), 1);
 }
 
@@ -113,14 +116,179 @@ fn bolder_policies_answer_for_more_machines_and_say_so() {
     assert_eq!((measured.basis, measured.machines), (Basis::Point, 8));
     let other = of(&bold, "c6in.4xlarge");
     assert_eq!(other.basis, Basis::Translated);
-    assert!(other.machines_least < other.machines && other.machines_most.unwrap() > other.machines, "{other:?}");
+    let range = other.machines_range;
+    assert!(range.p10.unwrap() < range.p50.unwrap() && range.p50.unwrap() < range.p90.unwrap(), "{range:?}");
     assert!(
-        other.rests_on.iter().any(|line| line.contains("c5n.2xlarge") && line.contains('±')),
+        other.rests_on.iter().any(|line| line.contains("c5n.2xlarge") && line.contains('×')),
         "{:?}",
         other.rests_on
     );
     let arm = bold.refused.iter().find(|refused| refused.machine == "c7gn.2xlarge").unwrap();
     assert!(arm.why.contains("arm64"), "{}", arm.why);
+}
+
+/// A million subscribers of fixed wireless access: a machine whose packet rate nobody measured is not better than the
+/// same hardware under another name, whose rate is known.
+#[test]
+fn unknown_is_not_unlimited() {
+    let plan = "gateway = 'upf'\npoints = 'extrapolate'\n[demand]\nsubscribers = 1_000_000\nrate = '2 Mbit/s'\n\
+                frame = '564 B'\n[[point]]\nmachine = 'c5n.2xlarge'\neach_packets = '2 Mpps'\nframe = '564 B'\n\
+                from = 'published'";
+    let answer = answer(plan);
+    let (metal, large) = (of(&answer, "c5n.metal"), of(&answer, "c5n.18xlarge"));
+    assert_eq!((metal.binding.limit, metal.machines), (Limit::Packets, large.machines));
+    assert!(metal.assumed.is_empty() && metal.unknown.is_empty());
+    for one in &answer.candidates {
+        let packets = one.bounds.iter().find(|bound| bound.limit == Limit::Packets).unwrap();
+        assert!(packets.units().is_some(), "{}: {packets:?}", one.machine);
+    }
+    let guessed = of(&answer, "c6in.32xlarge");
+    assert_eq!(guessed.binding.limit, Limit::Packets);
+    assert!(guessed.machines > large.machines / 3 && guessed.machines_range.p10.unwrap() < guessed.machines);
+}
+
+/// The same points for all machines; each point has one cheapest machine, or a part of one where several cost the same.
+#[test]
+fn machines_are_ranked_by_what_they_cost_at_p90() {
+    let bold = answer(&UPF.replace("measured-only", "extrapolate").replace("\"10 pps\"", "\"8..14 pps\""));
+    let p90 = |one: &Candidate| one.total_usd_per_hour_range.p90.unwrap_or(f64::INFINITY);
+    assert!(bold.candidates.windows(2).all(|pair| p90(&pair[0]) <= p90(&pair[1])));
+    close(bold.candidates.iter().map(|one| one.cheapest_ratio).sum::<f64>(), 1.0);
+    let best = bold.candidates.iter().max_by(|a, b| a.cheapest_ratio.total_cmp(&b.cheapest_ratio)).unwrap();
+    assert!(best.cheapest_ratio > 0.2, "{} {}", best.machine, best.cheapest_ratio);
+    let again = answer(&UPF.replace("measured-only", "extrapolate").replace("\"10 pps\"", "\"8..14 pps\""));
+    assert_eq!(bold.candidates, again.candidates, "a fixed seed");
+}
+
+/// What everything is at its most likely value is in the middle: without ranges all points are the same.
+#[test]
+fn without_ranges_all_points_agree_with_the_count() {
+    let answer = answer(CMTS);
+    for one in &answer.candidates {
+        let range = one.machines_range;
+        assert_eq!([range.p10, range.p50, range.p90], [Some(one.machines); 3], "{}", one.machine);
+        close(one.total_usd_per_hour_range.p50.unwrap(), one.total_usd_per_hour.unwrap().0);
+        // A packet rate that was assumed may be far lower than its P10.
+        assert!(one.feasible_ratio > 0.99, "{}", one.feasible_ratio);
+    }
+}
+
+/// What a check failed is not recommended: there is nobody who runs hardware, so there are no servers of one's own.
+#[test]
+fn what_a_check_failed_is_not_recommended() {
+    let answer = answer(DECISION);
+    let refused = answer.refused.iter().find(|one| one.machine == "dual-6338n").unwrap();
+    assert_eq!(refused.refusal, capacity::fit::Refusal::Site);
+    assert_eq!(refused.why, "own hardware: skill: it takes people who run hardware, which there is not");
+    let own = |name: &str| name.starts_with("dual-");
+    assert!(!own(answer.headline.machine.as_ref().unwrap()), "{:?}", answer.headline);
+    assert!(answer.candidates.iter().all(|one| !own(&one.machine)) && answer.hybrid.is_none());
+    assert!(answer.choices.iter().all(|choice| !own(&choice.machine)));
+    let skilled = self::answer(&DECISION.replace("have_skill = false", "have_skill = true"));
+    assert!(own(skilled.headline.machine.as_ref().unwrap()), "{:?}", skilled.headline);
+    assert_eq!(skilled.headline.site.as_deref(), Some("own hardware"));
+}
+
+#[test]
+fn a_bound_refuses_before_anything_is_ranked() {
+    let bounded = |bounds: &str| {
+        let plan = format!("{}\n[bounds]\n{bounds}", DECISION.replace("have_skill = false", "have_skill = true"));
+        answer(&plan)
+    };
+    let why = |bounds: &str, machine: &str| {
+        let answer = bounded(bounds);
+        let refused = answer.refused.into_iter().find(|one| one.machine == machine);
+        refused.map(|one| (one.refusal, one.why)).unwrap_or_else(|| panic!("{machine} is within {bounds}"))
+    };
+    for (bounds, machine, words) in [
+        ("machines = 8", "c5n.large", "machines at P90, bounds.machines is 8"),
+        ("budget = '200 $/h'", "c5n.4xlarge", "$/h at P90, bounds.budget is 200 $/h"),
+        ("power = '500 W'", "dual-6148", "at P90, bounds.power is 500 W"),
+        ("rack_units = 1", "dual-6148", "rack units at P90, bounds.rack_units is 1"),
+    ] {
+        let (refusal, why) = why(bounds, machine);
+        assert_eq!(refusal, capacity::fit::Refusal::OutOfBounds, "{bounds}");
+        assert!(why.contains(words), "{bounds}: {why}");
+    }
+    let none = bounded("machines = 1\nbudget = '1 $/h'");
+    assert!(none.candidates.is_empty() && none.headline.machine.is_none(), "{:?}", none.headline);
+    assert!(none.headline.text.starts_with("no machine can be recommended: all "), "{}", none.headline.text);
+    let cloud = bounded("rack_units = 1");
+    assert!(cloud.candidates.iter().any(|one| one.machine == "c5n.large"), "a cloud's racks are its own");
+}
+
+#[test]
+fn the_headline_names_what_is_not_known() {
+    let upf = answer(UPF);
+    assert_eq!(upf.headline.open, ["assumed: packets/s"]);
+    assert!(upf.headline.text.starts_with("8 × c5n.2xlarge: 49.54 $/h with traffic; the cheapest at 100 % of points"));
+    assert!(upf.headline.text.ends_with("assumed: packets/s"), "{}", upf.headline.text);
+    let bold = answer(&UPF.replace("measured-only", "extrapolate"));
+    let best = &bold.candidates[0];
+    for bound in best.unknown.iter().chain(&best.assumed) {
+        assert!(bold.headline.text.contains(&bound.limit.to_string()), "{}", bold.headline.text);
+    }
+}
+
+#[test]
+fn nothing_beats_what_is_on_the_pareto_front() {
+    let answer = answer(&DECISION.replace("have_skill = false", "have_skill = true"));
+    let front = &answer.pareto;
+    assert!(front.iter().any(|one| one.best_in.contains(&"cost")), "{front:?}");
+    for aspect in ["failure domain", "power", "margin"] {
+        assert!(front.iter().any(|one| one.best_in.contains(&aspect)), "{aspect}: {front:?}");
+    }
+    for one in front {
+        let better = |other: &&Candidate| {
+            other.total_usd_per_hour_range.p90.is_some_and(|usd| usd < one.usd_per_hour)
+                && other.lost_with_one.share < one.lost_ratio
+                && other.margin > one.margin
+                && other.place == capacity::machine::Place::Cloud
+        };
+        assert!(answer.candidates.iter().find(better).is_none(), "{one:?}");
+    }
+    assert!(front.len() < answer.candidates.len());
+}
+
+#[test]
+fn target_load_spares_and_fleet_bounds_are_of_one_plan() {
+    let with = |auto: &str| format!("{}\n[autoscale]\n{auto}", DECISION);
+    let plain = answer(DECISION);
+    let aimed = answer(&with("target_load = 0.7"));
+    let machine = plain.headline.machine.as_ref().unwrap();
+    let (one, other) = (of(&plain, machine), of(&aimed, machine));
+    assert!(other.needed > one.needed, "{} for {}: no unit is planned beyond its target", other.needed, one.needed);
+    let few = answer(&with("most_machines = 30"));
+    assert!(few.candidates.iter().all(|one| one.machines_range.p90.unwrap() <= 30));
+    let refused = few.refused.iter().find(|one| one.why.contains("autoscale.most_machines is 30"));
+    assert!(refused.is_some());
+    let night = answer(&with("spares_at_night = 0\nleast_machines = 3"));
+    let (day, night) = (plain.day.unwrap(), night.day.unwrap());
+    let at = |day: &capacity::day::Day, hour: usize| day.machines[hour];
+    assert_eq!(at(&day, 20), at(&night, 20));
+    assert!(at(&night, 4) < at(&day, 4) && night.machines.iter().all(|machines| *machines >= 3));
+    for (auto, key) in [
+        ("target_load = 1.5", "autoscale.target_load"),
+        ("least_machines = 9\nmost_machines = 8", "autoscale.least_machines"),
+        ("spares_at_night = 7", "autoscale.spares_at_night"),
+    ] {
+        let question: Question = toml::from_str(&with(auto)).unwrap();
+        let world = world(&question);
+        assert_eq!(Planner::new(question, world).unwrap_err().path.join("."), key);
+    }
+}
+
+/// vbng-600g-2023: 48 workers of one server were measured together; 32 queues are those of one of its eight ports.
+#[test]
+fn a_server_measured_as_a_whole_has_its_queues() {
+    let plan = "gateway = 'bng'\n[demand]\nsubscribers = 256_000\nrate = '2.35 Mbit/s'\nframe = '1400 B'\n\
+                [unit]\nshare_interfaces = true\ninterfaces = 8\n[[point]]\nmachine = 'dual-6338n'\nunits = 48\n\
+                each = '12.541 Gbit/s'\nframe = '1400 B'\nfrom = 'published'\nsource = 'vbng-600g-2023'";
+    let answer = answer(plan);
+    let one = of(&answer, "dual-6338n");
+    assert_eq!((one.units, one.needed), (48, 1), "{:?}", one.bounds);
+    let queues = one.bounds.iter().find(|bound| bound.limit == Limit::Queues).unwrap();
+    assert_eq!(queues.why, "32 queues an interface, 1 a unit; 48 ran when it was measured");
 }
 
 #[test]
@@ -134,7 +302,7 @@ fn a_group_no_machine_carries_is_an_error_at_its_key() {
 
 /// 297 types, all policies: the whole catalogue is answered in a fraction of the time it takes to write it down. The
 /// comparison is with reading the catalogue's own text, on the same machine at the same moment, so that no clock of a
-/// slow or busy machine decides.
+/// slow or busy machine decides: at 1,024 points for each machine it is some 50 times, on two threads.
 #[test]
 fn the_whole_catalogue_takes_no_time() {
     let plan = UPF.replace("measured-only", "extrapolate");
@@ -153,8 +321,8 @@ fn the_whole_catalogue_takes_no_time() {
         let planner = Planner::new(question.clone(), world.clone()).unwrap();
         assert!(planner.answer().unwrap().candidates.len() > 100);
     });
-    println!("catalogue read in {reading:?}, answered in {answering:?}");
-    assert!(answering < reading * 100, "{answering:?} for what takes {reading:?} to read");
+    println!("{} points each: catalogue read in {reading:?}, answered in {answering:?}", capacity::sample::POINTS);
+    assert!(answering < reading * 300, "{answering:?} for what takes {reading:?} to read");
 }
 
 fn needed(plan: &str) -> Vec<(String, u32)> {
@@ -196,8 +364,9 @@ proptest! {
         let range = format!("packets = \"{low:.3}..{:.3} pps\"", low + wide);
         let answer = answer(&UPF.replace("packets = \"10 pps\"", &range));
         for candidate in &answer.candidates {
-            prop_assert!(candidate.machines_least <= candidate.machines);
-            prop_assert!(candidate.machines_most.is_none_or(|most| most >= candidate.machines));
+            let range = candidate.machines_range;
+            prop_assert!(range.p10 <= Some(candidate.machines) && Some(candidate.machines) <= range.p90, "{range:?}");
+            prop_assert!(range.p10 <= range.p50 && range.p50 <= range.p90, "{range:?}");
         }
     }
 

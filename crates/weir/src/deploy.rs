@@ -111,6 +111,7 @@ fn fleet(plan: &Plan, machine: Option<&str>, provider: Option<&str>) -> anyhow::
         let what = "only user planes can be brought up so far";
         bail!(plan.text.at(&["gateway".to_owned()], what, "gateway = \"upf\""));
     }
+    let settings = of_the_plan(settings, plan)?;
     let answer = plan.answer(&[])?;
     let wanted = machine.or(settings.machine.as_deref());
     let of_provider = |candidate: &&Candidate| provider.is_none_or(|provider| candidate.provider == provider);
@@ -157,6 +158,35 @@ fn fleet(plan: &Plan, machine: Option<&str>, provider: Option<&str>) -> anyhow::
         dedicated: question.placement.host == Host::Dedicated,
         settings,
     })
+}
+
+/// The fleet's bounds are the plan's where it has them; what `[deploy]` says otherwise is a contradiction.
+fn of_the_plan(mut settings: Settings, plan: &Plan) -> anyhow::Result<Settings> {
+    let Some(auto) = &plan.question.autoscale else { return Ok(settings) };
+    let default = Settings::default();
+    let contradicts = |key: &str, here: String, there: String| {
+        let what = format!("{here} contradicts autoscale.{key}, {there}");
+        plan.text.at(&["deploy".to_owned(), key.to_owned()], what, "leave it out: the plan's counts")
+    };
+    if let Some(load) = auto.target_load {
+        if settings.target_load != default.target_load && settings.target_load != load {
+            bail!(contradicts("target_load", settings.target_load.to_string(), load.to_string()));
+        }
+        settings.target_load = load;
+    }
+    if let Some(least) = auto.least_machines {
+        if settings.least_machines != default.least_machines && settings.least_machines != least {
+            bail!(contradicts("least_machines", settings.least_machines.to_string(), least.to_string()));
+        }
+        settings.least_machines = least;
+    }
+    if let Some(most) = auto.most_machines {
+        if let Some(other) = settings.most_machines.filter(|other| *other != most) {
+            bail!(contradicts("most_machines", other.to_string(), most.to_string()));
+        }
+        settings.most_machines = Some(most);
+    }
+    Ok(settings)
 }
 
 /// Where a machine was asked for, and why it is none.

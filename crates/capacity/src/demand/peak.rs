@@ -3,7 +3,7 @@
 use super::{Flow, Step};
 use crate::erlang;
 use crate::known::{End, Known, Provenance};
-use crate::quantity::{BitRate, Count, FrameSize, PacketRate, Ratio};
+use crate::quantity::{BitRate, Count, FrameSize, PacketRate, Quantity, Ratio};
 use crate::question::{DemandInput, Directions, DownUp, When, mean};
 use crate::wrong::Wrong;
 
@@ -101,6 +101,60 @@ pub(super) fn peak(input: &DemandInput, end: End) -> Result<(Base, Vec<Step>), W
         step(format!("headroom for bursts, {} %", Ratio(100.0 * headroom)), &base);
     }
     Ok((base, steps))
+}
+
+/// P10 and P90 of the demand by its value: logarithms of the ranges of all inputs, each turned by itself, add up in
+/// squares.
+pub(super) fn range(input: &DemandInput, value: &Base) -> Result<(f64, f64), Wrong> {
+    let (mut down, mut up) = (0.0, 0.0);
+    for only in 0.. {
+        let Some((alone, ranged)) = alone(input, only) else { break };
+        if !ranged {
+            continue;
+        }
+        let ratio = |end: End| Ok::<f64, Wrong>(value.total_ratio(&peak(&alone, end)?.0).ln());
+        down += ratio(End::Low)?.powi(2);
+        up += ratio(End::High)?.powi(2);
+    }
+    Ok(((-down.sqrt()).exp(), up.sqrt().exp()))
+}
+
+/// The input with one range left, and whether that is one; none: there are no so many inputs.
+fn alone(input: &DemandInput, only: usize) -> Option<(DemandInput, bool)> {
+    let mut input = input.clone();
+    let mut turn = Alone { only, n: 0, ranged: None };
+    turn.of(input.each.iter_mut());
+    turn.of(input.subscribers.iter_mut());
+    turn.of(input.packets.iter_mut().chain(input.market.iter_mut().map(|market| &mut market.packets)));
+    turn.of(input.rate.iter_mut());
+    turn.of(input.market.iter_mut().map(|market| &mut market.share));
+    for density in &mut input.density {
+        turn.of([&mut density.devices, &mut density.areas].into_iter());
+    }
+    turn.of(input.busy_hour_over_mean.iter_mut().chain(input.peak_over_busy_hour.iter_mut()));
+    turn.of(input.growth_per_year.iter_mut().chain(input.headroom.iter_mut()).chain(input.erlangs.iter_mut()));
+    let ranged = turn.ranged?;
+    Some((input, ranged))
+}
+
+/// Takes the range from all inputs but one.
+struct Alone {
+    only: usize,
+    n: usize,
+    ranged: Option<bool>,
+}
+
+impl Alone {
+    fn of<'k, T: Quantity + 'k>(&mut self, all: impl Iterator<Item = &'k mut Known<T>>) {
+        for known in all {
+            if self.n == self.only {
+                self.ranged = Some(known.low < known.high);
+            } else {
+                (known.low, known.high) = (known.value, known.value);
+            }
+            self.n += 1;
+        }
+    }
 }
 
 fn stated(input: &DemandInput, end: End) -> Result<Base, Wrong> {

@@ -7,7 +7,7 @@ use capacity::plan::{Answer, Candidate, CurvePoint, Throughput};
 use capacity::site::Outcome;
 
 use super::svg::{Bar, Drawn, Series, bars, escape, plot};
-use super::tables::{binding, lost, machines, maybe, next, percent, percent_whole, range, usd};
+use super::tables::{at_p90, binding, lost, machines, maybe, next, not_known, percent, percent_whole, range, usd};
 
 const STYLE: &str = "
 :root{--paper:#fbfbf9;--ink:#1d2327;--soft:#68737b;--rule:#dfe3e4;--card:#ffffff;--a:#2f6f8f;--b:#d98e32;--c:#8a9aa3;--good:#3c8a5b;--bad:#b8483e}
@@ -51,7 +51,8 @@ const FEW: usize = 12;
 
 /// The whole page.
 pub fn page(answer: &Answer) -> String {
-    let best = answer.candidates.first();
+    // What is not recommended has no tiles.
+    let best = answer.candidates.first().filter(|_| answer.headline.machine.is_some());
     let mut out = format!(
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width'>\
          <title>{0}</title><style>{STYLE}</style></head><body><main><h1>{0}</h1>",
@@ -62,6 +63,7 @@ pub fn page(answer: &Answer) -> String {
         out += &tiles(best);
     }
     out += &choices(answer);
+    out += &pareto(answer);
     out += &prices(answer);
     out += &candidates(answer);
     if let Some(best) = best {
@@ -118,13 +120,14 @@ fn figure(svg: &str) -> String {
 }
 
 fn lead(answer: &Answer) -> String {
+    let headline = format!("<p><b>{}</b></p>", escape(&answer.headline.text));
     let to_carry = answer.demand.steps.last().map(|step| step.result.clone()).unwrap_or_default();
     let policy = match answer.points {
         capacity::scaling::Confidence::MeasuredOnly => "measured points only",
         capacity::scaling::Confidence::Interpolate => "interpolated between measured points",
         capacity::scaling::Confidence::Extrapolate => "extrapolated from measured points",
     };
-    format!("<p class='lead'>{}; {policy}.</p>", escape(&to_carry))
+    format!("{headline}<p class='lead'>{}; {policy}.</p>", escape(&to_carry))
 }
 
 fn tiles(best: &Candidate) -> String {
@@ -163,6 +166,27 @@ fn choices(answer: &Answer) -> String {
     section("Best choices", &list(lines.iter()))
 }
 
+fn pareto(answer: &Answer) -> String {
+    if answer.pareto.len() < 2 {
+        return String::new();
+    }
+    let heads = ["machine", ">machines", ">$/h at P90", ">lost with one", ">own power", ">margin", "best in"];
+    let row = |one: &capacity::headline::Pareto| {
+        let cells = vec![
+            one.machine.clone(),
+            one.machines.to_string(),
+            usd(one.usd_per_hour),
+            percent(one.lost_ratio),
+            maybe(one.power, |power| power.to_string()),
+            percent_whole(one.margin),
+            one.best_in.join(", "),
+        ];
+        (answer.headline.machine.as_ref() == Some(&one.machine), cells)
+    };
+    let rows: Vec<_> = answer.pareto.iter().take(FEW).map(row).collect();
+    section("Not beaten in cost, failure domain, power and margin together", &table(&heads, &rows))
+}
+
 fn prices(answer: &Answer) -> String {
     let priced = answer.candidates.iter().filter_map(|one| Some((one, one.usd_per_hour.as_ref()?))).take(FEW);
     let bar = |(one, price): (&Candidate, &capacity::known::Known<capacity::quantity::Hourly>)| {
@@ -197,13 +221,14 @@ fn candidates(answer: &Answer) -> String {
             range(one),
             maybe(one.usd_per_hour.as_ref(), |price| usd(price.value.0)),
             maybe(one.total_usd_per_hour, |price| usd(price.0)),
+            at_p90(one),
+            percent_whole(one.cheapest_ratio),
             lost(&one.lost_with_one),
             format!("{}, {}", one.basis, one.from),
         ];
         (n == 0, cells)
     };
     let binds = |(n, one): (usize, &Candidate)| {
-        let unknown: Vec<String> = one.unknown.iter().map(|bound| bound.limit.to_string()).collect();
         let cells = vec![
             one.machine.clone(),
             binding(one),
@@ -211,7 +236,7 @@ fn candidates(answer: &Answer) -> String {
             maybe(one.unused.vcpus, percent),
             maybe(one.unused.bandwidth, percent),
             maybe(one.unused.interfaces, percent),
-            unknown.join(", "),
+            not_known(one),
         ];
         (n == 0, cells)
     };
@@ -221,9 +246,11 @@ fn candidates(answer: &Answer) -> String {
         ">each",
         ">margin",
         ">machines",
-        ">range",
+        ">P10 … P50 … P90",
         ">$/h",
         ">with traffic",
+        ">at P90",
+        ">cheapest",
         ">lost with one",
         "=rests on",
     ];

@@ -18,6 +18,8 @@ const LEVERS: usize = 8;
 /// All of it.
 pub fn answer(answer: &Answer, all: bool, style: Style) -> String {
     let mut out = format!("{}\n\n", style.strong(&answer.name));
+    out += &item("  ", &answer.headline.text, style);
+    out += "\n";
     out += &demand(answer, style);
     let shown = if all { answer.candidates.len() } else { answer.candidates.len().min(FEW) };
     let shown = &answer.candidates[..shown];
@@ -34,6 +36,7 @@ pub fn answer(answer: &Answer, all: bool, style: Style) -> String {
     }
     out += &refused(answer, all, style);
     out += &choices(answer, style);
+    out += &pareto(answer, style);
     out += &sensitivity(&answer.sensitivity, style);
     out += &ideal(answer, style);
     out += &equal_cost(answer, style);
@@ -75,7 +78,7 @@ fn demand(answer: &Answer, style: Style) -> String {
     let mut table = Table::new(&[("demand", Align::Left), ("", Align::Left)]);
     answer.demand.steps.iter().for_each(|step| table.row([step.what.clone(), step.result.clone()]));
     if answer.demand.low < 1.0 || answer.demand.high > 1.0 {
-        let range = format!("{} to {} of that", percent(answer.demand.low), percent(answer.demand.high));
+        let range = format!("{} to {} of that (P10, P90)", percent(answer.demand.low), percent(answer.demand.high));
         table.row(["range".to_owned(), range]);
     }
     let traffic = &answer.traffic;
@@ -92,9 +95,10 @@ fn demand(answer: &Answer, style: Style) -> String {
 }
 
 fn takes(shown: &[Candidate], style: Style) -> String {
-    let right = ["units", "each", "margin", "machines", "range", "$/h", "$/h with traffic", "$/h per Gbit/s"];
+    let right = ["units", "each", "margin", "machines", "P10 … P50 … P90", "$/h", "$/h with traffic", "at P90"];
     let mut heads = vec![("machine", Align::Left)];
     heads.extend(right.map(|head| (head, Align::Right)));
+    heads.extend(["cheapest", "$/h per Gbit/s"].map(|head| (head, Align::Right)));
     let watts = shown.iter().any(|one| one.power.is_some());
     heads.extend(watts.then_some(("power", Align::Right)));
     heads.extend([("$/subscriber month", Align::Right), ("lost with one", Align::Right), ("rests on", Align::Left)]);
@@ -109,6 +113,8 @@ fn takes(shown: &[Candidate], style: Style) -> String {
             range(one),
             maybe(one.usd_per_hour.as_ref(), |price| usd(price.value.0)),
             maybe(one.total_usd_per_hour, |price| usd(price.0)),
+            at_p90(one),
+            percent_whole(one.cheapest_ratio),
             maybe(one.usd_per_hour_per_gbps, usd),
         ];
         cells.extend(watts.then(|| maybe(one.power, |power| power.to_string())));
@@ -133,11 +139,21 @@ pub fn machines(one: &Candidate) -> String {
     if spares == 0 { format!("{}{hosts}", one.needed) } else { format!("{} + {spares}{hosts}", one.needed) }
 }
 
+/// P10, P50 and P90 of the machines, spares among them.
 pub fn range(one: &Candidate) -> String {
-    match one.machines_most {
-        Some(most) if most == one.machines_least => "–".to_owned(),
-        Some(most) => format!("{} … {most}", one.machines_least),
-        None => format!("{} … impossible", one.machines_least),
+    let range = one.machines_range;
+    if range.p10 == range.p90 && range.p10.is_some() {
+        return "–".to_owned();
+    }
+    [range.p10, range.p50, range.p90].map(|n| n.map_or_else(|| "impossible".to_owned(), |n| n.to_string())).join(" … ")
+}
+
+/// Machines and traffic, an hour, at P90: what machines are ranked by.
+pub fn at_p90(one: &Candidate) -> String {
+    match (one.total_usd_per_hour, one.total_usd_per_hour_range.p90) {
+        (None, _) => "unknown".to_owned(),
+        (_, None) => "impossible".to_owned(),
+        (_, Some(price)) => usd(price),
     }
 }
 
@@ -161,7 +177,6 @@ fn binds(shown: &[Candidate], style: Style) -> String {
         ("not known", Align::Left),
     ]);
     for one in shown {
-        let unknown: Vec<String> = one.unknown.iter().map(|bound| bound.limit.to_string()).collect();
         table.row([
             one.machine.clone(),
             binding(one),
@@ -169,10 +184,16 @@ fn binds(shown: &[Candidate], style: Style) -> String {
             maybe(one.unused.vcpus, percent),
             maybe(one.unused.bandwidth, percent),
             maybe(one.unused.interfaces, percent),
-            unknown.join(", "),
+            not_known(one),
         ]);
     }
     table.render(style)
+}
+
+/// Limits that nobody knows, and those a guess is calculated with.
+pub fn not_known(one: &Candidate) -> String {
+    let unknown = one.unknown.iter().map(|bound| bound.limit.to_string());
+    unknown.chain(one.assumed.iter().map(|bound| format!("{} (assumed)", bound.limit))).collect::<Vec<_>>().join(", ")
 }
 
 fn bound(bound: &Bound) -> String {
@@ -243,6 +264,31 @@ fn choices(answer: &Answer, style: Style) -> String {
     if let Some(best) = answer.candidates.iter().find(|one| one.machine == answer.choices[0].machine) {
         let _ = writeln!(out, "\n  {} rests on", best.machine);
         best.rests_on.iter().for_each(|line| out += &item("    · ", line, style));
+    }
+    out
+}
+
+fn pareto(answer: &Answer, style: Style) -> String {
+    if answer.pareto.len() < 2 {
+        return String::new();
+    }
+    let right = ["machines", "$/h at P90", "lost with one", "own power", "margin"].map(|head| (head, Align::Right));
+    let heads = [("machine", Align::Left)].into_iter().chain(right).chain([("best in", Align::Left)]);
+    let mut table = Table::new(&heads.collect::<Vec<_>>());
+    for one in answer.pareto.iter().take(FEW) {
+        table.row([
+            one.machine.clone(),
+            one.machines.to_string(),
+            usd(one.usd_per_hour),
+            percent(one.lost_ratio),
+            maybe(one.power, |power| power.to_string()),
+            percent_whole(one.margin),
+            one.best_in.join(", "),
+        ]);
+    }
+    let mut out = title("Not beaten in cost, failure domain, power and margin together", style) + &table.render(style);
+    if answer.pareto.len() > FEW {
+        let _ = writeln!(out, "  and {} more: --json", answer.pareto.len() - FEW);
     }
     out
 }

@@ -1,0 +1,396 @@
+//! Every input moves something: each key of a plan changed by itself changes the answer, or the plan is refused. What
+//! changes words only is listed, with the reason.
+
+use std::collections::BTreeSet;
+
+use capacity::catalogue::catalogue;
+use capacity::onprem::{SERVERS, Servers};
+use capacity::plan::{Planner, World};
+use capacity::question::Question;
+use capacity::site::{SITES, Sites};
+use serde_json::Value as Json;
+use toml::Value;
+
+/// A region's user plane with most of the keys there are.
+const REGION: &str = r#"
+gateway = "upf"
+points = "extrapolate"
+scaling = "points"
+[demand]
+subscribers = 100_000
+rate = "0.45..0.55 Mbit/s"
+stated_at = "mean"
+busy_hour_over_mean = 1.5
+peak_over_busy_hour = 1.3
+growth_per_year = "0.15..0.25"
+years = 2.0
+headroom = 0.1
+erlangs = 0.4
+blocking = 0.01
+down_up = "9:1"
+frame_up = "128:60,1400:40"
+frame_down = "128:20,1400:80"
+day = [0.4, 0.3, 0.2, 0.2, 0.2, 0.2, 0.3, 0.5, 0.6, 0.6, 0.6, 0.6, 0.7, 0.7, 0.7, 0.7, 0.7, 0.8, 0.9, 1.0, 1.0, 1.0, 0.8, 0.6]
+[unit]
+vcpus = 2
+interfaces = 2
+share_interfaces = false
+queues = 2
+memory = "2 GiB"
+memory_per_subscriber = "200 KiB"
+l3 = "1 MiB"
+admin_interfaces = 1
+reserved_vcpus = 1
+[[point]]
+machine = "here"
+units = 2
+each_packets = "0.3 Mpps"
+directions = "each"
+frame = "128 B"
+subscribers = 1000.0
+from = "measured"
+clock = "3.0 GHz"
+arch = "x86_64"
+[[point]]
+machine = "here"
+clock = "3.0 GHz"
+arch = "x86_64"
+units = 2
+each_packets = "0.2 Mpps"
+directions = "each"
+frame = "1024 B"
+subscribers = 1000.0
+from = "measured"
+[[point]]
+machine = "here"
+clock = "3.0 GHz"
+arch = "x86_64"
+units = 2
+each_packets = "0.25 Mpps"
+directions = "each"
+frame = "128 B"
+subscribers = 64000.0
+from = "measured"
+[placement]
+host = "shared"
+sharing = [0.9]
+bandwidth = "baseline"
+cluster = true
+internet = false
+largest_flow = "6 Gbit/s"
+[failure]
+spares = 1
+zones = 3
+survive_zone = true
+most_lost = 0.2
+[price]
+commitment = 0.37
+committed = 0.6
+dedicated_premium = 0.1
+transfer = "0.02..0.05 $/GB"
+transfer_of = "down"
+transit = "0.02 $/GB"
+transit_crossings = 1
+own_transfer = "0.001..0.004 $/GB"
+energy = "0.12..0.20 $/kWh"
+[bounds]
+budget = "4000 $/h"
+power = "60 kW"
+rack_units = 60
+machines = 400
+[autoscale]
+target_load = 0.8
+least_machines = 12
+most_machines = 400
+spares_at_night = 0
+[candidates]
+providers = ["aws", "on-premise"]
+families = ["c5n", "c6in", "dual-6338n", "own"]
+machines = ["c5n.4xlarge", "c5n.9xlarge", "c6in.4xlarge", "dual-6338n", "own"]
+[[server]]
+name = "own"
+arch = "x86_64"
+sockets = 2
+cores = 32
+threads_per_core = 2
+clock = "2.4 GHz"
+memory = "128 GiB"
+l3 = "48 MiB"
+ports = 4
+port_speed = "25 Gbit/s"
+functions_per_port = 8
+queues = 16
+packets = "12 Mpps"
+rack_units = 2
+idle = "200 W"
+power = "500 W"
+pue = 1.5
+capex = "12000 $"
+life = "5 years"
+rack = "1200 $/year"
+support = "900 $/year"
+[site]
+latency = "15 ms"
+jitter = "2 ms"
+deterministic = false
+time_protocol = false
+have_space = true
+have_power = true
+have_skill = true
+availability = "99.95 %"
+[[site.option]]
+name = "hub"
+machines = "cloud"
+latency = "12 ms"
+jitter = "1 ms"
+deterministic = true
+time_protocol = true
+needs_space = true
+needs_power = true
+needs_skill = true
+availability = "99.96 %"
+"#;
+
+/// Groups that stay whole, measured in bits.
+const GROUPS: &str = r#"
+gateway = "cmts"
+points = "interpolate"
+scaling = "points"
+[demand]
+groups = 24
+each = "2.5 Gbit/s"
+frame = "800 B"
+[unit]
+share_interfaces = true
+queues = 4
+[[point]]
+machine = "c5n.4xlarge"
+units = 1
+each = "5.2 Gbit/s"
+from = "published"
+[[point]]
+machine = "c5n.4xlarge"
+units = 4
+each = "3.67 Gbit/s"
+from = "published"
+[placement]
+host = "shared"
+"#;
+
+/// Markets and densities, with stated costs.
+const MARKETS: &str = r#"
+gateway = "upf"
+points = "extrapolate"
+[demand]
+packets_are = "each"
+frame = "128 B"
+[[demand.market]]
+name = "things"
+packets = "1 pps"
+share = 0.5
+[[demand.market]]
+name = "phones"
+packets = "20 pps"
+share = 0.5
+[[demand.density]]
+name = "city"
+devices = 2000
+areas = 250
+[[cost]]
+machine = "here"
+cores = 2
+trx = "1554 ns"
+tc = "259 ns"
+ttx = "1594 ns"
+other = "288 ns"
+frame = "128 B"
+clock = "2.2 GHz"
+arch = "x86_64"
+"#;
+
+/// Packets of each subscriber.
+const PACKETS: &str = "gateway = 'upf'\n[demand]\nsubscribers = 250_000\npackets = '10 pps'\nframe = '128 B'\n\
+                       [[point]]\nmachine = 'c5n.2xlarge'\neach_packets = '0.4 Mpps'\nframe = '128 B'\nfrom = 'published'";
+
+/// Words, and what others than the planner read.
+const WORDS: &[&str] = &["name", "about", "source", "servers", "deploy"];
+
+fn answered(plan: &Value) -> Result<Json, String> {
+    let question: Question = plan.clone().try_into().map_err(|error: toml::de::Error| error.message().to_owned())?;
+    let servers: Servers = toml::from_str(SERVERS).unwrap();
+    let energy = question.price.energy.as_ref();
+    let mut machines = catalogue();
+    machines.extend(servers.server.iter().chain(&question.server).map(|server| server.machine(energy)));
+    let world = World { machines, sites: toml::from_str::<Sites>(SITES).unwrap().site };
+    let answer =
+        Planner::new(question, world).and_then(|planner| planner.answer()).map_err(|wrong| wrong.to_string())?;
+    let mut json = serde_json::to_value(&answer).unwrap();
+    words_out(&mut json);
+    Ok(json)
+}
+
+/// Takes away what repeats the input in words.
+fn words_out(json: &mut Json) {
+    match json {
+        Json::Object(object) => {
+            for words in ["name", "steps", "why", "reason", "reasons", "text", "source", "rests_on", "notes", "open"] {
+                object.remove(words);
+            }
+            object.values_mut().for_each(words_out);
+        }
+        Json::Array(list) => list.iter_mut().for_each(words_out),
+        _ => {}
+    }
+}
+
+/// Values to try instead of one.
+fn others(value: &Value) -> Vec<Value> {
+    let text = |text: &str| Value::String(text.to_owned());
+    match value {
+        Value::Integer(n) => [n + 1, n - 1, n * 3, 0].map(Value::Integer).to_vec(),
+        Value::Float(x) => [x * 1.3, x * 0.5, x * 3.0].map(Value::Float).to_vec(),
+        Value::Boolean(set) => vec![Value::Boolean(!set)],
+        Value::String(said) => {
+            let enums: &[&[&str]] = &[
+                &["upf", "bng", "cmts"],
+                &["measured-only", "interpolate", "extrapolate"],
+                &["points", "linear", "usl"],
+                &["mean", "busy-hour", "peak"],
+                &["both", "each"],
+                &["shared", "dedicated"],
+                &["baseline", "burst"],
+                &["down", "up", "both"],
+                &["measured", "published", "assumed"],
+                &["x86_64", "arm64"],
+                &["cloud", "on-premise"],
+            ];
+            if let Some(words) = enums.iter().find(|words| words.contains(&said.as_str())) {
+                return words.iter().filter(|word| *word != said).map(|word| text(word)).collect();
+            }
+            let end = said.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(said.len());
+            let number = said[..end].trim_end_matches('.');
+            let Ok(n) = number.parse::<f64>() else { return vec![text("c5n.metal")] };
+            let scaled = |by: f64| text(&format!("{}{}", n * by, &said[number.len()..]));
+            // A range's lower end, a share below 1, or more of it.
+            [0.9, 1.004, 1.3, 0.3, 4.0, 0.001].map(scaled).to_vec()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Every leaf with its path; positions in lists are `*`.
+fn leaves(value: &Value, path: &str, at: &mut Vec<String>, all: &mut Vec<(String, Vec<String>)>) {
+    let mut into = |key: &str, shown: &str, value: &Value, all: &mut Vec<_>| {
+        at.push(key.to_owned());
+        leaves(value, &if path.is_empty() { shown.to_owned() } else { format!("{path}.{shown}") }, at, all);
+        at.pop();
+    };
+    match value {
+        Value::Table(table) => table.iter().for_each(|(key, value)| into(key, key, value, all)),
+        Value::Array(list) => list.iter().enumerate().for_each(|(n, value)| into(&n.to_string(), "*", value, all)),
+        _ => all.push((path.to_owned(), at.clone())),
+    }
+}
+
+fn place<'v>(value: &'v mut Value, at: &[String]) -> &'v mut Value {
+    at.iter().fold(value, |value, key| match value {
+        Value::Table(table) => table.get_mut(key).unwrap(),
+        Value::Array(list) => &mut list[key.parse::<usize>().unwrap()],
+        _ => unreachable!("a leaf has no keys"),
+    })
+}
+
+fn is_words(path: &str) -> bool {
+    path.rsplit('.').next().is_some_and(|key| WORDS.contains(&key))
+}
+
+/// Inputs that move nothing yet, or move it under none of the plans here. The list only becomes shorter.
+const IDLE: [&str; 19] = [
+    "autoscale.most_machines",
+    "autoscale.spares_at_night",
+    "bounds.machines",
+    "candidates.families.*",
+    "candidates.providers.*",
+    "cost.*.frame",
+    "demand.growth_per_year",
+    "demand.market.*.share",
+    "demand.rate",
+    "demand.stated_at",
+    "price.dedicated_premium",
+    "price.energy",
+    "price.own_transfer",
+    "price.transfer",
+    "site.option.*.deterministic",
+    "site.option.*.needs_power",
+    "site.option.*.needs_skill",
+    "site.option.*.needs_space",
+    "site.option.*.time_protocol",
+];
+
+#[test]
+fn inputs_move_the_answer_or_are_refused() {
+    let (mut seen, mut moved) = (BTreeSet::new(), BTreeSet::new());
+    for plan in [REGION, GROUPS, MARKETS, PACKETS] {
+        let plan: Value = toml::from_str(plan).unwrap();
+        let before = answered(&plan).unwrap_or_else(|error| panic!("{error}\n{plan}"));
+        let mut all = Vec::new();
+        leaves(&plan, "", &mut Vec::new(), &mut all);
+        for (path, at) in all {
+            seen.insert(path.clone());
+            if moved.contains(&path) || is_words(&path) {
+                continue;
+            }
+            let now = place(&mut plan.clone(), &at).clone();
+            let moves = others(&now).into_iter().any(|other| {
+                let mut changed = plan.clone();
+                *place(&mut changed, &at) = other;
+                answered(&changed).is_ok_and(|after| after != before)
+            });
+            if moves {
+                moved.insert(path);
+            }
+        }
+    }
+    let idle: Vec<&String> = seen.iter().filter(|path| !moved.contains(*path) && !is_words(path)).collect();
+    assert_eq!(idle, IDLE, "{} of {} inputs move nothing", idle.len(), seen.len());
+    assert!(seen.len() > 115, "{}", seen.len());
+}
+
+/// The plans above have every key that a plan may have: what a section expects is in the error about a key it does not.
+#[test]
+fn every_key_there_is_is_varied() {
+    let mut seen = BTreeSet::new();
+    for plan in [REGION, GROUPS, MARKETS, PACKETS] {
+        let mut all = Vec::new();
+        leaves(&toml::from_str(plan).unwrap(), "", &mut Vec::new(), &mut all);
+        // Of a list of plain values the key is what has a name.
+        seen.extend(all.into_iter().map(|(path, _)| path.trim_end_matches(".*").replace(".*.", ".")));
+    }
+    let sections = [
+        ("demand", "", "demand"),
+        ("demand.market", "[[demand.market]]", "demand.market.0"),
+        ("demand.density", "[[demand.density]]", "demand.density.0"),
+        ("unit", "[unit]", "unit"),
+        ("point", "[[point]]", "point.0"),
+        ("cost", "[[cost]]", "cost.0"),
+        ("placement", "[placement]", "placement"),
+        ("failure", "[failure]", "failure"),
+        ("price", "[price]", "price"),
+        ("bounds", "[bounds]", "bounds"),
+        ("autoscale", "[autoscale]", "autoscale"),
+        ("candidates", "[candidates]", "candidates"),
+        ("server", "[[server]]", "server.0"),
+        ("site", "[site]", "site"),
+        ("site.option", "[[site.option]]", "site.option.0"),
+    ];
+    for (section, head, _) in sections {
+        let plan = format!("gateway = 'upf'\n[demand]\n{head}\nno_such_key = 1\n");
+        let error = toml::from_str::<Question>(&plan).unwrap_err();
+        let expected = error.message().split_once("expected ").unwrap_or_else(|| panic!("{section}: {error}")).1;
+        for key in expected.split('`').skip(1).step_by(2) {
+            let path = format!("{section}.{key}");
+            let inside = seen.iter().any(|seen| *seen == path || seen.starts_with(&format!("{path}.")));
+            assert!(inside || is_words(&path), "{path} is in no plan here");
+        }
+    }
+}
