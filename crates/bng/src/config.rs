@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use radius::{RadiusSection, RadiusServer};
 pub use sessions::{GroupSessions, Ipv6Mode, SessionsSection, gateways4, link_local, prefix4, seconds};
 
-pub use expand::{GroupPlan, Layout, ProfilePlan, Slice4, Slice6, VlanRange};
+pub use expand::{GroupPlan, Layout, Lists, Numbers, ProfilePlan, Slice4, Slice6, VlanRange};
 
 gateway::configuration! {
     /// A broadband gateway's configuration.
@@ -314,7 +314,7 @@ pub enum Otherwise {
 }
 
 /// An access list: the first rule that matches decides.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Acl {
     /// What profiles and groups call it.

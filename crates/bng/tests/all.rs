@@ -13,5 +13,6 @@ mod golden_cases;
 mod config;
 mod garbage;
 mod golden;
+mod reload;
 mod sessions;
 mod workers;

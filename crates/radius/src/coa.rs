@@ -89,6 +89,11 @@ impl Server {
         Self { clients, window: window.as_secs(), needs_timestamp, known: VecDeque::new(), most: most.max(1), next: 1 }
     }
 
+    /// Takes requests of these clients from now on. Requests of others that are being carried out get no answer.
+    pub fn set_clients(&mut self, clients: impl IntoIterator<Item = (IpAddr, Secret)>) {
+        self.clients = clients.into_iter().collect();
+    }
+
     /// Takes a datagram.
     pub fn receive(&mut self, from: SocketAddr, octets: &[u8], now: u64) -> Result<Received, Dropped> {
         let secret = self.clients.get(&from.ip()).ok_or(Dropped::UnknownClient)?;

@@ -124,6 +124,18 @@ impl Blocks {
         (self.head != NONE).then_some(self.head)
     }
 
+    /// Whether a block can be leased: it is not excluded.
+    pub fn is_leased(&self, block: u32) -> bool {
+        self.excluded_until(block).is_none()
+    }
+
+    /// Slots of leases that free blocks are remembered for, least recently used first.
+    pub fn remembered(&self) -> impl Iterator<Item = u32> + '_ {
+        let at = |block: u32| self.blocks.get(block as usize);
+        let free = std::iter::successors(self.oldest(), move |block| at(*block).map(|b| b.next).filter(|b| *b != NONE));
+        free.filter_map(move |block| at(block).map(|b| b.owner).filter(|owner| *owner < QUARANTINE))
+    }
+
     /// Whether a block is free and remembered for nobody.
     pub fn is_unclaimed(&self, block: u32) -> bool {
         match self.blocks.get(block as usize) {
