@@ -5,7 +5,7 @@
     tap0 ─ qinq.py ─ sub0 ══════════════ acc ─ weir ─ core 198.18.0.1 ══ dn0 198.18.0.2
 
 The clients are Debian's udhcpc and dhclient, and the kernel's SLAAC. Everything is made here and removed at the end.
-usage: bng_sessions.py WEIR_BINARY CASE     CASE: dhcp slaac crash radius
+usage: bng_sessions.py WEIR_BINARY CASE     CASE: dhcp slaac crash radius reload
 """
 import json, os, re, signal, subprocess, sys, tempfile, time
 
@@ -211,6 +211,56 @@ def slaac():
            and own.startswith(subscribers[0]["ipv6_wan"].split("::")[0]), subscribers)
     gateway_stops(gate)
 
+def reload(*changes):
+    """The configuration with changes, read again; returns the exit code and what was said."""
+    path = config()
+    text = open(path).read()
+    for before, after in (('name = "home"', 'name = "home", acl = "edge"'), *changes):
+        expect(f"{before} can be changed", before in text, text)
+        text = text.replace(before, after, 1)
+    with open(path, "w") as file:
+        file.write(text)
+    done = subprocess.run([WEIR, "reload", "--socket", f"{FOLDER}/weir.sock"], capture_output=True, text=True, timeout=30)
+    return done.returncode, done.stdout + done.stderr
+
+def edge(*rules):
+    return ("[process]", '[[acl]]\nname = "edge"\nrules = [%s]\n\n[process]' % ", ".join(f'"{rule}"' for rule in rules))
+
+def reloaded():
+    reload_first = edge("deny in tcp from any to any port 25")
+    path = config()
+    text = open(path).read().replace('name = "home"', 'name = "home", acl = "edge"', 1).replace(*reload_first, 1)
+    with open(path, "w") as file:
+        file.write(text)
+    gate = gateway_runs("weir runs", (WEIR, "run", path), f"{FOLDER}/weir.sock")
+    line(7, "02:ca:00:00:00:07")
+    address = address_of(udhcpc("tap7"))
+    use("tap7", address)
+    talks(address, "198.18.0.2")
+    before = shown()[0]
+
+    no_ping = edge("deny in icmp from any to any")
+    code, said = reload(no_ping, ('ipv4 = ["100.64.0.0/20"]', 'ipv4 = ["100.69.0.0/24"]'))
+    expect("a slice with a lease is not taken out", code == 2 and "group.0.ipv4: 1 leases" in said, said)
+    talks(address, "198.18.0.2")
+    code, said = reload(no_ping, ("lease_seconds = 120", "lease_seconds = 240"), ("mtu = 1500", "mtu = 1400"))
+    expect("what needs a restart is named", code == 3 and "port.0.mtu: 1500 → 1400 (needs a restart)" in said, said)
+    got = ping(SUB, "-c", "3", "-I", address, "198.18.0.2")
+    expect("the new list denies pings", " 0 received" in got, got)
+    expect("the next lease is as long as the file says", "lease=240" in udhcpc("tap7", "-r", address))
+    code, said = reload(reload_first, ('ipv4 = ["100.64.0.0/20"]', 'ipv4 = ["100.69.0.0/24", "100.64.0.0/20"]'))
+    expect("all is applied", code == 0, said)
+    talks(address, "198.18.0.2")
+    now = shown()[0]
+    expect("the subscriber is the same", now["name"] == before["name"] and now["ipv4"] == address, now)
+    line(8, "02:ca:00:00:00:08")
+    second = address_of(udhcpc("tap8"))
+    expect("the next has an address of the new slice", second.startswith("100.69.0."), second)
+    inside(SUB, "ip", "address", "add", f"{second}/32", "dev", "tap8")
+    inside(SUB, "ip", "route", "replace", "default", "via", "100.64.0.1", "dev", "tap8", "onlink")
+    talks(second, "198.18.0.2")
+    gateway_stops(gate)
+
 def crash():
     gate = gateway()
     before = {}
@@ -288,6 +338,6 @@ def radius():
 
 def main():
     broadband_links(SUB, GW, DN)
-    {"dhcp": dhcp, "slaac": slaac, "crash": crash, "radius": radius}[CASE]()
+    {"dhcp": dhcp, "slaac": slaac, "crash": crash, "radius": radius, "reload": reloaded}[CASE]()
 
 within(120, NAMESPACES, main)

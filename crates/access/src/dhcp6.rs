@@ -173,6 +173,11 @@ impl Dhcp6Server {
         Self { config, groups, actions: Actions::default(), counts: [0; Outcome::ALL.len()], received: 0 }
     }
 
+    /// Goes by the configuration and groups of another server from now on. Leases, counters and what waits for the store stay.
+    pub fn follow(&mut self, other: Self) {
+        (self.config, self.groups) = (other.config, other.groups);
+    }
+
     /// Requests received so far, dropped ones included.
     pub fn received(&self) -> u64 {
         self.received

@@ -8,6 +8,7 @@
 //! Law, tested: at any time an address belongs to at most one lease, and to none while excluded or in quarantine.
 
 mod blocks;
+mod reload;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,8 @@ use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
+
+pub use reload::LeftOut;
 
 /// Ended leases that are remembered beyond the most that were ever leased at once.
 pub const REMEMBERED: usize = 65_536;
@@ -123,19 +126,25 @@ fn bits(address: IpAddr) -> u128 {
     }
 }
 
+/// Pools of those ranges, and which of them each group has of each kind.
+fn arranged(ranges: &[Range]) -> Result<(Vec<Blocks>, HashMap<(u16, Kind), Vec<u16>>), BadPool> {
+    let pools = ranges.iter().map(Blocks::new).collect::<Result<Vec<_>, _>>()?;
+    let mut sorted: Vec<_> = ranges.iter().zip(&pools).map(|(r, p)| (p.bounds(), r.first)).collect();
+    sorted.sort_unstable();
+    if let Some(pair) = sorted.windows(2).find(|pair| pair[1].0.0 <= pair[0].0.1) {
+        return Err(BadPool::Overlap(pair[0].1, pair[1].1));
+    }
+    let mut of_group: HashMap<_, Vec<u16>> = HashMap::new();
+    for (range, at) in ranges.iter().zip(0..) {
+        of_group.entry((range.group, range.kind)).or_default().push(at);
+    }
+    Ok((pools, of_group))
+}
+
 impl Pools {
     /// Pools as configured; none may overlap.
     pub fn new(ranges: &[Range], limits: Limits) -> Result<Self, BadPool> {
-        let pools = ranges.iter().map(Blocks::new).collect::<Result<Vec<_>, _>>()?;
-        let mut sorted: Vec<_> = ranges.iter().zip(&pools).map(|(r, p)| (p.bounds(), r.first)).collect();
-        sorted.sort_unstable();
-        if let Some(pair) = sorted.windows(2).find(|pair| pair[1].0.0 <= pair[0].0.1) {
-            return Err(BadPool::Overlap(pair[0].1, pair[1].1));
-        }
-        let mut of_group: HashMap<_, Vec<u16>> = HashMap::new();
-        for (range, at) in ranges.iter().zip(0..) {
-            of_group.entry((range.group, range.kind)).or_default().push(at);
-        }
+        let (pools, of_group) = arranged(ranges)?;
         Ok(Self {
             pools,
             of_group,
@@ -407,13 +416,17 @@ impl Pools {
     }
 
     fn stop(&mut self, slot: u32) {
+        self.uncount_lease(slot, self.group(slot));
+    }
+
+    fn uncount_lease(&mut self, slot: u32, group: u16) {
         let lease = &mut self.leases[slot as usize];
         if lease.state == State::Bound {
             self.bound -= 1;
         }
         (lease.state, lease.stored) = (State::Idle, 0);
         self.live -= 1;
-        let (key, group) = (lease.key, self.group(slot));
+        let key = lease.key;
         let (owner, line) = (self.owner(&key.client, group), key.client.line);
         self.uncount(owner, self.pair(&key, group));
         if let Some(count) = self.ports.get_mut(&line.port) {

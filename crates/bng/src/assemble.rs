@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use dataplane::acl::Hits;
+use dataplane::acl::LiveLists;
 use dataplane::config::{ConfigError, wrong};
 use engine::{HandOff, Steer};
 use frame::Caps;
@@ -71,9 +71,9 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
     let directory = Arc::new(Directory::new(config, &layout).map_err(overlap)?);
     let ports: Vec<_> = plan.ports.iter().map(|view| (view.mac, view.mtu)).collect();
     let instances = config.instances().len();
-    let hits = Hits::new(layout.counters);
+    let mut lists = (layout.counters > 0).then(|| LiveLists::new(layout.counters));
     let choices = Choices {
-        hits: (layout.counters > 0).then(|| hits.clone()),
+        hits: lists.as_ref().map(|lists| lists.hits().clone()),
         mss: config.port.iter().map(|port| port.mss).collect(),
         marks: layout.profiles.iter().any(|profile| profile.dscp.is_some()),
         shapes: Shaper::is_wanted(&layout),
@@ -82,7 +82,6 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
     let mut leases = shaper::leases(&rates, config.workers.count.into()).into_iter();
     let limits = config.queue_limits()?;
     let publisher = Publisher::new(plan.compile());
-    let mut lists = Publisher::new(dataplane::acl::AccessLists::default());
     let control_waker = Waker::new().map_err(AssembleError::Waker)?;
     let (mut workers, mut links, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
     for worker in 0..config.workers.count {
@@ -103,7 +102,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
             subscribers,
             directory: directory.clone(),
             forwarding: publisher.reader(),
-            lists: lists.reader(),
+            lists: lists.as_ref().map(LiveLists::reader),
             inbox,
             waker,
             control: control_waker.clone(),
@@ -127,9 +126,11 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
         }
     }
     let mut layout = layout;
-    lists.publish(std::mem::take(&mut layout.lists));
+    if let Some(lists) = &mut lists {
+        lists.begin(std::mem::take(&mut layout.lists));
+    }
     let published = (publisher, lists);
-    let control = Control::new(config.clone(), layout, plan, published, (links, control_waker), hits);
+    let control = Control::new(config.clone(), layout, plan, published, (links, control_waker));
     Ok((control, workers))
 }
 

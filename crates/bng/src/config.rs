@@ -21,7 +21,7 @@ pub use sessions::{GroupSessions, Ipv6Mode, SessionsSection, gateways4, link_loc
 
 pub use shape::{ClassSection, QueueSection, ShapePlan, ShapeSection};
 
-pub use expand::{GroupPlan, Layout, ProfilePlan, Slice4, Slice6, VlanRange};
+pub use expand::{GroupPlan, Layout, Lists, Numbers, ProfilePlan, Slice4, Slice6, VlanRange};
 
 gateway::configuration! {
     /// A broadband gateway's configuration.
@@ -337,7 +337,7 @@ pub enum Otherwise {
 }
 
 /// An access list: the first rule that matches decides.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Acl {
     /// What profiles and groups call it.

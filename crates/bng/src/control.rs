@@ -2,11 +2,12 @@
 //! rings. It runs on a thread of its own and is driven by [`Control::poll`].
 
 mod queries;
+mod reload;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-use dataplane::acl::{AccessLists, Hits};
+use dataplane::acl::LiveLists;
 use dataplane::forward::{Forwarding, InstanceId, Neighbourhood, Plan, Route, Via};
 use table::command;
 use table::ring::{Consumer, Gauge};
@@ -14,7 +15,7 @@ use table::snapshot::Publisher;
 use table::waker::Waker;
 use wire::Mac;
 
-use crate::config::{Config, Layout, parse_mac};
+use crate::config::{Config, GroupPlan, Layout, Slice6, parse_mac};
 use crate::gateway::{Answer, Command};
 use crate::lane::Counts;
 use crate::link::{LONGEST, Line, template};
@@ -111,8 +112,14 @@ pub struct Control {
     subscribers: Vec<Option<SubscriberSpec>>,
     neighbourhood: Neighbourhood,
     forwarding: Publisher<Forwarding>,
-    lists: Publisher<AccessLists>,
-    hits: Hits,
+    /// Access lists; none: there were none at start.
+    lists: Option<LiveLists>,
+    /// Commands to write subscribers anew that workers have not carried out.
+    refreshing: usize,
+    /// A profile wrote DSCPs at start.
+    marks: bool,
+    /// Slices of IPv6 that workers divided at start, and their VRF.
+    rows: Vec<(InstanceId, Slice6)>,
     links: Vec<Link>,
     waker: Waker,
     announced: bool,
@@ -140,10 +147,12 @@ impl Control {
         config: Config,
         mut layout: Layout,
         plan: Plan,
-        (forwarding, lists): (Publisher<Forwarding>, Publisher<AccessLists>),
+        (forwarding, lists): (Publisher<Forwarding>, Option<LiveLists>),
         (links, waker): (Vec<Link>, Waker),
-        hits: Hits,
     ) -> Self {
+        let marks = layout.profiles.iter().any(|profile| profile.dscp.is_some());
+        let slices = |group: &GroupPlan| group.v6.iter().map(|slice| (group.instance, *slice)).collect::<Vec<_>>();
+        let rows = layout.groups.iter().flat_map(slices).collect();
         let subscribers = std::mem::take(&mut layout.subscribers).into_iter().map(Some).collect();
         let reports =
             Reports { workers: links.iter().map(|_| WorkerReport::default()).collect(), ..Reports::default() };
@@ -154,7 +163,9 @@ impl Control {
             neighbourhood: Neighbourhood::new(plan),
             forwarding,
             lists,
-            hits,
+            refreshing: 0,
+            marks,
+            rows,
             links,
             waker,
             announced: false,
@@ -224,7 +235,7 @@ impl Control {
         template([0; 6], [0; 6], line, tags, tpid)
     }
 
-    /// The configuration it began with.
+    /// The configuration in use; profiles are in the order of their numbers, and some of them may be in use no more.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -234,9 +245,9 @@ impl Control {
         &self.layout
     }
 
-    /// Packets and bytes that a rule of an access list has matched.
+    /// Packets and bytes that a rule of an access list has matched since the lists were replaced last.
     pub fn hits(&self, counter: u32) -> (u64, u64) {
-        self.hits.of(counter)
+        self.lists.as_ref().map_or((0, 0), |lists| lists.of(counter))
     }
 
     /// Subscribers, in the order of their handles.
@@ -493,7 +504,7 @@ impl Control {
         self.neighbourhood.act(now, |port, frame| send(&mut self.links, port, frame));
         self.publish_tables();
         self.forwarding.reclaim();
-        self.lists.reclaim();
+        self.lists.as_mut().map(LiveLists::reclaim);
     }
 
     fn publish_tables(&mut self) {

@@ -1,5 +1,6 @@
 //! The broadband gateway of one worker: which pipeline a burst takes, and what control asks.
 
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use table::snapshot::Reader;
 use table::waker::Waker;
 use wire::{L3L4, Outer, fast};
 
-use crate::config::Role;
+use crate::config::{PuntSection, Role};
 use crate::lane::{Bng, Counts, State};
 use crate::link::Line;
 use crate::pipeline::{Choices, Pipelines};
@@ -20,7 +21,7 @@ use crate::record::SubscriberSpec;
 use crate::shaper::{Queued, Shaper};
 use crate::slow::{SlowPath, Towards};
 use crate::steer::{Directory, Side};
-use crate::subscribers::{Refused, Subscribers, Usage};
+use crate::subscribers::{Refused, Rules, Subscribers, Usage};
 use crate::{drops, punts};
 
 /// What control asks of a worker.
@@ -31,6 +32,10 @@ pub enum Command {
     Remove(u32),
     /// Forget a subscriber's hardware address, if it was learnt.
     Forget(u32),
+    /// Go by other tables; those before come back.
+    Tables(Box<Tables>),
+    /// Write rates and access lists of those subscribers anew.
+    Refresh(Range<u32>),
     /// Fill in what subscribers have used.
     Read(Box<Report>),
     /// Send a complete frame.
@@ -47,12 +52,26 @@ pub enum Answer {
     Removed(u32, Usage),
     /// The command was carried out.
     Forgotten,
+    /// The tables before: control's to free.
+    Tables(Box<Tables>),
+    /// The subscribers are written anew.
+    Refreshed,
     /// There is no subscriber of that handle.
     Unknown(u32),
     /// The report.
     Report(Box<Report>),
     /// Sent, or dropped and counted; the bytes are control's to free.
     Sent(Vec<u8>),
+}
+
+/// What a reload replaces on a worker.
+pub struct Tables {
+    /// Whose is what, for all workers.
+    pub directory: Arc<Directory>,
+    /// What subscribers are installed by.
+    pub rules: Rules,
+    /// Rates of control packets.
+    pub punt: PuntSection,
 }
 
 /// What control wants to know of a worker's subscribers.
@@ -98,8 +117,8 @@ pub struct Parts {
     pub directory: Arc<Directory>,
     /// Forwarding tables as published.
     pub forwarding: Reader<Forwarding>,
-    /// Access lists as published.
-    pub lists: Reader<AccessLists>,
+    /// Access lists as published; none: there are none.
+    pub lists: Option<Reader<AccessLists>>,
     /// Commands.
     pub inbox: Inbox<Command, Answer>,
     /// Wakes it for a command.
@@ -214,7 +233,7 @@ fn gone(frame: Frame, stats: &Stats, pool: &mut Pool) {
 }
 
 /// Carries a command out.
-fn carry_out(state: &mut State, command: Command, env: &mut Env) -> Answer {
+fn carry_out(state: &mut State, slow: &mut SlowPath, command: Command, env: &mut Env) -> Answer {
     match command {
         Command::Install(spec) => match state.install(&spec, env.now, |frame| gone(frame, &env.stats, &mut env.pool)) {
             Ok(()) => Answer::Installed(spec),
@@ -229,6 +248,16 @@ fn carry_out(state: &mut State, command: Command, env: &mut Env) -> Answer {
         Command::Forget(handle) => {
             state.subscribers.forget(handle);
             Answer::Forgotten
+        }
+        Command::Tables(mut tables) => {
+            std::mem::swap(&mut state.directory, &mut tables.directory);
+            state.subscribers.set_rules(&mut tables.rules);
+            slow.set_limits(&tables.punt);
+            Answer::Tables(tables)
+        }
+        Command::Refresh(handles) => {
+            state.subscribers.refresh(handles, env.now);
+            Answer::Refreshed
         }
         Command::Read(mut report) => {
             report.fill(state);
@@ -295,11 +324,13 @@ impl Gateway for BroadbandGateway {
     }
 
     fn control(&mut self, env: &mut Env) -> usize {
-        let state = &mut self.state;
-        let done = self.inbox.drain(COMMANDS, |command| carry_out(state, command, env));
+        let (state, slow) = (&mut self.state, &mut self.slow);
+        let done = self.inbox.drain(COMMANDS, |command| carry_out(state, slow, command, env));
         // Afterwards: what was published before a command was sent is in hand when it has been carried out.
         self.state.forwarding.get();
-        self.state.lists.get();
+        if let Some(lists) = &mut self.state.lists {
+            lists.get();
+        }
         self.call_control(done);
         done
     }
@@ -345,7 +376,9 @@ impl Gateway for BroadbandGateway {
         self.waker.fall_asleep();
         // A sleeping worker holds no old tables back.
         self.state.forwarding.park();
-        self.state.lists.park();
+        if let Some(lists) = &mut self.state.lists {
+            lists.park();
+        }
         self.inbox.is_empty() && self.slow.held() == 0
     }
 

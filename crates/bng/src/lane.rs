@@ -91,8 +91,8 @@ pub struct State {
     pub directory: Arc<Directory>,
     /// Where packets go; taken anew between bursts.
     pub forwarding: Reader<Forwarding>,
-    /// Access lists by number, as published.
-    pub lists: Reader<AccessLists>,
+    /// Access lists by number, as published; none: there are none.
+    pub lists: Option<Reader<AccessLists>>,
     /// Counters beside those of stages.
     pub counts: Counts,
     /// Stands in before anything was published.
@@ -132,7 +132,7 @@ impl HasForwarding for State {
 impl HasAccessLists for State {
     #[inline]
     fn access_lists(&self) -> Option<&AccessLists> {
-        self.lists.in_hand()
+        self.lists.as_ref()?.in_hand()
     }
 }
 

@@ -3,10 +3,12 @@
 //! | file | idea |
 //! |---|---|
 //! | `command.rs` | `weir subscriber` |
+//! | `live.rs` | keys that a reload applies |
 //! | `observer.rs` | its control side while it runs, and its metrics |
 //! | `protocol.rs`, `show.rs` | requests and replies, and their tables |
 
 mod command;
+mod live;
 mod observer;
 mod protocol;
 mod show;
@@ -20,8 +22,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use engine::Time;
 use gateway::cli::RunArgs;
 use gateway::load::Text;
+use gateway::shell::reload::{LiveKey, apply_to};
 use gateway::shell::rest::ControlWaker;
-use gateway::shell::{self, Gateway, Opened, Process, Reach, StartError, WorkerInit, WorkerInits};
+use gateway::shell::{self, Gateway, Opened, Process, Product as _, Reach, StartError, WorkerInit, WorkerInits};
 use gateway::show::View;
 use gateway::tables::duration;
 use gateway::trace::TraceKey;
@@ -80,12 +83,28 @@ impl Gateway for BngGateway {
     const VIEWS: &'static [View] = show::VIEWS;
     const TRACE_KEYS: &'static [TraceKey] = &[show::SUBSCRIBER];
     const LOG_TARGETS: &'static [&'static str] = &["ledger", "sessions"];
+    const LIVE: &'static [LiveKey] = live::KEYS;
     const EXAMPLES: &'static [&'static str] = &[include_str!("../../../examples/bng.toml")];
     type Config = Config;
     type Product = Observer;
 
     fn check(config: &Config) -> Result<(), crate::config::ConfigError> {
         config.check()
+    }
+
+    fn needs_restart(product: &Observer, key: &str) -> bool {
+        key == "acl" && !product.control().has_access_lists()
+    }
+
+    fn apply(
+        config: &Config,
+        keys: &[&str],
+        product: &Observer,
+        check: bool,
+    ) -> Result<(), crate::config::ConfigError> {
+        apply_to(&mut *product.control(), config, keys, check)?;
+        product.shell().call_control();
+        Ok(())
     }
 
     fn load(_args: &RunArgs, text: Text) -> anyhow::Result<Loaded> {

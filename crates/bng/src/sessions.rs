@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `admission.rs` | who gets a session: requests, authentication, what a server changes |
 //! | `records.rs` | from leases to subscribers and back |
+//! | `reload.rs` | what a reload changes |
 //! | `slaac.rs` | prefixes that are advertised |
 //! | `aaa.rs` | authentication and accounting by RADIUS |
 //! | `backlog.rs` | accounting reports that wait |
@@ -25,6 +26,7 @@ mod backlog;
 mod clock;
 mod frames;
 mod records;
+mod reload;
 mod served;
 mod slaac;
 mod store;
@@ -51,6 +53,7 @@ use crate::slow::ControlPacket;
 pub use aaa::{Aaa, AaaCounts, Sockets};
 use clock::LeaseClock;
 use frames::{Carried, Link, Tags};
+pub use reload::Change;
 use served::Served;
 pub use served::{BadSessions, ranges};
 use store::Store;
@@ -153,6 +156,8 @@ pub struct Sessions {
     records: Subscribers,
     sessions: HashMap<Identity, Session>,
     by_handle: HashMap<u32, Identity>,
+    /// Names the DHCPv6 server.
+    own_mac: Mac,
     /// Static subscribers' lines.
     fixed: HashSet<Identity>,
     next_handle: u32,
@@ -235,6 +240,7 @@ impl Sessions {
             records: Subscribers::default(),
             sessions: HashMap::new(),
             by_handle: HashMap::new(),
+            own_mac: control.own_mac(),
             fixed,
             next_handle,
             free: Vec::new(),

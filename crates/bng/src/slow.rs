@@ -113,6 +113,11 @@ impl SlowPath {
         self.own.held()
     }
 
+    /// Other rates of control packets from now on.
+    pub(crate) fn set_limits(&mut self, rates: &PuntSection) {
+        self.limits.set(rates);
+    }
+
     /// Drops what waits: the worker ends.
     pub fn close(&mut self, env: &mut Env) {
         self.own.close(env);

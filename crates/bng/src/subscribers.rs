@@ -11,6 +11,7 @@
 //! a cache line. Addresses outside of all slices are in hash maps.
 
 mod install;
+mod reload;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -25,6 +26,8 @@ use crate::link::Line;
 use crate::record::{Head, LINES, Meter, head, head_mut, meter, meter_mut, meter_of};
 use crate::slow::LineCount;
 use crate::steer::VLANS;
+
+pub use reload::Rules;
 
 /// No place: [`Subscribers::at`] has nothing there.
 pub const NOWHERE: u32 = 0;

@@ -23,19 +23,19 @@ fn device(first: &str) -> Device {
 }
 
 #[derive(Clone, Copy)]
-struct Client {
-    mac: [u8; 6],
-    s_vlan: u16,
-    c_vlan: u16,
+pub struct Client {
+    pub mac: [u8; 6],
+    pub s_vlan: u16,
+    pub c_vlan: u16,
 }
 
 impl Client {
-    fn line(&self, to: [u8; 6]) -> Packet {
+    pub fn line(&self, to: [u8; 6]) -> Packet {
         eth(self.mac, to).service_vlan(self.s_vlan).vlan(self.c_vlan)
     }
 
     /// A DHCPv4 message to everybody.
-    fn dhcp4(&self, kind: u8, options: &[(u8, &[u8])]) -> Vec<u8> {
+    pub fn dhcp4(&self, kind: u8, options: &[(u8, &[u8])]) -> Vec<u8> {
         let mut body = vec![1, 1, 6, 0, 9, 9, 9, 9];
         body.resize(28, 0);
         body.extend_from_slice(&self.mac);
@@ -80,10 +80,10 @@ impl Client {
     }
 }
 
-const FIRST: Client = Client { mac: MAC, s_vlan: 100, c_vlan: 7 };
+pub const FIRST: Client = Client { mac: MAC, s_vlan: 100, c_vlan: 7 };
 
 /// Sends a frame by the access port; returns what comes back by it.
-fn exchange(device: &mut Device, frame: &[u8]) -> Vec<Vec<u8>> {
+pub fn exchange(device: &mut Device, frame: &[u8]) -> Vec<Vec<u8>> {
     device.send("acc", frame);
     device.settle();
     device.received("acc")
@@ -104,7 +104,7 @@ fn reply4(frame: &[u8]) -> (u8, Ipv4Addr, Vec<(u8, Vec<u8>)>) {
 }
 
 /// DISCOVER to ACK.
-fn bind(device: &mut Device, client: Client) -> Ipv4Addr {
+pub fn bind(device: &mut Device, client: Client) -> Ipv4Addr {
     let got = exchange(device, &client.dhcp4(1, &[]));
     let (kind, address, _) = reply4(&got[0]);
     assert_eq!((got.len(), kind), (1, 2), "an OFFER");
@@ -115,7 +115,7 @@ fn bind(device: &mut Device, client: Client) -> Ipv4Addr {
 }
 
 /// Whether packets pass both ways.
-fn talks(device: &mut Device, client: Client, gateway: [u8; 6], address: Ipv4Addr) -> bool {
+pub fn talks(device: &mut Device, client: Client, gateway: [u8; 6], address: Ipv4Addr) -> bool {
     device.send("acc", &client.line(gateway).carrying(&cases::up(address, 9)).build());
     device.send("core", &cases::from_router(&cases::down(address, 9)).build());
     device.settle();

@@ -2,6 +2,7 @@
 //! workers' rings. It runs on a thread of its own and is driven by [`Control::poll`].
 
 mod modems;
+mod reload;
 mod service;
 mod succession;
 
@@ -17,7 +18,7 @@ use table::snapshot::Publisher;
 use table::waker::Waker;
 use wire::Mac;
 
-use crate::config::{ChannelPlan, Config, ConfigError, Layout, Named, Role, wrong};
+use crate::config::{ChannelPlan, Config, Layout, Named, Role};
 use crate::gateway::{Answer, Command};
 use crate::report::Report;
 use crate::rules::Rules;
@@ -138,7 +139,7 @@ impl Control {
         }
     }
 
-    /// The configuration it began with.
+    /// The configuration in use; filter groups are in the order of their numbers, and some of them may be in use no more.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -284,30 +285,6 @@ impl Control {
         self.forwarding.reclaim();
         self.rules.reclaim();
         self.steer.reclaim();
-    }
-
-    /// Replaces routes by those of a configuration; with `check` only finds out whether it could.
-    ///
-    /// # Errors
-    /// A gateway on no link, or a Remote-PHY device that would be reached by another port: its pseudowires have that port's
-    /// address.
-    pub fn reload_routes(&mut self, config: &Config, check: bool) -> Result<(), ConfigError> {
-        let routes = config.links().routes_over(self.neighbourhood.plan())?;
-        let old = self.neighbourhood.plan();
-        let mut new = old.clone();
-        new.routes.clone_from(&routes);
-        let port = |plan: &Plan, rpd| plan.next_hop(Role::Rpd.instance(), rpd).map(|(port, _)| port);
-        for group in &self.config.service_group {
-            if port(old, group.rpd) != port(&new, group.rpd) {
-                let what = format!("the Remote-PHY device {} would be reached by another port, or by none", group.rpd);
-                return Err(wrong(&[&"route"], what, "restart the gateway, or leave its route as it is"));
-            }
-        }
-        if !check {
-            self.neighbourhood.set_routes(routes);
-            self.publish_tables();
-        }
-        Ok(())
     }
 
     /// Whether a standby may take over, which has the configuration of this process's start.

@@ -8,11 +8,13 @@
 //! | `service.rs` | service flows, classifiers and filter groups at run time |
 //! | `command.rs` | `weir cmts` |
 //! | `active.rs`, `standby.rs`, `message.rs` | the standby: what it is told, by whom, and when it goes on |
+//! | `live.rs` | keys that a reload applies |
 //! | `fence.rs` | that the one before speaks no more |
 
 mod active;
 mod command;
 mod fence;
+mod live;
 mod message;
 mod metrics;
 mod observer;
@@ -36,7 +38,7 @@ pub use command::{CmtsArgs, cmts};
 pub use protocol::CableReply;
 
 use active::Teller;
-use gateway::shell::reload::LiveKey;
+use gateway::shell::reload::{LiveKey, apply_to};
 use gateway::shell::rest::ControlWaker;
 use gateway::shell::{self, Ended, Gateway, Opened, Process, Product as _, Reach, StartError, WorkerInit, WorkerInits};
 use gateway::show::View;
@@ -67,11 +69,7 @@ impl Gateway for CmtsGateway {
     const EXAMPLES: &'static [&'static str] = &[include_str!("../../../examples/cmts.toml")];
     const VIEWS: &'static [View] = show::VIEWS;
     const TRACE_KEYS: &'static [TraceKey] = &[show::MODEM];
-    const LIVE: &'static [LiveKey] = &[LiveKey {
-        key: "route",
-        help: "Forwarding tables are published anew. Refused where a Remote-PHY device would be reached by another port. \
-               With a `[standby]` it needs a restart: both must have one configuration.",
-    }];
+    const LIVE: &'static [LiveKey] = live::KEYS;
     const LOG_TARGETS: &'static [&'static str] = &["cable", "standby"];
     type Config = Config;
     type Product = Observer;
@@ -86,11 +84,11 @@ impl Gateway for CmtsGateway {
 
     fn apply(
         config: &Config,
-        _keys: &[&str],
+        keys: &[&str],
         product: &Observer,
         check: bool,
     ) -> Result<(), crate::config::ConfigError> {
-        product.control().reload_routes(config, check)?;
+        apply_to(&mut *product.control(), config, keys, check)?;
         product.shell().call_control();
         Ok(())
     }

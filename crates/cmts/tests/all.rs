@@ -18,6 +18,7 @@ mod garbage;
 mod golden;
 mod judge;
 mod queues;
+mod reload;
 mod service;
 mod standby;
 mod trace;

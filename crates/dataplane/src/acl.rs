@@ -19,6 +19,7 @@
 //! rule in a shard per worker and survive a new list.
 
 mod lists;
+mod live;
 mod rule;
 mod stage;
 mod tables;
@@ -26,6 +27,7 @@ mod text;
 mod vectors;
 
 pub use lists::{AccessList, AccessLists, CompileError, Decision, MAX_RULES};
+pub use live::{LiveLists, NotReplaced, SPARE_COUNTERS};
 pub use rule::{Action, Direction, PortRange, Rule};
 pub use stage::{CheckAcl, HasAccessLists, Hits};
 pub use text::RuleError;

@@ -54,6 +54,11 @@ impl Limit {
         Limit { allowance, until: 0 }
     }
 
+    /// Another allowance from now on; what was spent stays spent.
+    pub const fn set(&mut self, allowance: Allowance) {
+        self.allowance = allowance;
+    }
+
     /// Whether one more is allowed at `now`; if so, it is spent.
     #[inline]
     pub fn allow(&mut self, now: u64) -> bool {
@@ -139,6 +144,11 @@ impl Owners {
     pub fn new(each: Allowance, places: usize, seed: u64) -> Self {
         let places = places.next_power_of_two().max(OWNER_WAYS);
         Self { each, seed, places: vec![Peer { key: 0, until: 0 }; places].into() }
+    }
+
+    /// Another allowance of each owner from now on; what was spent stays spent.
+    pub fn set(&mut self, each: Allowance) {
+        self.each = each;
     }
 
     /// Places there are.

@@ -7,6 +7,8 @@
 //! An accounting request is stored by the caller before it is given to the client, and erased at [`Event::Acknowledged`];
 //! so nothing that was measured is lost while servers are away, or when the gateway crashes.
 
+mod servers;
+
 use crate::packet::{Attribute, Code, Malformed, Packet, Secret};
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -146,8 +148,8 @@ pub struct Client {
 impl Client {
     /// A client of servers in order of preference; `random` fills authenticators and must not be predictable.
     pub fn new(config: Config, servers: Vec<Server>, random: impl FnMut(&mut [u8]) + Send + Sync + 'static) -> Self {
-        let ids = || (0..=255).flat_map(|id| (0..config.sources.max(1)).map(move |source| (source, id))).collect();
-        let health = servers.iter().map(|_| Health { free: ids(), unanswered: 0, dead_until: None }).collect();
+        let free = || identifiers(config.sources);
+        let health = servers.iter().map(|_| Health { free: free(), unanswered: 0, dead_until: None }).collect();
         Self {
             config,
             servers,
@@ -337,6 +339,11 @@ impl Client {
             self.waiting.push_back(request);
         }
     }
+}
+
+/// All identifiers of a server, by source port.
+fn identifiers(sources: u16) -> VecDeque<(u16, u8)> {
+    (0..=255).flat_map(|id| (0..sources.max(1)).map(move |source| (source, id))).collect()
 }
 
 fn bit(server: usize) -> u64 {

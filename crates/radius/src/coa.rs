@@ -112,6 +112,13 @@ impl Server {
         }
     }
 
+    /// Takes requests of these clients from now on. Requests of others that are being carried out get
+    /// no answer.
+    pub fn set_clients(&mut self, clients: impl IntoIterator<Item = (IpAddr, Secret)>, needs_timestamp: bool) {
+        self.clients = clients.into_iter().collect();
+        self.needs_timestamp = needs_timestamp;
+    }
+
     /// Takes a datagram. `now` is the wall clock, since 1970; `steady` is one that is not set, by which requests are remembered.
     pub fn receive(&mut self, from: SocketAddr, octets: &[u8], now: u64, steady: u64) -> Result<Received, Dropped> {
         let secret = self.clients.get(&from.ip()).ok_or(Dropped::UnknownClient)?;

@@ -150,6 +150,15 @@ impl AddressPools {
             || new.v6.current.iter().any(|pool| self.v6.overlaps(pool))
     }
 
+    /// Whether a pool of an instance has one of the IPv4 addresses `first` to `last`; one that was taken out, too, as long as
+    /// sessions have addresses of it or, where several workers share it, its steering stays.
+    pub fn has_any4(&self, at: InstanceId, (first, last): (Ipv4Addr, Ipv4Addr)) -> bool {
+        let count = u64::from(u32::from(last)) - u64::from(u32::from(first)) + 1;
+        let range = Pool::new(first, count, 1);
+        let retired = self.v4.retired.iter().filter(|(_, pool)| pool.out() > 0 || pool.is_divided());
+        self.v4.current.iter().chain(retired).any(|(instance, pool)| *instance == at && pool.overlaps(&range))
+    }
+
     /// IPv4 pools of the other that are not among these.
     pub fn added4<'a>(&self, new: &'a Self) -> impl Iterator<Item = &'a (InstanceId, Pool<Ipv4Addr>)> {
         new.v4.current.iter().filter(|pool| !self.v4.has(pool))

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use dataplane::acl::Hits;
+use dataplane::acl::LiveLists;
 use dataplane::forward::{InstanceId, Plan, PortView};
 use dataplane::nat::{self, Nat};
 use engine::{HandOff, Layout, Steer};
@@ -52,8 +52,6 @@ pub enum AssembleError {
 const LINES_EACH: usize = 12;
 pub(crate) const RING: usize = 1024;
 
-/// Counters of access rules beyond those configured at start: rules that a reload may add.
-const SPARE_ACL_COUNTERS: u32 = 4096;
 /// NAT blocks a worker may tell of before control looks.
 const BLOCKS: usize = 16_384;
 
@@ -70,12 +68,14 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
     let expected = config.simulate.as_ref().map_or(0, |s| s.ues).div_ceil(workers.into()) as usize;
     let roles: Vec<_> = config.port.iter().map(|p| p.role).collect();
     let (lists, counters) = config::acl::lists(config, 0)?;
-    let lists = (!config.acl.is_empty()).then(|| Publisher::new(lists));
+    let lists = (!config.acl.is_empty()).then(|| {
+        let mut live = LiveLists::new(counters);
+        live.begin(lists);
+        live
+    });
     let choices = Choices {
         checksum6: if config.gtpu.zero_checksum_over_ipv6 { Checksum6::Zero } else { Checksum6::Full },
-        // Two sets of counters, used in turn: what a worker counts by lists just replaced is not a new rule's. Rules that come
-        // by a reload have counters, too.
-        hits: lists.is_some().then(|| Hits::new(2 * (counters + SPARE_ACL_COUNTERS))),
+        hits: lists.as_ref().map(|lists| lists.hits().clone()),
         mss: config.port.iter().map(|port| port.mss).collect(),
         reassemble: config.reassembly.is_some(),
         translate: config.nat.is_some(),
@@ -111,7 +111,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
             control: control_waker.clone(),
             events,
             limits: Limits::of(config),
-            lists: lists.as_ref().map(Publisher::reader),
+            lists: lists.as_ref().map(LiveLists::reader),
             nat,
             choices: choices.clone(),
         };
@@ -129,7 +129,7 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
     })?;
     let control = Control::new(plan, publisher, (links, control_waker), simulator);
     let addresses = nat.as_ref().map(|nat| dataplane::nat::Addresses::new(nat, workers));
-    let mut control = control.with_nat_log(log).with_nat(addresses).with_lists(lists, choices.hits);
+    let mut control = control.with_nat_log(log).with_nat(addresses).with_lists(lists);
     populate(&mut control, &mut seats)?;
     if workers > 1 {
         let steer = steer(config, &control, nat.as_ref())?;

@@ -13,13 +13,13 @@ mod wait;
 
 pub use hand_over::Neighbour;
 pub use link::Link;
-pub use reload::{LIMITS, NAT};
+pub use reload::{Change, LIMITS, NAT, PublicRange};
 pub use told::{Answer, AskError, ControlCounters, Report};
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
-use dataplane::acl::{AccessLists, Hits};
+use dataplane::acl::LiveLists;
 use dataplane::forward::{Forwarding, InstanceId, Neighbourhood, Plan};
 use dataplane::neighbour::NeighbourCache;
 use table::snapshot::Publisher;
@@ -60,13 +60,8 @@ pub struct Control {
     took_events: bool,
     /// NAT blocks, as workers tell of them.
     nat_log: NatLog,
-    lists: Option<Publisher<AccessLists>>,
-    /// What access lists have counted.
-    hits: Hits,
-    /// The first counter of the lists in use: 0, or half of all.
-    first_hit: u32,
-    /// What their counters had when they were published: they begin anew then.
-    hits_before: Vec<(u64, u64)>,
+    /// Access lists; none: there were none at the start.
+    lists: Option<LiveLists>,
     /// Public addresses that workers have for translation.
     nat: Option<dataplane::nat::Addresses>,
     /// Pages that subscribers are sent to, by their numbers on workers.
@@ -143,9 +138,6 @@ impl Control {
             took_events: false,
             nat_log: NatLog::default(),
             lists: None,
-            hits: Hits::new(0),
-            first_hit: 0,
-            hits_before: Vec::new(),
             nat: None,
             pages: HashMap::new(),
             control_ends: Vec::new(),
@@ -158,8 +150,8 @@ impl Control {
     }
 
     /// With access lists as published to its workers, and what they count.
-    pub fn with_lists(self, lists: Option<Publisher<AccessLists>>, hits: Option<Hits>) -> Self {
-        Self { lists, hits: hits.unwrap_or(self.hits), ..self }
+    pub fn with_lists(self, lists: Option<LiveLists>) -> Self {
+        Self { lists, ..self }
     }
 
     /// With the public addresses that its workers have.
@@ -185,9 +177,7 @@ impl Control {
 
     /// Packets and bytes by access rule since the lists were replaced last, in the order they are configured in, each list's default behind its rules.
     pub fn acl_hits(&self, counter: u32) -> (u64, u64) {
-        let (packets, bytes) = self.hits.of(self.first_hit + counter);
-        let (packets_before, bytes_before) = self.hits_before.get(counter as usize).copied().unwrap_or_default();
-        (packets.saturating_sub(packets_before), bytes.saturating_sub(bytes_before))
+        self.lists.as_ref().map_or((0, 0), |lists| lists.of(counter))
     }
 
     /// The simulated control plane, if there is one.

@@ -6,7 +6,7 @@
 //! | `observer.rs`, `query.rs`, `session.rs`, `functions.rs` | its control side, and looking on without disturbing workers |
 //! | `hand_over.rs` | its state on its way to another process |
 //! | `protocol.rs`, `show.rs` | what it is asked and answers, as tables |
-//! | `live.rs` | keys that a reload applies |
+//! | `live.rs`, `reload.rs` | keys that a reload applies, and how |
 //! | `metrics.rs` | what only it tells monitoring |
 //! | `replica.rs` | one of many: finding its share |
 
@@ -18,6 +18,7 @@ pub mod n4;
 pub mod observer;
 pub mod protocol;
 pub mod query;
+mod reload;
 mod replica;
 mod session;
 mod show;

@@ -1,5 +1,6 @@
 //! Keys that a reload applies: `docs/reload.md` has the table of the program.
 
+use bng::product::BngGateway;
 use cmts::product::CmtsGateway;
 use gateway::shell::Gateway;
 use gateway::shell::reload::{LIVE, LiveKey};
@@ -10,7 +11,10 @@ fn table() -> String {
         keys.iter().map(|LiveKey { key, help }| format!("| `{key}` | {gateway} | {help} |\n")).collect()
     };
     let head = "| key | gateway | what happens |\n|---|---|---|\n".to_owned();
-    head + &rows("all", LIVE) + &rows(UpfGateway::NAME, UpfGateway::LIVE) + &rows(CmtsGateway::NAME, CmtsGateway::LIVE)
+    let own = rows(UpfGateway::NAME, UpfGateway::LIVE)
+        + &rows(BngGateway::NAME, BngGateway::LIVE)
+        + &rows(CmtsGateway::NAME, CmtsGateway::LIVE);
+    head + &rows("all", LIVE) + &own
 }
 
 #[test]

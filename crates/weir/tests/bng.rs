@@ -42,6 +42,12 @@ fn radius_server_decides_and_is_told() {
     run("bng_sessions.py", &["radius"]);
 }
 
+/// `weir reload` with a real client: a new access list, a slice that is refused and one that is added.
+#[test]
+fn reload_changes_rules_and_keeps_leases() {
+    run("bng_sessions.py", &["reload"]);
+}
+
 #[test]
 fn nobody_is_renumbered_after_a_crash() {
     run("bng_sessions.py", &["crash"]);

@@ -148,6 +148,17 @@ impl Blocks {
         self.blocks.get(&self.claimed.head).map(|block| (self.claimed.head, block.owner))
     }
 
+    /// Whether a block can be leased: it is not excluded.
+    pub fn is_leased(&self, block: u32) -> bool {
+        self.excluded_until(block).is_none()
+    }
+
+    /// Slots of leases that free blocks are remembered for, least recently used first.
+    pub fn remembered(&self) -> impl Iterator<Item = u32> + '_ {
+        let first = self.blocks.get(&self.claimed.head);
+        std::iter::successors(first, |block| self.blocks.get(&block.next)).map(|block| block.owner)
+    }
+
     /// Whether a block is free and remembered for nobody.
     pub fn is_unclaimed(&self, block: u32) -> bool {
         match self.blocks.get(&block) {

@@ -1,21 +1,23 @@
 //! From what an operator wrote to numbers: groups, profiles, access lists and static subscribers, each checked on the way.
 
+mod lists;
 mod subscribers;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use dataplane::acl::{AccessList, AccessLists, Action, Rule, RuleError};
+use dataplane::acl::AccessLists;
 use dataplane::config::VlanStack;
 use dataplane::forward::InstanceId;
 use table::bucket::{self, Rate};
 use wire::ethertype;
 
+pub use self::lists::{Lists, Numbers};
 use self::subscribers::Seen;
 use super::ShapePlan;
 use super::{
-    Accounted, Config, ConfigError, Group, Model, Otherwise, Profile, Proxy, Role, Vlans, parse_mac, parse_prefix,
-    parse_rate, wrong,
+    Accounted, Config, ConfigError, Group, Model, Profile, Proxy, Role, Vlans, parse_mac, parse_prefix, parse_rate,
+    wrong,
 };
 use crate::link::Line;
 use crate::record::SubscriberSpec;
@@ -162,6 +164,8 @@ pub struct Layout {
     pub pairs: HashMap<(u16, u16), u16>,
     /// Counters of all lists' rules.
     pub counters: u32,
+    /// Numbers of its lists: the first, and the one behind the last.
+    pub numbers: (u16, u16),
     /// Static subscribers; a subscriber's place is its handle.
     pub subscribers: Vec<SubscriberSpec>,
     /// Where each entry of the configuration begins among them.
@@ -174,23 +178,6 @@ const MOST_PAIRS: usize = 1 << 24;
 const MOST_PREFIXES: u64 = 1 << 24;
 /// Subscribers that the configuration may name.
 const MOST_SUBSCRIBERS: usize = 4 << 20;
-
-/// Rules of two access lists that are compiled into one at most: pairs are many, and each takes memory.
-const MOST_TOGETHER: usize = 512;
-
-/// An access list before it is compiled.
-struct ListRules {
-    rules: Vec<Rule>,
-    default: Action,
-    counter: u32,
-}
-
-impl ListRules {
-    /// What it does not deny passes.
-    fn only_denies(&self) -> bool {
-        self.default == Action::Permit && self.rules.iter().all(|rule| rule.action == Action::Deny)
-    }
-}
 
 type Result<T> = std::result::Result<T, ConfigError>;
 
@@ -212,13 +199,22 @@ impl Config {
     /// # Errors
     /// The first thing that is invalid, by key.
     pub fn layout(&self) -> Result<Layout> {
-        let (mut lists, counters, rules) = self.lists()?;
-        let profiles = (0..self.profile.len()).map(|n| self.profile_plan(n)).collect::<Result<Vec<_>>>()?;
-        let groups = (0..self.group.len()).map(|n| self.group_plan(n)).collect::<Result<Vec<_>>>()?;
+        self.layout_from(Numbers::FIRST)
+    }
+
+    /// Everything in numbers, access lists numbered from `from` on.
+    ///
+    /// # Errors
+    /// The first thing that is invalid, by key.
+    pub fn layout_from(&self, from: Numbers) -> Result<Layout> {
+        let profiles = (0..self.profile.len()).map(|n| self.profile_plan(n, from.list)).collect::<Result<Vec<_>>>()?;
+        let groups = (0..self.group.len()).map(|n| self.group_plan(n, from.list)).collect::<Result<Vec<_>>>()?;
         self.check_overlaps(&groups)?;
         self.check_sessions(&groups)?;
-        let pairs = self.pairs(&groups, &profiles, &rules, &mut lists);
-        let mut layout = Layout { groups, profiles, lists, pairs, counters, subscribers: vec![], entries: vec![] };
+        let Lists { lists, pairs, counters, end } = self.access_lists(from, &groups, &profiles)?;
+        let numbers = (from.list, end);
+        let (subscribers, entries) = (Vec::new(), Vec::new());
+        let mut layout = Layout { groups, profiles, lists, pairs, counters, numbers, subscribers, entries };
         let mut seen = Seen::default();
         for n in 0..self.subscriber.len() {
             layout.entries.push(layout.subscribers.len() as u32); // at most MOST_SUBSCRIBERS
@@ -227,63 +223,13 @@ impl Config {
         Ok(layout)
     }
 
-    /// The access lists, how many counters they have, and each one's rules.
-    fn lists(&self) -> Result<(AccessLists, u32, Vec<ListRules>)> {
-        let (mut lists, mut counter, mut all) = (AccessLists::default(), 0, Vec::new());
-        for (n, acl) in self.acl.iter().enumerate() {
-            let mut rules = Vec::with_capacity(acl.rules.len());
-            for (m, text) in acl.rules.iter().enumerate() {
-                let rule: Rule = text.parse().map_err(|why: RuleError| {
-                    wrong(&[&"acl", &n, &"rules", &m], format!("\"{text}\" is not a rule"), why.to_string())
-                })?;
-                rules.push(Rule { counter, ..rule });
-                counter += 1;
-            }
-            let default = if acl.default == Otherwise::Permit { Action::Permit } else { Action::Deny };
-            let list = AccessList::compile(&rules, default, counter);
-            let list = list.map_err(|why| wrong(&[&"acl", &n, &"rules"], why.to_string(), "fewer rules"))?;
-            lists.set(n as InstanceId + 1, list);
-            all.push(ListRules { rules, default, counter });
-            counter += 1;
-        }
-        Ok((lists, counter, all))
-    }
-
-    /// Compiles each pair of a profile's list and a location's into one, where that is the same: a list that only denies
-    /// and permits by default may stand before the other. Packets are then held against one list instead of two; what its
-    /// default would have permitted is counted where the other list decides.
-    fn pairs(
-        &self,
-        groups: &[GroupPlan],
-        profiles: &[ProfilePlan],
-        all: &[ListRules],
-        lists: &mut AccessLists,
-    ) -> HashMap<(u16, u16), u16> {
-        let (mut pairs, mut next) = (HashMap::new(), self.acl.len() as u16 + 1);
-        for pair in profiles.iter().flat_map(|profile| groups.iter().map(|group| (profile.acl, group.acl))) {
-            let of = |number: u16| number.checked_sub(1).and_then(|at| all.get(usize::from(at)));
-            let (Some(first), Some(second)) = (of(pair.0), of(pair.1)) else { continue };
-            let (before, behind) = if first.only_denies() { (first, second) } else { (second, first) };
-            let rules: Vec<Rule> = before.rules.iter().chain(&behind.rules).copied().collect();
-            if pairs.contains_key(&pair) || !before.only_denies() || rules.len() > MOST_TOGETHER || next == u16::MAX {
-                continue;
-            }
-            if let Ok(list) = AccessList::compile(&rules, behind.default, behind.counter) {
-                lists.set(next, list);
-                pairs.insert(pair, next);
-                next += 1;
-            }
-        }
-        pairs
-    }
-
-    /// The number of an access list, from 1; 0 where none is named.
-    fn list_number(&self, path: &[&dyn ToString], name: Option<&str>) -> Result<u16> {
+    /// The number of an access list, of those from `first` on; 0 where none is named.
+    fn list_number(&self, first: u16, path: &[&dyn ToString], name: Option<&str>) -> Result<u16> {
         let Some(name) = name else { return Ok(0) };
-        Ok(find(path, "acl", name, &self.acl, |acl| &acl.name)? as u16 + 1)
+        Ok(first.wrapping_add(find(path, "acl", name, &self.acl, |acl| &acl.name)? as u16)) // lists are checked
     }
 
-    fn profile_plan(&self, n: usize) -> Result<ProfilePlan> {
+    fn profile_plan(&self, n: usize, first_list: u16) -> Result<ProfilePlan> {
         let profile = &self.profile[n];
         let Profile { up, down, up_burst, down_burst, .. } = profile;
         if let Some(at) = profile.pcp.iter().flatten().position(|pcp| *pcp > 7) {
@@ -298,13 +244,13 @@ impl Config {
             shape: self.shape_plan(n, down.rate)?,
             down,
             layer2: profile.accounted == Accounted::L2,
-            acl: self.list_number(&[&"profile", &n, &"acl"], profile.acl.as_deref())?,
+            acl: self.list_number(first_list, &[&"profile", &n, &"acl"], profile.acl.as_deref())?,
             pcp: profile.pcp.unwrap_or([0, 1, 2, 3, 4, 5, 6, 7]),
             dscp: profile.dscp,
         })
     }
 
-    fn group_plan(&self, n: usize) -> Result<GroupPlan> {
+    fn group_plan(&self, n: usize, first_list: u16) -> Result<GroupPlan> {
         let group = &self.group[n];
         let (s, c) = (vlans(n, "s_vlans", group.s_vlans.as_ref())?, vlans(n, "c_vlans", group.c_vlans.as_ref())?);
         if s.is_none() && c.is_some() {
@@ -351,7 +297,7 @@ impl Config {
             mac,
             worker: group.worker,
             instance: self.instance(group.instance()),
-            acl: self.list_number(&[&"group", &n, &"acl"], group.acl.as_deref())?,
+            acl: self.list_number(first_list, &[&"group", &n, &"acl"], group.acl.as_deref())?,
             proxy: group.proxy == Proxy::Subscribers,
             mtu: group.mtu,
             s_vlan_rate: self.s_vlan_rate(n)?,

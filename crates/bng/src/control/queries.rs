@@ -88,6 +88,7 @@ impl Control {
                     self.refused += 1;
                     self.removed.push((handle, Usage::default()));
                 }
+                Ok(Answer::Refreshed) => self.refreshing = self.refreshing.saturating_sub(1),
                 Ok(Answer::Refused(..)) | Err(_) => self.refused += 1,
                 _ => {}
             }

@@ -17,8 +17,9 @@ use radius::accounting::{Counters, Report, Status};
 use radius::client::{Client, Config as ClientConfig, Event, Server};
 use radius::coa::{self, ErrorCause, Received};
 use radius::dictionary::number;
-use radius::{Attribute, Code, Packet, Secret};
+use radius::{Attribute, Code, Packet};
 
+use self::reload::{clients, servers, takes_reports};
 use super::backlog::Backlog;
 use crate::config::RadiusSection;
 use crate::slow::ControlPacket;
@@ -221,6 +222,8 @@ pub struct Aaa {
     backlog: Backlog,
     /// Whether a server takes accounting reports.
     reports: bool,
+    /// As a reload has it; the next turn goes by it.
+    following: Option<RadiusSection>,
     /// Distinguishes this run's session identifiers.
     run: u32,
     /// By how many milliseconds the wall clock is ahead of the one that reports are timed by.
@@ -231,19 +234,12 @@ pub struct Aaa {
 impl Aaa {
     /// As configured.
     pub fn new(config: &RadiusSection, sockets: Sockets, now: Time) -> Self {
-        let secret = |server: &crate::config::RadiusServer| Secret(server.secret.clone().into_bytes());
-        let servers = |port: fn(&crate::config::RadiusServer) -> u16| {
-            let usable = config.server.iter().filter(move |server| port(server) != 0);
-            usable
-                .map(|server| Server { address: (server.address, port(server)).into(), secret: secret(server) })
-                .collect::<Vec<_>>()
-        };
-        let clients: Vec<_> = config.server.iter().map(|server| (server.address, secret(server))).collect();
+        let [authentication, accounting] = servers(config);
         let needs_timestamp = config.require_event_timestamp;
-        let coa = |socket| (socket, coa::Server::new(clients, WINDOW, needs_timestamp, REMEMBERED));
+        let coa = |socket| (socket, coa::Server::new(clients(config), WINDOW, needs_timestamp, REMEMBERED));
         let mut this = Self {
-            authentication: Peer::new(servers(|server| server.authentication_port), sockets.authentication),
-            accounting: Peer::new(servers(|server| server.accounting_port), sockets.accounting),
+            authentication: Peer::new(authentication, sockets.authentication),
+            accounting: Peer::new(accounting, sockets.accounting),
             coa: sockets.coa.map(coa),
             config: config.clone(),
             next: 0,
@@ -257,7 +253,8 @@ impl Aaa {
             accounts: HashMap::new(),
             interims: BinaryHeap::new(),
             backlog: Backlog::default(),
-            reports: config.server.iter().any(|server| server.accounting_port != 0),
+            reports: takes_reports(config),
+            following: None,
             run: now.secs(),
             wall_ahead_ms: 0,
             counts: AaaCounts::default(),
@@ -388,6 +385,9 @@ impl Aaa {
     /// A turn; what servers have decided. Requests and grants live by `steady`, sessions and their reports by `now`, as in
     /// other methods. Neither clock is set.
     pub fn turn(&mut self, now: Time, steady: Time) -> Vec<Decision> {
+        if let Some(section) = self.following.take() {
+            self.go_by(section, now, steady);
+        }
         let (next, client) = (&mut self.next, &mut self.accounting.client);
         self.backlog.hand_over(|report| {
             *next += 1;
@@ -594,7 +594,7 @@ impl Aaa {
         let clients = [self.authentication.client.next_due(), self.accounting.client.next_due()];
         let clients = clients.into_iter().flatten().map(|due| now.0 + due.saturating_sub(steady.0));
         let interim = self.interims.peek().map(|Reverse((at, _))| *at);
-        let backlog = self.backlog.is_due().then_some(0);
+        let backlog = (self.backlog.is_due() || self.following.is_some()).then_some(0);
         clients.chain(interim).chain(backlog).min().map(Time)
     }
 }
@@ -621,5 +621,6 @@ fn report_server(what: &str, event: &Event, config: &RadiusSection) {
     }
 }
 
+mod reload;
 #[cfg(test)]
 mod tests;

@@ -160,6 +160,16 @@ pub fn ranges(config: &Config, layout: &Layout, fixed: &[SubscriberSpec], instan
     ranges
 }
 
+/// Limits of leases.
+pub fn limits(section: &SessionsSection) -> Limits {
+    Limits {
+        per_line: section.leases_per_line,
+        per_pair: section.leases_per_pair,
+        per_port: section.leases_per_port,
+        quarantine: seconds(section.quarantine_seconds),
+    }
+}
+
 /// The pools of a VRF.
 pub fn pools(
     config: &Config,
@@ -168,14 +178,7 @@ pub fn pools(
     instance: usize,
 ) -> Result<Pools, BadSessions> {
     let ranges = ranges(config, layout, fixed, instance);
-    let section = &config.sessions;
-    let limits = Limits {
-        per_line: section.leases_per_line,
-        per_pair: section.leases_per_pair,
-        per_port: section.leases_per_port,
-        quarantine: seconds(section.quarantine_seconds),
-    };
-    let mut pools = Pools::new(&ranges, limits).map_err(|source| {
+    let mut pools = Pools::new(&ranges, limits(&config.sessions)).map_err(|source| {
         let named = |range: &Range| config.group[usize::from(range.group)].name.clone();
         BadSessions::Pool { group: ranges.first().map(named).unwrap_or_default(), source }
     })?;

@@ -33,20 +33,34 @@ const PLACES: usize = 8;
 const FEWEST: usize = 4096;
 const MOST: usize = 1 << 19;
 
+/// Packets of a line, or of a shared pair, in a second, and so many seconds' at once.
+fn each(rate: u32, burst: u32) -> Allowance {
+    Allowance::new(rate, rate.saturating_mul(burst))
+}
+
+/// Packets of a class in all.
+fn of_class(rates: &PuntSection, class: Class) -> Allowance {
+    let rate = rates.of(class);
+    Allowance::new(rate, (rate / 10).max(1))
+}
+
 impl PuntLimits {
     pub(super) fn new(rates: &PuntSection, count: LineCount, seed: u64) -> Self {
-        let each = |rate: u32, burst: u32| Allowance::new(rate, rate.saturating_mul(burst));
         let places = |lines: usize| lines.saturating_mul(PLACES).clamp(FEWEST, MOST);
-        let class = |class: Class| {
-            let rate = rates.of(class);
-            Limit::new(Allowance::new(rate, (rate / 10).max(1)))
-        };
         Self {
             lines: Owners::new(each(rates.line, 10), places(count.lines), seed),
             pairs: Owners::new(each(rates.pair, 1), places(count.pairs), !seed),
-            classes: Class::ALL.map(class),
+            classes: Class::ALL.map(|class| Limit::new(of_class(rates, class))),
             seed,
         }
+    }
+
+    /// Other rates from now on.
+    pub(super) fn set(&mut self, rates: &PuntSection) {
+        self.lines.set(each(rates.line, 10));
+        self.pairs.set(each(rates.pair, 1));
+        let classes = self.classes.iter_mut().zip(Class::ALL);
+        classes.for_each(|(limit, class)| limit.set(of_class(rates, class)));
     }
 
     /// Whether one more control packet of a line is taken; `mac`: its hardware address, where lines share VLANs.

@@ -196,6 +196,11 @@ impl Subscribers {
         (place..=end.max(place)).for_each(|place| self.set(place, value));
     }
 
+    /// What a head has of the list of its profile and that of its location.
+    pub(super) fn lists_of(&self, profile: u16, location: u16) -> [u16; 2] {
+        self.pairs.get(&(profile, location)).map_or([profile, location], |both| [*both, 0])
+    }
+
     /// Fills a record in.
     pub(super) fn write(&mut self, record: LineId, spec: &SubscriberSpec, before: Option<(Meter, Meter)>, now: u64) {
         let (Some(group), Some(profile)) =
@@ -207,7 +212,6 @@ impl Subscribers {
         let (link, link_len) =
             template(spec.mac.unwrap_or_default(), group.mac(spec.line.port), spec.line, plan.tags, plan.tpid);
         let (pd, pd_len) = spec.pd.unwrap_or((NO_PREFIX, 64));
-        let lists = (profile.acl, plan.acl);
         let new = Head {
             link,
             link_len,
@@ -219,7 +223,7 @@ impl Subscribers {
             pd,
             group: spec.group,
             instance: plan.instance,
-            acl: self.pairs.get(&lists).map_or([lists.0, lists.1], |both| [*both, 0]),
+            acl: self.lists_of(profile.acl, plan.acl),
             profile: spec.profile,
             mtu: group.mtu(spec.line.port),
             pd_len,

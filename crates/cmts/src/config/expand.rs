@@ -140,7 +140,7 @@ impl Config {
         Ok(layout)
     }
 
-    fn rules(&self) -> Result<Rules, ConfigError> {
+    pub(crate) fn rules(&self) -> Result<Rules, ConfigError> {
         if self.filter_group.len() > usize::from(u8::MAX) {
             let what = format!("{} filter groups", self.filter_group.len());
             return Err(wrong(&[&"filter_group"], what, "255 at most"));

@@ -133,6 +133,13 @@ impl AccessLists {
         self.0[at] = Some(list);
     }
 
+    /// Adds the lists of others, each in its place.
+    pub fn extend(&mut self, others: Self) {
+        for (instance, list) in others.0.into_iter().enumerate().filter_map(|(at, list)| Some((at, list?))) {
+            self.set(instance as InstanceId, list); // that is what it was set by
+        }
+    }
+
     /// The list of an instance.
     #[inline(always)]
     pub fn of(&self, instance: InstanceId) -> Option<&AccessList> {

@@ -3,7 +3,7 @@
 //! An address has a number on its worker and keeps it: what a reload takes out gets no new subscribers, and goes on for those
 //! that have blocks of it. One that comes again is the same worker's as before.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use engine::Owner;
 
@@ -160,6 +160,14 @@ impl Addresses {
             refresh_from_outside: config.refresh_from_outside,
             blocks_per_subscriber: config.blocks_per_subscriber,
         })
+    }
+
+    /// All addresses of all workers, those that were taken out too: instance, first and last of each row.
+    pub fn ranges(&self) -> Vec<(InstanceId, u32, u32)> {
+        let mut by_instance: BTreeMap<InstanceId, Vec<u32>> = BTreeMap::new();
+        self.by_worker.iter().flatten().for_each(|(at, address)| by_instance.entry(*at).or_default().push(*address));
+        let rows = by_instance.into_iter();
+        rows.flat_map(|(at, all)| ranges(all).into_iter().map(move |(first, last)| (at, first, last))).collect()
     }
 
     /// Addresses of each worker that it has beside those of `before`, as (instance, first, last).

@@ -10,13 +10,14 @@ mod diff;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use apply::{Reload, Reloader};
+pub use apply::{Live, Reload, Reloader, apply_to};
 pub use command::{ReloadArgs, reload};
 
 /// A key (with all below it) that a reload applies while the gateway runs. Every key that no entry covers needs a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveKey {
-    /// Key path: `route`, `log.level`.
+    /// Key path: `route`, `log.level`; `group.*.acl` for the key of each element of a list, where the file has the same
+    /// elements, by `name`, in the same order.
     pub key: &'static str,
     /// What happens when it is applied, in a sentence.
     pub help: &'static str,

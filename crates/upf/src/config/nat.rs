@@ -149,6 +149,20 @@ impl Nat {
         }
     }
 
+    /// No address is both a subscriber's and translated to.
+    fn check_apart(&self, config: &Config) -> Result<(), ConfigError> {
+        let Some(n4) = &config.n4 else { return Ok(()) };
+        let subscribers = crate::n4::assemble::pools(n4, config);
+        for (n, pool) in self.pool.iter().enumerate() {
+            let Some(public) = range(&pool.addresses) else { continue };
+            if subscribers.has_any4(config.instance(pool.instance.as_deref()), public) {
+                let what = format!("a pool of n4.pool has addresses of {}, too", pool.addresses);
+                return Err(wrong(&[&"nat", &"pool", &n, &"addresses"], what, "give each its own range"));
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn check(&self, config: &Config) -> Result<(), ConfigError> {
         if self.pool.is_empty() {
             let help = "write [[nat.pool]] with addresses = \"203.0.113.0/28\", or take [nat] out";
@@ -173,6 +187,7 @@ impl Nat {
                 }
             }
         }
+        self.check_apart(config)?;
         for (key, seconds, least) in [
             ("tcp_seconds", self.tcp_seconds, 1),
             ("tcp_opening_seconds", self.tcp_opening_seconds, 1),

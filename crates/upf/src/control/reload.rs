@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use dataplane::acl::AccessLists;
+use dataplane::forward::InstanceId;
 use dataplane::nat;
 
 use super::Control;
@@ -18,6 +19,9 @@ pub struct Change {
     limits: Option<LiveLimits>,
     nat: Option<(nat::Addresses, Vec<nat::Change>)>,
 }
+
+/// Public addresses in a row: network instance, first, last.
+pub type PublicRange = (InstanceId, u32, u32);
 
 /// Keys of translation.
 pub const NAT: [&str; 10] = [
@@ -70,6 +74,12 @@ impl Control {
         nat.unwrap_or(Ok(())).map_err(|_| overlap("nat", "subscribers have public addresses too"))
     }
 
+    /// All public addresses that are the translator's once a change is applied.
+    pub fn public_ranges(&self, change: &Change) -> Vec<PublicRange> {
+        let addresses = change.nat.as_ref().map(|(addresses, _)| addresses).or(self.nat.as_ref());
+        addresses.map(nat::Addresses::ranges).unwrap_or_default()
+    }
+
     fn prepare_nat(&self, config: &Config) -> Result<Option<(nat::Addresses, Vec<nat::Change>)>, ConfigError> {
         let (Some(addresses), Some(section)) = (&self.nat, &config.nat) else { return Ok(None) };
         // Whatever it is chosen by: workers keep theirs.
@@ -92,28 +102,10 @@ impl Control {
     }
 
     fn prepare_lists(&mut self, config: &Config) -> Result<AccessLists, ConfigError> {
-        let (lists, counters) = acl::lists(config, self.other_set())?;
-        let room = self.hits.len() / 2;
-        if counters > room {
-            let what = format!("{counters} access rules, and this process has counters for {room}");
-            return Err(wrong(&[&"acl"], what, "fewer rules, or restart the gateway"));
-        }
-        // The other set of counters is free once no worker reads the lists that had it: those before the last.
-        let waits = self.lists.as_mut().is_some_and(|lists| lists.reclaim() > 0);
-        if waits {
-            let what = "a worker has not taken up the access lists of the reload before";
-            return Err(wrong(
-                &[&"acl"],
-                what,
-                "reload again in a moment; `weir show threads` shows a worker that hangs",
-            ));
-        }
+        let Some(live) = &mut self.lists else { return Ok(AccessLists::default()) };
+        let (lists, counters) = acl::lists(config, live.next_first())?;
+        live.check(counters).map_err(|why| wrong(&[&"acl"], why.to_string(), why.help()))?;
         Ok(lists)
-    }
-
-    /// The first of the counters that the lists in use do not have.
-    fn other_set(&self) -> u32 {
-        if self.first_hit == 0 { self.hits.len() / 2 } else { 0 }
     }
 
     /// Applies it: workers have the new tables in their next turn.
@@ -123,11 +115,8 @@ impl Control {
             self.publish();
         }
         if let Some(lists) = change.lists {
-            self.first_hit = self.other_set();
-            let set = self.first_hit..self.first_hit + self.hits.len() / 2;
-            self.hits_before = set.map(|counter| self.hits.of(counter)).collect();
-            if let Some(publisher) = &mut self.lists {
-                publisher.publish(lists);
+            if let Some(live) = &mut self.lists {
+                live.replace(lists);
             }
             self.links.iter().for_each(|link| link.waker.nudge());
         }
@@ -137,53 +126,5 @@ impl Control {
         if let Some(limits) = change.limits {
             self.links.iter_mut().for_each(|link| link.post(Command::Limits(limits)));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use dataplane::acl::Hits;
-    use dataplane::forward::Plan;
-    use table::snapshot::Publisher;
-    use table::waker::Waker;
-
-    use super::*;
-
-    fn config(rules: &str) -> Config {
-        let port = |name, role| format!("[[port]]\nname = \"{name}\"\nuri = \"memory:{name}\"\nrole = \"{role}\"\n");
-        let ports = port("n3", "access") + &port("n6", "core");
-        toml::from_str(&format!("gateway = \"upf\"\n{ports}[[acl]]\nrules = [{rules}]\n")).expect("a configuration")
-    }
-
-    #[test]
-    fn late_hits_are_no_new_rules() {
-        let first = config("\"permit in udp from any to any\"");
-        let (lists, counters) = acl::lists(&first, 0).expect("rules");
-        let (publisher, hits) = (Publisher::new(lists), Hits::new(2 * (counters + 2)));
-        let (shard, mut reader) = (hits.shard().0, publisher.reader());
-        let forwarding = Publisher::new(Plan::default().compile());
-        let links = (Vec::new(), Waker::new().expect("a descriptor"));
-        let control = Control::new(Plan::default(), forwarding, links, None);
-        let mut control = control.with_lists(Some(publisher), Some(hits));
-        let reload = |control: &mut Control, rules: &str| {
-            let change = control.prepare(&config(rules), &["acl"])?;
-            control.apply(change);
-            Ok::<_, ConfigError>(())
-        };
-        // A worker's turn by the first lists: it counts by them until its end.
-        let _ = reader.get();
-        shard.inc(0);
-        assert_eq!(control.acl_hits(0).0, 1);
-        reload(&mut control, "\"deny in tcp from any to any\"").expect("in order");
-        shard.inc(0);
-        assert_eq!(control.acl_hits(0).0, 0, "the rule before it had that number");
-        // Its counters are not used again while the worker may count by them.
-        assert!(reload(&mut control, "\"deny in icmp from any to any\"").is_err());
-        let _ = reader.get();
-        reload(&mut control, "\"deny in icmp from any to any\"").expect("in order");
-        assert_eq!(control.acl_hits(0).0, 0);
-        shard.inc(0);
-        assert_eq!(control.acl_hits(0).0, 1);
-        assert!(reload(&mut control, &["\"permit in udp from any to any\""; 4].join(", ")).is_err(), "too many");
     }
 }

@@ -82,7 +82,7 @@ pub(super) fn behaviour(n4: &config::N4) -> node::Config {
 }
 
 /// The pools of a configuration, nothing given out.
-pub(super) fn pools(n4: &config::N4, config: &Config) -> AddressPools {
+pub(crate) fn pools(n4: &config::N4, config: &Config) -> AddressPools {
     let workers = config.workers.count;
     let prefix = |text: &Option<String>| text.as_deref().and_then(parse_prefix);
     let v4 = |pool: &config::Pool| {

@@ -7,7 +7,7 @@ use super::networks::Networks;
 use super::store::Key;
 use super::{N4, gbr};
 use crate::config::{self, Config, ConfigError, wrong};
-use crate::control::Control;
+use crate::control::{Control, PublicRange};
 use crate::routes::{Route, cover};
 
 /// Keys of `[n4]` that are applied while sessions live.
@@ -47,6 +47,32 @@ impl N4 {
         if self.workers > 1 && self.pools.overlaps(&new) {
             let what = "a pool has addresses of another one, or of one that was taken out, in other parts by worker";
             return Err(wrong(&[&"n4", &"pool"], what, "take other addresses, or restart the gateway"));
+        }
+        Ok(())
+    }
+
+    /// An address is a subscriber's or translated to, not both: pools and public addresses that a reload took out count, too, as
+    /// long as sessions have addresses of the pool. Public addresses stay the translator's until a restart.
+    pub(super) fn check_public(
+        &self,
+        n4: &config::N4,
+        config: &Config,
+        public: &[PublicRange],
+    ) -> Result<(), ConfigError> {
+        let new = pools(n4, config);
+        for (instance, first, last) in public {
+            let (at, ends) = (*instance, ((*first).into(), (*last).into()));
+            if new.has_any4(at, ends) {
+                let what = format!("a pool has public addresses of translation: some of {} to {}", ends.0, ends.1);
+                let help = "take other addresses; nat.pool's stay the translator's until a restart";
+                return Err(wrong(&[&"n4", &"pool"], what, help));
+            }
+            if self.pools.has_any4(at, ends) {
+                let what = format!("a pool that was taken out has addresses of {} to {}", ends.0, ends.1);
+                let help =
+                    "take other addresses, or reload when its sessions have ended; with several workers, restart";
+                return Err(wrong(&[&"nat", &"pool"], what, help));
+            }
         }
         Ok(())
     }

@@ -38,7 +38,8 @@ pub const KEYS: &[LiveKey] = &[
     key(
         "n4.pool",
         "A pool taken out gives no more addresses; sessions keep theirs. With several workers a new pool must not overlap one \
-         there is, or was; each packet from the core then costs one prefix lookup more until a restart.",
+         there is, or was; each packet from the core then costs one prefix lookup more until a restart. Refused: public \
+         addresses of `nat.pool`, those taken out, too.",
     ),
     key(
         "n4.dnn",
@@ -49,7 +50,8 @@ pub const KEYS: &[LiveKey] = &[
         "nat.pool",
         "An address taken out gets no new subscribers; those that have ports of it keep them and their connections, and it stays \
          the translator's until a restart. New addresses are divided among workers. Refused: the first or last pool of a network \
-         instance, over 500 new addresses a worker, or a worker that would have none.",
+         instance, over 500 new addresses a worker, a worker that would have none, or addresses of a pool that sessions have, \
+         though it was taken out.",
     ),
     key("nat.blocks_per_subscriber", "Counts for new blocks."),
     key("nat.block_idle_seconds", "Counts for blocks that become idle, or are looked at, from now on."),

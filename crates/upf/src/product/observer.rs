@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use crate::config::{Config, ConfigError};
 use crate::control::{Control, ControlCounters};
-use crate::n4::reconfigure as n4_reload;
 use engine::{PortId, Worker};
 use pfcp::node::{Association, AssociationId, State};
 use wire::Mac;
@@ -18,8 +17,10 @@ use super::metrics::told;
 use super::n4::N4;
 use super::protocol::{GuaranteedView, NewsView, PeerView, PeersView, Reply, Request, SessionsView, WorkerSessions};
 use super::query::{QueriedPlane, Query, QueryAnswer, WorkerQuery};
+use super::reload::Both;
 use gateway::metrics::Known;
 use gateway::records::{self, Kept};
+use gateway::shell::reload::apply_to;
 use gateway::shell::rest::Wait;
 use gateway::shell::{HandOver, Product, Shell};
 use gateway::socket::{Ask, RawAnswer, RawRequest};
@@ -87,20 +88,14 @@ impl Observer {
 
     /// Applies what a reload changes; with `check` only finds out whether it could.
     pub(super) fn reload(&self, config: &Config, keys: &[&str], check: bool) -> Result<(), ConfigError> {
-        let mut n4 = self.n4().filter(|_| n4_reload::LIVE.iter().any(|key| keys.contains(key)));
-        let mut control = self.control();
-        let change = control.prepare(config, keys)?;
-        n4.as_ref().map_or(Ok(()), |n4| n4.endpoint().check_reconfiguration(config))?;
+        // While control is locked, as by whoever shows lists and what they have counted.
+        let mut both = Both { n4: self.n4(), control: self.control(), clock: self.shell.wall_clock() };
+        apply_to(&mut both, config, keys, check)?;
         if check {
             return Ok(());
         }
-        control.apply(change);
-        if let Some(n4) = &mut n4 {
-            n4.reconfigure(config, &mut control, &self.shell.wall_clock());
-        }
-        // While control is locked, as by whoever shows lists and what they have counted.
         *self.config.lock().unwrap_or_else(|e| e.into_inner()) = Arc::new(config.clone());
-        drop((control, n4));
+        drop(both);
         self.shell.call_control();
         Ok(())
     }

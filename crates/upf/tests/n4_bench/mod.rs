@@ -171,7 +171,7 @@ impl Bench {
         let config = parsed(&self.base, more);
         config.check()?;
         let change = self.control.prepare(&config, &[&LIMITS[..], &NAT].concat())?;
-        self.endpoint.check_reconfiguration(&config)?;
+        self.endpoint.check_reconfiguration(&config, &self.control.public_ranges(&change))?;
         self.control.apply(change);
         let wall = self.wall();
         self.endpoint.reconfigure(&config, &mut self.control, &wall);

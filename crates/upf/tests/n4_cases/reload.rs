@@ -175,3 +175,27 @@ fn translation_goes_on_by_the_addresses_it_began_with() {
     assert_eq!(error.path, ["nat", "pool"]);
     bench.close();
 }
+
+/// Subscribers' pools and public addresses of translation.
+fn ranges(pool: &str, public: &str) -> String {
+    format!("n4.pool = [{{ v4 = \"{pool}\" }}]\nnat.pool = [{{ addresses = \"{public}\" }}]\nnat.seed = 1")
+}
+
+#[test]
+fn public_addresses_are_not_those_of_sessions() {
+    let mut bench = Bench::new(&ranges("10.45.0.0/29", "203.0.113.1-203.0.113.2"));
+    let (_, seid, Some(_)) = chosen(&mut bench, 1) else { panic!("an address was chosen") };
+    // Both in one file; one worker.
+    let error = bench.reload(&ranges("10.45.0.0/29", "10.45.0.0/28")).expect_err("an address would be of both");
+    assert_eq!(error.path, ["nat", "pool", "0", "addresses"]);
+    // A pool that was taken out, as long as a session has an address of it.
+    bench.reload(&ranges("10.46.0.0/29", "203.0.113.1-203.0.113.2")).expect("in order");
+    let error = bench.reload(&ranges("10.46.0.0/29", "10.45.0.0/28")).expect_err("a session has one of them");
+    assert_eq!(error.path, ["nat", "pool"]);
+    assert_eq!(end(&mut bench, seid), Cause::REQUEST_ACCEPTED);
+    bench.reload(&ranges("10.47.0.0/29", "10.45.0.0/28")).expect("in order");
+    // Public addresses that were taken out stay the translator's.
+    let error = bench.reload(&ranges("203.0.113.0/29", "10.45.0.0/28")).expect_err("the translator has them");
+    assert_eq!(error.path, ["n4", "pool"]);
+    bench.close();
+}

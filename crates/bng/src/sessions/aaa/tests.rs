@@ -151,3 +151,28 @@ fn clock_set_back_delays_no_request() {
     (101..200).for_each(|seconds| drop(aaa.turn(back, Time::from_secs(seconds))));
     assert_eq!((aaa.counts().unanswered, aaa.standing(&identity(1), false, steady)), (1, Standing::Unknown));
 }
+
+#[test]
+fn reload_asks_another_server_and_forgets_nothing() {
+    let mut aaa = aaa(1813);
+    aaa.ask(identity(1), None, "line 1".to_owned(), Vec::new(), NOW);
+    aaa.start(7, &identity(2), Vec::new(), NOW);
+    aaa.turn(NOW, NOW);
+    let mut section = aaa.config.clone();
+    section.server[0].address = "192.0.2.9".parse().expect("an address");
+    (section.interim_seconds, section.password) = (60, "other".to_owned());
+    aaa.check(&section).expect("in order");
+    aaa.follow(section);
+    assert_eq!(aaa.next_due(NOW, NOW), Some(Time(0)), "at once");
+    aaa.turn(NOW, NOW);
+    assert_eq!(aaa.authentication.client.pending(), (0, 1), "the request is sent again");
+    assert_eq!(aaa.accounting.client.pending(), (0, 2));
+    assert_eq!(aaa.standing(&identity(1), false, NOW), Standing::Waits);
+    let due = Time(NOW.0 + 60_000);
+    assert_eq!((aaa.due(Time(due.0 - 1)), aaa.due(due)), (vec![], vec![7]));
+    // Without interim reports nothing is due, and again.
+    let section = RadiusSection { interim_seconds: 0, ..aaa.config.clone() };
+    aaa.follow(section);
+    aaa.turn(due, NOW);
+    assert_eq!(aaa.due(Time(u64::MAX)), Vec::<u32>::new());
+}

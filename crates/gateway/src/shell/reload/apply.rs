@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError, Weak};
 
+use dataplane::config::ConfigError;
 use serde_json::Value;
 
 use super::super::run::warn_of_former_names;
@@ -23,6 +24,34 @@ pub trait Reload: Send + Sync {
 
     /// The configuration in use, without keys that are not set.
     fn running(&self) -> Value;
+}
+
+/// A part of a gateway that goes by another configuration while it runs.
+pub trait Live<C> {
+    /// What changes, made and checked.
+    type Change;
+
+    /// Makes what changes by `keys` of a configuration that was checked. Nothing has changed yet.
+    ///
+    /// # Errors
+    /// What cannot be applied, by key, and what would be right.
+    fn prepare(&mut self, config: &C, keys: &[&str]) -> Result<Self::Change, ConfigError>;
+
+    /// Applies it. It cannot fail any more.
+    fn apply(&mut self, change: Self::Change);
+}
+
+/// Has a part, which the caller keeps locked, go by `keys` of a configuration; with `check` only finds out whether it could.
+/// All of it is made and checked before anything is applied.
+///
+/// # Errors
+/// As [`Live::prepare`].
+pub fn apply_to<C, T: Live<C>>(part: &mut T, config: &C, keys: &[&str], check: bool) -> Result<(), ConfigError> {
+    let change = part.prepare(config, keys)?;
+    if !check {
+        part.apply(change);
+    }
+    Ok(())
 }
 
 /// [`Reload`] of a gateway.
@@ -58,6 +87,7 @@ impl<G: Gateway> Reloader<G> {
         for difference in &found {
             let section = diff::live(Self::live(), &difference.path).map(|entry| entry.key);
             let is_own = |key: &str| G::LIVE.iter().any(|own| own.key == key);
+            let section = section.filter(|section| diff::is_aligned(&running, &file, section));
             let section = section.filter(|section| !is_own(section) || !G::needs_restart(&product, section));
             sections.extend(section);
             changes.push(change(&loaded.text, difference, section.is_some()));

@@ -52,16 +52,47 @@ fn within(path: &mut Vec<String>, step: String, old: &Value, new: &Value, found:
     path.pop();
 }
 
+/// Stands in a key path for each element of a list.
+const EACH: &str = "*";
+
 /// The entry that covers a path.
 pub(super) fn live<'a>(mut table: impl Iterator<Item = &'a LiveKey>, path: &[String]) -> Option<&'a LiveKey> {
     table.find(|entry| {
         let mut steps = path.iter();
-        entry.key.split('.').all(|step| steps.next().is_some_and(|other| other == step))
+        entry.key.split('.').all(|step| steps.next().is_some_and(|other| step == EACH || other == step))
     })
 }
 
-/// Puts the value that `from` has at a key path into `into`; where `from` has none, it is taken out.
+/// Whether the lists on a key path have the same elements in the same order: as many, each with the `name` it had. A key of
+/// an element can be taken only then.
+pub(super) fn is_aligned(old: &Value, new: &Value, key: &str) -> bool {
+    let Some((list, rest)) = key.split_once(".*.") else { return true };
+    let at = format!("/{}", list.replace('.', "/"));
+    match (old.pointer(&at), new.pointer(&at)) {
+        (Some(Value::Array(before)), Some(Value::Array(after))) => {
+            before.len() == after.len()
+                && before
+                    .iter()
+                    .zip(after)
+                    .all(|(old, new)| old.get("name") == new.get("name") && is_aligned(old, new, rest))
+        }
+        (before, after) => before.is_none() && after.is_none(),
+    }
+}
+
+/// Puts the value that `from` has at a key path into `into`; where `from` has none, it is taken out. A path through the
+/// elements of a list is taken of each element that has the table in both.
 pub(super) fn take(into: &mut Value, from: &Value, key: &str) {
+    if let Some((list, rest)) = key.split_once(".*.") {
+        let at = format!("/{}", list.replace('.', "/"));
+        let (Some(Value::Array(into)), Some(Value::Array(from))) = (into.pointer_mut(&at), from.pointer(&at)) else {
+            return;
+        };
+        let table = rest.rsplit_once('.').map_or(String::new(), |(table, _)| format!("/{}", table.replace('.', "/")));
+        let is_table = |value: &Value| rest.contains('*') || value.pointer(&table).is_some_and(Value::is_object);
+        let both = into.iter_mut().zip(from).filter(|(into, from)| is_table(into) && is_table(from));
+        return both.for_each(|(into, from)| take(into, from, rest));
+    }
     let pointer = format!("/{}", key.replace('.', "/"));
     let (table, last) = pointer.rsplit_once('/').unwrap_or(("", key));
     if into.pointer(table).is_none() {
@@ -127,6 +158,10 @@ mod tests {
             live(table.iter(), &path).is_some()
         };
         assert!(is_live("route") && is_live("route.1.to") && is_live("log.level"));
+        let each = [LiveKey { key: "group.*.acl", help: "" }];
+        let path = |path: &str| path.split('.').map(str::to_owned).collect::<Vec<String>>();
+        assert!(live(each.iter(), &path("group.3.acl")).is_some());
+        assert!(live(each.iter(), &path("group.3")).is_none() && live(each.iter(), &path("group.3.name")).is_none());
         assert!(!is_live("log") && !is_live("log.format") && !is_live("routes") && !is_live("workers.count"));
     }
 
@@ -137,5 +172,27 @@ mod tests {
         take(&mut running, &file, "log.level");
         take(&mut running, &file, "route");
         assert_eq!(running, json!({"log": {"level": "warn", "format": "text"}, "route": [], "workers": 1}));
+    }
+
+    #[test]
+    fn keys_of_list_elements_are_taken_where_lists_agree() {
+        let mut running = json!({"group": [
+            {"name": "a", "acl": "x", "mtu": 1, "sessions": {"dns": [1]}},
+            {"name": "b", "acl": null, "mtu": 2, "sessions": null},
+        ]});
+        let file = json!({"group": [
+            {"name": "a", "acl": "y", "mtu": 9, "sessions": null},
+            {"name": "b", "acl": "z", "mtu": 2, "sessions": {"dns": []}},
+        ]});
+        assert!(is_aligned(&running, &file, "group.*.acl") && is_aligned(&running, &file, "route"));
+        take(&mut running, &file, "group.*.acl");
+        take(&mut running, &file, "group.*.sessions.dns");
+        let acl = |n: usize| running["group"][n]["acl"].clone();
+        assert_eq!((acl(0), acl(1), &running["group"][0]["mtu"]), (json!("y"), json!("z"), &json!(1)));
+        let sessions = |n: usize| running["group"][n]["sessions"].clone();
+        assert_eq!((sessions(0), sessions(1)), (json!({"dns": [1]}), json!(null)), "the tables need a restart");
+        let shifted = json!({"group": [{"name": "b"}, {"name": "a"}]});
+        assert!(!is_aligned(&running, &shifted, "group.*.acl"));
+        assert!(!is_aligned(&running, &json!({"group": [{"name": "a"}]}), "group.*.acl"));
     }
 }

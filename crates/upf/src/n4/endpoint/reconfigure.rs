@@ -11,15 +11,17 @@ use super::super::metering::WallClock;
 use super::under_way::NO_SESSION;
 use super::{Endpoint, features, time};
 use crate::config::{Config, ConfigError};
-use crate::control::Control;
+use crate::control::{Control, PublicRange};
 
 impl Endpoint {
-    /// Whether it can go by a configuration from now on.
+    /// Whether it can go by a configuration from now on, with `public` addresses of translation: those that are taken out, too.
     ///
     /// # Errors
     /// What it cannot, by key.
-    pub fn check_reconfiguration(&self, config: &Config) -> Result<(), ConfigError> {
-        config.n4.as_ref().map_or(Ok(()), |n4| self.n4.check_reconfiguration(n4, config))
+    pub fn check_reconfiguration(&self, config: &Config, public: &[PublicRange]) -> Result<(), ConfigError> {
+        let Some(n4) = &config.n4 else { return Ok(()) };
+        self.n4.check_reconfiguration(n4, config)?;
+        self.n4.check_public(n4, config, public)
     }
 
     /// Goes by a configuration that was checked: what it has in the keys of [`LIVE`](super::super::reconfigure::LIVE). A peer

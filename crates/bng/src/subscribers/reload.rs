@@ -1,0 +1,61 @@
+//! What a reload changes of subscribers that are there: tiers, access lists, slices.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use table::bucket;
+
+use super::Subscribers;
+use crate::config::{GroupPlan, ProfilePlan};
+use crate::record::Meter;
+
+/// What subscribers are installed by; profiles and groups keep their numbers.
+#[derive(Debug)]
+pub struct Rules {
+    /// Profiles by number.
+    pub profiles: Arc<[ProfilePlan]>,
+    /// Lists that do as two of them.
+    pub pairs: HashMap<(u16, u16), u16>,
+    /// Groups by number: only slices, profiles and lists differ. Addresses of slices that were not there at the start are in
+    /// hash maps.
+    pub groups: Vec<GroupPlan>,
+}
+
+impl Subscribers {
+    /// Goes by other rules from now on, and leaves those it had in their place. Records that are there have what they had
+    /// until [`refresh`](Self::refresh).
+    pub fn set_rules(&mut self, rules: &mut Rules) {
+        std::mem::swap(&mut self.profiles, &mut rules.profiles);
+        std::mem::swap(&mut self.pairs, &mut rules.pairs);
+        for (view, plan) in self.groups.iter_mut().zip(&mut rules.groups) {
+            std::mem::swap(&mut view.plan, plan);
+        }
+    }
+
+    /// Writes rates and access lists of subscribers with those handles anew, as their profiles and groups have them now.
+    /// Counters stay, and credit as far as new bursts hold it.
+    pub fn refresh(&mut self, handles: Range<u32>, now: u64) {
+        for handle in handles {
+            let Some(record) = self.record_of(handle) else { continue };
+            let Some((group, number)) = self.head(record).map(|head| (head.group, head.profile)) else { continue };
+            let (Some(profile), Some(group)) = (self.profile(number), self.group(group)) else { continue };
+            let lists = self.lists_of(profile.acl, group.plan.acl);
+            let (rates, layer2) = ([(false, profile.down), (true, profile.up)], profile.layer2);
+            if let Some(head) = self.head_mut(record) {
+                head.acl = lists;
+                head.overhead = if layer2 { head.link_len } else { 0 };
+            }
+            for (is_up, rate) in rates {
+                if let Some(meter) = self.meter_mut(record, is_up) {
+                    retune(meter, rate, now);
+                }
+            }
+        }
+    }
+}
+
+fn retune(meter: &mut Meter, rate: bucket::Config, now: u64) {
+    bucket::retune(&meter.rate.clone(), &rate, &mut meter.bucket, now);
+    meter.rate = rate;
+}
