@@ -21,7 +21,7 @@ use crate::lane::Counts;
 use crate::link::{LONGEST, Line, template};
 use crate::record::SubscriberSpec;
 use crate::sessions::Sessions;
-use crate::shaper::Queued;
+use crate::shaper::{Queued, Shaper};
 use crate::slow::{ControlPacket, Event};
 use crate::subscribers::Usage;
 
@@ -118,6 +118,8 @@ pub struct Control {
     refreshing: usize,
     /// A profile wrote DSCPs at start.
     marks: bool,
+    /// Some profile was shaped at start.
+    shapes: bool,
     /// Slices of IPv6 that workers divided at start, and their VRF.
     rows: Vec<(InstanceId, Slice6)>,
     links: Vec<Link>,
@@ -151,6 +153,7 @@ impl Control {
         (links, waker): (Vec<Link>, Waker),
     ) -> Self {
         let marks = layout.profiles.iter().any(|profile| profile.dscp.is_some());
+        let shapes = Shaper::is_wanted(&layout);
         let slices = |group: &GroupPlan| group.v6.iter().map(|slice| (group.instance, *slice)).collect::<Vec<_>>();
         let rows = layout.groups.iter().flat_map(slices).collect();
         let subscribers = std::mem::take(&mut layout.subscribers).into_iter().map(Some).collect();
@@ -165,6 +168,7 @@ impl Control {
             lists,
             refreshing: 0,
             marks,
+            shapes,
             rows,
             links,
             waker,

@@ -252,11 +252,14 @@ fn carry_out(state: &mut State, slow: &mut SlowPath, command: Command, env: &mut
         Command::Tables(mut tables) => {
             std::mem::swap(&mut state.directory, &mut tables.directory);
             state.subscribers.set_rules(&mut tables.rules);
+            if let Some(shaper) = &mut state.shaper {
+                shaper.go_by(&state.subscribers, env.now);
+            }
             slow.set_limits(&tables.punt);
             Answer::Tables(tables)
         }
         Command::Refresh(handles) => {
-            state.subscribers.refresh(handles, env.now);
+            state.refresh(handles, env.now, |frame| gone(frame, &env.stats, &mut env.pool));
             Answer::Refreshed
         }
         Command::Read(mut report) => {

@@ -1,5 +1,6 @@
 //! What the gateway keeps of each packet beside its burst, and what its stages share.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use dataplane::acl::{AccessLists, HasAccessLists};
@@ -113,6 +114,21 @@ impl State {
             shaper.install(spec, record, of, now, each);
         }
         Ok(())
+    }
+
+    /// Writes rates and access lists of subscribers with those handles anew, and their queues, as their profiles and groups
+    /// have them now. What waited for one that is shaped no more is given to `each`.
+    pub fn refresh(&mut self, handles: Range<u32>, now: u64, mut each: impl FnMut(Frame)) {
+        self.subscribers.refresh(handles.clone(), now);
+        let (Some(shaper), subscribers) = (&mut self.shaper, &self.subscribers) else { return };
+        for handle in handles {
+            let Some(record) = subscribers.record_of(handle) else { continue };
+            let Some(spec) = subscribers.spec_of(record) else { continue };
+            let of = subscribers.group(spec.group).map(|group| &group.plan).zip(subscribers.profile(spec.profile));
+            if let Some(of) = of {
+                shaper.install(&spec, record, of, now, &mut each);
+            }
+        }
     }
 
     /// The port a burst came in by, as the stages see it. An unknown one has no address and drops everything.

@@ -34,6 +34,8 @@ pub struct Shaper {
     leaves: Vec<u32>,
     free: Vec<u32>,
     next: u32,
+    /// The worker whose queues they are.
+    worker: u16,
     /// The first node of each group.
     nodes: Vec<u32>,
     /// Class by DSCP, of each profile.
@@ -63,13 +65,29 @@ impl Shaper {
                 }
             }
         }
-        let mut this = Self { tree, leaves: Vec::new(), free: Vec::new(), next: 0, nodes, classes: Vec::new() };
+        let mut this = Self { tree, leaves: Vec::new(), free: Vec::new(), next: 0, worker, nodes, classes: Vec::new() };
         this.set_profiles(&layout.profiles);
         this
     }
 
+    /// Goes by other profiles and outer VLANs' rates from now on; leaves have theirs when they are installed again.
+    pub fn go_by(&mut self, subscribers: &Subscribers, now: u64) {
+        self.set_profiles(subscribers.profiles());
+        for (group, first) in subscribers.groups().iter().zip(&self.nodes) {
+            let plan = &group.plan;
+            if plan.worker != self.worker {
+                continue;
+            }
+            let outer = usize::from(plan.s_vlans.count);
+            for (node, port) in (*first..).zip(plan.ports.iter().flat_map(|port| std::iter::repeat_n(*port, outer))) {
+                let spec = NodeSpec { port, rate: plan.s_vlan_rate, weight: 1, overhead: plan.overhead };
+                self.tree.set_node(node, &spec, now);
+            }
+        }
+    }
+
     /// Takes the terms of all profiles.
-    pub fn set_profiles(&mut self, profiles: &[ProfilePlan]) {
+    fn set_profiles(&mut self, profiles: &[ProfilePlan]) {
         self.classes.clear();
         for (n, profile) in profiles.iter().enumerate() {
             let shape = profile.shape.as_ref();

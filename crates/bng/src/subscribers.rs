@@ -308,6 +308,16 @@ impl Subscribers {
         self.profiles.get(usize::from(profile))
     }
 
+    /// All groups, by number.
+    pub fn groups(&self) -> &[GroupView] {
+        &self.groups
+    }
+
+    /// All profiles, by number.
+    pub fn profiles(&self) -> &[ProfilePlan] {
+        &self.profiles
+    }
+
     /// What an outer VLAN of a port leads to.
     #[inline(always)]
     pub fn vlans(&self, port: u8) -> &[VlanEntry] {

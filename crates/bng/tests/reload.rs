@@ -339,3 +339,32 @@ fn what_workers_were_not_made_for_is_refused() {
     assert!(talks(&mut device, Client { mac: NEXT_MAC, s_vlan: 100, c_vlan: 2 }, GW_MAC, NEXT));
     device.close().expect("nothing lost");
 }
+
+#[test]
+fn shaped_rate_counts_for_packets_that_wait() {
+    let shaped = |rate: &str| format!("profile = [ {{ name = \"home\", down = \"{rate}\", shape = {{}} }} ]");
+    let (slow, fast) = (shaped("1 Mbit/s"), shaped("10 Mbit/s"));
+    let mut device = started(&[(HOME, &slow)]);
+    let packet = ip4(cases::SERVER, SUB).ttl(9).udp(1, 2).filled(972);
+    (0..40).for_each(|_| device.send("core", &cases::from_router(&packet).build()));
+    device.settle();
+    assert_eq!(device.received("acc").len(), 4, "a burst of 3,044 bytes");
+    reload(&mut device, &[(HOME, &fast)]).expect("in order");
+    for now in 1..=16 {
+        device.turn_to(cases::ms(now));
+        device.settle();
+    }
+    // 20 kB in 16 ms at 10 Mbit/s, less what the first burst owes.
+    let sent = device.received("acc").len();
+    assert!((17..=20).contains(&sent), "{sent}");
+    let error = reload(&mut device, &[]).err().map(|error| error.to_string());
+    assert_eq!(error, None);
+    device.settle();
+    assert_eq!(counter(&mut device, "held"), 0, "it is shaped no more");
+    reload(&mut device, &[(HOME, &slow)]).expect("in order");
+    device.close().expect("nothing lost");
+    let mut device = started(&[]);
+    let error = reload(&mut device, &[(HOME, &slow)]).expect_err("no queues").to_string();
+    assert!(error.contains("shape"), "{error}");
+    device.close().expect("nothing lost");
+}

@@ -49,6 +49,7 @@ impl Live<Config> for Control {
             return Ok(Change { config: numbered, routes, made: None });
         }
         self.check_marks(config)?;
+        self.check_shapes(config)?;
         let (mut layout, lists) = self.prepare_lists(&numbered)?;
         self.check_rows(&numbered, &layout)?;
         let overlap = |_| wrong(&[&"group"], "groups of several workers share an IPv6 /64", "give each its own");
@@ -117,6 +118,15 @@ impl Control {
         marks.map_or(Ok(()), |n| {
             let what = "no profile wrote DSCPs when this process was started";
             Err(wrong(&[&"profile", &n, &"dscp"], what, "leave it out, or restart the gateway"))
+        })
+    }
+
+    /// Workers have queues only where a profile was shaped at start.
+    fn check_shapes(&self, config: &Config) -> Result<(), ConfigError> {
+        let shapes = config.profile.iter().position(|profile| profile.shape.is_some()).filter(|_| !self.shapes);
+        shapes.map_or(Ok(()), |n| {
+            let what = "no profile was shaped when this process was started";
+            Err(wrong(&[&"profile", &n, &"shape"], what, "leave it out, or restart the gateway"))
         })
     }
 

@@ -18,8 +18,11 @@ pub const KEYS: &[LiveKey] = &[
     key(
         "profile",
         "New subscribers, and those there are, have the new rates, access list and priorities; counters stay. A profile that \
-         subscribers have cannot be taken out. Refused: the first `dscp` of all profiles.",
+         subscribers have cannot be taken out. Packets that wait go on waiting, under the new rates. Refused: the first `dscp` \
+         and the first `shape` of all profiles.",
     ),
+    key("group.*.s_vlan_rate", "Counts for packets that wait, too."),
+    key("group.*.overhead", "As `group.*.s_vlan_rate`."),
     key("group.*.acl", "Counts for subscribers there are, too."),
     key(
         "group.*.profile",

@@ -8,7 +8,7 @@ use table::bucket;
 
 use super::Subscribers;
 use crate::config::{GroupPlan, ProfilePlan};
-use crate::record::Meter;
+use crate::record::{Meter, flags};
 
 /// What subscribers are installed by; profiles and groups keep their numbers.
 #[derive(Debug)]
@@ -42,8 +42,10 @@ impl Subscribers {
             let (Some(profile), Some(group)) = (self.profile(number), self.group(group)) else { continue };
             let lists = self.lists_of(profile.acl, group.plan.acl);
             let (rates, layer2) = ([(false, profile.down), (true, profile.up)], profile.layer2);
+            let shaped = if profile.shape.is_some() { flags::SHAPED } else { 0 };
             if let Some(head) = self.head_mut(record) {
                 head.acl = lists;
+                head.flags = head.flags & !flags::SHAPED | shaped;
                 head.overhead = if layer2 { head.link_len } else { 0 };
             }
             for (is_up, rate) in rates {
