@@ -10,6 +10,7 @@
 use crate::known::{Known, Provenance};
 use crate::machine::{Machine, Place};
 use crate::quantity::PacketRate;
+use crate::scaling::Sample;
 use crate::spread::Spread;
 
 /// The logarithm's standard deviation where too few are known to tell it: a factor of two at P10 and P90.
@@ -172,6 +173,21 @@ pub fn complete(machines: &mut [Machine]) {
             machine.packets = pool.assumed(&sizes, machine);
         }
     }
+}
+
+/// Raises the packet rates of a machine, and of an interface of it, to what units on it were measured to carry: it passed
+/// them. `all` is the whole demand, of which samples say shares.
+pub fn raise(machine: &mut Machine, samples: &[Sample], all: PacketRate) {
+    let most = |of: fn(&Sample) -> f64| samples.iter().map(|sample| of(sample) * all.0).fold(0.0, f64::max);
+    let to = |known: &mut Option<Known<PacketRate>>, passed: f64| {
+        if let Some(known) = known.as_mut().filter(|known| known.value.0 < passed) {
+            known.low.0 = known.low.0.max(passed);
+            (known.value.0, known.high.0) = (passed, known.high.0.max(passed));
+            known.source += "; units measured on it carried more";
+        }
+    };
+    to(&mut machine.packets, most(|sample| sample.each.value.0 * f64::from(sample.units)));
+    to(&mut machine.packets_per_interface, most(|sample| sample.each.value.0));
 }
 
 fn inherit(machine: &mut Machine, measured: &[Machine]) {

@@ -283,9 +283,15 @@ impl Planner {
     }
 
     /// The same with the demand already calculated.
-    pub(crate) fn with_demand(question: Question, world: World, demand: Demand) -> Result<Self, Wrong> {
+    pub(crate) fn with_demand(question: Question, mut world: World, demand: Demand) -> Result<Self, Wrong> {
         let unit = Unit::of(question.gateway).with(question.unit.as_ref())?;
         let sources = Sources::new(&question, &demand, &world.machines);
+        if let Some(all) = demand.packets() {
+            for machine in &mut world.machines {
+                let samples = sources.own(machine).map(crate::scaling::Curve::samples).unwrap_or_default();
+                crate::packets::raise(machine, samples, all);
+            }
+        }
         let traffic = Traffic::of(&demand, &question.price);
         Ok(Self { question, world, demand, unit, sources, traffic })
     }
