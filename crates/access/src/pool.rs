@@ -126,8 +126,11 @@ fn bits(address: IpAddr) -> u128 {
     }
 }
 
+/// Pools by number, and the numbers of those that a group has of a kind.
+type Arranged = (Vec<Blocks>, HashMap<(u16, Kind), Vec<u16>>);
+
 /// Pools of those ranges, and which of them each group has of each kind.
-fn arranged(ranges: &[Range]) -> Result<(Vec<Blocks>, HashMap<(u16, Kind), Vec<u16>>), BadPool> {
+fn arranged(ranges: &[Range]) -> Result<Arranged, BadPool> {
     let pools = ranges.iter().map(Blocks::new).collect::<Result<Vec<_>, _>>()?;
     let mut sorted: Vec<_> = ranges.iter().zip(&pools).map(|(r, p)| (p.bounds(), r.first)).collect();
     sorted.sort_unstable();

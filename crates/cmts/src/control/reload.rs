@@ -23,6 +23,9 @@ pub struct Change {
     modems: Vec<Named>,
 }
 
+/// Filter groups of a direction.
+type Names = fn(&Profile) -> &[String];
+
 impl Live<Config> for Control {
     type Change = Change;
 
@@ -126,11 +129,9 @@ impl Control {
         };
         let mut followed = modem.clone();
         let spec = &mut followed.spec;
-        let directions: [(&'static str, fn(&Profile) -> &[String], &mut [u8; 4]); 2] = [
-            ("filters_down", |profile| &profile.filters_down, &mut spec.filters_down),
-            ("filters_up", |profile| &profile.filters_up, &mut spec.filters_up),
-        ];
-        for (key, names, filters) in directions {
+        let names: [Names; 2] = [|profile| &profile.filters_down, |profile| &profile.filters_up];
+        let filters = [("filters_down", &mut spec.filters_down), ("filters_up", &mut spec.filters_up)];
+        for ((key, filters), names) in filters.into_iter().zip(names) {
             let of = |config: &Config, profile| {
                 config
                     .filters(names(profile))

@@ -55,6 +55,9 @@ fn too_many_lists() -> ConfigError {
     wrong(&[&"acl"], "more access lists than can be numbered", "fewer lists, or restart the gateway")
 }
 
+/// Of pairs of lists, the list that does as both.
+type Pairs = HashMap<(u16, u16), u16>;
+
 impl Config {
     /// The access lists, and those that do as two of them.
     ///
@@ -97,7 +100,7 @@ impl Config {
         (from, groups, profiles): (u16, &[GroupPlan], &[ProfilePlan]),
         all: &[ListRules],
         lists: &mut AccessLists,
-    ) -> Result<(HashMap<(u16, u16), u16>, u16)> {
+    ) -> Result<(Pairs, u16)> {
         let next = u16::try_from(self.acl.len()).ok().and_then(|len| from.checked_add(len));
         let (mut pairs, mut next) = (HashMap::new(), next.ok_or_else(too_many_lists)?);
         for pair in profiles.iter().flat_map(|profile| groups.iter().map(|group| (profile.acl, group.acl))) {
