@@ -43,7 +43,7 @@ impl Numbers {
 pub struct Lists {
     /// By number.
     pub lists: AccessLists,
-    /// See [`Layout::pairs`].
+    /// See [`Layout::pairs`](super::Layout::pairs).
     pub pairs: HashMap<(u16, u16), u16>,
     /// Counters of their rules.
     pub counters: u32,

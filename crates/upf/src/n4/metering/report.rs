@@ -115,7 +115,7 @@ pub fn write(reports: &[UsageReport]) -> Vec<u8> {
     packet.to_vec().unwrap_or_default()
 }
 
-/// What was [`written`](write); nothing, if it cannot be read.
+/// What was [`written`](write()); nothing, if it cannot be read.
 pub fn read(octets: &[u8]) -> Vec<UsageReport> {
     match Packet::parse(octets).map(|packet| packet.message) {
         Ok(Message::SessionReportRequest(message)) => message.usage_reports,
