@@ -262,6 +262,39 @@ def reloaded():
     talks(second, "198.18.0.2")
     gateway_stops(gate)
 
+def shape():
+    """Linux's TCP from the core fills a tier that is shaped; marked packets pass its queue."""
+    path = config()
+    text, before = open(path).read(), 'down = "100 Mbit/s"'
+    expect("the tier can be shaped", before in text, text)
+    with open(path, "w") as file:
+        file.write(text.replace(before, 'down = "8 Mbit/s", accounted = "l2", shape = {}', 1))
+    gate = gateway_runs("weir runs", (WEIR, "run", path), f"{FOLDER}/weir.sock")
+    line(7, "02:ca:00:00:00:07")
+    address = address_of(udhcpc("tap7"))
+    use("tap7", address)
+    talks(address, "198.18.0.2")
+    start("ip", "netns", "exec", DN, "iperf3", "-s", "-1")
+    client = subprocess.Popen(["ip", "netns", "exec", SUB, "iperf3", "-c", "198.18.0.2", "-R", "-t", "6", "-O", "2", "-J"],
+                              stdout=subprocess.PIPE, text=True)
+    time.sleep(3)
+    waits = {}
+    for name, tos in (("voice", "184"), ("best-effort", "0")):
+        got = ping(SUB, "-c", "20", "-i", "0.05", "-Q", tos, "-I", address, "198.18.0.2")
+        waits[name] = float(re.search(r"= [0-9.]+/([0-9.]+)/", got)[1])
+    said = json.loads(client.communicate(timeout=30)[0])
+    goodput = said["end"]["sum_received"]["bits_per_second"]
+    # Of 1,522 bytes with two tags, 1,448 are TCP's.
+    whole = goodput * 1522 / 1448
+    seen = subprocess.run([WEIR, "show", "queues", "--socket", f"{FOLDER}/weir.sock", "--json"], capture_output=True, text=True).stdout
+    print(f"      {whole / 1e6:.2f} Mbit/s of 8; ping {waits}", flush=True)
+    expect("TCP has the tier's rate, with tags", 0.93 < whole / 8e6 < 1.02, said["end"])
+    expect("voice waits less than best effort", waits["voice"] < waits["best-effort"], waits)
+    queues = {row["class"]: row for row in json.loads(seen)["queues"]["queues"]}
+    expect("voice was sent by its class", queues["voice"]["packets"] >= 20, seen)
+    expect("Controlled Delay dropped some of what waited", queues["best-effort"]["queue_management"] > 0, seen)
+    gateway_stops(gate)
+
 def crash():
     gate = gateway()
     before = {}
@@ -339,6 +372,6 @@ def radius():
 
 def main():
     broadband_links(SUB, GW, DN)
-    {"dhcp": dhcp, "slaac": slaac, "crash": crash, "radius": radius, "reload": reloaded}[CASE]()
+    {"dhcp": dhcp, "slaac": slaac, "crash": crash, "radius": radius, "reload": reloaded, "shape": shape}[CASE]()
 
 within(120, NAMESPACES, main)

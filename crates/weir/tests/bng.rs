@@ -48,6 +48,12 @@ fn reload_changes_rules_and_keeps_leases() {
     run("bng_sessions.py", &["reload"]);
 }
 
+/// Linux's TCP fills a shaped tier; pings marked as voice pass its queue.
+#[test]
+fn tcp_has_the_rate_of_a_shaped_tier() {
+    run("bng_sessions.py", &["shape"]);
+}
+
 #[test]
 fn nobody_is_renumbered_after_a_crash() {
     run("bng_sessions.py", &["crash"]);
