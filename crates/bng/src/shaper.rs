@@ -4,7 +4,6 @@ use dataplane::hqos::tree::{CLASSES, ClassCounts, LeafSpec, NodeSpec, Tree, Tree
 use dataplane::hqos::{Lease, Refused};
 use engine::{Burst, Env, Io};
 use frame::{BURST, Frame, flags};
-use table::bucket::{self, Rate};
 use table::records::LineId;
 
 use crate::config::{GroupPlan, Layout, ProfilePlan};
@@ -14,7 +13,7 @@ use crate::link::Line;
 use crate::record::SubscriberSpec;
 use crate::subscribers::Subscribers;
 
-/// No leaf.
+/// The leaf of a subscriber whose packets do not wait.
 pub const NO_LEAF: u32 = u32::MAX;
 
 /// A subscriber's queues as tables show them.
@@ -240,9 +239,4 @@ pub fn leases(rates: &[Option<u64>], workers: usize) -> Vec<Vec<Option<Lease>>> 
         }
     }
     all
-}
-
-/// No limit.
-pub fn unlimited() -> bucket::Config {
-    bucket::Config::new(Rate::UNLIMITED, 0)
 }

@@ -63,7 +63,7 @@ pub(crate) fn choices(candidates: &[Candidate]) -> Vec<Choice> {
     // Firmer ground, if the cheapest is a conclusion.
     let firmer = candidates.iter().filter(worth).find(|candidate| candidate.basis < first.basis);
     if let Some(firmer) = firmer {
-        add(firmer, format!("rests on a {} where the cheapest is {}", firmer.basis, first.basis));
+        add(firmer, format!("its throughput is {} where that of the cheapest is {}", firmer.basis, first.basis));
     }
     let share = |candidate: &&Candidate| candidate.lost_with_one.share;
     let safest = candidates.iter().filter(worth).min_by(|a, b| share(a).total_cmp(&share(b)));
@@ -89,7 +89,7 @@ fn at_p90(one: &Candidate) -> &'static str {
 fn before(first: &Candidate, second: &Candidate) -> String {
     let lost = |one: &Candidate| 100.0 * one.lost_with_one.share;
     if first.basis != second.basis {
-        return format!("it rests on a {} where that is {}", first.basis, second.basis);
+        return format!("its throughput is {} where that of the other is {}", first.basis, second.basis);
     }
     if lost(first) < lost(second) {
         return format!("it loses {:.1} % of subscribers with a machine, not {:.1} %", lost(first), lost(second));

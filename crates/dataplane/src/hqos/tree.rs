@@ -49,9 +49,9 @@ pub struct TreeLimits {
 pub struct Departed<'a, T> {
     /// The frame, to be taken from there.
     pub frame: &'a mut Frame,
-    /// Its leaf.
+    /// The leaf that it waited in, by the number it was installed under.
     pub leaf: u32,
-    /// Its class.
+    /// The class of the leaf, below [`CLASSES`].
     pub class: u8,
     /// The port it leaves by.
     pub port: u8,

@@ -31,7 +31,7 @@ impl Default for ClassTerms {
 /// What leaves have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tier {
-    /// Its classes.
+    /// By class; places that a tier does not use are never asked for.
     pub classes: [ClassTerms; CLASSES],
     /// What a leaf gets before others share the rest of their node; none: nothing.
     pub minimum: Option<bucket::Config>,
@@ -50,9 +50,9 @@ impl Tier {
 /// A leaf as control installs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeafSpec {
-    /// Its node.
+    /// The node that it shares with others, by the number given to [`Tree::set_node`](super::Tree::set_node).
     pub node: u32,
-    /// Its tier.
+    /// The tier that its classes are of, by the number given to [`Tree::set_tier`](super::Tree::set_tier).
     pub tier: u16,
     /// Its maximum rate and burst.
     pub rate: bucket::Config,
@@ -77,7 +77,7 @@ pub(super) struct Queue {
 /// What a class has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassCounts {
-    /// Packets sent.
+    /// Packets that left for their port; those dropped are counted apart.
     pub packets: u64,
     /// Bytes sent: frames without CRC.
     pub bytes: u64,

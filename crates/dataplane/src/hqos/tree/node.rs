@@ -24,7 +24,7 @@ pub struct NodeSpec {
 /// What a node has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeCounts {
-    /// Packets sent.
+    /// Packets of all its leaves that left for its port.
     pub packets: u64,
     /// Bytes sent: frames without CRC.
     pub bytes: u64,
