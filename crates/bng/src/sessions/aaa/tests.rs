@@ -1,4 +1,5 @@
 use super::*;
+use crate::subscribers::Usage;
 use access::Line;
 
 const NOW: Time = Time::from_secs(1_000_000);
