@@ -45,6 +45,8 @@ pub enum AssembleError {
 }
 
 const RING: usize = 1024;
+/// Shaped subscribers of a worker that there is room for from the start; more take a moment of it.
+const MOST_QUEUES: usize = 1 << 20;
 
 /// Why a static subscriber could not be installed.
 fn refused(handle: u32, why: Refused, layout: &Layout) -> AssembleError {
@@ -92,10 +94,9 @@ pub fn assemble(config: &Config, caps: &[Caps]) -> Result<(Control, Vec<WorkerIn
         let seed = RandomState::new().hash_one(worker);
         let subscribers = Subscribers::new(&layout, worker, &ports, instances).map_err(memory)?;
         let leases = leases.next().unwrap_or_default();
-        let shaper = choices.shapes.then(|| {
-            let expected = layout.subscribers.len() / usize::from(config.workers.count.max(1));
-            Box::new(Shaper::new(&layout, worker, limits, leases, expected))
-        });
+        // Room for all that may come: memory is taken as they do, and no worker stops to move what is there.
+        let expected = subscribers.lines().lines.clamp(64, MOST_QUEUES);
+        let shaper = choices.shapes.then(|| Box::new(Shaper::new(&layout, worker, limits, leases, expected)));
         let slow = SlowPath::new(events, &config.punt, subscribers.lines(), worker, seed);
         links.push(Link::new(commands, (incoming, slow.gauge()), waker.clone()));
         let parts = Parts {
