@@ -10,7 +10,7 @@ use crate::error::BenchError;
 use crate::profiles::{ACCESS_RULES, SettingError};
 
 /// Names that `--set` takes.
-pub const KEYS: &[&str] = &["subscribers", "endpoints", "size", "ratio", "acl", "police", "core_vlan"];
+pub const KEYS: &[&str] = &["subscribers", "endpoints", "size", "ratio", "acl", "police", "shape", "core_vlan"];
 
 /// A workload's numbers; `--set` changes them by name.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +27,8 @@ pub struct Settings {
     pub acl: bool,
     /// Rates of the profile, enforced and never reached.
     pub police: bool,
+    /// Downstream queues by class, shaped at rates that are never reached: every packet waits and is scheduled.
+    pub shape: bool,
     /// VLAN of the core link; none: untagged.
     pub core_vlan: Option<u16>,
 }
@@ -40,6 +42,7 @@ impl Default for Settings {
             ratio: 8,
             acl: true,
             police: true,
+            shape: false,
             core_vlan: Some(7),
         }
     }
@@ -94,6 +97,7 @@ impl Settings {
             "size" => self.sizes = vec![number(60..1501)? as u16],
             "acl" => self.acl = switch()?,
             "police" => self.police = switch()?,
+            "shape" => self.shape = switch()?,
             "core_vlan" => self.core_vlan = Some(number(0..4095)? as u16).filter(|id| *id != 0),
             _ => return Err(SettingError::Unknown(key.into(), KEYS.join(", "))),
         }
@@ -135,6 +139,7 @@ impl Settings {
         let vlan = self.core_vlan.map_or_else(String::new, |id| format!("vlan = {id}"));
         let (acl, rate) = (if self.acl { "acl = \"tier\"" } else { "" }, "up = \"100 Gbit/s\"\ndown = \"100 Gbit/s\"");
         let rate = if self.police { rate } else { "" };
+        let shape = if self.shape { "shape = {}" } else { "" };
         let _ = write!(
             text,
             r#"
@@ -152,6 +157,7 @@ impl Settings {
             [[profile]]
             name = "tier"
             {rate}
+            {shape}
             {acl}
             [[acl]]
             name = "tier"
