@@ -4,6 +4,7 @@ use dataplane::hqos::tree::{CLASSES, ClassCounts, LeafSpec, NodeSpec, Tree, Tree
 use dataplane::hqos::{Lease, Refused};
 use engine::{Burst, Env, Io};
 use frame::{BURST, Frame, flags};
+use table::hint::prefetch_index;
 use table::records::LineId;
 
 use crate::config::{GroupPlan, Layout, ProfilePlan};
@@ -114,6 +115,12 @@ impl Shaper {
     #[inline(always)]
     pub fn find(&self, handle: u32) -> u32 {
         self.leaves.get(handle as usize).copied().unwrap_or(NO_LEAF)
+    }
+
+    /// Asks for the place that says which leaf a subscriber has.
+    #[inline(always)]
+    pub fn prefetch_place(&self, handle: u32) {
+        prefetch_index(&self.leaves, handle as usize);
     }
 
     /// The class of packets with a DSCP.

@@ -18,6 +18,13 @@ impl Stage<Bng> for Admit {
     #[inline(never)]
     fn run(&mut self, burst: &mut Burst<Bng>, cx: &mut Ctx<'_, Bng>) {
         let at = cx.at();
+        if let Some(shaper) = &cx.state.shaper {
+            for i in burst.live() {
+                if let Some(head) = cx.state.subscribers.head(burst.lane.record[i]) {
+                    shaper.prefetch_place(head.handle);
+                }
+            }
+        }
         for i in burst.live() {
             let Some(head) = cx.state.subscribers.head(burst.lane.record[i]) else {
                 burst.drop(i, drops::UNKNOWN_SUBSCRIBER, at);

@@ -237,6 +237,7 @@ impl<T: Copy> Tree<T> {
     pub fn prefetch(&self, id: u32, class: u8) {
         if let Some(leaf) = self.leaves.get(id as usize) {
             prefetch_read(leaf);
+            prefetch_read(&leaf.quantum);
             prefetch_read(&leaf.queues[usize::from(class) % CLASSES]);
         }
     }
