@@ -17,7 +17,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use gateway::shell::hand_over::{Kind, Link};
 use net::{Net, Running, example, json, number, ok, until, user_plane, well, within};
@@ -158,10 +158,22 @@ fn nothing_is_lost_when_processes_take_over() {
     assert!(last["workers"].as_array().unwrap().iter().all(|worker| worker["missing"] == 0), "{last}");
 }
 
-/// When a ledger was written last.
-fn written(ledger: &Path) -> Option<SystemTime> {
-    let files = fs::read_dir(ledger).expect("a folder").flatten();
-    files.filter_map(|file| file.metadata().ok()?.modified().ok()).max()
+/// Octets up and down that the checkpoints of a ledger have, which a process writes to; nothing, if what was copied is half
+/// written.
+fn kept_usage(ledger: &Path, copy: &Path) -> Option<[u64; 2]> {
+    fs::create_dir_all(copy).ok()?;
+    for file in fs::read_dir(ledger).ok()?.flatten() {
+        fs::copy(file.path(), copy.join(file.file_name())).ok()?;
+    }
+    let (mut sum, mut whole) = ([0; 2], true);
+    let read = ledger::Ledger::open_existing(copy).ok()?.checkpoints(|_, bytes| {
+        let checkpoint: Value = serde_json::from_slice(bytes).unwrap_or_default();
+        let Some(urrs) = checkpoint["urrs"].as_array() else { return whole = false };
+        for urr in urrs {
+            sum = [0, 1].map(|way: usize| sum[way] + number(&urr[1][way]));
+        }
+    });
+    read.ok().filter(|()| whole).map(|()| sum)
 }
 
 #[test]
@@ -181,23 +193,18 @@ fn a_ledger_goes_to_the_new_process() {
     // What it acknowledges it has kept.
     let kept = || net.show("peers")["counters"]["modified"]["value"].as_u64().unwrap_or(0) > 20;
     until("requests that the new process carries out", || kept().then_some(()));
-    std::thread::sleep(Duration::from_secs(3));
-    // Usage is kept as of the last checkpoint that was written: on a disk that others keep busy, that may take its time. The
-    // ledger is written in order.
-    for _ in 0..2 {
-        let before = written(&ledger);
-        until("what follows the last checkpoint is written", || (written(&ledger) != before).then_some(()));
-        std::thread::sleep(Duration::from_millis(300));
-    }
+    // A crash costs what was counted since the last checkpoint that was written, and a busy disk may put that off.
+    let forwarded = ["uplink", "downlink"].map(|way| number(&result["directions"][way]["forwarded_packets"]) * IP);
+    let copy = net.file("copy");
+    until("checkpoints that have all usage", || kept_usage(&ledger, &copy).filter(|kept| *kept == forwarded));
     next.kill();
     let last = start(&net, 2, &[]);
     assert!(said(&net, 2).contains("200 sessions of 1 control plane restored"), "{}", said(&net, 2));
     assert_eq!(net.sessions(), 200);
     let story = json(&well(control.stop()));
     assert_eq!((number(&story["deleted"]), number(&story["refused"])), (200, 0), "{story}");
-    for (direction, key) in [("uplink", "up_bytes"), ("downlink", "down_bytes")] {
-        let forwarded = number(&result["directions"][direction]["forwarded_packets"]);
-        assert_eq!(number(&story["usage"][key]), forwarded * IP, "{story}\n{result}");
+    for (key, forwarded) in ["up_bytes", "down_bytes"].into_iter().zip(forwarded) {
+        assert_eq!(number(&story["usage"][key]), forwarded, "{story}\n{result}");
     }
     well(last.stop());
 }
