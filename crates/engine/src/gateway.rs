@@ -29,6 +29,12 @@ pub trait Gateway: Send {
         false
     }
 
+    /// Whether packets are to be [released](Self::release) before any other is received: those that come now are of the same
+    /// flows and must not overtake them. There is an end to them even if nothing else happens.
+    fn releases_first(&self) -> bool {
+        false
+    }
+
     /// Packets held now.
     fn held(&self) -> usize {
         0

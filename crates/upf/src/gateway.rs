@@ -393,6 +393,10 @@ impl Gateway for UserPlane {
         more
     }
 
+    fn releases_first(&self) -> bool {
+        self.slow.is_releasing()
+    }
+
     fn held(&self) -> usize {
         self.slow.held() + self.state.duplicates.len()
     }
@@ -403,6 +407,7 @@ impl Gateway for UserPlane {
             lists.get();
         }
         let (state, slow) = (&mut self.state, &mut self.slow);
+        slow.tables_changed(state);
         slow.tell_reached(&mut state.sessions);
         let done = self.inbox.drain(COMMANDS, |command| Self::carry_out(state, slow, command, env));
         self.call_control(done);

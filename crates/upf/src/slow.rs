@@ -316,6 +316,16 @@ impl SlowPath {
         }
     }
 
+    /// There may be new tables: what waits for a neighbour they know goes on.
+    pub(crate) fn tables_changed(&mut self, state: &State) {
+        self.waiting.tables_changed(state);
+    }
+
+    /// Whether packets go on that others of the same flows could overtake.
+    pub(crate) fn is_releasing(&self) -> bool {
+        self.waiting.is_releasing()
+    }
+
     /// A session's rules changed: what waits for it may go on.
     pub(crate) fn rules_changed(&mut self, handle: u32) {
         self.waiting.rules_changed(handle);

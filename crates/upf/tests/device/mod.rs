@@ -103,6 +103,11 @@ impl Device {
         &mut self.rig
     }
 
+    /// Its control.
+    pub fn control(&mut self) -> &mut Control {
+        &mut self.control
+    }
+
     /// The worker a subscriber lives on, and its number there. Those beside the configured ones live on the first.
     fn place(&self, ue: u32) -> (u16, u32) {
         let configured = self.control.simulator().map_or(0, Simulator::count);
