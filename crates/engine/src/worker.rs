@@ -162,7 +162,7 @@ impl<G: Gateway> Worker<G> {
     }
 
     /// [`Worker::run`], charging stages by clock `C`.
-    pub fn run_clocked<C: Clock>(&mut self, stop: &AtomicBool) {
+    pub(crate) fn run_clocked<C: Clock>(&mut self, stop: &AtomicBool) {
         self.resume();
         while !stop.load(Ordering::Relaxed) {
             if !self.turn_clocked::<C>() {
